@@ -2,7 +2,7 @@ package config
 
 import "reflect"
 
-// Changed lists the keys whose values differ.
+// Changed returns the keys whose values differ.
 func Changed(before, after Config) []string {
 	a, b := fieldsOf(&before), fieldsOf(&after)
 	var keys []string

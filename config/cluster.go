@@ -7,19 +7,18 @@ import (
 	"strings"
 )
 
-// Cluster says how this daemon is to be reached by those with which it shares its journal, see
-// journal.postgres.
+// Cluster says how the other daemons on a shared journal reach this one, see journal.postgres.
 type Cluster struct {
-	// Name is what this member is called; empty means as its machine is.
+	// Name is this member's name; empty for the machine's.
 	Name string `key:"name"`
-	// Listen is where the other members reach this one, such as :7331; empty for a free port at
-	// the address by which this machine reaches PostgreSQL. Advertise is what they are told
-	// to call instead.
+	// Listen is the address for the other members, such as :7331; empty for a free port at the
+	// address by which this machine reaches PostgreSQL. If they need another address, it is
+	// Advertise.
 	Listen    string `key:"listen"`
 	Advertise string `key:"advertise"`
 }
 
-// mostName is how long a member's name may be.
+// mostName is the longest name of a member, in bytes.
 const mostName = 64
 
 func (c Cluster) validate() []error {
@@ -29,7 +28,7 @@ func (c Cluster) validate() []error {
 	}
 	for _, a := range []struct {
 		key, address string
-		reached      bool // by others
+		reached      bool // other members connect to it
 	}{{"listen", c.Listen, false}, {"advertise", c.Advertise, true}} {
 		if a.address == "" {
 			continue
@@ -43,10 +42,10 @@ func (c Cluster) validate() []error {
 	return errs
 }
 
-// former are the keys of the time when machines worked together by way of etcd.
+// former are keys of earlier versions, whose machines coordinated through etcd.
 var former = []string{
 	"cluster.etcd", "cluster.prefix", "cluster.tls", "cluster.tls.ca", "cluster.tls.cert", "cluster.tls.key", "cluster.username", "cluster.password_file",
 }
 
-// instead says what to write in their place.
+// instead says what replaces them.
 const instead = "is no longer read, as machines share a journal in PostgreSQL now: take it out, and set journal.postgres, see docs/cluster.md"

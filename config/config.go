@@ -1,15 +1,15 @@
-// Package config is what a person can set: the keys of config.yaml, their
-// defaults, where values come from, and which values make no sense.
+// Package config has what a person can set: the keys of config.yaml, their defaults, where values
+// come from, and which values are invalid.
 //
-// A value comes, in this order, from the environment (DIBS_ and the path of the
-// key in capitals, with _ between its parts), the configuration file, or
-// [Default]. Every key can be set in each place; unknown keys are errors.
+// A value comes from the first of these that has it: the environment (DIBS_ and the path of the key
+// in capitals, with _ between its parts), the configuration file, or [Default]. Every key can be
+// set in each place; unknown keys are errors.
 package config
 
 import "time"
 
-// Config is the whole configuration. [Load] returns it complete: paths are
-// absolute, ids canonical, and [Config.Validate] found nothing.
+// Config is the whole configuration. After [Load] paths are absolute, ids canonical, and
+// [Config.Validate] found no error.
 type Config struct {
 	Notion    Notion    `key:"notion"`
 	Databases Databases `key:"databases"`
@@ -24,17 +24,16 @@ type Config struct {
 	Schedule Schedule `key:"schedule"`
 	Events   Events   `key:"events"`
 	Journal  Journal  `key:"journal"`
-	// Socket is the path of the daemon's socket, where clients find it.
+	// Socket is the path of the daemon's socket.
 	Socket string `key:"socket"`
-	// SocketGroup is the group, a name or a number, that may use the socket too;
-	// empty means that only the daemon's user may. A socket that systemd opens has
-	// the group and mode that its unit gives it, which this should name, too.
+	// SocketGroup is the group, by name or number, that may use the socket, too; empty means only
+	// the daemon's user. The group and mode of a socket that systemd opens are set in its unit;
+	// SocketGroup should name the same group.
 	SocketGroup string `key:"socket_group"`
-	// SocketUser is the user, a name or a number, whose daemon clients want to find on
-	// the socket; empty means one who may have put the socket where it is. It says
-	// nothing to the daemon.
+	// SocketUser is the user, by name or number, whose daemon clients accept on the socket; empty
+	// means any user who may have put the socket there. The daemon ignores it.
 	SocketUser string `key:"socket_user"`
-	// StateDir holds what the daemon must not forget.
+	// StateDir is the directory of what the daemon must not forget.
 	StateDir string  `key:"state_dir"`
 	Metrics  Metrics `key:"metrics"`
 	Log      Log     `key:"log"`
@@ -43,24 +42,22 @@ type Config struct {
 // Notion says how to reach Notion.
 type Notion struct {
 	Token Secret `key:"token"`
-	// TokenOrigin is the configuration file, if that is where Token is from. It is
-	// not a key.
+	// TokenOrigin is the configuration file if Token comes from it. It is not a key.
 	TokenOrigin string
-	// TokenFile is a file that holds nothing but the token.
+	// TokenFile is a file with nothing but the token.
 	TokenFile string `key:"token_file"`
 	BaseURL   string `key:"base_url"`
-	// Insecure lets the token go over the network unencrypted, to a BaseURL with http.
+	// Insecure allows sending the token unencrypted to a BaseURL with http.
 	Insecure bool          `key:"insecure"`
 	Rate     float64       `key:"rate"` // requests per second, on average
 	Burst    int           `key:"burst"`
 	Timeout  time.Duration `key:"timeout"` // of one request
-	// Comments puts the reasons for which agents block or fail tasks on the pages, as
-	// comments.
+	// Comments adds the reasons for which agents block or fail tasks to their pages as comments.
 	Comments bool `key:"comments"`
 }
 
-// Databases are the ids of the databases in use, in canonical form or empty, and which of
-// their data sources are meant, by name or id; empty for those that have one only.
+// Databases are the ids of the databases, in canonical form or empty, and the name or id of the
+// data source of each; empty if there is only one.
 type Databases struct {
 	Tasks         string `key:"tasks"`
 	TasksSource   string `key:"tasks_source"`
@@ -70,13 +67,12 @@ type Databases struct {
 	MeshLogSource string `key:"mesh_log_source"`
 }
 
-// Tasks maps the protocol's words to those of the tasks database.
+// Tasks maps the protocol's names to those of the tasks database.
 type Tasks struct {
 	Properties Properties `key:"properties"`
 	Statuses   Statuses   `key:"statuses"`
 	Priorities Priorities `key:"priorities"`
-	// Fields are the names of further properties of the tasks database that are shown with
-	// a task, and that tasks can be chosen by.
+	// Fields are further properties of the tasks database to show and to filter by.
 	Fields []string `key:"fields"`
 }
 
@@ -92,7 +88,7 @@ type Properties struct {
 	Note                string `key:"note"`
 }
 
-// Statuses are the names that the database gives the protocol's statuses.
+// Statuses are the database's names for the protocol's statuses.
 type Statuses struct {
 	Open       string `key:"open"`
 	InProgress string `key:"in_progress"`
@@ -104,7 +100,7 @@ type Statuses struct {
 	Failed string `key:"failed"`
 }
 
-// Priorities are the names, any number, that the database has for each priority.
+// Priorities are the database's names for each priority.
 type Priorities struct {
 	Critical []string `key:"critical"`
 	High     []string `key:"high"`
@@ -112,30 +108,30 @@ type Priorities struct {
 	Low      []string `key:"low"`
 }
 
-// Agent is a name that may claim, or, if it ends in *, all names that begin like it.
+// Agent is a name that may claim, or, if it ends in *, all names with that prefix.
 type Agent struct {
 	Name string
 	// UIDs are the users of this machine who may use the name; empty means any.
 	UIDs []int
-	// NotionUser is the id of the agent's Notion user. It is needed only where
-	// claimed_by is a property of type people.
+	// NotionUser is the id of the agent's Notion user. It is only needed if claimed_by is a
+	// property of type people.
 	NotionUser string
-	// Lead has the agent told of every task that is finished.
+	// Lead delivers a trigger to the agent for every finished task.
 	Lead bool
-	// MaxPerAgent is how many tasks the agent may hold at a time, in the place of
-	// Claim.MaxPerAgent; nil means that, and 0 any number.
+	// MaxPerAgent replaces Claim.MaxPerAgent for this agent; nil keeps that, and 0 means any
+	// number.
 	MaxPerAgent *int
 }
 
 // Names sets how names are minted.
 type Names struct {
-	// Prefix is how a minted name begins; a dash and four letters or digits follow.
+	// Prefix begins a minted name; a dash and four letters or digits follow.
 	Prefix string `key:"prefix"`
-	// Keep is how long a session that is not heard of keeps its name.
+	// Keep is how long an inactive session keeps its name.
 	Keep time.Duration `key:"keep"`
 }
 
-// Override says which stale claims may be taken over.
+// Override says which stale claims may be overridden.
 type Override string
 
 // The settings of claim.override.
@@ -146,8 +142,8 @@ const (
 
 // Claim sets the timing and the limits of claims.
 type Claim struct {
-	Timeout time.Duration `key:"timeout"` // of a lease, for tasks that do not say
-	// WriteWindow is how long after its read a claim write must be answered.
+	Timeout time.Duration `key:"timeout"` // of a lease, unless the task sets its own
+	// WriteWindow is the time after its read within which a claim write must be answered.
 	WriteWindow time.Duration `key:"write_window"`
 	// Settle is the wait between a claim write and the read that verifies it.
 	Settle   time.Duration `key:"settle"`
@@ -156,26 +152,25 @@ type Claim struct {
 	Exclusive   bool          `key:"exclusive"`
 	MaxPerAgent int           `key:"max_per_agent"` // tasks an agent may hold at a time; 0 is any number
 	MaxLifetime time.Duration `key:"max_lifetime"`  // of a claim, all renewals together
-	// MaxAttempts is how often a task may fail or its claim run out before it becomes
-	// BLOCKED; 0 is any number of times.
+	// MaxAttempts is how often a task may fail, or its claim become stale, before it becomes
+	// BLOCKED; 0 means any number of times.
 	MaxAttempts int `key:"max_attempts"`
 }
 
 // Inbox sets how triggers reach agents.
 type Inbox struct {
-	// Visibility is how long a trigger that was taken may stay unacknowledged before
-	// another poll gets it.
+	// Visibility is how long a taken trigger may stay unacknowledged before it is delivered again.
 	Visibility time.Duration `key:"visibility"`
-	// Comments is the least time between two looks at the comments of a held task.
+	// Comments is the shortest time between two reads of the comments on a held task.
 	Comments time.Duration `key:"comments"`
-	// Offer is how long an offer waits for an answer before it is taken back.
+	// Offer is how long an offer waits for an answer before it is withdrawn.
 	Offer time.Duration `key:"offer"`
 }
 
-// Sync sets how fresh the mirror is.
+// Sync configures the mirror.
 type Sync struct {
 	Interval time.Duration `key:"interval"`
-	// KeepFinished is how long finished tasks stay in it after their last edit.
+	// KeepFinished is how long finished tasks stay in the mirror after their last edit.
 	KeepFinished time.Duration `key:"keep_finished"`
 }
 
@@ -185,34 +180,33 @@ type Schedule struct {
 	FullSync string `key:"full_sync"`
 }
 
-// Events sets what agents can read of what happened.
+// Events configures the record of events for agents.
 type Events struct {
 	Keep time.Duration `key:"keep"` // how long an event can be read
 }
 
-// Journal sets where the daemon's own record is, and how long it goes back.
+// Journal configures the journal: where it is, and how long it is kept.
 type Journal struct {
-	// Keep is how long claims that have ended, events whose log entries were
-	// delivered, and the answers to requests with an idempotency key are kept.
+	// Keep is how long ended claims, facts whose log entries were delivered, and the answers to
+	// requests with an idempotency key are kept.
 	Keep time.Duration `key:"keep"`
-	// Postgres is where a PostgreSQL database is that holds the record, as libpq takes it;
-	// PostgresFile is a file that holds nothing else. Without either the record is a file in
-	// the state directory.
+	// Postgres is the address of a PostgreSQL database for the journal, as libpq takes it;
+	// PostgresFile is a file with nothing but that. Without either, the journal is a file in the
+	// state directory.
 	Postgres     Secret `key:"postgres"`
 	PostgresFile string `key:"postgres_file"`
-	// Schema is how the name of the record's schema in that database begins.
+	// Schema begins the name of the journal's schema in that database.
 	Schema string `key:"schema"`
 }
 
-// Metrics says where the metrics are, beside GET /metrics on the socket.
+// Metrics says where the metrics are served besides GET /metrics on the socket.
 type Metrics struct {
 	// Listen is a loopback address and a port; empty means nowhere.
 	Listen string `key:"listen"`
 }
 
-// Default returns the configuration of somebody who set nothing. It names no
-// databases, see [Databases.Named]. Its paths are empty: they depend on the
-// environment, see [Load].
+// Default returns the configuration with nothing set. It has no databases, see [Databases.Named].
+// Its paths are empty: [Load] takes them from the environment.
 func Default() Config {
 	return Config{
 		Notion: Notion{

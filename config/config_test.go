@@ -15,8 +15,7 @@ import (
 	"github.com/spf13/viper"
 )
 
-// clean gives the test an environment of its own, in which nothing is set, and
-// returns its home directory.
+// clean gives the test an empty environment and returns its home directory.
 func clean(t *testing.T) string {
 	t.Helper()
 	for _, entry := range os.Environ() {
@@ -258,7 +257,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestEnvironmentInEmptySections sets by variable what the file has nothing about.
+// TestEnvironmentInEmptySections sets keys by variable in sections that the file leaves empty.
 func TestEnvironmentInEmptySections(t *testing.T) {
 	clean(t)
 	t.Setenv("DIBS_CLAIM_SETTLE", "9s")
@@ -272,8 +271,7 @@ func TestEnvironmentInEmptySections(t *testing.T) {
 	}
 }
 
-// TestOtherVariables sets what is none of the keys, and none of a configuration's
-// business; an empty variable sets nothing.
+// TestOtherVariables sets variables that are no keys. An empty variable sets nothing.
 func TestOtherVariables(t *testing.T) {
 	clean(t)
 	file := write(t, "")

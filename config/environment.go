@@ -7,21 +7,20 @@ import (
 	"strings"
 )
 
-// prefix is what the names of our environment variables begin with.
+// prefix begins the names of dibs' environment variables.
 const prefix = "DIBS_"
 
-// otherVariables are those that mean something to dibs and set no key: the two
-// options of the command line, what tells sessions apart, what dibs run gives to its
-// command, and what the completion of commands looks at.
+// otherVariables are variables of dibs that set no key: the two options of the command line, the
+// session's id, the variables that dibs run sets for its command, and those of shell completion.
 var otherVariables = []string{
 	prefix + "CONFIG", prefix + "AGENT", prefix + "SESSION",
 	prefix + "TASK_ID", prefix + "TASK_TITLE", prefix + "TASK_URL", prefix + "TASK_FILE", prefix + "CLAIM_ID", prefix + "FENCE",
 	prefix + "ACTIVE_HELP", prefix + "COMPLETION_DESCRIPTIONS",
 }
 
-// HoldsSecret reports whether the environment variable of that name sets a key whose value is
-// secret, such as the token. Programs that dibs starts for others do not get those.
-func HoldsSecret(name string) bool {
+// SetsSecret reports whether the environment variable of that name sets a secret key, such as the
+// token. Programs that dibs starts do not get these variables.
+func SetsSecret(name string) bool {
 	var c Config
 	return slices.ContainsFunc(fieldsOf(&c), func(f field) bool {
 		_, secret := f.target.(*Secret)
@@ -29,14 +28,14 @@ func HoldsSecret(name string) bool {
 	})
 }
 
-// unknownVariables complains about every variable that looks as if it were for
-// dibs and sets nothing. Its value is not repeated: it may be the token.
+// unknownVariables returns an error for each variable with dibs' prefix that sets nothing. It does
+// not repeat the value, which may be the token.
 func unknownVariables(fields []field) []error {
 	known := slices.Clone(otherVariables)
 	for _, f := range fields {
 		known = append(known, f.variables()...)
 	}
-	var bare []string // without the prefix, which would make all of them alike
+	var bare []string // without the prefix, which makes all names similar
 	for _, name := range known {
 		if rest, ours := strings.CutPrefix(name, prefix); ours {
 			bare = append(bare, rest)

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// field is one key and the place in a Config that its value belongs to.
+// field is one key and a pointer to its value in a Config.
 type field struct {
 	key    string
 	target any // a pointer
 }
 
-// fieldsOf lists the keys of c, in the order of its declaration.
+// fieldsOf returns the keys of c, in the order of its declaration.
 func fieldsOf(c *Config) []field {
 	var fields []field
 	var walk func(prefix string, v reflect.Value)
@@ -35,7 +35,7 @@ func fieldsOf(c *Config) []field {
 	return fields
 }
 
-// variables names the environment variables that set the key, the strongest first.
+// variables returns the environment variables of the key, in order of precedence.
 func (f field) variables() []string {
 	names := []string{prefix + strings.ToUpper(strings.ReplaceAll(f.key, ".", "_"))}
 	if f.key == "notion.token" {
@@ -44,8 +44,8 @@ func (f field) variables() []string {
 	return names
 }
 
-// variable names the environment variable that sets the key, if one does. An
-// empty variable sets nothing.
+// variable returns the environment variable that sets the key, "" if none does. An empty variable
+// sets nothing.
 func (f field) variable() string {
 	for _, name := range f.variables() {
 		if os.Getenv(name) != "" {
@@ -55,7 +55,7 @@ func (f field) variable() string {
 	return ""
 }
 
-// isPath reports whether the key's value is a path of the file system.
+// isPath reports whether the key's value is a file path.
 func (f field) isPath() bool {
 	switch f.key {
 	case "notion.token_file", "journal.postgres_file", "socket", "state_dir":
@@ -64,8 +64,8 @@ func (f field) isPath() bool {
 	return false
 }
 
-// resolve makes a path absolute: ~ is the home directory, and a relative path
-// starts in dir, or in the working directory if dir is empty.
+// resolve makes a path absolute: ~ is the home directory, and a relative path begins in dir, or in
+// the working directory if dir is empty.
 func (f field) resolve(dir string) error {
 	path := f.target.(*string)
 	if *path == "" {
@@ -86,7 +86,7 @@ func (f field) resolve(dir string) error {
 	return err
 }
 
-// sectionKeys lists the keys directly below the section of that name.
+// sectionKeys returns the keys directly below a section.
 func sectionKeys(section string, fields []field) []string {
 	var names []string
 	for _, f := range fields {
@@ -102,7 +102,7 @@ func sectionKeys(section string, fields []field) []string {
 	return names
 }
 
-// leafAbove returns the key that path would lie below, if keys had anything below them.
+// leafAbove returns the key that is a prefix of path, "" if none is.
 func leafAbove(path string, fields []field) string {
 	for _, f := range fields {
 		if strings.HasPrefix(path, f.key+".") {
@@ -112,9 +112,9 @@ func leafAbove(path string, fields []field) string {
 	return ""
 }
 
-// nearest returns the name that was probably meant by an unknown one, or "": one
-// that is spelled almost like it, else the only one that ends like it below any
-// section. Of variables, the section may be missing.
+// nearest returns the name that was probably meant by an unknown one, or "": a similarly spelled
+// one, else the only one with the same last part in any section. In variables, the section may be
+// missing.
 func nearest(unknown string, names []string) string {
 	best, bestDistance := "", 1+max(2, len(unknown)/4)
 	var namesakes []string
@@ -132,7 +132,7 @@ func nearest(unknown string, names []string) string {
 	return best
 }
 
-// didYouMean is the end of a complaint about an unknown name.
+// didYouMean ends an error about an unknown name.
 func didYouMean(near string) string {
 	if near == "" {
 		return ""
@@ -142,7 +142,7 @@ func didYouMean(near string) string {
 
 func lastPart(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
-// distance is the Levenshtein distance of two keys.
+// distance returns the Levenshtein distance of two keys.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

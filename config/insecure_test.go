@@ -7,8 +7,8 @@ import (
 	"dibs/config"
 )
 
-// TestInsecure sends the token unencrypted to no other machine unasked, and shows no
-// secret that stands in a URL.
+// TestInsecure checks that the token goes to no other machine unencrypted by default, and that
+// errors show no secret from a URL.
 func TestInsecure(t *testing.T) {
 	const unencrypted, user = "unencrypted", "a user or a password in a URL"
 	for base, want := range map[string]string{

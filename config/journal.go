@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Shared reports whether the record is in a database, which several machines may share.
+// Shared reports whether the journal is in PostgreSQL, where several machines may share it.
 func (j Journal) Shared() bool { return j.Postgres != "" || j.PostgresFile != "" }
 
-// ReadPostgres returns where the database is, read from the file if that is where it stands.
+// ReadPostgres returns the address of the database, from the file if it is there.
 func (j Journal) ReadPostgres(log *slog.Logger) (Secret, error) {
 	if j.Postgres != "" {
 		return j.Postgres, nil
@@ -18,8 +18,8 @@ func (j Journal) ReadPostgres(log *slog.Logger) (Secret, error) {
 	return readSecret("journal.postgres_file", j.PostgresFile, "the address of the database", log)
 }
 
-// schemaName is what the beginning of a schema's name may be: a name that PostgreSQL takes
-// without quotes, with room for an id behind it.
+// schemaName matches the beginnings of schema names: what PostgreSQL takes without quotes, with
+// room for an id.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,29}$`)
 
 func (j Journal) validate() []error {

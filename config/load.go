@@ -17,21 +17,21 @@ import (
 	"github.com/spf13/viper"
 )
 
-// Options are what the command line says about the configuration.
+// Options are the command line's settings of the configuration.
 type Options struct {
-	// File is the configuration file. If empty, it is $DIBS_CONFIG, else
-	// dibs/config.yaml in $XDG_CONFIG_HOME if there is such a file.
+	// File is the configuration file. If empty, it is $DIBS_CONFIG, else dibs/config.yaml in
+	// $XDG_CONFIG_HOME if that exists.
 	File string
-	// New says that the file need not exist.
+	// New allows a missing file.
 	New bool
-	// FileOnly leaves out what the environment sets.
+	// FileOnly ignores the environment.
 	FileOnly bool
-	// Socket and StateDir, if set, come before everything else.
+	// Socket and StateDir, if set, take precedence over everything else.
 	Socket, StateDir string
 }
 
-// Load returns the configuration in effect. Its error tells everything that is
-// wrong, one line each.
+// Load returns the configuration in effect. Its error lists everything that is wrong, one line
+// each.
 func Load(o Options) (Config, error) {
 	c, errs := read(o)
 	if len(errs) > 0 {
@@ -43,9 +43,9 @@ func Load(o Options) (Config, error) {
 	return c, nil
 }
 
-// Reach returns the daemon's socket and whose it is, see Config.Socket and
-// Config.SocketUser, as far as they are known whatever else is wrong. The error is
-// that of Load: it is for whoever must go on, and say what is wrong beside that.
+// Reach returns the daemon's socket and user, see Config.Socket and Config.SocketUser, even if the
+// rest of the configuration is invalid. The error is that of Load, for callers that continue and
+// report it.
 func Reach(o Options) (socket, user string, err error) {
 	c, errs := read(o)
 	if len(errs) == 0 {
@@ -54,7 +54,7 @@ func Reach(o Options) (socket, user string, err error) {
 	return c.Socket, c.SocketUser, errors.Join(append(errs, err)...)
 }
 
-// read returns what is set, as far as it can be read, and everything that cannot.
+// read returns the settings that could be read, and the errors of the others.
 func read(o Options) (Config, []error) {
 	var errs []error
 	file, err := locate(o)
@@ -93,7 +93,7 @@ func read(o Options) (Config, []error) {
 	return c, errs
 }
 
-// read gives the key the value that is set for it, if any.
+// read sets the key to its value in the environment or the file, if any.
 func (f field) read(v *viper.Viper, o Options, file string) error {
 	variable := ""
 	if !o.FileOnly {
@@ -119,7 +119,7 @@ func (f field) read(v *viper.Viper, o Options, file string) error {
 	return f.resolve(dir)
 }
 
-// Keys lists the paths of all keys, in the order of the documentation.
+// Keys returns all keys, in the order of the documentation.
 func Keys() []string {
 	var c Config
 	var keys []string
@@ -142,7 +142,7 @@ func locate(o Options) (string, error) {
 	return file, nil
 }
 
-// readFile reads what the file says and nothing else; an empty path says nothing.
+// readFile reads the file alone; an empty path is an empty file.
 func readFile(file string) (*viper.Viper, error) {
 	v := viper.New()
 	if file == "" {
@@ -163,7 +163,7 @@ func readFile(file string) (*viper.Viper, error) {
 	return v, nil
 }
 
-// unknownKeys complains about everything in the file that no key stands for.
+// unknownKeys returns an error for everything in the file that is not a key.
 func unknownKeys(written *viper.Viper, fields []field, file string) []error {
 	keys := written.AllKeys()
 	slices.Sort(keys)
@@ -174,7 +174,7 @@ func unknownKeys(written *viper.Viper, fields []field, file string) []error {
 		case slices.ContainsFunc(fields, func(f field) bool { return f.key == key }):
 		case slices.Contains(former, key):
 			errs = append(errs, fmt.Errorf("%s %s (in %s)", key, instead, file))
-		case len(below) > 0 && written.Get(key) == nil: // a section with nothing in it
+		case len(below) > 0 && written.Get(key) == nil: // an empty section
 		case len(below) > 0:
 			errs = append(errs, fmt.Errorf("%s: want a section with some of the keys %s (in %s)", key, strings.Join(below, ", "), file))
 		case above != "":
@@ -186,8 +186,8 @@ func unknownKeys(written *viper.Viper, fields []field, file string) []error {
 	return errs
 }
 
-// complete fills in what depends on the environment and brings ids to their
-// canonical form; an id that has none is left for Validate to find.
+// complete fills in the defaults that depend on the environment, and makes ids canonical. Validate
+// reports invalid ids.
 func (c *Config) complete() {
 	if c.StateDir == "" {
 		c.StateDir = filepath.Join(xdg.StateHome, "dibs")
@@ -210,11 +210,11 @@ func (c *Config) complete() {
 	}
 }
 
-// quoted is a piece of the file as the parser's errors repeat it.
+// quoted matches the pieces of the file in the parser's errors.
 var quoted = regexp.MustCompile("`[^`]*`")
 
-// parserSays tells a parser's error in one line, without quoting the file: what
-// it could not read may be the token.
+// parserSays returns a parser's error in one line, without quotes from the file, which may be the
+// token.
 func parserSays(err error) string {
 	return strings.Join(strings.Fields(quoted.ReplaceAllString(err.Error(), "…")), " ")
 }

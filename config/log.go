@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Log says what the daemon logs, and how it looks.
+// Log configures the daemon's log.
 type Log struct {
 	Level  string `key:"level"`
 	Format string `key:"format"`
@@ -29,7 +29,7 @@ func (l Log) validate() []error {
 	return errs
 }
 
-// Severity is the least severe level that is logged. l must be valid.
+// Severity returns the lowest level that is logged. l must be valid.
 func (l Log) Severity() slog.Level {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
@@ -38,8 +38,7 @@ func (l Log) Severity() slog.Level {
 	return level
 }
 
-// Handler returns a handler that writes to w in the format that l says, whatever
-// is of that level.
+// Handler returns a handler that writes records of at least that level to w, in l's format.
 func (l Log) Handler(w io.Writer, level slog.Leveler) slog.Handler {
 	options := &slog.HandlerOptions{Level: level}
 	if l.Format == "json" {

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The users of these tests exist by their numbers only.
+// The users of these tests have numbers but no names.
 const (
 	bob     = 64001
 	mallory = 64002
 	group   = 64100
 )
 
-// home is the folder of a user, on the way to which everybody may pass.
+// home makes a user's folder that everybody can reach.
 func home(t *testing.T, uid int, mode fs.FileMode) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -95,7 +95,7 @@ func TestRootWritesForOthers(t *testing.T) {
 	})
 	t.Run("in the place of a file of root's", func(t *testing.T) {
 		path := filepath.Join(home(t, bob, 0o755), "config.yaml")
-		mine(t, path, 0, 0, 0o644) // a hard link to anything, perhaps
+		mine(t, path, 0, 0, 0o644) // perhaps a hard link to another file
 		if err := config.Default().WriteFile(path, true); err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestRootWritesForOthers(t *testing.T) {
 	})
 }
 
-// TestFilesOfOthers reads configuration files that somebody else may have made.
+// TestFilesOfOthers reads configuration files that other users may have made.
 func TestFilesOfOthers(t *testing.T) {
 	sticky, theirs, roots := home(t, 0, 0o777|fs.ModeSticky), home(t, bob, 0o755), home(t, 0, 0o755)
 	mine(t, filepath.Join(sticky, "config.yaml"), mallory, mallory, 0o644)

@@ -13,15 +13,13 @@ import (
 	"dibs/internal/ownfile"
 )
 
-// WriteFile writes c as YAML to a file that only this user can read, in a
-// directory that is made if need be. If replace is set, a file that is there is
-// kept beside it with .bak behind its name, and the new one may be read by whoever
-// could read that: a daemon may run as another user. Else it is an error that there
-// is one.
+// WriteFile writes c as YAML to a file that only this user can read, and makes its directory if
+// necessary. It fails if the file exists, unless replace is set: then it renames the old file to
+// .bak, and whoever could read that may read the new one, because a daemon may run as another user.
 //
-// What root writes into the folder of another user belongs to that user. Owner and
-// mode are changed of what was made, through its descriptor, and everything happens
-// in the folder that was opened, whatever takes the place of its name meanwhile.
+// What root writes into another user's folder belongs to that user. Owner and mode are changed
+// through the descriptor of the new file, and everything happens in the opened folder, even if
+// something else takes its name meanwhile.
 func (c Config) WriteFile(path string, replace bool) error {
 	data, err := c.YAML()
 	if err != nil {
@@ -75,22 +73,22 @@ func writeIn(dir *os.Root, name string, data []byte, replace bool) error {
 	return dir.Link(temporary, name)
 }
 
-// give gives a new file to the owner of its folder, or, where that is this user, to
-// whoever had the one that it replaces; and it lets those read it who could read
-// that one. old may be nil.
+// give changes a new file's owner to that of its folder, or, if that is this user, to the owner of
+// the file that it replaces. It gives read permission to those who could read the old file. old may
+// be nil.
 func give(f *os.File, dir *os.Root, old fs.FileInfo) error {
 	folder, err := dir.Stat(".")
 	if err != nil {
 		return err
 	}
 	if old != nil && (!old.Mode().IsRegular() || folder.Mode().Perm()&0o002 != 0) {
-		old = nil // it may be anybody's doing
+		old = nil // anybody may have made it
 	}
 	uid, gid := ownfile.Owner(folder), ownfile.Group(folder)
 	mode := fs.FileMode(0o600)
 	mine := uid == os.Geteuid()
 	if old != nil && (mine || ownfile.Owner(old) == uid) {
-		// Nobody but the folder's owner can have put it there as it is.
+		// Only the folder's owner can have put it there like this.
 		uid, gid, mode = ownfile.Owner(old), ownfile.Group(old), old.Mode().Perm()&^0o022
 	} else if mine {
 		return nil
@@ -102,13 +100,13 @@ func give(f *os.File, dir *os.Root, old fs.FileInfo) error {
 		uid = -1
 	}
 	if err := f.Chown(uid, gid); err != nil {
-		mode &^= 0o070 // it is for another group than could read the old one
+		mode &^= 0o070 // the group is not the one that could read the old file
 	}
 	return f.Chmod(mode)
 }
 
-// openFolder opens a directory, and makes it and those on the way if need be, as the
-// owner of the one that they are made in would.
+// openFolder opens a directory. It makes it and its parents if necessary, each owned by the owner
+// of its parent.
 func openFolder(path string) (*os.Root, error) {
 	dir, err := os.OpenRoot(path)
 	if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
@@ -134,9 +132,8 @@ func openFolder(path string) (*os.Root, error) {
 	return dir, nil
 }
 
-// inherit gives a directory that root has just made to the owner of the one that it
-// is in. That owner may have put another in its place: one with something in it is
-// left as it is.
+// inherit gives a directory that root has just made to the owner of its parent. That owner may have
+// put another one in its place: a directory with something in it is left as it is.
 func inherit(dir, above *os.Root) error {
 	info, err := above.Stat(".")
 	if err != nil || os.Geteuid() != 0 || ownfile.Owner(info) <= 0 {

@@ -31,11 +31,11 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalText keeps the secret out of JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// theToken is what the token is called.
+// theToken names the token in messages.
 const theToken = "the Notion token"
 
-// ReadToken returns the token, read from the token file if that is where it is.
-// It fails if there is none: only the daemon needs one, so Load does not ask.
+// ReadToken returns the token, from the token file if it is there. It fails if there is none. Load
+// does not, because only the daemon needs one.
 func (n Notion) ReadToken(log *slog.Logger) (Secret, error) {
 	if n.Token != "" {
 		if n.TokenOrigin != "" {
@@ -48,7 +48,7 @@ func (n Notion) ReadToken(log *slog.Logger) (Secret, error) {
 	}
 	if name := filepath.Base(n.TokenFile); strings.HasPrefix(name, "ntn_") || strings.HasPrefix(name, "secret_") {
 		if _, err := os.Stat(n.TokenFile); err != nil {
-			return "", errors.New("notion.token_file is to name the file that holds the token, and looks like the token itself")
+			return "", errors.New("notion.token_file looks like the token itself: it must be the path of a file with the token")
 		}
 	}
 	token, err := readSecret("notion.token_file", n.TokenFile, theToken, log)
@@ -58,7 +58,7 @@ func (n Notion) ReadToken(log *slog.Logger) (Secret, error) {
 	return token, err
 }
 
-// readSecret reads the file that a key names, which holds nothing but what.
+// readSecret reads a secret from the file named by key. what names the secret in messages.
 func readSecret(key, file, what string, log *slog.Logger) (Secret, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

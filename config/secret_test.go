@@ -33,7 +33,7 @@ func TestToken(t *testing.T) {
 		want         config.Secret
 		wantErr      string
 		wantWarning  string
-		fileMode     os.FileMode // of the configuration file, which is then warned of
+		fileMode     os.FileMode // the configuration file's; the test expects a warning
 	}{
 		{name: "none", wantErr: "no Notion token: set NOTION_TOKEN, notion.token or notion.token_file"},
 		{name: "in the file", config: "notion: {token: ntn_inline}", want: "ntn_inline"},
@@ -126,14 +126,14 @@ func TestTokenIsNotShown(t *testing.T) {
 	}
 }
 
-// Only variables that hold a secret themselves are kept from programs.
-func TestHoldsSecret(t *testing.T) {
+// Only variables that set a secret are withheld from programs.
+func TestSetsSecret(t *testing.T) {
 	for name, want := range map[string]bool{
 		"NOTION_TOKEN": true, "DIBS_NOTION_TOKEN": true, "DIBS_NOTION_TOKEN_FILE": false, "DIBS_NOTION_BASE_URL": false,
 		"DIBS_AGENT": false, "HOME": false, "": false,
 	} {
-		if got := config.HoldsSecret(name); got != want {
-			t.Errorf("HoldsSecret(%q) = %v, want %v", name, got, want)
+		if got := config.SetsSecret(name); got != want {
+			t.Errorf("SetsSecret(%q) = %v, want %v", name, got, want)
 		}
 	}
 }

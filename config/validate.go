@@ -17,12 +17,12 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// maxSocketPath is how long a socket's path may be everywhere: macOS has room
-// for 104 bytes with the zero at its end, Linux for a few more.
+// maxSocketPath is the longest path of a socket on every system: macOS has 104 bytes including the
+// final zero, Linux a few more.
 const maxSocketPath = 103
 
-// Validate reports every setting that makes no sense, one line each. A token is
-// not asked for, see [Notion.ReadToken].
+// Validate returns an error for every invalid setting, one line each. A missing token is not an
+// error, see [Notion.ReadToken].
 func (c Config) Validate() error {
 	errs := c.Notion.validate()
 	errs = append(errs, c.Databases.validate()...)
@@ -63,7 +63,7 @@ func (n Notion) validate() []error {
 	return append(errs, positive("notion.timeout", n.Timeout)...)
 }
 
-// validateURL complains about the base URL, and never repeats what may be a secret.
+// validateURL checks the base URL. Its errors do not repeat possible secrets.
 func (n Notion) validateURL() []error {
 	u, err := url.Parse(n.BaseURL)
 	switch {
@@ -82,11 +82,12 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// scheme is what a URL begins with. With a slash too few it was meant to be one.
+// scheme matches the beginning of a URL, even with a slash missing.
 var scheme = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*:/+`)
 
-// hideSecrets is a text that is, or was meant to be, a URL, as it may be shown: without all
-// that stands before the last @, as a password may have any character, and behind the path.
+// hideSecrets returns a text that is, or was meant to be, a URL without its possible secrets:
+// everything between the scheme and the last @, because a password may contain any character, and
+// everything after the path.
 func hideSecrets(text string) string {
 	begin := scheme.FindString(text)
 	rest := text[len(begin):]
@@ -99,8 +100,8 @@ func hideSecrets(text string) string {
 	return begin + rest
 }
 
-// Named reports which of the three databases are not named, and what to do. The
-// daemon needs all three; commands that only talk to it need none.
+// Named returns an error that lists the unnamed databases and says what to do. The daemon needs all
+// three; commands that only talk to it need none.
 func (d Databases) Named() error {
 	var missing []string
 	for _, db := range []struct{ key, id string }{
@@ -182,8 +183,7 @@ func (t Tasks) validate() []error {
 	return append(errs, t.validateFields()...)
 }
 
-// validateFields complains about names of fields that are used twice: here, or for a
-// property that dibs works with.
+// validateFields checks that no field is listed twice or is a property that dibs works with.
 func (t Tasks) validateFields() []error {
 	managed := make(map[string]string)
 	for _, f := range fieldsOf(&Config{Tasks: Tasks{Properties: t.Properties}}) {
@@ -206,13 +206,13 @@ func (t Tasks) validateFields() []error {
 	return errs
 }
 
-// name is what the database calls a thing that has a key here.
+// name is the database's name for a key.
 type name struct {
 	key, value string
 	required   bool
 }
 
-// distinct complains about required names that are empty and about names used twice.
+// distinct returns errors for required names that are empty, and for names used twice.
 func distinct(section string, names []name) []error {
 	var errs []error
 	seen := make(map[string]string)
@@ -255,7 +255,7 @@ func validateAgents(agents []Agent) []error {
 	return errs
 }
 
-// minted is what is behind the prefix of a minted name.
+// minted is an example of what follows the prefix of a minted name.
 const minted = "-7K9X"
 
 func (n Names) validate() []error {
@@ -269,18 +269,18 @@ func (n Names) validate() []error {
 	return errs
 }
 
-// clockAllowance is by how much later than a lease ends, write_window and settle
-// counted, somebody may override its claim: the protocol's allowance for clocks.
+// clockAllowance is the protocol's allowance for clocks: a claim may be overridden only that long
+// after its lease has ended, plus write_window and settle.
 const clockAllowance = 10 * time.Second
 
-// validateTimeout checks that a request is over before another may take its task.
+// validateTimeout checks that a request ends before another agent may take its task.
 func (c Config) validateTimeout() []error {
 	settle := c.Claim.Settle
 	if c.Journal.Shared() {
-		settle = 0 // which nobody waits for there
+		settle = 0 // there is no settle wait
 	}
 	longest := c.Claim.WriteWindow + settle + clockAllowance
-	if c.Notion.Timeout <= longest || c.Claim.Exclusive && !c.Journal.Shared() { // one daemon waits for what it has sent
+	if c.Notion.Timeout <= longest || c.Claim.Exclusive && !c.Journal.Shared() { // a single daemon waits for its own requests
 		return nil
 	}
 	return []error{fmt.Errorf("notion.timeout: %v: want at most claim.write_window, claim.settle and %v together, which is %v: a release that is longer on its way could land on the claim of the next holder",

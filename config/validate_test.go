@@ -138,7 +138,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestFormerKeys has a configuration of the time of etcd told what to write instead.
+// TestFormerKeys loads a configuration from the time of etcd: the error says what to write instead.
 func TestFormerKeys(t *testing.T) {
 	clean(t)
 	t.Setenv("DIBS_CLUSTER_PASSWORD_FILE", "/run/hush")
@@ -153,7 +153,7 @@ func TestFormerKeys(t *testing.T) {
 	}
 }
 
-// TestLongestSocketPath is the counterpart of the socket path that is too long.
+// TestLongestSocketPath accepts the longest path; a longer one is refused above.
 func TestLongestSocketPath(t *testing.T) {
 	clean(t)
 	if _, err := load(t, "socket: /"+strings.Repeat("s", 102)); err != nil {

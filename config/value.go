@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// set stores a value as the file or the environment gave it. The file's values
-// must have the right type already; the environment's are all strings.
+// set stores a value from the file or the environment. Values from the file must have the right
+// type; those from the environment are strings.
 func (f field) set(raw any, fromEnvironment bool) error {
 	text, isText := raw.(string)
 	spelled := fromEnvironment && isText
@@ -24,7 +24,7 @@ func (f field) set(raw any, fromEnvironment bool) error {
 		return setText(target, raw)
 	case *Secret:
 		if !isText {
-			return errors.New("want text: put it in quotes") // and do not repeat it
+			return errors.New("want text: put it in quotes") // without repeating it
 		}
 		*target = Secret(text)
 	case *time.Duration:
@@ -115,8 +115,8 @@ func asNumber(raw any) (float64, bool) {
 	return 0, false
 }
 
-// asList accepts a list, or a single text for a list of one. A spelled-out list
-// has commas between its items, or is a JSON array.
+// asList accepts a list, or one text for a list of one. A list in the environment (spelled) has
+// commas between its items, or is a JSON array.
 func asList(raw any, spelled bool) ([]any, error) {
 	switch raw := raw.(type) {
 	case []any:
@@ -141,7 +141,7 @@ func asList(raw any, spelled bool) ([]any, error) {
 	return nil, fmt.Errorf("want a list, got %v", raw)
 }
 
-// asAgent accepts a plain name, or a section {name, uids, notion_user, lead, max_per_agent}.
+// asAgent accepts a name, or a section {name, uids, notion_user, lead, max_per_agent}.
 func asAgent(raw any) (Agent, error) {
 	section, ok := raw.(map[string]any)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/adrg/xdg"
 )
 
-// Path returns where the configuration file is, or would be: the one named, else
+// Path returns the path of the configuration file, which may not exist: the given one, else
 // $DIBS_CONFIG, else dibs/config.yaml in $XDG_CONFIG_HOME.
 func Path(file string) (string, error) {
 	if file == "" {
@@ -26,8 +26,8 @@ func Path(file string) (string, error) {
 	return filepath.Abs(file)
 }
 
-// YAML returns a configuration file that says what c says: whatever differs from the
-// defaults. The token is left out.
+// YAML returns the content of a configuration file for c: the values that differ from the defaults.
+// The token is left out.
 func (c Config) YAML() ([]byte, error) {
 	plain := Default()
 	plain.complete()
@@ -58,13 +58,13 @@ func (c Config) YAML() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// bare matches texts that YAML reads as the texts they are.
+// bare matches texts that need no quotes in YAML.
 var bare = regexp.MustCompile(`^([A-Za-z_/][\w/.-]*|[0-9a-f]{8}-[0-9a-f-]{27})$`)
 
-// words are those of the texts that look bare and are not.
+// words are the exceptions that need quotes.
 var words = regexp.MustCompile(`(?i)^(y|n|yes|no|on|off|true|false|null)$`)
 
-// written is a value as YAML: whatever is not plain is JSON, which YAML includes.
+// written formats a value as YAML: plain text, or JSON, which YAML includes.
 func written(value any) (string, error) {
 	switch v := value.(type) {
 	case time.Duration:
@@ -84,7 +84,7 @@ func written(value any) (string, error) {
 	return string(data), err
 }
 
-// written is the agent as the file says it: by its name alone, or in full.
+// written returns the agent's value in the file: its name, or a section.
 func (a Agent) written() any {
 	if len(a.UIDs) == 0 && a.NotionUser == "" && !a.Lead && a.MaxPerAgent == nil {
 		return a.Name

@@ -12,8 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWrittenIsReadAgain writes a configuration that differs from the defaults
-// everywhere, and reads it back.
+// TestWrittenIsReadAgain writes a configuration without default values, and reads it back.
 func TestWrittenIsReadAgain(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	path := filepath.Join(t.TempDir(), "new", "config.yaml")

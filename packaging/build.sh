@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Builds releases into dist/: static programs for linux and darwin on amd64 and
-# arm64, man pages, completions, and, where nfpm is installed, deb and rpm
-# packages. The same commit and the same Go make the same bytes, wherever it
-# runs. VERSION, COMMIT and SOURCE_DATE_EPOCH stand in for git where there is none.
+# Builds releases into dist/: static programs for linux and darwin on amd64 and arm64, man pages,
+# completions, and, if nfpm is installed, deb and rpm packages. The same commit and the same Go give
+# the same bytes on every machine. Without git, set VERSION, COMMIT and SOURCE_DATE_EPOCH.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +10,7 @@ COMMIT=${COMMIT:-$(git rev-parse HEAD)}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 TARGETS=${TARGETS:-"linux/amd64 linux/arm64 darwin/amd64 darwin/arm64"}
 export SOURCE_DATE_EPOCH
-# Nothing of this machine, of the checkout's path or of the user's settings.
+# Keep this machine's, the checkout's and the user's settings out of the build.
 export CGO_ENABLED=0 GOFLAGS=-mod=readonly GOAMD64=v1 GOARM64=v8.0 TZ=UTC LC_ALL=C
 umask 022
 
@@ -44,7 +43,7 @@ if command -v nfpm >/dev/null; then
   for target in $TARGETS; do
     case $target in linux/*) ;; *) continue ;; esac
     export ARCH=${target#*/}
-    # nfpm puts no variables into the paths of contents.
+    # nfpm does not expand variables in the paths of contents.
     cp "dist/dibs_${VERSION}_linux_${ARCH}" dist/dibs
     for kind in deb rpm; do
       echo "== $kind for $ARCH"

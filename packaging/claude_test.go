@@ -12,8 +12,8 @@ import (
 	"dibs/packaging"
 )
 
-// user is somebody who has Claude Code and dibs, and a home directory of their own. No
-// model is asked and nobody is logged in.
+// user has Claude Code and dibs, and a home directory of its own. The tests call no model and need
+// no login.
 type user struct {
 	*testing.T
 	home, client string
@@ -60,7 +60,7 @@ func (u user) run(name string, args ...string) string {
 	return string(out)
 }
 
-// The plugin is one that Claude Code takes, from a clone, and its server answers.
+// TestPluginForClaudeCode installs the plugin from a clone, and checks that its server answers.
 func TestPluginForClaudeCode(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	u := claude(t)
@@ -80,7 +80,7 @@ func TestPluginForClaudeCode(t *testing.T) {
 	}
 }
 
-// What dibs connect writes Claude Code takes as well, until it is taken out.
+// Claude Code reads what dibs connect writes, until it is removed.
 func TestConnectedClaudeCode(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	u := claude(t)
@@ -94,7 +94,7 @@ func TestConnectedClaudeCode(t *testing.T) {
 	}
 }
 
-// The skill has front matter that clients read, and is short enough to be read whole.
+// The skill has the front matter that clients read, and is short.
 func TestSkill(t *testing.T) {
 	front, text, ok := bytes.Cut(bytes.TrimPrefix(packaging.Skill, []byte("---\n")), []byte("\n---\n"))
 	if !ok || !bytes.HasPrefix(packaging.Skill, []byte("---\n")) {

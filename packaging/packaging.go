@@ -1,10 +1,10 @@
-// Package packaging has what is shipped beside the program and also printed by it.
+// Package packaging has the files that are shipped with the program and that it also prints.
 package packaging
 
 import _ "embed"
 
-// Skill is the text that tells agents how to work with dibs, with the front matter that
-// clients of skills read. It is part of the plugin for Claude Code.
+// Skill tells agents how to work with dibs. It has the front matter for clients that read
+// skills, and is part of the plugin for Claude Code.
 //
 //go:embed claude-code/skills/dibs/SKILL.md
 var Skill []byte

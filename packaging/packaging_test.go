@@ -1,4 +1,4 @@
-// Package packaging_test checks what is shipped beside the program.
+// Package packaging_test checks the files that are shipped with the program.
 package packaging_test
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/spf13/viper"
 )
 
-// exported are the names of the metrics that a daemon has, with their labels.
+// exported returns the daemon's metrics with their labels.
 func exported(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	m := metrics.New(metrics.Options{
@@ -60,8 +60,7 @@ var (
 	grouping = regexp.MustCompile(`\bby \(([^)]*)\)`)
 )
 
-// faults says what is wrong with a query: brackets that do not match, and metrics
-// and labels that there are not.
+// faults returns what is wrong with a query: unbalanced brackets, unknown metrics and labels.
 func faults(query string, names map[string]map[string]bool) []string {
 	var found []string
 	if strings.Count(query, "(") != strings.Count(query, ")") || strings.Count(query, "{") != strings.Count(query, "}") {
@@ -122,7 +121,7 @@ func TestDashboard(t *testing.T) {
 			shown = append(shown, target.Expr)
 		}
 	}
-	// Whatever is measured is shown, but for what is of use in alerts alone.
+	// Every metric is on a panel, except those that are only useful in alerts.
 	all := strings.Join(shown, "\n")
 	for name := range names {
 		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
@@ -175,7 +174,7 @@ func readYAML(t *testing.T, path string, into any) {
 	}
 }
 
-// TestPackageContents looks for the files that go into a package.
+// TestPackageContents checks that the files of a package exist.
 func TestPackageContents(t *testing.T) {
 	var file struct {
 		Contents []struct{ Src, Dst string }
@@ -213,8 +212,8 @@ func TestPackageContents(t *testing.T) {
 	}
 }
 
-// TestConfigurationAndUnits compares what the system's units say to the daemon with
-// what the configuration beside them says to the commands.
+// TestConfigurationAndUnits checks that the systemd units and the configuration for the commands
+// agree.
 func TestConfigurationAndUnits(t *testing.T) {
 	c, err := config.Load(config.Options{File: "config.yaml", FileOnly: true})
 	if err != nil {
@@ -239,8 +238,8 @@ func TestConfigurationAndUnits(t *testing.T) {
 	}
 }
 
-// TestStartsGoOn looks for a limit on starts: with one, a machine that starts
-// without a network would be left without a daemon.
+// TestStartsGoOn checks that starts are not limited: otherwise a machine that boots without a
+// network would have no daemon.
 func TestStartsGoOn(t *testing.T) {
 	for _, file := range []string{"systemd/dibs.service", "systemd/user/dibs.service"} {
 		data, err := os.ReadFile(file)
@@ -255,7 +254,7 @@ func TestStartsGoOn(t *testing.T) {
 	}
 }
 
-// TestUnits has systemd read the units, where there is a systemd.
+// TestUnits lets systemd verify the units, if there is a systemd.
 func TestUnits(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -291,7 +290,7 @@ func TestPlist(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	// In a dict, keys and values take turns.
+	// In a dict, keys and values alternate.
 	var keys, values int
 	depth := 0
 	for d := xml.NewDecoder(file); ; {

@@ -8,6 +8,6 @@ if [ ! -e /etc/dibs/notion-token ]; then
 fi
 if [ -d /run/systemd/system ]; then
   systemctl daemon-reload || true
-  # A running daemon goes on with the new program; its claims are in its journal.
+  # A running daemon restarts with the new program; its claims are in its journal.
   systemctl try-restart dibs.service || true
 fi

@@ -1,6 +1,6 @@
 #!/bin/sh
 set -e
-# An upgrade calls this too, with another argument: deb "upgrade", rpm 1.
+# An upgrade calls this script too, with another argument: deb "upgrade", rpm 1.
 case "$1" in
 remove | 0)
   if [ -d /run/systemd/system ]; then

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestPackageVersions goes from version to version, each later than the one before.
+// TestPackageVersions lists versions, each later than the one before.
 func TestPackageVersions(t *testing.T) {
 	dpkg, _ := exec.LookPath("dpkg")
 	form := regexp.MustCompile(`^[0-9][0-9A-Za-z.+~]*$`) // of deb and rpm both
@@ -54,8 +54,8 @@ func TestPackageVersions(t *testing.T) {
 	}
 }
 
-// TestRelease has build.sh make packages, with a stand-in for Go, whose programs do
-// nothing, and, where there is no nfpm, with one for that.
+// TestRelease runs build.sh with a fake Go, whose programs do nothing, and a fake nfpm if there is
+// none.
 func TestRelease(t *testing.T) {
 	dir, bin := t.TempDir(), t.TempDir()
 	for _, name := range []string{"packaging", "config.example.yaml", "LICENSE"} {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTasksAreListed compares the tasks that .ci/task knows with those that it lists,
-// and the tasks that .ci/run asks for.
+// TestTasksAreListed compares the tasks of .ci/task with its help, and with the tasks that .ci/run
+// calls.
 func TestTasksAreListed(t *testing.T) {
 	out, err := exec.Command("../.ci/task", "help").Output()
 	if err != nil {

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Shows that build.sh makes the same bytes wherever it runs: it builds HEAD in
-# two folders of different names, with nothing in common but Go and its modules,
-# and compares all that came of it. TARGETS are those of build.sh; this machine's
-# own unless they are set.
+# Checks that build.sh gives the same bytes on every machine: it builds HEAD in two folders of
+# different names, which share only Go and its modules, and compares the results. TARGETS are those
+# of build.sh; by default this machine's.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the version that a package gets, for a name as `git describe --always
-# --dirty` gives it. Those of deb and rpm begin with a digit, have no "-", and are
+# Prints a package's version for a name from `git describe --always
+# --dirty`. Versions of deb and rpm begin with a digit, have no "-", and are
 # compared: what comes after a release sorts after it, what comes before it ("~")
 # before it, and a commit without any release before all releases.
 #

@@ -1,14 +1,12 @@
-// Package bench_test measures dibs from outside: the daemon and a Notion-compatible
-// server as processes of their own, agents that speak to the daemon's socket, and
-// commands started from cold.
+// Package bench_test measures dibs from outside: the daemon and a Notion-compatible server as
+// separate processes, agents that use the daemon's socket, and commands from a cold start.
 //
 //	go test -run=NONE -bench=. -benchtime=1x ./internal/bench [-args FLAGS]
 //
-// Every benchmark measures for a time of its own (-for), with a board, a server and a
-// daemon of its own, so that none depends on those before it. What a daemon owes to
-// Notion when the time is over is delivered before its work is counted. The server has
-// no rate limit, and without -latency no network before it: the figures are then what
-// dibs itself costs, not what a claim takes against Notion.
+// Every benchmark runs for the same time (-for), each with its own board, server and daemon, so
+// that none depends on earlier ones. Before a daemon's work is counted, its outbox is delivered.
+// The server has no rate limit, and without -latency no network: the figures then show the cost of
+// dibs itself, not how long a claim takes with Notion.
 package bench_test
 
 import (
@@ -29,7 +27,7 @@ var (
 	settle   = flag.Duration("settle", 0, "claim.settle of the daemon, which is the only claimer")
 )
 
-// built is the program as this source has it, measured the one that is measured.
+// built is the program of this source, measured the one that is measured.
 var built, measured string
 
 func TestMain(m *testing.M) {
@@ -42,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// prepare builds the program, if there is anything to measure, and runs m.
+// prepare builds the program if there is something to measure, and runs m.
 func prepare(m *testing.M) (int, error) {
 	if flag.Lookup("test.bench").Value.String() == "" {
 		return m.Run(), nil

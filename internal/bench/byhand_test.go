@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// byHandWorkers is how many claim at the same time.
+// byHandWorkers is how many workers claim at the same time.
 const byHandWorkers = 16
 
-// byHandLength is how long claiming is measured where a claim waits for seconds.
+// byHandLength is the time of measurement for protocols in which a claim waits for seconds.
 var byHandLength = func() time.Duration { return 5 * *length }
 
-// BenchmarkByHand lets sixteen workers without dibs claim the best open task again and
-// again, each in one of the ways that `dibs simulate` knows, and compares them with the
-// daemon, as the only claimer and with the default settle wait. A claim is one that its
-// worker believes in; it is a double grant, and no other grant, if somebody believed in
-// one of the same task before.
+// BenchmarkByHand lets sixteen workers without dibs claim the best open task again and again, each
+// in one of the ways of `dibs simulate`. For comparison it runs the daemon, as the only claimer and
+// with the default settle wait. A claim counts if its worker believes in it; if another worker
+// believed in a claim of the same task before, it counts as a double grant instead.
 func BenchmarkByHand(b *testing.B) {
 	b.Run("dibs,exclusive", func(b *testing.B) { benchmarkClaims(b, byHandWorkers, false, *length, alone()...) })
 	b.Run("dibs,settle=1.6s", func(b *testing.B) { benchmarkClaims(b, byHandWorkers, false, byHandLength()) })
@@ -57,10 +56,10 @@ func BenchmarkByHand(b *testing.B) {
 	}
 }
 
-// hand is claiming without a daemon.
+// hand claims without a daemon.
 type hand struct{ *board }
 
-// row is what claimers look at.
+// row is the part of a page that claimers read.
 type row struct {
 	ID         string `json:"id"`
 	Properties struct {
@@ -90,8 +89,8 @@ type object = map[string]any
 
 func rich(s string) []object { return []object{{"text": object{"content": s}}} }
 
-// best finds the open task of the highest priority and reads its page. It is
-// errRefused if somebody has it by then.
+// best returns the open task of the highest priority, with its page. It returns errRefused if
+// somebody has the task by then.
 func (h *hand) best() (row, error) {
 	var found struct{ Results []row }
 	err := h.ask(http.MethodPost, "/v1/databases/"+h.Databases.Tasks+"/query", object{
@@ -128,7 +127,7 @@ func (h *hand) write(id, agent, token string) error {
 	}}, nil)
 }
 
-// believed is the task's id if what was read says that the claim holds.
+// believed returns the task's id if the read page confirms the claim.
 func believed(task row, err error, holds func(row) bool) (string, error) {
 	if err == nil && !holds(task) {
 		err = errRefused
@@ -136,7 +135,7 @@ func believed(task row, err error, holds func(row) bool) (string, error) {
 	return task.ID, err
 }
 
-// readBack writes a token of its own and reads it back at once.
+// readBack writes a unique token and reads it back at once.
 func (h *hand) readBack(i int) (string, error) {
 	task, err := h.best()
 	if err != nil {
@@ -149,7 +148,7 @@ func (h *hand) readBack(i int) (string, error) {
 	return believed(task, err, func(r row) bool { return r.Properties.Token.String() == worker(i) })
 }
 
-// nameAsToken takes the agent's name for the token. Each name is that of two sessions.
+// nameAsToken uses the agent's name as the token. Two sessions share each name.
 func (h *hand) nameAsToken(i int) (string, error) {
 	agent := worker(i / 2)
 	task, err := h.best()
@@ -164,7 +163,7 @@ func (h *hand) nameAsToken(i int) (string, error) {
 	return believed(task, err, func(r row) bool { return r.Properties.ClaimedBy.String() == agent })
 }
 
-// lowestComment comments, and has won if its comment has the lowest id 5 seconds later.
+// lowestComment comments, and wins if its comment has the lowest id 5 seconds later.
 func (h *hand) lowestComment(i int) (string, error) {
 	task, err := h.best()
 	if err != nil {

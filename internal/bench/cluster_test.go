@@ -9,16 +9,15 @@ import (
 	"dibs/internal/pgtest"
 )
 
-// members are the numbers of daemons that grants are measured with, and idlers those that have
-// nothing to do.
+// members are the cluster sizes for grants, idlers those for idle clusters.
 var (
 	members = []int{1, 2, 4}
 	idlers  = []int{1, 4, 16}
 )
 
-// BenchmarkCluster lets agents of several daemons, which share a journal in a PostgreSQL server on
-// this machine, ask for the next task again and again, and keep what they get. BenchmarkGrants has
-// the same for one daemon with its own file.
+// BenchmarkCluster lets agents of several daemons with one journal, in a PostgreSQL server on this
+// machine, claim tasks again and again, without completing them. BenchmarkGrants does the same with
+// one daemon and its own file.
 func BenchmarkCluster(b *testing.B) {
 	measure := func(daemons, agents int) {
 		b.Run(fmt.Sprintf("daemons=%d/workers=%d", daemons, agents), func(b *testing.B) {
@@ -37,7 +36,7 @@ func BenchmarkCluster(b *testing.B) {
 	}
 }
 
-// BenchmarkIdle has daemons of a cluster have nothing to do for a minute.
+// BenchmarkIdle measures the daemons of a cluster that is idle for a minute.
 func BenchmarkIdle(b *testing.B) {
 	for _, n := range idlers {
 		b.Run(fmt.Sprintf("daemons=%d", n), func(b *testing.B) {
@@ -51,13 +50,13 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// startCluster starts a PostgreSQL server and n daemons that have their journal there.
+// startCluster starts a PostgreSQL server and n daemons with their journal there.
 func startCluster(b *testing.B, notion *board, n int) (daemons []*daemon) {
 	b.Helper()
 	server := pgtest.Run(b, "fsync=on", "full_page_writes=on")
 	for i := range n {
 		daemons = append(daemons, startDaemon(b, notion, "DIBS_JOURNAL_POSTGRES="+server.URL(), fmt.Sprint("DIBS_CLUSTER_NAME=daemon-", i)))
 	}
-	time.Sleep(20 * time.Second) // what they do at first is over
+	time.Sleep(20 * time.Second) // after the start
 	return daemons
 }

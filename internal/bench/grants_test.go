@@ -11,19 +11,18 @@ import (
 	"dibs/internal/api/client"
 )
 
-// counts are the numbers of agents that come at the same time.
+// counts are the numbers of concurrent agents.
 var counts = []int{1, 4, 16, 64}
 
-// BenchmarkGrants lets agents ask for the next task again and again, and keep what
-// they get. A refusal is a request that got no task.
+// BenchmarkGrants lets agents claim tasks again and again, without completing them. A refusal is a
+// request that got no task.
 func BenchmarkGrants(b *testing.B) {
 	for _, n := range counts {
 		b.Run(fmt.Sprintf("workers=%d", n), func(b *testing.B) { benchmarkClaims(b, n, false, *length, alone()...) })
 	}
 }
 
-// BenchmarkLives lets agents ask for the next task and complete it, again and again.
-// The times are those of both.
+// BenchmarkLives lets agents claim and complete tasks again and again. The times include both.
 func BenchmarkLives(b *testing.B) {
 	for _, n := range counts {
 		b.Run(fmt.Sprintf("workers=%d", n), func(b *testing.B) { benchmarkClaims(b, n, true, *length, alone()...) })
@@ -84,10 +83,10 @@ func benchmarkAgents(b *testing.B, notion *board, daemons []*daemon, agents []*c
 	}
 }
 
-// worker is the name of an agent.
+// worker returns the name of an agent.
 func worker(i int) string { return fmt.Sprintf("worker-%02d", i) }
 
-// refusal is errRefused for a refusal of the daemon, and err for everything else.
+// refusal returns errRefused for a refusal of the daemon, else err.
 func refusal(err error) error {
 	if p, ok := errors.AsType[*api.Problem](err); ok && p.Status == 409 {
 		return errRefused
@@ -109,7 +108,7 @@ func (g *grants) add(task string) {
 	g.n[task]++
 }
 
-// twice is how many grants there were of tasks that somebody had already.
+// twice returns how many grants were of tasks granted before.
 func (g *grants) twice() int {
 	twice := 0
 	for _, n := range g.n {

@@ -26,8 +26,8 @@ type process struct {
 	log bytes.Buffer
 }
 
-// start runs dibs and reads the line of JSON that it prints once it serves. It is
-// stopped when the benchmark is over.
+// start runs dibs, decodes the line of JSON that it prints once it serves into where, and stops it
+// at the end of the benchmark.
 func start(b *testing.B, env []string, where any, dibs string, args ...string) *process {
 	b.Helper()
 	p := &process{Cmd: exec.Command(dibs, args...)}
@@ -57,14 +57,14 @@ func start(b *testing.B, env []string, where any, dibs string, args ...string) *
 	return p
 }
 
-// cpu is the processor time that the process has used, as Linux tells it, in
-// hundredths of a second; zero elsewhere.
+// cpu returns the processor time that the process has used, from Linux in hundredths of a second;
+// zero on other systems.
 func (p *process) cpu() time.Duration {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
 	if err != nil {
 		return 0
 	}
-	// The second field is the name, in brackets, and may hold anything.
+	// The second field is the name, in brackets, and may contain anything.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
@@ -92,12 +92,12 @@ func startBoard(b *testing.B) *board {
 	return n
 }
 
-// bare is the environment of a process that shall know nothing of this one's.
+// bare returns an environment without this process's settings.
 func bare(b *testing.B) []string {
 	return []string{"HOME=" + b.TempDir(), "PATH=" + os.Getenv("PATH")}
 }
 
-// ask sends a request and decodes its answer into out, unless that is nil.
+// ask sends a request and decodes its answer into out, unless out is nil.
 func (n *board) ask(method, path string, body, out any) error {
 	var sent io.Reader
 	if body != nil {
@@ -131,7 +131,7 @@ func (n *board) ask(method, path string, body, out any) error {
 	return json.Unmarshal(data, out)
 }
 
-// far lets every request take -latency to get to the server, near no time.
+// far adds -latency to every request on its way to the server; near removes it.
 func (n *board) far(b *testing.B) {
 	b.Helper()
 	if *latency == 0 {
@@ -149,13 +149,13 @@ func (n *board) near(b *testing.B) {
 	}
 }
 
-// counted is what the server was asked.
+// counted counts the requests to the server.
 type counted struct {
 	all   int
-	pages int // reads and writes of a page, which is what claiming is made of
+	pages int // reads and writes of a page: the requests of claims
 }
 
-// requests are those since the last call.
+// requests returns the requests since the last call.
 func (n *board) requests(b *testing.B) counted {
 	b.Helper()
 	var list []struct{ Method, Path string }
@@ -181,8 +181,8 @@ type daemon struct {
 	Socket string `json:"socket"`
 }
 
-// startDaemon starts a daemon over n and waits until it has read the whole board.
-// settings are added to its environment.
+// startDaemon starts a daemon on n and waits until it has read the whole board. settings are added
+// to its environment.
 func startDaemon(b *testing.B, n *board, settings ...string) *daemon {
 	b.Helper()
 	dir, err := os.MkdirTemp("", "dibs-bench-") // short: a socket's path may not be long
@@ -200,21 +200,21 @@ func startDaemon(b *testing.B, n *board, settings ...string) *daemon {
 	return d
 }
 
-// alone are the settings of a daemon that is the only claimer.
+// alone returns the settings of an exclusive daemon.
 func alone() []string {
 	return []string{"DIBS_CLAIM_EXCLUSIVE=true", "DIBS_CLAIM_SETTLE=" + settle.String()}
 }
 
-// agent is a client of its own.
+// agent returns a new client.
 func (d *daemon) agent() *client.Client { return client.New(d.Socket) }
 
-// delivered waits until nothing is owed to Notion.
+// delivered waits until the outbox is empty.
 func (d *daemon) delivered(b *testing.B) {
 	b.Helper()
 	d.until(b, "has told Notion everything", func(s api.Status) bool { return s.Outbox.Depth == 0 })
 }
 
-// until waits for a state of the daemon.
+// until waits for a status of the daemon.
 func (d *daemon) until(b *testing.B, what string, is func(api.Status) bool) {
 	b.Helper()
 	asks := d.agent()

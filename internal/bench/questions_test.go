@@ -10,11 +10,11 @@ import (
 	"dibs/internal/api"
 )
 
-// held is how many live claims there are while questions are asked.
+// held is the number of live claims while questions are asked.
 const held = 500
 
-// BenchmarkQuestions measures what is answered without asking Notion, with live
-// claims on a large board, and commands started from cold.
+// BenchmarkQuestions measures the questions that need no request to Notion, with live claims on a
+// large board, and commands from a cold start.
 func BenchmarkQuestions(b *testing.B) {
 	notion := startBoard(b)
 	d := startDaemon(b, notion, alone()...)

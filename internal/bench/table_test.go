@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 )
 
-// table collects the figures of benchmarks, to print them for people once all are
-// there. Programs read the benchmarks' own lines.
+// table collects the benchmarks' figures, to print them for people at the end. Programs read the
+// benchmarks' own lines.
 type table struct {
 	order []string // names of benchmarks
 	rows  map[string][]figure
@@ -33,7 +33,7 @@ func (t *table) put(b *testing.B, value float64, unit string) {
 	t.rows[name] = append(t.rows[name], figure{unit, value})
 }
 
-// print writes the table: rows with the same columns stand under one heading.
+// print writes the table: rows with the same columns share a heading.
 func (t *table) print(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	widest, heading := 0, ""
@@ -55,7 +55,7 @@ func (t *table) print(w io.Writer) error {
 	return out.Flush()
 }
 
-// number shows three digits, or more before the point.
+// number formats three digits, or more before the point.
 func number(v float64) string {
 	switch size := math.Abs(v); {
 	case size == 0 || size >= 100:

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// errRefused is what a worker's operation ends with if it was refused in good order.
+// errRefused is the error of an operation that was refused as expected.
 var errRefused = errors.New("refused")
 
-// result is what workers did together.
+// result is the workers' total.
 type result struct {
-	took    []time.Duration // of what was done, in order of length
+	took    []time.Duration // durations of the operations, sorted
 	refused int
 	elapsed time.Duration // until the last was finished
 }
 
-// together lets n workers do something again and again, each by itself, for that
-// long. What has begun by then is finished, and counts.
+// together lets n workers repeat an operation independently for that long. Operations under way at
+// the end are finished and count.
 func together(b *testing.B, n int, long time.Duration, do func(worker int) error) result {
 	b.Helper()
 	var (
@@ -63,17 +63,17 @@ func together(b *testing.B, n int, long time.Duration, do func(worker int) error
 	return r
 }
 
-// quantile is the time within which the share q was done.
+// quantile returns the duration that the share q of operations did not exceed.
 func (r result) quantile(q float64) time.Duration { return r.took[int(q*float64(len(r.took)-1))] }
 
-// report puts the times into the benchmark's line.
+// report adds the times to the benchmark's line.
 func (r result) report(b *testing.B) {
-	b.ReportMetric(0, "ns/op") // of the benchmark as a whole, which says nothing
+	b.ReportMetric(0, "ns/op") // hide the meaningless time of the whole benchmark
 	figures.put(b, milliseconds(r.quantile(0.5)), "p50-ms")
 	figures.put(b, milliseconds(r.quantile(0.99)), "p99-ms")
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// per is the share of a total that falls to one of n.
+// per returns the share of a total for one of n.
 func per[T int | time.Duration](total T, n int) float64 { return float64(total) / float64(n) }

@@ -16,8 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// maxContent is how many bytes of content are read, for a task to be made: more than
-// Notion takes.
+// maxContent bounds the content of a new page, in bytes: it is more than Notion takes.
 const maxContent = 512 << 10
 
 func (a *app) addCommand() *cobra.Command {
@@ -90,8 +89,7 @@ func (a *app) addCommand() *cobra.Command {
 	return cmd
 }
 
-// added asks for a task to be made. If it is not known whether it was, the error says
-// how to find out.
+// added asks for a task to be made. If the outcome is unknown, the error says how to find out.
 func (a *app) added(ctx context.Context, add func(context.Context, api.AddRequest, string) (api.Added, error), body api.AddRequest, key string, minted bool) (api.Added, error) {
 	added, err := add(ctx, body, key)
 	p, answered := errors.AsType[*api.Problem](err)
@@ -106,7 +104,7 @@ func (a *app) added(ctx context.Context, add func(context.Context, api.AddReques
 	return added, err
 }
 
-// fieldsOf reads values of properties.
+// fieldsOf parses the values of --field.
 func fieldsOf(flags []string) (map[string]any, error) {
 	fields := make(map[string]any)
 	for _, flag := range flags {

@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// given says how auto became a name.
+// given says where the name for auto came from.
 type given struct {
 	minted bool
-	// from is what tells this session from others; empty if nothing does.
+	// from is what identifies this session; empty if nothing does.
 	from string
 }
 
-// claimer returns the agent that acts, for commands that need one.
+// claimer returns the agent's name, for commands that need one.
 func (a *app) claimer() (string, error) {
 	if a.agent == "" {
 		return "", usagef("which agent? give --agent or set DIBS_AGENT")
@@ -26,8 +26,7 @@ func (a *app) claimer() (string, error) {
 	return a.agent, err
 }
 
-// checkAgent reports a name that no agent can have, and puts this session's name in the
-// place of auto.
+// checkAgent returns an error for an invalid name, and replaces auto by this session's name.
 func (a *app) checkAgent() error {
 	if a.agent == "" {
 		return nil
@@ -35,8 +34,8 @@ func (a *app) checkAgent() error {
 	return a.named(false)
 }
 
-// only returns the agent that a question is limited to: the one that --agent
-// names. DIBS_AGENT says who asks, not what about.
+// only returns the agent to which --agent limits a list. DIBS_AGENT says who asks, and limits
+// nothing.
 func (a *app) only(cmd *cobra.Command) (string, error) {
 	if !cmd.Flags().Changed("agent") {
 		return "", nil
@@ -45,9 +44,9 @@ func (a *app) only(cmd *cobra.Command) (string, error) {
 	return a.agent, err
 }
 
-// named has the daemon say what auto stands for, and checks any other name. anew lets that
-// be a name which no later command gets: one in an environment that does not tell sessions
-// from each other.
+// named replaces auto by the name that the daemon has for it, and validates any other name. With
+// anew the name may be one that no later command gets, in an environment that does not identify
+// sessions.
 func (a *app) named(anew bool) error {
 	if a.agent != task.AutoAgent {
 		if err := task.ValidateAgent(a.agent); err != nil {
@@ -60,7 +59,7 @@ func (a *app) named(anew bool) error {
 		return usagef("nothing here tells one session from another, so that auto would be a new name for each command: set DIBS_AGENT to the name that you were given, or DIBS_SESSION to a text of your own")
 	}
 	if !known && a.request != "" {
-		here.ID = session.Of(a.request).ID // a command that is repeated is the same agent's
+		here.ID = session.Of(a.request).ID // a repeated command belongs to the same agent
 	}
 	daemon, err := a.daemon()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// maxDays is how many days back agents are looked for.
+// maxDays is the largest value of --days.
 const maxDays = 30
 
 func (a *app) agentsCommand() *cobra.Command {
@@ -76,7 +76,7 @@ func showAgents(t *table, agents []api.AgentSummary, now time.Time) {
 	}
 }
 
-// took writes a length of time in a few characters: in seconds up to two minutes.
+// took formats a duration in a few characters: in seconds up to two minutes.
 func took(s float64) string {
 	if d := seconds(s); d >= 2*time.Minute {
 		return length(d)

@@ -34,7 +34,7 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// flagWants says what the flags of a type take.
+// flagWants describes the values of flags by their type.
 var flagWants = map[string]string{
 	"bool":          "true or false",
 	"int":           "a whole number",
@@ -45,12 +45,11 @@ var flagWants = map[string]string{
 	"durationSlice": "times such as 1s,2500ms",
 }
 
-// flagError says what is wrong with a flag, in the words of this program where the
-// library has those of a parser.
+// flagError turns the library's message about a flag into one of this program's.
 func flagError(cmd *cobra.Command, err error) error {
 	var value, name string
 	if _, scanErr := fmt.Sscanf(err.Error(), "invalid argument %q for %q flag:", &value, &name); scanErr == nil {
-		_, name, _ = strings.Cut(name, "--") // which a short form may stand before
+		_, name, _ = strings.Cut(name, "--") // a short form may come first
 		switch want := flagWants[cmd.Flag(name).Value.Type()]; {
 		case errors.Is(err, strconv.ErrRange):
 			return usagef("--%s %s: the number is too large", name, value)
@@ -61,8 +60,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &usageError{err}
 }
 
-// taskID reads an argument that names a task. A key is left to the daemon, which knows
-// whose it is.
+// taskID parses an argument that names a task. A key is returned as it is: the daemon knows its
+// task.
 func taskID(arg string) (task.ID, error) {
 	id, err := task.ParseTaskID(arg)
 	if err == nil {
@@ -74,7 +73,7 @@ func taskID(arg string) (task.ID, error) {
 	return "", usagef("%q names no task: want its key such as T-3, its id, or its URL in Notion", arg)
 }
 
-// claimID reads an argument that names a claim: by its id, or by its task's.
+// claimID parses an argument that names a claim, by its id or its task's.
 func claimID(arg string) (string, error) {
 	if id, ok := claim.ParseID(arg); ok {
 		return string(id), nil
@@ -86,8 +85,7 @@ func claimID(arg string) (string, error) {
 	return string(id), nil
 }
 
-// own returns which claim a command is about: the one that its argument names,
-// or the agent's only one.
+// own returns the claim that the arguments name, or the agent's only one.
 func (a *app) own(args []string) (string, error) {
 	if len(args) > 0 {
 		id, err := claimID(args[0])

@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// boarding is what `board --json` prints.
+// boarding is the output of `board --json`.
 type boarding struct {
 	URL string `json:"url"`
 }
@@ -70,7 +70,7 @@ func (a *app) boardCommand() *cobra.Command {
 	return cmd
 }
 
-// cannotListen says why nothing is served on an address: misuse if it is none.
+// cannotListen returns the error of a listener: a usage error if the address is invalid or unknown.
 func cannotListen(listen string, err error) error {
 	_, malformed := errors.AsType[*net.AddrError](err)
 	_, unknown := errors.AsType[*net.DNSError](err)
@@ -80,7 +80,7 @@ func cannotListen(listen string, err error) error {
 	return fmt.Errorf("--listen %s: %w: give another port, or 0 for any free one", listen, err)
 }
 
-// userName is the name of whoever runs the program.
+// userName returns the name of the user who runs the program.
 func userName() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
@@ -132,7 +132,7 @@ func (a *app) serveBoard(ctx context.Context, l net.Listener, open bool, o board
 	}
 }
 
-// reachable is an address by which a browser on this machine gets to the listener.
+// reachable returns the address at which a browser on this machine reaches the listener.
 func reachable(at *net.TCPAddr) string {
 	if !at.IP.IsUnspecified() {
 		return at.String()
@@ -140,9 +140,9 @@ func reachable(at *net.TCPAddr) string {
 	return net.JoinHostPort("127.0.0.1", fmt.Sprint(at.Port))
 }
 
-// browse opens a link in the browser, and returns when ctx ends, or what went wrong before. A
-// program that stays in front is ended then. Other users of the machine see the arguments of
-// programs, so these name a file that only this user can read, and that leads on.
+// browse opens a link in the browser and returns when ctx ends, or the error before that. It then
+// ends a program that stayed in the foreground. Other users of the machine can see the arguments of
+// programs, so the argument is a file that only this user can read; the file redirects to the link.
 func browse(ctx context.Context, link string) error {
 	const prefix, suffix = "dibs-board-", ".html"
 	ownfile.RemoveAbandoned(prefix, suffix)
@@ -170,5 +170,5 @@ func browse(ctx context.Context, link string) error {
 	return nil
 }
 
-// openerPatience is how long what opened the browser has to end with the board.
+// openerPatience is how long the program that opened the browser may take to end.
 const openerPatience = 2 * time.Second

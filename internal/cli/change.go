@@ -12,18 +12,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// change is a command that changes a claim of the agent's.
+// change describes a command that changes one of the agent's claims.
 type change struct {
-	// op is what it asks for: its name is the command's, and its summary the command's line.
+	// op is the operation that it requests, with the command's name and summary.
 	op   *api.Operation
 	long string
-	// flags adds the flags of its own.
+	// flags adds the command's own flags.
 	flags func(*cobra.Command)
-	// check, if set, looks at them.
+	// check, if set, validates them.
 	check func(*cobra.Command) error
-	// do asks the daemon for it.
+	// do sends the request.
 	do func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error)
-	// done says in a line what has been done.
+	// done describes the result in a line.
 	done func(api.Claim) string
 }
 
@@ -76,16 +76,16 @@ func (a *app) changeCommand(c change) *cobra.Command {
 	return cmd
 }
 
-// sayUnknown says on stderr, also beside JSON, what is not known of something that is
-// pending, and how that will be known: the command ends well, and is not to be taken for more.
+// sayUnknown says on stderr, with --json too, what is not yet known of a pending change and how to
+// find out. The command itself succeeds, which must not be taken for more.
 func (a *app) sayUnknown(t api.TaskRef, o api.Owed, learn string) {
 	if o.Pending {
-		fmt.Fprintf(a.stderr, "dibs: %s: pending, as Notion has yet to be told; not known is %s; if so, it comes to nothing, and claim_lost says so (dibs poll, %s)\n",
+		fmt.Fprintf(a.stderr, "dibs: %s: pending: Notion has not been told yet. It is not known %s; if so, this is dropped, and claim_lost says so (dibs poll, %s)\n",
 			quoted(t), clean(o.Unknown), clean(learn))
 	}
 }
 
-// mentioning adds the flag that says whom a comment is to mention.
+// mentioning adds --mention.
 func mentioning(cmd *cobra.Command, who *string) {
 	cmd.Flags().StringVar(who, "mention", "", "whom the comment mentions, a `person` by name, e-mail address or Notion's id")
 }

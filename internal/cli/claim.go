@@ -52,8 +52,7 @@ func (f *claimFlags) addWait(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long the lease lasts, in whole minutes (default: as the task or the daemon says)")
 }
 
-// claimRequest adds to what is to be claimed, a task or the next one that is ready, what
-// the flags say.
+// claimRequest adds the flags to a request for a task, or for the next ready one.
 func (a *app) claimRequest(cmd *cobra.Command, what api.ClaimRequest, flags claimFlags) (api.ClaimRequest, error) {
 	agent, err := a.claimer()
 	if err != nil {
@@ -70,7 +69,7 @@ func (a *app) claimRequest(cmd *cobra.Command, what api.ClaimRequest, flags clai
 	return what, err
 }
 
-// claim asks for a claim on a task, or on the next one that is ready.
+// claim claims a task, or the next ready one.
 func (a *app) claim(cmd *cobra.Command, what api.ClaimRequest, flags claimFlags) error {
 	request, err := a.claimRequest(cmd, what, flags)
 	if err != nil {

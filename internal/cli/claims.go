@@ -66,7 +66,7 @@ func showClaims(t *table, claims []api.Claim, now time.Time) {
 	}
 }
 
-// lasts says until when a claim lasts.
+// lasts returns the cell that says until when a claim lasts.
 func lasts(c api.Claim, now time.Time) cell {
 	switch {
 	case c.State == "finishing":

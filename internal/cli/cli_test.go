@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"dibs": func() {
-			// As cmd/dibs does.
+			// Like cmd/dibs.
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 			stop()
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// takesSeconds leaves a test out where only the quick ones are wanted.
+// takesSeconds skips a slow test with -short.
 func takesSeconds(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -36,7 +36,7 @@ func takesSeconds(t *testing.T) {
 	}
 }
 
-// TestScripts runs the scripts in testdata. Beside the usual commands, they have
+// TestScripts runs the scripts in testdata. Besides the usual commands, they have
 //
 //	exits CODE COMMAND…  run a command that must end with this exit code
 //	daemon FILE          answer on $DIBS_SOCKET as FILE says, see exchange
@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("DIBS_SOCKET", env.WorkDir+"/d.sock")
 			env.Setenv("DIBS_AGENT", "Sandman")
 			env.Setenv("TZ", "UTC")
-			env.Setenv("GORACE", "atexit_sleep_ms=10") // not a second at the end of each command
+			env.Setenv("GORACE", "atexit_sleep_ms=10") // instead of a second at the end of each command
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -85,7 +85,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestMainInterrupted ends a command from outside while it waits.
+// TestMainInterrupted interrupts a command that waits.
 func TestMainInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupt signal"))
@@ -96,12 +96,12 @@ func TestMainInterrupted(t *testing.T) {
 	}
 }
 
-// brokenPipe is a stdout that takes nothing.
+// brokenPipe is a stdout that cannot be written.
 type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// TestMainCannotPrint loses what a command has to print.
+// TestMainCannotPrint runs a command that cannot write its output.
 func TestMainCannotPrint(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"version", "--json"}} {
 		var stderr bytes.Buffer

@@ -65,8 +65,8 @@ func (a *app) adoptCommand() *cobra.Command {
 	return cmd
 }
 
-// silent is how long a member says nothing before it counts as away: it says every two seconds
-// that it is there.
+// silent is how long after its last sign of life a member is shown as away. Members give one every
+// two seconds.
 const silent = 10 * time.Second
 
 func showCluster(w io.Writer, c api.Cluster, now time.Time) {

@@ -80,7 +80,7 @@ func (a *app) askCommand() *cobra.Command {
 			return "asked about " + quoted(c.Task) + ", which is blocked until a person opens it"
 		},
 	})
-	// The question comes before what names the claim.
+	// The question is the first argument, before the claim.
 	run := cmd.RunE
 	cmd.Use, cmd.Args = "ask TEXT [CLAIM_OR_TASK]", arguments("TEXT", "[CLAIM_OR_TASK]")
 	cmd.Example = "  dibs ask \"which of the two?\" --to ada@example.com --agent Sandman"

@@ -13,16 +13,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completionTime is how long somebody who types waits for what could come next.
+// completionTime is how long completion may take.
 const completionTime = 2 * time.Second
 
-// suggestions returns what an argument or a flag may be, each with a tab and a word
-// about it behind it, or without. What cannot be found out is not suggested.
+// suggestions returns the possible values of an argument or a flag, each optionally followed by a
+// tab and a description. It returns none if they cannot be found out.
 type suggestions func(ctx context.Context) []string
 
 func completeFlag(cmd *cobra.Command, name string, s suggestions) {
 	if err := cmd.RegisterFlagCompletionFunc(name, s.complete); err != nil {
-		panic(err) // the flag is there
+		panic(err) // impossible: the flag exists
 	}
 }
 
@@ -50,7 +50,7 @@ func statuses(context.Context) []string {
 	return names
 }
 
-// someTasks suggests those tasks that the filter selects.
+// someTasks suggests the tasks that the filter selects.
 func (a *app) someTasks(filter api.TaskFilter) suggestions {
 	return func(ctx context.Context) []string {
 		daemon, err := a.daemon()
@@ -69,12 +69,12 @@ func (a *app) someTasks(filter api.TaskFilter) suggestions {
 	}
 }
 
-// ownTasks suggests the tasks that the agent holds; without an agent, or with auto, those
-// that anybody holds through the daemon.
+// ownTasks suggests the tasks that the agent holds. Without an agent, or with auto, it suggests all
+// tasks that are held through the daemon.
 func (a *app) ownTasks(ctx context.Context) []string {
 	agent := a.agent
 	if agent == task.AutoAgent {
-		agent = "" // no name is minted for somebody who types
+		agent = "" // completion mints no name
 	}
 	var out []string
 	for _, c := range a.someClaims(ctx, agent) {
@@ -83,7 +83,7 @@ func (a *app) ownTasks(ctx context.Context) []string {
 	return out
 }
 
-// agents suggests the names that are on tasks, and auto.
+// agents suggests auto and the names that are on tasks.
 func (a *app) agents(ctx context.Context) []string {
 	names := []string{task.AutoAgent + "\tone that is minted for this session"}
 	for _, c := range a.someClaims(ctx, "") {

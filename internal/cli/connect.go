@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// connected is what connect did, or would do.
+// connected is the output of `connect --json`: the changes made, or planned with --dry-run.
 type connected struct {
 	Client  string          `json:"client"`
 	DryRun  bool            `json:"dry_run"`
@@ -27,9 +27,9 @@ type connected struct {
 
 type connectedFile struct {
 	Path string `json:"path"`
-	// What is one of created, changed, removed, kept.
+	// What is created, changed, removed or kept.
 	What string `json:"what"`
-	// Why a file is kept as it is, and what to do about it.
+	// Why says why a file is kept, and what to do about it.
 	Why  string `json:"why,omitempty"`
 	Diff string `json:"diff"`
 }
@@ -79,12 +79,12 @@ func (a *app) connectCommand() *cobra.Command {
 	return cmd
 }
 
-// placeOf says where the files of clients are.
+// placeOf returns where the files of clients are.
 func placeOf(project bool) (connect.Place, error) {
 	p := connect.Place{Getenv: os.Getenv, Skill: packaging.Skill, Dibs: "dibs"}
 	var err error
 	if p.Home, err = os.UserHomeDir(); err != nil && !project {
-		return p, fmt.Errorf("where your home directory is cannot be told (%w): set HOME, or use --project", err)
+		return p, fmt.Errorf("your home directory is unknown (%w): set HOME, or use --project", err)
 	}
 	if project {
 		if p.Project, err = os.Getwd(); err != nil {

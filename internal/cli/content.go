@@ -22,12 +22,12 @@ func (f *contentFlag) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.on, "content", false, "with what the task's page says, and the comments on it")
 }
 
-// pageWait is how long the page of a task that was claimed is waited for. The daemon gives
-// up earlier, and says why.
+// pageWait is how long to wait for a claimed task's page. The daemon gives up earlier, and says
+// why.
 const pageWait = 15 * time.Second
 
-// pageOf is what the page of a task says. That it cannot be had is in the answer: a claim
-// is one without it, too.
+// pageOf returns the content of a task's page. If it cannot be read, the page says so: the claim is
+// valid without it.
 func pageOf(ctx context.Context, daemon *client.Client, id task.ID) api.Page {
 	ctx, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
@@ -38,7 +38,7 @@ func pageOf(ctx context.Context, daemon *client.Client, id task.ID) api.Page {
 	return c.Page
 }
 
-// sayUnread tells people what could not be read of a page.
+// sayUnread says on stderr what could not be read of a page.
 func (a *app) sayUnread(p api.Page) {
 	if p.ContentError != "" {
 		a.say("dibs: the page could not be read: %s", clean(p.ContentError))
@@ -48,7 +48,7 @@ func (a *app) sayUnread(p api.Page) {
 	}
 }
 
-// showPage prints a page, each of its lines set off, so that none looks like one of the
+// showPage prints a page. Each of its lines is indented, so that none can be mistaken for the
 // command's own.
 func showPage(w io.Writer, p api.Page, now time.Time) {
 	switch {
@@ -73,7 +73,7 @@ func showPage(w io.Writer, p api.Page, now time.Time) {
 	}
 }
 
-// missing says what of a page is not there.
+// missing says which parts of a page are not shown.
 func missing(w io.Writer, p api.Page, indent string) {
 	if p.ContentCut > 0 {
 		fmt.Fprintf(w, "\n%s%s not shown\n", indent, count(int64(p.ContentCut), "further character"))
@@ -90,7 +90,7 @@ func author(c api.Comment) string {
 	return clean(c.By)
 }
 
-// setOff prints a text of several lines that others wrote, indented.
+// setOff prints a text of several lines by others, indented.
 func setOff(w io.Writer, text string) {
 	for line := range strings.Lines(task.Plain(text)) {
 		line = strings.Map(func(r rune) rune {
@@ -103,8 +103,8 @@ func setOff(w io.Writer, text string) {
 	}
 }
 
-// brief writes what a command is told of its task: Markdown, of which all below the rule is
-// what others wrote.
+// brief writes the Markdown file about a task for the command that works on it. Everything below
+// the rule was written by others.
 func brief(ctx context.Context, w io.Writer, daemon *client.Client, c api.Claim) error {
 	p := pageOf(ctx, daemon, c.Task.ID)
 	var out strings.Builder

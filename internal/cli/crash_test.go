@@ -29,57 +29,54 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// crash is a moment at which a daemon is killed: while one of its requests to
-// Notion is held, before it takes effect or after. What it wrote to its journal
-// up to there is what the next one has.
+// crash is a moment at which a daemon is killed: while one of its requests to Notion waits, before
+// it takes effect or after. The next daemon has what was written to the journal until then.
 type crash struct {
 	name   string
 	method string
 	entry  func(emulator.Databases) string // the database of the entry created; nil for the task's page
 	skip   int
 	kind   emulator.FaultKind
-	// answered has the daemon killed once the request was answered instead.
+	// answered kills the daemon after the request was answered instead.
 	answered bool
-	// told says that the agent has its answer by then.
-	told bool
+	// replied says that the agent has its answer by then.
+	replied bool
 }
 
 var (
 	meshLog = func(dbs emulator.Databases) string { return dbs.MeshLog }
 	taskLog = func(dbs emulator.Databases) string { return dbs.TaskLog }
 
-	// Reserved in the journal, then written as an attempt, then sent, then on
-	// the page, then verified and held, then logged.
+	// An attempt is reserved in the journal, then stored as being written, then sent, then on the
+	// page, then verified and held, then logged.
 	duringClaim = []crash{
 		{name: "before the page is read", method: "GET", kind: emulator.Stop},
 		{name: "before the claim is written", method: "PATCH", kind: emulator.Stop},
 		{name: "once the claim is written", method: "PATCH", kind: emulator.StopAfter},
 		{name: "while the claim settles", method: "PATCH", answered: true},
 		{name: "before the claim is verified", method: "GET", skip: 1, kind: emulator.Stop},
-		{name: "before the entry is created", method: "POST", entry: meshLog, kind: emulator.Stop, told: true},
-		{name: "once the entry is created", method: "POST", entry: meshLog, kind: emulator.StopAfter, told: true},
+		{name: "before the entry is created", method: "POST", entry: meshLog, kind: emulator.Stop, replied: true},
+		{name: "once the entry is created", method: "POST", entry: meshLog, kind: emulator.StopAfter, replied: true},
 	}
 	duringComplete = duringFinish(taskLog)
 	duringRelease  = duringFinish(meshLog)
 )
 
-// duringFinish are the crashes of a finish: its intent is in the journal, then
-// on the page, then it ends the claim, then it is logged.
+// duringFinish returns the crashes of a finish: its intent is in the journal, then on the page,
+// then it ends the claim, then it is logged.
 func duringFinish(log func(emulator.Databases) string) []crash {
 	return []crash{
 		{name: "before the page is read", method: "GET", kind: emulator.Stop},
 		{name: "before it is written", method: "PATCH", kind: emulator.Stop},
 		{name: "once it is written", method: "PATCH", kind: emulator.StopAfter},
-		{name: "before the entry is created", method: "POST", entry: log, kind: emulator.Stop, told: true},
-		{name: "once the entry is created", method: "POST", entry: log, kind: emulator.StopAfter, told: true},
+		{name: "before the entry is created", method: "POST", entry: log, kind: emulator.Stop, replied: true},
+		{name: "once the entry is created", method: "POST", entry: log, kind: emulator.StopAfter, replied: true},
 	}
 }
 
-// TestKilled kills daemons with SIGKILL, at every request of a claim, a
-// completion and a release. After each, the next daemon on the same state gives
-// the same request the same answer; and once everything had time to settle, no
-// claim that was granted is lost, none is left over, and each log entry is there
-// once.
+// TestKilled kills daemons with SIGKILL, at every request of a claim, a completion and a release.
+// After each, the next daemon on the same state gives the same request the same answer. In the end
+// no granted claim is lost, no claim is left over, and each log entry exists once.
 func TestKilled(t *testing.T) {
 	takesSeconds(t)
 	t.Run("claim", func(t *testing.T) {
@@ -91,20 +88,20 @@ func TestKilled(t *testing.T) {
 			ask := func() (api.Claim, error) {
 				return v.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman", Task: id}, "claim "+c.name)
 			}
-			first, told := v.killDuring(c, id, ask)
-			if told {
+			first, replied := v.killDuring(c, id, ask)
+			if replied {
 				granted[id] = first
 			}
 			again, err := ask()
 			switch code := codeOf(err); {
-			case told && (err != nil || !cmp.Equal(first, again)):
+			case replied && (err != nil || !cmp.Equal(first, again)):
 				t.Errorf("killed %s: the same request gets %+v, %v; want %+v", c.name, again, err, first)
 			case err == nil:
 				granted[id] = again
 			case code != api.Code(claim.CodeNotionUnavailable):
 				t.Errorf("killed %s: the same request gets %v", c.name, err)
 			}
-			// Nobody has what was not verified.
+			// Claims that were not verified belong to nobody.
 			held, err := v.Claims(t.Context(), "")
 			if err != nil {
 				t.Fatal(err)
@@ -143,9 +140,9 @@ func TestKilled(t *testing.T) {
 				}
 				v.until("the claim is logged", func() bool { return len(v.logged(id)) == 1 })
 				ask := func() (api.Claim, error) { return end(v, cl.ID, "end "+c.name) }
-				first, told := v.killDuring(c, id, ask)
+				first, replied := v.killDuring(c, id, ask)
 				again, err := ask()
-				if err != nil || told && !cmp.Equal(first, again) {
+				if err != nil || replied && !cmp.Equal(first, again) {
 					t.Errorf("killed %s: the same request gets %+v, %v; want %+v", c.name, again, err, first)
 				}
 			}
@@ -170,7 +167,7 @@ func TestKilled(t *testing.T) {
 	}, "OPEN", "", []string{"granted", "released"}))
 }
 
-// victim is a daemon that is killed again and again, on a board of its own.
+// victim is a daemon that is killed again and again, on its own board.
 type victim struct {
 	*testing.T
 	*client.Client
@@ -245,10 +242,10 @@ func (v *victim) start() {
 
 func (v *victim) kill() {
 	v.process.Process.Kill()
-	v.process.Wait() // says that it was killed
+	v.process.Wait() // the error says that it was killed
 }
 
-// add puts a task on the board.
+// add adds a task to the board.
 func (v *victim) add(title string) string {
 	v.Helper()
 	id, err := v.notion.CreatePage(v.notion.Databases().Tasks, map[string]any{
@@ -261,10 +258,9 @@ func (v *victim) add(title string) string {
 	return id
 }
 
-// killDuring has a request made of the daemon, kills the daemon at the crash's
-// moment, and starts it anew. told is false if the request was not answered
-// before.
-func (v *victim) killDuring(c crash, id string, ask func() (api.Claim, error)) (answer api.Claim, told bool) {
+// killDuring sends a request to the daemon, kills the daemon at the crash's moment, and restarts
+// it. replied is false if the request was not answered before.
+func (v *victim) killDuring(c crash, id string, ask func() (api.Claim, error)) (answer api.Claim, replied bool) {
 	v.Helper()
 	var arrived atomic.Int32
 	dbs := v.notion.Databases()
@@ -277,7 +273,7 @@ func (v *victim) killDuring(c crash, id string, ask func() (api.Claim, error)) (
 	entries := len(v.logged(id))
 	before, _ := v.notion.Page(id)
 	if !c.answered {
-		// The fault stays in force: what it held goes down with the connection.
+		// The fault stays in force: the request that it stalls ends with its connection.
 		v.notion.Inject(emulator.Fault{Kind: c.kind, Skip: c.skip, Times: 1, Match: func(r *http.Request, body []byte) bool {
 			hit := target(r, body)
 			if hit {
@@ -295,11 +291,11 @@ func (v *victim) killDuring(c crash, id string, ask func() (api.Claim, error)) (
 		cl, err := ask()
 		asked <- result{cl, err}
 	}()
-	if c.told {
+	if c.replied {
 		if r := <-asked; r.err != nil {
 			v.Fatalf("%s: %v", c.name, r.err)
 		} else {
-			answer, told = r.cl, true
+			answer, replied = r.cl, true
 		}
 	}
 	v.until("the daemon comes to "+c.name, func() bool {
@@ -319,16 +315,16 @@ func (v *victim) killDuring(c crash, id string, ask func() (api.Claim, error)) (
 		return now.Text("claim_token") != before.Text("claim_token")
 	})
 	v.kill()
-	if !c.told {
+	if !c.replied {
 		if r := <-asked; r.err == nil {
 			v.Errorf("%s: the agent was told %+v", c.name, r.cl)
 		}
 	}
 	v.start()
-	return answer, told
+	return answer, replied
 }
 
-// until waits for a condition that is about to come true.
+// until waits for a condition that must soon be true.
 func (v *victim) until(what string, ok func() bool) {
 	v.Helper()
 	look := time.NewTicker(2 * time.Millisecond)
@@ -340,7 +336,7 @@ func (v *victim) until(what string, ok func() bool) {
 	}
 }
 
-// logged returns what the logs say of a task.
+// logged returns the logs' entries of a task.
 func (v *victim) logged(id string) []string { return v.loggedIn(v.notion, id) }
 
 func (v *victim) loggedIn(notion *emulator.Emulator, id string) []string {
@@ -359,21 +355,20 @@ func (v *victim) loggedIn(notion *emulator.Emulator, id string) []string {
 	return out
 }
 
-// afterlife is a daemon on what a victim left behind, in virtual time.
+// afterlife is a daemon on a victim's state, in virtual time.
 type afterlife struct {
 	*client.Client
-	ctx    context.Context // of the bubble
+	ctx    context.Context // the bubble's
 	notion *emulator.Emulator
 }
 
-// afterwards kills the daemon once more, gives the next one a quarter of an
-// hour, in virtual time, and then has a look. In the end, the logs must have
-// what the journal has, each entry once.
+// afterwards kills the daemon once more, runs the next one for a quarter of an hour of virtual
+// time, and calls look. At the end, the logs must have the journal's entries, each once.
 func (v *victim) afterwards(look func(d *afterlife)) {
 	v.kill()
 	left := time.Now()
 	synctest.Test(v.T, func(t *testing.T) {
-		time.Sleep(time.Until(left)) // the bubble's time begins long ago
+		time.Sleep(time.Until(left)) // the bubble begins in the past
 		notion, err := emulator.New(emulator.Options{StateFile: filepath.Join(v.dir, "notion.json")})
 		if err != nil {
 			t.Fatal(err)

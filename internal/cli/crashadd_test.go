@@ -11,9 +11,8 @@ import (
 	"dibs/internal/emulator"
 )
 
-// TestKilledWhileAdding kills daemons with SIGKILL at the request that makes a task. The
-// same request finds out from the next daemon what became of it, and there is never a
-// second task.
+// TestKilledWhileAdding kills daemons with SIGKILL at the request that makes a task. The next
+// daemon answers the same request with the outcome, and there is never a second task.
 func TestKilledWhileAdding(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -68,7 +67,7 @@ func TestKilledWhileAdding(t *testing.T) {
 			t.Errorf("killed %s: the same request gets %+v, %v, and there are the tasks %q", c.name, made, err, there)
 		}
 	}
-	// What it was told is what it is told again.
+	// A repeated request gets the same answer.
 	first, err := v.Add(t.Context(), api.AddRequest{Title: "answered"}, "answered")
 	if err != nil {
 		t.Fatal(err)

@@ -19,16 +19,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// exchange is a request that a script's daemon expects, and its answer. In the
-// file they stand in their order, with an empty line between them, each as
+// exchange is a request that a script's daemon expects, and its answer. A file lists them in order,
+// with empty lines between them, each as
 //
 //	METHOD PATH [BODY]
 //	[Header: value …]
 //	STATUS BODY
 //
-// The key * is any, and the same wherever it stands. Answer-Age is the header Age of the answer.
-// The answer is a template, in which {{in "12m"}} is the time in twelve minutes
-// and {{task}} and {{claim}} are often used pieces of JSON.
+// The key * matches any key, and must then be the same everywhere. Answer-Age is the header Age of
+// the answer. The answer is a template: {{in "12m"}} is the time in twelve minutes, and {{task}}
+// and {{claim}} are common pieces of JSON.
 type exchange struct {
 	method, path, body string
 	header             map[string]string
@@ -74,14 +74,14 @@ func readExchanges(text string) ([]exchange, error) {
 	return list, nil
 }
 
-// fakeDaemon answers exchanges, each once and in their order. It fails the test
-// for requests that are not the next one, and for exchanges that never came.
+// fakeDaemon answers exchanges, each once and in order. It fails the test for unexpected requests,
+// and for exchanges that did not happen.
 type fakeDaemon struct {
 	t      *testing.T
 	script string
 	mu     sync.Mutex
 	left   []exchange
-	key    string // that came where any may
+	key    string // the key that matched *
 }
 
 func startDaemon(t *testing.T, ts *testscript.TestScript, file string) {

@@ -49,14 +49,14 @@ func (a *app) doctorCommand() *cobra.Command {
 	return cmd
 }
 
-// diagnosis is what `doctor --json` prints.
+// diagnosis is the output of `doctor --json`.
 type diagnosis struct {
 	Findings []doctor.Finding `json:"findings"`
 	Proposal *doctor.Proposal `json:"proposal,omitempty"`
 }
 
-// examine looks at everything, if the configuration can be read, and shows people
-// what it finds as it goes: some of it takes a while.
+// examine runs the doctor, if the configuration can be read. It shows findings as they come: some
+// take a while.
 func (a *app) examine(cmd *cobra.Command, stateDir string, probe bool) *doctor.Report {
 	c, err := config.Load(config.Options{File: a.config, Socket: a.socket, StateDir: stateDir})
 	if err != nil {
@@ -66,11 +66,11 @@ func (a *app) examine(cmd *cobra.Command, stateDir string, probe bool) *doctor.R
 		}
 		return report
 	}
-	return doctor.Run(cmd.Context(), doctor.Options{Config: c, Daemon: client.Of(c.Socket, c.SocketUser), Probe: probe, Tell: a.showFinding})
+	return doctor.Run(cmd.Context(), doctor.Options{Config: c, Daemon: client.Of(c.Socket, c.SocketUser), Probe: probe, OnFinding: a.showFinding})
 }
 
-// unreadable is the report on a configuration that cannot be used: one finding for
-// each thing that is wrong with it. Its messages say themselves what is wanted.
+// unreadable returns the report on an invalid configuration, with a finding for each error. The
+// errors themselves say what is wanted.
 func unreadable(err error) *doctor.Report {
 	report := new(doctor.Report)
 	for line := range strings.Lines(err.Error()) {
@@ -81,8 +81,8 @@ func unreadable(err error) *doctor.Report {
 	return report
 }
 
-// showFinding prints rows of a table: a finding, and below it what to do. The
-// columns have room for the longest level and the longest check, whatever comes.
+// showFinding prints a finding, and below it the remedy. The columns fit the longest level and the
+// longest check.
 func (a *app) showFinding(f doctor.Finding) {
 	if a.json {
 		return
@@ -92,10 +92,10 @@ func (a *app) showFinding(f doctor.Finding) {
 	if f.Remedy != "" {
 		text += fmt.Sprintf(columns, "", "", "→ "+clean(f.Remedy))
 	}
-	io.WriteString(a.stdout, text) // an error comes back when the count is printed
+	io.WriteString(a.stdout, text) // printing the count reports an error again
 }
 
-// showCount sums findings up.
+// showCount prints how many errors and warnings there are.
 func showCount(w io.Writer, findings []doctor.Finding) {
 	count := make(map[doctor.Level]int)
 	for _, f := range findings {
@@ -105,7 +105,7 @@ func showCount(w io.Writer, findings []doctor.Finding) {
 	row(w, fmt.Sprintf("%s, %s", number(count[doctor.Error], "error"), number(count[doctor.Warning], "warning")))
 }
 
-// number counts things.
+// number formats a number of things; none is "no things".
 func number(n int, thing string) string {
 	return cmp.Or(map[int]string{0: "no " + thing + "s", 1: "1 " + thing}[n], fmt.Sprintf("%d %ss", n, thing))
 }

@@ -17,7 +17,7 @@ import (
 	"dibs/internal/emulator"
 )
 
-// TestPausesAreTold has Notion ask for a pause that nobody at a terminal would sit out.
+// TestPausesAreTold lets Notion ask for a pause that is too long to wait for.
 func TestPausesAreTold(t *testing.T) {
 	notion, err := emulator.New(emulator.Options{})
 	if err != nil {
@@ -49,8 +49,7 @@ func TestPausesAreTold(t *testing.T) {
 	}
 }
 
-// TestDoctorTellsAsItGoes reads what the doctor finds while Notion keeps it waiting,
-// and then stops it.
+// TestDoctorTellsAsItGoes reads the doctor's findings while it waits for Notion, and then stops it.
 func TestDoctorTellsAsItGoes(t *testing.T) {
 	notion, err := emulator.New(emulator.Options{})
 	if err != nil {

@@ -89,16 +89,15 @@ func runEndToEnd(t *testing.T, dir string) {
 	})
 }
 
-// realTime are the settings of daemons that run in real time, on a board in this
-// process. It has no limit that is worth waiting for, and only one daemon at a
-// time: so the settle wait may be short, and the write window longer than any
-// machine takes for two requests, however busy it is.
+// realTime are the settings of daemons in real time, with a board in this process. That has
+// practically no rate limit, and there is only one daemon at a time: so the settle wait may be
+// short, and the write window longer than two requests ever take, even on a busy machine.
 var realTime = []string{
 	"DIBS_CLAIM_EXCLUSIVE=true", "DIBS_CLAIM_WRITE_WINDOW=20s", "DIBS_CLAIM_SETTLE=500ms",
 	"DIBS_NOTION_RATE=100", "DIBS_NOTION_BURST=100",
 }
 
-// workspaceOf are the settings that have dibs work on a board.
+// workspaceOf returns the settings for a board.
 func workspaceOf(url string, notion *emulator.Emulator) []string {
 	settings := []string{"DIBS_NOTION_BASE_URL=" + url, "NOTION_TOKEN=" + notion.Token()}
 	if dbs := notion.Databases(); dbs != (emulator.Databases{}) {
@@ -110,7 +109,7 @@ func workspaceOf(url string, notion *emulator.Emulator) []string {
 
 type boardKey struct{}
 
-// board is what a script works on.
+// board is a script's board.
 type board struct {
 	notion  *emulator.Emulator
 	daemons map[string]*exec.Cmd
@@ -149,12 +148,12 @@ func startServe(ts *testscript.TestScript, _ bool, args []string) {
 	start(ts, args[0], append([]string{"serve", "--json"}, args[1:]...))
 }
 
-// startTrial starts a board with a daemon.
+// startTrial starts a trial: a board with a daemon.
 func startTrial(ts *testscript.TestScript, _ bool, args []string) {
 	start(ts, args[0], []string{"try", "--json"})
 }
 
-// start starts what serves on a socket. Its first line of output says that it does.
+// start starts a server on a socket. It serves once it prints its first line.
 func start(ts *testscript.TestScript, name string, args []string) {
 	log, err := os.Create(filepath.Join(ts.MkAbs("."), name+".log"))
 	ts.Check(err)
@@ -191,7 +190,7 @@ func start(ts *testscript.TestScript, name string, args []string) {
 	}
 }
 
-// binDir is where testscript put the program under test.
+// binDir returns the folder of the program under test.
 func binDir(ts *testscript.TestScript) string {
 	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
 		if _, err := os.Stat(filepath.Join(dir, "dibs")); err == nil {
@@ -237,7 +236,7 @@ func shows(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// until waits, a bounded number of times, for something that another process does.
+// until waits, a bounded number of times, for another process.
 func until(ts *testscript.TestScript, what string, done func() bool) {
 	for range 1000 {
 		if done() {
@@ -268,7 +267,7 @@ func gone(ts *testscript.TestScript, _ bool, args []string) {
 	until(ts, "the end of process "+args[0], func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
 }
 
-// maria is a person of every board.
+// maria is a person in every workspace.
 const maria = "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a01"
 
 func writePage(ts *testscript.TestScript, _ bool, args []string) {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// emulating is what `emulator --json` prints.
+// emulating is the output of `emulator --json`.
 type emulating struct {
 	URL       string             `json:"url"`
 	Token     string             `json:"token"`
@@ -63,10 +63,10 @@ func (a *app) emulatorCommand() *cobra.Command {
 	return cmd
 }
 
-// maxAdded is the largest board that fits an ordinary machine's memory.
+// maxAdded is the largest board that fits in an ordinary machine's memory, in tasks.
 const maxAdded = 1_000_000
 
-// furnish fills a new emulator; one with a state keeps that.
+// furnish fills a new emulator. One that has loaded a state is left as it is.
 func furnish(e *emulator.Emulator, seed string, tasks int) error {
 	if e.Databases() != (emulator.Databases{}) {
 		return nil
@@ -106,7 +106,7 @@ func (a *app) emulate(ctx context.Context, e *emulator.Emulator, listen string, 
 	case err := <-served:
 		return err
 	case <-ctx.Done():
-		server.Close() // its clients see what a server that goes away looks like
+		server.Close() // clients see broken connections, as from a server that dies
 		return nil
 	}
 }

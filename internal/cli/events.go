@@ -48,12 +48,12 @@ func (a *app) eventsCommand() *cobra.Command {
 			next, err := daemon.Events(cmd.Context(), filter, follow, func(e api.Event) error {
 				err := a.printEvent(e)
 				if lost := e.Kind == api.ClaimLost || e.Kind == claim.KindOverridden || e.Kind == claim.KindSwept; err == nil && lost && e.Claim != "" && e.Agent == a.agent {
-					_, _ = daemon.Lookup(cmd.Context(), string(e.Claim), a.agent) // the agent is told by this; if it fails, it is told once more
+					_, _ = daemon.Lookup(cmd.Context(), string(e.Claim), a.agent) // marks the loss as delivered; on failure the agent hears of it again
 				}
 				return err
 			})
 			if follow && cmd.Context().Err() != nil {
-				return nil // stopped by who follows, as it has to be in the end
+				return nil // the user stopped it: the only way to end --follow
 			}
 			if gone, ok := errors.AsType[*client.UnreachableError](err); ok && gone.Sent {
 				return api.NewProblem(api.CodeUnreachable, fmt.Sprintf("the connection to the daemon broke off (%v); once it runs, %s", gone.Err, goOn(next)))
@@ -71,8 +71,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	return cmd
 }
 
-// goOn says how to go on after the event with that id, whatever the other flags
-// were.
+// goOn says how to resume after the event with that id, with the same other flags.
 func goOn(after int64) string {
 	const same = "go on with the same command"
 	if after == api.EventsFuture {
@@ -81,7 +80,7 @@ func goOn(after int64) string {
 	return fmt.Sprintf("%s and --after %d", same, after)
 }
 
-// printEvent prints one event in one line, at once.
+// printEvent prints one event in one line, without delay.
 func (a *app) printEvent(e api.Event) error {
 	if a.json {
 		return writeJSON(a.stdout, e)
@@ -91,7 +90,7 @@ func (a *app) printEvent(e api.Event) error {
 	return err
 }
 
-// aboutEvent says which task an event is about, and what else there is to it.
+// aboutEvent returns the event's task and details.
 func aboutEvent(e api.Event) string {
 	var parts []string
 	if e.Task != nil {
@@ -109,8 +108,8 @@ func aboutEvent(e api.Event) string {
 	return clean(strings.Join(parts, "; "))
 }
 
-// withHolder adds to a text who the other party is, unless it says so; alone is what says
-// that in the place of a text.
+// withHolder adds the other party to a text that does not name it. alone introduces it if the text
+// is empty.
 func withHolder(text, holder, alone string) string {
 	switch {
 	case holder == "" || strings.Contains(text, holder):

@@ -15,15 +15,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// notClaimed is a claim that was asked for and not granted.
+// notClaimed is the error of a claim that was not granted.
 type notClaimed struct{ *api.Problem }
 
-// ended is the exit code of a command that has said all there is to say.
+// ended is the exit code of a command that has printed everything already.
 type ended struct{ code int }
 
 func (e ended) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// fail tells why a command failed and returns its exit code.
+// fail prints why a command failed and returns its exit code.
 func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 	if e, ok := errors.AsType[ended](err); ok {
 		return e.code
@@ -47,7 +47,7 @@ func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 	return exit
 }
 
-// problemOf puts every failure into the form in which the daemon tells its own.
+// problemOf converts an error to the form of the daemon's problems.
 func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem {
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return p
@@ -96,8 +96,8 @@ func unknownCommand(cmd *cobra.Command, name string) string {
 	return message
 }
 
-// explain says in one line what a problem means for the person or the agent
-// that has it, and what to do. detail is the line of p.Detail to say it with.
+// explain returns one line that says what a problem means for the person or agent that has it, and
+// what to do. detail is the line of p.Detail to start from.
 func explain(p *api.Problem, detail string, now time.Time) string {
 	text := clean(detail)
 	if p.Code == api.CodeClaimLost && p.Claim != nil && p.Claim.Outcome == claim.EndLost && !p.Claim.EndedAt.IsZero() {
@@ -108,7 +108,7 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 		}
 	}
 	if strings.Contains(text, notReopened) {
-		return text // nobody asked for a task
+		return text // the request was not for a task to claim
 	}
 	switch claim.Code(p.Code) {
 	case claim.CodeHeld:
@@ -117,7 +117,7 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 		}
 		text = suggest(text, "dibs next")
 	case claim.CodeReserved:
-		if p.Pattern != "" { // not of a task
+		if p.Pattern != "" { // of a file, not a task
 			by := "is reserved by " + clean(p.Holder)
 			return strings.Replace(text, by, by+lasting(p.ExpiresAt, now), 1)
 		}
@@ -145,7 +145,7 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 	return text
 }
 
-// limitReached says what an agent holds that may hold no more.
+// limitReached lists what an agent holds that has reached its limit.
 func limitReached(claims []api.Claim, now time.Time) string {
 	var held []string
 	for i, c := range claims {
@@ -158,20 +158,20 @@ func limitReached(claims []api.Claim, now time.Time) string {
 	return clean(claims[0].Agent) + " holds as many tasks as it may: " + strings.Join(held, "; ") + "; finish or release one first"
 }
 
-// maxHeld is how many tasks of an agent are named in a line.
+// maxHeld is how many of an agent's tasks are named in a line.
 const maxHeld = 5
 
-// notReopened is how the daemon says that it leaves a task as it is.
+// notReopened is how the daemon says that it did not reopen a task.
 const notReopened = " was not reopened: "
 
-// tryLater is how the daemon goes on after it has said that nothing is ready, or cannot be decided now.
+// tryLater is how the daemon ends a refusal that may soon no longer apply.
 const tryLater = "; try again later"
 
-// instead is how the daemon tells any client to take another task. At a terminal the
-// command that does it says the same.
+// instead is how the daemon tells a client to take another task. For a person the command replaces
+// it.
 const instead = "; ask for the next ready task instead"
 
-// suggest adds a command to try, unless the text names it already.
+// suggest adds a command to try, unless the text names it.
 func suggest(text, command string) string {
 	if strings.Contains(text, command) {
 		return text

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// filterFlags are the flags that choose among tasks by what their pages say.
+// filterFlags select tasks by their pages' properties.
 type filterFlags struct {
 	priority, text string
 	where          []string
@@ -28,7 +28,7 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command) {
 	completeFlag(cmd, "where", a.fieldNames)
 }
 
-// filter returns what the flags say. Whether there are such fields, the daemon knows.
+// filter returns the flags' filter. The daemon checks that the fields exist.
 func (f *filterFlags) filter() (api.Filter, error) {
 	if f.priority != "" {
 		p, err := task.ParsePriority(strings.ToLower(f.priority))
@@ -53,7 +53,7 @@ func priorities(context.Context) []string {
 	return names
 }
 
-// fieldNames suggests the beginnings of conditions.
+// fieldNames suggests the fields for --where.
 func (a *app) fieldNames(ctx context.Context) []string {
 	daemon, err := a.daemon()
 	if err != nil {
@@ -70,7 +70,7 @@ func (a *app) fieldNames(ctx context.Context) []string {
 	return out
 }
 
-// showReasons lists tasks with what keeps each of them from being ready.
+// showReasons lists tasks and why each is not ready.
 func showReasons(t *table, tasks []api.Task, now time.Time) {
 	if len(tasks) == 0 {
 		return

@@ -20,7 +20,7 @@ var (
 	commandName = regexp.MustCompile(`(?m)^  (\S+)`)
 )
 
-// TestHelp compares the help of every command that help lists with the record of it.
+// TestHelp compares the help of every command with the recorded help.
 func TestHelp(t *testing.T) {
 	for _, name := range []string{"DIBS_AGENT", "DIBS_SOCKET", "DIBS_CONFIG"} {
 		t.Setenv(name, "")

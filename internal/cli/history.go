@@ -12,8 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// How much history there is to ask for, and how many steps people are shown: as many as
-// there is room for beside the rest of a line.
+// Limits of --hours and --points. People see as many steps as fit beside the other columns.
 const (
 	maxHours             = 168
 	minPoints, maxPoints = 10, 500
@@ -94,7 +93,7 @@ func showHistory(t *table, h api.History, now time.Time) {
 	t.add(plain("budget"), plain(""), plain(fmt.Sprint(h.Budget)), plain("requests a step"))
 }
 
-// bars draws numbers from nothing to full, a character each; a blank is nothing.
+// bars draws each value as a character from empty to full; blank for zero or less.
 func bars(values []float64, full float64) string {
 	heights := []rune("▁▂▃▄▅▆▇█")
 	var out strings.Builder

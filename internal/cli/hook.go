@@ -30,13 +30,13 @@ import (
 )
 
 const (
-	// maxHookInput is how many bytes of an event are read: a tool's input may be a file.
+	// maxHookInput bounds an event in bytes: a tool's input may be a whole file.
 	maxHookInput = 64 << 20
-	// hookTime is how long a hook waits for the client, and for the daemon. The agent waits
-	// as long.
+	// hookTime is how long a hook waits for the client, and for the daemon. The agent waits for the
+	// hook.
 	hookTime = 2 * time.Second
-	// commitTime is how long git's hook takes for a commit, however large: git itself takes
-	// about as long for one of so many files.
+	// commitTime bounds git's hook for a commit of any size: git itself takes about as long for a
+	// commit of that many files.
 	commitTime = 20 * time.Second
 )
 
@@ -69,7 +69,7 @@ func (a *app) hookCommand() *cobra.Command {
 			}
 			d := &hookDaemon{agent: a.agent, session: hookSession(e), dir: e.Dir}
 			if err := a.checkHookAgent(); err != nil {
-				d.agent = "" // which has nothing, so that all is somebody else's
+				d.agent = "" // holds nothing, so every reservation is another agent's
 				fmt.Fprintf(a.stderr, "dibs: %s\n", clean(err.Error()))
 			}
 			var wrong error
@@ -88,8 +88,8 @@ func (a *app) hookCommand() *cobra.Command {
 	return cmd
 }
 
-// daemonOfHook is daemonOfUser for a hook, which needs nothing of the configuration but the
-// socket: whatever else is wrong there is to be said, and keeps it from nothing.
+// daemonOfHook is daemonOfUser for a hook, which only needs the socket. Any other error in the
+// configuration is returned beside the client.
 func (a *app) daemonOfHook() (*client.Client, error) {
 	if a.socket != "" {
 		return a.daemonOfUser()
@@ -99,7 +99,7 @@ func (a *app) daemonOfHook() (*client.Client, error) {
 	return a.daemonAt(socket, user), errors.Join(err, wrong)
 }
 
-// checkHookAgent reports a name that no agent can have.
+// checkHookAgent returns an error for an invalid name.
 func (a *app) checkHookAgent() error {
 	if a.agent == "" || a.agent == task.AutoAgent {
 		return nil
@@ -107,11 +107,11 @@ func (a *app) checkHookAgent() error {
 	return task.ValidateAgent(a.agent)
 }
 
-// harmless is the error of a hook that was used wrongly. Its exit code must not be that of
-// a refusal, as that of any other wrong usage is.
+// harmless is the error of a hook that was called wrongly. Its exit code must not be 2, as for
+// other usage errors: to the client that means a refusal.
 func harmless(detail string) error { return errors.New(detail) }
 
-// hookEvent reads an event from stdin, or asks git what is to be committed.
+// hookEvent reads an event from stdin, or asks git what is being committed.
 func hookEvent(ctx context.Context, name string, stdin io.Reader) (hook.Event, error) {
 	if hook.KindOf(name) == hook.PreCommit {
 		return commitEvent(ctx, name)
@@ -123,11 +123,11 @@ func hookEvent(ctx context.Context, name string, stdin io.Reader) (hook.Event, e
 	return e, nil
 }
 
-// hookInput reads one document of JSON; nothing if it is none, or does not end in time. A
-// client may leave stdin open behind it.
+// hookInput reads one JSON document. It returns nil if the input is not JSON or does not end in
+// time: a client may leave stdin open.
 func hookInput(ctx context.Context, stdin io.Reader) json.RawMessage {
 	read := make(chan json.RawMessage, 1)
-	go func() { // which is left to the end of the process
+	go func() { // may block until the process ends
 		var input json.RawMessage
 		if json.NewDecoder(io.LimitReader(stdin, maxHookInput)).Decode(&input) != nil {
 			input = nil
@@ -142,7 +142,7 @@ func hookInput(ctx context.Context, stdin io.Reader) json.RawMessage {
 	}
 }
 
-// commitEvent is the event of a commit in the repository of the current folder.
+// commitEvent returns the event of a commit in the repository of the current folder.
 func commitEvent(ctx context.Context, name string) (hook.Event, error) {
 	top, err := git(ctx, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -162,7 +162,7 @@ func commitEvent(ctx context.Context, name string) (hook.Event, error) {
 		if err != nil {
 			return e, err
 		}
-		// What is as it was committed on the other side is not this commit's doing.
+		// A path that equals the other side's is not this commit's change.
 		other := make(map[string]bool, len(theirs))
 		for _, path := range theirs {
 			other[path] = true
@@ -175,7 +175,7 @@ func commitEvent(ctx context.Context, name string) (hook.Event, error) {
 	return e, nil
 }
 
-// merged lists the commits that are being merged.
+// merged returns the commits that are being merged.
 func merged(ctx context.Context) ([]string, error) {
 	path, err := git(ctx, "rev-parse", "--git-path", "MERGE_HEAD")
 	if err != nil {
@@ -188,8 +188,7 @@ func merged(ctx context.Context) ([]string, error) {
 	return strings.Fields(string(heads)), err
 }
 
-// changed lists the paths that are staged other than they are in a commit, by default the
-// last one.
+// changed returns the staged paths that differ from a commit, by default the last one.
 func changed(ctx context.Context, since ...string) ([]string, error) {
 	staged, err := git(ctx, append([]string{"diff", "--cached", "--name-only", "--no-renames", "-z"}, since...)...)
 	if staged = strings.TrimSuffix(staged, "\x00"); staged == "" {
@@ -206,11 +205,10 @@ func git(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// hookSession is the session that the commands of the same client belong to.
+// hookSession returns the session to which the client's other commands belong.
 func hookSession(e hook.Event) string {
-	// What Codex tells its commands it does not tell its hooks, other than as the
-	// session of the event (https://developers.openai.com/codex/hooks). Claude Code
-	// tells both alike.
+	// Codex gives its commands the session in CODEX_THREAD_ID, but its hooks only in the event
+	// (https://developers.openai.com/codex/hooks). Claude Code sets the same variable for both.
 	const codex, claude = "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"
 	found, ok := session.Find(func(name string) string {
 		value := os.Getenv(name)
@@ -225,7 +223,7 @@ func hookSession(e hook.Event) string {
 	return found.ID
 }
 
-// reminders is where it is remembered of which claims an agent was reminded.
+// reminders is the folder that records of which claims an agent was reminded.
 func reminders() hook.Reminders {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -238,7 +236,7 @@ func reminders() hook.Reminders {
 type hookDaemon struct {
 	client         *client.Client
 	agent, session string
-	name           string // of the agent, as the daemon said
+	name           string // the agent's, from the daemon
 	dir            string
 }
 
@@ -256,7 +254,7 @@ func (d *hookDaemon) Standing(ctx context.Context) (hook.Standing, error) {
 	default:
 		at, err = d.client.SessionAgent(ctx, d.session)
 		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.Code(claim.CodeNotFound) {
-			return hook.Standing{}, nil // it has not asked for anything yet
+			return hook.Standing{}, nil // the session has no name yet
 		}
 	}
 	if err != nil {
@@ -279,8 +277,7 @@ func hookClaim(c api.Claim) hook.Claim {
 	return hook.Claim{ID: string(c.ID), Key: clean(c.Task.Key), Title: clean(c.Task.Title), Until: c.ExpiresAt.Time, Why: clean(c.Detail)}
 }
 
-// Check implements hook.Daemon. It asks once for what is reserved, however many the paths are,
-// and compares them here.
+// Check implements hook.Daemon. It asks once for all reservations and compares the paths here.
 func (d *hookDaemon) Check(ctx context.Context, agent string, paths []string) (conflicts []hook.Conflict, err error) {
 	asking, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()
@@ -293,7 +290,7 @@ func (d *hookDaemon) Check(ctx context.Context, agent string, paths []string) (c
 	return conflicts, errors.Join(away(unread), err)
 }
 
-// away is an error of a request as hooks take it: ErrAway only where nothing listens.
+// away maps an error of a request for hooks: to ErrAway only if nothing listens.
 func away(err error) error {
 	if e, ok := errors.AsType[*client.UnreachableError](err); ok && !e.Sent && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
 		return hook.ErrAway

@@ -18,13 +18,11 @@ import (
 	"dibs/internal/cli"
 )
 
-// hostile is a text that does harm where it is printed as it is: it clears a
-// terminal, changes its title, writes over the line, forges another one, and
-// turns the direction of writing around.
+// hostile is a text that does harm if it is printed unchanged: it clears the terminal, changes its
+// title, overwrites the line, forges another line, and reverses the direction of writing.
 const hostile = "Fix\x1b[2J\x1b]0;owned\x07 the\r\ndibs: forged line\u2028\u202e\u2066 login\x00\x7f\u009b31m\U000e0041"
 
-// filled returns a value of a type of package api that says something hostile
-// wherever it can say something.
+// filled returns a value of a type of package api with hostile text wherever it has text.
 func filled(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
 	if t == reflect.TypeFor[api.Time]() {
@@ -58,9 +56,9 @@ func filled(t reflect.Type) reflect.Value {
 	return v
 }
 
-// TestHostileText has every command print what a hostile task, or a hostile
-// daemon, says. Nothing of it may do anything to a terminal, and nothing may look
-// like a line that the command did not mean.
+// TestHostileText prints a hostile task, and the answers of a hostile daemon, with every command.
+// Nothing in the output may affect a terminal, and nothing may look like a line of the command's
+// own.
 func TestHostileText(t *testing.T) {
 	dir, err := os.MkdirTemp("", "dibs-hostile-") // short: a socket's path may not be long
 	if err != nil {

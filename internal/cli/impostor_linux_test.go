@@ -14,7 +14,7 @@ import (
 	"dibs/internal/testkit"
 )
 
-// TestMainImpostor finds another user on a socket in a directory for everybody.
+// TestMainImpostor connects to another user's socket in a directory for everybody.
 func TestMainImpostor(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")

@@ -68,7 +68,7 @@ func (a *app) initCommand() *cobra.Command {
 	return cmd
 }
 
-// nameMap reads the values of --map.
+// nameMap parses the values of --map.
 func nameMap(given []string) (map[string]string, error) {
 	names := make(map[string]string)
 	for _, s := range given {
@@ -85,15 +85,15 @@ func nameMap(given []string) (map[string]string, error) {
 	return names, nil
 }
 
-// unagreed is the problem of names that were guessed and that nobody can be asked about.
+// unagreed is the problem of guessed names when nobody can be asked.
 const unagreed = "the names above are guesses: if they are right, give --yes, else --map KEY=NAME for what dibs is to use"
 
-// canAsk reports whether a person sits there who can be asked.
+// canAsk reports whether a person can answer questions.
 func (a *app) canAsk(cmd *cobra.Command) bool {
 	return !a.json && isTerminal(cmd.InOrStdin())
 }
 
-// ask asks whether the names that were guessed are right.
+// ask asks a person whether the guessed names are right.
 func (a *app) ask(cmd *cobra.Command) error {
 	fmt.Fprint(a.stderr, "Are these names right, and is all of this to be done? [y/N] ")
 	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
@@ -106,7 +106,7 @@ func (a *app) ask(cmd *cobra.Command) error {
 	return errors.New("nothing was done: give --map KEY=NAME for what dibs is to use")
 }
 
-// made is what `init --json` prints.
+// made is the output of `init --json`.
 type made struct {
 	Steps     []setup.Step `json:"steps"`
 	Problems  []string     `json:"problems"`
@@ -114,12 +114,12 @@ type made struct {
 	Done      bool         `json:"done"`
 	Databases databases    `json:"databases"`
 	Config    string       `json:"config"`
-	// Guesses are the names that somebody has to agree with.
+	// Guesses are the names that somebody must confirm.
 	Guesses []setup.Guess `json:"guesses,omitempty"`
 }
 
-// databases are the ids of the databases; those yet to be made have none. The data
-// sources are as they were named.
+// databases are the databases' ids, empty if not made yet, and their data sources as the user named
+// them.
 type databases struct {
 	Tasks         string `json:"tasks,omitempty"`
 	TasksSource   string `json:"tasks_source,omitempty"`
@@ -181,7 +181,7 @@ func (a *app) init(cmd *cobra.Command, o setup.Options, dryRun, yes bool) (err e
 	return nil
 }
 
-// showPlan shows people what is going to be done.
+// showPlan prints the plan, unless the output is JSON.
 func (a *app) showPlan(p *setup.Plan) error {
 	if a.json {
 		return nil
@@ -205,7 +205,7 @@ func (a *app) showPlan(p *setup.Plan) error {
 	})
 }
 
-// showMade says what there is now, and how to go on.
+// showMade prints the result and the next steps.
 func (a *app) showMade(w io.Writer, p *setup.Plan, stopped bool) {
 	if stopped || len(p.Steps) == 0 {
 		return
@@ -221,8 +221,8 @@ func (a *app) showMade(w io.Writer, p *setup.Plan, stopped bool) {
 	row(w, "Try: dibs doctor, then dibs serve")
 }
 
-// adviseParent adds how to make new databases to the error about ones that are
-// not there, unless that is what was asked for.
+// adviseParent adds how to make new databases to an error about missing ones, unless --parent was
+// given.
 func (a *app) adviseParent(o setup.Options, err error) error {
 	failed, isFailed := errors.AsType[*claim.StoreError](err)
 	if o.Parent == "" && isFailed && failed.Kind == claim.NotFound {

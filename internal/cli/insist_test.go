@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// unsaving is a daemon that grants a claim, and cannot save for a while what becomes of it.
+// unsaving is a daemon that grants a claim, and then cannot save its end for a while.
 type unsaving struct {
-	refuse     int // so many ends of claims
+	refuse     int // so many ends of claims are refused
 	retryAfter int
 
 	mu    sync.Mutex
-	ends  []string      // what was said, and under which key
-	ended chan struct{} // gets a value for each
+	ends  []string      // the ends reported, and their keys
+	ended chan struct{} // receives a value for each
 }
 
 func (u *unsaving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +35,7 @@ func (u *unsaving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprint(w, claimed)
 	case r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/claims/"):
-		<-r.Context().Done() // nothing happens to the claim
+		<-r.Context().Done() // no news of the claim
 	case r.Method == http.MethodGet:
 		fmt.Fprintf(w, `{%s}`, taskJSON)
 	default:
@@ -54,15 +54,15 @@ func (u *unsaving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// dibs run goes on saying what became of its task while that cannot be saved, without a
-// terminal, too; but not once it got a signal.
+// dibs run keeps reporting the end of its task while that cannot be saved, even without a terminal,
+// but not after a signal.
 func TestRunInsists(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		refuse     int
 		retryAfter int
 		command    []string
-		signal     bool // when the command runs, or, if it has ended, once that was said
+		signal     bool // while the command runs, or, if it has ended, after the report
 		ends       []string
 		code       int
 	}{

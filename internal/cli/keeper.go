@@ -20,7 +20,7 @@ func (f *keeperFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.grace, "grace", 0, "how long the claim is kept after that, for another process to renew it")
 }
 
-// keeper is what the flags ask for.
+// keeper validates the flags and returns the keeper.
 func (f *keeperFlags) keeper(cmd *cobra.Command) (api.Keeper, error) {
 	switch {
 	case cmd.Flags().Changed("pid") && f.pid <= 0:

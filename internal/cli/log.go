@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newest is how many entries the daemon answers with that was asked for no number.
+// newest is how many entries the daemon returns by default.
 const newest = 100
 
 func (a *app) logCommand() *cobra.Command {
@@ -72,8 +72,7 @@ func (a *app) logCommand() *cobra.Command {
 	return cmd
 }
 
-// aboutEntry says what else there is to an entry, as far as a cell has room for
-// it; all of it is in the document.
+// aboutEntry returns the entry's details, cut to fit a cell. The JSON document has all of it.
 func aboutEntry(e api.LogEntry, now time.Time) string {
 	var parts []string
 	text := cmp.Or(e.Summary, e.Detail)

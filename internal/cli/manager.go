@@ -1,8 +1,8 @@
 package cli
 
-// How the daemon and the manager that runs it talk: sockets that systemd opened for it, what it
-// tells systemd of its state, and the signal to read the configuration again. Under another
-// manager, or none, there is nothing to take over and nobody to tell.
+// How the daemon and its service manager talk: the sockets that systemd opened, the state reports
+// to systemd, the watchdog, and the signal to reload the configuration. Under another manager, or
+// none, all of this does nothing.
 
 import (
 	"context"
@@ -19,9 +19,8 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// passedListener returns the unix socket that systemd opened for the daemon, or nil if
-// it opened none. Of anything else that it passed on it complains: somebody wants
-// the daemon to listen where it does not.
+// passedListener returns the unix socket that systemd opened for the daemon, or nil if it opened none.
+// Any other socket is an error: somebody expects the daemon to listen where it would not.
 func passedListener() (net.Listener, error) {
 	passed, err := activation.Listeners()
 	if err != nil {
@@ -47,7 +46,7 @@ func passedListener() (net.Listener, error) {
 	return nil, err
 }
 
-// tellReady tells systemd that the daemon serves, and what its status line says.
+// tellReady tells systemd that the daemon serves, and sets its status line.
 func tellReady(status string) error { return notify(systemd.SdNotifyReady + "\nSTATUS=" + status) }
 
 // tellStopping tells systemd that the daemon is about to end.
@@ -55,14 +54,13 @@ func tellStopping() error { return notify(systemd.SdNotifyStopping) }
 
 func notify(state string) error {
 	if _, err := systemd.SdNotify(false, state); err != nil {
-		return fmt.Errorf("systemd could not be told of the daemon's state: %w", err)
+		return fmt.Errorf("notify systemd of the daemon's state: %w", err)
 	}
 	return nil
 }
 
-// assureAlive assures systemd, as often as its watchdog wants, that the daemon is
-// alive, as long as it is, until ctx ends. Without a watchdog it returns at once.
-// A daemon that is not alive gets restarted by systemd.
+// assureAlive feeds systemd's watchdog while alive returns nil, until ctx ends. Without a watchdog it
+// returns at once. If alive fails for too long, systemd restarts the daemon.
 func assureAlive(ctx context.Context, alive func(context.Context) error, log *slog.Logger) error {
 	within, err := systemd.SdWatchdogEnabled(false)
 	if err != nil {
@@ -91,17 +89,17 @@ func assureAlive(ctx context.Context, alive func(context.Context) error, log *sl
 	}
 }
 
-// reloadSignals returns where each SIGHUP arrives that somebody sends from now on. None
-// of them ends the process any more, as it would by default: one that comes while
-// the daemon starts waits until it has, and one that comes while it stops is lost.
+// reloadSignals returns a channel of the SIGHUPs sent to this process from now on. They no longer end the
+// process, as they would by default. One that arrives while the daemon starts is kept until it has
+// started; one that arrives while it stops is lost.
 func reloadSignals() <-chan os.Signal {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	return hup
 }
 
-// onReload calls reload for every signal until ctx ends. A reload that fails
-// leaves everything as it was.
+// onReload calls reload for every signal until ctx ends. If reload fails, the daemon keeps its
+// configuration.
 func onReload(ctx context.Context, signals <-chan os.Signal, reload func() error, log *slog.Logger) {
 	for {
 		select {

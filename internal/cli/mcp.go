@@ -27,7 +27,7 @@ func (a *app) mcpCommand() *cobra.Command {
 		Example: "  claude mcp add dibs -- dibs mcp\n  codex mcp add dibs -- dibs mcp",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.agent == task.AutoAgent {
-				a.agent = "" // each session of the client has a name of its own, and is asked for it
+				a.agent = "" // each session of the client gets its own name
 			} else if err := a.checkAgent(); err != nil {
 				return err
 			}
@@ -48,7 +48,8 @@ func (a *app) mcpCommand() *cobra.Command {
 	return cmd
 }
 
-// daemonOfUser is daemon for a process that has little of its user's environment.
+// daemonOfUser returns a client of the daemon for a process that has little of its user's
+// environment.
 func (a *app) daemonOfUser() (*client.Client, error) {
 	if err := a.findRuntime(); err != nil {
 		return nil, err
@@ -56,8 +57,8 @@ func (a *app) daemonOfUser() (*client.Client, error) {
 	return a.direct()
 }
 
-// findRuntime sets XDG_RUNTIME_DIR, which says where the daemon's socket is unless something
-// else does: many clients start what speaks MCP, and hooks, without it.
+// findRuntime sets XDG_RUNTIME_DIR, from which the path of the socket follows if nothing else names
+// it. Many clients start MCP servers and hooks without the variable.
 func (a *app) findRuntime() error {
 	if _, set := os.LookupEnv("XDG_RUNTIME_DIR"); set || a.socket != "" {
 		return nil
@@ -69,9 +70,9 @@ func (a *app) findRuntime() error {
 	return os.Setenv("XDG_RUNTIME_DIR", dir)
 }
 
-// clientSession tells the session of the client that started this process from others. A
-// client may say with each request which thread of its own asks: Codex, whose commands have
-// it in CODEX_THREAD_ID, so that they and the agent go by one name.
+// clientSession returns the id of the client's session that started this process. A client may send
+// its thread with each request: Codex does, and its commands have the same thread in
+// CODEX_THREAD_ID, so they share one name with the agent.
 func clientSession(thread string) string {
 	here, _ := session.OfClient(func(name string) string {
 		if name == "CODEX_THREAD_ID" && thread != "" {

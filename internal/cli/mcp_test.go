@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMCPClients runs the scripts in testdata/mcp, in which clients that others wrote speak
-// to dibs mcp. .ci/mcp installs them, in the folder that TEST_CLIENTS names.
+// TestMCPClients runs the scripts in testdata/mcp, in which third-party clients use dibs mcp.
+// .ci/mcp installs them in the folder named by TEST_CLIENTS.
 func TestMCPClients(t *testing.T) {
 	takesSeconds(t)
 	dir := os.Getenv("TEST_CLIENTS")

@@ -77,14 +77,14 @@ func (a *app) declineCommand() *cobra.Command {
 		})
 }
 
-// hand is a task that is handed over, by or to an agent.
+// hand is the input of a command that hands a task over.
 type hand struct {
 	agent  string
 	task   task.ID
 	daemon *client.Client
 }
 
-// owed says that Notion has yet to be told.
+// owed returns the end of a sentence if Notion has not been told yet.
 func owed(o api.Offered) string {
 	if o.Detail == "" {
 		return ""
@@ -92,7 +92,7 @@ func owed(o api.Offered) string {
 	return "; accepted, and written to Notion as soon as that works: " + clean(o.Detail)
 }
 
-// denial is the error of a task that could not be had.
+// denial marks a problem as a refused claim.
 func denial(err error) error {
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return notClaimed{p}
@@ -100,7 +100,7 @@ func denial(err error) error {
 	return err
 }
 
-// handCommand makes a command about one task that is handed over.
+// handCommand makes a command that hands one task over.
 func (a *app) handCommand(verb, short, long string, flags func(*cobra.Command), run func(*cobra.Command, hand) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               verb + " TASK",

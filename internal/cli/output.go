@@ -11,8 +11,8 @@ import (
 	"unicode/utf16"
 )
 
-// print prints the answer to a question: as a document with --json, else for
-// people. people gets a writer that aligns what has tabs between it.
+// print prints an answer: as JSON with --json, else for people. people's writer aligns columns
+// separated by tabs.
 func (a *app) print(answer any, people func(io.Writer)) error {
 	if a.json {
 		return writeJSON(a.stdout, answer)
@@ -27,20 +27,20 @@ func (a *app) print(answer any, people func(io.Writer)) error {
 	return err
 }
 
-// say says something to people that is not what they asked for.
+// say prints a remark on stderr, unless the output is JSON.
 func (a *app) say(format string, args ...any) {
 	if !a.json {
 		fmt.Fprintf(a.stderr, format+"\n", args...)
 	}
 }
 
-// row prints a line of a table. Cells must not hold tabs or line ends, see clean.
+// row prints a line of a table. Cells must not contain tabs or line ends, see clean.
 func row(w io.Writer, cells ...string) {
 	fmt.Fprintln(w, strings.Join(cells, "\t"))
 }
 
-// writeJSON writes one document in one line. Characters that could do something
-// to a terminal are escaped; JSON's own rules leave some of them as they are.
+// writeJSON writes a document on one line. It also escapes the characters that could control a
+// terminal and that JSON allows.
 func writeJSON(w io.Writer, value any) error {
 	var plain bytes.Buffer
 	e := json.NewEncoder(&plain)

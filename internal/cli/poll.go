@@ -73,7 +73,7 @@ func showTriggers(w io.Writer, triggers []api.Trigger, now time.Time) {
 	}
 }
 
-// aboutTrigger says what else there is to a trigger, as far as a cell has room for it.
+// aboutTrigger returns a trigger's details, cut to fit a cell.
 func aboutTrigger(t api.Trigger) string {
 	var parts []string
 	if t.Count > 0 {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress returns a bar that shows on stderr how many of so many things are
-// done, and goes away in the end. It shows nothing unless a person looks on.
+// progress returns a progress bar on stderr that disappears at the end. It is shown only on a
+// terminal.
 func (a *app) progress(of int, what string) *progressbar.ProgressBar {
 	return progressbar.NewOptions(of,
 		progressbar.OptionSetWriter(a.stderr),
@@ -21,7 +21,7 @@ func (a *app) progress(of int, what string) *progressbar.ProgressBar {
 	)
 }
 
-// watched reports whether stderr is a terminal, where a person may look on.
+// watched reports whether stderr is a terminal.
 func (a *app) watched() bool { return isTerminal(a.stderr) }
 
 func isTerminal(stream any) bool {

@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// examples finds the shell blocks of the README that are marked as examples.
+// examples matches the README's shell blocks that are marked as examples.
 var examples = regexp.MustCompile("(?s)<!-- example -->\n```sh\n(.*?)```")
 
-// TestReadmeExamples runs the README's examples as they are printed, one after
-// the other in one shell.
+// TestReadmeExamples runs the README's examples unchanged, one after the other in one shell.
 func TestReadmeExamples(t *testing.T) {
 	out := runExamples(t, "../../README.md", "")
 	for _, want := range []string{
@@ -27,7 +26,7 @@ func TestReadmeExamples(t *testing.T) {
 	}
 }
 
-// TestExamplesOfAnAgentsDay runs those of its page against a trial.
+// TestExamplesOfAnAgentsDay runs that page's examples on a trial.
 func TestExamplesOfAnAgentsDay(t *testing.T) {
 	out := runExamples(t, "../../docs/agents.md", "dibs try &\n"+ready+"export DIBS_SOCKET=~/.local/state/dibs-try/dibs.sock\n")
 	for _, want := range []string{
@@ -41,7 +40,7 @@ func TestExamplesOfAnAgentsDay(t *testing.T) {
 	}
 }
 
-// runExamples runs the examples of a page, after some lines of a shell.
+// runExamples runs the examples of a page, after the shell lines in before.
 func runExamples(t *testing.T, page, before string) string {
 	t.Helper()
 	takesSeconds(t)
@@ -69,14 +68,14 @@ func runExamples(t *testing.T, page, before string) string {
 		for line := range strings.Lines(b[1]) {
 			script.WriteString(line)
 			if strings.HasSuffix(line, "&\n") {
-				// What was put into the background has to come up first.
+				// Background commands must be up first.
 				script.WriteString(ready)
 			}
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script.String())
 	cmd.WaitDelay = 5 * time.Second
-	// What is set for something real has nothing to do with a trial.
+	// A trial ignores these settings of a real daemon.
 	cmd.Env = []string{"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"), "NOTION_TOKEN=ntn_real", "DIBS_SOCKET=/nowhere/dibs.sock"}
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)

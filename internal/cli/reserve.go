@@ -150,8 +150,8 @@ func (a *app) unreserveCommand() *cobra.Command {
 	return cmd
 }
 
-// reservationID returns the id of the reservation that is named: by it, or as what alone is
-// reserved with it, by the agent if there is one.
+// reservationID returns the id of a reservation, given the id itself or the only pattern reserved
+// with it. With an agent, only the agent's reservations count.
 func (a *app) reservationID(ctx context.Context, daemon *client.Client, name string) (string, error) {
 	if id, ok := claim.ParseID(strings.ToUpper(name)); ok {
 		return string(id), nil
@@ -165,7 +165,7 @@ func (a *app) reservationID(ctx context.Context, daemon *client.Client, name str
 		return "", err
 	}
 	var meant []api.Reservation
-	everywhere := strings.HasPrefix(name, reserve.NamePrefix) // which no pattern is
+	everywhere := strings.HasPrefix(name, reserve.NamePrefix) // a name applies in every folder
 	for _, r := range list.Reservations {
 		if slices.Equal(r.Patterns, []string{name}) && (everywhere || r.Folder == "" || r.Folder == folder) {
 			meant = append(meant, r)
@@ -188,7 +188,7 @@ func (a *app) reservationID(ctx context.Context, daemon *client.Client, name str
 	return "", api.NewProblem(api.CodeUnknownReservation, text+": give the id of one: "+choices(list.Reservations))
 }
 
-// choices names reservations by their ids, as many as a line has room for.
+// choices lists reservations by their ids, as many as fit in a line.
 func choices(list []api.Reservation) string {
 	var names []string
 	for i, r := range list {
@@ -306,7 +306,7 @@ func (a *app) here() (*client.Client, string, error) {
 	return daemon, folder, err
 }
 
-// many accepts one argument or more.
+// many accepts one or more arguments.
 func many(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -316,17 +316,17 @@ func many(name string) cobra.PositionalArgs {
 	}
 }
 
-// filesToo has the shell complete the names of files.
+// filesToo lets the shell complete file names.
 func filesToo(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// somePatterns names what is reserved, as far as a line has room for it.
+// somePatterns lists a reservation's patterns, cut to fit a line.
 func somePatterns(r api.Reservation) string {
 	return beginning(strings.Join(r.Patterns, ", "), maxText)
 }
 
-// ownReservations suggests what the agent, or anybody, has reserved.
+// ownReservations suggests the reservations of the agent, or of everybody.
 func (a *app) ownReservations(ctx context.Context) []string {
 	daemon, err := a.daemon()
 	if err != nil {

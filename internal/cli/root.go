@@ -1,6 +1,5 @@
-// Package cli is the command line: one file a command. Commands print what was
-// asked for on stdout and everything else on stderr, and end with the exit codes
-// of package api.
+// Package cli is the command line, one file per command. Commands print their answer on stdout and
+// everything else on stderr, and use the exit codes of package api.
 package cli
 
 import (
@@ -30,33 +29,32 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	if err == nil {
 		return api.ExitOK
 	}
-	// A command line that could not be read to its end has not set a.json.
+	// a.json may not be set if parsing failed before --json.
 	a.json = a.json || slices.Contains(args, "--json")
 	code := a.fail(ctx, cmd, err)
 	if code == api.ExitUsage && !cmd.HasParent() && slices.Contains(args, "hook") {
-		return api.ExitFailure // a hook that is called wrongly must not refuse anything
+		return api.ExitFailure // exit code 2 of a hook would mean a refusal
 	}
 	return code
 }
 
-// app is what the commands share: the streams and the global flags.
+// app holds what the commands share: the streams and the global flags.
 type app struct {
-	ctx            context.Context // of the one command that runs
+	ctx            context.Context // of the command that runs
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
 	json  bool
 	agent string
-	given given // where agent is from, if it was auto
+	given given // where the agent's name came from, if it was auto
 	// request is the command's --request-id, empty if it has none.
 	request string
 	socket  string
 	config  string
-	// old is set once an answer was told to be old.
+	// old is set once an answer was marked as out of date.
 	old bool
 
-	// document is set by commands whose failures are documents on stdout even
-	// without --json.
+	// document is set by commands that print failures as JSON on stdout even without --json.
 	document bool
 }
 
@@ -90,7 +88,7 @@ func (a *app) root() *cobra.Command {
 	root.Flags().Bool("version", false, "show which dibs this is")
 	root.SetVersionTemplate("{{.Version}}\n")
 	if err := root.RegisterFlagCompletionFunc("agent", suggestions(a.agents).complete); err != nil {
-		panic(err) // the flag is there
+		panic(err) // impossible: the flag exists
 	}
 
 	root.AddCommand(
@@ -151,7 +149,7 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// defaults gives the commands below what most of them have: no arguments, and none to suggest.
+// defaults sets what most commands have: no arguments, and no completions for them.
 func defaults(above *cobra.Command) {
 	for _, cmd := range above.Commands() {
 		if cmd.Args == nil {
@@ -164,13 +162,14 @@ func defaults(above *cobra.Command) {
 	}
 }
 
-// addRequestID adds the flag that names a request.
+// addRequestID adds --request-id, the idempotency key.
 func (a *app) addRequestID(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.request, "request-id", "", "any `text` that you choose: a command repeated with it is not done twice, and gets the same answer")
 }
 
-// daemon returns a client of the daemon, unless --request-id can be no key. Where a person looks on, it asks again for a while
-// what the daemon cannot save now; a script is to decide that by itself, and is told at once.
+// daemon returns a client of the daemon, or an error if --request-id is not a valid key. On a
+// terminal the client retries for a while if the journal cannot be used; a script gets the error at
+// once and decides itself.
 func (a *app) daemon() (*client.Client, error) {
 	if a.request != "" {
 		if err := api.ValidateKey(a.request); err != nil {
@@ -186,11 +185,11 @@ func (a *app) daemon() (*client.Client, error) {
 	return daemon, err
 }
 
-// insist is for how long a person waits for a journal that cannot be used.
+// insist is how long a person waits for a journal that cannot be used.
 const insist = time.Minute
 
-// direct returns a client of the daemon that asks everything once. It needs nothing of the
-// configuration but the path of the socket, and whose it is.
+// direct returns a client of the daemon that does not retry. From the configuration it needs only
+// the socket's path and user.
 func (a *app) direct() (*client.Client, error) {
 	socket, user := a.socket, os.Getenv("DIBS_SOCKET_USER")
 	if socket == "" {
@@ -216,11 +215,11 @@ func (a *app) daemonAt(socket, user string) *client.Client {
 	return daemon
 }
 
-// silence is for how long a daemon may be at work on an answer before it is asked whether it is
-// there at all.
+// silence is how long the daemon may take for an answer before the client checks whether it runs at
+// all.
 const silence = 10 * time.Second
 
-// usageError is a command line that cannot be used.
+// usageError is the error of an invalid command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }

@@ -109,8 +109,7 @@ func (a *app) runCommand() *cobra.Command {
 	return cmd
 }
 
-// guardCommand is a hidden command: the process that takes a command along when dibs run
-// is killed.
+// guardCommand is a hidden command: the process that ends a task's command when dibs run is killed.
 const guardCommand = "run-guard"
 
 func (a *app) guardCommand() *cobra.Command {
@@ -120,10 +119,10 @@ func (a *app) guardCommand() *cobra.Command {
 	}
 }
 
-// environment is that of programs that dibs starts for others: without secrets.
+// environment returns this process's environment without secrets, for programs that dibs starts.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(setting string) bool {
 		name, _, _ := strings.Cut(setting, "=")
-		return config.HoldsSecret(name)
+		return config.SetsSecret(name)
 	})
 }

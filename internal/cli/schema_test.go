@@ -25,7 +25,7 @@ func newPage(ts *testscript.TestScript, url, token string) {
 	ts.Setenv("PAGE", page.ID)
 }
 
-// property gives a property of a database another type, or takes it away.
+// property changes the type of a database's property, or removes it.
 func property(ts *testscript.TestScript, _ bool, args []string) {
 	var schema any
 	if args[2] != "-" {
@@ -34,17 +34,17 @@ func property(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(boardOf(ts).notion.EditSchema(args[0], map[string]any{args[1]: schema}))
 }
 
-// rename gives a property of a database another name.
+// rename renames a property of a database.
 func rename(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(boardOf(ts).notion.EditSchema(args[0], map[string]any{args[1]: map[string]any{"name": args[2]}}))
 }
 
-// addOption gives a property another option.
+// addOption adds an option to a property.
 func addOption(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(boardOf(ts).notion.AddOption(args[0], args[1], args[2]))
 }
 
-// unshare takes the connection's access to a database away.
+// unshare revokes the connection's access to a database.
 func unshare(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(boardOf(ts).notion.Unshare(args[0]))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// serving is what `serve --json` prints once agents can come.
+// serving is the output of `serve --json` once agents can connect.
 type serving struct {
 	Socket   string `json:"socket"`
 	StateDir string `json:"state_dir"`
@@ -32,7 +32,7 @@ func (a *app) serveCommand() *cobra.Command {
 			"over the socket that systemd opened, and says when it is ready and that it is alive.",
 		Example: "  NOTION_TOKEN=ntn_… dibs serve",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			reloads := reloadSignals() // first of all
+			reloads := reloadSignals() // first, so that no SIGHUP ends the process
 			load := func() (config.Config, error) {
 				return config.Load(config.Options{File: a.config, Socket: a.socket, StateDir: stateDir})
 			}
@@ -73,24 +73,24 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// managed runs a daemon and keeps whoever manages it informed.
+// managed runs a daemon and reports its state to the service manager.
 func managed(ctx context.Context, d *daemon.Daemon, reloads <-chan os.Signal, reload func() error, log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer cancel()
-	tell := func(err error) {
+	warn := func(err error) {
 		if err != nil {
 			log.Warn(err.Error())
 		}
 	}
-	tell(tellReady("serving on " + d.Addr().String()))
+	warn(tellReady("serving on " + d.Addr().String()))
 	beside.Go(func() { onReload(ctx, reloads, reload, log) })
 	beside.Go(func() {
 		if err := assureAlive(ctx, d.Alive, log); err != nil {
 			log.Warn(err.Error())
 		}
 	})
-	defer context.AfterFunc(ctx, func() { tell(tellStopping()) })()
+	defer context.AfterFunc(ctx, func() { warn(tellStopping()) })()
 	return d.Run(ctx)
 }

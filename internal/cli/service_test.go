@@ -25,17 +25,17 @@ import (
 	"dibs/internal/emulator"
 )
 
-// manager does for a daemon what systemd does for a service.
+// manager stands in for systemd.
 type manager struct {
 	*testing.T
-	dir    string
-	config string
-	env    []string
-	tasks  string        // the id of the tasks database
-	told   *net.UnixConn // what the daemon says to systemd
-	log    *bufio.Scanner
-	dibs   *exec.Cmd
-	before atomic.Pointer[func(*http.Request)] // what happens before Notion answers
+	dir     string
+	config  string
+	env     []string
+	tasks   string        // the id of the tasks database
+	notices *net.UnixConn // the daemon's notifications to systemd
+	log     *bufio.Scanner
+	dibs    *exec.Cmd
+	before  atomic.Pointer[func(*http.Request)] // called before Notion answers
 }
 
 func newManager(t *testing.T) *manager {
@@ -67,10 +67,10 @@ func newManager(t *testing.T) *manager {
 	m.dir, m.config = dir, filepath.Join(dir, "config.yaml")
 	m.configure("log: {level: info}")
 	notify := filepath.Join(dir, "notify")
-	if m.told, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"}); err != nil {
+	if m.notices, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { m.told.Close() })
+	t.Cleanup(func() { m.notices.Close() })
 	m.env = append(workspaceOf(server.URL, notion),
 		"HOME="+dir, "DIBS_CONFIG="+m.config, "DIBS_STATE_DIR="+filepath.Join(dir, "state"), "GORACE=atexit_sleep_ms=10",
 		"NOTIFY_SOCKET="+notify, "LISTEN_FDS=1", "WATCHDOG_USEC=900000",
@@ -86,7 +86,7 @@ func (m *manager) configure(yaml string) {
 	}
 }
 
-// listens opens a socket to be passed on.
+// listens opens a socket to pass to the daemon.
 func (m *manager) listens() (socket string, l *net.UnixListener) {
 	m.Helper()
 	socket = filepath.Join(m.dir, "passed.sock")
@@ -98,7 +98,7 @@ func (m *manager) listens() (socket string, l *net.UnixListener) {
 	return socket, l
 }
 
-// ends waits for the daemon to end well, and returns the rest of its log.
+// ends waits for the daemon's orderly end, and returns the rest of its log.
 func (m *manager) ends() string {
 	m.Helper()
 	var rest strings.Builder
@@ -111,7 +111,7 @@ func (m *manager) ends() string {
 	return rest.String()
 }
 
-// start starts a daemon that is passed a listener.
+// start starts a daemon and passes it a listener.
 func (m *manager) start(passed interface{ File() (*os.File, error) }, args ...string) {
 	m.Helper()
 	dibs, err := exec.LookPath("dibs")
@@ -123,7 +123,7 @@ func (m *manager) start(passed interface{ File() (*os.File, error) }, args ...st
 		m.Fatal(err)
 	}
 	defer file.Close()
-	// The variable that says whom the socket is for names the process itself.
+	// LISTEN_PID must be the process's own id.
 	ctx, cancel := context.WithTimeout(m.Context(), time.Minute) // no test waits for ever
 	m.Cleanup(cancel)
 	m.dibs = exec.CommandContext(ctx, "sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, dibs, "serve"}, args...)...)
@@ -142,8 +142,8 @@ func (m *manager) start(passed interface{ File() (*os.File, error) }, args ...st
 	})
 }
 
-// holds has Notion keep its answers to such requests back until release is called.
-// held says that there is one it would have answered.
+// holds stalls Notion's answers to such requests until release is called. held receives a value
+// when one waits.
 func (m *manager) holds(method, path string) (held <-chan struct{}, release func()) {
 	arrived, gate := make(chan struct{}, 1), make(chan struct{})
 	before := func(r *http.Request) {
@@ -169,14 +169,13 @@ func (m *manager) signal(s syscall.Signal) {
 	}
 }
 
-// hears waits for the daemon to say something that begins like that, and
-// returns it.
+// hears waits for a notification from the daemon with that beginning, and returns it.
 func (m *manager) hears(begin string) string {
 	m.Helper()
-	m.told.SetReadDeadline(time.Now().Add(time.Minute))
+	m.notices.SetReadDeadline(time.Now().Add(time.Minute))
 	buf := make([]byte, 4096)
 	for {
-		n, err := m.told.Read(buf)
+		n, err := m.notices.Read(buf)
 		if err != nil {
 			m.Fatalf("waiting for %s: %v", begin, err)
 		}
@@ -262,7 +261,7 @@ func TestService(t *testing.T) {
 	}
 }
 
-// TestReloadAtAnyTime asks for a reload while the daemon starts, and while it stops.
+// TestReloadAtAnyTime sends SIGHUP while the daemon starts, and while it stops.
 func TestReloadAtAnyTime(t *testing.T) {
 	m := newManager(t)
 	m.configure("claim: {write_window: 900ms, settle: 901ms}")
@@ -275,7 +274,7 @@ func TestReloadAtAnyTime(t *testing.T) {
 	m.hears("READY=1\nSTATUS=serving on " + socket)
 	m.hears("READY=1\nSTATUS=serving, configuration reloaded")
 
-	// A daemon that stops waits for the entry of a log to be made.
+	// A stopping daemon waits for its log entry.
 	held, release = m.holds("POST", "/v1/pages")
 	if _, err := client.New(socket).Claim(t.Context(), api.ClaimRequest{Agent: "Sandman"}, ""); err != nil {
 		t.Fatal(err)
@@ -285,7 +284,7 @@ func TestReloadAtAnyTime(t *testing.T) {
 	m.hears("STOPPING=1")
 	var signalling sync.WaitGroup
 	defer signalling.Wait()
-	signalling.Go(func() { // at every moment until its end
+	signalling.Go(func() { // all the time until its end
 		for m.dibs.Process.Signal(syscall.SIGHUP) == nil {
 			runtime.Gosched()
 		}
@@ -294,8 +293,8 @@ func TestReloadAtAnyTime(t *testing.T) {
 	m.ends()
 }
 
-// TestPassedSocketOfAGroup is passed sockets that others may open, or not. Without
-// a list of agents the daemon says what that means.
+// TestPassedSocketOfAGroup passes sockets that others may or may not open. Without a list of agents
+// the daemon warns.
 func TestPassedSocketOfAGroup(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mode   os.FileMode
@@ -324,7 +323,7 @@ func TestPassedSocketOfAGroup(t *testing.T) {
 	}
 }
 
-// TestPassedTCP is passed a socket that other machines may reach.
+// TestPassedTCP passes a socket that other machines can reach.
 func TestPassedTCP(t *testing.T) {
 	m := newManager(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

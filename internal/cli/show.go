@@ -45,7 +45,7 @@ func (a *app) showCommand() *cobra.Command {
 			}
 			t, err := daemon.Task(cmd.Context(), id)
 			if p, ok := errors.AsType[*api.Problem](err); ok {
-				return notClaimed{p} // an unknown task is one for every command
+				return notClaimed{p} // exit code 3 for an unknown task, as with every command
 			}
 			if err != nil {
 				return err
@@ -57,7 +57,7 @@ func (a *app) showCommand() *cobra.Command {
 	return cmd
 }
 
-// showContent shows a task with what its page says.
+// showContent shows a task and its page's content.
 func (a *app) showContent(ctx context.Context, daemon *client.Client, id task.ID) error {
 	t, err := daemon.Content(ctx, id)
 	if p, ok := errors.AsType[*api.Problem](err); ok {
@@ -72,7 +72,7 @@ func (a *app) showContent(ctx context.Context, daemon *client.Client, id task.ID
 	}); err != nil {
 		return err
 	}
-	if !a.json { // not in columns, as the task is
+	if !a.json { // the page is not aligned in columns
 		showPage(a.stdout, t.Page, time.Now())
 	}
 	a.sayUnread(t.Page)
@@ -138,14 +138,14 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 	}
 }
 
-// unnamed returns the dependencies of a task that are not named among those it waits for.
+// unnamed returns the dependencies that WaitingFor does not list.
 func unnamed(t api.Task) []task.ID {
 	return slices.DeleteFunc(slices.Clone(t.DependsOn), func(id task.ID) bool {
 		return slices.ContainsFunc(t.WaitingFor, func(w api.Waited) bool { return w.ID == id })
 	})
 }
 
-// waited names a task that another one waits for, and says how it stands.
+// waited formats a dependency with its status and agent.
 func waited(w api.Waited) string {
 	standing := string(w.Status)
 	if w.Agent != "" && !w.Status.Finished() {

@@ -87,7 +87,7 @@ func showRaces(w io.Writer, r simulate.Report) {
 	fmt.Fprintln(w, "* not longer than the write window: dibs refuses it, unless it is the only claimer (claim.exclusive)")
 }
 
-// percent writes a share; 0 stands for none at all.
+// percent formats a share; 0 means none at all.
 func percent(share float64) string {
 	switch {
 	case share == 0:

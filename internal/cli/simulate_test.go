@@ -12,12 +12,11 @@ import (
 	"dibs/internal/cli"
 )
 
-// printed finds the commands of the documentation, with what they print.
+// printed matches the commands of the documentation, and their output.
 var printed = regexp.MustCompile("(?s)```console\n\\$ dibs (simulate[^\n]*)\n(.*?)```")
 
-// TestSimulateDocumentation runs the commands of docs/simulate.md, which has to
-// show what they print and draw. With UPDATE_DOCS in the environment it is made
-// to.
+// TestSimulateDocumentation runs the commands of docs/simulate.md and compares their output and
+// pictures with the page. With UPDATE_DOCS in the environment it updates the page.
 func TestSimulateDocumentation(t *testing.T) {
 	takesSeconds(t)
 	if runtime.GOARCH != "amd64" {

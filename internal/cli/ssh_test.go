@@ -15,8 +15,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestForwardedSocket runs the scripts in testdata/ssh, in which ssh forwards a daemon's
-// socket, which kill9 ends.
+// TestForwardedSocket runs the scripts in testdata/ssh, in which ssh forwards a daemon's socket and
+// kill9 ends ssh.
 func TestForwardedSocket(t *testing.T) {
 	takesSeconds(t)
 	if _, err := sshd(); err != nil && os.Getenv("CI") == "true" {
@@ -27,7 +27,7 @@ func TestForwardedSocket(t *testing.T) {
 	runEndToEnd(t, "testdata/ssh")
 }
 
-// sshd is where the server is, which is not in the path of everybody.
+// sshd returns the path of the server, which is not in every PATH.
 func sshd() (string, error) {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		return "", fmt.Errorf("a forwarded socket is not tested: %w: apt-get install openssh-client", err)
@@ -40,7 +40,7 @@ func sshd() (string, error) {
 	return "", errors.New("a forwarded socket is not tested: there is no sshd: apt-get install openssh-server")
 }
 
-// tunnel starts a server of its own for this user, and an ssh that asks it to forward.
+// tunnel starts an ssh server for this user, and an ssh client with forwarding.
 func tunnel(ts *testscript.TestScript, _ bool, args []string) {
 	server, err := sshd()
 	ts.Check(err)

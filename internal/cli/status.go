@@ -28,7 +28,7 @@ func (a *app) statusCommand() *cobra.Command {
 	}
 }
 
-// statusReservations is how many reservations are shown with the state of the daemon.
+// statusReservations is how many reservations the status lists.
 const statusReservations = 5
 
 func showStatus(w io.Writer, s api.Status, now time.Time) {
@@ -74,7 +74,7 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 	}
 }
 
-// clusterLine says which member was asked, and which one leads.
+// clusterLine says which member leads, and which one answered.
 func clusterLine(c api.ClusterStatus) string {
 	line := fmt.Sprintf("%s leads since %s, epoch %d", clean(c.Leader), c.Since.Local().Format(time.DateTime), c.Epoch)
 	if c.Name != c.Leader {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// look is how often the progress of a sync is asked for.
-const look = 250 * time.Millisecond
+// syncPollInterval is how often the progress of a sync is polled.
+const syncPollInterval = 250 * time.Millisecond
 
 func (a *app) syncCommand() *cobra.Command {
 	var body api.SyncRequest
@@ -49,7 +49,7 @@ func (a *app) syncCommand() *cobra.Command {
 	return cmd
 }
 
-// watchSync shows how far a full sync has come, until it is stopped.
+// watchSync shows the progress of a full sync until it is stopped.
 func (a *app) watchSync(ctx context.Context, daemon *client.Client) (stop func()) {
 	if !a.watched() {
 		return func() {}
@@ -60,7 +60,7 @@ func (a *app) watchSync(ctx context.Context, daemon *client.Client) (stop func()
 		defer close(gone)
 		bar := a.progress(-1, "reading tasks")
 		defer bar.Finish()
-		for tick := time.NewTicker(look); ; {
+		for tick := time.NewTicker(syncPollInterval); ; {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/term"
 )
 
-// How much is left of a column that is cut to fit a terminal, and between columns.
+// minCell is the narrowest to which a column is cut, gap the space between columns.
 const (
 	minCell = 8
 	gap     = 2
 )
 
-// cell is a piece of a table, in a style on a terminal that shows colours.
+// cell is a cell of a table. Its style applies on a terminal that shows colours.
 type cell struct {
 	text  string
 	style ansi.Style
@@ -37,8 +37,8 @@ var (
 	red    = ansi.NewStyle().ForegroundColor(ansi.Red)
 )
 
-// table is a list for people. Its columns are as wide as what is in them, by what a
-// terminal shows, and are cut where the terminal is not as wide as all of them.
+// table is a list for people. Columns are as wide as their widest cell on a terminal, and cut if
+// the terminal is narrower than all of them.
 type table struct{ rows [][]cell }
 
 func (t *table) head(names ...string) {
@@ -51,8 +51,7 @@ func (t *table) head(names ...string) {
 
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
 
-// list prints the answer to a question for a list: as a document with --json, else as
-// the table that fill makes of it.
+// list prints an answer: as JSON with --json, else as the table that fill makes.
 func (a *app) list(answer any, fill func(*table)) error {
 	if a.json {
 		return writeJSON(a.stdout, answer)
@@ -63,7 +62,7 @@ func (a *app) list(answer any, fill func(*table)) error {
 	return err
 }
 
-// layout lays the table out in so many columns of a terminal, 0 for any number.
+// layout formats the table for a terminal of so many columns, 0 for any number.
 func (t *table) layout(fits int, colours bool) string {
 	widths := t.widths()
 	if fits > 0 {
@@ -102,7 +101,7 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// shrink cuts the widest columns until all fit, as far as anything is left of them.
+// shrink narrows the widest columns until all fit, but none below minCell.
 func shrink(widths []int, fits int) {
 	total := gap * (len(widths) - 1)
 	for _, w := range widths {
@@ -117,10 +116,10 @@ func shrink(widths []int, fits int) {
 	}
 }
 
-// defaultWidth is that of a terminal that does not say how wide it is.
+// defaultWidth is the width of a terminal that does not report one.
 const defaultWidth = 80
 
-// width is how many columns a terminal has; 0 for what is none.
+// width returns how many columns a terminal has; 0 if w is not a terminal.
 func width(w io.Writer) int {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -135,16 +134,15 @@ func width(w io.Writer) int {
 	return defaultWidth
 }
 
-// coloured reports whether colours are wanted: on a terminal that has them, unless
-// NO_COLOR is set.
+// coloured reports whether to use colours: on a terminal that has them, unless NO_COLOR is set.
 func coloured(w io.Writer) bool {
 	return width(w) > 0 && colorprofile.Detect(w, os.Environ()) >= colorprofile.ANSI
 }
 
-// defaultLimit is how many lines of a list people are shown who did not say how many.
+// defaultLimit is how many lines of a list people see without --limit.
 const defaultLimit = 50
 
-// limited returns as many of a list as people are shown, and how many that leaves out.
+// limited returns the first limit items, and how many are left out. A limit of 0 means all.
 func limited[T any](list []T, limit int) (shown []T, more int) {
 	if limit == 0 || len(list) <= limit {
 		return list, 0
@@ -152,7 +150,7 @@ func limited[T any](list []T, limit int) (shown []T, more int) {
 	return list[:limit], len(list) - limit
 }
 
-// more says that a list was cut.
+// more says how many lines were left out.
 func (a *app) more(left int) {
 	if left > 0 {
 		a.say("%s", fmt.Sprintf("… and %d more; --limit 0 shows them all", left))

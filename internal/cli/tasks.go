@@ -49,7 +49,7 @@ func (a *app) tasksCommand() *cobra.Command {
 	return cmd
 }
 
-// addLimit adds --limit. People who do not give it are shown defaultLimit lines.
+// addLimit adds --limit.
 func addLimit(cmd *cobra.Command, limit *int) {
 	cmd.Flags().IntVar(limit, "limit", 0, fmt.Sprintf("at most that many (0: all; not given: %d, or all with --json)", defaultLimit))
 }
@@ -78,7 +78,7 @@ func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 		a.say("%s holds as many tasks as it may (max_per_agent): it can claim none before it finishes or releases one, see dibs whoami.", clean(filter.Agent))
 	case len(list.Tasks) == 0:
 		a.say("%s, as of %s.", none(filter), ago(list.SyncedAt.Time, now))
-	case list.Stale && !a.old: // else that has been said
+	case list.Stale && !a.old: // else it was said already
 		a.say("This is as of %s: Notion was not read since; see: dibs status", ago(list.SyncedAt.Time, now))
 	}
 	shown, left := list.Tasks, max(0, list.Total-len(list.Tasks))
@@ -94,7 +94,7 @@ func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 	return err
 }
 
-// none says that there are no tasks, and which ones were asked for.
+// none says that there are no tasks, and repeats the filter.
 func none(f api.TaskFilter) string {
 	text := "No tasks"
 	switch {
@@ -134,10 +134,10 @@ func showTasks(t *table, tasks []api.Task, now time.Time) {
 	}
 }
 
-// handle is the shortest name that a task can be given in a command.
+// handle returns the shortest name of a task for use in a command.
 func handle(t api.TaskRef) string { return clean(cmp.Or(t.Key, string(t.ID))) }
 
-// note says why a task is not ready, where its status and holder do not.
+// note says why a task is not ready, unless status and holder show it.
 func note(t api.Task) string {
 	switch claim.Code(t.Code) {
 	case "", claim.CodeHeld:
@@ -164,7 +164,7 @@ func statusStyle(t api.Task) ansi.Style {
 	return nil
 }
 
-// holder says who has a task and for how long.
+// holder says who has a task, and until when.
 func holder(t api.Task, now time.Time) string {
 	switch {
 	case t.ClaimedBy == "":

@@ -10,19 +10,19 @@ import (
 	"dibs/internal/task"
 )
 
-// clean makes text from elsewhere safe to print on a terminal, in one line.
+// clean makes untrusted text safe to print on a terminal, in one line.
 func clean(s string) string { return task.OneLine(s, unicode.ReplacementChar) }
 
-// How many characters a table shows of a title, and of a longer text.
+// How many characters a table shows of a title, and of other text.
 const (
 	maxTitle = 60
 	maxText  = 100
 )
 
-// short returns the beginning of a title, for a cell of a table.
+// short cuts a title to fit a cell.
 func short(s string) string { return beginning(s, maxTitle) }
 
-// beginning returns as much of a text as fits.
+// beginning cuts a text to so many characters.
 func beginning(s string, fits int) string {
 	runes := []rune(clean(s))
 	if len(runes) <= fits {
@@ -31,10 +31,10 @@ func beginning(s string, fits int) string {
 	return string(runes[:fits-1]) + "…"
 }
 
-// quoted names a task in a sentence.
+// quoted returns a task's title in quotes, for a sentence.
 func quoted(t api.TaskRef) string { return `"` + short(cmp.Or(t.Title, string(t.ID))) + `"` }
 
-// length writes a length of time in minutes or larger units, rounded up.
+// length formats a duration in minutes or larger units, rounded up.
 func length(d time.Duration) string {
 	minutes := max(0, int64((d+time.Minute-1)/time.Minute))
 	switch hours := minutes / 60; {
@@ -47,7 +47,7 @@ func length(d time.Duration) string {
 	}
 }
 
-// ago writes how long ago t was, in seconds for the last minute.
+// ago formats how long ago t was; in seconds within the last minute.
 func ago(t, now time.Time) string {
 	if d := now.Sub(t); d < time.Minute {
 		return fmt.Sprintf("%ds ago", max(0, int(d.Seconds())))
@@ -55,7 +55,7 @@ func ago(t, now time.Time) string {
 	return length(now.Sub(t).Truncate(time.Minute)) + " ago"
 }
 
-// clock writes a time of today, or a date and a time.
+// clock formats a time of today as a time, any other with its date.
 func clock(t, now time.Time) string {
 	t, now = t.Local(), now.Local()
 	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
@@ -64,7 +64,7 @@ func clock(t, now time.Time) string {
 	return t.Format("Jan 2 15:04")
 }
 
-// lasting says until when something lasts, as the end of a sentence.
+// lasting returns " until …" for the end of a sentence; empty without a time.
 func lasting(until api.Time, now time.Time) string {
 	if until.IsZero() {
 		return ""
@@ -76,8 +76,7 @@ func lasting(until api.Time, now time.Time) string {
 	return text
 }
 
-// spoken writes a length of time the way people say it, in minutes or larger units,
-// rounded up.
+// spoken formats a duration in words, in minutes or larger units, rounded up.
 func spoken(d time.Duration) string {
 	minutes := max(0, int64((d+time.Minute-1)/time.Minute))
 	switch hours := minutes / 60; {
@@ -94,7 +93,7 @@ func spoken(d time.Duration) string {
 	}
 }
 
-// count writes a number of things.
+// count formats a number of things.
 func count(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what

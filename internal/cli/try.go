@@ -43,12 +43,12 @@ func (a *app) tryCommand() *cobra.Command {
 			return a.runTrial(cmd.Context(), trial.Default())
 		},
 	}
-	cmd.Flags().SetInterspersed(false) // flags behind the command are the command's
+	cmd.Flags().SetInterspersed(false) // flags after the command belong to it
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the board, and all else that was tried")
 	return cmd
 }
 
-// trying is what `try --json` prints once agents can come.
+// trying is the output of `try --json` once agents can connect.
 type trying struct {
 	Socket string `json:"socket"`
 	URL    string `json:"url"`
@@ -57,7 +57,7 @@ type trying struct {
 	PID    int    `json:"pid"`
 }
 
-// runTrial serves until ctx ends.
+// runTrial runs a trial until ctx ends.
 func (a *app) runTrial(ctx context.Context, folder trial.Folder) (err error) {
 	unlock, err := folder.Lock()
 	if err != nil {
@@ -96,7 +96,8 @@ func showTrial(w io.Writer, t *trial.Trial, folder trial.Folder) {
 // untried are the commands that make no sense on a trial.
 var untried = []string{"serve", "init", "demo", "emulator", "try", "simulate"}
 
-// tryOut runs a command on the trial, whatever is set in the environment.
+// tryOut runs a command on the trial. It ignores the environment except DIBS_AGENT and
+// DIBS_SESSION.
 func (a *app) tryOut(ctx context.Context, args []string) error {
 	if slices.Contains(untried, args[0]) {
 		return usagef("dibs try %s: a trial has a board and a daemon already: leave out \"try\" for the real thing", args[0])
@@ -107,7 +108,7 @@ func (a *app) tryOut(ctx context.Context, args []string) error {
 	}
 	for _, setting := range os.Environ() {
 		name, _, _ := strings.Cut(setting, "=")
-		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT" && name != "DIBS_SESSION") || config.HoldsSecret(name) {
+		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT" && name != "DIBS_SESSION") || config.SetsSecret(name) {
 			os.Unsetenv(name)
 		}
 	}
@@ -131,7 +132,7 @@ func (a *app) tryOut(ctx context.Context, args []string) error {
 	return ended{tried.fail(ctx, cmd, err)}
 }
 
-// completeTried completes the commands that can be tried.
+// completeTried completes the commands that a trial supports.
 func (a *app) completeTried(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -12,11 +12,11 @@ import (
 // version and commit are set by the linker in releases, see packaging/build.sh.
 var version, commit string
 
-// build says which program this is.
+// build identifies the program.
 type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
-	// Modified is set if it was built from more than the commit.
+	// Modified is set if the sources differed from the commit.
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 }

@@ -40,7 +40,7 @@ func (a *app) waitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			over := time.Now().Add(cmp.Or(wait, 1<<62)) // for ever
+			over := time.Now().Add(cmp.Or(wait, 1<<62)) // without --wait, for ever
 			for found.Event == nil && found.State != claim.Ended && time.Now().Before(over) {
 				found, err = daemon.Watch(cmd.Context(), string(found.ID), found.Agent, api.EventsFuture, min(api.MaxWait, time.Until(over)))
 				if err != nil {
@@ -77,5 +77,5 @@ func (a *app) waited(c api.Claim) error {
 	return nil
 }
 
-// ownEndings are those that the agent itself brings about.
+// ownEndings are the endings that the agent itself causes.
 var ownEndings = []claim.Ending{claim.EndCompleted, claim.EndReview, claim.EndReleased, claim.EndBlocked, claim.EndFailed}

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// whoami is what the daemon knows of the agent, and where its name is from.
+// whoami is what the daemon knows of the agent, and where its name came from.
 type whoami struct {
 	api.Agent
 	From    string `json:"from"` // one of the constants below
@@ -23,11 +23,11 @@ type whoami struct {
 	User    string `json:"user,omitempty"`
 }
 
-// Where a name is from.
+// Where a name came from.
 const (
 	fromFlag        = "flag"
 	fromEnvironment = "DIBS_AGENT"
-	fromSession     = "session" // which had it
+	fromSession     = "session" // named earlier
 	fromMint        = "minted"  // just now
 )
 
@@ -79,7 +79,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 				return err
 			}
 			for _, c := range who.Lost {
-				// The agent is told by this; if it fails, it is told once more.
+				// Marks the loss as delivered; on failure the agent hears of it again.
 				_, _ = daemon.Lookup(cmd.Context(), string(c.ID), agent)
 			}
 			return nil
@@ -129,31 +129,31 @@ func showWhoami(w io.Writer, who whoami, now time.Time) {
 	row(w, "inbox", waits)
 }
 
-// nameFrom says where a name is from.
+// nameFrom says where a name came from.
 func nameFrom(who whoami) string {
-	tells := ""
+	by := ""
 	switch who.Session {
 	case "":
 	case session.Terminal:
-		tells = ", which its terminal tells from others"
+		by = ", identified by its terminal"
 	default:
-		tells = ", which " + clean(who.Session) + " tells from others"
+		by = ", identified by " + clean(who.Session)
 	}
 	switch who.From {
 	case fromFlag:
 		return "--agent"
 	case fromSession:
-		return "this session" + tells
+		return "this session" + by
 	case fromMint:
-		if tells == "" {
+		if by == "" {
 			return "minted now, and for this command only, unless you set DIBS_AGENT to it"
 		}
-		return "minted now for this session" + tells
+		return "minted now for this session" + by
 	}
 	return who.From
 }
 
-// heldUntil names a task that is held, and says for how long.
+// heldUntil names a held task and says until when.
 func heldUntil(c api.Claim, now time.Time) string {
 	name := quoted(c.Task)
 	if c.Task.Key != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What cannot be changed as a whole is as it was.
+// If a change fails, all files are as before.
 func TestAllOrNothing(t *testing.T) {
 	for _, undo := range []bool{false, true} {
 		home := t.TempDir()
@@ -34,8 +34,8 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// Folders that were made are gone with what was in them. Others stay: those that are reached
-// over a link, and the one of the project, whatever they are called.
+// Folders that connect made are removed with their files. Others stay: those reached over a link,
+// and the project's own, whatever their names.
 func TestFoldersGo(t *testing.T) {
 	for _, client := range []string{"claude", "codex", "cursor"} {
 		home, dir, own := t.TempDir(), filepath.Join(t.TempDir(), "skills"), filepath.Join(t.TempDir(), "skills")
@@ -66,7 +66,7 @@ func TestFoldersGo(t *testing.T) {
 	}
 }
 
-// A file that is nested as no program does it is refused, before what reads it comes to its end.
+// A file with absurdly deep nesting is refused before the parser runs out of stack.
 func TestNested(t *testing.T) {
 	dir := t.TempDir()
 	deep := strings.Repeat("[", 2_000_000)

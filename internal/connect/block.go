@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// Our part of a file of lines stands between these.
+// Lines around our part of a file.
 const (
 	blockBegins = "# >>> dibs: dibs connect made this, and takes it out with --undo"
 	blockEnds   = "# <<< dibs"
 )
 
-// parts are a file of lines around our part, and our part. Nothing of ours leaves all in before.
+// parts is a file split around our part. If there is none, before has everything.
 type parts struct {
-	found  bool // our part is there
+	found  bool // the file has our part
 	before string
-	lead   string // the end of a line that was put between before and our part
+	lead   string // the line end that was inserted between before and our part
 	ours   string
 	after  string
 }
 
-// rest is the file without our part, but with what others put into it.
+// rest returns the file without our part, but with what others put into it (theirs).
 func (p parts) rest(theirs string) string {
 	rest := theirs + p.after
 	if rest != "" && p.before != "" && !strings.HasSuffix(p.before, "\n") {
@@ -29,8 +29,8 @@ func (p parts) rest(theirs string) string {
 	return p.before + rest
 }
 
-// cutBlock takes our part out of a file, with the end of a line before it. An editor may
-// have changed how lines end, and the last line may have no end.
+// cutBlock splits off our part, with the line end before it. An editor may have changed the line
+// ends, and the last line may have none.
 func cutBlock(text string) (p parts, err error) {
 	begins, inside, ends, at := -1, 0, -1, 0
 	for line := range strings.Lines(text) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// files are those of a client.
+// files returns a client's files.
 func (p Place) files(client string, undo bool) ([]file, error) {
 	switch client {
 	case "claude":
@@ -79,11 +79,11 @@ func (p Place) cursor() []file {
 	}
 }
 
-// hookTimeout is how many seconds a client waits for a hook, which takes some
-// milliseconds: enough for a machine at its limits.
+// hookTimeout is how many seconds a client waits for a hook. Hooks take milliseconds, and this is
+// enough for a busy machine.
 const hookTimeout = 5
 
-// group and handler are hooks as Claude Code and Codex have them.
+// group and handler are hooks in the form of Claude Code and Codex.
 type group struct {
 	Matcher string    `json:"matcher,omitempty"`
 	Hooks   []handler `json:"hooks"`
@@ -95,10 +95,10 @@ type handler struct {
 	Timeout int    `json:"timeout"`
 }
 
-// hook is the command that a client runs for an event.
+// hook returns the command that a client runs for an event.
 func (p Place) hook(event string) string { return p.call() + " hook " + event }
 
-// call is dibs as it is written into a command.
+// call returns dibs quoted for a shell.
 func (p Place) call() string {
 	if strings.ContainsFunc(p.Dibs, func(r rune) bool { return strings.ContainsRune(" \t'\"\\$&;()<>|*?[]#~`!", r) }) {
 		return "'" + strings.ReplaceAll(p.Dibs, "'", `'\''`) + "'"
@@ -106,8 +106,7 @@ func (p Place) call() string {
 	return p.Dibs
 }
 
-// calls splits a command that runs the hook of an event into the program and what stands
-// behind the event.
+// calls splits a command that runs an event's hook into the program and the flags after the event.
 func calls(command, event string) (program, flags string, ok bool) {
 	program, flags, ok = strings.Cut(command, " hook "+event)
 	if !ok || flags != "" && flags[0] != ' ' {
@@ -119,11 +118,11 @@ func calls(command, event string) (program, flags string, ok bool) {
 	return program, flags, true
 }
 
-// named is how the file of a dibs is called, perhaps with a version or a system behind it.
+// named matches the file names of dibs, perhaps with a version or a system at the end.
 var named = regexp.MustCompile(`(?i)^dibs([^a-z].*)?$`)
 
-// isDibs reports whether a program is dibs: by its name, which is all there is of one that
-// was taken away, else because it was built from what this one was.
+// isDibs reports whether a program is dibs: by its name, the only clue to a removed program, or
+// because it was built from the same package as this one.
 func (p Place) isDibs(program string) bool {
 	if program == p.Dibs || named.MatchString(cutName(program)) {
 		return true

@@ -9,8 +9,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// codexConfig edits Codex's config.toml. Tables may be added at the end of any file of
-// TOML, so that nothing else in it is touched.
+// codexConfig edits Codex's config.toml. TOML allows tables to be appended to any file, so nothing
+// else in it is touched.
 func (p Place) codexConfig(before []byte, undo bool) ([]byte, error) {
 	cut, err := cutBlock(string(before))
 	if err != nil {
@@ -25,7 +25,7 @@ func (p Place) codexConfig(before []byte, undo bool) ([]byte, error) {
 		return []byte(text), nil
 	}
 	if ours := p.repoint(cut.ours); p.hasAll(ours) {
-		return []byte(strings.Replace(string(before), cut.ours, ours, 1)), nil // with what somebody may have added to it
+		return []byte(strings.Replace(string(before), cut.ours, ours, 1)), nil // additions by others stay
 	}
 	if before == nil || cut.found && text == "" {
 		lead = cut.lead
@@ -73,7 +73,7 @@ type codexServer struct {
 	Args    []string
 }
 
-// codexPart is our part of the file.
+// codexPart is the content of our part.
 type codexPart struct {
 	Servers map[string]codexServer `toml:"mcp_servers"`
 	Hooks   map[string][]struct {
@@ -89,10 +89,10 @@ func readPart(part string) (has codexPart) {
 	return has
 }
 
-// hasAll reports whether our part has everything that it would be given now.
+// hasAll reports whether our part is complete and up to date.
 func (p Place) hasAll(part string) bool {
 	has := readPart(part)
-	// A server of that name that stands elsewhere is for the caller to find.
+	// The caller finds a server of that name outside our part.
 	if s := has.Servers["dibs"]; s.Command != p.Dibs || !p.isOurs(s.Command, s.Args) {
 		return false
 	}
@@ -107,7 +107,7 @@ func (p Place) hasAll(part string) bool {
 	return true
 }
 
-// repoint has our part call dibs where it is now, with what somebody may have added.
+// repoint changes the path of dibs in our part to where it is now. Additions by others stay.
 func (p Place) repoint(part string) string {
 	has := readPart(part)
 	if s := has.Servers["dibs"]; p.isOurs(s.Command, s.Args) {
@@ -129,12 +129,11 @@ func tomlString(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(s) + `"`
 }
 
-// table is the first line of one in TOML.
+// table matches the first line of a table in TOML.
 var table = regexp.MustCompile(`^\s*\[\[?\s*([A-Za-z0-9_."'-]+)`)
 
-// sortTables tells the tables within our part that are ours from those that are not. Codex
-// adds what it remembers, such as which projects are trusted, after the last table: that is
-// before our last line.
+// sortTables separates the tables within our part into ours and others'. Codex appends what it
+// remembers, such as trusted projects, after the last table: before our last line.
 func sortTables(part string) (ours, theirs string) {
 	var own, out strings.Builder
 	others := false

@@ -1,10 +1,9 @@
-// Package connect sets clients up to work with dibs: it writes what they need into the
-// files in which they keep their own settings, leaves everything else there as it is, and
-// takes it out again.
+// Package connect sets clients up to work with dibs: it adds what they need to their own settings
+// files, leaves everything else there unchanged, and removes it again.
 //
-// Where the clients look is from their documentation: Claude Code's pages on settings, MCP,
-// hooks and skills, Codex's on config.toml, hooks and skills, and Cursor's on MCP, hooks
-// and skills; git's is githooks(5).
+// The places of these files are from documentation: Claude Code's pages on settings, MCP, hooks and
+// skills, Codex's on config.toml, hooks and skills, and Cursor's on MCP, hooks and skills; git's is
+// githooks(5).
 package connect
 
 import (
@@ -14,59 +13,58 @@ import (
 	"slices"
 )
 
-// Clients are those that can be set up.
+// Clients are the clients that can be set up.
 var Clients = []string{"claude", "codex", "cursor", "git"}
 
-// Place is where a client's files are and what goes into them.
+// Place says where a client's files are and what goes into them.
 type Place struct {
 	// Home is the user's home directory.
 	Home string
-	// Project is the directory of the project whose files are changed, and none outside of
-	// it; empty for the user's own, which hold in all projects.
+	// Project is the directory of a project: only files in it are changed. Empty means the user's
+	// own files, which apply to all projects.
 	Project string
-	// Getenv is os.Getenv, or like it.
+	// Getenv is os.Getenv or a substitute.
 	Getenv func(string) string
-	// Dibs is how dibs is called: its name, or its path where it is not on PATH.
+	// Dibs is the command for dibs: its name, or its path if it is not on PATH.
 	Dibs string
 	// Skill is the text of the skill.
 	Skill []byte
 }
 
-// Change is what becomes of one file.
+// Change is the planned change of one file.
 type Change struct {
 	Path   string
 	Before []byte // nil if there is no such file
-	After  []byte // nil if there is to be none
-	// Kept says why the file stays as it is, though it is ours, and what to do about it;
-	// empty if it is changed.
+	After  []byte // nil to remove the file
+	// Kept says why a file of ours is not changed, and what to do about it; empty if it is.
 	Kept   string
 	target target
 	mode   fs.FileMode
 }
 
-// runnable is the mode of a file that is run, and has to be executable for that.
+// runnable is the mode of a file that must be executable.
 const runnable fs.FileMode = 0o755
 
-// maxNested is how many lists and objects there may be in a file. What reads it calls itself for
-// each that is in another one, and Go ends a program that does so a million times.
+// maxNested bounds the lists and objects in a file. The parsers recurse for each level, and Go ends
+// a program at about a million.
 const maxNested = 300_000
 
 // file is one file of a client's.
 type file struct {
 	path string
-	mode fs.FileMode // of a new one
-	// within are directories, of which the file has to be in one, over links too; none
-	// for a user's own files, which are often links into a repository of settings.
+	mode fs.FileMode // for a new file
+	// within are directories: the file must be in one of them, links resolved. Nil allows any
+	// place: users often link their own files into a repository of settings.
 	within []string
-	// edit returns what the file holds with our part in it, or, with undo, without it;
-	// nil for no file.
+	// edit returns the file's new content, with our part or, with undo, without it; nil for no
+	// file.
 	edit func(before []byte, undo bool) ([]byte, error)
-	// kept, if it is there, says why a file is not edited, or nothing.
+	// kept, if set, returns why a file is not edited; empty if it is.
 	kept func(before []byte, undo bool) string
 }
 
-// Plan returns what has to be changed for a client to work with dibs, or, with undo, to
-// do so no longer; nothing is changed yet. Without a change to make it is empty.
+// Plan returns the changes that connect a client to dibs, or, with undo, disconnect it. It changes
+// nothing. The result is empty if there is nothing to do.
 func Plan(client string, p Place, undo bool) ([]Change, error) {
 	files, err := p.files(client, undo)
 	if err != nil {
@@ -125,7 +123,7 @@ func (f file) plan(undo bool) (Change, error) {
 	return c, nil
 }
 
-// Apply makes the changes, all or none. Each file is replaced as a whole. One that was changed
+// Apply makes all the changes or none. Each file is replaced atomically. A file that was changed
 // since Plan read it is an error.
 func Apply(changes []Change) error {
 	for i, c := range changes {
@@ -135,7 +133,7 @@ func Apply(changes []Change) error {
 		}
 		for _, done := range slices.Backward(changes[:i]) {
 			if back := done.exchange(done.After, done.Before); back != nil {
-				err = fmt.Errorf("%w; and what was changed before stays so: %w", err, back)
+				err = fmt.Errorf("%w; and the changes already made could not be undone: %w", err, back)
 			}
 		}
 		return err
@@ -143,7 +141,7 @@ func Apply(changes []Change) error {
 	return nil
 }
 
-// exchange has the file hold something else than it has to hold by then.
+// exchange replaces a file's content, which must still be before, by after.
 func (c Change) exchange(before, after []byte) error {
 	if c.Kept != "" {
 		return nil
@@ -158,5 +156,5 @@ func (c Change) exchange(before, after []byte) error {
 	return c.target.write(after, c.mode)
 }
 
-// same reports whether two files hold the same, or are not there.
+// same reports whether two contents are equal, or both missing.
 func same(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }

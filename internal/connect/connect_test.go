@@ -25,7 +25,7 @@ func place(home string) connect.Place {
 	return connect.Place{Home: home, Getenv: func(string) string { return "" }, Dibs: "dibs", Skill: []byte("---\nname: dibs\n---\n")}
 }
 
-// do plans and applies, and returns what changed.
+// do plans and applies, and returns the changes.
 func do(t testing.TB, client string, p connect.Place, undo bool) []string {
 	t.Helper()
 	changes, err := connect.Plan(client, p, undo)
@@ -52,7 +52,7 @@ func put(t testing.TB, path, text string) {
 	}
 }
 
-// tree returns all files below a directory, with what they hold.
+// tree returns all files below a directory with their contents.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -79,7 +79,7 @@ func parse(t testing.TB, text string) (v map[string]any) {
 	return v
 }
 
-// In an empty home directory each client gets its files, once, and loses them again.
+// In an empty home directory each client gets its files, once, and undo removes them.
 func TestConnectAndUndo(t *testing.T) {
 	for client, want := range map[string][]string{
 		"claude": {".claude.json", ".claude/settings.json", ".claude/skills/dibs/SKILL.md"},
@@ -116,7 +116,7 @@ func TestConnectAndUndo(t *testing.T) {
 	}
 }
 
-// What is there stays as it is, to the byte, comments and odd spaces too.
+// Existing content stays byte for byte, including comments and odd spaces.
 func TestWhatIsThereStays(t *testing.T) {
 	home := t.TempDir()
 	there := map[string]string{
@@ -174,7 +174,7 @@ func TestWhatIsThereStays(t *testing.T) {
 	}
 }
 
-// Any settings are what they were, as JSON, after they were connected and disconnected.
+// Connecting and disconnecting leaves any settings unchanged, compared as JSON.
 func TestAnySettings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		home, err := os.MkdirTemp("", "")
@@ -228,7 +228,7 @@ func TestAnySettings(t *testing.T) {
 	})
 }
 
-// What cannot be changed safely is left alone, and the error says what to do.
+// Files that cannot be changed safely are left alone, and the error says what to do.
 func TestLeftAlone(t *testing.T) {
 	for _, c := range []struct{ client, path, text, want string }{
 		{"claude", ".claude.json", "{", "not JSON"},
@@ -248,7 +248,7 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// Settings are often links into a repository of them, and stay links, with their mode.
+// Settings are often links into a repository. They stay links, with the same mode.
 func TestLinksStay(t *testing.T) {
 	home, repo := t.TempDir(), t.TempDir()
 	put(t, filepath.Join(repo, "settings.json"), "{}")
@@ -272,7 +272,7 @@ func TestLinksStay(t *testing.T) {
 	}
 }
 
-// A file that somebody changes between plan and change is not overwritten.
+// A file that is changed between Plan and Apply is not overwritten.
 func TestChangedMeanwhile(t *testing.T) {
 	home := t.TempDir()
 	changes, err := connect.Plan("cursor", place(home), false)
@@ -288,8 +288,8 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// The hook of a repository runs ours first and then what was there, refuses what ours
-// refuses, and goes on without a dibs.
+// The repository's hook runs our part first and then the rest, refuses what ours refuses, and
+// passes without dibs.
 func TestGit(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git here")
@@ -319,7 +319,7 @@ func TestGit(t *testing.T) {
 		script, out string
 		refused     bool
 	}{
-		{"", "mine", false}, // there is no dibs
+		{"", "mine", false}, // without dibs
 		{"#!/bin/sh\nexit 1\n", "mine", false},
 		{"#!/bin/sh\necho no; exit 2\n", "no", true},
 		{"#!/bin/sh\n[ \"$*\" = 'hook pre-commit' ]\n", "mine", false},

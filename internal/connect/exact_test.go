@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// exact connects and undoes, with a second one of each, and wants the bytes from before.
+// exact connects and undoes, each twice, and compares the bytes.
 func exact(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -48,7 +48,7 @@ func exact(t interface {
 	}
 }
 
-// Undo gives the bytes back as they were.
+// Undo restores the same bytes.
 func TestUndoIsExact(t *testing.T) {
 	json := []string{
 		"", "\n", "{}", "{}\n", "{\n}\n", "{ }", "{ // mine\n}\n", "{\n  // mine\n}\n", "\n\n{}", "// mine\n{}\n",
@@ -76,7 +76,7 @@ func TestUndoIsExact(t *testing.T) {
 	}
 }
 
-// So it does for any JSON with comments, spaces and commas anywhere.
+// It also does for any JSON with comments, spaces and commas anywhere.
 func TestUndoOfAnythingIsExact(t *testing.T) {
 	home := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -117,7 +117,7 @@ func TestUndoOfAnythingIsExact(t *testing.T) {
 	})
 }
 
-// A name that is there twice is refused: programs differ in which one counts.
+// A name that occurs twice is refused: programs differ in which one counts.
 func TestTwice(t *testing.T) {
 	for _, c := range []struct{ path, text, name string }{
 		{".claude.json", `{"mcpServers": {}, "mcpServers": {}}`, "mcpServers"},

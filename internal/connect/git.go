@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// git is the hook that looks at every commit of the project's repository. Hooks outside of
-// it are left alone, as other repositories may have the same.
+// git returns the hook that checks every commit of the project's repository. Hooks outside of the
+// repository are left alone: other repositories may share them.
 func (p Place) git(undo bool) ([]file, error) {
 	repository, err := p.askGit("--git-common-dir")
 	if err != nil {
@@ -22,7 +22,7 @@ func (p Place) git(undo bool) ([]file, error) {
 		return nil, fmt.Errorf("git cannot say where its hooks are (%w): see git config core.hooksPath", err)
 	}
 	within := []string{repository}
-	if tree, err := p.askGit("--show-toplevel"); err == nil { // a bare repository has none
+	if tree, err := p.askGit("--show-toplevel"); err == nil { // a bare repository has no tree
 		within = []string{tree, repository}
 	}
 	hook := file{path: filepath.Join(hooks, "pre-commit"), mode: runnable, within: within, edit: p.preCommit}
@@ -47,7 +47,7 @@ func (p Place) askGit(what ...string) (string, error) {
 	return string(bytes.TrimRight(out, "\r\n")), err
 }
 
-// preCommit edits the hook. Our part comes first: what is there may end with exec or exit.
+// preCommit edits the hook. Our part comes first: the rest may end with exec or exit.
 func (p Place) preCommit(before []byte, undo bool) ([]byte, error) {
 	const shell = "#!/bin/sh"
 	cut, err := cutBlock(string(before))
@@ -67,7 +67,7 @@ func (p Place) preCommit(before []byte, undo bool) ([]byte, error) {
 	}
 	ours := block(line)
 	if text == "" || cut.found && text == shell {
-		return []byte(shell + "\n" + ours), nil // without an empty line, by which it is known to be all ours
+		return []byte(shell + "\n" + ours), nil // no empty line: that marks a file that is all ours
 	}
 	first, rest, _ := strings.Cut(text, "\n")
 	if !shells.MatchString(first) {
@@ -76,5 +76,5 @@ func (p Place) preCommit(before []byte, undo bool) ([]byte, error) {
 	return []byte(first + "\n\n" + ours + rest), nil
 }
 
-// shells is the first line of a hook that a shell runs.
+// shells matches the first line of a shell script.
 var shells = regexp.MustCompile(`^#!\s*(\S*/)?(env\s+(-S\s+)?)?(ba|da|k|z)?sh(\s|$)`)

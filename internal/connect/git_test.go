@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// git runs git in the folder of a project, without anybody's settings.
+// git runs git in a project's folder, without any user's settings.
 func git(t testing.TB, p connect.Place, args ...string) {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-C", p.Project, "-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
@@ -22,7 +22,7 @@ func git(t testing.TB, p connect.Place, args ...string) {
 	}
 }
 
-// repository is the place of an empty repository.
+// repository returns the place of an empty repository.
 func repository(t testing.TB) connect.Place {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -35,7 +35,7 @@ func repository(t testing.TB) connect.Place {
 	return p
 }
 
-// Hooks outside of the repository are those of others as well: they are left alone.
+// Hooks outside of the repository may be shared with others: they are left alone.
 func TestGitHooksElsewhere(t *testing.T) {
 	for name, prepare := range map[string]func(p connect.Place, hooks string){
 		"core.hooksPath": func(p connect.Place, hooks string) { git(t, p, "config", "core.hooksPath", hooks) },
@@ -74,7 +74,7 @@ func TestGitHooksElsewhere(t *testing.T) {
 	}
 }
 
-// Hooks inside the repository are its own, wherever they are, and from each of its work trees.
+// Hooks inside the repository are its own, at any path and from each of its work trees.
 func TestGitHooksInside(t *testing.T) {
 	p := repository(t)
 	git(t, p, "commit", "-q", "--allow-empty", "-m", "first")
@@ -112,7 +112,7 @@ func TestGitHooksInside(t *testing.T) {
 	there("scripts/check")
 }
 
-// A hook that is no file is refused at once.
+// A hook that is not a file is refused at once.
 func TestGitHookThatIsNoFile(t *testing.T) {
 	p := repository(t)
 	hooks := filepath.Join(p.Project, ".git", "hooks")

@@ -11,18 +11,18 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// document is a file of JSON, perhaps with comments, that is changed in places. What is put
-// into it leaves marks in its spaces, by which taking it out gives the same bytes as before:
-// objects that we made have an end of a line before they close, those that were there and
-// empty have none, and a file that was there without anything begins with an empty line.
+// document is a JSON file, perhaps with comments, that is edited in place. Whitespace records what
+// we added, so that undoing it restores the same bytes: objects that we made have a line end before
+// they close, existing empty ones have none, and a file that existed without content begins with an
+// empty line.
 type document struct {
 	root   hujson.Value
-	object *hujson.Object // of the root
+	object *hujson.Object // the root
 	indent string
-	made   map[*hujson.Object]bool // what was not there
+	made   map[*hujson.Object]bool // objects that we made
 }
 
-// parse reads a document; of no file or one without anything it makes an empty object.
+// parse parses a document. No file, or one without content, becomes an empty object.
 func parse(data []byte) (*document, error) {
 	d := &document{indent: "  ", made: make(map[*hujson.Object]bool)}
 	if len(bytes.Trim(data, " \t\r\n")) == 0 {
@@ -51,8 +51,8 @@ func parse(data []byte) (*document, error) {
 	return d, nil
 }
 
-// without returns what the file holds once the last member of an object that we made is
-// gone; nil for no file.
+// without returns the file's content once the last member of an object that we made is removed; nil
+// for no file.
 func (d *document) without() []byte {
 	before, ours := bytes.CutSuffix(d.root.BeforeExtra, []byte("\n"))
 	switch {
@@ -64,7 +64,7 @@ func (d *document) without() []byte {
 	return nil
 }
 
-// member returns the member of o of that name; nil if there is none.
+// member returns o's member of that name; nil if there is none.
 func member(o *hujson.Object, name string) (*hujson.Value, error) {
 	var found *hujson.Value
 	for i := range o.Members {
@@ -78,8 +78,7 @@ func member(o *hujson.Object, name string) (*hujson.Value, error) {
 	return found, nil
 }
 
-// object returns the member of o of that name, which has to be an object; it is nil if
-// there is none.
+// object returns o's member of that name, which must be an object; nil if there is none.
 func object(o *hujson.Object, name string) (*hujson.Object, error) {
 	v, err := member(o, name)
 	if v == nil || err != nil {
@@ -91,18 +90,18 @@ func object(o *hujson.Object, name string) (*hujson.Object, error) {
 	return nil, fmt.Errorf("%q in it is not an object: mend it, or connect by hand", name)
 }
 
-// decode reads a value as any JSON.
+// decode decodes a value, ignoring comments.
 func decode(v *hujson.Value, into any) error {
 	plain := v.Clone()
 	plain.Standardize()
 	return json.Unmarshal(plain.Pack(), into)
 }
 
-// value makes a value of JSON as it is written that deep in the document.
+// value formats v as JSON, indented for that depth in the document.
 func (d *document) value(v any, depth int) hujson.Value {
 	text, err := json.MarshalIndent(v, strings.Repeat(d.indent, depth), d.indent)
 	if err != nil {
-		panic(err) // nothing but texts and numbers is written
+		panic(err) // impossible: only texts and numbers are written
 	}
 	made, err := hujson.Parse(text)
 	if err != nil {
@@ -115,7 +114,7 @@ func (d *document) line(depth int) hujson.Extra {
 	return hujson.Extra("\n" + strings.Repeat(d.indent, depth))
 }
 
-// set gives o, at that depth, a member.
+// set appends a member to o, which is at that depth.
 func (d *document) set(o *hujson.Object, depth int, name string, v hujson.Value) {
 	m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: v}
 	m.Value.BeforeExtra = hujson.Extra(" ")
@@ -130,9 +129,9 @@ func (d *document) set(o *hujson.Object, depth int, name string, v hujson.Value)
 	o.Members = append(o.Members, m)
 }
 
-// open makes room at the end of a list that closes with an extra, and returns those before
-// and after what comes there. last is the one after what is the last now; nil if the list
-// is empty. Comments stay above what comes, and a comma at the end stays at the end.
+// open makes room at the end of a list, and returns the whitespace before and after the new item.
+// closing is the whitespace before the list's end, last the whitespace after its last item; nil if
+// the list is empty. Comments stay above the new item, and a trailing comma stays at the end.
 func (d *document) open(last, closing *hujson.Extra, depth int) (before, after hujson.Extra) {
 	if last == nil {
 		before, *closing = *closing, nil
@@ -147,11 +146,11 @@ func (d *document) open(last, closing *hujson.Extra, depth int) (before, after h
 	return before, after
 }
 
-// item is what is in a list, with what stands around it.
+// item is the whitespace around an item of a list.
 type item struct{ before, after *hujson.Extra }
 
-// unlink puts what stands around the item at i to its neighbours, so that the item can be
-// taken out, and reports whether then nothing is left of a list that we made.
+// unlink gives the whitespace around item i to its neighbours, so that the item can be removed. It
+// reports whether the list was made by us and is empty then.
 func unlink(list []item, i int, closing *hujson.Extra) (gone bool) {
 	above := *list[i].before
 	multiline := bytes.ContainsRune(*closing, '\n')
@@ -171,7 +170,7 @@ func unlink(list []item, i int, closing *hujson.Extra) (gone bool) {
 		last := list[i-1].after
 		*closing = slices.Concat(*last, above, *closing)
 		*last = nil
-	default: // a comma at the end
+	default: // a trailing comma
 		last := list[i-1].after
 		if *last == nil {
 			*last = hujson.Extra{}
@@ -181,15 +180,14 @@ func unlink(list []item, i int, closing *hujson.Extra) (gone bool) {
 	return false
 }
 
-// index returns where in o the member of that name is; -1 if there is none.
+// index returns the index of o's member of that name; -1 if there is none.
 func index(o *hujson.Object, name string) int {
 	return slices.IndexFunc(o.Members, func(m hujson.ObjectMember) bool {
 		return m.Name.Value.(hujson.Literal).String() == name
 	})
 }
 
-// drop takes a member out of o, and reports whether nothing is left of an object that we
-// made.
+// drop removes a member of o, and reports whether o was made by us and is empty now.
 func drop(o *hujson.Object, name string) (gone bool) {
 	list := make([]item, len(o.Members))
 	for i := range o.Members {
@@ -201,7 +199,7 @@ func drop(o *hujson.Object, name string) (gone bool) {
 	return gone
 }
 
-// dropElement takes an element out of a list, and reports what drop does.
+// dropElement removes an element of a list, and reports what drop does.
 func dropElement(a *hujson.Array, i int) (gone bool) {
 	list := make([]item, len(a.Elements))
 	for i := range a.Elements {

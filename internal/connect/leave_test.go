@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// project is the place of a project in a folder.
+// project returns the place of a project.
 func project(dir string) connect.Place {
 	p := place("/nowhere")
 	p.Project = dir
@@ -32,7 +32,7 @@ func link(t testing.TB, to, path string) {
 	}
 }
 
-// refused plans both ways, in time, and wants the same words in both errors.
+// refused plans both ways and expects the words of want in both errors, without hanging.
 func refused(t testing.TB, client string, p connect.Place, want ...string) {
 	t.Helper()
 	for _, undo := range []bool{false, true} {
@@ -61,8 +61,8 @@ func refused(t testing.TB, client string, p connect.Place, want ...string) {
 	}
 }
 
-// Nothing that leads out of the project is written or taken away, be it a link in the place of
-// a file or of a folder, to something or to nothing.
+// Nothing outside of the project is written or removed, even if a file or a folder is a link,
+// broken or not.
 func TestProjectIsNotLeft(t *testing.T) {
 	for client, names := range map[string][]string{
 		"claude": {".mcp.json", ".claude", ".claude/settings.json", ".claude/skills", ".claude/skills/dibs", ".claude/skills/dibs/SKILL.md"},
@@ -77,7 +77,7 @@ func TestProjectIsNotLeft(t *testing.T) {
 					isFile := filepath.Ext(name) != "" && strings.Count(name, ".") > strings.Count(name, "/.")+1 || name == ".mcp.json" || strings.HasSuffix(name, ".md") || strings.HasSuffix(name, ".toml")
 					switch {
 					case there == "nothing":
-					case there == "ours": // which somebody else connected
+					case there == "ours": // connected by somebody else
 						do(t, client, project(home), false)
 						other = filepath.Join(home, name)
 					case isFile:
@@ -97,14 +97,14 @@ func TestProjectIsNotLeft(t *testing.T) {
 	}
 }
 
-// A relative link goes as the system goes it: from the folder in which it really is.
+// A relative link is resolved like the system does: from the folder in which it really is.
 func TestRelativeLinkOut(t *testing.T) {
 	home := t.TempDir()
 	put(t, filepath.Join(home, ".bashrc"), "mine")
 	dir := filepath.Join(home, "src", "project")
 	link(t, "../../../../../.bashrc", filepath.Join(dir, ".claude", "skills", "dibs", "SKILL.md"))
 	refused(t, "claude", project(dir), "SKILL.md leads out of", ".bashrc")
-	// through a folder that is a link, the dots count from where that leads
+	// through a folder that is a link, the dots count from its target
 	other := filepath.Join(home, "src", "other")
 	put(t, filepath.Join(other, "x", "y"), "")
 	link(t, "deep/er", filepath.Join(other, ".codex"))
@@ -112,12 +112,12 @@ func TestRelativeLinkOut(t *testing.T) {
 	refused(t, "codex", project(other), "config.toml leads out of", "out.toml")
 }
 
-// Links within the project are followed, and so is one to the project.
+// Links within the project are followed, and so is a link to the project.
 func TestLinksWithin(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "shared", "settings.json"), "{}")
 	link(t, "../shared/settings.json", filepath.Join(dir, ".claude", "settings.json"))
-	link(t, filepath.Join(dir, "shared", "mcp.json"), filepath.Join(dir, ".mcp.json")) // to nothing yet
+	link(t, filepath.Join(dir, "shared", "mcp.json"), filepath.Join(dir, ".mcp.json")) // the target does not exist yet
 	link(t, "../shared/skills", filepath.Join(dir, ".claude", "skills"))
 	also := filepath.Join(t.TempDir(), "link")
 	link(t, dir, also)
@@ -131,7 +131,7 @@ func TestLinksWithin(t *testing.T) {
 	}
 }
 
-// A folder that becomes a link between plan and change leads nowhere either.
+// A folder that becomes a link between Plan and Apply leads nowhere either.
 func TestLinkMeanwhile(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
 	p := project(dir)
@@ -171,13 +171,13 @@ func errorsOf(errs ...error) error {
 	return nil
 }
 
-// What is no file is refused at once, and a circle of links as well.
+// Anything but a file is refused at once, and so is a circle of links.
 func TestNoFile(t *testing.T) {
 	for what, make := range map[string]func(path string) error{
 		"is not a file":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"move it away":     func(path string) error { return os.Mkdir(path, 0o700) },
 		"lead in a circle": func(path string) error { return os.Symlink(path, path) },
-		// never a device of this machine: code that fails here would replace it
+		// never use a device of this machine: failing code would replace it
 		"pipe is not a file": func(path string) error {
 			pipe := filepath.Join(t.TempDir(), "pipe")
 			return errorsOf(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, path))
@@ -200,7 +200,7 @@ func TestNoFile(t *testing.T) {
 	refused(t, "claude", place(home), ".claude/settings.json", "a part of its path is a file")
 }
 
-// What a plan does not do, Apply does not either: a plan alone changes nothing.
+// Planning alone changes nothing.
 func TestPlanChangesNothing(t *testing.T) {
 	home := t.TempDir()
 	for _, client := range []string{"claude", "codex", "cursor"} {

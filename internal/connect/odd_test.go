@@ -12,7 +12,7 @@ import (
 	"dibs/internal/connect"
 )
 
-// Our part is found whatever an editor did to the ends of lines.
+// Our part is found whatever an editor did to the line ends.
 func TestEndsOfLines(t *testing.T) {
 	for name, edit := range map[string]func(string) string{
 		"windows":      func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
@@ -56,7 +56,7 @@ func TestCodexWritesBetweenOurLines(t *testing.T) {
 	}
 }
 
-// What a person added to our part is kept, and is taken out with it.
+// A person's additions to our part are kept, and removed with it.
 func TestFlagsOfTheUser(t *testing.T) {
 	home := t.TempDir()
 	do(t, "claude", place(home), false)
@@ -74,7 +74,7 @@ func TestFlagsOfTheUser(t *testing.T) {
 	}
 }
 
-// A link to a file that is not there yet stays one: the file is made where it leads.
+// A link to a missing file stays a link: the file is made at its target.
 func TestLinkToNothing(t *testing.T) {
 	home, repo := t.TempDir(), t.TempDir()
 	link := filepath.Join(home, ".claude", "settings.json")
@@ -93,7 +93,7 @@ func TestLinkToNothing(t *testing.T) {
 	}
 }
 
-// A file that its owner made read-only is not replaced.
+// A read-only file is not replaced.
 func TestReadOnly(t *testing.T) {
 	home := t.TempDir()
 	settings := filepath.Join(home, ".claude", "settings.json")
@@ -106,7 +106,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// A hook that git does not run would be one in name only.
+// A hook that git would not run is refused.
 func TestHookThatGitIgnores(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil || runtime.GOOS == "windows" {
 		t.Skip("there is no git here, or no bit that makes a file executable")

@@ -31,7 +31,7 @@ func TestAnotherSkill(t *testing.T) {
 	}
 }
 
-// A skill that another dibs wrote is replaced, and taken out.
+// A skill that another version wrote is replaced, and removed.
 func TestSkillOfAnOlderDibs(t *testing.T) {
 	for name, edit := range map[string]func(string) string{
 		"as it was":    func(s string) string { return s },
@@ -57,7 +57,7 @@ func TestSkillOfAnOlderDibs(t *testing.T) {
 	}
 }
 
-// The texts that dibs skill prints, and that were written before skills were signed, are ours.
+// Skills as dibs skill prints them, and those from before they were signed, are ours.
 func TestSkillWithoutSignature(t *testing.T) {
 	first, err := os.ReadFile("testdata/first-skill.md")
 	if err != nil {
@@ -74,7 +74,7 @@ func TestSkillWithoutSignature(t *testing.T) {
 	}
 }
 
-// A skill that its user changed is kept, and that is said, by whichever dibs.
+// A skill that its user changed is kept, with a message, by every version.
 func TestChangedSkill(t *testing.T) {
 	for name, edit := range map[string]func(string) string{
 		"before": func(s string) string { return strings.Replace(s, "name: dibs", "name: dibs\nmine: 1", 1) },
@@ -104,8 +104,8 @@ func TestChangedSkill(t *testing.T) {
 	}
 }
 
-// A program is known by its name with a version behind it, by being this one, or by what it
-// was built from; and calls are moved to where dibs is now, with what was added to them.
+// A program is recognized by its name with a version at the end, by being this one, or by its build
+// information. Calls are updated to the current path of dibs, with their additions.
 func TestCalledOtherwise(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -162,7 +162,7 @@ func TestCalledOtherwise(t *testing.T) {
 	}
 }
 
-// What only looks like ours stays, and is not ours to take out.
+// Entries that only look like ours stay, on undo as well.
 func TestOthersPrograms(t *testing.T) {
 	home := t.TempDir()
 	text := `{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "lefthook hook Stop"}]}, {"hooks": [{"type": "command", "command": "dibsy hook Stop"}]}]}}`

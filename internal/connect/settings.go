@@ -10,7 +10,7 @@ import (
 
 var errAnother = errors.New("it has an MCP server \"dibs\" that is another one: take it out, or give it another name")
 
-// isOurs reports whether an MCP server called dibs is this one.
+// isOurs reports whether an MCP server called dibs is dibs.
 func (p Place) isOurs(command string, args []string) bool {
 	return len(args) > 0 && args[0] == "mcp" && p.isDibs(command)
 }
@@ -45,7 +45,7 @@ func (p Place) server(entry map[string]any) func([]byte, bool) ([]byte, error) {
 				return d.without(), nil
 			}
 		case ours && has.Command == p.Dibs:
-			return before, nil // with what somebody may have added to it
+			return before, nil // additions by others stay
 		case ours:
 			if err := replace(there, "command", p.Dibs); err != nil {
 				return nil, err
@@ -61,7 +61,7 @@ func (p Place) server(entry map[string]any) func([]byte, bool) ([]byte, error) {
 	}
 }
 
-// replace gives a member of an object, which has it, another text.
+// replace changes the text of an object's member.
 func replace(v *hujson.Value, name, text string) error {
 	m, err := member(v.Value.(*hujson.Object), name)
 	if err == nil && m != nil {
@@ -70,20 +70,20 @@ func replace(v *hujson.Value, name, text string) error {
 	return err
 }
 
-// hookEntry is what is added to the list of an event.
+// hookEntry is an entry for an event's list.
 type hookEntry struct {
 	event string
 	value any
 }
 
-// setting is what a file of hooks has beside them; none without a name.
+// setting is a further member of a hooks file; none if name is empty.
 type setting struct {
 	name  string
 	value any
 }
 
-// hooks returns the edit of a file with hooks. One that has none yet also gets the setting
-// that it is to have, behind them.
+// hooks returns the edit of a file with hooks. If we add the list of hooks, we add the further
+// setting after it.
 func (p Place) hooks(beside setting, entries ...hookEntry) func([]byte, bool) ([]byte, error) {
 	return func(before []byte, undo bool) ([]byte, error) {
 		d, err := parse(before)
@@ -126,10 +126,10 @@ func (p Place) hooks(beside setting, entries ...hookEntry) func([]byte, bool) ([
 	}
 }
 
-// takeHooks takes our hooks out, and with the last of them what was put beside them.
+// takeHooks removes our hooks, and with the last of them the further setting.
 func (p Place) takeHooks(d *document, hooks *hujson.Object, before []byte, beside setting, entries []hookEntry) ([]byte, error) {
 	changed, gone := false, false
-	for _, e := range slices.Backward(entries) { // as they came, the other way round
+	for _, e := range slices.Backward(entries) { // in reverse
 		list, err := hookList(hooks, e.event)
 		if err != nil {
 			return nil, err
@@ -153,7 +153,7 @@ func (p Place) takeHooks(d *document, hooks *hujson.Object, before []byte, besid
 	case !gone:
 		return d.root.Pack(), nil
 	}
-	// What stands right behind the hooks came with them.
+	// The setting right after the hooks was added with them.
 	if i := index(d.object, "hooks") + 1; i < len(d.object.Members) && i == index(d.object, beside.name) {
 		drop(d.object, beside.name)
 	}
@@ -175,8 +175,7 @@ func hookList(hooks *hujson.Object, event string) (*hujson.Array, error) {
 	return nil, fmt.Errorf("\"hooks\".%q in it is not a list: mend it, or connect by hand", event)
 }
 
-// putHook puts an entry into the list of its event, or has the one that is there call dibs
-// where it is now.
+// putHook adds an entry to its event's list, or updates the path of dibs in an existing one.
 func (p Place) putHook(d *document, hooks *hujson.Object, e hookEntry) (changed bool, err error) {
 	list, err := hookList(hooks, e.event)
 	switch {
@@ -209,7 +208,7 @@ func (p Place) putHook(d *document, hooks *hujson.Object, e hookEntry) (changed 
 	return true, nil
 }
 
-// isOurHook reports whether all that an entry calls is dibs, for that event.
+// isOurHook reports whether an entry calls only dibs, for that event.
 func (p Place) isOurHook(v *hujson.Value, event string) bool {
 	var e struct {
 		Command string    `json:"command"`
@@ -225,8 +224,7 @@ func (p Place) isOurHook(v *hujson.Value, event string) bool {
 	return ours(e.Command) || len(e.Hooks) > 0 && !slices.ContainsFunc(e.Hooks, func(h handler) bool { return !ours(h.Command) })
 }
 
-// repointHook has an entry of ours call dibs where it is now, with what somebody may have
-// added.
+// repointHook updates the path of dibs in one of our entries. Additions by others stay.
 func (p Place) repointHook(v *hujson.Value, event string) (changed bool, err error) {
 	entry := v.Value.(*hujson.Object)
 	command, err := member(entry, "command")

@@ -13,14 +13,14 @@ import (
 // skillName is the name of the skill, and of its directory.
 const skillName = "dibs"
 
-// signature is the last line of a skill that we wrote, with the sum of what is above it:
-// so a later dibs knows which ones are ours as they are, and which somebody changed.
+// signature matches the last line of a skill that we wrote. It has a hash of the text above it, so
+// that a later dibs can tell whether somebody changed the skill.
 var signature = regexp.MustCompile(`(?m)^<!-- dibs connect wrote this: ([0-9a-f]{32}) -->\n?`)
 
-// unsigned are the sums of skills that were written before they were signed.
+// unsigned are the hashes of skills from before they were signed.
 var unsigned = []string{"bf297b8bce373c29f02b5105429b9fa8"}
 
-// authors of a SKILL.md.
+// author says who wrote a SKILL.md.
 type author int
 
 const (
@@ -29,7 +29,7 @@ const (
 	changed               // we wrote it, and somebody changed it
 )
 
-// authorOf says who wrote a skill.
+// authorOf returns who wrote a skill.
 func (p Place) authorOf(skill []byte) author {
 	skill = plain(skill)
 	at := signature.FindSubmatchIndex(skill)
@@ -45,7 +45,7 @@ func (p Place) authorOf(skill []byte) author {
 	return ours
 }
 
-// plain is a text whatever an editor or git made of the ends of its lines.
+// plain normalizes the line ends of a text, which an editor or git may have changed.
 func plain(text []byte) []byte {
 	return append(bytes.TrimRight(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), " \t\n"), '\n')
 }
@@ -55,7 +55,7 @@ func sumOf(text []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// skill is the file of the skill, below a directory of settings.
+// skill returns the file of the skill, below a settings directory.
 func (p Place) skill(settings string) file {
 	return file{
 		path: filepath.Join(settings, "skills", skillName, "SKILL.md"),

@@ -16,8 +16,8 @@ import (
 	"dibs/internal/ownfile"
 )
 
-// target is where a file really is: below a directory that nothing leads out of, whatever
-// becomes a link after it was found.
+// target is the real place of a file, below a directory that nothing can lead out of, even if
+// something becomes a link later.
 type target struct {
 	dir  string
 	name string // relative to dir, without links
@@ -26,8 +26,8 @@ type target struct {
 
 func (t target) path() string { return filepath.Join(t.dir, t.name) }
 
-// find follows the links on the way to a file, which need not be there. A file that has
-// to be within one of some directories, and is in none, is an error.
+// find resolves the links on the way to a file, which may be missing. It fails if the file must be
+// within some directories and is in none.
 func (f file) find() (target, error) {
 	real, err := ownfile.Follow(f.path)
 	switch {
@@ -51,8 +51,8 @@ func (f file) find() (target, error) {
 	return target{}, fmt.Errorf("%s leads out of %s, to %s, where nothing is changed: put a file or folder in the place of the link", f.path, f.within[0], real)
 }
 
-// read returns what the file holds, and its mode; nil if there is none. It does not wait
-// for whoever is at the other end of a pipe.
+// read returns the file's content and mode; nil if it is missing. It does not wait for the other
+// end of a pipe.
 func (t target) read() ([]byte, fs.FileMode, error) {
 	root, err := os.OpenRoot(t.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +76,7 @@ func (t target) read() ([]byte, fs.FileMode, error) {
 		return nil, 0, t.unreadable(err)
 	}
 	defer f.Close()
-	// It may be another one by now.
+	// The file may have been replaced since.
 	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
 		return nil, 0, t.noFile()
 	}
@@ -95,8 +95,7 @@ func (t target) unreadable(err error) error {
 	return fmt.Errorf("%s cannot be read (%w): make it readable, or connect by hand", t.path(), reason(err))
 }
 
-// write has the file hold what is given, as a whole or not at all, or, for nil, takes it
-// away.
+// write replaces the file's content atomically, or, with nil data, removes the file.
 func (t target) write(data []byte, mode fs.FileMode) error {
 	err := t.replace(data, mode)
 	if err != nil {
@@ -134,7 +133,7 @@ func (t target) replace(data []byte, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	defer root.Remove(temporary) // fails once it is renamed
+	defer root.Remove(temporary) // fails after the rename
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return err
@@ -142,11 +141,11 @@ func (t target) replace(data []byte, mode fs.FileMode) error {
 	return root.Rename(temporary, t.name)
 }
 
-// folders are the names of those that are made for files.
+// folders are the names of the folders that we make.
 var folders = []string{skillName, "skills", ".claude", ".codex", ".agents", ".cursor"}
 
-// prune takes away the folders that were made for a file that is gone, up to a link or to one in
-// which there is more.
+// prune removes the empty folders that were made for a removed file, up to a link or a folder with
+// other content.
 func (f file) prune() {
 	for dir := filepath.Dir(f.path); slices.Contains(folders, filepath.Base(dir)) && !slices.Contains(f.within, dir); dir = filepath.Dir(dir) {
 		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || os.Remove(dir) != nil {
@@ -155,7 +154,7 @@ func (f file) prune() {
 	}
 }
 
-// reason is an error without the path, which is said beside it.
+// reason strips the path from an error: the message names it already.
 func reason(err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return failed.Err
@@ -166,7 +165,7 @@ func reason(err error) error {
 	return err
 }
 
-// blank reports whether there are but spaces and ends of lines.
+// blank reports whether a text is only whitespace.
 func blank[T ~[]byte](text T) bool { return len(bytes.TrimSpace(text)) == 0 }
 
 // cutName returns the last part of a path of any system.

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// titled returns the pages of the tasks database that bear a title.
+// titled returns the tasks' pages with that title.
 func (w *world) titled(title string) []emulator.Page {
 	var out []emulator.Page
 	for _, p := range w.notion.Pages(w.tasks) {
@@ -38,8 +38,7 @@ func (n *node) mustAdd(body api.AddRequest, key string) api.Task {
 	return added.Task
 }
 
-// A task that was made can be claimed at once, and costs one request; one more for the
-// first that has content.
+// A new task can be claimed at once, and costs one request; the first with content costs one more.
 func TestAdd(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -86,15 +85,15 @@ func TestAdd(t *testing.T) {
 	})
 }
 
-// Whatever becomes of the request that makes a task, there is one in the end, as the
-// caller who asks until it is told so finds out.
+// Whatever happens to the request that makes a task, there is exactly one task at the end, and a
+// caller who repeats the request learns of it.
 func TestAddOnce(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault emulator.Fault
-		// first is the code of the first answer, empty for the task; made says that it is
-		// there by then.
+		// first is the code of the first answer, empty for the task; made says that the task exists
+		// by then.
 		first string
 		made  bool
 	}{
@@ -120,7 +119,7 @@ func TestAddOnce(t *testing.T) {
 					inWorld(t, 0, func(w *world) {
 						o := w.options(func(c *config.Config) { c.Sync.Interval = time.Hour })
 						n := w.start(o)
-						n.mustAdd(api.AddRequest{Title: "work", Body: body}, "before") // of the same title
+						n.mustAdd(api.AddRequest{Title: "work", Body: body}, "before") // the same title
 						time.Sleep(time.Minute)
 						fault := test.fault
 						fault.Method, fault.Path, fault.Times = "POST", "/v1/pages", 1
@@ -160,7 +159,7 @@ func TestAddOnce(t *testing.T) {
 	}
 }
 
-// A task that somebody claims before its maker knows of it is found by its title.
+// A task that is claimed before its maker knows of it is found by its title.
 func TestAddFindsWhatIsClaimed(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]map[string]any{
@@ -189,7 +188,7 @@ func TestAddFindsWhatIsClaimed(t *testing.T) {
 	}
 }
 
-// With Notion down, nothing is made, then or later, and the answer says so at once.
+// With Notion down, nothing is made, not even later, and the answer says so at once.
 func TestAddWithoutNotion(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -210,8 +209,8 @@ func TestAddWithoutNotion(t *testing.T) {
 	})
 }
 
-// A task that Notion refused to make for now is made after the pause that it asked for, once,
-// as long as the caller waits: as long as a claim waits.
+// If Notion refuses a task for now, it is made once, after the pause that Notion asked for, if the
+// caller waits that long: callers wait as long as for a claim.
 func TestAddAfterAPause(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Every property that can be written can be given, by what people call its values.
+// Every writable property can be given, with its values as people see them.
 func TestAddFields(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -31,7 +31,7 @@ func TestAddFields(t *testing.T) {
 			return map[string]any{"options": all}
 		}
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Hour })
-		// Which somebody adds while the daemon runs.
+		// Added by a person while the daemon runs.
 		mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{
 			"Area": map[string]any{"select": options("api", "web")}, "Tags": map[string]any{"multi_select": options("red", "blue")},
 			"Points": map[string]any{"number": none}, "Urgent": map[string]any{"checkbox": none}, "Due": map[string]any{"date": none},

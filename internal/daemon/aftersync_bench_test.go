@@ -14,8 +14,8 @@ import (
 	"dibs/internal/task"
 )
 
-// BenchmarkLookAfter measures what it costs to look at every task of a large board after a
-// sync for what is left of claims, where a tenth of the tasks is claimed by other daemons.
+// BenchmarkLookAfter measures the search for remains of claims on all tasks of a large board after
+// a sync, if a tenth of them is claimed by other daemons.
 //
 //	go test -run=NONE -bench=LookAfter ./internal/daemon
 func BenchmarkLookAfter(b *testing.B) {

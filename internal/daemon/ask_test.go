@@ -23,7 +23,7 @@ func (w *world) say(id, name, text string) {
 	})
 }
 
-// asksFor counts the requests for comments.
+// asksFor returns how many requests for comments there were.
 func (w *world) asksFor() (n int) {
 	for _, r := range w.notion.Requests() {
 		if r.Method == http.MethodGet && strings.HasPrefix(r.Path, "/v1/comments") {
@@ -37,8 +37,8 @@ func (n *node) ask(agent, id, text, to string) (api.Claim, error) {
 	return n.Ask(n.w.Context(), id, api.AskRequest{Agent: agent, Text: text, To: to}, "")
 }
 
-// An agent that asks is told what people answer, and that the task is open again, each
-// once, also by another daemon; with comments off as well.
+// An agent that asks is told once of each answer, and once that the task is open again, even by
+// another daemon and with comments off.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -92,7 +92,7 @@ func TestAsk(t *testing.T) {
 		if diff := cmp.Diff(want, without(told, "tasks_available one")); diff != "" {
 			w.Errorf("Sandman is told (-want +got):\n%s", diff)
 		}
-		// That was the last look.
+		// That was the last read of comments.
 		w.notion.ResetRequests()
 		n.react("Sandman", 10*time.Minute)
 		if got := w.asksFor(); got > 0 {
@@ -112,8 +112,8 @@ func without(all []string, one string) []string {
 	return out
 }
 
-// What people answered is told also if the agent comes to ask for it only when the task is
-// somebody else's, or finished.
+// Answers are delivered even if the agent only polls when somebody else has the task, or it is
+// finished.
 func TestAnswersBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, n *node, id string){
@@ -147,8 +147,8 @@ func TestAnswersBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// Nobody waits for answers any more once the task is finished, or somebody else has it, and
-// the comments were looked at once more; and once two weeks are over.
+// A question ends once its task is finished or somebody else has it and the comments were read once
+// more, or after two weeks.
 func TestAskEnds(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -186,8 +186,8 @@ func TestAskEnds(t *testing.T) {
 	}
 }
 
-// A comment is on the page when the command returns, once for each key, and also if
-// Notion did not say so; what cannot be there yet is delivered later.
+// The command returns once the comment is on the page, once per key, even if Notion did not confirm
+// it; if that is impossible now, the comment is delivered later.
 func TestComment(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

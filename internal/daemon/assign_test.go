@@ -13,8 +13,8 @@ import (
 	"dibs/internal/testkit"
 )
 
-// offers returns the titles of what dibs ready lists for the agent.
-func (n *node) offers(agent string) []string {
+// ready returns the titles of the tasks that dibs ready lists for the agent.
+func (n *node) ready(agent string) []string {
 	n.w.Helper()
 	list, err := n.Tasks(n.w.Context(), api.TaskFilter{Ready: true, Agent: agent})
 	if err != nil {
@@ -30,8 +30,8 @@ func (n *node) offers(agent string) []string {
 	return titles
 }
 
-// A name without a date is an assignment, whatever the type of claimed_by: it is that
-// agent's to claim, before all else, and nobody else's.
+// A name without a date is an assignment, for every type of claimed_by: that agent may claim the
+// task, before all others on the list, and nobody else.
 func TestAssignedTasks(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestAssignedTasks(t *testing.T) {
 				for agent, want := range map[string][]string{
 					"Sandman": {"first", "begun", "later", "urgent"}, "Oracle": {"urgent"}, "": {"urgent"},
 				} {
-					if got := n.offers(agent); !slices.Equal(got, want) {
+					if got := n.ready(agent); !slices.Equal(got, want) {
 						w.Errorf("ready for %q: %q, want %q", agent, got, want)
 					}
 				}
@@ -103,7 +103,7 @@ func TestAssignedTasks(t *testing.T) {
 						w.Errorf("%s: %v, want nothing ready", agent, err)
 					}
 				}
-				// What has no date is never swept.
+				// A task without a date is never swept.
 				time.Sleep(3 * time.Hour)
 				if got := n.task(theirs); got.AssignedTo == "" || got.ClaimedBy == "" {
 					w.Errorf("after three hours: %+v", got)
@@ -113,8 +113,8 @@ func TestAssignedTasks(t *testing.T) {
 	}
 }
 
-// Notion tells to the minute when a task was made. Its unique id tells the rest, whatever
-// the property is called, and also after a restart without Notion.
+// Notion gives the time of creation to the minute. The unique id gives the order within it, under
+// any property name, and after a restart without Notion, too.
 func TestTasksOfOneMinuteAreOfferedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	for name, schema := range map[string]map[string]any{
@@ -127,20 +127,20 @@ func TestTasksOfOneMinuteAreOfferedInTheirOrder(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				mustDo(w, w.notion.EditSchema(w.tasks, schema))
 				var want []string
-				for i := range 24 { // by their ids, they would not be in this order
+				for i := range 24 { // sorting by page id would give another order
 					title := string(rune('a' + i))
 					w.add(title, nil)
 					want = append(want, title)
 				}
 				o := w.options(nil)
 				n := w.start(o)
-				if got := n.offers(""); !slices.Equal(got, want) {
+				if got := n.ready(""); !slices.Equal(got, want) {
 					w.Errorf("ready %q, want %q", got, want)
 				}
 				n.stop()
 				defer w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})()
 				n = w.start(o)
-				if got := n.offers(""); !slices.Equal(got, want) {
+				if got := n.ready(""); !slices.Equal(got, want) {
 					w.Errorf("without Notion: ready %q, want %q", got, want)
 				}
 			})

@@ -20,7 +20,7 @@ import (
 	"dibs/internal/task"
 )
 
-// inRealWorld is inWorld in real time, for what a server outside of the process keeps waiting.
+// inRealWorld is inWorld in real time, for servers outside of the process.
 func inRealWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	notion, err := emulator.New(emulator.Options{})
@@ -43,7 +43,7 @@ type reply struct {
 	took   time.Duration
 }
 
-// request sends a request under a key; an empty one is none.
+// request sends a request under a key; an empty key is none.
 func (n *node) request(method, path, body, key string) reply {
 	n.w.Helper()
 	web := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
@@ -77,7 +77,7 @@ func (n *node) request(method, path, body, key string) reply {
 	return reply{resp.StatusCode, resp.Header, text.String(), time.Since(begun)}
 }
 
-// unsaved has the test fail unless a request was refused at once because the journal is away.
+// unsaved fails the test unless the request was refused at once because the journal is unavailable.
 func (n *node) unsaved(what string, got reply) {
 	n.w.Helper()
 	var p api.Problem
@@ -90,7 +90,7 @@ func (n *node) unsaved(what string, got reply) {
 	}
 }
 
-// operations are all that the daemon describes, as "METHOD /path".
+// operations returns all operations that the daemon describes, as "METHOD /path".
 func (n *node) operations() (all []string) {
 	n.w.Helper()
 	var described struct{ Paths map[string]map[string]any }
@@ -105,8 +105,8 @@ func (n *node) operations() (all []string) {
 	return all
 }
 
-// While the database of the journal is away nothing is accepted, and all that is in memory is
-// answered; when it is back everything goes on by itself. Every operation that there is is asked.
+// While the journal's database is away, everything that must be saved is refused, and everything in
+// memory is answered; when it is back, the daemon continues by itself. Every operation is tried.
 func TestDatabaseAway(t *testing.T) {
 	for _, how := range []struct {
 		name       string
@@ -156,8 +156,8 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		"pattern": "name:db", "at": []any{map[string]any{"in": "names", "path": "/db"}},
 	}}})
 
-	// What there is, with an example of each. Of a question: whether it is answered.
-	changes := map[string][]string{ // what is to be refused: path and body
+	// Every operation, with an example.
+	changes := map[string][]string{ // expected to be refused: path and body
 		"POST /v1/claims":               {"/v1/claims", `{"agent":"Oracle"}`, "/v1/claims", `{"agent":"Oracle","task":"` + open + `"}`},
 		"POST /v1/claims/{id}/renew":    {"/v1/claims/" + string(held.ID) + "/renew", `{}`, "/v1/claims/mine/renew", `{"agent":"Trinity"}`},
 		"POST /v1/claims/{id}/complete": {"/v1/claims/" + string(held.ID) + "/complete", `{"summary":"done"}`},
@@ -184,7 +184,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		"GET /v1/cluster":               {"/v1/cluster", ""},
 		"GET /v1/events":                {"/v1/events?follow=false&after=0", ""},
 	}
-	questions := map[string][2]string{ // what is answered: the path, and what the answer has
+	questions := map[string][2]string{ // expected to be answered: the path, and a part of the answer
 		"GET /v1/tasks":              {"/v1/tasks", `"to":"Oracle"`},
 		"GET /v1/tasks/{id}":         {"/v1/tasks/" + offered, `"to":"Oracle"`},
 		"GET /v1/tasks/{id}/content": {"/v1/tasks/" + open + "/content", `"title":"open"`},
@@ -195,7 +195,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		"GET /v1/agents/{name}":      {"/v1/agents/Oracle", `"inbox":`},
 		"GET /v1/reservations":       {"/v1/reservations", kept.ID},
 	}
-	more := map[string]bool{ // asked below, or as another one, or nothing is changed by them
+	more := map[string]bool{ // tried below or under another name, or change nothing
 		"POST /v1/claims/{id}/review": true, // this board has no status for it
 		"GET /v1/claims/{id}/alive":   true, "POST /v1/reservations/check": true, "POST /v1/sweep": true, "POST /v1/cluster/adopt": true,
 	}
@@ -311,7 +311,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 	n.mustClaim("Oracle", open)
 }
 
-// follow reads the stream of events from now on: their kinds.
+// follow returns the kinds of the events from now on.
 func (n *node) follow() (kinds <-chan string, stop func()) {
 	n.w.Helper()
 	ctx, cancel := context.WithCancel(n.w.Context())
@@ -323,7 +323,7 @@ func (n *node) follow() (kinds <-chan string, stop func()) {
 		})
 		ended <- err
 	}()
-	time.Sleep(200 * time.Millisecond) // until the daemon knows from when on
+	time.Sleep(200 * time.Millisecond) // until the daemon has subscribed the reader
 	return out, func() {
 		select {
 		case err := <-ended:

@@ -2,7 +2,7 @@ package daemon
 
 import "context"
 
-// backLoop has the steps that claims are owed taken as soon as Notion is found to be back.
+// backLoop takes the steps that claims are owed as soon as Notion is reachable again.
 func (d *works) backLoop(ctx context.Context) {
 	for back := d.notion.Back(); ; {
 		select {

@@ -12,8 +12,8 @@ import (
 	"dibs/internal/testkit"
 )
 
-// Those who wait for Notion do not wait for much longer than it is away, however long that
-// is: it is looked for every three seconds, and no more often.
+// Waiters for Notion continue soon after it is back, however long it was away: it is probed every
+// three seconds, and no more often.
 func TestNotionIsBack(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()

@@ -13,23 +13,23 @@ import (
 	"dibs/internal/workspace"
 )
 
-// unavailable reports whether err says that Notion cannot be reached at present.
+// unavailable reports whether err says that Notion cannot be reached.
 func unavailable(err error) bool {
 	failed, isFailed := errors.AsType[*claim.StoreError](err)
 	return isFailed && failed.Kind == claim.Unavailable
 }
 
-// connectWait is how long Start waits to hear from Notion of the databases if an earlier
-// run knew them. It must be short: the socket is open by then, and nobody who comes is
-// answered yet.
+// connectWait is how long Start waits for Notion to describe the databases if an earlier run knew
+// them. It must be short: the socket is already open, and no caller is answered before Start
+// returns.
 const connectWait = 5 * time.Second
 
-// errConnect is why a request that takes longer is cut off.
+// errConnect is the cause of a request that was cancelled after connectWait.
 var errConnect = fmt.Errorf("no answer within %s", connectWait)
 
-// openTasks opens the tasks database: as Notion, asked with the context asking, says
-// that it is, or, if Notion cannot be reached, as an earlier run knew it, and down says
-// why. known is empty if there was no earlier run.
+// openTasks opens the tasks database with the schema that Notion gives, asked with the context
+// asking. If Notion cannot be reached, it uses the schema of an earlier run, and down is the
+// reason. known is empty if there was no earlier run.
 func (d *works) openTasks(ctx, asking context.Context, known string) (down, err error) {
 	schema := workspace.Schema(d.config)
 	schema.Known = known
@@ -52,8 +52,8 @@ func (d *works) openTasks(ctx, asking context.Context, known string) (down, err 
 	return down, mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
 }
 
-// openLog opens a log database. If Notion cannot be reached and an earlier run could use
-// the database, its schema is read later, when Notion answers again.
+// openLog opens a log database. If Notion cannot be reached and an earlier run used the database,
+// its schema is read once Notion answers.
 func (d *works) openLog(ctx context.Context, id string, earlier bool) (worklog.Writer, error) {
 	log, err := d.notion.Log(ctx, id)
 	if unavailable(err) && earlier {

@@ -17,9 +17,9 @@ import (
 	"dibs/internal/server"
 )
 
-// BenchmarkMirror measures daemons over large boards, through their sockets. What
-// it counts as requests and as memory is the daemon's; the times include those of
-// the emulator, which is in the same process, and no waiting for a rate limit:
+// BenchmarkMirror measures daemons with large boards, through their sockets. Requests and memory
+// are the daemon's; the times include the emulator, which is in the same process, and no wait for a
+// rate limit:
 //
 //	go test -run=NONE -bench=Mirror ./internal/daemon
 func BenchmarkMirror(b *testing.B) {
@@ -38,7 +38,7 @@ func benchmarkMirror(b *testing.B, tasks int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// A tenth of the tasks is claimable; the others wait for one of those.
+	// A tenth of the tasks is claimable; each other task depends on one of those.
 	var first []string
 	ready := max(tasks/10, 1)
 	began := time.Now().Add(-1000 * time.Hour)
@@ -84,7 +84,7 @@ func benchmarkMirror(b *testing.B, tasks int) {
 		b.ReportMetric(float64(requests), "requests")
 		b.ReportMetric(float64(memory)/(1<<20), "MB")
 	})
-	// counted adds how many requests an operation costs.
+	// counted reports how many requests an operation costs.
 	counted := func(name string, do func(i int) error) {
 		b.Run(name, func(b *testing.B) {
 			notion.ResetRequests()
@@ -117,7 +117,7 @@ func benchmarkMirror(b *testing.B, tasks int) {
 		_, err := agent.Tasks(b.Context(), api.TaskFilter{Ready: true, Limit: 20, Filter: api.Filter{Text: "one of many things"}})
 		return err
 	})
-	counted("nothing-ready", func(int) error { // the answer sums up the whole board
+	counted("nothing-ready", func(int) error { // the answer summarizes the whole board
 		_, err := agent.Claim(b.Context(), api.ClaimRequest{Agent: "Sandman", Filter: api.Filter{Priority: "none"}}, "")
 		if code(err) != "nothing_ready" {
 			return fmt.Errorf("a claim on nothing: %w", err)
@@ -130,8 +130,8 @@ func benchmarkMirror(b *testing.B, tasks int) {
 	})
 }
 
-// serve runs a daemon on notion until the benchmark is over, and returns a client of
-// it. It does nothing by itself but read the board; set changes its configuration.
+// serve runs a daemon on notion during the benchmark, and returns a client of it. By itself the
+// daemon only reads the board; set changes its configuration.
 func serve(b *testing.B, notion *emulator.Emulator, set func(*config.Config)) *client.Client {
 	c := config.Default()
 	c.Notion.Token, c.Databases = config.Secret(notion.Token()), databases(notion)
@@ -174,7 +174,7 @@ func whenRead(b *testing.B, agent *client.Client) api.Status {
 	}
 }
 
-// heap is how many bytes are in use.
+// heap returns the bytes in use.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()

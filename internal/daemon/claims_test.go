@@ -75,7 +75,7 @@ func TestEachEndOfAClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("Fix the login", nil)
-				// Notion's clock is read to the second, so all here takes whole seconds.
+				// Notion's clock has a resolution of a second, so all times here are whole seconds.
 				n := w.daemon(func(c *config.Config) { quiet(c); c.Claim.Settle = 2 * time.Second })
 				cl := n.mustClaim("Sandman", id)
 				if diff := cmp.Diff(shown{"IN_PROGRESS", "Sandman", "2000-01-01T00:00:00.000+00:00", true}, show(w.page(id))); diff != "" {
@@ -101,7 +101,7 @@ func TestEachEndOfAClaim(t *testing.T) {
 					w.Errorf("task log (-want +got):\n%s", diff)
 				}
 				for _, p := range w.notion.Pages(w.notion.Databases().TaskLog) {
-					// The claim took its settle time, the work a minute and a half.
+					// The claim took its settle wait, the work a minute and a half.
 					if got := p.Number("duration_seconds"); got != 90 {
 						w.Errorf("duration_seconds = %v, want 90", got)
 					}
@@ -214,7 +214,7 @@ func TestRenewedClaimLives(t *testing.T) {
 		id := w.add("long work", nil)
 		n := w.daemon(nil)
 		cl := n.mustClaim("Sandman", id)
-		for range 12 { // an agent that beats every ten minutes, for two hours
+		for range 12 { // an agent with a heartbeat every ten minutes, for two hours
 			time.Sleep(10 * time.Minute)
 			renewed, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, "")
 			if err != nil {
@@ -255,7 +255,7 @@ func TestPeopleWin(t *testing.T) {
 					w.Errorf("err = %v, want claim_lost", err)
 				}
 				want := show(before)
-				switch name { // the claim is taken off, and the edit stays
+				switch name { // the claim is cleared, and the edit stays
 				case "reopened":
 					want = openCard
 				case "other name":

@@ -17,16 +17,15 @@ import (
 	"dibs/internal/testkit"
 )
 
-// abroad is the line to Notion of a machine whose clock is wrong: every time
-// that comes from Notion is later by what the clock is slow, and every time that
-// goes there is earlier by as much. In a bubble all share one clock, so that it
-// is Notion that has to move.
+// abroad is the connection to Notion of a machine with a wrong clock: it adds the clock's delay to
+// every time from Notion, and subtracts it from every time to Notion. In a bubble all share one
+// clock, so Notion's time is shifted instead.
 type abroad struct {
 	next http.RoundTripper
 	slow atomic.Int64 // a time.Duration, of whole minutes
 }
 
-// isoTime matches the times in Notion's JSON. Those in texts are left alone.
+// isoTime matches the times in Notion's JSON, but not those within texts.
 var isoTime = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"`)
 
 func (a *abroad) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -55,7 +54,7 @@ func (a *abroad) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// shift moves the times in a JSON text.
+// shift shifts the times in a JSON text.
 func shift(data []byte, by time.Duration) []byte {
 	return isoTime.ReplaceAllFunc(data, func(quoted []byte) []byte {
 		t, err := time.Parse(`"`+time.RFC3339Nano+`"`, string(quoted))
@@ -66,11 +65,11 @@ func shift(data []byte, by time.Duration) []byte {
 	})
 }
 
-// lease is that of the claims here.
+// lease is the lease of the claims here.
 const lease = 4 * time.Minute
 
-// clocked starts a daemon on a machine whose clock is slow, or fast if that is
-// negative. It does not sweep by itself.
+// clocked starts a daemon on a machine whose clock is slow, or fast if negative. The daemon does
+// not sweep by itself.
 func (w *world) clocked(slow time.Duration) (*node, *abroad) {
 	w.Helper()
 	o := w.options(func(c *config.Config) {
@@ -82,7 +81,7 @@ func (w *world) clocked(slow time.Duration) (*node, *abroad) {
 	return w.start(o), line
 }
 
-// wrongClocks are by how much the clocks of a holder's and of a rival's machine are slow.
+// wrongClocks are the delays of the holder's and the rival's clocks.
 var wrongClocks = [][2]time.Duration{
 	{0, 0},
 	{10 * time.Minute, -10 * time.Minute},
@@ -90,11 +89,10 @@ var wrongClocks = [][2]time.Duration{
 	{-10 * time.Minute, 0},
 }
 
-// TestNobodyOverridesEarly has an agent go silent and a rival, on a machine with
-// another idea of the time, wait for its claim to go stale. Whatever the clocks
-// say, and at whatever second the claim began, the rival gets the task later
-// than the agent may rely on its claim, by the write window and the settle wait;
-// and not much later.
+// TestNobodyOverridesEarly lets an agent go silent while a rival, on a machine with another clock,
+// waits for its claim to become stale. Whatever the clocks, and at whatever second the claim began,
+// the rival gets the task later than the agent may rely on its claim, by the write window and the
+// settle wait, and not much later.
 func TestNobodyOverridesEarly(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -116,7 +114,7 @@ func TestNobodyOverridesEarly(t *testing.T) {
 						id := w.add(fmt.Sprint("left at ", second), nil)
 						time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + second)))
 						cl := holder.mustClaim("Sandman", id)
-						if i == 1 { // the lease begins anew, at another second
+						if i == 1 { // the lease begins again, at another second
 							time.Sleep(2*time.Minute + 13*time.Second)
 							var err error
 							if cl, err = holder.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
@@ -142,13 +140,13 @@ func override(n *node, id string) (bool, error) {
 	return err == nil, err
 }
 
-// watchOverride has a rival try to take the task of a claim as soon as it can,
-// and checks when that is.
+// watchOverride lets a rival try to take a claim's task as early as possible, and checks when it
+// succeeds.
 func (w *world) watchOverride(cl api.Claim, rival *node, take func(n *node, id string) (bool, error)) {
 	w.Helper()
 	id, c := string(cl.Task.ID), config.Default()
-	// The board's clock is right; what the agent is told is in its machine's
-	// time, which is the bubble's. So all times here are one.
+	// The board's clock is right, and the agent's times are its machine's, which is the bubble's:
+	// so all times here can be compared.
 	began, expires := w.claimedAt(id), cl.ExpiresAt.Time
 	if told := expires.Sub(began); told < lease || told > lease+time.Minute {
 		w.Errorf("the claim of the minute of %v expires at %v", began, expires)
@@ -179,7 +177,7 @@ func (w *world) watchOverride(cl api.Claim, rival *node, take func(n *node, id s
 	w.Error("the rival wrote nothing")
 }
 
-// claimedAt is when the task was claimed, as a person sees it.
+// claimedAt returns when the task was claimed, as a person sees it.
 func (w *world) claimedAt(id string) time.Time {
 	w.Helper()
 	t, err := time.Parse("2006-01-02T15:04:05.000-07:00", w.page(id).Date("claimed_at"))
@@ -189,8 +187,8 @@ func (w *world) claimedAt(id string) time.Time {
 	return t
 }
 
-// A machine's clock may be set while an agent holds a claim. The claim is kept,
-// renewed and honoured all the same.
+// If a machine's clock is set while an agent holds a claim, the claim is kept, renewed and
+// respected.
 func TestClockIsSetWhileAClaimIsHeld(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()

@@ -8,12 +8,12 @@ import (
 	"dibs/internal/worklog"
 )
 
-// comments are those that agents make on tasks, as long as the configuration says so.
+// comments writes agents' comments on tasks while the configuration allows it.
 type comments struct {
 	*notion.CommentLog
 	people *notion.People
 	on     func() bool
-	off    func(worklog.Entry) // is told of an entry that is not made because they are off
+	off    func(worklog.Entry) // called with an entry that is dropped because comments are off
 }
 
 func (d *works) newComments() comments {
@@ -38,8 +38,8 @@ func (c comments) People(ctx context.Context, anew bool) ([]broker.Person, error
 	return people, err
 }
 
-// Create implements worklog.Writer. What is owed from when comments were on is dropped, so
-// that nobody gets it long after they are on again.
+// Create implements worklog.Writer. While comments are off it drops what was queued when they were
+// on, so that nobody receives it long afterwards.
 func (c comments) Create(ctx context.Context, e worklog.Entry) error {
 	if !c.on() && !e.Comment.Asked {
 		c.off(e)

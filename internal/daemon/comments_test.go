@@ -22,7 +22,7 @@ func commenting(c *config.Config) {
 	c.Notion.Comments, c.Sync.Interval = true, time.Hour
 }
 
-// ends are the ways in which an agent says why it could not go on.
+// ends are the ways to end a claim with a reason.
 var ends = map[string]func(n *node, cl api.Claim, reason, mention string) error{
 	"block": func(n *node, cl api.Claim, reason, mention string) error {
 		_, err := n.Block(n.w.Context(), string(cl.ID), api.BlockRequest{Agent: cl.Agent, Reason: reason, Mention: mention}, "")
@@ -38,7 +38,7 @@ var ends = map[string]func(n *node, cl api.Claim, reason, mention string) error{
 	},
 }
 
-// comments returns what people see below a page, as "name: text".
+// comments returns the comments on a page, as "name: text".
 func (w *world) comments(id string) []string {
 	var said []string
 	for _, m := range w.notion.Comments(id) {
@@ -58,7 +58,7 @@ func (w *world) shows(id string, want ...string) {
 	}
 }
 
-// A reason is put on the page as a comment, for one request more.
+// A reason becomes a comment on the page, for one more request.
 func TestReasonBecomesAComment(t *testing.T) {
 	t.Parallel()
 	for name, stop := range ends {
@@ -90,7 +90,7 @@ func TestReasonBecomesAComment(t *testing.T) {
 	}
 }
 
-// Nothing is said where nothing is to be said.
+// There is no comment without a reason, or if comments are off.
 func TestNoComment(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestNoComment(t *testing.T) {
 				mustDo(w, test.end(n, n.mustClaim("Sandman", id)))
 				time.Sleep(time.Minute)
 				w.shows(id)
-				// What was said while they were off is not said later.
+				// Reasons from when they were off are not posted later.
 				n.stop()
 				if strings.Contains(logged.String(), "is dropped") {
 					w.Error("a comment was owed")
@@ -156,14 +156,14 @@ func TestMention(t *testing.T) {
 			w.Errorf("the users were read %d times, want once", got)
 		}
 
-		// Whoever cannot be told is refused before anything is done.
+		// A mention of an unknown person is refused before anything is done.
 		id := w.add("refused", nil)
 		cl := n.mustClaim("Sandman", id)
 		for who, says := range map[string]string{
 			"Alex":     "alex@example.com",
 			"Ada":      "Ada Lovelace (ada@example.com)",
 			"Nobody":   "there is Ada Lovelace",
-			"dibs":     "nobody in the workspace", // the connection is no person
+			"dibs":     "nobody in the workspace", // the connection is not a person
 			w.tasks:    "nobody in the workspace",
 			"Ada, Bob": "nobody in the workspace",
 		} {
@@ -181,7 +181,7 @@ func TestMention(t *testing.T) {
 			w.Errorf("the claim is %s, %v; want it held", got.State, err)
 		}
 
-		// Somebody who has just joined is found.
+		// A new member of the workspace is found.
 		time.Sleep(time.Minute)
 		_, err = w.notion.AddPerson("Grace", "")
 		mustDo(w, err)
@@ -223,14 +223,14 @@ func TestMentionThatCannotBe(t *testing.T) {
 	}
 }
 
-// Whatever becomes of the request, there is one comment in the end, also if the daemon is
-// started anew in between.
+// Whatever happens to the request, there is one comment at the end, even if the daemon is restarted
+// in between.
 func TestFateOfAComment(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, fate := range fates {
 		if fate.answer == "acknowledged" {
-			continue // that of another answer than the truth, which nothing tells
+			continue // the answer is false, and nothing reveals that
 		}
 		for _, restart := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, restart %v", name, restart), func(t *testing.T) {
@@ -241,8 +241,8 @@ func TestFateOfAComment(t *testing.T) {
 					n := w.start(o)
 					fault := fate.fault
 					fault.Method, fault.Path, fault.Times = http.MethodPost, "/v1/comments", 1
-					// Two say the same, and each has a comment of its own. A daemon that is
-					// started in between cannot tell them apart by what was said in the same minute.
+					// Two agents say the same, and each gets a comment. A daemon that is started in
+					// between cannot tell apart equal comments of the same minute.
 					for i := range 2 {
 						if i == 1 {
 							if restart {
@@ -269,7 +269,7 @@ func TestFateOfAComment(t *testing.T) {
 	}
 }
 
-// What is sent, not answered and resolved by a person is not sent again.
+// A comment that was sent, not acknowledged, and resolved by a person is not sent again.
 func TestResolvedComment(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -296,8 +296,7 @@ func TestResolvedComment(t *testing.T) {
 	})
 }
 
-// Without the capability comments wait, everything else goes on, and the status says what
-// to do.
+// Without the capability comments wait, everything else works, and the status says what to do.
 func TestCommentsWithoutTheCapability(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -344,7 +343,7 @@ func TestCommentsWithoutTheCapability(t *testing.T) {
 	})
 }
 
-// What is owed when comments are switched off is dropped, with a reload, too.
+// Queued comments are dropped when comments are switched off, by a reload, too.
 func TestCommentsSwitchedOff(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -369,8 +368,8 @@ func TestCommentsSwitchedOff(t *testing.T) {
 	})
 }
 
-// A comment for a page that is gone is given up, and so is one that Notion would refuse
-// whenever it came; what else is owed is delivered.
+// A comment for a deleted page is dropped, and so is one that Notion would always refuse; other
+// entries are delivered.
 func TestCommentIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(w *world, id string) error{

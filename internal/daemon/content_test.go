@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// paged makes a task whose page says that.
+// paged makes a task with that page.
 func (w *world) paged(markdown string) string {
 	w.Helper()
 	id := w.add("Read me", nil)
@@ -25,7 +25,7 @@ func (w *world) paged(markdown string) string {
 	return id
 }
 
-// commented has Maria comment on a page.
+// commented adds a comment by Maria.
 func (w *world) commented(id, text string) {
 	w.Helper()
 	mustDo(w, w.notion.AddComment(id, w.maria(), text))
@@ -40,7 +40,7 @@ func (w *world) maria() string {
 	return id
 }
 
-// content asks for what a page says, and how long that took.
+// content returns a page's content, and how long the answer took.
 func (n *node) content(id string) (api.TaskContent, time.Duration) {
 	n.w.Helper()
 	start := time.Now()
@@ -107,7 +107,7 @@ func TestContentIsBounded(t *testing.T) {
 		if got := strings.Count(*c.Content, "\n"); got != 200 || c.ContentCut != 1000 {
 			w.Errorf("%d lines, without %d characters", got, c.ContentCut)
 		}
-		if c, _ := n.content(line); *c.Content != strings.Repeat("ü", 200_000) || c.ContentCut != 4 { // with the end of the line
+		if c, _ := n.content(line); *c.Content != strings.Repeat("ü", 200_000) || c.ContentCut != 4 { // plus the line end
 			w.Errorf("of one line: %d bytes, without %d characters", len(*c.Content), c.ContentCut)
 		}
 		last := c.Comments[len(c.Comments)-1].Text
@@ -117,13 +117,12 @@ func TestContentIsBounded(t *testing.T) {
 	})
 }
 
-// A page that cannot be read, or only too slowly, is no reason for a claim to fail, and
-// the task itself is answered all the same.
+// An unreadable or slow page does not fail a claim, and the task itself is answered.
 func TestContentThatCannotBeHad(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		fault             emulator.Fault
-		content, comments string // what is said of them; - for nothing
+		content, comments string // their errors; - for none
 		most              time.Duration
 	}{
 		"not allowed to read":  {emulator.Fault{Kind: emulator.Forbidden403, Path: "/v1/pages/*/markdown"}, "check its capabilities", "-", time.Second},
@@ -159,7 +158,7 @@ func TestContentThatCannotBeHad(t *testing.T) {
 	}
 }
 
-// Only what is on the board is read.
+// Only the board's pages are read.
 func TestContentOfNoTask(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -177,7 +176,7 @@ func TestContentOfNoTask(t *testing.T) {
 	})
 }
 
-// However many pages are asked for, claims come first.
+// However many pages are requested, claims come first.
 func TestContentSlowsNoClaim(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 180, func(w *world) {

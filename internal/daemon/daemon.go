@@ -1,6 +1,5 @@
-// Package daemon puts the parts together and keeps them going: the journal, the
-// Notion client, the claim protocol, the mirror, the logs, the schedule and the
-// socket API.
+// Package daemon assembles the parts and runs them: the journal, the Notion client, the claim
+// protocol, the mirror, the logs, the schedule and the socket API.
 package daemon
 
 import (
@@ -21,23 +20,22 @@ import (
 	"dibs/internal/server"
 )
 
-// Options is what a daemon is started with.
+// Options configures a daemon.
 type Options struct {
 	Config  config.Config
 	Version string
-	// Transport carries the requests to Notion; nil for the network.
+	// Transport carries the requests to Notion; nil means the network.
 	Transport http.RoundTripper
-	// Listener is where agents come in; nil for the configured socket.
+	// Listener accepts agents' connections; nil means the configured socket.
 	Listener net.Listener
-	// Network is how the members of a cluster reach each other; nil for the machine's.
+	// Network connects the members of a cluster; nil means the machine's network.
 	Network member.Network
 	Log     *slog.Logger
-	// LogLevel, if set, is the level of Log, which a reload changes.
+	// LogLevel, if set, is the level of Log. A reload changes it.
 	LogLevel *slog.LevelVar
 }
 
-// Daemon is one running daemon: what it keeps for as long as it runs, whether it leads or
-// stands by.
+// Daemon is one running daemon. Its fields last as long as it runs, whether it leads or stands by.
 type Daemon struct {
 	version   string
 	started   time.Time
@@ -46,7 +44,7 @@ type Daemon struct {
 	transport http.RoundTripper
 	listen    net.Listener
 
-	reloading chan struct{} // holds a value while somebody uses jobs, or reloads, which may take requests
+	reloading chan struct{} // a mutex for jobs and for a reload, which may send requests
 	live      atomic.Pointer[config.Config]
 	works     atomic.Pointer[works] // nil while it stands by
 
@@ -54,7 +52,7 @@ type Daemon struct {
 	cleanup cleanup
 }
 
-// cleanup is what is given up in the end, in reverse order.
+// cleanup is a stack of functions to run at the end, in reverse order.
 type cleanup []func() error
 
 func (c *cleanup) run() error {
@@ -66,11 +64,11 @@ func (c *cleanup) run() error {
 	return errors.Join(errs...)
 }
 
-// Start takes the socket and the state directory, which no other daemon may be
-// using, checks the databases, and begins to read the tasks. If Notion cannot be
-// reached, it goes on with what an earlier run knew. With a journal that others share it
-// takes these and finds the database; Run does the rest whenever this daemon leads. The
-// caller must call Run or Close next. Errors are written for the person who starts the daemon.
+// Start takes the socket and the state directory, which no other daemon may be using, checks the
+// databases, and begins to read the tasks. If Notion cannot be reached, it continues with what an
+// earlier run knew. With a shared journal it takes socket and directory and connects to the
+// database; Run does the rest whenever this daemon leads. The caller must call Run or Close next.
+// Errors are written for the person who starts the daemon.
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{
 		version: o.Version, started: time.Now(), log: o.Log, logLevel: o.LogLevel,
@@ -110,9 +108,9 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	return d, nil
 }
 
-// Run serves agents until ctx ends, then stops: it takes no new requests,
-// finishes those it is serving, and delivers what it owes to Notion, as far as drainTime
-// allows. It returns nil after an orderly stop.
+// Run serves agents until ctx ends. Then it takes no new requests, finishes those it is serving,
+// and delivers what it owes to Notion, as far as drainTime allows. It returns nil after an orderly
+// stop.
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.Close()) }()
 	if d.shared != nil {
@@ -121,12 +119,12 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	return d.works.Load().run(ctx, d.listen, nil)
 }
 
-// openToOthers reports whether users other than its owner can open a socket. That takes
-// the permission to write it, which whoever made the socket has set: systemd, perhaps.
+// openToOthers reports whether users other than its owner can open a socket. They need write
+// permission, which is set by whoever made the socket, systemd for instance.
 func openToOthers(addr net.Addr) bool {
 	path := addr.String()
 	if strings.HasPrefix(path, "@") {
-		return true // it is in no directory, and has no mode
+		return true // an abstract socket has no mode
 	}
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().Perm()&0o022 != 0
@@ -139,10 +137,10 @@ func (d *Daemon) closeListener() error {
 	return nil
 }
 
-// Addr is where the daemon listens.
+// Addr is the address on which the daemon listens.
 func (d *Daemon) Addr() net.Addr { return d.listen.Addr() }
 
-// Close gives up what Start took, in reverse order. Run calls it when it ends.
+// Close releases what Start took, in reverse order. Run calls it when it ends.
 func (d *Daemon) Close() error {
 	var err error
 	if w := d.works.Load(); w != nil {

@@ -11,8 +11,8 @@ import (
 	"dibs/internal/testkit"
 )
 
-// One answer of Notion's with a wrong Date, or none, whichever it is, takes a live claim
-// from nobody and gets into nothing that is written; the next claim can be had as before.
+// One answer from Notion with a wrong Date, or none, ends no live claim and is written nowhere; the
+// next claim works as before.
 func TestOneAnswerWithAWrongDate(t *testing.T) {
 	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
@@ -31,7 +31,7 @@ func TestOneAnswerWithAWrongDate(t *testing.T) {
 					time.Sleep(time.Minute)
 					fault.Skip, fault.Times = skip, 1
 					strike := func() (remove func()) {
-						time.Sleep(time.Minute) // another answer in between is right: two that agree are believed
+						time.Sleep(time.Minute) // a right answer in between: two that agree would be believed
 						return w.notion.Inject(fault)
 					}
 					remove := strike()

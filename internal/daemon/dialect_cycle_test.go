@@ -12,7 +12,7 @@ import (
 	"dibs/internal/testkit"
 )
 
-// TestDialects runs the whole life of claims on each dialect.
+// TestDialects runs the whole life of claims with each dialect.
 func TestDialects(t *testing.T) {
 	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
@@ -26,7 +26,7 @@ func TestDialects(t *testing.T) {
 
 func (b *board) cycle() {
 	first := b.task("first", task.Open, "low")
-	time.Sleep(time.Minute) // Notion keeps to the minute when a task was made
+	time.Sleep(time.Minute) // Notion keeps times of creation to the minute
 	waits := b.task("waits for the first", task.Open, "high", first)
 	time.Sleep(time.Minute)
 	other := b.task("other", task.Open, "medium")
@@ -38,7 +38,7 @@ func (b *board) cycle() {
 	defer rival.stop()
 	b.warnings(n)
 
-	// Granted, refused to others here and elsewhere.
+	// Granted, and refused to others at this and the other daemon.
 	cl := n.mustClaim("Sandman", first)
 	b.shows("claimed", first, task.InProgress, "Sandman")
 	for _, m := range []*node{n, rival} {
@@ -72,7 +72,7 @@ func (b *board) cycle() {
 	}
 	b.shows("completed", first, task.Completed, "Sandman")
 
-	// What is left is offered by priority, or else in the order it was made.
+	// The rest is offered by priority, else in the order of creation.
 	wanted := task.High.String()
 	if b.d.priority == "missing" {
 		wanted = task.None.String()
@@ -113,7 +113,7 @@ func (b *board) cycle() {
 	b.logged()
 }
 
-// warnings checks that the daemon says of each optional property that it is missing.
+// warnings checks that the daemon warns of each missing optional property.
 func (b *board) warnings(n *node) {
 	b.Helper()
 	s, err := n.Status(b.Context())
@@ -134,7 +134,7 @@ func (b *board) warnings(n *node) {
 	}
 }
 
-// allStatuses reports whether the tasks' statuses so far are all that there are.
+// allStatuses reports whether the tasks so far have had every status.
 func (b *board) allStatuses() bool {
 	seen := make(map[string]bool)
 	for _, p := range b.notion.Pages(b.ids.Tasks) {
@@ -143,8 +143,8 @@ func (b *board) allStatuses() bool {
 	return len(seen) == len(task.Statuses)
 }
 
-// lengths asks for a longer lease than usual. Where others cannot be told, nobody
-// may be promised one.
+// lengths asks for a longer lease than usual. If the page cannot say so, other daemons would not
+// know: then nobody may be promised one.
 func (b *board) lengths(n, rival *node, id string) {
 	b.Helper()
 	cl, err := n.Claim(b.Context(), api.ClaimRequest{Agent: "Sandman", Task: id, TimeoutMinutes: 90}, "")

@@ -15,34 +15,34 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A dialect is a way in which databases may say what dibs needs. Each of its parts
-// is chosen from a list of its own.
+// A dialect is a way in which a workspace has what dibs needs. Each part is chosen from its own
+// list.
 type dialect struct {
 	status   string // the type of the status
 	holder   string // the type of claimed_by
-	names    string // what the properties are called
-	statuses string // what the statuses are called
-	token    string // whether there is a claim_token, and so on
+	names    string // the names of the properties
+	statuses string // the names of the statuses
+	token    string // whether there is a claim_token and the like
 	timeout  string
 	priority string
 	depends  string
 	logs     string
 }
 
-// The choices there are for each part, in the order of dialect's fields.
+// The choices for each part, in the order of dialect's fields.
 var choices = [][]string{
 	{"status", "select"},
 	{"rich_text", "select", "people"},
 	{"default", "other", "german"},
 	{"default", "other", "german"},
-	{"there", "missing", "denied"}, // denied: the configuration says that there is none, and there is one
+	{"there", "missing", "denied"}, // denied: it exists, but the configuration says that it does not
 	{"there", "missing"},
 	{"select", "status", "rich_text", "missing"},
 	{"there", "missing"},
 	{"full", "title", "useful", "other types"},
 }
 
-// naming is what each choice of names calls the properties.
+// naming maps each choice of names to the properties' names.
 var naming = map[string]config.Properties{
 	"default": config.Default().Tasks.Properties,
 	"other": {
@@ -61,7 +61,7 @@ var statusNaming = map[string]config.Statuses{
 	"german":  {Open: "Offen", InProgress: "In Arbeit", Blocked: "Blockiert", Completed: "Erledigt", Cancelled: "Gestrichen – für immer"},
 }
 
-// agents are the Notion users that stand for agents where claimed_by takes people.
+// dialectAgents are the agents' Notion users if claimed_by takes people.
 var dialectAgents = []config.Agent{
 	{Name: "Sandman", NotionUser: "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a02"},
 	{Name: "Oracle", NotionUser: "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a03"},
@@ -77,8 +77,7 @@ func dialectOf(p []string) dialect {
 	return dialect{p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]}
 }
 
-// dialects returns a few dialects in which every two choices of different parts
-// meet at least once.
+// dialects returns a few dialects that together have every pair of choices of different parts.
 func dialects() []dialect {
 	type pair struct {
 		a, b   int
@@ -106,7 +105,7 @@ func dialects() []dialect {
 	}
 	var out []dialect
 	for len(open) > 0 {
-		// Begin with a pair that has not met, and choose the rest one by one.
+		// Begin with a missing pair, and choose the rest one by one.
 		first := slices.SortedFunc(maps.Keys(open), func(x, y pair) int { return strings.Compare(fmt.Sprint(x), fmt.Sprint(y)) })[0]
 		parts := make([]string, len(choices))
 		parts[first.a], parts[first.b] = first.va, first.vb
@@ -131,7 +130,7 @@ func dialects() []dialect {
 	return out
 }
 
-// board is a workspace that speaks a dialect.
+// board is a workspace in a dialect.
 type board struct {
 	*world
 	d     dialect
@@ -147,13 +146,13 @@ func speaking(w *world, d dialect) *board {
 	schema := map[string]any{
 		"Aufgabe/Task": map[string]any{"title": map[string]any{}},
 		b.names.Status: typed(d.status, s.Open, s.InProgress, s.Blocked, s.Completed, s.Cancelled),
-		// Nobody reads these, and nothing may stumble over them.
+		// These are ignored and must not cause errors.
 		"Place": typed("place"), "Button": typed("button"), "Number": typed("number"),
 		b.names.ClaimedBy: typed(d.holder),
 		b.names.ClaimedAt: typed("date"),
 	}
 	if d.status == "select" {
-		schema[b.names.Status] = typed("select") // writing an option makes it
+		schema[b.names.Status] = typed("select") // writing an option creates it
 	}
 	if d.token != "missing" {
 		schema[b.names.ClaimToken] = typed("rich_text")
@@ -177,7 +176,7 @@ func speaking(w *world, d dialect) *board {
 	return b
 }
 
-// log makes a log database of the dialect; event is the name of what happened.
+// log makes a log database of the dialect; event is the name of its event property.
 func (b *board) log(event string) string {
 	b.Helper()
 	schema := map[string]any{"Eintrag": map[string]any{"title": map[string]any{}}}
@@ -223,7 +222,7 @@ func typed(kind string, options ...string) any {
 	return map[string]any{kind: config}
 }
 
-// configure makes a daemon speak the dialect.
+// configure sets a daemon up for the dialect.
 func (b *board) configure(c *config.Config) {
 	c.Databases, c.Tasks.Properties, c.Tasks.Statuses = b.ids, b.names, b.stati
 	if b.d.token == "denied" {
@@ -232,11 +231,11 @@ func (b *board) configure(c *config.Config) {
 	if b.d.holder == "people" {
 		c.Agents = dialectAgents
 	}
-	c.Schedule.Sweep = "@every 100h"  // when the test says so
-	c.Sync.Interval = 5 * time.Minute // for the sake of the hours that the test takes
+	c.Schedule.Sweep = "@every 100h"  // only when the test calls it
+	c.Sync.Interval = 5 * time.Minute // because the test takes hours
 }
 
-// task puts a task on the board.
+// task adds a task to the board.
 func (b *board) task(title string, status task.Status, priority string, after ...string) string {
 	b.Helper()
 	props := map[string]any{
@@ -265,7 +264,7 @@ func (b *board) name(status task.Status) string {
 	}[status]
 }
 
-// taken makes a task look like one that an agent claimed at that time.
+// taken makes a task look claimed by an agent at that time.
 func (b *board) taken(id, agent string, at time.Time) {
 	b.Helper()
 	holder := text("rich_text", agent)
@@ -294,7 +293,7 @@ func (b *board) shows(what, id string, status task.Status, agent string) {
 	}
 }
 
-// holder is who a page says has the task, by the name of the agent.
+// holder returns the agent that a page names as the holder.
 func (b *board) holder(p emulator.Page) string {
 	name := p.Text(b.names.ClaimedBy)
 	if b.d.holder == "people" {
@@ -303,7 +302,7 @@ func (b *board) holder(p emulator.Page) string {
 	return name
 }
 
-// TestEveryPairOfChoicesIsCovered checks the choice of dialects.
+// TestEveryPairOfChoicesIsCovered checks the selection of dialects.
 func TestEveryPairOfChoicesIsCovered(t *testing.T) {
 	t.Parallel()
 	all := dialects()

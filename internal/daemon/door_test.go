@@ -12,7 +12,7 @@ import (
 	"dibs/internal/pgtest"
 )
 
-// members starts the daemons of that many members, of which the first leads.
+// members starts a daemon for each name; the first leads.
 func (w *world) members(s *pgtest.Server, names string, change func(name string, c *config.Config)) []*node {
 	w.Helper()
 	var all []*node
@@ -29,7 +29,7 @@ func (w *world) members(s *pgtest.Server, names string, change func(name string,
 	return all
 }
 
-// A caller may go by the names that the configuration of its own machine lists.
+// A caller may use the names that its own machine's configuration lists.
 func TestNamesCountAtTheDoor(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
@@ -58,7 +58,7 @@ func TestNamesCountAtTheDoor(t *testing.T) {
 				t.Errorf("%s: %v, want %s", tt.agent, err, tt.want)
 			}
 		}
-		// They count there as soon as they have changed and the leader has heard of it.
+		// Changed names apply as soon as the leader has heard of them.
 		mustDo(w, b.daemon.Reload(second))
 		time.Sleep(time.Minute)
 		for agent, want := range map[string]string{"Merlin": denied(claim.CodeNothingReady), "Oracle": string(api.CodeForbiddenAgent)} {
@@ -71,7 +71,7 @@ func TestNamesCountAtTheDoor(t *testing.T) {
 	})
 }
 
-// A request that waits goes on while another member takes the lead, and is done once.
+// A waiting request continues when another member takes the lead, and is done once.
 func TestAWaitOutlivesTheLeader(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
@@ -99,7 +99,7 @@ func TestAWaitOutlivesTheLeader(t *testing.T) {
 	})
 }
 
-// Where the way to the leader is cut, a door says who leads, and why it is not asked.
+// If the leader cannot be reached, a door says who leads, and why it cannot ask.
 func TestNoWayToTheLeader(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
@@ -126,7 +126,7 @@ func TestNoWayToTheLeader(t *testing.T) {
 	})
 }
 
-// A process that keeps a claim is watched where it runs.
+// A process that keeps a claim is watched on its own machine.
 func TestAProcessAtTheDoor(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
@@ -153,7 +153,7 @@ func TestAProcessAtTheDoor(t *testing.T) {
 		if !held() {
 			t.Error("it is not held while its process lives")
 		}
-		// Nothing is heard of it: that says nothing.
+		// Silence does not mean that the process has ended.
 		w.wires.sever("b:7331", true)
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"dibs/internal/others"
 )
 
-// openDoubt prepares to notice that the database of a journal that others share was restored.
-// One of the daemon's own is in its state directory, with the rest of its state.
+// openDoubt starts the check whether the database of a shared journal was restored from a backup. A
+// journal of the daemon's own needs no check: it lies in the state directory with everything else.
 func (d *works) openDoubt(ctx context.Context) (err error) {
 	if d.shared == nil {
 		return nil
@@ -22,7 +22,7 @@ func (d *works) openDoubt(ctx context.Context) (err error) {
 	return err
 }
 
-// knowBot asks Notion who this daemon is, once in a term.
+// knowBot asks Notion for the id of this daemon's connection, until it has answered once in a term.
 func (d *works) knowBot(ctx context.Context) {
 	if d.doubt == nil || d.doubt.Bot() != "" {
 		return
@@ -37,13 +37,13 @@ func (d *works) knowBot(ctx context.Context) {
 	d.doubt.SetBot(bot.ID)
 }
 
-// board is the mirror, on which nothing is claimed while there is a doubt.
+// board is the mirror; it is closed for claims while the journal is in doubt.
 type board struct {
 	*mirror.Mirror
 	daemon *works
 }
 
-// Closed says why no task may be claimed now; nil if any may.
+// Closed returns why no task may be claimed now; nil if any may.
 func (b board) Closed() error {
 	if why := b.daemon.doubt.Why(); why != nil {
 		return why
@@ -51,7 +51,7 @@ func (b board) Closed() error {
 	return b.Mirror.Closed()
 }
 
-// doubtAll looks at what the board shows after a sync.
+// doubtAll compares the mirror's tasks with the journal after a sync.
 func (d *works) doubtAll(ctx context.Context) {
 	if d.doubt == nil {
 		return
@@ -62,10 +62,10 @@ func (d *works) doubtAll(ctx context.Context) {
 	}
 }
 
-// sharedDoor is a journal that daemons share in the terms of the broker of the one that leads.
+// sharedDoor implements broker.Cluster on the leader of a shared journal.
 type sharedDoor struct{ *works }
 
-// Members says who shares the journal, and why nothing is granted, if that is so.
+// Members returns the members, and why nothing is granted, if so.
 func (d sharedDoor) Members(ctx context.Context) (api.Cluster, error) {
 	c, err := d.shared.Members(ctx)
 	if why := d.doubt.Why(); why != nil {
@@ -74,7 +74,7 @@ func (d sharedDoor) Members(ctx context.Context) (api.Cluster, error) {
 	return c, err
 }
 
-// Adopt takes the database as it is for the journal's, for good.
+// Adopt ends the doubt for good: the database counts as the journal's, as it is.
 func (d sharedDoor) Adopt(ctx context.Context, by string) (api.Cluster, error) {
 	why := d.doubt.Why()
 	adopted, err := d.doubt.Adopt(ctx)
@@ -83,14 +83,14 @@ func (d sharedDoor) Adopt(ctx context.Context, by string) (api.Cluster, error) {
 	}
 	if adopted {
 		d.log.Warn("the journal's database was adopted as it is", "user", by, "doubted", why)
-		d.broker.Changed() // who waits may have a task now
+		d.broker.Changed() // waiters may claim again
 	}
 	c, err := d.Members(ctx)
 	c.Adopted = &adopted
 	return c, err
 }
 
-// AgentsAt returns the names that users of a member's machine may go by.
+// AgentsAt returns the names that users of a member's machine may use.
 func (d sharedDoor) AgentsAt(member string) ([]broker.Agent, bool) { return d.shared.agentsAt(member) }
 
 var _ broker.Cluster = sharedDoor{}

@@ -22,8 +22,8 @@ import (
 	"dibs/internal/testkit"
 )
 
-// tables has a statement for each table of the board's journal, with its name in the place of
-// %[1]s, in one transaction.
+// tables executes a statement for each table of the board's journal, whose name replaces %[1]s, in
+// one transaction.
 func (w *world) tables(s *pgtest.Server, before, each string) {
 	w.Helper()
 	db, err := sql.Open("pgx", s.URL())
@@ -52,7 +52,7 @@ func (w *world) tables(s *pgtest.Server, before, each string) {
 	mustDo(w, s.Exec(before+";"+strings.Join(statements, ";")))
 }
 
-// backUp keeps a copy of the journal's database, and restore puts it back.
+// backUp copies the journal's database; restore copies it back.
 func (w *world) backUp(s *pgtest.Server) {
 	w.Helper()
 	w.tables(s, "CREATE SCHEMA copy", "CREATE TABLE copy.%[1]s AS TABLE %[2]s.%[1]s")
@@ -63,11 +63,11 @@ func (w *world) restore(s *pgtest.Server) {
 	w.tables(s, "TRUNCATE %s", "INSERT INTO %[2]s.%[1]s SELECT * FROM copy.%[1]s")
 }
 
-// onSocket starts a daemon on a real socket, which tells it who calls.
+// onSocket starts a daemon on a real socket, which identifies its callers.
 func (w *world) onSocket(change func(*config.Config)) *node {
 	w.Helper()
 	o := w.options(change)
-	dir, err := os.MkdirTemp("", "dibs") // a socket's path is short
+	dir, err := os.MkdirTemp("", "dibs") // a socket's path must be short
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func (w *world) onSocket(change func(*config.Config)) *node {
 	return n
 }
 
-// doubted has the test fail unless nothing is granted because of a claim on the board.
+// doubted fails the test unless nothing is granted because of a claim on the board.
 func (n *node) doubted(cl api.Claim, open string) {
 	n.w.Helper()
 	for _, id := range []string{"", open, string(cl.Task.ID)} {
@@ -111,8 +111,8 @@ func (n *node) doubted(cl api.Claim, open string) {
 	}
 }
 
-// A database that was restored to an older state, or emptied, grants nothing until it is
-// adopted, also after a restart.
+// A database that was restored to an older state, or emptied, grants nothing until it is adopted,
+// even after a restart.
 func TestDatabaseRestored(t *testing.T) {
 	for _, how := range []string{"restored", "emptied"} {
 		t.Run(how, func(t *testing.T) {
@@ -139,7 +139,7 @@ func (w *world) databaseRestored(s *pgtest.Server, emptied bool) {
 	n.stop()
 	if emptied {
 		mustDo(w, s.Exec("DROP SCHEMA dibs_"+strings.ReplaceAll(w.notion.Databases().Tasks, "-", "")+" CASCADE"))
-		newer = known // which is the first to be seen
+		newer = known // the first to be seen
 	} else {
 		w.restore(s)
 	}
@@ -150,7 +150,7 @@ func (w *world) databaseRestored(s *pgtest.Server, emptied bool) {
 	}
 	if emptied {
 		if got := n.status().Warnings; !strings.Contains(strings.Join(got, "\n"), string(newer.ID)) {
-			newer = api.Claim{} // the other one was
+			newer = api.Claim{} // the other one was seen first
 		}
 	}
 	if newer.ID != "" {
@@ -195,8 +195,7 @@ func (w *world) databaseRestored(s *pgtest.Server, emptied bool) {
 	n.stop()
 }
 
-// Only the daemon's user and root may say that a database is right: nobody whom the kernel does
-// not know.
+// Only the daemon's user and root may adopt a database; callers unknown to the kernel may not.
 func TestWhoMayAdopt(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
@@ -209,8 +208,7 @@ func TestWhoMayAdopt(t *testing.T) {
 	})
 }
 
-// What people copy, and what the daemon itself writes late, is no sign that the database was
-// restored.
+// Copies by people and the daemon's own late writes are no sign of a restored database.
 func TestNoDoubt(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	s := pgtest.Run(t)
@@ -232,7 +230,7 @@ func TestNoDoubt(t *testing.T) {
 			return func(r *http.Request, _ []byte) bool { return r.Method == "PATCH" && strings.HasSuffix(r.URL.Path, id) }
 		}
 		w.notion.Inject(emulator.Fault{Kind: emulator.LateWrite, Late: 20 * time.Second, Times: 1, Match: page(late)})
-		w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Times: 2, Match: page(late)}) // of the attempts that follow
+		w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Times: 2, Match: page(late)}) // strikes the following attempts
 		if _, err := a.claim("Oracle", late); code(err) != denied(claim.CodeNotionUnavailable) {
 			w.Fatalf("Oracle: %v, want notion_unavailable", err)
 		}
@@ -251,7 +249,7 @@ func TestNoDoubt(t *testing.T) {
 			time.Sleep(6 * time.Second)
 			sync(a)
 		}
-		// Renewed again and again, and then at another leader, the last renewal unanswered.
+		// Renewed repeatedly, and then at another leader; the last renewal is not answered.
 		for range 3 {
 			time.Sleep(15 * time.Minute)
 			if _, err := a.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: "Sandman"}, ""); err != nil {
@@ -274,16 +272,16 @@ func TestNoDoubt(t *testing.T) {
 	})
 }
 
-// A claim that the journal does not know, and that the daemon meets before a sync does, is as
-// good a sign: nothing is granted after it.
+// A claim that is missing from the journal and is found by a pre-flight before a sync is as good a
+// sign: nothing is granted after it.
 func TestDoubtAtPreflight(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
 		first, second := w.add("first", nil), w.add("second", nil)
 		a := w.daemon(sharing(s, "a"))
 		a.leads()
-		time.Sleep(16 * time.Second) // a sync is over, and the next one is not due
-		newer := w.daemon(nil)       // with a journal that the first one knows nothing of
+		time.Sleep(16 * time.Second) // after one sync and before the next
+		newer := w.daemon(nil)       // with a separate journal
 		cl := newer.mustClaim("Sandman", first)
 		if _, err := a.claim("Oracle", first); code(err) != denied(claim.CodeHeld) && code(err) != denied(claim.CodeJournalUnavailable) {
 			w.Errorf("the task that is held: %v", err)

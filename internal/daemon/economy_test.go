@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// quiet keeps the schedule out of the count of what one operation costs.
+// quiet turns off scheduled work, so that one operation's requests can be counted.
 func quiet(c *config.Config) { c.Sync.Interval = time.Hour }
 
 func TestWhatAnOperationCosts(t *testing.T) {
@@ -28,7 +28,7 @@ func TestWhatAnOperationCosts(t *testing.T) {
 			t.Helper()
 			w.notion.ResetRequests()
 			do()
-			time.Sleep(10 * time.Second) // log entries follow on their own
+			time.Sleep(10 * time.Second) // log entries follow by themselves
 			if diff := cmp.Diff(want, w.requests()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
@@ -83,7 +83,7 @@ func TestIdleCostsOneRequestAnInterval(t *testing.T) {
 		}
 		n := w.daemon(nil)
 		n.mustClaim("Sandman", "")
-		time.Sleep(5 * time.Minute) // out of reach of the overlap of incremental syncs
+		time.Sleep(5 * time.Minute) // beyond the overlap of incremental syncs
 		w.notion.ResetRequests()
 		time.Sleep(10 * time.Minute)
 		if got, most := len(w.notion.Requests()), int(10*time.Minute/config.Default().Sync.Interval); got > most {
@@ -128,7 +128,7 @@ func TestTwentyAgentsDrainAHundredTasks(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		// What is owed is delivered before the count.
+		// The outbox is delivered before the count.
 		for {
 			s, err := n.Status(t.Context())
 			if err != nil {
@@ -164,8 +164,8 @@ func TestTwentyAgentsDrainAHundredTasks(t *testing.T) {
 	})
 }
 
-// A daemon that starts anew looks at the pages of all claims that it held. Permits for
-// writes that turn out not to be needed are for the next ones.
+// A restarted daemon reads the pages of all claims that it holds. Permits for writes that turn out
+// unnecessary go to the next ones.
 func TestRestartLooksAtHeldClaims(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -177,7 +177,7 @@ func TestRestartLooksAtHeldClaims(t *testing.T) {
 			w.add(fmt.Sprintf("task %d", i), nil)
 		}
 		n.stop()
-		n = w.start(o) // sees the tasks
+		n = w.start(o) // reads the tasks
 		var wg sync.WaitGroup
 		for i := range held {
 			wg.Go(func() { n.mustClaim(fmt.Sprintf("agent-%d", i), "") })

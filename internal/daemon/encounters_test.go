@@ -8,17 +8,17 @@ import (
 	"dibs/internal/emulator"
 )
 
-// encounter is a write that meets a fate.
+// encounter is a write and its fate.
 type encounter struct{ write, fate string }
 
-// aspects are what is to be covered of an encounter, by a sample that thorough.
+// aspects returns the aspects of an encounter that a sample must cover.
 type aspects func(encounter) []any
 
-// singly has each write, and each fate, be met once.
+// singly covers each write and each fate once.
 func singly(e encounter) []any { return []any{"write " + e.write, "fate " + e.fate} }
 
-// pairwise has each pair be met of a write, an answer, and the time at which the
-// write takes effect. An answer and a landing of it make a fate: each of these is met, too.
+// pairwise covers each pair of a write, an answer, and the time at which the write takes effect. An
+// answer and a landing make a fate, so each fate is covered, too.
 func pairwise(e encounter) []any {
 	f := fates[e.fate]
 	return append(singly(e),
@@ -27,13 +27,13 @@ func pairwise(e encounter) []any {
 		[2]string{"answer " + f.answer, "landing " + f.landing})
 }
 
-// encounters are all that can be, in an order that is always the same.
+// encounters returns all possible ones, always in the same order.
 func encounters() []encounter {
 	var all []encounter
 	for _, fate := range slices.Sorted(maps.Keys(fates)) {
 		for _, name := range slices.Sorted(maps.Keys(writes)) {
 			if writes[name].entry != nil && fates[fate].fault.Kind == emulator.NotApplied {
-				continue // of a creation that is acknowledged, the answer has the new page's id
+				continue // the answer to an acknowledged creation has the new page's id
 			}
 			all = append(all, encounter{name, fate})
 		}
@@ -41,8 +41,7 @@ func encounters() []encounter {
 	return all
 }
 
-// sampleOf returns those that are to be played: pairwise, singly with -short, all
-// with -long.
+// sampleOf returns the encounters to play: pairwise, singly with -short, all with -long.
 func sampleOf(all []encounter) []encounter {
 	switch {
 	case *long:
@@ -53,8 +52,8 @@ func sampleOf(all []encounter) []encounter {
 	return covering(all, pairwise)
 }
 
-// covering returns a sample of all in which each of their aspects is found. It
-// takes the encounter with most that are still missing, until none are.
+// covering returns a sample that covers every aspect. Greedily, it takes the encounter with the
+// most missing aspects.
 func covering(all []encounter, of aspects) []encounter {
 	missing := make(map[any]bool)
 	for _, e := range all {
@@ -85,8 +84,8 @@ func covering(all []encounter, of aspects) []encounter {
 	return sample
 }
 
-// TestSampleOfFates looks at the samples from outside: each pair of values of two
-// factors that occurs among all encounters occurs in the sample.
+// TestSampleOfFates checks the samples independently: each pair of values of two factors among all
+// encounters occurs in the sample.
 func TestSampleOfFates(t *testing.T) {
 	all := encounters()
 	factors := map[string]func(encounter) string{

@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// told returns the events after that one, in short: kind, agent, holder, what
-// was edited, and the title of the task.
-func (n *node) told(after int64) []string {
+// eventsAfter returns the events after that one, in short: kind, agent, holder, edits, and the
+// title of the task.
+func (n *node) eventsAfter(after int64) []string {
 	n.w.Helper()
 	out := []string{}
 	_, err := n.Events(n.w.Context(), api.EventFilter{After: after}, false, func(e api.Event) error {
@@ -53,18 +53,18 @@ func (n *node) last() int64 {
 	return id
 }
 
-// wantTold gives everything time to settle, and checks what was told since then.
-func (n *node) wantTold(after int64, want ...string) {
+// wantEvents waits until nothing more happens, and checks the events since then.
+func (n *node) wantEvents(after int64, want ...string) {
 	n.w.Helper()
 	if want == nil {
 		want = []string{}
 	}
-	if diff := cmp.Diff(want, n.told(after)); diff != "" {
+	if diff := cmp.Diff(want, n.eventsAfter(after)); diff != "" {
 		n.w.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
-// trash is a person who moves a page to the trash.
+// trash moves a page to the trash, as a person.
 func (w *world) trash(id string) {
 	w.Helper()
 	mustDo(w, w.notion.TrashPage(id))
@@ -81,15 +81,15 @@ func TestEventsOfATasksLife(t *testing.T) {
 		second := w.add("second", map[string]any{"depends_on": relation(first)})
 		n := w.daemon(nil)
 		time.Sleep(time.Minute)
-		n.wantTold(0) // what was there before is no news
+		n.wantEvents(0) // earlier states are no news
 
 		cl := n.mustClaim("Sandman", first)
 		time.Sleep(time.Minute)
-		n.wantTold(0, `claimed Sandman "first"`)
+		n.wantEvents(0, `claimed Sandman "first"`)
 		after := n.last()
 		mustDo(w, n.complete(cl))
 		time.Sleep(time.Second)
-		n.wantTold(after, `completed Sandman "first"`, `ready "second"`)
+		n.wantEvents(after, `completed Sandman "first"`, `ready "second"`)
 
 		after = n.last()
 		cl = n.mustClaim("Oracle", second)
@@ -101,29 +101,29 @@ func TestEventsOfATasksLife(t *testing.T) {
 			w.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		n.wantTold(after, `claimed Oracle "second"`, `released Oracle "second"`, `ready "second"`, `claimed Sandman "second"`, `blocked Sandman "second"`)
+		n.wantEvents(after, `claimed Oracle "second"`, `released Oracle "second"`, `ready "second"`, `claimed Sandman "second"`, `blocked Sandman "second"`)
 
 		after = n.last()
 		w.add("third", nil)
 		w.edit(second, map[string]any{"status": option("status", "OPEN")})
 		time.Sleep(interval)
-		if diff := cmp.Diff([]string{`created "third"`, `ready "second"`, `ready "third"`, `unblocked "second"`}, sorted(n.told(after))); diff != "" {
+		if diff := cmp.Diff([]string{`created "third"`, `ready "second"`, `ready "third"`, `unblocked "second"`}, sorted(n.eventsAfter(after))); diff != "" {
 			w.Errorf("events (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestPeoplesEditsOfAHeldTask edits a task while an agent waits on its claim.
+// TestPeoplesEditsOfAHeldTask edits a task while an agent watches its claim.
 func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	type edit struct {
 		do func(w *world, id string)
-		// lost says that the claim is over by it.
+		// lost says that this ends the claim.
 		lost bool
-		want []string // what is told
-		// left is what the daemon that held the task leaves of the claim on the card, if it
-		// is not all of it.
+		want []string // the events
+		// left is the part of the claim that the daemon leaves on the card, if it does not clear
+		// all of it.
 		left func(*shown)
 	}
 	status := func(name string) func(*world, string) {
@@ -180,7 +180,7 @@ func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 				w.add("waits", map[string]any{"depends_on": relation(id)})
 				n := w.daemon(nil)
 				cl := n.mustClaim("Sandman", id)
-				time.Sleep(3 * time.Minute) // the claim is no news any more
+				time.Sleep(3 * time.Minute) // the claim is old news by then
 				after := n.last()
 
 				heard := make(chan api.Claim, 1)
@@ -206,10 +206,10 @@ func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 					w.Errorf("the answer does not say how the claim was lost: %+v, event %+v", got, got.Event)
 				}
 				time.Sleep(interval)
-				if diff := cmp.Diff(sorted(tt.want), sorted(n.told(after))); diff != "" {
+				if diff := cmp.Diff(sorted(tt.want), sorted(n.eventsAfter(after))); diff != "" {
 					w.Errorf("events (-want +got):\n%s", diff)
 				}
-				// Whatever the agent does next leaves what the person did.
+				// Whatever the agent does next preserves the person's edit.
 				err := n.complete(cl)
 				if tt.lost != (code(err) == string(api.CodeClaimLost)) {
 					w.Errorf("completion: err = %v, lost = %v", err, tt.lost)
@@ -252,21 +252,21 @@ func TestTrashedAndRestored(t *testing.T) {
 		w.trash(held)
 		w.trash(free)
 		time.Sleep(interval)
-		n.wantTold(after, `claim_lost Sandman "held"`, `trashed Sandman "held"`)
+		n.wantEvents(after, `claim_lost Sandman "held"`, `trashed Sandman "held"`)
 		time.Sleep(time.Hour) // a full sync
 		after = n.last()
 		for _, id := range []string{held, free} {
 			mustDo(w, w.notion.RestorePage(id))
 		}
 		time.Sleep(2 * time.Minute)
-		if diff := cmp.Diff([]string{`ready "free"`, `ready "held"`, `restored "free"`, `restored Sandman "held"`, `swept Sandman "held"`}, sorted(n.told(after))); diff != "" {
+		if diff := cmp.Diff([]string{`ready "free"`, `ready "held"`, `restored "free"`, `restored Sandman "held"`, `swept Sandman "held"`}, sorted(n.eventsAfter(after))); diff != "" {
 			w.Errorf("events (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestMovedHereOrShared has tasks that are not new come to the board. Being shared
-// is no edit, so that only a full sync finds it.
+// TestMovedHereOrShared brings old tasks to the board. Sharing is no edit, so only a full sync
+// finds it.
 func TestMovedHereOrShared(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -279,10 +279,10 @@ func TestMovedHereOrShared(t *testing.T) {
 		mustDo(w, w.notion.MovePage(moved, w.tasks))
 		mustDo(w, w.notion.SharePage(shared))
 		time.Sleep(interval + time.Second)
-		n.wantTold(0, `created "moved"`, `ready "moved"`)
+		n.wantEvents(0, `created "moved"`, `ready "moved"`)
 		after := n.last()
 		time.Sleep(time.Hour)
-		n.wantTold(after, `created "shared"`, `ready "shared"`)
+		n.wantEvents(after, `created "shared"`, `ready "shared"`)
 	})
 }
 
@@ -293,7 +293,7 @@ func TestEditWhileAClaimSettles(t *testing.T) {
 		edit map[string]any
 		code string
 		want []string
-		left func(*shown) // nothing of the claim, if it stood on the card
+		left func(*shown) // nothing, if the card showed the claim
 	}{
 		"cancelled":       {map[string]any{"status": option("status", "CANCELLED")}, "not_open", []string{`cancelled "work"`}, func(s *shown) { *s = shown{Status: "CANCELLED"} }},
 		"taken back":      {map[string]any{"status": option("status", "OPEN"), "claimed_by": text("rich_text", "")}, "lost_race", nil, nil},
@@ -304,7 +304,7 @@ func TestEditWhileAClaimSettles(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("work", nil)
 				n := w.daemon(func(c *config.Config) {
-					c.Sync.Interval = time.Second // which sees the write and the edit
+					c.Sync.Interval = time.Second // sees the write and the edit
 					c.Claim.Settle = 3 * time.Second
 				})
 				done := make(chan error, 1)
@@ -319,12 +319,12 @@ func TestEditWhileAClaimSettles(t *testing.T) {
 					tt.left(&edited)
 				}
 				time.Sleep(time.Second)
-				n.wantTold(0)
+				n.wantEvents(0)
 				if err := <-done; code(err) != tt.code {
 					w.Errorf("claim: err = %v, want %s", err, tt.code)
 				}
 				time.Sleep(time.Minute)
-				n.wantTold(0, tt.want...)
+				n.wantEvents(0, tt.want...)
 				if diff := cmp.Diff(edited, show(w.page(id))); diff != "" {
 					w.Errorf("the person's edit was overwritten (-want +got):\n%s", diff)
 				}

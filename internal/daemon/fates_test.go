@@ -16,16 +16,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fate is what becomes of a write.
+// fate is the outcome of a write.
 type fate struct {
-	answer  string // what its sender gets
+	answer  string // the sender's answer
 	landing string // when it takes effect: at once, within the write window, later, or never
 	fault   emulator.Fault
 }
 
-// fates are the ways in which a daemon does not learn, or learns wrongly, what
-// became of a write. Notion gives up on a request after a minute, so nothing
-// lands later than that.
+// fates are the outcomes of which a daemon learns nothing, or something false. Notion gives up on a
+// request after a minute, so nothing lands later than that.
 var fates = map[string]fate{
 	"timeout, not applied":             {"timeout", "never", emulator.Fault{Kind: emulator.Delay, Delay: time.Minute}},
 	"timeout, applied":                 {"timeout", "at once", emulator.Fault{Kind: emulator.DelayAnswer, Delay: time.Minute}},
@@ -47,32 +46,30 @@ var fates = map[string]fate{
 	"503, landing half a minute later": {"503", "later", emulator.Fault{Kind: emulator.LateWrite503, Late: 30 * time.Second}},
 }
 
-// trusted are the fates of a claim that is granted all the same: its write is
-// seen on the page within the write window.
+// trusted are the fates with which a claim is still granted: its write is seen on the page within
+// the write window.
 var trusted = []emulator.FaultKind{emulator.DropAnswer, emulator.Conflict409Saved, emulator.SavedBut503}
 
 // write is one of the writes that a daemon sends.
 type write struct {
-	// before leads up to the write; send has it sent, and returns once its
-	// sender has its answer.
+	// before prepares the write; send sends it, and returns once its sender has the answer.
 	before, send func(s *scene) error
-	// entry names the database whose entry is created; nil for a task's page.
+	// entry returns the database of the new entry; nil for a task's page.
 	entry func(emulator.Databases) string
-	// skip is the number of writes to the same page that come first.
+	// skip is the number of earlier writes to the same page.
 	skip int
-	// open says that the task is for the taking in the end, and so Oracle's;
-	// else it shows want.
+	// open says that in the end the task can be claimed, and so is Oracle's; else it shows want.
 	open bool
 	want shown
-	// What the logs say of Sandman and the task.
+	// The logs' entries about Sandman and the task.
 	mesh, work []string
 }
 
-// completed is what a task shows that Sandman did in the first minute.
+// completed is a task that Sandman did in the first minute.
 var completed = shown{Status: "COMPLETED", ClaimedBy: "Sandman", ClaimedAt: "2000-01-01T00:00:00.000+00:00", Token: true}
 
 var writes = map[string]write{
-	"claim": {send: (*scene).claim}, // what is wanted depends on the fate
+	"claim": {send: (*scene).claim}, // the result depends on the fate
 	"renew": {
 		before: func(s *scene) error {
 			err := s.claim()
@@ -80,7 +77,7 @@ var writes = map[string]write{
 			return err
 		},
 		send: func(s *scene) error {
-			for range 2 { // until the first lease would be stale
+			for range 2 { // until the first lease would have ended
 				_, err := s.a.Renew(s.Context(), string(s.cl.ID), api.RenewRequest{}, "")
 				if err != nil && code(err) != denied(claim.CodeNotionUnavailable) {
 					return err
@@ -134,13 +131,12 @@ var writes = map[string]write{
 	},
 }
 
-// TestFateOfEveryWrite has writes meet their fates, once each, while an agent of
-// another daemon tries for the task again and again: with -long every write every
-// fate, else those of a sample, see [encounters].
+// TestFateOfEveryWrite gives each write each fate once, while an agent of another daemon tries to
+// claim the task again and again: all of them with -long, else a sample, see [encounters].
 func TestFateOfEveryWrite(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
-	played := make(map[string][]string) // the writes, by fate
+	played := make(map[string][]string) // the writes by fate
 	for _, e := range sampleOf(encounters()) {
 		played[e.fate] = append(played[e.fate], e.write)
 	}
@@ -165,8 +161,8 @@ func TestFateOfEveryWrite(t *testing.T) {
 	}
 }
 
-// An entry whose creation was not answered, and which Notion's queries do not
-// show for two minutes, is not created again.
+// An entry whose creation was not acknowledged, and which Notion's queries do not show for two
+// minutes, is not created again.
 func TestEntryThatQueriesDoNotShowYet(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -185,8 +181,8 @@ func TestEntryThatQueriesDoNotShowYet(t *testing.T) {
 	})
 }
 
-// The property that an entry is found by may be added, or removed, while it is not known
-// whether the entry is there, and the daemon may notice. The entry is found as it was made.
+// The property by which an entry is found may be added or removed while its fate is unknown, and
+// the daemon may notice. The entry is still found the way it was made.
 func TestEntryIDChangesWhileAnEntryIsInDoubt(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -212,7 +208,7 @@ func TestEntryIDChangesWhileAnEntryIsInDoubt(t *testing.T) {
 						n := w.start(o)
 						ours := func(_ *http.Request, body []byte) bool { return bytes.Contains(body, []byte(database)) }
 						w.notion.Inject(emulator.Fault{Kind: emulator.DropAnswer, Method: http.MethodPost, Path: "/v1/pages", Match: ours, Times: 1})
-						// The queries show it after the daemon has seen the change.
+						// Queries show it after the daemon has seen the change.
 						w.notion.Inject(emulator.Fault{Kind: emulator.StaleQuery, Path: "/v1/databases/" + database, Delay: 90 * time.Second})
 						mustDo(w, n.complete(n.mustClaim("Sandman", id)))
 						time.Sleep(2 * time.Second)
@@ -221,7 +217,7 @@ func TestEntryIDChangesWhileAnEntryIsInDoubt(t *testing.T) {
 							n.stop()
 							n = w.start(o)
 						}
-						// Another entry, of the same words.
+						// Another entry with the same text.
 						again := w.add("logged", nil)
 						mustDo(w, n.complete(n.mustClaim("Sandman", again)))
 						time.Sleep(20 * time.Minute)

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// withFields gives the board further properties.
+// withFields adds properties to the board.
 func (w *world) withFields() {
 	w.Helper()
 	err := w.notion.EditSchema(w.tasks, map[string]any{
@@ -41,7 +41,7 @@ func fielded(names ...string) func(*config.Config) {
 	return func(c *config.Config) { quiet(c); c.Tasks.Fields = names }
 }
 
-// selected lists those of the tasks that the filter selects.
+// selected lists the tasks that the filter selects.
 func (n *node) selected(f api.TaskFilter) string {
 	n.w.Helper()
 	list, err := n.Tasks(n.w.Context(), f)
@@ -55,8 +55,8 @@ func (n *node) selected(f api.TaskFilter) string {
 	return strings.Join(titles, ",")
 }
 
-// Fields are shown wherever a task is, follow edits, are there after a restart without
-// Notion, and cost no request.
+// Fields are shown with every task, follow edits, survive a restart without Notion, and cost no
+// request.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -105,8 +105,8 @@ func TestFields(t *testing.T) {
 	})
 }
 
-// A field that is gone is empty, is said to be missing, and nothing else is lost with it.
-// Fields can be changed while the daemon runs.
+// A removed field is empty and reported as missing, and affects nothing else. Fields can be changed
+// while the daemon runs.
 func TestFieldsThatChange(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -127,7 +127,7 @@ func TestFieldsThatChange(t *testing.T) {
 			w.Errorf("%+v, %v", one, err)
 		}
 		n.mustClaim("Sandman", id)
-		time.Sleep(10 * time.Minute) // then it was not edited lately
+		time.Sleep(10 * time.Minute) // so that it was not edited recently
 		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); err != nil {
 			w.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestFieldsThatChange(t *testing.T) {
 	})
 }
 
-// The next task is the most urgent one that the filter selects, as its page has it.
+// The next task is the most urgent one that matches the filter by its page.
 func TestNextByFilter(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -162,7 +162,7 @@ func TestNextByFilter(t *testing.T) {
 		next := func(f api.Filter) (api.Claim, error) {
 			return n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Filter: f}, "")
 		}
-		w.edit(moved, map[string]any{"Sprint": number(43)}) // which no sync has seen
+		w.edit(moved, map[string]any{"Sprint": number(43)}) // before the next sync
 		if cl, err := next(api.Filter{Where: []string{"Sprint=42"}}); err != nil || cl.Task.Title != "Login form" {
 			w.Errorf("%+v, %v", cl.Task, err)
 		}
@@ -196,8 +196,7 @@ func TestNextByFilter(t *testing.T) {
 	})
 }
 
-// Two who wait for different tasks each get theirs, at once, and no request is made for
-// what neither waits for.
+// Two waiters for different tasks each get theirs at once, and other tasks cost no request.
 func TestWaitByFilter(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -229,7 +228,7 @@ func TestWaitByFilter(t *testing.T) {
 			w.Errorf("for a task that neither waits for (-want +got):\n%s", diff)
 		}
 		third := w.add("Not yet", nil)
-		if err := n.complete(held); err != nil { // which makes the second ready
+		if err := n.complete(held); err != nil { // makes the second ready
 			w.Fatal(err)
 		}
 		one := <-answers
@@ -251,7 +250,7 @@ func TestWaitByFilter(t *testing.T) {
 	})
 }
 
-// What each task waits for, and what all of them do.
+// The reasons why tasks are not ready.
 func TestReadyWhy(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -272,7 +271,7 @@ func TestReadyWhy(t *testing.T) {
 			c.Claim.MaxPerAgent, c.Tasks.Statuses.Review, c.Tasks.Statuses.Failed = 1, "REVIEW", "FAILED"
 		})
 		cl := n.mustClaim("Sandman", held)
-		time.Sleep(10 * time.Second) // its log entry follows
+		time.Sleep(10 * time.Second) // the log entry follows
 		why := func(agent string, f api.Filter) map[string]string {
 			w.Helper()
 			w.notion.ResetRequests()
@@ -324,7 +323,7 @@ func TestReadyWhy(t *testing.T) {
 		w.add("Missed", map[string]any{"status": option("status", "FAILED")})
 		w.add("Carol's", map[string]any{"claimed_by": text("rich_text", "Carol"), "depends_on": relation(held)})
 		w.add("Dora's", map[string]any{"claimed_by": text("rich_text", "Dora"), "depends_on": relation(held)})
-		for range 2 { // of which the second is remembered
+		for range 2 { // the second is answered from memory
 			_, err = n.claim("Eve", "")
 		}
 		if p, _ = errors.AsType[*api.Problem](err); p == nil || p.Summary.Assigned != 0 {

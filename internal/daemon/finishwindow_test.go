@@ -14,7 +14,7 @@ import (
 	"dibs/internal/testkit"
 )
 
-// finishVerbs are the ways in which an agent ends its claim, and the status that each sets.
+// finishVerbs are the ways to finish a claim, and the status that each sets.
 var finishVerbs = map[string]struct {
 	status string
 	do     func(n *node, cl api.Claim) error
@@ -37,11 +37,11 @@ var finishVerbs = map[string]struct {
 	}},
 }
 
-// personEdits are what a person does to a card, and whether the card still shows it.
+// personEdits are a person's edits, and whether a card still shows them.
 var personEdits = map[string]struct {
 	do    func(w *world, id string)
 	kept  func(p emulator.Page) bool
-	after string // the status that a finish leaves by itself, which is none to be told from it
+	after string // the status after a finish alone, which looks the same
 }{
 	"CANCELLED": {
 		func(w *world, id string) { w.edit(id, map[string]any{"status": option("status", "CANCELLED")}) },
@@ -69,9 +69,9 @@ var personEdits = map[string]struct {
 	},
 }
 
-// finishWays are what a finish may meet on its way. The edits land that long after it began.
+// finishWays are the circumstances of a finish. The edits land that long after it began.
 var finishWays = map[string]struct {
-	fault emulator.FaultKind // of its first write
+	fault emulator.FaultKind // for its first write
 	lease time.Duration      // how much of the lease is left; negative once it is over
 	edits []time.Duration
 }{
@@ -83,10 +83,10 @@ var finishWays = map[string]struct {
 		around(config.Default().Claim.Settle+finishWay*6, 15*time.Millisecond))},
 }
 
-// finishWay is how long a request is on its way to Notion, and its answer back.
+// finishWay is how long a request takes to Notion, and its answer back.
 const finishWay = 20 * time.Millisecond
 
-// around are moments in and around a read and a write that begin then.
+// around returns times in and around a read and a write that begin then.
 func around(began, step time.Duration) (all []time.Duration) {
 	for at := -7 * time.Millisecond; at < 6*finishWay; at += step {
 		all = append(all, began+at)
@@ -94,8 +94,8 @@ func around(began, step time.Duration) (all []time.Duration) {
 	return all
 }
 
-// window reports whether something landed between a read of the page and a write that rests on
-// it, and tells of both. fault is what the first write met.
+// window reports whether something landed between a read of the page and the write that depends on
+// it, and describes both. fault struck the first write.
 func (w *world) window(id string, began, landed time.Time, fault emulator.FaultKind) (between bool, story string) {
 	var read time.Time
 	for i, r := range w.notion.Requests() {
@@ -104,7 +104,7 @@ func (w *world) window(id string, began, landed time.Time, fault emulator.FaultK
 			continue
 		case r.Method == http.MethodGet:
 			read = r.Time
-		case i > 0 && r.Status == 0 && fault == emulator.DropRequest: // it was not applied
+		case i > 0 && r.Status == 0 && fault == emulator.DropRequest: // not applied
 		default:
 			between = between || landed.After(read) && landed.Before(r.Time)
 		}
@@ -113,9 +113,8 @@ func (w *world) window(id string, began, landed time.Time, fault emulator.FaultK
 	return between, story
 }
 
-// TestEditsAroundAFinish has a person edit a card at every step in and around a finish.
-// What lands before the read is served on which a write of the finish rests, or after that
-// write is applied, stays.
+// TestEditsAroundAFinish edits a card at every step in and around a finish. An edit survives if it
+// lands before the read on which a write of the finish depends, or after that write.
 func TestEditsAroundAFinish(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()

@@ -13,9 +13,9 @@ import (
 	"dibs/internal/testkit"
 )
 
-// TestFullDisk has the disk of the state directory fill up: whatever would have to be saved
-// is refused as journal_unavailable and not done, what is only read is answered, and once there
-// is room the daemon goes on by itself.
+// TestFullDisk fills the disk of the state directory: requests that must be saved are refused as
+// journal_unavailable and have no effect, reads are answered, and once there is space the daemon
+// continues by itself.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := testkit.NewSmallDisk(t, 64<<20)
@@ -98,7 +98,7 @@ func TestFullDisk(t *testing.T) {
 		for what, do := range ask {
 			for _, key := range []string{"", "key of " + what} {
 				if what == "reopen" && key == "" {
-					continue // of an open task: nothing is done
+					continue // an open task: nothing to do
 				}
 				begun := time.Now()
 				err := do(key)
@@ -136,7 +136,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		for what, do := range ask {
 			if what == "claim" || what == "offer" || what == "reopen" || what == "poll, waiting" {
-				continue // next takes the first; the others have been done
+				continue // next takes the first; the others are done
 			}
 			if err := do("key of " + what); err != nil {
 				w.Errorf("with room again, %s: %v", what, err)

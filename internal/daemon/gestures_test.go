@@ -17,16 +17,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// openCard is what a card shows that anybody may claim.
+// openCard is a card that anybody may claim.
 var openCard = shown{Status: "OPEN"}
 
-// drag is a person dragging a card to another column.
+// drag moves a card to another column, as a person.
 func (w *world) drag(id string, s task.Status) {
 	w.Helper()
 	w.edit(id, map[string]any{"status": option("status", string(s))})
 }
 
-// until waits until done, for a minute or two at the most, and returns how long it took.
+// until waits for done, at most that long, and returns how long it took.
 func (w *world) until(most time.Duration, what string, done func() bool) time.Duration {
 	w.Helper()
 	began := time.Now()
@@ -39,14 +39,14 @@ func (w *world) until(most time.Duration, what string, done func() bool) time.Du
 	return time.Since(began)
 }
 
-// Dragging a held card to OPEN takes it from its agent, who is told, and hands it to the
-// next one, who waits for it.
+// Dragging a held card to OPEN ends the agent's claim, the agent is told, and the next waiter gets
+// the task.
 func TestDraggedToOpen(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("contended", nil)
 		a, b := w.daemon(nil), w.daemon(nil)
-		for _, waits := range []*node{a, b} { // on the holder's daemon, and on another
+		for _, waits := range []*node{a, b} { // at the holder's daemon, and at another
 			cl := a.mustClaim("Sandman", id)
 			time.Sleep(5 * time.Minute)
 			got := make(chan api.Claim, 1)
@@ -81,7 +81,7 @@ func TestDraggedToOpen(t *testing.T) {
 	})
 }
 
-// A person who puts a name over the agent's keeps the task until they give it back.
+// A person who puts a name over the agent's keeps the task until giving it back.
 func TestTakenOver(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestTakenOver(t *testing.T) {
 		if diff := cmp.Diff(want, show(w.page(id))); diff != "" {
 			w.Errorf("the card (-want +got):\n%s", diff)
 		}
-		time.Sleep(2 * time.Hour) // the agent's lease would be over, and swept
+		time.Sleep(2 * time.Hour) // the agent's lease would have ended and been swept
 		if diff := cmp.Diff(want, show(w.page(id))); diff != "" {
 			w.Errorf("the card, later (-want +got):\n%s", diff)
 		}
@@ -108,7 +108,7 @@ func TestTakenOver(t *testing.T) {
 	})
 }
 
-// What a person does while a claim is being made stands, and nothing of the claim stays.
+// A person's edit during a claim attempt stays, and nothing of the claim does.
 func TestTouchedWhileItIsClaimed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -159,11 +159,11 @@ func TestTouchedWhileItIsClaimed(t *testing.T) {
 	}
 }
 
-// A card that shows a claim which is over is put right, whatever brought that back.
+// A card that shows an ended claim is cleared, whatever brought the claim back.
 func TestClaimThatIsOverOnACard(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
-	// undo gives the card what it showed before.
+	// undo restores the card's earlier content.
 	undo := func(w *world, id, token string) {
 		w.edit(id, map[string]any{
 			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
@@ -262,7 +262,7 @@ func TestDuplicatedAndTemplated(t *testing.T) {
 	})
 }
 
-// What an agent asked for as a lease goes with its claim.
+// The lease length that an agent asked for ends with its claim.
 func TestLeaseLengthGoesWithItsClaim(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -300,8 +300,8 @@ func TestLeaseLengthGoesWithItsClaim(t *testing.T) {
 	})
 }
 
-// What a person edits between the read of a claim and its write is overwritten: nothing can
-// save it. The daemon says for how long that can happen.
+// A person's edit between the read and the write of a claim is overwritten: nothing can prevent
+// that. The daemon reports how long that window is.
 func TestEditBetweenReadAndWrite(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -313,7 +313,7 @@ func TestEditBetweenReadAndWrite(t *testing.T) {
 		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) {
 			return 200 * time.Millisecond, 200 * time.Millisecond
 		})
-		time.AfterFunc(300*time.Millisecond, func() { w.drag(id, task.Cancelled) }) // the read took effect after 200
+		time.AfterFunc(300*time.Millisecond, func() { w.drag(id, task.Cancelled) }) // the read takes effect after 200 ms
 		cl := n.mustClaim("Sandman", id)
 		if got := show(w.page(id)); got.Status != "IN_PROGRESS" {
 			w.Errorf("the card shows %+v: if the edit can be saved, say so", got)
@@ -331,10 +331,10 @@ func TestEditBetweenReadAndWrite(t *testing.T) {
 	})
 }
 
-// refusesPage answers 400 to everything about one page.
+// refusesPage answers 400 to all requests about one page.
 type refusesPage struct {
 	http.RoundTripper
-	page atomic.Value // of a string; none is refused as long as it is not set
+	page atomic.Value // a string; unset for none
 }
 
 func (r *refusesPage) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -348,8 +348,7 @@ func (r *refusesPage) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// One page that Notion refuses keeps no other from being swept, renewed, delivered or put
-// right.
+// If Notion refuses one page, the others are still swept, renewed, delivered and cleared.
 func TestOnePageIsRefused(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -370,7 +369,7 @@ func TestOnePageIsRefused(t *testing.T) {
 		long("Hypnos", left)
 		done := long("Morpheus", finished)
 		notion.page.Store(bad)
-		for range 8 { // the agents are alive, the one whose page is refused, too
+		for range 8 { // the agents are alive, even the one whose page is refused
 			time.Sleep(2 * time.Minute)
 			for _, cl := range []api.Claim{refused, renewed} {
 				_, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: cl.Agent}, "")

@@ -25,9 +25,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/golden anew")
 
-// TestGolden asks a daemon for every operation, in success and refused, and compares what is
-// answered, and the description, with the record in testdata/golden. A difference is something
-// that a user can see: after one that is meant,
+// TestGolden requests every operation, with success and with a refusal, and compares the answers
+// and the description with testdata/golden. Users can see a difference; after an intended one, run
 //
 //	go test ./internal/daemon -run TestGolden -update
 func TestGolden(t *testing.T) {
@@ -61,15 +60,15 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// golden writes down what a daemon answers.
+// golden records a daemon's answers.
 type golden struct {
 	*node
 	record bytes.Buffer
-	seen   map[string]bool   // the operations asked for
-	names  map[string]string // what stands for what is different each time
+	seen   map[string]bool   // the requested operations
+	names  map[string]string // placeholders for values that differ each time
 }
 
-// story asks for everything.
+// story requests everything.
 func (g *golden) story() {
 	w := g.w
 	first := g.add("Fix the login", map[string]any{"priority": option("select", "high")})
@@ -193,7 +192,7 @@ func (g *golden) story() {
 	g.ask("GET", "/v1/status", "")
 }
 
-// add puts a task on the board. The daemon hears of one at a time, so that their order is known.
+// add adds a task to the board. The daemon sees one at a time, so that their order is fixed.
 func (g *golden) add(title string, props map[string]any) string {
 	id := g.w.add(title, props)
 	time.Sleep(time.Minute)
@@ -203,7 +202,7 @@ func (g *golden) add(title string, props map[string]any) string {
 	return id
 }
 
-// ask asks, and writes down the answer. A stream is left after a while.
+// ask sends a request and records the answer. It reads a stream for a while only.
 func (g *golden) ask(method, path, body string, header ...string) {
 	g.w.Helper()
 	ctx, cancel := context.WithTimeout(g.w.Context(), 2*time.Second)
@@ -234,7 +233,7 @@ func (g *golden) ask(method, path, body string, header ...string) {
 		g.w.Fatalf("%s %s: %v", method, path, err)
 	}
 	defer resp.Body.Close()
-	answer, _ := io.ReadAll(resp.Body) // as far as the stream was read
+	answer, _ := io.ReadAll(resp.Body) // the part of the stream that was read
 	var pretty bytes.Buffer
 	if json.Indent(&pretty, answer, "", "  ") == nil {
 		answer = pretty.Bytes()
@@ -252,7 +251,7 @@ func (g *golden) ask(method, path, body string, header ...string) {
 	fmt.Fprintf(&g.record, "%s\n\n", strings.TrimSpace(string(answer)))
 }
 
-// last finds what was answered last.
+// last returns the last match in the answers.
 func (g *golden) last(pattern string) string {
 	found := regexp.MustCompile(pattern).FindAllStringSubmatch(g.record.String(), -1)
 	if len(found) == 0 {
@@ -261,11 +260,11 @@ func (g *golden) last(pattern string) string {
 	return found[len(found)-1][1]
 }
 
-// random is what is different each time: ids, minted names, folders, and times, as attempts settle
-// for a time that varies.
+// random matches what differs each time: ids, minted names, folders, and times, which depend on the
+// duration of attempts.
 var random = regexp.MustCompile(`\d{4}-\d{2}-\d{2}T[\d:.]+Z|\d{4}-\d{2}-\d{2}T[\d:.]+\+00:00|[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b|\bagent-[0-9A-Z]{4}\b|"(?:pid|state_dir|uid|clock_skew_ms|fence|age_seconds|requests|retry_after|wait_seconds_p\d+|median_seconds|p\d+_ms|count|seconds)": ?(?:\[[^]]*\]|[^,\n]+)`)
 
-// compare compares the record with the file of that name, or writes that.
+// compare compares the record with the golden file, or writes the file.
 func (g *golden) compare(file, record string) {
 	g.w.Helper()
 	record = random.ReplaceAllStringFunc(record, func(s string) string {

@@ -12,9 +12,9 @@ import (
 	"dibs/internal/emulator"
 )
 
-// BenchmarkGrants lets agents claim the next of 10,000 tasks, with or without
-// completing it, from a daemon and an emulator in this process, to be looked at with
-// a profiler. What it costs as processes of their own is measured in internal/bench.
+// BenchmarkGrants lets agents claim the next of 10,000 tasks, with or without completing it, with a
+// daemon and an emulator in this process, for a profiler. internal/bench measures them as separate
+// processes.
 //
 //	go test -run=NONE -bench=Grants -cpuprofile=cpu.out ./internal/daemon
 func BenchmarkGrants(b *testing.B) {
@@ -45,7 +45,7 @@ func BenchmarkGrants(b *testing.B) {
 	}
 }
 
-// benchmarkGrants makes b.N grants. Claims that are not completed stay held.
+// benchmarkGrants makes b.N grants. Claims that are not completed stay live.
 func benchmarkGrants(b *testing.B, agent *client.Client, agents int, complete bool) {
 	var all sync.WaitGroup
 	var left atomic.Int64

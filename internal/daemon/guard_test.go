@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// coverLate has Oracle, through b, claim the task with a write that lands 20
-// seconds after it was given up, and Sandman, through a, hold the task by then.
-// It returns Sandman's claim at the moment at which Oracle's write has landed.
+// coverLate lets Oracle, at b, claim the task with a write that lands 20 seconds after it was given
+// up; by then Sandman, at a, holds the task. It returns Sandman's claim at the time when Oracle's
+// write has landed.
 func coverLate(w *world, a, b *node, id string) api.Claim {
 	w.Helper()
 	page := func(r *http.Request, _ []byte) bool { return r.Method == "PATCH" && strings.HasSuffix(r.URL.Path, id) }
@@ -35,8 +35,8 @@ func coverLate(w *world, a, b *node, id string) api.Claim {
 	return cl
 }
 
-// A write that its sender gave up may land on a claim that somebody was granted
-// since. Its sender withdraws it, and the holder puts its own claim back.
+// An abandoned write may land on a claim that was granted since. Its sender withdraws it, and the
+// holder restores its own claim.
 func TestClaimCoveredByALateWrite(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -61,7 +61,7 @@ func TestClaimCoveredByALateWrite(t *testing.T) {
 			}
 			time.Sleep(500 * time.Millisecond)
 		}
-		// One interval until the late write is seen and marked, one until the mark is seen.
+		// The late write is seen and marked after one interval at most, the mark after another.
 		if most := 2 * config.Default().Sync.Interval; repaired == 0 || repaired > most {
 			w.Errorf("repaired after %v, want within %v", repaired, most)
 		}
@@ -71,7 +71,7 @@ func TestClaimCoveredByALateWrite(t *testing.T) {
 		if err := a.complete(cl); err != nil {
 			w.Error(err)
 		}
-		// Nothing of Oracle's attempt is left to be done.
+		// Oracle's attempt is completely done with.
 		w.notion.ResetRequests()
 		time.Sleep(10 * time.Minute)
 		for _, r := range w.notion.Requests() {
@@ -83,7 +83,7 @@ func TestClaimCoveredByALateWrite(t *testing.T) {
 	})
 }
 
-// Work that is finished while a late write lies over the claim is not lost.
+// Work that is finished while a late write covers the claim is not lost.
 func TestFinishUnderALateWrite(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -102,9 +102,8 @@ func TestFinishUnderALateWrite(t *testing.T) {
 	})
 }
 
-// TestAgentKnowsWithinAnInterval has a person end a claim in Notion, at any
-// moment of the sync interval: an agent that asks about its claim one interval
-// later is told, and why.
+// TestAgentKnowsWithinAnInterval ends a claim in Notion, as a person, at any time of the sync
+// interval: one interval later an agent that asks about its claim learns that it ended, and why.
 func TestAgentKnowsWithinAnInterval(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -132,7 +131,7 @@ func TestAgentKnowsWithinAnInterval(t *testing.T) {
 			t.Parallel()
 			inWorld(t, 0, func(w *world) {
 				n := w.daemon(nil)
-				for _, offset := range few(1, []int{0, 1, 2, 3, 4}) { // of the edit in the interval
+				for _, offset := range few(1, []int{0, 1, 2, 3, 4}) { // time of the edit in the interval
 					id := w.add(name, nil)
 					cl := n.mustClaim("Sandman", id)
 					time.Sleep(5*time.Minute + time.Duration(offset)*interval/5 + 300*time.Millisecond)
@@ -152,8 +151,8 @@ func TestAgentKnowsWithinAnInterval(t *testing.T) {
 	}
 }
 
-// A program that writes a token of our form over a live claim, and does not
-// withdraw it, is believed after a grace.
+// If a program writes a token in dibs' form over a live claim and does not withdraw it, the token
+// is accepted after a grace.
 func TestClaimTakenByAProgramThatFollowsNoProtocol(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

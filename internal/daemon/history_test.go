@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sum adds up the steps.
+// sum returns the sum of the steps.
 func sum(steps []int) (total int) {
 	for _, n := range steps {
 		total += n
@@ -21,7 +21,7 @@ func sum(steps []int) (total int) {
 	return total
 }
 
-// waits are those of the steps that have one, rounded to seconds.
+// waits returns the steps with a value, rounded to seconds.
 func waits(steps []*float64) []string {
 	out := []string{}
 	for _, s := range steps {
@@ -32,7 +32,7 @@ func waits(steps []*float64) []string {
 	return out
 }
 
-// within reports whether a is b, to a tenth.
+// within reports whether a equals b to within a tenth.
 func within(a, b float64) bool { return a > b*0.9 && a < b*1.1 }
 
 func TestHistoryOfADay(t *testing.T) {
@@ -83,7 +83,7 @@ func TestHistoryOfADay(t *testing.T) {
 				t.Errorf("step %d has %d grants and waits %v; want %.0f s", i, got.Granted[i], waits(got.WaitP50), waited)
 			}
 		}
-		// All of one task is on record, to be read at once or in pages.
+		// Everything about one task is on record, and can be read at once or in pages.
 		all, err := n.Log(w.Context(), api.LogFilter{Task: task.ID(login), Limit: 1000})
 		kinds := []claim.Kind{}
 		for _, e := range all.Entries {
@@ -103,7 +103,7 @@ func TestHistoryOfADay(t *testing.T) {
 		if diff := cmp.Diff(all.Entries, paged); diff != "" {
 			t.Errorf("in pages (-want +got):\n%s", diff)
 		}
-		// No request was sent to Notion for it, and each that was is counted.
+		// It cost no request to Notion, and each request is counted.
 		sent := len(w.notion.Requests())
 		if got, err = n.History(w.Context(), 1, 60); err != nil || sum(got.Requests) != sent || len(w.notion.Requests()) != sent {
 			t.Errorf("%d requests in the history, %v; want the %d that there were, and are %d now", sum(got.Requests), err, sent, len(w.notion.Requests()))
@@ -112,7 +112,7 @@ func TestHistoryOfADay(t *testing.T) {
 			t.Errorf("requests %v; want none before the start", got.Requests)
 		}
 
-		// All of it is there after a restart, and what is sent then is counted, too.
+		// Everything survives a restart, and further requests are counted, too.
 		n.stop()
 		n = w.daemon(func(c *config.Config) { c.Notion.Rate, c.StateDir = 2, n.dir })
 		time.Sleep(2*time.Minute + 7*time.Second) // not while a request is being sent

@@ -13,11 +13,11 @@ import (
 	"dibs/internal/workspace"
 )
 
-// metaHome is the key under which the journal keeps whose it is.
+// metaHome is the journal's key for the home.
 const metaHome = "home"
 
-// home is the tasks database, and the workspace that it is in, that a state directory
-// belongs to: claims, what is owed to Notion, and the copy of the tasks are all of it.
+// home is the tasks database and workspace to which a state directory belongs: all its claims,
+// outbox entries and mirrored tasks are of that database.
 type home struct {
 	Database  task.ID `json:"database"`
 	Title     string  `json:"title,omitempty"`
@@ -37,8 +37,8 @@ func (h home) String() string {
 	return s
 }
 
-// kept returns the home that the journal keeps, without a database if it keeps none. One
-// of an earlier version keeps at least what it last knew of its tasks database.
+// keptHome returns the home in the journal, with an empty Database if there is none. A journal of
+// an earlier version has at least the last schema of its tasks database.
 func (d *works) keptHome(ctx context.Context) (h home, err error) {
 	said, err := d.journal.Meta(ctx, metaHome)
 	if err != nil {
@@ -51,8 +51,8 @@ func (d *works) keptHome(ctx context.Context) (h home, err error) {
 	return home{Database: notion.KnownDatabase(known)}, err
 }
 
-// checkHome refuses a tasks database that is not the one that the state directory belongs
-// to. Nothing was changed then.
+// checkHome returns an error if the configured tasks database is not the one to which the state
+// directory belongs. It changes nothing.
 func (d *works) checkHome(ctx context.Context, transport http.RoundTripper) error {
 	kept, err := d.keptHome(ctx)
 	if err != nil || kept.Database == "" {
@@ -60,7 +60,7 @@ func (d *works) checkHome(ctx context.Context, transport http.RoundTripper) erro
 	}
 	id, err := task.ParseID(d.config.Databases.Tasks)
 	if err != nil || id == kept.Database {
-		return nil // what is no id is refused when it is opened
+		return nil // an invalid id is refused when the database is opened
 	}
 	other := home{Database: id}
 	if client, err := workspace.Connect(d.config.Notion, transport, d.log); err == nil {
@@ -72,7 +72,7 @@ func (d *works) checkHome(ctx context.Context, transport http.RoundTripper) erro
 		d.config.StateDir, kept, other)
 }
 
-// nameHome asks Notion for the names of h, as far as it says them.
+// nameHome fills in the names of h that Notion gives.
 func (d *works) nameHome(ctx context.Context, client *notion.Client, h home) home {
 	if bot, err := client.Me(ctx); err == nil {
 		h.Workspace, h.Bot = bot.Workspace, bot.ID
@@ -83,8 +83,8 @@ func (d *works) nameHome(ctx context.Context, client *notion.Client, h home) hom
 	return h
 }
 
-// keepHome has the state directory belong to the tasks database from the first start on,
-// and follows its names. It asks Notion once.
+// keepHome stores the home at the first start, and updates its names later. It asks Notion at most
+// once.
 func (d *works) keepHome(ctx context.Context) error {
 	kept, err := d.keptHome(ctx)
 	if err != nil {

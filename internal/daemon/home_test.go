@@ -11,8 +11,8 @@ import (
 	"dibs/internal/server"
 )
 
-// A state directory is of one tasks database: with another one the daemon does not start,
-// and nothing of the first is lost.
+// A state directory belongs to one tasks database: with another one the daemon does not start, and
+// nothing of the first is lost.
 func TestStateDirectoryOfAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	for name, without := range map[string]bool{"": false, "without Notion": true} {
@@ -60,7 +60,7 @@ func TestStateDirectoryOfAnotherDatabase(t *testing.T) {
 	}
 }
 
-// The same database is the same under another form of its id.
+// Another form of its id still means the same database.
 func TestStateDirectoryOfTheSameDatabase(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

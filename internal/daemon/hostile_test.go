@@ -14,12 +14,11 @@ import (
 	"dibs/internal/testkit"
 )
 
-// forged is a title that wants to be taken for something else wherever it is
-// written as it is.
+// forged is a title that imitates something else wherever it is written unescaped.
 const forged = "Fix\x1b[2J\x07 the\nlevel=ERROR msg=forged\n\nid: 99\nevent: claim_lost\ndata: {}\n\u202e login” was done by Oracle \"}\n{\"level\":\"ERROR\",\"msg\":\"forged\"}"
 
-// TestHostileTitle takes a task through its life whose title is hostile, and looks
-// at all that is written of it.
+// TestHostileTitle runs a task with a hostile title through its life, and checks everything that is
+// written about it.
 func TestHostileTitle(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	t.Parallel()
@@ -34,7 +33,7 @@ func TestHostileTitle(t *testing.T) {
 		cl := n.mustClaim("Sandman", id)
 		n.claim("Oracle", id)
 		w.edit(id, map[string]any{"claimed_by": map[string]any{"rich_text": []any{}}})
-		time.Sleep(time.Minute) // the claim is lost, which the log tells of
+		time.Sleep(time.Minute) // the claim is lost, and logged
 		if err := n.complete(cl); code(err) != string(api.CodeClaimLost) {
 			w.Errorf("err = %v, want claim_lost", err)
 		}

@@ -17,37 +17,37 @@ import (
 )
 
 const (
-	// metaMessages is the key under which it is kept up to when the mesh log was read
-	// for messages, in Notion's time.
+	// metaMessages is the key of the cursor: the time, Notion's, up to which the mesh log was read
+	// for messages.
 	metaMessages = "inbox.messages"
-	// messagesOverlap is how much of what was read is read again: Notion keeps the time
-	// of a row to the minute, and its queries have been seen two minutes behind.
+	// messagesOverlap is how far before the cursor each read begins: Notion keeps the time of a row
+	// to the minute, and its queries have been seen two minutes behind.
 	messagesOverlap = 5 * time.Minute
-	// messagesFirst is how far the very first look goes back.
+	// messagesFirst is how far back the first read goes.
 	messagesFirst = 24 * time.Hour
 )
 
-// messages is a mesh log that can be read for messages.
+// messages reads messages from a mesh log.
 type messages interface {
 	// Messages returns the rows made since then that may be messages, the oldest first.
 	Messages(ctx context.Context, since time.Time) ([]worklog.Row, error)
 }
 
-// ears bring in what was written in Notion for agents, while somebody polls.
-type ears struct {
+// listener fetches what was written in Notion for agents, while an agent polls.
+type listener struct {
 	daemon *works
-	mesh   messages // nil if the mesh log cannot be asked
+	mesh   messages // nil if the mesh log cannot be queried
 
-	mu      sync.Mutex           // held while Notion is asked
-	asked   time.Time            // when that was last begun for messages
-	failed  bool                 // the last time
-	looked  map[string]time.Time // when the comments on which page were last asked for
-	refused time.Time            // until when comments are not asked for, because Notion refuses that
+	mu           sync.Mutex           // locked while Notion is asked
+	asked        time.Time            // when the last read of messages began
+	failed       bool                 // the last read of messages failed
+	commentsRead map[string]time.Time // when a page's comments were last read, by page.key
+	refused      time.Time            // no comments are read until then, because Notion refused
 }
 
-// listen is broker.Listen: one query an interval for the messages to everybody who polls,
-// and one in inbox.comments for the comments on each task that the agent holds.
-func (e *ears) listen(ctx context.Context, agent string) (added int, next time.Duration) {
+// listen implements broker.Listen. It sends one query per interval for everybody's messages, and
+// one per inbox.comments for the comments on each task that the agent holds.
+func (e *listener) listen(ctx context.Context, agent string) (added int, next time.Duration) {
 	next = e.daemon.interval()
 	if e.daemon.notion.Down() != nil {
 		return 0, next
@@ -55,7 +55,7 @@ func (e *ears) listen(ctx context.Context, agent string) (added int, next time.D
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if since := time.Since(e.asked); e.mesh == nil {
-		// nobody can read them
+		// messages cannot be read
 	} else if since < next {
 		next -= since
 	} else {
@@ -71,12 +71,12 @@ func (e *ears) listen(ctx context.Context, agent string) (added int, next time.D
 	return added + commented, min(next, again)
 }
 
-// refusedFor is how long comments are not asked for once Notion has refused to show them.
+// refusedFor is how long comments are not read after Notion refused to show them.
 const refusedFor = time.Hour
 
-// comments stores the comments that an agent is to be told of, and returns when to ask
-// again. What it reads twice is known by its id.
-func (e *ears) comments(ctx context.Context, agent string) (added int, next time.Duration) {
+// comments stores new comments for an agent as triggers, and returns when to ask again. Comment ids
+// make sure that each is delivered once.
+func (e *listener) comments(ctx context.Context, agent string) (added int, next time.Duration) {
 	d := e.daemon
 	every := d.config.Inbox.Comments
 	next = every
@@ -84,23 +84,23 @@ func (e *ears) comments(ctx context.Context, agent string) (added int, next time
 	if err != nil && ctx.Err() == nil {
 		d.log.Warn("what agents have asked people could not be read", "error", err)
 	}
-	for key, at := range e.looked {
+	for key, at := range e.commentsRead {
 		if time.Since(at) > every {
-			delete(e.looked, key)
+			delete(e.commentsRead, key)
 		}
 	}
 	for _, p := range pages {
-		if at, ok := e.looked[p.key]; ok {
+		if at, ok := e.commentsRead[p.key]; ok {
 			next = min(next, max(time.Second, every-time.Since(at)))
 			continue
 		}
 		if time.Now().Before(e.refused) || ctx.Err() != nil {
 			continue
 		}
-		if e.looked == nil {
-			e.looked = make(map[string]time.Time)
+		if e.commentsRead == nil {
+			e.commentsRead = make(map[string]time.Time)
 		}
-		e.looked[p.key] = time.Now()
+		e.commentsRead[p.key] = time.Now()
 		n, err := e.comment(ctx, p)
 		added += n
 		if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Refused {
@@ -113,9 +113,9 @@ func (e *ears) comments(ctx context.Context, agent string) (added int, next time
 	return added, next
 }
 
-// comment stores the comments on a page that are for an agent. Those under the name of an
-// agent were written by a daemon.
-func (e *ears) comment(ctx context.Context, p page) (added int, err error) {
+// comment stores the comments on a page that are for an agent. A comment signed with an agent's
+// name was written by a daemon and is skipped.
+func (e *listener) comment(ctx context.Context, p page) (added int, err error) {
 	found, err := e.daemon.notion.Comments(ctx, p.task.ID)
 	if err != nil {
 		return 0, err
@@ -142,9 +142,9 @@ func (e *ears) comment(ctx context.Context, p page) (added int, err error) {
 	return e.daemon.journal.AddTriggers(ctx, triggers...)
 }
 
-// read stores the messages that were written since it was last called. What it reads
-// twice is known by its page.
-func (e *ears) read(ctx context.Context) (added int, err error) {
+// read stores the messages written since the last read. Page ids make sure that each is delivered
+// once.
+func (e *listener) read(ctx context.Context) (added int, err error) {
 	d := e.daemon
 	now := d.notion.Now()
 	since := now.Add(-messagesFirst)
@@ -155,7 +155,7 @@ func (e *ears) read(ctx context.Context) (added int, err error) {
 	if t, err := time.Parse(time.RFC3339, last); err == nil {
 		since = t.Add(-messagesOverlap)
 	}
-	// What is older may have been forgotten, and would be told again.
+	// Older ones may have been pruned, and would be delivered again.
 	if oldest := now.Add(-d.live.Load().Events.Keep + messagesOverlap); since.Before(oldest) {
 		since = oldest
 	}
@@ -175,7 +175,7 @@ func (e *ears) read(ctx context.Context) (added int, err error) {
 				return 0, err
 			}
 			if ours {
-				continue // its triggers were there when it was sent
+				continue // its triggers were stored when it was sent
 			}
 		}
 		triggers = append(triggers, inbox.Messages(row, known)...)
@@ -188,7 +188,7 @@ func (e *ears) read(ctx context.Context) (added int, err error) {
 	return added, d.journal.SetMeta(ctx, metaMessages, now.UTC().Format(time.RFC3339))
 }
 
-// takeBackOffers takes back the offers that nobody answers. It is woken by changes of claims.
+// takeBackOffers withdraws the offers that nobody answered in time. Changes of claims wake it.
 func (d *works) takeBackOffers(ctx context.Context) time.Duration {
 	next, err := d.broker.TakeBackOffers(ctx)
 	if err != nil {
@@ -200,21 +200,21 @@ func (d *works) takeBackOffers(ctx context.Context) time.Duration {
 	return d.left(next, clock.UntilWoken) // by whoever makes an offer
 }
 
-// Send stores a message, and has it delivered to the mesh log.
+// Send stores a message and queues it for the mesh log.
 func (l ledger) Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error {
 	defer l.stored()
 	return l.Journal.Send(ctx, message, triggers...)
 }
 
-// inboxOf is the configuration of the inbox in the terms of the broker.
+// inboxOf returns the broker's configuration of the inbox.
 func (d *works) inboxOf(l ledger) broker.InboxConfig {
 	return broker.InboxConfig{
-		Inbox: l, Listen: d.ears.listen,
+		Inbox: l, Listen: d.listener.listen,
 		Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer,
 	}
 }
 
-// leads are the agents that the configuration has told what is finished.
+// leads returns the agents that hear of every finished task.
 func leads(c config.Config) []string {
 	var names []string
 	for _, a := range c.Agents {

@@ -31,7 +31,7 @@ func (n *node) poll(agent string, wait time.Duration) []api.Trigger {
 	return got.Triggers
 }
 
-// about is what a trigger is about, as "type title".
+// about formats a trigger as "type title".
 func about(t api.Trigger) string {
 	if t.Task == nil {
 		return string(t.Type)
@@ -39,8 +39,8 @@ func about(t api.Trigger) string {
 	return string(t.Type) + " " + t.Task.Title
 }
 
-// react takes an agent's triggers and acknowledges them, and returns them as "type from:
-// text", with the title of the task.
+// react takes and acknowledges an agent's triggers, and returns them as "type from: text", with the
+// title of the task.
 func (n *node) react(agent string, wait time.Duration) []string {
 	n.w.Helper()
 	triggers := n.poll(agent, wait)
@@ -70,7 +70,7 @@ func (n *node) react(agent string, wait time.Duration) []string {
 	return said
 }
 
-// wantTold checks what an agent is told.
+// wantInbox checks an agent's triggers.
 func (n *node) wantInbox(agent string, wait time.Duration, want ...string) {
 	n.w.Helper()
 	if diff := cmp.Diff(want, n.react(agent, wait)); diff != "" {
@@ -88,7 +88,7 @@ func TestTriggersOfTasks(t *testing.T) {
 		b := w.add("Beta", nil)
 		n.wantInbox("Oracle", time.Minute, "tasks_available one one")
 		n.wantInbox("Oracle", time.Minute)
-		// A lead asks for what is finished.
+		// A lead subscribes to finished tasks.
 		if _, err := n.Poll(w.Context(), "Lead", api.PollRequest{Finished: true}, ""); err != nil {
 			w.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestTriggersOfTasks(t *testing.T) {
 		n = w.start(o)
 		n.wantInbox("Lead", 0, "task_finished Alpha from Sandman: done")
 
-		// A person takes the name off a task that is held, and puts another on it.
+		// A person removes the name from a held task, and puts another on it.
 		n.mustClaim("Sandman", b)
 		w.edit(b, map[string]any{"claimed_by": text("rich_text", "Maria")})
 		lost := n.react("Sandman", time.Minute)
@@ -109,7 +109,7 @@ func TestTriggersOfTasks(t *testing.T) {
 		n.wantInbox("Oracle", 0)
 		c := w.add("Gamma", map[string]any{"claimed_by": text("rich_text", "Oracle")})
 		n.wantInbox("Oracle", time.Minute, "task_assigned Gamma")
-		// There were no tasks, and now there is one again.
+		// There were no ready tasks, and now there is one again.
 		w.add("Delta", nil)
 		n.wantInbox("Oracle", time.Minute, "tasks_available one one") // Gamma, too
 		n.mustClaim("Oracle", c)
@@ -162,10 +162,10 @@ func TestMessages(t *testing.T) {
 		n.wantInbox("Merlin", time.Minute, "message from cron: backup done")
 		n.stop()
 		n = w.start(o)
-		n.wantInbox("Oracle", 2*time.Minute) // each once, restarts or not
+		n.wantInbox("Oracle", 2*time.Minute) // each once, even with restarts
 
-		// Another daemon's messages arrive, and what it says of claims does not. The task is
-		// nothing that Oracle could take meanwhile.
+		// Another daemon's messages arrive, its entries about claims do not. Oracle cannot take the
+		// task meanwhile.
 		id := w.add("ask @Oracle about it", map[string]any{"claimed_by": text("rich_text", "Ghost")})
 		other := w.daemon(nil)
 		cl := other.mustClaim("Ghost", id)
@@ -197,7 +197,7 @@ func TestOffers(t *testing.T) {
 		}
 		n.wantInbox("Oracle", 0, "tasks_available one")
 
-		// One that is open, and accepted.
+		// An open task is offered, and accepted.
 		mustDo(w, offer(a))
 		if p := w.page(a); p.Text("claimed_by") != "Oracle" {
 			w.Errorf("the page shows %q", p.Text("claimed_by"))
@@ -218,7 +218,7 @@ func TestOffers(t *testing.T) {
 		}
 		n.wantInbox("Oracle", time.Minute)
 
-		// One that is held, and declined, by somebody who has as many as it may.
+		// A held task is offered to an agent that has reached its limit, and declined.
 		b := w.add("Beta", nil)
 		time.Sleep(time.Minute)
 		n.react("Oracle", 0)
@@ -241,7 +241,7 @@ func TestOffers(t *testing.T) {
 			w.Errorf("the page shows %q", p.Text("claimed_by"))
 		}
 
-		// One that nobody answers.
+		// An offer that nobody answers.
 		mustDo(w, offer(b))
 		time.Sleep(config.Default().Inbox.Offer + time.Minute)
 		if p := w.page(b); p.Text("claimed_by") != "" {
@@ -258,7 +258,7 @@ func TestOffers(t *testing.T) {
 	})
 }
 
-// A message is sent once for each key, also if the daemon is killed before it has kept the answer.
+// A message is sent once per key, even if the daemon is killed before it has saved the answer.
 func TestSendOnce(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -274,7 +274,7 @@ func TestSendOnce(t *testing.T) {
 		n.stop()
 		db, err := sql.Open("sqlite", filepath.Join(o.Config.StateDir, journal.FileName))
 		mustDo(w, err)
-		_, err = db.ExecContext(w.Context(), "UPDATE requests SET status = 0") // as when the daemon was killed
+		_, err = db.ExecContext(w.Context(), "UPDATE requests SET status = 0") // as after a kill
 		mustDo(w, errors.Join(err, db.Close()))
 		n = w.start(o)
 		if again := send("key"); again.ID != first.ID {
@@ -290,7 +290,7 @@ func TestSendOnce(t *testing.T) {
 	})
 }
 
-// What the inbox costs: nothing while nobody polls, and one query an interval for all who do.
+// The inbox costs nothing while nobody polls, and one query per interval for all who do.
 func TestWhatTheInboxCosts(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -302,7 +302,7 @@ func TestWhatTheInboxCosts(t *testing.T) {
 			do()
 			time.Sleep(10 * time.Second)
 			got := w.requests()
-			slices.Sort(got) // the log entries come when they come
+			slices.Sort(got) // log entries come at any time
 			if diff := cmp.Diff(want, got); diff != "" {
 				w.Errorf("%s (-want +got):\n%s", what, diff)
 			}
@@ -339,8 +339,8 @@ func TestWhatTheInboxCosts(t *testing.T) {
 	})
 }
 
-// Comments on a task are told to who holds it, while that one polls, and at most once a
-// minute Notion is asked for them.
+// Comments on a task go to its holder while that agent polls. Notion is asked at most once a
+// minute.
 func TestComments(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -363,7 +363,7 @@ func TestComments(t *testing.T) {
 		n.mustClaim("Sandman", id)
 		n.wantInbox("Sandman", 0)
 		say("look at page 2", "Maria")
-		say("as I said", "Sandman") // which a daemon wrote
+		say("as I said", "Sandman") // written by a daemon
 		n.wantInbox("Sandman", 2*time.Minute, "comment Alpha from Maria: look at page 2")
 		n.stop()
 		n = w.start(o)
@@ -384,7 +384,7 @@ func TestComments(t *testing.T) {
 	})
 }
 
-// post sends a request of another program's to Notion.
+// post sends another program's request to Notion.
 func (w *world) post(path string, body any) {
 	w.Helper()
 	data, err := json.Marshal(body)

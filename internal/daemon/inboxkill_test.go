@@ -17,9 +17,9 @@ import (
 	"dibs/internal/testkit"
 )
 
-// tell kills a daemon at a step of a story, and returns how many steps there were and what
-// has gone wrong.
-func tell(t *testing.T, at int, keyed bool, m mutant, story func(*story)) (steps int, wrong []string) {
+// runStory plays a story and kills the daemon at one of its steps. It returns the number of steps,
+// and what went wrong.
+func runStory(t *testing.T, at int, keyed bool, m mutant, story func(*story)) (steps int, wrong []string) {
 	inWorld(t, 0, func(w *world) {
 		o := w.options(func(c *config.Config) {
 			quiet(c)
@@ -37,10 +37,10 @@ func tell(t *testing.T, at int, keyed bool, m mutant, story func(*story)) (steps
 	return steps, wrong
 }
 
-// everyStep tells a story with a death at each of its steps: with -long at all, else at every
+// everyStep plays a story once with a kill at each of its steps: all of them with -long, else every
 // third.
 func everyStep(t *testing.T, keyed bool, story func(*story)) {
-	steps, wrong := tell(t, 0, keyed, mutant{}, story)
+	steps, wrong := runStory(t, 0, keyed, mutant{}, story)
 	if len(wrong) > 0 || steps == 0 {
 		t.Fatalf("without a death, in %d steps:\n%s", steps, strings.Join(wrong, "\n"))
 	}
@@ -55,15 +55,15 @@ func everyStep(t *testing.T, keyed bool, story func(*story)) {
 	for at := 1; at <= steps; at += every {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
-			if _, wrong := tell(t, at, keyed, mutant{}, story); len(wrong) > 0 {
+			if _, wrong := runStory(t, at, keyed, mutant{}, story); len(wrong) > 0 {
 				t.Error(strings.Join(wrong, "\n"))
 			}
 		})
 	}
 }
 
-// What was answered is told until it is acknowledged, and not to two at once, wherever
-// between the two the daemon is killed.
+// An accepted message is delivered until it is acknowledged, and not to two pollers at once,
+// wherever in between the daemon is killed.
 func TestKilledWithMessages(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -75,7 +75,7 @@ func TestKilledWithMessages(t *testing.T) {
 	}
 }
 
-// A daemon that lost something, or handed it out twice, would be found out.
+// Daemons that lose a trigger, or deliver it twice, are detected.
 func TestKilledMutants(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -99,7 +99,7 @@ func TestKilledMutants(t *testing.T) {
 			t.Parallel()
 			steps := 1
 			for at := 0; at <= steps; at++ {
-				n, wrong := tell(t, at, false, m, (*story).messages)
+				n, wrong := runStory(t, at, false, m, (*story).messages)
 				if len(wrong) > 0 {
 					t.Logf("found out by a death at step %d: %s", at, wrong[0])
 					return
@@ -111,15 +111,15 @@ func TestKilledMutants(t *testing.T) {
 	}
 }
 
-// So it is with each type of trigger, wherever between what happened and the acknowledgement
-// that is.
+// This holds for every type of trigger, with a kill anywhere between the cause and the
+// acknowledgement.
 func TestKilledWithTriggers(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	everyStep(t, true, func(s *story) {
 		name := func(who string) map[string]any { return map[string]any{"claimed_by": text("rich_text", who)} }
 		taken, mine, done, handed := s.add("Alpha", nil), s.add("Beta", nil), s.add("Gamma", nil), s.add("Delta", nil)
-		c := s.life.door()
+		c := s.life.client()
 		hold := func(agent, id string) (cl api.Claim) {
 			cl, err := c.Claim(s.Context(), api.ClaimRequest{Agent: agent, Task: id}, "")
 			mustDo(s.world, err)
@@ -131,7 +131,7 @@ func TestKilledWithTriggers(t *testing.T) {
 		hold("Oracle", mine)
 		gamma := hold("Sandman", done)
 		hold("Sandman", handed)
-		_, err = c.Poll(s.Context(), "Oracle", api.PollRequest{Finished: true}, "") // as from now on
+		_, err = c.Poll(s.Context(), "Oracle", api.PollRequest{Finished: true}, "") // subscribes from now on
 		mustDo(s.world, err)
 		time.Sleep(2 * time.Minute)
 		s.life.(*reaper).arm()
@@ -158,7 +158,7 @@ func TestKilledWithTriggers(t *testing.T) {
 		if s.ask("offer", func(c *client.Client, key string) error {
 			_, err := c.Offer(s.Context(), task.ID(handed), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, key)
 			if code(err) == denied(claim.CodeReserved) {
-				return nil // it is Oracle's: that was done before the death
+				return nil // Oracle has it: done before the kill
 			}
 			return err
 		}) {
@@ -170,13 +170,13 @@ func TestKilledWithTriggers(t *testing.T) {
 		s.poll(3)
 		s.lose()
 		s.poll(0)
-		s.poll(0) // which listens to comments
+		s.poll(0) // a poll reads comments
 		s.ack(first)
 	})
 }
 
-// What a process took that is gone comes back at once, also by a daemon that was killed
-// meanwhile; what one took that lives does when it is visible again.
+// Triggers taken by a process that ended come back at once, even if the daemon was killed
+// meanwhile; those of a living process come back after their visibility.
 func TestKilledWithTakers(t *testing.T) {
 	t.Parallel()
 	gone := exec.Command("sleep", "1000")
@@ -190,7 +190,7 @@ func TestKilledWithTakers(t *testing.T) {
 		s.send("one")
 		s.send("two")
 		for _, pid := range []int{gone.Process.Pid, os.Getpid()} {
-			_, err := r.door().Poll(w.Context(), "Oracle", api.PollRequest{Limit: 1, PID: pid}, "")
+			_, err := r.client().Poll(w.Context(), "Oracle", api.PollRequest{Limit: 1, PID: pid}, "")
 			mustDo(w, err)
 		}
 		mustDo(w, gone.Process.Kill())

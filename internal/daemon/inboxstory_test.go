@@ -12,33 +12,33 @@ import (
 	"dibs/internal/inbox"
 )
 
-// mortal is what is asked while it is killed: one daemon, or the members of a cluster.
+// mortal is what may be killed during a story: one daemon, or the members of a cluster.
 type mortal interface {
-	// door is a way in.
-	door() *client.Client
-	// died reports whether somebody was killed and is not back, and back has another one take
-	// over, which is not killed by itself.
+	// client returns a client of the daemon, or of a member.
+	client() *client.Client
+	// died reports whether a daemon was killed and is not back. back starts another one, which is
+	// not killed by itself.
 	died() bool
 	back()
-	// kill kills whoever is there, now, and has another one take over.
+	// kill kills the daemon in charge, and starts or promotes another one.
 	kill()
 }
 
-// story is told of an inbox: who was told what, and what has gone wrong.
+// story records what an inbox delivered to whom, and what went wrong.
 type story struct {
 	*world
 	life       mortal
 	visibility time.Duration
-	// keyed has requests made under keys, and made again when they were cut off.
+	// keyed sends requests under keys, and repeats those that were cut off.
 	keyed bool
 
-	owed  map[string]bool     // what has to be told, see named
-	shown map[string]*showing // what was, by ids
+	owed  map[string]bool     // what must be delivered, see named
+	shown map[string]*showing // what was delivered, by id
 	polls int
 	wrong []string
 }
 
-// showing is what is known of a trigger that a poll was answered with.
+// showing is a trigger that a poll returned.
 type showing struct {
 	line  string
 	taker string
@@ -46,13 +46,13 @@ type showing struct {
 	done  done
 }
 
-// done is how far the acknowledgement of a trigger came.
+// done is the state of a trigger's acknowledgement.
 type done int
 
 const (
 	unacked done = iota
-	asked        // it may be acknowledged, or not
-	acked        // that was answered
+	asked        // the outcome is unknown
+	acked        // acknowledged and answered
 )
 
 func newStory(w *world, life mortal, keyed bool) *story {
@@ -66,7 +66,7 @@ func (s *story) fault(format string, args ...any) {
 	s.wrong = append(s.wrong, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// named tells one trigger from the others of a story.
+// named returns a trigger's identity within a story.
 func named(t api.Trigger) string {
 	if t.Type == inbox.Message || t.Type == inbox.Comment {
 		return about(t) + ": " + t.Text
@@ -74,19 +74,19 @@ func named(t api.Trigger) string {
 	return about(t)
 }
 
-// ask makes a request, and makes it again if it was cut off and has a key. It reports whether
-// it was answered as it should.
+// ask sends a request, and repeats it if it was cut off and has a key. It reports whether the
+// answer was as expected.
 func (s *story) ask(what string, do func(c *client.Client, key string) error) bool {
 	key := ""
 	if s.keyed {
 		key = what
 	}
-	err := do(s.life.door(), key)
+	err := do(s.life.client(), key)
 	killed := s.life.died()
 	if killed {
 		s.life.back()
 		if err != nil && s.keyed {
-			err = do(s.life.door(), key)
+			err = do(s.life.client(), key)
 		}
 	}
 	if err != nil && (!killed || s.keyed) {
@@ -95,7 +95,7 @@ func (s *story) ask(what string, do func(c *client.Client, key string) error) bo
 	return err == nil
 }
 
-// send says something to Oracle. If that was answered it has to be told.
+// send sends Oracle a message. If the request is answered, the message must be delivered.
 func (s *story) send(text string) {
 	if s.ask("send "+text, func(c *client.Client, key string) error {
 		_, err := c.Send(s.Context(), api.MessageRequest{From: "Sandman", To: "Oracle", Text: text}, key)
@@ -105,9 +105,8 @@ func (s *story) send(text string) {
 	}
 }
 
-// poll takes up to limit of Oracle's triggers, 0 for all, and returns their ids. What it
-// gets is not to be had by another one while it is not visible, and never once it was
-// acknowledged.
+// poll takes up to limit of Oracle's triggers, 0 for all, and returns their ids. A taken trigger
+// must not be delivered again during its visibility, and never after it was acknowledged.
 func (s *story) poll(limit int) (ids []string) {
 	s.polls++
 	taker := fmt.Sprint("poll ", s.polls)
@@ -167,19 +166,18 @@ func (s *story) ack(ids []string) {
 	}
 }
 
-// lose is a poll whose caller is killed with its answer: nobody was told what it took.
+// lose polls and drops the answer, like a caller that is killed: nobody got what it took.
 func (s *story) lose() {
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
-	_, _ = s.life.door().Poll(ctx, "Oracle", api.PollRequest{Limit: 1}, "")
+	_, _ = s.life.client().Poll(ctx, "Oracle", api.PollRequest{Limit: 1}, "")
 	if s.life.died() {
 		s.life.back()
 	}
 }
 
-// end waits for what was taken to come back, twice, which all does that is owed and not
-// acknowledged. Then all is acknowledged, and nothing comes back, also not from whoever
-// comes after one more death.
+// end waits, twice, for taken triggers to come back: all that were not acknowledged must. Then it
+// acknowledges everything, and nothing may come back, even after one more kill.
 func (s *story) end() {
 	const step = 10 * time.Minute
 	for range 2*s.visibility/step + 1 {
@@ -211,7 +209,7 @@ func (s *story) end() {
 	}
 }
 
-// messages sends some, and has them taken and acknowledged by several polls.
+// messages sends some messages, and takes and acknowledges them in several polls.
 func (s *story) messages() {
 	s.life.(*reaper).arm()
 	s.send("one")

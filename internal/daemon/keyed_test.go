@@ -9,9 +9,9 @@ import (
 	"dibs/internal/claim"
 )
 
-// TestRepeatedAfterCut stops a daemon while a claim settles for longer than it
-// waits for its requests. The next one does not refuse the same request because
-// of what is left of the first attempt, and grants it once that is withdrawn.
+// TestRepeatedAfterCut stops a daemon during a settle wait that is longer than its drain time. The
+// next daemon does not refuse the same request because of the remains of the first attempt, and
+// grants it once that is withdrawn.
 func TestRepeatedAfterCut(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

@@ -9,7 +9,7 @@ import (
 	"dibs/internal/task"
 )
 
-// TestWaitingLeavesNoTrace waits for what is not to be had, and counts.
+// TestWaitingLeavesNoTrace waits for unavailable tasks, and counts what is left.
 func TestWaitingLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(w *world, n *node, id string){

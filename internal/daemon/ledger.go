@@ -12,9 +12,8 @@ import (
 	"dibs/internal/reserve"
 )
 
-// ledger is the journal in the terms of the protocol and the broker. It counts what is
-// stored for the metrics, and calls stored when there may be log entries to deliver or
-// facts to tell.
+// ledger is the journal as the protocol and the broker see it. It counts what is stored for the
+// metrics, and calls stored when there may be log entries to deliver or facts to publish.
 type ledger struct {
 	*journal.Journal
 	metrics *metrics.Metrics
@@ -41,26 +40,26 @@ func (l ledger) Record(ctx context.Context, facts ...claim.Fact) error {
 
 func (l ledger) StoreReservation(ctx context.Context, r reserve.Reservation, news ...claim.Fact) error {
 	err := l.Journal.StoreReservation(ctx, r, news...)
-	l.reserved(err, news)
+	l.reservationsStored(err, news)
 	return err
 }
 
 func (l ledger) EndReservations(ctx context.Context, ids []string, news ...claim.Fact) error {
 	err := l.Journal.EndReservations(ctx, ids, news...)
-	l.reserved(err, news)
+	l.reservationsStored(err, news)
 	return err
 }
 
-// reserved counts what was stored of reservations.
-func (l ledger) reserved(err error, news []claim.Fact) {
+// reservationsStored counts the facts of a reservation.
+func (l ledger) reservationsStored(err error, news []claim.Fact) {
 	if err == nil {
 		l.metrics.Recorded(news...)
 	}
 	l.stored()
 }
 
-// Log returns the facts that f chooses, oldest first: the newest ones, or, with f.After,
-// the first ones after that.
+// Log returns the facts that f selects, oldest first: the newest of them, or, with f.After, the
+// first ones after that.
 func (l ledger) Log(ctx context.Context, f api.LogFilter) ([]claim.Fact, error) {
 	newest := f.After == ""
 	facts, err := l.Facts(ctx, journal.FactFilter{

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// logsAgree checks that what the daemons put on record for a Notion log is
-// there, each event once, and nothing else.
+// logsAgree checks that a Notion log has the facts that the daemons recorded for it, each once, and
+// nothing else.
 func (w *world) logsAgree(nodes ...*node) {
 	w.Helper()
 	want := map[claim.Log][]string{}
@@ -46,14 +46,13 @@ func (w *world) logsAgree(nodes ...*node) {
 	}
 }
 
-// noBlindRepeats checks that no daemon wrote to a page twice without reading it
-// in between, nor created an entry again without having looked for it, and that
-// nothing on the way sent a request twice.
+// noBlindRepeats checks that no daemon wrote a page twice without reading it in between, or created
+// an entry again without looking it up, and that the transport repeated no request.
 func (w *world) noBlindRepeats(lines ...*line) {
 	w.Helper()
 	sent := 0
 	for _, l := range lines {
-		blind := make(map[string]bool) // the pages, and the entries' bodies, written and not looked at since
+		blind := make(map[string]bool) // pages, and bodies of entries, written and not read since
 		for _, r := range l.requests() {
 			switch {
 			case r.method == http.MethodPost && strings.HasSuffix(r.path, "/query"):
@@ -86,11 +85,10 @@ func (w *world) noBlindRepeats(lines ...*line) {
 	}
 }
 
-// soughtEntry matches the query for an entry.
+// soughtEntry matches the lookup of an entry.
 var soughtEntry = regexp.MustCompile(`"equals":"([0-9A-HJKMNP-TV-Z]{26})"`)
 
-// line is a daemon's line to Notion: it notes what is sent, and lets faults
-// strike one daemon alone.
+// line is a daemon's connection to Notion: it records requests, and can limit faults to one daemon.
 type line struct {
 	name string
 	next http.RoundTripper
@@ -101,10 +99,10 @@ type line struct {
 
 type sentRequest struct{ method, path, body string }
 
-// lineHeader tells the emulator whose request it is.
+// lineHeader identifies a request's line.
 const lineHeader = "X-Line"
 
-// onLine starts a daemon on a line of its own.
+// onLine starts a daemon on its own line.
 func (w *world) onLine(name string, change func(*config.Config)) (*node, *line) {
 	w.Helper()
 	o := w.options(change)

@@ -14,17 +14,15 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockName is the file in the state directory that the running daemon holds a
-// lock on. It is never removed: removing it would let two daemons hold locks on
-// two files of that name.
+// lockName is the file in the state directory that the running daemon locks. It is never removed:
+// otherwise two daemons could lock two files of that name.
 const lockName = "daemon.lock"
 
-// maxPID is the size of the longest file that says a process's id.
+// maxPID is the size in bytes of the longest lock file with a process id.
 const maxPID = 32
 
-// lockState makes the state directory and keeps every other daemon out of it
-// until unlock is called. The kernel gives the lock up when the process ends,
-// however it ends.
+// lockState makes the state directory and keeps every other daemon out of it until unlock is
+// called, or the process ends.
 func lockState(dir string) (unlock func() error, err error) {
 	if err := ownfile.MakeDirectory(dir); err != nil {
 		if unsafe, ok := errors.AsType[*ownfile.Unsafe](err); ok {
@@ -33,7 +31,7 @@ func lockState(dir string) (unlock func() error, err error) {
 		return nil, fmt.Errorf("the state directory could not be made: %w", journal.Unmade(err))
 	}
 	path := filepath.Join(dir, lockName)
-	// Made, and looked at, before it is locked: whoever locks it opens it by its name.
+	// ownfile makes and checks the file first: flock opens it by name.
 	file, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("the lock of the state directory: %w", journal.Unmade(err))
@@ -57,8 +55,7 @@ func lockState(dir string) (unlock func() error, err error) {
 	return lock.Unlock, nil
 }
 
-// owner names the process that wrote the lock file in a sentence, as far as it
-// can be read.
+// owner names the process that wrote the lock file, for a sentence; empty if unknown.
 func owner(path string) string {
 	if pid := lockedBy(path); pid != "" {
 		return " (pid " + pid + ")"
@@ -66,9 +63,9 @@ func owner(path string) string {
 	return ""
 }
 
-// lockedBy reads who wrote the lock file; empty if that cannot be told.
+// lockedBy returns the process id in the lock file; empty if it cannot be read.
 func lockedBy(path string) string {
-	// Whoever asks may be another user than the daemon's.
+	// The caller may be another user than the daemon's.
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxPID {
 		return ""
@@ -80,9 +77,9 @@ func lockedBy(path string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// Running reports whether a daemon is using a state directory, and as which
-// process, as far as it says. It leaves no trace; for the moment in which it looks,
-// a daemon that is just starting may take it for another one.
+// Running reports whether a daemon is using a state directory, and its process id if it can be
+// read. It changes no file. While it checks, a daemon that is just starting may find the directory
+// locked.
 func Running(dir string) (pid string, running bool, err error) {
 	path := filepath.Join(dir, lockName)
 	if info, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
@@ -93,7 +90,7 @@ func Running(dir string) (pid string, running bool, err error) {
 	lock := flock.New(path, flock.SetFlag(os.O_RDONLY|ownfile.NoFollow))
 	free, err := lock.TryRLock()
 	if err != nil {
-		return "", false, fmt.Errorf("whether a daemon is using the state directory %s cannot be told: %w", dir, err)
+		return "", false, fmt.Errorf("cannot find out whether a daemon is using the state directory %s: %w", dir, err)
 	}
 	if free {
 		return "", false, lock.Close()

@@ -11,7 +11,7 @@ import (
 	"dibs/internal/api"
 )
 
-// finishUnnamed completes without naming a claim, and returns the refusal, if there is one.
+// finishUnnamed completes the agent's only claim, and returns the refusal, if there is one.
 func (n *node) finishUnnamed(agent, summary string) (api.Claim, *api.Problem) {
 	n.w.Helper()
 	cl, err := n.Complete(n.w.Context(), api.OnlyClaim, api.CompleteRequest{Agent: agent, Summary: summary}, "")
@@ -22,7 +22,7 @@ func (n *node) finishUnnamed(agent, summary string) (api.Claim, *api.Problem) {
 	return cl, p
 }
 
-// take puts Anna's name on a task, and has the daemon see it.
+// take assigns a task to Anna and syncs the daemon.
 func (n *node) take(id string) {
 	n.w.Helper()
 	n.w.edit(id, map[string]any{"claimed_by": text("rich_text", "Anna")})
@@ -33,8 +33,8 @@ func (n *node) take(id string) {
 	time.Sleep(time.Minute)
 }
 
-// After a loss, a command without an id does nothing to the next claim before it was
-// told of the loss, also by the next daemon; and what was done is in the task log.
+// After a loss, a command without an id does nothing to the next claim until the agent was told of
+// the loss, even by the next daemon; completed work is in the task log.
 func TestUnnamedAfterALoss(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -64,7 +64,7 @@ func TestUnnamedAfterALoss(t *testing.T) {
 	})
 }
 
-// A key stands for a task wherever one is named.
+// A key can be used wherever a task is named.
 func TestTaskByKey(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

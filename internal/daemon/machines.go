@@ -6,7 +6,7 @@ import (
 	"dibs/internal/server"
 )
 
-// cluster is who shares the journal, in the terms of the broker; nil with one of its own.
+// cluster returns the members for the broker; nil without a shared journal.
 func (d *works) cluster() broker.Cluster {
 	if d.shared == nil {
 		return nil
@@ -14,7 +14,7 @@ func (d *works) cluster() broker.Cluster {
 	return sharedDoor{d}
 }
 
-// machines are those of the members; nil with a journal of its own.
+// machines returns the members' machines; nil without a shared journal.
 func (d *works) machines() *server.Machines {
 	if d.shared == nil {
 		return nil
@@ -22,7 +22,7 @@ func (d *works) machines() *server.Machines {
 	return d.shared.machines
 }
 
-// processes are those of the members' machines, or of this one.
+// processes returns the processes of the members' machines, or of this one.
 func (d *works) processes() alive.Processes {
 	if d.shared == nil {
 		return alive.Here{}

@@ -14,7 +14,7 @@ import (
 	"dibs/internal/metrics"
 )
 
-// measured is the broker; it counts and times the requests for claims.
+// measured is the broker with counts and durations of the requests for claims.
 type measured struct {
 	*broker.Broker
 	metrics *metrics.Metrics
@@ -27,8 +27,8 @@ func (m measured) Claim(ctx context.Context, r broker.Request) (api.Claim, error
 	return cl, err
 }
 
-// listenForScrapes listens at the address metrics.listen, if there is one. It refuses an
-// address that other machines can reach, whatever name stands for it.
+// listenForScrapes listens at metrics.listen, if set. It refuses an address that other machines can
+// reach, whatever its name.
 func (d *works) listenForScrapes(ctx context.Context) error {
 	address := d.config.Metrics.Listen
 	if address == "" {
@@ -53,7 +53,7 @@ func (d *works) listenForScrapes(ctx context.Context) error {
 	return nil
 }
 
-// standing returns the numbers that are read anew for every scrape.
+// standing returns the gauges, read anew for every scrape.
 func (d *works) standing(ctx context.Context) (metrics.State, error) {
 	ctx, _ = broker.Recall(ctx)
 	status, err := d.broker.Status(ctx)
@@ -87,7 +87,7 @@ func (d *works) standing(ctx context.Context) (metrics.State, error) {
 			state.Held[c.Agent]++
 		}
 	}
-	for _, log := range []claim.Log{journal.Finishes, claim.MeshLog, claim.TaskLog, claim.Comments} { // zero, too, is a number
+	for _, log := range []claim.Log{journal.Finishes, claim.MeshLog, claim.TaskLog, claim.Comments} { // an empty log is reported as 0
 		backlog := metrics.Backlog{Log: string(log)}
 		for _, b := range owed {
 			if b.Log == log {

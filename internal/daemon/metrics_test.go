@@ -12,7 +12,7 @@ import (
 	"dibs/internal/emulator"
 )
 
-// samples reads the metrics that are ours, by name and labels.
+// samples returns dibs' own metrics, by name and labels.
 func (n *node) samples() map[string]string {
 	n.w.Helper()
 	got := make(map[string]string)
@@ -37,7 +37,7 @@ func TestMetrics(t *testing.T) {
 		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) {
 			return 300 * time.Millisecond, 300 * time.Millisecond
 		})
-		cl := n.mustClaim("Sandman", first) // its write is answered 1.2 s after the sending of its read
+		cl := n.mustClaim("Sandman", first) // its write is answered 1.2 s after its read was sent
 		if _, err := n.claim("Oracle", first); code(err) != denied(claim.CodeHeld) {
 			w.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestMetrics(t *testing.T) {
 		if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
 			w.Fatal(err)
 		}
-		time.Sleep(time.Second) // until what was owed to the logs is delivered
+		time.Sleep(time.Second) // until the outbox is delivered
 		if got := show(w.page(stale)); got.Status != "OPEN" {
 			w.Fatalf("the stale task shows %+v", got)
 		}

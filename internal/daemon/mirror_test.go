@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// titles returns the titles of the tasks that the daemon knows, sorted.
+// titles returns the titles of the daemon's tasks, sorted.
 func (n *node) titles() []string {
 	n.w.Helper()
 	list, err := n.Tasks(n.w.Context(), api.TaskFilter{})
@@ -34,7 +34,7 @@ func (n *node) titles() []string {
 	return out
 }
 
-// status returns the state of the daemon.
+// status returns the daemon's status.
 func (n *node) status() api.Status {
 	n.w.Helper()
 	s, err := n.Status(n.w.Context())
@@ -44,7 +44,7 @@ func (n *node) status() api.Status {
 	return s
 }
 
-// task returns one task as the daemon knows it.
+// task returns one of the daemon's tasks.
 func (n *node) task(id string) api.Task {
 	n.w.Helper()
 	t, err := n.Task(n.w.Context(), task.ID(id))
@@ -54,7 +54,7 @@ func (n *node) task(id string) api.Task {
 	return t
 }
 
-// sync has the whole board read.
+// sync reads the whole board.
 func (n *node) sync() api.Sync {
 	n.w.Helper()
 	done, err := n.Sync(n.w.Context(), api.SyncRequest{Full: true}, "")
@@ -66,8 +66,8 @@ func (n *node) sync() api.Sync {
 
 func name(title string) map[string]any { return map[string]any{"Name": text("title", title)} }
 
-// Notion cuts the time of an edit to the minute, so that the second of two edits
-// in a minute changes nothing but the content.
+// Notion cuts the time of an edit to the minute, so the second of two edits in a minute only
+// changes the content.
 func TestEditsInOneMinuteAreAllSeen(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -89,7 +89,7 @@ func TestAnIdleIntervalIsOneRequest(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("task", nil)
 		w.daemon(nil)
-		w.edit(id, name("edited")) // for minutes after this it is in every answer
+		w.edit(id, name("edited")) // for minutes after this every query returns it
 		time.Sleep(16 * time.Second)
 		w.notion.ResetRequests()
 		time.Sleep(10 * time.Minute)
@@ -131,8 +131,7 @@ func TestWhatLeavesTheBoardLeavesTheMirror(t *testing.T) {
 	})
 }
 
-// moveAway is a person who moves a task to another database, where there are
-// properties of the same names.
+// moveAway moves a task, as a person, to another database with properties of the same names.
 func (w *world) moveAway(id string) {
 	w.Helper()
 	words, day := map[string]any{"rich_text": map[string]any{}}, map[string]any{"date": map[string]any{}}
@@ -148,13 +147,13 @@ func (w *world) moveAway(id string) {
 	}
 }
 
-// unshare is a person who keeps the connection from seeing one task.
+// unshare revokes the connection's access to one task, as a person.
 func (w *world) unshare(id string) {
 	w.Helper()
 	mustDo(w, w.notion.UnsharePage(id))
 }
 
-// A database that is no longer shared is a failure, and not an empty board.
+// An unshared database is a failure, not an empty board.
 func TestAnUnsharedBoardIsNotAnEmptyOne(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -178,7 +177,7 @@ func TestAnUnsharedBoardIsNotAnEmptyOne(t *testing.T) {
 			w.Errorf("status = %+v", s)
 		}
 
-		// Once it is shared again, everything is as it was.
+		// Once it is shared again, everything is as before.
 		mustDo(w, w.notion.Share(w.tasks))
 		time.Sleep(10 * time.Minute)
 		if got := w.page(done).Select("status"); got != "COMPLETED" {
@@ -222,7 +221,7 @@ func TestAQueryThatFailsHalfWayChangesNothing(t *testing.T) {
 	})
 }
 
-// Finished tasks stay a while, and those that something waits for stay for good.
+// Finished tasks stay for a while, and as long as an unfinished task depends on them.
 func TestFinishedTasksAreKeptForAWhile(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -255,7 +254,7 @@ func TestALargeBoard(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	t.Parallel()
 	const tasks, shown = 1250, 400
-	// Each query shows less than there is, as Notion's do of 10,000.
+	// Each query returns only a part, as with Notion's limit of 10,000.
 	inWorld(t, 180, func(w *world) {
 		for i := range tasks {
 			if i%150 == 0 {
@@ -298,7 +297,7 @@ func TestALargeBoard(t *testing.T) {
 		}
 		n.stop()
 
-		// The next run has something to show from the beginning.
+		// The next run has tasks to show from the beginning.
 		n = w.start(o)
 		if s := n.status(); s.Mirror.Syncing == nil || s.Mirror.Syncing.Percent == nil || *s.Mirror.Syncing.Percent > 90 || s.Mirror.Tasks != tasks {
 			w.Errorf("while the board is read again, mirror = %+v (%+v)", s.Mirror, s.Mirror.Syncing)
@@ -307,8 +306,8 @@ func TestALargeBoard(t *testing.T) {
 	})
 }
 
-// What a sync has read can be claimed at once, also while the dependencies of other
-// tasks are still being looked up.
+// Tasks that a sync has read can be claimed at once, even while the dependencies of other tasks are
+// still being looked up.
 func TestReadyDuringLookups(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 180, func(w *world) {
@@ -316,7 +315,7 @@ func TestReadyDuringLookups(t *testing.T) {
 		for i := range 20 {
 			old = append(old, w.add(fmt.Sprint("old ", i), map[string]any{"status": option("status", "COMPLETED")}))
 		}
-		time.Sleep(72 * time.Hour) // they are not listed any more
+		time.Sleep(72 * time.Hour) // they are no longer listed
 		ready := w.add("ready", nil)
 		w.add("waits", map[string]any{"depends_on": relation(old...)})
 		n := w.daemon(nil)

@@ -10,7 +10,7 @@ import (
 	"dibs/internal/claim"
 )
 
-// mint asks for the name of a session.
+// mint returns the name of a session.
 func (n *node) mint(session string) (api.Minted, error) {
 	return n.Mint(n.w.Context(), api.MintRequest{Session: session}, "")
 }
@@ -33,8 +33,8 @@ func (n *node) agent(name string) api.Agent {
 	return a
 }
 
-// A session keeps its name across restarts, names are as the configuration says that was
-// loaded last, and none of it costs a request to Notion.
+// A session keeps its name across restarts, new names follow the last loaded configuration, and
+// none of this costs a request to Notion.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -83,7 +83,7 @@ func TestNames(t *testing.T) {
 		if got := n.mustMint("two"); !strings.HasPrefix(got, "worker-") {
 			w.Errorf("after a reload %q, want a worker", got)
 		}
-		n.mustClaim(first, "")                                                // which has a limit of its own now
+		n.mustClaim(first, "")                                                // which has its own limit now
 		if _, err := n.claim("Sandman", ""); code(err) != "forbidden_agent" { // the caller of these tests is unknown
 			w.Errorf("a name of another user: err = %v", err)
 		}

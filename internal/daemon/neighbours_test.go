@@ -13,8 +13,8 @@ import (
 	"dibs/internal/claim"
 )
 
-// TestTwoDaemonsSeeEachOthersClaims has two daemons on one board: each takes
-// the other's claims for what a person did.
+// TestTwoDaemonsSeeEachOthersClaims runs two daemons on one board: each treats the other's claims
+// like a person's edits.
 func TestTwoDaemonsSeeEachOthersClaims(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -25,8 +25,8 @@ func TestTwoDaemonsSeeEachOthersClaims(t *testing.T) {
 		both := func(want ...string) {
 			w.Helper()
 			time.Sleep(interval)
-			a.wantTold(0, want...)
-			b.wantTold(0, want...)
+			a.wantEvents(0, want...)
+			b.wantEvents(0, want...)
 		}
 		cl := a.mustClaim("Sandman", id)
 		both(`claimed Sandman "work"`)
@@ -44,8 +44,7 @@ func TestTwoDaemonsSeeEachOthersClaims(t *testing.T) {
 	})
 }
 
-// TestOneOfTwoDaemonsTakesAStaleClaim overrides, by one daemon, the claim of an
-// agent of the other one.
+// TestOneOfTwoDaemonsTakesAStaleClaim overrides, at one daemon, a claim made at the other.
 func TestOneOfTwoDaemonsTakesAStaleClaim(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -56,13 +55,13 @@ func TestOneOfTwoDaemonsTakesAStaleClaim(t *testing.T) {
 		time.Sleep(33 * time.Minute)
 		afterA, afterB := a.last(), b.last()
 		b.mustClaim("Oracle", id)
-		b.wantTold(afterB, `overridden Sandman Oracle "work"`)
+		b.wantEvents(afterB, `overridden Sandman Oracle "work"`)
 		got, err := a.Watch(w.Context(), string(cl.ID), "", afterA, time.Hour)
 		if err != nil || got.Event == nil || got.Event.Kind != api.ClaimLost || got.Event.Holder != "Oracle" {
 			w.Errorf("event = %+v, err = %v; want claim_lost to Oracle", got.Event, err)
 		}
 		time.Sleep(interval)
-		a.wantTold(afterA, `claim_lost Sandman Oracle "work"`, `reassigned Sandman Oracle "work"`)
+		a.wantEvents(afterA, `claim_lost Sandman Oracle "work"`, `reassigned Sandman Oracle "work"`)
 	})
 }
 
@@ -74,7 +73,7 @@ func TestNextGoesOnWhenAnotherDaemonWasFaster(t *testing.T) {
 		second := w.add("second", nil)
 		a, b := w.daemon(quiet), w.daemon(quiet)
 		a.mustClaim("Sandman", first)
-		cl, err := b.claim("Oracle", "") // its mirror knows nothing of Sandman's claim
+		cl, err := b.claim("Oracle", "") // its mirror does not have Sandman's claim yet
 		if err != nil || string(cl.Task.ID) != second {
 			w.Errorf("claim = %v, err = %v, want %s", cl.Task.ID, err, second)
 		}

@@ -14,7 +14,7 @@ import (
 	"dibs/internal/testkit"
 )
 
-// refusing answers requests to create an entry by itself, if they are struck.
+// refusing answers the creation of certain entries itself.
 type refusing struct {
 	next   http.RoundTripper
 	strike func(body []byte) bool
@@ -47,9 +47,9 @@ func (r *refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestWhatIsNotTakenHoldsUpNothingElse has one entry, or all those of one log, meet an
-// answer for good that takes them nowhere. All others are delivered, what is not taken is
-// named and kept, and it is not asked for over and over.
+// TestWhatIsNotTakenHoldsUpNothingElse refuses one entry, or all entries of one log, for good. All
+// others are delivered, the refused ones are reported and kept, and they are not retried over and
+// over.
 func TestWhatIsNotTakenHoldsUpNothingElse(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()

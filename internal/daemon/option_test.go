@@ -14,8 +14,8 @@ import (
 	"dibs/internal/testkit"
 )
 
-// An option of the status that is renamed or deleted stops new claims, and whoever holds a
-// task goes on holding it: nobody edited the task.
+// Renaming or deleting an option of the status stops new claims, and ends none: nobody edited the
+// tasks.
 func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -30,9 +30,9 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		change, mend func(w *world) error
-		config       func(*config.Config) // what is configured for it instead of mending it
+		config       func(*config.Config) // a reload that repairs it, if any
 		says         string
-		works        bool // what is held can be worked with meanwhile
+		works        bool // live claims can be renewed and finished meanwhile
 	}{
 		"in progress renamed, and back": {
 			change: rename("IN_PROGRESS", "Doing"), mend: rename("Doing", "IN_PROGRESS"),
@@ -61,7 +61,7 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 		for _, kind := range []string{"status", "select"} {
 			for _, noticed := range []string{"by a sync", "by its holder", "by a finish"} {
 				if kind == "select" && noticed == "by a finish" && name == "completed renamed, and configured" {
-					continue // the finish makes the option anew, and nothing is missing
+					continue // the finish creates the option again, and nothing is missing
 				}
 				t.Run(fmt.Sprintf("%s, a %s, noticed %s", name, kind, noticed), func(t *testing.T) {
 					t.Parallel()
@@ -78,7 +78,7 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 						mustDo(w, tt.change(w))
 						switch noticed {
 						case "by its holder":
-							time.Sleep(14 * time.Minute) // to the half of the lease
+							time.Sleep(14 * time.Minute) // half of the lease
 							_, err := n.Renew(w.Context(), string(alive.ID), api.RenewRequest{}, "")
 							if tt.works != (err == nil) || err != nil && code(err) != string(claim.CodeNotionRefused) {
 								w.Errorf("renew = %v", err)
@@ -120,7 +120,7 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 							mustDo(w, n.daemon.Reload(c))
 							doing = c.Tasks.Statuses.InProgress
 						}
-						time.Sleep(6 * time.Minute) // what is owed is tried again after five at the most
+						time.Sleep(6 * time.Minute) // the outbox retries after five minutes at most
 						if s := n.status(); len(s.Warnings) != 0 || s.Mirror.Stale {
 							w.Errorf("once it is mended: %q, %+v", s.Warnings, s.Mirror)
 						}
@@ -144,7 +144,7 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 	}
 }
 
-// The same happens while no daemon runs.
+// The same while no daemon runs.
 func TestStatusOptionsThatChangeWhileTheDaemonIsAway(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"status", "select"} {
@@ -188,8 +188,8 @@ func TestStatusOptionsThatChangeWhileTheDaemonIsAway(t *testing.T) {
 	}
 }
 
-// What a person does to a held task is still a person's doing, also when the option was
-// there all the time, or has been back for a while.
+// A person's change of a held task still counts as one if the option existed all the time, or has
+// been back for a while.
 func TestAPersonsStatusIsNotTakenForALostOne(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -212,7 +212,7 @@ func TestAPersonsStatusIsNotTakenForALostOne(t *testing.T) {
 	})
 }
 
-// selectStatus makes the status of the board a select with all its options.
+// selectStatus changes the board's status to a select with all its options.
 func (w *world) selectStatus() {
 	w.Helper()
 	options := []any{}
@@ -222,7 +222,7 @@ func (w *world) selectStatus() {
 	mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{"status": map[string]any{"select": map[string]any{"options": options}}}))
 }
 
-// open is the properties of an open task.
+// open returns the properties of an open task.
 func (w *world) open(kind string) map[string]any {
 	return map[string]any{"status": option(kind, "OPEN")}
 }

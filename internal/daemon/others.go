@@ -7,8 +7,8 @@ import (
 	"dibs/internal/worklog"
 )
 
-// lookOut prepares to look at the settings of other daemons, if that log can be asked for them.
-func (d *works) lookOut(log worklog.Writer) {
+// openOthers starts to compare settings with other daemons, if the mesh log can be queried.
+func (d *works) openOthers(log worklog.Writer) {
 	mesh, ok := log.(others.Mesh)
 	if !ok {
 		return
@@ -18,20 +18,20 @@ func (d *works) lookOut(log worklog.Writer) {
 	})
 }
 
-// lookAround looks for claims of other daemons.
-func (d *works) lookAround(ctx context.Context) {
+// seeOthers finds claims of other daemons in the mirror.
+func (d *works) seeOthers(ctx context.Context) {
 	for _, s := range d.others.See(ctx, d.mirror.Tasks()) {
 		d.broker.Met(s.Agent, s.Ago)
 	}
 }
 
-// othersLoop looks at the settings of other daemons.
+// othersLoop compares settings with other daemons.
 func (d *works) othersLoop(ctx context.Context) {
-	d.lookAround(ctx)
+	d.seeOthers(ctx)
 	d.others.Run(ctx)
 }
 
-// otherLines says which daemons on the board have other settings.
+// otherLines returns a line for each daemon on the board whose settings differ.
 func (d *works) otherLines() []string {
 	if d.others == nil {
 		return nil

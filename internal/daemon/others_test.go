@@ -10,7 +10,7 @@ import (
 	"dibs/internal/testkit"
 )
 
-// meshQueries is how often the mesh log was asked for entries.
+// meshQueries returns how often the mesh log was queried for entries.
 func (w *world) meshQueries() (n int) {
 	for _, r := range w.notion.Requests() {
 		if strings.HasSuffix(r.Path, w.notion.Databases().MeshLog+"/query") {
@@ -20,8 +20,8 @@ func (w *world) meshQueries() (n int) {
 	return n
 }
 
-// wantOthers fails the test unless the daemon warns of others with these words, and of
-// nothing else; of nothing at all if there are none.
+// wantOthers fails the test unless the daemon warns of others with these words, and of nothing
+// else; without words, of nothing at all.
 func (n *node) wantOthers(when string, words ...string) {
 	n.w.Helper()
 	s, err := n.Status(n.w.Context())
@@ -45,18 +45,18 @@ func (n *node) wantOthers(when string, words ...string) {
 	}
 }
 
-// calm has little happen by itself, in hours of a test.
+// calm reduces scheduled work in tests of hours.
 func calm(c *config.Config) { c.Sync.Interval, c.Schedule.Sweep = 4*time.Minute, "@every 100h" }
 
-// TestOtherSettingsAreNoticed runs two daemons on one board, with other settings each.
-// Both notice, say so for as long as it is so, and ask seldom.
+// TestOtherSettingsAreNoticed runs two daemons with different settings on one board. Both notice,
+// warn as long as this lasts, and ask rarely.
 func TestOtherSettingsAreNoticed(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change      func(*config.Config)
 		atA, atB    []string
-		withoutText bool // the mesh log has no property for it
+		withoutText bool // the mesh log lacks the property
 	}{
 		"the same": {func(*config.Config) {}, nil, nil, false},
 		"harmless": {func(c *config.Config) { c.Claim.Settle = 4 * time.Second }, nil, nil, false},
@@ -99,7 +99,7 @@ func TestOtherSettingsAreNoticed(t *testing.T) {
 					w.Errorf("the mesh log was asked %d times in two hours by two daemons", n)
 				}
 				b.stop()
-				o.Config.Claim = config.Default().Claim // mended
+				o.Config.Claim = config.Default().Claim // repaired
 				b = w.start(o)
 				work()
 				b.wantOthers("an hour after it was mended, at b, whose own old entries are there")
@@ -113,8 +113,8 @@ func TestOtherSettingsAreNoticed(t *testing.T) {
 	}
 }
 
-// TestAloneNobodyIsAskedFor runs one daemon, and another after it with other settings. It
-// is no stranger to itself, and does not look for any.
+// TestAloneNobodyIsAskedFor runs one daemon, and after it another with other settings. A daemon
+// does not take its own past for another daemon, and alone it does not query.
 func TestAloneNobodyIsAskedFor(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

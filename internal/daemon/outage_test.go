@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// outages are the ways in which Notion is not there for an hour.
+// outages are the ways in which Notion fails for an hour.
 func outages() map[string]emulator.Fault {
 	return map[string]emulator.Fault{
 		"unreachable":  {Kind: emulator.DropRequest},
@@ -29,8 +29,7 @@ func outages() map[string]emulator.Fault {
 	}
 }
 
-// An agent that is the first to meet a Notion that hangs waits for one request, and little
-// more.
+// The first agent to meet a hanging Notion waits for one request, and little more.
 func TestFirstRefusalOfANotionThatHangs(t *testing.T) {
 	t.Parallel()
 	for name, keep := range map[string]bool{"next": false, "a task": true} {
@@ -73,7 +72,7 @@ func TestAnHourWithoutNotion(t *testing.T) {
 				for _, id := range held {
 					claims = append(claims, n.mustClaim("Sandman", id))
 				}
-				time.Sleep(160 * time.Minute) // half of the leases, and some
+				time.Sleep(160 * time.Minute) // a little more than half of the leases
 				remove := w.notion.Inject(fault)
 				time.Sleep(5 * time.Minute)
 
@@ -86,8 +85,8 @@ func TestAnHourWithoutNotion(t *testing.T) {
 					w.Errorf("age of the tasks = %+v, of the status = %+v", list.Age, s.Mirror.Age)
 				}
 
-				// Claims are refused at once, and say when to try again. The end of a
-				// pause that Notion asked for, if it is near, is waited for.
+				// Claims are refused at once and say when to retry. A short pause that Notion asked
+				// for is waited for.
 				most := time.Duration(0)
 				if fault.Kind == emulator.RateLimited429 {
 					most = 5 * time.Second
@@ -107,7 +106,7 @@ func TestAnHourWithoutNotion(t *testing.T) {
 					time.Sleep(time.Minute)
 				}
 
-				// A renewal is noted, and its agent told when the lease ends.
+				// A renewal is accepted, and says when the lease ends.
 				before, err := n.Lookup(w.Context(), string(claims[3].ID), "")
 				if err != nil {
 					w.Fatal(err)
@@ -116,7 +115,7 @@ func TestAnHourWithoutNotion(t *testing.T) {
 				if err != nil || renewed.Detail == "" || !renewed.ExpiresAt.Equal(before.ExpiresAt.Time) {
 					w.Errorf("renew = %+v, %v; want the lease as it was, until %v", renewed, err, before.ExpiresAt)
 				}
-				// What agents are done with is accepted.
+				// Finishes are accepted.
 				for i, end := range []func() (api.Claim, error){
 					func() (api.Claim, error) {
 						return n.Complete(w.Context(), string(claims[2].ID), api.CompleteRequest{Summary: "first"}, "")
@@ -144,7 +143,7 @@ func TestAnHourWithoutNotion(t *testing.T) {
 
 				remove()
 				w.notion.ResetRequests()
-				time.Sleep(16 * time.Minute) // the longest pause that Notion is believed to ask for
+				time.Sleep(16 * time.Minute) // the longest pause that is accepted from Notion
 				if s := n.status(); s.Mirror.Stale || s.Notion.LastError != "" || s.Outbox.Depth != 0 {
 					w.Errorf("after it, mirror = %+v, notion = %+v, outbox = %+v", s.Mirror, s.Notion, s.Outbox)
 				}
@@ -177,7 +176,7 @@ func TestAnHourWithoutNotion(t *testing.T) {
 	}
 }
 
-// The first to notice that Notion has fallen silent do not wait for long.
+// The first requests to a silent Notion do not wait for long.
 func TestNotionFallsSilent(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -211,7 +210,7 @@ func TestNotionFallsSilent(t *testing.T) {
 	})
 }
 
-// written returns the tasks whose status was written, in that order.
+// written returns the tasks whose status was written, in order.
 func (w *world) written() []string {
 	var ids []string
 	for _, r := range w.notion.Requests() {
@@ -246,8 +245,7 @@ func TestWaitingForNotion(t *testing.T) {
 	})
 }
 
-// What piled up while Notion was down is delivered without those who claim
-// waiting behind it.
+// The backlog from an outage is delivered without delaying claims.
 func TestABacklogStarvesNoClaim(t *testing.T) {
 	t.Parallel()
 	const agents, most = 60, 15 * time.Second
@@ -258,7 +256,7 @@ func TestABacklogStarvesNoClaim(t *testing.T) {
 			more = append(more, w.add(fmt.Sprint("open ", i), nil))
 		}
 		n := w.daemon(nil)
-		// The entries of these claims are owed, too.
+		// These claims owe log entries, too.
 		logs := w.notion.Inject(emulator.Fault{Method: "POST", Path: "/v1/pages", Kind: emulator.Error503})
 		var claims []api.Claim
 		for i, id := range ids {
@@ -330,7 +328,7 @@ func TestQueriesThatFailStopNoClaims(t *testing.T) {
 		if err := n.complete(n.mustClaim("Sandman", id)); err != nil {
 			w.Error(err)
 		}
-		// What is held is looked after, and whose claim a person ends is told.
+		// Live claims are guarded, and an agent is told when a person ends its claim.
 		cl := n.mustClaim("Oracle", other)
 		w.edit(other, map[string]any{"status": option("status", "CANCELLED")})
 		time.Sleep(time.Minute)

@@ -8,21 +8,20 @@ import (
 	"dibs/internal/api"
 )
 
-// overwritesKept is how many claim writes are remembered.
+// overwritesKept is how many claim writes are kept.
 const overwritesKept = 100
 
-// overwrites remembers how long claim writes came after their reads: what a person edits
+// overwrites keeps the time between read and write of the last claims: an edit that a person makes
 // in between is overwritten. It is safe for concurrent use.
 type overwrites struct {
 	mu   sync.Mutex
 	took []time.Duration // the last ones, oldest first
 }
 
-// wrote takes note of a claim write that was answered, or failed with err, that long after
-// its read was sent.
+// wrote records a claim write: the time from its read's sending to its answer, and its error.
 func (o *overwrites) wrote(took time.Duration, err error) {
 	if err != nil {
-		return // nobody knows when it took effect, if it did
+		return // nobody knows whether and when it took effect
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -32,7 +31,7 @@ func (o *overwrites) wrote(took time.Duration, err error) {
 	o.took = append(o.took, took)
 }
 
-// report sums up what is remembered; nil if there was no claim write yet.
+// report returns median and maximum; nil before the first claim write.
 func (o *overwrites) report() *api.ReadToWrite {
 	o.mu.Lock()
 	sorted := slices.Sorted(slices.Values(o.took))

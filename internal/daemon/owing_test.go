@@ -12,8 +12,8 @@ import (
 	"dibs/internal/testkit"
 )
 
-// TestMadeUpNamesAreBounded has one user poll under ever new names, and say something long to
-// all of them: both leave something for each name.
+// TestMadeUpNamesAreBounded polls as one user under ever new names, and sends a long message to all
+// of them: both store something for each name.
 func TestMadeUpNamesAreBounded(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	t.Parallel()
@@ -66,7 +66,7 @@ func TestMadeUpNamesAreBounded(t *testing.T) {
 			w.Errorf("to all, after the wait: %v", err)
 		}
 		time.Sleep(time.Hour)
-		for range 100 { // short ones are no more than what one agent is told
+		for range 100 { // short ones are bounded as for one agent
 			if _, err := n.Send(ctx, api.MessageRequest{From: "A0", To: "A1", Text: "go on"}, ""); err != nil {
 				w.Fatal(err)
 			}

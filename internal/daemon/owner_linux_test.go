@@ -13,11 +13,10 @@ import (
 	"dibs/internal/daemon"
 )
 
-// mallory exists by the number only.
+// mallory is a user without a name.
 const mallory = 64002
 
-// TestStateOfOthers starts daemons in state directories in which another user has a
-// hand.
+// TestStateOfOthers starts daemons in state directories that another user can change.
 func TestStateOfOthers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make files of other users")

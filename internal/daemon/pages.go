@@ -8,7 +8,8 @@ import (
 	"dibs/internal/task"
 )
 
-// pages are the pages of tasks in Notion, for agents who wait for what these say.
+// pages reads tasks' pages from Notion. An agent is waiting for the answer, so the requests go
+// first.
 type pages struct{ notion *notion.Client }
 
 var _ broker.Pages = pages{}

@@ -12,8 +12,8 @@ import (
 	"dibs/internal/emulator"
 )
 
-// While Notion wants to be left alone, nobody waits for a sync, and questions are
-// answered with what was known before, and say so.
+// During a pause that Notion asked for, nobody waits for a sync, and questions are answered from
+// the mirror, and say so.
 func TestSyncInAPause(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -52,8 +52,7 @@ func TestSyncInAPause(t *testing.T) {
 	})
 }
 
-// A sync that somebody waits for ends when a pause begins, also when it is not
-// the one that is told.
+// An awaited sync ends when a pause begins, even if another request got the pause.
 func TestSyncWhenAPauseBegins(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -68,7 +67,7 @@ func TestSyncWhenAPauseBegins(t *testing.T) {
 	})
 }
 
-// Nor does anybody wait for a dependency that is read while a task is claimed.
+// Nobody waits for a dependency that is read during a claim, either.
 func TestADependencyInAPause(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -85,8 +84,7 @@ func TestADependencyInAPause(t *testing.T) {
 	})
 }
 
-// The reading of the whole board waits for the end of a pause of usual length, and
-// does not begin anew.
+// A listing of the whole board waits for the end of a usual pause, and continues where it was.
 func TestAListingOutlastsAPause(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

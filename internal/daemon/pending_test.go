@@ -13,14 +13,14 @@ import (
 	"dibs/internal/inbox"
 )
 
-// A finish that Notion cannot be told of is accepted, and says that it is pending and what is
-// not known. Once the lease is over, that is whether another agent has the task: if so, the
-// finish comes to nothing when Notion is back, and the agent is told.
+// A finish is accepted while Notion is away; the answer says that it is pending, and what is
+// unknown. Once the lease is over, that is whether another agent has the task: if so, the finish is
+// dropped when Notion is back, and the agent is told.
 func TestFinishWhileNotionIsAway(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name          string
-		after         time.Duration // the claim
+		after         time.Duration // after the claim
 		taken         bool
 		unknown       string
 		outcome       claim.Ending

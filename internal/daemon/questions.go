@@ -9,14 +9,14 @@ import (
 	"dibs/internal/task"
 )
 
-// answered looks at the tasks that agents have asked about: they are told of those that
-// people have opened again, and no more of those that are gone. It costs no requests.
+// answered checks the tasks about which agents asked people. An agent hears of a task that a person
+// opened again; the question ends with its task. This costs no requests.
 func (d *works) answered(ctx context.Context) error {
 	questions, err := d.journal.Questions(ctx)
 	if err != nil {
 		return err
 	}
-	told := 0
+	added := 0
 	for _, q := range questions {
 		t, known := d.mirror.Task(q.Task)
 		next, opened, over := q.See(t, known, d.notion.Now())
@@ -31,28 +31,28 @@ func (d *works) answered(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		told += n
+		added += n
 	}
-	if told > 0 {
+	if added > 0 {
 		d.broker.Told()
 	}
 	return nil
 }
 
-// page is one whose comments are for an agent.
+// page is a page whose comments are for an agent.
 type page struct {
-	// key is what it is remembered by when its comments were asked for.
+	// key identifies the page in listener.commentsRead.
 	key   string
 	agent string
 	task  task.Task
-	since time.Time // those from before are not
-	// question is the one that they may answer; nil for a task that the agent holds.
+	since time.Time // earlier comments are not for the agent
+	// question is what the comments may answer; nil for a task that the agent holds.
 	question *inbox.Question
 }
 
-// pages are those whose comments an agent is to be told of: of the tasks that it holds,
-// and of those that it has asked people about.
-func (e *ears) pages(ctx context.Context, agent string) ([]page, error) {
+// pages returns the pages of the tasks that an agent holds, and of those about which it asked
+// people.
+func (e *listener) pages(ctx context.Context, agent string) ([]page, error) {
 	d := e.daemon
 	var pages []page
 	for _, cl := range d.claimer.Claims(agent) {

@@ -20,36 +20,35 @@ import (
 	"modernc.org/sqlite"
 )
 
-// reaper kills a daemon, as kill -9 does, at one of its steps: before a commit of its journal,
-// before it writes an answer, in the middle of one, and behind it. What is left of it is what
-// the files of its journal have in them at that moment. Nothing that it does afterwards is
-// heard, by callers or by Notion.
+// reaper kills a daemon, like kill -9, at one of its steps: before a commit of its journal, and
+// before, during and after writing an answer. What remains is the journal's files at that moment.
+// Callers and Notion get nothing of what it does afterwards.
 type reaper struct {
 	w *world
 	o daemon.Options
 	n *node
 
 	mu    sync.Mutex
-	at    int // the step at which it kills, counted from arm; 0 for none
+	at    int // kills at that step after arm; 0 for never
 	armed bool
 	steps int
-	dead  string // at which kind of step the daemon was killed; empty while it lives
+	dead  string // the kind of step at which the daemon was killed; empty while it lives
 	left  map[string][]byte
 	conns []net.Conn
 
 	mutant mutant
-	behind map[string][]byte // the files before the last commit; for a mutant that is late
+	behind map[string][]byte // the files before the last commit, for a late mutant
 }
 
-// mutant is a daemon that has something wrong with it.
+// mutant is a daemon with a fault.
 type mutant struct {
-	// late commits after it answers: what it committed last before its death is not on the disk.
+	// late commits after answering: the last commit before the kill is lost.
 	late bool
-	// does is what its journal does by itself, in SQL, and comes what it does at a start.
+	// does is SQL that its journal executes by itself, comes SQL at a start.
 	does, comes string
 }
 
-// reapers are those in charge of the journals at these paths.
+// reapers are the reapers by the paths of their journals.
 var reapers sync.Map
 
 func init() {
@@ -91,7 +90,7 @@ func (w *world) reap(o daemon.Options, at int, m mutant) *reaper {
 
 func (r *reaper) path() string { return filepath.Join(r.o.Config.StateDir, journal.FileName) }
 
-// sql does something to the journal while nobody has it open.
+// sql executes a statement on the journal while it is closed.
 func (r *reaper) sql(statement string) {
 	r.w.Helper()
 	if statement == "" {
@@ -104,14 +103,14 @@ func (r *reaper) sql(statement string) {
 	mustDo(r.w, errors.Join(err, db.Close()))
 }
 
-// arm begins to count steps.
+// arm starts counting steps.
 func (r *reaper) arm() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.armed = true
 }
 
-// count is how many steps there were since.
+// count returns the number of steps since.
 func (r *reaper) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,8 +140,8 @@ func (r *reaper) step(kind string) (dead bool) {
 	return false
 }
 
-// files reads the journal as it is. The WAL comes first: should a checkpoint come in between,
-// what it moves is in both.
+// files reads the journal's files. The WAL comes first: if a checkpoint comes in between, both
+// files have what it moves.
 func (r *reaper) files() map[string][]byte {
 	files := make(map[string][]byte)
 	for _, suffix := range []string{"-wal", ""} {
@@ -155,8 +154,8 @@ func (r *reaper) files() map[string][]byte {
 	return files
 }
 
-// door is the client of the daemon that runs.
-func (r *reaper) door() *client.Client { return r.n.Client }
+// client returns a client of the running daemon.
+func (r *reaper) client() *client.Client { return r.n.Client }
 
 // died reports whether the daemon was killed and is not back.
 func (r *reaper) died() bool {
@@ -165,10 +164,10 @@ func (r *reaper) died() bool {
 	return r.dead != ""
 }
 
-// back starts a daemon on what was left of the one that was killed. It is not killed again.
+// back starts a daemon on the files of the killed one. It is not killed again.
 func (r *reaper) back() {
 	r.w.Helper()
-	r.n.stop() // only the goroutines are left of it
+	r.n.stop() // only its goroutines are left
 	for suffix, data := range r.left {
 		if err := os.WriteFile(r.path()+suffix, data, 0o600); err != nil {
 			r.w.Fatal(err)
@@ -184,10 +183,10 @@ func (r *reaper) back() {
 	r.n = r.w.start(r.o)
 }
 
-// kill kills the daemon wherever it is, and starts it again.
+// kill kills the daemon wherever it is, and restarts it.
 func (r *reaper) kill() {
 	r.mu.Lock()
-	r.armed, r.at = true, r.steps+1 // a step of another goroutine will do as well
+	r.armed, r.at = true, r.steps+1 // any goroutine's step will do
 	r.mu.Unlock()
 	r.step("at rest")
 	r.back()

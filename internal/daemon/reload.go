@@ -24,9 +24,9 @@ var reloadable = []string{
 	"tasks.fields", "sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level", "socket_user",
 }
 
-// Reload changes the configuration of the running daemon to c, which must be valid. If c
-// changes anything that cannot change while the daemon runs, Reload changes nothing and
-// says so. An interval that is running ends when it would have.
+// Reload changes the configuration of the running daemon to c, which must be valid. If a key
+// changed that needs a restart, Reload changes nothing and returns an error that names it. An
+// interval that is running ends when it would have.
 func (d *Daemon) Reload(c config.Config) error {
 	d.reloading <- struct{}{}
 	defer func() { <-d.reloading }()
@@ -51,17 +51,17 @@ func (d *Daemon) Reload(c config.Config) error {
 	}
 	if w != nil {
 		if err := w.reschedule(before.Schedule, c.Schedule); err != nil {
-			return err // which cannot be: both are valid
+			return err // impossible: both are valid
 		}
 	}
 	d.log.Info("the configuration has changed", "keys", changed)
 	return nil
 }
 
-// reload is Reload for what the daemon works with.
+// reload applies a changed configuration to the parts of a daemon that leads.
 func (d *works) reload(before, c config.Config) error {
 	if c.Sync.Interval > d.config.Sync.Interval {
-		return fmt.Errorf("sync.interval: %v is longer than the %v that the daemon was started with, which abandoned claims are given to be seen: restart it", c.Sync.Interval, d.config.Sync.Interval)
+		return fmt.Errorf("sync.interval: %v is longer than the %v at the daemon's start, on which the grace of abandoned claims depends: restart the daemon", c.Sync.Interval, d.config.Sync.Interval)
 	}
 	if !maps.Equal(workspace.Schema(before).NotionUsers, workspace.Schema(c).NotionUsers) {
 		return errors.New("agents: which Notion user stands for an agent cannot change while the daemon runs: restart it")
@@ -69,7 +69,7 @@ func (d *works) reload(before, c config.Config) error {
 	if token, err := c.Notion.ReadToken(d.log); err != nil {
 		return err
 	} else if !d.notion.Uses(string(token)) {
-		return errors.New("the Notion token has changed, which the daemon that runs cannot take over: restart it")
+		return errors.New("the Notion token has changed, which cannot be reloaded: restart the daemon")
 	}
 	if err := d.notion.SetRate(c.Notion.Rate, c.Notion.Burst); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (d *works) reload(before, c config.Config) error {
 	return nil
 }
 
-// listed returns the users that may go by the agents' names, each once.
+// listed returns the users that may use the agents' names, sorted and each once.
 func listed(c config.Config) []int {
 	var uids []int
 	for _, a := range c.Agents {
@@ -103,7 +103,7 @@ func listed(c config.Config) []int {
 	return slices.Compact(uids)
 }
 
-// agentsOf returns the agents of a configuration in the terms of the broker.
+// agentsOf returns the configured agents for the broker.
 func agentsOf(c config.Config) []broker.Agent {
 	var out []broker.Agent
 	for _, a := range c.Agents {
@@ -112,18 +112,17 @@ func agentsOf(c config.Config) []broker.Agent {
 	return out
 }
 
-// namingOf returns how a configuration has names minted in the terms of the broker.
+// namingOf returns for the broker how names are minted.
 func namingOf(c config.Config) broker.Naming {
 	return broker.Naming{Prefix: c.Names.Prefix, Keep: c.Names.Keep}
 }
 
-// chooseWait is how long a reload waits to hear from Notion whether the data source that
-// it names has the tasks.
+// chooseWait is how long a reload waits for Notion.
 const chooseWait = time.Minute
 
-// choose makes the client use the data sources that the configuration names now. It
-// refuses another data source for the tasks, and changes nothing, if that does not exist,
-// lacks a task that is held here, or has not the properties of a task.
+// choose switches the client to the data sources in after. A new data source for the tasks is
+// refused, and nothing changes, if it does not exist, lacks a task that is held here, or lacks the
+// properties of a task.
 func (d *works) choose(before, after config.Databases) error {
 	if before.TasksSource == after.TasksSource {
 		workspace.Choose(d.notion, after)
@@ -154,9 +153,8 @@ func (d *works) choose(before, after config.Databases) error {
 	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
 }
 
-// renameStatuses follows the renaming of options in Notion. It refuses other names, and
-// changes nothing, while tasks can be claimed under the old ones, and if they cannot be
-// under the new ones.
+// renameStatuses follows a renaming of options in Notion. It is refused, and nothing changes, while
+// tasks can still be claimed under the old names, or cannot be claimed under the new ones.
 func (d *works) renameStatuses(before, after config.Config) error {
 	names := workspace.Schema(after).Statuses
 	if maps.Equal(workspace.Schema(before).Statuses, names) {
@@ -170,7 +168,7 @@ func (d *works) renameStatuses(before, after config.Config) error {
 	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
 }
 
-// setFields has other fields read, of all tasks with the next sync.
+// setFields changes the extra fields; the next sync reads them for all tasks.
 func (d *works) setFields(before, after []string) error {
 	if slices.Equal(before, after) {
 		return nil
@@ -185,9 +183,8 @@ func (d *works) setFields(before, after []string) error {
 	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
 }
 
-// hasHeld checks that the data source that db names for the tasks has all those that are
-// held here, and those that are done and Notion has yet to be told so. A task of another
-// data source would never be found again.
+// hasHeld checks that the tasks' data source in db contains every task that is held here or whose
+// finish Notion does not have yet. A task of another data source would never be found again.
 func (d *works) hasHeld(ctx context.Context, db config.Databases) error {
 	source, err := d.notion.FindSource(ctx, task.ID(db.Tasks), workspace.TasksSource, db.TasksSource)
 	if err != nil {
@@ -212,8 +209,8 @@ func (d *works) hasHeld(ctx context.Context, db config.Databases) error {
 	return nil
 }
 
-// Alive returns an error if the daemon can do nothing at all, because the journal, on
-// which everything depends, cannot be read before ctx ends.
+// Alive returns an error if the journal cannot be read before ctx ends: without it the daemon can
+// do nothing.
 func (d *Daemon) Alive(ctx context.Context) error {
 	w := d.works.Load()
 	if w == nil {

@@ -31,7 +31,7 @@ func TestReload(t *testing.T) {
 		c.Agents = []config.Agent{{Name: "Oracle"}}
 		c.Log.Level = "error"
 		mustDo(w, n.daemon.Reload(c))
-		synctest.Wait() // nobody writes to the log
+		synctest.Wait() // so that nobody is writing to the log
 		if !strings.Contains(logged.String(), "serving") || level.Level() != slog.LevelError {
 			w.Errorf("the level is %v after %q", level.Level(), logged)
 		}
@@ -68,8 +68,7 @@ func count(list []string, what string) (n int) {
 	return n
 }
 
-// What cannot change while the daemon runs changes nothing, nor does what comes
-// with it.
+// A reload with a key that cannot change is refused as a whole.
 func TestReloadRefused(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -114,7 +113,7 @@ func TestReloadRefused(t *testing.T) {
 	})
 }
 
-// A token that was replaced in its file is not taken for the one in use.
+// A replaced token in the file is noticed.
 func TestReloadWithAnotherToken(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -130,13 +129,13 @@ func TestReloadWithAnotherToken(t *testing.T) {
 			w.Errorf("with the same token: %v", err)
 		}
 		write("ntn_anotherone")
-		if err := n.daemon.Reload(o.Config); err == nil || !strings.Contains(err.Error(), "restart it") || strings.Contains(err.Error(), "ntn_") {
+		if err := n.daemon.Reload(o.Config); err == nil || !strings.Contains(err.Error(), "restart the daemon") || strings.Contains(err.Error(), "ntn_") {
 			w.Errorf("with another token: %v; want to be told to restart", err)
 		}
 	})
 }
 
-// A claim goes on when its agent is taken off the list; only its next step is refused.
+// A claim survives its agent's removal from the list; only the agent's next step is refused.
 func TestReloadLeavesClaims(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -160,7 +159,7 @@ func TestAlive(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(nil)
-		w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest}) // Notion's troubles are not the daemon's
+		w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest}) // the daemon is alive without Notion
 		time.Sleep(time.Minute)
 		if err := n.daemon.Alive(w.Context()); err != nil {
 			w.Error(err)

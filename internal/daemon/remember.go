@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// rememberEvery is how often the daemon reads what it has to know by heart.
+// rememberEvery is how often the answers in memory are refreshed.
 const rememberEvery = 15 * time.Second
 
-// remember has what the journal says remembered, for questions that come while its
-// database is away. What is in a file of the daemon's own can be read at any time.
+// remember reads from the journal what must be answered from memory while its database cannot be
+// reached. A journal in a file needs no copy.
 func (d *works) remember(ctx context.Context) time.Duration {
 	_, err := d.owed(ctx)
 	if err = errors.Join(err, d.broker.Remember(ctx)); err != nil && ctx.Err() == nil {

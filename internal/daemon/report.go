@@ -13,14 +13,14 @@ import (
 	"dibs/internal/task"
 )
 
-// house is the daemon, in the terms of the broker.
+// house implements broker.House.
 type house struct{ *works }
 
 func (h house) Doubt() error { return h.doubt.Why() }
 
 func (h house) Rate() float64 { return h.live.Load().Notion.Rate }
 
-// Report fills in what only the daemon knows of its own state.
+// Report fills in the parts of the status that only the daemon knows.
 func (d house) Report(ctx context.Context, s *api.Status) error {
 	s.Version, s.PID, s.StartedAt = d.version, os.Getpid(), api.Time{Time: d.started}
 	s.Socket, s.StateDir = d.listen.Addr().String(), d.config.StateDir
@@ -62,7 +62,7 @@ func (d house) Report(ctx context.Context, s *api.Status) error {
 	}
 	failure := d.mirror.Standing().Failure
 	if down := d.notion.Down(); down != nil {
-		failure = down // which may be known before a sync has failed
+		failure = down // may be known before a sync fails
 	}
 	if _, ours := errors.AsType[*claim.JournalError](failure); failure != nil && !ours {
 		s.Notion.LastError = failure.Error()
@@ -74,7 +74,7 @@ func (d house) Report(ctx context.Context, s *api.Status) error {
 	return err
 }
 
-// owed is what Notion has yet to be told.
+// owed returns the backlog of each outbox.
 func (d *works) owed(ctx context.Context) ([]journal.Backlog, error) {
 	return d.backlog.Ask(ctx, struct{}{}, func() ([]journal.Backlog, error) { return d.journal.Backlog(ctx, d.claimer.Finishing()) })
 }

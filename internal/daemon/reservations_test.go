@@ -19,8 +19,8 @@ func (n *node) reserve(agent string, body api.ReserveRequest, patterns ...string
 	return n.Reserve(n.w.Context(), "/nowhere", patterns, body, "")
 }
 
-// holder is who keeps an agent from a path; empty for nobody.
-func (n *node) holder(agent, path string) string {
+// reservedBy returns who keeps an agent from a path; empty for nobody.
+func (n *node) reservedBy(agent, path string) string {
 	n.w.Helper()
 	_, err := n.MayTouch(n.w.Context(), agent, "/nowhere", path)
 	if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.Code(claim.CodeReserved) {
@@ -32,8 +32,8 @@ func (n *node) holder(agent, path string) string {
 	return ""
 }
 
-// TestWhatReservationsCost: a row of the mesh log for what is reserved in a minute, and
-// nothing for all else; and they are there while Notion is not.
+// TestWhatReservationsCost counts one row in the mesh log for a minute's reservations, and no other
+// request. They work without Notion.
 func TestWhatReservationsCost(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -59,7 +59,7 @@ func TestWhatReservationsCost(t *testing.T) {
 				if _, err := n.reserve("Oracle", api.ReserveRequest{}, "./src/a.go"); code(err) != denied(claim.CodeReserved) {
 					w.Errorf("err = %v, want reserved", err)
 				}
-				if got := n.holder("Oracle", "src/a.go"); got != "Sandman" {
+				if got := n.reservedBy("Oracle", "src/a.go"); got != "Sandman" {
 					w.Errorf("src/a.go is %q's", got)
 				}
 				if _, err := n.reserve("Sandman", api.ReserveRequest{}, "./src/", "name:db"); err != nil {
@@ -95,8 +95,8 @@ func TestWhatReservationsCost(t *testing.T) {
 	})
 }
 
-// TestReservationsOfAClaim: what is reserved for a claim is there after a restart, and ends
-// when a person in Notion ends the claim.
+// TestReservationsOfAClaim checks that a claim's reservations survive a restart, and end when a
+// person ends the claim in Notion.
 func TestReservationsOfAClaim(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -109,12 +109,12 @@ func TestReservationsOfAClaim(t *testing.T) {
 		}
 		n.stop()
 		n = w.start(o)
-		if got := n.holder("Oracle", "src/a"); got != "Sandman" {
+		if got := n.reservedBy("Oracle", "src/a"); got != "Sandman" {
 			w.Errorf("src/a is %q's after a restart", got)
 		}
 		w.edit(id, map[string]any{"claimed_by": text("rich_text", "Maria")})
 		time.Sleep(2 * time.Minute)
-		if got := n.holder("Oracle", "src/a"); got != "" {
+		if got := n.reservedBy("Oracle", "src/a"); got != "" {
 			w.Errorf("src/a is still %s's", got)
 		}
 	})

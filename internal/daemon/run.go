@@ -15,14 +15,14 @@ import (
 	"dibs/internal/mirror"
 )
 
-// drainTime is how long a stopping daemon waits for the requests it is serving, and
-// then once more for the log entries it has yet to deliver. What is not done by then is
-// in the journal, for the next run.
+// drainTime is how long a stopping daemon waits for the requests it is serving, and then once more
+// for its log entries to be delivered. The journal keeps the rest for the next run.
 const drainTime = 10 * time.Second
 
-// run is Daemon.Run for those that lead, on a listener, which it closes; without one somebody
-// else has the server answer. Once over is closed, which is nil for a journal of its own, it ends without waiting for anything: what it knows
-// may not be so any more, and nothing of it can be saved.
+// run implements Daemon.Run for a daemon that leads. It serves the socket listen and closes it; if
+// listen is nil, the front passes requests to the server. When over is closed, run ends at once:
+// another daemon may lead, and nothing can be saved any more. over is nil for a journal of the
+// daemon's own.
 func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct{}) (err error) {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
@@ -44,7 +44,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 		loops.Go(func() { q.Run(drain, work.Done()) })
 	}
 	schedule.Start()
-	// A daemon that is always stopped before the schedule has it prune prunes, too.
+	// Prune now: a daemon may always be stopped before its first scheduled prune.
 	loops.Go(schedule.run["prune"])
 
 	served := make(chan error, 1)
@@ -72,10 +72,11 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 		patience = 0
 	}
 
-	d.broker.Close() // nobody waits for a task any longer
+	d.broker.Close() // wakes all waiters
 	graceful, cancel := context.WithTimeout(work, patience)
 	defer cancel()
-	// What is cut off is still answered, and its key kept, while the journal is open.
+	// A request that is cut off still gets an answer, and its idempotency key is saved, while the
+	// journal is open.
 	defer context.AfterFunc(graceful, d.claimer.Close)()
 	if serr := d.server.Shutdown(graceful); serr != nil {
 		d.log.Warn("some requests were cut off; their claims are withdrawn at the next start", "error", serr)
@@ -99,10 +100,10 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	return err
 }
 
-// loops are what a daemon does while it runs, beside the deliveries.
+// loops returns what runs for as long as the daemon leads, besides the outboxes.
 func (d *works) loops() []func(context.Context) {
 	all := []func(context.Context){
-		d.mirror.Run, d.alive.Run, d.reserved.Run,
+		d.mirror.Run, d.alive.Run, d.reservations.Run,
 		d.due.Run, d.news.Run, d.leases.Run, d.held.Run, d.untidy.Run, d.offers.Run, d.backLoop,
 	}
 	if d.others != nil {
@@ -114,9 +115,8 @@ func (d *works) loops() []func(context.Context) {
 	return all
 }
 
-// checkHeld guards the claims held here by their pages, once: anything may have happened
-// to them while no daemon ran. If that fails, it tries again after the next sync that
-// succeeds.
+// checkHeld guards all claims held here once by their pages: anything may have happened to them
+// while no daemon ran. If that fails, it tries again after the next successful sync.
 func (d *works) checkHeld(ctx context.Context) time.Duration {
 	if d.checked {
 		return clock.UntilWoken
@@ -128,19 +128,19 @@ func (d *works) checkHeld(ctx context.Context) time.Duration {
 	return clock.UntilWoken
 }
 
-// afterSync looks after claims by what a sync has read: those held here, and those
-// abandoned whose writes arrived after all.
+// afterSync guards the claims held here by what a sync has read, and finds late writes of abandoned
+// claims.
 func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
-	// Only now, so that agents hear of a claim's end together with what ended it.
+	// At the end, so that agents hear of a claim's end together with its cause.
 	defer d.news.Wake()
 	var errs []error
-	// Not only of the tasks that this sync changed: one that failed, or an earlier run of
-	// the daemon, may have come upon the token and got no further.
+	// All tasks, not only those that this sync changed: a sync that failed, or an earlier run, may
+	// have seen the token and got no further.
 	for t := range d.mirror.Tasks() {
 		sighted, err := d.claimer.Sighted(ctx, t.Token)
 		if err != nil {
 			errs = append(errs, err)
-			break // it is the journal that fails
+			break // the journal fails
 		}
 		if sighted {
 			d.due.Wake()
@@ -148,7 +148,7 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 	}
 	d.doubtAll(ctx)
 	if len(errs) == 0 && d.others != nil {
-		d.lookAround(ctx)
+		d.seeOthers(ctx)
 	}
 	err := errors.Join(append(errs, d.answered(ctx), d.guard(ctx, false))...)
 	d.untidy.Wake()
@@ -158,8 +158,8 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 	return err
 }
 
-// afterFailedSync looks after the claims held here by their pages, unless nothing can
-// be asked of Notion.
+// afterFailedSync guards the claims held here by their pages, unless Notion is down or asked for a
+// pause.
 func (d *works) afterFailedSync(ctx context.Context, again bool) {
 	defer d.news.Wake()
 	if d.notion.Down() != nil || d.notion.Paused() != nil {
@@ -170,8 +170,8 @@ func (d *works) afterFailedSync(ctx context.Context, again bool) {
 	}
 }
 
-// guard compares each claim held here with its task as the mirror has it, or, if pages is
-// set, with its page, and then renews the claims whose renewal is due.
+// guard compares each claim held here with its task in the mirror, or with its page if pages is
+// set. Then it renews the claims that are due.
 func (d *works) guard(ctx context.Context, pages bool) error {
 	var errs []error
 	for _, cl := range d.claimer.Claims("") {
@@ -191,15 +191,15 @@ func (d *works) guard(ctx context.Context, pages bool) error {
 			continue
 		}
 		same := func(other error) bool { return other.Error() == err.Error() }
-		if err != nil && !slices.ContainsFunc(errs, same) { // every claim meets the same fault of the board
+		if err != nil && !slices.ContainsFunc(errs, same) { // a fault of the board meets every claim
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(append(errs, d.claimer.KeepAlive(ctx))...)
 }
 
-// takeSteps takes the steps that claims are owed as they become due. It is woken when the
-// late write of an abandoned claim has turned up.
+// takeSteps takes the steps that claims are owed as they become due. A late write of an abandoned
+// claim wakes it.
 func (d *works) takeSteps(ctx context.Context) time.Duration {
 	next, err := d.claimer.RunDue(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -208,8 +208,8 @@ func (d *works) takeSteps(ctx context.Context) time.Duration {
 	return d.left(next, d.interval())
 }
 
-// left is how long a loop waits for that time of Notion's: not much less than a second, and not
-// longer than most. Zero is no time.
+// left returns how long a loop waits until next, a time of Notion's: at least a second, unless most
+// is shorter, and at most most. It returns most if next is zero.
 func (d *works) left(next time.Time, most time.Duration) time.Duration {
 	if next.IsZero() {
 		return most

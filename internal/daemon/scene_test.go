@@ -33,7 +33,7 @@ func newStage(w *world) *stage {
 		c.Notion.Rate, c.Notion.Burst = 100, 100
 	}
 	st.a, st.lineA = w.onLine("a", settings)
-	// Oracle takes what is open, and leaves stale claims to a's sweep.
+	// Oracle only takes open tasks, and leaves stale claims to a's sweep.
 	st.b, st.lineB = w.onLine("b", func(c *config.Config) {
 		settings(c)
 		c.Claim.Override, c.Schedule.Sweep = config.OverrideOpenOnly, "@every 100h"
@@ -41,15 +41,15 @@ func newStage(w *world) *stage {
 	return st
 }
 
-// scene is one task that both agents are after, and what becomes of it when
-// one of a's writes meets its fate. Scenes of a stage are played at a time.
+// scene is one task that both agents want, and the fate of one of a's writes. The scenes of a stage
+// are played at the same time.
 type scene struct {
 	*stage
 	write
 	name   string
 	id     string
 	cl     api.Claim // Sandman's
-	denied error     // why Sandman has none
+	denied error     // Sandman's refusal
 	oracle *api.Claim
 }
 
@@ -73,25 +73,24 @@ func (s *scene) complete() error { return s.a.complete(s.cl) }
 
 func (s *scene) claimAndComplete() error { return errors.Join(s.claim(), s.complete()) }
 
-// goStale has Sandman, through a daemon that is no more, hold the task for too long.
+// goStale lets Sandman hold the task for too long, through a daemon that is gone.
 func (s *scene) goStale() error {
 	err := s.notion.EditPage(s.id, map[string]any{
 		"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
 		"claimed_at": date(time.Now().Add(-2 * time.Hour)), "claim_token": text("rich_text", string(claim.NewID(time.Now().Add(-2*time.Hour)))),
 	})
-	time.Sleep(20 * time.Second) // the mirror has to know
+	time.Sleep(20 * time.Second) // until the mirror has it
 	return err
 }
 
 func (s *scene) sweep() error {
 	if _, err := s.a.Sweep(s.Context(), ""); err != nil {
-		s.Logf("%s: %v", s.name, err) // the schedule tries again
+		s.Logf("%s: %v", s.name, err) // the schedule retries
 	}
 	return nil
 }
 
-// play has the write sent and meet its fate, gives everything time to settle,
-// and looks at the result.
+// play sends the write to its fate, waits until nothing more happens, and checks the result.
 func (s *scene) play(fault emulator.Fault) {
 	if s.before != nil {
 		if err := s.before(s); err != nil {
@@ -121,25 +120,25 @@ func (s *scene) play(fault emulator.Fault) {
 	if err := s.send(s); err != nil {
 		s.errorf("%v", err)
 	}
-	// What lands after a minute is withdrawn within another two, and an entry
-	// that is not found is sent again after three.
+	// A write that lands after a minute is withdrawn within another two, and an entry that is not
+	// found is sent again after three.
 	time.Sleep(4 * time.Minute)
 	stop()
 	rival.Wait()
 	if int(sent.Load()) <= s.skip {
 		s.errorf("the write was never sent")
 	}
-	s.settled(fault.Kind)
+	s.checkOutcome(fault.Kind)
 }
 
-// settled checks what has become of the task and of the first claim.
-func (s *scene) settled(fate emulator.FaultKind) {
+// checkOutcome checks the task and the first claim.
+func (s *scene) checkOutcome(fate emulator.FaultKind) {
 	s.Helper()
 	dbs := s.notion.Databases()
 	got, mesh, work := show(s.page(s.id)), s.rows(dbs.MeshLog, "event"), s.rows(dbs.TaskLog, "outcome")
 	want := s.want
 	if slices.Contains(mesh, "swept") && slices.Contains(mesh, "withdrawn") {
-		s.mesh = append(s.mesh, "withdrawn") // a mark that came when the next sweep was done
+		s.mesh = append(s.mesh, "withdrawn") // a mark that landed after the next sweep
 	}
 	if s.name == "claim" {
 		if granted := s.denied == nil; granted != slices.Contains(trusted, fate) {
@@ -173,7 +172,7 @@ func (s *scene) settled(fate emulator.FaultKind) {
 	}
 }
 
-// rows returns what a log says of Sandman and the task.
+// rows returns a log's entries about Sandman and the task.
 func (s *scene) rows(db, what string) []string {
 	var out []string
 	for _, p := range s.notion.Pages(db) {
@@ -185,8 +184,7 @@ func (s *scene) rows(db, what string) []string {
 	return out
 }
 
-// compete has Oracle try for the task, at first often, and watch over its claim
-// once it has one.
+// compete lets Oracle try to claim the task, often at first, and watch its claim once it has one.
 func (s *scene) compete(ctx context.Context) {
 	for pace := time.Second; ; pace = min(2*pace, 30*time.Second) {
 		timer := time.NewTimer(pace)
@@ -218,8 +216,7 @@ func (s *scene) compete(ctx context.Context) {
 	}
 }
 
-// alone checks, when an agent was just granted the task, that nobody else
-// believes to hold it.
+// alone checks, right after a grant, that no other agent believes to hold the task.
 func (s *scene) alone() {
 	s.Helper()
 	var held []api.Claim

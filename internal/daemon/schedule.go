@@ -11,14 +11,14 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// jobs are what the daemon does at the times of its schedule.
+// jobs is the daemon's schedule.
 type jobs struct {
 	*cron.Cron
 	run map[string]func()       // by their keys in the configuration
-	ids map[string]cron.EntryID // of those that are on the schedule, by the same keys
+	ids map[string]cron.EntryID // of the scheduled jobs, by the same keys
 }
 
-// newJobs returns the jobs, which run at their times once Start is called.
+// newJobs returns the jobs. They run at their times once Start is called.
 func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 	j := &jobs{
 		Cron: cron.New(cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger))),
@@ -44,7 +44,8 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 			if _, err := d.journal.PruneFeed(ctx, time.Now().Add(-keep.Events.Keep)); err != nil {
 				return err
 			}
-			// What a poll took that is not heard of again can be had for as long as anything else.
+			// A trigger that was taken and never acknowledged is kept as long as any other, counted
+			// from the end of its visibility.
 			if _, err := d.journal.PruneInbox(ctx, time.Now().Add(-keep.Events.Keep-d.config.Inbox.Visibility)); err != nil {
 				return err
 			}
@@ -64,7 +65,7 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 	return j, errors.Join(j.set("sweep", s.Sweep), j.set("full_sync", s.FullSync), j.set("prune", "@every 1h"), j.set("tally", "@every 1m"))
 }
 
-// set puts a job on the schedule, or moves it.
+// set schedules a job, or reschedules it.
 func (j *jobs) set(key, spec string) error {
 	id, err := j.AddFunc(spec, j.run[key])
 	if err != nil {
@@ -77,10 +78,10 @@ func (j *jobs) set(key, spec string) error {
 	return nil
 }
 
-// reschedule moves the jobs whose times have changed. d.reloading is taken.
+// reschedule moves the jobs whose times have changed. The caller has locked d.reloading.
 func (d *works) reschedule(before, after config.Schedule) error {
 	if d.jobs == nil {
-		return nil // Run has yet to make them
+		return nil // run has not made them yet
 	}
 	var errs []error
 	if before.Sweep != after.Sweep {

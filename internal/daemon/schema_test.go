@@ -34,7 +34,7 @@ func TestRenamedPropertiesKeepWorking(t *testing.T) {
 		n.mustClaim("Oracle", w.add("another", nil))
 		n.stop()
 
-		n = w.start(o) // which knows the properties by their ids
+		n = w.start(o) // knows the properties by their ids
 		n.mustClaim("Sandman", w.add("one more", nil))
 		if s := n.status(); len(s.Warnings) != 0 {
 			w.Errorf("warnings: %q", s.Warnings)
@@ -42,16 +42,15 @@ func TestRenamedPropertiesKeepWorking(t *testing.T) {
 	})
 }
 
-// A property that is gone stops claims and nothing else, except what cannot be done
-// without it.
+// A missing property stops claims, and otherwise only what needs it.
 func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 	t.Parallel()
 	of := func(kind string, config map[string]any) map[string]any { return map[string]any{kind: config} }
 	tests := map[string]struct {
 		property string
-		is       any  // nil if it is removed
+		is       any  // nil if removed
 		was      any  // its type
-		works    bool // what is held can be worked with
+		works    bool // live claims can be renewed and finished
 		stale    bool // tasks cannot be read
 	}{
 		"claimed_by removed":            {property: "claimed_by", was: of("rich_text", nil)},
@@ -67,7 +66,7 @@ func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 		tt := tests[name]
 		for j, noticed := range []string{"by a claim", "by its holder", "by a sync"} {
 			if testing.Short() && i%3 != j {
-				continue // each property once, and each way to notice it
+				continue // each property once, and each way of noticing
 			}
 			t.Run(name+", noticed "+noticed, func(t *testing.T) {
 				t.Parallel()
@@ -143,7 +142,7 @@ func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 						w.Errorf("the task that was completed is %s, want %s", got, wantStatus)
 					}
 
-					// It is made anew, and has no values any more.
+					// It is created again, without values.
 					edit(tt.was)
 					if tt.stale {
 						w.edit(free, map[string]any{"status": option("select", "OPEN")})
@@ -167,13 +166,13 @@ func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 	}
 }
 
-// A lease whose length is not known any more is not taken for over.
+// A lease of unknown length does not count as ended.
 func TestNothingIsSweptWhileALeaseIsUnknown(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("long", nil)
 		n := w.daemon(func(c *config.Config) { c.Schedule.Sweep = "@every 5m" })
-		w.edit(id, map[string]any{ // which nobody here reads in time
+		w.edit(id, map[string]any{ // not read in time here
 			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"), "claimed_at": date(time.Now()),
 			"claim_token": text("rich_text", "01ARZ3NDEKTSV4RRFFQ69G5FAV"), "claim_timeout_minutes": number(300),
 		})
@@ -188,10 +187,10 @@ func TestNothingIsSweptWhileALeaseIsUnknown(t *testing.T) {
 	})
 }
 
-// emptyTasks is the id of the tasks database of every world.
+// emptyTasks is the id of every world's tasks database.
 const emptyTasks = "2f835e81-2bbb-81b6-9700-e18108a40b1f"
 
-// Only what is in use is asked for.
+// Queries ask only for the properties in use.
 func TestQueriesAskForWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

@@ -16,8 +16,8 @@ import (
 	"dibs/internal/api"
 )
 
-// echo is a server that repeats the token wherever it can: in errors, if failing
-// says so, and in the titles of pages.
+// echo is a server that repeats the token wherever it can: in the titles of pages and, if failing,
+// in errors.
 type echo struct {
 	next    http.RoundTripper
 	mu      sync.Mutex
@@ -58,8 +58,8 @@ func (e *echo) fail(failing func(*http.Request) bool) {
 	e.failing = failing
 }
 
-// TestTokenIsNowhere runs a daemon at debug level against a server that repeats
-// the token, and looks for it in everything that the daemon writes.
+// TestTokenIsNowhere runs a daemon at debug level with a server that repeats the token, and
+// searches everything that the daemon writes for it.
 func TestTokenIsNowhere(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

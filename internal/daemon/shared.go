@@ -22,11 +22,11 @@ import (
 	"dibs/internal/task"
 )
 
-// doorDrain is how long a stopping daemon that does not lead waits for what it has handed on.
+// doorDrain is how long a stopping door waits for requests that it has handed to the leader.
 const doorDrain = 3 * time.Second
 
-// shared is what a daemon has whose journal lies in a database, which other daemons may
-// share: one of them leads, and does all the work; the others are doors to it.
+// shared belongs to a daemon whose journal lies in a PostgreSQL database. Of the daemons that share
+// it one leads and does all the work; the others are doors to it.
 type shared struct {
 	daemon   *Daemon
 	member   *member.Member
@@ -34,10 +34,10 @@ type shared struct {
 	door     *server.Door
 	front    *server.Front // for callers of this machine
 	peers    *server.Peers // for the other members
-	listen   net.Listener  // where these come in
+	listen   net.Listener  // for peers
 }
 
-// share finds the database, and the other member.
+// share connects to the database and sets up this daemon's member.
 func (d *Daemon) share(ctx context.Context, network member.Network) error {
 	c := d.live.Load()
 	name, err := memberName(c.Cluster)
@@ -73,7 +73,7 @@ func (d *Daemon) share(ctx context.Context, network member.Network) error {
 	return nil
 }
 
-// dial calls a member.
+// dial connects to a member.
 func (s *shared) dial(ctx context.Context, name string) (net.Conn, error) {
 	if name == s.member.Name() {
 		return s.peers.Dial(ctx)
@@ -85,16 +85,16 @@ func (s *shared) dial(ctx context.Context, name string) (net.Conn, error) {
 	return s.member.Dial(ctx, p)
 }
 
-// Who returns what the member is called that has made a connection.
+// Who returns the name of the member at the other end of a connection.
 func (s *shared) Who(c *tls.ConnectionState) (string, error) {
-	if c == nil { // from here, see Peers.Dial
+	if c == nil { // from this process, see Peers.Dial
 		return s.member.Name(), nil
 	}
 	p, err := s.member.Caller(c)
 	return p.Name, err
 }
 
-// Leading returns what answers while this daemon leads, and nil while it does not.
+// Leading returns the server while this daemon leads, else nil.
 func (s *shared) Leading() http.Handler {
 	if w := s.daemon.works.Load(); w != nil {
 		return w.server
@@ -102,7 +102,7 @@ func (s *shared) Leading() http.Handler {
 	return nil
 }
 
-// Way says how the leader is reached.
+// Way returns how to reach the leader.
 func (s *shared) Way() server.Way {
 	now, changed := s.member.Standing()
 	way := server.Way{
@@ -119,7 +119,7 @@ func (s *shared) Way() server.Way {
 	return way
 }
 
-// namesAt are the names that users of this machine may go by, in the terms of member.
+// namesAt returns the agents' names and users for the member.
 func namesAt(c config.Config) []member.Name {
 	var out []member.Name
 	for _, a := range c.Agents {
@@ -128,8 +128,8 @@ func namesAt(c config.Config) []member.Name {
 	return out
 }
 
-// agentsAt returns the names that users of a member's machine may go by, in the terms of the
-// broker, and false if the member has not said so.
+// agentsAt returns for the broker the names that users of a member's machine may use, and false if
+// the member is not known.
 func (s *shared) agentsAt(name string) ([]broker.Agent, bool) {
 	if name == s.member.Name() {
 		return agentsOf(*s.daemon.live.Load()), true
@@ -142,7 +142,7 @@ func (s *shared) agentsAt(name string) ([]broker.Agent, bool) {
 	return out, known
 }
 
-// Place says in which database a configuration has the journal lie, if it is to be shared.
+// Place returns the PostgreSQL database and schema of a configuration's shared journal.
 func Place(c config.Config, log *slog.Logger) (journal.Postgres, error) {
 	if err := c.Databases.Named(); err != nil {
 		return journal.Postgres{}, err
@@ -155,7 +155,7 @@ func Place(c config.Config, log *slog.Logger) (journal.Postgres, error) {
 	return journal.Postgres{URL: string(where), Schema: c.Journal.Schema, Board: string(board)}, err
 }
 
-// memberName is what this daemon is called among those of other machines.
+// memberName returns this daemon's name in the cluster.
 func memberName(c config.Cluster) (string, error) {
 	if c.Name != "" {
 		return c.Name, nil
@@ -167,12 +167,12 @@ func memberName(c config.Cluster) (string, error) {
 	return name, nil
 }
 
-// takeTurns answers callers and members until ctx ends, and meanwhile stands by and leads in
-// turn. It returns nil after an orderly stop.
+// takeTurns answers callers and members until ctx ends; meanwhile it stands by and leads in turn.
+// It returns nil after an orderly stop.
 func (d *Daemon) takeTurns(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	there, leave := context.WithCancel(context.WithoutCancel(ctx)) // also while it stops
+	there, leave := context.WithCancel(context.WithoutCancel(ctx)) // outlasts ctx, for an orderly stop
 	var serving sync.WaitGroup
 	serving.Go(func() { d.shared.member.Run(there) })
 	serving.Go(func() {
@@ -188,7 +188,7 @@ func (d *Daemon) takeTurns(ctx context.Context) error {
 	err := d.turns(ctx)
 	stopping, cancel := context.WithTimeout(there, doorDrain)
 	defer cancel()
-	// What was handed on is answered while others can still come in.
+	// Requests handed to the leader are answered while other members can still connect.
 	d.shared.front.Shutdown(stopping)
 	d.shared.peers.Shutdown(stopping)
 	leave()
@@ -196,8 +196,8 @@ func (d *Daemon) takeTurns(ctx context.Context) error {
 	return err
 }
 
-// turns has one turn after another. Where the journal fails while the lead is taken, in a way that
-// passes by itself, this daemon stays a door, and whoever can leads. Any other failure ends it.
+// turns runs one turn after another. If the journal fails at the start of a term and may recover by
+// itself, this daemon becomes a door again, so that another can lead. Any other failure ends it.
 func (d *Daemon) turns(ctx context.Context) error {
 	for deposed := false; ; deposed = true {
 		err := d.turn(ctx, deposed)
@@ -219,7 +219,7 @@ func (d *Daemon) turns(ctx context.Context) error {
 	}
 }
 
-// turn stands by until the daemon leads, and then leads until ctx ends or its term does.
+// turn stands by until the daemon leads, and then leads until ctx or its term ends.
 func (d *Daemon) turn(ctx context.Context, deposed bool) error {
 	term, err := d.shared.member.Lead(ctx, deposed)
 	if err != nil {
@@ -229,7 +229,7 @@ func (d *Daemon) turn(ctx context.Context, deposed bool) error {
 	defer stop(nil)
 	var kept sync.WaitGroup
 	defer kept.Wait()
-	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx)) // also while it stops
+	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx)) // outlasts ctx, too
 	defer stopRenewing()
 	kept.Go(func() { term.Keep(renewing) })
 	kept.Go(func() {
@@ -259,7 +259,7 @@ func (d *Daemon) turn(ctx context.Context, deposed bool) error {
 	return err
 }
 
-// Members says who shares the journal. Its times are the database's.
+// Members returns who shares the journal. Its times are the database's.
 func (s *shared) Members(ctx context.Context) (api.Cluster, error) {
 	all, err := s.member.All(ctx)
 	if err != nil {
@@ -276,13 +276,13 @@ func (s *shared) Members(ctx context.Context) (api.Cluster, error) {
 	return out, nil
 }
 
-// report is what the status says of the cluster.
+// report returns the cluster's part of the status.
 func (s *shared) report() *api.ClusterStatus {
 	now, _ := s.member.Standing()
 	return &api.ClusterStatus{Name: s.member.Name(), Leader: now.Leader.Name, Epoch: now.Epoch, Since: api.Time{Time: now.Since}}
 }
 
-// state is what the metrics say of it.
+// state returns the cluster's part of the metrics.
 func (s *shared) state() *metrics.Cluster {
 	now, _ := s.member.Standing()
 	return &metrics.Cluster{Members: s.member.There(), Epoch: now.Epoch, Away: now.Away != nil}

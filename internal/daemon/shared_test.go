@@ -13,14 +13,14 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 )
 
-// sharing has a daemon keep its journal where others do, too.
+// sharing configures a daemon with a shared journal.
 func sharing(s *pgtest.Server, name string) func(*config.Config) {
 	return func(c *config.Config) {
 		c.Journal.Postgres, c.Cluster.Name, c.Cluster.Listen = config.Secret(s.URL()), name, name+":7331"
 	}
 }
 
-// led waits until a daemon says that the one of that name leads, and an answer comes from it.
+// led waits until a daemon names that leader, and passes on its answers.
 func (n *node) led(leader string) {
 	n.w.Helper()
 	for range 300 {
@@ -35,7 +35,7 @@ func (n *node) led(leader string) {
 	n.w.Fatalf("%s does not lead", leader)
 }
 
-// leads waits until a daemon leads.
+// leads waits until the daemon leads.
 func (n *node) leads() {
 	n.w.Helper()
 	for range 300 {
@@ -49,7 +49,7 @@ func (n *node) leads() {
 	n.w.Fatal("it does not lead")
 }
 
-// depose has the term of whoever leads be over, as when the leader is frozen.
+// depose ends the leader's term, as if the leader were frozen.
 func depose(w *world, s *pgtest.Server) {
 	w.Helper()
 	db, err := sql.Open("pgx", s.URL())
@@ -62,8 +62,8 @@ func depose(w *world, s *pgtest.Server) {
 	}
 }
 
-// One leads, and another goes on with all that was held and owed: when the first stops, and
-// when it is taken for dead, and is not. Whoever is asked answers.
+// When the leader stops, or is wrongly taken for dead, another daemon continues with all claims and
+// the outbox. Every member answers.
 func TestAnotherDaemonGoesOn(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {

@@ -15,8 +15,8 @@ func of(method, id string) func(*http.Request, []byte) bool {
 	return func(r *http.Request, _ []byte) bool { return r.Method == method && strings.HasSuffix(r.URL.Path, id) }
 }
 
-// A claim write that lands late is withdrawn although the sync that came upon it failed
-// afterwards, or the daemon was stopped before it could do anything about it.
+// A late claim write is withdrawn even if the sync that saw it failed afterwards, or the daemon was
+// stopped before it could react.
 func TestLateClaimInASyncThatFails(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestLateClaimInASyncThatFails(t *testing.T) {
 					w.Fatalf("Oracle: %v, want notion_unavailable", err)
 				}
 
-				// No query lists what is in the trash, so the daemon asks for the page.
+				// Queries do not return trashed pages, so the daemon reads the page.
 				w.trash(other)
 				fails := w.notion.Inject(emulator.Fault{Kind: emulator.Error500, Match: of("GET", other)})
 				time.Sleep(time.Until(began.Add(65 * time.Second)))

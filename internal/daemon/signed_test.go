@@ -12,8 +12,8 @@ import (
 	"dibs/internal/task"
 )
 
-// What a user does in no agent's name is signed: in the note, the record, the events and the
-// logs. Over a connection of a test no user is known.
+// Actions of a user without an agent's name are signed with the user's: in the note, the record,
+// the events and the logs. A test's connection has no known user.
 func TestUsersSign(t *testing.T) {
 	t.Parallel()
 	const signature = "user unknown"
@@ -34,7 +34,7 @@ func TestUsersSign(t *testing.T) {
 		if _, err := n.Add(w.Context(), api.AddRequest{Title: "Gamma"}, ""); err != nil {
 			w.Fatal(err)
 		}
-		time.Sleep(2 * time.Hour) // Sandman is silent, and the scheduled sweep is off
+		time.Sleep(2 * time.Hour) // Sandman is silent, and there is no scheduled sweep
 		if _, err := n.SweepFor(w.Context(), api.SweepRequest{}, ""); err != nil {
 			w.Fatal(err)
 		}

@@ -8,8 +8,8 @@ import (
 	"dibs/config"
 )
 
-// A database among the tasks, as wikis have them, is skipped and named; the tasks are
-// synced and claimed.
+// A database among the tasks, as in wikis, is skipped and reported; the tasks are synced and
+// claimed.
 func TestADatabaseAmongTheTasks(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"2022-06-28", "2025-09-03"} {
@@ -41,7 +41,7 @@ func TestADatabaseAmongTheTasks(t *testing.T) {
 	}
 }
 
-// What an id is that is none of a database is said at the start.
+// An id of something else than a database is identified at the start.
 func TestIDsOfOtherThings(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

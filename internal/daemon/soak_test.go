@@ -22,15 +22,15 @@ import (
 var long = flag.Bool("long", false, "soak for days, and have every write meet every fate: takes its time")
 
 const (
-	// soakKeep is how long everything that a soaked daemon keeps is kept.
+	// soakKeep is the retention time of everything in these tests.
 	soakKeep = 10 * time.Minute
-	// soakQuiet is how long nothing happens before a daemon is measured: all that
-	// it keeps has become too old, and the regular work has been done since.
+	// soakQuiet is the idle time before a measurement: by then everything is old enough to be
+	// pruned, and the regular work has run.
 	soakQuiet = 2*soakKeep + time.Hour
 )
 
-// TestSoak lets agents and people work, with faults now and then, and measures
-// after each round what is left of it once everything has been pruned: nothing.
+// TestSoak lets agents and people work, with occasional faults, and measures after each round what
+// is left once everything has been pruned: nothing.
 func TestSoak(t *testing.T) {
 	testkit.TakesSeconds(t)
 	warmUp, rounds, round := 15*time.Minute, 3, 15*time.Minute
@@ -54,9 +54,8 @@ func TestSoak(t *testing.T) {
 			grown = append(grown, after.heap-before.heap)
 			before = after
 		}
-		// Pools grow now and then, and tables that double their size, and so does what
-		// SQLite keeps in memory of the history; what leaks grows in every round. One
-		// claim that is kept of the fifty or so that are asked for would be more.
+		// Pools and tables grow occasionally, and so does SQLite's memory for the history; a leak
+		// grows in every round. Leaking one claim of the fifty or so in a round would be more.
 		if least, most := slices.Min(grown), int64(12<<10); least > most {
 			t.Errorf("the heap grew by %v bytes, want at most %d in one round at least", grown, most)
 		}
@@ -66,7 +65,7 @@ func TestSoak(t *testing.T) {
 	})
 }
 
-// A daemon that never runs for long removes what is too old all the same.
+// A daemon that never runs for long still prunes.
 func TestPruneAtTheStart(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
@@ -91,15 +90,15 @@ func TestPruneAtTheStart(t *testing.T) {
 	})
 }
 
-// soak is a daemon with people and agents at work.
+// soak is a daemon with active people and agents.
 type soak struct {
 	w         *world
 	node      *node
-	transport *http.Transport // of the daemon's requests to Notion
+	transport *http.Transport // for the daemon's requests to Notion
 
 	mu              sync.Mutex
 	random          *rand.Rand
-	named           int // agents so far
+	named           int // number of agents so far
 	granted, denied int
 }
 
@@ -134,7 +133,7 @@ func (s *soak) pause(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// name is the name of an agent that nobody had before.
+// name returns a new agent's name.
 func (s *soak) name() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +141,7 @@ func (s *soak) name() string {
 	return fmt.Sprint("agent-", s.named)
 }
 
-// work has everybody work for that long.
+// work lets everybody work for that long.
 func (s *soak) work(d time.Duration) {
 	ctx, cancel := context.WithTimeout(s.w.Context(), d)
 	defer cancel()
@@ -156,9 +155,8 @@ func (s *soak) work(d time.Duration) {
 	wg.Wait()
 }
 
-// warm makes room for more than there will be, where room that was made stays:
-// in the tables of the emulator and of the daemon, and among the agents that have
-// metrics of their own.
+// warm allocates more than will be needed wherever allocations stay: in the tables of the emulator
+// and the daemon, and for the agents with their own metrics.
 func (s *soak) warm() {
 	for range 120 {
 		s.node.claim(s.name(), "")
@@ -171,8 +169,7 @@ func (s *soak) warm() {
 	s.tidy(func(emulator.Page) bool { return true })
 }
 
-// query asks so much at a time that the daemon makes as many connections to its
-// journal as it may.
+// query sends so many requests at once that the daemon opens all its connections to the journal.
 func (s *soak) query() {
 	var wg sync.WaitGroup
 	for range 16 {
@@ -181,8 +178,7 @@ func (s *soak) query() {
 	wg.Wait()
 }
 
-// agent claims tasks one after the other, under a new name each time, and does
-// with them what agents do.
+// agent claims tasks one after the other, each under a new name, and finishes or abandons them.
 func (s *soak) agent(ctx context.Context) {
 	for s.pause(ctx, 2*time.Minute) {
 		name := s.name()
@@ -196,7 +192,7 @@ func (s *soak) agent(ctx context.Context) {
 			s.pause(ctx, 2*time.Minute)
 			s.node.Renew(ctx, id, api.RenewRequest{}, "")
 		}
-		// It ends although the time is over. What Notion makes of it is another matter.
+		// It finishes even after the end; Notion may still fail.
 		end := context.WithoutCancel(ctx)
 		switch s.below(7) {
 		case 0, 1:
@@ -209,7 +205,7 @@ func (s *soak) agent(ctx context.Context) {
 			s.node.Fail(end, id, api.FailRequest{}, "")
 		case 5:
 			s.node.Fail(end, id, api.FailRequest{Reopen: true}, "")
-		} // or it is forgotten, and swept
+		} // or the claim is abandoned, and swept
 	}
 }
 
@@ -219,7 +215,7 @@ func (s *soak) count(n *int) {
 	*n++
 }
 
-// crowd asks for tasks that somebody has, and for what there is to be known.
+// crowd asks for unavailable tasks, and for all kinds of information.
 func (s *soak) crowd(ctx context.Context) {
 	for s.pause(ctx, 4*time.Minute) {
 		claims, err := s.node.Claims(ctx, "")
@@ -245,8 +241,7 @@ func (s *soak) crowd(ctx context.Context) {
 	}
 }
 
-// people add tasks, edit them, take some for themselves, and throw away what is
-// done.
+// people add and edit tasks, take some for themselves, and delete finished ones.
 func (s *soak) people(ctx context.Context) {
 	for i := 0; s.pause(ctx, 5*time.Minute); i++ {
 		var added []string
@@ -276,7 +271,7 @@ func (s *soak) people(ctx context.Context) {
 	}
 }
 
-// many has tasks that nobody can claim go through the daemon's copy.
+// many adds and removes unclaimable tasks, so that they pass through the mirror.
 func (s *soak) many(n int) {
 	err := s.w.notion.Fill(s.w.tasks, n, func(int) (time.Time, map[string]any) {
 		return time.Now(), map[string]any{"Name": text("title", "one of many"), "status": option("status", "BLOCKED")}
@@ -287,10 +282,10 @@ func (s *soak) many(n int) {
 	s.sync()
 }
 
-// sync has the whole board read, if Notion is there.
+// sync reads the whole board, if Notion answers.
 func (s *soak) sync() { s.node.Sync(s.w.Context(), api.SyncRequest{Full: true}, "") }
 
-// tidy throws away the tasks of which that is true, and what the logs have.
+// tidy deletes the unwanted tasks, and the rows of the logs.
 func (s *soak) tidy(unwanted func(emulator.Page) bool) {
 	dbs := s.w.notion.Databases()
 	for _, db := range []string{dbs.Tasks, dbs.MeshLog, dbs.TaskLog} {
@@ -315,7 +310,7 @@ func (s *soak) readers(ctx context.Context) {
 	}
 }
 
-// trouble is what Notion has now and then.
+// trouble causes Notion's occasional faults.
 func (s *soak) trouble(ctx context.Context) {
 	kinds := []emulator.FaultKind{
 		emulator.SavedBut503, emulator.DropAnswer, emulator.DropRequest, emulator.LateWrite, emulator.Conflict409,

@@ -12,7 +12,7 @@ import (
 	"dibs/internal/task"
 )
 
-// source is the tasks database as the mirror reads it.
+// source implements mirror.Source with the tasks database.
 type source struct {
 	*notion.Tasks
 	client *notion.Client
@@ -36,8 +36,7 @@ func (source) Patient(ctx context.Context, longest time.Duration) context.Contex
 
 func (source) Impatient(ctx context.Context) context.Context { return notion.Impatient(ctx) }
 
-// recallSources has the client know which data sources stood for the databases when an
-// earlier run last looked.
+// recallSources gives the client the data sources of the databases as an earlier run saw them.
 func (d *works) recallSources(ctx context.Context) error {
 	said, err := d.journal.Meta(ctx, journal.MetaSources)
 	if err != nil || said == "" {
@@ -51,9 +50,9 @@ func (d *works) recallSources(ctx context.Context) error {
 	return nil
 }
 
-// keepSources stores which data sources stand for the databases, so that a further one that
-// somebody adds stops neither this daemon nor the next. It asks Notion, at the first start
-// only, while the tasks are being read; the function that it returns waits for the end of it.
+// keepSources stores the data sources of the databases, so that one that is added later stops
+// neither this daemon nor the next. It asks Notion at the first start only, while the tasks are
+// being read. The function that it returns waits for the result.
 func (d *works) keepSources(ctx context.Context) (kept func() error) {
 	asking, cancel := context.WithTimeoutCause(notion.Impatient(ctx), connectWait, errConnect)
 	done := make(chan error, 1)
@@ -64,7 +63,7 @@ func (d *works) keepSources(ctx context.Context) (kept func() error) {
 	})
 	d.cleanup = append(d.cleanup, func() error {
 		cancel()
-		_ = kept() // who starts the daemon has been told, or gave up
+		_ = kept() // Start has returned the error, or has given up
 		return nil
 	})
 	return kept

@@ -13,8 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// copied adds a data source to a database that cannot be told from the first one: its
-// properties have the same ids.
+// copied adds a data source that looks like the first one: its properties have the same ids.
 func (w *world) copied(database, name string) string {
 	w.Helper()
 	id, err := w.notion.CopyDataSource(database, name)
@@ -24,9 +23,8 @@ func (w *world) copied(database, name string) string {
 	return id
 }
 
-// TestASecondDataSourceIsAdded adds a copy of the tasks, which cannot be told from them by its
-// properties, while claims are held: the daemon goes on with the data source that it knew, says
-// so, and does so after a restart.
+// TestASecondDataSourceIsAdded adds a data source that looks like the tasks, while claims are live:
+// the daemon continues with the known one, says so, and does so after a restart, too.
 func TestASecondDataSourceIsAdded(t *testing.T) {
 	t.Parallel()
 	again := map[string]func(w *world, n *node, o daemon.Options) (_ *node, warns bool){
@@ -116,8 +114,8 @@ func TestASecondDataSourceIsAdded(t *testing.T) {
 	}
 }
 
-// Who has named the only data source does not notice that another one is added, nor
-// that one of the name comes to it.
+// If the only data source is named in the configuration, another one makes no difference, even with
+// the same name.
 func TestASecondDataSourceBesideTheNamedOne(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -144,7 +142,7 @@ func TestASecondDataSourceBesideTheNamedOne(t *testing.T) {
 	})
 }
 
-// A reload that names a data source that cannot have the tasks changes nothing.
+// A reload with an unsuitable data source changes nothing.
 func TestReloadOfADataSourceThatIsNone(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -179,7 +177,7 @@ func TestReloadOfADataSourceThatIsNone(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		cl := n.mustClaim("Sandman", id)
 
-		// Of several, the one with the tasks and no other; and once only.
+		// Of several, only the one with the tasks is accepted, and only once.
 		ideas := w.copied(w.tasks, "Ideas")
 		time.Sleep(20 * time.Second)
 		w.mentions(reload("Idea"), "has no data source")
@@ -193,8 +191,8 @@ func TestReloadOfADataSourceThatIsNone(t *testing.T) {
 	})
 }
 
-// A log that gets a second data source like the first goes on with the one that it had, and so
-// does the next daemon; status says so.
+// A log with a second, similar data source continues with the first, even with the next daemon;
+// status says so.
 func TestALogWithSeveralDataSources(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -215,13 +213,13 @@ func TestALogWithSeveralDataSources(t *testing.T) {
 			n.stop()
 			n = w.start(o)
 		}
-		// Where nothing is known of it, the one that is meant has to be named.
+		// Without earlier knowledge, the data source must be named.
 		w.mentions(w.startError(nil), "databases.mesh_log: database", `"Chatter" (`+other, "set databases.mesh_log_source")
 	})
 }
 
-// An entry that relates to its task does so too if that is in one of several data
-// sources; and waits for nothing if it is not known yet in which.
+// An entry's relation to its task also works if the task is in one of several data sources, and the
+// entry does not wait if the data source is not known yet.
 func TestEntriesRelateToTasksOfOneDataSource(t *testing.T) {
 	t.Parallel()
 	for _, chosen := range []string{"", "Tasks"} {

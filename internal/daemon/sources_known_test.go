@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A daemon whose databases get further data sources goes on with those that they had, says
-// so, and does so again after a restart.
+// A daemon whose databases get further data sources continues with the known ones, says so, and
+// does so after a restart, too.
 func TestDataSourcesThatAreRecognised(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 180, func(w *world) {

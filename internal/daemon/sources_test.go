@@ -16,8 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// second adds a data source to a database, with all that tasks need, and returns
-// its id.
+// second adds a data source for tasks to a database, and returns its id.
 func (w *world) second(database, name string) string {
 	w.Helper()
 	id, err := w.notion.AddDataSource(database, name, map[string]any{
@@ -32,7 +31,7 @@ func (w *world) second(database, name string) string {
 	return id
 }
 
-// mentions checks that an error says all of that, in one line.
+// mentions checks that an error has all these parts, in one line.
 func (w *world) mentions(err error, all ...string) {
 	w.Helper()
 	for _, part := range all {
@@ -45,7 +44,7 @@ func (w *world) mentions(err error, all ...string) {
 	}
 }
 
-// startError is why a daemon does not start.
+// startError returns the error of a daemon's start.
 func (w *world) startError(change func(*config.Config)) error {
 	w.Helper()
 	o := w.options(change)
@@ -57,13 +56,13 @@ func (w *world) startError(change func(*config.Config)) error {
 	return err
 }
 
-// shape is what a person sees of who has a task.
+// shape returns the visible state of a task's claim.
 func shape(p emulator.Page) string {
 	return p.Select("status") + " " + p.Text("claimed_by")
 }
 
-// TestTasksOfOneDataSource runs the life of claims on one of two data sources. The
-// other has rows of the same titles, which nobody may touch.
+// TestTasksOfOneDataSource runs the life of claims on one of two data sources. The other has rows
+// with the same titles, which must not be touched.
 func TestTasksOfOneDataSource(t *testing.T) {
 	t.Parallel()
 	for spelling, choose := range map[string]func(id string) string{
@@ -165,13 +164,13 @@ func TestChoiceOfADataSourceThatIsNone(t *testing.T) {
 		}
 		w.mentions(w.startError(nil), append(first, `and "Ideas" (`+ideas+`): set`)...)
 		w.mentions(w.startError(choose("Idea")), `database "Tasks" has no data source "Idea", only "Tasks" (`, `"Ideas" (`+ideas, "set databases.tasks_source to the name or the id of one of them")
-		w.mentions(w.startError(choose(w.tasks)), "has no data source") // that is the database's id
+		w.mentions(w.startError(choose(w.tasks)), "has no data source") // the database's id
 		more := w.second(w.tasks, "Ideas")
 		w.mentions(w.startError(choose("Ideas")), `several data sources of the name "Ideas", "Ideas" (`+ideas+`) and "Ideas" (`+more+`): set databases.tasks_source to the id`)
 		n := w.daemon(choose(more))
 		n.stop()
 
-		// One that lacks what tasks need is refused as a database would be.
+		// One without the tasks' properties is refused like such a database.
 		bare, err := w.notion.AddDataSource(w.tasks, "Bare", map[string]any{"Name": typed("title")})
 		if err != nil {
 			w.Fatal(err)
@@ -207,7 +206,7 @@ func TestANamedDataSourceOfTheLastRun(t *testing.T) {
 	})
 }
 
-// So does one that was told of it by a reload, shortly before.
+// The same after a reload shortly before.
 func TestANamedDataSourceOfAReload(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -225,8 +224,8 @@ func TestANamedDataSourceOfAReload(t *testing.T) {
 	})
 }
 
-// Another data source can be named for the next start once nothing is held in the one
-// before, or could be taken over by anybody.
+// Another data source can be named for the next start once no claim in the first is live or could
+// be overridden.
 func TestAnotherDataSourceIsNamed(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -249,8 +248,8 @@ func TestAnotherDataSourceIsNamed(t *testing.T) {
 	})
 }
 
-// A task that depends on a row of another data source keeps waiting: that is none of
-// the tasks, whatever it shows.
+// A task that depends on a row of another data source keeps waiting: that row is not a task,
+// whatever its status.
 func TestDependenciesOnAnotherDataSource(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -278,8 +277,8 @@ func TestDependenciesOnAnotherDataSource(t *testing.T) {
 	})
 }
 
-// TestDialectsOfDataSources runs the whole life of claims on boards each of whose
-// databases has another data source.
+// TestDialectsOfDataSources runs the whole life of claims on boards whose databases each have a
+// second data source.
 func TestDialectsOfDataSources(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	t.Parallel()

@@ -19,13 +19,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// standing is what a daemon takes that has nothing to do.
+// standing is the resources of an idle daemon.
 type standing struct {
 	goroutines, files int
 	heap              int64
 	rows              map[string]int
-	pages, free       int   // of the journal's file
-	wal               int64 // bytes of the file beside it
+	pages, free       int   // the journal's file
+	wal               int64 // bytes of its WAL
 }
 
 func (s standing) String() string {
@@ -38,15 +38,15 @@ func (s standing) wants(t *testing.T, after standing) {
 	if after.goroutines > s.goroutines+2 {
 		t.Errorf("%d goroutines, %d before:\n%s", after.goroutines, s.goroutines, stacks())
 	}
-	// The pool of connections to the journal may have got others.
+	// The pool may have opened other connections to the journal.
 	if after.files > s.files+6 {
 		t.Errorf("%d open files, %d before", after.files, s.files)
 	}
 	if after.heap > s.heap+1<<20 {
 		t.Errorf("%d bytes in use, %d before", after.heap, s.heap)
 	}
-	// What happened is counted by the minute, for days: the number of rows is bounded by
-	// time, however much happens.
+	// Counts are kept by the minute, for days: the number of rows is bounded by time, whatever
+	// happens.
 	const mostCounted = int(past.KeepFine/past.Fine+past.KeepCoarse/past.Coarse) + 4
 	counted := after.rows["history"] - s.rows["history"]
 	if after.rows["history"] > mostCounted {
@@ -66,25 +66,24 @@ func stacks() string {
 	return string(buf[:runtime.Stack(buf, true)])
 }
 
-// measure takes everything away, waits until nothing is owed or worth keeping,
-// and measures what is left.
+// measure deletes everything, waits until nothing is owed or kept, and measures what is left.
 func (s *soak) measure() standing {
 	s.w.Helper()
 	all := func(emulator.Page) bool { return true }
 	s.tidy(all)
 	s.sync()
 	time.Sleep(soakQuiet)
-	s.tidy(all) // the logs of the last things
+	s.tidy(all) // the last log entries
 	status := s.node.status()
 	if status.Mirror.Tasks != 0 || status.ClaimsHeld != 0 || status.Outbox.Depth != 0 {
 		s.w.Errorf("after a quiet time there are %d tasks, %d claims and %d entries to deliver", status.Mirror.Tasks, status.ClaimsHeld, status.Outbox.Depth)
 	}
 	s.w.notion.ResetRequests()
-	// Beyond what HTTP keeps idle, and the emulator of the past; and between the
-	// times of all regular work.
+	// Longer than idle HTTP connections and the emulator's past last; and between the times of all
+	// regular work.
 	time.Sleep(10*time.Minute + 7*time.Second)
 	s.w.notion.ResetRequests()
-	s.transport.CloseIdleConnections() // as many as requests happened to be made at a time
+	s.transport.CloseIdleConnections() // their number depends on chance
 	synctest.Wait()
 	m := standing{goroutines: runtime.NumGoroutine(), files: openFiles(s.w.T), heap: heap()}
 	s.journal(&m)
@@ -111,8 +110,8 @@ func (s *soak) journal(m *standing) {
 	read("PRAGMA freelist_count", &m.free)
 	read("SELECT group_concat(name) FROM sqlite_schema WHERE type = 'table'", &tables)
 	m.rows = make(map[string]int)
-	// An attempt that was abandoned is watched for a day, because its write may
-	// come. One whose day is over stays until the next pruning.
+	// An abandoned attempt is watched for a day, because its write may still land. After that it
+	// stays until the next pruning.
 	watched := fmt.Sprintf("(state = 'unseen' OR state = 'ended' AND ended > %d)", time.Now().Add(-soakKeep-time.Hour).UnixMilli())
 	for table := range strings.SplitSeq(tables, ",") {
 		var n int
@@ -133,7 +132,7 @@ func (s *soak) journal(m *standing) {
 	m.wal = info.Size()
 }
 
-// openFiles is how many files this process has open, where that can be told.
+// openFiles returns how many files this process has open, if that is known.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	if runtime.GOOS != "linux" {

@@ -56,7 +56,7 @@ func TestStartWithoutNotion(t *testing.T) {
 				}
 				time.Sleep(10 * time.Minute)
 				remove()
-				time.Sleep(16 * time.Minute) // the longest pause that Notion is believed to ask for
+				time.Sleep(16 * time.Minute) // the longest pause that is accepted from Notion
 				if got := w.page(first).Select("status"); got != "COMPLETED" {
 					w.Errorf("status = %s", got)
 				}
@@ -72,7 +72,7 @@ func TestStartWithoutNotion(t *testing.T) {
 	}
 }
 
-// A daemon that is told to stop while it reads a large board does so at once.
+// A daemon that is stopped while it reads a large board stops at once.
 func TestStopWhileTheBoardIsRead(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

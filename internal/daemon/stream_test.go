@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// stream is a reader of server-sent events, by hand.
+// stream is a manual reader of server-sent events.
 type stream struct {
 	cancel context.CancelFunc
 	mu     sync.Mutex
@@ -101,20 +101,20 @@ func TestStreamOfEvents(t *testing.T) {
 				w.Errorf("%s stream is %s", name, text)
 			}
 		}
-		// A quiet stream shows that it is alive, and how far it is.
+		// A quiet stream sends signs of life with its position.
 		mustDo(w, n.complete(cl))
 		time.Sleep(16 * time.Second)
 		quiet := oracles.read()
 		if diff := cmp.Diff([]string{": alive", "id: 3", ""}, quiet[len(quiet)-3:]); diff != "" {
 			w.Errorf("the end of a quiet stream (-want +got):\n%s", diff)
 		}
-		// Whoever connects again goes on where it was.
+		// A reader that reconnects continues where it was.
 		again := n.stream("/v1/events?after=0", "1")
 		time.Sleep(time.Second)
 		if text := strings.Join(again.read(), "\n"); strings.Count(text, "data: ") != 2 || !strings.Contains(text, "id: 3\nevent: completed\n") {
 			w.Errorf("the stream after event 1 is %s", text)
 		}
-		// Neither does a reader that went away hold the daemon up, nor one that stays.
+		// Readers that leave or stay do not delay the daemon.
 		oracles.cancel()
 		start := time.Now()
 		n.stop()
@@ -150,12 +150,12 @@ func TestSlowReader(t *testing.T) {
 			w.Errorf("40 claims took %v beside a reader that does not read", took)
 		}
 		time.Sleep(time.Minute)
-		// It was cut off, and can go on where it was.
+		// It was disconnected, and can continue where it was.
 		conn.SetReadDeadline(time.Now().Add(time.Second))
 		if data, err := io.ReadAll(conn); err != nil {
 			w.Errorf("the connection of the slow reader is still open: %v after %q", err, data)
 		}
-		if got := len(n.told(0)); got != 80 {
+		if got := len(n.eventsAfter(0)); got != 80 {
 			w.Errorf("%d events, want 80", got)
 		}
 	})
@@ -173,21 +173,21 @@ func TestEventsNoLongerKept(t *testing.T) {
 		}
 		time.Sleep(5 * time.Hour)
 		n.mustClaim("Sandman", id)
-		time.Sleep(2 * time.Hour) // the first nine are pruned by now
-		told := n.told(3)
+		time.Sleep(2 * time.Hour) // the first nine are pruned by then
+		told := n.eventsAfter(3)
 		if len(told) < 2 || told[0] != "gap" || told[1] != `claimed Sandman "work"` {
 			w.Errorf("events after 3 = %q, want a gap, then those that are kept", told)
 		}
-		if told := n.told(0); told[0] != `claimed Sandman "work"` {
+		if told := n.eventsAfter(0); told[0] != `claimed Sandman "work"` {
 			w.Errorf("all events = %q, want no gap", told)
 		}
-		if told := n.told(9); told[0] == "gap" {
+		if told := n.eventsAfter(9); told[0] == "gap" {
 			w.Errorf("events after 9 = %q, want no gap", told)
 		}
-		if told := n.told(1000); len(told) == 0 || told[0] != "gap" {
+		if told := n.eventsAfter(1000); len(told) == 0 || told[0] != "gap" {
 			w.Errorf("events after one that never was = %q, want a gap", told)
 		}
-		// A reader who selects little, and stays, has no gap.
+		// A connected reader that selects few events has no gap.
 		s := n.stream("/v1/events?agent=Maria", "")
 		time.Sleep(time.Hour)
 		n.mustClaim("Sandman", id)

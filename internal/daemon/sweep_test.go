@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// few returns the cases of a sweep that are looked at: with -short about n of
-// them, spread over all, else all.
+// few returns the cases to test: with -short about n of them, evenly spread, else all.
 func few[T any](n int, cases []T) []T {
 	if !testing.Short() || len(cases) <= n {
 		return cases
@@ -19,7 +18,7 @@ func few[T any](n int, cases []T) []T {
 	return some
 }
 
-// fewOf is few of the cases that m has by name.
+// fewOf is few for named cases.
 func fewOf[T any](n int, m map[string]T) map[string]T {
 	some := make(map[string]T)
 	for _, name := range few(n, slices.Sorted(maps.Keys(m))) {

@@ -11,11 +11,11 @@ import (
 	"dibs/internal/emulator"
 )
 
-// TestEditsAroundASweep is TestEditsAroundAFinish for a sweep, which marks the page and clears
-// it after the settle wait. A page that is put into the trash meanwhile stays there.
+// TestEditsAroundASweep is TestEditsAroundAFinish for a sweep, which marks the page and clears it
+// after the settle wait. A page that is trashed meanwhile stays trashed.
 func TestEditsAroundASweep(t *testing.T) {
 	t.Parallel()
-	// No moment is one at which a request is served: which of the two came first would be chance.
+	// No edit coincides with a request: their order would be chance.
 	moments := slices.Concat(around(0, 10*time.Millisecond), around(config.Default().Claim.Settle+finishWay*3, 10*time.Millisecond))
 	edits := map[string]func(w *world, id string){"trash": (*world).trash}
 	kept := map[string]func(p emulator.Page) bool{"trash": func(p emulator.Page) bool { return p.Trashed }}
@@ -24,7 +24,7 @@ func TestEditsAroundASweep(t *testing.T) {
 			edits[what], kept[what] = edit.do, edit.kept
 		}
 	}
-	// A name alone leaves the claim as stale as it was: whoever takes the task sets the date, too.
+	// A name alone leaves the claim stale: whoever takes the task must set the date, too.
 	edits["another name"] = func(w *world, id string) {
 		w.edit(id, map[string]any{"claimed_by": text("rich_text", "Anna"), "claimed_at": date(time.Now())})
 	}

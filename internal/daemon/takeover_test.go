@@ -9,7 +9,7 @@ import (
 	"dibs/internal/pgtest"
 )
 
-// A member that takes the lead and cannot read the journal then stays a door, and tries again.
+// A member that takes the lead and then cannot read the journal stays a door, and tries again.
 func TestJournalAwayWhileTheLeadIsTaken(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
@@ -39,8 +39,8 @@ func TestJournalAwayWhileTheLeadIsTaken(t *testing.T) {
 	})
 }
 
-// A member that may not open the journal ends: to stand by would have it take the lead again and
-// again, and nobody else would.
+// A member without permission for the journal ends: if it stood by, it would take the lead again
+// and again, and nobody else could.
 func TestJournalRefusedWhileTheLeadIsTaken(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
@@ -48,7 +48,7 @@ func TestJournalRefusedWhileTheLeadIsTaken(t *testing.T) {
 		a, b := all[0], all[1]
 		space := "dibs_" + strings.ReplaceAll(w.tasks, "-", "")
 		for _, statement := range []string{
-			// As for a user who may not: the one of this server may do everything.
+			// Simulates missing privileges: this server's user has them all.
 			"CREATE FUNCTION " + space + ".refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'permission denied' USING ERRCODE = '42501'; END $$",
 			"CREATE TRIGGER refuse BEFORE UPDATE ON " + space + ".owed FOR EACH STATEMENT EXECUTE FUNCTION " + space + ".refuse()",
 		} {

@@ -9,18 +9,18 @@ import (
 	"dibs/internal/journal"
 )
 
-// tally keeps in the journal how many requests were sent to Notion in each minute.
+// tally counts in the journal the requests sent to Notion in each minute.
 type tally struct {
 	journal *journal.Journal
-	// sent is how many were sent since the start.
+	// sent returns how many were sent since the start.
 	sent func() int
 	now  func() time.Time // Notion's time
 
 	mu     sync.Mutex
-	stored int // of those sent
+	stored int // how many of those sent are in the journal
 }
 
-// store stores what was sent since it was called last, a minute ago.
+// store adds to the journal the requests sent since the last call, a minute ago.
 func (t *tally) store(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,14 +35,14 @@ func (t *tally) store(ctx context.Context) error {
 	return nil
 }
 
-// pending is how many were sent that are not stored yet.
+// pending returns how many requests are not stored yet.
 func (t *tally) pending() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sent() - t.stored
 }
 
-// History is the journal's, with what is yet to be stored in the last step.
+// History returns the journal's history; the last step includes the requests not stored yet.
 func (l ledger) History(ctx context.Context, w history.Window) ([]history.Counts, error) {
 	pending := l.tally.pending()
 	steps, err := l.Journal.History(ctx, w)
@@ -52,7 +52,7 @@ func (l ledger) History(ctx context.Context, w history.Window) ([]history.Counts
 	return steps, err
 }
 
-// requests is how many requests were sent to Notion since the start.
+// requests returns how many requests were sent to Notion since the start.
 func (d *works) requests() int {
 	n := 0
 	for _, c := range d.notion.Stats().Requests {

@@ -9,10 +9,10 @@ import (
 	"dibs/internal/clock"
 )
 
-// tidyUp tidies after every sync.
+// tidyUp tidies the board after a sync.
 func (d *works) tidyUp(ctx context.Context) time.Duration {
 	if d.mirror.Closed() != nil {
-		return clock.UntilWoken // what cards show is not all that they have
+		return clock.UntilWoken // the mirror is incomplete
 	}
 	err := d.tidy(ctx)
 	said := ""
@@ -26,9 +26,9 @@ func (d *works) tidyUp(ctx context.Context) time.Duration {
 	return clock.UntilWoken
 }
 
-// tidy takes off the pages of tasks, as the mirror has them, what they show of claims of
-// this daemon that are over: people undo, restore and duplicate what they see. A page that
-// fails keeps no other from being tidied, and is tried again after the next sync.
+// tidy clears the remains of this daemon's ended claims from tasks' pages, as the mirror has them:
+// people undo, restore and duplicate what they see. If a page fails, the others are still tidied,
+// and it is tried again after the next sync.
 func (d *works) tidy(ctx context.Context) error {
 	var errs []error
 	for t := range d.mirror.Tasks() {
@@ -43,7 +43,7 @@ func (d *works) tidy(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 		if ctx.Err() != nil || err != nil && !claim.Asked(err) {
-			return errors.Join(errs...) // nothing can be asked of Notion now
+			return errors.Join(errs...) // Notion cannot be asked now
 		}
 	}
 	return errors.Join(append(errs, d.claimer.Repay(ctx, d.mirror.Task))...)

@@ -15,16 +15,16 @@ import (
 	"dibs/internal/testkit"
 )
 
-// Several daemons on one board get in each other's way as little as can be: once they have met,
-// their agents prefer different tasks, and look at the board again rather than at one task after
-// the other. One daemon alone on the board needs 7 requests a task. What it takes is logged:
+// Several daemons on one board hinder each other as little as possible: once they have noticed each
+// other, their agents prefer different tasks, and read the board again rather than one task after
+// the other. A daemon alone needs 7 requests per task. The figures are logged:
 //
 //	go test -run=TestDaemonsShareABoard -v ./internal/daemon
 func TestDaemonsShareABoard(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	const daemons, agents, tasks, most = 4, 8, 40, 9.0
-	for _, tt := range []struct{ work, wait time.Duration }{ // of nine in ten claims
+	for _, tt := range []struct{ work, wait time.Duration }{ // for nine in ten claims
 		{10 * time.Second, 5 * time.Second},
 		{time.Second, 10 * time.Second}, // as much as the rate allows
 	} {
@@ -62,7 +62,7 @@ func TestDaemonsShareABoard(t *testing.T) {
 	}
 }
 
-// drained is what it took to drain a board.
+// drained is the cost of draining a board.
 type drained struct {
 	requests map[string]int // to Notion, by kind
 	denied   map[claim.Code]int
@@ -70,8 +70,8 @@ type drained struct {
 	waits    []time.Duration // for each claim
 }
 
-// drainTogether starts daemons that know nothing of each other, and has agents take turns at
-// them, who take one task after the other and work on it for that long, until none is left.
+// drainTogether starts daemons that do not know each other, and agents who claim one task after the
+// other, at the daemons in turn, and work on each for that long, until none is left.
 func drainTogether(w *world, daemons, agents int, work time.Duration) drained {
 	d := drained{requests: make(map[string]int), denied: make(map[claim.Code]int), granted: make(map[task.ID]int)}
 	var nodes []*node
@@ -107,7 +107,7 @@ func drainTogether(w *world, daemons, agents int, work time.Duration) drained {
 		})
 	}
 	all.Wait()
-	for _, n := range nodes { // what is owed is delivered before the count
+	for _, n := range nodes { // the outboxes are delivered before the count
 		for n.status().Outbox.Depth > 0 {
 			time.Sleep(time.Second)
 		}

@@ -13,13 +13,12 @@ import (
 	"dibs/internal/task"
 )
 
-// troubled are the ways in which one page fails while others do not.
+// troubled are faults of a single page.
 var troubled = map[string]emulator.FaultKind{
 	"500": emulator.Error500, "409": emulator.Conflict409, "a broken connection": emulator.DropRequest, "HTML": emulator.HTML502,
 }
 
-// One page that fails keeps nobody from the other tasks, is named in the status, and
-// is tried again later.
+// A failing page does not block other tasks, is reported in the status, and is retried later.
 func TestNextPassesOverABrokenPage(t *testing.T) {
 	for name, kind := range troubled {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +55,7 @@ func TestNextPassesOverABrokenPage(t *testing.T) {
 	}
 }
 
-// Where all that is ready is broken, it is not said that nothing is ready.
+// If every ready task fails, the answer is not that nothing is ready.
 func TestNextWithNothingButABrokenPage(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -71,7 +70,7 @@ func TestNextWithNothingButABrokenPage(t *testing.T) {
 	})
 }
 
-// A write that fails in passing is no reason to refuse a claim, whatever Notion says.
+// A temporary failure of a write does not refuse a claim.
 func TestClaimWriteFailsInPassing(t *testing.T) {
 	for name, kind := range troubled {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +88,7 @@ func TestClaimWriteFailsInPassing(t *testing.T) {
 	}
 }
 
-// A request under a key is not refused for what is left of a write that never arrived.
+// A repeated request under a key is not refused because of a write that never arrived.
 func TestKeyAfterAWriteThatNeverArrived(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -113,7 +112,7 @@ func TestKeyAfterAWriteThatNeverArrived(t *testing.T) {
 	})
 }
 
-// One stale task whose page fails does not keep the others from being swept.
+// A failing stale task does not keep others from being swept.
 func TestSweepPassesOverABrokenPage(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -136,7 +135,7 @@ func TestSweepPassesOverABrokenPage(t *testing.T) {
 	})
 }
 
-// Who waits for a task hears of a new one, also while another one is passed over.
+// A waiter hears of a new task even while another one is skipped.
 func TestWaitingWhileAPageIsBroken(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -159,8 +158,8 @@ func TestWaitingWhileAPageIsBroken(t *testing.T) {
 	})
 }
 
-// A spell in which all pages failed, and queries did not, is over when Notion says so:
-// pages are not passed over for long because of it.
+// A time in which all pages failed, and queries did not, ends when Notion says so: pages are not
+// skipped for long because of it.
 func TestPagesAfterASpell(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -183,8 +182,7 @@ func TestPagesAfterASpell(t *testing.T) {
 	})
 }
 
-// Agents that claim tasks by name, whose dependencies have to be read first, do not make
-// each other wait for good.
+// Agents that claim named tasks with unread dependencies do not block each other forever.
 func TestManyWithUnknownDependencies(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -193,7 +191,7 @@ func TestManyWithUnknownDependencies(t *testing.T) {
 		for i := range 60 {
 			finished = append(finished, w.add(fmt.Sprint("finished ", i), map[string]any{"status": option("status", "COMPLETED")}))
 		}
-		time.Sleep(72 * time.Hour) // they are not listed any more
+		time.Sleep(72 * time.Hour) // they are no longer listed
 		for i := range 60 {
 			ids = append(ids, w.add(fmt.Sprint("task ", i), map[string]any{"depends_on": relation(finished[i])}))
 		}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestServersOfOneVersion runs the whole life of claims with servers that know one version
-// of the API only.
+// TestServersOfOneVersion runs the whole life of claims on servers that support only one version of
+// the API.
 func TestServersOfOneVersion(t *testing.T) {
 	t.Parallel()
 	for version, d := range map[string]dialect{
@@ -29,7 +29,7 @@ func TestServersOfOneVersion(t *testing.T) {
 	}
 }
 
-// A version that is sunset while claims are held hinders nobody.
+// A version that is withdrawn while claims are live affects nobody.
 func TestSunsetOfAVersion(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 180, func(w *world) {

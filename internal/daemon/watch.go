@@ -9,8 +9,8 @@ import (
 	"dibs/internal/task"
 )
 
-// watcher passes on what the claimer, the mirror and the queues do: to the broker, which is above them, and
-// to the loops that it concerns.
+// watcher passes what the claimer, the mirror and the queues do to the broker, which is above them,
+// and wakes the loops concerned.
 type watcher struct{ *works }
 
 var (
@@ -18,7 +18,7 @@ var (
 	_ mirror.Watcher = watcher{}
 )
 
-// Observe takes note of a page that the protocol has read or written.
+// Observe is called with each page that the protocol has read or written.
 func (w watcher) Observe(r claim.Reading) {
 	w.mirror.Observe(r)
 	w.doubt.See(context.Background(), r.Task)
@@ -45,8 +45,8 @@ func (w watcher) Synced(ctx context.Context, r mirror.Result) error { return w.a
 
 func (w watcher) Unsynced(ctx context.Context, again bool) { w.afterFailedSync(ctx, again) }
 
-// kept are the claims that processes and connections keep. What is given back for them is told
-// to who waits for a task.
+// kept is the claimer for claims that end with their process or connection. When one ends, the
+// broker's waiters hear of its task.
 type kept struct {
 	*claim.Claimer
 	works *works

@@ -9,15 +9,15 @@ import (
 	"dibs/internal/server"
 )
 
-// wires is the network between members, in a bubble.
+// wires is the network between members in a bubble.
 type wires struct {
 	mu   sync.Mutex
 	at   map[string]*server.Pipe
-	cut  map[string]bool // addresses that nobody reaches
+	cut  map[string]bool // unreachable addresses
 	open map[string][]net.Conn
 }
 
-// plug is an address of it, which is free again once it is closed.
+// plug is a listener; closing it frees its address.
 type plug struct {
 	*server.Pipe
 	address string
@@ -55,7 +55,7 @@ func (w *wires) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// sever cuts an address off, and breaks what is connected to it.
+// sever closes the connections to an address and, with cut, makes it unreachable.
 func (w *wires) sever(address string, cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

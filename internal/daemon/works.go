@@ -28,56 +28,56 @@ import (
 	"dibs/internal/workspace"
 )
 
-// works is what a daemon works with while it leads: all that is made from the journal.
+// works is the part of a daemon that exists while it leads: everything built on the journal.
 type works struct {
 	*Daemon
-	config config.Config // as at the start; Daemon.live is the one that reloads change
+	config config.Config // as at the start; a reload changes Daemon.live
 
 	notion  *notion.Client
 	tasks   *notion.Tasks
 	journal *journal.Journal
 	claimer *claim.Claimer
 	mirror  *mirror.Mirror
-	queues  []*owed.Queue   // of the logs and of comments: none waits for another
-	others  *others.Lookout // nil if the mesh log cannot be asked
+	queues  []*owed.Queue   // one for each log and one for comments, independent of each other
+	others  *others.Lookout // nil if the mesh log cannot be queried
 	doubt   *others.Doubt   // nil with a journal of its own
-	// overwrites tells what the daemon cannot save people's edits from.
-	overwrites overwrites
-	broker     *broker.Broker
-	backlog    broker.Memory[struct{}, []journal.Backlog]
-	alive      *alive.Watch
-	reserved   *reserve.Book
-	server     *server.Server
-	metrics    *metrics.Metrics
-	tally      *tally
-	scrapes    net.Listener // for metrics alone; nil without one
-	ears       ears
+	// overwrites measures for how long people's edits are at risk.
+	overwrites   overwrites
+	broker       *broker.Broker
+	backlog      broker.Memory[struct{}, []journal.Backlog]
+	alive        *alive.Watch
+	reservations *reserve.Book
+	server       *server.Server
+	metrics      *metrics.Metrics
+	tally        *tally
+	scrapes      net.Listener // for metrics alone; nil without one
+	listener     listener
 
 	jobs *jobs
 
-	// The loops that others wake.
+	// Loops that other parts wake.
 	due, news, leases, held, untidy, offers *clock.Loop
 
-	checked bool   // held claims were, see checkHeld; for held only
-	begun   bool   // the feed has begun, see journal.Begin; for news only
-	said    string // why something could not be tidied, the last time; for untidy only
+	checked bool   // checkHeld has succeeded; used by held only
+	begun   bool   // the feed has begun, see journal.Begin; used by news only
+	said    string // the last error of tidying; used by untidy only
 
 	cleanup cleanup
 }
 
-// unbegun is why a daemon could not begin, with what went wrong as it gave up.
+// unbegun is the error of begin, joined with those of its cleanup.
 type unbegun struct {
 	error
-	passes bool // why it could not may pass by itself
+	passes bool // the cause may pass by itself
 }
 
 func (u *unbegun) Unwrap() error { return u.error }
 
-// begin makes all that a daemon works with, on the journal that open opens. The caller must
-// call run or close next.
+// begin builds everything on the journal that open opens. The caller must call run or cleanup.run
+// next.
 func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal.Journal, error)) (_ *works, err error) {
 	d := &works{Daemon: h, config: *h.live.Load()}
-	d.due, d.news, d.leases = clock.NewLoop(0, d.takeSteps), clock.NewLoop(0, d.tellNews), clock.NewLoop(0, d.warn)
+	d.due, d.news, d.leases = clock.NewLoop(0, d.takeSteps), clock.NewLoop(0, d.publishNews), clock.NewLoop(0, d.warn)
 	d.held, d.untidy, d.offers = clock.NewLoop(0, d.checkHeld), clock.NewLoop(clock.UntilWoken, d.tidyUp), clock.NewLoop(0, d.takeBackOffers)
 	defer func() {
 		if err != nil {
@@ -129,9 +129,9 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 	return d, nil
 }
 
-// connect opens the three databases, which checks token, sharing and schema. It does
-// not wait for the end of a long pause that Notion asks for. down says why the tasks
-// database is as an earlier run knew it; nil if it is as Notion says.
+// connect opens the three databases, which checks the token, the sharing and the schema. It does
+// not wait if Notion asks for a long pause. If the schema of the tasks is from an earlier run, down
+// is the reason; otherwise it is nil.
 func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs map[claim.Log]worklog.Writer, down, err error) {
 	c := d.config
 	if d.notion, err = workspace.Connect(c.Notion, transport, d.log); err != nil {
@@ -172,7 +172,7 @@ func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs 
 	return logs, down, nil
 }
 
-// build makes the parts that talk to each other. down is as of connect.
+// build makes the parts and connects them. down is as of connect.
 func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, down error) (err error) {
 	d.mirror, err = mirror.New(ctx, mirror.Config{
 		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
@@ -191,7 +191,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		for _, q := range d.queues {
 			q.Wake()
 		}
-		d.news.Wake() // of the tasks that waited for this one
+		d.news.Wake() // tasks that the protocol was working on can be published now
 	}}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
@@ -211,9 +211,9 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 			Notion: d.notion, Watcher: watcher{d}, Log: d.log,
 		}))
 	}
-	d.lookOut(logs[claim.MeshLog])
-	d.ears.daemon = d
-	d.ears.mesh, _ = logs[claim.MeshLog].(messages)
+	d.openOthers(logs[claim.MeshLog])
+	d.listener.daemon = d
+	d.listener.mesh, _ = logs[claim.MeshLog].(messages)
 	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {
 		return err
 	}
@@ -223,14 +223,14 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	if err != nil {
 		return err
 	}
-	d.reserved, err = reserve.NewBook(ctx, reserve.Config{
+	d.reservations, err = reserve.NewBook(ctx, reserve.Config{
 		Storage: led, Claims: d.claimer, Processes: d.processes(), Clock: d.notion, Log: d.log,
 	})
 	if err != nil {
 		return err
 	}
 	d.broker = broker.New(broker.Config{
-		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Clock: d.notion, Notion: d.notion,
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reservations, Clock: d.notion, Notion: d.notion,
 		Past: led, House: house{d},
 		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Log: d.log,
 	})
@@ -242,8 +242,8 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	return nil
 }
 
-// policyOf returns the protocol's policy under this configuration. A voided claim must
-// stay visible for longer than holders take to look at theirs: that is the grace.
+// policyOf returns the protocol's policy under this configuration. Grace is how long a voided claim
+// stays visible: longer than another daemon takes to check the claims it holds.
 func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 	return claim.Policy{
 		Timeout: c.Claim.Timeout, WriteWindow: c.Claim.WriteWindow, Settle: settle(c),
@@ -257,7 +257,8 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 	}
 }
 
-// settle is the wait after a claim write: there is none where one claimer is made sure of.
+// settle returns the settle wait: none with a shared journal, which ensures that there is one
+// claimer.
 func settle(c config.Config) time.Duration {
 	if c.Journal.Shared() {
 		return 0
@@ -265,5 +266,5 @@ func settle(c config.Config) time.Duration {
 	return c.Claim.Settle
 }
 
-// interval is the time between two syncs, and before what has failed is tried again.
+// interval is the time between two syncs, and before a retry.
 func (d *works) interval() time.Duration { return d.live.Load().Sync.Interval }

@@ -31,29 +31,28 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A bubble makes much garbage, and little of it lives: a collection every few
-	// megabytes takes a quarter of the time.
+	// A bubble makes much garbage, and little of it lives: collecting every few megabytes takes a
+	// quarter of the time.
 	debug.SetGCPercent(400)
 	os.Exit(testkit.RunInMemory(m))
 }
 
-// world is a Notion, and the daemons that work on it. Everything runs inside
-// one synctest bubble, in virtual time.
+// world is a Notion and its daemons. Everything runs in one synctest bubble, in virtual time.
 type world struct {
 	*testing.T
 	notion *emulator.Emulator
 	tasks  string // the id of the tasks database
-	// tap, if set, makes what daemons listen on.
+	// tap, if set, wraps the daemons' listeners.
 	tap func(net.Listener) net.Listener
-	// wires is the network between daemons that share a journal.
+	// wires is the network between daemons with a shared journal.
 	wires wires
 
 	mu    sync.Mutex
-	nodes []*node // that were started
+	nodes []*node // started so far
 }
 
-// inWorld runs a test in a world with an empty board and a server that
-// enforces the limit, 0 for none. Daemons that it has not stopped are stopped at its end.
+// inWorld runs a test in a world with an empty board and a server with that rate limit, 0 for none.
+// At the end it stops the remaining daemons.
 func inWorld(t *testing.T, limit int, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,7 +71,7 @@ func inWorld(t *testing.T, limit int, test func(w *world)) {
 	})
 }
 
-// stop stops the daemons that are still there, the last one first.
+// stop stops the remaining daemons, the last one first.
 func (w *world) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +80,7 @@ func (w *world) stop() {
 	}
 }
 
-// add puts a task on the board.
+// add adds a task to the board.
 func (w *world) add(title string, props map[string]any) string {
 	w.Helper()
 	all := map[string]any{"Name": text("title", title)}
@@ -103,7 +102,7 @@ func mustDo(w *world, err error) {
 	}
 }
 
-// edit is a person's edit in Notion.
+// edit edits a page in Notion, as a person.
 func (w *world) edit(id string, props map[string]any) {
 	w.Helper()
 	mustDo(w, w.notion.EditPage(id, props))
@@ -160,18 +159,18 @@ type node struct {
 	w      *world
 	dir    string
 	stop   func()       // an orderly stop
-	failed func() error // waits a minute for an end that nobody asked for
+	failed func() error // waits a minute for an unexpected end
 	daemon *daemon.Daemon
 	dial   func(context.Context) (net.Conn, error)
 }
 
-// databases names those that the emulator was seeded with.
+// databases returns the emulator's seeded databases.
 func databases(notion *emulator.Emulator) config.Databases {
 	dbs := notion.Databases()
 	return config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
 }
 
-// options are the settings a test may change.
+// options returns the settings; change may alter the configuration.
 func (w *world) options(change func(*config.Config)) daemon.Options {
 	c := config.Default()
 	c.Notion.Token, c.Databases = config.Secret(w.notion.Token()), databases(w.notion)
@@ -191,7 +190,7 @@ func (w *world) daemon(change func(*config.Config)) *node {
 	return w.start(w.options(change))
 }
 
-// start starts a daemon with those options, on a listener of its own.
+// start starts a daemon with those options, on its own listener.
 func (w *world) start(o daemon.Options) *node {
 	w.Helper()
 	mustDo(w, journaltest.Make(filepath.Join(o.Config.StateDir, journal.FileName)))
@@ -235,7 +234,7 @@ func (w *world) start(o daemon.Options) *node {
 	return n
 }
 
-// get asks for an address of the socket and returns the answer's body.
+// get requests an address of the socket and returns the answer's body.
 func (n *node) get(path string) string {
 	n.w.Helper()
 	web := http.Client{Transport: &http.Transport{
@@ -254,7 +253,7 @@ func (n *node) get(path string) string {
 	return string(body)
 }
 
-// claim asks for a task, the next ready one if id is empty.
+// claim claims a task, the next ready one if id is empty.
 func (n *node) claim(agent, id string) (api.Claim, error) {
 	return n.Claim(n.w.Context(), api.ClaimRequest{Agent: agent, Task: id}, "")
 }
@@ -269,7 +268,7 @@ func (n *node) mustClaim(agent, id string) api.Claim {
 	return cl
 }
 
-// complete reports the work done.
+// complete completes the work.
 func (n *node) complete(cl api.Claim) error {
 	_, err := n.Complete(n.w.Context(), string(cl.ID), api.CompleteRequest{Agent: cl.Agent, Summary: "done"}, "")
 	return err
@@ -285,7 +284,7 @@ func code(err error) string {
 
 func denied(c claim.Code) string { return string(c) }
 
-// Property values as Notion's API takes them.
+// Property values in the form of Notion's API.
 func text(kind, content string) any {
 	spans := []any{}
 	if content != "" {

@@ -19,20 +19,20 @@ import (
 // workTime is how long the work on a task takes.
 const workTime = 150 * time.Millisecond
 
-// idleTime is how long an agent waits for a task to become ready before it looks whether it may
-// go home, and longestIdle how long it waits at most: something may be held by nobody of the demo.
+// idleTime is how long an agent waits for a ready task before it checks whether to stop.
+// longestIdle bounds the wait: a task may be held by nobody of the demo.
 const (
 	idleTime    = 4 * time.Second
 	longestIdle = 30 * time.Second
 )
 
-// personEdits is after how many grants the person edits the board.
+// personEdits is the number of grants after which the person edits the board.
 const personEdits = 6
 
-// work is one agent: it asks for the next task, does it, says so, and goes on
-// until nothing has been ready for a while.
+// work runs one agent: it claims the next task, does it and completes it, until nothing has been
+// ready for a while.
 func (d *demo) work(ctx context.Context, agent string) error {
-	busy := time.Now() // when it was last granted something
+	busy := time.Now() // the time of its last grant
 	for {
 		cl, err := d.ask(ctx, agent, func(c *client.Client, key string) (api.Claim, error) {
 			return c.Claim(ctx, api.ClaimRequest{Agent: agent, WaitSeconds: idleTime.Seconds()}, key)
@@ -68,15 +68,15 @@ func (d *demo) work(ctx context.Context, agent string) error {
 	}
 }
 
-// underWay reports whether a task is held, by an agent or by a claim that is being withdrawn:
-// once it is done or open again, there may be something to do.
+// underWay reports whether a task is IN_PROGRESS, for an agent or for a claim that is being
+// withdrawn: when that ends, something may become ready.
 func (d *demo) underWay() bool {
 	return slices.ContainsFunc(d.notion.Pages(d.notion.Databases().Tasks), func(p emulator.Page) bool {
 		return p.Select("status") == string(task.InProgress)
 	})
 }
 
-// finish says that the work is done.
+// finish completes a task.
 func (d *demo) finish(ctx context.Context, agent string, cl api.Claim) error {
 	_, err := d.ask(ctx, agent, func(c *client.Client, key string) (api.Claim, error) {
 		return c.Complete(ctx, string(cl.ID), api.CompleteRequest{Agent: agent, Summary: "Done in the demo."}, key)
@@ -96,8 +96,8 @@ func (d *demo) finish(ctx context.Context, agent string, cl api.Claim) error {
 	return nil
 }
 
-// granted counts a grant. No task of the demo is to be granted a second time, at
-// once or in turn: what was granted is completed, or cancelled by the person.
+// granted counts a grant. No task of the demo may be granted twice, even one after the other: a
+// granted task is completed, or cancelled by the person.
 func (d *demo) granted(cl api.Claim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,8 +112,8 @@ func (d *demo) granted(cl api.Claim) {
 	d.grants++
 }
 
-// interludes are what happens once on the way: the other agent asks for the
-// task that this one holds, and a person edits the board.
+// interludes runs what happens once: the other agent asks for a task that this one holds, and a
+// person edits the board.
 func (d *demo) interludes(ctx context.Context, agent string, cl api.Claim) error {
 	d.mu.Lock()
 	first, edit := d.grants == 1, d.grants >= personEdits && !d.edited && !d.isAwaited(cl.Task.ID)
@@ -128,15 +128,15 @@ func (d *demo) interludes(ctx context.Context, agent string, cl api.Claim) error
 	return d.mayKill(ctx, agent, cl)
 }
 
-// isAwaited reports whether other tasks depend on one: cancelled, it would keep them from being
-// done, and how many get done would depend on who was faster.
+// isAwaited reports whether other tasks depend on one. If the person cancelled it, these would stay
+// undone, and the result would depend on timing.
 func (d *demo) isAwaited(id task.ID) bool {
 	return slices.ContainsFunc(d.notion.Pages(d.notion.Databases().Tasks), func(p emulator.Page) bool {
 		return slices.Contains(p.Relation("depends_on"), string(id))
 	})
 }
 
-// askForHeld has the other agent ask for a task that is held, which it is refused.
+// askForHeld lets the other agent ask for a held task, and be refused.
 func (d *demo) askForHeld(ctx context.Context, holder string, cl api.Claim) error {
 	rival := d.rival(holder)
 	got, err := d.clientOf(rival).Claim(ctx, api.ClaimRequest{Agent: rival, Task: string(cl.Task.ID)}, "")
@@ -155,8 +155,8 @@ func (d *demo) askForHeld(ctx context.Context, holder string, cl api.Claim) erro
 	return nil
 }
 
-// person takes the task that an agent is working on off the board, and makes
-// another one urgent. People win: the agent is told when it reports its work.
+// person cancels the task that an agent works on, and makes another one urgent. People win: the
+// agent learns of it when it reports its work.
 func (d *demo) person(cl api.Claim) error {
 	const name = "Maria"
 	if err := d.notion.EditPage(string(cl.Task.ID), map[string]any{"status": option("status", "CANCELLED")}); err != nil {
@@ -174,7 +174,7 @@ func (d *demo) person(cl api.Claim) error {
 
 func describe(t api.TaskRef) string { return fmt.Sprintf("“%s” (%s)", t.Title, t.Priority) }
 
-// option and text are property values as Notion's API takes them.
+// option and text return property values in the form of Notion's API.
 func option(kind, name string) any { return map[string]any{kind: map[string]any{"name": name}} }
 
 func text(kind, content string) any {

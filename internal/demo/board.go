@@ -9,7 +9,7 @@ import (
 	"dibs/internal/board"
 )
 
-// show serves the demo's board in the browser; link opens it, and closed ends it.
+// show serves the demo's board in the browser; link opens it, and closed stops it.
 func (d *demo) show(ctx context.Context) (link string, closed func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"dibs/internal/owed"
 )
 
-// settleTime is how long the log entries may take to arrive.
-const settleTime = 8 * time.Second
+// deliveryTime is how long the log entries may take to arrive.
+const deliveryTime = 8 * time.Second
 
-// check compares the local record with what is on the board, and fills in the
-// summary. It returns what is wrong.
+// check compares the local record with the board, and fills in the summary. It returns what is
+// wrong.
 func (d *demo) check(ctx context.Context) (problems []error) {
 	var entries []api.LogEntry
 	c := d.anyClient()
@@ -36,7 +36,7 @@ func (d *demo) check(ctx context.Context) (problems []error) {
 	return append(problems, d.audit(entries, owed)...)
 }
 
-// audit is check, with everything delivered that will be but that many log entries.
+// audit checks the board after delivery; owed log entries may still be missing.
 func (d *demo) audit(record []api.LogEntry, owed int) (problems []error) {
 	dbs, s := d.notion.Databases(), &d.summary
 	mesh, tasks := d.notion.Pages(dbs.MeshLog), d.notion.Pages(dbs.TaskLog)
@@ -76,10 +76,11 @@ func (d *demo) audit(record []api.LogEntry, owed int) (problems []error) {
 	return append(problems, compare("task log", logged[claim.TaskLog], tasks, &owed)...)
 }
 
-// delivered waits until a daemon owes Notion nothing more. What another one was sending when it
-// was killed it owes for longer: it has to be known not to be there before it is sent again.
+// delivered waits until a daemon owes Notion nothing. Entries that another daemon was sending when
+// it was killed take longer: their absence must be certain before they are sent again. owed is
+// their number.
 func (d *demo) delivered(ctx context.Context, c *client.Client) (owed int, err error) {
-	for deadline := time.Now().Add(settleTime); ; clock.Pause(ctx, 100*time.Millisecond) {
+	for deadline := time.Now().Add(deliveryTime); ; clock.Pause(ctx, 100*time.Millisecond) {
 		status, err := c.Status(ctx)
 		if err != nil {
 			return 0, err
@@ -97,13 +98,13 @@ func (d *demo) delivered(ctx context.Context, c *client.Client) (owed int, err e
 	}
 }
 
-// inDoubt reports whether an entry waits because it is not known whether it has arrived.
+// inDoubt reports whether an entry waits because its fate is unknown.
 func inDoubt(why string) bool {
 	return strings.Contains(why, owed.ErrCutOff.Error()) || strings.Contains(why, owed.ErrNotFound.Error())
 }
 
-// compare checks that a log has each entry once, and nothing else. As many may be missing as
-// are owed, which it counts.
+// compare checks that a log has each entry once, and nothing else. Up to *owed entries may be
+// missing; each reduces it.
 func compare(log string, logged map[string]bool, rows []emulator.Page, owed *int) (problems []error) {
 	seen := make(map[string]int)
 	for _, row := range rows {

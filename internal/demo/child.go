@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// child is a program that the demo runs. It does not outlive the demo, however that ends.
+// child is a program that the demo runs. It ends with the demo, however that ends.
 type child struct {
-	cmd, guard *exec.Cmd
-	log        *bytes.Buffer
+	cmd, killer *exec.Cmd
+	log         *bytes.Buffer
 }
 
-// startChild starts a program under a name. out is what it prints.
+// startChild starts a program under a name. out is its stdout.
 func startChild(env []string, program, name string, args ...string) (c *child, out io.Reader, err error) {
 	c = &child{cmd: exec.Command(program, args...), log: new(bytes.Buffer)}
 	c.cmd.Args[0], c.cmd.Env, c.cmd.Stderr = name, env, c.log
-	// What the terminal sends, such as Ctrl-C, is for the demo.
+	// Signals of the terminal, such as Ctrl-C, go to the demo only.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if out, err = c.cmd.StdoutPipe(); err != nil {
 		return nil, nil, err
@@ -28,11 +28,11 @@ func startChild(env []string, program, name string, args ...string) (c *child, o
 	if err := c.cmd.Start(); err != nil {
 		return nil, nil, err
 	}
-	c.guard = exec.Command("sh", "-c", `cat; kill -9 "$0"`, strconv.Itoa(c.cmd.Process.Pid))
-	c.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	_, err = c.guard.StdinPipe() // which ends with this process
+	c.killer = exec.Command("sh", "-c", `cat; kill -9 "$0"`, strconv.Itoa(c.cmd.Process.Pid))
+	c.killer.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	_, err = c.killer.StdinPipe() // closes when this process ends
 	if err == nil {
-		err = c.guard.Start()
+		err = c.killer.Start()
 	}
 	if err != nil {
 		c.kill()
@@ -41,27 +41,27 @@ func startChild(env []string, program, name string, args ...string) (c *child, o
 	return c, out, nil
 }
 
-// kill kills it, with SIGKILL.
+// kill sends SIGKILL.
 func (c *child) kill() { c.stop(syscall.SIGKILL) }
 
-// end lets it end in good order.
+// end sends SIGTERM, for an orderly end.
 func (c *child) end() { c.stop(syscall.SIGTERM) }
 
 func (c *child) stop(how syscall.Signal) {
-	if c.guard != nil && c.guard.Process != nil {
-		c.guard.Process.Kill()
-		c.guard.Wait()
-		c.guard = nil
+	if c.killer != nil && c.killer.Process != nil {
+		c.killer.Process.Kill()
+		c.killer.Wait()
+		c.killer = nil
 	}
 	if c.cmd.ProcessState == nil {
 		c.cmd.Process.Signal(how)
 		late := time.AfterFunc(3*time.Second, func() { c.cmd.Process.Kill() })
 		defer late.Stop()
-		c.cmd.Wait() // says how it ended
+		c.cmd.Wait() // its error is of no interest
 	}
 }
 
-// said is the last line of what it had to say, once it has ended.
+// said returns the last line of its stderr, once it has ended.
 func (c *child) said() string {
 	lines := strings.Split(strings.TrimSpace(c.log.String()), "\n")
 	return lines[len(lines)-1]

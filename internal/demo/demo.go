@@ -1,7 +1,6 @@
-// Package demo shows the whole of dibs at work, in one process and without an
-// account: a Notion-compatible server, a daemon on its socket, two agents that
-// claim and finish tasks, and a person who edits the board meanwhile. It checks
-// afterwards that nothing was done twice and that the logs are complete.
+// Package demo shows dibs at work without an account: a Notion-compatible server, a daemon on its
+// socket, two agents that claim and finish tasks, and a person who edits the board meanwhile.
+// Afterwards it checks that nothing was done twice and that the logs are complete.
 package demo
 
 import (
@@ -21,16 +20,16 @@ import (
 	"dibs/internal/trial"
 )
 
-// Options says how the demo is run.
+// Options configures the demo.
 type Options struct {
-	// JSON prints the summary as one JSON document on Out, and what happens on Err.
+	// JSON prints the summary as one JSON document on Out, and the events on Err.
 	JSON bool
-	// Keep leaves daemon and server running until the context ends, and Board does so
-	// for the board in the browser.
+	// Keep leaves daemon and server running until the context ends; Board, the board in the
+	// browser.
 	Keep, Board bool
-	// Machines, if greater than one, is how many daemons there are, each a process as on a
-	// machine of its own. Program is the dibs that they run, and Postgres the URL of the
-	// database of their journal; empty starts one.
+	// Machines, if greater than one, is the number of daemons, each a process as if on its own
+	// machine. Program is their dibs, and Postgres the URL of their journal's database; empty
+	// starts a server.
 	Machines          int
 	Program, Postgres string
 	// Version is shown by the daemon.
@@ -38,11 +37,11 @@ type Options struct {
 	Out, Err io.Writer
 }
 
-// Summary is what came of the demo.
+// Summary is the demo's result.
 type Summary struct {
 	Tasks        int     `json:"tasks"`
 	Completed    int     `json:"completed"`
-	GrantedTwice int     `json:"granted_twice"` // tasks granted more than once, at once or in turn
+	GrantedTwice int     `json:"granted_twice"` // tasks granted more than once, even one after the other
 	Lost         int     `json:"lost"`          // claims that the person took back
 	Refused      int     `json:"refused"`       // claims that were denied
 	Swept        int     `json:"swept"`         // stale claims reopened
@@ -52,11 +51,11 @@ type Summary struct {
 	Seconds      float64 `json:"seconds"`
 	Machines     int     `json:"machines"`
 	Killed       int     `json:"killed_daemons"`
-	TooMany      int     `json:"too_many_requests"` // that Notion refused as more than it allows
+	TooMany      int     `json:"too_many_requests"` // refused with 429
 }
 
-// limit is what the demo lets itself run at: requests in a minute, that of a
-// Business workspace. Two agents on the standard limit would take a minute.
+// limit is the demo's rate limit in requests per minute, that of a Business workspace. With the
+// standard limit two agents would take a minute.
 const limit = 600
 
 // timing keeps the demo short; the server is on this machine and answers fast.
@@ -82,7 +81,7 @@ type demo struct {
 
 	mu       sync.Mutex
 	summary  Summary
-	grantees map[task.ID][]string // the agents that each task was granted to, in turn
+	grantees map[task.ID][]string // the agents to which each task was granted, in order
 	grants   int
 	edited   bool
 	asked    int // requests with a key
@@ -91,9 +90,9 @@ type demo struct {
 	killing  bool       // a daemon is killed, or was
 }
 
-// Run runs the demo. The error says what did not go as it must.
+// Run runs the demo. The error says what went wrong.
 func Run(ctx context.Context, o Options) (err error) {
-	// The path is kept short: that of a socket may have about a hundred characters.
+	// A short path: that of a socket may have about a hundred characters.
 	dir, err := os.MkdirTemp("", "dibs-demo-")
 	if err != nil {
 		return err
@@ -149,7 +148,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// bye ends with the board in the browser, which may be kept open.
+// bye prints how to see the board, and keeps it open with Board.
 func (d *demo) bye(ctx context.Context) {
 	w := d.Out
 	if d.JSON {
@@ -167,7 +166,7 @@ func (d *demo) bye(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// play has the agents work until nothing is ready.
+// play runs the agents until nothing is ready.
 func (d *demo) play(ctx context.Context) error {
 	d.summary.Tasks = len(d.notion.Pages(d.notion.Databases().Tasks))
 	names := []string{"Sandman", "Oracle"}
@@ -207,7 +206,7 @@ func (d *demo) report() {
 `, s.Tasks, s.Completed, agents, s.GrantedTwice, s.Refused, s.Lost, s.Swept, s.Requests, requests, s.MeshLog, s.TaskLog, s.Seconds)
 }
 
-// keep puts new tasks on the board and waits for people to try things.
+// keep adds new tasks to the board and waits for people to try things.
 func (d *demo) keep(ctx context.Context) error {
 	for _, title := range []string{"Try dibs by hand", "Claim this from two terminals", "Release this one"} {
 		if _, err := d.notion.CreatePage(d.notion.Databases().Tasks, map[string]any{"Name": text("title", title)}); err != nil {

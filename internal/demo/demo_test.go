@@ -36,7 +36,7 @@ func newDemo(t *testing.T) *demo {
 	return &demo{notion: notion, print: newPrinter(Options{Out: io.Discard}), grantees: make(map[task.ID][]string)}
 }
 
-// messages are what problems say.
+// messages returns the texts of problems.
 func messages(problems []error) (out []string) {
 	for _, err := range problems {
 		out = append(out, err.Error())
@@ -45,13 +45,13 @@ func messages(problems []error) (out []string) {
 	return out
 }
 
-// TestLogsChecked has the logs differ from the record in every way.
+// TestLogsChecked checks logs that differ from the record in every way.
 func TestLogsChecked(t *testing.T) {
 	record := []api.LogEntry{
 		{ID: "g1", Kind: claim.KindGranted, Remote: true},
 		{ID: "g2", Kind: claim.KindGranted, Remote: true},
 		{ID: "c1", Kind: claim.KindCompleted, Remote: true},
-		{ID: "r1", Kind: claim.KindRenewed, Remote: true}, // which no log has
+		{ID: "r1", Kind: claim.KindRenewed, Remote: true}, // goes to no log
 	}
 	for _, tt := range []struct {
 		name       string
@@ -106,8 +106,8 @@ func TestLogsChecked(t *testing.T) {
 	}
 }
 
-// TestOwedAfterAKill has a daemon owe log entries for longer than they are waited for. That is as it
-// should be for those alone that were on their way when a daemon was killed.
+// TestOwedAfterAKill lets a daemon owe log entries for longer than the demo waits. This is accepted
+// only for entries that were being sent when a daemon was killed.
 func TestOwedAfterAKill(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -153,12 +153,11 @@ func TestOwedAfterAKill(t *testing.T) {
 	}
 }
 
-// TestGrantsCounted has a daemon grant one task to several agents, each after the
-// one before it was done.
+// TestGrantsCounted grants one task to several agents, one after the other.
 func TestGrantsCounted(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		grants []task.ID // in turn; then nothing is ready
+		grants []task.ID // in order; then nothing is ready
 		twice  int
 		want   []string
 	}{
@@ -189,7 +188,7 @@ func TestGrantsCounted(t *testing.T) {
 	}
 }
 
-// TestNoPostgres names a database for several machines that is not there.
+// TestNoPostgres names a PostgreSQL database that does not exist.
 func TestNoPostgres(t *testing.T) {
 	var out bytes.Buffer
 	err := Run(t.Context(), Options{Machines: 3, Program: "/nowhere", Postgres: "postgres://127.0.0.1:1/x", Out: &out, Err: &out})
@@ -198,8 +197,8 @@ func TestNoPostgres(t *testing.T) {
 	}
 }
 
-// TestSameAgain has the command that keeps the board open ask for as many machines. Where the
-// board was is not said any more: nothing answers there once the demo has ended.
+// TestSameAgain checks that the command for keeping the board open has the same number of machines.
+// The board's old address is not printed: nothing answers there after the demo.
 func TestSameAgain(t *testing.T) {
 	for machines, want := range map[int]string{0: "dibs demo --board\n", 3: "dibs demo --machines 3 --board\n"} {
 		var out strings.Builder
@@ -211,8 +210,7 @@ func TestSameAgain(t *testing.T) {
 	}
 }
 
-// granting is a daemon that grants Sandman these tasks one after the other, and
-// everybody else nothing.
+// granting is a daemon that grants these tasks to Sandman in order, and nothing to others.
 func granting(tasks []task.ID) http.Handler {
 	refuse := func(w http.ResponseWriter, code claim.Code) {
 		p := api.NewProblem(api.Code(code), "no")

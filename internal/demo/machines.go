@@ -19,7 +19,7 @@ import (
 	"dibs/internal/postgres"
 )
 
-// places are where daemons are, and who works there.
+// places are the daemons' names, and their agents.
 var places = []struct {
 	name   string
 	agents []string
@@ -31,14 +31,14 @@ var places = []struct {
 	{"centre", []string{"Cain", "Abel"}},
 }
 
-// MostMachines is how many machines there can be.
+// MostMachines is the largest number of machines.
 var MostMachines = len(places)
 
-// patience is for how long an agent asks again whose daemon does not answer, or while no
-// member leads: another one does ten seconds after the leader has died.
+// patience is how long an agent retries while its daemon does not answer or no member leads. A new
+// leader takes over ten seconds after the old one has died.
 const patience = 20 * time.Second
 
-// machine is a daemon as on a machine of its own.
+// machine is a daemon as if on its own machine.
 type machine struct {
 	name    string
 	agents  []string
@@ -49,11 +49,11 @@ type machine struct {
 	child   *child
 }
 
-// errNoPostgres says that there is no PostgreSQL, and how to get one.
+// errNoPostgres says that PostgreSQL is missing, and how to get it.
 var errNoPostgres = errors.New("--machines needs a PostgreSQL server, and its programs are neither in PATH nor in /usr/lib/postgresql/*/bin: install one (apt-get install postgresql, brew install postgresql), or name one that runs with --postgres URL")
 
-// startMachines starts PostgreSQL, unless one is named, and the daemons. stop ends them, also those
-// of a start that failed.
+// startMachines starts PostgreSQL, unless a URL is given, and the daemons. stop ends them, even
+// after a failed start.
 func (d *demo) startMachines(ctx context.Context, dir string) (stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -109,7 +109,7 @@ func (m *machine) start(ctx context.Context) error {
 		return err
 	}
 	m.child = ch
-	var said struct{ Socket, Detail string } // where it serves, or why it does not
+	var said struct{ Socket, Detail string } // its address, or its error
 	err = json.NewDecoder(out).Decode(&said)
 	if err != nil || said.Socket == "" {
 		m.child.kill()
@@ -125,7 +125,7 @@ func (m *machine) stop() {
 	}
 }
 
-// crew is all agents.
+// crew returns all agents.
 func (d *demo) crew() (all []string) {
 	for _, m := range d.machines {
 		all = append(all, m.agents...)
@@ -133,7 +133,7 @@ func (d *demo) crew() (all []string) {
 	return all
 }
 
-// at is the machine of an agent; nil where there is only one daemon.
+// at returns an agent's machine; nil with only one daemon.
 func (d *demo) at(agent string) *machine {
 	for _, m := range d.machines {
 		if slices.Contains(m.agents, agent) {
@@ -150,7 +150,7 @@ func (d *demo) clientOf(agent string) *client.Client {
 	return d.client
 }
 
-// anyClient is that of a daemon: whichever is asked, the answer is the same.
+// anyClient returns a client of any daemon: all give the same answer.
 func (d *demo) anyClient() *client.Client {
 	if len(d.machines) > 0 {
 		return d.machines[0].client
@@ -158,7 +158,7 @@ func (d *demo) anyClient() *client.Client {
 	return d.client
 }
 
-// where says where a claim was made, if that can be told apart.
+// where says at which machine a claim was made, if there are several.
 func (d *demo) where(agent string, cl api.Claim) string {
 	if m := d.at(agent); m != nil {
 		return fmt.Sprintf(" at %s, fence %d", m.name, cl.Fence)
@@ -166,7 +166,7 @@ func (d *demo) where(agent string, cl api.Claim) string {
 	return ""
 }
 
-// rival is an agent that wants what holder has, at another machine if there is one.
+// rival returns another agent, at another machine if there is one.
 func (d *demo) rival(holder string) string {
 	for _, m := range d.machines {
 		if !slices.Contains(m.agents, holder) {
@@ -179,8 +179,8 @@ func (d *demo) rival(holder string) string {
 	return "Oracle"
 }
 
-// ask asks the agent's daemon. While that is gone, or nobody leads, the agent of a machine asks
-// again, under the same key.
+// ask sends a request to the agent's daemon. With several machines it repeats the request under the
+// same idempotency key while the daemon is gone or nobody leads.
 func (d *demo) ask(ctx context.Context, agent string, ask func(c *client.Client, key string) (api.Claim, error)) (api.Claim, error) {
 	if len(d.machines) == 0 {
 		return ask(d.client, "")
@@ -190,26 +190,26 @@ func (d *demo) ask(ctx context.Context, agent string, ask func(c *client.Client,
 	key := "demo-" + strconv.Itoa(d.asked)
 	d.mu.Unlock()
 	patient := time.Now().Add(patience)
-	for told := false; ; clock.Pause(ctx, workTime) {
+	for announced := false; ; clock.Pause(ctx, workTime) {
 		cl, err := ask(d.clientOf(agent), key)
 		refused, isRefused := errors.AsType[*api.Problem](err)
 		if err == nil || isRefused && !nobodyLeads(refused) || ctx.Err() != nil || time.Now().After(patient) {
 			return cl, err
 		}
-		if !told {
+		if !announced {
 			d.print.line(agent, "is not answered, and asks again")
-			told = true
+			announced = true
 		}
 	}
 }
 
-// nobodyLeads reports whether a request was refused because no member leads just now.
+// nobodyLeads reports whether a request was refused because no member leads.
 func nobodyLeads(p *api.Problem) bool {
 	return p.Code == api.Code(claim.CodeJournalUnavailable) || p.Code == api.CodeStopping
 }
 
-// mayKill kills the daemon that leads, once, when an agent of its machine has been granted
-// something, and starts it again once another one leads.
+// mayKill kills the leader, once, after one of its agents got a grant, and restarts it when another
+// daemon leads.
 func (d *demo) mayKill(ctx context.Context, agent string, cl api.Claim) error {
 	m := d.at(agent)
 	d.mu.Lock()
@@ -240,7 +240,7 @@ func (d *demo) mayKill(ctx context.Context, agent string, cl api.Claim) error {
 	return nil
 }
 
-// nextLeader waits until another daemon leads than the one that was killed.
+// nextLeader waits for a leader other than the one that was killed.
 func (d *demo) nextLeader(ctx context.Context, dead *machine) (string, error) {
 	for deadline := time.Now().Add(patience); ; clock.Pause(ctx, 100*time.Millisecond) {
 		status, err := d.machines[1].client.Status(ctx)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// printer prints what happens as it happens, one line each.
+// printer prints events as they happen, one per line.
 type printer struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -21,8 +21,7 @@ func newPrinter(o Options) *printer {
 	return &printer{w: o.Out}
 }
 
-// line prints who did what. Control characters, which a title could hold, do
-// not reach the terminal.
+// line prints who did what. It drops control characters, which a title may contain.
 func (p *printer) line(who, format string, args ...any) {
 	what := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {

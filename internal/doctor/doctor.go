@@ -1,6 +1,6 @@
-// Package doctor looks for what keeps dibs from working, or from working well, and
-// says for each thing what to do. It needs no daemon, and changes nothing but, if
-// asked to measure, a scratch row that it puts into the trash.
+// Package doctor finds what keeps dibs from working, or from working well, and says what to do
+// about it. It needs no daemon. It changes nothing, except that measuring makes a scratch row and
+// moves it to the trash.
 package doctor
 
 import (
@@ -18,7 +18,7 @@ import (
 	"dibs/internal/notion"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels.
@@ -28,39 +28,39 @@ const (
 	Error   Level = "error"   // something does not work
 )
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
-	// Check names what was looked at.
+	// Check names what was checked.
 	Check string `json:"check"`
 	Level Level  `json:"level"`
 	Found string `json:"found"`
-	// Remedy says in one line what to do; empty if there is nothing to do.
+	// Remedy says in one line what to do; empty if nothing.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Options say what to look at.
+// Options configures an examination.
 type Options struct {
 	Config config.Config
-	// Transport carries the requests to Notion; nil for the network.
+	// Transport carries the requests to Notion; nil means the network.
 	Transport http.RoundTripper
 	// Daemon is a client of the daemon's socket. There may be no daemon.
 	Daemon *client.Client
-	// Probe says to measure Notion on a scratch row.
+	// Probe asks to measure Notion on a scratch row.
 	Probe bool
-	// Tell, if set, is told each finding as soon as there is one.
-	Tell func(Finding)
+	// OnFinding, if set, is called with each finding at once.
+	OnFinding func(Finding)
 }
 
-// Report is what was found.
+// Report is the result of an examination.
 type Report struct {
 	Findings []Finding
-	// Proposal is which times would fit the workspace; nil if it was not measured.
+	// Proposal is the pair of times that would fit the workspace; nil if it was not measured.
 	Proposal *Proposal
 	// Unreachable is set if Notion did not answer at all.
 	Unreachable bool
 
-	// tell, if set, is told each finding, and says whether it counts.
-	tell func(Finding) bool
+	// accept, if set, is called with each finding, and returns whether it counts.
+	accept func(Finding) bool
 }
 
 // Failed reports whether one of the findings is an error.
@@ -73,17 +73,16 @@ func (r *Report) Failed() bool {
 	return false
 }
 
-// Run looks at everything, and does not wait for the end of a long pause that
-// Notion asks for. Once ctx has ended, whatever is found may be for that alone, and
-// is left out.
+// Run checks everything. It does not wait if Notion asks for a long pause. Findings after the end
+// of ctx are left out, because they may be due only to that.
 func Run(ctx context.Context, o Options) *Report {
 	e := &examination{Options: o, Report: new(Report)}
-	e.tell = func(f Finding) bool {
+	e.accept = func(f Finding) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		if o.Tell != nil {
-			o.Tell(f)
+		if o.OnFinding != nil {
+			o.OnFinding(f)
 		}
 		return true
 	}
@@ -104,22 +103,22 @@ func Run(ctx context.Context, o Options) *Report {
 	return e.Report
 }
 
-// examination is a report that is being made, and what later checks build on.
+// examination is a report in progress, and what later checks build on.
 type examination struct {
 	Options
 	*Report
 
 	client *notion.Client // nil if there is no usable token
 	tasks  *notion.Tasks  // nil if claims cannot be made
-	// running is set if a daemon holds the state directory, and status is what
-	// it says of itself; nil if it does not answer.
+	// running is set if a daemon has locked the state directory. status is the daemon's own; nil if
+	// it does not answer.
 	running bool
 	status  *api.Status
-	// live is the claims that a daemon which does not run any more has left.
+	// live are the claims that a stopped daemon has left.
 	live []claim.Hold
 }
 
-// silent takes what the parts log: the findings say it.
+// silent discards the parts' logs: the findings have the same.
 var silent = slog.New(slog.DiscardHandler)
 
 func (r *Report) add(level Level, check, found, remedy string) {
@@ -127,7 +126,7 @@ func (r *Report) add(level Level, check, found, remedy string) {
 }
 
 func (r *Report) put(f Finding) {
-	if r.tell == nil || r.tell(f) {
+	if r.accept == nil || r.accept(f) {
 		r.Findings = append(r.Findings, f)
 	}
 }
@@ -136,7 +135,7 @@ func (r *Report) ok(check, found string)              { r.add(OK, check, found, 
 func (r *Report) warn(check, found, remedy string)    { r.add(Warning, check, found, remedy) }
 func (r *Report) problem(check, found, remedy string) { r.add(Error, check, found, remedy) }
 
-// failed adds the finding of a request that failed.
+// failed adds the finding of a failed request.
 func (e *examination) failed(check string, err error) {
 	answered, isAnswer := errors.AsType[*notion.APIError](err)
 	failed, isStore := errors.AsType[*claim.StoreError](err)
@@ -150,22 +149,21 @@ func (e *examination) failed(check string, err error) {
 	case unavailable:
 		remedy = "try again; if it stays so, check notion.base_url, the network, and Notion's status page"
 	default:
-		if i := strings.LastIndex(found, ": "); i >= 0 { // what to do stands last
+		if i := strings.LastIndex(found, ": "); i >= 0 { // the remedy comes last
 			found, remedy = found[:i], found[i+2:]
 		}
 	}
 	e.problem(check, found, remedy)
 }
 
-// paused reports whether Notion asked to be left alone. Nothing more is asked of it
-// then: it would not be sent.
+// paused reports whether Notion asked for a pause. Then no further request would be sent.
 func (e *examination) paused() bool {
 	return e.client != nil && e.client.Stats().PausedUntil.After(time.Now())
 }
 
 func (e *examination) leftOut() string {
 	if e.paused() {
-		return "; what else there is to be asked of Notion was left out"
+		return "; the other questions to Notion were left out"
 	}
 	return ""
 }

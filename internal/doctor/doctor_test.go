@@ -25,7 +25,7 @@ func TestAllIsWell(t *testing.T) {
 		}
 		report := doctor.Run(w.Context(), w.options)
 		for _, f := range report.Findings {
-			// The emulated workspace has the limits of a Free one.
+			// The emulated workspace is a Free one.
 			if f.Level != doctor.OK && f.Check != "plan" || f.Found == "" {
 				w.Errorf("%+v", f)
 			}
@@ -274,8 +274,8 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 	}
 }
 
-// With a group's socket in the state directory, the group may pass through it; a
-// start asks for that.
+// With a group's socket in the state directory, the group may pass through it: the daemon itself
+// asks for that mode.
 func TestStateDirOfAGroup(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Config.SocketGroup = "agents"
@@ -286,17 +286,17 @@ func TestStateDirOfAGroup(t *testing.T) {
 	})
 }
 
-// A pause that Notion asks for is told, and not waited for, unless it is short.
+// A long pause that Notion asks for is reported instead of waited for.
 func TestPauses(t *testing.T) {
-	const busy = "what else uses this connection's token; what else there is to be asked of Notion was left out"
+	const busy = "what else uses this connection's token; the other questions to Notion were left out"
 	tests := map[string]struct {
 		fault  emulator.Fault
-		check  string // the last that needs Notion
+		check  string // the last check that needs Notion
 		remedy string
 	}{
 		"at once":           {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 20 * time.Second}, "connection", busy},
 		"after a database":  {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 20 * time.Second, Skip: 3}, "databases.task_log", busy},
-		"blocked":           {emulator.Fault{Kind: emulator.Blocked429, Skip: 1}, "databases.tasks", "has blocked this connection: see the connection's page in Notion, or ask Notion's support; what else"},
+		"blocked":           {emulator.Fault{Kind: emulator.Blocked429, Skip: 1}, "databases.tasks", "has blocked this connection: see the connection's page in Notion, or ask Notion's support; the other questions"},
 		"for very long":     {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: time.Hour, Skip: 1}, "databases.tasks", busy},
 		"for a few seconds": {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 3 * time.Second, Times: 1}, "databases.mesh_log", ""},
 	}
@@ -305,7 +305,7 @@ func TestPauses(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.notion.Inject(tt.fault)
 				start := time.Now()
-				w.options.Probe = tt.remedy != "" // which would take time of its own
+				w.options.Probe = tt.remedy != "" // probing takes time, too
 				report := doctor.Run(w.Context(), w.options)
 				if took := time.Since(start); took > 5*time.Second {
 					w.Errorf("it took %v", took)
@@ -332,12 +332,12 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// Findings are told as they come, and what comes of being stopped is none.
+// Findings are reported as they come; errors from being stopped are not.
 func TestStopped(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, stop := context.WithCancelCause(w.Context())
 		var told []doctor.Finding
-		w.options.Tell = func(f doctor.Finding) {
+		w.options.OnFinding = func(f doctor.Finding) {
 			if told = append(told, f); f.Check == "connection" {
 				w.notion.SetLatency(func(*http.Request) (before, after time.Duration) {
 					time.AfterFunc(time.Second, func() { stop(errors.New("terminated")) })
@@ -359,7 +359,7 @@ func TestStopped(t *testing.T) {
 	})
 }
 
-// A look at the journal changes nothing, and finds what is owed.
+// Inspecting the journal changes nothing, and finds the backlog.
 func TestBacklogOfAStoppedDaemon(t *testing.T) {
 	inWorld(t, func(w *world) {
 		j := w.journal()
@@ -396,7 +396,7 @@ func TestBacklogOfAStoppedDaemon(t *testing.T) {
 	})
 }
 
-// Of several data sources, the one that is named is looked at and measured.
+// If there are several data sources, the configured one is examined and measured.
 func TestANamedDataSource(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ideas, err := w.notion.AddDataSource(w.notion.Databases().Tasks, "Ideas", map[string]any{"Name": of("title")})

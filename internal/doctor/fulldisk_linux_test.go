@@ -8,7 +8,7 @@ import (
 	"dibs/internal/testkit"
 )
 
-// A state directory on a full disk is a problem, although files can be made there.
+// A state directory on a full disk is a problem, although empty files can be made there.
 func TestFullDisk(t *testing.T) {
 	disk := testkit.NewSmallDisk(t, 1<<20)
 	disk.Fill()

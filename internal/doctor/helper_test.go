@@ -34,7 +34,7 @@ func (s shifted) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func of(kind string) any { return map[string]any{kind: map[string]any{}} }
 
-// finished is an event that the task log is owed.
+// finished is a fact for the task log.
 func finished(at time.Time) claim.Fact {
 	return claim.Fact{
 		ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: at, Kind: claim.KindCompleted, Agent: "Sandman",

@@ -17,7 +17,7 @@ import (
 	"dibs/internal/journal"
 )
 
-// stateDir looks at the directory of what the daemon must not forget.
+// stateDir checks the state directory.
 func (e *examination) stateDir() {
 	dir := e.Config.StateDir
 	info, err := os.Stat(dir)
@@ -42,7 +42,7 @@ func (e *examination) stateDir() {
 	}
 	forbidden, remedy := fs.FileMode(0o077), "chmod 700 "+dir
 	if group := e.Config.SocketGroup; group != "" && within(dir, e.Config.Socket) {
-		// The group has to pass through to the socket.
+		// The group must reach the socket.
 		forbidden, remedy = 0o067, fmt.Sprintf("chgrp %s %s && chmod 710 %[2]s", group, dir)
 	}
 	if mode := info.Mode().Perm(); mode&forbidden != 0 {
@@ -52,16 +52,16 @@ func (e *examination) stateDir() {
 	e.ok("state_dir", dir)
 }
 
-// within reports whether a path leads into a directory.
+// within reports whether a path is in a directory.
 func within(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// room is how many bytes there must be room for: a few changes of the journal.
+// room is the free space that is needed, in bytes: enough for a few changes of the journal.
 const room = 64 << 10
 
-// writable makes a file with something in it in a directory, and removes it.
+// writable checks that a directory can be written, by making and removing a file.
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {
@@ -71,7 +71,7 @@ func writable(dir string) error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// daemon looks for a running daemon, at its socket, and at how it is.
+// daemon checks whether a daemon runs and answers on its socket, and its state.
 func (e *examination) daemon(ctx context.Context) {
 	pid, running, err := daemon.Running(e.Config.StateDir)
 	if err != nil {
@@ -89,7 +89,7 @@ func (e *examination) daemon(ctx context.Context) {
 		e.socket()
 		e.daemonHealth()
 	case running && unreachable:
-		e.problem("daemon", fmt.Sprintf("process %s holds the state directory, and nothing answers on %s", pid, e.Config.Socket),
+		e.problem("daemon", fmt.Sprintf("process %s has locked the state directory, but nothing answers on %s", pid, e.Config.Socket),
 			"give both the same socket; if it still does not answer, stop that process and start dibs serve again")
 	case running:
 		e.problem("daemon", fmt.Sprintf("process %s: %v", pid, err), "stop it, and start dibs serve again")
@@ -101,7 +101,7 @@ func (e *examination) daemon(ctx context.Context) {
 	}
 }
 
-// socket looks at the socket's file.
+// socket checks the socket's file.
 func (e *examination) socket() {
 	path := e.Config.Socket
 	info, err := os.Lstat(path)
@@ -122,7 +122,7 @@ func (e *examination) socket() {
 	}
 }
 
-// forbidden are the permissions that the socket must not give.
+// forbidden returns the permissions that the socket must not give.
 func (e *examination) forbidden() fs.FileMode {
 	if e.Config.SocketGroup != "" {
 		return 0o007
@@ -132,11 +132,11 @@ func (e *examination) forbidden() fs.FileMode {
 
 // The limits beyond which the daemon's own numbers are worth a warning.
 const (
-	oldEntry   = 15 * time.Minute // that the outbox still owes
-	nearBudget = 0.8              // of the requests allowed
+	oldEntry   = 15 * time.Minute // the oldest entry of the outbox
+	nearBudget = 0.8              // share of the allowed requests
 )
 
-// daemonHealth says how the daemon gets on with Notion.
+// daemonHealth checks how the daemon's work with Notion is going.
 func (e *examination) daemonHealth() {
 	s := e.status
 	if s.Notion.LastError != "" {
@@ -153,7 +153,7 @@ func (e *examination) daemonHealth() {
 	}
 }
 
-// length is that many seconds, to the millisecond.
+// length converts seconds, rounded to the millisecond.
 func length(seconds float64) time.Duration {
 	return shown(time.Duration(seconds * float64(time.Second)))
 }
@@ -174,7 +174,7 @@ func (e *examination) budget(s *api.Status) {
 	e.ok("budget", said)
 }
 
-// left says what a daemon that has stopped left to the next one.
+// left reports what a stopped daemon has left to the next one.
 func (e *examination) left(found journal.Inspection) {
 	owed := journal.Total(found.Owed)
 	e.outbox(api.OutboxStatus{Depth: owed.Depth, Finishes: owed.Finishes, Oldest: api.Time{Time: owed.Oldest}, LastError: owed.LastError})
@@ -210,7 +210,7 @@ func (e *examination) outbox(o api.OutboxStatus) {
 	}
 }
 
-// journal looks at the journal: at its file if no daemon has it, and at its database always.
+// journal checks the journal: its file if no daemon is using it, its database always.
 func (e *examination) journal(ctx context.Context) {
 	if e.Config.Journal.Shared() {
 		e.sharedJournal(ctx)
@@ -239,9 +239,9 @@ func (e *examination) uptime() time.Duration { return e.since(e.status.StartedAt
 
 func (e *examination) since(t api.Time) time.Duration { return time.Since(t.Time).Round(time.Second) }
 
-// readable says that a file which only the daemon's user should read is open to others; ""
-// if it is not. That it cannot be read is said with what needs it.
-func readable(file string) string {
+// readableByOthers returns a sentence if users other than the owner may read a file, else "". An
+// unreadable file is reported by the check that needs it.
+func readableByOthers(file string) string {
 	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
 		return fmt.Sprintf("%s, which others may be able to read (mode %#o)", file, info.Mode().Perm())
 	}

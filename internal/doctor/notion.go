@@ -22,7 +22,7 @@ import (
 	"dibs/internal/workspace"
 )
 
-// token looks for the token, and at who else can read it.
+// token checks the token, and who else can read it.
 func (e *examination) token() {
 	n := e.Config.Notion
 	if _, err := n.ReadToken(silent); err != nil {
@@ -44,7 +44,7 @@ func (e *examination) token() {
 	}
 }
 
-// looseFile looks at the mode of a file with the token in it.
+// looseFile checks the mode of a file with the token.
 func (e *examination) looseFile(file, where string) {
 	info, err := os.Stat(file)
 	switch {
@@ -57,7 +57,7 @@ func (e *examination) looseFile(file, where string) {
 	}
 }
 
-// connect asks who the token belongs to, and reports whether Notion said so.
+// connect asks whose the token is, and reports whether Notion answered.
 func (e *examination) connect(ctx context.Context) bool {
 	if e.client == nil {
 		return false
@@ -80,7 +80,7 @@ func (e *examination) connect(ctx context.Context) bool {
 	return true
 }
 
-// comments looks for the capabilities that comments need, which are off by default.
+// comments checks the capabilities for comments, which are off by default.
 func (e *examination) comments(ctx context.Context) {
 	if !e.Config.Notion.Comments {
 		return
@@ -102,7 +102,7 @@ func (e *examination) comments(ctx context.Context) {
 	e.ok("notion.comments", "the connection may make them, and mention people")
 }
 
-// plan says what can be seen of the workspace's plan.
+// plan reports what can be seen of the workspace's plan.
 func (e *examination) plan(bot notion.Bot) {
 	switch {
 	case bot.MaxUpload == 0:
@@ -117,13 +117,13 @@ func (e *examination) plan(bot notion.Bot) {
 	}
 }
 
-// skewAllowed is how far this machine's clock may be off: leases are judged by
-// Notion's, so that nothing breaks, but logs and people are misled.
+// skewAllowed is how far this machine's clock may be off. Leases go by Notion's clock, so nothing
+// breaks, but logs and people are misled.
 const skewAllowed = 30 * time.Second
 
 func (e *examination) clock(ctx context.Context) {
 	if e.client.DoubtsNow() {
-		_, _ = e.client.Me(ctx) // should it fail, the next check says why
+		_, _ = e.client.Me(ctx) // the next check reports a failure
 	}
 	skew := time.Until(e.client.Now()).Round(time.Second)
 	said := "agrees with Notion's to the second"
@@ -140,7 +140,7 @@ func (e *examination) clock(ctx context.Context) {
 	e.ok("clock", said)
 }
 
-// databases looks at the three databases.
+// databases checks the three databases.
 func (e *examination) databases(ctx context.Context) {
 	if err := e.Config.Databases.Named(); err != nil {
 		what, remedy, _ := strings.Cut(err.Error(), ": ")
@@ -168,8 +168,8 @@ func (e *examination) databases(ctx context.Context) {
 	}
 }
 
-// recallSources has the client know what the daemon's journal says of data sources. A journal
-// that cannot be read is another finding.
+// recallSources gives the client the data sources that the daemon's journal knows. An unreadable
+// journal is another finding.
 func (e *examination) recallSources(ctx context.Context) {
 	known := make(map[task.ID]task.ID)
 	said, err := journal.ReadMeta(ctx, filepath.Join(e.Config.StateDir, journal.FileName), journal.MetaSources)
@@ -178,7 +178,7 @@ func (e *examination) recallSources(ctx context.Context) {
 	}
 }
 
-// database reads the database of a key, and says which of its data sources is used.
+// database reads a database, and reports which of its data sources is used.
 func (e *examination) database(ctx context.Context, key, id string) (notion.Database, bool) {
 	db, err := e.client.Database(ctx, id)
 	_, isWhich := errors.AsType[*notion.SourceError](err)
@@ -233,12 +233,12 @@ func (e *examination) tasksDatabase(ctx context.Context) {
 	}
 	e.priorities(db)
 	if e.Probe {
-		// What is amiss has been said.
+		// Faults were reported above.
 		e.tasks, _ = e.client.Tasks(ctx, e.Config.Databases.Tasks, schema)
 	}
 }
 
-// priorities says which options of the priority mean nothing here.
+// priorities warns of options of the priority that have no meaning here.
 func (e *examination) priorities(db notion.Database) {
 	col := db.Columns[cmp.Or(e.Config.Tasks.Properties.Priority, "priority")]
 	known := knownPriorities(e.Config.Tasks.Priorities)
@@ -263,7 +263,7 @@ func knownPriorities(p config.Priorities) []string {
 	return names
 }
 
-// logProperties says where the values of a log's entries go.
+// logProperties reports where the values of a log's entries go.
 func (e *examination) logProperties(key string, db notion.Database, example worklog.Entry) {
 	places := db.Places(example, task.ID(e.Config.Databases.Tasks))
 	var fit, text []string

@@ -12,7 +12,7 @@ import (
 	"dibs/internal/server"
 )
 
-// A daemon that has met others with other settings has the doctor say so.
+// The doctor reports other daemons with other settings that the daemon has seen.
 func TestDaemonsWithOtherSettings(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const other = "the daemon of Oracle claims under claim.timeout 45m0s, and 30m0s here"

@@ -22,7 +22,7 @@ import (
 	"dibs/internal/server"
 )
 
-// A journal in PostgreSQL is looked at where it lies, and not made by that.
+// A journal in PostgreSQL is examined without being created.
 func TestJournalInPostgres(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, func(w *world) {
@@ -51,7 +51,7 @@ func TestJournalInPostgres(t *testing.T) {
 		}
 		say(s.URL())
 		finds("journal", doctor.OK, "the tables are not there yet")
-		finds("journal", doctor.OK, "the tables are not there yet") // the first look made none
+		finds("journal", doctor.OK, "the tables are not there yet") // the first examination made none
 		finds("journal.postgres_file", doctor.Warning, c.Journal.PostgresFile, "chmod 600")
 
 		database, err := journal.Dial(w.Context(), journal.Postgres{URL: s.URL(), Schema: config.Default().Journal.Schema, Board: c.Databases.Tasks})
@@ -63,7 +63,7 @@ func TestJournalInPostgres(t *testing.T) {
 			w.Fatal(err)
 		}
 		finds("journal", doctor.OK, "north leads since", "epoch 1")
-		finds("journal.clock", doctor.Warning, "ahead of this machine's") // which is in the year 2000 here
+		finds("journal.clock", doctor.Warning, "ahead of this machine's") // the bubble's clock is in the year 2000
 
 		pipe := server.NewPipe()
 		serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -87,8 +87,7 @@ func TestJournalInPostgres(t *testing.T) {
 	})
 }
 
-// The user may do less than the daemon has to: an administrator is told what to run, and after
-// that it may.
+// If the user lacks privileges, the remedy is a statement for an administrator, and it suffices.
 func TestRightsInPostgres(t *testing.T) {
 	s := pgtest.Run(t)
 	must := func(err error) {
@@ -135,19 +134,19 @@ func TestRightsInPostgres(t *testing.T) {
 		defer j.Close()
 		epoch, err := j.Lead(w.Context(), "north")
 		must(err)
-		opened, err := j.Open(w.Context(), epoch) // it may do all that it has to
+		opened, err := j.Open(w.Context(), epoch) // the privileges suffice
 		must(err)
 		must(opened.Close())
 	})
 }
 
-// A pooler is seen; one that gives no transactions will not do.
+// A pooler is recognized; one without transactions is refused.
 func TestPoolersOfPostgres(t *testing.T) {
 	s := pgtest.Run(t)
 	for _, tt := range []struct {
 		mode  string
 		level doctor.Level
-		found string // at its end
+		found string // the end of the finding
 		mend  string
 	}{
 		{"transaction", doctor.OK, "the daemon makes them", ""},
@@ -173,10 +172,10 @@ func TestPoolersOfPostgres(t *testing.T) {
 	}
 }
 
-// The way to the leader is tried, unless that is this machine's own daemon.
+// The leader's address is tried, unless this machine's own daemon leads.
 func TestWayToTheLeader(t *testing.T) {
 	s := pgtest.Run(t)
-	w, end := newWorld(t) // in real time: a bubble's does not go on while somebody listens
+	w, end := newWorld(t) // in real time: a bubble's clock stops while a socket listens
 	defer end()
 	c := &w.options.Config
 	c.Journal.Postgres = config.Secret(s.URL())
@@ -204,7 +203,7 @@ func TestWayToTheLeader(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go io.Copy(conn, conn) // which is when its side of the handshake is done
+			go io.Copy(conn, conn) // completes its side of the handshake
 		}
 	}()
 	running, stop := context.WithCancel(w.Context())
@@ -245,7 +244,7 @@ func TestWayToTheLeader(t *testing.T) {
 	}
 }
 
-// A leader that has published no address cannot be called; nothing is wrong with the way to it.
+// A leader without a published address cannot be called; the network is not at fault.
 func TestLeaderWithoutAddress(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, func(w *world) {

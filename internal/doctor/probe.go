@@ -12,7 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// probeRounds is how many writes are measured, at three requests each.
+// probeRounds is how many writes are measured. Each takes three requests.
 const probeRounds = 10
 
 // probe measures Notion on a scratch row.
@@ -38,8 +38,7 @@ func (e *examination) probe(ctx context.Context) {
 	}
 }
 
-// Judge says whether the times that claims are made with fit what was measured, and
-// which ones would.
+// Judge reports whether the configured times of claims fit the measurement, and which would.
 func Judge(p notion.Probe, all config.Config) *Report {
 	r, c := new(Report), all.Claim
 	var reads, writes, attempts, stale []time.Duration
@@ -76,8 +75,8 @@ func Judge(p notion.Probe, all config.Config) *Report {
 	switch {
 	case behind == 0:
 		r.ok("settle", fmt.Sprintf("claim.settle is %v, each of %d reads right after a write showed it", c.Settle, len(p.Rounds)))
-	// A rival may have read what was there before for that long and then written
-	// within its window, and the verifying read may be as late to show it.
+	// A rival may have read the old page for up to behind and then written within its window, and
+	// the verifying read may be late by behind again.
 	case c.Settle <= c.WriteWindow+2*behind:
 		r.problem("settle", said, remedy)
 	default:

@@ -93,7 +93,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What is proposed can be set.
+// The proposed times are valid.
 func TestProposalIsValid(t *testing.T) {
 	for range 1000 {
 		c := config.Default()

@@ -8,36 +8,36 @@ import (
 )
 
 const (
-	// leastWindow is the shortest write window that is proposed: ten rounds do not
-	// show Notion on a slow day.
+	// leastWindow is the shortest proposed write window: ten rounds do not show a slow day of
+	// Notion.
 	leastWindow = time.Second
-	// settleMargin is by how much the settle wait that is proposed is longer than it
-	// has to be, and staleMargin where reads were seen to be behind.
+	// settleMargin is how much longer the proposed settle wait is than necessary; staleMargin, if
+	// stale reads were seen.
 	settleMargin, staleMargin = 100 * time.Millisecond, time.Second
 	// clockAllowance is what config adds to the two times to bound notion.timeout.
 	clockAllowance = 10 * time.Second
 )
 
-// Proposal is the pair of times that fits a workspace as it was measured. Every daemon
-// of the workspace has to have the same.
+// Proposal is the pair of times that fits a measured workspace. Every daemon of the workspace needs
+// the same pair.
 type Proposal struct {
 	WriteWindowSeconds float64 `json:"write_window_seconds"`
 	SettleSeconds      float64 `json:"settle_seconds"`
 }
 
-// propose returns claim.write_window and claim.settle for a workspace in which the
-// slowest read and write together took that long, and reads were behind for that long.
-// The configuration stays valid with them.
+// propose returns claim.write_window and claim.settle for a workspace in which a read and write
+// together took slowest at most, and reads were stale for up to stale. The configuration stays
+// valid with them.
 func propose(slowest, stale time.Duration, c config.Config) (window, settle time.Duration) {
 	margin := settleMargin
 	if stale > 0 {
 		margin = staleMargin
 	}
-	after := tenths(2*stale) + margin // the end of the window
-	// Twice the slowest of a few leaves room for the slower ones of many.
+	after := tenths(2*stale) + margin // settle minus window
+	// Twice the slowest of a few leaves room for slower ones among many.
 	window = max(leastWindow, tenths(2*slowest))
 	if c.Claim.Exclusive {
-		return window, c.Claim.Settle // nobody else's writes have to be waited for
+		return window, c.Claim.Settle // there are no other claimers' writes to wait for
 	}
 	if together := c.Notion.Timeout - clockAllowance; 2*window+after < together {
 		window = tenths((together - after + 1) / 2)
@@ -45,7 +45,7 @@ func propose(slowest, stale time.Duration, c config.Config) (window, settle time
 	return window, window + after
 }
 
-// propose puts the pair into the report.
+// propose adds the pair to the report.
 func (r *Report) propose(window, settle time.Duration, c config.Claim) {
 	r.Proposal = &Proposal{window.Seconds(), settle.Seconds()}
 	said := fmt.Sprintf("claim.write_window %v and claim.settle %v fit what was measured", window, settle)

@@ -13,9 +13,9 @@ import (
 	"dibs/internal/notion"
 )
 
-// settings compares what the daemon claims under with what is configured now. What a
-// daemon of another version does not tell is left out, and what a member of a cluster does
-// without (settle and exclusive) if it is one here and none there.
+// settings compares the running daemon's settings with the configuration. It skips what a daemon of
+// another version does not report, and the settings that a cluster ignores (settle and exclusive)
+// if either side is a cluster.
 func (e *examination) settings(p api.PolicyStatus, member bool) {
 	var differ []string
 	compare := func(key, runs, configured string) {
@@ -57,18 +57,18 @@ func (e *examination) settings(p api.PolicyStatus, member bool) {
 
 func seconds(s float64) string { return time.Duration(s * float64(time.Second)).String() }
 
-// What Notion allows a connection, in requests a second, on average: in most workspaces,
-// and in those on the Business and Enterprise plans.
+// Notion's limits for a connection, in requests per second on average: in most workspaces, and on
+// the Business and Enterprise plans.
 const (
 	usualRate    = 3
 	businessRate = 10
 )
 
-// rate looks at the rate that is configured.
+// rate checks the configured rate.
 func (e *examination) rate() {
-	const means = "whatever is beyond that Notion answers with a pause, in which nothing is claimed"
+	const means = "Notion answers further requests with a pause, in which nothing is claimed"
 	switch rate := e.Config.Notion.Rate; {
-	case e.Config.Notion.BaseURL != config.Default().Notion.BaseURL: // what another server allows is not known
+	case e.Config.Notion.BaseURL != config.Default().Notion.BaseURL: // another server's limit is unknown
 	case rate > businessRate:
 		e.warn("rate", fmt.Sprintf("notion.rate is %g requests a second, and Notion allows %d, or %d in Business and Enterprise: %s", rate, usualRate, businessRate, means),
 			fmt.Sprintf("set it to %d, or to %d in such a workspace", usualRate, businessRate))
@@ -78,9 +78,8 @@ func (e *examination) rate() {
 	}
 }
 
-// agents looks for names that differ in nothing but case, among those configured, those on
-// the board, as far as a daemon tells, and those of claims: they are compared exactly, so
-// that each is an agent of its own.
+// agents warns of names that differ only in case, among those in the configuration, on the board if
+// a daemon answers, and of claims. Names are compared exactly, so each is a separate agent.
 func (e *examination) agents(ctx context.Context) {
 	names := make(map[string]bool)
 	for _, a := range e.Config.Agents {
@@ -92,7 +91,7 @@ func (e *examination) agents(ctx context.Context) {
 	if e.status != nil {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		// Should it fail, there is nothing more to go by.
+		// On failure the other names remain.
 		list, _ := e.Daemon.Tasks(ctx, api.TaskFilter{})
 		for _, t := range list.Tasks {
 			names[t.ClaimedBy] = true
@@ -105,7 +104,7 @@ func (e *examination) agents(ctx context.Context) {
 	}
 	for _, folded := range slices.Sorted(maps.Keys(groups)) {
 		if group := groups[folded]; len(group) > 1 {
-			e.warn("agents", fmt.Sprintf("%s differ in case only, and are %d agents: names are compared exactly, so that one is refused what is assigned to, or held by, the other", quoted(group), len(group)),
+			e.warn("agents", fmt.Sprintf("%s differ in case only, and are %d agents: names are compared exactly, so one cannot claim or finish the other's tasks", quoted(group), len(group)),
 				"use one of them everywhere: in `agents`, in --agent and DIBS_AGENT, and in claimed_by")
 		}
 	}
@@ -119,7 +118,7 @@ func quoted(names []string) string {
 	return strings.Join(list, " and ")
 }
 
-// users looks for the Notion users of agents, which a claimed_by that takes people needs.
+// users checks the agents' Notion users, which claimed_by needs if it is of type people.
 func (e *examination) users(f notion.Fit) {
 	if f.Key != "claimed_by" || f.Found != "people" {
 		return

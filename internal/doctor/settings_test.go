@@ -14,7 +14,7 @@ import (
 	"dibs/internal/server"
 )
 
-// serve has a daemon of that status, with those tasks, answer the doctor until stop is called.
+// serve answers the doctor as a daemon with that status and those tasks, until stop is called.
 func (w *world) serve(status *api.Status, tasks ...api.Task) (stop func()) {
 	pipe := server.NewPipe()
 	serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func (w *world) serve(status *api.Status, tasks ...api.Task) (stop func()) {
 	return func() { serving.Close() }
 }
 
-// A daemon that runs with other settings than the file has, by each of them.
+// The daemon runs with other settings than the file's, each in turn.
 func TestSettingsOfTheRunningDaemon(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -81,7 +81,7 @@ func TestRateAboveNotions(t *testing.T) {
 	}
 }
 
-// Names that differ in case only are two agents, and nearly always a mistake.
+// Names that differ only in case are two agents, and nearly always a mistake.
 func TestAgentsThatDifferInCaseOnly(t *testing.T) {
 	named := func(names ...string) (agents []config.Agent) {
 		for _, name := range names {
@@ -120,7 +120,7 @@ func TestAgentsThatDifferInCaseOnly(t *testing.T) {
 	}
 }
 
-// Where claimed_by takes people, an agent without a Notion user cannot claim.
+// If claimed_by takes people, an agent without a Notion user cannot claim.
 func TestPeopleWithoutUsers(t *testing.T) {
 	user := "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a02"
 	for _, tt := range []struct {

@@ -12,14 +12,14 @@ import (
 	"dibs/internal/member"
 )
 
-// sharedJournal looks at the database that the journal lies in, and at the way to who leads.
+// sharedJournal checks the journal's database, and whether the leader can be reached.
 func (e *examination) sharedJournal(ctx context.Context) {
 	where, err := daemon.Place(e.Config, slog.New(slog.DiscardHandler))
 	if err != nil {
 		e.failed("journal", err)
 		return
 	}
-	if said := readable(e.Config.Journal.PostgresFile); said != "" {
+	if said := readableByOthers(e.Config.Journal.PostgresFile); said != "" {
 		e.warn("journal.postgres_file", said, "chmod 600 "+e.Config.Journal.PostgresFile)
 	}
 	look, err := journal.LookAt(ctx, where)
@@ -33,7 +33,7 @@ func (e *examination) sharedJournal(ctx context.Context) {
 	}
 	switch {
 	case look.Missing != "":
-		e.problem("journal", said+"; the user may not do there what dibs has to", "have an administrator run: "+look.Missing)
+		e.problem("journal", said+"; the user lacks privileges that dibs needs", "have an administrator run: "+look.Missing)
 		return
 	case !look.Made:
 		said += "; the tables are not there yet: the daemon makes them"
@@ -55,8 +55,8 @@ func (e *examination) sharedJournal(ctx context.Context) {
 	}
 }
 
-// databaseClock compares the database's clock with this machine's. Terms are counted by the
-// former alone, so that nothing dibs guarantees depends on it.
+// databaseClock compares the database's clock with this machine's. Terms go by the database's clock
+// alone, so no guarantee depends on the difference.
 func (e *examination) databaseClock(ahead time.Duration) {
 	ahead = ahead.Round(time.Second)
 	if ahead.Abs() <= skewAllowed {
@@ -69,7 +69,7 @@ func (e *examination) databaseClock(ahead time.Duration) {
 	e.warn("journal.clock", said, "set both, for example with NTP: who leads does not depend on it, but since when, and when members were seen, cannot be compared with the logs")
 }
 
-// leader looks whether this machine reaches the one that leads.
+// leader checks whether this machine reaches the leader.
 func (e *examination) leader(ctx context.Context, now journal.Standing) {
 	for _, m := range now.Members {
 		if m.Name != now.Leader {
@@ -80,7 +80,7 @@ func (e *examination) leader(ctx context.Context, now journal.Standing) {
 		switch {
 		case own:
 		case errors.Is(err, member.ErrNoKey):
-			e.problem("leader", fmt.Sprintf("whether %s can be reached, which leads, could not be tried: %v", m.Name, err),
+			e.problem("leader", fmt.Sprintf("%s leads; whether it can be reached could not be tried: %v", m.Name, err),
 				"see that this user can read the key in "+e.Config.StateDir+"; if it is damaged, remove it: the daemon makes another one")
 		case errors.Is(err, member.ErrNoAddress):
 			e.problem("leader", fmt.Sprintf("%s leads, and cannot be called: %v", m.Name, err), "restart dibs at "+m.Name)

@@ -13,7 +13,7 @@ import (
 	"dibs/internal/workspace"
 )
 
-// A data source that was added is no problem where the daemon's journal knows the one before.
+// An added data source is no problem if the daemon's journal knows the first one.
 func TestADataSourceThatWasAdded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		dbs := w.notion.Databases()

@@ -9,7 +9,7 @@ import (
 	"dibs/internal/doctor"
 )
 
-// The doctor examines workspaces on servers that know one version of the API only.
+// The doctor works with servers that support only one version of the API.
 func TestServersOfOneVersion(t *testing.T) {
 	for _, version := range []string{"2025-09-03", "2026-03-11"} {
 		t.Run(version, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestServersOfOneVersion(t *testing.T) {
 	}
 }
 
-// edge is what stands in front of Notion, and lets nobody through.
+// edge is a proxy in front of Notion that lets nobody through.
 type edge struct{}
 
 func (edge) RoundTrip(req *http.Request) (*http.Response, error) {

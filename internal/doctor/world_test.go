@@ -17,7 +17,7 @@ import (
 	"dibs/internal/journal"
 )
 
-// world is a workspace in which all is well, in a bubble where time is virtual.
+// world is a workspace without faults, in a bubble of virtual time.
 type world struct {
 	*testing.T
 	notion  *emulator.Emulator
@@ -33,7 +33,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 	})
 }
 
-// newWorld makes a world, outside of a bubble if that is where it is called.
+// newWorld makes a world, in the caller's bubble if there is one.
 func newWorld(t *testing.T) (w *world, end func()) {
 	t.Helper()
 	em, err := emulator.New(emulator.Options{})
@@ -67,7 +67,7 @@ func (w *world) schema(change map[string]any) {
 	}
 }
 
-// stateDir makes the state directory, with that mode whatever the umask.
+// stateDir makes the state directory with that mode, whatever the umask.
 func (w *world) stateDir(mode os.FileMode) {
 	w.Helper()
 	dir := w.options.Config.StateDir

@@ -11,8 +11,7 @@ import (
 	"dibs/internal/emulator"
 )
 
-// BenchmarkRequests measures what a request costs on a board of 10,000 tasks,
-// without the network:
+// BenchmarkRequests measures requests on a board of 10,000 tasks, without the network:
 //
 //	go test -run=NONE -bench=Requests ./internal/emulator
 func BenchmarkRequests(b *testing.B) {

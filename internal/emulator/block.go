@@ -12,9 +12,9 @@ type block struct {
 	ID     string `json:"id"`
 	Parent parent `json:"parent"`
 	Type   string `json:"type"`
-	// Text is the block's rich_text, if its type has any.
+	// Text is the block's rich_text, if its type has one.
 	Text []span `json:"text,omitempty"`
-	// Rest are the other members under the type's key, shown as they were given.
+	// Rest has the other members under the type's key, shown as they were given.
 	Rest      map[string]json.RawMessage `json:"rest,omitempty"`
 	Created   time.Time                  `json:"created"`
 	Edited    time.Time                  `json:"edited"`
@@ -23,7 +23,7 @@ type block struct {
 	Seq       int64                      `json:"seq"`
 }
 
-// newBlock is a block of a request, with what is to stand below it.
+// newBlock is a block of a request, with its children.
 type newBlock struct {
 	kind     string
 	text     []span
@@ -31,22 +31,22 @@ type newBlock struct {
 	children []newBlock
 }
 
-// textBlocks have rich_text.
+// textBlocks are the types with rich_text.
 var textBlocks = []string{
 	"paragraph", "heading_1", "heading_2", "heading_3", "heading_4", "bulleted_list_item", "numbered_list_item",
 	"to_do", "toggle", "quote", "callout", "code", "template",
 }
 
-// otherBlocks do not.
+// otherBlocks are the types without.
 var otherBlocks = []string{
 	"divider", "breadcrumb", "table_of_contents", "bookmark", "embed", "equation", "image", "video", "file", "pdf",
 	"audio", "link_to_page", "table", "table_row", "column_list", "column", "synced_block",
 }
 
-// maxBlockDepth is how many levels of blocks a request may hold.
+// maxBlockDepth is how many levels of blocks a request may have.
 const maxBlockDepth = 3
 
-// decodeBlocks reads the children of a request; none if it has none.
+// decodeBlocks decodes the children of a request; nil if there are none.
 func (tx *tx) decodeBlocks(n node) ([]newBlock, error) { return tx.decodeLevel(n, 1) }
 
 func (tx *tx) decodeLevel(n node, depth int) ([]newBlock, error) {
@@ -115,8 +115,8 @@ func countBlocks(blocks []newBlock) int {
 	return n
 }
 
-// appendBlocks puts blocks below the object of that id, at an index among its
-// children, and returns their ids.
+// appendBlocks inserts blocks below the object with the id to, at an index among its children, and
+// returns their ids.
 func (tx *tx) appendBlocks(to string, p parent, blocks []newBlock, at int) []string {
 	var ids []string
 	for _, nb := range blocks {
@@ -134,8 +134,8 @@ func (tx *tx) appendBlocks(to string, p parent, blocks []newBlock, at int) []str
 	return ids
 }
 
-// holder is what blocks can be read from and appended to: a page or a block.
-func (c *call) holder(id string) (parent, error) {
+// container returns a page or block as the parent of blocks.
+func (c *call) container(id string) (parent, error) {
 	if _, ok := c.world.Pages[id]; ok {
 		_, err := c.page(id)
 		return parent{Page: id}, err
@@ -156,7 +156,7 @@ func (c *call) block(id string) (*block, error) {
 	return nil, notFound("block", id)
 }
 
-// pageOf is the page that a block is on.
+// pageOf returns the page that a block is on; nil if there is none.
 func (w *world) pageOf(b *block) *page {
 	for b != nil && b.Parent.Page == "" {
 		b = w.Blocks[b.Parent.Block]
@@ -184,7 +184,7 @@ func (c *call) getBlock() (render, error) {
 
 func (c *call) listChildren() (render, error) {
 	id := c.params["block_id"]
-	if _, err := c.holder(id); err != nil {
+	if _, err := c.container(id); err != nil {
 		return nil, err
 	}
 	return c.list("block", append(c.encodeBlocks(c.world.Children[id]), c.encodeBelow(id)...), c.param)
@@ -195,7 +195,7 @@ func (c *call) appendChildren() (render, error) {
 		return nil, err
 	}
 	id := c.params["block_id"]
-	to, err := c.holder(id)
+	to, err := c.container(id)
 	if err != nil {
 		return nil, err
 	}
@@ -220,13 +220,12 @@ func (c *call) appendChildren() (render, error) {
 	if p, ok := c.world.Pages[id]; ok {
 		c.edit(p, func(*page) {})
 	}
-	// Encoded here, not in the rendering: what was taken back cannot be shown.
+	// Encoded here, because a rollback removes the blocks before rendering.
 	results := c.encodeBlocks(ids)
 	return func() map[string]any { return listBody("block", results, "") }, nil
 }
 
-// position is the index at which new children go: the end, unless the body
-// says after which block, or that they go first.
+// position returns the index for new children: the end, unless the body says otherwise.
 func (c *call) position(id string) (int, error) {
 	children := c.world.Children[id]
 	n := c.body.get("after")
@@ -294,7 +293,7 @@ func (c *call) encodeBlock(b *block) map[string]any {
 	return m
 }
 
-// encodePageBlock shows a page as the block that it also is.
+// encodePageBlock encodes a page as a child_page block.
 func (c *call) encodePageBlock(p *page) map[string]any {
 	m := c.encodePage(p, nil)
 	for _, key := range []string{"cover", "icon", "is_archived", "is_locked", "properties", "url", "public_url"} {
@@ -309,7 +308,7 @@ func (c *call) encodePageBlock(p *page) map[string]any {
 	return m
 }
 
-// blockLines is the plain text of the blocks below an object, a line each.
+// blockLines returns the plain text of the blocks below an object, one line for each.
 func (w *world) blockLines(id string) []string {
 	var lines []string
 	for _, child := range w.Children[id] {

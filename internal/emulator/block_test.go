@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lines are the texts of a page of blocks.
+// lines returns the texts of a list of blocks.
 func lines(answer object) []string {
 	out := []string{}
 	for _, b := range answer["results"].(list) {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf16"
 )
 
-// Limits that Notion puts on requests.
+// Notion's limits on requests.
 const (
 	maxBody     = 500 * 1024 // bytes
 	maxElements = 100        // of any array
@@ -19,29 +19,28 @@ const (
 	maxOption   = 100        // UTF-16 code units of an option's name
 )
 
-// node is a place in a request, with the path by which Notion's messages name
-// it, such as body.properties.Name.title[0].
+// node is a place in a request, with the path that Notion's messages give it, such as
+// body.properties.Name.title[0].
 type node struct {
 	path    string
 	value   any
 	present bool
 }
 
-// get is the member of that name; it is absent if n is no object or has none.
+// get returns the member of that name; absent if n is not an object or lacks it.
 func (n node) get(key string) node {
 	m, _ := n.value.(map[string]any)
 	v, ok := m[key]
 	return node{n.path + "." + key, v, ok}
 }
 
-// null reports whether n is there and is null.
+// null reports whether n is present and null.
 func (n node) null() bool { return n.present && n.value == nil }
 
-// absent reports whether n is not there or is null, for the optional members
-// in which Notion makes no difference.
+// absent reports whether n is missing or null. For optional members Notion treats both alike.
 func (n node) absent() bool { return n.value == nil }
 
-// should refuses n, saying what it should be.
+// should returns the error that says what n should be.
 func (n node) should(format string, args ...any) error {
 	return n.refuse(n.path, fmt.Sprintf(format, args...), n.shown())
 }
@@ -54,7 +53,7 @@ func (n node) refuse(path, want, got string) error {
 	return invalid("%s failed validation: %s should be %s, instead was `%s`.", root, path, want, got)
 }
 
-// shown is how a message shows the value found: as JSON, cut after 55 bytes.
+// shown returns the value found as messages show it: as JSON, cut after 55 bytes.
 func (n node) shown() string {
 	if !n.present {
 		return "undefined"
@@ -66,7 +65,7 @@ func (n node) shown() string {
 	return s
 }
 
-// defined refuses an absent n.
+// defined returns an error if n is missing.
 func (n node) defined() error {
 	if !n.present {
 		return n.should("defined")
@@ -82,7 +81,7 @@ func (n node) object() (map[string]any, error) {
 	return m, nil
 }
 
-// array is the elements of n, at most maxElements of them.
+// array returns the elements of n, at most maxElements.
 func (n node) array() ([]node, error) {
 	a, ok := n.value.([]any)
 	if !ok {
@@ -98,7 +97,7 @@ func (n node) array() ([]node, error) {
 	return out, nil
 }
 
-// text is a string of at most max UTF-16 code units.
+// text returns a string of at most max UTF-16 code units.
 func (n node) text(max int) (string, error) {
 	s, ok := n.value.(string)
 	if !ok {
@@ -126,7 +125,7 @@ func (n node) boolean() (bool, error) {
 	return b, nil
 }
 
-// id is a UUID in its canonical form, lower-case with dashes.
+// id returns a UUID in its canonical form, lower-case with dashes.
 func (n node) id() (string, error) {
 	s, ok := n.value.(string)
 	if ok {
@@ -141,7 +140,7 @@ func (n node) id() (string, error) {
 	return s, nil
 }
 
-// oneOf is a string out of a closed list.
+// oneOf returns a string that must be one of words.
 func (n node) oneOf(words ...string) (string, error) {
 	s, ok := n.value.(string)
 	if !ok || !slices.Contains(words, s) {
@@ -154,7 +153,7 @@ func (n node) oneOf(words ...string) (string, error) {
 	return s, nil
 }
 
-// only refuses members of an object other than those named.
+// only returns an error if the object has a member other than those named.
 func (n node) only(known ...string) error {
 	m, err := n.object()
 	if err != nil {
@@ -175,7 +174,7 @@ func (n node) mistyped(want string) error {
 	return n.should("%s", want)
 }
 
-// compact is v as JSON, without HTML escapes.
+// compact returns v as JSON, without HTML escapes.
 func compact(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -187,7 +186,7 @@ func compact(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// utf16Len counts a string as Notion counts it.
+// utf16Len returns the length of a string in UTF-16 code units, as Notion counts.
 func utf16Len(s string) int {
 	n := 0
 	for _, r := range s {

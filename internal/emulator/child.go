@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// encodeBelow shows the databases and pages that lie directly on a page as the
-// blocks that they are there, in the order in which they were made.
+// encodeBelow encodes the databases and pages directly on a page as blocks, in the order of their
+// creation.
 func (c *call) encodeBelow(pageID string) []any {
 	below := parent{Page: pageID}
 	type child struct {
@@ -33,7 +33,7 @@ func (c *call) encodeBelow(pageID string) []any {
 	return out
 }
 
-// encodeDatabaseBlock shows a database as the block that it also is.
+// encodeDatabaseBlock encodes a database as a child_database block.
 func (c *call) encodeDatabaseBlock(d *database) map[string]any {
 	m := c.encodeDatabase(d)
 	for _, key := range []string{"cover", "icon", "is_inline", "is_locked", "properties", "data_sources", "title", "description", "url", "public_url"} {

@@ -9,15 +9,14 @@ import (
 	"sync"
 )
 
-// Client returns an HTTP client whose connections end in this emulator,
-// whatever host and scheme a URL names. There is a real HTTP server on the
-// other end, but no socket: connections are pipes, so that the client works
-// inside a testing/synctest bubble. The server is started by the first request
-// and stopped by Close, both of which must then happen inside the bubble.
+// Client returns an HTTP client whose connections end in this emulator, whatever host and scheme a
+// URL names. A real HTTP server answers, but over pipes instead of sockets, so that the client
+// works inside a testing/synctest bubble. The first request starts the server and Close stops it;
+// both must then happen inside the bubble.
 func (e *Emulator) Client() *http.Client {
 	t := &http.Transport{
 		DialContext:         e.dial,
-		DialTLSContext:      e.dial, // https URLs get their answers in the clear
+		DialTLSContext:      e.dial, // even https is served without TLS
 		MaxIdleConnsPerHost: 64,
 	}
 	return &http.Client{Transport: t}
@@ -65,7 +64,7 @@ func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// close cuts all connections.
+// close closes all connections and waits for the server to end.
 func (p *pipes) close() {
 	p.server.Close()
 	p.Close()

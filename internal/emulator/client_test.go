@@ -149,7 +149,7 @@ func TestControlOverHTTP(t *testing.T) {
 		{"secret", "GET", "/v1/users/me", "", 200},
 		{"secret", "GET", "/v1/users/me", "", 500},
 		{"secret", "POST", "/v1/search", "{}", 429},
-		{"secret", "GET", "/v1/users/me", "", 429}, // of the real limit: control requests do not count
+		{"secret", "GET", "/v1/users/me", "", 429}, // from the real limit: control requests do not count
 		{"secret", "DELETE", "/_emulator/faults", "", 204},
 	} {
 		if status, body := send(c.token, c.method, c.path, c.body); status != c.status {
@@ -204,8 +204,7 @@ func TestFaultsOverHTTPSayEverything(t *testing.T) {
 	})
 }
 
-// DELETE of the faults lets go of what they hold, also when their number of
-// times is used up.
+// Deleting the faults releases the requests that they stall, even after Times is used up.
 func TestControlLetsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, dbs := seeded(t, "empty")
@@ -226,8 +225,7 @@ func TestControlLetsGo(t *testing.T) {
 	})
 }
 
-// Many writers at once: each write is atomic, none is lost, and the state file
-// holds them all.
+// With many concurrent writers each write is atomic, none is lost, and the state file has them all.
 func TestWritesAreAtomic(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.json")
 	a := start(t, emulator.Options{StateFile: file})
@@ -281,7 +279,7 @@ func TestStateSurvives(t *testing.T) {
 		t.Errorf("state file: %v, %v", info, err)
 	}
 
-	b := start(t, emulator.Options{StateFile: file}) // the first was not even closed
+	b := start(t, emulator.Options{StateFile: file}) // the first is still open
 	if b.token != a.token || b.e.Databases() != dbs {
 		t.Errorf("token %q, databases %v, want %q, %v", b.token, b.e.Databases(), a.token, dbs)
 	}
@@ -315,7 +313,7 @@ func TestStateSurvives(t *testing.T) {
 	}
 }
 
-// Who begins with a state file leaves it as it is, until told to write one.
+// A state file to begin with is only read, until WriteState.
 func TestBegin(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.json")
 	a := start(t, emulator.Options{StateFile: file})
@@ -357,7 +355,7 @@ func TestBadStateFiles(t *testing.T) {
 	if _, err := emulator.New(emulator.Options{StateFile: dir}); err == nil {
 		t.Error("a directory was taken for a state file")
 	}
-	// A file that cannot be replaced leaves nothing beside it.
+	// A failed replacement leaves no temporary file.
 	taken := filepath.Join(dir, "taken.json")
 	f, err := emulator.New(emulator.Options{StateFile: taken})
 	if err != nil {

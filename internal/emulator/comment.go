@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// comment is a remark on a page or a block.
+// comment is a comment on a page or a block.
 type comment struct {
 	ID         string `json:"id"`
 	Parent     parent `json:"parent"`
 	Discussion string `json:"discussion"`
 	Text       []span `json:"text"`
-	// Name is the name that the comment was given; empty for its author's own.
+	// Name is the display name; empty for the author's own.
 	Name      string    `json:"name,omitempty"`
 	Created   time.Time `json:"created"`
 	CreatedBy string    `json:"created_by"`
@@ -44,7 +44,7 @@ func (c *call) createComment() (render, error) {
 	return func() map[string]any { return c.encodeComment(m) }, nil
 }
 
-// displayName reads under which name a comment is to appear; empty for the author's own.
+// displayName decodes a comment's display name; empty for the author's own.
 func (c *call) displayName() (string, error) {
 	n := c.body.get("display_name")
 	if n.absent() {
@@ -56,7 +56,7 @@ func (c *call) displayName() (string, error) {
 	return n.get("custom").get("name").text(maxContent)
 }
 
-// encodeDisplayName shows under which name a comment appears.
+// encodeDisplayName encodes a comment's display name.
 func (c *call) encodeDisplayName(m *comment) map[string]any {
 	if m.Name != "" {
 		return map[string]any{"type": "custom", "resolved_name": m.Name}
@@ -71,7 +71,7 @@ func (c *call) encodeDisplayName(m *comment) map[string]any {
 	return map[string]any{"type": kind, "resolved_name": name}
 }
 
-// commentPlace is where a comment goes: below an object, or into a discussion.
+// commentPlace returns where a new comment goes: its parent and its discussion.
 func (c *call) commentPlace() (parent, string, error) {
 	if d := c.body.get("discussion_id"); !d.absent() {
 		id, err := d.id()
@@ -94,7 +94,7 @@ func (c *call) commentPlace() (parent, string, error) {
 		if err != nil {
 			return parent{}, "", err
 		}
-		to, err := c.holder(id)
+		to, err := c.container(id)
 		return to, newID(), err
 	}
 	id, err := n.get("page_id").id()
@@ -113,7 +113,7 @@ func (c *call) listComments() (render, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.holder(id); err != nil {
+	if _, err := c.container(id); err != nil {
 		return nil, err
 	}
 	var all []any
@@ -125,7 +125,7 @@ func (c *call) listComments() (render, error) {
 	return c.list("comment", all, c.param)
 }
 
-// commentsOn are the comments on a page or a block, the oldest first.
+// commentsOn returns the comments on a page or a block, the oldest first.
 func (w *world) commentsOn(id string) []*comment {
 	var found []*comment
 	for _, m := range w.Comments {

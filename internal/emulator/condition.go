@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// single is the name of the one member that a condition must have.
+// single returns the name of the only member; a condition must have exactly one.
 func (n node) single() (string, error) {
 	m, err := n.object()
 	if err != nil {
@@ -22,7 +22,7 @@ func (n node) single() (string, error) {
 	return "", n.get(keys[1]).should("not present")
 }
 
-// truth reads the only value that is_empty and is_not_empty take.
+// truth checks the value of is_empty and is_not_empty, which must be true.
 func (n node) truth() error {
 	if n.value != true {
 		return n.should("`true`")
@@ -30,10 +30,10 @@ func (n node) truth() error {
 	return nil
 }
 
-// unknown refuses an operator that a condition does not have.
+// unknown returns the error for an operator that a condition does not have.
 func (n node) unknown(operator string) error { return n.get(operator).should("not present") }
 
-// textCondition compares without regard to case, as Notion does.
+// textCondition ignores case, as Notion does.
 func textCondition(n node) (func(string) bool, error) {
 	op, err := n.single()
 	if err != nil {
@@ -60,7 +60,7 @@ func textCondition(n node) (func(string) bool, error) {
 	return func(s string) bool { return compare(s, want) }, err
 }
 
-// numberCondition gets nil for an empty property.
+// numberCondition's result takes nil for an empty property.
 func numberCondition(n node) (func(*float64) bool, error) {
 	op, err := n.single()
 	if err != nil {
@@ -104,8 +104,8 @@ func checkboxCondition(n node) (func(bool) bool, error) {
 	return func(b bool) bool { return (b == want) == (op == "equals") }, err
 }
 
-// choiceCondition gets the name of the chosen option, "" if none is; read reads
-// the name of an option.
+// choiceCondition's result takes the name of the chosen option, "" for none; read decodes the name
+// of an option.
 func choiceCondition(n node, read func(node) (string, error)) (func(string) bool, error) {
 	op, err := n.single()
 	if err != nil {
@@ -134,7 +134,7 @@ func choiceCondition(n node, read func(node) (string, error)) (func(string) bool
 	return nil, n.unknown(op)
 }
 
-// setCondition is for properties that hold several things, each read by read.
+// setCondition is for properties with several values; read decodes one.
 func setCondition(n node, read func(node) (string, error)) (func([]string) bool, error) {
 	op, err := n.single()
 	if err != nil {
@@ -163,8 +163,8 @@ func emptyCondition(n node) (func(empty bool) bool, error) {
 	return func(empty bool) bool { return empty == (op == "is_empty") }, n.get(op).truth()
 }
 
-// dateCondition gets nil for an empty property. Times are compared by the
-// minute. A day on either side makes it a comparison of days, in UTC.
+// dateCondition's result takes nil for an empty property. It compares to the minute, or in days of
+// UTC if either side is a day.
 func (c *call) dateCondition(n node) (func(*moment) bool, error) {
 	op, err := n.single()
 	if err != nil {
@@ -218,7 +218,7 @@ func (m moment) compare(want moment) int {
 	return m.Compare(want.Time)
 }
 
-// startOf parses a shown date or time, nil if there is none.
+// startOf parses a shown date or time; nil if there is none.
 func startOf(s string) *moment {
 	m, _, ok := parseMoment(s, time.UTC)
 	if !ok {
@@ -229,7 +229,7 @@ func startOf(s string) *moment {
 
 func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
-// relativeDay is a day that a filter names relative to today.
+// relativeDay returns the day of a name such as "yesterday".
 func relativeDay(name string, now time.Time) (moment, bool) {
 	today := dayOf(now)
 	day, ok := map[string]time.Time{
@@ -240,8 +240,8 @@ func relativeDay(name string, now time.Time) (moment, bool) {
 	return moment{day, true}, ok
 }
 
-// relativeDays is the first and the last day of a span that is named relative
-// to today. Weeks begin on Sunday.
+// relativeDays returns the first and the last day of a span such as "past_week". Weeks begin on
+// Sunday.
 func relativeDays(op string, now time.Time) (from, to time.Time, ok bool) {
 	today := dayOf(now)
 	switch op {

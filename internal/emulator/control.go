@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// controlPath is where processes other than the emulator's control it.
+// controlPath begins the paths by which other processes control the emulator.
 const controlPath = "/_emulator/"
 
-// faultJSON is a Fault on the wire; durations are written as in "1.5s".
+// faultJSON is a Fault on the wire; durations look like "1.5s".
 type faultJSON struct {
 	Method     string    `json:"method"`
 	Path       string    `json:"path"`
@@ -32,9 +32,9 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// control answers the emulator's own requests: POST and DELETE of faults, GET
-// and DELETE of the request log. They need the token, and are not logged,
-// counted or faulted.
+// control answers the emulator's own requests: POST and DELETE of faults, GET and DELETE of the
+// request log. They need the token. They are not logged or counted, and faults do not apply to
+// them.
 func (e *Emulator) control(w http.ResponseWriter, r *http.Request, body []byte) {
 	if !e.knows(r) {
 		http.Error(w, "the token is wrong", http.StatusUnauthorized)
@@ -70,7 +70,7 @@ func (e *Emulator) control(w http.ResponseWriter, r *http.Request, body []byte) 
 	}
 }
 
-// removeAll ends every fault.
+// removeAll removes every fault.
 func (e *Emulator) removeAll() {
 	for _, f := range e.inForce() {
 		e.remove(f)

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// database returns a database, or the 404 that Notion answers for one that is
-// not there or not shared.
+// database returns a database, or Notion's 404 for one that does not exist or is not shared.
 func (c *call) database(id string) (*database, error) {
 	d, ok := c.world.Databases[id]
 	if !ok || c.world.Hidden[id] {
@@ -27,8 +26,7 @@ func (c *call) source(id string) (*source, error) {
 	return s, nil
 }
 
-// singleSource refuses a database with several data sources to versions that
-// know of one only.
+// singleSource refuses a database with several data sources to API versions that know only one.
 func (c *call) singleSource(d *database) error {
 	if c.version.hasSources() || len(c.world.sources(d)) == 1 {
 		return nil
@@ -125,7 +123,7 @@ func (tx *tx) createSource(d *database, name []span, properties node) (*source, 
 	return s, nil
 }
 
-// describe sets those of a database's own fields that the body names.
+// describe sets the fields of a database that the body names.
 func (c *call) describe(d *database) (*database, error) {
 	next := *d
 	for key, to := range map[string]*[]span{"title": &next.Title, "description": &next.Description} {
@@ -195,8 +193,8 @@ func (c *call) updateDatabase() (render, error) {
 	return func() map[string]any { return c.encodeDatabase(c.world.Databases[d.ID]) }, nil
 }
 
-// encodeDatabase shows a database: with its schema to versions that know of
-// one data source only, with the list of its data sources to later ones.
+// encodeDatabase encodes a database: with its schema for API versions that know only one data
+// source, with the list of its data sources for later ones.
 func (c *call) encodeDatabase(d *database) map[string]any {
 	m := map[string]any{
 		"object":           "database",
@@ -232,8 +230,8 @@ func (c *call) encodeDatabase(d *database) map[string]any {
 	return m
 }
 
-// stamp shows a timestamp of a database: to the minute in old versions, to the
-// millisecond and with an offset in later ones.
+// stamp formats a timestamp of a database: to the minute in old versions, to the millisecond and
+// with an offset in later ones.
 func (c *call) stamp(t time.Time) string {
 	if c.version.hasSources() {
 		return t.UTC().Format(shownLayout)

@@ -58,7 +58,7 @@ func TestOldVersionsKnowOneDataSource(t *testing.T) {
 		"properties": object{"Idea": object{"title": object{}}},
 	})["id"]
 
-	// Working on the database is refused, and so are relations that point to it.
+	// The database and relations to it are refused.
 	create := object{"parent": object{"database_id": dbs.Tasks}}
 	for _, c := range []struct {
 		method, path string
@@ -79,11 +79,11 @@ func TestOldVersionsKnowOneDataSource(t *testing.T) {
 			t.Errorf("%s %s: additional_data (-want +got):\n%s", c.method, c.path, diff)
 		}
 	}
-	// Its pages are still there.
+	// Its pages still work.
 	a.ok("GET", pathPages+"/"+task, nil)
 	a.ok("PATCH", pathPages+"/"+task, object{"properties": object{"Notes": text("x")}})
 
-	// New versions have to say which one they mean.
+	// New versions must name the data source.
 	a25.refused("POST", pathPages, create, badRequest, validation, "")
 	a25.ok("POST", pathPages, object{"parent": object{"data_source_id": second}, "properties": object{"Idea": title("Fly")}})
 	if got := titles(a25.ok("POST", "/v1/data_sources/"+second.(string)+"/query", nil)); !cmp.Equal(got, []string{"Fly"}) {
@@ -108,8 +108,8 @@ func TestAddDataSource(t *testing.T) {
 	}
 }
 
-// Old versions show a database's timestamps to the minute, later ones to the
-// millisecond and with an offset.
+// Old versions show a database's timestamps to the minute, later ones to the millisecond and with
+// an offset.
 func TestDatabaseTimestamps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(61*time.Second + 234*time.Millisecond)
@@ -142,7 +142,7 @@ func TestArchivedVanishesFromTheLastVersion(t *testing.T) {
 	}
 }
 
-// A data source in the trash does not count, and the last one cannot get there.
+// A data source in the trash does not count, and the last one cannot be trashed.
 func TestDataSourcesInTheTrash(t *testing.T) {
 	a, dbs := seeded(t, "empty")
 	a25 := a.as("2025-09-03")

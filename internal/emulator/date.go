@@ -5,8 +5,8 @@ import (
 	_ "time/tzdata" // IANA zones in dates have to work on machines without a zone database
 )
 
-// date is the value of a date property, each end as it is shown: a plain day,
-// or a time cut to the minute with a numeric offset, never "Z".
+// date is the value of a date property, as shown: each end is a day, or a time cut to the minute
+// with a numeric offset, never "Z".
 type date struct {
 	Start string `json:"start"`
 	End   string `json:"end,omitempty"`
@@ -22,7 +22,7 @@ func (d *date) encode() map[string]any {
 
 const (
 	dayLayout = time.DateOnly
-	// shownLayout has seconds because Notion shows them; they are always zero.
+	// shownLayout has seconds as Notion does; they are always zero.
 	shownLayout = "2006-01-02T15:04:05.000-07:00"
 	// stampLayout is for created_time and last_edited_time.
 	stampLayout = "2006-01-02T15:04:05.000Z"
@@ -32,14 +32,13 @@ var zonedLayouts = []string{"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z07:00
 
 var zonelessLayouts = []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05"}
 
-// moment is a parsed date or time, cut to the minute: that is all Notion keeps
-// and all it compares.
+// moment is a parsed date or time, cut to the minute: Notion keeps and compares no more.
 type moment struct {
 	time.Time
 	day bool // a date without a time
 }
 
-// parseMoment reads an ISO 8601 date or time. One without an offset is in loc.
+// parseMoment parses an ISO 8601 date or time. Without an offset it is in loc.
 func parseMoment(s string, loc *time.Location) (m moment, zoned, ok bool) {
 	if t, err := time.ParseInLocation(dayLayout, s, time.UTC); err == nil {
 		return moment{t, true}, false, true
@@ -57,7 +56,7 @@ func parseMoment(s string, loc *time.Location) (m moment, zoned, ok bool) {
 	return moment{}, false, false
 }
 
-// toMinute cuts by the wall clock of t's zone; offsets are whole minutes.
+// toMinute cuts a time to the minute by the clock of its zone; offsets are whole minutes.
 func toMinute(t time.Time) time.Time {
 	return t.Add(-time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
 }
@@ -69,10 +68,10 @@ func (m moment) show() string {
 	return m.Format(shownLayout)
 }
 
-// stamp shows created_time and last_edited_time, which pages keep to the minute.
+// stamp formats created_time and last_edited_time, which pages keep to the minute.
 func stamp(t time.Time) string { return toMinute(t.UTC()).Format(stampLayout) }
 
-// decodeDate reads {start, end, time_zone}; nil for null.
+// decodeDate decodes {start, end, time_zone}; nil for null.
 func decodeDate(n node) (*date, error) {
 	if n.null() {
 		return nil, nil

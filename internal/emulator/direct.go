@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// These methods change the workspace as a person does in Notion's own
-// interface: nothing of them is counted, logged, limited or faulted. Values and
-// schemas are written as in the API; values of types that are read-only there
-// can be set too, and are then shown as given.
+// The exported methods of this file change the workspace as a person does in Notion's own
+// interface: they are not counted, logged or limited, and faults do not apply. Values and schemas
+// have the API's form; types that are read-only there can be set, and are then shown as given.
 
-// CreateDatabase makes a database below the workspace's home page. schema has
-// an API property schema object for each name.
+// CreateDatabase makes a database below the workspace's home page. schema has an API property
+// schema object for each name.
 func (e *Emulator) CreateDatabase(title string, schema map[string]any) (id string, err error) {
 	id = newID()
 	return id, e.do(func(tx *tx) error { return tx.makeDatabase(id, title, schema) })
@@ -27,8 +26,8 @@ func (tx *tx) makeDatabase(id, title string, schema map[string]any) error {
 	return err
 }
 
-// CreatePage makes a row of a database's first data source, or of the data source
-// that has the id. properties has an API property value for each name.
+// CreatePage makes a row of a database's first data source, or of the data source with that id.
+// properties has an API property value for each name.
 func (e *Emulator) CreatePage(databaseID string, properties map[string]any) (id string, err error) {
 	err = e.do(func(tx *tx) error {
 		s, err := tx.world.firstSource(databaseID)
@@ -48,8 +47,8 @@ func (e *Emulator) CreatePage(databaseID string, properties map[string]any) (id 
 	return id, err
 }
 
-// Fill makes n rows of a database's first data source, much faster than CreatePage
-// does. row returns when the i-th was created, and its properties.
+// Fill makes n rows of a database's first data source, much faster than CreatePage. row returns the
+// creation time of the i-th, and its properties.
 func (e *Emulator) Fill(databaseID string, n int, row func(i int) (created time.Time, properties map[string]any)) error {
 	return e.do(func(tx *tx) error {
 		s, err := tx.world.firstSource(databaseID)
@@ -71,7 +70,7 @@ func (e *Emulator) Fill(databaseID string, n int, row func(i int) (created time.
 	})
 }
 
-// EditPage sets properties of a page, also of one in the trash.
+// EditPage sets properties of a page, even of one in the trash.
 func (e *Emulator) EditPage(id string, properties map[string]any) error {
 	return e.do(func(tx *tx) error {
 		p, err := tx.world.find(id)
@@ -87,8 +86,8 @@ func (e *Emulator) EditPage(id string, properties map[string]any) error {
 	})
 }
 
-// EditSchema changes, adds, renames and (with nil) removes properties of a
-// database's first data source, or of the data source that has the id.
+// EditSchema changes, adds, renames and (with nil) removes properties of a database's first data
+// source, or of the data source with that id.
 func (e *Emulator) EditSchema(databaseID string, properties map[string]any) error {
 	return e.do(func(tx *tx) error {
 		s, err := tx.world.firstSource(databaseID)
@@ -103,8 +102,8 @@ func (e *Emulator) EditSchema(databaseID string, properties map[string]any) erro
 	})
 }
 
-// AddDataSource adds a data source to a database: versions before 2025-09-03
-// then refuse to work with it.
+// AddDataSource adds a data source to a database: API versions before 2025-09-03 then refuse to
+// work with the database.
 func (e *Emulator) AddDataSource(databaseID, name string, schema map[string]any) (id string, err error) {
 	err = e.do(func(tx *tx) error {
 		first, err := tx.world.firstSource(databaseID)
@@ -124,8 +123,7 @@ func (e *Emulator) AddDataSource(databaseID, name string, schema map[string]any)
 	return id, err
 }
 
-// TrashDataSource puts a data source into the trash, which the last one of a
-// database cannot be put into.
+// TrashDataSource moves a data source to the trash. It fails for the last one of a database.
 func (e *Emulator) TrashDataSource(id string) error {
 	return e.do(func(tx *tx) error {
 		canonical, _ := parseID(id)
@@ -141,7 +139,7 @@ func (e *Emulator) TrashDataSource(id string) error {
 	})
 }
 
-// TrashPage puts a page into the trash.
+// TrashPage moves a page to the trash.
 func (e *Emulator) TrashPage(id string) error {
 	return e.change(id, func(p *page) { p.Trashed = true })
 }
@@ -151,8 +149,8 @@ func (e *Emulator) RestorePage(id string) error {
 	return e.change(id, func(p *page) { p.Trashed = false })
 }
 
-// ArchivePage archives a page or undoes that: queries leave archived pages
-// out, but they are not in the trash.
+// ArchivePage archives a page or undoes that: queries leave archived pages out, although they are
+// not in the trash.
 func (e *Emulator) ArchivePage(id string, archived bool) error {
 	return e.change(id, func(p *page) { p.Archived = archived })
 }
@@ -188,8 +186,7 @@ func (w *world) firstSource(databaseID string) (*source, error) {
 	return nil, fmt.Errorf("no database with the id %q", databaseID)
 }
 
-// asNode turns what a caller built of maps, slices and structs into what
-// decoding a request's JSON would have made of it.
+// asNode converts maps, slices and structs to what decoding a request's JSON returns.
 func asNode(path string, v any) (node, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -199,8 +196,8 @@ func asNode(path string, v any) (node, error) {
 	return n, json.Unmarshal(data, &n.value)
 }
 
-// AddPerson adds somebody to the workspace. An empty address is one that the connection
-// may not read.
+// AddPerson adds a person to the workspace. An empty address is one that the connection may not
+// read.
 func (e *Emulator) AddPerson(name, email string) (id string, err error) {
 	id = newID()
 	return id, e.do(func(tx *tx) error {
@@ -212,13 +209,13 @@ func (e *Emulator) AddPerson(name, email string) (id string, err error) {
 // Comment is a comment as people see it.
 type Comment struct {
 	ID   string
-	Name string // under which it appears
+	Name string // the display name
 	Text string
-	// Mentions are the ids of the users whom it mentions.
+	// Mentions are the ids of the users mentioned.
 	Mentions []string
 }
 
-// Comments returns the comments on a page, the oldest first, also those that are resolved.
+// Comments returns the comments on a page, the oldest first, including resolved ones.
 func (e *Emulator) Comments(page string) []Comment {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -240,7 +237,7 @@ func (e *Emulator) Comments(page string) []Comment {
 	return all
 }
 
-// ResolveComment resolves a comment: it is not listed any more.
+// ResolveComment resolves a comment: the API no longer lists it.
 func (e *Emulator) ResolveComment(id string) error {
 	return e.do(func(tx *tx) error {
 		m, ok := tx.world.Comments[id]

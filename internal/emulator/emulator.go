@@ -1,16 +1,14 @@
-// Package emulator is a server that speaks Notion's REST API well enough for
-// any Notion client to work against it, and that shows how Notion behaves where
-// that matters to software that shares a database: dates cut to the minute, no
-// conditional writes, a fixed rate-limit window, writes that are saved and still
-// answer an error, queries that answer from the past.
+// Package emulator is a server that speaks Notion's REST API well enough for any Notion client to
+// work against it. It reproduces what matters to software that shares a database: dates cut to the
+// minute, no conditional writes, a fixed rate-limit window, writes that are saved and still answer
+// an error, queries that return old rows.
 //
-// The emulator is an [http.Handler]. Tests use it through [Emulator.Client], an
-// in-memory HTTP client that works inside a testing/synctest bubble, and reach
-// past the API with methods that stand for a person editing in Notion's own
-// interface. Faults, latency, rate and block limits are injected.
+// The emulator is an [http.Handler]. Tests use it through [Emulator.Client], an in-memory HTTP
+// client that works inside a testing/synctest bubble. Further methods bypass the API, as a person
+// does who edits in Notion's own interface. Faults, latency, rate and block limits are injected.
 //
-// Every request takes effect atomically, at one instant; the Date header of its
-// answer is that instant, cut to the second.
+// Every request takes effect atomically, at one instant; the Date header of its answer is that
+// instant, cut to the second.
 package emulator
 
 import (
@@ -21,22 +19,21 @@ import (
 	"time"
 )
 
-// Options says how an emulator is to behave.
+// Options configures an emulator.
 type Options struct {
-	// Token is the only bearer token accepted. If empty, it is the one in the
-	// state file, else a random one.
+	// Token is the only bearer token accepted. If empty, it is the one in the state file, else a
+	// random one.
 	Token string
-	// Limit is the number of requests allowed in each fixed 60-second window; 0 for any.
+	// Limit is the number of requests allowed in each fixed 60-second window; 0 for any number.
 	Limit int
-	// Versions are the values of Notion-Version that are accepted, of "2022-06-28",
-	// "2025-09-03" and "2026-03-11". Others are refused, as Notion refuses one that it does
-	// not know. Empty accepts all three.
+	// Versions are the values of Notion-Version to accept, of "2022-06-28", "2025-09-03" and
+	// "2026-03-11". Others are refused, as Notion refuses an unknown one. Empty accepts all three.
 	Versions []string
-	// StateFile keeps the state: it is loaded if it exists, and written
-	// atomically after every change, before the change is answered. Empty keeps nothing.
+	// StateFile keeps the state. It is loaded if it exists, and written atomically after every
+	// change, before the change is answered. Empty keeps nothing.
 	StateFile string
-	// Begin is a state file to begin with, where StateFile is empty, and that is not written:
-	// see WriteState.
+	// Begin is a state file to start from if StateFile is empty. It is never written, see
+	// WriteState.
 	Begin string
 	// Log gets one line per request; nil discards.
 	Log *slog.Logger
@@ -49,17 +46,17 @@ type Emulator struct {
 	log   *slog.Logger
 	file  stateFile
 
-	// mu guards all below. It is never held while anything waits.
+	// mu guards the fields below. Nothing waits while it is locked.
 	mu       sync.Mutex
 	world    *world
-	versions []version // that are accepted, in ascending order
+	versions []version // accepted, in ascending order
 	window   window
 	faults   []*injected
 	faultSeq int
 	requests []*Request
 	latency  func(*http.Request) (before, after time.Duration)
-	late     map[*time.Timer]bool // writes that are to land after their answer
-	closed   chan struct{}        // made by the first to wait for it, see stopping
+	late     map[*time.Timer]bool // writes that take effect after their answer
+	closed   chan struct{}        // made by its first user, see stopping
 	isClosed bool
 	pipes    *pipes
 }
@@ -90,12 +87,11 @@ func New(o Options) (*Emulator, error) {
 	return e, nil
 }
 
-// Token is the bearer token that the emulator accepts.
+// Token returns the bearer token that the emulator accepts.
 func (e *Emulator) Token() string { return e.token }
 
-// Close ends held requests, forgets writes that were to land late, closes the
-// connections of clients made by Client, and writes the state file. The
-// emulator can still be read afterwards.
+// Close ends requests that wait, drops late writes, closes the connections of clients made by
+// Client, and writes the state file. The emulator can still be read afterwards.
 func (e *Emulator) Close() error {
 	e.mu.Lock()
 	for t := range e.late {
@@ -115,8 +111,8 @@ func (e *Emulator) Close() error {
 	return e.save()
 }
 
-// stopping is closed when the emulator is. The channel is made by whoever asks
-// first, so that inside a synctest bubble it belongs to the bubble.
+// stopping returns a channel that Close closes. Its first caller makes it, so that inside a
+// synctest bubble it belongs to the bubble.
 func (e *Emulator) stopping() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -129,8 +125,8 @@ func (e *Emulator) stopping() <-chan struct{} {
 	return e.closed
 }
 
-// do runs f as one change of the world, takes it back if f fails, and answers
-// only after the change is in the state file.
+// do runs f as one transaction, rolls it back if f fails, and returns once the state file has the
+// change.
 func (e *Emulator) do(f func(*tx) error) error {
 	e.mu.Lock()
 	tx := &tx{world: e.world, now: time.Now(), user: personID, direct: true}
@@ -158,8 +154,7 @@ func (e *Emulator) save() error {
 	})
 }
 
-// WriteState writes what StateFile would have now to a file, for another emulator to go on
-// with.
+// WriteState writes the current state to a file from which another emulator can start.
 func (e *Emulator) WriteState(path string) error {
 	e.mu.Lock()
 	data := e.world.marshal()
@@ -167,9 +162,9 @@ func (e *Emulator) WriteState(path string) error {
 	return replaceFile(path, data)
 }
 
-// SetBlockLimit sets how many blocks (pages, blocks, databases) can still be
-// made, as in a free workspace with more than one member: creating more is
-// refused, while properties can still be edited. A negative n lifts the limit.
+// SetBlockLimit sets how many blocks (pages, blocks, databases) can still be made, as in a free
+// workspace with more than one member: then creating is refused, while properties can still be
+// edited. A negative n removes the limit.
 func (e *Emulator) SetBlockLimit(n int) error {
 	return e.do(func(tx *tx) error {
 		limit := &n
@@ -181,8 +176,8 @@ func (e *Emulator) SetBlockLimit(n int) error {
 	})
 }
 
-// SetQueryLimit sets how many rows one query gives, over all its pages, which
-// Notion says are 10,000; 0 sets it back.
+// SetQueryLimit sets how many rows one query returns, over all its pages; 0 restores Notion's
+// documented 10,000.
 func (e *Emulator) SetQueryLimit(n int) error {
 	return e.do(func(tx *tx) error {
 		assign(tx, &tx.world.QueryLimit, n)
@@ -190,16 +185,15 @@ func (e *Emulator) SetQueryLimit(n int) error {
 	})
 }
 
-// SetLatency sets what f says as the time that passes before a request reaches
-// the server, and before its answer leaves it. f is called for each request,
-// and may be called by several goroutines at once; nil for no latency.
+// SetLatency sets how long a request takes to reach the server, and its answer to come back. f is
+// called for each request, possibly by several goroutines at once; nil means no latency.
 func (e *Emulator) SetLatency(f func(*http.Request) (before, after time.Duration)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.latency = f
 }
 
-// wait sleeps for d; false if the request's context or the emulator ended first.
+// wait sleeps for d; it returns false if the request's context or the emulator ended first.
 func (e *Emulator) wait(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return r.Context().Err() == nil

@@ -10,7 +10,7 @@ import (
 	"dibs/internal/emulator"
 )
 
-// api speaks to an emulator through its in-memory client.
+// api uses an emulator through its in-memory client.
 type api struct {
 	t       *testing.T
 	e       *emulator.Emulator
@@ -45,21 +45,21 @@ func seeded(t *testing.T, kind string) (*api, emulator.Databases) {
 	return a, dbs
 }
 
-// as is the same client, speaking another version.
+// as returns the same client with another version.
 func (a *api) as(version string) *api {
 	b := *a
 	b.version = version
 	return &b
 }
 
-// in is the same client, within a subtest.
+// in returns the same client for a subtest.
 func (a *api) in(t *testing.T) *api {
 	b := *a
 	b.t = t
 	return &b
 }
 
-// reply is an answer, decoded if it was JSON.
+// reply is an answer, decoded if it is JSON.
 type reply struct {
 	status int
 	header http.Header
@@ -71,7 +71,7 @@ type object = map[string]any
 
 type list = []any
 
-// send makes a request; body is sent as it is if it is a string, else as JSON.
+// send sends a request; a string body is sent unchanged, any other as JSON.
 func (a *api) send(method, path string, body any) (reply, error) {
 	var r io.Reader
 	switch b := body.(type) {
@@ -109,7 +109,7 @@ func (a *api) send(method, path string, body any) (reply, error) {
 	return out, nil
 }
 
-// do is send for requests that must be answered.
+// do is send; the request must be answered.
 func (a *api) do(method, path string, body any) reply {
 	a.t.Helper()
 	r, err := a.send(method, path, body)
@@ -119,7 +119,7 @@ func (a *api) do(method, path string, body any) reply {
 	return r
 }
 
-// ok is do for requests that must succeed; it returns the answer's body.
+// ok is do; the request must succeed. It returns the answer's body.
 func (a *api) ok(method, path string, body any) object {
 	a.t.Helper()
 	r := a.do(method, path, body)
@@ -129,7 +129,7 @@ func (a *api) ok(method, path string, body any) object {
 	return r.body
 }
 
-// refused is do for requests that must be refused.
+// refused is do; the request must be refused.
 func (a *api) refused(method, path string, body any, status int, code, message string) reply {
 	a.t.Helper()
 	r := a.do(method, path, body)
@@ -147,7 +147,7 @@ func title(s string) object {
 	return object{"title": list{object{"text": object{"content": s}}}}
 }
 
-// at digs into decoded JSON: strings are keys, ints are indexes.
+// at returns a part of decoded JSON: strings are keys, ints are indexes.
 func at(v any, path ...any) any {
 	for _, step := range path {
 		switch s := step.(type) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// encodeProperties shows a page's properties by name; only lists the ids to
-// show, none for all.
+// encodeProperties encodes a page's properties by name; only lists the ids of those to show, nil
+// for all.
 func (w *world) encodeProperties(p *page, only []string) map[string]any {
 	m := map[string]any{}
 	s := w.source(p)
@@ -23,7 +23,7 @@ func (w *world) encodeProperties(p *page, only []string) map[string]any {
 	return m
 }
 
-// encodeProperty shows one property as pages hold it.
+// encodeProperty encodes one property as part of a page.
 func (w *world) encodeProperty(p *page, prop property) map[string]any {
 	m := map[string]any{"id": prop.ID, "type": prop.Type}
 	v := w.encodeValue(p, prop)
@@ -36,8 +36,7 @@ func (w *world) encodeProperty(p *page, prop property) map[string]any {
 	return m
 }
 
-// encodeValue is what stands under the key of the property's type, related
-// pages in full.
+// encodeValue returns the value under the key of the property's type, with all related pages.
 func (w *world) encodeValue(p *page, prop property) any {
 	v := p.Values[prop.ID]
 	switch prop.Type {
@@ -92,7 +91,7 @@ func (w *world) encodeValue(p *page, prop property) any {
 	return w.computed(p, prop)
 }
 
-// computed is the value of a type that Notion computes, where none was set.
+// computed returns the value of a type that Notion computes, unless one was set.
 func (w *world) computed(p *page, prop property) any {
 	switch prop.Type {
 	case "created_time":
@@ -117,8 +116,8 @@ func (w *world) computed(p *page, prop property) any {
 	return map[string]any{} // button, unsupported
 }
 
-// chosen is the option that a select or status property shows: an option that
-// was taken out of the schema is gone from the pages too.
+// chosen returns the option that a select or status property shows. An option that was removed from
+// the schema is gone from the pages, too.
 func (w *world) chosen(p *page, prop property) (option, bool) {
 	for _, id := range p.Values[prop.ID].Options {
 		if o, ok := prop.optionID(id); ok {
@@ -131,7 +130,7 @@ func (w *world) chosen(p *page, prop property) (option, bool) {
 	return option{}, false
 }
 
-// related are the pages of a relation that are still there.
+// related returns the pages of a relation that still exist.
 func (w *world) related(v value) []string {
 	var out []string
 	for _, id := range v.Pages {
@@ -146,7 +145,7 @@ func (o option) encode() map[string]any {
 	return map[string]any{"id": o.ID, "name": o.Name, "color": o.Color}
 }
 
-// prefix of a unique_id property, nil if it has none.
+// prefix returns the prefix of a unique_id property; nil if it has none.
 func (p property) prefix() *string {
 	var c struct {
 		Prefix *string `json:"prefix"`

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// apiError is a request that Notion refuses. Codes are stable in Notion,
-// wording is not; where the wording is known it is used.
+// apiError is Notion's refusal of a request. Its codes are stable, its wording is not; known
+// wording is used.
 type apiError struct {
 	status     int
 	code       string
@@ -22,8 +22,7 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("%d %s: %s", e.status, e.code, e.message)
 }
 
-// header is what the error adds to the answer's headers. Retry-After is in
-// whole seconds, rounded up.
+// header returns the headers of the error. Retry-After is in whole seconds, rounded up.
 func (e *apiError) header() http.Header {
 	h := http.Header{}
 	if e.retryAfter > 0 {
@@ -46,7 +45,7 @@ func (e *apiError) body(requestID string) map[string]any {
 	return b
 }
 
-// wholeSeconds writes a duration as Notion writes it in Retry-After.
+// wholeSeconds formats a duration for Retry-After.
 func wholeSeconds(d time.Duration) string {
 	return strconv.Itoa(int((d + time.Second - 1) / time.Second))
 }
@@ -64,7 +63,7 @@ func invalidJSON() *apiError {
 	return &apiError{status: http.StatusBadRequest, code: "invalid_json", message: "Error parsing JSON body."}
 }
 
-// unauthorized tells a token that is not known from a header that holds none.
+// unauthorized distinguishes an unknown token from a header without one.
 func unauthorized(h http.Header) *apiError {
 	message := "API token is invalid."
 	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
@@ -74,7 +73,7 @@ func unauthorized(h http.Header) *apiError {
 	return &apiError{status: http.StatusUnauthorized, code: "unauthorized", message: message}
 }
 
-// notFound says that an object is not there or not shared: Notion does not tell which.
+// notFound says that an object does not exist or is not shared: Notion does not say which.
 func notFound(what, id string) *apiError {
 	return &apiError{
 		status: http.StatusNotFound,
@@ -85,7 +84,7 @@ func notFound(what, id string) *apiError {
 	}
 }
 
-// restricted is what Notion answers once a free workspace has used its blocks.
+// restricted is Notion's answer once a free workspace has used its blocks.
 func restricted() *apiError {
 	return &apiError{
 		status: http.StatusForbidden,

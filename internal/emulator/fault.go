@@ -11,15 +11,15 @@ import (
 // FaultKind is what goes wrong.
 type FaultKind string
 
-// The kinds of faults. Of those that say "applied", the request takes effect
-// as if nothing were wrong; of the others it does not.
+// The kinds of faults. With "applied", the request takes effect as usual; otherwise it has no
+// effect.
 const (
 	Delay            FaultKind = "Delay"            // applied after Fault.Delay
 	DelayAnswer      FaultKind = "DelayAnswer"      // applied at once, answered after Fault.Delay
-	SavedBut503      FaultKind = "SavedBut503"      // applied; 503 that says so
+	SavedBut503      FaultKind = "SavedBut503"      // applied; a 503 says so
 	DropAnswer       FaultKind = "DropAnswer"       // applied; the connection is cut
-	DropRequest      FaultKind = "DropRequest"      // the connection is cut; net/http sends a GET again by itself
-	NotApplied       FaultKind = "NotApplied"       // 200 with the values of before
+	DropRequest      FaultKind = "DropRequest"      // the connection is cut; net/http repeats a GET by itself
+	NotApplied       FaultKind = "NotApplied"       // 200 with the old values
 	LateWrite        FaultKind = "LateWrite"        // the connection is cut at once; applied after Fault.Late
 	LateWrite503     FaultKind = "LateWrite503"     // 503 service_unavailable at once; applied after Fault.Late
 	StaleQuery       FaultKind = "StaleQuery"       // a query answers as of Fault.Delay ago
@@ -29,46 +29,42 @@ const (
 	Overload529      FaultKind = "Overload529"      // 529 with Fault.RetryAfter
 	Blocked429       FaultKind = "Blocked429"       // 429 public_api_request_blocked
 	Forbidden403     FaultKind = "Forbidden403"     // 403 restricted_resource: the connection lacks the capability
-	HTML502          FaultKind = "HTML502"          // a 502 of the edge, not of Notion
+	HTML502          FaultKind = "HTML502"          // a 502 of the proxy in front of Notion
 	Error500         FaultKind = "Error500"         // 500 internal_server_error
 	Error503         FaultKind = "Error503"         // 503 service_unavailable
 	Error504         FaultKind = "Error504"         // 504 gateway_timeout
-	Stop             FaultKind = "Stop"             // held until the fault is removed, then applied; or dropped with the connection
-	StopAfter        FaultKind = "StopAfter"        // applied, then held until the fault is removed
+	Stop             FaultKind = "Stop"             // waits until the fault is removed, then applied; dropped if the connection closes
+	StopAfter        FaultKind = "StopAfter"        // applied; answered when the fault is removed
 	WrongDate        FaultKind = "WrongDate"        // applied; the Date of the answer is off by Fault.Off
 	NoDate           FaultKind = "NoDate"           // applied; the answer has no Date
 )
 
-// Fault is something that goes wrong with the requests it matches. Only
-// requests that would be carried out are matched: not those that are refused
-// for their path, token, version or rate.
+// Fault is something that goes wrong with the requests it matches. Requests that are refused for
+// their path, token, version or rate do not count.
 type Fault struct {
 	// Method is the HTTP method, "" for any.
 	Method string
-	// Path is a pattern as of path.Match ("/v1/pages/*" is every page, but not
-	// what is below one), or a path with all that is below it ("/v1/pages"),
-	// "" for any.
+	// Path is a pattern of path.Match ("/v1/pages/*" is every page, but not what is below one), or
+	// a path and everything below it ("/v1/pages"); "" for any.
 	Path string
-	// Match decides beside Method and Path, if set.
+	// Match, if set, must return true, too.
 	Match func(r *http.Request, body []byte) bool
-	// Skip is the number of matches that are let through first; Times is the
-	// number of matches that are then struck, 0 for all.
+	// Skip is how many matches pass first; Times is how many are struck then, 0 for all.
 	Skip, Times int
 
 	Kind FaultKind
 	// Delay is for Delay, DelayAnswer and StaleQuery, Late for LateWrite.
 	Delay, Late time.Duration
-	// Off is for WrongDate; below zero is the past.
+	// Off is for WrongDate; negative means the past.
 	Off time.Duration
-	// RetryAfter is for RateLimited429 and Overload529, zero for a minute, and
-	// for Blocked429, zero for none.
+	// RetryAfter is for RateLimited429 and Overload529, zero for a minute, and for Blocked429, zero
+	// for none.
 	RetryAfter time.Duration
-	// Reason is the rate_limit_reason of RateLimited429, the limit per
-	// connection if empty.
+	// Reason is the rate_limit_reason of RateLimited429; empty for the limit per connection.
 	Reason string
 }
 
-// faultKinds says which requests each kind can strike.
+// faultKinds maps each kind to the requests it can strike.
 var faultKinds = map[FaultKind]func(effect) bool{
 	Delay: anything, DelayAnswer: anything, DropAnswer: anything, DropRequest: anything,
 	Conflict409: anything, RateLimited429: anything, Overload529: anything, Blocked429: anything, HTML502: anything, Forbidden403: anything,
@@ -90,9 +86,9 @@ type injected struct {
 	gone    bool
 }
 
-// Inject puts a fault in force, behind those that are. Of several that match a
-// request the first strikes, and only that one. remove ends the fault, and
-// lets go of the requests it holds. Inject panics if the kind is unknown.
+// Inject adds a fault after those in force. A request is struck by the first fault that matches,
+// and only by that. remove ends the fault and lets the requests that wait for it go on. Inject
+// panics if the kind is unknown.
 func (e *Emulator) Inject(f Fault) (remove func()) {
 	if faultKinds[f.Kind] == nil {
 		panic("emulator: unknown kind of fault " + string(f.Kind))
@@ -116,10 +112,10 @@ func (e *Emulator) remove(f *injected) {
 	}
 }
 
-// strike finds the fault that strikes a request, nil if none does.
+// strike returns the fault that strikes a request, or nil.
 func (e *Emulator) strike(r *http.Request, body []byte, route *route) *injected {
 	for _, f := range e.inForce() {
-		// Match is called without the lock, so that it may look at the emulator.
+		// Match runs without the lock, so that it may call the emulator.
 		if f.matches(r, body, route) && e.count(f) {
 			return f
 		}
@@ -133,8 +129,8 @@ func (e *Emulator) inForce() []*injected {
 	return slices.Clone(e.faults)
 }
 
-// count notes that f matched a request, and says whether it strikes it. A
-// fault that has struck its number of times stays, for what it may hold.
+// count records a match and reports whether the fault strikes. A fault that has struck Times
+// requests stays, because some may still wait for its removal.
 func (e *Emulator) count(f *injected) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

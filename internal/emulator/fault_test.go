@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inject puts a fault in force until the test ends.
+// inject injects a fault until the test ends.
 func (a *api) inject(f emulator.Fault) (remove func()) {
 	remove = a.e.Inject(f)
 	a.t.Cleanup(remove)
@@ -21,21 +21,21 @@ func (a *api) inject(f emulator.Fault) (remove func()) {
 
 func status(name string) object { return object{"status": object{"name": name}} }
 
-// What each kind of fault does to a write: what its sender sees and when, and
-// what is there at once and in the end.
+// The effects of each kind of fault on a write: what its sender sees and when, and the page right
+// then and in the end.
 func TestFaultsOnWrites(t *testing.T) {
 	const (
 		before = "OPEN"
 		sent   = "BLOCKED"
 	)
 	type seen struct {
-		status    int    // 0 for a connection that was cut
+		status    int    // 0 if the connection was cut
 		code      string // of the error
 		shown     string // the status in the answer
 		retry     string // Retry-After
-		date      string // the Date, if it is not right
+		date      string // the Date, if it is wrong
 		took      time.Duration
-		after     string // the page, when the sender knows
+		after     string // the page, when the sender has the answer
 		inTheEnd  string // the page, an hour later
 		notNotion bool   // the answer has no request id
 	}
@@ -63,7 +63,7 @@ func TestFaultsOnWrites(t *testing.T) {
 		{emulator.Fault{Kind: emulator.Error504}, seen{status: 504, code: "gateway_timeout", after: before, inTheEnd: before}},
 		{emulator.Fault{Kind: emulator.WrongDate, Off: time.Hour}, seen{status: 200, shown: sent, date: "Sat, 01 Jan 2000 01:00:00 GMT", after: sent, inTheEnd: sent}},
 		{emulator.Fault{Kind: emulator.NoDate}, seen{status: 200, shown: sent, date: "none", after: sent, inTheEnd: sent}},
-		{emulator.Fault{Kind: emulator.StaleQuery, Delay: time.Hour}, seen{status: 200, shown: sent, after: sent, inTheEnd: sent}}, // no query
+		{emulator.Fault{Kind: emulator.StaleQuery, Delay: time.Hour}, seen{status: 200, shown: sent, after: sent, inTheEnd: sent}}, // not a query
 	} {
 		t.Run(string(c.fault.Kind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestDelayTakesEffectLate(t *testing.T) {
 				t.Errorf("%s: after half the delay the status is %s, want %s", kind, p.Select("status"), after)
 			}
 			r := <-done
-			// The Date header is the instant of the effect, not of the arrival.
+			// The Date header is the time of the effect, not of the arrival.
 			want := map[emulator.FaultKind]string{emulator.Delay: "00:00:10", emulator.DelayAnswer: "00:00:00"}[kind]
 			if !strings.Contains(r.header.Get("Date"), want) {
 				t.Errorf("%s: Date is %s, want %s", kind, r.header.Get("Date"), want)
@@ -216,7 +216,7 @@ func TestSaved503TellsWhatItSaved(t *testing.T) {
 	if r.status != 503 || at(r.body, "additional_data", "committed_resource_id") != nil {
 		t.Errorf("an edit answers %s", r.text)
 	}
-	// A request that is refused is refused as ever.
+	// A refused request is refused as usual.
 	a.refused("PATCH", pathPages+"/"+pages[0].ID, object{"properties": object{"Colour": text("x")}}, badRequest, validation, errNoProperty)
 }
 
@@ -255,7 +255,7 @@ func TestAnswersOfTheEdge(t *testing.T) {
 	}
 }
 
-// Faults of writes let reads pass, and do not count them; likewise queries.
+// Faults of writes neither strike nor count reads; likewise those of queries.
 func TestFaultsOfWritesAndQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, dbs := seeded(t, "empty")
@@ -293,7 +293,7 @@ func TestFaultsStrikeWhatTheyMatch(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fault emulator.Fault
-		want  string // of GET page, PATCH page, GET property item, GET database, query, POST page: x is struck
+		want  string // for GET page, PATCH page, GET property item, GET database, query, POST page: x means struck
 	}{
 		{"everything", emulator.Fault{}, "xxxxxx"},
 		{"a method", emulator.Fault{Method: "PATCH"}, ".x...."},
@@ -380,7 +380,7 @@ func TestLatency(t *testing.T) {
 		if at := a.e.Requests()[0].Time.Sub(start); at != 2*time.Second {
 			t.Errorf("arrived after %s, want 2s", at)
 		}
-		// A sender that gives up on the way never arrives.
+		// The request of a sender that gives up on the way never arrives.
 		a.client.Timeout = time.Second
 		if _, err := a.send("PATCH", pathPages+"/"+id, object{"properties": object{"status": status("OPEN")}}); err == nil {
 			t.Error("answered within a second")

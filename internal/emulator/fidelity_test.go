@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What Notion was seen to answer about a database that was made without a title.
+// Notion's observed answer for a database made without a title.
 func TestCreatedDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(61*time.Second + 234*time.Millisecond)
@@ -87,7 +87,7 @@ func TestSchemasOfUniqueIDsAndRollups(t *testing.T) {
 	}
 }
 
-// unescaped is an id as it is without the escapes in which most answers show it.
+// unescaped returns an id without escapes, which most answers add.
 func unescaped(t *testing.T, id any) string {
 	t.Helper()
 	raw, err := url.QueryUnescape(id.(string))
@@ -121,7 +121,7 @@ func TestCommentsSayWhoseTheyAre(t *testing.T) {
 	a.refused("POST", "/v1/comments", named, badRequest, validation, "")
 }
 
-// A UUID has one of four digits in one place; the nil UUID alone has not.
+// A UUID has one of four digits in one place; only the nil UUID does not.
 func TestUUIDsOfNoVariant(t *testing.T) {
 	a := start(t, emulator.Options{})
 	for _, id := range []string{"12345678-1234-1234-1234-123456789abc", "123456781234123412341234567890ab"} {
@@ -164,13 +164,13 @@ func TestWhoSendsNoToken(t *testing.T) {
 	}
 }
 
-// Pages show the properties that are asked for, by their ids escaped once.
+// Pages show the requested properties, by their ids escaped once.
 func TestFilterPropertiesOfPages(t *testing.T) {
 	a, dbs := seeded(t, "empty")
 	if err := a.e.EditSchema(dbs.Tasks, object{"Odd": object{"number": object{}}}); err != nil {
 		t.Fatal(err)
 	}
-	// Ids that need no escapes are the same however often they are escaped.
+	// Ids that need no escapes are the same escaped once or twice.
 	var id string
 	for !strings.Contains(id, "%") {
 		if err := a.e.EditSchema(dbs.Tasks, object{"Odd": nil}); err != nil {
@@ -260,7 +260,7 @@ func TestFiltersThatNotionTakes(t *testing.T) {
 	})
 }
 
-// No version takes in_trash in a query. What is archived can be asked for.
+// No version accepts in_trash in a query. Archived rows can be queried.
 func TestTrashInQueries(t *testing.T) {
 	a, dbs := seeded(t, "empty")
 	a.row(dbs.Tasks, object{"Name": title("task")})

@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// predicate says whether a row belongs to a query's result.
+// predicate reports whether a row belongs to a query's result.
 type predicate func(*page) bool
 
-// maxNesting is how many compound filters may stand inside each other.
+// maxNesting is how deeply compound filters may be nested.
 const maxNesting = 2
 
-// conditions are the kinds of filters, with the types of properties that each
-// can be put on.
+// conditions maps each kind of filter to the property types that it applies to.
 var conditions = map[string][]string{
 	"title":            {"title"},
 	"rich_text":        {"rich_text", "title", "url", "email", "phone_number"},
@@ -39,7 +38,7 @@ var conditions = map[string][]string{
 	"verification":     {"verification"},
 }
 
-// compileFilter reads a filter. depth is the number of compound filters around it.
+// compileFilter compiles a filter. depth is the number of compound filters around it.
 func (c *call) compileFilter(s *source, n node, depth int) (predicate, error) {
 	m, err := n.object()
 	if err != nil {
@@ -101,7 +100,7 @@ func (c *call) compileCompound(s *source, n node, key string, depth int) (predic
 	}, nil
 }
 
-// conditionOf finds the condition of a property filter, of which there must be one.
+// conditionOf returns the only condition of a property filter.
 func conditionOf(n node, m map[string]any) (string, error) {
 	found := ""
 	for _, key := range sortedKeys(m) {
@@ -140,12 +139,12 @@ func (c *call) compileTimestamp(n node) (predicate, error) {
 	}, nil
 }
 
-// created and edited are what filters and sorts see: cut to the minute.
+// created and edited return the times as filters and sorts see them: cut to the minute.
 func (p *page) created() moment { return moment{toMinute(p.Created.UTC()), false} }
 
 func (p *page) edited() moment { return moment{toMinute(p.Edited.UTC()), false} }
 
-// compileProperty reads the condition n on a property of a type that fits it.
+// compileProperty compiles the condition n on a property of a matching type.
 func (c *call) compileProperty(p property, n node) (predicate, error) {
 	switch p.Type {
 	case "title", "rich_text", "url", "email", "phone_number":
@@ -184,7 +183,7 @@ func (c *call) compileProperty(p property, n node) (predicate, error) {
 	return c.compileResult(p, n)
 }
 
-// compileResult reads a condition on the result of a formula or a rollup.
+// compileResult compiles a condition on the result of a formula or a rollup.
 func (c *call) compileResult(p property, n node) (predicate, error) {
 	kind, err := n.single()
 	if err != nil {
@@ -226,7 +225,7 @@ func (c *call) compileResult(p property, n node) (predicate, error) {
 	return nil, n.get(kind).should("not present")
 }
 
-// filteredUser reads a user in a filter: an id, or "me", who asks.
+// filteredUser decodes a user in a filter: an id, or "me" for the caller.
 func (c *call) filteredUser(n node) (string, error) {
 	if n.value == "me" {
 		return c.user, nil
@@ -252,7 +251,7 @@ func (c *call) compileVerification(p property, n node) (predicate, error) {
 	}, nil
 }
 
-// knownOption reads the name of an option in a filter, which must exist.
+// knownOption decodes the name of an option in a filter, which must exist.
 func (p property) knownOption(n node) (string, error) {
 	name, err := n.text(maxOption)
 	if err != nil {
@@ -269,7 +268,7 @@ func (p property) knownOption(n node) (string, error) {
 	return name, nil
 }
 
-// plain is the text of any textual value.
+// plain returns the text of any textual value.
 func (v value) plain() string {
 	if v.Text != nil {
 		return *v.Text
@@ -277,7 +276,7 @@ func (v value) plain() string {
 	return plainText(v.Spans)
 }
 
-// names are the options of a multi_select.
+// names returns the options of a multi_select.
 func (v value) names(p property) []string {
 	var names []string
 	for _, id := range v.Options {
@@ -288,7 +287,7 @@ func (v value) names(p property) []string {
 	return names
 }
 
-// moment is a row's value of a date property or of one that shows a timestamp.
+// moment returns a row's value of a date or timestamp property; nil if it is empty.
 func (p *page) moment(prop property) *moment {
 	v := p.Values[prop.ID]
 	if s, ok := v.rawJSON().(string); ok {
@@ -308,7 +307,7 @@ func (p *page) moment(prop property) *moment {
 	return startOf(v.Date.Start)
 }
 
-// people are the users in a row's property.
+// people returns the users in a row's property.
 func (p *page) people(prop property) []string {
 	switch prop.Type {
 	case "created_by":
@@ -319,7 +318,7 @@ func (p *page) people(prop property) []string {
 	return p.Values[prop.ID].People
 }
 
-// contains compares text as Notion's filters do, without regard to case.
+// contains ignores case, as Notion's filters do.
 func contains(s, part string) bool {
 	return strings.Contains(strings.ToLower(s), strings.ToLower(part))
 }

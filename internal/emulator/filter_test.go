@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Every operator of every condition, against a row "full" that has something
-// everywhere and a row "empty" that has nothing.
+// Every operator of every condition, on a row "full" with all properties set and a row "empty" with
+// none.
 func TestFilters(t *testing.T) {
 	a, db, dbs := full(t)
 	task, other := a.e.Pages(dbs.Tasks)[0].ID, a.e.Pages(dbs.Tasks)[1].ID
@@ -117,7 +117,7 @@ func TestFilters(t *testing.T) {
 		{"Verified", "verification", "status", "verified", full},
 		{"Verified", "verification", "status", "none", empty},
 
-		// Whole minutes are compared: what is stored is 18:01:00.
+		// Comparisons are by the minute: the stored value is 18:01:00.
 		{"Date", "date", "equals", "2026-06-27T18:01:15Z", full},
 		{"Date", "date", "equals", "2026-06-27T18:02:00Z", none},
 		{"Date", "date", "on_or_before", "2026-06-27T18:01:15Z", full},

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// firsts are the first of many rows, at most a given number of them. They are found
-// without sorting the others, of which a large board has many.
+// firsts keeps the first rows of many in an order, at most a given number. It does not sort the
+// others: a large board has many.
 type firsts struct {
 	order order
 	most  int
-	rows  []ranked // a heap with the last of them on top
+	rows  []ranked // a heap, the last row on top
 }
 
-// add takes a row in if it is among the first. Its keys stay the caller's.
+// add keeps a row if it is among the first. It copies the keys.
 func (f *firsts) add(r ranked) {
 	if len(f.rows) < f.most {
 		r.keys = slices.Clone(r.keys)
@@ -26,7 +26,7 @@ func (f *firsts) add(r ranked) {
 	}
 }
 
-// sorted empties f and returns its rows in their order.
+// sorted empties f and returns its rows in order.
 func (f *firsts) sorted() []*page {
 	slices.SortFunc(f.rows, f.order.compare)
 	pages := make([]*page, len(f.rows))
@@ -37,14 +37,14 @@ func (f *firsts) sorted() []*page {
 	return pages
 }
 
-// For package heap.
+// For container/heap.
 
 func (f *firsts) Len() int           { return len(f.rows) }
 func (f *firsts) Less(i, j int) bool { return f.order.compare(f.rows[i], f.rows[j]) > 0 }
 func (f *firsts) Swap(i, j int)      { f.rows[i], f.rows[j] = f.rows[j], f.rows[i] }
 func (f *firsts) Push(x any)         { f.rows = append(f.rows, x.(ranked)) }
 
-// Pop is never called: the last is replaced where it is.
+// Pop is never called: add replaces the last row in place.
 func (f *firsts) Pop() any {
 	r := f.rows[len(f.rows)-1]
 	f.rows = f.rows[:len(f.rows)-1]

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// named matches the properties that a formula names.
+// named matches the properties in a formula.
 var named = regexp.MustCompile(`prop\(("(?:[^"\\]|\\.)*")\)`)
 
-// addMinutes is the one formula that is computed here: a time, and minutes after it,
-// which another property may say instead.
+// addMinutes is the only formula computed here: a time plus minutes, which may come from another
+// property.
 var addMinutes = regexp.MustCompile(`^dateAdd\(prop\(("(?:[^"\\]|\\.)*")\), ?` +
 	`(?:if\(prop\(("(?:[^"\\]|\\.)*")\) ?> ?0, ?prop\(("(?:[^"\\]|\\.)*")\), ?(\d+)\)|(\d+)), ?"minutes"\)$`)
 
-// expression is the formula of a property.
+// expression returns a property's formula.
 func (p property) expression() string {
 	var c struct {
 		Expression string `json:"expression"`
@@ -27,7 +27,7 @@ func (p property) expression() string {
 	return strings.TrimSpace(c.Expression)
 }
 
-// checkFormula refuses a formula of properties that do not exist.
+// checkFormula returns an error if a formula names a property that does not exist.
 func (s *source) checkFormula(p property) error {
 	for _, m := range named.FindAllStringSubmatch(p.expression(), -1) {
 		name := unquoted(m[1])
@@ -46,7 +46,7 @@ func unquoted(s string) string {
 	return name
 }
 
-// formula is the result of a formula on a page.
+// formula returns a formula's result on a page.
 func (w *world) formula(p *page, prop property) map[string]any {
 	m := addMinutes.FindStringSubmatch(prop.expression())
 	s := w.source(p)

@@ -11,8 +11,8 @@ import (
 	"dibs/internal/emulator"
 )
 
-// FuzzFilter asks for rows with a filter. It is carried out or refused with a
-// 400, and a filter and its opposite share out the rows between them.
+// FuzzFilter queries with a filter. The query succeeds or is refused with a 400, and every row
+// matches either the filter or its opposite.
 func FuzzFilter(f *testing.F) {
 	e, err := emulator.New(emulator.Options{})
 	if err != nil {
@@ -99,7 +99,7 @@ func FuzzFilter(f *testing.F) {
 		}
 		others, ok := filtered(t, e, client, db, string(data))
 		if !ok {
-			return // not every value suits both operators: equals takes a list of options
+			return // some values suit only one operator: equals takes a list of options
 		}
 		if both := slices.Sorted(slices.Values(slices.Concat(rows, others))); !slices.Equal(both, all) {
 			t.Errorf("%s takes %v, %s takes %v: together they must take each of %v once", filter, rows, data, others, all)
@@ -107,8 +107,8 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// filtered asks for the rows that a filter, in JSON, takes. It returns false if
-// the filter was refused as it should be.
+// filtered returns the rows that match a filter in JSON, and false if the filter was properly
+// refused.
 func filtered(t *testing.T, e *emulator.Emulator, client *http.Client, db, filter string) (rows []string, ok bool) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
@@ -147,15 +147,14 @@ func filtered(t *testing.T, e *emulator.Emulator, client *http.Client, db, filte
 	return nil, false
 }
 
-// opposites are the operators of which always exactly one is true.
+// opposites maps operators to their negations.
 var opposites = map[string]string{
 	"equals": "does_not_equal", "does_not_equal": "equals",
 	"contains": "does_not_contain", "does_not_contain": "contains",
 	"is_empty": "is_not_empty", "is_not_empty": "is_empty",
 }
 
-// opposite returns the filter that takes exactly the rows that filter leaves
-// out, and false if there is none.
+// opposite returns the negation of a filter, and false if there is none.
 func opposite(filter object) (object, bool) {
 	for key, turned := range map[string]string{"and": "or", "or": "and"} {
 		parts, ok := filter[key].(list)
@@ -171,7 +170,7 @@ func opposite(filter object) (object, bool) {
 			}
 			others = append(others, other)
 		}
-		// Nothing at all is no condition, in either.
+		// Without members, neither is a condition.
 		return object{turned: others}, len(others) > 0
 	}
 	out := object{}
@@ -186,8 +185,8 @@ func opposite(filter object) (object, bool) {
 	return out, len(out) > 0
 }
 
-// oppositeCondition does the same for the condition of a filter, such as
-// {"equals": 1}, or {"number": {"equals": 1}} on a formula.
+// oppositeCondition does the same for a condition, such as {"equals": 1}, or {"number": {"equals":
+// 1}} on a formula.
 func oppositeCondition(condition object) (object, bool) {
 	out := object{}
 	for op, value := range condition {

@@ -13,7 +13,7 @@ import (
 func TestStopHoldsRequests(t *testing.T) {
 	for _, c := range []struct {
 		kind emulator.FaultKind
-		held string // the status while the request is held
+		held string // the status while the request waits
 		gone string // the status if the sender gives up
 	}{
 		{emulator.Stop, "OPEN", "OPEN"},
@@ -83,8 +83,8 @@ func TestCloseEndsHeldRequests(t *testing.T) {
 	})
 }
 
-// A server of its own, which does not cut connections, may serve the emulator:
-// Close ends what is held there as well.
+// Another server, which does not cut connections, may serve the emulator: Close also ends the
+// requests that wait there.
 func TestCloseEndsHeldRequestsOfOtherServers(t *testing.T) {
 	for _, fault := range []emulator.Fault{{Kind: emulator.Stop}, {Kind: emulator.Delay, Delay: time.Hour}} {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Addressed lets only requests through that name localhost, an IP address or one of
-// these names as their host. A page in somebody's browser whose own name was made to
-// lead here names that.
+// Addressed admits only requests whose host is localhost, an IP address or one of these names. This
+// stops DNS rebinding: the page in a browser whose own name was made to resolve to this server
+// still sends that name.
 func Addressed(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

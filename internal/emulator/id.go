@@ -22,8 +22,8 @@ func newID() string {
 // nilID is the one UUID without a variant that Notion accepts.
 const nilID = "00000000-0000-0000-0000-000000000000"
 
-// parseID accepts a UUID with or without dashes and returns its canonical form. The
-// variant has to be that of RFC 9562, whose UUIDs have 8, 9, a or b there.
+// parseID accepts a UUID with or without dashes and returns its canonical form. The variant must be
+// that of RFC 9562: 8, 9, a or b.
 func parseID(s string) (string, bool) {
 	digits := strings.ToLower(s)
 	if len(digits) == 36 && digits[8] == '-' && digits[13] == '-' && digits[18] == '-' && digits[23] == '-' {
@@ -40,16 +40,15 @@ func dashed(digits string) string {
 	return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
 }
 
-// undashed is an id as it stands in URLs.
+// undashed returns an id in the form of URLs.
 func undashed(id string) string { return strings.ReplaceAll(id, "-", "") }
 
-// propertyIDAlphabet has characters that clients must not escape twice, as
-// Notion's ids have; '%' and '/' are left out so that every way of escaping an
-// id comes back to the same one.
+// propertyIDAlphabet has characters that clients must not escape twice, like Notion's ids. '%' and
+// '/' are left out, so that every way of escaping an id gives the same one back.
 const propertyIDAlphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:;?@=`{|}[]<>^~_\\"
 
-// newPropertyID mints an id of four characters that no property of s has, in
-// the escaped form in which Notion shows it, such as "%3Dzw%7C".
+// newPropertyID mints an unused id of four characters, in the escaped form that Notion shows, such
+// as "%3Dzw%7C".
 func (s *source) newPropertyID() string {
 	for {
 		var b strings.Builder
@@ -63,7 +62,7 @@ func (s *source) newPropertyID() string {
 	}
 }
 
-// newToken mints a token of the form that Notion's integrations have.
+// newToken mints a token in the form of Notion's integrations.
 func newToken() string {
 	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	var b strings.Builder
@@ -82,6 +81,5 @@ func randomBelow(n int) int {
 	return int(i.Int64())
 }
 
-// sortedKeys makes the order in which an object's members are looked at the
-// same every time.
+// sortedKeys returns an object's keys in a fixed order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

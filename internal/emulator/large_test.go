@@ -33,8 +33,7 @@ func TestAddTasks(t *testing.T) {
 	}
 }
 
-// The pages of a query, put together, are all rows in the order asked for, however
-// many rows a page has.
+// The pages of a query together are all rows in order, with any page size.
 func TestPagesAreTheWholeInOrder(t *testing.T) {
 	a, dbs := seeded(t, "empty")
 	if err := a.e.AddTasks(90); err != nil {
@@ -44,7 +43,7 @@ func TestPagesAreTheWholeInOrder(t *testing.T) {
 	a.e.EditPage(rows[40].ID, object{"priority": object{"select": nil}})
 	a.e.EditPage(rows[70].ID, object{"priority": object{"select": nil}})
 	rows = a.e.Pages(dbs.Tasks)
-	slices.Reverse(rows) // newest first, among rows that the sorts leave equal
+	slices.Reverse(rows) // newest first, among equal rows
 	levels := []string{"critical", "high", "medium", "low"}
 	minute := func(t time.Time) int64 { return t.Truncate(time.Minute).Unix() }
 	byCreation := func(a, b emulator.Page) int { return cmp.Compare(minute(a.Created), minute(b.Created)) }
@@ -52,7 +51,7 @@ func TestPagesAreTheWholeInOrder(t *testing.T) {
 	byPriority := func(a, b emulator.Page, sign int) int {
 		x, y := slices.Index(levels, a.Select("priority")), slices.Index(levels, b.Select("priority"))
 		if x < 0 || y < 0 {
-			return cmp.Compare(y, x) // empty ones last, whatever the direction
+			return cmp.Compare(y, x) // empty values last in both directions
 		}
 		return sign * cmp.Compare(x, y)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// Other people's clients have to work: this one is used as its documentation shows.
+// Third-party clients must work: this one is used as documented.
 func TestServesNotionAPILibrary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := emulator.New(emulator.Options{})
@@ -100,7 +100,7 @@ func TestServesNotionAPILibrary(t *testing.T) {
 			t.Errorf("children = %+v, %v", blocks, err)
 		}
 
-		// What the library does to everybody: an update restores a trashed page.
+		// The library's update always restores a trashed page.
 		if err := e.TrashPage(string(id)); err != nil {
 			t.Fatal(err)
 		}

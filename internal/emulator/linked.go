@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// LinkDatabase puts a linked view of a database onto the home page. It looks like a
-// database there, but the API has no data source for it, and refuses to work with it.
+// LinkDatabase adds a linked view of a database to the home page. It looks like a database, but the
+// API has no data source for it and refuses to work with it.
 func (e *Emulator) LinkDatabase(databaseID string) (id string, err error) {
 	id = newID()
 	return id, e.do(func(tx *tx) error {
@@ -21,14 +21,14 @@ func (e *Emulator) LinkDatabase(databaseID string) (id string, err error) {
 	})
 }
 
-// noSources is what Notion answers for a linked database, and for one whose data sources
-// are not shared.
+// noSources is Notion's answer for a linked database, and for one whose data sources are not
+// shared.
 func noSources(id string) error {
 	return invalid("Database with ID %s does not contain any data sources accessible by this API bot.", id)
 }
 
-// CreateRowDatabase makes a database that is a row of another one, as wikis have them. A
-// query shows it among the pages.
+// CreateRowDatabase makes a database that is a row of another one, as in wikis. Queries return it
+// among the pages.
 func (e *Emulator) CreateRowDatabase(databaseID, title string, schema map[string]any) (id string, err error) {
 	id = newID()
 	return id, e.do(func(tx *tx) error {
@@ -45,8 +45,8 @@ func (e *Emulator) CreateRowDatabase(databaseID, title string, schema map[string
 	})
 }
 
-// encodeRowDatabases shows the databases that are rows of a data source, in the order of
-// their creation.
+// encodeRowDatabases encodes the databases that are rows of a data source, in the order of their
+// creation.
 func (c *call) encodeRowDatabases(s *source) []any {
 	var rows []*database
 	for _, d := range c.world.Databases {
@@ -66,8 +66,8 @@ func (c *call) encodeRowDatabases(s *source) []any {
 	return out
 }
 
-// CopyDataSource adds a copy of a database's first data source to the database, without
-// its rows. The properties of the copy have the ids of the original's.
+// CopyDataSource adds a copy of a database's first data source to the database, without its rows.
+// The copy's properties keep the original's ids.
 func (e *Emulator) CopyDataSource(databaseID, name string) (id string, err error) {
 	err = e.do(func(tx *tx) error {
 		first, err := tx.world.firstSource(databaseID)

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// maxMarkdown is how many blocks one answer shows, unless SetMarkdownLimit says
-// otherwise. Those that are left out are asked for by their ids.
+// maxMarkdown is how many blocks one answer shows, unless SetMarkdownLimit changes it. Clients ask
+// for the others by their ids.
 const maxMarkdown = 20000
 
-// SetMarkdownLimit sets how many blocks one answer shows of a page as Markdown, which
-// Notion says are about 20,000; 0 sets it back.
+// SetMarkdownLimit sets how many blocks one answer shows of a page as Markdown; 0 restores Notion's
+// limit of about 20,000.
 func (e *Emulator) SetMarkdownLimit(n int) error {
 	return e.do(func(tx *tx) error {
 		assign(tx, &tx.world.MarkdownLimit, n)
@@ -22,7 +22,7 @@ func (e *Emulator) SetMarkdownLimit(n int) error {
 	})
 }
 
-// WriteMarkdown adds Markdown to the end of a page, as a person who types it.
+// WriteMarkdown appends Markdown to a page, as a person does by typing.
 func (e *Emulator) WriteMarkdown(id, text string) error {
 	return e.do(func(tx *tx) error {
 		p, err := tx.world.find(id)
@@ -35,19 +35,19 @@ func (e *Emulator) WriteMarkdown(id, text string) error {
 	})
 }
 
-// markdown writes blocks in Notion's dialect of Markdown. What rich text is marked with
-// is left out, and nothing is escaped.
+// markdown writes blocks in Notion's dialect of Markdown. It ignores annotations and escapes
+// nothing.
 type markdown struct {
 	*world
 	out     strings.Builder
 	left    int      // how many blocks may still be shown
-	unknown []string // the ids of blocks that are not loaded
+	unknown []string // the ids of blocks that are not shown
 }
 
-// getMarkdown shows a page, or a block with what is below it.
+// getMarkdown answers a page, or a block and everything below it.
 func (c *call) getMarkdown() (render, error) {
 	id := c.params["page_id"]
-	if _, err := c.holder(id); err != nil {
+	if _, err := c.container(id); err != nil {
 		return nil, err
 	}
 	w := &markdown{world: c.world, left: cmp.Or(c.world.MarkdownLimit, maxMarkdown)}
@@ -71,7 +71,7 @@ func (c *call) getMarkdown() (render, error) {
 	return func() map[string]any { return body }, nil
 }
 
-// pagesBelow are the pages that lie directly on a page, in the order in which they were made.
+// pagesBelow returns the pages directly on a page, in the order of their creation.
 func (w *world) pagesBelow(id string) []*page {
 	var below []*page
 	for _, p := range w.Pages {
@@ -100,18 +100,18 @@ func (w *markdown) below(id string, depth int) {
 	}
 }
 
-// unloaded stands for what an answer does not show and another one may.
+// unloaded writes a placeholder for a block that a further request can return.
 func (w *markdown) unloaded(id, kind string, depth int) {
 	w.unshown(id, kind, depth)
 	w.unknown = append(w.unknown, id)
 }
 
-// unshown stands for what has no form in Markdown.
+// unshown writes a placeholder for a block that Markdown cannot express.
 func (w *markdown) unshown(id, kind string, depth int) {
 	fmt.Fprintf(&w.out, "%s<unknown url=%q alt=%q/>\n", strings.Repeat("\t", depth), pageURL("", id), kind)
 }
 
-// block writes a block, a line of it behind as many tabs as it is deep.
+// block writes a block, each line after as many tabs as the block is deep.
 func (w *markdown) block(b *block, depth, number int) {
 	var rest struct {
 		Checked    bool   `json:"checked"`
@@ -136,11 +136,11 @@ func (w *markdown) block(b *block, depth, number int) {
 	case "numbered_list_item":
 		line("%d. %s\n", number, text)
 	case "to_do":
-		mark := " "
+		box := " "
 		if rest.Checked {
-			mark = "x"
+			box = "x"
 		}
-		line("- [%s] %s\n", mark, text)
+		line("- [%s] %s\n", box, text)
 	case "quote":
 		line("> %s\n", text)
 	case "toggle", "callout":
@@ -164,16 +164,15 @@ func (w *markdown) block(b *block, depth, number int) {
 	w.below(b.ID, depth+1)
 }
 
-// markdownBlocks reads Markdown as blocks, in the part of the dialect that is written
-// most: headings, lists, to-dos, quotes, code, dividers and paragraphs. What has a tab
-// more before it than the block above it is below that block.
+// markdownBlocks parses the common part of the dialect: headings, lists, to-dos, quotes, code,
+// dividers and paragraphs. A block with one tab more than the block above it becomes its child.
 func markdownBlocks(text string) []newBlock {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	blocks, _ := markdownLevel(lines, 0)
 	return blocks
 }
 
-// markdownLevel reads the blocks behind so many tabs, and returns the lines that follow.
+// markdownLevel parses the blocks with so many tabs, and returns the lines that follow.
 func markdownLevel(lines []string, depth int) (blocks []newBlock, rest []string) {
 	for len(lines) > 0 {
 		text := strings.TrimRight(lines[0], " ")
@@ -207,10 +206,10 @@ func markdownLevel(lines []string, depth int) (blocks []newBlock, rest []string)
 	return blocks, nil
 }
 
-// numbered matches what is before the text of a numbered item.
+// numbered matches the number of a numbered item.
 var numbered = regexp.MustCompile(`^\d+\. `)
 
-// markdownLine reads a line without its tabs.
+// markdownLine parses a line without its tabs.
 func markdownLine(line string) newBlock {
 	if line == "---" {
 		return blockOf("divider", "", "", nil)
@@ -221,12 +220,12 @@ func markdownLine(line string) newBlock {
 		}
 	}
 	for _, form := range []struct {
-		mark, kind string
-		checked    any
+		prefix, kind string
+		checked      any
 	}{
 		{"- [ ] ", "to_do", false}, {"- [x] ", "to_do", true}, {"- ", "bulleted_list_item", nil}, {"> ", "quote", nil},
 	} {
-		text, ok := strings.CutPrefix(line, form.mark)
+		text, ok := strings.CutPrefix(line, form.prefix)
 		switch {
 		case ok && form.checked != nil:
 			return blockOf(form.kind, text, "checked", form.checked)
@@ -240,7 +239,7 @@ func markdownLine(line string) newBlock {
 	return blockOf("paragraph", line, "", nil)
 }
 
-// blockOf is a block with a text, and with one further member unless its name is empty.
+// blockOf returns a block with a text, and with one further member unless its name is empty.
 func blockOf(kind, text, member string, value any) newBlock {
 	b := newBlock{kind: kind, text: textSpans(text), rest: map[string]json.RawMessage{}}
 	if member != "" {
@@ -249,7 +248,7 @@ func blockOf(kind, text, member string, value any) newBlock {
 	return b
 }
 
-// content reads what a request has as the content of a page: blocks or Markdown.
+// content decodes a page's content from a request: blocks or Markdown.
 func (c *call) content() ([]newBlock, error) {
 	written := c.body.get("markdown")
 	if written.absent() {
@@ -264,11 +263,11 @@ func (c *call) content() ([]newBlock, error) {
 	return markdownBlocks(text), err
 }
 
-// userMention matches the mention of a user.
+// userMention matches a mention of a user.
 var userMention = regexp.MustCompile(`<mention-user url="([^"]+)">[^<]*</mention-user>|<mention-user url="([^"]+)"/>`)
 
-// saying reads what a comment says, as rich text or as Markdown, of which mentions of
-// users are understood.
+// saying decodes a comment's text: rich text, or Markdown, of which only mentions of users are
+// parsed.
 func (c *call) saying() ([]span, error) {
 	written := c.body.get("markdown")
 	if written.absent() {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// spec is Markdown in the form in which it is shown.
+// spec is Markdown as answers show it.
 const spec = "# Goal\nSay **what** it does.\n1. first\n\t- nested\n\t\t> deeper\n2. second\n- [x] done\n- [ ] not done\n```go\nif x {\n\treturn\n}\n```\n---\n"
 
 func (a *api) markdown(id string) object {
@@ -66,7 +66,7 @@ func TestMarkdownOfBlocks(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, said)
 		}
 	}
-	// What has no form is not listed; what could not be loaded is.
+	// Blocks without Markdown are not listed; blocks that are not loaded are.
 	if diff := cmp.Diff(list{secret}, got["unknown_block_ids"]); diff != "" || got["truncated"] != true || strings.Contains(said, "Secret") {
 		t.Errorf("%v (-want +got):\n%s", got, diff)
 	}
@@ -99,7 +99,7 @@ func TestMarkdownRefused(t *testing.T) {
 		a.refused("POST", pathPages, body, http.StatusBadRequest, "validation_error", "")
 	}
 	id := a.ok("POST", pathPages, object{"parent": parent})["id"].(string)
-	a.refused("GET", pathPages+"/"+id+"/markdown", nil, http.StatusBadRequest, "invalid_request_url", "") // too early a version
+	a.refused("GET", pathPages+"/"+id+"/markdown", nil, http.StatusBadRequest, "invalid_request_url", "") // the version is too old
 	a.refused("POST", "/v1/comments", object{"parent": object{"page_id": id}, "markdown": "x", "rich_text": list{}}, http.StatusBadRequest, "validation_error", "")
 	a.refused("POST", "/v1/comments", object{"parent": object{"page_id": id}, "markdown": `<mention-user url="nobody">x</mention-user>`}, http.StatusBadRequest, "validation_error", "")
 }

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// MovePage makes a row one of another database, of its first data source or of
-// the data source that has the id, as a person can. It keeps its id, and the
-// values of those properties that there are in both places.
+// MovePage moves a row to another database's first data source, or to the data source with that id,
+// as a person can. The row keeps its id, and the values of properties that exist in both places.
 func (e *Emulator) MovePage(id, databaseID string) error {
 	return e.do(func(tx *tx) error {
 		p, err := tx.world.find(id)
@@ -47,8 +46,8 @@ func (tx *tx) movePage(p *page, from, to *source) {
 	tx.relateAll(moved, nil)
 }
 
-// carried is what is left of a value when it becomes one of another property:
-// options that have the same name there, and pages that it may point to as well.
+// carried returns what a moved value keeps: options with the same name in the new property, and
+// pages to which that may point as well.
 func carried(v value, from, to property) value {
 	if from.Type != to.Type || from.Type == "relation" && from.Link.Source != to.Link.Source {
 		return value{}

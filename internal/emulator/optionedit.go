@@ -7,7 +7,7 @@ import (
 
 // These methods change the options of a select or a status as a person does.
 
-// RenameOption gives an option another name. It keeps its id, and the pages that have it
+// RenameOption renames an option, as a person does. It keeps its id, and the pages that have it
 // show the new name.
 func (e *Emulator) RenameOption(databaseID, property, from, to string) error {
 	return e.editOptions(databaseID, property, func(options []option) ([]option, error) {
@@ -20,15 +20,15 @@ func (e *Emulator) RenameOption(databaseID, property, from, to string) error {
 	})
 }
 
-// DeleteOption takes an option away. The pages that had it show none from then on, or, of
-// a status, its default; also when an option of that name is added again.
+// DeleteOption removes an option. The pages that had it then show none, or the default of a status,
+// even if an option of that name is added again.
 func (e *Emulator) DeleteOption(databaseID, property, name string) error {
 	return e.editOptions(databaseID, property, func(options []option) ([]option, error) {
 		return slices.DeleteFunc(options, func(o option) bool { return o.Name == name }), nil
 	})
 }
 
-// AddOption adds an option, as the last one.
+// AddOption appends an option.
 func (e *Emulator) AddOption(databaseID, property, name string) error {
 	return e.editOptions(databaseID, property, func(options []option) ([]option, error) {
 		return append(options, option{ID: newID(), Name: name, Color: "default"}), nil

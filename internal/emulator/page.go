@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// page returns the page of the request's path, or the 404 that Notion answers
-// for pages that are not there and for pages that are not shared.
+// page returns a page, or Notion's 404 for one that does not exist or is not shared.
 func (c *call) page(id string) (*page, error) {
 	p, ok := c.world.Pages[id]
 	if !ok || c.world.hidden(p) {
@@ -67,7 +66,7 @@ func (c *call) createPage() (render, error) {
 	return func() map[string]any { return c.encodePage(p, only) }, nil
 }
 
-// pageParent reads where a new page is to go; s is nil below a page.
+// pageParent decodes the parent of a new page; s is nil below a page.
 func (c *call) pageParent(n node) (parent, *source, error) {
 	if _, err := n.object(); err != nil {
 		return parent{}, nil, err
@@ -111,7 +110,7 @@ func (c *call) pageParent(n node) (parent, *source, error) {
 	return parent{Page: uuid}, nil, nil
 }
 
-// createPage makes a page with the properties given.
+// createPage makes a page with the given properties.
 func (tx *tx) createPage(to parent, s *source, properties node) (*page, error) {
 	values, err := tx.decodeProperties(s, properties)
 	if err != nil {
@@ -149,7 +148,7 @@ func (tx *tx) number(p *page, sourceID string) {
 	}
 }
 
-// decodeProperties reads the properties of a page, by name or id.
+// decodeProperties decodes a page's properties, by name or id.
 func (tx *tx) decodeProperties(s *source, n node) (map[string]value, error) {
 	values := map[string]value{}
 	if n.absent() {
@@ -188,8 +187,7 @@ func (tx *tx) decodeProperties(s *source, n node) (map[string]value, error) {
 	return values, nil
 }
 
-// relateAll writes the other sides of the two-way relations of a row, given
-// its values before.
+// relateAll updates the other sides of a row's two-way relations, given its values before.
 func (tx *tx) relateAll(p *page, before map[string]value) {
 	for _, prop := range tx.world.source(p).Properties {
 		if prop.Type == "relation" {
@@ -237,7 +235,7 @@ func (c *call) updatePage() (render, error) {
 	if trash != nil && *trash != p.Trashed {
 		p = c.edit(p, func(p *page) { p.Trashed = *trash })
 	}
-	if p, err = c.mark(p); err != nil {
+	if p, err = c.setFlags(p); err != nil {
 		return nil, err
 	}
 	if _, err = c.editPage(p, c.body.get("properties")); err != nil {
@@ -246,13 +244,12 @@ func (c *call) updatePage() (render, error) {
 	if _, err = c.decorate(c.world.Pages[p.ID]); err != nil {
 		return nil, err
 	}
-	// The page is looked up when the answer is made, so that a change that was
-	// taken back shows the old values.
+	// Looked up here, so that the answer shows the old values after a rollback.
 	return func() map[string]any { return c.encodePage(c.world.Pages[p.ID], only) }, nil
 }
 
-// mark archives and locks a page, or undoes that, as the body says.
-func (c *call) mark(p *page) (*page, error) {
+// setFlags archives and locks a page, or undoes that, as the body says.
+func (c *call) setFlags(p *page) (*page, error) {
 	next := *p
 	for key, to := range map[string]*bool{"is_archived": &next.Archived, "is_locked": &next.Locked} {
 		if n := c.body.get(key); !n.absent() {
@@ -269,7 +266,7 @@ func (c *call) mark(p *page) (*page, error) {
 	return c.edit(p, func(p *page) { p.Archived, p.Locked = next.Archived, next.Locked }), nil
 }
 
-// decodeTrash reads whether the body trashes or restores; nil if neither.
+// decodeTrash returns whether the body trashes or restores; nil if neither.
 func (c *call) decodeTrash() (*bool, error) {
 	for _, key := range []string{"in_trash", "archived"} {
 		if n := c.body.get(key); !n.absent() {
@@ -307,7 +304,7 @@ func (c *call) decorate(p *page) (*page, error) {
 	}), nil
 }
 
-// encodePage shows a page; only lists the ids of the properties to show, none for all.
+// encodePage encodes a page; only lists the ids of the properties to show, nil for all.
 func (c *call) encodePage(p *page, only []string) map[string]any {
 	m := map[string]any{
 		"object":           "page",
@@ -332,7 +329,7 @@ func (c *call) encodePage(p *page, only []string) map[string]any {
 	return m
 }
 
-// orNull shows JSON that is not there as null.
+// orNull encodes missing JSON as null.
 func orNull(raw json.RawMessage) any {
 	if len(raw) == 0 {
 		return nil
@@ -340,7 +337,7 @@ func orNull(raw json.RawMessage) any {
 	return raw
 }
 
-// encodeParent shows where an object lives, as the request's version does.
+// encodeParent encodes an object's parent for the request's version.
 func (c *call) encodeParent(p parent) map[string]any {
 	switch {
 	case p.Source != "" && c.version.hasSources():

@@ -211,7 +211,7 @@ func TestPropertyItems(t *testing.T) {
 		return a.ok("GET", pathPages+"/"+id+"/properties/"+at(page, "properties", name, "id").(string)+query, nil)
 	}
 
-	// A page shows 25 related pages, and says that there are more.
+	// A page shows 25 related pages, and has_more.
 	if shown := at(page, "properties", "Relation", "relation").(list); len(shown) != 25 || at(page, "properties", "Relation", "has_more") != true {
 		t.Errorf("the page shows %d related pages, has_more %v", len(shown), at(page, "properties", "Relation", "has_more"))
 	}
@@ -236,7 +236,7 @@ func TestPropertyItems(t *testing.T) {
 		t.Errorf("related pages (-want +got):\n%s", diff)
 	}
 
-	// A copy of the page has them all; those in the trash are in neither.
+	// A snapshot has them all; trashed pages are in neither.
 	if err := a.e.TrashPage(at(related, 0, "id").(string)); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestBlockLimit(t *testing.T) {
 	a.refused("POST", pathPages, create, http.StatusForbidden, "restricted_resource", "")
 	a.refused("PATCH", "/v1/blocks/"+id+"/children", object{"children": list{paragraph}}, http.StatusForbidden, "restricted_resource", "")
 	a.ok("PATCH", pathPages+"/"+id, object{"properties": object{"Notes": text("still works")}})
-	a.row(dbs.Tasks, nil) // past the API there is no limit
+	a.row(dbs.Tasks, nil) // no limit outside of the API
 	if err := a.e.SetBlockLimit(-1); err != nil {
 		t.Fatal(err)
 	}

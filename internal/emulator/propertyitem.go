@@ -2,8 +2,8 @@ package emulator
 
 import "slices"
 
-// getPropertyItem answers one property of a page in full: as a paginated list
-// for the types that hold many things, else as a single item.
+// getPropertyItem answers one property of a page in full: as a paginated list for the types with
+// many values, else as a single item.
 func (c *call) getPropertyItem() (render, error) {
 	p, err := c.page(c.params["page_id"])
 	if err != nil {
@@ -41,8 +41,7 @@ func (c *call) getPropertyItem() (render, error) {
 	return c.listItems(prop, elements)
 }
 
-// listItems answers one page of a property's elements. They have no ids, so
-// the cursor counts them.
+// listItems answers one page of a property's values. They have no ids, so the cursor counts them.
 func (c *call) listItems(prop property, elements []any) (render, error) {
 	size, err := pageSize(c.param("page_size"))
 	if err != nil {

@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// maxResults is how many rows one query gives, over all its pages, unless
-// SetQueryLimit says otherwise.
+// maxResults is how many rows one query returns, over all its pages, unless SetQueryLimit changes
+// it.
 const maxResults = 10_000
 
-// cursor says where the next page of a list begins: after the object ID, as it
-// was at a time in Unix nanoseconds, when Returned objects had been given. Since
-// it names what came last, changes elsewhere in the list neither repeat nor skip
-// anything.
+// cursor says where the next page of a list begins: after the object ID in its version of the time
+// At (Unix nanoseconds), when Returned objects had been given. Because it names the last object,
+// changes anywhere in the list neither repeat nor skip anything.
 type cursor struct {
 	ID       string `json:"id"`
 	At       int64  `json:"at,omitempty"`
@@ -25,7 +24,7 @@ type cursor struct {
 
 func (c cursor) encode() string { return base64.RawURLEncoding.EncodeToString(compact(c)) }
 
-// decodeCursor reads start_cursor; nil for the first page.
+// decodeCursor decodes start_cursor; nil for the first page.
 func decodeCursor(n node) (*cursor, error) {
 	if n.absent() {
 		return nil, nil
@@ -44,7 +43,7 @@ func decodeCursor(n node) (*cursor, error) {
 
 func badCursor(s string) error { return invalid("The start_cursor provided is invalid: %s", s) }
 
-// pageSize reads page_size, which a query parameter holds as text.
+// pageSize decodes page_size, which is text in a query parameter.
 func pageSize(n node) (int, error) {
 	if n.absent() {
 		return maxElements, nil
@@ -120,14 +119,14 @@ func (c *call) queryRows(s *source) (render, error) {
 	}, nil
 }
 
-// query is a decoded request for rows.
+// query is a decoded query for rows.
 type query struct {
 	match predicate
 	order order
 	size  int
 	after *cursor
-	// trashed asks for the rows in the trash instead of the others, and archived for those
-	// that are archived.
+	// trashed and archived ask for the rows in the trash, or the archived rows, instead of the
+	// others.
 	trashed, archived bool
 }
 
@@ -170,7 +169,7 @@ func (c *call) decodeQuery(s *source) (*query, error) {
 	return q, err
 }
 
-// returned is how many rows the pages before this one had.
+// returned returns how many rows the earlier pages had.
 func (q *query) returned() int {
 	if q.after == nil {
 		return 0
@@ -178,12 +177,12 @@ func (q *query) returned() int {
 	return q.after.Returned
 }
 
-// rows is one page of the result, whether more follow, and whether more would
-// follow if results were not limited.
+// rows returns one page of the result, whether more follow, and whether the limit on results cut
+// off more.
 func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
 	left := max(cmp.Or(c.world.QueryLimit, maxResults)-q.returned(), 0)
 	size := min(q.size, left)
-	first := firsts{order: q.order, most: size + 1} // one more, to see that there are more
+	first := firsts{order: q.order, most: size + 1} // one more, to know whether more follow
 	var last *ranked
 	if q.after != nil {
 		p := c.world.at(q.after.ID, time.Unix(0, q.after.At))
@@ -192,8 +191,8 @@ func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
 		}
 		last = new(q.order.rank(p, nil))
 	}
-	// Nearly in the query's order: what comes later then is not among the first, and
-	// takes no time.
+	// Visit rows nearly in the query's order: then most rows are not among the first and cost no
+	// time.
 	ids := c.world.Rows[s.ID]
 	all := slices.Backward(ids)
 	if q.order.forward() {
@@ -221,7 +220,7 @@ func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
 	return rows[:size], size < left, size == left
 }
 
-// listBody is a page of a list.
+// listBody returns a page of a list.
 func listBody(kind string, results []any, next string) map[string]any {
 	m := map[string]any{"object": "list", "results": results, "next_cursor": nil, "has_more": false, "type": kind, kind: map[string]any{}}
 	if next != "" {
@@ -230,8 +229,8 @@ func listBody(kind string, results []any, next string) map[string]any {
 	return m
 }
 
-// list answers one page of a list of objects, each of which has an id. get
-// reads page_size and start_cursor, from the request's query or its body.
+// list answers one page of a list of objects with ids. get returns page_size and start_cursor from
+// the request's query or its body.
 func (c *call) list(kind string, all []any, get func(string) node) (render, error) {
 	n, err := pageSize(get("page_size"))
 	if err != nil {
@@ -256,7 +255,7 @@ func (c *call) list(kind string, all []any, get func(string) node) (render, erro
 	return func() map[string]any { return listBody(kind, append([]any{}, all...), next) }, nil
 }
 
-// param is a parameter of the request's query, as a node.
+// param returns a parameter of the request's query as a node.
 func (c *call) param(name string) node {
 	if !c.query.Has(name) {
 		return node{"query." + name, nil, false}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// query gives the titles of a query's first page of results.
+// query returns the titles of the first page of results.
 func (a *api) query(db string, body object) []string {
 	a.t.Helper()
 	return titles(a.ok("POST", "/v1/databases/"+db+"/query", body))
@@ -30,7 +30,7 @@ func titles(answer object) []string {
 	return out
 }
 
-// numbered makes n rows called 001, 002, … and returns their ids.
+// numbered makes n rows titled 001, 002, … and returns their ids.
 func (a *api) numbered(db string, n int) []string {
 	ids := make([]string, n)
 	for i := range n {
@@ -39,7 +39,7 @@ func (a *api) numbered(db string, n int) []string {
 	return ids
 }
 
-// all pages through a query, between whose pages it calls between.
+// all returns the titles of all pages of a query, and calls between after each page.
 func (a *api) all(db string, body object, between func()) []string {
 	a.t.Helper()
 	var out []string
@@ -108,7 +108,7 @@ func TestCursorsSurviveEdits(t *testing.T) {
 	} {
 		changed := 0
 		rows := a.all(dbs.Tasks, object{"filter": open, "sorts": sorts, "page_size": 10}, func() {
-			// Every row that was on the first page stops matching.
+			// Every row of the first page stops matching.
 			if changed == 0 {
 				for i, id := range ids {
 					if first := (sorts == nil) == (i >= 20); first && (sorts == nil || i < 10) {
@@ -127,8 +127,8 @@ func TestCursorsSurviveEdits(t *testing.T) {
 	}
 }
 
-// The row that a page ended with is remembered as it was then: where it moves
-// to in the order does not move the cursor.
+// The cursor has the last row's version of that time: the cursor does not follow a later change of
+// the row's order.
 func TestCursorsSurviveReordering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, db, _ := full(t)
@@ -162,7 +162,7 @@ func TestQueriesEndAtTenThousandRows(t *testing.T) {
 	ids := a.numbered(dbs.Tasks, 10_001)
 	path := "/v1/databases/" + dbs.Tasks + "/query?filter_properties=title"
 	var last object
-	var cursor any // of the last page
+	var cursor any // the last page's
 	rows := 0
 	for last == nil || last["has_more"] == true {
 		cursor = at(last, "next_cursor")
@@ -176,7 +176,7 @@ func TestQueriesEndAtTenThousandRows(t *testing.T) {
 	if diff := cmp.Diff(want, last["request_status"]); diff != "" {
 		t.Errorf("request_status (-want +got):\n%s", diff)
 	}
-	// One row fewer is a complete answer.
+	// With one row fewer the answer is complete.
 	if err := a.e.TrashPage(ids[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestSorts(t *testing.T) {
 		asc, desc string
 	}{
 		{object{"property": "Name"}, "Abc", "cbA"},
-		{object{"property": "Number"}, "Abc", "bAc"}, // empty ones come last both ways
+		{object{"property": "Number"}, "Abc", "bAc"}, // empty values come last both ways
 		{object{"property": "Select"}, "Abc", "bAc"},
 		{object{"property": "Status"}, "cAb", "bAc"},
 		{object{"property": "Multi"}, "Abc", "bAc"},
@@ -256,7 +256,7 @@ func TestSorts(t *testing.T) {
 		{object{"property": "Relation"}, "Abc", "bAc"},
 		{object{"property": "Formula"}, "bAc", "Abc"},
 		{object{"property": "ID"}, "bAc", "cAb"},
-		{object{"property": "Maker"}, "cAb", "cAb"}, // all the same: newest first
+		{object{"property": "Maker"}, "cAb", "cAb"}, // all equal: newest first
 		{object{"timestamp": "created_time"}, "cAb", "cAb"},
 		{object{"timestamp": "last_edited_time"}, "cAb", "cAb"},
 	} {
@@ -338,7 +338,7 @@ func TestQueryRefusals(t *testing.T) {
 		body+"archived should be not present, instead was `true`.")
 }
 
-// sourceOf is the id of a database's first data source.
+// sourceOf returns the id of a database's first data source.
 func (a *api) sourceOf(db string) string {
 	a.t.Helper()
 	return at(a.as("2025-09-03").ok("GET", "/v1/databases/"+db, nil), "data_sources", 0, "id").(string)

@@ -13,7 +13,7 @@ type window struct {
 	count int
 }
 
-// admit counts a request that arrives now, or refuses it.
+// admit counts a request that arrives now, or returns the refusal.
 func (e *Emulator) admit() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

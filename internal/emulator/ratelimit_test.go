@@ -47,7 +47,7 @@ func TestRateLimitWindow(t *testing.T) {
 		if ok, _ := burst(); ok != 5 {
 			t.Errorf("%d requests allowed in the next window, want 5", ok)
 		}
-		// Windows are back to back: one that nobody used leaves the next where it was.
+		// Windows follow each other without gaps, even unused ones.
 		time.Sleep(90 * time.Second)
 		burst()
 		time.Sleep(30 * time.Second)

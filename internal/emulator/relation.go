@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// decodeRelation reads where a relation points, and makes the mirroring
-// property on the other side of a two-way relation.
+// decodeRelation decodes the target of a relation, and adds the synced property on the other side
+// of a two-way relation.
 func (tx *tx) decodeRelation(s *source, p *property, n node) error {
 	target, err := tx.relationTarget(s, n)
 	if err != nil {
@@ -22,7 +22,7 @@ func (tx *tx) decodeRelation(s *source, p *property, n node) error {
 		dual = kind == "dual_property"
 	}
 	if p.Link != nil && p.Link.Source == target.ID && dual == (p.Link.Synced != "") {
-		return nil // the schema says again what is already so
+		return nil // unchanged
 	}
 	p.Link = link
 	if !dual {
@@ -45,7 +45,7 @@ func (tx *tx) decodeRelation(s *source, p *property, n node) error {
 	return nil
 }
 
-// free is a name that no property has yet: the one given, or one with a number behind it.
+// free returns a name that no property has yet: name itself, or name with a number.
 func (s *source) free(name string) string {
 	out := name
 	for n := 1; ; n++ {
@@ -56,9 +56,8 @@ func (s *source) free(name string) string {
 	}
 }
 
-// relationTarget is the data source that a relation is to point to. A source
-// that is being made can point to itself. Versions that know of data sources take no
-// database for one.
+// relationTarget returns the data source to which a relation points. A new source can point to
+// itself. API versions with data sources do not accept a database.
 func (tx *tx) relationTarget(s *source, n node) (*source, error) {
 	if id := n.get("data_source_id"); !id.absent() {
 		uuid, err := id.id()
@@ -93,8 +92,8 @@ func (tx *tx) relationTarget(s *source, n node) (*source, error) {
 	return tx.world.first(d), nil
 }
 
-// relate writes the other side of a two-way relation: every page that p now
-// points to, and did not before, points back, and the other way round.
+// relate updates the other side of a two-way relation: pages that p points to now, and did not
+// before, point back, and the reverse.
 func (tx *tx) relate(p *page, prop property, before, after []string) {
 	if prop.Link == nil || prop.Link.Synced == "" {
 		return

@@ -8,25 +8,24 @@ import (
 
 // Request is one request that reached the emulator.
 type Request struct {
-	Time     time.Time `json:"time"` // of its arrival, after any latency on the way
+	Time     time.Time `json:"time"` // arrival, after the latency
 	Method   string    `json:"method"`
 	Path     string    `json:"path"`
 	RawQuery string    `json:"query,omitempty"`
 	Version  string    `json:"version"` // the Notion-Version header
 	Body     []byte    `json:"body,omitempty"`
-	// Status is that of the answer: 0 while there is none, and for good if the
-	// connection was cut instead.
+	// Status is the answer's: 0 before it is sent, and if the connection was cut instead.
 	Status int `json:"status"`
 }
 
-// arrived logs a request, and returns its entry for answered.
+// arrived logs a request and returns its entry, to pass to answered.
 func (e *Emulator) arrived(r *http.Request, body []byte) *Request {
 	entry := &Request{
 		Time: time.Now(), Method: r.Method, Path: r.URL.Path, RawQuery: r.URL.RawQuery,
 		Version: r.Header.Get("Notion-Version"), Body: body,
 	}
 	if !e.knows(r) {
-		entry.Body = nil // a stranger's is not kept
+		entry.Body = nil // a body without the token is not kept
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -44,8 +43,8 @@ func (e *Emulator) answered(entry *Request, a *answer) {
 	e.log.Info("request", "method", line.Method, "path", line.Path, "status", line.Status, "took", time.Since(line.Time))
 }
 
-// Requests are the requests that reached the emulator since it was made or
-// since ResetRequests, in the order of their arrival.
+// Requests returns the requests since the start or the last ResetRequests, in the order of their
+// arrival.
 func (e *Emulator) Requests() []Request {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// span is one piece of rich text, in the form in which answers show it.
+// span is one piece of rich text, as answers show it.
 type span struct {
 	Type        string          `json:"type"`
 	Text        *spanText       `json:"text,omitempty"`
@@ -38,7 +38,7 @@ type annotations struct {
 	Color         string `json:"color"`
 }
 
-// plainText is what people read.
+// plainText returns the text that people read.
 func plainText(spans []span) string {
 	var b strings.Builder
 	for _, s := range spans {
@@ -47,7 +47,7 @@ func plainText(spans []span) string {
 	return b.String()
 }
 
-// textSpans is s as rich text without decoration, cut where a span is full.
+// textSpans returns s as plain rich text, in spans of at most maxContent.
 func textSpans(s string) []span {
 	var out []span
 	for s != "" {
@@ -68,7 +68,7 @@ func textSpans(s string) []span {
 	return out
 }
 
-// decodeSpans reads rich text. Empty spans vanish, as they do in Notion.
+// decodeSpans decodes rich text. Empty spans are dropped, as in Notion.
 func (tx *tx) decodeSpans(n node) ([]span, error) {
 	elements, err := n.array()
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *span) decodeText(n node) error {
 	return nil
 }
 
-// decodeMention keeps the mention as it was sent, beside its plain text.
+// decodeMention keeps the mention as sent, and adds its plain text.
 func (tx *tx) decodeMention(s *span, n node) error {
 	if _, err := n.object(); err != nil {
 		return err

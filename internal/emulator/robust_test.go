@@ -8,11 +8,11 @@ import (
 	"dibs/internal/testkit"
 )
 
-// oddities stand where something else is expected.
+// oddities are values of the wrong kind.
 var oddities = []any{nil, -1.5, "", "x", true, list{}, list{nil}, object{}, object{"id": nil}}
 
-// Whatever stands anywhere in a good request, it is carried out or refused with a
-// status of the 400s, and leaves a server that works.
+// With any oddity anywhere, a request succeeds or is refused with a 4xx status, and the server
+// still works.
 func TestNothingOddBreaksTheServer(t *testing.T) {
 	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
@@ -93,7 +93,7 @@ func TestNothingOddBreaksTheServer(t *testing.T) {
 				t.Errorf("%s %s with %s: status %d: %s", c.method, c.path, where, r.status, r.text)
 			}
 		})
-		c.api.ok(c.method, c.path, c.body) // it works as before, and undoes what the odd ones did
+		c.api.ok(c.method, c.path, c.body) // works as before, and undoes the odd requests
 		if n < 10 {
 			t.Errorf("%s %s: only %d requests", c.method, c.path, n)
 		}
@@ -102,7 +102,7 @@ func TestNothingOddBreaksTheServer(t *testing.T) {
 	a.ok("GET", "/v1/databases/"+dbs.Tasks, nil)
 }
 
-// mutate calls try with v as it is, and with each oddity in each place of v.
+// mutate calls try with v unchanged, and with each oddity in each place of v.
 func mutate(v any, try func(where string)) {
 	try("nothing odd")
 	walk("", v, func(any) {}, try)

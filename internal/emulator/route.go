@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// effect sorts routes by what a request does.
+// effect says what a request does.
 type effect int
 
 const (
@@ -23,10 +23,10 @@ type route struct {
 	since, until    version // until is the first version without it
 }
 
-// propertyParam is the only parameter of a path that is not a UUID.
+// propertyParam is the only path parameter that is not a UUID.
 const propertyParam = "property_id"
 
-// routes lists the endpoints; of two that match, the first counts.
+// routes lists the endpoints; the first that matches counts.
 var routes = []route{
 	{method: http.MethodGet, pattern: "/v1/users/me", handle: (*call).getMe},
 	{method: http.MethodGet, pattern: "/v1/users", handle: (*call).listUsers},
@@ -62,8 +62,7 @@ var routes = []route{
 	{method: http.MethodPost, pattern: "/v1/search", handle: (*call).search},
 }
 
-// findRoute returns the endpoint of a request, nil if there is none, and the
-// parameters in its path.
+// findRoute returns a request's endpoint, nil if there is none, and the parameters in its path.
 func findRoute(method, path string) (*route, map[string]string) {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	for i := range routes {

@@ -19,7 +19,7 @@ type property struct {
 	Options []option  `json:"options,omitempty"` // select, multi_select, status
 	Groups  []group   `json:"groups,omitempty"`  // status
 	Link    *relation `json:"relation,omitempty"`
-	// Config is what the schema of any other type says, shown as it was given.
+	// Config is the schema of any other type, shown as given.
 	Config json.RawMessage `json:"config,omitempty"`
 }
 
@@ -28,7 +28,7 @@ type option struct {
 	Name        string  `json:"name"`
 	Color       string  `json:"color"`
 	Description *string `json:"description"`
-	// group is the name of the group that a request puts the option of a status in.
+	// group is the group in which a request puts a status option.
 	group string
 }
 
@@ -42,24 +42,22 @@ type group struct {
 // relation is where a relation property points.
 type relation struct {
 	Source string `json:"source"`
-	// Synced is the id of the property on the other side that mirrors this
-	// one; empty for a one-way relation.
+	// Synced is the id of the synced property on the other side; empty for a one-way relation.
 	Synced string `json:"synced,omitempty"`
 }
 
-// propertyTypes are the types a schema may have. "place", "button",
-// "verification" and "unsupported" cannot be made through Notion's API but are
-// found in real databases.
+// propertyTypes are the types of properties. "place", "button", "verification" and "unsupported"
+// cannot be made through Notion's API but exist in real databases.
 var propertyTypes = []string{
 	"title", "rich_text", "number", "select", "multi_select", "status", "date", "people", "files", "checkbox",
 	"url", "email", "phone_number", "formula", "relation", "rollup", "created_time", "created_by",
 	"last_edited_time", "last_edited_by", "unique_id", "verification", "button", "place", "unsupported",
 }
 
-// Colors of options, handed out in turn.
+// colors of options, assigned in turn.
 var colors = []string{"default", "gray", "brown", "orange", "yellow", "green", "blue", "purple", "pink", "red"}
 
-// hasID reports whether id names the property, escaped or not.
+// hasID reports whether id is the property's, escaped or not.
 func (p property) hasID(id string) bool {
 	if p.ID == id {
 		return true
@@ -68,15 +66,15 @@ func (p property) hasID(id string) bool {
 	return err == nil && raw == id
 }
 
-// inURL reports whether an id out of a URL, decoded once, names the property. An id that
-// was escaped twice does not.
+// inURL reports whether an id from a URL, decoded once, is the property's. An id that was escaped
+// twice is not.
 func (p property) inURL(id string) bool {
 	raw, err := url.QueryUnescape(p.ID)
 	return err == nil && raw == id
 }
 
-// only reads which properties an answer is to show: none for all. The ids are those
-// that schemas show, escaped once as all of a URL is.
+// only decodes the properties to show; nil for all. The ids are those of schemas, escaped once with
+// the rest of the URL.
 func (c *call) only(s *source) ([]string, error) {
 	var ids []string
 	for _, id := range slices.Concat(c.query["filter_properties"], c.query["filter_properties[]"]) {
@@ -104,8 +102,8 @@ func (p property) optionID(id string) (option, bool) {
 	return p.option(func(o option) bool { return o.ID == id })
 }
 
-// defaultStatus is the option that a status property has when nothing else was
-// chosen: the first of the first group.
+// defaultStatus returns the option of a status property without a choice: the first of the first
+// group.
 func (p property) defaultStatus() (option, bool) {
 	for _, g := range p.Groups {
 		for _, id := range g.OptionIDs {
@@ -115,7 +113,7 @@ func (p property) defaultStatus() (option, bool) {
 	return option{}, false
 }
 
-// encode shows the property in a schema.
+// encode encodes the property in a schema.
 func (p property) encode(w *world, s *source) map[string]any {
 	m := map[string]any{"id": p.ID, "name": p.Name, "description": nil, "type": p.Type}
 	switch p.Type {
@@ -138,13 +136,13 @@ func (p property) encode(w *world, s *source) map[string]any {
 	return m
 }
 
-// encodeRollup shows what a rollup computes. Notion names both properties, by name and by
-// id; these ids alone it does not escape.
+// encodeRollup encodes a rollup. Notion names both properties, by name and by id; it does not
+// escape these ids.
 func (p property) encodeRollup(w *world, s *source) map[string]any {
 	m := map[string]any{}
 	if len(p.Config) > 0 {
 		if err := json.Unmarshal(p.Config, &m); err != nil {
-			panic(err) // it was JSON when it was kept
+			panic(err) // impossible: it was stored as JSON
 		}
 	}
 	find := func(in *source, kind string) (property, bool) {
@@ -185,7 +183,7 @@ func (r *relation) encode(w *world) map[string]any {
 	return m
 }
 
-// orEmpty makes a missing list show as [] rather than null.
+// orEmpty encodes a missing list as [] rather than null.
 func orEmpty[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -193,7 +191,7 @@ func orEmpty[T any](s []T) []T {
 	return s
 }
 
-// decodeSchema reads the properties of a new data source.
+// decodeSchema decodes the properties of a new data source.
 func (tx *tx) decodeSchema(s *source, n node) error {
 	m, err := n.object()
 	if err != nil {
@@ -216,7 +214,7 @@ func (tx *tx) decodeSchema(s *source, n node) error {
 	return nil
 }
 
-// decodeProperty reads one property of a schema over what p already is.
+// decodeProperty decodes one property of a schema on top of p.
 func (tx *tx) decodeProperty(s *source, p property, n node) (property, error) {
 	m, err := n.object()
 	if err != nil {
@@ -248,7 +246,7 @@ func (tx *tx) decodeProperty(s *source, p property, n node) (property, error) {
 	return p, tx.decodeConfig(s, &p, n.get(kind))
 }
 
-// decodeConfig reads what a schema says under the key of the property's type.
+// decodeConfig decodes the schema under the key of the property's type.
 func (tx *tx) decodeConfig(s *source, p *property, n node) error {
 	if !n.absent() {
 		if _, err := n.object(); err != nil {
@@ -282,8 +280,8 @@ func (tx *tx) decodeConfig(s *source, p *property, n node) error {
 	return nil
 }
 
-// decodeOptions replaces the list of options. Those that are named again, by
-// id or name, keep their id; those left out are gone.
+// decodeOptions replaces the list of options. Those named again, by id or name, keep their id; the
+// others are removed.
 func (p *property) decodeOptions(n node) error {
 	elements, err := n.array()
 	if err != nil {
@@ -304,7 +302,7 @@ func (p *property) decodeOptions(n node) error {
 	return nil
 }
 
-// decodeOption reads one option; color is for a new one that names none.
+// decodeOption decodes one option; color is for a new one without a color.
 func (p *property) decodeOption(n node, color string) (option, error) {
 	if _, err := n.object(); err != nil {
 		return option{}, err
@@ -359,7 +357,7 @@ func (p *property) decodeOption(n node, color string) (option, error) {
 	return o, nil
 }
 
-// optionName reads the name of an option; Notion refuses commas in it.
+// optionName decodes an option's name; Notion refuses commas in it.
 func optionName(n node) (string, error) {
 	s, err := n.text(maxOption)
 	if err != nil {

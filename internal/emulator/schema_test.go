@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// everything is a schema with a property of every type; target is the database
-// that its relation points to.
+// everything returns a schema with a property of every type; its relation points to the database
+// target.
 func everything(target string) object {
 	return object{
 		"Name":     object{"title": object{}},
@@ -43,7 +43,7 @@ func everything(target string) object {
 	}
 }
 
-// full is an emulator with a database of that schema, which relates to tasks.
+// full starts an emulator with a database of that schema, related to tasks.
 func full(t *testing.T) (a *api, db string, dbs emulator.Databases) {
 	t.Helper()
 	a, dbs = seeded(t, "demo")
@@ -54,7 +54,7 @@ func full(t *testing.T) (a *api, db string, dbs emulator.Databases) {
 	return a, db, dbs
 }
 
-// row makes a row past the API.
+// row makes a row without the API.
 func (a *api) row(db string, properties object) string {
 	a.t.Helper()
 	id, err := a.e.CreatePage(db, properties)
@@ -308,7 +308,7 @@ func TestRelationsNameTheirTarget(t *testing.T) {
 		{"data_source_id": source, "type": "dual_property", "dual_property": object{}},
 	} {
 		name := fmt.Sprint("R", i)
-		for range 2 { // saying it again changes nothing
+		for range 2 { // a repetition changes nothing
 			got := at(a.ok("PATCH", path, object{"properties": object{name: object{"relation": relation}}}), "properties", name, "relation")
 			if at(got, "database_id") != dbs.Tasks || at(got, "data_source_id") != source {
 				t.Errorf("%v became %v", relation, got)

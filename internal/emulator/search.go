@@ -59,7 +59,7 @@ func (c *call) search() (render, error) {
 	return c.list(kind, all, c.body.get)
 }
 
-// searchFilter is the kind of object that is asked for, "" for any.
+// searchFilter returns the kind of object asked for, "" for any.
 func (c *call) searchFilter() (string, error) {
 	f := c.body.get("filter")
 	if f.absent() {
@@ -86,7 +86,7 @@ func (c *call) searchSort() (ascending bool, err error) {
 	return direction == "ascending", err
 }
 
-// searchable are all objects that are shared and not in the trash.
+// searchable returns all objects that are shared and not in the trash.
 func (c *call) searchable() []hit {
 	var hits []hit
 	for _, p := range c.world.Pages {

@@ -22,9 +22,8 @@ var seeded = Databases{
 	MeshLog: "2fa35e81-2bbb-811a-b6f7-ff9eb7448c99",
 }
 
-// Seed makes the three databases that dibs works with: "empty" without tasks,
-// "demo" with the backlog of a small product team. An emulator that has been
-// seeded, perhaps before its state was saved, keeps what it has.
+// Seed makes the three databases that dibs works with: "empty" without tasks, "demo" with the
+// backlog of a small product team. It does nothing if the state is seeded already.
 func (e *Emulator) Seed(kind string) (Databases, error) {
 	if kind != "empty" && kind != "demo" {
 		return Databases{}, fmt.Errorf("no seed is called %q: want demo or empty", kind)
@@ -54,9 +53,8 @@ func (e *Emulator) Seed(kind string) (Databases, error) {
 	return e.Databases(), err
 }
 
-// AddTasks adds n open tasks to the database that Seed made for tasks, for trying a
-// large board: without dependencies, of all priorities in turn, and created in the
-// last minutes, twenty in each.
+// AddTasks adds n open tasks to the seeded tasks database, to try a large board: without
+// dependencies, of all priorities in turn, and created twenty a minute up to now.
 func (e *Emulator) AddTasks(n int) error {
 	now := time.Now()
 	priorities := []string{"critical", "high", "medium", "low"}
@@ -68,15 +66,15 @@ func (e *Emulator) AddTasks(n int) error {
 	})
 }
 
-// Databases are those that Seed made, in this emulator or in the one whose
-// state this one was made with; all empty if there are none.
+// Databases returns the databases that Seed made, now or in the loaded state; empty if there are
+// none.
 func (e *Emulator) Databases() Databases {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.world.Seeded
 }
 
-// of is a property schema of a type that needs no more than its name.
+// of returns the schema of a property that needs only its type.
 func of(kind string) map[string]any { return map[string]any{kind: map[string]any{}} }
 
 func options(names ...string) map[string]any {
@@ -135,13 +133,13 @@ func meshLogSchema() map[string]any {
 type seedTask struct {
 	title, status, priority, notes string
 	claimedBy                      string
-	claimed                        bool // two hours ago, which makes the claim stale
+	claimed                        bool // two hours ago, so the claim is stale
 	after                          []int
-	page, comment                  string // what the page says, as Markdown, and what Maria says of it
+	page, comment                  string // the content in Markdown, and Maria's comment
 }
 
-// backlog is the demo's tasks, in the order of their creation; after names
-// those that a task depends on by their place in the list.
+// backlog is the demo's tasks, in the order of their creation; after lists a task's dependencies by
+// index.
 var backlog = []seedTask{
 	0: {title: "Choose the session store for the new login", status: "COMPLETED", priority: "high", notes: "Redis, see the comparison in the engineering notes."},
 	1: {title: "Fix login redirect loop on Safari", status: "OPEN", priority: "critical", notes: "Happens when third-party cookies are off. Two customers wrote in.", after: []int{0},
@@ -218,7 +216,7 @@ func (t seedTask) properties(now time.Time, ids []string) map[string]any {
 	return m
 }
 
-// richText is plain text as a request writes it.
+// richText returns plain text in a request's form.
 func richText(s string) []any {
 	return []any{map[string]any{"text": map[string]any{"content": s}}}
 }

@@ -109,7 +109,7 @@ func TestDemoBacklog(t *testing.T) {
 			t.Errorf("reserved tasks: %+v", reserved)
 		}
 
-		// Everything else gets done, whoever does it: task after task, as they become ready.
+		// All other tasks can be completed one after the other, as they become ready.
 		done := map[string]bool{status["COMPLETED"][0]: true}
 		for again := true; again; {
 			again = false

@@ -17,14 +17,14 @@ type call struct {
 	query   url.Values
 	body    node
 	version version
-	// past is how far back a query answers from.
+	// past is how old the data is that a query returns.
 	past time.Duration
 	// created is the id of the object that the call made.
 	created string
 }
 
-// render makes the body of an answer. It is called after the change it answers
-// was made final or taken back, with the lock still held.
+// render returns the body of an answer. It is called after the transaction is committed or rolled
+// back, with the lock still held.
 type render func() map[string]any
 
 // answer is what goes back to the client.
@@ -55,24 +55,23 @@ func errorAnswer(err error) *answer {
 	return jsonAnswer(e.status, e.header(), id, e.body(id))
 }
 
-// maxRead is how much of a body is read: more than is accepted, so that a
-// client that sends too much still gets to read the refusal.
+// maxRead is how much of a body is read: more than is accepted, so that a client that sends too
+// much can still read the refusal.
 const maxRead = 32 * maxBody
 
-// maxStranger is how much is read of a body that comes without the token.
-const maxStranger = 64 << 10
+// maxUnauthorized is how much is read of a body without the token.
+const maxUnauthorized = 64 << 10
 
 // knows reports whether a request has the token.
 func (e *Emulator) knows(r *http.Request) bool {
 	return r.Header.Get("Authorization") == "Bearer "+e.token
 }
 
-// ServeHTTP answers one request of Notion's API, or of the emulator's own
-// below /_emulator/.
+// ServeHTTP answers a request of Notion's API, or of the emulator's own API below /_emulator/.
 func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	most := int64(maxRead)
 	if !e.knows(r) {
-		most = maxStranger
+		most = maxUnauthorized
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, most))
 	if err != nil {
@@ -112,8 +111,7 @@ func (e *Emulator) latencyOf(r *http.Request) (before, after time.Duration) {
 	return f(r)
 }
 
-// serve carries out a request, in the order in which Notion looks at one: its
-// JSON, its path, its token, its version, the rate limit.
+// serve carries out a request. It checks in Notion's order: JSON, path, token, version, rate limit.
 func (e *Emulator) serve(r *http.Request, body []byte) *answer {
 	c, route, err := e.parse(r, body)
 	if err == nil {
@@ -134,8 +132,8 @@ func (e *Emulator) parse(r *http.Request, body []byte) (*call, *route, error) {
 	if len(body) > maxBody {
 		return nil, nil, invalid("body failed validation: body.length should be ≤ `%d`.", maxBody)
 	}
-	if len(body) == maxStranger && !e.knows(r) {
-		return nil, nil, unauthorized(r.Header) // there may be more, and it is not read
+	if len(body) == maxUnauthorized && !e.knows(r) {
+		return nil, nil, unauthorized(r.Header) // the rest was not read
 	}
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &c.body.value); err != nil {
@@ -161,7 +159,7 @@ func (e *Emulator) parse(r *http.Request, body []byte) (*call, *route, error) {
 	return c, route, err
 }
 
-// parseParams puts the ids of a path into their canonical form.
+// parseParams converts the ids of a path to their canonical form.
 func parseParams(params map[string]string) (map[string]string, error) {
 	for name, v := range params {
 		if name == propertyParam {
@@ -176,14 +174,13 @@ func parseParams(params map[string]string) (map[string]string, error) {
 	return params, nil
 }
 
-// apply carries out a call as one change of the world, made final before it is
-// answered.
+// apply carries out a call as one transaction, saved before the answer.
 func (e *Emulator) apply(c *call, route *route) *answer {
 	return e.run(c, route, true)
 }
 
-// attempt carries out a call and takes it back: its answer shows what was there before.
-func (e *Emulator) attempt(c *call, route *route) *answer {
+// dryRun carries out a call and rolls it back: the answer shows the old state.
+func (e *Emulator) dryRun(c *call, route *route) *answer {
 	return e.run(c, route, false)
 }
 

@@ -1,17 +1,17 @@
 package emulator
 
-// Unshare takes the connection's access to a database away: it and its pages
-// answer 404, as if they did not exist.
+// Unshare revokes the connection's access to a database: it and its pages answer 404, as if they
+// did not exist.
 func (e *Emulator) Unshare(databaseID string) error { return e.hideDatabase(databaseID, true) }
 
-// Share gives them back.
+// Share restores the access.
 func (e *Emulator) Share(databaseID string) error { return e.hideDatabase(databaseID, false) }
 
-// UnsharePage takes the connection's access to one page away: it answers 404, as
-// if it did not exist, and queries leave it out. Relations still point to it.
+// UnsharePage revokes the connection's access to one page: it answers 404, as if it did not exist,
+// and queries leave it out. Relations still point to it.
 func (e *Emulator) UnsharePage(id string) error { return e.hidePage(id, true) }
 
-// SharePage gives it back.
+// SharePage restores the access.
 func (e *Emulator) SharePage(id string) error { return e.hidePage(id, false) }
 
 func (e *Emulator) hideDatabase(id string, hidden bool) error {
@@ -25,7 +25,7 @@ func (e *Emulator) hideDatabase(id string, hidden bool) error {
 	})
 }
 
-// hidePage does not edit the page: who may see it is no part of it.
+// hidePage does not count as an edit of the page.
 func (e *Emulator) hidePage(id string, hidden bool) error {
 	return e.do(func(tx *tx) error {
 		p, err := tx.world.find(id)

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Page is a copy of a page as it was at one moment, for tests to look at.
+// Page is a copy of a page at one moment, for tests.
 type Page struct {
 	ID       string
-	Database string // the id of the database that it is a row of, if it is one
+	Database string // the id of its database, if it is a row
 	Trashed  bool
 	Archived bool
 	Created  time.Time // exact, not cut to the minute
 	Edited   time.Time
 
-	// properties are as in an answer of the API, related pages in full.
+	// properties are as in an answer of the API, with all related pages.
 	properties map[string]map[string]any
 	title      string
 	body       []string
 }
 
-// Page returns a page, whether or not it is in the trash.
+// Page returns a page, even from the trash.
 func (e *Emulator) Page(id string) (Page, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -32,8 +32,8 @@ func (e *Emulator) Page(id string) (Page, bool) {
 	return e.world.snapshot(p), true
 }
 
-// Pages returns the rows of a database, of all its data sources, in the order
-// of their creation, with those in the trash.
+// Pages returns the rows of all data sources of a database, in the order of their creation,
+// including those in the trash.
 func (e *Emulator) Pages(databaseID string) []Page {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -67,7 +67,7 @@ func (w *world) snapshot(p *page) Page {
 	return out
 }
 
-// plainJSON is m as a client would decode it.
+// plainJSON returns m as a client decodes it.
 func plainJSON(m map[string]any) map[string]any {
 	var out map[string]any
 	if err := json.Unmarshal(compact(m), &out); err != nil {
@@ -76,22 +76,22 @@ func plainJSON(m map[string]any) map[string]any {
 	return out
 }
 
-// Title is the page's title.
+// Title returns the page's title.
 func (p Page) Title() string { return p.title }
 
-// Body is the plain text of the page's content, a line for each block.
+// Body returns the plain text of the page's content, a line for each block.
 func (p Page) Body() string { return strings.Join(p.body, "\n") }
 
-// Value is what the API shows under the key of the property's type, as JSON
-// decodes it: nil for an empty property, and for one that does not exist.
+// Value returns the JSON under the key of the property's type, decoded: nil for a property that is
+// empty or does not exist.
 func (p Page) Value(name string) any {
 	m := p.properties[name]
 	kind, _ := m["type"].(string)
 	return m[kind]
 }
 
-// Text is a property as a person reads it, whether it holds text, an option,
-// or people and options, which are separated by commas; "" if it is empty.
+// Text returns a property as a person reads it, whether text, an option, or people and options
+// separated by commas; "" if it is empty.
 func (p Page) Text(name string) string {
 	switch v := p.Value(name).(type) {
 	case string:
@@ -114,11 +114,10 @@ func (p Page) Text(name string) string {
 	return ""
 }
 
-// Select is the name of the option of a select or status property, "" if none
-// is chosen.
+// Select returns the option of a select or status property, "" if none is chosen.
 func (p Page) Select(name string) string { return p.member(name, "name") }
 
-// Date is the start of a date property as the API shows it, "" if it is empty.
+// Date returns the start of a date property as the API shows it, "" if it is empty.
 func (p Page) Date(name string) string { return p.member(name, "start") }
 
 func (p Page) member(name, key string) string {
@@ -127,8 +126,7 @@ func (p Page) member(name, key string) string {
 	return s
 }
 
-// Number is the number of a number or unique_id property, 0 if it is empty:
-// Value tells an empty one from a zero.
+// Number returns a number or unique_id property, 0 if it is empty; Value tells empty from zero.
 func (p Page) Number(name string) float64 {
 	switch v := p.Value(name).(type) {
 	case float64:
@@ -140,7 +138,7 @@ func (p Page) Number(name string) float64 {
 	return 0
 }
 
-// Relation is the ids of the pages that a relation property points to, all of them.
+// Relation returns the ids of all pages in a relation property.
 func (p Page) Relation(name string) []string {
 	var ids []string
 	v, _ := p.Value(name).([]any)

@@ -45,7 +45,7 @@ func TestPagesAreReadAsPeopleReadThem(t *testing.T) {
 		t.Errorf("Relation (-want +got):\n%s", diff)
 	}
 
-	// It is a copy: what happens later does not show.
+	// A snapshot does not change later.
 	if err := a.e.EditPage(id, object{"Number": object{"number": nil}}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,20 +6,19 @@ import (
 	"strings"
 )
 
-// order puts rows in a query's order, by one key after the other. Rows that these
-// leave equal come newest first; Notion promises no order there, so nobody should
-// expect that of creation.
+// order compares rows by a query's sorts, one after the other. Rows that are equal come newest
+// first. Notion promises no order there, so nobody should rely on creation order.
 type order []sortBy
 
 // sortBy is one of a query's sorts.
 type sortBy struct {
 	key        func(*page) sortKey
 	descending bool
-	grows      bool // the later a row was made the larger is its key, as a rule
+	grows      bool // newer rows usually have larger keys
 }
 
-// forward reports whether rows are nearly in that order when they are looked at in
-// that of their creation, rather than the other way round.
+// forward reports whether visiting rows in the order of their creation, rather than in reverse, is
+// nearly the sorted order.
 func (o order) forward() bool { return len(o) > 0 && o[0].grows && !o[0].descending }
 
 // ranked is a row with its keys.
@@ -28,7 +27,7 @@ type ranked struct {
 	keys []sortKey
 }
 
-// rank computes the keys of a row, in the room that keys has.
+// rank computes the keys of a row, reusing the memory of keys.
 func (o order) rank(p *page, keys []sortKey) ranked {
 	keys = keys[:0]
 	for _, by := range o {
@@ -37,13 +36,13 @@ func (o order) rank(p *page, keys []sortKey) ranked {
 	return ranked{p, keys}
 }
 
-// compare is total.
+// compare is a total order.
 func (o order) compare(a, b ranked) int {
 	for i, by := range o {
 		x, y := &a.keys[i], &b.keys[i]
 		if x.empty || y.empty {
 			if c := compareBools(x.empty, y.empty); c != 0 {
-				return c // empty ones come last, whatever the direction
+				return c // empty values come last in both directions
 			}
 			continue
 		}
@@ -62,7 +61,7 @@ func (o order) compare(a, b ranked) int {
 	return cmp.Compare(b.Seq, a.Seq)
 }
 
-// compileSorts reads a query's sorts.
+// compileSorts decodes a query's sorts.
 func (c *call) compileSorts(s *source, n node) (order, error) {
 	if n.absent() {
 		return nil, nil
@@ -115,7 +114,7 @@ func (c *call) compileSort(s *source, n node) (sortBy, error) {
 	return sortBy{func(row *page) sortKey { return c.sortKey(row, p) }, descending, false}, nil
 }
 
-// sortKey is what a row is sorted by: numbers before text.
+// sortKey is a row's key for one sort: number first, then text.
 type sortKey struct {
 	empty  bool
 	number float64

@@ -77,8 +77,7 @@ func (c *call) updateSource() (render, error) {
 	return func() map[string]any { return c.encodeSource(c.world.Sources[s.ID]) }, nil
 }
 
-// updateSchema changes, adds, renames and (where null is given) removes
-// properties, by name or id.
+// updateSchema changes, adds, renames and (with null) removes properties, by name or id.
 func (tx *tx) updateSchema(s *source, n node) error {
 	m, err := n.object()
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"sync"
 )
 
-// stateFile keeps a world on disk. Changes that happen while a file is being
-// written are written together by the next save.
+// stateFile keeps a world on disk. Changes made while a file is being written are written together
+// by the next save.
 type stateFile struct {
 	path    string
-	version int64 // of the world; guarded by the emulator's lock
+	version int64 // the world's; guarded by the emulator's lock
 
-	mu    sync.Mutex // held while writing
+	mu    sync.Mutex // locked while writing
 	saved int64
 }
 
-// touch notes that the world has changed; with the emulator's lock held.
+// touch records a change of the world. The caller has the emulator's lock.
 func (f *stateFile) touch() { f.version++ }
 
 func (f *stateFile) load() (*world, error) {
@@ -43,8 +43,8 @@ func (f *stateFile) load() (*world, error) {
 	return w, nil
 }
 
-// save writes what snapshot returns, unless that version is on disk already.
-// The file is replaced whole: a reader sees the old state or the new one.
+// save writes what snapshot returns, unless that version is on disk already. The file is replaced
+// atomically.
 func (f *stateFile) save(snapshot func() (data []byte, version int64)) error {
 	if f.path == "" {
 		return nil
@@ -67,7 +67,7 @@ func replaceFile(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // gone by then, unless something failed
+	defer os.Remove(tmp.Name()) // already renamed, unless something failed
 	if _, err := tmp.Write(data); err != nil {
 		tmp.Close()
 		return err

@@ -2,14 +2,14 @@ package emulator
 
 import "slices"
 
-// The groups that every status property has.
+// statusGroups are the groups of every status property.
 var statusGroups = []group{{Name: "To-do", Color: "gray"}, {Name: "In progress", Color: "blue"}, {Name: "Complete", Color: "green"}}
 
-// defaultStatuses are the options of a status property made without any.
+// defaultStatuses are the options of a status property made without options.
 var defaultStatuses = []option{{Name: "Not started", Color: "default"}, {Name: "In progress", Color: "blue"}, {Name: "Done", Color: "green"}}
 
-// decodeStatus reads the options and groups of a status property. Options that
-// are left out are removed; groups are kept unless given.
+// decodeStatus decodes the options and groups of a status property. Options left out are removed;
+// groups stay unless given.
 func (p *property) decodeStatus(n node) error {
 	if p.Groups == nil {
 		for _, g := range statusGroups {
@@ -39,7 +39,7 @@ func (p *property) decodeStatus(n node) error {
 	return nil
 }
 
-// decodeGroups reads groups; their options are named by id or by name.
+// decodeGroups decodes groups; they name their options by id or name.
 func (p *property) decodeGroups(n node) ([]group, error) {
 	elements, err := n.array()
 	if err != nil {
@@ -82,10 +82,10 @@ func (p *property) decodeGroups(n node) ([]group, error) {
 	return groups, nil
 }
 
-// regroup takes options that are gone out of their groups, puts those that name a group
-// into it, and those in no group into the first.
+// regroup removes deleted options from the groups, moves options that name a group into it, and
+// adds the rest without a group to the first.
 func (p *property) regroup(groups []group) []group {
-	named := map[string]string{} // the groups that options name
+	named := map[string]string{} // group by option id
 	for i, o := range p.Options {
 		if o.group != "" {
 			named[o.ID], p.Options[i].group = o.group, ""

@@ -10,7 +10,7 @@ import (
 	"dibs/internal/emulator"
 )
 
-// counted counts what is read.
+// counted counts the bytes read.
 type counted struct {
 	io.Reader
 	n int
@@ -22,7 +22,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestStrangers sends a large body without the token: little is read, and none kept.
+// TestStrangers sends a large body without the token: little of it is read, and nothing kept.
 func TestStrangers(t *testing.T) {
 	e, err := emulator.New(emulator.Options{Token: "right"})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// faulty carries out a request that a fault strikes.
+// faulty carries out a request that the fault strikes.
 func (e *Emulator) faulty(f *injected, r *http.Request, c *call, route *route) *answer {
 	cut := &answer{cut: true}
 	switch f.Kind {
@@ -22,13 +22,13 @@ func (e *Emulator) faulty(f *injected, r *http.Request, c *call, route *route) *
 		}
 		return a
 	case Stop:
-		if !e.hold(f, r) {
+		if !e.stall(f, r) {
 			return cut
 		}
 		return e.apply(c, route)
 	case StopAfter:
 		a := e.apply(c, route)
-		if !e.hold(f, r) {
+		if !e.stall(f, r) {
 			return cut
 		}
 		return a
@@ -42,7 +42,7 @@ func (e *Emulator) faulty(f *injected, r *http.Request, c *call, route *route) *
 		e.apply(c, route)
 		return cut
 	case NotApplied:
-		return e.attempt(c, route)
+		return e.dryRun(c, route)
 	case LateWrite:
 		e.applyLater(f.Late, c, route)
 		return cut
@@ -65,15 +65,15 @@ func (e *Emulator) faulty(f *injected, r *http.Request, c *call, route *route) *
 	return f.refusal()
 }
 
-// dated gives an answer another Date, or none.
+// dated replaces an answer's Date, or removes it.
 func (a *answer) dated(date ...string) *answer {
-	a.header["Date"] = date // net/http adds none to a header where it is nil
+	a.header["Date"] = date // net/http adds no Date if the key exists with nil
 	return a
 }
 
-// hold waits until the fault is removed; false if the connection or the
-// emulator was closed first.
-func (e *Emulator) hold(f *injected, r *http.Request) bool {
+// stall waits until the fault is removed; it returns false if the connection or the emulator closed
+// first.
+func (e *Emulator) stall(f *injected, r *http.Request) bool {
 	select {
 	case <-f.removed:
 		return true
@@ -83,7 +83,7 @@ func (e *Emulator) hold(f *injected, r *http.Request) bool {
 	return false
 }
 
-// applyLater carries out a call after its answer. Nobody sees how it ends.
+// applyLater carries out a call after its answer. Its result is only logged.
 func (e *Emulator) applyLater(after time.Duration, c *call, route *route) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -104,7 +104,7 @@ func (e *Emulator) applyLater(after time.Duration, c *call, route *route) {
 	e.late[t] = true
 }
 
-// savedBut503 says that the write was saved all the same.
+// savedBut503 returns a 503 that says the write was saved.
 func savedBut503(c *call) *answer {
 	additional := map[string]any{
 		"from":        "publicApi.pageObjectPointerToPageObject.beforePreload",
@@ -126,7 +126,7 @@ func savedBut503(c *call) *answer {
 	})
 }
 
-// refusal is the answer of a fault that says what is wrong.
+// refusal returns the error answer of a fault.
 func (f *Fault) refusal() *answer {
 	after := f.RetryAfter
 	if after == 0 {
@@ -173,8 +173,8 @@ var unavailable = &apiError{
 	message: "Notion is unavailable. Please try again later.",
 }
 
-// htmlAnswer is what the edge in front of Notion answers when it cannot reach
-// it: no JSON, and no request id of Notion's.
+// htmlAnswer is the answer of the proxy in front of Notion when it cannot reach Notion: HTML
+// without Notion's request id.
 func htmlAnswer() *answer {
 	const page = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n" +
 		"<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>cloudflare</center>\r\n</body>\r\n</html>\r\n"

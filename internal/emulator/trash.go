@@ -2,8 +2,8 @@ package emulator
 
 import "slices"
 
-// EmptyTrash removes the pages in the trash for good, with the blocks and comments in them, as
-// Notion does with those that have been there for a month.
+// EmptyTrash deletes the pages in the trash with their blocks and comments, as Notion does after a
+// month.
 func (e *Emulator) EmptyTrash() error {
 	return e.do(func(tx *tx) error {
 		gone := make(map[string]bool)
@@ -28,7 +28,7 @@ func (e *Emulator) EmptyTrash() error {
 	})
 }
 
-// removePage removes a page, the blocks in it, and what points back to it.
+// removePage removes a page, its blocks, and the relations that point back to it.
 func (tx *tx) removePage(p *page) {
 	if s := tx.world.source(p); s != nil {
 		for _, prop := range s.Properties {
@@ -42,7 +42,7 @@ func (tx *tx) removePage(p *page) {
 	drop(tx, tx.world.Pages, p.ID)
 }
 
-// removeBlocks removes what is in a page or a block.
+// removeBlocks removes everything inside a page or a block.
 func (tx *tx) removeBlocks(id string) {
 	for _, child := range tx.world.Children[id] {
 		tx.removeBlocks(child)

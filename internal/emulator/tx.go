@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// tx is one change of the world, or one look at it. It runs with the
-// emulator's lock held, and is taken back as a whole if it fails.
+// tx is one transaction, which may only read. It runs with the emulator's lock, and is rolled back
+// if it fails.
 type tx struct {
 	world *world
 	now   time.Time
-	user  string // who makes the change
-	// direct is set for changes made past the API, which may set what the API
-	// refuses to set and are subject to no limits.
+	user  string // the author
+	// direct is set for changes that bypass the API: they may set read-only values, and have no
+	// limits.
 	direct bool
-	// oneSource is set for versions of the API that know of one data source
-	// for each database only.
+	// oneSource is set for API versions that know only one data source per database.
 	oneSource bool
 	undo      []func()
 }
@@ -24,7 +23,7 @@ type tx struct {
 // changed reports whether the transaction has written anything.
 func (tx *tx) changed() bool { return len(tx.undo) > 0 }
 
-// rollback takes back all that was written.
+// rollback undoes everything that was written.
 func (tx *tx) rollback() {
 	for i := len(tx.undo) - 1; i >= 0; i-- {
 		tx.undo[i]()
@@ -53,7 +52,7 @@ func drop[K comparable, V any](tx *tx, m map[K]V, key K) {
 	}
 }
 
-// assign replaces what a variable of the world holds.
+// assign replaces a variable of the world.
 func assign[T any](tx *tx, to *T, v T) {
 	old := *to
 	tx.undo = append(tx.undo, func() { *to = old })
@@ -66,7 +65,7 @@ func (tx *tx) seq() int64 {
 	return tx.world.Seq
 }
 
-// takeBlocks counts n new blocks, made through the API, against the limit.
+// takeBlocks counts n new blocks against the limit.
 func (tx *tx) takeBlocks(n int) error {
 	left := tx.world.BlocksLeft
 	if left == nil {
@@ -80,7 +79,7 @@ func (tx *tx) takeBlocks(n int) error {
 	return nil
 }
 
-// edit replaces a page by a changed copy, and keeps the old version.
+// edit replaces a page by a changed copy and keeps the old version.
 func (tx *tx) edit(old *page, change func(*page)) *page {
 	p := *old
 	p.Values = maps.Clone(old.Values)

@@ -2,8 +2,8 @@ package emulator
 
 import "slices"
 
-// Who is in every workspace: the integration that the token belongs to, and
-// people, the first of whom makes the changes done past the API.
+// Built-in ids of every workspace: the integration of the token, and the person who makes changes
+// that bypass the API.
 const (
 	botName       = "dibs"
 	botID         = "6d2f5c1e-94a3-4c0b-8b53-0f7c2f1d9a10"
@@ -11,7 +11,7 @@ const (
 	workspaceID   = "1a8ef6b2-5d3c-4e1f-a6b7-3c9d8e0f1a2b"
 	personID      = "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a01"
 
-	// homeID is the page below which databases are made.
+	// homeID is the page that contains the databases.
 	homeID = "9c1f0b6e-2a47-81d0-b3c5-7e6d5f4a3b21"
 )
 
@@ -40,7 +40,7 @@ func (w *world) encodeUser(id string) map[string]any {
 	return m
 }
 
-// partialUser is a user as created_by of an object shows it.
+// partialUser encodes a user as created_by shows it.
 func partialUser(id string) map[string]any { return map[string]any{"object": "user", "id": id} }
 
 func (c *call) getMe() (render, error) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// value is what one property of one page holds. Which field counts depends on
-// the property's type; the zero value is empty, whatever the type.
+// value is the value of one property of one page. The property's type decides which field counts;
+// the zero value is empty for every type.
 type value struct {
 	Spans   []span   `json:"spans,omitempty"`   // title, rich_text
 	Number  *float64 `json:"number,omitempty"`  // number, unique_id
@@ -17,23 +17,23 @@ type value struct {
 	Text    *string  `json:"text,omitempty"`   // url, email, phone_number
 	People  []string `json:"people,omitempty"` // ids of users
 	Pages   []string `json:"pages,omitempty"`  // relation: ids
-	// Raw is the value of the types that Notion computes, and of those it only
-	// shows: formula, rollup, button, place, verification, unsupported, files,
-	// and the created and edited properties where a test has set them.
+	// Raw is the value of types that Notion computes or only shows: formula, rollup, button, place,
+	// verification, unsupported, files, and the created and edited properties if a test has set
+	// them.
 	Raw json.RawMessage `json:"raw,omitempty"`
 }
 
-// maxShown is how many related pages a page's answer holds.
+// maxShown is how many related pages a page's answer lists.
 const maxShown = 25
 
-// readOnly are the types whose values cannot be written through the API.
+// readOnly are the types that cannot be written through the API.
 var readOnly = []string{
 	"formula", "rollup", "created_time", "created_by", "last_edited_time", "last_edited_by", "unique_id",
 	"verification", "button", "place", "unsupported",
 }
 
-// valueOf finds, in a property value as it is written, {"<type>": …}, what
-// stands under the type; it does not fit if it is of another type.
+// valueOf returns the value under the type in {"<type>": …}. fits is false if the value is of
+// another type.
 func valueOf(p property, n node) (v node, fits bool, err error) {
 	if _, ok := n.value.([]any); ok && p.Type == "title" {
 		return n, true, nil // Notion takes a bare array for a title
@@ -49,7 +49,7 @@ func valueOf(p property, n node) (v node, fits bool, err error) {
 	return n.get(p.Type), ok, nil
 }
 
-// decodeValue reads what stands under the type of a property value.
+// decodeValue decodes the value under a property's type.
 func (tx *tx) decodeValue(s *source, p property, n node) (value, error) {
 	if slices.Contains(readOnly, p.Type) {
 		if !tx.direct {
@@ -104,8 +104,8 @@ func decodeText(n node, max int) (value, error) {
 	return value{Text: &s}, err
 }
 
-// decodeChoice reads {id} or {name}. A select creates an option it does not
-// know; a status refuses it, and goes back to its default when cleared.
+// decodeChoice decodes {id} or {name}. A select creates an unknown option; a status refuses it, and
+// returns to its default when cleared.
 func (tx *tx) decodeChoice(s *source, p property, n node) (value, error) {
 	if n.null() {
 		return value{}, nil
@@ -247,7 +247,7 @@ func decodeFiles(n node) (value, error) {
 	return value{Raw: compact(files)}, nil
 }
 
-// number, unless there is none.
+// float returns the number, and false if there is none.
 func (v value) float() (float64, bool) {
 	if v.Number == nil {
 		return 0, false
@@ -255,7 +255,7 @@ func (v value) float() (float64, bool) {
 	return *v.Number, true
 }
 
-// rawJSON is Raw decoded, nil if there is none.
+// rawJSON returns Raw decoded; nil if there is none.
 func (v value) rawJSON() any {
 	if len(bytes.TrimSpace(v.Raw)) == 0 {
 		return nil

@@ -39,8 +39,7 @@ func TestDatesAreCutToTheMinute(t *testing.T) {
 	}
 }
 
-// What is written comes back, in the form in which answers show it; null or an
-// empty list clears it.
+// Written values are returned as answers show them; null or an empty list clears a value.
 func TestValuesComeBack(t *testing.T) {
 	a, db, dbs := full(t)
 	id := a.row(db, nil)
@@ -113,7 +112,7 @@ func TestSelectsLearnOptions(t *testing.T) {
 	if at(schema, "Select", "select", "options", 2, "name") != "green" || at(schema, "Multi", "multi_select", "options", 3, "name") != "d" {
 		t.Errorf("options are %v and %v", at(schema, "Select"), at(schema, "Multi"))
 	}
-	// A write that is refused creates none.
+	// A refused write creates none.
 	a.refused("PATCH", pathPages+"/"+id, object{"properties": object{
 		"Multi": object{"multi_select": list{object{"name": "e"}}}, "Number": object{"number": "x"},
 	}}, badRequest, validation, "")
@@ -190,7 +189,7 @@ func TestValuesOfTheWrongForm(t *testing.T) {
 	}
 	for name, value := range map[string]object{
 		"People":   {"people": list{object{"id": nobody}}},
-		"Relation": {"relation": list{object{"id": id}}}, // a page, but not of that database
+		"Relation": {"relation": list{object{"id": id}}}, // a page of another database
 	} {
 		a.refused("PATCH", pathPages+"/"+id, object{"properties": object{name: value}}, 404, "object_not_found", "")
 	}
@@ -200,8 +199,7 @@ func TestValuesOfTheWrongForm(t *testing.T) {
 	_ = dbs
 }
 
-// Values that Notion computes, or shows without letting anybody write them, can
-// be set past the API.
+// Values that Notion computes or only shows can be set without the API.
 func TestReadOnlyValuesAreShownAsSet(t *testing.T) {
 	a, db, _ := full(t)
 	user := object{"object": "user", "id": nobody}

@@ -10,7 +10,7 @@ import (
 // version is a Notion-Version.
 type version string
 
-// The versions that are spoken. Newer ones are greater.
+// The supported versions, in ascending order.
 const (
 	version2022 version = "2022-06-28"
 	version2025 version = "2025-09-03"
@@ -19,13 +19,13 @@ const (
 
 var versions = []version{version2022, version2025, version2026}
 
-// hasSources reports whether databases have data sources in that version.
+// hasSources reports whether databases have data sources in the version.
 func (v version) hasSources() bool { return v >= version2025 }
 
 // trashOnly reports whether in_trash has replaced archived.
 func (v version) trashOnly() bool { return v >= version2026 }
 
-// spoken reads Options.Versions.
+// spoken decodes Options.Versions.
 func spoken(names []string) ([]version, error) {
 	if len(names) == 0 {
 		return versions, nil
@@ -56,7 +56,7 @@ func (e *Emulator) SetVersions(names ...string) error {
 	return nil
 }
 
-// parseVersion reads the version of a request, which must be one that is accepted.
+// parseVersion returns the version of a request, which must be accepted.
 func (e *Emulator) parseVersion(h http.Header) (version, error) {
 	v := version(h.Get("Notion-Version"))
 	e.mu.Lock()
@@ -75,7 +75,7 @@ func (e *Emulator) parseVersion(h http.Header) (version, error) {
 	return "", invalid("Notion-Version header failed validation: Notion-Version header should be %s, instead was `%q`.", orList(accepted), v)
 }
 
-// orList lists alternatives as Notion's messages do.
+// orList formats alternatives as Notion's messages do.
 func orList(all []version) string {
 	var quoted []string
 	for _, v := range all {

@@ -6,7 +6,7 @@ import (
 	"dibs/internal/emulator"
 )
 
-// An emulator can be told to know some versions only.
+// An emulator can support some versions only.
 func TestVersions(t *testing.T) {
 	for _, c := range []struct {
 		name   string

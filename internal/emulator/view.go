@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// view is a way in which a data source is shown.
+// view is a view of a data source.
 type view struct {
 	ID       string          `json:"id"`
 	Database string          `json:"database"`
@@ -66,8 +66,8 @@ func (c *call) createView() (render, error) {
 	return func() map[string]any { return c.encodeView(v) }, nil
 }
 
-// checkView checks how a view of that type is configured, as far as boards go: grouped by
-// a property that there is, of the type that is said.
+// checkView checks the configuration of a board view: it must be grouped by an existing property of
+// the given type. Of other types it checks only the type.
 func (s *source) checkView(kind string, n node) error {
 	if _, err := n.get("type").oneOf(kind); err != nil || kind != "board" {
 		return err
@@ -104,7 +104,7 @@ func (c *call) getView() (render, error) {
 	return func() map[string]any { return c.encodeView(v) }, nil
 }
 
-// listViews lists references to views: their type is told of each alone.
+// listViews lists references to views, without their types.
 func (c *call) listViews() (render, error) {
 	n := c.param("database_id")
 	if n.absent() {

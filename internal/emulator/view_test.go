@@ -7,7 +7,7 @@ import (
 	"dibs/internal/emulator"
 )
 
-// The formula that says until when a claim lasts is computed: a date, or an empty one.
+// The formula of a claim's end is computed: a date, or empty.
 func TestFormulaOfALease(t *testing.T) {
 	a := start(t, emulator.Options{})
 	dbs, err := a.e.Seed("empty")

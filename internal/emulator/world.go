@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// world is everything the emulator keeps. What its maps point to is never
-// changed, only replaced: so old versions can be kept, and shown, for free,
-// and a change can be taken back. All replacing goes through put.
+// world is everything the emulator keeps. The values of its maps are never changed, only replaced
+// through put: so keeping old versions costs nothing, and a change can be rolled back.
 type world struct {
 	Users     map[string]*user     `json:"users"`
 	Databases map[string]*database `json:"databases"`
@@ -18,31 +17,31 @@ type world struct {
 	Blocks    map[string]*block    `json:"blocks"`
 	Comments  map[string]*comment  `json:"comments"`
 	Views     map[string]*view     `json:"views,omitempty"`
-	// Rows has the pages of each data source in the order of their creation,
-	// Children the blocks of each page and block in reading order.
+	// Rows lists the pages of each data source in the order of their creation, Children the blocks
+	// of each page and block in reading order.
 	Rows     map[string][]string `json:"rows"`
 	Children map[string][]string `json:"children"`
-	// Token is the bearer token, kept so that it stays the same.
+	// Token is the bearer token; saved so that it stays the same.
 	Token string `json:"token"`
-	// Hidden are databases and pages that are not shared with the token.
+	// Hidden are the databases and pages that are not shared with the token.
 	Hidden map[string]bool `json:"hidden"`
 	// Seeded are the databases that Seed made.
 	Seeded Databases `json:"seeded"`
 	// BlocksLeft is how many blocks can still be made; nil for any number.
 	BlocksLeft *int `json:"blocks_left,omitempty"`
-	// QueryLimit is how many rows a query gives, if not as many as Notion's.
+	// QueryLimit is how many rows a query returns; 0 for Notion's limit.
 	QueryLimit int `json:"query_limit,omitempty"`
-	// MarkdownLimit is how many blocks an answer in Markdown shows, if not as many as Notion's.
+	// MarkdownLimit is how many blocks an answer in Markdown shows; 0 for Notion's limit.
 	MarkdownLimit int `json:"markdown_limit,omitempty"`
 	// Seq numbers pages, blocks and comments in the order of their creation.
 	Seq int64 `json:"seq"`
 
-	// past has, for each page, the versions that later ones replaced, oldest
-	// first; it is bounded by keepPast and maxPast, and not saved.
+	// past lists the earlier versions of each page, oldest first. It is bounded by keepPast and
+	// maxPast, and not saved.
 	past map[string][]*page
 }
 
-// How much of the past is kept for queries that answer from it.
+// How much of the past is kept for stale queries.
 const (
 	keepPast = 10 * time.Minute
 	maxPast  = 64 // versions of a page
@@ -55,7 +54,7 @@ type user struct {
 	Email  string `json:"email,omitempty"`
 }
 
-// database is a container of data sources, one as a rule.
+// database contains data sources, usually one.
 type database struct {
 	ID          string          `json:"id"`
 	Title       []span          `json:"title"`
@@ -75,13 +74,13 @@ type database struct {
 	Seq         int64           `json:"seq"`
 }
 
-// source is a data source: a schema, and the rows that follow it.
+// source is a data source: a schema and its rows.
 type source struct {
 	ID         string     `json:"id"`
 	Database   string     `json:"database"`
 	Name       []span     `json:"name"`
 	Properties []property `json:"properties"`
-	// Unique is the last number given out to a unique_id property.
+	// Unique is the last number assigned to a unique_id property.
 	Unique    int             `json:"unique"`
 	Trashed   bool            `json:"in_trash"`
 	Icon      json.RawMessage `json:"icon,omitempty"`
@@ -96,7 +95,7 @@ type source struct {
 type page struct {
 	ID     string `json:"id"`
 	Parent parent `json:"parent"`
-	// Values are by property id. A property without one is empty.
+	// Values by property id. A property without a value is empty.
 	Values   map[string]value `json:"values"`
 	Trashed  bool             `json:"in_trash"`
 	Archived bool             `json:"is_archived"`
@@ -111,7 +110,7 @@ type page struct {
 	Seq       int64     `json:"seq"`
 }
 
-// parent is where an object lives. An empty one is the workspace.
+// parent is an object's parent. The zero value is the workspace.
 type parent struct {
 	Source   string `json:"source,omitempty"`
 	Database string `json:"database,omitempty"`
@@ -125,8 +124,7 @@ func newWorld() *world {
 	return w
 }
 
-// fill makes the maps that a new or loaded world lacks, and the users that
-// every workspace has.
+// fill makes missing maps, the built-in users and the home page.
 func (w *world) fill() {
 	makeMap(&w.Users)
 	makeMap(&w.Databases)
@@ -157,7 +155,7 @@ func makeMap[K comparable, V any](m *map[K]V) {
 	}
 }
 
-// property returns the property of that name or id; names win, as in Notion.
+// property returns the property of that name or id; names take precedence, as in Notion.
 func (s *source) property(key string) (property, bool) {
 	for _, p := range s.Properties {
 		if p.Name == key {
@@ -172,11 +170,11 @@ func (s *source) property(key string) (property, bool) {
 	return property{}, false
 }
 
-// source is the data source of a row, nil for other pages.
+// source returns the data source of a row, nil for other pages.
 func (w *world) source(p *page) *source { return w.Sources[p.Parent.Source] }
 
-// sources are the ids of a database's data sources, without those in the trash.
-// There is always one: the last cannot be put there.
+// sources returns the ids of a database's data sources outside the trash. There is always one: the
+// last cannot be trashed.
 func (w *world) sources(d *database) []string {
 	return slices.DeleteFunc(slices.Clone(d.Sources), func(id string) bool { return w.Sources[id].Trashed })
 }
@@ -186,16 +184,17 @@ func (w *world) onlySource(s *source) bool {
 	return slices.Equal(w.sources(w.Databases[s.Database]), []string{s.ID})
 }
 
-// first is the data source that versions which know of one only speak of.
+// first returns the data source that API versions with one data source use.
 func (w *world) first(d *database) *source { return w.Sources[w.sources(d)[0]] }
 
-// title is the plain text of a page's title.
+// title returns the plain text of a page's title.
 func (w *world) title(p *page) string { return plainText(p.Values[titleID].Spans) }
 
 // live reports whether a page shows up in queries, searches and relations.
 func (p *page) live() bool { return !p.Trashed && !p.Archived }
 
-// at is the version of a page that was current at t, nil if it did not exist yet.
+// at returns the version of a page that was current at t; nil if there was none, or it is no longer
+// kept.
 func (w *world) at(id string, t time.Time) *page {
 	p := w.Pages[id]
 	if !p.Edited.After(t) {
@@ -209,7 +208,7 @@ func (w *world) at(id string, t time.Time) *page {
 	return nil
 }
 
-// pageURL is the address of a page or, without a title, of a database.
+// pageURL returns the address of a page or, without a title, of a database.
 func pageURL(title, id string) string {
 	var slug strings.Builder
 	for _, r := range title {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// owners says that files have owners.
+// owners reports whether files have owners on this system.
 const owners = false
 
 // NoFollow is the flag of os.OpenFile that keeps it from following a link.
@@ -31,7 +31,7 @@ func lock(*os.File, bool) error { return errors.ErrUnsupported }
 
 func userName(info fs.FileInfo) string { return UserName(Owner(info)) }
 
-// UserName names a user, by the number too.
+// UserName returns a user's name and number, or the number alone.
 func UserName(uid int) string { return strconv.Itoa(uid) }
 
 func groupName(fs.FileInfo) string { return "" }

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// owners says that files have owners.
+// owners reports whether files have owners on this system.
 const owners = true
 
 // NoFollow is the flag of os.OpenFile that keeps it from following a link.
@@ -24,13 +24,13 @@ func Owner(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) 
 // Group returns the group that a file belongs to, or -1.
 func Group(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Gid) }
 
-// openToGroup reports whether a group may write that is not the owner's own.
+// openToGroup reports whether a group other than the owner's own may write.
 func openToGroup(info fs.FileInfo) bool {
 	return info.Mode().Perm()&0o020 != 0 && Group(info) != Owner(info)
 }
 
-// openPlain opens a file without following a link at its end, and without waiting
-// for whoever is at the other end of it.
+// openPlain opens a file. It does not follow a link at the end of the path, and does not wait for
+// the other end of a pipe.
 func openPlain(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flag|NoFollow|syscall.O_NONBLOCK, mode)
 	if errors.Is(err, syscall.ELOOP) {
@@ -39,8 +39,8 @@ func openPlain(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	return f, err
 }
 
-// lock locks a file until it is closed, for this process alone or with others. Alone, it does not
-// wait: the error says that somebody else has it, or that there are no locks here.
+// lock locks a file until it is closed, exclusively (alone) or shared. An exclusive lock does not
+// wait: the error says that another process has a lock, or that there are no locks here.
 func lock(f *os.File, alone bool) error {
 	how := syscall.LOCK_SH
 	if alone {
@@ -51,7 +51,7 @@ func lock(f *os.File, alone bool) error {
 
 func userName(info fs.FileInfo) string { return UserName(Owner(info)) }
 
-// UserName names a user, by the number too.
+// UserName returns a user's name and number, or the number alone.
 func UserName(uid int) string {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return fmt.Sprintf("%s (uid %d)", u.Username, uid)

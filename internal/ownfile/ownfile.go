@@ -1,12 +1,10 @@
-// Package ownfile tells files and directories that only the right users can have
-// put where they are from those that somebody else may have. On systems whose files
-// have no owners it takes them all.
+// Package ownfile checks that a file or directory could only have been put there by users we trust.
+// On systems whose files have no owners it accepts everything.
 //
-// The right users are root and the process's own user, and, for whoever only reads
-// or asks, those that one of them let have a directory, see Resolve. A directory in
-// which others may make files is right only if it is sticky, as /tmp is, and what is
-// in it belongs to a right user already. A group of the owner's own, with the owner's
-// number, is nobody else.
+// Trusted ("right") are root and the process's own user. Those that only read or connect also trust
+// a user to whom one of these gave a directory, see Resolve. A directory in which others may create
+// files is accepted only if it is sticky, as /tmp is, and what is in it belongs to a trusted user
+// already. A group with the owner's own number counts as the owner.
 package ownfile
 
 import (
@@ -17,12 +15,12 @@ import (
 	"path/filepath"
 )
 
-// Unsafe is the error for what others could have put there, or could change.
+// Unsafe is the error for a file or directory that others could have put there, or could change.
 type Unsafe struct {
 	Path string
-	// Who could change it, in words.
+	// Who names those who could change it.
 	Who string
-	// Remedy is a command that mends it.
+	// Remedy is a command that repairs it.
 	Remedy string
 }
 
@@ -30,9 +28,9 @@ func (e *Unsafe) Error() string {
 	return fmt.Sprintf("%s could change %s: run: %s", e.Who, e.Path, e.Remedy)
 }
 
-// MakeDirectory sees to it that there is a directory that nobody but this user and
-// root can change: neither it nor what is on the way to it. What is missing is made,
-// for this user only. The error is an *Unsafe, or of the file system.
+// MakeDirectory makes sure that a directory exists which only this user and root can change, and
+// likewise every directory above it. It creates what is missing for this user only. The error is an
+// *Unsafe, or one of the file system.
 func MakeDirectory(path string) error { return makeDirectory(path, false) }
 
 // MakeShared is MakeDirectory for a directory that may also be sticky.
@@ -43,15 +41,14 @@ func makeDirectory(path string, sticky bool) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// What there is on the way is as it should be.
+	// What exists on the way is safe.
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
 	}
 	return checkDirectory(path, sticky)
 }
 
-// checkDirectory returns an fs.ErrNotExist if something is missing, and what is
-// there is as it should be.
+// checkDirectory returns an fs.ErrNotExist if something is missing and all that exists is safe.
 func checkDirectory(path string, sticky bool) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -78,9 +75,9 @@ func checkDirectory(path string, sticky bool) error {
 
 const everybody = "every user of this machine"
 
-// Open opens a file that belongs to this user or root, and that nobody else can
-// write. It follows no link: whoever put one there may mean another file to be
-// changed. It is for files in directories that are right themselves.
+// Open opens a file that belongs to this user or root, and that nobody else can write. It does not
+// follow a link, which could lead to a file that must not change. The directory of the file must be
+// safe already.
 func Open(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	f, err := openPlain(path, flag, mode)
 	if err != nil {
@@ -97,8 +94,7 @@ func Open(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Check reports whether what is at path, of which info was told without following
-// links, is a file such as Open opens.
+// Check returns an error unless Open would accept the file at path. info must be from Lstat.
 func Check(path string, info fs.FileInfo) error {
 	switch {
 	case info.Mode().Type() == fs.ModeSymlink:
@@ -119,9 +115,9 @@ func isLink(path string) error {
 	return fmt.Errorf("%s is a link, which may lead to anybody's file: put the file itself there, or remove the link", path)
 }
 
-// OpenNamed opens a file to read it that a person named, or whose place is fixed.
-// It may be reached over links, and may belong to somebody else, if those who could
-// put it there are right, see Resolve. The error is an *Unsafe, or of the file system.
+// OpenNamed opens for reading a file that a person named, or whose place is fixed. Links may lead
+// to it, and it may belong to another user, if those who could put it there are trusted, see
+// Resolve. The error is an *Unsafe, or one of the file system.
 func OpenNamed(path string) (*os.File, error) {
 	r, err := Resolve(path)
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The users of these tests exist by their numbers only.
+// The users of these tests have numbers but no names.
 const (
 	me      = 64001
 	mallory = 64002
 	group   = 64100
 )
 
-// place is a directory that every user may enter, and nobody but root write.
+// place returns a directory that every user may enter, and only root may write.
 func place(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -38,7 +38,7 @@ func place(t *testing.T) string {
 	return dir
 }
 
-// put makes a directory, if the mode is one's, or a file.
+// put makes a directory, if the mode says so, or a file.
 func put(t *testing.T, path string, mode fs.FileMode, uid, gid int) {
 	t.Helper()
 	err := os.MkdirAll(path, 0o700)
@@ -67,7 +67,7 @@ func TestDirectories(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		above, dir   dir
-		want, shared string // what is said of it; empty if nothing
+		want, shared string // the error; empty for none
 	}{
 		"one's own":                {dir{0o755, 0, 0}, dir{0o700, me, me}, "", ""},
 		"root's":                   {dir{0o755, 0, 0}, dir{0o755, 0, 0}, "", ""},
@@ -113,7 +113,7 @@ func TestMissingDirectories(t *testing.T) {
 	})
 }
 
-// TestLinkedDirectories reaches a directory over a link that another user made.
+// TestLinkedDirectories reaches a directory over another user's link.
 func TestLinkedDirectories(t *testing.T) {
 	dir := place(t)
 	sticky, own := filepath.Join(dir, "tmp"), filepath.Join(dir, "own")
@@ -179,12 +179,12 @@ func TestFiles(t *testing.T) {
 		if err := unix.Mkfifo(path, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := ownfile.Open(path, os.O_RDONLY, 0) // and does not wait for a writer
+		_, err := ownfile.Open(path, os.O_RDONLY, 0) // does not wait for a writer
 		says(t, "Open", err, "is not a file")
 	})
 }
 
-// TestNamedFiles opens files for reading that others may have put there.
+// TestNamedFiles reads files that other users may have put there.
 func TestNamedFiles(t *testing.T) {
 	dir := place(t)
 	home, sticky := filepath.Join(dir, "ann"), filepath.Join(dir, "tmp")

@@ -11,23 +11,21 @@ import (
 	"syscall"
 )
 
-// Resolved is a path without links, and who could have put there what is there.
+// Resolved is a path without links, and the users who could have put something there.
 type Resolved struct {
 	Path string
-	uids []int // right users beside root and this user
+	uids []int // trusted users besides root and this user
 }
 
-// Right reports whether a user is one of those whose doing what is there may be:
-// this one, root, or one that owns a directory on the way which only right users
-// could put there. Root made /home/ann for ann: so she is right for what is below
-// it. Anybody can make /tmp/ann, so its owner is not.
+// Right reports whether a user is trusted with this path: this user, root, or the owner of a
+// directory on the way that only trusted users could put there. Root made /home/ann for ann, so ann
+// is trusted below it. Anybody can make /tmp/ann, so its owner is not.
 func (r Resolved) Right(uid int) bool {
 	return !owners || uid == 0 || uid == os.Geteuid() || slices.Contains(r.uids, uid)
 }
 
-// Resolve follows a path over its links. What is there need not be right; what is on
-// the way must be: if a link or a directory belongs to a user who is not, the error
-// is an *Unsafe.
+// Resolve follows a path over its links. What is at its end may belong to anybody. If a link or a
+// directory on the way belongs to a user who is not trusted, the error is an *Unsafe.
 func Resolve(path string) (Resolved, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -50,8 +48,8 @@ func Resolve(path string) (Resolved, error) {
 	return r, nil
 }
 
-// Follow returns where a path leads over its links, whoever made them. What is missing
-// on the way is taken as it is written. The error is of the file system.
+// Follow returns where a path leads over its links, whoever made them. A missing part is kept as
+// written. The error is one of the file system.
 func Follow(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -64,19 +62,19 @@ func Follow(path string) (string, error) {
 	return end, err
 }
 
-// step is something on the way to a path.
+// step is one file, directory or link on the way to a path.
 type step struct {
 	path string
-	info fs.FileInfo // of a link, its own
-	open bool        // others than the owner of the directory could make it
+	info fs.FileInfo // a link's own, not its target's
+	open bool        // users other than the directory's owner could have created it
 }
 
-// maxLinks is how many links there may be on the way, as on Linux.
+// maxLinks bounds the links on the way, as on Linux.
 const maxLinks = 40
 
-// walk looks at everything on the way to an absolute path, from the root to what is
-// there, over links, and returns where the path ends, without links. With an error, it
-// returns what it came to, and the end is as far as it is known followed by the rest.
+// walk returns every step of an absolute path, from the root to its end, over links, and the path
+// of the end without links. With an error it returns the steps so far, and the end as far as it is
+// known, followed by the rest.
 func walk(path string) (steps []step, end string, err error) {
 	if !owners {
 		_, err := os.Stat(path)

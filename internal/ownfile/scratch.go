@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Scratch makes a file for this user alone in the directory for temporary files. Its name begins
-// with the prefix and ends with the suffix. As long as it is open, RemoveAbandoned leaves it; who
-// has it removes it in the end.
+// Scratch creates a file for this user alone in the directory for temporary files. Its name begins
+// with prefix and ends with suffix. RemoveAbandoned leaves it while it is open. The caller removes
+// it.
 func Scratch(prefix, suffix string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp("", prefix+"*"+suffix)
 		if err != nil {
 			return nil, err
 		}
-		// Where there are no locks, nothing is taken for abandoned.
+		// Without locks RemoveAbandoned removes nothing.
 		_ = lock(f, false)
 		if isAt(f.Name(), f) {
 			return f, nil
@@ -24,8 +24,8 @@ func Scratch(prefix, suffix string) (*os.File, error) {
 	}
 }
 
-// RemoveAbandoned removes the files of Scratch with that prefix and suffix whose processes are
-// gone without having removed them. It leaves what belongs to other users, and links.
+// RemoveAbandoned removes the files of Scratch with that prefix and suffix whose process died
+// before it removed them. It leaves files of other users, and links.
 func RemoveAbandoned(prefix, suffix string) {
 	entries, err := os.ReadDir(os.TempDir())
 	if err != nil {
@@ -49,7 +49,7 @@ func removeAbandoned(path string) {
 	}
 }
 
-// isAt reports whether the file is the one at path.
+// isAt reports whether f is the file at path.
 func isAt(path string, f *os.File) bool {
 	there, err := os.Lstat(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"dibs/internal/ownfile"
 )
 
-// A scratch file is removed by others once nobody has it open, and nothing else ever is.
+// A scratch file is removed once nobody has it open, and no other file is.
 func TestRemoveAbandoned(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -44,7 +44,7 @@ func TestRemoveAbandoned(t *testing.T) {
 	}
 }
 
-// Another user's file stays, also where root could remove it.
+// Another user's file stays, even if root could remove it.
 func TestRemoveAbandonedOfOthers(t *testing.T) {
 	dir := place(t)
 	t.Setenv("TMPDIR", dir)

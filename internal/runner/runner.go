@@ -206,7 +206,7 @@ func (j *job) finish(running context.Context, code int, tail string) error {
 		}
 		if !away && !unsaved && !(refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy)) {
 			if err == nil && ended.Pending {
-				j.Say("%q: pending, as Notion has yet to be told; not known is %s", ended.Task.Title, task.OneLine(ended.Unknown, unicode.ReplacementChar))
+				j.Say("%q: pending: Notion has not been told yet. It is not known %s", ended.Task.Title, task.OneLine(ended.Unknown, unicode.ReplacementChar))
 			}
 			return err
 		}

@@ -12,9 +12,9 @@ import (
 	"dibs/internal/task"
 )
 
-// Apply carries the plan out, step by step. It calls done after each. What was
-// done before an error stays; a new plan goes on from there. A long pause that
-// Notion asks for is an error, too.
+// Apply carries out the plan step by step and calls done after each. After an error the steps done
+// so far stay, and a new plan continues from there. A long pause that Notion asks for is an error,
+// too.
 func (p *Plan) Apply(ctx context.Context, done func(Step)) error {
 	ctx = notion.Impatient(ctx)
 	if len(p.Problems) > 0 {
@@ -58,8 +58,8 @@ func (p *Plan) run(ctx context.Context, s *Step) error {
 	}
 }
 
-// leftOut notes that an optional step was refused, and how to do it by hand. Any other
-// error it returns.
+// leftOut handles the error of an optional step: if Notion refused it, it notes how to do it by
+// hand and returns nil. Any other error is returned.
 func (p *Plan) leftOut(s *Step, err error) error {
 	answered, ok := errors.AsType[*notion.APIError](err)
 	if s.byHand == "" || !ok || !slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound}, answered.Status) {
@@ -69,8 +69,8 @@ func (p *Plan) leftOut(s *Step, err error) error {
 	return nil
 }
 
-// add adds properties. Where Notion does not accept one of type status with groups, one
-// without will do, and else a select.
+// add adds properties. If Notion refuses a status with groups, it tries one without groups, and
+// then a select.
 func (p *Plan) add(ctx context.Context, id task.ID, s *Step) error {
 	for i := range s.columns {
 		if col := &s.columns[i]; col.Type == "relation" && s.Database != "tasks" {
@@ -127,8 +127,7 @@ func (p *Plan) ungrouped(status string) {
 		status, strings.Join(working[:last], ", "), working[last], names.Completed, names.Cancelled)
 }
 
-// refused reports whether Notion does not accept what was asked for, rather than
-// that it could not be asked.
+// refused reports whether Notion rejected the request itself, rather than being unreachable.
 func refused(err error) bool {
 	answered, ok := errors.AsType[*notion.APIError](err)
 	return ok && answered.Status == http.StatusBadRequest

@@ -15,7 +15,7 @@ import (
 	"dibs/internal/task"
 )
 
-// newPage makes another page.
+// newPage makes a further page.
 func (w *world) newPage(title string) task.ID {
 	w.Helper()
 	var page struct {
@@ -25,8 +25,8 @@ func (w *world) newPage(title string) task.ID {
 	return page.ID
 }
 
-// With another page, databases are found on it or made there, whatever is configured;
-// what is configured and lies on the page is used, whatever it is called.
+// With another page, databases are found or made there, whatever is configured; a configured one on
+// that page is used, whatever its name.
 func TestAnotherPage(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.plan()
@@ -61,7 +61,7 @@ func TestAnotherPage(t *testing.T) {
 	})
 }
 
-// A page that is none is an error, also if nothing is needed of it.
+// A parent that is not a page is an error, even if it is not needed.
 func TestNoSuchPage(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.plan()
@@ -76,7 +76,7 @@ func TestNoSuchPage(t *testing.T) {
 	})
 }
 
-// What the environment says of databases goes before the file that is written.
+// Databases in the environment override the written file.
 func TestEnvironmentWithOtherDatabases(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Config.Databases.MeshLog = w.database("Mesh", map[string]any{"Name": of("title")}) // in the environment
@@ -99,7 +99,7 @@ func TestEnvironmentWithOtherDatabases(t *testing.T) {
 	})
 }
 
-// A property of type people is taken over only if there are users to put into it.
+// A property of type people is used only if agents have Notion users.
 func TestClaimedByOfPeople(t *testing.T) {
 	for _, user := range []string{"", "6794760a-1f15-45cd-9c65-0dfe42f5135a"} {
 		t.Run("user "+user, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestClaimedByOfPeople(t *testing.T) {
 	}
 }
 
-// A long pause that Notion asks for is told, and not waited for.
+// A long pause that Notion asks for is reported instead of waited for.
 func TestPausedPlan(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.notion.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: time.Hour})

@@ -16,7 +16,7 @@ import (
 	"dibs/internal/workspace"
 )
 
-// groups says in which group of a status property each status belongs.
+// groups maps each status to its group in a status property.
 func (p *Plan) groups() map[string]string {
 	in := map[task.Status]string{
 		task.Open: "To-do", task.InProgress: "In progress", task.Blocked: "In progress",
@@ -32,8 +32,8 @@ func (p *Plan) groups() map[string]string {
 	return groups
 }
 
-// until is the formula that shows until when a claim lasts, as far as the page itself says:
-// a minute more or less.
+// until returns the formula that shows when a claim's lease ends, as far as the page says: to a
+// minute or so.
 func (p *Plan) until() notion.NewColumn {
 	names := p.Config.Tasks.Properties
 	minutes := strconv.Itoa(int(p.Config.Claim.Timeout.Minutes()))
@@ -46,7 +46,7 @@ func (p *Plan) until() notion.NewColumn {
 	}
 }
 
-// describe says what a property will be.
+// describe describes a property to be made.
 func describe(col notion.NewColumn) string {
 	if len(col.Options) > 0 {
 		return fmt.Sprintf("%s (%s: %s)", col.Name, col.Type, strings.Join(col.Options, ", "))
@@ -54,7 +54,7 @@ func describe(col notion.NewColumn) string {
 	return fmt.Sprintf("%s (%s)", col.Name, col.Type)
 }
 
-// columnType is the type of the property to be made for a field of a log.
+// columnType returns the property type for a field of a log.
 func columnType(f worklog.Field) string {
 	switch f.Value.(type) {
 	case time.Time:
@@ -71,7 +71,7 @@ func columnType(f worklog.Field) string {
 	return "rich_text"
 }
 
-// options are those that the property of that key is made with.
+// options returns the options for a new property of that key.
 func (p *Plan) options(key string) []string {
 	var names []string
 	schema := workspace.Schema(p.Config)
@@ -92,9 +92,9 @@ func (p *Plan) options(key string) []string {
 	return names
 }
 
-// adopt takes over the names of properties and statuses that differ from the
-// configured ones in case, spaces, "_" and "-" only: to add "status" beside
-// "Status" would help nobody. What is of a type that cannot be used stays as it is.
+// adopt uses existing properties and statuses whose names differ from the configured ones only in
+// case, spaces, "_" and "-": adding "status" beside "Status" would help nobody. Properties of an
+// unusable type are left alone.
 func (p *Plan) adopt(db notion.Database, given map[string]string) {
 	p.chosen(db, given)
 	byKey := propertyNames(&p.Config.Tasks.Properties)
@@ -117,14 +117,14 @@ func (p *Plan) adopt(db notion.Database, given map[string]string) {
 	p.guessStatuses(status, given)
 }
 
-// nobodys reports whether a property takes the users that stand for agents, when
-// none does: with it nobody could claim.
+// nobodys reports whether a property takes Notion users while no agent has one: then nobody could
+// claim.
 func (p *Plan) nobodys(f notion.Fit, col notion.Column) bool {
 	return f.Key == "claimed_by" && col.Type == "people" &&
 		!slices.ContainsFunc(p.Config.Agents, func(a config.Agent) bool { return a.NotionUser != "" })
 }
 
-// columnTypes are the types of a database's properties.
+// columnTypes returns the types of a database's properties.
 func columnTypes(db notion.Database) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, col := range db.Columns {

@@ -12,8 +12,8 @@ import (
 	"dibs/internal/workspace"
 )
 
-// Guess is a name of the database that is taken for one that dibs needs, because of its
-// type and what it says. A person has to agree.
+// Guess is a name in the database that probably means one that dibs needs, by its type and wording.
+// A person must confirm it.
 type Guess struct {
 	// Key is the key of the configuration below tasks.properties or tasks.statuses.
 	Key  string `json:"key"`
@@ -29,9 +29,9 @@ func (g Guess) String() string {
 	return fmt.Sprintf("property %q (%s) is what dibs calls %s", g.Name, g.Type, g.Key)
 }
 
-// synonyms are other names of properties, the likeliest first, in English and German. Case,
-// spaces, "_" and "-" do not matter. A name that people use for something that a claim
-// would overwrite, such as a planned start, is not among them.
+// synonyms are other names of properties, the likeliest first, in English and German. Case, spaces,
+// "_" and "-" do not matter. Names of data that a claim would overwrite, such as a planned start,
+// are not among them.
 var synonyms = map[string][]string{
 	"status": {
 		"state", "task status", "stage", "phase", "workflow", "progress",
@@ -73,13 +73,13 @@ var statusSynonyms = map[task.Status][]string{
 	},
 }
 
-// MapKeys lists the keys that Options.Map may have.
+// MapKeys returns the keys that Options.Map may have.
 func MapKeys() []string {
 	var c config.Config
 	return append(slices.Sorted(maps.Keys(propertyNames(&c.Tasks.Properties))), slices.Sorted(maps.Keys(statusesByKey(&c.Tasks.Statuses)))...)
 }
 
-// propertyNames returns where the names of properties are, by key.
+// propertyNames returns pointers to the names of properties, by key.
 func propertyNames(p *config.Properties) map[string]*string {
 	return map[string]*string{
 		"status": &p.Status, "claimed_by": &p.ClaimedBy, "claimed_at": &p.ClaimedAt,
@@ -88,7 +88,7 @@ func propertyNames(p *config.Properties) map[string]*string {
 	}
 }
 
-// statusesByKey returns where the names of statuses are, by key.
+// statusesByKey returns pointers to the names of statuses, by key.
 func statusesByKey(s *config.Statuses) map[string]*string {
 	return map[string]*string{
 		"open": &s.Open, "in_progress": &s.InProgress, "blocked": &s.Blocked, "completed": &s.Completed, "cancelled": &s.Cancelled,
@@ -96,15 +96,15 @@ func statusesByKey(s *config.Statuses) map[string]*string {
 	}
 }
 
-// usualStatus is the name that dibs gives the status of that key by itself.
+// usualStatus returns dibs' own name for the status of that key.
 func usualStatus(key string) string {
 	plain := config.Default().Tasks.Statuses
-	plain.Review, plain.Failed = string(task.Review), string(task.Failed) // which only who asks for them gets
+	plain.Review, plain.Failed = string(task.Review), string(task.Failed) // off unless asked for
 	return *statusesByKey(&plain)[key]
 }
 
-// chosen takes over the names that somebody gave. One that the database does not have can
-// only be the name that dibs gives by itself: anything else is a slip.
+// chosen uses the names that the user gave. A name that the database lacks must be dibs' own; any
+// other is reported as a mistake.
 func (p *Plan) chosen(db notion.Database, given map[string]string) {
 	plain := config.Default()
 	for _, key := range slices.Sorted(maps.Keys(given)) {
@@ -129,12 +129,12 @@ func (p *Plan) chosen(db notion.Database, given map[string]string) {
 	}
 }
 
-// optional reports whether tasks can do without the property of that key.
+// optional reports whether the property of that key may be missing.
 func optional(key string) bool {
 	return !slices.Contains([]string{"status", "claimed_by", "claimed_at"}, key)
 }
 
-// propertyList names the properties of a database, with their types.
+// propertyList lists the properties of a database, with their types.
 func propertyList(db notion.Database) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(db.Columns)) {
@@ -143,8 +143,8 @@ func propertyList(db notion.Database) string {
 	return strings.Join(list, ", ")
 }
 
-// guess takes over properties that could be meant by those that are missing: of a type
-// that will do, and of a name that says the same. given are the keys that were given.
+// guess uses existing properties for missing ones, if type and name suggest it. given are the names
+// that the user gave.
 func (p *Plan) guess(db notion.Database, given map[string]string) {
 	names := propertyNames(&p.Config.Tasks.Properties)
 	for _, f := range workspace.Schema(p.Config).Examine(db) {
@@ -158,14 +158,14 @@ func (p *Plan) guess(db notion.Database, given map[string]string) {
 	}
 }
 
-// meant finds the property that could be meant by one that is missing.
+// meant returns the property that could be meant by a missing one.
 func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
 	var fits []string
 	for _, name := range slices.Sorted(maps.Keys(db.Columns)) {
 		col := db.Columns[name]
 		related, err := task.ParseID(col.Database)
-		elsewhere := f.Key == "depends_on" && (err != nil || related != db.ID)
-		if slices.Contains(f.Types, col.Type) && !p.taken(name) && !elsewhere && !p.nobodys(f, col) {
+		otherDatabase := f.Key == "depends_on" && (err != nil || related != db.ID)
+		if slices.Contains(f.Types, col.Type) && !p.taken(name) && !otherDatabase && !p.nobodys(f, col) {
 			fits = append(fits, name)
 		}
 	}
@@ -174,7 +174,7 @@ func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
 			return db.Columns[name], true
 		}
 	}
-	// A property of type status says by its type what it is.
+	// A single property of type status needs no matching name.
 	only := slices.DeleteFunc(fits, func(name string) bool { return db.Columns[name].Type != "status" })
 	if f.Key == "status" && len(only) == 1 {
 		return db.Columns[only[0]], true
@@ -182,7 +182,7 @@ func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
 	return notion.Column{}, false
 }
 
-// taken reports whether a property is in use already.
+// taken reports whether a property is already in use.
 func (p *Plan) taken(name string) bool {
 	for _, used := range propertyNames(&p.Config.Tasks.Properties) {
 		if *used == name {
@@ -192,7 +192,7 @@ func (p *Plan) taken(name string) bool {
 	return false
 }
 
-// guessStatuses takes over options that could be meant by statuses that are missing.
+// guessStatuses uses existing options for missing statuses, if their names suggest it.
 func (p *Plan) guessStatuses(status notion.Column, given map[string]string) {
 	names := statusesByKey(&p.Config.Tasks.Statuses)
 	keys := map[task.Status]string{

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// guesses are the names that a plan guessed, by key.
+// guesses returns a plan's guesses by key.
 func guesses(p *setup.Plan) map[string]string {
 	out := map[string]string{}
 	for _, g := range p.Guesses {
@@ -22,7 +22,7 @@ func guesses(p *setup.Plan) map[string]string {
 	return out
 }
 
-// Properties and statuses of other names are found by their types and names.
+// Properties and statuses with other names are found by type and name.
 func TestGuesses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		schema map[string]any
@@ -85,7 +85,7 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
-// What somebody gives goes before what is guessed, and has to be there.
+// Given names take precedence over guesses, and must exist.
 func TestGivenNames(t *testing.T) {
 	schema := map[string]any{
 		"Name": of("title"), "State": of("select", "To do", "Done"), "Phase": of("select", "Idea", "Built"), "claimed_by": of("rich_text"), "claimed_at": of("date"),
@@ -121,7 +121,7 @@ func TestGivenNames(t *testing.T) {
 	})
 }
 
-// group is the group of a status in which an option is.
+// group returns the group of a status option.
 func (w *world) group(database, property, option string) string {
 	w.Helper()
 	var db struct {
@@ -153,8 +153,7 @@ var wantGroups = map[string]string{
 	"OPEN": "To-do", "IN_PROGRESS": "In progress", "BLOCKED": "In progress", "COMPLETED": "Complete", "CANCELLED": "Complete",
 }
 
-// The options of a status are in the groups that they belong in, and what there was stays
-// where it was.
+// New options go into their groups, and existing ones stay where they are.
 func TestGroupsOfAStatus(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.plan()
@@ -180,7 +179,7 @@ func TestGroupsOfAStatus(t *testing.T) {
 	})
 }
 
-// refuse has Notion refuse requests with any of these in their bodies.
+// refuse lets Notion refuse requests with any of these parts in their bodies.
 func (w *world) refuse(parts ...string) {
 	next := w.transport
 	w.transport = roundTrip(func(req *http.Request) (*http.Response, error) {
@@ -204,7 +203,7 @@ func (w *world) refuse(parts ...string) {
 	})
 }
 
-// Where Notion knows no groups, the options are made without, and it is said.
+// If Notion refuses groups, the options are made without, and a note says so.
 func TestGroupsThatNotionRefuses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.refuse(`"group":`)
@@ -220,8 +219,7 @@ func TestGroupsThatNotionRefuses(t *testing.T) {
 	})
 }
 
-// What makes the board nicer is made, and what Notion refuses of it is left out, with how
-// to do it by hand.
+// Optional steps are done, and if Notion refuses one, a note says how to do it by hand.
 func TestWhatPeopleSee(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.plan()

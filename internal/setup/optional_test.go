@@ -7,8 +7,7 @@ import (
 	"dibs/config"
 )
 
-// The statuses that a board may do without are added for who asks for them, and stay out
-// of it else.
+// Optional statuses are added if they are asked for, and only then.
 func TestOptionalStatuses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title")})

@@ -1,6 +1,5 @@
-// Package setup makes the databases that dibs works with, or completes those that
-// there are: it adds what is missing, and never changes or removes anything. What
-// is to be done is planned first, from reads alone.
+// Package setup makes the databases that dibs works with, or adds what existing ones lack. It never
+// changes or removes anything. It plans first, and planning only reads.
 package setup
 
 import (
@@ -21,40 +20,39 @@ import (
 	"dibs/internal/workspace"
 )
 
-// Options say what is wanted.
+// Options configures a plan.
 type Options struct {
 	Client *notion.Client
-	// Config is the configuration in effect, and File where its file is or would be.
+	// Config is the configuration in effect, and File the path of its file, which may not exist.
 	Config config.Config
 	File   string
-	// Saved is what the file says so far, without the environment. Of what that
-	// sets, the file will hold the databases, and the names of properties and
-	// statuses: they are what was set up.
+	// Saved is the file's configuration without the environment. Of the environment's settings,
+	// only the databases and the names of properties and statuses go into the file, because they
+	// are what is set up.
 	Saved config.Config
-	// Given are the ids of databases that were named, and the data sources. For one
-	// that was not, the configured one is used, or, if there is a Parent and it does
-	// not lie on that page, one that is found there, or made.
+	// Given are the databases and data sources that the user named. For one that was not named, the
+	// configured one is used. With a Parent, if the configured one is not on that page, one is
+	// found there or made.
 	Given  config.Databases
 	Parent task.ID
-	// Map gives names of properties and statuses by their keys below tasks.properties and
-	// tasks.statuses: what is in it is not guessed.
+	// Map gives the names of properties and statuses by their keys below tasks.properties and
+	// tasks.statuses. These are not guessed.
 	Map map[string]string
-	// Replace says that a configuration file that says otherwise may be replaced.
+	// Replace allows replacing a configuration file that differs.
 	Replace bool
 }
 
 // Plan is what is to be done.
 type Plan struct {
 	Steps []Step
-	// Guesses are the names that were guessed. The plan should not be carried out unless a
-	// person, or who wrote the script, agrees with them.
+	// Guesses are the guessed names. A person, or the author of a script, should confirm them
+	// before Apply.
 	Guesses []Guess
-	// Problems are what keeps the plan from being carried out, a line each.
+	// Problems are what prevents the plan, a line each.
 	Problems []string
-	// Notes are what is not as it should be and can stay so, a line each.
+	// Notes are remarks that prevent nothing, a line each.
 	Notes []string
-	// Config is the configuration that will be in effect. The ids of databases
-	// that are yet to be made are empty until they are.
+	// Config is the resulting configuration. The ids of databases that are not made yet are empty.
 	Config config.Config
 	File   string
 
@@ -71,7 +69,7 @@ type Action string
 const (
 	CreateDatabase Action = "create"
 	AddProperties  Action = "add"
-	AddOptions     Action = "extend" // a property by options
+	AddOptions     Action = "extend" // adds options to a property
 	AddView        Action = "view"
 	WriteConfig    Action = "write"
 )
@@ -81,12 +79,12 @@ type Step struct {
 	Action Action `json:"action"`
 	// Database is the key of the database below databases; empty for the file.
 	Database string `json:"database,omitempty"`
-	// What says what is made, to people.
+	// What describes the step to people.
 	What string `json:"what"`
 
 	title   string
 	columns []notion.NewColumn
-	// byHand says how a person does it. A step that has it is left out if Notion refuses.
+	// byHand says how a person does the step. A step that has it is skipped if Notion refuses it.
 	byHand string
 }
 
@@ -102,7 +100,7 @@ func (s Step) String() string {
 type kind struct {
 	key, title string
 	log        claim.Log // empty for the tasks
-	// ids returns where its id is, and what is said of its data source.
+	// ids returns pointers to the database's id and data source.
 	ids func(*config.Databases) (id, source *string)
 }
 
@@ -117,7 +115,7 @@ func (k kind) id(d *config.Databases) *string {
 	return id
 }
 
-// flag is the flag that names the database.
+// flag returns the name of the database's flag.
 func (k kind) flag() string { return strings.ReplaceAll(k.key, "_", "-") }
 
 func (k kind) source(d *config.Databases) *string {
@@ -125,8 +123,8 @@ func (k kind) source(d *config.Databases) *string {
 	return source
 }
 
-// New reads what there is and plans what is missing. A long pause that Notion asks
-// for is an error.
+// New reads the existing databases and plans what is missing. A long pause that Notion asks for is
+// an error.
 func New(ctx context.Context, o Options) (*Plan, error) {
 	ctx = notion.Impatient(ctx)
 	p := &Plan{Config: o.Config, File: o.File, saved: o.Saved, client: o.Client, parent: o.Parent, replace: o.Replace}
@@ -148,17 +146,17 @@ func New(ctx context.Context, o Options) (*Plan, error) {
 			return nil, fmt.Errorf("databases.%s: %w", k.key, err)
 		}
 		if db.ID == "" {
-			source = "" // one that is made has one only
+			source = "" // a new database has only one
 		}
 		if *k.id(&o.Config.Databases) != *k.id(&o.Saved.Databases) && *k.id(&o.Config.Databases) != string(db.ID) {
 			p.note("databases.%s is set in the environment to another database, which goes before the file: unset DIBS_DATABASES_%s", k.key, strings.ToUpper(k.key))
 		}
 		*k.id(&p.Config.Databases), *k.source(&p.Config.Databases) = string(db.ID), source
-		made := id == "" // by this command, now or earlier
+		made := id == "" // by dibs init, now or earlier
 		if k.log == "" {
 			board := false
 			if made && db.ID != "" {
-				// If Notion does not tell, there is nothing that it would take.
+				// If Notion does not list views, it does not accept any either.
 				if board, err = o.Client.HasBoard(ctx, db.ID); err != nil {
 					board = true
 				}
@@ -175,8 +173,8 @@ func New(ctx context.Context, o Options) (*Plan, error) {
 	return p, nil
 }
 
-// choose returns the id of the database to use; empty if it has to be found on the
-// page, which holds those below, or made there.
+// choose returns the id of the database to use; empty if it is to be found on the parent page or
+// made there. below are the databases on that page.
 func (p *Plan) choose(o Options, k kind, below map[task.ID]string) string {
 	if given := *k.id(&o.Given); given != "" {
 		return given
@@ -192,8 +190,8 @@ func (p *Plan) choose(o Options, k kind, below map[task.ID]string) string {
 	return ""
 }
 
-// locate reads a database. Without an id it looks for the one that an earlier run
-// made on the page, and returns a database without an id if there is none.
+// locate reads a database. Without an id it looks on the page for one that an earlier run made, and
+// returns a database without an id if there is none.
 func (p *Plan) locate(ctx context.Context, k kind, id, source string, below map[task.ID]string) (notion.Database, error) {
 	read := func(id task.ID) (notion.Database, error) {
 		p.client.Choose(id, "databases."+k.key+"_source", source)
@@ -226,15 +224,15 @@ func (p *Plan) locate(ctx context.Context, k kind, id, source string, below map[
 	}
 }
 
-// isOurs reports whether a database looks like one that was made here: people have
-// databases called Tasks, too.
+// isOurs reports whether a database seems to be made by dibs init: people have databases called
+// Tasks, too.
 func (p *Plan) isOurs(k kind, db notion.Database) bool {
 	names := p.Config.Tasks.Properties
-	marks := []string{names.ClaimedBy, names.ClaimedAt}
+	telltale := []string{names.ClaimedBy, names.ClaimedAt}
 	if k.log != "" {
-		marks = []string{worklog.EntryID}
+		telltale = []string{worklog.EntryID}
 	}
-	for _, name := range marks {
+	for _, name := range telltale {
 		if _, ok := db.Columns[name]; !ok {
 			return false
 		}
@@ -293,7 +291,7 @@ func (p *Plan) planTasks(k kind, db notion.Database, given map[string]string, ma
 	}
 }
 
-// special plans a property by itself: Notion did not always take those of its type.
+// special plans a property in a step of its own, because some Notion versions refuse its type.
 func (p *Plan) special(k kind, col notion.NewColumn) {
 	s := Step{Action: AddProperties, Database: k.key, What: describe(col), columns: []notion.NewColumn{col}}
 	switch {
@@ -307,10 +305,10 @@ func (p *Plan) special(k kind, col notion.NewColumn) {
 	p.step(s)
 }
 
-// boardName is the name of the view that shows the tasks as cards, by status.
+// boardName is the name of the board view, which groups the tasks by status.
 const boardName = "Board"
 
-// planBoard plans the view that shows the tasks as cards.
+// planBoard plans the board view.
 func (p *Plan) planBoard(k kind) {
 	status := p.Config.Tasks.Properties.Status
 	p.step(Step{
@@ -333,7 +331,7 @@ func (p *Plan) planLog(k kind, db notion.Database) {
 			continue
 		}
 		name := f.Name
-		if name == "task" { // which relates to the task
+		if name == "task" { // "task" is the relation
 			name = "task_title"
 		}
 		missing = append(missing, notion.NewColumn{Name: name, Type: columnType(f)})
@@ -349,7 +347,7 @@ func (p *Plan) planLog(k kind, db notion.Database) {
 	}
 }
 
-// make plans a database, or, if there is one, what it lacks.
+// make plans a new database, or the properties that an existing one lacks.
 func (p *Plan) make(k kind, db notion.Database, columns []notion.NewColumn) {
 	var names []string
 	if db.ID == "" {

@@ -27,8 +27,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// world is a workspace with a page and nothing on it, in a bubble where time is
-// virtual.
+// world is a workspace with an empty page, in a bubble of virtual time.
 type world struct {
 	*testing.T
 	notion    *emulator.Emulator
@@ -57,7 +56,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 	})
 }
 
-// ask sends a request as another client of the workspace would.
+// ask sends a request like another client of the workspace.
 func (w *world) ask(method, path, body string, answer any) {
 	w.Helper()
 	req, err := http.NewRequestWithContext(w.Context(), method, "http://notion"+path, strings.NewReader(body))
@@ -100,7 +99,7 @@ func (w *world) plan() *setup.Plan {
 	return p
 }
 
-// changes are the requests that could have changed something.
+// changes returns the requests that may have changed something.
 func (w *world) changes() []string {
 	var out []string
 	for _, r := range w.notion.Requests() {
@@ -118,7 +117,7 @@ func (w *world) apply(p *setup.Plan) {
 	}
 }
 
-// again takes over what the plan wrote, as the next run would find it.
+// again loads what the plan wrote, as the next run does.
 func (w *world) again(p *setup.Plan) {
 	w.Helper()
 	c, err := config.Load(config.Options{File: p.File})
@@ -129,7 +128,7 @@ func (w *world) again(p *setup.Plan) {
 	w.options.Config, w.options.Saved = c, c
 }
 
-// complete checks that nothing is missing from the databases of a plan.
+// complete checks that a plan's databases lack nothing.
 func (w *world) complete(p *setup.Plan) {
 	w.Helper()
 	client := w.client()
@@ -187,7 +186,7 @@ func TestFromNothing(t *testing.T) {
 	})
 }
 
-// TestEveryInterruption lets each change fail in each way, and runs it again.
+// TestEveryInterruption lets each change fail in each way, and runs the command again.
 func TestEveryInterruption(t *testing.T) {
 	for _, kind := range []emulator.FaultKind{emulator.Error500, emulator.DropAnswer, emulator.SavedBut503, emulator.RateLimited429} {
 		for skip := range 6 {
@@ -206,7 +205,7 @@ func TestEveryInterruption(t *testing.T) {
 						w.Error("the configuration was written although a step failed")
 					}
 					remove()
-					time.Sleep(10 * time.Minute) // as long as any pause
+					time.Sleep(10 * time.Minute) // longer than any pause
 					p = w.plan()
 					w.apply(p)
 					w.complete(p)
@@ -257,7 +256,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// schemaOf is a database's schema as the API shows it.
+// schemaOf returns a database's schema as the API shows it.
 func (w *world) schemaOf(id string) map[string]map[string]any {
 	w.Helper()
 	var db struct {
@@ -313,7 +312,7 @@ func TestUpgradeChangesNothingThatIsThere(t *testing.T) {
 				for id, was := range before {
 					is := w.schemaOf(id)
 					for name, property := range was {
-						if name == "Status" { // has more options now, behind those it had
+						if name == "Status" { // new options follow the old ones
 							had, has := optionsOf(property, kind), optionsOf(is[name], kind)
 							if diff := cmp.Diff(had, has[:len(had)]); diff != "" {
 								w.Errorf("options (-before +after):\n%s", diff)

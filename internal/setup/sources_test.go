@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// source adds a bare data source to a database.
+// source adds a minimal data source to a database.
 func (w *world) source(database, name string) string {
 	w.Helper()
 	id, err := w.notion.AddDataSource(database, name, map[string]any{"Name": of("title"), "Status": of("status", "OPEN")})
@@ -21,8 +21,7 @@ func (w *world) source(database, name string) string {
 	return id
 }
 
-// Of a database with several data sources the one that is named is completed, and
-// the others are left as they are.
+// If a database has several data sources, the named one is completed and the others are left alone.
 func TestDataSourcesThatAreNamed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Parent = ""
@@ -77,7 +76,7 @@ func TestDataSourcesThatAreNamed(t *testing.T) {
 			w.Errorf("a second run would %v, problems %q", again.Steps, again.Problems)
 		}
 
-		// The others have what they had.
+		// The others are unchanged.
 		if err := w.notion.TrashDataSource(w.named(want.Tasks, "Sprint")); err != nil {
 			w.Fatal(err)
 		}
@@ -87,7 +86,7 @@ func TestDataSourcesThatAreNamed(t *testing.T) {
 	})
 }
 
-// named is the id of a data source.
+// named returns the id of a data source.
 func (w *world) named(database, name string) string {
 	w.Helper()
 	source, err := w.client().FindSource(w.Context(), task.ID(database), "k", name)
@@ -97,7 +96,7 @@ func (w *world) named(database, name string) string {
 	return string(source.ID)
 }
 
-// A database that is made has one data source, whatever was said of another one.
+// A new database has one data source, even if another one was named.
 func TestADatabaseThatIsMadeHasOneDataSource(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Config.Databases.TasksSource = "Sprint"

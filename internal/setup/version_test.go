@@ -6,7 +6,7 @@ import (
 	"dibs/internal/setup"
 )
 
-// Databases are made, and found again, on servers that know one version of the API only.
+// Databases are made, and found again, on servers that support only one version of the API.
 func TestServersOfOneVersion(t *testing.T) {
 	for _, version := range []string{"2025-09-03", "2026-03-11"} {
 		t.Run(version, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // Range is a number that is drawn anew for each race.
 type Range struct{ Least, Most int }
 
-// ParseRange reads "4" or "2..8".
+// ParseRange parses "4" or "2..8".
 func ParseRange(s string) (Range, error) {
 	least, most, two := strings.Cut(s, "..")
 	if !two {
@@ -36,39 +36,38 @@ func (r Range) String() string {
 	return fmt.Sprintf("%d..%d", r.Least, r.Most)
 }
 
-// The numbers of claimers that a race can have.
+// Limits of the claimers in a race.
 const (
 	minClaimers = 2
 	maxClaimers = 8
 )
 
-// Options say which races are run.
+// Options configures a simulation.
 type Options struct {
 	Seed  uint64
 	Races int // for each row of the report
-	// Claimers is how many take part in a race.
+	// Claimers is the number of claimers in a race.
 	Claimers Range
-	// Spread is the time within which they start, each at a time of its own.
+	// Spread is the time within which they start, each at a random time.
 	Spread  time.Duration
 	Latency Profile
-	// Late is the share of claim writes, and of comments, that land late.
+	// Late is the share of claim writes, and of comments by hand, that land late.
 	Late float64
 
 	WriteWindow time.Duration
-	// Settles are the settle waits that dibs is tried with.
+	// Settles are the settle waits to try with dibs.
 	Settles []time.Duration
 
-	// Workers is how many races run at a time; one a processor if zero.
+	// Workers is how many races run at a time; zero for one per processor.
 	Workers int
-	// Progress, if set, is called after each race. It is called by several
-	// goroutines at once.
+	// Progress, if set, is called after each race, by several goroutines at once.
 	Progress func()
 }
 
-// Total is the number of races that the options ask for.
+// Total returns how many races the options ask for.
 func (o Options) Total() int { return o.Races * len(o.contests()) }
 
-// Validate refuses options under which there is nothing to simulate.
+// Validate returns an error if the options cannot be simulated.
 func (o Options) Validate() error {
 	switch {
 	case o.Races < 1:
@@ -93,10 +92,9 @@ func (o Options) Validate() error {
 	return o.Latency.Validate()
 }
 
-// policy is what a daemon goes by. One whose settle wait does not exceed the
-// window has to say that it is the only claimer, which here it is not; so it has
-// some wait, be it as short as can be, for without any it would not read back what
-// it wrote.
+// policy returns the daemons' policy. A settle wait that does not exceed the window requires
+// Exclusive, so that is set although there are other claimers. A settle wait of zero becomes a
+// nanosecond, because otherwise a daemon would not read back its write.
 func (o Options) policy(settle time.Duration) claim.Policy {
 	if settle == 0 {
 		settle = time.Nanosecond

@@ -7,15 +7,14 @@ import (
 	"strconv"
 )
 
-// The picture: two panels with the same x axis, one above the other, and a
-// legend beside each.
+// The picture has two panels with the same x axis, one above the other, and a legend beside each.
 const (
 	plotWidth, plotHeight = 900, 640
 	plotLeft, plotRight   = 70, 620
 	legendLeft            = plotRight + 25
 )
 
-// Colors that people with any kind of color vision can tell apart.
+// Colors for all kinds of color vision.
 const (
 	black, grey, pale   = "#222222", "#777777", "#dddddd"
 	blue, orange        = "#0072b2", "#d55e00"
@@ -27,11 +26,11 @@ type series struct {
 	label  string
 	values []float64
 	stroke stroke
-	// flat is set for the one value of a protocol that has no settle wait.
+	// flat is set for a protocol without a settle wait, which has one value.
 	flat bool
 }
 
-// group is the series that share a heading in the legend.
+// group is the series under one heading of the legend.
 type group struct {
 	heading string
 	series  []series
@@ -44,13 +43,13 @@ type panel struct {
 	groups      []group
 }
 
-// axis is the scale of a panel: values run from 0 to end, places from from to to.
+// axis maps values from 0 to end to positions between from and to.
 type axis struct{ end, from, to float64 }
 
 func (a axis) at(value float64) float64 { return a.from + value/a.end*(a.to-a.from) }
 
-// Plot draws the report as an SVG picture: how often things went wrong, and how
-// long claiming took, by settle wait.
+// Plot draws the report as an SVG picture: the rates of failures and the time of claiming, by
+// settle wait.
 func (r Report) Plot() []byte {
 	var dibs, byHand []Row
 	for _, row := range r.Rows {
@@ -96,7 +95,7 @@ func (r Report) Plot() []byte {
 	return d.done()
 }
 
-// values returns a value of each row.
+// values returns of(row) for each row.
 func values(rows []Row, of func(Row) float64) (all []float64) {
 	for _, row := range rows {
 		all = append(all, of(row))
@@ -104,7 +103,7 @@ func values(rows []Row, of func(Row) float64) (all []float64) {
 	return all
 }
 
-// each makes a series of every row, which has no settle wait.
+// each makes a flat series of each row.
 func each(rows []Row, of func(Row) float64) (all []series) {
 	for i, row := range rows {
 		color := []string{green, purple, black}[i%3]
@@ -113,7 +112,7 @@ func each(rows []Row, of func(Row) float64) (all []series) {
 	return all
 }
 
-// draw draws the panel, with its legend beside it.
+// draw draws the panel and its legend.
 func (p panel) draw(d *drawing, x axis, settles []float64, window float64) {
 	highest := 0.0
 	for _, g := range p.groups {
@@ -137,7 +136,7 @@ func (p panel) draw(d *drawing, x axis, settles []float64, window float64) {
 	d.line(plotLeft, p.bottom, plotRight, p.bottom, stroke{black, 1, ""})
 	d.line(plotLeft, p.top, plotLeft, p.bottom, stroke{black, 1, ""})
 
-	// The first series matters most and lies on top.
+	// Drawn in reverse: the first series matters most and lies on top.
 	for _, g := range slices.Backward(p.groups) {
 		for _, s := range slices.Backward(g.series) {
 			s.draw(d, x, y, settles)
@@ -169,7 +168,7 @@ func (s series) draw(d *drawing, x, y axis, settles []float64) {
 	}
 }
 
-// tick returns a round distance that cuts 0 to end into about n parts.
+// tick returns a round distance that divides 0 to end into about n parts.
 func tick(end float64, n float64) float64 {
 	if end <= 0 {
 		return 1
@@ -183,5 +182,5 @@ func tick(end float64, n float64) float64 {
 	return 10 * power
 }
 
-// number writes a value without the noise of binary fractions.
+// number formats a value without the noise of binary fractions.
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }

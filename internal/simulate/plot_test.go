@@ -13,13 +13,13 @@ import (
 	"dibs/internal/simulate"
 )
 
-// drawn is what a picture consists of.
+// drawn counts the elements of a picture.
 type drawn struct {
 	texts []string
-	count map[string]int // of elements by name, and of dashed lines by their dashes
+	count map[string]int // elements by name, dashed lines by their dashes
 }
 
-// read reads an SVG picture, which must be well formed and keep within its size.
+// read parses an SVG picture, which must be well formed and stay within its size.
 func read(t *testing.T, svg []byte) drawn {
 	t.Helper()
 	d := drawn{count: make(map[string]int)}
@@ -95,7 +95,7 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-// Reports whose values are all the same, or zero, or strange, can be drawn too.
+// Reports with only equal, zero or odd values can be drawn, too.
 func TestPlotOfLittle(t *testing.T) {
 	for name, r := range map[string]simulate.Report{
 		"zeros":  {WriteWindowSeconds: 2, Rows: []simulate.Row{{Protocol: "dibs", SettleSeconds: new(0.0)}}},

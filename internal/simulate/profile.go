@@ -10,16 +10,14 @@ import (
 	"dibs/internal/claim/claimsim"
 )
 
-// Profile describes how long a request takes, from its sending to the whole of
-// its answer: a log-normal distribution above Min, through Median and P99, cut
-// off at Max. When it takes effect in that time is anybody's guess, and drawn
-// evenly.
+// Profile describes how long a request takes, from sending it to the end of its answer: a
+// log-normal distribution above Min, through Median and P99, cut off at Max. The request takes
+// effect at a uniformly random time within.
 type Profile struct {
 	Min, Median, P99, Max time.Duration
 }
 
-// DefaultProfile is what the simulation assumes of an API across the Internet
-// unless it is told better. It was not measured.
+// DefaultProfile is a guess for an API across the Internet. It was not measured.
 func DefaultProfile() Profile {
 	p, err := ParseProfile("p50=180ms,p99=900ms")
 	if err != nil {
@@ -28,9 +26,9 @@ func DefaultProfile() Profile {
 	return p
 }
 
-// ParseProfile reads a profile such as "p50=180ms,p99=900ms" or
-// "min=90ms,median=180ms,p99=900ms,tail=5s". Unless they are given, the minimum
-// is half the median and the maximum five times the 99th percentile.
+// ParseProfile parses a profile such as "p50=180ms,p99=900ms" or
+// "min=90ms,median=180ms,p99=900ms,tail=5s". By default the minimum is half the median and the
+// maximum five times the 99th percentile.
 func ParseProfile(s string) (Profile, error) {
 	var p Profile
 	fields := map[string]*time.Duration{
@@ -64,7 +62,7 @@ func ParseProfile(s string) (Profile, error) {
 	return p, p.Validate()
 }
 
-// Validate refuses a profile that no distribution has.
+// Validate returns an error if no distribution has the profile.
 func (p Profile) Validate() error {
 	if p.Min < 0 || p.Min >= p.Median || p.Median > p.P99 || p.P99 > p.Max {
 		return fmt.Errorf("latency %v: want 0 ≤ min < p50 ≤ p99 ≤ max", p)
@@ -79,14 +77,14 @@ func (p Profile) String() string {
 // z99 is the 99th percentile of the standard normal distribution.
 const z99 = 2.3263478740408408
 
-// draw returns how long one request takes.
+// draw returns a random duration of a request.
 func (p Profile) draw(r *rand.Rand) time.Duration {
 	above := float64(p.Median - p.Min)
 	sigma := math.Log(float64(p.P99-p.Min)/above) / z99
 	return min(p.Max, p.Min+time.Duration(above*math.Exp(sigma*r.NormFloat64())))
 }
 
-// delay draws the delay of a request. Its answer is dated when it took effect.
+// delay returns a random delay of a request. Its answer is dated when it took effect.
 func (p Profile) delay(r *rand.Rand) claimsim.Delay {
 	whole := p.draw(r)
 	before := time.Duration(r.Float64() * float64(whole))

@@ -45,7 +45,7 @@ func TestParseProfile(t *testing.T) {
 	}
 }
 
-// What is drawn has the percentiles that were asked for.
+// The drawn durations have the requested percentiles.
 func TestProfileDraws(t *testing.T) {
 	p := Profile{Min: 90 * time.Millisecond, Median: 180 * time.Millisecond, P99: 900 * time.Millisecond, Max: 2 * time.Second}
 	r := rand.New(rand.NewPCG(1, 1))
@@ -98,7 +98,7 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// Minutes of a race take no time, and many races can run at once.
+// Minutes of a race take no real time, and many races can run at once.
 func TestVirtualTime(t *testing.T) {
 	began := time.Now()
 	inVirtualTime(func() {

@@ -21,7 +21,7 @@ type contest struct {
 	enter func(r *race, i int) entrant
 }
 
-// contests are those of the report, a row each.
+// contests returns the rows of the report.
 func (o Options) contests() []contest {
 	var all []contest
 	for _, settle := range o.Settles {
@@ -34,7 +34,7 @@ func (o Options) contests() []contest {
 	)
 }
 
-// daemon is a claimer of dibs.
+// daemon returns a claimer of dibs.
 func (r *race) daemon(i int) entrant {
 	d := r.register.Daemon(claimsim.DaemonOptions{
 		StoreOptions: r.storeOptions(i), Policy: r.policy(*r.settle), Fault: r.late(i),
@@ -44,7 +44,7 @@ func (r *race) daemon(i int) entrant {
 			_, err := d.Claim(ctx, claim.Request{Agent: name(i), Task: task.Task{ID: page}})
 			return err == nil
 		},
-		// What goes wrong in a sync is put right in the next, or shows in the outcome.
+		// The next sync repairs a failure, or the outcome shows it.
 		sync: func(ctx context.Context) { _ = d.Sync(ctx) },
 	}
 }
@@ -63,8 +63,8 @@ func put(ctx context.Context, s claim.Store, agent, token string) error {
 	return err
 }
 
-// readBack writes a claim with a token of its own, reads it back at once, and
-// believes what it reads. It gives up if a request fails.
+// readBack writes a claim with its own token, reads it back at once, and trusts the result. It
+// gives up if a request fails.
 func (r *race) readBack(i int) entrant {
 	s := r.store(i)
 	return entrant{claim: func(ctx context.Context) bool {
@@ -76,13 +76,12 @@ func (r *race) readBack(i int) entrant {
 	}}
 }
 
-// nameWait is how long nameAsToken waits. It is as long as a settle wait that
-// would do for a token of its own: the wait is not what is wrong with it.
+// nameWait is how long nameAsToken waits. With a unique token it would suffice as a settle wait:
+// the wait is not the fault of that protocol.
 const nameWait = 3 * time.Second
 
-// nameAsToken writes the agent's name, waits, reads back, and takes its name
-// for the proof that its write was the last. Each name is that of two sessions,
-// as when one account runs two.
+// nameAsToken writes the agent's name, waits, reads back, and takes its name as proof that its
+// write was the last. Two sessions share each name, as when one account runs two.
 func (r *race) nameAsToken(i int) entrant {
 	s, agent := r.store(i), name(i/2)
 	return entrant{claim: func(ctx context.Context) bool {
@@ -98,9 +97,8 @@ func (r *race) nameAsToken(i int) entrant {
 // commentWait is how long lowestComment waits before it reads the comments.
 const commentWait = 5 * time.Second
 
-// lowestComment comments on an open task, waits, reads the comments, and has won
-// if its own has the lowest id; it then writes its claim. It gives up if its
-// comment fails, and takes its claim write on faith.
+// lowestComment comments on an open task, waits, and reads the comments. If its own has the lowest
+// id, it has won and writes its claim without verifying it. It gives up if its comment fails.
 func (r *race) lowestComment(i int) entrant {
 	s := r.store(i)
 	draw := rand.New(rand.NewPCG(r.seed, uint64(i)))
@@ -117,7 +115,7 @@ func (r *race) lowestComment(i int) entrant {
 	}}
 }
 
-// thread is the comments on the task of a race.
+// thread has the comments on the task of a race.
 type thread struct {
 	mu       sync.Mutex
 	ids      *rand.Rand
@@ -129,8 +127,7 @@ func newThread(seed uint64) *thread {
 	return &thread{ids: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// add makes a comment. Its id is the server's, a UUID, which says nothing about
-// which comment came first.
+// add adds a comment. Its id is the server's UUID, which does not tell which comment came first.
 func (t *thread) add(by string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,7 +136,7 @@ func (t *thread) add(by string) {
 	}
 }
 
-// post sends a comment of the ith claimer, which may land late, as a claim write may.
+// post sends a comment of the ith claimer, which may land late like a claim write.
 func (r *race) post(draw *rand.Rand, i int) error {
 	if draw.Float64() < r.Late {
 		time.AfterFunc(claimsim.UpTo(draw, latest), func() { r.thread.add(name(i)) })
@@ -152,7 +149,7 @@ func (r *race) post(draw *rand.Rand, i int) error {
 	return nil
 }
 
-// lowest asks for the comments, as the ith claimer, and returns who wrote the one with the lowest id.
+// lowest returns the author of the comment with the lowest id, read by the ith claimer.
 func (r *race) lowest(draw *rand.Rand, i int) string {
 	d := r.delay(draw, i)
 	time.Sleep(d.Before)

@@ -13,15 +13,15 @@ import (
 	"dibs/internal/task"
 )
 
-// page is the task that a race is for.
+// page is the contested task.
 const page = task.ID("11111111-1111-1111-1111-111111111111")
 
 const (
-	// latest is how late a late write takes effect at most. Notion ends a
-	// request after a minute; half of it is late enough.
+	// latest is the longest delay of a late write. Notion ends a request after a minute; half of
+	// that is late enough.
 	latest = 30 * time.Second
-	// aftermath is how long the world goes on after a race: long enough for
-	// late writes to land, to be seen, and for the grace of a withdrawal.
+	// aftermath is how long the world continues after a race: long enough for late writes to land
+	// and be noticed, and for the grace of a withdrawal.
 	aftermath = latest + 2*time.Minute
 )
 
@@ -33,26 +33,26 @@ type race struct {
 	register *claimsim.Register
 	thread   *thread
 	claimers int
-	claiming [maxClaimers]atomic.Bool // who is at it
-	requests atomic.Int64             // that they sent
+	claiming [maxClaimers]atomic.Bool // who is claiming
+	requests atomic.Int64             // sent while claiming
 }
 
-// outcome is what came of a race.
+// outcome is the result of a race.
 type outcome struct {
-	// granted holds how long each granted claim took.
+	// granted has the duration of each granted claim.
 	granted []time.Duration
-	// overwritten is set if another claimer's write lay over a granted claim at
-	// some time after it was granted, lost if it did so at the end.
+	// overwritten is set if another claimer's write covered a granted claim at any time after its
+	// grant, lost if it still did at the end.
 	overwritten, lost bool
-	// requests counts those of all claims, granted or not.
+	// requests counts the requests of all claims, granted or not.
 	requests int
 }
 
-// entrant is a claimer in a race. Its store has its name.
+// entrant is a claimer in a race. Its store has the same name.
 type entrant struct {
-	// claim goes for the task, once, and says whether it was granted.
+	// claim tries to claim the task, once, and returns whether it was granted.
 	claim func(context.Context) bool
-	// sync is what a daemon does every sync interval; nil if there is none.
+	// sync is called every sync interval; nil for a claimer by hand.
 	sync func(context.Context)
 }
 
@@ -66,7 +66,7 @@ type grant struct {
 // run runs the nth race of a contest.
 func (c contest) run(o Options, n int) (result outcome) {
 	inVirtualTime(func() {
-		// Every race has numbers of its own, whatever the contest.
+		// The numbers depend on the race, not on the contest.
 		draw := rand.New(rand.NewPCG(o.Seed, uint64(n)))
 		r := &race{
 			Options: o, contest: c, seed: draw.Uint64(),
@@ -79,8 +79,8 @@ func (c contest) run(o Options, n int) (result outcome) {
 	return result
 }
 
-// race has the claimers race, waits for the aftermath, and returns the claims
-// that were granted, in the order of the claimers.
+// race runs the claimers, waits for the aftermath, and returns the granted claims in the order of
+// the claimers.
 func (r *race) race(draw *rand.Rand) []grant {
 	ctx, over := context.WithCancel(context.Background())
 	defer over()
@@ -121,7 +121,7 @@ func (r *race) race(draw *rand.Rand) []grant {
 	return granted
 }
 
-// outcome reads from the register's history what became of the granted claims.
+// outcome derives the result from the register's history.
 func (r *race) outcome(grants []grant) outcome {
 	history := r.register.History(page)
 	o := outcome{requests: int(r.requests.Load())}
@@ -138,14 +138,15 @@ func (r *race) outcome(grants []grant) outcome {
 	return o
 }
 
-// name names a claimer and its store.
+// name returns the name of a claimer and its store.
 func name(i int) string { return fmt.Sprint("claimer ", i+1) }
 
 func (r *race) storeOptions(i int) claimsim.StoreOptions {
 	return claimsim.StoreOptions{Name: name(i), Seed: r.seed, Latency: func(draw *rand.Rand) claimsim.Delay { return r.delay(draw, i) }}
 }
 
-// delay is how long a request of the ith claimer takes. It counts those of a claim.
+// delay returns how long a request of the ith claimer takes, and counts it if it belongs to a
+// claim.
 func (r *race) delay(draw *rand.Rand, i int) claimsim.Delay {
 	if r.claiming[i].Load() {
 		r.requests.Add(1)
@@ -153,7 +154,7 @@ func (r *race) delay(draw *rand.Rand, i int) claimsim.Delay {
 	return r.Latency.delay(draw)
 }
 
-// late makes some of the claim writes of a store land late.
+// late returns a fault that delays some of a store's claim writes.
 func (r *race) late(i int) claimsim.Fault {
 	const steps = 30
 	var faults []claimsim.Fault
@@ -163,7 +164,7 @@ func (r *race) late(i int) claimsim.Fault {
 	return claimsim.Sometimes(r.seed+uint64(i), r.Late, claimsim.Every(claimsim.Claims), faults...)
 }
 
-// store is a claimer's access to the register for a protocol by hand.
+// store returns the store of a claimer by hand.
 func (r *race) store(i int) claim.Store {
 	return r.late(i)(r.register.Store(r.storeOptions(i)))
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Report is what came of a simulation. The same options give the same report.
+// Report is the result of a simulation. The same options give the same report.
 type Report struct {
 	Seed               uint64  `json:"seed"`
 	Races              int     `json:"races"` // for each row
@@ -24,37 +24,35 @@ type Report struct {
 	Rows               []Row   `json:"rows"`
 }
 
-// Row is how one way of claiming fared. Counts are of races.
+// Row is the result of one way of claiming. Counts are numbers of races.
 type Row struct {
 	Protocol string `json:"protocol"`
-	// SettleSeconds is the settle wait of dibs, missing for a protocol by hand.
+	// SettleSeconds is the settle wait of dibs, nil for a protocol by hand.
 	SettleSeconds *float64 `json:"settle_seconds,omitempty"`
-	// Guaranteed says that dibs promises no double grants with these settings.
+	// Guaranteed is set if dibs guarantees no double grants with these settings.
 	Guaranteed bool `json:"guaranteed"`
 
-	// DoubleGrants counts the races in which several claimers were granted the
-	// task.
+	// DoubleGrants counts the races with several grants.
 	DoubleGrants int     `json:"double_grants"`
 	DoubleRate   float64 `json:"double_grant_rate"`
-	// LostWrites counts the races in which another claimer's write lay over a
-	// granted claim, NotRepaired those in which it still did so at the end.
+	// LostWrites counts the races in which another claimer's write covered a granted claim,
+	// NotRepaired those in which it still did at the end.
 	LostWrites      int     `json:"lost_writes"`
 	LostRate        float64 `json:"lost_write_rate"`
 	NotRepaired     int     `json:"not_repaired"`
 	NotRepairedRate float64 `json:"not_repaired_rate"`
-	// NoWinner counts the races in which nobody was granted the task.
+	// NoWinner counts the races without a grant.
 	NoWinner     int     `json:"no_winner"`
 	NoWinnerRate float64 `json:"no_winner_rate"`
 
-	// The time from asking to being granted, over all granted claims; 0 without any.
+	// Percentiles of the time from request to grant; 0 without a grant.
 	P50Seconds float64 `json:"claim_p50_seconds"`
 	P99Seconds float64 `json:"claim_p99_seconds"`
-	// Requests is how many a race took, those of the losers included, on average.
+	// Requests is the mean number of requests in a race, including the losers'.
 	Requests float64 `json:"requests_per_race"`
 }
 
-// Run runs the races that the options ask for. It stops early, with the cause,
-// if ctx ends.
+// Run runs the races. It stops early, with the cause, if ctx ends.
 func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.Validate(); err != nil {
 		return Report{}, err
@@ -142,8 +140,8 @@ func (c contest) row(o Options, t *tally) Row {
 	return row
 }
 
-// percentile returns the smallest of the sorted times that p percent do not
-// exceed, to the millisecond; zero if there are none.
+// percentile returns the p-th percentile of sorted times (nearest rank), to the millisecond; zero
+// if there are none.
 func percentile(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -152,8 +150,8 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 	return sorted[max(rank, 1)-1].Round(time.Millisecond)
 }
 
-// Broken returns an error if dibs granted a task twice although it promised not
-// to. That would be a defect of dibs, which the seed reproduces.
+// Broken returns an error if dibs granted a task twice although it guarantees not to. That would be
+// a bug, which the seed reproduces.
 func (r Report) Broken() error {
 	for _, row := range r.Rows {
 		if row.Guaranteed && row.DoubleGrants > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// options are those of a small simulation with much that goes wrong.
+// options returns a small simulation in which much goes wrong.
 func options() simulate.Options {
 	return simulate.Options{
 		Seed: 1, Races: 100, Claimers: simulate.Range{Least: 2, Most: 8}, Spread: 500 * time.Millisecond,
@@ -72,8 +72,8 @@ func TestWhatRacesShow(t *testing.T) {
 	}
 }
 
-// Comments do well among claimers that start together, and worse among those
-// that arrive while the winner has yet to write its claim.
+// Comments work well among claimers that start together, and worse if some arrive before the winner
+// has written its claim.
 func TestCommentsOfLatecomers(t *testing.T) {
 	o := options()
 	o.Late = 0
@@ -86,8 +86,8 @@ func TestCommentsOfLatecomers(t *testing.T) {
 	}
 }
 
-// With nothing going wrong and one race at a time decided long before the next
-// claimer comes, a claim takes its three requests and the settle wait.
+// Without faults, and with each race decided long before the next claimer comes, a claim takes its
+// three requests and the settle wait.
 func TestClaimLatency(t *testing.T) {
 	o := options()
 	o.Late, o.Spread, o.Races = 0, 10*time.Minute, 20

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// drawing is an SVG picture in the making. Positions and sizes are in pixels.
+// drawing is an SVG picture in progress. Positions and sizes are in pixels.
 type drawing struct{ bytes.Buffer }
 
 func newDrawing(width, height float64) *drawing {
@@ -17,7 +17,7 @@ func newDrawing(width, height float64) *drawing {
 	return d
 }
 
-// done ends the picture and returns it.
+// done completes the picture and returns it.
 func (d *drawing) done() []byte {
 	d.printf("</svg>")
 	return d.Bytes()
@@ -31,7 +31,7 @@ func (d *drawing) rectangle(x, y, width, height float64, color string) {
 	d.printf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`, x, y, width, height, color)
 }
 
-// stroke is how a line looks; its dashes are as in SVG's stroke-dasharray.
+// stroke is the style of a line; dashes are as in SVG's stroke-dasharray.
 type stroke struct {
 	color  string
 	width  float64
@@ -54,7 +54,7 @@ func (d *drawing) dot(x, y float64, color string) {
 	d.printf(`<circle cx="%.1f" cy="%.1f" r="3.5" fill="%s"/>`, x, y, color)
 }
 
-// anchor says which end of a text its position is.
+// anchor says which point of a text its position is.
 type anchor string
 
 const (
@@ -63,7 +63,7 @@ const (
 	toEnd     anchor = "end"
 )
 
-// text writes s on one line, with more attributes if there are any.
+// text writes s on one line, with further attributes.
 func (d *drawing) text(x, y float64, a anchor, s string, attributes ...string) {
 	all := strings.Join(append(attributes, `fill="`+black+`"`), " ")
 	d.printf(`<text x="%.1f" y="%.1f" text-anchor="%s" %s>%s</text>`, x, y, a, all, html.EscapeString(s))

@@ -2,8 +2,7 @@ package testkit
 
 import "time"
 
-// Clock is this machine's, or a bubble's: a clock.Source.
+// Clock is a clock.Source with this machine's time, or that of a synctest bubble.
 type Clock struct{}
 
-// Now returns the time.
 func (Clock) Now() time.Time { return time.Now() }

@@ -10,18 +10,17 @@ import (
 
 const (
 	place = "/dev/shm"
-	// enough is the space that there has to be: containers often have very little.
+	// enough is the space needed in bytes: containers often have very little.
 	enough = 256 << 20
 )
 
-// RunInMemory runs the tests of a package, with the directories that [testing.T.TempDir]
-// makes in memory if the machine has a file system there, and returns the exit
-// code. A TMPDIR that is set is respected, and benchmarks stay on the disk, which
-// is part of what they measure.
+// RunInMemory runs the tests of a package and returns the exit code. If the machine has a file
+// system in memory, [testing.T.TempDir] makes its directories there. A TMPDIR that is set is
+// respected, and benchmarks stay on the disk, which is part of what they measure.
 //
-// The journal waits for the disk at each commit, and a test that works for hours of virtual time
-// commits thousands of times: on a disk that others use, too, most of the time of such tests is
-// that wait. What they check does not depend on it.
+// The journal waits for the disk at each commit. A test of hours of virtual time commits thousands
+// of times, and on a shared disk it would spend most of its time waiting. The result does not
+// depend on it.
 func RunInMemory(m *testing.M) int {
 	flag.Parse()
 	if os.Getenv("TMPDIR") == "" && flag.Lookup("test.bench").Value.String() == "" && usable() {

@@ -16,8 +16,8 @@ type SmallDisk struct {
 	Path string
 }
 
-// NewSmallDisk mounts a file system of that many bytes at a directory of the test's own. It
-// goes with the test. Where this user may not mount anything, the test is skipped.
+// NewSmallDisk mounts a file system of so many bytes in a temporary directory until the test ends.
+// The test is skipped if this user may not mount.
 func NewSmallDisk(t testing.TB, bytes int) *SmallDisk {
 	t.Helper()
 	s := &SmallDisk{t, t.TempDir()}
@@ -34,7 +34,7 @@ func NewSmallDisk(t testing.TB, bytes int) *SmallDisk {
 
 func (s *SmallDisk) ballast() string { return filepath.Join(s.Path, "ballast") }
 
-// Fill takes all the room that is left.
+// Fill uses up the free space.
 func (s *SmallDisk) Fill() {
 	s.t.Helper()
 	f, err := os.OpenFile(s.ballast(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -49,7 +49,7 @@ func (s *SmallDisk) Fill() {
 	}
 }
 
-// Free gives back what Fill took.
+// Free removes what Fill wrote.
 func (s *SmallDisk) Free() {
 	s.t.Helper()
 	if err := os.Remove(s.ballast()); err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AsUser runs do as another user, who is in a group, and may exist by the numbers only.
-// Only root can do so: for anybody else the test is skipped.
+// AsUser runs do as another user and group, which need no names on this machine. Only root can do
+// this: for anybody else the test is skipped.
 func AsUser(t *testing.T, uid, gid int, do func()) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -17,7 +17,7 @@ func AsUser(t *testing.T, uid, gid int, do func()) {
 	}
 	done := make(chan error)
 	go func() {
-		// The thread is somebody else's from here on, and ends with the goroutine.
+		// From here on the thread belongs to the other user; it ends with the goroutine.
 		runtime.LockOSThread()
 		for _, call := range [][4]uintptr{
 			{unix.SYS_SETGROUPS},

@@ -14,18 +14,17 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Folder is where a trial keeps its board, the daemon's state and a configuration
-// that leads other commands to it, apart from everything real. One trial at a time
-// uses a folder.
+// Folder is where a trial keeps its board, the daemon's state, and a configuration for the commands
+// tried on it, separate from everything real. One trial at a time uses a folder.
 type Folder string
 
 // Default is the folder of this user's trial.
 func Default() Folder { return Folder(filepath.Join(xdg.StateHome, "dibs-try")) }
 
-// Config is the path of the configuration for commands that are tried.
+// Config is the path of the configuration for commands tried on the trial.
 func (f Folder) Config() string { return f.file("config.yaml") }
 
-// Board is the path of the file that keeps the board.
+// Board is the path of the file with the board's state.
 func (f Folder) Board() string { return f.file("board.json") }
 
 func (f Folder) file(name string) string { return filepath.Join(string(f), name) }
@@ -33,8 +32,8 @@ func (f Folder) file(name string) string { return filepath.Join(string(f), name)
 // ErrInUse says that a trial is running in the folder.
 var ErrInUse = errors.New("a trial is running already: try a command on it, such as dibs try ready, or stop it first")
 
-// Lock makes the folder, and keeps other trials out of it until unlock is called. The
-// kernel gives the lock up when the process ends, however it ends.
+// Lock makes the folder and keeps other trials out of it until unlock is called, or the process
+// ends.
 func (f Folder) Lock() (unlock func() error, err error) {
 	if err := ownfile.MakeDirectory(string(f)); err != nil {
 		return nil, fmt.Errorf("the folder of the trial %s: %w", f, err)
@@ -49,7 +48,7 @@ func (f Folder) Lock() (unlock func() error, err error) {
 	return lock.Close, nil
 }
 
-// Point has commands with the folder's configuration use a trial.
+// Point writes the folder's configuration, so that commands with it use the trial.
 func (f Folder) Point(c config.Config) error {
 	token := f.file("token")
 	if err := os.WriteFile(token, []byte(c.Notion.Token), 0o600); err != nil {
@@ -62,7 +61,7 @@ func (f Folder) Point(c config.Config) error {
 	return c.WriteFile(f.Config(), false)
 }
 
-// Remove removes the folder with all that was tried in it.
+// Remove removes the folder and everything in it. It fails with ErrInUse while a trial runs there.
 func (f Folder) Remove() error {
 	if _, err := os.Stat(string(f)); errors.Is(err, fs.ErrNotExist) {
 		return nil

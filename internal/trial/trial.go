@@ -1,5 +1,4 @@
-// Package trial runs a board and a daemon on it in one process, for trying dibs
-// without a Notion account.
+// Package trial runs a board and its daemon in one process, to try dibs without a Notion account.
 package trial
 
 import (
@@ -16,41 +15,41 @@ import (
 	"dibs/internal/emulator"
 )
 
-// Options says how a trial is run.
+// Options configures a trial.
 type Options struct {
-	// Dir is for the daemon's state and its socket. It has to be there, and a
-	// short path: that of a socket may have about a hundred characters.
+	// Dir holds the daemon's state and its socket. It must exist, and have a short path: the path
+	// of a socket may have about a hundred characters.
 	Dir string
-	// Limit is the number of requests that the board allows in a minute.
+	// Limit is how many requests the board allows per minute.
 	Limit int
 	// StateFile keeps the board; empty keeps nothing.
 	StateFile string
-	// Config is the daemon's configuration, apart from where it and the board are; nil for the
-	// default.
+	// Config is the daemon's configuration; nil for the default. The trial sets its directories,
+	// and the address, token and databases of the board.
 	Config *config.Config
-	// NoDaemon leaves the daemon to whoever starts the trial: there is the board, and how
-	// one would be configured.
+	// NoDaemon starts the board and prepares the configuration, but leaves the daemon to the
+	// caller.
 	NoDaemon bool
 	// Version is shown by the daemon.
 	Version string
-	// Log gets what the daemon has to say; nil discards it.
+	// Log is the daemon's log; nil discards it.
 	Log *slog.Logger
 }
 
-// Trial is a board and a daemon that works on it.
+// Trial is a board and the daemon that works on it.
 type Trial struct {
-	// Notion is the board, and URL where it is served.
+	// Notion is the board, served at URL.
 	Notion *emulator.Emulator
 	URL    string
-	// Config is that of the daemon.
+	// Config is the daemon's.
 	Config config.Config
 
 	server *http.Server
 	daemon *daemon.Daemon
 }
 
-// Start starts a board with the tasks of a demo, unless it has been kept, and a
-// daemon. Whoever starts a trial must Run it.
+// Start starts a daemon, and a board with its kept state, or else with the tasks of the demo. The
+// caller must Run the trial.
 func Start(ctx context.Context, o Options) (t *Trial, err error) {
 	t = new(Trial)
 	defer func() {
@@ -93,7 +92,7 @@ func Start(ctx context.Context, o Options) (t *Trial, err error) {
 	return t, err
 }
 
-// Run serves until ctx ends. The daemon goes down before the board does.
+// Run serves until ctx ends. The daemon stops before the board.
 func (t *Trial) Run(ctx context.Context) error {
 	if t.daemon == nil {
 		<-ctx.Done()
@@ -102,7 +101,6 @@ func (t *Trial) Run(ctx context.Context) error {
 	return errors.Join(t.daemon.Run(ctx), t.close())
 }
 
-// close ends the board.
 func (t *Trial) close() error {
 	if t.server != nil {
 		t.server.Close()

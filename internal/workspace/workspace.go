@@ -1,5 +1,5 @@
-// Package workspace says in the Notion adapter's terms what the configuration
-// says about a workspace: how to reach it, and what its tasks database calls things.
+// Package workspace translates the configuration of a workspace into the Notion adapter's terms:
+// how to reach it, and the names that its tasks database uses.
 package workspace
 
 import (
@@ -11,8 +11,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Connect returns a client of the workspace. It sends nothing. A transport of nil
-// is the network.
+// Connect returns a client of the workspace. It sends nothing. A nil transport means the network.
 func Connect(c config.Notion, transport http.RoundTripper, log *slog.Logger) (*notion.Client, error) {
 	token, err := c.ReadToken(log)
 	if err != nil {
@@ -25,10 +24,10 @@ func Connect(c config.Notion, transport http.RoundTripper, log *slog.Logger) (*n
 	})
 }
 
-// TasksSource is the key that says which data source the tasks are in.
+// TasksSource is the configuration key of the tasks' data source.
 const TasksSource = "databases.tasks_source"
 
-// Choose says which data sources of the databases are meant. It sends nothing.
+// Choose tells the client which data source of each database to use. It sends nothing.
 func Choose(client *notion.Client, d config.Databases) {
 	for _, db := range []struct{ id, key, source string }{
 		{d.Tasks, TasksSource, d.TasksSource},
@@ -39,7 +38,7 @@ func Choose(client *notion.Client, d config.Databases) {
 	}
 }
 
-// Schema returns what the tasks database calls things.
+// Schema returns the names that the tasks database uses.
 func Schema(c config.Config) notion.TaskSchema {
 	users := make(map[string]string)
 	for _, a := range c.Agents {

@@ -20,7 +20,7 @@ type node struct {
 	stop func()
 }
 
-// nowhere is the network of a member that nobody calls.
+// nowhere is the network of a member without peers.
 type nowhere struct{}
 
 func (nowhere) Listen(context.Context, string) (net.Listener, error) {
@@ -31,7 +31,7 @@ func (nowhere) Dial(context.Context, string) (net.Conn, error) {
 	return nil, errors.New("there is nobody else")
 }
 
-// again starts a daemon in this process, in virtual time, from what p has left behind.
+// again starts a daemon in this process, in virtual time, on p's state.
 func (c *chaos) again(t *testing.T, notion *emulator.Emulator, p *process) *node {
 	t.Helper()
 	dbs := notion.Databases()
@@ -41,7 +41,7 @@ func (c *chaos) again(t *testing.T, notion *emulator.Emulator, p *process) *node
 	cfg.StateDir = p.state
 	if c.shared {
 		cfg.Journal.Postgres, cfg.Cluster.Name, cfg.Cluster.Listen = config.Secret(p.setting("DIBS_JOURNAL_POSTGRES")), "afterwards", "afterwards:1"
-		cfg.Notion.Rate, cfg.Notion.Burst = 20, 40 // it does what four were to do
+		cfg.Notion.Rate, cfg.Notion.Burst = 20, 40 // it does the work of four
 	}
 	cfg.Notion.Timeout, cfg.Sync.Interval = c.timeout, c.interval
 	cfg.Claim.Timeout, cfg.Claim.WriteWindow, cfg.Claim.Settle = chaosLease, c.window, c.settle

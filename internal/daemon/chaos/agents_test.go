@@ -13,17 +13,17 @@ import (
 	"dibs/internal/claim"
 )
 
-// chaosAgent is an agent of one daemon, whose connection to it is cut now and then.
+// chaosAgent is an agent of one daemon. Its connection is cut now and then.
 type chaosAgent struct {
 	*chaos
 	name   string
 	daemon *process
 	random *rand.Rand
 	client *client.Client
-	asked  int // requests with a key
+	asked  int // requests with an idempotency key
 	kept   []api.Claim
-	// patience is how long it waits for an answer before it asks again, and renewing how often
-	// of a hundred times it renews a claim rather than not.
+	// patience is how long it waits for an answer before it asks again, and renewing the chance in
+	// percent that it renews a claim.
 	patience time.Duration
 	renewing int
 }
@@ -45,21 +45,21 @@ func newAgent(c *chaos, p *process, number int) *chaosAgent {
 	return a
 }
 
-// chance is true that many times of a hundred.
+// chance returns true with that probability in percent.
 func (a *chaosAgent) chance(percent int) bool { return a.random.IntN(100) < percent }
 
 func (a *chaosAgent) upTo(d time.Duration) time.Duration {
 	return time.Duration(a.random.Int64N(int64(d)))
 }
 
-// key is a new idempotency key.
+// key returns a new idempotency key.
 func (a *chaosAgent) key() string {
 	a.asked++
 	return fmt.Sprint(a.name, "-", a.asked)
 }
 
-// work has the agent claim tasks, and do with them what agents do, until ctx ends. Then
-// it gives back what it has.
+// work lets the agent claim tasks and finish or release them until ctx ends. Then it gives back
+// what it holds.
 func (a *chaosAgent) work(ctx context.Context) {
 	for sleep(ctx, a.upTo(500*time.Millisecond)) {
 		cl, ok := a.claim(ctx)
@@ -68,9 +68,9 @@ func (a *chaosAgent) work(ctx context.Context) {
 		}
 		switch {
 		case a.chance(8):
-			a.kept = append(a.kept, cl) // forgotten, for now
+			a.kept = append(a.kept, cl) // neglected, for now
 		default:
-			a.hold(ctx, cl)
+			a.workOn(ctx, cl)
 			a.end(cl)
 		}
 	}
@@ -79,7 +79,7 @@ func (a *chaosAgent) work(ctx context.Context) {
 	}
 }
 
-// claim asks for a task until it is told that it has it, or has not.
+// claim asks for a task until it is granted or refused.
 func (a *chaosAgent) claim(ctx context.Context) (api.Claim, bool) {
 	body := api.ClaimRequest{Agent: a.name}
 	switch {
@@ -94,11 +94,11 @@ func (a *chaosAgent) claim(ctx context.Context) (api.Claim, bool) {
 	return a.ask(ctx, body)
 }
 
-// ask asks for what body says until the agent is told that it has it, or has not.
+// ask sends body until the agent has a grant or a refusal.
 func (a *chaosAgent) ask(ctx context.Context, body api.ClaimRequest) (api.Claim, bool) {
 	key, call := a.key(), a.now()
 	cl, err := persist(a, func(ctx context.Context) (api.Claim, error) { return a.client.Claim(ctx, body, key) }, func() bool {
-		return ctx.Err() == nil && a.chance(70) // Notion does not answer: the key may be used once more
+		return ctx.Err() == nil && a.chance(70) // Notion does not answer: the key may be reused
 	})
 	if err != nil {
 		a.refused(key, err)
@@ -115,7 +115,7 @@ func (a *chaosAgent) ask(ctx context.Context, body api.ClaimRequest) (api.Claim,
 	return cl, true
 }
 
-// refused notes what an agent is told instead of a claim.
+// refused records an agent's refusal.
 func (a *chaosAgent) refused(key string, err error) {
 	p, ok := errors.AsType[*api.Problem](err)
 	if !ok {
@@ -125,7 +125,7 @@ func (a *chaosAgent) refused(key string, err error) {
 	a.count("refusals: " + string(p.Code))
 	switch p.Code {
 	case api.CodeClaimLost:
-		// The claim was granted while nobody listened, and is over.
+		// The claim was granted while nobody listened, and has ended.
 		if p.Claim == nil {
 			a.complain("%s is told that a claim was lost, and not which: %v", a.name, err)
 			return
@@ -136,8 +136,8 @@ func (a *chaosAgent) refused(key string, err error) {
 	}
 }
 
-// hold has the agent work at its task for a while, and say that it is alive.
-func (a *chaosAgent) hold(ctx context.Context, cl api.Claim) {
+// workOn lets the agent work on its task for a while, and renew its claim.
+func (a *chaosAgent) workOn(ctx context.Context, cl api.Claim) {
 	for until := a.now() + a.upTo(a.atWork); a.now() < until && a.trusted(cl.ID); {
 		sleep(ctx, 200*time.Millisecond+a.upTo(2*time.Second))
 		if ctx.Err() != nil {
@@ -159,7 +159,7 @@ func (a *chaosAgent) hold(ctx context.Context, cl api.Claim) {
 	}
 }
 
-// end has the agent say what became of its task.
+// end lets the agent finish or release its task.
 func (a *chaosAgent) end(cl api.Claim) {
 	id, key := string(cl.ID), a.key()
 	verbs := []struct {
@@ -203,14 +203,14 @@ func (a *chaosAgent) end(cl api.Claim) {
 	}
 }
 
-// lost reports whether an agent is told that its claim is over.
+// lost reports whether an error says that the claim has ended.
 func lost(err error) bool {
 	p, ok := errors.AsType[*api.Problem](err)
 	return ok && (p.Code == api.CodeClaimLost || p.Code == api.CodeUnknownClaim)
 }
 
-// persist asks until the daemon answers, however often it is killed meanwhile. again
-// says whether to ask once more if Notion cannot be reached; nil for always.
+// persist asks until the daemon answers, even if it is killed repeatedly. again decides whether to
+// ask once more if Notion cannot be reached; nil for always.
 func persist(a *chaosAgent, ask func(context.Context) (api.Claim, error), again func() bool) (cl api.Claim, err error) {
 	for a.Context().Err() == nil {
 		ctx, cancel := context.WithTimeout(a.Context(), a.patience)

@@ -21,38 +21,38 @@ import (
 
 var chaosSeed = flag.Uint64("seed", 0, "the seed of the chaos; 0 for one that nobody had before")
 
-// chaosLease is how long a claim lasts: there is no shorter one.
+// chaosLease is the lease of claims, the shortest that there is.
 const chaosLease = time.Minute
 
-// season is what a run is like.
+// season describes a run.
 type season struct {
 	name   string
 	length time.Duration
-	// calm is about how long nothing befalls a daemon, brief the longest that it is away
-	// then. long is how long it stands still now and then, 0 for never.
+	// calm is roughly the time between a daemon's misfortunes, brief its longest absence then. long
+	// is how long it sometimes stands still, 0 for never.
 	calm, brief, long time.Duration
 	// The daemons' settings: request timeout, write window, settle and sync interval.
 	timeout, window, settle, interval time.Duration
-	peopleEvery                       time.Duration // at the most, between their edits
-	atWork                            time.Duration // that an agent works on a task, at the most
+	peopleEvery                       time.Duration // longest time between their edits
+	atWork                            time.Duration // longest time that an agent works on a task
 	tasks                             int
-	aftermath                         time.Duration // what is owed is delivered in that time
-	// least is how many grants a run has that tests something. A short one has none on a
-	// machine that is busy enough.
+	aftermath                         time.Duration // within it the outboxes are delivered
+	// least is the number of grants in a meaningful run. A short run may have none on a busy
+	// machine.
 	least int
-	// shared says that the daemons share a journal, in PostgreSQL.
+	// shared is set if the daemons share a journal in PostgreSQL.
 	shared bool
 }
 
-// TestChaos has three daemons, each a process of its own, work on one board while they are
-// killed, stand still and have wrong clocks, Notion fails, and people edit the tasks. No
-// two agents may ever trust that they have the same task, but where the documentation of
-// package claim says so; and when all is over, the journals are sound, every log entry is
-// there once, and nothing is left on the board.
+// TestChaos runs three daemons, each a process of its own, on one board. They are killed, stand
+// still and have wrong clocks, Notion fails, and people edit the tasks. Two agents may never trust
+// at the same time that they hold the same task, except where the documentation of package claim
+// allows it. At the end the journals are sound, every log entry exists once, and nothing is left on
+// the board.
 //
-// The protocol's times are as short as they can be, so that much happens at once. Real
-// processes take real time: how a run goes cannot be repeated, but its seed decides what
-// befalls whom when.
+// The protocol's times are as short as possible, so that much happens at once. Real processes run
+// in real time, so a run cannot be repeated exactly, but its seed decides what happens to whom and
+// when.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -88,13 +88,13 @@ type chaos struct {
 	season
 	*history
 	seed     uint64
-	state    string // the file with Notion's state
+	state    string // the file with the emulator's state
 	notion   *emulator.Emulator
-	binary   string // that the daemons are, instead of this test's
+	binary   string // the daemons' program, instead of this test's
 	tasks    string
 	daemons  []*process
-	requests []emulator.Request // in the end
-	over     time.Time          // when troubles have ended; zero before
+	requests []emulator.Request // known at the end
+	over     time.Time          // when the troubles ended; zero before
 	living   context.Context    // ends with the test, or when a daemon dies
 	die      context.CancelCauseFunc
 
@@ -139,7 +139,7 @@ func newBoard(t *testing.T, s season, seed uint64, o emulator.Options) *chaos {
 	return c
 }
 
-// live lets c begin.
+// live starts c's context.
 func (c *chaos) live() { c.living, c.die = context.WithCancelCause(c.T.Context()) }
 
 // Context ends with the test, or when a daemon has died.
@@ -153,19 +153,19 @@ func (c *chaos) alive() {
 	}
 }
 
-// stream is the randomness of one of those who take part.
+// stream returns the random numbers of one participant.
 func (c *chaos) stream(number int) *rand.Rand { return rand.New(rand.NewPCG(c.seed, uint64(number))) }
 
-// aTask is a task of the board.
+// aTask returns a random task of the board.
 func (c *chaos) aTask(random *rand.Rand) string {
 	pages := c.notion.Pages(c.tasks)
 	return pages[random.IntN(len(pages))].ID
 }
 
-// rush is how long everybody rushes at the same task.
+// rush is how long everybody competes for the same task.
 const rush = 500 * time.Millisecond
 
-// wanted is the task that everybody rushes at now: one that can be had, if there is any.
+// wanted returns the task that everybody wants now: one that can be claimed, if there is any.
 func (c *chaos) wanted() string {
 	pages := c.notion.Pages(c.tasks)
 	now := int(c.now() / rush)
@@ -185,14 +185,14 @@ func (c *chaos) count(what string) {
 	c.counts[what]++
 }
 
-// ending reports whether all should have worked for long.
+// ending reports whether the run is nearly over.
 func (c *chaos) ending() bool {
 	c.counting.Lock()
 	defer c.counting.Unlock()
 	return !c.over.IsZero() && time.Since(c.over) > time.Minute
 }
 
-// run lets everything happen, and then looks at what came of it.
+// run runs everything, and then checks the results.
 func (c *chaos) run() {
 	var coming sync.WaitGroup
 	for _, p := range c.daemons {
@@ -249,18 +249,18 @@ func (c *chaos) run() {
 	}
 }
 
-// bindings are the claims that the agents were told of.
+// bindings returns the claims that agents got as answers.
 func (h *history) bindings() map[claim.ID]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	told := make(map[claim.ID]bool)
+	bound := make(map[claim.ID]bool)
 	for _, id := range h.keys {
-		told[id] = true
+		bound[id] = true
 	}
-	return told
+	return bound
 }
 
-// requestsTo tells what was written to a page, and what it was answered.
+// requestsTo returns the writes to a page and their answers.
 func (c *chaos) requestsTo(id string) string {
 	var out strings.Builder
 	for _, r := range c.requests {
@@ -271,7 +271,7 @@ func (c *chaos) requestsTo(id string) string {
 	return out.String()
 }
 
-// attach shows the end of a file if the test failed.
+// attach logs the end of a file if the test failed.
 func (c *chaos) attach(file, name string) {
 	data, err := os.ReadFile(file)
 	if err == nil && c.Failed() {

@@ -20,20 +20,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Go program asks the kernel for the time through a function that the kernel maps
-// into every process, the vDSO's __vdso_clock_gettime. Whoever starts a daemon puts other
-// code there before the daemon has run an instruction: no thread of it may be inside. That code
-// asks the kernel all the same, and adds to the seconds what a file says for that clock, once
-// the daemon has said where it mapped the file. Whoever writes the file changes the clocks of
-// that process, and of no other, at once.
+// A Go program reads the clock through a function that the kernel maps into every process, the
+// vDSO's __vdso_clock_gettime. The parent of a daemon replaces its code before the daemon has run
+// an instruction, so no thread can be inside. The new code asks the kernel, too, and adds the
+// seconds that a file has for that clock, once the daemon has told it where the file is mapped.
+// Writing the file changes the clocks of that process, and of no other, at once.
 
-// canBendClocks says that clocks can be made wrong here.
+// canBendClocks reports whether clocks can be made wrong on this system.
 const canBendClocks = true
 
-// clocks is how many numbers the file has: one for each clock id, as eight bytes.
+// clocks is how many numbers the file has: eight bytes for each clock id.
 const clocks = 16
 
-// bent is the code that is put there. Its last eight bytes say where the file is mapped.
+// bent is the new code. Its last eight bytes are the address of the mapped file.
 var bent = []byte{
 	0xb8, unix.SYS_CLOCK_GETTIME, 0, 0, 0, // mov eax, SYS_clock_gettime
 	0x0f, 0x05, // syscall
@@ -47,10 +46,10 @@ var bent = []byte{
 	0, 0, 0, 0, 0, 0, 0, 0, // table
 }
 
-// startBendable starts a command whose clocks can be bent: it stands at its first instruction
-// until the code is there.
+// startBendable starts a command whose clocks can be bent. The command is stopped at its first
+// instruction until the code is replaced.
 func startBendable(cmd *exec.Cmd) error {
-	runtime.LockOSThread() // which traces it
+	runtime.LockOSThread() // this thread traces the command
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr.Ptrace = true
 	if err := cmd.Start(); err != nil {
@@ -76,8 +75,8 @@ func startBendable(cmd *exec.Cmd) error {
 	return nil
 }
 
-// bendClocks makes the clocks of this process, which startBendable started, the machine's plus
-// what the file says.
+// bendClocks adds the file's numbers to the clocks of this process, which startBendable must have
+// started.
 func bendClocks(file string) error {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
@@ -92,7 +91,7 @@ func bendClocks(file string) error {
 	return writeClockGettime("self", len(bent)-len(where), where)
 }
 
-// writeClockGettime writes over the __vdso_clock_gettime of a process, from some byte of it on.
+// writeClockGettime overwrites the __vdso_clock_gettime of a process from byte from on.
 func writeClockGettime(process string, from int, code []byte) error {
 	mem, err := unix.Open("/proc/"+process+"/mem", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -109,7 +108,8 @@ func writeClockGettime(process string, from int, code []byte) error {
 	return nil
 }
 
-// clockGettime finds the __vdso_clock_gettime of a process, with room for the code.
+// clockGettime returns the address of a process's __vdso_clock_gettime, which has room for the
+// code.
 func clockGettime(process string, mem int) (at int64, err error) {
 	maps, err := os.Open("/proc/" + process + "/maps")
 	if err != nil {
@@ -142,7 +142,7 @@ func clockGettime(process string, mem int) (at int64, err error) {
 	return 0, errors.New("this kernel has no vDSO with a __vdso_clock_gettime that is large enough")
 }
 
-// setClocks changes what is added to the clocks of the process that bends them by the file.
+// setClocks changes the numbers in the file.
 func setClocks(file string, wall, mono time.Duration) error {
 	table := make([]byte, clocks*8)
 	binary.LittleEndian.PutUint64(table[unix.CLOCK_REALTIME*8:], uint64(int64(wall/time.Second)))
@@ -155,7 +155,7 @@ func setClocks(file string, wall, mono time.Duration) error {
 	return errors.Join(err, f.Close())
 }
 
-// TestBentClocks has a daemon start an hour in the future.
+// TestBentClocks starts a daemon an hour in the future.
 func TestBentClocks(t *testing.T) {
 	c := newBoard(t, season{timeout: time.Second, window: time.Second, settle: 2 * time.Second, interval: time.Second}, 1, emulator.Options{})
 	p := newProcess(c, 1)

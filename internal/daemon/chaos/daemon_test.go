@@ -22,11 +22,11 @@ import (
 	"dibs/internal/journal"
 )
 
-// chaosDaemon is the environment variable that makes the test binary a daemon; its value
-// is the file that says by how much its clocks are wrong.
+// chaosDaemon is the environment variable that makes the test binary a daemon; its value is the
+// file with the offsets of its clocks.
 const chaosDaemon = "CHAOS_DAEMON_CLOCKS"
 
-// serveChaos is the main function of a daemon: what dibs serve does, but for its flags.
+// serveChaos is the main function of a daemon: dibs serve without its flags.
 func serveChaos() int {
 	if err := bendClocks(os.Getenv(chaosDaemon)); err != nil {
 		fmt.Fprintln(os.Stderr, "the clocks stay right:", err)
@@ -36,7 +36,7 @@ func serveChaos() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	go func() { // the test ends before it could kill its daemons
+	go func() { // ends with the test, even if that cannot kill its daemons
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
 	}()
@@ -55,13 +55,12 @@ func serveChaos() int {
 	return 0
 }
 
-// process is a daemon that runs as a process of its own. What is done to it is done by
-// one goroutine; clocks may be asked by any.
+// process is a daemon in a process of its own. One goroutine controls it; any may read its clocks.
 type process struct {
 	chaos  *chaos
 	number int
 	socket string
-	host   string // of the requests that it sends to Notion
+	host   string // the host of its requests to Notion
 	state  string
 	clocks string // the file, see bendClocks
 	env    []string
@@ -71,11 +70,11 @@ type process struct {
 	ended  chan struct{} // closed when cmd has ended
 
 	mu         sync.Mutex
-	wall, mono time.Duration // what its clocks are off by
-	asked      bool          // that cmd ends
+	wall, mono time.Duration // the offsets of its clocks
+	asked      bool          // cmd's end was requested
 }
 
-// newProcess makes a daemon on c's board, which start starts. settings are added to its
+// newProcess makes a daemon on c's board, for start to start. settings are added to its
 // environment.
 func newProcess(c *chaos, number int, settings ...string) *process {
 	c.Helper()
@@ -115,12 +114,11 @@ func newProcess(c *chaos, number int, settings ...string) *process {
 	return p
 }
 
-// comesUp is how long a daemon may take until it serves, also on a machine that has other work.
+// comesUp is how long a daemon may take until it serves, even on a busy machine.
 const comesUp = 2 * time.Minute
 
-// start starts the daemon, and waits until it serves. Should it end without having been asked
-// to, then the whole run has failed, and is over. A start that finds no database is made again,
-// as a service manager does.
+// start starts the daemon, and waits until it serves. If it ends unasked, the whole run fails. If
+// the database cannot be reached, start retries, like a service manager.
 func (p *process) start() {
 	err := p.begin()
 	for began := time.Now(); err != nil && p.chaos.shared && time.Since(began) < comesUp; err = p.begin() {
@@ -136,7 +134,7 @@ func (p *process) begin() error {
 		return err
 	}
 	cmd := exec.Command(cmp.Or(p.chaos.binary, os.Args[0]))
-	cmd.Env, cmd.Stderr, cmd.SysProcAttr = p.env, p.log, &syscall.SysProcAttr{Setpgid: true} // what the terminal sends is for the test
+	cmd.Env, cmd.Stderr, cmd.SysProcAttr = p.env, p.log, &syscall.SysProcAttr{Setpgid: true} // the terminal's signals go to the test only
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -148,7 +146,7 @@ func (p *process) begin() error {
 	if err := startBendable(cmd); err != nil {
 		return err
 	}
-	hung := time.AfterFunc(comesUp, func() { cmd.Process.Signal(syscall.SIGQUIT) }) // its log says where it stood
+	hung := time.AfterFunc(comesUp, func() { cmd.Process.Signal(syscall.SIGQUIT) }) // its log then shows where it hung
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	hung.Stop()
 	ended := make(chan struct{})
@@ -157,7 +155,7 @@ func (p *process) begin() error {
 	p.mu.Unlock()
 	go func() {
 		defer close(ended)
-		cmd.Wait() // says that it was killed
+		cmd.Wait() // the error says that it was killed
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !p.asked {
@@ -171,7 +169,7 @@ func (p *process) begin() error {
 	return nil
 }
 
-// kill kills the daemon with SIGKILL, stopped or not.
+// kill sends SIGKILL to the daemon, even if it is stopped.
 func (p *process) kill() { p.end(syscall.SIGKILL) }
 
 func (p *process) end(s syscall.Signal) {
@@ -187,8 +185,8 @@ func (p *process) end(s syscall.Signal) {
 	p.cmd = nil
 }
 
-// stop has the daemon stand still for d. With its clocks, that is what a paused virtual
-// machine does; without, what a laptop does whose lid is closed.
+// stop makes the daemon stand still for d: with its clocks like a paused virtual machine, without
+// like a laptop with a closed lid.
 func (p *process) stop(ctx context.Context, d time.Duration, clocksToo bool) {
 	p.cmd.Process.Signal(syscall.SIGSTOP)
 	stopped := time.Now()
@@ -200,7 +198,7 @@ func (p *process) stop(ctx context.Context, d time.Duration, clocksToo bool) {
 	p.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// jump sets the clocks of the daemon, by that much.
+// jump changes the offsets of the daemon's clocks.
 func (p *process) jump(wall, mono time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,14 +206,14 @@ func (p *process) jump(wall, mono time.Duration) error {
 	return setClocks(p.clocks, p.wall, p.mono)
 }
 
-// off is by how much the wall clock of the daemon is wrong.
+// off returns the offset of the daemon's wall clock.
 func (p *process) off() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.wall
 }
 
-// setting is one of those that it was made with.
+// setting returns a setting from its environment.
 func (p *process) setting(name string) string {
 	for _, s := range p.env {
 		if value, ok := strings.CutPrefix(s, name+"="); ok {
@@ -227,7 +225,7 @@ func (p *process) setting(name string) string {
 
 func (p *process) journal() string { return filepath.Join(p.state, journal.FileName) }
 
-// sleep sleeps for d, or until ctx ends, and reports whether it has not.
+// sleep sleeps for d, or until ctx ends, and returns whether it slept for d.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

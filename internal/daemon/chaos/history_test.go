@@ -16,42 +16,42 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// history is what agents and people know of the claims in a run. Its times are counted
-// from the beginning of the run, by this process's clock, which is Notion's.
+// history is what agents and people know of a run's claims. Times are since the beginning of the
+// run, by this process's clock, which is Notion's.
 type history struct {
 	began time.Time
 
 	mu    sync.Mutex
 	holds map[claim.ID]*hold
 	keys  map[string]claim.ID
-	// takings are the moments, by task, at which people changed what a claim rests on.
+	// takings are the times, by task, at which people changed what a claim depends on.
 	takings map[string][]time.Duration
-	// late are the moments, by task, at which a claim write was held up to land later.
+	// late are the times, by task, at which a claim write was delayed to land later.
 	late map[string][]time.Duration
-	// aways are when daemons could do nothing.
+	// aways are the times in which daemons could do nothing.
 	aways []away
-	bad   []string // what must not be, found at once
+	bad   []string // violations found immediately
 }
 
 // hold is a claim as its agent knows it.
 type hold struct {
-	id          claim.ID
-	task, agent string
-	daemon      int
-	fence       int64         // 0 where daemons have journals of their own, each with its numbers
-	call, told  time.Duration // when the agent asked first, and was answered
-	expires     time.Duration // as it was told last
-	ends        []end
-	finished    claim.Kind // what the agent was told that became of it; empty if it was not
+	id             claim.ID
+	task, agent    string
+	daemon         int
+	fence          int64         // 0 if each daemon has its own journal, with its own numbers
+	call, answered time.Duration // when the agent first asked, and got its answer
+	expires        time.Duration // from the last answer
+	ends           []end
+	finished       claim.Kind // the accepted finish; empty if there was none
 }
 
-// away is a time in which a daemon, 0 for all of them, was not there or not through to Notion.
+// away is a time in which a daemon, 0 for all of them, was down or cut off from Notion.
 type away struct {
 	daemon   int
 	from, to time.Duration
 }
 
-// end is the earliest moment at which the agent stopped trusting its claim.
+// end is the earliest time at which the agent stopped trusting its claim.
 type end struct {
 	at  time.Duration
 	why string
@@ -72,7 +72,7 @@ func (h *history) complain(format string, args ...any) {
 	h.bad = append(h.bad, fmt.Sprintf(format, args...))
 }
 
-// bound notes that the request under a key was answered with a claim.
+// bound records that the request under a key was answered with a claim.
 func (h *history) bound(key string, id claim.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +82,7 @@ func (h *history) bound(key string, id claim.ID) {
 	h.keys[key] = id
 }
 
-// granted notes that an agent was told of its claim, for which it asked first at call.
+// granted records an agent's grant, for which it first asked at call.
 func (h *history) granted(a *chaosAgent, key string, call time.Duration, cl api.Claim) {
 	h.bound(key, cl.ID)
 	h.mu.Lock()
@@ -93,9 +93,8 @@ func (h *history) granted(a *chaosAgent, key string, call time.Duration, cl api.
 		}
 		return
 	}
-	// What the agent is told is by the clock of its machine, which may be wrong, and
-	// may have been another one when the answer was made. The id was minted at the
-	// beginning of the attempt by Notion's time.
+	// The times in the answer are by the daemon's clock, which may be wrong, and may have changed
+	// since. The id was minted at the beginning of the attempt by Notion's time.
 	minted := ulid.Time(ulid.MustParse(string(cl.ID)).Time()).Sub(h.began)
 	minted = min(max(minted, call), h.now())
 	if !a.shared {
@@ -103,11 +102,11 @@ func (h *history) granted(a *chaosAgent, key string, call time.Duration, cl api.
 	}
 	h.holds[cl.ID] = &hold{
 		id: cl.ID, task: string(cl.Task.ID), agent: a.name, daemon: a.daemon.number, fence: cl.Fence,
-		call: call, told: h.now(), expires: minted + cl.ExpiresAt.Sub(cl.ClaimedAt.Time),
+		call: call, answered: h.now(), expires: minted + cl.ExpiresAt.Sub(cl.ClaimedAt.Time),
 	}
 }
 
-// renewed notes that an agent was told that its claim lasts longer.
+// renewed records a renewal that an agent was told of.
 func (h *history) renewed(id claim.ID, expires time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +115,7 @@ func (h *history) renewed(id claim.ID, expires time.Time) {
 	}
 }
 
-// ended notes that an agent trusts its claim no longer, from that moment on.
+// ended records that an agent stops trusting its claim at that time.
 func (h *history) ended(id claim.ID, at time.Duration, format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,7 +124,7 @@ func (h *history) ended(id claim.ID, at time.Duration, format string, args ...an
 	}
 }
 
-// finished notes that what an agent made of its task was accepted.
+// finished records that an agent's finish was accepted.
 func (h *history) finished(id claim.ID, as claim.Kind) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -134,7 +133,7 @@ func (h *history) finished(id claim.ID, as claim.Kind) {
 	}
 }
 
-// trusted reports whether the agent has no reason yet to think that its claim is over.
+// trusted reports whether the agent still trusts its claim.
 func (h *history) trusted(id claim.ID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,35 +141,35 @@ func (h *history) trusted(id claim.ID) bool {
 	return hd != nil && len(hd.ends) == 0 && h.now() < hd.expires
 }
 
-// taken notes that a person changes what the claim on a task rests on.
+// taken records that a person changes what the claim on a task depends on.
 func (h *history) taken(task string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.takings[task] = append(h.takings[task], h.now())
 }
 
-// touched reports whether a person changed what a claim on the task rested on.
+// touched reports whether a person changed what a claim on the task depended on.
 func (h *history) touched(task string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.takings[task]) > 0
 }
 
-// heldUp notes that a claim write is held up on its way to the task.
+// heldUp records that a claim write to the task is delayed.
 func (h *history) heldUp(task string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.late[task] = append(h.late[task], h.now())
 }
 
-// wasAway notes that a daemon, 0 for all of them, could do nothing from then until now.
+// wasAway records that a daemon, 0 for all of them, could do nothing from then until now.
 func (h *history) wasAway(daemon int, from time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.aways = append(h.aways, away{daemon, from, time.Since(h.began)})
 }
 
-// over is the earliest moment at which the hold's agent stopped trusting its claim.
+// over returns the earliest time at which the hold's agent stopped trusting its claim.
 func (h *history) over(hd *hold) end {
 	first := end{hd.expires, "its lease was over"}
 	for _, e := range hd.ends {
@@ -186,22 +185,22 @@ func (h *history) over(hd *hold) end {
 	return first
 }
 
-// lockStep is one operation of the lock that a task is.
+// lockStep is one operation on a task seen as a lock.
 type lockStep struct {
 	claim claim.ID
-	fence int64 // 0 for none
+	fence int64 // 0 without fences
 	ends  bool
 }
 
-// locked is who has a lock, and the greatest fence that came with it.
+// locked is the lock's owner, and the greatest fence so far.
 type locked struct {
 	claim claim.ID
 	fence int64
 }
 
-// lock is a task as those who hold it see it: it can be taken while nobody has it, and
-// whoever has it has it until he stops trusting that, or somewhat longer. Whoever is next
-// has a greater fence, where there are fences.
+// lock models a task as its agents see it: it can be taken while nobody has it, and its owner has
+// it until the owner stops trusting that, or somewhat longer. With fences, each owner has a greater
+// one than the last.
 var lock = porcupine.Model{
 	Init: func() any { return locked{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -213,18 +212,18 @@ var lock = porcupine.Model{
 	},
 }
 
-// excused reports whether package claim leaves it possible that b was granted while a was
-// trusted: a late claim covered a's, and its holder did not get through to repair that.
+// excused reports whether package claim allows that b was granted while a was trusted: a late write
+// covered a's claim, and a's daemon could not reach Notion in time to repair that.
 func (h *history) excused(a, b *hold) bool {
 	return slices.ContainsFunc(h.late[a.task], func(late time.Duration) bool {
-		return late > a.call && late < b.told && slices.ContainsFunc(h.aways, func(w away) bool {
-			return (w.daemon == 0 || w.daemon == a.daemon) && w.from < b.told && w.to > late
+		return late > a.call && late < b.answered && slices.ContainsFunc(h.aways, func(w away) bool {
+			return (w.daemon == 0 || w.daemon == a.daemon) && w.from < b.answered && w.to > late
 		})
 	})
 }
 
-// check returns the tasks whose history cannot be that of a lock, with that history, but
-// for those, which it counts, where that can be.
+// check returns the tasks whose history is not that of a lock, with the history, and counts those
+// that are excused.
 func (h *history) check() (stories map[string]string, excused int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -237,7 +236,7 @@ func (h *history) check() (stories map[string]string, excused int) {
 		var ops []porcupine.Operation
 		for i, hd := range holds {
 			ops = append(ops,
-				porcupine.Operation{ClientId: i, Input: lockStep{claim: hd.id, fence: hd.fence}, Call: int64(hd.call), Return: int64(hd.told)},
+				porcupine.Operation{ClientId: i, Input: lockStep{claim: hd.id, fence: hd.fence}, Call: int64(hd.call), Return: int64(hd.answered)},
 				porcupine.Operation{ClientId: i, Input: lockStep{claim: hd.id, ends: true}, Call: int64(max(h.over(hd).at, hd.call)), Return: math.MaxInt64})
 		}
 		if porcupine.CheckOperations(lock, ops) {
@@ -246,7 +245,7 @@ func (h *history) check() (stories map[string]string, excused int) {
 		var doubles, fine int
 		for _, a := range holds {
 			for _, b := range holds {
-				if a.told < b.told && h.over(a).at > b.told && h.over(b).at > b.told {
+				if a.answered < b.answered && h.over(a).at > b.answered && h.over(b).at > b.answered {
 					doubles++
 					if h.excused(a, b) {
 						fine++
@@ -255,14 +254,14 @@ func (h *history) check() (stories map[string]string, excused int) {
 			}
 		}
 		if excused += fine; doubles == 0 || fine < doubles {
-			stories[task] = h.tell(task, holds)
+			stories[task] = h.story(task, holds)
 		}
 	}
 	return stories, excused
 }
 
-// tell tells the history of a task.
-func (h *history) tell(task string, holds []*hold) string {
+// story formats the history of a task.
+func (h *history) story(task string, holds []*hold) string {
 	type line struct {
 		at   time.Duration
 		text string
@@ -272,7 +271,7 @@ func (h *history) tell(task string, holds []*hold) string {
 		over := h.over(hd)
 		lines = append(lines,
 			line{hd.call, fmt.Sprintf("%s asks, at daemon %d, for %s", hd.agent, hd.daemon, hd.id)},
-			line{hd.told, fmt.Sprintf("%s is told of %s, fence %d, until %v", hd.agent, hd.id, hd.fence, hd.expires)},
+			line{hd.answered, fmt.Sprintf("%s is told of %s, fence %d, until %v", hd.agent, hd.id, hd.fence, hd.expires)},
 			line{over.at, fmt.Sprintf("%s trusts %s no longer: %s", hd.agent, hd.id, over.why)})
 	}
 	for _, at := range h.takings[task] {

@@ -18,8 +18,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// afterwards kills the daemons, and gives the next ones some time, in virtual time. Then
-// all that was owed is delivered, and whatever was claimed is free again.
+// afterwards kills the daemons, and runs the next ones for some virtual time. Then all outboxes
+// must be delivered, and all claims have ended.
 func (c *chaos) afterwards() {
 	for _, p := range c.daemons {
 		p.kill()
@@ -29,8 +29,9 @@ func (c *chaos) afterwards() {
 	}
 	left := time.Now()
 	synctest.Test(c.T, func(t *testing.T) {
-		time.Sleep(time.Until(left)) // the bubble's time begins long ago
-		// To write the state after each change would take longer than all the rest of a long run.
+		time.Sleep(time.Until(left)) // the bubble begins in the past
+		// Without a state file: writing it after each change would take longer than the rest of a
+		// long run.
 		notion, err := emulator.New(emulator.Options{Begin: c.state})
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +48,7 @@ func (c *chaos) afterwards() {
 			defer n.stop()
 			nodes = append(nodes, n)
 		}
-		// Soon, what was given up is cleared away; after a while, all is.
+		// Abandoned attempts must be cleared soon, everything else after a while.
 		time.Sleep(soon)
 		c.cleared(t, notion, nodes)
 		time.Sleep(c.aftermath)
@@ -64,22 +65,21 @@ func (c *chaos) afterwards() {
 			}
 		}
 	})
-	// What the logs have is looked at outside, where the journals can be.
+	// The logs are compared outside of the bubble, where the journals are.
 	var err error
 	if c.notion, err = emulator.New(emulator.Options{StateFile: c.state}); err != nil {
 		c.Fatal(err)
 	}
 }
 
-// soon is when what was given up lately has been cleared away: longer than any grace.
+// soon is when recently abandoned attempts must be cleared: longer than any grace.
 const soon = time.Minute
 
-// lately is how old an attempt may be, when the troubles end, that has to be cleared away
-// soon: what has failed for longer is tried less often, and then its lease is over.
+// lately is the age of an abandoned attempt, when the troubles end, up to which it must be cleared
+// soon. Older ones are retried less often, and by then their leases have ended.
 const lately = 20 * time.Second
 
-// cleared checks, soon after the troubles have ended, that the board shows no attempt of
-// which nothing came.
+// cleared checks, soon after the troubles have ended, that the board shows no abandoned attempts.
 func (c *chaos) cleared(t *testing.T, notion *emulator.Emulator, nodes []*node) {
 	for _, page := range notion.Pages(c.tasks) {
 		token := claim.ParseToken(page.Text("claim_token"))
@@ -109,14 +109,14 @@ func (c *chaos) cleared(t *testing.T, notion *emulator.Emulator, nodes []*node) 
 	}
 }
 
-// meddled reports whether a person took the task away or finished it whatever it showed:
-// then nobody else takes off what a claim left there.
+// meddled reports whether a person assigned or finished the task regardless of its page: then
+// nobody else clears the remains of its claim.
 func (c *chaos) meddled(page emulator.Page) bool {
 	status := page.Select("status")
 	return c.touched(page.ID) && (page.Text("claimed_by") == "Maria" || status != "OPEN" && status != "IN_PROGRESS")
 }
 
-// unquiet says what a daemon has left to do.
+// unquiet returns what a daemon still has to do.
 func unquiet(ctx context.Context, n *node) []string {
 	status, err := n.Status(ctx)
 	if err != nil {
@@ -136,8 +136,7 @@ func unquiet(ctx context.Context, n *node) []string {
 	return left
 }
 
-// checkLogs compares what agents know, what the journals of the stopped daemons say, and
-// what the logs have. It returns when the daemons found claims lost.
+// checkLogs compares what agents know with the journals of the stopped daemons and with the logs.
 func (c *chaos) checkLogs() {
 	want, granted := make(map[string]claim.Fact), make(map[claim.ID]bool)
 	for _, p := range c.journals() {
@@ -176,9 +175,9 @@ func (c *chaos) checkLogs() {
 		}
 	}
 	c.counts["log entries"] += len(rows)
-	told := c.bindings()
+	bound := c.bindings()
 	for id := range granted {
-		if !told[id] {
+		if !bound[id] {
 			c.complain("claim %s was granted, and nobody was told", id)
 		}
 	}
@@ -196,7 +195,7 @@ func describe(row emulator.Page) string {
 	return fmt.Sprintf("%q, claim %s", row.Title(), row.Text("claim_id"))
 }
 
-// journals are those of the daemons that have one of their own; one of them, if all share it.
+// journals returns the daemons with a journal of their own, or one of those that share one.
 func (c *chaos) journals() []*process {
 	if c.shared {
 		return c.daemons[:1]
@@ -204,7 +203,7 @@ func (c *chaos) journals() []*process {
 	return c.daemons
 }
 
-// events are what the journal of a stopped daemon says, which must be sound.
+// events returns the facts in the journal of a stopped daemon, which must be sound.
 func (c *chaos) events(p *process) []claim.Fact {
 	c.Helper()
 	if c.shared {
@@ -233,7 +232,7 @@ func (c *chaos) events(p *process) []claim.Fact {
 	return events
 }
 
-// sharedEvents are what the journal says that stopped daemons have shared.
+// sharedEvents returns the facts in the shared journal of stopped daemons.
 func (c *chaos) sharedEvents(p *process) []claim.Fact {
 	c.Helper()
 	board, err := task.ParseID(c.tasks)
@@ -246,7 +245,7 @@ func (c *chaos) sharedEvents(p *process) []claim.Fact {
 	}
 	defer database.Close()
 	var epoch int64
-	for epoch == 0 { // until the last term is over
+	for epoch == 0 { // waits for the last term to end
 		if epoch, err = database.Lead(c.Context(), "reader"); err != nil || !sleep(c.Context(), 100*time.Millisecond) {
 			c.Fatal(err)
 		}

@@ -11,16 +11,16 @@ import (
 	"dibs/internal/emulator"
 )
 
-// lots are what befalls requests on their way, one by one, as long as a run lasts: each
-// fault strikes some of the requests that it is for.
+// lots injects faults into single requests during a run: each fault strikes a share of its
+// requests.
 type lots struct {
 	*chaos
 	mu     sync.Mutex
 	random *rand.Rand
-	first  map[string]*http.Request // to write a token
+	first  map[string]*http.Request // the first to write a token
 }
 
-// begin has them strike from now on.
+// begin activates the faults.
 func (l *lots) begin() {
 	l.first = make(map[string]*http.Request)
 	for _, lot := range []struct {
@@ -29,8 +29,8 @@ func (l *lots) begin() {
 		late    time.Duration
 		strikes func(*http.Request, []byte) bool
 	}{
-		// Only the writes of claims may land after their senders gave them up, see
-		// package claim, and the entries of the logs.
+		// Only claim writes and log entries may land after their senders gave them up, see package
+		// claim.
 		{emulator.Delay, 5, l.window / 2, l.isClaim},
 		{emulator.Delay, 5, l.window, l.isClaim},
 		{emulator.Delay, 3, 2 * l.window, l.isClaim},
@@ -45,8 +45,7 @@ func (l *lots) begin() {
 		{emulator.StaleQuery, 10, 3 * time.Second, isAny},
 	} {
 		if l.long > 0 && lot.kind != emulator.StaleQuery {
-			// A daemon that stands still does not get through to Notion in time to repair
-			// a claim that a late one covers.
+			// A daemon that stands still cannot repair a covered claim in time.
 			continue
 		}
 		l.notion.Inject(emulator.Fault{Kind: lot.kind, Delay: lot.late, Late: lot.late, Match: func(r *http.Request, body []byte) bool {
@@ -62,7 +61,7 @@ func (l *lots) begin() {
 	}
 }
 
-// roll is true that many times of a hundred.
+// roll returns true with that probability in percent.
 func (l *lots) roll(percent int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +70,7 @@ func (l *lots) roll(percent int) bool {
 
 var tokenWritten = regexp.MustCompile(`"content":"([0-9A-HJKMNP-TV-Z]{26})"`)
 
-// isClaim matches the writes of claims that are new.
+// isClaim matches the writes of new claims.
 func (l *lots) isClaim(r *http.Request, body []byte) bool {
 	if r.Method != http.MethodPatch || !strings.Contains(string(body), `"IN_PROGRESS"`) {
 		return false

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// change is one place of a source file, which is named as from here, and what is there instead.
+// change replaces a text in a source file, whose path is relative to this folder.
 type change struct{ file, what, by string }
 
-// mutant builds this test with some places of the program changed, for daemons that are not as
-// they should be, and returns the binary.
+// mutant builds this test with changes in the program, for daemons with a known fault, and returns
+// the binary.
 func mutant(t *testing.T, changes ...change) string {
 	t.Helper()
 	dir, replaced := t.TempDir(), make(map[string]string)

@@ -9,14 +9,13 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// people edit the board as they please.
+// people edit the board at random.
 type people struct {
 	*chaos
 	random *rand.Rand
 }
 
-// gesture is something that a person does to a task. Those that take are those after
-// which a claim on it need not stand any more.
+// gesture is a person's change of a task. After one that takes, the claim on the task may end.
 type gesture struct {
 	name  string
 	takes bool
@@ -71,8 +70,7 @@ var gestures = []gesture{
 	{"left behind", true, leaveBehind},
 }
 
-// leaveBehind has somebody have claimed the task ten minutes ago whose daemon is gone
-// for good.
+// leaveBehind leaves a claim from ten minutes ago, whose daemon is gone for good.
 func leaveBehind(p *people, _ context.Context, id string) error {
 	at := time.Now().Add(-10 * time.Minute)
 	return p.notion.EditPage(id, map[string]any{
@@ -96,7 +94,7 @@ func (p *people) work(ctx context.Context) {
 	}
 }
 
-// lead sees to it that there is work, until ctx ends: reopens tasks that nobody works on.
+// lead reopens tasks that nobody works on, until ctx ends, so that there is work.
 func (p *people) lead(ctx context.Context) {
 	for sleep(ctx, time.Duration(p.random.Int64N(int64(p.peopleEvery/6)))) {
 		page, _ := p.notion.Page(p.aTask(p.random))

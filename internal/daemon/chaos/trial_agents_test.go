@@ -13,7 +13,7 @@ type trialAgent struct {
 	trial *trial
 }
 
-// hot is how many tasks many agents want at the same time, at all daemons.
+// hot is how many tasks are wanted by many agents of all daemons at once.
 const hot = 8
 
 func (a *trialAgent) work(ctx context.Context) {
@@ -24,13 +24,13 @@ func (a *trialAgent) work(ctx context.Context) {
 		}
 		cl, ok := a.ask(ctx, body)
 		if !ok {
-			sleep(ctx, a.upTo(time.Second)) // whatever it is, it takes time
+			sleep(ctx, a.upTo(time.Second)) // every failure takes time
 			continue
 		}
 		a.trial.made.Add(1)
 		switch {
 		case a.chance(a.trial.holding):
-			a.hold(ctx, cl)
+			a.workOn(ctx, cl)
 		default:
 			sleep(ctx, a.upTo(20*time.Millisecond))
 		}
@@ -38,7 +38,7 @@ func (a *trialAgent) work(ctx context.Context) {
 	}
 }
 
-// reopen has a person reopen what is finished, until ctx ends.
+// reopen lets a person reopen finished tasks until ctx ends.
 func (tr *trial) reopen(ctx context.Context) {
 	for sleep(ctx, time.Second) {
 		for _, page := range tr.notion.Pages(tr.chaos.tasks) {

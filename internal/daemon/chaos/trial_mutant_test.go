@@ -11,14 +11,14 @@ import (
 	"dibs/internal/emulator"
 )
 
-// withoutEpoch has the journal not assert whose term it is: whoever led once may save for good.
+// withoutEpoch removes the epoch's check from the journal: a former leader can save.
 var withoutEpoch = change{"../../journal/term.go", "if t.blind {", "if true {"}
 
-// TestTrialWithoutEpoch has two trials that are as dangerous as can be for a leader that was
-// followed and does not know it: its machine is paused, clocks and all, while it waits to be told
-// that claims are on their pages, and when it goes on, it has them to grant. One is of the
-// daemons as they are, and has to pass. In the other one the journal does not assert its epoch,
-// and the same looks that find nothing in TestTrial have to find that two agents had a task.
+// TestTrialWithoutEpoch runs two trials that are as dangerous as possible for a deposed leader: its
+// machine is paused, including its clocks, while it waits for claims to be written, and when it
+// continues, it has them to grant. The first trial has the real daemons and must pass. In the
+// second the journal does not check the epoch, and the same checks as in TestTrial must find two
+// agents with one task.
 func TestTrialWithoutEpoch(t *testing.T) {
 	if !*long {
 		t.Skip("takes five minutes")
@@ -31,13 +31,13 @@ func TestTrialWithoutEpoch(t *testing.T) {
 		beyond: 10 * time.Second, paused: true,
 	}
 	o.times.tasks, o.times.atWork = 80, 30*time.Second
-	// The next leader takes off what it finds, after a grace that follows from these.
+	// The next leader clears what it finds after a grace that depends on these.
 	o.times.timeout, o.times.window, o.times.interval = 3*time.Second, 2*time.Second, time.Second
 	t.Run("asserted", func(t *testing.T) { newTrial(t, o).passes() })
 	t.Run("not asserted", func(t *testing.T) {
 		o.binary = mutant(t, withoutEpoch)
 		var bad []string
-		for range 3 { // the machine decides how a run goes
+		for range 3 { // runs vary with the machine
 			tr := newTrial(t, o)
 			tr.run()
 			if bad = tr.bad; len(tr.doubles) > 0 {
@@ -49,20 +49,18 @@ func TestTrialWithoutEpoch(t *testing.T) {
 	})
 }
 
-// slowClaims has Notion take a second to answer the write of a claim, so that some are always
-// under way.
+// slowClaims lets Notion take a second for each claim write, so that some are always under way.
 func (tr *trial) slowClaims() {
 	tr.notion.Inject(emulator.Fault{Kind: emulator.DelayAnswer, Delay: time.Second, Match: func(r *http.Request, body []byte) bool {
 		return r.Method == http.MethodPatch && strings.Contains(string(body), `"IN_PROGRESS"`)
 	}})
 }
 
-// pauses has the leader's machine paused until another one leads, again and again. After each
-// there is time for the next one to take off its page what the last one had not granted when it
-// stopped, and to grant the task to somebody else.
+// pauses pauses the leader's machine again and again until another daemon leads. Each time the new
+// leader gets time to clear the ungranted claims from their pages and to grant the tasks to others.
 func (tr *trial) pauses(ctx context.Context) {
 	tr.each(ctx, tr.stream(10), []trouble{{"pauses of the leader, longer than its lease", func(ctx context.Context, random *rand.Rand) {
-		seconds := (tr.beyond + tr.some(random)).Truncate(time.Second) // what clocks can be set by
+		seconds := (tr.beyond + tr.some(random)).Truncate(time.Second) // clocks are set in whole seconds
 		tr.daemons[tr.leader(ctx)].stop(ctx, seconds, true)
 		sleep(ctx, tr.beyond+tr.chaos.brief)
 	}}})

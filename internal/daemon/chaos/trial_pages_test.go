@@ -10,7 +10,7 @@ import (
 	"dibs/internal/claim"
 )
 
-// pageWrite is what a request writes to a page: its properties go by their ids.
+// pageWrite has the properties that a request writes to a page, by id.
 type pageWrite struct {
 	Properties map[string]struct {
 		Text *[]struct {
@@ -19,8 +19,7 @@ type pageWrite struct {
 	} `json:"properties"`
 }
 
-// token is the claim token that is written, and whether what a page says of its claim is
-// written at all.
+// token returns the written claim token, and whether the request writes any part of a claim.
 func (w pageWrite) token() (token claim.Token, any bool) {
 	for _, p := range w.Properties {
 		if p.Text == nil {
@@ -36,17 +35,17 @@ func (w pageWrite) token() (token claim.Token, any bool) {
 	return token, any
 }
 
-// checkPages checks, by what Notion was asked to write, that no page showed a claim that was
-// granted in the place of another one whose lease went on.
+// checkPages checks, from the writes to Notion, that no page showed a granted claim over another
+// one whose lease had not ended.
 func (tr *trial) checkPages() {
 	type shown struct {
 		claim claim.ID
-		at    time.Time // when it was written last
+		at    time.Time // the last write
 	}
-	told, pages, claims := tr.bindings(), make(map[string]shown), 0
-	for _, r := range tr.requests { // in the order in which they arrived; no page has two at a time that count
+	bound, pages, claims := tr.bindings(), make(map[string]shown), 0
+	for _, r := range tr.requests { // in the order of arrival; no page has two relevant ones at a time
 		id, ok := strings.CutPrefix(r.Path, "/v1/pages/")
-		cut := r.Status == 0 // before its answer; it may have been done
+		cut := r.Status == 0 // before its answer; it may have taken effect
 		if !ok || r.Method != http.MethodPatch || r.Status != http.StatusOK && !cut {
 			continue
 		}
@@ -55,7 +54,7 @@ func (tr *trial) checkPages() {
 			tr.Error(err)
 		}
 		token, any := w.token()
-		if !any || cut && token.ID != "" && !told[token.ID] {
+		if !any || cut && token.ID != "" && !bound[token.ID] {
 			continue
 		}
 		before := pages[id]
@@ -65,7 +64,7 @@ func (tr *trial) checkPages() {
 			continue
 		case token.ID != before.claim:
 			claims++
-			if told[before.claim] && told[token.ID] && r.Time.Sub(before.at) < chaosLease {
+			if bound[before.claim] && bound[token.ID] && r.Time.Sub(before.at) < chaosLease {
 				tr.doubles = append(tr.doubles, fmt.Sprintf("task %s was given to %s at %v, while it was that of %s:\n%s", id, token.ID, r.Time.Sub(tr.began), before.claim, tr.requestsTo(id)))
 			}
 		}

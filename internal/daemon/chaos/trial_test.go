@@ -19,13 +19,12 @@ import (
 	"dibs/internal/pgtest"
 )
 
-// TestTrial has a cluster work on one board: four members, each a process of its own, and the
-// PostgreSQL server of their journal, while they are killed, stand still, and are cut off from
-// each other and from Notion, which lets no more be sent in a minute than it should. No two
-// agents may ever trust that they have the same task, each grant of a task has a greater fence
-// than those before it, and no page may show a grant covered by another; when all is over, the
-// journal is sound, every log entry is there once, nothing is left on the board, and Notion has
-// refused no request as one too many.
+// TestTrial runs a cluster on one board: four members, each a process of its own, and the
+// PostgreSQL server of their journal. Members are killed, stand still, and are cut off from each
+// other and from Notion, which enforces its rate limit. Two agents may never trust at the same time
+// that they hold the same task, each grant of a task has a greater fence than the earlier ones, and
+// no page may show a grant covered by another. At the end the journal is sound, every log entry
+// exists once, nothing is left on the board, and Notion has refused no request for its rate.
 func TestTrial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a quarter of a minute")
@@ -37,28 +36,28 @@ func TestTrial(t *testing.T) {
 	newTrial(t, o).passes()
 }
 
-// trialTimes is what a trial is like where nothing else is said.
+// trialTimes are a trial's default times.
 var trialTimes = season{
 	name: "cluster", brief: 2 * time.Second, shared: true,
 	timeout: 8 * time.Second, window: 5 * time.Second, settle: 6 * time.Second, interval: 2 * time.Second,
 	atWork: time.Second, tasks: 100, aftermath: 15 * time.Minute,
 }
 
-// trialOptions say what a trial is like.
+// trialOptions configures a trial.
 type trialOptions struct {
 	times  season
-	claims int // how many are granted at least
+	claims int // the least number of grants
 	agents int
 	limit  int // of requests to Notion in a minute
-	// holding is how many of a hundred claims an agent works on for a while.
+	// holding is the percentage of claims on which agents work for a while.
 	holding int
-	// between is how many claims at least are granted between one trouble and the next.
+	// between is the least number of grants between two troubles.
 	between int64
-	// beyond is for how long a daemon stands still that is to lose the lead; 0 for never.
+	// beyond is how long a daemon stands still to lose the lead; 0 for never.
 	beyond time.Duration
-	// paused says that all that happens is that the leader's machine is paused, again and again.
+	// paused limits the troubles to pauses of the leader's machine.
 	paused bool
-	binary string // that the daemons are; empty for this test's
+	binary string // the daemons' program; empty for this test's
 }
 
 // trial is one run.
@@ -70,7 +69,7 @@ type trial struct {
 	gates    []*way       // from the others to each daemon
 	ids      []string     // of the tasks
 	made     atomic.Int64 // grants
-	// doubles are the histories, of tasks and of pages, in which two had the same task.
+	// doubles are the histories, of tasks and of pages, in which two agents held one task.
 	doubles []string
 }
 
@@ -103,8 +102,8 @@ func newTrial(t *testing.T, o trialOptions) *trial {
 	return tr
 }
 
-// newAddress is an address at which nobody listens, which none of those is that systems give to
-// connections: one might have it while the daemon does not run.
+// newAddress returns a free address outside of the range that systems assign to connections:
+// otherwise a connection might take it while the daemon is down.
 func newAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
@@ -117,7 +116,7 @@ func newAddress(t testing.TB) string {
 	return ""
 }
 
-// passes runs the trial, and fails the test if anything was found.
+// passes runs the trial, and fails the test if it found anything.
 func (tr *trial) passes() {
 	tr.Helper()
 	tr.run()
@@ -126,8 +125,7 @@ func (tr *trial) passes() {
 	}
 }
 
-// run lets everything happen, and then looks at what came of it: what must not be is in
-// tr.doubles and tr.bad.
+// run runs everything, and then checks the results. Violations are in tr.doubles and tr.bad.
 func (tr *trial) run() {
 	var coming sync.WaitGroup
 	for _, p := range tr.daemons {
@@ -154,7 +152,7 @@ func (tr *trial) run() {
 		troubles.Go(func() { tr.databaseTroubles(working) })
 	}
 	for said := began; int(tr.made.Load()) < tr.claims && !tr.Failed(); {
-		if !sleep(tr.Context(), 50*time.Millisecond) || time.Since(began) > 45*time.Minute { // go test's own limit shows nothing
+		if !sleep(tr.Context(), 50*time.Millisecond) || time.Since(began) > 45*time.Minute { // before go test's own limit, which shows nothing
 			break
 		}
 		if time.Since(said) > time.Minute {
@@ -184,17 +182,17 @@ func (tr *trial) run() {
 	for _, w := range tr.ways {
 		w.sever(false)
 	}
-	// The next one leads at once: in a bubble nobody waits for the database's clock.
+	// The next one leads at once: a bubble does not wait for the database's clock.
 	if err := tr.database.Exec("UPDATE dibs_" + strings.ReplaceAll(tr.chaos.tasks, "-", "") + ".leader SET until = '-infinity'"); err != nil {
 		tr.Fatal(err)
 	}
 	tr.afterwards()
-	tr.look()
+	tr.inspect()
 	tr.Logf("after %.0f s all was looked at, and %d requests were sent to Notion", time.Since(began).Seconds(), len(tr.requests))
 }
 
-// look looks at what came of it all.
-func (tr *trial) look() {
+// inspect checks the results.
+func (tr *trial) inspect() {
 	tr.checkLogs()
 	stories, _ := tr.check()
 	for task, story := range stories {

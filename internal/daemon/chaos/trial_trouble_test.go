@@ -9,14 +9,14 @@ import (
 	"dibs/internal/emulator"
 )
 
-// trouble is something that befalls the cluster.
+// trouble is a fault of the cluster.
 type trouble struct {
 	name string
 	do   func(ctx context.Context, random *rand.Rand)
 }
 
-// each has all troubles occur once, in some order, and again until ctx ends or enough was
-// granted. Between them some claims are granted, however long that takes here.
+// each causes all troubles once, in random order, and repeats until ctx ends or there were enough
+// grants. Between them it waits for some grants.
 func (tr *trial) each(ctx context.Context, random *rand.Rand, all []trouble) {
 	enough := func() bool { return int(tr.made.Load()) >= tr.claims }
 	for round := 0; round == 0 || !enough(); round++ {
@@ -32,12 +32,13 @@ func (tr *trial) each(ctx context.Context, random *rand.Rand, all []trouble) {
 	}
 }
 
-// some is a short time.
+// some returns a short random time.
 func (tr *trial) some(random *rand.Rand) time.Duration {
 	return time.Duration(random.Int64N(int64(tr.chaos.brief)))
 }
 
-// leader returns which daemon leads, as any of them says that knows; 0 if none does, or ctx ends.
+// leader returns the number of the leader, from any daemon that knows it; 0 if none leads, or ctx
+// ends.
 func (tr *trial) leader(ctx context.Context) int {
 	for sleep(ctx, 50*time.Millisecond) {
 		for _, p := range tr.daemons {
@@ -46,7 +47,7 @@ func (tr *trial) leader(ctx context.Context) int {
 			cancel()
 			for i, m := range st.Members {
 				if err == nil && m.Leader {
-					return i // they are in the order of their names
+					return i // they are sorted by name
 				}
 			}
 		}
@@ -54,7 +55,7 @@ func (tr *trial) leader(ctx context.Context) int {
 	return 0
 }
 
-// daemonTroubles are what befalls daemons.
+// daemonTroubles are troubles of daemons.
 func (tr *trial) daemonTroubles(ctx context.Context) {
 	one := func(random *rand.Rand) int { return random.IntN(len(tr.daemons)) }
 	cut := func(ctx context.Context, w *way, d time.Duration) {
@@ -96,7 +97,7 @@ func (tr *trial) daemonTroubles(ctx context.Context) {
 	})
 }
 
-// databaseTroubles are what befalls the database.
+// databaseTroubles are troubles of the database.
 func (tr *trial) databaseTroubles(ctx context.Context) {
 	must := func(err error) {
 		if err != nil {

@@ -11,12 +11,12 @@ import (
 	"dibs/internal/emulator"
 )
 
-// misfortune is what befalls daemons.
+// misfortune causes a daemon's troubles.
 type misfortune struct {
 	*chaos
 	random *rand.Rand
 	daemon *process
-	// standing is held by who has a daemon stand still for long: one at a time.
+	// standing is locked while a daemon stands still for long: one at a time.
 	standing *sync.Mutex
 }
 
@@ -24,7 +24,7 @@ func (m *misfortune) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(m.random.Int64N(int64(most-least)))
 }
 
-// work has the daemon meet with misfortunes until ctx ends. Then it runs.
+// work causes troubles until ctx ends. Then the daemon runs.
 func (m *misfortune) work(ctx context.Context) {
 	for sleep(ctx, m.between(m.calm, 3*m.calm)) {
 		from := m.now()
@@ -62,8 +62,8 @@ func (m *misfortune) work(ctx context.Context) {
 	}
 }
 
-// stop has the daemon stand still: for longer than its write window, and where that is
-// asked for, for longer than its leases.
+// stop makes the daemon stand still: for longer than its write window and, in some seasons, than
+// its leases.
 func (m *misfortune) stop(ctx context.Context) {
 	if m.long > 0 && m.standing.TryLock() {
 		defer m.standing.Unlock()
@@ -80,24 +80,24 @@ func (c *chaos) from(p *process) func(*http.Request, []byte) bool {
 	return func(r *http.Request, _ []byte) bool { return r.Host == p.host }
 }
 
-// storms are what goes wrong with requests to Notion.
+// storms are the faults of Notion as a whole.
 var storms = []emulator.Fault{
 	{Kind: emulator.Delay, Delay: 300 * time.Millisecond},
 	{Kind: emulator.DelayAnswer, Delay: time.Second},
 	{Kind: emulator.SavedBut503}, {Kind: emulator.DropAnswer}, {Kind: emulator.DropRequest},
-	// A log entry that Notion says it made, and did not, is lost.
+	// For PATCH only: a log entry that Notion reports as made and did not make is lost.
 	{Kind: emulator.NotApplied, Method: http.MethodPatch},
 	{Kind: emulator.Conflict409}, {Kind: emulator.Conflict409Saved}, {Kind: emulator.Error500}, {Kind: emulator.HTML502},
 	{Kind: emulator.Error503}, {Kind: emulator.Error504},
 	{Kind: emulator.RateLimited429, RetryAfter: time.Second}, {Kind: emulator.Overload529, RetryAfter: time.Second},
 	{Kind: emulator.StaleQuery, Delay: 4 * time.Second}, {Kind: emulator.StaleQuery, Delay: 8 * time.Second},
-	// Two answers in a row with the same wrong date would be believed.
+	// Once only: two answers in a row with the same wrong date would be believed.
 	{Kind: emulator.WrongDate, Off: time.Hour, Times: 1}, {Kind: emulator.WrongDate, Off: -time.Hour, Times: 1},
 	{Kind: emulator.WrongDate, Off: 20 * time.Second, Times: 1}, {Kind: emulator.WrongDate, Off: 10 * 365 * 24 * time.Hour, Times: 1},
 	{Kind: emulator.NoDate},
 }
 
-// weather is what befalls Notion.
+// weather causes Notion's troubles.
 type weather struct {
 	*chaos
 	random *rand.Rand
@@ -107,7 +107,7 @@ func (w *weather) upTo(d time.Duration) time.Duration {
 	return time.Duration(w.random.Int64N(int64(d)))
 }
 
-// work has Notion fail now and then, until ctx ends.
+// work lets Notion fail now and then, until ctx ends.
 func (w *weather) work(ctx context.Context) {
 	for sleep(ctx, w.upTo(2*w.calm)) {
 		var f emulator.Fault

@@ -2,7 +2,7 @@ package chaos_test
 
 import "time"
 
-// Property values as Notion's API takes them.
+// Property values in the form of Notion's API.
 func text(kind, content string) any {
 	spans := []any{}
 	if content != "" {

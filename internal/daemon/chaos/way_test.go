@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// way is a way to an address that can be cut.
+// way is a connection to an address that can be cut.
 type way struct {
 	to     string
 	listen net.Listener
@@ -30,10 +30,10 @@ func newWay(t testing.TB, to string) *way {
 	return w
 }
 
-// address is where it begins.
+// address returns the address at which the way begins.
 func (w *way) address() string { return w.listen.Addr().String() }
 
-// sever breaks what is on its way; if it is cut, nothing gets through until it is not.
+// sever closes all connections; with cut, it admits no new ones until it is called without.
 func (w *way) sever(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -89,8 +89,8 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 	}
 }
 
-// TestLeaseThatEndedUnnoticed ends a lease while the daemon is away: to warn of
-// it afterwards would be a lie.
+// TestLeaseThatEndedUnnoticed ends a lease while the daemon is down: a warning afterwards would be
+// false.
 func TestLeaseThatEndedUnnoticed(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -103,7 +103,7 @@ func TestLeaseThatEndedUnnoticed(t *testing.T) {
 		time.Sleep(11 * time.Minute)
 		n = w.start(o)
 		time.Sleep(time.Hour)
-		n.wantTold(0, `claimed Sandman "work"`)
+		n.wantEvents(0, `claimed Sandman "work"`)
 	})
 }
 
@@ -121,7 +121,7 @@ func TestSweptAndOverridden(t *testing.T) {
 			w.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		n.wantTold(after, `overridden Sandman Oracle "over"`, `swept Sandman "swept"`, `ready "swept"`)
+		n.wantEvents(after, `overridden Sandman Oracle "over"`, `swept Sandman "swept"`, `ready "swept"`)
 		got, err := n.Watch(w.Context(), string(old.ID), "", api.EventsFuture, time.Hour)
 		if err != nil || got.Outcome != claim.EndOverridden || got.Event == nil || got.Event.Kind != claim.KindOverridden || got.Event.Holder != "Oracle" {
 			w.Errorf("claim = %+v, event = %+v, err = %v; want it overridden by Oracle, at once", got, got.Event, err)
@@ -132,15 +132,15 @@ func TestSweptAndOverridden(t *testing.T) {
 	})
 }
 
-// TestSweepOfADuplicateIsNotTold sweeps a copy of a page with a live claim, which shows
-// the claim's token, too. Nothing has happened to the claim, so its agent is told nothing.
+// TestSweepOfADuplicateIsNotTold sweeps a copy of a page with a live claim, which shows the claim's
+// token, too. Nothing has happened to the claim, so its agent hears nothing.
 func TestSweepOfADuplicateIsNotTold(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("original", nil)
 		n := w.daemon(func(c *config.Config) { c.Schedule.Sweep = "@every 100h" })
 		cl := n.mustClaim("Sandman", id)
-		for range 2 { // until the lease that the copy will show is over, and that of the claim is not
+		for range 2 { // until the copy's lease is over, and the claim's is not
 			time.Sleep(17 * time.Minute)
 			if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
 				w.Fatal(err)
@@ -151,14 +151,14 @@ func TestSweepOfADuplicateIsNotTold(t *testing.T) {
 			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
 			"claimed_at": date(cl.ClaimedAt.Time), "claim_token": text("rich_text", shown.Text("claim_token")),
 		})
-		time.Sleep(time.Minute) // a live copy would have been taken off
+		time.Sleep(time.Minute) // the claim on a live copy would have been cleared
 		after := n.last()
 		swept, err := n.Sweep(w.Context(), "")
 		if err != nil || len(swept.Swept) != 1 || string(swept.Swept[0].Task) != copied {
 			w.Fatalf("swept = %+v, %v; want the copy", swept.Swept, err)
 		}
 		time.Sleep(time.Minute)
-		n.wantTold(after, `swept "copy"`, `ready "copy"`)
+		n.wantEvents(after, `swept "copy"`, `ready "copy"`)
 		got, err := n.Watch(w.Context(), string(cl.ID), "Sandman", after, time.Minute)
 		if err != nil || got.State != claim.Held || got.Event != nil {
 			w.Errorf("the claim is %s, its event %+v, err = %v; want it held, and nothing told", got.State, got.Event, err)
@@ -172,8 +172,8 @@ func TestSweepOfADuplicateIsNotTold(t *testing.T) {
 	})
 }
 
-// TestSweepIsToldOnce sees, in the middle of a sweep of another daemon's claim,
-// that the task is free.
+// TestSweepIsToldOnce syncs in the middle of a sweep of another daemon's claim, when the task is
+// free.
 func TestSweepIsToldOnce(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -191,7 +191,7 @@ func TestSweepIsToldOnce(t *testing.T) {
 		if got := w.page(id).Select("status"); got != "OPEN" {
 			w.Fatalf("the task is %s, want it swept", got)
 		}
-		n.wantTold(0, `swept Ghost "work"`, `ready "work"`)
+		n.wantEvents(0, `swept Ghost "work"`, `ready "work"`)
 	})
 }
 
@@ -203,7 +203,7 @@ func TestWaitOnAClaim(t *testing.T) {
 		cl := n.mustClaim("Sandman", id)
 
 		start := time.Now()
-		got, err := n.Watch(w.Context(), string(cl.ID), "Sandman", 0, time.Minute) // that it was claimed is no news
+		got, err := n.Watch(w.Context(), string(cl.ID), "Sandman", 0, time.Minute) // its grant is no news
 		if took := time.Since(start); err != nil || got.Event != nil || got.State != claim.Held || took != time.Minute {
 			w.Errorf("nothing happened: %+v after %v, err = %v; want the claim after a minute", got, took, err)
 		}
@@ -216,7 +216,7 @@ func TestWaitOnAClaim(t *testing.T) {
 		if took := time.Since(start); err != nil || got.Event == nil || got.Event.Kind != api.LeaseExpiring || took > 24*time.Minute {
 			w.Errorf("event = %+v after %v, err = %v; want a warning", got.Event, took, err)
 		}
-		// What happened between two waits is not missed by who says where it was.
+		// Events between two waits are not missed, given the last position.
 		before := got.Event.ID - 1
 		got, err = n.Watch(w.Context(), string(cl.ID), "Sandman", before, time.Hour)
 		if err != nil || got.Event == nil || got.Event.ID != before+1 {
@@ -249,7 +249,7 @@ func TestEventsAfterARestart(t *testing.T) {
 		after := n.last()
 		n.stop()
 
-		// While the daemon is away, people go on.
+		// People continue while the daemon is down.
 		w.edit(lost, map[string]any{"claimed_by": text("rich_text", "Maria")})
 		w.edit(waits, map[string]any{"priority": option("select", "high")})
 		w.add("new", nil)
@@ -269,13 +269,13 @@ func TestEventsAfterARestart(t *testing.T) {
 		want := []string{
 			`claim_lost Sandman Maria "lost"`, `created "new"`, `edited "waits" priority`, `ready "new"`, `reassigned Sandman Maria "lost"`,
 		}
-		if diff := cmp.Diff(want, sorted(n.told(after))); diff != "" {
+		if diff := cmp.Diff(want, sorted(n.eventsAfter(after))); diff != "" {
 			w.Errorf("events (-want +got):\n%s", diff)
 		}
 		if got, err := n.Watch(w.Context(), string(gone.ID), "Sandman", after, time.Hour); err != nil || got.Event == nil || got.Event.ID <= after {
 			w.Errorf("event = %+v, err = %v; want the loss, with an id above %d", got.Event, err, after)
 		}
-		// The agent goes on as if nothing had happened.
+		// The agent continues as before.
 		after = n.last()
 		if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
 			w.Error(err)
@@ -284,12 +284,12 @@ func TestEventsAfterARestart(t *testing.T) {
 			w.Error(err)
 		}
 		time.Sleep(time.Second)
-		n.wantTold(after, `completed Oracle "kept"`, `ready "waits"`)
+		n.wantEvents(after, `completed Oracle "kept"`, `ready "waits"`)
 	})
 }
 
-// TestClaimThatIsRepairedIsNoNews covers a live claim with a late write of an
-// abandoned attempt: nobody is told that the task changed hands.
+// TestClaimThatIsRepairedIsNoNews covers a live claim with a late write of an abandoned attempt:
+// nobody hears that the task changed hands.
 func TestClaimThatIsRepairedIsNoNews(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -302,15 +302,15 @@ func TestClaimThatIsRepairedIsNoNews(t *testing.T) {
 		}
 		cl := a.mustClaim("Sandman", id)
 		time.Sleep(5 * time.Minute)
-		a.wantTold(0, `claimed Sandman "work"`, `conflict Sandman Oracle "work"`)
+		a.wantEvents(0, `claimed Sandman "work"`, `conflict Sandman Oracle "work"`)
 		if err := a.complete(cl); err != nil {
 			w.Error(err)
 		}
 	})
 }
 
-// TestEditsInTheMinuteOfASync edits a task twice in the minute in which it was
-// synced: Notion's edit times do not show the difference.
+// TestEditsInTheMinuteOfASync edits a task twice in the minute of a sync: Notion's edit times do
+// not show the difference.
 func TestEditsInTheMinuteOfASync(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -319,12 +319,12 @@ func TestEditsInTheMinuteOfASync(t *testing.T) {
 		time.Sleep(2*time.Minute + time.Second)
 		w.edit(id, map[string]any{"status": option("status", "BLOCKED")})
 		time.Sleep(interval)
-		n.wantTold(0, `blocked "work"`)
+		n.wantEvents(0, `blocked "work"`)
 		w.edit(id, map[string]any{"status": option("status", "OPEN")})
 		time.Sleep(interval)
-		n.wantTold(0, `blocked "work"`, `unblocked "work"`, `ready "work"`)
+		n.wantEvents(0, `blocked "work"`, `unblocked "work"`, `ready "work"`)
 		w.edit(id, map[string]any{"status": option("status", "CANCELLED")})
 		time.Sleep(interval)
-		n.wantTold(0, `blocked "work"`, `unblocked "work"`, `ready "work"`, `cancelled "work"`)
+		n.wantEvents(0, `blocked "work"`, `unblocked "work"`, `ready "work"`, `cancelled "work"`)
 	})
 }
