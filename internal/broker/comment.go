@@ -17,24 +17,24 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Remark is what an agent says to people on a task's page.
+// Remark is an agent's comment on a task's page.
 type Remark struct {
 	Agent string
 	Task  task.ID
 	Text  string
-	// Mention is whom it mentions, by name, e-mail address or id; empty for nobody.
+	// Mention is a person to mention, by name, e-mail address or id; empty for nobody.
 	Mention string
 	// Key and UID are as in a Request.
 	Key string
 	UID int
 }
 
-// commentWait is how long whoever comments waits for the comment to be on the page.
+// commentWait is how long Comment waits for the comment to be on the page.
 const commentWait = 5 * time.Second
 
-// Comment puts a remark on a task's page, once for each key. What cannot be delivered at
-// once is owed to Notion, and delivered later. The error is an *InvalidError, ErrNoTask,
-// or a *claim.StoreError if it cannot be found out who is mentioned; then nothing is said.
+// Comment puts a remark on a task's page, once for each key. A comment that cannot be delivered
+// now is owed to Notion, and delivered later. The error is an *InvalidError, ErrNoTask, or a
+// *claim.StoreError if the person to mention cannot be looked up; then nothing is written.
 func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	if strings.TrimSpace(r.Text) == "" {
 		return api.Commented{}, &InvalidError{"the comment is empty: say something"}
@@ -75,7 +75,7 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	}, err
 }
 
-// delivery waits for a comment to be on its page. If it is not, why says what keeps it.
+// delivery waits until a comment is on its page. If it is not, why is the reason.
 func (b *Broker) delivery(ctx context.Context, event string) (delivered bool, why string, err error) {
 	deadline := time.After(commentWait)
 	for {
@@ -95,14 +95,14 @@ func (b *Broker) delivery(ctx context.Context, event string) (delivered bool, wh
 	}
 }
 
-// keyedID is the id of the event of a user's request with a key: the same one however often
-// the request comes that says what, also after a crash.
+// keyedID derives an event's id from the request's idempotency key and content (what). A repeated
+// request gets the same id, even after a crash.
 func keyedID(uid int, key string, what ...string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s", uid, key, strings.Join(what, "\x00")))
-	var id ulid.ULID // of no time
+	var id ulid.ULID // its time is zero
 	copy(id[6:], sum[:])
 	return id.String()
 }
 
-// Delivered takes note that an entry of a log was delivered, or could not be.
+// Delivered wakes calls of Comment: a log entry was delivered, or could not be.
 func (b *Broker) Delivered() { b.delivered.fire() }

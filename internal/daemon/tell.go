@@ -18,7 +18,7 @@ const tellRetry = time.Second
 // tellNews adds to the feed what became of tasks, whenever that may be something new.
 func (d *works) tellNews(ctx context.Context) time.Duration {
 	busy, err := d.tell(ctx)
-	d.broker.Told() // the protocol may have added to the feed itself
+	d.broker.Published() // the protocol may have added to the feed itself
 	if err != nil && ctx.Err() == nil {
 		d.log.Error("agents could not be told what happened", "error", err)
 	}

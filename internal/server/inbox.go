@@ -91,7 +91,7 @@ func (s *Server) message(ctx context.Context, in *api.KeyedInput[api.MessageRequ
 	}
 	said := broker.Message{
 		From: in.Body.From, By: signature(ctx, in.Body.From), To: in.Body.To, Text: in.Body.Text, Key: in.Key,
-		Tell: func(agents int) error { return s.oweCopies(ctx, agents, in.Body.Text) },
+		Admit: func(agents int) error { return s.oweCopies(ctx, agents, in.Body.Text) },
 	}
 	if in.Key != "" {
 		said.UID = caller(ctx)
