@@ -52,11 +52,11 @@ func TestAgentsChooseApart(t *testing.T) {
 			t.Errorf("namesakes of two daemons chose the same of 64 tasks %d times out of 100", same)
 		}
 		time.Sleep(rivalFor)
-		if first, _, _ := a.choose("Sandman", slices.Values(tasks)); first.ID != "task-0" || a.there() {
+		if first, _, _ := a.choose("Sandman", slices.Values(tasks)); first.ID != "task-0" || a.active() {
 			t.Errorf("long after the rivals have gone: chose %s", first.ID)
 		}
 		a.meet("Oracle", time.Now().Add(-rivalFor))
-		if a.there() {
+		if a.active() {
 			t.Error("who made a claim long ago is taken to be at work")
 		}
 	})
