@@ -1,7 +1,6 @@
 // Package api defines the daemon's API: the JSON of requests and answers, and the codes of refusals
-// with
-// the HTTP status and the exit code of each. Package server translates the broker into it; package
-// client speaks it.
+// with the HTTP status and the exit code of each. Package server translates the broker into it;
+// package client speaks it.
 package api
 
 import (
@@ -111,8 +110,7 @@ func (c Code) Passes() bool {
 }
 
 // Exit returns the exit code of a command that ended with this code. An unknown code, of a newer
-// daemon,
-// is a plain failure.
+// daemon, is a plain failure.
 func (c Code) Exit() int {
 	if m, ok := meanings[c]; ok {
 		return m.exit

@@ -6,8 +6,7 @@ import (
 )
 
 // Filter selects tasks by the contents of their pages; its zero value selects all. A task has to
-// meet every
-// part of it. The jsonschema tags describe the arguments of MCP's tools.
+// meet every part of it. The jsonschema tags describe the arguments of MCP's tools.
 type Filter struct {
 	Priority string   `json:"priority,omitempty" enum:"critical,high,medium,low,none" doc:"Only tasks of this priority"`
 	Where    []string `json:"where,omitempty" maxItems:"20" doc:"NAME=VALUE each: only tasks whose field, one of tasks.fields or title, key, status, priority, claimed_by or note, has this value; of a list, among others" jsonschema:"each FIELD=VALUE"`

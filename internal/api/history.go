@@ -16,8 +16,7 @@ type AgentSummary struct {
 }
 
 // History counts what happened in the last hours, in steps of equal length. Each list has a number
-// for
-// each step, oldest first; the last step is unfinished.
+// for each step, oldest first; the last step is unfinished.
 type History struct {
 	From        Time `json:"from" doc:"When the first step begins"`
 	To          Time `json:"to" doc:"When the last step ends, which is yet to come"`

@@ -10,8 +10,8 @@ import (
 )
 
 // Operation is an operation of the API, without the types of an Op. The table of operations
-// determines the
-// routes, their description, the client's requests, and what happens to a repeated request.
+// determines the routes, their description, the client's requests, and what happens to a repeated
+// request.
 type Operation struct {
 	Name, Method, Path, Summary string
 	// Status is the answer's HTTP status; zero means 200.
@@ -52,8 +52,8 @@ const (
 func (o *Operation) Pattern() string { return o.Method + " " + o.Path }
 
 // Op is an operation with input In and answer Out. The fields of In are the parts of a request:
-// Body is its
-// body, Key its idempotency key; the others' tags say whether they are in the path or the query.
+// Body is its body, Key its idempotency key; the others' tags say whether they are in the path or
+// the query.
 type Op[In, Out any] struct{ *Operation }
 
 // table lists all operations.

@@ -105,8 +105,8 @@ const (
 )
 
 // ProcessHeader carries the number of the calling process, as it knows it itself. If the daemon
-// sees another
-// number, the process and those that it names are on another machine, or in another container.
+// sees another number, the process and those that it names are on another machine, or in another
+// container.
 const ProcessHeader = "Dibs-Process"
 
 const maxKey = 200
@@ -118,8 +118,7 @@ const madeKey = "once "
 func NewKey() string { return madeKey + rand.Text() }
 
 // Outlives reports whether a request may be repeated under that key after its process is gone. It
-// may not
-// with a key of NewKey.
+// may not with a key of NewKey.
 func Outlives(key string) bool { return key != "" && !strings.HasPrefix(key, madeKey) }
 
 // ValidateKey returns an error if key cannot be an idempotency key.

@@ -19,8 +19,7 @@ type Reservation struct {
 }
 
 // Spot is the place of a pattern or a file. A file in a repository has two: its path in the
-// repository,
-// which is the same in all worktrees, and its absolute path.
+// repository, which is the same in all worktrees, and its absolute path.
 type Spot struct {
 	In   string `json:"in" minLength:"1" doc:"The absolute path of the repository's common git directory; origin: and where it was cloned from, such as origin:github.com/acme/api, by which a cluster knows it; files for an absolute path; names for what is no file"`
 	Path string `json:"path" minLength:"1" doc:"Begins with a slash, which is the top of the repository or of all files; a pattern of a .gitignore in what is to be reserved"`

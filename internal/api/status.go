@@ -55,8 +55,7 @@ type SyncProgress struct {
 }
 
 // NewSyncProgress returns the progress of a sync that has read so many tasks; of is the number of
-// last
-// time, zero if unknown.
+// last time, zero if unknown.
 func NewSyncProgress(read, of int) *SyncProgress {
 	p := &SyncProgress{Read: read}
 	if of > 0 {

@@ -1,8 +1,7 @@
 package api
 
 // Summary counts why the unfinished tasks of the board are not ready, for an agent that asked for
-// the next
-// one.
+// the next one.
 type Summary struct {
 	Held            int  `json:"held" doc:"Tasks that somebody has"`
 	Blocked         int  `json:"blocked" doc:"Tasks that are BLOCKED"`

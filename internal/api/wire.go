@@ -102,8 +102,7 @@ type Age struct {
 }
 
 // NewAge returns the age of a mirror that last agreed with Notion at synced, zero for never, which
-// was old
-// ago.
+// was old ago.
 func NewAge(synced time.Time, old time.Duration, stale bool) Age {
 	return Age{SyncedAt: Time{Time: synced}, AgeSeconds: old.Round(time.Millisecond).Seconds(), Stale: stale}
 }

@@ -30,8 +30,8 @@ type Addition struct {
 	Draft task.Draft
 	// DependsOn names the tasks to wait for, each by its key, id or URL.
 	DependsOn []string
-	// Key and UID are as in a Request. A request repeated under its key returns the task that
-	// the first one made.
+	// Key and UID are as in a Request. A request repeated under its key returns the task that the
+	// first one made.
 	Key string
 	UID int
 }
@@ -39,8 +39,7 @@ type Addition struct {
 // Add creates a task, once for each key. The task can be claimed as soon as Add returns, unless
 // something blocks it. If the request makes no sense, the error is an *InvalidError, a
 // *task.DraftError or ErrNoTask; otherwise it is a *claim.StoreError. If that is a
-// *creation.UnknownError, repeat the request under its key to find out whether the task was
-// made.
+// *creation.UnknownError, repeat the request under its key to find out whether the task was made.
 func (b *Broker) Add(ctx context.Context, a Addition) (api.Added, error) {
 	made, err := b.add(ctx, a)
 	if err != nil {

@@ -20,8 +20,8 @@ type Agent struct {
 	Limit *int
 }
 
-// entry finds the entry for a name: the name itself, or else the longest pattern that covers it.
-// It returns false if there is none.
+// entry finds the entry for a name: the name itself, or else the longest pattern that covers it. It
+// returns false if there is none.
 func entry(agents []Agent, name string) (Agent, bool) {
 	var covering []Agent
 	for _, a := range agents {
@@ -70,8 +70,8 @@ type Caller struct {
 }
 
 // Authorize returns an error unless the caller may use the agent's name. The configuration of the
-// caller's member decides. An unknown user may use only names that are open to everybody. The
-// error is an *InvalidError or a *ForbiddenError.
+// caller's member decides. An unknown user may use only names that are open to everybody. The error
+// is an *InvalidError or a *ForbiddenError.
 func (b *Broker) Authorize(agent string, who Caller) error {
 	if err := task.ValidateAgent(agent); err != nil {
 		return &InvalidError{Detail: err.Error()}

@@ -34,8 +34,8 @@ func (b *Broker) Adopt(ctx context.Context, r Ref, k alive.Keeper) (api.Claim, e
 }
 
 // Connect renews the claim and keeps it alive for a connection: until leave is called, and for the
-// grace period after that. If the renewal is pending, Connect keeps nothing alive and leave is
-// nil. The error is one of Renew's.
+// grace period after that. If the renewal is pending, Connect keeps nothing alive and leave is nil.
+// The error is one of Renew's.
 func (b *Broker) Connect(ctx context.Context, r Ref, grace time.Duration) (c api.Claim, leave func(), err error) {
 	cl, err := b.renew(ctx, r)
 	if err == nil {

@@ -73,8 +73,8 @@ type owedError struct {
 	error
 }
 
-// answer converts a claim for the caller. An *owedError counts as success: the claim then says
-// what Notion is still owed.
+// answer converts a claim for the caller. An *owedError counts as success: the claim then says what
+// Notion is still owed.
 func (b *Broker) answer(c claim.Hold, err error) (api.Claim, error) {
 	if owed, ok := errors.AsType[*owedError](err); ok {
 		out := b.claim(owed.claim)

@@ -64,8 +64,8 @@ func (bd *board) occupied(id task.ID) (claim.Hold, bool) {
 }
 
 // ready reports whether the agent's claim on t would pass the pre-flight if Notion shows what the
-// mirror shows: nobody holds t, nothing blocks it, and it is OPEN or assigned to the agent. For
-// an empty agent, no assigned task is ready.
+// mirror shows: nobody holds t, nothing blocks it, and it is OPEN or assigned to the agent. For an
+// empty agent, no assigned task is ready.
 func (bd *board) ready(t task.Task, agent string) bool {
 	v := bd.judge(t)
 	return v.Ready && (v.For == "" || v.For == agent)

@@ -29,8 +29,8 @@ type Mirror interface {
 	Standing() mirror.Standing
 	// Sync brings the mirror up to date, with the whole board if full is set.
 	Sync(ctx context.Context, full bool) (mirror.Result, error)
-	// Closed returns why no task may be claimed or swept at present; nil if all may. The end of
-	// a lease may be unknown meanwhile.
+	// Closed returns why no task may be claimed or swept at present; nil if all may. The end of a
+	// lease may be unknown meanwhile.
 	Closed() error
 }
 
@@ -41,13 +41,13 @@ type Journal interface {
 	TaskClaims(ctx context.Context, id task.ID) ([]claim.Hold, error)
 	// Losses returns the newest claims that were taken from the agent, the newest first.
 	Losses(ctx context.Context, agent string) ([]claim.Loss, error)
-	// LossNotified records that the agent was told that its claim was taken. It does nothing for
-	// a claim that was not taken.
+	// LossNotified records that the agent was told that its claim was taken. It does nothing for a
+	// claim that was not taken.
 	LossNotified(ctx context.Context, id claim.ID) error
 	// Log returns the events that f selects, oldest first.
 	Log(ctx context.Context, f api.LogFilter) ([]claim.Fact, error)
-	// Delivery reports whether an event's entry is in the log. If not, why is the reason, or
-	// empty if it is unknown.
+	// Delivery reports whether an event's entry is in the log. If not, why is the reason, or empty
+	// if it is unknown.
 	Delivery(ctx context.Context, event string, log claim.Log) (delivered bool, why string, err error)
 	// BindRequest records which claim the user's request with that idempotency key made.
 	BindRequest(ctx context.Context, uid int, key string, id claim.ID) error
@@ -78,8 +78,8 @@ type Config struct {
 	Past Past
 	// Comments are the comments that agents leave when they stop work; nil for none.
 	Comments Comments
-	// Pages reads the pages of tasks. A page costs one request for its text, one more for each
-	// part of a long text, and one for each hundred comments.
+	// Pages reads the pages of tasks. A page costs one request for its text, one more for each part
+	// of a long text, and one for each hundred comments.
 	Pages Pages
 	// Creations make tasks.
 	Creations Creations
@@ -91,8 +91,8 @@ type Config struct {
 
 // House is the daemon around the broker.
 type House interface {
-	// Report adds to the status what the broker does not know: the daemon itself, its exchange
-	// with Notion, and what it owes to Notion.
+	// Report adds to the status what the broker does not know: the daemon itself, its exchange with
+	// Notion, and what it owes to Notion.
 	Report(context.Context, *api.Status) error
 
 	// Doubt returns why no claim is granted although the mirror is open; nil if claims are.
@@ -149,8 +149,8 @@ type Broker struct {
 	fields []string
 }
 
-// New returns a broker. Its owner must report every change of a task, see Changed, and of a
-// claim, see Claimed.
+// New returns a broker. Its owner must report every change of a task, see Changed, and of a claim,
+// see Claimed.
 func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
@@ -190,8 +190,8 @@ func (b *Broker) doubt() error {
 	return b.house.Doubt()
 }
 
-// back returns a channel that is closed when Notion can next be reached again; nil without a
-// source for that.
+// back returns a channel that is closed when Notion can next be reached again; nil without a source
+// for that.
 func (b *Broker) back() <-chan struct{} {
 	if b.notion == nil {
 		return nil

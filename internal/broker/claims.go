@@ -20,8 +20,8 @@ const recheck = 15 * time.Second
 // doubles up to recheck.
 const soon = 3 * time.Second
 
-// Claim gets the agent a task: the named one, or the first ready one that the filter selects. If
-// it gets none within r.Wait, the error is a *claim.Denied, inside a *NothingError if no task was
+// Claim gets the agent a task: the named one, or the first ready one that the filter selects. If it
+// gets none within r.Wait, the error is a *claim.Denied, inside a *NothingError if no task was
 // ready. It is an *InvalidError if the filter cannot be used.
 func (b *Broker) Claim(ctx context.Context, r Request) (api.Claim, error) {
 	f, err := b.filter(r.Filter)
@@ -92,9 +92,8 @@ func passing(d *claim.Denied, next bool) bool {
 	return true
 }
 
-// try makes one attempt for r. After the first one it attempts a named task only if nobody here
-// has it and the mirror shows that it can be claimed: waiting costs no requests and leaves no
-// trace.
+// try makes one attempt for r. After the first one it attempts a named task only if nobody here has
+// it and the mirror shows that it can be claimed: waiting costs no requests and leaves no trace.
 func (b *Broker) try(ctx context.Context, r Request, f task.Filter, first bool) (claim.Hold, error) {
 	if r.Task == "" {
 		return b.next(ctx, r, f)
@@ -116,8 +115,8 @@ func (b *Broker) try(ctx context.Context, r Request, f task.Filter, first bool) 
 	return cl, err
 }
 
-// claimTries is how many attempts one request gets if the claim write does not arrive. Each has
-// its own id and its own stopwatch.
+// claimTries is how many attempts one request gets if the claim write does not arrive. Each has its
+// own id and its own stopwatch.
 const claimTries = 3
 
 // attempt runs the protocol, and repeats it while the claim write does not arrive.
@@ -134,8 +133,7 @@ func (b *Broker) attempt(ctx context.Context, r Request, t task.Task, unwanted f
 func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwanted func(task.Task) string) (claim.Hold, error) {
 	id := claim.NewID(b.now())
 	if r.Key != "" {
-		// A retry of the request finds the claim by this if the daemon is killed before it
-		// answers.
+		// A retry of the request finds the claim by this if the daemon is killed before it answers.
 		if err := b.journal.BindRequest(ctx, r.UID, r.Key, id); err != nil {
 			return claim.Hold{}, err
 		}
@@ -168,8 +166,8 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 
 // Renew records that the claim's agent is alive, see claim.Claimer.Renew. While Notion cannot be
 // reached and the lease has not ended, the renewal is pending: it is written when Notion is back.
-// If that is too late, the lease ends as if it had not been renewed. The error is a *claim.Lost,
-// a *claim.StoreError, or one of Lookup's.
+// If that is too late, the lease ends as if it had not been renewed. The error is a *claim.Lost, a
+// *claim.StoreError, or one of Lookup's.
 func (b *Broker) Renew(ctx context.Context, r Ref) (api.Claim, error) {
 	return b.answer(b.renew(ctx, r))
 }
@@ -193,9 +191,9 @@ func (b *Broker) renew(ctx context.Context, r Ref) (claim.Hold, error) {
 
 // Finish ends a claim as its agent says. If the agent gives a reason why it could not go on, and
 // comments are made, it also owes the task a comment. f.Mention is a Notion user to mention in it,
-// by name, e-mail address or id; if that is not exactly one user, the error is an *InvalidError
-// and nothing was done. A claim returned in state claim.Finishing is still owed to Notion. See
-// also claim.Claimer.Finish.
+// by name, e-mail address or id; if that is not exactly one user, the error is an *InvalidError and
+// nothing was done. A claim returned in state claim.Finishing is still owed to Notion. See also
+// claim.Claimer.Finish.
 func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (api.Claim, error) {
 	return b.answer(b.finish(ctx, r, f))
 }
@@ -220,11 +218,11 @@ func (b *Broker) finish(ctx context.Context, r Ref, f claim.Finish) (claim.Hold,
 	return cl, err
 }
 
-// Lookup finds the claim that r names. A task id names the claim that has the task now. If there
-// is none, or if r.Agent's last claim on it was taken from it, the task id names the last claim on
-// it (of r.Agent, if given). The error is claim.ErrUnknownClaim, an *AmbiguousError, an
-// *InvalidError, or a *claim.Lost if the claim is another agent's. If the claim was taken from
-// r.Agent, its answer counts as notice of the loss.
+// Lookup finds the claim that r names. A task id names the claim that has the task now. If there is
+// none, or if r.Agent's last claim on it was taken from it, the task id names the last claim on it
+// (of r.Agent, if given). The error is claim.ErrUnknownClaim, an *AmbiguousError, an *InvalidError,
+// or a *claim.Lost if the claim is another agent's. If the claim was taken from r.Agent, its answer
+// counts as notice of the loss.
 func (b *Broker) Lookup(ctx context.Context, r Ref) (api.Claim, error) {
 	return b.answer(b.lookup(ctx, r))
 }

@@ -24,8 +24,7 @@ func (b *Broker) Cluster(ctx context.Context) (api.Cluster, error) {
 	return b.members(b.cluster.Members(ctx))
 }
 
-// AdoptCluster accepts the journal as it is now. Without a cluster, the error is an
-// *InvalidError.
+// AdoptCluster accepts the journal as it is now. Without a cluster, the error is an *InvalidError.
 func (b *Broker) AdoptCluster(ctx context.Context, by string) (api.Cluster, error) {
 	if b.cluster == nil {
 		return api.Cluster{}, &InvalidError{Detail: "this daemon is in no cluster: set journal.postgres in its configuration, and restart it"}

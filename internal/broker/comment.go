@@ -32,8 +32,8 @@ type Remark struct {
 // commentWait is how long Comment waits for the comment to be on the page.
 const commentWait = 5 * time.Second
 
-// Comment puts a remark on a task's page, once for each key. A comment that cannot be delivered
-// now is owed to Notion, and delivered later. The error is an *InvalidError, ErrNoTask, or a
+// Comment puts a remark on a task's page, once for each key. A comment that cannot be delivered now
+// is owed to Notion, and delivered later. The error is an *InvalidError, ErrNoTask, or a
 // *claim.StoreError if the person to mention cannot be looked up; then nothing is written.
 func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	if strings.TrimSpace(r.Text) == "" {

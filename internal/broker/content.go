@@ -57,8 +57,8 @@ const (
 const contentWait = 10 * time.Second
 
 // Content returns a task's page and comments, within contentWait. It takes two requests or more,
-// see Config.Pages. A failure to read the page or the comments is part of the answer. The error
-// is ErrNoTask, or ctx's.
+// see Config.Pages. A failure to read the page or the comments is part of the answer. The error is
+// ErrNoTask, or ctx's.
 func (b *Broker) Content(ctx context.Context, id task.ID) (api.TaskContent, error) {
 	shown, err := b.Task(ctx, id)
 	if err != nil {

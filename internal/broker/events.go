@@ -39,8 +39,8 @@ func (b *Broker) Published() {
 
 // Events returns the first events that f selects, in the order of their ids. If there is none, it
 // waits up to wait for one. If f.After names an event that was pruned or never existed, the first
-// event is an api.Gap, which says so. next is the id to continue after. The error is ErrStopping
-// if the daemon stops meanwhile.
+// event is an api.Gap, which says so. next is the id to continue after. The error is ErrStopping if
+// the daemon stops meanwhile.
 func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Duration) (events []api.Event, next int64, err error) {
 	err = b.await(ctx, wait, func() (done bool, err error) {
 		more, next, err := b.read(ctx, FeedFilter{EventFilter: f, Limit: batch})
@@ -69,8 +69,8 @@ func (b *Broker) event(e claim.Fact) api.Event {
 const journalRetry = time.Second
 
 // await calls check until it is done: at once, after every new event, and once more when the wait
-// is over. With a context of Recall it keeps waiting while the journal cannot be reached:
-// nothing new can be stored there until it can.
+// is over. With a context of Recall it keeps waiting while the journal cannot be reached: nothing
+// new can be stored there until it can.
 func (b *Broker) await(ctx context.Context, wait time.Duration, check func() (done bool, err error)) error {
 	over := time.NewTimer(wait)
 	defer over.Stop()

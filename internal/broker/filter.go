@@ -41,8 +41,8 @@ func (b *Broker) filter(f api.Filter) (task.Filter, error) {
 	return out, nil
 }
 
-// waiters are the requests that wait for tasks selected by a filter. It is safe for concurrent
-// use, and calls no other code.
+// waiters are the requests that wait for tasks selected by a filter. It is safe for concurrent use,
+// and calls no other code.
 type waiters struct {
 	mu  sync.Mutex
 	all map[*waiter]struct{}

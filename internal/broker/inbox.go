@@ -232,8 +232,8 @@ type Message struct {
 	// Key and UID are as in a Request.
 	Key string
 	UID int
-	// Admit, if set, is called with the number of recipients before they get the message.
-	// Its error refuses the message.
+	// Admit, if set, is called with the number of recipients before they get the message. Its error
+	// refuses the message.
 	Admit func(agents int) error
 }
 

@@ -59,8 +59,8 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 }
 
 // readyTasks returns the first tasks that are ready for f.Agent and selected by f, in the order in
-// which they are offered, and how many there are in all. limit is how many to return, 0 for all.
-// It looks at tasks beyond the limit only if f selects by fields, words or status.
+// which they are offered, and how many there are in all. limit is how many to return, 0 for all. It
+// looks at tasks beyond the limit only if f selects by fields, words or status.
 func (b *Broker) readyTasks(bd *board, f api.TaskFilter, filter task.Filter, limit int) (first []task.Task, total int) {
 	listed := f.Status == "" && len(filter.Where) == 0 && len(filter.Words) == 0 // everything that offered returns
 	assigned, open := b.offered(f.Agent, filter)

@@ -14,8 +14,7 @@ import (
 // Names stores minted names.
 type Names interface {
 	// SessionName returns the name of a user's session and when the session last asked for it;
-	// empty
-	// if it has none, or has not asked since gone.
+	// empty if it has none, or has not asked since gone.
 	SessionName(ctx context.Context, uid int, session string, gone time.Time) (name string, used time.Time, err error)
 	// MintName returns a session's name, or mints one.
 	MintName(context.Context, task.Mint) (name string, minted bool, err error)

@@ -80,8 +80,8 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold
 }
 
 // nothing returns the denial when no task is left to try. troubled is the denial of a task that was
-// ready but could not be read or written, if there was one; passed says that another one was
-// passed over.
+// ready but could not be read or written, if there was one; passed says that another one was passed
+// over.
 func (b *Broker) nothing(troubled *claim.Denied, passed bool) *claim.Denied {
 	if troubled != nil {
 		return troubled

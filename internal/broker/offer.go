@@ -79,8 +79,7 @@ func (b *Broker) claimBriefly(ctx context.Context, agent string, id task.ID) (cl
 }
 
 // Decline refuses a task that is offered or assigned to the agent. The task is then open to all,
-// and
-// the agent that offered it is told the reason.
+// and the agent that offered it is told the reason.
 func (b *Broker) Decline(ctx context.Context, agent string, id task.ID, reason string) (api.Offered, error) {
 	cl, err := b.decline(ctx, agent, id, reason)
 	if err != nil {

@@ -156,8 +156,8 @@ func recalling(ctx context.Context) *Recalled {
 // remembered is how many agents are remembered, the last seen first.
 const remembered = 100
 
-// Remember fills the memory, so that questions can be answered while the journal cannot be
-// reached even if nobody asked them before.
+// Remember fills the memory, so that questions can be answered while the journal cannot be reached
+// even if nobody asked them before.
 func (b *Broker) Remember(ctx context.Context) error {
 	_, err := b.offers(ctx)
 	_, berr := b.feedBounds(ctx)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// firstPass is how long a task is passed over after its page could not be read or written.
-	// Each further failure doubles it, up to longestPass.
+	// firstPass is how long a task is passed over after its page could not be read or written. Each
+	// further failure doubles it, up to longestPass.
 	firstPass   = 30 * time.Second
 	longestPass = 10 * time.Minute
 	// maxTroubled is how many failing pages one request meets before it blames Notion.

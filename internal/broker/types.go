@@ -1,8 +1,7 @@
 // Package broker answers the requests of agents and people at this machine: it gets and ends
-// claims,
-// and shows tasks, inboxes and the state of the queue. It joins the claim protocol, the mirror and
-// the journal. Requests bear Notion's time. Answers are in the types of package api, with this
-// machine's time; Problem converts errors.
+// claims, and shows tasks, inboxes and the state of the queue. It joins the claim protocol, the
+// mirror and the journal. Requests bear Notion's time. Answers are in the types of package api,
+// with this machine's time; Problem converts errors.
 package broker
 
 import (
@@ -40,8 +39,7 @@ type Request struct {
 }
 
 // Ref names a claim: by its id, by its task's id, or, if Claim is empty, as the only claim that
-// Agent
-// holds.
+// Agent holds.
 type Ref struct {
 	Claim string
 	// Agent, if not empty, must be the claim's agent.

@@ -38,13 +38,11 @@ type Conflict struct {
 var ErrAway = errors.New("there is no daemon")
 
 // Daemon answers a hook's questions. An error means that something is unknown: nothing is refused
-// because of it,
-// and it goes to stderr, except ErrAway.
+// because of it, and it goes to stderr, except ErrAway.
 type Daemon interface {
 	Standing(context.Context) (Standing, error)
 	// Check returns the paths that others have reserved. Beside an error it returns the conflicts
-	// that
-	// are known.
+	// that are known.
 	Check(ctx context.Context, agent string, paths []string) ([]Conflict, error)
 	// LossNotified records that the agent was told of a lost claim.
 	LossNotified(ctx context.Context, claim string) error
@@ -107,8 +105,7 @@ func React(ctx context.Context, e Event, d Daemon, m Memory) Answer {
 }
 
 // Missed says what a hook could not check because of an error, one line for each of the error's
-// lines. It is empty
-// without an error, and for ErrAway.
+// lines. It is empty without an error, and for ErrAway.
 func Missed(err error) string {
 	if err == nil || errors.Is(err, ErrAway) {
 		return ""
@@ -145,8 +142,7 @@ func greet(s Standing) string {
 }
 
 // remind lists the held claims that the agent did not mention, once for each claim. It is empty for
-// an agent that
-// goes on because of a reminder.
+// an agent that goes on because of a reminder.
 func remind(e Event, s Standing, m Memory) string {
 	if e.Again {
 		return ""

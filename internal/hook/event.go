@@ -1,10 +1,8 @@
 // Package hook answers clients and git before they act: it reads a client's event, asks the daemon,
-// and says what
-// the agent should know, or why it must not go on.
+// and says what the agent should know, or why it must not go on.
 //
 // A hook must never stop an agent by mistake. If anything goes wrong, such as an unknown event or a
-// silent daemon,
-// the client goes on as if there were no hook.
+// silent daemon, the client goes on as if there were no hook.
 package hook
 
 import (
@@ -63,8 +61,7 @@ func KindOf(name string) Kind {
 }
 
 // input is the relevant JSON of Claude Code, Codex and Cursor. A field that is missing or of
-// another type stays
-// zero.
+// another type stays zero.
 type input struct {
 	Session      text            `json:"session_id"`
 	Conversation text            `json:"conversation_id"`
@@ -142,8 +139,7 @@ func Parse(name string, stdin []byte) Event {
 }
 
 // edited returns the files that a tool would write. Those of a shell command are unknown: git's
-// hook checks them
-// before they are committed.
+// hook checks them before they are committed.
 func edited(tool string, raw json.RawMessage) []string {
 	var args arguments
 	if json.Unmarshal(raw, &args) != nil {

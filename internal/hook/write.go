@@ -11,8 +11,7 @@ import (
 const Refused = 2
 
 // Write writes the answer in the client's form for the event, and returns the exit code. Clients
-// put it between
-// their own tags, which no text by others may close.
+// put it between their own tags, which no text by others may close.
 func (a Answer) Write(e Event, stdout, stderr io.Writer) int {
 	a.Context, a.Refusal, a.Missed = task.Untagged(a.Context), task.Untagged(a.Refusal), task.Untagged(a.Missed)
 	io.WriteString(stderr, a.Missed)

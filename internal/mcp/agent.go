@@ -36,8 +36,7 @@ func (a *agent) granted(claims ...api.Claim) {
 }
 
 // finishing records a claim that the agent ended, but whose end is still owed to Notion: the agent
-// must be
-// told if that fails.
+// must be told if that fails.
 func (a *agent) finishing(c api.Claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,8 +60,8 @@ func (a *agent) news() []api.Claim {
 }
 
 // refresh compares the agent's claims with the daemon's. This bridge takes over claims whose keeper
-// is gone,
-// and records those that ended. It returns the held claims, and how many were found to have ended.
+// is gone, and records those that ended. It returns the held claims, and how many were found to
+// have ended.
 func (b *Bridge) refresh(ctx context.Context, a *agent) (held []api.Claim, over int, err error) {
 	daemon, err := b.options.Daemon()
 	if err != nil {
@@ -126,8 +125,7 @@ func heldBy(ctx context.Context, daemon *client.Client, name string) ([]api.Clai
 }
 
 // ended records the end of a claim that the agent did not end itself. It returns false if the claim
-// is not among
-// the known ones.
+// is not among the known ones.
 func (a *agent) ended(c api.Claim) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -148,8 +146,8 @@ func (a *agent) knows(id claim.ID) bool {
 }
 
 // isRemote reports whether an error says that the daemon is on another machine, where it cannot see
-// this
-// process. The request is then repeated without the process, and this bridge renews the claims.
+// this process. The request is then repeated without the process, and this bridge renews the
+// claims.
 func (b *Bridge) isRemote(err error) bool {
 	p, refused := errors.AsType[*api.Problem](err)
 	if !refused || p.Code != api.CodeOtherMachine {

@@ -1,12 +1,10 @@
 // Package mcp serves agents that use the Model Context Protocol: a server on stdin and stdout whose
-// tools call
-// the daemon.
+// tools call the daemon.
 //
 // The process that runs the server keeps the agent's claims alive. When it ends, they stay alive
-// for a grace
-// period, so that the next server of the same agent can take them over. Every answer begins with
-// what the agent
-// must know: the claims that it lost, and those that it holds without knowing.
+// for a grace period, so that the next server of the same agent can take them over. Every answer
+// begins with what the agent must know: the claims that it lost, and those that it holds without
+// knowing.
 package mcp
 
 import (
@@ -29,14 +27,12 @@ import (
 // Options configure a bridge: its agent and its daemon.
 type Options struct {
 	// Daemon returns the daemon. It is called for every request, from several goroutines. The agent
-	// is told
-	// its error.
+	// is told its error.
 	Daemon func() (*client.Client, error)
 	// Agent is the agent's name; empty for one per session of the client.
 	Agent string
 	// Session returns the id of the client's session, or of a thread in it; thread may be empty. It
-	// returns
-	// nothing if it does not know.
+	// returns nothing if it does not know.
 	Session func(thread string) string
 	// Grace is how long claims are kept after the bridge is gone; 0 means a minute.
 	Grace   time.Duration
@@ -111,8 +107,7 @@ func (b *Bridge) Close() {
 }
 
 // Serve serves a client that writes requests to in and reads answers from out, until the input or
-// ctx ends. It
-// writes nothing else to out.
+// ctx ends. It writes nothing else to out.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	b := New(ctx, o)
 	defer b.Close()
@@ -127,8 +122,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 }
 
 // greet begins to refresh the claims of an agent that is known from the start, so that it takes
-// over those of a
-// former bridge in time even if the agent calls no tool yet.
+// over those of a former bridge in time even if the agent calls no tool yet.
 func (b *Bridge) greet() {
 	for {
 		if _, err := b.agent(b.over, caller{}); err == nil || clock.Pause(b.over, refreshInterval/3) != nil {

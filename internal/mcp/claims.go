@@ -57,8 +57,7 @@ func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
 	}
 	defer done()
 	// Without a key, a caller that goes away gets nothing: the daemon releases a claim that is
-	// granted all the
-	// same.
+	// granted all the same.
 	ask := func() (api.Claim, error) {
 		return c.daemon.Claim(ctx, api.ClaimRequest{
 			Agent: c.agent.name, Task: string(id), Filter: in.Filter, TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(),
@@ -293,8 +292,7 @@ func taskID(named string) (task.ID, error) {
 }
 
 // insist repeats a request if the daemon went away without an answer: it may be about to come back.
-// The request
-// must have a key.
+// The request must have a key.
 func insist[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	for tries := 0; ; tries++ {
 		answer, err := ask()

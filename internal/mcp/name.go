@@ -11,16 +11,14 @@ import (
 )
 
 // caller is the caller of a tool: an agent of that name, or else the agent of the client's session,
-// or of the
-// thread that the request names.
+// or of the thread that the request names.
 type caller struct {
 	name   string
 	thread string
 }
 
 // maxWatched is how many agents a bridge watches even while they call no tool: each takes a
-// connection to the
-// daemon.
+// connection to the daemon.
 const maxWatched = 32
 
 // agent returns the calling agent, and watches its claims from now on.
@@ -51,8 +49,8 @@ func (b *Bridge) agent(ctx context.Context, who caller) (*agent, error) {
 func newAgent(name string) *agent { return &agent{name: name, claims: make(map[claim.ID]api.Claim)} }
 
 // isAnother reports whether the named agent is neither the caller nor one that the bridge works
-// for: this bridge
-// must not keep its claims. A bridge without a name of its own works for whoever is named.
+// for: this bridge must not keep its claims. A bridge without a name of its own works for whoever
+// is named.
 func (b *Bridge) isAnother(who caller) bool {
 	if task.ValidateAgent(who.name) != nil || who.name == b.options.Agent {
 		return false
@@ -64,8 +62,7 @@ func (b *Bridge) isAnother(who caller) bool {
 }
 
 // nameOf returns the name of a session's agent: the same one at every call. If the client names no
-// sessions, the
-// name lasts as long as the bridge.
+// sessions, the name lasts as long as the bridge.
 func (b *Bridge) nameOf(ctx context.Context, who caller) (string, error) {
 	b.mu.Lock()
 	id := b.options.Session(who.thread)
@@ -100,8 +97,7 @@ func (b *Bridge) nameOf(ctx context.Context, who caller) (string, error) {
 }
 
 // threadOf returns the client's thread that a request belongs to, from the request's metadata.
-// Codex sends it
-// with every call (https://github.com/openai/codex/pull/18093, and before that
+// Codex sends it with every call (https://github.com/openai/codex/pull/18093, and before that
 // https://github.com/openai/codex/pull/21329), with the value that its shells have in
 // CODEX_THREAD_ID.
 func threadOf(meta map[string]any) string {

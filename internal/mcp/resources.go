@@ -67,8 +67,7 @@ func (b *Bridge) readClaims(ctx context.Context, req *sdk.ReadResourceRequest) (
 }
 
 // document returns JSON as a text for a model. Angle brackets are not escaped, so that tags in it
-// can be seen and
-// removed.
+// can be seen and removed.
 func document(v any) (string, error) {
 	var out strings.Builder
 	e := json.NewEncoder(&out)

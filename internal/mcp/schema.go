@@ -16,8 +16,7 @@ import (
 )
 
 // A tool's schemas are derived from the types of its arguments and its answer. They are kept short:
-// every agent
-// pays for each byte.
+// every agent pays for each byte.
 
 var short = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[api.Time]():    {Type: "string"},
@@ -28,10 +27,8 @@ var short = map[reflect.Type]*jsonschema.Schema{
 }
 
 // unlisted returns the arguments that a tool accepts but does not list. agent is for programs,
-// since a model would
-// make up a name; only in list_tasks does it mean another agent. An agent can learn the filters of
-// claim_task
-// from list_tasks.
+// since a model would make up a name; only in list_tasks does it mean another agent. An agent can
+// learn the filters of claim_task from list_tasks.
 func unlisted(tool string) []string {
 	switch tool {
 	case "list_tasks":
@@ -53,10 +50,8 @@ func schemaOf[T any](answer bool) *jsonschema.Schema {
 }
 
 // shorten drops schema keywords that tell a model nothing. Lists and objects are never null, so
-// nullability goes.
-// In answers, it also drops optional fields, the items of lists, and what is required, since the
-// answer of a
-// failure has none of it.
+// nullability goes. In answers, it also drops optional fields, the items of lists, and what is
+// required, since the answer of a failure has none of it.
 func shorten(s *jsonschema.Schema, answer bool) {
 	if s == nil {
 		return

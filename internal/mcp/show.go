@@ -30,8 +30,7 @@ type Shown struct {
 }
 
 // maxContent limits the characters of a page in an answer: more would push other things out of the
-// agent's
-// context. The resource has everything that the daemon has.
+// agent's context. The resource has everything that the daemon has.
 const maxContent = 20_000
 
 func showTask(c *call, in ShowArgs) (string, Shown, error) {

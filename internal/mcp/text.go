@@ -66,8 +66,7 @@ func taskLine(t Task) string {
 }
 
 // called returns how a sentence names a task: by its title, and by the name that tools take, which
-// is the shorter
-// key if there is one.
+// is the shorter key if there is one.
 func called(t Task) string {
 	name := cmp.Or(t.Key, string(t.ID))
 	if t.Title == "" {

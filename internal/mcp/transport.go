@@ -26,16 +26,13 @@ const (
 	// listenMethod is a request that is answered only when it is cancelled.
 	listenMethod = "subscriptions/listen"
 	// progressMethod is a notification with only our own text, and a token of the client that must
-	// stay
-	// unchanged.
+	// stay unchanged.
 	progressMethod = "notifications/progress"
 )
 
 // lines is a connection with one JSON-RPC message per line. A line that is no message is answered
-// with an error;
-// only the end of the input ends the connection. The SDK's own connection ends at the first line
-// that it cannot
-// read.
+// with an error; only the end of the input ends the connection. The SDK's own connection ends at
+// the first line that it cannot read.
 type lines struct {
 	// over is called when the client is gone: the input ended, or nobody reads the output.
 	over   func()
@@ -115,8 +112,7 @@ func (c *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 }
 
 // next returns the next candidate for a message. At the end of the input, it first waits for open
-// requests to be
-// answered.
+// requests to be answered.
 func (c *lines) next(ctx context.Context) (json.RawMessage, error) {
 	for len(c.queue) == 0 {
 		select {
@@ -264,8 +260,7 @@ type message struct {
 }
 
 // untagged removes the tags from all texts of a message, whatever its tool, resource, error or
-// field, because a
-// model reads it.
+// field, because a model reads it.
 func untagged(data []byte) ([]byte, error) {
 	var m message
 	if err := json.Unmarshal(data, &m); err != nil {

@@ -57,8 +57,7 @@ func (s *Server) unreached() error {
 }
 
 // age sets the header. Data that is always in memory, such as claims, is only known to be true as
-// of
-// the last contact with the journal: if this machine is cut off, another member may lead.
+// of the last contact with the journal: if this machine is cut off, another member may lead.
 func (w *agedWriter) age() {
 	if since, why := w.server.journal.Away(); why != nil {
 		w.recalled.Since(since)

@@ -153,8 +153,7 @@ func (s *Server) ask(ctx context.Context, in *api.ClaimInput[api.AskRequest]) (a
 }
 
 // change checks that the caller may act on a claim, and calls do with its id. The claim is looked
-// up
-// only once, so that do changes the very claim that was authorized.
+// up only once, so that do changes the very claim that was authorized.
 func (s *Server) change(ctx context.Context, id, agent string, do func(context.Context, broker.Ref) (api.Claim, error)) (api.Claim, error) {
 	ref, err := s.refTo(ctx, id, agent)
 	if err != nil {

@@ -30,13 +30,11 @@ const (
 )
 
 // guestHeader is the header in which a door names the caller, as the JSON of a Guest. It is
-// believed
-// from members only, see Peers.
+// believed from members only, see Peers.
 const guestHeader = "Dibs-Guest"
 
 // standbyHeader marks the answer of a member that does not lead, or no longer does. The door then
-// asks
-// the new leader, which knows from the key what was done already.
+// asks the new leader, which knows from the key what was done already.
 const standbyHeader = "Dibs-Standby"
 
 // Way is the way to the leader.

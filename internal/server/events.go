@@ -55,10 +55,8 @@ func (s *Server) stream(ctx context.Context, in *api.EventsInput) (*huma.StreamR
 }
 
 // send streams the events that f selects until the reader goes, the daemon stops or, without a
-// wait,
-// there are no more. A slow reader is cut off like any other caller, and can continue later where
-// it
-// stopped.
+// wait, there are no more. A slow reader is cut off like any other caller, and can continue later
+// where it stopped.
 func (s *Server) send(ctx context.Context, out *eventStream, f api.EventFilter, wait time.Duration) error {
 	if f.After == api.EventsFuture {
 		_, next, err := s.broker.Events(ctx, f, 0)
@@ -88,8 +86,7 @@ func (s *Server) send(ctx context.Context, out *eventStream, f api.EventFilter, 
 				return nil
 			}
 			// The id moves on although nothing was selected, so that a reader that connects again
-			// does
-			// not start too far back.
+			// does not start too far back.
 			if err := out.beat(next); err != nil {
 				return err
 			}

@@ -66,8 +66,7 @@ func (s *Server) observed(metrics Metrics, next http.Handler) http.Handler {
 }
 
 // observedWriter remembers the status of an answer, and limits the time that the caller takes to
-// read
-// each piece: a caller that reads nothing must not keep its connection for ever.
+// read each piece: a caller that reads nothing must not keep its connection for ever.
 type observedWriter struct {
 	http.ResponseWriter
 	connection *http.ResponseController
@@ -120,8 +119,7 @@ func (d *discarded) Write(data []byte) (int, error) { return len(data), nil }
 func (d *discarded) WriteHeader(int)                {}
 
 // withBody reads the whole body before the handler runs. The body must be JSON and not too large.
-// The
-// read deadline is removed afterwards: it would end a request that waits for a claim.
+// The read deadline is removed afterwards: it would end a request that waits for a claim.
 func withBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == http.NoBody {
@@ -144,8 +142,7 @@ func withBody(next http.Handler) http.Handler {
 		}
 		if len(body) > most {
 			// A caller that is still sending may miss the answer if the connection is closed, so
-			// read as
-			// much as a mistake would send.
+			// read as much as a mistake would send.
 			io.CopyN(io.Discard, r.Body, maxMistake)
 			writeProblem(w, api.NewProblem(api.CodeTooLarge, fmt.Sprintf("the body has more than %d KiB", most>>10)))
 			return

@@ -11,9 +11,8 @@ import (
 )
 
 // addressed refuses requests whose Host is neither this machine nor the daemon. This stops a
-// browser
-// that a hostile page sent here through a forwarded port: it names the page's host. A browser that
-// asks for a change from a page of another origin is refused, too.
+// browser that a hostile page sent here through a forwarded port: it names the page's host. A
+// browser that asks for a change from a page of another origin is refused, too.
 func addressed(next http.Handler) http.Handler {
 	var origins http.CrossOriginProtection
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

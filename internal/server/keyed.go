@@ -71,8 +71,7 @@ func (s *Server) keyed(next *http.ServeMux) http.Handler {
 }
 
 // begin begins a request. It returns the answer of an earlier one, or derives it from the claim
-// that
-// the earlier one made. An operation that makes a task finds out itself what became of it.
+// that the earlier one made. An operation that makes a task finds out itself what became of it.
 func (s *Server) begin(r *http.Request, key, fingerprint string) (*owed.Answer, error) {
 	ctx := r.Context()
 	prior, err := s.journal.BeginRequest(ctx, caller(ctx), key, fingerprint, time.Now())
@@ -120,8 +119,7 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*owed.Answer,
 		return askAgain("what became of the first request with this idempotency key is still being found out")
 	case c.State.GivenUp() && c.State != claim.Unseen:
 		// A new attempt would be refused because of this one's remains on the page. One that was
-		// never
-		// seen there left none.
+		// never seen there left none.
 		return askAgain("the claim that the first request with this idempotency key made could not be verified and is being withdrawn")
 	case c.State == claim.Finishing, c.State == claim.Ended && c.Outcome != claim.EndNotGranted:
 		p := api.NewProblem(api.CodeClaimLost, fmt.Sprintf("the claim that was granted to this request has ended: %s", c.Outcome))
@@ -139,8 +137,8 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*owed.Answer,
 }
 
 // conclude stores the answer to a request, or forgets the request. A failed request is kept if a
-// claim
-// or a task was made for it, or if that cannot be found out: its answer is derived from them later.
+// claim or a task was made for it, or if that cannot be found out: its answer is derived from them
+// later.
 func (s *Server) conclude(r *http.Request, key string, a owed.Answer) {
 	ctx := context.WithoutCancel(r.Context()) // a caller that went away may come back for its answer
 	var err error
@@ -226,9 +224,8 @@ type flights struct {
 func flight(uid int, key string) string { return fmt.Sprint(uid, " ", key) }
 
 // enter waits until no other request with this key is in progress, and returns the function that
-// lets
-// the next one in. It refuses a request with another fingerprint at once. If that comes just as one
-// leaves, it waits, and Keys refuses it.
+// lets the next one in. It refuses a request with another fingerprint at once. If that comes just
+// as one leaves, it waits, and Keys refuses it.
 func (f *flights) enter(ctx context.Context, key, fingerprint string) (leave func(), err error) {
 	ahead, busy := f.fingerprints.LoadOrStore(key, fingerprint)
 	if ahead != fingerprint {

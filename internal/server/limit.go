@@ -23,9 +23,9 @@ const (
 	// maxConnsOfOther limits the connections of a user other than the daemon's own, so that nobody
 	// can keep the others out.
 	maxConnsOfOther = 128
-	// ownShare is how many connections are kept free for the daemon's own user, and listedShare
-	// for each user that Front.SetListed names, as long as all of these add up to at most
-	// maxShares. These users get in however many others come.
+	// ownShare is how many connections are kept free for the daemon's own user, and listedShare for
+	// each user that Front.SetListed names, as long as all of these add up to at most maxShares.
+	// These users get in however many others come.
 	ownShare    = 64
 	listedShare = 16
 	maxShares   = 256
@@ -36,8 +36,7 @@ const (
 )
 
 // limitedListener accepts a limited number of connections at a time, and rejects further callers:
-// if
-// they waited, nobody could ask anything.
+// if they waited, nobody could ask anything.
 type limitedListener struct {
 	net.Listener
 	log     *slog.Logger
@@ -93,8 +92,7 @@ func (l *limitedListener) enter(uid int) bool {
 }
 
 // keptBack returns how many unused connections a user must leave to others. Where users are
-// unknown,
-// it is none.
+// unknown, it is none.
 func (l *limitedListener) keptBack(from int) int {
 	if from == peer.Unknown.UID {
 		return 0

@@ -21,9 +21,8 @@ import (
 const dialTimeout = time.Second
 
 // Listen listens on a unix socket that only this user can reach, and the members of group, a name
-// or
-// number, unless it is empty. It creates the directory if needed. It replaces a socket left by an
-// earlier daemon, and nothing else that is at the path.
+// or number, unless it is empty. It creates the directory if needed. It replaces a socket left by
+// an earlier daemon, and nothing else that is at the path.
 func Listen(path, group string) (net.Listener, error) {
 	gid, err := groupID(group)
 	if err != nil {
@@ -87,8 +86,7 @@ func groupID(group string) (int, error) {
 }
 
 // makeDirectory creates the directory of a socket for this user, passable for the group. An
-// existing
-// directory must be passable for the group, and must not let others replace its contents.
+// existing directory must be passable for the group, and must not let others replace its contents.
 func makeDirectory(dir, group string, gid int) error {
 	_, err := os.Stat(dir)
 	missing := errors.Is(err, fs.ErrNotExist)

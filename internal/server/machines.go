@@ -53,8 +53,7 @@ type sight struct {
 }
 
 // NewMachines returns a Machines. own is this member's name, empty without a cluster; dial connects
-// to
-// another member.
+// to another member.
 func NewMachines(own string, dial func(ctx context.Context, member string) (net.Conn, error)) *Machines {
 	return &Machines{own: own, dial: dial, members: make(map[string]*machine)}
 }
@@ -78,8 +77,7 @@ func (e *UnheardError) problem() *api.Problem {
 }
 
 // Find returns a process of a member's machine. The error is alive.ErrNoProcess, an *UnheardError,
-// or
-// that the member cannot know.
+// or that the member cannot know.
 func (m *Machines) Find(ctx context.Context, member string, pid int) (alive.Process, error) {
 	if member == m.own {
 		p, err := alive.Of(pid)

@@ -10,8 +10,8 @@ import (
 
 // Agents knows the agents and their names.
 type Agents interface {
-	// Authorize returns a *broker.ForbiddenError or *broker.InvalidError if the caller may not
-	// act as agent.
+	// Authorize returns a *broker.ForbiddenError or *broker.InvalidError if the caller may not act
+	// as agent.
 	Authorize(agent string, who broker.Caller) error
 
 	// Mint returns the name of a user's session, or a new one if it has none or session is empty.

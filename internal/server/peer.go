@@ -23,8 +23,7 @@ func peerOf(c net.Conn) peer.Peer {
 }
 
 // Guest is the caller of a request, as the kernel identifies the process that connected. A door
-// passes
-// it to the leader.
+// passes it to the leader.
 type Guest struct {
 	peer.Peer
 	// User is the user's name; empty if it has none.
@@ -62,8 +61,7 @@ func asks(ctx context.Context) broker.Caller {
 }
 
 // signature returns the signature for an action of the agent: empty if there is an agent, or else
-// the
-// user of the request, as the kernel says, whatever the caller says.
+// the user of the request, as the kernel says, whatever the caller says.
 func signature(ctx context.Context, agent string) string {
 	if agent != "" {
 		return ""
@@ -95,8 +93,7 @@ func withProcess(r *http.Request) *http.Request {
 
 // sameMachine reports whether process numbers mean the same to the caller as to the daemon at whose
 // socket it came in. They do not if the caller's number for itself differs from the kernel's: then
-// the
-// socket is forwarded from another machine, or the caller is in a container.
+// the socket is forwarded from another machine, or the caller is in a container.
 func sameMachine(ctx context.Context) bool {
 	says, said := ctx.Value(saysKey{}).(int)
 	is := guest(ctx).PID

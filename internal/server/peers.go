@@ -73,8 +73,7 @@ func (p *Peers) Serve(l net.Listener) error {
 func (p *Peers) Dial(ctx context.Context) (net.Conn, error) { return p.inside.Dial(ctx) }
 
 // Shutdown accepts no more connections, and waits for the requests in progress until ctx ends. Then
-// it
-// aborts the rest.
+// it aborts the rest.
 func (p *Peers) Shutdown(ctx context.Context) error {
 	if err := p.http.Shutdown(ctx); err != nil {
 		return p.http.Close()

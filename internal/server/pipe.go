@@ -7,8 +7,7 @@ import (
 )
 
 // Pipe is a listener for connections within this process, without a socket. It is safe for
-// concurrent
-// use, and works inside a synctest bubble.
+// concurrent use, and works inside a synctest bubble.
 type Pipe struct {
 	conns     chan net.Conn
 	closed    chan struct{}

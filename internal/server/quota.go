@@ -10,13 +10,11 @@ import (
 )
 
 // Each user may make quotaBurst Metered requests (see the table of operations) at once, and then
-// one
-// every quotaEvery. Notion takes three requests a second, for all users together.
+// one every quotaEvery. Notion takes three requests a second, for all users together.
 //
 // A message to all is stored for each agent, and counts once more for each maxBody of that. An
-// agent's
-// first poll counts as one, too: the agent is stored, and gets every later message to all (see
-// poll).
+// agent's first poll counts as one, too: the agent is stored, and gets every later message to all
+// (see poll).
 const (
 	quotaBurst = 200
 	quotaEvery = 2 * time.Second
@@ -42,8 +40,7 @@ func tooMuch(wait time.Duration) error {
 }
 
 // overQuota refuses a request of a user who has asked for too much. It may be repeated under the
-// same
-// idempotency key.
+// same idempotency key.
 func overQuota(wait time.Duration) *api.Problem {
 	p := api.NewProblem(api.Code(claim.CodeLimitReached), "")
 	p.Title = "The user has asked for too much at once"

@@ -168,8 +168,7 @@ func stream[In, Out any](o operations, op api.Op[In, Out], handle func(context.C
 }
 
 // describe describes an operation to huma. Huma's limits are off: withBody has read the body
-// already,
-// and huma's time limit would cut off a long operation.
+// already, and huma's time limit would cut off a long operation.
 func (o operations) describe(op *api.Operation) huma.Operation {
 	return huma.Operation{
 		OperationID: op.Name, Method: op.Method, Path: op.Path, Summary: op.Summary, DefaultStatus: op.Status,

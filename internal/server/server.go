@@ -1,6 +1,5 @@
 // Package server answers HTTP on the daemon's socket. It translates between package api and a
-// Broker,
-// identifies the calling user, and makes requests with an idempotency key repeatable.
+// Broker, identifies the calling user, and makes requests with an idempotency key repeatable.
 package server
 
 import (
@@ -124,15 +123,13 @@ func (s *Server) takes() bool {
 }
 
 // ServeMetrics answers only GET /metrics on the listener, until Shutdown. It closes the listener.
-// It
-// is for listeners that anybody on this machine can reach.
+// It is for listeners that anybody on this machine can reach.
 func (s *Server) ServeMetrics(l net.Listener) error {
 	return ended(s.scrapes.Serve(limit(l, s.log, nil)))
 }
 
 // Shutdown accepts no more requests, and waits for those in progress until ctx ends. It then
-// answers
-// the rest with a problem.
+// answers the rest with a problem.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.scrapes.Close()
 	s.mu.Lock()

@@ -1,8 +1,6 @@
 // Package client talks to the daemon on its socket, after checking that it is the daemon. Refusals
-// are
-// *api.Problem; a daemon that cannot be reached is an *UnreachableError. Only Insist repeats
-// requests;
-// other callers may repeat one under the same key.
+// are *api.Problem; a daemon that cannot be reached is an *UnreachableError. Only Insist repeats
+// requests; other callers may repeat one under the same key.
 package client
 
 import (
@@ -51,8 +49,7 @@ type Client struct {
 func New(socket string) *Client { return Of(socket, "") }
 
 // Of is New for the daemon of a user, given by name or number, wherever the socket is; root is
-// always
-// accepted. With an empty user it is New.
+// always accepted. With an empty user it is New.
 func Of(socket, user string) *Client {
 	var d net.Dialer
 	return Over(socket, func(ctx context.Context) (net.Conn, error) {

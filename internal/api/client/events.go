@@ -19,9 +19,8 @@ const maxLine = 1 << 20
 
 // Events calls each for the events that f selects, in order, until each fails or there are no more.
 // With follow, it waits for new events, and returns nil when the daemon stops. next is always the
-// value
-// of f.After to continue without a gap. It grows with each event, and also while f selects nothing,
-// because the daemon reports its position.
+// value of f.After to continue without a gap. It grows with each event, and also while f selects
+// nothing, because the daemon reports its position.
 func (c *Client) Events(ctx context.Context, f api.EventFilter, follow bool, each func(api.Event) error) (next int64, err error) {
 	next = f.After
 	resp, err := c.send(ctx, newRequest(api.OpEvents, api.EventsInput{After: f.After, Agent: f.Agent, Task: string(f.Task), Follow: follow}))

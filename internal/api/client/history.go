@@ -12,8 +12,7 @@ func (c *Client) Agents(ctx context.Context, days int) (api.Agents, error) {
 }
 
 // History returns the counts of the last hours, 1 to 168, in steps of whole minutes, at most points
-// of
-// them, 10 to 500; 0 means six hours, and 72 points.
+// of them, 10 to 500; 0 means six hours, and 72 points.
 func (c *Client) History(ctx context.Context, hours, points int) (api.History, error) {
 	return do(ctx, c, api.OpHistory, api.HistoryInput{Hours: hours, Points: points})
 }

@@ -26,8 +26,8 @@ func (e *ImpostorError) Error() string {
 }
 
 // believe returns an error unless the listener's user is the named one, or, with none named, one
-// who
-// may have put the socket there. If the kernel does not identify the listener, anybody is accepted.
+// who may have put the socket there. If the kernel does not identify the listener, anybody is
+// accepted.
 func believe(uid int, socket, named string) error {
 	if uid < 0 {
 		return nil

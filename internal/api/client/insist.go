@@ -13,12 +13,9 @@ import (
 const soonest = time.Second
 
 // Insist makes the client repeat requests that change something, each under its key, while the
-// daemon
-// says that its journal cannot be used. It stops after limit, or when ctx ends, and pauses as long
-// as
-// the daemon asks for. notify is called once, before the first pause. Insist must be called before
-// the
-// first request.
+// daemon says that its journal cannot be used. It stops after limit, or when ctx ends, and pauses
+// as long as the daemon asks for. notify is called once, before the first pause. Insist must be
+// called before the first request.
 func (c *Client) Insist(limit time.Duration, notify func(*api.Problem)) {
 	c.insist, c.insists = limit, notify
 }

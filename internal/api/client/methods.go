@@ -18,15 +18,13 @@ func (c *Client) Claim(ctx context.Context, body api.ClaimRequest, key string) (
 }
 
 // Renew restarts the lease of a claim. id, here and below, is the id of the claim or of its task,
-// or
-// api.OnlyClaim.
+// or api.OnlyClaim.
 func (c *Client) Renew(ctx context.Context, id string, body api.RenewRequest, key string) (api.Claim, error) {
 	return do(ctx, c, api.OpRenew, api.On(id, key, body))
 }
 
 // Complete says that the work is done. Here and below, a claim in state finishing was accepted and
-// is
-// owed to Notion.
+// is owed to Notion.
 func (c *Client) Complete(ctx context.Context, id string, body api.CompleteRequest, key string) (api.Claim, error) {
 	return do(ctx, c, api.OpComplete, api.On(id, key, body))
 }
@@ -57,15 +55,13 @@ func (c *Client) Claims(ctx context.Context, agent string) (api.Claims, error) {
 }
 
 // Lookup returns a claim, even one that has ended. If agent is not empty, it must be the claim's,
-// and
-// if the claim was taken from it, the answer counts as notice of the loss.
+// and if the claim was taken from it, the answer counts as notice of the loss.
 func (c *Client) Lookup(ctx context.Context, id, agent string) (api.Claim, error) {
 	return do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: agent, After: api.EventsFuture})
 }
 
 // Watch waits until the claim ends, has an event after that one (api.EventsFuture: from now on), or
-// the
-// wait is over. It then is Lookup, with the event in the answer.
+// the wait is over. It then is Lookup, with the event in the answer.
 func (c *Client) Watch(ctx context.Context, id, agent string, after int64, wait time.Duration) (api.Claim, error) {
 	return do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: agent, After: after, Wait: wait.String()})
 }
@@ -83,8 +79,7 @@ func (c *Client) Task(ctx context.Context, id task.ID) (api.Task, error) {
 }
 
 // Content returns a task, named by its id or key, with its page and comments, read from Notion
-// within
-// some ten seconds. If the page cannot be read, the answer says so; that is not an error.
+// within some ten seconds. If the page cannot be read, the answer says so; that is not an error.
 func (c *Client) Content(ctx context.Context, id task.ID) (api.TaskContent, error) {
 	return do(ctx, c, api.OpGetTaskContent, api.GetTaskInput{ID: string(id)})
 }

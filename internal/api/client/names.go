@@ -18,8 +18,7 @@ func (c *Client) Agent(ctx context.Context, name string) (api.Agent, error) {
 }
 
 // SessionAgent is Agent for the agent of a session, see Mint. It mints no name: if the session has
-// none,
-// the error is a problem of code not_found.
+// none, the error is a problem of code not_found.
 func (c *Client) SessionAgent(ctx context.Context, session string) (api.Agent, error) {
 	return do(ctx, c, api.OpGetAgent, api.GetAgentInput{Name: task.AutoAgent, Session: session})
 }

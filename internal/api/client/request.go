@@ -27,8 +27,7 @@ func do[In, Out any](ctx context.Context, c *Client, op api.Op[In, Out], in In) 
 }
 
 // newRequest makes the request of an operation from its input. It leaves out fields that equal
-// their
-// default, and zeros without a meaning of their own.
+// their default, and zeros without a meaning of their own.
 func newRequest[In, Out any](op api.Op[In, Out], in In) request {
 	r := request{method: op.Method, path: op.Path, header: make(http.Header)}
 	query := make(url.Values)

@@ -12,8 +12,7 @@ import (
 )
 
 // Reserve reserves what the patterns match: all of it or nothing. The patterns are relative to
-// folder,
-// an absolute path. Reserve fills in both in body.
+// folder, an absolute path. Reserve fills in both in body.
 func (c *Client) Reserve(ctx context.Context, folder string, patterns []string, body api.ReserveRequest, key string) (api.Reservation, error) {
 	targets, err := place.Patterns(folder, patterns)
 	if err != nil {
@@ -39,8 +38,8 @@ func (c *Client) Reservations(ctx context.Context, agent string) (api.Reservatio
 }
 
 // Reserved returns all reservations as a Set, with one request, so that Taken can compare any
-// number of
-// files with them. Unreadable reservations are left out; the error names them, beside a usable Set.
+// number of files with them. Unreadable reservations are left out; the error names them, beside a
+// usable Set.
 func (c *Client) Reserved(ctx context.Context) (reserve.Set, error) {
 	list, err := do(ctx, c, api.OpReservations, api.ListReservationsInput{Targets: true})
 	if err != nil {
@@ -62,10 +61,8 @@ func (c *Client) Reserved(ctx context.Context) (reserve.Set, error) {
 }
 
 // Taken calls found for each file that others have reserved in the Set, in the order of the files.
-// Paths
-// are relative to folder, an absolute path. It sends no request; it looks where the files lie,
-// until ctx
-// ends. The error says which files were not compared, and why.
+// Paths are relative to folder, an absolute path. It sends no request; it looks where the files
+// lie, until ctx ends. The error says which files were not compared, and why.
 func Taken(ctx context.Context, set reserve.Set, agent, folder string, paths []string, found func(*reserve.Taken)) error {
 	if set.Empty() {
 		return nil
@@ -111,9 +108,8 @@ func Taken(ctx context.Context, set reserve.Set, agent, folder string, paths []s
 const maxBatch = 40 << 10
 
 // MayTouch asks whether an agent may touch all of these files. Paths are relative to folder, an
-// absolute
-// path. Some hundred files take one request, which needs no request to Notion and does not wait. If
-// somebody else reserved one of them, the error is an *api.Problem of code reserved.
+// absolute path. Some hundred files take one request, which needs no request to Notion and does not
+// wait. If somebody else reserved one of them, the error is an *api.Problem of code reserved.
 func (c *Client) MayTouch(ctx context.Context, agent, folder string, paths ...string) (api.Checked, error) {
 	targets, err := place.Paths(folder, paths)
 	if err != nil {

@@ -13,10 +13,8 @@ import (
 const askTime = 2 * time.Second
 
 // OnSilence makes the client call notify when a request has had no answer for that long, and the
-// daemon
-// does not answer another one either: it hangs. notify is called at most once, in its own
-// goroutine, and
-// the request goes on waiting. OnSilence must be called before the first request.
+// daemon does not answer another one either: it hangs. notify is called at most once, in its own
+// goroutine, and the request goes on waiting. OnSilence must be called before the first request.
 func (c *Client) OnSilence(after time.Duration, notify func()) { c.patience, c.silent = after, notify }
 
 // send sends a request. The caller closes the body of the answer.
@@ -33,8 +31,7 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 const rarely = 5 * time.Minute
 
 // listen checks from time to time that the daemon answers, until ctx ends or it does not. The
-// pauses grow,
-// since many callers may wait for long.
+// pauses grow, since many callers may wait for long.
 func (c *Client) listen(ctx context.Context) {
 	for wait := c.patience; ; wait = min(2*wait, rarely) {
 		select {

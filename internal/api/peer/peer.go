@@ -1,13 +1,11 @@
 // Package peer asks the kernel which process is at the other end of a unix socket, whatever that
-// process
-// says of itself.
+// process says of itself.
 package peer
 
 import "net"
 
 // Peer is the process at the other end of a connection: the one that connected, or the one that
-// listens. A
-// field is -1 if unknown.
+// listens. A field is -1 if unknown.
 type Peer struct{ UID, PID int }
 
 // Unknown is an unknown process.
