@@ -9,8 +9,6 @@ import (
 )
 
 // A request repeated under the same key gets the same answer. Every key here may be empty.
-//
-// Claim asks for a claim.
 
 // Claim asks for a claim.
 func (c *Client) Claim(ctx context.Context, body api.ClaimRequest, key string) (api.Claim, error) {
