@@ -10,7 +10,7 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// lostError says that a property that is in use is gone, or has another type.
+// lostError says that a property in use is gone, or has another type.
 type lostError struct{ column Column }
 
 func (e *lostError) Error() string {
@@ -23,21 +23,21 @@ func lost(err error) bool {
 	return isGone
 }
 
-// elsewhereError says that a page is none of the tasks database.
-type elsewhereError struct {
-	page task.ID
-	told bool // where it is
+// foreignError says that a page is not in the tasks database.
+type foreignError struct {
+	page  task.ID
+	known bool // whether the answer says where the page is
 }
 
-func (e *elsewhereError) Error() string {
+func (e *foreignError) Error() string {
 	return fmt.Sprintf("page %s belongs to another database, or to another data source of the tasks database", e.page)
 }
 
-// elsewhere reports whether an error says that a page lies somewhere else, rather than that
-// its answer does not say where.
-func elsewhere(err error) bool {
-	of, isOf := errors.AsType[*elsewhereError](err)
-	return isOf && of.told
+// foreign reports whether an error says that a page is known to be elsewhere, not just that its
+// place is unknown.
+func foreign(err error) bool {
+	of, isOf := errors.AsType[*foreignError](err)
+	return isOf && of.known
 }
 
 // lies reports whether a parent is one that there may be.
@@ -105,7 +105,7 @@ func (t *Tasks) read(c *codec, page *notionapi.Page, x *exchange) (task.Task, er
 		return row, err
 	}
 	row.Fields = t.fieldsOn(c, page.ID.String(), x)
-	if c.strangeStatus(page) {
+	if c.newStatus(page) {
 		t.doubtful.Store(true)
 	}
 	row = t.marked(c, row)

@@ -137,7 +137,7 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 		}
 		for i := range answer.Results {
 			row, err := t.row(ctx, l.codec, &answer.Results[i], &x)
-			if elsewhere(err) {
+			if foreign(err) {
 				l.skipped = append(l.skipped, skipped{id: string(answer.Results[i].ID), why: "belongs to another database, or to another data source"})
 				continue
 			}
