@@ -97,7 +97,7 @@ func (c *Client) Await() { c.carrier.Await() }
 // *claim.StoreError.
 func (c *Client) Paused() error {
 	if err := c.carrier.Paused(); err != nil {
-		return heldBack(err)
+		return notSent(err)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (c *Client) Stats() transport.Stats { return c.carrier.Stats() }
 func (c *Client) Permit(ctx context.Context, n int) (context.Context, error) {
 	ctx, err := c.carrier.Permit(ctx, n)
 	if err != nil {
-		return nil, heldBack(err)
+		return nil, notSent(err)
 	}
 	return ctx, nil
 }
