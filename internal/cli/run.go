@@ -83,7 +83,7 @@ func (a *app) runCommand() *cobra.Command {
 			code, err := runner.Run(cmd.Context(), runner.Options{
 				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience,
 				Stdin: cmd.InOrStdin(), Stdout: a.stdout, Stderr: a.stderr,
-				Env:   environment(),
+				Env:        environment(),
 				Supervisor: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
 				Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
 			})
