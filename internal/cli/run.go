@@ -109,8 +109,8 @@ func (a *app) runCommand() *cobra.Command {
 	return cmd
 }
 
-// guardCommand is a hidden command: the supervisor, which kills the command of dibs run if that
-// is killed.
+// guardCommand is a hidden command: the supervisor, which kills the command of dibs run if that is
+// killed.
 const guardCommand = "run-guard"
 
 func (a *app) guardCommand() *cobra.Command {
