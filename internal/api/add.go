@@ -1,6 +1,6 @@
 package api
 
-// AddRequest asks for a task to be made. What jsonschema says stands in the arguments of MCP's tools.
+// AddRequest asks for a new task. The jsonschema tags describe the arguments of the MCP tool.
 type AddRequest struct {
 	Agent     string         `json:"agent,omitempty" doc:"Who asks; without one, the caller's user is on record"`
 	Title     string         `json:"title" minLength:"1"`
@@ -16,8 +16,8 @@ type Added struct {
 	Task Task `json:"task"`
 }
 
-// CommentRequest asks for a comment on a task's page. What jsonschema says stands in the arguments of
-// MCP's tools.
+// CommentRequest asks for a comment on a task's page. The jsonschema tags describe the arguments of
+// the MCP tool.
 type CommentRequest struct {
 	Agent   string `json:"agent" minLength:"1" doc:"Who says it, and signs"`
 	Text    string `json:"text" minLength:"1"`
@@ -29,11 +29,11 @@ type Commented struct {
 	Task    TaskRef `json:"task"`
 	Comment Comment `json:"comment"`
 	Detail  string  `json:"detail,omitempty" doc:"Why the comment is not on the page yet, where that needs saying"`
-	// Owed is set if it is not on the page yet. The status of the answer says so.
+	// Owed is set if the comment is not on the page yet. The status of the answer says so.
 	Owed bool `json:"-"`
 }
 
-// AskRequest asks people something: a comment, and the task is blocked until they answer.
+// AskRequest asks people a question: in a comment, and the task is blocked until they answer.
 type AskRequest struct {
 	Agent string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	Text  string `json:"text" minLength:"1" doc:"The question"`

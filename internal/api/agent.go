@@ -1,6 +1,6 @@
 package api
 
-// MaxSession is how many bytes a text may have that tells a session from others.
+// MaxSession limits the bytes of a session's text.
 const MaxSession = 200
 
 // MintRequest asks for a name.
@@ -14,7 +14,7 @@ type Minted struct {
 	Minted bool   `json:"minted" doc:"The name is new; false for one that the session had"`
 }
 
-// Agent is how an agent stands, and whether the caller may go by its name.
+// Agent describes an agent, and says whether the caller may use its name.
 type Agent struct {
 	Agent   string `json:"agent"`
 	UID     *int   `json:"uid,omitempty" doc:"The user who asks, by number; absent where that is not known"`

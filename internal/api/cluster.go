@@ -1,6 +1,6 @@
 package api
 
-// ClusterStatus says which daemons the one that answers shares its journal with.
+// ClusterStatus describes the cluster of the answering daemon.
 type ClusterStatus struct {
 	Name   string `json:"name" doc:"What the daemon is called at which this was asked"`
 	Leader string `json:"leader,omitempty" doc:"The member that leads, which does the work; absent while none does"`
@@ -10,7 +10,7 @@ type ClusterStatus struct {
 	LastError string `json:"last_error,omitempty" doc:"Why nothing is granted now; absent if there is no doubt about the database"`
 }
 
-// Cluster answers a question for the daemons that share a journal.
+// Cluster lists the daemons that share a journal.
 type Cluster struct {
 	Members []Member `json:"members" nullable:"false" doc:"Those that are there, or were in the last days; none without journal.postgres"`
 	ClusterStatus

@@ -1,7 +1,6 @@
-// Package api is the language of the daemon's socket: the JSON of its requests
-// and answers, and the codes of its refusals with the HTTP status and the exit
-// code that each stands for. The server below it translates the broker into
-// this language, the client speaks it.
+// Package api defines the daemon's API: the JSON of requests and answers, and the codes of refusals
+// with the HTTP status and the exit code of each. Package server translates the broker into it;
+// package client speaks it.
 package api
 
 import (
@@ -35,8 +34,7 @@ const (
 	CodeStopping           Code = "stopping"
 	CodeInternal           Code = "internal"
 
-	// These never come over the socket: they are how the command line tells, in
-	// the same form, what went wrong on its own side.
+	// The daemon never sends these: the command line reports its own failures with them.
 
 	CodeUnreachable Code = "unreachable"
 	CodeUsage       Code = "usage"
@@ -54,9 +52,9 @@ const (
 	ExitNotion      = 6 // Notion cannot be reached, or refuses; or the journal cannot be used
 )
 
-// meaning is what a code stands for.
+// meaning is what a code means.
 type meaning struct {
-	status int // of the HTTP answer; zero where there is none
+	status int // of the HTTP answer; zero if there is none
 	exit   int
 	title  string
 }
@@ -101,8 +99,8 @@ var meanings = map[Code]meaning{
 // Status returns the HTTP status of an answer with this code.
 func (c Code) Status() int { return meanings[c].status }
 
-// Passes reports whether what could not be done for this reason may be tried again before
-// long: what the daemon depends on is away.
+// Passes reports whether a retry may succeed before long: something that the daemon depends on is
+// away.
 func (c Code) Passes() bool {
 	switch claim.Code(c) {
 	case claim.CodeNotionUnavailable, claim.CodeJournalUnavailable:
@@ -111,8 +109,8 @@ func (c Code) Passes() bool {
 	return false
 }
 
-// Exit returns the exit code of a command that ended in this code. A code that
-// only a newer daemon knows is a plain failure.
+// Exit returns the exit code of a command that ended with this code. An unknown code, of a newer
+// daemon, is a plain failure.
 func (c Code) Exit() int {
 	if m, ok := meanings[c]; ok {
 		return m.exit

@@ -26,14 +26,14 @@ type Event struct {
 	Shared      bool     `json:"shared,omitempty" doc:"Whether others may share that"`
 }
 
-// What events of these kinds are called, beside the kinds of [claim.Fact].
+// The kinds of events that differ from, or go beyond, the kinds of [claim.Fact].
 const (
 	ClaimLost     claim.Kind = "claim_lost"     // is claim.KindLost
 	LeaseExpiring claim.Kind = "lease_expiring" // is claim.KindExpiring
 	Gap           claim.Kind = "gap"            // a reader asked for events that are no longer kept
 )
 
-// EventKind is what an event that tells of such a fact is called.
+// EventKind returns the kind of an event for a fact of that kind.
 func EventKind(of claim.Kind) claim.Kind {
 	switch of {
 	case claim.KindLost:
@@ -44,10 +44,9 @@ func EventKind(of claim.Kind) claim.Kind {
 	return of
 }
 
-// The media type of GET /v1/events, and the header by which a reader goes on
-// where it left off.
+// The media type of GET /v1/events, and the header with which a reader continues where it stopped.
 const (
 	EventStream  = "text/event-stream"
 	LastEventID  = "Last-Event-ID"
-	EventsFuture = -1 // the value of after for events that are yet to come
+	EventsFuture = -1 // the value of after for future events only
 )

@@ -5,8 +5,8 @@ import (
 	"dibs/internal/task"
 )
 
-// Filter selects tasks by what their pages say; its zero value selects all. A task has to
-// meet every part of it. What jsonschema says stands in the arguments of MCP's tools.
+// Filter selects tasks by the contents of their pages; its zero value selects all. A task has to
+// meet every part of it. The jsonschema tags describe the arguments of MCP's tools.
 type Filter struct {
 	Priority string   `json:"priority,omitempty" enum:"critical,high,medium,low,none" doc:"Only tasks of this priority"`
 	Where    []string `json:"where,omitempty" maxItems:"20" doc:"NAME=VALUE each: only tasks whose field, one of tasks.fields or title, key, status, priority, claimed_by or note, has this value; of a list, among others" jsonschema:"each FIELD=VALUE"`
@@ -20,10 +20,10 @@ func (f Filter) Empty() bool { return f.Priority == "" && len(f.Where) == 0 && f
 type TaskFilter struct {
 	Filter
 	Status task.Status // empty: any
-	Ready  bool        // only those that a claim could get now, in the order they are offered
+	Ready  bool        // only those that a claim could get now, in the order in which they are offered
 	Agent  string      // only those claimed by this name; with Ready, those that this agent could get
 	Limit  int         // at most that many; zero: all
-	// Why, with Ready, adds the unfinished tasks that are not ready, each with what it waits for.
+	// Why, with Ready, adds the unfinished tasks that are not ready, each with the reason.
 	Why bool
 }
 

@@ -1,11 +1,11 @@
 package api
 
-// Agents answers the question who works here.
+// Agents lists the agents that work here.
 type Agents struct {
 	Agents []AgentSummary `json:"agents" nullable:"false" doc:"Those heard of lately, the last heard of first; at most 500"`
 }
 
-// AgentSummary is what an agent has, and what it has done of late.
+// AgentSummary describes an agent's claims and recent work.
 type AgentSummary struct {
 	Agent         string   `json:"agent"`
 	Claims        []Claim  `json:"claims" nullable:"false" doc:"What the agent holds, or is done with and Notion has yet to be told"`
@@ -15,8 +15,8 @@ type AgentSummary struct {
 	Inbox         int      `json:"inbox" doc:"How many triggers a poll would get"`
 }
 
-// History is what happened in the last hours, in steps of equal length. Each list has a
-// number for each step, the oldest first; the last step is still under way.
+// History counts what happened in the last hours, in steps of equal length. Each list has a number
+// for each step, oldest first; the last step is unfinished.
 type History struct {
 	From        Time `json:"from" doc:"When the first step begins"`
 	To          Time `json:"to" doc:"When the last step ends, which is yet to come"`

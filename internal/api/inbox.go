@@ -2,7 +2,7 @@ package api
 
 import "dibs/internal/inbox"
 
-// Trigger is something that an agent is to react to. Each is handed out once.
+// Trigger is something an agent should react to. Each is delivered once.
 type Trigger struct {
 	ID    string     `json:"id" doc:"What is acknowledged"`
 	Type  inbox.Type `json:"type" doc:"claim_lost, task_offered, task_assigned, message, comment, task_finished or tasks_available"`
@@ -19,8 +19,7 @@ type Triggers struct {
 	Triggers []Trigger `json:"triggers" nullable:"false"`
 }
 
-// MaxTriggers is how many triggers one poll takes at the most, and MaxAcks how many one
-// request acknowledges.
+// MaxTriggers limits the triggers of one poll, MaxAcks those that one request acknowledges.
 const (
 	MaxTriggers = 100
 	MaxAcks     = 1000
@@ -34,7 +33,7 @@ type PollRequest struct {
 	PID         int     `json:"pid,omitempty" minimum:"1" doc:"A process of the caller's on this machine: once it is gone, what it has not acknowledged comes back at once"`
 }
 
-// AckRequest says that an agent is done with triggers.
+// AckRequest acknowledges triggers.
 type AckRequest struct {
 	IDs []string `json:"ids" minItems:"1" maxItems:"1000" nullable:"false"`
 }
@@ -45,14 +44,14 @@ type Acked struct {
 	Unknown      []string `json:"unknown" nullable:"false" doc:"There is no such trigger, or it is another agent's, or of long ago"`
 }
 
-// MessageRequest is something to be said to an agent.
+// MessageRequest sends a message to an agent, or to all.
 type MessageRequest struct {
 	From string `json:"from,omitempty" doc:"Which agent says it; without one, the message is from the caller's user"`
 	To   string `json:"to" minLength:"1" doc:"An agent, or all"`
 	Text string `json:"text" minLength:"1"`
 }
 
-// Message is one that was sent.
+// Message is a message that was sent.
 type Message struct {
 	ID     string   `json:"id"`
 	At     Time     `json:"at"`
@@ -80,7 +79,7 @@ type Offer struct {
 // Reviewing is the state of a task that is offered.
 const Reviewing = "reviewing"
 
-// Offered answers an OfferRequest, or the refusal of an offer.
+// Offered answers an OfferRequest or a DeclineRequest.
 type Offered struct {
 	Task   TaskRef `json:"task"`
 	Offer  *Offer  `json:"offer,omitempty"`
@@ -95,7 +94,7 @@ type AcceptRequest struct {
 	Note           string `json:"note,omitempty" doc:"For the record: who accepts in the agent's place, say"`
 }
 
-// DeclineRequest gives a task back that is offered to an agent.
+// DeclineRequest refuses a task that is offered to an agent.
 type DeclineRequest struct {
 	Agent  string `json:"agent" minLength:"1" doc:"Who declines"`
 	Reason string `json:"reason,omitempty" doc:"Why"`

@@ -1,21 +1,21 @@
 package api
 
-// What operations take, see Op.
+// The inputs of operations, see Op.
 
-// KeyedInput is what is asked of nothing that is there. A body that may be left out is a pointer.
+// KeyedInput is the input of an operation on no existing thing. An optional body is a pointer.
 type KeyedInput[Body any] struct {
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 	Body Body
 }
 
-// ClaimInput is what is asked of a claim that is there.
+// ClaimInput is the input of an operation on a claim.
 type ClaimInput[Body any] struct {
 	ID   string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 	Body *Body
 }
 
-// AgentFilter selects what is one agent's.
+// AgentFilter selects by agent.
 type AgentFilter struct {
 	Agent string `query:"agent" doc:"Only this agent's"`
 }
@@ -53,21 +53,21 @@ type GetTaskInput struct {
 	ID string `path:"id" doc:"The task's id, URL or key, such as T-3"`
 }
 
-// TaskInput is what is asked of a task.
+// TaskInput is the input of an operation on a task.
 type TaskInput[Body any] struct {
 	ID   string `path:"id" doc:"The task's id, URL or key, such as T-3"`
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 	Body Body
 }
 
-// ReopenInput asks for a task to be opened.
+// ReopenInput asks to reopen a task.
 type ReopenInput struct {
 	ID   string `path:"id" doc:"A task, by its id or key"`
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 	Body *ReopenRequest
 }
 
-// AddInput asks for a task to be made.
+// AddInput asks for a new task.
 type AddInput struct {
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key never makes a second task, and finds out whether the first was made"`
 	Body AddRequest
@@ -80,7 +80,7 @@ type PollInput struct {
 	Body *PollRequest
 }
 
-// AckInput says what an agent is done with.
+// AckInput acknowledges triggers.
 type AckInput struct {
 	Name string `path:"name" doc:"The agent"`
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
@@ -116,7 +116,7 @@ type UnreserveInput struct {
 	Agent string `query:"agent" doc:"Whose it must be"`
 }
 
-// CheckInput asks about files.
+// CheckInput asks whether files are reserved.
 type CheckInput struct {
 	Body CheckRequest
 }
@@ -139,13 +139,13 @@ type LogInput struct {
 	Limit int    `query:"limit" minimum:"0" doc:"The newest that many, or with after the first; 0 is a hundred"`
 }
 
-// HistoryInput says which numbers are asked for.
+// HistoryInput selects a part of the history.
 type HistoryInput struct {
 	Hours  int `query:"hours" minimum:"1" maximum:"168" default:"6" doc:"How far it reaches back"`
 	Points int `query:"points" minimum:"10" maximum:"500" default:"72" doc:"How many steps there are at most: each is of whole minutes"`
 }
 
-// AdoptInput asks for the database to be taken for the right one.
+// AdoptInput asks to accept the database as it is.
 type AdoptInput struct {
 	Key string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 }

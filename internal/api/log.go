@@ -5,7 +5,7 @@ import (
 	"dibs/internal/task"
 )
 
-// LogEntry is an entry of the local record, which says what happened to claims.
+// LogEntry is an entry of the local record of what happened to claims.
 type LogEntry struct {
 	ID       string     `json:"id"`
 	At       Time       `json:"at"`
@@ -30,7 +30,7 @@ type LogEntry struct {
 	ClaimID  claim.ID   `json:"claim_id,omitempty" doc:"The same as claim"`
 }
 
-// Log answers a question for the local record, the oldest entry first.
+// Log is a part of the local record, oldest entry first.
 type Log struct {
 	Entries []LogEntry `json:"events" nullable:"false"`
 }

@@ -2,8 +2,8 @@ package api
 
 import "net/http"
 
-// The operations of the socket. To add one: a row here with its types, what carries it out in
-// package broker, and where package server puts the two together.
+// The operations of the API. To add one, add a row here with its types, its work in package broker,
+// and the connection of both in package server.
 var (
 	OpClaim      = op[KeyedInput[ClaimRequest], Claim](Operation{Name: "claim", Method: http.MethodPost, Path: "/v1/claims", Status: http.StatusCreated, Summary: "Claim a task, or the next ready one"})
 	OpListClaims = op[AgentFilter, Claims](Operation{Name: "list-claims", Method: http.MethodGet, Path: "/v1/claims", Summary: "The claims held here"})

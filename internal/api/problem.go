@@ -26,7 +26,7 @@ type Problem struct {
 	Claims     []Claim  `json:"claims,omitempty" doc:"The claims that could be meant, or, for limit_reached, those that the agent has"`
 	Summary    *Summary `json:"summary,omitempty" doc:"With nothing_ready: what the unfinished tasks wait for"`
 	Unknown    bool     `json:"unknown,omitempty" doc:"Whether the request took effect is not known: the same one, with the same idempotency key, finds out"`
-	// These say of a reservation that is in the way what it is, and of what.
+	// These describe a reservation that is in the way.
 	Pattern     string `json:"pattern,omitempty" doc:"The holder's pattern, as it was written"`
 	Path        string `json:"path,omitempty" doc:"What was asked for that the pattern means, or may"`
 	Reservation string `json:"reservation,omitempty" doc:"The id of the holder's reservation"`
@@ -40,7 +40,7 @@ type Fault struct {
 	Message  string `json:"message"`
 }
 
-// NewProblem returns the problem of that code.
+// NewProblem returns a problem with that code.
 func NewProblem(code Code, detail string) *Problem {
 	return &Problem{
 		Type:   "urn:dibs:problem:" + string(code),
@@ -58,7 +58,7 @@ func (p *Problem) RetryIn(d time.Duration) {
 	p.RetryAfter = int((d + time.Second - 1) / time.Second)
 }
 
-// TooOften has a refusal say when to go on.
+// TooOften turns the problem into status 429 with a Retry-After of wait.
 func (p *Problem) TooOften(wait time.Duration) {
 	p.Status = http.StatusTooManyRequests
 	p.RetryIn(wait)
@@ -67,8 +67,7 @@ func (p *Problem) TooOften(wait time.Duration) {
 // OneLine puts a text into one line.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Saying is what an error says, in one line. Of several that were joined, which
-// are the only ones to have more, each is said.
+// Saying returns an error's text in one line, also that of joined errors.
 func Saying(err error) string {
 	var said []string
 	for line := range strings.Lines(err.Error()) {

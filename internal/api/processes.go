@@ -1,19 +1,19 @@
 package api
 
-// ProcessesPath is where members ask each other for processes. It is not for callers.
+// ProcessesPath is where members ask each other about processes. It is not for callers.
 const ProcessesPath = "/v1/processes"
 
-// ProcessesRequest asks for processes of another member's machine.
+// ProcessesRequest asks about processes of another member's machine.
 type ProcessesRequest struct {
 	PIDs []int `json:"pids"`
 }
 
-// Processes are those that are alive.
+// Processes are the processes that live.
 type Processes struct {
 	Processes []Process `json:"processes"`
 }
 
-// Process is one of them. Unknown says why it cannot be watched.
+// Process is a living process. Unknown says why it cannot be watched.
 type Process struct {
 	PID     int    `json:"pid"`
 	Began   string `json:"began,omitempty"`

@@ -40,7 +40,7 @@ type RenewRequest struct {
 	Keeper
 }
 
-// SyncRequest asks for the daemon's copy of the tasks to be brought up to date.
+// SyncRequest asks to bring the daemon's mirror up to date.
 type SyncRequest struct {
 	Full bool `json:"full,omitempty" doc:"Read the whole board, not only what was edited"`
 }
@@ -58,14 +58,14 @@ type ReviewRequest struct {
 	Mention string `json:"mention,omitempty" doc:"Whom the comment with the note mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
 }
 
-// ReopenRequest puts a task back to OPEN.
+// ReopenRequest sets a task back to OPEN.
 type ReopenRequest struct {
 	Agent string      `json:"agent,omitempty" doc:"Which agent asks; without one, the note is signed with the caller's user"`
 	Note  string      `json:"note,omitempty" doc:"Why"`
 	Was   task.Status `json:"was,omitempty" enum:"OPEN,IN_PROGRESS,BLOCKED,COMPLETED,CANCELLED,REVIEW,FAILED" doc:"The status that was seen: a task in any other is left alone. Without it, only one that is BLOCKED, FAILED or in REVIEW is opened"`
 }
 
-// SweepRequest asks for tasks whose claim is stale to be reopened.
+// SweepRequest asks to reopen the tasks with a stale claim.
 type SweepRequest struct {
 	Note string `json:"note,omitempty" doc:"Why, or who asks, for the record"`
 }
@@ -101,26 +101,27 @@ type FailRequest struct {
 // The headers of idempotent requests.
 const (
 	KeyHeader      = "Idempotency-Key"
-	ReplayedHeader = "Idempotency-Replayed" // "true" on an answer that was given before
+	ReplayedHeader = "Idempotency-Replayed" // "true" on a repeated answer
 )
 
-// ProcessHeader is for the number of the process that asks, as it knows it itself. One that is
-// another process to the daemon is on another machine, and so are those that it names.
+// ProcessHeader carries the number of the calling process, as it knows it itself. If the daemon
+// sees another number, the process and those that it names are on another machine, or in another
+// container.
 const ProcessHeader = "Dibs-Process"
 
 const maxKey = 200
 
-// madeKey begins the keys that commands make for one run of themselves.
+// madeKey begins the keys that commands make for a single run.
 const madeKey = "once "
 
-// NewKey makes an idempotency key for a command that was given none, for as long as it runs.
+// NewKey makes an idempotency key for a command that was given none. It is used in one run only.
 func NewKey() string { return madeKey + rand.Text() }
 
-// Outlives reports whether somebody may come again with that key: not if it is one of NewKey,
-// and who asked is gone.
+// Outlives reports whether a request may be repeated under that key after its process is gone. It
+// may not with a key of NewKey.
 func Outlives(key string) bool { return key != "" && !strings.HasPrefix(key, madeKey) }
 
-// ValidateKey reports why key cannot be an idempotency key.
+// ValidateKey returns an error if key cannot be an idempotency key.
 func ValidateKey(key string) error {
 	notPrintable := func(r rune) bool { return r < ' ' || r > '~' }
 	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, notPrintable) {

@@ -14,26 +14,26 @@ type Reservation struct {
 	ClaimID   claim.ID `json:"claim_id,omitempty" doc:"The claim that it ends with"`
 	PID       int      `json:"pid,omitempty" doc:"The process that it ends with"`
 	Member    string   `json:"member,omitempty" doc:"In a cluster, the member through which it was made"`
-	// Targets are there where they were asked for.
+	// Targets are set if they were asked for.
 	Targets []ReserveTarget `json:"targets,omitempty" nullable:"false" doc:"With targets=true: its patterns at those places where the daemon compares them"`
 }
 
-// Spot is where a pattern stands, or a file lies. A file in a repository is at two: by its
-// path in the repository, which is the same in all worktrees, and by its absolute path.
+// Spot is the place of a pattern or a file. A file in a repository has two: its path in the
+// repository, which is the same in all worktrees, and its absolute path.
 type Spot struct {
 	In   string `json:"in" minLength:"1" doc:"The absolute path of the repository's common git directory; origin: and where it was cloned from, such as origin:github.com/acme/api, by which a cluster knows it; files for an absolute path; names for what is no file"`
 	Path string `json:"path" minLength:"1" doc:"Begins with a slash, which is the top of the repository or of all files; a pattern of a .gitignore in what is to be reserved"`
 }
 
-// ReserveTarget is a pattern to be reserved.
+// ReserveTarget is a pattern to reserve.
 type ReserveTarget struct {
 	Pattern string `json:"pattern" minLength:"1" doc:"As it was written"`
 	At      []Spot `json:"at" minItems:"1" nullable:"false"`
 	Files   bool   `json:"files,omitempty" doc:"It means files: not what would be in a folder of such a name"`
 }
 
-// ReserveRequest asks for all that it names, or nothing. To ask for the same again renews
-// the reservation.
+// ReserveRequest asks for everything that it names, or nothing. Repeating it renews the
+// reservation.
 type ReserveRequest struct {
 	Agent      string          `json:"agent" minLength:"1" doc:"Who reserves"`
 	Targets    []ReserveTarget `json:"targets" minItems:"1" nullable:"false" doc:"At most 32" maxItems:"32"`
@@ -49,7 +49,7 @@ type Reserved struct {
 	Reservation Reservation `json:"reservation"`
 }
 
-// Reservations answers a question for what is reserved.
+// Reservations lists reservations.
 type Reservations struct {
 	Reservations []Reservation `json:"reservations" nullable:"false"`
 }
@@ -67,7 +67,7 @@ type CheckRequest struct {
 	Targets []CheckTarget `json:"targets" minItems:"1" nullable:"false" doc:"At most 1000" maxItems:"1000"`
 }
 
-// Checked answers a CheckRequest: nothing of it is somebody else's.
+// Checked answers a CheckRequest: nobody else has reserved any of it.
 type Checked struct {
 	Paths []string `json:"paths" nullable:"false" doc:"What may be touched, as it was written"`
 }

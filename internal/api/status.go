@@ -31,7 +31,7 @@ type ReadToWrite struct {
 	SlowestSeconds float64 `json:"slowest_seconds"`
 }
 
-// NotionStatus says how the daemon gets on with Notion.
+// NotionStatus describes the exchange with Notion.
 type NotionStatus struct {
 	BaseURL     string `json:"base_url"`
 	Requests    int64  `json:"requests" doc:"Sent since the daemon started"`
@@ -40,7 +40,7 @@ type NotionStatus struct {
 	ClockSkewMS int64  `json:"clock_skew_ms" doc:"Notion's time minus this machine's"`
 }
 
-// MirrorStatus says how fresh the daemon's copy of the tasks is.
+// MirrorStatus describes the daemon's mirror.
 type MirrorStatus struct {
 	Tasks int `json:"tasks"`
 	Ready int `json:"ready"`
@@ -48,14 +48,14 @@ type MirrorStatus struct {
 	Syncing *SyncProgress `json:"syncing,omitempty" doc:"How far the whole board has been read, while it is"`
 }
 
-// SyncProgress is how far a full sync has come.
+// SyncProgress is the progress of a full sync.
 type SyncProgress struct {
 	Read    int  `json:"read" doc:"How many tasks have been read"`
 	Percent *int `json:"percent,omitempty" doc:"How much that is, if there are as many as last time; absent the first time"`
 }
 
-// NewSyncProgress returns the progress of a sync that has read so many tasks, of as
-// many as there were last time; zero if that is not known.
+// NewSyncProgress returns the progress of a sync that has read so many tasks; of is the number of
+// last time, zero if unknown.
 func NewSyncProgress(read, of int) *SyncProgress {
 	p := &SyncProgress{Read: read}
 	if of > 0 {
@@ -64,7 +64,7 @@ func NewSyncProgress(read, of int) *SyncProgress {
 	return p
 }
 
-// OutboxStatus says what is owed to Notion.
+// OutboxStatus counts what is owed to Notion.
 type OutboxStatus struct {
 	Depth     int    `json:"depth" doc:"Log entries and finished claims that Notion has yet to be told of"`
 	Finishes  int    `json:"finishes" doc:"How many of them are finished claims"`
@@ -72,7 +72,7 @@ type OutboxStatus struct {
 	LastError string `json:"last_error,omitempty"`
 }
 
-// Owed says how much that is.
+// Owed returns that as text.
 func (o OutboxStatus) Owed() string {
 	if o.Finishes == 0 {
 		return fmt.Sprintf("%d owed to Notion", o.Depth)
@@ -80,22 +80,21 @@ func (o OutboxStatus) Owed() string {
 	return fmt.Sprintf("%d owed to Notion, %d of them finished claims", o.Depth, o.Finishes)
 }
 
-// PolicyStatus repeats the settings that claims depend on.
+// PolicyStatus repeats the settings for claims.
 type PolicyStatus struct {
 	TimeoutSeconds     float64 `json:"timeout_seconds"`
 	WriteWindowSeconds float64 `json:"write_window_seconds"`
 	SettleSeconds      float64 `json:"settle_seconds"`
 	Override           string  `json:"override"`
 	Exclusive          bool    `json:"exclusive"`
-	// MaxPerAgent and MaxLifetimeSeconds are nil if a daemon of an earlier version does
-	// not say.
+	// MaxPerAgent and MaxLifetimeSeconds are nil from a daemon of an earlier version.
 	MaxPerAgent        *int     `json:"max_per_agent,omitempty" doc:"How many tasks an agent may have at a time; 0 is any number"`
 	MaxLifetimeSeconds *float64 `json:"max_lifetime_seconds,omitempty" doc:"The longest life of a claim, renewals included; 0 is any"`
-	// MaxAttempts is nil if a daemon of an earlier version does not say.
+	// MaxAttempts is nil from a daemon of an earlier version.
 	MaxAttempts *int `json:"max_attempts,omitempty" doc:"How often a task may fail or its claim run out before it becomes BLOCKED; 0 is any number of times"`
-	// Others is a line for each kind of settings.
+	// Others has a line for each different set of settings.
 	Others []string `json:"others,omitempty" doc:"Agents whose daemons claim on this board under settings that do not go with these"`
 }
 
-// SameSettings is what to do about the lines of PolicyStatus.Others.
+// SameSettings is the advice for the lines of PolicyStatus.Others.
 const SameSettings = "give all daemons on the board the same claim.timeout, claim.write_window and claim.settle, and restart them, or have them share one journal: journal.postgres"

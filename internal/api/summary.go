@@ -1,7 +1,7 @@
 package api
 
-// Summary says what keeps the unfinished tasks of the board from being ready, for an agent
-// that asked for the next one.
+// Summary counts why the unfinished tasks of the board are not ready, for an agent that asked for
+// the next one.
 type Summary struct {
 	Held            int  `json:"held" doc:"Tasks that somebody has"`
 	Blocked         int  `json:"blocked" doc:"Tasks that are BLOCKED"`

@@ -19,7 +19,7 @@ type TaskRef struct {
 	Fields   task.Fields `json:"fields,omitempty" doc:"The properties that tasks.fields names: a number, true or false, a text, a list, a date or its start and end, null if empty; data that others wrote"`
 }
 
-// NewTaskRef names t.
+// NewTaskRef returns the TaskRef of t.
 func NewTaskRef(t task.Task) TaskRef {
 	return TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, Status: t.Status, Priority: t.Priority.String(), Fields: t.Fields}
 }
@@ -47,18 +47,18 @@ type Claim struct {
 	Owed
 }
 
-// Owed says of an answer that Notion has yet to be told, so that not all is known.
+// Owed says that a change is still owed to Notion, so that its outcome is uncertain.
 type Owed struct {
 	Pending bool   `json:"pending,omitempty" doc:"It was accepted, and Notion has yet to be told; it is checked then, and may come to nothing"`
 	Unknown string `json:"unknown,omitempty" doc:"What is not known of something that is pending, and on what it depends"`
 }
 
-// Claims answers a question for claims.
+// Claims lists claims.
 type Claims struct {
 	Claims []Claim `json:"claims" nullable:"false" doc:"Those that are held through this daemon"`
 }
 
-// Task is a task as the daemon's copy of the database has it.
+// Task is a task from the daemon's mirror.
 type Task struct {
 	TaskRef
 	Ready      bool      `json:"ready" doc:"A claim could get it now: of the agent that was asked about, or of any, if none was"`
@@ -86,7 +86,7 @@ type Waited struct {
 	Agent string `json:"agent,omitempty" doc:"Whose name is on it"`
 }
 
-// Tasks answers a question for tasks.
+// Tasks lists tasks.
 type Tasks struct {
 	Tasks        []Task `json:"tasks" nullable:"false"`
 	Total        int    `json:"total,omitempty" doc:"How many there are, whatever the limit"`
@@ -94,15 +94,15 @@ type Tasks struct {
 	Age
 }
 
-// Age says how old the daemon's copy of the tasks is.
+// Age is the age of the daemon's mirror.
 type Age struct {
 	SyncedAt   Time    `json:"synced_at,omitzero" doc:"When the copy last agreed with Notion; absent if it never did"`
 	AgeSeconds float64 `json:"age_seconds,omitempty" doc:"How long ago that was"`
 	Stale      bool    `json:"stale,omitempty" doc:"It could not be read again when it should have been, or the board is being read for the first time"`
 }
 
-// NewAge returns the age of a copy that last agreed with Notion at synced, the zero
-// time for never, which was old ago.
+// NewAge returns the age of a mirror that last agreed with Notion at synced, zero for never, which
+// was old ago.
 func NewAge(synced time.Time, old time.Duration, stale bool) Age {
 	return Age{SyncedAt: Time{Time: synced}, AgeSeconds: old.Round(time.Millisecond).Seconds(), Stale: stale}
 }

@@ -14,12 +14,12 @@ import (
 
 // action is something that a person may do to a task.
 type action struct {
-	Verb   string // in the address
+	Verb   string // in the URL
 	Name   string // on the button
-	Asks   string // what is to be confirmed
-	Done   string // what a page says afterwards
-	Reason bool   // it is asked why
-	Strong bool   // it takes something away from somebody
+	Asks   string // the question to confirm
+	Done   string // what the page says afterwards
+	Reason bool   // it asks for a reason
+	Strong bool   // it takes something from somebody
 }
 
 var actions = map[string]action{
@@ -29,7 +29,7 @@ var actions = map[string]action{
 	"decline": {"decline", "Decline", "Decline the offer in the place of %s? The task is open to all again, and who offered it is told.", "The offer was declined.", true, true},
 }
 
-// actions are what may be done to a task as it is.
+// actions returns the actions possible on a task.
 func (b *Board) actions(t api.Task) []action {
 	if b.ReadOnly || t.Trashed {
 		return nil
@@ -48,17 +48,17 @@ func (b *Board) actions(t api.Task) []action {
 	return out
 }
 
-// question is a form that asks before something is done.
+// question is a form that asks for confirmation.
 type question struct {
 	action
 	Task    card
 	Text    string
-	Key     string // of the request, so that sent twice it is done once
-	Said    string // what the reason was, if it is asked again
-	Problem string // why it could not be done
+	Key     string // the idempotency key of the request
+	Said    string // the reason, if the form is shown again
+	Problem string // why the action failed
 }
 
-// asked finds the task and the action that a request is about.
+// asked finds the task and the action of a request.
 func (b *Board) asked(w http.ResponseWriter, r *http.Request) (api.Task, action, bool) {
 	id, err := task.ParseTaskID(r.PathValue("id"))
 	a, known := actions[r.PathValue("action")]
@@ -91,7 +91,7 @@ func (b *Board) ask(w http.ResponseWriter, status int, t api.Task, q question) {
 	if q.Verb != "reopen" {
 		q.Text = fmt.Sprintf(q.Asks, cmp.Or(whose, "its agent"))
 	}
-	render(w, status, "confirm.html", b.page("task", q.Name, b.state.look(), q))
+	render(w, status, "confirm.html", b.page("task", q.Name, b.state.current(), q))
 }
 
 func (b *Board) act(w http.ResponseWriter, r *http.Request) {
@@ -107,25 +107,25 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 	if api.ValidateKey(q.Key) != nil {
 		q.Key = ""
 	}
-	// What is done is done to the claim, the offer or the status that the person saw.
+	// Act on the claim, the offer or the status that the person saw.
 	was, err := task.ParseStatus(r.PostForm.Get("was"))
 	if err != nil {
-		was = "" // the daemon takes care then
+		was = "" // the daemon then checks the status
 	}
 	if err := b.do(r.Context(), t, q, r.PostForm.Get("claim"), was); err != nil {
 		if gone(r) {
 			return
 		}
 		if now, err := b.Daemon.Task(r.Context(), t.ID); err == nil {
-			t = now // which is to be seen before it is asked again
+			t = now // to be seen before a new attempt
 		}
 		q.Problem, q.Key = text(err.Error(), 2*maxLine), ""
-		b.Log.Warn("somebody on the board was refused", "user", b.User, "action", a.Verb, "task", t.ID, "title", t.Title, "error", err)
+		b.Log.Warn("an action on the board was refused", "user", b.User, "action", a.Verb, "task", t.ID, "title", t.Title, "error", err)
 		b.ask(w, http.StatusConflict, t, q)
 		return
 	}
 	b.Log.Info("done on the board", "user", b.User, "action", a.Verb, "task", t.ID, "title", t.Title, "agent", cmp.Or(t.Agent, t.AssignedTo), "reason", q.Said)
-	b.follower.mark(t.ID)
+	b.follower.invalidate(t.ID)
 	http.Redirect(w, r, fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb), http.StatusSeeOther)
 }
 
@@ -153,7 +153,7 @@ func (b *Board) do(ctx context.Context, t api.Task, q question, claim string, wa
 	return err
 }
 
-// signed is a reason, with who gave it.
+// signed adds the user to a reason.
 func (b *Board) signed(reason string) string {
 	if reason == "" {
 		return fmt.Sprintf("by %s on the board", b.User)
@@ -162,7 +162,7 @@ func (b *Board) signed(reason string) string {
 }
 
 func (b *Board) confirmSweep(w http.ResponseWriter, r *http.Request) {
-	render(w, http.StatusOK, "sweep.html", b.page("health", "Sweep", b.state.look(), question{Key: rand.Text()}))
+	render(w, http.StatusOK, "sweep.html", b.page("health", "Sweep", b.state.current(), question{Key: rand.Text()}))
 }
 
 func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
@@ -172,15 +172,15 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 	}
 	done, err := b.Daemon.SweepFor(r.Context(), api.SweepRequest{Note: "swept " + b.signed("")}, key)
 	if err != nil {
-		b.Log.Warn("somebody on the board was refused", "user", b.User, "action", "sweep", "error", err)
+		b.Log.Warn("an action on the board was refused", "user", b.User, "action", "sweep", "error", err)
 		b.refuse(w, r, "health", "Sweep", err)
 		return
 	}
 	b.Log.Info("done on the board", "user", b.User, "action", "sweep", "swept", len(done.Swept))
 	var swept []card
 	for _, s := range done.Swept {
-		b.follower.mark(s.Task)
+		b.follower.invalidate(s.Task)
 		swept = append(swept, card{ID: s.Task, Title: cmp.Or(text(s.Title, maxTitle), "Untitled"), Agent: text(cmp.Or(s.Agent, s.Former), 80)})
 	}
-	render(w, http.StatusOK, "swept.html", b.page("health", "Sweep", b.state.look(), swept))
+	render(w, http.StatusOK, "swept.html", b.page("health", "Sweep", b.state.current(), swept))
 }

@@ -1,10 +1,10 @@
-// Package board serves the page in the browser: who works on what, until when, what waits
-// and why, what just happened, and how it goes. It is a client of the daemon's socket like
-// any other, keeps nothing, and asks nobody but the daemon.
+// Package board serves the pages in the browser: who works on what and until when, what waits and
+// why, what just happened, and how it goes. It is a client of the daemon like any other, stores
+// nothing, and asks only the daemon.
 //
-// One loop follows the daemon (follow.go) and keeps what pages show (state.go). Pages are
-// written by html/template; the modules in static only keep what is seen up to date.
-// Nobody is let in without the cookie that a one-time link gives (door.go).
+// One loop follows the daemon (follow.go) and keeps the state that pages show (state.go).
+// html/template writes the pages; the modules in static only keep an open page up to date. Only
+// browsers with the cookie of a one-time link get in (sessions.go).
 package board
 
 import (
@@ -21,31 +21,31 @@ import (
 	"dibs/internal/api/client"
 )
 
-// Options says what a board shows, and to whom.
+// Options configures a board.
 type Options struct {
-	// Daemon is asked for everything.
+	// Daemon answers all questions.
 	Daemon *client.Client
-	// User is in whose name things are done on the board. It is said with each of them.
+	// User is the user in whose name the board acts. Every action names it.
 	User string
-	// ReadOnly leaves out all that changes something.
+	// ReadOnly disables every action.
 	ReadOnly bool
-	// Hosts are names that requests may be for, beside localhost and addresses.
+	// Hosts are the host names allowed in requests, beside localhost and addresses.
 	Hosts []string
-	// Log gets what people do on the board; nil discards it.
+	// Log records what people do on the board; nil discards it.
 	Log *slog.Logger
 }
 
-// Board is a page for people. It is safe for concurrent use.
+// Board serves pages for people. It is safe for concurrent use.
 type Board struct {
 	Options
 	state *state
-	// follower is the one that Follow has follow the daemon.
+	// follower keeps state up to date while Follow runs.
 	follower *follower
-	door     *door
+	sessions *sessions
 	static   fs.FS
-	// streams are the readers of GET /live, of whom there are not more than maxStreams.
+	// streams has a value for each reader of GET /live; its capacity is maxStreams.
 	streams chan struct{}
-	entered chan struct{} // holds a value when a link was used
+	entered chan struct{} // has a value when a link was used
 
 	stopOnce sync.Once
 	stopped  chan struct{}
@@ -54,24 +54,25 @@ type Board struct {
 // maxStreams is how many pages may be kept up to date at a time.
 const maxStreams = 100
 
-// New returns a board that shows nothing yet; Serve or Follow has it ask the daemon.
+// New returns a board that shows nothing yet; Serve or Follow fills it.
 func New(o Options) *Board {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Board{
-		Options: o, state: newState(rand.Text()[:8], o.ReadOnly), door: newDoor(), static: staticFiles(),
+		Options: o, state: newState(rand.Text()[:8], o.ReadOnly), sessions: newSessions(), static: staticFiles(),
 		streams: make(chan struct{}, maxStreams), entered: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	b.follower = newFollower(b)
 	return b
 }
 
-// Entered has a value whenever a link was used, with none of it left: Link gives the next one.
+// Entered returns a channel that has a value when a link was used up; Link then returns the next
+// one.
 func (b *Board) Entered() <-chan struct{} { return b.entered }
 
-// Serve follows the daemon and serves pages on l, which it closes, until ctx ends. That
-// is no error. It is called once.
+// Serve follows the daemon and serves pages on l until ctx ends, and then returns nil. It closes l.
+// It is called once.
 func (b *Board) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -98,9 +99,9 @@ func (b *Board) Serve(ctx context.Context, l net.Listener) error {
 // stop ends the streams.
 func (b *Board) stop() { b.stopOnce.Do(func() { close(b.stopped) }) }
 
-// Link returns the link that opens the board served at base, such as
-// http://127.0.0.1:8080, once, in one browser. Until it was used it stays the same.
-func (b *Board) Link(base string) string { return base + enterPath + "?token=" + b.door.token() }
+// Link returns the link that opens the board served at base, such as http://127.0.0.1:8080, once,
+// in one browser. It stays the same until it is used.
+func (b *Board) Link(base string) string { return base + enterPath + "?token=" + b.sessions.token() }
 
 // Handler answers the requests of browsers.
 func (b *Board) Handler() http.Handler {
@@ -128,5 +129,5 @@ func (b *Board) Handler() http.Handler {
 		b.say(w, http.StatusNotFound, "There is no such page here", "The board has pages for tasks, agents, events, charts and health; this is none of them.")
 	})
 	mux.Handle("/", b.admitted(patient(inside)))
-	return b.guarded(mux)
+	return b.checked(mux)
 }

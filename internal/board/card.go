@@ -15,39 +15,39 @@ import (
 	"dibs/internal/task"
 )
 
-// card is a task as a page shows it. It is comparable: cards that are equal look equal.
-// Moments are in milliseconds since 1970, by this machine's clock; zero is none.
+// card is a task as a page shows it. Cards can be compared: equal cards look equal. Moments are in
+// milliseconds since 1970, by this machine's clock; zero is none.
 type card struct {
 	ID       task.ID     `json:"id"`
 	Key      string      `json:"key,omitempty"`
 	Title    string      `json:"title"`
 	URL      string      `json:"url,omitempty"`
 	Status   task.Status `json:"status"`
-	Priority string      `json:"priority,omitempty"` // none is empty
+	Priority string      `json:"priority,omitempty"` // empty for none
 	Ready    bool        `json:"ready,omitempty"`
 
-	Agent string   `json:"agent,omitempty"` // whose name is on it
+	Agent string   `json:"agent,omitempty"` // the name on the task
 	Hue   int      `json:"hue,omitempty"`   // of that name, 1 to hues
 	Claim claim.ID `json:"claim,omitempty"` // held through this daemon
 	From  int64    `json:"from,omitempty"`  // when the lease began
-	Until int64    `json:"until,omitempty"` // when it ends
+	Until int64    `json:"until,omitempty"` // when the lease ends
 
 	OfferedBy string `json:"offered_by,omitempty"`
 	OfferedTo string `json:"offered_to,omitempty"`
 
-	Why  string `json:"why,omitempty"` // why it waits, in a line
+	Why  string `json:"why,omitempty"` // why it waits, in one line
 	Note string `json:"note,omitempty"`
-	Rank string `json:"rank"` // cards of a column are in the order of these
+	Rank string `json:"rank"` // the order of cards in a column
 }
 
-// How many characters a page shows of texts.
+// The characters of a text that a page shows.
 const (
 	maxTitle = 300
 	maxLine  = 300
 )
 
-// text makes what others wrote fit for one line of a page, with nothing in it that is not
-// seen or that turns the direction of what is around it.
+// text makes text by others fit for one line of a page, without invisible characters and without
+// any that change the direction of the text around it.
 func text(s string, limit int) string {
 	s = task.OneLine(s, unicode.ReplacementChar)
 	if runes := []rune(s); len(runes) > limit {
@@ -56,7 +56,7 @@ func text(s string, limit int) string {
 	return s
 }
 
-// hues is how many colours names have.
+// hues is the number of colours for names.
 const hues = 8
 
 func hue(name string) int {
@@ -68,7 +68,7 @@ func hue(name string) int {
 	return int(h.Sum32()%hues) + 1
 }
 
-// link returns an address that a browser may be sent to, or nothing.
+// link returns an address if a browser may be sent there, or nothing.
 func link(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
@@ -92,7 +92,7 @@ func cardOf(t api.Task) card {
 		Note: text(t.Note, maxLine),
 	}
 	if !columnOf(t.Status).live {
-		c.From, c.Until = 0, 0 // a claim on any other is history
+		c.From, c.Until = 0, 0 // in other columns the claim is history
 	}
 	if c.Priority == "none" {
 		c.Priority = ""
@@ -109,7 +109,7 @@ func cardOf(t api.Task) card {
 	return c
 }
 
-// why says why an open task waits.
+// why returns why an open task waits.
 func why(t api.Task) string {
 	switch {
 	case t.Offer != nil:
@@ -120,8 +120,8 @@ func why(t api.Task) string {
 	return text(t.Reason, maxLine)
 }
 
-// rank puts what matters first: ready before waiting, urgent before not, old before new;
-// of what is over, what was touched last comes first.
+// rank sorts a column: ready before waiting, urgent before less urgent, old before new. In columns
+// of finished tasks, the last edited comes first.
 func rank(t api.Task) string {
 	c := columnOf(t.Status)
 	if c.over {
@@ -144,14 +144,14 @@ func urgency(priority string) int {
 	return 4
 }
 
-// column is where the tasks of a status are.
+// column shows the tasks of one status.
 type column struct {
 	Status task.Status
 	Name   string
-	Empty  string // what an empty one says
-	live   bool   // names on its tasks hold them
-	over   bool   // nothing is to be done about its tasks
-	Always bool   // it is there also when it is empty
+	Empty  string // the text of an empty column
+	live   bool   // the names on its tasks have live claims
+	over   bool   // its tasks are finished
+	Always bool   // it is shown even when it is empty
 }
 
 var columns = []column{
@@ -173,8 +173,8 @@ func columnOf(s task.Status) column {
 	return columns[i]
 }
 
-// matches reports whether a card is what somebody looks for: each word is in its title,
-// key, agent, priority or in why it waits. Modules do the same.
+// matches reports whether a card has all the words in its title, key, agent, priority, note or
+// reason to wait. The modules do the same.
 func (c card) matches(words string) bool {
 	in := strings.ToLower(strings.Join([]string{c.Title, c.Key, c.Agent, c.Priority, c.Why, c.Note}, "\n"))
 	for word := range strings.FieldsSeq(strings.ToLower(words)) {
@@ -185,7 +185,7 @@ func (c card) matches(words string) bool {
 	return true
 }
 
-// Left is how much of the lease is left, in hundredths; -1 if nothing runs out.
+// Left returns how much of the lease is left, in percent; -1 if nothing runs out.
 func (c card) Left(now time.Time) int {
 	if c.Until == 0 || c.From == 0 || c.Until <= c.From {
 		return -1
@@ -193,5 +193,5 @@ func (c card) Left(now time.Time) int {
 	return int(max(0, min(100, 100*(c.Until-now.UnixMilli())/(c.Until-c.From))))
 }
 
-// Self is the card, for templates, which see no embedded one.
+// Self returns the card, for templates, which cannot name an embedded one.
 func (c card) Self() card { return c }

@@ -15,21 +15,21 @@ import (
 	"dibs/internal/board/chart"
 )
 
-// spans are the hours that charts can show.
+// spans are the periods that charts can show, in hours.
 var spans = []int{1, 6, 24, 168}
 
-// figure is a chart with what is said of it.
+// figure is a chart with its description.
 type figure struct {
 	Title   string
-	Says    string // all of it in a line
+	Says    string // a summary in one line
 	Legend  []chart.Series
 	Drawing chart.Drawing
 	Times   []api.Time
-	Rows    []row // the same in numbers
+	Rows    []row // the values as a table
 	Empty   string
 }
 
-// row is a step of a figure, in numbers.
+// row is one step of a figure, as numbers.
 type row struct {
 	At     api.Time
 	Values []string
@@ -46,7 +46,7 @@ func (b *Board) chartsPage(w http.ResponseWriter, r *http.Request) {
 		b.refuse(w, r, "charts", "Charts", err)
 		return
 	}
-	render(w, http.StatusOK, "charts.html", b.page("charts", "Charts", b.state.look(), struct {
+	render(w, http.StatusOK, "charts.html", b.page("charts", "Charts", b.state.current(), struct {
 		Hours   int
 		Spans   []int
 		Step    time.Duration
@@ -76,7 +76,8 @@ func figuresOf(h api.History) []figure {
 	}
 }
 
-// draw makes a figure of a chart; did is what the things counted were.
+// draw makes a figure of a chart. did is the verb for the counted things; empty if they are not
+// counted.
 func draw(h api.History, title, did string, c chart.Chart) figure {
 	c.From, c.Step = h.From.Local(), time.Duration(h.StepSeconds)*time.Second
 	f := figure{Title: title, Drawing: c.Draw(), Legend: slices.Concat(c.Bars, c.Lines)}
@@ -122,7 +123,7 @@ func draw(h api.History, title, did string, c chart.Chart) figure {
 	return f
 }
 
-// grouped writes a number with its thousands set apart.
+// grouped formats a number with thousands separators.
 func grouped(n int) string {
 	out := strconv.Itoa(n)
 	for i := len(out) - 3; i > 0; i -= 3 {
@@ -149,7 +150,7 @@ func seconds(of []*float64) []float64 {
 	return out
 }
 
-// spoken writes a number of seconds in the largest unit that fits.
+// spoken formats a number of seconds in the largest unit that fits.
 func spoken(seconds float64) string {
 	switch {
 	case seconds < 60:

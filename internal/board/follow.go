@@ -16,21 +16,21 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// How often the daemon is asked. What happens to tasks comes by itself, and is looked at
-// once it has been quiet for a moment; leases and the daemon's own state are asked for.
+// How often the daemon is asked. Events of tasks arrive by themselves, and are processed after a
+// moment of quiet; leases and the daemon's state have to be polled.
 const (
 	pollEvery   = 2 * time.Second
 	gatherFor   = 200 * time.Millisecond
 	againAfter  = time.Second
 	askAtMost   = 10 * time.Second
-	smallBoard  = 1000 // tasks that are read again as a whole whenever one changes
-	maxSingly   = 50   // tasks of a larger board that are read one by one
+	smallBoard  = 1000 // a board up to this size is read again whole at every change
+	maxSingly   = 50   // up to so many tasks of a larger board are read one by one
 	reloadSmall = 5 * time.Second
 	reloadLarge = time.Minute
 )
 
-// Follow keeps what pages show as the daemon says it is, until ctx ends. While the daemon
-// does not answer, pages say so, and it is asked again every second.
+// Follow keeps the board's state up to date until ctx ends. While the daemon does not answer, pages
+// say so, and it is asked again every second.
 func (b *Board) Follow(ctx context.Context) {
 	f := b.follower
 	for ctx.Err() == nil {
@@ -46,10 +46,10 @@ func (b *Board) Follow(ctx context.Context) {
 	}
 }
 
-// errStopped is the end of a daemon that stopped in good order.
+// errStopped is the error when the daemon shut down normally.
 var errStopped = errors.New("it has stopped")
 
-// reason says why the daemon does not answer, without what a page says anyway.
+// reason returns why the daemon does not answer, without what the page says anyway.
 func reason(err error) string {
 	if gone, ok := errors.AsType[*client.UnreachableError](err); ok {
 		return fmt.Sprintf("%s: %v", gone.Socket, gone.Err)
@@ -57,14 +57,14 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// follower is one loop that follows the daemon.
+// follower follows the daemon.
 type follower struct {
 	board *Board
-	next  int64 // the event to go on after
+	next  int64 // the event to continue after
 
 	mu    sync.Mutex
-	dirty map[task.ID]bool // tasks that something happened to
-	all   bool             // something happened to who knows which
+	dirty map[task.ID]bool // tasks that changed
+	all   bool             // any task may have changed
 	woken chan struct{}
 }
 
@@ -72,7 +72,7 @@ func newFollower(b *Board) *follower {
 	return &follower{board: b, next: api.EventsFuture, dirty: make(map[task.ID]bool), woken: make(chan struct{}, 1)}
 }
 
-// run follows the daemon until it cannot any more.
+// run follows the daemon until it fails.
 func (f *follower) run(ctx context.Context) error {
 	if err := f.begin(ctx); err != nil {
 		return err
@@ -90,8 +90,8 @@ func (f *follower) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// begin finds out where the feed is, and goes back a little the first time, or if it is
-// another feed.
+// begin finds the position of the feed. At the first time, or for another feed, it goes back
+// maxEvents.
 func (f *follower) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askAtMost)
 	defer cancel()
@@ -106,7 +106,7 @@ func (f *follower) begin(ctx context.Context) error {
 	return err
 }
 
-// listen takes events as they come.
+// listen takes new events.
 func (f *follower) listen(ctx context.Context) error {
 	next, err := f.board.Daemon.Events(ctx, api.EventFilter{After: f.next}, true, f.take)
 	f.next = next
@@ -114,7 +114,7 @@ func (f *follower) listen(ctx context.Context) error {
 }
 
 func (f *follower) take(e api.Event) error {
-	f.board.state.note(eventOf(e))
+	f.board.state.addEvent(eventOf(e))
 	if e.Kind == api.Gap {
 		f.mu.Lock()
 		f.all = true
@@ -122,13 +122,13 @@ func (f *follower) take(e api.Event) error {
 		f.wake()
 	}
 	if e.Task != nil {
-		f.mark(e.Task.ID)
+		f.invalidate(e.Task.ID)
 	}
 	return nil
 }
 
-// mark has tasks be read again.
-func (f *follower) mark(ids ...task.ID) {
+// invalidate schedules tasks to be read again.
+func (f *follower) invalidate(ids ...task.ID) {
 	if len(ids) == 0 {
 		return
 	}
@@ -147,7 +147,7 @@ func (f *follower) wake() {
 	}
 }
 
-// refresh reads again what something happened to.
+// refresh reads changed tasks again, and everything from time to time.
 func (f *follower) refresh(ctx context.Context) error {
 	for {
 		every := reloadSmall
@@ -216,7 +216,7 @@ func (f *follower) reload(ctx context.Context) error {
 	return nil
 }
 
-// watch asks for what makes no events.
+// watch polls what makes no events.
 func (f *follower) watch(ctx context.Context) error {
 	for {
 		select {
@@ -241,8 +241,8 @@ func (f *follower) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.mark(f.board.state.renew(claims.Claims)...)
-	f.board.state.feel(healthOf(status))
+	f.invalidate(f.board.state.updateClaims(claims.Claims)...)
+	f.board.state.setHealth(healthOf(status))
 	return nil
 }
 
@@ -282,7 +282,7 @@ func eventOf(e api.Event) event {
 	return out
 }
 
-// size is how many tasks there are.
+// size returns the number of tasks.
 func (s *state) size() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// How long a stream stays silent at the most, and how long a reader may take.
+// How long a stream is silent at most, and how long a reader may take.
 const (
 	heartbeat   = 15 * time.Second
 	patientWith = 20 * time.Second
 )
 
-// snapshot answers with all that the modules keep up to date from then on.
+// snapshot answers with everything that the modules keep up to date from then on.
 func (b *Board) snapshot(w http.ResponseWriter, r *http.Request) {
-	g := b.state.look()
+	g := b.state.current()
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(struct {
 		Place  string  `json:"place"`
@@ -28,9 +28,8 @@ func (b *Board) snapshot(w http.ResponseWriter, r *http.Request) {
 	}{g.Place.String(), g.Now.UnixMilli(), g.Health, g.Cards, g.Events})
 }
 
-// live sends the news as server-sent events. A reader goes on where it was, by the id
-// of the last piece that it had; one that was away for too long, or knew another run of
-// this program, is told to begin anew.
+// live streams the news as server-sent events. A reader continues after the id of its last piece.
+// One that was away too long, or knew another run of this program, is told to start again.
 func (b *Board) live(w http.ResponseWriter, r *http.Request) {
 	select {
 	case b.streams <- struct{}{}:
@@ -40,7 +39,7 @@ func (b *Board) live(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	connection := http.NewResponseController(w)
-	connection.SetReadDeadline(time.Time{}) // nothing more is to be read, and no time limit for it
+	connection.SetReadDeadline(time.Time{}) // nothing more is read, so no time limit
 	w.Header().Set("Content-Type", "text/event-stream")
 	at := parsePlace(cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")))
 	var out bytes.Buffer
@@ -60,7 +59,7 @@ func (b *Board) live(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if connection.Flush() != nil || !ok {
-			return // who begins anew connects again
+			return // a reader that starts again connects again
 		}
 		select {
 		case <-more:
@@ -74,7 +73,7 @@ func (b *Board) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// greet says what time it is here, and how the daemon does.
+// greet sends the time and the daemon's health.
 func (b *Board) greet(out *bytes.Buffer) {
 	h, _ := b.state.pulse()
 	said, err := json.Marshal(struct {
@@ -82,7 +81,7 @@ func (b *Board) greet(out *bytes.Buffer) {
 		Health health `json:"health"`
 	}{time.Now().UnixMilli(), h})
 	if err != nil {
-		panic(err) // it is made of texts and numbers
+		panic(err) // texts and numbers only
 	}
 	fmt.Fprintf(out, "event: hello\ndata: %s\n\n", said)
 }

@@ -17,16 +17,16 @@ import (
 	"dibs/internal/task"
 )
 
-// How many cards and events a page has before a module takes over, and a list has.
+// How many cards and events a page has until a module adds the rest, and how many cards a list has.
 const (
 	firstCards = 50
 	firstLines = 100
 	listCards  = 200
 )
 
-// page is what every page shows around its own.
+// page is the frame of every page.
 type page struct {
-	View     string // which of the views it is
+	View     string // the name of the view
 	Title    string
 	Place    place
 	Now      time.Time
@@ -40,13 +40,13 @@ func (b *Board) page(view, title string, g glance, body any) page {
 	return page{view, title, g.Place, g.Now, g.Health, b.ReadOnly, b.User, body}
 }
 
-// How long a page waits for the daemon, and an action: a claim takes a settle wait.
+// How long a page, and an action, waits for the daemon: a claim takes a settle wait.
 const (
 	pageAtMost   = 5 * time.Second
 	actionAtMost = 45 * time.Second
 )
 
-// patient bounds how long requests wait for the daemon, but for the stream.
+// patient limits how long requests wait for the daemon, except the stream.
 func patient(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/live" {
@@ -63,11 +63,10 @@ func patient(next http.Handler) http.Handler {
 	})
 }
 
-// gone reports whether nobody waits for the answer any more.
+// gone reports whether the browser has stopped waiting.
 func gone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
 
-// say answers with a page that has something to say, and nothing else; to who is let in,
-// with a way back.
+// say answers with a notice, and a way back if the browser is let in.
 func (b *Board) say(w http.ResponseWriter, status int, title, text string) {
 	inside := status == http.StatusNotFound || status == http.StatusBadRequest
 	render(w, status, "notice.html", struct {
@@ -76,7 +75,7 @@ func (b *Board) say(w http.ResponseWriter, status int, title, text string) {
 	}{title, text, inside})
 }
 
-// refuse says why the daemon did not do or tell something.
+// refuse answers with the daemon's error.
 func (b *Board) refuse(w http.ResponseWriter, r *http.Request, view, title string, err error) {
 	if gone(r) {
 		return
@@ -85,7 +84,7 @@ func (b *Board) refuse(w http.ResponseWriter, r *http.Request, view, title strin
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		status, said = p.Status, cmp.Or(p.Detail, p.Title)
 	}
-	render(w, status, "refused.html", b.page(view, title, b.state.look(), text(said, 2*maxLine)))
+	render(w, status, "refused.html", b.page(view, title, b.state.current(), text(said, 2*maxLine)))
 }
 
 // lane is a column with its first cards.
@@ -93,11 +92,11 @@ type lane struct {
 	column
 	Count int
 	Cards []card
-	More  string // where the others are listed
+	More  string // the URL of the list of the others
 }
 
 func (b *Board) columnsPage(w http.ResponseWriter, r *http.Request) {
-	g, words := b.state.look(), r.URL.Query().Get("q")
+	g, words := b.state.current(), r.URL.Query().Get("q")
 	var lanes []lane
 	for _, c := range columns {
 		l := lane{column: c}
@@ -122,7 +121,7 @@ func (b *Board) columnsPage(w http.ResponseWriter, r *http.Request) {
 
 // listPage lists the tasks of one column, for browsers without JavaScript.
 func (b *Board) listPage(w http.ResponseWriter, r *http.Request) {
-	g, q := b.state.look(), r.URL.Query()
+	g, q := b.state.current(), r.URL.Query()
 	column, words := columnOf(task.Status(q.Get("status"))), q.Get("q")
 	from, err := strconv.Atoi(cmp.Or(q.Get("from"), "0"))
 	if !slices.ContainsFunc(columns, func(c columnType) bool { return c.Status == column.Status }) || err != nil || from < 0 {
@@ -155,12 +154,12 @@ type worker struct {
 	api.AgentSummary
 	Name   string
 	Hue    int
-	Median time.Duration // zero if there is none
+	Median time.Duration // zero for none
 	Held   []card
 }
 
 func (b *Board) agentsPage(w http.ResponseWriter, r *http.Request) {
-	g := b.state.look()
+	g := b.state.current()
 	agents, err := b.Daemon.Agents(r.Context(), 0)
 	if err != nil {
 		b.refuse(w, r, "agents", "Agents", err)
@@ -185,14 +184,14 @@ func heldOf(c api.Claim) card {
 	return cardOf(api.Task{TaskRef: c.Task, Agent: c.Agent, ClaimID: c.ID, ClaimedAt: c.ClaimedAt, ExpiresAt: c.ExpiresAt})
 }
 
-// eventFilter is which events a page shows. Modules filter alike.
+// eventFilter selects the events of a page. Modules filter alike.
 type eventFilter struct {
 	Kind, Agent, Words string
-	Kinds, Agents      []string // that there are
+	Kinds, Agents      []string // the choices
 }
 
 func (b *Board) eventsPage(w http.ResponseWriter, r *http.Request) {
-	g, q := b.state.look(), r.URL.Query()
+	g, q := b.state.current(), r.URL.Query()
 	f := eventFilter{Kind: q.Get("kind"), Agent: q.Get("agent"), Words: q.Get("q")}
 	var shown []event
 	for _, e := range slices.Backward(g.Events) {
@@ -213,7 +212,7 @@ func (f eventFilter) selects(e event) bool {
 		card{Title: e.Title, Agent: e.Agent, Why: e.Kind, Note: e.Text}.matches(f.Words)
 }
 
-// choices are what there is to choose from, the chosen one always being there.
+// choices returns the values to choose from, always with the chosen one.
 func choices(of []string, chosen string) []string {
 	of = append(of, chosen)
 	slices.Sort(of)
@@ -228,23 +227,23 @@ func (b *Board) healthPage(w http.ResponseWriter, r *http.Request) {
 	}
 	how := condition{Status: status}
 	if status.Cluster != nil {
-		// A cluster that cannot be asked is no reason to show nothing of the daemon.
+		// Show the daemon even if the cluster cannot be asked.
 		cluster, err := b.Daemon.Cluster(r.Context())
 		if how.Members = cluster.Members; err != nil {
 			how.NoMembers = text(err.Error(), 2*maxLine)
 		}
 	}
-	render(w, http.StatusOK, "health.html", b.page("health", "Health", b.state.look(), how))
+	render(w, http.StatusOK, "health.html", b.page("health", "Health", b.state.current(), how))
 }
 
-// condition is how the daemon does, and the cluster that it is a member of, if it is.
+// condition is the state of the daemon, and of its cluster if it has one.
 type condition struct {
 	api.Status
 	Members   []api.Member
-	NoMembers string // why they cannot be shown
+	NoMembers string // why the members cannot be shown
 }
 
-// details is a task with all that is on record of it.
+// details is a task with its record.
 type details struct {
 	card
 	Assigned string
@@ -253,9 +252,9 @@ type details struct {
 	Edited   api.Time
 	Trashed  bool
 	Actions  []action
-	Done     string // what was just done, if it was
+	Done     string // what was just done
 	History  []entry
-	Earlier  string // where what came before is, if there is more
+	Earlier  string // the URL of earlier entries, if there are more
 }
 
 // entry is a line of a task's history.
@@ -267,7 +266,7 @@ type entry struct {
 	Text  string
 }
 
-// maxHistory is how many entries of a task's history are on one page.
+// maxHistory limits the entries of a task's history on one page.
 const maxHistory = 500
 
 func (b *Board) taskPage(w http.ResponseWriter, r *http.Request) {
@@ -305,10 +304,10 @@ func (b *Board) taskPage(w http.ResponseWriter, r *http.Request) {
 	} else if len(record.Entries) == maxHistory {
 		d.Earlier = fmt.Sprintf("/tasks/%s?after=%s", id, url.QueryEscape(record.Entries[maxHistory-1].ID))
 	}
-	render(w, http.StatusOK, "task.html", b.page("task", d.Title, b.state.look(), d))
+	render(w, http.StatusOK, "task.html", b.page("task", d.Title, b.state.current(), d))
 }
 
-// beginning is before every entry of the record.
+// beginning sorts before every entry of the record.
 const beginning = "00000000000000000000000000"
 
 func entryOf(e api.LogEntry) entry {

@@ -29,7 +29,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"pair":    func(a, b any) [2]any { return [2]any{a, b} },
 }).ParseFS(files, "templates/*.html"))
 
-// moment is a time as an element of a page; modules write it in the browser's zone.
+// moment returns a time as an HTML element; modules convert it to the browser's zone.
 func moment(at api.Time) template.HTML {
 	if at.IsZero() {
 		return "–"
@@ -38,7 +38,7 @@ func moment(at api.Time) template.HTML {
 	if now := time.Now(); t.YearDay() != now.YearDay() || t.Year() != now.Year() {
 		layout = "Jan 2 15:04"
 	}
-	// Nothing of this is anybody's text.
+	// None of this is text by others.
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, at.UTC().Format(time.RFC3339), t.Format(layout)))
 }
 
@@ -62,8 +62,8 @@ func staticFiles() fs.FS {
 	return static
 }
 
-// staticHandler serves the style sheet, the modules and the icon. They are no secret, and
-// the page that keeps strangers out wants its style.
+// staticHandler serves the style sheet, the modules and the icon. They are public, as the page for
+// strangers needs its style.
 func (b *Board) staticHandler() http.Handler {
 	server := http.FileServerFS(b.static)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

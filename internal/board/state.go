@@ -16,45 +16,45 @@ import (
 	"dibs/internal/task"
 )
 
-// What a board remembers: events for the page of events, and pieces of news for readers
-// that were away for a moment.
+// What a board remembers: events for the page of events, and news for readers that were away for a
+// moment.
 const (
 	maxEvents = 1000
 	maxNews   = 2000
-	maxTold   = 1000 // cards in one piece of news
+	maxCards  = 1000 // limit of cards in one piece of news
 )
 
-// state is what pages show, as the daemon said it last, and the news of it. It is safe for
+// state is what pages show, from the daemon's last answers, and the news of it. It is safe for
 // concurrent use.
 type state struct {
-	epoch string // of this state: news is numbered anew in the next
+	run string // identifies this state: the next one numbers its news from the start
 
 	mu      sync.Mutex
 	cards   map[task.ID]card
 	health  health
-	events  []event // the oldest first
+	events  []event // oldest first
 	news    []news
-	number  int64         // of the last piece of news
+	number  int64         // the number of the last piece of news
 	changed chan struct{} // closed with the next piece of news
 }
 
-// news is something that pages which are open have to show.
+// news is a change that open pages have to show.
 type news struct {
 	number int64
 	kind   string // tasks, event or health
 	data   []byte // JSON
 }
 
-// tasksNews are the cards that are new or look different, and those that are gone.
+// tasksNews lists the cards that are new or changed, and those that are gone.
 type tasksNews struct {
 	Set  []card    `json:"set,omitempty"`
 	Gone []task.ID `json:"gone,omitempty"`
 }
 
-// health is how the daemon does. Moments are as in a card.
+// health is the state of the daemon. Moments are as in a card.
 type health struct {
 	Up       bool   `json:"up"`
-	Since    int64  `json:"since,omitempty"` // since when it does not answer
+	Since    int64  `json:"since,omitempty"` // the start of its silence
 	Error    string `json:"error,omitempty"` // why
 	ReadOnly bool   `json:"read_only,omitempty"`
 
@@ -63,7 +63,7 @@ type health struct {
 	Held      int    `json:"held"`
 	Synced    int64  `json:"synced,omitempty"`
 	Stale     bool   `json:"stale,omitempty"`
-	Syncing   int    `json:"syncing,omitempty"` // how many tasks have been read, while the board is
+	Syncing   int    `json:"syncing,omitempty"` // how many tasks have been read, during a full sync
 	Owed      int    `json:"owed"`
 	OwedSince int64  `json:"owed_since,omitempty"`
 	Trouble   string `json:"trouble,omitempty"` // with Notion
@@ -80,18 +80,18 @@ type event struct {
 	Hue   int     `json:"hue,omitempty"`
 	Task  task.ID `json:"task,omitempty"`
 	Title string  `json:"title,omitempty"`
-	Text  string  `json:"text,omitempty"` // what else there is to it
+	Text  string  `json:"text,omitempty"` // further details
 }
 
-func newState(epoch string, readOnly bool) *state {
-	return &state{epoch: epoch, cards: make(map[task.ID]card), health: health{ReadOnly: readOnly}, changed: make(chan struct{})}
+func newState(run string, readOnly bool) *state {
+	return &state{run: run, cards: make(map[task.ID]card), health: health{ReadOnly: readOnly}, changed: make(chan struct{})}
 }
 
-// tell adds a piece of news. s.mu is held.
-func (s *state) tell(kind string, what any) {
+// publish adds a piece of news. The caller has locked s.mu.
+func (s *state) publish(kind string, what any) {
 	data, err := json.Marshal(what)
 	if err != nil {
-		panic(err) // it is made of texts and numbers
+		panic(err) // texts and numbers only
 	}
 	s.number++
 	s.news = append(s.news, news{s.number, kind, data})
@@ -102,7 +102,7 @@ func (s *state) tell(kind string, what any) {
 	s.changed = make(chan struct{})
 }
 
-// put takes cards in; with all, there are no others. Only what looks different is news.
+// put stores cards; with all, they replace the old ones. Only visible changes are news.
 func (s *state) put(cards []card, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,28 +126,28 @@ func (s *state) put(cards []card, all bool) {
 		}
 	}
 	switch many := len(said.Set) + len(said.Gone); {
-	case many > maxTold:
-		s.news = nil // to begin anew is less
-		s.tell("tasks", tasksNews{})
+	case many > maxCards:
+		s.news = nil // for readers, starting again is cheaper
+		s.publish("tasks", tasksNews{})
 		s.news = nil
 	case many > 0:
-		s.tell("tasks", said)
+		s.publish("tasks", said)
 	}
 }
 
-// drop takes a card out.
+// drop removes a card.
 func (s *state) drop(id task.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.cards[id]; ok {
 		delete(s.cards, id)
-		s.tell("tasks", tasksNews{Gone: []task.ID{id}})
+		s.publish("tasks", tasksNews{Gone: []task.ID{id}})
 	}
 }
 
-// renew takes in what claims are held, whose leases grow without an event. It returns the
-// tasks whose cards say something else than the claims do, and are to be read again.
-func (s *state) renew(claims []api.Claim) (doubted []task.ID) {
+// updateClaims takes the leases of the held claims, which grow without an event. It returns the
+// tasks whose cards contradict the claims and have to be read again.
+func (s *state) updateClaims(claims []api.Claim) (doubted []task.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var said tasksNews
@@ -174,13 +174,13 @@ func (s *state) renew(claims []api.Claim) (doubted []task.ID) {
 		}
 	}
 	if len(said.Set) > 0 {
-		s.tell("tasks", said)
+		s.publish("tasks", said)
 	}
 	return doubted
 }
 
-// note takes an event in, unless it has been.
-func (s *state) note(e event) {
+// addEvent adds an event, unless it is known.
+func (s *state) addEvent(e event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.events); n > 0 && s.events[n-1].ID >= e.ID {
@@ -190,21 +190,21 @@ func (s *state) note(e event) {
 	if len(s.events) > maxEvents {
 		s.events = slices.Delete(s.events, 0, len(s.events)-maxEvents)
 	}
-	s.tell("event", e)
+	s.publish("event", e)
 }
 
-// feel takes in how the daemon does.
-func (s *state) feel(h health) {
+// setHealth stores the state of the daemon.
+func (s *state) setHealth(h health) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.ReadOnly = s.health.ReadOnly
 	if h != s.health {
 		s.health = h
-		s.tell("health", h)
+		s.publish("health", h)
 	}
 }
 
-// down notes that the daemon does not answer.
+// down records that the daemon does not answer.
 func (s *state) down(why string, now time.Time) {
 	s.mu.Lock()
 	h := s.health
@@ -213,58 +213,58 @@ func (s *state) down(why string, now time.Time) {
 		h.Since = now.UnixMilli()
 	}
 	h.Up, h.Error = false, text(why, maxLine)
-	s.feel(h)
+	s.setHealth(h)
 }
 
-// place is where a reader is in the news.
+// place is a reader's position in the news.
 type place struct {
-	epoch  string
+	run    string
 	number int64
 }
 
-func (p place) String() string { return fmt.Sprintf("%s.%d", p.epoch, p.number) }
+func (p place) String() string { return fmt.Sprintf("%s.%d", p.run, p.number) }
 
 func parsePlace(s string) place {
-	epoch, number, _ := strings.Cut(s, ".")
+	run, number, _ := strings.Cut(s, ".")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {
 		return place{}
 	}
-	return place{epoch, n}
+	return place{run, n}
 }
 
-// after returns the news after p, and a channel that is closed once there is more. It is
-// not ok if there was more than is kept, or p is none of this state's.
+// after returns the news after p, and a channel that is closed once there is more. ok is false if
+// some of it is no longer kept, or p is not of this state.
 func (s *state) after(p place) (list []news, more <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	missed := s.number - p.number
-	if p.epoch != s.epoch || missed < 0 || missed > int64(len(s.news)) {
+	if p.run != s.run || missed < 0 || missed > int64(len(s.news)) {
 		return nil, nil, false
 	}
 	return slices.Clone(s.news[len(s.news)-int(missed):]), s.changed, true
 }
 
-// glance is the state at one moment.
+// glance is a snapshot of the state.
 type glance struct {
 	Place  place
 	Now    time.Time
-	Cards  []card // in the order of their ranks
+	Cards  []card // ordered by rank
 	Events []event
 	Health health
 }
 
-func (s *state) look() glance {
+func (s *state) current() glance {
 	s.mu.Lock()
-	g := glance{Place: place{s.epoch, s.number}, Now: time.Now(), Cards: slices.Collect(maps.Values(s.cards)), Events: slices.Clone(s.events), Health: s.health}
+	g := glance{Place: place{s.run, s.number}, Now: time.Now(), Cards: slices.Collect(maps.Values(s.cards)), Events: slices.Clone(s.events), Health: s.health}
 	s.mu.Unlock()
 	slices.SortFunc(g.Cards, func(a, b card) int { return cmp.Compare(a.Rank, b.Rank) })
 	return g
 }
 
-// pulse is how the daemon does, and where the news is.
+// pulse returns the state of the daemon, and the position of the news.
 func (s *state) pulse() (health, place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.health, place{s.epoch, s.number}
+	return s.health, place{s.run, s.number}
 }

@@ -14,38 +14,37 @@ import (
 
 // Creations make tasks.
 type Creations interface {
-	// Make makes a task, see creation.Maker.
+	// Make creates a task, see creation.Maker. fresh is false if an earlier request made it.
 	Make(ctx context.Context, r creation.Request) (made task.Task, fresh bool, err error)
-	// Get reads the page of a task. The error is a *claim.StoreError.
+	// Get reads a task's page. The error is a *claim.StoreError.
 	Get(ctx context.Context, id task.ID) (claim.Reading, error)
 }
 
-// Addition asks for a task to be made.
+// Addition asks for a new task.
 type Addition struct {
-	// Agent is who asks; empty for a person, By.
+	// Agent asks; it is empty if a person does, see By.
 	Agent string
 	// By is as in a Reopening.
 	By string
-	// Draft is what the task is to have; what it depends on is in DependsOn.
+	// Draft describes the task, except for its dependencies.
 	Draft task.Draft
-	// DependsOn names tasks, each by its key, id or URL.
+	// DependsOn names the tasks to wait for, each by its key, id or URL.
 	DependsOn []string
 	// Keyed has a request that comes again find its task.
 	Keyed
 }
 
-// Add makes a task, once for each key. When it returns, the task can be claimed, unless
-// something stands in its way. The error is an *InvalidError, a *task.DraftError or
-// ErrNoTask if the request makes no sense; or a
-// *claim.StoreError, and if it is a *creation.UnknownError, the same request, with its
-// key, finds out whether the task was made.
+// Add creates a task, once for each key. The task can be claimed as soon as Add returns, unless
+// something blocks it. If the request makes no sense, the error is an *InvalidError, a
+// *task.DraftError or ErrNoTask; otherwise it is a *claim.StoreError. If that is a
+// *creation.UnknownError, repeat the request under its key to find out whether the task was made.
 func (b *Broker) Add(ctx context.Context, a Addition) (api.Added, error) {
 	made, err := b.add(ctx, a)
 	if err != nil {
 		return api.Added{}, err
 	}
 	shown, err := b.Task(ctx, made.ID)
-	if errors.Is(err, ErrNoTask) { // it was finished, or put away, since
+	if errors.Is(err, ErrNoTask) { // finished or trashed since
 		shown, err = b.present().shown(made), nil
 	}
 	return api.Added{Task: shown}, err
@@ -76,15 +75,14 @@ func (b *Broker) add(ctx context.Context, a Addition) (task.Task, error) {
 		at := b.now()
 		e := claim.Fact{ID: claim.NewFactID(at), At: at, Kind: claim.KindAdded, Task: made.ID, Title: made.Title, URL: made.URL, Agent: a.Agent, By: a.By, Holder: a.Draft.For}
 		if err := b.journal.Record(context.WithoutCancel(ctx), e); err != nil {
-			b.log.Error("that a task was made could not be journalled", "task", made.ID, "error", err)
+			b.log.Error("could not journal that a task was made", "task", made.ID, "error", err)
 		}
 	}
 	return made, nil
 }
 
-// Named returns the task that a key, an id or a URL means, if there is one. One that is
-// not in the mirror takes a request. The error is ErrNoTask, an *InvalidError or a
-// *claim.StoreError.
+// Named returns the task with that key, id or URL. It asks Notion for a task that the mirror does
+// not have. The error is ErrNoTask, an *InvalidError or a *claim.StoreError.
 func (b *Broker) Named(ctx context.Context, name string) (task.ID, error) {
 	id, err := task.ParseTaskID(name)
 	if err != nil {
@@ -107,8 +105,8 @@ func (b *Broker) Named(ctx context.Context, name string) (task.ID, error) {
 	return id, nil
 }
 
-// Person returns the id of the Notion user whom a name, an e-mail address or an id means.
-// The error is an *InvalidError, or of a request.
+// Person returns the id of the Notion user with that name, e-mail address or id. The error is an
+// *InvalidError, or that of a request to Notion.
 func (b *Broker) Person(ctx context.Context, who string) (string, error) {
 	p, err := b.person(ctx, who)
 	return p.ID, err

@@ -9,19 +9,19 @@ import (
 	"dibs/internal/task"
 )
 
-// Agent is a name that may be used, and who may use it.
+// Agent is a name that may be used, and the users who may use it.
 type Agent struct {
-	// Name stands for all names that begin like it if it ends in *.
+	// Name is a name, or, if it ends in *, a pattern for all names with that beginning.
 	Name string
 	// UIDs are the users who may go by the name; none means any.
 	UIDs []int
-	// Limit is how many tasks the agent may have at a time, 0 for any number; nil means
-	// as many as the protocol's policy says.
+	// Limit is how many tasks the agent may hold at a time, 0 for any number; nil means the
+	// policy's limit.
 	Limit *int
 }
 
-// entry returns what agents say of a name: by the name itself, or else by the longest
-// pattern that covers it; false if nothing does.
+// entry finds the entry for a name: the name itself, or else the longest pattern that covers it. It
+// returns false if there is none.
 func entry(agents []Agent, name string) (Agent, bool) {
 	var covering []Agent
 	for _, a := range agents {
@@ -38,14 +38,14 @@ func entry(agents []Agent, name string) (Agent, bool) {
 	return slices.MaxFunc(covering, func(a, b Agent) int { return cmp.Compare(len(a.Name), len(b.Name)) }), true
 }
 
-// configured returns Config.Agents as they are now.
+// configured returns the current Config.Agents.
 func (b *Broker) configured() []Agent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.agents
 }
 
-// agentsOf returns the agents that a member's configuration lists, or this one's.
+// agentsOf returns the agents in a member's configuration; an empty member is this one.
 func (b *Broker) agentsOf(member string) (agents []Agent, known bool) {
 	if member == "" {
 		return b.configured(), true
@@ -56,28 +56,29 @@ func (b *Broker) agentsOf(member string) (agents []Agent, known bool) {
 	return b.cluster.AgentsAt(member)
 }
 
-// SetAgents changes Config.Agents. Claims that are held stay held.
+// SetAgents replaces Config.Agents. It ends no claim.
 func (b *Broker) SetAgents(agents []Agent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.agents = agents
 }
 
-// Caller is who asks: a user, -1 if unknown, of the machine of a member, empty for this one.
+// Caller is a user at a member's machine. UID is -1 if unknown; an empty Member is this one.
 type Caller struct {
 	UID    int
 	Member string
 }
 
-// Authorize says whether a caller may go by the name agent, as the configuration of the member
-// says at which it came in. An unknown user may use only names that are open to everybody.
+// Authorize returns an error unless the caller may use the agent's name. The configuration of the
+// caller's member decides. An unknown user may use only names that are open to everybody. The error
+// is an *InvalidError or a *ForbiddenError.
 func (b *Broker) Authorize(agent string, who Caller) error {
 	if err := task.ValidateAgent(agent); err != nil {
 		return &InvalidError{Detail: err.Error()}
 	}
 	agents, known := b.agentsOf(who.Member)
 	if !known {
-		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("which names the users of %s may go by is not known yet: ask again, or see dibs cluster", who.Member)}
+		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("the names allowed to users of %s are not known yet: ask again, or see dibs cluster", who.Member)}
 	}
 	if len(agents) == 0 {
 		return nil
@@ -92,7 +93,7 @@ func (b *Broker) Authorize(agent string, who Caller) error {
 	return nil
 }
 
-// limit is how many tasks an agent may have at a time, 0 for any number.
+// limit returns how many tasks an agent may hold at a time, 0 for any number.
 func (b *Broker) limit(agent string, p claim.Policy) int {
 	if a, listed := entry(b.configured(), agent); listed && a.Limit != nil {
 		return *a.Limit

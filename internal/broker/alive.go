@@ -9,8 +9,8 @@ import (
 	"dibs/internal/claim"
 )
 
-// Keep has a process keep the claim that r means alive from now on, and notes that its
-// agent is, see Renew.
+// Keep binds the claim to a process: the claim is kept alive while the process lives. It also
+// renews the claim, see Renew.
 func (b *Broker) Keep(ctx context.Context, r Ref, k alive.Keeper) (api.Claim, error) {
 	return b.answer(b.keep(ctx, r, k))
 }
@@ -23,8 +23,8 @@ func (b *Broker) keep(ctx context.Context, r Ref, k alive.Keeper) (claim.Hold, e
 	return cl, b.alive.Keep(ctx, cl.ID, k)
 }
 
-// Adopt is Keep if the claim that r means had keepers, and all of them are gone. Else it
-// changes nothing, and returns the claim as it is.
+// Adopt is Keep for a claim whose keepers are all gone. It changes no other claim. It returns the
+// claim as it is afterwards.
 func (b *Broker) Adopt(ctx context.Context, r Ref, k alive.Keeper) (api.Claim, error) {
 	cl, err := b.lookup(ctx, r)
 	if err != nil || !b.alive.Orphaned(cl.ID) {
@@ -33,9 +33,9 @@ func (b *Broker) Adopt(ctx context.Context, r Ref, k alive.Keeper) (api.Claim, e
 	return b.Keep(ctx, Ref{Claim: string(cl.ID), Agent: r.Agent}, k)
 }
 
-// Connect has a connection keep the claim that r means alive until leave is called, and
-// then for its grace. While the renewal is pending it does not, and leave is nil. The error is
-// one of Renew's.
+// Connect renews the claim and keeps it alive for a connection: until leave is called, and for the
+// grace period after that. If the renewal is pending, Connect keeps nothing alive and leave is nil.
+// The error is one of Renew's.
 func (b *Broker) Connect(ctx context.Context, r Ref, grace time.Duration) (c api.Claim, leave func(), err error) {
 	cl, err := b.renew(ctx, r)
 	if err == nil {

@@ -8,13 +8,13 @@ import (
 	"dibs/internal/claim"
 )
 
-// What the daemon knows bears Notion's time; what is answered bears this machine's. Here, and
-// in the constructors beside the questions, the one becomes the other.
+// The daemon's own records bear Notion's time; its answers bear this machine's. The conversion is
+// made here, and in the constructors beside the questions.
 
-// time turns Notion's time into this machine's; zero stays zero.
+// time converts Notion's time to this machine's; zero stays zero.
 func (b *Broker) time(t time.Time) api.Time { return api.Time{Time: b.Local(t)} }
 
-// each translates a slice; nothing becomes an empty slice, so that JSON says [].
+// each translates a slice. It never returns nil, so that JSON says [].
 func each[From, To any](from []From, translate func(From) To) []To {
 	to := make([]To, len(from))
 	for i, v := range from {
@@ -23,7 +23,7 @@ func each[From, To any](from []From, translate func(From) To) []To {
 	return to
 }
 
-// orEmpty turns no slice into an empty one, so that JSON says [].
+// orEmpty turns nil into an empty slice, so that JSON says [].
 func orEmpty[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -59,7 +59,7 @@ func (b *Broker) claim(c claim.Hold) api.Claim {
 	return out
 }
 
-// owed says what is not known of a claim of which Notion has yet to be told something.
+// owed says what is uncertain about a claim while a write for it is still owed to Notion.
 func (b *Broker) owed(c claim.Hold) api.Owed {
 	if time.Now().Before(b.Local(c.ExpiresAt())) {
 		return api.Owed{Pending: true, Unknown: "whether a person has taken the task, or another agent will once the lease is over"}
@@ -67,14 +67,14 @@ func (b *Broker) owed(c claim.Hold) api.Owed {
 	return api.Owed{Pending: true, Unknown: "whether another agent or a person has taken the task: the lease is over"}
 }
 
-// owedError says that what was asked of a claim is noted, and that Notion has yet to be told.
+// owedError says that a request was accepted, but Notion does not have it yet.
 type owedError struct {
 	claim claim.Hold
 	error
 }
 
-// answer is what became of a claim, as whoever asked for that is told: that Notion has yet to
-// hear of it is no failure.
+// answer converts a claim for the caller. An *owedError counts as success: the claim then says what
+// Notion is still owed.
 func (b *Broker) answer(c claim.Hold, err error) (api.Claim, error) {
 	if owed, ok := errors.AsType[*owedError](err); ok {
 		out := b.claim(owed.claim)

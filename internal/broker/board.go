@@ -14,20 +14,20 @@ import (
 	"dibs/internal/task"
 )
 
-// board is the mirror and the claims held here: what is in its fields as of the moment
-// when it was made, and what it asks the mirror and the claimer for as of now.
+// board shows the mirror and the claims held here. Its fields are as of the moment when it was
+// made; the mirror and the claimer answer as of now.
 type board struct {
 	Mirror
 	standing mirror.Standing
-	tasks    iter.Seq[task.Task] // of one moment, in the order in which they are offered
+	tasks    iter.Seq[task.Task] // a snapshot, in the order in which they are offered
 	claimer  *claim.Claimer
 	now      time.Time
 	policy   claim.Policy
-	offers   map[task.ID]inbox.Offer // loaded with load
+	offers   map[task.ID]inbox.Offer // set by load
 	time     func(time.Time) api.Time
 }
 
-// load reads what the views of tasks show beside the mirror and the claims.
+// load reads the offers, which views of tasks show too.
 func (b *Broker) load(ctx context.Context, bd *board) error {
 	offers, err := b.offers(ctx)
 	bd.offers = make(map[task.ID]inbox.Offer, len(offers))
@@ -43,12 +43,12 @@ func (b *Broker) board() *board {
 	return bd
 }
 
-// present is the board for questions about single tasks only.
+// present returns a board without standing and tasks, for questions about single tasks.
 func (b *Broker) present() *board {
 	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy(), time: b.time}
 }
 
-// waitsFor returns the dependencies of t that are not known to be COMPLETED.
+// waitsFor returns the dependencies of t that are not COMPLETED, or not known to be.
 func (bd *board) waitsFor(t task.Task) []task.ID {
 	return task.Unfinished(t, func(id task.ID) (task.Status, bool) {
 		dep, ok := bd.Task(id)
@@ -56,23 +56,23 @@ func (bd *board) waitsFor(t task.Task) []task.ID {
 	})
 }
 
-// occupied returns the claim that keeps a task from everybody else, if there is one. A claim
-// that has gone stale does not keep anybody from it.
+// occupied returns the claim that keeps everybody else off a task, if there is one. A stale claim
+// does not.
 func (bd *board) occupied(id task.ID) (claim.Hold, bool) {
 	c, taken := bd.claimer.On(id)
 	return c, taken && (c.State != claim.Held || !bd.now.After(c.StaleAt))
 }
 
-// ready reports whether a claim of the agent on t would pass the pre-flight if Notion
-// shows what the mirror shows: nobody holds t, nothing blocks it, and it is OPEN or
-// assigned to the agent. For an empty agent nothing is ready that is assigned.
+// ready reports whether the agent's claim on t would pass the pre-flight if Notion shows what the
+// mirror shows: nobody holds t, nothing blocks it, and it is OPEN or assigned to the agent. For an
+// empty agent, no assigned task is ready.
 func (bd *board) ready(t task.Task, agent string) bool {
 	v := bd.judge(t)
 	return v.Ready && (v.For == "" || v.For == agent)
 }
 
-// judge says for whom t is ready, and when a task that is not may become so by itself,
-// because a lease ends.
+// judge says for whom t is ready. If it is not ready, but may become so when a lease ends, the
+// verdict says when to judge it again.
 func (bd *board) judge(t task.Task) ready.Verdict {
 	v := ready.Verdict{For: claim.Assignee(t)}
 	if c, taken := bd.occupied(t.ID); taken {
@@ -89,7 +89,7 @@ func (bd *board) judge(t task.Task) ready.Verdict {
 	return v
 }
 
-// shown is what a task is by itself.
+// shown converts a task, without claims, offers and dependencies.
 func (bd *board) shown(t task.Task) api.Task {
 	return api.Task{
 		TaskRef: api.NewTaskRef(t),
@@ -99,7 +99,7 @@ func (bd *board) shown(t task.Task) api.Task {
 	}
 }
 
-// view is t as the agent sees it, or anybody if that is empty.
+// view converts a task as the agent sees it; an empty agent is anybody.
 func (bd *board) view(t task.Task, agent string) api.Task {
 	out := bd.shown(t)
 	out.Ready, out.WaitsFor = bd.ready(t, agent), bd.waitsFor(t)
@@ -113,7 +113,7 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 	}
 	var until time.Time
 	if t.Status == task.Open || t.Status == task.InProgress {
-		until = bd.policy.LeaseEnd(t) // on any other task, the claim is history
+		until = bd.policy.LeaseEnd(t) // on other tasks the claim is history
 	}
 	if c, ok := bd.claimer.On(t.ID); ok && c.State == claim.Held {
 		out.ClaimID, until = c.ID, c.ExpiresAt()
@@ -127,9 +127,8 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 	return out
 }
 
-// offered returns the tasks that are ready for the agent, and that the filter may select by
-// their priority: those assigned to the agent, which it is offered first, and those that any may
-// claim.
+// offered returns the ready tasks of the filter's priority: those assigned to the agent, which it
+// is offered first, and those open to all. The filter's other conditions are not applied.
 func (b *Broker) offered(agent string, f task.Filter) (assigned, open ready.List) {
 	assigned, open = b.ready.Assigned(agent), b.ready.Tasks()
 	if f.Priority != nil {
@@ -138,13 +137,13 @@ func (b *Broker) offered(agent string, f task.Filter) (assigned, open ready.List
 	return assigned, open
 }
 
-// atLimit reports whether the agent has as many tasks as it may.
+// atLimit reports whether the agent holds as many tasks as it may.
 func (b *Broker) atLimit(agent string, bd *board) bool {
 	limit := b.limit(agent, bd.policy)
 	return agent != "" && limit > 0 && len(bd.claimer.Claims(agent)) >= limit
 }
 
-// Task returns one task of the mirror, or ErrNoTask.
+// Task returns one task of the mirror. The error is ErrNoTask, or the journal's.
 func (b *Broker) Task(ctx context.Context, id task.ID) (api.Task, error) {
 	bd := b.present()
 	t, ok := bd.Task(id)
@@ -157,7 +156,7 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (api.Task, error) {
 	return bd.view(t, ""), nil
 }
 
-// TaskByKey returns the id of the task with that key, in whatever case, or ErrNoTask.
+// TaskByKey returns the id of the task with that key, ignoring case, or ErrNoTask.
 func (b *Broker) TaskByKey(ctx context.Context, key string) (task.ID, error) {
 	for t := range b.mirror.Tasks() {
 		if t.IsKey(key) {
@@ -167,8 +166,7 @@ func (b *Broker) TaskByKey(ctx context.Context, key string) (task.ID, error) {
 	return "", fmt.Errorf("%w %s; if it was just made: dibs sync", ErrNoTask, key)
 }
 
-// Claims returns the claims held through this daemon, oldest first: all, or
-// those of one agent.
+// Claims returns the claims held through this daemon, oldest first. An empty agent means all.
 func (b *Broker) Claims(agent string) api.Claims {
 	return api.Claims{Claims: each(b.claimer.Claims(agent), b.claim)}
 }

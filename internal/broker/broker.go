@@ -21,20 +21,20 @@ import (
 type Mirror interface {
 	// Tasks yields all tasks, in the order in which they are offered.
 	Tasks() iter.Seq[task.Task]
-	// Len is how many there are.
+	// Len returns the number of tasks.
 	Len() int
 	// Task returns one task; ok is false if the mirror does not have it.
 	Task(id task.ID) (t task.Task, ok bool)
-	// Standing says how far the mirror can be relied on.
+	// Standing says how current the mirror is.
 	Standing() mirror.Standing
 	// Sync brings the mirror up to date, with the whole board if full is set.
 	Sync(ctx context.Context, full bool) (mirror.Result, error)
-	// Closed says why no task may be claimed at present; nil if any may. Nor is one
-	// swept then: when a lease ends may not be known.
+	// Closed returns why no task may be claimed or swept at present; nil if all may. The end of a
+	// lease may be unknown meanwhile.
 	Closed() error
 }
 
-// Journal is the local record.
+// Journal stores what the daemon knows.
 type Journal interface {
 	claim.Ledger
 	// Record stores facts that change no claim.
@@ -43,64 +43,64 @@ type Journal interface {
 	TaskClaims(ctx context.Context, id task.ID) ([]claim.Hold, error)
 	// Losses returns the newest claims that were taken from the agent, the newest first.
 	Losses(ctx context.Context, agent string) ([]claim.Loss, error)
-	// Told notes that the agent of a claim was told that it was taken; of any other
-	// claim, nothing.
-	Told(ctx context.Context, id claim.ID) error
+	// LossNotified records that the agent was told that its claim was taken. It does nothing for a
+	// claim that was not taken.
+	LossNotified(ctx context.Context, id claim.ID) error
 	// Log returns the events that f selects, oldest first.
 	Log(ctx context.Context, f api.LogFilter) ([]claim.Fact, error)
-	// Delivery tells whether an event's entry is in the log, and if not, why, as far as
-	// that is known.
+	// Delivery reports whether an event's entry is in the log. If not, why is the reason, or empty
+	// if it is unknown.
 	Delivery(ctx context.Context, event string, log claim.Log) (delivered bool, why string, err error)
-	// BindRequest notes that the user's request with that idempotency key made that claim.
+	// BindRequest records which claim the user's request with that idempotency key made.
 	BindRequest(ctx context.Context, uid int, key string, id claim.ID) error
 }
 
-// Config is what a Broker is made of.
+// Config configures a Broker.
 type Config struct {
 	Claimer *claim.Claimer
 	Mirror  Mirror
 	Journal Journal
 	Feed    Feed
-	// Alive looks after claims that have keepers.
+	// Alive watches the processes that keep claims alive.
 	Alive    *alive.Watch
 	Inbox    InboxConfig
 	Reserved Reservations
 	// Clock is Notion's time.
 	Clock clock.Source
-	// Notion tells when it is back; never if nil.
+	// Notion signals when Notion can be reached again; nil for never.
 	Notion mirror.Notion
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
-	// Names are where minted names are kept.
+	// Names stores minted names.
 	Names  Names
 	Naming Naming
-	// Fields are the names of the fields that tasks have, see SetFields.
+	// Fields names the tasks' own fields, see SetFields.
 	Fields []string
-	// Past is where it is counted what happened.
+	// Past keeps statistics.
 	Past Past
-	// Comments are those that agents make on tasks when they stop; nil for none.
+	// Comments are the comments that agents leave when they stop work; nil for none.
 	Comments Comments
-	// Pages are the pages of tasks. Reading one costs a request for the text, one more for
-	// each part of a long one, and one for each hundred comments.
+	// Pages reads the pages of tasks. A page costs one request for its text, one more for each part
+	// of a long text, and one for each hundred comments.
 	Pages Pages
 	// Creations make tasks.
 	Creations Creations
-	// Cluster is the cluster that the daemon is a member of; nil for none.
+	// Cluster is the daemon's cluster; nil for none.
 	Cluster Cluster
 	House   House
 	Log     *slog.Logger
 }
 
-// House is the daemon that the broker works in.
+// House is the daemon around the broker.
 type House interface {
-	// Report adds to the status what the broker does not know: who the daemon is, how it
-	// gets on with Notion, and what it owes to Notion.
+	// Report adds to the status what the broker does not know: the daemon itself, its exchange with
+	// Notion, and what it owes to Notion.
 	Report(context.Context, *api.Status) error
 
-	// Doubt says why nothing is granted although the mirror is not closed; nil if it is.
+	// Doubt returns why no claim is granted although the mirror is open; nil if claims are.
 	Doubt() error
 
-	// Rate is how many requests may be sent to Notion in a second.
+	// Rate is the number of requests a second that may be sent to Notion.
 	Rate() float64
 }
 
@@ -133,32 +133,32 @@ type Broker struct {
 	remembers remembers
 
 	troubles troubles
-	others   others
+	rivals   rivals
 
-	changed signal
-	waiters waiters
-	sums    sums
-	told    signal
-	// delivered tells that something has become of an entry of a log.
+	changed   signal
+	waiters   waiters
+	sums      sums
+	published signal // fires with every new event of the feed
+	// delivered fires when the delivery of a log entry has succeeded or failed.
 	delivered signal
 	closed    chan struct{}
 	close     func()
 
 	mu     sync.Mutex
-	picked map[task.ID]bool // chosen by a `next` that is under way
+	picked map[task.ID]bool // chosen by a `next` in progress
 	agents []Agent
 	naming Naming
 	fields []string
 }
 
-// New returns a broker. It has to be told of every change of a task, see Changed, and
-// of every change of a claim, see Claimed.
+// New returns a broker. Its owner must report every change of a task, see Changed, and of a claim,
+// see Claimed.
 func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, clock: c.Clock, notion: c.Notion,
 		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, past: c.Past, house: c.House, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, log: c.Log,
-		picked: make(map[task.ID]bool), others: newOthers(),
+		picked: make(map[task.ID]bool), rivals: newRivals(),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 	if b.comments == nil {
@@ -178,13 +178,13 @@ type judged struct{ b *Broker }
 
 func (j judged) Task(id task.ID) (task.Task, bool)   { return j.b.mirror.Task(id) }
 func (j judged) Judge(t task.Task) ready.Verdict     { return j.b.present().judge(t) }
-func (j judged) Became(t task.Task, v ready.Verdict) { j.b.waiters.tell(t, v.For) }
+func (j judged) Became(t task.Task, v ready.Verdict) { j.b.waiters.wake(t, v.For) }
 func (j judged) Now() time.Time                      { return j.b.now() }
 
 // now is Notion's time.
 func (b *Broker) now() time.Time { return b.clock.Now() }
 
-// doubt says why nothing is granted although the mirror is not closed; nil if it is.
+// doubt is House.Doubt, or nil without a House.
 func (b *Broker) doubt() error {
 	if b.house == nil {
 		return nil
@@ -192,7 +192,8 @@ func (b *Broker) doubt() error {
 	return b.house.Doubt()
 }
 
-// back returns a channel that is closed when Notion is next found to be back, if that is told.
+// back returns a channel that is closed when Notion can next be reached again; nil without a source
+// for that.
 func (b *Broker) back() <-chan struct{} {
 	if b.notion == nil {
 		return nil
@@ -200,11 +201,10 @@ func (b *Broker) back() <-chan struct{} {
 	return b.notion.Back()
 }
 
-// Close ends all waiting: whoever waits gets ErrStopping.
+// Close ends all waiting: every waiting call returns ErrStopping.
 func (b *Broker) Close() { b.close() }
 
-// Changed takes note of tasks that have changed in the mirror, and wakes those who wait
-// for one.
+// Changed takes in changes of tasks in the mirror, and wakes the requests that wait for one.
 func (b *Broker) Changed(ids ...task.ID) {
 	b.ready.Changed(ids...)
 	b.sums.changed()
@@ -212,7 +212,7 @@ func (b *Broker) Changed(ids ...task.ID) {
 	b.changed.fire()
 }
 
-// Claimed takes note of a change of a claim, see claim.Config.Stored.
+// Claimed takes in a change of a claim, see claim.Config.Stored.
 func (b *Broker) Claimed(c claim.Hold) {
 	b.ready.Claimed(c.Task.ID)
 	b.reserved.Claimed(c)

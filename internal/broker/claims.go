@@ -12,17 +12,17 @@ import (
 	"dibs/internal/task"
 )
 
-// recheck is how often a waiting request looks again even if nothing seems to have
-// changed: a lease may have run out.
+// recheck is how often a waiting request tries again although nothing seems to have changed: a
+// lease may have ended.
 const recheck = 15 * time.Second
 
-// soon is how often it does so at first when Notion fails without being known to be down;
-// the time doubles up to recheck.
+// soon is the first pause before a retry when Notion fails without being known to be down; it
+// doubles up to recheck.
 const soon = 3 * time.Second
 
-// Claim gets the agent a task: the one it names, or the first ready one that the filter
-// selects. The error is a *claim.Denied if it did not get one in the time it was ready to
-// wait, in a *NothingError if none was ready; an *InvalidError if the filter cannot be used.
+// Claim gets the agent a task: the named one, or the first ready one that the filter selects. If it
+// gets none within r.Wait, the error is a *claim.Denied, inside a *NothingError if no task was
+// ready. It is an *InvalidError if the filter cannot be used.
 func (b *Broker) Claim(ctx context.Context, r Request) (api.Claim, error) {
 	f, err := b.filter(r.Filter)
 	if err != nil {
@@ -32,13 +32,13 @@ func (b *Broker) Claim(ctx context.Context, r Request) (api.Claim, error) {
 	return b.answer(cl, b.summed(err, r.Agent, f))
 }
 
-// get is Claim without a summary.
+// get is Claim without the summary of a denial.
 func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Hold, error) {
 	if most := b.claimer.Policy().MaxLifetime; most > 0 && r.Timeout > most {
 		return claim.Hold{}, &InvalidError{Detail: fmt.Sprintf("a lease of %v: a claim lives at most %v (claim.max_lifetime)", r.Timeout, most)}
 	}
 	deadline := time.Now().Add(r.Wait)
-	var fresh *waiter // of one who does not care for every change
+	var fresh *waiter // set for requests that wait for certain tasks only
 	if r.Task == "" && !f.Empty() && r.Wait > 0 {
 		fresh = b.waiters.add(r.Agent, f)
 		defer b.waiters.remove(fresh)
@@ -60,7 +60,7 @@ func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Hold,
 		}
 		pause := max(recheck, denied.RetryAfter)
 		if denied.Code == claim.CodeNotionUnavailable && !denied.Page && denied.Task.ID != "" {
-			changed = nil // nothing that happens here brings Notion back
+			changed = nil // no local change brings Notion back
 			if denied.RetryAfter == 0 {
 				pause = min(recheck, soon<<min(failed, 10))
 				failed++
@@ -79,22 +79,21 @@ func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Hold,
 	}
 }
 
-// passing reports whether a denial may be over soon, so that waiting makes sense.
+// passing reports whether waiting may overcome a denial. next says that any ready task will do.
 func passing(d *claim.Denied, next bool) bool {
 	switch d.Code {
 	case claim.CodeNotFound, claim.CodeLimitReached:
 		return false
 	case claim.CodeNotionRefused:
-		return next && d.Page // another task may come
+		return next && d.Page // another task may do
 	case claim.CodeNotOpen:
 		return !d.Task.Status.Finished() && !d.Task.Trashed
 	}
 	return true
 }
 
-// try makes one attempt at what r asks for. If it is not the first and r names a task, it
-// does so only when nobody here has the task and the mirror shows that it can be claimed:
-// waiting costs no requests and leaves no trace.
+// try makes one attempt for r. After the first one it attempts a named task only if nobody here has
+// it and the mirror shows that it can be claimed: waiting costs no requests and leaves no trace.
 func (b *Broker) try(ctx context.Context, r Request, f task.Filter, first bool) (claim.Hold, error) {
 	if r.Task == "" {
 		return b.next(ctx, r, f)
@@ -116,11 +115,11 @@ func (b *Broker) try(ctx context.Context, r Request, f task.Filter, first bool) 
 	return cl, err
 }
 
-// claimTries is how many attempts are made for one request if the writes of the first
-// ones do not arrive: each is a new one, with an id and a stopwatch of its own.
+// claimTries is how many attempts one request gets if the claim write does not arrive. Each has its
+// own id and its own stopwatch.
 const claimTries = 3
 
-// attempt runs the protocol, and again if the claim write did not arrive.
+// attempt runs the protocol, and repeats it while the claim write does not arrive.
 func (b *Broker) attempt(ctx context.Context, r Request, t task.Task, unwanted func(task.Task) string) (claim.Hold, error) {
 	for try := 1; ; try++ {
 		cl, err := b.attemptOnce(ctx, r, t, unwanted)
@@ -134,15 +133,14 @@ func (b *Broker) attempt(ctx context.Context, r Request, t task.Task, unwanted f
 func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwanted func(task.Task) string) (claim.Hold, error) {
 	id := claim.NewID(b.now())
 	if r.Key != "" {
-		// If the daemon is killed before it answers, a retry of the request finds the
-		// claim by this.
+		// A retry of the request finds the claim by this if the daemon is killed before it answers.
 		if err := b.journal.BindRequest(ctx, r.UID, r.Key, id); err != nil {
 			return claim.Hold{}, err
 		}
 	}
 	kept := r.Keeper.Process.ID != 0
 	if kept {
-		// Before the attempt, so that no crash leaves a claim that nobody looks after.
+		// Before the attempt, so that a crash leaves no claim without its keeper.
 		if err := b.alive.Keep(ctx, id, r.Keeper); err != nil {
 			return claim.Hold{}, err
 		}
@@ -152,11 +150,11 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 		b.alive.Granted(id)
 	} else if kept {
 		if ferr := b.alive.Forget(context.WithoutCancel(ctx), id); ferr != nil {
-			b.log.Error("who was to keep a claim alive could not be forgotten", "claim", id, "error", ferr)
+			b.log.Error("could not forget the keeper of a claim that was not granted", "claim", id, "error", ferr)
 		}
 	}
 	denied, isDenied := errors.AsType[*claim.Denied](err)
-	if !isDenied || !denied.Local && !denied.Page { // else it would wake who asked
+	if !isDenied || !denied.Local && !denied.Page { // else the caller would wake itself
 		b.Changed()
 		b.ready.Claimed(t.ID)
 	}
@@ -166,22 +164,22 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 	return cl, err
 }
 
-// Renew notes that the claim's agent is alive. See claim.Claimer.Renew. While Notion cannot
-// be reached and the lease has not ended, the renewal is pending: it is written when Notion
-// is back, and if that is too late, the lease ends when it would have. The error is a
-// *claim.Lost, a *claim.StoreError, or one of Lookup's.
+// Renew records that the claim's agent is alive, see claim.Claimer.Renew. While Notion cannot be
+// reached and the lease has not ended, the renewal is pending: it is written when Notion is back.
+// If that is too late, the lease ends as if it had not been renewed. The error is a *claim.Lost, a
+// *claim.StoreError, or one of Lookup's.
 func (b *Broker) Renew(ctx context.Context, r Ref) (api.Claim, error) {
 	return b.answer(b.renew(ctx, r))
 }
 
-// renew is Renew. Its error is an *owedError while the renewal is pending.
+// renew is Renew, but its error is an *owedError while the renewal is pending.
 func (b *Broker) renew(ctx context.Context, r Ref) (claim.Hold, error) {
 	cl, err := b.lookup(ctx, r)
 	if err != nil {
 		return claim.Hold{}, err
 	}
 	renewed, err := b.claimer.Renew(ctx, cl.ID)
-	b.tell(ctx, err)
+	b.notifiedByError(ctx, err)
 	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Unavailable {
 		held, herr := b.claimer.Find(ctx, cl.ID)
 		if herr == nil && held.State == claim.Held && b.now().Before(held.ExpiresAt()) {
@@ -191,11 +189,11 @@ func (b *Broker) renew(ctx context.Context, r Ref) (claim.Hold, error) {
 	return renewed, err
 }
 
-// Finish ends a claim the way its agent says, and, if it says why it could not go on, owes
-// the task a comment where those are made. f.Mention is whom the comment is to mention, a
-// Notion user by name, e-mail address or id; the error is an *InvalidError, and nothing was
-// done, if it is not clear who that is. A claim in state claim.Finishing is owed to Notion. See
-// also claim.Claimer.Finish.
+// Finish ends a claim as its agent says. If the agent gives a reason why it could not go on, and
+// comments are made, it also owes the task a comment. f.Mention is a Notion user to mention in it,
+// by name, e-mail address or id; if that is not exactly one user, the error is an *InvalidError and
+// nothing was done. A claim returned in state claim.Finishing is still owed to Notion. See also
+// claim.Claimer.Finish.
 func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (api.Claim, error) {
 	return b.answer(b.finish(ctx, r, f))
 }
@@ -215,16 +213,16 @@ func (b *Broker) finish(ctx context.Context, r Ref, f claim.Finish) (claim.Hold,
 	if errors.Is(err, claim.ErrNoReview) {
 		return cl, &InvalidError{err.Error()}
 	}
-	b.tell(ctx, err)
+	b.notifiedByError(ctx, err)
 	b.Changed()
 	return cl, err
 }
 
-// Lookup finds the claim that r means. A task id means the claim that has the task now,
-// or, if none has or the last one of r.Agent was taken from it, the last one on it, of r.Agent
-// if that is given. The error is claim.ErrUnknownClaim,
-// an *AmbiguousError, an *InvalidError, or a *claim.Lost if the claim is
-// another agent's. An agent that names itself is told of the claim's loss by that.
+// Lookup finds the claim that r names. A task id names the claim that has the task now. If there is
+// none, or if r.Agent's last claim on it was taken from it, the task id names the last claim on it
+// (of r.Agent, if given). The error is claim.ErrUnknownClaim, an *AmbiguousError, an *InvalidError,
+// or a *claim.Lost if the claim is another agent's. If the claim was taken from r.Agent, its answer
+// counts as notice of the loss.
 func (b *Broker) Lookup(ctx context.Context, r Ref) (api.Claim, error) {
 	cl, err := b.lookup(ctx, r)
 	out, err := b.answer(cl, err)
@@ -245,7 +243,7 @@ func (b *Broker) lookup(ctx context.Context, r Ref) (claim.Hold, error) {
 	if r.Agent != "" && cl.Agent != r.Agent {
 		return claim.Hold{}, &claim.Lost{Claim: cl, Asked: r.Agent, Holder: cl.Agent, Detail: cl.Agent + " has it"}
 	}
-	b.tellAs(ctx, r.Agent, cl)
+	b.notifiedByAnswer(ctx, r.Agent, cl)
 	return cl, nil
 }
 
@@ -270,7 +268,7 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Hold, error) {
 	if err != nil {
 		return claim.Hold{}, err
 	}
-	if i := slices.IndexFunc(claims, owns); !taken && i >= 0 { // one that is being taken over, too
+	if i := slices.IndexFunc(claims, owns); !taken && i >= 0 { // also one that is being taken over
 		holder, taken = claims[i], true
 	}
 	if taken && !meant(holder) {
@@ -290,7 +288,7 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Hold, error) {
 	return claim.Hold{}, &noClaimError{t, r.Agent}
 }
 
-// noClaimError says that there is no claim on a task: none of the agent's, if there is one.
+// noClaimError says that a task has no claim, or none of the agent's.
 type noClaimError struct {
 	task  task.Task
 	agent string

@@ -6,18 +6,17 @@ import (
 	"dibs/internal/api"
 )
 
-// Cluster is the daemons that share a journal with this one.
+// Cluster is the group of daemons that share this one's journal.
 type Cluster interface {
-	// Members returns who they are.
+	// Members returns the daemons of the cluster.
 	Members(context.Context) (api.Cluster, error)
-	// Adopt takes the journal as it is now for the right one, as a user says who may.
+	// Adopt accepts the journal as it is now, on the word of a user.
 	Adopt(ctx context.Context, by string) (api.Cluster, error)
-	// AgentsAt returns the names that the users of a member may go by, and false if that is
-	// not known.
+	// AgentsAt returns the names allowed to users of a member, and false if they are unknown.
 	AgentsAt(member string) ([]Agent, bool)
 }
 
-// Cluster returns the members of the cluster; none if there is no cluster.
+// Cluster returns the members of the cluster; without a cluster, none.
 func (b *Broker) Cluster(ctx context.Context) (api.Cluster, error) {
 	if b.cluster == nil {
 		return api.Cluster{Members: []api.Member{}}, nil
@@ -25,8 +24,7 @@ func (b *Broker) Cluster(ctx context.Context) (api.Cluster, error) {
 	return b.members(b.cluster.Members(ctx))
 }
 
-// AdoptCluster takes the journal as it is now for the right one. The error is an
-// *InvalidError if no others share it.
+// AdoptCluster accepts the journal as it is now. Without a cluster, the error is an *InvalidError.
 func (b *Broker) AdoptCluster(ctx context.Context, by string) (api.Cluster, error) {
 	if b.cluster == nil {
 		return api.Cluster{}, &InvalidError{Detail: "this daemon is in no cluster: set journal.postgres in its configuration, and restart it"}

@@ -14,22 +14,22 @@ import (
 	"dibs/internal/task"
 )
 
-// Remark is what an agent says to people on a task's page.
+// Remark is an agent's comment on a task's page.
 type Remark struct {
 	Agent string
 	Task  task.ID
 	Text  string
-	// Mention is whom it mentions, by name, e-mail address or id; empty for nobody.
+	// Mention is a person to mention, by name, e-mail address or id; empty for nobody.
 	Mention string
 	Keyed
 }
 
-// commentWait is how long whoever comments waits for the comment to be on the page.
+// commentWait is how long Comment waits for the comment to be on the page.
 const commentWait = 5 * time.Second
 
-// Comment puts a remark on a task's page, once for each key. What cannot be delivered at
-// once is owed to Notion, and delivered later. The error is an *InvalidError, ErrNoTask,
-// or a *claim.StoreError if it cannot be found out who is mentioned; then nothing is said.
+// Comment puts a remark on a task's page, once for each key. A comment that cannot be delivered now
+// is owed to Notion, and delivered later. The error is an *InvalidError, ErrNoTask, or a
+// *claim.StoreError if the person to mention cannot be looked up; then nothing is written.
 func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	if strings.TrimSpace(r.Text) == "" {
 		return api.Commented{}, &InvalidError{"the comment is empty: say something"}
@@ -67,7 +67,7 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	}, err
 }
 
-// delivery waits for a comment to be on its page. If it is not, why says what keeps it.
+// delivery waits until a comment is on its page. If it is not, why is the reason.
 func (b *Broker) delivery(ctx context.Context, event string) (delivered bool, why string, err error) {
 	deadline := time.After(commentWait)
 	for {
@@ -87,5 +87,5 @@ func (b *Broker) delivery(ctx context.Context, event string) (delivered bool, wh
 	}
 }
 
-// Delivered takes note that an entry of a log was delivered, or could not be.
+// Delivered wakes calls of Comment: a log entry was delivered, or could not be.
 func (b *Broker) Delivered() { b.delivered.fire() }

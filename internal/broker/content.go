@@ -14,52 +14,51 @@ import (
 	"dibs/internal/task"
 )
 
-// Pages are the pages of tasks, with what others wrote on them. What they return has no
-// control characters, see task.Plain. Their errors are *claim.StoreErrors.
+// Pages reads tasks' pages. The texts have no control characters, see task.Plain. Errors are
+// *claim.StoreErrors.
 type Pages interface {
-	// Text reads what a page says, as Markdown. missing names what the text does not show.
+	// Text returns a page as Markdown. missing names the parts that the text does not show.
 	Text(ctx context.Context, id task.ID) (text string, missing []string, err error)
-	// Comments reads the open comments on a page, the oldest first.
+	// Comments returns the open comments on a page, oldest first.
 	Comments(ctx context.Context, id task.ID) ([]Comment, error)
 }
 
-// Comment is what somebody said of a task.
+// Comment is somebody's comment on a task.
 type Comment struct {
-	By   string // the name of whoever said it; empty if it is not known
+	By   string // the author's name; empty if unknown
 	At   time.Time
 	Text string
 }
 
-// content is what the page of a task says. Whoever may edit the page wrote that.
+// content is a task's page, as written by anybody who may edit it.
 type content struct {
-	// text is the page as Markdown, missing names what it does not show, and cut is how many
-	// characters were left out at its end.
+	// text is the page as Markdown, missing names the parts it does not show, and cut is how many
+	// characters were dropped at the end.
 	text    string
 	missing []string
 	cut     int
-	// textErr is why there is no text; nil if there is.
+	// textErr is why the text could not be read.
 	textErr error
-	// comments are the newest open comments on the page, the oldest of them first, and
-	// older is how many older ones were left out.
+	// comments are the newest open comments, oldest first; older counts the ones left out.
 	comments []Comment
 	older    int
-	// commentsErr is why there are no comments; nil if they were read.
+	// commentsErr is why the comments could not be read.
 	commentsErr error
 }
 
-// How much of a page is handed on. It is for agents, who read it all.
+// How much of a page is passed on. Agents read all of it.
 const (
 	maxText     = 200_000 // characters
 	maxComments = 100
 	maxComment  = 10_000 // characters of one
 )
 
-// contentWait is how long a page is waited for.
+// contentWait limits the reading of a page.
 const contentWait = 10 * time.Second
 
-// Content reads what the page of a task says, and what was said of it: with two requests,
-// see Config.Pages, and within contentWait. That a page or its comments cannot be read is
-// in the answer, and no error. The error is ErrNoTask, or ctx's.
+// Content returns a task's page and comments, within contentWait. It takes two requests or more,
+// see Config.Pages. A failure to read the page or the comments is part of the answer. The error is
+// ErrNoTask, or ctx's.
 func (b *Broker) Content(ctx context.Context, id task.ID) (api.TaskContent, error) {
 	shown, err := b.Task(ctx, id)
 	if err != nil {
@@ -85,7 +84,7 @@ func (b *Broker) content(ctx context.Context, id task.ID) (c content) {
 	})
 	wg.Wait()
 	if away(c.textErr) && away(c.commentsErr) {
-		c.commentsErr = c.textErr // once is enough
+		c.commentsErr = c.textErr // say it once
 	}
 	return c
 }
@@ -107,13 +106,13 @@ func (b *Broker) page(c content) api.Page {
 	return page
 }
 
-// away reports whether an error says that Notion cannot be reached.
+// away reports whether an error means that Notion cannot be reached.
 func away(err error) bool {
 	store, ok := errors.AsType[*claim.StoreError](err)
 	return ok && store.Kind == claim.Unavailable
 }
 
-// unread says in plain words that time was up, or that Notion cannot be reached.
+// unread rewords the error if time was up, or if Notion cannot be reached.
 func unread(ctx context.Context, err error) error {
 	switch {
 	case away(err) && ctx.Err() == nil:
@@ -124,8 +123,8 @@ func unread(ctx context.Context, err error) error {
 	return claim.Errorf(claim.Unavailable, claim.LandedNo, "Notion did not show it within %s: try again", contentWait)
 }
 
-// beginning returns as much of a text as fits, in whole lines if these are not too long,
-// and how many characters were left out.
+// beginning cuts a text to that many characters, at the end of a line if one is near. It also
+// returns how many characters were dropped.
 func beginning(text string, fits int) (kept string, cut int) {
 	if len(text) <= fits {
 		return text, 0
@@ -145,7 +144,7 @@ func beginning(text string, fits int) (kept string, cut int) {
 	return text[:at], all - utf8.RuneCountInString(text[:at])
 }
 
-// newest returns the newest comments, each as far as it fits, and how many are older.
+// newest returns the newest comments, each cut to maxComment, and how many older ones there are.
 func newest(comments []Comment) (kept []Comment, older int) {
 	older = max(0, len(comments)-maxComments)
 	for _, c := range comments[older:] {

@@ -20,27 +20,27 @@ type FeedFilter struct {
 	Limit           int // zero: all
 }
 
-// Feed is what agents are told: facts as agents see them, whose numbers increase.
+// Feed is the ordered stream of facts that agents see. Their numbers increase.
 type Feed interface {
 	// Feed returns the facts that f selects, in the order of their numbers.
 	Feed(ctx context.Context, f FeedFilter) ([]claim.Fact, error)
-	// FeedBounds returns the number of the last fact, and of the last one that is
-	// no longer kept; 0 for none.
+	// FeedBounds returns the number of the last fact, and of the last one that was pruned; 0 for
+	// none.
 	FeedBounds(ctx context.Context) (last, pruned int64, err error)
 }
 
-// ErrStopping: the daemon is stopping, and nobody waits any longer.
+// ErrStopping: the daemon is stopping, so waiting ends.
 var ErrStopping = errors.New("the daemon is stopping")
 
-// Told wakes those who wait for events: there is a new one.
-func (b *Broker) Told() {
-	b.told.fire()
+// Published wakes the calls that wait for events: the feed has a new one.
+func (b *Broker) Published() {
+	b.published.fire()
 }
 
-// Events returns the first events that f selects, in the order of their ids. If there is
-// none, it waits for one, for at most that long. If f.After is an event that is no longer
-// kept, or that never was, the first event is one of kind api.Gap, which says so. next is the
-// id after which to read on. The error is ErrStopping if the daemon stops meanwhile.
+// Events returns the first events that f selects, in the order of their ids. If there is none, it
+// waits up to wait for one. If f.After names an event that was pruned or never existed, the first
+// event is an api.Gap, which says so. next is the id to continue after. The error is ErrStopping if
+// the daemon stops meanwhile.
 func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Duration) (events []api.Event, next int64, err error) {
 	err = b.await(ctx, wait, func() (done bool, err error) {
 		more, next, err := b.read(ctx, FeedFilter{EventFilter: f, Limit: batch})
@@ -65,21 +65,21 @@ func (b *Broker) event(e claim.Fact) api.Event {
 	return out
 }
 
-// awayAgain is how often somebody who waits asks a journal that cannot be asked.
-const awayAgain = time.Second
+// journalRetry is how often a waiting call asks a journal that cannot be reached.
+const journalRetry = time.Second
 
-// await calls look until it is done: at once, then whenever there is a new event, and for
-// the last time when the wait is over. With a context of Recall it waits on while the journal
-// cannot be asked: until it can, nothing new can be stored there.
-func (b *Broker) await(ctx context.Context, wait time.Duration, look func() (done bool, err error)) error {
+// await calls check until it is done: at once, after every new event, and once more when the wait
+// is over. With a context of Recall it keeps waiting while the journal cannot be reached: nothing
+// new can be stored there until it can.
+func (b *Broker) await(ctx context.Context, wait time.Duration, check func() (done bool, err error)) error {
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	for last := wait <= 0; ; {
-		more := b.told.next()
-		done, err := look()
+		more := b.published.next()
+		done, err := check()
 		var again <-chan time.Time
 		if wait > 0 && recalling(ctx) != nil && unreachable(err) {
-			err, again = nil, time.After(awayAgain)
+			err, again = nil, time.After(journalRetry)
 		}
 		if done || err != nil || last {
 			return err
@@ -97,13 +97,13 @@ func (b *Broker) await(ctx context.Context, wait time.Duration, look func() (don
 	}
 }
 
-// read returns the first events that f selects, and the id after which to read on.
+// read returns the first events that f selects, and the id to continue after.
 func (b *Broker) read(ctx context.Context, f FeedFilter) (events []claim.Fact, next int64, err error) {
 	if f.After == api.EventsFuture {
 		bounds, err := b.feedBounds(ctx)
 		return nil, bounds.last, err
 	}
-	last, pruned, err := b.feed.FeedBounds(ctx) // never from memory: a gap would seem to be there
+	last, pruned, err := b.feed.FeedBounds(ctx) // never from memory, which would show a false gap
 	if err != nil {
 		return nil, 0, err
 	}
@@ -122,7 +122,7 @@ func (b *Broker) read(ctx context.Context, f FeedFilter) (events []claim.Fact, n
 	return append(events, more...), next, nil
 }
 
-// gap returns an event that says which ones a reader has missed.
+// gap returns an event that says which events a reader has missed.
 func (b *Broker) gap(after, last, pruned int64) claim.Fact {
 	e := claim.Fact{Told: pruned, At: b.now(), Kind: api.Gap}
 	if after > last {
@@ -133,10 +133,10 @@ func (b *Broker) gap(after, last, pruned int64) claim.Fact {
 	return e
 }
 
-// Watch waits until the claim that r means has ended, or the feed has an event of it, other
-// than that it was claimed, with an id above after. It returns the claim with that event,
-// or without one if the wait was over before. An agent that names itself is told of the
-// claim's loss by that. The error is one of Lookup's, or ErrStopping.
+// Watch waits until the claim that r names ends, or the feed has an event of it with an id above
+// after, other than that it was claimed. It returns the claim with that event, or without one if
+// the wait ended first. If the claim was taken from r.Agent, the answer counts as notice of the
+// loss. The error is one of Lookup's, or ErrStopping.
 func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Duration) (api.Claim, error) {
 	cl, event, err := b.watch(ctx, r, after, wait)
 	if err != nil {
@@ -163,7 +163,7 @@ func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Durati
 	}
 	var event *claim.Fact
 	err = b.await(ctx, wait, func() (done bool, err error) {
-		// A copy of the task's page shows the claim, too, and is another task.
+		// A copy of the task's page shows the claim too, but is another task.
 		news, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{After: after, Task: cl.Task.ID}})
 		if err != nil {
 			return false, err
@@ -181,13 +181,13 @@ func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Durati
 		return event != nil, nil
 	})
 	if err == nil {
-		b.tellAs(ctx, r.Agent, cl)
+		b.notifiedByAnswer(ctx, r.Agent, cl)
 	}
 	return cl, event, err
 }
 
-// lastOf returns the event that tells best how a claim ended: the protocol's own, if there
-// is one, else the last event of the claim. It is nil if neither is kept any longer.
+// lastOf returns the event that best explains how a claim ended: the protocol's own, or else the
+// claim's last event. It is nil if neither is kept any longer.
 func (b *Broker) lastOf(ctx context.Context, cl claim.Hold) (*claim.Fact, error) {
 	events, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{Task: cl.Task.ID}})
 	var end *claim.Fact

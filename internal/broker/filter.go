@@ -9,8 +9,7 @@ import (
 	"dibs/internal/task"
 )
 
-// SetFields changes the names of the fields that tasks have, beside those that every task
-// has.
+// SetFields replaces the names of the tasks' own fields, beyond those that every task has.
 func (b *Broker) SetFields(names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -18,7 +17,7 @@ func (b *Broker) SetFields(names []string) {
 	b.sums.changed()
 }
 
-// filter reads a filter. The error is an *InvalidError.
+// filter parses a filter. The error is an *InvalidError.
 func (b *Broker) filter(f api.Filter) (task.Filter, error) {
 	var out task.Filter
 	if f.Priority != "" {
@@ -42,8 +41,8 @@ func (b *Broker) filter(f api.Filter) (task.Filter, error) {
 	return out, nil
 }
 
-// waiters are the requests that wait for a task that a filter selects. It is safe for
-// concurrent use, and calls nothing.
+// waiters are the requests that wait for tasks selected by a filter. It is safe for concurrent use,
+// and calls no other code.
 type waiters struct {
 	mu  sync.Mutex
 	all map[*waiter]struct{}
@@ -52,7 +51,7 @@ type waiters struct {
 type waiter struct {
 	agent  string
 	filter task.Filter
-	fresh  chan struct{} // has a value once a task became ready that it waits for
+	fresh  chan struct{} // has a value once a wanted task became ready
 }
 
 func (w *waiters) add(agent string, f task.Filter) *waiter {
@@ -72,8 +71,8 @@ func (w *waiters) remove(one *waiter) {
 	delete(w.all, one)
 }
 
-// tell wakes those that wait for a task like t, which is ready for that agent, or for any.
-func (w *waiters) tell(t task.Task, agent string) {
+// wake wakes the requests that t satisfies. t is ready for that agent, or, if empty, for any.
+func (w *waiters) wake(t task.Task, agent string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for one := range w.all {
@@ -86,7 +85,7 @@ func (w *waiters) tell(t task.Task, agent string) {
 	}
 }
 
-// begin returns the channel that has a value once a task became ready since.
+// begin drops an earlier wake-up, and returns the channel that has a value after the next one.
 func (w *waiter) begin() <-chan struct{} {
 	select {
 	case <-w.fresh:

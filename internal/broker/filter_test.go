@@ -26,8 +26,8 @@ func TestWaitersAreToldOfWhatTheyWaitFor(t *testing.T) {
 		{"for both, of which one may claim it", task.Task{Title: "Login", Priority: task.High}, "Oracle", false, true},
 	} {
 		u, l := urgent.begin(), login.begin()
-		w.tell(tt.task, tt.agent)
-		w.tell(tt.task, tt.agent) // which nobody waits to be read
+		w.wake(tt.task, tt.agent)
+		w.wake(tt.task, tt.agent) // which nobody waits to be read
 		if got := len(u) == 1; got != tt.urgent {
 			t.Errorf("%s: the first is told: %v", tt.name, got)
 		}

@@ -12,16 +12,16 @@ import (
 	"dibs/internal/history"
 )
 
-// Past is where it is counted what happened.
+// Past keeps statistics.
 type Past interface {
-	// History returns what happened in each step of a window.
+	// History returns the counts of each step of a window.
 	History(context.Context, history.Window) ([]history.Counts, error)
-	// Agents returns how agents do, the one last seen first.
+	// Agents returns the record of each agent, the one last seen first.
 	Agents(context.Context, history.Asking) ([]history.Agent, error)
 }
 
-// History returns what happened in the last hours, in at most that many steps. Both are
-// within the bounds of package history.
+// History returns the counts of the last hours, in at most that many steps. Both must be within the
+// bounds of package history.
 func (b *Broker) History(ctx context.Context, hours, points int) (api.History, error) {
 	w := history.Last(b.now(), hours, points)
 	steps, err := b.past.History(ctx, w)
@@ -57,9 +57,9 @@ func (b *Broker) History(ctx context.Context, hours, points int) (api.History, e
 }
 
 const (
-	// maxAgents is how many agents are listed at most.
+	// maxAgents limits the list of agents.
 	maxAgents = 500
-	// medianDays is of how many days the median is.
+	// medianDays is the number of days that a median covers.
 	medianDays = 7
 )
 
@@ -85,7 +85,7 @@ func (b *Broker) Agents(ctx context.Context, days int) (api.Agents, error) {
 	out := api.Agents{Agents: make([]api.AgentSummary, len(agents))}
 	for i, a := range agents {
 		waiting, err := b.waiting(ctx, a.Name)
-		if err != nil && !(recalling(ctx) != nil && unreachable(err)) { // else none that is remembered
+		if err != nil && !(recalling(ctx) != nil && unreachable(err)) { // else nothing is remembered: 0
 			return api.Agents{}, err
 		}
 		out.Agents[i] = api.AgentSummary{
@@ -98,8 +98,7 @@ func (b *Broker) Agents(ctx context.Context, days int) (api.Agents, error) {
 	return out, nil
 }
 
-// withHolders adds to agents from memory, which are as they were a while ago, those that have
-// claimed since.
+// withHolders adds to remembered agents those that have claimed since.
 func withHolders(agents []history.Agent, held map[string][]claim.Hold) []history.Agent {
 	held = maps.Clone(held)
 	for _, a := range agents {

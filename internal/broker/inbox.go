@@ -18,34 +18,34 @@ import (
 	"dibs/internal/task"
 )
 
-// Inbox is where triggers are kept.
+// Inbox stores triggers.
 type Inbox interface {
-	// TakeTriggers hands out triggers, each to one poll.
+	// TakeTriggers delivers triggers, each to one poll.
 	TakeTriggers(context.Context, inbox.Take) ([]inbox.Trigger, error)
-	// ReturnTriggers has what a poll took come back.
+	// ReturnTriggers makes the triggers that a poll took available again.
 	ReturnTriggers(ctx context.Context, taker string) error
 	Waiting(ctx context.Context, agent string) (inbox.Waiting, error)
-	// TriggerAgents returns whose triggers these are; unknown ids are left out.
+	// TriggerAgents returns the agent of each trigger; unknown ids are left out.
 	TriggerAgents(ctx context.Context, ids []string) (map[string]string, error)
 	AckTriggers(ctx context.Context, agent string, ids []string) (unknown []string, err error)
 	AddTriggers(ctx context.Context, triggers ...inbox.Trigger) (added int, err error)
 	// Send stores a message that is owed to the mesh log, and its triggers.
 	Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error
-	// Known returns the agents that poll or have a claim; some more than once.
+	// Known returns the agents that poll or have a claim, possibly with duplicates.
 	Known(context.Context) ([]string, error)
 	Offers(context.Context) ([]inbox.Offer, error)
 	EndOffer(ctx context.Context, id task.ID, news ...inbox.Trigger) error
 }
 
-// Listen brings in what was written in Notion for agents, if it was not long ago that it
-// did. added is how many triggers that made, and next when to ask again, at the earliest.
+// Listen fetches what people wrote in Notion for agents, unless it did so just now. added is the
+// number of new triggers; next is how long to wait before calling again.
 type Listen func(ctx context.Context, agent string) (added int, next time.Duration)
 
-// InboxConfig is what the inbox of a Broker is made of.
+// InboxConfig configures a Broker's inbox.
 type InboxConfig struct {
 	Inbox  Inbox
 	Listen Listen
-	// Visibility and Offer are those of the configuration.
+	// Visibility and Offer are durations from the configuration.
 	Visibility, Offer time.Duration
 }
 
@@ -53,26 +53,26 @@ type InboxConfig struct {
 type Poll struct {
 	Agent string
 	Wait  time.Duration
-	Limit int // how many at most, 0 for any number
-	// Finished has the agent told of every task that is finished, from now on.
+	Limit int // 0 for any number
+	// Finished subscribes the agent to every task that is finished from now on.
 	Finished bool
-	// Process is the process that polls; zero for an unknown one. Once it is gone, what
-	// it took comes back.
+	// Process is the process that polls; zero if unknown. When it is gone, unacknowledged triggers
+	// come back.
 	Process alive.Process
 	Keyed
 	// New is as in a Take.
 	New func() error
 }
 
-// lookAgain is how often a poll that waits looks whether the processes that took
-// triggers before it are alive.
-const lookAgain = time.Second
+// takerCheck is how often a waiting poll checks whether the processes that took triggers earlier
+// still live.
+const takerCheck = time.Second
 
-// listenTime is how long a poll waits at most for what was written in Notion.
+// listenTime limits how long a poll waits for Listen.
 const listenTime = 5 * time.Second
 
-// Poll takes the triggers of an agent, after waiting for one if there are none. The
-// error is ErrStopping if the daemon stops meanwhile.
+// Poll takes an agent's triggers, and waits for one if there are none. The error is ErrStopping if
+// the daemon stops meanwhile.
 func (b *Broker) Poll(ctx context.Context, p Poll) (api.Triggers, error) {
 	got, err := b.poll(ctx, p)
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *Broker) poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
 		take.Process = processName(p.Process)
 	}
 	for first := true; ; {
-		more := b.told.next()
+		more := b.published.next()
 		got, pause, err := b.take(ctx, take, first)
 		if err != nil || len(got) > 0 {
 			return got, err
@@ -111,7 +111,7 @@ func (b *Broker) poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
 		added, next := b.inbox.Listen(listening, p.Agent)
 		cancel()
 		if added > 0 {
-			b.Told() // others may be meant
+			b.Published() // some may be for other agents
 			continue
 		}
 		left := time.Until(deadline)
@@ -129,7 +129,7 @@ func (b *Broker) poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
 	}
 }
 
-// take takes what there is, or says how long to wait for what comes back by itself.
+// take takes the available triggers. If there are none, pause is when some may come back.
 func (b *Broker) take(ctx context.Context, t inbox.Take, first bool) (got []inbox.Trigger, pause time.Duration, err error) {
 	waiting, err := b.inbox.Inbox.Waiting(ctx, t.Agent)
 	if err != nil {
@@ -142,7 +142,7 @@ func (b *Broker) take(ctx context.Context, t inbox.Take, first bool) (got []inbo
 		if json.Unmarshal([]byte(name), &p) == nil && !b.alive.Lives(p) {
 			t.Gone = append(t.Gone, name)
 		}
-		pause = lookAgain
+		pause = takerCheck
 	}
 	back := !waiting.Oldest.IsZero() && t.Now.Sub(waiting.Oldest) >= t.Visibility
 	if !first && !waiting.Pending && !(waiting.Available && t.Available > 0) && len(t.Gone) == 0 && !back {
@@ -156,23 +156,23 @@ func (b *Broker) take(ctx context.Context, t inbox.Take, first bool) (got []inbo
 	}
 	if ctx.Err() != nil && len(got) > 0 { // nobody hears the answer
 		err = b.inbox.Inbox.ReturnTriggers(context.WithoutCancel(ctx), t.Taker)
-		b.Told()
+		b.Published()
 		return nil, 0, errors.Join(context.Cause(ctx), err)
 	}
-	b.tellBy(ctx, t.Agent, got)
+	b.notifiedByTriggers(ctx, t.Agent, got)
 	return got, pause, nil
 }
 
-// processName is how a process is stored.
+// processName returns a process in the form in which it is stored.
 func processName(p alive.Process) string {
 	name, _ := json.Marshal(p) // cannot fail on texts and numbers
 	return string(name)
 }
 
-// available is how many tasks the agent could claim, whatever it has.
+// available returns how many tasks the agent could claim, ignoring its limit.
 func (b *Broker) available(agent string) int { return b.ready.Len() + b.ready.Assigned(agent).Len() }
 
-// Ack says that an agent is done with triggers, once or again.
+// Ack acknowledges an agent's triggers. It may be repeated.
 func (b *Broker) Ack(ctx context.Context, agent string, ids []string) (api.Acked, error) {
 	unknown, err := b.inbox.Inbox.AckTriggers(ctx, agent, ids)
 	if err != nil {
@@ -186,8 +186,8 @@ func acked(ids, unknown []string) api.Acked {
 	return api.Acked{Acknowledged: orEmpty(done), Unknown: orEmpty(unknown)}
 }
 
-// AckAny is Ack for triggers of whatever agents. The error is one of Authorize's, and none is
-// acknowledged, if the caller may not go by the name of each.
+// AckAny is Ack for triggers of several agents. The caller must be allowed to use the name of each;
+// otherwise the error is one of Authorize's, and nothing is acknowledged.
 func (b *Broker) AckAny(ctx context.Context, ids []string, who Caller) (api.Acked, error) {
 	agents, err := b.inbox.Inbox.TriggerAgents(ctx, ids)
 	if err != nil {
@@ -221,20 +221,20 @@ func (b *Broker) AckAny(ctx context.Context, ids []string, who Caller) (api.Acke
 	return acked(ids, unknown), nil
 }
 
-// Message is what one agent says to another.
+// Message is a message from one agent to another.
 type Message struct {
-	From string // empty for somebody who is no agent, By
+	From string // empty if the sender is no agent, see By
 	By   string // as in a Reopening
 	To   string // inbox.Everybody for all
 	Text string
 	Keyed
-	// Tell, if set, is asked before that many agents are told: its error is the answer then,
-	// and nobody is.
-	Tell func(agents int) error
+	// Admit, if set, is called with the number of recipients before they get the message. Its error
+	// refuses the message.
+	Admit func(agents int) error
 }
 
-// Send sends m, once for each key: its triggers are there at once, and its row of the mesh
-// log follows.
+// Send sends m, once for each key. Its triggers are available at once; its entry in the mesh log
+// follows.
 func (b *Broker) Send(ctx context.Context, m Message) (api.Message, error) {
 	if strings.TrimSpace(m.Text) == "" {
 		return api.Message{}, &InvalidError{Detail: "the message is empty: say something"}
@@ -246,8 +246,8 @@ func (b *Broker) Send(ctx context.Context, m Message) (api.Message, error) {
 	if err != nil {
 		return api.Message{}, err
 	}
-	if m.Tell != nil {
-		if err := m.Tell(len(agents)); err != nil {
+	if m.Admit != nil {
+		if err := m.Admit(len(agents)); err != nil {
 			return api.Message{}, err
 		}
 	}
@@ -262,11 +262,11 @@ func (b *Broker) Send(ctx context.Context, m Message) (api.Message, error) {
 	if err := b.inbox.Inbox.Send(ctx, event, triggers...); err != nil {
 		return api.Message{}, err
 	}
-	b.Told()
+	b.Published()
 	return api.Message{ID: id, At: b.time(at), From: from, To: m.To, Text: m.Text, Agents: orEmpty(agents)}, nil
 }
 
-// meant returns the agents for whom a message is.
+// meant returns a message's recipients.
 func (b *Broker) meant(ctx context.Context, m Message) ([]string, error) {
 	if m.To != inbox.Everybody {
 		return []string{m.To}, b.checkName(m.To)
@@ -275,7 +275,7 @@ func (b *Broker) meant(ctx context.Context, m Message) ([]string, error) {
 	return slices.DeleteFunc(known, func(name string) bool { return name == m.From }), err
 }
 
-// Known returns the agents of the configuration, and those that poll or have a claim.
+// Known returns the configured agents, and those that poll or have a claim.
 func (b *Broker) Known(ctx context.Context) ([]string, error) {
 	known, err := b.inbox.Inbox.Known(ctx)
 	if err != nil {
@@ -290,7 +290,7 @@ func (b *Broker) Known(ctx context.Context) ([]string, error) {
 	return slices.Compact(known), nil
 }
 
-// checkName reports a name that no agent of this daemon can have.
+// checkName returns an *InvalidError for a name that no agent of this daemon can have.
 func (b *Broker) checkName(name string) error {
 	if err := task.ValidateAgent(name); err != nil {
 		return &InvalidError{Detail: err.Error()}

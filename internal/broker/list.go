@@ -10,14 +10,12 @@ import (
 	"dibs/internal/task"
 )
 
-// CodeFiltered is the code of a task that is ready, and not what was asked for. It is
-// never that of a denial.
+// CodeFiltered is the code of a ready task that the filter excludes. No denial has it.
 const CodeFiltered claim.Code = "filtered"
 
-// Tasks lists the tasks that f selects: those that are ready in the order in which they
-// are offered; of all, first those that are worked on, see matters. With f.Why, those that
-// are ready come first, and then the others. The error is an *InvalidError if the filter
-// cannot be used.
+// Tasks lists the tasks that f selects. Ready ones come in the order in which they are offered; all
+// tasks come in the order of matters. With f.Why, the ready ones come first and then the others.
+// The error is an *InvalidError if the filter cannot be used.
 func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error) {
 	filter, err := b.filter(f.Filter)
 	if err != nil {
@@ -33,13 +31,13 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 		return out, nil
 	}
 	var selected []task.Task
-	var held func(task.Task, *api.Task) // says of a task that is ready why it cannot be had all the same
+	var withhold func(task.Task, *api.Task) // turns a ready task into an unready one, where it cannot be claimed after all
 	switch {
 	case f.Why:
 		selected, _ = b.readyTasks(bd, f, filter, 0)
-		selected = append(selected, bd.others(selected, f)...)
+		selected = append(selected, bd.rest(selected, f)...)
 		out.Total = len(selected)
-		held = b.heldBack(bd, f.Agent, filter, out.LimitReached)
+		withhold = b.withholding(bd, f.Agent, filter, out.LimitReached)
 	case f.Ready:
 		selected, out.Total = b.readyTasks(bd, f, filter, f.Limit)
 	default:
@@ -52,19 +50,19 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 	}
 	for _, t := range selected {
 		v := bd.view(t, f.Agent)
-		if held != nil && v.Ready {
-			held(t, &v)
+		if withhold != nil && v.Ready {
+			withhold(t, &v)
 		}
 		out.Tasks = append(out.Tasks, v)
 	}
 	return out, nil
 }
 
-// readyTasks returns the first of the tasks that are ready for f.Agent and that f selects, in the
-// order in which they are offered, and how many there are in all. limit is how many are
-// returned, 0 for all. Behind those no task is looked at, but for fields and words that f wants.
+// readyTasks returns the first tasks that are ready for f.Agent and selected by f, in the order in
+// which they are offered, and how many there are in all. limit is how many to return, 0 for all. It
+// looks at tasks beyond the limit only if f selects by fields, words or status.
 func (b *Broker) readyTasks(bd *board, f api.TaskFilter, filter task.Filter, limit int) (first []task.Task, total int) {
-	listed := f.Status == "" && len(filter.Where) == 0 && len(filter.Words) == 0 // all that offered returns
+	listed := f.Status == "" && len(filter.Where) == 0 && len(filter.Words) == 0 // everything that offered returns
 	assigned, open := b.offered(f.Agent, filter)
 	for _, list := range []ready.List{assigned, open} {
 		left := list.Len()
@@ -98,26 +96,25 @@ func (bd *board) matching(f api.TaskFilter, filter task.Filter) (out []task.Task
 	return out
 }
 
-// others returns the unfinished tasks that are not among those selected, in the order in
-// which they matter.
-func (bd *board) others(selected []task.Task, f api.TaskFilter) []task.Task {
+// rest returns the unfinished tasks that were not selected, in the order of matters.
+func (bd *board) rest(selected []task.Task, f api.TaskFilter) []task.Task {
 	listed := make(map[task.ID]bool, len(selected))
 	for _, t := range selected {
 		listed[t.ID] = true
 	}
-	var rest []task.Task
+	var out []task.Task
 	for t := range bd.tasks {
 		if !t.Trashed && !t.Status.Finished() && !listed[t.ID] && (f.Status == "" || t.Status == f.Status) {
-			rest = append(rest, t)
+			out = append(out, t)
 		}
 	}
-	bd.sort(rest, f.Agent)
-	return rest
+	bd.sort(out, f.Agent)
+	return out
 }
 
-// heldBack returns what says of tasks that are ready why the agent could not get them now
-// all the same.
-func (b *Broker) heldBack(bd *board, agent string, f task.Filter, limit bool) func(task.Task, *api.Task) {
+// withholding returns a function that marks a ready task as unready, with the reason, if the agent
+// could not claim it now after all.
+func (b *Broker) withholding(bd *board, agent string, f task.Filter, limit bool) func(task.Task, *api.Task) {
 	closed, doubt := b.mirror.Closed(), b.doubt()
 	return func(t task.Task, out *api.Task) {
 		switch miss := f.Miss(t); {

@@ -9,15 +9,15 @@ import (
 	"dibs/internal/inbox"
 )
 
-// only finds the claim that an agent means who names none: the only one that it holds. It
-// is a lost one instead
+// only finds the claim of an agent that names none: the only one that it holds. It is a lost claim
+// instead
 //   - if no answer has told the agent of that loss yet;
-//   - if the agent holds nothing, here or at another member of the cluster, and was granted
-//     nothing since.
+//   - if the agent holds nothing, here or at another member of the cluster, and was granted nothing
+//     since.
 //
-// Whatever is asked of a lost claim is refused, and the refusal says what became of it. One
-// answer is enough, whichever session of the agent got it: an agent that never names its
-// claims must not stand still. Sessions that share a name have to name them.
+// Every request on a lost claim is refused, and the refusal says what became of it. One such answer
+// is enough, whichever session of the agent got it: an agent that never names its claims must not
+// get stuck. Sessions that share a name have to name their claims.
 func (b *Broker) only(ctx context.Context, agent string) (claim.Hold, error) {
 	held := b.claimer.Claims(agent)
 	losses, err := b.losses(ctx, agent)
@@ -38,52 +38,50 @@ func (b *Broker) only(ctx context.Context, agent string) (claim.Hold, error) {
 	return losses[i].Hold, nil
 }
 
-// tell takes note that a refusal tells an agent that its claim was taken. If that cannot
-// be stored, the agent is told once more.
-func (b *Broker) tell(ctx context.Context, err error) {
+// notifiedByError records that a refusal tells an agent that its claim was taken. If that cannot be
+// stored, the agent is told once more.
+func (b *Broker) notifiedByError(ctx context.Context, err error) {
 	lost, ok := errors.AsType[*claim.Lost](err)
 	if !ok {
 		return
 	}
-	b.tellOf(ctx, lost.Claim.ID)
+	b.notifiedOf(ctx, lost.Claim.ID)
 }
 
-// tellAs takes note that the agent was told of what became of its claim, if that was taken
-// from it.
-func (b *Broker) tellAs(ctx context.Context, agent string, cl claim.Hold) {
+// notifiedByAnswer records that an answer told the agent that its claim was taken, if it was.
+func (b *Broker) notifiedByAnswer(ctx context.Context, agent string, cl claim.Hold) {
 	if cl.Agent == agent && cl.Taken() {
-		b.tellOf(ctx, cl.ID)
+		b.notifiedOf(ctx, cl.ID)
 	}
 }
 
-// tellBy takes note that an agent is told of its losses by the triggers that a poll has
-// taken.
-func (b *Broker) tellBy(ctx context.Context, agent string, triggers []inbox.Trigger) {
+// notifiedByTriggers records that a poll's triggers told the agent of its losses.
+func (b *Broker) notifiedByTriggers(ctx context.Context, agent string, triggers []inbox.Trigger) {
 	if !slices.ContainsFunc(triggers, func(t inbox.Trigger) bool { return t.Type == inbox.ClaimLost }) {
 		return
 	}
 	losses, err := b.journal.Losses(ctx, agent)
 	if err != nil {
-		b.log.Error("that an agent was told of a loss could not be journalled", "agent", agent, "error", err)
+		b.log.Error("could not journal that an agent was told of a loss", "agent", agent, "error", err)
 	}
 	for _, l := range losses {
-		tells := func(t inbox.Trigger) bool { // one from before this claim tells of another
+		notifies := func(t inbox.Trigger) bool { // an earlier one is about another claim
 			return t.Type == inbox.ClaimLost && t.Task.ID == l.Task.ID && !t.At.Before(l.Started)
 		}
-		if !l.Told && slices.ContainsFunc(triggers, tells) {
-			b.tellOf(ctx, l.ID)
+		if !l.Told && slices.ContainsFunc(triggers, notifies) {
+			b.notifiedOf(ctx, l.ID)
 		}
 	}
 }
 
-func (b *Broker) tellOf(ctx context.Context, id claim.ID) {
-	if err := b.journal.Told(context.WithoutCancel(ctx), id); err != nil {
-		b.log.Error("that an agent was told of a loss could not be journalled", "claim", id, "error", err)
+func (b *Broker) notifiedOf(ctx context.Context, id claim.ID) {
+	if err := b.journal.LossNotified(context.WithoutCancel(ctx), id); err != nil {
+		b.log.Error("could not journal that an agent was told of a loss", "claim", id, "error", err)
 	}
 }
 
-// takenFrom returns the last claim that the agent was granted, of those on a task, the
-// newest first, if it was taken from it.
+// takenFrom returns the agent's last granted claim among those on a task, newest first, if it was
+// taken from it.
 func takenFrom(agent string, claims []claim.Hold) (claim.Hold, bool) {
 	i := slices.IndexFunc(claims, func(c claim.Hold) bool { return c.Agent == agent && !c.Started.IsZero() })
 	if i < 0 || !claims[i].Taken() {

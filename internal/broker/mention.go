@@ -18,26 +18,24 @@ type Person struct {
 	Email string // may be missing
 }
 
-// Comments are the comments that agents make on tasks when they stop.
+// Comments are the comments that agents leave on tasks when they stop work.
 type Comments interface {
-	// On reports whether they are made.
+	// On reports whether comments are made.
 	On() bool
-	// People returns who can be mentioned in them. Anew says that somebody was not among
-	// those that are remembered. The error of a request is a *claim.StoreError.
+	// People returns the people who can be mentioned. anew bypasses the cache. The error of a
+	// request is a *claim.StoreError.
 	People(ctx context.Context, anew bool) ([]Person, error)
 }
 
-// noComments makes none.
 type noComments struct{}
 
 func (noComments) On() bool { return false }
 
 func (noComments) People(context.Context, bool) ([]Person, error) { return nil, nil }
 
-// comment adds to f what its comment needs, if there is to be one: when an agent says why
-// it could not go on, or what a person is to decide. f.Mention is whom the agent asks to
-// mention, and becomes the id. The error is an *InvalidError if that cannot be done, and
-// nothing may be done then.
+// comment completes f for its comment, if there is to be one: when an agent says why it could not
+// go on, or asks a person to decide. f.Mention, the agent's wording, becomes the user's id. If it
+// cannot, the error is an *InvalidError, and f must not be carried out.
 func (b *Broker) comment(ctx context.Context, f claim.Finish) (claim.Finish, error) {
 	mention := strings.TrimSpace(f.Mention)
 	said := strings.TrimSpace(f.Summary) != ""
@@ -61,7 +59,7 @@ func (b *Broker) comment(ctx context.Context, f claim.Finish) (claim.Finish, err
 	return f, err
 }
 
-// person finds whom a name, an e-mail address or an id means.
+// person finds the person with that name, e-mail address or id.
 func (b *Broker) person(ctx context.Context, who string) (Person, error) {
 	var people []Person
 	for _, anew := range []bool{false, true} {
@@ -92,8 +90,8 @@ func (b *Broker) person(ctx context.Context, who string) (Person, error) {
 	return Person{}, &InvalidError{fmt.Sprintf("nobody in the workspace is called %q: there is %s", who, listed(people))}
 }
 
-// named returns the people whose name, e-mail address or id who is: those who are called
-// exactly so, or else those whose name differs in case only.
+// named returns the people with that name, e-mail address or id: exact matches, or else those whose
+// name differs only in case.
 func named(people []Person, who string) []Person {
 	id, err := task.ParseID(who)
 	name := strings.TrimPrefix(who, "@")
@@ -113,10 +111,10 @@ func named(people []Person, who string) []Person {
 	return folded
 }
 
-// maxNamed is how many people are named who could be meant.
+// maxNamed is how many candidates a message lists.
 const maxNamed = 5
 
-// listed names people so that each can be told from the others.
+// listed lists people so that they can be distinguished.
 func listed(people []Person) string {
 	var names []string
 	for _, p := range slices.SortedFunc(slices.Values(people), func(a, b Person) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) }) {

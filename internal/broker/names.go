@@ -11,36 +11,36 @@ import (
 	"dibs/internal/task"
 )
 
-// Names is where minted names are kept.
+// Names stores minted names.
 type Names interface {
-	// SessionName returns the name that a session of that user has if it was heard of
-	// since gone, and when it last asked for it; empty if it has none.
+	// SessionName returns the name of a user's session and when the session last asked for it;
+	// empty if it has none, or has not asked since gone.
 	SessionName(ctx context.Context, uid int, session string, gone time.Time) (name string, used time.Time, err error)
-	// MintName gives a session the name that it has, or a new one.
+	// MintName returns a session's name, or mints one.
 	MintName(context.Context, task.Mint) (name string, minted bool, err error)
 }
 
-// Naming is how names are minted.
+// Naming configures how names are minted.
 type Naming struct {
-	// Prefix is how they begin.
+	// Prefix begins every minted name.
 	Prefix string
-	// Keep is how long a session that is not heard of keeps its name.
+	// Keep is how long a silent session keeps its name.
 	Keep time.Duration
 }
 
-// SetNaming changes Config.Naming. Names that were minted stay.
+// SetNaming replaces Config.Naming. Minted names stay.
 func (b *Broker) SetNaming(n Naming) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.naming = n
 }
 
-// refresh is how long it is not stored anew that a session has asked for its name.
+// refresh is how often at most the journal stores that a session asked for its name.
 const refresh = time.Minute
 
-// Mint returns the name of a session of that user: the one that it has, or else a new one
-// that no agent here has and that is on no task. Without a session the name is always a
-// new one. The error is a *ForbiddenError if `agents` keeps the user from such a name.
+// Mint returns the name of a user's session, and mints one if it has none. A new name belongs to no
+// agent here and is on no task. Without a session, the name is always new. The error is a
+// *ForbiddenError if `agents` allows the user no such name.
 func (b *Broker) Mint(ctx context.Context, who Caller, session string) (api.Minted, error) {
 	name, minted, err := b.mint(ctx, who, session)
 	if err != nil {
@@ -71,14 +71,14 @@ func (b *Broker) mint(ctx context.Context, who Caller, session string) (name str
 			return "", false, err
 		}
 	}
-	// What is on the board is looked up first: the journal is not to wait for the mirror,
-	// which may be waiting for the journal.
-	seen := b.seen()
-	m.Free = func(name string) bool { return !seen[name] && usable(name) }
+	// The mirror is read first: the journal must not wait for it, as it may be waiting for the
+	// journal.
+	used := b.namesInUse()
+	m.Free = func(name string) bool { return !used[name] && usable(name) }
 	return b.names.MintName(ctx, m)
 }
 
-// mintable says why a user may go by none of the names that could be minted.
+// mintable returns a *ForbiddenError if the user may not use any name that could be minted.
 func (b *Broker) mintable(m task.Mint, who Caller) error {
 	name := m.Next()
 	agents, _ := b.agentsOf(who.Member)
@@ -92,20 +92,20 @@ func (b *Broker) mintable(m task.Mint, who Caller) error {
 	return &ForbiddenError{Agent: name, Detail: fmt.Sprintf("no name such as %s can be minted, as `agents` lists who may claim: use one of the names there, or add %q to them", name, pattern)}
 }
 
-// seen returns the names that are on tasks, and those configured.
-func (b *Broker) seen() map[string]bool {
-	seen := make(map[string]bool)
+// namesInUse returns the names that are on tasks or configured.
+func (b *Broker) namesInUse() map[string]bool {
+	used := make(map[string]bool)
 	for t := range b.mirror.Tasks() {
-		seen[t.ClaimedBy] = true
+		used[t.ClaimedBy] = true
 	}
 	for _, a := range b.configured() {
-		seen[a.Name] = true
+		used[a.Name] = true
 	}
-	return seen
+	return used
 }
 
-// Identify says how an agent stands, and whether the caller may go by its name. It takes nothing
-// from its inbox. The error is an *InvalidError.
+// Identify describes an agent, and says whether the caller may use its name. It takes nothing from
+// the inbox. The error is an *InvalidError, or the journal's.
 func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (api.Agent, error) {
 	if err := task.ValidateAgent(agent); err != nil {
 		return api.Agent{}, &InvalidError{Detail: err.Error()}
@@ -137,7 +137,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (api.Ag
 	return out, nil
 }
 
-// waiting is how many triggers a poll of the agent would get.
+// waiting returns how many triggers a poll of the agent would get.
 func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
 	waiting, err := b.remembers.waiting.Ask(ctx, agent, func() (inbox.Waiting, error) { return b.inbox.Inbox.Waiting(ctx, agent) })
 	if waiting.Available && b.available(agent) > 0 {
@@ -146,8 +146,8 @@ func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
 	return waiting.Count, err
 }
 
-// IdentifySession says how the agent stands whose name a session of that user has. The
-// session keeps the name no longer for it. The error is ErrNoName if it has none.
+// IdentifySession is Identify for the agent of a user's session. It does not prolong the session's
+// right to the name. The error is ErrNoName if the session has none.
 func (b *Broker) IdentifySession(ctx context.Context, session string, who Caller) (api.Agent, error) {
 	b.mu.Lock()
 	keep := b.naming.Keep

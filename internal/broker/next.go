@@ -14,9 +14,9 @@ import (
 	"dibs/internal/task"
 )
 
-// next goes down the ready tasks that the filter selects until a claim is granted. A task
-// whose page cannot be read or written is passed over, then and for a while. Tasks that
-// turn out to be held by others are recorded in one event.
+// next tries the ready tasks that the filter selects until a claim is granted. A task whose page
+// cannot be read or written is passed over, also by later calls for a while. One event records all
+// tasks that turned out to be taken.
 func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold, error) {
 	tried := make(map[task.ID]bool)
 	for _, id := range r.Except {
@@ -27,19 +27,19 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold
 		unwanted = f.Miss // the page may show something else by now
 	}
 	var troubled *claim.Denied
-	var held []*claim.Denied
+	var denials []*claim.Denied // not recorded yet
 	first := claim.NewID(b.now())
 	defer func() {
-		if len(held) == 0 {
+		if len(denials) == 0 {
 			return
 		}
-		if err := b.journal.Record(context.WithoutCancel(ctx), claim.PassedOver(r.Agent, first, b.now(), held)); err != nil {
-			b.log.Error("what was passed over could not be journalled", "agent", r.Agent, "error", err)
+		if err := b.journal.Record(context.WithoutCancel(ctx), claim.PassedOver(r.Agent, first, b.now(), denials)); err != nil {
+			b.log.Error("could not journal the tasks that were passed over", "agent", r.Agent, "error", err)
 		}
 	}()
 	for failures := 0; ; {
 		c := b.pick(r.Agent, f, tried)
-		if c.done != nil && !c.sure && b.others.catchUp(ctx, b.mirror) {
+		if c.done != nil && !c.sure && b.rivals.catchUp(ctx, b.mirror) {
 			c.done()
 			c = b.pick(r.Agent, f, tried)
 		}
@@ -69,19 +69,19 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold
 				break
 			}
 			if denied.Unrecorded {
-				held = append(held, denied)
+				denials = append(denials, denied)
 			}
 			if token := claim.ParseToken(denied.Task.Token); denied.Code != claim.CodeNotOpen || token.ID != "" {
-				b.others.meet(cmp.Or(denied.Holder, token.By), time.Now())
-				b.others.catchUp(ctx, b.mirror)
+				b.rivals.meet(cmp.Or(denied.Holder, token.By), time.Now())
+				b.rivals.catchUp(ctx, b.mirror)
 			}
 		}
 	}
 }
 
-// nothing denies the next task because none is left to be tried. troubled is the denial
-// of a task that was ready but could not be had, if there was one, and passed says that
-// another one was passed over.
+// nothing returns the denial when no task is left to try. troubled is the denial of a task that was
+// ready but could not be read or written, if there was one; passed says that another one was passed
+// over.
 func (b *Broker) nothing(troubled *claim.Denied, passed bool) *claim.Denied {
 	if troubled != nil {
 		return troubled
@@ -98,8 +98,8 @@ func (b *Broker) nothing(troubled *claim.Denied, passed bool) *claim.Denied {
 	return &claim.Denied{Code: claim.CodeNothingReady, Detail: "no task is ready"} // see summed
 }
 
-// nothingKnown denies the next task because the mirror has none that is ready, and is
-// out of date: there may be one in Notion.
+// nothingKnown returns the denial when the mirror has no ready task, but is out of date: Notion may
+// have one.
 func nothingKnown(s mirror.Standing) *claim.Denied {
 	d := &claim.Denied{
 		Code: claim.CodeNotionUnavailable, RetryAfter: recheck,
@@ -111,21 +111,21 @@ func nothingKnown(s mirror.Standing) *claim.Denied {
 	return d
 }
 
-// choice is a task that was chosen for a request.
+// choice is the task chosen for a request.
 type choice struct {
 	task task.Task
-	// done gives up the choice, and must be called; it is nil if there is no task.
+	// done releases the choice, and must be called; it is nil if there is no task.
 	done func()
-	// sure is set unless an agent of another daemon is likelier to choose the task.
+	// sure is set unless another daemon's agent is likelier to choose the task.
 	sure bool
-	// passed is set if a task was passed over because of its page.
+	// passed is set if a task was passed over because its page fails.
 	passed bool
 }
 
-// pick chooses the first task ready for the agent that the filter selects, that was not
-// tried and that no other request has picked, so that agents of one daemon do not get into
-// each other's way. Those assigned to the agent come first. While other daemons are at
-// work, it chooses among the others the one that their agents are least likely to choose, too.
+// pick chooses the first ready task that the filter selects, that was not tried, and that no other
+// request has picked: so agents of one daemon do not collide. Tasks assigned to the agent come
+// first. While agents of other daemons are active, it chooses among the open tasks the one that
+// they are least likely to choose.
 func (b *Broker) pick(agent string, f task.Filter, tried map[task.ID]bool) (c choice) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,7 +148,7 @@ func (b *Broker) pick(agent string, f task.Filter, tried map[task.ID]bool) (c ch
 	var ok bool
 	if c.task, ok = first(free(assigned)); ok {
 		c.sure = true
-	} else if c.task, c.sure, ok = b.others.choose(agent, free(open)); !ok {
+	} else if c.task, c.sure, ok = b.rivals.choose(agent, free(open)); !ok {
 		return c
 	}
 	id := c.task.ID
@@ -161,7 +161,7 @@ func (b *Broker) pick(agent string, f task.Filter, tried map[task.ID]bool) (c ch
 	return c
 }
 
-// first returns the first of the tasks; false if there is none.
+// first returns the first task; false if there is none.
 func first(tasks iter.Seq[task.Task]) (task.Task, bool) {
 	for t := range tasks {
 		return t, true

@@ -15,15 +15,15 @@ import (
 
 // Offer hands a task to another agent, which accepts or declines it.
 type Offer struct {
-	Agent string // who offers
+	Agent string // the agent that offers
 	To    string
 	Task  task.ID
-	Text  string // what the agent is told with it
+	Text  string // the message to To
 }
 
-// Offer offers a task that the agent holds, or that is open: that one is claimed first,
-// by the protocol, so that nobody else gets it meanwhile. Then the claim is given up and
-// the task assigned to r.To, in one write. The error is one of Claim's, or of Finish's.
+// Offer offers a task that the agent holds, or an open one. An open task is claimed first, by the
+// protocol, so that nobody else gets it meanwhile. Then one write gives up the claim and assigns
+// the task to r.To. The error is one of Claim's, or of Finish's.
 func (b *Broker) Offer(ctx context.Context, r Offer) (api.Offered, error) {
 	cl, until, err := b.offer(ctx, r)
 	if err != nil {
@@ -34,7 +34,7 @@ func (b *Broker) Offer(ctx context.Context, r Offer) (api.Offered, error) {
 	return out, nil
 }
 
-// handedOver is the task of a claim that was given up for somebody else.
+// handedOver converts a claim that was given up for another agent.
 func (b *Broker) handedOver(cl claim.Hold) api.Offered {
 	out := api.Offered{Task: api.NewTaskRef(cl.Task)}
 	if cl.State == claim.Finishing {
@@ -43,7 +43,7 @@ func (b *Broker) handedOver(cl claim.Hold) api.Offered {
 	return out
 }
 
-// offer is Offer. It returns the claim, as finish does, and when the offer ends.
+// offer is Offer. It returns the ended claim, and when the offer ends.
 func (b *Broker) offer(ctx context.Context, r Offer) (claim.Hold, time.Time, error) {
 	if err := b.checkName(r.To); err != nil {
 		return claim.Hold{}, time.Time{}, err
@@ -64,12 +64,12 @@ func (b *Broker) offer(ctx context.Context, r Offer) (claim.Hold, time.Time, err
 		}
 	}
 	cl, err := b.claimer.Finish(context.WithoutCancel(ctx), cl.ID, claim.Finish{As: claim.EndReleased, Summary: r.Text, To: r.To, For: b.inbox.Offer})
-	b.tell(ctx, err)
+	b.notifiedByError(ctx, err)
 	b.Changed()
 	return cl, b.now().Add(b.inbox.Offer), err
 }
 
-// claimBriefly claims a task that is given up at once.
+// claimBriefly claims a task in order to give it up at once; the agent's limit does not count.
 func (b *Broker) claimBriefly(ctx context.Context, agent string, id task.ID) (claim.Hold, error) {
 	t, known := b.mirror.Task(id)
 	if !known {
@@ -78,8 +78,8 @@ func (b *Broker) claimBriefly(ctx context.Context, agent string, id task.ID) (cl
 	return b.claimer.Claim(ctx, claim.Request{Agent: agent, Task: t, Limit: new(0)})
 }
 
-// Decline has an agent refuse a task that is offered or assigned to it, which is open to
-// all then. Who offered it is told why.
+// Decline refuses a task that is offered or assigned to the agent. The task is then open to all,
+// and the agent that offered it is told the reason.
 func (b *Broker) Decline(ctx context.Context, agent string, id task.ID, reason string) (api.Offered, error) {
 	cl, err := b.decline(ctx, agent, id, reason)
 	if err != nil {
@@ -99,7 +99,7 @@ func (b *Broker) decline(ctx context.Context, agent string, id task.ID, reason s
 		if !known && o.To != agent {
 			return claim.Hold{}, ErrNoTask
 		}
-		// The mirror may have yet to hear of an offer that another daemon has made.
+		// The mirror may not show yet an offer made through another daemon.
 		if to := claim.Assignee(t); to != agent && o.To != agent {
 			detail := fmt.Sprintf("%q is not offered or assigned to %s", t.Title, agent)
 			if to != "" {
@@ -114,14 +114,14 @@ func (b *Broker) decline(ctx context.Context, agent string, id task.ID, reason s
 	return b.giveBack(ctx, cl, o, reason, "declined")
 }
 
-// giveBack opens a task to all, and tells who offered it.
+// giveBack opens a task to all, and sends what to the agent that offered it.
 func (b *Broker) giveBack(ctx context.Context, cl claim.Hold, o inbox.Offer, reason, what string) (claim.Hold, error) {
 	ctx = context.WithoutCancel(ctx)
 	if reason != "" {
 		what += ": " + reason
 	}
 	cl, err := b.claimer.Finish(ctx, cl.ID, claim.Finish{As: claim.EndReleased, Summary: what})
-	b.tell(ctx, err)
+	b.notifiedByError(ctx, err)
 	b.Changed()
 	if err != nil || o.From == "" {
 		return cl, err
@@ -131,11 +131,11 @@ func (b *Broker) giveBack(ctx context.Context, cl claim.Hold, o inbox.Offer, rea
 	_, err = b.inbox.Inbox.AddTriggers(ctx, inbox.Trigger{
 		Type: inbox.Message, Agent: o.From, From: o.To, At: b.now(), Task: t, Text: what, Key: "answer " + o.ID,
 	})
-	b.Told()
+	b.Published()
 	return cl, err
 }
 
-// offerOf returns the offer of a task; one without an id if there is none.
+// offerOf returns a task's offer; its ID is empty if there is none.
 func (b *Broker) offerOf(ctx context.Context, id task.ID) (inbox.Offer, error) {
 	offers, err := b.offers(ctx)
 	if i := slices.IndexFunc(offers, func(o inbox.Offer) bool { return o.Task == id }); i >= 0 {
@@ -144,8 +144,8 @@ func (b *Broker) offerOf(ctx context.Context, id task.ID) (inbox.Offer, error) {
 	return inbox.Offer{}, err
 }
 
-// TakeBackOffers opens the tasks to all whose offers nobody has answered in time. It
-// returns when the next offer ends; zero if there is none.
+// TakeBackOffers opens the tasks of expired offers to all. It returns when the next offer expires;
+// zero if there is none.
 func (b *Broker) TakeBackOffers(ctx context.Context) (next time.Time, err error) {
 	offers, err := b.offers(ctx)
 	errs := []error{err}
@@ -165,9 +165,9 @@ func (b *Broker) TakeBackOffers(ctx context.Context) (next time.Time, err error)
 
 func (b *Broker) takeBack(ctx context.Context, o inbox.Offer) error {
 	if t, known := b.mirror.Task(o.Task); known && claim.Assignee(t) != o.To {
-		return b.inbox.Inbox.EndOffer(ctx, o.Task) // somebody has changed it
+		return b.inbox.Inbox.EndOffer(ctx, o.Task) // somebody changed the task
 	}
-	// In the name of who did not answer: nobody else may claim the task.
+	// In the name of the agent that did not answer: nobody else may claim the task.
 	cl, err := b.claimBriefly(ctx, o.To, o.Task)
 	denied, isDenied := errors.AsType[*claim.Denied](err)
 	switch {

@@ -11,11 +11,11 @@ import (
 	"dibs/internal/task"
 )
 
-// RetryUnavailable is when to try again if Notion did not say.
+// RetryUnavailable is the delay before a retry when Notion gave none.
 const RetryUnavailable = 5 * time.Second
 
-// Problem says in the language of the socket what an error of the broker means; nil if it is
-// none that is known, such as that the daemon is stopping.
+// Problem converts an error of the broker for the API. It returns nil for unknown errors, such as
+// that the daemon is stopping.
 func (b *Broker) Problem(err error) *api.Problem {
 	if journal, ok := errors.AsType[*claim.JournalError](err); ok {
 		p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), api.Saying(err))
@@ -92,7 +92,7 @@ func (b *Broker) denied(d *claim.Denied) *api.Problem {
 	return p
 }
 
-// storeProblem translates what Notion answered; err is what the broker made of it.
+// storeProblem converts Notion's error; err is the broker's error around it.
 func storeProblem(store *claim.StoreError, err error) *api.Problem {
 	detail := api.Saying(err)
 	switch store.Kind {
@@ -109,7 +109,7 @@ func storeProblem(store *claim.StoreError, err error) *api.Problem {
 	return p
 }
 
-// reservationProblem says what an error of the reservations means; nil if it is none.
+// reservationProblem converts an error about reservations; nil for any other.
 func (b *Broker) reservationProblem(err error) *api.Problem {
 	if t, ok := errors.AsType[*reserve.Taken](err); ok {
 		p := api.NewProblem(api.Code(claim.CodeReserved), api.OneLine(t.Error()))

@@ -12,24 +12,24 @@ import (
 	"dibs/internal/inbox"
 )
 
-// Memory holds what the journal said last, by what it was asked, for questions that come while
-// its database is away. It is safe for concurrent use.
+// Memory caches the journal's last answers, for questions asked while its database cannot be
+// reached. It is safe for concurrent use.
 type Memory[K comparable, V any] struct {
 	mu   sync.Mutex
 	said map[K]said[V]
 }
 
-// said is an answer, and when it was true.
+// said is an answer and its time.
 type said[V any] struct {
 	answer V
 	at     time.Time
 }
 
-// memories is how many answers a memory holds at most: names of agents may be any.
+// memories limits the answers of one Memory: the names of agents are unbounded.
 const memories = 1000
 
-// Ask asks the journal. If that cannot answer, and ctx is one of Recall, it returns what it
-// said last, if it was ever asked.
+// Ask asks the journal. If the journal cannot be reached and ctx is one of Recall, it returns the
+// last answer to the same question, if there is one.
 func (m *Memory[K, V]) Ask(ctx context.Context, key K, ask func() (V, error)) (V, error) {
 	asked := time.Now()
 	answer, err := ask()
@@ -52,8 +52,8 @@ func (m *Memory[K, V]) keep(key K, s said[V]) {
 	m.said[key] = s
 }
 
-// recall returns what was said last, if err is that of a journal which cannot be asked, and an
-// old answer will do.
+// recall returns the last answer if err says that the journal cannot be reached, and ctx allows an
+// old answer.
 func (m *Memory[K, V]) recall(ctx context.Context, key K, err error) (V, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,20 +66,19 @@ func (m *Memory[K, V]) recall(ctx context.Context, key K, err error) (V, bool) {
 	return last.answer, true
 }
 
-// unreachable reports whether err is that of a journal which cannot be asked.
+// unreachable reports whether err says that the journal cannot be reached.
 func unreachable(err error) bool {
 	_, is := errors.AsType[*claim.JournalError](err)
 	return is
 }
 
-// Recalled is how old the answer to a question is, as far as it was made from memory. It is
-// safe for concurrent use.
+// Recalled collects the age of an answer that was made from memory. It is safe for concurrent use.
 type Recalled struct {
 	mu    sync.Mutex
 	since time.Time
 }
 
-// Since notes that a part of the answer was true then, by this machine's clock.
+// Since records that a part of the answer was true at that time of this machine's clock.
 func (r *Recalled) Since(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,14 +87,14 @@ func (r *Recalled) Since(at time.Time) {
 	}
 }
 
-// At returns when the oldest part was true; zero if nothing is from memory.
+// At returns the time of the oldest part; zero if nothing is from memory.
 func (r *Recalled) At() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.since
 }
 
-// remembers is what a broker has of the journal in memory.
+// remembers is the broker's memory of the journal.
 type remembers struct {
 	offers  Memory[struct{}, []inbox.Offer]
 	bounds  Memory[struct{}, feedBounds]
@@ -122,10 +121,10 @@ func (b *Broker) losses(ctx context.Context, agent string) ([]claim.Loss, error)
 	return b.remembers.losses.Ask(ctx, agent, func() ([]claim.Loss, error) { return b.journal.Losses(ctx, agent) })
 }
 
-// rememberedDays is how far back agents are remembered: as far as anybody may ask.
+// rememberedDays is how many days back agents are remembered: the most that anybody may ask for.
 const rememberedDays = 30
 
-// pastAgents returns the agents that asking selects.
+// pastAgents returns the agents that asking selects, if need be from memory.
 func (b *Broker) pastAgents(ctx context.Context, asking history.Asking, days int) ([]history.Agent, error) {
 	ask := func() ([]history.Agent, error) { return b.past.Agents(ctx, asking) }
 	if days == rememberedDays {
@@ -141,24 +140,24 @@ func (b *Broker) pastAgents(ctx context.Context, asking history.Asking, days int
 
 type recallKey struct{}
 
-// Recall returns a context for a question which may be answered from memory while the journal
-// cannot be asked. What changes something never goes by memory: it needs the journal anyway.
+// Recall returns a context for a question that may be answered from memory while the journal cannot
+// be reached. Changes are never made from memory: they need the journal anyway.
 func Recall(ctx context.Context) (context.Context, *Recalled) {
 	r := new(Recalled)
 	return context.WithValue(ctx, recallKey{}, r), r
 }
 
-// recalling returns what ctx has of Recall; nil for nothing.
+// recalling returns the Recalled of a context from Recall; nil for any other.
 func recalling(ctx context.Context) *Recalled {
 	r, _ := ctx.Value(recallKey{}).(*Recalled)
 	return r
 }
 
-// remembered is how many agents are remembered, the one last seen first.
+// remembered is how many agents are remembered, the last seen first.
 const remembered = 100
 
-// Remember asks what there is to be remembered, so that it can be told while the journal
-// cannot be asked, whether or not somebody asked before.
+// Remember fills the memory, so that questions can be answered while the journal cannot be reached
+// even if nobody asked them before.
 func (b *Broker) Remember(ctx context.Context) error {
 	_, err := b.offers(ctx)
 	_, berr := b.feedBounds(ctx)

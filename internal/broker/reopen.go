@@ -8,20 +8,19 @@ import (
 	"dibs/internal/task"
 )
 
-// Reopening asks for a task to be open again.
+// Reopening asks to make a task OPEN again.
 type Reopening struct {
 	Task task.ID
-	// Agent is who asks; empty for a person, By.
+	// Agent asks; it is empty if a person does, see By.
 	Agent string
-	// By is the user who asks where no agent does: task.UserSignature.
+	// By is the user that asks if no agent does: task.UserSignature.
 	By   string
 	Note string
-	// Was is the status that was seen, see claim.Reopening.
+	// Was is the status that the caller saw, see claim.Reopening.
 	Was task.Status
 }
 
-// Reopen puts a task back to OPEN that nobody can claim any more. See
-// claim.Claimer.Reopen.
+// Reopen sets a task that nobody can claim any more back to OPEN. See claim.Claimer.Reopen.
 func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) {
 	t, known := b.mirror.Task(r.Task)
 	if !known {

@@ -8,8 +8,8 @@ import (
 	"dibs/internal/reserve"
 )
 
-// Reservations is who has reserved files and other things, beside tasks. Its times are
-// Notion's. Its methods are safe for concurrent use.
+// Reservations keeps the reservations of files and other things. Its times are Notion's. Its
+// methods are safe for concurrent use.
 type Reservations interface {
 	Reserve(context.Context, reserve.Request) (reserve.Reservation, error)
 	Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error)
@@ -20,9 +20,9 @@ type Reservations interface {
 	Claimed(claim.Hold)
 }
 
-// Reserve reserves all that r asks for, or nothing. of is the claim that the reservation
-// ends with, which has to be the agent's; the zero Ref is none. The error is one of
-// reserve.Book's, or of Lookup's.
+// Reserve reserves everything that r asks for, or nothing. The reservation ends with the claim of,
+// which must be the agent's; the zero Ref is none. The error is one of reserve.Book's, or of
+// Lookup's.
 func (b *Broker) Reserve(ctx context.Context, r reserve.Request, of Ref) (api.Reserved, error) {
 	if of != (Ref{}) {
 		cl, err := b.lookup(ctx, of)
@@ -32,7 +32,7 @@ func (b *Broker) Reserve(ctx context.Context, r reserve.Request, of Ref) (api.Re
 		r.Claim = cl.ID
 	}
 	made, err := b.reserved.Reserve(ctx, r)
-	b.tell(ctx, err)
+	b.notifiedByError(ctx, err)
 	if err != nil {
 		return api.Reserved{}, err
 	}
@@ -46,8 +46,8 @@ func (b *Broker) reservation(r reserve.Reservation) api.Reservation {
 	}
 }
 
-// Unreserve ends a reservation; agent, if it is not empty, has to be whose it is. The error is
-// one of reserve.Book's, or of Authorize's: the caller has to go by that name.
+// Unreserve ends a reservation. agent, if not empty, must be its owner, and the caller must be
+// allowed to use the owner's name. The error is one of reserve.Book's, or of Authorize's.
 func (b *Broker) Unreserve(ctx context.Context, id, agent string, who Caller) (api.Reserved, error) {
 	r, err := b.reserved.Find(ctx, id)
 	if err != nil {
@@ -62,12 +62,12 @@ func (b *Broker) Unreserve(ctx context.Context, id, agent string, who Caller) (a
 	return api.Reserved{Reservation: b.reservation(r)}, nil
 }
 
-// Reservations returns what is reserved, oldest first: by one agent, or by all.
+// Reservations returns the reservations of an agent, or of all if empty, oldest first.
 func (b *Broker) Reservations(ctx context.Context, agent string) api.Reservations {
 	return api.Reservations{Reservations: each(b.reserved.List(ctx, agent), b.reservation)}
 }
 
-// ComparedReservations is Reservations with what a reserve.Set is made of at a member.
+// ComparedReservations is Reservations with the targets that a member needs for a reserve.Set.
 func (b *Broker) ComparedReservations(ctx context.Context, agent, member string) api.Reservations {
 	return api.Reservations{Reservations: each(b.reserved.Compared(ctx, agent, member), func(r reserve.Reservation) api.Reservation {
 		out := b.reservation(r)
@@ -78,8 +78,8 @@ func (b *Broker) ComparedReservations(ctx context.Context, agent, member string)
 	})}
 }
 
-// CheckReserved reports as *reserve.Taken what of the targets, on the machine of a member, an
-// agent may not touch.
+// CheckReserved checks that the agent may touch the targets on a member's machine. The error is a
+// *reserve.Taken if it may not.
 func (b *Broker) CheckReserved(ctx context.Context, agent, member string, targets []reserve.Target) (api.Checked, error) {
 	if err := b.reserved.Check(ctx, agent, member, targets); err != nil {
 		return api.Checked{}, err

@@ -11,7 +11,7 @@ import (
 	"dibs/internal/task"
 )
 
-// NothingError is the denial of the next task because none is ready, with what the
+// NothingError is the denial of the next task because none is ready. Summary says what the
 // unfinished ones wait for.
 type NothingError struct {
 	*claim.Denied
@@ -21,7 +21,8 @@ type NothingError struct {
 // Unwrap returns the denial.
 func (e *NothingError) Unwrap() error { return e.Denied }
 
-// summed adds to a denial what the tasks wait for, if none was ready.
+// summed adds the summary to a denial because no task was ready. It returns other errors as they
+// are.
 func (b *Broker) summed(err error, agent string, f task.Filter) error {
 	denied, isDenied := errors.AsType[*claim.Denied](err)
 	if !isDenied || denied.Code != claim.CodeNothingReady {
@@ -38,19 +39,19 @@ func (b *Broker) summary(agent string, f task.Filter) api.Summary {
 	all := b.sums.of(f, func() sum { return b.board().sum(f, b.troubles.passed) })
 	out := all.Summary
 	bd := b.present()
-	for _, id := range all.assigned[agent] { // which are not somebody else's
+	for _, id := range all.assigned[agent] { // these are this agent's, not somebody else's
 		out.Assigned--
 		if t, ok := bd.Task(id); ok {
-			code, until := bd.kept(t, agent)
+			code, until := bd.obstacle(t, agent)
 			count(&out, t, code, until, bd.now)
 		}
 	}
 	return out
 }
 
-// kept says what keeps the agent from a task, in the terms of a denial, and when the lease
-// of who has it ends. The code is empty if the task is ready for the agent.
-func (bd *board) kept(t task.Task, agent string) (code claim.Code, until time.Time) {
+// obstacle returns why the agent cannot claim a task, as the code of a denial, and when the present
+// lease ends. The code is empty if the task is ready for the agent.
+func (bd *board) obstacle(t task.Task, agent string) (code claim.Code, until time.Time) {
 	if c, taken := bd.occupied(t.ID); taken {
 		if c.State == claim.Held {
 			until = c.ExpiresAt()
@@ -62,12 +63,12 @@ func (bd *board) kept(t task.Task, agent string) (code claim.Code, until time.Ti
 	case d.Code == claim.CodeHeld:
 		return d.Code, d.LeaseEnd
 	case d.Code == "" && t.Status != task.Open && claim.Assignee(t) == "":
-		return claim.CodeHeld, time.Time{} // its lease is over, and the next sweep opens it
+		return claim.CodeHeld, time.Time{} // its lease has ended, and the next sweep opens it
 	}
 	return d.Code, time.Time{}
 }
 
-// nothingReady says that no task is ready, and why. filtered says that not any would do.
+// nothingReady says why no task is ready. filtered says that the request has a filter.
 func nothingReady(s api.Summary, filtered bool) string {
 	var parts []string
 	for _, part := range []struct {

@@ -10,29 +10,29 @@ import (
 	"dibs/internal/task"
 )
 
-// sumsKept is how long a sum of the board is good for at the most. Leases end meanwhile.
-const sumsKept = time.Second
+// sumTTL is how long a sum is valid at most, because leases end.
+const sumTTL = time.Second
 
-// mostSums is how many filters are remembered that the board was summed up for.
+// mostSums limits the filters with a cached sum.
 const mostSums = 64
 
-// sum is what the unfinished tasks wait for that a filter selects, whoever asks.
+// sum counts what the unfinished tasks that a filter selects wait for, whoever asks.
 type sum struct {
 	api.Summary
-	// assigned has the tasks, among those counted as such, that an agent may claim.
+	// assigned lists the tasks counted as assigned, by agent.
 	assigned map[string][]task.ID
 	made     time.Time // by this machine's clock
 }
 
-// sums remembers sums of the board until something changes: many who ask again and again
-// while nothing is ready cost one look at the board. It is safe for concurrent use.
+// sums caches sums of the board until something changes: many requests that ask again while nothing
+// is ready read the board once. It is safe for concurrent use.
 type sums struct {
 	mu   sync.Mutex
 	kept map[string]sum // by filter
-	turn uint64         // how often something changed
+	turn uint64         // counts changes
 }
 
-// changed forgets all sums.
+// changed drops all sums.
 func (s *sums) changed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,13 +40,13 @@ func (s *sums) changed() {
 	clear(s.kept)
 }
 
-// of returns the sum for a filter, which add makes if it is not remembered.
+// of returns the sum for a filter. It calls add if the sum is not cached.
 func (s *sums) of(f task.Filter, add func() sum) sum {
 	key := keyOf(f)
 	s.mu.Lock()
 	turn, kept := s.turn, s.kept[key]
 	s.mu.Unlock()
-	if !kept.made.IsZero() && time.Since(kept.made) < sumsKept {
+	if !kept.made.IsZero() && time.Since(kept.made) < sumTTL {
 		return kept
 	}
 	kept = add()
@@ -62,7 +62,7 @@ func (s *sums) of(f task.Filter, add func() sum) sum {
 	return kept
 }
 
-// keyOf tells filters apart.
+// keyOf returns the cache key of a filter.
 func keyOf(f task.Filter) string {
 	priority := ""
 	if f.Priority != nil {
@@ -71,8 +71,8 @@ func keyOf(f task.Filter) string {
 	return fmt.Sprintf("%s %q %q", priority, f.Where, f.Words)
 }
 
-// sum counts what the unfinished tasks that the filter selects wait for, and how many
-// others are ready. passed reports whether a task is passed over for now.
+// sum counts what the unfinished tasks that the filter selects wait for, and the other ready tasks.
+// passed reports whether a task is passed over for now.
 func (bd *board) sum(f task.Filter, passed func(task.ID) bool) sum {
 	s := sum{assigned: make(map[string][]task.ID)}
 	for t := range bd.tasks {
@@ -80,7 +80,7 @@ func (bd *board) sum(f task.Filter, passed func(task.ID) bool) sum {
 			continue
 		}
 		match := f.Match(t)
-		code, until := bd.kept(t, "")
+		code, until := bd.obstacle(t, "")
 		switch {
 		case !match && code == "":
 			s.Filtered++
@@ -97,8 +97,7 @@ func (bd *board) sum(f task.Filter, passed func(task.ID) bool) sum {
 	return s
 }
 
-// count adds a task to what others wait for. code says what keeps it; it is empty if the
-// task is ready.
+// count adds a task to the summary. code is its obstacle, empty if it is ready.
 func count(s *api.Summary, t task.Task, code claim.Code, until, now time.Time) {
 	switch {
 	case code == claim.CodeHeld:

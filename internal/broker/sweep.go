@@ -12,10 +12,9 @@ import (
 	"dibs/internal/task"
 )
 
-// Sweep is the scheduled clean-up: it puts tasks whose holder has gone silent back
-// to OPEN, so that a dead agent never keeps a task for good, and says which it were.
-// With an error, those were reopened all the same. The note, if there is one, is for the
-// record, and so is by: the user who asks, empty for nobody.
+// Sweep is the scheduled clean-up: it sets tasks back to OPEN whose holder went silent, so that a
+// dead agent never keeps a task for good. It returns the reopened tasks, also with an error. note,
+// and by, the user that asked (empty for nobody), are for the record.
 func (b *Broker) Sweep(ctx context.Context, note, by string) (api.Sweep, error) {
 	if err := b.mirror.Closed(); err != nil {
 		return api.Sweep{}, err
@@ -31,9 +30,8 @@ func (b *Broker) Sweep(ctx context.Context, note, by string) (api.Sweep, error) 
 	return api.Sweep{Swept: orEmpty(swept)}, err
 }
 
-// silent returns the tasks that look as if their claim were stale at now: those
-// IN_PROGRESS with a lease that has run out. It judges by the mirror, so each
-// has to be read again before it is touched.
+// silent returns the tasks that look stale at now: IN_PROGRESS with a lease that has ended. It
+// judges by the mirror, so each has to be read again before it is touched.
 func silent(tasks iter.Seq[task.Task], now time.Time, p claim.Policy) []task.Task {
 	var out []task.Task
 	for t := range tasks {
@@ -49,7 +47,7 @@ type sweeper interface {
 	Sweep(ctx context.Context, id task.ID) (former string, swept bool, err error)
 }
 
-// noted is a sweeper whose sweeps are recorded with a note, and who asked for them.
+// noted is a sweeper that records its sweeps with a note and the user that asked for them.
 type noted struct {
 	*claim.Claimer
 	note, by string
@@ -59,9 +57,9 @@ func (n noted) Sweep(ctx context.Context, id task.ID) (former string, swept bool
 	return n.SweepFor(ctx, id, n.note, n.by)
 }
 
-// sweep reopens the tasks, one by one, but those that are passed over. A task that
-// cannot be swept does not keep the others from it, unless so many cannot that it must
-// be Notion that is not to be reached.
+// sweep reopens the tasks one by one, without those that are passed over. A failure does not stop
+// it, unless it says that Notion cannot be reached, or there are so many that Notion must be the
+// cause.
 func sweep(ctx context.Context, c sweeper, tasks []task.Task, troubled *troubles) ([]api.Swept, error) {
 	out := []api.Swept{}
 	var errs []error

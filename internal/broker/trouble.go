@@ -12,21 +12,20 @@ import (
 )
 
 const (
-	// firstPass is how long a task whose page could not be read or written is passed
-	// over; each further failure doubles it, up to longestPass.
+	// firstPass is how long a task is passed over after its page could not be read or written. Each
+	// further failure doubles it, up to longestPass.
 	firstPass   = 30 * time.Second
 	longestPass = 10 * time.Minute
-	// maxTroubled is how many pages one request finds in trouble before it takes it for
-	// Notion's.
+	// maxTroubled is how many failing pages one request meets before it blames Notion.
 	maxTroubled = 3
 )
 
-// troubles are the tasks whose pages fail while others do not, so that one of them does
-// not keep everybody from the rest. It is safe for concurrent use.
+// troubles are the tasks whose pages fail while others work. They are passed over for a while, so
+// that they do not block the rest. It is safe for concurrent use.
 type troubles struct {
 	mu     sync.Mutex
 	of     map[task.ID]trouble
-	worked time.Time // when a page could last be worked with
+	worked time.Time // when a page last worked
 }
 
 type trouble struct {
@@ -54,7 +53,7 @@ func (t *troubles) meet(one task.Task, err error) {
 	t.of[one.ID] = trouble{one.Title, now, now.Add(pass), pass, err}
 }
 
-// works takes note that a task's page can be worked with.
+// works records that a task's page can be read and written.
 func (t *troubles) works(id task.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,7 +61,7 @@ func (t *troubles) works(id task.ID) {
 	delete(t.of, id)
 }
 
-// over takes note that tasks have changed, and are worth another try.
+// over gives tasks another try, as they have changed.
 func (t *troubles) over(ids ...task.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,7 +77,7 @@ func (t *troubles) passed(id task.ID) bool {
 	return time.Now().Before(t.of[id].until)
 }
 
-// why says why a task is passed over.
+// why returns why a task is passed over.
 func (t *troubles) why(id task.ID) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +85,7 @@ func (t *troubles) why(id task.ID) string {
 	return fmt.Sprintf("its page could not be read or written, and it is passed over for another %v: %v", max(0, time.Until(one.until)).Round(time.Second), one.err)
 }
 
-// warnings says which tasks are passed over, one line each, and for how long.
+// warnings returns one line for each task that is passed over: which, why, and for how long.
 func (t *troubles) warnings() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

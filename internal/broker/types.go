@@ -1,8 +1,7 @@
-// Package broker is what agents and people at this machine ask of the daemon:
-// claims on tasks by name or by turn, what becomes of them, and the state of
-// the queue. It joins the claim protocol, the mirror and the journal. It answers in
-// the types of package api, with this machine's time; Problem turns its errors into
-// theirs. What it is asked bears Notion's time.
+// Package broker answers the requests of agents and people at this machine: it gets and ends
+// claims, and shows tasks, inboxes and the state of the queue. It joins the claim protocol, the
+// mirror and the journal. Requests bear Notion's time. Answers are in the types of package api,
+// with this machine's time; Problem converts errors.
 package broker
 
 import (
@@ -21,37 +20,36 @@ type Request struct {
 	Agent string
 	// Task is the task wanted; empty means the first ready one.
 	Task task.ID
-	// Filter says which of the ready tasks will do; it does not count for a task that is named.
+	// Filter selects among the ready tasks; a named task is not filtered.
 	Filter api.Filter
-	// Except are ready tasks that will not do; nor do they count for a task that is named.
+	// Except excludes ready tasks; a named task is not excluded.
 	Except []task.ID
-	// Timeout is the lease length wanted; zero means the task's own, or the default.
+	// Timeout is the lease length; zero means the task's own, or the default.
 	Timeout time.Duration
-	// Wait is how long to wait for the task, or for a ready one, before a denial.
+	// Wait is how long to wait for a task before a denial.
 	Wait time.Duration
 	// Keyed has a request that comes again find its claim.
 	Keyed
-	// Keeper, if its process is one, keeps the claim alive.
+	// Keeper keeps the claim alive, if it has a process.
 	Keeper alive.Keeper
 	// Note is for the record, if the claim is granted.
 	Note string
 }
 
-// Ref names a claim: by its id, by its task's id, or, if Claim is empty, as the
-// only claim that Agent holds.
+// Ref names a claim: by its id, by its task's id, or, if Claim is empty, as the only claim that
+// Agent holds.
 type Ref struct {
 	Claim string
 	// Agent, if not empty, must be the claim's agent.
 	Agent string
 }
 
-// Errors of questions about claims and tasks.
 var (
 	// ErrNoTask: the mirror has no task of that id.
 	ErrNoTask = errors.New("the daemon knows no such task")
 )
 
-// AmbiguousError says that an agent has no claim, or several, where its only one was meant.
+// AmbiguousError says that an agent was to have one claim, but has none or several.
 type AmbiguousError struct {
 	Agent  string
 	Claims []claim.Hold
@@ -64,12 +62,12 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%s holds %d tasks, say which one: %s", e.Agent, len(e.Claims), claim.TasksOf(e.Claims))
 }
 
-// InvalidError is input that cannot be used; it says what and why.
+// InvalidError says what is wrong with a request, and why.
 type InvalidError struct{ Detail string }
 
 func (e *InvalidError) Error() string { return e.Detail }
 
-// ForbiddenError is a caller that may not use an agent's name.
+// ForbiddenError says that a caller may not use an agent's name.
 type ForbiddenError struct {
 	Agent  string
 	Detail string

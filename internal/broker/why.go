@@ -11,7 +11,7 @@ import (
 	"dibs/internal/task"
 )
 
-// known returns what the mirror has of tasks; of one that it does not have, the id.
+// known returns the tasks from the mirror; for an unknown one, a task with only its id.
 func (bd *board) known(ids []task.ID) []task.Task {
 	var out []task.Task
 	for _, id := range ids {
@@ -24,13 +24,12 @@ func (bd *board) known(ids []task.ID) []task.Task {
 	return out
 }
 
-// unready says of a task why it cannot be had.
+// unready marks a task as not ready, with the reason.
 func unready(out *api.Task, code claim.Code, reason string) {
 	out.Ready, out.Code, out.Reason = false, string(code), api.OneLine(reason)
 }
 
-// why says why a claim could not get a task that is not ready. waitsFor is what is known of the
-// tasks that it waits for.
+// why returns why a task is not ready. waitsFor are the tasks that it waits for, as far as known.
 func (bd *board) why(t task.Task, waitsFor []task.Task, agent string) (claim.Code, string) {
 	if c, taken := bd.occupied(t.ID); taken {
 		if c.State == claim.Finishing {
@@ -42,13 +41,13 @@ func (bd *board) why(t task.Task, waitsFor []task.Task, agent string) (claim.Cod
 	switch d.Code {
 	case claim.CodeBlockedByDependency:
 		return d.Code, "it " + waits(waitsFor)
-	case "": // it may be claimed by name, and is not offered
+	case "": // it may be claimed by name, but is not offered
 		return claim.CodeNotOpen, fmt.Sprintf("the lease of %s is over: the next sweep opens it", d.Holder)
 	}
 	return d.Code, d.Reason
 }
 
-// named has the denial of a task that waits for others say which these are.
+// named adds to the denial of a task that waits for others which ones these are.
 func (bd *board) named(d *claim.Denied) *claim.Denied {
 	blockers := bd.waitsFor(d.Task)
 	if d.Code != claim.CodeBlockedByDependency || len(blockers) == 0 {
@@ -59,10 +58,10 @@ func (bd *board) named(d *claim.Denied) *claim.Denied {
 	return &named
 }
 
-// maxWaits is how many tasks are named that another one waits for.
+// maxWaits is how many of the tasks waited for a message names.
 const maxWaits = 2
 
-// waits says for what a task waits.
+// waits says which tasks a task waits for.
 func waits(tasks []task.Task) string {
 	var names []string
 	for i, t := range tasks {
@@ -78,7 +77,7 @@ func waits(tasks []task.Task) string {
 	return "waits for " + strings.Join(names, "")
 }
 
-// waited names a task that another one waits for, and says how it stands.
+// waited names a task that is waited for, with its status.
 func waited(t task.Task) string {
 	if t.Title == "" && t.Status == task.Unknown {
 		return fmt.Sprintf("task %s, which is not on this board", t.ID)
@@ -93,8 +92,8 @@ func waited(t task.Task) string {
 	return fmt.Sprintf("“%s” (%s)", cmp.Or(t.Title, t.Key, string(t.ID)), standing)
 }
 
-// matters says how far up in a list a task stands: what is worked on comes first, then
-// what could be, what waits, what a person has to look at, and what is over.
+// matters ranks a task in a list: first tasks in progress, then ready ones, those that wait, those
+// that a person has to look at, and finished ones.
 func (bd *board) matters(t task.Task, agent string) int {
 	switch {
 	case t.Status == task.InProgress:
@@ -109,8 +108,8 @@ func (bd *board) matters(t task.Task, agent string) int {
 	return 4
 }
 
-// sort puts tasks, which are in the order in which they are offered, into the one in
-// which they matter. Of those that are over, the last one comes first.
+// sort sorts tasks by matters, and otherwise keeps the order in which they are offered; among
+// finished tasks the last edited comes first.
 func (bd *board) sort(tasks []task.Task, agent string) {
 	rank := make(map[task.ID]int, len(tasks))
 	for _, t := range tasks {

@@ -301,8 +301,8 @@ func away(err error) error {
 	return err
 }
 
-// Told implements hook.Daemon.
-func (d *hookDaemon) Told(ctx context.Context, id string) error {
+// LossNotified implements hook.Daemon.
+func (d *hookDaemon) LossNotified(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()
 	_, err := d.client.Lookup(ctx, id, d.name)

@@ -83,8 +83,8 @@ func (a *app) runCommand() *cobra.Command {
 			code, err := runner.Run(cmd.Context(), runner.Options{
 				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience,
 				Stdin: cmd.InOrStdin(), Stdout: a.stdout, Stderr: a.stderr,
-				Env:   environment(),
-				Guard: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
+				Env:        environment(),
+				Supervisor: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
 				Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
 			})
 			switch p, refused := errors.AsType[*api.Problem](err); {
@@ -109,13 +109,14 @@ func (a *app) runCommand() *cobra.Command {
 	return cmd
 }
 
-// guardCommand is a hidden command: the process that ends a task's command when dibs run is killed.
+// guardCommand is a hidden command: the supervisor, which kills the command of dibs run if that is
+// killed.
 const guardCommand = "run-guard"
 
 func (a *app) guardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: guardCommand, Short: "Part of dibs run", Hidden: true,
-		RunE: func(*cobra.Command, []string) error { return runner.Guard() },
+		RunE: func(*cobra.Command, []string) error { return runner.Supervise() },
 	}
 }
 

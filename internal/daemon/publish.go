@@ -18,7 +18,7 @@ const publishRetry = time.Second
 // publishNews adds what happened to tasks to the feed. Every change of a task wakes it.
 func (d *works) publishNews(ctx context.Context) time.Duration {
 	busy, err := d.publish(ctx)
-	d.broker.Told() // even if nothing was published: the protocol adds to the feed, too
+	d.broker.Published() // even if nothing was published: the protocol adds to the feed, too
 	if err != nil && ctx.Err() == nil {
 		d.log.Error("agents could not be told what happened", "error", err)
 	}

@@ -34,7 +34,7 @@ func (d *works) answered(ctx context.Context) error {
 		added += n
 	}
 	if added > 0 {
-		d.broker.Told()
+		d.broker.Published()
 	}
 	return nil
 }

@@ -1,9 +1,8 @@
-// Package hook answers what clients and git ask before they act: it reads a client's
-// event, asks the daemon, and says what the agent should know, or why it must not go on.
+// Package hook answers clients and git before they act: it reads a client's event, asks the daemon,
+// and says what the agent should know, or why it must not go on.
 //
-// A hook must never stop an agent by mistake. Whatever goes wrong here, an event that is
-// not understood or a daemon that does not answer, the client goes on as if there were no
-// hook.
+// A hook must never stop an agent by mistake. If anything goes wrong, such as an unknown event or a
+// silent daemon, the client goes on as if there were no hook.
 package hook
 
 import (
@@ -12,33 +11,32 @@ import (
 	"strings"
 )
 
-// Kind is what an event is about, however its client spells it.
+// Kind is the kind of an event, however its client spells it.
 type Kind int
 
-// The kinds.
 const (
-	Other        Kind = iota // nothing that dibs has an opinion on
+	Other        Kind = iota // irrelevant to dibs
 	SessionStart             // a session begins, goes on, or its context was compacted
 	BeforeTool               // a tool is about to be used
 	Stop                     // the agent is about to end its turn
 	PreCommit                // git is about to commit
 )
 
-// Event is what a client says.
+// Event is a client's event.
 type Event struct {
 	Kind Kind
 	// Name is the event as the client spells it. Claude Code and Codex write
 	// PreToolUse, Cursor preToolUse, and each wants to be answered in its own form.
 	Name string
-	// Session tells one session of the client from another; empty if unknown.
+	// Session identifies the client's session; empty if unknown.
 	Session string
 	// Dir is the directory that relative paths start from.
 	Dir string
 	// Paths are the files that the tool would write, as the client names them.
 	Paths []string
-	// Said is what the agent said last, as far as the client tells.
+	// Said is the agent's last message, if the client sends it.
 	Said string
-	// Again is set if the agent goes on because a hook made it.
+	// Again is set if the agent goes on because of a hook.
 	Again bool
 }
 
@@ -62,8 +60,8 @@ func KindOf(name string) Kind {
 	return Other
 }
 
-// input is the JSON of Claude Code, Codex and Cursor, as far as it says something here.
-// Every field may be missing or of another type, and is left out then.
+// input is the relevant JSON of Claude Code, Codex and Cursor. A field that is missing or of
+// another type stays zero.
 type input struct {
 	Session      text            `json:"session_id"`
 	Conversation text            `json:"conversation_id"`
@@ -92,11 +90,11 @@ type (
 	texts []string
 	flag  bool
 	count int
-	// patch is a text, or the arguments of a command, the last of which is one.
+	// patch is a text, or a command's arguments, the last of which is the text.
 	patch string
 )
 
-// lenient reads a value, and leaves it out if it is of another type.
+// lenient decodes a value, and ignores one of another type.
 func lenient[T any](data []byte, into *T) error {
 	var v T
 	if json.Unmarshal(data, &v) == nil {
@@ -119,7 +117,7 @@ func (p *patch) UnmarshalJSON(data []byte) error {
 	return lenient(data, (*string)(p))
 }
 
-// Parse reads an event. What is no JSON is an event about which nothing is known.
+// Parse reads an event. Without valid JSON, only its name is known.
 func Parse(name string, stdin []byte) Event {
 	e := Event{Kind: KindOf(name), Name: name}
 	var in input
@@ -140,8 +138,8 @@ func Parse(name string, stdin []byte) Event {
 	return e
 }
 
-// edited returns the files that a tool would write. Those of a shell command are not
-// known: git's hook looks at them before they are committed.
+// edited returns the files that a tool would write. Those of a shell command are unknown: git's
+// hook checks them before they are committed.
 func edited(tool string, raw json.RawMessage) []string {
 	var args arguments
 	if json.Unmarshal(raw, &args) != nil {
@@ -165,7 +163,7 @@ func edited(tool string, raw json.RawMessage) []string {
 	return paths
 }
 
-// patched returns the files that a patch in the form of apply_patch names.
+// patched returns the files in a patch in the form of apply_patch.
 func patched(text string) []string {
 	var paths []string
 	for line := range strings.Lines(text) {
@@ -178,7 +176,7 @@ func patched(text string) []string {
 	return paths
 }
 
-// absolute returns a path of the event as one that holds from anywhere.
+// absolute makes a path of the event absolute, if the event's directory is known.
 func (e Event) absolute(path string) string {
 	if filepath.IsAbs(path) || e.Dir == "" {
 		return path

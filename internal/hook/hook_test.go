@@ -33,7 +33,7 @@ func (a asked) Check(_ context.Context, _ string, paths []string) ([]hook.Confli
 	return a.conflicts, errors.Join(a.err, a.late)
 }
 
-func (a asked) Told(_ context.Context, claim string) error {
+func (a asked) LossNotified(_ context.Context, claim string) error {
 	a.told = append(a.told, claim)
 	a.Lost = nil
 	return a.err

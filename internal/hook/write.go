@@ -7,17 +7,17 @@ import (
 	"dibs/internal/task"
 )
 
-// Refused is the exit code that refuses: that of Claude Code, Codex and Cursor.
+// Refused is the exit code with which Claude Code, Codex and Cursor refuse.
 const Refused = 2
 
-// Write tells the client the answer, in the form that it wants for the event, and returns
-// the exit code. Clients put it between tags of their own, which no text of others may end.
+// Write writes the answer in the client's form for the event, and returns the exit code. Clients
+// put it between their own tags, which no text by others may close.
 func (a Answer) Write(e Event, stdout, stderr io.Writer) int {
 	a.Context, a.Refusal, a.Missed = task.Untagged(a.Context), task.Untagged(a.Refusal), task.Untagged(a.Missed)
 	io.WriteString(stderr, a.Missed)
 	switch {
 	case e.Cursor() && e.Kind == Stop && a.Refusal != "":
-		// Cursor knows no refusal to stop: what it is given is its next message.
+		// Cursor cannot refuse to stop: the text becomes its next message.
 		writeJSON(stdout, map[string]any{"followup_message": a.Refusal})
 	case e.Cursor() && e.Kind == BeforeTool && a.Refusal != "":
 		writeJSON(stdout, map[string]any{"permission": "deny", "user_message": a.Refusal, "agent_message": a.Refusal})
@@ -34,7 +34,7 @@ func (a Answer) Write(e Event, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// writeJSON writes a document. What could not be written nobody waits for.
+// writeJSON writes a document. Nobody waits for one that cannot be written.
 func writeJSON(w io.Writer, v any) {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -31,9 +31,9 @@ func (j *Journal) Losses(ctx context.Context, agent string) ([]claim.Loss, error
 	return losses, j.failed(err, "reading the losses of %s", agent)
 }
 
-// Told notes that the agent of a claim was told that it was taken; of any other claim,
-// nothing.
-func (j *Journal) Told(ctx context.Context, id claim.ID) error {
+// LossNotified records that the agent was told that its claim was taken. It does nothing for a
+// claim that was not taken.
+func (j *Journal) LossNotified(ctx context.Context, id claim.ID) error {
 	err := j.write(ctx, func(tx *tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE claims SET loss = 'told' WHERE id = ? AND loss = 'untold'", id)
 		return err

@@ -173,7 +173,7 @@ func callAll(t *testing.T, j *Journal) {
 	check(holds, err)
 	check(j.TaskClaims(ctx, "a"))
 	check(j.Losses(ctx, "Oracle"))
-	check(nil, j.Told(ctx, claim.NewID(now)))
+	check(nil, j.LossNotified(ctx, claim.NewID(now)))
 	check(j.Backlog(ctx, nil))
 	_, _, err = j.NextOwedAt(ctx, owed.MeshEntry)
 	note(err)

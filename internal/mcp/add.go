@@ -79,7 +79,7 @@ func comment(c *call, in CommentArgs) (string, Commented, error) {
 	return text, out, nil
 }
 
-// ask asks people something, and gives the task up until they answer.
+// ask asks people a question, and ends the claim until they answer.
 func ask(c *call, in CommentArgs) (string, Commented, error) {
 	cl, err := c.mine(in.Task)
 	if err != nil {

@@ -15,42 +15,42 @@ import (
 	"dibs/internal/clock"
 )
 
-// agent is one that a bridge works for, and what it knows of its claims.
+// agent is an agent that a bridge works for, with the claims that it knows of.
 type agent struct {
 	name string
 
-	mu   sync.Mutex             // guards all below
-	told map[claim.ID]api.Claim // those that it knows to hold
-	lost []api.Claim            // those that it has to be told are over
+	mu     sync.Mutex             // guards all below
+	claims map[claim.ID]api.Claim // those that the agent knows that it holds
+	lost   []api.Claim            // those whose end the agent has yet to be told
 }
 
-// holds notes that the agent was told that it holds a claim.
-func (a *agent) holds(claims ...api.Claim) {
+// granted records claims that the agent knows it holds.
+func (a *agent) granted(claims ...api.Claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range claims {
 		if c.State == claim.Held {
-			a.told[c.ID] = c
+			a.claims[c.ID] = c
 		}
 	}
 }
 
-// awaits notes that the agent itself ended a claim, and that Notion has yet to be told: the
-// agent is to know if that comes to nothing.
-func (a *agent) awaits(c api.Claim) {
+// finishing records a claim that the agent ended, but whose end is still owed to Notion: the agent
+// must be told if that fails.
+func (a *agent) finishing(c api.Claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.told[c.ID] = c
+	a.claims[c.ID] = c
 }
 
-// done notes that the agent itself ended a claim.
+// done records that the agent itself ended a claim.
 func (a *agent) done(id claim.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.told, id)
+	delete(a.claims, id)
 }
 
-// news are the claims of whose end the agent has to be told, whatever it asked: each once.
+// news returns the lost claims that the agent has yet to be told of, each once.
 func (a *agent) news() []api.Claim {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,10 +59,10 @@ func (a *agent) news() []api.Claim {
 	return news
 }
 
-// look looks after the agent's claims: those that nobody keeps alive any more are kept
-// alive by this bridge, and those that are over are noted. It returns those that are held,
-// and how many were found to be over.
-func (b *Bridge) look(ctx context.Context, a *agent) (held []api.Claim, over int, err error) {
+// refresh compares the agent's claims with the daemon's. This bridge takes over claims whose keeper
+// is gone, and records those that ended. It returns the held claims, and how many were found to
+// have ended.
+func (b *Bridge) refresh(ctx context.Context, a *agent) (held []api.Claim, over int, err error) {
 	daemon, err := b.options.Daemon()
 	if err != nil {
 		return nil, 0, err
@@ -71,23 +71,23 @@ func (b *Bridge) look(ctx context.Context, a *agent) (held []api.Claim, over int
 		return nil, 0, err
 	}
 	for _, c := range held {
-		// One whose keeper lives, or that never had one, is left as it is.
+		// A claim whose keeper lives, or that never had one, is left as it is.
 		renewal := api.RenewRequest{Agent: a.name, Orphaned: true, Keeper: b.keeper()}
-		if b.elsewhere.Load() { // nobody but this bridge can keep it
+		if b.remote.Load() { // only this bridge can renew its claims
 			renewal.Orphaned = false
 			if !a.knows(c.ID) {
 				continue
 			}
 		}
-		if _, err := daemon.Renew(ctx, string(c.ID), renewal, ""); b.isElsewhere(err) {
-			return b.look(ctx, a)
+		if _, err := daemon.Renew(ctx, string(c.ID), renewal, ""); b.isRemote(err) {
+			return b.refresh(ctx, a)
 		} else if err != nil {
 			b.options.Log.Debug("a claim could not be taken over", "claim", c.ID, "error", err)
 		}
 	}
 	a.mu.Lock()
-	missing := make([]api.Claim, 0, len(a.told))
-	for id, c := range a.told {
+	missing := make([]api.Claim, 0, len(a.claims))
+	for id, c := range a.claims {
 		if !slices.ContainsFunc(held, func(h api.Claim) bool { return h.ID == id }) {
 			missing = append(missing, c)
 		}
@@ -100,14 +100,14 @@ func (b *Bridge) look(ctx context.Context, a *agent) (held []api.Claim, over int
 		switch {
 		case refused && p.Code == api.CodeUnknownClaim:
 			is = c
-			is.Outcome, is.Detail = claim.EndLost, "the daemon does not know it any more"
+			is.Outcome, is.Detail = claim.EndLost, "the daemon no longer knows it"
 		case err != nil:
 			return held, over, err
-		case is.State == claim.Held: // again: it was on its way somewhere
+		case is.State == claim.Held: // it is held again
 			continue
 		case c.State == claim.Finishing && is.State == claim.Finishing:
 			continue
-		case c.State == claim.Finishing && is.Outcome == c.Outcome: // as the agent said
+		case c.State == claim.Finishing && is.Outcome == c.Outcome: // as the agent asked
 			a.done(c.ID)
 			continue
 		}
@@ -118,74 +118,75 @@ func (b *Bridge) look(ctx context.Context, a *agent) (held []api.Claim, over int
 	return held, over, nil
 }
 
-// heldBy returns what an agent holds.
+// heldBy returns the claims that an agent holds.
 func heldBy(ctx context.Context, daemon *client.Client, name string) ([]api.Claim, error) {
 	list, err := daemon.Claims(ctx, name)
 	return slices.DeleteFunc(list.Claims, func(c api.Claim) bool { return c.State != claim.Held }), err
 }
 
-// ended notes the end of a claim that the agent did not end itself; false if that is known.
+// ended records the end of a claim that the agent did not end itself. It returns false if the claim
+// is not among the known ones.
 func (a *agent) ended(c api.Claim) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, known := a.told[c.ID]; !known {
+	if _, known := a.claims[c.ID]; !known {
 		return false
 	}
-	delete(a.told, c.ID)
+	delete(a.claims, c.ID)
 	a.lost = append(a.lost, c)
 	return true
 }
 
-// knows reports whether the agent was told that it holds a claim.
+// knows reports whether the agent knows that it holds a claim.
 func (a *agent) knows(id claim.ID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, told := a.told[id]
-	return told
+	_, known := a.claims[id]
+	return known
 }
 
-// isElsewhere reports whether an error says that the daemon is on another machine, where it
-// cannot see this process: what is asked is asked again without it, and claims are renewed
-// from here.
-func (b *Bridge) isElsewhere(err error) bool {
+// isRemote reports whether an error says that the daemon is on another machine, where it cannot see
+// this process. The request is then repeated without the process, and this bridge renews the
+// claims.
+func (b *Bridge) isRemote(err error) bool {
 	p, refused := errors.AsType[*api.Problem](err)
 	if !refused || p.Code != api.CodeOtherMachine {
 		return false
 	}
-	b.elsewhere.Store(true)
+	b.remote.Store(true)
 	return true
 }
 
-// process is the number of this process; 0 for a daemon that cannot see it.
+// process returns the number of this process; 0 if the daemon cannot see it.
 func (b *Bridge) process() int {
-	if b.elsewhere.Load() {
+	if b.remote.Load() {
 		return 0
 	}
 	return b.pid
 }
 
-// keeper is this process, as what keeps claims alive.
+// keeper returns this process as the keeper of claims.
 func (b *Bridge) keeper() api.Keeper {
-	if b.elsewhere.Load() {
+	if b.remote.Load() {
 		return api.Keeper{}
 	}
 	return api.Keeper{PID: b.pid, GraceSeconds: b.options.Grace.Seconds()}
 }
 
-// watch looks after an agent's claims until the bridge ends, and tells the client of those
-// that were lost.
+// watch refreshes an agent's claims until the bridge ends, and tells the client which ones were
+// lost.
 func (b *Bridge) watch(a *agent) {
 	happened := make(chan struct{}, 1)
-	b.tasks.Go(func() { b.listen(a.name, happened) })
+	b.background.Go(func() { b.listen(a.name, happened) })
 	for {
-		_, over, err := b.look(b.over, a)
+		_, over, err := b.refresh(b.over, a)
 		if err != nil && b.over.Err() == nil {
-			b.options.Log.Debug("claims could not be looked after", "agent", a.name, "error", err)
+			b.options.Log.Debug("claims could not be refreshed", "agent", a.name, "error", err)
 		}
 		if over > 0 {
 			b.push(b.over, a)
 		}
-		timer := time.NewTimer(look)
+		timer := time.NewTimer(refreshInterval)
 		select {
 		case <-timer.C:
 		case <-happened:
@@ -198,7 +199,7 @@ func (b *Bridge) watch(a *agent) {
 	}
 }
 
-// listen says when something happened to a claim of the agent's.
+// listen signals events of the agent's claims.
 func (b *Bridge) listen(name string, happened chan<- struct{}) {
 	for b.over.Err() == nil {
 		var err error
@@ -215,20 +216,20 @@ func (b *Bridge) listen(name string, happened chan<- struct{}) {
 		if err != nil {
 			b.options.Log.Debug("the daemon's events could not be followed", "agent", name, "error", err)
 		}
-		clock.Pause(b.over, look/3)
+		clock.Pause(b.over, refreshInterval/3)
 	}
 }
 
-// errNoName says that no agent can have such a name, or that it may not be used.
+// errNoName says that no agent can have such a name.
 func errNoName(name string, err error) error {
 	return &usageError{fmt.Sprintf("agent %q: %v", name, err)}
 }
 
-// learns reports whether the agent did not know that it holds a claim. Now it does.
+// learns records that the agent holds a claim, and reports whether that is news to it.
 func (a *agent) learns(c api.Claim) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, known := a.told[c.ID]
-	a.told[c.ID] = c
+	_, known := a.claims[c.ID]
+	a.claims[c.ID] = c
 	return !known
 }

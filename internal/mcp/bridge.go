@@ -1,10 +1,10 @@
-// Package mcp is dibs for agents that speak the Model Context Protocol: a server on stdin
-// and stdout whose tools ask the daemon.
+// Package mcp serves agents that use the Model Context Protocol: a server on stdin and stdout whose
+// tools call the daemon.
 //
-// What an agent claims through it is kept alive by the process that runs it, and for a
-// while after that, for the next one of the same name to take over. Every answer says
-// first what the agent has to know whatever it asked: which claims it has lost, and which
-// it holds that it was not told of.
+// The process that runs the server keeps the agent's claims alive. When it ends, they stay alive
+// for a grace period, so that the next server of the same agent can take them over. Every answer
+// begins with what the agent must know: the claims that it lost, and those that it holds without
+// knowing.
 package mcp
 
 import (
@@ -24,17 +24,17 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Options say for whom a bridge works, and with which daemon.
+// Options configure a bridge: its agent and its daemon.
 type Options struct {
-	// Daemon is the daemon that is asked. It is called whenever something is asked, from
-	// several goroutines: what keeps it from succeeding is told to the agent.
+	// Daemon returns the daemon. It is called for every request, from several goroutines. The agent
+	// is told its error.
 	Daemon func() (*client.Client, error)
 	// Agent is the agent's name; empty for one per session of the client.
 	Agent string
-	// Session tells the client's session from all others, and the thread of it that a
-	// request names, which may be empty; it returns nothing if nothing is known of it.
+	// Session returns the id of the client's session, or of a thread in it; thread may be empty. It
+	// returns nothing if it does not know.
 	Session func(thread string) string
-	// Grace is how long what the bridge claimed is kept once it is gone; 0 for a minute.
+	// Grace is how long claims are kept after the bridge is gone; 0 means a minute.
 	Grace   time.Duration
 	Version string
 	Log     *slog.Logger
@@ -42,39 +42,39 @@ type Options struct {
 
 const (
 	defaultGrace = time.Minute
-	// look is how often a bridge looks after the claims of its agents.
-	look = 15 * time.Second
+	// refreshInterval is how often a bridge refreshes the claims of its agents.
+	refreshInterval = 15 * time.Second
 )
 
-// Bridge is between one client and the daemon. It is safe for concurrent use.
+// Bridge connects one client to the daemon. It is safe for concurrent use.
 type Bridge struct {
 	options Options
 	server  *sdk.Server
 	pid     int
-	// elsewhere is set once the daemon was found to be on another machine.
-	elsewhere atomic.Bool
+	// remote is set once the daemon was found to be on another machine.
+	remote atomic.Bool
 
-	// over ends once there is nobody left to wait for.
+	// over ends when the client is gone.
 	over context.Context
 	end  context.CancelFunc
 
-	minting sync.Mutex // held while a name is asked for
+	minting sync.Mutex // locked while a name is minted
 
-	mu     sync.Mutex        // guards all below
-	names  map[string]string // by session
-	agents map[string]*agent // by name
-	tasks  sync.WaitGroup    // what goes on behind the answers
+	mu         sync.Mutex        // guards all below
+	names      map[string]string // by session
+	agents     map[string]*agent // by name
+	background sync.WaitGroup    // goroutines beside the calls
 }
 
-// New returns a bridge that looks after the claims of its agents until ctx ends. Whoever
-// made one must Close it.
+// New returns a bridge that keeps its agents' claims alive until ctx ends. The caller must Close
+// it.
 func New(ctx context.Context, o Options) *Bridge {
 	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	b := &Bridge{options: o, pid: os.Getpid(), names: make(map[string]string), agents: make(map[string]*agent)}
 	b.over, b.end = context.WithCancel(ctx)
 	own := o.Log
 	if !own.Enabled(ctx, slog.LevelDebug) {
-		own = slog.New(slog.DiscardHandler) // to the SDK, every end is an error
+		own = slog.New(slog.DiscardHandler) // the SDK logs every end as an error
 	}
 	if b.options.Session == nil {
 		b.options.Session = func(string) string { return "" }
@@ -97,42 +97,41 @@ func New(ctx context.Context, o Options) *Bridge {
 	return b
 }
 
-// Server is the MCP server, to be connected to a client.
+// Server returns the MCP server, to be connected to a client.
 func (b *Bridge) Server() *sdk.Server { return b.server }
 
-// Close ends what goes on behind the answers.
+// Close ends the bridge's goroutines.
 func (b *Bridge) Close() {
 	b.end()
-	b.tasks.Wait()
+	b.background.Wait()
 }
 
-// Serve serves a client that writes its requests to in, and reads the answers from out,
-// until there is no more input or ctx ends. Nothing else is written to out.
+// Serve serves a client that writes requests to in and reads answers from out, until the input or
+// ctx ends. It writes nothing else to out.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	b := New(ctx, o)
 	defer b.Close()
 	if o.Agent != "" || b.options.Session("") != "" {
-		b.tasks.Go(b.greet)
+		b.background.Go(b.greet)
 	}
 	err := b.server.Run(ctx, transport{in: in, out: out, over: b.end})
-	if b.over.Err() != nil { // there is nobody to be told more
+	if b.over.Err() != nil { // nobody is left to be told
 		return nil
 	}
 	return err
 }
 
-// greet begins to look after the claims of an agent that is known before it asks anything.
-// What a former bridge held for it is taken over in time even if it is in no hurry.
+// greet begins to refresh the claims of an agent that is known from the start, so that it takes
+// over those of a former bridge in time even if the agent calls no tool yet.
 func (b *Bridge) greet() {
 	for {
-		if _, err := b.agent(b.over, caller{}); err == nil || clock.Pause(b.over, look/3) != nil {
+		if _, err := b.agent(b.over, caller{}); err == nil || clock.Pause(b.over, refreshInterval/3) != nil {
 			return
 		}
 	}
 }
 
-// recovered answers a request that could not be worked on because of a defect, so that it
-// takes nothing else along.
+// recovered turns a panic in a request into its error, so that the bridge survives.
 func (b *Bridge) recovered(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (result sdk.Result, err error) {
 		defer func() {

@@ -25,8 +25,8 @@ type ClaimArgs struct {
 	Minutes int     `json:"timeout_minutes,omitempty"`
 }
 
-// Held is the answer about a claim.
-type Held struct {
+// Granted is the answer of claim_task.
+type Granted struct {
 	Claim     claim.ID `json:"claim_id"`
 	Task      Task     `json:"task"`
 	ExpiresAt api.Time `json:"expires_at"`
@@ -35,47 +35,47 @@ type Held struct {
 	News
 }
 
-func heldOf(c api.Claim) Held {
-	return Held{Claim: c.ID, Task: taskOf(c.Task), ExpiresAt: c.ExpiresAt, Fence: c.Fence, Former: line(c.Former)}
+func grantedOf(c api.Claim) Granted {
+	return Granted{Claim: c.ID, Task: taskOf(c.Task), ExpiresAt: c.ExpiresAt, Fence: c.Fence, Former: line(c.Former)}
 }
 
-func claimTask(c *call, in ClaimArgs) (string, Held, error) {
+func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
 	id, err := taskID(in.Task)
 	if err != nil {
-		return "", Held{}, err
+		return "", Granted{}, err
 	}
 	if in.Wait < 0 || in.Wait > api.MaxWait.Seconds() {
-		return "", Held{}, usagef("wait_seconds: want 0 to %.0f", api.MaxWait.Seconds())
+		return "", Granted{}, usagef("wait_seconds: want 0 to %.0f", api.MaxWait.Seconds())
 	}
 	if in.Minutes < 0 {
-		return "", Held{}, usagef("timeout_minutes: want whole minutes, 1 or more")
+		return "", Granted{}, usagef("timeout_minutes: want whole minutes, 1 or more")
 	}
 	ctx, done := c.Context, func() {}
 	if in.Wait > 0 {
 		ctx, done = c.waiting()
-		c.tasks.Go(func() { c.progress(ctx, seconds(in.Wait), "no task yet") })
+		c.background.Go(func() { c.progress(ctx, seconds(in.Wait), "no task yet") })
 	}
 	defer done()
-	// There is no key with it: one who goes away gets nothing, and a claim that is granted
-	// all the same is given back by the daemon.
+	// Without a key, a caller that goes away gets nothing: the daemon releases a claim that is
+	// granted all the same.
 	ask := func() (api.Claim, error) {
 		return c.daemon.Claim(ctx, api.ClaimRequest{
 			Agent: c.agent.name, Task: string(id), Filter: in.Filter, TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(),
 		}, "")
 	}
 	cl, err := ask()
-	if c.isElsewhere(err) {
+	if c.isRemote(err) {
 		cl, err = ask()
 	}
 	if err == nil && ctx.Err() != nil {
 		c.giveBack(cl)
-		return "", Held{}, context.Cause(ctx)
+		return "", Granted{}, context.Cause(ctx)
 	}
 	if err != nil {
-		return "", Held{}, err
+		return "", Granted{}, err
 	}
-	c.agent.holds(cl)
-	out := heldOf(cl)
+	c.agent.granted(cl)
+	out := grantedOf(cl)
 	text := fmt.Sprintf("You hold %s%s. Read it with show_task; end with finish_task.", called(out.Task), lasting(cl.ExpiresAt))
 	if cl.Override {
 		text += " " + out.Former + " had it before, and let the lease run out: look for work that is half done."
@@ -83,7 +83,7 @@ func claimTask(c *call, in ClaimArgs) (string, Held, error) {
 	return text, out, nil
 }
 
-// giveBack gives back a claim that was granted to a call which nobody waits for any more.
+// giveBack releases a claim that was granted to a cancelled call.
 func (b *Bridge) giveBack(cl api.Claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.over), linger)
 	defer cancel()
@@ -92,7 +92,7 @@ func (b *Bridge) giveBack(cl api.Claim) {
 		_, err = daemon.Release(ctx, string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "the call that asked for it was cancelled"}, "mcp back "+string(cl.ID))
 	}
 	if err != nil {
-		b.options.Log.Warn("a claim whose call was cancelled could not be given back", "claim", cl.ID, "error", err)
+		b.options.Log.Warn("could not release the claim of a cancelled call", "claim", cl.ID, "error", err)
 	}
 }
 
@@ -112,7 +112,7 @@ type Finished struct {
 	News
 }
 
-// Owed says that Notion has yet to be told, and what is not known until then.
+// Owed says that a change is still owed to Notion, and what is unknown until then.
 type Owed struct {
 	Pending bool   `json:"pending,omitempty"`
 	Unknown string `json:"unknown,omitempty"`
@@ -120,7 +120,7 @@ type Owed struct {
 
 func owedOf(o api.Owed) Owed { return Owed{o.Pending, line(o.Unknown)} }
 
-// text is what is said of it after a sentence.
+// text returns that as the end of an answer.
 func (o Owed) text() string {
 	if !o.Pending {
 		return ""
@@ -137,7 +137,7 @@ func finishTask(c *call, in FinishArgs) (string, Finished, error) {
 	if !known {
 		return "", Finished{}, usagef("outcome %q: want completed, blocked, failed, released or review", line(in.Outcome))
 	}
-	// Told again in the same words, the daemon does nothing twice and answers the same.
+	// Repeated with the same key, the daemon does nothing twice and answers the same.
 	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, sha256.Sum256([]byte(in.Summary)))
 	ended, err := c.ending(cl, func() (api.Claim, error) { return finish(c, cl, in.Summary, key) })
 	if err != nil {
@@ -147,20 +147,20 @@ func finishTask(c *call, in FinishArgs) (string, Finished, error) {
 	return fmt.Sprintf("%s: %s.", called(out.Task), in.Outcome) + out.text(), out, nil
 }
 
-// ending has the daemon end a claim, which is no news to the agent that ends it.
+// ending ends a claim at the daemon. That is no news to the agent, unless it fails.
 func (c *call) ending(cl api.Claim, end func() (api.Claim, error)) (api.Claim, error) {
 	c.agent.done(cl.ID)
 	ended, err := insist(c, end)
 	if err == nil && ended.State == claim.Finishing {
-		c.agent.awaits(ended)
+		c.agent.finishing(ended)
 	}
 	if p, refused := errors.AsType[*api.Problem](err); err != nil && (!refused || p.Code != api.CodeClaimLost) {
-		c.agent.holds(cl)
+		c.agent.granted(cl)
 	}
 	return ended, err
 }
 
-// outcomes say to the daemon what became of the work.
+// outcomes map the outcome of the work to the daemon's operation.
 var outcomes = map[string]func(c *call, cl api.Claim, summary, key string) (api.Claim, error){
 	"completed": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
 		return c.daemon.Complete(c, string(cl.ID), api.CompleteRequest{Agent: c.agent.name, Summary: summary}, key)
@@ -214,13 +214,13 @@ func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 			return c.daemon.Offer(c, cl.Task.ID, api.OfferRequest{Agent: c.agent.name, To: in.OfferTo, Text: in.Text}, "mcp offer "+string(cl.ID))
 		})
 		if err != nil {
-			c.agent.holds(cl)
+			c.agent.granted(cl)
 			return "", Updated{}, err
 		}
 		out := Updated{Task: taskOf(offered.Task), Owed: owedOf(offered.Owed)}
 		if out.Pending {
 			cl.State, cl.Outcome = claim.Finishing, claim.EndReleased
-			c.agent.awaits(cl)
+			c.agent.finishing(cl)
 		}
 		if offered.Offer != nil {
 			out.ExpiresAt = offered.Offer.ExpiresAt
@@ -228,13 +228,13 @@ func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 		return fmt.Sprintf("%s is offered to %s%s; it is yours no longer.", called(out.Task), line(in.OfferTo), lasting(out.ExpiresAt)) + out.text(), out, nil
 	}
 	renewed, err := c.daemon.Renew(c, string(cl.ID), api.RenewRequest{Agent: c.agent.name, Keeper: c.keeper()}, "")
-	if c.isElsewhere(err) {
+	if c.isRemote(err) {
 		renewed, err = c.daemon.Renew(c, string(cl.ID), api.RenewRequest{Agent: c.agent.name}, "")
 	}
 	if err != nil {
 		return "", Updated{}, err
 	}
-	c.agent.holds(renewed)
+	c.agent.granted(renewed)
 	out := Updated{Task: taskOf(renewed.Task), Claim: renewed.ID, ExpiresAt: renewed.ExpiresAt, Owed: owedOf(renewed.Owed)}
 	text := fmt.Sprintf("You hold %s%s.", called(out.Task), lasting(out.ExpiresAt))
 	if renewed.Detail != "" {
@@ -243,7 +243,7 @@ func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 	return text, out, nil
 }
 
-// decline gives back a task that is offered to the agent.
+// decline refuses a task that is offered to the agent.
 func decline(c *call, in UpdateArgs) (string, Updated, error) {
 	id, err := taskID(in.Task)
 	if err == nil && id == "" {
@@ -277,7 +277,7 @@ func (c *call) mine(named string) (api.Claim, error) {
 	return c.daemon.Lookup(c, id, c.agent.name)
 }
 
-// taskID reads which task is named; empty for none.
+// taskID parses the name of a task; empty for none.
 func taskID(named string) (task.ID, error) {
 	if named == "" {
 		return "", nil
@@ -291,8 +291,8 @@ func taskID(named string) (task.ID, error) {
 	return "", usagef("%q names no task: want its id, its key such as T-3, or its URL", beginning(line(named)))
 }
 
-// insist asks again when the daemon went away without an answer: it may be about to come
-// back. What is asked has to carry a key.
+// insist repeats a request if the daemon went away without an answer: it may be about to come back.
+// The request must have a key.
 func insist[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	for tries := 0; ; tries++ {
 		answer, err := ask()
@@ -303,7 +303,7 @@ func insist[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	}
 }
 
-// newKey is the key of a request that may be asked again by insist only.
+// newKey returns the key of a request that only insist repeats.
 func newKey() string { return "mcp " + ulid.Make().String() }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -63,9 +63,9 @@ func readInbox(c *call, in InboxArgs) (string, Taken, error) {
 	ctx, done := c.waiting()
 	defer done()
 	if in.Wait > 0 {
-		c.tasks.Go(func() { c.progress(ctx, seconds(in.Wait), "nothing yet") })
+		c.background.Go(func() { c.progress(ctx, seconds(in.Wait), "nothing yet") })
 	}
-	// A poll that is asked again under its key gets what it took.
+	// A poll repeated under its key gets the same triggers.
 	poll := func() (api.Triggers, error) {
 		key := newKey()
 		return insist(ctx, func() (api.Triggers, error) {
@@ -73,7 +73,7 @@ func readInbox(c *call, in InboxArgs) (string, Taken, error) {
 		})
 	}
 	got, err := poll()
-	if c.isElsewhere(err) {
+	if c.isRemote(err) {
 		got, err = poll()
 	}
 	if err != nil {

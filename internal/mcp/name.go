@@ -10,18 +10,18 @@ import (
 	"dibs/internal/task"
 )
 
-// caller is who asks: an agent of that name or, without one, that of the client's session,
-// or of the thread of it that the request names.
+// caller is the caller of a tool: an agent of that name, or else the agent of the client's session,
+// or of the thread that the request names.
 type caller struct {
 	name   string
 	thread string
 }
 
-// maxWatched is for how many agents a bridge looks after claims also while nobody asks for
-// anything: each takes a connection to the daemon.
+// maxWatched is how many agents a bridge watches even while they call no tool: each takes a
+// connection to the daemon.
 const maxWatched = 32
 
-// agent returns the agent that asks, and looks after its claims from now on.
+// agent returns the calling agent, and watches its claims from now on.
 func (b *Bridge) agent(ctx context.Context, who caller) (*agent, error) {
 	name := cmp.Or(who.name, b.options.Agent)
 	if name == "" {
@@ -40,17 +40,17 @@ func (b *Bridge) agent(ctx context.Context, who caller) (*agent, error) {
 		a = newAgent(name)
 		b.agents[name] = a
 		if len(b.agents) <= maxWatched {
-			b.tasks.Go(func() { b.watch(a) })
+			b.background.Go(func() { b.watch(a) })
 		}
 	}
 	return a, nil
 }
 
-func newAgent(name string) *agent { return &agent{name: name, told: make(map[claim.ID]api.Claim)} }
+func newAgent(name string) *agent { return &agent{name: name, claims: make(map[claim.ID]api.Claim)} }
 
-// isAnother reports whether an agent that is named is another one than the one that asks,
-// and none that the bridge works for: what it holds is nothing for this bridge to keep. A
-// bridge that has no name of its own works for whoever is named.
+// isAnother reports whether the named agent is neither the caller nor one that the bridge works
+// for: this bridge must not keep its claims. A bridge without a name of its own works for whoever
+// is named.
 func (b *Bridge) isAnother(who caller) bool {
 	if task.ValidateAgent(who.name) != nil || who.name == b.options.Agent {
 		return false
@@ -61,8 +61,8 @@ func (b *Bridge) isAnother(who caller) bool {
 	return !known && (b.options.Agent != "" || b.options.Session(who.thread) != "")
 }
 
-// nameOf returns the name of a session's agent: the same one whenever the session asks, and
-// for a client that says nothing of its sessions, one for as long as the bridge lives.
+// nameOf returns the name of a session's agent: the same one at every call. If the client names no
+// sessions, the name lasts as long as the bridge.
 func (b *Bridge) nameOf(ctx context.Context, who caller) (string, error) {
 	b.mu.Lock()
 	id := b.options.Session(who.thread)
@@ -96,9 +96,10 @@ func (b *Bridge) nameOf(ctx context.Context, who caller) (string, error) {
 	return minted.Agent, nil
 }
 
-// threadOf reads which thread of its client a request is of, from what goes with it. Codex
-// says so with every call (https://github.com/openai/codex/pull/18093, and before that
-// https://github.com/openai/codex/pull/21329): with what its shells have in CODEX_THREAD_ID.
+// threadOf returns the client's thread that a request belongs to, from the request's metadata.
+// Codex sends it with every call (https://github.com/openai/codex/pull/18093, and before that
+// https://github.com/openai/codex/pull/21329), with the value that its shells have in
+// CODEX_THREAD_ID.
 func threadOf(meta map[string]any) string {
 	if id, ok := meta["threadId"].(string); ok && id != "" {
 		return id

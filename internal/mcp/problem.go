@@ -21,7 +21,7 @@ func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// problemOf puts every failure into the form in which the daemon tells its own.
+// problemOf turns every failure into a problem like the daemon's own.
 func problemOf(ctx context.Context, err error) *api.Problem {
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return p
@@ -45,7 +45,7 @@ func problemOf(ctx context.Context, err error) *api.Problem {
 	return api.NewProblem(api.CodeFailed, err.Error())
 }
 
-// Failure is what a tool could not do, and why.
+// Failure is the answer of a tool that failed.
 type Failure struct {
 	Code       api.Code `json:"code"`
 	Detail     string   `json:"detail"`
@@ -54,12 +54,12 @@ type Failure struct {
 	RetryAfter int      `json:"retry_after,omitempty"` // in seconds
 	Task       *Task    `json:"task,omitempty"`
 	Claims     []Task   `json:"claims,omitempty"`
-	// Summary says, where nothing is ready, what the unfinished tasks wait for.
+	// Summary says what the unfinished tasks wait for, if none is ready.
 	Summary *api.Summary `json:"summary,omitempty"`
 	Notices []string     `json:"notices,omitempty"`
 }
 
-// failed is the answer of a tool that failed: for programs, and for the model that reads it.
+// failed returns the answer of a tool that failed, for programs and for the model.
 func failed(ctx context.Context, err error, news []string) *sdk.CallToolResult {
 	p := problemOf(ctx, err)
 	detail := strings.TrimSuffix(line(p.Detail), "; ask for the next ready task instead") // see instead
@@ -87,7 +87,7 @@ func failed(ctx context.Context, err error, news []string) *sdk.CallToolResult {
 	return result(text, f, news, true)
 }
 
-// instead says what to do after a refusal.
+// instead returns what to do after a refusal.
 func instead(code api.Code) string {
 	switch claim.Code(code) {
 	case claim.CodeHeld, claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved:
@@ -104,7 +104,7 @@ func instead(code api.Code) string {
 	return ""
 }
 
-// result is the answer of a tool.
+// result returns the answer of a tool.
 func result(text string, structured any, news []string, isError bool) *sdk.CallToolResult {
 	text = strings.Join(append(news, text), "\n")
 	r := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, IsError: isError}

@@ -28,7 +28,7 @@ func (b *Bridge) addResources() {
 	}, b.readClaims)
 }
 
-// read makes the answer of a resource.
+// read returns the contents of a resource.
 func read(uri, media, text string) *sdk.ReadResourceResult {
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: media, Text: text}}}
 }
@@ -66,8 +66,8 @@ func (b *Bridge) readClaims(ctx context.Context, req *sdk.ReadResourceRequest) (
 	return read(req.Params.URI, "application/json", data), nil
 }
 
-// document writes JSON that is a text, for a model: brackets are brackets in it, and not
-// escaped, or nobody would see the tags among them.
+// document returns JSON as a text for a model. Angle brackets are not escaped, so that tags in it
+// can be seen and removed.
 func document(v any) (string, error) {
 	var out strings.Builder
 	e := json.NewEncoder(&out)
@@ -95,7 +95,7 @@ func (b *Bridge) readTask(ctx context.Context, req *sdk.ReadResourceRequest) (*s
 	return read(req.Params.URI, "text/markdown", "# "+line(t.Title)+"\n\n"+t.URL+"\n\n"+pageText(t.Page)+"\n"), nil
 }
 
-// push tells the client, where it takes that, what an agent lost.
+// push notifies the client of the agent's lost claims, if the client supports that.
 func (b *Bridge) push(ctx context.Context, a *agent) {
 	a.mu.Lock()
 	var lost []string

@@ -15,8 +15,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// A tool's schemas are read from the types of its arguments and of its answer, and kept
-// short: every agent pays for each of their bytes.
+// A tool's schemas are derived from the types of its arguments and its answer. They are kept short:
+// every agent pays for each byte.
 
 var short = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[api.Time]():    {Type: "string"},
@@ -26,9 +26,9 @@ var short = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[Task]():        {Type: "object"},
 }
 
-// unlisted are arguments that tools take and do not list: agent is for programs, since a
-// model would make up a name for itself, but for list_tasks, where it means another's; and
-// what claim_task chooses by, an agent can also learn from list_tasks.
+// unlisted returns the arguments that a tool accepts but does not list. agent is for programs,
+// since a model would make up a name; only in list_tasks does it mean another agent. An agent can
+// learn the filters of claim_task from list_tasks.
 func unlisted(tool string) []string {
 	switch tool {
 	case "list_tasks":
@@ -39,7 +39,7 @@ func unlisted(tool string) []string {
 	return []string{"agent"}
 }
 
-// schemaOf returns the schema of T. An answer may always have more than its schema says.
+// schemaOf returns the schema of T. An answer may always have more fields than its schema.
 func schemaOf[T any](answer bool) *jsonschema.Schema {
 	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: short})
 	if err != nil {
@@ -49,9 +49,9 @@ func schemaOf[T any](answer bool) *jsonschema.Schema {
 	return s
 }
 
-// shorten leaves out what says nothing: that a list or an object may be null, which is
-// none of ours ever; and, in answers, what is not always there, what lists consist of, and
-// that the rest has to be there, which is not so in the answer of a failure.
+// shorten drops schema keywords that tell a model nothing. Lists and objects are never null, so
+// nullability goes. In answers, it also drops optional fields, the items of lists, and what is
+// required, since the answer of a failure has none of it.
 func shorten(s *jsonschema.Schema, answer bool) {
 	if s == nil {
 		return
@@ -59,7 +59,7 @@ func shorten(s *jsonschema.Schema, answer bool) {
 	if len(s.Types) == 2 && s.Types[0] == "null" {
 		s.Type, s.Types = s.Types[1], nil
 	}
-	s.AdditionalProperties = nil // what else there is among the arguments is refused by name
+	s.AdditionalProperties = nil // arguments refuses unknown names itself
 	if answer {
 		maps.DeleteFunc(s.Properties, func(name string, _ *jsonschema.Schema) bool { return !slices.Contains(s.Required, name) })
 		s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(name string) bool { return !slices.Contains(s.Required, name) })

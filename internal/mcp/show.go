@@ -29,8 +29,8 @@ type Shown struct {
 	News
 }
 
-// maxContent is how many characters of a page an agent is shown by a tool: more would push
-// other things out of its context. The resource has all that the daemon has.
+// maxContent limits the characters of a page in an answer: more would push other things out of the
+// agent's context. The resource has everything that the daemon has.
 const maxContent = 20_000
 
 func showTask(c *call, in ShowArgs) (string, Shown, error) {
@@ -63,7 +63,7 @@ func showTask(c *call, in ShowArgs) (string, Shown, error) {
 		out.Content = *page.Content
 	}
 	if out.Task.ClaimID != "" && out.Task.Agent == c.agent.name {
-		out.Task.Reason = "" // it is the agent's own claim that keeps all from claiming it
+		out.Task.Reason = "" // the reason is the agent's own claim
 	}
 	text := taskLine(out.Task)
 	for _, w := range t.WaitingFor {
@@ -87,7 +87,7 @@ func showTask(c *call, in ShowArgs) (string, Shown, error) {
 	return text + "\n\n" + pageText(page), out, nil
 }
 
-// pageText is what a page says, and what was said of it.
+// pageText returns a page's content and comments.
 func pageText(p api.Page) string {
 	var text strings.Builder
 	if p.Content != nil {
@@ -105,7 +105,7 @@ func pageText(p api.Page) string {
 	return strings.TrimSpace(text.String())
 }
 
-// missing says what is on the page and not shown.
+// missing says which parts of the page are not shown.
 func missing(p api.Page) string {
 	var parts []string
 	if p.ContentError != "" {

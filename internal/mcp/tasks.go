@@ -25,7 +25,7 @@ type Listed struct {
 	News
 }
 
-// defaultLimit is how many tasks are listed.
+// defaultLimit is the default of ListArgs.Limit.
 const defaultLimit = 20
 
 func listTasks(c *call, in ListArgs) (string, Listed, error) {
@@ -46,12 +46,12 @@ func listTasks(c *call, in ListArgs) (string, Listed, error) {
 		if c.about {
 			held, err = heldBy(c, c.daemon, c.agent.name)
 		} else {
-			held, _, err = c.look(c, c.agent)
+			held, _, err = c.refresh(c, c.agent)
 		}
 		if err != nil {
 			return "", out, err
 		}
-		c.agent.holds(held...)
+		c.agent.granted(held...)
 		what, out.Total = "held by "+line(c.agent.name), len(held)
 		for _, cl := range held {
 			out.Tasks = append(out.Tasks, heldTask(cl))

@@ -12,7 +12,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Task is a task in an answer: short, for those who pay for each word.
+// Task is a task in an answer. It is short, as agents pay for each word.
 type Task struct {
 	ID        task.ID     `json:"id"`
 	Key       string      `json:"key,omitempty"`
@@ -35,14 +35,14 @@ func listedTask(t api.Task) Task {
 	return out
 }
 
-// heldTask is a task that an agent holds.
+// heldTask returns the task of a claim.
 func heldTask(c api.Claim) Task {
 	out := taskOf(c.Task)
 	out.Agent, out.ExpiresAt, out.ClaimID = line(c.Agent), c.ExpiresAt, c.ID
 	return out
 }
 
-// priority leaves out that there is none.
+// priority returns a priority, or nothing for none.
 func priority(p string) string {
 	if p == "none" {
 		return ""
@@ -50,7 +50,7 @@ func priority(p string) string {
 	return p
 }
 
-// taskLine tells of a task in one line.
+// taskLine describes a task in one line.
 func taskLine(t Task) string {
 	text := called(t)
 	if t.Priority != "" {
@@ -65,8 +65,8 @@ func taskLine(t Task) string {
 	return text
 }
 
-// called names a task in a sentence: by its title, and by what a tool takes as its name,
-// which costs less where it is a key.
+// called returns how a sentence names a task: by its title, and by the name that tools take, which
+// is the shorter key if there is one.
 func called(t Task) string {
 	name := cmp.Or(t.Key, string(t.ID))
 	if t.Title == "" {
@@ -75,10 +75,10 @@ func called(t Task) string {
 	return name + " “" + beginning(quotes.Replace(t.Title)) + "”"
 }
 
-// quotes are those that a title stands between: it ends where they say.
+// quotes replaces the quotation marks that delimit a title, so that a title cannot end early.
 var quotes = strings.NewReplacer("“", `"`, "”", `"`)
 
-// maxTitle is how many characters of a title are said.
+// maxTitle limits the characters of a title.
 const maxTitle = 80
 
 func beginning(s string) string {
@@ -89,7 +89,7 @@ func beginning(s string) string {
 	return string(runes[:maxTitle-1]) + "…"
 }
 
-// goneText says that a claim is over without its agent's doing.
+// goneText says that a claim ended without its agent's doing.
 func goneText(c api.Claim) string {
 	t := taskOf(c.Task)
 	switch c.Outcome {
@@ -99,7 +99,7 @@ func goneText(c api.Claim) string {
 	return fmt.Sprintf("NOTE: your claim on %s is over: %s.", called(t), why(c))
 }
 
-// why says how a claim ended.
+// why returns how a claim ended.
 func why(c api.Claim) string {
 	text := cmp.Or(strings.TrimSuffix(line(c.Detail), "."), string(c.Outcome))
 	if !c.EndedAt.IsZero() {
@@ -108,13 +108,13 @@ func why(c api.Claim) string {
 	return text
 }
 
-// alsoText says that the agent holds a claim that it was not told of.
+// alsoText says that the agent holds a claim it did not know of.
 func alsoText(c api.Claim) string {
 	t := taskOf(c.Task)
 	return fmt.Sprintf("NOTE: you hold %s%s.", called(t), lasting(c.ExpiresAt))
 }
 
-// lasting says until when something lasts, as the end of a sentence.
+// lasting returns until when something lasts, as the end of a sentence.
 func lasting(until api.Time) string {
 	if until.IsZero() {
 		return ""
@@ -126,7 +126,7 @@ func lasting(until api.Time) string {
 	return text
 }
 
-// timeOfDay writes a time of today, or a date and a time.
+// timeOfDay formats a time of today as a time, any other with its date.
 func timeOfDay(t time.Time) string {
 	now := time.Now()
 	t = t.Local()
@@ -136,5 +136,5 @@ func timeOfDay(t time.Time) string {
 	return t.Format("Jan 2 15:04")
 }
 
-// line makes text from elsewhere one line without anything that is not seen.
+// line folds text from others into one line, without invisible characters.
 func line(s string) string { return task.OneLine(s, unicode.ReplacementChar) }

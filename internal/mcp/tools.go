@@ -16,11 +16,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// order is the order in which the tools are listed: those that only read come first where
-// an agent needs them first.
+// order is the order in which the tools are listed: what an agent needs first comes first.
 var order = []string{"list_tasks", "show_task", "claim_task", "finish_task", "update_claim", "add_task", "comment", "inbox", "send"}
 
-// inOrder lists the tools in their order; the SDK lists them by name.
+// inOrder sorts the list of tools by order; the SDK sorts it by name.
 func inOrder(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		result, err := next(ctx, method, req)
@@ -45,7 +44,7 @@ type News struct {
 	Notices []string `json:"notices,omitempty"`
 }
 
-func (n *News) tell(news []string) { n.Notices = news }
+func (n *News) setNotices(news []string) { n.Notices = news }
 
 // call is one call of a tool.
 type call struct {
@@ -54,11 +53,11 @@ type call struct {
 	agent  *agent
 	daemon *client.Client
 	req    *sdk.CallToolRequest
-	// about is set if the call only asks about the agent, who is not the one that asks.
+	// about is set if agent is another agent, which the call only asks about.
 	about bool
 }
 
-// kind says what a tool does to its environment.
+// kind says whether a tool changes anything.
 type kind int
 
 const (
@@ -67,10 +66,10 @@ const (
 	changes
 )
 
-// add adds a tool. do returns what is said of its answer, and the answer.
+// add adds a tool. do returns the text and the structured answer.
 func add[In interface{ who() string }, Out any, Answer interface {
 	*Out
-	tell([]string)
+	setNotices([]string)
 }](b *Bridge, name string, k kind, description string, do func(*call, In) (string, Out, error)) {
 	in, out := schemaOf[In](false), schemaOf[Out](true)
 	isUnlisted := func(argument string) bool { return slices.Contains(unlisted(name), argument) }
@@ -113,20 +112,21 @@ func add[In interface{ who() string }, Out any, Answer interface {
 		if err != nil {
 			return failed(ctx, err, news), nil
 		}
-		Answer(&out).tell(news)
+		Answer(&out).setNotices(news)
 		return result(text, out, news, false), nil
 	})
 }
 
-// news is what an agent has to be told with its answer.
+// news returns the notices for the agent's next answer: claims that it lost, or holds without
+// knowing.
 func (b *Bridge) news(ctx context.Context, a *agent) []string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	held, _, err := b.look(ctx, a)
+	held, _, err := b.refresh(ctx, a)
 	var news []string
 	for _, c := range a.news() {
 		news = append(news, goneText(c))
-		b.heard(ctx, a, c)
+		b.confirmLoss(ctx, a, c)
 	}
 	if err != nil {
 		return news
@@ -139,19 +139,18 @@ func (b *Bridge) news(ctx context.Context, a *agent) []string {
 	return news
 }
 
-// heard lets the daemon know that the agent is told of the end of a claim.
-func (b *Bridge) heard(ctx context.Context, a *agent, c api.Claim) {
+// confirmLoss makes the daemon record that the agent was told of the end of a claim.
+func (b *Bridge) confirmLoss(ctx context.Context, a *agent, c api.Claim) {
 	daemon, err := b.options.Daemon()
 	if err == nil {
 		_, err = daemon.Lookup(ctx, string(c.ID), a.name)
 	}
 	if err != nil {
-		b.options.Log.Debug("that an agent is told of a lost claim could not be said", "claim", c.ID, "error", err)
+		b.options.Log.Debug("could not report that an agent was told of a lost claim", "claim", c.ID, "error", err)
 	}
 }
 
-// waiting is the context of something that is waited for: it ends with the call, and when
-// nobody is left to wait.
+// waiting returns a context for a wait. It ends with the call, and when the client is gone.
 func (c *call) waiting() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(c.Context)
 	stop := context.AfterFunc(c.over, func() { cancel(fmt.Errorf("the client is gone")) })
@@ -161,7 +160,7 @@ func (c *call) waiting() (context.Context, context.CancelFunc) {
 	}
 }
 
-// progress tells the client, if it wants to know, that something is still waited for.
+// progress reports to the client, if it wants that, that the call still waits.
 func (c *call) progress(ctx context.Context, wait time.Duration, what string) {
 	token := c.req.Params.GetProgressToken()
 	if token == nil {

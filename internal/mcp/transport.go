@@ -19,33 +19,32 @@ import (
 )
 
 const (
-	// maxLine is far more than any request of a client.
+	// maxLine limits the bytes of a request. It is far more than a client ever sends.
 	maxLine = 4 << 20
-	// linger is for how long requests may still be answered once there is no more input.
+	// linger is how long open requests may still be answered after the input ended.
 	linger = 10 * time.Second
 	// listenMethod is a request that is answered only when it is cancelled.
 	listenMethod = "subscriptions/listen"
-	// progressMethod is a notification that says nothing but what is ours, and a token of the
-	// client's, which has to stay as it is.
+	// progressMethod is a notification with only our own text, and a token of the client that must
+	// stay unchanged.
 	progressMethod = "notifications/progress"
 )
 
-// lines is a connection with one JSON-RPC message on each line. What is no message is
-// answered with an error, and the next line is read: nothing but the end of the input ends
-// the connection. The SDK's own connection ends at the first line that it cannot read.
+// lines is a connection with one JSON-RPC message per line. A line that is no message is answered
+// with an error; only the end of the input ends the connection. The SDK's own connection ends at
+// the first line that it cannot read.
 type lines struct {
-	// over is called once there is no more input, or nobody who reads the output: nobody is
-	// left to wait for.
+	// over is called when the client is gone: the input ended, or nobody reads the output.
 	over   func()
 	in     chan []byte
-	queue  []json.RawMessage // of a batch; used by Read only
+	queue  []json.RawMessage // the rest of a batch; used by Read only
 	closed chan struct{}
 	close  func()
 
 	mu   sync.Mutex // guards all below
 	out  io.Writer
-	open map[jsonrpc.ID]bool // requests that are not answered yet
-	idle chan struct{}       // is told when there are none
+	open map[jsonrpc.ID]bool // unanswered requests
+	idle chan struct{}       // has a value when there are none
 }
 
 // transport connects to the lines of in and out.
@@ -62,12 +61,12 @@ func (t transport) Connect(context.Context) (sdk.Connection, error) {
 		open: make(map[jsonrpc.ID]bool),
 	}
 	c.close = sync.OnceFunc(func() { close(c.closed) })
-	// A read of stdin cannot be interrupted: it is left to the end of the process.
+	// A read of stdin cannot be interrupted: it ends with the process.
 	go c.scan(t.in)
 	return c, nil
 }
 
-// scan reads lines until there are none. Of one that is too long, nothing is kept.
+// scan reads lines until the input ends. It drops lines that are too long.
 func (c *lines) scan(in io.Reader) {
 	defer close(c.in)
 	r := bufio.NewReaderSize(in, 64<<10)
@@ -112,8 +111,8 @@ func (c *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// next returns what may be the next message. When there is no more input, it gives the
-// requests that are open time to be answered first.
+// next returns the next candidate for a message. At the end of the input, it first waits for open
+// requests to be answered.
 func (c *lines) next(ctx context.Context) (json.RawMessage, error) {
 	for len(c.queue) == 0 {
 		select {
@@ -135,8 +134,7 @@ func (c *lines) next(ctx context.Context) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// split takes a line apart: a batch has several messages, each of which is answered on a
-// line of its own.
+// split queues the messages of a line: a batch has several, each answered on its own line.
 func (c *lines) split(line []byte) {
 	if !json.Valid(line) {
 		c.refuse(nil, jsonrpc.CodeParseError, "the line is no JSON")
@@ -153,7 +151,8 @@ func (c *lines) split(line []byte) {
 	c.queue = append(c.queue, batch...)
 }
 
-// decode returns the message that raw is; nil if it is none, which is answered.
+// decode returns the message in raw. If it is none, decode answers it with an error and returns
+// nil.
 func (c *lines) decode(raw json.RawMessage) jsonrpc.Message {
 	msg, err := jsonrpc.DecodeMessage(raw)
 	if err != nil {
@@ -162,7 +161,7 @@ func (c *lines) decode(raw json.RawMessage) jsonrpc.Message {
 			Method json.RawMessage `json:"method"`
 		}
 		if json.Unmarshal(raw, &known) != nil || known.Method == nil {
-			known.ID = nil // an answer, perhaps: its id is none of ours
+			known.ID = nil // perhaps a response, whose id must not be answered
 		}
 		switch known.ID.(type) {
 		case string, float64:
@@ -179,7 +178,7 @@ func (c *lines) decode(raw json.RawMessage) jsonrpc.Message {
 	return msg
 }
 
-// begin notes a request; false if there is one of that id.
+// begin adds an open request; false if there is one with that id.
 func (c *lines) begin(id jsonrpc.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +189,7 @@ func (c *lines) begin(id jsonrpc.ID) bool {
 	return true
 }
 
-// drain waits until every request is answered.
+// drain waits until every request is answered, for linger at most.
 func (c *lines) drain(ctx context.Context) {
 	over := time.NewTimer(linger)
 	defer over.Stop()
@@ -213,7 +212,7 @@ func (c *lines) drain(ctx context.Context) {
 	}
 }
 
-// refuse answers what is no request.
+// refuse answers a line that is no request.
 func (c *lines) refuse(id any, code int64, why string) {
 	data, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": why},
@@ -223,7 +222,7 @@ func (c *lines) refuse(id any, code int64, why string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.out.Write(append(data, '\n')) // one who is gone is noticed at the end of the input
+	c.out.Write(append(data, '\n')) // a client that is gone is noticed at the end of the input
 }
 
 func (c *lines) Write(_ context.Context, msg jsonrpc.Message) error {
@@ -250,7 +249,7 @@ func (c *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 	return err
 }
 
-// message is one of JSON-RPC. What it is told by (its id, its method) is the client's own.
+// message is a JSON-RPC message. Its id and method are the client's.
 type message struct {
 	Version json.RawMessage `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id,omitempty"`
@@ -260,8 +259,8 @@ type message struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
-// untagged takes the tags out of all that a message says, because a model reads it: whatever
-// tool, resource or error it is of, and in whichever field.
+// untagged removes the tags from all texts of a message, whatever its tool, resource, error or
+// field, because a model reads it.
 func untagged(data []byte) ([]byte, error) {
 	var m message
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -277,14 +276,14 @@ func untagged(data []byte) ([]byte, error) {
 			if plain == text {
 				return quoted
 			}
-			quoted, _ = json.Marshal(plain) // a text always can be
+			quoted, _ = json.Marshal(plain) // cannot fail on a text
 			return quoted
 		})
 	}
 	return json.Marshal(m)
 }
 
-// texts matches the texts of a JSON document.
+// texts matches the strings of a JSON document.
 var texts = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 func (c *lines) Close() error {

@@ -1,7 +1,6 @@
-// Package metrics turns what the daemon does and knows into numbers for
-// Prometheus. What happens is counted as it happens; what stands is read when
-// somebody asks. There is no state beside a Metrics, so that several daemons can
-// live in one process.
+// Package metrics exports the daemon's numbers to Prometheus. Events are counted as they happen;
+// states are read at each scrape. There is no global state, so that several daemons can live in one
+// process.
 package metrics
 
 import (
@@ -20,20 +19,19 @@ import (
 )
 
 const (
-	// maxAgents is how many agents have numbers of their own. Names of agents are
-	// free where none are configured, and each costs every scrape some lines.
+	// maxAgents is how many agents have their own series. Agent names are unbounded if none are
+	// configured, and each adds lines to every scrape.
 	maxAgents = 100
-	// otherAgents is the label of all further ones. No agent's name begins with a
-	// space.
+	// otherAgents is the label of all further agents. No agent's name begins with a space.
 	otherAgents = " others"
-	// maxScrapes is how many may ask at a time.
+	// maxScrapes limits concurrent scrapes.
 	maxScrapes = 4
 )
 
-// Options are what a Metrics is made of. All fields are required.
+// Options configure a Metrics. All fields are required.
 type Options struct {
 	Version string
-	// WriteWindow and Settle are those of the claim policy.
+	// WriteWindow and Settle are settings of the claim policy.
 	WriteWindow, Settle time.Duration
 	Standing            Standing
 	Log                 *slog.Logger
@@ -56,7 +54,7 @@ type Metrics struct {
 	answers   *prometheus.CounterVec
 
 	mu     sync.Mutex
-	agents map[string]bool // that have numbers of their own
+	agents map[string]bool // with their own series
 }
 
 // New returns the metrics of one daemon.
@@ -92,7 +90,7 @@ func New(o Options) *Metrics {
 		newStanding(o.Standing, m.label),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	// Counters begin at zero, so that the first thing to happen shows as a change.
+	// Counters begin at zero, so that the first event shows as a change.
 	for _, kind := range counted {
 		m.events.WithLabelValues(string(kind))
 	}
@@ -100,7 +98,7 @@ func New(o Options) *Metrics {
 	return m
 }
 
-// counted are the kinds of facts that are counted.
+// counted lists the kinds of facts that are counted.
 var counted = []claim.Kind{
 	claim.KindGranted, claim.KindWithdrawn, claim.KindRenewed, claim.KindReleased, claim.KindCompleted,
 	claim.KindFailed, claim.KindBlocked, claim.KindOrphaned, claim.KindLost, claim.KindOverridden,
@@ -122,7 +120,7 @@ func constant(name, help string, value float64, labels prometheus.Labels) promet
 	return g
 }
 
-// Handler answers scrapes. What can be read is shown although something cannot.
+// Handler answers scrapes. It shows what can be read, even if something cannot.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorHandling:       promhttp.ContinueOnError,
@@ -131,7 +129,7 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// Claimed counts a request for a claim, and how it was answered.
+// Claimed counts a request for a claim, by its outcome.
 func (m *Metrics) Claimed(agent string, err error, took time.Duration) {
 	outcome, reason := "granted", ""
 	if denied, ok := errors.AsType[*claim.Denied](err); ok {
@@ -145,8 +143,8 @@ func (m *Metrics) Claimed(agent string, err error, took time.Duration) {
 	m.waited.WithLabelValues(label).Add(took.Seconds())
 }
 
-// Wrote counts a claim write, by how long after the sending of its read it was
-// answered, or failed with err.
+// Wrote counts a claim write. took is the time from the sending of its read to the answer, or to
+// the failure err.
 func (m *Metrics) Wrote(took time.Duration, err error) {
 	if err == nil {
 		m.windows.Observe(took.Seconds() / m.window.Seconds())
@@ -157,7 +155,7 @@ func (m *Metrics) Wrote(took time.Duration, err error) {
 	}
 }
 
-// Saved counts what was journalled about a claim.
+// Saved counts the facts journalled about a claim.
 func (m *Metrics) Saved(ch claim.Change) {
 	for _, f := range ch.Facts {
 		if (f.Kind == claim.KindGranted || f.Kind == claim.KindDenied) && len(ch.Holds) > 0 {
@@ -167,18 +165,18 @@ func (m *Metrics) Saved(ch claim.Change) {
 	m.Recorded(ch.Facts...)
 }
 
-// Recorded counts facts that were journalled.
+// Recorded counts journalled facts.
 func (m *Metrics) Recorded(events ...claim.Fact) {
 	for _, e := range events {
-		sum := e.Kind == claim.KindReserved && e.Reservation == "" // of reservations that were counted
+		sum := e.Kind == claim.KindReserved && e.Reservation == "" // a summary of reservations that were already counted
 		if e.Kind != claim.KindDenied && !sum {
 			m.events.WithLabelValues(string(e.Kind)).Inc()
 		}
 	}
 }
 
-// Answered counts an answer on the socket. The route is the pattern that the
-// request matched, empty for none.
+// Answered counts an answer on the socket. route is the pattern that the request matched, empty for
+// none.
 func (m *Metrics) Answered(route string, status int) {
 	if route == "" {
 		route = "none"
@@ -186,7 +184,7 @@ func (m *Metrics) Answered(route string, status int) {
 	m.answers.WithLabelValues(route, strconv.Itoa(status)).Inc()
 }
 
-// label is what an agent's numbers go by.
+// label returns the label of an agent's series.
 func (m *Metrics) label(agent string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,18 +10,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Standing reads how things stand.
+// Standing reads the present state.
 type Standing func(context.Context) (State, error)
 
-// State is how things stand at one moment.
+// State is the state of the daemon at one moment.
 type State struct {
-	// Requests counts what was sent to Notion since the start.
+	// Requests counts the requests to Notion since the start.
 	Requests []Requests
-	// Waiting counts who waits for a permit to send, by lane.
+	// Waiting counts the requests that wait for a permit, by lane.
 	Waiting map[string]int
-	// Permits is how many requests could be sent at once, of Burst.
+	// Permits is how many requests could be sent at once now, out of Burst.
 	Permits, Burst int
-	// Paused is how long Notion still wants to be left alone.
+	// Paused is how much longer Notion asked for a pause.
 	Paused time.Duration
 	// ClockSkew is Notion's time minus this machine's.
 	ClockSkew time.Duration
@@ -30,43 +30,41 @@ type State struct {
 	// Held counts the claims held here, by agent.
 	Held   map[string]int
 	Outbox []Backlog
-	// Others is how many kinds of settings there are under which other daemons claim on the
-	// board.
+	// Others is the number of different settings under which other daemons claim on the board.
 	Others int
-	// Cluster is who shares the journal; nil with a journal of its own.
+	// Cluster describes the daemons that share the journal; nil if none do.
 	Cluster *Cluster
-	// Reservations is how many there are.
+	// Reservations is the number of reservations.
 	Reservations int
 }
 
-// Cluster is how daemons stand that share a journal: how many there are, and how many have led.
+// Cluster describes the daemons that share a journal: their number, and the epoch.
 type Cluster struct {
 	Members int
 	Epoch   int64
-	// Away says that its database could not be asked just now, and Doubted that it looks as if
-	// it was restored to an older state, or emptied.
+	// Away says that the database could not be reached just now; Doubted that it seems to have been
+	// restored to an older state, or emptied.
 	Away, Doubted bool
 }
 
-// Requests is how often one kind of request was answered with one status; the
-// status is zero for those without an answer.
+// Requests counts the requests to one endpoint that were answered with one status; zero is no
+// answer.
 type Requests struct {
 	Endpoint  string
 	Status, N int
 }
 
-// Backlog is what is owed to one log; to "claims", what agents said when they
-// were done with a task.
+// Backlog is what is owed to one log, or, for "claims", the ends of claims.
 type Backlog struct {
 	Log            string
 	Depth, InDoubt int
 	Age            time.Duration // of the oldest entry
 }
 
-// readTimeout is how long a scrape may take to read how things stand.
+// readTimeout limits the reading of the state for a scrape.
 const readTimeout = 5 * time.Second
 
-// standing collects a State.
+// standing is a Prometheus collector for a State.
 type standing struct {
 	read  Standing
 	label func(agent string) string

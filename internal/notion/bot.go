@@ -2,7 +2,7 @@ package notion
 
 import "context"
 
-// Bot is who the token belongs to.
+// Bot is the user that the token belongs to.
 type Bot struct {
 	ID        string
 	Name      string
@@ -10,15 +10,15 @@ type Bot struct {
 	// OwnedBy is "workspace" for a connection of the workspace, and "user" for one that
 	// acts for a person.
 	OwnedBy string
-	// MaxUpload is how many bytes a file may have; zero if Notion does not say. It is
-	// all that Notion tells of the workspace's plan.
+	// MaxUpload is the size limit of a file in bytes; zero if Notion does not say. Notion tells
+	// nothing else of the workspace's plan.
 	MaxUpload int64
 }
 
-// FreeUpload is the largest file of a workspace on the Free plan, in bytes.
+// FreeUpload is the size limit of a file on the Free plan, in bytes.
 const FreeUpload = 5 << 20
 
-// Me asks Notion who the token belongs to.
+// Me asks Notion which user the token belongs to.
 func (c *Client) Me(ctx context.Context) (Bot, error) {
 	var user struct {
 		ID   string `json:"id"`

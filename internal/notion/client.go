@@ -21,17 +21,16 @@ import (
 // required.
 type Options = transport.Options
 
-// APIError is an answer of Notion's, or of the edge in front of it, that says that a
-// request failed.
+// APIError is an error answered by Notion, or by the edge in front of it.
 type APIError = transport.APIError
 
-// Client is one connection to a Notion workspace: one token, one rate limit, one
-// idea of Notion's time. It is safe for concurrent use. A process should have
-// one only, because the rate limit belongs to the token.
+// Client is one connection to a Notion workspace: one token, one rate limit, one estimate of
+// Notion's time. It is safe for concurrent use. A process should have only one, because the rate
+// limit belongs to the token.
 type Client struct {
 	token   string
 	carrier *transport.Transport
-	http    *http.Client // for requests that the library has no call for
+	http    *http.Client // for requests that the library lacks
 	api     *notionapi.Client
 	sources *sources
 	log     *slog.Logger // nil if there is none
@@ -59,49 +58,46 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Patient returns a context whose requests wait for the end of a pause that Notion asks
-// for, for that long at most, see transport.Patient.
+// Patient returns a context whose requests wait out a pause that Notion asks for, up to longest,
+// see transport.Patient.
 func Patient(ctx context.Context, longest time.Duration) context.Context {
 	return transport.Patient(ctx, longest)
 }
 
-// Impatient returns a context for somebody who sits there and waits, see
-// transport.Impatient.
+// Impatient returns a context for a waiting user, see transport.Impatient.
 func Impatient(ctx context.Context) context.Context { return transport.Impatient(ctx) }
 
-// Awaited is Impatient for reading a page to somebody who has a claim: the requests wait in
-// the lane of the logs, so that none of them takes a claim's place, and the mirror's
-// queries none of theirs.
+// Awaited is Impatient for reading a page for a claim's holder. The requests use the lane of the
+// logs: they do not take a claim's place, and the mirror's queries do not take theirs.
 func Awaited(ctx context.Context) context.Context {
 	return transport.InLaneUnlessChosen(Impatient(ctx), transport.LaneLog)
 }
 
-// Now is the best estimate of Notion's time, see transport.Transport.Now.
+// Now returns the best estimate of Notion's time, see transport.Transport.Now.
 func (c *Client) Now() time.Time { return c.carrier.Now() }
 
-// DoubtsNow reports whether the last answer said another time than Now, so that the next
-// one decides.
+// DoubtsNow reports whether the last answer contradicted Now. The next one decides.
 func (c *Client) DoubtsNow() bool { return c.carrier.DoubtsNow() }
 
 // Uses reports whether token is the client's own.
 func (c *Client) Uses(token string) bool { return strings.TrimSpace(token) == c.token }
 
-// Down says since when nothing is sent because Notion is down, and why. It returns nil
-// as long as Notion is up, as far as is known.
+// Down returns an error while nothing is sent because Notion is down; it says since when, and why.
+// It returns nil while Notion is up, as far as is known.
 func (c *Client) Down() error { return c.carrier.Down() }
 
-// Back returns a channel that is closed when Notion, having been down, is next found to
-// answer again.
+// Back returns a channel that is closed when Notion answers again after it was down.
 func (c *Client) Back() <-chan struct{} { return c.carrier.Back() }
 
-// Await says that somebody waits for Notion, see transport.Transport.Await.
+// Await records that somebody waits for Notion, see transport.Transport.Await.
 func (c *Client) Await() { c.carrier.Await() }
 
-// Paused says when a pause that Notion asked for ends. It returns nil if there is no
-// pause, or one that ends within a few seconds. The error is a *claim.StoreError.
+// Paused returns an error during a pause that Notion asked for; it says when the pause ends. It
+// returns nil if there is none, or if it ends within a few seconds. The error is a
+// *claim.StoreError.
 func (c *Client) Paused() error {
 	if err := c.carrier.Paused(); err != nil {
-		return heldBack(err)
+		return notSent(err)
 	}
 	return nil
 }
@@ -111,26 +107,26 @@ func (c *Client) SetRate(perSecond float64, burst int) error {
 	return c.carrier.SetRate(perSecond, burst)
 }
 
-// Stats says what was sent, and who waits to send more.
+// Stats counts the requests that were sent, and those that wait.
 func (c *Client) Stats() transport.Stats { return c.carrier.Stats() }
 
-// Permit waits until n requests may be sent with nothing waiting between them, and
-// returns a context that carries those permits, see transport.Transport.Permit. Whoever
-// may not use all of them must end ctx when done. The error is a *claim.StoreError.
+// Permit waits until n requests may be sent without a wait between them, and returns a context that
+// carries these permits, see transport.Transport.Permit. A caller that may not use them all must
+// end ctx when done. The error is a *claim.StoreError.
 func (c *Client) Permit(ctx context.Context, n int) (context.Context, error) {
 	ctx, err := c.carrier.Permit(ctx, n)
 	if err != nil {
-		return nil, heldBack(err)
+		return nil, notSent(err)
 	}
 	return ctx, nil
 }
 
-// get makes a request that the library has no call for.
+// get makes a request that the library lacks.
 func (c *Client) get(ctx context.Context, path string, query url.Values, answer any) error {
 	return c.getIn(ctx, apiVersion, path, query, answer)
 }
 
-// getIn makes such a request in a version of the API.
+// getIn is get in a version of the API.
 func (c *Client) getIn(ctx context.Context, version, path string, query url.Values, answer any) error {
 	address := transport.DefaultBaseURL + path // as in the library; the transport knows the server
 	if len(query) > 0 {

@@ -14,21 +14,20 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// longestTimeout is the longest lease that a task can be given. A longer one is
-// taken for a mistake.
+// longestTimeout is the longest lease of a task. A longer one is taken for a mistake.
 const longestTimeout = 365 * 24 * time.Hour
 
-// codec turns pages into tasks, and changes of tasks into properties.
+// codec converts pages to tasks, and changes of tasks to properties.
 type codec struct {
 	database task.ID
 	columns  taskColumns // the properties that pages have
-	known    taskColumns // the properties that pages should have: also those that were lost
+	known    taskColumns // the properties that pages should have, lost ones included
 	warnings []string    // about the columns
 
 	statuses   map[string]task.Status   // by their names in the database
 	names      map[task.Status]string   // their names in the database
 	priorities map[string]task.Priority // by their names in lower case
-	users      map[string]string        // of agents: the ids of their Notion users
+	users      map[string]string        // the ids of the agents' Notion users
 	agents     map[string]string        // the reverse, by canonical id
 }
 
@@ -45,7 +44,7 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 	}
 	for _, status := range s.statuses() {
 		name := s.statusName(status)
-		// What was renamed is followed, for the claims that are held.
+		// Follow a renamed option, for the claims that are held.
 		c.names[status], _ = columns.status.nowNamed(name)
 		c.statuses[c.names[status]] = status
 	}
@@ -69,7 +68,7 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 	return c, nil
 }
 
-// used lists the ids of the properties that a task is read from.
+// used lists the ids of the properties that task reads.
 func (c *codec) used() []string {
 	var ids []string
 	for _, col := range c.columns.inUse() {
@@ -86,29 +85,27 @@ func (c *codec) used() []string {
 	return ids
 }
 
-// inUse lists the properties that the database has and that a page has to have.
+// inUse lists the properties that the database has and every page must have.
 func (c *taskColumns) inUse() []Column {
 	return slices.DeleteFunc([]Column{
 		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn, c.note,
 	}, func(col Column) bool { return col.ID == "" })
 }
 
-// task reads a page. The task has those dependencies that the page shows, which may not
-// be all.
+// task converts a page. Its dependencies may be incomplete: they are those that the page shows.
 func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	id, err := task.ParseID(page.ID.String())
 	if err != nil {
 		return task.Task{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion's answer is not a page: %w", err)
 	}
 	if parent, err := task.ParseID(page.Parent.DatabaseID.String()); err != nil || parent != c.database {
-		return task.Task{}, claim.Errorf(claim.NotFound, claim.LandedUnknown, "%w", &elsewhereError{id, lies(page.Parent)})
+		return task.Task{}, claim.Errorf(claim.NotFound, claim.LandedUnknown, "%w", &foreignError{id, lies(page.Parent)})
 	}
 	byID := make(map[string]notionapi.Property, len(page.Properties))
 	for _, p := range page.Properties {
 		byID[p.GetID()] = p
 	}
-	// A page that lost a property must not look like a free task, or like one without
-	// dependencies.
+	// A page that lost a property must not look like a free task, or like one without dependencies.
 	for _, col := range c.columns.inUse() {
 		if p, ok := byID[col.ID]; col.ID != c.columns.note.ID && (!ok || string(p.GetType()) != col.Type) {
 			return task.Task{}, claim.Errorf(claim.Refused, claim.LandedUnknown, "page %s: %w", id, &lostError{col})
@@ -128,7 +125,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		Note:      shortened(task.Plain(plainText(byID[c.columns.note.ID]))),
 		Created:   page.CreatedTime.UTC(),
 		Edited:    page.LastEditedTime.UTC(),
-		EditedBy:  unique.Make(page.LastEditedBy.ID.String()).Value(), // few edit many
+		EditedBy:  unique.Make(page.LastEditedBy.ID.String()).Value(), // few users edit many pages
 		Trashed:   page.Archived,
 	}
 	t.Timeout, t.OddTimeout = lease(byID[c.columns.timeout.ID])
@@ -142,9 +139,8 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	return t, nil
 }
 
-// strangeStatus reports whether a page shows an option of the status that the database did not
-// have when the schema was read last.
-func (c *codec) strangeStatus(page *notionapi.Page) bool {
+// newStatus reports whether a page has a status option that is not in the last schema.
+func (c *codec) newStatus(page *notionapi.Page) bool {
 	for _, p := range page.Properties {
 		if p.GetID() != c.columns.status.ID {
 			continue
@@ -168,8 +164,8 @@ func (c *codec) holder(p notionapi.Property) string {
 	return strings.Join(names, ", ")
 }
 
-// userName is the agent that a Notion user stands for, else the user's own name. If
-// Notion does not tell the name, it is the user's id.
+// userName returns the agent that a Notion user stands for, or else the user's own name, or, if
+// Notion does not give the name, the user's id.
 func (c *codec) userName(user notionapi.User) string {
 	if id, err := task.ParseID(user.ID.String()); err == nil && c.agents[string(id)] != "" {
 		return c.agents[string(id)]
@@ -180,9 +176,9 @@ func (c *codec) userName(user notionapi.User) string {
 	return user.ID.String()
 }
 
-// stranger is the holder that a page showed, where that is a Notion user who stands for
-// no agent, or several users. A sweep marks a stale claim without changing whose it is,
-// so it has to write such a name back. That works only on the page where it was read.
+// stranger is a page's holder that is a Notion user who stands for no agent, or several users. A
+// sweep changes a stale claim but not its holder, so it has to write such a name back. That works
+// only on the page where it was read.
 type stranger struct {
 	name  string
 	users []pageRef
@@ -210,9 +206,9 @@ func (c *codec) strangerOn(page *notionapi.Page) stranger {
 	return who
 }
 
-// properties makes a page update of a change, without its note. who is the stranger that
-// the page shows, if any. What the database never had a property for is left out. If it has lost one
-// that a claim is known by, there is an error instead.
+// properties converts a change to a page's properties, without its note. who is the page's
+// stranger, if any. It skips properties that the database never had. If the database has lost one
+// that identifies a claim, it returns an error.
 func (c *codec) properties(w claim.Write, who stranger) (notionapi.Properties, error) {
 	for _, set := range []struct {
 		is         bool
@@ -282,8 +278,7 @@ func (c *codec) claimedBy(agent string, who stranger) (notionapi.Property, error
 	}
 }
 
-// plainText is the text of a property that has one: a title, a text, or the name
-// of an option.
+// plainText returns the text of a title or a text, or the name of an option.
 func plainText(p notionapi.Property) string {
 	var spans []notionapi.RichText
 	switch p := p.(type) {
@@ -303,8 +298,8 @@ func plainText(p notionapi.Property) string {
 	return b.String()
 }
 
-// shortened cuts a text off that is too long for a line of a log, or for an entry of a
-// log database. No text that anything depends on is as long.
+// shortened cuts a text that is too long for a line of a log, or for an entry of a log database.
+// Nothing depends on a text of that length.
 func shortened(s string) string {
 	if fits(s, spanLimit) {
 		return s
@@ -319,8 +314,8 @@ func moment(p notionapi.Property) time.Time {
 	return time.Time{}
 }
 
-// lease reads a lease's length in minutes. A number that cannot be one counts as none.
-// odd says that writing the length back would change the number.
+// lease reads a lease's length in minutes. An impossible number counts as none. odd says that
+// writing the length back would change the number.
 func lease(p notionapi.Property) (length time.Duration, odd bool) {
 	n, ok := p.(*notionapi.NumberProperty)
 	if !ok || n.Number == 0 {
@@ -332,7 +327,7 @@ func lease(p notionapi.Property) (length time.Duration, odd bool) {
 	return time.Duration(n.Number * float64(time.Minute)), n.Number != math.Trunc(n.Number)
 }
 
-// keyOf reads a unique id. A prefix that is no name makes none.
+// keyOf reads a unique id. Without a valid prefix there is no key.
 func keyOf(p notionapi.Property) string {
 	u, ok := p.(*notionapi.UniqueIDProperty)
 	if !ok {

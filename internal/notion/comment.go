@@ -19,30 +19,29 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// CommentLog are the comments that agents make on the pages of tasks. It is safe for concurrent
-// use.
+// CommentLog makes agents' comments on the pages of tasks. It is safe for concurrent use.
 type CommentLog struct {
 	client *Client
 
 	mu  sync.Mutex
-	bot string // the id of the user who makes them; empty until it is needed
-	// made holds the entries of comments, by the comments' ids: two entries may say the
-	// same, and each has a comment of its own. After a restart, what was said twice within
-	// about a minute is told apart no more, and may be there once.
+	bot string // the id of the comments' author; empty until needed
+	// made maps comments to entries: two entries with the same text each have their own comment.
+	// After a restart, two equal entries within about a minute can no longer be told apart, and may
+	// appear once.
 	made lately[string]
 }
 
-// CommentLog returns the log that is made of comments on the pages of tasks. It sends nothing.
+// CommentLog returns the log of comments on tasks' pages. It sends nothing.
 func (c *Client) CommentLog() *CommentLog { return &CommentLog{client: c} }
 
 var _ worklog.Writer = (*CommentLog)(nil)
 
-// resolvable is how long an entry of unknown fate may be looked for. Notion lists open
-// comments only: one that cannot be found after that may have been resolved.
+// resolvable is how long an entry of unknown fate is looked for. Notion lists open comments only:
+// later, a missing comment may have been resolved.
 const resolvable = time.Hour
 
-// Create implements worklog.Writer: it makes the comment, with one request that is sent at
-// most once.
+// Create implements worklog.Writer: it makes the comment, with one request that is sent at most
+// once.
 func (c *CommentLog) Create(ctx context.Context, e worklog.Entry) error {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
 	var made struct {
@@ -76,7 +75,7 @@ type (
 	}
 )
 
-// commentSpans is the text of a comment, which begins with whom it is for.
+// commentSpans returns the text of a comment, which begins with the mention.
 func commentSpans(c worklog.Comment) []commentSpan {
 	var spans []commentSpan
 	if c.Mention != "" {
@@ -88,7 +87,7 @@ func commentSpans(c worklog.Comment) []commentSpan {
 	return spans[:min(len(spans), spansLimit)]
 }
 
-// commentText is what a comment says and whom it mentions, in a form to compare.
+// commentText returns a comment's text and mentions, in a form to compare.
 func commentText(spans []commentSpan) string {
 	var said strings.Builder
 	for _, s := range spans {
@@ -102,8 +101,8 @@ func commentText(spans []commentSpan) string {
 	return strings.Join(strings.Fields(said.String()), " ")
 }
 
-// Find implements worklog.Writer: it reports whether the page has that comment, made for
-// the connection and after the event. If it has not, and may have had it, the error is a
+// Find implements worklog.Writer: it reports whether the page has that comment, made by the
+// connection since the event. If it is missing, but may have been there, the error is an
 // *owed.GoneError.
 func (c *CommentLog) Find(ctx context.Context, e worklog.Entry) (bool, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
@@ -112,7 +111,7 @@ func (c *CommentLog) Find(ctx context.Context, e worklog.Entry) (bool, error) {
 		return false, err
 	}
 	want := commentText(commentSpans(e.Comment))
-	// Notion cuts the time to the minute, and that of the event is an estimate.
+	// Notion cuts the time to the minute, and the event's time is an estimate.
 	earliest := e.At.Add(-time.Minute).Truncate(time.Minute)
 	query := url.Values{"block_id": {string(e.Comment.Page)}, "page_size": {fmt.Sprint(pageSize)}}
 	for answers := 1; ; answers++ {
@@ -149,7 +148,7 @@ func (c *CommentLog) Find(ctx context.Context, e worklog.Entry) (bool, error) {
 	}
 }
 
-// belongs notes that a comment is that of an entry. It reports false if it is another one's.
+// belongs records that a comment is an entry's. It returns false if the comment is another entry's.
 func (c *CommentLog) belongs(comment task.ID, entry string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +161,7 @@ func (c *CommentLog) belongs(comment task.ID, entry string) bool {
 	return true
 }
 
-// author is the user who makes the comments.
+// author returns the id of the comments' author.
 func (c *CommentLog) author(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	known := c.bot
@@ -180,8 +179,8 @@ func (c *CommentLog) author(ctx context.Context) (string, error) {
 	return bot.ID, nil
 }
 
-// failed says what the error of a request means for a comment. One that Notion would
-// refuse however often it is sent is given up, and so is one whose page is gone.
+// failed converts the error of a request for a comment. A comment that Notion would always refuse
+// is given up, and so is one whose page is gone.
 func (c *CommentLog) failed(ctx context.Context, e worklog.Entry, err error, capability string) error {
 	answered, isAnswered := errors.AsType[*APIError](err)
 	if isAnswered && forbidden(answered) {
@@ -199,18 +198,18 @@ func (c *CommentLog) failed(ctx context.Context, e worklog.Entry, err error, cap
 	return failed
 }
 
-// forbidden reports whether an answer says that the connection lacks a capability.
+// forbidden reports whether an answer means that the connection lacks a capability.
 func forbidden(e *APIError) bool {
 	return e.Status == http.StatusForbidden && e.Code != "" && !e.Blocked() && e.Data("block_limit") == ""
 }
 
-// needs says which capability the connection needs.
+// needs returns an error that names the missing capability.
 func needs(capability string, err error) error {
 	return fmt.Errorf("comments need the capability %q, which is off by default: switch it on at the connection's page in Notion, or set notion.comments to false: %w", capability, err)
 }
 
-// gone reports whether a page is in the trash, or not to be found a second time: Notion
-// has been seen to miss pages in passing.
+// gone reports whether a page is in the trash, or not found a second time: Notion sometimes fails
+// to find an existing page.
 func (c *CommentLog) gone(ctx context.Context, id task.ID) bool {
 	page, err := c.client.api.Page.Get(ctx, notionapi.PageID(id))
 	if err != nil {
@@ -219,9 +218,9 @@ func (c *CommentLog) gone(ctx context.Context, id task.ID) bool {
 	return page.Archived
 }
 
-// CanComment reports whether the connection may make comments and read them: the error
-// says what it lacks. It takes two requests, about a page that there is not, so that
-// nothing is made.
+// CanComment returns an error if the connection may not make and read comments; it says which
+// capability is missing. It takes two requests, about a page that does not exist, so that nothing
+// is made.
 func (c *Client) CanComment(ctx context.Context) error {
 	const nowhere = "00000000-0000-4000-8000-000000000000"
 	for _, try := range []struct {

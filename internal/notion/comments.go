@@ -16,22 +16,21 @@ import (
 // Comment is a remark on a page.
 type Comment struct {
 	ID string
-	// By is the name under which it appears; empty if Notion does not tell. Named is set
-	// if whoever wrote it through the API chose that name. Neither By nor Text has
-	// control characters, see task.Plain.
+	// By is the author's displayed name; empty if Notion does not give it. Named is set if the
+	// author chose the name through the API. Neither By nor Text has control characters, see
+	// task.Plain.
 	By    string
 	Named bool
 	At    time.Time // cut to the minute
 	Text  string
 }
 
-// maxCommentAnswers is how many answers one look at comments reads: a thousand comments.
+// maxCommentAnswers limits the answers that Comments reads: a thousand comments.
 const maxCommentAnswers = 10
 
-// Comments returns the open comments on a page, the oldest first: the thousand oldest at
-// most. It takes one request, and one more for each further hundred, in the lowest lane
-// unless ctx says otherwise. The error is a *claim.StoreError; it is claim.Refused if the
-// connection may not read comments.
+// Comments returns the open comments on a page, the thousand oldest at most, oldest first. It takes
+// one request for each hundred, in the lowest lane unless ctx says otherwise. The error is a
+// *claim.StoreError; its kind is claim.Refused if the connection may not read comments.
 func (c *Client) Comments(ctx context.Context, id task.ID) ([]Comment, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
 	query := url.Values{"block_id": {string(id)}, "page_size": {"100"}}

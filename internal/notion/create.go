@@ -14,15 +14,14 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// newPrefix begins the claim token of a task that was made here and that nobody has
-// claimed yet. It is no claim's.
+// newPrefix begins the claim token of a new task that nobody has claimed yet. No claim's token
+// begins so.
 const newPrefix = "new "
 
-// Create makes the page of a plan, in one request that is sent again only if Notion would not
-// take it for now: after the pause that Notion asked for, if that is over in a few seconds. If
-// ctx ends before it is sent, nothing is made. The first one with a body takes another request
-// before it, which reads the data source, and a page that Notion has made and could not show is
-// read. id is what Find finds the page by. The error is a *claim.StoreError.
+// Create makes the page of a plan, with one request. The request is repeated only if Notion asked
+// for a pause of a few seconds. If ctx ends before it is sent, nothing is made. The first plan with
+// a body needs another request first, which reads the data source. A page that Notion made but
+// could not show is read. Find finds the page by id. The error is a *claim.StoreError.
 func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 	t := p.tasks
 	if col := p.codec.columns.token; col.ID != "" {
@@ -61,8 +60,8 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 	return x.reading(made), nil
 }
 
-// createWithBody makes the page with its content. Notion takes Markdown in the versions
-// in which a page lies in a data source.
+// createWithBody makes the page with its content. Notion takes Markdown only in versions of the API
+// with data sources.
 func (p *Plan) createWithBody(ctx context.Context) (*notionapi.Page, error) {
 	t := p.tasks
 	source, err := t.source(ctx)
@@ -81,14 +80,14 @@ func (p *Plan) createWithBody(ctx context.Context) (*notionapi.Page, error) {
 	return page, err
 }
 
-// unsent is the error of a page that was not made because something could not be read.
+// unsent returns the error for a page that was not made because something could not be read.
 func unsent(err error) *claim.StoreError {
 	failed := *storeError(err)
 	failed.Landed = claim.LandedNo
 	return &failed
 }
 
-// source is the data source in which tasks are made.
+// source returns the data source in which tasks are made.
 func (t *Tasks) source(ctx context.Context) (task.ID, error) {
 	database := t.codec.Load().database
 	if chosen := t.client.sources.of(database); chosen != "" {
@@ -118,15 +117,15 @@ func (t *Tasks) setSource(id task.ID) {
 	t.only = id
 }
 
-// newSince is how much earlier than its making a page may seem to have been made: Notion
-// cuts the time to the minute, and ours is an estimate.
+// newSince is how much too early a page's time of creation may seem: Notion cuts it to the minute,
+// and ours is an estimate.
 const newSince = 2 * time.Minute
 
-// Find returns the page that was made under an id, as a query shows it, which may be
-// behind. If none bears the id, as none does once somebody has claimed the task, or in a database
-// without claim tokens, it returns those that the connection made under the title, since then,
-// and that bear no other such id. It takes one query, and one request more the first time that a
-// page does not bear the id.
+// Find returns the page that was made under an id, as a query shows it, which may be out of date. A
+// page loses the id when somebody claims the task, and has none in a database without claim tokens.
+// So if no page has the id, Find returns the pages with that title which the connection made since
+// then, without those that have another such id. It takes one query, and, the first time that a
+// page lacks the id, one more request.
 func (t *Tasks) Find(ctx context.Context, s creation.Sought) ([]claim.Reading, error) {
 	c := t.codec.Load()
 	x := exchange{only: c.used(), fields: c.fieldIDs(), makers: make(map[string]string)}
@@ -174,7 +173,7 @@ func (t *Tasks) Find(ctx context.Context, s creation.Sought) ([]claim.Reading, e
 	return near, nil
 }
 
-// maker is the user who makes the pages.
+// maker returns the id of the connection's user, which makes the pages.
 func (t *Tasks) maker(ctx context.Context) (string, error) {
 	t.mu.Lock()
 	known := t.bot

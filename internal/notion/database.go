@@ -12,21 +12,19 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// Database is a database's own description.
+// Database describes a database.
 type Database struct {
 	ID    task.ID
 	Title string
-	// Source is the one of several data sources that stands for the database, or the one
-	// that was named; the title is then its own. It is empty if the database has only one
-	// and none was named.
+	// Source is the chosen data source if the database has several or one was named; Title is then
+	// its title. It is empty if the database has only one and none was named.
 	Source  task.ID
 	Columns map[string]Column // by name
 }
 
-// Database reads a database, by its id or URL, with one request. The first reading of
-// a database of which a data source was named takes another request. The error is a
-// *SourceError if the database has several data sources, and it is not known which one
-// is meant.
+// Database reads a database, by its id or URL, with one request. If its data source was named, the
+// first read takes another request. The error is a *SourceError if the database has several data
+// sources and none is chosen.
 func (c *Client) Database(ctx context.Context, id string) (Database, error) {
 	canonical, err := task.ParseID(id)
 	if err != nil {
@@ -65,7 +63,7 @@ func (c *Client) Database(ctx context.Context, id string) (Database, error) {
 	return read, nil
 }
 
-// shown is the database that an answer shows.
+// shown converts an answer to a Database.
 func (c *Client) shown(id task.ID, db *notionapi.Database, x *exchange) Database {
 	title := ""
 	for _, s := range db.Title {
@@ -79,8 +77,7 @@ func (c *Client) shown(id task.ID, db *notionapi.Database, x *exchange) Database
 	return read
 }
 
-// Below lists the databases that lie directly on a page, by their ids, with
-// their titles.
+// Below returns the titles of the databases directly on a page, by their ids.
 func (c *Client) Below(ctx context.Context, page task.ID) (map[task.ID]string, error) {
 	below := make(map[task.ID]string)
 	query := url.Values{"page_size": {"100"}}
@@ -118,23 +115,23 @@ func (c *Client) Below(ctx context.Context, page task.ID) (map[task.ID]string, e
 	}
 }
 
-// NewColumn is a property to be made.
+// NewColumn is a property to create.
 type NewColumn struct {
 	Name, Type string
-	// Options are those of a select or a status.
+	// Options are the options of a select or a status.
 	Options []string
-	// Groups says which group of a status an option is to be in, by their names.
+	// Groups are the groups of a status's options, by the options' names.
 	Groups map[string]string
-	// Prefix is that of a unique_id; it may be empty.
+	// Prefix is the prefix of a unique_id; it may be empty.
 	Prefix string
-	// Expression is that of a formula.
+	// Expression is a formula's expression.
 	Expression string
-	// To is the database that a relation relates to; empty for its own.
+	// To is the target database of a relation; empty for its own.
 	To task.ID
 }
 
-// CreateDatabase makes a database on a page, with one request that is sent at
-// most once. If the error leaves open whether the database was made, Below tells.
+// CreateDatabase makes a database on a page, with one request that is sent at most once. If the
+// error leaves open whether the database was made, call Below.
 func (c *Client) CreateDatabase(ctx context.Context, page task.ID, title string, columns ...NewColumn) (Database, error) {
 	var x exchange
 	db, err := c.api.Database.Create(x.in(ctx), &notionapi.DatabaseCreateRequest{
@@ -149,15 +146,15 @@ func (c *Client) CreateDatabase(ctx context.Context, page task.ID, title string,
 	if err != nil {
 		return Database{}, storeError(err)
 	}
-	if len(x.sources) == 1 { // and the schema is elsewhere
+	if len(x.sources) == 1 { // the schema is in the data source
 		c.sources.found(id, choice{source: x.sources[0].ID, alone: true})
 		return c.Database(ctx, string(id))
 	}
 	return c.shown(id, db, &x), nil
 }
 
-// AddColumns adds those of the properties that the database does not have. It reads
-// the database first: to ask for a property that is there would change its type.
+// AddColumns adds the properties that the database lacks. It reads the database first, because a
+// request for an existing property would change its type.
 func (c *Client) AddColumns(ctx context.Context, id task.ID, columns ...NewColumn) (Database, error) {
 	db, err := c.Database(ctx, string(id))
 	if err != nil {
@@ -184,10 +181,9 @@ func (c *Client) AddColumns(ctx context.Context, id task.ID, columns ...NewColum
 	return db, nil
 }
 
-// Extend adds the options of more to the select or the status of its name, in the groups
-// that it says. Notion takes away the options that a change does not name, so Extend reads
-// those that are there right before. An option that somebody adds between the two requests
-// is lost.
+// Extend adds the options of more to the select or status of that name, in the given groups. Notion
+// removes options that a change does not name, so Extend reads the present ones right before. It
+// loses an option that somebody adds between the two requests.
 func (c *Client) Extend(ctx context.Context, id task.ID, more NewColumn) (Database, error) {
 	column := more.Name
 	db, err := c.Database(ctx, string(id))
@@ -226,14 +222,14 @@ func (c *Client) updateSchema(ctx context.Context, id task.ID, columns notionapi
 	return c.shown(id, db, &x), nil
 }
 
-// newColumn is a property to be made in a database, as a request says it. The library's
-// own do not have all the types, and always say something of the groups of a status.
+// newColumn is the request for a property. The library's own lacks some types, and always sends the
+// groups of a status.
 type newColumn struct {
 	NewColumn
-	to map[string]string // what a relation relates to
+	to map[string]string // a relation's target
 }
 
-// itself says what a relation to a database relates to.
+// itself returns the target of a relation to a database.
 func (c *Client) itself(id task.ID) map[string]string {
 	if source := c.sources.of(id); source != "" {
 		return map[string]string{"data_source_id": string(source)}
@@ -241,7 +237,7 @@ func (c *Client) itself(id task.ID) map[string]string {
 	return map[string]string{"database_id": string(id)}
 }
 
-// configs makes a schema of columns for a database, which has no id while it is made.
+// configs makes a schema of columns. A new database has no id yet.
 func (c *Client) configs(id task.ID, columns []NewColumn) notionapi.PropertyConfigs {
 	schema := make(notionapi.PropertyConfigs, len(columns))
 	for _, col := range columns {

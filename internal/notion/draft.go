@@ -17,21 +17,21 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// Plan is a draft in the terms of the database, see Tasks.Plan.
+// Plan is a draft converted for the database, see Tasks.Plan.
 type Plan struct {
 	tasks *Tasks
 	codec *codec
 	title string
 	body  string
 	props notionapi.Properties
-	// dependsOn are the dependencies, of which an answer may not show all.
+	// dependsOn are the dependencies; an answer may show only some.
 	dependsOn []task.ID
 }
 
-// Plan says how a draft is written into the database, by its schema as it is known. If
-// that has not what the draft names, the schema is read again first, with one request;
-// what l is asked for may take others. The error is a *task.DraftError if the database
-// has not what the draft names, or cannot hold it; else a *claim.StoreError, or l's own.
+// Plan converts a draft by the database's known schema. If that lacks something the draft names,
+// Plan reads the schema again first, with one request; l may send others. The error is a
+// *task.DraftError if the database lacks what the draft names, or cannot store it; otherwise a
+// *claim.StoreError, or l's own.
 func (t *Tasks) Plan(ctx context.Context, d task.Draft, l creation.Lookup) (creation.Plan, error) {
 	fresh := false
 	if t.all.Load() == nil || t.doubtful.Load() || t.Broken() != nil {
@@ -57,7 +57,7 @@ func (t *Tasks) Plan(ctx context.Context, d task.Draft, l creation.Lookup) (crea
 	}
 }
 
-// drafting is the making of one plan.
+// drafting is a plan being made.
 type drafting struct {
 	*Plan
 	creation.Lookup
@@ -100,7 +100,7 @@ func (t *Tasks) plan(ctx context.Context, d task.Draft, l creation.Lookup) (*Pla
 	return p.Plan, nil
 }
 
-// priority writes the priority that goes by a name, ours or the database's.
+// priority writes the priority of that name, ours or the database's.
 func (p *drafting) priority(name string) error {
 	col := p.codec.columns.priority
 	if name = strings.TrimSpace(name); name == "" {
@@ -121,8 +121,8 @@ func (p *drafting) priority(name string) error {
 	return nil
 }
 
-// priorityOption is the option that a name means: its own, that of the same rank, or our
-// word for the rank.
+// priorityOption finds the option for a name: the option of that name, or one of the rank that the
+// name means in the database or here.
 func (p *drafting) priorityOption(name string) (string, bool) {
 	options := p.codec.columns.priority.Options
 	if i := slices.IndexFunc(options, func(o string) bool { return strings.EqualFold(o, name) }); i >= 0 {
@@ -159,7 +159,7 @@ func (p *drafting) relate(ids []task.ID) error {
 	return err
 }
 
-// relationLimit is how many pages a relation can be given in a request.
+// relationLimit is how many pages a request can put into a relation.
 const relationLimit = 100
 
 func refsTo(ids []task.ID) ([]pageRef, error) {
@@ -175,7 +175,7 @@ func refsTo(ids []task.ID) ([]pageRef, error) {
 	return refs, nil
 }
 
-// column finds the property that a field names.
+// column finds a field's property.
 func (p *drafting) column(name string) (Column, error) {
 	col, ok := p.columns[name]
 	if !ok {
@@ -203,7 +203,7 @@ func (p *drafting) column(name string) (Column, error) {
 	return col, nil
 }
 
-// instead says how a property of the protocol is given; empty for any other.
+// instead says how to set a property of the protocol; empty for any other.
 func (p *drafting) instead(col Column) string {
 	c := p.codec.columns
 	switch col.ID {

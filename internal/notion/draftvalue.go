@@ -21,12 +21,11 @@ var several = map[string]bool{
 	string(notionapi.PropertyTypeMultiSelect): true, typePeople: true, typeRelation: true,
 }
 
-// writable are the types of properties that a field can be of, and how the texts that are
-// given become what Notion takes. There is at least one text, and one only unless the
-// type takes several.
+// writable maps the types of properties that a field can have to functions that convert its texts
+// for Notion. There is at least one text, and only one unless the type is in several.
 var writable map[string]func(p *drafting, ctx context.Context, col Column, values []string) (any, error)
 
-func init() { // they refer to what refers to them
+func init() { // an initializer would be circular
 	writable = map[string]func(*drafting, context.Context, Column, []string) (any, error){
 		typeRichText: (*drafting).richText,
 		typeNumber:   single(numberOf),
@@ -43,7 +42,7 @@ func init() { // they refer to what refers to them
 	}
 }
 
-// single is a type whose values say by themselves what they are.
+// single converts a single value that needs no context.
 func single(parse func(string) (any, string)) func(*drafting, context.Context, Column, []string) (any, error) {
 	return func(_ *drafting, _ context.Context, col Column, values []string) (any, error) {
 		content, want := parse(strings.TrimSpace(values[0]))
@@ -129,7 +128,7 @@ func dateOfText(s string) (any, string) {
 	return dateSpan{start, end}, ""
 }
 
-// dateText is a day, or a moment with its offset, as Notion keeps it.
+// dateText returns a day, or a moment with its offset, in Notion's form.
 func dateText(s string) (out string, day, ok bool) {
 	if t, err := time.Parse(time.DateOnly, s); err == nil {
 		return t.Format(time.DateOnly), true, true
@@ -138,7 +137,7 @@ func dateText(s string) (out string, day, ok bool) {
 	return t.Format("2006-01-02T15:04:05.000-07:00"), false, err == nil
 }
 
-// option is the option of that name, in whatever case.
+// option finds the option of that name, ignoring case.
 func (p *drafting) option(col Column, name string) (named, error) {
 	name = strings.TrimSpace(name)
 	if slices.Contains(col.Options, name) {
@@ -173,7 +172,7 @@ func (p *drafting) selectedMany(_ context.Context, col Column, values []string) 
 	return options, nil
 }
 
-// parts takes a single text for a list with commas between its parts.
+// parts splits a single text at its commas.
 func parts(values []string) []string {
 	if len(values) > 1 {
 		return values
@@ -201,8 +200,8 @@ func (p *drafting) people(ctx context.Context, _ Column, values []string) (any, 
 	return people, nil
 }
 
-// related are the pages that a relation is given: tasks by whatever names them, pages of
-// other databases by their ids or URLs.
+// related returns the pages for a relation: tasks by any name, pages of other databases by id or
+// URL.
 func (p *drafting) related(ctx context.Context, col Column, values []string) (any, error) {
 	var ids []task.ID
 	for _, name := range parts(values) {

@@ -16,10 +16,9 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// layout says where the fields of an entry go in a log database. A field goes into a
-// property that has one of the field's names and can hold the value. Case, spaces, "_"
-// and "-" in names do not matter. A field that finds no property becomes a line of the
-// page's text.
+// layout maps the fields of an entry to the properties of a log database. A field goes into a
+// property that has one of its names and can store the value. Case, spaces, "_" and "-" in names do
+// not matter. A field without a property becomes a line of the page's text.
 type layout struct {
 	title   Column
 	entryID Column            // without an id if the database has none
@@ -44,8 +43,7 @@ func newLayout(columns map[string]Column, tasks task.ID) layout {
 	return l
 }
 
-// page makes a page of an entry. In a database without a property for entry ids, the
-// title ends in the id.
+// page converts an entry to a page. Without a property for entry ids, the title ends in the id.
 func (l layout) page(e worklog.Entry) *notionapi.PageCreateRequest {
 	texts := new(spanWriter)
 	title := e.Title
@@ -72,14 +70,13 @@ func (l layout) page(e worklog.Entry) *notionapi.PageCreateRequest {
 	return request
 }
 
-// said reports whether a field needs no place: it is empty, or it is the id, which has
-// its place already.
+// said reports whether a field needs no property: it is empty, or is the id, which has its own.
 func (l layout) said(f worklog.Field) bool {
 	return asText(f.Value) == "" || f.Name == worklog.EntryID && l.entryID.ID != ""
 }
 
-// fill puts the fields of an entry into properties. It returns the property that each
-// field went into; one without an id stands for none.
+// fill puts the fields of an entry into properties. It returns the property of each field; one
+// without an id means none.
 func (l layout) fill(e worklog.Entry, props notionapi.Properties, texts *spanWriter) []Column {
 	in := make([]Column, len(e.Fields))
 	place := func(i int, names ...string) {
@@ -106,8 +103,8 @@ func (l layout) fill(e worklog.Entry, props notionapi.Properties, texts *spanWri
 	return in
 }
 
-// relate puts the page that a field names, such as "task_id", into a relation of the name
-// without "id", if there is one. in is where the field went so far.
+// relate puts the page of a field such as "task_id" into a relation of the name without "id", if
+// there is one. in is the field's property so far.
 func (l layout) relate(f worklog.Field, in *Column, props notionapi.Properties) {
 	col := l.columns[strings.TrimSuffix(fold(f.Name), "id")]
 	if col.Type != typeRelation || props[col.ID] != nil {
@@ -121,9 +118,8 @@ func (l layout) relate(f worklog.Field, in *Column, props notionapi.Properties) 
 	}
 }
 
-// Places says into which property of a log database each field of an entry goes. The
-// keys are the fields' names. A field that goes into the page's text is not listed.
-// tasks is the tasks database, to which a relation must relate.
+// Places returns the property for each field of an entry, by the fields' names, without fields that
+// go into the page's text. tasks is the tasks database, to which a relation must relate.
 func (db Database) Places(e worklog.Entry, tasks task.ID) map[string]Column {
 	l := newLayout(db.Columns, tasks)
 	places := make(map[string]Column)
@@ -145,7 +141,7 @@ func paragraph(spans []notionapi.RichText) notionapi.Block {
 	}
 }
 
-// asText is a value as a text; empty if there is nothing to say.
+// asText returns a value as text; empty if there is nothing to say.
 func asText(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -171,8 +167,7 @@ func isPage(v any) bool {
 	return ok && err == nil
 }
 
-// content is a property's value without its type. ok is false if the property cannot
-// hold it.
+// content returns a property's value without its type. ok is false if the property cannot store it.
 func (l layout) content(col Column, v any, texts *spanWriter) (content any, ok bool) {
 	said := asText(v)
 	switch notionapi.PropertyType(col.Type) {
@@ -184,7 +179,7 @@ func (l layout) content(col Column, v any, texts *spanWriter) (content any, ok b
 		return named{name}, isString && fits(name, optionLimit)
 	case notionapi.PropertyTypeMultiSelect:
 		return optionsOf(v)
-	case notionapi.PropertyTypeStatus: // which can have no other options than it has
+	case notionapi.PropertyTypeStatus: // a status cannot get new options this way
 		i := slices.IndexFunc(col.Options, func(name string) bool { return strings.EqualFold(name, said) })
 		if i >= 0 {
 			return named{col.Options[i]}, true
@@ -220,8 +215,7 @@ const (
 	optionsLimit = 100 // options in a value
 )
 
-// optionsOf makes options of a text that lists them, with commas or semicolons between
-// them.
+// optionsOf splits a text into options, at commas or semicolons.
 func optionsOf(v any) (any, bool) {
 	s, ok := v.(string)
 	var options []named
@@ -234,8 +228,7 @@ func optionsOf(v any) (any, bool) {
 	return options, ok && len(options) > 0 && len(options) <= optionsLimit
 }
 
-// optionName writes s in one line, and without commas: Notion refuses a name with a
-// comma.
+// optionName puts s into one line without commas, which Notion refuses in a name.
 func optionName(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), ",", ";")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// find is the filter that finds an entry, in every form in which it may have been made:
-// the property for entry ids may have been added, or removed, since.
+// find returns the filter for an entry, in every form in which it may have been made: the property
+// for entry ids may have been added or removed since.
 func (l layout) find(e worklog.Entry) notionapi.Filter {
 	inTitle := l.titled(notionapi.TextFilterCondition{Contains: e.ID})
 	if l.entryID.ID != "" {
@@ -24,8 +24,8 @@ func (l layout) find(e worklog.Entry) notionapi.Filter {
 	return notionapi.OrCompoundFilter{inTitle, l.alike(e)}
 }
 
-// alike is the filter for entries that read like e and whose id went with its property:
-// of the same title, about the same claim, task and minute, and made since it happened.
+// alike returns the filter for entries that look like e but lost their id with its property: they
+// have the same title, claim, task and minute, and were made since e happened.
 func (l layout) alike(e worklog.Entry) notionapi.Filter {
 	same := notionapi.TextFilterCondition{Equals: e.Title}
 	if !fits(e.Title, spanLimit) {

@@ -9,20 +9,20 @@ import (
 	"dibs/internal/task"
 )
 
-// field is a further property whose values are read. One that the database lacks has no
-// id, unless it was there before: then it is found by that when it comes back.
+// field is a further property whose values are read. If the database lacks it, it has no id, but
+// Gone may have its former id, by which it is found when it comes back.
 type field struct {
 	Name   string // in the configuration
 	Column Column
-	// Gone is the id that a property had which the database lacks.
+	// Gone is the former id of a missing property.
 	Gone string `json:",omitempty"`
 }
 
-// valueless are the types of properties that have no value to show.
+// valueless lists types of properties without a value.
 var valueless = []string{"button"}
 
-// findFields finds the fields in a database: one that is known by its id, and if that
-// fails by its name, like the others. It adds to the warnings what is amiss.
+// findFields finds the fields in a database: by their known ids, or else by name. It adds a warning
+// for each problem.
 func (s TaskSchema) findFields(db Database, known []field, warnings []string) ([]field, []string) {
 	var found []field
 	for _, name := range s.Fields {
@@ -49,7 +49,7 @@ func (s TaskSchema) findFields(db Database, known []field, warnings []string) ([
 	return found, warnings
 }
 
-// fit says how a field fits its use, which is to be shown.
+// fit says whether a field can be shown.
 func (f field) fit(db Database) Fit {
 	fit := Fit{Key: f.Name, Name: f.Name, Found: f.Column.Type, column: f.Column}
 	switch {
@@ -70,8 +70,8 @@ func (f field) fit(db Database) Fit {
 	return fit
 }
 
-// ExamineFields says how each of the further properties fits. Their keys are the names in
-// the configuration.
+// ExamineFields returns the fit of each further property. Their keys are the names in the
+// configuration.
 func (s TaskSchema) ExamineFields(db Database) []Fit {
 	fields, _ := s.findFields(db, nil, nil)
 	fits := make([]Fit, len(fields))
@@ -81,8 +81,8 @@ func (s TaskSchema) ExamineFields(db Database) []Fit {
 	return fits
 }
 
-// fieldsOn returns the fields of a page, of what an answer said of it. If the page lacks
-// one that the database should have, the schema is to be read again.
+// fieldsOn returns a page's fields from an answer. If the page lacks one that the database should
+// have, the schema will be read again.
 func (t *Tasks) fieldsOn(c *codec, page string, x *exchange) task.Fields {
 	if len(c.columns.fields) == 0 {
 		return nil
@@ -97,12 +97,12 @@ func (t *Tasks) fieldsOn(c *codec, page string, x *exchange) task.Fields {
 	return fields
 }
 
-// miss takes note that a page lacks a field.
+// miss records that a page lacks a field.
 func (t *Tasks) miss(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.missed[id] {
-		return // the schema has been read since, and has it
+		return // the schema was read since, and has it
 	}
 	if t.missed == nil {
 		t.missed = make(map[string]bool)
@@ -111,8 +111,8 @@ func (t *Tasks) miss(id string) {
 	t.doubtful.Store(true)
 }
 
-// forgetMissed forgets the fields that the schema, read just now, does not have: should
-// they come back and go again, that is to be noticed.
+// forgetMissed forgets missing fields that the new schema does not have either, so that they are
+// noticed if they come back and go again.
 func (t *Tasks) forgetMissed(fields []field) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,7 +134,7 @@ func (c *codec) fieldIDs() []string {
 	return ids
 }
 
-// keepField keeps the value of a property of a page, if x asks for it.
+// keepField stores the value of a page's property, if x asks for it.
 func (x *exchange) keepField(page string, p *rawProperty) {
 	if !slices.Contains(x.fields, p.ID) {
 		return
@@ -148,8 +148,8 @@ func (x *exchange) keepField(page string, p *rawProperty) {
 	x.values[page][p.ID] = p.value()
 }
 
-// SetFields changes which further properties are read, and reads the schema with one
-// request. What tasks show of them is known once they have been read again.
+// SetFields sets the further properties to read, and reads the schema with one request. Tasks show
+// them once they have been read again.
 func (t *Tasks) SetFields(ctx context.Context, names []string) error {
 	t.changing.Lock()
 	before := t.schema.Fields

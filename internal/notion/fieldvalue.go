@@ -8,10 +8,9 @@ import (
 	"dibs/internal/task"
 )
 
-// value is what a property shows, as task.Fields has it. A text is shortened to 2000
-// characters, and of a relation, or of people, there are as many as an answer shows, 25 at
-// most: the rest would take further requests. A property of a type that is not known, or
-// that has no value, is nil.
+// value returns a property's value in the form of task.Fields. A text is cut to 2000 characters.
+// Relations and people are those in the answer, 25 at most: the rest would take further requests. A
+// property without a value, or of an unknown type, is nil.
 func (p *rawProperty) value() any {
 	switch p.Type {
 	case typeTitle:
@@ -38,8 +37,8 @@ func (p *rawProperty) value() any {
 	return p.otherValue()
 }
 
-// otherProperty is what is read of properties of all other types. Of a formula and of a
-// rollup it is the part under their type, too.
+// otherProperty decodes properties of all other types. A formula's or rollup's value is also under
+// its own type.
 type otherProperty struct {
 	Type string `json:"type"`
 
@@ -94,7 +93,7 @@ func (p *rawProperty) otherValue() any {
 	case "multi_select":
 		return listOf(o.MultiSelect, func(n named) any { return n.value() })
 	case "files":
-		return listOf(o.Files, func(n named) any { return n.value() }) // their addresses change all the time
+		return listOf(o.Files, func(n named) any { return n.value() }) // their URLs change all the time
 	case "place":
 		return o.Place.value()
 	case "created_by":
@@ -133,7 +132,7 @@ func (p *rawProperty) otherValue() any {
 	return nil
 }
 
-// flat is the list of what a rollup shows: of lists, their items, and nothing of what is empty.
+// flat returns a rollup's values as one list, without empty ones.
 func flat(properties []rawProperty) any {
 	all := []any{}
 	for i := range properties {
@@ -148,7 +147,7 @@ func flat(properties []rawProperty) any {
 	return orNil(all)
 }
 
-// orNil is the list as a value: an empty one is none.
+// orNil returns a list as a value: nil if it is empty.
 func orNil(list []any) any {
 	if len(list) == 0 {
 		return nil
@@ -199,7 +198,7 @@ func (p person) value() any {
 	if name := strings.TrimSpace(p.Name); name != "" {
 		return stringValue(&name)
 	}
-	return stringValue(&p.ID) // Notion does not tell the names of all
+	return stringValue(&p.ID) // Notion does not give every name
 }
 
 func (p *person) orNil() any {
@@ -227,7 +226,7 @@ func (u *uniqueID) value() any {
 	return number
 }
 
-// value is a date as Notion writes it, or its start and its end.
+// value returns a date in Notion's form, or its start and end.
 func (d *rawDate) value() any {
 	switch {
 	case d == nil || !isDate(d.Start):

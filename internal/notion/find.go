@@ -11,8 +11,8 @@ import (
 	"dibs/internal/task"
 )
 
-// find returns the data source that stands for a database. If that is not known yet, it
-// asks Notion, for whoever sends req.
+// find returns a database's data source. If it is unknown, find asks Notion, with the credentials
+// of req.
 func (s *source) find(req *http.Request, version string, database task.ID) (task.ID, error) {
 	if chosen := s.sources.of(database); chosen != "" {
 		return chosen, nil
@@ -51,7 +51,7 @@ func (s *source) find(req *http.Request, version string, database task.ID) (task
 	return found.ID, nil
 }
 
-// pick returns the data source that is meant: the one that was named, or the only one.
+// pick returns the data source: the named one, or the only one.
 func (e *SourceError) pick() (Source, error) {
 	which := e.Sources
 	switch {
@@ -66,9 +66,9 @@ func (e *SourceError) pick() (Source, error) {
 	return which[0], nil
 }
 
-// recognise returns the one of several data sources that is known to have stood for the
-// database before, or that has properties of the only data source that the database had then:
-// the ids of properties stay the same. It asks once for the same data sources.
+// recognise returns, of several data sources, the one that the database used before, or else the
+// one with properties that the database had then: the ids of properties never change. It asks only
+// once about the same data sources.
 func (s *source) recognise(req *http.Request, version string, database task.ID, list *SourceError) (Source, error) {
 	unclear := &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: list}
 	lasted := func(one Source) bool { return one.ID == s.sources.lasted(database) }
@@ -106,7 +106,7 @@ func (s *source) recognise(req *http.Request, version string, database task.ID, 
 	return s.goesOn(list, ours[0]), nil
 }
 
-// goesOn says that one of several data sources goes on being used, and returns it.
+// goesOn logs that one of several data sources stays in use, and returns it.
 func (s *source) goesOn(list *SourceError, one Source) Source {
 	if s.log != nil {
 		s.log.Warn("a database has several data sources now; the one that it had goes on being used",
@@ -115,7 +115,7 @@ func (s *source) goesOn(list *SourceError, one Source) Source {
 	return one
 }
 
-// ask makes a request for whoever sends req, in a version that knows of data sources.
+// ask makes a request with the credentials of req, in a version that knows data sources.
 func (s *source) ask(req *http.Request, version, path string, answer any) error {
 	out, err := http.NewRequestWithContext(transport.WithoutPermits(req.Context()), http.MethodGet, transport.DefaultBaseURL+path, nil)
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// OtherGrants returns the grants that a mesh log has entries of, of those made since then
-// the newest, a hundred at most, that tell of settings other than these. It takes one
-// request in the lowest lane; none, and there are no grants, if the log has no property
-// of text for an entry's detail.
+// OtherGrants returns grants from the mesh log that were made under other settings than these,
+// since then, the newest hundred at most. It takes one request in the lowest lane. If the log has
+// no text property for an entry's detail, it returns no grants and sends nothing.
 func (l *Log) OtherGrants(ctx context.Context, since time.Time, than claim.Settings) ([]worklog.Grant, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
 	layout, err := l.current(ctx)

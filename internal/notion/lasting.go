@@ -9,7 +9,7 @@ import (
 	"dibs/internal/task"
 )
 
-// last notes the data source that stands for a database, should it get others.
+// last records a database's data source, in case the database gets others.
 func (s *sources) last(database, source task.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -19,24 +19,23 @@ func (s *sources) last(database, source task.ID) {
 	s.lasting[database] = source
 }
 
-// lasted is the data source that last noted; empty for none.
+// lasted returns the data source that last recorded; empty for none.
 func (s *sources) lasted(database task.ID) task.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lasting[database]
 }
 
-// RecallSources has the client know what Sources returned in an earlier run. It sends nothing.
+// RecallSources gives the client the result of Sources from an earlier run. It sends nothing.
 func (c *Client) RecallSources(known map[task.ID]task.ID) {
 	for database, source := range known {
 		c.sources.last(database, source)
 	}
 }
 
-// Sources returns the data sources that stand for databases, as far as that is known. It asks
-// Notion, with one request each, for those of which it is not. Should a database get further
-// data sources, the one that is known goes on standing for it. The error says which could not
-// be asked for.
+// Sources returns the databases' data sources. It asks Notion for unknown ones, with one request
+// each. A known data source stays in use if the database gets others. The error says which could
+// not be asked for; known ones are returned all the same.
 func (c *Client) Sources(ctx context.Context, databases ...task.ID) (map[task.ID]task.ID, error) {
 	known := make(map[task.ID]task.ID)
 	var errs []error
@@ -57,9 +56,8 @@ func (c *Client) Sources(ctx context.Context, databases ...task.ID) (map[task.ID
 	return known, errors.Join(errs...)
 }
 
-// SourceAdded says in a line that a database has got further data sources of which none was
-// named, and which one goes on being used; empty if that is not so. name is what the database
-// is called.
+// SourceAdded returns one line if a database got further data sources and none was named: it says
+// which one stays in use. Otherwise it is empty. name is the database's name.
 func (c *Client) SourceAdded(database task.ID, name string) string {
 	said := c.sources.choice(database)
 	if said.source == "" || said.wanted != "" || said.alone {

@@ -6,16 +6,15 @@ import (
 	"dibs/internal/task"
 )
 
-// memory is how long what a page showed is remembered. A page is read right
-// before it is written.
+// memory is how long something about a page is remembered. A page is read right before it is
+// written.
 const memory = time.Hour
 
-// lately remembers something of the pages that were read lately. It is not safe for
-// concurrent use.
+// lately is a cache of something about recently read pages. It is not safe for concurrent use.
 type lately[V any] struct {
 	of map[task.ID]seen[V]
-	// full is how many there may be. When there are more, or memory has passed since tidied,
-	// the old ones are forgotten.
+	// full limits the entries. When it is reached, or memory has passed since tidied, old ones are
+	// dropped.
 	full   int
 	tidied time.Time
 }

@@ -13,21 +13,21 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// Log is a log database. It makes use of whatever properties the database has. It needs
-// only a title, which every database has. It is safe for concurrent use.
+// Log is a log database. It uses whatever properties the database has; it needs only a title, which
+// every database has. It is safe for concurrent use.
 type Log struct {
 	client *Client
 	id     task.ID
 
 	mu     sync.Mutex
 	layout layout
-	// stale is set if the database has to be read before the next request: it has not
-	// been read yet, or Notion refused an entry, so that somebody may have changed it.
+	// stale is set if the database has to be read before the next request: it was never read, or
+	// Notion refused an entry, so that somebody may have changed it.
 	stale bool
 }
 
-// Log opens a log database, by its id or its URL, with one request. The tasks database
-// has to be opened before: a relation is filled in only if it relates to that.
+// Log opens a log database, by its id or URL, with one request. Open the tasks database before: a
+// relation is filled in only if it relates to that.
 func (c *Client) Log(ctx context.Context, databaseID string) (*Log, error) {
 	db, err := c.Database(transport.InLaneUnlessChosen(ctx, transport.LaneLog), databaseID)
 	if err != nil {
@@ -36,8 +36,7 @@ func (c *Client) Log(ctx context.Context, databaseID string) (*Log, error) {
 	return &Log{client: c, id: db.ID, layout: c.layout(db)}, nil
 }
 
-// RecallLog opens a log database without a request. It is read before its first
-// use.
+// RecallLog opens a log database without a request. It is read before its first use.
 func (c *Client) RecallLog(databaseID string) (*Log, error) {
 	id, err := task.ParseID(databaseID)
 	return &Log{client: c, id: id, stale: true}, err
@@ -53,9 +52,9 @@ func (c *Client) layout(db Database) layout {
 
 var _ worklog.Writer = (*Log)(nil)
 
-// Create implements worklog.Writer: it makes an entry, with one request that is sent at
-// most once. If the error says that the entry may have landed, Find tells whether it
-// did, though not at once: Notion's queries may lag behind.
+// Create implements worklog.Writer: it makes an entry, with one request that is sent at most once.
+// If the error says that the entry may have landed, Find finds out, though with a delay: Notion's
+// queries may lag behind.
 func (l *Log) Create(ctx context.Context, e worklog.Entry) error {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
 	layout, err := l.current(ctx)
@@ -76,14 +75,14 @@ func (l *Log) Create(ctx context.Context, e worklog.Entry) error {
 // Find implements worklog.Writer: it reports whether there is such an entry.
 func (l *Log) Find(ctx context.Context, e worklog.Entry) (bool, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
-	found, err := l.look(ctx, e)
-	if invalid(err) { // the database is not as it was
-		found, err = l.look(ctx, e)
+	found, err := l.search(ctx, e)
+	if invalid(err) { // the database has changed
+		found, err = l.search(ctx, e)
 	}
 	return found, err
 }
 
-func (l *Log) look(ctx context.Context, e worklog.Entry) (bool, error) {
+func (l *Log) search(ctx context.Context, e worklog.Entry) (bool, error) {
 	layout, err := l.current(ctx)
 	if err != nil {
 		return false, storeError(err)
@@ -97,8 +96,7 @@ func (l *Log) look(ctx context.Context, e worklog.Entry) (bool, error) {
 	return len(answer.Results) > 0, nil
 }
 
-// noted sorts the error of a request like storeError, and notes what it says of the
-// schema.
+// noted is storeError, and records that the schema may have changed.
 func (l *Log) noted(err error) *claim.StoreError {
 	if invalid(err) {
 		l.mu.Lock()
@@ -108,8 +106,8 @@ func (l *Log) noted(err error) *claim.StoreError {
 	return storeError(err)
 }
 
-// invalid reports whether Notion refused a request for what it says, so that somebody
-// may have changed the database.
+// invalid reports whether Notion refused a request's content, so that somebody may have changed the
+// database.
 func invalid(err error) bool {
 	answered, isAnswered := errors.AsType[*APIError](err)
 	return isAnswered && answered.Code == codeValidation

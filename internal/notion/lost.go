@@ -10,7 +10,7 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// lostError says that a property that is in use is gone, or has another type.
+// lostError says that a property in use is gone, or has another type.
 type lostError struct{ column Column }
 
 func (e *lostError) Error() string {
@@ -23,21 +23,21 @@ func lost(err error) bool {
 	return isGone
 }
 
-// elsewhereError says that a page is none of the tasks database.
-type elsewhereError struct {
-	page task.ID
-	told bool // where it is
+// foreignError says that a page is not in the tasks database.
+type foreignError struct {
+	page  task.ID
+	known bool // whether the answer says where the page is
 }
 
-func (e *elsewhereError) Error() string {
+func (e *foreignError) Error() string {
 	return fmt.Sprintf("page %s belongs to another database, or to another data source of the tasks database", e.page)
 }
 
-// elsewhere reports whether an error says that a page lies somewhere else, rather than that
-// its answer does not say where.
-func elsewhere(err error) bool {
-	of, isOf := errors.AsType[*elsewhereError](err)
-	return isOf && of.told
+// foreign reports whether an error says that a page is known to be elsewhere, not just that its
+// place is unknown.
+func foreign(err error) bool {
+	of, isOf := errors.AsType[*foreignError](err)
+	return isOf && of.known
 }
 
 // lies reports whether a parent is one that there may be.
@@ -46,25 +46,24 @@ func lies(p notionapi.Parent) bool {
 	return err == nil || p.Type == notionapi.ParentTypePageID || p.Type == notionapi.ParentTypeBlockID || p.Type == notionapi.ParentTypeWorkspace
 }
 
-// breakage is what is wrong with a tasks database.
+// breakage describes what is wrong with a tasks database.
 type breakage struct {
 	err *claim.StoreError
-	// workable says that the claims held here can be worked with all the same.
+	// workable says that the claims held here still work.
 	workable bool
-	// lostProgress says that tasks in progress do not show it, see Tasks.settled.
+	// lostProgress says that tasks in progress do not show it, see Tasks.checkProgress.
 	lostProgress bool
 }
 
-// breaks notes that the database is broken, in the way that b says, and why. The caller
-// holds t.changing.
+// breaks records that the database is broken, how, and why. The caller has locked t.changing.
 func (t *Tasks) breaks(why error, b breakage) *claim.StoreError {
 	b.err = claim.Errorf(claim.Refused, claim.LandedNo, "%w; nothing is claimed until then", why)
 	t.broken.Store(&b)
 	return b.err
 }
 
-// lose notes that a page has lost a property. Other pages are read as before until the
-// schema is read, which tells whether they have lost it, too.
+// lose records that a page has lost a property. Other pages are read as before until the schema is
+// read and shows whether they lost it, too.
 func (t *Tasks) lose(gone *lostError) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -75,12 +74,12 @@ func (t *Tasks) lose(gone *lostError) {
 	t.breaks(fmt.Errorf("the tasks database has changed: %w: restore it as it was", gone), breakage{workable: before == nil || before.workable, lostProgress: before != nil && before.lostProgress})
 }
 
-// readable reports whether tasks can be read by these columns. A title and a status are
-// the least; nothing can stand in for a status.
+// readable reports whether tasks can be read with these columns. They need at least a title and a
+// status; nothing can replace a status.
 func (c *taskColumns) readable() bool { return c.title.ID != "" && c.status.ID != "" }
 
-// workable reports whether the claims held here can be worked with. For that, the page
-// itself must show whose claim it is, and since when.
+// workable reports whether the claims held here still work. For that, the page itself must show the
+// holder and the start of the lease.
 func (c *codec) workable() bool {
 	has := &c.columns
 	return has.readable() && has.claimedBy.ID != "" && has.claimedAt.ID != "" && (has.token.ID != "" || c.known.token.ID == "")
@@ -89,26 +88,24 @@ func (c *codec) workable() bool {
 // lacks reports whether pages have lost a property.
 func (c *codec) lacks() bool { return len(c.columns.inUse()) < len(c.known.inUse()) }
 
-// Remember gives t a memory: last returns a task as it was last read. While the database
-// lacks a property, a task shows the value that last returns for it. Remember must be
-// called before the first reading.
+// Remember gives t a memory: last returns a task as last read. While the database lacks a property,
+// tasks show the value from last. Remember must be called before the first reading.
 func (t *Tasks) Remember(last func(task.ID) (task.Task, bool)) { t.last = last }
 
-// forgotten is the memory of Tasks that Remember was not called on: it remembers nothing.
+// forgotten is the memory of Tasks without Remember: it is empty.
 func forgotten(task.ID) (t task.Task, ok bool) { return t, false }
 
-// read reads a page, and its fields as x shows them. What the page has lost is filled in
-// from memory.
+// read reads a page, and its fields from x. Lost properties are filled in from memory.
 func (t *Tasks) read(c *codec, page *notionapi.Page, x *exchange) (task.Task, error) {
 	row, err := c.task(page)
 	if err != nil {
 		return row, err
 	}
 	row.Fields = t.fieldsOn(c, page.ID.String(), x)
-	if c.strangeStatus(page) {
+	if c.newStatus(page) {
 		t.doubtful.Store(true)
 	}
-	row = t.marked(c, row)
+	row = t.flagCleared(c, row)
 	if !c.lacks() {
 		return row, nil
 	}

@@ -11,22 +11,22 @@ import (
 	"dibs/internal/task"
 )
 
-// Markdown is what a page says.
+// Markdown is the content of a page.
 type Markdown struct {
 	// Text is in Notion's dialect of Markdown, without control characters, see task.Plain.
 	Text string
-	// Missing names what Text does not show, each in one line: blocks that have no form in
-	// Markdown, and what could not be loaded.
+	// Missing names the parts that Text does not show, one line each: blocks without a form in
+	// Markdown, and parts that could not be loaded.
 	Missing []string
 }
 
-// maxParts is how many parts of a page are loaded that its first answer leaves out.
+// maxParts limits the parts of a long page that are loaded after its first answer.
 const maxParts = 20
 
-// Markdown reads what a page says. It takes one request, and one more for each part that
-// Notion leaves out of an answer because the page is so long, up to twenty, in the lowest
-// lane unless ctx says otherwise. The error is a *claim.StoreError. A part that cannot
-// be loaded is missing, and no error.
+// Markdown reads the content of a page. It takes one request, and one more for each part of a long
+// page that Notion leaves out, up to twenty, in the lowest lane unless ctx says otherwise. The
+// error is a *claim.StoreError. A part that cannot be loaded is listed as missing; that is not an
+// error.
 func (c *Client) Markdown(ctx context.Context, id task.ID) (Markdown, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
 	text, open, err := c.markdown(ctx, string(id))
@@ -65,8 +65,7 @@ func (c *Client) Markdown(ctx context.Context, id task.ID) (Markdown, error) {
 	return md, nil
 }
 
-// markdown reads a page, or a block that was left out of one, and the ids of what the
-// answer leaves out.
+// markdown reads a page, or an omitted block, and the ids of the blocks that the answer omits.
 func (c *Client) markdown(ctx context.Context, id string) (text string, open []string, err error) {
 	var answer struct {
 		Markdown *string  `json:"markdown"`
@@ -88,7 +87,7 @@ func (c *Client) markdown(ctx context.Context, id string) (text string, open []s
 
 var errNoMarkdown = errors.New("an answer without Markdown")
 
-// unknown matches the line that stands for what an answer does not show.
+// unknown matches the line that stands for an omitted block.
 var unknown = regexp.MustCompile(`(?m)^(\t*)<unknown\b([^\n>]*)>[ \t]*(?:\n|\z)`)
 
 // unknownTag finds the line that stands for a block; nil if there is none.
@@ -102,7 +101,7 @@ func unknownTag(text, id string) []int {
 	return nil
 }
 
-// insert puts what was left out in its place, as deep as that is, or else at the end.
+// insert puts an omitted part in its place, with its indentation, or else at the end.
 func insert(text string, tag []int, more string) string {
 	if more != "" && !strings.HasSuffix(more, "\n") {
 		more += "\n"
@@ -123,10 +122,10 @@ func insert(text string, tag []int, more string) string {
 // attribute matches an attribute of a tag.
 var attribute = regexp.MustCompile(`\b(url|alt)="([^"]*)"`)
 
-// maxMissing is how many things that are not shown are named.
+// maxMissing limits the listed missing parts.
 const maxMissing = 50
 
-// unshown names what the text stands in for, each as "bookmark, https://…".
+// unshown lists the blocks that the text only stands for, such as "bookmark, https://…".
 func unshown(text string) []string {
 	var names []string
 	tags := unknown.FindAllStringSubmatch(text, -1)

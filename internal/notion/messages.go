@@ -13,13 +13,12 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// maxMessageAnswers is how many answers one look for messages reads: ten thousand rows.
+// maxMessageAnswers limits the answers that Messages reads: ten thousand rows.
 const maxMessageAnswers = 100
 
-// Messages returns the rows of a mesh log that were made since then, to the minute, and may
-// be messages, the oldest first: those of people and other programs, and the messages of
-// daemons. It takes one request in the lowest lane, and one more for each further hundred
-// rows.
+// Messages returns the rows of a mesh log that were made since then, to the minute, and may be
+// messages, oldest first: rows of people and other programs, and messages of daemons. It takes one
+// request for each hundred rows, in the lowest lane.
 func (l *Log) Messages(ctx context.Context, since time.Time) ([]worklog.Row, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
 	layout, err := l.current(ctx)
@@ -34,7 +33,7 @@ func (l *Log) Messages(ctx context.Context, since time.Time) ([]worklog.Row, err
 	filter := notionapi.AndCompoundFilter{notionapi.TimestampFilter{
 		Timestamp: notionapi.TimestampCreated, CreatedTime: &notionapi.DateFilterCondition{OnOrAfter: minute(since)},
 	}}
-	if layout.entryID.ID != "" { // leaves out what is said of claims
+	if layout.entryID.ID != "" { // leaves out entries about claims
 		is := func(condition notionapi.TextFilterCondition) notionapi.Filter {
 			return notionapi.PropertyFilter{Property: layout.entryID.ID, RichText: &condition}
 		}
@@ -68,8 +67,7 @@ func (l *Log) Messages(ctx context.Context, since time.Time) ([]worklog.Row, err
 	return rows, nil
 }
 
-// messagePlaces returns the columns that messages are read from: those that a daemon's own
-// go into.
+// messagePlaces returns the columns of messages: those that a daemon's own messages use.
 func (l layout) messagePlaces() map[string]Column {
 	places := make(map[string]Column)
 	message := worklog.MessageExample()
@@ -87,7 +85,7 @@ func (l layout) messagePlaces() map[string]Column {
 	return places
 }
 
-// row reads a row of the log; ok is false for what a daemon said of a claim.
+// row reads a row of the log; ok is false for a daemon's entry about a claim.
 func (l layout) row(page notionapi.Page, places map[string]Column) (row worklog.Row, ok bool) {
 	id, err := task.ParseID(page.ID.String())
 	if err != nil {

@@ -17,9 +17,9 @@ func gone(err error) bool {
 	return isAnswered && answered.Status == http.StatusNotFound
 }
 
-// mistaken says what an id is that Notion knows as none of a database, with two more
-// requests at most. It returns nil if that cannot be told: a database that is not shared
-// looks like one that is not there.
+// mistaken returns an error that says what an id is, if it is no database's, with two more requests
+// at most. It returns nil if that is unknown: a database that is not shared looks like one that
+// does not exist.
 func (c *Client) mistaken(ctx context.Context, id task.ID) error {
 	var source struct {
 		Object string   `json:"object"`

@@ -9,14 +9,14 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// note is the text of a page's note, span by span, as it is to be sent to stay what it is.
+// note is the text of a page's note, as spans that can be sent back unchanged.
 type note []noteSpan
 
 // noteSpan is a part of a note.
 type noteSpan struct {
 	said string // as people read it
-	// sent is the span in the form of a request. It is nil if it has none that is known
-	// here: then the note cannot be written without harm.
+	// sent is the span in the form of a request. It is nil if that form is unknown: then writing
+	// the note would damage it.
 	sent map[string]any
 }
 
@@ -41,7 +41,7 @@ func (x *exchange) keepSpans(body []byte) {
 	}
 }
 
-// noteOn remembers the note that an answer showed, or that it showed none. t.mu is held.
+// noteOn remembers the note in an answer, or that there was none. The caller has locked t.mu.
 func (t *Tasks) noteOn(id task.ID, x *exchange) {
 	if x.spans == nil {
 		t.notes.forget(id)
@@ -54,8 +54,8 @@ func (t *Tasks) noteOn(id task.ID, x *exchange) {
 	t.notes.put(id, shown)
 }
 
-// addNote adds to a page update what the note is to say, and reports whether it did: not
-// if there is no property for it, or if it would harm what somebody wrote.
+// addNote adds the note to a page update, and reports whether it did. It does not if there is no
+// property for it, or if writing would damage somebody's text.
 func (t *Tasks) addNote(c *codec, id task.ID, w claim.Write, props notionapi.Properties) bool {
 	if w.Note == nil || c.columns.note.ID == "" {
 		return false
@@ -73,15 +73,15 @@ func (t *Tasks) addNote(c *codec, id task.ID, w claim.Write, props notionapi.Pro
 	return ok
 }
 
-// with returns the spans of the note with line in the place of the lines of ours, see
-// claim.Noted. ok is false if they cannot all be sent.
+// with returns the note's spans with line in place of our own lines, see claim.Noted. ok is false
+// if some spans cannot be sent.
 func (n note) with(line string) (spans []map[string]any, ok bool) {
 	said := ""
 	for _, s := range n {
 		said += s.said
 	}
 	ours := claim.NoteLines(said)
-	kept := "" // what is left of what was said
+	kept := "" // the rest of the text
 	at := 0
 	for _, s := range n {
 		left := s.said
@@ -107,7 +107,7 @@ func (n note) with(line string) (spans []map[string]any, ok bool) {
 	return spans, len(spans) <= spansLimit
 }
 
-// cut is the span as it is to be sent when only that is left of it.
+// cut returns the span for a request, with only left of its text.
 func (s noteSpan) cut(left string) map[string]any {
 	text, ok := s.sent["text"].(map[string]any)
 	if !ok || left == s.said {
@@ -143,7 +143,7 @@ func newNoteSpan(data json.RawMessage) noteSpan {
 		if raw.Text.Link != nil {
 			link = map[string]any{"url": raw.Text.Link.URL}
 		}
-		// What people read is what is cut, so it has to be all that there is.
+		// The visible text is what is cut, so it must be the whole text.
 		if raw.Text.Content == raw.PlainText {
 			s.sent = map[string]any{"text": map[string]any{"content": raw.Text.Content, "link": link}}
 		}
@@ -160,7 +160,7 @@ func newNoteSpan(data json.RawMessage) noteSpan {
 	return s
 }
 
-// mentioned is a mention in the form of a request; nil if it has none.
+// mentioned returns a mention in the form of a request; nil if it has none.
 func mentioned(raw map[string]json.RawMessage) map[string]any {
 	for _, kind := range []string{"user", "page", "database"} {
 		var object struct {

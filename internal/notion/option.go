@@ -22,9 +22,8 @@ import (
 //
 // Nobody edited those tasks, and the claims on them are not over.
 
-// remember adds to a status as it is the ids of the options that tasks go by and that are
-// not there any more, as was knows them. One that was made anew, of another type, has
-// nothing to do with those.
+// remember adds to a status the ids of former options that tasks still use, from the earlier status
+// was. A property that was made again with another type does not inherit them.
 func (s TaskSchema) remember(is, was Column) Column {
 	if is.Type != was.Type {
 		return is
@@ -43,8 +42,8 @@ func (s TaskSchema) remember(is, was Column) Column {
 	return is
 }
 
-// nowNamed returns the name that the option which was known by that name has now. renamed
-// is false if it is the same, or if there is no such option any more.
+// nowNamed returns the present name of an option, by its former name. renamed is false if the name
+// is the same, or the option is gone.
 func (col Column) nowNamed(name string) (now string, renamed bool) {
 	id := col.OptionIDs[name]
 	if id == "" || slices.Contains(col.Options, name) {
@@ -58,15 +57,13 @@ func (col Column) nowNamed(name string) (now string, renamed bool) {
 	return name, false
 }
 
-// deleted reports whether a status had an option of that name and has it no more, under
-// any name.
+// deleted reports whether a status had an option of that name, and no longer has it under any name.
 func (col Column) deleted(name string) bool {
 	_, renamed := col.nowNamed(name)
 	return !renamed && col.OptionIDs[name] != "" && !slices.Contains(col.Options, name)
 }
 
-// changedOptions says which of the missing options were renamed or deleted, and what to do
-// about it.
+// changedOptions says which missing options were renamed or deleted, and what to do.
 func (s TaskSchema) changedOptions(col Column, missing []string) (problems, remedies []string) {
 	var deleted []string
 	for _, status := range s.statuses() {
@@ -89,7 +86,7 @@ func (s TaskSchema) changedOptions(col Column, missing []string) (problems, reme
 	return problems, remedies
 }
 
-// statusOf finds the status in a database, with what was knows of it.
+// statusOf finds the status in a database, and adds what was knows of it.
 func (s TaskSchema) statusOf(db Database, was Column) Column {
 	for _, col := range db.Columns {
 		if col.ID == was.ID && col.ID != "" {
@@ -99,8 +96,8 @@ func (s TaskSchema) statusOf(db Database, was Column) Column {
 	return Column{}
 }
 
-// shows reports whether the statuses of tasks can be read by what the property shows: one
-// that was renamed has another name, and a select need not have all.
+// shows reports whether the property shows the statuses of tasks. A renamed option has another
+// name, and a select may lack some.
 func (s TaskSchema) shows(status Column) bool {
 	fit := s.statusFit(status)
 	if fit.Grade != Unusable {
@@ -119,16 +116,16 @@ func (s TaskSchema) lostProgress(status Column) bool {
 	return status.deleted(s.statusName(task.InProgress))
 }
 
-// remade reports whether the option for IN_PROGRESS is another one than it was: tasks that
-// were in progress do not show it.
+// remade reports whether the option for IN_PROGRESS was replaced: tasks that were in progress do
+// not show it.
 func (s TaskSchema) remade(was, is Column) bool {
 	name := s.statusName(task.InProgress)
 	before, now := was.OptionIDs[name], is.OptionIDs[name]
 	return before != "" && now != "" && before != now
 }
 
-// heldBefore reports whether last is a task in progress under a claim that now shows, in all
-// but its status. A person may have set that, or the option was deleted.
+// heldBefore reports whether last is the same task in progress under the same claim, with another
+// status. A person may have set the status, or the option was deleted.
 func (c *codec) heldBefore(last, now task.Task) bool {
 	tok := claim.ParseToken(now.Token)
 	return last.Status == task.InProgress && now.Status != task.InProgress && !now.Trashed &&
@@ -136,9 +133,9 @@ func (c *codec) heldBefore(last, now task.Task) bool {
 		(c.known.token.ID == "" || tok.ID != "" && !tok.Void && !tok.Done)
 }
 
-// marked marks a task that was in progress when the option for that was deleted, as far as
-// that is known, and has not been given a status since.
-func (t *Tasks) marked(c *codec, now task.Task) task.Task {
+// flagCleared flags a task that seems to have lost its status because the option for IN_PROGRESS
+// was deleted, and that has not been given a status since.
+func (t *Tasks) flagCleared(c *codec, now task.Task) task.Task {
 	last, known := t.last(now.ID)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,13 +155,13 @@ func (t *Tasks) marked(c *codec, now task.Task) task.Task {
 	return now
 }
 
-// clearedTask is how a task shows that its option was deleted.
+// clearedTask identifies a task whose option was deleted.
 type clearedTask struct {
 	token, holder string
 	status        task.Status
 }
 
-// setRemade notes that tasks may have lost their option without anybody knowing.
+// setRemade records that tasks may have lost their option unnoticed.
 func (t *Tasks) setRemade() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,15 +169,15 @@ func (t *Tasks) setRemade() {
 	t.remade = t.remades
 }
 
-// remakes is what listed is to be called with once all tasks have been read.
+// remakes returns the argument for listed, once all tasks have been read.
 func (t *Tasks) remakes() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.remade
 }
 
-// listed notes that all tasks have been read since remakes was called: from then on it is
-// somebody's doing if a task is not in progress any more.
+// listed records that all tasks were read since remakes was called: from then on, a task that
+// leaves IN_PROGRESS was changed by somebody.
 func (t *Tasks) listed(remakes int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,17 +186,17 @@ func (t *Tasks) listed(remakes int) {
 	}
 }
 
-// doubts reports whether a task that is in progress, for all that is known, does not show
-// it, so that the schema has to tell whether somebody set the status.
+// doubts reports whether a task that should be in progress does not show it, so that the schema has
+// to tell whether somebody set the status.
 func (t *Tasks) doubts(now task.Task) bool {
 	last, known := t.last(now.ID)
 	return known && !now.Cleared && t.codec.Load().heldBefore(last, now)
 }
 
-// settled reads the schema, unless it is known already that the option for IN_PROGRESS is
-// missing. The error says why it cannot be told what the status of a task is: nothing is to
-// be made of that before the option is back.
-func (t *Tasks) settled(ctx context.Context) error {
+// checkProgress reads the schema, unless the option for IN_PROGRESS is known to be missing. The
+// error says why the status of a task is uncertain: it must not be acted on before the option is
+// back.
+func (t *Tasks) checkProgress(ctx context.Context) error {
 	if b := t.broken.Load(); b != nil && b.lostProgress {
 		return b.err
 	}
@@ -210,9 +207,9 @@ func (t *Tasks) settled(ctx context.Context) error {
 	return err
 }
 
-// SetStatuses changes what the database calls the statuses, and reads the schema with one
-// request. It is for when the options were renamed: it fails, and changes nothing, while
-// tasks can be claimed under the old names, and if they cannot under the new ones.
+// SetStatuses changes the database's names of the statuses, and reads the schema with one request.
+// It is for renamed options: it fails, and changes nothing, while tasks can be claimed under the
+// old names, and if they cannot under the new ones.
 func (t *Tasks) SetStatuses(ctx context.Context, names map[task.Status]string) error {
 	if err := t.Check(ctx); err == nil && t.Broken() == nil {
 		return errors.New("the names of the statuses cannot change while tasks can be claimed under the old ones: restart the daemon")
@@ -224,12 +221,12 @@ func (t *Tasks) SetStatuses(ctx context.Context, names map[task.Status]string) e
 	}
 	if err != nil {
 		t.rename(before)
-		_ = t.Check(ctx) // which fails as it did before
+		_ = t.Check(ctx) // fails as before
 	}
 	return err
 }
 
-// rename changes the names of the statuses, and returns those that they had.
+// rename changes the names of the statuses, and returns the former ones.
 func (t *Tasks) rename(names map[task.Status]string) map[task.Status]string {
 	t.changing.Lock()
 	defer t.changing.Unlock()

@@ -19,14 +19,14 @@ type Person struct {
 	Email string
 }
 
-// peopleKept is how long the list of people is good for, and peopleAnew how old it must be
-// to be read anew for somebody who is not on it.
+// peopleKept is how long the list of people is valid, and peopleAnew its minimum age before it is
+// read again for somebody who is not on it.
 const (
 	peopleKept = 10 * time.Minute
 	peopleAnew = 10 * time.Second
 )
 
-// People is who is in the workspace. It is safe for concurrent use.
+// People lists the people of the workspace. It is safe for concurrent use.
 type People struct {
 	client *Client
 
@@ -35,12 +35,11 @@ type People struct {
 	at   time.Time // when it was read; zero for never
 }
 
-// People returns who is in the workspace. It sends nothing.
+// People returns the list of the workspace's people. It sends nothing.
 func (c *Client) People() *People { return &People{client: c} }
 
-// List returns the people of the workspace. It takes a request for each hundred users,
-// unless they were read within ten minutes; anew says not to rely on that, because
-// somebody is missing.
+// List returns the people of the workspace. It takes a request for each hundred users, unless they
+// were read within ten minutes; anew asks to read them again, because somebody is missing.
 func (p *People) List(ctx context.Context, anew bool) ([]Person, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +58,7 @@ func (p *People) List(ctx context.Context, anew bool) ([]Person, error) {
 	return list, nil
 }
 
-// people reads who is in the workspace, without the connections.
+// people reads the people of the workspace, without the connections.
 func (c *Client) people(ctx context.Context) ([]Person, error) {
 	query := url.Values{"page_size": {fmt.Sprint(pageSize)}}
 	var people []Person

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// rawProperty is a property's value as an answer shows it, as far as it is of a type that
-// is read here.
+// rawProperty is a property's value in an answer, if its type is read here.
 type rawProperty struct {
 	ID       string    `json:"id"`
 	Type     string    `json:"type"`
@@ -20,7 +19,7 @@ type rawProperty struct {
 	Date     *rawDate  `json:"date"`
 	People   []person  `json:"people"`
 	Relation []pageRef `json:"relation"`
-	// HasMore is set if a relation has more pages than are shown.
+	// HasMore is set if the relation is shown incompletely.
 	HasMore  bool      `json:"has_more"`
 	UniqueID *uniqueID `json:"unique_id"`
 	// other is the whole property, if it is of a type that has no field here.
@@ -51,8 +50,8 @@ type (
 	}
 )
 
-// UnmarshalJSON implements json.Unmarshaler. A property that is of another form than
-// any that is known becomes one without an id, so that the rest of the page can be read.
+// UnmarshalJSON implements json.Unmarshaler. A property of an unknown form gets no id, so that the
+// rest of the page can be read.
 func (p *rawProperty) UnmarshalJSON(data []byte) error {
 	type fields rawProperty
 	if json.Unmarshal(data, (*fields)(p)) != nil {
@@ -113,7 +112,7 @@ func (p *rawProperty) plain() (plain plainProperty, ok bool) {
 	return plain, p.ID != ""
 }
 
-// given reports whether a page has a number. One that the library could not hold is none.
+// given reports whether a page has a number that the library can represent.
 func (u *uniqueID) given() bool {
 	return u != nil && u.Number != nil && *u.Number == math.Trunc(*u.Number) && math.Abs(*u.Number) < 1<<53
 }

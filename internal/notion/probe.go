@@ -12,7 +12,7 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// Probe is what was measured on a row of the tasks database made for the purpose.
+// Probe is a measurement on a row made for it in the tasks database.
 type Probe struct {
 	Rounds []Round
 }
@@ -21,13 +21,13 @@ type Probe struct {
 // and reads until one shows the write.
 type Round struct {
 	Read, Write time.Duration
-	// Stale is for how long, counted from the answer to the write, reads still showed
-	// the old value; zero if the first read showed the write.
+	// Stale is how long, after the answer to the write, reads still showed the old value; zero if
+	// the first read showed the write.
 	Stale time.Duration
 }
 
-// Attempt is the time from the start of the read to the answer to the write. It has to
-// fit into the write window.
+// Attempt returns the time from the start of the read to the answer to the write. It has to fit
+// into the write window.
 func (r Round) Attempt() time.Duration { return r.Read + r.Write }
 
 const (

@@ -13,8 +13,7 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// Query says which tasks to read. The zero value means all of them. Times count to the
-// minute.
+// Query selects tasks to read; the zero value means all. Times count to the minute.
 type Query struct {
 	// UnfinishedOnly leaves out tasks that are COMPLETED or CANCELLED.
 	UnfinishedOnly bool
@@ -54,7 +53,7 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 	for again := false; ; {
 		incomplete, err := t.list(ctx, &l)
 		if severalSources(err) {
-			if broken := t.Check(ctx); broken != nil { // its error lists the data sources to choose from
+			if broken := t.Check(ctx); broken != nil { // lists the data sources to choose from
 				return nil, time.Time{}, broken
 			}
 		}
@@ -87,7 +86,7 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 	}
 }
 
-// listing is a list of rows that is being read, in the order of their creation.
+// listing is a list of rows being read, in the order of their creation.
 type listing struct {
 	query Query
 	codec *codec
@@ -95,7 +94,7 @@ type listing struct {
 	from time.Time
 	last time.Time // the minute in which the last row was created
 	rows []task.Task
-	seen map[task.ID]int // where in rows a task is
+	seen map[task.ID]int // a task's index in rows
 	at   time.Time       // of the first answer
 	// skipped are the rows that are no tasks.
 	skipped []skipped
@@ -137,7 +136,7 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 		}
 		for i := range answer.Results {
 			row, err := t.row(ctx, l.codec, &answer.Results[i], &x)
-			if elsewhere(err) {
+			if foreign(err) {
 				l.skipped = append(l.skipped, skipped{id: string(answer.Results[i].ID), why: "belongs to another database, or to another data source"})
 				continue
 			}
@@ -175,8 +174,7 @@ func (l *listing) add(row task.Task) {
 	l.rows = append(l.rows, row)
 }
 
-// row reads a row of a query. If the row does not show all dependencies, row asks for
-// them.
+// row reads a row of a query. If the row does not show all dependencies, row requests them.
 func (t *Tasks) row(ctx context.Context, c *codec, page *notionapi.Page, x *exchange) (task.Task, error) {
 	row, err := t.read(c, page, x)
 	if err != nil {
@@ -253,7 +251,7 @@ func editedSince(t time.Time) notionapi.Filter {
 	}
 }
 
-// minute is a time as Notion keeps and compares it: without its seconds.
+// minute cuts a time to the minute, as Notion stores and compares it.
 func minute(t time.Time) *notionapi.Date { return new(notionapi.Date(t.UTC().Truncate(time.Minute))) }
 
 // not filters for tasks that are not in that status.

@@ -12,13 +12,12 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// dependencies names the relation of a page that holds its dependencies.
+// dependencies returns a page's relation for its dependencies.
 func (c *codec) dependencies(page *notionapi.Page) relation {
 	return relation{page.ID.String(), c.columns.dependsOn.ID}
 }
 
-// related reads all dependencies of a task, and remembers them. The answer that shows a
-// page shows 25 of them at most.
+// related reads and remembers all dependencies of a task. A page's answer shows only 25 of them.
 func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, error) {
 	plain, err := url.PathUnescape(c.columns.dependsOn.ID)
 	if err != nil {
@@ -62,18 +61,17 @@ func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, e
 	return slices.Clone(all), nil
 }
 
-// errNoCursor is the error of an answer that says that there is more, but not where.
+// errNoCursor says that an answer has more results but no cursor.
 var errNoCursor = errors.New("the answer says that there are more results, but has no cursor to them")
 
-// maxAnswers is how many answers a list may have: ten times those of the largest
-// board that Notion can be asked for in a reasonable time.
+// maxAnswers limits the answers of a list: ten times those of the largest practical board.
 const maxAnswers = 10_000
 
-// errEndless is the error of a list that goes on and on.
+// errEndless says that a list does not end.
 var errEndless = errors.New("the list of results does not come to an end")
 
-// recall returns the dependencies of a task, of which an answer showed only some. It has
-// them from memory; if they are not remembered, it returns those shown.
+// recall returns the dependencies of a task whose answer was incomplete: from memory, or else those
+// shown.
 func (t *Tasks) recall(id task.ID, shown []task.ID) []task.ID {
 	t.mu.Lock()
 	defer t.mu.Unlock()

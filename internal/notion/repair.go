@@ -46,9 +46,9 @@ func (r *repair) RoundTrip(req *http.Request) (*http.Response, error) {
 	return transport.WithBody(resp, body), nil
 }
 
-// repairRequest asks a query for the properties that are wanted. It also takes
-// "archived": false out of page updates. The library always says that, and it would
-// bring back a page that somebody has just moved to the trash.
+// repairRequest limits a query to the wanted properties. It also removes "archived": false from
+// page updates: the library always sends it, and it would restore a page that somebody has just
+// moved to the trash.
 func repairRequest(req *http.Request) (*http.Request, error) {
 	if only := exchangeOf(req.Context()).only; len(only) > 0 {
 		req = req.Clone(req.Context())
@@ -78,8 +78,7 @@ func repairRequest(req *http.Request) (*http.Request, error) {
 	return out, nil
 }
 
-// reshaped returns the request with its body, a JSON object, as change leaves it. It
-// closes the old body.
+// reshaped returns the request with its JSON body changed by change. It closes the old body.
 func reshaped(req *http.Request, change func(map[string]json.RawMessage) error) (*http.Request, error) {
 	defer req.Body.Close()
 	var body map[string]json.RawMessage
@@ -100,7 +99,7 @@ func reshaped(req *http.Request, change func(map[string]json.RawMessage) error) 
 	return req, err
 }
 
-// answer returns the body of a good answer in the form for the library.
+// answer converts the body of a good answer for the library.
 func (r *repair) answer(req *http.Request, body []byte, x *exchange) ([]byte, error) {
 	switch kind := objectOf(req.URL.Path); {
 	case req.Method == http.MethodGet && req.URL.Path == "/v1/"+kind+"s":
@@ -138,7 +137,7 @@ func read(body []byte, kind string, into any, said *string) error {
 	return err
 }
 
-// objectOf is the kind of object that a good answer is.
+// objectOf returns the kind of object in a good answer.
 func objectOf(path string) string {
 	parts := strings.Split(strings.TrimPrefix(path, "/v1/"), "/")
 	if len(parts) == 3 && parts[2] == "markdown" {
@@ -150,7 +149,7 @@ func objectOf(path string) string {
 	return strings.TrimSuffix(parts[0], "s")
 }
 
-// rawPage is what is read of a page.
+// rawPage is the part of a page that is read.
 type rawPage struct {
 	Object         string                 `json:"object"`
 	ID             string                 `json:"id"`
@@ -167,7 +166,7 @@ type rawPage struct {
 	Title          rawTitle               `json:"title"` // of a database
 }
 
-// plainPage is what is passed on of a page.
+// plainPage is the part of a page that is passed on.
 type plainPage struct {
 	Object         string                   `json:"object"`
 	ID             string                   `json:"id"`
@@ -298,8 +297,7 @@ func (r *repair) database(body []byte, x *exchange) ([]byte, error) {
 	return json.Marshal(database)
 }
 
-// column reads what it understands of a property's schema. Of a property of a new type,
-// or without one, that is little.
+// column reads the known parts of a property's schema. A new type has few of them.
 func (r *repair) column(name string, data json.RawMessage) Column {
 	col := Column{Name: name}
 	var raw map[string]json.RawMessage

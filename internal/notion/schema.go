@@ -12,20 +12,19 @@ import (
 	"dibs/internal/task"
 )
 
-// TaskSchema says by what names a tasks database calls things. A name left empty is the
-// protocol's own.
+// TaskSchema is a tasks database's naming. An empty name means the protocol's own.
 type TaskSchema struct {
 	Properties Properties
-	// Statuses holds the database's name of each status. The optional ones among them are
-	// not used unless they have one.
+	// Statuses is the database's name of each status. Optional statuses without a name are not
+	// used.
 	Statuses map[task.Status]string
-	// Priorities holds the database's names of each priority, in any case.
+	// Priorities is the database's names of each priority, in any case.
 	Priorities map[task.Priority][]string
-	// NotionUsers holds, for each agent, the id of the Notion user that stands for it.
-	// It matters if claimed_by is of type people.
+	// NotionUsers is the Notion user's id for each agent. It matters if claimed_by is of type
+	// people.
 	NotionUsers map[string]string
-	// Without lists optional properties that are not to be looked for, because the
-	// configuration says that the database has none. They go by their keys there.
+	// Without lists, by key, optional properties that the database lacks according to the
+	// configuration.
 	Without []string
 	// Fields are the names of further properties, of any type, whose values are read.
 	Fields []string
@@ -46,7 +45,7 @@ type Properties struct {
 	Note                string
 }
 
-// noteKey is the key of the one property that nothing depends on.
+// noteKey is the key of the only property on which nothing depends.
 const noteKey = "note"
 
 // The property types that something depends on.
@@ -63,8 +62,7 @@ const (
 	typeFormula  = "formula"
 )
 
-// taskColumns are the properties of the tasks database that are used. One that the
-// database lacks has no id.
+// taskColumns are the used properties of the tasks database. A missing one has no id.
 type taskColumns struct {
 	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note Column
 	// key is the unique id, which nothing but its tasks' names depends on.
@@ -80,7 +78,7 @@ type wanted struct {
 	name  string // and in the database
 	types []string
 	into  *Column
-	// without says what cannot be done without the property; empty if it has to be there.
+	// without says what is impossible without the property; empty if it is required.
 	without string
 }
 
@@ -141,13 +139,13 @@ type Fit struct {
 	Problem, Remedy string
 	// Missing lists the names of statuses that the property has no option for.
 	Missing []string
-	// Similar is the name of another property, which may be the one that was meant.
+	// Similar is the name of another property that may be meant.
 	Similar string
 
 	column Column
 }
 
-// said is the problem and its remedy in one line.
+// said returns the problem and its remedy in one line.
 func (f Fit) said() string { return f.Problem + ": " + f.Remedy }
 
 // Examine says how each property that tasks need, or may have, fits.
@@ -191,11 +189,11 @@ func (s TaskSchema) Examine(db Database) []Fit {
 	return fits
 }
 
-// mostCandidates is how many properties a message proposes in place of one that is missing.
+// mostCandidates limits the properties that a message proposes for a missing one.
 const mostCandidates = 5
 
-// candidates lists the properties that could be meant by one that is missing: of a type
-// that will do, the best first, and in no other use.
+// candidates lists unused properties that could replace a missing one, those of the best type
+// first.
 func (s TaskSchema) candidates(db Database, missing wanted) []string {
 	var used []string
 	for _, w := range s.wants(new(taskColumns)) {

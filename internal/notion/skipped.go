@@ -12,11 +12,11 @@ import (
 	"dibs/internal/notion/transport"
 )
 
-// skipped is a row that a query shows and that is none of the tasks.
+// skipped is a row in a query's answer that is no task.
 type skipped struct {
 	id, title string
 	why       string
-	partial   bool // it may be a task, and shows too little to be read
+	partial   bool // it may be a task, but shows too little to be read
 }
 
 func (s skipped) String() string {
@@ -27,7 +27,7 @@ func (s skipped) String() string {
 	return fmt.Sprintf("row %s is skipped: it %s", name, s.why)
 }
 
-// rawRow is a row of a query, which need not be a page, nor a whole one.
+// rawRow is a row of a query. It may be no page, or an incomplete one.
 type rawRow struct {
 	rawPage
 	partial bool
@@ -42,7 +42,7 @@ func (r *rawRow) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// odd says what a row is that is no page, or shows too little to be a task.
+// odd describes a row that is no page, or shows too little to be a task.
 func (r *rawRow) odd() (skipped, bool) {
 	row := skipped{id: shortened(transport.OneLine(r.ID)), partial: r.partial}
 	switch {
@@ -77,17 +77,17 @@ func (t rawTitle) text() string {
 	return shortened(b.String())
 }
 
-// errPartial is the error of a list in which no page shows what it holds.
+// errPartial is the error of a list whose pages show no properties.
 func errPartial(rows []skipped) error {
 	return claim.Errorf(claim.Refused, claim.LandedUnknown,
 		"Notion shows no row of the tasks database with its properties (%d of them without): give the connection the capability to read content", len(rows))
 }
 
-// mostSkipped is how many skipped rows are named.
+// mostSkipped limits the skipped rows in a message.
 const mostSkipped = 5
 
-// skip notes which rows were skipped. A list of all rows shows all of them; another one
-// may show some more.
+// skip records the skipped rows. A list of all rows has all of them; another list may have some
+// more.
 func (t *Tasks) skip(rows []skipped, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +105,7 @@ func (t *Tasks) skip(rows []skipped, all bool) {
 	}
 }
 
-// skippedRows says which rows were skipped, one line each.
+// skippedRows describes the skipped rows, one line each.
 func (t *Tasks) skippedRows() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

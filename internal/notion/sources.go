@@ -20,14 +20,13 @@ type Source struct {
 	Name string
 }
 
-// SourceError says that a database has several data sources, and that it is not known
-// which one is meant. Pages whose ids are known can be read and written all the same.
+// SourceError says that a database has several data sources and none is chosen. Pages with known
+// ids can still be read and written.
 type SourceError struct {
 	// Database is the title of the database, and Sources are its data sources.
 	Database string
 	Sources  []Source
-	// Wanted is the name or the id that was given for the one that is meant; empty if
-	// none was.
+	// Wanted is the given name or id; empty if none was given.
 	Wanted string
 	// Key is the key of the configuration that gives it; empty if there is none.
 	Key string
@@ -81,9 +80,8 @@ func meant(sources []Source, wanted string) []Source {
 	return slices.DeleteFunc(slices.Clone(sources), func(s Source) bool { return s.Name != wanted })
 }
 
-// sources is what is known of the data sources that stand for databases, and of the
-// version of the API that the server understands. The zero value knows of none, and of the
-// library's version. It is safe for concurrent use.
+// sources records the databases' data sources, and the API version that the server understands. The
+// zero value knows no data source, and the library's version. It is safe for concurrent use.
 type sources struct {
 	mu      sync.Mutex
 	version string             // empty for the library's
@@ -106,21 +104,21 @@ type choice struct {
 	alone  bool    // it is the only one that the database had
 }
 
-// speaks is the version of the API that the server was last found to understand.
+// speaks returns the API version that the server last understood.
 func (s *sources) speaks() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return cmp.Or(s.version, apiVersion)
 }
 
-// speak notes which version of the API the server understands.
+// speak records the API version that the server understands.
 func (s *sources) speak(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version = version
 }
 
-// choose notes which name or id was given for a database's data source.
+// choose records the name or id given for a database's data source.
 func (s *sources) choose(database task.ID, c choice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,8 +135,7 @@ func (s *sources) set(database task.ID, c choice) {
 	s.choices[database] = c
 }
 
-// found notes which data source stands for a database, unless another one was named
-// meanwhile.
+// found records a database's data source, unless another one was named meanwhile.
 func (s *sources) found(database task.ID, c choice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,8 +168,7 @@ func (s *sources) choice(database task.ID) choice {
 	return s.choices[database]
 }
 
-// of is the data source that stands for a database; empty if the database stands
-// for itself.
+// of returns a database's data source; empty if the database stands for itself.
 func (s *sources) of(database task.ID) task.ID { return s.choice(database).source }
 
 // open reports whether a name or an id was given, and its data source has yet to be
@@ -254,7 +250,7 @@ func (s *sources) properties(database task.ID, among []Source) []string {
 	return s.ids[database]
 }
 
-// unrecognised notes data sources of which it is not known which one is meant.
+// unrecognised records data sources among which none was recognised.
 func (s *sources) unrecognised(database task.ID, among []Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,10 +281,9 @@ func (s *sources) database(database, source string) string {
 	return database
 }
 
-// Choose says which data source of a database is meant, by its name or its id. For a
-// database that has only one, wanted is empty. key is the key of the configuration where
-// a person says so. Choose sends nothing: the data source is found when the database is
-// read next. It then stays the same until Choose says something else.
+// Choose selects a database's data source by name or id; wanted is empty for a database with only
+// one. key is the configuration key for it. Choose sends nothing: the data source is found when the
+// database is next read. It stays the same until the next Choose.
 func (c *Client) Choose(database task.ID, key, wanted string) {
 	c.sources.choose(database, choice{wanted: strings.TrimSpace(wanted), key: key})
 }
@@ -319,7 +314,7 @@ func (c *Client) FindSource(ctx context.Context, database task.ID, key, wanted s
 	return unclear.pick()
 }
 
-// SourceOf reads which data source a page is in; empty if it is in none.
+// SourceOf reads a page's data source; empty if it has none.
 func (c *Client) SourceOf(ctx context.Context, page task.ID) (task.ID, error) {
 	var x exchange
 	var shown struct{}
@@ -333,8 +328,8 @@ func (c *Client) SourceOf(ctx context.Context, page task.ID) (task.ID, error) {
 	return id, nil
 }
 
-// listSources reads which data sources a database has, and returns them as the
-// error that asks for a choice.
+// listSources reads a database's data sources, and returns them as the error that asks for a
+// choice.
 func (c *Client) listSources(ctx context.Context, database task.ID) (*SourceError, error) {
 	var x exchange
 	var shown struct {
@@ -362,8 +357,8 @@ func severalSources(err error) bool {
 	return isAnswered && answered.Data("error_type") == multipleSources
 }
 
-// unclear reports whether an error says that a database has several data sources, and
-// that it is not known which one is meant.
+// unclear reports whether an error says that a database has several data sources and none is
+// chosen.
 func unclear(err error) bool {
 	_, isWhich := errors.AsType[*SourceError](err)
 	return isWhich

@@ -13,8 +13,8 @@ import (
 // codeValidation is the code of an answer that refuses a request for what it says.
 const codeValidation = "validation_error"
 
-// storeError sorts the error of a request by what can be done about it, however the
-// library wrapped it. If a person has to do something, the error says what.
+// storeError classifies the error of a request by what can be done about it, however the library
+// wrapped it. If a person has to act, the error says how.
 func storeError(err error) *claim.StoreError {
 	if already, ok := errors.AsType[*claim.StoreError](err); ok {
 		return already
@@ -34,13 +34,12 @@ func storeError(err error) *claim.StoreError {
 	return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion's answer cannot be read: %w", err)
 }
 
-// heldBack is the error of a wait for permits that came to nothing.
-func heldBack(err error) *claim.StoreError {
+// notSent returns the error of a wait for permits that failed.
+func notSent(err error) *claim.StoreError {
 	return &claim.StoreError{Kind: claim.Unavailable, Landed: claim.LandedNo, RetryAfter: transport.RetryAfter(err), Err: err}
 }
 
-// Advice says what a person can do about an answer; empty if it is for Notion to do
-// something.
+// Advice returns what a person can do about an answer; empty if only Notion can act.
 func Advice(e *APIError) string {
 	_, advice := sorted(e)
 	return advice

@@ -167,7 +167,7 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 		}
 	}
 	if err == nil && t.doubts(read) {
-		if err := t.settled(ctx); err != nil {
+		if err := t.checkProgress(ctx); err != nil {
 			return claim.Reading{}, storeError(err)
 		}
 		c = t.codec.Load()

@@ -17,35 +17,35 @@ import (
 	"dibs/internal/ownfile"
 )
 
-// job is one claim, and the command that runs for it.
+// job is a claim and the command that runs for it.
 type job struct {
 	Options
-	claim api.Claim
-	guard *guard
-	began time.Time
-	// asked is when the command was asked to end, and stopped says that a signal did so.
+	claim      api.Claim
+	supervisor *supervisor
+	began      time.Time
+	// asked is when the command was asked to end; stopped says that a signal asked.
 	asked   time.Time
 	stopped bool
-	kill    <-chan time.Time // when all that runs is killed
+	kill    <-chan time.Time // fires when everything is to be killed
 }
 
 const (
-	// oneSignal is how long signals count as one: a terminal that goes away, or a manager of
-	// services, sends several.
+	// oneSignal is how long signals count as one: a closing terminal, or a service manager, sends
+	// several.
 	oneSignal = time.Second
-	// killed is how long what was killed may take to end before that is said.
+	// killed is how long killed processes may take to end before a message says so.
 	killed = 5 * time.Second
 )
 
-// run runs the command to its end, and says what became of the task. By then nothing runs that
-// the command started, unless it did the task.
+// run runs the command to its end, and reports the outcome of the task. It returns when nothing
+// runs that the command started, unless the command completed the task.
 func (j *job) run(ctx context.Context) (code int, err error) {
 	j.began = time.Now()
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, passed()...)
 	defer signal.Stop(signals)
 
-	defer j.guard.dismiss()
+	defer j.supervisor.dismiss()
 	file, err := j.brief(ctx)
 	if err != nil {
 		return 0, j.giveBack(ctx, fmt.Errorf("the command could not be started: %w", err))
@@ -54,7 +54,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 		os.Remove(file.Name())
 		file.Close()
 	}()
-	j.guard.run(j.Command, j.environment(file.Name()), file.Name())
+	j.supervisor.run(j.Command, j.environment(file.Name()), file.Name())
 	watching, stopWatching := context.WithCancel(context.Background())
 	defer stopWatching()
 	lost := make(chan error, 1)
@@ -63,12 +63,12 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 		go j.renew(watching)
 	}
 
-	pid, ended, told := 0, false, false
-	var why, broken error // the claim was lost; the command did not get to its own end
+	pid, ended, reported := 0, false, false
+	var why, broken error // the claim was lost; the command did not end by itself
 	var late <-chan time.Time
 	for {
 		select {
-		case r, more := <-j.guard.reports:
+		case r, more := <-j.supervisor.reports:
 			switch {
 			case r.PID != 0:
 				pid = r.PID
@@ -76,16 +76,16 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			case r.Ended:
 				code, ended, pid = r.Code, true, 0
 				if code == 0 && why == nil && !j.stopped {
-					told, err = true, j.finish(ctx, code, "")
+					reported, err = true, j.finish(ctx, code, "")
 				}
-				if !told || err != nil { // the task may be somebody else's next
+				if !reported || err != nil { // somebody else may get the task next
 					j.ask(order{Signal: syscall.SIGTERM, Everything: true})
 					continue
 				}
 			case r.Failed != "":
 				broken = errors.New("the command could not be started: " + r.Failed)
-			case !more: // it was killed
-				j.guard.sweep(pid)
+			case !more: // the supervisor was killed
+				j.supervisor.killRest(pid)
 				if !ended {
 					broken = fmt.Errorf("the process that watches over %s was killed", j.Command[0])
 				}
@@ -93,23 +93,23 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			switch {
 			case broken != nil:
 				return 0, j.giveBack(ctx, broken)
-			case told:
+			case reported:
 				return code, err
 			case why != nil:
 				return code, why
 			}
-			return code, j.finish(ctx, code, j.guard.said())
+			return code, j.finish(ctx, code, j.supervisor.said())
 		case s := <-signals:
 			j.signalled(s.(syscall.Signal))
 		case why = <-lost:
 			lost = nil
-			if why == nil || told { // it is over, as it should be
+			if why == nil || reported { // ended normally
 				continue
 			}
 			j.Say("%v: stopping %s", why, j.Command[0])
 			j.ask(order{Signal: syscall.SIGTERM})
 		case <-j.kill:
-			j.guard.tell(order{Signal: syscall.SIGKILL, Everything: true})
+			j.supervisor.send(order{Signal: syscall.SIGKILL, Everything: true})
 			late = time.After(killed)
 		case <-late:
 			j.Say("what %s started was killed, and has yet to end: the task stays taken until then", j.Command[0])
@@ -117,48 +117,48 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 	}
 }
 
-// ask asks what runs to end, and has it killed if it has not done so when its time is over.
+// ask asks the processes to end, and has them killed if they have not when Patience is over.
 func (j *job) ask(o order) {
-	j.guard.tell(o)
+	j.supervisor.send(o)
 	if j.kill == nil {
 		j.asked, j.kill = time.Now(), time.After(j.Patience)
 	}
 }
 
-// signalled passes a signal on that this process got. The second one that asks for an end kills.
+// signalled passes on a signal to this process. The second request to end kills.
 func (j *job) signalled(s syscall.Signal) {
 	switch {
 	case s == syscall.SIGUSR1 || s == syscall.SIGUSR2:
-		j.guard.tell(order{Signal: s})
+		j.supervisor.send(order{Signal: s})
 	case !j.stopped:
 		j.stopped = true
 		if j.kill == nil {
 			j.Say("stopping %s: it has %v; a second signal kills it", j.Command[0], j.Patience)
 		}
-		if j.guard.front && (s == syscall.SIGINT || s == syscall.SIGQUIT) {
-			s = 0 // the terminal has sent its own to the command
+		if j.supervisor.front && (s == syscall.SIGINT || s == syscall.SIGQUIT) {
+			s = 0 // the command got it from the terminal
 		}
 		j.ask(order{Signal: s})
 		j.asked = time.Now()
 	case time.Since(j.asked) < oneSignal:
-		j.guard.tell(order{Signal: s})
+		j.supervisor.send(order{Signal: s})
 	default:
 		j.kill = time.After(0)
 	}
 }
 
-// giveBack releases the task because of an error, and returns that.
+// giveBack releases the task because of an error, and returns the error.
 func (j *job) giveBack(ctx context.Context, because error) error {
 	_, err := j.Daemon.Release(context.WithoutCancel(ctx), string(j.claim.ID), api.StopRequest{Agent: j.claim.Agent, Reason: because.Error()}, "")
-	// The daemon may have been faster, as the process is gone that kept the claim alive.
+	// The daemon may have released it already, as the keeper's process is gone.
 	if p, refused := errors.AsType[*api.Problem](err); err != nil && !(refused && p.Code == api.CodeClaimLost) {
 		return errors.Join(because, err)
 	}
 	return fmt.Errorf("%w: the task was given back", because)
 }
 
-// watch returns an error once the claim is lost, or cannot be relied on any more because
-// it was not renewed in time; nil when ctx ends.
+// watch returns an error once the claim is lost, or can no longer be relied on because it was not
+// renewed in time. It returns nil when ctx ends.
 func (j *job) watch(ctx context.Context) error {
 	until := j.claim.ExpiresAt.Time
 	for {
@@ -186,23 +186,23 @@ func (j *job) watch(ctx context.Context) error {
 	}
 }
 
-// renewEvery is how often a claim is renewed whose daemon cannot see this process.
+// renewEvery is how often to renew a claim if the daemon cannot see this process.
 const renewEvery = 30 * time.Second
 
 // renew keeps the claim alive until ctx ends, for a daemon on another machine.
 func (j *job) renew(ctx context.Context) {
 	for clock.Pause(ctx, min(renewEvery, max(time.Until(j.claim.ExpiresAt.Time)/3, time.Second))) == nil {
 		asking, cancel := context.WithTimeout(ctx, renewEvery)
-		// That it fails is noticed by watch, which goes by the lease.
+		// watch notices a failure by the end of the lease.
 		_, _ = j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent}, "")
 		cancel()
 	}
 }
 
-// The names of the file that says what the page does begin and end so.
+// The name of the file with the page's content begins and ends so.
 const filePrefix, fileSuffix = "dibs-task-", ".md"
 
-// brief makes that file. It is open, so that it is not taken for one that was left behind.
+// brief writes that file. It stays open, so that it is not taken for an abandoned one.
 func (j *job) brief(ctx context.Context) (file *os.File, err error) {
 	if file, err = ownfile.Scratch(filePrefix, fileSuffix); err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (j *job) brief(ctx context.Context) (file *os.File, err error) {
 	return file, nil
 }
 
-// environment is the command's.
+// environment returns the command's environment.
 func (j *job) environment(file string) []string {
 	return append(slices.Clone(j.Env),
 		"DIBS_TASK_ID="+string(j.claim.Task.ID), "DIBS_TASK_TITLE="+j.claim.Task.Title, "DIBS_TASK_URL="+j.claim.Task.URL,

@@ -6,8 +6,8 @@ import (
 	"dibs/internal/task"
 )
 
-// later are the tasks that commands have given back to be tried later. Each is passed
-// over for a while, longer each time, so that it does not keep a loop from the others.
+// later lists the tasks that commands gave back to be tried later. Each is passed over for a while,
+// longer each time, so that a loop gets to the others.
 type later struct{ tasks []postponed }
 
 type postponed struct {
@@ -16,7 +16,7 @@ type postponed struct {
 	due   time.Time
 }
 
-// mostLater is how many tasks can be passed over: as many as one request may name.
+// mostLater limits the tasks passed over: as many as one request may name.
 const mostLater = 1000
 
 // add puts a task off.
@@ -37,8 +37,8 @@ func (l *later) add(id task.ID) {
 	}
 }
 
-// pending returns the tasks whose time has not come, and how long it is until that of
-// the first of them; zero if there is none.
+// pending returns the tasks still to be passed over, and the time until the first of them is due;
+// zero if there is none.
 func (l *later) pending() (ids []string, due time.Duration) {
 	for _, p := range l.tasks {
 		left := time.Until(p.due)

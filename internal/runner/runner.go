@@ -1,6 +1,5 @@
-// Package runner runs a command for each task that it claims: it looks after the claim
-// while the command runs, stops the command when the claim is lost, and says in the end
-// what became of the task.
+// Package runner runs a command for each task that it claims. It keeps the claim while the command
+// runs, stops the command if the claim is lost, and reports the outcome of the task.
 package runner
 
 import (
@@ -22,37 +21,36 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Options say what to run, and for which tasks.
+// Options configure what to run, and for which tasks.
 type Options struct {
 	Daemon *client.Client
-	// Claim is what is asked for; the process that keeps the claim alive is the guard.
+	// Claim is the request for a task. The supervisor is the process that keeps the claim alive.
 	Claim api.ClaimRequest
-	// Loop goes on with further tasks until none is ready or, if the request waits for
-	// one, until the context ends.
+	// Loop continues with further tasks until none is ready or, if the request waits, until the
+	// context ends.
 	Loop bool
-	// Command is what is run, and its arguments.
+	// Command is the command with its arguments.
 	Command []string
-	// Patience is how long a command has to end when it is asked to, before SIGKILL.
+	// Patience is how long a command may take to end when asked, before SIGKILL.
 	Patience time.Duration
-	// Stdin, Stdout and Stderr are the command's. Of a file it gets the file itself.
+	// Stdin, Stdout and Stderr are the command's. It gets a file itself, not a copy.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Env is the command's environment, to which that of its task is added.
+	// Env is the command's environment; the variables of the task are added.
 	Env []string
-	// Guard is a command that runs Guard, for this process's end, see there.
-	Guard []string
-	// Brief writes what the command is told of the task.
+	// Supervisor is a command that calls Supervise.
+	Supervisor []string
+	// Brief writes the description of the task for the command.
 	Brief func(context.Context, io.Writer, api.Claim) error
-	// Say tells people how things go.
+	// Say prints messages for people.
 	Say func(format string, args ...any)
 }
 
-// Codes that commands end with, beside 0.
+// Exit codes of commands, beside 0.
 const (
-	// TryLater is that of a command that wants its task to be given back, EX_TEMPFAIL
-	// of sysexits.h.
+	// TryLater asks to give the task back: EX_TEMPFAIL of sysexits.h.
 	TryLater = 75
-	// Signalled is added to the number of the signal that a command died of.
+	// Signalled is added to the number of the signal that killed a command.
 	Signalled = 128
 )
 
@@ -60,39 +58,38 @@ const (
 var ErrLost = errors.New("the claim was lost")
 
 const (
-	// again is how long until a daemon that cannot be reached is asked again.
+	// again is the pause before a retry when the daemon cannot be reached.
 	again = time.Second
-	// insist is for how long it is told what became of a task.
+	// insist limits the retries to report the outcome of a task.
 	insist = time.Minute
-	// shortestPause and longestPause are for how long a task is passed over that is to be
-	// tried later: the first time, and at most.
+	// shortestPause and longestPause are how long a task is passed over that is to be tried later:
+	// at first, and at most.
 	shortestPause = 5 * time.Second
 	longestPause  = 5 * time.Minute
 )
 
-// Run claims and runs. It returns the code that the command ended with; with Loop, 0 if
-// there was anything to do at all. The error is that of the claim if none was granted,
-// wraps ErrLost, or says that the daemon could not be told what became of the task.
+// Run claims tasks and runs the command. It returns the command's exit code; with Loop, 0 if there
+// was anything to do at all. The error is that of the claim if none was granted, wraps ErrLost, or
+// says that the outcome could not be reported to the daemon.
 //
-// When ctx ends, nothing more is claimed. A command that runs by then is left to the
-// signals that came, which it gets too. It has the time of Patience to end then, and a second
-// signal kills it.
+// When ctx ends, nothing more is claimed. A running command gets the signals that this process got.
+// It then has Patience to end; a second signal kills it.
 func Run(ctx context.Context, o Options) (code int, err error) {
 	ownfile.RemoveAbandoned(filePrefix, fileSuffix)
-	elsewhere := false // the daemon is on another machine, where no process of this one is known
+	remote := false // the daemon is on another machine, and cannot see processes of this one
 	var put later
 	for done := 0; ; done++ {
-		guard, err := o.newGuard()
+		supervisor, err := o.newSupervisor()
 		if err != nil {
 			return 0, fmt.Errorf("the process that watches over the command could not be started: %w", err)
 		}
-		if !elsewhere {
-			o.Claim.PID = guard.cmd.Process.Pid
+		if !remote {
+			o.Claim.PID = supervisor.cmd.Process.Pid
 		}
 		cl, err := o.claim(ctx, &put)
-		elsewhere = o.Claim.PID == 0
+		remote = o.Claim.PID == 0
 		if err != nil {
-			guard.dismiss()
+			supervisor.dismiss()
 		}
 		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.Code(claim.CodeNothingReady) && o.Loop && done > 0 {
 			return 0, nil
@@ -100,7 +97,7 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		job := &job{Options: o, claim: cl, guard: guard}
+		job := &job{Options: o, claim: cl, supervisor: supervisor}
 		code, err := job.run(ctx)
 		switch {
 		case !o.Loop || job.stopped:
@@ -118,11 +115,11 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 	}
 }
 
-// claim asks for a task, and passes over those that are to be tried later while others
-// are ready. One who wants to wait for ever waits for a daemon, too.
+// claim asks for a task. It passes over those that are to be tried later while others are ready. If
+// it may wait for ever, it waits for a daemon, too.
 func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
-	// A daemon that goes away without an answer may have granted a claim: it is asked
-	// the same under the same key.
+	// A daemon that goes away without an answer may have granted a claim: ask again under the same
+	// key.
 	request, due, key := o.request(later)
 	for said := false; ; {
 		asked := time.Now()
@@ -162,8 +159,8 @@ func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 	}
 }
 
-// request is what is asked for now, under a key of its own. due is when the first of the
-// tasks that it passes over will do again; zero if it passes over none.
+// request returns the next request and its key. due is the time until the first of the tasks that
+// it passes over may be tried; zero if it passes over none.
 func (o Options) request(later *later) (r api.ClaimRequest, due time.Duration, key string) {
 	r = o.Claim
 	if r.Except, due = later.pending(); due > 0 {
@@ -172,15 +169,15 @@ func (o Options) request(later *later) (r api.ClaimRequest, due time.Duration, k
 	return r, due, "run " + ulid.Make().String()
 }
 
-// finish tells the daemon what became of the task, as the command's code says, and goes
-// on trying while there is no daemon, or its journal cannot be used: asked again under its key,
-// it does nothing twice. Once running has ended, which a signal does, it waits for no journal.
+// finish reports the outcome to the daemon, by the command's exit code. It retries while there is
+// no daemon, or its journal cannot be used; the key keeps a repetition from acting twice. Once
+// running has ended, as after a signal, it does not wait for a journal.
 func (j *job) finish(running context.Context, code int, tail string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), insist)
 	defer cancel()
 	id, agent, took := string(j.claim.ID), j.claim.Agent, time.Since(j.began).Round(time.Second)
 	key := "run " + id
-	tell := func() (api.Claim, error) {
+	end := func() (api.Claim, error) {
 		switch {
 		case j.stopped:
 			return j.Daemon.Release(ctx, id, api.StopRequest{Agent: agent, Reason: fmt.Sprintf("%s was stopped", j.Command[0])}, key)
@@ -192,7 +189,7 @@ func (j *job) finish(running context.Context, code int, tail string) error {
 		return j.Daemon.Fail(ctx, id, api.FailRequest{Agent: agent, Reason: cmp.Or(tail, fmt.Sprintf("%s ended with %d", j.Command[0], code))}, key)
 	}
 	for said := false; ; {
-		ended, err := tell()
+		ended, err := end()
 		_, away := errors.AsType[*client.UnreachableError](err)
 		p, refused := errors.AsType[*api.Problem](err)
 		if refused && p.Code == api.CodeClaimLost {

@@ -9,29 +9,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rename names this process differently from dibs run, so that who kills that by its name leaves
-// this to clean up.
+// rename gives this process another name than dibs run, so that killing dibs run by name leaves
+// this process to clean up.
 func rename() { _ = os.WriteFile("/proc/self/comm", []byte("dibs-guard"), 0) }
 
-// adopt has this process become the parent of those of its descendants that lose their own, or
-// not any longer. It needs no privileges.
+// adopt makes this process the parent of its orphaned descendants, or ends that. It needs no
+// privileges.
 func adopt(yes bool) {
 	on := uintptr(0)
 	if yes {
 		on = 1
 	}
-	// Where it is refused, only what keeps its parents is known.
+	// If it is refused, orphaned descendants are unknown.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, on, 0, 0, 0)
 }
 
-// attributes are those of a command: its group, and that it dies with the guard.
+// attributes returns a command's attributes: its group, and that it dies with the supervisor.
 func attributes(group int) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pgid: group, Pdeathsig: syscall.SIGKILL}
 }
 
-// descendants are the processes that descend from this one, and whether they are known. See
-// proc_pid_stat(5): behind the name, which may hold anything and is in parentheses, stand the
-// state and the parent.
+// descendants returns the processes that descend from this one, and whether they are known. In
+// /proc/PID/stat, the state and the parent follow the name, which is in parentheses and may contain
+// anything, see proc_pid_stat(5).
 func descendants() (pids []int, known bool) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -50,7 +50,7 @@ func descendants() (pids []int, known bool) {
 		}
 		stat, err := os.ReadFile("/proc/" + name + "/stat")
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if err != nil || len(fields) < 2 { // it has ended
+		if err != nil || len(fields) < 2 { // it ended
 			continue
 		}
 		if parent, err := strconv.Atoi(string(fields[1])); err == nil {

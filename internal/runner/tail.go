@@ -8,13 +8,13 @@ import (
 	"dibs/internal/task"
 )
 
-// How much of what a command said last is the reason of its failure.
+// How much of a command's last output becomes the reason of its failure.
 const (
 	tailBytes = 4096
 	tailLines = 10
 )
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of its input.
 type tail struct {
 	mu   sync.Mutex
 	data []byte
@@ -30,7 +30,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text is the last lines, without what would do something to a terminal.
+// text returns the last lines, without characters that control a terminal.
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

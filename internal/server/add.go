@@ -34,7 +34,7 @@ func (s *Server) add(ctx context.Context, in *api.AddInput) (api.Added, error) {
 	return s.broker.Add(ctx, a)
 }
 
-// textsOf are the values of a field as texts.
+// textsOf returns the values of a field as texts.
 func textsOf(value any) ([]string, error) {
 	switch v := value.(type) {
 	case nil:
@@ -60,7 +60,7 @@ func textsOf(value any) ([]string, error) {
 }
 
 func (s *Server) comment(ctx context.Context, in *api.TaskInput[api.CommentRequest]) (api.Commented, error) {
-	id, err := s.handed(ctx, in.ID, in.Body.Agent)
+	id, err := s.taskFor(ctx, in.ID, in.Body.Agent)
 	if err != nil {
 		return api.Commented{}, err
 	}

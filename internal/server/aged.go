@@ -9,8 +9,8 @@ import (
 	"dibs/internal/broker"
 )
 
-// aged has questions answered from memory while the journal cannot be asked, and says how old
-// such an answer is, in the header Age.
+// aged answers questions from memory while the journal cannot be reached. The header Age of such an
+// answer says how old it is.
 func (s *Server) aged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || api.OperationOf(r).Changes {
@@ -19,12 +19,12 @@ func (s *Server) aged(next http.Handler) http.Handler {
 		}
 		ctx, recalled := broker.Recall(r.Context())
 		question := r.WithContext(ctx)
-		defer func() { r.Pattern = question.Pattern }() // which is what observed tells of
+		defer func() { r.Pattern = question.Pattern }() // observed reports it
 		next.ServeHTTP(&agedWriter{ResponseWriter: w, server: s, recalled: recalled}, question)
 	})
 }
 
-// agedWriter says in the header of an answer how old it is.
+// agedWriter sets the Age of an answer.
 type agedWriter struct {
 	http.ResponseWriter
 	server   *Server
@@ -50,14 +50,14 @@ func (w *agedWriter) Write(data []byte) (int, error) {
 // Unwrap gives http.ResponseController the connection.
 func (w *agedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// unreached returns why the journal cannot be asked; nil if it can, as far as is known.
+// unreached returns why the journal cannot be reached; nil if it can, as far as is known.
 func (s *Server) unreached() error {
 	_, why := s.journal.Away()
 	return why
 }
 
-// age sets the header. What is always in memory, such as claims, was surely so when the journal
-// was last heard of: if it cannot be asked because this machine is cut off, another one may lead.
+// age sets the header. Data that is always in memory, such as claims, is only known to be true as
+// of the last contact with the journal: if this machine is cut off, another member may lead.
 func (w *agedWriter) age() {
 	if since, why := w.server.journal.Away(); why != nil {
 		w.recalled.Since(since)

@@ -14,8 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// keeperOf reads which process is to keep a claim alive, which has to be one of the
-// caller's.
+// keeperOf reads the process that is to keep a claim alive. It must be one of the caller's.
 func (s *Server) keeperOf(ctx context.Context, k api.Keeper) (alive.Keeper, error) {
 	keeper := alive.Keeper{Grace: time.Duration(k.GraceSeconds * float64(time.Second))}
 	switch {
@@ -29,7 +28,7 @@ func (s *Server) keeperOf(ctx context.Context, k api.Keeper) (alive.Keeper, erro
 	return keeper, err
 }
 
-// longestGrace is how long a claim is kept for a connection to come again.
+// longestGrace limits how long a claim waits for its connection to come back.
 const longestGrace = time.Hour
 
 func (s *Server) keepAlive(ctx context.Context, in *api.KeepAliveInput) (*huma.StreamResponse, error) {
@@ -51,16 +50,16 @@ func (s *Server) keepAlive(ctx context.Context, in *api.KeepAliveInput) (*huma.S
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer leave()
 		ctx, stream := newEventStream(c)
-		ctx, _ = broker.Recall(ctx) // a claim is not given up because the journal cannot be asked
-		if err := s.tellOf(ctx, stream, out); err != nil && ctx.Err() == nil {
+		ctx, _ = broker.Recall(ctx) // a claim outlives an outage of the journal
+		if err := s.follow(ctx, stream, out); err != nil && ctx.Err() == nil {
 			s.log.Info("a connection that kept a claim alive is gone", "claim", out.ID, "error", err)
 		}
 	}}, nil
 }
 
-// tellOf tells of one claim until it has ended, the reader goes or the daemon stops.
-func (s *Server) tellOf(ctx context.Context, out *eventStream, c api.Claim) error {
-	_, after, err := s.broker.Events(ctx, api.EventFilter{After: api.EventsFuture}, 0) // nothing is missed between two looks
+// follow streams the changes of a claim until it has ended, the reader goes or the daemon stops.
+func (s *Server) follow(ctx context.Context, out *eventStream, c api.Claim) error {
+	_, after, err := s.broker.Events(ctx, api.EventFilter{After: api.EventsFuture}, 0) // so that no event is missed
 	if err != nil {
 		return err
 	}
@@ -89,7 +88,7 @@ func (s *Server) tellOf(ctx context.Context, out *eventStream, c api.Claim) erro
 	}
 }
 
-// claim sends a claim as it is.
+// claim sends a claim.
 func (o *eventStream) claim(c api.Claim) error {
 	o.pending.WriteString("event: claim\ndata: ")
 	if err := encode(&o.pending, c); err != nil { // one line, with its end

@@ -8,8 +8,8 @@ import (
 	"dibs/internal/owed"
 )
 
-// Broker is what the socket gives access to, by role: each stands beside the operations that need
-// it. It answers with this machine's time.
+// Broker is what the socket gives access to. Each role stands beside the operations that need it.
+// Its times are this machine's.
 type Broker interface {
 	Claims
 	Tasks
@@ -20,33 +20,32 @@ type Broker interface {
 	Records
 	Upkeep
 
-	// Problem says what an error of the broker means; nil if that is not known.
+	// Problem converts an error of the broker; it returns nil for an unknown one.
 	Problem(error) *api.Problem
 }
 
-// Journal is the durable memory of idempotency keys.
+// Journal stores the answers to requests with idempotency keys.
 type Journal interface {
-	// Away returns since when nothing can be asked here, by this machine's clock, and why; a nil
-	// error if it can.
+	// Away returns since when the journal cannot be reached, by this machine's clock, and why; a
+	// nil error if it can.
 	Away() (since time.Time, why error)
 
-	// Over returns a channel that is closed once nothing more is taken, as another daemon leads:
-	// the caller's door asks that one then. It is nil where that is never.
+	// Over returns a channel that is closed when another daemon leads, so that nothing is stored
+	// here any more: the caller's door then asks that daemon. It is nil if that never happens.
 	Over() <-chan struct{}
 
-	// BeginRequest begins a request. The first to begin it gets nil and owns the
-	// key until it calls FinishRequest or DropRequest; after it finished, others
-	// get its answer. It fails with owed.ErrReused if the key belongs to a request
-	// with another fingerprint, and with owed.ErrUnanswered if the one who began the
-	// request never got to its end.
+	// BeginRequest begins a request. The first caller gets nil and owns the key until it calls
+	// FinishRequest or DropRequest; after FinishRequest, others get its answer. It fails with
+	// owed.ErrReused if the key belongs to a request with another fingerprint, and with
+	// owed.ErrUnanswered if an earlier owner was interrupted before it finished.
 	BeginRequest(ctx context.Context, uid int, key, fingerprint string, now time.Time) (*owed.Answer, error)
 
 	// FinishRequest stores the answer.
 	FinishRequest(ctx context.Context, uid int, key string, a owed.Answer) error
 
-	// DropRequest forgets the request, so that it can be made anew.
+	// DropRequest forgets the request, so that it can be made again.
 	DropRequest(ctx context.Context, uid int, key string) error
 
-	// RequestMade returns the id of the claim or the task made for the request; empty for none.
+	// RequestMade returns the id of the claim or task made for the request; empty for none.
 	RequestMade(ctx context.Context, uid int, key string) (string, error)
 }

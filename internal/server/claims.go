@@ -13,8 +13,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Claims is what claims are made, kept and ended by. A claim that is pending was accepted and is
-// owed to Notion.
+// Claims makes, keeps and ends claims. A pending claim was accepted and is owed to Notion.
 type Claims interface {
 	// Claim fails with *claim.Denied, *broker.InvalidError or *broker.ForbiddenError.
 	Claim(context.Context, broker.Request) (api.Claim, error)
@@ -23,23 +22,24 @@ type Claims interface {
 	// *claim.StoreError.
 	Renew(context.Context, broker.Ref) (api.Claim, error)
 
-	// Keep has a process keep a claim alive. It fails as Renew does.
+	// Keep binds a claim to a process that keeps it alive. It fails as Renew does.
 	Keep(context.Context, broker.Ref, alive.Keeper) (api.Claim, error)
 
-	// Adopt is Keep for a claim whose keepers are all gone; else it changes nothing.
+	// Adopt is Keep for a claim whose keepers are all gone; it leaves any other as it is.
 	Adopt(context.Context, broker.Ref, alive.Keeper) (api.Claim, error)
 
-	// Connect has a connection keep a claim alive until leave is called, and for its
-	// grace. While the renewal is pending it does not, and leave is nil. It fails as Renew does.
+	// Connect keeps a claim alive for a connection until leave is called, and for the grace period
+	// after that. If the renewal is pending, it keeps nothing alive and leave is nil. It fails as
+	// Renew does.
 	Connect(ctx context.Context, r broker.Ref, grace time.Duration) (c api.Claim, leave func(), err error)
 
 	// Finish fails as Renew does.
 	Finish(context.Context, broker.Ref, claim.Finish) (api.Claim, error)
 
-	// Claims returns the claims held here: those of agent, or all if it is empty.
+	// Claims returns the claims held here: the agent's, or all if agent is empty.
 	Claims(agent string) api.Claims
 
-	// Lookup returns a claim, also one that has ended.
+	// Lookup returns a claim, even one that has ended.
 	Lookup(context.Context, broker.Ref) (api.Claim, error)
 }
 
@@ -94,7 +94,7 @@ func (s *Server) lookup(ctx context.Context, in *api.GetClaimInput) (api.Claim, 
 	return s.broker.Lookup(ctx, ref)
 }
 
-// finish does what the agent says when it is done with a task.
+// finish ends a claim as f says.
 func (s *Server) finish(ctx context.Context, id, agent string, f claim.Finish) (api.Claim, error) {
 	return s.change(ctx, id, agent, func(ctx context.Context, ref broker.Ref) (api.Claim, error) {
 		return s.broker.Finish(ctx, ref, f)
@@ -149,9 +149,8 @@ func (s *Server) ask(ctx context.Context, in *api.ClaimInput[api.AskRequest]) (a
 	return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndBlocked, Summary: body.Text, Mention: body.To, Ask: true})
 }
 
-// change does something with a claim that the caller may act on. The claim is
-// found once, and what is done names its id, so that it is done to the very
-// claim that was authorized.
+// change checks that the caller may act on a claim, and calls do with its id. The claim is looked
+// up only once, so that do changes the very claim that was authorized.
 func (s *Server) change(ctx context.Context, id, agent string, do func(context.Context, broker.Ref) (api.Claim, error)) (api.Claim, error) {
 	ref, err := s.refTo(ctx, id, agent)
 	if err != nil {
@@ -179,8 +178,8 @@ func (s *Server) change(ctx context.Context, id, agent string, do func(context.C
 	return c, err
 }
 
-// notMeant is the refusal of a request that named no claim, because one was lost. It says
-// what the agent holds beside, none of which was touched.
+// notMeant refuses a request that named no claim, because one was lost. It lists the agent's other
+// claims, which are untouched.
 func (s *Server) notMeant(agent string, lost *claim.Lost) *api.Problem {
 	p := s.broker.Problem(lost)
 	p.Claims = s.broker.Claims(agent).Claims
@@ -194,7 +193,7 @@ func (s *Server) notMeant(agent string, lost *claim.Lost) *api.Problem {
 	return p
 }
 
-// refTo reads which claim an address names.
+// refTo resolves the id in a path to a claim.
 func (s *Server) refTo(ctx context.Context, id, agent string) (broker.Ref, error) {
 	if id == api.OnlyClaim {
 		if agent == "" {
@@ -215,7 +214,7 @@ func (s *Server) refTo(ctx context.Context, id, agent string) (broker.Ref, error
 	return broker.Ref{Claim: string(taskID), Agent: agent}, nil
 }
 
-// invalid is the problem of a part of a request that cannot be used.
+// invalid returns the problem for an unusable part of a request.
 func invalid(location string, err error) *api.Problem {
 	p := api.NewProblem(api.CodeInvalidRequest, location+": "+err.Error())
 	p.Errors = []api.Fault{{Location: location, Message: err.Error()}}

@@ -21,7 +21,7 @@ func (s *Server) adoptCluster(ctx context.Context, _ *api.AdoptInput) (api.Clust
 	return s.clusterOf(ctx, c, err)
 }
 
-// clusterOf is a cluster as it is seen from where it was asked for.
+// clusterOf shows a cluster from the view of the member that the caller came in by.
 func (s *Server) clusterOf(ctx context.Context, c api.Cluster, err error) (api.Cluster, error) {
 	if err != nil {
 		return api.Cluster{}, err

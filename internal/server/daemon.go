@@ -8,7 +8,7 @@ import (
 	"dibs/internal/claim"
 )
 
-// Upkeep is how the daemon is looked after.
+// Upkeep maintains the daemon.
 type Upkeep interface {
 	Sweep(ctx context.Context, note, by string) (api.Sweep, error)
 
@@ -27,7 +27,7 @@ func (s *Server) sweep(ctx context.Context, in *api.KeyedInput[*api.SweepRequest
 }
 
 func (s *Server) sync(ctx context.Context, in *api.KeyedInput[*api.SyncRequest]) (api.Sync, error) {
-	if err := s.unreached(); err != nil { // before Notion is asked for what could not be saved
+	if err := s.unreached(); err != nil { // its result could not be saved
 		return api.Sync{}, err
 	}
 	return s.broker.Sync(ctx, orZero(in.Body).Full)

@@ -19,50 +19,50 @@ import (
 )
 
 const (
-	// doorPatience is for how long a door tries to find somebody who leads.
+	// doorPatience is how long a door tries to reach a leader.
 	doorPatience = 10 * time.Second
-	// doorAgain is when it tries again if nothing has changed.
+	// doorAgain is how often it tries, even if nothing has changed.
 	doorAgain = 250 * time.Millisecond
-	// doorRetry is when to ask a door again that found nobody.
+	// doorRetry is the Retry-After of a door that reached no leader.
 	doorRetry = 2 * time.Second
-	// doorIdle is how many connections to the leader a door keeps for the next request.
+	// doorIdle is how many idle connections to the leader a door keeps.
 	doorIdle = 64
 )
 
-// guestHeader is where a door says who asks, as the JSON of a Guest. It counts from members
-// only, see Peers.
+// guestHeader is the header in which a door names the caller, as the JSON of a Guest. It is
+// believed from members only, see Peers.
 const guestHeader = "Dibs-Guest"
 
-// standbyHeader marks the answer of a member that does not lead, or leads no more: it is for
-// another one to answer, who knows by the key what was done already.
+// standbyHeader marks the answer of a member that does not lead, or no longer does. The door then
+// asks the new leader, which knows from the key what was done already.
 const standbyHeader = "Dibs-Standby"
 
 // Way is the way to the leader.
 type Way struct {
-	// Leader is what it is called; empty while nobody leads.
+	// Leader is its name; empty while nobody leads.
 	Leader string
-	// Epoch counts the leaders.
+	// Epoch is the leader's epoch.
 	Epoch int64
-	// Dial calls it.
+	// Dial connects to it.
 	Dial func(context.Context) (net.Conn, error)
-	// Changed is closed once another leads, or whether that can be known changes.
+	// Changed is closed when another member leads, or when the answer becomes known or unknown.
 	Changed <-chan struct{}
-	// Why says, in one line, who is said to lead, and since when; or why that is not known.
+	// Why says, in one line, which member leads by the last information, and since when, or why
+	// that is unknown.
 	Why string
 	// Lost is set if nobody can lead at present.
 	Lost bool
 }
 
-// Doorway is what a door has to know.
+// Doorway tells a door who leads and who the members are.
 type Doorway interface {
 	Way() Way
 	// Members returns the daemons that share the journal.
 	Members(context.Context) (api.Cluster, error)
 }
 
-// Door hands what is asked of a member to the one that leads, which may be itself. While another
-// takes the lead, a request waits, and is sent again: under its key, or one that the door gives
-// it.
+// Door forwards a member's requests to the leader, which may be the member itself. While the lead
+// changes, a request waits and is then sent again, under its own key or one that the door gives it.
 type Door struct {
 	way   Doorway
 	proxy httputil.ReverseProxy
@@ -70,12 +70,12 @@ type Door struct {
 
 	mu     sync.Mutex
 	to     Way
-	until  context.Context // ends when another leads
+	until  context.Context // ends when another member leads
 	leave  context.CancelCauseFunc
 	routes http.RoundTripper
 }
 
-// errOtherLeader is why what was asked of a former leader is broken off.
+// errOtherLeader ends requests to a former leader.
 var errOtherLeader = errors.New("another member leads now")
 
 // NewDoor makes a door.
@@ -86,7 +86,7 @@ func NewDoor(way Doorway, log *slog.Logger) *Door {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", "dibs", "dibs"
 		},
 		Transport:     d,
-		FlushInterval: -1, // of streams, each piece counts
+		FlushInterval: -1, // streams must not be buffered
 		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if here, ok := r.Context().Value(onceKey{}).(http.HandlerFunc); ok {
@@ -103,13 +103,14 @@ func NewDoor(way Doorway, log *slog.Logger) *Door {
 	return d
 }
 
-// ServeHTTP hands a request on.
+// ServeHTTP forwards a request.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.local.ServeHTTP(w, r) }
 
-// onceKey marks a request that waits for nobody to lead: its value answers it here then.
+// onceKey marks a request that does not wait for a leader. Without one, the value, an
+// http.HandlerFunc, answers it.
 type onceKey struct{}
 
-// once has the leader say who the members are, or else this one: every member knows them.
+// once asks the leader for the members, or else answers from this member, which knows them too.
 func (d *Door) once(w http.ResponseWriter, r *http.Request) {
 	d.pass(w, r.WithContext(context.WithValue(r.Context(), onceKey{}, http.HandlerFunc(d.members))))
 }
@@ -126,18 +127,18 @@ func (d *Door) members(w http.ResponseWriter, r *http.Request) {
 func (d *Door) pass(w http.ResponseWriter, r *http.Request) {
 	said, err := json.Marshal(guest(r.Context()))
 	if err != nil {
-		panic(err) // it is made of texts and numbers
+		panic(err) // texts and numbers only
 	}
 	r.Header.Set(guestHeader, string(said))
 	if r.Method == http.MethodPost && r.Header.Get(api.KeyHeader) == "" {
 		r.Header.Set(api.KeyHeader, api.NewKey())
 	}
 	answer := &observedWriter{ResponseWriter: w, connection: http.NewResponseController(w)}
-	answer.connection.SetWriteDeadline(time.Time{}) // of the request before it
+	answer.connection.SetWriteDeadline(time.Time{}) // the previous request's
 	d.proxy.ServeHTTP(answer, r)
 }
 
-// unreachableError says that nobody who leads could be asked.
+// unreachableError says that no leader could be reached.
 type unreachableError struct {
 	why string
 	err error
@@ -152,7 +153,7 @@ func (e *unreachableError) Error() string {
 
 func (e *unreachableError) Unwrap() error { return e.err }
 
-// problem says what a request that could not be handed on is answered.
+// problem is the answer to a request that could not be forwarded.
 func (d *Door) problem(ctx context.Context, err error) *api.Problem {
 	if cause := context.Cause(ctx); errors.Is(cause, errStopping) {
 		return api.NewProblem(api.CodeStopping, errStopping.Error())
@@ -162,7 +163,7 @@ func (d *Door) problem(ctx context.Context, err error) *api.Problem {
 	return p
 }
 
-// RoundTrip has whoever leads answer a request.
+// RoundTrip sends a request to the leader.
 func (d *Door) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
@@ -172,7 +173,7 @@ func (d *Door) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		r.Body.Close()
 	}
-	var giveUp <-chan time.Time // from the first time that it went wrong
+	var giveUp <-chan time.Time // set by the first failure
 	for {
 		way, until, routes := d.route()
 		var failed error
@@ -208,7 +209,8 @@ func (d *Door) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// route returns the way to the leader, and what ends once another leads.
+// route returns the way to the leader, a context that ends when another member leads, and the
+// connections to it.
 func (d *Door) route() (Way, context.Context, http.RoundTripper) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -227,7 +229,7 @@ func (d *Door) route() (Way, context.Context, http.RoundTripper) {
 	return way, d.until, d.routes
 }
 
-// send sends a request, and breaks it off once until ends.
+// send sends a request, and aborts it when until ends.
 func send(r *http.Request, body []byte, until context.Context, routes http.RoundTripper) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	stop := context.AfterFunc(until, func() { cancel(context.Cause(until)) })
@@ -246,7 +248,7 @@ func send(r *http.Request, body []byte, until context.Context, routes http.Round
 	return answer, nil
 }
 
-// brokenOff is the body of an answer that ends with the leader's term.
+// brokenOff is an answer's body, which ends with the leader's epoch.
 type brokenOff struct {
 	io.ReadCloser
 	end func()

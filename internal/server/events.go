@@ -16,7 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-// heartbeat is how long a stream of events stays silent at the most.
+// heartbeat is how long a stream of events is silent at most.
 const heartbeat = 15 * time.Second
 
 func (s *Server) filter(ctx context.Context, in *api.EventsInput) (api.EventFilter, error) {
@@ -43,20 +43,20 @@ func (s *Server) stream(ctx context.Context, in *api.EventsInput) (*huma.StreamR
 	wait := time.Duration(0)
 	if in.Follow {
 		wait = heartbeat
-	} else if err := s.unreached(); err != nil { // it can still be said
+	} else if err := s.unreached(); err != nil { // a stream can no longer fail with a status
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		ctx, out := newEventStream(c)
 		if err := s.send(ctx, out, f, wait); err != nil && ctx.Err() == nil {
-			s.log.Info("a reader of events is cut off", "error", err)
+			s.log.Info("a reader of events was cut off", "error", err)
 		}
 	}}, nil
 }
 
-// send sends the events that f selects until the reader goes, the daemon stops
-// or, with no wait, there are no more. A reader that is slow is cut off like any
-// other caller, and goes on later where it was.
+// send streams the events that f selects until the reader goes, the daemon stops or, without a
+// wait, there are no more. A slow reader is cut off like any other caller, and can continue later
+// where it stopped.
 func (s *Server) send(ctx context.Context, out *eventStream, f api.EventFilter, wait time.Duration) error {
 	if f.After == api.EventsFuture {
 		_, next, err := s.broker.Events(ctx, f, 0)
@@ -85,8 +85,8 @@ func (s *Server) send(ctx context.Context, out *eventStream, f api.EventFilter, 
 			if wait == 0 {
 				return nil
 			}
-			// The id moves on although nothing was selected, so that who connects
-			// again does not go on from too far back.
+			// The id moves on although nothing was selected, so that a reader that connects again
+			// does not start too far back.
 			if err := out.beat(next); err != nil {
 				return err
 			}
@@ -103,7 +103,8 @@ type eventStream struct {
 	pending    bytes.Buffer
 }
 
-// newEventStream begins an answer that is a stream, which ends with the request's context.
+// newEventStream begins an answer that is a stream. It ends with the returned context, the
+// request's.
 func newEventStream(c huma.Context) (context.Context, *eventStream) {
 	r, w := humago.Unwrap(c)
 	w.Header().Set("Content-Type", api.EventStream)
@@ -111,7 +112,7 @@ func newEventStream(c huma.Context) (context.Context, *eventStream) {
 	return r.Context(), &eventStream{w: w, connection: http.NewResponseController(w)}
 }
 
-// event adds an event to what is to be sent.
+// event buffers an event.
 func (o *eventStream) event(e api.Event) error {
 	fmt.Fprintf(&o.pending, "id: %d\nevent: %s\ndata: ", e.ID, e.Kind)
 	if err := encode(&o.pending, e); err != nil { // one line, with its end
@@ -121,7 +122,7 @@ func (o *eventStream) event(e api.Event) error {
 	return nil
 }
 
-// beat shows that the stream is alive, and how far it is.
+// beat shows that the stream is alive, and sends the position.
 func (o *eventStream) beat(id int64) error {
 	fmt.Fprintf(&o.pending, ": alive\nid: %d\n\n", id)
 	return o.flush()

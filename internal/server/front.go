@@ -9,24 +9,24 @@ import (
 	"sync/atomic"
 )
 
-// Front is where callers of this machine come in. It knows who each of them is, lets a limited
-// number in, and has a handler answer them.
+// Front accepts the callers of this machine. It identifies them, limits their number, and passes
+// their requests to a handler.
 type Front struct {
 	http   http.Server
 	log    *slog.Logger
 	listed atomic.Pointer[[]int]
-	// stop ends the requests that are being worked on.
+	// stop cancels the requests in progress.
 	stop context.CancelCauseFunc
 }
 
-// FrontOptions are what a Front is made of.
+// FrontOptions configure a Front.
 type FrontOptions struct {
-	// Member is what the member of a cluster is called; empty without one.
+	// Member is this member's name in a cluster; empty without one.
 	Member string
 	Log    *slog.Logger
 }
 
-// NewFront makes a front.
+// NewFront returns a front whose requests h answers.
 func NewFront(h http.Handler, o FrontOptions) *Front {
 	base, stop := context.WithCancelCause(context.Background())
 	f := &Front{log: o.Log, http: plain(h, o.Log), stop: stop}
@@ -36,13 +36,12 @@ func NewFront(h http.Handler, o FrontOptions) *Front {
 	return f
 }
 
-// SetListed changes which users the configuration names, each once. Some connections are kept back
-// for each of them. It may be called at any time.
+// SetListed sets the users that the configuration names, each once. Some connections are kept free
+// for each. It may be called at any time.
 func (f *Front) SetListed(uids []int) { f.listed.Store(&uids) }
 
-// plain is an HTTP server with the limits of all that are here. There is no write timeout,
-// because a request for a claim may wait for api.MaxWait; observedWriter has one for what is
-// written.
+// plain returns an HTTP server with the limits common to all servers here. It has no write timeout,
+// because a request for a claim may wait for api.MaxWait; observedWriter limits each write instead.
 func plain(h http.Handler, log *slog.Logger) http.Server {
 	return http.Server{
 		Handler:           h,
@@ -53,12 +52,12 @@ func plain(h http.Handler, log *slog.Logger) http.Server {
 	}
 }
 
-// Serve answers requests on the listener, which it closes, until Shutdown.
+// Serve answers requests on the listener until Shutdown. It closes the listener.
 func (f *Front) Serve(l net.Listener) error {
 	return ended(f.http.Serve(limit(l, f.log, &f.listed)))
 }
 
-// ended is the error of a server that was not told to end.
+// ended returns the error of a server, or nil if it was shut down.
 func ended(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -66,8 +65,8 @@ func ended(err error) error {
 	return err
 }
 
-// Shutdown lets nobody in any more, and has those that are in answered until ctx ends. What is
-// unanswered then is answered with a problem.
+// Shutdown accepts no more callers, and waits for the requests in progress until ctx ends. It then
+// answers the rest with a problem.
 func (f *Front) Shutdown(ctx context.Context) error {
 	err := f.http.Shutdown(ctx)
 	f.stop(errStopping)

@@ -15,7 +15,7 @@ import (
 	"dibs/internal/owed"
 )
 
-// layers puts the layers that a request passes together: the outermost first.
+// layers builds the chain of handlers that a request passes.
 func (s *Server) layers(o Options) http.Handler {
 	mux := http.NewServeMux()
 	s.routes(mux, o.Version)
@@ -27,7 +27,7 @@ func (s *Server) layers(o Options) http.Handler {
 
 const metricsRoute = "GET /metrics"
 
-// onlyMetrics answers one route.
+// onlyMetrics answers the metrics' route only.
 func onlyMetrics(metrics Metrics) http.Handler {
 	mux := http.NewServeMux()
 	if metrics != nil {
@@ -36,14 +36,13 @@ func onlyMetrics(metrics Metrics) http.Handler {
 	return routed(mux, mux)
 }
 
-// observed logs requests, counts their answers, and answers for handlers that
-// panic.
+// observed logs requests, counts answers, and answers for handlers that panic.
 func (s *Server) observed(metrics Metrics, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		r = withProcess(r)
 		answer := &observedWriter{ResponseWriter: w, connection: http.NewResponseController(w)}
-		answer.connection.SetWriteDeadline(time.Time{}) // of the request before it
+		answer.connection.SetWriteDeadline(time.Time{}) // the previous request's
 		defer func() {
 			if cause := recover(); cause != nil {
 				if cause == http.ErrAbortHandler {
@@ -66,9 +65,8 @@ func (s *Server) observed(metrics Metrics, next http.Handler) http.Handler {
 	})
 }
 
-// observedWriter remembers the status of an answer, and gives the caller a
-// limited time to take each piece of it: one that reads nothing must not keep
-// its connection for ever.
+// observedWriter remembers the status of an answer, and limits the time that the caller takes to
+// read each piece: a caller that reads nothing must not keep its connection for ever.
 type observedWriter struct {
 	http.ResponseWriter
 	connection *http.ResponseController
@@ -94,7 +92,7 @@ func (w *observedWriter) Write(data []byte) (int, error) {
 // Unwrap gives http.ResponseController the connection.
 func (w *observedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// routed lets only requests through that the mux has a handler for.
+// routed refuses requests for which the mux has no handler.
 func routed(mux *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fallback, pattern := mux.Handler(r)
@@ -113,16 +111,15 @@ func routed(mux *http.ServeMux, next http.Handler) http.Handler {
 	})
 }
 
-// discarded takes an answer of which only the header is of interest.
+// discarded keeps only the header of an answer.
 type discarded struct{ header http.Header }
 
 func (d *discarded) Header() http.Header            { return d.header }
 func (d *discarded) Write(data []byte) (int, error) { return len(data), nil }
 func (d *discarded) WriteHeader(int)                {}
 
-// withBody reads the body, which must be JSON and not large, before anything is
-// done. A deadline left on the connection would end a request that waits for a
-// claim, so it is there only while the body is read.
+// withBody reads the whole body before the handler runs. The body must be JSON and not too large.
+// The read deadline is removed afterwards: it would end a request that waits for a claim.
 func withBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == http.NoBody {
@@ -144,8 +141,8 @@ func withBody(next http.Handler) http.Handler {
 			return
 		}
 		if len(body) > most {
-			// A caller that is not done sending may not see the answer before the
-			// connection is closed, so take in what a mistake would send.
+			// A caller that is still sending may miss the answer if the connection is closed, so
+			// read as much as a mistake would send.
 			io.CopyN(io.Discard, r.Body, maxMistake)
 			writeProblem(w, api.NewProblem(api.CodeTooLarge, fmt.Sprintf("the body has more than %d KiB", most>>10)))
 			return
@@ -185,7 +182,6 @@ func writeProblem(w http.ResponseWriter, p *api.Problem) {
 	writeJSON(w, p.Status, p)
 }
 
-// writeJSON answers with a value of package api.
 func writeJSON(w http.ResponseWriter, status int, value any) {
 	var body bytes.Buffer
 	if err := encode(&body, value); err != nil {
@@ -201,7 +197,7 @@ func writeAnswer(w http.ResponseWriter, a owed.Answer) {
 	}
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(a.Status)
-	w.Write(a.Body) // a caller that is gone cannot be told
+	w.Write(a.Body) // no use for an error: the caller is gone
 }
 
 // encode writes a value as JSON and ends the line.

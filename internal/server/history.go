@@ -8,20 +8,19 @@ import (
 	"dibs/internal/broker"
 )
 
-// Records is what happened.
+// Records reads the record of what happened.
 type Records interface {
 	Log(context.Context, api.LogFilter) (api.Log, error)
 
-	// Events returns the next events, after waiting for one if there are none, and the id
-	// after which to read on. It fails with broker.ErrStopping.
+	// Events returns the next events, and waits if there are none. next is the id to continue
+	// after. It fails with broker.ErrStopping.
 	Events(ctx context.Context, f api.EventFilter, wait time.Duration) (events []api.Event, next int64, err error)
 
-	// Watch returns a claim once it has ended or there is an event about it after
-	// that one, or once the wait is over. It fails as Lookup does, and with
-	// broker.ErrStopping.
+	// Watch returns a claim when it ends, when there is an event of it after that one, or when the
+	// wait is over. It fails as Lookup does, and with broker.ErrStopping.
 	Watch(ctx context.Context, r broker.Ref, after int64, wait time.Duration) (api.Claim, error)
 
-	// History returns what happened in the last hours, in at most that many steps.
+	// History returns the counts of the last hours, in at most that many steps.
 	History(ctx context.Context, hours, points int) (api.History, error)
 }
 

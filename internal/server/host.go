@@ -10,10 +10,9 @@ import (
 	"dibs/internal/api"
 )
 
-// addressed lets only requests through that name this machine, or the daemon,
-// as their host. A browser that a hostile page made to ask here, through
-// whatever forwards a port to the socket, names the page's host; or else, where it
-// asks for a change, that it comes from a page of another origin.
+// addressed refuses requests whose Host is neither this machine nor the daemon. This stops a
+// browser that a hostile page sent here through a forwarded port: it names the page's host. A
+// browser that asks for a change from a page of another origin is refused, too.
 func addressed(next http.Handler) http.Handler {
 	var origins http.CrossOriginProtection
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,8 +28,8 @@ func addressed(next http.Handler) http.Handler {
 	})
 }
 
-// isLocal reports whether a Host header, of which HTTP/1.0 has none, can mean
-// this daemon.
+// isLocal reports whether a Host header can mean this daemon. HTTP/1.0 has none, so an empty one
+// can.
 func isLocal(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -11,17 +11,17 @@ import (
 	"dibs/internal/broker"
 )
 
-// Inbox is what agents are told by.
+// Inbox delivers triggers and messages to agents.
 type Inbox interface {
-	// Poll takes the triggers of an agent, after waiting for one if there are none. It
-	// fails with broker.ErrStopping.
+	// Poll takes an agent's triggers, and waits for one if there are none. It fails with
+	// broker.ErrStopping.
 	Poll(context.Context, broker.Poll) (api.Triggers, error)
 
 	// Ack acknowledges triggers of an agent.
 	Ack(ctx context.Context, agent string, ids []string) (api.Acked, error)
 
-	// AckAny is Ack for triggers of whatever agents the caller may act as. It fails as
-	// Authorize does.
+	// AckAny is Ack for triggers of any agents that the caller may act as. It fails as Authorize
+	// does.
 	AckAny(ctx context.Context, ids []string, who broker.Caller) (api.Acked, error)
 
 	// Send fails with *broker.InvalidError.
@@ -35,7 +35,7 @@ func (s *Server) poll(ctx context.Context, in *api.PollInput) (api.Triggers, err
 	body := orZero(in.Body)
 	p := broker.Poll{
 		Agent: in.Name, Wait: time.Duration(body.WaitSeconds * float64(time.Second)), Limit: body.Limit, Finished: body.Finished, Keyed: keyedBy(ctx, in.Key),
-		New: func() error { return s.owe(ctx) },
+		New: func() error { return s.charge(ctx) },
 	}
 	if p.Limit == 0 {
 		p.Limit = api.MaxTriggers
@@ -49,8 +49,7 @@ func (s *Server) poll(ctx context.Context, in *api.PollInput) (api.Triggers, err
 	return s.broker.Poll(ctx, p)
 }
 
-// ownProcess is a process of the machine at which the caller came in, which has to be one of
-// the caller's.
+// ownProcess finds one of the caller's processes, on the machine where the caller came in.
 func (s *Server) ownProcess(ctx context.Context, pid int) (alive.Process, error) {
 	if !sameMachine(ctx) {
 		return alive.Process{}, api.NewProblem(api.CodeOtherMachine,
@@ -88,7 +87,7 @@ func (s *Server) message(ctx context.Context, in *api.KeyedInput[api.MessageRequ
 	}
 	said := broker.Message{
 		From: in.Body.From, By: signature(ctx, in.Body.From), To: in.Body.To, Text: in.Body.Text, Keyed: keyedBy(ctx, in.Key),
-		Tell: func(agents int) error { return s.oweCopies(ctx, agents, in.Body.Text) },
+		Admit: func(agents int) error { return s.chargeCopies(ctx, agents, in.Body.Text) },
 	}
 	return s.broker.Send(ctx, said)
 }

@@ -20,11 +20,11 @@ import (
 	"dibs/internal/owed"
 )
 
-// keyed gives a request that is repeated by its user under its idempotency key the
-// answer it had. A repetition that comes while the first is being worked on waits for
-// its answer. What was not carried out, or failed in a way that may pass, is not
-// remembered, so that trying again tries again. Of a poll its triggers say what it took, as
-// somebody else may have them by then.
+// keyed makes requests idempotent: a user who repeats a request under its idempotency key gets the
+// first answer. A repetition during the first request waits for its answer. Requests that were not
+// carried out, or failed in a way that may pass, are not remembered, so that a retry is a new
+// attempt. The answer to a poll is not stored either: the triggers themselves record who took them,
+// as somebody else may have them by then.
 func (s *Server) keyed(next *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		values := r.Header.Values(api.KeyHeader)
@@ -62,7 +62,7 @@ func (s *Server) keyed(next *http.ServeMux) http.Handler {
 		answer := &recordedAnswer{ResponseWriter: w}
 		func() {
 			defer func() { // also after a panic
-				s.settle(r, key, answer.Answer)
+				s.conclude(r, key, answer.Answer)
 			}()
 			next.ServeHTTP(answer, r)
 		}()
@@ -70,8 +70,8 @@ func (s *Server) keyed(next *http.ServeMux) http.Handler {
 	})
 }
 
-// begin begins a request. It returns the answer if the request had one, or if one can be made
-// from what became of its claim. What makes a task finds out itself what became of that.
+// begin begins a request. It returns the answer of an earlier one, or derives it from the claim
+// that the earlier one made. An operation that makes a task finds out itself what became of it.
 func (s *Server) begin(r *http.Request, key, fingerprint string) (*owed.Answer, error) {
 	ctx := r.Context()
 	prior, err := s.journal.BeginRequest(ctx, caller(ctx), key, fingerprint, time.Now())
@@ -91,9 +91,8 @@ func (s *Server) begin(r *http.Request, key, fingerprint string) (*owed.Answer, 
 	return s.journal.BeginRequest(ctx, caller(ctx), key, fingerprint, time.Now())
 }
 
-// resume makes the answer to a request that was cut off, from the claim made
-// for it. It returns nil if nothing was granted and nothing is left of an attempt:
-// then the request can be made anew.
+// resume derives the answer to an interrupted request from the claim made for it. It returns nil if
+// no claim was granted and nothing is left of the attempt: the request can then be made again.
 func (s *Server) resume(ctx context.Context, uid int, key string) (*owed.Answer, error) {
 	id, err := s.journal.RequestMade(ctx, uid, key)
 	if err != nil || id == "" {
@@ -119,8 +118,8 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*owed.Answer,
 	case c.State == claim.Reserved, c.State == claim.Writing:
 		return askAgain("what became of the first request with this idempotency key is still being found out")
 	case c.State == claim.State(claim.Abandoned), c.State == claim.State(claim.Voided), c.State == claim.State(claim.Clearing):
-		// A new attempt would be refused because of what is left of this one on the
-		// page. Of one that was not seen there nothing is left.
+		// A new attempt would be refused because of this one's remains on the page. One that was
+		// never seen there left none.
 		return askAgain("the claim that the first request with this idempotency key made could not be verified and is being withdrawn")
 	case c.State == claim.Finishing, c.State == claim.Ended && c.Outcome != claim.EndNotGranted:
 		p := api.NewProblem(api.CodeClaimLost, fmt.Sprintf("the claim that was granted to this request has ended: %s", c.Outcome))
@@ -137,10 +136,10 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*owed.Answer,
 	return &answer, s.journal.FinishRequest(ctx, uid, key, answer)
 }
 
-// settle stores the answer to a request, or forgets the request. One that failed
-// after a claim or a task was made for it is kept: the fate of that is its answer. So is
-// one of which that cannot be told.
-func (s *Server) settle(r *http.Request, key string, a owed.Answer) {
+// conclude stores the answer to a request, or forgets the request. A failed request is kept if a
+// claim or a task was made for it, or if that cannot be found out: its answer is derived from them
+// later.
+func (s *Server) conclude(r *http.Request, key string, a owed.Answer) {
 	ctx := context.WithoutCancel(r.Context()) // a caller that went away may come back for its answer
 	var err error
 	if remembered(a, api.OperationOf(r).Repeat) {
@@ -151,13 +150,13 @@ func (s *Server) settle(r *http.Request, key string, a owed.Answer) {
 		err = s.journal.DropRequest(ctx, caller(ctx), key)
 	}
 	if err != nil {
-		s.log.Error("the answer to a request could not be remembered", "key", key, "error", err)
+		s.log.Error("could not store the answer to a request", "key", key, "error", err)
 	}
 }
 
-// remembered reports whether an answer says what was decided about a request that
-// was carried out. That there is no such claim does not: nothing was done, and
-// whoever makes up ids and keys would fill the disk with it. repeat is what a repetition gets.
+// remembered reports whether the answer is final and worth storing. That a claim is unknown is not:
+// nothing was done, and made-up ids and keys would fill the disk. repeat says what a repetition
+// gets.
 func remembered(a owed.Answer, repeat api.Repeat) bool {
 	if repeat == api.Anew || repeat == api.Made && a.Status >= http.StatusBadRequest {
 		return false
@@ -179,7 +178,7 @@ func (s *Server) keyProblem(ctx context.Context, err error) *api.Problem {
 	return s.problem(ctx, err)
 }
 
-// fingerprintOf tells requests apart: by who asks for what.
+// fingerprintOf identifies a request by its user, route and body.
 func fingerprintOf(r *http.Request) (string, error) {
 	body, err := bodyOf(r)
 	if err != nil {
@@ -191,7 +190,7 @@ func fingerprintOf(r *http.Request) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// bodyOf reads the body of a request, which can be read again.
+// bodyOf returns the body of a request, which can still be read afterwards.
 func bodyOf(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -201,8 +200,8 @@ func bodyOf(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// recordedAnswer holds an answer back, to be stored before it is sent. Header
-// fields go straight to the answer that will be sent.
+// recordedAnswer buffers an answer, which is stored before it is sent. Header fields go straight to
+// the answer that will be sent.
 type recordedAnswer struct {
 	http.ResponseWriter
 	owed.Answer
@@ -215,19 +214,18 @@ func (r *recordedAnswer) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// flights are the keys, with their users, of requests that are being worked on.
+// flights are the idempotency keys, with their users, of the requests in progress.
 type flights struct {
 	locks        keylock.Locks[string]
-	fingerprints sync.Map // by key, of those that have its lock or come for it first
+	fingerprints sync.Map // by key, of requests that have its lock or wait for it first
 }
 
-// flight is a user's key.
+// flight returns the key of a user's request in flights.
 func flight(uid int, key string) string { return fmt.Sprint(uid, " ", key) }
 
-// enter waits until no other request with this key is being worked on, and
-// returns the function that makes room for the next one. A request with another
-// fingerprint is refused at once; should it come at the very moment at which one
-// makes room for the next, it waits, and is refused by Keys.
+// enter waits until no other request with this key is in progress, and returns the function that
+// lets the next one in. It refuses a request with another fingerprint at once. If that comes just
+// as one leaves, it waits, and Keys refuses it.
 func (f *flights) enter(ctx context.Context, key, fingerprint string) (leave func(), err error) {
 	ahead, busy := f.fingerprints.LoadOrStore(key, fingerprint)
 	if ahead != fingerprint {
@@ -240,7 +238,7 @@ func (f *flights) enter(ctx context.Context, key, fingerprint string) (leave fun
 		}
 		return nil, ctx.Err()
 	}
-	f.fingerprints.Store(key, fingerprint) // again: whoever was ahead has taken it away
+	f.fingerprints.Store(key, fingerprint) // again: the one before has deleted it
 	return func() {
 		f.fingerprints.Delete(key)
 		unlock()

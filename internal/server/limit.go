@@ -18,27 +18,25 @@ import (
 )
 
 const (
-	// maxConns is how many connections there may be at a time. An agent that
-	// waits for a task keeps one.
+	// maxConns limits the connections at a time. An agent that waits for a task uses one.
 	maxConns = 512
-	// maxConnsOfOther is how many of them one user may have who is not the
-	// daemon's own, so that nobody can keep the others out.
+	// maxConnsOfOther limits the connections of a user other than the daemon's own, so that nobody
+	// can keep the others out.
 	maxConnsOfOther = 128
-	// ownShare is how many connections are kept back for the daemon's own user, and
-	// listedShare for each user that Front.SetListed names, as long as all of these
-	// together have at most maxShares: whoever else comes, and however many, these
-	// get in.
+	// ownShare is how many connections are kept free for the daemon's own user, and listedShare for
+	// each user that Front.SetListed names, as long as all of these add up to at most maxShares.
+	// These users get in however many others come.
 	ownShare    = 64
 	listedShare = 16
 	maxShares   = 256
-	// maxLeaving is how many callers at a time are told why they are turned away.
+	// maxLeaving is how many rejected callers at a time get an explanation.
 	maxLeaving = 16
-	// leaveTime is how long that may take.
+	// leaveTime limits how long that takes.
 	leaveTime = time.Second
 )
 
-// limitedListener hands out a limited number of connections at a time, and
-// turns further callers away: were they left to wait, nobody could ask anything.
+// limitedListener accepts a limited number of connections at a time, and rejects further callers:
+// if they waited, nobody could ask anything.
 type limitedListener struct {
 	net.Listener
 	log     *slog.Logger
@@ -50,11 +48,10 @@ type limitedListener struct {
 	mu    sync.Mutex
 	total int
 	of    map[int]int // by user
-	full  bool        // since the last connection that was let in
+	full  bool        // set since the last accepted connection
 }
 
-// limit limits the connections of a listener. listed names users for whom some are
-// kept back.
+// limit limits the connections of a listener. Some are kept free for the listed users.
 func limit(l net.Listener, log *slog.Logger, listed *atomic.Pointer[[]int]) *limitedListener {
 	return &limitedListener{
 		Listener: l, log: log, own: os.Getuid(), listed: listed, refusal: refusal(),
@@ -62,7 +59,7 @@ func limit(l net.Listener, log *slog.Logger, listed *atomic.Pointer[[]int]) *lim
 	}
 }
 
-// Accept waits for the next connection that is let in.
+// Accept waits for the next connection within the limits.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -94,14 +91,14 @@ func (l *limitedListener) enter(uid int) bool {
 	return true
 }
 
-// keptBack is how many connections a user has to leave to others, who do not use
-// them yet. Where no user is known, nothing is kept back from anybody.
+// keptBack returns how many unused connections a user must leave to others. Where users are
+// unknown, it is none.
 func (l *limitedListener) keptBack(from int) int {
 	if from == peer.Unknown.UID {
 		return 0
 	}
 	if from == l.own && l.of[from] < ownShare {
-		return 0 // it takes one of its own
+		return 0 // it uses its own share
 	}
 	kept := 0
 	if from != l.own {
@@ -132,7 +129,7 @@ func (l *limitedListener) leave(uid int) {
 	}
 }
 
-// turnAway answers whatever is asked, and closes the connection.
+// turnAway answers any request with the refusal, and closes the connection.
 func (l *limitedListener) turnAway(conn net.Conn) {
 	select {
 	case l.leaving <- struct{}{}:
@@ -143,25 +140,24 @@ func (l *limitedListener) turnAway(conn net.Conn) {
 	go func() {
 		defer func() { conn.Close(); <-l.leaving }()
 		conn.SetDeadline(time.Now().Add(leaveTime))
-		// To an answer that comes before the question, clients do not listen.
+		// Clients ignore an answer that comes before their request.
 		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
 			return
 		}
 		conn.Write(l.refusal)
 		closeWrite(conn)
-		// Closed with something unread, the connection would break before the
-		// answer was seen.
+		// Closing with unread data would break the connection before the answer is seen.
 		io.CopyN(io.Discard, conn, maxHeader+maxBody)
 	}()
 }
 
-// refusal is the answer to those who are turned away, as it goes over the wire.
+// refusal returns the answer to rejected callers, as sent over the wire.
 func refusal() []byte {
 	p := api.NewProblem(api.CodeBusy, "the daemon has as many connections as it takes: ask again in a moment")
 	p.RetryIn(time.Second)
 	var body, answer bytes.Buffer
 	if err := encode(&body, p); err != nil {
-		panic(err) // it is made of constants
+		panic(err) // constants only
 	}
 	fmt.Fprintf(&answer, "HTTP/1.1 %d %s\r\n", p.Status, http.StatusText(p.Status))
 	header := problemHeader(p)
@@ -174,7 +170,7 @@ func refusal() []byte {
 	return answer.Bytes()
 }
 
-// countedConn is a connection that was let in.
+// countedConn is an accepted connection.
 type countedConn struct {
 	net.Conn
 	peer  peer.Peer
@@ -187,10 +183,10 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets the server end an answer before it closes the connection.
+// CloseWrite ends the answer before the connection is closed.
 func (c *countedConn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// closeWrite ends what is written to a connection, where that can be done.
+// closeWrite closes the writing side of a connection, if it has one.
 func closeWrite(conn net.Conn) error {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

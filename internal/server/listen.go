@@ -17,13 +17,12 @@ import (
 	"dibs/internal/ownfile"
 )
 
-// dialTimeout is how long a daemon that is there may take to accept.
+// dialTimeout is how long a running daemon may take to accept.
 const dialTimeout = time.Second
 
-// Listen listens on a unix socket that only this user can reach, and, unless
-// group is empty, the members of that group, a name or a number. Its directory
-// is made if it is missing. A socket that an earlier daemon left behind is
-// replaced; anything else that stands at the path is left alone.
+// Listen listens on a unix socket that only this user can reach, and the members of group, a name
+// or number, unless it is empty. It creates the directory if needed. It replaces a socket left by
+// an earlier daemon, and nothing else that is at the path.
 func Listen(path, group string) (net.Listener, error) {
 	gid, err := groupID(group)
 	if err != nil {
@@ -49,9 +48,9 @@ func Listen(path, group string) (net.Listener, error) {
 	return l, nil
 }
 
-// admit lets this user use a socket, and the group, if there is one. A socket that
-// is bound has no descriptor of its own in the file system, so it is changed
-// through that of its directory, which nobody else can write.
+// admit gives access to a socket to this user, and to the group if there is one. A bound socket has
+// no descriptor of its own in the file system, so admit changes it through that of its directory,
+// which nobody else can write.
 func admit(path string, gid int) error {
 	dir, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -60,7 +59,7 @@ func admit(path string, gid int) error {
 	defer dir.Close()
 	name, mode := filepath.Base(path), fs.FileMode(0o600)
 	if gid != nobody {
-		// The group first: no other group gets to see the wider mode.
+		// The group first: no other group may see the wider mode.
 		if err := dir.Lchown(name, -1, gid); err != nil {
 			return err
 		}
@@ -69,7 +68,7 @@ func admit(path string, gid int) error {
 	return dir.Chmod(name, mode)
 }
 
-// nobody is no group.
+// nobody stands for no group.
 const nobody = -1
 
 func groupID(group string) (int, error) {
@@ -86,9 +85,8 @@ func groupID(group string) (int, error) {
 	return strconv.Atoi(found.Gid)
 }
 
-// makeDirectory makes the directory of a socket, for this user and, to pass
-// through, the group. One that is there must let the group through, and must
-// not let others replace what is in it.
+// makeDirectory creates the directory of a socket for this user, passable for the group. An
+// existing directory must be passable for the group, and must not let others replace its contents.
 func makeDirectory(dir, group string, gid int) error {
 	_, err := os.Stat(dir)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -118,7 +116,7 @@ func makeDirectory(dir, group string, gid int) error {
 	return nil
 }
 
-// makeRoom removes a socket that nobody listens on any more.
+// makeRoom removes a socket on which no daemon listens any more.
 func makeRoom(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// machinesLook is how often members are asked for the processes of their machines, and how
-	// long they may take.
-	machinesLook = time.Second
-	// machinesFresh is for how long an answer counts.
+	// machinesInterval is how often members are asked for the processes of their machines. An
+	// answer may take twice as long.
+	machinesInterval = time.Second
+	// machinesFresh is how long an answer is valid.
 	machinesFresh = 5 * time.Second
-	// machinesForget is for how long processes are looked at of which nobody wants to know.
+	// machinesForget is how long a process is watched after the last call of Life for it.
 	machinesForget = time.Minute
 )
 
-// Machines tells of processes: of those of this machine, and of those of other members'
-// machines, which it asks there. It is safe for concurrent use.
+// Machines reports which processes live: on this machine, and on those of other members, which it
+// asks. It is safe for concurrent use.
 type Machines struct {
 	own  string
 	dial func(ctx context.Context, member string) (net.Conn, error)
@@ -39,33 +39,33 @@ type Machines struct {
 	members map[string]*machine
 }
 
-// machine is another member's.
+// machine is another member's machine.
 type machine struct {
 	http http.Client
 	seen map[alive.Process]*sight
 }
 
-// sight is what is known of a process.
+// sight is the last report about a process.
 type sight struct {
 	life   alive.Life
-	told   time.Time // by its member
-	wanted time.Time // by whoever looks after it
+	heard  time.Time // when its member last reported it
+	wanted time.Time // when Life was last called for it
 }
 
-// NewMachines makes what tells of processes: own is this member, empty without a cluster, and
-// dial calls another one.
+// NewMachines returns a Machines. own is this member's name, empty without a cluster; dial connects
+// to another member.
 func NewMachines(own string, dial func(ctx context.Context, member string) (net.Conn, error)) *Machines {
 	return &Machines{own: own, dial: dial, members: make(map[string]*machine)}
 }
 
-// UnheardError says that a member could not be asked.
+// UnheardError says that a member could not be asked about a process.
 type UnheardError struct {
 	Member string
 	Err    error
 }
 
 func (e *UnheardError) Error() string {
-	return fmt.Sprintf("whether the process lives could not be asked at %s: %v: ask again, or leave --pid out, and renew", e.Member, e.Err)
+	return fmt.Sprintf("%s could not be asked whether the process lives: %v: ask again, or leave --pid out, and renew", e.Member, e.Err)
 }
 
 func (e *UnheardError) Unwrap() error { return e.Err }
@@ -76,8 +76,8 @@ func (e *UnheardError) problem() *api.Problem {
 	return p
 }
 
-// Find returns a process of a member's machine. The error is alive.ErrNoProcess, that it cannot
-// be known there, or an *UnheardError.
+// Find returns a process of a member's machine. The error is alive.ErrNoProcess, an *UnheardError,
+// or that the member cannot know.
 func (m *Machines) Find(ctx context.Context, member string, pid int) (alive.Process, error) {
 	if member == m.own {
 		p, err := alive.Of(pid)
@@ -96,7 +96,7 @@ func (m *Machines) Find(ctx context.Context, member string, pid int) (alive.Proc
 	return alive.Process{ID: pid, Began: found[0].Began, UID: found[0].UID, Member: member}, nil
 }
 
-// Life tells whether a process is alive, at once: of another machine, as its member last said.
+// Life reports whether a process lives, without waiting: for another machine, as last reported.
 func (m *Machines) Life(p alive.Process) alive.Life {
 	if p.Member == m.own || p.Member == "" {
 		return alive.LifeOf(p)
@@ -110,13 +110,13 @@ func (m *Machines) Life(p alive.Process) alive.Life {
 		of.seen[p] = s
 	}
 	s.wanted = time.Now()
-	if time.Since(s.told) > machinesFresh {
+	if time.Since(s.heard) > machinesFresh {
 		return alive.Unheard
 	}
 	return s.life
 }
 
-// member returns what is known of a member. m.mu is held.
+// member returns another member's machine. The caller has locked m.mu.
 func (m *Machines) member(name string) *machine {
 	if m.members[name] == nil {
 		m.members[name] = &machine{seen: make(map[alive.Process]*sight), http: http.Client{Transport: &http.Transport{
@@ -127,14 +127,14 @@ func (m *Machines) member(name string) *machine {
 	return m.members[name]
 }
 
-// Run asks the members for those processes that somebody wants to know of, until ctx ends.
+// Run asks the members about the wanted processes, until ctx ends.
 func (m *Machines) Run(ctx context.Context) {
-	tick := time.NewTicker(machinesLook)
+	tick := time.NewTicker(machinesInterval)
 	defer tick.Stop()
 	for {
 		var asking sync.WaitGroup
 		for name, pids := range m.wanted() {
-			asking.Go(func() { m.look(ctx, name, pids) })
+			asking.Go(func() { m.refresh(ctx, name, pids) })
 		}
 		asking.Wait()
 		select {
@@ -160,11 +160,11 @@ func (m *Machines) wanted() map[string][]int {
 	return out
 }
 
-// look asks one member.
-func (m *Machines) look(ctx context.Context, member string, pids []int) {
+// refresh asks one member, and updates its processes.
+func (m *Machines) refresh(ctx context.Context, member string, pids []int) {
 	found, err := m.ask(ctx, member, pids)
 	if err != nil {
-		return // it is heard of no more after a while
+		return // the reports become stale
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,16 +172,16 @@ func (m *Machines) look(ctx context.Context, member string, pids []int) {
 		if !slices.Contains(pids, p.ID) {
 			continue
 		}
-		s.life, s.told = alive.Gone, time.Now()
+		s.life, s.heard = alive.Gone, time.Now()
 		if slices.ContainsFunc(found, func(f api.Process) bool { return f.PID == p.ID && (f.Began == p.Began || f.Unknown != "") }) {
 			s.life = alive.Living
 		}
 	}
 }
 
-// ask asks a member which of those processes are alive.
+// ask asks a member which of those processes live.
 func (m *Machines) ask(ctx context.Context, member string, pids []int) ([]api.Process, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*machinesLook)
+	ctx, cancel := context.WithTimeout(ctx, 2*machinesInterval)
 	defer cancel()
 	m.mu.Lock()
 	asking := &m.member(member).http
@@ -219,7 +219,7 @@ func (m *Machines) close() {
 	}
 }
 
-// processes answers a member that asks which processes of this machine are alive.
+// processes answers another member: which processes of this machine live.
 func processes(w http.ResponseWriter, r *http.Request) {
 	var asked api.ProcessesRequest
 	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {

@@ -8,21 +8,21 @@ import (
 	"dibs/internal/task"
 )
 
-// Agents is what agents are known by.
+// Agents knows the agents and their names.
 type Agents interface {
-	// Authorize reports, as *broker.ForbiddenError or *broker.InvalidError, that
-	// the caller may not act as agent.
+	// Authorize returns a *broker.ForbiddenError or *broker.InvalidError if the caller may not act
+	// as agent.
 	Authorize(agent string, who broker.Caller) error
 
-	// Mint returns the name of a user's session, a new one if it has none or session is
-	// empty. It fails with *broker.ForbiddenError.
+	// Mint returns the name of a user's session, or a new one if it has none or session is empty.
+	// It fails with *broker.ForbiddenError.
 	Mint(ctx context.Context, who broker.Caller, session string) (api.Minted, error)
 
-	// Identify says how an agent stands, and whether the user may go by its name. It
-	// fails with *broker.InvalidError.
+	// Identify describes an agent, and says whether the user may use its name. It fails with
+	// *broker.InvalidError.
 	Identify(ctx context.Context, agent string, who broker.Caller) (api.Agent, error)
 
-	// IdentifySession says so of the agent whose name a session has.
+	// IdentifySession is Identify for the agent of a session.
 	IdentifySession(ctx context.Context, session string, who broker.Caller) (api.Agent, error)
 
 	// Agents returns the agents seen in the last days, the one last seen first.

@@ -9,7 +9,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Offers is how tasks are handed over.
+// Offers hands tasks over.
 type Offers interface {
 	// Offer fails as Claim and Finish do.
 	Offer(context.Context, broker.Offer) (api.Offered, error)
@@ -19,7 +19,7 @@ type Offers interface {
 }
 
 func (s *Server) offer(ctx context.Context, in *api.TaskInput[api.OfferRequest]) (api.Offered, error) {
-	id, err := s.handed(ctx, in.ID, in.Body.Agent)
+	id, err := s.taskFor(ctx, in.ID, in.Body.Agent)
 	if err != nil {
 		return api.Offered{}, err
 	}
@@ -27,7 +27,7 @@ func (s *Server) offer(ctx context.Context, in *api.TaskInput[api.OfferRequest])
 }
 
 func (s *Server) accept(ctx context.Context, in *api.TaskInput[api.AcceptRequest]) (api.Claim, error) {
-	id, err := s.handed(ctx, in.ID, in.Body.Agent)
+	id, err := s.taskFor(ctx, in.ID, in.Body.Agent)
 	if err != nil {
 		return api.Claim{}, err
 	}
@@ -37,15 +37,15 @@ func (s *Server) accept(ctx context.Context, in *api.TaskInput[api.AcceptRequest
 }
 
 func (s *Server) decline(ctx context.Context, in *api.TaskInput[api.DeclineRequest]) (api.Offered, error) {
-	id, err := s.handed(ctx, in.ID, in.Body.Agent)
+	id, err := s.taskFor(ctx, in.ID, in.Body.Agent)
 	if err != nil {
 		return api.Offered{}, err
 	}
 	return s.broker.Decline(ctx, in.Body.Agent, id, in.Body.Reason)
 }
 
-// handed reads which task is meant, and checks that the caller may act as the agent.
-func (s *Server) handed(ctx context.Context, id, agent string) (task.ID, error) {
+// taskFor reads the task of a request, and checks that the caller may act as the agent.
+func (s *Server) taskFor(ctx context.Context, id, agent string) (task.ID, error) {
 	if err := s.broker.Authorize(agent, asks(ctx)); err != nil {
 		return "", err
 	}

@@ -14,7 +14,7 @@ import (
 	"dibs/internal/task"
 )
 
-// peerOf says who is at the other end of a connection.
+// peerOf returns the process at the other end of a connection.
 func peerOf(c net.Conn) peer.Peer {
 	if known, ok := c.(*countedConn); ok {
 		return known.peer
@@ -22,21 +22,21 @@ func peerOf(c net.Conn) peer.Peer {
 	return peer.Of(c)
 }
 
-// Guest is who makes a request, as the kernel says of the process that connected. A door tells
-// the leader so.
+// Guest is the caller of a request, as the kernel identifies the process that connected. A door
+// passes it to the leader.
 type Guest struct {
 	peer.Peer
-	// User is what the user is called; empty if it has no name.
+	// User is the user's name; empty if it has none.
 	User string `json:"user,omitempty"`
 	// Own is set for root, and for the user that the daemon runs as.
 	Own bool `json:"own,omitempty"`
-	// Member is the member of a cluster at which it came in; empty without a cluster.
+	// Member is the member that the caller came in by; empty without a cluster.
 	Member string `json:"-"`
 }
 
 type guestKey struct{}
 
-// welcome notes in the context of a connection's requests who calls.
+// welcome puts the caller into the context of a connection's requests.
 func welcome(ctx context.Context, c net.Conn, member string) context.Context {
 	g := Guest{Peer: peerOf(c), Member: member}
 	g.Own = g.UID == 0 || g.UID == os.Getuid()
@@ -48,13 +48,13 @@ func welcome(ctx context.Context, c net.Conn, member string) context.Context {
 	return context.WithValue(ctx, guestKey{}, g)
 }
 
-// guest returns who makes a request.
+// guest returns the caller of a request.
 func guest(ctx context.Context) Guest { return ctx.Value(guestKey{}).(Guest) }
 
-// caller returns the user whose request it is, or -1.
+// caller returns the user of a request, or -1.
 func caller(ctx context.Context) int { return guest(ctx).UID }
 
-// asks returns who makes a request, in the terms of the broker.
+// asks returns the caller of a request as the broker needs it.
 func asks(ctx context.Context) broker.Caller {
 	g := guest(ctx)
 	return broker.Caller{UID: g.UID, Member: g.Member}
@@ -68,8 +68,8 @@ func keyedBy(ctx context.Context, key string) broker.Keyed {
 	return broker.Keyed{Key: key, UID: caller(ctx)}
 }
 
-// signature is who signs what is done in the name of agent: nobody else if there is one,
-// and else the user whose request it is, as the kernel says, whatever the caller says.
+// signature returns the signature for an action of the agent: empty if there is an agent, or else
+// the user of the request, as the kernel says, whatever the caller says.
 func signature(ctx context.Context, agent string) string {
 	if agent != "" {
 		return ""
@@ -90,7 +90,7 @@ func signature(ctx context.Context, agent string) string {
 
 type saysKey struct{}
 
-// withProcess notes in the context of a request which process it says that it comes from.
+// withProcess puts into the context of a request the process that it claims to come from.
 func withProcess(r *http.Request) *http.Request {
 	pid, err := strconv.Atoi(r.Header.Get(api.ProcessHeader))
 	if err != nil {
@@ -99,10 +99,9 @@ func withProcess(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), saysKey{}, pid))
 }
 
-// sameMachine reports whether the numbers of processes mean the same to the caller as they do
-// to the daemon at whose socket it came in. They do not if the caller has another number than
-// the process that connected has there: the socket is forwarded from another machine, or the
-// caller is in a container.
+// sameMachine reports whether process numbers mean the same to the caller as to the daemon at whose
+// socket it came in. They do not if the caller's number for itself differs from the kernel's: then
+// the socket is forwarded from another machine, or the caller is in a container.
 func sameMachine(ctx context.Context) bool {
 	says, said := ctx.Value(saysKey{}).(int)
 	is := guest(ctx).PID

@@ -13,25 +13,25 @@ import (
 	"dibs/internal/claim"
 )
 
-// Peers is where the other members come in: doors, with what was asked of them, and the leader,
-// which asks for processes of this machine.
+// Peers accepts the other members: doors, which forward requests, and the leader, which asks about
+// processes of this machine.
 type Peers struct {
 	http   http.Server
 	inside *Pipe
 }
 
-// House is the member that peers come to.
+// House is this member, as Peers needs it.
 type House interface {
-	// Who returns what the member is called that made a connection; nil for one of Dial.
+	// Who returns the name of the member that made a connection; nil stands for one of Dial.
 	Who(*tls.ConnectionState) (name string, err error)
 
-	// Leading returns what answers while this member leads; nil while it does not.
+	// Leading returns the handler while this member leads; nil while it does not.
 	Leading() http.Handler
 
 	Way() Way
 }
 
-// NewPeers makes what answers other members.
+// NewPeers returns a Peers for this member.
 func NewPeers(house House, log *slog.Logger) *Peers {
 	mux := http.NewServeMux()
 	mux.Handle("POST "+api.ProcessesPath, withBody(http.HandlerFunc(processes)))
@@ -57,23 +57,23 @@ func NewPeers(house House, log *slog.Logger) *Peers {
 		leading.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
 	})
 	p := &Peers{plain(mux, log), NewPipe()}
-	p.http.MaxHeaderBytes += maxHeader                                  // for what the door adds
-	p.http.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // whoever knocks without a certificate
+	p.http.MaxHeaderBytes += maxHeader                                  // for the door's header
+	p.http.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // failed handshakes of strangers
 	return p
 }
 
-// Serve answers on a listener of TLS connections, which it closes, and whoever calls Dial, until
-// Shutdown.
+// Serve answers on a listener of TLS connections, and on connections of Dial, until Shutdown. It
+// closes the listener.
 func (p *Peers) Serve(l net.Listener) error {
 	go p.http.Serve(p.inside)
 	return ended(p.http.Serve(l))
 }
 
-// Dial makes a connection of this process, without TLS: that of a door whose own member leads.
+// Dial connects within this process, without TLS: for a door whose own member leads.
 func (p *Peers) Dial(ctx context.Context) (net.Conn, error) { return p.inside.Dial(ctx) }
 
-// Shutdown lets nobody in any more, and waits until all are answered, or ctx ends; then it
-// breaks off what is left.
+// Shutdown accepts no more connections, and waits for the requests in progress until ctx ends. Then
+// it aborts the rest.
 func (p *Peers) Shutdown(ctx context.Context) error {
 	if err := p.http.Shutdown(ctx); err != nil {
 		return p.http.Close()

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Pipe is a listener for connections of this process, without a socket. It is safe for concurrent
-// use, and works inside a synctest bubble.
+// Pipe is a listener for connections within this process, without a socket. It is safe for
+// concurrent use, and works inside a synctest bubble.
 type Pipe struct {
 	conns     chan net.Conn
 	closed    chan struct{}
@@ -19,7 +19,7 @@ func NewPipe() *Pipe {
 	return &Pipe{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Dial connects to whoever accepts.
+// Dial connects to the next Accept.
 func (p *Pipe) Dial(ctx context.Context) (net.Conn, error) {
 	mine, theirs := net.Pipe()
 	select {
@@ -48,7 +48,7 @@ func (p *Pipe) Close() error {
 	return nil
 }
 
-// Addr says that there is no address.
+// Addr returns a placeholder.
 func (p *Pipe) Addr() net.Addr { return pipeAddr{} }
 
 type pipeAddr struct{}

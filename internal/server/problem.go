@@ -15,8 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// failure carries a problem through huma, which wants to be told by methods
-// what a problem already says.
+// failure carries a problem through huma, which wants its contents from methods.
 type failure struct{ *api.Problem }
 
 func (f failure) GetStatus() int            { return f.Status }
@@ -35,7 +34,7 @@ func problemHeader(p *api.Problem) http.Header {
 	return h
 }
 
-// problem says in the language of the socket what an error means.
+// problem converts an error for the caller.
 func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return p
@@ -60,12 +59,12 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	return api.NewProblem(api.CodeInternal, api.Saying(err))
 }
 
-// cutOff is the answer to a request that ended before it was worked off.
+// cutOff is the answer to a request that was interrupted.
 func cutOff(ctx context.Context) *api.Problem {
 	if errors.Is(context.Cause(ctx), errStopping) {
 		return stopping()
 	}
-	return api.NewProblem(api.CodeInternal, "the caller went away") // and will not read it
+	return api.NewProblem(api.CodeInternal, "the caller went away") // which will not read this
 }
 
 func stopping() *api.Problem {
@@ -74,7 +73,7 @@ func stopping() *api.Problem {
 	return p
 }
 
-// ownProblems is a transformer that puts our problems in the place of huma's.
+// ownProblems is a transformer that replaces huma's errors by our problems.
 func ownProblems(_ huma.Context, _ string, value any) (any, error) {
 	switch v := value.(type) {
 	case failure:
@@ -85,10 +84,10 @@ func ownProblems(_ huma.Context, _ string, value any) (any, error) {
 	return value, nil
 }
 
-// requestProblem translates what huma found wrong with a request.
+// requestProblem converts huma's findings about a request.
 func requestProblem(m *huma.ErrorModel) *api.Problem {
 	p := api.NewProblem(api.CodeInvalidRequest, m.Detail)
-	p.Status = m.Status // 400 for what is no JSON at all
+	p.Status = m.Status // 400 if it is not JSON at all
 	var details []string
 	for _, e := range m.Errors {
 		p.Errors = append(p.Errors, api.Fault{Location: e.Location, Message: e.Message})

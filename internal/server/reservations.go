@@ -10,7 +10,7 @@ import (
 	"dibs/internal/reserve"
 )
 
-// Reservations is what is reserved beside tasks.
+// Reservations reserves files and other things.
 type Reservations interface {
 	// Reserve fails as Lookup does, and with *reserve.Taken, *reserve.Full or
 	// *reserve.InvalidError.

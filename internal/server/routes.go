@@ -31,7 +31,7 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 				},
 				Components: &huma.Components{Schemas: schemas},
 			},
-			Formats:                      map[string]huma.Format{"application/json": format, "json": format}, // and what ends in +json
+			Formats:                      map[string]huma.Format{"application/json": format, "json": format}, // and every type that ends in +json
 			DefaultFormat:                "application/json",
 			RejectUnknownQueryParameters: true,
 			Transformers:                 []huma.Transformer{ownProblems},
@@ -46,14 +46,14 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 	}
 	s.register(own)
 
-	// What huma would have answered with, had it not been for ownProblems.
+	// Types that huma would use without ownProblems.
 	delete(schemas.Map(), "ErrorModel")
 	delete(schemas.Map(), "ErrorDetail")
-	// Written down when somebody first asks: that takes as long as all the rest here.
+	// Made at the first request, as it takes as long as everything else here.
 	description := sync.OnceValue(func() []byte {
 		description, err := json.Marshal(own.OpenAPI())
 		if err != nil {
-			panic(err) // it is made of constants
+			panic(err) // constants only
 		}
 		return description
 	})
@@ -63,9 +63,9 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 	})
 }
 
-// published are the names of schemas that differ from those of the types. They are
-// part of the contract.
-var published = map[reflect.Type]string{
+// schemaNames are the names of schemas that differ from their types' names. They are part of the
+// contract.
+var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[api.Event]():    "FeedEvent",
 	reflect.TypeFor[api.LogEntry](): "Event",
 	reflect.TypeFor[api.Log]():      "Events",
@@ -75,13 +75,13 @@ func schemaName(t reflect.Type, hint string) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if name, ok := published[t]; ok {
+	if name, ok := schemaNames[t]; ok {
 		return name
 	}
 	return huma.DefaultSchemaNamer(t, hint)
 }
 
-// register says what carries out which operation.
+// register connects each operation with its handler.
 func (s *Server) register(o operations) {
 	serve(o, api.OpClaim, s.claim)
 	serve(o, api.OpListClaims, s.claims)
@@ -128,20 +128,20 @@ func (s *Server) register(o operations) {
 	serve(o, api.OpAdoptCluster, s.adoptCluster)
 }
 
-// operations is where operations are added.
+// operations is the API to which operations are added.
 type operations struct {
 	huma.API
 	server *Server
 	failed *huma.Response
 }
 
-// answer is what an operation answers.
+// answer is the answer to an operation.
 type answer[Out any] struct {
 	Status int
 	Body   Out
 }
 
-// serve has an operation answered with what handle returns.
+// serve answers an operation with the result of handle.
 func serve[In, Out any](o operations, op api.Op[In, Out], handle func(context.Context, *In) (Out, error)) {
 	described := o.describe(op.Operation)
 	status := cmp.Or(op.Status, http.StatusOK)
@@ -160,15 +160,15 @@ func serve[In, Out any](o operations, op api.Op[In, Out], handle func(context.Co
 	})
 }
 
-// stream is serve for an answer that goes on.
+// stream is serve for an operation that answers with a stream.
 func stream[In, Out any](o operations, op api.Op[In, Out], handle func(context.Context, *In) (*huma.StreamResponse, error)) {
 	described := o.describe(op.Operation)
 	described.Responses["200"] = o.response(op.Sends, api.EventStream, op.Answer())
 	add(o, op.Operation, described, handle)
 }
 
-// describe says of an operation what huma wants to know. Its limits are off, because withBody
-// has read the body already; its time limit for that would cut off an operation that takes long.
+// describe describes an operation to huma. Huma's limits are off: withBody has read the body
+// already, and huma's time limit would cut off a long operation.
 func (o operations) describe(op *api.Operation) huma.Operation {
 	return huma.Operation{
 		OperationID: op.Name, Method: op.Method, Path: op.Path, Summary: op.Summary, DefaultStatus: op.Status,
@@ -190,7 +190,7 @@ func add[In, Out any](o operations, op *api.Operation, described huma.Operation,
 		var out *Out
 		var err error
 		if op.Metered {
-			err = o.server.owe(ctx)
+			err = o.server.charge(ctx)
 		}
 		if err == nil {
 			out, err = handle(ctx, in)

@@ -1,6 +1,5 @@
-// Package server answers HTTP on the daemon's socket. It translates between the
-// language of package api and a Broker, knows which user calls, and gives a
-// request that is repeated under an idempotency key the answer it had.
+// Package server answers HTTP on the daemon's socket. It translates between package api and a
+// Broker, identifies the calling user, and makes requests with an idempotency key repeatable.
 package server
 
 import (
@@ -18,31 +17,31 @@ import (
 
 const (
 	maxBody       = 64 << 10
-	maxAdded      = 512 << 10 // of a request that makes a task, with its content
-	maxMistake    = 1 << 20   // how much is read of what is beyond maxBody
+	maxAdded      = 512 << 10 // of a request for a new task, with its content
+	maxMistake    = 1 << 20   // how much is read beyond maxBody
 	maxHeader     = 16 << 10
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	// writeTimeout is how long a caller may take to read each piece of an answer.
+	// writeTimeout limits how long a caller takes to read each piece of an answer.
 	writeTimeout = 30 * time.Second
-	// flushTimeout is for answers to requests that a shutdown cut off.
+	// flushTimeout is for answering the requests that a shutdown cut off.
 	flushTimeout = time.Second
 )
 
-// Options are what a server needs. All fields but the last seven are required.
+// Options configure a server. The fields up to Version are required.
 type Options struct {
 	Broker  Broker
 	Journal Journal
 	Log     *slog.Logger
-	Version string // of the program, for the API's description
+	Version string // the program's, for the API's description
 	// Machines, if set, knows the processes of other members' machines.
 	Machines *Machines
 	// Metrics, if set, answers GET /metrics, and counts answers.
 	Metrics Metrics
 }
 
-// Metrics are what is measured.
+// Metrics collects measurements.
 type Metrics interface {
 	// Handler answers GET /metrics.
 	Handler() http.Handler
@@ -59,23 +58,23 @@ type Server struct {
 	log      *slog.Logger
 	machines *Machines
 	flights  flights
-	owing    *allowance.Allowance // see owing
+	quota    *allowance.Allowance // see quotaBurst
 	handler  http.Handler
-	front    *Front      // unused where another one has ServeHTTP answer
+	front    *Front      // unused if another front calls ServeHTTP
 	scrapes  http.Server // see ServeMetrics
 
-	// base ends with stop, and with it the requests that are being worked on.
+	// base is cancelled by stop, and cancels the requests in progress.
 	base     context.Context
 	stop     context.CancelCauseFunc
 	mu       sync.Mutex
 	stopping bool
 	requests sync.WaitGroup
-	idle     chan struct{} // closed once there are no more of them
+	idle     chan struct{} // closed when all are done
 }
 
 var errStopping = errors.New("the daemon is stopping: ask again once it runs")
 
-// New makes a server.
+// New returns a server.
 func New(o Options) *Server {
 	s := &Server{
 		broker:   o.Broker,
@@ -83,7 +82,7 @@ func New(o Options) *Server {
 		log:      o.Log,
 		machines: cmp.Or(o.Machines, NewMachines("", nil)),
 		idle:     make(chan struct{}),
-		owing:    allowance.New(owingBurst, owingEvery),
+		quota:    allowance.New(quotaBurst, quotaEvery),
 	}
 	s.base, s.stop = context.WithCancelCause(context.Background())
 	s.handler = s.layers(o)
@@ -96,10 +95,10 @@ func New(o Options) *Server {
 // SetListed is Front.SetListed.
 func (s *Server) SetListed(uids []int) { s.front.SetListed(uids) }
 
-// Serve answers requests on the listener, which it closes, until Shutdown.
+// Serve answers requests on the listener until Shutdown. It closes the listener.
 func (s *Server) Serve(l net.Listener) error { return s.front.Serve(l) }
 
-// ServeHTTP answers a request of a Front, or of a member that a caller asked.
+// ServeHTTP answers a request from a Front, or from another member's door.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -113,7 +112,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// takes counts a request that is being worked on, unless there are to be no more.
+// takes counts a request in progress, unless the server is stopping.
 func (s *Server) takes() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,15 +122,14 @@ func (s *Server) takes() bool {
 	return !s.stopping
 }
 
-// ServeMetrics answers GET /metrics, and nothing else, on the listener, which it
-// closes, until Shutdown. It is for listeners that anybody on this machine can
-// reach.
+// ServeMetrics answers only GET /metrics on the listener, until Shutdown. It closes the listener.
+// It is for listeners that anybody on this machine can reach.
 func (s *Server) ServeMetrics(l net.Listener) error {
 	return ended(s.scrapes.Serve(limit(l, s.log, nil)))
 }
 
-// Shutdown stops accepting requests and lets those that are being worked on
-// finish until ctx ends. What is unanswered then is answered with a problem.
+// Shutdown accepts no more requests, and waits for those in progress until ctx ends. It then
+// answers the rest with a problem.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.scrapes.Close()
 	s.mu.Lock()
@@ -156,7 +154,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// wait waits until no request is worked on, or ctx ends.
+// wait waits until no request is in progress, or ctx ends.
 func (s *Server) wait(ctx context.Context) error {
 	select {
 	case <-s.idle:

@@ -4,5 +4,5 @@ package server
 
 import "syscall"
 
-// restrict has nothing to do before the socket is bound: only a path has a mode.
+// restrict does nothing: here only the path of a bound socket has a mode.
 func restrict(syscall.RawConn) error { return nil }

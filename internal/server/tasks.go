@@ -11,7 +11,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Tasks is what tasks are found, made and changed by.
+// Tasks finds, makes and changes tasks.
 type Tasks interface {
 	Tasks(context.Context, api.TaskFilter) (api.Tasks, error)
 
@@ -21,7 +21,7 @@ type Tasks interface {
 	// Content fails with broker.ErrNoTask.
 	Content(context.Context, task.ID) (api.TaskContent, error)
 
-	// TaskByKey finds a task by what people call it. It fails with broker.ErrNoTask.
+	// TaskByKey finds a task by its key. It fails with broker.ErrNoTask.
 	TaskByKey(ctx context.Context, key string) (task.ID, error)
 
 	// Add makes a task. It fails with *broker.InvalidError, *task.DraftError,
@@ -61,7 +61,7 @@ func (s *Server) content(ctx context.Context, in *api.GetTaskInput) (api.TaskCon
 	return s.broker.Content(ctx, id)
 }
 
-// named reads which task a part of a request means: by its id, its URL or its key.
+// named reads a task from a part of a request: its id, its URL or its key.
 func (s *Server) named(ctx context.Context, location, name string) (task.ID, error) {
 	id, err := task.ParseTaskID(name)
 	if err == nil {
@@ -73,7 +73,7 @@ func (s *Server) named(ctx context.Context, location, name string) (task.ID, err
 	return "", invalid(location, err)
 }
 
-// nameOf names a task in a sentence.
+// nameOf returns how a sentence names a task.
 func nameOf(t api.TaskRef) string {
 	if t.Title == "" {
 		return cmp.Or(t.Key, string(t.ID))

@@ -7,8 +7,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Add makes a task. If it cannot be said whether that was done, the same request under
-// the same key finds out.
+// Add creates a task. If the outcome is unknown, the same request under the same key finds out.
 func (c *Client) Add(ctx context.Context, body api.AddRequest, key string) (api.Added, error) {
 	return do(ctx, c, api.OpAddTask, api.AddInput{Key: key, Body: body})
 }
@@ -18,7 +17,7 @@ func (c *Client) Comment(ctx context.Context, id task.ID, body api.CommentReques
 	return do(ctx, c, api.OpComment, api.OnTask(id, key, body))
 }
 
-// Ask asks people something, and gives the claim up until they answer.
+// Ask asks people a question, and ends the claim until they answer.
 func (c *Client) Ask(ctx context.Context, id string, body api.AskRequest, key string) (api.Claim, error) {
 	return do(ctx, c, api.OpAsk, api.On(id, key, body))
 }

@@ -1,6 +1,6 @@
-// Package client asks the daemon on its socket, if it is the daemon. Refusals come back as
-// *api.Problem, a daemon that cannot be reached as *UnreachableError. Nothing is
-// sent twice but what Insist says: whoever else wants to ask again does so, under the same key.
+// Package client talks to the daemon on its socket, after checking that it is the daemon. Refusals
+// are *api.Problem; a daemon that cannot be reached is an *UnreachableError. Only Insist repeats
+// requests; other callers may repeat one under the same key.
 package client
 
 import (
@@ -25,31 +25,31 @@ import (
 	"dibs/internal/api/peer"
 )
 
-// maxAnswer is far more than any answer of a daemon.
+// maxAnswer limits an answer's bytes. It is far more than a daemon ever sends.
 const maxAnswer = 64 << 20
 
-// Client speaks to one daemon. It is safe for concurrent use.
+// Client talks to one daemon. It is safe for concurrent use.
 type Client struct {
 	name string
 	http http.Client
 
 	patience time.Duration // see OnSilence
 	silent   func()
-	told     sync.Once
+	silence  sync.Once
 
-	insist  time.Duration // see Insist
-	insists func(*api.Problem)
-	telling sync.Once
-	aged    func(age time.Duration) // see OnAged
-	old     sync.Once
+	insist    time.Duration // see Insist
+	insists   func(*api.Problem)
+	insisting sync.Once
+	aged      func(age time.Duration) // see OnAged
+	aging     sync.Once
 }
 
-// New returns a client of the daemon that serves on that socket. It believes nobody
-// there whom another user could have put there, see ImpostorError.
+// New returns a client of the daemon on that socket. It does not trust a listener that another user
+// could have put there, see ImpostorError.
 func New(socket string) *Client { return Of(socket, "") }
 
-// Of is New for the daemon of a user, a name or a number, wherever the socket is;
-// that may also be root. Empty means whoever may have put the socket there.
+// Of is New for the daemon of a user, given by name or number, wherever the socket is; root is
+// always accepted. With an empty user it is New.
 func Of(socket, user string) *Client {
 	var d net.Dialer
 	return Over(socket, func(ctx context.Context) (net.Conn, error) {
@@ -65,7 +65,7 @@ func Of(socket, user string) *Client {
 	})
 }
 
-// Over returns a client that reaches its daemon by dial; name is for errors.
+// Over returns a client that connects with dial; errors use name.
 func Over(name string, dial func(context.Context) (net.Conn, error)) *Client {
 	return &Client{name: name, http: http.Client{
 		Transport: &http.Transport{
@@ -77,8 +77,7 @@ func Over(name string, dial func(context.Context) (net.Conn, error)) *Client {
 				return conn, nil
 			},
 			DisableCompression: true,
-			// When a connection that idled breaks just as it is used again, net/http
-			// may send a request a second time.
+			// net/http may send a request twice if an idle connection breaks just as it is reused.
 			DisableKeepAlives: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -88,7 +87,7 @@ func Over(name string, dial func(context.Context) (net.Conn, error)) *Client {
 // UnreachableError says that no daemon answered.
 type UnreachableError struct {
 	Socket string
-	// Sent is set if the request may have reached a daemon, and been worked on.
+	// Sent is set if a daemon may have received the request and carried it out.
 	Sent bool
 	Err  error
 }
@@ -105,7 +104,7 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// dialError tells a failure to connect from one that came later.
+// dialError marks a failure to connect, as opposed to a later one.
 type dialError struct{ err error }
 
 func (e *dialError) Error() string { return e.err.Error() }
@@ -125,7 +124,7 @@ func (c *Client) once(ctx context.Context, r request, out any) error {
 	return c.read(resp, data, out)
 }
 
-// exchange is send, whether or not anybody is to be told of silence.
+// exchange is send without the check for silence.
 func (c *Client) exchange(ctx context.Context, r request) (*http.Response, error) {
 	var body io.Reader
 	if r.body != nil {
@@ -149,12 +148,12 @@ func (c *Client) exchange(ctx context.Context, r request) (*http.Response, error
 		return nil, c.unreachable(ctx, err)
 	}
 	if age, err := strconv.Atoi(resp.Header.Get("Age")); err == nil && c.aged != nil {
-		c.old.Do(func() { c.aged(time.Duration(age) * time.Second) })
+		c.aging.Do(func() { c.aged(time.Duration(age) * time.Second) })
 	}
 	return resp, nil
 }
 
-// unreachable says what a failed exchange means; if ctx ended, that is all it means.
+// unreachable converts the error of a failed exchange; if ctx ended, it returns the cause.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -168,7 +167,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	return &UnreachableError{Socket: c.name, Sent: true, Err: reason(err)}
 }
 
-// reason leaves out of a network error what the one around it says already.
+// reason strips from a network error what the error around it says already.
 func reason(err error) error {
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err

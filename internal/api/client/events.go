@@ -14,15 +14,13 @@ import (
 	"dibs/internal/api"
 )
 
-// maxLine is far more than any line of a stream of events.
+// maxLine limits the bytes of a line. It is far more than a stream of events ever sends.
 const maxLine = 1 << 20
 
-// Events calls each with the events that f selects, in their order, until it
-// fails; with follow, it goes on with events as they come. Without an error, there
-// are no more; to a reader who follows, that means that the daemon has stopped. With
-// or without one, next is what to put in f.After to go on without a gap: it grows
-// with what each has taken and, since the daemon says how far it is, also while f
-// selects nothing.
+// Events calls each for the events that f selects, in order, until each fails or there are no more.
+// With follow, it waits for new events, and returns nil when the daemon stops. next is always the
+// value of f.After to continue without a gap. It grows with each event, and also while f selects
+// nothing, because the daemon reports its position.
 func (c *Client) Events(ctx context.Context, f api.EventFilter, follow bool, each func(api.Event) error) (next int64, err error) {
 	next = f.After
 	resp, err := c.send(ctx, newRequest(api.OpEvents, api.EventsInput{After: f.After, Agent: f.Agent, Task: string(f.Task), Follow: follow}))
@@ -37,7 +35,7 @@ func (c *Client) Events(ctx context.Context, f api.EventFilter, follow bool, eac
 		}
 		return next, c.read(resp, data, nil)
 	}
-	var id, data string // of the block that is being read, which ends with an empty line
+	var id, data string // of the current block, which ends with an empty line
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
@@ -67,7 +65,7 @@ func (c *Client) Events(ctx context.Context, f api.EventFilter, follow bool, eac
 	return next, nil
 }
 
-// take calls each with the event that data, the JSON of one, is.
+// take decodes an event and calls each with it.
 func take(data string, each func(api.Event) error) error {
 	var e api.Event
 	if err := json.Unmarshal([]byte(data), &e); err != nil {

@@ -10,12 +10,11 @@ import (
 	"dibs/internal/ownfile"
 )
 
-// ImpostorError says that whoever listens on the socket is not one who should.
-// Nothing was asked.
+// ImpostorError says that the wrong user listens on the socket. Nothing was sent.
 type ImpostorError struct {
 	Socket string
-	UID    int    // who listens
-	Wanted string // the user who should, if one was named
+	UID    int    // the listener's user
+	Wanted string // the expected user, if one was named
 }
 
 func (e *ImpostorError) Error() string {
@@ -26,9 +25,9 @@ func (e *ImpostorError) Error() string {
 	return fmt.Sprintf("user %s listens on %s, where anybody could: nothing was asked: set DIBS_SOCKET to your daemon's socket, or, if that is your daemon's user, DIBS_SOCKET_USER=%d", who, e.Socket, e.UID)
 }
 
-// believe returns an error unless the user who listens on the socket is the one who
-// was named, or, with none named, one who may have put the socket there. Where the
-// kernel does not say who listens, anybody is believed.
+// believe returns an error unless the listener's user is the named one, or, with none named, one
+// who may have put the socket there. If the kernel does not identify the listener, anybody is
+// accepted.
 func believe(uid int, socket, named string) error {
 	if uid < 0 {
 		return nil

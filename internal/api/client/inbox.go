@@ -12,7 +12,7 @@ func (c *Client) Poll(ctx context.Context, agent string, body api.PollRequest, k
 	return do(ctx, c, api.OpPoll, api.PollInput{Name: agent, Key: key, Body: &body})
 }
 
-// Ack says that an agent, or if that is empty whoever's they are, is done with triggers.
+// Ack acknowledges triggers of an agent, or, if agent is empty, of any agents.
 func (c *Client) Ack(ctx context.Context, agent string, body api.AckRequest, key string) (api.Acked, error) {
 	if agent == "" {
 		return do(ctx, c, api.OpAckAny, api.KeyedInput[api.AckRequest]{Key: key, Body: body})
@@ -20,7 +20,7 @@ func (c *Client) Ack(ctx context.Context, agent string, body api.AckRequest, key
 	return do(ctx, c, api.OpAck, api.AckInput{Name: agent, Key: key, Body: body})
 }
 
-// Send says something to an agent, or to all.
+// Send sends a message to an agent, or to all.
 func (c *Client) Send(ctx context.Context, body api.MessageRequest, key string) (api.Message, error) {
 	return do(ctx, c, api.OpSend, api.KeyedInput[api.MessageRequest]{Key: key, Body: body})
 }
@@ -35,7 +35,7 @@ func (c *Client) Accept(ctx context.Context, id task.ID, body api.AcceptRequest,
 	return do(ctx, c, api.OpAccept, api.OnTask(id, key, body))
 }
 
-// Decline gives back a task that is offered to the agent.
+// Decline refuses a task that is offered to the agent.
 func (c *Client) Decline(ctx context.Context, id task.ID, body api.DeclineRequest, key string) (api.Offered, error) {
 	return do(ctx, c, api.OpDecline, api.OnTask(id, key, body))
 }

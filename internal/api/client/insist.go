@@ -9,22 +9,22 @@ import (
 	"dibs/internal/api"
 )
 
-// soonest is how long until a daemon is asked again at the soonest.
+// soonest is the shortest pause before a request is repeated.
 const soonest = time.Second
 
-// Insist has requests that change something made again, under one key each, while the daemon
-// says that its journal cannot be used: for that long at most, and as rarely as the daemon asks
-// for. tell is called once, before the first wait. When ctx ends nothing is asked any more.
-// Insist must be called before the first request.
-func (c *Client) Insist(limit time.Duration, tell func(*api.Problem)) {
-	c.insist, c.insists = limit, tell
+// Insist makes the client repeat requests that change something, each under its key, while the
+// daemon says that its journal cannot be used. It stops after limit, or when ctx ends, and pauses
+// as long as the daemon asks for. notify is called once, before the first pause. Insist must be
+// called before the first request.
+func (c *Client) Insist(limit time.Duration, notify func(*api.Problem)) {
+	c.insist, c.insists = limit, notify
 }
 
-// OnAged has tell called with the age of the first answer that was made from memory, because
-// the daemon's journal cannot be asked. It must be called before the first request.
-func (c *Client) OnAged(tell func(age time.Duration)) { c.aged = tell }
+// OnAged makes the client call notify with the age of the first answer that was made from memory,
+// because the daemon's journal cannot be reached. It must be called before the first request.
+func (c *Client) OnAged(notify func(age time.Duration)) { c.aged = notify }
 
-// do sends a request and reads its answer into out, see also Insist.
+// do sends a request and reads its answer into out. See Insist for repetitions.
 func (c *Client) do(ctx context.Context, r request, out any) error {
 	if c.insist == 0 || r.method == http.MethodGet {
 		return c.once(ctx, r, out)
@@ -43,7 +43,7 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 		if p.RetryAfter == 0 || time.Now().Add(wait).After(over) {
 			return err
 		}
-		c.telling.Do(func() { c.insists(p) })
+		c.insisting.Do(func() { c.insists(p) })
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

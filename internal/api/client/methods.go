@@ -8,22 +8,21 @@ import (
 	"dibs/internal/task"
 )
 
-// A request that is made again under the same key gets the same answer. Every
-// key here may be empty.
+// A request repeated under the same key gets the same answer. Every key here may be empty.
 
 // Claim asks for a claim.
 func (c *Client) Claim(ctx context.Context, body api.ClaimRequest, key string) (api.Claim, error) {
 	return do(ctx, c, api.OpClaim, api.KeyedInput[api.ClaimRequest]{Key: key, Body: body})
 }
 
-// Renew begins the lease of a claim anew. id, here and below, is the id of the
-// claim or of its task, or api.OnlyClaim.
+// Renew restarts the lease of a claim. id, here and below, is the id of the claim or of its task,
+// or api.OnlyClaim.
 func (c *Client) Renew(ctx context.Context, id string, body api.RenewRequest, key string) (api.Claim, error) {
 	return do(ctx, c, api.OpRenew, api.On(id, key, body))
 }
 
-// Complete says that the work is done. Here and below, a claim in state
-// finishing was accepted and is owed to Notion.
+// Complete says that the work is done. Here and below, a claim in state finishing was accepted and
+// is owed to Notion.
 func (c *Client) Complete(ctx context.Context, id string, body api.CompleteRequest, key string) (api.Claim, error) {
 	return do(ctx, c, api.OpComplete, api.On(id, key, body))
 }
@@ -48,49 +47,47 @@ func (c *Client) Fail(ctx context.Context, id string, body api.FailRequest, key 
 	return do(ctx, c, api.OpFail, api.On(id, key, body))
 }
 
-// Claims returns the claims held here: those of agent, or all if it is empty.
+// Claims returns the claims held here: the agent's, or all if agent is empty.
 func (c *Client) Claims(ctx context.Context, agent string) (api.Claims, error) {
 	return do(ctx, c, api.OpListClaims, api.AgentFilter{Agent: agent})
 }
 
-// Lookup returns a claim, also one that has ended. If agent is not empty, it
-// must be the claim's, and counts as told if the claim was lost.
+// Lookup returns a claim, even one that has ended. If agent is not empty, it must be the claim's,
+// and if the claim was taken from it, the answer counts as notice of the loss.
 func (c *Client) Lookup(ctx context.Context, id, agent string) (api.Claim, error) {
 	return do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: agent, After: api.EventsFuture})
 }
 
-// Watch is Lookup once the claim has ended or something happened to it after that
-// event (api.EventsFuture: from now on), and at the latest when the wait is over.
-// The answer says what happened.
+// Watch waits until the claim ends, has an event after that one (api.EventsFuture: from now on), or
+// the wait is over. It then is Lookup, with the event in the answer.
 func (c *Client) Watch(ctx context.Context, id, agent string, after int64, wait time.Duration) (api.Claim, error) {
 	return do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: agent, After: after, Wait: wait.String()})
 }
 
-// Tasks returns tasks as the daemon's copy of the database has them.
+// Tasks returns tasks from the daemon's mirror.
 func (c *Client) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error) {
 	return do(ctx, c, api.OpListTasks, api.ListTasksInput{
 		Status: string(f.Status), Ready: f.Ready, Why: f.Why, Agent: f.Agent, Limit: f.Limit, Priority: f.Priority, Where: f.Where, Text: f.Text,
 	})
 }
 
-// Task returns a task, named by its id or key, as the daemon's copy of the database has it.
+// Task returns a task, named by its id or key, from the daemon's mirror.
 func (c *Client) Task(ctx context.Context, id task.ID) (api.Task, error) {
 	return do(ctx, c, api.OpGetTask, api.GetTaskInput{ID: string(id)})
 }
 
-// Content returns a task, named by its id or key, with what its page says and what was said
-// of it, read from Notion within some ten seconds. That a page cannot be read is in the
-// answer, and no error.
+// Content returns a task, named by its id or key, with its page and comments, read from Notion
+// within some ten seconds. If the page cannot be read, the answer says so; that is not an error.
 func (c *Client) Content(ctx context.Context, id task.ID) (api.TaskContent, error) {
 	return do(ctx, c, api.OpGetTaskContent, api.GetTaskInput{ID: string(id)})
 }
 
-// Reopen puts a task back to OPEN that is blocked, failed, in review or finished.
+// Reopen sets a task that is blocked, failed, in review or finished back to OPEN.
 func (c *Client) Reopen(ctx context.Context, id task.ID, body api.ReopenRequest, key string) (api.Reopened, error) {
 	return do(ctx, c, api.OpReopen, api.ReopenInput{ID: string(id), Key: key, Body: &body})
 }
 
-// Sweep puts tasks whose claim is stale back to OPEN.
+// Sweep sets tasks with a stale claim back to OPEN.
 func (c *Client) Sweep(ctx context.Context, key string) (api.Sweep, error) {
 	return c.SweepFor(ctx, api.SweepRequest{}, key)
 }
@@ -104,7 +101,7 @@ func (c *Client) SweepFor(ctx context.Context, body api.SweepRequest, key string
 	return do(ctx, c, api.OpSweep, in)
 }
 
-// Sync brings the daemon's copy of the tasks up to date.
+// Sync brings the daemon's mirror up to date.
 func (c *Client) Sync(ctx context.Context, body api.SyncRequest, key string) (api.Sync, error) {
 	return do(ctx, c, api.OpSync, api.KeyedInput[*api.SyncRequest]{Key: key, Body: &body})
 }
@@ -114,17 +111,17 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return do(ctx, c, api.OpStatus, struct{}{})
 }
 
-// Cluster returns the members of the cluster; none if there is no cluster.
+// Cluster returns the members of the cluster; without a cluster, none.
 func (c *Client) Cluster(ctx context.Context) (api.Cluster, error) {
 	return do(ctx, c, api.OpCluster, struct{}{})
 }
 
-// AdoptCluster has the daemon take the database of its journal as it is for the right one.
+// AdoptCluster makes the daemon accept the database of its journal as it is now.
 func (c *Client) AdoptCluster(ctx context.Context, key string) (api.Cluster, error) {
 	return do(ctx, c, api.OpAdoptCluster, api.AdoptInput{Key: key})
 }
 
-// Log returns entries of the local record, the oldest first.
+// Log returns entries of the local record, oldest first.
 func (c *Client) Log(ctx context.Context, f api.LogFilter) (api.Log, error) {
 	return do(ctx, c, api.OpLog, api.LogInput{Agent: f.Agent, Task: string(f.Task), Claim: string(f.Claim), After: f.After, Limit: f.Limit})
 }

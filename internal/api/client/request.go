@@ -12,22 +12,22 @@ import (
 	"dibs/internal/api"
 )
 
-// request is what is asked of the daemon.
+// request is an HTTP request to the daemon.
 type request struct {
 	method, path string // with the query
 	header       http.Header
 	body         any // nil: none
 }
 
-// do asks for an operation.
+// do calls an operation.
 func do[In, Out any](ctx context.Context, c *Client, op api.Op[In, Out], in In) (Out, error) {
 	var out Out
 	err := c.do(ctx, newRequest(op, in), &out)
 	return out, err
 }
 
-// newRequest makes the request for an operation out of what it takes. A part that says no more
-// than its absence is left out: its default, and a zero that has no meaning of its own.
+// newRequest makes the request of an operation from its input. It leaves out fields that equal
+// their default, and zeros without a meaning of their own.
 func newRequest[In, Out any](op api.Op[In, Out], in In) request {
 	r := request{method: op.Method, path: op.Path, header: make(http.Header)}
 	query := make(url.Values)
@@ -60,8 +60,8 @@ func newRequest[In, Out any](op api.Op[In, Out], in In) request {
 	return r
 }
 
-// zeroCounts reports whether the zero of a field is a value like any other: a number or a bool
-// that has another default, unless the number has to be above zero.
+// zeroCounts reports whether a field's zero is a value of its own: a number or a bool whose default
+// differs, unless the number has to be above zero.
 func zeroCounts(field reflect.StructField) bool {
 	if _, ok := field.Tag.Lookup("default"); !ok || field.Type.Kind() == reflect.String {
 		return false

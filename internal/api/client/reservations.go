@@ -11,8 +11,8 @@ import (
 	"dibs/internal/reserve/place"
 )
 
-// Reserve reserves what patterns mean that are given in a folder, an absolute path: all of
-// it or nothing. It fills in what body says of both.
+// Reserve reserves what the patterns match: all of it or nothing. The patterns are relative to
+// folder, an absolute path. Reserve fills in both in body.
 func (c *Client) Reserve(ctx context.Context, folder string, patterns []string, body api.ReserveRequest, key string) (api.Reservation, error) {
 	targets, err := place.Patterns(folder, patterns)
 	if err != nil {
@@ -26,20 +26,20 @@ func (c *Client) Reserve(ctx context.Context, folder string, patterns []string, 
 	return made.Reservation, err
 }
 
-// Unreserve ends a reservation; agent, if it is not empty, has to be whose it is.
+// Unreserve ends a reservation. agent, if not empty, must be its owner.
 func (c *Client) Unreserve(ctx context.Context, id, agent string) (api.Reservation, error) {
 	done, err := do(ctx, c, api.OpUnreserve, api.UnreserveInput{ID: id, Agent: agent})
 	return done.Reservation, err
 }
 
-// Reservations returns what is reserved: by agent, or by all if it is empty.
+// Reservations returns the reservations of an agent, or of all if empty.
 func (c *Client) Reservations(ctx context.Context, agent string) (api.Reservations, error) {
 	return do(ctx, c, api.OpReservations, api.ListReservationsInput{Agent: agent})
 }
 
-// Reserved returns all that is reserved, to be compared with any number of files by Taken: one
-// request, however many they are. What of it cannot be read is left out, and the error says so
-// beside the Set of the rest.
+// Reserved returns all reservations as a Set, with one request, so that Taken can compare any
+// number of files with them. Unreadable reservations are left out; the error names them, beside a
+// usable Set.
 func (c *Client) Reserved(ctx context.Context) (reserve.Set, error) {
 	list, err := do(ctx, c, api.OpReservations, api.ListReservationsInput{Targets: true})
 	if err != nil {
@@ -60,9 +60,9 @@ func (c *Client) Reserved(ctx context.Context) (reserve.Set, error) {
 	return reserve.NewSet(all)
 }
 
-// Taken calls found with what of these files, which are named in a folder, an absolute path,
-// others have in the Set, in the order of the files. It asks nobody, and looks where the files
-// lie until ctx ends. The error says which of them were not compared, and why.
+// Taken calls found for each file that others have reserved in the Set, in the order of the files.
+// Paths are relative to folder, an absolute path. It sends no request; it looks where the files
+// lie, until ctx ends. The error says which files were not compared, and why.
 func Taken(ctx context.Context, set reserve.Set, agent, folder string, paths []string, found func(*reserve.Taken)) error {
 	if set.Empty() {
 		return nil
@@ -82,14 +82,14 @@ func Taken(ctx context.Context, set reserve.Set, agent, folder string, paths []s
 		var targets []reserve.Target
 		for _, path := range some {
 			t, err := at.Path(path)
-			if err != nil { // a link to itself, say, which hides no others
+			if err != nil { // such as a link to itself; the others still count
 				failed = append(failed, err)
 				continue
 			}
 			targets = append(targets, t)
 		}
 		taken, err := set.Taken(agent, targets)
-		if err != nil { // of one of them
+		if err != nil { // caused by one of them
 			for i := range targets {
 				one, err := set.Taken(agent, targets[i:i+1])
 				failed, taken = append(failed, err), append(taken, one...)
@@ -104,13 +104,12 @@ func Taken(ctx context.Context, set reserve.Set, agent, folder string, paths []s
 	return errors.Join(failed...)
 }
 
-// maxBatch is about how many bytes of paths go with one request.
+// maxBatch is roughly how many bytes of paths one request carries.
 const maxBatch = 40 << 10
 
-// MayTouch asks whether an agent may touch all of these files, which are named in a folder,
-// an absolute path. It is one request for up to some hundred of them, which costs none to
-// Notion and waits for nothing. The error is an *api.Problem of code reserved if something
-// of it is somebody else's.
+// MayTouch asks whether an agent may touch all of these files. Paths are relative to folder, an
+// absolute path. Some hundred files take one request, which needs no request to Notion and does not
+// wait. If somebody else reserved one of them, the error is an *api.Problem of code reserved.
 func (c *Client) MayTouch(ctx context.Context, agent, folder string, paths ...string) (api.Checked, error) {
 	targets, err := place.Paths(folder, paths)
 	if err != nil {

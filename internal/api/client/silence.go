@@ -9,15 +9,15 @@ import (
 	"dibs/internal/api"
 )
 
-// askTime is for how long a daemon that may stand still is waited for.
+// askTime is how long a daemon that seems silent may take to answer the check.
 const askTime = 2 * time.Second
 
-// OnSilence has tell called when a request has had no answer for that long, and the daemon does
-// not answer another one either: it stands still. It is called once at most, by a goroutine of
-// its own, and the request goes on waiting. OnSilence must be called before the first request.
-func (c *Client) OnSilence(after time.Duration, tell func()) { c.patience, c.silent = after, tell }
+// OnSilence makes the client call notify when a request has had no answer for that long, and the
+// daemon does not answer another one either: it hangs. notify is called at most once, in its own
+// goroutine, and the request goes on waiting. OnSilence must be called before the first request.
+func (c *Client) OnSilence(after time.Duration, notify func()) { c.patience, c.silent = after, notify }
 
-// send sends a request. The body of its answer is the caller's to close.
+// send sends a request. The caller closes the body of the answer.
 func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	if c.silent != nil {
 		waiting, answered := context.WithCancel(ctx)
@@ -27,11 +27,11 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	return c.exchange(ctx, r)
 }
 
-// rarely is how long it takes at most until a daemon is asked again that was there.
+// rarely is the longest pause between two checks.
 const rarely = 5 * time.Minute
 
-// listen asks the daemon now and then whether it is there, until ctx ends or it is not: ever
-// more rarely, since many may wait for long for what is to come.
+// listen checks from time to time that the daemon answers, until ctx ends or it does not. The
+// pauses grow, since many callers may wait for long.
 func (c *Client) listen(ctx context.Context) {
 	for wait := c.patience; ; wait = min(2*wait, rarely) {
 		select {
@@ -46,7 +46,7 @@ func (c *Client) listen(ctx context.Context) {
 		if err == nil {
 			resp.Body.Close()
 		} else if silent && ctx.Err() == nil {
-			c.told.Do(c.silent)
+			c.silence.Do(c.silent)
 			return
 		}
 	}

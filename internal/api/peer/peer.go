@@ -1,17 +1,17 @@
-// Package peer asks the kernel who is at the other end of a unix socket: what
-// that process says of itself does not count.
+// Package peer asks the kernel which process is at the other end of a unix socket, whatever that
+// process says of itself.
 package peer
 
 import "net"
 
-// Peer is the process at the other end of a connection: the one that connected, or
-// the one that began to listen. A field is -1 where it is not known.
+// Peer is the process at the other end of a connection: the one that connected, or the one that
+// listens. A field is -1 if unknown.
 type Peer struct{ UID, PID int }
 
-// Unknown is a process of which nothing is known.
+// Unknown is an unknown process.
 var Unknown = Peer{UID: -1, PID: -1}
 
-// Of asks who is at the other end. Of what is no unix socket, nothing is known.
+// Of returns the process at the other end of a connection; Unknown if that is no unix socket.
 func Of(c net.Conn) Peer {
 	socket, ok := c.(*net.UnixConn)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package chart works out where the parts of a chart are: numbers over time, as bars that
-// stand on each other and as lines. It draws nothing; a template writes the SVG.
+// Package chart computes the layout of a chart: numbers over time, as stacked bars and as lines. It
+// draws nothing; a template writes the SVG.
 package chart
 
 import (
@@ -10,44 +10,44 @@ import (
 	"time"
 )
 
-// The size of a chart, in the units of its view box, and what is left for its axes.
+// The size of a chart, in units of its view box, and the margins for its axes.
 const (
 	Width, Height            = 480, 170
 	left, right, top, bottom = 40, 8, 10, 20
 	plotWidth, plotHeight    = Width - left - right, Height - top - bottom
-	gap                      = 0.25 // between bars, as a part of a step
+	gap                      = 0.25 // between bars, as a fraction of a step
 	wantTimes                = 5
 )
 
-// Chart is numbers over time. All series have a value for each step, the oldest first.
+// Chart is a set of numbers over time. All series have one value for each step, oldest first.
 type Chart struct {
-	From        time.Time     // when the first step begins, in the zone that labels are in
-	Step        time.Duration // how long one is
+	From        time.Time     // when the first step begins, in the zone of the labels
+	Step        time.Duration // the length of a step
 	Bars, Lines []Series
-	// Limit, if not zero, is a value that is not to be exceeded.
+	// Limit, if not zero, is a value that should not be exceeded.
 	Limit float64
-	// Format writes a value for people; nil writes plain numbers.
+	// Format formats a value for people; nil writes plain numbers.
 	Format func(float64) string
 }
 
-// Series is one row of numbers. NaN is none.
+// Series is one row of numbers. NaN means no value.
 type Series struct {
 	Name   string
-	Class  string // by which a style sheet knows it
+	Class  string // its class in the style sheet
 	Values []float64
 }
 
-// Drawing is where the parts of a chart are.
+// Drawing is the layout of a chart.
 type Drawing struct {
 	Rows   []Tick // of the value axis: Y and Label
 	Times  []Tick // of the time axis: X and Label
 	Bars   []Bar
 	Lines  []Line
-	LimitY float64 // zero if there is none in sight
-	Empty  bool    // there is nothing to be seen
+	LimitY float64 // zero if it is not visible
+	Empty  bool    // there is nothing to show
 }
 
-// Tick is a place on an axis.
+// Tick is a position on an axis.
 type Tick struct {
 	X, Y  float64
 	Label string
@@ -59,13 +59,13 @@ type Bar struct {
 	Class, Tip          string
 }
 
-// Line is a path that is not filled; Dots are values without neighbours.
+// Line is an open path; Dots are values without neighbours.
 type Line struct {
 	Class, Path string
 	Dots        []Tick
 }
 
-// Draw works out where everything is.
+// Draw computes the layout.
 func (c Chart) Draw() Drawing {
 	steps, peak := 0, 0.0
 	for _, s := range append(c.Bars[:len(c.Bars):len(c.Bars)], c.Lines...) {
@@ -87,7 +87,7 @@ func (c Chart) Draw() Drawing {
 		}
 		peak, d.Empty = max(peak, sum), d.Empty && sum == 0
 	}
-	// A limit far above all values would leave them no room to be told apart.
+	// A limit far above all values would squeeze them together.
 	if c.Limit > 0 && peak >= c.Limit/3 {
 		peak = max(peak, c.Limit)
 	}
@@ -133,7 +133,7 @@ func (c Chart) format(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// label writes a value of the axis, where there is not much room.
+// label formats a value of the axis, where space is short.
 func (c Chart) label(v float64) string {
 	if c.Format == nil && v >= 10_000 {
 		return c.format(v/1000) + "k"
@@ -141,7 +141,7 @@ func (c Chart) label(v float64) string {
 	return c.format(v)
 }
 
-// times are round moments, some wantTimes of them.
+// times returns the ticks of the time axis: round moments, roughly wantTimes of them.
 func (c Chart) times(steps int, x func(float64) float64) []Tick {
 	whole := time.Duration(steps) * c.Step
 	every := whole
@@ -170,7 +170,7 @@ func (c Chart) times(steps int, x func(float64) float64) []Tick {
 	return out
 }
 
-// at is a value of bars, of which none is nothing.
+// at returns a bar's value; zero for none.
 func (s Series) at(i int) float64 {
 	if i >= len(s.Values) || math.IsNaN(s.Values[i]) {
 		return 0
@@ -178,7 +178,7 @@ func (s Series) at(i int) float64 {
 	return s.Values[i]
 }
 
-// line joins neighbours.
+// line joins neighbouring values.
 func (s Series) line(x, y func(float64) float64) Line {
 	out := Line{Class: s.Class}
 	var path strings.Builder
@@ -201,8 +201,8 @@ func (s Series) line(x, y func(float64) float64) Line {
 	return out
 }
 
-// Unit is the round number, 1, 2 or 5 times a power of ten, of which at most so many, and
-// one, make peak; it is at least 1, for things are counted.
+// Unit returns the smallest round number (1, 2 or 5 times a power of ten) of which at most rows
+// make peak. It is at least 1, as things are counted.
 func Unit(peak float64, rows int) float64 {
 	power := 1.0
 	for {

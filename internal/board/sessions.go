@@ -12,51 +12,51 @@ import (
 	"sync"
 )
 
-// enterPath is where links lead.
+// enterPath is the path of one-time links.
 const enterPath = "/enter"
 
-// door lets in who has the cookie, which is given for a one-time token.
-type door struct {
-	mu       sync.Mutex
-	current  string
-	sessions map[[sha256.Size]byte]bool
+// sessions are the browsers that are let in. A one-time token starts a session; its secret is in a
+// cookie.
+type sessions struct {
+	mu      sync.Mutex
+	current string
+	secrets map[[sha256.Size]byte]bool // by hash
 }
 
-func newDoor() *door { return &door{sessions: make(map[[sha256.Size]byte]bool)} }
+func newSessions() *sessions { return &sessions{secrets: make(map[[sha256.Size]byte]bool)} }
 
-// token returns the token that can be used once.
-func (d *door) token() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.current == "" {
-		d.current = rand.Text()
+// token returns the token for the next session.
+func (s *sessions) token() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == "" {
+		s.current = rand.Text()
 	}
-	return d.current
+	return s.current
 }
 
-// enter takes a token and returns the secret of a new session, empty for a token that is
-// wrong or was used. Tokens and secrets are compared as hashes, so that how long it takes
-// tells nothing of them.
-func (d *door) enter(token string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.current == "" || sha256.Sum256([]byte(token)) != sha256.Sum256([]byte(d.current)) {
+// redeem uses up a token and returns the secret of a new session; it returns nothing for a wrong or
+// used token. It compares hashes, so that its timing reveals nothing.
+func (s *sessions) redeem(token string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == "" || sha256.Sum256([]byte(token)) != sha256.Sum256([]byte(s.current)) {
 		return ""
 	}
-	d.current = ""
+	s.current = ""
 	secret := rand.Text() + rand.Text()
-	d.sessions[sha256.Sum256([]byte(secret))] = true
+	s.secrets[sha256.Sum256([]byte(secret))] = true
 	return secret
 }
 
-func (d *door) knows(secret string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.sessions[sha256.Sum256([]byte(secret))]
+func (s *sessions) valid(secret string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.secrets[sha256.Sum256([]byte(secret))]
 }
 
-// cookieName differs by port: browsers show the cookies of a host to all of its ports, and
-// there may be a board on several.
+// cookieName differs by port: browsers send the cookies of a host to all of its ports, and there
+// may be a board on several.
 func cookieName(r *http.Request) string {
 	_, port, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -65,17 +65,16 @@ func cookieName(r *http.Request) string {
 	return "dibs_board_" + port
 }
 
-// enter turns a token into a cookie. The page that follows goes on by itself: were this a
-// redirect, a browser that came here from a link in another page would not show the
-// cookie at the other end.
+// enter exchanges a token for a cookie. The page that follows continues by itself: after a
+// redirect, a browser that came from a link in another page would not send the cookie.
 func (b *Board) enter(w http.ResponseWriter, r *http.Request) {
-	if c, err := r.Cookie(cookieName(r)); err == nil && b.door.knows(c.Value) {
-		http.Redirect(w, r, "/", http.StatusSeeOther) // again in the same browser
+	if c, err := r.Cookie(cookieName(r)); err == nil && b.sessions.valid(c.Value) {
+		http.Redirect(w, r, "/", http.StatusSeeOther) // a second visit of the same browser
 		return
 	}
 	secret := ""
-	if r.Method == http.MethodGet { // to ask for the head of the page is not to open it
-		secret = b.door.enter(r.URL.Query().Get("token"))
+	if r.Method == http.MethodGet { // a HEAD request must not use up the token
+		secret = b.sessions.redeem(r.URL.Query().Get("token"))
 	}
 	if secret == "" {
 		b.say(w, http.StatusForbidden, "This link opens nothing any more",
@@ -87,15 +86,15 @@ func (b *Board) enter(w http.ResponseWriter, r *http.Request) {
 	b.Log.Info("the board was opened", "from", r.RemoteAddr)
 	select {
 	case b.entered <- struct{}{}:
-	default: // nobody has heard of the last one yet
+	default: // the last one was not read yet
 	}
 }
 
-// admitted lets only requests with the cookie through.
+// admitted refuses requests without the cookie.
 func (b *Board) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := r.Cookie(cookieName(r))
-		if err != nil || !b.door.knows(c.Value) {
+		if err != nil || !b.sessions.valid(c.Value) {
 			b.say(w, http.StatusUnauthorized, "This board opens by a link",
 				"The program that serves the board shows a link in its terminal: open that, in this browser, to be let in.")
 			return
@@ -104,16 +103,16 @@ func (b *Board) admitted(next http.Handler) http.Handler {
 	})
 }
 
-// policy allows what the pages need, all from the board itself: no inline code or style,
-// no other host, and no way to make markup of text in a module.
+// policy allows only what the pages need, all from the board itself: no inline code or style, no
+// other host, and no text turned into markup by a module.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// maxForm is more than any form of the board sends, in bytes.
+// maxForm limits a form's bytes. It is more than any form of the board sends.
 const maxForm = 16 << 10
 
-// guarded checks whom a request is for and where it comes from, before anything else.
-func (b *Board) guarded(next http.Handler) http.Handler {
+// checked checks the host and the origin of a request before anything else.
+func (b *Board) checked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -137,8 +136,8 @@ func (b *Board) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// hosted reports whether requests may be for that host. A name that somebody else could
-// have pointed at this machine is none of them; addresses cannot be pointed anywhere.
+// hosted reports whether requests may be for that host. Only known names count, as somebody else
+// could point any other name at this machine; addresses cannot be pointed elsewhere.
 func (b *Board) hosted(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -152,15 +151,14 @@ func (b *Board) hosted(host string) bool {
 	return err == nil
 }
 
-// sameOrigin reports whether a request comes from the board's own pages, or, to look at
-// something, from the browser's address bar or a link. A browser names the origin of
-// each change.
+// sameOrigin reports whether a request comes from the board's own pages, or, if it only reads, from
+// the address bar or a link. Browsers name the origin of each change.
 func sameOrigin(r *http.Request) bool {
-	looks := r.Method == http.MethodGet || r.Method == http.MethodHead
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if origin := r.Header.Get("Origin"); origin != "" {
 		from, err := url.Parse(origin)
 		return err == nil && from.Host != "" && from.Host == r.Host
-	} else if !looks {
+	} else if !reads {
 		return false
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {

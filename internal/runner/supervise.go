@@ -13,29 +13,29 @@ import (
 	"time"
 )
 
-// The guard is a process between dibs run and its command. It outlives dibs run should that be
-// killed, and then kills the command with all that the command started. On Linux it becomes the
-// parent of whatever loses its own, so that nothing is lost sight of, whatever session, group or
-// environment it has given itself; elsewhere it knows the command's process group only. The
-// daemon takes it for what keeps the claim alive: it ends last, once dibs run has said what became
-// of the task, or is gone.
+// The supervisor is a process between dibs run and its command. If dibs run is killed, it kills the
+// command and everything that the command started. On Linux it becomes the parent of orphaned
+// descendants, so that it loses none of them, whatever session, group or environment they have; on
+// other systems it knows only the command's process group. To the daemon, it is the process that
+// keeps the claim alive: it ends last, after dibs run has reported the outcome of the task, or is
+// gone.
 
-// order is what dibs run says to its guard: to start a command, to send a signal, or to end and
-// leave alone what still runs.
+// order is an order of dibs run to its supervisor: to start a command, to send a signal, or to end
+// and leave running processes alone.
 type order struct {
 	Run   []string
 	Env   []string
 	Group int    // the process group of the command; 0 for one of its own
-	File  string // to be removed should dibs run be killed
+	File  string // removed if dibs run is killed
 
 	Signal     syscall.Signal
-	Everything bool // all that was started gets the signal; else the command's own group
+	Everything bool // everything that was started gets the signal, not only the command's group
 
 	Leave bool
 }
 
-// report is what the guard says to dibs run: that the command was started or could not be, which
-// code it ended with, and that nothing runs any more.
+// report is a report of the supervisor to dibs run: that the command was started or could not be,
+// the code with which it ended, and that nothing runs any more.
 type report struct {
 	PID    int
 	Failed string
@@ -44,19 +44,19 @@ type report struct {
 	Clear  bool
 }
 
-// The guard gets its orders from one pipe, reports to the next, and hands the last on to the
-// command as its stderr, which it does not keep open.
+// The supervisor reads orders from the first of these files and writes reports to the second. The
+// third becomes the command's stderr; the supervisor closes its own copy.
 const ordersFile, reportsFile, stderrFile = 3, 4, 5
 
-// killAgain is how often what has yet to end is killed again: it may start more meanwhile.
+// killAgain is how often remaining processes are killed again: they may start more meanwhile.
 const killAgain = 20 * time.Millisecond
 
-// Guard is what the guard's process does. It returns once there is nothing left to guard.
-func Guard() error {
+// Supervise runs in the supervisor's process. It returns once nothing is left to supervise.
+func Supervise() error {
 	for _, fd := range []int{ordersFile, reportsFile, stderrFile} {
 		var stat syscall.Stat_t
 		if err := syscall.Fstat(fd, &stat); err != nil || stat.Mode&syscall.S_IFMT != syscall.S_IFIFO {
-			return errors.New("this command is part of dibs run, and not for people: leave it to that")
+			return errors.New("this command is part of dibs run, and not for people: only dibs run may start it")
 		}
 		syscall.CloseOnExec(fd)
 	}
@@ -65,8 +65,8 @@ func Guard() error {
 	runtime.LockOSThread()
 	rename()
 	adopt(true)
-	g := guarding{parent: os.Getppid(), out: out, stderr: os.NewFile(stderrFile, "stderr"), signals: make(chan os.Signal, 8)}
-	signal.Notify(g.signals, passed()...)
+	s := supervising{parent: os.Getppid(), out: out, stderr: os.NewFile(stderrFile, "stderr"), signals: make(chan os.Signal, 8)}
+	signal.Notify(s.signals, passed()...)
 	orders := make(chan order)
 	go func() {
 		defer close(orders)
@@ -82,28 +82,28 @@ func Guard() error {
 	if !ok || len(first.Run) == 0 {
 		return nil
 	}
-	return g.guard(first, orders)
+	return s.run(first, orders)
 }
 
-// guarding is a guard at work.
-type guarding struct {
+// supervising is a supervisor at work.
+type supervising struct {
 	parent  int // dibs run
 	out     *json.Encoder
 	stderr  *os.File
 	signals chan os.Signal
 }
 
-func (g *guarding) guard(first order, orders <-chan order) error {
+func (s *supervising) run(first order, orders <-chan order) error {
 	cmd := exec.Command(first.Run[0], first.Run[1:]...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = first.Env, os.Stdin, os.Stdout, g.stderr
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = first.Env, os.Stdin, os.Stdout, s.stderr
 	cmd.SysProcAttr = attributes(first.Group)
 	err := cmd.Start()
-	g.stderr.Close()
+	s.stderr.Close()
 	if err != nil {
-		return g.out.Encode(report{Failed: err.Error()})
+		return s.out.Encode(report{Failed: err.Error()})
 	}
-	// Reports fail once dibs run is gone, which the end of its orders says, too.
-	_ = g.out.Encode(report{PID: cmd.Process.Pid})
+	// Reports fail once dibs run is gone. Its orders end then, too.
+	_ = s.out.Encode(report{PID: cmd.Process.Pid})
 	target := cmd.Process.Pid
 	if first.Group == 0 {
 		target = -target
@@ -118,11 +118,11 @@ func (g *guarding) guard(first order, orders <-chan order) error {
 					return remove(first.File)
 				}
 				ended, kill = nil, nil
-				_ = g.out.Encode(report{Clear: true})
+				_ = s.out.Encode(report{Clear: true})
 				continue
 			}
 			running = false
-			_ = g.out.Encode(report{Ended: true, Code: code})
+			_ = s.out.Encode(report{Ended: true, Code: code})
 		case o, more := <-orders:
 			switch {
 			case !more && ended == nil:
@@ -134,7 +134,7 @@ func (g *guarding) guard(first order, orders <-chan order) error {
 				return nil
 			case ended == nil:
 			case running && !o.Everything:
-				_ = syscall.Kill(target, o.Signal) // it may be ending
+				_ = syscall.Kill(target, o.Signal) // it may have ended
 			default:
 				signalAll(target, o.Signal)
 				if o.Signal == syscall.SIGKILL {
@@ -144,10 +144,10 @@ func (g *guarding) guard(first order, orders <-chan order) error {
 		case <-kill:
 			signalAll(target, syscall.SIGKILL)
 			kill = time.After(killAgain)
-		case s := <-g.signals:
-			// The command takes its parent for dibs run.
-			if os.Getppid() == g.parent {
-				_ = syscall.Kill(g.parent, s.(syscall.Signal))
+		case got := <-s.signals:
+			// The command meant dibs run, which it takes for its parent.
+			if os.Getppid() == s.parent {
+				_ = syscall.Kill(s.parent, got.(syscall.Signal))
 			}
 		}
 	}
@@ -160,9 +160,8 @@ func remove(file string) error {
 	return nil
 }
 
-// reap waits for all children of this process. It sends the code of one of them, which target
-// names as syscall.Kill does, and closes the channel once none is left, nor any process in
-// target's group.
+// reap waits for all children of this process. It sends the exit code of target, which is as in
+// syscall.Kill, and closes the channel once no child is left, nor any process in target's group.
 func reap(target int) <-chan int {
 	ended := make(chan int, 1)
 	go func() {
@@ -186,8 +185,8 @@ func reap(target int) <-chan int {
 	return ended
 }
 
-// signalAll sends a signal to all that descends from this process, or, where that is not known,
-// to the target, if there is one.
+// signalAll sends a signal to all descendants of this process, or, where they are unknown, to the
+// target, if there is one.
 func signalAll(target int, s syscall.Signal) {
 	pids, known := descendants()
 	if !known && target != 0 {
@@ -198,8 +197,8 @@ func signalAll(target int, s syscall.Signal) {
 	}
 }
 
-// passed are the signals that a command gets, too: not those that this process was started to
-// ignore, as nohup does.
+// passed returns the signals that are passed to a command, without those that this process was
+// started to ignore, as under nohup.
 func passed() []os.Signal {
 	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 	return slices.DeleteFunc(all, signal.Ignored)

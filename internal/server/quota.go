@@ -1,0 +1,51 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+)
+
+// Each user may make quotaBurst Metered requests (see the table of operations) at once, and then
+// one every quotaEvery. Notion takes three requests a second, for all users together.
+//
+// A message to all is stored for each agent, and counts once more for each maxBody of that. An
+// agent's first poll counts as one, too: the agent is stored, and gets every later message to all
+// (see poll).
+const (
+	quotaBurst = 200
+	quotaEvery = 2 * time.Second
+	// rowBytes is roughly the size of a message to one agent, without its text.
+	rowBytes = 512
+)
+
+// charge counts one request. The error says that the user has asked for too much.
+func (s *Server) charge(ctx context.Context) error {
+	return tooMuch(s.quota.Take(caller(ctx), time.Now()))
+}
+
+// chargeCopies counts the copies of a message to that many agents, beyond what charge has counted.
+func (s *Server) chargeCopies(ctx context.Context, agents int, text string) error {
+	return tooMuch(s.quota.TakeMore(caller(ctx), agents*(len(text)+rowBytes)/maxBody, time.Now()))
+}
+
+func tooMuch(wait time.Duration) error {
+	if wait > 0 {
+		return overQuota(wait)
+	}
+	return nil
+}
+
+// overQuota refuses a request of a user who has asked for too much. It may be repeated under the
+// same idempotency key.
+func overQuota(wait time.Duration) *api.Problem {
+	p := api.NewProblem(api.Code(claim.CodeLimitReached), "")
+	p.Title = "The user has asked for too much at once"
+	p.TooOften(wait)
+	p.Detail = fmt.Sprintf("too many messages, comments, new tasks, offers, reopenings and new names that poll were asked for by this user, %d at once and then one every %v are taken, and nothing was done: go on in %ds",
+		quotaBurst, quotaEvery, p.RetryAfter)
+	return p
+}
