@@ -62,7 +62,7 @@ type Here struct{}
 func (Here) Life(p Process) Life { return LifeOf(p) }
 
 // look is how often processes are looked at.
-const look = time.Second
+const pollEvery = time.Second
 
 // Watch looks after the claims that have keepers. It is safe for concurrent use.
 type Watch struct {
@@ -163,14 +163,14 @@ func (w *Watch) Connect(ctx context.Context, id claim.ID, grace time.Duration) (
 }
 
 // Orphaned reports whether a claim had keepers, and all of them are gone.
-func (w *Watch) Orphaned(id claim.ID) bool {
+func (w *Watch) KeepersGone(id claim.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, ok := w.kept[id]
 	if !ok || !c.granted || len(c.stored) == 0 {
 		return false
 	}
-	life, _, _ := w.looked(c)
+	life, _, _ := w.inspect(c)
 	return life == Gone
 }
 
@@ -199,7 +199,7 @@ func (w *Watch) Run(ctx context.Context) { w.loop.Run(ctx) }
 // turn looks after the claims, and says when it is to be done again.
 func (w *Watch) turn(ctx context.Context) time.Duration {
 	if w.RunOnce(ctx) {
-		return look
+		return pollEvery
 	}
 	return clock.UntilWoken // by whoever adds a keeper
 }
@@ -222,7 +222,7 @@ func (w *Watch) RunOnce(ctx context.Context) bool {
 // lookAfter looks after one claim.
 func (w *Watch) lookAfter(ctx context.Context, id claim.ID) error {
 	now := time.Now()
-	over, beat, why := w.standing(id, now)
+	over, beat, why := w.due(id, now)
 	switch {
 	case over:
 		_, err := w.config.Claims.Finish(ctx, id, claim.Finish{As: claim.EndReleased, Summary: why})
@@ -249,14 +249,14 @@ func (w *Watch) lookAfter(ctx context.Context, id claim.ID) error {
 
 // standing says whether the claim is to be given back, and why, or whether a sign of life
 // is due.
-func (w *Watch) standing(id claim.ID, now time.Time) (over, beat bool, why string) {
+func (w *Watch) due(id claim.ID, now time.Time) (over, beat bool, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, ok := w.kept[id]
 	if !ok || !c.granted {
 		return false, false, ""
 	}
-	life, grace, who := w.looked(c)
+	life, grace, who := w.inspect(c)
 	if life != Gone {
 		c.left = time.Time{}
 		// For one that is not heard of no signs are given: should its machine be gone, the
@@ -271,7 +271,7 @@ func (w *Watch) standing(id claim.ID, now time.Time) (over, beat bool, why strin
 
 // looked looks at the keepers of a claim: how the one is that is best, the longest grace, and
 // who is gone. w.mu is held.
-func (w *Watch) looked(c *kept) (best Life, grace time.Duration, who string) {
+func (w *Watch) inspect(c *kept) (best Life, grace time.Duration, who string) {
 	best, who = Gone, "nobody"
 	if c.connections > 0 {
 		best = Living

@@ -51,18 +51,18 @@ func (i Instant) Since(earlier Instant) time.Duration {
 // A Clock is safe for concurrent use.
 type Clock struct {
 	mu       sync.Mutex
-	estimate mark
-	doubted  *mark // what the last Date that was doubted says; nil if none is
+	estimate anchor
+	doubted  *anchor // what the last Date that was doubted says; nil if none is
 }
 
-// mark says what Notion's time was at a moment here.
-type mark struct {
+// anchor says what Notion's time was at a moment here.
+type anchor struct {
 	at   Instant
 	time time.Time
 }
 
 // New returns a clock that goes by the wall clock alone.
-func New(now Instant) *Clock { return &Clock{estimate: mark{now, now.Wall}} }
+func New(now Instant) *Clock { return &Clock{estimate: anchor{now, now.Wall}} }
 
 // Now is the estimate at a moment here. No Date that is doubted has moved it.
 func (c *Clock) Now(local Instant) time.Time {
@@ -89,25 +89,25 @@ func (c *Clock) Hear(date time.Time, sent, received Instant) (sure bool) {
 	}
 	latest := date.Add(time.Second + took)
 	if at, ok := c.estimate.agree(received, date, latest); ok {
-		c.estimate, c.doubted = mark{received, at}, nil
+		c.estimate, c.doubted = anchor{received, at}, nil
 		return true
 	}
 	if d := c.doubted; d != nil && sent.Mono >= d.at.Mono {
 		if at, ok := d.agree(received, date, latest); ok {
-			c.estimate, c.doubted = mark{received, at}, nil
+			c.estimate, c.doubted = anchor{received, at}, nil
 			return true
 		}
 	}
-	c.doubted = &mark{received, clamp(c.estimate.then(received), date, latest)}
+	c.doubted = &anchor{received, clamp(c.estimate.then(received), date, latest)}
 	return false
 }
 
 // then is Notion's time at a moment after m.
-func (m mark) then(local Instant) time.Time { return m.time.Add(local.Since(m.at)).UTC() }
+func (m anchor) then(local Instant) time.Time { return m.time.Add(local.Since(m.at)).UTC() }
 
 // agree reports whether an answer that says that it is between earliest and latest at
 // a moment here goes with m, and what time it is by both.
-func (m mark) agree(local Instant, earliest, latest time.Time) (time.Time, bool) {
+func (m anchor) agree(local Instant, earliest, latest time.Time) (time.Time, bool) {
 	passed, mono, wall := local.Since(m.at), local.Mono-m.at.Mono, local.Wall.Sub(m.at.Wall)
 	for _, passed := range []time.Duration{passed, mono, wall} {
 		t := m.time.Add(passed)

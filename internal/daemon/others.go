@@ -3,38 +3,38 @@ package daemon
 import (
 	"context"
 
-	"dibs/internal/others"
+	"dibs/internal/foreign"
 	"dibs/internal/worklog"
 )
 
 // lookOut prepares to look at the settings of other daemons, if that log can be asked for them.
 func (d *works) lookOut(log worklog.Writer) {
-	mesh, ok := log.(others.Mesh)
+	mesh, ok := log.(foreign.Mesh)
 	if !ok {
 		return
 	}
-	d.others = others.New(others.Config{
+	d.foreign = foreign.New(foreign.Config{
 		Mesh: mesh, Journal: d.journal, Claims: d.claimer, Settings: d.claimer.Policy().Settings(), Clock: d.notion, Log: d.log,
 	})
 }
 
 // lookAround looks for claims of other daemons.
 func (d *works) lookAround(ctx context.Context) {
-	for _, s := range d.others.See(ctx, d.mirror.Tasks()) {
+	for _, s := range d.foreign.See(ctx, d.mirror.Tasks()) {
 		d.broker.Met(s.Agent, s.Ago)
 	}
 }
 
-// othersLoop looks at the settings of other daemons.
-func (d *works) othersLoop(ctx context.Context) {
+// foreignLoop looks at the settings of other daemons.
+func (d *works) foreignLoop(ctx context.Context) {
 	d.lookAround(ctx)
-	d.others.Run(ctx)
+	d.foreign.Run(ctx)
 }
 
 // otherLines says which daemons on the board have other settings.
 func (d *works) otherLines() []string {
-	if d.others == nil {
+	if d.foreign == nil {
 		return nil
 	}
-	return d.others.Lines()
+	return d.foreign.Lines()
 }

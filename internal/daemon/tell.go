@@ -37,14 +37,14 @@ func (d *works) tell(ctx context.Context) (busy bool, err error) {
 		return false, nil // only with the whole board is it known what has changed
 	}
 	if !d.begun {
-		if d.begun, err = d.journal.Begun(ctx); err != nil {
+		if d.begun, err = d.journal.FeedBegun(ctx); err != nil {
 			return false, err
 		}
 	}
 	for again := true; again; {
 		again, busy = false, false
 		for last := task.ID(""); ; {
-			ids, err := d.journal.Untold(ctx, last, tellBatch)
+			ids, err := d.journal.Unpublished(ctx, last, tellBatch)
 			if err != nil {
 				return busy, err
 			}
@@ -54,7 +54,7 @@ func (d *works) tell(ctx context.Context) (busy bool, err error) {
 			last = ids[len(ids)-1]
 			tell := func(idle []task.ID) error {
 				busy = busy || len(idle) < len(ids)
-				more, err := d.journal.Tell(ctx, d.notion.Now(), idle)
+				more, err := d.journal.Publish(ctx, d.notion.Now(), idle)
 				again = again || more
 				return err
 			}
@@ -71,7 +71,7 @@ func (d *works) tell(ctx context.Context) (busy bool, err error) {
 	if d.begun {
 		return busy, nil
 	}
-	if err := d.journal.Begin(ctx); err != nil {
+	if err := d.journal.BeginFeed(ctx); err != nil {
 		return busy, err
 	}
 	return d.tell(ctx) // of what became of tasks after they were taken note of

@@ -16,11 +16,11 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/clock"
 	"dibs/internal/creation"
+	"dibs/internal/foreign"
 	"dibs/internal/journal"
 	"dibs/internal/metrics"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
-	"dibs/internal/others"
 	"dibs/internal/owed"
 	"dibs/internal/reserve"
 	"dibs/internal/server"
@@ -38,9 +38,9 @@ type works struct {
 	journal *journal.Journal
 	claimer *claim.Claimer
 	mirror  *mirror.Mirror
-	queues  []*owed.Queue   // of the logs and of comments: none waits for another
-	others  *others.Lookout // nil if the mesh log cannot be asked
-	doubt   *others.Doubt   // nil with a journal of its own
+	queues  []*owed.Queue    // of the logs and of comments: none waits for another
+	foreign *foreign.Lookout // nil if the mesh log cannot be asked
+	doubt   *foreign.Doubt   // nil with a journal of its own
 	// overwrites tells what the daemon cannot save people's edits from.
 	overwrites overwrites
 	broker     *broker.Broker

@@ -11,7 +11,7 @@ import (
 // News is what happened to one task, as it is told.
 type News struct {
 	At            time.Time
-	Before, After *feed.State // nil if not known, see feed.Tell
+	Before, After *feed.State // nil if not known, see feed.Compose
 	// Record is what the protocol recorded of it, and Changed what else became of it.
 	Record, Changed []claim.Fact
 	// Leads are the agents that want to know what is finished.
@@ -25,7 +25,7 @@ type News struct {
 func Of(n News) []Trigger {
 	var out []Trigger
 	for _, f := range n.Record {
-		f = feed.Seen(f)
+		f = feed.ForAgents(f)
 		why := f.Detail
 		switch f.Kind {
 		case claim.KindLost:

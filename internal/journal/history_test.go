@@ -132,11 +132,11 @@ func TestHistoryOfWaiting(t *testing.T) {
 	}
 	tell := func(at time.Time) {
 		t.Helper()
-		ids, err := b.Untold(t.Context(), "", 0)
+		ids, err := b.Unpublished(t.Context(), "", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Tell(t.Context(), at, ids); err != nil {
+		if _, err := b.Publish(t.Context(), at, ids); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -42,17 +42,17 @@ type Member struct {
 	network  Network
 	log      *slog.Logger
 
-	mu       sync.Mutex
-	address  string
-	agents   []Name
-	standing Standing
-	peers    map[string]Peer
-	asked    time.Time     // when that was, by the database's clock
-	changed  chan struct{} // closed when another leads, or the database is away or back
+	mu         sync.Mutex
+	address    string
+	agents     []Name
+	leadership Leadership
+	peers      map[string]Peer
+	asked      time.Time     // when that was, by the database's clock
+	changed    chan struct{} // closed when another leads, or the database is away or back
 }
 
-// Standing is who leads, as far as is known.
-type Standing struct {
+// Leadership is who leads, as far as is known.
+type Leadership struct {
 	// Leader leads since Since, by the database's clock; its name is empty if nobody does, or
 	// nobody is known to.
 	Leader Peer
@@ -161,15 +161,15 @@ func (m *Member) look(ctx context.Context) error {
 }
 
 // take takes note of who is there, and who leads.
-func (m *Member) take(now journal.Standing) {
+func (m *Member) take(now journal.Membership) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.peers, m.asked = make(map[string]Peer), now.Now
 	for _, p := range now.Members {
 		m.peers[p.Name] = Peer{p.Name, readCard(p.Body), p.Seen}
 	}
-	before := m.standing
-	next := Standing{Epoch: now.Epoch, Since: now.Since, Away: before.Away}
+	before := m.leadership
+	next := Leadership{Epoch: now.Epoch, Since: now.Since, Away: before.Away}
 	if !now.Over {
 		next.Leader = m.peers[now.Leader]
 		next.Leader.Name = now.Leader
@@ -181,18 +181,18 @@ func (m *Member) take(now journal.Standing) {
 func (m *Member) note(away error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if away != nil && m.standing.Away == nil {
+	if away != nil && m.leadership.Away == nil {
 		m.log.Warn("who leads cannot be asked; it is tried again", "error", away)
 	}
-	next := m.standing
+	next := m.leadership
 	next.Away = away
 	m.stand(next)
 }
 
-// stand changes the standing. m.mu is held.
-func (m *Member) stand(next Standing) {
-	before := m.standing
-	m.standing = next
+// stand changes the leadership. m.mu is held.
+func (m *Member) stand(next Leadership) {
+	before := m.leadership
+	m.leadership = next
 	led := next.Epoch != before.Epoch || next.Leader.Name != before.Leader.Name || next.Leader.Address != before.Leader.Address
 	if led && next.Leader.Name != "" && next.Leader.Name != m.name {
 		m.log.Info("another daemon leads", "leader", next.Leader.Name, "address", next.Leader.Address, "epoch", next.Epoch)
@@ -203,11 +203,11 @@ func (m *Member) stand(next Standing) {
 	}
 }
 
-// Standing returns who leads, and a channel that is closed when that changes.
-func (m *Member) Standing() (now Standing, changed <-chan struct{}) {
+// Leadership returns who leads, and a channel that is closed when that changes.
+func (m *Member) Leadership() (now Leadership, changed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.standing, m.changed
+	return m.leadership, m.changed
 }
 
 // Peer returns a member of that name.
@@ -256,7 +256,7 @@ func (m *Member) try(ctx context.Context) (int64, error) {
 }
 
 // All returns who shares the journal, and who leads.
-func (m *Member) All(ctx context.Context) (journal.Standing, error) {
+func (m *Member) All(ctx context.Context) (journal.Membership, error) {
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
 	return m.database.Members(ctx)

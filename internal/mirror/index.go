@@ -74,7 +74,7 @@ func (x *index) compare(read []reading) (news []reading) {
 		case changed:
 			news = append(news, r)
 		case confirmed:
-			known.mark(r)
+			known.touch(r)
 		}
 	}
 	return news
@@ -85,7 +85,7 @@ func (x *index) put(read []reading) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, r := range read {
-		x.set(r.Task).mark(r)
+		x.set(r.Task).touch(r)
 	}
 	x.publish()
 }

@@ -90,7 +90,7 @@ func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s s
 	}
 	result.Read = len(rows)
 	asked := make(map[task.ID]bool)
-	rows, err = m.settle(ctx, rows, asked, result)
+	rows, err = m.recheck(ctx, rows, asked, result)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s s
 
 // settle returns the rows without those that contradict a page read shortly before.
 // The query may be behind these pages, so they are read again and taken over instead.
-func (m *Mirror) settle(ctx context.Context, rows []task.Task, asked map[task.ID]bool, result *Result) ([]task.Task, error) {
+func (m *Mirror) recheck(ctx context.Context, rows []task.Task, asked map[task.ID]bool, result *Result) ([]task.Task, error) {
 	certain := rows[:0]
 	for _, t := range rows {
 		if len(asked) == maxLookups || !m.rows.doubts(t, time.Now().Add(-lag)) {

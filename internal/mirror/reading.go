@@ -32,7 +32,7 @@ type row struct {
 }
 
 // mark notes that the task was read.
-func (w *row) mark(r reading) {
+func (w *row) touch(r reading) {
 	w.read = r.at
 	if r.page {
 		w.page = time.Now()

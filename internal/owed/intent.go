@@ -81,11 +81,11 @@ type Ledger interface {
 	NextOwedAt(ctx context.Context, kind Kind) (time.Time, bool, error)
 	// Hurry has no intent of the kind wait beyond that time.
 	Hurry(ctx context.Context, kind Kind, latest time.Time) error
-	// MarkSending notes that an intent, due or in doubt, is about to be sent. It fails where it is
+	// StartSending notes that an intent, due or in doubt, is about to be sent. It fails where it is
 	// being sent already, and where the ledger is somebody else's by now, who may be sending it.
-	MarkSending(ctx context.Context, in Intent, at time.Time) error
-	// MarkInDoubt notes that an intent was sent and its fate is unknown.
-	MarkInDoubt(ctx context.Context, in Intent, notBefore time.Time, why error) error
+	StartSending(ctx context.Context, in Intent, at time.Time) error
+	// NoteInDoubt notes that an intent was sent and its fate is unknown.
+	NoteInDoubt(ctx context.Context, in Intent, notBefore time.Time, why error) error
 	// Retry notes that an intent is not in Notion.
 	Retry(ctx context.Context, in Intent, notBefore time.Time, why error) error
 	// Delivered notes that an intent is in Notion, as ref if that is not empty; or that it never

@@ -19,9 +19,9 @@ type frozen struct {
 	then  func() // what happens meanwhile
 }
 
-func (f *frozen) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
+func (f *frozen) StartSending(ctx context.Context, in owed.Intent, at time.Time) error {
 	f.notes++
-	err := f.Memory.MarkSending(ctx, in, at)
+	err := f.Memory.StartSending(ctx, in, at)
 	time.Sleep(f.lasts)
 	if f.lasts = 0; f.then != nil {
 		f.then()

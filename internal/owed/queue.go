@@ -227,7 +227,7 @@ func (q *Queue) deliver(ctx context.Context, in Intent) (delivered bool, err err
 	}
 	q.config.Log.Info("the fate of a log entry is unknown; it will be looked up", "log", in.Kind, "entry", in.ID, "error", o.Err)
 	q.unanswered(in, o.Err)
-	return false, q.ledger.MarkInDoubt(note, in, q.now().Add(FirstLookup), o.Err)
+	return false, q.ledger.NoteInDoubt(note, in, q.now().Add(FirstLookup), o.Err)
 }
 
 // lookUp settles an intent in doubt.
@@ -245,9 +245,9 @@ func (q *Queue) lookUp(ctx context.Context, in Intent) (delivered bool, err erro
 	case o.Fate == Absent:
 		return false, q.ledger.Retry(ctx, in, q.missing(in), errMissing)
 	case o.Err != nil:
-		return false, q.ledger.MarkInDoubt(note, in, q.refused(in, o.Err), o.Err)
+		return false, q.ledger.NoteInDoubt(note, in, q.refused(in, o.Err), o.Err)
 	}
-	return false, q.ledger.MarkInDoubt(ctx, in, q.now().Add(LookupEvery), ErrNotFound)
+	return false, q.ledger.NoteInDoubt(ctx, in, q.now().Add(LookupEvery), ErrNotFound)
 }
 
 // giveUp notes that an intent will never be in Notion.

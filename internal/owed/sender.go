@@ -34,7 +34,7 @@ type Outcome struct {
 func (s *Sender) send(ctx context.Context, in Intent, effect Effect) (Outcome, error) {
 	for {
 		noted := s.doubts.Now()
-		if err := s.ledger.MarkSending(ctx, in, noted); err != nil {
+		if err := s.ledger.StartSending(ctx, in, noted); err != nil {
 			return Outcome{Fate: Absent}, err
 		}
 		if s.doubts.Now().Sub(noted) <= Late {
@@ -89,7 +89,7 @@ func (s *Sender) Deliver(ctx context.Context, in Intent, effect Effect) (Outcome
 	case Absent, Gone:
 		return o, s.ledger.Drop(note, in)
 	}
-	if err := s.ledger.MarkInDoubt(note, in, s.doubts.Now(), o.Err); err != nil {
+	if err := s.ledger.NoteInDoubt(note, in, s.doubts.Now(), o.Err); err != nil {
 		return o, err
 	}
 	for _, wait := range lookups {

@@ -63,7 +63,7 @@ type Book struct {
 // entry is a reservation, and its targets so that they can be compared.
 type entry struct {
 	Reservation
-	marks []mark
+	matchers []matcher
 }
 
 // NewBook returns a book of the reservations that are stored.
@@ -92,12 +92,12 @@ func entryOf(r Reservation, at func(Target) Target) (entry, error) {
 		if err := t.check(); err != nil {
 			return entry{}, err
 		}
-		m, err := markOf(at(t))
+		m, err := matcherOf(at(t))
 		if err != nil {
 			return entry{}, err
 		}
 		if len(m.spots) > 0 {
-			e.marks = append(e.marks, m)
+			e.matchers = append(e.matchers, m)
 		}
 	}
 	return e, nil
@@ -144,12 +144,12 @@ func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	}
 	if before < 0 {
 		b.made.Count(e.UID, now)
-		news = []claim.Fact{b.told(e.Reservation, now)}
+		news = []claim.Fact{b.announce(e.Reservation, now)}
 	}
 	if err := b.put(ctx, e, before, news...); err != nil {
 		return Reservation{}, err
 	}
-	return b.standing(ctx, e.Reservation), nil
+	return b.effective(ctx, e.Reservation), nil
 }
 
 // put stores an entry, in place of one that there is, or as a new one.
@@ -198,14 +198,14 @@ func (b *Book) taken(ctx context.Context, e entry) error {
 		if other.Agent == e.Agent || other.Shared && e.Shared {
 			continue
 		}
-		for _, m := range e.marks {
-			i := slices.IndexFunc(other.marks, m.meets)
+		for _, m := range e.matchers {
+			i := slices.IndexFunc(other.matchers, m.meets)
 			if i < 0 {
 				continue
 			}
-			r := b.standing(ctx, other.Reservation)
+			r := b.effective(ctx, other.Reservation)
 			if worst == nil || r.Until.After(worst.Until) {
-				worst = &Taken{Asked: m.text, Pattern: other.marks[i].text, By: r, Until: r.Until, Anywhere: anywhere(m)}
+				worst = &Taken{Asked: m.text, Pattern: other.matchers[i].text, By: r, Until: r.Until, Anywhere: anywhere(m)}
 			}
 			break
 		}
@@ -225,7 +225,7 @@ func (b *Book) Check(ctx context.Context, agent, member string, targets []Target
 	b.mu.RUnlock()
 	taken, err := Set{live, on(member), func(r Reservation) (Reservation, bool) {
 		over, _ := b.over(ctx, r)
-		return b.standing(ctx, r), over == ""
+		return b.effective(ctx, r), over == ""
 	}}.Taken(agent, targets)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (b *Book) list(ctx context.Context, agent string, as func(Reservation) Rese
 	var out []Reservation
 	for _, e := range live {
 		if over, _ := b.over(ctx, e.Reservation); over == "" && (agent == "" || e.Agent == agent) {
-			out = append(out, b.standing(ctx, as(e.Reservation)))
+			out = append(out, b.effective(ctx, as(e.Reservation)))
 		}
 	}
 	return out
@@ -278,7 +278,7 @@ func (b *Book) Find(ctx context.Context, id string) (Reservation, error) {
 }
 
 // Unreserve ends a reservation; agent, if it is not empty, has to be whose it is. The
-// error is *UnknownError or *OthersError, or that of the storage.
+// error is *UnknownError or *NotOwnerError, or that of the storage.
 func (b *Book) Unreserve(ctx context.Context, id, agent string) (Reservation, error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
@@ -287,14 +287,14 @@ func (b *Book) Unreserve(ctx context.Context, id, agent string) (Reservation, er
 		return r, err
 	}
 	if agent != "" && r.Agent != agent {
-		return r, &OthersError{ID: id, Agent: r.Agent}
+		return r, &NotOwnerError{ID: id, Agent: r.Agent}
 	}
 	return r, b.end(ctx, map[string]string{id: "given back"})
 }
 
 // standing is a reservation with the time at which it ends as things are: with the lease
 // of its claim at the latest.
-func (b *Book) standing(ctx context.Context, r Reservation) Reservation {
+func (b *Book) effective(ctx context.Context, r Reservation) Reservation {
 	if r.Claim == "" {
 		return r
 	}

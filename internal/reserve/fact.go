@@ -43,7 +43,7 @@ type fold struct {
 
 // told returns the fact of a new reservation. The first of an agent in a while goes to
 // the mesh log by itself, and those that come soon after it together. changing is held.
-func (b *Book) told(r Reservation, now time.Time) claim.Fact {
+func (b *Book) announce(r Reservation, now time.Time) claim.Fact {
 	made := r.fact(claim.KindReserved, now, "")
 	f := b.folds[r.Agent]
 	if f == nil {
@@ -81,8 +81,8 @@ func (b *Book) unfold(ctx context.Context) error {
 	return nil
 }
 
-// lookEvery is how often the book looks whether something is over.
-const lookEvery = time.Second
+// checkEvery is how often the book looks whether something is over.
+const checkEvery = time.Second
 
 // Run ends reservations that are over, until ctx ends.
 func (b *Book) Run(ctx context.Context) { b.loop.Run(ctx) }
@@ -90,7 +90,7 @@ func (b *Book) Run(ctx context.Context) { b.loop.Run(ctx) }
 // turn ends what is over, and says when it is to be done again.
 func (b *Book) turn(ctx context.Context) time.Duration {
 	if b.RunOnce(ctx) {
-		return lookEvery
+		return checkEvery
 	}
 	return clock.UntilWoken // by whoever reserves something
 }

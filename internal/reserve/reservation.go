@@ -57,14 +57,14 @@ func (r Reservation) Patterns() []string {
 	return out
 }
 
-// maxTold is how much of the patterns is told of in one line, in bytes.
-const maxTold = 200
+// maxSaid is how much of the patterns is told of in one line, in bytes.
+const maxSaid = 200
 
 // Says names what is reserved, in a line.
 func (r Reservation) Says() string {
 	var out strings.Builder
 	for i, t := range r.Targets {
-		if i > 0 && out.Len()+len(t.Text) > maxTold {
+		if i > 0 && out.Len()+len(t.Text) > maxSaid {
 			fmt.Fprintf(&out, " and %d more", len(r.Targets)-i)
 			break
 		}
@@ -152,9 +152,9 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("there is no reservation %s, or none any longer: somebody else may have what it was for; see dibs reservations", e.ID)
 }
 
-// OthersError says that a reservation is another agent's.
-type OthersError struct{ ID, Agent string }
+// NotOwnerError says that a reservation is another agent's.
+type NotOwnerError struct{ ID, Agent string }
 
-func (e *OthersError) Error() string {
+func (e *NotOwnerError) Error() string {
 	return fmt.Sprintf("reservation %s is %s's: ask %s to give it back, or wait for its end", e.ID, e.Agent, e.Agent)
 }

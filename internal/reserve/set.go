@@ -48,7 +48,7 @@ func (s Set) Taken(agent string, targets []Target) ([]*Taken, error) {
 	}
 	found, shares := make([]*Taken, len(targets)), make([]bool, len(targets))
 	for _, e := range s.live {
-		covered := at.coveredBy(e.marks)
+		covered := at.coveredBy(e.matchers)
 		if len(covered) == 0 {
 			continue
 		}
@@ -73,7 +73,7 @@ func (s Set) Taken(agent string, targets []Target) ([]*Taken, error) {
 	return found, nil
 }
 
-// index finds which of many targets a mark covers without a look at each of them: a mark is
+// index finds which of many targets a matcher covers without a look at each of them: a matcher is
 // compared with the files below the folders that it names.
 type index struct {
 	targets []Target
@@ -117,18 +117,18 @@ func indexOf(targets []Target, at func(Target) Target) (index, error) {
 	return x, nil
 }
 
-// coveredBy returns the targets that any of the marks covers, each with the first such mark.
-func (x index) coveredBy(marks []mark) map[int]mark {
-	var covered map[int]mark
-	add := func(i int, m mark) {
+// coveredBy returns the targets that any of the matchers covers, each with the first such matcher.
+func (x index) coveredBy(matchers []matcher) map[int]matcher {
+	var covered map[int]matcher
+	add := func(i int, m matcher) {
 		if covered == nil {
-			covered = make(map[int]mark)
+			covered = make(map[int]matcher)
 		}
 		if _, known := covered[i]; !known {
 			covered[i] = m
 		}
 	}
-	for _, m := range marks {
+	for _, m := range matchers {
 		for i, within := range x.others {
 			if m.covers(x.targets[i], within) {
 				add(i, m)

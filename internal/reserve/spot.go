@@ -105,13 +105,13 @@ func Anchor(folder, pattern string) (string, error) {
 	return rest, nil
 }
 
-// mark is a Target that can be compared.
-type mark struct {
+// matcher is a Target that can be compared.
+type matcher struct {
 	text  string
-	spots []markedSpot
+	spots []spotMatcher
 }
 
-type markedSpot struct {
+type spotMatcher struct {
 	place string
 	name  string
 	glob  Glob
@@ -150,24 +150,24 @@ func on(member string) func(Target) Target {
 // asIs leaves targets where they are.
 func asIs(t Target) Target { return t }
 
-// markOf parses a target of a reservation that was checked.
-func markOf(t Target) (mark, error) {
-	m := mark{text: t.Text}
+// matcherOf parses a target of a reservation that was checked.
+func matcherOf(t Target) (matcher, error) {
+	m := matcher{text: t.Text}
 	for _, s := range t.At {
-		marked := markedSpot{place: s.Place}
+		sm := spotMatcher{place: s.Place}
 		if s.Place == Names {
-			marked.name = s.Path
+			sm.name = s.Path
 		} else {
 			var err error
-			if marked.glob, err = ParseGlob(s.Path); err != nil {
-				return mark{}, fmt.Errorf("%q, which is %q in %s, %w", t.Text, s.Path, s.Place, err)
+			if sm.glob, err = ParseGlob(s.Path); err != nil {
+				return matcher{}, fmt.Errorf("%q, which is %q in %s, %w", t.Text, s.Path, s.Place, err)
 			}
 			if t.Files {
-				marked.glob = marked.glob.OfFiles()
+				sm.glob = sm.glob.OfFiles()
 			}
-			marked.lead = marked.glob.lead()
+			sm.lead = sm.glob.lead()
 		}
-		m.spots = append(m.spots, marked)
+		m.spots = append(m.spots, sm)
 	}
 	return m, nil
 }
@@ -192,8 +192,8 @@ func (t Target) check() error {
 	return nil
 }
 
-// meets reports whether two marks may be about the same thing.
-func (m mark) meets(other mark) bool {
+// meets reports whether two matchers may be about the same thing.
+func (m matcher) meets(other matcher) bool {
 	for _, a := range m.spots {
 		for _, b := range other.spots {
 			if a.place == b.place && (a.place == Names && a.name == b.name || a.place != Names && a.glob.Overlaps(b.glob)) {
@@ -206,7 +206,7 @@ func (m mark) meets(other mark) bool {
 
 // covers reports whether a path that is checked is reserved by m; of a folder, whether
 // anything in it may be.
-func (m mark) covers(t Target, within map[Spot]Glob) bool {
+func (m matcher) covers(t Target, within map[Spot]Glob) bool {
 	for _, a := range m.spots {
 		for _, b := range t.At {
 			switch {
@@ -251,6 +251,6 @@ func withinOf(t Target) (map[Spot]Glob, error) {
 }
 
 // anywhere reports a pattern that means what it says in every folder.
-func anywhere(m mark) bool {
+func anywhere(m matcher) bool {
 	return m.spots[0].place != Names && m.text != "." && !strings.Contains(strings.TrimSuffix(m.text, "/"), "/")
 }

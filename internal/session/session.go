@@ -100,7 +100,7 @@ func Find(getenv func(string) string) (Session, bool) {
 			}
 		}
 	}
-	if leader, ok := leader(); ok {
+	if leader, ok := sessionLeader(); ok {
 		return of(Terminal, leader), true
 	}
 	return Session{}, false

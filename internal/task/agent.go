@@ -36,7 +36,7 @@ func ValidateAgent(name string) error {
 	case strings.ContainsFunc(name, unicode.IsControl):
 		return fmt.Errorf("agent name %q contains a control character", name)
 	case signsUser(name):
-		return fmt.Errorf("%q is no agent's name: what begins with %q signs for a user of the machine; leave that out", name, userMark)
+		return fmt.Errorf("%q is no agent's name: what begins with %q signs for a user of the machine; leave that out", name, userPrefix)
 	case strings.TrimSpace(name) != name:
 		return fmt.Errorf("agent name %+q begins or ends with a space", name)
 	case strings.ContainsFunc(name, unseen):
@@ -45,16 +45,16 @@ func ValidateAgent(name string) error {
 	return nil
 }
 
-// userMark begins the signatures of users, and no agent's name.
-const userMark = "user "
+// userPrefix begins the signatures of users, and no agent's name.
+const userPrefix = "user "
 
 func signsUser(name string) bool {
-	return len(name) >= len(userMark) && strings.EqualFold(name[:len(userMark)], userMark)
+	return len(name) >= len(userPrefix) && strings.EqualFold(name[:len(userPrefix)], userPrefix)
 }
 
 // UserSignature signs what a user of this machine does in no agent's name. It is no agent's
 // name itself, whatever the user is called.
-func UserSignature(user string) string { return userMark + OneLine(user, unicode.ReplacementChar) }
+func UserSignature(user string) string { return userPrefix + OneLine(user, unicode.ReplacementChar) }
 
 // anyEnding stands at the end of a pattern for one character or more.
 const anyEnding = "*"

@@ -25,7 +25,7 @@ type Fields map[string]any
 //   - A date is one of the days from its start to its end, or the very moment of its start.
 //   - All else is compared in whatever case, and a task's id in any of its forms.
 //   - The empty text means that there is no value. A checkbox always has one.
-func Holds(value any, text string) bool {
+func FieldMatches(value any, text string) bool {
 	text = strings.TrimSpace(text)
 	switch v := value.(type) {
 	case nil:
@@ -42,7 +42,7 @@ func Holds(value any, text string) bool {
 		if text == "" {
 			return len(v) == 0
 		}
-		return slices.ContainsFunc(v, func(item any) bool { return Holds(item, text) })
+		return slices.ContainsFunc(v, func(item any) bool { return FieldMatches(item, text) })
 	case map[string]any:
 		start, _ := v["start"].(string)
 		end, _ := v["end"].(string)
@@ -63,18 +63,18 @@ func truth(text string) (is, ok bool) {
 }
 
 // same compares a text that a field holds with one that a person gives.
-func same(held, text string) bool {
-	held = strings.TrimSpace(held)
-	if strings.EqualFold(held, text) {
+func same(value, text string) bool {
+	value = strings.TrimSpace(value)
+	if strings.EqualFold(value, text) {
 		return true
 	}
-	if a, err := ParseID(held); err == nil {
+	if a, err := ParseID(value); err == nil {
 		b, err := ParseTaskID(text)
 		return err == nil && a == b
 	}
-	if at, err := time.Parse(time.RFC3339, held); err == nil {
+	if at, err := time.Parse(time.RFC3339, value); err == nil {
 		want, err := time.Parse(time.RFC3339, text)
-		return err == nil && at.Equal(want) || within(text, held, held)
+		return err == nil && at.Equal(want) || within(text, value, value)
 	}
 	return false
 }

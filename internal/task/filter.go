@@ -27,7 +27,7 @@ func (f Filter) Match(t Task) bool {
 		return false
 	}
 	for _, c := range f.Where {
-		if !Holds(t.field(c.Field), c.Value) {
+		if !FieldMatches(t.field(c.Field), c.Value) {
 			return false
 		}
 	}
@@ -57,7 +57,7 @@ func (f Filter) Miss(t Task) string {
 	for _, c := range f.Where {
 		value := t.field(c.Field)
 		switch {
-		case Holds(value, c.Value):
+		case FieldMatches(value, c.Value):
 		case FieldText(value) == "":
 			said = append(said, fmt.Sprintf("its %s is empty", c.Field))
 		default:

@@ -12,21 +12,21 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// MessageMark begins the entry ids of messages, which tells them from what the logs say
+// MessagePrefix begins the entry ids of messages, which tells them from what the logs say
 // of claims.
-const MessageMark = "message-"
+const MessagePrefix = "message-"
 
 // entryID is the id of the entry that a fact becomes.
 func entryID(e claim.Fact) string {
 	if e.Kind == claim.KindMessage {
-		return MessageMark + e.ID
+		return MessagePrefix + e.ID
 	}
 	return e.ID
 }
 
 // ParseMessageID returns the fact of the entry id of a message; ok is false for any other.
 func ParseMessageID(entry string) (event string, ok bool) {
-	return strings.CutPrefix(entry, MessageMark)
+	return strings.CutPrefix(entry, MessagePrefix)
 }
 
 // IsEntryID reports whether a text is the id of an entry, as it stands at the end of a

@@ -183,13 +183,13 @@ func (m *Memory) move(ctx context.Context, in owed.Intent, not owed.State, do fu
 	})
 }
 
-// MarkSending implements owed.Ledger.
-func (m *Memory) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
+// StartSending implements owed.Ledger.
+func (m *Memory) StartSending(ctx context.Context, in owed.Intent, at time.Time) error {
 	return m.move(ctx, in, owed.Sending, func(r *Row) { r.State, r.Sent, r.Tries = owed.Sending, at, r.Tries+1 })
 }
 
-// MarkInDoubt implements owed.Ledger.
-func (m *Memory) MarkInDoubt(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
+// NoteInDoubt implements owed.Ledger.
+func (m *Memory) NoteInDoubt(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
 	return m.move(ctx, in, "", func(r *Row) { r.State, r.NotBefore, r.LastError = owed.Doubted, notBefore, why })
 }
 

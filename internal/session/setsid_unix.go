@@ -14,7 +14,7 @@ import (
 // leader names the first process of the session, in the sense of setsid(2), that this
 // process is in: the shell of a terminal or of a login. false if that has ended, or is
 // this process itself, as where each command is run in a session of its own.
-func leader() (string, bool) {
+func sessionLeader() (string, bool) {
 	id, err := unix.Getsid(0)
 	if err != nil || id == os.Getpid() {
 		return "", false

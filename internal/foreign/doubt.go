@@ -1,4 +1,4 @@
-package others
+package foreign
 
 import (
 	"context"
@@ -31,7 +31,7 @@ type Doubt struct {
 
 	mu      sync.Mutex
 	bot     string    // who this daemon is to Notion; empty if that is not known
-	seen    *sight    // why there is a doubt; nil if there is none
+	seen    *evidence // why there is a doubt; nil if there is none
 	stored  bool      // in the journal
 	adopted time.Time // Notion's time: what was claimed before is taken for another daemon's
 }
@@ -51,7 +51,7 @@ type DoubtConfig struct {
 }
 
 // sight is a claim that was seen and ought not to be there.
-type sight struct {
+type evidence struct {
 	Task  task.ID   `json:"task"`
 	Title string    `json:"title"`
 	Claim claim.ID  `json:"claim"`
@@ -124,12 +124,12 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 		token.ID == "" || token.Void || token.Done || t.ClaimedBy == "" || t.ClaimedAt.IsZero() || d.Policy.Stale(t, d.Clock.Now()) {
 		return
 	}
-	what := d.strange(ctx, t, token.ID)
+	what := d.contradiction(ctx, t, token.ID)
 	// A person who copies a page, or writes on it, restores nothing.
 	if made, _ := token.ID.Minted(); what == "" || bot != t.EditedBy || !made.After(adopted) && !t.ClaimedAt.After(adopted) {
 		return
 	}
-	d.raise(ctx, &sight{Task: t.ID, Title: t.Title, Claim: token.ID, Agent: t.ClaimedBy, At: d.Clock.Now(), What: what})
+	d.raise(ctx, &evidence{Task: t.ID, Title: t.Title, Claim: token.ID, Agent: t.ClaimedBy, At: d.Clock.Now(), What: what})
 }
 
 // slack is by how much what Notion shows of a moment may differ from what was noted: it cuts
@@ -139,7 +139,7 @@ const slack = time.Minute
 // strange says what there is about a claim on the page of t that the journal cannot have
 // forgotten; nothing if all is well, or cannot be asked. Whatever is written to a page was
 // journalled before, also what came too late, or of which nobody knows what became.
-func (d *Doubt) strange(ctx context.Context, t task.Task, id claim.ID) string {
+func (d *Doubt) contradiction(ctx context.Context, t task.Task, id claim.ID) string {
 	c, err := d.Claims.Find(ctx, id)
 	switch {
 	case errors.Is(err, claim.ErrUnknownClaim):
@@ -161,7 +161,7 @@ func (d *Doubt) strange(ctx context.Context, t task.Task, id claim.ID) string {
 
 // raise notes a doubt. What cannot be stored counts all the same, and is stored at the next
 // sight.
-func (d *Doubt) raise(ctx context.Context, s *sight) {
+func (d *Doubt) raise(ctx context.Context, s *evidence) {
 	d.mu.Lock()
 	if d.seen == nil {
 		d.seen = s

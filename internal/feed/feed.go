@@ -18,7 +18,7 @@ import (
 
 // Tells reports whether agents are told a fact of the record as it is. They are told of
 // others by the change that these make of a task's state.
-func Tells(f claim.Fact) bool {
+func Publishes(f claim.Fact) bool {
 	switch f.Kind {
 	case claim.KindLost, claim.KindExpiring, claim.KindSwept, claim.KindOverridden, claim.KindConflict:
 		return true
@@ -29,7 +29,7 @@ func Tells(f claim.Fact) bool {
 }
 
 // Seen is a fact as agents see it: whom it happened to comes first.
-func Seen(f claim.Fact) claim.Fact {
+func ForAgents(f claim.Fact) claim.Fact {
 	switch f.Kind {
 	case claim.KindOverridden:
 		f.Agent, f.Claim, f.Holder = f.Holder, f.Former, f.Agent
@@ -44,14 +44,14 @@ func Seen(f claim.Fact) claim.Fact {
 // the state after, nil if that is not to be told yet. It returns the record, completed
 // by what is known of the task, and what else is to be told: what the record says of
 // a change of state is not said a second time.
-func Tell(before, after *State, record []claim.Fact) (completed, changed []claim.Fact) {
+func Compose(before, after *State, record []claim.Fact) (completed, changed []claim.Fact) {
 	record = slices.Clone(record)
 	if after != nil {
 		changed = Diff(before, *after)
 	}
 	for i := range record {
 		r := &record[i]
-		if !Tells(*r) {
+		if !Publishes(*r) {
 			summarise(changed, *r)
 			continue
 		}
@@ -103,7 +103,7 @@ func saidBy(r, c claim.Fact) bool {
 // live are those that have not ended. A claim that was written and not granted
 // may be withdrawn yet; and what a page shows in the place of a claim that is
 // held is told together with the claim's end, or never, if it is repaired.
-func Settled(t task.Task, live []claim.Hold) bool {
+func Stable(t task.Task, live []claim.Hold) bool {
 	token := claim.ParseToken(t.Token)
 	for _, c := range live {
 		// Where there are no tokens, the name has to do.

@@ -1,4 +1,4 @@
-package others_test
+package foreign_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/others"
+	"dibs/internal/foreign"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 	"dibs/internal/worklog"
@@ -20,7 +20,7 @@ import (
 // board is a board of two members of a cluster, of which one looks, and a daemon outside of it.
 // It is a mesh log, too, that gets an entry a minute after its grant.
 type board struct {
-	*others.Lookout
+	*foreign.Lookout
 	pages []task.Task
 
 	mu      sync.Mutex
@@ -94,7 +94,7 @@ func onBoard(t *testing.T, test func(b *board)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{members: make(map[claim.ID]bool)}
-		b.Lookout = others.New(others.Config{
+		b.Lookout = foreign.New(foreign.Config{
 			Mesh: b, Journal: b, Claims: b, Settings: inside, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -133,7 +133,7 @@ func TestOutsiderIsNamedSoon(t *testing.T) {
 func TestOldClaimsAreNoReason(t *testing.T) {
 	onBoard(t, func(b *board) {
 		b.outsider()
-		time.Sleep(others.Since + time.Minute)
+		time.Sleep(foreign.Since + time.Minute)
 		b.pass(time.Hour)
 		if n := b.requests(); n > 0 {
 			t.Errorf("the mesh log was asked %d times", n)

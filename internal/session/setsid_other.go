@@ -3,4 +3,4 @@
 package session
 
 // leader is not known on this system.
-func leader() (string, bool) { return "", false }
+func sessionLeader() (string, bool) { return "", false }

@@ -1,4 +1,4 @@
-package others_test
+package foreign_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/others"
+	"dibs/internal/foreign"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 )
@@ -39,9 +39,9 @@ func (r *record) SetMeta(_ context.Context, key, value string) error {
 }
 
 // doubt opens the doubt of a journal.
-func (r *record) doubt(t *testing.T) *others.Doubt {
+func (r *record) doubt(t *testing.T) *foreign.Doubt {
 	t.Helper()
-	d, err := others.OpenDoubt(t.Context(), others.DoubtConfig{
+	d, err := foreign.OpenDoubt(t.Context(), foreign.DoubtConfig{
 		Claims: r, Storage: r, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -144,7 +144,7 @@ func TestDoubtIsStored(t *testing.T) {
 	}
 	r.away = nil
 	unsaved := &unsaving{record: r, err: away}
-	d, err := others.OpenDoubt(t.Context(), others.DoubtConfig{
+	d, err := foreign.OpenDoubt(t.Context(), foreign.DoubtConfig{
 		Claims: r, Storage: unsaved, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

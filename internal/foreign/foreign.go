@@ -1,6 +1,6 @@
 // Package others finds out which daemons claim on the same board under other settings. Daemons
 // on one board must have the same ones, and tell them with every grant.
-package others
+package foreign
 
 import (
 	"cmp"
@@ -69,18 +69,18 @@ type Lookout struct {
 
 	mu   sync.Mutex
 	seen map[claim.ID]bool // those not older than Since of which it is known whether they are strange
-	met  []meeting         // strange ones that have not been looked for, oldest first
+	met  []sighting        // strange ones that have not been looked for, oldest first
 	said []string
 }
 
-// meeting is when a claim was met.
-type meeting struct {
+// sighting is when a claim was met.
+type sighting struct {
 	token claim.Token
 	at    time.Time
 }
 
-// Stranger is a claim of a daemon with which this one has nothing to do, as far as is known.
-type Stranger struct {
+// Claim is a claim of a daemon with which this one has nothing to do, as far as is known.
+type Claim struct {
 	Agent string
 	Ago   time.Duration // since it was made
 }
@@ -99,7 +99,7 @@ func (l *Lookout) Lines() []string {
 
 // See is to be called with the tasks of the board when there may be other claims on them.
 // It returns those claims that it has not seen before.
-func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) (met []Stranger) {
+func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) (met []Claim) {
 	since := claim.NewID(l.Clock.Now().Add(-Since)) // ids are in the order of their times
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,10 +110,10 @@ func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) (met []Str
 			continue
 		}
 		l.seen[token.ID] = true
-		if l.strange(ctx, token) {
-			l.met = append(l.met, meeting{token, time.Now()})
+		if l.isForeign(ctx, token) {
+			l.met = append(l.met, sighting{token, time.Now()})
 			made, _ := token.ID.Minted()
-			met = append(met, Stranger{cmp.Or(token.By, t.ClaimedBy), l.Clock.Now().Sub(made)})
+			met = append(met, Claim{cmp.Or(token.By, t.ClaimedBy), l.Clock.Now().Sub(made)})
 		}
 	}
 	if len(l.met) > 0 {
@@ -126,7 +126,7 @@ func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) (met []Str
 }
 
 // strange reports whether a claim is a stranger's.
-func (l *Lookout) strange(ctx context.Context, t claim.Token) bool {
+func (l *Lookout) isForeign(ctx context.Context, t claim.Token) bool {
 	_, err := l.Claims.Find(ctx, t.ID)
 	return errors.Is(err, claim.ErrUnknownClaim)
 }
@@ -153,7 +153,7 @@ func (l *Lookout) Run(ctx context.Context) {
 func (l *Lookout) await(ctx context.Context) bool {
 	for {
 		l.mu.Lock()
-		var first meeting
+		var first sighting
 		if len(l.met) > 0 {
 			first = l.met[0]
 		}
@@ -169,7 +169,7 @@ func (l *Lookout) await(ctx context.Context) bool {
 		if clock.Pause(ctx, delay-time.Since(first.at)) != nil {
 			return false
 		}
-		if l.strange(ctx, first.token) {
+		if l.isForeign(ctx, first.token) {
 			return true
 		}
 		l.mu.Lock()
@@ -210,7 +210,7 @@ func (l *Lookout) look(ctx context.Context) error {
 		}
 	}
 	l.said = lines
-	l.met = slices.DeleteFunc(l.met, func(m meeting) bool { return began.Sub(m.at) >= delay })
+	l.met = slices.DeleteFunc(l.met, func(m sighting) bool { return began.Sub(m.at) >= delay })
 	return nil
 }
 
