@@ -14,15 +14,15 @@ import (
 // World is one ledger.
 type World struct {
 	owed.Ledger
-	// Begin begins a request, under a key that no other one has.
+	// Begin begins a request with an unused key.
 	Begin func(t *testing.T, uid int, key string)
-	// Restart has a new process take the ledger over, and returns that.
+	// Restart returns the ledger as a new process opens it.
 	Restart func() owed.Ledger
 }
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// LedgerSuite tests a ledger, of which open opens a new one.
+// LedgerSuite tests the ledgers that open returns; each is new and empty.
 func LedgerSuite(t *testing.T, open func(t *testing.T) World) {
 	for name, test := range map[string]func(*testing.T, *World){
 		"the life of an intent":               life,
@@ -57,7 +57,7 @@ func (w *World) owe(t *testing.T, ids ...string) (list []owed.Intent) {
 	return list
 }
 
-// want fails the test unless these may be worked on at that time.
+// want fails the test unless exactly these intents may be tried at that time.
 func (w *World) want(t *testing.T, now time.Time, want ...owed.Intent) {
 	t.Helper()
 	got, err := w.NextOwed(t.Context(), owed.Creation, now, 0)
@@ -69,7 +69,7 @@ func (w *World) want(t *testing.T, now time.Time, want ...owed.Intent) {
 	}
 }
 
-// wantAt fails the test unless that is when there is something to do; nil for never.
+// wantAt fails the test unless the next intent may be tried at that time; nil for never.
 func (w *World) wantAt(t *testing.T, want *time.Time) {
 	t.Helper()
 	got, ok, err := w.NextOwedAt(t.Context(), owed.Creation)
@@ -111,12 +111,12 @@ func life(t *testing.T, w *World) {
 	w.want(t, in1, b)
 	w.want(t, in2, a, b)
 
-	// The other one is delivered; then the first is what there is to wait for.
+	// The other one is delivered: only the first is left to wait for.
 	do(t, w.StartSending(ctx, b, in1), w.Delivered(ctx, b, "", in1))
 	w.want(t, in2, a)
 	w.wantAt(t, &in2)
 
-	// It is not there, is sent once more, and delivered.
+	// The lookup does not find it: it is sent once more, and delivered.
 	do(t, w.Retry(ctx, a, in2, nil))
 	a.State = owed.Due
 	w.want(t, in2, a)
@@ -178,11 +178,11 @@ func taken(t *testing.T, w *World) {
 	}
 	w.want(t, t0, list[1:]...)
 	do(t, w.Delivered(t.Context(), list[1], "another", t0))
-	do(t, w.Delivered(t.Context(), list[2], "", t0), w.Delivered(t.Context(), list[3], "", t0)) // of which it is not known
+	do(t, w.Delivered(t.Context(), list[2], "", t0), w.Delivered(t.Context(), list[3], "", t0)) // any number may have no ref
 	w.want(t, t0)
 }
 
-// wantFor fails the test unless a request has that intent, or none if that is nil.
+// wantFor fails the test unless that intent is bound to a request; nil for none.
 func (w *World) wantFor(t *testing.T, uid int, key string, want *owed.Intent) {
 	t.Helper()
 	got, ok, err := w.OwedFor(t.Context(), uid, key)
@@ -251,7 +251,7 @@ func absent(t *testing.T, w *World) {
 	w.unchanged(t, in)
 }
 
-// unchanged fails the test if anything can be noted of an intent.
+// unchanged fails the test if an intent can still be changed.
 func (w *World) unchanged(t *testing.T, in owed.Intent) {
 	t.Helper()
 	for name, err := range map[string]error{
