@@ -9,17 +9,17 @@ import (
 	"dibs/internal/postgres"
 )
 
-// Server is a server of a test.
+// Server is a PostgreSQL server for a test.
 type Server = postgres.Server
 
-// ErrMissing says that the machine has no PostgreSQL server.
+// ErrMissing says that no PostgreSQL server is installed.
 var ErrMissing = postgres.ErrMissing
 
-// New makes the data of a server that does not run yet, see postgres.New.
+// New creates the data of a server; it does not start it. See postgres.New.
 func New(settings ...string) (*Server, error) { return postgres.New(settings...) }
 
-// Run returns a server that runs until the test is over. Where none is installed the test is
-// skipped, and fails if CI is set.
+// Run returns a server that runs until the test is over. If none is installed, it skips the test,
+// or fails it if CI is set.
 func Run(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s, err := New(settings...)
@@ -40,7 +40,7 @@ func Run(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// Write puts a file beside a server's data, see postgres.Server.Write.
+// Write writes a file beside a server's data, see postgres.Server.Write.
 func Write(t testing.TB, s *Server, name string, content []byte) string {
 	t.Helper()
 	path, err := s.Write(name, content)
