@@ -301,7 +301,7 @@ func (w *Watch) beaten(id claim.ID, next time.Time) {
 }
 
 // pulse returns the time between renewals: short enough that leases are written again at half their
-// length. Most renewals cost no request.
+// length. A renewal costs no request by itself.
 func pulse(lease time.Duration) time.Duration { return min(lease/4, time.Minute) }
 
 // gone reports whether an error says that the claim is over or unknown.
