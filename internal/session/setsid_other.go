@@ -2,5 +2,5 @@
 
 package session
 
-// leader is not known on this system.
+// sessionLeader is not known on this system.
 func sessionLeader() (string, bool) { return "", false }
