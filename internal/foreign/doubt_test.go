@@ -15,7 +15,7 @@ import (
 	"dibs/internal/testkit"
 )
 
-// record is a journal: claims, and what is kept by key. It can be away.
+// record is a journal with claims and values by key. It can be away.
 type record struct {
 	claims map[claim.ID]claim.Hold
 	kept   map[string]string
@@ -51,8 +51,8 @@ func (r *record) doubt(t *testing.T) *foreign.Doubt {
 	return d
 }
 
-// Of all that a page may show, only what this journal must have made, and does not know like
-// that, tells that it was restored.
+// Only one thing on a page proves that the journal was restored: a claim that the journal must have
+// made, and does not know in that state.
 func TestDoubt(t *testing.T) {
 	const page = task.ID("11111111-2222-3333-4444-555555555555")
 	for _, tt := range []struct {

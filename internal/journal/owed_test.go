@@ -171,7 +171,7 @@ func TestOutboxStats(t *testing.T) {
 		}
 	}
 	want()
-	made, err := j.Owe(t.Context(), owed.Intent{ID: "a", Kind: owed.Creation, At: t0}) // of which who waits for it is told
+	made, err := j.Owe(t.Context(), owed.Intent{ID: "a", Kind: owed.Creation, At: t0}) // not in the backlog: its caller got an answer
 	do(t, errors.Join(err, j.NoteInDoubt(t.Context(), made, t0, errors.New("no answer"))))
 	want()
 

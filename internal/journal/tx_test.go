@@ -268,8 +268,8 @@ func TestWritersTakeTurns(t *testing.T) {
 	})
 }
 
-// Who gives up while waiting keeps nothing, holds nobody up, and need not wait
-// for those before; who was to lead does so all the same.
+// A caller that gives up while it waits stores nothing, delays nobody, and does not
+// wait for those before it. An appointed committer commits all the same.
 func TestGivenUpInLine(t *testing.T) {
 	inLine(t, func(t *testing.T, l *line) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -212,8 +212,8 @@ func (o sendsFirst) StartSending(ctx context.Context, in owed.Intent, at time.Ti
 	return nil
 }
 
-// The walk finds out a ledger that does not assert the epoch, and one into which is written
-// only after an entry was sent.
+// The walk catches a ledger that does not check the epoch, and one that notes an entry only after
+// it was sent.
 func TestTakeoverMutants(t *testing.T) {
 	for name, mutant := range map[string]func(term, door) owed.Ledger{
 		"no epoch":                func(of term, _ door) owed.Ledger { return noEpoch{of} },
