@@ -1,6 +1,6 @@
-// Package alive keeps claims alive for agents that forget to: as long as a process or
-// a connection lives that was named as a claim's keeper, signs of life are given in the
-// agent's name, and once the last of them is gone, the claim is given back.
+// Package alive keeps claims alive for agents that forget to. A process or a connection can
+// be named as a claim's keeper. While it lives, the claim is renewed in the agent's name.
+// Once the last keeper is gone, the claim is released.
 package alive
 
 import (
@@ -17,52 +17,54 @@ import (
 	"dibs/internal/clock"
 )
 
-// Keeper is what keeps a claim alive.
+// Keeper is a process or a connection that keeps a claim alive.
 type Keeper struct {
-	// Process is a process; zero for a connection.
+	// Process is the process; zero for a connection.
 	Process Process
-	// Grace is how long the claim is kept after its last keeper is gone, for another
-	// to take the keeper's place.
+	// Grace is how long the claim lasts after its last keeper is gone, so that another can
+	// take the keeper's place.
 	Grace time.Duration
 }
 
-// Storage is where keepers survive the daemon. Its methods are safe for concurrent use.
+// Storage stores keepers, so that they survive the daemon. Its methods are safe for concurrent
+// use.
 type Storage interface {
-	// Keepers returns all that are stored.
+	// Keepers returns all stored keepers, by claim.
 	Keepers(ctx context.Context) (map[claim.ID][]Keeper, error)
-	// SetKeepers stores who keeps a claim, in place of who did; nobody, if there are none.
+	// SetKeepers replaces the keepers of a claim; with none it deletes them.
 	SetKeepers(ctx context.Context, id claim.ID, keepers []Keeper) error
 }
 
-// Claims is what is done to claims. Its methods are safe for concurrent use.
+// Claims has the operations on claims. Its methods are safe for concurrent use.
 type Claims interface {
 	Find(ctx context.Context, id claim.ID) (claim.Hold, error)
 	Renew(ctx context.Context, id claim.ID) (claim.Hold, error)
 	Finish(ctx context.Context, id claim.ID, f claim.Finish) (claim.Hold, error)
 }
 
-// Config is what a Watch is made of.
+// Config configures a Watch.
 type Config struct {
 	Storage Storage
 	Claims  Claims
-	// Processes are those of this machine if nil.
+	// Processes is Here if nil.
 	Processes Processes
 	Log       *slog.Logger
 }
 
-// Processes are those that may keep something alive.
+// Processes knows which processes are alive.
 type Processes interface {
-	// Life tells whether a process is alive, and still the one that was named.
+	// Life reports whether a process is alive. A new process under the same number does not
+	// count.
 	Life(Process) Life
 }
 
-// Here is the processes of this machine.
+// Here knows the processes of this machine.
 type Here struct{}
 
 func (Here) Life(p Process) Life { return LifeOf(p) }
 
-// look is how often processes are looked at.
-const look = time.Second
+// pollEvery is how often the lives of processes are checked.
+const pollEvery = time.Second
 
 // Watch looks after the claims that have keepers. It is safe for concurrent use.
 type Watch struct {
@@ -78,18 +80,18 @@ type kept struct {
 	// granted is set once there is a claim; until then it is being made.
 	granted bool
 	stored  []Keeper
-	// connections counts those that are open now.
+	// connections is the number of open connections.
 	connections int
-	// grace is that of the keeper that left last, and left when that was; zero while
-	// one is there.
+	// left is when the last keeper was found gone, zero while there is one. grace is how long
+	// the claim lasts from then on.
 	grace time.Duration
 	left  time.Time
 	why   string
-	beat  time.Time // when the next sign of life is due
+	beat  time.Time // when the next renewal is due
 }
 
-// New returns a watch of the claims whose keepers are stored. A connection has to come
-// again within its grace.
+// New returns a watch over the claims with stored keepers. A connection has to come back within
+// its grace.
 func New(ctx context.Context, c Config) (*Watch, error) {
 	if c.Processes == nil {
 		c.Processes = Here{}
@@ -106,11 +108,11 @@ func New(ctx context.Context, c Config) (*Watch, error) {
 	return w, nil
 }
 
-// Lives reports whether a process is alive, as far as is known.
+// Lives reports whether a process is not known to be gone.
 func (w *Watch) Lives(p Process) bool { return w.config.Processes.Life(p) != Gone }
 
-// Keep has a process keep a claim alive, one that is about to be made perhaps, see
-// Granted and Forget.
+// Keep makes a process a keeper of a claim. The claim may still be in the making: then Granted or
+// Forget has to follow.
 func (w *Watch) Keep(ctx context.Context, id claim.ID, k Keeper) error {
 	return w.change(ctx, id, func(c *kept) {
 		c.stored = slices.DeleteFunc(c.stored, func(other Keeper) bool { return other.Process == k.Process })
@@ -118,7 +120,7 @@ func (w *Watch) Keep(ctx context.Context, id claim.ID, k Keeper) error {
 	})
 }
 
-// Granted says that the claim of Keep has been made.
+// Granted says that a claim given to Keep was granted.
 func (w *Watch) Granted(id claim.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +130,7 @@ func (w *Watch) Granted(id claim.ID) {
 	w.loop.Wake()
 }
 
-// Forget says that there is nothing to be kept any more.
+// Forget ends the watch over a claim.
 func (w *Watch) Forget(ctx context.Context, id claim.ID) error {
 	w.mu.Lock()
 	_, known := w.kept[id]
@@ -140,10 +142,10 @@ func (w *Watch) Forget(ctx context.Context, id claim.ID) error {
 	return w.config.Storage.SetKeepers(ctx, id, nil)
 }
 
-// Connect has a connection keep a claim alive until leave is called.
+// Connect makes a connection a keeper of a claim, until leave is called.
 func (w *Watch) Connect(ctx context.Context, id claim.ID, grace time.Duration) (leave func(), err error) {
 	err = w.change(ctx, id, func(c *kept) {
-		// One row stands for all connections: after a restart, any will do.
+		// One stored keeper stands for all connections: after a restart, any of them will do.
 		c.stored = slices.DeleteFunc(c.stored, func(k Keeper) bool { return k.Process == Process{} })
 		c.stored = append(c.stored, Keeper{Grace: grace})
 		c.granted = true
@@ -163,18 +165,18 @@ func (w *Watch) Connect(ctx context.Context, id claim.ID, grace time.Duration) (
 }
 
 // Orphaned reports whether a claim had keepers, and all of them are gone.
-func (w *Watch) Orphaned(id claim.ID) bool {
+func (w *Watch) KeepersGone(id claim.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, ok := w.kept[id]
 	if !ok || !c.granted || len(c.stored) == 0 {
 		return false
 	}
-	life, _, _ := w.looked(c)
+	life, _, _ := w.inspect(c)
 	return life == Gone
 }
 
-// change changes who keeps a claim, and stores it.
+// change changes the keepers of a claim, and stores them.
 func (w *Watch) change(ctx context.Context, id claim.ID, change func(*kept)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,20 +195,19 @@ func (w *Watch) change(ctx context.Context, id claim.ID, change func(*kept)) err
 	return nil
 }
 
-// Run looks after the claims until ctx ends.
+// Run watches the claims until ctx ends.
 func (w *Watch) Run(ctx context.Context) { w.loop.Run(ctx) }
 
-// turn looks after the claims, and says when it is to be done again.
+// turn is one turn of the loop. It returns the wait until the next.
 func (w *Watch) turn(ctx context.Context) time.Duration {
 	if w.RunOnce(ctx) {
-		return look
+		return pollEvery
 	}
 	return clock.UntilWoken // by whoever adds a keeper
 }
 
-// RunOnce looks at every keeper, gives the signs of life that are due, and gives back the
-// claims that have been without a keeper for their grace. It reports whether there is
-// anything to look after.
+// RunOnce checks every keeper, makes the renewals that are due, and releases the claims that have
+// been without a keeper for their grace. It reports whether there are claims to watch.
 func (w *Watch) RunOnce(ctx context.Context) bool {
 	w.mu.Lock()
 	ids := slices.Sorted(maps.Keys(w.kept))
@@ -219,10 +220,10 @@ func (w *Watch) RunOnce(ctx context.Context) bool {
 	return len(ids) > 0
 }
 
-// lookAfter looks after one claim.
+// lookAfter checks one claim, and renews or releases it if that is due.
 func (w *Watch) lookAfter(ctx context.Context, id claim.ID) error {
 	now := time.Now()
-	over, beat, why := w.standing(id, now)
+	over, beat, why := w.due(id, now)
 	switch {
 	case over:
 		_, err := w.config.Claims.Finish(ctx, id, claim.Finish{As: claim.EndReleased, Summary: why})
@@ -247,20 +248,19 @@ func (w *Watch) lookAfter(ctx context.Context, id claim.ID) error {
 	return err
 }
 
-// standing says whether the claim is to be given back, and why, or whether a sign of life
-// is due.
-func (w *Watch) standing(id claim.ID, now time.Time) (over, beat bool, why string) {
+// due reports whether the claim has to be released now, and why, or whether a renewal is due.
+func (w *Watch) due(id claim.ID, now time.Time) (over, beat bool, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, ok := w.kept[id]
 	if !ok || !c.granted {
 		return false, false, ""
 	}
-	life, grace, who := w.looked(c)
+	life, grace, who := w.inspect(c)
 	if life != Gone {
 		c.left = time.Time{}
-		// For one that is not heard of no signs are given: should its machine be gone, the
-		// claim ends with its lease.
+		// An unheard keeper gets no renewals: if its machine is gone, the claim ends with its
+		// lease.
 		return false, life == Living && !now.Before(c.beat), ""
 	}
 	if c.left.IsZero() {
@@ -269,9 +269,9 @@ func (w *Watch) standing(id claim.ID, now time.Time) (over, beat bool, why strin
 	return now.Sub(c.left) >= c.grace, false, c.why
 }
 
-// looked looks at the keepers of a claim: how the one is that is best, the longest grace, and
-// who is gone. w.mu is held.
-func (w *Watch) looked(c *kept) (best Life, grace time.Duration, who string) {
+// inspect checks the keepers of a claim. It returns the best of their lives, the longest grace, and
+// the name of one that is gone. w.mu is locked.
+func (w *Watch) inspect(c *kept) (best Life, grace time.Duration, who string) {
 	best, who = Gone, "nobody"
 	if c.connections > 0 {
 		best = Living
@@ -300,11 +300,11 @@ func (w *Watch) beaten(id claim.ID, next time.Time) {
 	}
 }
 
-// pulse is how often a sign of life is given: often enough for leases to be written
-// anew at half their time. None of them costs a request by itself.
+// pulse returns the time between renewals: short enough that leases are written again at half their
+// length. A renewal costs no request by itself.
 func pulse(lease time.Duration) time.Duration { return min(lease/4, time.Minute) }
 
-// gone reports whether there is no claim left to be kept.
+// gone reports whether an error says that the claim is over or unknown.
 func gone(err error) bool {
 	_, isLost := errors.AsType[*claim.Lost](err)
 	return isLost || errors.Is(err, claim.ErrUnknownClaim)

@@ -363,15 +363,15 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestOrphaned asks whether a claim is there to be taken over.
-func TestOrphaned(t *testing.T) {
+// TestKeepersGone asks whether a claim is there to be taken over.
+func TestKeepersGone(t *testing.T) {
 	inWorld(t, func(w *world) {
 		watch, stop := w.watch()
 		defer stop()
 		orphaned := func(want bool, when string) {
 			w.Helper()
 			synctest.Wait()
-			if got := watch.Orphaned(id); got != want {
+			if got := watch.KeepersGone(id); got != want {
 				w.Errorf("%s: orphaned = %v", when, got)
 			}
 		}

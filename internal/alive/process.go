@@ -5,23 +5,22 @@ import (
 	"fmt"
 )
 
-// Process is a process of a machine. Its number alone does not say which one it is:
-// numbers are used again.
+// Process identifies a process of a machine. Its number alone does not, because numbers are used
+// again.
 type Process struct {
 	ID int
-	// Began tells it from others of that number, in no particular form.
+	// Began identifies it among processes of that number. Its form has no meaning.
 	Began string
 	// UID is the user that it runs as.
 	UID int
-	// Member is the member of a cluster on whose machine it runs; empty without a cluster,
-	// for this machine.
+	// Member is the member of a cluster on whose machine it runs; empty without a cluster.
 	Member string `json:",omitempty"`
 }
 
-// Life is whether a process is alive, as far as is known.
+// Life says whether a process is alive.
 type Life int
 
-// Unheard is the life of one on a machine that cannot be asked just now.
+// The lives. A process is Unheard if its machine cannot be asked just now.
 const (
 	Unheard Life = iota
 	Living
@@ -31,8 +30,8 @@ const (
 // ErrNoProcess says that there is no process of that number.
 var ErrNoProcess = errors.New("no such process")
 
-// Of returns the process with that number. The error is ErrNoProcess, or that it cannot
-// be known here.
+// Of returns the process with that number. The error is ErrNoProcess, or says that this system
+// cannot tell.
 func Of(id int) (Process, error) {
 	if id <= 0 {
 		return Process{}, fmt.Errorf("%d: %w", id, ErrNoProcess)
@@ -40,8 +39,8 @@ func Of(id int) (Process, error) {
 	return processOf(id)
 }
 
-// LifeOf tells whether a process of this machine is alive. One of which that cannot be known
-// counts as alive.
+// LifeOf reports whether a process of this machine is alive. It counts as alive if the system cannot
+// tell.
 func LifeOf(p Process) Life {
 	now, err := processOf(p.ID)
 	if err != nil && !errors.Is(err, ErrNoProcess) || err == nil && now.Began == p.Began {

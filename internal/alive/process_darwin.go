@@ -13,7 +13,7 @@ const szomb = 5
 
 func processOf(id int) (Process, error) {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", id)
-	// For a number that nobody has, the kernel answers with nothing at all.
+	// For an unused number the kernel returns no data.
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EIO) || err == nil && (int(info.Proc.P_pid) != id || info.Proc.P_stat == szomb) {
 		return Process{}, fmt.Errorf("%d: %w", id, ErrNoProcess)
 	}

@@ -11,15 +11,15 @@ import (
 	"syscall"
 )
 
-// boot identifies the run of the machine: processes begin anew with it.
+// boot identifies the current boot of the machine: start times count from it.
 var boot = sync.OnceValue(func() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id))
 })
 
-// processOf reads /proc/PID/stat, see proc_pid_stat(5): behind the name, which may hold
-// anything and is in parentheses, the first field is the state and the twentieth when
-// the process began, in ticks since the machine did.
+// processOf reads /proc/PID/stat, see proc_pid_stat(5). The name is in parentheses and may contain
+// anything. After it, the first field is the state, and the twentieth the start time in ticks since
+// the boot.
 func processOf(id int) (Process, error) {
 	dir := fmt.Sprintf("/proc/%d", id)
 	stat, err := os.ReadFile(dir + "/stat")

@@ -1,5 +1,5 @@
-// Package allowance bounds how often each user of the machine may do something: so many
-// times at once, and then once every so often.
+// Package allowance limits how often each user of the machine may do something: a token bucket
+// for each user.
 package allowance
 
 import (
@@ -7,37 +7,38 @@ import (
 	"time"
 )
 
-// Allowance counts what users do. It is safe for concurrent use. What it knows of a user is
-// a moment, which it forgets once it is over.
+// Allowance is a set of token buckets, one for each user. It is safe for concurrent use. It
+// forgets a user once the bucket is full again.
 type Allowance struct {
 	burst int
 	every time.Duration
 
 	mu sync.Mutex
-	// free has by user when nothing that was done counts any longer.
+	// free has the time, by user, at which the bucket is full again.
 	free map[int]time.Time
 }
 
-// New returns an allowance of burst times at once, and then once in every.
-func New(burst int, every time.Duration) *Allowance {
-	return &Allowance{burst: burst, every: every, free: make(map[int]time.Time)}
+// New returns an Allowance with buckets of burst tokens, each refilled with one token every
+// interval.
+func New(burst int, interval time.Duration) *Allowance {
+	return &Allowance{burst: burst, every: interval, free: make(map[int]time.Time)}
 }
 
-// Wait is how long the user has to wait for the next time; zero if it need not.
+// Wait returns how long the user has to wait for a token; zero if there is one.
 func (a *Allowance) Wait(uid int, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.wait(uid, 1, now)
 }
 
-// Count counts that the user does it now.
+// Count takes a token, even if there is none.
 func (a *Allowance) Count(uid int, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.count(uid, 1, now)
 }
 
-// Take counts that the user does it now, unless it has to wait, and returns for how long.
+// Take takes a token and returns zero; if there is none, it returns how long the user has to wait.
 func (a *Allowance) Take(uid int, now time.Time) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,9 +48,9 @@ func (a *Allowance) Take(uid int, now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// TakeMore counts that what was taken counts n times more, unless the user has taken too much
-// otherwise meanwhile. It is never too much by itself: whoever takes it waits the longer
-// afterwards.
+// TakeMore takes n more tokens for something that turned out to cost more, after Take. It fails only
+// if the user has overdrawn the bucket meanwhile; then it returns how long the user has to wait. n
+// may overdraw the bucket: the user then waits longer afterwards.
 func (a *Allowance) TakeMore(uid, n int, now time.Time) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,12 +60,12 @@ func (a *Allowance) TakeMore(uid, n int, now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// wait is how long the user has to wait for n more.
+// wait returns how long the user has to wait for n tokens.
 func (a *Allowance) wait(uid, n int, now time.Time) time.Duration {
 	return max(0, a.next(uid, n, now).Sub(now)-time.Duration(a.burst)*a.every)
 }
 
-// next is when nothing would count any longer, with n more.
+// next returns when the bucket would be full again, after n more tokens were taken.
 func (a *Allowance) next(uid, n int, now time.Time) time.Time {
 	free := a.free[uid]
 	if free.Before(now) {

@@ -27,7 +27,7 @@ func (b *Broker) keep(ctx context.Context, r Ref, k alive.Keeper) (claim.Hold, e
 // claim as it is afterwards.
 func (b *Broker) Adopt(ctx context.Context, r Ref, k alive.Keeper) (api.Claim, error) {
 	cl, err := b.lookup(ctx, r)
-	if err != nil || !b.alive.Orphaned(cl.ID) {
+	if err != nil || !b.alive.KeepersGone(cl.ID) {
 		return b.answer(cl, err)
 	}
 	return b.Keep(ctx, Ref{Claim: string(cl.ID), Agent: r.Agent}, k)

@@ -132,7 +132,7 @@ func (b *Broker) reservationProblem(err error) *api.Problem {
 	if unknown, ok := errors.AsType[*reserve.UnknownError](err); ok {
 		return api.NewProblem(api.CodeUnknownReservation, unknown.Error())
 	}
-	if others, ok := errors.AsType[*reserve.OthersError](err); ok {
+	if others, ok := errors.AsType[*reserve.NotOwnerError](err); ok {
 		p := api.NewProblem(api.CodeForbiddenAgent, others.Error())
 		p.Holder, p.Reservation = others.Agent, others.ID
 		return p

@@ -124,7 +124,7 @@ func TestProblems(t *testing.T) {
 				Holder: "Oracle", ExpiresAt: api.Time{Time: noon.Add(-skew)}, Pattern: "*.go", Path: "a.go", Reservation: "R",
 			}},
 		{"too much reserved", &reserve.Full{Detail: "too much", RetryAfter: 4 * time.Second}, 429, api.Problem{Code: api.Code(claim.CodeLimitReached), Detail: "too much", RetryAfter: 4}},
-		{"another's reservation", &reserve.OthersError{ID: "R", Agent: "Oracle"}, 403,
+		{"another's reservation", &reserve.NotOwnerError{ID: "R", Agent: "Oracle"}, 403,
 			api.Problem{Code: api.CodeForbiddenAgent, Detail: "reservation R is Oracle's: ask Oracle to give it back, or wait for its end", Holder: "Oracle", Reservation: "R"}},
 		{"no such reservation", &reserve.UnknownError{ID: "R"}, 404,
 			api.Problem{Code: api.CodeUnknownReservation, Detail: "there is no reservation R, or none any longer: somebody else may have what it was for; see dibs reservations"}},

@@ -8,9 +8,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Agenda orders things by the moments at which something is to be done about them. It has at most
-// one moment for each key. Its zero value is not usable, see NewAgenda.
-// It is not safe for concurrent use.
+// Agenda has keys, each with a moment, in the order of the moments. Its zero value is not usable,
+// see NewAgenda. It is not safe for concurrent use.
 type Agenda[K cmp.Ordered] struct {
 	moments map[K]time.Time
 	order   *btree.BTreeG[entry[K]]
@@ -30,7 +29,7 @@ func NewAgenda[K cmp.Ordered]() *Agenda[K] {
 	}
 }
 
-// Set gives a key that moment, in the place of any that it had.
+// Set sets the moment of a key, in place of any that it had.
 func (a *Agenda[K]) Set(key K, at time.Time) {
 	a.Remove(key)
 	a.moments[key] = at
@@ -45,9 +44,8 @@ func (a *Agenda[K]) Remove(key K) {
 	}
 }
 
-// From yields the keys with a moment at start or later, in the order of their
-// moments; those of the same moment in their own order. The agenda must not be
-// changed meanwhile.
+// From yields the keys with a moment at start or later, by moment and then by key. The agenda must
+// not be changed meanwhile.
 func (a *Agenda[K]) From(start time.Time) iter.Seq2[K, time.Time] {
 	return func(yield func(K, time.Time) bool) {
 		first := entry[K]{at: start}
@@ -55,7 +53,7 @@ func (a *Agenda[K]) From(start time.Time) iter.Seq2[K, time.Time] {
 	}
 }
 
-// Len is how many keys are on the agenda.
+// Len returns the number of keys.
 func (a *Agenda[K]) Len() int { return len(a.moments) }
 
 // First returns the key with the earliest moment; false if there is none.

@@ -5,24 +5,23 @@ import (
 	"time"
 )
 
-// UntilWoken is the wait of a loop that whoever has something for it wakes.
+// UntilWoken is the wait of a loop that is woken whenever there is something to do.
 const UntilWoken = time.Hour
 
-// Loop does something over and over: whenever it is woken, and at the latest after the wait that
-// its last turn returned. It may be woken by several at the same time, and runs once.
+// Loop runs a function again and again: when it is woken, and at the latest after the wait that the
+// last turn returned. Wake is safe for concurrent use; Run or Until runs once.
 type Loop struct {
 	first time.Duration
 	turn  func(context.Context) (wait time.Duration)
 	woken chan struct{}
 }
 
-// NewLoop returns a loop that waits for that long before its first turn, or is woken.
+// NewLoop returns a loop. Its first turn comes after first, or when it is woken.
 func NewLoop(first time.Duration, turn func(context.Context) (wait time.Duration)) *Loop {
 	return &Loop{first: first, turn: turn, woken: make(chan struct{}, 1)}
 }
 
-// Wake makes a loop go round once more: now if it waits, else as soon as it has finished
-// what it is doing.
+// Wake causes one more turn: now if the loop waits, else after the current turn.
 func (l *Loop) Wake() {
 	select {
 	case l.woken <- struct{}{}:
@@ -30,17 +29,18 @@ func (l *Loop) Wake() {
 	}
 }
 
-// Run goes round until ctx ends.
+// Run runs turns until ctx ends.
 func (l *Loop) Run(ctx context.Context) { l.Until(ctx, ctx.Done()) }
 
-// Until goes round until stop is closed, which does not cut off a turn, as the end of ctx does.
+// Until runs turns until stop is closed. A turn under way then goes on; only the end of ctx cuts it
+// off.
 func (l *Loop) Until(ctx context.Context, stop <-chan struct{}) {
 	for wait := l.first; l.await(wait, stop); {
 		wait = l.turn(ctx)
 	}
 }
 
-// await waits until the loop is woken, or the time is over; false if it is to stop.
+// await waits for wait, or until the loop is woken. It returns false if stop is closed.
 func (l *Loop) await(wait time.Duration, stop <-chan struct{}) bool {
 	if wait > 0 {
 		timer := time.NewTimer(wait)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Pause waits for d. The error says why ctx ended, if it has by then.
+// Pause waits for d, or until ctx ends. If ctx has ended, the error is its cause.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

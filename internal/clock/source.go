@@ -2,5 +2,5 @@ package clock
 
 import "time"
 
-// Source tells the time. It may be asked by several at the same time.
+// Source returns the time. It is safe for concurrent use.
 type Source interface{ Now() time.Time }

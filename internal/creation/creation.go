@@ -1,18 +1,17 @@
-// Package creation makes tasks, each once.
+// Package creation creates tasks, each once.
 //
-// Each is an intent, see package owed: it has an id, which is kept with the request's idempotency
-// key before anything is sent, and which the new page bears in its claim token until somebody
-// claims it. A creation in doubt (no answer, a 409, a 5xx, a daemon that was killed) is looked up
-// by that id, at once and whenever the request is repeated. It is sent again only for a request
-// that is repeated.
+// Each is an intent, see package owed. Its id is saved with the request's idempotency key before
+// anything is sent, and the new page has it as its claim token until somebody claims the task. A
+// creation in doubt (no answer, a 409, a 5xx, a daemon that was killed) is looked up by that id, at
+// once and whenever the request is repeated. It is sent again only when the request is repeated.
 //
-// Nothing is made behind the caller's back: what has not been made when the caller is
-// answered is made when the caller asks again, or never.
+// Nothing is created behind the caller's back. A task that does not exist when the caller gets its
+// answer is created when the caller asks again, or never.
 //
-// A page whose token somebody has changed meanwhile, or of a database without tokens, is
-// recognised by its title, its creator and the minute of its creation, if no other
-// creation here has that page. There, two tasks of one title that several daemons with one
-// connection make within minutes, and of which the answers were lost, may be taken for one.
+// If the database has no tokens, or somebody has changed the page's token, the page is recognised
+// by its title, its creator and the minute of its creation, unless it belongs to another creation
+// here. This can confuse two tasks: if several daemons with one connection create tasks of the same
+// title within minutes, and the answers are lost, they may be taken for one.
 package creation
 
 import (
@@ -25,42 +24,42 @@ import (
 
 // Plan is a draft in the terms of the database, ready to be sent.
 type Plan interface {
-	// Create makes the page, in one request, which is sent again only if it is certain that
-	// nothing was made. If ctx ends before it is sent, nothing is. The error is a
+	// Create creates the page in one request. It repeats the request only if it is certain
+	// that nothing was created. If ctx ends first, nothing is sent. The error is a
 	// *claim.StoreError.
 	Create(ctx context.Context, id string) (claim.Reading, error)
 }
 
-// UnknownError says that it is not known whether a task was made. The same request, with
-// its key, finds out.
+// UnknownError says that it is not known whether a task was created. The caller finds out by
+// repeating the request with its key.
 type UnknownError struct{ Err *claim.StoreError }
 
 func (e *UnknownError) Error() string { return e.Err.Error() }
 
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// Sought is a creation that is looked for.
+// Sought is a creation to look up.
 type Sought struct {
 	ID    string
 	Title string
 	Since time.Time // when it was first sent
 }
 
-// Lookup finds what a draft names.
+// Lookup resolves the names in a draft.
 type Lookup interface {
-	// Person returns the id of the Notion user whom a name, an e-mail address or an id means.
+	// Person returns the id of the Notion user with that name, e-mail address or id.
 	Person(ctx context.Context, who string) (id string, err error)
-	// Named returns the task that a key, an id or a URL means.
+	// Named returns the task with that key, id or URL.
 	Named(ctx context.Context, name string) (task.ID, error)
 }
 
-// Tasks is the database that tasks are made in.
+// Tasks is the database in which tasks are created.
 type Tasks interface {
-	// Plan says how a draft is written. The error is a *task.DraftError if it cannot be,
-	// or a *claim.StoreError if that cannot be said now, or l's.
+	// Plan prepares a draft. The error is a *task.DraftError if the draft cannot be written, a
+	// *claim.StoreError if that cannot be found out now, or an error of l.
 	Plan(ctx context.Context, d task.Draft, l Lookup) (Plan, error)
-	// Find looks for a creation, with a query that may be behind. What bears the
-	// creation's id comes first.
+	// Find looks up a creation, with a query that may lag behind. A page with the creation's
+	// id comes first.
 	Find(ctx context.Context, s Sought) ([]claim.Reading, error)
 	// Get reads a page.
 	Get(ctx context.Context, id task.ID) (claim.Reading, error)

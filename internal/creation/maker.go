@@ -12,10 +12,10 @@ import (
 	"dibs/internal/task"
 )
 
-// retryIn is the longest time after which it makes sense to ask again.
+// retryIn is the longest wait that a caller is told before asking again.
 const retryIn = 30 * time.Second
 
-// Maker makes tasks. It is safe for concurrent use.
+// Maker creates tasks. It is safe for concurrent use.
 type Maker struct {
 	ledger  owed.Ledger
 	tasks   Tasks
@@ -25,7 +25,7 @@ type Maker struct {
 	sender *owed.Sender
 }
 
-// New returns a maker. observe is told of each page that was made, before Make returns.
+// New returns a maker. It calls observe with each new page before Make returns.
 func New(l owed.Ledger, tasks Tasks, observe func(claim.Reading), log *slog.Logger) *Maker {
 	return &Maker{ledger: l, tasks: tasks, observe: observe, log: log, sender: owed.NewSender(l)}
 }
@@ -39,15 +39,15 @@ func (m *Maker) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 type Request struct {
 	Draft  task.Draft
 	Lookup Lookup
-	// Key is the request's idempotency key, and UID the user whose key it is. No two requests of
-	// one key are made at a time; without a key, each request is another one.
+	// Key is the request's idempotency key, and UID the key's user. The caller makes one request
+	// with a key at a time. Without a key, every request is a new one.
 	UID int
 	Key string
 }
 
-// Make makes a task, or returns the one that was made for the same request before; fresh
-// says which. The error is one of Tasks.Plan, or a *claim.StoreError; nothing was made then,
-// unless it is an *UnknownError.
+// Make creates a task, or returns the one that an earlier call created for the same request;
+// fresh says which. The error is one of Tasks.Plan's, a *claim.StoreError, or one of the ledger.
+// Nothing was created then, unless it is an *UnknownError.
 func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool, err error) {
 	var in owed.Intent
 	known := false
@@ -89,13 +89,13 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 	switch {
 	case o.Fate == owed.Arrived:
 		if err != nil {
-			// It was made all the same, and is found by its id if the request comes again.
+			// The task exists all the same. If the request is repeated, it is found by its id.
 			m.log.Error("that a task was made could not be stored", "task", o.Ref, "error", err)
 		}
 		return p.show(ctx, o.Ref), true, nil
 	case o.Fate == owed.InDoubt:
 		return task.Task{}, false, r.unknown(o)
-	case o.Err == nil: // it could not be saved first
+	case o.Err == nil: // the ledger failed before anything was sent
 		return task.Task{}, false, err
 	}
 	failed, _ := errors.AsType[*claim.StoreError](o.Err)
@@ -104,7 +104,7 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 	return task.Task{}, false, errors.Join(&not, err)
 }
 
-// unknown is the error of a creation of which it is not known whether it is there.
+// unknown returns the error for a creation in doubt.
 func (r Request) unknown(o owed.Outcome) *UnknownError {
 	title, how := r.Draft.Title, "look on the board before you make it again"
 	if r.Key != "" {

@@ -10,20 +10,20 @@ import (
 	"dibs/internal/task"
 )
 
-// page is the page that a task is to become.
+// page is the page of a task that is being created.
 type page struct {
 	*Maker
 	title string
 	plan  Plan
-	// found are those that it may be, and behind is set if that is as a query shows them.
+	// found has the pages that it may be. behind is set if they come from a query, which may lag.
 	found  []claim.Reading
 	behind bool
 }
 
 var _ owed.Effect = (*page)(nil)
 
-// Send implements owed.Effect: it makes the page. One of which Notion says that it is there, and
-// not what it is, counts as in doubt, until it is found.
+// Send implements owed.Effect: it creates the page. If Notion created the page but did not say
+// which, the creation is in doubt until the page is found.
 func (p *page) Send(ctx context.Context, in owed.Intent) (ref string, err error) {
 	read, err := p.plan.Create(ctx, in.ID)
 	if err == nil {
@@ -53,7 +53,7 @@ func (p *page) Find(ctx context.Context, in owed.Intent) (refs []string, err err
 	return refs, err
 }
 
-// show returns the task that the page is.
+// show returns the task of the page.
 func (p *page) show(ctx context.Context, ref string) task.Task {
 	i := slices.IndexFunc(p.found, func(r claim.Reading) bool { return r.Task.ID == task.ID(ref) })
 	read := p.found[i]

@@ -5,9 +5,9 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
+	"dibs/internal/foreign"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
-	"dibs/internal/others"
 )
 
 // openDoubt starts the check whether the database of a shared journal was restored from a backup. A
@@ -16,7 +16,7 @@ func (d *works) openDoubt(ctx context.Context) (err error) {
 	if d.shared == nil {
 		return nil
 	}
-	d.doubt, err = others.OpenDoubt(ctx, others.DoubtConfig{
+	d.doubt, err = foreign.OpenDoubt(ctx, foreign.DoubtConfig{
 		Claims: d.claimer, Policy: d.claimer.Policy(), Storage: d.journal, Clock: d.notion, Log: d.log,
 	})
 	return err

@@ -36,14 +36,14 @@ func (d *works) publish(ctx context.Context) (busy bool, err error) {
 		return false, nil // changes are known only once the whole board was read
 	}
 	if !d.begun {
-		if d.begun, err = d.journal.Begun(ctx); err != nil {
+		if d.begun, err = d.journal.FeedBegun(ctx); err != nil {
 			return false, err
 		}
 	}
 	for again := true; again; {
 		again, busy = false, false
 		for last := task.ID(""); ; {
-			ids, err := d.journal.Untold(ctx, last, publishBatch)
+			ids, err := d.journal.Unpublished(ctx, last, publishBatch)
 			if err != nil {
 				return busy, err
 			}
@@ -53,7 +53,7 @@ func (d *works) publish(ctx context.Context) (busy bool, err error) {
 			last = ids[len(ids)-1]
 			publish := func(idle []task.ID) error {
 				busy = busy || len(idle) < len(ids)
-				more, err := d.journal.Tell(ctx, d.notion.Now(), idle)
+				more, err := d.journal.Publish(ctx, d.notion.Now(), idle)
 				again = again || more
 				return err
 			}
@@ -70,7 +70,7 @@ func (d *works) publish(ctx context.Context) (busy bool, err error) {
 	if d.begun {
 		return busy, nil
 	}
-	if err := d.journal.Begin(ctx); err != nil {
+	if err := d.journal.BeginFeed(ctx); err != nil {
 		return busy, err
 	}
 	return d.publish(ctx) // publishes what changed since they were recorded

@@ -106,8 +106,8 @@ func (d *works) loops() []func(context.Context) {
 		d.mirror.Run, d.alive.Run, d.reservations.Run,
 		d.due.Run, d.news.Run, d.leases.Run, d.held.Run, d.untidy.Run, d.offers.Run, d.backLoop,
 	}
-	if d.others != nil {
-		all = append(all, d.othersLoop)
+	if d.foreign != nil {
+		all = append(all, d.foreignLoop)
 	}
 	if d.shared != nil {
 		all = append(all, d.shared.machines.Run, clock.NewLoop(0, d.remember).Run)
@@ -147,8 +147,8 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 		}
 	}
 	d.doubtAll(ctx)
-	if len(errs) == 0 && d.others != nil {
-		d.seeOthers(ctx)
+	if len(errs) == 0 && d.foreign != nil {
+		d.seeForeign(ctx)
 	}
 	err := errors.Join(append(errs, d.answered(ctx), d.guard(ctx, false))...)
 	d.untidy.Wake()

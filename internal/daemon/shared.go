@@ -104,7 +104,7 @@ func (s *shared) Leading() http.Handler {
 
 // Way returns how to reach the leader.
 func (s *shared) Way() server.Way {
-	now, changed := s.member.Standing()
+	now, changed := s.member.Leadership()
 	way := server.Way{
 		Leader: now.Leader.Name, Epoch: now.Epoch, Changed: changed, Lost: now.Away != nil,
 		Dial: func(ctx context.Context) (net.Conn, error) { return s.dial(ctx, now.Leader.Name) },
@@ -278,12 +278,12 @@ func (s *shared) Members(ctx context.Context) (api.Cluster, error) {
 
 // report returns the cluster's part of the status.
 func (s *shared) report() *api.ClusterStatus {
-	now, _ := s.member.Standing()
+	now, _ := s.member.Leadership()
 	return &api.ClusterStatus{Name: s.member.Name(), Leader: now.Leader.Name, Epoch: now.Epoch, Since: api.Time{Time: now.Since}}
 }
 
 // state returns the cluster's part of the metrics.
 func (s *shared) state() *metrics.Cluster {
-	now, _ := s.member.Standing()
+	now, _ := s.member.Leadership()
 	return &metrics.Cluster{Members: s.member.There(), Epoch: now.Epoch, Away: now.Away != nil}
 }

@@ -16,11 +16,11 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/clock"
 	"dibs/internal/creation"
+	"dibs/internal/foreign"
 	"dibs/internal/journal"
 	"dibs/internal/metrics"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
-	"dibs/internal/others"
 	"dibs/internal/owed"
 	"dibs/internal/reserve"
 	"dibs/internal/server"
@@ -38,9 +38,9 @@ type works struct {
 	journal *journal.Journal
 	claimer *claim.Claimer
 	mirror  *mirror.Mirror
-	queues  []*owed.Queue   // one for each log and one for comments, independent of each other
-	others  *others.Lookout // nil if the mesh log cannot be queried
-	doubt   *others.Doubt   // nil with a journal of its own
+	queues  []*owed.Queue    // one for each log and one for comments, independent of each other
+	foreign *foreign.Lookout // nil if the mesh log cannot be queried
+	doubt   *foreign.Doubt   // nil with a journal of its own
 	// overwrites measures for how long people's edits are at risk.
 	overwrites   overwrites
 	broker       *broker.Broker
@@ -211,7 +211,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 			Notion: d.notion, Watcher: watcher{d}, Log: d.log,
 		}))
 	}
-	d.openOthers(logs[claim.MeshLog])
+	d.openForeign(logs[claim.MeshLog])
 	d.listener.daemon = d
 	d.listener.mesh, _ = logs[claim.MeshLog].(messages)
 	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {

@@ -22,30 +22,30 @@ func (e *examination) sharedJournal(ctx context.Context) {
 	if said := readableByOthers(e.Config.Journal.PostgresFile); said != "" {
 		e.warn("journal.postgres_file", said, "chmod 600 "+e.Config.Journal.PostgresFile)
 	}
-	look, err := journal.LookAt(ctx, where)
+	found, err := journal.Probe(ctx, where)
 	if err != nil {
 		e.failed("journal", err)
 		return
 	}
-	said := fmt.Sprintf("PostgreSQL %s answers in %v", look.Version, shown(look.Took))
-	if look.Pooled {
+	said := fmt.Sprintf("PostgreSQL %s answers in %v", found.Version, shown(found.Took))
+	if found.Pooled {
 		said += ", through a pooler"
 	}
 	switch {
-	case look.Missing != "":
-		e.problem("journal", said+"; the user lacks privileges that dibs needs", "have an administrator run: "+look.Missing)
+	case found.Missing != "":
+		e.problem("journal", said+"; the user lacks privileges that dibs needs", "have an administrator run: "+found.Missing)
 		return
-	case !look.Made:
+	case !found.Made:
 		said += "; the tables are not there yet: the daemon makes them"
-	case look.Over:
+	case found.Over:
 		said += "; nobody leads"
 	default:
-		said += fmt.Sprintf("; %s leads since %s (epoch %d), %d members were seen", look.Leader, look.Since.Local().Format(time.DateTime), look.Epoch, len(look.Members))
+		said += fmt.Sprintf("; %s leads since %s (epoch %d), %d members were seen", found.Leader, found.Since.Local().Format(time.DateTime), found.Epoch, len(found.Members))
 	}
 	e.ok("journal", said)
-	e.databaseClock(look.Ahead)
-	if look.Made && !look.Over {
-		e.leader(ctx, look.Standing)
+	e.databaseClock(found.Ahead)
+	if found.Made && !found.Over {
+		e.leader(ctx, found.Membership)
 	}
 	if e.status == nil {
 		return
@@ -70,7 +70,7 @@ func (e *examination) databaseClock(ahead time.Duration) {
 }
 
 // leader checks whether this machine reaches the leader.
-func (e *examination) leader(ctx context.Context, now journal.Standing) {
+func (e *examination) leader(ctx context.Context, now journal.Membership) {
 	for _, m := range now.Members {
 		if m.Name != now.Leader {
 			continue

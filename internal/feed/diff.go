@@ -17,14 +17,14 @@ const (
 	PartStatus       = "status" // a change of status that is none of the other kinds
 )
 
-// Diff says what happened to a task between two states of it. before is nil for
-// a task that agents were never told of; a task that is gone is told of as
-// trashed. What differs without mattering to agents, such as the date of a claim
-// that was renewed, makes no fact.
+// Diff returns what happened to a task between two states, as facts. before is nil if
+// the task was never published. A task that is gone has to be passed as trashed.
+// Differences that do not matter to agents, such as the date of a renewed claim, make
+// no fact.
 func Diff(before *State, after State) []claim.Fact {
 	switch {
 	case before == nil && (after.Trashed || after.Status.Finished()):
-		return nil // seen because another task depends on it, or after its end
+		return nil // it was first seen after its end, or because another task depends on it
 	case before == nil:
 		return append([]claim.Fact{about(after, claim.KindCreated)}, changes(after.Unclaimed(), after)...)
 	case before.Trashed && after.Trashed:
@@ -45,10 +45,10 @@ func about(s State, kind claim.Kind) claim.Fact {
 	return claim.Fact{Kind: kind, Task: s.ID, Title: s.Title, URL: s.URL, Status: s.Status, Priority: s.Priority}
 }
 
-// changes is Diff for a task that is, and was, on the board.
+// changes is Diff for a task that was on the board, and still is.
 func changes(before, after State) []claim.Fact {
 	var facts []claim.Fact
-	// Each fact concerns the holder before, unless it says otherwise.
+	// Each fact is about the former holder, unless byNow or byDoer is used.
 	add := func(kind claim.Kind) *claim.Fact {
 		e := about(after, kind)
 		e.Agent, e.Claim = before.holds()
@@ -90,7 +90,7 @@ func changes(before, after State) []claim.Fact {
 
 	edited := parts(before, after)
 	if was != is || before.claim() != after.claim() {
-		// A claim may come with a lease of its own, and takes it along.
+		// A claim may set a lease length, and removes it at its end: nobody edited that.
 		edited = slices.DeleteFunc(edited, func(part string) bool { return part == PartTimeout })
 	}
 	if moved && len(facts) == 0 && !before.marked() && !after.marked() {
@@ -105,19 +105,19 @@ func changes(before, after State) []claim.Fact {
 	}
 	if after.Ready && !before.Ready {
 		e := add(claim.KindReady)
-		e.Agent, e.Claim = "", "" // it concerns everybody
+		e.Agent, e.Claim = "", "" // it is about no agent
 	}
 	return facts
 }
 
-// byDoer has e concern who did the work, whose name is on the task that is done.
+// byDoer makes e about the agent that did the work: its name is on the finished task.
 func byDoer(e *claim.Fact, after State) {
 	if after.ClaimedBy != "" {
 		e.Agent, e.Claim = after.ClaimedBy, cmp.Or(after.claim(), e.Claim)
 	}
 }
 
-// parts names what a person has edited of a task, beside its status and its claim.
+// parts returns the parts of a task that a person has edited, other than status and claim.
 func parts(before, after State) []string {
 	var names []string
 	for _, part := range []struct {
@@ -136,5 +136,5 @@ func parts(before, after State) []string {
 	return names
 }
 
-// sorted returns the ids in an order of their own: a relation has none.
+// sorted returns the ids sorted, because the order of a relation means nothing.
 func sorted(ids []task.ID) []task.ID { return slices.Compact(slices.Sorted(slices.Values(ids))) }

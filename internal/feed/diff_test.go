@@ -182,10 +182,10 @@ func TestReadiness(t *testing.T) {
 
 // tell returns all that agents are told.
 func tell(before, after *feed.State, record ...claim.Fact) (told []claim.Fact) {
-	record, changed := feed.Tell(before, after, record)
+	record, changed := feed.Compose(before, after, record)
 	for _, f := range record {
-		if feed.Tells(f) {
-			told = append(told, feed.Seen(f))
+		if feed.Publishes(f) {
+			told = append(told, feed.ForAgents(f))
 		}
 	}
 	return append(told, changed...)
@@ -255,7 +255,7 @@ func TestSettled(t *testing.T) {
 		"finishing, and not written": {page("Sandman", first), []claim.Hold{ours(claim.Finishing)}, nil, true},
 		"held, with an old attempt":  {page("Sandman", first), []claim.Hold{ours(claim.Held)}, []claim.Mark{{ID: second, Agent: "Sandman", State: claim.Abandoned}}, true},
 	} {
-		if got := feed.Settled(tt.task, tt.live, tt.left); got != tt.want {
+		if got := feed.Stable(tt.task, tt.live, tt.left); got != tt.want {
 			t.Errorf("%s: settled = %v, want %v", name, got, tt.want)
 		}
 	}

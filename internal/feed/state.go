@@ -7,24 +7,24 @@ import (
 	"dibs/internal/task"
 )
 
-// State is a task as agents are told of it.
+// State is a task as published in the feed.
 type State struct {
 	task.Task
-	// Ready is whether the task can be claimed by anybody.
+	// Ready is set if any agent can claim the task.
 	Ready bool
 }
 
-// NewState returns the state of t, whose unfinished dependencies are blockers.
-// It does not depend on the time: a task with a stale claim on it is not ready
-// before the claim is taken off.
+// NewState returns the state of t with its unfinished dependencies. It does not depend
+// on the time: a task with a stale claim is not ready until the claim is removed.
 func NewState(t task.Task, blockers []task.ID) State {
 	// At the zero time no claim is stale.
 	d := claim.Decide(t, "", blockers, time.Time{}, claim.Policy{})
 	return State{Task: t, Ready: t.Status == task.Open && d.Code == ""}
 }
 
-// holder is who has the task. The name on a finished task is history, as is one
-// on a task that was reopened after its completion, unless it was put there since.
+// holder returns the agent that has the task; empty for none. The name on a finished task
+// does not count, nor does the one left on a task that was reopened after its completion,
+// unless somebody has assigned the task since.
 func (s State) holder() string {
 	if s.Status.Finished() || s.marked() {
 		return ""
@@ -35,18 +35,18 @@ func (s State) holder() string {
 	return s.ClaimedBy
 }
 
-// marked reports whether the task has the mark of a withdrawal or a sweep on it:
-// nobody works under it, and it is about to be reopened.
+// marked reports whether the page has a mark of a withdrawal or a sweep: nobody has the
+// task, and it is about to be reopened.
 func (s State) marked() bool { return claim.ParseToken(s.Token).Void }
 
-// handedOut reports whether the task was set to OPEN with a claim on it: it was told then
-// that the claim is over.
+// handedOut reports whether the task was set to OPEN with a claim on it. The feed has said
+// then that the claim is over.
 func (s State) handedOut() bool { return s.Status == task.Open && s.claim() != "" }
 
-// claim is the claim that the task shows, if it shows one of our form.
+// claim returns the id of the claim on the page; empty if there is none in our form.
 func (s State) claim() claim.ID { return claim.ParseToken(s.Token).ID }
 
-// holds is who has the task, and by which claim.
+// holds returns the agent that has the task, and its claim.
 func (s State) holds() (agent string, id claim.ID) {
 	if agent = s.holder(); agent != "" && !claim.ParseToken(s.Token).Done {
 		id = s.claim()
@@ -54,8 +54,8 @@ func (s State) holds() (agent string, id claim.ID) {
 	return agent, id
 }
 
-// Unclaimed is what a task that is seen for the first time may be thought to have
-// been before.
+// Unclaimed returns the state in which a task is assumed to have been before it was first
+// seen: open and unclaimed, if it is being worked on.
 func (s State) Unclaimed() State {
 	s.ClaimedBy, s.ClaimedAt, s.Token, s.Ready = "", time.Time{}, "", false
 	if s.Status != task.Open && s.Status != task.Unknown && !s.Status.Finished() {

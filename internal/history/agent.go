@@ -7,32 +7,32 @@ import (
 	"dibs/internal/claim"
 )
 
-// Agent is how an agent does.
+// Agent has an agent's numbers.
 type Agent struct {
 	Name string
 	// Seen is when it last asked for a task, renewed a claim, polled, or finished something.
 	Seen time.Time
-	// Done is how many tasks it completed, or handed in for review, of late.
+	// Done is how many tasks it completed, or handed in for review, since Asking.DoneSince.
 	Done int
-	// Median is how long it had the tasks that it completed; nil if it completed none.
+	// Median is the median time that it had the tasks that it completed; nil if there are none.
 	Median *time.Duration
 }
 
-// Asking says whose agents are looked for.
+// Asking is a query for agents.
 type Asking struct {
-	// Since is when an agent must have been seen, and Limit how many there are at most: those
+	// Since is when an agent must have been seen, and Limit the largest number of agents: those
 	// seen last.
 	Since time.Time
 	Limit int
-	// Done and Median are of what was completed since.
+	// Done and Median count what was completed since these times.
 	DoneSince, MedianSince time.Time
 }
 
-// Newest is how many of an agent's tasks a median is made of at most, the newest.
+// Newest is how many of an agent's newest tasks count for its median.
 const Newest = 101
 
-// Median is the middle of lengths of time, or the mean of the two in the middle; nil if
-// there are none. It sorts them.
+// Median returns the median of lengths, the mean of the middle two if their number is even; nil
+// if there are none. It sorts lengths.
 func Median(lengths []time.Duration) *time.Duration {
 	n := len(lengths)
 	if n == 0 {
@@ -42,8 +42,8 @@ func Median(lengths []time.Duration) *time.Duration {
 	return new((lengths[(n-1)/2] + lengths[n/2]) / 2)
 }
 
-// Alive reports whether a fact shows that its agent was there: it did something, or
-// asked for it.
+// Alive reports whether a fact shows that its agent was active: it did something, or asked
+// for it.
 func Alive(e claim.Fact) bool {
 	switch e.Kind {
 	case claim.KindLost, claim.KindSwept, claim.KindConflict, claim.KindContested, claim.KindExpiring,

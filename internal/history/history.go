@@ -1,5 +1,5 @@
-// Package history is what the past is made into to be looked at: numbers of what
-// happened, in steps of time, and how agents do. It is pure; the journal counts.
+// Package history turns facts into statistics: how often things happened, in steps of time,
+// and the numbers of each agent. It is pure; the journal stores the counts.
 package history
 
 import (
@@ -11,10 +11,10 @@ import (
 	"dibs/internal/claim"
 )
 
-// Name is what is counted.
+// Name is the name of a counter.
 type Name string
 
-// What is counted beside refusals and waiting.
+// The counters, except those of refusals and waits.
 const (
 	Granted   Name = "granted"
 	Completed Name = "completed" // or handed in for review
@@ -29,23 +29,23 @@ const (
 	waited = "waited/"
 )
 
-// Denied is the name of refusals with that code.
+// Denied returns the counter of refusals with that code.
 func Denied(code claim.Code) Name { return Name(denied + string(code)) }
 
-// Code is what Denied was called with.
+// Code is the inverse of Denied.
 func (n Name) Code() (code claim.Code, ok bool) {
 	of, ok := strings.CutPrefix(string(n), denied)
 	return claim.Code(of), ok
 }
 
-// Waits of about the same length are counted together: each size is a fifth longer than
-// the one before, from the shortest on.
+// Waits of about the same length are counted together, in sizes: each is a fifth longer than
+// the one before, beginning with the shortest.
 const (
 	shortest = 100 * time.Millisecond
 	longer   = 1.2
 )
 
-// Waited is the name of grants of tasks that had waited so long.
+// Waited returns the counter of grants of tasks that had waited for d.
 func Waited(d time.Duration) Name {
 	size := 0
 	if d > shortest {
@@ -54,7 +54,7 @@ func Waited(d time.Duration) Name {
 	return Name(waited + strconv.Itoa(size))
 }
 
-// size is that of the waits that go by the name.
+// size returns the size of the waits in a counter.
 func (n Name) size() (size int, ok bool) {
 	of, ok := strings.CutPrefix(string(n), waited)
 	if !ok {
@@ -64,7 +64,7 @@ func (n Name) size() (size int, ok bool) {
 	return size, err == nil
 }
 
-// length is how long waits of a size are, to within a tenth of it.
+// length returns the length of waits of a size, to within a tenth.
 func length(size int) time.Duration {
 	if size == 0 {
 		return 0
@@ -72,7 +72,7 @@ func length(size int) time.Duration {
 	return time.Duration(float64(shortest) * math.Pow(longer, float64(size)-0.5)).Round(time.Millisecond)
 }
 
-// Of is what a fact counts as; empty for nothing.
+// Of returns the counter for a fact; empty for none.
 func Of(e claim.Fact) Name {
 	switch e.Kind {
 	case claim.KindGranted:
@@ -91,11 +91,11 @@ func Of(e claim.Fact) Name {
 	return ""
 }
 
-// Counts are how often each thing happened.
+// Counts are the values of counters.
 type Counts map[Name]int
 
-// Wait is how long the tasks had waited that were granted: the length that so much of
-// them, from 0 to 1, did not exceed, to within a tenth of it. It is false if there are none.
+// Wait returns a quantile of the waits of granted tasks, to within a tenth: the length that a
+// part of them, from 0 to 1, did not exceed. It returns false if there are none.
 func (c Counts) Wait(part float64) (time.Duration, bool) {
 	sizes, total, longest := make(map[int]int), 0, 0
 	for name, n := range c {

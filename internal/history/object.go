@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// Names are those met so far, so that each is made once, however often it is met.
+// Names interns names, so that each is allocated once.
 type Names map[string]Name
 
-// Add adds the numbers of a JSON object of numbers by name. A week has fifty thousand of
-// them, for which the common way takes five times as long as this.
+// Add adds the numbers in a JSON object of numbers by name. It has a fast path, because a week
+// has fifty thousand numbers, and encoding/json takes five times as long.
 func (c Counts) Add(object []byte, met Names) error {
 	if rest, ok := bytes.CutPrefix(object, []byte("{")); !ok || !c.addPlain(rest, met) {
 		var counts Counts
@@ -25,8 +25,8 @@ func (c Counts) Add(object []byte, met Names) error {
 	return nil
 }
 
-// addPlain adds what follows the first brace of an object as json.Marshal writes it, without
-// spaces. It reports whether it was one; if not, it has added nothing.
+// addPlain is Add for the rest of an object after its opening brace, in the form that
+// json.Marshal writes. For any other form it adds nothing and returns false.
 func (c Counts) addPlain(rest []byte, met Names) bool {
 	type one struct {
 		name Name

@@ -2,15 +2,14 @@ package history
 
 import "time"
 
-// Things are counted by the minute, and by five minutes, in which there is less to look
-// through.
+// The spans in which things are counted: the coarse one has fewer rows to read.
 const (
 	Fine   = time.Minute
 	Coarse = 5 * time.Minute
 )
 
-// The numbers asked for, and those that are kept for as long as they may be asked for: in
-// MaxPoints steps, three minutes each, there are a few hours more than a day.
+// The largest window that can be asked for, and how long counts are kept for it. Fine counts are
+// needed for steps of up to three minutes, and MaxPoints of those are a little more than a day.
 const (
 	MaxHours, MaxPoints = 168, 500
 
@@ -18,16 +17,16 @@ const (
 	KeepCoarse = (MaxHours + 25) * time.Hour
 )
 
-// Window is a stretch of time in equal steps. They begin at multiples of their length, so
-// that a step stays the same for as long as it can be seen.
+// Window is a stretch of time in equal steps. Steps begin at multiples of their length, so that
+// the same step shows the same numbers in later windows.
 type Window struct {
 	From   time.Time
 	Step   time.Duration // of whole minutes
 	Points int
 }
 
-// Last is the window whose last step now is in, which reaches back for that many hours in
-// at most that many steps.
+// Last returns the window that ends with the step of now. It has that many hours, in at most
+// that many steps.
 func Last(now time.Time, hours, points int) Window {
 	minutes := hours * 60
 	each := max(1, (minutes+points-1)/points)
@@ -39,16 +38,16 @@ func Last(now time.Time, hours, points int) Window {
 	return w
 }
 
-// begin is when the step began that t is in.
+// begin returns the beginning of the step of t.
 func begin(t time.Time, step time.Duration) time.Time {
 	ms := t.UnixMilli()
 	return time.UnixMilli(ms - ms%step.Milliseconds()).UTC()
 }
 
-// To is when the last step ends.
+// To returns the end of the last step.
 func (w Window) To() time.Time { return w.From.Add(time.Duration(w.Points) * w.Step) }
 
-// Span is the longest span that things are counted in and that makes up the steps.
+// Span returns the longest span that divides the step.
 func (w Window) Span() time.Duration {
 	if w.Step%Coarse == 0 {
 		return Coarse
@@ -56,8 +55,8 @@ func (w Window) Span() time.Duration {
 	return Fine
 }
 
-// Index is which step t is in. It may be none of the window's.
+// Index returns the step of t; it may lie outside the window.
 func (w Window) Index(t time.Time) int { return int(t.Sub(w.From) / w.Step) }
 
-// Begin is when the span began that t is in.
+// Begin returns the beginning of the span of t.
 func Begin(t time.Time, span time.Duration) time.Time { return begin(t, span) }

@@ -11,12 +11,12 @@ import (
 	"dibs/internal/worklog"
 )
 
-// mention is a name behind an @ in a title, as people write it.
+// mention matches an @ and a name in a title.
 var mention = regexp.MustCompile(`@[\p{L}\p{N}_][\p{L}\p{N}_.-]*`)
 
-// Addressed says for whom a row of the mesh log is, by the names of the agents known:
-// for those in its column "to", or else for those that its title names with an @. What a
-// daemon logs of claims is for nobody. everybody is set if it is for all.
+// Addressed returns the agents that a row of the mesh log is for: those in its column "to", or
+// else those that its title names with an @. everybody is set if it is for all agents. known are
+// the known agents, whose names may have spaces. A daemon's entries about claims are for nobody.
 func Addressed(r worklog.Row, known []string) (names []string, everybody bool) {
 	if _, message := worklog.ParseMessageID(r.EntryID); r.EntryID != "" && !message {
 		return nil, false
@@ -41,9 +41,9 @@ func Addressed(r worklog.Row, known []string) (names []string, everybody bool) {
 	}
 	for _, at := range mention.FindAllStringIndex(r.Title, -1) {
 		if before, _ := utf8.DecodeLastRuneInString(r.Title[:at[0]]); at[0] > 0 && (unicode.IsLetter(before) || unicode.IsDigit(before)) {
-			continue // an address, of mail
+			continue // a mail address
 		}
-		// A name that is known may have spaces in it.
+		// A known name may contain spaces.
 		rest := r.Title[at[0]+1:]
 		if name := longest(known, rest); name != "" {
 			add(name)
@@ -54,7 +54,8 @@ func Addressed(r worklog.Row, known []string) (names []string, everybody bool) {
 	return names, everybody
 }
 
-// longest returns the longest of the names that text begins with, and that ends there.
+// longest returns the longest of the names that text begins with, as a whole word; empty for
+// none.
 func longest(names []string, text string) (found string) {
 	for _, name := range names {
 		rest, ok := strings.CutPrefix(text, name)
@@ -66,8 +67,8 @@ func longest(names []string, text string) (found string) {
 	return found
 }
 
-// Messages are the triggers of a row of the mesh log: one for each agent that it is for,
-// but for who wrote it. known are the agents here.
+// Messages returns the triggers for a row of the mesh log: one for each agent that it is for,
+// except its author. known are the agents here.
 func Messages(r worklog.Row, known []string) []Trigger {
 	names, everybody := Addressed(r, known)
 	if everybody {

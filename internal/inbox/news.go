@@ -8,24 +8,24 @@ import (
 	"dibs/internal/task"
 )
 
-// News is what happened to one task, as it is told.
+// News is the news of one task.
 type News struct {
 	At            time.Time
-	Before, After *feed.State // nil if not known, see feed.Tell
-	// Record is what the protocol recorded of it, and Changed what else became of it.
+	Before, After *feed.State // nil if not known, see feed.Compose
+	// Record is what the protocol recorded, and Changed the other changes of state.
 	Record, Changed []claim.Fact
 	// Leads are the agents that want to know what is finished.
 	Leads []string
-	// Offered is the agent that the task is offered to, if it is to one; that is told
-	// otherwise, see Offered.
+	// Offered is the agent that the task is offered to, if any. It gets the trigger of Offered
+	// instead of one for an assignment.
 	Offered string
 }
 
-// Of says what news mean, and to whom.
+// Of returns the triggers that news cause.
 func Of(n News) []Trigger {
 	var out []Trigger
 	for _, f := range n.Record {
-		f = feed.Seen(f)
+		f = feed.ForAgents(f)
 		why := f.Detail
 		switch f.Kind {
 		case claim.KindLost:
@@ -58,7 +58,7 @@ func Of(n News) []Trigger {
 	return keepNamed(out)
 }
 
-// sweptTo is the status that a sweep has given a task: OPEN, unless it was tried too often.
+// sweptTo returns the status that a sweep gave a task: OPEN, or BLOCKED after too many tries.
 func sweptTo(f claim.Fact) string {
 	if f.Status == task.Blocked {
 		return string(task.Blocked)
@@ -66,7 +66,8 @@ func sweptTo(f claim.Fact) string {
 	return string(task.Open)
 }
 
-// Offered is the trigger of an offer: the release e of a claim says to whom.
+// Offered returns the trigger for the offer that e makes; false if e makes none. An offer is the
+// release of a claim that names another agent. known is the task's state, nil if not known.
 func Offered(e claim.Fact, known *feed.State) (Trigger, bool) {
 	if e.Kind != claim.KindReleased || e.Holder == "" {
 		return Trigger{}, false
@@ -82,7 +83,7 @@ func Offered(e claim.Fact, known *feed.State) (Trigger, bool) {
 	return t, true
 }
 
-// Available is what an agent is told when there are tasks again.
+// Available returns the trigger that tells an agent that there are tasks to claim.
 func Available(agent string, at time.Time) Trigger {
 	return Trigger{Type: TasksAvailable, Agent: agent, At: at}
 }
@@ -91,7 +92,7 @@ func taskOf(f claim.Fact) task.Task {
 	return task.Task{ID: f.Task, Title: f.Title, URL: f.URL, Status: f.Status, Priority: f.Priority}
 }
 
-// keepNamed leaves out those for names that no agent can have: they are of people.
+// keepNamed leaves out triggers for names that no agent can have: those of people.
 func keepNamed(all []Trigger) []Trigger {
 	var out []Trigger
 	for _, t := range all {

@@ -7,25 +7,24 @@ import (
 	"dibs/internal/task"
 )
 
-// asking is how long an agent is told the answers to a question that it has asked people.
+// asking is how long an agent gets the answers to a question of its.
 const asking = 14 * 24 * time.Hour
 
-// Question is one that an agent has asked people about a task, and waits for the answer of.
-// Times are Notion's.
+// Question is an agent's open question to people about a task. Times are Notion's.
 type Question struct {
-	// ID is that of the fact.
+	// ID is the id of the fact that asked it.
 	ID    string    `json:"id"`
 	Task  task.ID   `json:"task"`
 	Agent string    `json:"agent"`
 	At    time.Time `json:"at"`
-	// Until is when the agent is told no more.
+	// Until is when the question ends.
 	Until time.Time `json:"until"`
-	// Last is set once a person has opened the task again, or it is finished, or somebody
-	// has it: the comments are looked at once more then.
+	// Last is set once the task is open again, finished, or claimed: then its comments are read
+	// one last time.
 	Last bool `json:"last,omitempty"`
 }
 
-// Asked is the question that a fact asks, if it does.
+// Asked returns the question that a fact asks; false if it asks none.
 func Asked(e claim.Fact) (Question, bool) {
 	if !e.Asked {
 		return Question{}, false
@@ -33,11 +32,10 @@ func Asked(e claim.Fact) (Question, bool) {
 	return Question{ID: e.ID, Task: e.Task, Agent: e.Agent, At: e.At, Until: e.At.Add(asking)}, true
 }
 
-// See says what the task shows of the answer to q at now; known is false for a task that
-// is not there any more. over says that the agent is told no more: there is no page to look
-// at, or the time is over. If the task is open again, or there will be no other answer
-// because it is finished or somebody has it, q comes back as the last; if a person has
-// opened it, with a trigger.
+// See checks the state of q's task at now; known is false if the task is gone. over is set if
+// the question ends: there is no page any more, or its time is over. next is the question with
+// Last set if the task is open again, finished or claimed. If it is open again, opened is the
+// trigger for that.
 func (q Question) See(t task.Task, known bool, now time.Time) (next Question, opened *Trigger, over bool) {
 	switch {
 	case !known, t.Trashed, now.After(q.Until):
@@ -52,5 +50,5 @@ func (q Question) See(t task.Task, known bool, now time.Time) (next Question, op
 	return q, opened, false
 }
 
-// Reopened is the text of the trigger for a task that a person has opened again.
+// Reopened is the text of the trigger for a task that is open again.
 const Reopened = "the task is open again"

@@ -1,6 +1,6 @@
-// Package inbox is what agents are to react to: triggers, each for one agent, in the
-// order in which they matter, and what is made of the news. It is pure; the journal
-// keeps triggers, and hands out each once.
+// Package inbox defines triggers: the things that agents should react to, each for one agent,
+// in the order of importance; and which triggers news cause. It is pure; the journal stores
+// triggers, and delivers each once.
 package inbox
 
 import (
@@ -23,46 +23,45 @@ const (
 	TaskAssigned   Type = "task_assigned"   // somebody put the agent's name on an open task
 	Message        Type = "message"         // From says Text
 	Comment        Type = "comment"         // From has commented on a task that the agent holds
-	TaskFinished   Type = "task_finished"   // From has completed a task; told to those who ask for it
+	TaskFinished   Type = "task_finished"   // From has completed a task; for subscribers only
 	TasksAvailable Type = "tasks_available" // there are Count tasks that can be claimed
 )
 
-// Types are all types, in the order in which triggers are handed out.
+// Types are all types, in the order of delivery.
 var Types = []Type{ClaimLost, TaskOffered, TaskAssigned, Message, Comment, TaskFinished, TasksAvailable}
 
-// Rank is the place of a type in Types.
+// Rank returns the place of a type in Types.
 func (t Type) Rank() int { return slices.Index(Types, t) }
 
-// Trigger is something that an agent is to react to. Times are Notion's.
+// Trigger is something that an agent should react to. Times are Notion's.
 type Trigger struct {
 	// ID is a ULID. It is unique to the trigger and its agent.
 	ID   string `json:"id"`
 	Type Type   `json:"type"`
-	// Agent is whom it is for.
+	// Agent is the agent that it is for.
 	Agent string    `json:"agent"`
 	At    time.Time `json:"at"`
 
-	// Task is the task that it is about, as it was then; one without an id stands for
-	// none.
+	// Task is the task that it is about, as it was then; without an id if there is none.
 	Task task.Task `json:"task,omitzero"`
-	// From is who caused it, as far as that is known.
+	// From is who caused it, if that is known.
 	From string `json:"from,omitempty"`
-	// Text is what was said, or why, as it was written: it may have several lines.
+	// Text is what was said, or the reason, as written: it may have several lines.
 	Text string `json:"text,omitempty"`
 	// Count is how many tasks are available.
 	Count int `json:"count,omitempty"`
 
-	// Key tells one thing that an agent may be told from another, so that it is told
-	// once; empty for one that cannot come again.
+	// Key is the idempotency key: an agent gets one trigger for each key. It is empty if the
+	// same cause cannot come again.
 	Key string `json:"-"`
 }
 
-// Sort puts triggers into the order in which they are handed out.
+// Sort puts triggers into the order of delivery.
 func Sort(triggers []Trigger) {
 	slices.SortStableFunc(triggers, func(a, b Trigger) int { return cmp.Compare(a.Type.Rank(), b.Type.Rank()) })
 }
 
-// Everybody is the name by which a message is for all agents.
+// Everybody addresses a message to all agents.
 const Everybody = task.EveryAgent
 
 // MaxText is the longest text of a message, in bytes.

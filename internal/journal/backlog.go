@@ -9,21 +9,21 @@ import (
 	"dibs/internal/owed"
 )
 
-// Finishes stands among the logs for the tasks themselves, which are owed what
-// agents said when they were done with them.
+// Finishes stands among the logs for the tasks' own pages, which are owed what agents said
+// when they finished.
 const Finishes claim.Log = "claims"
 
 // Backlog is what is owed to one log.
 type Backlog struct {
 	Log       claim.Log
-	Depth     int       // how many entries
-	InDoubt   int       // how many of them are in doubt
+	Depth     int       // the number of entries
+	InDoubt   int       // the number of them in doubt
 	Oldest    time.Time // when the oldest of them happened
-	LastError string    // of the one sent last, among those that failed
+	LastError string    // of the most recent failed delivery
 }
 
-// Backlog returns what is owed to Notion: the backlog of those of the live claims that
-// are being finished, and those of the logs, see OutboxStats.
+// Backlog returns what is owed to Notion: the finishes among the live claims first, then the
+// backlogs of the logs, see OutboxStats.
 func (j *Journal) Backlog(ctx context.Context, live []claim.Hold) ([]Backlog, error) {
 	logs, err := j.OutboxStats(ctx)
 	if finishes := backlogOf(live); finishes.Depth > 0 {
@@ -32,8 +32,8 @@ func (j *Journal) Backlog(ctx context.Context, live []claim.Hold) ([]Backlog, er
 	return logs, err
 }
 
-// OutboxStats returns the backlogs of the logs that are owed something, in the
-// order of the logs' names. Tasks that are made are none: who asked for them was told.
+// OutboxStats returns the backlogs of the logs that are owed something, by the logs' names.
+// It leaves out tasks to make: their callers already got an answer.
 func (j *Journal) OutboxStats(ctx context.Context) ([]Backlog, error) {
 	stats, err := collect(ctx, j.readers, scanBacklog, `
 		SELECT kind, depth, in_doubt, oldest, coalesce((
@@ -54,7 +54,7 @@ func scanBacklog(row scanner) (Backlog, error) {
 	return b, err
 }
 
-// backlogOf is what those of the claims that are being finished make up.
+// backlogOf returns the backlog of the claims that are finishing.
 func backlogOf(claims []claim.Hold) Backlog {
 	b := Backlog{Log: Finishes}
 	for _, c := range claims {
@@ -68,10 +68,10 @@ func backlogOf(claims []claim.Hold) Backlog {
 	return b
 }
 
-// Owed is all that is owed to Notion.
+// Owed sums up all that is owed to Notion.
 type Owed struct {
-	Depth     int       // how many things
-	Finishes  int       // those of them that agents said when they were done
+	Depth     int       // the number of things owed
+	Finishes  int       // how many of them are finishes of claims
 	Oldest    time.Time // when the oldest happened
 	LastError string    // why one is still owed, if that is known
 }
@@ -93,7 +93,7 @@ func Total(backlogs []Backlog) Owed {
 	return all
 }
 
-// sourceOf is what people call a log.
+// sourceOf returns the name of a log for people.
 func sourceOf(log claim.Log) string {
 	if log == claim.Comments {
 		return string(log)
@@ -101,7 +101,7 @@ func sourceOf(log claim.Log) string {
 	return string(log) + " log"
 }
 
-// earlier is the earlier of two moments, of which the first may not be known.
+// earlier returns the earlier of two moments; known is zero if it is not known.
 func earlier(known, t time.Time) time.Time {
 	if known.IsZero() || t.Before(known) {
 		return t

@@ -79,18 +79,18 @@ func makeUsed(b *testing.B) (*journal.Journal, []claim.Hold) {
 		live = append(live, c)
 	}
 	for {
-		ids, err := j.Untold(b.Context(), "", 500)
+		ids, err := j.Unpublished(b.Context(), "", 500)
 		if err != nil {
 			b.Fatal(err)
 		}
 		if len(ids) == 0 {
 			break
 		}
-		if _, err := j.Tell(b.Context(), t0, ids); err != nil {
+		if _, err := j.Publish(b.Context(), t0, ids); err != nil {
 			b.Fatal(err)
 		}
 	}
-	if err := j.Begin(b.Context()); err != nil {
+	if err := j.BeginFeed(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	return j, live
@@ -279,7 +279,7 @@ func BenchmarkTell(b *testing.B) {
 		if err := j.PutTasks(b.Context(), []task.Task{t}); err != nil {
 			return err
 		}
-		_, err := j.Tell(b.Context(), t0, []task.ID{t.ID})
+		_, err := j.Publish(b.Context(), t0, []task.ID{t.ID})
 		return err
 	})
 }
@@ -301,7 +301,7 @@ func BenchmarkOutbox(b *testing.B) {
 		}
 		item := items[0]
 		items = items[1:]
-		if err := j.MarkSending(b.Context(), item, t0); err != nil {
+		if err := j.StartSending(b.Context(), item, t0); err != nil {
 			return err
 		}
 		return j.Delivered(b.Context(), item, "", t0)
@@ -327,7 +327,7 @@ func BenchmarkRead(b *testing.B) {
 		}},
 		{"Feed", func(i int) error { _, err := j.Feed(b.Context(), journal.FeedFilter{Limit: 20}); return err }},
 		{"FeedBounds", func(i int) error { _, _, err := j.FeedBounds(b.Context()); return err }},
-		{"Untold", func(i int) error { _, err := j.Untold(b.Context(), "", 200); return err }},
+		{"Untold", func(i int) error { _, err := j.Unpublished(b.Context(), "", 200); return err }},
 		{"Backlog", func(i int) error { _, err := j.Backlog(b.Context(), nil); return err }},
 		{"NextOwedAt", func(i int) error {
 			_, _, err := j.NextOwedAt(b.Context(), owed.MeshEntry)

@@ -13,14 +13,13 @@ import (
 	"dibs/internal/task"
 )
 
-// ErrEnded is returned by Save for a claim or a mark that has ended: what is recorded of
-// it does not change any more.
+// ErrEnded is returned by Save for a claim or a mark that has ended: its record is final.
 var ErrEnded = errors.New("it has ended already")
 
-// Save stores a change, its facts in the order given, and tells agents of what they are to
-// know of it. See [claim.Ledger].
+// Save stores a change, its facts in the order given, and publishes what agents should know of
+// them. See [claim.Ledger].
 //
-// A claim whose reservation was taken over gets it back if nobody has the task by now.
+// A claim whose reservation was taken over gets it back if the task is free again.
 func (j *Journal) Save(ctx context.Context, ch claim.Change) error {
 	err := j.write(ctx, func(tx *tx) error { return j.save(ctx, tx, ch) })
 	return j.failed(err, "saving %s", saved(ch))
@@ -94,10 +93,10 @@ func insertClaim(ctx context.Context, tx *tx, c claim.Hold) error {
 	return err
 }
 
-// putClaim inserts or updates the row of c, unless it says that c has ended.
+// putClaim inserts or updates the row of c. It fails with ErrEnded if the row has ended.
 func putClaim(ctx context.Context, tx *tx, c claim.Hold) error {
 	if c.State == claim.Ended && c.Ended.IsZero() {
-		return errors.New("it is to end, and does not say when")
+		return errors.New("it ends without a time")
 	}
 	n, err := writeClaim(ctx, tx, c, `
 		    ON CONFLICT (id) DO UPDATE
@@ -117,8 +116,8 @@ func putClaim(ctx context.Context, tx *tx, c claim.Hold) error {
 	}
 }
 
-// writeClaim inserts the row of c, or does what onConflict says, and returns how
-// many rows it changed.
+// writeClaim inserts the row of c, or does what onConflict says. It returns the number of
+// rows changed.
 func writeClaim(ctx context.Context, tx *tx, c claim.Hold, onConflict string) (int64, error) {
 	body, err := json.Marshal(claimBody{Hold: c, Task: bodyOf(c.Task)})
 	if err != nil {
@@ -130,11 +129,11 @@ func writeClaim(ctx context.Context, tx *tx, c claim.Hold, onConflict string) (i
 		c.ID, c.Task.ID, c.Agent, c.State, millis(c.Started), millis(c.Ended), lossOf(c), string(body))
 }
 
-// never is the `until` of a reservation that nobody may take over.
+// never is the `until` of a reservation that cannot be taken over.
 const never = math.MaxInt64
 
-// until is when the reservation of c may be taken over: when c goes stale, if it
-// is held. It is rounded up, so that it is never early.
+// until returns when the reservation of c may be taken over: once c goes stale, if it is
+// held, else never. It is rounded up, so that it is never early.
 func until(c claim.Hold) int64 {
 	if c.State != claim.Held || c.StaleAt.IsZero() {
 		return never
@@ -142,8 +141,7 @@ func until(c claim.Hold) int64 {
 	return c.StaleAt.Add(time.Millisecond - time.Nanosecond).UnixMilli()
 }
 
-// Hold returns the claim of that id in whatever state it is, or
-// [claim.ErrUnknownClaim].
+// Hold returns the claim with that id, in any state, or [claim.ErrUnknownClaim].
 func (j *Journal) Hold(ctx context.Context, id claim.ID) (claim.Hold, error) {
 	c, err := scanClaim(j.readers.QueryRowContext(ctx, "SELECT body FROM claims WHERE id = ?", id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -152,12 +150,11 @@ func (j *Journal) Hold(ctx context.Context, id claim.ID) (claim.Hold, error) {
 	return c, j.failed(err, "reading claim %s", id)
 }
 
-// unended is a condition on rows of claims. It is also that of their index, so every
-// statement about claims that have not ended spells it this way.
+// unended is the condition for live claims. The partial index has the same condition, so
+// every statement must spell it this way to use the index.
 const unended = "state <> 'ended'"
 
-// Live returns the claims and the marks that have not ended, oldest first, which is the order
-// of their ids.
+// Live returns the claims and the marks that have not ended, oldest first (the order of their ids).
 func (j *Journal) Live(ctx context.Context) ([]claim.Hold, []claim.Mark, error) {
 	holds, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE "+unended+" ORDER BY id")
 	if err != nil {
@@ -169,10 +166,10 @@ func (j *Journal) Live(ctx context.Context) ([]claim.Hold, []claim.Mark, error) 
 
 // ClaimFilter chooses claims; its zero value chooses all live ones.
 type ClaimFilter struct {
-	Task         task.ID // on which task, empty for any
-	Agent        string  // whose claims, empty for everybody's
+	Task         task.ID // empty for any
+	Agent        string  // empty for any
 	IncludeEnded bool
-	Limit        int // how many at most, 0 for any number
+	Limit        int // 0 for no limit
 }
 
 // Claims returns the claims that f chooses, newest first.
@@ -197,7 +194,7 @@ func (j *Journal) TaskClaims(ctx context.Context, id task.ID) ([]claim.Hold, err
 	return j.Claims(ctx, ClaimFilter{Task: id, IncludeEnded: true})
 }
 
-// claimBody is a claim as its row's body holds it: its task with all its fields.
+// claimBody is the JSON in a claim's row: the claim, with all fields of its task.
 type claimBody struct {
 	claim.Hold
 	Task taskBody `json:"task"` // instead of Hold.Task

@@ -68,7 +68,7 @@ func victim(path string) {
 		fmt.Println("held", c.ID)
 		items, err := j.NextOwed(ctx, owed.MeshEntry, now, 1)
 		check(err)
-		check(j.MarkSending(ctx, items[0], now))
+		check(j.StartSending(ctx, items[0], now))
 		if i%2 == 1 {
 			fmt.Println("sent", c.ID) // and no answer will come
 			continue

@@ -14,15 +14,16 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Database is a PostgreSQL database in which members share a journal. One of them leads, for
-// a term that it renews: the journal is its alone. All times are those of the database's
+// Database is a PostgreSQL database in which members share a journal. One member leads, for
+// a term that it renews, and only it may use the journal. All times are by the database's
 // clock. A Database is safe for concurrent use.
 type Database struct {
 	*postgres
 	db *sql.DB
 }
 
-// Dial looks whether the database will do, and makes the journal's tables if need be.
+// Dial checks that the database is usable, and creates the journal's tables if they are
+// missing.
 func Dial(ctx context.Context, p Postgres) (*Database, error) {
 	made, err := newPostgres(p)
 	if err != nil {
@@ -50,7 +51,8 @@ func dial(ctx context.Context, p *postgres) (_ *Database, err error) {
 	return d, err
 }
 
-// make makes the tables. Who does so at the same time waits, and finds them made.
+// make creates the tables. Of several members that do so at once, one creates them; the others
+// wait for it.
 func (d *Database) make(ctx context.Context) (err error) {
 	db := d.pool(1, making, true)
 	defer db.Close()
@@ -76,7 +78,7 @@ func (d *Database) make(ctx context.Context) (err error) {
 		return err
 	}
 	script := "SET LOCAL search_path = " + d.space + ";\n" + postgresSchema
-	if !there { // what an administrator has made is not to be made by who may not
+	if !there { // this user may lack the right to create the schema: an administrator may have
 		script = "CREATE SCHEMA " + d.space + ";\n" + script
 	}
 	err = makeTables(ctx, &tx{store: d.postgres, conn: conn}, d.postgres, script)
@@ -86,10 +88,10 @@ func (d *Database) make(ctx context.Context) (err error) {
 	return err
 }
 
-// Close gives the connections back. Journals that were opened stay open.
+// Close closes the connections. Journals opened from d stay open.
 func (d *Database) Close() error { return d.db.Close() }
 
-// failed is as Journal.failed.
+// failed says what was being done when err happened, like Journal.failed.
 func (d *Database) failed(err error, doing string) error {
 	if err == nil {
 		return nil
@@ -97,13 +99,13 @@ func (d *Database) failed(err error, doing string) error {
 	return fmt.Errorf("%s: %w", doing, d.explain(err))
 }
 
-// Lead takes the lead for a member if nobody has it, and returns the epoch, which is above
-// all before. It returns 0 if somebody else leads, or did, and a transaction of the former
-// leader is still under way.
+// Lead makes a member the leader if nobody leads, and returns the new epoch, which is above
+// all earlier ones. It returns 0 if another member leads, or if a transaction of the former
+// leader is still open.
 func (d *Database) Lead(ctx context.Context, name string) (epoch int64, err error) {
-	// As one statement it is over when it is answered, or nobody is there for the answer.
-	// It changes nothing, and waits for nobody, unless the term is over and no transaction
-	// has begun in it that has not ended.
+	// One statement is one transaction: it is over when it is answered. It takes the lead
+	// only if the term is over and none of its transactions is open; else it changes nothing
+	// and does not wait.
 	err = d.db.QueryRowContext(ctx, d.in(`
 		UPDATE %s.leader
 		   SET epoch = epoch + 1, name = $1, since = clock_timestamp(), until = clock_timestamp() + $2 * interval '1 ms'
@@ -115,9 +117,10 @@ func (d *Database) Lead(ctx context.Context, name string) (epoch int64, err erro
 	return epoch, d.failed(err, "taking the lead")
 }
 
-// Renew has the term of an epoch begin anew. If it is over, that is ErrDeposed.
+// Renew restarts the term of an epoch. The error is ErrDeposed if the term is over.
 func (d *Database) Renew(ctx context.Context, epoch int64) error {
-	// This changes no key, so it does not wait for the transactions of the term.
+	// It changes no key column, so it does not wait for the term's transactions, which hold
+	// FOR KEY SHARE.
 	result, err := d.db.ExecContext(ctx, d.in(`
 		UPDATE %s.leader SET until = clock_timestamp() + $2 * interval '1 ms'
 		 WHERE epoch = $1 AND until > clock_timestamp()`), epoch, d.term.Milliseconds())
@@ -130,7 +133,7 @@ func (d *Database) Renew(ctx context.Context, epoch int64) error {
 	return d.failed(err, "renewing the lead")
 }
 
-// Resign ends the term of an epoch, so that another member goes on at once.
+// Resign ends the term of an epoch, so that another member can lead at once.
 func (d *Database) Resign(ctx context.Context, epoch int64) error {
 	_, err := d.db.ExecContext(ctx, d.in(`
 		UPDATE %s.leader SET until = clock_timestamp()
@@ -138,8 +141,8 @@ func (d *Database) Resign(ctx context.Context, epoch int64) error {
 	return d.failed(err, "giving up the lead")
 }
 
-// Introduce says that a member is there, and what the others need to know of it, as JSON.
-// Those that have not done so for as long as gone are forgotten.
+// Introduce announces a member, with what the others need to know of it as JSON. It deletes
+// members that have not announced themselves for gone.
 func (d *Database) Introduce(ctx context.Context, name string, body []byte, gone time.Duration) error {
 	_, err := d.db.ExecContext(ctx, d.in(`
 		WITH forgotten AS (DELETE FROM %s.members WHERE seen < clock_timestamp() - $3 * interval '1 ms' AND name <> $1)
@@ -148,13 +151,14 @@ func (d *Database) Introduce(ctx context.Context, name string, body []byte, gone
 	return d.failed(err, "announcing this member")
 }
 
-// Leave says that a member is there no more.
+// Leave takes a member off the list.
 func (d *Database) Leave(ctx context.Context, name string) error {
 	_, err := d.db.ExecContext(ctx, d.in("DELETE FROM %s.members WHERE name = $1"), name)
 	return d.failed(err, "taking this member off the list")
 }
 
-// LocalAddress returns the address of this machine that the database sees, without a port.
+// LocalAddress returns the address, without a port, from which this machine reaches the
+// database.
 func (d *Database) LocalAddress(ctx context.Context) (host string, err error) {
 	defer func() { err = d.failed(err, "asking the database") }()
 	conn, err := d.db.Conn(ctx)
@@ -162,7 +166,7 @@ func (d *Database) LocalAddress(ctx context.Context) (host string, err error) {
 		return "", err
 	}
 	defer conn.Close()
-	host = "127.0.0.1" // over a socket the database is on this machine
+	host = "127.0.0.1" // over a Unix socket the database is on this machine
 	err = conn.Raw(func(driver any) error {
 		if at, ok := driver.(*stdlib.Conn).Conn().PgConn().Conn().LocalAddr().(*net.TCPAddr); ok {
 			host = at.AddrPort().Addr().Unmap().String()
@@ -172,32 +176,32 @@ func (d *Database) LocalAddress(ctx context.Context) (host string, err error) {
 	return host, err
 }
 
-// Member is what is known of a member.
+// Member is a member as the database lists it.
 type Member struct {
 	Name string
 	Body []byte // as it introduced itself
 	Seen time.Time
 }
 
-// Standing is who shares a journal.
-type Standing struct {
+// Membership is who shares a journal and who leads.
+type Membership struct {
 	Members []Member // by name
 	Leader  string   // empty if none ever led
 	Epoch   int64
 	Since   time.Time // when the leader took the lead; zero if none ever led
-	Over    bool      // its term is
-	Now     time.Time
+	Over    bool      // the leader's term is over
+	Now     time.Time // by the database's clock
 }
 
-// Members returns who shares the journal, and who leads.
-func (d *Database) Members(ctx context.Context) (s Standing, err error) {
+// Members returns the members and the leader.
+func (d *Database) Members(ctx context.Context) (s Membership, err error) {
 	defer func() { err = d.failed(err, "reading who leads") }()
 	var since sql.NullTime
 	err = d.db.QueryRowContext(ctx, d.in(`
 		SELECT name, epoch, since, until <= clock_timestamp(), clock_timestamp() FROM %s.leader`)).
 		Scan(&s.Leader, &s.Epoch, &since, &s.Over, &s.Now)
 	if err != nil {
-		return Standing{}, err
+		return Membership{}, err
 	}
 	s.Since, s.Now = since.Time.UTC(), s.Now.UTC()
 	s.Members, err = collect(ctx, d.db, func(row scanner) (m Member, err error) {
@@ -208,11 +212,11 @@ func (d *Database) Members(ctx context.Context) (s Standing, err error) {
 	return s, err
 }
 
-// Open opens the journal for the leader of an epoch, and puts right what the last one left
-// half done, as the function Open does.
+// Open opens the journal for the leader of an epoch. Like the function Open, it recovers what
+// the last leader left half done.
 func (d *Database) Open(ctx context.Context, epoch int64) (*Journal, error) {
 	return open(ctx, newTerm(d.postgres, epoch))
 }
 
-// in is a statement with the name of the journal's schema in its place.
+// in fills the name of the journal's schema into a statement.
 func (d *Database) in(statement string) string { return fmt.Sprintf(statement, d.space) }

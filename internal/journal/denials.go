@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxDenied is how many agents are on record by name for having been refused
-	// because of one claim. Further ones are counted together.
+	// maxDenied is how many refused agents are recorded by name against one claim. Further
+	// ones are counted together.
 	maxDenied = 100
-	// countedFor is how long an agent's refusals for having too many tasks are
-	// counted in one fact.
+	// countedFor is how long an agent's refusals for having too many tasks are counted in
+	// one fact.
 	countedFor = time.Hour
 )
 
-// recordDenial stores the fact of a refusal that was decided here, or counts it with
-// the last one of its kind: whoever asks again and again leaves one row.
+// recordDenial stores the fact of a refusal that was decided here, or counts it in the row of
+// the last one like it. An agent that asks again and again leaves one row.
 func recordDenial(ctx context.Context, tx *tx, e claim.Fact) error {
 	seq, err := sameDenial(ctx, tx, &e)
 	if err != nil {
@@ -36,8 +36,8 @@ func recordDenial(ctx context.Context, tx *tx, e claim.Fact) error {
 	return count(ctx, tx, e)
 }
 
-// sameDenial returns the row that a denial is counted in, 0 if it has one of its own.
-// It takes the name out of one that is counted without.
+// sameDenial returns the row to count a denial in, or 0 if it needs a row of its own. Once
+// the names are too many, it clears the agent of e.
 func sameDenial(ctx context.Context, tx *tx, e *claim.Fact) (int64, error) {
 	if e.Against == "" {
 		return lastLimit(ctx, tx, e)
@@ -62,8 +62,8 @@ func denialOf(ctx context.Context, tx *tx, against claim.ID, agent string) (seq 
 	return seq, err
 }
 
-// lastLimit returns the agent's last fact if that is a refusal because of the limit,
-// whichever the task, and not long ago.
+// lastLimit returns the row of the agent's last fact if that is a recent refusal because of
+// the limit, on any task; else 0.
 func lastLimit(ctx context.Context, tx *tx, e *claim.Fact) (int64, error) {
 	var seq int64
 	var body []byte
@@ -81,8 +81,7 @@ func lastLimit(ctx context.Context, tx *tx, e *claim.Fact) (int64, error) {
 	return seq, nil
 }
 
-// sumUpDenials makes one fact of the denials recorded against a claim that has
-// just ended.
+// sumUpDenials records one contested fact for all denials against a claim that has just ended.
 func sumUpDenials(ctx context.Context, tx *tx, c claim.Hold) error {
 	total := 0
 	names, err := collect(ctx, tx, func(row scanner) (agent string, err error) {

@@ -6,53 +6,53 @@ import (
 	"time"
 )
 
-// store is the database that a journal lies in, as far as databases differ. Statements are
-// written so that all take them; what stands here is how they are brought there.
+// store is where a journal is stored: what differs between the databases. All databases take
+// the same statements; a store says how they get there.
 type store interface {
-	// String is where the journal lies, to be shown: without a password.
+	// String names the place of the journal for people, without a password.
 	String() string
-	// rewrite makes a statement of ours one of the database's own.
+	// rewrite translates a statement into the database's dialect.
 	rewrite(statement string) string
-	// compiles reports whether a connection may keep statements that were compiled.
+	// compiles reports whether a connection may keep prepared statements.
 	compiles() bool
 
-	// check returns an error if the journal is damaged, or the database is none that will do.
+	// check returns an error if the journal is damaged or the database is unsuitable.
 	check(ctx context.Context, readers *pool) error
-	// tables is how many tables there are where the journal is to be, and how many of them
-	// have the name meta.
+	// tables counts the tables in the journal's place, and those of them named meta.
 	tables(ctx context.Context, readers *pool) (all, meta int, err error)
-	// schema is the statements that make the tables.
+	// schema returns the statements that create the tables.
 	schema() string
-	// foreign says what to do about tables that another version of this program made.
+	// foreign advises what to do about tables that another version of this program made.
 	foreign() string
 
-	// explain adds to an error of the database's where it lies and what to do about it. It
-	// is the one place that decides which errors are those of the database rather than
-	// faults of a statement, and so ours; the former it makes a *claim.JournalError.
+	// explain adds the place and an advice to an error of the database. It alone tells errors
+	// of the database from faults of our statements, and wraps the former in a
+	// *claim.JournalError.
 	explain(error) error
-	// fault reports whether an error is the database's, and may have ended a transaction.
+	// fault reports whether an error came from the database, and so may have ended a
+	// transaction.
 	fault(error) bool
 }
 
-// engine is a store with what an open journal needs of it.
+// engine is the store of an open journal.
 type engine interface {
 	store
-	// reads returns connections that cannot write, and writes the one that does. None is
-	// made before it is used.
+	// reads returns connections that cannot write, and writes the one that does. Both
+	// connect on first use.
 	reads() (*sql.DB, error)
 	writes() (*sql.DB, error)
-	// prepare does what comes before the first transaction, and makes the tables if they
-	// are not made.
+	// prepare runs before the first transaction. It creates the tables unless made is set.
 	prepare(ctx context.Context, j *Journal, made bool) error
-	// begin begins a transaction, and commit ends it, to be kept. If commit fails with an
-	// *unsure, nobody knows whether it is kept until fate has found out: nil if it is.
+	// begin begins a transaction, and commit commits it. If commit fails with an *unsure,
+	// fate finds out whether the transaction was kept; it returns nil if so.
 	begin(tx *tx) error
 	commit(tx *tx) error
 	fate(*unsure) error
-	// over is closed when this process can save nothing any more; nil where that is never.
+	// over returns a channel that is closed once this process can save nothing any more; nil
+	// if that cannot happen.
 	over() <-chan struct{}
-	// away returns since when nothing here can be asked, and why; a nil error if it can.
+	// away returns since when the database cannot be reached, and why; a nil error if it can.
 	away() (since time.Time, why error)
-	// compact gives room back that nothing needs any more.
+	// compact frees unused space.
 	compact(ctx context.Context, j *Journal) error
 }

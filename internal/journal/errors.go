@@ -10,8 +10,8 @@ import (
 	"dibs/internal/ownfile"
 )
 
-// retryIn is when it makes sense to ask again for what could not be stored: somebody has to
-// do something first.
+// retryIn is when to ask again for what could not be stored. It is rough: somebody has to fix
+// the cause first.
 const retryIn = 5 * time.Second
 
 // failed says what was being done when err happened; it returns nil for nil.
@@ -26,9 +26,8 @@ func unusable(err error, advice string) *claim.JournalError {
 	return &claim.JournalError{RetryAfter: retryIn, Err: fmt.Errorf("%w: %s", err, advice)}
 }
 
-// Unmade adds to an error of the file system what to do about it: that of the journal's file,
-// or of one beside it, which could not be made or written. If the disk is full, it is a
-// *claim.JournalError.
+// Unmade adds an advice to a file system's error about the journal's file, or one beside it,
+// that could not be created or written. If the disk is full, it returns a *claim.JournalError.
 func Unmade(err error) error {
 	if _, ok := errors.AsType[*ownfile.Unsafe](err); ok {
 		return fmt.Errorf("%w: %s", err, adviceUnsafe)

@@ -16,7 +16,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Record stores facts that change no claim: Save of these alone.
+// Record stores facts that change no claim: it is Save of these alone.
 func (j *Journal) Record(ctx context.Context, facts ...claim.Fact) error {
 	return j.Save(ctx, claim.Change{Facts: facts})
 }
@@ -27,7 +27,7 @@ func (j *Journal) Recorded(ctx context.Context, id string) (known bool, err erro
 	return known, j.failed(err, "reading what happened")
 }
 
-// unrecorded returns those of the facts that are not on record.
+// unrecorded returns the facts that are not on record yet.
 func unrecorded(ctx context.Context, tx *tx, facts []claim.Fact) ([]claim.Fact, error) {
 	var out []claim.Fact
 	for _, f := range facts {
@@ -42,11 +42,11 @@ func unrecorded(ctx context.Context, tx *tx, facts []claim.Fact) ([]claim.Fact, 
 	return out, nil
 }
 
-// insertRecord stores facts of the record, and what they mean: the tries at their tasks,
-// questions to people, the history, and the entries of logs that Notion is owed.
+// insertRecord stores facts on record with all that follows from them: the tries at their
+// tasks, questions to people, the history, and the log entries that Notion is owed.
 func insertRecord(ctx context.Context, tx *tx, facts ...claim.Fact) error {
 	for _, f := range facts {
-		seq, err := insertFact(ctx, tx, f, true, feed.Tells(f))
+		seq, err := insertFact(ctx, tx, f, true, feed.Publishes(f))
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func insertRecord(ctx context.Context, tx *tx, facts ...claim.Fact) error {
 	return nil
 }
 
-// insertNews stores what became of a task, which agents are told.
+// insertNews publishes what became of a task.
 func insertNews(ctx context.Context, tx *tx, at time.Time, changed []claim.Fact) error {
 	for _, f := range changed {
 		f.ID, f.At = claim.NewFactID(at), at
@@ -81,24 +81,24 @@ func insertNews(ctx context.Context, tx *tx, at time.Time, changed []claim.Fact)
 	return nil
 }
 
-// insertFact stores a fact: whether it is part of the record, and whether agents are told.
-func insertFact(ctx context.Context, tx *tx, f claim.Fact, logged, told bool) (seq int64, err error) {
+// insertFact stores a fact: on record if logged is set, in the feed if published is set.
+func insertFact(ctx context.Context, tx *tx, f claim.Fact, logged, published bool) (seq int64, err error) {
 	body, err := json.Marshal(f)
 	if err != nil {
 		return 0, err
 	}
-	// A denial that Notion was asked about becomes an entry by itself, and
-	// is not to be summed up again.
+	// A denial that Notion decided becomes a log entry of its own: it must not be summed up
+	// again.
 	tallied := f.Kind == claim.KindDenied && !f.Remote && f.Against != ""
 	holder := f.Holder
-	if feed.Seen(f).Holder == "" {
-		holder = "" // nor is it told to that name
+	if feed.ForAgents(f).Holder == "" {
+		holder = "" // the feed does not show it to that name either
 	}
 	seq, err = tx.insert(ctx, `
 		INSERT INTO facts (id, at, task_id, agent, holder, claim_id, logged, told, against, tried, took, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, CASE WHEN ? = 1 THEN (SELECT coalesce(max(told), 0) + 1 FROM facts WHERE told IS NOT NULL) END, ?, ?, ?, ?)
 		RETURNING seq`,
-		f.ID, millis(f.At), f.Task, f.Agent, holder, f.Claim, flag(logged), flag(told),
+		f.ID, millis(f.At), f.Task, f.Agent, holder, f.Claim, flag(logged), flag(published),
 		sql.NullString{String: string(f.Against), Valid: tallied},
 		sql.NullInt64{Int64: 1, Valid: f.Tried == claim.TriedAgain},
 		sql.NullInt64{Int64: max(0, f.Finished.Sub(f.Started).Milliseconds()), Valid: logged && history.Of(f) == history.Completed}, string(body))
@@ -110,20 +110,20 @@ func insertFact(ctx context.Context, tx *tx, f claim.Fact, logged, told bool) (s
 
 // FactFilter chooses facts of the record; its zero value chooses all.
 type FactFilter struct {
-	// After is the id of a fact, which those chosen were stored after. The id
-	// of one that has been pruned stands for the first stored with a later id.
+	// After is the id of a fact: only facts stored after it are chosen. If it was pruned,
+	// they begin with the first one stored with a later id.
 	After string
 	Task  task.ID
 	Agent string // who did it, or whom it happened to; not the fact's Holder
 	Claim claim.ID
-	Limit int // how many at most, 0 for any number
-	// Newest gives the newest first, so that Limit leaves out the oldest.
+	Limit int // 0 for no limit
+	// Newest puts the newest first, so that Limit cuts off the oldest.
 	Newest bool
 }
 
-// Facts returns the facts of the record that f chooses, in the order in which they were
-// stored unless f says otherwise. That order is also the one in which they
-// became visible, so that nothing is missed by going on after the last one seen.
+// Facts returns the facts of the record that f chooses, in the order of storing unless f says
+// otherwise. They became visible in that order too, so a reader that goes on after the last
+// one it saw misses nothing.
 func (j *Journal) Facts(ctx context.Context, f FactFilter) ([]claim.Fact, error) {
 	query, args := "SELECT body, count FROM facts WHERE logged = 1", []any{}
 	if f.After != "" {

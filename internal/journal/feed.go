@@ -15,16 +15,16 @@ import (
 	"dibs/internal/task"
 )
 
-// FeedFilter chooses facts that agents are told; its zero value chooses all.
+// FeedFilter chooses facts of the feed; its zero value chooses all.
 type FeedFilter struct {
-	After int64  // only those told later, see [claim.Fact.Told]
-	Agent string // whom it concerns, or who is the other party
+	After int64  // the cursor: only later facts, see [claim.Fact.Told]
+	Agent string // whom it concerns, or the other party
 	Task  task.ID
-	Limit int // how many at most, 0 for any number
+	Limit int // 0 for no limit
 }
 
-// Feed returns the facts that f chooses as agents see them, in the order in which they are
-// told, which is also the one in which they became visible.
+// Feed returns the facts that f chooses as agents see them, in the order of publication. They
+// became visible in that order, too.
 func (j *Journal) Feed(ctx context.Context, f FeedFilter) ([]claim.Fact, error) {
 	query, args := "SELECT told, body FROM facts WHERE told > ?", []any{f.After}
 	if f.Task != "" {
@@ -34,11 +34,11 @@ func (j *Journal) Feed(ctx context.Context, f FeedFilter) ([]claim.Fact, error) 
 		query, args = query+" AND ? IN (agent, holder)", append(args, f.Agent)
 	}
 	query, args = query+" ORDER BY told LIMIT ?", append(args, atMost(f.Limit))
-	facts, err := collect(ctx, j.readers, scanTold, query, args...)
+	facts, err := collect(ctx, j.readers, scanPublished, query, args...)
 	return facts, j.failed(err, "reading the feed")
 }
 
-func scanTold(row scanner) (claim.Fact, error) {
+func scanPublished(row scanner) (claim.Fact, error) {
 	var told int64
 	var body []byte
 	if err := row.Scan(&told, &body); err != nil {
@@ -46,11 +46,11 @@ func scanTold(row scanner) (claim.Fact, error) {
 	}
 	f, err := decodeFact(body)
 	f.Told = told
-	return feed.Seen(f), err
+	return feed.ForAgents(f), err
 }
 
-// FeedBounds returns the number of the last fact that was told, and of the last one
-// that is no longer kept; 0 for none.
+// FeedBounds returns the number of the last fact published, and of the last one pruned; 0 for
+// none.
 func (j *Journal) FeedBounds(ctx context.Context) (last, pruned int64, err error) {
 	err = j.readers.QueryRowContext(ctx, `
 		SELECT coalesce((SELECT max(told) FROM facts WHERE told IS NOT NULL), 0),
@@ -59,62 +59,61 @@ func (j *Journal) FeedBounds(ctx context.Context) (last, pruned int64, err error
 	return last, pruned, j.failed(err, "reading the feed")
 }
 
-// Untold returns the ids of tasks of which there may be something to tell, in
-// the order of their ids: the first ones after that one.
-func (j *Journal) Untold(ctx context.Context, after task.ID, limit int) ([]task.ID, error) {
+// Unpublished returns the first tasks after that id, by id, that may have news for the feed.
+func (j *Journal) Unpublished(ctx context.Context, after task.ID, limit int) ([]task.ID, error) {
 	ids, err := collect(ctx, j.readers, scanString, "SELECT task_id FROM told WHERE due = 1 AND task_id > ? ORDER BY task_id LIMIT ?", after, atMost(limit))
 	out := make([]task.ID, len(ids))
 	for i, id := range ids {
 		out[i] = task.ID(id)
 	}
-	return out, j.failed(err, "reading what is to be told")
+	return out, j.failed(err, "reading which tasks may have news")
 }
 
-// Tell adds to the feed what became of the given tasks since they were told of
-// last, as the mirror has it, and returns whether there may be more to tell: of
-// tasks that depend on these. Tasks on which the protocol's business here is
-// not settled are left for later.
+// Publish compares the given tasks in the mirror with what was last published of them, and
+// adds the difference to the feed. It returns whether there may be more to publish, of tasks
+// that depend on these. It leaves a task for later while a claim on it here is in a state that
+// may still change the page, see [feed.Stable].
 //
-// Until Begin is called, tasks are only taken note of: once each, so that what becomes of
-// them afterwards is told as soon as the feed has begun.
-func (j *Journal) Tell(ctx context.Context, at time.Time, ids []task.ID) (more bool, err error) {
+// Until BeginFeed is called, it only notes the state of each task, once. So whatever happens to
+// a task after that is published as soon as the feed has begun.
+func (j *Journal) Publish(ctx context.Context, at time.Time, ids []task.ID) (more bool, err error) {
 	err = j.writeMany(ctx, len(ids), func(tx *tx) error {
 		more = false
 		for _, id := range ids {
-			marked, err := j.tell(ctx, tx, id, at)
+			again, err := j.publish(ctx, tx, id, at)
 			if err != nil {
 				return fmt.Errorf("task %s: %w", id, err)
 			}
-			more = more || marked
+			more = more || again
 		}
 		return nil
 	})
-	return more, j.failed(err, "telling of %d tasks", len(ids))
+	return more, j.failed(err, "publishing the news of %d tasks", len(ids))
 }
 
-// metaFeed is the key under which it is kept that the feed has begun.
+// metaFeed is the key of the note that the feed has begun.
 const metaFeed = "feed.begun"
 
-// Begin ends the time in which tasks are taken note of without telling anybody: what the
-// mirror held before was there before. What the protocol did meanwhile was told, and what
-// else became of tasks that had been taken note of is Untold.
-func (j *Journal) Begin(ctx context.Context) error { return j.SetMeta(ctx, metaFeed, "yes") }
+// BeginFeed ends the time in which tasks are noted without being published: whatever the
+// mirror shows before is no news. The protocol's own facts were published meanwhile; other
+// changes to noted tasks are Unpublished.
+func (j *Journal) BeginFeed(ctx context.Context) error { return j.SetMeta(ctx, metaFeed, "yes") }
 
-// Begun reports whether Begin was called, by an earlier process perhaps.
-func (j *Journal) Begun(ctx context.Context) (bool, error) {
+// FeedBegun reports whether BeginFeed was ever called, by this process or an earlier one.
+func (j *Journal) FeedBegun(ctx context.Context) (bool, error) {
 	begun, err := j.Meta(ctx, metaFeed)
 	return begun != "", err
 }
 
-// record stores what the protocol recorded, and what agents are told of it and of the
-// changes of state that it made.
+// record stores facts of the protocol, and publishes these and the changes of state that they
+// caused.
 func (j *Journal) record(ctx context.Context, tx *tx, record []claim.Fact) error {
 	for len(record) > 0 {
 		n := 1
 		for n < len(record) && record[n].Task == record[0].Task {
 			n++
 		}
-		if _, err := j.tell(ctx, tx, record[0].Task, record[0].At, record[:n]...); err != nil {
+		if _, err := j.publish(ctx, tx, record[0].Task, record[0].At, record[:n]...); err != nil {
 			return err
 		}
 		record = record[n:]
@@ -122,10 +121,10 @@ func (j *Journal) record(ctx context.Context, tx *tx, record []claim.Fact) error
 	return nil
 }
 
-// tell tells of one task, and stores what the protocol recorded of it. It returns
-// whether tasks that depend on it are to be told of next.
-func (j *Journal) tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim.Fact) (marked bool, err error) {
-	before, err := lastTold(ctx, tx, id)
+// publish stores what the protocol recorded of one task, and adds its news to the feed. It
+// returns whether tasks that depend on it may have news now.
+func (j *Journal) publish(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim.Fact) (more bool, err error) {
+	before, err := lastPublished(ctx, tx, id)
 	if err != nil {
 		return false, err
 	}
@@ -139,15 +138,15 @@ func (j *Journal) tell(ctx context.Context, tx *tx, id task.ID, at time.Time, re
 		return false, nil // until the feed begins
 	}
 	var after *feed.State
-	settled := false
-	// What was recorded without Notion says nothing of the page.
+	stable := false
+	// Facts recorded without Notion say nothing about the page.
 	if len(record) == 0 || slices.ContainsFunc(record, func(e claim.Fact) bool { return e.Remote }) {
-		if after, settled, err = current(ctx, tx, id, before); err != nil {
+		if after, stable, err = current(ctx, tx, id, before); err != nil {
 			return false, err
 		}
 	}
 	if !begun && !noted && after != nil && len(record) > 0 {
-		// What the protocol does is news, although the feed has yet to begin.
+		// What the protocol does is news even before the feed begins.
 		was, err := stateOf(ctx, tx, after.Unclaimed().Task)
 		if err != nil {
 			return false, err
@@ -155,10 +154,10 @@ func (j *Journal) tell(ctx context.Context, tx *tx, id task.ID, at time.Time, re
 		before = &was
 	}
 	news := after
-	if !settled || !begun && before == nil {
+	if !stable || !begun && before == nil {
 		news = nil
 	}
-	record, changed := feed.Tell(before, news, record)
+	record, changed := feed.Compose(before, news, record)
 	if err := insertRecord(ctx, tx, record...); err != nil {
 		return false, err
 	}
@@ -169,24 +168,24 @@ func (j *Journal) tell(ctx context.Context, tx *tx, id task.ID, at time.Time, re
 		return false, err
 	}
 	known := after
-	if !settled {
+	if !stable {
 		known = nil
 	}
 	if err := j.triggerOf(ctx, tx, inbox.News{At: at, Before: before, After: news, Record: record, Changed: changed}, known); err != nil {
 		return false, err
 	}
 	switch {
-	case !settled && (begun || noted || after == nil):
+	case !stable && (begun || noted || after == nil):
 		return false, nil
-	case !settled:
-		// What comes of the claim will be news.
+	case !stable:
+		// Note the task without the claim, so that the claim's outcome is news.
 		if *after, err = stateOf(ctx, tx, after.Unclaimed().Task); err != nil {
 			return false, err
 		}
 	case after == nil:
 		return false, forget(ctx, tx, id)
 	}
-	// Who polled before the feed begins was told of the tasks that are there.
+	// Agents that polled before the feed began already know of the tasks there.
 	if begun {
 		if err := j.available(ctx, tx, at, before, *after); err != nil {
 			return false, err
@@ -195,13 +194,13 @@ func (j *Journal) tell(ctx context.Context, tx *tx, id task.ID, at time.Time, re
 	return remember(ctx, tx, at, before, *after)
 }
 
-// current returns the state of the task, nil if there is nothing to be told of
-// it, and whether it is settled.
-func current(ctx context.Context, tx *tx, id task.ID, before *feed.State) (after *feed.State, settled bool, err error) {
+// current returns the task's state in the mirror, nil if there is nothing to publish of it,
+// and whether that state is stable, see [feed.Stable].
+func current(ctx context.Context, tx *tx, id task.ID, before *feed.State) (after *feed.State, stable bool, err error) {
 	t, err := scanTask(tx.QueryRowContext(ctx, "SELECT body FROM tasks WHERE id = ?", id))
 	switch {
 	case errors.Is(err, sql.ErrNoRows) && (before == nil || before.Status.Finished()):
-		return nil, true, nil // nobody knew it, or it was put away
+		return nil, true, nil // it was never published, or was finished and pruned
 	case errors.Is(err, sql.ErrNoRows):
 		t = before.Task
 		t.Trashed = true
@@ -217,10 +216,10 @@ func current(ctx context.Context, tx *tx, id task.ID, before *feed.State) (after
 		return nil, false, err
 	}
 	state, err := stateOf(ctx, tx, t)
-	return &state, feed.Settled(t, live, marks), err
+	return &state, feed.Stable(t, live, marks), err
 }
 
-// stateOf returns the state of t, whose dependencies are as the mirror has them.
+// stateOf returns the state of t, with its dependencies as the mirror shows them.
 func stateOf(ctx context.Context, tx *tx, t task.Task) (feed.State, error) {
 	var failed error
 	blockers := task.Unfinished(t, func(on task.ID) (task.Status, bool) {
@@ -238,8 +237,8 @@ func stateOf(ctx context.Context, tx *tx, t task.Task) (feed.State, error) {
 	return s, withoutCopy(ctx, tx, &s)
 }
 
-// withoutCopy takes out of a state the claim that it shows, if that is a copy of one on
-// another task: whose it is has nothing to do with this task.
+// withoutCopy removes the claim from a state if it is a copy of a claim on another task, as on
+// a duplicated page: its agent has nothing to do with this task.
 func withoutCopy(ctx context.Context, tx *tx, s *feed.State) error {
 	id := claim.ParseToken(s.Token).ID
 	if id == "" {
@@ -267,13 +266,13 @@ func withoutCopy(ctx context.Context, tx *tx, s *feed.State) error {
 	return nil
 }
 
-// stateBody is a state as its row's body holds it.
+// stateBody is the JSON in a state's row.
 type stateBody struct {
 	taskBody
 	Ready bool `json:"ready,omitempty"`
 }
 
-func lastTold(ctx context.Context, tx *tx, id task.ID) (*feed.State, error) {
+func lastPublished(ctx context.Context, tx *tx, id task.ID) (*feed.State, error) {
 	var body []byte
 	err := tx.QueryRowContext(ctx, "SELECT body FROM told WHERE task_id = ? AND body <> ''", id).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -289,16 +288,16 @@ func lastTold(ctx context.Context, tx *tx, id task.ID) (*feed.State, error) {
 	return &feed.State{Task: s.Whole(), Ready: s.Ready}, nil
 }
 
-// remember stores the state that was told, and marks the tasks that depend on
-// the task if they may be ready because of it, or no longer.
-func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, after feed.State) (marked bool, err error) {
+// remember stores the state that was published. If that may make tasks that depend on it
+// ready, or no longer ready, it notes them for publication, and returns true.
+func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, after feed.State) (more bool, err error) {
 	body, err := json.Marshal(stateBody{bodyOf(after.Task), after.Ready})
 	if err != nil {
 		return false, err
 	}
 	var since time.Time
 	if after.Ready {
-		since = at // or it is so already
+		since = at // unless the row is ready already: then it keeps its time
 	}
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO told (task_id, at, ready, since, body, due) VALUES (?, ?, ?, ?, ?, 0)
@@ -315,7 +314,7 @@ func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, aft
 	if completed(before) == completed(&after) {
 		return false, nil
 	}
-	n, err := affect(ctx, tx, tellLater+" SELECT task_id, 0, 0, 0, '', 1 FROM dependencies WHERE on_id = ? "+tellAgain, after.ID)
+	n, err := affect(ctx, tx, publishLater+" SELECT task_id, 0, 0, 0, '', 1 FROM dependencies WHERE on_id = ? "+publishAgain, after.ID)
 	return n > 0, err
 }
 
@@ -323,7 +322,7 @@ func completed(s *feed.State) bool {
 	return s != nil && !s.Trashed && s.Status == task.Completed
 }
 
-// dependOn notes what an unfinished task depends on.
+// dependOn stores the dependencies of an unfinished task.
 func dependOn(ctx context.Context, tx *tx, before *feed.State, after feed.State) error {
 	if before != nil && len(before.DependsOn) > 0 {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM dependencies WHERE task_id = ?", after.ID); err != nil {
@@ -342,14 +341,14 @@ func dependOn(ctx context.Context, tx *tx, before *feed.State, after feed.State)
 	return nil
 }
 
-// tellLater and tellAgain are the ends of a statement that notes that there may be something to
-// tell of tasks.
+// publishLater and publishAgain are the two ends of a statement that notes tasks for
+// publication.
 const (
-	tellLater = "INSERT INTO told (task_id, at, ready, since, body, due)"
-	tellAgain = "ON CONFLICT (task_id) DO UPDATE SET due = 1 WHERE told.due = 0"
+	publishLater = "INSERT INTO told (task_id, at, ready, since, body, due)"
+	publishAgain = "ON CONFLICT (task_id) DO UPDATE SET due = 1 WHERE told.due = 0"
 )
 
-// forget takes the task off the list of those to be told of.
+// forget takes the task off the list of those that may have news.
 func forget(ctx context.Context, tx *tx, id task.ID) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM told WHERE task_id = ? AND body = ''", id); err != nil {
 		return err

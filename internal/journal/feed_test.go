@@ -26,7 +26,7 @@ func newBoard(t testing.TB, tasks ...task.Task) *board {
 	b := &board{TB: t, Journal: newJournal(t)}
 	b.put(tasks...)
 	b.tell()
-	do(t, b.Begin(t.Context()))
+	do(t, b.BeginFeed(t.Context()))
 	b.wants()
 	return b
 }
@@ -45,9 +45,9 @@ func (b *board) drop(ids ...task.ID) {
 func (b *board) tell() {
 	b.Helper()
 	for more := true; more; {
-		ids, err := b.Untold(b.Context(), "", 0)
+		ids, err := b.Unpublished(b.Context(), "", 0)
 		do(b, err)
-		more, err = b.Journal.Tell(b.Context(), t0.Add(time.Minute), ids)
+		more, err = b.Journal.Publish(b.Context(), t0.Add(time.Minute), ids)
 		do(b, err)
 	}
 }
@@ -91,7 +91,7 @@ func TestFeedBegins(t *testing.T) {
 	b.tell()
 	b.wants()
 	b.Journal = reopen(t, b.Journal)
-	if begun, err := b.Begun(t.Context()); err != nil || !begun {
+	if begun, err := b.FeedBegun(t.Context()); err != nil || !begun {
 		t.Errorf("Begun = %v, %v after opening again, want true", begun, err)
 	}
 	b.put(open1("d"))
@@ -109,7 +109,7 @@ func TestFeedBeginsInAClaim(t *testing.T) {
 		save(t, b.Journal, c)
 		b.put(shows(c))
 		b.tell()
-		do(t, b.Begin(t.Context()))
+		do(t, b.BeginFeed(t.Context()))
 		if granted {
 			save(t, b.Journal, held(c, t0), remote(c, claim.KindGranted))
 			b.wants("claimed a Sandman")
@@ -127,7 +127,7 @@ func TestFeedBeginsInAClaim(t *testing.T) {
 func TestFeedBeginsAmongClaims(t *testing.T) {
 	b := &board{TB: t, Journal: newJournal(t)}
 	b.put(open1("a"), open1("b"), open1("c"), open1("d"))
-	_, err := b.Journal.Tell(t.Context(), t0, []task.ID{"a", "b"})
+	_, err := b.Journal.Publish(t.Context(), t0, []task.ID{"a", "b"})
 	do(t, err)
 	hold := func(id task.ID) claim.Hold {
 		c := attempt("Sandman", id, t0)
@@ -152,7 +152,7 @@ func TestFeedBeginsAmongClaims(t *testing.T) {
 	b.put(renamed) // by a person
 	b.tell()
 	b.wants()
-	do(t, b.Begin(t.Context()))
+	do(t, b.BeginFeed(t.Context()))
 	b.tell()
 	b.wants("edited b ")
 	b.tell()
@@ -265,7 +265,7 @@ func TestFeedOfWhatWaits(t *testing.T) {
 	b.tell()
 	b.wants("reopened a ", "ready a ")
 	b.put(done)
-	if more, err := b.Journal.Tell(t.Context(), t0, []task.ID{"a"}); err != nil || more {
+	if more, err := b.Journal.Publish(t.Context(), t0, []task.ID{"a"}); err != nil || more {
 		t.Errorf("Tell = %v, %v, want nothing more to tell", more, err)
 	}
 	b.wants("completed a ")

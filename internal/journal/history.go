@@ -12,7 +12,7 @@ import (
 	"dibs/internal/history"
 )
 
-// count counts a fact that has just been stored, or counted in another one's row.
+// count adds a fact to the history that was just stored, or counted in the row of another.
 func count(ctx context.Context, tx *tx, e claim.Fact) error {
 	if history.Alive(e) {
 		if err := see(ctx, tx, e.Agent, e.At); err != nil {
@@ -33,9 +33,9 @@ func count(ctx context.Context, tx *tx, e claim.Fact) error {
 	return addUp(ctx, tx, e.At, max(1, e.Count), name, name)
 }
 
-// readySince is since when the task of a grant was ready, as told. Where that is not
-// known, as of a task that was assigned or whose claim was stale, it is when the agent
-// asked for it, which the id of its claim tells.
+// readySince returns since when the task of a grant was ready, as published. If that is not
+// known (the task was assigned, or its claim was stale), it returns when the agent asked for
+// it: the time in the claim's id.
 func readySince(ctx context.Context, tx *tx, e claim.Fact) (time.Time, error) {
 	var since int64
 	err := tx.QueryRowContext(ctx, "SELECT since FROM told WHERE task_id = ?", e.Task).Scan(&since)
@@ -51,7 +51,7 @@ func readySince(ctx context.Context, tx *tx, e claim.Fact) (time.Time, error) {
 	return e.At, nil
 }
 
-// addUp counts n more of a thing, and of another one unless that is the same.
+// addUp adds n to the count of name, and to that of other unless it is the same.
 func addUp(ctx context.Context, tx *tx, at time.Time, n int, name, other history.Name) error {
 	for _, span := range []time.Duration{history.Fine, history.Coarse} {
 		if err := addTo(ctx, tx, span, millis(history.Begin(at, span)), n, name, other); err != nil {
@@ -85,7 +85,7 @@ func addTo(ctx context.Context, tx *tx, span time.Duration, start int64, n int, 
 	return err
 }
 
-// see notes that an agent was there.
+// see notes that an agent was active.
 func see(ctx context.Context, tx *tx, agent string, at time.Time) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO seen (agent, at) VALUES (?, ?)
@@ -93,7 +93,7 @@ func see(ctx context.Context, tx *tx, agent string, at time.Time) error {
 	return err
 }
 
-// CountRequests counts requests that were sent to Notion at about that time.
+// CountRequests adds n requests, sent to Notion at about that time, to the history.
 func (j *Journal) CountRequests(ctx context.Context, at time.Time, n int) error {
 	err := j.write(ctx, func(tx *tx) error { return addUp(ctx, tx, at, n, history.Requests, history.Requests) })
 	return j.failed(err, "counting requests")
@@ -118,7 +118,7 @@ func (j *Journal) History(ctx context.Context, w history.Window) ([]history.Coun
 	return steps, j.failed(err, "reading the history")
 }
 
-// Agents returns how agents do, the one last seen first.
+// Agents returns the agents that q asks for, the one seen last first.
 func (j *Journal) Agents(ctx context.Context, q history.Asking) ([]history.Agent, error) {
 	agents, err := collect(ctx, j.readers, func(row scanner) (a history.Agent, err error) {
 		var at int64
@@ -150,9 +150,8 @@ func (j *Journal) fill(ctx context.Context, a *history.Agent, q history.Asking) 
 	return err
 }
 
-// PruneHistory removes numbers from so long before now that nobody can ask for them, and
-// forgets agents that were not seen since the time before. It returns how many rows that were,
-// also if it failed on the way.
+// PruneHistory removes numbers too old to be asked for, and agents not seen since before. It
+// returns the number of rows removed, also when it fails on the way.
 func (j *Journal) PruneHistory(ctx context.Context, now, before time.Time) (removed int, err error) {
 	err = j.writeAlone(ctx, func(tx *tx) error {
 		removed = 0

@@ -68,7 +68,7 @@ func TestHistoryCountsEvents(t *testing.T) {
 	at := func(minutes int) time.Time { return t0.Add(time.Duration(minutes) * time.Minute) }
 	c := grant(t, j, attempt("Sandman", "a", at(0).Add(-2*time.Second)), at(0))
 	save(t, j, c, event(c, claim.KindGranted, at(0)))
-	// The same agent again, which is counted in one event, and another one.
+	// The same agent again, counted in one fact, and another agent.
 	for i, agent := range []string{"Oracle", "Oracle", "Merlin"} {
 		_, refusal, err := j.Reserve(t.Context(), attempt(agent, "a", at(i)), at(i), 0)
 		if err != nil || refusal == nil {
@@ -132,11 +132,11 @@ func TestHistoryOfWaiting(t *testing.T) {
 	}
 	tell := func(at time.Time) {
 		t.Helper()
-		ids, err := b.Untold(t.Context(), "", 0)
+		ids, err := b.Unpublished(t.Context(), "", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Tell(t.Context(), at, ids); err != nil {
+		if _, err := b.Publish(t.Context(), at, ids); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"dibs/internal/task"
 )
 
-// TakeTriggers hands out triggers, in the order of their types and then of their age.
-// Nobody else gets them before they come back.
+// TakeTriggers hands out triggers, by type and then by age. Nobody else gets them until they
+// are acknowledged or become pending again.
 func (j *Journal) TakeTriggers(ctx context.Context, t inbox.Take) ([]inbox.Trigger, error) {
 	var out []inbox.Trigger
 	err := j.write(ctx, func(tx *tx) (err error) {
@@ -53,7 +53,7 @@ func (j *Journal) TakeTriggers(ctx context.Context, t inbox.Take) ([]inbox.Trigg
 	return out, nil
 }
 
-// poll notes that an agent polls. At its first poll it is told what is available.
+// poll notes that an agent polls. Its first poll adds the trigger for available tasks.
 func poll(ctx context.Context, tx *tx, t inbox.Take) error {
 	var polled int64
 	err := tx.QueryRowContext(ctx, "SELECT polled FROM pollers WHERE agent = ?", t.Agent).Scan(&polled)
@@ -78,15 +78,15 @@ func poll(ctx context.Context, tx *tx, t inbox.Take) error {
 	return err
 }
 
-// retake notes that a poll is repeated: it has what it took from now on.
+// retake restarts the visibility timeout of the triggers that a repeated poll already took.
 func retake(ctx context.Context, tx *tx, t inbox.Take) error {
 	_, err := tx.ExecContext(ctx, "UPDATE triggers SET taken = ?, process = ? WHERE taker = ? AND state = 'processing' AND agent = ?",
 		millis(t.Now), t.Process, t.Taker, t.Agent)
 	return err
 }
 
-// comeBack has triggers pending again that were taken and will not be acknowledged. What was
-// taken in the future, by a clock that was set right since, counts as taken now.
+// comeBack makes triggers pending again whose visibility timeout is over, or whose process has
+// ended. One taken in the future, by a clock that was wrong then, counts as taken now.
 func comeBack(ctx context.Context, tx *tx, t inbox.Take) error {
 	_, err := tx.ExecContext(ctx, "UPDATE triggers SET taken = ?1 WHERE agent = ?2 AND state = 'processing' AND taken > ?1", millis(t.Now), t.Agent)
 	if err != nil {
@@ -106,7 +106,7 @@ func comeBack(ctx context.Context, tx *tx, t inbox.Take) error {
 	return err
 }
 
-// taken notes that a trigger is handed out.
+// taken stores that a trigger is handed out, and fills in what is known only now.
 func taken(ctx context.Context, tx *tx, out *inbox.Trigger, t inbox.Take) error {
 	if out.Type == inbox.TasksAvailable {
 		out.Count, out.At = t.Available, t.At
@@ -121,7 +121,8 @@ func taken(ctx context.Context, tx *tx, out *inbox.Trigger, t inbox.Take) error 
 	return err
 }
 
-// ReturnTriggers has what a poll took come back at once: nobody got its answer.
+// ReturnTriggers makes the triggers that a poll took pending again, because its answer reached
+// nobody.
 func (j *Journal) ReturnTriggers(ctx context.Context, taker string) error {
 	err := j.write(ctx, func(tx *tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE triggers SET state = 'pending', taker = '', process = '' WHERE taker = ? AND state = 'processing'", taker)
@@ -130,7 +131,7 @@ func (j *Journal) ReturnTriggers(ctx context.Context, taker string) error {
 	return j.failed(err, "returning triggers")
 }
 
-// Waiting returns what there is for an agent.
+// Waiting returns what is in an agent's inbox.
 func (j *Journal) Waiting(ctx context.Context, agent string) (inbox.Waiting, error) {
 	var w inbox.Waiting
 	_, err := collect(ctx, j.readers, func(row scanner) (struct{}, error) {
@@ -161,7 +162,7 @@ func (j *Journal) Waiting(ctx context.Context, agent string) (inbox.Waiting, err
 	return w, j.failed(err, "reading the inbox of %s", agent)
 }
 
-// TriggerAgents returns whose triggers these are; ids that there are none of are left out.
+// TriggerAgents returns the agent of each trigger, by id. It leaves out unknown ids.
 func (j *Journal) TriggerAgents(ctx context.Context, ids []string) (map[string]string, error) {
 	agents := make(map[string]string)
 	for _, id := range ids {
@@ -177,8 +178,8 @@ func (j *Journal) TriggerAgents(ctx context.Context, ids []string) (map[string]s
 	return agents, nil
 }
 
-// AckTriggers says that an agent is done with triggers, once or again. It returns those
-// that it knows none of.
+// AckTriggers acknowledges an agent's triggers. Doing so again changes nothing. It returns the
+// ids that are not the agent's.
 func (j *Journal) AckTriggers(ctx context.Context, agent string, ids []string) (unknown []string, err error) {
 	err = j.writeMany(ctx, len(ids), func(tx *tx) error {
 		unknown = nil
@@ -196,7 +197,7 @@ func (j *Journal) AckTriggers(ctx context.Context, agent string, ids []string) (
 	return unknown, j.failed(err, "acknowledging triggers of %s", agent)
 }
 
-// AddTriggers stores triggers, but those that were stored before, and returns how many.
+// AddTriggers stores the triggers that were not stored before, and returns how many.
 func (j *Journal) AddTriggers(ctx context.Context, triggers ...inbox.Trigger) (added int, err error) {
 	err = j.writeMany(ctx, len(triggers), func(tx *tx) (err error) {
 		added, err = insertTriggers(ctx, tx, triggers...)
@@ -205,8 +206,8 @@ func (j *Journal) AddTriggers(ctx context.Context, triggers ...inbox.Trigger) (a
 	return added, j.failed(err, "storing triggers")
 }
 
-// Send stores a message, which is owed to the mesh log, and its triggers. One that is
-// stored already is left as it is.
+// Send stores a message, owed to the mesh log, and its triggers. It does nothing if the message
+// is stored already.
 func (j *Journal) Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error {
 	err := j.write(ctx, func(tx *tx) error {
 		fresh, err := unrecorded(ctx, tx, []claim.Fact{message})
@@ -222,7 +223,7 @@ func (j *Journal) Send(ctx context.Context, message claim.Fact, triggers ...inbo
 	return j.failed(err, "sending a message")
 }
 
-// triggerBody is a trigger as its row's body holds it.
+// triggerBody is the JSON in a trigger's row.
 type triggerBody struct {
 	inbox.Trigger
 	Task taskBody `json:"task"` // instead of Trigger.Task
@@ -241,8 +242,8 @@ func scanTrigger(row scanner) (inbox.Trigger, error) {
 	return b.Trigger, nil
 }
 
-// insertTriggers stores triggers, but those of which the agent was told before. That
-// tasks are available an agent is told once, however often it comes to be so.
+// insertTriggers stores each trigger once: it skips those whose key was ever stored for the
+// agent. Of triggers for available tasks an agent has at most one pending.
 func insertTriggers(ctx context.Context, tx *tx, triggers ...inbox.Trigger) (added int, err error) {
 	for _, t := range triggers {
 		if t.ID == "" {
@@ -252,12 +253,12 @@ func insertTriggers(ctx context.Context, tx *tx, triggers ...inbox.Trigger) (add
 			t.Key = t.ID
 		}
 		if t.Type == inbox.TasksAvailable {
-			var told bool
-			err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM triggers WHERE agent = ? AND state <> 'acknowledged' AND state = 'pending' AND type = ?)", t.Agent, t.Type).Scan(&told)
+			var pending bool
+			err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM triggers WHERE agent = ? AND state <> 'acknowledged' AND state = 'pending' AND type = ?)", t.Agent, t.Type).Scan(&pending)
 			if err != nil {
 				return added, err
 			}
-			if told {
+			if pending {
 				continue
 			}
 		}
@@ -277,7 +278,7 @@ func insertTriggers(ctx context.Context, tx *tx, triggers ...inbox.Trigger) (add
 	return added, nil
 }
 
-// SetLeads names the agents that the configuration has told what is finished.
+// SetLeads sets the agents that the configuration subscribes to finished tasks.
 func (j *Journal) SetLeads(ctx context.Context, names []string) error {
 	err := j.write(ctx, func(tx *tx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE pollers SET lead = 0 WHERE lead = 1"); err != nil {
@@ -304,13 +305,13 @@ func (j *Journal) Known(ctx context.Context) ([]string, error) {
 	return append(polling, holding...), j.failed(err, "reading who has claims")
 }
 
-// Offers returns the offers that wait for an answer.
+// Offers returns the open offers.
 func (j *Journal) Offers(ctx context.Context) ([]inbox.Offer, error) {
 	_, offers, err := allKept[inbox.Offer](ctx, j.readers, keptOffer)
 	return offers, j.failed(err, "reading the offers")
 }
 
-// EndOffer forgets the offer of a task, and tells those concerned.
+// EndOffer deletes the offer of a task, and stores the triggers that go with that.
 func (j *Journal) EndOffer(ctx context.Context, id task.ID, news ...inbox.Trigger) error {
 	err := j.write(ctx, func(tx *tx) error {
 		if err := endOffer(ctx, tx, id); err != nil {
@@ -322,7 +323,7 @@ func (j *Journal) EndOffer(ctx context.Context, id task.ID, news ...inbox.Trigge
 	return j.failed(err, "ending the offer of task %s", id)
 }
 
-// endOffer forgets an offer. Who has not heard of it yet never will.
+// endOffer deletes an offer. Its trigger is dropped if it is still pending.
 func endOffer(ctx context.Context, tx *tx, id task.ID) error {
 	o, ok, err := kept[inbox.Offer](ctx, tx, keptOffer, string(id))
 	if err != nil || !ok {
@@ -335,9 +336,9 @@ func endOffer(ctx context.Context, tx *tx, id task.ID) error {
 	return err
 }
 
-// PruneInbox removes triggers that were stored, and taken if anybody did, before that time,
-// and agents that have not polled since; it returns how many triggers that were. Comments
-// that may be read again are kept, so that it is known that the agent was told of them.
+// PruneInbox removes triggers stored and last taken before that time, and agents that have not
+// polled since. It returns the number of triggers removed. It keeps triggers for comments that
+// may be read again, so that the agent does not get them twice.
 func (j *Journal) PruneInbox(ctx context.Context, before time.Time) (removed int, err error) {
 	removed, err = j.prune(ctx, pruning{table: "triggers", by: "seq", old: `
 		at < ?1 AND taken < ?1

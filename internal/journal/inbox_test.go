@@ -110,7 +110,7 @@ func TestAcknowledging(t *testing.T) {
 // That tasks are available is told at the first poll, and whenever none became some.
 func TestAvailable(t *testing.T) {
 	j := newJournal(t)
-	if err := j.Begin(t.Context()); err != nil {
+	if err := j.BeginFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	set := func(id task.ID, s task.Status) {
@@ -118,7 +118,7 @@ func TestAvailable(t *testing.T) {
 		if err := j.PutTasks(t.Context(), []task.Task{{ID: id, Status: s}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := j.Tell(t.Context(), t0, []task.ID{id}); err != nil {
+		if _, err := j.Publish(t.Context(), t0, []task.ID{id}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestAvailableBeforeTheFeedBegins(t *testing.T) {
 	}
 	one := func(r *inbox.Take) { r.Available, r.Visibility = 1, time.Hour }
 	wantTaken(t, take(t, j, t0, one), "tasks_available ")
-	if _, err := j.Tell(t.Context(), t0, []task.ID{"a"}); err != nil {
+	if _, err := j.Publish(t.Context(), t0, []task.ID{"a"}); err != nil {
 		t.Fatal(err)
 	}
 	wantTaken(t, take(t, j, t0, one))
@@ -160,7 +160,7 @@ func TestAvailableBeforeTheFeedBegins(t *testing.T) {
 func TestLeads(t *testing.T) {
 	j := newJournal(t)
 	ctx := t.Context()
-	if err := j.Begin(ctx); err != nil {
+	if err := j.BeginFeed(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.SetLeads(ctx, []string{"Oracle"}); err != nil {
@@ -172,7 +172,7 @@ func TestLeads(t *testing.T) {
 			if err := j.PutTasks(ctx, []task.Task{{ID: id, Status: s}}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := j.Tell(ctx, t0, []task.ID{id}); err != nil {
+			if _, err := j.Publish(ctx, t0, []task.ID{id}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -14,15 +14,15 @@ import (
 // FileName is the name of the journal's file in a state directory.
 const FileName = "journal.db"
 
-// Inspection is what a look at a journal's file found.
+// Inspection is what Inspect found in a journal's file.
 type Inspection struct {
 	Owed []Backlog    // to Notion
-	Live []claim.Hold // those that have not ended
+	Live []claim.Hold // the claims that have not ended
 }
 
-// Inspect looks at the journal in the file at path without changing it, and may
-// do so while a daemon has it open. Its error is fs.ErrNotExist if there is none,
-// and else says what is wrong with the file and what to do.
+// Inspect reads the journal in the file at path. It changes nothing, and may run while a daemon
+// has the file open. The error is fs.ErrNotExist if there is no file; any other says what is
+// wrong with it and what to do.
 func Inspect(ctx context.Context, path string) (Inspection, error) {
 	j, err := openToRead(path)
 	if err != nil {
@@ -33,7 +33,7 @@ func Inspect(ctx context.Context, path string) (Inspection, error) {
 	return found, j.failed(err, "looking at the journal")
 }
 
-// ReadMeta is Meta for the journal in the file at path, which it looks at as Inspect does.
+// ReadMeta is Meta for the journal in the file at path. It reads the file as Inspect does.
 func ReadMeta(ctx context.Context, path, key string) (string, error) {
 	j, err := openToRead(path)
 	if err != nil {
@@ -43,7 +43,7 @@ func ReadMeta(ctx context.Context, path, key string) (string, error) {
 	return j.Meta(ctx, key)
 }
 
-// openToRead opens a journal that cannot be changed. The error is as Inspect says.
+// openToRead opens a journal read-only. The error is as for Inspect.
 func openToRead(path string) (*Journal, error) {
 	if _, err := os.Stat(path); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

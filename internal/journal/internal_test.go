@@ -91,7 +91,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	var told []error
 	j.Watch(func(why error) { told = append(told, why) })
-	limit(1) // which is to say: as many as there are
+	limit(1) // no more pages than there are
 	err = j.SetMeta(t.Context(), "k", strings.Repeat("v", 1<<16))
 	if err == nil {
 		t.Fatal("a full disk took more")
@@ -122,8 +122,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// What is the fault of the file or its disk is a *claim.JournalError that says what to do;
-// what is the fault of a statement is none.
+// An error of the file or its disk is a *claim.JournalError that says what to do. An error of a
+// statement is not.
 func TestWhoseFaultAnErrorIs(t *testing.T) {
 	pgtest.OnlySQLite(t)
 	path := filepath.Join(t.TempDir(), "journal.db")

@@ -1,11 +1,10 @@
 // Package journal is the daemon's durable state, in one SQLite file or in a
 // PostgreSQL database that several machines share: claims and who has which
-// task, facts, what is owed to Notion, the mirror of the
-// tasks database, and the answers given to requests that carry an idempotency
-// key.
+// task, facts, what is owed to Notion, the mirror of the tasks database, and
+// the answers to requests with an idempotency key.
 //
-// A method that changes something is one transaction. Once it has returned nil
-// its change survives the end of the process and a power cut; when it returns
+// Every method that changes something is one transaction. Once it has returned
+// nil, the change survives the end of the process and a power cut. If it returns
 // an error, nothing of it is kept, unless the error says that this is not known.
 // A Journal is safe for concurrent use.
 package journal
@@ -25,21 +24,21 @@ var _ claim.Ledger = (*Journal)(nil)
 // Journal is an open journal.
 type Journal struct {
 	engine engine
-	// writer has a single connection, so that operations that write queue up
-	// here instead of meeting SQLITE_BUSY in the file.
+	// writer has a single connection, so that writes queue here instead of
+	// failing with SQLITE_BUSY.
 	writer *writer
 	// readers never wait for the writer: SQLite's file is in WAL mode.
 	readers *pool
 }
 
-// Open opens the journal in the file at path, and makes the file (for this user
-// only) and its directory if need be. The caller sees to it that no other
-// process has the journal open.
+// Open opens the journal in the file at path. It creates the file (for this user
+// only) and its directory if they are missing. The caller makes sure that no
+// other process has the journal open.
 //
-// Whatever the last process left half done is put right: claims that were only
+// It recovers what the last process left half done. Claims that were only
 // reserved end as not granted, for nothing was written; entries that were being
-// sent are in doubt; requests without an answer are forgotten, unless what was
-// made for them lives. All other claims are left to the protocol's recovery.
+// sent are in doubt; requests without an answer are forgotten, unless a claim or
+// a task was made for them. All other claims are left to the protocol's recovery.
 func Open(ctx context.Context, path string) (*Journal, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -51,7 +50,7 @@ func Open(ctx context.Context, path string) (*Journal, error) {
 	return open(ctx, file(path))
 }
 
-// open opens the journal that lies in a database.
+// open opens the journal in a database.
 func open(ctx context.Context, e engine) (_ *Journal, err error) {
 	j := &Journal{engine: e}
 	defer func() {
@@ -59,7 +58,7 @@ func open(ctx context.Context, e engine) (_ *Journal, err error) {
 			j.Close()
 		}
 	}()
-	// What is no journal of this program's is not opened for writing.
+	// First make sure that it is a journal of this program, before it is opened for writing.
 	db, err := e.reads()
 	if err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func (j *Journal) Check(ctx context.Context) error {
 	return j.failed(j.engine.check(ctx, j.readers), "checking the journal")
 }
 
-// recover puts right what the last process left half done.
+// recover cleans up what the last process left half done, see Open.
 func (j *Journal) recover(ctx context.Context) error {
 	return j.writeAlone(ctx, func(tx *tx) error {
 		reserved, err := collect(ctx, tx, scanClaim, "SELECT body FROM claims WHERE "+unended+" AND state = ?", claim.Reserved)
@@ -102,8 +101,7 @@ func (j *Journal) recover(ctx context.Context) error {
 		for _, c := range reserved {
 			c.State, c.Ending = claim.Ended, claim.EndNotGranted
 			c.Detail = "the daemon stopped before anything was written to Notion"
-			// This machine's clock stands in for Notion's, which nobody has
-			// asked for the time yet.
+			// This machine's clock stands in for Notion's, which is not known yet.
 			c.Ended = time.Now().UTC()
 			if c.Ended.Before(c.Reserved) {
 				c.Ended = c.Reserved
@@ -119,12 +117,12 @@ func (j *Journal) recover(ctx context.Context) error {
 	})
 }
 
-// Path is where the journal lies, as it is shown: its file, if it has one.
+// Path names the journal's place for people: its file, or its database.
 func (j *Journal) Path() string { return j.engine.String() }
 
-// Over returns a channel that is closed when nothing can be saved here any more, because
-// another member may lead: what goes on has to start on the journal anew. Of an SQLite file
-// that never happens.
+// Over returns a channel that is closed once nothing can be saved here any more, because
+// another member may lead. Whoever wants to go on has to open the journal again. It never
+// happens with an SQLite file.
 func (j *Journal) Over() <-chan struct{} { return j.engine.over() }
 
 // Close closes the journal. Calls under way end first; later ones fail.

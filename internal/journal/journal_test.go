@@ -288,7 +288,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// filled is the content of a journal that has been in use, which is at path.
+// filled returns the content of a journal at path that has been in use.
 func filled(t *testing.T, path string) []byte {
 	t.Helper()
 	j := open(t, path)

@@ -8,18 +8,18 @@ import (
 	"fmt"
 )
 
-// kind is a set of few things that are there for a while: each has a key, and is kept as JSON.
+// kind names a set of few, short-lived things. Each has a key, and is stored as JSON.
 type kind string
 
 const (
-	keptKeepers  kind = "keepers"  // who keeps a claim alive, by the claim
-	keptOffer    kind = "offer"    // of a task to an agent that has yet to answer, by the task
-	keptQuestion kind = "question" // of an agent to people, by the task
-	keptReserved kind = "reserved" // files or other things, by the reservation
+	keptKeepers     kind = "keepers"  // who keeps a claim alive, by the claim
+	keptOffer       kind = "offer"    // of a task to an agent that has not answered yet, by the task
+	keptQuestion    kind = "question" // of an agent to people, by the task
+	keptReservation kind = "reserved" // files or other things, by the reservation
 )
 
-// keep keeps a thing in the place of the one of its key. agent is whose it is, where a statement
-// asks for that.
+// keep stores a thing, in place of any with the same key. agent is its owner, for the kinds that
+// statements select by agent.
 func (k kind) keep(ctx context.Context, tx *tx, key, agent string, thing any) error {
 	body, err := json.Marshal(thing)
 	if err != nil {
@@ -31,13 +31,13 @@ func (k kind) keep(ctx context.Context, tx *tx, key, agent string, thing any) er
 	return err
 }
 
-// drop ends the thing of a key, if there is one.
+// drop deletes the thing with that key, if there is one.
 func (k kind) drop(ctx context.Context, tx *tx, key string) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM kept WHERE kind = ? AND key = ?", k, key)
 	return err
 }
 
-// kept returns the thing of a key; ok is false for none.
+// kept returns the thing with that key; ok is false if there is none.
 func kept[T any](ctx context.Context, q querier, k kind, key string) (thing T, ok bool, err error) {
 	var body []byte
 	err = q.QueryRowContext(ctx, "SELECT body FROM kept WHERE kind = ? AND key = ?", k, key).Scan(&body)
@@ -50,7 +50,7 @@ func kept[T any](ctx context.Context, q querier, k kind, key string) (thing T, o
 	return thing, err == nil, err
 }
 
-// allKept returns the things of a kind with their keys, in the order of these.
+// allKept returns the things of a kind and their keys, by key.
 func allKept[T any](ctx context.Context, q querier, k kind) (keys []string, things []T, err error) {
 	things, err = collect(ctx, q, func(row scanner) (thing T, err error) {
 		var key string

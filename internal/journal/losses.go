@@ -6,12 +6,11 @@ import (
 	"dibs/internal/claim"
 )
 
-// maxLosses is how many losses of an agent are looked at: far more than it may have
-// missed.
+// maxLosses bounds the losses of an agent that are read: far more than it can have missed.
 const maxLosses = 100
 
-// lossOf is the column loss of a claim: nil if it is none. An agent that was done with
-// the task, and only not heard by Notion, has lost nothing that it still counts on.
+// lossOf returns the value of a claim's column loss, nil if it is no loss. An agent that had
+// finished, and whose finish only did not reach Notion, lost nothing that it relies on.
 func lossOf(c claim.Hold) any {
 	if c.Taken() && c.Finish == nil {
 		return "untold"
@@ -19,7 +18,7 @@ func lossOf(c claim.Hold) any {
 	return nil
 }
 
-// Losses returns the newest claims that were taken from the agent, the newest first.
+// Losses returns the newest claims taken from the agent, newest first.
 func (j *Journal) Losses(ctx context.Context, agent string) ([]claim.Loss, error) {
 	losses, err := collect(ctx, j.readers, scanLoss, `
 		SELECT body, loss = 'told', NOT EXISTS (

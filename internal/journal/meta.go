@@ -6,11 +6,11 @@ import (
 	"errors"
 )
 
-// MetaSources is the key of the data sources that stand for databases, as JSON: the id of the
-// one by the id of the other.
+// MetaSources is the key of the data sources of databases: a JSON object, from the id of the
+// database to that of the data source.
 const MetaSources = "data_sources"
 
-// Meta returns what SetMeta stored under key, or "" if nothing was.
+// Meta returns the value that SetMeta stored under key; "" if there is none.
 func (j *Journal) Meta(ctx context.Context, key string) (string, error) {
 	value, err := readMeta(ctx, j.readers, key)
 	return value, j.failed(err, "reading %q", key)

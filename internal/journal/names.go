@@ -9,21 +9,21 @@ import (
 	"dibs/internal/task"
 )
 
-// mintTries is how many names are tried before it is said that none is free.
+// mintTries is how many names are tried before minting fails.
 const mintTries = 100
 
-// keptNames is how many names of one user are on record at the most. Those that were asked
-// for longest ago are forgotten first, except those that have claims.
+// keptNames is how many names are kept for one user. The ones asked for longest ago are
+// forgotten first, except those with claims.
 const keptNames = 10_000
 
-// idle is a condition on rows of names: nobody was heard of under the name since the
-// moment ?1, by a question for it or by a poll, and it has no claim.
+// idle is a condition on rows of names: since ?1 nobody asked for the name or polled under it,
+// and it has no claim.
 const idle = `used < ?1
 	AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.agent = names.name AND claims.` + unended + `)
 	AND NOT EXISTS (SELECT 1 FROM pollers WHERE pollers.agent = names.name AND pollers.polled >= ?1)`
 
-// SessionName returns the name that was minted for a session of that user which was
-// heard of since gone, and when it was last asked for; empty if there is none.
+// SessionName returns the name minted for a user's session, and when it was last asked for. It is
+// empty if there is none, or if the session was not heard of since gone.
 func (j *Journal) SessionName(ctx context.Context, uid int, session string, gone time.Time) (name string, used time.Time, err error) {
 	var at int64
 	err = j.readers.QueryRowContext(ctx, `
@@ -35,8 +35,9 @@ func (j *Journal) SessionName(ctx context.Context, uid int, session string, gone
 	return name, moment(at), j.failed(err, "reading the name of a session")
 }
 
-// MintName gives a session the name that it has, or else a new one that nobody in the
-// journal has and m.Free agrees to. Names of sessions that are gone are forgotten.
+// MintName returns the session's name, or mints a new one that the journal does not know and
+// m.Free agrees to. It forgets the names of sessions that are gone. The error is a
+// *task.NamesTakenError if all names tried are taken.
 func (j *Journal) MintName(ctx context.Context, m task.Mint) (name string, minted bool, err error) {
 	err = j.write(ctx, func(tx *tx) error {
 		name, minted = "", false
@@ -61,7 +62,7 @@ func (j *Journal) MintName(ctx context.Context, m task.Mint) (name string, minte
 		}
 		for range mintTries {
 			name = m.Next()
-			free, err := nobodys(ctx, tx, name)
+			free, err := unknownName(ctx, tx, name)
 			if err != nil {
 				return err
 			}
@@ -75,16 +76,16 @@ func (j *Journal) MintName(ctx context.Context, m task.Mint) (name string, minte
 	return name, minted, j.failed(err, "minting a name that begins with %s", m.Prefix)
 }
 
-// disown has a name stay taken, and be nobody's.
+// disown takes a name from its session. The name stays taken.
 func disown(ctx context.Context, tx *tx, name string) error {
 	_, err := tx.ExecContext(ctx, "UPDATE names SET session = '' WHERE name = ?", name)
 	return err
 }
 
-// next is where a question of the user ? stands among that user's.
+// next is an expression for the number of user ?'s next request for a name.
 const next = "(SELECT coalesce(max(nth), 0) + 1 FROM names WHERE uid = ?)"
 
-// keepName stores a new name, and forgets the oldest of the user's that are too many.
+// keepName stores a new name, and forgets the user's oldest ones beyond keptNames.
 func keepName(ctx context.Context, tx *tx, name string, m task.Mint) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO names (name, uid, session, used, nth) VALUES (?, ?, ?, ?, "+next+")",
 		name, m.UID, m.Session, m.Now.UnixMilli(), m.UID)
@@ -99,8 +100,8 @@ func keepName(ctx context.Context, tx *tx, name string, m task.Mint) error {
 	return err
 }
 
-// nobodys reports whether the journal knows nothing of an agent of that name.
-func nobodys(ctx context.Context, tx *tx, name string) (free bool, err error) {
+// unknownName reports whether the journal knows no agent of that name.
+func unknownName(ctx context.Context, tx *tx, name string) (free bool, err error) {
 	err = tx.QueryRowContext(ctx, `
 		SELECT NOT EXISTS (SELECT 1 FROM names WHERE name = ?1)
 		   AND NOT EXISTS (SELECT 1 FROM claims WHERE agent = ?1)

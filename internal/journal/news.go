@@ -10,8 +10,8 @@ import (
 	"dibs/internal/inbox"
 )
 
-// triggerOf stores what the news of a task mean for agents. known is the state of the
-// task as far as it is settled, nil if it is not; the news say what of it is told.
+// triggerOf stores the triggers that news of a task cause. known is the task's state, nil if
+// it is not stable.
 func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *feed.State) error {
 	offered, err := offer(ctx, tx, known, n.Record)
 	if err != nil {
@@ -27,9 +27,8 @@ func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *fe
 	return err
 }
 
-// offer takes note of an offer that the record tells of, or of the end of one: the task
-// is not assigned to that agent any more. It returns the agent that the task is offered
-// to, if it is.
+// offer stores an offer that the record makes, or ends the one there is once the task is no
+// longer assigned to its agent. It returns the agent that the task is offered to, if any.
 func offer(ctx context.Context, tx *tx, known *feed.State, record []claim.Fact) (to string, err error) {
 	for _, e := range record {
 		t, ok := inbox.Offered(e, known)
@@ -57,8 +56,8 @@ func offer(ctx context.Context, tx *tx, known *feed.State, record []claim.Fact) 
 	return "", endOffer(ctx, tx, known.ID)
 }
 
-// available tells all who poll that there are tasks to claim again, if the task that is
-// ready now is the first.
+// available tells every polling agent that there are tasks to claim again, if the task has
+// become ready and is the only ready one.
 func (j *Journal) available(ctx context.Context, tx *tx, at time.Time, before *feed.State, after feed.State) error {
 	if !after.Ready || before != nil && before.Ready {
 		return nil

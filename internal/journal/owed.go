@@ -12,14 +12,14 @@ import (
 
 var _ owed.Ledger = (*Journal)(nil)
 
-// Conditions on rows of what is owed. The first is also that of its indices, so every
-// statement about intents that are not delivered spells it this way.
+// Conditions on rows of owed. The partial indices have the first one, so every statement must
+// spell it this way to use them.
 const (
 	undelivered = "owed.state <> 'delivered'"
 	waiting     = undelivered + " AND owed.state <> 'sending'"
 )
 
-// Owe adds an intent that tells of no fact, and is due, for its request if that has a key.
+// Owe adds an intent without a fact. It is due, and bound to its request if that has a key.
 func (j *Journal) Owe(ctx context.Context, in owed.Intent) (owed.Intent, error) {
 	in.State = owed.Due
 	err := j.write(ctx, func(tx *tx) (err error) {
@@ -32,7 +32,7 @@ func (j *Journal) Owe(ctx context.Context, in owed.Intent) (owed.Intent, error) 
 	return in, j.failedOwed(err, in)
 }
 
-// intents reads them; what follows says which.
+// intents is a SELECT of intents, to be followed by a condition.
 const intents = `
 	SELECT owed.seq, owed.kind, coalesce(owed.id, facts.id), owed.at, owed.state, tries, sent_at, ref, facts.body
 	  FROM owed LEFT JOIN facts ON facts.seq = owed.fact `
@@ -50,8 +50,8 @@ func scanIntent(row scanner) (in owed.Intent, err error) {
 	return in, err
 }
 
-// OwedFor returns the intent that was added for the request of that user and key; ok is
-// false for none.
+// OwedFor returns the intent bound to the request of that user and key; ok is false if there is
+// none.
 func (j *Journal) OwedFor(ctx context.Context, uid int, key string) (in owed.Intent, ok bool, err error) {
 	in, err = scanIntent(j.readers.QueryRowContext(ctx, intents+"WHERE owed.id = (SELECT made FROM requests WHERE uid = ? AND key = ?)", uid, key))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -61,26 +61,26 @@ func (j *Journal) OwedFor(ctx context.Context, uid int, key string) (in owed.Int
 	return in, err == nil, j.failed(err, "reading what was made for request %q", key)
 }
 
-// NextOwed returns the intents of a kind that are due or in doubt and may be worked on now,
-// oldest first, and at most limit of them if that is not 0.
+// NextOwed returns the intents of a kind that are due or in doubt and may be tried now, oldest
+// first; at most limit of them, 0 for no limit.
 func (j *Journal) NextOwed(ctx context.Context, kind owed.Kind, now time.Time, limit int) ([]owed.Intent, error) {
-	// The time is that of an expression, so that owed_next is gone through, in the order
-	// that is wanted, and not all intents of the kind are looked at.
+	// "not_before + 0" makes SQLite use the index owed_next, which has the wanted order, and
+	// stop at the limit.
 	list, err := collect(ctx, j.readers, scanIntent, intents+`
 		 WHERE `+waiting+` AND owed.kind = ? AND not_before + 0 <= ?
 		 ORDER BY owed.seq LIMIT ?`, kind, now.UnixMilli(), atMost(limit))
 	return list, j.failed(err, "reading the outbox")
 }
 
-// NextOwedAt returns when the first of the intents of a kind that are due or in doubt may be
-// worked on, and false if there is none. The time is zero, or past, if one may be already.
+// NextOwedAt returns when the first intent of a kind that is due or in doubt may be tried, and
+// false if there is none. The time is zero or past if that is now.
 func (j *Journal) NextOwedAt(ctx context.Context, kind owed.Kind) (time.Time, bool, error) {
 	var at sql.NullInt64
 	err := j.readers.QueryRowContext(ctx, "SELECT min(not_before) FROM owed WHERE "+waiting+" AND kind = ?", kind).Scan(&at)
 	return moment(at.Int64), at.Valid, j.failed(err, "reading the outbox")
 }
 
-// Hurry has no intent of the kind that is due or in doubt wait beyond that time.
+// Hurry brings forward to latest the intents of the kind that would wait longer.
 func (j *Journal) Hurry(ctx context.Context, kind owed.Kind, latest time.Time) error {
 	err := j.write(ctx, func(tx *tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE owed SET not_before = ?1 WHERE "+waiting+" AND kind = ?2 AND not_before > ?1",
@@ -90,25 +90,25 @@ func (j *Journal) Hurry(ctx context.Context, kind owed.Kind, latest time.Time) e
 	return j.failed(err, "hurrying the outbox")
 }
 
-// MarkSending notes, before an intent is sent, that it is being sent. It fails if
-// it is being sent already, or was delivered.
-func (j *Journal) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
+// StartSending notes that an intent is about to be sent. It fails if the intent is being sent
+// already, or was delivered.
+func (j *Journal) StartSending(ctx context.Context, in owed.Intent, at time.Time) error {
 	return j.changeOwed(ctx, in, waiting, "state = 'sending', tries = tries + 1, sent_at = ?", millis(at))
 }
 
-// MarkInDoubt notes that an intent was sent and that it is not known whether it is
-// in Notion, why, and when to look it up.
-func (j *Journal) MarkInDoubt(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
+// NoteInDoubt notes that an intent was sent and may be in Notion, why that is not known, and
+// when to look it up.
+func (j *Journal) NoteInDoubt(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
 	return j.changeOwed(ctx, in, undelivered, "state = 'in_doubt', not_before = ?, last_error = ?", millis(notBefore), text(why))
 }
 
-// Retry notes that an intent is known not to be in Notion, why, and when to send it.
+// Retry notes that an intent is certainly not in Notion, why, and when to send it.
 func (j *Journal) Retry(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
 	return j.changeOwed(ctx, in, undelivered, "state = 'due', not_before = ?, last_error = ?", millis(notBefore), text(why))
 }
 
-// Delivered notes that an intent is in Notion, as ref if that is not empty. Nothing moves it from
-// there any more. The error is owed.ErrTaken if another one is there as ref.
+// Delivered notes that an intent is in Notion, as ref if that is not empty. This state is final.
+// The error is owed.ErrTaken if another intent is there as ref.
 func (j *Journal) Delivered(ctx context.Context, in owed.Intent, ref string, at time.Time) error {
 	err := j.write(ctx, func(tx *tx) error {
 		if ref != "" {
@@ -126,7 +126,7 @@ func (j *Journal) Delivered(ctx context.Context, in owed.Intent, ref string, at 
 	return j.failedOwed(err, in)
 }
 
-// Drop forgets an intent, and that its request has made it.
+// Drop deletes an intent and unbinds it from its request.
 func (j *Journal) Drop(ctx context.Context, in owed.Intent) error {
 	err := j.write(ctx, func(tx *tx) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM owed WHERE seq = ?", in.Seq); err != nil || in.Key == "" {
@@ -138,8 +138,7 @@ func (j *Journal) Drop(ctx context.Context, in owed.Intent) error {
 	return j.failed(err, "forgetting creation %s", in.ID)
 }
 
-// Delivery tells whether the entry of a fact is in a log, and if not, why the last try
-// to put it there came to nothing.
+// Delivery reports whether a fact's entry is in a log, and if not, why the last try failed.
 func (j *Journal) Delivery(ctx context.Context, event string, log claim.Log) (delivered bool, why string, err error) {
 	err = j.readers.QueryRowContext(ctx, `
 		SELECT owed.state = 'delivered', last_error FROM owed
@@ -149,7 +148,7 @@ func (j *Journal) Delivery(ctx context.Context, event string, log claim.Log) (de
 
 var errNotOwed = errors.New("it is not owed, or is being sent already")
 
-// changeOwed changes the row of an intent as set says, if the condition holds.
+// changeOwed sets columns in an intent's row, if the row meets the condition.
 func (j *Journal) changeOwed(ctx context.Context, in owed.Intent, condition, set string, args ...any) error {
 	err := j.write(ctx, func(tx *tx) error { return changeOwed(ctx, tx, in, condition, set, args...) })
 	return j.failedOwed(err, in)
@@ -163,7 +162,7 @@ func changeOwed(ctx context.Context, tx *tx, in owed.Intent, condition, set stri
 	return err
 }
 
-// failedOwed says which intent an error is about.
+// failedOwed adds to an error which intent it is about.
 func (j *Journal) failedOwed(err error, in owed.Intent) error {
 	if in.Kind == owed.Creation {
 		return j.failed(err, "storing that a task is made for request %q", in.Key)
@@ -178,7 +177,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// recoverOwed puts into doubt what the last process was sending when it stopped.
+// recoverOwed puts in doubt the intents that the last process was sending when it stopped.
 func recoverOwed(ctx context.Context, tx *tx) error {
 	_, err := tx.ExecContext(ctx, "UPDATE owed SET state = 'in_doubt', last_error = ? WHERE "+undelivered+" AND state = 'sending'",
 		owed.ErrCutOff.Error())

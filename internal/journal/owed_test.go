@@ -132,7 +132,7 @@ func TestOutboxIsPerLog(t *testing.T) {
 		}
 	}
 	mesh := entry(t, j, e, owed.MeshEntry)
-	do(t, j.MarkSending(t.Context(), mesh, t0))
+	do(t, j.StartSending(t.Context(), mesh, t0))
 	do(t, j.Delivered(t.Context(), mesh, "", t0))
 	wantNext(t, j, t0, due(e, owed.TaskEntry))
 	for log, want := range map[claim.Log]bool{claim.MeshLog: true, claim.TaskLog: false} {
@@ -147,7 +147,7 @@ func TestOpenDoubtsWhatWasBeingSent(t *testing.T) {
 	j := newJournal(t)
 	e := event(attempt("Sandman", "a", t0), claim.KindGranted, t0)
 	record(t, j, e)
-	do(t, j.MarkSending(t.Context(), entry(t, j, e, owed.MeshEntry), t0))
+	do(t, j.StartSending(t.Context(), entry(t, j, e, owed.MeshEntry), t0))
 	j = reopen(t, j)
 	if got := entry(t, j, e, owed.MeshEntry); got.State != owed.Doubted || got.Tries != 1 || !got.Sent.Equal(t0) {
 		t.Errorf("it is %+v", got)
@@ -171,8 +171,8 @@ func TestOutboxStats(t *testing.T) {
 		}
 	}
 	want()
-	made, err := j.Owe(t.Context(), owed.Intent{ID: "a", Kind: owed.Creation, At: t0}) // of which who waits for it is told
-	do(t, errors.Join(err, j.MarkInDoubt(t.Context(), made, t0, errors.New("no answer"))))
+	made, err := j.Owe(t.Context(), owed.Intent{ID: "a", Kind: owed.Creation, At: t0}) // not in the backlog: its caller got an answer
+	do(t, errors.Join(err, j.NoteInDoubt(t.Context(), made, t0, errors.New("no answer"))))
 	want()
 
 	c := attempt("Sandman", "a", t0)
@@ -185,9 +185,9 @@ func TestOutboxStats(t *testing.T) {
 		journal.Backlog{Log: claim.MeshLog, Depth: 3, Oldest: t0},
 		journal.Backlog{Log: claim.TaskLog, Depth: 1, Oldest: t0},
 	)
-	do(t, j.MarkSending(t.Context(), items[0], t0.Add(time.Hour)))
-	do(t, j.MarkInDoubt(t.Context(), items[0], t0, errors.New("the later one")))
-	do(t, j.MarkSending(t.Context(), items[1], t0))
+	do(t, j.StartSending(t.Context(), items[0], t0.Add(time.Hour)))
+	do(t, j.NoteInDoubt(t.Context(), items[0], t0, errors.New("the later one")))
+	do(t, j.StartSending(t.Context(), items[1], t0))
 	do(t, j.Retry(t.Context(), items[1], t0, errors.New("the earlier one")))
 	want(
 		journal.Backlog{Log: claim.MeshLog, Depth: 3, InDoubt: 1, Oldest: t0, LastError: "the later one"},

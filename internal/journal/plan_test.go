@@ -88,10 +88,10 @@ func callAll(t *testing.T, j *Journal) {
 		note(err)
 	}
 	note(j.PutTasks(ctx, []task.Task{{ID: "a"}, {ID: "b", DependsOn: []task.ID{"a"}}}))
-	check(j.Untold(ctx, "", 1))
-	check(j.Tell(ctx, now, []task.ID{"a", "b"}))
-	note(j.Begin(ctx))
-	check(j.Begun(ctx))
+	check(j.Unpublished(ctx, "", 1))
+	check(j.Publish(ctx, now, []task.ID{"a", "b"}))
+	note(j.BeginFeed(ctx))
+	check(j.FeedBegun(ctx))
 	for _, agent := range []string{"Sandman", "Oracle"} {
 		key := "key of " + agent
 		check(j.BeginRequest(ctx, 1000, key, "f", now))
@@ -128,8 +128,8 @@ func callAll(t *testing.T, j *Journal) {
 		list, err := j.NextOwed(ctx, owed.MeshEntry, now, 1)
 		check(list, err)
 		note(j.Hurry(ctx, owed.MeshEntry, now))
-		note(j.MarkSending(ctx, list[0], now))
-		note(j.MarkInDoubt(ctx, list[0], now, nil))
+		note(j.StartSending(ctx, list[0], now))
+		note(j.NoteInDoubt(ctx, list[0], now, nil))
 		note(j.Retry(ctx, list[0], now, nil))
 		note(j.Delivered(ctx, list[0], "", now))
 	}
@@ -166,9 +166,9 @@ func callAll(t *testing.T, j *Journal) {
 	check(asked, err)
 	check(j.SetQuestion(ctx, asked[0], true))
 	note(j.PutTasks(ctx, []task.Task{{ID: "a", Status: task.Completed}}))
-	check(j.Tell(ctx, now, []task.ID{"a"}))
+	check(j.Publish(ctx, now, []task.ID{"a"}))
 	note(j.PutTasks(ctx, []task.Task{{ID: "a", Status: task.Open}}))
-	check(j.Tell(ctx, now, []task.ID{"a"}))
+	check(j.Publish(ctx, now, []task.ID{"a"}))
 	holds, _, err := j.Live(ctx)
 	check(holds, err)
 	check(j.TaskClaims(ctx, "a"))
@@ -193,7 +193,7 @@ func callAll(t *testing.T, j *Journal) {
 	note(j.SetMeta(ctx, "k", "v"))
 	check(j.Meta(ctx, "k"))
 	note(j.DeleteTasks(ctx, []task.ID{"a"}))
-	check(j.Tell(ctx, now, []task.ID{"a"}))
+	check(j.Publish(ctx, now, []task.ID{"a"}))
 	if err := errors.Join(failed...); err != nil {
 		t.Fatal(err)
 	}

@@ -29,22 +29,23 @@ const (
 )
 
 const (
-	// oldest is the first version of PostgreSQL that will do, as server_version_num has it.
+	// oldest is the first PostgreSQL version that is supported, in the form of
+	// server_version_num.
 	oldest = 140000
-	// leadTerm is how long a leader leads without renewing it.
+	// leadTerm is how long a term lasts unless it is renewed.
 	leadTerm = 8 * time.Second
-	// patience is how long the server may leave the leader without an answer. It gives up a
-	// transaction after the same time in which nothing was said.
+	// patience is how long the leader waits for an answer of the server. The server in turn
+	// aborts a transaction that is idle for as long.
 	patience = 2 * time.Second
-	// readPatience is so for what reads only, and may have to look through much.
+	// readPatience is the same for reads, which may have to scan much.
 	readPatience = 5 * time.Second
-	// making is so for making the tables, while others may do it.
+	// making is the same for creating the tables, which may have to wait for another member.
 	making = 30 * time.Second
-	// greeting is how long it may take to let somebody in.
+	// greeting is the connect timeout.
 	greeting = 5 * time.Second
 )
 
-// What to do about what befalls a leader.
+// What to do about the failures of a leader.
 const (
 	adviceDeposed = "another member goes on with it; ask again"
 	adviceUnsure  = "look at what became of it before doing it again; dibs starts anew on the journal when the database can be reached"
@@ -54,34 +55,34 @@ const (
 
 // Postgres says in which PostgreSQL database a journal lies.
 type Postgres struct {
-	// URL is where the database is, as libpq takes it: a URL, or words KEY=VALUE. What it
-	// leaves open is as the PG… variables, the service file and the password file say.
+	// URL says where the database is, in a form that libpq takes: a URL, or words KEY=VALUE.
+	// The PG… variables, the service file and the password file fill in what it leaves open.
 	URL string
-	// Schema and Board make the name of the schema that is the journal's alone: two boards
-	// may share a database, and no two journals share a schema. Board is the id of the
-	// tasks database.
+	// Schema and Board make up the name of the journal's own schema, so that two boards can
+	// share a database. Board is the id of the tasks database.
 	Schema, Board string
 }
 
 // postgres is a PostgreSQL database.
 type postgres struct {
-	config *pgx.ConnConfig
-	space  string // its own schema there
-	place  string // to be shown; holds no password
-	gate   gate
+	config  *pgx.ConnConfig
+	space   string // the journal's own schema
+	place   string // for people; without a password
+	breaker breaker
 
-	rewritten sync.Map // what rewrite made of a statement, by statement
+	rewritten sync.Map // the results of rewrite, by statement
 
-	// What tests make shorter.
+	// Tests make these shorter.
 	term, patience time.Duration
-	// blind has transactions not assert their epoch, for the test that this is found.
+	// blind turns off the check of the epoch in transactions: a test makes sure that this is
+	// noticed.
 	blind bool
 }
 
-// schemaName is what the names of schemas may be: they are put into statements as they are.
+// schemaName matches the names allowed for schemas, which go into statements unquoted.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,29}$`)
 
-// newPostgres returns the database without having asked for it.
+// newPostgres returns the database. It does not connect.
 func newPostgres(p Postgres) (*postgres, error) {
 	if !schemaName.MatchString(p.Schema) {
 		return nil, fmt.Errorf("journal.schema: %q is no name of small letters, digits and _, of 30 at most", p.Schema)
@@ -95,11 +96,11 @@ func newPostgres(p Postgres) (*postgres, error) {
 		if missing, ok := errors.AsType[*fs.PathError](err); ok { // such as a certificate
 			return nil, fmt.Errorf("journal.postgres: %w", missing)
 		}
-		// What else the driver says of it may hold the password.
+		// The driver's other messages may contain the password.
 		return nil, errors.New("journal.postgres: it is no address of a PostgreSQL database, such as postgres://dibs@db.example.com/dibs?sslmode=verify-full")
 	}
-	// No statement outlives its transaction on the server, where a pooler hands each
-	// transaction to any of its connections.
+	// No prepared statement may outlive its transaction: a pooler hands each transaction to
+	// any of its connections.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.StatementCacheCapacity, config.DescriptionCacheCapacity = 0, 0
 	if config.ConnectTimeout == 0 {
@@ -115,7 +116,7 @@ func newPostgres(p Postgres) (*postgres, error) {
 	}, nil
 }
 
-// explain is as Journal.explain.
+// explain implements store.
 func (p *postgres) explain(err error) error {
 	if err == nil {
 		return nil
@@ -160,20 +161,20 @@ type passing struct{ error }
 
 func (p passing) Unwrap() error { return p.error }
 
-// Passing reports whether what failed may do without anybody's help, a little later.
+// Passing reports whether a failure may pass by itself, so that a later try may succeed.
 func Passing(err error) bool {
 	_, ok := errors.AsType[passing](err)
 	return ok
 }
 
-// fault is as in engine.
+// fault implements store.
 func (p *postgres) fault(err error) bool {
 	_, said := errors.AsType[*pgconn.PgError](err)
 	_, network := errors.AsType[net.Error](err)
 	return said || network || lost(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// lost reports whether a connection is no more, and another one may do.
+// lost reports whether the connection is gone, so that another one may work.
 func lost(err error) bool {
 	if failure, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return final(failure)
@@ -188,7 +189,7 @@ func final(failure *pgconn.PgError) bool {
 	return failure.SeverityUnlocalized == "FATAL" || failure.SeverityUnlocalized == "PANIC"
 }
 
-// oneLine is an error that is shown in one line: of several servers the driver tells in several.
+// oneLine shows an error in one line: for several servers the driver's message has several.
 type oneLine struct{ error }
 
 func (e oneLine) Error() string { return strings.Join(strings.Fields(e.error.Error()), " ") }
@@ -201,10 +202,10 @@ func (p *postgres) foreign() string          { return adviceOther }
 func (p *postgres) writes() (*sql.DB, error) { return p.pool(1, p.patience, false), nil }
 func (p *postgres) reads() (*sql.DB, error)  { return p.pool(maxReaders, readPatience, true), nil }
 
-// compact has nothing to do: the server sees to it.
+// compact does nothing: the server vacuums by itself.
 func (p *postgres) compact(context.Context, *Journal) error { return nil }
 
-// check asks which version the server is.
+// check checks the server's version.
 func (p *postgres) check(ctx context.Context, readers *pool) error {
 	var version int
 	var name string

@@ -61,8 +61,8 @@ func strict(t *testing.T, s *pgtest.Server) (authority string) {
 	return authority
 }
 
-// The database is found, and its users let in, as libpq does it; and where that fails, what is
-// said says what to do, in one line, and never the password.
+// The database is found, and its users log in, as with libpq. If that fails, the error says in one
+// line what to do, and never contains the password.
 func TestPostgresIsReached(t *testing.T) {
 	pgtest.OnlySQLite(t) // once
 	s := pgtest.Run(t)

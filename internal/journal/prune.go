@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// pruneStep is how many rows are removed in one transaction, for the sake of
-// others who write.
+// pruneStep is how many rows are removed in one transaction, so that other writers need not
+// wait long.
 const pruneStep = 500
 
-// keptRecord is a condition on facts that are on record, and stay there at any age: those that
-// are still to become an entry of a log, and denials that the contested fact of a live claim
-// will count.
+// keptRecord is a condition on facts that stay on record at any age: those that Notion is still
+// owed as a log entry, and denials that the contested fact of a live claim will count.
 const keptRecord = `
 	(EXISTS (SELECT 1 FROM owed WHERE owed.fact = facts.seq AND owed.state <> 'delivered')
 	 OR EXISTS (SELECT 1 FROM claims WHERE claims.id = facts.against AND claims.state <> 'ended'))`
 
-// Prune removes what is older than before and not needed any more, and returns
-// how many rows that were, also if it failed on the way. It leaves alone
-//   - facts that are still to become an entry of a log, and denials that the
-//     contested fact of a live claim will count;
-//   - claims that have not ended, or of which an entry is still owed;
+// Prune removes what is older than before and no longer needed. It returns the number of rows
+// removed, also when it fails on the way. It keeps
+//   - facts that Notion is still owed as a log entry, and denials that the contested fact of a
+//     live claim will count;
+//   - claims that have not ended, or whose log entries are still owed;
 //   - marks that have not ended;
 //   - idempotency keys of live claims and of marks.
 //
-// The keys of requests that were not answered go, too: no request is worked on
-// for as long as anything is kept. What agents are still told is only taken off the record.
+// It also removes the keys of unanswered requests: no request runs for that long. Facts that
+// are still in the feed are only taken off the record.
 func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 	return j.pruneAll(ctx, before.UnixMilli(), "pruning the journal",
 		pruning{table: "requests", by: "seq", old: `
@@ -42,12 +41,12 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 		pruning{table: "facts", set: "logged = 0, tried = NULL, took = NULL", by: "seq", old: "logged = 1 AND at < ?1 AND told IS NOT NULL AND NOT " + keptRecord})
 }
 
-// PruneFeed removes what was told before that time, but for the last fact, whose number must
-// not be used again, and what is remembered of tasks that left the mirror before it. What is
-// on record stays there, and is only told no more. It returns how many facts that were, also
-// if it failed on the way.
+// PruneFeed removes facts from the feed that happened before that time, except the last one,
+// whose number must not be used again. It also forgets tasks that left the mirror before then.
+// Facts that are on record stay there. It returns the number of facts removed, also when it fails
+// on the way.
 func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int, err error) {
-	// A feed is pruned from its beginning, so that what is left has no holes.
+	// A feed is pruned from its beginning, so that the rest has no gaps.
 	var first int64
 	err = j.readers.QueryRowContext(ctx, `
 		SELECT coalesce((SELECT min(told) FROM facts WHERE at >= ? AND told IS NOT NULL),
@@ -65,15 +64,15 @@ func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int,
 	return removed, err
 }
 
-// pruning removes the old rows of a table, or takes from them what is old.
+// pruning deletes the old rows of a table, or clears columns in them.
 type pruning struct {
 	table string
-	set   string // what is set in its rows, in place of removing them
+	set   string // the columns to set; empty to delete the rows
 	by    string // the table's key
-	old   string // the condition, in which ?1 is what they are older than
+	old   string // the condition on old rows; ?1 is the limit
 }
 
-// pruneAll prunes one after the other, and returns how many rows it changed.
+// pruneAll does one pruning after the other. It returns the number of rows changed.
 func (j *Journal) pruneAll(ctx context.Context, before int64, doing string, all ...pruning) (removed int, err error) {
 	for _, p := range all {
 		n, err := j.prune(ctx, p, before)
@@ -85,7 +84,7 @@ func (j *Journal) pruneAll(ctx context.Context, before int64, doing string, all 
 	return removed, nil
 }
 
-// prune prunes a step at a time.
+// prune does a pruning, in steps of pruneStep rows.
 func (j *Journal) prune(ctx context.Context, p pruning, before int64) (removed int, err error) {
 	rows := "SELECT " + p.by + " FROM " + p.table + " WHERE " + p.old + " LIMIT ?2"
 	change := "DELETE FROM " + p.table
@@ -93,8 +92,8 @@ func (j *Journal) prune(ctx context.Context, p pruning, before int64) (removed i
 		change = "UPDATE " + p.table + " SET " + p.set
 	}
 	for {
-		// To look through all that is kept takes long. A reader does it, and the
-		// writer stops at the last row that it found.
+		// Scanning the table takes long, so a reader does it. The writer then stops at the
+		// last row that the reader found.
 		var found int
 		err := j.readers.QueryRowContext(ctx, "SELECT count(*) FROM ("+rows+") AS old", before, pruneStep).Scan(&found)
 		if err != nil || found == 0 {

@@ -55,8 +55,8 @@ func TestPruneEvents(t *testing.T) {
 	item := entry(t, j, both, owed.MeshEntry)
 	for _, change := range []func() error{
 		func() error { return nil }, // due
-		func() error { return j.MarkSending(t.Context(), item, t0) },
-		func() error { return j.MarkInDoubt(t.Context(), item, t0, nil) },
+		func() error { return j.StartSending(t.Context(), item, t0) },
+		func() error { return j.NoteInDoubt(t.Context(), item, t0, nil) },
 	} {
 		do(t, change())
 		prune(t, j, cut, 0)

@@ -7,8 +7,8 @@ import (
 	"dibs/internal/inbox"
 )
 
-// question takes note of the question that a fact asks, if it does, in the place of an
-// earlier one about the task.
+// question stores the question that a fact asks, if it asks one, in place of an earlier one
+// about the task.
 func question(ctx context.Context, tx *tx, e claim.Fact) error {
 	q, ok := inbox.Asked(e)
 	if !ok {
@@ -17,14 +17,14 @@ func question(ctx context.Context, tx *tx, e claim.Fact) error {
 	return keptQuestion.keep(ctx, tx, string(q.Task), q.Agent, q)
 }
 
-// Questions returns those that agents wait for the answers of.
+// Questions returns the open questions of agents.
 func (j *Journal) Questions(ctx context.Context) ([]inbox.Question, error) {
 	_, questions, err := allKept[inbox.Question](ctx, j.readers, keptQuestion)
 	return questions, j.failed(err, "reading the questions")
 }
 
-// SetQuestion stores what has become of a question: it is over, or as q says; and what
-// its agent is told. One that was asked about the task since is left as it is.
+// SetQuestion deletes a question if it is over, else stores it as q, and adds triggers for its
+// agent. It does nothing if another question was asked about the task since.
 func (j *Journal) SetQuestion(ctx context.Context, q inbox.Question, over bool, news ...inbox.Trigger) (added int, err error) {
 	err = j.write(ctx, func(tx *tx) error {
 		known, ok, err := kept[inbox.Question](ctx, tx, keptQuestion, string(q.Task))

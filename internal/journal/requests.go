@@ -10,19 +10,17 @@ import (
 	"dibs/internal/owed"
 )
 
-var errNotUnanswered = errors.New("no unanswered request has it")
+var errNoRequest = errors.New("no unanswered request has this key")
 
-// keptRequests is how many requests of one user are on record at the most. Those that
-// were answered longest ago are forgotten first, except those whose claims live, and
-// those whose tasks are still owed.
+// keptRequests is how many requests are kept for one user. The oldest answered ones are
+// forgotten first, except those whose claims live or whose tasks are still owed.
 const keptRequests = 10_000
 
-// BeginRequest begins a request that carries an idempotency key, which is the key of
-// that user, -1 for an unknown one. The first to
-// begin it gets nil, and owns the key until it calls FinishRequest or
-// DropRequest; after it finished, others get its answer. fingerprint tells
-// requests apart: who asks, and everything that decides what a request asks for. The error is
-// owed.ErrReused or owed.ErrUnanswered.
+// BeginRequest begins a request with an idempotency key. Keys are per user; uid is -1 for an
+// unknown one. The first caller gets nil, and owns the key until it calls FinishRequest or
+// DropRequest. Once it has finished, later callers get its answer. fingerprint identifies the
+// request: who asks, and everything that decides what it asks for. The error is owed.ErrReused
+// if the key belongs to a request with another fingerprint, or owed.ErrUnanswered.
 func (j *Journal) BeginRequest(ctx context.Context, uid int, key, fingerprint string, now time.Time) (*owed.Answer, error) {
 	var prior *owed.Answer
 	err := j.write(ctx, func(tx *tx) error {
@@ -37,7 +35,7 @@ func (j *Journal) BeginRequest(ctx context.Context, uid int, key, fingerprint st
 		if n > 0 {
 			_, err := tx.ExecContext(ctx, `
 				DELETE FROM requests
-				 WHERE uid = ?1 AND nth <= (SELECT max(nth) FROM requests WHERE uid = ?1) - ?2 AND status <> 0 AND NOT `+unsettled,
+				 WHERE uid = ?1 AND nth <= (SELECT max(nth) FROM requests WHERE uid = ?1) - ?2 AND status <> 0 AND NOT `+unfinished,
 				uid, keptRequests)
 			return err
 		}
@@ -62,14 +60,14 @@ func (j *Journal) BeginRequest(ctx context.Context, uid int, key, fingerprint st
 	return prior, nil
 }
 
-// BindRequest notes, before the claim is reserved, which claim is made for the
-// request of that user and key. A later one takes the place of an earlier one.
+// BindRequest notes which claim is made for the request of that user and key, before the claim
+// is reserved. It replaces an earlier one.
 func (j *Journal) BindRequest(ctx context.Context, uid int, key string, id claim.ID) error {
 	return j.changeRequest(ctx, uid, key, "made = ?", id)
 }
 
-// RequestMade returns what was made for the request of that user and key, a claim or a task, by
-// its id; empty for nothing.
+// RequestMade returns the id of the claim or intent made for the request of that user and key;
+// empty if there is none.
 func (j *Journal) RequestMade(ctx context.Context, uid int, key string) (string, error) {
 	var id sql.NullString
 	err := j.readers.QueryRowContext(ctx, "SELECT made FROM requests WHERE uid = ? AND key = ?", uid, key).Scan(&id)
@@ -93,13 +91,13 @@ func (j *Journal) changeRequest(ctx context.Context, uid int, key, set string, a
 func changeRequest(ctx context.Context, tx *tx, uid int, key, set string, args ...any) error {
 	n, err := affect(ctx, tx, "UPDATE requests SET "+set+" WHERE uid = ? AND key = ? AND status = 0", append(args, uid, key)...)
 	if err == nil && n == 0 {
-		err = errNotUnanswered
+		err = errNoRequest
 	}
 	return err
 }
 
-// DropRequest forgets the request of that user and key, so that it can be made anew.
-// An answer that was stored stays.
+// DropRequest forgets the request of that user and key, so that it can be sent anew. It does
+// nothing if the request has an answer.
 func (j *Journal) DropRequest(ctx context.Context, uid int, key string) error {
 	err := j.write(ctx, func(tx *tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM requests WHERE uid = ? AND key = ? AND status = 0", uid, key)
@@ -108,15 +106,14 @@ func (j *Journal) DropRequest(ctx context.Context, uid int, key string) error {
 	return j.failed(err, "noting the request")
 }
 
-// unsettled is the condition on a request that what it has made is not done with: a claim lives, or
-// what is left of an attempt, or a task is owed.
-const unsettled = `(EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.made AND claims.state <> 'ended')
+// unfinished is a condition on requests: the claim made for it lives, or what is left of its attempt,
+// or the task is still owed.
+const unfinished = `(EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.made AND claims.state <> 'ended')
 	OR EXISTS (SELECT 1 FROM marks WHERE marks.id = requests.made AND marks.ended = 0)
 	OR EXISTS (SELECT 1 FROM owed WHERE owed.id = requests.made AND owed.state <> 'delivered'))`
 
-// recoverRequests forgets the requests that the last process was working on, but those that have
-// made something: what has become of that by then is their answer, however often the daemon starts
-// before somebody asks.
+// recoverRequests forgets the requests that the last process left unanswered, except those that
+// made something: what has become of that is their answer, whenever somebody asks again.
 func recoverRequests(ctx context.Context, tx *tx) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM requests WHERE status = 0 AND made IS NULL")
 	return err

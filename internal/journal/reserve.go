@@ -9,12 +9,11 @@ import (
 	"dibs/internal/claim"
 )
 
-// Reserve gives the task of c to c, unless another claim has it or the agent has
-// as many other tasks as it may. See [claim.Ledger].
+// Reserve reserves the task of c for c, unless another claim has it or the agent has reached
+// limit with other tasks. See [claim.Ledger].
 //
-// c is stored in state reserved. A refusal is recorded as a denial, or counted with
-// the one that the agent had already, and when both reasons apply, the claim that has
-// the task is the one given.
+// c is stored in state reserved. A refusal is recorded as a denial, or counted with the agent's
+// earlier one. If both reasons apply, the refusal names the claim that has the task.
 func (j *Journal) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit int) (int64, *claim.Refusal, error) {
 	c.State = claim.Reserved
 	var refusal *claim.Refusal
@@ -52,9 +51,8 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Hold, now time.Time, limi
 	return fence, refusal, nil
 }
 
-// nextFence returns a number that is larger than all before: that of the millisecond, if no
-// claim has one as large, so that a journal which was lost, or restored, goes on above those
-// that it gave out.
+// nextFence returns a number larger than all before it. It starts from the current millisecond,
+// so that a journal that was lost or restored goes on above the numbers it once gave out.
 func nextFence(ctx context.Context, tx *tx, now time.Time) (fence int64, err error) {
 	err = tx.QueryRowContext(ctx, `
 		UPDATE fence SET last = CASE WHEN last < ?1 THEN ?1 ELSE last + 1 END
@@ -62,7 +60,7 @@ func nextFence(ctx context.Context, tx *tx, now time.Time) (fence int64, err err
 	return fence, err
 }
 
-// whyRefused finds out, in the transaction that refused c, why it did.
+// whyRefused returns why the transaction refused c. It runs in the same transaction.
 func whyRefused(ctx context.Context, tx *tx, c claim.Hold, now time.Time) (*claim.Refusal, error) {
 	holder, err := scanClaim(tx.QueryRowContext(ctx, `
 		SELECT claims.body FROM reservations JOIN claims ON claims.id = reservations.claim_id

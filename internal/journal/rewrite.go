@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// rewrite makes a statement as SQLite takes it one as PostgreSQL does: parameters have
-// numbers, and tables are named with their schema, for a pooler may keep no search_path.
+// rewrite translates a statement from SQLite's dialect to PostgreSQL's: it numbers parameters,
+// and puts the schema before the names of tables, because a pooler may lose a search_path.
 func (p *postgres) rewrite(statement string) string {
 	if made, ok := p.rewritten.Load(statement); ok {
 		return made.(string)
@@ -37,12 +37,12 @@ func (p *postgres) rewrite(statement string) string {
 }
 
 var (
-	// words splits a statement: into texts in quotes, names, parameters, and single characters.
+	// words splits a statement into quoted texts, names, parameters, and single characters.
 	words = regexp.MustCompile(`'(?:[^']|'')*'|[A-Za-z_][A-Za-z0-9_]*|\?\d*|\s+|.`)
-	// beforeTable is after which words the name of a table stands.
+	// beforeTable has the words that the name of a table may follow.
 	beforeTable = map[string]bool{"FROM": true, "JOIN": true, "INTO": true, "UPDATE": true}
 	tableNames  = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
-	// tables is the names of all tables.
+	// tables has the names of all tables.
 	tables = func() (names []string) {
 		for _, found := range tableNames.FindAllStringSubmatch(sqliteSchema, -1) {
 			names = append(names, found[1])
@@ -51,8 +51,8 @@ var (
 	}()
 )
 
-// storable makes texts that PostgreSQL refuses, which hold a zero or are not in UTF-8, ones
-// that it takes. A caller may ask for anything; nothing that was stored is found by it.
+// storable replaces what PostgreSQL refuses in texts: zero bytes, and bytes that are not UTF-8.
+// Callers may ask for any text; one with such bytes matches nothing that is stored.
 func storable(args []any) []any {
 	out := slices.Clone(args)
 	for i, arg := range out {

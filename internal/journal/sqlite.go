@@ -33,16 +33,16 @@ const (
 const maxReaders = 4
 
 const (
-	// checkpointAfter is how many pages are in the WAL before a commit copies them
-	// into the file, for which everybody has to wait. Most of them were written
-	// several times by then, and are copied once.
+	// checkpointAfter is how many pages the WAL has before a commit copies them into
+	// the file, for which everybody has to wait. By then most pages were written
+	// several times, and are copied once.
 	checkpointAfter = 4000
 	// maxIdleWAL is how many bytes of the WAL are kept for reuse, which is faster
-	// than to make it grow again: those pages. A large sync makes it much larger
-	// for a while.
+	// than growing it again: about checkpointAfter pages. A large sync makes it much
+	// larger for a while.
 	maxIdleWAL = 16 << 20
-	// vacuumStep is how many free pages are given back in one transaction. Others
-	// who write, claims above all, get their turn in between.
+	// vacuumStep is how many free pages one transaction gives back. Other writers,
+	// claims above all, get their turn in between.
 	vacuumStep = 256
 )
 
@@ -56,7 +56,7 @@ func (file) begin(tx *tx) error              { return tx.control("BEGIN IMMEDIAT
 func (file) commit(tx *tx) error             { return tx.control("COMMIT") }
 func (file) fate(u *unsure) error            { return u }
 func (file) over() <-chan struct{}           { return nil }
-func (file) away() (time.Time, error)        { return time.Time{}, nil } // what is read of it is so
+func (file) away() (time.Time, error)        { return time.Time{}, nil } // a file can always be read
 
 func (file) schema() string  { return sqliteSchema }
 func (file) foreign() string { return adviceSchema }
@@ -67,10 +67,10 @@ func (file) tables(ctx context.Context, readers *pool) (all, meta int, err error
 }
 
 func (f file) writes() (*sql.DB, error) {
-	// FULL, because a commit in WAL mode is not synced at less, and a power cut
-	// must not take back a grant that an agent was told of. fullfsync makes
-	// macOS flush the drive's own cache too.
-	// auto_vacuum has a say only before the first table is made.
+	// FULL, because with less a commit in WAL mode is not synced, and a power cut
+	// must not undo a grant that an agent knows of. fullfsync makes macOS flush the
+	// drive's own cache, too.
+	// auto_vacuum takes effect only before the first table is created.
 	return f.connect(1, nil, "busy_timeout(5000)", "foreign_keys(1)", "auto_vacuum(INCREMENTAL)",
 		"synchronous(FULL)", "fullfsync(1)",
 		fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAfter), fmt.Sprintf("journal_size_limit(%d)", maxIdleWAL))
@@ -95,10 +95,10 @@ func (f file) connect(conns int, how url.Values, pragmas ...string) (*sql.DB, er
 	return db, nil
 }
 
-// create makes the file, empty, and its directory, unless they exist, and
-// sees to it that they are nobody else's. An existing file is not even opened: to
-// close it again would drop the locks that this process holds on it through SQLite.
-// That it is still the same when SQLite opens it by its name, the directory ensures.
+// create creates an empty file and its directory, unless they exist, and makes sure
+// that they belong to this user. It does not open an existing file: closing it again
+// would drop the locks that this process has on it through SQLite. Nobody else can
+// replace the file before SQLite opens it by name, because the directory is this user's.
 func (f file) create() error {
 	path := string(f)
 	if err := ownfile.MakeDirectory(filepath.Dir(path)); err != nil {
@@ -126,7 +126,7 @@ func (f file) create() error {
 	return made.Close()
 }
 
-// prepare puts the file into WAL mode, which it keeps, and makes its tables.
+// prepare puts the file into WAL mode, which is permanent, and creates its tables.
 func (f file) prepare(ctx context.Context, j *Journal, made bool) error {
 	var mode string
 	err := j.outside(ctx, func(conn *sql.Conn) error {
@@ -144,9 +144,9 @@ func (f file) prepare(ctx context.Context, j *Journal, made bool) error {
 	return j.writeAlone(ctx, func(tx *tx) error { return makeTables(ctx, tx, f, sqliteSchema) })
 }
 
-// check reads through the file.
+// check reads the whole file.
 func (f file) check(ctx context.Context, readers *pool) error {
-	// One row is enough to know, and it may speak of several things, a line each.
+	// The first finding is enough; it may have several lines.
 	var found string
 	if err := readers.DB.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
 		return err
@@ -164,8 +164,8 @@ func (f file) compact(ctx context.Context, j *Journal) error {
 			return err
 		}
 	}
-	// A reader that is at work keeps some of the WAL in use. Claims are not to wait
-	// for it: the next time will do.
+	// A busy reader keeps part of the WAL in use. Claims must not wait for it: the rest
+	// is done next time.
 	return j.outside(ctx, func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)")
 		_, restored := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout = 5000")
@@ -173,7 +173,7 @@ func (f file) compact(ctx context.Context, j *Journal) error {
 	})
 }
 
-// vacuum gives back up to n free pages, and returns how many it gave.
+// vacuum gives up to n free pages back to the file system, and returns how many.
 func (file) vacuum(ctx context.Context, j *Journal, n int) (freed int, err error) {
 	err = j.outside(ctx, func(conn *sql.Conn) error {
 		rows, err := conn.QueryContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n))
@@ -195,7 +195,7 @@ func (f file) explain(err error) error {
 		return err
 	}
 	var advice string
-	switch failure.Code() & 0xff { // the rest tells kinds of one code apart
+	switch failure.Code() & 0xff { // the primary code, without the extended one
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		advice = adviceDamaged
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY:
@@ -206,7 +206,7 @@ func (f file) explain(err error) error {
 		advice = adviceFull
 	case sqlite3.SQLITE_IOERR:
 		advice = adviceDisk
-		if failure.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // it is made as large as it has to be
+		if failure.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // there was no room to grow the file
 			advice = adviceFull
 		}
 	default:
@@ -215,7 +215,7 @@ func (f file) explain(err error) error {
 	return unusable(fmt.Errorf("%s: %w", f, err), advice)
 }
 
-// fault reports whether an error is SQLite's, which may have rolled back by itself.
+// fault reports whether an error is SQLite's, which may have rolled back the transaction.
 func (file) fault(err error) bool {
 	_, is := errors.AsType[*sqlite.Error](err)
 	return is

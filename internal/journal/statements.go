@@ -9,23 +9,22 @@ import (
 	"time"
 )
 
-// querier is what runs statements: a pool, or the connection of a transaction.
+// querier runs queries: a pool, or the connection of a transaction.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// tx is the connection that writes while a transaction is under way. It compiles
-// each statement once. Its methods do not heed their contexts: what has begun is
-// seen through.
+// tx is the writing connection during a transaction. It prepares each statement once.
+// Its methods ignore their contexts: a transaction that has begun is not interrupted.
 type tx struct {
 	store    store
 	conn     *sql.Conn
-	prepared map[string]*sql.Stmt // where the engine compiles
+	prepared map[string]*sql.Stmt // by query; unused if the store does not compile
 	changed  bool                 // a statement changed something since this was set to false
 }
 
-// statement is a query as an engine takes it: compiled, or sent anew each time.
+// statement is a query ready to run: prepared, or sent anew each time.
 type statement interface {
 	ExecContext(ctx context.Context, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, args ...any) (*sql.Rows, error)
@@ -53,7 +52,7 @@ func (s sent) QueryRowContext(ctx context.Context, args ...any) *sql.Row {
 	return s.conn.QueryRowContext(ctx, s.query, storable(args)...)
 }
 
-// statement returns what runs the query.
+// statement returns the query as a statement.
 func (t *tx) statement(query string) (statement, error) {
 	if !t.store.compiles() {
 		return sent{t.conn, t.store.rewrite(query)}, nil
@@ -92,14 +91,13 @@ func (t *tx) QueryContext(_ context.Context, query string, args ...any) (*sql.Ro
 
 func (t *tx) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
 	s, err := t.statement(query)
-	if err != nil { // which compiling it again tells the caller
+	if err != nil { // running it again gives the caller the same error
 		return t.conn.QueryRowContext(context.Background(), query, args...)
 	}
 	return s.QueryRowContext(context.Background(), args...)
 }
 
-// insert runs a statement that inserts a row and ends with RETURNING, and returns the
-// number that the row got.
+// insert runs an INSERT that ends with RETURNING the row's number, and returns that number.
 func (t *tx) insert(ctx context.Context, query string, args ...any) (number int64, err error) {
 	t.changed = true // perhaps
 	err = t.QueryRowContext(ctx, query, args...).Scan(&number)
@@ -112,7 +110,7 @@ func (t *tx) control(statement string) error {
 	return err
 }
 
-// close closes the compiled statements, and gives the connection back.
+// close closes the prepared statements, and gives the connection back.
 func (t *tx) close() error {
 	var errs []error
 	for _, s := range t.prepared {
@@ -121,13 +119,13 @@ func (t *tx) close() error {
 	return errors.Join(append(errs, t.conn.Close())...)
 }
 
-// script runs statements that are not needed again.
+// script runs several statements, without preparing them.
 func (t *tx) script(statements string) error {
 	_, err := t.conn.ExecContext(context.Background(), statements)
 	return err
 }
 
-// pool is connections that read. It compiles each statement once for each of them.
+// pool is a pool of reading connections. It prepares each statement once on each of them.
 type pool struct {
 	*sql.DB
 	store    store
@@ -162,13 +160,13 @@ func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (*sq
 
 func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	s, err := p.statement(ctx, query)
-	if err != nil { // which compiling it again tells the caller
+	if err != nil { // running it again gives the caller the same error
 		return p.DB.QueryRowContext(ctx, query, args...)
 	}
 	return s.QueryRowContext(ctx, args...)
 }
 
-// collect runs a query and returns what scan made of each row.
+// collect runs a query and returns the result of scan for each row.
 func collect[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -194,7 +192,7 @@ func scanString(row scanner) (s string, err error) {
 	return s, err
 }
 
-// affect runs a statement and returns how many rows it changed.
+// affect runs a statement and returns the number of rows changed.
 func affect(ctx context.Context, tx *tx, query string, args ...any) (int64, error) {
 	result, err := tx.ExecContext(ctx, query, args...)
 	if err != nil {
@@ -203,7 +201,7 @@ func affect(ctx context.Context, tx *tx, query string, args ...any) (int64, erro
 	return result.RowsAffected()
 }
 
-// millis is a time as the tables hold it: milliseconds since 1970, 0 for none.
+// millis converts a time to the tables' form: milliseconds since 1970, 0 for none.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -211,7 +209,7 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// moment is the time that millis made ms of.
+// moment is the inverse of millis.
 func moment(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -219,7 +217,7 @@ func moment(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// atMost is a limit as SQL's LIMIT takes it, where 0 means any number.
+// atMost converts a limit, where 0 means no limit, for SQL's LIMIT.
 func atMost(limit int) int64 {
 	if limit <= 0 {
 		return math.MaxInt64
@@ -227,7 +225,7 @@ func atMost(limit int) int64 {
 	return int64(limit)
 }
 
-// flag is a truth as the tables hold it.
+// flag converts a bool to the tables' form.
 func flag(is bool) int {
 	if is {
 		return 1

@@ -16,12 +16,12 @@ func TestTheSameTaskIsNoNews(t *testing.T) {
 	j := newJournal(t)
 	untold := func(want ...task.ID) {
 		t.Helper()
-		got, err := j.Untold(t.Context(), "", 0)
+		got, err := j.Unpublished(t.Context(), "", 0)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("Untold = %v, %v; want %v", got, err, want)
 		}
-		_, err = j.Tell(t.Context(), t0, got)
-		do(t, errors.Join(err, j.Begin(t.Context())))
+		_, err = j.Publish(t.Context(), t0, got)
+		do(t, errors.Join(err, j.BeginFeed(t.Context())))
 	}
 	put := func(title string) { do(t, j.PutTasks(t.Context(), []task.Task{mirrored("a", title, task.Open)})) }
 	put("one")

@@ -8,7 +8,7 @@ import (
 	"dibs/internal/task"
 )
 
-// PutTasks puts tasks into the mirror, in the place of those of the same id.
+// PutTasks puts tasks into the mirror, in place of those with the same id.
 func (j *Journal) PutTasks(ctx context.Context, tasks []task.Task) error {
 	err := j.writeMany(ctx, len(tasks), func(tx *tx) error {
 		for _, t := range tasks {
@@ -28,7 +28,7 @@ func (j *Journal) PutTasks(ctx context.Context, tasks []task.Task) error {
 	return j.failed(err, "putting %d tasks into the mirror", len(tasks))
 }
 
-// DeleteTasks removes tasks from the mirror, as far as they are there.
+// DeleteTasks removes tasks from the mirror. It ignores those that are not there.
 func (j *Journal) DeleteTasks(ctx context.Context, ids []task.ID) error {
 	err := j.writeMany(ctx, len(ids), func(tx *tx) error {
 		for _, id := range ids {
@@ -41,23 +41,23 @@ func (j *Journal) DeleteTasks(ctx context.Context, ids []task.ID) error {
 	return j.failed(err, "removing %d tasks from the mirror", len(ids))
 }
 
-// change runs a statement that changes the mirror's row of a task, if need be, and notes
-// that there may be something to tell of it.
+// change runs a statement on the mirror's row of a task. If that changes the row, it notes the
+// task for publication.
 func change(ctx context.Context, tx *tx, id task.ID, query string, args ...any) error {
 	n, err := affect(ctx, tx, query, args...)
 	if err == nil && n > 0 {
-		_, err = tx.ExecContext(ctx, tellLater+" VALUES (?, 0, 0, 0, '', 1) "+tellAgain, id)
+		_, err = tx.ExecContext(ctx, publishLater+" VALUES (?, 0, 0, 0, '', 1) "+publishAgain, id)
 	}
 	return err
 }
 
-// Tasks returns all tasks of the mirror, by id.
+// Tasks returns all tasks of the mirror, sorted by id.
 func (j *Journal) Tasks(ctx context.Context) ([]task.Task, error) {
 	tasks, err := collect(ctx, j.readers, scanTask, "SELECT body FROM tasks ORDER BY id")
 	return tasks, j.failed(err, "reading the mirror")
 }
 
-// taskBody is a task as bodies hold it.
+// taskBody is a task as stored in bodies.
 type taskBody = task.Body
 
 func bodyOf(t task.Task) taskBody { return task.BodyOf(t) }

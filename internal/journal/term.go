@@ -15,13 +15,13 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// ErrDeposed says that a term is over: what was to be done in it is for another leader.
+// ErrDeposed says that the term is over: another member may lead.
 var ErrDeposed = errors.New("this member does not lead any more")
 
-// unsure says that nobody knows whether a transaction was kept.
+// unsure is the error of a COMMIT without an answer: the transaction may have been kept or not.
 type unsure struct {
-	cause    error // why there was no answer
-	id, mark string
+	cause     error // why there was no answer
+	id, stamp string
 }
 
 func (u *unsure) Error() string {
@@ -29,13 +29,13 @@ func (u *unsure) Error() string {
 }
 func (u *unsure) Unwrap() error { return u.cause }
 
-// metaMark is the key under which the last transaction that was kept has left its mark.
-const metaMark = "mark"
+// metaStamp is the key of the stamp that each transaction leaves.
+const metaStamp = "mark"
 
-// term is a PostgreSQL database as the leader of an epoch has it. Each of its transactions
-// begins with the proof that the epoch is not over, and keeps it from ending before the
-// transaction does: with a lock that who takes the lead needs for itself. That the server
-// gives up a transaction in which nothing is said bounds how long it may have to wait.
+// term is a PostgreSQL database in the hands of the leader of an epoch. Each transaction first
+// checks that the term is not over, and locks the leader's row, so that nobody else can take the
+// lead before the transaction ends. The wait for that is bounded: the server aborts idle
+// transactions.
 type term struct {
 	*postgres
 	epoch int64
@@ -43,10 +43,11 @@ type term struct {
 	once  sync.Once
 	ended chan struct{}
 
-	// Of the transaction that is under way, or was last. The writer alone has them.
+	// id and count are those of the current transaction, or else the last. Only the writer uses
+	// them.
 	id    string
 	count int
-	// prefix is what no other's marks begin with.
+	// prefix begins the stamps of this term, and no others.
 	prefix string
 }
 
@@ -58,13 +59,13 @@ func (t *term) over() <-chan struct{} { return t.ended }
 
 func (t *term) end() { t.once.Do(func() { close(t.ended) }) }
 
-func (t *term) away() (time.Time, error) { return t.gate.away() }
+func (t *term) away() (time.Time, error) { return t.breaker.away() }
 
-// prepare has nothing to do: Dial has made the tables.
+// prepare does nothing: Dial has created the tables.
 func (t *term) prepare(context.Context, *Journal, bool) error { return nil }
 
-// begin begins a transaction in one round trip. All of it is the transaction's own: a pooler
-// may give the next one another connection.
+// begin begins a transaction in one round trip. All settings are local to the transaction: a
+// pooler may run the next one on another connection.
 func (t *term) begin(tx *tx) error {
 	select {
 	case <-t.ended:
@@ -93,26 +94,26 @@ func (t *term) begin(tx *tx) error {
 	return nil
 }
 
-// commit leaves a mark in the transaction and commits it, in one round trip.
+// commit stamps the transaction and commits it, in one round trip.
 func (t *term) commit(tx *tx) error {
 	t.count++
-	mark := fmt.Sprint(t.prefix, t.count)
+	stamp := fmt.Sprint(t.prefix, t.count)
 	_, err := run(tx.conn, fmt.Sprintf(`
 		INSERT INTO %s.meta (key, value) VALUES ('%s', '%s')
 		    ON CONFLICT (key) DO UPDATE SET value = excluded.value;
-		COMMIT`, t.space, metaMark, mark))
+		COMMIT`, t.space, metaStamp, stamp))
 	if err == nil || errors.Is(err, driver.ErrBadConn) {
-		return err // the server was not even asked
+		return err // nothing was sent
 	}
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !final(refused) {
 		return err
 	}
-	return &unsure{cause: err, id: t.id, mark: mark}
+	return &unsure{cause: err, id: t.id, stamp: stamp}
 }
 
-// run has the server of conn run statements, in one round trip. If the connection was lost
-// before, and nothing was sent, the error is driver.ErrBadConn. (The driver's own word for it,
-// pgconn.SafeToRetry, is also said of what was sent, when no answer came.)
+// run runs statements on conn in one round trip. The error is driver.ErrBadConn if the
+// connection was lost before anything was sent. (The driver's own test for that,
+// pgconn.SafeToRetry, also says yes when something was sent and no answer came.)
 func run(conn *sql.Conn, statements string) (results []*pgconn.Result, err error) {
 	err = conn.Raw(func(c any) error {
 		server := c.(*stdlib.Conn).Conn().PgConn()
@@ -122,7 +123,7 @@ func run(conn *sql.Conn, statements string) (results []*pgconn.Result, err error
 		var err error
 		results, err = server.Exec(context.Background(), statements).ReadAll()
 		for _, result := range results {
-			if result.Err != nil { // which comes before what ended all, and says more
+			if result.Err != nil { // the first failure says more than the final one
 				return result.Err
 			}
 		}
@@ -131,9 +132,9 @@ func run(conn *sql.Conn, statements string) (results []*pgconn.Result, err error
 	return results, err
 }
 
-// fate asks what became of a transaction whose COMMIT was not answered, on new connections.
-// The server gives the transaction up in half the time in which it is asked. What still is
-// not known then never will be here, and nothing may be saved on top of it.
+// fate finds out, on new connections, what became of a transaction whose COMMIT got no answer.
+// It asks for twice as long as the server keeps an idle transaction open. If the fate is still
+// unknown then, the term ends: nothing may be saved on top of it.
 func (t *term) fate(u *unsure) error {
 	db := t.pool(1, t.patience, false)
 	db.SetMaxIdleConns(-1)
@@ -162,16 +163,16 @@ var (
 	errUnknown = errors.New("the database has forgotten the transaction")
 )
 
-// kept reports whether a transaction is kept.
+// kept reports whether a transaction was kept.
 //
-// The server knows when it ended, by its number. But a number that a crash of the server, or
-// the loss of it to a standby that lagged behind, has undone may be given to another
-// transaction; so what tells whether ours was kept is its mark, once it has ended.
+// The server says by the transaction's number whether it has ended. But numbers can be used
+// again after a crash, or after a failover to a standby that lagged behind. So once it has
+// ended, its stamp tells whether it was kept.
 func (t *term) kept(ctx context.Context, db *sql.DB, u *unsure) (bool, error) {
 	var status sql.NullString
 	err := db.QueryRowContext(ctx, "SELECT pg_xact_status($1::text::xid8)", u.id).Scan(&status)
 	if failure, ok := errors.AsType[*pgconn.PgError](err); ok && failure.Code == "22023" {
-		return false, nil // the number was not given yet, to anybody
+		return false, nil // the server has not used this number yet
 	}
 	switch {
 	case err != nil:
@@ -181,16 +182,16 @@ func (t *term) kept(ctx context.Context, db *sql.DB, u *unsure) (bool, error) {
 	case status.String == "aborted":
 		return false, nil
 	}
-	// A statement of its own, which sees what was committed before it.
-	var mark string
-	err = db.QueryRowContext(ctx, "SELECT value FROM "+t.space+".meta WHERE key = $1", metaMark).Scan(&mark)
+	// A statement of its own, so that it sees what was committed before.
+	var stamp string
+	err = db.QueryRowContext(ctx, "SELECT value FROM "+t.space+".meta WHERE key = $1", metaStamp).Scan(&stamp)
 	switch {
 	case err != nil:
 		return false, err
-	case mark == u.mark:
+	case stamp == u.stamp:
 		return true, nil
-	case strings.HasPrefix(mark, t.prefix):
+	case strings.HasPrefix(stamp, t.prefix):
 		return false, nil
 	}
-	return false, errUnknown // another leader has written since, or none ever
+	return false, errUnknown // another leader has written since, or nobody ever has
 }

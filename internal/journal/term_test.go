@@ -381,16 +381,16 @@ func TestFateOfAReusedNumber(t *testing.T) {
 		u    unsure
 		want bool
 	}{
-		{"its own", unsure{id: e.id, mark: fmt.Sprint(e.prefix, e.count)}, true},
-		{"another's", unsure{id: e.id, mark: fmt.Sprint(e.prefix, e.count+1)}, false},
-		{"nobody's", unsure{id: "9" + e.id, mark: fmt.Sprint(e.prefix, e.count+1)}, false},
+		{"its own", unsure{id: e.id, stamp: fmt.Sprint(e.prefix, e.count)}, true},
+		{"another's", unsure{id: e.id, stamp: fmt.Sprint(e.prefix, e.count+1)}, false},
+		{"nobody's", unsure{id: "9" + e.id, stamp: fmt.Sprint(e.prefix, e.count+1)}, false},
 	} {
 		if kept, err := e.kept(t.Context(), d.db, &tt.u); kept != tt.want || err != nil {
 			t.Errorf("the number is %s: %v, %v; want %v", tt.what, kept, err, tt.want)
 		}
 	}
 	e.prefix = "a later leader's"
-	if kept, err := e.kept(t.Context(), d.db, &unsure{id: e.id, mark: "mine"}); kept || err != errUnknown {
+	if kept, err := e.kept(t.Context(), d.db, &unsure{id: e.id, stamp: "mine"}); kept || err != errUnknown {
 		t.Errorf("after another leader: %v, %v", kept, err)
 	}
 }

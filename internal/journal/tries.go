@@ -7,7 +7,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Tries returns the tries at a task that count, oldest first. See [claim.Ledger].
+// Tries returns the tries at a task that still count, oldest first. See [claim.Ledger].
 func (j *Journal) Tries(ctx context.Context, id task.ID) ([]claim.Try, error) {
 	tries, err := collect(ctx, j.readers, func(row scanner) (claim.Try, error) {
 		var body []byte
@@ -20,7 +20,7 @@ func (j *Journal) Tries(ctx context.Context, id task.ID) ([]claim.Try, error) {
 	return tries, j.failed(err, "reading the tries at task %s", id)
 }
 
-// reopenedSince forgets the tries at a task that somebody has opened again, as the changes say.
+// reopenedSince forgets the tries at a task if the changes say that somebody opened it again.
 func reopenedSince(ctx context.Context, tx *tx, id task.ID, changed []claim.Fact) error {
 	for _, f := range changed {
 		if f.Kind == claim.KindUnblocked || f.Kind == claim.KindReopened {

@@ -25,7 +25,7 @@ func TestTriesAreForgotten(t *testing.T) {
 		if err := j.PutTasks(ctx, []task.Task{{ID: "a", Title: "T", Status: s}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := j.Tell(ctx, t0, []task.ID{"a"}); err != nil {
+		if _, err := j.Publish(ctx, t0, []task.ID{"a"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,7 +36,7 @@ func TestTriesAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := j.Begin(ctx); err != nil {
+	if err := j.BeginFeed(ctx); err != nil {
 		t.Fatal(err)
 	}
 	becomes(task.InProgress)

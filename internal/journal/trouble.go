@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// metaTried is the key of what is stored only to see whether anything can be.
+	// metaTried is the key of a value that is stored only to find out whether writing works.
 	metaTried = "tried"
-	// usual is how many bytes that is: more than a change usually takes.
+	// usual is the size of that value in bytes: more than a change usually takes.
 	usual = 64 << 10
 )
 
-// trouble is what keeps the file from being written. It is safe for concurrent use.
+// trouble is the reason why the journal cannot be written. It is safe for concurrent use.
 type trouble struct {
 	mu    sync.Mutex
-	why   error // of the last change that was to be stored; nil if it was
+	why   error // why the last change was not stored; nil if it was
 	watch func(why error)
 }
 
-// note takes note of what became of a change.
+// note stores the outcome of a change, and reports it to the watcher if it is news.
 func (t *trouble) note(why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -32,9 +32,9 @@ func (t *trouble) note(why error) {
 	}
 }
 
-// Watch has watch called when the journal is found not to be writable, with a
-// *claim.JournalError, and when it can be written again, with nil. It is called while a
-// change is under way, and must not use the journal. Changes before that are not told.
+// Watch has watch called with a *claim.JournalError when the journal cannot be written, and with
+// nil when it can be written again. The call comes during a change, and must not use the journal.
+// Earlier failures are not reported.
 func (j *Journal) Watch(watch func(why error)) {
 	j.writer.trouble.mu.Lock()
 	defer j.writer.trouble.mu.Unlock()
@@ -42,15 +42,15 @@ func (j *Journal) Watch(watch func(why error)) {
 }
 
 // Away returns since when the journal's database cannot be reached, by this machine's clock, and
-// why, as a *claim.JournalError; a nil error if it may be. It asks for nothing. Of an SQLite file
-// it is always nil: what keeps that from being written leaves it readable.
+// why, as a *claim.JournalError; a nil error if it can. It does not ask the database. For an
+// SQLite file the error is always nil: a file that cannot be written can still be read.
 func (j *Journal) Away() (since time.Time, why error) {
 	since, why = j.engine.away()
 	return since, j.engine.explain(why)
 }
 
-// Trouble returns why the journal cannot be written, as a *claim.JournalError, or nil if it
-// can. If the last change failed, it tries another one.
+// Trouble returns why the journal cannot be written, as a *claim.JournalError, or nil if it can.
+// If the last change failed, it tries to write something first.
 func (j *Journal) Trouble(ctx context.Context) error {
 	j.writer.trouble.mu.Lock()
 	why := j.writer.trouble.why

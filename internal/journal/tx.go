@@ -10,62 +10,62 @@ import (
 	"dibs/internal/claim"
 )
 
-// maxGroup is how many operations are committed together at most, so that
-// nobody waits long for the work of others before the sync that is also theirs.
+// maxGroup is how many operations are committed together at most, so that none of
+// them waits long for the others.
 const maxGroup = 32
 
 var (
-	errClosed    = errors.New("the journal is closed")
-	errUnsettled = errors.New("it was given up, because a fault in another operation ended its transaction")
+	errClosed  = errors.New("the journal is closed")
+	errAborted = errors.New("it was given up, because a fault in another operation ended its transaction")
 )
 
-// writer is the connection that writes, and the queue of those who want it to.
+// writer is the writing connection, with the queue of operations for it. It does group
+// commit.
 //
-// What takes time in a small transaction is its commit, which is synced to the
-// disk. Operations that come while another commit is under way wait in the
-// queue, and are then committed together: whoever comes to an idle writer leads,
-// which is to run the operations at the head of the queue in one transaction.
-// A leader who is done appoints the first of those who wait. So all work is done
-// by the callers themselves, in the order in which they came.
+// In a small transaction the commit takes the time, because it syncs the disk. So
+// operations that arrive during a commit wait in the queue, and are then committed
+// together. A caller that finds the writer idle becomes the committer: it runs the
+// operations at the head of the queue in one transaction, and then appoints the first
+// waiter as the next committer. So the callers themselves do all the work, in the order
+// in which they came.
 //
-// This is as durable as a commit for each. Nobody is told anything before the
-// commit of the group has been synced, not even that an operation was refused,
-// for it may have been refused because of another one in the group. A refusal,
-// which is an error of ours before anything was changed, leaves the others alone.
-// After any other error the group is rolled back, and each of its operations is
-// run again in a transaction of its own, to fail or not by itself; so it is if
-// COMMIT fails, which is what checks foreign keys. An operation may hence be run
-// twice, and must not build on its first run. Savepoints would make that rarer
-// still, but have SQLite copy each page anew for every operation that changes it.
+// This is as durable as one commit for each operation. No caller gets an answer before
+// the group's commit is synced, not even a refusal: the cause of the refusal may be
+// another operation of the group. A refusal is an error of ours before anything was
+// changed; it does not affect the others. After any other error the group is rolled
+// back, and each operation runs again in a transaction of its own. The same happens if
+// COMMIT fails, which checks foreign keys. So an operation may run twice, and must not
+// build on its first run. (Savepoints would make that rarer, but they make SQLite copy
+// every page again for each operation that changes it.)
 //
-// An operation whose context ends while it waits is given up. Once it is begun it
-// is seen through: to interrupt a statement would roll back the group.
+// An operation whose context ends while it waits is dropped. Once begun it is not
+// interrupted: that would roll back the group.
 type writer struct {
 	engine engine
 
 	db   *sql.DB // of a single connection, which is tx.conn
 	tx   *tx
 	mu   sync.Mutex
-	busy bool // somebody leads, or was appointed
-	// queue has first who is appointed, if somebody is.
+	busy bool // there is a committer, or one is appointed
+	// queue begins with the appointed committer, if there is one.
 	queue  []*operation
 	closed bool
-	// stalled says why nothing is begun for now: nobody knows whether the last transaction
-	// is kept. It is nil otherwise.
+	// stalled is why no transaction begins for now: the fate of the last one is unknown. It
+	// is nil otherwise.
 	stalled error
 
 	trouble trouble
 }
 
-// operation is something to be done by the writer.
+// operation is a unit of work for the writer.
 type operation struct {
 	ctx context.Context
 	run func(tx *tx) error
 	how manner
-	// err is what came of it, once it is settled.
-	err     error
-	settled bool
-	// woken says that the operation is done, or else that it is its turn to lead.
+	// err is the result, once it is finished.
+	err      error
+	finished bool
+	// woken gets true once the operation is done, or false if its caller is to commit.
 	woken     chan bool
 	appointed bool
 }
@@ -79,7 +79,7 @@ const (
 	bare                  // outside transactions
 )
 
-// openWriter takes the connection that writes.
+// openWriter returns a writer on a connection of db.
 func openWriter(ctx context.Context, db *sql.DB, e engine) (*writer, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func openWriter(ctx context.Context, db *sql.DB, e engine) (*writer, error) {
 	return &writer{engine: e, db: db, tx: &tx{store: e, conn: conn, prepared: map[string]*sql.Stmt{}}}, nil
 }
 
-// do has an operation done, and returns its error.
+// do runs an operation, and returns its error.
 func (w *writer) do(ctx context.Context, how manner, run func(tx *tx) error) error {
 	op := &operation{ctx: ctx, run: run, how: how, woken: make(chan bool, 1)}
 	w.mu.Lock()
@@ -97,10 +97,10 @@ func (w *writer) do(ctx context.Context, how manner, run func(tx *tx) error) err
 		return stalled
 	}
 	w.queue = append(w.queue, op)
-	lead := !w.busy
+	idle := !w.busy
 	w.busy = true
 	w.mu.Unlock()
-	if !lead {
+	if !idle {
 		var done bool
 		select {
 		case done = <-op.woken:
@@ -114,12 +114,12 @@ func (w *writer) do(ctx context.Context, how manner, run func(tx *tx) error) err
 			return op.err
 		}
 	}
-	w.lead()
+	w.commitGroup()
 	return op.err
 }
 
-// leave takes op out of the queue, and reports whether it could: an operation
-// that has begun is seen through, and who was appointed has to lead.
+// leave takes op out of the queue. It returns false if that is too late: the operation
+// has begun, or its caller is appointed as the committer.
 func (w *writer) leave(op *operation) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,15 +132,15 @@ func (w *writer) leave(op *operation) bool {
 	return false
 }
 
-// lead runs a group, the first of which is the caller's own operation.
-func (w *writer) lead() {
+// commitGroup runs a group of operations, of which the caller's own is the first.
+func (w *writer) commitGroup() {
 	group := w.next()
-	// Deferred for the case that an operation panics, which must not stop the others.
+	// Deferred, because an operation that panics must not stop the others.
 	defer w.pass(group)
 	w.run(group)
 }
 
-// next takes the operations of the next group off the queue.
+// next takes the next group off the queue.
 func (w *writer) next() []*operation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +153,7 @@ func (w *writer) next() []*operation {
 	return group
 }
 
-// pass tells the others of the group that it is done, and appoints who leads next.
+// pass wakes the other callers of the group, and appoints the next committer.
 func (w *writer) pass(group []*operation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,32 +163,32 @@ func (w *writer) pass(group []*operation) {
 		w.queue[0].woken <- false
 	}
 	for _, op := range group[1:] {
-		if !op.settled {
-			op.err = errUnsettled
+		if !op.finished {
+			op.err = errAborted
 		}
 		op.woken <- true
 	}
 }
 
-// run runs the operations of a group, and sets their errors.
+// run runs the operations of a group and sets their results.
 func (w *writer) run(group []*operation) {
 	begun := make([]*operation, 0, len(group))
 	for _, op := range group {
 		switch err := op.ctx.Err(); {
 		case err != nil:
-			op.settle(err)
+			op.finish(err)
 		case w.closed:
-			op.settle(errClosed)
+			op.finish(errClosed)
 		default:
 			begun = append(begun, op)
 		}
 	}
 	if len(begun) > 1 {
 		err := w.together(begun)
-		again := err != nil && !w.over() // it may be kept, if it is over, and is not done twice
+		again := err != nil && !w.over() // if it is over, the group may have been kept: do not run it twice
 		for _, op := range begun {
 			if !again {
-				op.settle(cmp.Or(err, op.err))
+				op.finish(cmp.Or(err, op.err))
 			}
 		}
 		if !again {
@@ -197,9 +197,9 @@ func (w *writer) run(group []*operation) {
 	}
 	for _, op := range begun {
 		if op.how == bare {
-			op.settle(op.run(w.tx))
+			op.finish(op.run(w.tx))
 		} else {
-			op.settle(w.transact(func() error { return op.run(w.tx) }))
+			op.finish(w.transact(func() error { return op.run(w.tx) }))
 		}
 	}
 }
@@ -214,11 +214,11 @@ func (w *writer) over() bool {
 	}
 }
 
-// settle notes what came of op in the end.
-func (op *operation) settle(err error) { op.err, op.settled = err, true }
+// finish sets the result of op.
+func (op *operation) finish(err error) { op.err, op.finished = err, true }
 
-// together runs operations in one transaction, and sets their errors. It returns
-// an error itself if nothing of any of them was kept.
+// together runs operations in one transaction and sets their results. It returns an
+// error if nothing of any of them was kept.
 func (w *writer) together(ops []*operation) error {
 	return w.transact(func() error {
 		for _, op := range ops {
@@ -232,11 +232,10 @@ func (w *writer) together(ops []*operation) error {
 	})
 }
 
-// transact runs fn in a transaction that is kept if fn returns nil.
+// transact runs fn in a transaction, and commits it if fn returns nil.
 //
-// It works on the connection rather than through sql.Tx, which takes its
-// transaction for over when COMMIT has failed or BEGIN was cancelled, and would
-// hand the connection on with the transaction still open.
+// It does not use sql.Tx, which considers the transaction over when COMMIT has failed or
+// BEGIN was cancelled, and would reuse the connection with the transaction still open.
 func (w *writer) transact(fn func() error) (err error) {
 	committed, changed := false, false
 	defer func() {
@@ -248,8 +247,8 @@ func (w *writer) transact(fn func() error) (err error) {
 	}()
 	defer func() {
 		if !committed {
-			// An error means that the database had rolled back by itself already, or
-			// that nothing had begun.
+			// An error means that the database had rolled back already, or that nothing
+			// had begun.
 			_ = w.tx.control("ROLLBACK")
 		}
 	}()
@@ -269,19 +268,19 @@ func (w *writer) transact(fn func() error) (err error) {
 	return err
 }
 
-// stall finds out whether a transaction is kept. Who waits for a turn meanwhile, or comes, is
-// turned away.
+// stall finds out whether a transaction was kept. Meanwhile operations fail, those that wait
+// and those that come.
 func (w *writer) stall(unsure *unsure) error {
 	w.mu.Lock()
 	w.stalled = unsure.cause
 	queue := w.queue
 	w.queue = nil
 	for _, op := range queue {
-		if op.how == bare { // it ends the journal, say
+		if op.how == bare { // such as closing the journal
 			w.queue = append(w.queue, op)
 			continue
 		}
-		op.settle(unsure.cause)
+		op.finish(unsure.cause)
 		op.woken <- true
 	}
 	w.mu.Unlock()
@@ -293,14 +292,14 @@ func (w *writer) stall(unsure *unsure) error {
 	return w.engine.fate(unsure)
 }
 
-// begin begins a transaction, on another connection if the one there was is lost: a database
-// that was away is back.
+// begin begins a transaction. If the connection is lost, it takes a new one: the database may be
+// back.
 func (w *writer) begin() error {
 	err := w.engine.begin(w.tx)
 	if !lost(err) {
 		return err
 	}
-	_ = w.tx.close() // first, for there is room for one; it has nothing to close but what is lost
+	_ = w.tx.close() // first, because the pool has one connection; errors are about the lost one
 	conn, err := w.db.Conn(context.Background())
 	if err != nil {
 		return err
@@ -309,10 +308,10 @@ func (w *writer) begin() error {
 	return w.engine.begin(w.tx)
 }
 
-// close closes the connection after the operations that are under way.
+// close closes the connection once the operations under way are done.
 func (w *writer) close() error {
 	err := w.do(context.Background(), bare, func(tx *tx) error {
-		w.closed = true // nobody but who leads looks at it
+		w.closed = true // only committers read it
 		return errors.Join(tx.close(), w.db.Close())
 	})
 	if errors.Is(err, errClosed) {
@@ -321,21 +320,21 @@ func (w *writer) close() error {
 	return err
 }
 
-// write runs fn in a transaction that is kept if fn returns nil, together with
-// the transactions of others who write at the same time. fn may be run twice.
+// write runs fn in a transaction, and commits it if fn returns nil. It may share the
+// transaction with concurrent writes. fn may run twice.
 func (j *Journal) write(ctx context.Context, fn func(tx *tx) error) error {
 	return j.writer.do(ctx, grouped, fn)
 }
 
-// writeAlone is write for what takes long: it has a turn for itself.
+// writeAlone is write for long operations: it has a transaction of its own.
 func (j *Journal) writeAlone(ctx context.Context, fn func(tx *tx) error) error {
 	return j.writer.do(ctx, alone, fn)
 }
 
-// maxShared is with how many things an operation does not take long yet.
+// maxShared is the largest number of things with which writeMany shares a transaction.
 const maxShared = 16
 
-// writeMany is write or writeAlone, for an operation with n things.
+// writeMany is write or writeAlone, depending on the number of things that fn writes.
 func (j *Journal) writeMany(ctx context.Context, n int, fn func(tx *tx) error) error {
 	if n > maxShared {
 		return j.writeAlone(ctx, fn)
@@ -343,7 +342,7 @@ func (j *Journal) writeMany(ctx context.Context, n int, fn func(tx *tx) error) e
 	return j.write(ctx, fn)
 }
 
-// outside runs fn on the connection that writes, outside of any transaction.
+// outside runs fn on the writing connection, outside of any transaction.
 func (j *Journal) outside(ctx context.Context, fn func(conn *sql.Conn) error) error {
 	return j.writer.do(ctx, bare, func(tx *tx) error { return fn(tx.conn) })
 }

@@ -268,8 +268,8 @@ func TestWritersTakeTurns(t *testing.T) {
 	})
 }
 
-// Who gives up while waiting keeps nothing, holds nobody up, and need not wait
-// for those before; who was to lead does so all the same.
+// A caller that gives up while it waits stores nothing, delays nobody, and does not
+// wait for those before it. An appointed committer commits all the same.
 func TestGivenUpInLine(t *testing.T) {
 	inLine(t, func(t *testing.T, l *line) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -332,7 +332,7 @@ func TestPanicPassesTheTurnOn(t *testing.T) {
 		l.joins(func() error { return l.writeAlone(t.Context(), func(*tx) error { return nil }) })
 		l.sets("4")
 		errs := l.ends()
-		want := []error{errors.New("panic: oh"), errUnsettled, errUnsettled, errUnsettled, errUnsettled, nil, nil}
+		want := []error{errors.New("panic: oh"), errAborted, errAborted, errAborted, errAborted, nil, nil}
 		for i, err := range errs {
 			if fmt.Sprint(err) != fmt.Sprint(want[i]) && !errors.Is(err, want[i]) {
 				t.Errorf("number %d: error = %v, want %v", i, err, want[i])
@@ -386,7 +386,7 @@ func TestLongOperationsAreAlone(t *testing.T) {
 		l.joins(func() error { return l.PutTasks(t.Context(), tasks(maxShared)) })
 		l.joins(func() error { return l.PutTasks(t.Context(), tasks(maxShared+1)) })
 		l.sets("2")
-		l.joins(func() error { _, err := l.Tell(t.Context(), time.Now(), ids(tasks(maxShared+1))); return err })
+		l.joins(func() error { _, err := l.Publish(t.Context(), time.Now(), ids(tasks(maxShared+1))); return err })
 		l.joins(func() error { return l.DeleteTasks(t.Context(), ids(tasks(maxShared+1))) })
 		before := commits(t, l.Path())
 		if err := errors.Join(l.ends()...); err != nil {

@@ -1,5 +1,5 @@
-// Package keylock locks by key: who works on the same thing waits for each other,
-// who works on different things does not.
+// Package keylock has locks by key: callers with the same key wait for each other,
+// callers with different keys do not.
 package keylock
 
 import (
@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// Locks are locks, one for each key, that take up memory only while somebody uses
-// them. The zero value is ready, and safe for concurrent use; it must not be copied.
-// A lock is not reentrant.
+// Locks is a set of locks, one for each key. A lock takes up memory only while it is used.
+// The zero value is ready to use. Locks is safe for concurrent use, and must not be copied.
+// The locks are not reentrant.
 type Locks[K comparable] struct {
 	mu    sync.Mutex
 	locks map[K]*lock
 }
 
 type lock struct {
-	held  chan struct{} // holds one value while locked
-	users int           // holders and waiters, guarded by Locks.mu
+	held  chan struct{} // full while locked
+	users int           // the holder and the waiters, guarded by Locks.mu
 }
 
-// Lock waits for the lock of key, first come, first served. If ctx ends before, the
-// error is its cause and nothing is locked. unlock is called once.
+// Lock waits for the lock of key, first come, first served. If ctx ends first, nothing is
+// locked, and the error is ctx's cause. unlock must be called once.
 func (l *Locks[K]) Lock(ctx context.Context, key K) (unlock func(), err error) {
 	l.mu.Lock()
 	k := l.locks[key]
@@ -40,8 +40,7 @@ func (l *Locks[K]) Lock(ctx context.Context, key K) (unlock func(), err error) {
 	}
 }
 
-// Try takes the lock of key, unless somebody has it or waits for it. unlock is nil
-// if ok is false.
+// Try locks key, unless somebody holds or awaits its lock. unlock is nil if ok is false.
 func (l *Locks[K]) Try(key K) (unlock func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +53,7 @@ func (l *Locks[K]) Try(key K) (unlock func(), ok bool) {
 	return func() { l.unlock(key, k) }, true
 }
 
-// add makes the lock of key. l.mu is locked.
+// add adds the lock of key. l.mu is locked.
 func (l *Locks[K]) add(key K) *lock {
 	if l.locks == nil {
 		l.locks = make(map[K]*lock)

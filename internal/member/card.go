@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// Card is what a member tells the others of itself, in the database.
+// Card is what a member publishes about itself in the database.
 type Card struct {
-	// Address is where it listens for them, as host:port.
+	// Address is where it listens for other members, as host:port.
 	Address string `json:"address"`
-	// Certificate is what it shows there, and where it calls, in DER form.
+	// Certificate is its certificate, as a server and as a client, in DER form.
 	Certificate []byte `json:"certificate"`
-	// Agents are the names that its users may go by; none means any.
+	// Agents are the agent names that its users may use; none means any.
 	Agents []Name `json:"agents,omitempty"`
 }
 
-// Name is a name, or a pattern, of agents, and the users of the member's machine who may go
-// by it; none means all of them.
+// Name is an agent's name or a pattern of names, and the users of the member's machine who may use
+// it; no users means all.
 type Name struct {
 	Name string `json:"name"`
 	UIDs []int  `json:"uids,omitempty"`
 }
 
-// Peer is a member as the others know it. Its times are the database's.
+// Peer is a member as the others see it. Its times are by the database's clock.
 type Peer struct {
 	Name string
 	Card
 	Seen time.Time
 }
 
-// shows reports whether a certificate is the one that the member has published.
+// shows reports whether c is the certificate that the member has published.
 func (p Peer) shows(c *x509.Certificate) bool {
 	return len(p.Certificate) > 0 && bytes.Equal(p.Certificate, c.Raw)
 }
 
-// readCard reads what a member has published. One that cannot be read says nothing.
+// readCard reads what a member has published; a card that cannot be read counts as empty.
 func readCard(body []byte) (c Card) {
 	if json.Unmarshal(body, &c) != nil {
 		return Card{}

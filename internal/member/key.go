@@ -20,17 +20,16 @@ import (
 	"dibs/internal/ownfile"
 )
 
-// keyFile is where a member keeps its key and its certificate, in the state directory.
+// keyFile is the name of the file with a member's key and certificate, in the state directory.
 const keyFile = "member.pem"
 
-// keyOf returns the key and the certificate of the member with this state directory. They are
-// made when they are first asked for. Nobody has signed them: who trusts whom is written in
-// the database.
+// keyOf returns the key and certificate of the member with this state directory. It creates them on
+// first use. The certificate is self-signed: members trust those in the database.
 func keyOf(dir string) (tls.Certificate, error) {
 	return loadKey(dir, write)
 }
 
-// loadKey is keyOf. A new key is handed to keep, with the path of its file.
+// loadKey is keyOf with a function that stores a new key.
 func loadKey(dir string, keep func(path string, key []byte) error) (tls.Certificate, error) {
 	path := filepath.Join(dir, keyFile)
 	kept, err := read(path)
@@ -49,13 +48,13 @@ func loadKey(dir string, keep func(path string, key []byte) error) (tls.Certific
 	return made, nil
 }
 
-// newKey makes a key with its certificate, in PEM form.
+// newKey returns a new key and its certificate in PEM form.
 func newKey() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	// It is not the certificate's dates that end it, but that the database has another one.
+	// The certificate never expires: it is revoked by publishing another one in the database.
 	template := x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "dibs"},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // none, see RFC 5280, 4.1.2.5
@@ -82,7 +81,7 @@ func read(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// write writes a file wholly or not at all.
+// write writes a file atomically.
 func write(path string, data []byte) error {
 	f, err := ownfile.Open(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

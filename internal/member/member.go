@@ -1,12 +1,12 @@
-// Package member is what a daemon is to the others that share its journal: the one that
-// leads, and does the work, or a door to it.
+// Package member makes a daemon one of several that share a journal: it is the leader, which does
+// the work, or a door to the leader.
 //
-// Who leads is decided in the database, by its clock: a term is over unless it is renewed,
-// which a leader does every two seconds. The journal refuses whatever a former leader would
-// save. So a leader need not notice in time that it leads no more: it only has to start again.
+// The database decides who leads, by its clock: a term ends unless it is renewed. A leader renews
+// its term every two seconds. The journal refuses every write of a former leader. So safety does not
+// depend on a leader noticing in time that its term is over; it only has to start again.
 //
-// Members speak with each other over TLS. Each publishes its certificate in the database, and
-// believes those that it finds there: who may write the database is a member, and nobody else.
+// Members talk to each other over TLS. Each publishes its certificate in the database, and trusts
+// those that it finds there. So whoever may write to the database can be a member, and nobody else.
 package member
 
 import (
@@ -23,14 +23,15 @@ import (
 )
 
 const (
-	// beat is how often a leader renews its term, and how long that may take. It is also how
-	// often members say that they are there.
+	// beat is how often a leader renews its term, how often members announce themselves, and how
+	// long either may take.
 	beat = 2 * time.Second
-	// watch is how often they look who leads.
+	// watch is how often members check who leads.
 	watch = time.Second
-	// unseen is for how long a member has not said that it is there whose name is free.
+	// unseen is the time without an announcement after which a member counts as away, and its name
+	// as free.
 	unseen = 5 * beat
-	// gone is for how long it is remembered.
+	// gone is the time without an announcement after which a member is forgotten.
 	gone = 7 * 24 * time.Hour
 )
 
@@ -42,42 +43,41 @@ type Member struct {
 	network  Network
 	log      *slog.Logger
 
-	mu       sync.Mutex
-	address  string
-	agents   []Name
-	standing Standing
-	peers    map[string]Peer
-	asked    time.Time     // when that was, by the database's clock
-	changed  chan struct{} // closed when another leads, or the database is away or back
+	mu         sync.Mutex
+	address    string
+	agents     []Name
+	leadership Leadership
+	peers      map[string]Peer
+	asked      time.Time     // when peers were read, by the database's clock
+	changed    chan struct{} // closed when the leader changes, or the database is away or back
 }
 
-// Standing is who leads, as far as is known.
-type Standing struct {
-	// Leader leads since Since, by the database's clock; its name is empty if nobody does, or
-	// nobody is known to.
+// Leadership is who leads, as far as a member knows.
+type Leadership struct {
+	// Leader leads since Since, by the database's clock. Its name is empty if no leader is known.
 	Leader Peer
 	Epoch  int64
 	Since  time.Time
-	// Away is why the database could not be asked just now, nil if it could: then the rest is
-	// as it was before.
+	// Away is why the database cannot be reached, nil if it can. While it is set, the other fields
+	// are from before.
 	Away error
 }
 
-// Config is what a Member is made of.
+// Config configures a Member.
 type Config struct {
 	Database *journal.Database
-	// Name is what it is called: no other member may be called so.
+	// Name is the member's name, unique among the members.
 	Name string
-	// Dir is where it keeps its key.
+	// Dir is the directory for its key.
 	Dir string
-	// Agents are the names that users of this machine may go by, see SetAgents.
+	// Agents are the agent names that users of this machine may use, see SetAgents.
 	Agents []Name
-	// Network is how members reach each other; nil for the machine's.
+	// Network is how members reach each other; nil for TCP.
 	Network Network
 	Log     *slog.Logger
 }
 
-// New returns a member. The error may be that another one has its name.
+// New returns a member. It fails if another member was recently there under the same name.
 func New(ctx context.Context, c Config) (*Member, error) {
 	key, err := keyOf(c.Dir)
 	if err != nil {
@@ -103,17 +103,18 @@ func New(ctx context.Context, c Config) (*Member, error) {
 	return m, nil
 }
 
-// SetAgents changes Config.Agents. The other members hear of it with the next sign of this one.
+// SetAgents changes Config.Agents. The other members see it with the next announcement.
 func (m *Member) SetAgents(agents []Name) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.agents = agents
 }
 
-// Name is what the member is called.
+// Name returns the member's name.
 func (m *Member) Name() string { return m.name }
 
-// Run says that the member is there, and looks who leads, until ctx ends. Then it takes leave.
+// Run announces the member and checks who leads, until ctx ends. Then it takes the member off the
+// list.
 func (m *Member) Run(ctx context.Context) {
 	for said := (time.Time{}); ctx.Err() == nil; {
 		if err := m.say(ctx, &said); ctx.Err() == nil {
@@ -137,7 +138,7 @@ func (m *Member) say(ctx context.Context, said *time.Time) error {
 		}
 		*said = time.Now()
 	}
-	return m.look(ctx)
+	return m.refresh(ctx)
 }
 
 func (m *Member) introduce(ctx context.Context) error {
@@ -151,8 +152,8 @@ func (m *Member) introduce(ctx context.Context) error {
 	return m.database.Introduce(ctx, m.name, body, gone)
 }
 
-// look looks who is there, and who leads.
-func (m *Member) look(ctx context.Context) error {
+// refresh reads who the members are, and who leads.
+func (m *Member) refresh(ctx context.Context) error {
 	now, err := m.database.Members(ctx)
 	if err == nil {
 		m.take(now)
@@ -160,39 +161,39 @@ func (m *Member) look(ctx context.Context) error {
 	return err
 }
 
-// take takes note of who is there, and who leads.
-func (m *Member) take(now journal.Standing) {
+// take stores who the members are, and who leads.
+func (m *Member) take(now journal.Membership) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.peers, m.asked = make(map[string]Peer), now.Now
 	for _, p := range now.Members {
 		m.peers[p.Name] = Peer{p.Name, readCard(p.Body), p.Seen}
 	}
-	before := m.standing
-	next := Standing{Epoch: now.Epoch, Since: now.Since, Away: before.Away}
+	before := m.leadership
+	next := Leadership{Epoch: now.Epoch, Since: now.Since, Away: before.Away}
 	if !now.Over {
 		next.Leader = m.peers[now.Leader]
 		next.Leader.Name = now.Leader
 	}
-	m.stand(next)
+	m.setLeadership(next)
 }
 
-// note takes note of whether the database can be asked.
+// note stores whether the database can be reached.
 func (m *Member) note(away error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if away != nil && m.standing.Away == nil {
+	if away != nil && m.leadership.Away == nil {
 		m.log.Warn("who leads cannot be asked; it is tried again", "error", away)
 	}
-	next := m.standing
+	next := m.leadership
 	next.Away = away
-	m.stand(next)
+	m.setLeadership(next)
 }
 
-// stand changes the standing. m.mu is held.
-func (m *Member) stand(next Standing) {
-	before := m.standing
-	m.standing = next
+// setLeadership changes the leadership, and wakes those who wait for a change. m.mu is held.
+func (m *Member) setLeadership(next Leadership) {
+	before := m.leadership
+	m.leadership = next
 	led := next.Epoch != before.Epoch || next.Leader.Name != before.Leader.Name || next.Leader.Address != before.Leader.Address
 	if led && next.Leader.Name != "" && next.Leader.Name != m.name {
 		m.log.Info("another daemon leads", "leader", next.Leader.Name, "address", next.Leader.Address, "epoch", next.Epoch)
@@ -203,14 +204,14 @@ func (m *Member) stand(next Standing) {
 	}
 }
 
-// Standing returns who leads, and a channel that is closed when that changes.
-func (m *Member) Standing() (now Standing, changed <-chan struct{}) {
+// Leadership returns who leads, and a channel that is closed when that changes.
+func (m *Member) Leadership() (now Leadership, changed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.standing, m.changed
+	return m.leadership, m.changed
 }
 
-// Peer returns a member of that name.
+// Peer returns the member with that name.
 func (m *Member) Peer(name string) (Peer, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -218,7 +219,7 @@ func (m *Member) Peer(name string) (Peer, bool) {
 	return p, ok
 }
 
-// There is how many members say that they are there.
+// There returns the number of members that have announced themselves recently.
 func (m *Member) There() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -230,8 +231,8 @@ func (m *Member) There() (n int) {
 	return n
 }
 
-// Lead waits until the member leads, and returns its term. The error is that of ctx. A member
-// that was deposed lets the others try first: something had kept it from renewing its term.
+// Lead waits until the member leads, and returns its term. The error is ctx's. A member that was
+// deposed lets the others try first, because something kept it from renewing its term.
 func (m *Member) Lead(ctx context.Context, deposed bool) (*Term, error) {
 	if deposed {
 		if err := clock.Pause(ctx, beat); err != nil {
@@ -248,15 +249,15 @@ func (m *Member) Lead(ctx context.Context, deposed bool) (*Term, error) {
 	}
 }
 
-// try takes the lead if nobody has it.
+// try takes the lead if nobody leads. It returns the new epoch, or 0.
 func (m *Member) try(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
 	return m.database.Lead(ctx, m.name)
 }
 
-// All returns who shares the journal, and who leads.
-func (m *Member) All(ctx context.Context) (journal.Standing, error) {
+// All returns all members and the leader, from the database.
+func (m *Member) All(ctx context.Context) (journal.Membership, error) {
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
 	return m.database.Members(ctx)

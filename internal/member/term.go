@@ -9,7 +9,7 @@ import (
 	"dibs/internal/journal"
 )
 
-// Term is the time for which a member leads.
+// Term is the time during which a member leads.
 type Term struct {
 	member *Member
 	epoch  int64
@@ -17,10 +17,10 @@ type Term struct {
 	over   chan struct{}
 }
 
-// Epoch counts the terms of all members.
+// Epoch returns the number of the term, counted over all members.
 func (t *Term) Epoch() int64 { return t.epoch }
 
-// Open opens the journal of the term, which is over with it.
+// Open opens the journal for the term. If the journal refuses the member's writes, the term ends.
 func (t *Term) Open(ctx context.Context) (*journal.Journal, error) {
 	j, err := t.member.database.Open(ctx, t.epoch)
 	if err != nil {
@@ -37,13 +37,14 @@ func (t *Term) Open(ctx context.Context) (*journal.Journal, error) {
 	return j, nil
 }
 
-// Over is closed once the member leads no more.
+// Over returns a channel that is closed once the member no longer leads.
 func (t *Term) Over() <-chan struct{} { return t.over }
 
 func (t *Term) end() { t.once.Do(func() { close(t.over) }) }
 
-// Keep renews the term until ctx ends or the term is over. While the database is away nobody
-// can take the lead, and nothing can be saved: whether the term is over is known when it is back.
+// Keep renews the term until ctx ends or the term is over. It keeps trying while the database is
+// away: nobody can take the lead then, and nothing can be saved. Whether the term is over turns out
+// when the database is back.
 func (t *Term) Keep(ctx context.Context) {
 	failed := false
 	for {
@@ -75,7 +76,7 @@ func (t *Term) renew(ctx context.Context) error {
 	return t.member.database.Renew(ctx, t.epoch)
 }
 
-// Resign ends the term, so that another member leads at once.
+// Resign ends the term, so that another member can lead at once.
 func (t *Term) Resign(ctx context.Context) error {
 	t.end()
 	ctx, cancel := context.WithTimeout(ctx, beat)

@@ -9,15 +9,16 @@ import (
 
 // Errors of Try.
 var (
-	// ErrNoAddress: the member has published no address at which it could be called.
+	// ErrNoAddress: the member has published no address.
 	ErrNoAddress = errors.New("it has published no address")
-	// ErrNoKey: what this member would show of itself cannot be read.
+	// ErrNoKey: this member's own key cannot be read.
 	ErrNoKey = errors.New("this member cannot show who it is")
 )
 
-// Try calls a member, by what it has published, as the one with this state directory does, and
-// hangs up; own is set, and nobody is called, if that is the same one. Nothing is kept: a
-// directory without a key gets none. The error is ErrNoAddress, ErrNoKey, or of the call.
+// Try connects to a member at its published address, with the key in this state directory, and hangs
+// up. If the key is that member's own, it returns own and does not connect. It stores nothing: a
+// directory without a key stays without one. The error is ErrNoAddress, ErrNoKey, or the
+// connection's.
 func Try(ctx context.Context, dir, name string, body []byte) (own bool, err error) {
 	key, err := loadKey(dir, func(string, []byte) error { return nil })
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// dialing is how long a member may take to answer a call.
+// dialing is how long connecting to a member may take.
 const dialing = 2 * time.Second
 
 // Network is how members reach each other.
@@ -20,7 +20,7 @@ type Network interface {
 	Dial(ctx context.Context, address string) (net.Conn, error)
 }
 
-// tcp is the network of the machine.
+// tcp is the machine's network.
 type tcp struct{}
 
 func (tcp) Listen(ctx context.Context, address string) (net.Listener, error) {
@@ -33,16 +33,16 @@ func (tcp) Listen(ctx context.Context, address string) (net.Listener, error) {
 
 func (tcp) Dial(ctx context.Context, address string) (net.Conn, error) {
 	d := net.Dialer{
-		// A machine that is gone says nothing: ask it whether it is there.
+		// A machine that is gone says nothing, so probe it.
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
 		Control:         giveUp,
 	}
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// Listen listens for the other members at an address, such as :7331; empty for a free port
-// where the database reaches this machine. advertise is what they are told to call, if it is
-// another address. Who does not show a certificate that is in the database is turned away.
+// Listen listens for the other members at an address, such as :7331; empty for a free port on the
+// interface to the database. It publishes advertise as the address to call, or the address itself
+// if that is empty. It accepts only certificates that are in the database.
 func (m *Member) Listen(ctx context.Context, address, advertise string) (net.Listener, error) {
 	own, err := m.database.LocalAddress(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (m *Member) Listen(ctx context.Context, address, advertise string) (net.Lis
 	})), nil
 }
 
-// Dial calls a member, and makes sure that it is who answers.
+// Dial connects to a member, and makes sure that it is the one that answers.
 func (m *Member) Dial(ctx context.Context, p Peer) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialing)
 	defer cancel()
@@ -91,7 +91,7 @@ func (m *Member) Dial(ctx context.Context, p Peer) (net.Conn, error) {
 	return secure, nil
 }
 
-// Caller returns which member has made a connection that Listen accepted.
+// Caller returns the member at the other end of a connection that Listen accepted.
 func (m *Member) Caller(c *tls.ConnectionState) (Peer, error) {
 	if c == nil || len(c.PeerCertificates) == 0 {
 		return Peer{}, errors.New("no member: it shows no certificate")
@@ -99,14 +99,15 @@ func (m *Member) Caller(c *tls.ConnectionState) (Peer, error) {
 	return m.whose(c.PeerCertificates[0])
 }
 
-// tls is how members speak with each other, if accept takes the other's certificate.
+// tls returns the configuration for connections between members. accept checks the other's
+// certificate.
 func (m *Member) tls(accept func(*x509.Certificate) error) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		Certificates:           []tls.Certificate{m.key},
 		ClientAuth:             tls.RequireAnyClientCert,
-		InsecureSkipVerify:     true, // nobody has signed it: VerifyConnection looks
-		SessionTicketsDisabled: true, // so that it looks each time
+		InsecureSkipVerify:     true, // certificates are self-signed: VerifyConnection checks them
+		SessionTicketsDisabled: true, // so that it checks every time
 		VerifyConnection: func(c tls.ConnectionState) error {
 			if len(c.PeerCertificates) == 0 {
 				return errors.New("the other side shows no certificate")
@@ -116,16 +117,16 @@ func (m *Member) tls(accept func(*x509.Certificate) error) *tls.Config {
 	}
 }
 
-// whose returns the member that has published a certificate. For one that nobody is known to
-// have, the database is asked.
+// whose returns the member that has published a certificate. It asks the database about one that it
+// does not know.
 func (m *Member) whose(c *x509.Certificate) (Peer, error) {
 	if p, ok := m.find(c); ok {
 		return p, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), beat)
 	defer cancel()
-	if err := m.look(ctx); err != nil {
-		return Peer{}, fmt.Errorf("whose certificate this is cannot be asked: %w", err)
+	if err := m.refresh(ctx); err != nil {
+		return Peer{}, fmt.Errorf("the database cannot be asked whose certificate this is: %w", err)
 	}
 	if p, ok := m.find(c); ok {
 		return p, nil

@@ -8,10 +8,10 @@ import (
 	"dibs/internal/task"
 )
 
-// Blockers returns the dependencies of t that are not COMPLETED, for somebody who
-// waits for the answer. A dependency that the mirror does not have is read. While
-// tasks may not be claimed, see Closed, the error says why: pages may not show all
-// their dependencies then.
+// Blockers returns the dependencies of t that are not COMPLETED, for a caller that
+// waits. It reads dependencies that the mirror does not have. While tasks may not be
+// claimed, see Closed, it returns the reason as an error: pages may not show all their
+// dependencies then.
 func (m *Mirror) Blockers(ctx context.Context, t task.Task) ([]task.ID, error) {
 	if err := m.Closed(); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (m *Mirror) Blockers(ctx context.Context, t task.Task) ([]task.ID, error) {
 	return out, failed
 }
 
-// Knows reports whether Blockers can answer for t without asking Notion.
+// Knows reports whether Blockers can answer for t without a request to Notion.
 func (m *Mirror) Knows(t task.Task) bool {
 	for _, id := range t.DependsOn {
 		if _, known := m.Task(id); !known && !m.isAbsent(id) {
@@ -41,8 +41,8 @@ func (m *Mirror) Knows(t task.Task) bool {
 	return true
 }
 
-// lookUp reads the dependencies of unfinished tasks that the mirror does not have:
-// those finished long ago.
+// lookUp reads the dependencies of unfinished tasks that the mirror does not have,
+// because they were finished long ago. It reads maxLookups at most.
 func (m *Mirror) lookUp(ctx context.Context) error {
 	lookups := 0
 	for t := range m.Tasks() {
@@ -64,8 +64,8 @@ func (m *Mirror) lookUp(ctx context.Context) error {
 	return nil
 }
 
-// fetch reads a page that no query lists. ok is false if Notion shows no such
-// task; that is remembered until the next full sync.
+// fetch reads a page that queries do not list. ok is false if there is no such task;
+// that is remembered until the next full sync.
 func (m *Mirror) fetch(ctx context.Context, id task.ID) (t task.Task, ok bool, err error) {
 	if m.isAbsent(id) {
 		return task.Task{}, false, nil

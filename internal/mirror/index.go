@@ -13,18 +13,17 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// index holds the rows of the mirror in memory, so that a question costs neither
-// a query nor decoding. It is safe for concurrent use; changes are made by one
-// caller at a time.
+// index has the rows of the mirror in memory, so that a read costs neither a query nor
+// decoding. It is safe for concurrent reads; one caller at a time may change it.
 type index struct {
 	mu   sync.RWMutex
 	rows map[task.ID]*row
-	// order has the tasks in the order in which they are offered. A task is never
-	// changed once it is in there; a new one takes its place.
+	// order has the tasks in ready order, see task.Before. The tasks in it are immutable:
+	// a change replaces one.
 	order *btree.BTreeG[*task.Task]
-	// offered is a copy of order that never changes, and shares most of it. Readers
-	// go through it without a lock.
-	offered atomic.Pointer[btree.BTreeG[*task.Task]]
+	// snapshot is an immutable copy of order, which shares most of it. Readers iterate over
+	// it without a lock.
+	snapshot atomic.Pointer[btree.BTreeG[*task.Task]]
 }
 
 func newIndex(tasks []task.Task) *index {
@@ -55,16 +54,16 @@ func (x *index) len() int {
 	return len(x.rows)
 }
 
-// all yields the tasks of this moment, in the order in which they are offered.
+// all yields the current tasks, in ready order.
 func (x *index) all() iter.Seq[task.Task] {
-	offered := x.offered.Load()
+	snapshot := x.snapshot.Load()
 	return func(yield func(task.Task) bool) {
-		offered.Scan(func(t *task.Task) bool { return yield(*t) })
+		snapshot.Scan(func(t *task.Task) bool { return yield(*t) })
 	}
 }
 
-// compare returns those readings that show something new. The tasks of others that are
-// not outdated count as read from now on.
+// compare returns the readings that show something new. It notes the other ones, unless
+// they are outdated, as the last readings of their tasks.
 func (x *index) compare(read []reading) (news []reading) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -74,23 +73,23 @@ func (x *index) compare(read []reading) (news []reading) {
 		case changed:
 			news = append(news, r)
 		case confirmed:
-			known.mark(r)
+			known.touch(r)
 		}
 	}
 	return news
 }
 
-// put takes over what was read.
+// put stores readings.
 func (x *index) put(read []reading) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, r := range read {
-		x.set(r.Task).mark(r)
+		x.set(r.Task).touch(r)
 	}
 	x.publish()
 }
 
-// remove drops tasks.
+// remove removes tasks.
 func (x *index) remove(ids []task.ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -103,7 +102,7 @@ func (x *index) remove(ids []task.ID) {
 	x.publish()
 }
 
-// readSince reports whether there is a reading of the task at s or later.
+// readSince reports whether the task was read at s or later.
 func (x *index) readSince(id task.ID, s stamp) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -111,7 +110,7 @@ func (x *index) readSince(id task.ID, s stamp) bool {
 	return r != nil && r.read >= s
 }
 
-// set puts a task into its row, which it returns, and into the order. x.mu is held.
+// set stores a task in its row and in order, and returns the row. x.mu is locked.
 func (x *index) set(t task.Task) *row {
 	known := x.rows[t.ID]
 	if known == nil {
@@ -125,13 +124,12 @@ func (x *index) set(t task.Task) *row {
 	return known
 }
 
-// publish shows the changes to those who go through all tasks. x.mu is held.
-func (x *index) publish() { x.offered.Store(x.order.Copy()) }
+// publish makes the changes visible to readers of all tasks. x.mu is locked.
+func (x *index) publish() { x.snapshot.Store(x.order.Copy()) }
 
-// doubts reports whether t, a query's row, shows something else than the page did when
-// it was read, if that was after since, and nothing in the two tells that the row is
-// newer: Notion keeps the time of the last edit to the minute only. Fields do not count:
-// a formula may show something else at every reading.
+// doubts reports whether t, a row of a query, may be older than the page that was read
+// after since: the two differ, and the row is not surely newer. (Notion has the time of the
+// last edit to the minute only.) Fields do not count: a formula may differ at every reading.
 func (x *index) doubts(t task.Task, since time.Time) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -144,18 +142,18 @@ func (x *index) doubts(t task.Task, since time.Time) bool {
 	return !same(page, t) && !newer(t, page)
 }
 
-// newer reports whether a query's row is surely of a later moment than the page was: it
-// was edited in a later minute, or shows the end of the claim that the page showed.
+// newer reports whether a row of a query is surely newer than the page: it was edited in a
+// later minute, or it shows the end of the claim that the page shows.
 func newer(row, page task.Task) bool {
 	if row.Edited.After(page.Edited) {
 		return true
 	}
-	held, ended := claim.ParseToken(page.Token), claim.ParseToken(row.Token)
-	return held.ID != "" && ended.Done && !held.Done && !held.Void && ended.ID == held.ID
+	before, after := claim.ParseToken(page.Token), claim.ParseToken(row.Token)
+	return before.ID != "" && after.Done && !before.Done && !before.Void && after.ID == before.ID
 }
 
-// missing returns the tasks that have no reading at s or later: those that a
-// listing begun at s does not have.
+// missing returns the tasks that were not read at s or later: those that are not in a
+// listing begun at s.
 func (x *index) missing(s stamp) (tasks []task.Task) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -168,7 +166,7 @@ func (x *index) missing(s stamp) (tasks []task.Task) {
 	return tasks
 }
 
-// page is when the page of a task was last read; zero if it never was.
+// page returns when the page of a task was last read; zero if it never was.
 func (x *index) page(id task.ID) time.Time {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

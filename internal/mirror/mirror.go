@@ -1,10 +1,10 @@
-// Package mirror keeps the local copy of the tasks database, which answers
-// every question about tasks without asking Notion. It holds the tasks that are
-// not finished, those finished lately, and whatever these depend on. It decides
-// when to ask Notion for what has changed, and how long to wait for the answer.
+// Package mirror keeps the local copy of the tasks database, which answers questions
+// about tasks without a request to Notion. It has the unfinished tasks, the recently
+// finished ones, and the tasks that these depend on. It decides when to ask Notion for
+// changes, and how long to wait for the answer.
 //
-// The mirror is a hint: a query may be stale, and a person may have edited a
-// task since. Whoever acts on a task reads its page first.
+// The mirror is a hint: queries lag, and a person may have edited a task since. So read
+// the page of a task before acting on it.
 package mirror
 
 import (
@@ -19,7 +19,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Config is what a Mirror is made of.
+// Config configures a Mirror.
 type Config struct {
 	Source  Source
 	Storage Storage
@@ -28,52 +28,51 @@ type Config struct {
 	// Interval is the time between the end of a sync and the next one. SetInterval
 	// changes it.
 	Interval time.Duration
-	// Failure says why Notion could not be reached just now; nil if it could. It
-	// counts as a sync that failed.
+	// Failure is why Notion could not be reached just now; nil if it could. It counts
+	// as a failed sync.
 	Failure error
-	// Watcher is nobody if nil.
+	// Watcher may be nil.
 	Watcher Watcher
-	// Notion, if set, tells when it is back: then a sync is made that failed before.
+	// Notion, if set, reports when Notion is back: then a failed sync is repeated.
 	Notion Notion
 	Log    *slog.Logger
 }
 
-// Watcher is told what becomes of the mirror.
+// Watcher watches a mirror.
 type Watcher interface {
 	// Changed is called with the tasks that have changed, appeared or left. Those of one
-	// sync come together, when it has ended.
+	// sync come together, at its end.
 	Changed(ids ...task.ID)
 
-	// Synced is called after every sync that succeeded, before the one who
-	// asked for it goes on. If it fails, the one who asked gets its error.
+	// Synced is called after every successful sync, before its caller goes on. If it
+	// fails, the caller gets its error.
 	Synced(context.Context, Result) error
 
-	// Unsynced is called after every sync that failed, unless it was to read
-	// the schema first and could not. again says that the one before had failed, too.
+	// Unsynced is called after every failed sync, except one that failed to read the
+	// schema first. again is set if the sync before had failed, too.
 	Unsynced(ctx context.Context, again bool)
 }
 
-// Unwatched is a Watcher to whom nothing matters.
+// Unwatched is a Watcher that does nothing.
 type Unwatched struct{}
 
 func (Unwatched) Changed(...task.ID)                   {}
 func (Unwatched) Synced(context.Context, Result) error { return nil }
 func (Unwatched) Unsynced(context.Context, bool)       {}
 
-// Notion is known to be there, or not.
+// Notion reports when Notion can be reached again.
 type Notion interface {
-	// Back returns a channel that is closed when Notion, having been down, is next found to
-	// be back.
+	// Back returns a channel that is closed the next time Notion is back after it was down.
 	Back() <-chan struct{}
 }
 
-// Mirror is safe for concurrent use; one sync runs at a time. It calls what is in
-// its Config without any lock held.
+// Mirror is safe for concurrent use; one sync runs at a time. It calls the members of its
+// Config without any lock.
 type Mirror struct {
 	source   Source
 	storage  Storage
 	keep     time.Duration
-	stale    time.Duration // how long after the last sync the mirror counts as out of date
+	stale    time.Duration // the age of the last sync from which on the mirror counts as out of date
 	watcher  Watcher
 	notion   Notion
 	log      *slog.Logger
@@ -81,8 +80,8 @@ type Mirror struct {
 
 	rows  *index
 	stamp atomic.Int64
-	// turn is taken by the sync that is under way, and applying by whoever changes the
-	// rows and the storage.
+	// turn is the lock of the current sync, and applying that of a change to the rows and
+	// the storage.
 	turn, applying chan struct{}
 
 	stop  context.CancelFunc // of the first sync; nil before Begin
@@ -92,14 +91,14 @@ type Mirror struct {
 	at       time.Time            // Notion's time of the last successful sync
 	listed   bool                 // a full sync was made by this process
 	failure  error                // of the last sync; nil if it succeeded
-	done     time.Time            // when a sync last went well, and what follows from it was done, by this machine's clock
-	lacked   bool                 // the schema was broken at or after the last full sync, or see Anew
+	done     time.Time            // when the last sync succeeded, with Watcher.Synced, by this machine's clock
+	lacked   bool                 // the schema was broken at or after the last full sync, or Anew was called
 	progress *Progress            // of the full sync under way
 	absent   map[task.ID]struct{} // dependencies that Notion does not show us
-	seen     *pages               // that wait for their turn to be taken over
+	seen     *pages               // observed pages that wait to be stored
 }
 
-// New returns a mirror over what storage kept of an earlier run.
+// New returns a mirror with what storage has from an earlier run.
 func New(ctx context.Context, c Config) (*Mirror, error) {
 	tasks, err := c.Storage.Tasks(ctx)
 	if err != nil {
@@ -127,19 +126,18 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 	return m, nil
 }
 
-// SetInterval changes Config.Interval, from the end of the one that is running. It
-// must not be longer than the one in Config, by which the mirror tells whether it is
-// out of date.
+// SetInterval changes Config.Interval, from the end of the current one on. It must not be
+// longer than the one in Config, which decides when the mirror counts as out of date.
 func (m *Mirror) SetInterval(d time.Duration) { m.interval.Store(int64(d)) }
 
-// Tasks yields all tasks of this moment, in the order in which they are offered.
+// Tasks yields all current tasks, in ready order (task.Before).
 func (m *Mirror) Tasks() iter.Seq[task.Task] { return m.rows.all() }
 
-// Len is how many tasks the mirror has.
+// Len returns the number of tasks in the mirror.
 func (m *Mirror) Len() int { return m.rows.len() }
 
-// Task returns one task of the mirror.
+// Task returns a task of the mirror; false if it does not have it.
 func (m *Mirror) Task(id task.ID) (task.Task, bool) { return m.rows.get(id) }
 
-// Closed says why no task may be claimed at present; nil if any may.
+// Closed returns why no task may be claimed at present; nil if tasks may be claimed.
 func (m *Mirror) Closed() error { return m.source.Broken() }

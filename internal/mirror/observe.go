@@ -8,17 +8,17 @@ import (
 	"dibs/internal/task"
 )
 
-// pages are what was observed since the storage began to take over the pages before
-// them. They are taken over together.
+// pages are the pages observed while the storage was busy with earlier ones. They are
+// stored together.
 type pages struct {
 	last  map[task.ID]reading
-	taken bool // for whoever has taken Mirror.applying
+	taken bool // guarded by Mirror.applying
 }
 
 func newPages() *pages { return &pages{last: make(map[task.ID]reading)} }
 
-// Observe takes over a page that was read or written just now. When it returns, the
-// page is in the storage, unless that failed, which is logged.
+// Observe stores a page that was read or written just now. When it returns, the page is in
+// the storage. If storing fails, it logs the error.
 func (m *Mirror) Observe(r claim.Reading) {
 	m.mu.Lock()
 	mine := m.seen
@@ -29,8 +29,8 @@ func (m *Mirror) Observe(r claim.Reading) {
 	}
 }
 
-// take takes over pages, unless somebody who observed one of them has done so while
-// this one waited. It returns the tasks that this changed.
+// take stores pages, unless another caller that observed one of them did so meanwhile. It
+// returns the tasks that changed.
 func (m *Mirror) take(p *pages) []task.ID {
 	m.applying <- struct{}{}
 	defer func() { <-m.applying }()
@@ -54,14 +54,14 @@ func (m *Mirror) take(p *pages) []task.ID {
 	return ids(changed)
 }
 
-// apply takes over what was read, and returns the tasks that are new or different.
+// apply stores readings, and returns the tasks that are new or different.
 func (m *Mirror) apply(ctx context.Context, read ...reading) ([]task.Task, error) {
 	m.applying <- struct{}{}
 	defer func() { <-m.applying }()
 	return m.put(ctx, read)
 }
 
-// put is apply for whoever has taken m.applying.
+// put is apply for a caller that has locked m.applying.
 func (m *Mirror) put(ctx context.Context, read []reading) ([]task.Task, error) {
 	news := m.rows.compare(read)
 	if len(news) == 0 {
@@ -87,11 +87,11 @@ func ids(tasks []task.Task) []task.ID {
 	return out
 }
 
-// remove removes tasks of which there is no reading at s or later.
+// remove removes those of the tasks that were not read at s or later.
 func (m *Mirror) remove(ctx context.Context, remove []task.ID, s stamp, result *Result) error {
 	m.applying <- struct{}{}
 	defer func() { <-m.applying }()
-	// Somebody may have come upon one meanwhile.
+	// One may have been read meanwhile.
 	remove = slices.DeleteFunc(remove, func(id task.ID) bool { return m.rows.readSince(id, s) })
 	if len(remove) == 0 {
 		return nil

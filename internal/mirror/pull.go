@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// lag is how far Notion's queries have been seen behind its pages. An
-	// incremental sync begins that much before the last one, and a query's row
-	// that contradicts a page read within that time does not count.
+	// lag is how far Notion's queries have been seen behind its pages. An incremental
+	// sync goes back that far before the last one, and a page read within that time
+	// outweighs a query's row that contradicts it.
 	lag = 2 * time.Minute
-	// maxLookups bounds the pages read in one sync beside its queries, so that a
-	// full board cannot flood the budget.
+	// maxLookups bounds the pages that one sync reads beside its queries, so that a
+	// large board cannot use up the rate limit.
 	maxLookups = 20
-	// batch is how many rows are taken over at a time. Others who write to the
-	// storage, claims above all, get their turn in between.
+	// batch is how many rows are stored at a time. Other writers, claims above all, get
+	// their turn in between.
 	batch = 500
 )
 
@@ -28,21 +28,21 @@ const (
 type Result struct {
 	// Full is set if the whole board was read.
 	Full bool
-	// Read is how many rows the queries had.
+	// Read is the number of rows that the queries returned.
 	Read int
-	// Changed has the tasks that are new or different, as they are now; one that
-	// changed twice meanwhile is there twice.
+	// Changed has the tasks that are new or different. One that changed twice meanwhile is
+	// in it twice.
 	Changed []task.Task
-	// Gone has the tasks that the database does not have any more: trashed,
-	// archived, moved, or not shared.
+	// Gone has the tasks that are no longer in the database: trashed, archived, moved, or
+	// no longer shared.
 	Gone []task.Task
 
-	removed []task.ID // from the mirror: those of Gone, and those that it need not keep
+	removed []task.ID // from the mirror: those of Gone, and finished ones that expired
 }
 
-// pull brings the mirror up to date: with the whole board if full is set or this
-// process has not read it yet, else with what was edited since the last time. A
-// query that fails changes nothing. It waits for one that is under way.
+// pull brings the mirror up to date: with the whole board if full is set or this process
+// has not read it yet, else with what was edited since the last sync. If the query fails,
+// nothing changes. pull waits for a sync that is under way.
 func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 	select {
 	case m.turn <- struct{}{}:
@@ -50,8 +50,8 @@ func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 	case <-ctx.Done():
 		return Result{}, context.Cause(ctx)
 	}
-	// Both are taken before the question is asked: what is read or written while
-	// the answer is on its way is newer than the answer.
+	// Both are taken before the query, because what is read or written during it is newer
+	// than its answer.
 	began, s := m.source.Now(), m.next()
 	result := Result{Full: full || !m.Listed()}
 	err := m.query(ctx, &result, began, s)
@@ -73,7 +73,7 @@ func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 	return result, nil
 }
 
-// query asks what there is, or what was edited, and takes it over.
+// query asks for all tasks, or for those that were edited, and stores them.
 func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s stamp) error {
 	kept := began.Add(-m.keep).Truncate(time.Minute)
 	var rows []task.Task
@@ -90,7 +90,7 @@ func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s s
 	}
 	result.Read = len(rows)
 	asked := make(map[task.ID]bool)
-	rows, err = m.settle(ctx, rows, asked, result)
+	rows, err = m.recheck(ctx, rows, asked, result)
 	if err != nil {
 		return err
 	}
@@ -114,9 +114,9 @@ func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s s
 	return m.drop(ctx, rows, kept, asked, s, result)
 }
 
-// settle returns the rows without those that contradict a page read shortly before.
-// The query may be behind these pages, so they are read again and taken over instead.
-func (m *Mirror) settle(ctx context.Context, rows []task.Task, asked map[task.ID]bool, result *Result) ([]task.Task, error) {
+// recheck returns the rows without those that contradict a page read shortly before. The
+// query may be behind these pages, so it reads them again and stores them instead.
+func (m *Mirror) recheck(ctx context.Context, rows []task.Task, asked map[task.ID]bool, result *Result) ([]task.Task, error) {
 	certain := rows[:0]
 	for _, t := range rows {
 		if len(asked) == maxLookups || !m.rows.doubts(t, time.Now().Add(-lag)) {
@@ -131,7 +131,7 @@ func (m *Mirror) settle(ctx context.Context, rows []task.Task, asked map[task.ID
 	return certain, nil
 }
 
-// ask reads a page and takes it over.
+// ask reads a page and stores it.
 func (m *Mirror) ask(ctx context.Context, id task.ID, result *Result) error {
 	r, err := m.source.Get(ctx, id)
 	if err != nil {
@@ -142,10 +142,10 @@ func (m *Mirror) ask(ctx context.Context, id task.ID, result *Result) error {
 	return err
 }
 
-// drop removes tasks that a full listing, begun at s, does not have. Unfinished ones,
-// and finished ones edited since kept, have left the board; one that was edited or read
-// so lately that the query may be behind it is read before it is removed. A finished one
-// that was edited earlier stays as long as something unfinished depends on it.
+// drop removes tasks that are not in a full listing begun at s. Unfinished tasks, and
+// finished ones edited since kept, have left the board. If one was edited or read so
+// recently that the query may be behind it, drop reads its page before it removes it. A
+// finished task edited earlier stays while an unfinished one depends on it.
 func (m *Mirror) drop(ctx context.Context, listed []task.Task, kept time.Time, asked map[task.ID]bool, s stamp, result *Result) error {
 	needed := needed(m.Tasks())
 	inList := make(map[task.ID]bool, len(listed))
@@ -191,10 +191,9 @@ func needed(tasks iter.Seq[task.Task]) map[task.ID]bool {
 	return on
 }
 
-// missed reads the pages of claimed tasks that an incremental query, begun at s, did
-// not list although it lists whatever is claimed. No query lists a page that was
-// trashed, and whoever holds its task should not have to wait for the next full sync
-// to hear of it.
+// missed reads the pages of claimed tasks that an incremental query, begun at s, should have
+// listed and did not. No query lists a trashed page, and the holder of its task should learn
+// of that before the next full sync.
 func (m *Mirror) missed(ctx context.Context, asked map[task.ID]bool, s stamp, result *Result) error {
 	var gone []task.ID
 	for t := range m.Tasks() {

@@ -12,14 +12,14 @@ import (
 type reading struct {
 	task.Task
 	at stamp
-	// page says that the page itself was read, rather than a query's row.
+	// page is set if the page itself was read, rather than a row of a query.
 	page bool
 }
 
-// stamp orders readings: one that was begun later has a higher one.
+// stamp orders readings: a reading that began later has a higher one.
 type stamp int64
 
-// next begins a reading.
+// next returns the stamp of a reading that begins now.
 func (m *Mirror) next() stamp { return stamp(m.stamp.Add(1)) }
 
 // row is a task as of its last reading.
@@ -31,8 +31,8 @@ type row struct {
 	page time.Time
 }
 
-// mark notes that the task was read.
-func (w *row) mark(r reading) {
+// touch notes that the task was read.
+func (w *row) touch(r reading) {
 	w.read = r.at
 	if r.page {
 		w.page = time.Now()
@@ -43,13 +43,13 @@ func (w *row) mark(r reading) {
 type verdict int
 
 const (
-	outdated verdict = iota // it says nothing: something later is known
+	outdated verdict = iota // it says nothing: the row is from a later reading
 	confirmed
 	changed
 )
 
-// judge compares a reading with what is known of its task; nil is nothing. A query
-// may show a task as it was before its last edit.
+// judge compares a reading with the row of its task, nil if there is none. A query may show a
+// task as it was before its last edit.
 func judge(known *row, r reading) verdict {
 	switch {
 	case known == nil:

@@ -8,14 +8,14 @@ import (
 	"dibs/internal/claim"
 )
 
-// firstWait is how long Begin waits for the first sync. A board of usual size is
-// read by then, so that the first agent to come is not told half the story; of a
-// larger one Standing says how far it has been read.
+// firstWait is how long Begin waits for the first sync. A board of usual size is read by
+// then, so that the first caller sees all of it. Of a larger one Standing reports the
+// progress.
 const firstWait = 5 * time.Second
 
-// Begin starts the first sync, and waits a few seconds for it; it goes on when Begin
-// has returned. The error is the sync's, unless Notion cannot be reached and there are
-// tasks of an earlier run: these have to do. If Config.Failure says so already, Begin
+// Begin starts the first sync and waits a few seconds for it. The sync goes on after Begin has
+// returned. The error is the sync's; but if Notion cannot be reached and there are tasks of an
+// earlier run, Begin returns nil, and these are used. If Config.Failure already says so, Begin
 // does not wait.
 func (m *Mirror) Begin(ctx context.Context) error {
 	known := func() bool { return !m.Standing().SyncedAt.IsZero() }
@@ -46,9 +46,9 @@ func (m *Mirror) Begin(ctx context.Context) error {
 	}
 }
 
-// Run makes a sync whenever an interval has passed since the last one, from the end of
-// the first one on, until ctx ends. Those that somebody asked for count. Begin must have
-// been called.
+// Run makes a sync whenever an interval has passed since the last one, until ctx ends. It
+// begins after the first sync. Syncs that were asked for count as the last one. Begin must
+// have been called.
 func (m *Mirror) Run(ctx context.Context) {
 	select {
 	case <-m.first:
@@ -59,21 +59,21 @@ func (m *Mirror) Run(ctx context.Context) {
 		if !sleep(ctx, wait, back) {
 			return
 		}
-		back = m.back() // before it fails
+		back = m.back() // taken before a sync that may fail
 		if wait = m.untilDue(); wait > 0 {
 			continue
 		}
-		_, err := m.RunOnce(ctx) // which has noted the error
+		_, err := m.RunOnce(ctx) // it logs its error
 		if err == nil {
-			back = nil // it may have been the one to find out
+			back = nil // it may have closed the channel itself
 		}
 		wait = m.nextSync(err)
 	}
 }
 
-// nextSync is how long after a sync that ended so the next one is made. One that
-// fails because Notion is down is repeated as soon as it makes sense: it is how the
-// daemon finds out that Notion is back.
+// nextSync returns the wait after a sync that ended with err. A sync that failed because Notion
+// is down is repeated as soon as that makes sense: it is how the daemon finds out that Notion is
+// back.
 func (m *Mirror) nextSync(err error) time.Duration {
 	interval := time.Duration(m.interval.Load())
 	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.RetryAfter > 0 {
@@ -82,8 +82,8 @@ func (m *Mirror) nextSync(err error) time.Duration {
 	return interval
 }
 
-// untilDue is how long it is until an interval has passed since a sync that went well;
-// zero or less if one is due, or the last one failed.
+// untilDue returns the time until an interval has passed since the last successful sync; zero or
+// less if a sync is due, or the last one failed.
 func (m *Mirror) untilDue() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,7 +114,7 @@ func sleep(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// back returns a channel that is closed when Notion is next found to be back, if that is told.
+// back returns Notion.Back; nil without a Notion.
 func (m *Mirror) back() <-chan struct{} {
 	if m.notion == nil {
 		return nil

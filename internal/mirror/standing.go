@@ -6,36 +6,35 @@ import (
 	"time"
 )
 
-// staleAfter, and two intervals, is how long after the last sync the mirror counts
-// as out of date: a daemon that is busy syncs late.
+// The mirror counts as out of date staleAfter and two intervals after the last sync: a busy
+// daemon syncs late.
 const staleAfter = 2 * time.Minute
 
-// Standing says how far the mirror can be relied on.
+// Standing says how current the mirror is.
 type Standing struct {
-	// SyncedAt is Notion's time of the last successful sync, of an earlier run
-	// perhaps; zero if there never was one.
+	// SyncedAt is Notion's time of the last successful sync, perhaps of an earlier run; zero
+	// if there was none.
 	SyncedAt time.Time
 	// Old is the time since then.
 	Old time.Duration
 	// Stale is set when the last sync failed or is overdue, or the board is being
 	// read for the first time.
 	Stale bool
-	// Failure says why the last sync failed; nil if it did not.
+	// Failure is why the last sync failed; nil if it did not.
 	Failure error
-	// Progress is that of the full sync under way; nil if there is none.
+	// Progress is the progress of the full sync under way; nil if there is none.
 	Progress *Progress
 }
 
-// Progress is how far a full sync has come.
+// Progress is the progress of a full sync.
 type Progress struct {
-	// Read is how many rows have been read.
+	// Read is the number of rows read.
 	Read int
-	// Of is how many there will be, if it is as many as last time; zero if that
-	// is not known.
+	// Of is the expected number, the same as last time; zero if that is not known.
 	Of int
 }
 
-// Standing returns how things stand.
+// Standing returns how current the mirror is.
 func (m *Mirror) Standing() Standing {
 	now := m.source.Now()
 	m.mu.Lock()
@@ -66,11 +65,10 @@ func (m *Mirror) failing() bool {
 	return m.failure != nil
 }
 
-// note remembers how a sync ended, and logs when syncs begin to fail and when they
-// succeed again.
+// note stores how a sync ended. It logs when syncs begin to fail, and when they succeed again.
 func (m *Mirror) note(err error) {
 	if errors.Is(err, context.Canceled) {
-		return // the daemon stops, or whoever asked has gone
+		return // the daemon stops, or the caller has gone
 	}
 	m.mu.Lock()
 	before := m.failure
@@ -84,7 +82,7 @@ func (m *Mirror) note(err error) {
 	}
 }
 
-// setProgress says how far the full sync under way has come; nil when it is over.
+// setProgress sets the progress of the full sync under way; nil when it is over.
 func (m *Mirror) setProgress(p *Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

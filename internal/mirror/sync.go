@@ -7,14 +7,13 @@ import (
 	"dibs/internal/claim"
 )
 
-// listPatience is how long a pause the reading of the whole board waits for, which
-// would otherwise have to begin anew: Notion counts requests over a minute, and this
-// is a little more.
+// listPatience is the longest pause that reading the whole board waits for, so that it need not
+// begin anew. Notion counts requests over a minute; this is a little more.
 const listPatience = 75 * time.Second
 
-// RunOnce makes the sync of every interval: of what was edited since the last one,
-// or of the whole board if this process has not read it yet. It fails rather than
-// wait for the end of a long pause, so that the tasks are known to be out of date.
+// RunOnce makes the periodic sync: of what was edited since the last one, or of the whole board if
+// this process has not read it yet. In a long pause it fails rather than wait, so that the mirror
+// counts as out of date.
 func (m *Mirror) RunOnce(ctx context.Context) (Result, error) {
 	if m.Listed() {
 		ctx = m.source.Impatient(ctx)
@@ -24,8 +23,8 @@ func (m *Mirror) RunOnce(ctx context.Context) (Result, error) {
 	return m.sync(ctx, false)
 }
 
-// Sync makes a sync that somebody waits for, of the whole board if full is set. It
-// waits for one that is under way, and fails at once during a long pause.
+// Sync makes a sync for a caller that waits, of the whole board if full is set. It waits for a sync
+// that is under way, and fails at once in a long pause.
 func (m *Mirror) Sync(ctx context.Context, full bool) (Result, error) {
 	// The sync under way may be waiting for the end of the pause.
 	if err := m.source.Paused(); err != nil {
@@ -43,8 +42,8 @@ func (m *Mirror) SyncAll(ctx context.Context) (Result, error) {
 	return m.relist(m.source.Patient(ctx, listPatience))
 }
 
-// relist reads the schema and the whole board. Not every change of the schema shows
-// in the tasks.
+// relist reads the schema and the whole board. It reads the schema because not every change of that
+// shows in the tasks.
 func (m *Mirror) relist(ctx context.Context) (Result, error) {
 	if err := m.source.Check(ctx); err != nil {
 		m.note(err)
@@ -53,12 +52,12 @@ func (m *Mirror) relist(ctx context.Context) (Result, error) {
 	return m.sync(ctx, true)
 }
 
-// sync makes one sync and tells of it.
+// sync makes one sync and reports it to the watcher.
 func (m *Mirror) sync(ctx context.Context, full bool) (Result, error) {
 	again := m.failing()
 	result, err := m.attempt(ctx, full)
 	switch {
-	case err != nil && ctx.Err() != nil: // whoever asked has gone, and Notion may be well
+	case err != nil && ctx.Err() != nil: // the caller has gone; that says nothing about Notion
 	case err != nil:
 		m.watcher.Unsynced(ctx, again)
 	default:
@@ -72,18 +71,17 @@ func (m *Mirror) sync(ctx context.Context, full bool) (Result, error) {
 	return result, err
 }
 
-// attempt makes one sync, and learns from it how things stand with Notion and with
-// the schema.
+// attempt makes one sync, and notes what it shows of Notion's and the schema's state.
 func (m *Mirror) attempt(ctx context.Context, full bool) (_ Result, err error) {
 	defer func() {
 		if err != nil && m.Closed() != nil {
 			m.mu.Lock()
-			m.lacked = true // what changed meanwhile may not show as an edit
+			m.lacked = true // changes made meanwhile may not show as edits
 			m.mu.Unlock()
 		}
 	}()
-	// If syncs fail, either Notion is down or queries alone do not work. One request
-	// that is not a query tells which: in the latter case claims go on.
+	// If syncs fail, either Notion is down or only queries fail. One request that is not a
+	// query tells which: if only queries fail, claims go on.
 	if m.failing() {
 		if err := m.source.Check(ctx); err != nil {
 			m.note(err)
@@ -115,16 +113,16 @@ func (m *Mirror) attempt(ctx context.Context, full bool) (_ Result, err error) {
 	return result, err
 }
 
-// Anew has the next sync read the whole board: something else is to be read of every task.
+// Anew makes the next sync read the whole board, because tasks have to be read differently.
 func (m *Mirror) Anew() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lacked = true
 }
 
-// catchesUp reports whether the schema is whole again, after tasks were read while it
-// was not. Then the whole board has to be read: tasks show again what was missing in
-// them, although nobody edited them.
+// catchesUp reports whether the schema is whole again after tasks were read while it was not. Then
+// the whole board has to be read: tasks show again what was missing in them, although nobody edited
+// them.
 func (m *Mirror) catchesUp(lacking bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -38,7 +38,7 @@ func (l *Log) Messages(ctx context.Context, since time.Time) ([]worklog.Row, err
 			return notionapi.PropertyFilter{Property: layout.entryID.ID, RichText: &condition}
 		}
 		filter = append(filter, notionapi.OrCompoundFilter{
-			is(notionapi.TextFilterCondition{IsEmpty: true}), is(notionapi.TextFilterCondition{StartsWith: worklog.MessageMark}),
+			is(notionapi.TextFilterCondition{IsEmpty: true}), is(notionapi.TextFilterCondition{StartsWith: worklog.MessagePrefix}),
 		})
 	}
 	request := &notionapi.DatabaseQueryRequest{

@@ -8,54 +8,54 @@ import (
 	"dibs/internal/claim"
 )
 
-// Fate is what became of something that was sent.
+// Fate is what became of an intent that was sent.
 type Fate int
 
 const (
-	// InDoubt: it may be in Notion, or come yet. It is looked for, and not sent again.
+	// InDoubt: it may be in Notion, or still get there. It is looked up, not sent again.
 	InDoubt Fate = iota
 	// Arrived: it is in Notion.
 	Arrived
-	// Absent: it is not in Notion, and does not come there by itself any more.
+	// Absent: it is not in Notion, and no request under way can still put it there.
 	Absent
-	// Gone: it cannot be in Notion, whenever it is tried.
+	// Gone: it can never be in Notion. Trying again is useless.
 	Gone
 )
 
 const (
-	// Doubt is how long what cannot be found may still appear: Notion gives up on a request
-	// after a minute, and its queries have been seen two minutes behind.
+	// Doubt is how long an intent that is not found may still appear: Notion gives up on a
+	// request after a minute, and its queries have been seen two minutes behind.
 	Doubt = 3 * time.Minute
-	// FirstLookup is when something in doubt is first looked for, and LookupEvery how long
-	// until the next time, where nobody waits for it.
+	// FirstLookup is when an intent in doubt is first looked up, and LookupEvery the time
+	// between lookups, if nobody waits for it.
 	FirstLookup = 5 * time.Second
 	LookupEvery = 30 * time.Second
-	// Late is how long after it was saved that something is being sent it may still be sent:
-	// whoever stood still for longer may be taken for dead by another daemon, which looks for
-	// it, and sends it itself when it is in doubt no more.
+	// Late is how old the note that an intent is being sent may be when it is sent. A process
+	// that was paused for longer may count as dead: another daemon then looks the intent up, and
+	// sends it itself once it is no longer in doubt.
 	Late = time.Minute
 )
 
-// Doubts tells what became of what this process sends, and of what an earlier one may have sent.
-// It is safe for concurrent use.
+// Doubts decides the fate of intents that this process sends, or that an earlier one may have
+// sent. It is safe for concurrent use.
 //
-// No time that it goes by jumps when the machine's clock is set. By which clock an earlier process
-// stored a time it does not know: what that sent is taken to be sent when this one began.
+// Its times do not jump when the machine's clock is set. It cannot trust the times that an earlier
+// process stored: an intent sent by that counts as sent when this process began.
 type Doubts struct {
 	began time.Time
 
 	mu   sync.Mutex
-	sent map[string]time.Time // by id, of what is in doubt
+	sent map[string]time.Time // when intents in doubt were sent, by id
 }
 
 // NewDoubts returns the doubts of a process that begins now.
 func NewDoubts() *Doubts { return &Doubts{began: time.Now(), sent: make(map[string]time.Time)} }
 
-// Now is the time that does not jump.
+// Now returns the time, by a clock that does not jump.
 func (d *Doubts) Now() time.Time { return d.began.Add(time.Since(d.began)) }
 
-// Sent says what became of the one request by which something was sent, which ended so. That counts
-// as when it was sent: it may have waited long for its turn.
+// Sent returns the fate of an intent whose one request ended with err. The intent counts as sent
+// at the end of the request, which may have waited long for its turn.
 func (d *Doubts) Sent(id string, err error) Fate {
 	failed, known := errors.AsType[*claim.StoreError](err)
 	fate := InDoubt
@@ -75,8 +75,8 @@ func (d *Doubts) Sent(id string, err error) Fate {
 	return fate
 }
 
-// Sought says what became of something that was looked for, and for how long it stays in doubt if
-// it is not found. Where it could not be looked for, it does.
+// Sought returns the fate of an intent after a lookup, and for how long it stays in doubt if it was
+// not found. It also stays in doubt if the lookup failed.
 func (d *Doubts) Sought(id string, found bool, err error) (fate Fate, left time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

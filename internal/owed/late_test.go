@@ -19,9 +19,9 @@ type frozen struct {
 	then  func() // what happens meanwhile
 }
 
-func (f *frozen) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
+func (f *frozen) StartSending(ctx context.Context, in owed.Intent, at time.Time) error {
 	f.notes++
-	err := f.Memory.MarkSending(ctx, in, at)
+	err := f.Memory.StartSending(ctx, in, at)
 	time.Sleep(f.lasts)
 	if f.lasts = 0; f.then != nil {
 		f.then()
@@ -29,8 +29,8 @@ func (f *frozen) MarkSending(ctx context.Context, in owed.Intent, at time.Time) 
 	return err
 }
 
-// Who stood still for long sends nothing on the strength of what it noted before, which is for
-// others to have looked up and sent by then: it notes it anew, if it may still.
+// A process that was paused for long does not send on the strength of an old note: others may have
+// looked the intent up and sent it by then. It notes it anew, if the ledger still lets it.
 func TestLateIsNotSent(t *testing.T) {
 	for name, test := range map[string]struct {
 		lasts       time.Duration

@@ -13,56 +13,56 @@ import (
 const (
 	// batch is how many intents one run takes from the ledger at a time.
 	batch = 32
-	// parallel is how many of them are on their way at a time.
+	// parallel is how many of them are sent at a time.
 	parallel = 4
-	// awaitEvery is how often a queue says, while Notion is down, that something is owed.
+	// awaitEvery is how often a queue repeats, while Notion is down, that it waits for it.
 	awaitEvery = 30 * time.Second
 )
 
-// Reach is whether Notion can be reached.
+// Reach says whether Notion can be reached.
 type Reach interface {
-	// Down says why nothing is sent because Notion is down; nil as long as it is up.
+	// Down returns why nothing can be sent; nil while Notion is up.
 	Down() error
-	// Back returns a channel that is closed when Notion, having been down, answers again.
+	// Back returns a channel that is closed when Notion answers again after it was down.
 	Back() <-chan struct{}
 	// Await says that somebody waits for Notion.
 	Await()
 }
 
-// Entries is how entries of one log, or comments, get into Notion.
+// Entries puts the entries of one log, or comments, into Notion.
 type Entries interface {
 	Effect
-	// Name returns the id that people know the entry by, and its title.
+	// Name returns the entry's id for people, and its title.
 	Name(in Intent) (id, title string)
 }
 
-// Watcher is told what becomes of intents. Its method is safe for concurrent use, and must not
-// call the queue.
+// Watcher watches a queue. Its method must be safe for concurrent use, and must not call the
+// queue.
 type Watcher interface {
-	// Delivered is called when something has become of one.
+	// Delivered is called after each attempt to deliver or look up an intent.
 	Delivered()
 }
 
-// Config is what a queue is made of.
+// Config configures a queue.
 type Config struct {
 	Kind    Kind
 	Ledger  Ledger
 	Entries Entries
 	Notion  Reach
-	Watcher Watcher // nil for nobody
+	Watcher Watcher // nil for none
 	Log     *slog.Logger
 }
 
-// Queue delivers the intents of one kind, by itself. One run at a time; the other methods are safe
-// for concurrent use.
+// Queue delivers the intents of one kind in the background. Run and RunOnce must not run at the
+// same time; the other methods are safe for concurrent use.
 //
-// No time that it goes by jumps when the machine's clock is set, see Doubts: nor do those that it
-// gives to the ledger. What an earlier process stored waits for no longer than anything does.
+// Its times, and those that it gives the ledger, do not jump when the machine's clock is set, see
+// Doubts. Intents that an earlier process stored wait maxBackoff at most.
 type Queue struct {
 	*Sender
 	config  Config
 	woken   chan struct{}
-	hurried bool // what an earlier process left has been brought near
+	hurried bool // the intents of an earlier process were brought forward
 	troubles
 }
 
@@ -74,7 +74,7 @@ func New(c Config) *Queue {
 	}
 }
 
-// Wake has Run look whether there is something to deliver.
+// Wake makes Run check for something to deliver.
 func (q *Queue) Wake() {
 	select {
 	case q.woken <- struct{}{}:
@@ -82,12 +82,12 @@ func (q *Queue) Wake() {
 	}
 }
 
-// Run delivers what there is as soon as it may be, and for the last time when stopped is closed,
-// until ctx ends.
+// Run delivers intents as soon as they may be tried, until ctx ends. When stopped is closed, it
+// makes one last run and returns.
 func (q *Queue) Run(ctx context.Context, stopped <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	back := q.config.Notion.Back() // kept until it is heeded: that Notion is back is missed by no turn
+	back := q.config.Notion.Back() // kept until it is received, so that no turn misses it
 	for last := false; ctx.Err() == nil; {
 		select {
 		case <-back:
@@ -95,7 +95,7 @@ func (q *Queue) Run(ctx context.Context, stopped <-chan struct{}) {
 			q.failed(ctx, q.Hasten(ctx))
 		default:
 		}
-		down := !last && q.config.Notion.Down() != nil // then all would only be refused, and noted
+		down := !last && q.config.Notion.Down() != nil // every intent would only be refused
 		if !down {
 			_, err := q.RunOnce(ctx)
 			q.failed(ctx, err)
@@ -129,9 +129,9 @@ func (q *Queue) failed(ctx context.Context, err error) {
 	}
 }
 
-// RunOnce delivers what may be delivered now, and returns how many intents that were. What Notion
-// does not take waits in the ledger, and no other waits for it, unless several are not taken and
-// none is: then all wait.
+// RunOnce delivers the intents that may be tried now, and returns how many arrived. One that Notion
+// does not take waits in the ledger, without holding up others. Only if several fail in a row do
+// all wait.
 func (q *Queue) RunOnce(ctx context.Context) (delivered int, err error) {
 	if !q.hurried {
 		if err := q.ledger.Hurry(ctx, q.config.Kind, q.now().Add(maxBackoff)); err != nil {
@@ -180,27 +180,26 @@ func (q *Queue) NextAt(ctx context.Context) (next time.Time, ok bool, err error)
 	return time.Now().Add(max(0, next.Sub(now))), ok, err
 }
 
-// Hasten has nothing wait any longer that waits because it, or all, failed: Notion is back. It is
-// to be followed by a run.
+// Hasten ends all waits after failures, because Notion is back. A run has to follow.
 func (q *Queue) Hasten(ctx context.Context) error {
 	q.goOn()
 	return q.ledger.Hurry(ctx, q.config.Kind, q.now())
 }
 
-// now is the time that does not jump.
+// now returns the time, by a clock that does not jump.
 func (q *Queue) now() time.Time { return q.doubts.Now() }
 
-// Errors of intents of which it is not known whether they have arrived.
+// Reasons why it is not known whether an intent has arrived, or why it is sent again.
 var (
 	ErrCutOff   = errors.New("the daemon stopped while it was being sent")
 	ErrNotFound = errors.New("not found yet")
 	errMissing  = errors.New("the entry did not arrive; it is sent again")
 )
 
-// deliver takes an intent as far as one request takes it. The error is the ledger's own.
+// deliver sends an intent or looks it up, with one request. The error is the ledger's.
 func (q *Queue) deliver(ctx context.Context, in Intent) (delivered bool, err error) {
 	if q.waits(q.now()) {
-		return false, nil // that began while this run was under way
+		return false, nil // the wait began during this run
 	}
 	if q.config.Watcher != nil {
 		defer q.config.Watcher.Delivered()
@@ -212,7 +211,7 @@ func (q *Queue) deliver(ctx context.Context, in Intent) (delivered bool, err err
 	if err != nil {
 		return false, err
 	}
-	// What was sent must be noted even if the daemon is stopping.
+	// The outcome must be noted even if the daemon is stopping.
 	note := context.WithoutCancel(ctx)
 	switch {
 	case o.Fate == Arrived:
@@ -227,10 +226,10 @@ func (q *Queue) deliver(ctx context.Context, in Intent) (delivered bool, err err
 	}
 	q.config.Log.Info("the fate of a log entry is unknown; it will be looked up", "log", in.Kind, "entry", in.ID, "error", o.Err)
 	q.unanswered(in, o.Err)
-	return false, q.ledger.MarkInDoubt(note, in, q.now().Add(FirstLookup), o.Err)
+	return false, q.ledger.NoteInDoubt(note, in, q.now().Add(FirstLookup), o.Err)
 }
 
-// lookUp settles an intent in doubt.
+// lookUp looks up an intent in doubt, and notes its fate.
 func (q *Queue) lookUp(ctx context.Context, in Intent) (delivered bool, err error) {
 	o, err := q.Seek(ctx, in, q.config.Entries)
 	note := context.WithoutCancel(ctx)
@@ -245,9 +244,9 @@ func (q *Queue) lookUp(ctx context.Context, in Intent) (delivered bool, err erro
 	case o.Fate == Absent:
 		return false, q.ledger.Retry(ctx, in, q.missing(in), errMissing)
 	case o.Err != nil:
-		return false, q.ledger.MarkInDoubt(note, in, q.refused(in, o.Err), o.Err)
+		return false, q.ledger.NoteInDoubt(note, in, q.refused(in, o.Err), o.Err)
 	}
-	return false, q.ledger.MarkInDoubt(ctx, in, q.now().Add(LookupEvery), ErrNotFound)
+	return false, q.ledger.NoteInDoubt(ctx, in, q.now().Add(LookupEvery), ErrNotFound)
 }
 
 // giveUp notes that an intent will never be in Notion.

@@ -159,7 +159,7 @@ func TestPoison(t *testing.T) {
 		}
 		w.owe(owed.MeshEntry, "poison")
 		var others []string
-		for i := range 60 { // what is delivered in between does not count in its favour
+		for i := range 60 { // deliveries in between do not help it
 			id := fmt.Sprintf("e%02d", i)
 			others = append(others, id)
 			w.owe(owed.MeshEntry, id)

@@ -2,7 +2,7 @@ package owed
 
 import "errors"
 
-// Answer is what a request was answered, to be given again if it comes again.
+// Answer is the stored answer to a request. It is given again if the request is repeated.
 type Answer struct {
 	Status int
 	Body   []byte
@@ -12,7 +12,7 @@ type Answer struct {
 var (
 	// ErrReused: the key belongs to another request.
 	ErrReused = errors.New("the idempotency key was used for another request: use a new one")
-	// ErrUnanswered: a request with that key was begun, and never got to its end. The answer
-	// is to be made from what has become of what was made for it.
+	// ErrUnanswered: a request with that key was cut off before it was answered. The answer now
+	// depends on what became of the claim or task that was made for it.
 	ErrUnanswered = errors.New("the request with this idempotency key was cut off")
 )

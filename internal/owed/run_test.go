@@ -65,7 +65,7 @@ func (w *world) running(o owed.Reach) (q *owed.Queue, stopped chan struct{}, kil
 	return q, stopped, kill, done
 }
 
-// A queue delivers what is owed when it is woken, and for the last time when it is stopped.
+// A queue delivers when it is woken, and one last time when it is stopped.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

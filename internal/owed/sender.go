@@ -8,39 +8,39 @@ import (
 	"dibs/internal/clock"
 )
 
-// Sender puts one intent at a time into Notion, once. It is safe for concurrent use, but of one
-// intent by one caller at a time.
+// Sender puts one intent into Notion, once. It is safe for concurrent use with different intents.
 type Sender struct {
 	ledger Ledger
 	doubts *Doubts
 }
 
-// NewSender returns a sender of a process that begins now.
+// NewSender returns a sender for a process that begins now.
 func NewSender(l Ledger) *Sender { return &Sender{l, NewDoubts()} }
 
-// Outcome is what has become of an intent.
+// Outcome is the result of sending an intent or looking it up.
 type Outcome struct {
 	Fate Fate
 	// Ref is what it has become, if it has arrived and that is known.
 	Ref string
-	// Left is how long it stays in doubt, if it does; zero if it could not be looked for.
+	// Left is how long it stays in doubt, if it does; zero if the lookup failed.
 	Left time.Duration
-	// Err is why it has not arrived, or why that is not known; nil if it only was not found.
+	// Err is why it has not arrived, or why that is not known; nil if the lookup just did not
+	// find it.
 	Err error
 }
 
-// send sends an intent that is due, or in doubt and known not to be there. It is saved first: where
-// that fails, which is the error, nothing is sent.
+// send sends an intent that is not in Notion. It notes that in the ledger first. The error is the
+// ledger's: nothing was sent then.
 func (s *Sender) send(ctx context.Context, in Intent, effect Effect) (Outcome, error) {
 	for {
 		noted := s.doubts.Now()
-		if err := s.ledger.MarkSending(ctx, in, noted); err != nil {
+		if err := s.ledger.StartSending(ctx, in, noted); err != nil {
 			return Outcome{Fate: Absent}, err
 		}
 		if s.doubts.Now().Sub(noted) <= Late {
 			break
 		}
-		// What was saved so long ago is not to be relied on, and is saved anew.
+		// The process was paused: the note is too old to rely on, so it is made anew.
 		if err := s.ledger.Retry(ctx, in, s.doubts.Now(), nil); err != nil {
 			return Outcome{Fate: Absent}, err
 		}
@@ -49,7 +49,7 @@ func (s *Sender) send(ctx context.Context, in Intent, effect Effect) (Outcome, e
 	return Outcome{Fate: s.doubts.Sent(in.ID, err), Ref: ref, Left: Doubt, Err: err}, nil
 }
 
-// Seek looks for an intent in doubt. If it is there, that is saved. The error is the ledger's.
+// Seek looks up an intent in doubt. If it has arrived, Seek saves that. The error is the ledger's.
 func (s *Sender) Seek(ctx context.Context, in Intent, effect Effect) (Outcome, error) {
 	refs, failed := effect.Find(ctx, in)
 	for _, ref := range refs {
@@ -69,14 +69,13 @@ func (s *Sender) Seek(ctx context.Context, in Intent, effect Effect) (Outcome, e
 	return Outcome{Fate: fate, Left: left, Err: failed}, nil
 }
 
-// lookups are the waits before each look for an intent whose answer was lost, while somebody waits
-// for it.
+// lookups are the waits before each lookup of an intent in doubt, for a caller that waits.
 var lookups = []time.Duration{0, time.Second, 2 * time.Second, 5 * time.Second}
 
-// Deliver sends an intent that is known not to be in Notion, for somebody who waits for it, and
-// looks for it a few times if that leaves it in doubt, while ctx lasts. What is known by the end is
-// saved, whether ctx has ended or not: an intent that Notion did not take is dropped. The error is
-// the ledger's: nothing was sent if the intent is absent and the outcome does not say why.
+// Deliver sends an intent that is not in Notion, for a caller that waits. If that leaves it in
+// doubt, Deliver looks it up a few times, while ctx lasts. It saves the result even after ctx has
+// ended. An intent that Notion did not take is dropped. The error is the ledger's; with Fate Absent
+// and a nil Outcome.Err, nothing was sent.
 func (s *Sender) Deliver(ctx context.Context, in Intent, effect Effect) (Outcome, error) {
 	o, err := s.send(ctx, in, effect)
 	if err != nil {
@@ -89,7 +88,7 @@ func (s *Sender) Deliver(ctx context.Context, in Intent, effect Effect) (Outcome
 	case Absent, Gone:
 		return o, s.ledger.Drop(note, in)
 	}
-	if err := s.ledger.MarkInDoubt(note, in, s.doubts.Now(), o.Err); err != nil {
+	if err := s.ledger.NoteInDoubt(note, in, s.doubts.Now(), o.Err); err != nil {
 		return o, err
 	}
 	for _, wait := range lookups {

@@ -72,12 +72,12 @@ func (t term) Hurry(ctx context.Context, kind owed.Kind, latest time.Time) error
 	return t.transact(func() error { return t.Memory.Hurry(ctx, kind, latest) })
 }
 
-func (t term) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
-	return t.transact(func() error { return t.Memory.MarkSending(ctx, in, at) })
+func (t term) StartSending(ctx context.Context, in owed.Intent, at time.Time) error {
+	return t.transact(func() error { return t.Memory.StartSending(ctx, in, at) })
 }
 
-func (t term) MarkInDoubt(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
-	return t.transact(func() error { return t.Memory.MarkInDoubt(ctx, in, notBefore, why) })
+func (t term) NoteInDoubt(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
+	return t.transact(func() error { return t.Memory.NoteInDoubt(ctx, in, notBefore, why) })
 }
 
 func (t term) Retry(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
@@ -190,11 +190,11 @@ func TestTakeover(t *testing.T) {
 // noEpoch lets a former leader change the ledger.
 type noEpoch struct{ term }
 
-func (o noEpoch) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
+func (o noEpoch) StartSending(ctx context.Context, in owed.Intent, at time.Time) error {
 	if err := o.pass(); err != nil {
 		return err
 	}
-	return errors.Join(o.Memory.MarkSending(ctx, in, at), o.pass())
+	return errors.Join(o.Memory.StartSending(ctx, in, at), o.pass())
 }
 
 func (o noEpoch) Retry(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
@@ -207,13 +207,13 @@ type sendsFirst struct {
 	door
 }
 
-func (o sendsFirst) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
-	time.AfterFunc(0, func() { _ = o.term.MarkSending(context.WithoutCancel(ctx), in, at) })
+func (o sendsFirst) StartSending(ctx context.Context, in owed.Intent, at time.Time) error {
+	time.AfterFunc(0, func() { _ = o.term.StartSending(context.WithoutCancel(ctx), in, at) })
 	return nil
 }
 
-// The walk finds out a ledger that does not assert the epoch, and one into which is written
-// only after an entry was sent.
+// The walk catches a ledger that does not check the epoch, and one that notes an entry only after
+// it was sent.
 func TestTakeoverMutants(t *testing.T) {
 	for name, mutant := range map[string]func(term, door) owed.Ledger{
 		"no epoch":                func(of term, _ door) owed.Ledger { return noEpoch{of} },

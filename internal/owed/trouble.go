@@ -11,32 +11,32 @@ import (
 	"dibs/internal/claim"
 )
 
-// An intent that was not taken, or a kind of which none is, is tried again after these, doubling.
+// The wait after a failure, of one intent or of all: it doubles from minBackoff to maxBackoff.
 const (
 	minBackoff = 15 * time.Second
 	maxBackoff = 10 * time.Minute
 )
 
-// trouble is what befell an intent that has not arrived.
+// trouble is an intent that failed, and has not arrived.
 type trouble struct {
 	Intent
-	failed int       // how often it was not taken, or did not arrive
-	why    error     // the last time
-	until  time.Time // when it is tried again, if it waits; zero while it is looked for
+	failed int       // how often it failed
+	why    error     // the last failure
+	until  time.Time // when it is tried again; zero while it is in doubt
 }
 
-// troubles is what keeps the intents of one queue from arriving.
+// troubles keeps the failures of one queue.
 type troubles struct {
 	mu      sync.Mutex
-	intents map[string]*trouble // by their ids
+	intents map[string]*trouble // by id
 
-	failing map[string]bool // those that failed since one was taken
+	failing map[string]bool // the intents that failed since the last success
 	pauses  int             // how often all have waited since then
-	until   time.Time       // until when they do
-	why     error           // and why; nil if it is not for their own sake
+	until   time.Time       // until when all wait
+	why     error           // why all wait; nil if Notion as a whole asked for it
 }
 
-// backoff is the wait after that many earlier failures.
+// backoff returns the wait after that many earlier failures.
 func backoff(earlier int) time.Duration {
 	return min(minBackoff<<min(max(earlier, 0), 10), maxBackoff)
 }
@@ -50,7 +50,7 @@ func (t *troubles) waitsUntil() time.Time {
 	return t.until
 }
 
-// goOn has all intents wait no longer.
+// goOn ends the wait of all intents.
 func (t *troubles) goOn() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +66,7 @@ func (t *troubles) taken(in Intent) {
 	t.pauses, t.until, t.why = 0, time.Time{}, nil
 }
 
-// fails notes that an intent was not taken, and returns what is known of it.
+// fails notes that an intent failed, and returns its trouble.
 func (t *troubles) fails(in Intent, why error) *trouble {
 	known := t.intents[in.ID]
 	if known == nil {
@@ -79,16 +79,16 @@ func (t *troubles) fails(in Intent, why error) *trouble {
 	return known
 }
 
-// refused notes that an intent was not taken, or could not be looked for, and returns when to try
-// again. One that fails alone waits alone, however often it fails; when several fail and none is
-// taken in between, all wait.
+// refused notes that Notion did not take an intent, or could not look it up, and returns when to
+// try again. An intent that fails alone waits alone, however often it fails. If several fail
+// without a success in between, all wait.
 func (q *Queue) refused(in Intent, why error) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.now()
 	if asked := claim.RetryAfter(why); asked > 0 {
-		// It is Notion as a whole that is not to be asked, and who says so knows best
-		// when it will be there. The intent has no part in it.
+		// Notion as a whole asks to be left alone, and says for how long. That is no failure
+		// of the intent.
 		q.until, q.why = later(q.until, now.Add(asked)), nil
 		return now
 	}
@@ -98,8 +98,8 @@ func (q *Queue) refused(in Intent, why error) time.Time {
 	return known.until
 }
 
-// unanswered notes that what became of an intent is not known. It is looked for in any case; but
-// when that happens to several and none is taken, all wait.
+// unanswered notes that an intent's fate is unknown. The intent itself is looked up as usual; but
+// if this happens to several without a success in between, all wait.
 func (q *Queue) unanswered(in Intent, why error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -107,8 +107,8 @@ func (q *Queue) unanswered(in Intent, why error) {
 	q.heed(in, why, 0)
 }
 
-// missing notes that an intent of unknown fate did not arrive, and returns when to send it again:
-// at once the first time, for the connection may have been cut by chance.
+// missing notes that an intent in doubt did not arrive, and returns when to send it again: at once
+// the first time, because the connection may have been cut by chance.
 func (q *Queue) missing(in Intent) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -120,8 +120,8 @@ func (q *Queue) missing(in Intent) time.Time {
 	return known.until
 }
 
-// heed has all intents wait if so many have failed: longer each time, and the first time as after
-// that many earlier failures.
+// heed makes all intents wait once enough of them have failed. The wait gets longer each time; the
+// first is as long as after that many earlier failures.
 func (q *Queue) heed(in Intent, why error, earlier int) {
 	if n := len(q.failing); n == 1 || n%10 == 0 {
 		id, _ := q.config.Entries.Name(in)
@@ -131,7 +131,7 @@ func (q *Queue) heed(in Intent, why error, earlier int) {
 		return
 	}
 	now := q.now()
-	if !now.Before(q.until) { // else it is one more of those that were on their way
+	if !now.Before(q.until) { // else it was sent before the wait began
 		q.pauses++
 	}
 	q.until, q.why = later(q.until, now.Add(backoff(earlier+q.pauses-1))), why
@@ -147,9 +147,8 @@ func later(a, b time.Time) time.Time {
 // named is how many entries Troubles names.
 const named = 3
 
-// Troubles says in a line each what keeps intents from arriving, and when they are tried again:
-// all of them, if they wait, else one by one. That Notion as a whole cannot be reached is not said
-// here.
+// Troubles describes why intents do not arrive, and when they are tried again: in one line if all
+// wait, else in a line for each. It does not report that Notion as a whole cannot be reached.
 func (q *Queue) Troubles() []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,18 +10,17 @@ import (
 	"dibs/internal/testkit"
 )
 
-// env says to tests, and to the processes that they start, on which server journals are kept.
+// env has the URL of the server for journals, for tests and the processes that they start.
 const env = "JOURNAL_TEST_POSTGRES"
 
-// URL is where tests keep their journals in PostgreSQL; empty while they keep them in SQLite
-// files.
+// URL returns the URL of the server for the journals of tests; empty while they are in SQLite files.
 func URL() string { return os.Getenv(env) }
 
-// Both runs the tests of a package with their journals in SQLite files, and once more with
-// them on a PostgreSQL server, see URL. It returns the exit code. Benchmarks and
-// fuzzing are left to SQLite. Where no server is installed it says so, and fails if CI is set.
+// Both runs the tests of a package with journals in SQLite files, and then again with journals on a
+// PostgreSQL server, see URL. It returns the exit code. Benchmarks and fuzzing run with SQLite only.
+// If no server is installed, Both says so, and fails if CI is set.
 //
-// With testkit.Quick the second time is for the tests in core alone, a pattern of their names.
+// With testkit.Quick the second run has only the tests in core, a pattern of their names.
 func Both(m *testing.M, run func(*testing.M) int, core string) int {
 	code := run(m)
 	for _, name := range []string{"test.bench", "test.fuzz", "test.list"} {
@@ -48,7 +47,7 @@ func Both(m *testing.M, run func(*testing.M) int, core string) int {
 	defer os.Unsetenv(env)
 	fmt.Println("once more, with journals in PostgreSQL:")
 	if checks := flag.Lookup("rapid.checks"); checks != nil && checks.Value.String() == checks.DefValue {
-		checks.Value.Set("20") // each with a journal of its own, which takes a while to make
+		checks.Value.Set("20") // each creates a journal of its own, which takes a while
 	}
 	return max(code, run(m))
 }
@@ -68,7 +67,7 @@ func TakesLong(t testing.TB) {
 	}
 }
 
-// Use has a test keep its journals in PostgreSQL, as far as journaltest opens them.
+// Use puts the journals of a test into PostgreSQL, if journaltest opens them.
 func Use(t *testing.T) {
 	t.Helper()
 	t.Setenv(env, Run(t).URL())

@@ -11,14 +11,14 @@ import (
 	"dibs/internal/testkit"
 )
 
-// Server is a server of a test.
+// Server is a PostgreSQL server for a test.
 type Server = postgres.Server
 
-// ErrMissing says that the machine has no PostgreSQL server.
+// ErrMissing says that no PostgreSQL server is installed.
 var ErrMissing = postgres.ErrMissing
 
-// New makes the data of a server that does not run yet, see postgres.New. It is made once on a machine,
-// kept in the user's cache, and copied from there.
+// New creates the data of a server; it does not start it. See postgres.New. The data is made once on
+// a machine, kept in the user's cache, and copied from there.
 func New(settings ...string) (*Server, error) { return postgres.NewFrom(kept, settings...) }
 
 // kept is where that is, whatever a test sets HOME to; empty where the user has no cache.
@@ -30,9 +30,9 @@ var kept = func() string {
 	return filepath.Join(cache, "dibs-pgtest")
 }()
 
-// Run returns a server that runs until the test is over. Where none is installed the test is
-// skipped, and fails if CI is set. It is also skipped where only what is quick is wanted: what has
-// a server to itself stops it, waits for it, or has several processes share it.
+// Run returns a server that runs until the test is over. If none is installed, it skips the test,
+// or fails it if CI is set. With testkit.Quick it skips the test, too: such tests stop their server,
+// wait for it, or share it among processes.
 func Run(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	testkit.TakesSeconds(t)
@@ -54,7 +54,7 @@ func Run(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// Write puts a file beside a server's data, see postgres.Server.Write.
+// Write writes a file beside a server's data, see postgres.Server.Write.
 func Write(t testing.TB, s *Server, name string, content []byte) string {
 	t.Helper()
 	path, err := s.Write(name, content)

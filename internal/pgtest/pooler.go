@@ -13,9 +13,9 @@ import (
 	"dibs/internal/postgres"
 )
 
-// Pooled is where a server is found behind a pooler (PgBouncer) with three connections, which
-// hands them to what the mode says: transaction, session or statement. Where none is installed the
-// test is skipped, and fails if CI is set.
+// Pooled returns the URL of a server behind a pooler (PgBouncer) with three connections. mode is the
+// pool_mode: transaction, session or statement. If no pooler is installed, it skips the test, or fails
+// it if CI is set.
 func Pooled(t testing.TB, s *Server, mode string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")

@@ -1,5 +1,5 @@
-// Package postgres runs PostgreSQL servers for tests and for the demo: real ones, on a folder
-// and a port of their own, from the programs that the machine has.
+// Package postgres runs PostgreSQL servers for tests and for the demo. They are real servers, from
+// the installed programs, each with a folder and a port of its own.
 package postgres
 
 import (
@@ -23,28 +23,28 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the database driver "pgx"
 )
 
-// ErrMissing says that the machine has no PostgreSQL server.
+// ErrMissing says that no PostgreSQL server is installed.
 var ErrMissing = errors.New("no PostgreSQL server is installed: initdb and postgres are neither in PATH nor in /usr/lib/postgresql/*/bin")
 
-// Server is a PostgreSQL server that ends with this process. Its methods are not to be called at once.
+// Server is a PostgreSQL server that ends with this process. It is not safe for concurrent use.
 type Server struct {
-	dir  string // of the data; the socket is in it, too
+	dir  string // the folder of the data and the socket
 	port int
 	bin  string
-	owns *syscall.Credential // who runs it; nil for the user of this process
+	owns *syscall.Credential // the user that runs it; nil for this process's
 	cmd  *exec.Cmd
 	said bytes.Buffer
 	// settings are options of the server, NAME=VALUE.
 	settings []string
 }
 
-// New makes the data of a server that does not run yet. The settings are options of the
-// server, NAME=VALUE; the first ones are that nothing is synced to the disk. The error is
-// ErrMissing where the machine has no server.
+// New creates the data of a server; it does not start it. The settings are options of the server,
+// NAME=VALUE. They override the defaults here, such as that nothing is synced to the disk. The error
+// is ErrMissing if no server is installed.
 func New(settings ...string) (*Server, error) { return NewFrom("", settings...) }
 
-// NewFrom is New with data that is copied from a folder in kept, which is much quicker than to make
-// it. The first call puts it there. Processes may share kept.
+// NewFrom is New with data copied from a folder in kept, which is much quicker than making it. The
+// first call puts it there. Processes may share kept.
 func NewFrom(kept string, settings ...string) (_ *Server, err error) {
 	s := &Server{settings: append([]string{"fsync=off", "full_page_writes=off", "log_min_messages=fatal", "max_connections=100"}, settings...)}
 	if s.bin, err = programs(); err != nil {
@@ -53,11 +53,11 @@ func NewFrom(kept string, settings ...string) (_ *Server, err error) {
 	if s.port, err = FreePort(); err != nil {
 		return nil, err
 	}
-	// Not TMPDIR, whose path may be too long for a socket's, or closed to the server's user.
+	// Not TMPDIR: its path may be too long for a socket, or closed to the server's user.
 	if s.dir, err = os.MkdirTemp("/tmp", "pg"); err != nil {
 		return nil, err
 	}
-	if os.Getuid() == 0 { // as which it does not run
+	if os.Getuid() == 0 { // the server refuses to run as root
 		if s.owns, err = another(); err == nil {
 			err = os.Chown(s.dir, int(s.owns.Uid), int(s.owns.Gid))
 		}
@@ -71,7 +71,7 @@ func NewFrom(kept string, settings ...string) (_ *Server, err error) {
 	return s, nil
 }
 
-// Write puts a file beside the server's data, which it alone can read, and returns its path.
+// Write writes a file beside the server's data, which only the server can read, and returns its path.
 func (s *Server) Write(name string, content []byte) (path string, err error) {
 	path = filepath.Join(s.dir, name)
 	err = os.WriteFile(path, content, 0o600)
@@ -109,7 +109,7 @@ func (s *Server) Start() error {
 	}
 }
 
-// Command is a program that runs as the server does, and ends with this process; see Begin.
+// Command returns a command that runs as the server's user, and ends with this process; see Begin.
 func (s *Server) Command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.SysProcAttr = s.dir, attributes(s.owns)
@@ -127,16 +127,16 @@ func (s *Server) ping() error {
 	return db.PingContext(ctx)
 }
 
-// URL is where the server's database is found, by its superuser.
+// URL returns the URL of the server's database for its superuser.
 func (s *Server) URL() string { return s.URLFor("postgres") }
 
-// URLFor is where the server's database is found by a role.
+// URLFor returns the URL of the server's database for a role.
 func (s *Server) URLFor(role string) string {
 	at := url.URL{Scheme: "postgres", User: url.User(role), Host: s.Address(), Path: "/postgres", RawQuery: "sslmode=disable"}
 	return at.String()
 }
 
-// Address is where the server listens.
+// Address returns the host and port on which the server listens.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // Exec runs statements as the superuser.
@@ -153,7 +153,7 @@ func (s *Server) Exec(statements string) error {
 // Stop stops the server, which ends its connections.
 func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
 
-// Kill ends the server like a machine that fails.
+// Kill ends the server at once, like a machine that fails.
 func (s *Server) Kill() error { return s.end(syscall.SIGQUIT) }
 
 func (s *Server) end(how syscall.Signal) error {
@@ -162,7 +162,7 @@ func (s *Server) end(how syscall.Signal) error {
 	}
 	err := s.cmd.Process.Signal(how)
 	if err == nil {
-		_ = s.cmd.Wait() // how it ended is as it was told
+		_ = s.cmd.Wait() // it ends by the signal
 	}
 	s.cmd = nil
 	return err
@@ -171,7 +171,8 @@ func (s *Server) end(how syscall.Signal) error {
 // Remove stops the server and removes its data.
 func (s *Server) Remove() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }
 
-// programs is the folder of initdb and postgres, of the newest version there is.
+// programs returns the folder of initdb and postgres: the one in PATH, else that of the newest
+// version.
 func programs() (string, error) {
 	all, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	slices.SortFunc(all, func(a, b string) int {
@@ -190,13 +191,13 @@ func programs() (string, error) {
 	return "", ErrMissing
 }
 
-// version is of the programs in /usr/lib/postgresql/VERSION/bin.
+// version returns the VERSION in /usr/lib/postgresql/VERSION/bin.
 func version(bin string) int {
 	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(bin)))
 	return n
 }
 
-// another is a user that may run a server: PostgreSQL's own, or else nobody.
+// another returns a user that may run a server: postgres, or else nobody.
 func another() (*syscall.Credential, error) {
 	u, err := user.Lookup("postgres")
 	if err != nil {
@@ -212,7 +213,7 @@ func another() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
 }
 
-// FreePort is a port of this machine on which nobody listens.
+// FreePort returns a free port of this machine.
 func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -222,14 +223,14 @@ func FreePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// Freeze stops all of the server's processes where they are, like a machine that hangs: it
-// takes connections, and answers nothing. Thaw has them go on.
+// Freeze stops all of the server's processes, like a machine that hangs: it takes connections and
+// does not answer. Thaw continues them.
 func (s *Server) Freeze() error { return s.all(syscall.SIGSTOP) }
 
 // Thaw undoes Freeze.
 func (s *Server) Thaw() error { return s.all(syscall.SIGCONT) }
 
-// all sends a signal to the server and its children: first to it, so that it makes no more.
+// all sends a signal to the server and then to its children, so that it starts no more.
 func (s *Server) all(signal syscall.Signal) error {
 	server := s.cmd.Process.Pid
 	errs := []error{s.cmd.Process.Signal(signal)}

@@ -9,15 +9,14 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// List is the ready tasks of one moment, in the order in which they are offered. To count them
-// costs nothing, and to look at the first few costs those few. The zero value is empty. It is
-// safe for concurrent use.
+// List is an immutable snapshot of ready tasks, in ready order (task.Before). Counting them is free,
+// and reading the first n costs n. The zero value is empty. It is safe for concurrent use.
 type List struct {
-	tree     *btree.BTreeG[*task.Task] // not changed any more; nil only if the list is empty
-	from, to int                       // the places in the tree that the list begins at and ends before
+	tree     *btree.BTreeG[*task.Task] // immutable; nil only if the list is empty
+	from, to int                       // the list is tree[from:to]
 }
 
-// Len is how many tasks there are.
+// Len returns the number of tasks.
 func (l List) Len() int { return l.to - l.from }
 
 // All yields the tasks.
@@ -35,8 +34,7 @@ func (l List) All() iter.Seq[task.Task] {
 	}
 }
 
-// Of returns the tasks of that priority, which are a part of the list. It looks at as many tasks
-// as it takes to halve the list down to one.
+// Of returns the part of the list with that priority. It finds it by binary search.
 func (l List) Of(p task.Priority) List {
 	place := func(after bool) int {
 		return l.from + sort.Search(l.Len(), func(i int) bool {

@@ -1,6 +1,6 @@
-// Package ready keeps the ready view: the tasks that a claim could get now, in the
-// order in which they are offered, those assigned to one agent apart. It follows the changes of single tasks, so that a
-// question costs as much as there is in the answer, however large the board is.
+// Package ready keeps the ready view: the tasks that could be claimed now, in order, with a list of
+// its own for each agent that tasks are assigned to. It is updated task by task, so that the cost of
+// a question depends on the length of the answer, not on the size of the board.
 package ready
 
 import (
@@ -13,29 +13,28 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Board is what a View is of. Its methods are called with the view locked, and must not call it.
+// Board has the tasks of a View. Its methods are called with the view locked, and must not call it.
 type Board interface {
 	// Task returns a task of the board.
 	Task(task.ID) (task.Task, bool)
 
-	// Judge says whether a claim on a task could be granted now.
+	// Judge returns whether a claim on a task could be granted now.
 	Judge(task.Task) Verdict
 
-	// Became is called with every task that was judged anew and is ready, whether it was
-	// before or not.
+	// Became is called with every task that was judged anew and is ready, even if it was ready
+	// before.
 	Became(task.Task, Verdict)
 
-	// Now is the time that again is compared with.
+	// Now returns the time, by the clock of Verdict.Again.
 	Now() time.Time
 }
 
-// Verdict is what is to be said of a task.
+// Verdict says whether a task is ready.
 type Verdict struct {
 	Ready bool
 	// For is the only agent that may claim the task; empty if any may.
 	For string
-	// Again is when the verdict may change although nothing else does, as when a lease
-	// ends; zero if it cannot.
+	// Again is when time alone may change the verdict, as when a lease ends; zero if it cannot.
 	Again time.Time
 }
 
@@ -45,59 +44,59 @@ type View struct {
 
 	mu   sync.Mutex
 	open map[task.ID]row
-	// ready has the tasks that are ready, by the agents that may claim them; under the
-	// empty name those that any may.
+	// ready has the ready tasks by the agent that may claim them; the empty name has those that
+	// any agent may claim.
 	ready map[string]*btree.BTreeG[*task.Task]
-	// waiting has the tasks that are kept by what they depend on.
-	waiting map[task.ID]map[task.ID]struct{}
-	again   *clock.Agenda[task.ID] // of tasks that are to be judged again at some time
+	// dependents has the tasks that depend on each task.
+	dependents map[task.ID]map[task.ID]struct{}
+	again      *clock.Agenda[task.ID] // when to judge tasks again
 }
 
-// row is a task that may be ready, as it was judged last.
+// row is a task that may be ready, with its last verdict.
 type row struct {
-	task    *task.Task // not changed any more
+	task    *task.Task // immutable
 	verdict Verdict
 }
 
 // New returns a view of no tasks.
 func New(b Board) *View {
 	return &View{
-		board: b, open: make(map[task.ID]row), waiting: make(map[task.ID]map[task.ID]struct{}),
+		board: b, open: make(map[task.ID]row), dependents: make(map[task.ID]map[task.ID]struct{}),
 		ready: map[string]*btree.BTreeG[*task.Task]{"": newList()},
 		again: clock.NewAgenda[task.ID](),
 	}
 }
 
-// newList makes a list of tasks in the order in which they are offered; v.mu guards it.
+// newList returns an empty list in ready order; v.mu guards it.
 func newList() *btree.BTreeG[*task.Task] {
 	return btree.NewBTreeGOptions(func(a, b *task.Task) bool { return task.Before(*a, *b) < 0 }, btree.Options{NoLocks: true})
 }
 
-// Changed judges the tasks, and those that depend on them, anew. It is to be called
-// after the board, or what is known of the claims, shows the change.
+// Changed judges tasks anew, and those that depend on them. Call it after the board, or the record
+// of claims, has changed.
 func (v *View) Changed(ids ...task.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, id := range ids {
 		v.judge(id, time.Time{})
-		for dependent := range v.waiting[id] {
+		for dependent := range v.dependents[id] {
 			v.judge(dependent, time.Time{})
 		}
 	}
 }
 
-// Claimed has a task judged anew: who has it has changed.
+// Claimed judges a task anew, because its holder has changed.
 func (v *View) Claimed(id task.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.judge(id, time.Time{})
 }
 
-// Tasks returns the ready tasks of this moment that any agent may claim.
+// Tasks returns the ready tasks that any agent may claim.
 func (v *View) Tasks() List { return v.list("") }
 
-// Assigned returns the ready tasks of this moment that only the agent of that name may
-// claim; none for an empty name.
+// Assigned returns the ready tasks that only the agent of that name may claim; none for an empty
+// name.
 func (v *View) Assigned(agent string) List {
 	if agent == "" {
 		return List{}
@@ -105,7 +104,7 @@ func (v *View) Assigned(agent string) List {
 	return v.list(agent)
 }
 
-// list returns the ready tasks of this moment that are under a name.
+// list returns the ready tasks in the list of that name.
 func (v *View) list(agent string) List {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -114,10 +113,10 @@ func (v *View) list(agent string) List {
 	if list == nil {
 		return List{}
 	}
-	return List{list.Copy(), 0, list.Len()} // copies as it is written to, so this one costs nothing
+	return List{list.Copy(), 0, list.Len()} // the tree is copied on write, so this is cheap
 }
 
-// Len is how many tasks are ready that any agent may claim.
+// Len returns the number of ready tasks that any agent may claim.
 func (v *View) Len() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -125,7 +124,7 @@ func (v *View) Len() int {
 	return v.ready[""].Len()
 }
 
-// catchUp judges anew what time may have changed. v.mu is held.
+// catchUp judges anew the tasks whose time has come. v.mu is locked.
 func (v *View) catchUp() {
 	now := v.board.Now()
 	for {
@@ -133,13 +132,13 @@ func (v *View) catchUp() {
 		if !ok || at.After(now) {
 			return
 		}
-		v.again.Remove(id) // whatever the judge says now, it is asked once
+		v.again.Remove(id) // so that it is judged once, whatever the verdict
 		v.judge(id, now)
 	}
 }
 
-// judge takes over a task as the board has it, and has it judged again after that
-// time at the earliest. v.mu is held.
+// judge reads a task from the board and judges it. If it has to be judged again, that is after
+// earliest. v.mu is locked.
 func (v *View) judge(id task.ID, earliest time.Time) {
 	before, known := v.open[id]
 	if known && before.verdict.Ready {
@@ -167,20 +166,19 @@ func (v *View) judge(id task.ID, earliest time.Time) {
 	again := now.verdict.Again
 	if v.again.Remove(id); !again.IsZero() {
 		if !again.After(earliest) {
-			again = earliest.Add(time.Second) // clocks differ a little from one look to the next
+			again = earliest.Add(time.Second) // the clock may have moved between two readings
 		}
 		v.again.Set(id, again)
 	}
 	v.open[id] = now
 }
 
-// named reports whether a task that is not OPEN may be assigned, and so be ready for
-// somebody all the same.
+// named reports whether a task is IN_PROGRESS and assigned, and so may be ready for its agent.
 func named(t task.Task) bool {
 	return t.Status == task.InProgress && t.ClaimedBy != "" && t.ClaimedAt.IsZero()
 }
 
-// put lists a task that is ready. v.mu is held.
+// put adds a ready task to its list. v.mu is locked.
 func (v *View) put(r row) {
 	list := v.ready[r.verdict.For]
 	if list == nil {
@@ -190,7 +188,7 @@ func (v *View) put(r row) {
 	list.Set(r.task)
 }
 
-// take takes a task off its list. v.mu is held.
+// take removes a task from its list. v.mu is locked.
 func (v *View) take(r row) {
 	list := v.ready[r.verdict.For]
 	if list.Delete(r.task); list.Len() == 0 && r.verdict.For != "" {
@@ -198,18 +196,18 @@ func (v *View) take(r row) {
 	}
 }
 
-// depend takes over what a task depends on.
+// depend replaces the dependencies of a task.
 func (v *View) depend(id task.ID, before, after []task.ID) {
 	for _, on := range before {
-		delete(v.waiting[on], id)
-		if len(v.waiting[on]) == 0 {
-			delete(v.waiting, on)
+		delete(v.dependents[on], id)
+		if len(v.dependents[on]) == 0 {
+			delete(v.dependents, on)
 		}
 	}
 	for _, on := range after {
-		if v.waiting[on] == nil {
-			v.waiting[on] = make(map[task.ID]struct{})
+		if v.dependents[on] == nil {
+			v.dependents[on] = make(map[task.ID]struct{})
 		}
-		v.waiting[on][id] = struct{}{}
+		v.dependents[on][id] = struct{}{}
 	}
 }

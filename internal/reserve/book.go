@@ -14,59 +14,58 @@ import (
 	"dibs/internal/clock"
 )
 
-// Storage is where reservations survive the daemon. Its methods are safe for concurrent
+// Storage stores reservations, so that they survive the daemon. Its methods are safe for concurrent
 // use; each is one transaction, on the disk when it returns.
 type Storage interface {
-	// Reservations returns all that are stored.
+	// Reservations returns all stored reservations.
 	Reservations(ctx context.Context) ([]Reservation, error)
-	// StoreReservation stores a reservation, in place of the one of its id if there is one,
-	// with the facts that go with it.
+	// StoreReservation stores a reservation, in place of any with the same id, and its facts.
 	StoreReservation(ctx context.Context, r Reservation, news ...claim.Fact) error
-	// EndReservations removes reservations, with the facts that go with that.
+	// EndReservations deletes reservations, and stores the facts of that.
 	EndReservations(ctx context.Context, ids []string, news ...claim.Fact) error
-	// Record stores facts: those that sum up others.
+	// Record stores facts that sum up others.
 	Record(ctx context.Context, facts ...claim.Fact) error
 }
 
-// Config is what a Book is made of. All fields are required.
+// Config configures a Book. All fields are required.
 type Config struct {
 	Storage Storage
 	Claims  Claims
-	// Processes are those that reservations may end with.
+	// Processes knows the processes that reservations may end with.
 	Processes alive.Processes
-	// Clock is Notion's time.
+	// Clock has Notion's time.
 	Clock clock.Source
 	Log   *slog.Logger
 }
 
-// Claims are those that reservations may end with.
+// Claims has the claims that reservations may end with.
 type Claims interface {
-	// Find returns a claim in whatever state it is.
+	// Find returns a claim, in any state.
 	Find(ctx context.Context, id claim.ID) (claim.Hold, error)
 }
 
-// Book knows what is reserved. It is safe for concurrent use.
+// Book has the live reservations. It is safe for concurrent use.
 type Book struct {
 	config Config
 	loop   *clock.Loop
 
-	// changing is held while something is decided and stored, and mu while it is looked
-	// at: who looks does not wait for the disk.
+	// changing is locked while a change is decided and stored, and mu while live is read or
+	// replaced: so readers do not wait for the disk.
 	changing sync.Mutex
-	made     *allowance.Allowance // reservations, by user
+	made     *allowance.Allowance // limits new reservations, by user
 	folds    folds
 
 	mu   sync.RWMutex
-	live []entry // in the order in which they were made
+	live []entry // oldest first
 }
 
-// entry is a reservation, and its targets so that they can be compared.
+// entry is a reservation with the matchers of its targets.
 type entry struct {
 	Reservation
-	marks []mark
+	matchers []matcher
 }
 
-// NewBook returns a book of the reservations that are stored.
+// NewBook returns a book of the stored reservations.
 func NewBook(ctx context.Context, c Config) (*Book, error) {
 	b := &Book{config: c, made: allowance.New(burst, every), folds: make(folds)}
 	b.loop = clock.NewLoop(0, b.turn)
@@ -76,7 +75,7 @@ func NewBook(ctx context.Context, c Config) (*Book, error) {
 	}
 	for _, r := range stored {
 		e, err := entryOf(r, on(r.Member))
-		if err != nil { // by what a later version knows
+		if err != nil { // a later version may have written it
 			c.Log.Warn("a reservation is left out, because it cannot be read", "reservation", r.ID, "agent", r.Agent, "error", err)
 			continue
 		}
@@ -85,34 +84,34 @@ func NewBook(ctx context.Context, c Config) (*Book, error) {
 	return b, nil
 }
 
-// entryOf is a reservation that can be compared, at the places that at makes of a target's.
+// entryOf returns the entry of a reservation. at translates the places of its targets.
 func entryOf(r Reservation, at func(Target) Target) (entry, error) {
 	e := entry{Reservation: r}
 	for _, t := range r.Targets {
 		if err := t.check(); err != nil {
 			return entry{}, err
 		}
-		m, err := markOf(at(t))
+		m, err := matcherOf(at(t))
 		if err != nil {
 			return entry{}, err
 		}
 		if len(m.spots) > 0 {
-			e.marks = append(e.marks, m)
+			e.matchers = append(e.matchers, m)
 		}
 	}
 	return e, nil
 }
 
-// Reserve reserves all that r asks for, or nothing. To ask for the same again renews it.
-// The error is *Taken, *Full, *InvalidError or *claim.Lost, or that of the storage.
+// Reserve reserves everything that r asks for, or nothing. Asking for the same again renews the
+// reservation. The error is *Taken, *Full, *InvalidError or *claim.Lost, or the storage's.
 func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	if err := r.check(); err != nil {
 		return Reservation{}, err
 	}
 	b.changing.Lock()
 	defer b.changing.Unlock()
-	// What is over stays over, whatever comes of its claim: it is removed before its
-	// place is given to somebody else.
+	// First remove what is over, so that it stays over, whatever becomes of its claim: its
+	// place may be given to somebody else now.
 	if err := b.endOver(ctx); err != nil {
 		return Reservation{}, err
 	}
@@ -144,15 +143,15 @@ func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	}
 	if before < 0 {
 		b.made.Count(e.UID, now)
-		news = []claim.Fact{b.told(e.Reservation, now)}
+		news = []claim.Fact{b.announce(e.Reservation, now)}
 	}
 	if err := b.put(ctx, e, before, news...); err != nil {
 		return Reservation{}, err
 	}
-	return b.standing(ctx, e.Reservation), nil
+	return b.effective(ctx, e.Reservation), nil
 }
 
-// put stores an entry, in place of one that there is, or as a new one.
+// put stores an entry, in place of live[in], or as a new one if in is negative.
 func (b *Book) put(ctx context.Context, e entry, in int, news ...claim.Fact) error {
 	if err := b.config.Storage.StoreReservation(ctx, e.Reservation, news...); err != nil {
 		return err
@@ -170,7 +169,7 @@ func (b *Book) put(ctx context.Context, e entry, in int, news ...claim.Fact) err
 	return nil
 }
 
-// bound looks whether the claim of a reservation lives.
+// bound returns an error unless the reservation's claim lives and is its agent's.
 func (b *Book) bound(ctx context.Context, r *Reservation) error {
 	if r.Claim == "" {
 		return nil
@@ -191,21 +190,22 @@ func (b *Book) bound(ctx context.Context, r *Reservation) error {
 	return nil
 }
 
-// taken returns who has what e asks for, or may have; of several, who has it longest.
+// taken returns the *Taken for the reservation that e conflicts with, or may conflict with: of
+// several, the one that lasts longest. It returns nil if there is none.
 func (b *Book) taken(ctx context.Context, e entry) error {
 	var worst *Taken
 	for _, other := range b.live {
 		if other.Agent == e.Agent || other.Shared && e.Shared {
 			continue
 		}
-		for _, m := range e.marks {
-			i := slices.IndexFunc(other.marks, m.meets)
+		for _, m := range e.matchers {
+			i := slices.IndexFunc(other.matchers, m.meets)
 			if i < 0 {
 				continue
 			}
-			r := b.standing(ctx, other.Reservation)
+			r := b.effective(ctx, other.Reservation)
 			if worst == nil || r.Until.After(worst.Until) {
-				worst = &Taken{Asked: m.text, Pattern: other.marks[i].text, By: r, Until: r.Until, Anywhere: anywhere(m)}
+				worst = &Taken{Asked: m.text, Pattern: other.matchers[i].text, By: r, Until: r.Until, Anywhere: anywhere(m)}
 			}
 			break
 		}
@@ -216,16 +216,16 @@ func (b *Book) taken(ctx context.Context, e entry) error {
 	return worst
 }
 
-// Check reports as *Taken what of the targets, which are on the machine of a member, agent may
-// not touch, see Set.Taken; of several the one that lasts longest. It writes nothing and waits
-// for nobody.
+// Check returns a *Taken if the agent may not touch one of the targets, which are on the machine of a
+// member, see Set.Taken: of several, the one that lasts longest. It writes nothing, and does not wait
+// for changes.
 func (b *Book) Check(ctx context.Context, agent, member string, targets []Target) error {
 	b.mu.RLock()
 	live := b.live
 	b.mu.RUnlock()
 	taken, err := Set{live, on(member), func(r Reservation) (Reservation, bool) {
 		over, _ := b.over(ctx, r)
-		return b.standing(ctx, r), over == ""
+		return b.effective(ctx, r), over == ""
 	}}.Taken(agent, targets)
 	if err != nil {
 		return err
@@ -242,14 +242,13 @@ func (b *Book) Check(ctx context.Context, agent, member string, targets []Target
 	return worst
 }
 
-// List returns what is reserved, in the order in which it was made: by one agent, or by
-// all.
+// List returns the reservations of one agent, or of all if agent is empty, oldest first.
 func (b *Book) List(ctx context.Context, agent string) []Reservation {
 	return b.list(ctx, agent, func(r Reservation) Reservation { return r })
 }
 
-// Compared is List with the targets as they are compared on the machine of a member: at those
-// of their places that it has. It is what a Set is made of there.
+// Compared is List with the targets as a member compares them: only at the places that its machine
+// has. It makes a Set there.
 func (b *Book) Compared(ctx context.Context, agent, member string) []Reservation {
 	return b.list(ctx, agent, func(r Reservation) Reservation { return r.seenAt(member) })
 }
@@ -261,7 +260,7 @@ func (b *Book) list(ctx context.Context, agent string, as func(Reservation) Rese
 	var out []Reservation
 	for _, e := range live {
 		if over, _ := b.over(ctx, e.Reservation); over == "" && (agent == "" || e.Agent == agent) {
-			out = append(out, b.standing(ctx, as(e.Reservation)))
+			out = append(out, b.effective(ctx, as(e.Reservation)))
 		}
 	}
 	return out
@@ -277,8 +276,8 @@ func (b *Book) Find(ctx context.Context, id string) (Reservation, error) {
 	return Reservation{}, &UnknownError{ID: id}
 }
 
-// Unreserve ends a reservation; agent, if it is not empty, has to be whose it is. The
-// error is *UnknownError or *OthersError, or that of the storage.
+// Unreserve ends a reservation. If agent is not empty, the reservation has to be that agent's. The
+// error is *UnknownError or *NotOwnerError, or the storage's.
 func (b *Book) Unreserve(ctx context.Context, id, agent string) (Reservation, error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
@@ -287,14 +286,14 @@ func (b *Book) Unreserve(ctx context.Context, id, agent string) (Reservation, er
 		return r, err
 	}
 	if agent != "" && r.Agent != agent {
-		return r, &OthersError{ID: id, Agent: r.Agent}
+		return r, &NotOwnerError{ID: id, Agent: r.Agent}
 	}
 	return r, b.end(ctx, map[string]string{id: "given back"})
 }
 
-// standing is a reservation with the time at which it ends as things are: with the lease
-// of its claim at the latest.
-func (b *Book) standing(ctx context.Context, r Reservation) Reservation {
+// effective returns a reservation with Until set to its effective end: no later than the lease of its
+// claim.
+func (b *Book) effective(ctx context.Context, r Reservation) Reservation {
 	if r.Claim == "" {
 		return r
 	}
@@ -305,7 +304,7 @@ func (b *Book) standing(ctx context.Context, r Reservation) Reservation {
 	return r
 }
 
-// over says why a reservation is over; empty if it is not.
+// over returns why a reservation is over; empty if it is not.
 func (b *Book) over(ctx context.Context, r Reservation) (why string, err error) {
 	now := b.config.Clock.Now()
 	if !r.Until.After(now) {
@@ -333,7 +332,7 @@ func (b *Book) over(ctx context.Context, r Reservation) (why string, err error) 
 	return "", nil
 }
 
-// endOver ends what is over. changing is held.
+// endOver ends reservations that are over. changing is locked.
 func (b *Book) endOver(ctx context.Context) error {
 	ends := make(map[string]string)
 	for _, e := range b.live {
@@ -348,7 +347,7 @@ func (b *Book) endOver(ctx context.Context) error {
 	return b.end(ctx, ends)
 }
 
-// end ends reservations, by id, for the reasons given. changing is held.
+// end ends reservations; ends has the reasons by id. changing is locked.
 func (b *Book) end(ctx context.Context, ends map[string]string) error {
 	if len(ends) == 0 {
 		return nil

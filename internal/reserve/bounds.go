@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// How many patterns may be reserved at a time: by an agent, by a user under whatever
-// names, and by all. Every pattern that is reserved makes every request a little slower.
+// The largest number of reserved patterns: of an agent, of a user under all names, and of all.
+// Every pattern makes every request a little slower.
 const (
 	maxOfAgent = 256
 	maxOfUser  = 1024
 	maxOfAll   = 4096
 )
 
-// How many reservations a user may make: that many at once, and then one every so often.
-// Each leaves lines in the record.
+// The rate of new reservations of a user: burst at once, and then one in every. Each leaves lines in
+// the record.
 const (
 	burst = 200
 	every = 5 * time.Second
 )
 
-// full reports as *Full that a reservation is one too many. changing is held.
+// full returns a *Full if a new reservation would be too many. changing is locked.
 func (b *Book) full(r Reservation, now time.Time) error {
 	ofAgent, ofUser, all := 0, 0, 0
 	for _, e := range b.live {

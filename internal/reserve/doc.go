@@ -1,18 +1,17 @@
-// Package reserve knows what is reserved: files by pattern, and other things by name,
-// that only one agent should touch, or only those that share it.
+// Package reserve manages reservations: leases on files, by pattern, and on other things, by name,
+// that only one agent should touch, or only agents that share it.
 //
-// A pattern is one of a .gitignore ([Glob]), as it would be at the top of a place. A place
-// is a repository, or all files of this machine, or the names of things that are no
-// files. One file can be known in two places: its path in its repository is the same in
-// every worktree, and its absolute path is what patterns from outside of the repository
-// see. So a pattern, and a path, comes with a [Spot] for each of them; two that meet in
-// one are about the same thing. Package place, below this one, finds them.
+// A pattern is written as in a .gitignore ([Glob]) at the top of a place. A place is a repository,
+// or all files of this machine, or the names of things that are not files. One file can be in two
+// places: its path in its repository is the same in every worktree, and its absolute path is what
+// patterns from outside the repository match. So a pattern or a path has a [Spot] for each place. If
+// two have spots that meet in one place, they are about the same thing. Package place finds the
+// spots.
 //
-// In a cluster, what is reserved at one member is in the way at all of them: names, and files
-// of repositories that were cloned from the same place. Other files are those of the machine
-// of the member.
+// In a cluster, some reservations of one member hold for all members: those of names, and those of
+// files in repositories cloned from the same origin. Other files belong to the member's machine.
 //
-// Who has what is in a [Book], in memory, and in its storage before anybody is told.
-// A reservation ends with its time, its claim or its process, whichever is first. All that
-// is decided about a request is decided at once: it gets all that it asks for, or nothing.
+// A [Book] has the reservations, in memory. A change is in its storage before it is answered. A
+// reservation ends with its time, its claim or its process, whichever comes first. A request gets
+// everything that it asks for, or nothing.
 package reserve

@@ -9,7 +9,7 @@ import (
 	"dibs/internal/clock"
 )
 
-// fact is that something was reserved, or is no longer; why says why that is, if it is said.
+// fact returns the fact that r was made or has ended. why is the reason, if there is one to give.
 func (r Reservation) fact(kind claim.Kind, at time.Time, why string) claim.Fact {
 	f := claim.Fact{
 		ID: claim.NewFactID(at), At: at, Kind: kind, Agent: r.Agent, Claim: r.Claim, Detail: r.Says(),
@@ -27,23 +27,23 @@ func (r Reservation) fact(kind claim.Kind, at time.Time, why string) claim.Fact 
 	return f
 }
 
-// quiet is how long the mesh log is not told of further reservations of an agent after
-// it was told of one. Every entry is a request to Notion, of which there are few.
+// quiet is the time between two entries in the mesh log about an agent's reservations. Every entry
+// is a request to Notion, and those are few.
 const quiet = time.Minute
 
-// folds are the reservations that the mesh log has yet to be told of, by agent.
+// folds has the reservations that are not in the mesh log yet, by agent.
 type folds map[string]*fold
 
 type fold struct {
-	// until is when the mesh log may be told again.
+	// until is when the next entry may be made.
 	until time.Time
 	count int
 	last  Reservation
 }
 
-// told returns the fact of a new reservation. The first of an agent in a while goes to
-// the mesh log by itself, and those that come soon after it together. changing is held.
-func (b *Book) told(r Reservation, now time.Time) claim.Fact {
+// announce returns the fact of a new reservation. An agent's first one in a while gets an entry of its
+// own in the mesh log; those soon after it share one, see unfold. changing is locked.
+func (b *Book) announce(r Reservation, now time.Time) claim.Fact {
 	made := r.fact(claim.KindReserved, now, "")
 	f := b.folds[r.Agent]
 	if f == nil {
@@ -56,7 +56,7 @@ func (b *Book) told(r Reservation, now time.Time) claim.Fact {
 	return made
 }
 
-// unfold tells the mesh log of what is due. changing is held.
+// unfold makes the shared entries in the mesh log that are due. changing is locked.
 func (b *Book) unfold(ctx context.Context) error {
 	now := b.config.Clock.Now()
 	for agent, f := range b.folds {
@@ -81,22 +81,22 @@ func (b *Book) unfold(ctx context.Context) error {
 	return nil
 }
 
-// lookEvery is how often the book looks whether something is over.
-const lookEvery = time.Second
+// checkEvery is how often the book checks whether something is over.
+const checkEvery = time.Second
 
 // Run ends reservations that are over, until ctx ends.
 func (b *Book) Run(ctx context.Context) { b.loop.Run(ctx) }
 
-// turn ends what is over, and says when it is to be done again.
+// turn is one turn of the loop. It returns the wait until the next.
 func (b *Book) turn(ctx context.Context) time.Duration {
 	if b.RunOnce(ctx) {
-		return lookEvery
+		return checkEvery
 	}
 	return clock.UntilWoken // by whoever reserves something
 }
 
-// RunOnce ends what is over, and tells the mesh log of what is due. It reports whether
-// there is anything to look after.
+// RunOnce ends reservations that are over, and makes the entries in the mesh log that are due. It
+// reports whether anything is left to watch.
 func (b *Book) RunOnce(ctx context.Context) bool {
 	b.changing.Lock()
 	defer b.changing.Unlock()
@@ -110,7 +110,7 @@ func (b *Book) RunOnce(ctx context.Context) bool {
 	return len(b.live) > 0 || len(b.folds) > 0
 }
 
-// Claimed takes note of a change of a claim: what ends with it is ended soon.
+// Claimed reports a change of a claim. Reservations that end with it end soon.
 func (b *Book) Claimed(c claim.Hold) {
 	if c.State == claim.Held {
 		return

@@ -9,42 +9,42 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Glob is a pattern as in a .gitignore that stands at the top of a place. It covers the
-// files and folders that it matches, and all that is in those folders, see OfFiles. It is anchored:
-// what stands anywhere below begins with `/**/`. The zero Glob covers nothing.
+// Glob is a pattern as in a .gitignore at the top of a place. It covers the files and folders that
+// it matches, and everything in those folders, but see OfFiles. It is anchored: a pattern that
+// matches at any depth begins with `/**/`. The zero Glob covers nothing.
 type Glob struct {
 	text  string
 	parts []part
-	// within is set if the pattern ends with a slash: of what it matches, only folders count.
+	// within is set if the pattern ends with a slash: it matches folders only.
 	within bool
-	// leaf is set if what it matches are files, which have nothing in them.
+	// leaf is set if it matches files only, see OfFiles.
 	leaf bool
 }
 
-// OfFiles returns the Glob that takes what g matches for files: it does not cover what
-// would be in a folder of such a name. One that ends with a slash stays as it is.
+// OfFiles returns the Glob that matches only files, and so does not cover the content of a folder
+// with a matching name. A Glob that ends with a slash stays as it is.
 func (g Glob) OfFiles() Glob {
 	g.leaf = !g.within
 	return g
 }
 
-// part is what stands between two slashes of a Glob.
+// part is the text between two slashes of a Glob.
 type part struct {
-	deep   bool // `**`: any number of folders, none too
+	deep   bool // `**`: any number of folders, or none
 	text   string
 	exact  string // the only name that it matches, if plain is set
 	plain  bool
 	tokens []token // if plain is not set
 }
 
-// maxName is the longest name of a file that file systems know, in bytes.
+// maxName is the longest file name of file systems, in bytes.
 const maxName = 255
 
 // maxParts is how many parts a glob may have.
 const maxParts = 256
 
-// ParseGlob reads a pattern that begins with a slash. The error says what is wrong with
-// it, as the end of a sentence about it.
+// ParseGlob parses a pattern that begins with a slash. The error is the end of a sentence that begins
+// with the pattern.
 func ParseGlob(text string) (Glob, error) {
 	g := Glob{text: text}
 	rest, anchored := strings.CutPrefix(text, "/")
@@ -68,15 +68,14 @@ func ParseGlob(text string) (Glob, error) {
 		}
 		g.parts = append(g.parts, p)
 	}
-	// What ends with `/**` covers what is in a folder, and not the folder.
+	// A final `/**` covers what is in a folder, but not the folder.
 	if last := len(g.parts) - 1; g.parts[last].deep {
 		g.parts[last] = part{text: "*", tokens: []token{{kind: star}}}
 	}
 	return g, nil
 }
 
-// noBraces has braces mean themselves: the library knows alternatives in them, and a
-// .gitignore does not.
+// noBraces escapes braces: the library takes them for alternatives, a .gitignore does not.
 var noBraces = strings.NewReplacer(`\\`, `\\`, `\{`, `\{`, `\}`, `\}`, `{`, `\{`, `}`, `\}`)
 
 func parsePart(name string) (part, error) {
@@ -107,9 +106,8 @@ func parsePart(name string) (part, error) {
 // String returns the pattern as it was parsed.
 func (g Glob) String() string { return g.text }
 
-// lead returns the path of the folder that all that g covers is in, or that it covers itself,
-// as far as g names it; it begins with no slash.
-func (g Glob) lead() string {
+// prefix returns the names with which all paths that g covers begin, without a slash in front.
+func (g Glob) prefix() string {
 	var names []string
 	for _, p := range g.parts {
 		if !p.plain {
@@ -120,13 +118,13 @@ func (g Glob) lead() string {
 	return strings.Join(names, "/")
 }
 
-// Match reports whether g covers the file or folder of that path, which begins with no
-// slash. folder says that it is a folder.
+// Match reports whether g covers the file or folder with that path, which has no slash in front.
+// folder is set for a folder.
 func (g Glob) Match(path string, folder bool) bool {
 	if len(g.parts) == 0 || path == "" {
 		return false
 	}
-	// A file is covered by its own name, which most do not have: of many files, that is soon known.
+	// A leaf has to match the file's own name. Checking that first is fast for many files.
 	if g.leaf && (folder || !g.parts[len(g.parts)-1].match(path[strings.LastIndexByte(path, '/')+1:])) {
 		return false
 	}
@@ -159,7 +157,7 @@ func (g Glob) Match(path string, folder bool) bool {
 	return false
 }
 
-// skipDeep has each `**` match no folder at all.
+// skipDeep lets each `**` match no folder.
 func (g Glob) skipDeep(at []bool) {
 	for i, p := range g.parts {
 		if at[i] && p.deep {
@@ -175,12 +173,12 @@ func (p part) match(name string) bool {
 	return doublestar.MatchUnvalidated(p.text, name)
 }
 
-// budget is how many steps the comparison of two globs may take. What is not decided by
-// then may overlap.
+// budget is how many steps the comparison of two globs may take. If it is not decided by then, they
+// may overlap.
 const budget = 20_000
 
-// Overlaps reports whether there may be a path that both cover. It never says no where
-// there is one; yes it may also say of two that are hard to compare.
+// Overlaps reports whether there may be a path that both cover. If there is one, it returns true. It
+// may also return true for two globs that are hard to compare.
 func (g Glob) Overlaps(h Glob) bool {
 	if len(g.parts) == 0 || len(h.parts) == 0 {
 		return false
@@ -189,21 +187,21 @@ func (g Glob) Overlaps(h Glob) bool {
 	return o.from(0, 0)
 }
 
-// overlap looks for a path of which the parts of g cover the beginning, and those of h, too.
+// overlap searches for a path that g and h both cover.
 type overlap struct {
 	g, h Glob
 	seen []bool // by i and j, see from
 	left int
 }
 
-// from reports whether g[i:] and h[j:] may match a path together.
+// from reports whether g[i:] and h[j:] may match the same path.
 func (o *overlap) from(i, j int) bool {
 	g, h := o.g.parts, o.h.parts
 	switch {
 	case i == len(g) && j == len(h):
 		return true // a file, or something in a folder
 	case i == len(g):
-		return !o.g.leaf || rest(h[j:]) == 0 // it covers whatever the rest of the other matches
+		return !o.g.leaf || rest(h[j:]) == 0 // a folder covers whatever the rest of the other matches
 	case j == len(h):
 		return !o.h.leaf || rest(g[i:]) == 0
 	}
@@ -227,7 +225,7 @@ func (o *overlap) from(i, j int) bool {
 	return p.overlaps(q, &o.left) && o.from(i+1, j+1)
 }
 
-// rest is how many names parts take at least.
+// rest returns the smallest number of names that parts match.
 func rest(parts []part) (n int) {
 	for _, p := range parts {
 		if !p.deep {
@@ -254,8 +252,7 @@ func (p part) overlaps(q part, left *int) bool {
 	return tokensOverlap(p.tokens, q.tokens, left)
 }
 
-// Escape writes a path so that a Glob takes none of its characters for more than
-// themselves.
+// Escape escapes a path, so that a Glob takes all of its characters literally.
 func Escape(path string) string {
 	var out strings.Builder
 	for _, b := range []byte(path) {

@@ -8,8 +8,7 @@ import (
 	"dibs/internal/claim"
 )
 
-// How long a reservation lasts at the most, and one without a claim or process that does
-// not say how long.
+// How long a reservation lasts at most, and by default without a claim or process.
 const (
 	MaxFor     = 24 * time.Hour
 	DefaultFor = 30 * time.Minute
@@ -22,16 +21,16 @@ type Request struct {
 	Targets []Target
 	Folder  string
 	Shared  bool
-	// For is how long; zero for as long as the claim or the process lasts, or for
+	// For is how long it lasts; zero for as long as the claim or the process lasts, or for
 	// DefaultFor if there is neither.
 	For     time.Duration
 	Claim   claim.ID
 	Process alive.Process
-	// Member is the member of a cluster on whose machine it is asked for; empty without one.
+	// Member is the member of a cluster on whose machine it is made; empty without a cluster.
 	Member string
 }
 
-// check reports a request that cannot be.
+// check returns an error for an invalid request.
 func (r Request) check() error {
 	invalid := func(format string, args ...any) error {
 		return &InvalidError{Detail: fmt.Sprintf(format, args...)}
@@ -54,7 +53,7 @@ func (r Request) check() error {
 	return nil
 }
 
-// lasts is how long the reservation lasts at the most.
+// lasts returns how long the reservation lasts at most.
 func (r Request) lasts() time.Duration {
 	switch {
 	case r.For > 0:

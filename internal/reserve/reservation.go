@@ -10,7 +10,7 @@ import (
 	"dibs/internal/claim"
 )
 
-// Reservation is an agent's lease on what its targets mean. Its times are Notion's.
+// Reservation is an agent's lease on its targets. Its times are Notion's.
 type Reservation struct {
 	ID    string `json:"id"`
 	Agent string `json:"agent"`
@@ -19,7 +19,7 @@ type Reservation struct {
 	Targets []Target `json:"targets"`
 	// Folder is where the patterns were given, for people.
 	Folder string `json:"folder,omitempty"`
-	// Shared has others share it who ask for that, too.
+	// Shared allows other shared reservations of the same things.
 	Shared bool      `json:"shared,omitempty"`
 	Made   time.Time `json:"made_at"`
 	// Until is when it ends at the latest.
@@ -32,7 +32,7 @@ type Reservation struct {
 	Member string `json:"member,omitempty"`
 }
 
-// seenAt is a reservation with those places only that the machine of a member has.
+// seenAt returns a reservation with only the places that a member's machine has.
 func (r Reservation) seenAt(member string) Reservation {
 	all := r.Targets
 	r.Targets = nil
@@ -48,7 +48,7 @@ func (r Reservation) seenAt(member string) Reservation {
 	return r
 }
 
-// Patterns returns what was written.
+// Patterns returns the patterns as they were written.
 func (r Reservation) Patterns() []string {
 	out := make([]string, len(r.Targets))
 	for i, t := range r.Targets {
@@ -57,14 +57,14 @@ func (r Reservation) Patterns() []string {
 	return out
 }
 
-// maxTold is how much of the patterns is told of in one line, in bytes.
-const maxTold = 200
+// maxSaid is the length of the patterns in Says, in bytes.
+const maxSaid = 200
 
-// Says names what is reserved, in a line.
+// Says returns the patterns in one line, shortened.
 func (r Reservation) Says() string {
 	var out strings.Builder
 	for i, t := range r.Targets {
-		if i > 0 && out.Len()+len(t.Text) > maxTold {
+		if i > 0 && out.Len()+len(t.Text) > maxSaid {
 			fmt.Fprintf(&out, " and %d more", len(r.Targets)-i)
 			break
 		}
@@ -79,7 +79,7 @@ func (r Reservation) Says() string {
 	return out.String()
 }
 
-// same reports whether r asks again for what other is.
+// same reports whether r asks for the same as other: then it renews it.
 func (r Reservation) same(other Reservation) bool {
 	if r.Agent != other.Agent || r.Shared != other.Shared || r.Claim != other.Claim || len(r.Targets) != len(other.Targets) {
 		return false
@@ -98,17 +98,16 @@ func (r Reservation) same(other Reservation) bool {
 	return true
 }
 
-// Taken says that something is reserved by somebody else.
+// Taken says that something is reserved by another agent.
 type Taken struct {
 	// Asked is what was asked for, as it was written.
 	Asked string
-	// Pattern is the other's pattern that means it, or may.
+	// Pattern is the other agent's pattern that covers it, or may.
 	Pattern string
 	By      Reservation
-	// Until is when that ends at the latest, in Notion's time.
+	// Until is when By ends at the latest, in Notion's time.
 	Until time.Time
-	// Anywhere is set if what was asked for is a pattern without a slash, which means it in
-	// every folder.
+	// Anywhere is set if Asked is a pattern without a slash, which matches in every folder.
 	Anywhere bool
 }
 
@@ -131,30 +130,30 @@ func (t *Taken) Error() string {
 	return says
 }
 
-// Full says that somebody has reserved as much as may be at a time.
+// Full says that an agent or user has reached a limit.
 type Full struct {
 	Detail string
-	// RetryAfter is when to ask again at the earliest; zero if that is not a matter of time.
+	// RetryAfter is the wait before asking again; zero if waiting does not help.
 	RetryAfter time.Duration
 }
 
 func (f *Full) Error() string { return f.Detail }
 
-// InvalidError is a request that cannot be; it says what is wrong.
+// InvalidError says what is wrong with a request.
 type InvalidError struct{ Detail string }
 
 func (e *InvalidError) Error() string { return e.Detail }
 
-// UnknownError says that there is no such reservation, or none any longer.
+// UnknownError says that there is no such reservation, or no longer.
 type UnknownError struct{ ID string }
 
 func (e *UnknownError) Error() string {
 	return fmt.Sprintf("there is no reservation %s, or none any longer: somebody else may have what it was for; see dibs reservations", e.ID)
 }
 
-// OthersError says that a reservation is another agent's.
-type OthersError struct{ ID, Agent string }
+// NotOwnerError says that a reservation is another agent's.
+type NotOwnerError struct{ ID, Agent string }
 
-func (e *OthersError) Error() string {
+func (e *NotOwnerError) Error() string {
 	return fmt.Sprintf("reservation %s is %s's: ask %s to give it back, or wait for its end", e.ID, e.Agent, e.Agent)
 }

@@ -7,25 +7,23 @@ import (
 	"strings"
 )
 
-// Set is what is reserved at one moment, to be compared with any number of paths. It never
-// changes.
+// Set is an immutable set of reservations, to be compared with any number of paths.
 type Set struct {
 	live []entry
-	// at makes the places that are compared of those of a path.
+	// at translates the places of a path.
 	at func(Target) Target
-	// stands returns a reservation with the time at which it ends as things are; false if it
-	// is over.
-	stands func(Reservation) (Reservation, bool)
+	// current returns a reservation with its effective end; false if it is over.
+	current func(Reservation) (Reservation, bool)
 }
 
-// NewSet returns the Set of reservations that stand, see Book.Compared. One that cannot be
-// read is left out, and the error says so.
+// NewSet returns the Set of a list of live reservations, see Book.Compared. It leaves out any that it
+// cannot read, and returns an error about them.
 func NewSet(list []Reservation) (Set, error) {
-	s := Set{at: asIs, stands: func(r Reservation) (Reservation, bool) { return r, true }}
+	s := Set{at: asIs, current: func(r Reservation) (Reservation, bool) { return r, true }}
 	var errs []error
 	for _, r := range list {
 		e, err := entryOf(r, asIs)
-		if err != nil { // by what a later version knows
+		if err != nil { // a later version may have written it
 			errs = append(errs, fmt.Errorf("what %s has reserved cannot be read: %w", r.Agent, err))
 			continue
 		}
@@ -37,10 +35,10 @@ func NewSet(list []Reservation) (Set, error) {
 // Empty reports whether nothing is reserved.
 func (s Set) Empty() bool { return len(s.live) == 0 }
 
-// Taken returns what of the targets an agent may not touch, because others have it: what
-// they have exclusively, and what they share unless the agent shares it, too. There is one
-// answer for each target, nil if the agent may touch it. What it costs is a matter of the
-// patterns, and of the targets that they may cover. The error is *InvalidError.
+// Taken returns, for each target, the reservation that keeps the agent from touching it; nil if the
+// agent may. Others' exclusive reservations keep it from that, and shared ones do unless the agent
+// shares them, too. The cost depends on the number of patterns and on the targets that they may
+// cover. The error is *InvalidError.
 func (s Set) Taken(agent string, targets []Target) ([]*Taken, error) {
 	at, err := indexOf(targets, s.at)
 	if err != nil {
@@ -48,12 +46,12 @@ func (s Set) Taken(agent string, targets []Target) ([]*Taken, error) {
 	}
 	found, shares := make([]*Taken, len(targets)), make([]bool, len(targets))
 	for _, e := range s.live {
-		covered := at.coveredBy(e.marks)
+		covered := at.coveredBy(e.matchers)
 		if len(covered) == 0 {
 			continue
 		}
-		r, stands := s.stands(e.Reservation)
-		if !stands {
+		r, live := s.current(e.Reservation)
+		if !live {
 			continue
 		}
 		for i, m := range covered {
@@ -73,16 +71,16 @@ func (s Set) Taken(agent string, targets []Target) ([]*Taken, error) {
 	return found, nil
 }
 
-// index finds which of many targets a mark covers without a look at each of them: a mark is
-// compared with the files below the folders that it names.
+// index finds the targets that a matcher covers without trying all of them: it tries only the files
+// below the matcher's prefix.
 type index struct {
 	targets []Target
-	files   map[string][]spotted // by place, in the order of their paths
-	// others are the targets that are no files, with what is in the folders among them.
+	files   map[string][]spotted // by place, sorted by path
+	// others are the targets that are not files; for a folder with the Globs of its content.
 	others map[int]map[Spot]Glob
 }
 
-// spotted is where a file lies in a place, and which target it is.
+// spotted is the path of a file in a place, and the number of its target.
 type spotted struct {
 	path string // without a slash at its beginning
 	of   int
@@ -117,25 +115,25 @@ func indexOf(targets []Target, at func(Target) Target) (index, error) {
 	return x, nil
 }
 
-// coveredBy returns the targets that any of the marks covers, each with the first such mark.
-func (x index) coveredBy(marks []mark) map[int]mark {
-	var covered map[int]mark
-	add := func(i int, m mark) {
+// coveredBy returns the targets that one of the matchers covers, each with the first such matcher.
+func (x index) coveredBy(matchers []matcher) map[int]matcher {
+	var covered map[int]matcher
+	add := func(i int, m matcher) {
 		if covered == nil {
-			covered = make(map[int]mark)
+			covered = make(map[int]matcher)
 		}
 		if _, known := covered[i]; !known {
 			covered[i] = m
 		}
 	}
-	for _, m := range marks {
+	for _, m := range matchers {
 		for i, within := range x.others {
 			if m.covers(x.targets[i], within) {
 				add(i, m)
 			}
 		}
 		for _, s := range m.spots {
-			for _, files := range below(x.files[s.place], s.lead) {
+			for _, files := range below(x.files[s.place], s.prefix) {
 				for _, f := range files {
 					if s.glob.Match(f.path, false) {
 						add(f.of, m)
@@ -147,8 +145,7 @@ func (x index) coveredBy(marks []mark) map[int]mark {
 	return covered
 }
 
-// below returns the file of that path, and those that are below it as a folder; all of them
-// if the path is empty.
+// below returns the files with that path, and the files below it; all files if the path is empty.
 func below(files []spotted, path string) [2][]spotted {
 	if path == "" {
 		return [2][]spotted{files}

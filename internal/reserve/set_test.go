@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSetMissesNoPath draws what is reserved, and paths: each path is found by just those
-// patterns that match it, however many they are compared with at once.
+// TestSetMissesNoPath draws reservations and paths: each path is found by exactly the patterns that
+// match it, no matter how many are compared at once.
 func TestSetMissesNoPath(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		var list []reserve.Reservation

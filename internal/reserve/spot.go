@@ -7,51 +7,50 @@ import (
 	"unicode/utf8"
 )
 
-// The places that are no repository. A repository is named by the absolute path of its
-// common git directory.
+// The places that are not repositories. The place of a repository is the absolute path of its common
+// git directory.
 const (
 	Files = "files" // all files of this machine, by absolute path
-	Names = "names" // things that are no files
+	Names = "names" // things that are not files
 )
 
-// OriginPrefix begins the place that is a repository by where it was cloned from: one place
-// for all of its clones, on all machines. It matters in a cluster alone.
+// OriginPrefix begins the place of a repository by its origin, where it was cloned from: one place for
+// all clones on all machines. It is used only in a cluster.
 const OriginPrefix = "origin:"
 
-// NamePrefix begins the name of what is no file.
+// NamePrefix begins a name of something that is not a file.
 const NamePrefix = "name:"
 
-// Spot is where a pattern stands, or a file lies.
+// Spot is the position of a pattern or a path in a place.
 type Spot struct {
 	Place string `json:"in"`
-	// Path is a Glob in a target of a reservation, and a path that begins with a slash in
-	// one of a check. Of Names, it is the name itself.
+	// Path is a Glob if the target is to be reserved, and a path that begins with a slash if it
+	// is to be checked. In the place Names, it is the name.
 	Path string `json:"path"`
 }
 
-// Target is a pattern that is to be reserved, or a path that is to be checked.
+// Target is a pattern to reserve, or a path to check.
 type Target struct {
 	// Text is what was written.
 	Text string `json:"text"`
 	At   []Spot `json:"at"`
-	// Folder says of a path that it is a folder: all that is in it is meant.
+	// Folder is set for a path of a folder: it stands for everything in it.
 	Folder bool `json:"folder,omitempty"`
-	// Files says of a pattern that it means files: it does not cover what would be in a
-	// folder of such a name.
+	// Files is set for a pattern that means files only, see Glob.OfFiles.
 	Files bool `json:"files,omitempty"`
 }
 
-// The limits of one request. Its texts are kept, and told to others.
+// The limits of one request. Its texts are stored, and shown to others.
 const (
 	MaxPatterns = 32
 	MaxText     = 512  // of a pattern as it was written, in bytes
 	MaxTexts    = 4096 // of all of them
-	MaxPaths    = 1000 // that are checked
+	MaxPaths    = 1000 // of a check
 	maxSpots    = 12
 	maxPath     = 8192
 )
 
-// NameOf returns the name that text is, if it is one of what is no file.
+// NameOf returns the name in text; is reports whether text is a name of something that is not a file.
 func NameOf(text string) (name string, is bool, err error) {
 	name, is = strings.CutPrefix(text, NamePrefix)
 	if !is {
@@ -66,10 +65,10 @@ func NameOf(text string) (name string, is bool, err error) {
 	return name, true, err
 }
 
-// Anchor returns the Glob, as text, that a pattern of a .gitignore in a folder is at the
-// top of the place that the folder is in. The folder is named without a slash at its
-// beginning or end; empty for the top. A `./` before the pattern is the folder, too, and
-// `.` all that is in it. The error says what is wrong, and with which pattern.
+// Anchor translates a pattern of a .gitignore in a folder to a Glob, as text, at the top of the
+// folder's place. The folder has no slash at its beginning or end; it is empty for the top. A `./`
+// before the pattern means the folder itself, and `.` everything in it. The error names the pattern,
+// and says what is wrong with it.
 func Anchor(folder, pattern string) (string, error) {
 	rest, here := strings.CutPrefix(pattern, "./")
 	for cut := here; cut; {
@@ -105,24 +104,24 @@ func Anchor(folder, pattern string) (string, error) {
 	return rest, nil
 }
 
-// mark is a Target that can be compared.
-type mark struct {
+// matcher is a parsed Target of a reservation.
+type matcher struct {
 	text  string
-	spots []markedSpot
+	spots []spotMatcher
 }
 
-type markedSpot struct {
-	place string
-	name  string
-	glob  Glob
-	lead  string // of glob
+type spotMatcher struct {
+	place  string
+	name   string
+	glob   Glob
+	prefix string // of glob
 }
 
-// common reports whether a spot is the same one on other machines.
+// common reports whether a spot is the same on all machines.
 func (s Spot) common() bool { return s.Place == Names || strings.HasPrefix(s.Place, OriginPrefix) }
 
-// placeOf is the place of a spot on the machine of a member, as it is told from those of other
-// machines; false if it does not matter.
+// placeOf returns the place of a spot on a member's machine, in a form that differs from places on
+// other machines. matters is false if the place is not used.
 func (s Spot) placeOf(member string) (place string, matters bool) {
 	switch {
 	case member == "":
@@ -133,7 +132,7 @@ func (s Spot) placeOf(member string) (place string, matters bool) {
 	return member + " " + s.Place, true
 }
 
-// on puts targets on the machine of a member, at the places of placeOf.
+// on returns a function that translates the places of a target on a member's machine, see placeOf.
 func on(member string) func(Target) Target {
 	return func(t Target) Target {
 		at := t.At
@@ -147,32 +146,32 @@ func on(member string) func(Target) Target {
 	}
 }
 
-// asIs leaves targets where they are.
+// asIs returns the target unchanged.
 func asIs(t Target) Target { return t }
 
-// markOf parses a target of a reservation that was checked.
-func markOf(t Target) (mark, error) {
-	m := mark{text: t.Text}
+// matcherOf parses a target of a reservation. The target was checked before.
+func matcherOf(t Target) (matcher, error) {
+	m := matcher{text: t.Text}
 	for _, s := range t.At {
-		marked := markedSpot{place: s.Place}
+		sm := spotMatcher{place: s.Place}
 		if s.Place == Names {
-			marked.name = s.Path
+			sm.name = s.Path
 		} else {
 			var err error
-			if marked.glob, err = ParseGlob(s.Path); err != nil {
-				return mark{}, fmt.Errorf("%q, which is %q in %s, %w", t.Text, s.Path, s.Place, err)
+			if sm.glob, err = ParseGlob(s.Path); err != nil {
+				return matcher{}, fmt.Errorf("%q, which is %q in %s, %w", t.Text, s.Path, s.Place, err)
 			}
 			if t.Files {
-				marked.glob = marked.glob.OfFiles()
+				sm.glob = sm.glob.OfFiles()
 			}
-			marked.lead = marked.glob.lead()
+			sm.prefix = sm.glob.prefix()
 		}
-		m.spots = append(m.spots, marked)
+		m.spots = append(m.spots, sm)
 	}
 	return m, nil
 }
 
-// check reports a target that cannot be.
+// check returns an error for an invalid target.
 func (t Target) check() error {
 	if t.Text == "" || len(t.At) == 0 || len(t.At) > maxSpots {
 		return fmt.Errorf("%q has %d places: want a text, and 1 to %d places that it is in", t.Text, len(t.At), maxSpots)
@@ -192,8 +191,8 @@ func (t Target) check() error {
 	return nil
 }
 
-// meets reports whether two marks may be about the same thing.
-func (m mark) meets(other mark) bool {
+// meets reports whether two matchers may be about the same thing.
+func (m matcher) meets(other matcher) bool {
 	for _, a := range m.spots {
 		for _, b := range other.spots {
 			if a.place == b.place && (a.place == Names && a.name == b.name || a.place != Names && a.glob.Overlaps(b.glob)) {
@@ -204,9 +203,8 @@ func (m mark) meets(other mark) bool {
 	return false
 }
 
-// covers reports whether a path that is checked is reserved by m; of a folder, whether
-// anything in it may be.
-func (m mark) covers(t Target, within map[Spot]Glob) bool {
+// covers reports whether m covers a path to check; for a folder, whether it may cover anything in it.
+func (m matcher) covers(t Target, within map[Spot]Glob) bool {
 	for _, a := range m.spots {
 		for _, b := range t.At {
 			switch {
@@ -227,7 +225,7 @@ func (m mark) covers(t Target, within map[Spot]Glob) bool {
 	return false
 }
 
-// withinOf returns what is in the folder that t is, by spot.
+// withinOf returns the Globs of the content of a folder, by spot; nil if t is not a folder.
 func withinOf(t Target) (map[Spot]Glob, error) {
 	if !t.Folder {
 		return nil, nil
@@ -250,7 +248,7 @@ func withinOf(t Target) (map[Spot]Glob, error) {
 	return within, nil
 }
 
-// anywhere reports a pattern that means what it says in every folder.
-func anywhere(m mark) bool {
+// anywhere reports whether a pattern matches in every folder.
+func anywhere(m matcher) bool {
 	return m.spots[0].place != Names && m.text != "." && !strings.Contains(strings.TrimSuffix(m.text, "/"), "/")
 }

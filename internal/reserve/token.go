@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// token is a piece of a part: what matches one character, or a star.
+// token matches one character, or any number if it is a star.
 type token struct {
 	kind kind
 	char rune // of a single
-	// ranges and not are those of a class.
+	// ranges and not belong to a class.
 	ranges []span
 	not    bool
 }
@@ -23,15 +23,15 @@ const (
 	star        // `*`: any number of characters
 )
 
-// span is the characters from lo to hi.
+// span is a range of characters.
 type span struct{ lo, hi rune }
 
-// tokenize takes a part apart, as the library does. ok is false if it cannot be.
+// tokenize splits a part into tokens, as the library does. ok is false if it is malformed.
 func tokenize(text string) (tokens []token, ok bool) {
 	for text != "" {
 		char, size := utf8.DecodeRuneInString(text)
 		if char == utf8.RuneError && size == 1 {
-			return nil, false // bytes that are no text compare as no other bytes do
+			return nil, false // not UTF-8
 		}
 		text = text[size:]
 		switch char {
@@ -61,7 +61,7 @@ func tokenize(text string) (tokens []token, ok bool) {
 	return tokens, true
 }
 
-// tokenizeClass takes what follows a `[`, and returns what follows the `]`.
+// tokenizeClass parses a class from the text after its `[`, and returns the text after its `]`.
 func tokenizeClass(text string) (t token, rest string, ok bool) {
 	t.kind = class
 	if text != "" && (text[0] == '!' || text[0] == '^') {
@@ -97,7 +97,7 @@ func tokenizeClass(text string) (t token, rest string, ok bool) {
 	}
 }
 
-// plainOf returns the only text that tokens match, if there is only one.
+// plainOf returns the text that tokens match, if they match only one.
 func plainOf(tokens []token) (text string, plain bool) {
 	var out strings.Builder
 	for _, t := range tokens {
@@ -111,7 +111,7 @@ func plainOf(tokens []token) (text string, plain bool) {
 
 // tokensOverlap reports whether there may be a name that both match.
 func tokensOverlap(a, b []token, left *int) bool {
-	// at[j] says that the tokens of a so far and b[:j] match some text together.
+	// at[j] says that some text matches both the tokens of a so far and b[:j].
 	at, next := make([]bool, len(b)+1), make([]bool, len(b)+1)
 	at[0] = true
 	skipStars(b, at)
@@ -139,7 +139,7 @@ func tokensOverlap(a, b []token, left *int) bool {
 	return at[len(b)]
 }
 
-// skipStars has each star match nothing at all.
+// skipStars lets each star match the empty text.
 func skipStars(tokens []token, at []bool) {
 	for j, t := range tokens {
 		if at[j] && t.kind == star {

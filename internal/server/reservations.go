@@ -16,7 +16,7 @@ type Reservations interface {
 	// *reserve.InvalidError.
 	Reserve(ctx context.Context, r reserve.Request, of broker.Ref) (api.Reserved, error)
 
-	// Unreserve fails with *reserve.UnknownError or *reserve.OthersError, and as Authorize does.
+	// Unreserve fails with *reserve.UnknownError or *reserve.NotOwnerError, and as Authorize does.
 	Unreserve(ctx context.Context, id, agent string, who broker.Caller) (api.Reserved, error)
 
 	Reservations(ctx context.Context, agent string) api.Reservations

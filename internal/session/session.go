@@ -1,5 +1,5 @@
-// Package session finds out what tells the session that a command runs in from all others
-// of the same user: the session of an agent's client, or a terminal.
+// Package session identifies the session that a command runs in, among those of the same user:
+// the session of an agent's client, or a terminal.
 package session
 
 import (
@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// Session is one that can be told from others.
+// Session is an identified session.
 type Session struct {
-	// ID is the same for all commands of the session, and for no other session of the
-	// user on this machine. What it is made of cannot be read from it.
+	// ID is the same for all commands of the session, and unique among the user's sessions on this
+	// machine. It is a hash, so it does not reveal its source.
 	ID string
-	// From is what tells the session apart: the names of variables, or Terminal.
+	// From is the source of ID: the names of variables, or Terminal.
 	From string
 }
 
-// Terminal is what a session is told by that no variable tells of.
+// Terminal is the From of a session that is identified by its session leader, not by a variable.
 const Terminal = "terminal"
 
-// own is the variable with which anybody can tell sessions apart who has nothing else.
+// own is the variable with which a user can identify sessions.
 const own = "DIBS_SESSION"
 
-// clients are the variables in which agents' clients tell the commands that they run which
-// session it is.
+// clients are the variables in which agents' clients pass the id of the session to the commands
+// that they run.
 //   - Claude Code: CLAUDE_CODE_SESSION_ID, in what its Bash tool and hooks run since
 //     2.1.132, and in MCP servers since 2.1.154; it changes with /clear
 //     (https://code.claude.com/docs/en/env-vars).
@@ -35,19 +35,20 @@ const own = "DIBS_SESSION"
 //     (https://github.com/google-gemini/gemini-cli/pull/4791).
 //   - OpenCode: OPENCODE_SESSION_ID, where a plugin of its shell.env hook sets it.
 //
-// A client that was started by another one's command inherits the variable of that one.
-// So all that are set count together: that of the inner one tells it from the outer one.
+// A client started by a command of another client inherits the other's variable. So all that are
+// set count together: the inner client's variable makes the difference.
 var clients = []string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID", "OPENCODE_SESSION_ID"}
 
-// terminal is how a terminal tells what runs in it which window or pane that is.
+// terminal has the variables in which a terminal passes the id of the window or pane.
 type terminal struct {
-	variables []string // all of them, the last of which is named as what tells
-	// programs are the values of TERM_PROGRAM with which they are believed; none means any.
+	variables []string // all have to be set; Session.From is the last one
+	// programs are the values of TERM_PROGRAM with which the variables are trusted; none means
+	// any.
 	programs []string
 }
 
-// terminals are in this order because those within others come first. A pane's number is
-// unique within its server only, so that what names the server counts, too.
+// terminals begins with those that run inside others. A pane's number is unique only within its
+// server, so the server's variable counts, too.
 var terminals = []terminal{
 	{variables: []string{"TMUX", "TMUX_PANE"}},                     // tmux(1)
 	{variables: []string{"STY", "WINDOW"}},                         // screen(1)
@@ -59,14 +60,14 @@ var terminals = []terminal{
 	{variables: []string{"SSH_CONNECTION", "SSH_TTY"}}, // sshd(8)
 }
 
-// editor is the TERM_PROGRAM of terminals within an editor that say nothing of their own.
-// What they have of the variables above is that of the terminal which started the editor,
-// and the same in all of them.
+// editor is the TERM_PROGRAM of an editor's terminals, which set no variable of their own. They
+// inherit the variables above from the terminal that started the editor, so these are the same in
+// all of them.
 const editor = "vscode"
 
-// OfClient finds the session of this process by what an agent's client, or the user, set in
-// its environment for that; false if nothing is set. What a client starts beside its commands
-// may have the terminal of all of its sessions.
+// OfClient identifies the session by the variables that an agent's client or the user has set for
+// that; false if there are none. Use it for processes that a client starts beside its commands: all
+// of the client's sessions may share their terminal.
 func OfClient(getenv func(string) string) (Session, bool) {
 	if text := getenv(own); text != "" {
 		return of(own, text), true
@@ -83,9 +84,8 @@ func OfClient(getenv func(string) string) (Session, bool) {
 	return of(strings.Join(names, " and "), values...), true
 }
 
-// Find finds the session of this process by its environment and by the terminal or the
-// login that it belongs to; false if nothing tells it from others: then each command
-// could be one of another session.
+// Find identifies the session of this process by its environment, or by its terminal or login. It
+// returns false if nothing identifies it: then each command may belong to another session.
 func Find(getenv func(string) string) (Session, bool) {
 	if s, ok := OfClient(getenv); ok {
 		return s, true
@@ -100,24 +100,24 @@ func Find(getenv func(string) string) (Session, bool) {
 			}
 		}
 	}
-	if leader, ok := leader(); ok {
+	if leader, ok := sessionLeader(); ok {
 		return of(Terminal, leader), true
 	}
 	return Session{}, false
 }
 
-// Of returns what stands for a session where none can be told from others, and a command
-// comes with a text of its own: the same for that command when it is repeated.
+// Of returns a session for a single command, for use where Find fails. request identifies the
+// command, so that a repetition has the same session.
 func Of(request string) Session { return of("request", request) }
 
-// read returns what the variables say; false if one is missing.
+// read returns the variables with their values; false if one is missing.
 func (t terminal) read(getenv func(string) string) (values []string, ok bool) {
 	for _, name := range t.variables {
 		value := getenv(name)
 		if value == "" {
 			return nil, false
 		}
-		if name == "TMUX" { // socket, server, and the session that the pane was in at first
+		if name == "TMUX" { // socket, server, session; the pane can move to another session
 			if cut := strings.LastIndexByte(value, ','); cut >= 0 {
 				value = value[:cut]
 			}

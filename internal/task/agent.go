@@ -11,16 +11,16 @@ import (
 // maxAgentName is the longest agent name, in characters.
 const maxAgentName = 100
 
-// AutoAgent stands, where a name is given, for one that the daemon mints. No agent has it.
+// AutoAgent in place of a name asks the daemon to mint one. No agent has that name.
 const AutoAgent = "auto"
 
-// EveryAgent stands for all agents, where a message is addressed. No agent has that name.
+// EveryAgent addresses a message to all agents. No agent has that name.
 const EveryAgent = "all"
 
-// ValidateAgent reports why name cannot be an agent's name. A name is written
-// to Notion and printed to terminals as it is, and compared exactly, so it is
-// kept to 1 to 100 visible characters without spaces around them: no two names that
-// look alike differ in what is not seen.
+// ValidateAgent returns an error if name cannot be an agent's name. Names are written to
+// Notion, printed to terminals as they are, and compared exactly. So a name has 1 to 100
+// visible characters, without spaces around them: names that look the same are the same,
+// as far as invisible characters go.
 func ValidateAgent(name string) error {
 	switch {
 	case name == "":
@@ -36,34 +36,33 @@ func ValidateAgent(name string) error {
 	case strings.ContainsFunc(name, unicode.IsControl):
 		return fmt.Errorf("agent name %q contains a control character", name)
 	case signsUser(name):
-		return fmt.Errorf("%q is no agent's name: what begins with %q signs for a user of the machine; leave that out", name, userMark)
+		return fmt.Errorf("%q is no agent's name: what begins with %q signs for a user of the machine; leave that out", name, userPrefix)
 	case strings.TrimSpace(name) != name:
 		return fmt.Errorf("agent name %+q begins or ends with a space", name)
-	case strings.ContainsFunc(name, unseen):
+	case strings.ContainsFunc(name, invisible):
 		return fmt.Errorf("agent name %+q contains a character that is not seen: want visible characters, with no space but the plain one", name)
 	}
 	return nil
 }
 
-// userMark begins the signatures of users, and no agent's name.
-const userMark = "user "
+// userPrefix begins the signatures of users. No agent's name begins with it.
+const userPrefix = "user "
 
 func signsUser(name string) bool {
-	return len(name) >= len(userMark) && strings.EqualFold(name[:len(userMark)], userMark)
+	return len(name) >= len(userPrefix) && strings.EqualFold(name[:len(userPrefix)], userPrefix)
 }
 
-// UserSignature signs what a user of this machine does in no agent's name. It is no agent's
-// name itself, whatever the user is called.
-func UserSignature(user string) string { return userMark + OneLine(user, unicode.ReplacementChar) }
+// UserSignature returns the signature for what a user of this machine does without an agent's
+// name. It is never a valid agent name.
+func UserSignature(user string) string { return userPrefix + OneLine(user, unicode.ReplacementChar) }
 
-// anyEnding stands at the end of a pattern for one character or more.
+// anyEnding at the end of a pattern matches one character or more.
 const anyEnding = "*"
 
-// IsAgentPattern reports whether name stands for all names that begin like it: whether
-// it ends in *.
+// IsAgentPattern reports whether name is a pattern: whether it ends in *.
 func IsAgentPattern(name string) bool { return strings.HasSuffix(name, anyEnding) }
 
-// MatchAgent reports whether a pattern, or a name, covers name.
+// MatchAgent reports whether a pattern, or a name, matches name.
 func MatchAgent(pattern, name string) bool {
 	begin, open := strings.CutSuffix(pattern, anyEnding)
 	if !open {
@@ -75,9 +74,9 @@ func MatchAgent(pattern, name string) bool {
 // brailleBlank is a symbol that looks like a space.
 const brailleBlank = '\u2800'
 
-// unseen reports whether a character leaves no mark of its own: one for formatting or
-// for the direction of writing, of no width, of private use, unassigned, or a space
-// other than U+0020. Some letters are so, too.
-func unseen(r rune) bool {
+// invisible reports whether a character cannot be seen: one for formatting or for the direction
+// of writing, of no width, of private use, unassigned, or a space other than U+0020. Even some
+// letters are invisible.
+func invisible(r rune) bool {
 	return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == brailleBlank
 }

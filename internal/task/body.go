@@ -2,7 +2,8 @@ package task
 
 import "time"
 
-// Body is a task as it is stored and passed on: with what the JSON of a Task leaves out.
+// Body is the JSON form in which a task is stored and passed on: complete, unlike the JSON of a
+// Task.
 type Body struct {
 	Task
 	Token   string        `json:"token,omitempty"`
@@ -17,7 +18,7 @@ func BodyOf(t Task) Body {
 	return Body{Task: t, Token: t.Token, Timeout: t.Timeout, Odd: t.OddTimeout, Cleared: t.Cleared, Editor: t.EditedBy}
 }
 
-// Whole is the task whose body it is.
+// Whole is the inverse of BodyOf.
 func (b Body) Whole() Task {
 	b.Task.Token, b.Task.Timeout, b.Task.OddTimeout, b.Task.Cleared, b.Task.EditedBy = b.Token, b.Timeout, b.Odd, b.Cleared, b.Editor
 	return b.Task

@@ -1,11 +1,11 @@
 package task
 
-// Draft is what a task that is yet to be made is to have.
+// Draft describes a task to create.
 type Draft struct {
 	Title string
 	// Body is the content of its page, in Markdown; empty for none.
 	Body string
-	// Priority is the name of one, ours or the database's; empty for none.
+	// Priority is a name, ours or the database's; empty for none.
 	Priority  string
 	DependsOn []ID
 	// For is the agent that the task is assigned to; empty for all.
@@ -15,15 +15,14 @@ type Draft struct {
 
 // Field is a value for a property of the database.
 type Field struct {
-	// Name is that of the property, in whatever case.
+	// Name is the name of the property, in any case.
 	Name string
-	// Values are its values as texts: one, unless the property takes several. None
+	// Values are its values as texts: one, or several if the property takes several. None
 	// leaves the property empty.
 	Values []string
 }
 
-// DraftError is a draft of which no task can be made. It says why, and what can be
-// written instead.
+// DraftError says why no task can be created from a draft, and what to write instead.
 type DraftError struct{ Detail string }
 
 func (e *DraftError) Error() string { return e.Detail }

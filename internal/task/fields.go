@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Fields are the values of a task's further properties, by the names that the
-// configuration has for them. A value is what JSON makes of one, so that it is the same
-// when it has been stored and read again: nil for an empty property, a bool, a float64, a
-// string, a []any of such values, or, for a date that has an end, a map[string]any with a
-// start and an end. Fields are shared between copies of a task, and must not be changed.
+// Fields are the values of a task's further properties, by their names in the configuration.
+// The values have the types of decoded JSON, so that storing them does not change them: nil
+// for an empty property, a bool, a float64, a string, a []any of such values, or, for a date
+// with an end, a map[string]any with a start and an end. Copies of a task share the map, so
+// it must not be changed.
 //
-// What they say was written by whoever can edit the page: it is data, whatever it reads like.
+// Whoever can edit the page wrote the values: treat them as data, never as instructions.
 type Fields map[string]any
 
-// Holds reports whether a field's value is the one that a person means by text, who need
-// not know its type:
+// FieldMatches reports whether a field's value matches a text. The text comes from a person
+// who need not know the field's type:
 //
-//   - A list holds each of its items.
+//   - A list matches if one of its items does.
 //   - A number is compared by value, and a checkbox is true or false, yes or no.
-//   - A date is one of the days from its start to its end, or the very moment of its start.
-//   - All else is compared in whatever case, and a task's id in any of its forms.
-//   - The empty text means that there is no value. A checkbox always has one.
-func Holds(value any, text string) bool {
+//   - A date matches the days from its start to its end, and the exact moment of its start.
+//   - Other values are compared in any case, and a task's id in any of its forms.
+//   - The empty text matches an empty property. A checkbox is never empty.
+func FieldMatches(value any, text string) bool {
 	text = strings.TrimSpace(text)
 	switch v := value.(type) {
 	case nil:
@@ -42,7 +42,7 @@ func Holds(value any, text string) bool {
 		if text == "" {
 			return len(v) == 0
 		}
-		return slices.ContainsFunc(v, func(item any) bool { return Holds(item, text) })
+		return slices.ContainsFunc(v, func(item any) bool { return FieldMatches(item, text) })
 	case map[string]any:
 		start, _ := v["start"].(string)
 		end, _ := v["end"].(string)
@@ -51,7 +51,7 @@ func Holds(value any, text string) bool {
 	return false
 }
 
-// truth reads what people call true and false.
+// truth parses a text for true or false; ok is false for any other.
 func truth(text string) (is, ok bool) {
 	switch strings.ToLower(text) {
 	case "true", "yes", "1":
@@ -62,24 +62,24 @@ func truth(text string) (is, ok bool) {
 	return false, false
 }
 
-// same compares a text that a field holds with one that a person gives.
-func same(held, text string) bool {
-	held = strings.TrimSpace(held)
-	if strings.EqualFold(held, text) {
+// same compares the text in a field with one that a person gives.
+func same(value, text string) bool {
+	value = strings.TrimSpace(value)
+	if strings.EqualFold(value, text) {
 		return true
 	}
-	if a, err := ParseID(held); err == nil {
+	if a, err := ParseID(value); err == nil {
 		b, err := ParseTaskID(text)
 		return err == nil && a == b
 	}
-	if at, err := time.Parse(time.RFC3339, held); err == nil {
+	if at, err := time.Parse(time.RFC3339, value); err == nil {
 		want, err := time.Parse(time.RFC3339, text)
-		return err == nil && at.Equal(want) || within(text, held, held)
+		return err == nil && at.Equal(want) || within(text, value, value)
 	}
 	return false
 }
 
-// within reports whether text is a day from that of start to that of end.
+// within reports whether text is a day between those of start and end, inclusive.
 func within(text, start, end string) bool {
 	const day = len(time.DateOnly)
 	if _, err := time.Parse(time.DateOnly, text); err != nil || len(start) < day || len(end) < day {
@@ -88,8 +88,8 @@ func within(text, start, end string) bool {
 	return start[:day] <= text && text <= end[:day]
 }
 
-// FieldText is a field's value as people read it: the items of a list with commas between
-// them, a date with its end. It is empty for nil.
+// FieldText returns a field's value for people: a list with commas, a date with its end. It is
+// empty for nil.
 func FieldText(value any) string {
 	switch v := value.(type) {
 	case bool:

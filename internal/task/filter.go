@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// Filter selects tasks by what their pages say; the zero value selects all. A task has to
-// meet every condition.
+// Filter selects tasks that meet all of its conditions; the zero value selects all tasks.
 type Filter struct {
 	Priority *Priority
 	Where    []Condition
-	// Words have to be in the title, all of them, in whatever case.
+	// Words have to be in the title, all of them, in any case.
 	Words []string
 }
 
-// Condition is that a field has a value, see Holds.
+// Condition is the condition that a field matches a value, see FieldMatches.
 type Condition struct{ Field, Value string }
 
 // Empty reports whether the filter selects all tasks.
@@ -27,14 +26,14 @@ func (f Filter) Match(t Task) bool {
 		return false
 	}
 	for _, c := range f.Where {
-		if !Holds(t.field(c.Field), c.Value) {
+		if !FieldMatches(t.field(c.Field), c.Value) {
 			return false
 		}
 	}
 	return f.titled(t)
 }
 
-// titled reports whether the title of t has all the words.
+// titled reports whether the title of t contains all words.
 func (f Filter) titled(t Task) bool {
 	if len(f.Words) == 0 {
 		return true
@@ -48,7 +47,7 @@ func (f Filter) titled(t Task) bool {
 	return true
 }
 
-// Miss says in one line what of the filter t does not meet; empty if it meets all.
+// Miss returns in one line which conditions t does not meet; empty if it meets all.
 func (f Filter) Miss(t Task) string {
 	var said []string
 	if f.Priority != nil && t.Priority != *f.Priority {
@@ -57,7 +56,7 @@ func (f Filter) Miss(t Task) string {
 	for _, c := range f.Where {
 		value := t.field(c.Field)
 		switch {
-		case Holds(value, c.Value):
+		case FieldMatches(value, c.Value):
 		case FieldText(value) == "":
 			said = append(said, fmt.Sprintf("its %s is empty", c.Field))
 		default:
@@ -78,10 +77,11 @@ func quoted(words []string) string {
 	return strings.Join(list, " and ")
 }
 
-// builtin are the fields that every task has, beside those that are configured.
+// builtin are the fields that every task has, in addition to the configured ones.
 var builtin = []string{"title", "key", "status", "priority", "claimed_by", "note"}
 
-// field is the value of a field, one that is configured before one that every task has.
+// field returns the value of a field. A configured field goes before a built-in one of the same
+// name.
 func (t Task) field(name string) any {
 	if v, ok := t.Fields[name]; ok {
 		return v
@@ -107,8 +107,8 @@ func (t Task) field(name string) any {
 	return text
 }
 
-// ParseCondition reads NAME=VALUE, where NAME is one of the configured fields or one that
-// every task has, in whatever case if that is clear. A name may have a "=" in it.
+// ParseCondition parses NAME=VALUE. NAME is a configured or built-in field; its case does not
+// matter unless names differ only in that. A name may contain a "=".
 func ParseCondition(s string, configured []string) (Condition, error) {
 	if !strings.Contains(s, "=") {
 		return Condition{}, fmt.Errorf("%q: want NAME=VALUE", s)

@@ -25,8 +25,8 @@ func TestHolds(t *testing.T) {
 		{"2026-03-01T10:00:00.000+00:00", "2026-03-01", true}, {"2026-03-01T10:00:00.000+00:00", "2026-03-01T11:00:00+01:00", true}, {"2026-03-01T10:00:00.000+00:00", "2026-03-02", false},
 		{span, "2026-03-01", true}, {span, "2026-03-03", true}, {span, "2026-03-05", true}, {span, "2026-03-06", false}, {span, "", false},
 	} {
-		if got := task.Holds(tt.value, tt.text); got != tt.want {
-			t.Errorf("Holds(%v, %q) = %v, want %v", tt.value, tt.text, got, tt.want)
+		if got := task.FieldMatches(tt.value, tt.text); got != tt.want {
+			t.Errorf("FieldMatches(%v, %q) = %v, want %v", tt.value, tt.text, got, tt.want)
 		}
 	}
 }

@@ -6,40 +6,39 @@ import (
 	"time"
 )
 
-// NamesTakenError says that no name was minted, since somebody has those that were tried.
+// NamesTakenError says that no name was minted, because all names tried are taken.
 type NamesTakenError struct{ Tried int }
 
 func (e *NamesTakenError) Error() string {
 	return fmt.Sprintf("the %d names tried are all taken: set another names.prefix", e.Tried)
 }
 
-// Mint is what a name is minted for, and how: for an agent that brings none, a prefix and four
-// letters or digits, such as agent-7K9X.
+// Mint is a request to mint a name for an agent without one: a prefix and four letters or digits,
+// such as agent-7K9X.
 type Mint struct {
 	Prefix string
-	// UID is the user whose name it is to be, -1 for an unknown one. Session, if it is not
-	// empty, tells the session of that user from others: it has one name.
+	// UID is the name's user, -1 for an unknown one. Session, if it is not empty, identifies a
+	// session of that user, which has one name.
 	UID     int
 	Session string
-	// Now is this machine's time, and Gone the moment since when a session must have been
-	// heard of to have its name still.
+	// Now is this machine's time. A session not heard of since Gone has lost its name.
 	Now, Gone time.Time
-	// Free reports whether nobody is known to have the name, beside those whom the keeper
-	// of names knows itself. It must not ask that.
+	// Free reports whether a name is free, as far as the caller knows. The journal checks its own
+	// names itself, and Free must not call it.
 	Free func(name string) bool
-	// Usable reports whether the session may go on with the name that it has.
+	// Usable reports whether the session may keep the name that it has.
 	Usable func(name string) bool
-	// Suffix makes what follows the prefix and a dash; nil for NameSuffix.
+	// Suffix returns the part after the prefix and the dash; nil for NameSuffix.
 	Suffix func() string
 }
 
 // suffixLength is how many characters follow the dash.
 const suffixLength = 4
 
-// letters are those of a suffix.
+// letters are the characters of suffixes.
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// NameSuffix returns four letters or digits by chance, each as likely as any other.
+// NameSuffix returns four random letters or digits, uniformly distributed.
 func NameSuffix() string {
 	suffix := make([]byte, 0, suffixLength)
 	for draw := make([]byte, 1); len(suffix) < suffixLength; {
@@ -51,7 +50,7 @@ func NameSuffix() string {
 	return string(suffix)
 }
 
-// Next returns a name that may be free.
+// Next returns a random name.
 func (m Mint) Next() string {
 	suffix := m.Suffix
 	if suffix == nil {

@@ -6,16 +6,16 @@ import (
 	"unicode"
 )
 
-// sequence matches what a terminal takes as a command: a control sequence (colours, the
-// cursor), a string for the terminal itself (its title, the clipboard), or a short escape.
+// sequence matches a terminal's escape sequences: control sequences (colours, the cursor), strings
+// for the terminal itself (its title, the clipboard), and short escapes.
 var sequence = regexp.MustCompile(
 	`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]` +
 		`|(?:\x1b[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e}\x{9f}])[^\x07\x1b\x{9c}\n]*(?:\x07|\x1b\\|\x{9c})` +
 		`|\x1b[ -/]*[0-~]`)
 
-// Plain takes out of a text that others wrote what is no text: sequences that control a
-// terminal, control characters, and characters that are not seen but turn the direction
-// of writing or hide something. Line ends, of whatever kind, become \n; tabs stay.
+// Plain cleans a text that others wrote: it removes escape sequences, control characters, and
+// invisible characters that change the direction of writing or hide something. Line ends of all
+// kinds become \n; tabs stay.
 func Plain(s string) string {
 	s = strings.ToValidUTF8(s, string(unicode.ReplacementChar))
 	if !strings.ContainsFunc(s, hidden) {
@@ -34,12 +34,12 @@ func Plain(s string) string {
 	}, s)
 }
 
-// hidden reports whether a character is none that is to be seen or that lays out a text.
+// hidden reports whether Plain removes or replaces a character: it is neither visible nor layout.
 func hidden(r rune) bool {
 	switch r {
 	case '\n', '\t':
 		return false
-	case '\u200c', '\u200d': // they join and part letters of Persian and of emoji
+	case '\u200c', '\u200d': // they join and separate letters of Persian, and emoji
 		return false
 	case '\u2028', '\u2029': // ends of lines and paragraphs
 		return true

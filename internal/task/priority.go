@@ -9,7 +9,7 @@ import (
 // Priority ranks tasks; a lower value is more urgent.
 type Priority int
 
-// The priorities, most urgent first. The zero value is that of a task without one.
+// The priorities, most urgent first. The zero value means none.
 const (
 	Critical Priority = iota - 4
 	High
@@ -43,7 +43,7 @@ func (p *Priority) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// ParsePriority returns the priority of that name.
+// ParsePriority returns the priority with that name.
 func ParsePriority(name string) (Priority, error) {
 	for _, known := range Priorities {
 		if name == known.String() {

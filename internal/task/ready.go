@@ -7,18 +7,17 @@ import (
 	"strings"
 )
 
-// Before orders tasks as they are offered: by priority, then the older first. Notion
-// tells to the minute when a task was made; of tasks made in the same minute, the one
-// with the lower unique id was made first. Without one the id decides, so that the order
-// is total and the same for everybody.
+// Before compares tasks in ready order: by priority, then the older first. Notion has the
+// time of creation to the minute only; within a minute the lower unique id is older. Without
+// unique ids the page id decides, so that the order is total and the same for everybody.
 func Before(a, b Task) int {
 	if order := cmp.Or(cmp.Compare(a.Priority, b.Priority), a.Created.Compare(b.Created)); order != 0 {
-		return order // without reading the keys, which takes longer than all else
+		return order // parsing the keys takes longest, so avoid it
 	}
 	return cmp.Or(cmp.Compare(a.number(), b.number()), cmp.Compare(a.ID, b.ID))
 }
 
-// number is that of the task's unique id; zero if it has none.
+// number returns the number in the task's unique id; zero if it has none.
 func (t Task) number() int64 {
 	n, err := strconv.ParseInt(t.Key[strings.LastIndexByte(t.Key, '-')+1:], 10, 64)
 	if err != nil {
@@ -27,13 +26,12 @@ func (t Task) number() int64 {
 	return n
 }
 
-// Sort puts tasks into the order in which they are offered.
+// Sort sorts tasks into ready order.
 func Sort(tasks []Task) { slices.SortFunc(tasks, Before) }
 
-// Unfinished returns those dependencies of t that are not COMPLETED. lookup
-// says what is known of a dependency; one that is not known counts as
-// unfinished, as does a cancelled one: whoever cancelled it decides whether
-// what waited for it still makes sense.
+// Unfinished returns the dependencies of t that are not COMPLETED. lookup returns the status
+// of a dependency, false if it is not known. An unknown dependency counts as unfinished, and so
+// does a cancelled one: whoever cancelled it decides whether its dependents still make sense.
 func Unfinished(t Task, lookup func(ID) (Status, bool)) []ID {
 	var out []ID
 	for _, id := range t.DependsOn {

@@ -8,16 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// Untagged replaces the brackets of tags in a text that others wrote and a model is to read.
-// Clients put what they hand to a model between tags of their own, such as those of a
-// system-reminder: a title must not end them, or begin some.
+// Untagged replaces the brackets of tags in a text that others wrote, for a model to read. Clients
+// wrap the texts that they give a model in tags of their own, such as system-reminder. A title must
+// not close such a tag, or open one.
 //
-// There is no list of such tags, since each client has its own: a `<` becomes a `‹` wherever a
-// tag might begin, whatever its name, its case, and what stands between the bracket and the
-// name; and a `>` that ends it becomes a `›`. What no client takes for a tag stays, so that
-// code can be read and copied: the arguments of types (List<String>), comparisons (i < n;),
-// arrows and shifts. Of characters that look like brackets, those are replaced that become `<`
-// and `>` where a text is normalized; the others are no brackets, as ‹ and › are none.
+// Each client has its own tags, so there is no list. A `<` becomes a `‹` wherever a tag may begin,
+// whatever its name and case, and whatever is between the bracket and the name. The `>` that ends the
+// tag becomes a `›`. What no client takes for a tag stays, so that code can be read and copied: type
+// arguments (List<String>), comparisons (i < n;), arrows and shifts. Characters that become `<` and `>`
+// when a text is normalized are replaced, too. Other characters that look like brackets stay.
 func Untagged(s string) string {
 	if !strings.ContainsAny(s, "<＜﹤") {
 		return s
@@ -48,11 +47,11 @@ func Untagged(s string) string {
 	return out.String()
 }
 
-// narrow has brackets of other widths be plain ones.
+// narrow replaces brackets of other widths by plain ones.
 var narrow = strings.NewReplacer("＜", "<", "﹤", "<", "＞", ">", "﹥", ">")
 
-// tagAt returns how long what stands in a tag is, with its end; 0 if it does not end, or only
-// where an arrow does.
+// tagAt returns the length of a tag after its `<`, with the `>`; 0 if it does not end, or only at
+// the end of an arrow.
 func tagAt(s string, i int) int {
 	n := strings.IndexAny(s[i:], "<>")
 	if n < 0 || s[i+n] == '<' || n > 0 && (s[i+n-1] == '-' || s[i+n-1] == '=') {
@@ -65,10 +64,10 @@ func tagAt(s string, i int) int {
 // the end of a comparison.
 var operator = regexp.MustCompile(`^(?:<<? ?-?[0-9]|<[-=(]|< [\pL_][\pL\d_.()\[\]]* ?(?:[;,){\]]|&&|\|\|))`)
 
-// longest is how many bytes of code are looked at.
+// longest is how many bytes of code are examined.
 const longest = 200
 
-// codeAt returns how long the code is that a `<` begins with which no tag begins; 0 if one may.
+// codeAt returns the length of the code that begins with the `<` at i; 0 if that may begin a tag.
 func codeAt(s string, i int) int {
 	if found := operator.FindString(s[i:min(len(s), i+longest)]); found != "" {
 		return len(found)
@@ -97,8 +96,8 @@ func ofName(r rune) bool {
 	return r != utf8.RuneError && (r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// typesIn returns how long the arguments of a type are; 0 if they are none. Each is a name with
-// a capital, as that of no client's tag is, or one that languages have.
+// typesIn returns the length of type arguments; 0 if the text is something else. Each argument begins
+// with a capital, as no client's tag does, or is a type known from a language.
 func typesIn(arguments string) int {
 	names := strings.FieldsFunc(arguments, func(r rune) bool { return !ofName(r) })
 	for _, name := range names {
@@ -110,7 +109,7 @@ func typesIn(arguments string) int {
 	return len(arguments)
 }
 
-// typeNames are the types of languages, and what goes with them, that have no capital.
+// typeNames are the type names and keywords of languages that begin with a small letter.
 var typeNames = strings.Fields(`any bool boolean byte bytes char const double dyn error extends f32 f64 float float32 float64
 	i8 i16 i32 i64 int int8 int16 int32 int64 isize long mut never null number object rune self short std str string super
 	u8 u16 u32 u64 uint uint8 uint16 uint32 uint64 undefined unknown unsigned usize vector void`)

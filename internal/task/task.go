@@ -1,6 +1,6 @@
-// Package task holds the nouns every other package speaks of: a task, its
-// status and priority, and the order in which ready tasks are offered.
-// It does no I/O and imports only the standard library.
+// Package task has the nouns of every other package: a task, its status and
+// priority, agent names, and the order of ready tasks. It does no I/O and
+// imports only the standard library.
 package task
 
 import (
@@ -11,14 +11,14 @@ import (
 	"unicode"
 )
 
-// Task is one page of the tasks database, as of one reading of it.
+// Task is one page of the tasks database, as it was read at some time.
 //
-// Times are Notion's, in UTC. Notion keeps dates to the minute, truncated, so
-// ClaimedAt and Edited may lie up to a minute before the moment they stand for.
+// Times are Notion's, in UTC. Notion truncates dates to the minute, so
+// ClaimedAt and Edited may be up to a minute early.
 type Task struct {
 	ID ID `json:"id"`
-	// Key is what people call the task, such as T-3: its unique id with the prefix
-	// that the database has for it. It is empty if the database has no unique id.
+	// Key is the name of the task for people, such as T-3: its unique id with the database's
+	// prefix. It is empty if the database has no unique id.
 	Key   string `json:"key,omitempty"`
 	Title string `json:"title"`
 	URL   string `json:"url,omitempty"`
@@ -26,39 +26,38 @@ type Task struct {
 	Status   Status   `json:"status"`
 	Priority Priority `json:"priority"`
 
-	// ClaimedBy is the holder's name, empty when nobody holds the task.
+	// ClaimedBy is the holder's name; empty if nobody holds the task.
 	ClaimedBy string `json:"claimed_by,omitempty"`
-	// ClaimedAt is when the claim was written or last renewed; zero when the
-	// page has no such date, which beside a ClaimedBy means an assignment.
+	// ClaimedAt is when the claim was written or last renewed; zero if the page has no such
+	// date. With a ClaimedBy, zero means an assignment.
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
-	// Cleared is set if Status is not what somebody chose: Notion shows it since the
-	// option that the page had, that of IN_PROGRESS, was deleted.
+	// Cleared is set if nobody chose Status: Notion fell back to it when the page's option for
+	// IN_PROGRESS was deleted.
 	Cleared bool `json:"-"`
 	// Token is the claim token: a ULID while a claim lives, see claim.Token.
 	Token string `json:"-"`
-	// Timeout is the task's own lease length; zero means the configured default.
+	// Timeout is the task's own lease length; zero for the configured default.
 	Timeout time.Duration `json:"-"`
-	// OddTimeout is set if the page has a lease length that is none, such as a
-	// fraction of a minute: a person's, and left as it is.
+	// OddTimeout is set if the page has an invalid lease length, such as a fraction of a minute.
+	// A person wrote it, so it is left as it is.
 	OddTimeout bool `json:"-"`
 
 	DependsOn []ID `json:"depends_on,omitempty"`
 
-	// Note is what the page's note says, shortened to 2000 characters: a person's words,
-	// and the line in which dibs says how the last claim ended, see claim.Write.
+	// Note is the page's note, shortened to 2000 characters: a person's words, and the line in
+	// which dibs says how the last claim ended, see claim.Write.
 	Note string `json:"note,omitempty"`
 
-	// Fields has the values of the further properties that the configuration names, by
-	// their names there, see Fields. It is nil if none is configured.
+	// Fields are the values of the configured further properties; nil if none is configured.
 	Fields Fields `json:"fields,omitempty"`
 
 	Created time.Time `json:"created_at,omitzero"`
 	Edited  time.Time `json:"edited_at,omitzero"`
-	// EditedBy is the id of the Notion user, a person or a bot, who edited the page last;
-	// empty if that is not known.
+	// EditedBy is the id of the Notion user (a person or a bot) that edited the page last; empty
+	// if that is not known.
 	EditedBy string `json:"-"`
 
-	// Trashed is set for pages in the trash and for archived ones.
+	// Trashed is set for trashed and for archived pages.
 	Trashed bool `json:"trashed,omitempty"`
 }
 
@@ -87,8 +86,8 @@ func ParseID(s string) (ID, error) {
 	return ID(digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]), nil
 }
 
-// ParseTaskID is ParseID for tasks: of a URL that shows a page beside a board or on top of
-// it, it is that page, not the board.
+// ParseTaskID is ParseID for tasks: from a URL of a board with a page open beside or on top of
+// it, it returns the id of that page.
 func ParseTaskID(s string) (ID, error) {
 	if u, err := url.Parse(s); err == nil && u.Scheme != "" {
 		if peeked := u.Query().Get("p"); peeked != "" {
@@ -101,8 +100,8 @@ func ParseTaskID(s string) (ID, error) {
 // maxKey is far longer than any key.
 const maxKey = 64
 
-// ParseKey accepts what people call a task, such as T-3 or, where the database has no
-// prefix, 3. ok is false for anything else.
+// ParseKey accepts a task's key, such as T-3, or 3 if the database has no prefix. ok is false for
+// anything else.
 func ParseKey(s string) (key string, ok bool) {
 	prefix, number := "", s
 	if i := strings.LastIndexByte(s, '-'); i >= 0 {
@@ -119,5 +118,5 @@ func ParseKey(s string) (key string, ok bool) {
 	return s, true
 }
 
-// IsKey reports whether s names the task by its key, in whatever case.
+// IsKey reports whether s is the task's key, in any case.
 func (t Task) IsKey(s string) bool { return t.Key != "" && strings.EqualFold(t.Key, s) }

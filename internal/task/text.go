@@ -5,10 +5,9 @@ import (
 	"unicode"
 )
 
-// OneLine folds text from elsewhere into one line: titles and names are whatever
-// somebody wrote in Notion. A character that is not seen, such as a control character
-// or one that changes the direction of writing, becomes instead; it is left out if that
-// is negative.
+// OneLine folds a text into one line: titles and names from Notion may contain anything. Invisible
+// characters, such as control characters and those that change the direction of writing, are
+// replaced by instead, or removed if instead is negative.
 func OneLine(s string, instead rune) string {
 	visible := strings.Map(func(r rune) rune {
 		switch {

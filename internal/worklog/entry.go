@@ -1,7 +1,7 @@
-// Package worklog writes the two Notion logs: the mesh log of claim attempts
-// and what became of claims, and the task log of finished work; and the comments
-// by which agents tell people why they stopped. Facts wait in the journal's outbox
-// until they are there, each exactly once.
+// Package worklog writes the two Notion logs, and comments: the mesh log of claim
+// attempts and the fates of claims, the task log of finished work, and the comments in
+// which agents tell people why they stopped. Facts wait in the journal's outbox until
+// they are in Notion, each exactly once.
 package worklog
 
 import (
@@ -14,13 +14,13 @@ import (
 	"dibs/internal/task"
 )
 
-// Entry is a row of a log database. ID is unique to the fact it tells of.
+// Entry is a row of a log database. ID is unique to its fact.
 type Entry struct {
 	ID     string
 	At     time.Time // when it happened, in Notion's time
 	Title  string
 	Fields []Field
-	// Comment is what the entry is among the comments.
+	// Comment is the entry as a comment; only of claim.Comments.
 	Comment Comment
 }
 
@@ -29,17 +29,17 @@ type Comment struct {
 	Page task.ID
 	By   string // the agent, who signs it
 	Text string
-	// Mention is the id of the Notion user whom it is for; empty for nobody in particular.
+	// Mention is the id of the Notion user to mention; empty for nobody.
 	Mention string
-	// Asked is set if the comment is what somebody asked for, and not what goes with
-	// something else where comments are on.
+	// Asked is set if somebody asked for this comment. Else it accompanies something else,
+	// and is written only if comments are on.
 	Asked bool
 }
 
-// Field is one value of an entry. It fills the first property of the database
-// that goes by one of its names and has a fitting type.
+// Field is one value of an entry. It fills the first property of the database that has
+// one of its names and a fitting type.
 type Field struct {
-	// Name is the canonical name; Aliases are others people use for the same.
+	// Name is the canonical name; Aliases are other names that people use.
 	Name    string
 	Aliases []string
 	// Value is a string, a time.Time or a float64.
@@ -49,10 +49,10 @@ type Field struct {
 // Names returns all names of the field, the canonical one first.
 func (f Field) Names() []string { return append([]string{f.Name}, f.Aliases...) }
 
-// EntryID is the name of the property by which an entry is found again.
+// EntryID is the name of the property by which an entry is looked up.
 const EntryID = "entry_id"
 
-// NewEntry words a fact for a log.
+// NewEntry returns the entry that a fact becomes in a log.
 func NewEntry(e claim.Fact, log claim.Log) Entry {
 	entry := Entry{ID: entryID(e), At: e.At, Title: title(e)}
 	if log == claim.Comments {
@@ -84,7 +84,7 @@ func NewEntry(e claim.Fact, log claim.Log) Entry {
 	}
 	add(entry.ID, EntryID)
 	who := e.Agent
-	if e.Kind != claim.KindSwept { // of which it is whose claim it was
+	if e.Kind != claim.KindSwept { // an entry of a sweep names the claim's agent, not who asked for it
 		who = cmp.Or(e.Agent, e.By)
 	}
 	add(who, "agent", "agent_name", "worker", "from")
@@ -118,9 +118,9 @@ func NewEntry(e claim.Fact, log claim.Log) Entry {
 	return entry
 }
 
-// Grant is what a grant's entry of the mesh log tells of who made it.
+// Grant is what a grant's entry in the mesh log says about its daemon.
 type Grant struct {
-	// EntryID is empty if it was taken off.
+	// EntryID is empty if somebody cleared it.
 	EntryID  string
 	Agent    string
 	Settings claim.Settings

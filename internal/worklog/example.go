@@ -6,8 +6,8 @@ import (
 	"dibs/internal/claim"
 )
 
-// Example returns an entry with every field that an entry of that log can have:
-// what a database is to have room for.
+// Example returns an entry with every field that an entry of that log can have. A database
+// needs a property for each.
 func Example(log claim.Log) Entry {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	kind := claim.KindContested

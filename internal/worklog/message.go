@@ -12,25 +12,25 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// MessageMark begins the entry ids of messages, which tells them from what the logs say
-// of claims.
-const MessageMark = "message-"
+// MessagePrefix begins the entry ids of messages, and of no other entries.
+const MessagePrefix = "message-"
 
-// entryID is the id of the entry that a fact becomes.
+// entryID returns the id of a fact's entry.
 func entryID(e claim.Fact) string {
 	if e.Kind == claim.KindMessage {
-		return MessageMark + e.ID
+		return MessagePrefix + e.ID
 	}
 	return e.ID
 }
 
-// ParseMessageID returns the fact of the entry id of a message; ok is false for any other.
+// ParseMessageID returns the id of the fact in the entry id of a message; ok is false for any
+// other entry id.
 func ParseMessageID(entry string) (event string, ok bool) {
-	return strings.CutPrefix(entry, MessageMark)
+	return strings.CutPrefix(entry, MessagePrefix)
 }
 
-// IsEntryID reports whether a text is the id of an entry, as it stands at the end of a
-// title where the log has no column for it.
+// IsEntryID reports whether a text is the id of an entry. Titles end with it where the log
+// has no column for it.
 func IsEntryID(text string) bool {
 	event, message := ParseMessageID(text)
 	_, err := ulid.ParseStrict(event)
@@ -43,8 +43,8 @@ var MessageColumns = []string{"from", "to", "message"}
 // titleText is how much of a message its title shows, in characters.
 const titleText = 80
 
-// messageTitle names the agent that a message is for as people do, so that it arrives
-// also where the log has no columns for messages.
+// messageTitle addresses a message with an @, as people do, so that it arrives even if the log
+// has no columns for messages.
 func messageTitle(e claim.Fact) string {
 	text := []rune(task.OneLine(e.Detail, -1))
 	if len(text) > titleText {
@@ -55,7 +55,7 @@ func messageTitle(e claim.Fact) string {
 		to = e.Holder
 	}
 	from := cmp.Or(e.Agent, e.By)
-	if from == "" { // as on record from before users were
+	if from == "" { // an old record, from before users were recorded
 		return fmt.Sprintf("to %s: %s", to, string(text))
 	}
 	return fmt.Sprintf("%s to %s: %s", from, to, string(text))
@@ -64,7 +64,7 @@ func messageTitle(e claim.Fact) string {
 // Row is a row of the mesh log that may be a message.
 type Row struct {
 	Page    task.ID
-	EntryID string // empty, unless a daemon made it
+	EntryID string // empty if no daemon made the row
 	Created time.Time
 	Title   string
 	From    string

@@ -10,9 +10,9 @@ import (
 	"dibs/internal/task"
 )
 
-// title says in one line what happened.
+// title describes in one line what happened.
 func title(e claim.Fact) string {
-	// It must not look like another sentence of the log, or turn one around.
+	// Quoted, so that a task's title cannot pose as a sentence of the log.
 	about := fmt.Sprintf("“%s”", task.OneLine(e.Title, -1))
 	if e.Title == "" {
 		about = "task " + string(e.Task)
@@ -47,7 +47,7 @@ func title(e claim.Fact) string {
 		return fmt.Sprintf("%s finished %s, for a person to review", e.Agent, about)
 	case claim.KindReopened:
 		who := cmp.Or(e.Agent, e.By)
-		if who == "" { // as on record from before users were
+		if who == "" { // an old record, from before users were recorded
 			return fmt.Sprintf("%s was reopened", about)
 		}
 		return fmt.Sprintf("%s reopened %s", who, about)
@@ -84,7 +84,7 @@ func title(e claim.Fact) string {
 	return fmt.Sprintf("%s: %s on %s", e.Kind, e.Agent, about)
 }
 
-// refusal says in words, for people who know no codes, why an attempt was denied.
+// refusal says why an attempt was denied, for people who do not know the codes.
 func refusal(e claim.Fact) string {
 	who := task.OneLine(e.Holder, -1)
 	switch e.Code {
@@ -121,7 +121,7 @@ func refusal(e claim.Fact) string {
 	return strings.ReplaceAll(string(e.Code), "_", " ")
 }
 
-// until says until when a claim lasts that an attempt was denied for, if that is known.
+// until says when the claim ends that an attempt was denied for; empty if that is not known.
 func until(e claim.Fact) string {
 	if e.Expires.IsZero() {
 		return ""

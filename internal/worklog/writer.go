@@ -11,11 +11,12 @@ import (
 type Writer interface {
 	// Create adds the entry, in one request that is sent at most once.
 	Create(ctx context.Context, e Entry) error
-	// Find reports whether the log has that entry, in whichever form it was made.
+	// Find reports whether the log has that entry, in any of the forms in which it may have been
+	// created.
 	Find(ctx context.Context, e Entry) (bool, error)
 }
 
-// Entries are what a log is owed, worded for it.
+// Entries writes the intents of one log as its entries.
 type Entries struct {
 	Log    claim.Log
 	Writer Writer
@@ -28,7 +29,7 @@ func (e Entries) Send(ctx context.Context, in owed.Intent) (ref string, err erro
 	return "", e.Writer.Create(ctx, NewEntry(in.Fact, e.Log))
 }
 
-// Find implements owed.Effect. Which page an entry has become is of no interest.
+// Find implements owed.Effect. Nobody needs the page of an entry, so the ref is empty.
 func (e Entries) Find(ctx context.Context, in owed.Intent) (refs []string, err error) {
 	found, err := e.Writer.Find(ctx, NewEntry(in.Fact, e.Log))
 	if found {

@@ -1,5 +1,5 @@
-// Package inboxtest has the tests that every inbox passes: that of one daemon, and that which
-// the daemons of a cluster share.
+// Package inboxtest has the tests that every inbox passes: one daemon's, and the one that the
+// daemons of a cluster share.
 package inboxtest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Inbox is what is tested.
+// Inbox is the interface under test.
 type Inbox interface {
 	TakeTriggers(context.Context, inbox.Take) ([]inbox.Trigger, error)
 	ReturnTriggers(ctx context.Context, taker string) error
@@ -29,18 +29,18 @@ type Inbox interface {
 
 // World is one inbox.
 type World struct {
-	// Doors are ways to it: its members.
+	// Doors are the ways to it: the members of the cluster.
 	Doors []Inbox
-	// Pass returns once what was added at any door is to be had at all of them.
+	// Pass returns once what was added at any door can be taken at all of them.
 	Pass func()
-	// Visibility is as long as a trigger that was taken is not there, and Over returns once
-	// that time is over for what was taken until now.
+	// Visibility is the visibility timeout, and Over returns once it is over for all that was
+	// taken so far.
 	Visibility time.Duration
 	Over       func()
 	Now        func() time.Time
 }
 
-// poll takes Oracle's triggers at one of the doors, and returns what they say.
+// poll takes Oracle's triggers at one of the doors, and returns their texts and ids.
 func (w *World) poll(t *testing.T, door int, change func(*inbox.Take)) (said, ids []string) {
 	t.Helper()
 	now := w.Now()
@@ -80,7 +80,7 @@ func (w *World) add(t *testing.T, door int, triggers ...inbox.Trigger) (added in
 	return added
 }
 
-// Run tests the inboxes that make makes.
+// Run tests the inboxes that make returns.
 func Run(t *testing.T, make func(t *testing.T) *World) {
 	for name, test := range map[string]func(*testing.T, *World){
 		"order": order, "coming back": comingBack, "acknowledging": acknowledging, "available": available, "waiting": waiting, "many pollers": many, "a new name": newName,
@@ -91,7 +91,7 @@ func Run(t *testing.T, make func(t *testing.T) *World) {
 
 func message(text string) inbox.Trigger { return inbox.Trigger{Type: inbox.Message, Text: text} }
 
-// Who has not polled before may be refused, and is then told of nothing.
+// An agent that has not polled before may be refused, and gets nothing then.
 func newName(t *testing.T, w *World) {
 	full, asked := errors.New("too many names"), 0
 	refuse := func(r *inbox.Take) { r.New = func() error { asked++; return full } }
@@ -101,15 +101,15 @@ func newName(t *testing.T, w *World) {
 	if got, err := w.Doors[0].TakeTriggers(t.Context(), take); !errors.Is(err, full) || len(got) > 0 {
 		t.Fatalf("a new name got %v, %v", got, err)
 	}
-	w.want(t, 1, func(r *inbox.Take) { r.New = func() error { asked++; return nil } }) // which is new still
+	w.want(t, 1, func(r *inbox.Take) { r.New = func() error { asked++; return nil } }) // it is still new
 	if asked != 2 {
 		t.Errorf("%d were asked for, want 2", asked)
 	}
 	w.add(t, 0, message("hello"))
-	w.want(t, 2, refuse, "message hello") // which is known by now
+	w.want(t, 2, refuse, "message hello") // it is known by now
 }
 
-// Triggers come by their types, and then by their age.
+// Triggers come by type, and then by age.
 func order(t *testing.T, w *World) {
 	w.want(t, 0, nil)
 	var all []inbox.Trigger
@@ -133,10 +133,10 @@ func comingBack(t *testing.T, w *World) {
 	w.want(t, 1, nil)
 	w.Over()
 	w.want(t, 1, func(r *inbox.Take) { r.Process = "p" }, "message a")
-	// At once, if the process is gone; that of another is none of its business.
+	// A trigger comes back at once if its own process is gone, but not if another one is.
 	w.want(t, 1, func(r *inbox.Take) { r.Gone = []string{"q"} })
 	w.want(t, 1, func(r *inbox.Take) { r.Gone, r.Taker = []string{"p"}, "poll" }, "message a")
-	// The same poll gets the same, and what it gives back the next one gets.
+	// A repeated poll gets the same, and the next poll gets what that one returns.
 	w.want(t, 2, func(r *inbox.Take) { r.Taker = "poll" }, "message a")
 	if err := w.Doors[0].ReturnTriggers(t.Context(), "poll"); err != nil {
 		t.Fatal(err)
@@ -165,14 +165,14 @@ func acknowledging(t *testing.T, w *World) {
 	}
 	ack(2, "Oracle")
 	ack(3, "Oracle")
-	w.add(t, 0, once) // it was found again
-	w.add(t, 1, once) // by another, too
+	w.add(t, 0, once) // found again
+	w.add(t, 1, once) // and at another door
 	w.want(t, 0, nil)
 	w.Over()
 	w.want(t, 0, nil)
 }
 
-// That tasks are available is told at the first poll, if there are some then or later.
+// The trigger for available tasks comes once: at the first poll, or as soon as there are tasks.
 func available(t *testing.T, w *World) {
 	some := func(r *inbox.Take) { r.Available = 2 }
 	w.want(t, 0, nil)
@@ -258,7 +258,7 @@ func many(t *testing.T, w *World) {
 				}
 				mu.Unlock()
 				if doomed {
-					gone = []string{process} // which is noticed
+					gone = []string{process} // the next poll notices
 					continue
 				}
 				for _, trigger := range got {

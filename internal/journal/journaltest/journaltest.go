@@ -17,8 +17,8 @@ import (
 	"dibs/internal/pgtest"
 )
 
-// Open opens the journal that path stands for, and makes it if there is none: the file there,
-// or, while tests run with journals in PostgreSQL, what has the name of the path there.
+// Open opens the journal that path stands for, and creates it if there is none: a file, or, while
+// tests run with journals in PostgreSQL, a schema named after the path.
 func Open(ctx context.Context, path string) (*journal.Journal, error) {
 	if pgtest.URL() != "" {
 		return seize(ctx, Postgres(path))
@@ -29,14 +29,14 @@ func Open(ctx context.Context, path string) (*journal.Journal, error) {
 	return journal.Open(ctx, path)
 }
 
-// Postgres is where the journal that path stands for lies in PostgreSQL.
+// Postgres returns the place in PostgreSQL of the journal that path stands for.
 func Postgres(path string) journal.Postgres {
 	sum := sha256.Sum256([]byte(path))
 	return journal.Postgres{URL: pgtest.URL(), Schema: "dibs", Board: hex.EncodeToString(sum[:16])}
 }
 
-// seize opens a journal in PostgreSQL, as one that leads until another one does. Who had it
-// is taken for dead: tests kill it.
+// seize opens a journal in PostgreSQL, as a leader whose term lasts until the next seize. The
+// former leader counts as dead: tests kill it.
 func seize(ctx context.Context, p journal.Postgres) (*journal.Journal, error) {
 	shared, err := journal.Dial(ctx, p)
 	if err != nil {
@@ -60,7 +60,7 @@ func seize(ctx context.Context, p journal.Postgres) (*journal.Journal, error) {
 		if err != nil {
 			return nil, err
 		}
-		if epoch == 0 { // a transaction of the dead is not over
+		if epoch == 0 { // a transaction of the former leader is still open
 			time.Sleep(time.Millisecond)
 			continue
 		}
@@ -71,9 +71,9 @@ func seize(ctx context.Context, p journal.Postgres) (*journal.Journal, error) {
 	}
 }
 
-// Make puts a new journal at path, and makes its directory if need be. It is what
-// [journal.Open] makes of no file; but the tables, which take longer than all else that Open
-// does, are made once in a process. A file that is there is left alone.
+// Make creates a new journal at path, and its directory if need be. The file is the same as one
+// that [journal.Open] creates, but the tables, which take most of the time, are created once in a
+// process. It leaves an existing file alone.
 func Make(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -1,13 +1,13 @@
--- What a journal consists of, in SQLite's words; in PostgreSQL's, see schema.go.
+-- The schema of a journal, in SQLite's dialect; schema.go translates it for PostgreSQL.
 --
--- Statements elsewhere are written so that both take them; what only SQLite has (STRICT,
--- WITHOUT ROWID) stands here alone. A column INTEGER PRIMARY KEY that a statement leaves out
--- is given a number above those that are there.
+-- All other statements work in both. Only this file uses what SQLite alone has (STRICT,
+-- WITHOUT ROWID). An INTEGER PRIMARY KEY that an INSERT leaves out gets a number above all
+-- others in the table.
 --
--- Times are milliseconds since 1970, 0 for none. A body is the JSON of the thing itself;
--- the columns beside it are what statements ask for.
+-- Times are milliseconds since 1970, 0 for none. A body is the thing itself, as JSON; the
+-- columns beside it are those that statements select by.
 
--- What its readers have to remember, by key, and under "schema" which schema this is.
+-- Values by key. Under "schema" is the fingerprint of this schema.
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
     value TEXT NOT NULL
@@ -21,8 +21,8 @@ CREATE TABLE claims (
     -- When it was granted, and when it ended.
     started INTEGER NOT NULL,
     ended   INTEGER NOT NULL,
-    -- Of a claim that somebody else ended before its agent was done with the task. Until
-    -- an answer to the agent has named it, it is untold.
+    -- Set if somebody else ended the claim before its agent was done with the task:
+    -- untold until an answer to the agent has named it.
     loss    TEXT CHECK (loss IN ('untold', 'told')),
     body    TEXT NOT NULL
 ) STRICT;
@@ -45,11 +45,11 @@ CREATE TABLE marks (
 CREATE INDEX marks_live ON marks (id) WHERE ended = 0;
 CREATE INDEX marks_task ON marks (task_id) WHERE ended = 0;
 
--- One row per task that a claim here keeps from the others. From `until` on, another
--- claim may take the row over.
+-- One row for each task that a claim here has. From `until` on, another claim may take the
+-- row over.
 CREATE TABLE reservations (
     task_id  TEXT PRIMARY KEY,
-    -- Deferred, because the row is what decides whether there will be a claim.
+    -- Deferred, because this row is inserted first: it decides whether there is a claim.
     claim_id TEXT NOT NULL UNIQUE REFERENCES claims (id) DEFERRABLE INITIALLY DEFERRED,
     agent    TEXT NOT NULL,
     until    INTEGER NOT NULL
@@ -57,23 +57,23 @@ CREATE TABLE reservations (
 
 CREATE INDEX reservations_agent ON reservations (agent);
 
--- The largest number that a claim was given, see claim.Hold.Fence. There is one row.
+-- The largest fence given out, see claim.Hold.Fence. There is one row.
 CREATE TABLE fence (last INTEGER NOT NULL) STRICT;
 INSERT INTO fence (last) VALUES (0);
 
--- Few things that are there for a while, by kind and key, as JSON: who keeps a claim alive, what
--- is offered to an agent, what agents have asked people, and what files they have reserved. (The
--- table reservations is of tasks.)
+-- Few, short-lived things, by kind and key, as JSON: the keepers of claims, offers to agents,
+-- questions of agents to people, and reservations of files and names. (The table reservations
+-- is about tasks.)
 CREATE TABLE kept (
     kind  TEXT NOT NULL,
     key   TEXT NOT NULL,
-    agent TEXT NOT NULL, -- whose it is, where that is asked for
+    agent TEXT NOT NULL, -- the owner, for kinds that are selected by it
     body  TEXT NOT NULL,
     PRIMARY KEY (kind, key)
 ) STRICT, WITHOUT ROWID;
 
--- What happened, each thing once: what is on record (the local record and the logs in Notion),
--- and what agents are told.
+-- What happened, each thing once: the record (kept here, and in the logs in Notion) and the
+-- feed, which agents read.
 CREATE TABLE facts (
     -- The order of storing.
     seq      INTEGER PRIMARY KEY,
@@ -85,17 +85,17 @@ CREATE TABLE facts (
     claim_id TEXT NOT NULL,
     -- Whether it is on record.
     logged   INTEGER NOT NULL CHECK (logged IN (0, 1)),
-    -- Its place among what agents are told, if they are. Readers remember it. The largest is
-    -- kept, so that no number is used twice.
+    -- Its number in the feed, if it is there: the cursor of readers. The fact with the largest
+    -- one is never pruned, so that no number is used twice.
     told     INTEGER,
-    -- The claim whose contested fact is to count this denial.
+    -- Of a denial, the claim whose contested fact will count it.
     against  TEXT,
-    -- How many denials the row stands for: those of one agent against one claim are counted.
+    -- How many denials this row counts: all those of one agent against one claim.
     count    INTEGER NOT NULL DEFAULT 1,
-    -- 1 of a try that came to nothing, until the task is done, waits for a person, or is opened
-    -- again: what claim.max_attempts counts.
+    -- 1 for a failed try that claim.max_attempts counts: until the task is done, waits for a
+    -- person, or is opened again.
     tried    INTEGER,
-    -- Of a completion, for how many milliseconds the agent had the task.
+    -- Of a completion, how many milliseconds the agent had the task.
     took     INTEGER,
     body     TEXT NOT NULL
 ) STRICT;
@@ -111,15 +111,15 @@ CREATE INDEX facts_tried ON facts (task_id, seq) WHERE tried IS NOT NULL;
 CREATE INDEX facts_took ON facts (agent, at, seq) WHERE took IS NOT NULL;
 CREATE INDEX facts_denials ON facts (against, agent) WHERE against IS NOT NULL;
 
--- What Notion is owed: entries of the logs and comments, one row for each that a fact is
--- to become, and tasks that are made here. Each is due to be sent, being sent, sent and perhaps in
--- Notion (in doubt), or delivered.
+-- The outbox, with what Notion is owed: log entries and comments, one row for each that a fact
+-- becomes, and tasks to make. Each is due to be sent, being sent, in doubt (sent, and perhaps in
+-- Notion), or delivered.
 CREATE TABLE owed (
     -- The order of storing.
     seq          INTEGER PRIMARY KEY,
     kind         TEXT NOT NULL,
-    -- What an entry tells of. A task tells of none: it has an id, which its page bears until
-    -- somebody claims it.
+    -- The fact of an entry. A task has no fact but an id, which its page bears until somebody
+    -- claims it.
     fact         INTEGER REFERENCES facts (seq) ON DELETE CASCADE,
     id           TEXT,
     at           INTEGER NOT NULL, -- when the fact happened, or the task was asked for
@@ -135,9 +135,9 @@ CREATE TABLE owed (
     CHECK ((fact IS NULL) <> (id IS NULL))
 ) STRICT;
 
--- What is owed grows for as long as Notion takes less than happens here. The indices say
--- how much it is, since when, when the next is due, and what failed last, without a look
--- at each entry and its fact.
+-- The outbox grows while Notion takes less than happens here. These indices answer how long it
+-- is, since when, when the next entry is due, and what failed last, without reading every entry
+-- and its fact.
 CREATE INDEX owed_next ON owed (kind, seq) WHERE state <> 'delivered';
 CREATE INDEX owed_due ON owed (kind, not_before, state, at) WHERE state <> 'delivered';
 CREATE INDEX owed_failed ON owed (kind, sent_at, seq) WHERE state <> 'delivered' AND last_error <> '';
@@ -152,21 +152,21 @@ CREATE TABLE tasks (
     body TEXT NOT NULL
 ) STRICT;
 
--- The state of each task that was told last, also of tasks that have left the mirror, and whether
--- there may be something to tell of it: whoever changes the mirror notes that here.
+-- The last published state of each task, also of tasks that have left the mirror, and whether the
+-- task may have news: whoever changes the mirror sets due.
 CREATE TABLE told (
     task_id TEXT PRIMARY KEY,
     at      INTEGER NOT NULL,
     ready   INTEGER NOT NULL CHECK (ready IN (0, 1)),
     since   INTEGER NOT NULL, -- when it became ready, if it is
-    body    TEXT NOT NULL, -- empty if nothing was told yet
+    body    TEXT NOT NULL, -- empty if nothing was published yet
     due     INTEGER NOT NULL CHECK (due IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX told_due ON told (task_id) WHERE due = 1;
 CREATE INDEX told_ready ON told (task_id) WHERE ready = 1;
 
--- Which unfinished task depends on which, as told.
+-- Which unfinished task depends on which, as published.
 CREATE TABLE dependencies (
     on_id   TEXT NOT NULL,
     task_id TEXT NOT NULL,
@@ -175,12 +175,12 @@ CREATE TABLE dependencies (
 
 CREATE INDEX dependencies_task ON dependencies (task_id);
 
--- What agents are to react to, each handed out once.
+-- Triggers, each delivered once.
 CREATE TABLE triggers (
     seq     INTEGER PRIMARY KEY,
     id      TEXT NOT NULL UNIQUE,
     agent   TEXT NOT NULL,
-    -- What it tells of: the agent is told of each once.
+    -- Identifies its cause: an agent gets one trigger for each key.
     key     TEXT NOT NULL,
     type    TEXT NOT NULL,
     rank    INTEGER NOT NULL,
@@ -200,8 +200,8 @@ CREATE INDEX triggers_taker ON triggers (taker) WHERE state = 'processing';
 CREATE INDEX triggers_pending ON triggers (seq) WHERE state = 'pending';
 CREATE INDEX triggers_at ON triggers (at);
 
--- Who polls, since when last, and who wants to know what is finished: because the
--- configuration says so, or because a poll did.
+-- The agents that poll, when they last did, and whether they want to know what is finished:
+-- because the configuration says so (lead), or a poll did (finished).
 CREATE TABLE pollers (
     agent    TEXT PRIMARY KEY,
     polled   INTEGER NOT NULL DEFAULT 0,
@@ -209,18 +209,17 @@ CREATE TABLE pollers (
     finished INTEGER NOT NULL DEFAULT 0 CHECK (finished IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
--- Idempotency keys, and the answers that their requests got. A key belongs to the user who
--- used it, -1 where that is not known. nth counts the requests of a user, so that those
--- beyond a number are found.
+-- Idempotency keys, and the answers to their requests. A key belongs to a user, -1 if unknown.
+-- nth counts the requests of a user, so that the oldest ones are found when there are too many.
 CREATE TABLE requests (
     seq         INTEGER PRIMARY KEY,
     uid         INTEGER NOT NULL,
     key         TEXT NOT NULL,
     nth         INTEGER NOT NULL,
     fingerprint TEXT NOT NULL,
-    -- The claim, or what Notion is owed, that was made for the request, if it makes one.
+    -- The id of the claim or intent that was made for the request, if any.
     made        TEXT,
-    -- Of the answer; zero while there is none.
+    -- The status of the answer; zero while there is none.
     status      INTEGER NOT NULL DEFAULT 0,
     body        BLOB,
     created     INTEGER NOT NULL,
@@ -229,13 +228,13 @@ CREATE TABLE requests (
 
 CREATE INDEX requests_nth ON requests (uid, nth);
 
--- The names that were minted for agents, and for which user's session; of a name that
--- was minted for no session, that is empty.
+-- The names that were minted for agents, each with its user and session. The session is empty
+-- if the name was minted for none.
 CREATE TABLE names (
     name    TEXT PRIMARY KEY,
     uid     INTEGER NOT NULL,
     session TEXT NOT NULL,
-    -- When it was last asked for, and where that stands among the questions of the user.
+    -- When the name was last asked for, and the number of that request among the user's.
     used    INTEGER NOT NULL,
     nth     INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -244,8 +243,8 @@ CREATE UNIQUE INDEX names_session ON names (uid, session) WHERE session <> '';
 CREATE INDEX names_used ON names (used);
 CREATE INDEX names_nth ON names (uid, nth);
 
--- What happened, as numbers to be looked at: how often each thing did in a span of time,
--- as a JSON object by name. A span is a minute, or five, in milliseconds.
+-- The history: how often each thing happened in a span of time, as a JSON object by name. A span
+-- is one minute or five, in milliseconds.
 CREATE TABLE history (
     span   INTEGER NOT NULL,
     start  INTEGER NOT NULL,
@@ -253,7 +252,7 @@ CREATE TABLE history (
     PRIMARY KEY (span, start)
 ) STRICT, WITHOUT ROWID;
 
--- When each agent was last there.
+-- When each agent was last active.
 CREATE TABLE seen (
     agent TEXT PRIMARY KEY,
     at    INTEGER NOT NULL

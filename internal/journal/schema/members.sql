@@ -1,8 +1,8 @@
--- What a journal has in PostgreSQL alone: who shares it. Times here are those of the
--- database's clock.
+-- The tables that a journal has only in PostgreSQL: who shares it. Times are by the database's
+-- clock.
 
--- The member that leads, or did last: one row. Its key is the epoch, which only who takes the
--- lead changes.
+-- The leader, or the last one: one row. Its key is the epoch, which changes only when a member
+-- takes the lead.
 CREATE TABLE leader (
     epoch BIGINT PRIMARY KEY,
     name  TEXT COLLATE "C" NOT NULL,
@@ -13,7 +13,7 @@ CREATE TABLE leader (
 CREATE UNIQUE INDEX leader_only ON leader ((true));
 INSERT INTO leader (epoch, name, until) VALUES (0, '', '-infinity');
 
--- Those who may lead, and lead callers to who does.
+-- The members: each may lead, and is a door to the leader else.
 CREATE TABLE members (
     name TEXT COLLATE "C" PRIMARY KEY,
     body TEXT COLLATE "C" NOT NULL,

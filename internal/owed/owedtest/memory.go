@@ -12,8 +12,8 @@ import (
 	"dibs/internal/owed"
 )
 
-// Memory is a ledger in memory. Like the journal, it refuses whatever comes under a context that
-// has ended. It is safe for concurrent use.
+// Memory is a ledger in memory. Like the journal, it refuses calls whose context has ended. It is
+// safe for concurrent use.
 type Memory struct {
 	mu   sync.Mutex
 	rows []*Row
@@ -21,7 +21,7 @@ type Memory struct {
 	over error
 }
 
-// Row is what a ledger has of an intent.
+// Row is an intent as a ledger stores it.
 type Row struct {
 	owed.Intent
 	NotBefore   time.Time
@@ -34,14 +34,14 @@ var _ owed.Ledger = (*Memory)(nil)
 // NewMemory returns an empty ledger.
 func NewMemory() *Memory { return new(Memory) }
 
-// Depose has nothing be changed from now on, as of a leader that is none any more; nil ends that.
+// Depose makes every change fail with why from now on, as for a former leader; nil ends that.
 func (m *Memory) Depose(why error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.over = why
 }
 
-// Restart has a new process find what the last one was sending.
+// Restart puts in doubt what was being sent, as a new process does.
 func (m *Memory) Restart() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,8 +52,7 @@ func (m *Memory) Restart() {
 	}
 }
 
-// Shift moves every time that is stored into the past, as they seem to be once the machine's clock
-// was set forward by as much.
+// Shift moves all stored times into the past, as if the machine's clock had been set forward.
 func (m *Memory) Shift(by time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,7 +61,7 @@ func (m *Memory) Shift(by time.Duration) {
 	}
 }
 
-// Row returns what there is of the intent with that id; ok is false for none.
+// Row returns the row of the intent with that id; ok is false if there is none.
 func (m *Memory) Row(id string) (_ Row, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +73,7 @@ func (m *Memory) Row(id string) (_ Row, ok bool) {
 	return Row{}, false
 }
 
-// AddEvents adds the entries of one kind that events become.
+// AddEvents adds an intent of that kind for each event.
 func (m *Memory) AddEvents(kind owed.Kind, events ...claim.Fact) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +89,7 @@ func (m *Memory) add(in owed.Intent) owed.Intent {
 	return in
 }
 
-// change makes a transaction.
+// change runs a transaction.
 func (m *Memory) change(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -124,7 +123,7 @@ func (m *Memory) OwedFor(ctx context.Context, uid int, key string) (in owed.Inte
 	return owed.Intent{}, false, ctx.Err()
 }
 
-// waiting yields the intents of a kind that are due or in doubt.
+// waiting returns the intents of a kind that are due or in doubt.
 func (m *Memory) waiting(kind owed.Kind) (rows []*Row) {
 	for _, r := range m.rows {
 		if r.Kind == kind && (r.State == owed.Due || r.State == owed.Doubted) {
@@ -170,7 +169,7 @@ func (m *Memory) Hurry(ctx context.Context, kind owed.Kind, latest time.Time) er
 	})
 }
 
-// move changes the row of an intent that is not delivered, nor in the state not.
+// move changes the row of an intent, unless that is delivered or in the state not.
 func (m *Memory) move(ctx context.Context, in owed.Intent, not owed.State, do func(*Row)) error {
 	return m.change(ctx, func() error {
 		for _, r := range m.rows {
@@ -183,13 +182,13 @@ func (m *Memory) move(ctx context.Context, in owed.Intent, not owed.State, do fu
 	})
 }
 
-// MarkSending implements owed.Ledger.
-func (m *Memory) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
+// StartSending implements owed.Ledger.
+func (m *Memory) StartSending(ctx context.Context, in owed.Intent, at time.Time) error {
 	return m.move(ctx, in, owed.Sending, func(r *Row) { r.State, r.Sent, r.Tries = owed.Sending, at, r.Tries+1 })
 }
 
-// MarkInDoubt implements owed.Ledger.
-func (m *Memory) MarkInDoubt(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
+// NoteInDoubt implements owed.Ledger.
+func (m *Memory) NoteInDoubt(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
 	return m.move(ctx, in, "", func(r *Row) { r.State, r.NotBefore, r.LastError = owed.Doubted, notBefore, why })
 }
 

@@ -14,15 +14,15 @@ import (
 // World is one ledger.
 type World struct {
 	owed.Ledger
-	// Begin begins a request, under a key that no other one has.
+	// Begin begins a request with an unused key.
 	Begin func(t *testing.T, uid int, key string)
-	// Restart has a new process take the ledger over, and returns that.
+	// Restart returns the ledger as a new process opens it.
 	Restart func() owed.Ledger
 }
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// LedgerSuite tests a ledger, of which open opens a new one.
+// LedgerSuite tests the ledgers that open returns; each is new and empty.
 func LedgerSuite(t *testing.T, open func(t *testing.T) World) {
 	for name, test := range map[string]func(*testing.T, *World){
 		"the life of an intent":               life,
@@ -57,7 +57,7 @@ func (w *World) owe(t *testing.T, ids ...string) (list []owed.Intent) {
 	return list
 }
 
-// want fails the test unless these may be worked on at that time.
+// want fails the test unless exactly these intents may be tried at that time.
 func (w *World) want(t *testing.T, now time.Time, want ...owed.Intent) {
 	t.Helper()
 	got, err := w.NextOwed(t.Context(), owed.Creation, now, 0)
@@ -69,7 +69,7 @@ func (w *World) want(t *testing.T, now time.Time, want ...owed.Intent) {
 	}
 }
 
-// wantAt fails the test unless that is when there is something to do; nil for never.
+// wantAt fails the test unless the next intent may be tried at that time; nil for never.
 func (w *World) wantAt(t *testing.T, want *time.Time) {
 	t.Helper()
 	got, ok, err := w.NextOwedAt(t.Context(), owed.Creation)
@@ -98,7 +98,7 @@ func life(t *testing.T, w *World) {
 
 	// Sent, and refused: to be sent again in a minute.
 	in1, in2 := t0.Add(time.Minute), t0.Add(2*time.Minute)
-	do(t, w.MarkSending(ctx, a, t0))
+	do(t, w.StartSending(ctx, a, t0))
 	w.want(t, t0.Add(time.Hour), b)
 	do(t, w.Retry(ctx, a, in1, errors.New("rate limited")))
 	a.Tries, a.Sent = 1, t0
@@ -106,21 +106,21 @@ func life(t *testing.T, w *World) {
 	w.want(t, in1, a, b)
 
 	// Sent again, and no answer: to be looked up in two minutes.
-	do(t, w.MarkSending(ctx, a, in1), w.MarkInDoubt(ctx, a, in2, errors.New("connection reset")))
+	do(t, w.StartSending(ctx, a, in1), w.NoteInDoubt(ctx, a, in2, errors.New("connection reset")))
 	a.State, a.Tries, a.Sent = owed.Doubted, 2, in1
 	w.want(t, in1, b)
 	w.want(t, in2, a, b)
 
-	// The other one is delivered; then the first is what there is to wait for.
-	do(t, w.MarkSending(ctx, b, in1), w.Delivered(ctx, b, "", in1))
+	// The other one is delivered: only the first is left to wait for.
+	do(t, w.StartSending(ctx, b, in1), w.Delivered(ctx, b, "", in1))
 	w.want(t, in2, a)
 	w.wantAt(t, &in2)
 
-	// It is not there, is sent once more, and delivered.
+	// The lookup does not find it: it is sent once more, and delivered.
 	do(t, w.Retry(ctx, a, in2, nil))
 	a.State = owed.Due
 	w.want(t, in2, a)
-	do(t, w.MarkSending(ctx, a, in2))
+	do(t, w.StartSending(ctx, a, in2))
 	w.wantAt(t, nil)
 	do(t, w.Delivered(ctx, a, "page", in2))
 	w.want(t, in2.Add(time.Hour))
@@ -129,7 +129,7 @@ func life(t *testing.T, w *World) {
 func cutOff(t *testing.T, w *World) {
 	list := w.owe(t, "due", "sent", "refused", "delivered")
 	for _, in := range list[1:] {
-		do(t, w.MarkSending(t.Context(), in, t0))
+		do(t, w.StartSending(t.Context(), in, t0))
 	}
 	do(t, w.Retry(t.Context(), list[2], t0, nil), w.Delivered(t.Context(), list[3], "page", t0))
 	w.Ledger = w.Restart()
@@ -144,7 +144,7 @@ func hurried(t *testing.T, w *World) {
 	ctx := t.Context()
 	list := w.owe(t, "near", "far", "doubted")
 	soon, latest, hour := t0.Add(time.Minute), t0.Add(10*time.Minute), t0.Add(time.Hour)
-	do(t, w.Retry(ctx, list[0], soon, nil), w.Retry(ctx, list[1], hour, nil), w.MarkInDoubt(ctx, list[2], hour, nil))
+	do(t, w.Retry(ctx, list[0], soon, nil), w.Retry(ctx, list[1], hour, nil), w.NoteInDoubt(ctx, list[2], hour, nil))
 	list[2].State = owed.Doubted
 	do(t, w.Hurry(ctx, owed.MeshEntry, t0), w.Hurry(ctx, owed.Creation, latest))
 	w.want(t, latest.Add(-time.Millisecond), list[0])
@@ -156,7 +156,7 @@ func one(t *testing.T, w *World) {
 	var errs [10]error
 	var all sync.WaitGroup
 	for i := range errs {
-		all.Go(func() { errs[i] = w.MarkSending(t.Context(), in, t0) })
+		all.Go(func() { errs[i] = w.StartSending(t.Context(), in, t0) })
 	}
 	all.Wait()
 	got := 0
@@ -178,11 +178,11 @@ func taken(t *testing.T, w *World) {
 	}
 	w.want(t, t0, list[1:]...)
 	do(t, w.Delivered(t.Context(), list[1], "another", t0))
-	do(t, w.Delivered(t.Context(), list[2], "", t0), w.Delivered(t.Context(), list[3], "", t0)) // of which it is not known
+	do(t, w.Delivered(t.Context(), list[2], "", t0), w.Delivered(t.Context(), list[3], "", t0)) // any number may have no ref
 	w.want(t, t0)
 }
 
-// wantFor fails the test unless a request has that intent, or none if that is nil.
+// wantFor fails the test unless that intent is bound to a request; nil for none.
 func (w *World) wantFor(t *testing.T, uid int, key string, want *owed.Intent) {
 	t.Helper()
 	got, ok, err := w.OwedFor(t.Context(), uid, key)
@@ -203,7 +203,7 @@ func requests(t *testing.T, w *World) {
 	w.wantFor(t, 1000, "k", &in)
 	w.wantFor(t, 0, "k", nil)
 	w.wantFor(t, 1000, "", nil)
-	do(t, w.MarkSending(t.Context(), in, t0))
+	do(t, w.StartSending(t.Context(), in, t0))
 	in.State, in.Tries, in.Sent = owed.Sending, 1, t0
 	w.wantFor(t, 1000, "k", &in)
 	do(t, w.Delivered(t.Context(), in, "page", t0))
@@ -214,7 +214,7 @@ func requests(t *testing.T, w *World) {
 func dropped(t *testing.T, w *World) {
 	w.Begin(t, 1000, "k")
 	in, err := w.Owe(t.Context(), owed.Intent{ID: "a", Kind: owed.Creation, At: t0, UID: 1000, Key: "k"})
-	do(t, err, w.MarkSending(t.Context(), in, t0), w.Drop(t.Context(), in))
+	do(t, err, w.StartSending(t.Context(), in, t0), w.Drop(t.Context(), in))
 	w.wantFor(t, 1000, "k", nil)
 	w.Ledger = w.Restart()
 	w.want(t, t0)
@@ -251,14 +251,14 @@ func absent(t *testing.T, w *World) {
 	w.unchanged(t, in)
 }
 
-// unchanged fails the test if anything can be noted of an intent.
+// unchanged fails the test if an intent can still be changed.
 func (w *World) unchanged(t *testing.T, in owed.Intent) {
 	t.Helper()
 	for name, err := range map[string]error{
-		"MarkSending": w.MarkSending(t.Context(), in, t0),
-		"MarkInDoubt": w.MarkInDoubt(t.Context(), in, t0, nil),
-		"Retry":       w.Retry(t.Context(), in, t0, nil),
-		"Delivered":   w.Delivered(t.Context(), in, "another", t0),
+		"StartSending": w.StartSending(t.Context(), in, t0),
+		"NoteInDoubt":  w.NoteInDoubt(t.Context(), in, t0, nil),
+		"Retry":        w.Retry(t.Context(), in, t0, nil),
+		"Delivered":    w.Delivered(t.Context(), in, "another", t0),
 	} {
 		if err == nil || errors.Is(err, owed.ErrTaken) {
 			t.Errorf("%s: %v, want that it cannot be changed", name, err)

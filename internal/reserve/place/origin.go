@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// maxConfig is how much is read of a git configuration, in bytes.
+// maxConfig is how much of a git configuration is read, in bytes.
 const maxConfig = 1 << 20
 
-// originOf returns where the repository of a common git directory was cloned from, as a host
-// and a path there; empty if it was not, or from a folder. By what it is reached (protocol,
-// user, password, port) does not matter, and is left out.
+// originOf returns the origin of the repository with that common git directory, see Origin; empty if
+// it was not cloned, or cloned from a folder. Protocol, user, password and port do not matter, and are
+// left out.
 func originOf(common string) string {
 	opened, err := os.Open(filepath.Join(common, "config"))
 	if err != nil {
@@ -37,8 +37,8 @@ func originOf(common string) string {
 	return origin
 }
 
-// Origin returns the host and the path of the URL of a repository, in the forms that git
-// knows, such as github.com/acme/api; empty for a folder.
+// Origin returns the host and path of a repository's URL, such as github.com/acme/api. It takes all
+// forms of URLs that git takes. It is empty for a folder.
 func Origin(remote string) string {
 	host, path := "", ""
 	if scheme, _, is := strings.Cut(remote, "://"); is {

@@ -1,6 +1,5 @@
-// Package place finds out what a pattern or a path means that is given in a folder: in
-// which repository it is, and where in there. It looks at the file system as the caller
-// sees it, and never changes it.
+// Package place finds the spots of patterns and paths given in a folder: which repository they are
+// in, and where in there. It reads the file system as the caller sees it, and never changes it.
 package place
 
 import (
@@ -15,9 +14,9 @@ import (
 	"dibs/internal/reserve"
 )
 
-// Patterns says where patterns stand that are given in a folder, an absolute path. Symbolic
-// links on the way to what a pattern matches are followed, as far as it names folders. A
-// pattern that is also the name of a file that is there means that file as well.
+// Patterns returns the targets of patterns given in a folder, an absolute path. It follows symbolic
+// links in the folders that a pattern names. A pattern that is also the name of an existing file
+// means that file as well.
 func Patterns(folder string, patterns []string) ([]reserve.Target, error) {
 	at, err := NewFolder(folder)
 	if err != nil {
@@ -32,8 +31,8 @@ func Patterns(folder string, patterns []string) ([]reserve.Target, error) {
 	return targets, nil
 }
 
-// Paths says where files and folders lie that are named in a folder, an absolute path.
-// They need not exist. One that ends with a slash is a folder.
+// Paths returns the targets of files and folders named in a folder, an absolute path. They need not
+// exist. A path that ends with a slash is a folder.
 func Paths(folder string, paths []string) ([]reserve.Target, error) {
 	at, err := NewFolder(folder)
 	if err != nil {
@@ -48,11 +47,11 @@ func Paths(folder string, paths []string) ([]reserve.Target, error) {
 	return targets, nil
 }
 
-// Folder is where patterns and paths are given. It remembers what it found out about the file
-// system, and is for one question, by one goroutine.
+// Folder is a folder in which patterns and paths are given. It caches the state of the file system,
+// so use it for one request only. It is not safe for concurrent use.
 type Folder struct {
 	real string
-	// repositories and resolved have what was found out already, by folder.
+	// repositories and resolved are caches, by folder.
 	repositories map[string]repository
 	resolved     map[string]string
 }
@@ -74,7 +73,7 @@ func (f *Folder) pattern(text string) (reserve.Target, error) {
 	if err := f.misread(text); err != nil {
 		return t, err
 	}
-	if err := f.stand(&t, f.real, text); err != nil {
+	if err := f.addPattern(&t, f.real, text); err != nil {
 		return t, err
 	}
 	t.Files = f.meansFiles(text)
@@ -85,7 +84,7 @@ func (f *Folder) pattern(text string) (reserve.Target, error) {
 		if err != nil {
 			return t, err
 		}
-		if err := f.stand(&t, there, "/"+rest); err != nil {
+		if err := f.addPattern(&t, there, "/"+rest); err != nil {
 			return t, err
 		}
 	}
@@ -96,15 +95,15 @@ func (f *Folder) pattern(text string) (reserve.Target, error) {
 		if err != nil {
 			return t, err
 		}
-		f.lie(&t, there, func(path string) string { return "/" + reserve.Escape(strings.TrimPrefix(path, "/")) })
+		f.addPath(&t, there, func(path string) string { return "/" + reserve.Escape(strings.TrimPrefix(path, "/")) })
 	}
 	return t, nil
 }
 
-// meansFiles reports whether a pattern means files, rather than folders with all that is in
-// them: one that names a file that is there, or that ends as the names of files do, with a
-// dot and something behind it. In a .gitignore it could be a folder, too, and then every
-// file would be in the way of every pattern: src/a.go of *.md, for src/a.go/b.md.
+// meansFiles reports whether a pattern means only files, and not folders with their content: it names
+// an existing file, or it ends with an extension, as file names do. In a .gitignore such a pattern
+// could mean a folder, too. But then every file would conflict with every pattern: src/a.go with *.md,
+// because of src/a.go/b.md.
 func (f *Folder) meansFiles(text string) bool {
 	if info, err := os.Stat(filepath.Join(f.real, text)); err == nil {
 		return !info.IsDir()
@@ -114,7 +113,8 @@ func (f *Folder) meansFiles(text string) bool {
 	return dot > 0 && strings.Trim(name[dot+1:], "*") != ""
 }
 
-// misread reports an absolute path, which in a .gitignore is none.
+// misread returns an error for a pattern that looks like an absolute path: in a .gitignore it is not
+// one.
 func (f *Folder) misread(text string) error {
 	if !strings.HasPrefix(text, "/") {
 		return nil
@@ -144,8 +144,8 @@ func (f *Folder) misread(text string) error {
 		text, first, text, filepath.Dir(path))
 }
 
-// stand adds where a pattern stands that is given in a folder.
-func (f *Folder) stand(t *reserve.Target, folder, pattern string) error {
+// addPattern adds the spots of a pattern given in a folder.
+func (f *Folder) addPattern(t *reserve.Target, folder, pattern string) error {
 	for _, s := range f.spots(folder) {
 		glob, err := reserve.Anchor(strings.Trim(s.Path, "/"), pattern)
 		if err != nil {
@@ -156,7 +156,7 @@ func (f *Folder) stand(t *reserve.Target, folder, pattern string) error {
 	return nil
 }
 
-// Path says where a file or folder lies, see Paths.
+// Path returns the target of a file or folder, see Paths.
 func (f *Folder) Path(text string) (reserve.Target, error) {
 	if name, is, err := reserve.NameOf(text); is || err != nil {
 		return reserve.Target{Text: text, At: []reserve.Spot{{Place: reserve.Names, Path: name}}}, err
@@ -175,18 +175,18 @@ func (f *Folder) Path(text string) (reserve.Target, error) {
 	}
 	info, err := os.Lstat(real)
 	t.Folder = err == nil && info.IsDir() || err != nil && strings.HasSuffix(text, "/")
-	f.lie(&t, real, asPath)
-	// Whoever reserved the link by its own name means it, too.
+	f.addPath(&t, real, asPath)
+	// A reservation of a link by its own name covers it, too.
 	if name := filepath.Base(path); name != "." && name != ".." {
-		f.lie(&t, filepath.Join(in, name), asPath)
+		f.addPath(&t, filepath.Join(in, name), asPath)
 	}
 	return t, nil
 }
 
 func asPath(path string) string { return "/" + strings.TrimPrefix(path, "/") }
 
-// follow returns where a path leads, and the folder that it is in by its own name. Of many
-// files in a folder, the way there is followed once.
+// follow resolves a path. in is the folder that has its last name, and real is where the path leads.
+// It resolves each folder once.
 func (f *Folder) follow(path string) (in, real string, err error) {
 	parent := filepath.Dir(filepath.Clean(path))
 	in, known := f.resolved[parent]
@@ -196,7 +196,7 @@ func (f *Folder) follow(path string) (in, real string, err error) {
 		}
 		f.resolved[parent] = in
 	}
-	// One that is no link is where it seems to be, unless what leads there says ..
+	// A file that is not a link is where it seems to be, unless its path has a ..
 	if real = filepath.Join(in, filepath.Base(path)); path == filepath.Clean(path) {
 		if info, err := os.Lstat(real); err == nil && info.Mode()&fs.ModeSymlink == 0 || errors.Is(err, fs.ErrNotExist) {
 			return in, real, nil
@@ -206,8 +206,8 @@ func (f *Folder) follow(path string) (in, real string, err error) {
 	return in, real, err
 }
 
-// lie adds where a file lies.
-func (f *Folder) lie(t *reserve.Target, path string, as func(string) string) {
+// addPath adds the spots of a resolved path. as makes the Path of a spot.
+func (f *Folder) addPath(t *reserve.Target, path string, as func(string) string) {
 	for _, s := range f.spots(path) {
 		add(t, reserve.Spot{Place: s.Place, Path: as(s.Path)})
 	}
@@ -219,7 +219,7 @@ func add(t *reserve.Target, s reserve.Spot) {
 	}
 }
 
-// spots returns where a resolved path is: among all files, and in its repository.
+// spots returns the spots of a resolved path: among all files, and in its repository.
 func (f *Folder) spots(path string) []reserve.Spot {
 	spots := []reserve.Spot{{Place: reserve.Files, Path: path}}
 	if r := f.repository(path); r.common != "" {
@@ -232,7 +232,7 @@ func (f *Folder) spots(path string) []reserve.Spot {
 	return spots
 }
 
-// plainFolders returns the folders with which a pattern begins, and the rest of it.
+// plainFolders splits a pattern into the folders that it begins with, and the rest.
 func plainFolders(pattern string) (folders, rest string) {
 	rest = strings.TrimLeft(strings.TrimPrefix(pattern, "."), "/")
 	if strings.HasPrefix(pattern, "..") {
@@ -247,10 +247,10 @@ func plainFolders(pattern string) (folders, rest string) {
 	}
 }
 
-// maxLinks is how many links that lead nowhere are followed one after the other.
+// maxLinks is how many dangling links are followed in a row.
 const maxLinks = 40
 
-// resolve returns where a path leads, all links followed, as far as it exists.
+// resolve follows all links in a path, as far as the path exists.
 func resolve(path string) (string, error) { return resolveLink(path, maxLinks) }
 
 func resolveLink(path string, left int) (string, error) {
@@ -266,7 +266,7 @@ func resolveLink(path string, left int) (string, error) {
 	if name == "" {
 		return path, nil
 	}
-	if target, err := os.Readlink(path); err == nil { // to what is not there
+	if target, err := os.Readlink(path); err == nil { // a dangling link
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(dir, target)
 		}

@@ -8,19 +8,19 @@ import (
 	"syscall"
 )
 
-// repository is the one that a folder is in.
+// repository is the git repository of a folder.
 type repository struct {
-	// top is the folder that its worktree begins at.
+	// top is the top folder of its worktree.
 	top string
-	// common is the directory that all worktrees of the repository share, which is how it
-	// is known; empty if there is no repository.
+	// common is the common git directory, which all worktrees of the repository share, and which
+	// identifies it; empty if there is no repository.
 	common string
-	// origin is where it was cloned from, which is the same for all of its clones; empty if
-	// that is not known.
+	// origin is where it was cloned from, the same for all of its clones; empty if that is not
+	// known.
 	origin string
 }
 
-// repository returns the one that a resolved path is in.
+// repository returns the repository of a resolved path.
 func (f *Folder) repository(path string) repository {
 	if r, known := f.repositories[path]; known {
 		return r
@@ -37,9 +37,9 @@ func (f *Folder) repository(path string) repository {
 	return r
 }
 
-// commonOf returns the common git directory of the worktree that begins at a folder, if
-// one does. It reads what git writes, because to run git would take longer than an editor
-// is to wait.
+// commonOf returns the common git directory of the worktree with that top folder; empty if there is
+// none. It reads git's files itself, because running git would take too long for an editor that
+// waits.
 func commonOf(folder string) string {
 	git := filepath.Join(folder, ".git")
 	info, err := os.Stat(git)
@@ -70,7 +70,7 @@ func commonOf(folder string) string {
 	return real
 }
 
-// from is a path that is relative to a folder, or absolute.
+// from returns an absolute path for a path relative to a folder; an absolute one stays as it is.
 func from(folder, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -78,7 +78,7 @@ func from(folder, path string) string {
 	return filepath.Join(folder, path)
 }
 
-// maxLine is the longest line that git's own files have here, in bytes.
+// maxLine is how much of one of git's files is read, in bytes.
 const maxLine = 8192
 
 func firstLine(file string) (line string, ok bool) {
@@ -96,5 +96,5 @@ func firstLine(file string) (line string, ok bool) {
 	return strings.TrimRight(line, "\r"), line != ""
 }
 
-// isNoFolder reports a path that goes on below a file.
+// isNoFolder reports whether an error says that a path goes on below a file.
 func isNoFolder(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

@@ -15,83 +15,82 @@ import (
 )
 
 const (
-	// again is how long it takes until a server that could not be reached is tried again.
+	// again is the time between two tries to reach a server that is down.
 	again = time.Second
-	// glance is how long somebody waits for such a try: a server that is back is there by then.
+	// glance is how long a caller waits for such a try. A server that is back answers sooner.
 	glance = 500 * time.Millisecond
 )
 
-// gate knows whether a server can be reached. While it cannot, who wants a connection is told
-// so at once, but for one a second who tries. It is safe for concurrent use.
-type gate struct {
+// breaker is the circuit breaker before a server. While the server is down, callers that want a
+// connection fail at once; one caller a second tries. It is safe for concurrent use.
+type breaker struct {
 	mu     sync.Mutex
-	down   error // why the server cannot be reached; nil if it may be
-	next   time.Time
+	down   error     // why the server cannot be reached; nil if it may be
+	next   time.Time // when it is tried again
 	trying bool
 	falls  int       // how often the server fell silent
 	heard  time.Time // when it last answered anything
 }
 
 // answered notes that the server has answered something.
-func (g *gate) answered() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.heard = time.Now()
+func (b *breaker) answered() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.heard = time.Now()
 }
 
 // away returns why the server cannot be reached, nil if it may be, and when it last answered.
-func (g *gate) away() (heard time.Time, why error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.heard, g.down
+func (b *breaker) away() (heard time.Time, why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.heard, b.down
 }
 
-// enter returns why there is no connection to be had, and whether it is time to try.
-func (g *gate) enter() (down error, try bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.down == nil {
+// enter returns why the server is down, nil if it is not, and whether the caller should try.
+func (b *breaker) enter() (down error, try bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down == nil {
 		return nil, true
 	}
-	try = !g.trying && !time.Now().Before(g.next)
-	g.trying = g.trying || try
-	return g.down, try
+	try = !b.trying && !time.Now().Before(b.next)
+	b.trying = b.trying || try
+	return b.down, try
 }
 
-// tried notes what came of an attempt to connect.
-func (g *gate) tried(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.down, g.next, g.trying = err, time.Now().Add(again), false
+// tried notes the result of an attempt to connect.
+func (b *breaker) tried(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down, b.next, b.trying = err, time.Now().Add(again), false
 }
 
-// fell notes that the server does not answer. What was connected before is not trusted any
-// more.
-func (g *gate) fell(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.falls++
-	g.down, g.next = err, time.Now()
+// fell notes that the server does not answer. Connections made before are not used again.
+func (b *breaker) fell(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.falls++
+	b.down, b.next = err, time.Now()
 }
 
-func (g *gate) age() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.falls
+func (b *breaker) age() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.falls
 }
 
-// connector makes connections as far as the gate lets it.
+// connector connects when the breaker allows it.
 type connector struct {
 	driver.Connector
-	gate *gate
+	breaker *breaker
 }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	down, try := c.gate.enter()
+	down, try := c.breaker.enter()
 	if down == nil {
 		conn, err := c.Connector.Connect(ctx)
-		if err == nil || ctx.Err() == nil { // else who asked gave up, which says nothing of the server
-			c.gate.tried(err)
+		if err == nil || ctx.Err() == nil { // else the caller gave up: that says nothing about the server
+			c.breaker.tried(err)
 		}
 		return conn, err
 	}
@@ -105,8 +104,8 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	came := make(chan result)
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	go func() {
-		conn, err := c.Connector.Connect(context.WithoutCancel(ctx)) // which has its own time
-		c.gate.tried(err)
+		conn, err := c.Connector.Connect(context.WithoutCancel(ctx)) // it has its own time limit
+		c.breaker.tried(err)
 		select {
 		case came <- result{conn, err}:
 		case <-ctx.Done():
@@ -124,20 +123,21 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 }
 
-// pool returns up to n connections, none of which is made yet. An answer has to begin, and to
-// go on, within the time limit. If the server exceeds it and one may not wait, see gate.fell.
+// pool returns a pool of up to n connections, which connect on first use. The server must begin
+// each answer, and go on with it, within limit. If it does not, the read fails, and the breaker
+// opens unless mayWait is set, see breaker.fell.
 func (p *postgres) pool(n int, limit time.Duration, mayWait bool) *sql.DB {
 	config := p.config.Copy()
 	config.AfterNetConnect = func(_ context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
-		w := &watched{Conn: conn, gate: &p.gate, limit: limit, born: p.gate.age()}
+		w := &watched{Conn: conn, breaker: &p.breaker, limit: limit, born: p.breaker.age()}
 		w.silent = mayWait
 		return w, nil
 	}
 	stale := func(conn *pgx.Conn) bool {
 		w, ok := conn.PgConn().Conn().(*watched)
-		return ok && w.born != p.gate.age()
+		return ok && w.born != p.breaker.age()
 	}
-	db := sql.OpenDB(connector{gate: &p.gate, Connector: stdlib.GetConnector(*config,
+	db := sql.OpenDB(connector{breaker: &p.breaker, Connector: stdlib.GetConnector(*config,
 		stdlib.OptionShouldPing(func(_ context.Context, how stdlib.ShouldPingParams) bool {
 			return how.IdleDuration > time.Second && !stale(how.Conn)
 		}),
@@ -153,29 +153,29 @@ func (p *postgres) pool(n int, limit time.Duration, mayWait bool) *sql.DB {
 	return db
 }
 
-// watched is a connection whose server has to answer within a time. Until it has let the
-// client in, that is left to the time that connecting may take.
+// watched is a connection whose server has to answer within a limit. The limit applies once the
+// server has let the client in; before that the connect timeout does.
 type watched struct {
 	net.Conn
-	gate  *gate
-	limit time.Duration
-	born  int // the age of the gate then
+	breaker *breaker
+	limit   time.Duration
+	born    int // the breaker's age when it was made
 
 	mu      sync.Mutex
-	until   time.Time // as who uses the connection has set it
-	greeted bool
-	waiting bool // for an answer
-	silent  bool // the gate need not be told that it is
+	until   time.Time // the deadline that the connection's user has set
+	greeted bool      // the server has let the client in
+	waiting bool      // for an answer
+	silent  bool      // a silence is not reported to the breaker (again)
 }
 
-// silence is the error of a server that did not answer in time.
+// silence is the error for a server that did not answer in time.
 type silence struct{ limit time.Duration }
 
 func (s *silence) Error() string { return fmt.Sprintf("it did not answer for %v", s.limit) }
 func (*silence) Timeout() bool   { return true }
 func (*silence) Temporary() bool { return false }
 
-// arm sets how long the next read may take.
+// arm sets the deadline of the next read.
 func (w *watched) arm() {
 	until := w.until
 	if own := time.Now().Add(w.limit); w.waiting && (until.IsZero() || own.Before(until)) {
@@ -215,18 +215,18 @@ func (w *watched) Read(data []byte) (int, error) {
 		w.mu.Lock()
 		w.greeted, w.waiting = true, false
 		w.mu.Unlock()
-		w.gate.answered()
+		w.breaker.answered()
 	}
 	return n, w.judge(err)
 }
 
-// ready reports whether data ends with ReadyForQuery, with which every answer ends.
+// ready reports whether data ends with ReadyForQuery, the message that ends every answer.
 func ready(data []byte) bool {
 	const length = 6
 	return len(data) >= length && string(data[len(data)-length:len(data)-1]) == "Z\x00\x00\x00\x05"
 }
 
-// judge tells a server that is silent from an end that was set from outside.
+// judge tells a silent server from a deadline that the connection's user has set.
 func (w *watched) judge(err error) error {
 	if failed, ok := err.(net.Error); !ok || !failed.Timeout() {
 		return err
@@ -238,8 +238,8 @@ func (w *watched) judge(err error) error {
 	}
 	said := &silence{w.limit}
 	if !w.silent {
-		w.silent = true // what the driver still does to end the connection is no news
-		w.gate.fell(said)
+		w.silent = true // the driver still has to end the connection: that is no second silence
+		w.breaker.fell(said)
 	}
 	return said
 }

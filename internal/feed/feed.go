@@ -1,11 +1,11 @@
-// Package feed is what agents are told: what became of tasks and claims, in the
-// order in which it was found out, each thing once. It is pure; the journal
-// numbers the facts that are told.
+// Package feed decides what is published to agents: what became of tasks and claims,
+// in the order in which it was found out, each thing once. It is pure; the journal
+// stores and numbers the published facts.
 //
 // There are two sources. A task's change of state, whoever caused it, is the
-// difference between the state that was told last and the one the mirror shows
-// now (Diff). What happened to a claim is the protocol's own record, of which
-// agents are told a part (Tells), from where they stand (Seen).
+// difference between the state last published and the one that the mirror shows now
+// (Diff). What happened to a claim comes from the protocol's own record: part of it is
+// published (Publishes), from the agents' point of view (ForAgents).
 package feed
 
 import (
@@ -16,20 +16,20 @@ import (
 	"dibs/internal/task"
 )
 
-// Tells reports whether agents are told a fact of the record as it is. They are told of
-// others by the change that these make of a task's state.
-func Tells(f claim.Fact) bool {
+// Publishes reports whether a fact of the record is published itself. Other facts show in
+// the feed by the change that they make to a task's state.
+func Publishes(f claim.Fact) bool {
 	switch f.Kind {
 	case claim.KindLost, claim.KindExpiring, claim.KindSwept, claim.KindOverridden, claim.KindConflict:
 		return true
 	case claim.KindReserved, claim.KindUnreserved:
-		return f.Reservation != "" // of one, not the sum of several
+		return f.Reservation != "" // a single one, not a sum of several
 	}
 	return false
 }
 
-// Seen is a fact as agents see it: whom it happened to comes first.
-func Seen(f claim.Fact) claim.Fact {
+// ForAgents returns a fact from the agents' point of view: Agent is the one it happened to.
+func ForAgents(f claim.Fact) claim.Fact {
 	switch f.Kind {
 	case claim.KindOverridden:
 		f.Agent, f.Claim, f.Holder = f.Holder, f.Former, f.Agent
@@ -39,19 +39,18 @@ func Seen(f claim.Fact) claim.Fact {
 	return f
 }
 
-// Tell says what agents are told when the protocol records something about a
-// task that was in the state before, nil if they know nothing of it, and is in
-// the state after, nil if that is not to be told yet. It returns the record, completed
-// by what is known of the task, and what else is to be told: what the record says of
-// a change of state is not said a second time.
-func Tell(before, after *State, record []claim.Fact) (completed, changed []claim.Fact) {
+// Compose returns what to publish when the protocol records facts about a task, or the task
+// changes, or both. before is the state last published, nil for none; after is the state
+// now, nil if that must not be published yet. Compose returns the record, with what is known
+// of the task filled in, and the changes of state that the record does not already report.
+func Compose(before, after *State, record []claim.Fact) (completed, changed []claim.Fact) {
 	record = slices.Clone(record)
 	if after != nil {
 		changed = Diff(before, *after)
 	}
 	for i := range record {
 		r := &record[i]
-		if !Tells(*r) {
+		if !Publishes(*r) {
 			summarise(changed, *r)
 			continue
 		}
@@ -66,7 +65,7 @@ func Tell(before, after *State, record []claim.Fact) (completed, changed []claim
 	return record, changed
 }
 
-// claimOf completes a fact that names an agent by the claim that it had.
+// claimOf fills in the claim of the agent that a fact names.
 func claimOf(r *claim.Fact, before State) {
 	agent, id := r.Agent, &r.Claim
 	if r.Kind == claim.KindOverridden {
@@ -77,8 +76,8 @@ func claimOf(r *claim.Fact, before State) {
 	}
 }
 
-// summarise adds what an agent said at the end of its claim to the change that
-// it made of the task, and which user asked for a change.
+// summarise adds to changes the summary of the agent that caused them, and the user who
+// asked for them.
 func summarise(changed []claim.Fact, r claim.Fact) {
 	for i := range changed {
 		changed[i].By = cmp.Or(changed[i].By, r.By)
@@ -88,7 +87,7 @@ func summarise(changed []claim.Fact, r claim.Fact) {
 	}
 }
 
-// saidBy reports whether the change c is what r is about.
+// saidBy reports whether r already reports the change c.
 func saidBy(r, c claim.Fact) bool {
 	switch r.Kind {
 	case claim.KindSwept:
@@ -99,11 +98,11 @@ func saidBy(r, c claim.Fact) bool {
 	return false
 }
 
-// Settled reports whether t can be told of, as far as the claims and the marks here on t go,
-// those that have not ended. What was written and not granted may be withdrawn yet; and what a
-// page shows in the place of a claim that is held is told together with the claim's end, or
-// never, if it is repaired.
-func Settled(t task.Task, holds []claim.Hold, marks []claim.Mark) bool {
+// Stable reports whether the state of t can be published. holds and marks are those here on t that
+// have not ended. The state is not stable while the page shows a claim that is not granted yet, or
+// was given up, because it may be withdrawn. Nor is it while the page does not show a held claim:
+// either the claim ends, and the state is published with its end, or the page is repaired.
+func Stable(t task.Task, holds []claim.Hold, marks []claim.Mark) bool {
 	token := claim.ParseToken(t.Token)
 	live := !t.Trashed && t.Status == task.InProgress
 	for _, h := range holds {

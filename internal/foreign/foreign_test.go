@@ -1,4 +1,4 @@
-package others_test
+package foreign_test
 
 import (
 	"context"
@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/others"
+	"dibs/internal/foreign"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 	"dibs/internal/worklog"
 )
 
-// board is a board of two members of a cluster, of which one looks, and a daemon outside of it.
-// It is a mesh log, too, that gets an entry a minute after its grant.
+// board is a board with two members of a cluster, of which one watches, and an outside daemon. It is
+// also the mesh log, which gets an entry a minute after its grant.
 type board struct {
-	*others.Lookout
+	*foreign.Lookout
 	pages []task.Task
 
 	mu      sync.Mutex
@@ -94,7 +94,7 @@ func onBoard(t *testing.T, test func(b *board)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{members: make(map[claim.ID]bool)}
-		b.Lookout = others.New(others.Config{
+		b.Lookout = foreign.New(foreign.Config{
 			Mesh: b, Journal: b, Claims: b, Settings: inside, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -106,8 +106,8 @@ func onBoard(t *testing.T, test func(b *board)) {
 	})
 }
 
-// Claims that are known are no reason to ask, and do not keep a daemon with other settings from
-// being named soon after its first grant, and forgotten after its last.
+// Known claims cause no query. They do not delay the report of a daemon with other settings, which
+// comes soon after its first grant and ends after its last.
 func TestOutsiderIsNamedSoon(t *testing.T) {
 	onBoard(t, func(b *board) {
 		b.pass(50 * time.Minute)
@@ -129,11 +129,11 @@ func TestOutsiderIsNamedSoon(t *testing.T) {
 	})
 }
 
-// What a claim of the daemon itself, or of no time that matters, shows is no reason either.
+// Own claims and old claims cause no query either.
 func TestOldClaimsAreNoReason(t *testing.T) {
 	onBoard(t, func(b *board) {
 		b.outsider()
-		time.Sleep(others.Since + time.Minute)
+		time.Sleep(foreign.Since + time.Minute)
 		b.pass(time.Hour)
 		if n := b.requests(); n > 0 {
 			t.Errorf("the mesh log was asked %d times", n)

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leader names the first process of the session, in the sense of setsid(2), that this
-// process is in: the shell of a terminal or of a login. false if that has ended, or is
-// this process itself, as where each command is run in a session of its own.
-func leader() (string, bool) {
+// sessionLeader identifies the session leader of this process, see setsid(2): the shell of a
+// terminal or a login. It returns false if that has ended, or is this process itself, as when
+// each command runs in a session of its own.
+func sessionLeader() (string, bool) {
 	id, err := unix.Getsid(0)
 	if err != nil || id == os.Getpid() {
 		return "", false

@@ -9,31 +9,32 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Look is what a look at a database found, which changes nothing.
-type Look struct {
+// Findings is what Probe found out about a database.
+type Findings struct {
 	Version string
-	Took    time.Duration // to connect, and to be answered
-	Ahead   time.Duration // of this machine's clock is the database's, give or take half an answer
-	Pooled  bool          // a pooler is between
-	// Missing are the statements by which an administrator gives the user the rights that it
-	// needs and has not; empty if it has all.
-	Missing  string
-	Made     bool // the tables are there
-	Standing      // if so, and they can be read
+	Took    time.Duration // to connect and get an answer
+	Ahead   time.Duration // how far the database's clock is ahead of this machine's, give or take half an answer
+	Pooled  bool          // there is a pooler in between
+	// Missing has the statements with which an administrator grants the user the rights that it
+	// lacks; empty if it has all.
+	Missing    string
+	Made       bool // the tables exist
+	Membership      // if they exist and can be read
 }
 
-// LookAt looks whether a database will do, as Dial does, and who shares the journal in it.
-func LookAt(ctx context.Context, p Postgres) (found Look, err error) {
+// Probe checks that a database is usable, as Dial does, and who shares the journal in it. It
+// changes nothing.
+func Probe(ctx context.Context, p Postgres) (found Findings, err error) {
 	place, err := newPostgres(p)
 	if err != nil {
-		return Look{}, err
+		return Findings{}, err
 	}
 	d := &Database{postgres: place, db: place.pool(1, place.patience, false)}
 	defer d.db.Close()
 	begun := time.Now()
 	readers := &pool{DB: d.db, store: place}
 	if err := place.check(ctx, readers); err != nil {
-		return Look{}, d.failed(err, "looking at the journal")
+		return Findings{}, d.failed(err, "looking at the journal")
 	}
 	found.Took = time.Since(begun)
 	if err := d.greet(ctx, &found); err != nil {
@@ -50,12 +51,13 @@ func LookAt(ctx context.Context, p Postgres) (found Look, err error) {
 	if _, err := made(ctx, place, readers); err != nil {
 		return found, d.failed(err, "looking at the journal")
 	}
-	found.Standing, err = d.Members(ctx)
+	found.Membership, err = d.Members(ctx)
 	return found, err
 }
 
-// greet asks the server what it is, in a transaction: whether that can be had is to be seen, too.
-func (d *Database) greet(ctx context.Context, found *Look) error {
+// greet asks the server for its version and its clock, and whether a pooler is in between. It
+// does so in a transaction, to find out whether transactions work.
+func (d *Database) greet(ctx context.Context, found *Findings) error {
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
 		return err
@@ -75,15 +77,14 @@ func (d *Database) greet(ctx context.Context, found *Look) error {
 	}
 	found.Ahead = now.Sub(asked.Add(time.Since(asked) / 2))
 	return conn.Raw(func(driver any) error {
-		// The process that a server names when it lets somebody in is the one that answers; a
-		// pooler makes one up.
+		// A server that lets a client in names the process that answers; a pooler makes one up.
 		found.Pooled = driver.(*stdlib.Conn).Conn().PgConn().PID() != server
 		return nil
 	})
 }
 
-// missing returns what gives the user the rights that a daemon needs. It is the catalog's word:
-// nothing is tried.
+// missing returns the statements that grant the user the rights that a daemon needs and the
+// user lacks. It reads the catalog, and tries nothing.
 func (d *Database) missing(ctx context.Context) (statements string, err error) {
 	var user string
 	var create, schema, usage, mayMake, tables, allTables bool

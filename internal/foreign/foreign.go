@@ -1,6 +1,8 @@
-// Package others finds out which daemons claim on the same board under other settings. Daemons
-// on one board must have the same ones, and tell them with every grant.
-package others
+// Package foreign watches the board for claims of daemons that do not share this one's journal. It
+// finds out whether they have other settings: all daemons on a board need the same, and publish
+// theirs with every grant. It also notices when a claim is foreign only because the journal's
+// database was restored to an older state ([Doubt]).
+package foreign
 
 import (
 	"cmp"
@@ -22,20 +24,19 @@ import (
 )
 
 const (
-	// delay is how long after a claim of another daemon was met its entry is looked for: it
-	// has to be delivered, and queries lag.
+	// delay is the time between the sight of a foreign claim and the query for its entry: the
+	// entry has to be delivered, and queries lag.
 	delay = 3 * time.Minute
-	// every is how long until the mesh log is looked at again.
+	// every is the time between two queries of the mesh log.
 	every = time.Hour
-	// Since is how old the entries are that are looked at: after a change of settings, what is
-	// said of the old ones is to go soon.
+	// Since is the age of the oldest entries that are read. It is short, so that old settings
+	// are forgotten soon after they were changed.
 	Since = 2 * time.Hour
 )
 
-// Mesh is a mesh log that can be asked for grants.
+// Mesh is a mesh log that can be queried for grants.
 type Mesh interface {
-	// OtherGrants returns the newest grants since then that tell of settings other than
-	// these.
+	// OtherGrants returns the newest grants since then with settings other than these.
 	OtherGrants(ctx context.Context, since time.Time, than claim.Settings) ([]worklog.Grant, error)
 }
 
@@ -45,14 +46,14 @@ type Journal interface {
 	Recorded(ctx context.Context, entry string) (bool, error)
 }
 
-// Claims is the claims that this daemon, and those that share its journal, have made. Its method
-// is safe for concurrent use.
+// Claims has the claims made by this daemon and those that share its journal. Its method is safe
+// for concurrent use.
 type Claims interface {
 	// Find returns a claim that the journal knows, or claim.ErrUnknownClaim.
 	Find(context.Context, claim.ID) (claim.Hold, error)
 }
 
-// Config is what a Lookout is made of. All of it is required.
+// Config configures a Lookout. All fields are required.
 type Config struct {
 	Mesh     Mesh
 	Journal  Journal
@@ -62,44 +63,44 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Lookout is which agents' daemons claim under other settings. It is safe for concurrent use.
+// Lookout finds out which daemons claim under other settings. It is safe for concurrent use.
 type Lookout struct {
 	Config
 	wake chan struct{}
 
 	mu   sync.Mutex
-	seen map[claim.ID]bool // those not older than Since of which it is known whether they are strange
-	met  []meeting         // strange ones that have not been looked for, oldest first
-	said []string
+	seen map[claim.ID]bool // the claims that See has examined, not older than Since
+	met  []sighting        // foreign claims whose entries were not queried yet, oldest first
+	said []string          // what Lines returns
 }
 
-// meeting is when a claim was met.
-type meeting struct {
+// sighting is when a foreign claim was first seen.
+type sighting struct {
 	token claim.Token
 	at    time.Time
 }
 
-// Stranger is a claim of a daemon with which this one has nothing to do, as far as is known.
-type Stranger struct {
+// Claim is a claim that this daemon's journal does not know.
+type Claim struct {
 	Agent string
 	Ago   time.Duration // since it was made
 }
 
-// New returns a Lookout that has met nobody.
+// New returns a Lookout that has seen nothing yet.
 func New(c Config) *Lookout {
 	return &Lookout{Config: c, wake: make(chan struct{}, 1), seen: make(map[claim.ID]bool)}
 }
 
-// Lines says what is known of other daemons, a line for each of their settings.
+// Lines describes the daemons with other settings, in a line for each kind of settings.
 func (l *Lookout) Lines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.said)
 }
 
-// See is to be called with the tasks of the board when there may be other claims on them.
-// It returns those claims that it has not seen before.
-func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) (met []Stranger) {
+// See examines the claims on the tasks of the board. Call it when there may be new ones. It
+// returns the foreign claims that it has not seen before.
+func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) (met []Claim) {
 	since := claim.NewID(l.Clock.Now().Add(-Since)) // ids are in the order of their times
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,10 +111,10 @@ func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) (met []Str
 			continue
 		}
 		l.seen[token.ID] = true
-		if l.strange(ctx, token) {
-			l.met = append(l.met, meeting{token, time.Now()})
+		if l.isForeign(ctx, token) {
+			l.met = append(l.met, sighting{token, time.Now()})
 			made, _ := token.ID.Minted()
-			met = append(met, Stranger{cmp.Or(token.By, t.ClaimedBy), l.Clock.Now().Sub(made)})
+			met = append(met, Claim{cmp.Or(token.By, t.ClaimedBy), l.Clock.Now().Sub(made)})
 		}
 	}
 	if len(l.met) > 0 {
@@ -125,22 +126,22 @@ func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) (met []Str
 	return met
 }
 
-// strange reports whether a claim is a stranger's.
-func (l *Lookout) strange(ctx context.Context, t claim.Token) bool {
+// isForeign reports whether the journal does not know a claim.
+func (l *Lookout) isForeign(ctx context.Context, t claim.Token) bool {
 	_, err := l.Claims.Find(ctx, t.ID)
 	return errors.Is(err, claim.ErrUnknownClaim)
 }
 
-// Run looks at the settings of other daemons until ctx ends. Where there are none it asks for
-// nothing.
+// Run checks the settings of other daemons until ctx ends. Without foreign claims it sends no
+// requests.
 func (l *Lookout) Run(ctx context.Context) {
 	for {
-		// What is said is looked at again in any case.
+		// Known differences are always checked again.
 		if len(l.Lines()) == 0 && !l.await(ctx) {
 			return
 		}
-		if err := l.look(ctx); err != nil && ctx.Err() == nil {
-			l.Log.Info("the settings of other daemons could not be looked at", "error", err)
+		if err := l.query(ctx); err != nil && ctx.Err() == nil {
+			l.Log.Info("the settings of other daemons could not be read", "error", err)
 		}
 		if clock.Pause(ctx, every) != nil {
 			return
@@ -148,12 +149,12 @@ func (l *Lookout) Run(ctx context.Context) {
 	}
 }
 
-// await waits until the entry of a strange claim ought to be there. It reports whether ctx is
-// still going.
+// await waits until the entry of a foreign claim should be in the mesh log. It returns false once
+// ctx has ended.
 func (l *Lookout) await(ctx context.Context) bool {
 	for {
 		l.mu.Lock()
-		var first meeting
+		var first sighting
 		if len(l.met) > 0 {
 			first = l.met[0]
 		}
@@ -169,7 +170,7 @@ func (l *Lookout) await(ctx context.Context) bool {
 		if clock.Pause(ctx, delay-time.Since(first.at)) != nil {
 			return false
 		}
-		if l.strange(ctx, first.token) {
+		if l.isForeign(ctx, first.token) {
 			return true
 		}
 		l.mu.Lock()
@@ -178,8 +179,8 @@ func (l *Lookout) await(ctx context.Context) bool {
 	}
 }
 
-// look asks the mesh log for grants under other settings.
-func (l *Lookout) look(ctx context.Context) error {
+// query asks the mesh log for grants under other settings.
+func (l *Lookout) query(ctx context.Context) error {
 	here, began := l.Settings, time.Now()
 	found, err := l.Mesh.OtherGrants(ctx, l.Clock.Now().Add(-Since), here)
 	if err != nil {
@@ -191,7 +192,7 @@ func (l *Lookout) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// This daemon's own are of a time before its settings were changed.
+		// This daemon's own grants are from before its settings were changed.
 		if !ours && g.Settings.Against(here) != "" && !slices.Contains(agents[g.Settings], g.Agent) {
 			agents[g.Settings] = append(agents[g.Settings], g.Agent)
 		}
@@ -210,11 +211,11 @@ func (l *Lookout) look(ctx context.Context) error {
 		}
 	}
 	l.said = lines
-	l.met = slices.DeleteFunc(l.met, func(m meeting) bool { return began.Sub(m.at) >= delay })
+	l.met = slices.DeleteFunc(l.met, func(m sighting) bool { return began.Sub(m.at) >= delay })
 	return nil
 }
 
-// whose says whose daemon it is.
+// whose names a daemon by its agents.
 func whose(names []string) string {
 	const most = 3
 	if more := len(names) - most; more > 0 {

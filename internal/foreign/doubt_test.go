@@ -1,4 +1,4 @@
-package others_test
+package foreign_test
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/others"
+	"dibs/internal/foreign"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 )
 
-// record is a journal: claims, and what is kept by key. It can be away.
+// record is a journal with claims and values by key. It can be away.
 type record struct {
 	claims map[claim.ID]claim.Hold
 	kept   map[string]string
@@ -39,9 +39,9 @@ func (r *record) SetMeta(_ context.Context, key, value string) error {
 }
 
 // doubt opens the doubt of a journal.
-func (r *record) doubt(t *testing.T) *others.Doubt {
+func (r *record) doubt(t *testing.T) *foreign.Doubt {
 	t.Helper()
-	d, err := others.OpenDoubt(t.Context(), others.DoubtConfig{
+	d, err := foreign.OpenDoubt(t.Context(), foreign.DoubtConfig{
 		Claims: r, Storage: r, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -51,8 +51,8 @@ func (r *record) doubt(t *testing.T) *others.Doubt {
 	return d
 }
 
-// Of all that a page may show, only what this journal must have made, and does not know like
-// that, tells that it was restored.
+// Only one thing on a page proves that the journal was restored: a claim that the journal must have
+// made, and does not know in that state.
 func TestDoubt(t *testing.T) {
 	const page = task.ID("11111111-2222-3333-4444-555555555555")
 	for _, tt := range []struct {
@@ -144,7 +144,7 @@ func TestDoubtIsStored(t *testing.T) {
 	}
 	r.away = nil
 	unsaved := &unsaving{record: r, err: away}
-	d, err := others.OpenDoubt(t.Context(), others.DoubtConfig{
+	d, err := foreign.OpenDoubt(t.Context(), foreign.DoubtConfig{
 		Claims: r, Storage: unsaved, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package others
+package foreign
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"dibs/internal/task"
 )
 
-// The keys under which a doubt, and its end, are kept in the journal.
+// The journal's keys of a doubt, and of its end.
 const (
 	metaDoubt   = "doubt"
 	metaAdopted = "adopted"
@@ -23,25 +23,25 @@ const (
 // adviceRestored is what to do about a doubt.
 const adviceRestored = "nothing is granted: see that no daemon with the newer database runs, then run dibs cluster adopt as the daemon's user"
 
-// Doubt is whether the journal is as this daemon and its kin left it. A database that was
-// restored to an older state, or emptied, does not know of claims that the board shows, or knows
-// them otherwise: it cannot tell what is held, owed, or done. It is safe for concurrent use.
+// Doubt notices that the journal's database was restored to an older state, or emptied. Such a
+// journal does not know claims that the board shows, or has them in an older state. So it cannot be
+// trusted about what is held, owed, or done. A Doubt is safe for concurrent use.
 type Doubt struct {
 	DoubtConfig
 
 	mu      sync.Mutex
-	bot     string    // who this daemon is to Notion; empty if that is not known
-	seen    *sight    // why there is a doubt; nil if there is none
-	stored  bool      // in the journal
-	adopted time.Time // Notion's time: what was claimed before is taken for another daemon's
+	bot     string    // this daemon's user in Notion; empty if that is not known
+	seen    *evidence // the reason for the doubt; nil if there is none
+	stored  bool      // seen is in the journal
+	adopted time.Time // in Notion's time: earlier claims count as another daemon's
 }
 
-// DoubtConfig is what a Doubt is made of. All of it is required.
+// DoubtConfig configures a Doubt. All fields are required.
 type DoubtConfig struct {
 	Claims Claims
-	// Policy says whether the lease that a page shows is over.
+	// Policy decides whether the lease on a page is over.
 	Policy claim.Policy
-	// Storage keeps the doubt.
+	// Storage stores the doubt.
 	Storage interface {
 		Meta(ctx context.Context, key string) (string, error)
 		SetMeta(ctx context.Context, key, value string) error
@@ -50,8 +50,8 @@ type DoubtConfig struct {
 	Log   *slog.Logger
 }
 
-// sight is a claim that was seen and ought not to be there.
-type sight struct {
+// evidence is a claim on the board that contradicts the journal.
+type evidence struct {
 	Task  task.ID   `json:"task"`
 	Title string    `json:"title"`
 	Claim claim.ID  `json:"claim"`
@@ -60,7 +60,7 @@ type sight struct {
 	What  string    `json:"what"`
 }
 
-// OpenDoubt returns the doubt as it was kept.
+// OpenDoubt returns the doubt as it was stored.
 func OpenDoubt(ctx context.Context, c DoubtConfig) (*Doubt, error) {
 	d := &Doubt{DoubtConfig: c}
 	kept, err := c.Storage.Meta(ctx, metaDoubt)
@@ -80,8 +80,8 @@ func OpenDoubt(ctx context.Context, c DoubtConfig) (*Doubt, error) {
 	return d, err
 }
 
-// Why says why nothing may be granted, as a *claim.JournalError without a time to try again;
-// nil if there is no doubt, as for a nil Doubt.
+// Why returns why nothing may be granted, as a *claim.JournalError without a time to try again. It
+// returns nil if there is no doubt, or d is nil.
 func (d *Doubt) Why() error {
 	if d == nil {
 		return nil
@@ -95,23 +95,22 @@ func (d *Doubt) Why() error {
 		d.seen.Title, d.seen.Task, d.seen.Claim, d.seen.Agent, d.seen.What, adviceRestored)}
 }
 
-// Bot is who this daemon is to Notion, and empty as long as that is not known: then nothing is
-// found out about a claim that the journal does not have as a page shows it.
+// Bot returns this daemon's user in Notion. While it is empty, nothing raises a doubt.
 func (d *Doubt) Bot() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.bot
 }
 
-// SetBot says who this daemon is to Notion.
+// SetBot sets this daemon's user in Notion.
 func (d *Doubt) SetBot(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.bot = id
 }
 
-// See looks whether a page shows that the journal is not as it was left. What cannot be found
-// out now is when the page is seen again.
+// See checks a page against the journal, and raises a doubt if they contradict each other. If it
+// cannot find out, it leaves that to the next time the page is seen.
 func (d *Doubt) See(ctx context.Context, t task.Task) {
 	if d == nil {
 		return
@@ -124,22 +123,21 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 		token.ID == "" || token.Void || token.Done || t.ClaimedBy == "" || t.ClaimedAt.IsZero() || d.Policy.Stale(t, d.Clock.Now()) {
 		return
 	}
-	what := d.strange(ctx, t, token.ID)
-	// A person who copies a page, or writes on it, restores nothing.
+	what := d.contradiction(ctx, t, token.ID)
+	// A person who copies a page, or edits it, proves nothing: only this daemon's own writes do.
 	if made, _ := token.ID.Minted(); what == "" || bot != t.EditedBy || !made.After(adopted) && !t.ClaimedAt.After(adopted) {
 		return
 	}
-	d.raise(ctx, &sight{Task: t.ID, Title: t.Title, Claim: token.ID, Agent: t.ClaimedBy, At: d.Clock.Now(), What: what})
+	d.raise(ctx, &evidence{Task: t.ID, Title: t.Title, Claim: token.ID, Agent: t.ClaimedBy, At: d.Clock.Now(), What: what})
 }
 
-// slack is by how much what Notion shows of a moment may differ from what was noted: it cuts
-// dates to the minute.
+// slack is how far a date in Notion may differ from the one noted: Notion truncates to the minute.
 const slack = time.Minute
 
-// strange says what there is about a claim on the page of t that the journal cannot have
-// forgotten; nothing if all is well, or cannot be asked. Whatever is written to a page was
-// journalled before, also what came too late, or of which nobody knows what became.
-func (d *Doubt) strange(ctx context.Context, t task.Task, id claim.ID) string {
+// contradiction says how the claim on the page of t contradicts the journal; empty if it does not,
+// or if the journal cannot be read. The journal has every write to a page before it is sent, even
+// writes that come too late or whose fate is unknown.
+func (d *Doubt) contradiction(ctx context.Context, t task.Task, id claim.ID) string {
 	c, err := d.Claims.Find(ctx, id)
 	switch {
 	case errors.Is(err, claim.ErrUnknownClaim):
@@ -159,9 +157,9 @@ func (d *Doubt) strange(ctx context.Context, t task.Task, id claim.ID) string {
 	return ""
 }
 
-// raise notes a doubt. What cannot be stored counts all the same, and is stored at the next
-// sight.
-func (d *Doubt) raise(ctx context.Context, s *sight) {
+// raise raises a doubt and stores it. If it cannot be stored, it counts all the same, and is stored
+// at the next occasion.
+func (d *Doubt) raise(ctx context.Context, s *evidence) {
 	d.mu.Lock()
 	if d.seen == nil {
 		d.seen = s
@@ -179,8 +177,8 @@ func (d *Doubt) raise(ctx context.Context, s *sight) {
 	d.stored = err == nil
 }
 
-// Adopt ends the doubt: the journal counts as it is, and what was claimed before is from now on
-// taken for the claims of another daemon, whose leases decide. It reports whether there was one.
+// Adopt ends the doubt: from now on the journal is trusted as it is, and earlier claims count as
+// another daemon's, which last until their leases end. It reports whether there was a doubt.
 func (d *Doubt) Adopt(ctx context.Context) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
