@@ -61,7 +61,7 @@ func TestNothingScansHistory(t *testing.T) {
 				continue
 			}
 			switch {
-			case slices.Contains([]string{"claims_live", "owed_next", "owed_due", "owed_failed", "told_ready"}, m[2]):
+			case slices.Contains([]string{"claims_live", "marks_live", "owed_next", "owed_due", "owed_failed", "told_ready"}, m[2]):
 			case m[1] == "pollers": // those who poll
 			case slices.Contains([]string{"backlog", "CONSTANT", "fence"}, m[1]): // which has one row
 			case m[2] == "facts_logged" && strings.HasSuffix(query, "WHERE logged = 1 ORDER BY seq DESC LIMIT ?"): // the last rows
@@ -120,7 +120,10 @@ func callAll(t *testing.T, j *Journal) {
 		note(j.SetKeepers(ctx, c.ID, []alive.Keeper{{Grace: time.Minute}}))
 		note(j.SetKeepers(ctx, c.ID, nil))
 		c.State, c.Ending, c.Ended = claim.Ended, claim.EndReleased, now
-		note(j.Save(ctx, claim.Change{Holds: []claim.Hold{c}, Facts: []claim.Fact{event(claim.KindReleased)}}))
+		note(j.Save(ctx, claim.Change{
+			Holds: []claim.Hold{c}, Facts: []claim.Fact{event(claim.KindReleased)},
+			Marks: []claim.Mark{{ID: c.ID, Task: c.Task, Agent: c.Agent, State: claim.Abandoned}},
+		}))
 		if err := j.Save(ctx, claim.Change{Holds: []claim.Hold{c}}); !errors.Is(err, ErrEnded) {
 			note(err)
 		}
