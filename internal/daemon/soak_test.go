@@ -18,7 +18,7 @@ import (
 	"dibs/internal/emulator"
 )
 
-var long = flag.Bool("long", false, "soak for days, and have every write meet every fate: takes its time")
+var long = flag.Bool("long", false, "soak for days, have every write meet every fate, and run a thousand meshes: takes its time")
 
 const (
 	// soakKeep is how long everything that a soaked daemon keeps is kept.

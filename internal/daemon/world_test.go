@@ -194,6 +194,14 @@ func (w *world) daemon(change func(*config.Config)) *node {
 // start starts a daemon with those options, on a listener of its own.
 func (w *world) start(o daemon.Options) *node {
 	w.Helper()
+	n, err := w.begin(o)
+	mustDo(w, err)
+	return n
+}
+
+// begin is start for a daemon that may refuse to begin.
+func (w *world) begin(o daemon.Options) (*node, error) {
+	w.Helper()
 	mustDo(w, journaltest.Make(filepath.Join(o.Config.StateDir, journal.FileName)))
 	pipe := server.NewPipe()
 	o.Listener = pipe
@@ -202,7 +210,7 @@ func (w *world) start(o daemon.Options) *node {
 	}
 	d, err := daemon.Start(w.Context(), o)
 	if err != nil {
-		w.Fatal(err)
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -232,7 +240,7 @@ func (w *world) start(o daemon.Options) *node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nodes = append(w.nodes, n)
-	return n
+	return n, nil
 }
 
 // get asks for an address of the socket and returns the answer's body.
