@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"dibs/config"
@@ -38,7 +37,7 @@ type ears struct {
 	daemon *works
 	mesh   messages // nil if the mesh log cannot be asked
 
-	mu      sync.Mutex           // held while Notion is asked
+	turn    chan struct{}        // holds a value while Notion is asked, by whoever uses what is below
 	asked   time.Time            // when that was last begun for messages
 	failed  bool                 // the last time
 	looked  map[string]time.Time // when the comments on which page were last asked for
@@ -52,8 +51,12 @@ func (e *ears) listen(ctx context.Context, agent string) (added int, next time.D
 	if e.daemon.notion.Down() != nil {
 		return 0, next
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return 0, next
+	}
 	if since := time.Since(e.asked); e.mesh == nil {
 		// nobody can read them
 	} else if since < next {

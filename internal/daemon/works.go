@@ -212,7 +212,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		}))
 	}
 	d.lookOut(logs[claim.MeshLog])
-	d.ears.daemon = d
+	d.ears.daemon, d.ears.turn = d, make(chan struct{}, 1)
 	d.ears.mesh, _ = logs[claim.MeshLog].(messages)
 	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {
 		return err
