@@ -218,6 +218,9 @@ func (b *book) reserved(h *hand, thing string, r api.Reservation) *keeping {
 	const clocks = 2 * time.Second // by which ideas of the time may differ
 	k := &keeping{h.line.number, thing, h.name, time.Now(), r.ExpiresAt.Time}
 	for _, other := range b.reserves {
+		if other.line == k.line && other.thing == thing && other.agent == k.agent && other.to.After(k.from) {
+			other.to = k.from // this one takes its place, and may be shorter
+		}
 		if other.line == k.line && other.thing == thing && other.agent != k.agent && other.to.After(k.from.Add(clocks)) {
 			b.fault("%s has %s until %v, and %s was given it", other.agent, thing, other.to, k.agent)
 		}
