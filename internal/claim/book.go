@@ -69,12 +69,20 @@ func newHeadings() headings {
 	}, btree.Options{NoLocks: true})}
 }
 
-// under returns the ids under a heading, or if that is empty all.
+// under returns the ids under a heading.
 func (h headings) under(heading string) (ids []ID) {
 	h.Ascend(listed{under: heading}, func(l listed) bool {
-		if heading != "" && l.under != heading {
-			return false
+		if l.under == heading {
+			ids = append(ids, l.id)
 		}
+		return l.under == heading
+	})
+	return ids
+}
+
+// every returns the ids under all headings.
+func (h headings) every() (ids []ID) {
+	h.Scan(func(l listed) bool {
 		ids = append(ids, l.id)
 		return true
 	})
@@ -160,11 +168,18 @@ func (b *book) on(id task.ID) []Hold {
 	return b.holds.of(b.holds.tasks.under(string(id)))
 }
 
-// marksOn returns the marks on a task, or if that is empty on all, oldest first.
+// marksOn returns the marks on a task, oldest first.
 func (b *book) marksOn(id task.ID) []Mark {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.marks.of(b.marks.tasks.under(string(id)))
+}
+
+// allMarks returns the marks on all tasks.
+func (b *book) allMarks() []Mark {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.marks.of(b.marks.tasks.every())
 }
 
 // of returns the claims that an agent, or if that is empty anybody, holds or is
@@ -173,6 +188,9 @@ func (b *book) of(agent string) []Hold {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	ids := b.agents.under(agent)
+	if agent == "" {
+		ids = b.agents.every()
+	}
 	slices.Sort(ids)
 	return b.holds.of(ids)
 }

@@ -49,6 +49,9 @@ type Step struct {
 	// Write is written. With Compete others may be about to write to the page as well.
 	Write   *Write
 	Compete bool
+	// Other says that the write is not the one of the errand: that it may have landed does not
+	// count as Sight.Sent.
+	Other bool
 	// Enough reports whether the answer to the write is proof of it. If not, the page is
 	// looked at again after the settle wait.
 	Enough func(answer Reading) bool
@@ -102,7 +105,7 @@ func ofHolds() Cases {
 			Case{On: e, If: "another live token lies over the live claim, for less than the grace", Then: "wait: it is probably a late write, and about to be withdrawn",
 				when: Sight.patient, step: bear},
 			Case{On: e, If: "the page shows that somebody else ended the claim", Then: "the claim is lost; what is left of it is taken off, if nobody can take the task meanwhile",
-				when: either(is(suspect), is(gone), is(done)), step: lose})
+				when: either(is(suspect), is(gone), is(done)), step: lose}) // done by somebody else, but for a finish
 		if e != Delivery {
 			cs = append(cs, Case{On: e, If: "a claim that was given up lies over the live claim", Then: "write the claim back",
 				when: is(covered), step: restore})
@@ -161,7 +164,7 @@ func bear(s Sight) Step { return storing(holding(s.suspicious())) }
 func restore(s Sight) Step {
 	h := s.suspicious()
 	return Step{
-		Save: holding(h), Write: new(restoreWrite(h, s.Task)),
+		Save: holding(h), Write: new(restoreWrite(h, s.Task)), Other: true,
 		Then: func(now Reading) Change {
 			s.Hold = h
 			ch := s.stands(now.Task)
@@ -319,9 +322,14 @@ func renew(s Sight) Step {
 			if f == notLanded {
 				return Change{}, fmt.Errorf("claim %s was not renewed: %w", h.ID, err)
 			}
-			return Change{}, tryAgain{}
+			return Change{}, tryAgain{unproven(h)}
 		},
 	}
+}
+
+// unproven is the error of a renewal that nothing has shown.
+func unproven(h Hold) error {
+	return Errorf(Unavailable, LandedUnknown, "%q: Notion does not show the renewal; the claim ends when it would have ended without it", h.Task.Title)
 }
 
 // renewed reports whether the page shows the renewal that was sent.
@@ -344,7 +352,7 @@ func (p Policy) renewed(h Hold, t task.Task) Change {
 }
 
 func notRenewed(s Sight) Step {
-	return Step{Err: Errorf(Unavailable, LandedUnknown, "%q: Notion does not show the renewal; the claim ends when it would have ended without it", s.Task.Title)}
+	return Step{Err: unproven(s.Hold)}
 }
 
 func untimed(s Sight) Step {

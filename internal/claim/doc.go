@@ -92,6 +92,9 @@
 //
 //	unseen ⇄ abandoned ─→ voided ─→ clearing ─→ ended
 //
+// It may begin in any of the first four states, and ends in any of them once the page is
+// somebody else's.
+//
 // Whatever is done to a page is one visit: permits for two requests, a read, a decision,
 // and at most one write within the write window of the read. An attempt decides by Decide;
 // everything else by the page of cases (Protocol), which says for a record and a page what

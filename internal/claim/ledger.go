@@ -46,8 +46,8 @@ type Ledger interface {
 
 	// Save stores c. A hold that ends gives up its task, and the denials recorded against it
 	// become one fact (see Contested). What has ended cannot be saved in another state. A
-	// fact that is on record already, by its id, is left as it is. An empty change stores
-	// nothing, and fails if nothing could be stored.
+	// change of facts alone leaves those as they are that are on record already, by their ids. An
+	// empty change stores nothing, and fails if nothing could be stored.
 	Save(ctx context.Context, c Change) error
 
 	// Tries returns the tries at a task, oldest first: those that facts with TriedAgain

@@ -27,7 +27,7 @@ func (c *Claimer) Holding() int { return c.book.held() }
 func (c *Claimer) Finishing() []Hold { return c.book.until(c.book.finishes, forever) }
 
 // On returns the claim that keeps a task from the other agents of this daemon;
-// false if there is none. One that is held may have gone stale, see Claim.StaleAt.
+// false if there is none. One that is held may have gone stale, see Hold.StaleAt.
 func (c *Claimer) On(id task.ID) (Hold, bool) {
 	var last Hold
 	found := false

@@ -180,11 +180,7 @@ func stepAside(s Sight) Step {
 		Write: new(leavingWrite(m.Agent, s.Task).givingBack(m.Lease, s.Task)),
 		Then: func(Reading) Change {
 			what := leftTo(m.Agent, s.Task)
-			f := m.cleared(s.Task, s.Now, what)
-			if m.Why == Swept {
-				f.Claim = ""
-			}
-			return marking(m.gone(s.Now, what), f)
+			return marking(m.gone(s.Now, what), m.cleared(s.Task, s.Now, what))
 		},
 		Else: s.postpone(m, ""),
 	}
@@ -199,7 +195,7 @@ func put(s Sight) Step {
 	return Step{
 		Save: marking(m), Write: &w, Compete: true,
 		Then: func(Reading) Change {
-			m.State, m.Due = Voided, s.Now.Add(s.Policy.WriteWindow+s.Policy.Settle) // counted from its answer
+			m.State, m.Due = Voided, s.Now.Add(s.Policy.WriteWindow+s.Policy.Settle) // its answer came within the window
 			return marking(m)
 		},
 		Else: func(f fate, err error) (Change, error) {

@@ -153,11 +153,11 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 	case notSaved(err): // nor can anything else be
 		return err
 	}
-	e.sent = e.sent || f != notLanded
+	e.sent = e.sent || f != notLanded && !step.Other
 	e.paused = f != notLanded // it may show on the next reading, and a write on its way gets the time to arrive
 	switch {
 	case f == seen:
-		return tryAgain{}
+		return tryAgain{unproven(e.hold)}
 	case step.Else == nil:
 		return tryAgain{f.explain("the write", err)}
 	}

@@ -132,7 +132,7 @@ func (c *Claimer) Repay(ctx context.Context, seen func(task.ID) (task.Task, bool
 		t, ok := seen(m.Task.ID)
 		return m.owed() && ok && (!m.borrows(t) || vacant(t))
 	}
-	return c.eachMark(ctx, c.book.marksOn(""), free, func(m Mark) error {
+	return c.eachMark(ctx, c.book.allMarks(), free, func(m Mark) error {
 		e := &errand{kind: Repaying, mark: m}
 		if err := c.run(ctx, e); err != nil || !e.wrote {
 			return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"dibs/config"
@@ -38,7 +37,7 @@ type listener struct {
 	daemon *works
 	mesh   messages // nil if the mesh log cannot be queried
 
-	mu           sync.Mutex           // locked while Notion is asked
+	turn         chan struct{}        // holds a value while Notion is asked, by whoever uses what is below
 	asked        time.Time            // when the last read of messages began
 	failed       bool                 // the last read of messages failed
 	commentsRead map[string]time.Time // when a page's comments were last read, by page.key
@@ -52,8 +51,12 @@ func (e *listener) listen(ctx context.Context, agent string) (added int, next ti
 	if e.daemon.notion.Down() != nil {
 		return 0, next
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return 0, next
+	}
 	if since := time.Since(e.asked); e.mesh == nil {
 		// messages cannot be read
 	} else if since < next {

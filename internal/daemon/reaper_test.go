@@ -32,9 +32,12 @@ type reaper struct {
 	at    int // kills at that step after arm; 0 for never
 	armed bool
 	steps int
-	dead  string // the kind of step at which the daemon was killed; empty while it lives
-	left  map[string][]byte
-	conns []net.Conn
+	dead  string // at which kind of step the daemon was killed; empty while it lives
+	// passed, if set, is told of each step of a daemon that lives, and of its death.
+	passed func(kind string, dead bool)
+	only   string // the kind of steps that count; empty for all
+	left   map[string][]byte
+	conns  []net.Conn
 
 	mutant mutant
 	behind map[string][]byte // the files before the last commit, for a late mutant
@@ -78,13 +81,19 @@ const (
 // reap starts a daemon that is killed at a step after arm is called.
 func (w *world) reap(o daemon.Options, at int, m mutant) *reaper {
 	w.Helper()
+	r := w.newReaper(o, at, m)
+	r.sql(m.does)
+	r.n = w.start(r.o)
+	return r
+}
+
+// newReaper is reap for a daemon that is yet to be started.
+func (w *world) newReaper(o daemon.Options, at int, m mutant) *reaper {
 	r := &reaper{w: w, o: o, at: at, mutant: m}
 	r.o.Transport = mortalTransport{o.Transport, r}
 	w.tap = func(l net.Listener) net.Listener { return mortalListener{l, r} }
 	reapers.Store(r.path(), r)
 	w.Cleanup(func() { reapers.Delete(r.path()) })
-	r.sql(m.does)
-	r.n = w.start(r.o)
 	return r
 }
 
@@ -124,7 +133,14 @@ func (r *reaper) step(kind string) (dead bool) {
 	if !r.armed || r.dead != "" {
 		return r.dead != ""
 	}
-	if r.steps++; r.steps == r.at {
+	if r.only == "" || r.only == kind {
+		r.steps++
+	}
+	dead = r.steps == r.at && (r.only == "" || r.only == kind)
+	if r.passed != nil {
+		defer r.passed(kind, dead)
+	}
+	if dead {
 		r.dead = kind
 		if r.left = r.files(); r.mutant.late && r.behind != nil {
 			r.left = r.behind
@@ -167,12 +183,8 @@ func (r *reaper) died() bool {
 // back starts a daemon on the files of the killed one. It is not killed again.
 func (r *reaper) back() {
 	r.w.Helper()
-	r.n.stop() // only its goroutines are left
-	for suffix, data := range r.left {
-		if err := os.WriteFile(r.path()+suffix, data, 0o600); err != nil {
-			r.w.Fatal(err)
-		}
-	}
+	r.n.stop() // only the goroutines are left of it
+	r.leave(r.left)
 	if err := os.Remove(r.path() + "-shm"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.w.Fatal(err)
 	}
@@ -183,12 +195,38 @@ func (r *reaper) back() {
 	r.n = r.w.start(r.o)
 }
 
+// leave has files be what is left of a daemon.
+func (r *reaper) leave(files map[string][]byte) {
+	r.w.Helper()
+	mustDo(r.w, os.MkdirAll(filepath.Dir(r.path()), 0o700))
+	for suffix, data := range files {
+		mustDo(r.w, os.WriteFile(r.path()+suffix, data, 0o600))
+	}
+}
+
+// within has the daemon be killed at the n-th step of a kind, empty for any, from now on.
+func (r *reaper) within(n int, kind string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.armed, r.at, r.only = true, r.steps+n, kind
+}
+
+// remains returns at which kind of step the daemon was killed, and what is left of it.
+func (r *reaper) remains() (dead string, left map[string][]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead, r.left
+}
+
+// strike kills the daemon wherever it is.
+func (r *reaper) strike() {
+	r.within(1, "") // a step of another goroutine will do as well
+	r.step("at rest")
+}
+
 // kill kills the daemon wherever it is, and restarts it.
 func (r *reaper) kill() {
-	r.mu.Lock()
-	r.armed, r.at = true, r.steps+1 // any goroutine's step will do
-	r.mu.Unlock()
-	r.step("at rest")
+	r.strike()
 	r.back()
 }
 

@@ -212,7 +212,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		}))
 	}
 	d.openForeign(logs[claim.MeshLog])
-	d.listener.daemon = d
+	d.listener.daemon, d.listener.turn = d, make(chan struct{}, 1)
 	d.listener.mesh, _ = logs[claim.MeshLog].(messages)
 	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {
 		return err

@@ -193,6 +193,14 @@ func (w *world) daemon(change func(*config.Config)) *node {
 // start starts a daemon with those options, on its own listener.
 func (w *world) start(o daemon.Options) *node {
 	w.Helper()
+	n, err := w.begin(o)
+	mustDo(w, err)
+	return n
+}
+
+// begin is start for a daemon that may refuse to begin.
+func (w *world) begin(o daemon.Options) (*node, error) {
+	w.Helper()
 	mustDo(w, journaltest.Make(filepath.Join(o.Config.StateDir, journal.FileName)))
 	pipe := server.NewPipe()
 	o.Listener = pipe
@@ -201,7 +209,7 @@ func (w *world) start(o daemon.Options) *node {
 	}
 	d, err := daemon.Start(w.Context(), o)
 	if err != nil {
-		w.Fatal(err)
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -231,7 +239,7 @@ func (w *world) start(o daemon.Options) *node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nodes = append(w.nodes, n)
-	return n
+	return n, nil
 }
 
 // get requests an address of the socket and returns the answer's body.

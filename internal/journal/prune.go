@@ -19,7 +19,7 @@ const keptRecord = `
 // removed, also when it fails on the way. It keeps
 //   - facts that Notion is still owed as a log entry, and denials that the contested fact of a
 //     live claim will count;
-//   - claims that have not ended, or whose log entries are still owed;
+//   - claims that have not ended, whose log entries are still owed, or of which a mark is left;
 //   - marks that have not ended;
 //   - idempotency keys of live claims and of marks.
 //
@@ -34,6 +34,7 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 		pruning{table: "owed", by: "seq", old: "id IS NOT NULL AND at < ?1"},
 		pruning{table: "claims", by: "id", old: `
 			ended < ?1 AND state = 'ended'
+			AND NOT EXISTS (SELECT 1 FROM marks WHERE marks.id = claims.id AND marks.ended = 0)
 			AND NOT EXISTS (SELECT 1 FROM facts JOIN owed ON owed.fact = facts.seq
 			                 WHERE facts.claim_id = claims.id AND owed.state <> 'delivered')`},
 		pruning{table: "marks", by: "id", old: "ended < ?1 AND ended > 0"},

@@ -19,8 +19,10 @@ type Log struct {
 	client *Client
 	id     task.ID
 
-	mu     sync.Mutex
-	layout layout
+	mu      sync.Mutex
+	layout  layout
+	reading chan struct{} // holds a value while somebody reads the database again
+
 	// stale is set if the database has to be read before the next request: it was never read, or
 	// Notion refused an entry, so that somebody may have changed it.
 	stale bool
@@ -33,13 +35,13 @@ func (c *Client) Log(ctx context.Context, databaseID string) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Log{client: c, id: db.ID, layout: c.layout(db)}, nil
+	return &Log{client: c, id: db.ID, layout: c.layout(db), reading: make(chan struct{}, 1)}, nil
 }
 
 // RecallLog opens a log database without a request. It is read before its first use.
 func (c *Client) RecallLog(databaseID string) (*Log, error) {
 	id, err := task.ParseID(databaseID)
-	return &Log{client: c, id: id, stale: true}, err
+	return &Log{client: c, id: id, stale: true, reading: make(chan struct{}, 1)}, err
 }
 
 func (c *Client) layout(db Database) layout {
@@ -113,16 +115,34 @@ func invalid(err error) bool {
 	return isAnswered && answered.Code == codeValidation
 }
 
-// current returns the database's layout, read again if it may have changed.
+// current returns the database's layout, read again if it may have changed: by one caller, for
+// whom the others wait, each for as long as its context lasts.
 func (l *Log) current(ctx context.Context) (layout, error) {
+	if known, ok := l.known(); ok {
+		return known, nil
+	}
+	select {
+	case l.reading <- struct{}{}:
+		defer func() { <-l.reading }()
+	case <-ctx.Done():
+		return layout{}, context.Cause(ctx)
+	}
+	if known, ok := l.known(); ok {
+		return known, nil
+	}
+	db, err := l.client.Database(ctx, string(l.id))
+	if err != nil {
+		return layout{}, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stale || l.client.sources.open(l.id) {
-		db, err := l.client.Database(ctx, string(l.id))
-		if err != nil {
-			return layout{}, err
-		}
-		l.layout, l.stale = l.client.layout(db), false
-	}
+	l.layout, l.stale = l.client.layout(db), false
 	return l.layout, nil
+}
+
+// known returns the layout; ok is false if it may have changed.
+func (l *Log) known() (_ layout, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.layout, !l.stale && !l.client.sources.open(l.id)
 }

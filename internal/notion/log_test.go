@@ -1,6 +1,7 @@
 package notion_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -337,6 +338,30 @@ func TestEntryRelatesToItsTask(t *testing.T) {
 			if strings.Contains(entry.Body(), string(about)) {
 				w.Errorf("the text says it again: %q", entry.Body())
 			}
+		}
+	})
+}
+
+// Who waits for a log to be read again, which somebody else has asked for, waits no longer than he
+// wants to.
+func TestLogIsWaitedFor(t *testing.T) {
+	inWorld(t, func(w *world) {
+		log, err := w.client.RecallLog(w.databases.MeshLog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lift := w.emulator.Inject(emulator.Fault{Kind: emulator.Stop, Method: http.MethodGet})
+		first := make(chan error, 1)
+		go func() { first <- log.Create(w.Context(), worklog.NewEntry(event(""), claim.MeshLog)) }()
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		if _, err := log.Find(ctx, worklog.Entry{ID: entryID}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after %v: %v", time.Second, err)
+		}
+		lift()
+		if err := <-first; err != nil {
+			t.Error(err)
 		}
 	})
 }

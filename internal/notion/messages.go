@@ -2,6 +2,8 @@ package notion
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +29,8 @@ func (l *Log) Messages(ctx context.Context, since time.Time) ([]worklog.Row, err
 	}
 	places := layout.messagePlaces()
 	x := exchange{only: []string{layout.title.ID}}
-	for _, col := range places {
+	for _, name := range slices.Sorted(maps.Keys(places)) { // the same request every time
+		col := places[name]
 		x.only = append(x.only, col.ID)
 	}
 	filter := notionapi.AndCompoundFilter{notionapi.TimestampFilter{

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -61,7 +60,7 @@ func New(o Options) (*Transport, error) {
 	}
 	jitter := jitter(o.Jitter)
 	if jitter == nil {
-		jitter = rand.N[time.Duration]
+		jitter = random
 	}
 	permits, err := newPermits(cmp.Or(o.Rate, 3), cmp.Or(o.Burst, 10), jitter)
 	if err != nil {
