@@ -95,7 +95,7 @@ func (e *examination) agents(ctx context.Context) {
 		// Should it fail, there is nothing more to go by.
 		list, _ := e.Daemon.Tasks(ctx, api.TaskFilter{})
 		for _, t := range list.Tasks {
-			names[t.ClaimedBy] = true
+			names[t.Agent] = true
 		}
 	}
 	groups := make(map[string][]string)
