@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"dibs/internal/api"
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -52,11 +53,11 @@ type waiters struct {
 type waiter struct {
 	agent  string
 	filter task.Filter
-	fresh  chan struct{} // has a value once a task became ready that it waits for
+	fresh  clock.Bell // rings once a task became ready that it waits for
 }
 
 func (w *waiters) add(agent string, f task.Filter) *waiter {
-	one := &waiter{agent, f, make(chan struct{}, 1)}
+	one := &waiter{agent, f, clock.NewBell()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.all == nil {
@@ -78,19 +79,13 @@ func (w *waiters) tell(t task.Task, agent string) {
 	defer w.mu.Unlock()
 	for one := range w.all {
 		if (agent == "" || agent == one.agent) && one.filter.Match(t) {
-			select {
-			case one.fresh <- struct{}{}:
-			default:
-			}
+			one.fresh.Ring()
 		}
 	}
 }
 
-// begin returns the channel that has a value once a task became ready since.
+// begin returns what rings once a task became ready since.
 func (w *waiter) begin() <-chan struct{} {
-	select {
-	case <-w.fresh:
-	default:
-	}
+	w.fresh.Quiet()
 	return w.fresh
 }

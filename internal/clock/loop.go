@@ -13,22 +13,17 @@ const UntilWoken = time.Hour
 type Loop struct {
 	first time.Duration
 	turn  func(context.Context) (wait time.Duration)
-	woken chan struct{}
+	woken Bell
 }
 
 // NewLoop returns a loop that waits for that long before its first turn, or is woken.
 func NewLoop(first time.Duration, turn func(context.Context) (wait time.Duration)) *Loop {
-	return &Loop{first: first, turn: turn, woken: make(chan struct{}, 1)}
+	return &Loop{first: first, turn: turn, woken: NewBell()}
 }
 
 // Wake makes a loop go round once more: now if it waits, else as soon as it has finished
 // what it is doing.
-func (l *Loop) Wake() {
-	select {
-	case l.woken <- struct{}{}:
-	default:
-	}
-}
+func (l *Loop) Wake() { l.woken.Ring() }
 
 // Run goes round until ctx ends.
 func (l *Loop) Run(ctx context.Context) { l.Until(ctx, ctx.Done()) }

@@ -65,7 +65,8 @@ type Config struct {
 // Lookout is which agents' daemons claim under other settings. It is safe for concurrent use.
 type Lookout struct {
 	Config
-	wake chan struct{}
+	loop   *clock.Loop
+	looked time.Time // when it last looked; used by the loop alone
 
 	mu   sync.Mutex
 	seen map[claim.ID]bool // those not older than Since of which it is known whether they are strange
@@ -87,7 +88,9 @@ type Stranger struct {
 
 // New returns a Lookout that has met nobody.
 func New(c Config) *Lookout {
-	return &Lookout{Config: c, wake: make(chan struct{}, 1), seen: make(map[claim.ID]bool)}
+	l := &Lookout{Config: c, seen: make(map[claim.ID]bool)}
+	l.loop = clock.NewLoop(0, l.turn)
+	return l
 }
 
 // Lines says what is known of other daemons, a line for each of their settings.
@@ -117,10 +120,7 @@ func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) (met []Str
 		}
 	}
 	if len(l.met) > 0 {
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+		l.loop.Wake()
 	}
 	return met
 }
@@ -133,49 +133,41 @@ func (l *Lookout) strange(ctx context.Context, t claim.Token) bool {
 
 // Run looks at the settings of other daemons until ctx ends. Where there are none it asks for
 // nothing.
-func (l *Lookout) Run(ctx context.Context) {
-	for {
-		// What is said is looked at again in any case.
-		if len(l.Lines()) == 0 && !l.await(ctx) {
-			return
-		}
-		if err := l.look(ctx); err != nil && ctx.Err() == nil {
-			l.Log.Info("the settings of other daemons could not be looked at", "error", err)
-		}
-		if clock.Pause(ctx, every) != nil {
-			return
+func (l *Lookout) Run(ctx context.Context) { l.loop.Run(ctx) }
+
+// turn looks if it is time to, and returns when it may be again.
+func (l *Lookout) turn(ctx context.Context) time.Duration {
+	if wait := every - time.Since(l.looked); wait > 0 {
+		return wait
+	}
+	// What is said is looked at again in any case.
+	if len(l.Lines()) == 0 {
+		if wait := l.untilDue(ctx); wait > 0 {
+			return wait
 		}
 	}
+	if err := l.look(ctx); err != nil && ctx.Err() == nil {
+		l.Log.Info("the settings of other daemons could not be looked at", "error", err)
+	}
+	l.looked = time.Now()
+	return every
 }
 
-// await waits until the entry of a strange claim ought to be there. It reports whether ctx is
-// still going.
-func (l *Lookout) await(ctx context.Context) bool {
-	for {
-		l.mu.Lock()
-		var first meeting
-		if len(l.met) > 0 {
-			first = l.met[0]
-		}
-		l.mu.Unlock()
-		if first.at.IsZero() {
-			select {
-			case <-l.wake:
-				continue
-			case <-ctx.Done():
-				return false
-			}
-		}
-		if clock.Pause(ctx, delay-time.Since(first.at)) != nil {
-			return false
+// untilDue is how long until the entry of the first strange claim ought to be there.
+func (l *Lookout) untilDue(ctx context.Context) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.met) > 0 {
+		first := l.met[0]
+		if wait := delay - time.Since(first.at); wait > 0 {
+			return wait
 		}
 		if l.strange(ctx, first.token) {
-			return true
+			return 0
 		}
-		l.mu.Lock()
 		l.met = l.met[1:]
-		l.mu.Unlock()
 	}
+	return clock.UntilWoken
 }
 
 // look asks the mesh log for grants under other settings.
