@@ -56,7 +56,7 @@ func (b *Broker) event(e claim.Fact) api.Event {
 	out := api.Event{
 		ID: e.Told, At: b.time(e.At), Kind: api.EventKind(e.Kind),
 		Agent: e.Agent, By: e.By, Holder: e.Holder, Claim: e.Claim, Changed: e.Changed,
-		ExpiresAt: b.time(e.Expires), Detail: api.OneLine(e.Detail), Summary: e.Summary,
+		ExpiresAt: b.time(e.Expires), Detail: api.Collapse(e.Detail), Summary: e.Summary,
 		Reservation: e.Reservation, Patterns: e.Patterns, Shared: e.Shared,
 	}
 	if e.Task != "" {

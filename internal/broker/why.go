@@ -26,7 +26,7 @@ func (bd *board) known(ids []task.ID) []task.Task {
 
 // unready says of a task why it cannot be had.
 func unready(out *api.Task, code claim.Code, reason string) {
-	out.Ready, out.Code, out.Reason = false, string(code), api.OneLine(reason)
+	out.Ready, out.Code, out.Reason = false, string(code), api.Collapse(reason)
 }
 
 // why says why a claim could not get a task that is not ready. waitsFor is what is known of the
