@@ -19,7 +19,6 @@ type Event struct {
 	ExpiresAt Time     `json:"expires_at,omitzero" doc:"When the lease ends, of one that is expiring, or the reservation"`
 	Detail    string   `json:"detail,omitempty" doc:"Why, in one line"`
 	Summary   string   `json:"summary,omitempty" doc:"What the agent said when it was done"`
-	ClaimID   claim.ID `json:"claim_id,omitempty" doc:"The same as claim"`
 
 	Reservation string   `json:"reservation,omitempty" doc:"The id of a reservation that was made, or is over"`
 	Patterns    []string `json:"patterns,omitempty" doc:"What is reserved by it"`

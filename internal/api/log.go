@@ -27,7 +27,6 @@ type LogEntry struct {
 	Count    int        `json:"count,omitempty" doc:"How many attempts were refused"`
 	Names    []string   `json:"names,omitempty" doc:"Who was refused"`
 	Expires  Time       `json:"expires_at,omitzero" doc:"When the holder's lease ended, or the claim's own"`
-	ClaimID  claim.ID   `json:"claim_id,omitempty" doc:"The same as claim"`
 }
 
 // Log is a part of the local record, oldest entry first.

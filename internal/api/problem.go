@@ -64,14 +64,15 @@ func (p *Problem) TooOften(wait time.Duration) {
 	p.RetryIn(wait)
 }
 
-// OneLine puts a text into one line.
-func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// Collapse makes one space of all white space between words, line ends too. It keeps characters that
+// are not seen, some of which join letters, and which [task.OneLine] replaces.
+func Collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // Saying returns an error's text in one line, also that of joined errors.
 func Saying(err error) string {
 	var said []string
 	for line := range strings.Lines(err.Error()) {
-		if line = OneLine(line); line != "" {
+		if line = Collapse(line); line != "" {
 			said = append(said, line)
 		}
 	}

@@ -32,7 +32,6 @@ type Claim struct {
 	State     claim.State `json:"state" doc:"held, or finishing while what the agent said at the end is owed to Notion, or ended; reserved, writing, abandoned, unseen, voided and clearing are attempts that nobody was granted"`
 	ClaimedAt Time        `json:"claimed_at,omitzero" doc:"When the lease began: at the claim or at its last renewal"`
 	ExpiresAt Time        `json:"expires_at,omitzero" doc:"Until when the agent may rely on the claim"`
-	ClaimID   claim.ID    `json:"claim_id,omitempty" doc:"The same as id, under the name that it has everywhere else"`
 
 	Fence    int64  `json:"fence,omitempty" doc:"A number that is greater than that of every earlier claim of the task, for whoever guards something with it"`
 	Override bool   `json:"override,omitempty" doc:"The claim took the task over from a stale one"`
@@ -62,9 +61,7 @@ type Claims struct {
 type Task struct {
 	TaskRef
 	Ready      bool      `json:"ready" doc:"A claim could get it now: of the agent that was asked about, or of any, if none was"`
-	ClaimedBy  string    `json:"claimed_by,omitempty" doc:"The same as agent"`
 	ClaimedAt  Time      `json:"claimed_at,omitzero"`
-	LeaseUntil Time      `json:"lease_until,omitzero" doc:"The same as expires_at"`
 	AssignedTo string    `json:"assigned_to,omitempty" doc:"The only agent that may claim it"`
 	ClaimID    claim.ID  `json:"claim_id,omitempty" doc:"The claim, if it is held through this daemon"`
 	Offer      *Offer    `json:"offer,omitempty" doc:"The task is offered to assigned_to, who has yet to answer"`
@@ -119,10 +116,9 @@ type Sync struct {
 
 // Swept is a task whose stale claim a sweep took off: it is OPEN again, or BLOCKED.
 type Swept struct {
-	Task   task.ID `json:"task"`
-	Title  string  `json:"title"`
-	Former string  `json:"former" doc:"The same as agent"`
-	Agent  string  `json:"agent,omitempty" doc:"Who had the stale claim"`
+	Task  task.ID `json:"task"`
+	Title string  `json:"title"`
+	Agent string  `json:"agent,omitempty" doc:"Who had the stale claim"`
 
 	Blocked bool `json:"blocked,omitempty" doc:"The task is BLOCKED, because it was tried as often as claim.max_attempts allows"`
 }

@@ -180,7 +180,7 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 	var swept []card
 	for _, s := range done.Swept {
 		b.follower.invalidate(s.Task)
-		swept = append(swept, card{ID: s.Task, Title: cmp.Or(text(s.Title, maxTitle), "Untitled"), Agent: text(cmp.Or(s.Agent, s.Former), 80)})
+		swept = append(swept, card{ID: s.Task, Title: cmp.Or(text(s.Title, maxTitle), "Untitled"), Agent: text(s.Agent, 80)})
 	}
 	render(w, http.StatusOK, "swept.html", b.page("health", "Sweep", b.state.current(), swept))
 }

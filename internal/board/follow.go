@@ -11,6 +11,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/clock"
 	"dibs/internal/task"
 
 	"golang.org/x/sync/errgroup"
@@ -39,10 +40,7 @@ func (b *Board) Follow(ctx context.Context) {
 			return
 		}
 		b.state.down(reason(err), time.Now())
-		select {
-		case <-time.After(againAfter):
-		case <-ctx.Done():
-		}
+		clock.Pause(ctx, againAfter)
 	}
 }
 
@@ -65,11 +63,11 @@ type follower struct {
 	mu    sync.Mutex
 	dirty map[task.ID]bool // tasks that changed
 	all   bool             // any task may have changed
-	woken chan struct{}
+	woken clock.Bell
 }
 
 func newFollower(b *Board) *follower {
-	return &follower{board: b, next: api.EventsFuture, dirty: make(map[task.ID]bool), woken: make(chan struct{}, 1)}
+	return &follower{board: b, next: api.EventsFuture, dirty: make(map[task.ID]bool), woken: clock.NewBell()}
 }
 
 // run follows the daemon until it fails.
@@ -119,7 +117,7 @@ func (f *follower) take(e api.Event) error {
 		f.mu.Lock()
 		f.all = true
 		f.mu.Unlock()
-		f.wake()
+		f.woken.Ring()
 	}
 	if e.Task != nil {
 		f.invalidate(e.Task.ID)
@@ -137,14 +135,7 @@ func (f *follower) invalidate(ids ...task.ID) {
 		f.dirty[id] = true
 	}
 	f.mu.Unlock()
-	f.wake()
-}
-
-func (f *follower) wake() {
-	select {
-	case f.woken <- struct{}{}:
-	default:
-	}
+	f.woken.Ring()
 }
 
 // refresh reads changed tasks again, and everything from time to time.
@@ -164,10 +155,8 @@ func (f *follower) refresh(ctx context.Context) error {
 			continue
 		case <-f.woken:
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(gatherFor):
+		if err := clock.Pause(ctx, gatherFor); err != nil {
+			return err
 		}
 		f.mu.Lock()
 		dirty, all := f.dirty, f.all
@@ -219,10 +208,8 @@ func (f *follower) reload(ctx context.Context) error {
 // watch polls what makes no events.
 func (f *follower) watch(ctx context.Context) error {
 	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pollEvery):
+		if err := clock.Pause(ctx, pollEvery); err != nil {
+			return err
 		}
 		if err := f.poll(ctx); err != nil {
 			return err

@@ -93,7 +93,7 @@ func (bd *board) judge(t task.Task) ready.Verdict {
 func (bd *board) shown(t task.Task) api.Task {
 	return api.Task{
 		TaskRef: api.NewTaskRef(t),
-		Agent:   t.ClaimedBy, ClaimedBy: t.ClaimedBy, ClaimedAt: bd.time(t.ClaimedAt),
+		Agent:   t.ClaimedBy, ClaimedAt: bd.time(t.ClaimedAt),
 		DependsOn: t.DependsOn,
 		CreatedAt: bd.time(t.Created), EditedAt: bd.time(t.Edited), Trashed: t.Trashed,
 	}
@@ -123,7 +123,7 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 			out.Offer = &api.Offer{State: api.Reviewing, From: o.From, To: o.To, ExpiresAt: bd.time(o.Until)}
 		}
 	}
-	out.ExpiresAt, out.LeaseUntil = bd.time(until), bd.time(until)
+	out.ExpiresAt = bd.time(until)
 	return out
 }
 

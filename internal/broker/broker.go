@@ -246,7 +246,7 @@ func (b *Broker) logEntry(e claim.Fact) api.LogEntry {
 	return api.LogEntry{
 		ID: e.ID, At: b.time(e.At), Kind: e.Kind,
 		Task: e.Task, Title: e.Title, URL: e.URL,
-		Agent: e.Agent, By: e.By, ClaimID: e.Claim, Claim: e.Claim,
+		Agent: e.Agent, By: e.By, Claim: e.Claim,
 		Code: e.Code, Holder: e.Holder, Against: e.Against, Remote: e.Remote, Detail: e.Detail,
 		Started: b.time(e.Started), Finished: b.time(e.Finished), Summary: e.Summary,
 		Count: e.Count, Names: e.Names, Expires: b.time(e.Expires),

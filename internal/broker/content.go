@@ -100,7 +100,7 @@ func (b *Broker) page(c content) api.Page {
 		page.CommentsError = api.Saying(c.commentsErr)
 	} else {
 		page.Comments = each(c.comments, func(said Comment) api.Comment {
-			return api.Comment{By: api.OneLine(said.By), At: b.time(said.At), Text: said.Text}
+			return api.Comment{By: api.Collapse(said.By), At: b.time(said.At), Text: said.Text}
 		})
 	}
 	return page

@@ -55,8 +55,8 @@ func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Durati
 func (b *Broker) event(e claim.Fact) api.Event {
 	out := api.Event{
 		ID: e.Told, At: b.time(e.At), Kind: api.EventKind(e.Kind),
-		Agent: e.Agent, By: e.By, Holder: e.Holder, ClaimID: e.Claim, Claim: e.Claim, Changed: e.Changed,
-		ExpiresAt: b.time(e.Expires), Detail: api.OneLine(e.Detail), Summary: e.Summary,
+		Agent: e.Agent, By: e.By, Holder: e.Holder, Claim: e.Claim, Changed: e.Changed,
+		ExpiresAt: b.time(e.Expires), Detail: api.Collapse(e.Detail), Summary: e.Summary,
 		Reservation: e.Reservation, Patterns: e.Patterns, Shared: e.Shared,
 	}
 	if e.Task != "" {

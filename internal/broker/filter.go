@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"dibs/internal/api"
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -51,11 +52,11 @@ type waiters struct {
 type waiter struct {
 	agent  string
 	filter task.Filter
-	fresh  chan struct{} // has a value once a wanted task became ready
+	fresh  clock.Bell // rings once a wanted task became ready
 }
 
 func (w *waiters) add(agent string, f task.Filter) *waiter {
-	one := &waiter{agent, f, make(chan struct{}, 1)}
+	one := &waiter{agent, f, clock.NewBell()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.all == nil {
@@ -77,19 +78,13 @@ func (w *waiters) wake(t task.Task, agent string) {
 	defer w.mu.Unlock()
 	for one := range w.all {
 		if (agent == "" || agent == one.agent) && one.filter.Match(t) {
-			select {
-			case one.fresh <- struct{}{}:
-			default:
-			}
+			one.fresh.Ring()
 		}
 	}
 }
 
-// begin drops an earlier wake-up, and returns the channel that has a value after the next one.
+// begin drops an earlier wake-up, and returns what rings once a wanted task became ready since.
 func (w *waiter) begin() <-chan struct{} {
-	select {
-	case <-w.fresh:
-	default:
-	}
+	w.fresh.Quiet()
 	return w.fresh
 }

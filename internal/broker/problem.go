@@ -50,7 +50,7 @@ func (b *Broker) Problem(err error) *api.Problem {
 		return api.NewProblem(api.CodeInvalidRequest, invalid.Detail)
 	}
 	if draft, ok := errors.AsType[*task.DraftError](err); ok {
-		return api.NewProblem(api.CodeInvalidRequest, api.OneLine(draft.Detail))
+		return api.NewProblem(api.CodeInvalidRequest, api.Collapse(draft.Detail))
 	}
 	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok {
 		return api.NewProblem(api.CodeForbiddenAgent, forbidden.Detail)
@@ -76,7 +76,7 @@ func (b *Broker) Problem(err error) *api.Problem {
 }
 
 func (b *Broker) denied(d *claim.Denied) *api.Problem {
-	p := api.NewProblem(api.Code(d.Code), api.OneLine(d.Detail))
+	p := api.NewProblem(api.Code(d.Code), api.Collapse(d.Detail))
 	p.Holder = d.Holder
 	p.ExpiresAt = b.time(d.ExpiresAt)
 	p.RetryIn(d.RetryAfter)
@@ -112,14 +112,14 @@ func storeProblem(store *claim.StoreError, err error) *api.Problem {
 // reservationProblem converts an error about reservations; nil for any other.
 func (b *Broker) reservationProblem(err error) *api.Problem {
 	if t, ok := errors.AsType[*reserve.Taken](err); ok {
-		p := api.NewProblem(api.Code(claim.CodeReserved), api.OneLine(t.Error()))
+		p := api.NewProblem(api.Code(claim.CodeReserved), api.Collapse(t.Error()))
 		p.Title = "Somebody else has reserved it"
 		p.Holder, p.ExpiresAt = t.By.Agent, b.time(t.Until)
 		p.Pattern, p.Path, p.Reservation = t.Pattern, t.Asked, t.By.ID
 		return p
 	}
 	if full, ok := errors.AsType[*reserve.Full](err); ok {
-		p := api.NewProblem(api.Code(claim.CodeLimitReached), api.OneLine(full.Detail))
+		p := api.NewProblem(api.Code(claim.CodeLimitReached), api.Collapse(full.Detail))
 		p.Title = "As much is reserved as may be"
 		if full.RetryAfter > 0 {
 			p.TooOften(full.RetryAfter)
@@ -127,7 +127,7 @@ func (b *Broker) reservationProblem(err error) *api.Problem {
 		return p
 	}
 	if invalid, ok := errors.AsType[*reserve.InvalidError](err); ok {
-		return api.NewProblem(api.CodeInvalidRequest, api.OneLine(invalid.Detail))
+		return api.NewProblem(api.CodeInvalidRequest, api.Collapse(invalid.Detail))
 	}
 	if unknown, ok := errors.AsType[*reserve.UnknownError](err); ok {
 		return api.NewProblem(api.CodeUnknownReservation, unknown.Error())

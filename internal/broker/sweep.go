@@ -73,7 +73,7 @@ func sweep(ctx context.Context, c sweeper, tasks []task.Task, troubled *troubles
 			errs = append(errs, fmt.Errorf("task %q could not be swept: %w", t.Title, err))
 		}
 		if swept {
-			out = append(out, api.Swept{Task: t.ID, Title: t.Title, Agent: former, Former: former})
+			out = append(out, api.Swept{Task: t.ID, Title: t.Title, Agent: former})
 		}
 		if err != nil {
 			if failures++; !claim.Asked(err) || failures == maxTroubled {

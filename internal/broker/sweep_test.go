@@ -116,7 +116,7 @@ func TestSweep(t *testing.T) {
 		var swept []task.ID
 		for _, r := range done {
 			swept = append(swept, r.Task)
-			if r.Former == "" {
+			if r.Agent == "" {
 				t.Errorf("%s: who had task %s is not said", tt.name, r.Task)
 			}
 		}

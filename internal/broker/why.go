@@ -26,7 +26,7 @@ func (bd *board) known(ids []task.ID) []task.Task {
 
 // unready marks a task as not ready, with the reason.
 func unready(out *api.Task, code claim.Code, reason string) {
-	out.Ready, out.Code, out.Reason = false, string(code), api.OneLine(reason)
+	out.Ready, out.Code, out.Reason = false, string(code), api.Collapse(reason)
 }
 
 // why returns why a task is not ready. waitsFor are the tasks that it waits for, as far as known.

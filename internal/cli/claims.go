@@ -13,9 +13,8 @@ func (a *app) claimsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "claims",
 		Short: "List the claims that are held",
-		Long: "List the claims held through this daemon: on which tasks, by whom, and until when; in a cluster, after\n" +
-			"them those held through its other members, which can be renewed and finished only there. --agent\n" +
-			"limits the list to one agent.",
+		Long: "List the claims that are held: on which tasks, by whom, and until when; in a cluster, through whichever\n" +
+			"member. --agent limits the list to one agent.",
 		Example: "  dibs claims --agent Sandman",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkLimit(limit); err != nil {

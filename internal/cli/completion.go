@@ -92,8 +92,8 @@ func (a *app) agents(ctx context.Context) []string {
 	if daemon, err := a.daemon(); err == nil {
 		if list, err := daemon.Tasks(ctx, api.TaskFilter{}); err == nil {
 			for _, t := range list.Tasks {
-				if t.ClaimedBy != "" {
-					names = append(names, clean(t.ClaimedBy))
+				if t.Agent != "" {
+					names = append(names, clean(t.Agent))
 				}
 			}
 		}

@@ -88,8 +88,8 @@ func showReasons(t *table, tasks []api.Task, now time.Time) {
 // reason says why a task is not ready.
 func reason(t api.Task, now time.Time) string {
 	switch {
-	case claim.Code(t.Code) == claim.CodeHeld && t.LeaseUntil.After(now):
-		return clean(t.ClaimedBy) + " has it" + lasting(t.LeaseUntil, now)
+	case claim.Code(t.Code) == claim.CodeHeld && t.ExpiresAt.After(now):
+		return clean(t.Agent) + " has it" + lasting(t.ExpiresAt, now)
 	case t.Status == task.Blocked && t.Note != "":
 		return clean(strings.TrimPrefix(t.Reason, "it ") + ": " + t.Note)
 	}

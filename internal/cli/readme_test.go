@@ -18,7 +18,7 @@ func TestReadmeExamples(t *testing.T) {
 	out := runExamples(t, "../../README.md", "")
 	for _, want := range []string{
 		`"agent":"Sandman","state":"held"`, `"agent":"Oracle","state":"held"`, `"outcome":"completed"`,
-		`"summary":"Done."`, `"ready":true`, `"former":"claude-chat-7K9X"`, `"claims_held":0`, "completed  Sandman",
+		`"summary":"Done."`, `"ready":true`, `"agent":"claude-chat-7K9X"`, `"claims_held":0`, "completed  Sandman",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the examples do not print %s", want)

@@ -31,10 +31,10 @@ func (a *app) sweepCommand() *cobra.Command {
 				for _, s := range done.Swept {
 					if s.Blocked {
 						row(w, fmt.Sprintf("blocked %s, which %s had claimed: it was tried as often as claim.max_attempts allows",
-							quoted(api.TaskRef{ID: s.Task, Title: s.Title}), clean(s.Former)))
+							quoted(api.TaskRef{ID: s.Task, Title: s.Title}), clean(s.Agent)))
 						continue
 					}
-					row(w, fmt.Sprintf("reopened %s, which %s had claimed", quoted(api.TaskRef{ID: s.Task, Title: s.Title}), clean(s.Former)))
+					row(w, fmt.Sprintf("reopened %s, which %s had claimed", quoted(api.TaskRef{ID: s.Task, Title: s.Title}), clean(s.Agent)))
 				}
 			})
 		},

@@ -167,18 +167,18 @@ func statusStyle(t api.Task) ansi.Style {
 // holder says who has a task, and until when.
 func holder(t api.Task, now time.Time) string {
 	switch {
-	case t.ClaimedBy == "":
+	case t.Agent == "":
 		return "-"
 	case t.Offer != nil:
 		return fmt.Sprintf("%s (%s)", clean(t.Offer.To), t.Offer.State)
 	case t.AssignedTo != "":
 		return "assigned to " + clean(t.AssignedTo)
-	case t.LeaseUntil.IsZero():
-		return clean(t.ClaimedBy)
-	case t.LeaseUntil.After(now):
-		return fmt.Sprintf("%s (%s left)", clean(t.ClaimedBy), length(t.LeaseUntil.Sub(now)))
+	case t.ExpiresAt.IsZero():
+		return clean(t.Agent)
+	case t.ExpiresAt.After(now):
+		return fmt.Sprintf("%s (%s left)", clean(t.Agent), length(t.ExpiresAt.Sub(now)))
 	}
-	return fmt.Sprintf("%s (lease ended %s)", clean(t.ClaimedBy), ago(t.LeaseUntil.Time, now))
+	return fmt.Sprintf("%s (lease ended %s)", clean(t.Agent), ago(t.ExpiresAt.Time, now))
 }
 
 func checkLimit(limit int) error {

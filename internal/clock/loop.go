@@ -13,21 +13,16 @@ const UntilWoken = time.Hour
 type Loop struct {
 	first time.Duration
 	turn  func(context.Context) (wait time.Duration)
-	woken chan struct{}
+	woken Bell
 }
 
 // NewLoop returns a loop. Its first turn comes after first, or when it is woken.
 func NewLoop(first time.Duration, turn func(context.Context) (wait time.Duration)) *Loop {
-	return &Loop{first: first, turn: turn, woken: make(chan struct{}, 1)}
+	return &Loop{first: first, turn: turn, woken: NewBell()}
 }
 
 // Wake causes one more turn: now if the loop waits, else after the current turn.
-func (l *Loop) Wake() {
-	select {
-	case l.woken <- struct{}{}:
-	default:
-	}
-}
+func (l *Loop) Wake() { l.woken.Ring() }
 
 // Run runs turns until ctx ends.
 func (l *Loop) Run(ctx context.Context) { l.Until(ctx, ctx.Done()) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/creation"
 	"dibs/internal/owed"
 	"dibs/internal/owed/owedtest"
@@ -22,8 +23,9 @@ var noAnswer = claim.Errorf(claim.Unavailable, claim.LandedUnknown, "no answer")
 // is there for queries some time later.
 type board struct {
 	turn, behind time.Duration
-	answer       error  // to a request that makes a page; nil if it is shown
-	made         func() // what happens when it was made
+	looks        time.Duration // how long a look for a creation takes
+	answer       error         // to a request that makes a page; nil if it is shown
+	made         func()        // what happens when it was made
 
 	mu    sync.Mutex
 	sent  int
@@ -34,7 +36,10 @@ func (b *board) Plan(context.Context, task.Draft, creation.Lookup) (creation.Pla
 	return plan{b}, nil
 }
 
-func (b *board) Find(_ context.Context, s creation.Sought) ([]claim.Reading, error) {
+func (b *board) Find(ctx context.Context, s creation.Sought) ([]claim.Reading, error) {
+	if err := clock.Pause(ctx, b.looks); err != nil {
+		return nil, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if at, ok := b.pages[s.ID]; ok && !time.Now().Before(at) {
@@ -99,6 +104,25 @@ func TestDoubtBeginsWhenARequestWasSent(t *testing.T) {
 			t.Errorf("sent %d times, want once", b.sent)
 		}
 	})
+}
+
+// A stop ends each look for a creation in doubt, and each wait before one, within the moment.
+func TestAStopEndsEveryWait(t *testing.T) {
+	for at := 250 * time.Millisecond; at < 10*time.Second; at += 250 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			b := &board{behind: time.Hour, looks: 500 * time.Millisecond, answer: noAnswer, pages: make(map[string]time.Time)}
+			kept, began := owedtest.NewMemory(), time.Now()
+			ctx, stop := context.WithCancel(t.Context())
+			time.AfterFunc(at, stop)
+			_, _, err := newMaker(kept, b).Make(ctx, creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"})
+			if _, ok := errors.AsType[*creation.UnknownError](err); !ok || time.Since(began) != at {
+				t.Errorf("stopped after %v, it ended after %v: %v", at, time.Since(began), err)
+			}
+			if in, _, _ := kept.OwedFor(t.Context(), 0, "key"); in.State != owed.Doubted {
+				t.Errorf("stopped after %v, it is kept as %+v", at, in)
+			}
+		})
+	}
 }
 
 // A creation that is to be sent again is saved again first: where another member leads by now,

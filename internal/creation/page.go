@@ -58,7 +58,7 @@ func (p *page) show(ctx context.Context, ref string) task.Task {
 	i := slices.IndexFunc(p.found, func(r claim.Reading) bool { return r.Task.ID == task.ID(ref) })
 	read := p.found[i]
 	if p.behind { // somebody may have claimed the task since
-		now, err := p.tasks.Get(context.WithoutCancel(ctx), read.Task.ID)
+		now, err := p.tasks.Get(ctx, read.Task.ID)
 		if err != nil {
 			return read.Task
 		}

@@ -67,7 +67,7 @@ func TestAssignedTasks(t *testing.T) {
 					}
 				}
 				for id, want := range map[string]string{theirs: "", first: "Sandman", begun: "Sandman", waits: "Sandman"} {
-					if got := n.task(id); got.AssignedTo == "" || want != "" && got.AssignedTo != want || got.Ready || !got.LeaseUntil.IsZero() {
+					if got := n.task(id); got.AssignedTo == "" || want != "" && got.AssignedTo != want || got.Ready || !got.ExpiresAt.IsZero() {
 						w.Errorf("%+v, want it assigned to %q, and ready for nobody else", got, want)
 					}
 				}
@@ -105,7 +105,7 @@ func TestAssignedTasks(t *testing.T) {
 				}
 				// A task without a date is never swept.
 				time.Sleep(3 * time.Hour)
-				if got := n.task(theirs); got.AssignedTo == "" || got.ClaimedBy == "" {
+				if got := n.task(theirs); got.AssignedTo == "" || got.Agent == "" {
 					w.Errorf("after three hours: %+v", got)
 				}
 			})

@@ -80,7 +80,7 @@ func TestWhatContentCosts(t *testing.T) {
 		if len(c.Comments) == 1 && time.Since(c.Comments[0].At.Time) < 2*time.Minute {
 			c.Comments[0].At = api.Time{}
 		}
-		if diff := cmp.Diff(want, c.Page); diff != "" || c.Title != "Read me" || c.ClaimedBy != "Sandman" {
+		if diff := cmp.Diff(want, c.Page); diff != "" || c.Title != "Read me" || c.Agent != "Sandman" {
 			w.Errorf("%+v (-want +got):\n%s", c.Task, diff)
 		}
 		asks(1, 1)

@@ -116,9 +116,12 @@ func (m *mesh) facts(l *dynasty) []claim.Fact {
 	found, err := journal.Inspect(m.Context(), l.journal())
 	mustDo(m.world, err)
 	for _, c := range found.Live {
+		m.book.complain("%s: claim %s of %s on %q is stuck: %s, due at %v", l.name(), c.ID, c.Agent, c.Task.Title, c.State, c.Due)
+	}
+	for _, mark := range found.Marks {
 		// What waits for a late write is forgotten after a day.
-		if c.State != claim.Unseen {
-			m.book.complain("%s: claim %s of %s on %q is stuck: %s, due at %v", l.name(), c.ID, c.Agent, c.Task.Title, c.State, c.Due)
+		if mark.State != claim.Unseen {
+			m.book.complain("%s: mark %s (%s) beside %s on %q is stuck: %s, due at %v", l.name(), mark.ID, mark.Why, mark.Agent, mark.Task.Title, mark.State, mark.Due)
 		}
 	}
 	j, err := journal.Open(m.Context(), l.journal())
@@ -166,7 +169,7 @@ func (m *mesh) checkLogs(facts map[*dynasty][]claim.Fact) {
 		for _, f := range facts[l] {
 			id := f.ID
 			if f.Kind == claim.KindMessage {
-				id = worklog.MessageMark + id
+				id = worklog.MessagePrefix + id
 			}
 			for _, log := range f.Logs() {
 				want[fmt.Sprint(log, " ", id)] = f

@@ -28,7 +28,7 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 		"sweep": func(ctx context.Context) error {
 			swept, err := d.broker.Sweep(ctx, "", "")
 			for _, s := range swept.Swept {
-				d.log.Info("swept", "task", s.Task, "title", s.Title, "former", s.Former)
+				d.log.Info("swept", "task", s.Task, "title", s.Title, "former", s.Agent)
 			}
 			return err
 		},

@@ -122,7 +122,7 @@ type examination struct {
 var silent = slog.New(slog.DiscardHandler)
 
 func (r *Report) add(level Level, check, found, remedy string) {
-	r.put(Finding{check, level, api.OneLine(found), api.OneLine(remedy)})
+	r.put(Finding{check, level, api.Collapse(found), api.Collapse(remedy)})
 }
 
 func (r *Report) put(f Finding) {

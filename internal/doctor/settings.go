@@ -94,7 +94,7 @@ func (e *examination) agents(ctx context.Context) {
 		// On failure the other names remain.
 		list, _ := e.Daemon.Tasks(ctx, api.TaskFilter{})
 		for _, t := range list.Tasks {
-			names[t.ClaimedBy] = true
+			names[t.Agent] = true
 		}
 	}
 	groups := make(map[string][]string)

@@ -106,7 +106,7 @@ func TestAgentsThatDifferInCaseOnly(t *testing.T) {
 				w.options.Config.Agents = tt.agents
 				var tasks []api.Task
 				for _, name := range tt.board {
-					tasks = append(tasks, api.Task{ClaimedBy: name})
+					tasks = append(tasks, api.Task{Agent: name})
 				}
 				if tasks != nil {
 					defer w.serve(&api.Status{Version: "test", PID: 7, Warnings: []string{}}, tasks...)()

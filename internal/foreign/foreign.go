@@ -66,7 +66,8 @@ type Config struct {
 // Lookout finds out which daemons claim under other settings. It is safe for concurrent use.
 type Lookout struct {
 	Config
-	wake chan struct{}
+	loop  *clock.Loop
+	asked time.Time // when the last query ended; used by the loop alone
 
 	mu   sync.Mutex
 	seen map[claim.ID]bool // the claims that See has examined, not older than Since
@@ -88,7 +89,9 @@ type Claim struct {
 
 // New returns a Lookout that has seen nothing yet.
 func New(c Config) *Lookout {
-	return &Lookout{Config: c, wake: make(chan struct{}, 1), seen: make(map[claim.ID]bool)}
+	l := &Lookout{Config: c, seen: make(map[claim.ID]bool)}
+	l.loop = clock.NewLoop(0, l.turn)
+	return l
 }
 
 // Lines describes the daemons with other settings, in a line for each kind of settings.
@@ -118,10 +121,7 @@ func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) (met []Cla
 		}
 	}
 	if len(l.met) > 0 {
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+		l.loop.Wake()
 	}
 	return met
 }
@@ -134,49 +134,41 @@ func (l *Lookout) isForeign(ctx context.Context, t claim.Token) bool {
 
 // Run checks the settings of other daemons until ctx ends. Without foreign claims it sends no
 // requests.
-func (l *Lookout) Run(ctx context.Context) {
-	for {
-		// Known differences are always checked again.
-		if len(l.Lines()) == 0 && !l.await(ctx) {
-			return
-		}
-		if err := l.query(ctx); err != nil && ctx.Err() == nil {
-			l.Log.Info("the settings of other daemons could not be read", "error", err)
-		}
-		if clock.Pause(ctx, every) != nil {
-			return
+func (l *Lookout) Run(ctx context.Context) { l.loop.Run(ctx) }
+
+// turn queries if it is time to, and returns when it may be again.
+func (l *Lookout) turn(ctx context.Context) time.Duration {
+	if wait := every - time.Since(l.asked); wait > 0 {
+		return wait
+	}
+	// Known differences are always checked again.
+	if len(l.Lines()) == 0 {
+		if wait := l.untilDue(ctx); wait > 0 {
+			return wait
 		}
 	}
+	if err := l.query(ctx); err != nil && ctx.Err() == nil {
+		l.Log.Info("the settings of other daemons could not be read", "error", err)
+	}
+	l.asked = time.Now()
+	return every
 }
 
-// await waits until the entry of a foreign claim should be in the mesh log. It returns false once
-// ctx has ended.
-func (l *Lookout) await(ctx context.Context) bool {
-	for {
-		l.mu.Lock()
-		var first sighting
-		if len(l.met) > 0 {
-			first = l.met[0]
-		}
-		l.mu.Unlock()
-		if first.at.IsZero() {
-			select {
-			case <-l.wake:
-				continue
-			case <-ctx.Done():
-				return false
-			}
-		}
-		if clock.Pause(ctx, delay-time.Since(first.at)) != nil {
-			return false
+// untilDue is how long until the entry of the first foreign claim should be in the mesh log.
+func (l *Lookout) untilDue(ctx context.Context) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.met) > 0 {
+		first := l.met[0]
+		if wait := delay - time.Since(first.at); wait > 0 {
+			return wait
 		}
 		if l.isForeign(ctx, first.token) {
-			return true
+			return 0
 		}
-		l.mu.Lock()
 		l.met = l.met[1:]
-		l.mu.Unlock()
 	}
+	return clock.UntilWoken
 }
 
 // query asks the mesh log for grants under other settings.

@@ -16,8 +16,9 @@ const FileName = "journal.db"
 
 // Inspection is what Inspect found in a journal's file.
 type Inspection struct {
-	Owed []Backlog    // to Notion
-	Live []claim.Hold // the claims that have not ended
+	Owed  []Backlog    // to Notion
+	Live  []claim.Hold // claims that have not ended
+	Marks []claim.Mark // marks that have not ended
 }
 
 // Inspect reads the journal in the file at path. It changes nothing, and may run while a daemon
@@ -65,7 +66,7 @@ func (j *Journal) inspect(ctx context.Context) (found Inspection, err error) {
 	if made, err := made(ctx, j.engine, j.readers); err != nil || !made {
 		return found, err
 	}
-	if found.Live, _, err = j.Live(ctx); err == nil {
+	if found.Live, found.Marks, err = j.Live(ctx); err == nil {
 		found.Owed, err = j.Backlog(ctx, found.Live)
 	}
 	return found, err

@@ -176,40 +176,28 @@ func (b *Bridge) keeper() api.Keeper {
 // watch refreshes an agent's claims until the bridge ends, and tells the client which ones were
 // lost.
 func (b *Bridge) watch(a *agent) {
-	happened := make(chan struct{}, 1)
-	b.background.Go(func() { b.listen(a.name, happened) })
-	for {
-		_, over, err := b.refresh(b.over, a)
-		if err != nil && b.over.Err() == nil {
+	loop := clock.NewLoop(0, func(ctx context.Context) time.Duration {
+		_, over, err := b.refresh(ctx, a)
+		if err != nil && ctx.Err() == nil {
 			b.options.Log.Debug("claims could not be refreshed", "agent", a.name, "error", err)
 		}
 		if over > 0 {
-			b.push(b.over, a)
+			b.push(ctx, a)
 		}
-		timer := time.NewTimer(refreshInterval)
-		select {
-		case <-timer.C:
-		case <-happened:
-		case <-b.over.Done():
-		}
-		timer.Stop()
-		if b.over.Err() != nil {
-			return
-		}
-	}
+		return refreshInterval
+	})
+	b.background.Go(func() { b.listen(a.name, loop) })
+	loop.Run(b.over)
 }
 
-// listen signals events of the agent's claims.
-func (b *Bridge) listen(name string, happened chan<- struct{}) {
+// listen wakes a loop when something happened to a claim of the agent's.
+func (b *Bridge) listen(name string, loop *clock.Loop) {
 	for b.over.Err() == nil {
 		var err error
 		var daemon *client.Client
 		if daemon, err = b.options.Daemon(); err == nil {
 			_, err = daemon.Events(b.over, api.EventFilter{After: api.EventsFuture, Agent: name}, true, func(api.Event) error {
-				select {
-				case happened <- struct{}{}:
-				default:
-				}
+				loop.Wake()
 				return nil
 			})
 		}

@@ -56,7 +56,7 @@ func (e *SourceError) pick() (Source, error) {
 	which := e.Sources
 	switch {
 	case len(which) == 0:
-		return Source{}, claim.Errorf(claim.Refused, claim.LandedNo, "database %q shows no data source: %s", transport.OneLine(e.Database), hidden)
+		return Source{}, claim.Errorf(claim.Refused, claim.LandedNo, "database %q shows no data source: %s", transport.Excerpt(e.Database), hidden)
 	case e.Wanted != "":
 		which = meant(which, e.Wanted)
 	}

@@ -38,7 +38,7 @@ func (c *Client) mistaken(ctx context.Context, id task.ID) error {
 			key = "the key with _source behind its name"
 		}
 		return refusedID(fmt.Sprintf("%s is the id of the data source %q, not of a database: use that of its database, %s, and if the database has several data sources set %s to the one that you gave",
-			id, transport.OneLine(source.Title.text()), of, key))
+			id, transport.Excerpt(source.Title.text()), of, key))
 	}
 	var page struct {
 		Object string `json:"object"`

@@ -132,7 +132,7 @@ func read(body []byte, kind string, into any, said *string) error {
 	err := json.Unmarshal(body, into)
 	_, isSyntax := errors.AsType[*json.SyntaxError](err)
 	if *said != kind && !isSyntax {
-		return fmt.Errorf("want a %s, got %q", kind, transport.OneLine(*said))
+		return fmt.Errorf("want a %s, got %q", kind, transport.Excerpt(*said))
 	}
 	return err
 }

@@ -22,7 +22,7 @@ type skipped struct {
 func (s skipped) String() string {
 	name := cmp.Or(s.id, "of unknown id")
 	if s.title != "" {
-		name = fmt.Sprintf("%q (%s)", transport.OneLine(s.title), name)
+		name = fmt.Sprintf("%q (%s)", transport.Excerpt(s.title), name)
 	}
 	return fmt.Sprintf("row %s is skipped: it %s", name, s.why)
 }
@@ -44,7 +44,7 @@ func (r *rawRow) UnmarshalJSON(data []byte) error {
 
 // odd describes a row that is no page, or shows too little to be a task.
 func (r *rawRow) odd() (skipped, bool) {
-	row := skipped{id: shortened(transport.OneLine(r.ID)), partial: r.partial}
+	row := skipped{id: shortened(transport.Excerpt(r.ID)), partial: r.partial}
 	switch {
 	case r.Object == "database", r.Object == "data_source":
 		row.title, row.partial = r.Title.text(), false

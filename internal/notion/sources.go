@@ -33,7 +33,7 @@ type SourceError struct {
 }
 
 func (e *SourceError) Error() string {
-	database := fmt.Sprintf("database %q", transport.OneLine(e.Database))
+	database := fmt.Sprintf("database %q", transport.Excerpt(e.Database))
 	namesakes := meant(e.Sources, e.Wanted)
 	switch {
 	case e.Key == "":
@@ -42,10 +42,10 @@ func (e *SourceError) Error() string {
 		return fmt.Sprintf("%s has several data sources, %s: set %s to the name or the id of the one that is meant", database, listed(e.Sources), e.Key)
 	case len(namesakes) > 1:
 		return fmt.Sprintf("%s has several data sources of the name %q, %s: set %s to the id of the one that is meant",
-			database, transport.OneLine(e.Wanted), listed(namesakes), e.Key)
+			database, transport.Excerpt(e.Wanted), listed(namesakes), e.Key)
 	default:
 		return fmt.Sprintf("%s has no data source %q, only %s: set %s to the name or the id of one of them",
-			database, transport.OneLine(e.Wanted), listed(e.Sources), e.Key)
+			database, transport.Excerpt(e.Wanted), listed(e.Sources), e.Key)
 	}
 }
 
@@ -60,7 +60,7 @@ func listed(sources []Source) string {
 			names = append(names, fmt.Sprintf("%d more", len(sources)-i))
 			break
 		}
-		names = append(names, fmt.Sprintf("%q (%s)", transport.OneLine(s.Name), s.ID))
+		names = append(names, fmt.Sprintf("%q (%s)", transport.Excerpt(s.Name), s.ID))
 	}
 	if len(names) < 2 {
 		return strings.Join(names, "")

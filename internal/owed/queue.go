@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/clock"
+
 	"golang.org/x/sync/errgroup"
 )
 
@@ -61,7 +63,7 @@ type Config struct {
 type Queue struct {
 	*Sender
 	config  Config
-	woken   chan struct{}
+	woken   clock.Bell
 	hurried bool // the intents of an earlier process were brought forward
 	troubles
 }
@@ -69,18 +71,13 @@ type Queue struct {
 // New returns a queue.
 func New(c Config) *Queue {
 	return &Queue{
-		Sender: NewSender(c.Ledger), config: c, woken: make(chan struct{}, 1),
+		Sender: NewSender(c.Ledger), config: c, woken: clock.NewBell(),
 		troubles: troubles{intents: make(map[string]*trouble), failing: make(map[string]bool)},
 	}
 }
 
 // Wake makes Run check for something to deliver.
-func (q *Queue) Wake() {
-	select {
-	case q.woken <- struct{}{}:
-	default:
-	}
-}
+func (q *Queue) Wake() { q.woken.Ring() }
 
 // Run delivers intents as soon as they may be tried, until ctx ends. When stopped is closed, it
 // makes one last run and returns.

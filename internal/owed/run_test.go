@@ -252,3 +252,32 @@ func TestRunWhenNotionIsBackMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// A stop ends each wait of a queue within the moment: for something to deliver, for Notion, and after
+// a failure.
+func TestAStopEndsEveryWait(t *testing.T) {
+	for name, begin := range map[string]func(*world, *outage){
+		"nothing is owed": func(*world, *outage) {},
+		"Notion is down":  func(w *world, o *outage) { w.owe(owed.MeshEntry, "e"); o.begin() },
+		"it was refused": func(w *world, _ *outage) {
+			w.mesh.create = func(context.Context, string, int) fate { return fate{lost: true, err: refused} }
+			w.owe(owed.MeshEntry, "e")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, o := newWorld(t), &outage{back: make(chan struct{})}
+				begin(w, o)
+				_, stopped, kill, done := w.running(o)
+				defer kill()
+				time.Sleep(10 * time.Second)
+				time.AfterFunc(time.Minute, kill)
+				close(stopped)
+				<-done
+				if took := time.Since(w.began); took != 10*time.Second {
+					t.Errorf("stopped after 10s, it ended after %v", took)
+				}
+			})
+		})
+	}
+}

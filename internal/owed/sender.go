@@ -49,11 +49,12 @@ func (s *Sender) send(ctx context.Context, in Intent, effect Effect) (Outcome, e
 	return Outcome{Fate: s.doubts.Sent(in.ID, err), Ref: ref, Left: Doubt, Err: err}, nil
 }
 
-// Seek looks up an intent in doubt. If it has arrived, Seek saves that. The error is the ledger's.
+// Seek looks up an intent in doubt, while ctx lasts. If it has arrived, Seek saves that. The error is
+// the ledger's.
 func (s *Sender) Seek(ctx context.Context, in Intent, effect Effect) (Outcome, error) {
 	refs, failed := effect.Find(ctx, in)
 	for _, ref := range refs {
-		switch err := s.ledger.Delivered(ctx, in, ref, time.Now()); {
+		switch err := s.ledger.Delivered(context.WithoutCancel(ctx), in, ref, time.Now()); {
 		case errors.Is(err, ErrTaken):
 		case err != nil:
 			return Outcome{Err: err}, err
@@ -95,7 +96,7 @@ func (s *Sender) Deliver(ctx context.Context, in Intent, effect Effect) (Outcome
 		if clock.Pause(ctx, wait) != nil {
 			break
 		}
-		sought, err := s.Seek(note, in, effect)
+		sought, err := s.Seek(ctx, in, effect)
 		if sought.Fate == Arrived {
 			return sought, nil
 		}

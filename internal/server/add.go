@@ -21,7 +21,7 @@ func (s *Server) add(ctx context.Context, in *api.AddInput) (api.Added, error) {
 	}
 	body := in.Body
 	a := broker.Addition{
-		Agent: body.Agent, By: signature(ctx, body.Agent), DependsOn: body.DependsOn, Keyed: keyedBy(ctx, in.Key),
+		Agent: body.Agent, By: signature(ctx, body.Agent), DependsOn: body.DependsOn, Keyed: keyedBy(ctx),
 		Draft: task.Draft{Title: body.Title, Body: body.Body, Priority: body.Priority, For: body.For},
 	}
 	for _, name := range slices.Sorted(maps.Keys(body.Fields)) {
@@ -64,5 +64,5 @@ func (s *Server) comment(ctx context.Context, in *api.TaskInput[api.CommentReque
 	if err != nil {
 		return api.Commented{}, err
 	}
-	return s.broker.Comment(ctx, broker.Remark{Agent: in.Body.Agent, Task: id, Text: in.Body.Text, Mention: in.Body.Mention, Keyed: keyedBy(ctx, in.Key)})
+	return s.broker.Comment(ctx, broker.Remark{Agent: in.Body.Agent, Task: id, Text: in.Body.Text, Mention: in.Body.Mention, Keyed: keyedBy(ctx)})
 }

@@ -51,7 +51,7 @@ func (s *Server) claim(ctx context.Context, in *api.KeyedInput[api.ClaimRequest]
 		Agent:   in.Body.Agent,
 		Timeout: time.Duration(in.Body.TimeoutMinutes) * time.Minute,
 		Wait:    time.Duration(in.Body.WaitSeconds * float64(time.Second)),
-		Keyed:   keyedBy(ctx, in.Key),
+		Keyed:   keyedBy(ctx),
 		Filter:  in.Body.Filter,
 	}
 	if !in.Body.Filter.Empty() && in.Body.Task != "" {

@@ -19,14 +19,14 @@ import (
 
 // lost is an event, and lostJSON the same on the socket.
 var lost = api.Event{
-	ID: 17, At: api.Time{Time: noon}, Kind: api.ClaimLost, Agent: "Sandman", Holder: "Oracle", Claim: claimID, ClaimID: claimID,
+	ID: 17, At: api.Time{Time: noon}, Kind: api.ClaimLost, Agent: "Sandman", Holder: "Oracle", Claim: claimID,
 	Task:   &api.TaskRef{ID: taskID, Title: "Write the <README>", URL: "https://notion.example/1", Status: task.Cancelled, Priority: "high"},
 	Detail: "its status was set to CANCELLED",
 }
 
 const lostJSON = `{"id":17,"at":"2026-11-20T12:00:00.000Z","kind":"claim_lost",` +
 	`"task":{"id":"11111111-2222-3333-4444-555555555555","title":"Write the <README>","url":"https://notion.example/1","status":"CANCELLED","priority":"high"},` +
-	`"agent":"Sandman","holder":"Oracle","claim":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D","detail":"its status was set to CANCELLED","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`
+	`"agent":"Sandman","holder":"Oracle","claim":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D","detail":"its status was set to CANCELLED"}`
 
 // read is a question for events, and its answer.
 type read struct {

@@ -34,7 +34,7 @@ func (s *Server) poll(ctx context.Context, in *api.PollInput) (api.Triggers, err
 	}
 	body := orZero(in.Body)
 	p := broker.Poll{
-		Agent: in.Name, Wait: time.Duration(body.WaitSeconds * float64(time.Second)), Limit: body.Limit, Finished: body.Finished, Keyed: keyedBy(ctx, in.Key),
+		Agent: in.Name, Wait: time.Duration(body.WaitSeconds * float64(time.Second)), Limit: body.Limit, Finished: body.Finished, Keyed: keyedBy(ctx),
 		New: func() error { return s.charge(ctx) },
 	}
 	if p.Limit == 0 {
@@ -86,7 +86,7 @@ func (s *Server) message(ctx context.Context, in *api.KeyedInput[api.MessageRequ
 		}
 	}
 	said := broker.Message{
-		From: in.Body.From, By: signature(ctx, in.Body.From), To: in.Body.To, Text: in.Body.Text, Keyed: keyedBy(ctx, in.Key),
+		From: in.Body.From, By: signature(ctx, in.Body.From), To: in.Body.To, Text: in.Body.Text, Keyed: keyedBy(ctx),
 		Admit: func(agents int) error { return s.chargeCopies(ctx, agents, in.Body.Text) },
 	}
 	return s.broker.Send(ctx, said)

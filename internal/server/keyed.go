@@ -60,11 +60,13 @@ func (s *Server) keyed(next *http.ServeMux) http.Handler {
 			return
 		}
 		answer := &recordedAnswer{ResponseWriter: w}
+		named := r.WithContext(context.WithValue(r.Context(), keyedKey{}, broker.Keyed{Key: key, UID: caller(r.Context())}))
 		func() {
 			defer func() { // also after a panic
+				r.Pattern = named.Pattern // which is what observed tells of
 				s.conclude(r, key, answer.Answer)
 			}()
-			next.ServeHTTP(answer, r)
+			next.ServeHTTP(answer, named)
 		}()
 		writeAnswer(w, answer.Answer)
 	})

@@ -18,9 +18,10 @@ func TestMetricsOnTheSocket(t *testing.T) {
 			t.Errorf("answered %d %q", got.status, got.body)
 		}
 		f.must("POST", "/v1/sweep", "")
+		f.must("POST", "/v1/sync", "", api.KeyHeader, "key")
 		f.must("GET", "/nowhere", "")
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"GET /metrics 200", "POST /v1/sweep 200", " 404"}, f.routes); diff != "" {
+		if diff := cmp.Diff([]string{"GET /metrics 200", "POST /v1/sweep 200", "POST /v1/sync 200", " 404"}, f.routes); diff != "" {
 			t.Errorf("told of the answers (-want +got):\n%s", diff)
 		}
 	})

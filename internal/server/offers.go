@@ -32,7 +32,7 @@ func (s *Server) accept(ctx context.Context, in *api.TaskInput[api.AcceptRequest
 		return api.Claim{}, err
 	}
 	return s.broker.Claim(ctx, broker.Request{
-		Agent: in.Body.Agent, Task: id, Timeout: time.Duration(in.Body.TimeoutMinutes) * time.Minute, Note: in.Body.Note, Keyed: keyedBy(ctx, in.Key),
+		Agent: in.Body.Agent, Task: id, Timeout: time.Duration(in.Body.TimeoutMinutes) * time.Minute, Note: in.Body.Note, Keyed: keyedBy(ctx),
 	})
 }
 

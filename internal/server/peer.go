@@ -60,12 +60,12 @@ func asks(ctx context.Context) broker.Caller {
 	return broker.Caller{UID: g.UID, Member: g.Member}
 }
 
-// keyedBy is the idempotency key of a request, in the terms of the broker.
-func keyedBy(ctx context.Context, key string) broker.Keyed {
-	if key == "" {
-		return broker.Keyed{}
-	}
-	return broker.Keyed{Key: key, UID: caller(ctx)}
+type keyedKey struct{}
+
+// keyedBy returns the idempotency key of a request; an empty one for none.
+func keyedBy(ctx context.Context) broker.Keyed {
+	k, _ := ctx.Value(keyedKey{}).(broker.Keyed)
+	return k
 }
 
 // signature returns the signature for an action of the agent: empty if there is an agent, or else

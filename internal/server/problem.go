@@ -94,7 +94,7 @@ func requestProblem(m *huma.ErrorModel) *api.Problem {
 		details = append(details, e.Location+": "+e.Message)
 	}
 	if len(details) > 0 {
-		p.Detail = api.OneLine(strings.Join(details, "; "))
+		p.Detail = api.Collapse(strings.Join(details, "; "))
 	}
 	return p
 }

@@ -30,7 +30,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // held is a claim, and heldJSON the same on the socket.
 func held() api.Claim {
 	return api.Claim{
-		ID: claimID, ClaimID: claimID, Agent: "Sandman", State: claim.Held,
+		ID: claimID, Agent: "Sandman", State: claim.Held,
 		Task:      api.TaskRef{ID: taskID, Title: "Write the <README>", URL: "https://notion.example/1", Status: task.InProgress, Priority: "high"},
 		ClaimedAt: api.Time{Time: noon.Add(123456789)}, ExpiresAt: api.Time{Time: noon.Add(30*time.Minute + 123456789)},
 	}
@@ -38,7 +38,7 @@ func held() api.Claim {
 
 const heldJSON = `{"id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D",` +
 	`"task":{"id":"11111111-2222-3333-4444-555555555555","title":"Write the <README>","url":"https://notion.example/1","status":"IN_PROGRESS","priority":"high"},` +
-	`"agent":"Sandman","state":"held","claimed_at":"2026-11-20T12:00:00.123Z","expires_at":"2026-11-20T12:30:00.123Z","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`
+	`"agent":"Sandman","state":"held","claimed_at":"2026-11-20T12:00:00.123Z","expires_at":"2026-11-20T12:30:00.123Z"}`
 
 // fixture is a server and what it is made of.
 type fixture struct {

@@ -78,5 +78,5 @@ func nameOf(t api.TaskRef) string {
 	if t.Title == "" {
 		return cmp.Or(t.Key, string(t.ID))
 	}
-	return strconv.Quote(api.OneLine(t.Title))
+	return strconv.Quote(api.Collapse(t.Title))
 }

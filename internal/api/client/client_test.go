@@ -188,7 +188,7 @@ func TestMethods(t *testing.T) {
 func TestAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		want := api.Claim{
-			ID: claimID, ClaimID: claimID, Agent: "Sandman", State: claim.Held, ClaimedAt: api.Time{Time: noon}, ExpiresAt: api.Time{Time: noon.Add(time.Hour)},
+			ID: claimID, Agent: "Sandman", State: claim.Held, ClaimedAt: api.Time{Time: noon}, ExpiresAt: api.Time{Time: noon.Add(time.Hour)},
 			Task:  api.TaskRef{ID: taskID, Title: "Write", Status: task.InProgress, Priority: "low"},
 			Event: &api.Event{ID: 8, At: api.Time{Time: noon}, Kind: claim.KindConflict, Holder: "Oracle"},
 		}

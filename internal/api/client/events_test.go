@@ -24,7 +24,7 @@ func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		want := []api.Event{
 			{ID: 5, At: api.Time{Time: noon}, Kind: claim.KindEdited, Task: &api.TaskRef{ID: taskID, Title: "line\nend", Priority: "low"}, Changed: []string{"title"}},
-			{ID: 6, At: api.Time{Time: noon}, Kind: api.LeaseExpiring, Task: &api.TaskRef{ID: taskID, Priority: "none"}, Agent: "a & b", Claim: claimID, ClaimID: claimID, ExpiresAt: api.Time{Time: noon.Add(time.Minute)}},
+			{ID: 6, At: api.Time{Time: noon}, Kind: api.LeaseExpiring, Task: &api.TaskRef{ID: taskID, Priority: "none"}, Agent: "a & b", Claim: claimID, ExpiresAt: api.Time{Time: noon.Add(time.Minute)}},
 		}
 		pipe := server.NewPipe()
 		var line string

@@ -91,7 +91,7 @@ func newAPIError(req *http.Request, resp *http.Response, body []byte) *APIError 
 		AdditionalData map[string]any `json:"additional_data"`
 	}
 	if err := json.Unmarshal(body, &said); err == nil && said.Object == "error" {
-		e.Code, e.Message = OneLine(said.Code), OneLine(said.Message)
+		e.Code, e.Message = Excerpt(said.Code), Excerpt(said.Message)
 		e.RequestID, e.AdditionalData = said.RequestID, said.AdditionalData
 	} else {
 		e.Message = describe(resp, body)
@@ -100,7 +100,7 @@ func newAPIError(req *http.Request, resp *http.Response, body []byte) *APIError 
 			e.RequestID = resp.Header.Get("Cf-Ray")
 		}
 	}
-	e.RequestID = OneLine(e.RequestID)
+	e.RequestID = Excerpt(e.RequestID)
 	e.RetryAfter = askedToWait(resp.Header, e.AdditionalData)
 	e.Landed = e.landed()
 	return e
@@ -124,9 +124,9 @@ func describe(resp *http.Response, body []byte) string {
 	return what
 }
 
-// OneLine makes a text of a server's fit for an error: one line of at most 500
+// Excerpt makes a text of a server's fit for an error: one line of at most 500
 // characters, none of which does anything to a terminal.
-func OneLine(s string) string {
+func Excerpt(s string) string {
 	s = task.OneLine(s, unicode.ReplacementChar)
 	if r := []rune(s); len(r) > 500 {
 		s = string(r[:500]) + "…"
