@@ -11,8 +11,8 @@ import (
 const (
 	// lookEvery is the time between two looks for Notion while somebody waits for it.
 	lookEvery = 3 * time.Second
-	// lookShare lengthens that time in a long outage, up to longestSilence: to one lookShare-th
-	// of the time for which Notion has been down. It takes effect after ten minutes.
+	// lookShare lengthens that time in a long outage, up to longestSilence: to 1/lookShare of
+	// the time for which Notion has been down. It takes effect after ten minutes.
 	lookShare = 200
 	// lookLimit is how long a look waits for its answer.
 	lookLimit = 3 * time.Second
