@@ -11,8 +11,8 @@ import (
 	"dibs/internal/task"
 )
 
-// maxStarts is how often an attempt begins again at the pre-flight, because the
-// reading used up the write window or the write was turned away unsent.
+// maxStarts is how often an attempt may begin at the pre-flight. It starts over if the read
+// used up the write window, or if the write was turned away unsent.
 const maxStarts = 5
 
 // Request asks for one task.
@@ -20,24 +20,24 @@ type Request struct {
 	// ID is the claim's id; empty to have one minted.
 	ID    ID
 	Agent string
-	// Task is the task wanted, as far as it is known; its ID is required.
+	// Task is the task wanted. Only its ID is required.
 	Task task.Task
 	// Timeout is the lease length wanted; zero for the task's own.
 	Timeout time.Duration
-	// Keep keeps a granted claim although the caller went away before the
-	// answer, because a retry of its request can still ask for it.
+	// Keep keeps a granted claim even if the caller went away before the answer, because a
+	// retry of its request can still ask for it.
 	Keep bool
-	// Quiet leaves it to the caller to record that somebody else was found to hold the
-	// task, or to be done with it, see PassedOver.
+	// Quiet leaves the record to the caller if the attempt finds the task held by somebody
+	// else, or not open any more. See PassedOver.
 	Quiet bool
-	// Unwanted, if set, says in a line why the agent does not want the task as its page
-	// shows it; empty if it does. Then nothing is written, nor recorded.
+	// Unwanted, if set, returns in one line why the agent does not want the task that the page
+	// shows; empty if it does. An unwanted task is neither written to nor recorded.
 	Unwanted func(task.Task) string
-	// Limit is how many tasks the agent may have at a time, 0 for any number; nil means
+	// Limit is the most tasks that the agent may have at a time, 0 for any number; nil means
 	// Policy.MaxPerAgent.
 	Limit *int
-	// Note is for the record, if the claim is granted: who asked for it in the agent's
-	// place, say.
+	// Note goes on record if the claim is granted: who asked on behalf of the agent, for
+	// example.
 	Note string
 }
 
@@ -49,14 +49,13 @@ type attempt struct {
 	quiet    bool
 	unwanted func(task.Task) string
 	note     string
-	stale    bool // whether the claim that is overridden had gone stale on its agent, see Try
+	stale    bool // the overridden claim counts as a try of its agent, see Try
 }
 
-// Claim tries to get the task for the agent: one attempt, and one fact,
-// whatever comes of it. The error is a *Denied unless the ledger failed. A claim
-// that is granted takes at least Policy.Settle. If ctx ends after the claim was
-// written, the attempt is finished all the same, and a granted claim is given back
-// unless r.Keep is set.
+// Claim makes one attempt to get the task for the agent. The attempt becomes one fact, whatever
+// its outcome. The error is a *Denied unless the ledger failed. A granted claim takes at least
+// Policy.Settle. If ctx ends after the claim was written, the attempt is finished all the same,
+// and a granted claim is given back unless r.Keep is set.
 func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	now := c.store.Now()
 	cl := Hold{
@@ -102,11 +101,10 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	}, true)
 }
 
-// errAgain says that nothing was written, and that it makes sense to start over.
+// errAgain says that nothing was written and that the caller should start over.
 var errAgain = errors.New("to be tried again")
 
-// once runs the protocol from the pre-flight on. The error is errAgain if it should
-// start over.
+// once runs the protocol from the pre-flight on. It returns errAgain if it should start over.
 func (a *attempt) once(ctx context.Context) (Hold, error) {
 	if err := a.board.Closed(); err != nil {
 		return a.deny(ctx, a.unavailable(err), false)
@@ -169,7 +167,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 
 	a.cl.State, a.cl.ClaimedAt, a.cl.Own = Writing, a.store.Now(), v.Task.Timeout
 	if lender, ok := a.lender(ctx, v.Task, a.cl.ID); ok {
-		a.cl.Own = lender.Own // the claim that this one follows has left its own there
+		a.cl.Own = lender.Own // an earlier claim left its requested length there
 	}
 	if err := v.commit(ctx, holding(a.cl)); err != nil {
 		return Hold{}, err
@@ -196,8 +194,8 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	return a.deny(ctx, a.ofPage(err), true)
 }
 
-// verify waits for the register to settle after the claim was seen on the page,
-// re-reads, and grants or denies.
+// verify waits for the settle time after the claim was seen on the page, reads the page again,
+// and grants or denies the claim.
 func (a *attempt) verify(ctx, work context.Context) (Hold, error) {
 	if err := clock.Pause(work, a.policy.Settle); err != nil {
 		return Hold{}, err
@@ -209,7 +207,7 @@ func (a *attempt) verify(ctx, work context.Context) (Hold, error) {
 	return a.judge(ctx, work, r)
 }
 
-// judge grants the claim if the page, as it was read last, shows all of it.
+// judge grants the claim if the latest reading of the page shows all of it.
 func (a *attempt) judge(ctx, work context.Context, r Reading) (Hold, error) {
 	if s, holder, detail := a.policy.standing(a.cl, r.Task, r.judged(), nil); s != mine {
 		return a.overruled(ctx, work, r.Task, holder, detail)
@@ -225,9 +223,9 @@ func (a *attempt) judge(ctx, work context.Context, r Reading) (Hold, error) {
 	return a.grant(ctx, work, started)
 }
 
-// overruled ends an attempt whose claim did not stand when it was to be verified. If
-// it is still there, it was a person who came in between: nothing of it is to stay. A page
-// in the trash cannot be written to; it may come back with the claim on it, which is
+// overruled ends an attempt whose claim no longer stood at the verifying read. If the claim is
+// still on the page, a person changed the task in between, and the claim is taken off. A
+// trashed page cannot be written; it may come back with the claim on it, and the claim is
 // withdrawn then.
 func (a *attempt) overruled(ctx, work context.Context, t task.Task, holder, detail string) (Hold, error) {
 	a.cl.Task = t
@@ -240,8 +238,7 @@ func (a *attempt) overruled(ctx, work context.Context, t task.Task, holder, deta
 	return a.abandon(ctx, work, Clearing, a.overruling(t))
 }
 
-// overruling words the denial of an attempt in the middle of which a person made t of its
-// task.
+// overruling returns the denial of an attempt during which a person changed the task to t.
 func (a *attempt) overruling(t task.Task) *Denied {
 	d := &Denied{Code: CodeNotOpen}
 	what := "its status was set to " + said(t.Status)
@@ -288,8 +285,7 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Hold, error) {
 	return a.cl, nil
 }
 
-// former are the stale claims that were overridden, as far as they were held here, at their
-// end.
+// former returns the overridden stale claims that were held here, as ended.
 func (a *attempt) former() (ended []Hold) {
 	for _, old := range a.book.on(a.cl.Task.ID) {
 		if old.State == Held && old.ID != a.cl.ID {
@@ -300,8 +296,8 @@ func (a *attempt) former() (ended []Hold) {
 	return ended
 }
 
-// enquire finds out what became of a claim write whose fate is unknown, or that
-// was answered late. It is trusted only if it was there within the window.
+// enquire finds out whether a claim write landed that was answered late or whose fate is
+// unknown. It trusts the write only if it was on the page within the window.
 func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Hold, error) {
 	r, err := a.read(work, a.cl.Task.ID)
 	if err == nil && !a.there(r) {
@@ -318,7 +314,7 @@ func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Hol
 	case a.there(r):
 		return a.withdraw(ctx, work, fmt.Errorf("the claim write landed too late to be trusted, and is being withdrawn: %w", cause))
 	}
-	// It may arrive yet, whoever has the task by now.
+	// The write may still arrive, whoever has the task by now.
 	if d := a.policy.decide(r, a.cl.Agent, nil); d.Code == CodeHeld {
 		a.cl.Task = r.Task
 		return a.abandon(ctx, work, Unseen, new(a.lostRace(d.Holder, d.Reason)))
@@ -334,8 +330,8 @@ func (a *attempt) there(r Reading) bool {
 	return s == mine
 }
 
-// lostRace words the denial of an attempt that somebody else beat. a.cl.Task is
-// the task as it was found.
+// lostRace returns the denial of an attempt that somebody else beat. a.cl.Task is the task as
+// the last reading showed it.
 func (a *attempt) lostRace(holder, detail string) Denied {
 	d := Denied{
 		Code: CodeLostRace, Holder: holder,
@@ -347,13 +343,14 @@ func (a *attempt) lostRace(holder, detail string) Denied {
 	return d
 }
 
-// withdraw gives up an attempt whose write is on the page, for all that is known.
+// withdraw gives up an attempt whose write is on the page, or may be.
 func (a *attempt) withdraw(ctx, work context.Context, cause error) (Hold, error) {
 	return a.abandon(ctx, work, Abandoned, a.failed(cause))
 }
 
-// abandon ends an attempt after its claim was written. What is on its page, or may get there,
-// is a mark from then on, whose first step is best taken at once; if it fails it is due anyway.
+// abandon ends an attempt after its claim was written. Whatever is on the page, or may still
+// get there, becomes a mark. abandon tries the mark's first step at once; if that fails, RunDue
+// takes it later.
 func (a *attempt) abandon(ctx, work context.Context, s MarkState, d *Denied) (Hold, error) {
 	d.Task = a.cl.Task
 	now := a.store.Now()
@@ -374,7 +371,7 @@ func (a *attempt) abandon(ctx, work context.Context, s MarkState, d *Denied) (Ho
 	return Hold{}, d
 }
 
-// failed words the denial of an attempt that failed for that reason once it was
+// failed returns the denial of an attempt that failed for that cause after its claim was
 // written.
 func (a *attempt) failed(cause error) *Denied {
 	d := a.ofPage(cause)
@@ -382,14 +379,14 @@ func (a *attempt) failed(cause error) *Denied {
 	return &d
 }
 
-// ofPage words a failure to read or write the task's page.
+// ofPage returns the denial for a failure to read or write the task's page.
 func (a *attempt) ofPage(err error) Denied {
 	d := a.unavailable(err)
 	d.Page = true
 	return d
 }
 
-// deny ends the attempt. remote says whether Notion was asked.
+// deny ends the attempt and records the denial. remote says whether Notion was asked.
 func (a *attempt) deny(ctx context.Context, d Denied, remote bool) (Hold, error) {
 	d.Task = a.cl.Task
 	if _, err := a.end(ctx, a.cl, EndNotGranted, d.Detail, a.denial(d, remote)); err != nil {

@@ -7,46 +7,44 @@ import (
 	"dibs/internal/task"
 )
 
-// Board is what is known of a board beside the page that a claim is about. Its methods may be
-// called at the same time.
+// Board knows what the task's own page does not show. Its methods may be called concurrently.
 type Board interface {
-	// Blockers returns the dependencies of a task that are not COMPLETED. It is
-	// asked within the write window, so it should know without asking Notion.
+	// Blockers returns the dependencies of a task that are not COMPLETED. It is called within
+	// the write window, so it should answer without asking Notion.
 	Blockers(context.Context, task.Task) ([]task.ID, error)
 
-	// Knows reports whether Blockers can answer without asking Notion. If not,
-	// it is asked outside a visit: who holds permits must not wait for others.
+	// Knows reports whether Blockers can answer without asking Notion. If not, Blockers is
+	// called outside a visit: a holder of permits must not wait for others.
 	Knows(task.Task) bool
 
-	// Closed returns why no task may be claimed now, or nil. It is asked before
-	// each attempt sends anything. Claims that are held are not affected.
+	// Closed returns why no task may be claimed now, or nil. It is called before an attempt
+	// sends anything. Held claims are not affected.
 	Closed() error
 }
 
-// Watcher is told what a Claimer does. Its methods may be called at the same time.
+// Watcher is told what a Claimer does. Its methods may be called concurrently.
 type Watcher interface {
-	// Observe is told of every page that the protocol reads or writes.
+	// Observe is called with every page that the protocol reads or writes.
 	Observe(Reading)
 
-	// Wrote is called after every claim write that may have landed. took is
-	// the time from the sending of the read to the answer of the write, or to its
-	// failure; err is nil if it was answered.
+	// Wrote is called after every claim write that may have landed. took is the time from the
+	// sending of the read to the answer of the write, or to its failure. err is nil if the
+	// write was answered.
 	Wrote(took time.Duration, err error)
 
-	// Stored is told of every change of a claim, once Find, Claims and On
-	// know of it. It is called with the task locked and must not call the Claimer's
-	// other methods.
+	// Stored is called with every changed claim, once Find, Claims and On know the change. The
+	// task is locked during the call, so Stored must not call other methods of the Claimer.
 	Stored(Hold)
 }
 
-// OpenBoard is a Board on which no task depends on another, and all may be claimed.
+// OpenBoard is a Board without dependencies, on which all tasks may be claimed.
 type OpenBoard struct{}
 
 func (OpenBoard) Blockers(context.Context, task.Task) ([]task.ID, error) { return nil, nil }
 func (OpenBoard) Knows(task.Task) bool                                   { return true }
 func (OpenBoard) Closed() error                                          { return nil }
 
-// Unwatched is a Watcher to whom nothing matters.
+// Unwatched is a Watcher that ignores everything.
 type Unwatched struct{}
 
 func (Unwatched) Observe(Reading)            {}

@@ -13,9 +13,9 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// book has the live holds and marks in memory, as the ledger has them: the ledger is
-// written first. A look-up costs as much as its answer is long, however many records there
-// are. It is safe for concurrent use.
+// book is the in-memory copy of the ledger's live holds and marks; the ledger is written first.
+// A look-up costs as much as its answer is long, however many records there are. It is safe for
+// concurrent use.
 type book struct {
 	mu     sync.RWMutex
 	holds  shelf[Hold]
@@ -24,8 +24,8 @@ type book struct {
 
 	steps    dates[Hold] // when RunDue has something to do for a hold
 	warnings dates[Hold] // when an agent is to be warned, see Warn
-	renewals dates[Hold] // when a lease is to be written anew, see KeepAlive
-	finishes dates[Hold] // when agents said that they were done
+	renewals dates[Hold] // when a lease is due for renewal, see KeepAlive
+	finishes dates[Hold] // when agents reported that they were done
 	due      dates[Mark] // when RunDue has something to do for a mark
 }
 
@@ -40,8 +40,8 @@ func newBook() *book {
 	}
 }
 
-// dates has the ids of records in the order of the moments that when gives for them,
-// without those for which it gives none.
+// dates orders the ids of records by the times that when returns. Records without a time are
+// left out.
 type dates[R any] struct {
 	*clock.Agenda[ID]
 	when func(R) (at time.Time, ok bool)
@@ -89,7 +89,7 @@ func (h headings) every() (ids []ID) {
 	return ids
 }
 
-// shelf has records by their ids and by their tasks.
+// shelf indexes records by id and by task.
 type shelf[R any] struct {
 	all   map[ID]R
 	tasks headings
@@ -115,7 +115,7 @@ func (s shelf[R]) of(ids []ID) []R {
 	return out
 }
 
-// put takes over what was stored.
+// put applies a stored change.
 func (b *book) put(c Change) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -182,8 +182,8 @@ func (b *book) allMarks() []Mark {
 	return b.marks.of(b.marks.tasks.every())
 }
 
-// of returns the claims that an agent, or if that is empty anybody, holds or is
-// done with, oldest first.
+// of returns the claims that an agent holds or is finishing, oldest first; everybody's if agent
+// is empty.
 func (b *book) of(agent string) []Hold {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -195,21 +195,21 @@ func (b *book) of(agent string) []Hold {
 	return b.holds.of(ids)
 }
 
-// held is how many claims are held.
+// held returns the number of held claims.
 func (b *book) held() int {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.agents.Len() - b.finishes.Len()
 }
 
-// until returns the holds whose dates are not after end, in the order of these.
+// until returns the holds whose dates are not after end, earliest first.
 func (b *book) until(d dates[Hold], end time.Time) []Hold {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.holds.of(d.until(end))
 }
 
-// dueUntil is until for the steps of marks.
+// dueUntil returns the marks whose next step is due by end, earliest first.
 func (b *book) dueUntil(end time.Time) []Mark {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -226,7 +226,7 @@ func (d dates[R]) until(end time.Time) (ids []ID) {
 	return ids
 }
 
-// first returns the earliest date, from start on, of a hold that counts; zero if
+// first returns the earliest date, from start on, of a hold for which counts is true; zero if
 // there is none.
 func (b *book) first(d dates[Hold], start time.Time, counts func(Hold) bool) time.Time {
 	b.mu.RLock()
@@ -239,7 +239,7 @@ func (b *book) first(d dates[Hold], start time.Time, counts func(Hold) bool) tim
 	return time.Time{}
 }
 
-// firstDue is when the first step of a mark is due; zero if none is.
+// firstDue returns when the first step of a mark is due; zero if none is.
 func (b *book) firstDue() time.Time {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -249,29 +249,29 @@ func (b *book) firstDue() time.Time {
 	return time.Time{}
 }
 
-// step is when RunDue has something to do for h.
+// step returns when RunDue has something to do for h.
 func (h Hold) step() (time.Time, bool) {
 	switch h.State {
 	case Reserved, Writing:
-		return h.Reserved, true // at once, if nobody is at work on it any more
+		return h.Reserved, true // at once, if the attempt was cut short
 	case Finishing:
 		return h.Due, true
 	}
 	return time.Time{}, false
 }
 
-// warning is when the agent of h is to be warned that its lease ends.
+// warning returns when to warn the agent of h that its lease is about to end.
 func (h Hold) warning() (time.Time, bool) {
 	return warnAt(h), h.State == Held && !h.Warned.Equal(h.ExpiresAt())
 }
 
-// renewal is when the lease of h may be written anew, if its agent has given a
-// sign of life since it was.
+// renewal returns when the lease of h may be renewed. There is a time only if the agent was
+// alive since the last renewal.
 func (h Hold) renewal() (time.Time, bool) {
 	return h.ClaimedAt.Add(h.Timeout / 2), h.State == Held && h.Heartbeat.After(h.ClaimedAt)
 }
 
-// finishing is when the agent of h said that it was done.
+// finishing returns when the agent of h reported that it was done.
 func (h Hold) finishing() (time.Time, bool) {
 	if h.State != Finishing {
 		return time.Time{}, false

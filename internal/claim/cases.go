@@ -12,23 +12,23 @@ import (
 // Case is a row of the page of cases.
 type Case struct {
 	On Errand
-	// State is that of the mark, where the case is about one state alone.
+	// State limits the case to marks in that state; empty for any.
 	State MarkState
-	// If is the condition, and Then what is done, in words.
+	// If words the condition, and Then what is done.
 	If, Then string
 
 	when func(Sight) bool
 	step func(Sight) Step
 }
 
-// Cases is the page of cases: what is done to a page, by anything but an attempt, once it
-// was read. The first case that applies decides.
+// Cases is the page of cases: it decides what is done to a page that was read, except by an
+// attempt. The first case that applies decides.
 type Cases []Case
 
-// Protocol is the page of cases that the protocol goes by.
+// Protocol returns the protocol's page of cases.
 func Protocol() Cases { return slices.Concat(ofHolds(), ofMarks()) }
 
-// Next returns the case that decides, and its step. It is a pure function, but for the ids
+// Next returns the case that decides, and its step. It is a pure function except for the ids
 // that it mints.
 func (cs Cases) Next(s Sight) (Case, Step) {
 	s.judge()
@@ -40,37 +40,37 @@ func (cs Cases) Next(s Sight) (Case, Step) {
 	return Case{On: s.Errand}, Step{}
 }
 
-// Step is what a case has done, in the order of its fields, as far as they are set.
+// Step is what a case does. Its fields are carried out in order, as far as they are set.
 type Step struct {
-	// Renew has the lease written anew first, and the page looked at again.
+	// Renew renews the lease first, and then has the page read again.
 	Renew bool
 	// Save is stored before anything is written.
 	Save Change
-	// Write is written. With Compete others may be about to write to the page as well.
+	// Write is sent to the page. Compete says that others may be about to write to it as well.
 	Write   *Write
 	Compete bool
 	// Other says that the write is not the one of the errand: that it may have landed does not
 	// count as Sight.Sent.
 	Other bool
-	// Enough reports whether the answer to the write is proof of it. If not, the page is
-	// looked at again after the settle wait.
+	// Enough reports whether the write's answer proves it. If not, the page is read again after
+	// the settle wait.
 	Enough func(answer Reading) bool
-	// Then is stored once the write is seen in its answer, or at once where there is none:
-	// it is given the page as it is then.
+	// Then returns the change to store once the write's answer shows the write, or at once if
+	// there is no write. It is called with the page as it is then.
 	Then func(now Reading) Change
-	// Else is stored if the write is not seen, and its error returned; a tryAgain has the page
-	// looked at again, as it is without Else.
+	// Else returns the change to store, and the error to return, if the write is not seen. A
+	// tryAgain has the page read again, as does a nil Else.
 	Else func(f fate, err error) (Change, error)
-	// Off says that the write takes a mark off its page, as planned.
+	// Off is set if the write takes a mark off its page, as planned.
 	Off bool
 	// Err is the outcome.
 	Err error
 }
 
-// nothing is the step that leaves all as it is.
+// nothing returns the step that does nothing.
 func nothing(Sight) Step { return Step{} }
 
-// storing is the step that only stores something.
+// storing returns the step that only stores ch.
 func storing(ch Change) Step { return Step{Then: func(Reading) Change { return ch }} }
 
 func holding(h Hold, facts ...Fact) Change { return Change{Holds: []Hold{h}, Facts: facts} }
@@ -80,17 +80,17 @@ func marking(m Mark, facts ...Fact) Change { return Change{Marks: []Mark{m}, Fac
 // always is the condition of the last case of an errand.
 func always(Sight) bool { return true }
 
-// either is a condition that one of several fulfils.
+// either returns the condition that one of several holds.
 func either(conditions ...func(Sight) bool) func(Sight) bool {
 	return func(s Sight) bool {
 		return slices.ContainsFunc(conditions, func(c func(Sight) bool) bool { return c(s) })
 	}
 }
 
-// is is the condition that the hold fares so.
+// is returns the condition that the hold fares like want.
 func is(want standing) func(Sight) bool { return func(s Sight) bool { return s.standing == want } }
 
-// ofHolds are the cases of a claim that an agent has.
+// ofHolds returns the cases of an agent's claim.
 func ofHolds() Cases {
 	var cs Cases
 	for _, e := range []Errand{Guard, Renewal, Delivery} {
@@ -126,7 +126,7 @@ func ofHolds() Cases {
 		case Delivery:
 			cs = append(cs,
 				Case{On: e, If: "the lease is over", Then: "renew it first: nobody overrides a live claim",
-					when: func(s Sight) bool { return s.Policy.Over(s.Task, s.At) }, // an unsure reading will do: to renew harms nobody
+					when: func(s Sight) bool { return s.Policy.Over(s.Task, s.At) }, // an unsure reading will do: a renewal harms nobody
 					step: func(Sight) Step { return Step{Renew: true} }},
 				Case{On: e, If: "the task is given back, and an earlier run may have sent that", Then: "wait until it must have arrived",
 					when: func(s Sight) bool { return s.frees() && s.Arrives > 0 }, step: holdOn},
@@ -137,7 +137,7 @@ func ofHolds() Cases {
 	return cs
 }
 
-// patient reports whether a suspected late write is to be given time to be withdrawn.
+// patient reports whether a suspected late write still has time to be withdrawn.
 func (s Sight) patient() bool {
 	since := s.Hold.Suspect
 	if since.IsZero() {
@@ -146,8 +146,8 @@ func (s Sight) patient() bool {
 	return s.standing == suspect && s.Now.Before(since.Add(s.Policy.Grace))
 }
 
-// suspicious is the hold under suspicion. It is looked at often enough to see the void mark
-// before the task is reopened, a grace after the mark was made.
+// suspicious returns the hold under suspicion. It is looked at often enough to see the void
+// mark before the task is reopened, a grace after the mark was made.
 func (s Sight) suspicious() Hold {
 	h := s.Hold
 	if h.Suspect.IsZero() {
@@ -159,8 +159,8 @@ func (s Sight) suspicious() Hold {
 
 func bear(s Sight) Step { return storing(holding(s.suspicious())) }
 
-// restore has the claim written back. Until it is seen in its place it stays under
-// suspicion, and is looked at again; writing it twice does no harm.
+// restore writes the claim back. The claim stays under suspicion, and is looked at again, until
+// it is seen in its place. Writing it twice does no harm.
 func restore(s Sight) Step {
 	h := s.suspicious()
 	return Step{
@@ -184,7 +184,7 @@ func restore(s Sight) Step {
 
 func stand(s Sight) Step { return storing(s.stands(s.Task)) }
 
-// stands takes over what t says of a hold that it shows. If it did not show it before, the
+// stands returns the hold as t, which shows it, describes it. If it was under suspicion, the
 // claim was repaired.
 func (s Sight) stands(t task.Task) Change {
 	h := s.Hold
@@ -201,8 +201,8 @@ func (s Sight) stands(t task.Task) Change {
 	return holding(s.Policy.refreshed(h, t), facts...)
 }
 
-// refreshed takes over what a page says about a claim that stands: a date or a lease that
-// was changed there is what others go by.
+// refreshed returns h with the date and the lease on its page: others go by what was changed
+// there.
 func (p Policy) refreshed(h Hold, t task.Task) Hold {
 	h.Task = t
 	h.Timeout = p.LeaseOf(t)
@@ -220,9 +220,9 @@ func (p Policy) refreshed(h Hold, t task.Task) Hold {
 	return h
 }
 
-// lose ends a claim that somebody else ended. Work that was finished meanwhile is not
-// forgotten: the task log gets it as orphaned. What people left of the claim on its page is
-// taken off at once; that it is lost does not depend on this, and Tidy does it later.
+// lose ends a claim that somebody else ended. Work that was finished meanwhile is recorded as
+// orphaned in the task log. What people left of the claim on its page is taken off at once; if
+// that fails, the claim is lost all the same, and Tidy does it later.
 func lose(s Sight) Step {
 	h := s.Hold
 	h.LostTo = s.holder
@@ -250,21 +250,21 @@ func lose(s Sight) Step {
 	return step
 }
 
-// ranOut reports whether a lost claim was stale when another daemon swept its task or took it
-// over: it is off the page, and the task still to be done.
+// ranOut reports whether a lost claim had gone stale when another daemon swept or took over its
+// task: the claim is off the page, and the task still has to be done.
 func (s Sight) ranOut() bool {
 	for _, m := range s.Marks {
 		if m.competes() && (m.State == Clearing || s.Policy.tokenOfMark(m, s.Task).ID == m.ID) {
-			return false // it is this daemon that sweeps it, and tells of it then
+			return false // this daemon sweeps it, and records it then
 		}
 	}
 	return (s.Task.Status == task.Open || s.Task.Status == task.InProgress) && !s.Task.Trashed &&
 		!s.Policy.NoToken && s.token.ID != s.Hold.ID && s.Hold.Finish == nil && s.Now.After(s.Hold.StaleAt)
 }
 
-// leaving is the write that takes what is left of a lost claim off its page, and what to say
-// of it; false if there is nothing to write. A task that was finished or blocked keeps the
-// name of who had it, for people to see.
+// leaving returns the write that clears a lost claim's remains from its page, and the line for
+// the log; false if there is nothing to write. A task that was finished or blocked keeps the
+// name of its last holder, for people to see.
 func (s Sight) leaving() (w Write, what string, ok bool) {
 	t, h := s.Task, s.Hold
 	tok := ParseToken(t.Token)
@@ -280,7 +280,7 @@ func (s Sight) leaving() (w Write, what string, ok bool) {
 	return Write{}.givingBack(h.Lease, t), "", h.borrows(t)
 }
 
-// leftTo says what becomes of a task of which a claim of agent is taken off.
+// leftTo says what becomes of a task when the agent's claim is taken off.
 func leftTo(agent string, t task.Task) string {
 	switch {
 	case t.ClaimedBy != agent:
@@ -291,8 +291,8 @@ func leftTo(agent string, t task.Task) string {
 	return "it is OPEN again, and can be claimed"
 }
 
-// left records that what was left of a claim is off its page. of is the mark that it would
-// have been taken off with.
+// left returns the change that records that a claim's remains are off its page. of is the mark
+// that would have taken them off.
 func (s Sight) left(of Mark, what string) func(Reading) Change {
 	return func(now Reading) Change {
 		ch := Change{Marks: s.repaid(now.Task)}
@@ -303,16 +303,16 @@ func (s Sight) left(of Mark, what string) func(Reading) Change {
 	}
 }
 
-// renew has the lease written anew.
+// renew writes a new date.
 func renew(s Sight) Step {
 	h := s.Hold
 	h.Noted = s.Now
 	return Step{
 		Save: holding(h), Write: &Write{ClaimedAt: new(h.Noted)},
-		// A rival overrides only what it read after StaleAt, by the Date of an answer that
-		// came within its window. What landed before any such read needs no more than its
-		// answer; after that a rival may be between its read and its write, and the renewal
-		// has to survive the settle wait, as a claim does.
+		// A rival overrides only a claim that it read after StaleAt, by the Date of an answer
+		// that came within its window. If the renewal landed before any such read, its answer
+		// is enough. After that, a rival may be between its read and its write, and the renewal
+		// must survive the settle wait, as a claim does.
 		Enough: func(answer Reading) bool {
 			stands, _, _ := s.Policy.standing(h, answer.Task, answer.judged(), nil)
 			return stands == mine && !answer.Unsure && answer.At.Before(h.StaleAt.Add(-s.Policy.WriteWindow-clockAllowance))
@@ -339,10 +339,10 @@ func (s Sight) renewed() bool {
 
 func renewal(s Sight) Step { return storing(s.Policy.renewed(s.Hold, s.Task)) }
 
-// renewed is the change of h once t, its page, shows the lease that was noted.
+// renewed returns the change of h once its page t shows the noted date.
 func (p Policy) renewed(h Hold, t task.Task) Change {
 	h.ClaimedAt = h.Noted
-	if h.Heartbeat.After(h.ClaimedAt) { // the clock was ahead; it stands for one renewal only
+	if h.Heartbeat.After(h.ClaimedAt) { // the clock was ahead; a heartbeat justifies one renewal only
 		h.Heartbeat = h.ClaimedAt
 	}
 	h = p.refreshed(h, t)
@@ -359,15 +359,15 @@ func untimed(s Sight) Step {
 	return Step{Err: fmt.Errorf("claim %s was not renewed: %w", s.Hold.ID, errUntimed)}
 }
 
-// frees reports whether the agent said something that opens the task again.
+// frees reports whether the finish opens the task again.
 func (s Sight) frees() bool { return *finishWrite(s.Hold, s.Policy).Status == task.Open }
 
-// shows reports whether the page shows that the finish was delivered, if it was sent before.
+// shows reports whether the page shows a finish that was sent before.
 func (s Sight) shows() bool {
 	return s.Sent && (finishWrite(s.Hold, s.Policy).shows(s.Task, s.Policy.NoToken) || s.standing == suspect && s.frees())
 }
 
-// errOwed is the outcome of a finish that is to be delivered later.
+// errOwed is the outcome of a finish to be delivered later.
 var errOwed = errors.New("not delivered yet")
 
 func holdOn(s Sight) Step {
@@ -386,7 +386,7 @@ func deliver(s Sight) Step {
 
 func delivered(s Sight) Step { return storing(s.Hold.delivered(s.Task, s.Now)) }
 
-// delivered is the end of a hold whose finish is in Notion, where the task is as t.
+// delivered returns the end of a hold whose finish is in Notion. t is its task there.
 func (h Hold) delivered(t task.Task, now time.Time) Change {
 	h.Task = t
 	fin := h.Finish

@@ -13,18 +13,17 @@ import (
 	"dibs/internal/task"
 )
 
-// Config is what a Claimer is made of.
+// Config configures a Claimer.
 type Config struct {
 	Store  Store
 	Ledger Ledger
 	Policy Policy
-	// Board is an OpenBoard if nil, and Watcher nobody.
+	// Board defaults to OpenBoard, and Watcher to Unwatched.
 	Board   Board
 	Watcher Watcher
-	// Clocks, if set, reads the clocks of the machine, in place of those that this
-	// process has: by them the write window is measured.
+	// Clocks reads the clocks that measure the write window; nil means this machine's.
 	Clocks func() clock.Instant
-	// Cases is the page of cases; nil for Protocol's.
+	// Cases is the page of cases; nil means Protocol().
 	Cases Cases
 	Log   *slog.Logger
 }
@@ -43,7 +42,7 @@ type Claimer struct {
 	book      *book
 	gate      *gate
 	locks     taskLocks
-	underway  sync.Map                  // the ids of the attempts that are being made
+	underway  sync.Map                  // the ids of running attempts
 	inherited sync.Map                  // see arrives
 	latest    atomic.Pointer[time.Time] // see heard
 
@@ -51,8 +50,8 @@ type Claimer struct {
 	stop    context.CancelFunc
 }
 
-// New returns a Claimer, or an error if the policy cannot keep its promise. If the
-// ledger has claims of an earlier run, Recover must be called before anything else.
+// New returns a Claimer. It returns an error if the policy cannot keep the protocol's promise.
+// If the ledger has claims of an earlier run, call Recover before anything else.
 func New(c Config) (*Claimer, error) {
 	if err := c.Policy.Validate(); err != nil {
 		return nil, err
@@ -82,27 +81,27 @@ func New(c Config) (*Claimer, error) {
 	return k, nil
 }
 
-// Close ends waits that outlive their callers. What was under way then is
-// taken up by Recover of the next Claimer on the same ledger.
+// Close ends the waits that outlive their callers. Recover of the next Claimer on the same
+// ledger takes up the unfinished work.
 func (c *Claimer) Close() { c.stop() }
 
 // Policy returns the settings the claimer works by.
 func (c *Claimer) Policy() Policy { return c.policy }
 
-// ErrStopped is the cause of what Close cuts short.
+// ErrStopped is the cause of waits that Close cut short.
 var ErrStopped = errors.New("the daemon is stopping")
 
-// detached returns a context with the values of ctx that does not end with it:
-// what was written to Notion must be seen through even if the caller has gone.
-// It ends when the claimer is closed.
+// detached returns a context with the values of ctx that does not end with it: a write to
+// Notion must be seen through even if the caller has gone. The context ends when the claimer is
+// closed.
 func (c *Claimer) detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(c.stopped, func() { cancel(ErrStopped) })
 	return work, func() { unhook(); cancel(nil) }
 }
 
-// landed sorts a failed write by what may have become of it. An error that is
-// not the store's own, such as a context that ended, leaves it unknown.
+// landed says whether a failed write may have landed. An error that is not a *StoreError, such
+// as that of an ended context, leaves it unknown.
 func landed(err error) Landed {
 	if se, ok := errors.AsType[*StoreError](err); ok {
 		return se.Landed
@@ -118,7 +117,8 @@ func storeKind(err error) StoreErrorKind {
 	return Unavailable
 }
 
-// RetryAfter is the pause that an error asks for; zero if it asks for none.
+// RetryAfter returns how long a store error asks to wait before a retry; zero if it does not
+// say.
 func RetryAfter(err error) time.Duration {
 	if se, ok := errors.AsType[*StoreError](err); ok {
 		return se.RetryAfter
@@ -126,12 +126,12 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// commit stores a change after a step whose effect in Notion cannot be undone. The caller
-// may have gone; the record must be kept all the same.
+// commit stores a change after a step whose effect in Notion cannot be undone. It ignores the
+// end of ctx: the record must be kept even if the caller has gone.
 func (c *Claimer) commit(ctx context.Context, ch Change) error {
 	if err := c.ledger.Save(context.WithoutCancel(ctx), ch); err != nil {
 		id, on := ch.subject()
-		if _, away := errors.AsType[*JournalError](err); !away { // else it is not for this claim's sake
+		if _, away := errors.AsType[*JournalError](err); !away { // else the journal is at fault, not this change
 			c.log.Error("journal refused a claim", "claim", id, "task", on, "error", err)
 		}
 		return fmt.Errorf("claim %s: could not be journalled: %w", id, err)
@@ -140,7 +140,7 @@ func (c *Claimer) commit(ctx context.Context, ch Change) error {
 	return nil
 }
 
-// subject is the claim that c is about first, and its task.
+// subject returns the id and the task of the first record in c.
 func (c Change) subject() (id ID, on task.ID) {
 	switch {
 	case len(c.Holds) > 0:
@@ -153,7 +153,7 @@ func (c Change) subject() (id ID, on task.ID) {
 	return "", ""
 }
 
-// keep has the book know what the ledger has stored.
+// keep puts a stored change into the book and tells the watcher.
 func (c *Claimer) keep(ch Change) {
 	c.book.put(ch)
 	for _, h := range ch.Holds {
@@ -171,13 +171,13 @@ func (c *Claimer) saveMark(ctx context.Context, m Mark, facts ...Fact) error {
 	return c.commit(ctx, Change{Marks: []Mark{m}, Facts: facts})
 }
 
-// end closes the claim, with the facts that say why.
+// end ends the claim and stores it, with the facts that say why.
 func (c *Claimer) end(ctx context.Context, h Hold, as Ending, detail string, facts ...Fact) (Hold, error) {
 	h = h.ended(as, c.store.Now(), detail)
 	return h, c.save(ctx, h, facts...)
 }
 
-// ended is h at its end.
+// ended returns h as ended.
 func (h Hold) ended(as Ending, at time.Time, detail string) Hold {
 	h.State, h.Ending, h.Ended, h.Detail = Ended, as, at, detail
 	h.Due, h.Suspect = time.Time{}, time.Time{}

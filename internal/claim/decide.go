@@ -7,34 +7,33 @@ import (
 	"dibs/internal/task"
 )
 
-// Decision is what the pre-flight makes of a task. Code is empty when the task
-// may be claimed.
+// Decision is the result of the pre-flight. Code is empty if the task may be claimed.
 type Decision struct {
 	Code Code
-	// Override is set when claiming takes the task from a stale claim.
+	// Override is set if the claim takes the task from a stale claim.
 	Override bool
-	// Holder is who has the task, or had it before an override.
+	// Holder has the task, or had it before an override.
 	Holder string
-	// LeaseEnd is when the holder's lease ends at the latest; zero for an
-	// assignment and for nobody.
+	// LeaseEnd is the latest moment at which the holder's lease can end; zero for an
+	// assignment, or without a holder.
 	LeaseEnd time.Time
 	// Reason says in one line why the task cannot be claimed.
 	Reason string
 }
 
-// dated reports whether the date that t shows beside a name is that of a claim under this
-// name. It is not, if a person put another name on a task that was completed, and opened it
-// again: the date is of the claim that is done.
+// dated reports whether the date on t belongs to a claim of the agent that t names. It does not
+// if a person put another name on a completed task and reopened it: then the date is that of
+// the finished claim.
 func dated(t task.Task) bool {
 	tok := ParseToken(t.Token)
 	return !t.ClaimedAt.IsZero() && (!tok.Done || tok.By == "" || tok.By == t.ClaimedBy)
 }
 
-// Assignee is the name that t is assigned to: nobody else may claim it, however long it
-// takes, and that agent may. It is empty if t is not assigned. A name without a date on
-// a task that is OPEN or IN_PROGRESS is an assignment, unless the task shows a claim that
-// an agent may hold, whose date somebody cleared. So is a name that was put in the place of
-// that of who completed the task.
+// Assignee returns the agent that t is assigned to, or an empty name. Only that agent may claim
+// the task, and the assignment never goes stale. A name without a date on an OPEN or
+// IN_PROGRESS task is an assignment, unless the task shows a claim that an agent may hold and
+// whose date somebody cleared. A name that replaced that of the agent who completed the task is
+// an assignment, too.
 func Assignee(t task.Task) string {
 	if t.Trashed || dated(t) {
 		return ""
@@ -46,7 +45,7 @@ func Assignee(t task.Task) string {
 	return ""
 }
 
-// decide is Decide for a reading.
+// decide calls Decide for a reading.
 func (p Policy) decide(r Reading, agent string, blockers []task.ID) Decision {
 	d := Decide(r.Task, agent, blockers, r.judged(), p)
 	if d.Code == CodeHeld && p.Stale(r.Task, r.At) {
@@ -55,10 +54,10 @@ func (p Policy) decide(r Reading, agent string, blockers []task.ID) Decision {
 	return d
 }
 
-// Decide says whether the agent may claim a task at now, which is Notion's time as
-// of the reading. blockers are its dependencies that are not COMPLETED. Asking
-// again under the holder's own name makes no difference: two sessions may share
-// a name. Only for an assignment does it matter who asks; an empty agent is anybody.
+// Decide says whether the agent may claim a task at now, which is Notion's time as of the
+// reading. blockers are the task's dependencies that are not COMPLETED. A holder that asks
+// again under its own name is refused like anyone else: two sessions may share a name. Only an
+// assignment depends on who asks; an empty agent stands for anybody.
 func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Policy) Decision {
 	switch {
 	case t.Trashed:
@@ -108,7 +107,7 @@ func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Poli
 	return d
 }
 
-// stands says that a task is in a status.
+// stands words the status of a task.
 func stands(s task.Status) string {
 	if s == task.Unknown {
 		return "its status is " + said(s)
@@ -116,8 +115,8 @@ func stands(s task.Status) string {
 	return "it is " + said(s)
 }
 
-// waiting says that a task waits for so many others. Which ones they are, says who knows
-// their titles.
+// waiting says how many unfinished tasks a task waits for. The caller adds the titles if it
+// knows them.
 func waiting(n int) string {
 	if n == 1 {
 		return "it waits for another task, which is not finished"

@@ -8,7 +8,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Code says why a claim was not granted. Codes are part of the contract.
+// Code says why a claim was denied. Codes are part of the contract.
 type Code string
 
 // The codes of denials.
@@ -30,32 +30,32 @@ const (
 type Denied struct {
 	Code Code
 	Task task.Task // the task, as far as it is known
-	// Holder is who has the task, if somebody has.
+	// Holder has the task; empty if nobody does.
 	Holder string
 	// ExpiresAt is when the holder's lease ends, in Notion's time; zero if unknown or never.
 	ExpiresAt time.Time
-	// Has are the claims that the agent holds or is done with, for CodeLimitReached.
+	// Has lists the claims that the agent holds or is finishing, for CodeLimitReached.
 	Has []Hold
 	// RetryAfter is how long to wait before trying again; zero if unknown.
 	RetryAfter time.Duration
 	// Detail says what happened and what to do, in one line.
 	Detail string
-	// Page is set if it was the task's page that could not be read or written: other
-	// tasks may be had all the same.
+	// Page is set if the task's page could not be read or written. Other tasks may still be
+	// available.
 	Page bool
-	// Unseen is set if the claim was written and is not on the page, nor anybody
-	// else's: a new attempt, under a new id, may be made at once.
+	// Unseen is set if the claim was written but is not on the page, and neither is a claim of
+	// anybody else. A new attempt, under a new id, may be made at once.
 	Unseen bool
-	// Local is set if it was the reservation that was refused: nothing was asked
-	// of Notion, and nothing changed for anybody else.
+	// Local is set if the reservation was refused: Notion was not asked, and nothing changed
+	// for anybody else.
 	Local bool
-	// Unrecorded is set if it is left to the caller to record it, see Request.Quiet.
+	// Unrecorded is set if the caller is to record the denial, see Request.Quiet.
 	Unrecorded bool
-	// Err is what the store answered, for CodeNotionUnavailable.
+	// Err is the store's or the journal's error, if one caused the denial.
 	Err error
 }
 
-// Deny is the denial of a task that may not be claimed, as the decision on t says.
+// Deny returns the denial of t that the decision calls for.
 func (d Decision) Deny(t task.Task) *Denied {
 	return &Denied{
 		Code: d.Code, Task: t, Holder: d.Holder, ExpiresAt: d.LeaseEnd,
@@ -63,8 +63,8 @@ func (d Decision) Deny(t task.Task) *Denied {
 	}
 }
 
-// choose is the decision on a task, unless it may be claimed and is not what the agent
-// asked for.
+// choose returns the decision d. If the task may be claimed but the agent does not want it,
+// choose returns a refusal instead.
 func (a *attempt) choose(d Decision, t task.Task) (_ Decision, unwanted bool) {
 	if d.Code != "" || a.unwanted == nil {
 		return d, false
@@ -83,9 +83,9 @@ func (d *Denied) Unwrap() error { return d.Err }
 // Lost is the error of an operation on a claim that is no longer the agent's.
 type Lost struct {
 	Claim Hold
-	// Asked is the agent that asked, if that is not the claim's.
+	// Asked is the agent that asked, if it is not the claim's own.
 	Asked string
-	// Holder is who has the task now; empty if nobody or unknown.
+	// Holder has the task now; empty if nobody does or it is not known.
 	Holder string
 	Detail string
 }
@@ -97,13 +97,13 @@ func (l *Lost) Error() string {
 	return fmt.Sprintf("%q is no longer %s's: %s", l.Claim.Task.Title, l.Claim.Agent, l.Detail)
 }
 
-// isLost reports whether err is that of a claim that is over.
+// isLost reports whether err is a *Lost.
 func isLost(err error) bool {
 	_, lost := errors.AsType[*Lost](err)
 	return lost
 }
 
-// unavailable words a failure to read or write the page.
+// unavailable returns the denial for a failure of the store or the journal.
 func (c *Claimer) unavailable(err error) Denied {
 	d := Denied{Code: CodeNotionUnavailable, RetryAfter: RetryAfter(err), Err: err, Detail: err.Error()}
 	if why, ok := errors.AsType[*JournalError](err); ok {

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Between these, a step that is owed to Notion is tried again.
+// The bounds of the wait before a step owed to Notion is retried.
 const (
 	minRetry = 3 * time.Second
 	maxRetry = 5 * time.Minute
 )
 
-// leastHeldBack is the least time before that while the store sends nothing: Hasten is
-// called when it does again.
+// leastHeldBack is the shortest wait before a retry while the store sends nothing. Hasten is
+// called when the store sends again.
 const leastHeldBack = 15 * time.Second
 
-// laterThan is when to try again what has been owed since then: when the store says, which
-// knows best when Notion will be there; else at first soon, and the longer it is owed the
-// less often.
+// laterThan returns when to retry a step that has been owed since then. If the store named a
+// time, that decides, because it knows best when Notion will be back. Otherwise the waits grow
+// with the time for which the step has been owed.
 func laterThan(now, since time.Time, cause error) time.Time {
 	if wait := RetryAfter(cause); wait > 0 {
 		return now.Add(max(wait, leastHeldBack))
@@ -27,21 +27,21 @@ func laterThan(now, since time.Time, cause error) time.Time {
 	return now.Add(min(max(now.Sub(since), minRetry), maxRetry))
 }
 
-// RunDue takes the next step of everything that is owed one: end an attempt that was cut
-// short, deliver a finish, make a mark void, take it off its page, forget one that never
-// showed. Finishes are delivered in the order in which they were accepted. It returns the
-// time of the earliest step that remains, zero if there is none.
+// RunDue takes the next due step of every hold and mark: it ends an attempt that was cut short,
+// delivers a finish, makes a mark void, takes a mark off its page, or forgets a mark that never
+// showed. Finishes are delivered in the order in which they were accepted. It returns the time
+// of the earliest remaining step; zero if there is none.
 func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 	now := c.store.Now()
 	err = errors.Join(
 		c.each(ctx, c.book.until(c.book.steps, now), c.cutShort, func(h Hold) error { return c.giveUp(ctx, h) }),
 		c.eachMark(ctx, c.book.dueUntil(now), c.isDue, func(m Mark) error { return c.tend(ctx, m) }),
 	)
-	away := false // whether Notion is; what is delivered after the finish that found out would overtake it
+	away := false // Notion cannot be asked: a later finish must not overtake the one that found out
 	due := func(h Hold) bool { return h.State == Finishing && !away && !h.Due.After(c.store.Now()) }
 	if slices.ContainsFunc(c.Finishing(), due) {
-		// The others take part, so that none is delivered before those accepted
-		// earlier only because it was tried at a better moment.
+		// Finishes that are not due yet take part, so that none is overtaken only because it
+		// was last tried at a worse moment.
 		ours := func(h Hold) bool { return h.State == Finishing && !away && (due(h) || h.Suspect.IsZero()) }
 		err = errors.Join(err, c.each(ctx, c.Finishing(), ours, func(h Hold) error {
 			err := c.run(ctx, &errand{kind: Delivery, hold: h, sent: true})
@@ -68,9 +68,9 @@ func (c *Claimer) isDue(m Mark) bool {
 	return owed && !at.After(c.store.Now())
 }
 
-// tend takes the next step of a mark. The task is locked. One that never showed is forgotten
-// once an answer of Notion's has said that the time for it is over: the clock here may have
-// jumped ahead since the last one.
+// tend takes the next step of a mark. The task is locked. A mark that never showed is forgotten
+// only once an answer of Notion's confirms that its time is over: the clock here may have
+// jumped ahead since the last answer.
 func (c *Claimer) tend(ctx context.Context, m Mark) error {
 	if m.State == Unseen && !c.heard().Before(m.watchEnd()) {
 		return c.saveMark(ctx, m.gone(c.store.Now(), m.Reason))
@@ -78,8 +78,8 @@ func (c *Claimer) tend(ctx context.Context, m Mark) error {
 	return c.run(ctx, &errand{kind: Cleanup, mark: m})
 }
 
-// Hasten makes the first of the finishes due that wait until Notion can be told: it is
-// back. RunDue delivers the others with it.
+// Hasten makes the first waiting finish due, now that Notion is back. RunDue delivers the
+// others with it.
 func (c *Claimer) Hasten(ctx context.Context) error {
 	waits := func(h Hold) bool {
 		return h.State == Finishing && h.Suspect.IsZero() && h.Due.After(c.store.Now())
@@ -98,9 +98,9 @@ func (c *Claimer) Hasten(ctx context.Context) error {
 // forever is later than anything.
 var forever = time.Unix(1<<40, 0)
 
-// each calls do, under the task's lock, for those of the holds that pick chooses
-// both before and after it has waited for the lock; what pick leaves out is not
-// waited for. It goes on after an error and returns the errors joined.
+// each calls do, under the task's lock, for the holds that pick chooses both before and after
+// the wait for the lock. It does not wait for holds that pick rejects. It goes on after an
+// error and returns the errors joined.
 func (c *Claimer) each(ctx context.Context, holds []Hold, pick func(Hold) bool, do func(Hold) error) error {
 	return each(c, ctx, holds, func(h Hold) (ID, Change) { return h.ID, holding(h) }, c.book.get, pick, do)
 }
@@ -131,9 +131,8 @@ func each[R any](c *Claimer, ctx context.Context, all []R, of func(R) (ID, Chang
 	return errors.Join(errs...)
 }
 
-// Recover takes up, once at the start, what an earlier run of the daemon left: a claim that
-// was written but not granted is to be withdrawn, a finish to be delivered, each by the next
-// RunDue.
+// Recover loads, once at the start, what an earlier run of the daemon left. The next RunDue
+// withdraws claims that were written but not granted, and delivers finishes.
 func (c *Claimer) Recover(ctx context.Context) error {
 	holds, marks, err := c.ledger.Live(ctx)
 	if err != nil {
@@ -160,8 +159,8 @@ func (c *Claimer) Recover(ctx context.Context) error {
 	)
 }
 
-// arrives is how long the write that frees the task of a hold or a mark may yet be on its way
-// from an earlier run of the daemon, or from one that led before.
+// arrives returns how long a write that frees the task of these holds or marks may still be on
+// its way, sent by an earlier run of the daemon or by an earlier leader.
 func (c *Claimer) arrives(ids ...ID) (left time.Duration) {
 	for _, id := range ids {
 		if until, inherited := c.inherited.Load(id); inherited {
@@ -171,14 +170,15 @@ func (c *Claimer) arrives(ids ...ID) (left time.Duration) {
 	return left
 }
 
-// cutShort reports whether h is an attempt that nobody is making any more: an
-// earlier run of the daemon was, or the ledger failed in the middle of it.
+// cutShort reports whether h is an attempt that nobody is making any more: it belongs to an
+// earlier run of the daemon, or the ledger failed in the middle of it.
 func (c *Claimer) cutShort(h Hold) bool {
 	_, underway := c.underway.Load(h.ID)
 	return h.attempting() && !underway
 }
 
-// giveUp ends an attempt that was cut short, and has it withdrawn if it may be in Notion.
+// giveUp ends an attempt that was cut short. If its claim may be in Notion, a mark is left to
+// withdraw it.
 func (c *Claimer) giveUp(ctx context.Context, h Hold) error {
 	now := c.store.Now()
 	f := h.fact(KindDenied, now)
@@ -190,5 +190,5 @@ func (c *Claimer) giveUp(ctx context.Context, h Hold) error {
 	return c.commit(ctx, ch)
 }
 
-// attempting reports whether h is an attempt that has yet to come to something.
+// attempting reports whether h is an attempt without an outcome so far.
 func (h Hold) attempting() bool { return h.State == Reserved || h.State == Writing }

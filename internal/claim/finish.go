@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// ErrNoReview is the error of a review where the board has no status for it.
+// ErrNoReview is the error of a review on a board without a status for it.
 var ErrNoReview = errors.New("the board has no status for work that waits for a person's decision: name one in tasks.statuses.review and restart the daemon; the claim goes on")
 
-// Finish ends a claim the way its agent says. The claim comes back Ended; or
-// still Finishing, if Notion could not be told now: then the finish is
-// journalled and RunDue delivers it under the same check. Repeating a finish
-// that took place returns the same claim. The error is a *Lost if the claim is
-// no longer the agent's, in which case nothing was written to the task, and ErrNoReview
-// if there is no status for what it says.
+// Finish ends a claim as its agent says. The returned claim is Ended, or still Finishing if
+// Notion could not be told now: then the finish is journalled, and RunDue delivers it under the
+// same check. Repeating a finish that took place returns the same claim. The error is a *Lost
+// if the claim is no longer the agent's; then nothing was written to the task. It is
+// ErrNoReview for a review if the board has no status for it.
 func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Hold, error) {
 	cl, unlock, err := c.lockClaim(ctx, id)
 	if err != nil {
@@ -40,7 +39,7 @@ func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Hold, error) {
 	return c.finish(work, cl, f)
 }
 
-// lockClaim takes the lock of a claim's task and then reads the claim.
+// lockClaim locks a claim's task and then reads the claim.
 func (c *Claimer) lockClaim(ctx context.Context, id ID) (Hold, func(), error) {
 	cl, err := c.Find(ctx, id)
 	if err != nil {
@@ -57,7 +56,7 @@ func (c *Claimer) lockClaim(ctx context.Context, id ID) (Hold, func(), error) {
 	return cl, unlock, nil
 }
 
-// NotHeld says why a claim that is not held cannot be worked with.
+// NotHeld returns the error of an operation that needs a held claim.
 func NotHeld(cl Hold) *Lost {
 	l := &Lost{Claim: cl, Detail: "it was never granted"}
 	if cl.State == Finishing {
@@ -69,14 +68,14 @@ func NotHeld(cl Hold) *Lost {
 	return l
 }
 
-// endings says how claims end of which nothing else is said.
+// endings words the endings of claims that have no Detail.
 var endings = map[Ending]string{
 	EndCompleted: "it was completed", EndReview: "it was put up for review", EndFailed: "it was reported as failed", EndBlocked: "it was reported as blocked",
 	EndReleased: "it was given back", EndLost: "it was taken away", EndOverridden: "its lease ran out", EndSwept: "its lease ran out",
 }
 
-// finish journals what the agent said, unless it is journalled already, and delivers it if it
-// can. The task is locked.
+// finish journals what the agent said, unless that is journalled already, and tries to deliver
+// it. The task is locked.
 func (c *Claimer) finish(ctx context.Context, h Hold, f Finish) (Hold, error) {
 	sent := h.State == Finishing
 	if !sent {
@@ -105,9 +104,9 @@ func (c *Claimer) finish(ctx context.Context, h Hold, f Finish) (Hold, error) {
 	}
 }
 
-// tooLate answers the finish of a claim that is not held any more. Work done for
-// one that somebody else ended is not forgotten: the task log gets it as
-// orphaned, once, however often the agent says so.
+// tooLate returns the error of a finish for a claim that is no longer held. If somebody else
+// ended the claim, the work is not forgotten: it is recorded as orphaned in the task log, once,
+// however often the agent repeats it.
 func (c *Claimer) tooLate(ctx context.Context, cl Hold, f Finish) error {
 	if cl.Taken() && f.isWork() && cl.Finish == nil { // else it was logged when the claim was lost
 		e := cl.orphaned(f, c.store.Now(), cl.LostTo, cl.Detail)
@@ -119,10 +118,10 @@ func (c *Claimer) tooLate(ctx context.Context, cl Hold, f Finish) error {
 	return NotHeld(cl)
 }
 
-// isWork reports whether f tells of work that was done, or tried.
+// isWork reports whether f reports work that was done or tried.
 func (f Finish) isWork() bool { return f.As == EndCompleted || f.As == EndReview || f.As == EndFailed }
 
-// orphaned is the fact of work that was finished for a claim that had been lost.
+// orphaned returns the fact of work that was finished for a lost claim.
 func (h Hold) orphaned(f Finish, at time.Time, holder, detail string) Fact {
 	e := h.fact(KindOrphaned, at)
 	e.Holder, e.Detail, e.Remote = holder, detail, true

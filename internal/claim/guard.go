@@ -8,11 +8,11 @@ import (
 	"dibs/internal/task"
 )
 
-// Guard compares a held claim with what the mirror saw of its task. If they
-// differ, or the claim is under suspicion, the page itself is read and decides:
-// a claim covered by an abandoned one is written back, one that somebody else
-// ended is lost, and a lease that was changed is taken note of. A nil seen always
-// reads the page. The error is a *Lost if the claim is found to be over.
+// Guard compares a held claim with the task that the mirror saw. If they differ, or the claim
+// is under suspicion, Guard reads the page itself, and the page decides: a claim covered by an
+// abandoned one is written back, a claim that somebody else ended is lost, and a changed lease
+// is taken over. If seen is nil, Guard always reads the page. The error is a *Lost if the claim
+// turns out to be over.
 func (c *Claimer) Guard(ctx context.Context, id ID, seen *task.Task) error {
 	h, unlock, err := c.lockClaim(ctx, id)
 	if err != nil {
@@ -30,17 +30,16 @@ func (c *Claimer) Guard(ctx context.Context, id ID, seen *task.Task) error {
 	return c.run(ctx, &errand{kind: Guard, hold: h})
 }
 
-// fresh reports whether the lease that a page shows is the one that h knows of.
+// fresh reports whether the lease on the page is the one recorded in h.
 func (c *Claimer) fresh(h Hold, t task.Task) bool {
 	return t.ClaimedAt.IsZero() || c.policy.StaleAt(t.ClaimedAt, c.policy.LeaseOf(t)).Equal(h.StaleAt)
 }
 
-// Renew notes that the agent is alive. The lease is written to Notion anew only
-// once half of it has passed; until then the claim comes back as it was, and
-// KeepAlive does the writing later. A claim past its longest life is not
-// extended any more. The error is a *Lost if the claim is no longer the
-// agent's, and a *StoreError if Notion could not be asked: the lease then ends
-// when it did before.
+// Renew records that the agent is alive. It writes the lease to Notion only once half of it has
+// passed; until then it returns the claim unchanged, and KeepAlive writes the lease later. A
+// claim that has reached its maximum lifetime is not extended. The error is a *Lost if the
+// claim is no longer the agent's, and a *StoreError if Notion could not be asked: then the
+// lease ends when it did before.
 func (c *Claimer) Renew(ctx context.Context, id ID) (Hold, error) {
 	h, unlock, err := c.lockClaim(ctx, id)
 	if err != nil {
@@ -62,9 +61,9 @@ func (c *Claimer) Renew(ctx context.Context, id ID) (Hold, error) {
 	return c.renew(work, h)
 }
 
-// KeepAlive writes the leases of the held claims whose agents gave a sign of
-// life since the last such write, once half the lease has passed. Claims it
-// cannot renew keep their old lease; the first such failure is returned.
+// KeepAlive renews the leases of held claims whose agents were alive since the last renewal,
+// once half the lease has passed. A claim that it cannot renew keeps its old lease. It goes on
+// after an error and returns the errors joined.
 func (c *Claimer) KeepAlive(ctx context.Context) error {
 	due := func(h Hold) bool {
 		return h.State == Held && h.Heartbeat.After(h.ClaimedAt) && c.renewalDue(h)
@@ -83,7 +82,7 @@ func (c *Claimer) renewalDue(h Hold) bool {
 	return !now.Before(h.ClaimedAt.Add(h.Timeout / 2))
 }
 
-// renew writes the lease anew if the claim still stands. The task is locked.
+// renew renews the lease if the claim still stands. The task is locked.
 func (c *Claimer) renew(ctx context.Context, h Hold) (Hold, error) {
 	e := &errand{kind: Renewal, hold: h}
 	if err := c.run(ctx, e); err != nil {
@@ -92,18 +91,18 @@ func (c *Claimer) renew(ctx context.Context, h Hold) (Hold, error) {
 	return e.hold, nil
 }
 
-// maxNotice is how long before the end of its lease an agent is warned at the
-// most; a third of the lease if that is less.
+// maxNotice is the longest notice before the end of a lease. The notice is at most a third of
+// the lease.
 const maxNotice = 5 * time.Minute
 
-// warnAt is when the agent of h is to be warned that its lease ends.
+// warnAt returns when to warn the agent of h that its lease is about to end.
 func warnAt(h Hold) time.Time {
 	return h.ExpiresAt().Add(-min(maxNotice, h.Timeout/3))
 }
 
-// Warn records, once for each lease, that a held claim is about to end because
-// its agent gave no sign of life, or because it could not be renewed. It returns
-// the time of the next such warning as far as it is known, zero if there is none.
+// Warn records, once for each lease, that a held claim is about to end because its agent gave
+// no sign of life, or because the claim could not be renewed. It returns the time of the next
+// known warning; zero if there is none.
 func (c *Claimer) Warn(ctx context.Context) (next time.Time, err error) {
 	due := func(h Hold) bool {
 		at, unwarned := h.warning()
@@ -115,8 +114,7 @@ func (c *Claimer) Warn(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-// warn warns the agent of a held claim, unless its last sign of life makes for a
-// renewal. The task is locked.
+// warn warns the agent of a held claim, unless a last renewal succeeds. The task is locked.
 func (c *Claimer) warn(ctx context.Context, h Hold) error {
 	detail := "no heartbeat has come since the lease began"
 	if h.Heartbeat.After(h.ClaimedAt) {
@@ -128,7 +126,7 @@ func (c *Claimer) warn(ctx context.Context, h Hold) error {
 		if err != nil {
 			detail += ": " + err.Error()
 		}
-		if h, err = c.Find(ctx, h.ID); err != nil { // as the attempt left it
+		if h, err = c.Find(ctx, h.ID); err != nil { // the renewal may have changed it
 			return err
 		}
 	}
@@ -138,7 +136,8 @@ func (c *Claimer) warn(ctx context.Context, h Hold) error {
 	return c.save(ctx, h, f)
 }
 
-// lastRenewal renews a claim whose agent is alive, if it may live any longer.
+// lastRenewal renews a claim whose agent is alive, unless the claim has reached its maximum
+// lifetime.
 func (c *Claimer) lastRenewal(ctx context.Context, h Hold) (Hold, error) {
 	if !c.renewalDue(h) {
 		return Hold{}, fmt.Errorf("a claim lives for %v at the most, all renewals together", c.policy.MaxLifetime)

@@ -18,13 +18,12 @@ const (
 	Writing State = "writing"
 	// Held: granted to the agent.
 	Held State = "held"
-	// Finishing: the agent is done with the task; the write that says so is owed to Notion.
+	// Finishing: the agent is done with the task; Notion has yet to be told.
 	Finishing State = "finishing"
 	// Ended: over; Ending says how.
 	Ended State = "ended"
 )
 
-// Ending is how a claim ended.
 type Ending string
 
 // The ways in which claims end.
@@ -48,46 +47,44 @@ type Finish struct {
 	Summary string `json:"summary,omitempty"`
 	// Reopen puts a failed task back to OPEN instead of FAILED, or BLOCKED.
 	Reopen bool `json:"reopen,omitempty"`
-	// History is set, instead of Reopen, once the task was tried as often as it may be: it
-	// becomes BLOCKED, and this says who tried.
+	// History is set instead of Reopen once the task has used up its tries: the task becomes
+	// BLOCKED, and History says who tried.
 	History string `json:"history,omitempty"`
-	// To, of a release, is the agent that the task is offered to: it stays assigned to
-	// that one.
+	// To is the agent to whom a release offers the task; the task stays assigned to it.
 	To string `json:"to,omitempty"`
 	// For is how long the offer waits for an answer.
 	For time.Duration `json:"for,omitempty"`
-	// Unheard is set if it was not the agent that said so: it never heard that the task
-	// was granted to it.
+	// Unheard is set if the daemon released the claim itself, because the agent never heard
+	// that it was granted.
 	Unheard bool `json:"unheard,omitempty"`
-	// Comment puts the summary on the task's page as a comment, too, once the claim has
-	// ended that way. Mention is the id of the Notion user whom it is for, if there is one.
+	// Comment also puts the summary on the task's page as a comment, once the claim has ended
+	// that way. Mention is the id of the Notion user whom the comment addresses, if any.
 	Comment bool   `json:"comment,omitempty"`
 	Mention string `json:"mention,omitempty"`
-	// Ask, of a blocked one, says that the summary is a question to people: the comment
-	// is made in any case, and the agent is told when somebody answers.
+	// Ask makes the summary of a blocked task a question to people: the comment is made in any
+	// case, and the agent is told when somebody answers.
 	Ask bool `json:"ask,omitempty"`
 	// At is when the agent said so, in Notion's time.
 	At time.Time `json:"at"`
 }
 
-// Lease is how long a claim lasts, and how sure it is that its agent lives.
+// Lease says how long a claim lasts, and when its agent was last alive.
 type Lease struct {
-	// ClaimedAt is the lease's beginning: the exact time of the claim write or
-	// of the last renewal that Notion acknowledged.
+	// ClaimedAt is the beginning of the lease: the exact time of the claim write, or of the
+	// last renewal that Notion acknowledged.
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
-	// Requested is the lease length that the agent asked for; 0 if it did not.
+	// Requested is the lease length that the agent asked for; 0 if it asked for none.
 	Requested time.Duration `json:"requested,omitempty"`
-	// Own is the lease length that the task set by itself before Requested took
-	// its place; 0 if it set none.
+	// Own is the task's own lease length, before Requested took its place; 0 if it had none.
 	Own time.Duration `json:"own,omitempty"`
-	// Timeout is the lease's length: what was asked for, but never more than
-	// others grant who read the task.
+	// Timeout is the length of the lease: the requested one, but never more than others allow
+	// who read the task.
 	Timeout time.Duration `json:"timeout"`
 	// StaleAt is the earliest moment at which anybody may override the claim.
 	StaleAt time.Time `json:"stale_at,omitzero"`
 	// Heartbeat is when the agent last showed that it is alive.
 	Heartbeat time.Time `json:"heartbeat_at,omitzero"`
-	// Warned is the end of the lease that the agent was warned of last.
+	// Warned is the end of the lease for which the agent was last warned.
 	Warned time.Time `json:"warned_at,omitzero"`
 }
 
@@ -104,37 +101,37 @@ type Hold struct {
 	Started time.Time `json:"started_at,omitzero"`
 	Lease
 
-	// Noted is the latest claimed_at that was to be written for the claim after its first one,
-	// whatever became of that.
+	// Noted is the latest claimed_at that a renewal was to write, whatever became of that
+	// write.
 	Noted time.Time `json:"noted_at,omitzero"`
-	// Assigned is set if the task was assigned to the agent when it claimed it. An attempt
-	// that comes to nothing leaves that as it was.
+	// Assigned is set if the task was assigned to the agent when it claimed it. An attempt that
+	// fails leaves the assignment in place.
 	Assigned bool `json:"assigned,omitempty"`
 	// Fence is the number of this claim's hold on the task: greater than that of every
 	// earlier hold. See Ledger.Reserve.
 	Fence int64 `json:"fence,omitempty"`
-	// Former is whose stale claim this one has overridden, if it has.
+	// Former is the agent whose stale claim this one overrode; empty if it overrode none.
 	Former string `json:"former,omitempty"`
 
-	// Finish is what the agent said when it was done, if it was.
+	// Finish is what the agent said when it was done; nil before that.
 	Finish *Finish `json:"finish,omitempty"`
 
-	// Suspect is when another token of our form was first seen over this claim.
+	// Suspect is when another claim token was first seen over this claim; zero if none is.
 	Suspect time.Time `json:"suspect_at,omitzero"`
-	// Due is when the next step of a finishing hold is to be taken, and when a held one
-	// under suspicion is looked at again.
+	// Due is when a finishing hold takes its next step, or when a held one under suspicion is
+	// looked at again.
 	Due time.Time `json:"due_at,omitzero"`
 
 	Ending Ending    `json:"ending,omitempty"`
 	Ended  time.Time `json:"ended_at,omitzero"`
 	// Detail says in one line why the claim ended, where that needs saying.
 	Detail string `json:"detail,omitempty"`
-	// LostTo is who had the task after the claim was lost or overridden; empty if
-	// nobody did, or it is not known.
+	// LostTo had the task after the claim was lost or overridden; empty if nobody did, or if it
+	// is not known.
 	LostTo string `json:"lost_to,omitempty"`
 }
 
-// Taken reports whether the agent was granted the claim and somebody else ended it.
+// Taken reports whether somebody else ended a claim that the agent had been granted.
 func (c Hold) Taken() bool {
 	return c.State == Ended && !c.Started.IsZero() && (c.Ending == EndLost || c.Ending == EndOverridden || c.Ending == EndSwept)
 }
@@ -142,12 +139,12 @@ func (c Hold) Taken() bool {
 // Loss is a claim that was taken from its agent.
 type Loss struct {
 	Hold
-	// Told is set once an answer to the agent has named the loss.
+	// Told is set once an answer told the agent of the loss.
 	Told bool
-	// Last is set if the agent was granted nothing since.
+	// Last is set if the agent has been granted nothing since.
 	Last bool
 }
 
-// ExpiresAt is until when the agent may trust its claim: the lease's end, which
-// lies before StaleAt by the allowance of Policy.
+// ExpiresAt returns the end of the lease. The agent may trust its claim until then. It lies
+// before StaleAt by the allowance of Policy.
 func (l Lease) ExpiresAt() time.Time { return l.ClaimedAt.Add(l.Timeout) }

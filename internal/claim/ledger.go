@@ -11,10 +11,9 @@ import (
 // ErrUnknownClaim is returned by a Ledger for an id it has no record of.
 var ErrUnknownClaim = errors.New("no claim with that id")
 
-// JournalError is the error of a Ledger, or of what else is kept beside it, that cannot be
-// read or written for a reason that lies in its file or its disk, and not in what was asked
-// for. Nothing of the change was kept, unless Err says that this is not known; the same
-// request may succeed once that is mended.
+// JournalError is the error of a Ledger, or of a store beside it, whose file or disk cannot be
+// read or written. The request itself is not at fault and may succeed once the cause is mended.
+// Nothing of the change was stored, unless Err says that this is not known.
 type JournalError struct {
 	// RetryAfter is how long to wait before trying again.
 	RetryAfter time.Duration
@@ -33,32 +32,33 @@ type Change struct {
 	Facts []Fact
 }
 
-// Ledger is the durable local record of holds, marks and facts: what survives `kill -9`.
+// Ledger is the durable local record of holds, marks and facts: it survives `kill -9`.
 // Implementations are safe for concurrent use; each method is one transaction.
 type Ledger interface {
 	// Reserve gives the task of h to h, unless another hold of this ledger has it. One
-	// statement decides, by the rows it affected. A held one that went stale before now may
-	// be taken over. limit is the number of tasks an agent may have at a time, 0 for any.
+	// statement decides, by the rows it affected. A held claim that went stale before now may
+	// be taken over. limit is the number of tasks an agent may have at a time, 0 for any. The
+	// returned fence is greater than that of every earlier hold.
 	//
-	// When refused, Reserve returns why, and records the denial as a fact against the hold
-	// that has the task, in the same transaction. Repeated ones may be counted in one fact.
+	// When refused, Reserve returns why, and records the denial as a fact against the hold that
+	// has the task, in the same transaction. Repeated denials may be counted in one fact.
 	Reserve(ctx context.Context, h Hold, now time.Time, limit int) (fence int64, refusal *Refusal, err error)
 
 	// Save stores c. A hold that ends gives up its task, and the denials recorded against it
-	// become one fact (see Contested). What has ended cannot be saved in another state. A
-	// change of facts alone leaves those as they are that are on record already, by their ids. An
-	// empty change stores nothing, and fails if nothing could be stored.
+	// are summed up in one fact (see Contested). An ended hold or mark cannot be saved in
+	// another state. A change of facts alone skips those whose ids are already on
+	// record. An empty change stores nothing, and fails if nothing could be stored.
 	Save(ctx context.Context, c Change) error
 
-	// Tries returns the tries at a task, oldest first: those that facts with TriedAgain
-	// told of, since the last one with TriedOver. The ledger may forget old ones, and
-	// those from before a person opened the task again.
+	// Tries returns the tries at a task, oldest first: those of the facts with TriedAgain since
+	// the last fact with TriedOver. The ledger may forget old ones, and those from before a
+	// person reopened the task.
 	Tries(ctx context.Context, id task.ID) ([]Try, error)
 
-	// Hold returns the hold of that id in whatever state it is, or ErrUnknownClaim.
+	// Hold returns the hold of that id in any state, or ErrUnknownClaim.
 	Hold(ctx context.Context, id ID) (Hold, error)
 
-	// Mark returns the mark of that id in whatever state it is, or ErrUnknownClaim.
+	// Mark returns the mark of that id in any state, or ErrUnknownClaim.
 	Mark(ctx context.Context, id ID) (Mark, error)
 
 	// Live returns the holds and the marks that have not ended, oldest first.

@@ -6,8 +6,8 @@ import (
 	"dibs/internal/task"
 )
 
-// Find returns the claim of that id in whatever state it is, or ErrUnknownClaim.
-// Only one that has ended is looked up in the ledger.
+// Find returns the claim of that id in any state, or ErrUnknownClaim. It asks the ledger only
+// for claims that have ended.
 func (c *Claimer) Find(ctx context.Context, id ID) (Hold, error) {
 	if cl, ok := c.book.get(id); ok {
 		return cl, nil
@@ -15,28 +15,28 @@ func (c *Claimer) Find(ctx context.Context, id ID) (Hold, error) {
 	return c.ledger.Hold(ctx, id)
 }
 
-// Claims returns the claims in state Held or Finishing, oldest first: those of that
-// agent, or all if it is empty.
+// Claims returns the agent's claims in state Held or Finishing, oldest first; everybody's if
+// agent is empty.
 func (c *Claimer) Claims(agent string) []Hold { return c.book.of(agent) }
 
-// Holding is how many claims are held.
+// Holding returns the number of held claims.
 func (c *Claimer) Holding() int { return c.book.held() }
 
-// Finishing returns the claims whose agents are done while Notion has yet to be told,
-// in the order in which they said so.
+// Finishing returns the claims whose agents are done while Notion has yet to be told, in the
+// order in which the agents said so.
 func (c *Claimer) Finishing() []Hold { return c.book.until(c.book.finishes, forever) }
 
-// On returns the claim that keeps a task from the other agents of this daemon;
-// false if there is none. One that is held may have gone stale, see Hold.StaleAt.
+// On returns the claim that keeps a task from the other agents of this daemon; false if there
+// is none. A held claim may have gone stale, see Lease.StaleAt.
 func (c *Claimer) On(id task.ID) (Hold, bool) {
 	var last Hold
 	found := false
 	for _, cl := range c.book.on(id) {
-		last, found = cl, true // the last of several has taken the task over
+		last, found = cl, true // the last one took the task over
 	}
 	return last, found
 }
 
-// Mark returns what this daemon still has on a page, or may have, under that id, which is that
-// of the claim if an attempt was given up; false if there is none.
+// Mark returns the live mark of that id; false if there is none. The mark of an abandoned
+// attempt has the id of its claim.
 func (c *Claimer) Mark(id ID) (Mark, bool) { return c.book.mark(id) }

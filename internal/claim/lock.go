@@ -16,8 +16,8 @@ func (l *taskLocks) lock(ctx context.Context, id task.ID) (unlock func(), err er
 	return l.Lock(ctx, id)
 }
 
-// Between calls f with those of ids that no call of c is at work on, and keeps
-// all others off them until f returns. f must not call c.
+// Between calls f with those of ids that no call of c is working on, and keeps all others off
+// them until f returns. f must not call c.
 func (c *Claimer) Between(ids []task.ID, f func(idle []task.ID) error) error {
 	idle := make([]task.ID, 0, len(ids))
 	for _, id := range ids {

@@ -7,7 +7,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Why is why the daemon has something of its own on a page.
+// Why says why the daemon put a mark on a page.
 type Why string
 
 // The reasons for a mark.
@@ -16,23 +16,23 @@ const (
 	Withdrawn Why = "withdrawn"
 	// Swept: the page showed a stale claim.
 	Swept Why = "swept"
-	// Over: the page showed a claim of this ledger that is over.
+	// Over: the page showed an ended claim of this ledger.
 	Over Why = "over"
-	// ForReopening: a task that nobody can claim is to be opened, and showed a name.
+	// ForReopening: the page of a task to be reopened still showed a name.
 	ForReopening Why = "reopening"
-	// Debt: a claim that is over has left the lease length on the page that it asked for.
+	// Debt: an ended claim left its requested lease length on the page.
 	Debt Why = "lease"
 )
 
-// MarkState is where a mark stands in its life.
+// MarkState is the state of a mark.
 type MarkState string
 
 // The states of a mark.
 const (
-	// Unseen: not on the page. A write may get there yet, and is watched for; a Debt waits
+	// Unseen: not on the page. Its write may still arrive, and is watched for. A Debt waits
 	// until nobody has the task.
 	Unseen MarkState = "unseen"
-	// Abandoned: on the page, or it may be, and to be made void.
+	// Abandoned: on the page, or may be; to be made void.
 	Abandoned MarkState = "abandoned"
 	// Voided: void on the page; taking it off the page is next.
 	Voided MarkState = "voided"
@@ -42,38 +42,38 @@ const (
 	Gone MarkState = "ended"
 )
 
-// Mark is what the daemon itself has on a page, or may have, until it is taken off: the
-// claim of an attempt that was given up, or a void token that competes for the page like a
-// claim. No agent holds it. All times are Notion's.
+// Mark is a token of the daemon's own on a page, until it is taken off: the claim of an
+// abandoned attempt, or a void token that competes for the page like a claim. No agent holds
+// it. All times are Notion's.
 type Mark struct {
-	// ID is the token on the page, or what follows the word void in it.
+	// ID is the token on the page, without the word void.
 	ID  ID  `json:"id"`
 	Why Why `json:"why"`
-	// Of is the claim that is taken off the page, as far as it is known.
+	// Of is the claim that the mark takes off the page, if known.
 	Of ID `json:"of,omitempty"`
-	// Agent is the name that the page shows beside the mark: who made the attempt, or
-	// whose claim is taken off.
+	// Agent is the name on the page beside the mark: the agent that made the attempt, or the
+	// one whose claim is taken off.
 	Agent string    `json:"agent"`
 	Task  task.Task `json:"task"` // as it was last read or written here
 	State MarkState `json:"state"`
 	Made  time.Time `json:"made_at"`
-	// Lease has the date that was written with the mark, and the lease length that goes
-	// back to the task with it, see Lease.borrows.
+	// Lease holds the date written with the mark, and the lease length that goes back to the
+	// task when the mark is taken off, see Lease.borrows.
 	Lease
 	// Assigned is set if the name stays on the task when the mark is taken off.
 	Assigned bool `json:"assigned,omitempty"`
-	// Due is when the next step is to be taken; zero if none is.
+	// Due is when the next step is due; zero if none is.
 	Due   time.Time `json:"due_at,omitzero"`
 	Ended time.Time `json:"ended_at,omitzero"`
 	// Reason says in one line why the mark was made, or how it ended.
 	Reason string `json:"reason,omitempty"`
-	// History is as of a Finish: a task that is swept becomes BLOCKED instead of OPEN.
+	// History is that of a Finish: if it is set, a swept task becomes BLOCKED instead of OPEN.
 	History string `json:"history,omitempty"`
-	// By is who asked for it, as Fact.By has it.
+	// By is the user who asked for it, see Fact.By.
 	By string `json:"by,omitempty"`
 }
 
-// mark is what is left of an attempt that is given up.
+// mark returns the mark that an abandoned attempt leaves.
 func (h Hold) mark(s MarkState, due time.Time, reason string) Mark {
 	return Mark{
 		ID: h.ID, Why: Withdrawn, Of: h.ID, Agent: h.Agent, Task: h.Task, State: s, Made: h.Reserved,
@@ -81,39 +81,39 @@ func (h Hold) mark(s MarkState, due time.Time, reason string) Mark {
 	}
 }
 
-// competes reports whether m was put on its page in the place of a stale claim or of none,
-// in a write that competes with the claims of others.
+// competes reports whether m was written to replace a stale claim, or no claim, in competition
+// with the claims of others.
 func (m Mark) competes() bool { return m.Why == Swept || m.Why == ForReopening || m.Why == Debt }
 
-// owed reports whether m is a debt that has yet to be put on its page.
+// owed reports whether m is a debt that is not on its page yet.
 func (m Mark) owed() bool { return m.Why == Debt && m.State == Unseen }
 
-// off reports whether t is as the last step of m leaves it.
+// off reports whether t shows that m was taken off.
 func (m Mark) off(t task.Task) bool {
 	return t.Token == "" && (t.ClaimedBy == "" || m.Assigned && t.ClaimedBy == m.Agent && t.ClaimedAt.IsZero())
 }
 
-// gone is m at its end.
+// gone returns m as ended.
 func (m Mark) gone(at time.Time, reason string) Mark {
 	m.State, m.Due, m.Ended, m.Reason = Gone, time.Time{}, at, reason
 	return m
 }
 
-// fact starts a fact about m.
+// fact returns a new fact about m.
 func (m Mark) fact(kind Kind, at time.Time) Fact {
 	f := Hold{ID: m.Of, Agent: m.Agent, Task: m.Task}.fact(kind, at)
 	f.Remote = true
 	return f
 }
 
-// watchTime is how long a write that never showed is watched for. Notion gives up on a
-// request after a minute; the rest is caution.
+// watchTime is how long a write that never showed is watched for. Notion gives up on a request
+// after a minute; the rest is caution.
 const watchTime = 24 * time.Hour
 
-// watchEnd is when a mark in state Unseen may be forgotten.
+// watchEnd returns when a mark in state Unseen may be forgotten.
 func (m Mark) watchEnd() time.Time { return m.Made.Add(watchTime) }
 
-// step is when RunDue has something to do for m.
+// step returns when RunDue has something to do for m.
 func (m Mark) step() (time.Time, bool) {
 	switch m.State {
 	case Abandoned, Voided, Clearing:
@@ -127,9 +127,8 @@ func (m Mark) step() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// cleared is the fact of what a page showed of a claim being off it; t is the task
-// afterwards. A copy of the page of a claim has nothing to do with that claim, nor with its
-// agent.
+// cleared returns the fact that a claim's remains are off its page; t is the task afterwards.
+// If the page was a copy of another task's, the fact names neither that claim nor its agent.
 func (m Mark) cleared(t task.Task, at time.Time, what string) Fact {
 	copied := m.Task.ID != t.ID
 	m.Task = t
@@ -141,5 +140,5 @@ func (m Mark) cleared(t task.Task, at time.Time, what string) Fact {
 	return f
 }
 
-// signature is who signs the note that the mark of a sweep leaves.
+// signature returns the name under the note that a sweep leaves.
 func (m Mark) signature() string { return cmp.Or(m.By, sweeper) }

@@ -8,7 +8,7 @@ import (
 	"dibs/internal/task"
 )
 
-// ofMarks are the cases of marks.
+// ofMarks returns the cases of marks.
 func ofMarks() Cases {
 	return Cases{
 		{On: Cleanup, State: Unseen, If: "Notion's time is not known", Then: "look again later",
@@ -92,15 +92,15 @@ func renamed(s Sight) bool  { return s.Task.ClaimedBy != s.Mark.Agent }
 func assigned(s Sight) bool { return Assignee(s.Task) != "" }
 func over(s Sight) bool     { return s.Policy.Over(s.Task, s.judged()) }
 
-// settled reports whether the time of the mark's next step has come, by Notion's clock: the
-// clock here may have jumped ahead.
+// settled reports whether the mark's next step is due by Notion's clock. The clock here may
+// have jumped ahead.
 func (s Sight) settled() bool {
 	return !s.Unsure && (s.Settled || !s.At.Add(time.Second).Before(s.Mark.Due))
 }
 
 const takenBack = "its task was taken back, changed or free to be taken before the withdrawal was complete"
 
-// ending is the step that leaves the page as it is, and has the mark end.
+// ending returns the step that ends the mark and leaves the page as it is.
 func ending(reason string) func(Sight) Step {
 	return func(s Sight) Step { return storing(marking(s.Mark.gone(s.Now, reason))) }
 }
@@ -110,7 +110,7 @@ func unseen(s Sight) Step {
 	return storing(marking(s.Mark))
 }
 
-// postponed is the step that is tried again once Notion's time is known.
+// postponed returns the step that waits until Notion's time is known.
 func postponed(s Sight) Step {
 	s.Mark.Due = laterThan(s.Now, s.Mark.Made, errUntimed)
 	step := storing(marking(s.Mark))
@@ -118,13 +118,13 @@ func postponed(s Sight) Step {
 	return step
 }
 
-// postpone is what becomes of a step whose write was not seen: it is taken again later.
+// postpone returns the Else of a step that is retried later if its write is not seen.
 func (s Sight) postpone(m Mark, what string) func(fate, error) (Change, error) {
 	return func(f fate, err error) (Change, error) {
 		if what != "" {
 			err = fmt.Errorf("%s %w", what, err)
 		}
-		if notSaved(err) { // nor can this be
+		if notSaved(err) { // the new date cannot be stored either
 			return Change{}, err
 		}
 		m.Due = laterThan(s.Now, m.Made, err)
@@ -134,14 +134,14 @@ func (s Sight) postpone(m Mark, what string) func(fate, error) (Change, error) {
 
 func voided(s Sight) Step { return storing(s.voided(s.Mark, s.Reading)) }
 
-// voided is m once it is void on the page, as r shows it.
+// voided returns the change of m once r shows it void on the page.
 func (s Sight) voided(m Mark, r Reading) Change {
 	m.State, m.Due = Voided, r.At.Add(s.Policy.Grace)
 	return marking(m)
 }
 
-// void has a claim made void: one that was given up, or, on a page to be tidied, one that is
-// over. The latter may have come by a late write, over a claim that lives.
+// void makes a claim void: an abandoned one, or, on a page to be tidied, one that is over. The
+// latter may have come by a late write and cover a live claim.
 func void(s Sight) Step {
 	m := s.Mark
 	step := Step{Write: new(voidMark(m.ID, m.Agent)), Then: func(now Reading) Change { return s.voided(m, now) }}
@@ -160,7 +160,7 @@ func void(s Sight) Step {
 	return step
 }
 
-// leave has a claim that is over taken off a page that nobody takes for now, in one write.
+// leave takes a claim that is over off a page that nobody can take for now, in one write.
 func leave(s Sight) Step {
 	w, what := leavingWrite(s.Mark.Agent, s.Task), leftTo(s.Mark.Agent, s.Task)
 	if s.Copied {
@@ -173,7 +173,7 @@ func leave(s Sight) Step {
 	}}
 }
 
-// stepAside has the mark taken off a page on which somebody has put another name.
+// stepAside takes the mark off a page on which somebody has put another name.
 func stepAside(s Sight) Step {
 	m := s.Mark
 	return Step{
@@ -186,12 +186,12 @@ func stepAside(s Sight) Step {
 	}
 }
 
-// put has a void mark put on the page in the place of what it shows, as a claim is put there.
+// put writes a void mark in place of what the page shows, as a claim is written.
 func put(s Sight) Step {
 	m := s.Mark
 	m.Task, m.ClaimedAt, m.State, m.Due = s.Task, s.Now, Abandoned, s.Now.Add(s.Policy.Grace)
 	w := voidMark(m.ID, m.Agent)
-	w.ClaimedAt = new(s.Now) // so that nobody's claim shows in part
+	w.ClaimedAt = new(s.Now) // so that no part of another claim shows
 	return Step{
 		Save: marking(m), Write: &w, Compete: true,
 		Then: func(Reading) Change {
@@ -212,7 +212,7 @@ func put(s Sight) Step {
 	}
 }
 
-// takeOff has the mark taken off its page, and the task opened, if it is IN_PROGRESS.
+// takeOff takes the mark off its page, and opens the task if it is IN_PROGRESS.
 func takeOff(s Sight) Step {
 	m := s.Mark
 	w := clearWrite(task.Open)
@@ -239,7 +239,7 @@ func takeOff(s Sight) Step {
 	}
 }
 
-// closed is the end of a mark that was taken off its page.
+// closed returns the end of a mark that was taken off its page.
 func (s Sight) closed(m Mark) Change {
 	switch m.Why {
 	case Swept:
@@ -254,9 +254,9 @@ func (s Sight) closed(m Mark) Change {
 	return marking(m.gone(s.Now, m.Reason), f)
 }
 
-// swept is the end of the mark of a sweep that has reopened its task, and of the claim that it
-// has swept. Earlier sweeps of the task, whose marks may arrive yet, have nothing to sweep any
-// more: they become plain withdrawals.
+// swept returns the end of a sweep's mark whose task was reopened, and of the claim that it
+// swept. Marks of earlier sweeps that may still arrive have nothing left to sweep: they become
+// plain withdrawals.
 func (s Sight) swept(m Mark) Change {
 	f := m.fact(KindSwept, s.Now)
 	f.Claim, f.Holder = cmp.Or(s.Local.ID, ParseToken(m.Task.Token).ID), m.Agent
@@ -266,8 +266,8 @@ func (s Sight) swept(m Mark) Change {
 		f.Detail += "; the task is BLOCKED: " + m.History
 	}
 	if s.Copied {
-		// The page is a copy of another task's: nothing happened to that claim, nor to its
-		// agent, and the name is all that there is to tell.
+		// The page is a copy of another task's. Nothing happened to that claim or its agent, so
+		// the fact has only the name.
 		f.Claim, f.Agent = "", ""
 	}
 	ch := marking(m.gone(s.Now, m.Reason), f)
@@ -283,14 +283,14 @@ func (s Sight) swept(m Mark) Change {
 	return ch
 }
 
-// A claim that asks for a lease of its own writes it on the task's page, because that is
-// what others go by, and puts back what stood there when it ends. Where somebody else ends
-// it, the daemon that knows what stood there remembers it as a debt. The page cannot just be
-// written to: it may be claimed at any moment, by somebody who then counts on the lease that
-// it read. So a mark competes for the task, once the page shows nobody's claim.
+// A claim that requests its own lease length writes it on the task's page, because others go by
+// that, and restores the task's own length when it ends. If somebody else ends the claim, the
+// daemon that knows the task's own length remembers it as a debt. The page cannot just be
+// written to: somebody may claim it at any moment and count on the lease that it read. So a
+// mark competes for the task, once the page shows no claim.
 
-// debt is what is owed to the task of a claim that is over and not by its agent's doing, if it
-// may have the lease length that the claim asked for.
+// debt returns the debt of a claim that did not end by its agent's doing; false if the task
+// cannot have the lease length that the claim requested.
 func (s Sight) debt(over Hold) (Mark, bool) {
 	asked := over.asked()
 	return Mark{
@@ -300,7 +300,7 @@ func (s Sight) debt(over Hold) (Mark, bool) {
 	}, asked > 0 && asked != over.Own
 }
 
-// repaid are the debts to the task that end because t, its page, has another lease length.
+// repaid returns the debts to the task that end because its page t has another lease length.
 func (s Sight) repaid(t task.Task) (ended []Mark) {
 	for _, m := range s.Marks {
 		if m.owed() && !m.borrows(t) {

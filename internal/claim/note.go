@@ -9,11 +9,10 @@ import (
 	"dibs/internal/task"
 )
 
-// sweeper signs the notes of sweeps that nobody asked for.
+// sweeper signs the notes of sweeps that no person asked for.
 const sweeper = "dibs"
 
-// longestReason is how much of a reason goes into a note, in characters. The log has all
-// of it.
+// longestReason is the longest reason in a note, in characters. The log has all of it.
 const longestReason = 1000
 
 // What notes begin with.
@@ -27,13 +26,13 @@ const (
 	noteReview    = "In review"
 )
 
-// noteForm is the form of the lines that noteLine makes.
+// noteForm matches the lines that noteLine makes.
 var noteForm = regexp.MustCompile(`^(` + strings.Join([]string{
 	noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteReopened, noteReview,
 }, "|") + `)(: .*)? — .+, \d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC$`)
 
-// noteLine says in one line what became of a task, why, and who says so. It has a form
-// by which it is known for ours again.
+// noteLine returns one line that says what became of a task, why, and who says so. Its form
+// lets us recognise it later.
 func noteLine(what, why, by string, at time.Time) string {
 	why = task.OneLine(why, -1)
 	if r := []rune(why); len(r) > longestReason {
@@ -45,7 +44,7 @@ func noteLine(what, why, by string, at time.Time) string {
 	return fmt.Sprintf("%s — %s, %s", what, by, noteTime(at))
 }
 
-// note is the line that the page is to show once cl.Finish is written.
+// note returns the line that the page shows once cl.Finish is written.
 func (c Hold) note() *string {
 	what := map[Ending]string{
 		EndCompleted: noteDone, EndBlocked: noteBlocked, EndFailed: noteFailed, EndReleased: noteGivenBack,
@@ -64,8 +63,7 @@ func (c Hold) note() *string {
 	return new(noteLine(what, why, c.Agent, c.Finish.At))
 }
 
-// sweptNote is the line that the page is to show once the stale claim that m covers is
-// taken off it.
+// sweptNote returns the line that the page shows once the stale claim under m is taken off.
 func (p Policy) sweptNote(m Mark, at time.Time) *string {
 	if m.History != "" {
 		return new(noteLine(noteBlocked, m.History, m.signature(), at))
@@ -74,12 +72,12 @@ func (p Policy) sweptNote(m Mark, at time.Time) *string {
 	return new(noteLine(noteReopened, why, m.signature(), at))
 }
 
-// noteTime is a moment as people read it on the board, wherever they are.
+// noteTime formats a time for people on the board, wherever they are.
 func noteTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// NoteLines finds the lines of a note that are ours, whole: each is where it begins and
-// where it ends, in bytes, with one of the line breaks that set it off. A line that
-// somebody has added to at either end is theirs.
+// NoteLines finds the lines of a note that are ours. It returns the start and the end of each
+// in bytes, including one of the line breaks that set it off. A line to which somebody added
+// text is no longer ours.
 func NoteLines(note string) [][2]int {
 	var ours [][2]int
 	for at := 0; at < len(note); {
@@ -103,8 +101,8 @@ func NoteLines(note string) [][2]int {
 	return ours
 }
 
-// Noted is the text of a note once line, which is ours, has taken the place of those
-// lines of ours that are in it: what others wrote, and the line below it.
+// Noted returns a note in which line replaces our earlier lines: first what others wrote, then
+// line.
 func Noted(note, line string) string {
 	var kept strings.Builder
 	at := 0
@@ -116,7 +114,7 @@ func Noted(note, line string) string {
 	return kept.String() + NoteBreak(kept.String()) + line
 }
 
-// NoteBreak is what sets a line off from the text above it.
+// NoteBreak returns the line break needed between a text and a line below it.
 func NoteBreak(above string) string {
 	if above == "" || strings.HasSuffix(above, "\n") {
 		return ""

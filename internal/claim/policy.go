@@ -7,12 +7,12 @@ import (
 	"dibs/internal/task"
 )
 
-// clockAllowance is how far two parties' ideas of Notion's time may differ:
-// the Date header is cut to the second, and an answer takes its time.
+// clockAllowance is how far two parties' estimates of Notion's time may differ: the Date header
+// is cut to the second, and an answer takes its time.
 const clockAllowance = 10 * time.Second
 
-// Policy holds the settings that the protocol depends on. Every daemon on a
-// workspace must have the same Timeout, WriteWindow and Settle.
+// Policy holds the settings that the protocol depends on. Every daemon on a workspace must have
+// the same Timeout, WriteWindow and Settle.
 type Policy struct {
 	// Timeout is the lease of a task that does not set its own.
 	Timeout time.Duration
@@ -27,26 +27,25 @@ type Policy struct {
 	// not exceed WriteWindow. With a Settle of zero the page is not read again
 	// after a claim write whose answer shows all of it.
 	Exclusive bool
-	// Grace is how long a void mark stays before the task is reopened, and how
-	// long a holder puts up with a suspected late write over its claim. It must
-	// be longer than the interval at which holders look at their claims and the
-	// time that their requests may take.
+	// Grace is how long a void mark stays before the task is reopened, and how long a holder
+	// tolerates a suspected late write over its claim. It must be longer than the interval at
+	// which holders check their claims plus the time that their requests may take.
 	Grace time.Duration
-	// Request is how long a request is on its way at the most before it is given up; 0
-	// if that is not known. A write that was sent while its claim was live must be out
-	// of the way before anybody may override the claim.
+	// Request is the longest time that a request may be on its way before it is given up; 0 if
+	// that is not known. A write that was sent while its claim was live must have landed or
+	// failed before anybody may override the claim.
 	Request time.Duration
-	// MaxLifetime is the longest life of a claim, renewals included; 0 for any.
+	// MaxLifetime is the longest life of a claim, renewals included; 0 for no limit.
 	MaxLifetime time.Duration
 	// MaxPerAgent is how many tasks an agent may have at a time; 0 for any number.
 	MaxPerAgent int
-	// MaxAttempts is how often the work on a task may come to nothing before the task
-	// becomes BLOCKED (see Try); 0 for any number of times.
+	// MaxAttempts is how many tries at a task may fail before it becomes BLOCKED (see Try); 0
+	// for no limit.
 	MaxAttempts int
-	// Review and Failed say that the board has those statuses.
+	// Review and Failed say whether the board has those statuses.
 	Review, Failed bool
-	// NoToken says that the database has no claim_token property: claims are
-	// then told apart by name and minute alone.
+	// NoToken says that the database has no claim_token property. Claims are then told apart by
+	// name and minute alone.
 	NoToken bool
 }
 
@@ -71,8 +70,8 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// unsettled reports whether a claim is verified by the answer to its write alone:
-// nobody is there who could overwrite it.
+// unsettled reports whether the answer to the claim write verifies the claim: there is nobody
+// who could overwrite it.
 func (p Policy) unsettled() bool { return p.Exclusive && p.Settle == 0 }
 
 // LeaseOf returns the length of a lease on t.
@@ -83,17 +82,16 @@ func (p Policy) LeaseOf(t task.Task) time.Duration {
 	return p.Timeout
 }
 
-// StaleAt is the earliest moment, in Notion's time, at which a claim written at
-// claimedAt may be overridden. Notion shows claimedAt cut to the minute, so the
-// whole minute is allowed for; and the holder, who trusts its claim until
-// claimedAt + lease, gets the write window and the settle wait on top, with
-// which its last write is out of the way.
+// StaleAt returns the earliest moment, in Notion's time, at which a claim written at claimedAt
+// may be overridden. Notion shows claimedAt cut to the minute, so it allows for the whole
+// minute. The holder trusts its claim until claimedAt + lease; the write window, the settle
+// wait and a clock allowance come on top, so that its last write is out of the way.
 func (p Policy) StaleAt(claimedAt time.Time, lease time.Duration) time.Time {
 	return claimedAt.Truncate(time.Minute).Add(time.Minute + lease + p.WriteWindow + p.Settle + clockAllowance)
 }
 
-// LeaseEnd is the latest moment at which the lease of the claim that t shows
-// can end for its holder; zero if t shows no claim with a lease.
+// LeaseEnd returns the latest moment at which the lease shown by t can end for its holder; zero
+// if t shows no claim with a lease.
 func (p Policy) LeaseEnd(t task.Task) time.Time {
 	if t.ClaimedBy == "" || !dated(t) {
 		return time.Time{}
@@ -101,8 +99,8 @@ func (p Policy) LeaseEnd(t task.Task) time.Time {
 	return t.ClaimedAt.Truncate(time.Minute).Add(time.Minute + p.LeaseOf(t))
 }
 
-// Over reports whether the lease of the claim that t shows has ended at now, so
-// that it is, or soon will be, stale.
+// Over reports whether the lease shown by t has ended at now, so that the claim is stale, or
+// soon will be.
 func (p Policy) Over(t task.Task, now time.Time) bool {
 	end := p.LeaseEnd(t)
 	return !end.IsZero() && !now.Before(end)

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Refusal is why a reservation was refused: either Holder is the claim that has
-// the task, or Limit is set and the agent holds as many tasks as it may.
+// Refusal says why a reservation was refused: Holder is the claim that has the task, or Limit
+// is set because the agent has as many tasks as it may.
 type Refusal struct {
 	Holder *Hold
 	Limit  bool
 }
 
-// Fact is the fact of c having been refused at now. limit is the number of tasks
-// that an agent may have at a time.
+// Fact returns the denial of c at now as a fact. limit is the number of tasks that an agent may
+// have at a time.
 func (r Refusal) Fact(c Hold, now time.Time, limit int) Fact {
 	e := c.fact(KindDenied, now)
 	if r.Limit {
@@ -31,8 +31,8 @@ func (r Refusal) Fact(c Hold, now time.Time, limit int) Fact {
 	return e
 }
 
-// deny is what the agent of c, which was refused, is told. has are the claims that it
-// holds or is done with.
+// deny returns what the agent of c, which was refused, is told. has are the claims that it
+// holds or is finishing.
 func (r Refusal) deny(c Hold, limit int, has []Hold) *Denied {
 	if r.Limit {
 		detail := tooMany(c, limit)
@@ -50,10 +50,10 @@ func tooMany(c Hold, limit int) string {
 	return fmt.Sprintf("%s already holds as many tasks as it may (%d)", c.Agent, limit)
 }
 
-// maxNamed is how many tasks are named in a line.
+// maxNamed is the most tasks named in a line.
 const maxNamed = 5
 
-// TasksOf names the tasks of claims, in a line.
+// TasksOf names the tasks of claims in one line.
 func TasksOf(claims []Hold) string {
 	var names []string
 	for i, c := range claims {
@@ -66,7 +66,7 @@ func TasksOf(claims []Hold) string {
 	return strings.Join(names, ", ")
 }
 
-// Occupied is the denial of a task that a claim held here keeps from everybody else.
+// Occupied returns the denial of a task that is reserved by a claim held here.
 func Occupied(h Hold) *Denied {
 	d := &Denied{
 		Code: CodeHeld, Task: h.Task, Holder: h.Agent, Local: true,
@@ -78,7 +78,7 @@ func Occupied(h Hold) *Denied {
 	return d
 }
 
-// occupies says in what way c keeps its task from others.
+// occupies says how c keeps its task from others.
 func (c Hold) occupies() string {
 	switch c.State {
 	case Held:
@@ -89,8 +89,9 @@ func (c Hold) occupies() string {
 	return c.Agent + " is claiming the task at this moment"
 }
 
-// PassedOver is the fact of agent's request for the next task having found the tasks of
-// these denials, one or more, held by others or not open any more. id is that of the first attempt.
+// PassedOver returns one fact for an agent's request for the next task that was denied, one or
+// more times, because the tasks were held by others or not open any more. id is that of the
+// first attempt.
 func PassedOver(agent string, id ID, at time.Time, denials []*Denied) Fact {
 	first := denials[0]
 	e := Hold{ID: id, Agent: agent, Task: first.Task}.fact(KindDenied, at)

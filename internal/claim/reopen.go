@@ -11,38 +11,37 @@ import (
 	"dibs/internal/task"
 )
 
-// Reopening asks for a task to be open again.
+// Reopening asks for a task to be set to OPEN again.
 type Reopening struct {
-	// Task is the task as far as it is known; its ID is required.
+	// Task is the task to reopen. Only its ID is required.
 	Task task.Task
-	// Agent is who asks; empty for a person.
+	// Agent is the agent that asks; empty for a person.
 	Agent string
-	// By is which user asks where no agent does, as Fact.By has it.
+	// By is the user who asks where no agent does, see Fact.By.
 	By string
 	// Note says why.
 	Note string
-	// Was is the status in which the task was seen: in any other it is left alone. Without
-	// one, only a task is opened that is BLOCKED, FAILED or in REVIEW.
+	// Was is the status in which the caller saw the task: in any other, the task is left alone.
+	// If it is empty, only a task that is BLOCKED, FAILED or in REVIEW is opened.
 	Was task.Status
 }
 
-// signature is who signs the note.
+// signature returns the name under the note.
 func (r Reopening) signature() string { return cmp.Or(r.Agent, r.By, sweeper) }
 
-// Reopen puts a task that nobody can claim, because it is BLOCKED, FAILED, in REVIEW,
-// COMPLETED or CANCELLED, or IN_PROGRESS without anybody's name, back to OPEN, and takes
-// name, date and token off it. The tries at it are forgotten. It returns the task, and the
-// status that it had: OPEN if there was nothing to be done. The error is a *Denied unless
-// the ledger failed: CodeHeld if the page shows a live claim or an agent here has one, and
-// CodeNotOpen if its status is none that r.Was lets it leave: that is looked at in every
-// reading of the page, the last of which precedes the write, and once more if it is not
-// known whether the write has landed.
+// Reopen puts a task that nobody can claim back to OPEN, takes name, date and token off it, and
+// forgets the tries at it. Such a task is BLOCKED, FAILED, in REVIEW, COMPLETED or CANCELLED,
+// or IN_PROGRESS without a name. Reopen returns the task and its former status, which is OPEN
+// if there was nothing to do. The error is a *Denied unless the ledger failed: CodeHeld if the
+// page shows a live claim or an agent here has one, and CodeNotOpen if r.Was does not allow the
+// task's status. The status is checked in every reading of the page, the last of which precedes
+// the write, and once more if the fate of the write is unknown.
 //
-// A task in these statuses is claimed by nobody. But somebody else may open it as well, and
-// an agent claim it, while a write of this one is on its way. So what is left of a claim is
-// taken off first, under a mark that competes like that of a sweep; and the status changes
-// in a write of nothing else: over a live claim it looks like a person's gesture, under which
-// nobody else gets the task before the holder's daemon has found out.
+// Nobody can claim a task in these statuses. But somebody else may open it too, and an agent
+// claim it, while our write is on its way. So Reopen first takes off the remains of a claim,
+// under a mark that competes like that of a sweep. Then it changes the status in a write of
+// nothing else: over a live claim that looks like a person's gesture, and nobody else gets the
+// task before the holder's daemon has found out.
 func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was task.Status, err error) {
 	unlock, err := c.locks.lock(ctx, r.Task.ID)
 	if err != nil {
@@ -68,22 +67,22 @@ func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was tas
 	return task.Task{}, "", &d
 }
 
-// reopenTries is how often the page is visited to reopen a task, which takes two visits
-// where there is something left of a claim.
+// reopenTries is how often Reopen visits the page. It needs two visits where remains of a claim
+// are left.
 const reopenTries = 5
 
-// reopening is a task that is being reopened.
+// reopening is one call of Reopen.
 type reopening struct {
 	*Claimer
 	Reopening
-	was    task.Status // what the page showed, before the status was written
-	former string      // whose name it showed
-	// sent says that the write of the status may have landed.
+	was    task.Status // the status before the write
+	former string      // the name on the page
+	// sent is set if the write of the status may have landed.
 	sent    bool
 	failure error // of the last try
 }
 
-// once tries to reopen the task. The error is errAgain if it has to look once more.
+// once tries to reopen the task. It returns errAgain if the page must be visited again.
 func (o *reopening) once(ctx context.Context) (task.Task, error) {
 	v, err := o.visit(ctx, o.Task.ID, 0)
 	if err != nil {
@@ -133,8 +132,8 @@ func (o *reopening) once(ctx context.Context) (task.Task, error) {
 	return o.write(ctx, v)
 }
 
-// discover finds that a claim that is held here is over, as its page shows, before the task is
-// reopened under it. The error is errAgain if that is done.
+// discover ends a claim that is held here but over according to its page, before the task is
+// reopened under it. It returns errAgain if that succeeded.
 func (o *reopening) discover(ctx context.Context, cl Hold) error {
 	err := o.run(ctx, &errand{kind: Guard, hold: cl})
 	if err == nil || isLost(err) {
@@ -146,7 +145,7 @@ func (o *reopening) discover(ctx context.Context, cl Hold) error {
 	return &d
 }
 
-// seen reports whether a task in that status may be opened, or is open already.
+// seen reports whether a task in status s may be opened, or is open already.
 func (o *reopening) seen(s task.Status) bool {
 	if o.Was == "" && (s == task.Blocked || s == task.Failed || s == task.Review) {
 		return true
@@ -154,8 +153,7 @@ func (o *reopening) seen(s task.Status) bool {
 	return s == o.Was || s == task.Open
 }
 
-// decided is the refusal where somebody has put t into a status that the one who asks has
-// not seen.
+// decided returns the refusal for a status of t that the caller has not seen.
 func (o *reopening) decided(t task.Task) *Denied {
 	is := fmt.Sprintf("it is %s", t.Status)
 	if o.Was != "" {
@@ -165,7 +163,7 @@ func (o *reopening) decided(t task.Task) *Denied {
 		"%q was not reopened: %s; look at it, and to open it all the same say so: dibs reopen %s --was %s", t.Title, is, cmp.Or(t.Key, string(t.ID)), t.Status)}
 }
 
-// refusal says why the task that r shows is not to be reopened; nil if it may be.
+// refusal returns why the task that r shows must not be reopened; nil if it may be.
 func (o *reopening) refusal(ctx context.Context, r Reading) (*Denied, error) {
 	t := r.Task
 	refuse := func(d Decision) *Denied {
@@ -185,8 +183,8 @@ func (o *reopening) refusal(ctx context.Context, r Reading) (*Denied, error) {
 	}
 	tok := ParseToken(t.Token)
 	named := t.ClaimedBy != "" && dated(t) && !tok.Done
-	// A person may have taken name or date off a claim, or changed the status under it, and
-	// its daemon not know yet.
+	// A person may have taken name or date off a claim, or changed the status under it, before
+	// its daemon found out.
 	shown := tok.ID != "" && !tok.Done
 	if !shown && (!named || o.policy.NoToken && t.Status.Finished()) || o.ranOutOn(t, r.judged()) {
 		return nil, nil
@@ -210,13 +208,13 @@ func (o *reopening) refusal(ctx context.Context, r Reading) (*Denied, error) {
 	}), nil
 }
 
-// ranOutOn reports whether the claim of which t shows something is stale at now, whoever's
-// name the page shows by now.
+// ranOutOn reports whether the claim whose remains t shows is stale at now, whatever name the
+// page shows.
 func (o *reopening) ranOutOn(t task.Task, now time.Time) bool {
 	return !t.ClaimedAt.IsZero() && now.After(o.policy.StaleAt(t.ClaimedAt, o.policy.LeaseOf(t)))
 }
 
-// clear takes the name that v has seen, and what belongs to it, off the page.
+// clear takes the name and the rest of its claim off the page.
 func (o *reopening) clear(ctx context.Context, v *visit) error {
 	t, now := v.Task, o.store.Now()
 	id := NewID(now)
@@ -244,7 +242,7 @@ func (o *reopening) clear(ctx context.Context, v *visit) error {
 	return errAgain
 }
 
-// write changes the status on the page that v has seen, and nothing else.
+// write sets the status on the page to OPEN, with a note, and nothing else.
 func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
 	w := Write{Status: new(task.Open), Note: new(noteLine(noteReopened, o.Note, o.signature(), v.At))}
 	answer, f, err := v.write(w)
@@ -259,14 +257,15 @@ func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
 		return task.Task{}, &d
 	}
 	o.sent = o.sent || f == unknown
-	// It may show on the next reading, and a write on its way gets the time to arrive.
+	// Give a write on its way the time to arrive and show on the next reading.
 	if o.failure = err; clock.Pause(ctx, o.policy.Settle) != nil {
 		return task.Task{}, ErrStopped
 	}
 	return task.Task{}, errAgain
 }
 
-// done records that the task is open again, unless it was and nothing was to be forgotten.
+// done records that the task was reopened. If it was OPEN already, done records that only if
+// tries are forgotten.
 func (o *reopening) done(ctx context.Context, t task.Task) (task.Task, error) {
 	e := Hold{Agent: o.Agent, Task: t}.fact(KindReopened, o.store.Now())
 	e.By = o.By

@@ -9,7 +9,7 @@ import (
 	"dibs/internal/task"
 )
 
-// errand is an errand to a page under way, and its record as it is by now.
+// errand is one errand to a page, with its record as last stored.
 type errand struct {
 	kind Errand
 	hold Hold
@@ -18,11 +18,11 @@ type errand struct {
 	sent    bool // see Sight.Sent
 	settled bool // see Sight.Settled
 	wrote   bool // the page shows what was to be written
-	off     bool // and that took the mark off, see Step.Off
-	paused  bool // the page is to be looked at again only after the settle wait
+	off     bool // the write took the mark off, see Step.Off
+	paused  bool // the next look waits for the settle time
 }
 
-// page is the page that the errand is to.
+// page returns the page that the errand is to.
 func (e *errand) page() task.ID {
 	if e.hold.ID != "" {
 		return e.hold.Task.ID
@@ -30,7 +30,7 @@ func (e *errand) page() task.ID {
 	return e.mark.Task.ID
 }
 
-// follow takes over what was stored of the record.
+// follow updates the errand's record from a stored change.
 func (e *errand) follow(ch Change) {
 	for _, h := range ch.Holds {
 		if h.ID == e.hold.ID {
@@ -44,22 +44,22 @@ func (e *errand) follow(ch Change) {
 	}
 }
 
-// mostLooks is how often a page is looked at on one errand. A holder has to get through within
-// the grace of whoever covered its claim, and the caller of a finish waits for it.
+// mostLooks is how often one errand looks at its page. A holder must succeed within the grace
+// of whoever covered its claim, and the caller of a finish waits for it.
 const mostLooks = 3
 
-// tryAgain is the error of a look that is to be repeated. cause is why it came to nothing, if
-// that was an error.
+// tryAgain is the error of a look that must be repeated. cause is the error behind it, if there
+// was one.
 type tryAgain struct{ cause error }
 
 func (t tryAgain) Error() string { return fmt.Sprintf("to be tried again: %v", t.cause) }
 
-// errAway is the errOwed of a finish for which nothing could be asked of Notion.
+// errAway is the errOwed of a finish for which Notion could not be asked.
 var errAway = fmt.Errorf("%w: nothing can be asked of Notion", errOwed)
 
-// run goes to the page of an errand, and takes the step that the page of cases says. The task
-// is locked. The error of a claim that is over is a *Lost; that of a finish which is owed is
-// errOwed.
+// run reads the page of an errand, and takes the step that the page of cases decides on. The
+// task is locked. The error is a *Lost if the claim is over, and errOwed if a finish is still
+// owed.
 func (c *Claimer) run(ctx context.Context, e *errand) error {
 	var failure error
 	for range mostLooks {
@@ -89,9 +89,9 @@ func (c *Claimer) look(ctx context.Context, e *errand) error {
 	return c.act(ctx, v, e)
 }
 
-// act takes the step that the page of cases says, on the page that v has seen.
+// act takes the step that the page of cases decides on for the page that v read.
 func (c *Claimer) act(ctx context.Context, v *visit, e *errand) error {
-	if e.kind == Cleanup { // the reading may have told something of the mark
+	if e.kind == Cleanup { // the reading may have changed the mark
 		now, live := c.book.mark(e.mark.ID)
 		if !live || now.State != e.mark.State {
 			return nil
@@ -127,7 +127,7 @@ func (c *Claimer) act(ctx context.Context, v *visit, e *errand) error {
 	return err
 }
 
-// record stores a change that is not empty, and has the errand follow it.
+// record stores a change unless it is empty, and updates the errand.
 func (c *Claimer) record(ctx context.Context, commit func(context.Context, Change) error, e *errand, ch Change) error {
 	if len(ch.Holds)+len(ch.Marks)+len(ch.Facts) == 0 {
 		return nil
@@ -139,7 +139,7 @@ func (c *Claimer) record(ctx context.Context, commit func(context.Context, Chang
 	return nil
 }
 
-// write sends the write of a step, and stores what became of it.
+// write sends the write of a step, and stores the outcome.
 func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) error {
 	send := v.write
 	if step.Compete {
@@ -154,7 +154,7 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 		return err
 	}
 	e.sent = e.sent || f != notLanded && !step.Other
-	e.paused = f != notLanded // it may show on the next reading, and a write on its way gets the time to arrive
+	e.paused = f != notLanded // give a write on its way the time to arrive
 	switch {
 	case f == seen:
 		return tryAgain{unproven(e.hold)}
@@ -165,13 +165,13 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 	return errors.Join(err, c.record(ctx, c.commit, e, ch))
 }
 
-// unread ends a look at a page that could not be read. Only if Notion says twice that it does
-// not know the page, the page is gone.
+// unread ends a look at a page that could not be read. The page counts as gone only if Notion
+// says twice that it does not know it.
 func (c *Claimer) unread(ctx context.Context, e *errand, err error) error {
 	if storeKind(err) != NotFound {
 		return c.putOff(ctx, e, err)
 	}
-	if e.kind != Cleanup && e.hold.ID == "" { // it only was to be marked
+	if e.kind != Cleanup && e.hold.ID == "" { // there was only a mark to make
 		return nil
 	}
 	again := c.askAgain(ctx, e.page())
@@ -191,7 +191,7 @@ func (c *Claimer) unread(ctx context.Context, e *errand, err error) error {
 	return step.Err
 }
 
-// putOff ends an errand that failed: what is owed to Notion is tried again later.
+// putOff ends an errand that failed. What is owed to Notion is tried again later.
 func (c *Claimer) putOff(ctx context.Context, e *errand, cause error) error {
 	switch {
 	case notSaved(cause): // nor can this be
@@ -212,15 +212,15 @@ func (c *Claimer) putOff(ctx context.Context, e *errand, cause error) error {
 	case e.kind == Cleanup:
 		e.mark.Due = laterThan(c.store.Now(), e.mark.Made, cause)
 		return errors.Join(cause, c.saveMark(ctx, e.mark))
-	case e.hold.ID == "" && cause != nil && storeKind(cause) == Trashed: // it only was to be marked
+	case e.hold.ID == "" && cause != nil && storeKind(cause) == Trashed: // there was only a mark to make
 		return nil
 	}
 	return cause
 }
 
-// renewFirst renews the claim that a finish is about to take off its page. Its lease is over,
-// and somebody may be about to override it: only who has a live claim can take it off without
-// harm to others.
+// renewFirst renews the claim before a finish takes it off its page. Its lease is over, and
+// somebody may be about to override it: only a live claim can be taken off without harm to
+// others.
 func (c *Claimer) renewFirst(ctx context.Context, e *errand) error {
 	renewing := &errand{kind: Renewal, hold: e.hold}
 	err := c.run(ctx, renewing)
@@ -234,7 +234,7 @@ func (c *Claimer) renewFirst(ctx context.Context, e *errand) error {
 	return tryAgain{}
 }
 
-// sight gathers what the page of cases looks at.
+// sight gathers what the page of cases needs.
 func (c *Claimer) sight(ctx context.Context, v *visit, e *errand) (s Sight, err error) {
 	s = Sight{
 		Errand: e.kind, Hold: e.hold, Mark: e.mark, Reading: v.Reading, Policy: c.policy, Now: c.store.Now(),

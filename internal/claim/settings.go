@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// Settings are those that every daemon on a board must share. Each grant
-// tells under which it was made.
+// Settings are the settings that every daemon on a board must share. Each grant names the ones
+// it was made under.
 type Settings struct {
 	Timeout, WriteWindow, Settle time.Duration
 }
 
-// Settings returns those of the policy.
+// Settings returns the policy's Settings.
 func (p Policy) Settings() Settings {
 	return Settings{Timeout: p.Timeout, WriteWindow: p.WriteWindow, Settle: p.Settle}
 }
 
-// SettingsMark is how the text of settings begins, see Settings.String.
+// SettingsMark is the beginning of the text that Settings.String returns.
 const SettingsMark = "claimed under timeout "
 
-// String is the text that ParseSettings reads.
+// String returns the text that ParseSettings reads.
 func (s Settings) String() string {
 	return fmt.Sprintf(SettingsMark+"%v, write_window %v, settle %v", s.Timeout, s.WriteWindow, s.Settle)
 }
 
 var settingsForm = regexp.MustCompile(SettingsMark + `(\S+), write_window (\S+), settle ((?:[0-9.]+[a-zµ]+)+)`)
 
-// ParseSettings finds the settings in a text; false if it tells of none.
+// ParseSettings finds the settings in a text; false if there are none.
 func ParseSettings(text string) (s Settings, ok bool) {
 	m := settingsForm.FindStringSubmatch(text)
 	if m == nil {
@@ -43,9 +43,9 @@ func ParseSettings(text string) (s Settings, ok bool) {
 	return s, true
 }
 
-// Against says in a line how daemons with the settings s and here are a danger to each
-// other's claims; empty if they are none. Settings that differ may be harmless: no write
-// window needs to be the same as another, if every settle wait is longer than each.
+// Against says in one line how daemons with the settings s and here endanger each other's
+// claims; empty if they do not. Different settings may be harmless: write windows may differ if
+// every settle wait is longer than each of them.
 func (s Settings) Against(here Settings) string {
 	var differ []string
 	if s.Timeout != here.Timeout {

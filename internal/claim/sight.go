@@ -7,24 +7,24 @@ import (
 	"dibs/internal/task"
 )
 
-// Errand is what a page is visited for.
+// Errand is the purpose of a visit to a page.
 type Errand string
 
-// The errands. The first three are to the page of a claim that an agent has; the others are
-// about a mark, or to make one.
+// The errands. The first three visit the page of an agent's claim; the others take care of a
+// mark, or make one.
 const (
 	Guard    Errand = "guard"    // to see whether a held claim stands
 	Renewal  Errand = "renew"    // to write its lease anew
 	Delivery Errand = "finish"   // to write what the agent said at its end
 	Cleanup  Errand = "clean up" // to take the next step of a mark
 	Sweeping Errand = "sweep"    // to mark a stale claim
-	Tidying  Errand = "tidy"     // to take a claim off that is over
+	Tidying  Errand = "tidy"     // to take off a claim that is over
 	Repaying Errand = "repay"    // to put a lease length back
-	Opening  Errand = "reopen"   // to open a task that nobody can claim, and that shows a name
+	Opening  Errand = "reopen"   // to take a name off a task that is reopened
 )
 
-// Sight is all that the page of cases looks at: a record, what its page shows, and what else
-// is known here.
+// Sight is the input of the page of cases: a record, what its page shows, and what else is
+// known here.
 type Sight struct {
 	Errand  Errand
 	Hold    Hold // the record, where an agent has the claim
@@ -33,54 +33,55 @@ type Sight struct {
 	Policy  Policy
 	Now     time.Time // Notion's time, as the store has it
 
-	// Sent says that on this errand a write was sent before, and may have landed.
+	// Sent is set if a write was sent earlier on this errand and may have landed.
 	Sent bool
-	// Slow says that the write window is over.
+	// Slow is set if the write window is over.
 	Slow bool
-	// Settled says that the mark has settled: its date does not have to be waited for.
+	// Settled is set if the mark has settled: its date need not be waited for.
 	Settled bool
-	// Arrives is how long a write that frees the task may yet be on its way, from an earlier
-	// run or an earlier leader: were it repeated, the first could land on the next claim.
+	// Arrives is how long a write that frees the task may still be on its way, sent by an
+	// earlier run or an earlier leader. If the write were repeated now, the first one could
+	// land on the next claim.
 	Arrives time.Duration
-	// Late is the mark whose claim the page shows, if that claim was given up and is not void
+	// Late is the mark of the claim on the page, if that claim was abandoned and is not void
 	// yet.
 	Late *Mark
-	// Marks are those on the task.
+	// Marks are the marks on the task.
 	Marks []Mark
 	// Local is the claim that the page shows, or that a sweep covers, if an agent here has it.
 	Local Hold
-	// Over says that what the page shows is a claim of this ledger that is over, that of the
-	// record; and Copied that it is one on another task.
+	// Over is set if the page shows an ended claim of this ledger, which is the record's.
+	// Copied is set if that claim was made on another task.
 	Over, Copied bool
 
-	// token is what the page's token says, as far as it concerns the record.
+	// token is the page's token as it concerns the record.
 	token Token
-	// standing is how the hold fares. holder and detail say who has the task, and what
-	// happened, if it is suspect or gone.
+	// standing says how the hold fares. If it is suspect or gone, holder has the task, and
+	// detail says what happened.
 	standing       standing
 	holder, detail string
 }
 
-// standing is how a hold fares on its page.
+// standing says how a hold fares on its page.
 type standing int
 
 const (
-	// mine: the page shows the claim, all of it.
+	// mine: the page shows all of the claim.
 	mine standing = iota
-	// done: the page shows that the work was done under this claim, whatever became of the
-	// task since.
+	// done: the page shows that the work was done under this claim, whatever became of the task
+	// since.
 	done
-	// covered: a claim that was given up lies over this live one. Its writer means no harm.
+	// covered: an abandoned claim lies over this live one. Its writer means no harm.
 	covered
-	// suspect: another live token lies over this live claim. A follower of the protocol
-	// would have skipped the task, so it is probably a late write, which its writer is about
-	// to withdraw.
+	// suspect: another live token lies over this live claim. A follower of the protocol would
+	// have skipped the task, so it is probably a late write that its writer is about to
+	// withdraw.
 	suspect
 	// gone: the claim is over, whoever ended it.
 	gone
 )
 
-// judge compares the record with the page, once all else is known.
+// judge compares the record with the page. It runs once everything else is known.
 func (s *Sight) judge() {
 	if s.ofHold() {
 		s.token = s.Policy.tokenOf(s.Hold, s.Task)
@@ -95,9 +96,9 @@ func (s Sight) ofHold() bool {
 	return s.Errand == Guard || s.Errand == Renewal || s.Errand == Delivery
 }
 
-// standing compares a hold with a page read at now. late is the mark whose claim the page
-// shows, if that was given up. For suspect and gone it says who has the task and what
-// happened.
+// standing compares a hold with a page read at now. late is the mark of the claim on the page,
+// if that claim was abandoned. For suspect and gone, standing also returns who has the task and
+// what happened.
 func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s standing, holder, detail string) {
 	if t.Trashed {
 		return gone, "", "the task was moved to the trash"
@@ -113,7 +114,7 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 	if t.Status != task.InProgress {
 		holder = t.ClaimedBy
 		if holder == h.Agent {
-			holder = "" // what is left of the claim's own name
+			holder = "" // the claim's own name is still there
 		}
 		detail = "its status was set to " + said(t.Status)
 		if t.Status == task.Open && own && !tok.Void {
@@ -132,7 +133,7 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 		return gone, "", "its claim was cleared"
 	case !own && tok.Void && live:
 		return covered, t.ClaimedBy, abandonedOver(t.ClaimedBy)
-	case !own && tok.ID != "" && !tok.Done && live && late != nil: // it is known whose write came late
+	case !own && tok.ID != "" && !tok.Done && live && late != nil: // the late write is known
 		return covered, late.Agent, abandonedOver(late.Agent)
 	case !own && tok.ID != "" && !tok.Done && live:
 		return suspect, t.ClaimedBy, fmt.Sprintf("%s claimed the task over a live claim", t.ClaimedBy)
@@ -148,7 +149,7 @@ func abandonedOver(agent string) string {
 	return fmt.Sprintf("an abandoned claim of %s lies over it", agent)
 }
 
-// said is a status as people know it.
+// said returns a status as people know it.
 func said(s task.Status) string {
 	if s == task.Unknown {
 		return "one that tasks.statuses does not name"
@@ -156,9 +157,8 @@ func said(s task.Status) string {
 	return string(s)
 }
 
-// tokenOf tells what the page of h says by its token. Where there are no tokens, the name
-// and the minute stand in for one; the minute of a claim that is renewed may be later than
-// is known here.
+// tokenOf returns what the page says about h by its token. Without tokens, the name and the
+// minute stand in for one; a renewed claim may show a later minute than is known here.
 func (p Policy) tokenOf(h Hold, t task.Task) Token {
 	renewed := (h.State == Held || h.State == Finishing) && t.ClaimedAt.After(h.ClaimedAt.Truncate(time.Minute))
 	return p.tokenFor(h.ID, h.Agent, h.ClaimedAt, renewed, t)
@@ -183,19 +183,19 @@ func (p Policy) tokenFor(id ID, agent string, claimedAt time.Time, renewed bool,
 	return Token{}
 }
 
-// undated reports whether t shows a claim whose date somebody cleared, which is refused to
-// everybody.
+// undated reports whether t shows a claim whose date somebody cleared. Nobody may claim such a
+// task.
 func undated(t task.Task) bool {
 	return t.Status == task.InProgress && t.ClaimedBy != "" && t.ClaimedAt.IsZero() && !t.Trashed && Assignee(t) == ""
 }
 
-// live reports whether nobody takes the task for as long as the page shows this: it has a
-// lease that is not over, by a time that is known, or a claim whose date somebody cleared.
+// live reports whether nobody takes the task while the page shows this: its lease is not over
+// by a confirmed time, or its claim's date was cleared.
 func (p Policy) live(r Reading) bool {
 	return undated(r.Task) || !r.Unsure && r.At.Before(p.LeaseEnd(r.Task))
 }
 
-// vacant reports whether a task shows nobody's claim, and may be claimed by anybody.
+// vacant reports whether a task shows no claim and may be claimed by anybody.
 func vacant(t task.Task) bool {
 	return !t.Trashed && t.Status == task.Open && Assignee(t) == "" && (t.ClaimedBy == "" || ParseToken(t.Token).Done)
 }

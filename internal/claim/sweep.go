@@ -8,24 +8,24 @@ import (
 	"dibs/internal/task"
 )
 
-// Sweep puts one task with a stale claim back to OPEN, or to BLOCKED if it was tried as
-// often as it may be (Policy.MaxAttempts), and clears the claim, after reading the page:
-// only a task that is IN_PROGRESS, and whose lease is stale at that moment, is touched. It
-// returns who held the task. swept is false if there was nothing to do, or if the mark was
-// written and RunDue finishes the sweep later. A finish that is owed to Notion is left to
-// be delivered first.
+// Sweep puts one task with a stale claim back to OPEN and clears the claim. If the task has
+// used up its tries (Policy.MaxAttempts), it becomes BLOCKED instead. Sweep reads the page
+// first, and touches only a task that is IN_PROGRESS and whose lease is stale at that moment.
+// It returns who held the task. swept is false if there was nothing to do, or if the mark was
+// written and RunDue finishes the sweep later. A finish that is owed to Notion is delivered
+// first.
 //
-// Somebody may be about to override a stale claim, and a task that is reopened
-// under a new holder would be claimed by a third. So a sweep competes for the
-// task like a claim, with a void mark of its own that makes the stale claim
-// live: once the mark has settled nobody else has the task or will get it, and
-// the claim can be cleared. A mark that lands late is withdrawn like a claim.
+// Somebody may be about to override a stale claim, and a task that is reopened under a new
+// holder would be claimed by a third. So a sweep competes for the task like a claim, with a
+// void mark of its own that makes the stale claim live. Once the mark has settled, nobody else
+// has the task or will get it, and the claim can be cleared. A mark that lands late is
+// withdrawn like a claim.
 func (c *Claimer) Sweep(ctx context.Context, id task.ID) (former string, swept bool, err error) {
 	return c.SweepFor(ctx, id, "", "")
 }
 
-// SweepFor is Sweep with a note for the record, and by whom it was asked for, as Fact.By has
-// it. Either may be empty.
+// SweepFor is Sweep with a note for the record and the user who asked, see Fact.By. Either may
+// be empty.
 func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note, by string) (former string, swept bool, err error) {
 	unlock, err := c.locks.lock(ctx, id)
 	if err != nil {
@@ -43,13 +43,13 @@ func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note, by string) (fo
 	return m.Agent, true, nil
 }
 
-// sweeping is the errand of a sweep.
+// sweeping returns the errand of a sweep.
 func (c *Claimer) sweeping(id task.ID, note, by string) *errand {
 	now := c.store.Now()
 	return &errand{kind: Sweeping, mark: Mark{ID: NewID(now), Why: Swept, Task: task.Task{ID: id}, Made: now, Reason: note, By: by}}
 }
 
-// seeStale adds what a sweep has to know of a page.
+// seeStale adds what a sweep must know about a page.
 func (c *Claimer) seeStale(ctx context.Context, s *Sight) (err error) {
 	t, m := s.Task, &s.Mark
 	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, s.judged()) {
@@ -67,8 +67,8 @@ func (c *Claimer) seeStale(ctx context.Context, s *Sight) (err error) {
 	return err
 }
 
-// seeCopy finds out whether the page that a sweep has marked is a copy, with the claim of
-// another page.
+// seeCopy finds out whether a page marked by a sweep is a copy that shows the claim of another
+// page.
 func (c *Claimer) seeCopy(ctx context.Context, s *Sight) error {
 	id := s.Local.ID
 	if id == "" {
@@ -82,13 +82,13 @@ func (c *Claimer) seeCopy(ctx context.Context, s *Sight) error {
 	return err
 }
 
-// staleTry is the try that ended with the stale claim that t shows.
+// staleTry returns the try that ended when the claim on t went stale.
 func (c *Claimer) staleTry(t task.Task) Try {
 	return Try{Agent: t.ClaimedBy, At: c.policy.LeaseEnd(t)}
 }
 
 // takeOff waits until a mark has settled, and takes it off its page, unless somebody has
-// changed that meanwhile. It reports whether it did.
+// changed the page meanwhile. off reports whether it did.
 func (c *Claimer) takeOff(ctx context.Context, m Mark) (_ Mark, off bool, err error) {
 	if err := clock.Pause(ctx, c.policy.Settle); err != nil {
 		return m, false, err
@@ -98,14 +98,14 @@ func (c *Claimer) takeOff(ctx context.Context, m Mark) (_ Mark, off bool, err er
 	return e.mark, e.off, err
 }
 
-// Tidy takes off a page what it shows of a claim of this ledger that is over, or that was
-// made on another page, of which this one is a copy: to everybody else the task would be
-// held until that lease ends. seen is the task as the mirror has it; unless it shows such a
-// thing, nothing is asked of Notion. It reports whether anything was written.
+// Tidy takes off a page the claim of this ledger that it shows without right: a claim that is
+// over, or that was made on another page, of which this one is a copy. Everybody else would
+// take the task for held until that lease ends. seen is the task in the mirror; Notion is asked
+// only if it shows such a claim. Tidy reports whether it wrote anything.
 //
-// A claim that is over may be on its page because of an undo, or because a write of it
-// came late, over a claim that lives. So it is taken off in two steps, like one that was
-// given up: it is marked void, and RunDue reopens the task after the grace.
+// An ended claim may be on its page because of an undo, or because its write came late and
+// covered a live claim. So it is taken off in two steps, like an abandoned claim: it is marked
+// void, and RunDue reopens the task after the grace.
 func (c *Claimer) Tidy(ctx context.Context, seen task.Task) (tidied bool, err error) {
 	if c.policy.Over(seen, c.store.Now()) {
 		return false, nil // it is left to be overridden or swept
@@ -123,10 +123,10 @@ func (c *Claimer) Tidy(ctx context.Context, seen task.Task) (tidied bool, err er
 	return e.wrote, err
 }
 
-// Repay puts back the lease lengths that lost claims have left on their tasks, where nobody
-// has the task. seen returns a task as the mirror has it: as long as that shows another
-// thing, nothing is asked of Notion. It goes on after an error and returns the errors
-// joined.
+// Repay restores the lease lengths that lost claims left on their tasks, where nobody has the
+// task. seen returns a task in the mirror. Notion is asked only if the mirror shows that the
+// task is vacant, or has another lease length by now. Repay goes on after an error and returns
+// the errors joined.
 func (c *Claimer) Repay(ctx context.Context, seen func(task.ID) (task.Task, bool)) error {
 	free := func(m Mark) bool {
 		t, ok := seen(m.Task.ID)

@@ -11,7 +11,7 @@ import (
 // time, and it is also the claim token written to Notion while the claim lives.
 type ID string
 
-// NewID mints an id that carries the millisecond of now.
+// NewID returns a new id that carries the millisecond of now.
 func NewID(now time.Time) ID {
 	return ID(ulid.MustNew(ulid.Timestamp(now), ulid.DefaultEntropy()).String())
 }
@@ -26,32 +26,34 @@ func ParseID(s string) (ID, bool) {
 	return ID(u.String()), true
 }
 
-// Minted is when the id was made, to the millisecond; false if it is none of NewID's form.
+// Minted returns when the id was made, to the millisecond; false if the id has not NewID's
+// form.
 func (id ID) Minted() (time.Time, bool) {
 	u, err := ulid.ParseStrict(string(id))
 	return u.Timestamp(), err == nil
 }
 
-// The forms that a claim token takes on a page once its claim no longer lives.
+// The prefixes of a claim token whose claim no longer lives.
 const (
 	voidPrefix = "void " // being withdrawn, see RunDue
 	donePrefix = "done " // completed, or put up for review
 )
 
-// Token tells what a claim_token property says.
+// Token is a parsed claim_token property.
 type Token struct {
-	ID   ID   // the claim, empty if the text is not of our form
+	ID   ID   // the claim; empty if the text has not our form
 	Void bool // the claim is being withdrawn
 	Done bool // the claim ended with its work done: completed, or put up for review
-	// By is who did it, if Done is set; empty if the token does not say so, as
-	// those of older versions.
+	// By is the agent that did the work, if Done is set. Tokens of older versions do not name
+	// it.
 	By string
 }
 
-// doneToken is the token of a task whose work was done by c.
+// doneToken returns the token of a task whose work c did.
 func doneToken(c Hold) string { return donePrefix + string(c.ID) + " " + c.Agent }
 
-// ParseToken reads the text of a claim_token property.
+// ParseToken parses a claim_token property. It returns the zero Token if the text has not our
+// form.
 func ParseToken(s string) Token {
 	var t Token
 	if rest, ok := strings.CutPrefix(s, voidPrefix); ok {

@@ -9,29 +9,29 @@ import (
 	"dibs/internal/task"
 )
 
-// Try is a piece of work on a task that came to nothing, while the task went back to those
-// that can be claimed: it failed and was to be tried again, or its claim went stale.
+// Try is an attempt at the work on a task that failed while the task stayed claimable: the
+// agent reported failure and the task was to be tried again, or its claim went stale.
 type Try struct {
 	Agent string    `json:"agent"`
 	At    time.Time `json:"at"` // when it was over, in Notion's time
-	// Failed is set if the agent said so; else its lease ran out.
+	// Failed is set if the agent reported failure; otherwise its lease ran out.
 	Failed bool   `json:"failed,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
 
-// Tried is what a fact means for the tries at its task, of which a Ledger keeps count.
+// Tried says how a fact changes the list of tries at its task, which a Ledger keeps.
 type Tried string
 
-// What facts may mean. Most mean nothing for the tries.
+// The meanings of facts for the tries. Most facts have none.
 const (
-	// TriedAgain: there was one more, see Fact.Try.
+	// TriedAgain: one more try, see Fact.Try.
 	TriedAgain Tried = "again"
-	// TriedOver: those so far are forgotten. The task is done, or waits for a person, or
-	// was reopened.
+	// TriedOver: the tries so far are forgotten. The task is done, waits for a person, or was
+	// reopened.
 	TriedOver Tried = "over"
 )
 
-// Try is the try that a fact with TriedAgain tells of.
+// Try returns the try that a fact with TriedAgain records.
 func (e Fact) Try() Try {
 	t := Try{Agent: e.Agent, At: e.At, Failed: e.Kind == KindFailed, Why: e.Summary}
 	if e.Kind == KindOverridden || e.Kind == KindSwept {
@@ -40,8 +40,8 @@ func (e Fact) Try() Try {
 	return t
 }
 
-// exhausted is the history of a task of which last is the latest try, if that is as many
-// as there may be (Policy.MaxAttempts): then it is a person's turn. Else it is empty.
+// exhausted returns the history of a task if last uses up its tries (Policy.MaxAttempts): then
+// it is a person's turn. Otherwise it returns an empty history.
 func (c *Claimer) exhausted(ctx context.Context, id task.ID, last Try) (history string, err error) {
 	if c.policy.MaxAttempts == 0 {
 		return "", nil
@@ -56,13 +56,13 @@ func (c *Claimer) exhausted(ctx context.Context, id task.ID, last Try) (history 
 	return historyOf(tries), nil
 }
 
-// How much of a history is told: a line of a note has room for so much.
+// The limits of a history, which must fit into a line of a note.
 const (
 	mostTries  = 6
 	longestWhy = 100
 )
 
-// historyOf tells of tries in a line.
+// historyOf describes tries in one line.
 func historyOf(tries []Try) string {
 	text := fmt.Sprintf("tried %d times", len(tries))
 	if len(tries) == 1 {
@@ -86,9 +86,9 @@ func historyOf(tries []Try) string {
 	return text + ": " + strings.Join(said, ", ")
 }
 
-// setAside ends an attempt that was to override a stale claim, and with it the last try
-// that the task may have: the task becomes BLOCKED, as if it were swept. v, which showed
-// the claim, is used for the mark; RunDue does the rest once that has settled.
+// setAside ends an attempt that was to override a stale claim, if that claim's end uses up the
+// task's tries: the task becomes BLOCKED, as if it were swept. setAside uses the visit v, which
+// showed the claim, to write the mark. RunDue does the rest once the mark has settled.
 func (a *attempt) setAside(ctx context.Context, v *visit, history string) (Hold, error) {
 	former := v.Task
 	_, err := a.deny(ctx, Denied{

@@ -11,9 +11,9 @@ import (
 	"dibs/internal/task"
 )
 
-// visit is one look at the page of a task, and at most one write that rests on
-// what it showed. It has the permits for both, so that nothing waits between
-// them, and measures the write window from the moment the page was asked for.
+// visit is one read of a task's page, and at most one write that rests on it. It holds the
+// permits for both, so that nothing waits between them, and measures the write window from the
+// moment the read was sent.
 type visit struct {
 	Reading
 	claimer *Claimer
@@ -22,18 +22,18 @@ type visit struct {
 	giveUp  context.CancelFunc
 	leave   func()
 	watch   stopwatch
-	saved   bool // the ledger stored the step that is to be written
+	saved   bool // the ledger accepted a transaction since the read
 
 	took    time.Duration // from the read to the end of the write
 	failure error         // of the write's request; nil if it was answered with the page
-	stood   bool          // this machine's clocks stood still meanwhile, by Notion's
+	stood   bool          // by Notion's clock, this machine's clocks stood still meanwhile
 }
 
-// fate is what became of a write.
+// fate says what became of a write.
 type fate int
 
 const (
-	// unknown: it may have landed, or may land yet.
+	// unknown: it may have landed, or may still land.
 	unknown fate = iota
 	// notLanded: it did not land and never will.
 	notLanded
@@ -41,14 +41,13 @@ const (
 	seen
 )
 
-// unasked is the error of a visit for which there were no permits: nothing was
-// asked of Notion.
+// unasked is the error of a visit without permits: nothing was sent to Notion.
 type unasked struct{ error }
 
 func (u unasked) Unwrap() error { return u.error }
 
-// explain says of a write that was not seen what became of it. what is to be read before
-// the error of a write of unknown fate.
+// explain words the error of a write that was not seen. It puts what before the error of a
+// write of unknown fate.
 func (f fate) explain(what string, err error) error {
 	if f == notLanded {
 		return err
@@ -56,18 +55,17 @@ func (f fate) explain(what string, err error) error {
 	return fmt.Errorf("%s %w", what, err)
 }
 
-// Asked reports whether what failed with err had asked Notion for a page, rather than
-// been kept from it: by a pause, because Notion is down, or because it is crowded.
+// Asked reports whether the operation that failed with err had asked Notion for a page. It had
+// not if a pause, an outage or a crowd held it back.
 func Asked(err error) bool {
 	_, not := errors.AsType[unasked](err)
 	return !not
 }
 
-// visit reads the page of a task, with permits for the read and a write. Whoever
-// gets the visit has to close it. If patience is not zero and too many others visit
-// pages for that long, the error is errCrowded. A reading that is unsure is made once
-// more: the second answer tells whether the first was wrong about the time. The task is
-// locked.
+// visit reads the page of a task, with permits for the read and a write. The caller must close
+// the visit. If patience is not zero and too many others visit pages for that long, the error
+// is errCrowded. An unsure reading is repeated once: the second answer tells whether the first
+// had a wrong time. The task is locked.
 func (c *Claimer) visit(ctx context.Context, id task.ID, patience time.Duration) (*visit, error) {
 	v, err := c.visitOnce(ctx, id, patience)
 	if err == nil && v.Unsure {
@@ -79,7 +77,7 @@ func (c *Claimer) visit(ctx context.Context, id task.ID, patience time.Duration)
 
 func (c *Claimer) visitOnce(ctx context.Context, id task.ID, patience time.Duration) (_ *visit, err error) {
 	ctx, giveUp := context.WithCancel(ctx)
-	// In this order: who has permits must not wait for anything.
+	// The gate comes first: a holder of permits must not wait for anything.
 	if err := c.gate.enter(ctx, patience); err != nil {
 		giveUp()
 		return nil, unasked{err}
@@ -98,13 +96,13 @@ func (c *Claimer) visitOnce(ctx context.Context, id task.ID, patience time.Durat
 	return v, nil
 }
 
-// Close gives back the permits that were not used. It may be called again.
+// Close returns the unused permits. It may be called again.
 func (v *visit) Close() {
 	v.giveUp()
 	v.leave()
 }
 
-// read reads the page of a task, with a permit of its own.
+// read reads the page of a task with its own permit.
 func (c *Claimer) read(ctx context.Context, id task.ID) (Reading, error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
@@ -115,12 +113,12 @@ func (c *Claimer) read(ctx context.Context, id task.ID) (Reading, error) {
 	return c.get(permit, id)
 }
 
-// confirmAfter is how long after Notion said that it does not know a page it is asked
-// once more, at least: it has been seen to say so in passing.
+// confirmAfter is the shortest wait before Notion is asked again for a page that it said it
+// does not know: it has been seen to say so in passing.
 const confirmAfter = 3 * time.Second
 
-// askAgain reads a page once more that Notion said it does not know. Only if it says
-// so twice the page is gone.
+// askAgain reads a page again that Notion said it does not know. The page is gone only if
+// Notion says so twice.
 func (c *Claimer) askAgain(ctx context.Context, id task.ID) error {
 	if err := clock.Pause(ctx, max(c.policy.Settle, confirmAfter)); err != nil {
 		return err
@@ -129,7 +127,7 @@ func (c *Claimer) askAgain(ctx context.Context, id task.ID) error {
 	return err
 }
 
-// get fetches the page of a task, which is locked, with a permit of ctx.
+// get fetches the page of a task with a permit of ctx. The task is locked.
 func (c *Claimer) get(ctx context.Context, id task.ID) (Reading, error) {
 	r, err := c.store.Get(ctx, id)
 	if err != nil {
@@ -146,12 +144,11 @@ func (c *Claimer) get(ctx context.Context, id task.ID) (Reading, error) {
 // late reports whether the write window is over.
 func (v *visit) late() bool { return v.watch.elapsed() >= v.claimer.policy.WriteWindow }
 
-// within reports whether r, a later answer, came within the write window: by both
-// clocks of this machine, and by Notion's. The time from one Date to another is no
-// longer than what passed here meanwhile, but for the second to which they are cut;
-// if it is, the clocks here stood still, as those of a paused virtual machine do, and
-// do not tell how much time passed. An answer that is unsure does not tell either: it
-// may be all that shows that they stood still.
+// within reports whether r, a later answer, came within the write window, by both clocks of
+// this machine and by Notion's. The time between two Dates cannot exceed the time that passed
+// here by more than the second to which Dates are cut. If it does, the clocks here stood still,
+// as in a paused virtual machine, and do not tell how much time passed. An unsure answer does
+// not count: its Date may be the only sign that they stood still.
 func (v *visit) within(r Reading) bool {
 	if r.Unsure {
 		return false
@@ -161,35 +158,35 @@ func (v *visit) within(r Reading) bool {
 	return !v.stood && elapsed <= v.claimer.policy.WriteWindow
 }
 
-// errNoEffect is the error of a write whose answer did not show it. The errors of
-// writes of unknown fate say what the write did: "the write" is to precede them.
+// errNoEffect is the error of a write whose answer did not show it. Like all errors of writes
+// of unknown fate it is a predicate: "the write" goes before it.
 var errNoEffect = errors.New("was acknowledged without taking effect")
 
 // errSlow is the error of a write that was not sent because the window was over.
 var errSlow = errors.New("the page was read more slowly")
 
-// commit is Claimer.commit for the step that is to be written.
+// commit stores the step that is about to be written.
 func (v *visit) commit(ctx context.Context, ch Change) error {
 	err := v.claimer.commit(ctx, ch)
 	v.saved = err == nil
 	return err
 }
 
-// unsaved is the error of a write that was not sent because the ledger stores nothing: its
-// file fails, or another daemon leads it by now.
+// unsaved is the error of a write that was not sent because the ledger stores nothing: its file
+// fails, or another daemon leads by now.
 type unsaved struct{ error }
 
 func (u unsaved) Unwrap() error { return u.error }
 
-// notSaved reports whether that is what err says.
+// notSaved reports whether err is or wraps an unsaved.
 func notSaved(err error) bool {
 	_, ok := errors.AsType[unsaved](err)
 	return ok
 }
 
-// assert makes sure, after the page was read and before it is written, that the ledger still
-// takes what is done here: whoever was deposed begins nothing. Where the step itself had
-// nothing to store, a transaction that stores nothing tells.
+// assert makes sure, between the read and the write, that the ledger still accepts our
+// transactions: a deposed leader must not begin anything. If the step itself stored nothing, an
+// empty transaction decides.
 func (v *visit) assert() error {
 	if v.saved {
 		return nil
@@ -201,9 +198,9 @@ func (v *visit) assert() error {
 	return nil
 }
 
-// write sends w, unless the window is over or the ledger takes nothing, and returns the page
-// as the answer showed it. The error is nil if the write is seen. A write is seen through
-// even if the caller goes away meanwhile.
+// write sends w, unless the window is over or the ledger accepts nothing, and returns the page
+// as the answer showed it. The error is nil if the write was seen. A write is completed even if
+// the caller goes away.
 func (v *visit) write(w Write) (Reading, fate, error) {
 	c := v.claimer
 	if err := v.assert(); err != nil {
@@ -234,8 +231,8 @@ func (v *visit) write(w Write) (Reading, fate, error) {
 	return r, unknown, fmt.Errorf("failed: %w", err)
 }
 
-// compete is write for a write with which others may compete for the task: it
-// counts as seen only if it was answered within the window.
+// compete is write for a write with which others may compete for the task: it counts as seen
+// only if it was answered within the window.
 func (v *visit) compete(w Write) (Reading, fate, error) {
 	r, f, err := v.write(w)
 	switch {

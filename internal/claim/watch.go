@@ -8,7 +8,7 @@ import (
 	"dibs/internal/task"
 )
 
-// hear takes note of the time that a reading tells, if it is confirmed.
+// hear records the time of a reading, if it is confirmed.
 func (c *Claimer) hear(r Reading) {
 	for !r.Unsure {
 		last := c.latest.Load()
@@ -18,7 +18,7 @@ func (c *Claimer) hear(r Reading) {
 	}
 }
 
-// heard is the latest time that a reading has told; zero if none has.
+// heard returns the latest confirmed time of a reading; zero if there is none.
 func (c *Claimer) heard() time.Time {
 	if at := c.latest.Load(); at != nil {
 		return *at
@@ -26,8 +26,8 @@ func (c *Claimer) heard() time.Time {
 	return time.Time{}
 }
 
-// Sighted is told of a claim token that the mirror saw on a task. If it belongs to a mark in
-// state Unseen, whose write has arrived after all, the mark becomes Abandoned and due at
+// Sighted is called with a claim token that the mirror saw on a task. If the token belongs to a
+// mark in state Unseen, its write has arrived after all: the mark becomes Abandoned and due at
 // once, and Sighted returns true.
 func (c *Claimer) Sighted(ctx context.Context, token string) (bool, error) {
 	m, ok := c.unseen(token)
@@ -43,7 +43,7 @@ func (c *Claimer) Sighted(ctx context.Context, token string) (bool, error) {
 	return c.sighted(ctx, m.Task)
 }
 
-// sighted is Sighted for a task that is locked, as a page shows it.
+// sighted is Sighted for a locked task, as a page shows it.
 func (c *Claimer) sighted(ctx context.Context, t task.Task) (bool, error) {
 	m, ok := c.unseen(t.Token)
 	if !ok || m.Task.ID != t.ID {
@@ -53,7 +53,7 @@ func (c *Claimer) sighted(ctx context.Context, t task.Task) (bool, error) {
 	return true, c.saveMark(ctx, m)
 }
 
-// unseen returns the mark of that token, if it is one that has not been seen so far.
+// unseen returns the mark of that token, if it is in state Unseen.
 func (c *Claimer) unseen(token string) (Mark, bool) {
 	tok := ParseToken(token)
 	if tok.Done {
@@ -63,15 +63,14 @@ func (c *Claimer) unseen(token string) (Mark, bool) {
 	return m, ok && m.State == Unseen
 }
 
-// late returns the mark whose claim t shows, if that was given up here before it was made
-// void.
+// late returns the mark of the claim that t shows, if that claim was abandoned here and is not
+// void yet.
 func (c *Claimer) late(t task.Task) (Mark, bool) {
 	m, ok := c.book.mark(ParseToken(t.Token).ID)
 	return m, ok && (m.State == Abandoned || m.State == Unseen) && m.Task.ID == t.ID
 }
 
-// held returns the claim that t shows, if it is one that an agent here has; a
-// zero one otherwise.
+// held returns the claim on t if an agent here has it; otherwise a zero Hold.
 func (c *Claimer) held(t task.Task) Hold {
 	for _, h := range c.book.on(t.ID) {
 		if (h.State == Held || h.State == Finishing) && c.policy.tokenOf(h, t).ID == h.ID {
@@ -81,9 +80,9 @@ func (c *Claimer) held(t task.Task) Hold {
 	return Hold{}
 }
 
-// known returns what this ledger has under an id: a mark, or a claim in the form of the mark
-// that it would leave, which has no state. over says that it has ended. The error is
-// ErrUnknownClaim if there is none.
+// known returns the ledger's record of an id: a mark, or a claim in the form of the mark that
+// it would leave, without a state. over says whether the record has ended. The error is
+// ErrUnknownClaim if there is no record.
 func (c *Claimer) known(ctx context.Context, id ID) (m Mark, over bool, err error) {
 	if m, live := c.book.mark(id); live {
 		return m, false, nil
@@ -91,7 +90,7 @@ func (c *Claimer) known(ctx context.Context, id ID) (m Mark, over bool, err erro
 	h, err := c.Find(ctx, id)
 	if err == nil {
 		m := h.mark("", time.Time{}, "")
-		m.Assigned = h.Assigned && h.Started.IsZero() // and not used up by a claim that was granted
+		m.Assigned = h.Assigned && h.Started.IsZero() // a granted claim uses the assignment up
 		return m, h.State == Ended, nil
 	}
 	if errors.Is(err, ErrUnknownClaim) {
@@ -100,9 +99,9 @@ func (c *Claimer) known(ctx context.Context, id ID) (m Mark, over bool, err erro
 	return m, err == nil, err
 }
 
-// remains returns the mark with which to take off t what it shows without right: a claim of
-// this ledger that is over, or one that was made on another page; the mark's task is that of
-// the claim. There is none where the lease does not matter, and where nobody's name is shown.
+// remains returns the mark that takes off t a claim shown without right: one of this ledger
+// that is over, or one that was made on another page; the mark's task is that of the claim. ok
+// is false if there is none, if the lease does not matter, or if the page shows no name.
 func (c *Claimer) remains(ctx context.Context, t task.Task) (m Mark, ok bool, err error) {
 	tok := ParseToken(t.Token)
 	switch {
@@ -122,8 +121,8 @@ func (c *Claimer) remains(ctx context.Context, t task.Task) (m Mark, ok bool, er
 	}, err == nil && (over || of.Task.ID != t.ID), err
 }
 
-// lender returns the lease of the claim, known here, that asked for the lease length which t
-// shows; false if t has it by itself, as far as is known. Of own it is not asked.
+// lender returns the lease of the claim, known here, that requested the lease length on t;
+// false if the length is the task's own, as far as is known. The claim own is left out.
 func (c *Claimer) lender(ctx context.Context, t task.Task, own ID) (Lease, bool) {
 	if t.Timeout == 0 {
 		return Lease{}, false

@@ -6,8 +6,8 @@ import (
 	"dibs/internal/clock"
 )
 
-// stopwatch measures the write window, by both clocks of the machine: the monotonic one
-// stands still while it is suspended, and the wall clock may be set back.
+// stopwatch measures the write window by both clocks of the machine: the monotonic clock stands
+// still while the machine is suspended, and the wall clock may be set back.
 type stopwatch struct {
 	clocks func() clock.Instant
 	start  clock.Instant

@@ -13,17 +13,17 @@ import (
 )
 
 // The options of a status may be renamed or deleted while claims live. A claim shows its
-// status by the option for IN_PROGRESS, so that such a change of the schema looks like an
-// edit of every task that is held:
+// status by the option for IN_PROGRESS, so such a change of the schema looks like an edit
+// of every held task:
 //
 //   - A renamed option keeps its id. Tasks show its new name.
 //   - A task whose option is deleted shows none, or the status's default, which may be
-//     OPEN; and goes on to do so when an option of that name is made anew.
+//     OPEN. That does not change when an option of the same name is made anew.
 //
 // Nobody edited those tasks, and the claims on them are not over.
 
-// remember adds to a status the ids of former options that tasks still use, from the earlier status
-// was. A property that was made again with another type does not inherit them.
+// remember copies from was, the earlier status, the ids of former options that tasks still use.
+// A property that was made again with another type does not inherit them.
 func (s TaskSchema) remember(is, was Column) Column {
 	if is.Type != was.Type {
 		return is
@@ -42,8 +42,8 @@ func (s TaskSchema) remember(is, was Column) Column {
 	return is
 }
 
-// nowNamed returns the present name of an option, by its former name. renamed is false if the name
-// is the same, or the option is gone.
+// nowNamed returns the present name of an option that had the given name. renamed is false if
+// the name is the same, or the option is gone.
 func (col Column) nowNamed(name string) (now string, renamed bool) {
 	id := col.OptionIDs[name]
 	if id == "" || slices.Contains(col.Options, name) {
@@ -57,13 +57,15 @@ func (col Column) nowNamed(name string) (now string, renamed bool) {
 	return name, false
 }
 
-// deleted reports whether a status had an option of that name, and no longer has it under any name.
+// deleted reports whether a status once had an option of that name, and has it no more under
+// any name.
 func (col Column) deleted(name string) bool {
 	_, renamed := col.nowNamed(name)
 	return !renamed && col.OptionIDs[name] != "" && !slices.Contains(col.Options, name)
 }
 
-// changedOptions says which missing options were renamed or deleted, and what to do.
+// changedOptions returns which missing options were renamed or deleted, and what to do about
+// it.
 func (s TaskSchema) changedOptions(col Column, missing []string) (problems, remedies []string) {
 	var deleted []string
 	for _, status := range s.statuses() {
@@ -86,7 +88,7 @@ func (s TaskSchema) changedOptions(col Column, missing []string) (problems, reme
 	return problems, remedies
 }
 
-// statusOf finds the status in a database, and adds what was knows of it.
+// statusOf returns the status of a database, with what was knows about its former options.
 func (s TaskSchema) statusOf(db Database, was Column) Column {
 	for _, col := range db.Columns {
 		if col.ID == was.ID && col.ID != "" {
@@ -96,8 +98,8 @@ func (s TaskSchema) statusOf(db Database, was Column) Column {
 	return Column{}
 }
 
-// shows reports whether the property shows the statuses of tasks. A renamed option has another
-// name, and a select may lack some.
+// shows reports whether tasks' statuses can be read from the property. A renamed option is
+// found under its new name, and a select may lack some options.
 func (s TaskSchema) shows(status Column) bool {
 	fit := s.statusFit(status)
 	if fit.Grade != Unusable {
@@ -111,13 +113,14 @@ func (s TaskSchema) shows(status Column) bool {
 	return len(fit.Missing) > 0 // else two have the same name
 }
 
-// lostProgress reports whether tasks in progress cannot show it, because its option was deleted.
+// lostProgress reports whether the option for IN_PROGRESS was deleted, so that tasks in
+// progress cannot show it.
 func (s TaskSchema) lostProgress(status Column) bool {
 	return status.deleted(s.statusName(task.InProgress))
 }
 
-// remade reports whether the option for IN_PROGRESS was replaced: tasks that were in progress do
-// not show it.
+// remade reports whether the option for IN_PROGRESS was replaced by a new one. Tasks that were
+// in progress do not show it.
 func (s TaskSchema) remade(was, is Column) bool {
 	name := s.statusName(task.InProgress)
 	before, now := was.OptionIDs[name], is.OptionIDs[name]
@@ -133,8 +136,8 @@ func (c *codec) heldBefore(last, now task.Task) bool {
 		(c.known.token.ID == "" || tok.ID != "" && !tok.Void && !tok.Done)
 }
 
-// flagCleared flags a task that seems to have lost its status because the option for IN_PROGRESS
-// was deleted, and that has not been given a status since.
+// flagCleared sets Cleared on a task that seems to have lost its status because the option for
+// IN_PROGRESS was deleted, and that nobody has given a status since.
 func (t *Tasks) flagCleared(c *codec, now task.Task) task.Task {
 	last, known := t.last(now.ID)
 	t.mu.Lock()
@@ -155,7 +158,7 @@ func (t *Tasks) flagCleared(c *codec, now task.Task) task.Task {
 	return now
 }
 
-// clearedTask identifies a task whose option was deleted.
+// clearedTask is a task whose option was deleted, as it was found.
 type clearedTask struct {
 	token, holder string
 	status        task.Status
@@ -169,14 +172,14 @@ func (t *Tasks) setRemade() {
 	t.remade = t.remades
 }
 
-// remakes returns the argument for listed, once all tasks have been read.
+// remakes returns the argument for a later call of listed.
 func (t *Tasks) remakes() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.remade
 }
 
-// listed records that all tasks were read since remakes was called: from then on, a task that
+// listed records that all tasks were read since remakes was called. From then on, a task that
 // leaves IN_PROGRESS was changed by somebody.
 func (t *Tasks) listed(remakes int) {
 	t.mu.Lock()
@@ -186,15 +189,15 @@ func (t *Tasks) listed(remakes int) {
 	}
 }
 
-// doubts reports whether a task that should be in progress does not show it, so that the schema has
-// to tell whether somebody set the status.
+// doubts reports whether a task should be in progress but does not show it. The schema must
+// then tell whether somebody set the status.
 func (t *Tasks) doubts(now task.Task) bool {
 	last, known := t.last(now.ID)
 	return known && !now.Cleared && t.codec.Load().heldBefore(last, now)
 }
 
 // checkProgress reads the schema, unless the option for IN_PROGRESS is known to be missing. The
-// error says why the status of a task is uncertain: it must not be acted on before the option is
+// error says why the status of a task is uncertain: nothing may act on it before the option is
 // back.
 func (t *Tasks) checkProgress(ctx context.Context) error {
 	if b := t.broken.Load(); b != nil && b.lostProgress {
@@ -207,9 +210,9 @@ func (t *Tasks) checkProgress(ctx context.Context) error {
 	return err
 }
 
-// SetStatuses changes the database's names of the statuses, and reads the schema with one request.
-// It is for renamed options: it fails, and changes nothing, while tasks can be claimed under the
-// old names, and if they cannot under the new ones.
+// SetStatuses changes the database's names of the statuses, and reads the schema with one
+// request before and one after. It is for renamed options. It fails, and changes nothing, if
+// tasks can be claimed under the old names, or cannot be claimed under the new ones.
 func (t *Tasks) SetStatuses(ctx context.Context, names map[task.Status]string) error {
 	if err := t.Check(ctx); err == nil && t.Broken() == nil {
 		return errors.New("the names of the statuses cannot change while tasks can be claimed under the old ones: restart the daemon")
@@ -226,7 +229,7 @@ func (t *Tasks) SetStatuses(ctx context.Context, names map[task.Status]string) e
 	return err
 }
 
-// rename changes the names of the statuses, and returns the former ones.
+// rename sets the names of the statuses, and returns the former ones.
 func (t *Tasks) rename(names map[task.Status]string) map[task.Status]string {
 	t.changing.Lock()
 	defer t.changing.Unlock()

@@ -13,17 +13,17 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// Query selects tasks to read; the zero value means all. Times count to the minute.
+// Query selects tasks to read; the zero value means all. Times are compared by the minute.
 type Query struct {
 	// UnfinishedOnly leaves out tasks that are COMPLETED or CANCELLED.
 	UnfinishedOnly bool
-	// FinishedSince is an exception to UnfinishedOnly: finished tasks that were edited
-	// since then are read, too. Zero means no exception.
+	// FinishedSince is an exception to UnfinishedOnly: it includes finished tasks that were
+	// edited since then. Zero means no exception.
 	FinishedSince time.Time
 	// EditedSince leaves out tasks that were not edited since then. Zero leaves out none.
 	EditedSince time.Time
-	// Claimed is an exception to EditedSince: tasks that are IN_PROGRESS with a claim
-	// token are read, too.
+	// Claimed is an exception to EditedSince: it includes tasks that are IN_PROGRESS with a
+	// claim token.
 	Claimed bool
 	// Progress, if set, is called after each answer with the number of rows so far.
 	Progress func(rows int)
@@ -32,13 +32,13 @@ type Query struct {
 // pageSize is the most rows that Notion puts into one answer.
 const pageSize = 100
 
-// Query reads the tasks of the database, except those in the trash, which Notion
-// leaves out. Every row shows its task as it was at the time returned, or later, except
-// that Notion's queries may lag behind. So a row is a hint, and Get decides.
+// Query reads the tasks of the database, except those in the trash, which Notion leaves out.
+// Every row shows its task as it was at the time returned, or later, except that Notion's
+// queries may lag. So a row is a hint, and Get decides.
 //
-// Notion ends a query after 10,000 rows, and says so. Query then makes another one, from
-// where that one ended. It never returns fewer rows than there are: if any part is
-// missing, it fails.
+// Notion ends a query after 10,000 rows, and says so. Query then makes another one that
+// continues there. It never returns fewer rows than there are: if any part is missing, it
+// fails.
 //
 // If the schema may have changed, Query reads it first, with one more request.
 func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.Time, err error) {
@@ -106,8 +106,8 @@ func newListing(q Query, c *codec) listing {
 	return listing{query: q, codec: c, seen: make(map[task.ID]int)}
 }
 
-// list makes one query and adds its rows. If rows are missing, incomplete says why;
-// else it is empty.
+// list makes one query and adds its rows. If rows are missing, incomplete says why; otherwise
+// it is empty.
 func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err error) {
 	request := &notionapi.DatabaseQueryRequest{
 		Filter:   l.codec.filter(l.query, l.from),
@@ -174,7 +174,7 @@ func (l *listing) add(row task.Task) {
 	l.rows = append(l.rows, row)
 }
 
-// row reads a row of a query. If the row does not show all dependencies, row requests them.
+// row reads a row of a query. If the row does not show all dependencies, row requests the rest.
 func (t *Tasks) row(ctx context.Context, c *codec, page *notionapi.Page, x *exchange) (task.Task, error) {
 	row, err := t.read(c, page, x)
 	if err != nil {
@@ -188,8 +188,8 @@ func (t *Tasks) row(ctx context.Context, c *codec, page *notionapi.Page, x *exch
 	return row, nil
 }
 
-// filter returns nil for a query of all rows. Notion lets compound filters nest only two
-// deep, so each alternative repeats the conditions that all rows have to meet.
+// filter returns the filter of a query; nil for all rows. Notion lets compound filters nest
+// only two deep, so each alternative repeats the conditions that all rows must meet.
 func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 	var common notionapi.AndCompoundFilter
 	if !from.IsZero() {
@@ -224,8 +224,8 @@ func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 	return all
 }
 
-// claimed filters for tasks that are IN_PROGRESS with a claim token. While the property
-// for tokens is lost, it filters for all that are IN_PROGRESS. It is nil if there can be
+// claimed returns the filter for tasks that are IN_PROGRESS with a claim token. While the
+// property for tokens is lost, it matches all that are IN_PROGRESS. It is nil if there can be
 // no such tasks.
 func (c *codec) claimed() notionapi.AndCompoundFilter {
 	status := notionapi.PropertyFilter{Property: c.columns.status.ID}
@@ -251,10 +251,10 @@ func editedSince(t time.Time) notionapi.Filter {
 	}
 }
 
-// minute cuts a time to the minute, as Notion stores and compares it.
+// minute cuts a time to the minute, as Notion stores and compares times.
 func minute(t time.Time) *notionapi.Date { return new(notionapi.Date(t.UTC().Truncate(time.Minute))) }
 
-// not filters for tasks that are not in that status.
+// not returns the filter for tasks that are not in that status.
 func (c *codec) not(status task.Status) notionapi.Filter {
 	f := notionapi.PropertyFilter{Property: c.columns.status.ID}
 	if c.columns.status.Type == typeSelect {

@@ -12,7 +12,7 @@ import (
 	"dibs/internal/task"
 )
 
-// TaskSchema is a tasks database's naming. An empty name means the protocol's own.
+// TaskSchema names the parts of a tasks database. An empty name means the protocol's own.
 type TaskSchema struct {
 	Properties Properties
 	// Statuses is the database's name of each status. Optional statuses without a name are not
@@ -20,16 +20,16 @@ type TaskSchema struct {
 	Statuses map[task.Status]string
 	// Priorities is the database's names of each priority, in any case.
 	Priorities map[task.Priority][]string
-	// NotionUsers is the Notion user's id for each agent. It matters if claimed_by is of type
-	// people.
+	// NotionUsers maps agents to the ids of their Notion users. It matters if claimed_by is of
+	// type people.
 	NotionUsers map[string]string
-	// Without lists, by key, optional properties that the database lacks according to the
+	// Without lists, by key, the optional properties that the database lacks according to the
 	// configuration.
 	Without []string
-	// Fields are the names of further properties, of any type, whose values are read.
+	// Fields names further properties, of any type, whose values are read.
 	Fields []string
-	// Known is what Tasks.Known returned for the same database in an earlier run. It lets
-	// a property that was renamed since be found by its id.
+	// Known is a result of Tasks.Known for the same database in an earlier run. With it, a
+	// property that was renamed since is found by its id.
 	Known string
 }
 
@@ -45,7 +45,7 @@ type Properties struct {
 	Note                string
 }
 
-// noteKey is the key of the only property on which nothing depends.
+// noteKey is the key of the note, on which nothing depends.
 const noteKey = "note"
 
 // The property types that something depends on.
@@ -62,23 +62,23 @@ const (
 	typeFormula  = "formula"
 )
 
-// taskColumns are the used properties of the tasks database. A missing one has no id.
+// taskColumns are the properties in use. A missing one has no id.
 type taskColumns struct {
 	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note Column
-	// key is the unique id, which nothing but its tasks' names depends on.
+	// key is the unique id; only the tasks' names depend on it.
 	key Column
-	// fields are further properties whose values are read, and that nothing depends on.
-	// The list is never changed, but replaced.
+	// fields are further properties whose values are read; nothing depends on them. The list is
+	// replaced, never modified.
 	fields []field
 }
 
-// wanted is a property that tasks need, or may have.
+// wanted is a property that tasks need or may have.
 type wanted struct {
 	key   string // its name in the configuration
 	name  string // and in the database
 	types []string
 	into  *Column
-	// without says what is impossible without the property; empty if it is required.
+	// without says what is impossible without the property; empty if the property is required.
 	without string
 }
 
@@ -122,7 +122,7 @@ type Grade int
 // The grades, the best first.
 const (
 	Fits     Grade = iota
-	Spare          // it is not there, or of no use, and nothing depends on it
+	Spare          // missing or useless, and nothing depends on it
 	Poor           // something cannot be done
 	Unusable       // nothing can be claimed
 )
@@ -131,13 +131,13 @@ const (
 type Fit struct {
 	Key   string   // below tasks.properties in the configuration
 	Name  string   // in the database
-	Types []string // the types that will do, the best first
-	Found string   // the type that it has; empty if the property is missing
+	Types []string // the accepted types, the best first
+	Found string   // its type; empty if the property is missing
 	Grade Grade
 	// Problem says what is amiss, and Remedy what to do about it. Both are empty if the
 	// property fits.
 	Problem, Remedy string
-	// Missing lists the names of statuses that the property has no option for.
+	// Missing lists the names of statuses for which the property has no option.
 	Missing []string
 	// Similar is the name of another property that may be meant.
 	Similar string
@@ -192,8 +192,8 @@ func (s TaskSchema) Examine(db Database) []Fit {
 // mostCandidates limits the properties that a message proposes for a missing one.
 const mostCandidates = 5
 
-// candidates lists unused properties that could replace a missing one, those of the best type
-// first.
+// candidates returns the unused properties that could replace a missing one, those of the best
+// type first.
 func (s TaskSchema) candidates(db Database, missing wanted) []string {
 	var used []string
 	for _, w := range s.wants(new(taskColumns)) {
@@ -210,7 +210,8 @@ func (s TaskSchema) candidates(db Database, missing wanted) []string {
 	return list
 }
 
-// examineUse says what is missing from a property of the right type, or unwise about it.
+// examineUse checks a property of the right type for what it lacks, and for what is unwise
+// about it.
 func (s TaskSchema) examineUse(db Database, f *Fit) {
 	col := f.column
 	switch {
@@ -229,7 +230,7 @@ func (s TaskSchema) examineUse(db Database, f *Fit) {
 	}
 }
 
-// statusFit says how the options of a status fit.
+// statusFit returns how the options of a status fit.
 func (s TaskSchema) statusFit(col Column) Fit {
 	f := Fit{Key: "status", Name: col.Name, column: col}
 	s.examineStatuses(&f)
@@ -267,9 +268,9 @@ func (s TaskSchema) examineStatuses(f *Fit) {
 	}
 }
 
-// find finds the columns of tasks in a database. A column that is known is found by its
-// id, and if that fails by its name, like the others. The warnings say what is amiss with
-// columns that tasks can do without. The error names everything that has to be changed.
+// find returns the columns of tasks in a database. It looks for a known column by its id, and
+// if that fails by its name, like the others. The warnings say what is amiss with columns that
+// tasks can do without. The error names everything that must be changed.
 func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string, error) {
 	db.Columns = maps.Clone(db.Columns)
 	for _, w := range s.wants(&known) {
@@ -288,7 +289,7 @@ func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string,
 		switch col.Type {
 		case typeTitle:
 			found.title = col
-		case typeUniqueID: // a database has one at most
+		case typeUniqueID: // a database has at most one
 			found.key = col
 		}
 	}
@@ -331,7 +332,7 @@ func lacking(there, wanted []string) []string {
 	return missing
 }
 
-// quotedList names several things in a sentence.
+// quotedList lists several names in a sentence.
 func quotedList(names []string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
@@ -340,20 +341,20 @@ func quotedList(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// statuses lists the statuses that the database is to have.
+// statuses returns the statuses that the database should have.
 func (s TaskSchema) statuses() []task.Status {
 	return slices.DeleteFunc(task.AllStatuses(), func(status task.Status) bool {
 		return slices.Contains(task.Optional, status) && s.Statuses[status] == ""
 	})
 }
 
-// statusName is the database's name of a status.
+// statusName returns the database's name of a status.
 func (s TaskSchema) statusName(status task.Status) string {
 	return cmp.Or(s.Statuses[status], string(status))
 }
 
-// Similar returns the first of the names that differs from name only in case, spaces,
-// "_" and "-". It may be the one that was meant. It is empty if there is none.
+// Similar returns the first of the names that differs from name only in case, spaces, "_" and
+// "-", and so may be meant; empty if there is none.
 func Similar(name string, among []string) string {
 	i := slices.IndexFunc(among, func(other string) bool { return fold(other) == fold(name) })
 	if i < 0 {
@@ -368,8 +369,8 @@ func (db Database) Similar(name string) (Column, bool) {
 	return col, ok
 }
 
-// separators are what names may differ in and still mean the same. A replacer is made
-// once: what it prepares is a thousand times a name's size.
+// separators removes the characters in which similar names may differ. It is made once: a
+// replacer prepares a thousand times a name's size.
 var separators = strings.NewReplacer(" ", "", "_", "", "-", "")
 
 // fold makes names equal that differ only in case, spaces, "_" and "-".

@@ -14,23 +14,21 @@ import (
 	"dibs/internal/task"
 )
 
-// source lets a data source stand for its database, and speaks the version of the API
-// that the server understands.
+// source makes a data source stand for its database, and speaks an API version that the server
+// understands.
 //
-// If a data source stands for a database, what the library asks of the database is asked
-// of the data source, in a version of the API that knows of data sources. The answer is
-// made that of a database again. Once there is a database with several data sources,
-// pages are read and written in that version, too: the older one refuses to make pages of
-// such a database, or to relate to them. Those answers name the data source that a page
-// is in; repair names its database instead.
+// If a data source stands for a database, requests for the database go to the data source, in
+// an API version that knows data sources. The answer is turned back into that of a database.
+// Once some database has several data sources, pages are read and written in that version, too:
+// the older one refuses to make pages in such a database, or to relate to them. Those answers
+// name the data source of a page; repair names its database instead.
 //
-// If the server does not take the version of the library, everything goes out in a later
-// one, and a data source stands for every database: the only one, or the one that was
-// chosen.
+// If the server does not take the library's version, all requests go out in a later one, and a
+// data source stands for every database: the only one, or the chosen one.
 type source struct {
 	next    http.RoundTripper
 	sources *sources
-	heard   func(version string) // is told which version the server understands; may be nil
+	heard   func(version string) // called with the version that the server understands; may be nil
 	log     *slog.Logger         // may be nil
 }
 
@@ -40,7 +38,7 @@ func (s *source) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, transport.Unsent(req, err)
 	}
 	var refused error
-	tried := make(map[string]bool) // versions that were asked for in fact
+	tried := make(map[string]bool) // versions actually sent
 	for i, version := range toTry(s.sources.speaks()) {
 		sent := max(version, req.Header.Get("Notion-Version"))
 		if tried[sent] {
@@ -63,8 +61,8 @@ func (s *source) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, errVersions(refused)
 }
 
-// in sends a request in a version of the API. What a database with several data sources
-// is refused for is asked again of the right one, if that is known.
+// in sends a request in a version of the API. If it is refused because a database has several
+// data sources, in sends it again to the right one, if that is known.
 func (s *source) in(req *http.Request, version string) (*http.Response, error) {
 	resp, err := s.once(req, version)
 	if !severalSources(err) || req.Header.Get("Notion-Version") != apiVersion || version != apiVersion {
@@ -125,8 +123,8 @@ func pathOf(req *http.Request) []string {
 	return strings.Split(strings.TrimPrefix(req.URL.Path, "/v1/"), "/")
 }
 
-// directed returns the request as it is to be sent. database is set if the answer
-// will show a data source, and must be made that of this database.
+// directed returns the request as it goes out. database is set if the answer will show a data
+// source and must be turned into that of this database.
 func (s *source) directed(req *http.Request, version string) (out *http.Request, database task.ID, err error) {
 	if asked := req.Header.Get("Notion-Version"); asked != apiVersion {
 		return inVersion(req, max(asked, version)), "", nil // whoever made it knows what to ask for
@@ -165,7 +163,7 @@ func (s *source) directed(req *http.Request, version string) (out *http.Request,
 			out = req.Clone(req.Context())
 		}
 		out.URL.Path, out.URL.RawPath = "/v1/"+strings.Join(path, "/"), ""
-		if len(path) == 2 { // any longer, and the answer is a list of pages
+		if len(path) == 2 { // for a longer path, the answer is a list of pages
 			database = id
 		}
 		return out, database, nil
@@ -173,7 +171,7 @@ func (s *source) directed(req *http.Request, version string) (out *http.Request,
 	return inVersion(req, version), "", nil
 }
 
-// shaped is reshaped with an error for a request that was not sent.
+// shaped calls reshaped, and returns its own errors as those of an unsent request.
 func shaped(req *http.Request, change func(map[string]json.RawMessage) error) (*http.Request, error) {
 	out, err := reshaped(req, change)
 	_, already := errors.AsType[*claim.StoreError](err)
@@ -185,7 +183,7 @@ func shaped(req *http.Request, change func(map[string]json.RawMessage) error) (*
 	return nil, transport.Unsent(req, err)
 }
 
-// intoTrash says in_trash where archived was meant.
+// intoTrash replaces archived by in_trash.
 func intoTrash(page map[string]json.RawMessage) error {
 	if archived, ok := page["archived"]; ok {
 		page["in_trash"] = archived
@@ -194,7 +192,7 @@ func intoTrash(page map[string]json.RawMessage) error {
 	return nil
 }
 
-// withSource puts the schema of a database to be made into its data source.
+// withSource moves the schema of a new database into its data source.
 func withSource(database map[string]json.RawMessage) (err error) {
 	if schema, ok := database["properties"]; ok {
 		database["initial_data_source"], err = json.Marshal(map[string]json.RawMessage{"properties": schema})
@@ -203,8 +201,8 @@ func withSource(database map[string]json.RawMessage) (err error) {
 	return err
 }
 
-// intoSource has a page made in the data source that stands for its database: in the
-// versions that know of data sources, that is the parent of a page.
+// intoSource makes the data source that stands for its database the parent of a new page, as
+// the versions that know data sources require.
 func (s *source) intoSource(req *http.Request, version string, page map[string]json.RawMessage) error {
 	var parent struct {
 		Database task.ID `json:"database_id"`

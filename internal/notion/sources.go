@@ -13,8 +13,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Source is one of the data sources of a database: a schema, and the pages that
-// follow it.
+// Source is a data source of a database: a schema, and the pages that follow it.
 type Source struct {
 	ID   task.ID
 	Name string
@@ -28,7 +27,7 @@ type SourceError struct {
 	Sources  []Source
 	// Wanted is the given name or id; empty if none was given.
 	Wanted string
-	// Key is the key of the configuration that gives it; empty if there is none.
+	// Key is the configuration key for Wanted; empty if there is none.
 	Key string
 }
 
@@ -49,7 +48,7 @@ func (e *SourceError) Error() string {
 	}
 }
 
-// mostListed is how many data sources a message lists at most. Nobody has as many.
+// mostListed is the most data sources listed in a message. Nobody has as many.
 const mostListed = 20
 
 // listed lists data sources in a sentence, each with its id, since names may be equal.
@@ -69,8 +68,8 @@ func listed(sources []Source) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// meant returns the data sources that wanted can mean: the one with that id, in any
-// spelling, else those with that name.
+// meant returns the data sources that wanted may mean: the one with that id, in any spelling,
+// or else those with that name.
 func meant(sources []Source, wanted string) []Source {
 	if id, err := task.ParseID(wanted); err == nil {
 		if i := slices.IndexFunc(sources, func(s Source) bool { return s.ID == id }); i >= 0 {
@@ -87,12 +86,12 @@ type sources struct {
 	version string             // empty for the library's
 	choices map[task.ID]choice // by database
 	several bool               // some database has, or may have, several data sources
-	// ids are the ids of the properties of databases, without those of titles, which are
-	// all the same. strange are data sources among which none was recognised by them.
+	// ids are the ids of the databases' properties, without those of titles, which are all the
+	// same. strange are the data sources among which none was recognised by its properties.
 	ids     map[task.ID][]string
 	strange map[task.ID]string
-	// lasting are the data sources that databases are known to have had alone, or that
-	// stood for them.
+	// lasting are the data sources that are known to have been a database's only one, or to
+	// have stood for it.
 	lasting map[task.ID]task.ID
 }
 
@@ -101,7 +100,7 @@ type choice struct {
 	wanted string  // the name or the id that was given; empty if none was
 	key    string  // the key of the configuration that gives it
 	source task.ID // the data source with it; empty until the database is read
-	alone  bool    // it is the only one that the database had
+	alone  bool    // it was the database's only one
 }
 
 // speaks returns the API version that the server last understood.
@@ -171,15 +170,13 @@ func (s *sources) choice(database task.ID) choice {
 // of returns a database's data source; empty if the database stands for itself.
 func (s *sources) of(database task.ID) task.ID { return s.choice(database).source }
 
-// open reports whether a name or an id was given, and its data source has yet to be
-// found.
+// open reports whether a name or an id was given whose data source has yet to be found.
 func (s *sources) open(database task.ID) bool {
 	c := s.choice(database)
 	return c.wanted != "" && c.source == ""
 }
 
-// met notes that a database was found to have several data sources, and reports whether
-// that is news.
+// met records that a database has several data sources, and reports whether that is news.
 func (s *sources) met() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +192,7 @@ func (s *sources) known() bool {
 	return s.several
 }
 
-// remember notes the properties of a database.
+// remember records the properties of a database.
 func (s *sources) remember(database task.ID, columns map[string]Column) {
 	var ids []string
 	for _, col := range columns {
@@ -222,7 +219,7 @@ func (s *sources) read(database task.ID) bool {
 	return len(s.ids[database]) > 0
 }
 
-// recall notes the properties that a database had in an earlier run.
+// recall records the properties that a database had in an earlier run.
 func (s *sources) recall(database task.ID, columns taskColumns) {
 	known := make(map[string]Column)
 	for _, col := range columns.inUse() {
@@ -231,16 +228,16 @@ func (s *sources) recall(database task.ID, columns taskColumns) {
 	s.remember(database, known)
 }
 
-// recognisable reports whether a data source of a database can be told from others by its
-// properties, where none was named.
+// recognisable reports whether a database's data source can be recognised by its properties, or
+// as its lasting one, where none was named.
 func (s *sources) recognisable(database task.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.choices[database].wanted == "" && (len(s.ids[database]) > 0 || s.lasting[database] != "")
 }
 
-// properties returns the ids of a database's properties; none if no data source was
-// recognised by them among these before.
+// properties returns the ids of a database's properties; none if no data source among these was
+// recognised by them before.
 func (s *sources) properties(database task.ID, among []Source) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,9 +257,9 @@ func (s *sources) unrecognised(database task.ID, among []Source) {
 	s.strange[database] = fmt.Sprint(among)
 }
 
-// database returns the id under which a data source of a database goes here. If the data
-// source stands for its database, that is the database's id. If another one stands for
-// it, that is the id of the data source itself, which is none of the databases in use.
+// database returns the id under which pages of a data source are known here. If the data source
+// stands for its database, that is the database's id. If another one stands for the database,
+// it is the id of the data source itself, which is none of the databases in use.
 func (s *sources) database(database, source string) string {
 	if source == "" {
 		return database
@@ -281,15 +278,15 @@ func (s *sources) database(database, source string) string {
 	return database
 }
 
-// Choose selects a database's data source by name or id; wanted is empty for a database with only
-// one. key is the configuration key for it. Choose sends nothing: the data source is found when the
-// database is next read. It stays the same until the next Choose.
+// Choose selects a database's data source by name or id; wanted is empty for a database with
+// only one. key is the configuration key for it. Choose sends nothing: the data source is found
+// when the database is next read, and stays the same until the next Choose.
 func (c *Client) Choose(database task.ID, key, wanted string) {
 	c.sources.choose(database, choice{wanted: strings.TrimSpace(wanted), key: key})
 }
 
-// findSource finds the data source that Choose named, with one request. It does nothing
-// if Choose named none, or if it was found before.
+// findSource finds the data source that Choose named, with one request. It does nothing if
+// Choose named none, or if the data source is known.
 func (c *Client) findSource(ctx context.Context, database task.ID) error {
 	if !c.sources.open(database) {
 		return nil
@@ -303,8 +300,8 @@ func (c *Client) findSource(ctx context.Context, database task.ID) error {
 	return nil
 }
 
-// FindSource finds the data source that Choose would name with the same arguments, with
-// one request. The error is a *SourceError if there is none, or more than one.
+// FindSource finds the data source that Choose would select with the same arguments, with one
+// request. The error is a *SourceError if there is none, or more than one.
 func (c *Client) FindSource(ctx context.Context, database task.ID, key, wanted string) (Source, error) {
 	unclear, err := c.listSources(ctx, database)
 	if err != nil {
@@ -346,8 +343,8 @@ func (c *Client) listSources(ctx context.Context, database task.ID) (*SourceErro
 	return unclear, nil
 }
 
-// multipleSources is the error type of an answer about a database with several data
-// sources, where the version of the API knows of one only.
+// multipleSources is the error type of an answer in an API version that knows only one data
+// source for a database, about a database that has several.
 const multipleSources = "multiple_data_sources_for_database"
 
 // severalSources reports whether a request failed because a database has several

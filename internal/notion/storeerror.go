@@ -10,11 +10,11 @@ import (
 	"dibs/internal/notion/transport"
 )
 
-// codeValidation is the code of an answer that refuses a request for what it says.
+// codeValidation is the code of an answer that refuses a request for its content.
 const codeValidation = "validation_error"
 
-// storeError classifies the error of a request by what can be done about it, however the library
-// wrapped it. If a person has to act, the error says how.
+// storeError returns the error of a request as a StoreError, however the library wrapped it. If
+// a person must act, the error says how.
 func storeError(err error) *claim.StoreError {
 	if already, ok := errors.AsType[*claim.StoreError](err); ok {
 		return already
@@ -34,7 +34,7 @@ func storeError(err error) *claim.StoreError {
 	return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion's answer cannot be read: %w", err)
 }
 
-// notSent returns the error of a wait for permits that failed.
+// notSent returns the error of a failed wait for permits.
 func notSent(err error) *claim.StoreError {
 	return &claim.StoreError{Kind: claim.Unavailable, Landed: claim.LandedNo, RetryAfter: transport.RetryAfter(err), Err: err}
 }
@@ -45,11 +45,11 @@ func Advice(e *APIError) string {
 	return advice
 }
 
-// inTrash matches what Notion says of a page that cannot be written because it is
-// in the trash. The answer has no code of its own, so the wording has to do.
+// inTrash matches Notion's message about a page that cannot be written because it is in the
+// trash. The answer has no code of its own.
 var inTrash = regexp.MustCompile(`(?i)\bedit\b.*\b(archived|in (the )?trash)\b|\bunarchive\b`)
 
-// What Notion says of an id that is none of a database to work with has no code of its own
+// Notion's messages about an id that is not that of a usable database have no code of their own
 // either.
 var (
 	unshownSources = regexp.MustCompile(`(?i)\bnot contain any data sources\b|\blinked databases?\b`)
@@ -57,10 +57,10 @@ var (
 	badID          = regexp.MustCompile(`(?i)^path failed validation: .*\bshould be a valid uuid\b`)
 )
 
-// hidden is what to do about a database without a data source.
+// hidden is the advice for a database without a data source.
 const hidden = "that is a linked view of another database, or a database whose data source is not shared: open the original database in Notion, share it with the connection, and use its id"
 
-// sorted says what kind of failure an answer is, and what a person can do about it.
+// sorted returns the kind of failure, and what a person can do about it.
 func sorted(e *APIError) (kind claim.StoreErrorKind, advice string) {
 	switch {
 	case e.Blocked():

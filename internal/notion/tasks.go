@@ -19,64 +19,63 @@ import (
 // from it. It is safe for concurrent use.
 //
 // The properties in use are those found when it was opened. They may be renamed. If one
-// of them is found to be gone, or of another type, the database is broken:
+// of them is gone, or has another type, the database is broken:
 //
 //   - Nothing can be claimed, as Broken says, until Query finds the database mended.
-//   - The last known value of the property stands in for it, see Remember, and claims
-//     that are held can be worked with.
-//   - If a claim is known by the property, claims that are held cannot be worked with
-//     either, and Permit fails.
+//   - The last known value of the property stands in for it, see Remember, and held
+//     claims can be worked with.
+//   - If claims are recognised by the property, held claims cannot be worked with either,
+//     and Permit fails.
 //   - If it is the status, tasks cannot even be read.
 //
-// The database is broken, too, once it has several data sources and it is not known
-// which one is meant. Claims that are held can then be worked with.
+// The database is broken, too, once it has several data sources and none is known to be
+// meant. Held claims can then be worked with.
 type Tasks struct {
 	client *Client
 	title  string
 	schema TaskSchema
 	codec  atomic.Pointer[codec]
-	// broken is what is wrong with the database at present, or nil. When a property is
-	// lost, broken is set first, and the codec for pages without it after that.
+	// broken is what is wrong with the database, or nil. When a property is lost, broken is set
+	// first, and the codec for pages without the property second.
 	broken   atomic.Pointer[breakage]
-	changing sync.Mutex // held by whoever sets codec and broken
+	changing sync.Mutex // held while codec and broken are set
 	// doubtful is set when something suggests that the schema was changed.
 	doubtful atomic.Bool
 
-	last func(task.ID) (task.Task, bool) // a task as it was last read, see Remember
+	last func(task.ID) (task.Task, bool) // returns a task as last read, see Remember
 
-	// all are all properties of the database, by name, as they were last read; nil if
-	// they have not been.
+	// all are all properties of the database by name, as last read; nil before the first read.
 	all atomic.Pointer[map[string]Column]
 
 	mu sync.Mutex
-	// long holds the dependencies of the few tasks that have more of them than an answer
-	// shows. It completes the answers to writes, which another request would make late.
+	// long holds the dependencies of the few tasks that have more than one answer shows. It
+	// completes the answers to writes; another request would make those late.
 	long lately[[]task.ID]
-	// strangers holds the holders that pages showed, where those were strangers.
+	// strangers holds the holders on recently read pages that were strangers.
 	strangers lately[stranger]
-	// remade is not zero from when the option for IN_PROGRESS is found to be deleted, or
-	// made anew, until all tasks have been read since.
+	// remade is nonzero from the moment at which the option for IN_PROGRESS is found deleted,
+	// or made anew, until all tasks have been read since.
 	remade, remades int
 	cleared         map[task.ID]clearedTask
-	// skipped are the rows that queries showed and that are no tasks.
+	// skipped are the rows of queries that are no tasks.
 	skipped []skipped
-	// missed has the ids of fields that a page was found to lack, which made the schema
-	// doubtful once.
+	// missed holds the ids of fields that a page lacked, each of which made the schema doubtful
+	// once.
 	missed map[string]bool
-	// notes holds the notes that pages showed when they were last read.
+	// notes holds the notes of recently read pages.
 	notes lately[note]
-	// visited has the pages that were read with permits, see goneBy.
+	// visited holds the pages that were read with permits, see goneBy.
 	visited lately[struct{}]
-	// only is the database's only data source, and bot the user who makes pages here.
-	// Both are empty until they are needed.
+	// only is the database's only data source, and bot the user who makes our pages. Both are
+	// empty until needed.
 	only task.ID
 	bot  string
 }
 
 var _ claim.Store = (*Tasks)(nil)
 
-// Tasks opens a tasks database, by its id or its URL, with one request. If the database
-// lacks what claims cannot do without, it fails, and the error says what to change.
+// Tasks opens a tasks database by its id or its URL, with one request. If the database lacks
+// what claims need, it fails, and the error says what to change.
 func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema) (*Tasks, error) {
 	if known, columns := schema.recall(); known.Wanted == "" {
 		c.sources.recall(known.Database, columns)
@@ -114,9 +113,9 @@ func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, 
 	return t, nil
 }
 
-// Warnings says what cannot be done because the database lacks properties, which rows are
-// skipped because they are no tasks, and whether there are several data sources of which
-// none was named, one line each.
+// Warnings returns one line for each thing amiss: what cannot be done because the database
+// lacks properties, which rows are skipped because they are no tasks, and whether there are
+// several data sources and none was named.
 func (t *Tasks) Warnings() []string {
 	c := t.codec.Load()
 	warnings := slices.Concat(c.warnings, t.skippedRows())
@@ -126,18 +125,18 @@ func (t *Tasks) Warnings() []string {
 	return warnings
 }
 
-// ID is the database's id.
+// ID returns the database's id.
 func (t *Tasks) ID() task.ID { return t.codec.Load().database }
 
-// Title is the database's title as it was when it was opened; empty if that was without
-// Notion.
+// Title returns the database's title as it was when it was opened; empty if it was opened
+// without Notion.
 func (t *Tasks) Title() string { return t.title }
 
 // HasToken reports whether the database keeps claim tokens.
 func (t *Tasks) HasToken() bool { return t.codec.Load().columns.token.ID != "" }
 
-// Permit implements claim.Store, see Client.Permit. It fails while the database is broken
-// in such a way that claims that are held cannot be worked with.
+// Permit implements claim.Store, see Client.Permit. It fails while the database is too broken
+// to work with held claims.
 func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
 	if b := t.broken.Load(); b != nil && !b.workable {
 		return nil, b.err
@@ -148,9 +147,9 @@ func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
 // Now implements claim.Store, see Client.Now.
 func (t *Tasks) Now() time.Time { return t.client.Now() }
 
-// Get implements claim.Store. A task with more than 25 dependencies takes further
-// requests, with permits of their own. For a page that has lost a property, or is not in
-// progress any more while its claim is on it, it reads the schema with one more request.
+// Get implements claim.Store. A task with more than 25 dependencies takes further requests,
+// with their own permits. If a page has lost a property, or is no longer in progress although
+// its claim is on it, Get reads the schema with one more request.
 func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	c := t.codec.Load()
 	x := exchange{verbatim: c.columns.note.ID, fields: c.fieldIDs()}
@@ -181,7 +180,7 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	}
 	if b := t.broken.Load(); b != nil && !b.workable {
 		if _, remembered := t.last(id); !remembered || transport.HasPermits(ctx) {
-			return claim.Reading{}, b.err // the permits are from before that was known
+			return claim.Reading{}, b.err // the permits were taken before that was known
 		}
 	}
 	t.mu.Lock()
@@ -193,10 +192,10 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	return x.reading(read), nil
 }
 
-// missing is the error of a page that could not be read. If Notion does not know the
-// page, missing looks whether the database is still there, and only then is the page
-// gone. When a database is not shared any more, Notion does not know its pages either,
-// and they are as before once it is shared again.
+// missing returns the error of a page that could not be read. If Notion does not know the page,
+// missing checks whether the database is still there; only then is the page gone. While a
+// database is not shared, Notion does not know its pages either, and they come back unchanged
+// with the database.
 func (t *Tasks) missing(ctx context.Context, failed *claim.StoreError) error {
 	if failed.Kind != claim.NotFound {
 		return failed
@@ -213,10 +212,10 @@ func (t *Tasks) missing(ctx context.Context, failed *claim.StoreError) error {
 	}
 }
 
-// goneBy reports whether the next write of a page goes by what a read with ctx shows. A
-// write rests on the read for which it took its permits. The mirror reads pages at any
-// moment: an answer that it gets meanwhile may be the older one, and what a person changed
-// in between would be overwritten. t.mu is held.
+// goneBy reports whether the next write of a page goes by what a read with ctx shows. A write
+// rests on the read for which it took its permits. The mirror reads pages at any moment: an
+// answer that it gets in between may be older, and the write would overwrite what a person has
+// changed since. t.mu is held.
 func (t *Tasks) goneBy(ctx context.Context, id task.ID) bool {
 	if transport.HasPermits(ctx) {
 		t.visited.put(id, struct{}{})
@@ -226,7 +225,7 @@ func (t *Tasks) goneBy(ctx context.Context, id task.ID) bool {
 	return !visited
 }
 
-// meet remembers the stranger that a page showed, or that it showed none. t.mu is held.
+// meet remembers the stranger on a page, or that there was none. t.mu is held.
 func (t *Tasks) meet(id task.ID, who stranger) {
 	if who.name == "" {
 		t.strangers.forget(id)
@@ -235,7 +234,7 @@ func (t *Tasks) meet(id task.ID, who stranger) {
 	}
 }
 
-// met returns the stranger whom the page showed when it was last read.
+// met returns the stranger on the page as last read.
 func (t *Tasks) met(id task.ID) stranger {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -243,8 +242,8 @@ func (t *Tasks) met(id task.ID) stranger {
 	return who
 }
 
-// Write implements claim.Store. A write that Notion refuses for what it says is sent once
-// more without its note: what a task is matters more than what is said of it.
+// Write implements claim.Store. If Notion refuses a write for its content, the write is sent
+// once more without its note: the task's state matters more than the note.
 func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
 	c := t.codec.Load()
 	props, err := c.properties(w, t.met(id))
@@ -275,7 +274,7 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	return x.reading(written), nil
 }
 
-// anotherPage is the error of an answer that shows another page than the one asked for.
+// anotherPage returns the error of an answer that shows another page than the requested one.
 func anotherPage(got, want task.ID) error {
 	return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion answered with page %s where page %s was asked for", got, want)
 }

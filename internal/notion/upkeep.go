@@ -14,7 +14,7 @@ import (
 )
 
 // Broken says why nothing can be claimed at present. It returns nil if tasks can be
-// claimed, and also as long as nothing has met the change that broke the database.
+// claimed, or if nothing has met the change yet that broke the database.
 func (t *Tasks) Broken() error {
 	if b := t.broken.Load(); b != nil {
 		return b.err
@@ -22,8 +22,8 @@ func (t *Tasks) Broken() error {
 	return nil
 }
 
-// noted sorts the error of a request like storeError, and notes what it says of the
-// schema.
+// noted returns the error of a request like storeError, and records what it says about
+// the schema.
 func (t *Tasks) noted(err error) *claim.StoreError {
 	failed := storeError(err)
 	if gone, ok := errors.AsType[*lostError](err); ok {
@@ -34,9 +34,9 @@ func (t *Tasks) noted(err error) *claim.StoreError {
 	return failed
 }
 
-// Check reads the schema again, with one request, and goes by it from then on. Names may
-// have changed, and properties may have been made anew. If one that was in use is
-// missing, the database is broken, see Broken. The error says why tasks cannot be read.
+// Check reads the schema again, with one request, and uses it from then on. Names may have
+// changed, and properties may have been made anew. If a property in use is missing, the
+// database is broken, see Broken. The error says why tasks cannot be read.
 func (t *Tasks) Check(ctx context.Context) error {
 	now := t.codec.Load()
 	db, err := t.client.Database(transport.InLaneUnlessChosen(ctx, transport.LaneSync), string(now.database))
@@ -72,10 +72,9 @@ func (t *Tasks) Check(ctx context.Context) error {
 	return nil
 }
 
-// again makes the codec for a database that was known before. Properties that were
-// missing then may be missing now. Those that were in use must still be there. If one is
-// not, there is an error, and the codec reads pages without it. The codec is nil if such
-// pages cannot be read.
+// again makes the codec for a database that was known before. Properties that were missing then
+// may still be missing; those in use must still be there. If one is not, again returns an
+// error, and a codec that reads pages without it; nil if such pages cannot be read.
 func (s TaskSchema) again(db Database, before *codec) (*codec, error) {
 	was := before.known
 	columns, warnings, err := s.find(db, was)
@@ -114,28 +113,27 @@ func (s TaskSchema) again(db Database, before *codec) (*codec, error) {
 
 // kept is a column as Known keeps it.
 type kept struct {
-	// Name is the configured name. Once another name is configured, another column may
-	// be meant, so what is kept does not count any more.
+	// Name is the configured name. If another name is configured later, what is kept no longer
+	// counts: another column may be meant.
 	Name   string
 	Column Column
 }
 
-// known is what Known keeps.
+// known is the content of Known.
 type known struct {
 	Database task.ID
-	// Wanted is the name or the id that was given for the data source that is meant, and
-	// Source is its id. Both are empty if none was given.
+	// Wanted is the given name or id of the data source, and Source is its id. Both are empty
+	// if none was given.
 	Wanted string  `json:",omitempty"`
 	Source task.ID `json:",omitempty"`
-	// Alone says that the database had no other data source.
+	// Alone is set if the database had no other data source.
 	Alone   bool `json:",omitempty"`
 	Title   Column
 	Columns map[string]kept // by their keys in the configuration
 	Fields  []field         `json:",omitempty"`
 }
 
-// Known returns what is known of the schema, in the form that TaskSchema.Known takes in a
-// later run.
+// Known returns what is known about the schema, for TaskSchema.Known in a later run.
 func (t *Tasks) Known() string {
 	c := t.codec.Load()
 	columns := c.known
@@ -156,8 +154,8 @@ func (t *Tasks) Known() string {
 	return string(data)
 }
 
-// KnownDatabase returns the database that is meant by what Tasks.Known returned; empty if
-// that says none.
+// KnownDatabase returns the database that a result of Tasks.Known is about; empty if there is
+// none.
 func KnownDatabase(text string) task.ID {
 	var k known
 	if json.Unmarshal([]byte(text), &k) != nil {
@@ -166,7 +164,7 @@ func KnownDatabase(text string) task.ID {
 	return k.Database
 }
 
-// recall returns what s.Known says, and the columns among it that are configured now.
+// recall returns the content of s.Known, and the columns in it that are configured now.
 func (s TaskSchema) recall() (known, taskColumns) {
 	var k known
 	var columns taskColumns
@@ -182,14 +180,14 @@ func (s TaskSchema) recall() (known, taskColumns) {
 	return k, columns
 }
 
-// recalled returns the columns that s.Known knows.
+// recalled returns the columns in s.Known that are configured now.
 func (s TaskSchema) recalled() taskColumns {
 	_, columns := s.recall()
 	return columns
 }
 
-// RecallTasks opens a tasks database by what schema.Known says of it, without a request.
-// The schema is read before the first query.
+// RecallTasks opens a tasks database from schema.Known, without a request. The schema is read
+// before the first query.
 func (c *Client) RecallTasks(databaseID string, schema TaskSchema) (*Tasks, error) {
 	id, err := task.ParseID(databaseID)
 	if err != nil {

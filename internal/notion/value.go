@@ -9,14 +9,14 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// value is a property's value to be sent. The library's own values cannot be empty,
+// value is the value of a property in a request. The library's own values cannot be empty,
 // except texts and lists, and its dates have no milliseconds.
 type value struct {
 	kind    notionapi.PropertyType
 	content any // the value without its type; nil clears the property
 }
 
-// GetID implements notionapi.Property. A value to be sent has none.
+// GetID implements notionapi.Property. A value in a request has no id.
 func (v value) GetID() string { return "" }
 
 // GetType implements notionapi.Property.
@@ -27,7 +27,7 @@ func (v value) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[notionapi.PropertyType]any{v.kind: v.content})
 }
 
-// option is the value of a select or status; the empty name clears it.
+// option returns the value of a select or status; the empty name clears it.
 func option(kind notionapi.PropertyType, name string) value {
 	if name == "" {
 		return value{kind: kind}
@@ -35,7 +35,8 @@ func option(kind notionapi.PropertyType, name string) value {
 	return value{kind, named{name}}
 }
 
-// date is a point in time; the zero time clears it. Notion cuts it to the minute.
+// date returns the value of a point in time; the zero time clears it. Notion cuts it to the
+// minute.
 func date(t time.Time) value {
 	if t.IsZero() {
 		return value{kind: notionapi.PropertyTypeDate}
@@ -43,10 +44,10 @@ func date(t time.Time) value {
 	return value{notionapi.PropertyTypeDate, rawDate{Start: stamp(t)}}
 }
 
-// stamp writes a time with milliseconds.
+// stamp formats a time with milliseconds.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// minutes is a length of time in whole minutes, rounded up; zero clears it.
+// minutes returns the value of a duration in whole minutes, rounded up; zero clears it.
 func minutes(d time.Duration) value {
 	if d <= 0 {
 		return value{kind: notionapi.PropertyTypeNumber}
@@ -54,7 +55,7 @@ func minutes(d time.Duration) value {
 	return value{notionapi.PropertyTypeNumber, math.Ceil(d.Minutes())}
 }
 
-// text is a rich text of one span; the empty text clears it.
+// text returns the value of a rich text; the empty text clears it.
 func text(s string) value {
 	return value{notionapi.PropertyTypeRichText, new(spanWriter).write(s)}
 }
@@ -66,7 +67,7 @@ const (
 	sizeLimit  = 400_000 // bytes of text in a request; Notion takes requests of 500 KB
 )
 
-// spanWriter writes the texts of one request. It cuts off what does not fit.
+// spanWriter writes the texts of one request, and cuts off what does not fit.
 type spanWriter struct{ size int }
 
 // write splits s into spans.
@@ -85,8 +86,8 @@ func (w *spanWriter) write(s string) []notionapi.RichText {
 	return spans
 }
 
-// prefix is the length, in bytes, of the longest prefix of s that has at most n UTF-16
-// code units.
+// prefix returns the length, in bytes, of the longest prefix of s with at most n UTF-16 code
+// units.
 func prefix(s string, n int) int {
 	for i, r := range s {
 		if n -= max(1, utf16.RuneLen(r)); n < 0 {

@@ -13,11 +13,11 @@ import (
 	"dibs/internal/task"
 )
 
-// mostViews is how many views of a database are looked at.
+// mostViews is how many views of a database are examined.
 const mostViews = 10
 
-// HasBoard reports whether a database has a view of type board among its first ones. It
-// takes a request, and one for each view.
+// HasBoard reports whether one of a database's first views is of type board. It makes one
+// request for the list, and up to one for each view.
 func (c *Client) HasBoard(ctx context.Context, database task.ID) (bool, error) {
 	type view struct {
 		ID   string `json:"id"`
@@ -31,7 +31,7 @@ func (c *Client) HasBoard(ctx context.Context, database task.ID) (bool, error) {
 		return false, storeError(err)
 	}
 	for _, v := range listed.Results {
-		if v.Type == "" { // a list has references only
+		if v.Type == "" { // the list may have only references
 			if err := c.getIn(ctx, sourcesVersion, "/v1/views/"+url.PathEscape(v.ID), nil, &v); err != nil {
 				return false, storeError(err)
 			}
@@ -44,8 +44,8 @@ func (c *Client) HasBoard(ctx context.Context, database task.ID) (bool, error) {
 }
 
 // AddBoard adds a view of type board to a database, with a column for each option of the
-// property, which is a status or a select. The last of its three requests makes the view,
-// and is sent at most once.
+// property, which is a status or a select. Its last request makes the view and is
+// sent at most once.
 func (c *Client) AddBoard(ctx context.Context, database task.ID, name, property string) error {
 	db, err := c.Database(ctx, string(database))
 	if err != nil {
@@ -73,9 +73,9 @@ func (c *Client) AddBoard(ctx context.Context, database task.ID, name, property 
 	}, nil)
 }
 
-// post makes a request that the library has no call for, in the version that knows of data
-// sources. It is sent at most once. Its answer is read into answer, as far as that can be;
-// nil for not at all.
+// post makes a request that the library has no call for, in the version that knows data
+// sources. It is sent at most once. post decodes the body of the answer into answer, as far as
+// possible; nil for not at all.
 func (c *Client) post(ctx context.Context, path string, body, answer any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *Client) post(ctx context.Context, path string, body, answer any) error 
 	}
 	defer resp.Body.Close()
 	if answer != nil {
-		_ = json.NewDecoder(resp.Body).Decode(answer) // it was good, so what was asked for is done
+		_ = json.NewDecoder(resp.Body).Decode(answer) // a good answer means success, even if it cannot be decoded
 	}
 	return nil
 }

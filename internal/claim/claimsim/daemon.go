@@ -13,34 +13,34 @@ import (
 	"dibs/internal/task"
 )
 
-// SyncInterval is how often a daemon is meant to look at the register. The
-// Grace of Policy is made for it.
+// SyncInterval is how often a daemon is meant to read the register. The Grace of Policy allows
+// for it.
 const SyncInterval = 15 * time.Second
 
-// Policy returns the settings that daemons have unless they are told others.
+// Policy returns the default settings of daemons.
 func Policy() claim.Policy {
 	return claim.Policy{
 		Timeout: 30 * time.Minute, WriteWindow: 2 * time.Second, Settle: 3 * time.Second,
 		Grace: 2*SyncInterval + 13*time.Second, MaxLifetime: 24 * time.Hour,
-		Review: true, // which costs nobody anything who does not use it
+		Review: true, // does no harm if unused
 	}
 }
 
-// DaemonOptions describe a daemon.
+// DaemonOptions configure a daemon.
 type DaemonOptions struct {
 	StoreOptions
-	// Policy is that of the function Policy if zero.
+	// Policy defaults to the function Policy.
 	Policy claim.Policy
-	// Ledger is what other daemons have led before; nil for a new one. A daemon leads its
+	// Ledger is a ledger that other daemons led before; nil for a new one. A daemon leads its
 	// ledger from its start until another one starts on it.
 	Ledger *Ledger
-	// Fault, if set, stands between the claimer and the store.
+	// Fault, if set, wraps the claimer's store.
 	Fault Fault
-	// Journal, if set, stands between the claimer and the ledger.
+	// Journal, if set, wraps the claimer's ledger.
 	Journal func(claim.Ledger) claim.Ledger
-	// Clocks, if set, stands between the claimer and the clocks of the machine.
+	// Clocks, if set, wraps the clocks of the machine.
 	Clocks func(func() clock.Instant) func() clock.Instant
-	// Lag, if set, draws how far a query is behind the page of a task.
+	// Lag, if set, draws how far a query lags behind the page of a task.
 	Lag func(*rand.Rand) time.Duration
 	// Board and Cases are as in claim.Config.
 	Board claim.Board
@@ -48,7 +48,7 @@ type DaemonOptions struct {
 	Log   *slog.Logger
 }
 
-// Daemon is a claimer with all that belongs to it.
+// Daemon is a claimer with its store and its ledger.
 type Daemon struct {
 	*claim.Claimer
 	Store  *Store
@@ -98,30 +98,29 @@ func (d *Daemon) start() {
 	d.Claimer = c
 }
 
-// Restart ends the daemon, as at an orderly stop, and starts it anew on the
-// same ledger and store.
+// Restart stops the daemon in an orderly way, and starts it again on the same ledger and store.
 func (d *Daemon) Restart(ctx context.Context) error {
 	d.Close()
 	d.start()
 	return d.Recover(ctx)
 }
 
-// Kill ends the daemon in the middle of whatever it is doing. What it has sent
-// may still take effect; it sends and notes nothing more.
+// Kill ends the daemon in the middle of its work. Requests already sent may still take effect;
+// it sends and records nothing more.
 func (d *Daemon) Kill() {
 	d.life.over.Store(true)
 	d.Close()
 }
 
-// Successor starts the daemon anew after Kill, on the same ledger and store.
+// Successor starts the daemon again after Kill, on the same ledger and store.
 func (d *Daemon) Successor(ctx context.Context) (*Daemon, error) {
 	next := new(*d)
 	next.start()
 	return next, next.Recover(ctx)
 }
 
-// Heir starts another daemon, on a machine of its own, on the same ledger, which it leads
-// from then on. The one before may be at work all the same, and not know.
+// Heir starts another daemon, on its own machine, that leads the same ledger from then on. The
+// former leader may still be at work without knowing.
 func (d *Daemon) Heir(ctx context.Context) (*Daemon, error) {
 	o := d.options
 	o.Ledger = d.Ledger
@@ -130,9 +129,8 @@ func (d *Daemon) Heir(ctx context.Context) (*Daemon, error) {
 	return next, next.Recover(ctx)
 }
 
-// Sync is what a daemon does once every sync interval: it looks at all tasks,
-// sees to the claims held here and to the steps that are owed, and writes the
-// leases that are due.
+// Sync does what a daemon does at every sync interval: it reads all tasks, guards the claims
+// held here, takes the steps that are owed, and renews the leases that are due.
 func (d *Daemon) Sync(ctx context.Context) error {
 	d.Store.hear() // as the answer to a query says
 	var errs []error
@@ -160,8 +158,8 @@ func (d *Daemon) Sync(ctx context.Context) error {
 	return errors.Join(append(errs, err, d.KeepAlive(ctx))...)
 }
 
-// Next goes down the tasks that look ready in the mirror, and claims the first that can
-// be had. The error is that of the last attempt, or ErrNothing.
+// Next tries the tasks that look ready in the mirror, in order, and claims the first that it
+// can get. The error is that of the last attempt, or ErrNothing.
 func (d *Daemon) Next(ctx context.Context, r claim.Request) (claim.Hold, error) {
 	last := ErrNothing
 	for _, t := range d.mirror.tasks() {

@@ -8,11 +8,11 @@ import (
 	"dibs/internal/task"
 )
 
-// dateKey is that of what becomes of the Date of an answer, a
-// func(time.Time) (_ time.Time, ok bool); ok is false if the answer has none.
+// dateKey is the context key of a function that changes the Date of an answer: func(time.Time)
+// (_ time.Time, ok bool). ok is false if the answer has no Date.
 type dateKey struct{}
 
-// misdated is a store whose answers have another Date than they should.
+// misdated is a store whose answers have wrong Dates.
 type misdated struct {
 	claim.Store
 	date func(time.Time) (time.Time, bool)
@@ -30,7 +30,7 @@ func (m misdated) Write(ctx context.Context, id task.ID, w claim.Write) (claim.R
 	return m.Store.Write(m.in(ctx), id, w)
 }
 
-// WrongDate gives an answer a Date that is off by that much.
+// WrongDate moves the Date of an answer by the given time.
 func WrongDate(by time.Duration) Fault {
 	return func(s claim.Store) claim.Store {
 		return misdated{s, func(date time.Time) (time.Time, bool) { return date.Add(by), true }}

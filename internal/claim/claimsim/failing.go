@@ -11,13 +11,13 @@ import (
 // ErrNotSaved is the error of a ledger that fails to save.
 var ErrNotSaved = errors.New("the disk is full")
 
-// failingLedger is a ledger that does not save now and then.
+// failingLedger is a ledger that fails to save now and then.
 type failingLedger struct {
 	claim.Ledger
 	fails func() bool
 }
 
-// Failing makes a ledger fail to change whenever fails says so. Nothing is stored then.
+// Failing makes changes to a ledger fail, storing nothing, whenever fails returns true.
 func Failing(fails func() bool) func(claim.Ledger) claim.Ledger {
 	return func(l claim.Ledger) claim.Ledger { return failingLedger{l, fails} }
 }

@@ -8,11 +8,11 @@ import (
 	"dibs/internal/task"
 )
 
-// Fault makes a store go wrong, in one way, in every call that it concerns. See
-// On and Sometimes for making it go wrong now and then.
+// Fault makes a store fail in one way, in every call that it applies to. See On and Sometimes
+// for choosing the calls.
 type Fault func(claim.Store) claim.Store
 
-// faultyWrite is a store whose writes go another way.
+// faultyWrite is a store with its own Write.
 type faultyWrite struct {
 	claim.Store
 	write func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error)
@@ -22,7 +22,7 @@ func (f faultyWrite) Write(ctx context.Context, id task.ID, w claim.Write) (clai
 	return f.write(ctx, f.Store, id, w)
 }
 
-// faultyGet is a store whose reads go another way.
+// faultyGet is a store with its own Get.
 type faultyGet struct {
 	claim.Store
 	get func(ctx context.Context, s claim.Store, id task.ID) (claim.Reading, error)
@@ -48,7 +48,7 @@ func Slow(before, after time.Duration) Fault {
 	}
 }
 
-// SavedBut503 saves a write and says both in its answer.
+// SavedBut503 saves a write and answers 503, saying that it was saved.
 func SavedBut503(s claim.Store) claim.Store {
 	return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
 		if _, err := s.Write(ctx, id, w); err != nil {
@@ -58,7 +58,7 @@ func SavedBut503(s claim.Store) claim.Store {
 	}}
 }
 
-// AnswerDropped cuts the connection after a write was saved.
+// AnswerDropped saves a write and then drops the connection.
 func AnswerDropped(s claim.Store) claim.Store {
 	return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
 		if _, err := s.Write(ctx, id, w); err != nil {
@@ -68,22 +68,22 @@ func AnswerDropped(s claim.Store) claim.Store {
 	}}
 }
 
-// RequestDropped cuts the connection before a write arrives.
+// RequestDropped drops the connection before a write arrives.
 func RequestDropped(s claim.Store) claim.Store {
 	return faultyWrite{s, func(_ context.Context, _ claim.Store, id task.ID, _ claim.Write) (claim.Reading, error) {
 		return claim.Reading{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "page %s: connection reset", id)
 	}}
 }
 
-// NotApplied acknowledges a write, shows the page as it was, and forgets it.
+// NotApplied acknowledges a write, shows the page as it was, and drops the write.
 func NotApplied(s claim.Store) claim.Store {
 	return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, _ claim.Write) (claim.Reading, error) {
 		return s.Get(ctx, id)
 	}}
 }
 
-// AppliedLate acknowledges a write, shows the page as it was, and applies it
-// that much later.
+// AppliedLate acknowledges a write, shows the page as it was, and applies the write after the
+// given time.
 func AppliedLate(by time.Duration) Fault {
 	return func(s claim.Store) claim.Store {
 		return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
@@ -93,7 +93,7 @@ func AppliedLate(by time.Duration) Fault {
 	}
 }
 
-// Late cuts the connection, and applies the write that much later.
+// Late drops the connection, and applies the write after the given time.
 func Late(by time.Duration) Fault {
 	return func(s claim.Store) claim.Store {
 		return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
@@ -123,7 +123,7 @@ func Fails(status int, saved bool) Fault {
 	}
 }
 
-// TurnedAway answers a write with 429 or 529 and asks to be left alone for a while.
+// TurnedAway answers a write with 429 or 529 and asks for a pause.
 func TurnedAway(status int, retryAfter time.Duration) Fault {
 	return func(s claim.Store) claim.Store {
 		return faultyWrite{s, func(_ context.Context, _ claim.Store, id task.ID, _ claim.Write) (claim.Reading, error) {
@@ -163,8 +163,7 @@ func SlowRead(after time.Duration) Fault {
 	}
 }
 
-// Outage makes every request fail while away says so: some are turned away by what
-// stands before Notion, some get no answer, and none arrives.
+// Outage makes every request fail while away returns true. None arrives.
 func Outage(away func() bool) Fault {
 	none := claim.Errorf(claim.Unavailable, claim.LandedUnknown, "503 service_unavailable")
 	return func(s claim.Store) claim.Store {

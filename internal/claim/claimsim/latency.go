@@ -18,7 +18,7 @@ type Delay struct {
 // Latency draws the delay of a call.
 type Latency func(*rand.Rand) Delay
 
-// Instant is the latency of a register that takes no time.
+// Instant is the latency of a register that answers in no time.
 func Instant(*rand.Rand) Delay { return Delay{} }
 
 // Always makes every call take d.
@@ -26,16 +26,16 @@ func Always(d Delay) Latency {
 	return func(*rand.Rand) Delay { return d }
 }
 
-// Uniform draws each part of a delay evenly from its range, so that a call
-// takes most as long as three times most.
+// Uniform draws each part of a delay evenly from 0 to most, so a call takes at most three times
+// most.
 func Uniform(most time.Duration) Latency {
 	return func(r *rand.Rand) Delay {
 		return Delay{Before: UpTo(r, most), Dated: UpTo(r, most), After: UpTo(r, most)}
 	}
 }
 
-// HeavyTail is usual for most calls, but slow, with the given probability, in
-// one of the parts of a delay: that one is drawn evenly up to slowest.
+// HeavyTail is usual for most calls. With the given probability, it draws one part of the delay
+// evenly from 0 to slowest.
 func HeavyTail(usual Latency, probability float64, slowest time.Duration) Latency {
 	return func(r *rand.Rand) Delay {
 		d := usual(r)
@@ -54,7 +54,7 @@ func HeavyTail(usual Latency, probability float64, slowest time.Duration) Latenc
 	}
 }
 
-// UpTo draws a time from 0 up to most, evenly.
+// UpTo draws a duration evenly from 0 to most.
 func UpTo(r *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(most) + 1))
 }

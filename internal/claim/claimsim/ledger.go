@@ -39,15 +39,14 @@ func NewLedger() *Ledger {
 	}
 }
 
-// Break makes whatever changes the ledger fail with err, until it is called
-// with nil.
+// Break makes every change to the ledger fail with err, until it is called with nil.
 func (l *Ledger) Break(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.failure = err
 }
 
-// fails returns why nothing can be changed now, if so.
+// fails returns why the ledger cannot be changed now, or nil.
 func (l *Ledger) fails(ctx context.Context) error {
 	if l.failure != nil {
 		return l.failure
@@ -85,7 +84,7 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit
 	return c.Fence, nil, nil
 }
 
-// holder returns the claim that has the task, unless that may be taken over.
+// holder returns the claim that has the task, unless it may be taken over.
 func (l *Ledger) holder(id task.ID, now time.Time) (claim.Hold, bool) {
 	holder, ok := l.holds[l.reserved[id]]
 	if !ok || holder.State == claim.Held && !holder.StaleAt.After(now) {
@@ -141,14 +140,14 @@ func (l *Ledger) Save(ctx context.Context, ch claim.Change) error {
 			}
 			l.contested(h)
 		case l.reserved[id] == "":
-			// Taken over from it while it was stale, and given up again since.
+			// The claim was taken over while it was stale, and the other has given up since.
 			l.reserved[id] = h.ID
 		}
 	}
 	return nil
 }
 
-// contested sums up the denials against a claim that has ended.
+// contested sums up the denials against an ended claim.
 func (l *Ledger) contested(c claim.Hold) {
 	var names []string
 	for _, e := range l.facts {
@@ -162,7 +161,7 @@ func (l *Ledger) contested(c claim.Hold) {
 	}
 }
 
-// record keeps facts, and the tries that they tell of.
+// record stores facts and the tries that they report.
 func (l *Ledger) record(facts ...claim.Fact) {
 	for _, e := range facts {
 		l.facts = append(l.facts, e)
@@ -225,7 +224,7 @@ func (l *Ledger) Live(context.Context) (holds []claim.Hold, marks []claim.Mark, 
 	return holds, marks, nil
 }
 
-// Events returns what was recorded, in order.
+// Events returns the recorded facts, in order.
 func (l *Ledger) Events() []claim.Fact {
 	l.mu.Lock()
 	defer l.mu.Unlock()

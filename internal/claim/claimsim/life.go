@@ -22,8 +22,7 @@ func (l *life) err() error {
 	return nil
 }
 
-// mortalLedger is a ledger as one run of a daemon has it: what that would do
-// after its end is not done.
+// mortalLedger is the ledger of one run of a daemon. It does nothing after the end of the run.
 type mortalLedger struct {
 	claim.Ledger
 	*life
@@ -43,8 +42,8 @@ func (l mortalLedger) Save(ctx context.Context, ch claim.Change) error {
 	return l.Ledger.Save(ctx, ch)
 }
 
-// mortalStore is a store as one run of a daemon has it. What was sent before its
-// end goes its way.
+// mortalStore is the store of one run of a daemon. It sends nothing after the end of the run;
+// requests sent before go on.
 type mortalStore struct {
 	claim.Store
 	*life

@@ -10,42 +10,42 @@ import (
 	"dibs/internal/task"
 )
 
-// Halt is what stands still for a while.
+// Halt says what stands still for a while.
 type Halt int
 
-// The ways in which a daemon stands still. Nothing is sent meanwhile, and no answer
-// noticed; what was sent goes its way.
+// The kinds of halts. Meanwhile nothing is sent and no answer is noticed; requests already sent
+// go on.
 const (
-	// Stopped is the process alone, as by a signal: the clocks go on.
+	// Stopped halts only the process, as a signal does: the clocks go on.
 	Stopped Halt = iota
-	// Suspended is the machine with its monotonic clock, as when a lid is closed. The wall
-	// clock goes on.
+	// Suspended halts the machine and its monotonic clock, as a closed lid does. The wall clock
+	// goes on.
 	Suspended
-	// Paused is the machine with both clocks, as a virtual one that is paused. They are
+	// Paused halts the machine and both clocks, as when a virtual machine is paused. They are
 	// behind afterwards.
 	Paused
 )
 
-// machine is what a daemon runs on, with its clocks, which may be wrong.
+// machine is a daemon's machine, whose clocks may be wrong.
 type machine struct {
 	started time.Time // what the monotonic clock counts from
 
 	mu    sync.Mutex
 	skew  time.Duration // how far the wall clock is ahead
-	stood time.Duration // for how long the monotonic clock has stood still
+	stood time.Duration // how long the monotonic clock has stood still in all
 	what  Halt
 	till  time.Time // the end of the last halt
 }
 
 func newMachine(skew time.Duration) *machine { return &machine{started: time.Now(), skew: skew} }
 
-// instant is this moment by the machine's own clocks.
+// instant returns this moment by the machine's clocks.
 func (m *machine) instant() clock.Instant {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	i := clock.Instant{Wall: now.Round(0).Add(m.skew), Mono: now.Sub(m.started) - m.stood}
-	if left := m.till.Sub(now); left > 0 { // what stands still shows now what it did at first
+	if left := m.till.Sub(now); left > 0 { // a stopped clock shows the beginning of the halt
 		if m.what != Stopped {
 			i.Mono += left
 		}
@@ -56,23 +56,22 @@ func (m *machine) instant() clock.Instant {
 	return i
 }
 
-// SetSkew sets the daemon's own clock, as by a person or a time server, to be
-// ahead of the register's by d. If that sets it forward, Now is wrong by the jump
-// until the next answer.
+// SetSkew sets the daemon's own clock ahead of the register's by d, as a person or a time
+// server does. If the clock jumps forward, Now is wrong by the jump until the next answer.
 func (m *machine) SetSkew(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.skew = d
 }
 
-// Skew is by how much the daemon's own clock is ahead of the register's now.
+// Skew returns by how much the daemon's own clock is ahead of the register's.
 func (m *machine) Skew() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.skew
 }
 
-// Halt makes the daemon stand still for d from now on, unless it does already.
+// Halt halts the daemon for d, unless it is halted already.
 func (m *machine) Halt(what Halt, d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,8 +88,8 @@ func (m *machine) Halt(what Halt, d time.Duration) {
 	}
 }
 
-// GoOn waits until the daemon does not stand still. Whatever else the daemon sends than requests
-// to the register calls it, too.
+// GoOn waits until the daemon is not halted. Callers that let the daemon send anything but
+// requests to the register call it, too.
 func (m *machine) GoOn() {
 	m.mu.Lock()
 	left := time.Until(m.till)
@@ -107,7 +106,7 @@ type halt struct {
 	lasts time.Duration
 }
 
-// halted is a store at whose requests the daemon stands still.
+// halted is a store whose requests halt the daemon.
 type halted struct {
 	claim.Store
 	halt
@@ -125,7 +124,7 @@ func (h halted) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	return h.Store.Write(h.in(ctx), id, w)
 }
 
-// Halted makes the daemon stand still for that long just before a request is sent.
+// Halted halts the daemon for d just before a request is sent.
 func Halted(what Halt, d time.Duration) Fault {
 	return func(s claim.Store) claim.Store { return halted{s, halt{what, d}} }
 }

@@ -12,8 +12,8 @@ import (
 	"dibs/internal/task"
 )
 
-// mirror is what a daemon knows of the tasks: the rows of its last query, which may have
-// been behind, and the pages that it read or wrote since.
+// mirror is a daemon's copy of the tasks: the rows of its last query, which may have lagged,
+// and the pages that it read or wrote since.
 type mirror struct {
 	claim.Unwatched
 
@@ -34,7 +34,7 @@ func newMirror(o DaemonOptions) *mirror {
 	return m
 }
 
-// take queries the register, and returns the rows.
+// take queries the register and returns the rows.
 func (m *mirror) take(r *Register) []task.Task {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -46,7 +46,7 @@ func (m *mirror) take(r *Register) []task.Task {
 	return rows
 }
 
-// Observe takes over a page that was read or written.
+// Observe stores a page that was read or written.
 func (m *mirror) Observe(r claim.Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

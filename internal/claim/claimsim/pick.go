@@ -12,7 +12,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Kind is what a request is for.
+// Kind is the purpose of a request.
 type Kind string
 
 // The kinds of requests.
@@ -27,7 +27,7 @@ const (
 	Voidings    Kind = "voiding"
 )
 
-// KindOf tells what a write is for; nil stands for a read.
+// KindOf returns the kind of a write; nil stands for a read.
 func KindOf(w *claim.Write) Kind {
 	switch {
 	case w == nil:
@@ -50,15 +50,15 @@ func KindOf(w *claim.Write) Kind {
 	return Openings
 }
 
-// Pick chooses requests, by their task and what they write; nil is a read.
+// Pick selects requests by their task and their write; nil is a read.
 type Pick func(task.ID, *claim.Write) bool
 
-// Every chooses the requests of the given kinds.
+// Every selects the requests of the given kinds.
 func Every(kinds ...Kind) Pick {
 	return func(_ task.ID, w *claim.Write) bool { return slices.Contains(kinds, KindOf(w)) }
 }
 
-// On lets a fault strike the requests that pick chooses.
+// On applies a fault to the requests that pick selects.
 func On(pick Pick, f Fault) Fault {
 	return func(s claim.Store) claim.Store {
 		return picky{s, func(id task.ID, w *claim.Write) claim.Store {
@@ -70,8 +70,8 @@ func On(pick Pick, f Fault) Fault {
 	}
 }
 
-// InTurn lets the first of the faults strike the first request of a kind, the
-// second the second, and so on; nil spares one.
+// InTurn applies the first of the faults to the first request of a kind, the second to the
+// second, and so on; nil spares a request.
 func InTurn(kind Kind, faults ...Fault) Fault {
 	var mu sync.Mutex
 	return func(s claim.Store) claim.Store {
@@ -91,9 +91,8 @@ func InTurn(kind Kind, faults ...Fault) Fault {
 	}
 }
 
-// Sometimes lets one of the faults, which one by chance, strike a request that
-// pick chooses, with the given probability. The seed decides; requests about
-// one task draw one after the other.
+// Sometimes applies one of the faults, drawn at random, with the given probability to a request
+// that pick selects. The seed decides. Each task has its own sequence of draws.
 func Sometimes(seed uint64, probability float64, pick Pick, faults ...Fault) Fault {
 	var mu sync.Mutex
 	draws := make(map[task.ID]*rand.Rand)
@@ -117,7 +116,7 @@ func Sometimes(seed uint64, probability float64, pick Pick, faults ...Fault) Fau
 	}
 }
 
-// picky is a store that chooses for each request which store carries it out.
+// picky is a store that chooses another store for each request.
 type picky struct {
 	claim.Store
 	choose func(task.ID, *claim.Write) claim.Store

@@ -11,20 +11,19 @@ import (
 	"dibs/internal/task"
 )
 
-// Register is a simulated Notion database of tasks. Each read and each write
-// takes effect at one instant, and the last writer of a property wins. Dates
-// are cut to the minute, lease lengths rounded up to whole minutes, and times
-// are in UTC.
+// Register is a simulated Notion database of tasks. Each read and each write takes effect at
+// one instant, and the last writer of a property wins. Dates are cut to the minute, lease
+// lengths are rounded up to whole minutes, and times are in UTC.
 type Register struct {
-	// NoToken and NoTimeout say that the database lacks the property: what is
-	// written to it is left out. They are set before the register is used.
+	// NoToken and NoTimeout say that the database lacks the property: writes to it are ignored.
+	// They are set before the register is used.
 	NoToken, NoTimeout bool
 
 	mu    sync.Mutex
 	pages map[task.ID][]Version // the last is what the page shows
 }
 
-// Version is what a page showed from a moment on.
+// Version is what a page showed from one moment on.
 type Version struct {
 	From time.Time
 	// By is the name of the store that wrote it, empty for a person.
@@ -41,14 +40,14 @@ func NewRegister(tasks ...task.Task) *Register {
 	return r
 }
 
-// Add is a person adding a page.
+// Add adds a page, as a person does.
 func (r *Register) Add(t task.Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.put("", t)
 }
 
-// put makes t what its page shows from now on.
+// put makes t the page's present version.
 func (r *Register) put(by string, t task.Task) {
 	t.ClaimedAt = t.ClaimedAt.UTC().Truncate(time.Minute)
 	t.Timeout = (t.Timeout + time.Minute - 1).Truncate(time.Minute)
@@ -76,7 +75,7 @@ func (r *Register) read(id task.ID) (task.Task, error) {
 	return r.get(id)
 }
 
-// write applies w and returns what the page shows then.
+// write applies w and returns what the page shows afterwards.
 func (r *Register) write(by string, id task.ID, w claim.Write) (task.Task, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +104,7 @@ func set[T any](dst, src *T) {
 	}
 }
 
-// Edit is a person changing a page, at once. The page must exist.
+// Edit changes a page at once, as a person does. The page must exist.
 func (r *Register) Edit(id task.ID, change func(*task.Task)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,7 +116,7 @@ func (r *Register) Edit(id task.ID, change func(*task.Task)) {
 	r.put("", t)
 }
 
-// Remove is a person taking the page out of the connection's sight.
+// Remove hides a page from the connection, as a person does.
 func (r *Register) Remove(id task.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,16 +132,15 @@ func (r *Register) Page(id task.ID) task.Task {
 	return t
 }
 
-// Tasks returns what all pages show, in the order of their ids, trashed ones
-// left out: the answer to a query that is up to date.
+// Tasks returns what all pages but the trashed ones show, in the order of their ids, like an
+// up-to-date query.
 func (r *Register) Tasks() []task.Task {
 	return r.Query(func(task.ID) time.Duration { return 0 })
 }
 
-// Query returns what all pages show, or what they showed some time ago, which behind
-// tells for each: the answer to a query that lags. Pages that are younger than that are
-// shown as they were first. They are in the order of their ids, and trashed ones are
-// left out.
+// Query returns what all pages showed, each as long ago as behind says, like a query that lags.
+// A page that is younger than that is shown in its first version. Pages are in the order of
+// their ids, and trashed ones are left out.
 func (r *Register) Query(behind func(task.ID) time.Duration) []task.Task {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +160,7 @@ func (r *Register) Query(behind func(task.ID) time.Duration) []task.Task {
 	return tasks
 }
 
-// History returns all that a page has shown, oldest first.
+// History returns all versions of a page, oldest first.
 func (r *Register) History(id task.ID) []Version {
 	r.mu.Lock()
 	defer r.mu.Unlock()

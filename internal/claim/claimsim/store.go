@@ -13,20 +13,20 @@ import (
 	"dibs/internal/task"
 )
 
-// StoreOptions describe one daemon's way to the register.
+// StoreOptions configure one daemon's access to the register.
 type StoreOptions struct {
-	// Name tells the stores of a register apart, in what the register remembers
-	// and in the delays that are drawn.
+	// Name tells the stores of a register apart, in the register's history and in the drawing
+	// of delays.
 	Name string
-	// Seed, with the name and the task, decides what Latency draws; calls about
-	// one task draw one after the other.
+	// Seed, with the name and the task, decides what Latency draws. Each task has its own
+	// sequence of draws.
 	Seed uint64
 	// Latency is Instant if nil.
 	Latency Latency
-	// Timeout is after how long a call is given up; 10 s if zero. A write that
-	// had no effect by then takes effect all the same, when its time comes.
+	// Timeout is when a call is given up; 10 s if zero. A write without effect by then still
+	// takes effect when its time comes.
 	Timeout time.Duration
-	// Pace is the least time between the permits of two requests.
+	// Pace is the shortest time between the permits of two requests.
 	Pace time.Duration
 	// Skew is by how much the daemon's own clock is ahead of the register's.
 	Skew time.Duration
@@ -41,14 +41,14 @@ type Store struct {
 
 	mu    sync.Mutex
 	draws map[task.ID]*rand.Rand
-	free  time.Time // when the next permit may be given
+	free  time.Time // when the next permit is free
 	calls []Call
 	given []*permits
 }
 
 var _ claim.Store = (*Store)(nil)
 
-// Call is one request that was sent.
+// Call is a request that was sent.
 type Call struct {
 	Sent time.Time
 	Task task.ID
@@ -73,8 +73,8 @@ func (r *Register) Store(o StoreOptions) *Store {
 
 type permitsKey struct{}
 
-// permits are what is left of a grant of Permit, guarded by Store.mu. The end of
-// their context gives them back.
+// permits are the unused permits of one call of Permit, guarded by Store.mu. The end of ctx
+// returns them.
 type permits struct {
 	left int
 	ctx  context.Context
@@ -100,7 +100,7 @@ func (s *Store) Permit(ctx context.Context, n int) (context.Context, error) {
 	return context.WithValue(ctx, permitsKey{}, p), nil
 }
 
-// Kept returns how many permits were neither used nor given back.
+// Kept returns how many permits were neither used nor returned.
 func (s *Store) Kept() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Store) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	return s.call(ctx, id, &w, func() (task.Task, error) { return s.register.write(s.options.Name, id, w) })
 }
 
-// call sends a request, lets it take effect and returns its answer, each in its time.
+// call sends a request, applies its effect and returns its answer, each after its delay.
 func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect func() (task.Task, error)) (claim.Reading, error) {
 	if ctx.Value(instantlyKey{}) != nil {
 		t, err := effect()
@@ -132,7 +132,7 @@ func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect fun
 	if h, struck := ctx.Value(haltKey{}).(halt); struck {
 		s.Halt(h.what, h.lasts)
 	}
-	defer s.GoOn() // an answer is noticed by who goes on
+	defer s.GoOn() // a halted daemon notices no answer
 	began := s.instant()
 	s.GoOn()
 	d := s.send(ctx, id, w)
@@ -141,7 +141,7 @@ func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect fun
 
 	sent := time.Now()
 	if err := Sleep(ctx, d.Before); err != nil {
-		// Giving up does not call back what is on its way.
+		// A write that was given up is still on its way.
 		if w != nil {
 			time.AfterFunc(time.Until(sent.Add(d.Before)), func() { effect() })
 		}
@@ -160,7 +160,7 @@ func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect fun
 	return s.dated(ctx, t, date, began), err
 }
 
-// dated is the reading of an answer of that Date.
+// dated returns the reading of an answer with that Date.
 func (s *Store) dated(ctx context.Context, t task.Task, date time.Time, sent clock.Instant) claim.Reading {
 	ok := true
 	if wrong, struck := ctx.Value(dateKey{}).(func(time.Time) (time.Time, bool)); struck {
@@ -172,13 +172,13 @@ func (s *Store) dated(ctx context.Context, t task.Task, date time.Time, sent clo
 	return claim.Reading{Task: t, At: date}
 }
 
-// hear lets the daemon hear the time in an answer that came at once.
+// hear lets the daemon hear the time of an answer that came at once.
 func (s *Store) hear() {
 	now := s.instant()
 	s.clock.Hear(time.Now().Truncate(time.Second), now, now)
 }
 
-// send notes the call, takes its permit and draws its delay.
+// send records the call, takes its permit and draws its delay.
 func (s *Store) send(ctx context.Context, id task.ID, w *claim.Write) Delay {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,16 +198,16 @@ func (s *Store) send(ctx context.Context, id task.ID, w *claim.Write) Delay {
 	return s.options.Latency(s.draws[id])
 }
 
-// unanswered is the error of a call whose answer was not waited for.
+// unanswered returns the error of a call that was given up before its answer.
 func unanswered(id task.ID, err error) error {
 	return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "page %s: no answer: %w", id, err)
 }
 
-// Now implements claim.Store, as the daemon does: by the Dates of answers, and by its
-// own clocks in between.
+// Now implements claim.Store as the daemon does: it goes by the Dates of answers, and by the
+// machine's clocks in between.
 func (s *Store) Now() time.Time { return s.clock.Now(s.instant()) }
 
-// Instant is the present by the clocks of the daemon's machine.
+// Instant returns the present by the clocks of the daemon's machine.
 func (s *Store) Instant() clock.Instant { return s.instant() }
 
 // Calls returns the requests sent so far, in order.
@@ -219,7 +219,7 @@ func (s *Store) Calls() []Call {
 
 type instantlyKey struct{}
 
-// instantly makes the calls of a context take no time and need no permit.
+// instantly returns a context whose calls take no time and need no permit.
 func instantly(ctx context.Context) context.Context {
 	return context.WithValue(ctx, instantlyKey{}, true)
 }

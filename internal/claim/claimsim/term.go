@@ -8,12 +8,11 @@ import (
 	"dibs/internal/claim"
 )
 
-// ErrDeposed is the error of every change that a former leader makes to a ledger.
+// ErrDeposed is the error of every change that a former leader tries to make to a ledger.
 var ErrDeposed = &claim.JournalError{Err: errors.New("another daemon leads now, and only that one changes the journal")}
 
-// Term is a ledger as the leader of one epoch has it. Every transaction asserts the epoch:
-// once there is a later one, it fails with ErrDeposed, and changes nothing. What others may
-// know, it may still be asked.
+// Term is a ledger in the hands of one epoch's leader. Every transaction asserts the epoch:
+// once there is a later one, it fails with ErrDeposed and changes nothing. Reads still work.
 type Term struct {
 	*Ledger
 	epoch int
@@ -21,7 +20,7 @@ type Term struct {
 
 type epochKey struct{}
 
-// Lead begins an epoch: whoever led so far does not any more.
+// Lead begins a new epoch and deposes the former leader.
 func (l *Ledger) Lead() *Term {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,7 +35,7 @@ func (t *Term) Deposed() bool {
 	return t.epoch != t.Ledger.epoch
 }
 
-// bound has what is done under ctx assert the epoch.
+// bound returns a context whose transactions assert the epoch.
 func (t *Term) bound(ctx context.Context) context.Context {
 	return context.WithValue(ctx, epochKey{}, t.epoch)
 }

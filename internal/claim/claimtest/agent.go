@@ -11,7 +11,7 @@ import (
 	"dibs/internal/task"
 )
 
-// agent is one that comes for the task again and again.
+// agent claims tasks again and again.
 type agent struct {
 	*race
 	rand   *rand.Rand
@@ -20,7 +20,7 @@ type agent struct {
 	daemon *node
 }
 
-// agent makes the i-th agent, in a daemon.
+// agent returns the i-th agent, which works through the daemon of n.
 func (r *race) agent(i int, n *node) *agent {
 	names := []string{"Sandman", "Oracle", "Hypnos", "Morpheus", "Phantasos", "Phobetor"}
 	return &agent{
@@ -47,8 +47,7 @@ func (a *agent) run(ctx context.Context) {
 	}
 }
 
-// hurry is run for those who are quick, so that many come for a task as soon as it is
-// free.
+// hurry is run for quick agents: many come for a task as soon as it is free.
 func (a *agent) hurry(ctx context.Context) {
 	for ; time.Since(a.began) < hurryTime; _ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 1500*time.Millisecond)) {
 		if c, ok := a.claim(ctx); ok {
@@ -58,7 +57,7 @@ func (a *agent) hurry(ctx context.Context) {
 	}
 }
 
-// claim asks for a task, with more or less patience.
+// claim asks for a task; one time in ten it gives up early.
 func (a *agent) claim(ctx context.Context) (claim.Hold, bool) {
 	if a.rand.IntN(10) == 0 {
 		var cancel context.CancelFunc
@@ -81,7 +80,7 @@ func (a *agent) claim(ctx context.Context) (claim.Hold, bool) {
 	})
 }
 
-// ask carries out a request for a task.
+// ask makes a request for a task and records it.
 func (a *agent) ask(r claim.Request, claims func() (claim.Hold, error)) (claim.Hold, bool) {
 	op := a.call(Operation{Kind: OpClaim})
 	c, err := claims()
@@ -99,9 +98,9 @@ func (a *agent) ask(r claim.Request, claims func() (claim.Hold, error)) (claim.H
 	return c, true
 }
 
-// keyed asks for a task under an idempotency key, again and again until there is an
-// answer: the id of the claim is bound to the key before it is made, and what became of
-// it is the answer to a repeated request, unless nothing did.
+// keyed asks for a task under an idempotency key, and repeats the request until there is an
+// answer. The id of the claim is bound to the key before the attempt. A repeated request is
+// answered with the outcome of that claim, unless it had none.
 func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Hold, error) {
 	var bound []claim.ID
 	defer func() {
@@ -148,7 +147,7 @@ func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Hold, error) 
 	return claim.Hold{}, err
 }
 
-// work is what the agent does with the task, and whether it comes back to say so.
+// work simulates the agent's work, and reports whether the agent comes back to finish it.
 func (a *agent) work(ctx context.Context, c claim.Hold) bool {
 	switch a.rand.IntN(6) {
 	case 0: // is quick
@@ -173,7 +172,7 @@ func (a *agent) work(ctx context.Context, c claim.Hold) bool {
 	return true
 }
 
-// outcome is what an agent has to say of its work.
+// outcome draws what the agent says about its work.
 func (a *agent) outcome() claim.Finish {
 	f := claim.Finish{
 		As:     []claim.Ending{claim.EndCompleted, claim.EndFailed, claim.EndBlocked, claim.EndReleased, claim.EndReleased}[a.rand.IntN(5)],
@@ -185,8 +184,7 @@ func (a *agent) outcome() claim.Finish {
 	return f
 }
 
-// finish says that the agent is done, more than once if it is not sure of having
-// been heard.
+// finish reports that the agent is done, and repeats that while the claim has not ended.
 func (a *agent) finish(ctx context.Context, c claim.Hold, f claim.Finish) {
 	op := a.call(Operation{Kind: OpFinish, Claim: c.ID})
 	defer func() { a.returned(op) }()

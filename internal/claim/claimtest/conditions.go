@@ -9,41 +9,40 @@ import (
 	"dibs/internal/task"
 )
 
-// conditions are what a race is run under. Its seed draws them.
+// conditions are the conditions of a race. Its seed draws them.
 type conditions struct {
 	tasks int
-	// encounter says that the agents meet at the end of a lease, see race.encounter.
+	// encounter makes the agents meet at the end of a lease, see race.encounter.
 	encounter bool
-	// dawdle says that nothing goes wrong but that writes take long to arrive, if no
-	// longer than they may.
+	// dawdle limits the faults to writes that take long to arrive, though no longer than they
+	// may.
 	dawdle bool
-	// hasty says that the agents come often and are done soon.
+	// hasty makes the agents come often and finish soon.
 	hasty bool
-	// late says that claim writes may land long after they were given up. Then nothing
-	// keeps the holders from repairing their claims in time, as the protocol asks for.
+	// late lets claim writes land long after they were given up. Then nothing keeps the holders
+	// from repairing their claims in time, as the protocol requires.
 	late bool
-	// lag is how far queries are behind at the most.
+	// lag is the longest lag of a query.
 	lag time.Duration
-	// stands says that daemons stand still, for a short time, before they send their
-	// claim writes, which makes those late.
+	// stands halts daemons for a short time before they send claim writes, which makes those
+	// late.
 	stands bool
-	// alone says that nothing else goes wrong.
+	// alone excludes all other faults.
 	alone bool
-	// away, still and full say that there are outages, that daemons stand still for
-	// longer, and that ledgers fail.
+	// away, still and full add outages, longer halts of daemons, and failing ledgers.
 	away, still, full bool
-	// moves says that daemons are deposed, and others lead their ledgers on.
+	// moves deposes daemons; others lead their ledgers from then on.
 	moves bool
-	// attempts is how often a task may be tried, 0 for any number of times; and reopens
-	// says that daemons reopen tasks.
+	// attempts is how many tries a task has, 0 for any number. reopens makes daemons reopen
+	// tasks.
 	attempts int
 	reopens  bool
-	// busy says that people do more than reopen what is finished.
+	// busy makes people do more than reopen finished tasks.
 	busy bool
-	// windows are the write windows and settle waits that daemons may have; nil for
-	// those of the policy.
+	// windows are the write windows and settle waits of the daemons; nil for those of the
+	// policy.
 	windows []window
-	// request is how long a request is on its way at the most.
+	// request is the longest time that a request is on its way.
 	request time.Duration
 }
 
@@ -52,11 +51,11 @@ type Scene int
 
 // The kinds of races.
 const (
-	// AnyScene leaves it to the seed.
+	// AnyScene lets the seed decide.
 	AnyScene Scene = iota
-	// AtLeaseEnd is an encounter at the end of a lease, with writes that take their time.
+	// AtLeaseEnd is an encounter at the end of a lease, with slow writes.
 	AtLeaseEnd
-	// Standing is a race of daemons that stand still before they send their claim writes.
+	// Standing is a race of daemons that are halted before they send their claim writes.
 	Standing
 )
 
@@ -68,7 +67,7 @@ var (
 	mixed  = []window{{2 * time.Second, 3 * time.Second}, {1500 * time.Millisecond, 2500 * time.Millisecond}, {time.Second, 2100 * time.Millisecond}}
 )
 
-// clockAllowance is that of the rule by which claims are stale.
+// clockAllowance is that of claim.Policy.StaleAt.
 const clockAllowance = 10 * time.Second
 
 func draw(r *rand.Rand, o RaceOptions) conditions {
@@ -99,7 +98,7 @@ func draw(r *rand.Rand, o RaceOptions) conditions {
 	if one(3) {
 		c.request = 0 // as long as may be
 	}
-	if more := rand.New(rand.NewPCG(o.Seed, 2000)); o.Scene == AnyScene { // which changes no other draw
+	if more := rand.New(rand.NewPCG(o.Seed, 2000)); o.Scene == AnyScene { // a generator of its own leaves the other draws as they are
 		if more.IntN(3) == 0 {
 			c.attempts = 1 + more.IntN(3)
 		}
@@ -115,7 +114,7 @@ func draw(r *rand.Rand, o RaceOptions) conditions {
 	return c
 }
 
-// policy is that of one daemon.
+// policy draws the policy of one daemon.
 func (r *race) policy() claim.Policy {
 	p := r.Policy
 	if len(r.windows) > 0 {
@@ -137,16 +136,16 @@ func (r *race) policy() claim.Policy {
 	return p
 }
 
-// slowest is how long a request may take in one of its parts without being on its way
-// for longer than the policy says, whatever fault strikes it as well.
+// slowest returns how long one part of a request may take, so that the request stays within the
+// policy's limit whatever fault strikes it as well.
 func slowest(p claim.Policy) time.Duration {
 	return min(p.Request, p.WriteWindow+p.Settle+clockAllowance-slow) - 500*time.Millisecond
 }
 
-// slow is by how much a fault delays a request.
+// slow is the delay that a fault adds to a request.
 const slow = 4 * time.Second
 
-// dawdling lets writes arrive late, each within the time that it may be on its way.
+// dawdling delays writes, each within the time that it may be on its way.
 func dawdling(seed uint64, p claim.Policy) claimsim.Fault {
 	var claims, others []claimsim.Fault
 	for _, d := range []time.Duration{500, 1000, 1400, 1900, 2500, 4000} {
@@ -163,7 +162,7 @@ func dawdling(seed uint64, p claim.Policy) claimsim.Fault {
 	}
 }
 
-// standing lets a daemon stand still before its claim writes are sent.
+// standing halts a daemon before it sends its claim writes.
 func standing(seed uint64, mayStrike func() bool, spared *respite) claimsim.Fault {
 	var faults []claimsim.Fault
 	for _, d := range []time.Duration{700, 1100, 1400, 1700, 2000, 2300, 2600, 4000, 8000} {
@@ -174,10 +173,10 @@ func standing(seed uint64, mayStrike func() bool, spared *respite) claimsim.Faul
 	return claimsim.Sometimes(seed, 0.5, claims, spared.after(faults)...)
 }
 
-// spells are times of some length, now and then, in which something goes wrong.
+// spells are the periods in which something fails.
 type spells struct{ from, till []time.Time }
 
-// newSpells draws up to n spells that begin within the race.
+// newSpells draws 1 to n spells that begin within the race and last up to most.
 func newSpells(r *rand.Rand, n int, most time.Duration) *spells {
 	s := &spells{}
 	for range 1 + r.IntN(n) {
@@ -188,7 +187,7 @@ func newSpells(r *rand.Rand, n int, most time.Duration) *spells {
 	return s
 }
 
-// on reports whether there is a spell now.
+// on reports whether a spell is on now.
 func (s *spells) on() bool {
 	now := time.Now()
 	for i := range s.from {

@@ -8,14 +8,14 @@ import (
 	"dibs/internal/task"
 )
 
-// deed is something that a leader does, at any point of which another may take over.
+// deed is an act of a leader. Another daemon may take over at any point of it.
 type deed struct {
 	first  func(*task.Task)                 // what the page is like
 	before func(*takeover, context.Context) // what led up to it
 	act    func(*takeover, context.Context)
 }
 
-// Deeds are what the explorer of takeovers knows.
+// Deeds are the deeds that the explorer of takeovers tries.
 var Deeds = map[string]deed{
 	"claim":                {act: (*takeover).claims},
 	"override":             {first: stale, act: (*takeover).claims},
@@ -52,19 +52,19 @@ func (x *takeover) claims(ctx context.Context) {
 
 func (x *takeover) hold(ctx context.Context) { x.claims(ctx) }
 
-// holdOn holds the task until its lease may be written anew.
+// holdOn holds the task until its lease may be renewed.
 func (x *takeover) holdOn(ctx context.Context) {
 	x.hold(ctx)
 	time.Sleep(70 * time.Second)
 }
 
-// outlast holds the task until its lease is over, and nobody may take it over yet.
+// outlast holds the task until its lease is over but not yet stale.
 func (x *takeover) outlast(ctx context.Context) {
 	x.hold(ctx)
 	time.Sleep(time.Until(x.Policy.LeaseEnd(x.register.Page(x.pages[0])).Add(time.Second)))
 }
 
-// held is the claim that the agent holds, or is done with.
+// held returns the claim that the agent holds or is finishing.
 func (x *takeover) held() claim.Hold {
 	live, _, _ := x.ledger.Live(context.Background())
 	return live[0]
@@ -84,7 +84,7 @@ func (x *takeover) reopens(ctx context.Context) {
 	_, _, _ = x.leader.Reopen(ctx, claim.Reopening{Task: task.Task{ID: x.pages[0]}, Agent: "Nyx"})
 }
 
-// leave has the leader find a claim that was written by a daemon which ended then.
+// leave makes the leader find a claim that an earlier daemon wrote just before it ended.
 func (x *takeover) leave(ctx context.Context) {
 	now := time.Now()
 	c := claim.Hold{
@@ -99,7 +99,7 @@ func (x *takeover) leave(ctx context.Context) {
 	_ = x.leader.Restart(ctx)
 }
 
-// runs takes what steps there are.
+// runs takes the due steps for a minute.
 func (x *takeover) runs(ctx context.Context) {
 	for range 60 {
 		_, _ = x.leader.RunDue(ctx)
@@ -107,7 +107,7 @@ func (x *takeover) runs(ctx context.Context) {
 	}
 }
 
-// cover lays a claim that is being withdrawn over the one that is held.
+// cover writes a claim that is being withdrawn over the held one.
 func (x *takeover) cover(ctx context.Context) {
 	x.hold(ctx)
 	x.edit(x.pages[0], func(t *task.Task) bool {
@@ -116,13 +116,13 @@ func (x *takeover) cover(ctx context.Context) {
 	})
 }
 
-// handOut has a person hand the task out that is held.
+// handOut has a person reopen the held task.
 func (x *takeover) handOut(ctx context.Context) {
 	x.hold(ctx)
 	x.edit(x.pages[0], func(t *task.Task) bool { t.Status = task.Open; return true })
 }
 
-// undo has a person bring a claim back that is over.
+// undo has a person restore a claim that is over.
 func (x *takeover) undo(ctx context.Context) {
 	x.hold(ctx)
 	was := x.register.Page(x.pages[0])

@@ -11,10 +11,10 @@ import (
 	"dibs/internal/task"
 )
 
-// meet is a race of another kind: those who have to do with a claim meet when its lease
-// ends. The holder renews or finishes it at the last moment or after it, or is never
-// heard of again; daemons sweep the task, agents take it over, and others come for it as
-// soon as it is free. Then all of it happens once more, to whoever has the task by now.
+// meet is another kind of race: everybody meets when a claim's lease ends. The holder renews or
+// finishes the claim at the last moment or after it, or is never heard of again. Daemons sweep
+// the task, agents take it over, and others come for it as soon as it is free. Then it all
+// happens again to the new holder.
 func (r *race) meet(ctx context.Context) {
 	holder := r.agent(0, r.daemons[0])
 	c, ok := holder.ask(claim.Request{}, func() (claim.Hold, error) {
@@ -27,7 +27,7 @@ func (r *race) meet(ctx context.Context) {
 	policy := holder.daemon.Load().Policy()
 	leaseEnd := policy.LeaseEnd(c.Task)
 	var parts sync.WaitGroup
-	// about is a moment near the end of the lease, or near when it is stale.
+	// about draws a moment near the end of the lease, or near the moment at which it is stale.
 	about := func(rnd *rand.Rand) time.Time {
 		if rnd.IntN(3) == 0 {
 			return leaseEnd.Add(either(rnd, 5*time.Second))
@@ -41,8 +41,7 @@ func (r *race) meet(ctx context.Context) {
 			}
 		})
 	}
-	// over is what those say who are done: either the task can be had again, or it is
-	// completed.
+	// over draws a finish: either the task can be claimed again, or it is completed.
 	over := func(rnd *rand.Rand) claim.Finish {
 		return claim.Finish{As: []claim.Ending{claim.EndReleased, claim.EndFailed, claim.EndCompleted}[rnd.IntN(3)], Reopen: true}
 	}

@@ -27,9 +27,8 @@ type step struct{ claimer, point int }
 
 func (s step) String() string { return fmt.Sprintf("%c%d", "RWV"[s.point], s.claimer) }
 
-// Schedule is an order of the points at which the reads, the writes and the
-// verifying reads of several claimers, each of another daemon, take effect, and
-// times that bring it about.
+// Schedule is an order in which the reads, the writes and the verifying reads of several
+// claimers, each in its own daemon, take effect, with times that bring the order about.
 type Schedule struct {
 	steps []step
 	at    []time.Duration // of each step, from the beginning
@@ -45,11 +44,11 @@ func (s Schedule) String() string {
 	return strings.Join(names, " ")
 }
 
-// Schedules returns every order in which the points of n claimers can follow
-// each other under p: a write comes at most the write window after its read, a
-// verifying read at least the settle wait after its write. Claimers are numbered
-// in the order of their reads, since any other numbering is the same schedule. A
-// claimer whose read comes after a write finds the task held, and does no more.
+// Schedules returns every order in which the points of n claimers can follow each other under
+// p: a write comes at most the write window after its read, and a verifying read at least the
+// settle wait after its write. Claimers are numbered in the order of their reads, since any
+// other numbering gives the same schedule. A claimer whose read comes after a write finds the
+// task held and stops.
 func Schedules(n int, p claim.Policy) iter.Seq[Schedule] {
 	return func(yield func(Schedule) bool) {
 		x := explorer{n: n, policy: p, next: make([]int, n), yield: yield}
@@ -64,13 +63,12 @@ type explorer struct {
 	yield  func(Schedule) bool
 
 	steps   []step
-	next    []int // the point that each claimer comes to next
+	next    []int // the next point of each claimer
 	started int
 	written bool
 }
 
-// explore yields all schedules that begin with x.steps, and reports whether
-// there is to be more.
+// explore yields all schedules that begin with x.steps, and reports whether to go on.
 func (x *explorer) explore() bool {
 	at, possible := x.times()
 	if !possible {
@@ -92,7 +90,7 @@ func (x *explorer) explore() bool {
 	return x.started == x.n || x.take(step{x.started, pointRead})
 }
 
-// take explores what follows a step.
+// take explores the schedules that continue with s.
 func (x *explorer) take(s step) bool {
 	before := *x
 	next := x.next[s.claimer]
@@ -113,16 +111,16 @@ func (x *explorer) take(s step) bool {
 	return more
 }
 
-// times returns the earliest times at which the steps can be in their order, and
-// false if there are none.
+// times returns the earliest times at which the steps can happen in this order; false if the
+// order is impossible.
 func (x *explorer) times() ([]time.Duration, bool) {
 	at := make([]time.Duration, len(x.steps))
 	points := make(map[step]int)
 	for i, s := range x.steps {
 		points[s] = i
 	}
-	// Each round makes all times as late as the others ask for; what is not
-	// settled after as many rounds as there are steps never is.
+	// Each round moves times to as late as the others require. Times that have not settled
+	// after as many rounds as there are steps never will.
 	for range len(x.steps) + 1 {
 		settled := true
 		atLeast := func(i int, t time.Duration) {
@@ -148,9 +146,9 @@ func (x *explorer) times() ([]time.Duration, bool) {
 	return nil, false
 }
 
-// Run lets real claimers race for the task in the order of the schedule, under
-// the policy that it was made for, and returns the claims that were granted and
-// what the page shows then. Each of mutate may change what each daemon is made of.
+// Run lets real claimers race for the task by the schedule, under the policy that it was made
+// for. It returns the granted claims and what the page shows afterwards. Each mutate function
+// may change the configuration of each daemon.
 func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy, mutate ...func(*claimsim.Register, *claimsim.DaemonOptions)) (granted []claim.Hold, page task.Task) {
 	register := claimsim.NewRegister(first)
 	points := make(map[step]time.Duration)

@@ -10,24 +10,24 @@ import (
 	"dibs/internal/task"
 )
 
-// fence watches what one daemon reads and writes, over all its runs: a write that ends
-// something, or makes it last, has to rest on a reading that showed a claim, or a mark,
-// of that daemon's own; one that reopens a task, on one that showed it to be nobody's.
+// fence watches the reads and writes of one daemon, over all its runs. A write that ends or
+// prolongs something must rest on a reading that showed a claim or a mark of that daemon; a
+// write that reopens a task, on one that showed that nobody has it.
 type fence struct {
 	race   *race
 	daemon int
 
-	own *sync.Map // the tokens that it wrote, whatever form they take
+	own *sync.Map // the tokens that it wrote, in any form
 
 	mu   sync.Mutex
-	last map[task.ID]task.Task // what it read last
+	last map[task.ID]task.Task // its last readings
 }
 
 func newFence(r *race, daemon int) *fence {
 	return &fence{race: r, daemon: daemon, own: new(sync.Map), last: make(map[task.ID]task.Task)}
 }
 
-// another is the fence of another machine that leads on.
+// another returns the fence for another machine that takes over the lead.
 func (f *fence) another() *fence {
 	return &fence{race: f.race, daemon: f.daemon, own: f.own, last: make(map[task.ID]task.Task)}
 }
@@ -73,7 +73,7 @@ func (f *fence) sends(id task.ID, w claim.Write) {
 	if kind == claimsim.Claims || mark {
 		return
 	}
-	over := claim.ParseToken(t.Token).Void && f.finishes(id) // a claim that was given up lies over its own
+	over := claim.ParseToken(t.Token).Void && f.finishes(id) // an abandoned claim lies over its own
 	reopens := f.race.reopens && kind == claimsim.Openings && f.nobodys(t)
 	if _, own := f.own.Load(plain(t.Token)); !own && !over && !reopens {
 		f.race.mu.Lock()
@@ -82,8 +82,8 @@ func (f *fence) sends(id task.ID, w claim.Write) {
 	}
 }
 
-// nobodys reports whether nobody can claim the task, and no agent has it for all that its
-// daemon knows: it may be reopened.
+// nobodys reports whether the task may be reopened: nobody can claim it, and no agent has it as
+// far as the daemon knows.
 func (f *fence) nobodys(t task.Task) bool {
 	tok := claim.ParseToken(t.Token)
 	shown := tok.ID != "" && !tok.Done && !f.race.over(tok.ID) &&
@@ -91,7 +91,7 @@ func (f *fence) nobodys(t task.Task) bool {
 	return !t.Trashed && !shown && (waits(t.Status) || t.Status == task.InProgress && t.ClaimedBy == "")
 }
 
-// finishes reports whether the daemon is at ending a claim on the task.
+// finishes reports whether the daemon is finishing a claim on the task.
 func (f *fence) finishes(id task.ID) bool {
 	for _, c := range f.race.daemons[f.daemon].Load().Claims("") {
 		if c.Task.ID == id && c.State == claim.Finishing {
@@ -101,7 +101,7 @@ func (f *fence) finishes(id task.ID) bool {
 	return false
 }
 
-// plain is a token without what says that its claim is over.
+// plain returns a token without its void or done prefix.
 func plain(token string) string {
 	if tok := claim.ParseToken(token); tok.ID != "" {
 		return string(tok.ID)

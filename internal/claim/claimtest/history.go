@@ -7,36 +7,35 @@ import (
 	"dibs/internal/task"
 )
 
-// OpKind is what an agent did.
+// OpKind is the kind of an operation.
 type OpKind string
 
 // The kinds of operations.
 const (
 	OpClaim  OpKind = "claim"
-	OpFinish OpKind = "finish" // whatever way it ended
-	// OpExpire is the end of the lease as the agent was told it last. It takes
-	// effect at that moment or later, unseen.
+	OpFinish OpKind = "finish" // with any ending
+	// OpExpire is the end of the lease that the agent was last told. It takes effect at that
+	// moment or later, unseen.
 	OpExpire OpKind = "expire"
-	// OpLose is the daemon's finding that the claim is lost, which it tells the
-	// agent from then on.
+	// OpLose is the daemon's discovery that the claim is lost. The agent is told from then on.
 	OpLose OpKind = "lose"
 )
 
-// Operation is one thing that an agent did, from its call to its return.
+// Operation is one operation of an agent, from its call to its return.
 type Operation struct {
 	Agent int // its number in the race
 	Kind  OpKind
 	Claim claim.ID // empty for a claim that was denied
 	Task  task.ID  // of a claim that was granted
-	// OK is set for a claim that was granted and for a finish that was accepted.
+	// OK is set if a claim was granted or a finish accepted.
 	OK bool
-	// Call and Return are counted from the beginning of the race. An operation
-	// whose effect may come later than its return, returns never: Return is 0.
+	// Call and Return count from the beginning of the race. Return is 0 if the effect may come
+	// later than the return.
 	Call, Return time.Duration
 }
 
-// losses are the claims that the daemons found lost, by their events, the times
-// of which are cut to the second.
+// losses returns the claims that the daemons found lost, according to their facts, whose times
+// are cut to the second.
 func losses(events []claim.Fact, began time.Time) []Operation {
 	var out []Operation
 	for _, e := range events {
@@ -47,13 +46,13 @@ func losses(events []claim.Fact, began time.Time) []Operation {
 	return out
 }
 
-// call begins an operation of the agent.
+// call starts an operation of the agent.
 func (a *agent) call(op Operation) Operation {
 	op.Agent, op.Call = a.number, time.Since(a.began)
 	return op
 }
 
-// returned ends an operation of the agent and keeps it.
+// returned ends an operation of the agent and stores it.
 func (a *agent) returned(op Operation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,7 +62,7 @@ func (a *agent) returned(op Operation) {
 	a.Operations = append(a.Operations, op)
 }
 
-// expires notes when the agent will stop trusting its claim.
+// expires records when the agent stops trusting its claim.
 func (a *agent) expires(c claim.Hold) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

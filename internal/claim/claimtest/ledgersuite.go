@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// LedgerSuite tests what every claim.Ledger has to do. open returns a new, empty
-// ledger and a function that lists the events recorded in it, oldest first.
+// LedgerSuite tests the contract of claim.Ledger. open returns a new, empty ledger and a
+// function that lists its recorded facts, oldest first.
 func LedgerSuite(t *testing.T, open func(*testing.T) (claim.Ledger, func() []claim.Fact)) {
 	for name, test := range map[string]func(*ledgerTest){
 		"claims are kept as they are saved":       (*ledgerTest).keeps,
@@ -50,14 +50,13 @@ type ledgerTest struct {
 	fence  int64 // the last one
 }
 
-// ledgerTime is when the suite's claims begin: not on the minute, and with
-// milliseconds, which is as fine as ids are.
+// ledgerTime is when the suite's claims begin: not on the minute, and with milliseconds, the
+// precision of ids.
 var ledgerTime = time.Date(2026, 3, 1, 12, 0, 42, 123_000_000, time.UTC)
 
 func pageID(n int) task.ID { return task.ID(fmt.Sprintf("00000000-0000-0000-0000-%012d", n)) }
 
-// attempt returns a new claim of the agent on page n, each one a millisecond
-// after the one before.
+// attempt returns a new claim of the agent on page n, each a millisecond later than the last.
 func (t *ledgerTest) attempt(agent string, n int) claim.Hold {
 	t.minted++
 	now := ledgerTime.Add(time.Duration(t.minted) * time.Millisecond)
@@ -67,7 +66,7 @@ func (t *ledgerTest) attempt(agent string, n int) claim.Hold {
 	}
 }
 
-// held is c once it was granted.
+// held returns c as granted.
 func held(c claim.Hold) claim.Hold {
 	c.State, c.Started, c.ClaimedAt, c.Heartbeat = claim.Held, ledgerTime, ledgerTime, ledgerTime
 	c.StaleAt = ledgerTime.Add(31 * time.Minute)
@@ -75,7 +74,7 @@ func held(c claim.Hold) claim.Hold {
 	return c
 }
 
-// ended is c once it was released.
+// ended returns c as released.
 func ended(c claim.Hold) claim.Hold {
 	c.State, c.Ending, c.Ended = claim.Ended, claim.EndReleased, ledgerTime.Add(time.Hour)
 	return c
@@ -139,7 +138,7 @@ func (t *ledgerTest) keeps() {
 	handedIn := t.save(full(c))
 	t.wants(want)
 
-	// What is handed in and out is a copy.
+	// The ledger copies what it takes and what it returns.
 	handedIn.Finish.Summary, handedIn.Task.DependsOn[0] = "ladder", pageID(9)
 	t.wants(want)
 	handedOut, _ := t.Hold(t.ctx, want.ID)
@@ -207,7 +206,7 @@ func (t *ledgerTest) contested() {
 	events := t.events()
 	denied, n := 0, len(events)
 	for _, e := range events {
-		if e.Kind == claim.KindDenied { // each, or those of an agent together
+		if e.Kind == claim.KindDenied { // one each, or several of an agent in one
 			denied += max(1, e.Count)
 		}
 	}
@@ -269,7 +268,7 @@ func (t *ledgerTest) live() {
 	}
 }
 
-// mark returns a mark on page n, with all that one may have.
+// mark returns a mark on page n with all fields set.
 func (t *ledgerTest) mark(n int) claim.Mark {
 	c := t.attempt("Ghost", n)
 	return claim.Mark{
@@ -297,7 +296,7 @@ func (t *ledgerTest) marks() {
 	if _, err := t.Mark(t.ctx, claim.NewID(ledgerTime)); !errors.Is(err, claim.ErrUnknownClaim) {
 		t.Errorf("unknown mark: error %v, want %v", err, claim.ErrUnknownClaim)
 	}
-	// What is left of an attempt has the attempt's id, and keeps the task from nobody.
+	// The mark of an attempt has its id, and does not reserve the task.
 	c := t.reserve(t.attempt("Ghost", 1))
 	m := t.mark(1)
 	m.ID = c.ID
@@ -350,7 +349,7 @@ func (t *ledgerTest) record() {
 		Started: ledgerTime, Finished: ledgerTime.Add(time.Hour), Summary: "much", Count: 3, Names: []string{"a", "b"},
 	}
 	f := claim.Fact{ID: claim.NewFactID(ledgerTime.Add(time.Second)), At: ledgerTime.Add(time.Second), Kind: claim.KindConflict, Task: pageID(1)}
-	for _, events := range [][]claim.Fact{nil, {e}, {e, f}} { // what is on record stays as it is
+	for _, events := range [][]claim.Fact{nil, {e}, {e, f}} { // recorded facts do not change
 		if err := t.Save(t.ctx, claim.Change{Facts: events}); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"dibs/internal/task"
 )
 
-// daemon makes the i-th daemon, with a network, a machine and a ledger of its own.
+// daemon returns the i-th daemon, with its own network, machine and ledger.
 func (r *race) daemon(i int) *claimsim.Daemon {
 	seed := r.rand.Uint64()
 	policy := r.policy()
@@ -86,8 +86,8 @@ func (r *race) daemon(i int) *claimsim.Daemon {
 	return r.register.Daemon(o)
 }
 
-// move has another daemon lead on after some time, while the one before stands still, or is
-// only cut off, and goes on where it was when it can.
+// move makes another daemon the leader after some time. The former leader is halted, or only
+// cut off, and carries on where it was.
 func (r *race) move(ctx context.Context, n *node, after, lasts time.Duration) {
 	if claimsim.Sleep(ctx, after) != nil {
 		return
@@ -120,7 +120,7 @@ func (r *race) move(ctx context.Context, n *node, after, lasts time.Duration) {
 	}
 }
 
-// standStill makes a daemon stand still now and then, if any does.
+// standStill halts a daemon now and then, if the race has halts.
 func (r *race) standStill(d *claimsim.Daemon) {
 	for range r.rand.IntN(4) {
 		at, how := claimsim.UpTo(r.rand, raceTime), claimsim.Halt(r.rand.IntN(3))
@@ -134,13 +134,12 @@ func (r *race) standStill(d *claimsim.Daemon) {
 	}
 }
 
-// shortest is for how long the clocks of a machine stand still at the least. What is
-// shorter does not always show in the Dates of answers, and is beyond the protocol.
+// shortest is the shortest time for which the clocks of a machine stop. A shorter stop does not
+// always show in the Dates of answers, and is beyond the protocol.
 const shortest = 12 * time.Second
 
-// respite spares a daemon further faults for the few requests that it takes to
-// write a claim back. A holder that cannot do that for a whole grace may lose
-// its claim to a late write.
+// respite spares a daemon further faults for the few requests that it needs to write a claim
+// back. A holder that cannot do that for a whole grace may lose its claim to a late write.
 type respite struct{ left atomic.Int32 }
 
 const respiteTime = 4 // requests
@@ -151,7 +150,7 @@ func (r *respite) count() { r.left.Add(-1) }
 
 func (r *respite) over() bool { return r.left.Load() <= 0 }
 
-// after makes the faults begin a respite when they strike.
+// after makes each fault begin a respite when it strikes.
 func (r *respite) after(faults []claimsim.Fault) []claimsim.Fault {
 	out := make([]claimsim.Fault, len(faults))
 	for i, f := range faults {
@@ -208,8 +207,8 @@ func (r *race) faults(seed uint64, probability float64, spared *respite) claimsi
 	}
 }
 
-// wrongDates gives answers Dates that are wrong, of which no two agree with each other, nor
-// one with a daemon's own clock that is wrong.
+// wrongDates gives answers wrong Dates. No two of them agree with each other, nor with the
+// wrong clock of a daemon.
 func wrongDates() claimsim.Fault {
 	var wrong atomic.Int64
 	return func(s claim.Store) claim.Store {

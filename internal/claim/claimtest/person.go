@@ -10,12 +10,12 @@ import (
 	"dibs/internal/task"
 )
 
-// gesture is what a person does to a task. It reports whether that takes a live claim
-// off its page, or cuts its lease short, so that somebody else may have the task before
-// the holder is told.
+// gesture is a person's change to a task. frees reports whether it takes a live claim off its
+// page or cuts its lease short, so that somebody else may get the task before the holder is
+// told.
 type gesture func(*rand.Rand, *task.Task) (frees bool)
 
-// gestures are what busy people do, to whatever they see.
+// gestures are the changes that busy people make to any task.
 var gestures = []gesture{
 	func(_ *rand.Rand, t *task.Task) bool { t.ClaimedBy = "Pasithea"; return false },
 	func(_ *rand.Rand, t *task.Task) bool { t.Status = task.Blocked; return false },
@@ -38,13 +38,13 @@ var gestures = []gesture{
 	},
 }
 
-// handOut makes a task anybody's.
+// handOut makes a task available to anybody.
 func handOut(t *task.Task) {
 	t.Status, t.ClaimedBy, t.ClaimedAt, t.Token, t.Trashed = task.Open, "", time.Time{}, "", false
 }
 
-// person reopens tasks that have been finished or blocked, and, if people are busy, does
-// this and that to them. What nobody can have any more is handed out after a while.
+// person reopens finished and blocked tasks and, if people are busy, makes random changes.
+// After a while it hands out tasks that nobody can claim any more.
 func (r *race) person(ctx context.Context, rnd *rand.Rand) {
 	patience := 0
 	for claimsim.Sleep(ctx, 10*time.Second+claimsim.UpTo(rnd, 20*time.Second)) == nil {
@@ -68,10 +68,10 @@ func (r *race) person(ctx context.Context, rnd *rand.Rand) {
 	}
 }
 
-// waits reports whether nobody can have a task in this status before it is opened again.
+// waits reports whether a task in this status must be opened before anybody can claim it.
 func waits(s task.Status) bool { return s != task.Open && s != task.InProgress && s != task.Unknown }
 
-// reopen has daemons reopen tasks, whatever is to be seen of them.
+// reopen makes daemons reopen tasks in any status.
 func (r *race) reopen(ctx context.Context, rnd *rand.Rand) {
 	for claimsim.Sleep(ctx, claimsim.UpTo(rnd, 20*time.Second)) == nil {
 		d := r.daemons[rnd.IntN(len(r.daemons))].Load()
@@ -82,13 +82,13 @@ func (r *race) reopen(ctx context.Context, rnd *rand.Rand) {
 	}
 }
 
-// edit carries out what a person does.
+// edit applies a person's change.
 func (r *race) edit(id task.ID, change func(*task.Task) bool) {
 	r.register.Edit(id, func(t *task.Task) {
 		was := *t
 		frees := change(t)
-		// Who clears the date of a claim and then its token, or the other way round, has
-		// made an assignment of it, to any session of that name.
+		// If a person clears the date of a claim and then its token, or the other way round,
+		// the claim becomes an assignment to any session of that name.
 		handsOn := was.ClaimedBy != "" && was.ClaimedBy == t.ClaimedBy && claim.Assignee(was) == "" && claim.Assignee(*t) != ""
 		if frees || handsOn {
 			r.mu.Lock()

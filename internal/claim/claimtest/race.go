@@ -16,27 +16,27 @@ import (
 	"dibs/internal/task"
 )
 
-// RaceOptions describe a random race.
+// RaceOptions configure a random race.
 type RaceOptions struct {
 	// Seed decides everything else about the race.
 	Seed uint64
-	// Policy is that of RacePolicy if zero.
+	// Policy defaults to RacePolicy.
 	Policy claim.Policy
-	// Outside lets things happen that the provisos rule out: any write lands after its
-	// sender has given it up, requests are on their way for longer than the policy says,
-	// and daemons do not agree on how long a lease is. Two agents that have a task at the
-	// same time are only counted then, as Race.Apart.
+	// Outside breaks the provisos: any write may land after its sender has given it up,
+	// requests are on their way for longer than the policy says, and daemons disagree on the
+	// length of a lease. Two agents that have a task at the same time are then only counted, as
+	// Race.Apart.
 	Outside bool
 	// Scene is the kind of race.
 	Scene Scene
-	// Mutate, if set, changes what a daemon is made of: for protocols that are broken on
+	// Mutate, if set, changes the configuration of a daemon, for protocols that are broken on
 	// purpose.
 	Mutate func(*claimsim.Register, *claimsim.DaemonOptions)
 }
 
-// RacePolicy is the policy of races: leases are short, so that they run out, but
-// not so short that a claim which lands a minute late is stale before its holder
-// can have repaired the one that it covers.
+// RacePolicy is the policy of races. Leases are short enough to run out, but not so short that
+// a claim which lands a minute late goes stale before the covered claim's holder can repair its
+// own.
 func RacePolicy() claim.Policy {
 	p := claimsim.Policy()
 	p.Timeout = 2 * time.Minute
@@ -45,32 +45,32 @@ func RacePolicy() claim.Policy {
 
 // The parts of a race.
 const (
-	raceTime   = 5 * time.Minute  // for agents to come for the task
-	hurryTime  = time.Minute      // the same, for those who are quick
-	settleTime = 15 * time.Minute // for the daemons, without faults, to put everything right
+	raceTime   = 5 * time.Minute  // while agents claim
+	hurryTime  = time.Minute      // the same, for quick agents
+	settleTime = 15 * time.Minute // for the daemons to put everything right without faults
 )
 
-// Race is what a random race came to.
+// Race is the result of a random race.
 type Race struct {
 	// Granted is how many claims were granted.
 	Granted int
-	// Wrong lists what must not have happened.
+	// Wrong lists the violations found.
 	Wrong []string
-	// Apart is how often two agents were found to have a task at the same time in a way
-	// that the provisos rule out: because of Outside, of a person who freed it, or of a
-	// holder that was kept from repairing its claim in time.
+	// Apart is how often two agents had a task at the same time for a reason that the provisos
+	// rule out: Outside, a person who freed the task, or a holder that could not repair its
+	// claim in time.
 	Apart int
-	// Freed says that a person took a claim off its page, or cut its lease short.
+	// Freed is set if a person took a claim off its page or cut its lease short.
 	Freed bool
-	// Operations are those of the agents, as they saw them.
+	// Operations are the agents' operations as they saw them.
 	Operations []Operation
-	// Pages is all that the pages of the tasks showed.
+	// Pages are all versions of the tasks' pages.
 	Pages []claimsim.Version
-	// Events is what each daemon wrote down.
+	// Events are the facts of each daemon.
 	Events [][]claim.Fact
 }
 
-// String tells what happened, in the order of time, for finding out why.
+// String returns the history of the race in the order of time, for debugging.
 func (r Race) String() string {
 	type line struct {
 		at   time.Time
@@ -99,13 +99,13 @@ func (r Race) String() string {
 	return b.String()
 }
 
-// RunRace runs the race of a seed: 2 to 8 agents, some of the same name, in 2 to
-// 4 daemons whose clocks may be wrong and jump, and some of which are killed and
-// start anew, claim one task, or a few, again and again, or meet at the end of a lease,
-// while requests are slow and go wrong in every way, queries lag, Notion is away, machines
-// stand still and ledgers fail. Those that get a task work, renew, finish, are late or
-// vanish; people and daemons reopen what was finished, or people do what they like. Then the faults end, and
-// everything has to fall into place.
+// RunRace runs the race of a seed. 2 to 8 agents, some of the same name, work through 2 to 4
+// daemons, whose clocks may be wrong and jump, and some of which are killed and restarted. The
+// agents claim one task, or a few, again and again, or meet at the end of a lease, while
+// requests are slow and fail in every way, queries lag, Notion is down, machines stand still
+// and ledgers fail. An agent that gets a task works, renews, finishes, is late or vanishes.
+// People and daemons reopen finished tasks, or people make random changes. Then the faults end,
+// and everything must fall into place.
 func RunRace(ctx context.Context, o RaceOptions) Race {
 	if o.Policy == (claim.Policy{}) {
 		o.Policy = RacePolicy()
@@ -124,7 +124,7 @@ func RunRace(ctx context.Context, o RaceOptions) Race {
 		r.register.Add(t)
 	}
 	r.rush = []time.Duration{time.Second, 3 * time.Second, 20 * time.Second}[r.rand.IntN(3)]
-	r.faulty.Store(!r.encounter) // the lease at whose end they meet is granted first
+	r.faulty.Store(!r.encounter) // an encounter first needs a grant
 	for i := range 2 + r.rand.IntN(3) {
 		n := new(node)
 		n.Store(r.daemon(i))
@@ -134,7 +134,7 @@ func RunRace(ctx context.Context, o RaceOptions) Race {
 	return r.Race
 }
 
-// race is a race that is being run.
+// race is a running race.
 type race struct {
 	RaceOptions
 	conditions
@@ -143,7 +143,7 @@ type race struct {
 	register *claimsim.Register
 	pages    []task.ID
 	daemons  []*node
-	rush     time.Duration // within which all agents come first
+	rush     time.Duration // within which all agents claim for the first time
 	faulty   atomic.Bool
 
 	mu    sync.Mutex
@@ -151,7 +151,7 @@ type race struct {
 	Race
 }
 
-// node is where a daemon runs; it holds the daemon that does, or was killed last.
+// node is where a daemon runs; it holds the present daemon, or the one killed last.
 type node struct {
 	atomic.Pointer[claimsim.Daemon]
 }
@@ -172,7 +172,7 @@ func (r *race) run(ctx context.Context) {
 			loops.Go(func() { r.move(ctx, n, at, lasts) })
 		}
 		jump := claimsim.UpTo(r.rand, 2*raceTime)
-		skew := d.Store.Skew() + either(r.rand, 5*time.Minute) // so that no step is put off beyond the end
+		skew := d.Store.Skew() + either(r.rand, 5*time.Minute) // small enough not to put a step off beyond the end
 		if i > 0 && r.rand.IntN(2) == 0 {
 			time.AfterFunc(jump, func() { d.Store.SetSkew(skew) })
 		}
@@ -217,7 +217,7 @@ func (r *race) run(ctx context.Context) {
 	}
 }
 
-// crowd lets agents come for the tasks again and again.
+// crowd runs agents that claim the tasks again and again.
 func (r *race) crowd(ctx context.Context) {
 	var agents sync.WaitGroup
 	for i := range max(len(r.daemons), 2+r.rand.IntN(7)) {
@@ -227,7 +227,7 @@ func (r *race) crowd(ctx context.Context) {
 	agents.Wait()
 }
 
-// keep is a daemon's work at every sync interval, with a sweep now and then.
+// keep syncs a daemon at every sync interval, and sweeps now and then.
 func (r *race) keep(ctx context.Context, n *node, phase time.Duration) {
 	for round := 0; claimsim.Sleep(ctx, phase) == nil; round++ {
 		phase = claimsim.SyncInterval
@@ -241,7 +241,7 @@ func (r *race) keep(ctx context.Context, n *node, phase time.Duration) {
 	}
 }
 
-// runDue takes the steps that a daemon owes when they are due.
+// runDue takes the due steps of a daemon.
 func (r *race) runDue(ctx context.Context, n *node) {
 	for wait := time.Duration(0); claimsim.Sleep(ctx, wait) == nil; {
 		d := n.Load()
@@ -253,8 +253,7 @@ func (r *race) runDue(ctx context.Context, n *node) {
 	}
 }
 
-// kill kills a daemon after some time, and starts it anew soon enough for it to
-// repair its claims.
+// kill kills a daemon after some time, and restarts it soon enough to repair its claims.
 func (r *race) kill(ctx context.Context, n *node, after time.Duration) {
 	if claimsim.Sleep(ctx, after) != nil {
 		return
@@ -269,7 +268,7 @@ func (r *race) kill(ctx context.Context, n *node, after time.Duration) {
 			n.Store(d)
 			return
 		}
-		// The daemon ends, and is started again.
+		// The daemon exits and is restarted.
 		if !errors.Is(err, claimsim.ErrNotSaved) {
 			r.mu.Lock()
 			r.wrong("recovery: %v", err)

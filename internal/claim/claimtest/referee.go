@@ -12,13 +12,13 @@ import (
 	"dibs/internal/task"
 )
 
-// books are what the referee remembers of a race.
+// books are the referee's notes on a race.
 type books struct {
-	told     map[claim.ID]bool         // the claims of which an agent was told that they were granted
-	accepted map[claim.ID]claim.Ending // what agents were told that their finishes were accepted as
-	keys     [][]claim.ID              // the claims that were bound to one idempotency key
+	told     map[claim.ID]bool         // claims that an agent was told it was granted
+	accepted map[claim.ID]claim.Ending // the ending that each agent was told was accepted
+	keys     [][]claim.ID              // the claims bound to each idempotency key
 	freed    map[task.ID]time.Time     // when a person last took a claim off the page, or cut its lease short
-	left     map[claim.ID]time.Time    // since when the page shows a claim that is over for its daemon
+	left     map[claim.ID]time.Time    // since when a page shows a claim that has ended for its daemon
 }
 
 func newBooks() *books {
@@ -28,7 +28,7 @@ func newBooks() *books {
 	}
 }
 
-// check looks for two live claims on a task at once, which is what must never be.
+// check looks for two live claims on one task, which must never happen.
 func (r *race) check(when string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,13 +54,13 @@ func (r *race) check(when string) {
 	}
 }
 
-// onItsWay is how long a write that rests on what a page showed before a person changed
-// it may be on its way.
+// onItsWay is how long a write may be on its way that rests on a reading from before a person's
+// change.
 const onItsWay = 30 * time.Second
 
-// keptAway reports whether something has lain over a claim on its page for a grace, in a
-// race whose daemons may be kept from Notion for so long: the protocol asks of a holder to
-// repair its claim in time.
+// keptAway reports whether a claim was covered on its page for a whole grace, in a race whose
+// daemons may be kept from Notion for so long. The protocol requires a holder to repair its
+// claim in time.
 func (r *race) keptAway(c claim.Hold) bool {
 	if !r.away && !r.still && !r.full && r.lag <= claimsim.SyncInterval {
 		return false
@@ -75,7 +75,7 @@ func (r *race) keptAway(c claim.Hold) bool {
 	return false
 }
 
-// untold is how long it may take until a holder is told that a person has ended its claim.
+// untold returns how long it may take until a holder learns that a person ended its claim.
 func (r *race) untold() time.Duration {
 	d := 2*time.Minute + r.lag
 	for _, delays := range []bool{r.away, r.still, r.full} {
@@ -86,8 +86,8 @@ func (r *race) untold() time.Duration {
 	return d
 }
 
-// checkPages looks for claims that are on their page, live, while their daemon has
-// closed them: nobody would ever take them off.
+// checkPages looks for live claims on pages whose daemon has closed them: nobody would ever
+// take them off.
 func (r *race) checkPages() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,8 +114,8 @@ func (r *race) checkPages() {
 	}
 }
 
-// closed reports whether a claim has ended for the daemon that made it, which has nothing of
-// it to take off its page.
+// closed reports whether a claim has ended for the daemon that made it, and no mark is left to
+// take it off its page.
 func (r *race) closed(id claim.ID) bool {
 	for _, n := range r.daemons {
 		l := n.Load().Ledger
@@ -129,7 +129,7 @@ func (r *race) closed(id claim.ID) bool {
 	return false
 }
 
-// over reports whether a claim has ended for its daemon, or was given up there.
+// over reports whether a claim has ended for its daemon, or was abandoned there.
 func (r *race) over(id claim.ID) bool {
 	for _, n := range r.daemons {
 		if h, err := n.Load().Ledger.Hold(context.Background(), id); err == nil {
@@ -139,7 +139,7 @@ func (r *race) over(id claim.ID) bool {
 	return false
 }
 
-// wrong notes what must not have happened. r.mu is held.
+// wrong records a violation. r.mu is held.
 func (r *race) wrong(format string, args ...any) {
 	r.Wrong = append(r.Wrong, fmt.Sprintf("seed %d, after %v: ", r.Seed, time.Since(r.began))+fmt.Sprintf(format, args...))
 }
@@ -152,7 +152,7 @@ func (r *race) quiet(ctx context.Context) bool {
 			return false
 		}
 		for _, m := range marks {
-			// A debt takes a moment in which nobody can claim the task.
+			// A debt is repaid when nobody has the task.
 			if !watched(m) || m.Why == claim.Debt && r.register.Page(m.Task.ID).Status == task.Open {
 				return false
 			}
@@ -166,10 +166,10 @@ func (r *race) quiet(ctx context.Context) bool {
 	return true
 }
 
-// watched reports whether m is a mark that may get to its page yet.
+// watched reports whether m may still reach its page.
 func watched(m claim.Mark) bool { return m.State == claim.Unseen }
 
-// finalCheck looks at what is left once everything had time to fall into place.
+// finalCheck checks the end state, once everything had time to fall into place.
 func (r *race) finalCheck(ctx context.Context) {
 	r.check("end")
 	r.checkLedgers(ctx)
@@ -183,14 +183,14 @@ func (r *race) finalCheck(ctx context.Context) {
 			continue
 		}
 		if _, err := late.Claim(ctx, claim.Request{Agent: cmp.Or(claim.Assignee(t), "Latecomer"), Task: t}); err != nil {
-			r.mu.Lock() // not before: nobody may wait for a lock while time passes
+			r.mu.Lock() // only now: nobody may wait for a lock while time passes
 			r.wrong("the task cannot be had any more: %v (%+v)", err, t)
 			r.mu.Unlock()
 		}
 	}
 }
 
-// checkTold looks whether what agents were told is what is on record.
+// checkTold checks that the record agrees with what agents were told.
 func (r *race) checkTold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -228,7 +228,7 @@ func (r *race) checkTold() {
 	}
 }
 
-// checkLedgers looks at what the daemons have on their books.
+// checkLedgers checks the holds and marks of the daemons.
 func (r *race) checkLedgers(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,8 +256,8 @@ func (r *race) checkLedgers(ctx context.Context) {
 	}
 }
 
-// checkEvents looks at what the i-th daemon wrote down: each claim that was
-// granted ended once, and as its record says.
+// checkEvents checks the facts of the i-th daemon: each granted claim ended once, and as its
+// record says.
 func (r *race) checkEvents(i int, d *claimsim.Daemon) {
 	granted, denied, ends := make(map[claim.ID]bool), make(map[claim.ID]bool), make(map[claim.ID][]claim.Kind)
 	for _, e := range d.Ledger.Events() {
@@ -284,7 +284,7 @@ func (r *race) checkEvents(i int, d *claimsim.Daemon) {
 		}
 		want := 1
 		if c.Ending == claim.EndOverridden || c.Ending == claim.EndSwept {
-			want = 0 // those events are the overriding claim's and the sweep's
+			want = 0 // those facts belong to the overriding claim and to the sweep
 		}
 		if len(ends[id]) != want || want == 1 && string(ends[id][0]) != string(c.Ending) {
 			r.wrong("daemon %d: claim %s ended as %s, events %v", i, id, c.Ending, ends[id])
@@ -300,10 +300,9 @@ func (r *race) checkEvents(i int, d *claimsim.Daemon) {
 	}
 }
 
-// ended reports whether the page of a claim ever showed that it was ended under it. What
-// tells of no claim any more, and has the status that its agent asked for, is taken for
-// the effect of a finish that was sent; and so is a late claim over one that was to be
-// given back, whose writer gives the task back as well.
+// ended reports whether the page of a claim ever showed its end. A page without a claim, in the
+// status that the agent asked for, counts as the effect of its finish. So does a late claim
+// over one that was to be given back, because its writer gives the task back as well.
 func (r *race) ended(c claim.Hold) bool {
 	history := r.register.History(c.Task.ID)
 	for i, v := range history {

@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// crowd lets the claims reserve at the same time and returns the ids of those
-// that were not refused.
+// crowd reserves for all claims at the same time, and returns the ids of those not refused.
 func (t *ledgerTest) crowd(now time.Time, limit int, claims ...claim.Hold) []claim.ID {
 	t.Helper()
 	var mu sync.Mutex
@@ -55,7 +54,7 @@ func (t *ledgerTest) refusal() {
 	t.save(holder)
 	for _, agent := range []string{"Oracle", "Sandman"} {
 		c := t.attempt(agent, 1)
-		c.Task = task.Task{ID: c.Task.ID} // no more may be known of it
+		c.Task = task.Task{ID: c.Task.ID} // no more may be known
 		refusal := t.try(c, c.Reserved, 0)
 		if refusal == nil || refusal.Limit || refusal.Holder == nil {
 			t.Fatalf("%s: refusal %+v, want one that names the holder", agent, refusal)
@@ -91,7 +90,7 @@ func (t *ledgerTest) limit() {
 	if got := events[len(events)-1]; got.Kind != claim.KindDenied || got.Code != claim.CodeLimitReached || got.Against != "" || got.Claim != third.ID {
 		t.Errorf("event %+v, want a denial by the limit", got)
 	}
-	// What somebody has is the better reason, and counts for nobody's limit.
+	// A holder is the better reason, and a task that was refused counts for nobody's limit.
 	again := t.attempt("Sandman", 3)
 	if refusal := t.try(again, again.Reserved, 2); refusal == nil || refusal.Holder == nil || refusal.Holder.Agent != "Oracle" {
 		t.Errorf("refusal %+v, want Oracle as holder", refusal)
@@ -100,13 +99,13 @@ func (t *ledgerTest) limit() {
 		t.Errorf("below the limit: refusal %+v", refusal)
 	}
 
-	// What does not reserve does not count.
+	// Ended claims do not count.
 	t.save(ended(first))
 	t.save(ended(second))
 	if refusal := t.try(t.attempt("Sandman", 5), ledgerTime, 2); refusal != nil {
 		t.Errorf("with one task left: refusal %+v", refusal)
 	}
-	// A task of one's own that may be taken over does not stand in the way.
+	// An agent's own stale claim does not count when it takes the task over.
 	own := held(t.reserve(t.attempt("Hypnos", 6)))
 	t.save(own)
 	if refusal := t.try(t.attempt("Hypnos", 6), own.StaleAt, 1); refusal != nil {
@@ -169,7 +168,7 @@ func (t *ledgerTest) takeOver() {
 	if refusal := t.try(t.attempt("Oracle", 1), c.StaleAt, 0); refusal != nil {
 		t.Fatalf("at StaleAt: refusal %+v", refusal)
 	}
-	t.wants(c) // the record is the protocol's to end
+	t.wants(c) // only the protocol ends the record
 }
 
 func (t *ledgerTest) oneTakesOver() {
@@ -191,15 +190,14 @@ func (t *ledgerTest) takenOver() {
 	if refusal := t.try(c, old.StaleAt, 0); refusal != nil {
 		t.Fatalf("at StaleAt: refusal %+v", refusal)
 	}
-	// While the new claim has the task, the old one can neither get it back nor
-	// give it away.
+	// While the new claim has the task, the old one can neither get it back nor give it away.
 	old.StaleAt = old.StaleAt.Add(time.Hour)
 	t.save(old)
 	if refusal := t.try(t.attempt("Hypnos", 1), ledgerTime, 0); refusal == nil || refusal.Holder.ID != c.ID {
 		t.Errorf("refusal %+v, want the new claim as holder", refusal)
 	}
-	// When the new one gives the task up, the old one, if it still lives, has it
-	// from its next change on.
+	// When the new claim gives the task up, an old one that still lives has it again from its
+	// next change on.
 	t.save(ended(c))
 	t.save(old)
 	if refusal := t.try(t.attempt("Hypnos", 1), ledgerTime, 0); refusal == nil || refusal.Holder.ID != old.ID {

@@ -14,29 +14,29 @@ import (
 	"dibs/internal/task"
 )
 
-// Takeover is a walk through one point at which another daemon takes over from the leader of
-// a ledger.
+// Takeover is one test run: another daemon takes over from the leader of a ledger at one point
+// of a deed.
 type Takeover struct {
-	// Deed names what the leader is at, one of Deeds.
+	// Deed names the leader's deed, one of Deeds.
 	Deed string
-	// Point counts the points of the deed: before and after each reading and each
-	// transaction; and of a write, before it is sent, while it is on its way, and when it has
-	// taken effect and nobody has heard so.
+	// Point counts the points of the deed: before and after each reading and each transaction.
+	// A write has three: before it is sent, while it is on its way, and after it took effect
+	// but before anybody heard so.
 	Point int
 	Blow  Blow
-	// Edit has a person cancel the task between the blow and the takeover.
+	// Edit makes a person cancel the task between the blow and the takeover.
 	Edit   bool
 	Policy claim.Policy
-	// Lenient looks only at what comes of it, and not at whether each write was saved first.
+	// Lenient checks only the result, and not whether each write was saved first.
 	Lenient bool
-	// Mutate, if set, changes what the daemons are made of.
+	// Mutate, if set, changes the configuration of the daemons.
 	Mutate func(*claimsim.DaemonOptions)
 }
 
-// Blow is what befalls the leader.
+// Blow is what happens to the leader.
 type Blow struct {
-	// Killed ends it. Else it stands still in that way for that long, which may be no time:
-	// then it is deposed at work, as by a network that is cut.
+	// Killed kills it. Otherwise it is halted in that way for that long. With a length of zero
+	// it is deposed at work, as when a network is cut.
 	Killed bool
 	What   claimsim.Halt
 	Lasts  time.Duration
@@ -49,7 +49,7 @@ func (b Blow) String() string {
 	return fmt.Sprintf("%s for %v", [...]string{"stopped", "suspended", "paused"}[b.What], b.Lasts)
 }
 
-// Blows are those of the explorer.
+// Blows are the blows that the explorer tries.
 var Blows = []Blow{
 	{Killed: true},
 	{Lasts: 70 * time.Second},
@@ -62,13 +62,13 @@ var Blows = []Blow{
 const (
 	// leaseTime is how long after its last sign of life a leader is deposed.
 	leaseTime = 8 * time.Second
-	// underWay is how long the write is on its way that the blow finds there.
+	// underWay is how long a write stays on its way if the blow falls then.
 	underWay = 9900 * time.Millisecond
-	// aftermath is for how long agents come after a takeover.
+	// aftermath is how long agents keep coming after a takeover.
 	aftermath = 100 * time.Second
 )
 
-// takeover is a walk that is being made.
+// takeover is a running Takeover.
 type takeover struct {
 	*race
 	Takeover
@@ -83,15 +83,15 @@ type takeover struct {
 	next   claimsim.Delay // of the leader's next request
 	struck chan struct{}
 	dead   bool
-	edited time.Time // when the person did it
-	// deposed says that another leads, and late that the former leader has sent something
-	// since, which it had begun before.
+	edited time.Time // when the person cancelled the task
+	// deposed is set once another daemon leads. late is set if the former leader has sent
+	// something since that it had begun before.
 	deposed, late bool
 	flights       []flight
 }
 
-// Run makes the walk, and returns what came of it. struck is false, and nothing happened, if
-// the deed has no such point.
+// Run runs the test and returns its result. struck is false, and nothing happened, if the deed
+// has no such point.
 func (o Takeover) Run(ctx context.Context) (_ Race, struck bool) {
 	deed := Deeds[o.Deed]
 	r := &race{
@@ -140,11 +140,11 @@ func (o Takeover) Run(ctx context.Context) (_ Race, struck bool) {
 	return r.Race, true
 }
 
-// takeOver has another daemon lead, and agents come to both. done is closed when the one whom
-// the former leader works for is answered.
+// takeOver makes another daemon the leader, and lets agents come to both. done is closed when
+// the former leader's agent has its answer.
 func (x *takeover) takeOver(ctx context.Context, parts *sync.WaitGroup, done <-chan struct{}) {
 	former := x.leader
-	parts.Go(func() { x.tend(ctx, former, aftermath, 5*time.Second) }) // it does not know
+	parts.Go(func() { x.tend(ctx, former, aftermath, 5*time.Second) }) // it does not know that it was deposed
 	hypnos := x.agent(2, nil)
 	parts.Go(func() {
 		for range 20 {
@@ -187,7 +187,7 @@ func (x *takeover) takeOver(ctx context.Context, parts *sync.WaitGroup, done <-c
 	})
 }
 
-// goOn is what the agent does whose leader was deposed, at the next one.
+// goOn continues the work of the deposed leader's agent through the next leader.
 func (x *takeover) goOn(ctx context.Context) {
 	time.Sleep(time.Second)
 	live, _, _ := x.ledger.Live(ctx)
@@ -203,7 +203,7 @@ func (x *takeover) goOn(ctx context.Context) {
 	}
 }
 
-// tend is what a daemon does by itself, for that long.
+// tend runs a daemon's periodic work for that long.
 func (x *takeover) tend(ctx context.Context, d *claimsim.Daemon, long, every time.Duration) {
 	every = max(every, time.Second)
 	synced := time.Time{}
@@ -219,16 +219,17 @@ func (x *takeover) tend(ctx context.Context, d *claimsim.Daemon, long, every tim
 	}
 }
 
-// flight is a write on its way: when the page was read on which it rests, and when it arrives.
+// flight is a write on its way: when the page that it rests on was read, and when the write
+// lands.
 type flight struct{ read, lands time.Time }
 
-// crossed reports whether the edit came in between the reading on which a write rests and
-// the write: then the edit is overwritten.
+// crossed reports whether the edit came between a write and the reading that it rests on: then
+// the write overwrites the edit.
 func (x *takeover) crossed() bool {
 	return slices.ContainsFunc(x.flights, func(f flight) bool { return !x.edited.Before(f.read) && !x.edited.After(f.lands) })
 }
 
-// judge looks at what is left.
+// judge checks the end state.
 func (x *takeover) judge(ctx context.Context) {
 	if !x.edited.IsZero() && !x.crossed() {
 		if t := x.register.Page(x.pages[0]); t.Status != task.Cancelled {
@@ -243,19 +244,19 @@ func (x *takeover) judge(ctx context.Context) {
 		}
 	}
 	if t := x.register.Page(x.pages[0]); x.late && t.Status == task.InProgress && t.ClaimedBy == "" {
-		x.edit(t.ID, func(t *task.Task) bool { handOut(t); return true }) // which is for people to do
+		x.edit(t.ID, func(t *task.Task) bool { handOut(t); return true }) // only people may do that
 	}
 	x.finalCheck(ctx)
 }
 
-// wrong notes what must not have happened.
+// wrong records a violation.
 func (x *takeover) wrong(format string, args ...any) {
 	x.race.mu.Lock()
 	defer x.race.mu.Unlock()
 	x.Wrong = append(x.Wrong, fmt.Sprintf("after %v: ", time.Since(x.began))+fmt.Sprintf(format, args...))
 }
 
-// daemon starts a daemon on the ledger, the first or the next one.
+// daemon starts a daemon on the ledger: the first one, or the next.
 func (x *takeover) daemon(first bool) *claimsim.Daemon {
 	o := claimsim.DaemonOptions{Policy: x.Policy, Ledger: x.ledger}
 	o.Policy.Request = 10 * time.Second
@@ -274,7 +275,7 @@ func (x *takeover) daemon(first bool) *claimsim.Daemon {
 	return x.register.Daemon(o)
 }
 
-// depose notes that another daemon leads from now on.
+// depose records that another daemon leads from now on.
 func (x *takeover) depose() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -302,7 +303,7 @@ func (x *takeover) arm(armed bool) {
 	x.armed = armed
 }
 
-// here counts a point, and reports whether it is the one.
+// here counts a point, and reports whether it is the chosen one.
 func (x *takeover) here() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -313,7 +314,7 @@ func (x *takeover) here() bool {
 	return x.passed == x.Point+1
 }
 
-// strike is the blow.
+// strike deals the blow.
 func (x *takeover) strike() {
 	x.arm(false)
 	if x.Blow.Killed {
@@ -327,19 +328,19 @@ func (x *takeover) strike() {
 	close(x.struck)
 }
 
-// doors are where one daemon's requests and transactions pass.
+// doors watch the requests and transactions of one daemon.
 type doors struct {
 	*takeover
-	struck bool // it may be
+	struck bool // the blow may strike this daemon
 
 	saving sync.Mutex
-	read   time.Time // when it read the page last
-	saved  bool      // since then
+	read   time.Time // when it last read the page
+	saved  bool      // it saved something since then
 }
 
 var errStruck = errors.New("the daemon was killed")
 
-// pass is a point, at which the daemon may stand still, or end.
+// pass is a point at which the daemon may be halted or killed.
 func (d *doors) pass() error {
 	if !d.struck {
 		return nil
@@ -350,7 +351,7 @@ func (d *doors) pass() error {
 	return d.live()
 }
 
-// live waits until the daemon does not stand still; the error says that it was killed.
+// live waits until the daemon is not halted; the error says that it was killed.
 func (d *doors) live() error {
 	if !d.struck {
 		return nil
@@ -364,21 +365,21 @@ func (d *doors) live() error {
 	return nil
 }
 
-// reads notes that the page was read.
+// reads records that the page was read.
 func (d *doors) reads(at time.Time) {
 	d.saving.Lock()
 	defer d.saving.Unlock()
 	d.read, d.saved = at, false
 }
 
-// saves notes that something was saved.
+// saves records that something was saved.
 func (d *doors) saves() {
 	d.saving.Lock()
 	defer d.saving.Unlock()
 	d.saved = true
 }
 
-// writes looks at a write when it is about to be sent.
+// writes checks a write that is about to be sent.
 func (d *doors) writes(w claim.Write) {
 	d.saving.Lock()
 	defer d.saving.Unlock()
@@ -386,14 +387,14 @@ func (d *doors) writes(w claim.Write) {
 		d.wrong("%s sent a %s that it had not saved", d.name(), claimsim.KindOf(&w))
 	}
 	if d.struck && d.isDeposed() {
-		// Where all clocks stood still, nothing tells that it was for long.
+		// If all clocks stood still, the daemon cannot know for how long.
 		if d.late = true; d.Blow.What != claimsim.Paused && !d.Lenient {
 			d.wrong("%s began a %s although it was deposed", d.name(), claimsim.KindOf(&w))
 		}
 	}
 }
 
-// sends looks at a write when it is sent.
+// sends records a write that is sent.
 func (d *doors) sends(onItsWay bool) {
 	lands := time.Now().Add(100 * time.Millisecond)
 	if onItsWay {
@@ -454,7 +455,7 @@ type doorLedger struct {
 	*doors
 }
 
-// transact makes a transaction.
+// transact runs one transaction, with a point before and after it.
 func (l doorLedger) transact(do func() error) error {
 	if err := l.pass(); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tries checks that those at a task are kept until they are over, whichever event says so.
+// tries checks that the tries at a task are kept until a fact says that they are over.
 func (t *ledgerTest) tries() {
 	wants := func(n int, want ...claim.Try) {
 		t.Helper()
@@ -35,7 +35,7 @@ func (t *ledgerTest) tries() {
 	swept, overridden := event(1, claim.KindSwept, claim.TriedAgain), event(1, claim.KindOverridden, claim.TriedAgain)
 	record(swept)
 	record(overridden)
-	record(overridden) // is on record already
+	record(overridden) // recorded twice, counted once
 	record(event(2, claim.KindFailed, claim.TriedOver))
 	record(event(1, claim.KindGranted, ""))
 	wants(1,

@@ -16,24 +16,24 @@ import (
 	"dibs/internal/task"
 )
 
-// APIError is an answer other than a good one. It may be Notion's JSON, a page of HTML
-// from the edge in front of Notion, or empty.
+// APIError is a failed answer. It may be Notion's JSON, a page of HTML from the edge in front
+// of Notion, or empty.
 type APIError struct {
 	Method string
-	// Server is the host that was asked.
+	// Server is the host of the request.
 	Server string
 	Path   string
 	Status int
-	// Code is Notion's, and stable; empty if the answer was not Notion's.
+	// Code is Notion's stable code; empty if the answer was not Notion's.
 	Code string
-	// Message is Notion's wording. If the answer was not Notion's, it says what it was.
+	// Message is Notion's wording, or a description of an answer that was not Notion's.
 	Message string
-	// RequestID is what Notion's support asks for. For an answer of the edge it is the
-	// edge's own.
+	// RequestID is the id that Notion's support asks for, or the edge's own id for an answer of
+	// the edge.
 	RequestID string
-	// AdditionalData is what else Notion said.
+	// AdditionalData is the rest of Notion's error.
 	AdditionalData map[string]any
-	// RetryAfter is how long Notion asked to be left alone; zero if it did not say.
+	// RetryAfter is the pause that Notion asked for; zero if it asked for none.
 	RetryAfter time.Duration
 	// Landed says whether a write took effect all the same. It means nothing for a read.
 	Landed claim.Landed
@@ -51,11 +51,11 @@ func (e *APIError) Error() string {
 	return s
 }
 
-// reasonBlocked is the rate limit reason of a connection that Notion has shut out.
-// Asking again does not help and is not wanted.
+// reasonBlocked is the rate limit reason of a connection that Notion has blocked. Retries do
+// not help and are unwelcome.
 const reasonBlocked = "public_api_request_blocked"
 
-// Data is a text in AdditionalData; empty if there is none of that key.
+// Data returns the text of a key in AdditionalData; empty if there is none.
 func (e *APIError) Data(key string) string {
 	s, _ := e.AdditionalData[key].(string)
 	return s
@@ -66,7 +66,7 @@ func (e *APIError) RateLimited() bool {
 	return e.Status == http.StatusTooManyRequests || e.Status == statusOverload
 }
 
-// Blocked reports whether Notion has shut this connection out.
+// Blocked reports whether Notion has blocked this connection.
 func (e *APIError) Blocked() bool { return e.Data("rate_limit_reason") == reasonBlocked }
 
 // rateLimited reports whether a request failed because Notion asked for a pause.
@@ -80,7 +80,7 @@ func (e *APIError) retryAfter() time.Duration { return e.RetryAfter }
 // statusOverload is Notion's 529, service_overload, which net/http has no name for.
 const statusOverload = 529
 
-// newAPIError reads an answer that is not a good one.
+// newAPIError returns the error of a failed answer.
 func newAPIError(req *http.Request, resp *http.Response, body []byte) *APIError {
 	e := &APIError{Method: req.Method, Path: req.URL.Path, Status: resp.StatusCode}
 	var said struct {
@@ -106,7 +106,7 @@ func newAPIError(req *http.Request, resp *http.Response, body []byte) *APIError 
 	return e
 }
 
-// describe says what an answer is that is not Notion's.
+// describe describes an answer that is not Notion's.
 func describe(resp *http.Response, body []byte) string {
 	what := "an answer that is not Notion's JSON"
 	switch text := strings.TrimSpace(string(body)); {
@@ -124,8 +124,8 @@ func describe(resp *http.Response, body []byte) string {
 	return what
 }
 
-// Excerpt makes a text of a server's fit for an error: one line of at most 500
-// characters, none of which does anything to a terminal.
+// Excerpt makes a server's text safe for an error: one line of at most 500 characters, none of
+// which controls a terminal.
 func Excerpt(s string) string {
 	s = task.OneLine(s, unicode.ReplacementChar)
 	if r := []rune(s); len(r) > 500 {
@@ -134,16 +134,16 @@ func Excerpt(s string) string {
 	return s
 }
 
-// landed is what the answer says about a write.
+// landed returns what the answer says about a write.
 func (e *APIError) landed() claim.Landed {
 	switch {
 	case e.Status >= 500 && e.saved():
 		return claim.LandedYes
-	case e.Status == http.StatusTooManyRequests, e.RateLimited() && e.Code != "": // else it is the edge that is overloaded
+	case e.Status == http.StatusTooManyRequests, e.RateLimited() && e.Code != "": // without a code, the edge is overloaded
 		return claim.LandedNo
 	case e.Status >= 500, e.Status < 300,
 		e.Status == http.StatusRequestTimeout,
-		// Notion has been seen to answer a write that landed like this.
+		// Notion has been seen to answer 409 to a write that landed.
 		e.Status == http.StatusConflict:
 		return claim.LandedUnknown
 	default:
@@ -151,8 +151,8 @@ func (e *APIError) landed() claim.Landed {
 	}
 }
 
-// saved reports whether Notion says that it saved the write, and only could not build
-// the answer. That there is guidance on retrying does not say so: a query gets some, too.
+// saved reports whether Notion says that it saved the write and only failed to build the
+// answer. Guidance on retrying is not enough: queries get some, too.
 func (e *APIError) saved() bool {
 	if e.Data("committed_resource_id") != "" {
 		return true
@@ -163,8 +163,8 @@ func (e *APIError) saved() bool {
 
 var wasSaved = regexp.MustCompile(`(?i)\b(was|has been) saved\b|\bthe saved change\b`)
 
-// askedToWait is how long Notion asked to be left alone; zero if it did not say. The
-// header says it in seconds or as a date. If it does not, the body may.
+// askedToWait returns the pause that Notion asked for; zero if it asked for none. The header
+// gives it in seconds or as a date. Without the header, the body may give it.
 func askedToWait(h http.Header, data map[string]any) time.Duration {
 	value := h.Get("Retry-After")
 	if value == "" {

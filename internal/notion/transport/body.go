@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// whole is the body of an answer that has been read. It keeps its bytes, so that each
-// part of the chain can look at them without making a copy.
+// whole is an answer's body that has been read. It keeps its bytes, so that each part of the
+// chain can read them without a copy.
 type whole struct {
 	bytes.Reader
 	data []byte
@@ -16,9 +16,8 @@ type whole struct {
 // Close implements io.Closer.
 func (*whole) Close() error { return nil }
 
-// Body returns the whole body of an answer. Nobody may change the bytes. The body of
-// an answer that a Transport returned can be read again afterwards; any other body is
-// read and closed.
+// Body returns the whole body of an answer. Callers must not change the bytes. The body of an
+// answer that a Transport returned can be read again; any other body is read and closed.
 func Body(resp *http.Response) ([]byte, error) {
 	if body, ok := resp.Body.(*whole); ok {
 		return body.data, nil
@@ -27,7 +26,7 @@ func Body(resp *http.Response) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// WithBody gives an answer another body, and returns it.
+// WithBody replaces the body of an answer, and returns the answer.
 func WithBody(resp *http.Response, data []byte) *http.Response {
 	body := &whole{data: data}
 	body.Reset(data)
@@ -35,7 +34,7 @@ func WithBody(resp *http.Response, data []byte) *http.Response {
 	return resp
 }
 
-// closeBody does what a RoundTripper owes a request that it does not pass on.
+// closeBody closes the body of a request that is not passed on, as a RoundTripper must.
 func closeBody(req *http.Request) {
 	if req.Body != nil {
 		req.Body.Close()

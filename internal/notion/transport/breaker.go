@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// tolerated is how many reads in a row may fail before Notion counts as down. They
-	// must not all be for the same thing: that alone may be broken.
+	// tolerated is how many reads in a row must fail before Notion counts as down. They must
+	// not all be for the same path: that alone may be broken.
 	tolerated = 3
-	// firstSilence is how long nothing is sent then; it doubles with every try
-	// that fails, up to longestSilence.
+	// firstSilence is how long nothing is sent then. It doubles with every failed try, up to
+	// longestSilence.
 	firstSilence   = 5 * time.Second
 	longestSilence = 30 * time.Second
 )
 
-// breaker fails requests at once, unsent, while Notion is down. Otherwise each caller
-// would wait for time limits and retries only to be told what is known.
+// breaker fails requests at once, unsent, while Notion is down. Otherwise each caller would
+// wait for time limits and retries to learn what is already known.
 //
-// Now and then it lets one read through, to see whether Notion is back. That read is
-// never one with permits that were taken together, because an agent waits for those.
-// Only reads show whether Notion is down: a write may be refused for what it says. Where
-// a request of either kind got no answer at all, a look tells at once, see confirm: who
-// waits for it has waited for long.
+// Now and then it lets one read through as a try, to see whether Notion is back. That is never
+// a read with permits that were taken together, because an agent waits for those. Only reads
+// show whether Notion is down: a write may be refused for its content. If a request of either
+// kind got no answer at all, a look decides at once, see confirm: the caller has waited for
+// long.
 //
-// While somebody waits for Notion, it is looked for more often, see lookout.
+// While somebody waits for Notion, the looks are more frequent, see lookout.
 type breaker struct {
 	next http.RoundTripper
 	log  *slog.Logger
@@ -43,12 +43,12 @@ type breaker struct {
 	since    time.Time
 	last     error
 	worked   time.Time // when the last good answer came
-	until    time.Time // when the next try is due if nobody waits; zero while Notion is up
+	until    time.Time // when the next try is due without waiters; zero while Notion is up
 	trying   bool      // the try is on its way
 	lookout
 }
 
-// downError says that nothing is sent because Notion is down.
+// downError is the error of a request that was not sent because Notion is down.
 type downError struct {
 	since time.Time
 	left  time.Duration
@@ -79,7 +79,7 @@ func (b *breaker) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// check returns an error if Notion is down. wanted says that somebody waits for it.
+// check returns an error if Notion is down. wanted says that somebody waits for Notion.
 func (b *breaker) check(wanted bool) error {
 	if _, down := b.admit(false, wanted); down != nil {
 		return down
@@ -87,8 +87,8 @@ func (b *breaker) check(wanted bool) error {
 	return nil
 }
 
-// admit lets a request through, or says why not. try is set if the request is the one
-// that is to find out whether Notion is back.
+// admit admits a request, or returns why not. try is set if the request is the one that finds
+// out whether Notion is back.
 func (b *breaker) admit(mayTry, wanted bool) (try bool, down *downError) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +107,7 @@ func (b *breaker) admit(mayTry, wanted bool) (try bool, down *downError) {
 	return false, &downError{b.since, max(left, time.Second), b.last}
 }
 
-// note draws conclusions from how a request ended.
+// note updates the state from the outcome of a request.
 func (b *breaker) note(req *http.Request, err error, try bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,7 +138,7 @@ func (b *breaker) note(req *http.Request, err error, try bool) {
 	}
 }
 
-// fall has nothing sent for a while. b.mu is held.
+// fall stops sending for a while. b.mu is held.
 func (b *breaker) fall(now time.Time) {
 	silence := min(firstSilence<<min(b.silences, 10), longestSilence)
 	if b.silences++; b.silences == 1 {
@@ -149,8 +149,7 @@ func (b *breaker) fall(now time.Time) {
 	b.arm(now)
 }
 
-// works reports whether a request that ended so was answered by a Notion that works,
-// whatever the answer said.
+// works reports whether an outcome shows that Notion works, whatever the answer said.
 func works(err error) bool {
 	if said, ok := errors.AsType[*APIError](err); ok {
 		return said.RateLimited() || said.Status < 500 && said.Code != ""

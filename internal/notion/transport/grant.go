@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// grant is a number of permits that were taken together, for the requests made with
-// one context. It is guarded by the mutex of its permits.
+// grant holds permits that were taken together, for the requests of one context. The mutex of
+// its permits guards it.
 type grant struct {
 	permits *permits
-	ctx     context.Context // its end gives back what is left
-	until   time.Time       // until when its requests wait for the end of a pause
-	left    int             // permits that its requests have yet to use
-	held    bool            // whether those are held; else the next request takes them anew
+	ctx     context.Context // its end returns the unused permits
+	until   time.Time       // its requests wait no longer than that for the end of a pause
+	left    int             // permits not yet used by its requests
+	held    bool            // those permits are held; if not, the next request takes them anew
 	unwatch func() bool     // ends the watch over ctx, while they are held
-	expiry  *time.Timer     // gives them back in the end, while they are held
+	expiry  *time.Timer     // returns them in the end, while they are held
 }
 
-// grantLife is how long permits taken together are held. Who holds some and waits for
-// another must not make everybody wait for each other for good.
+// grantLife is how long permits taken together are held. Without it, holders of permits that
+// wait for another could make everybody wait for each other for ever.
 const grantLife = 5 * time.Second
 
 type grantKey struct{}
@@ -32,8 +32,8 @@ func grantOf(ctx context.Context) *grant {
 // HasPermits reports whether ctx comes from Transport.Permit.
 func HasPermits(ctx context.Context) bool { return grantOf(ctx) != nil }
 
-// WithoutPermits returns a context whose requests do not use the permits of ctx, but
-// wait for their own. They wait for the end of a pause as long as those of ctx do.
+// WithoutPermits returns a context whose requests wait for their own permits instead of using
+// those of ctx. They wait for the end of a pause as long as those of ctx do.
 func WithoutPermits(ctx context.Context) context.Context {
 	g := grantOf(ctx)
 	if g == nil {
@@ -72,8 +72,7 @@ func (g *grant) hold(n int) {
 	g.unwatch, g.expiry = context.AfterFunc(g.ctx, over), time.AfterFunc(grantLife, over)
 }
 
-// givenBack reports whether the next request of the grant would have to take permits
-// anew.
+// givenBack reports whether the next request of the grant would need new permits.
 func (g *grant) givenBack() bool {
 	if g == nil {
 		return false
@@ -83,7 +82,7 @@ func (g *grant) givenBack() bool {
 	return g.left > 0 && !g.held
 }
 
-// spend uses one of the permits that are held.
+// spend uses one held permit.
 func (g *grant) spend() {
 	g.left--
 	g.permits.held--
@@ -92,8 +91,8 @@ func (g *grant) spend() {
 	}
 }
 
-// giveBack gives back the permits that are held, if any. The next request takes as
-// many anew, so that nothing waits between it and those that follow.
+// giveBack returns the held permits, if any. The next request takes as many anew, so that
+// nothing waits between it and those that follow.
 func (g *grant) giveBack() {
 	if g.held {
 		g.permits.held -= g.left
@@ -108,9 +107,9 @@ func (g *grant) release() {
 	g.expiry.Stop()
 }
 
-// startOver prepares the grant, if there is one, for a request that is sent again: it
-// takes its own permit anew, together with those that are left. To hold on to those
-// while it waits could make everybody wait for each other.
+// startOver prepares the grant, if there is one, for a request that is sent again. That request
+// takes a new permit together with the remaining ones. Those are not held while it waits,
+// because everybody could end up waiting for each other.
 func (g *grant) startOver() {
 	if g == nil {
 		return

@@ -12,27 +12,27 @@ import (
 
 // Moment is when an answer was made, in Notion's time.
 type Moment struct {
-	// At is the Date of the answer, cut to the second; or the estimate of when it was
-	// received, if there was no Date or it is doubted.
+	// At is the Date of the answer, cut to the second; or, if there was no Date or it is
+	// doubted, the estimated time at which the answer was received.
 	At time.Time
-	// Sure is set if the Date is there and believed, see clock.Clock.
+	// Sure is set if there was a Date and it is believed, see clock.Clock.
 	Sure bool
 }
 
 type momentKey struct{}
 
-// Timed returns a context with which the moment of the last answer to its requests is
-// put into m. It serves one goroutine.
+// Timed returns a context whose requests store the moment of their last answer in m. It serves
+// one goroutine.
 func Timed(ctx context.Context, m *Moment) context.Context {
 	return context.WithValue(ctx, momentKey{}, m)
 }
 
-// ears hear what time Notion's answers say it is.
+// ears keep Notion's time from its answers.
 type ears struct {
 	clock   *clock.Clock
-	started time.Time // what monotonic readings count from
+	started time.Time // the origin of monotonic readings
 	log     *slog.Logger
-	undated sync.Once // says that there are answers without a Date
+	undated sync.Once // logs once that answers have no Date
 }
 
 func newEars(log *slog.Logger) *ears {
@@ -44,7 +44,7 @@ func (e *ears) local() clock.Instant { return clock.Local(e.started) }
 
 func (e *ears) now() time.Time { return e.clock.Now(e.local()) }
 
-// hear lets the ears hear every answer.
+// hear passes the time of every answer to the ears.
 type hear struct {
 	next http.RoundTripper
 	ears *ears
@@ -63,7 +63,7 @@ func (t *hear) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// hear takes note of the Date of an answer to a request that was sent at that moment.
+// hear records the Date of an answer to a request that was sent at that moment.
 func (e *ears) hear(said string, sent clock.Instant) Moment {
 	received := e.local()
 	date, err := http.ParseTime(said)

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// jitter returns a random length of time from zero up to, and without, n, which is
-// positive. Those who failed together wait for different lengths of time, so that they
-// do not come back together.
+// jitter returns a random duration of at least zero and less than n, which is positive. It
+// spreads out the retries of callers that failed together.
 type jitter func(n time.Duration) time.Duration
 
-// around is a length of time from half of d to one and a half of it.
+// around returns a duration between half of d and one and a half of it.
 func (j jitter) around(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
@@ -19,7 +18,7 @@ func (j jitter) around(d time.Duration) time.Duration {
 	return d/2 + j(d)
 }
 
-// after is d, or up to a tenth longer.
+// after returns d, or up to a tenth more.
 func (j jitter) after(d time.Duration) time.Duration { return d + j(d/10+1) }
 
 // random is a jitter. It draws from crypto/rand, which a test can give a seed, as it cannot

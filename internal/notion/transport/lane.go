@@ -2,13 +2,13 @@ package transport
 
 import "context"
 
-// Lane is the line in which a request waits for its permit.
+// Lane is a queue for permits.
 type Lane int
 
 // The lanes, the most urgent first.
 const (
 	LaneClaim Lane = iota // what an agent waits for
-	LaneLog               // entries of the log databases, and pages that are read to agents
+	LaneLog               // entries of the log databases, and pages read out to agents
 	LaneSync              // the mirror's queries
 
 	lanes = iota
@@ -18,14 +18,13 @@ func (l Lane) String() string {
 	return [lanes]string{"claim", "log", "sync"}[l]
 }
 
-// share makes sure that a lower lane is never shut out: while somebody waits in the log
-// lane, it gets one of every 4 permits, and the sync lane one of every 40.
+// share keeps the lower lanes from starving: while somebody waits in the log lane, it gets one
+// of every 4 permits, and the sync lane one of every 40.
 var share = [lanes]int{LaneLog: 4, LaneSync: 40}
 
 type laneKey struct{}
 
-// InLane returns a context whose requests wait in that lane. Without it, they wait in
-// LaneClaim.
+// InLane returns a context whose requests wait in lane l. The default is LaneClaim.
 func InLane(ctx context.Context, l Lane) context.Context {
 	return context.WithValue(ctx, laneKey{}, l)
 }
@@ -35,7 +34,7 @@ func laneOf(ctx context.Context) Lane {
 	return l
 }
 
-// InLaneUnlessChosen puts the context into that lane unless it is in one already.
+// InLaneUnlessChosen is InLane, unless ctx has a lane already.
 func InLaneUnlessChosen(ctx context.Context, l Lane) context.Context {
 	if _, chosen := ctx.Value(laneKey{}).(Lane); chosen {
 		return ctx

@@ -11,45 +11,45 @@ import (
 const (
 	// lookEvery is the time between two looks for Notion while somebody waits for it.
 	lookEvery = 3 * time.Second
-	// lookShare makes it longer in the long run, up to longestSilence: then it is that
-	// part of the time for which Notion has been down. It takes ten minutes to tell.
+	// lookShare lengthens that time in a long outage, up to longestSilence: to 1/lookShare of
+	// the time for which Notion has been down. It takes effect after ten minutes.
 	lookShare = 200
 	// lookLimit is how long a look waits for its answer.
 	lookLimit = 3 * time.Second
-	// lately is how long an answer shows that Notion works, for confirm.
+	// lately is how recent an answer must be to show confirm that Notion works.
 	lately = time.Second
-	// patience is for how long somebody counts as waiting who was refused.
+	// patience is how long a refused caller counts as waiting.
 	patience = time.Minute
 )
 
-// lookout looks for a Notion that is down, with one small request at a time, for as long
-// as somebody waits for it. It is part of the breaker, and guarded by its mutex.
+// lookout looks for a Notion that is down, with one small request at a time, while somebody
+// waits for it. It is part of the breaker and guarded by its mutex.
 type lookout struct {
-	wanted time.Time     // until when somebody waits
-	tried  time.Time     // when the last try or look was begun
+	wanted time.Time     // somebody waits until then
+	tried  time.Time     // when the last try or look began
 	timer  *time.Timer   // begins the next look; nil if none is due
-	asked  chan struct{} // closed when the look that confirm makes is over; nil if there is none
+	asked  chan struct{} // closed at the end of confirm's look; nil if there is none
 	back   chan struct{} // closed when Notion is back; nil if nobody has asked for it
 }
 
-// waitedFor reports whether somebody waits for the requests of a context. Nobody does for
-// the mirror's.
+// waitedFor reports whether somebody waits for the requests of a context. Nobody waits for the
+// mirror's.
 func waitedFor(ctx context.Context) bool { return laneOf(ctx) != LaneSync }
 
-// await notes that somebody waits for Notion, should it be down.
+// await records that somebody waits for Notion, should it be down.
 func (b *breaker) await() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.want(time.Now())
 }
 
-// want is await for who holds the mutex.
+// want is await with b.mu held.
 func (b *breaker) want(now time.Time) {
 	b.wanted = now.Add(patience)
 	b.arm(now)
 }
 
-// due is when the next try or look may be made, while Notion is down.
+// due returns when the next try or look may be made while Notion is down.
 func (b *breaker) due(now time.Time) time.Time {
 	if !now.Before(b.wanted) {
 		return b.until
@@ -57,7 +57,7 @@ func (b *breaker) due(now time.Time) time.Time {
 	return b.tried.Add(min(max(now.Sub(b.since)/lookShare, lookEvery), longestSilence))
 }
 
-// arm sees to it that Notion is looked for when that is due, if somebody waits for it.
+// arm schedules the next look, if Notion is down and somebody waits for it.
 func (b *breaker) arm(now time.Time) {
 	if b.until.IsZero() || !now.Before(b.wanted) || b.timer != nil {
 		return
@@ -65,7 +65,7 @@ func (b *breaker) arm(now time.Time) {
 	b.timer = time.AfterFunc(b.due(now).Sub(now), b.lookFor)
 }
 
-// lookFor looks whether Notion is back.
+// lookFor makes a look, if one is due, and schedules the next.
 func (b *breaker) lookFor() {
 	b.mu.Lock()
 	b.timer = nil
@@ -84,7 +84,7 @@ func (b *breaker) lookFor() {
 	b.arm(time.Now())
 }
 
-// lookOnce makes one look, and notes what came of it.
+// lookOnce makes one look, and records its outcome.
 func (b *breaker) lookOnce(lane Lane) error {
 	ctx, cancel := context.WithTimeout(InLane(context.Background(), lane), lookLimit)
 	defer cancel()
@@ -94,10 +94,10 @@ func (b *breaker) lookOnce(lane Lane) error {
 	return err
 }
 
-// confirm looks for Notion after a request that got no answer, and waits for the end of
-// the look. If that gets none either, and nothing else does meanwhile, Notion is down.
-// If it does, the request alone is to blame. One look serves all who ask for it at the
-// same time, and an answer that just came serves as one.
+// confirm looks for Notion after a request that got no answer, and waits for the end of the
+// look. If the look gets no answer either, and nothing else does meanwhile, Notion is down. If
+// it gets one, only the request is to blame. One look serves all who need it at the same time,
+// and an answer that just came replaces it.
 func (b *breaker) confirm(req *http.Request, cause error) {
 	b.mu.Lock()
 	if !b.until.IsZero() || time.Since(b.worked) < lately {
@@ -117,7 +117,7 @@ func (b *breaker) confirm(req *http.Request, cause error) {
 	}
 }
 
-// ask makes the look of confirm.
+// ask makes confirm's look.
 func (b *breaker) ask(lane Lane, cause error) {
 	began := time.Now()
 	err := b.lookOnce(lane)
@@ -137,7 +137,7 @@ func (b *breaker) ask(lane Lane, cause error) {
 	b.fall(now)
 }
 
-// announce tells those who wait that Notion is back.
+// announce tells the waiters that Notion is back.
 func (b *breaker) announce() {
 	if b.back != nil {
 		close(b.back)
@@ -155,8 +155,8 @@ func (b *breaker) whenBack() <-chan struct{} {
 	return b.back
 }
 
-// lookAs returns what makes the request that looks for Notion: it asks who the token
-// belongs to, which needs no right to anything.
+// lookAs returns the function that makes a look's request: it asks whom the token belongs to,
+// which needs no capability.
 func lookAs(token string, version *atomic.Value) func(context.Context) *http.Request {
 	return func(ctx context.Context) *http.Request {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, DefaultBaseURL+"/v1/users/me", nil)

@@ -11,30 +11,30 @@ import (
 	"time"
 )
 
-// Stats says what a transport has sent, and who waits to send more.
+// Stats counts what a transport has sent, and who waits to send.
 type Stats struct {
 	// Requests counts what was sent, by endpoint and status, in a fixed order.
 	Requests []Count
 	// Waiting counts the requests that wait for a permit, by lane.
 	Waiting map[Lane]int
-	// Permits is how many requests could be sent at once at this moment, and Burst is
-	// the most that ever can.
+	// Permits is how many requests could be sent at once at this moment, and Burst the most
+	// that ever can.
 	Permits, Burst int
 	// PausedUntil is the end of the last pause that Notion asked for, by this
 	// machine's clock; zero if there was none.
 	PausedUntil time.Time
 }
 
-// Count is how often requests to one endpoint were answered with one status.
+// Count is how many requests to one endpoint got one status.
 type Count struct {
 	// Endpoint is the kind of request, such as "pages.update".
 	Endpoint string
-	// Status is that of the answer; zero if there was none.
+	// Status is the answer's status; zero if there was no answer.
 	Status int
 	N      int
 }
 
-// Stats returns the numbers at this moment.
+// Stats returns the present numbers.
 func (t *Transport) Stats() Stats {
 	s := Stats{Requests: t.meter.counts(), Waiting: make(map[Lane]int, lanes)}
 	waiting, until := t.permits.waiting()
@@ -74,7 +74,7 @@ type meter struct {
 	log *slog.Logger
 
 	mu sync.Mutex
-	n  map[Count]int // how often; the N of a key is zero
+	n  map[Count]int // the N of a key is zero
 }
 
 func newMeter(log *slog.Logger) *meter { return &meter{log: log, n: make(map[Count]int)} }
@@ -99,8 +99,7 @@ func (m *meter) counts() []Count {
 	return counts
 }
 
-// endpoint names the kind of a request after the collection and what is done with it,
-// as in "pages.update".
+// endpoint names the kind of a request by its collection and action, as in "pages.update".
 func endpoint(method, path string) string {
 	parts := strings.Split(strings.TrimPrefix(path, "/v1/"), "/")
 	switch {

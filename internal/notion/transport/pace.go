@@ -11,24 +11,24 @@ import (
 
 // The lengths of pauses.
 const (
-	// firstPause is the first of several pauses when Notion does not say how long
-	// it wants to be left alone; each further one is twice as long, up to a minute.
+	// firstPause is the first of several pauses for which Notion names no length; each further
+	// one is twice as long, up to a minute.
 	firstPause = 5 * time.Second
-	// blockedPause is how long a connection that Notion has shut out stays silent.
+	// blockedPause is how long a connection stays silent that Notion has blocked.
 	blockedPause = time.Minute
-	// longestPause is the longest that Notion is believed to have meant.
+	// longestPause is the longest pause that Notion is believed to ask for.
 	longestPause = 15 * time.Minute
-	// impatience is how long those wait for the end of a pause for whom somebody else
-	// is waiting. After more than that, it is better to be told when to come back.
+	// impatience is the longest wait for the end of a pause while somebody else is waiting.
+	// Beyond that, it is better to tell them when to come back.
 	impatience = 5 * time.Second
 )
 
-// errHeldBack is behind the error of every request that was not sent, because of a
-// pause or because Notion is down.
+// errHeldBack is wrapped by the error of every request that was not sent because of a pause or
+// because Notion is down.
 var errHeldBack = errors.New("held back")
 
-// RetryAfter is how long to wait before trying again, as the error of a request or of a
-// wait for permits says; zero if it does not.
+// RetryAfter returns how long to wait before a retry, according to the error of a request or of
+// a wait for permits; zero if it does not say.
 func RetryAfter(err error) time.Duration {
 	type later interface {
 		error
@@ -40,7 +40,7 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// pausedError says that nothing is sent because of a pause.
+// pausedError is the error of a request that was not sent because of a pause.
 type pausedError struct{ left time.Duration }
 
 func (e *pausedError) Error() string {
@@ -52,38 +52,37 @@ func (e *pausedError) retryAfter() time.Duration { return e.left }
 func (e *pausedError) Is(target error) bool { return target == errHeldBack }
 
 type (
-	patienceKey struct{} // how long the reads of a context wait for the end of a pause
-	untilKey    struct{} // until when they do
-	makingKey   struct{} // whether a request of a context makes something that nobody competes for
+	patienceKey struct{} // how long a context's reads wait for the end of a pause
+	untilKey    struct{} // the time until which they wait
+	makingKey   struct{} // set for requests that make something nobody competes for
 )
 
-// Making returns a context for the request that makes something which nobody competes for. It
-// waits for the end of a pause as long as a read does, and is sent again if Notion answered
-// that it would not take it for now, for then nothing was made. If the context ends before
-// it was sent, it is not sent; what is being sent is seen through.
+// Making returns a context for a request that makes something nobody competes for. The request
+// waits for the end of a pause as long as a read does. It is sent again if Notion answered that
+// it would not take it for now, because then nothing was made. If the context ends before the
+// request was sent, it is not sent; a request being sent is completed.
 func Making(ctx context.Context) context.Context { return context.WithValue(ctx, makingKey{}, true) }
 
 func making(ctx context.Context) bool { return ctx.Value(makingKey{}) != nil }
 
-// Patient returns a context whose reads wait for the end of a pause for that long at
-// most. A read that would have to wait longer fails at once, and RetryAfter says
-// when to try again.
+// Patient returns a context whose reads wait at most that long for the end of a pause. A read
+// that would have to wait longer fails at once, and RetryAfter says when to try again.
 func Patient(ctx context.Context, longest time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, longest)
 }
 
-// Impatient returns a context for somebody who sits there and waits: its reads wait
-// for the end of a pause for a few seconds only, like those of a claim.
+// Impatient returns a context for a caller that sits and waits: its reads wait only a few
+// seconds for the end of a pause, like those of a claim.
 func Impatient(ctx context.Context) context.Context { return Patient(ctx, impatience) }
 
-// waitingUntil returns a context whose reads wait until then at most; a zero time means
-// for ever.
+// waitingUntil returns a context whose reads wait until then for the end of a pause; a zero
+// time means for ever.
 func waitingUntil(ctx context.Context, until time.Time) context.Context {
 	return context.WithValue(ctx, untilKey{}, until)
 }
 
-// pausesUntil is until when a read that is made now waits for the end of a pause; zero
-// if it waits for ever.
+// pausesUntil returns until when a read that is made now waits for the end of a pause; zero if
+// it waits for ever.
 func pausesUntil(ctx context.Context) time.Time {
 	if until, ok := ctx.Value(untilKey{}).(time.Time); ok {
 		return until
@@ -97,16 +96,16 @@ func pausesUntil(ctx context.Context) time.Time {
 	return time.Time{}
 }
 
-// pace sends a request when it has a permit, and stops everything when Notion
-// answers 429 or 529.
+// pace sends a request once it has a permit, and pauses everything when Notion answers 429 or
+// 529.
 type pace struct {
 	next    http.RoundTripper
 	permits *permits
 	log     *slog.Logger
 }
 
-// errTooLate is the error of a write that waited so long after its read that its permit
-// was given back. In line for another one it would come later still.
+// errTooLate is the error of a write that came so long after its read that its permit was given
+// back. Queueing for another would make it later still.
 var errTooLate = errors.New("not sent: it came too late after the read before it; try again")
 
 func (p *pace) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -136,9 +135,9 @@ func (p *pace) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// waitsUntil is until when a request waits for the end of a pause; zero if it waits for
-// ever. Writes do not wait, except for the entries of logs and what Making says: the
-// documentation of the package says why.
+// waitsUntil returns until when a request waits for the end of a pause; zero if it waits for
+// ever. Writes do not wait, except for log entries and requests of Making: the package
+// documentation says why.
 func waitsUntil(req *http.Request) time.Time {
 	switch {
 	case isRead(req), making(req.Context()):

@@ -14,23 +14,22 @@ import (
 const (
 	// window is the time over which Notion counts requests.
 	window = time.Minute
-	// jitterAllowance makes up for requests that take different times to get to
-	// Notion: 60 seconds there may be so much more at this end.
+	// jitterAllowance allows for requests that take different times to reach Notion: 60 seconds
+	// there may be that much more here.
 	jitterAllowance = 1500 * time.Millisecond
 )
 
-// errInLine is behind the error of a request whose context ended before it had a permit.
+// errInLine is wrapped by the error of a request whose context ended before it had a permit.
 var errInLine = errors.New("not sent: gave up waiting in")
 
-// permits hands out the permits to send. In no window of a minute are more of
-// them used than Notion allows, wherever the window begins.
+// permits hands out the permits to send. In any window of a minute, no more of them are used
+// than Notion allows.
 //
-// A token bucket that holds b tokens and is filled at r a second lets b + r·t requests
-// pass in a time t. Here that is to be 60 times the rate, where t is a minute and the
-// allowance for jitter. The sum must hold for the moments at which permits are used,
-// not for those at which they are handed out. A permit that was handed out and is not
-// used yet, or was given back, is therefore counted as if it were still in the bucket:
-// the bucket is made smaller by one for each of them.
+// A token bucket that holds b tokens and is filled at r a second lets b + r·t requests pass in
+// a time t. Here that sum must be 60 times the rate, where t is a minute plus the allowance for
+// jitter. It must hold for the moments at which permits are used, not for those at which they
+// are handed out. So a permit that was handed out and is not used yet, or was given back,
+// counts as if it were still in the bucket: the bucket shrinks by one for each of them.
 type permits struct {
 	jitter jitter
 
@@ -49,9 +48,9 @@ type permits struct {
 // waiter stands in line for n permits.
 type waiter struct {
 	n     int
-	use   int       // of them, those used at once
+	use   int       // how many of them are used at once
 	grant *grant    // holds the others; nil if there are none
-	until time.Time // it leaves if a pause lasts longer than that; zero for never
+	until time.Time // it leaves if a pause lasts beyond that; zero for never
 	done  chan error
 }
 
@@ -63,7 +62,7 @@ func newPermits(perSecond float64, burst int, j jitter) (*permits, error) {
 	return &permits{jitter: j, burst: burst, bucket: rate.NewLimiter(refill, burst)}, nil
 }
 
-// refillOf is how fast the bucket is filled.
+// refillOf returns how fast the bucket is filled.
 func refillOf(perSecond float64, burst int) (rate.Limit, error) {
 	allowed := perSecond * window.Seconds()
 	switch {
@@ -77,8 +76,8 @@ func refillOf(perSecond float64, burst int) (rate.Limit, error) {
 	return rate.Limit((allowed - float64(burst)) / (window + jitterAllowance).Seconds()), nil
 }
 
-// setRate changes how many requests may be sent. What was sent in the minute
-// before counts as it did.
+// setRate changes how many requests may be sent. Those sent in the minute before count as they
+// did.
 func (p *permits) setRate(perSecond float64, burst int) error {
 	refill, err := refillOf(perSecond, burst)
 	if err != nil {
@@ -94,7 +93,7 @@ func (p *permits) setRate(perSecond float64, burst int) error {
 	return nil
 }
 
-// room returns how many requests could be sent at once now, and at most.
+// room returns how many requests could be sent at once now, and the most that ever can.
 func (p *permits) room() (now, most int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +104,7 @@ func (p *permits) room() (now, most int) {
 	return p.spare + max(0, int(p.bucket.TokensAt(moment))), p.burst
 }
 
-// admit returns when a request may be sent, or why it may not. until is the latest end
+// admit waits until a request may be sent, or returns why it may not. until is the latest end
 // of a pause that the request waits for; zero if it waits for any.
 func (p *permits) admit(ctx context.Context, until time.Time) error {
 	if err := context.Cause(ctx); err != nil {
@@ -126,8 +125,7 @@ func (p *permits) admit(ctx context.Context, until time.Time) error {
 	return p.wait(ctx, w)
 }
 
-// wait stands in line until w is served. It is called with p.mu held and
-// returns without.
+// wait queues w until it is served. It is called with p.mu held and returns without.
 func (p *permits) wait(ctx context.Context, w *waiter) error {
 	if end, ok := ctx.Deadline(); ok && (w.until.IsZero() || end.Before(w.until)) {
 		w.until = end
@@ -150,7 +148,7 @@ func (p *permits) wait(ctx context.Context, w *waiter) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case err := <-w.done: // it was served while it turned away
+	case err := <-w.done: // it was served while it gave up
 		if err == nil {
 			p.spare += w.use // its grant gives back the others
 		}
@@ -168,8 +166,7 @@ func (p *permits) leave(lane Lane, w *waiter) {
 	}
 }
 
-// check returns an error if there is a pause that is too long to be waited for while
-// somebody else is waiting.
+// check returns an error if a pause is too long to wait for while somebody else is waiting.
 func (p *permits) check() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,8 +174,7 @@ func (p *permits) check() error {
 	return p.refuse(&waiter{n: 1, until: now.Add(impatience)}, now)
 }
 
-// refuse says why w will not get its permits, or not in time. It returns nil if there is
-// no reason.
+// refuse returns why w will not get its permits, or not in time; nil if it may.
 func (p *permits) refuse(w *waiter, now time.Time) error {
 	if w.n < 1 || w.n > p.burst {
 		return fmt.Errorf("not sent: %d requests in a row were asked for, and notion.burst allows 1 to %d", w.n, p.burst)
@@ -189,7 +185,7 @@ func (p *permits) refuse(w *waiter, now time.Time) error {
 	return nil
 }
 
-// turnAway sends those away who will not get their permits, or not in time.
+// turnAway refuses the waiters that will not get their permits, or not in time.
 func (p *permits) turnAway(now time.Time) {
 	for lane, queue := range p.queues {
 		for _, w := range slices.Clone(queue) {
@@ -201,8 +197,7 @@ func (p *permits) turnAway(now time.Time) {
 	}
 }
 
-// serve hands out what permits there are, and sees to it that somebody comes back
-// for the rest.
+// serve hands out the available permits, and schedules itself for the rest.
 func (p *permits) serve() {
 	now := time.Now()
 	for {
@@ -234,9 +229,9 @@ func (p *permits) serve() {
 	}
 }
 
-// first returns who is to be served next: whoever waits in the most urgent lane,
-// unless it is the turn of a lower one. If it could be the turn of several lower lanes
-// at the same moment, the lowest ones are served a few permits earlier, one each.
+// first returns the next waiter to serve: the first in the most urgent lane, unless a lower
+// lane has its turn. If several lower lanes could have their turn at the same moment, the
+// lowest ones are served a few permits earlier, one each.
 func (p *permits) first() (Lane, *waiter) {
 	for lane, queue := range p.queues {
 		if len(queue) == 0 {
@@ -253,8 +248,8 @@ func (p *permits) first() (Lane, *waiter) {
 	return 0, nil
 }
 
-// take takes n permits, or says when to come back. While grants hold too many of them,
-// that is never: whoever gives one back calls serve.
+// take takes n permits, or returns when to come back. While grants hold too many of them, that
+// is never: whoever returns one calls serve.
 func (p *permits) take(now time.Time, n int) time.Duration {
 	spare := min(n, p.spare)
 	if n > spare {
@@ -268,17 +263,16 @@ func (p *permits) take(now time.Time, n int) time.Duration {
 	return 0
 }
 
-// resize makes the bucket smaller by what is outside it.
+// resize shrinks the bucket by the permits outside it.
 func (p *permits) resize(now time.Time) { p.bucket.SetBurstAt(now, p.burst-p.spare-p.held) }
 
-// settle follows a change of what is outside the bucket.
+// settle is called after the number of permits outside the bucket changed.
 func (p *permits) settle(now time.Time) {
 	p.resize(now)
 	p.serve()
 }
 
-// callBack has serve called again after some time, or not at all if that is zero or
-// for ever.
+// callBack schedules serve after some time; not at all if that is zero or for ever.
 func (p *permits) callBack(after time.Duration) {
 	if p.wake != nil {
 		p.wake.Stop()
@@ -293,9 +287,9 @@ func (p *permits) callBack(after time.Duration) {
 	}
 }
 
-// pause holds everything back for d, and a little longer, so that those whom Notion
-// told the same do not all come back at the same moment. If d is zero, the length
-// grows from one pause to the next. It returns how long the pause will be.
+// pause holds everything back for d, and a little longer, so that clients that Notion told the
+// same do not all come back at the same moment. If d is zero, the length grows from one pause
+// to the next. It returns how long the pause will be.
 func (p *permits) pause(d time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -312,14 +306,14 @@ func (p *permits) pause(d time.Duration) time.Duration {
 	return p.until.Sub(now)
 }
 
-// ease notes a good answer.
+// ease records a good answer.
 func (p *permits) ease() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pauses = 0
 }
 
-// waiting returns how many wait in each lane, and the end of the last pause.
+// waiting returns the number of waiters in each lane, and the end of the last pause.
 func (p *permits) waiting() (n [lanes]int, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,9 +9,8 @@ import (
 	"sync"
 )
 
-// redact takes the token out of whatever comes back. A server may repeat it, in an
-// error or as the title of a page. It must not get from there into logs, the journal
-// or another database.
+// redact removes the token from everything that comes back. A server may repeat it, in an error
+// or as the title of a page, and it must not get into logs, the journal or another database.
 type redact struct {
 	next  http.RoundTripper
 	token string
@@ -20,11 +19,11 @@ type redact struct {
 	pattern *regexp.Regexp // see escaped
 }
 
-// shortestToken is the length of the shortest token that is taken out. A shorter one is
-// made up, for a server of one's own, and may be a word of any page.
+// shortestToken is the shortest length of a token that is removed. A shorter one is made up for
+// a private server, and may be a word of any page.
 const shortestToken = 7
 
-// redacted stands where the token stood.
+// redacted replaces the token.
 const redacted = "[redacted]"
 
 func (r *redact) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -57,7 +56,8 @@ func (r *redact) RoundTrip(req *http.Request) (*http.Response, error) {
 	return WithBody(resp, body), nil
 }
 
-// escaped finds the token in JSON, which can write any character as its number.
+// escaped returns the pattern of the token in JSON, which can write any character as its
+// number.
 func (r *redact) escaped() *regexp.Regexp {
 	r.once.Do(func() {
 		var pattern strings.Builder
@@ -69,7 +69,7 @@ func (r *redact) escaped() *regexp.Regexp {
 	return r.pattern
 }
 
-// redactedError is an error whose text held the token.
+// redactedError is an error whose text contained the token.
 type redactedError struct {
 	text string
 	err  error

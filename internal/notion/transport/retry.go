@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// tries is how often a read is sent at most.
+	// tries is the most times that a read is sent.
 	tries = 4
-	// silentTries is how often a read is sent at most if it gets no answer at all. Each
-	// of them costs the whole time limit, and an agent may be waiting.
+	// silentTries is the most times that a read without any answer is sent. Each costs the
+	// whole time limit, and an agent may be waiting.
 	silentTries = 2
 )
 
-// retry sends a failed read again. It never sends a write again that may have landed: only
-// whoever made it can find out. One that Notion would not take for now has not, and is sent
-// again if nothing is amiss with that, see Making. Every sending gets a new body, because the
-// network has used up the last one.
+// retry sends a failed read again. It never repeats a write that may have landed: only its
+// caller can find out. A write that Notion would not take for now has not landed, and is sent
+// again if its context is one of Making. Every sending gets a new body, because the network has
+// used up the last one.
 type retry struct {
 	next   http.RoundTripper
-	base   time.Duration // the wait before the second try; it doubles with every further one
+	base   time.Duration // the wait before the second try; it doubles with each further try
 	jitter jitter
 }
 
@@ -44,10 +44,10 @@ func (r *retry) RoundTrip(req *http.Request) (*http.Response, error) {
 				break
 			}
 		}
-		// After a rate limit there is a pause. It ends at a time of its own, and whoever
-		// will not wait so long is told so at once.
+		// A rate limit starts a pause, which ends at its own time. Callers that will not wait
+		// so long are told at once.
 		if !rateLimited(err) && !sleep(ctx, r.jitter.around(r.base<<(try-1))) {
-			// What Notion said tells more than that time ran out.
+			// Notion's answer says more than a timeout.
 			return nil, err
 		}
 		grantOf(ctx).startOver()
@@ -74,7 +74,8 @@ func again(req *http.Request, err error) bool {
 	return making(req.Context()) && refusedForNow(err)
 }
 
-// refusedForNow reports whether it was Notion itself that would not take a request for now.
+// refusedForNow reports whether Notion itself, and not the edge, would not take a request for
+// now.
 func refusedForNow(err error) bool {
 	answered, isAnswered := errors.AsType[*APIError](err)
 	return isAnswered && answered.RateLimited() && answered.Code != "" && !answered.Blocked()
@@ -101,8 +102,7 @@ func temporary(err error) bool {
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// sleep waits for d and reports whether it did. If ctx ends sooner, it does not even
-// begin.
+// sleep waits for d and reports whether it did. It does not start if ctx ends sooner.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
 		return false

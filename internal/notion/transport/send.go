@@ -11,30 +11,29 @@ import (
 )
 
 const (
-	// answerLimit is the most bytes that an answer may have: 160 KB for each of a
-	// hundred rows. Notion itself takes requests of 500 KB at the most, and its full
-	// answers have some megabytes.
+	// answerLimit is the most bytes in an answer: 160 KB for each of a hundred rows. Notion
+	// itself takes requests of at most 500 KB, and its full answers have some megabytes.
 	answerLimit = 16 << 20
-	// valuesLimit is the most values that an answer in JSON may have: 1,000 for each
-	// of a hundred rows, where a row of twenty properties has some 300. To read one
-	// takes much more memory than its bytes do.
+	// valuesLimit is the most values in a JSON answer: 1,000 for each of a hundred rows, where
+	// a row of twenty properties has some 300. A decoded value takes much more memory than its
+	// bytes.
 	valuesLimit = 100_000
-	// headerLimit is the most bytes that the header of an answer may have. The
-	// default of net/http is ten megabytes.
+	// headerLimit is the most bytes in the header of an answer. The default of net/http is ten
+	// megabytes.
 	headerLimit = 256 << 10
-	// expected is the most that is set aside for an answer because its header says
-	// that it is so long. A longer one takes more as it comes.
+	// expected is the most memory that is set aside for an answer because of its
+	// Content-Length. A longer answer takes more as it comes.
 	expected = 1 << 20
 )
 
-// errNoAnswer is behind the error of a request that used up its time limit.
+// errNoAnswer is wrapped by the error of a request that used up its time limit.
 var errNoAnswer = errors.New("no answer")
 
 // send makes one request and reads the whole answer, within the time limit.
 type send struct {
 	next    http.RoundTripper
 	timeout time.Duration
-	limit   int64 // on the size of the answer, in bytes
+	limit   int64 // the most bytes in the answer
 }
 
 func (s *send) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -55,7 +54,7 @@ func (s *send) exchange(req *http.Request) (*http.Response, error) {
 	defer resp.Body.Close()
 	var body bytes.Buffer
 	if said := resp.ContentLength; said > 0 {
-		body.Grow(int(min(said, expected)) + bytes.MinRead) // or it grows once more to find the end
+		body.Grow(int(min(said, expected)) + bytes.MinRead) // room to find the end without growing again
 	}
 	n, err := body.ReadFrom(io.LimitReader(resp.Body, s.limit+1))
 	switch {
@@ -69,8 +68,8 @@ func (s *send) exchange(req *http.Request) (*http.Response, error) {
 	return WithBody(resp, body.Bytes()), nil
 }
 
-// values counts the values of a text in JSON, those in others too, and never too few.
-// Nothing is read into memory for it.
+// values returns at least the number of values in a JSON text, nested ones included, without
+// reading anything into memory.
 func values(text []byte) int {
 	n, inString := 1, false
 	for i := 0; i < len(text); i++ {
@@ -79,16 +78,16 @@ func values(text []byte) int {
 			i++
 		case c == '"':
 			inString = !inString
-		case !inString && (c == ',' || c == '{' || c == '['): // each has at most one value behind it
+		case !inString && (c == ',' || c == '{' || c == '['): // at most one value follows each
 			n++
 		}
 	}
 	return n
 }
 
-// newNetwork returns a transport that connects to the network. It notices a
-// connection that is dead, as after the machine was suspended, by pings. Without them,
-// one request after another would use up its time limit first.
+// newNetwork returns a transport for the network. It detects a dead connection by pings, as
+// after the machine was suspended. Without them, one request after another would first use up
+// its time limit.
 func newNetwork() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 10

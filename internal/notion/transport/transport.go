@@ -15,34 +15,33 @@ const DefaultBaseURL = "https://api.notion.com"
 
 // Options configures a Transport. All fields are optional.
 type Options struct {
-	// Token is the secret that authorizes the requests. The transport takes it out of
-	// whatever comes back.
+	// Token is the secret that authorizes the requests. The transport removes it from
+	// everything that comes back.
 	Token string
-	// BaseURL is the server, with http or https and perhaps a path to put before
-	// every request's. The default is https://api.notion.com.
+	// BaseURL is the server: http or https, a host, and an optional path that goes before every
+	// request's path. The default is https://api.notion.com.
 	BaseURL string
-	// Rate is how many requests a second may be sent, as an average over any
-	// window of 60 seconds. The default is 3.
+	// Rate is the most requests per second, on average over any window of 60 seconds. The
+	// default is 3.
 	Rate float64
-	// Burst is how many of them may be sent at once. The default is 10.
+	// Burst is the most requests that may be sent at once. The default is 10.
 	Burst int
-	// Timeout is how long a request may take, from its sending to the end of the
-	// answer; waiting for a permit does not count. The default is 10 seconds.
+	// Timeout is the time limit of a request, from its sending to the end of the answer;
+	// waiting for a permit does not count. The default is 10 seconds.
 	Timeout time.Duration
-	// Transport sends the requests. The default is one that connects to the network.
+	// Transport sends the requests. The default connects to the network.
 	Transport http.RoundTripper
 	// Log gets a line for every request, at debug level, and for every pause.
 	Log *slog.Logger
-	// Jitter returns a random length of time from zero up to, and without, n, which is
-	// positive. It makes the waits between tries and the pauses of different lengths. It
-	// must be safe for concurrent use. The default is truly random.
+	// Jitter returns a random duration of at least zero and less than n, which is positive. It
+	// varies the waits between tries and the lengths of pauses. It must be safe for concurrent
+	// use. The default is truly random.
 	Jitter func(n time.Duration) time.Duration
 }
 
-// Transport carries requests to Notion. It implements http.RoundTripper; what it
-// returns is a good answer, an *APIError or a *SendError. It is safe for concurrent
-// use, and a process should have one only for each token, since Notion counts the
-// requests of a token.
+// Transport carries requests to Notion. It implements http.RoundTripper; it returns a good
+// answer, an *APIError or a *SendError. It is safe for concurrent use. A process should have
+// only one for each token, since Notion counts requests by token.
 type Transport struct {
 	chain   http.RoundTripper
 	permits *permits
@@ -95,32 +94,32 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.chain.RoundTrip(req)
 }
 
-// Speak says which version of the API the server understands. It starts as 2022-06-28.
+// Speak sets the API version that the server understands. It starts as 2022-06-28.
 func (t *Transport) Speak(version string) { t.version.Store(version) }
 
-// Now is the best estimate of Notion's time. It goes by the Date headers of the
-// answers, and by the time that has passed since. Before the first answer it is this
-// machine's time. One answer alone does not make it jump, see clock.Clock.
+// Now returns the best estimate of Notion's time, from the Date headers of answers and the time
+// that has passed since. Before the first answer it is this machine's time. A single answer
+// does not make it jump, see clock.Clock.
 func (t *Transport) Now() time.Time { return t.ears.now() }
 
-// DoubtsNow reports whether the last answer said another time than Now, so that the next
-// one decides.
+// DoubtsNow reports whether the last answer's time disagreed with Now, so that the next one
+// decides.
 func (t *Transport) DoubtsNow() bool { return t.ears.clock.Doubts() }
 
-// Down says since when nothing is sent because Notion is down, and why. It returns nil
-// as long as Notion is up, as far as is known.
+// Down returns an error that says since when Notion is down, and why; nil if Notion is up as
+// far as is known.
 func (t *Transport) Down() error { return t.breaker.check(false) }
 
-// Back returns a channel that is closed when Notion, having been down, is next found to
-// answer again.
+// Back returns a channel that is closed when Notion, having been down, next answers again.
 func (t *Transport) Back() <-chan struct{} { return t.breaker.whenBack() }
 
-// Await says that somebody waits for Notion. Should it be down, it is looked for every few
-// seconds for the next minute, and less often the longer it has been down. Who is refused a
-// permit, or a request in another lane than LaneSync, counts as waiting anyway.
+// Await tells the transport that somebody waits for Notion. If Notion is down, the transport
+// looks for it every few seconds for the next minute, and less often the longer it has been
+// down. A caller that was refused a permit, or a request in another lane than LaneSync, counts
+// as waiting anyway.
 func (t *Transport) Await() { t.breaker.await() }
 
-// Paused says when a pause that Notion asked for ends. It returns nil if there is no
+// Paused returns an error that says when a pause ends that Notion asked for; nil if there is no
 // pause, or one that ends within a few seconds.
 func (t *Transport) Paused() error { return t.permits.check() }
 
@@ -129,14 +128,12 @@ func (t *Transport) SetRate(perSecond float64, burst int) error {
 	return t.permits.setRate(perSecond, burst)
 }
 
-// Permit waits until n requests may be sent with nothing waiting between them,
-// and returns a context that carries those permits: a request made with it is
-// sent at once. It fails at once while Notion is down, or while a pause of more than
-// a few seconds lasts; RetryAfter says when to try again.
+// Permit waits until n requests may be sent back to back, and returns a context that carries
+// those permits: a request with that context is sent at once. It fails at once while Notion is
+// down, or during a pause of more than a few seconds; RetryAfter says when to try again.
 //
-// Whoever takes permits must end ctx when done: that gives back those that were not
-// used, and until then nobody else can have them. A request that comes after that waits
-// in line again.
+// The caller must end ctx when done: that returns the unused permits, and until then nobody
+// else can have them. A later request waits in line again.
 func (t *Transport) Permit(ctx context.Context, n int) (context.Context, error) {
 	if err := t.breaker.check(waitedFor(ctx)); err != nil {
 		return nil, err

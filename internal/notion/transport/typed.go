@@ -12,16 +12,16 @@ import (
 	"dibs/internal/claim"
 )
 
-// SendError is the error of a request that has no answer, or none that can be read: it
-// was not sent, the answer did not come, or it made no sense.
+// SendError is the error of a request without a readable answer: it was not sent, the answer
+// did not come, or it made no sense.
 type SendError struct {
 	Method string
-	// Server is the host that was asked; empty if none was.
+	// Server is the host that was asked, if known.
 	Server string
 	Path   string
 	// Landed says whether a write took effect all the same. It means nothing for a read.
 	Landed claim.Landed
-	// RetryAfter is how long to wait before trying again; zero if that is not known.
+	// RetryAfter is how long to wait before a retry; zero if that is not known.
 	RetryAfter time.Duration
 	Err        error
 }
@@ -34,18 +34,17 @@ func (e *SendError) Unwrap() error { return e.Err }
 
 func (e *SendError) retryAfter() time.Duration { return e.RetryAfter }
 
-// Unsent is the error of a request that was not sent.
+// Unsent returns the error of a request that was not sent.
 func Unsent(req *http.Request, err error) *SendError {
 	return &SendError{Method: req.Method, Path: req.URL.Path, Landed: claim.LandedNo, RetryAfter: RetryAfter(err), Err: err}
 }
 
-// Unread is the error of a request whose answer was good, and cannot be read.
+// Unread returns the error of a request whose answer was good but cannot be read.
 func Unread(req *http.Request, err error) *SendError {
 	return &SendError{Method: req.Method, Path: req.URL.Path, Landed: claim.LandedUnknown, Err: err}
 }
 
-// typed passes good answers on, and turns everything else into an *APIError or a
-// *SendError.
+// typed passes good answers on, and turns all others into an *APIError or a *SendError.
 type typed struct {
 	next   http.RoundTripper
 	server string // the host that is asked
@@ -73,7 +72,7 @@ func (t *typed) RoundTrip(req *http.Request) (*http.Response, error) {
 	return WithBody(resp, body), nil
 }
 
-// fate follows how far a request gets.
+// fate records how far a request gets.
 type fate struct{ asked, connected atomic.Bool }
 
 func traced(ctx context.Context) (context.Context, *fate) {
@@ -84,8 +83,8 @@ func traced(ctx context.Context) (context.Context, *fate) {
 	}), f
 }
 
-// landed says what is known of a write whose request failed. It cannot have landed if
-// there never was a connection. A transport that does not tell leaves it open.
+// landed returns whether the write of a failed request may have landed. It cannot have if there
+// never was a connection. If the transport does not report connections, the fate is unknown.
 func (f *fate) landed() claim.Landed {
 	if f.asked.Load() && !f.connected.Load() {
 		return claim.LandedNo

@@ -1,5 +1,5 @@
-// Package transporttest has what tests of requests to Notion share: a server in a
-// function, its answers, and requests to it.
+// Package transporttest holds what tests of requests to Notion share: a server that is a
+// function, answers, and requests.
 package transporttest
 
 import (
@@ -30,7 +30,7 @@ func (f Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Reply makes an answer; headers are pairs of a name and a value.
+// Reply returns an answer; headers are pairs of a name and a value.
 func Reply(status int, body string, headers ...string) *http.Response {
 	h := make(http.Header)
 	for i := 0; i < len(headers); i += 2 {
@@ -39,7 +39,7 @@ func Reply(status int, body string, headers ...string) *http.Response {
 	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// Failure is the body of an error of Notion's.
+// Failure returns the body of an error of Notion's.
 func Failure(code, message string, data map[string]any) string {
 	body, err := json.Marshal(map[string]any{
 		"object": "error", "code": code, "message": message,
@@ -51,7 +51,7 @@ func Failure(code, message string, data map[string]any) string {
 	return string(body)
 }
 
-// Request makes a request to Notion.
+// Request returns a request to Notion.
 func Request(t testing.TB, ctx context.Context, method, path, body string) *http.Request {
 	t.Helper()
 	var content io.Reader
@@ -65,7 +65,7 @@ func Request(t testing.TB, ctx context.Context, method, path, body string) *http
 	return req
 }
 
-// Body reads a request's body, as a server does.
+// Body returns a request's body, read as a server reads it.
 func Body(t testing.TB, req *http.Request) string {
 	t.Helper()
 	if req.Body == nil {
