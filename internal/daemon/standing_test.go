@@ -110,15 +110,19 @@ func (s *soak) journal(m *standing) {
 	read("PRAGMA freelist_count", &m.free)
 	read("SELECT group_concat(name) FROM sqlite_schema WHERE type = 'table'", &tables)
 	m.rows = make(map[string]int)
-	// An abandoned attempt is watched for a day, because its write may still land. After that it
-	// stays until the next pruning.
-	watched := fmt.Sprintf("(state = 'unseen' OR state = 'ended' AND ended > %d)", time.Now().Add(-soakKeep-time.Hour).UnixMilli())
+	// What is left of an abandoned attempt is watched for a day, because its write may still land,
+	// and its claim stays as long. After that both stay until the next pruning.
+	recent := fmt.Sprintf("ended > %d", time.Now().Add(-soakKeep-time.Hour).UnixMilli())
+	unseen := "ended = 0 AND json_extract(body, '$.state') = 'unseen'"
+	watched := fmt.Sprintf("(%s OR id IN (SELECT id FROM marks WHERE %s OR %s))", recent, unseen, recent)
 	for table := range strings.SplitSeq(tables, ",") {
 		var n int
 		query := "SELECT count(*) FROM " + table
 		switch table {
 		case "claims":
 			query += " WHERE NOT " + watched
+		case "marks":
+			query += fmt.Sprintf(" WHERE NOT (%s OR %s)", unseen, recent)
 		case "requests":
 			query += " WHERE made IS NULL OR made NOT IN (SELECT id FROM claims WHERE " + watched + ")"
 		}
