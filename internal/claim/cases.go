@@ -68,7 +68,7 @@ type Step struct {
 }
 
 // nothing returns the step that does nothing.
-func nothing(Sight) Step { return Step{} }
+func (Sight) nothing() Step { return Step{} }
 
 // storing returns the step that only stores ch.
 func storing(ch Change) Step { return Step{Then: func(Reading) Change { return ch }} }
@@ -78,7 +78,7 @@ func holding(h Hold, facts ...Fact) Change { return Change{Holds: []Hold{h}, Fac
 func marking(m Mark, facts ...Fact) Change { return Change{Marks: []Mark{m}, Facts: facts} }
 
 // always is the condition of the last case of an errand.
-func always(Sight) bool { return true }
+func (Sight) always() bool { return true }
 
 // either returns the condition that one of several holds.
 func either(conditions ...func(Sight) bool) func(Sight) bool {
@@ -97,41 +97,41 @@ func ofHolds() Cases {
 		if e == Delivery {
 			cs = append(cs,
 				Case{On: e, If: "the page shows that the work was done under the claim", Then: "the claim ends as its agent said",
-					when: is(done), step: delivered},
+					when: is(done), step: Sight.delivered},
 				Case{On: e, If: "the write was sent, and the page shows it; or it gave the task back, and another claim is on the page", Then: "the claim ends as its agent said",
-					when: Sight.shows, step: delivered})
+					when: Sight.shows, step: Sight.delivered})
 		}
 		cs = append(cs,
 			Case{On: e, If: "another live token lies over the live claim, for less than the grace", Then: "wait: it is probably a late write, and about to be withdrawn",
-				when: Sight.patient, step: bear},
+				when: Sight.patient, step: Sight.bear},
 			Case{On: e, If: "the page shows that somebody else ended the claim", Then: "the claim is lost; what is left of it is taken off, if nobody can take the task meanwhile",
-				when: either(is(suspect), is(gone), is(done)), step: lose}) // done by somebody else, but for a finish
+				when: either(is(suspect), is(gone), is(done)), step: Sight.lose}) // done by somebody else, but for a finish
 		if e != Delivery {
 			cs = append(cs, Case{On: e, If: "a claim that was given up lies over the live claim", Then: "write the claim back",
-				when: is(covered), step: restore})
+				when: is(covered), step: Sight.restore})
 		}
 		switch e {
 		case Guard:
-			cs = append(cs, Case{On: e, If: "the page shows the claim", Then: "take note of the lease that it shows", when: always, step: stand})
+			cs = append(cs, Case{On: e, If: "the page shows the claim", Then: "take note of the lease that it shows", when: Sight.always, step: Sight.stand})
 		case Renewal:
 			cs = append(cs,
 				Case{On: e, If: "the page shows the claim with the date that was written", Then: "the lease is renewed",
-					when: Sight.renewed, step: renewal},
+					when: Sight.renewed, step: Sight.renewal},
 				Case{On: e, If: "the page shows the claim, and not the date that was written", Then: "the lease ends as it would have",
-					when: func(s Sight) bool { return s.Sent }, step: notRenewed},
+					when: func(s Sight) bool { return s.Sent }, step: Sight.notRenewed},
 				Case{On: e, If: "Notion's time is not known", Then: "not now",
-					when: func(s Sight) bool { return s.Unsure }, step: untimed},
+					when: func(s Sight) bool { return s.Unsure }, step: Sight.untimed},
 				Case{On: e, If: "the page shows the claim", Then: "write the date; late in the lease it has to survive the settle wait",
-					when: always, step: renew})
+					when: Sight.always, step: Sight.renew})
 		case Delivery:
 			cs = append(cs,
 				Case{On: e, If: "the lease is over", Then: "renew it first: nobody overrides a live claim",
 					when: func(s Sight) bool { return s.Policy.Over(s.Task, s.At) }, // an unsure reading will do: a renewal harms nobody
 					step: func(Sight) Step { return Step{Renew: true} }},
 				Case{On: e, If: "the task is given back, and an earlier run may have sent that", Then: "wait until it must have arrived",
-					when: func(s Sight) bool { return s.frees() && s.Arrives > 0 }, step: holdOn},
+					when: func(s Sight) bool { return s.frees() && s.Arrives > 0 }, step: Sight.holdOn},
 				Case{On: e, If: "the page shows the claim", Then: "write what the agent said",
-					when: always, step: deliver})
+					when: Sight.always, step: Sight.deliver})
 		}
 	}
 	return cs
@@ -157,11 +157,11 @@ func (s Sight) suspicious() Hold {
 	return h
 }
 
-func bear(s Sight) Step { return storing(holding(s.suspicious())) }
+func (s Sight) bear() Step { return storing(holding(s.suspicious())) }
 
 // restore writes the claim back. The claim stays under suspicion, and is looked at again, until
 // it is seen in its place. Writing it twice does no harm.
-func restore(s Sight) Step {
+func (s Sight) restore() Step {
 	h := s.suspicious()
 	return Step{
 		Save: holding(h), Write: new(restoreWrite(h, s.Task)), Other: true,
@@ -182,7 +182,7 @@ func restore(s Sight) Step {
 	}
 }
 
-func stand(s Sight) Step { return storing(s.stands(s.Task)) }
+func (s Sight) stand() Step { return storing(s.stands(s.Task)) }
 
 // stands returns the hold as t, which shows it, describes it. If it was under suspicion, the
 // claim was repaired.
@@ -223,7 +223,7 @@ func (p Policy) refreshed(h Hold, t task.Task) Hold {
 // lose ends a claim that somebody else ended. Work that was finished meanwhile is recorded as
 // orphaned in the task log. What people left of the claim on its page is taken off at once; if
 // that fails, the claim is lost all the same, and Tidy does it later.
-func lose(s Sight) Step {
+func (s Sight) lose() Step {
 	h := s.Hold
 	h.LostTo = s.holder
 	over := h.ended(EndLost, s.Now, s.detail)
@@ -304,7 +304,7 @@ func (s Sight) left(of Mark, what string) func(Reading) Change {
 }
 
 // renew writes a new date.
-func renew(s Sight) Step {
+func (s Sight) renew() Step {
 	h := s.Hold
 	h.Noted = s.Now
 	return Step{
@@ -337,7 +337,7 @@ func (s Sight) renewed() bool {
 	return s.Sent && Write{ClaimedAt: &s.Hold.Noted}.shows(s.Task, s.Policy.NoToken)
 }
 
-func renewal(s Sight) Step { return storing(s.Policy.renewed(s.Hold, s.Task)) }
+func (s Sight) renewal() Step { return storing(s.Policy.renewed(s.Hold, s.Task)) }
 
 // renewed returns the change of h once its page t shows the noted date.
 func (p Policy) renewed(h Hold, t task.Task) Change {
@@ -351,11 +351,11 @@ func (p Policy) renewed(h Hold, t task.Task) Change {
 	return holding(h, f)
 }
 
-func notRenewed(s Sight) Step {
+func (s Sight) notRenewed() Step {
 	return Step{Err: unproven(s.Hold)}
 }
 
-func untimed(s Sight) Step {
+func (s Sight) untimed() Step {
 	return Step{Err: fmt.Errorf("claim %s was not renewed: %w", s.Hold.ID, errUntimed)}
 }
 
@@ -370,21 +370,21 @@ func (s Sight) shows() bool {
 // errOwed is the outcome of a finish to be delivered later.
 var errOwed = errors.New("not delivered yet")
 
-func holdOn(s Sight) Step {
+func (s Sight) holdOn() Step {
 	s.Hold.Due = s.Now.Add(s.Arrives)
 	step := storing(holding(s.Hold))
 	step.Err = errOwed
 	return step
 }
 
-func deliver(s Sight) Step {
+func (s Sight) deliver() Step {
 	return Step{
 		Write: new(finishWrite(s.Hold, s.Policy).givingBack(s.Hold.Lease, s.Task)),
 		Then:  func(now Reading) Change { return s.Hold.delivered(now.Task, s.Now) },
 	}
 }
 
-func delivered(s Sight) Step { return storing(s.Hold.delivered(s.Task, s.Now)) }
+func (s Sight) delivered() Step { return storing(s.Hold.delivered(s.Task, s.Now)) }
 
 // delivered returns the end of a hold whose finish is in Notion. t is its task there.
 func (h Hold) delivered(t task.Task, now time.Time) Change {

@@ -12,20 +12,20 @@ import (
 func ofMarks() Cases {
 	return Cases{
 		{On: Cleanup, State: Unseen, If: "Notion's time is not known", Then: "look again later",
-			when: unsure, step: postponed},
+			when: Sight.unsure, step: Sight.postponed},
 		{On: Cleanup, State: Unseen, If: "it may be on its way yet", Then: "wait",
-			when: func(s Sight) bool { return s.At.Before(s.Mark.watchEnd()) }, step: nothing},
+			when: func(s Sight) bool { return s.At.Before(s.Mark.watchEnd()) }, step: Sight.nothing},
 		{On: Cleanup, State: Unseen, If: "it never showed", Then: "forget it",
-			when: always, step: func(s Sight) Step { return ending(s.Mark.Reason)(s) }},
+			when: Sight.always, step: func(s Sight) Step { return ending(s.Mark.Reason)(s) }},
 
 		{On: Cleanup, State: Abandoned, If: "it is not on the page, or the page is in the trash", Then: "watch for it",
-			when: either(notOwn, trashed), step: unseen},
+			when: either(Sight.notOwn, Sight.trashed), step: Sight.unseen},
 		{On: Cleanup, State: Abandoned, If: "the page is somebody else's by now, or its lease is over", Then: "leave it alone",
-			when: either(finished, renamed, assigned, over), step: ending(takenBack)},
+			when: either(Sight.finished, Sight.renamed, Sight.assigned, Sight.over), step: ending(takenBack)},
 		{On: Cleanup, State: Abandoned, If: "it is void already, or there are no tokens", Then: "take it off after the grace",
-			when: func(s Sight) bool { return s.token.Void || s.Policy.NoToken }, step: voided},
+			when: func(s Sight) bool { return s.token.Void || s.Policy.NoToken }, step: Sight.voided},
 		{On: Cleanup, State: Abandoned, If: "the page shows the claim", Then: "make it void, for a holder to see, and take it off after the grace",
-			when: always, step: void},
+			when: Sight.always, step: Sight.void},
 
 		{On: Cleanup, State: Clearing, If: "it is off the page, or somebody has claimed the task since", Then: "it is done",
 			when: func(s Sight) bool {
@@ -34,16 +34,16 @@ func ofMarks() Cases {
 			step: func(s Sight) Step { return storing(s.closed(s.Mark)) }},
 		{On: Cleanup, If: "somebody put another name beside it, and nobody can take the task", Then: "take it off, and leave the task to that name",
 			when: func(s Sight) bool {
-				return !notOwn(s) && !finished(s) && renamed(s) && s.settled() && s.Task.ClaimedBy != "" && !trashed(s) && s.Policy.live(s.Reading)
-			}, step: stepAside},
+				return !s.notOwn() && !s.finished() && s.renamed() && s.settled() && s.Task.ClaimedBy != "" && !s.trashed() && s.Policy.live(s.Reading)
+			}, step: Sight.stepAside},
 		{On: Cleanup, If: "a lease length is owed, and the mark is not on the page", Then: "put it back the next time that nobody has the task",
-			when: func(s Sight) bool { return notOwn(s) && s.Mark.Why == Debt }, step: unseen},
+			when: func(s Sight) bool { return s.notOwn() && s.Mark.Why == Debt }, step: Sight.unseen},
 		{On: Cleanup, If: "the page is somebody else's by now, or in the trash, or its lease is over", Then: "leave it alone",
-			when: either(notOwn, finished, renamed, trashed, assigned, over), step: ending(takenBack)},
+			when: either(Sight.notOwn, Sight.finished, Sight.renamed, Sight.trashed, Sight.assigned, Sight.over), step: ending(takenBack)},
 		{On: Cleanup, If: "Notion's time is not known", Then: "look again later: a holder may be on its way to write its claim back",
-			when: unsure, step: postponed},
+			when: Sight.unsure, step: Sight.postponed},
 		{On: Cleanup, If: "its time has not come, by Notion's clock", Then: "wait",
-			when: func(s Sight) bool { return !s.settled() }, step: nothing},
+			when: func(s Sight) bool { return !s.settled() }, step: Sight.nothing},
 		{On: Cleanup, If: "an earlier run may have sent what takes it off", Then: "wait until that must have arrived",
 			when: func(s Sight) bool { return s.Arrives > 0 },
 			step: func(s Sight) Step {
@@ -51,46 +51,46 @@ func ofMarks() Cases {
 				return storing(marking(s.Mark))
 			}},
 		{On: Cleanup, If: "the mark is on the page", Then: "take it off, and open the task if it is IN_PROGRESS",
-			when: always, step: takeOff},
+			when: Sight.always, step: Sight.takeOff},
 
 		{On: Sweeping, If: "the page shows no stale claim", Then: "nothing",
 			when: func(s Sight) bool {
-				return trashed(s) || s.Task.Status != task.InProgress || !s.Policy.Stale(s.Task, s.judged()) || s.Slow
-			}, step: nothing},
+				return s.trashed() || s.Task.Status != task.InProgress || !s.Policy.Stale(s.Task, s.judged()) || s.Slow
+			}, step: Sight.nothing},
 		{On: Sweeping, If: "its agent is done, and Notion has yet to be told", Then: "nothing: that is delivered first",
-			when: func(s Sight) bool { return s.Local.State == Finishing }, step: nothing},
+			when: func(s Sight) bool { return s.Local.State == Finishing }, step: Sight.nothing},
 		{On: Sweeping, If: "the page shows a stale claim", Then: "put a void mark in its place; it competes like a claim, and is taken off once it has settled",
-			when: always, step: put},
+			when: Sight.always, step: Sight.put},
 
 		{On: Repaying, If: "the task has another lease length by now", Then: "nothing is owed any more",
 			when: func(s Sight) bool { return !s.Mark.borrows(s.Task) },
 			step: func(s Sight) Step { return storing(Change{Marks: s.repaid(s.Task)}) }},
 		{On: Repaying, If: "somebody has the task, or Notion's time is not known", Then: "wait",
-			when: func(s Sight) bool { return !vacant(s.Task) || s.Unsure }, step: nothing},
+			when: func(s Sight) bool { return !vacant(s.Task) || s.Unsure }, step: Sight.nothing},
 		{On: Repaying, If: "nobody has the task", Then: "put a void mark on it; it competes like a claim, and is taken off once it has settled",
-			when: always, step: put},
+			when: Sight.always, step: Sight.put},
 
 		{On: Opening, If: "a name is left on a task that nobody can claim", Then: "put a void mark in its place; it competes like a claim, and is taken off once it has settled",
-			when: always, step: put},
+			when: Sight.always, step: Sight.put},
 
 		{On: Tidying, If: "the page shows no claim of this ledger that is over, or somebody may take the task", Then: "nothing",
-			when: func(s Sight) bool { return !s.Over || !s.Policy.live(s.Reading) }, step: nothing},
+			when: func(s Sight) bool { return !s.Over || !s.Policy.live(s.Reading) }, step: Sight.nothing},
 		{On: Tidying, If: "the page is a copy, with the claim of another page", Then: "take it off",
-			when: func(s Sight) bool { return s.Copied }, step: leave},
+			when: func(s Sight) bool { return s.Copied }, step: Sight.leave},
 		{On: Tidying, If: "another name is beside a claim that is over", Then: "take it off, and leave the task to that name",
-			when: renamed, step: leave},
+			when: Sight.renamed, step: Sight.leave},
 		{On: Tidying, If: "the page shows a claim that is over", Then: "make it void, for a holder to see, and take it off after the grace",
-			when: always, step: void},
+			when: Sight.always, step: Sight.void},
 	}
 }
 
-func unsure(s Sight) bool   { return s.Unsure }
-func trashed(s Sight) bool  { return s.Task.Trashed }
-func notOwn(s Sight) bool   { return s.token.ID != s.Mark.ID }
-func finished(s Sight) bool { return s.token.Done }
-func renamed(s Sight) bool  { return s.Task.ClaimedBy != s.Mark.Agent }
-func assigned(s Sight) bool { return Assignee(s.Task) != "" }
-func over(s Sight) bool     { return s.Policy.Over(s.Task, s.judged()) }
+func (s Sight) unsure() bool   { return s.Unsure }
+func (s Sight) trashed() bool  { return s.Task.Trashed }
+func (s Sight) notOwn() bool   { return s.token.ID != s.Mark.ID }
+func (s Sight) finished() bool { return s.token.Done }
+func (s Sight) renamed() bool  { return s.Task.ClaimedBy != s.Mark.Agent }
+func (s Sight) assigned() bool { return Assignee(s.Task) != "" }
+func (s Sight) over() bool     { return s.Policy.Over(s.Task, s.judged()) }
 
 // settled reports whether the mark's next step is due by Notion's clock. The clock here may
 // have jumped ahead.
@@ -105,13 +105,13 @@ func ending(reason string) func(Sight) Step {
 	return func(s Sight) Step { return storing(marking(s.Mark.gone(s.Now, reason))) }
 }
 
-func unseen(s Sight) Step {
+func (s Sight) unseen() Step {
 	s.Mark.State, s.Mark.Due = Unseen, time.Time{}
 	return storing(marking(s.Mark))
 }
 
 // postponed returns the step that waits until Notion's time is known.
-func postponed(s Sight) Step {
+func (s Sight) postponed() Step {
 	s.Mark.Due = laterThan(s.Now, s.Mark.Made, errUntimed)
 	step := storing(marking(s.Mark))
 	step.Err = errUntimed
@@ -132,19 +132,19 @@ func (s Sight) postpone(m Mark, what string) func(fate, error) (Change, error) {
 	}
 }
 
-func voided(s Sight) Step { return storing(s.voided(s.Mark, s.Reading)) }
+func (s Sight) voided() Step { return storing(s.nowVoid(s.Mark, s.Reading)) }
 
 // voided returns the change of m once r shows it void on the page.
-func (s Sight) voided(m Mark, r Reading) Change {
+func (s Sight) nowVoid(m Mark, r Reading) Change {
 	m.State, m.Due = Voided, r.At.Add(s.Policy.Grace)
 	return marking(m)
 }
 
 // void makes a claim void: an abandoned one, or, on a page to be tidied, one that is over. The
 // latter may have come by a late write and cover a live claim.
-func void(s Sight) Step {
+func (s Sight) void() Step {
 	m := s.Mark
-	step := Step{Write: new(voidMark(m.ID, m.Agent)), Then: func(now Reading) Change { return s.voided(m, now) }}
+	step := Step{Write: new(voidMark(m.ID, m.Agent)), Then: func(now Reading) Change { return s.nowVoid(m, now) }}
 	if s.Errand == Cleanup {
 		step.Else = s.postpone(m, "the void mark")
 		return step
@@ -161,7 +161,7 @@ func void(s Sight) Step {
 }
 
 // leave takes a claim that is over off a page that nobody can take for now, in one write.
-func leave(s Sight) Step {
+func (s Sight) leave() Step {
 	w, what := leavingWrite(s.Mark.Agent, s.Task), leftTo(s.Mark.Agent, s.Task)
 	if s.Copied {
 		what += "; its claim was a copy of one on another task"
@@ -174,7 +174,7 @@ func leave(s Sight) Step {
 }
 
 // stepAside takes the mark off a page on which somebody has put another name.
-func stepAside(s Sight) Step {
+func (s Sight) stepAside() Step {
 	m := s.Mark
 	return Step{
 		Write: new(leavingWrite(m.Agent, s.Task).givingBack(m.Lease, s.Task)),
@@ -187,7 +187,7 @@ func stepAside(s Sight) Step {
 }
 
 // put writes a void mark in place of what the page shows, as a claim is written.
-func put(s Sight) Step {
+func (s Sight) put() Step {
 	m := s.Mark
 	m.Task, m.ClaimedAt, m.State, m.Due = s.Task, s.Now, Abandoned, s.Now.Add(s.Policy.Grace)
 	w := voidMark(m.ID, m.Agent)
@@ -213,7 +213,7 @@ func put(s Sight) Step {
 }
 
 // takeOff takes the mark off its page, and opens the task if it is IN_PROGRESS.
-func takeOff(s Sight) Step {
+func (s Sight) takeOff() Step {
 	m := s.Mark
 	w := clearWrite(task.Open)
 	if s.Task.Status != task.InProgress {

@@ -184,7 +184,7 @@ func (c *Claimer) unread(ctx context.Context, e *errand, err error) error {
 		return c.saveMark(ctx, e.mark.gone(c.store.Now(), again.Error()))
 	}
 	s := Sight{Errand: e.kind, Hold: e.hold, Policy: c.policy, Now: c.store.Now(), standing: gone, detail: again.Error()}
-	step := lose(s)
+	step := s.lose()
 	if err := c.record(ctx, c.commit, e, step.Save); err != nil {
 		return err
 	}
