@@ -105,7 +105,7 @@ func ofHolds() Cases {
 			Case{On: e, If: "another live token lies over the live claim, for less than the grace", Then: "wait: it is probably a late write, and about to be withdrawn",
 				when: Sight.patient, step: Sight.bear},
 			Case{On: e, If: "the page shows that somebody else ended the claim", Then: "the claim is lost; what is left of it is taken off, if nobody can take the task meanwhile",
-				when: either(is(suspect), is(gone), is(done)), step: Sight.lose}) // done by somebody else, but for a finish
+				when: either(is(suspect), is(gone), is(done)), step: Sight.lose}) // a finish has a row of its own for done, above
 		if e != Delivery {
 			cs = append(cs, Case{On: e, If: "a claim that was given up lies over the live claim", Then: "write the claim back",
 				when: is(covered), step: Sight.restore})
