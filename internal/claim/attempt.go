@@ -84,7 +84,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	cl.Fence = fence
 	c.keep(holding(cl))
 	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted, note: r.Note}
-	unlock, err := c.locks.lock(ctx, cl.Task.ID)
+	unlock, err := c.locks.Lock(ctx, cl.Task.ID)
 	if err != nil {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Detail: "gave up waiting for its turn on the task; try again", Err: err}, false)
 	}
@@ -107,7 +107,7 @@ var errAgain = errors.New("to be tried again")
 // once runs the protocol from the pre-flight on. It returns errAgain if it should start over.
 func (a *attempt) once(ctx context.Context) (Hold, error) {
 	if err := a.board.Closed(); err != nil {
-		return a.deny(ctx, a.unavailable(err), false)
+		return a.deny(ctx, unavailable(err), false)
 	}
 	v, err := a.visit(ctx, a.cl.Task.ID, gatePatience)
 	switch {
@@ -124,7 +124,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	defer v.Close()
 	a.cl.Task = v.Task
 	if err := a.board.Closed(); err != nil { // what the page shows may be why
-		return a.deny(ctx, a.unavailable(err), false)
+		return a.deny(ctx, unavailable(err), false)
 	}
 	known := a.board.Knows(v.Task)
 	if !known {
@@ -134,7 +134,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	if err != nil {
 		return a.deny(ctx, a.ofPage(err), true)
 	}
-	d, unwanted := a.choose(a.policy.decide(v.Reading, a.cl.Agent, blockers), v.Task)
+	d, unwanted := a.policy.decide(v.Reading, a.cl.Agent, blockers).wanted(v.Task, a.unwanted)
 	if taken := a.quiet && (d.Code == CodeHeld || d.Code == CodeNotOpen); taken || unwanted {
 		denied := d.Deny(v.Task)
 		denied.Unrecorded = !unwanted
@@ -209,7 +209,7 @@ func (a *attempt) verify(ctx, work context.Context) (Hold, error) {
 
 // judge grants the claim if the latest reading of the page shows all of it.
 func (a *attempt) judge(ctx, work context.Context, r Reading) (Hold, error) {
-	if s, holder, detail := a.policy.standing(a.cl, r.Task, r.judged(), nil); s != mine {
+	if s, holder, detail := a.policy.standing(a.cl, r.Task, r.judged(), nil); s != isMine {
 		return a.overruled(ctx, work, r.Task, holder, detail)
 	}
 	a.cl = a.policy.refreshed(a.cl, r.Task)
@@ -327,7 +327,7 @@ func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Hol
 // there reports whether the page shows the claim.
 func (a *attempt) there(r Reading) bool {
 	s, _, _ := a.policy.standing(a.cl, r.Task, r.judged(), nil)
-	return s == mine
+	return s == isMine
 }
 
 // lostRace returns the denial of an attempt that somebody else beat. a.cl.Task is the task as
@@ -381,7 +381,7 @@ func (a *attempt) failed(cause error) *Denied {
 
 // ofPage returns the denial for a failure to read or write the task's page.
 func (a *attempt) ofPage(err error) Denied {
-	d := a.unavailable(err)
+	d := unavailable(err)
 	d.Page = true
 	return d
 }
@@ -399,4 +399,23 @@ func (a *attempt) denial(d Denied, remote bool) Fact {
 	e := a.cl.fact(KindDenied, a.store.Now())
 	e.Code, e.Holder, e.Expires, e.Detail, e.Remote = d.Code, d.Holder, d.ExpiresAt, d.Detail, remote
 	return e
+}
+
+// setAside ends an attempt that was to override a stale claim, if that claim's end uses up the
+// task's tries: the task becomes BLOCKED, as if it were swept. setAside uses the visit v, which
+// showed the claim, to write the mark. RunDue does the rest once the mark has settled.
+func (a *attempt) setAside(ctx context.Context, v *visit, history string) (Hold, error) {
+	former := v.Task
+	_, err := a.deny(ctx, Denied{
+		Code: CodeNotOpen,
+		Detail: fmt.Sprintf("%q cannot be claimed: the claim of %s ran out, and it was tried as often as claim.max_attempts allows (%d), so it becomes BLOCKED; ask for the next ready task instead",
+			former.Title, former.ClaimedBy, a.policy.MaxAttempts),
+	}, true)
+	work, cancel := a.detached(ctx)
+	defer cancel()
+	merr := a.act(work, v, a.sweeping(former.ID, "", ""))
+	if merr != nil {
+		a.log.Warn("a task that was tried too often could not be marked yet, and the next sweep does it", "task", former.ID, "error", merr)
+	}
+	return Hold{}, err
 }

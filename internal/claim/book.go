@@ -22,32 +22,32 @@ type book struct {
 	marks  shelf[Mark]
 	agents headings // the holds that are held or being finished, by their agents
 
-	steps    dates[Hold] // when RunDue has something to do for a hold
-	warnings dates[Hold] // when an agent is to be warned, see Warn
-	renewals dates[Hold] // when a lease is due for renewal, see KeepAlive
-	finishes dates[Hold] // when agents reported that they were done
-	due      dates[Mark] // when RunDue has something to do for a mark
+	steps    calendar[Hold] // when RunDue has something to do for a hold
+	warnings calendar[Hold] // when an agent is to be warned, see Warn
+	renewals calendar[Hold] // when a lease is due for renewal, see KeepAlive
+	finishes calendar[Hold] // when agents reported that they were done
+	due      calendar[Mark] // when RunDue has something to do for a mark
 }
 
 func newBook() *book {
 	return &book{
 		holds: newShelf[Hold](), marks: newShelf[Mark](), agents: newHeadings(),
-		steps:    dates[Hold]{clock.NewAgenda[ID](), Hold.step},
-		warnings: dates[Hold]{clock.NewAgenda[ID](), Hold.warning},
-		renewals: dates[Hold]{clock.NewAgenda[ID](), Hold.renewal},
-		finishes: dates[Hold]{clock.NewAgenda[ID](), Hold.finishing},
-		due:      dates[Mark]{clock.NewAgenda[ID](), Mark.step},
+		steps:    calendar[Hold]{clock.NewAgenda[ID](), Hold.step},
+		warnings: calendar[Hold]{clock.NewAgenda[ID](), Hold.warning},
+		renewals: calendar[Hold]{clock.NewAgenda[ID](), Hold.renewal},
+		finishes: calendar[Hold]{clock.NewAgenda[ID](), Hold.finishing},
+		due:      calendar[Mark]{clock.NewAgenda[ID](), Mark.step},
 	}
 }
 
-// dates orders the ids of records by the times that when returns. Records without a time are
+// calendar orders the ids of records by the times that when returns. Records without a time are
 // left out.
-type dates[R any] struct {
+type calendar[R any] struct {
 	*clock.Agenda[ID]
 	when func(R) (at time.Time, ok bool)
 }
 
-func (d dates[R]) put(id ID, r R) {
+func (d calendar[R]) put(id ID, r R) {
 	if at, ok := d.when(r); ok {
 		d.Set(id, at)
 	} else {
@@ -124,7 +124,7 @@ func (b *book) put(c Change) {
 			b.holds.remove(old.ID, old.Task.ID)
 			b.agents.Delete(listed{old.Agent, old.ID})
 		}
-		for _, d := range []dates[Hold]{b.steps, b.warnings, b.renewals, b.finishes} {
+		for _, d := range []calendar[Hold]{b.steps, b.warnings, b.renewals, b.finishes} {
 			d.put(h.ID, h)
 		}
 		if h.State != Ended {
@@ -203,7 +203,7 @@ func (b *book) held() int {
 }
 
 // until returns the holds whose dates are not after end, earliest first.
-func (b *book) until(d dates[Hold], end time.Time) []Hold {
+func (b *book) until(d calendar[Hold], end time.Time) []Hold {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.holds.of(d.until(end))
@@ -216,7 +216,7 @@ func (b *book) dueUntil(end time.Time) []Mark {
 	return b.marks.of(b.due.until(end))
 }
 
-func (d dates[R]) until(end time.Time) (ids []ID) {
+func (d calendar[R]) until(end time.Time) (ids []ID) {
 	for id, at := range d.From(time.Time{}) {
 		if at.After(end) {
 			break
@@ -228,7 +228,7 @@ func (d dates[R]) until(end time.Time) (ids []ID) {
 
 // first returns the earliest date, from start on, of a hold for which counts is true; zero if
 // there is none.
-func (b *book) first(d dates[Hold], start time.Time, counts func(Hold) bool) time.Time {
+func (b *book) first(d calendar[Hold], start time.Time, counts func(Hold) bool) time.Time {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for id, at := range d.From(start) {
@@ -277,4 +277,13 @@ func (h Hold) finishing() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return h.Finish.At, true
+}
+
+// maxNotice is the longest notice before the end of a lease. The notice is at most a third of
+// the lease.
+const maxNotice = 5 * time.Minute
+
+// warnAt returns when to warn the agent of h that its lease is about to end.
+func warnAt(h Hold) time.Time {
+	return h.ExpiresAt().Add(-min(maxNotice, h.Timeout/3))
 }

@@ -9,86 +9,11 @@ import (
 	"dibs/internal/task"
 )
 
-// Case is a row of the page of cases.
-type Case struct {
-	On Errand
-	// State limits the case to marks in that state; empty for any.
-	State MarkState
-	// If words the condition, and Then what is done.
-	If, Then string
-
-	when func(Sight) bool
-	step func(Sight) Step
-}
-
-// Cases is the page of cases: it decides what is done to a page that was read, except by an
-// attempt. The first case that applies decides.
-type Cases []Case
-
 // Protocol returns the protocol's page of cases.
 func Protocol() Cases { return slices.Concat(ofHolds(), ofMarks()) }
 
-// Next returns the case that decides, and its step. It is a pure function except for the ids
-// that it mints.
-func (cs Cases) Next(s Sight) (Case, Step) {
-	s.judge()
-	for _, c := range cs {
-		if c.On == s.Errand && (c.State == "" || c.State == s.Mark.State) && c.when(s) {
-			return c, c.step(s)
-		}
-	}
-	return Case{On: s.Errand}, Step{}
-}
-
-// Step is what a case does. Its fields are carried out in order, as far as they are set.
-type Step struct {
-	// Renew renews the lease first, and then has the page read again.
-	Renew bool
-	// Save is stored before anything is written.
-	Save Change
-	// Write is sent to the page. Compete says that others may be about to write to it as well.
-	Write   *Write
-	Compete bool
-	// Other says that the write is not the one of the errand: that it may have landed does not
-	// count as Sight.Sent.
-	Other bool
-	// Enough reports whether the write's answer proves it. If not, the page is read again after
-	// the settle wait.
-	Enough func(answer Reading) bool
-	// Then returns the change to store once the write's answer shows the write, or at once if
-	// there is no write. It is called with the page as it is then.
-	Then func(now Reading) Change
-	// Else returns the change to store, and the error to return, if the write is not seen. A
-	// tryAgain has the page read again, as does a nil Else.
-	Else func(f fate, err error) (Change, error)
-	// Off is set if the write takes a mark off its page, as planned.
-	Off bool
-	// Err is the outcome.
-	Err error
-}
-
-// nothing returns the step that does nothing.
-func (Sight) nothing() Step { return Step{} }
-
-// storing returns the step that only stores ch.
-func storing(ch Change) Step { return Step{Then: func(Reading) Change { return ch }} }
-
-func holding(h Hold, facts ...Fact) Change { return Change{Holds: []Hold{h}, Facts: facts} }
-
-func marking(m Mark, facts ...Fact) Change { return Change{Marks: []Mark{m}, Facts: facts} }
-
-// always is the condition of the last case of an errand.
-func (Sight) always() bool { return true }
-
-// either returns the condition that one of several holds.
-func either(conditions ...func(Sight) bool) func(Sight) bool {
-	return func(s Sight) bool {
-		return slices.ContainsFunc(conditions, func(c func(Sight) bool) bool { return c(s) })
-	}
-}
-
-// is returns the condition that the hold fares like want.
-func is(want standing) func(Sight) bool { return func(s Sight) bool { return s.standing == want } }
+// fares returns the condition that the hold fares like want.
+func fares(want standing) func(Sight) bool { return func(s Sight) bool { return s.standing == want } }
 
 // ofHolds returns the cases of an agent's claim.
 func ofHolds() Cases {
@@ -97,7 +22,7 @@ func ofHolds() Cases {
 		if e == Delivery {
 			cs = append(cs,
 				Case{On: e, If: "the page shows that the work was done under the claim", Then: "the claim ends as its agent said",
-					when: is(done), step: Sight.delivered},
+					when: fares(isDone), step: Sight.delivered},
 				Case{On: e, If: "the write was sent, and the page shows it; or it gave the task back, and another claim is on the page", Then: "the claim ends as its agent said",
 					when: Sight.shows, step: Sight.delivered})
 		}
@@ -105,10 +30,10 @@ func ofHolds() Cases {
 			Case{On: e, If: "another live token lies over the live claim, for less than the grace", Then: "wait: it is probably a late write, and about to be withdrawn",
 				when: Sight.patient, step: Sight.bear},
 			Case{On: e, If: "the page shows that somebody else ended the claim", Then: "the claim is lost; what is left of it is taken off, if nobody can take the task meanwhile",
-				when: either(is(suspect), is(gone), is(done)), step: Sight.lose}) // a finish has a row of its own for done, above
+				when: either(fares(isSuspect), fares(isGone), fares(isDone)), step: Sight.lose}) // a finish has a row of its own for isDone, above
 		if e != Delivery {
 			cs = append(cs, Case{On: e, If: "a claim that was given up lies over the live claim", Then: "write the claim back",
-				when: is(covered), step: Sight.restore})
+				when: fares(isCovered), step: Sight.restore})
 		}
 		switch e {
 		case Guard:
@@ -143,7 +68,7 @@ func (s Sight) patient() bool {
 	if since.IsZero() {
 		since = s.Now
 	}
-	return s.standing == suspect && s.Now.Before(since.Add(s.Policy.Grace))
+	return s.standing == isSuspect && s.Now.Before(since.Add(s.Policy.Grace))
 }
 
 // suspicious returns the hold under suspicion. It is looked at often enough to see the void
@@ -192,7 +117,7 @@ func (s Sight) stands(t task.Task) Change {
 	if !h.Suspect.IsZero() {
 		f := h.fact(KindConflict, s.Now)
 		f.Detail, f.Remote = h.Detail+"; the claim is back in its place", true
-		if s.standing != mine {
+		if s.standing != isMine {
 			f.Holder = s.holder
 		}
 		facts = append(facts, f)
@@ -250,18 +175,6 @@ func (s Sight) lose() Step {
 	return step
 }
 
-// ranOut reports whether a lost claim had gone stale when another daemon swept or took over its
-// task: the claim is off the page, and the task still has to be done.
-func (s Sight) ranOut() bool {
-	for _, m := range s.Marks {
-		if m.competes() && (m.State == Clearing || s.Policy.tokenOfMark(m, s.Task).ID == m.ID) {
-			return false // this daemon sweeps it, and records it then
-		}
-	}
-	return (s.Task.Status == task.Open || s.Task.Status == task.InProgress) && !s.Task.Trashed &&
-		!s.Policy.NoToken && s.token.ID != s.Hold.ID && s.Hold.Finish == nil && s.Now.After(s.Hold.StaleAt)
-}
-
 // leaving returns the write that clears a lost claim's remains from its page, and the line for
 // the log; false if there is nothing to write. A task that was finished or blocked keeps the
 // name of its last holder, for people to see.
@@ -280,29 +193,6 @@ func (s Sight) leaving() (w Write, what string, ok bool) {
 	return Write{}.givingBack(h.Lease, t), "", h.borrows(t)
 }
 
-// leftTo says what becomes of a task when the agent's claim is taken off.
-func leftTo(agent string, t task.Task) string {
-	switch {
-	case t.ClaimedBy != agent:
-		return fmt.Sprintf("%s put another name on it and has it now, without a time limit", t.ClaimedBy)
-	case t.Status == task.Open:
-		return "it was set to OPEN, and can be claimed again"
-	}
-	return "it is OPEN again, and can be claimed"
-}
-
-// left returns the change that records that a claim's remains are off its page. of is the mark
-// that would have taken them off.
-func (s Sight) left(of Mark, what string) func(Reading) Change {
-	return func(now Reading) Change {
-		ch := Change{Marks: s.repaid(now.Task)}
-		if what != "" {
-			ch.Facts = append(ch.Facts, of.cleared(now.Task, s.Now, what))
-		}
-		return ch
-	}
-}
-
 // renew writes a new date.
 func (s Sight) renew() Step {
 	h := s.Hold
@@ -315,7 +205,7 @@ func (s Sight) renew() Step {
 		// must survive the settle wait, as a claim does.
 		Enough: func(answer Reading) bool {
 			stands, _, _ := s.Policy.standing(h, answer.Task, answer.judged(), nil)
-			return stands == mine && !answer.Unsure && answer.At.Before(h.StaleAt.Add(-s.Policy.WriteWindow-clockAllowance))
+			return stands == isMine && !answer.Unsure && answer.At.Before(h.StaleAt.Add(-s.Policy.WriteWindow-clockAllowance))
 		},
 		Then: func(now Reading) Change { return s.Policy.renewed(h, now.Task) },
 		Else: func(f fate, err error) (Change, error) {
@@ -325,11 +215,6 @@ func (s Sight) renew() Step {
 			return Change{}, tryAgain{unproven(h)}
 		},
 	}
-}
-
-// unproven is the error of a renewal that nothing has shown.
-func unproven(h Hold) error {
-	return Errorf(Unavailable, LandedUnknown, "%q: Notion does not show the renewal; the claim ends when it would have ended without it", h.Task.Title)
 }
 
 // renewed reports whether the page shows the renewal that was sent.
@@ -364,11 +249,8 @@ func (s Sight) frees() bool { return *finishWrite(s.Hold, s.Policy).Status == ta
 
 // shows reports whether the page shows a finish that was sent before.
 func (s Sight) shows() bool {
-	return s.Sent && (finishWrite(s.Hold, s.Policy).shows(s.Task, s.Policy.NoToken) || s.standing == suspect && s.frees())
+	return s.Sent && (finishWrite(s.Hold, s.Policy).shows(s.Task, s.Policy.NoToken) || s.standing == isSuspect && s.frees())
 }
-
-// errOwed is the outcome of a finish to be delivered later.
-var errOwed = errors.New("not delivered yet")
 
 func (s Sight) holdOn() Step {
 	s.Hold.Due = s.Now.Add(s.Arrives)

@@ -53,7 +53,7 @@ func sightOfMark(s claim.MarkState) claim.Sight {
 }
 
 // toMark is what is seen on an errand to make a mark.
-func toMark(e claim.Errand, why claim.Why) claim.Sight {
+func toMark(e claim.Errand, why claim.Purpose) claim.Sight {
 	s := sightOfMark("")
 	s.Errand, s.Mark.ID, s.Mark.Why, s.Mark.Of = e, claim.NewID(s.Now), why, ours
 	switch e {
@@ -86,7 +86,7 @@ func TestCases(t *testing.T) {
 		}
 		return s
 	}
-	making := func(e claim.Errand, why claim.Why, change ...func(*claim.Sight)) claim.Sight {
+	making := func(e claim.Errand, why claim.Purpose, change ...func(*claim.Sight)) claim.Sight {
 		s := toMark(e, why)
 		for _, f := range change {
 			f(&s)
@@ -162,11 +162,11 @@ func TestCases(t *testing.T) {
 		{"repay: taken", making(claim.Repaying, claim.Debt, name("Maria")), "somebody has the task, or Notion's time is not known"},
 		{"repay: changed", making(claim.Repaying, claim.Debt, func(s *claim.Sight) { s.Task.Timeout = time.Minute }), "the task has another lease length by now"},
 		{"reopen", making(claim.Opening, claim.ForReopening, status(task.Blocked)), "a name is left on a task that nobody can claim"},
-		{"tidy: nothing", making(claim.Tidying, claim.Over, func(s *claim.Sight) { s.Over = false }), "the page shows no claim of this ledger that is over, or somebody may take the task"},
-		{"tidy: stale", making(claim.Tidying, claim.Over, over), "the page shows no claim of this ledger that is over, or somebody may take the task"},
-		{"tidy: copy", making(claim.Tidying, claim.Over, func(s *claim.Sight) { s.Copied = true }), "the page is a copy, with the claim of another page"},
-		{"tidy: another name", making(claim.Tidying, claim.Over, name("Maria")), "another name is beside a claim that is over"},
-		{"tidy: over", making(claim.Tidying, claim.Over), "the page shows a claim that is over"},
+		{"tidy: nothing", making(claim.Tidying, claim.Leftover, func(s *claim.Sight) { s.Over = false }), "the page shows no claim of this ledger that is over, or somebody may take the task"},
+		{"tidy: stale", making(claim.Tidying, claim.Leftover, over), "the page shows no claim of this ledger that is over, or somebody may take the task"},
+		{"tidy: copy", making(claim.Tidying, claim.Leftover, func(s *claim.Sight) { s.Copied = true }), "the page is a copy, with the claim of another page"},
+		{"tidy: another name", making(claim.Tidying, claim.Leftover, name("Maria")), "another name is beside a claim that is over"},
+		{"tidy: over", making(claim.Tidying, claim.Leftover), "the page shows a claim that is over"},
 	}
 	decided := make(map[string]bool)
 	key := func(c claim.Case) string { return fmt.Sprint(c.On, c.State, c.If) }
@@ -228,7 +228,7 @@ func every(yield func(claim.Sight) bool) {
 			}
 		}
 	}
-	for _, why := range []claim.Why{claim.Withdrawn, claim.Swept, claim.Over, claim.ForReopening, claim.Debt} {
+	for _, why := range []claim.Purpose{claim.Withdrawn, claim.Swept, claim.Leftover, claim.ForReopening, claim.Debt} {
 		for _, state := range []claim.MarkState{claim.Unseen, claim.Abandoned, claim.Voided, claim.Clearing} {
 			for bits := range 8 {
 				s := sightOfMark(state)
@@ -240,7 +240,7 @@ func every(yield func(claim.Sight) bool) {
 			}
 		}
 	}
-	for e, why := range map[claim.Errand]claim.Why{claim.Sweeping: claim.Swept, claim.Repaying: claim.Debt, claim.Tidying: claim.Over} {
+	for e, why := range map[claim.Errand]claim.Purpose{claim.Sweeping: claim.Swept, claim.Repaying: claim.Debt, claim.Tidying: claim.Leftover} {
 		for bits := range 8 {
 			s := toMark(e, why)
 			s.Over, s.Copied, s.Slow = bits&1 != 0, bits&2 != 0, bits&4 != 0

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/clock"
+	"dibs/internal/keylock"
 	"dibs/internal/task"
 )
 
@@ -41,7 +42,7 @@ type Claimer struct {
 	log       *slog.Logger
 	book      *book
 	gate      *gate
-	locks     taskLocks
+	locks     keylock.Locks[task.ID]    // so that what is done to one task never interleaves
 	underway  sync.Map                  // the ids of running attempts
 	inherited sync.Map                  // see arrives
 	latest    atomic.Pointer[time.Time] // see heard
@@ -100,32 +101,6 @@ func (c *Claimer) detached(ctx context.Context) (context.Context, context.Cancel
 	return work, func() { unhook(); cancel(nil) }
 }
 
-// landed says whether a failed write may have landed. An error that is not a *StoreError, such
-// as that of an ended context, leaves it unknown.
-func landed(err error) Landed {
-	if se, ok := errors.AsType[*StoreError](err); ok {
-		return se.Landed
-	}
-	return LandedUnknown
-}
-
-// storeKind returns the kind of a store error; anything else counts as Unavailable.
-func storeKind(err error) StoreErrorKind {
-	if se, ok := errors.AsType[*StoreError](err); ok {
-		return se.Kind
-	}
-	return Unavailable
-}
-
-// RetryAfter returns how long a store error asks to wait before a retry; zero if it does not
-// say.
-func RetryAfter(err error) time.Duration {
-	if se, ok := errors.AsType[*StoreError](err); ok {
-		return se.RetryAfter
-	}
-	return 0
-}
-
 // commit stores a change after a step whose effect in Notion cannot be undone. It ignores the
 // end of ctx: the record must be kept even if the caller has gone.
 func (c *Claimer) commit(ctx context.Context, ch Change) error {
@@ -138,19 +113,6 @@ func (c *Claimer) commit(ctx context.Context, ch Change) error {
 	}
 	c.keep(ch)
 	return nil
-}
-
-// subject returns the id and the task of the first record in c.
-func (c Change) subject() (id ID, on task.ID) {
-	switch {
-	case len(c.Holds) > 0:
-		return c.Holds[0].ID, c.Holds[0].Task.ID
-	case len(c.Marks) > 0:
-		return c.Marks[0].ID, c.Marks[0].Task.ID
-	case len(c.Facts) > 0:
-		return c.Facts[0].Claim, c.Facts[0].Task
-	}
-	return "", ""
 }
 
 // keep puts a stored change into the book and tells the watcher.
@@ -177,9 +139,13 @@ func (c *Claimer) end(ctx context.Context, h Hold, as Ending, detail string, fac
 	return h, c.save(ctx, h, facts...)
 }
 
-// ended returns h as ended.
-func (h Hold) ended(as Ending, at time.Time, detail string) Hold {
-	h.State, h.Ending, h.Ended, h.Detail = Ended, as, at, detail
-	h.Due, h.Suspect = time.Time{}, time.Time{}
-	return h
+// arrives returns how long a write that frees the task of these holds or marks may still be on
+// its way, sent by an earlier run of the daemon or by an earlier leader.
+func (c *Claimer) arrives(ids ...ID) (left time.Duration) {
+	for _, id := range ids {
+		if until, inherited := c.inherited.Load(id); inherited {
+			left = max(left, time.Until(until.(time.Time)))
+		}
+	}
+	return left
 }

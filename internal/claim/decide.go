@@ -21,30 +21,6 @@ type Decision struct {
 	Reason string
 }
 
-// dated reports whether the date on t belongs to a claim of the agent that t names. It does not
-// if a person put another name on a completed task and reopened it: then the date is that of
-// the finished claim.
-func dated(t task.Task) bool {
-	tok := ParseToken(t.Token)
-	return !t.ClaimedAt.IsZero() && (!tok.Done || tok.By == "" || tok.By == t.ClaimedBy)
-}
-
-// Assignee returns the agent that t is assigned to, or an empty name. Only that agent may claim
-// the task, and the assignment never goes stale. A name without a date on an OPEN or
-// IN_PROGRESS task is an assignment, unless the task shows a claim that an agent may hold and
-// whose date somebody cleared. A name that replaced that of the agent who completed the task is
-// an assignment, too.
-func Assignee(t task.Task) string {
-	if t.Trashed || dated(t) {
-		return ""
-	}
-	switch tok := ParseToken(t.Token); {
-	case t.Status == task.Open, t.Status == task.InProgress && (tok.ID == "" || tok.Done):
-		return t.ClaimedBy
-	}
-	return ""
-}
-
 // decide calls Decide for a reading.
 func (p Policy) decide(r Reading, agent string, blockers []task.ID) Decision {
 	d := Decide(r.Task, agent, blockers, r.judged(), p)
@@ -122,4 +98,33 @@ func waiting(n int) string {
 		return "it waits for another task, which is not finished"
 	}
 	return fmt.Sprintf("it waits for %d other tasks, which are not finished", n)
+}
+
+// Deny returns the denial of t that the decision calls for.
+func (d Decision) Deny(t task.Task) *Denied {
+	return &Denied{
+		Code: d.Code, Task: t, Holder: d.Holder, ExpiresAt: d.LeaseEnd,
+		Detail: fmt.Sprintf("%q cannot be claimed: %s; ask for the next ready task instead", t.Title, d.Reason),
+	}
+}
+
+// said returns a status as people know it.
+func said(s task.Status) string {
+	if s == task.Unknown {
+		return "one that tasks.statuses does not name"
+	}
+	return string(s)
+}
+
+// wanted returns the decision d. If t may be claimed but its agent does not want it, see
+// Request.Unwanted, wanted returns a refusal instead.
+func (d Decision) wanted(t task.Task, reason func(task.Task) string) (_ Decision, unwanted bool) {
+	if d.Code != "" || reason == nil {
+		return d, false
+	}
+	why := reason(t)
+	if why == "" {
+		return d, false
+	}
+	return Decision{Code: CodeNotOpen, Reason: "it is not what was asked for: " + why}, true
 }

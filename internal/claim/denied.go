@@ -55,27 +55,6 @@ type Denied struct {
 	Err error
 }
 
-// Deny returns the denial of t that the decision calls for.
-func (d Decision) Deny(t task.Task) *Denied {
-	return &Denied{
-		Code: d.Code, Task: t, Holder: d.Holder, ExpiresAt: d.LeaseEnd,
-		Detail: fmt.Sprintf("%q cannot be claimed: %s; ask for the next ready task instead", t.Title, d.Reason),
-	}
-}
-
-// choose returns the decision d. If the task may be claimed but the agent does not want it,
-// choose returns a refusal instead.
-func (a *attempt) choose(d Decision, t task.Task) (_ Decision, unwanted bool) {
-	if d.Code != "" || a.unwanted == nil {
-		return d, false
-	}
-	why := a.unwanted(t)
-	if why == "" {
-		return d, false
-	}
-	return Decision{Code: CodeNotOpen, Reason: "it is not what was asked for: " + why}, true
-}
-
 func (d *Denied) Error() string { return d.Detail }
 
 func (d *Denied) Unwrap() error { return d.Err }
@@ -104,7 +83,7 @@ func isLost(err error) bool {
 }
 
 // unavailable returns the denial for a failure of the store or the journal.
-func (c *Claimer) unavailable(err error) Denied {
+func unavailable(err error) Denied {
 	d := Denied{Code: CodeNotionUnavailable, RetryAfter: RetryAfter(err), Err: err, Detail: err.Error()}
 	if why, ok := errors.AsType[*JournalError](err); ok {
 		d.Code, d.RetryAfter = CodeJournalUnavailable, why.RetryAfter

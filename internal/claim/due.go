@@ -7,26 +7,6 @@ import (
 	"time"
 )
 
-// The bounds of the wait before a step owed to Notion is retried.
-const (
-	minRetry = 3 * time.Second
-	maxRetry = 5 * time.Minute
-)
-
-// leastHeldBack is the shortest wait before a retry while the store sends nothing. Hasten is
-// called when the store sends again.
-const leastHeldBack = 15 * time.Second
-
-// laterThan returns when to retry a step that has been owed since then. If the store named a
-// time, that decides, because it knows best when Notion will be back. Otherwise the waits grow
-// with the time for which the step has been owed.
-func laterThan(now, since time.Time, cause error) time.Time {
-	if wait := RetryAfter(cause); wait > 0 {
-		return now.Add(max(wait, leastHeldBack))
-	}
-	return now.Add(min(max(now.Sub(since), minRetry), maxRetry))
-}
-
 // RunDue takes the next due step of every hold and mark: it ends an attempt that was cut short,
 // delivers a finish, makes a mark void, takes a mark off its page, or forgets a mark that never
 // showed. Finishes are delivered in the order in which they were accepted. It returns the time
@@ -95,9 +75,6 @@ func (c *Claimer) Hasten(ctx context.Context) error {
 	})
 }
 
-// forever is later than anything.
-var forever = time.Unix(1<<40, 0)
-
 // each calls do, under the task's lock, for the holds that pick chooses both before and after
 // the wait for the lock. It does not wait for holds that pick rejects. It goes on after an
 // error and returns the errors joined.
@@ -118,7 +95,7 @@ func each[R any](c *Claimer, ctx context.Context, all []R, of func(R) (ID, Chang
 		}
 		id, ch := of(r)
 		_, on := ch.subject()
-		unlock, err := c.locks.lock(ctx, on)
+		unlock, err := c.locks.Lock(ctx, on)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -159,17 +136,6 @@ func (c *Claimer) Recover(ctx context.Context) error {
 	)
 }
 
-// arrives returns how long a write that frees the task of these holds or marks may still be on
-// its way, sent by an earlier run of the daemon or by an earlier leader.
-func (c *Claimer) arrives(ids ...ID) (left time.Duration) {
-	for _, id := range ids {
-		if until, inherited := c.inherited.Load(id); inherited {
-			left = max(left, time.Until(until.(time.Time)))
-		}
-	}
-	return left
-}
-
 // cutShort reports whether h is an attempt that nobody is making any more: it belongs to an
 // earlier run of the daemon, or the ledger failed in the middle of it.
 func (c *Claimer) cutShort(h Hold) bool {
@@ -189,6 +155,3 @@ func (c *Claimer) giveUp(ctx context.Context, h Hold) error {
 	}
 	return c.commit(ctx, ch)
 }
-
-// attempting reports whether h is an attempt without an outcome so far.
-func (h Hold) attempting() bool { return h.State == Reserved || h.State == Writing }

@@ -188,3 +188,20 @@ func (c Hold) fact(kind Kind, at time.Time) Fact {
 		Agent: c.Agent, Claim: c.ID,
 	}
 }
+
+// Try returns the try that a fact with TriedAgain records.
+func (e Fact) Try() Try {
+	t := Try{Agent: e.Agent, At: e.At, Failed: e.Kind == KindFailed, Why: e.Summary}
+	if e.Kind == KindOverridden || e.Kind == KindSwept {
+		t.Agent = e.Holder
+	}
+	return t
+}
+
+// orphaned returns the fact of work that was finished for a lost claim.
+func (h Hold) orphaned(f Finish, at time.Time, holder, detail string) Fact {
+	e := h.fact(KindOrphaned, at)
+	e.Holder, e.Detail, e.Remote = holder, detail, true
+	e.Started, e.Finished, e.Summary = h.Started, f.At, f.Summary
+	return e
+}

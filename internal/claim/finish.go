@@ -45,7 +45,7 @@ func (c *Claimer) lockClaim(ctx context.Context, id ID) (Hold, func(), error) {
 	if err != nil {
 		return Hold{}, nil, err
 	}
-	unlock, err := c.locks.lock(ctx, cl.Task.ID)
+	unlock, err := c.locks.Lock(ctx, cl.Task.ID)
 	if err != nil {
 		return Hold{}, nil, err
 	}
@@ -116,15 +116,4 @@ func (c *Claimer) tooLate(ctx context.Context, cl Hold, f Finish) error {
 		}
 	}
 	return NotHeld(cl)
-}
-
-// isWork reports whether f reports work that was done or tried.
-func (f Finish) isWork() bool { return f.As == EndCompleted || f.As == EndReview || f.As == EndFailed }
-
-// orphaned returns the fact of work that was finished for a lost claim.
-func (h Hold) orphaned(f Finish, at time.Time, holder, detail string) Fact {
-	e := h.fact(KindOrphaned, at)
-	e.Holder, e.Detail, e.Remote = holder, detail, true
-	e.Started, e.Finished, e.Summary = h.Started, f.At, f.Summary
-	return e
 }

@@ -23,7 +23,7 @@ func (c *Claimer) Guard(ctx context.Context, id ID, seen *task.Task) error {
 		return nil
 	}
 	if seen != nil && h.Suspect.IsZero() {
-		if s, _, _ := c.policy.standing(h, *seen, c.store.Now(), nil); s == mine && c.fresh(h, *seen) {
+		if s, _, _ := c.policy.standing(h, *seen, c.store.Now(), nil); s == isMine && c.fresh(h, *seen) {
 			return nil
 		}
 	}
@@ -89,15 +89,6 @@ func (c *Claimer) renew(ctx context.Context, h Hold) (Hold, error) {
 		return Hold{}, err
 	}
 	return e.hold, nil
-}
-
-// maxNotice is the longest notice before the end of a lease. The notice is at most a third of
-// the lease.
-const maxNotice = 5 * time.Minute
-
-// warnAt returns when to warn the agent of h that its lease is about to end.
-func warnAt(h Hold) time.Time {
-	return h.ExpiresAt().Add(-min(maxNotice, h.Timeout/3))
 }
 
 // Warn records, once for each lease, that a held claim is about to end because its agent gave

@@ -148,3 +148,16 @@ type Loss struct {
 // ExpiresAt returns the end of the lease. The agent may trust its claim until then. It lies
 // before StaleAt by the allowance of Policy.
 func (l Lease) ExpiresAt() time.Time { return l.ClaimedAt.Add(l.Timeout) }
+
+// ended returns h as ended.
+func (h Hold) ended(as Ending, at time.Time, detail string) Hold {
+	h.State, h.Ending, h.Ended, h.Detail = Ended, as, at, detail
+	h.Due, h.Suspect = time.Time{}, time.Time{}
+	return h
+}
+
+// attempting reports whether h is an attempt without an outcome so far.
+func (h Hold) attempting() bool { return h.State == Reserved || h.State == Writing }
+
+// isWork reports whether f reports work that was done or tried.
+func (f Finish) isWork() bool { return f.As == EndCompleted || f.As == EndReview || f.As == EndFailed }

@@ -11,20 +11,6 @@ import (
 // ErrUnknownClaim is returned by a Ledger for an id it has no record of.
 var ErrUnknownClaim = errors.New("no claim with that id")
 
-// JournalError is the error of a Ledger, or of a store beside it, whose file or disk cannot be
-// read or written. The request itself is not at fault and may succeed once the cause is mended.
-// Nothing of the change was stored, unless Err says that this is not known.
-type JournalError struct {
-	// RetryAfter is how long to wait before trying again.
-	RetryAfter time.Duration
-	// Err says what happened and what to do, in one line.
-	Err error
-}
-
-func (e *JournalError) Error() string { return e.Err.Error() }
-
-func (e *JournalError) Unwrap() error { return e.Err }
-
 // Change is what one transaction of a Ledger stores: all of it, or nothing.
 type Change struct {
 	Holds []Hold
@@ -64,3 +50,20 @@ type Ledger interface {
 	// Live returns the holds and the marks that have not ended, oldest first.
 	Live(ctx context.Context) ([]Hold, []Mark, error)
 }
+
+// subject returns the id and the task of the first record in c.
+func (c Change) subject() (id ID, on task.ID) {
+	switch {
+	case len(c.Holds) > 0:
+		return c.Holds[0].ID, c.Holds[0].Task.ID
+	case len(c.Marks) > 0:
+		return c.Marks[0].ID, c.Marks[0].Task.ID
+	case len(c.Facts) > 0:
+		return c.Facts[0].Claim, c.Facts[0].Task
+	}
+	return "", ""
+}
+
+func holding(h Hold, facts ...Fact) Change { return Change{Holds: []Hold{h}, Facts: facts} }
+
+func marking(m Mark, facts ...Fact) Change { return Change{Marks: []Mark{m}, Facts: facts} }

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"time"
 
 	"dibs/internal/task"
 )
@@ -40,3 +41,19 @@ func (c *Claimer) On(id task.ID) (Hold, bool) {
 // Mark returns the live mark of that id; false if there is none. The mark of an abandoned
 // attempt has the id of its claim.
 func (c *Claimer) Mark(id ID) (Mark, bool) { return c.book.mark(id) }
+
+// forever is later than anything.
+var forever = time.Unix(1<<40, 0)
+
+// Between calls f with those of ids that no call of c is working on, and keeps all others off
+// them until f returns. f must not call c.
+func (c *Claimer) Between(ids []task.ID, f func(idle []task.ID) error) error {
+	idle := make([]task.ID, 0, len(ids))
+	for _, id := range ids {
+		if unlock, ok := c.locks.Try(id); ok {
+			defer unlock()
+			idle = append(idle, id)
+		}
+	}
+	return f(idle)
+}

@@ -7,21 +7,21 @@ import (
 	"dibs/internal/task"
 )
 
-// Why says why the daemon put a mark on a page.
-type Why string
+// Purpose says why the daemon put a mark on a page.
+type Purpose string
 
 // The reasons for a mark.
 const (
 	// Withdrawn: an attempt was given up after its claim was written.
-	Withdrawn Why = "withdrawn"
+	Withdrawn Purpose = "withdrawn"
 	// Swept: the page showed a stale claim.
-	Swept Why = "swept"
-	// Over: the page showed an ended claim of this ledger.
-	Over Why = "over"
+	Swept Purpose = "swept"
+	// Leftover: the page showed an ended claim of this ledger.
+	Leftover Purpose = "over"
 	// ForReopening: the page of a task to be reopened still showed a name.
-	ForReopening Why = "reopening"
+	ForReopening Purpose = "reopening"
 	// Debt: an ended claim left its requested lease length on the page.
-	Debt Why = "lease"
+	Debt Purpose = "lease"
 )
 
 // MarkState is the state of a mark.
@@ -47,8 +47,8 @@ const (
 // it. All times are Notion's.
 type Mark struct {
 	// ID is the token on the page, without the word void.
-	ID  ID  `json:"id"`
-	Why Why `json:"why"`
+	ID  ID      `json:"id"`
+	Why Purpose `json:"why"`
 	// Of is the claim that the mark takes off the page, if known.
 	Of ID `json:"of,omitempty"`
 	// Agent is the name on the page beside the mark: the agent that made the attempt, or the

@@ -309,3 +309,38 @@ func (s Sight) repaid(t task.Task) (ended []Mark) {
 	}
 	return ended
 }
+
+// leftTo says what becomes of a task when the agent's claim is taken off.
+func leftTo(agent string, t task.Task) string {
+	switch {
+	case t.ClaimedBy != agent:
+		return fmt.Sprintf("%s put another name on it and has it now, without a time limit", t.ClaimedBy)
+	case t.Status == task.Open:
+		return "it was set to OPEN, and can be claimed again"
+	}
+	return "it is OPEN again, and can be claimed"
+}
+
+// left returns the change that records that a claim's remains are off its page. of is the mark
+// that would have taken them off.
+func (s Sight) left(of Mark, what string) func(Reading) Change {
+	return func(now Reading) Change {
+		ch := Change{Marks: s.repaid(now.Task)}
+		if what != "" {
+			ch.Facts = append(ch.Facts, of.cleared(now.Task, s.Now, what))
+		}
+		return ch
+	}
+}
+
+// ranOut reports whether a lost claim had gone stale when another daemon swept or took over its
+// task: the claim is off the page, and the task still has to be done.
+func (s Sight) ranOut() bool {
+	for _, m := range s.Marks {
+		if m.competes() && (m.State == Clearing || s.Policy.tokenOfMark(m, s.Task).ID == m.ID) {
+			return false // this daemon sweeps it, and records it then
+		}
+	}
+	return (s.Task.Status == task.Open || s.Task.Status == task.InProgress) && !s.Task.Trashed &&
+		!s.Policy.NoToken && s.token.ID != s.Hold.ID && s.Hold.Finish == nil && s.Now.After(s.Hold.StaleAt)
+}

@@ -44,34 +44,6 @@ func noteLine(what, why, by string, at time.Time) string {
 	return fmt.Sprintf("%s — %s, %s", what, by, noteTime(at))
 }
 
-// note returns the line that the page shows once cl.Finish is written.
-func (c Hold) note() *string {
-	what := map[Ending]string{
-		EndCompleted: noteDone, EndBlocked: noteBlocked, EndFailed: noteFailed, EndReleased: noteGivenBack,
-		EndReview: noteReview,
-	}[c.Finish.As]
-	if c.Finish.As == EndFailed && c.Finish.Reopen {
-		what = noteTryAgain
-	}
-	why := c.Finish.Summary
-	if c.Finish.History != "" {
-		what, why = noteBlocked, c.Finish.History
-	}
-	if to := c.Finish.To; to != "" {
-		why = strings.TrimSuffix("offered to "+to+": "+why, ": ")
-	}
-	return new(noteLine(what, why, c.Agent, c.Finish.At))
-}
-
-// sweptNote returns the line that the page shows once the stale claim under m is taken off.
-func (p Policy) sweptNote(m Mark, at time.Time) *string {
-	if m.History != "" {
-		return new(noteLine(noteBlocked, m.History, m.signature(), at))
-	}
-	why := fmt.Sprintf("the claim of %s ran out at %s", m.Agent, noteTime(p.LeaseEnd(m.Task)))
-	return new(noteLine(noteReopened, why, m.signature(), at))
-}
-
 // noteTime formats a time for people on the board, wherever they are.
 func noteTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 

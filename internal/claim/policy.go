@@ -110,3 +110,27 @@ func (p Policy) Over(t task.Task, now time.Time) bool {
 func (p Policy) Stale(t task.Task, now time.Time) bool {
 	return t.ClaimedBy != "" && dated(t) && now.After(p.StaleAt(t.ClaimedAt, p.LeaseOf(t)))
 }
+
+// dated reports whether the date on t belongs to a claim of the agent that t names. It does not
+// if a person put another name on a completed task and reopened it: then the date is that of
+// the finished claim.
+func dated(t task.Task) bool {
+	tok := ParseToken(t.Token)
+	return !t.ClaimedAt.IsZero() && (!tok.Done || tok.By == "" || tok.By == t.ClaimedBy)
+}
+
+// Assignee returns the agent that t is assigned to, or an empty name. Only that agent may claim
+// the task, and the assignment never goes stale. A name without a date on an OPEN or
+// IN_PROGRESS task is an assignment, unless the task shows a claim that an agent may hold and
+// whose date somebody cleared. A name that replaced that of the agent who completed the task is
+// an assignment, too.
+func Assignee(t task.Task) string {
+	if t.Trashed || dated(t) {
+		return ""
+	}
+	switch tok := ParseToken(t.Token); {
+	case t.Status == task.Open, t.Status == task.InProgress && (tok.ID == "" || tok.Done):
+		return t.ClaimedBy
+	}
+	return ""
+}

@@ -43,14 +43,14 @@ func (r Reopening) signature() string { return cmp.Or(r.Agent, r.By, sweeper) }
 // nothing else: over a live claim that looks like a person's gesture, and nobody else gets the
 // task before the holder's daemon has found out.
 func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was task.Status, err error) {
-	unlock, err := c.locks.lock(ctx, r.Task.ID)
+	unlock, err := c.locks.Lock(ctx, r.Task.ID)
 	if err != nil {
 		return task.Task{}, "", err
 	}
 	defer unlock()
 	work, cancel := c.detached(ctx)
 	defer cancel()
-	o := &reopening{Claimer: c, Reopening: r}
+	o := &reopener{Claimer: c, Reopening: r}
 	for range reopenTries {
 		if err := ctx.Err(); err != nil {
 			return task.Task{}, "", err
@@ -59,7 +59,7 @@ func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was tas
 			return t, o.was, err
 		}
 	}
-	d := o.unavailable(o.failure)
+	d := unavailable(o.failure)
 	d.Task, d.Page = o.Task, true
 	if o.sent {
 		d.Detail = fmt.Sprintf("it is not known whether %q was reopened, look at it or ask again: %s", o.Task.Title, d.Detail)
@@ -71,8 +71,8 @@ func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was tas
 // are left.
 const reopenTries = 5
 
-// reopening is one call of Reopen.
-type reopening struct {
+// reopener is one call of Reopen.
+type reopener struct {
 	*Claimer
 	Reopening
 	was    task.Status // the status before the write
@@ -83,14 +83,14 @@ type reopening struct {
 }
 
 // once tries to reopen the task. It returns errAgain if the page must be visited again.
-func (o *reopening) once(ctx context.Context) (task.Task, error) {
+func (o *reopener) once(ctx context.Context) (task.Task, error) {
 	v, err := o.visit(ctx, o.Task.ID, 0)
 	if err != nil {
 		if storeKind(err) == NotFound && o.askAgain(ctx, o.Task.ID) == nil {
 			o.failure = err
 			return task.Task{}, errAgain
 		}
-		d := o.unavailable(err)
+		d := unavailable(err)
 		d.Task, d.Page = o.Task, true
 		return task.Task{}, &d
 	}
@@ -106,7 +106,7 @@ func (o *reopening) once(ctx context.Context) (task.Task, error) {
 		if cl.State != Held && cl.State != Finishing {
 			continue
 		}
-		if s, _, _ := o.policy.standing(cl, v.Task, v.judged(), nil); cl.State == Held && s == gone && !v.Unsure {
+		if s, _, _ := o.policy.standing(cl, v.Task, v.judged(), nil); cl.State == Held && s == isGone && !v.Unsure {
 			v.Close()
 			return task.Task{}, o.discover(ctx, cl)
 		}
@@ -134,19 +134,19 @@ func (o *reopening) once(ctx context.Context) (task.Task, error) {
 
 // discover ends a claim that is held here but over according to its page, before the task is
 // reopened under it. It returns errAgain if that succeeded.
-func (o *reopening) discover(ctx context.Context, cl Hold) error {
+func (o *reopener) discover(ctx context.Context, cl Hold) error {
 	err := o.run(ctx, &errand{kind: Guard, hold: cl})
 	if err == nil || isLost(err) {
 		o.failure = err
 		return errAgain
 	}
-	d := o.unavailable(err)
+	d := unavailable(err)
 	d.Task = o.Task
 	return &d
 }
 
 // seen reports whether a task in status s may be opened, or is open already.
-func (o *reopening) seen(s task.Status) bool {
+func (o *reopener) seen(s task.Status) bool {
 	if o.Was == "" && (s == task.Blocked || s == task.Failed || s == task.Review) {
 		return true
 	}
@@ -154,7 +154,7 @@ func (o *reopening) seen(s task.Status) bool {
 }
 
 // decided returns the refusal for a status of t that the caller has not seen.
-func (o *reopening) decided(t task.Task) *Denied {
+func (o *reopener) decided(t task.Task) *Denied {
 	is := fmt.Sprintf("it is %s", t.Status)
 	if o.Was != "" {
 		is += fmt.Sprintf(", and not %s any more", o.Was)
@@ -164,7 +164,7 @@ func (o *reopening) decided(t task.Task) *Denied {
 }
 
 // refusal returns why the task that r shows must not be reopened; nil if it may be.
-func (o *reopening) refusal(ctx context.Context, r Reading) (*Denied, error) {
+func (o *reopener) refusal(ctx context.Context, r Reading) (*Denied, error) {
 	t := r.Task
 	refuse := func(d Decision) *Denied {
 		denied := d.Deny(t)
@@ -210,12 +210,12 @@ func (o *reopening) refusal(ctx context.Context, r Reading) (*Denied, error) {
 
 // ranOutOn reports whether the claim whose remains t shows is stale at now, whatever name the
 // page shows.
-func (o *reopening) ranOutOn(t task.Task, now time.Time) bool {
+func (o *reopener) ranOutOn(t task.Task, now time.Time) bool {
 	return !t.ClaimedAt.IsZero() && now.After(o.policy.StaleAt(t.ClaimedAt, o.policy.LeaseOf(t)))
 }
 
 // clear takes the name and the rest of its claim off the page.
-func (o *reopening) clear(ctx context.Context, v *visit) error {
+func (o *reopener) clear(ctx context.Context, v *visit) error {
 	t, now := v.Task, o.store.Now()
 	id := NewID(now)
 	e := &errand{kind: Opening, mark: Mark{
@@ -224,7 +224,7 @@ func (o *reopening) clear(ctx context.Context, v *visit) error {
 	err := o.act(ctx, v, e)
 	v.Close()
 	if e.mark.State == Gone && storeKind(err) != Unavailable { // nothing was written
-		d := o.unavailable(err)
+		d := unavailable(err)
 		d.Task, d.Page = t, true
 		return &d
 	}
@@ -243,7 +243,7 @@ func (o *reopening) clear(ctx context.Context, v *visit) error {
 }
 
 // write sets the status on the page to OPEN, with a note, and nothing else.
-func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
+func (o *reopener) write(ctx context.Context, v *visit) (task.Task, error) {
 	w := Write{Status: new(task.Open), Note: new(noteLine(noteReopened, o.Note, o.signature(), v.At))}
 	answer, f, err := v.write(w)
 	switch {
@@ -252,7 +252,7 @@ func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
 	case notSaved(err):
 		return task.Task{}, err
 	case f == notLanded && storeKind(err) != Unavailable:
-		d := o.unavailable(err)
+		d := unavailable(err)
 		d.Task, d.Page = v.Task, true
 		return task.Task{}, &d
 	}
@@ -266,7 +266,7 @@ func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
 
 // done records that the task was reopened. If it was OPEN already, done records that only if
 // tries are forgotten.
-func (o *reopening) done(ctx context.Context, t task.Task) (task.Task, error) {
+func (o *reopener) done(ctx context.Context, t task.Task) (task.Task, error) {
 	e := Hold{Agent: o.Agent, Task: t}.fact(KindReopened, o.store.Now())
 	e.By = o.By
 	e.Holder, e.Summary, e.Remote, e.Tried = o.former, o.Note, true, TriedOver

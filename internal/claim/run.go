@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"dibs/internal/clock"
 	"dibs/internal/task"
@@ -47,15 +46,6 @@ func (e *errand) follow(ch Change) {
 // mostLooks is how often one errand looks at its page. A holder must succeed within the grace
 // of whoever covered its claim, and the caller of a finish waits for it.
 const mostLooks = 3
-
-// tryAgain is the error of a look that must be repeated. cause is the error behind it, if there
-// was one.
-type tryAgain struct{ cause error }
-
-func (t tryAgain) Error() string { return fmt.Sprintf("to be tried again: %v", t.cause) }
-
-// errAway is the errOwed of a finish for which Notion could not be asked.
-var errAway = fmt.Errorf("%w: nothing can be asked of Notion", errOwed)
 
 // run reads the page of an errand, and takes the step that the page of cases decides on. The
 // task is locked. The error is a *Lost if the claim is over, and errOwed if a finish is still
@@ -183,7 +173,7 @@ func (c *Claimer) unread(ctx context.Context, e *errand, err error) error {
 	case e.kind == Cleanup:
 		return c.saveMark(ctx, e.mark.gone(c.store.Now(), again.Error()))
 	}
-	s := Sight{Errand: e.kind, Hold: e.hold, Policy: c.policy, Now: c.store.Now(), standing: gone, detail: again.Error()}
+	s := Sight{Errand: e.kind, Hold: e.hold, Policy: c.policy, Now: c.store.Now(), standing: isGone, detail: again.Error()}
 	step := s.lose()
 	if err := c.record(ctx, c.commit, e, step.Save); err != nil {
 		return err

@@ -56,7 +56,7 @@ type Sight struct {
 
 	// token is the page's token as it concerns the record.
 	token Token
-	// standing says how the hold fares. If it is suspect or gone, holder has the task, and
+	// standing says how the hold fares. If it is isSuspect or isGone, holder has the task, and
 	// detail says what happened.
 	standing       standing
 	holder, detail string
@@ -66,19 +66,19 @@ type Sight struct {
 type standing int
 
 const (
-	// mine: the page shows all of the claim.
-	mine standing = iota
-	// done: the page shows that the work was done under this claim, whatever became of the task
+	// isMine: the page shows all of the claim.
+	isMine standing = iota
+	// isDone: the page shows that the work was done under this claim, whatever became of the task
 	// since.
-	done
-	// covered: an abandoned claim lies over this live one. Its writer means no harm.
-	covered
-	// suspect: another live token lies over this live claim. A follower of the protocol would
+	isDone
+	// isCovered: an abandoned claim lies over this live one. Its writer means no harm.
+	isCovered
+	// isSuspect: another live token lies over this live claim. A follower of the protocol would
 	// have skipped the task, so it is probably a late write that its writer is about to
 	// withdraw.
-	suspect
-	// gone: the claim is over, whoever ended it.
-	gone
+	isSuspect
+	// isGone: the claim is over, whoever ended it.
+	isGone
 )
 
 // judge compares the record with the page. It runs once everything else is known.
@@ -97,19 +97,19 @@ func (s Sight) ofHold() bool {
 }
 
 // standing compares a hold with a page read at now. late is the mark of the claim on the page,
-// if that claim was abandoned. For suspect and gone, standing also returns who has the task and
+// if that claim was abandoned. For isSuspect and isGone, standing also returns who has the task and
 // what happened.
 func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s standing, holder, detail string) {
 	if t.Trashed {
-		return gone, "", "the task was moved to the trash"
+		return isGone, "", "the task was moved to the trash"
 	}
 	tok := p.tokenOf(h, t)
 	own, live := tok.ID == h.ID, now.Before(h.StaleAt)
 	if own && tok.Done {
-		return done, h.Agent, "the task was completed under it"
+		return isDone, h.Agent, "the task was completed under it"
 	}
 	if t.Cleared && own && !tok.Void && t.ClaimedBy == h.Agent && live {
-		return covered, "", "its status was gone when the option for it was deleted"
+		return isCovered, "", "its status was gone when the option for it was deleted"
 	}
 	if t.Status != task.InProgress {
 		holder = t.ClaimedBy
@@ -120,41 +120,33 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 		if t.Status == task.Open && own && !tok.Void {
 			detail += " by a person, which hands it out again"
 		}
-		return gone, holder, detail
+		return isGone, holder, detail
 	}
 	switch {
 	case own && !tok.Void && t.ClaimedBy == h.Agent:
-		return mine, h.Agent, ""
+		return isMine, h.Agent, ""
 	case own && !tok.Void && t.ClaimedBy == "":
-		return gone, "", "its claimed_by was cleared"
+		return isGone, "", "its claimed_by was cleared"
 	case own && !tok.Void:
-		return gone, t.ClaimedBy, fmt.Sprintf("its claimed_by was set to %s, who has the task now", t.ClaimedBy)
+		return isGone, t.ClaimedBy, fmt.Sprintf("its claimed_by was set to %s, who has the task now", t.ClaimedBy)
 	case t.ClaimedBy == "":
-		return gone, "", "its claim was cleared"
+		return isGone, "", "its claim was cleared"
 	case !own && tok.Void && live:
-		return covered, t.ClaimedBy, abandonedOver(t.ClaimedBy)
+		return isCovered, t.ClaimedBy, abandonedOver(t.ClaimedBy)
 	case !own && tok.ID != "" && !tok.Done && live && late != nil: // the late write is known
-		return covered, late.Agent, abandonedOver(late.Agent)
+		return isCovered, late.Agent, abandonedOver(late.Agent)
 	case !own && tok.ID != "" && !tok.Done && live:
-		return suspect, t.ClaimedBy, fmt.Sprintf("%s claimed the task over a live claim", t.ClaimedBy)
+		return isSuspect, t.ClaimedBy, fmt.Sprintf("%s claimed the task over a live claim", t.ClaimedBy)
 	case !own && tok.Void:
-		return gone, "", "it was marked to be reopened"
+		return isGone, "", "it was marked to be reopened"
 	case t.ClaimedBy != h.Agent:
-		return gone, t.ClaimedBy, fmt.Sprintf("%s has it now", t.ClaimedBy)
+		return isGone, t.ClaimedBy, fmt.Sprintf("%s has it now", t.ClaimedBy)
 	}
-	return gone, t.ClaimedBy, "its claim token was changed"
+	return isGone, t.ClaimedBy, "its claim token was changed"
 }
 
 func abandonedOver(agent string) string {
 	return fmt.Sprintf("an abandoned claim of %s lies over it", agent)
-}
-
-// said returns a status as people know it.
-func said(s task.Status) string {
-	if s == task.Unknown {
-		return "one that tasks.statuses does not name"
-	}
-	return string(s)
 }
 
 // tokenOf returns what the page says about h by its token. Without tokens, the name and the

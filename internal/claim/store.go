@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -122,3 +123,43 @@ func (e *StoreError) Unwrap() error { return e.Err }
 func Errorf(kind StoreErrorKind, landed Landed, format string, args ...any) *StoreError {
 	return &StoreError{Kind: kind, Landed: landed, Err: fmt.Errorf(format, args...)}
 }
+
+// landed says whether a failed write may have landed. An error that is not a *StoreError, such
+// as that of an ended context, leaves it unknown.
+func landed(err error) Landed {
+	if se, ok := errors.AsType[*StoreError](err); ok {
+		return se.Landed
+	}
+	return LandedUnknown
+}
+
+// storeKind returns the kind of a store error; anything else counts as Unavailable.
+func storeKind(err error) StoreErrorKind {
+	if se, ok := errors.AsType[*StoreError](err); ok {
+		return se.Kind
+	}
+	return Unavailable
+}
+
+// RetryAfter returns how long a store error asks to wait before a retry; zero if it does not
+// say.
+func RetryAfter(err error) time.Duration {
+	if se, ok := errors.AsType[*StoreError](err); ok {
+		return se.RetryAfter
+	}
+	return 0
+}
+
+// JournalError is the error of a Ledger, or of a store beside it, whose file or disk cannot be
+// read or written. The request itself is not at fault and may succeed once the cause is mended.
+// Nothing of the change was stored, unless Err says that this is not known.
+type JournalError struct {
+	// RetryAfter is how long to wait before trying again.
+	RetryAfter time.Duration
+	// Err says what happened and what to do, in one line.
+	Err error
+}
+
+func (e *JournalError) Error() string { return e.Err.Error() }
+
+func (e *JournalError) Unwrap() error { return e.Err }

@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"errors"
 
 	"dibs/internal/clock"
 	"dibs/internal/task"
@@ -27,7 +26,7 @@ func (c *Claimer) Sweep(ctx context.Context, id task.ID) (former string, swept b
 // SweepFor is Sweep with a note for the record and the user who asked, see Fact.By. Either may
 // be empty.
 func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note, by string) (former string, swept bool, err error) {
-	unlock, err := c.locks.lock(ctx, id)
+	unlock, err := c.locks.Lock(ctx, id)
 	if err != nil {
 		return "", false, err
 	}
@@ -47,44 +46,6 @@ func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note, by string) (fo
 func (c *Claimer) sweeping(id task.ID, note, by string) *errand {
 	now := c.store.Now()
 	return &errand{kind: Sweeping, mark: Mark{ID: NewID(now), Why: Swept, Task: task.Task{ID: id}, Made: now, Reason: note, By: by}}
-}
-
-// seeStale adds what a sweep must know about a page.
-func (c *Claimer) seeStale(ctx context.Context, s *Sight) (err error) {
-	t, m := s.Task, &s.Mark
-	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, s.judged()) {
-		return nil
-	}
-	s.Local = c.held(t)
-	lender, _ := c.lender(ctx, t, "")
-	m.Agent, m.Lease = t.ClaimedBy, Lease{Requested: lender.Requested, Own: lender.Own}
-	reason := "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format("15:04 UTC on Jan 2")
-	if m.Reason != "" {
-		reason += "; " + m.Reason
-	}
-	m.Reason = reason
-	m.History, err = c.exhausted(ctx, t.ID, c.staleTry(t))
-	return err
-}
-
-// seeCopy finds out whether a page marked by a sweep is a copy that shows the claim of another
-// page.
-func (c *Claimer) seeCopy(ctx context.Context, s *Sight) error {
-	id := s.Local.ID
-	if id == "" {
-		id = ParseToken(s.Mark.Task.Token).ID
-	}
-	of, _, err := c.known(ctx, id)
-	if errors.Is(err, ErrUnknownClaim) {
-		return nil
-	}
-	s.Copied = err == nil && of.Task.ID != s.Mark.Task.ID
-	return err
-}
-
-// staleTry returns the try that ended when the claim on t went stale.
-func (c *Claimer) staleTry(t task.Task) Try {
-	return Try{Agent: t.ClaimedBy, At: c.policy.LeaseEnd(t)}
 }
 
 // takeOff waits until a mark has settled, and takes it off its page, unless somebody has
@@ -113,7 +74,7 @@ func (c *Claimer) Tidy(ctx context.Context, seen task.Task) (tidied bool, err er
 	if _, ok, err := c.remains(ctx, seen); !ok || err != nil {
 		return false, err
 	}
-	unlock, err := c.locks.lock(ctx, seen.ID)
+	unlock, err := c.locks.Lock(ctx, seen.ID)
 	if err != nil {
 		return false, err
 	}

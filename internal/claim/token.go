@@ -49,9 +49,6 @@ type Token struct {
 	By string
 }
 
-// doneToken returns the token of a task whose work c did.
-func doneToken(c Hold) string { return donePrefix + string(c.ID) + " " + c.Agent }
-
 // ParseToken parses a claim_token property. It returns the zero Token if the text has not our
 // form.
 func ParseToken(s string) Token {

@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -31,31 +30,6 @@ const (
 	TriedOver Tried = "over"
 )
 
-// Try returns the try that a fact with TriedAgain records.
-func (e Fact) Try() Try {
-	t := Try{Agent: e.Agent, At: e.At, Failed: e.Kind == KindFailed, Why: e.Summary}
-	if e.Kind == KindOverridden || e.Kind == KindSwept {
-		t.Agent = e.Holder
-	}
-	return t
-}
-
-// exhausted returns the history of a task if last uses up its tries (Policy.MaxAttempts): then
-// it is a person's turn. Otherwise it returns an empty history.
-func (c *Claimer) exhausted(ctx context.Context, id task.ID, last Try) (history string, err error) {
-	if c.policy.MaxAttempts == 0 {
-		return "", nil
-	}
-	tries, err := c.ledger.Tries(context.WithoutCancel(ctx), id)
-	if err != nil {
-		return "", fmt.Errorf("task %s: how often it was tried could not be read: %w", id, err)
-	}
-	if tries = append(tries, last); len(tries) < c.policy.MaxAttempts {
-		return "", nil
-	}
-	return historyOf(tries), nil
-}
-
 // The limits of a history, which must fit into a line of a note.
 const (
 	mostTries  = 6
@@ -84,23 +58,4 @@ func historyOf(tries []Try) string {
 		}
 	}
 	return text + ": " + strings.Join(said, ", ")
-}
-
-// setAside ends an attempt that was to override a stale claim, if that claim's end uses up the
-// task's tries: the task becomes BLOCKED, as if it were swept. setAside uses the visit v, which
-// showed the claim, to write the mark. RunDue does the rest once the mark has settled.
-func (a *attempt) setAside(ctx context.Context, v *visit, history string) (Hold, error) {
-	former := v.Task
-	_, err := a.deny(ctx, Denied{
-		Code: CodeNotOpen,
-		Detail: fmt.Sprintf("%q cannot be claimed: the claim of %s ran out, and it was tried as often as claim.max_attempts allows (%d), so it becomes BLOCKED; ask for the next ready task instead",
-			former.Title, former.ClaimedBy, a.policy.MaxAttempts),
-	}, true)
-	work, cancel := a.detached(ctx)
-	defer cancel()
-	merr := a.act(work, v, a.sweeping(former.ID, "", ""))
-	if merr != nil {
-		a.log.Warn("a task that was tried too often could not be marked yet, and the next sweep does it", "task", former.ID, "error", merr)
-	}
-	return Hold{}, err
 }

@@ -29,39 +29,6 @@ type visit struct {
 	stood   bool          // by Notion's clock, this machine's clocks stood still meanwhile
 }
 
-// fate says what became of a write.
-type fate int
-
-const (
-	// unknown: it may have landed, or may still land.
-	unknown fate = iota
-	// notLanded: it did not land and never will.
-	notLanded
-	// seen: its answer showed all of it.
-	seen
-)
-
-// unasked is the error of a visit without permits: nothing was sent to Notion.
-type unasked struct{ error }
-
-func (u unasked) Unwrap() error { return u.error }
-
-// explain words the error of a write that was not seen. It puts what before the error of a
-// write of unknown fate.
-func (f fate) explain(what string, err error) error {
-	if f == notLanded {
-		return err
-	}
-	return fmt.Errorf("%s %w", what, err)
-}
-
-// Asked reports whether the operation that failed with err had asked Notion for a page. It had
-// not if a pause, an outage or a crowd held it back.
-func Asked(err error) bool {
-	_, not := errors.AsType[unasked](err)
-	return !not
-}
-
 // visit reads the page of a task, with permits for the read and a write. The caller must close
 // the visit. If patience is not zero and too many others visit pages for that long, the error
 // is errCrowded. An unsure reading is repeated once: the second answer tells whether the first
@@ -88,7 +55,7 @@ func (c *Claimer) visitOnce(ctx context.Context, id task.ID, patience time.Durat
 		return nil, unasked{err}
 	}
 	v.leave = sync.OnceFunc(c.gate.start())
-	v.watch = c.startWatch()
+	v.watch = newStopwatch(c.clocks)
 	if v.Reading, err = c.get(v.permits, id); err != nil {
 		v.Close()
 		return nil, err
@@ -158,30 +125,11 @@ func (v *visit) within(r Reading) bool {
 	return !v.stood && elapsed <= v.claimer.policy.WriteWindow
 }
 
-// errNoEffect is the error of a write whose answer did not show it. Like all errors of writes
-// of unknown fate it is a predicate: "the write" goes before it.
-var errNoEffect = errors.New("was acknowledged without taking effect")
-
-// errSlow is the error of a write that was not sent because the window was over.
-var errSlow = errors.New("the page was read more slowly")
-
 // commit stores the step that is about to be written.
 func (v *visit) commit(ctx context.Context, ch Change) error {
 	err := v.claimer.commit(ctx, ch)
 	v.saved = err == nil
 	return err
-}
-
-// unsaved is the error of a write that was not sent because the ledger stores nothing: its file
-// fails, or another daemon leads by now.
-type unsaved struct{ error }
-
-func (u unsaved) Unwrap() error { return u.error }
-
-// notSaved reports whether err is or wraps an unsaved.
-func notSaved(err error) bool {
-	_, ok := errors.AsType[unsaved](err)
-	return ok
 }
 
 // assert makes sure, between the read and the write, that the ledger still accepts our
@@ -245,3 +193,14 @@ func (v *visit) compete(w Write) (Reading, fate, error) {
 	}
 	return r, unknown, fmt.Errorf("was answered after %v, later than claim.write_window (%v)", v.took.Round(time.Millisecond), v.claimer.policy.WriteWindow)
 }
+
+// stopwatch measures the write window by both clocks of the machine: the monotonic clock stands
+// still while the machine is suspended, and the wall clock may be set back.
+type stopwatch struct {
+	clocks func() clock.Instant
+	start  clock.Instant
+}
+
+func newStopwatch(clocks func() clock.Instant) stopwatch { return stopwatch{clocks, clocks()} }
+
+func (s stopwatch) elapsed() time.Duration { return s.clocks().Since(s.start) }

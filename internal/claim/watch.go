@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"dibs/internal/task"
@@ -34,7 +35,7 @@ func (c *Claimer) Sighted(ctx context.Context, token string) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	unlock, err := c.locks.lock(ctx, m.Task.ID)
+	unlock, err := c.locks.Lock(ctx, m.Task.ID)
 	if err != nil {
 		return false, err
 	}
@@ -115,7 +116,7 @@ func (c *Claimer) remains(ctx context.Context, t task.Task) (m Mark, ok bool, er
 	}
 	now := c.store.Now()
 	return Mark{
-		ID: NewID(now), Why: Over, Of: tok.ID, Agent: of.Agent, Task: of.Task, Made: now,
+		ID: NewID(now), Why: Leftover, Of: tok.ID, Agent: of.Agent, Task: of.Task, Made: now,
 		Lease: Lease{Requested: of.Requested, Own: of.Own}, Assigned: of.Assigned,
 		Reason: "the card showed this claim although it was over",
 	}, err == nil && (over || of.Task.ID != t.ID), err
@@ -142,4 +143,58 @@ func (c *Claimer) lender(ctx context.Context, t task.Task, own ID) (Lease, bool)
 		return m.Lease, err == nil && m.Task.ID == t.ID && m.borrows(t)
 	}
 	return Lease{}, false
+}
+
+// seeStale adds what a sweep must know about a page.
+func (c *Claimer) seeStale(ctx context.Context, s *Sight) (err error) {
+	t, m := s.Task, &s.Mark
+	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, s.judged()) {
+		return nil
+	}
+	s.Local = c.held(t)
+	lender, _ := c.lender(ctx, t, "")
+	m.Agent, m.Lease = t.ClaimedBy, Lease{Requested: lender.Requested, Own: lender.Own}
+	reason := "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format("15:04 UTC on Jan 2")
+	if m.Reason != "" {
+		reason += "; " + m.Reason
+	}
+	m.Reason = reason
+	m.History, err = c.exhausted(ctx, t.ID, c.staleTry(t))
+	return err
+}
+
+// seeCopy finds out whether a page marked by a sweep is a copy that shows the claim of another
+// page.
+func (c *Claimer) seeCopy(ctx context.Context, s *Sight) error {
+	id := s.Local.ID
+	if id == "" {
+		id = ParseToken(s.Mark.Task.Token).ID
+	}
+	of, _, err := c.known(ctx, id)
+	if errors.Is(err, ErrUnknownClaim) {
+		return nil
+	}
+	s.Copied = err == nil && of.Task.ID != s.Mark.Task.ID
+	return err
+}
+
+// staleTry returns the try that ended when the claim on t went stale.
+func (c *Claimer) staleTry(t task.Task) Try {
+	return Try{Agent: t.ClaimedBy, At: c.policy.LeaseEnd(t)}
+}
+
+// exhausted returns the history of a task if last uses up its tries (Policy.MaxAttempts): then
+// it is a person's turn. Otherwise it returns an empty history.
+func (c *Claimer) exhausted(ctx context.Context, id task.ID, last Try) (history string, err error) {
+	if c.policy.MaxAttempts == 0 {
+		return "", nil
+	}
+	tries, err := c.ledger.Tries(context.WithoutCancel(ctx), id)
+	if err != nil {
+		return "", fmt.Errorf("task %s: how often it was tried could not be read: %w", id, err)
+	}
+	if tries = append(tries, last); len(tries) < c.policy.MaxAttempts {
+		return "", nil
+	}
+	return historyOf(tries), nil
 }

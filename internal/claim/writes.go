@@ -2,6 +2,8 @@ package claim
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 	"time"
 
 	"dibs/internal/task"
@@ -122,4 +124,35 @@ func (w Write) shows(t task.Task, noToken bool) bool {
 		(w.ClaimedBy == nil || *w.ClaimedBy == t.ClaimedBy) &&
 		(w.ClaimedAt == nil || w.ClaimedAt.Truncate(time.Minute).Equal(t.ClaimedAt)) &&
 		(w.Token == nil || noToken || *w.Token == t.Token)
+}
+
+// doneToken returns the token of a task whose work c did.
+func doneToken(c Hold) string { return donePrefix + string(c.ID) + " " + c.Agent }
+
+// note returns the line that the page shows once cl.Finish is written.
+func (c Hold) note() *string {
+	what := map[Ending]string{
+		EndCompleted: noteDone, EndBlocked: noteBlocked, EndFailed: noteFailed, EndReleased: noteGivenBack,
+		EndReview: noteReview,
+	}[c.Finish.As]
+	if c.Finish.As == EndFailed && c.Finish.Reopen {
+		what = noteTryAgain
+	}
+	why := c.Finish.Summary
+	if c.Finish.History != "" {
+		what, why = noteBlocked, c.Finish.History
+	}
+	if to := c.Finish.To; to != "" {
+		why = strings.TrimSuffix("offered to "+to+": "+why, ": ")
+	}
+	return new(noteLine(what, why, c.Agent, c.Finish.At))
+}
+
+// sweptNote returns the line that the page shows once the stale claim under m is taken off.
+func (p Policy) sweptNote(m Mark, at time.Time) *string {
+	if m.History != "" {
+		return new(noteLine(noteBlocked, m.History, m.signature(), at))
+	}
+	why := fmt.Sprintf("the claim of %s ran out at %s", m.Agent, noteTime(p.LeaseEnd(m.Task)))
+	return new(noteLine(noteReopened, why, m.signature(), at))
 }
