@@ -1,0 +1,99 @@
+package internal
+
+import (
+	"errors"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The files of package claim refer to each other one way: no chain of references leads from a
+// file back to itself. So the package can be read from the bottom up, and the records and the
+// page of cases know nothing of the Claimer that uses them.
+func TestClaimRefersOneWay(t *testing.T) {
+	uses := references(t, "claim")
+	if len(uses) < 25 {
+		t.Fatalf("only %d files of package claim refer to others: the references were not found", len(uses))
+	}
+	var path []string
+	clean := map[string]bool{}
+	var visit func(file string)
+	visit = func(file string) {
+		if i := slices.Index(path, file); i >= 0 {
+			t.Fatalf("files of package claim refer to each other in a circle: %s", circle(uses, append(path[i:], file)))
+		}
+		if clean[file] {
+			return
+		}
+		path = append(path, file)
+		for _, used := range slices.Sorted(maps.Keys(uses[file])) {
+			visit(used)
+		}
+		path = path[:len(path)-1]
+		clean[file] = true
+	}
+	for _, file := range slices.Sorted(maps.Keys(uses)) {
+		visit(file)
+	}
+}
+
+// circle names the files of a circle, and what each takes from the next.
+func circle(uses map[string]map[string]string, files []string) string {
+	var said strings.Builder
+	for i, file := range files[1:] {
+		said.WriteString(files[i] + " uses " + uses[files[i]][file] + " of ")
+	}
+	return said.String() + files[0]
+}
+
+// references returns, for each file of a package, the files to whose functions, methods, types,
+// constants and variables it refers, with one such name.
+func references(t *testing.T, folder string) map[string]map[string]string {
+	t.Helper()
+	of, err := build.ImportDir(folder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range of.GoFiles {
+		f, err := parser.ParseFile(fset, filepath.Join(folder, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	// Other packages are not read. What cannot be told without them is no reference within this
+	// one.
+	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
+	check := types.Config{Importer: nothing{}, Error: func(error) {}}
+	pkg, _ := check.Check(folder, fset, files, &info)
+	uses := map[string]map[string]string{}
+	for id, o := range info.Uses {
+		method, _ := o.(*types.Func)
+		if o.Pkg() != pkg || o.Parent() != pkg.Scope() && (method == nil || method.Signature().Recv() == nil) {
+			continue
+		}
+		from, to := filepath.Base(fset.Position(id.Pos()).Filename), filepath.Base(fset.Position(o.Pos()).Filename)
+		if from == to {
+			continue
+		}
+		if uses[from] == nil {
+			uses[from] = map[string]string{}
+		}
+		uses[from][to] = o.Name()
+	}
+	return uses
+}
+
+// nothing imports no package.
+type nothing struct{}
+
+func (nothing) Import(string) (*types.Package, error) { return nil, errors.New("not read") }
