@@ -22,7 +22,9 @@ const (
 // of times, and on a shared disk it would spend most of its time waiting. The result does not
 // depend on it.
 func RunInMemory(m *testing.M) int {
-	flag.Parse()
+	if !flag.Parsed() { // else what was set since would be forgotten
+		flag.Parse()
+	}
 	if os.Getenv("TMPDIR") == "" && flag.Lookup("test.bench").Value.String() == "" && usable() {
 		if dir, err := os.MkdirTemp(place, "dibs"); err == nil {
 			defer os.RemoveAll(dir)
