@@ -86,6 +86,7 @@ type Properties struct {
 	Priority            string `key:"priority"`
 	DependsOn           string `key:"depends_on"`
 	Note                string `key:"note"`
+	Assignee            string `key:"assignee"`
 }
 
 // Statuses are the database's names for the protocol's statuses.

@@ -155,6 +155,7 @@ func (t Tasks) validate() []error {
 		{"priority", p.Priority, false},
 		{"depends_on", p.DependsOn, false},
 		{"note", p.Note, false},
+		{"assignee", p.Assignee, false},
 	})
 	errs = append(errs, distinct("tasks.statuses", []name{
 		{"open", s.Open, true},

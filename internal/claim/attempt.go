@@ -151,7 +151,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	if v.Unsure {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Err: errUntimed, Detail: errUntimed.Error() + "; try again"}, true)
 	}
-	a.cl.Former, a.cl.Assigned = "", Assignee(v.Task) == a.cl.Agent
+	a.cl.Former, a.cl.Assigned = "", v.Task.ClaimedBy == a.cl.Agent && Assignee(v.Task) == a.cl.Agent
 	if d.Override {
 		a.cl.Former = d.Holder
 	}
@@ -245,6 +245,8 @@ func (a *attempt) overruling(t task.Task) *Denied {
 	switch {
 	case t.Trashed:
 		what = "the task was moved to the trash"
+	case Owner(t, a.cl.Agent) != "":
+		d.Code, d.Holder, what = CodeReserved, t.Assignee, "it was assigned to "+t.Assignee
 	case t.ClaimedBy != a.cl.Agent:
 		d.Code, d.Holder, what = CodeReserved, t.ClaimedBy, "its claimed_by was set to "+t.ClaimedBy
 	case t.Status == task.Open:

@@ -196,9 +196,12 @@ func every(yield func(claim.Sight) bool) {
 					string(theirs), "void " + string(theirs), "done " + string(theirs) + " Maria",
 				} {
 					for _, at := range []time.Time{{}, bubbleStart, bubbleStart.Add(-30 * time.Minute), bubbleStart.Add(-2 * time.Hour)} {
-						for bits := range 4 {
+						for bits := range 8 {
 							s.Task.Status, s.Task.ClaimedBy, s.Task.Token, s.Task.ClaimedAt = status, by, token, at
 							s.Task.Trashed, s.Unsure = bits&1 != 0, bits&2 != 0
+							if s.Task.Assignee = ""; bits&4 != 0 {
+								s.Task.Assignee = "Anna"
+							}
 							s.Over = is && !s.Task.Trashed
 							if more = more && yield(s); !more {
 								return
@@ -313,6 +316,8 @@ func unsafe(cs claim.Cases, most int) (wrong []string) {
 			say("it frees a task that shows another's token")
 		case step.Compete && free(after(s.Task, *w), s):
 			say("a mark that competes leaves the task free")
+		case s.Hold.ID != "" && s.Task.Assignee != "" && (w.ClaimedBy != nil && *w.ClaimedBy != "" || w.ClaimedAt != nil && !w.ClaimedAt.IsZero()):
+			say("it writes a claim on what a person was given")
 		case w.Status != nil && s.Task.Status != task.InProgress && *w.Status == task.Open && s.Errand != claim.Delivery:
 			say("it opens a task that a person has put away")
 		}
@@ -343,12 +348,13 @@ func TestUnsafeCases(t *testing.T) {
 		return append(claim.Cases{c}, slices.Delete(cs, i, i+1)...)
 	}
 	for name, cs := range map[string]claim.Cases{
-		"a finish past the lease":  without(claim.Delivery, "the lease is over"),
-		"a mark that is not there": without(claim.Cleanup, "the page is somebody else's by now, or in the trash, or its lease is over"),
-		"a finish before all else": last(claim.Delivery),
-		"a mark taken off at once": last(claim.Cleanup),
-		"a claim tidied at once":   last(claim.Tidying),
-		"no case":                  without(claim.Guard, "the page shows the claim"),
+		"a finish past the lease":    without(claim.Delivery, "the lease is over"),
+		"a mark that is not there":   without(claim.Cleanup, "the page is somebody else's by now, or in the trash, or its lease is over"),
+		"a finish before all else":   last(claim.Delivery),
+		"a mark taken off at once":   last(claim.Cleanup),
+		"a claim tidied at once":     last(claim.Tidying),
+		"a claim on a person's task": without(claim.Renewal, "the page shows that somebody else ended the claim"),
+		"no case":                    without(claim.Guard, "the page shows the claim"),
 	} {
 		if len(unsafe(cs, 1)) == 0 {
 			t.Errorf("%s: the walk found nothing", name)

@@ -42,6 +42,12 @@ func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Poli
 		return Decision{Code: CodeNotOpen, Reason: stands(t.Status)}
 	}
 
+	if owner := Owner(t, agent); owner != "" {
+		return Decision{
+			Code: CodeReserved, Holder: owner,
+			Reason: fmt.Sprintf("it is assigned to %s; take %[1]s out of the board's column of assignees to hand it out", owner),
+		}
+	}
 	claimed, assignee := t.ClaimedBy != "", Assignee(t)
 	if t.Status == task.Open && ParseToken(t.Token).Done && dated(t) {
 		// A person reopened a completed task; its last claim is history.

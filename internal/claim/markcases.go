@@ -313,6 +313,8 @@ func (s Sight) repaid(t task.Task) (ended []Mark) {
 // leftTo says what becomes of a task when the agent's claim is taken off.
 func leftTo(agent string, t task.Task) string {
 	switch {
+	case t.Assignee != "":
+		return fmt.Sprintf("%s is assigned to it and has it now, without a time limit", t.Assignee)
 	case t.ClaimedBy != agent:
 		return fmt.Sprintf("%s put another name on it and has it now, without a time limit", t.ClaimedBy)
 	case t.Status == task.Open:

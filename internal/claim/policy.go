@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -123,14 +124,23 @@ func dated(t task.Task) bool {
 // the task, and the assignment never goes stale. A name without a date on an OPEN or
 // IN_PROGRESS task is an assignment, unless the task shows a claim that an agent may hold and
 // whose date somebody cleared. A name that replaced that of the agent who completed the task is
-// an assignment, too.
+// an assignment, too. Somebody in the column of assignees goes before such a name, see Owner.
 func Assignee(t task.Task) string {
 	if t.Trashed || dated(t) {
 		return ""
 	}
 	switch tok := ParseToken(t.Token); {
 	case t.Status == task.Open, t.Status == task.InProgress && (tok.ID == "" || tok.Done):
-		return t.ClaimedBy
+		return cmp.Or(t.Assignee, t.ClaimedBy)
 	}
 	return ""
+}
+
+// Owner returns who has t by the column of assignees, whatever claim t shows: an agent other than
+// agent, or people. It is empty if nobody is there, or if agent is.
+func Owner(t task.Task, agent string) string {
+	if t.AssigneeIsAgent && t.Assignee == agent {
+		return ""
+	}
+	return t.Assignee
 }

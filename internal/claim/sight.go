@@ -108,6 +108,9 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 	if own && tok.Done {
 		return isDone, h.Agent, "the task was completed under it"
 	}
+	if owner := Owner(t, h.Agent); owner != "" {
+		return isGone, owner, fmt.Sprintf("it was assigned to %s, who has the task now", owner)
+	}
 	if t.Cleared && own && !tok.Void && t.ClaimedBy == h.Agent && live {
 		return isCovered, "", "its status was gone when the option for it was deleted"
 	}

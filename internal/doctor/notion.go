@@ -211,6 +211,10 @@ func (e *examination) tasksDatabase(ctx context.Context) {
 		check := "tasks.properties." + f.Key
 		switch f.Grade {
 		case notion.Fits:
+			if f.Key == "assignee" {
+				e.keptBack(ctx, check, f, schema)
+				continue
+			}
 			e.ok(check, fmt.Sprintf("%q, %s", f.Name, f.Found))
 		case notion.Spare:
 			e.ok(check, f.Problem+": "+f.Remedy)
@@ -236,6 +240,30 @@ func (e *examination) tasksDatabase(ctx context.Context) {
 		// Faults were reported above.
 		e.tasks, _ = e.client.Tasks(ctx, e.Config.Databases.Tasks, schema)
 	}
+}
+
+// keptBack counts the open tasks that are not for agents because people are assigned to them.
+func (e *examination) keptBack(ctx context.Context, check string, f notion.Fit, schema notion.TaskSchema) {
+	tasks, err := e.client.Tasks(ctx, e.Config.Databases.Tasks, schema)
+	if err != nil {
+		return // the fault is reported with its own property
+	}
+	rows, _, err := tasks.Query(ctx, notion.Query{UnfinishedOnly: true})
+	if err != nil {
+		e.failed(check, err)
+		return
+	}
+	open, kept := 0, 0
+	for _, t := range rows {
+		if t.Status != task.Open {
+			continue
+		}
+		open++
+		if t.Assignee != "" && !t.AssigneeIsAgent {
+			kept++
+		}
+	}
+	e.ok(check, fmt.Sprintf("%q, %s, which keeps %d of %d open tasks back from agents", f.Name, f.Found, kept, open))
 }
 
 // priorities warns of options of the priority that have no meaning here.

@@ -120,6 +120,40 @@ func TestAgentsThatDifferInCaseOnly(t *testing.T) {
 	}
 }
 
+// The column of people keeps tasks back, which is counted.
+func TestAssigneesAreCounted(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.schema(map[string]any{"Who": of("people")})
+		maria, err := w.notion.AddPerson("Maria", "")
+		if err != nil {
+			w.Fatal(err)
+		}
+		sandman, err := w.notion.AddPerson("Sandman's bot", "")
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, who := range []string{maria, sandman, ""} {
+			people := []any{}
+			if who != "" {
+				people = append(people, map[string]any{"id": who})
+			}
+			if _, err := w.notion.CreatePage(w.notion.Databases().Tasks, map[string]any{"Who": map[string]any{"people": people}}); err != nil {
+				w.Fatal(err)
+			}
+		}
+		w.options.Config.Tasks.Properties.Assignee = "Who"
+		w.options.Config.Agents = []config.Agent{{Name: "Sandman", NotionUser: sandman}}
+		if f := find(doctor.Run(w.Context(), w.options), "tasks.properties.assignee"); f.Found != `"Who", people, which keeps 1 of 3 open tasks back from agents` {
+			w.Errorf("found %+v", f)
+		}
+		w.options.Config.Tasks.Properties.Assignee = "Owner"
+		f := find(doctor.Run(w.Context(), w.options), "tasks.properties.assignee")
+		if f.Level != doctor.Error || !strings.Contains(f.Found, `"Owner" is missing`) {
+			w.Errorf("found %+v, want that nothing can be claimed without it", f)
+		}
+	})
+}
+
 // If claimed_by takes people, an agent without a Notion user cannot claim.
 func TestPeopleWithoutUsers(t *testing.T) {
 	user := "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a02"

@@ -24,10 +24,13 @@ func NewState(t task.Task, blockers []task.ID) State {
 
 // holder returns the agent that has the task; empty for none. The name on a finished task
 // does not count, nor does the one left on a task that was reopened after its completion,
-// unless somebody has assigned the task since.
+// unless somebody has assigned the task since. The column of assignees goes before the claim.
 func (s State) holder() string {
 	if s.Status.Finished() || s.marked() {
 		return ""
+	}
+	if s.Assignee != "" {
+		return s.Assignee
 	}
 	if claim.ParseToken(s.Token).Done {
 		return claim.Assignee(s.Task)

@@ -88,7 +88,7 @@ func (c *codec) used() []string {
 // inUse lists the properties that the database has and every page must have.
 func (c *taskColumns) inUse() []Column {
 	return slices.DeleteFunc([]Column{
-		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn, c.note,
+		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn, c.note, c.assignee,
 	}, func(col Column) bool { return col.ID == "" })
 }
 
@@ -128,6 +128,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		EditedBy:  unique.Make(page.LastEditedBy.ID.String()).Value(), // few users edit many pages
 		Trashed:   page.Archived,
 	}
+	t.Assignee, t.AssigneeIsAgent = c.assignee(byID[c.columns.assignee.ID])
 	t.Timeout, t.OddTimeout = lease(byID[c.columns.timeout.ID])
 	if status, ok := c.statuses[plainText(byID[c.columns.status.ID])]; ok {
 		t.Status = status
@@ -162,6 +163,17 @@ func (c *codec) holder(p notionapi.Property) string {
 		names = append(names, c.userName(user))
 	}
 	return strings.Join(names, ", ")
+}
+
+// assignee reads the column of assignees. isAgent says that it has one user, who stands for the
+// agent of that name.
+func (c *codec) assignee(p notionapi.Property) (name string, isAgent bool) {
+	people, ok := p.(*notionapi.PeopleProperty)
+	if !ok || len(people.People) == 0 {
+		return "", false
+	}
+	id, err := task.ParseID(people.People[0].ID.String())
+	return shortened(c.holder(p)), len(people.People) == 1 && err == nil && c.agents[string(id)] != ""
 }
 
 // userName returns the agent that a Notion user stands for, or else the user's own name, or, if

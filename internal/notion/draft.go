@@ -213,6 +213,8 @@ func (p *drafting) instead(col Column) string {
 		return "a new task is OPEN"
 	case c.claimedBy.ID, c.claimedAt.ID, c.token.ID:
 		return "claims are written there; to assign the task, say for which agent it is"
+	case c.assignee.ID:
+		return "dibs assigns nobody; to leave the task to an agent, say for which agent it is"
 	case c.priority.ID:
 		return "give the priority as such"
 	case c.dependsOn.ID:

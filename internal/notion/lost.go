@@ -129,6 +129,9 @@ func (t *Tasks) read(c *codec, page *notionapi.Page, x *exchange) (task.Task, er
 	if gone(c.known.priority, c.columns.priority) {
 		row.Priority = last.Priority
 	}
+	if gone(c.known.assignee, c.columns.assignee) {
+		row.Assignee, row.AssigneeIsAgent = last.Assignee, last.AssigneeIsAgent
+	}
 	if gone(c.known.dependsOn, c.columns.dependsOn) {
 		row.DependsOn = last.DependsOn
 	}

@@ -21,7 +21,7 @@ type TaskSchema struct {
 	// Priorities is the database's names of each priority, in any case.
 	Priorities map[task.Priority][]string
 	// NotionUsers maps agents to the ids of their Notion users. It matters if claimed_by is of
-	// type people.
+	// type people, and for the assignee.
 	NotionUsers map[string]string
 	// Without lists, by key, the optional properties that the database lacks according to the
 	// configuration.
@@ -43,6 +43,9 @@ type Properties struct {
 	Priority            string
 	DependsOn           string
 	Note                string
+	// Assignee is a column of people, whose tasks are not for agents. Empty means that there is
+	// none; any other name has to be there.
+	Assignee string
 }
 
 // noteKey is the key of the note, on which nothing depends.
@@ -64,7 +67,7 @@ const (
 
 // taskColumns are the properties in use. A missing one has no id.
 type taskColumns struct {
-	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note Column
+	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note, assignee Column
 	// key is the unique id; only the tasks' names depend on it.
 	key Column
 	// fields are further properties whose values are read; nothing depends on them. The list is
@@ -109,6 +112,9 @@ func (s TaskSchema) wants(c *taskColumns) []wanted {
 			key: noteKey, name: p.Note, types: []string{typeRichText}, into: &c.note,
 			without: "the board does not say why a task is blocked, or what was done",
 		},
+	}
+	if p.Assignee != "" { // without it, agents would be offered what people have
+		all = append(all, wanted{key: "assignee", name: p.Assignee, types: []string{typePeople}, into: &c.assignee})
 	}
 	for i := range all {
 		all[i].name = cmp.Or(all[i].name, all[i].key)

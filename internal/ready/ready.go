@@ -175,7 +175,7 @@ func (v *View) judge(id task.ID, earliest time.Time) {
 
 // named reports whether a task is IN_PROGRESS and assigned, and so may be ready for its agent.
 func named(t task.Task) bool {
-	return t.Status == task.InProgress && t.ClaimedBy != "" && t.ClaimedAt.IsZero()
+	return t.Status == task.InProgress && t.ClaimedAt.IsZero() && (t.ClaimedBy != "" || t.Assignee != "")
 }
 
 // put adds a ready task to its list. v.mu is locked.

@@ -51,7 +51,13 @@ var synonyms = map[string][]string{
 		"zeitlimit", "zeitlimit (minuten)", "zeitlimit minuten", "frist in minuten",
 	},
 	"claim_token": {"token"},
-	"priority":    {"prio", "importance", "urgency", "priorität", "wichtigkeit", "dringlichkeit"},
+	"assignee": {
+		"assignee", "assignees", "assigned to", "assigned", "owner", "responsible", "person", "people", "who",
+		"zuständig", "zuständige", "zuständige person", "zuständigkeit", "verantwortlich", "verantwortliche", "verantwortliche person",
+		"bearbeiter", "bearbeiterin", "zugewiesen", "zugewiesen an", "wer",
+		"responsable", "assigné", "assigné à", "attribué à", "asignado", "asignado a", "encargado",
+	},
+	"priority": {"prio", "importance", "urgency", "priorität", "wichtigkeit", "dringlichkeit"},
 	"depends_on": {
 		"blocked by", "dependencies", "dependency", "depends", "waits for", "waiting for", "prerequisites",
 		"abhängig von", "hängt ab von", "abhängigkeiten", "blockiert von", "blockiert durch", "wartet auf", "voraussetzungen",
@@ -84,7 +90,7 @@ func propertyNames(p *config.Properties) map[string]*string {
 	return map[string]*string{
 		"status": &p.Status, "claimed_by": &p.ClaimedBy, "claimed_at": &p.ClaimedAt,
 		"claim_timeout_minutes": &p.ClaimTimeoutMinutes, "claim_token": &p.ClaimToken,
-		"priority": &p.Priority, "depends_on": &p.DependsOn, "note": &p.Note,
+		"priority": &p.Priority, "depends_on": &p.DependsOn, "note": &p.Note, assignee: &p.Assignee,
 	}
 }
 
@@ -156,7 +162,24 @@ func (p *Plan) guess(db notion.Database, given map[string]string) {
 			p.Guesses = append(p.Guesses, Guess{f.Key, col.Name, col.Type})
 		}
 	}
+	p.guessAssignee(db, given)
 }
+
+// guessAssignee uses a column of people, so that agents are not offered what people have. A
+// database that is in use already is left as it is.
+func (p *Plan) guessAssignee(db notion.Database, given map[string]string) {
+	to := &p.Config.Tasks.Properties.Assignee
+	if _, said := given[assignee]; said || *to != "" || db.ID == "" || string(db.ID) == p.saved.Databases.Tasks {
+		return
+	}
+	if col, ok := p.meant(db, notion.Fit{Key: assignee, Types: []string{"people"}}); ok {
+		*to = col.Name
+		p.Guesses = append(p.Guesses, Guess{assignee, col.Name, col.Type})
+	}
+}
+
+// assignee is the key of the column of people whose tasks are not for agents.
+const assignee = "assignee"
 
 // meant returns the property that could be meant by a missing one.
 func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
@@ -174,9 +197,12 @@ func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
 			return db.Columns[name], true
 		}
 	}
-	// A single property of type status needs no matching name.
-	only := slices.DeleteFunc(fits, func(name string) bool { return db.Columns[name].Type != "status" })
-	if f.Key == "status" && len(only) == 1 {
+	// A single property of type status, or of people, needs no matching name.
+	only := fits
+	if f.Key == "status" {
+		only = slices.DeleteFunc(fits, func(name string) bool { return db.Columns[name].Type != "status" })
+	}
+	if (f.Key == "status" || f.Key == assignee) && len(only) == 1 {
 		return db.Columns[only[0]], true
 	}
 	return notion.Column{}, false

@@ -52,7 +52,17 @@ func TestGuesses(t *testing.T) {
 			map[string]any{"Name": of("title"), "How far": of("status", "OPEN")}, map[string]string{"status": "How far"},
 		},
 		"people stand for no agent": {
-			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Assignee": of("people")}, map[string]string{},
+			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Assignee": of("people")}, map[string]string{"assignee": "Assignee"},
+		},
+		"one column of people": {
+			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Kümmert sich": of("people")}, map[string]string{"assignee": "Kümmert sich"},
+		},
+		"one of several columns of people": {
+			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Relecture": of("people"), "Responsable": of("people")},
+			map[string]string{"assignee": "Responsable"},
+		},
+		"several columns of people": {
+			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Reviewer": of("people"), "Tester": of("people")}, map[string]string{},
 		},
 		"of a type that will not do": {
 			map[string]any{"Name": of("title"), "State": of("checkbox"), "Assignee": of("number"), "Start date": of("date"), "Blocked by": of("rich_text")}, map[string]string{},

@@ -248,6 +248,8 @@ func (p *Plan) planTasks(k kind, db notion.Database, given map[string]string, ma
 	var status string
 	for _, f := range workspace.Schema(p.Config).Examine(db) {
 		switch {
+		case f.Found == "" && f.Key == assignee: // made anew, nobody would be in it
+			p.problem("database %q: %s: name the column of people in tasks.properties.assignee, or nothing", db.Title, f.Problem)
 		case f.Found == "":
 			col := notion.NewColumn{Name: f.Name, Type: f.Types[0], Options: p.options(f.Key)}
 			if col.Type == "status" {

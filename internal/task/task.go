@@ -31,6 +31,13 @@ type Task struct {
 	// ClaimedAt is when the claim was written or last renewed; zero if the page has no such
 	// date. With a ClaimedBy, zero means an assignment.
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
+	// Assignee names who the board's column of assignees shows: people, bots, or the agent that a
+	// bot stands for. It is empty if nobody is there, or if the column is not in use. Whoever is
+	// there has the task. dibs never writes to that column.
+	Assignee string `json:"assignee,omitempty"`
+	// AssigneeIsAgent is set if Assignee is an agent for which a Notion user stands. A person may
+	// have the same name.
+	AssigneeIsAgent bool `json:"assignee_is_agent,omitempty"`
 	// Cleared is set if nobody chose Status: Notion fell back to it when the page's option for
 	// IN_PROGRESS was deleted.
 	Cleared bool `json:"-"`
