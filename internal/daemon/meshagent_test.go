@@ -218,6 +218,7 @@ func (h *hand) offer(cl api.Claim) bool {
 		return false
 	}
 	h.book.ended(cl.ID, time.Now(), "it is offered to %s", to.name)
+	h.book.offered(h, string(cl.Task.ID))
 	_, err := ask(h, "to offer "+cl.Task.Title, func(ctx context.Context, c *client.Client, key string) (api.Offered, error) {
 		return c.Offer(ctx, cl.Task.ID, api.OfferRequest{Agent: h.name, To: to.name}, key)
 	})
