@@ -122,6 +122,17 @@ func (b *book) ended(id claim.ID, at time.Time, format string, args ...any) {
 	}
 }
 
+// gaveUp notes that an agent says that it does not want a task, from now on.
+func (b *book) gaveUp(h *hand, task string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, g := range b.holds {
+		if g.agent == h.name && g.task == task && g.over.IsZero() {
+			g.over, g.why = time.Now(), "its agent is to decline the task"
+		}
+	}
+}
+
 // finished notes that what an agent made of its task was accepted.
 func (b *book) finished(id claim.ID, as claim.Kind) {
 	b.mu.Lock()
