@@ -218,6 +218,7 @@ func (h *hand) offer(cl api.Claim) bool {
 		return false
 	}
 	h.book.ended(cl.ID, time.Now(), "it is offered to %s", to.name)
+	h.book.offered(h, string(cl.Task.ID))
 	_, err := ask(h, "to offer "+cl.Task.Title, func(ctx context.Context, c *client.Client, key string) (api.Offered, error) {
 		return c.Offer(ctx, cl.Task.ID, api.OfferRequest{Agent: h.name, To: to.name}, key)
 	})
@@ -281,9 +282,11 @@ func (h *hand) ack(ids []string) {
 	}
 }
 
-// answer has the agent accept or decline what it was offered.
+// answer has the agent accept or decline what it was offered. An offer that it has accepted comes back
+// until it is acknowledged. To decline it then gives the claim up.
 func (h *hand) answer(t api.Trigger) {
 	if h.random.IntN(3) == 0 {
+		h.book.gaveUp(h, string(t.Task.ID))
 		_, _ = ask(h, "to decline "+t.Task.Title, func(ctx context.Context, c *client.Client, key string) (api.Offered, error) {
 			return c.Decline(ctx, t.Task.ID, api.DeclineRequest{Agent: h.name}, key)
 		})

@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ type book struct {
 	aways    []absence
 	showings map[string]*showing // of triggers, by ids
 	told     map[string]string   // the ids of messages that were told, by agents and texts
+	offers   map[string]int      // how many there may have been, by who made them and task
+	answers  map[string][]string // the ids of what came of them, in the same way
 	owed     map[string]bool     // messages that have to be told, by agents and texts
 	reserves []*keeping
 	wrong    []string
@@ -58,6 +61,7 @@ func newBook() *book {
 		titles: make(map[string]string), holds: make(map[claim.ID]*grip),
 		takings: make(map[string][]time.Time), late: make(map[string][]time.Time),
 		showings: make(map[string]*showing), told: make(map[string]string), owed: make(map[string]bool),
+		offers: make(map[string]int), answers: make(map[string][]string),
 	}
 }
 
@@ -115,6 +119,17 @@ func (b *book) ended(id claim.ID, at time.Time, format string, args ...any) {
 	defer b.mu.Unlock()
 	if g := b.holds[id]; g != nil && (g.over.IsZero() || at.Before(g.over)) {
 		g.over, g.why = at, fmt.Sprintf(format, args...)
+	}
+}
+
+// gaveUp notes that an agent says that it does not want a task, from now on.
+func (b *book) gaveUp(h *hand, task string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, g := range b.holds {
+		if g.agent == h.name && g.task == task && g.over.IsZero() {
+			g.over, g.why = time.Now(), "its agent is to decline the task"
+		}
 	}
 }
 
@@ -176,11 +191,8 @@ func (b *book) shown(h *hand, taker string, t api.Trigger) {
 	case !known:
 		before = &showing{line: named(t)}
 		b.showings[t.ID] = before
-		if key := h.name + " " + t.Text; t.Type == inbox.Message {
-			if other := b.told[key]; other != "" {
-				b.fault("%s is told %q as %s and as %s", h.name, t.Text, other, t.ID)
-			}
-			b.told[key] = t.ID
+		if t.Type == inbox.Message {
+			b.heard(h, t)
 		}
 	case before.done == acked:
 		b.fault("%q comes back to %s after it was acknowledged", before.line, h.name)
@@ -188,6 +200,31 @@ func (b *book) shown(h *hand, taker string, t api.Trigger) {
 		b.fault("%q is handed to another poll of %s %v after the last one", before.line, h.name, now.Sub(before.at))
 	}
 	before.taker, before.at = taker, now
+}
+
+// heard notes a message. Each that an agent sends has a text of its own. The others are about a task:
+// they say what came of an offer, with words that are always the same.
+func (b *book) heard(h *hand, t api.Trigger) {
+	if t.Task != nil {
+		key := h.name + " " + string(t.Task.ID)
+		b.answers[key] = append(b.answers[key], t.ID)
+		if ids := b.answers[key]; len(ids) > b.offers[key] {
+			b.fault("%s is told %q of %q, the last of %s, and made %d offers of it", h.name, t.Text, b.titles[string(t.Task.ID)], strings.Join(ids, ", "), b.offers[key])
+		}
+		return
+	}
+	key := h.name + " " + t.Text
+	if other := b.told[key]; other != "" {
+		b.fault("%s is told %q as %s and as %s", h.name, t.Text, other, t.ID)
+	}
+	b.told[key] = t.ID
+}
+
+// offered notes that an agent is about to offer a task.
+func (b *book) offered(h *hand, task string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.offers[h.name+" "+task]++
 }
 
 // acked notes how far the acknowledgement of triggers came.

@@ -84,7 +84,11 @@ func (m *mesh) checkBoard() {
 	late := newHand(m, 99, m.lines[0])
 	for _, p := range m.notion.Pages(m.tasks) {
 		token := claim.ParseToken(p.Text("claim_token"))
-		if token.Void && !p.Trashed {
+		switch {
+		case !token.Void || p.Trashed:
+		case m.leftAlone(p):
+			m.count("void marks that the timeout decides about")
+		default:
 			m.book.complain("%q shows a void mark: %s", m.book.title(p.ID), shows(p))
 		}
 		if p.Select("status") != "OPEN" || p.Trashed || p.Text("claimed_by") != "" {
@@ -102,6 +106,20 @@ func (m *mesh) checkBoard() {
 		}
 	}
 	time.Sleep(time.Minute)
+}
+
+// leftAlone reports whether a void mark may stay on a page. A daemon that was away does not touch it any
+// more once the lease that it shows is over. A sweep still takes it off a task that is IN_PROGRESS.
+func (m *mesh) leftAlone(p emulator.Page) bool {
+	at, err := time.Parse(time.RFC3339, p.Date("claimed_at"))
+	if err != nil || p.Select("status") == "IN_PROGRESS" {
+		return false
+	}
+	lease := m.lease
+	if minutes := p.Number("claim_timeout_minutes"); minutes > 0 {
+		lease = time.Duration(minutes) * time.Minute
+	}
+	return m.book.awayAt(at.Add(time.Minute + lease))
 }
 
 // facts are what the journal of a stopped daemon says, which must be sound.
@@ -266,6 +284,17 @@ func (b *book) reason(g *grip, by time.Time) bool {
 	defer b.mu.Unlock()
 	within := func(at time.Time) bool { return at.After(g.call.Add(-onItsWay)) && !at.After(by.Add(time.Minute)) }
 	return slices.ContainsFunc(b.takings[g.task], within) || slices.ContainsFunc(b.late[g.task], within)
+}
+
+// awayAt reports whether a daemon was away at that moment, or came back too late to take a mark off before
+// it: that takes the grace.
+func (b *book) awayAt(at time.Time) bool {
+	const grace = 2 * time.Minute
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.aways, func(a absence) bool {
+		return a.from.Before(at) && a.to.After(at.Add(-grace))
+	})
 }
 
 // excused reports whether package claim leaves it possible that y was granted while x was
