@@ -302,6 +302,7 @@ func unsafe(cs claim.Cases, most int) (wrong []string) {
 		}
 		tok := claim.ParseToken(s.Task.Token)
 		of := []claim.ID{s.Hold.ID, s.Mark.ID, s.Mark.Of}
+		again := s.Errand == claim.Cleanup && s.Task.Status == task.Open // a mark is taken off an OPEN task
 		frees := free(after(s.Task, *w), s) && !free(s.Task, s)
 		known := !s.Unsure || s.Errand == claim.Delivery || s.Task.ClaimedAt.IsZero()
 		switch {
@@ -313,7 +314,7 @@ func unsafe(cs claim.Cases, most int) (wrong []string) {
 			say("it frees a task that shows another's token")
 		case step.Compete && free(after(s.Task, *w), s):
 			say("a mark that competes leaves the task free")
-		case w.Status != nil && s.Task.Status != task.InProgress && *w.Status == task.Open && s.Errand != claim.Delivery:
+		case w.Status != nil && s.Task.Status != task.InProgress && *w.Status == task.Open && s.Errand != claim.Delivery && !again:
 			say("it opens a task that a person has put away")
 		}
 	}
