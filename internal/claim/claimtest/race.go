@@ -145,6 +145,7 @@ type race struct {
 	daemons  []*node
 	rush     time.Duration // within which all agents claim for the first time
 	faulty   atomic.Bool
+	loops    sync.WaitGroup // the daemons' periodic work, what befalls them, and people
 
 	mu    sync.Mutex
 	books *books
@@ -154,11 +155,12 @@ type race struct {
 // node is where a daemon runs; it holds the present daemon, or the one killed last.
 type node struct {
 	atomic.Pointer[claimsim.Daemon]
+	term atomic.Int32 // how often another machine has taken over the lead
 }
 
 func (r *race) run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
-	var loops sync.WaitGroup
+	loops := &r.loops
 	moves := rand.New(rand.NewPCG(r.Seed, 4000))
 	for i, n := range r.daemons {
 		d := n.Load()
@@ -177,8 +179,7 @@ func (r *race) run(ctx context.Context) {
 			time.AfterFunc(jump, func() { d.Store.SetSkew(skew) })
 		}
 		r.standStill(d)
-		loops.Go(func() { r.keep(ctx, n, phase) })
-		loops.Go(func() { r.runDue(ctx, n) })
+		r.serve(ctx, n, phase)
 	}
 	people := rand.New(rand.NewPCG(r.Seed, 1000))
 	loops.Go(func() { r.person(ctx, people) })
@@ -227,9 +228,16 @@ func (r *race) crowd(ctx context.Context) {
 	agents.Wait()
 }
 
+// serve starts the periodic work of a node's daemon, which goes on until another machine takes over.
+func (r *race) serve(ctx context.Context, n *node, phase time.Duration) {
+	term := n.term.Load()
+	r.loops.Go(func() { r.keep(ctx, n, term, phase) })
+	r.loops.Go(func() { r.runDue(ctx, n, term) })
+}
+
 // keep syncs a daemon at every sync interval, and sweeps now and then.
-func (r *race) keep(ctx context.Context, n *node, phase time.Duration) {
-	for round := 0; claimsim.Sleep(ctx, phase) == nil; round++ {
+func (r *race) keep(ctx context.Context, n *node, term int32, phase time.Duration) {
+	for round := 0; claimsim.Sleep(ctx, phase) == nil && n.term.Load() == term; round++ {
 		phase = claimsim.SyncInterval
 		d := n.Load()
 		_ = d.Sync(ctx)
@@ -242,8 +250,8 @@ func (r *race) keep(ctx context.Context, n *node, phase time.Duration) {
 }
 
 // runDue takes the due steps of a daemon.
-func (r *race) runDue(ctx context.Context, n *node) {
-	for wait := time.Duration(0); claimsim.Sleep(ctx, wait) == nil; {
+func (r *race) runDue(ctx context.Context, n *node, term int32) {
+	for wait := time.Duration(0); claimsim.Sleep(ctx, wait) == nil && n.term.Load() == term; {
 		d := n.Load()
 		next, _ := d.RunDue(ctx)
 		wait = claimsim.SyncInterval
