@@ -71,9 +71,9 @@ func (r *race) person(ctx context.Context, rnd *rand.Rand) {
 // waits reports whether a task in this status must be opened before anybody can claim it.
 func waits(s task.Status) bool { return s != task.Open && s != task.InProgress && s != task.Unknown }
 
-// reopen makes daemons reopen tasks in any status.
-func (r *race) reopen(ctx context.Context, rnd *rand.Rand) {
-	for claimsim.Sleep(ctx, claimsim.UpTo(rnd, 20*time.Second)) == nil {
+// reopen makes daemons reopen tasks in any status, until acting ends.
+func (r *race) reopen(ctx, acting context.Context, rnd *rand.Rand) {
+	for claimsim.Sleep(acting, claimsim.UpTo(rnd, 20*time.Second)) == nil {
 		d := r.daemons[rnd.IntN(len(r.daemons))].Load()
 		id := r.pages[rnd.IntN(len(r.pages))]
 		if _, _, err := d.Reopen(ctx, claim.Reopening{Task: task.Task{ID: id}, Agent: "Nyx", Was: r.register.Page(id).Status}); err == nil {

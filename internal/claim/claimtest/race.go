@@ -145,7 +145,7 @@ type race struct {
 	daemons  []*node
 	rush     time.Duration // within which all agents claim for the first time
 	faulty   atomic.Bool
-	loops    sync.WaitGroup // the daemons' periodic work, what befalls them, and people
+	loops    sync.WaitGroup // the daemons' periodic work, and what befalls them
 
 	mu    sync.Mutex
 	books *books
@@ -181,13 +181,15 @@ func (r *race) run(ctx context.Context) {
 		r.standStill(d)
 		r.serve(ctx, n, phase)
 	}
-	people := rand.New(rand.NewPCG(r.Seed, 1000))
-	loops.Go(func() { r.person(ctx, people) })
+	var people sync.WaitGroup
+	acting, rest := context.WithCancel(ctx)
+	persons := rand.New(rand.NewPCG(r.Seed, 1000))
+	people.Go(func() { r.person(acting, persons) })
 	if r.reopens {
 		reopeners := rand.New(rand.NewPCG(r.Seed, 3000))
 		for range 1 + reopeners.IntN(2) {
 			own := rand.New(rand.NewPCG(r.Seed, reopeners.Uint64()))
-			loops.Go(func() { r.reopen(ctx, own) })
+			people.Go(func() { r.reopen(ctx, acting, own) })
 		}
 	}
 
@@ -198,9 +200,12 @@ func (r *race) run(ctx context.Context) {
 	}
 	r.faulty.Store(false)
 	_ = claimsim.Sleep(ctx, 2*time.Minute) // the last late writes land
-	for waited := time.Duration(0); waited < settleTime && !r.quiet(ctx); waited += claimsim.SyncInterval {
-		_ = claimsim.Sleep(ctx, claimsim.SyncInterval)
-	}
+	r.settle(ctx)
+	// A reopening that is under way may come between a claim of the final check and its verifying
+	// read, or make a debt payable.
+	rest()
+	people.Wait()
+	r.settle(ctx)
 	r.finalCheck(ctx)
 	stop()
 	loops.Wait()
@@ -215,6 +220,13 @@ func (r *race) run(ctx context.Context) {
 		}
 		r.Events = append(r.Events, d.Ledger.Events())
 		r.Operations = append(r.Operations, losses(d.Ledger.Events(), r.began)...)
+	}
+}
+
+// settle waits until no daemon has anything left to do.
+func (r *race) settle(ctx context.Context) {
+	for waited := time.Duration(0); waited < settleTime && !r.quiet(ctx); waited += claimsim.SyncInterval {
+		_ = claimsim.Sleep(ctx, claimsim.SyncInterval)
 	}
 }
 
