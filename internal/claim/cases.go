@@ -247,9 +247,11 @@ func (s Sight) untimed() Step {
 // frees reports whether the finish opens the task again.
 func (s Sight) frees() bool { return *finishWrite(s.Hold, s.Policy).Status == task.Open }
 
-// shows reports whether the page shows a finish that was sent before.
+// shows reports whether the page shows a finish that was sent before. A claim comes under suspicion
+// only while nothing has been sent that gives the task back.
 func (s Sight) shows() bool {
-	return s.Sent && (finishWrite(s.Hold, s.Policy).shows(s.Task, s.Policy.NoToken) || s.standing == isSuspect && s.frees())
+	taken := s.standing == isSuspect && s.frees() && s.Hold.Suspect.IsZero()
+	return s.Sent && (taken || finishWrite(s.Hold, s.Policy).shows(s.Task, s.Policy.NoToken))
 }
 
 func (s Sight) holdOn() Step {
@@ -260,7 +262,13 @@ func (s Sight) holdOn() Step {
 }
 
 func (s Sight) deliver() Step {
+	var ch Change // the suspicion ends before anything is sent
+	if !s.Hold.Suspect.IsZero() {
+		s.Hold.Suspect, s.Hold.Detail = time.Time{}, ""
+		ch = holding(s.Hold)
+	}
 	return Step{
+		Save:  ch,
 		Write: new(finishWrite(s.Hold, s.Policy).givingBack(s.Hold.Lease, s.Task)),
 		Then:  func(now Reading) Change { return s.Hold.delivered(now.Task, s.Now) },
 	}

@@ -305,6 +305,7 @@ func unsafe(cs claim.Cases, most int) (wrong []string) {
 		}
 		tok := claim.ParseToken(s.Task.Token)
 		of := []claim.ID{s.Hold.ID, s.Mark.ID, s.Mark.Of}
+		again := s.Errand == claim.Cleanup && s.Task.Status == task.Open // a mark is taken off an OPEN task
 		frees := free(after(s.Task, *w), s) && !free(s.Task, s)
 		known := !s.Unsure || s.Errand == claim.Delivery || s.Task.ClaimedAt.IsZero()
 		switch {
@@ -318,7 +319,7 @@ func unsafe(cs claim.Cases, most int) (wrong []string) {
 			say("a mark that competes leaves the task free")
 		case s.Hold.ID != "" && s.Task.Assignee != "" && (w.ClaimedBy != nil && *w.ClaimedBy != "" || w.ClaimedAt != nil && !w.ClaimedAt.IsZero()):
 			say("it writes a claim on what a person was given")
-		case w.Status != nil && s.Task.Status != task.InProgress && *w.Status == task.Open && s.Errand != claim.Delivery:
+		case w.Status != nil && s.Task.Status != task.InProgress && *w.Status == task.Open && s.Errand != claim.Delivery && !again:
 			say("it opens a task that a person has put away")
 		}
 	}

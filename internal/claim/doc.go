@@ -64,11 +64,19 @@
 // query first: one that is behind by the grace keeps it from knowing. Otherwise somebody
 // else may be granted the task while the holder still trusts its claim, until it is told.
 //
+// A person may set a held task to OPEN, and a late claim may land just before the holder's daemon
+// takes the name off. Then the task is IN_PROGRESS without a name, and only a person can open it.
+//
 // # What is not guaranteed
 //
 // An edit between the reading of a page and the write that rests on it is overwritten,
 // as far as that write sets the same properties: Notion has no conditional write.
 // Watcher.Wrote is told how long that takes. Edits before and after that stay.
+//
+// A claim may come between as well. If two daemons reopen a task at the same time, the second may
+// set it to OPEN under a claim that was made since the first did. That ends the claim, as a
+// person's gesture would. If a person has cleared the date of that claim too, the task counts as
+// assigned to its name, and another agent of that name may be granted it before the holder is told.
 //
 // People and programs that do not follow the protocol write what they like, and any
 // other write than a claim that lands after its sender gave up on it looks like theirs:

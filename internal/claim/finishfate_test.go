@@ -100,6 +100,30 @@ func TestReleasedAndTakenBeforeTheAnswer(t *testing.T) {
 	})
 }
 
+// A finish that was never sent is not taken for delivered because somebody else has the task: a
+// person may have handed it on.
+func TestFinishUnsentAndTaken(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		a, b := w.daemon("a"), w.daemon("b")
+		c := w.claim(a, "Sandman")
+		w.Edit(page, func(t *task.Task) { t.ClaimedAt, t.Token = time.Time{}, "" }) // Sandman's, whoever that is
+		other := w.claim(b, "Sandman")
+		got, err := a.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: "no ladder"})
+		w.ok(err)
+		if got.State != claim.Finishing {
+			t.Errorf("the claim is %s, want finishing until the other one is explained", got.State)
+		}
+		w.sync(2*time.Minute, a, b)
+		if got := w.record(a, c.ID); got.Ending != claim.EndLost {
+			t.Errorf("the claim is %s, %s; want it lost", got.State, got.Ending)
+		}
+		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindLost, claim.KindOrphaned}, kinds(a)); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		w.shows(task.InProgress, "Sandman", string(other.ID))
+	})
+}
+
 // A completion whose answer was lost stays a completion when a person reopens
 // the task meanwhile.
 func TestCompletedAndReopenedBeforeTheAnswer(t *testing.T) {

@@ -50,7 +50,7 @@ func ofMarks() Cases {
 				s.Mark.Due = s.Now.Add(s.Arrives)
 				return storing(marking(s.Mark))
 			}},
-		{On: Cleanup, If: "the mark is on the page", Then: "take it off, and open the task if it is IN_PROGRESS",
+		{On: Cleanup, If: "the mark is on the page", Then: "take it off, and open the task if it is IN_PROGRESS; an OPEN one is set to OPEN again",
 			when: Sight.always, step: Sight.takeOff},
 
 		{On: Sweeping, If: "the page shows no stale claim", Then: "nothing",
@@ -212,12 +212,16 @@ func (s Sight) put() Step {
 	}
 }
 
-// takeOff takes the mark off its page, and opens the task if it is IN_PROGRESS.
+// takeOff takes the mark off its page, and opens the task if it is IN_PROGRESS. An OPEN task is
+// set to OPEN once more: a late claim that lands just before would otherwise leave it IN_PROGRESS
+// without a name, and only a person could open that.
 func (s Sight) takeOff() Step {
 	m := s.Mark
 	w := clearWrite(task.Open)
 	if s.Task.Status != task.InProgress {
-		w.Status = nil // somebody set it; only the mark is taken off
+		if s.Task.Status != task.Open {
+			w.Status = nil // somebody set it; only the mark is taken off
+		}
 		if m.Why == Swept {
 			m.Why, m.Of, m.Reason = Withdrawn, m.ID, "the mark of a sweep was there, and the task was not IN_PROGRESS any more"
 		}

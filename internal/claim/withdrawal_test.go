@@ -1,6 +1,7 @@
 package claim_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -251,5 +252,31 @@ func TestVoidMarkOverARival(t *testing.T) {
 		w.sync(2*time.Minute, d)
 		w.shows(task.Open, "", "")
 		w.none(d)
+	})
+}
+
+// preceded is a store before whose writes something else happens.
+type preceded struct {
+	claim.Store
+	by func()
+}
+
+func (p preceded) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	p.by()
+	return p.Store.Write(ctx, id, w)
+}
+
+// A late claim may land between the reading of an OPEN task and the write that takes a mark off
+// it. The task is OPEN afterwards: IN_PROGRESS without a name, only a person could open it.
+func TestLateClaimBeforeAMarkIsTakenOff(t *testing.T) {
+	inWorld(t, personsTask(), func(w *world) {
+		late := func() { w.Edit(page, func(t *task.Task) { hold(t, "Oracle", time.Now()) }) }
+		d := w.daemon("a", claimsim.InTurn(claimsim.Openings, func(s claim.Store) claim.Store { return preceded{s, late} }))
+		w.longer(d, "Sandman")
+		w.Edit(page, func(t *task.Task) { unclaim(t); t.Status = task.Open })
+		w.sync(time.Minute, d)
+		w.shows(task.Open, "", "")
+		w.leases(own)
+		w.claim(w.daemon("b"), "Hypnos")
 	})
 }

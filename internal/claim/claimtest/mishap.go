@@ -101,7 +101,11 @@ func (r *race) move(ctx context.Context, n *node, after, lasts time.Duration) {
 	for {
 		next, err := former.Heir(ctx)
 		if err == nil {
+			// The former leader may stand still in the middle of its work. The next one is on
+			// another machine and does not wait for that.
 			n.Store(next)
+			n.term.Add(1)
+			r.serve(ctx, n, 0)
 			break
 		}
 		if !errors.Is(err, claimsim.ErrNotSaved) {

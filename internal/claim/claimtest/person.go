@@ -3,6 +3,7 @@ package claimtest
 import (
 	"context"
 	"math/rand/v2"
+	"reflect"
 	"time"
 
 	"dibs/internal/claim"
@@ -71,9 +72,9 @@ func (r *race) person(ctx context.Context, rnd *rand.Rand) {
 // waits reports whether a task in this status must be opened before anybody can claim it.
 func waits(s task.Status) bool { return s != task.Open && s != task.InProgress && s != task.Unknown }
 
-// reopen makes daemons reopen tasks in any status.
-func (r *race) reopen(ctx context.Context, rnd *rand.Rand) {
-	for claimsim.Sleep(ctx, claimsim.UpTo(rnd, 20*time.Second)) == nil {
+// reopen makes daemons reopen tasks in any status, until acting ends.
+func (r *race) reopen(ctx, acting context.Context, rnd *rand.Rand) {
+	for claimsim.Sleep(acting, claimsim.UpTo(rnd, 20*time.Second)) == nil {
 		d := r.daemons[rnd.IntN(len(r.daemons))].Load()
 		id := r.pages[rnd.IntN(len(r.pages))]
 		if _, _, err := d.Reopen(ctx, claim.Reopening{Task: task.Task{ID: id}, Agent: "Nyx", Was: r.register.Page(id).Status}); err == nil {
@@ -84,17 +85,39 @@ func (r *race) reopen(ctx context.Context, rnd *rand.Rand) {
 
 // edit applies a person's change.
 func (r *race) edit(id task.ID, change func(*task.Task) bool) {
+	freed := false
 	r.register.Edit(id, func(t *task.Task) {
 		was := *t
 		frees := change(t)
-		// If a person clears the date of a claim and then its token, or the other way round,
-		// the claim becomes an assignment to any session of that name.
-		handsOn := was.ClaimedBy != "" && was.ClaimedBy == t.ClaimedBy && claim.Assignee(was) == "" && claim.Assignee(*t) != ""
-		if frees || handsOn {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.Freed = true
-			r.books.freed[id] = time.Now()
-		}
+		freed = frees || handsOn(was, *t)
 	})
+	if freed { // not under the register's lock, which others take while they hold ours
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.Freed = true
+		r.books.freed[id] = time.Now()
+	}
+}
+
+// handsOn reports whether a change of was to is makes a claim an assignment to any session of its
+// name. It does if a person clears the date of the claim and then its token, or the other way
+// round, or if the task is set to OPEN after the date was cleared.
+func handsOn(was, is task.Task) bool {
+	return was.ClaimedBy != "" && was.ClaimedBy == is.ClaimedBy && claim.Assignee(was) == "" && claim.Assignee(is) != ""
+}
+
+// openedUndated returns when a reopening last set a task to OPEN under a claim whose date a person
+// had cleared; zero if none did. The reopening rests on a reading from before the claim, and
+// changes the status alone.
+func (r *race) openedUndated(id task.ID) time.Time {
+	history := r.register.History(id)
+	for i := len(history) - 1; i > 0; i-- {
+		v, was := history[i], history[i-1]
+		only := was.Task
+		only.Status, only.Note = v.Task.Status, v.Task.Note
+		if v.By != "" && was.By == "" && was.Task.ClaimedAt.IsZero() && handsOn(was.Task, v.Task) && reflect.DeepEqual(only, v.Task) {
+			return v.From
+		}
+	}
+	return time.Time{}
 }

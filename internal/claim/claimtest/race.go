@@ -145,6 +145,7 @@ type race struct {
 	daemons  []*node
 	rush     time.Duration // within which all agents claim for the first time
 	faulty   atomic.Bool
+	loops    sync.WaitGroup // the daemons' periodic work, and what befalls them
 
 	mu    sync.Mutex
 	books *books
@@ -154,11 +155,12 @@ type race struct {
 // node is where a daemon runs; it holds the present daemon, or the one killed last.
 type node struct {
 	atomic.Pointer[claimsim.Daemon]
+	term atomic.Int32 // how often another machine has taken over the lead
 }
 
 func (r *race) run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
-	var loops sync.WaitGroup
+	loops := &r.loops
 	moves := rand.New(rand.NewPCG(r.Seed, 4000))
 	for i, n := range r.daemons {
 		d := n.Load()
@@ -177,16 +179,17 @@ func (r *race) run(ctx context.Context) {
 			time.AfterFunc(jump, func() { d.Store.SetSkew(skew) })
 		}
 		r.standStill(d)
-		loops.Go(func() { r.keep(ctx, n, phase) })
-		loops.Go(func() { r.runDue(ctx, n) })
+		r.serve(ctx, n, phase)
 	}
-	people := rand.New(rand.NewPCG(r.Seed, 1000))
-	loops.Go(func() { r.person(ctx, people) })
+	var people sync.WaitGroup
+	acting, rest := context.WithCancel(ctx)
+	persons := rand.New(rand.NewPCG(r.Seed, 1000))
+	people.Go(func() { r.person(acting, persons) })
 	if r.reopens {
 		reopeners := rand.New(rand.NewPCG(r.Seed, 3000))
 		for range 1 + reopeners.IntN(2) {
 			own := rand.New(rand.NewPCG(r.Seed, reopeners.Uint64()))
-			loops.Go(func() { r.reopen(ctx, own) })
+			people.Go(func() { r.reopen(ctx, acting, own) })
 		}
 	}
 
@@ -197,9 +200,12 @@ func (r *race) run(ctx context.Context) {
 	}
 	r.faulty.Store(false)
 	_ = claimsim.Sleep(ctx, 2*time.Minute) // the last late writes land
-	for waited := time.Duration(0); waited < settleTime && !r.quiet(ctx); waited += claimsim.SyncInterval {
-		_ = claimsim.Sleep(ctx, claimsim.SyncInterval)
-	}
+	r.settle(ctx)
+	// A reopening that is under way may come between a claim of the final check and its verifying
+	// read, or make a debt payable.
+	rest()
+	people.Wait()
+	r.settle(ctx)
 	r.finalCheck(ctx)
 	stop()
 	loops.Wait()
@@ -217,6 +223,13 @@ func (r *race) run(ctx context.Context) {
 	}
 }
 
+// settle waits until no daemon has anything left to do.
+func (r *race) settle(ctx context.Context) {
+	for waited := time.Duration(0); waited < settleTime && !r.quiet(ctx); waited += claimsim.SyncInterval {
+		_ = claimsim.Sleep(ctx, claimsim.SyncInterval)
+	}
+}
+
 // crowd runs agents that claim the tasks again and again.
 func (r *race) crowd(ctx context.Context) {
 	var agents sync.WaitGroup
@@ -227,9 +240,16 @@ func (r *race) crowd(ctx context.Context) {
 	agents.Wait()
 }
 
+// serve starts the periodic work of a node's daemon, which goes on until another machine takes over.
+func (r *race) serve(ctx context.Context, n *node, phase time.Duration) {
+	term := n.term.Load()
+	r.loops.Go(func() { r.keep(ctx, n, term, phase) })
+	r.loops.Go(func() { r.runDue(ctx, n, term) })
+}
+
 // keep syncs a daemon at every sync interval, and sweeps now and then.
-func (r *race) keep(ctx context.Context, n *node, phase time.Duration) {
-	for round := 0; claimsim.Sleep(ctx, phase) == nil; round++ {
+func (r *race) keep(ctx context.Context, n *node, term int32, phase time.Duration) {
+	for round := 0; claimsim.Sleep(ctx, phase) == nil && n.term.Load() == term; round++ {
 		phase = claimsim.SyncInterval
 		d := n.Load()
 		_ = d.Sync(ctx)
@@ -242,8 +262,8 @@ func (r *race) keep(ctx context.Context, n *node, phase time.Duration) {
 }
 
 // runDue takes the due steps of a daemon.
-func (r *race) runDue(ctx context.Context, n *node) {
-	for wait := time.Duration(0); claimsim.Sleep(ctx, wait) == nil; {
+func (r *race) runDue(ctx context.Context, n *node, term int32) {
+	for wait := time.Duration(0); claimsim.Sleep(ctx, wait) == nil && n.term.Load() == term; {
 		d := n.Load()
 		next, _ := d.RunDue(ctx)
 		wait = claimsim.SyncInterval

@@ -45,8 +45,8 @@ func (r *race) check(when string) {
 			continue
 		}
 		first := slices.MinFunc(claims, func(a, b claim.Hold) int { return a.Started.Compare(b.Started) })
-		freed, ok := r.books.freed[id]
-		if r.Outside || ok && freed.After(first.Started.Add(-onItsWay)) && time.Since(freed) < r.untold() || r.keptAway(first) {
+		freed := func(at time.Time) bool { return at.After(first.Started.Add(-onItsWay)) && time.Since(at) < r.untold() }
+		if r.Outside || freed(r.books.freed[id]) || freed(r.openedUndated(id)) || r.keptAway(first) {
 			r.Apart++
 			continue
 		}
