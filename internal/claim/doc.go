@@ -64,8 +64,8 @@
 // query first: one that is behind by the grace keeps it from knowing. Otherwise somebody
 // else may be granted the task while the holder still trusts its claim, until it is told.
 //
-// A person may set a held task to OPEN, and a late claim may land just before the holder's daemon
-// takes the name off. Then the task is IN_PROGRESS without a name, and only a person can open it.
+// A person may set a task to another status, and a late claim may land just before a daemon takes a
+// name off it. Then the task is IN_PROGRESS without a name, and only a person can open it.
 //
 // # What is not guaranteed
 //
