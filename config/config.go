@@ -114,8 +114,8 @@ type Agent struct {
 	Name string
 	// UIDs are the users of this machine who may use the name; empty means any.
 	UIDs []int
-	// NotionUser is the id of the agent's Notion user. It is only needed if claimed_by is a
-	// property of type people.
+	// NotionUser is the id of the agent's Notion user. It is needed if claimed_by is a property of
+	// type people, and for tasks that the column of assignees leaves to the agent.
 	NotionUser string
 	// Lead delivers a trigger to the agent for every finished task.
 	Lead bool

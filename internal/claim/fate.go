@@ -17,11 +17,6 @@ const (
 	seen
 )
 
-// unasked is the error of a visit without permits: nothing was sent to Notion.
-type unasked struct{ error }
-
-func (u unasked) Unwrap() error { return u.error }
-
 // explain words the error of a write that was not seen. It puts what before the error of a
 // write of unknown fate.
 func (f fate) explain(what string, err error) error {
@@ -30,6 +25,11 @@ func (f fate) explain(what string, err error) error {
 	}
 	return fmt.Errorf("%s %w", what, err)
 }
+
+// unasked is the error of a visit without permits: nothing was sent to Notion.
+type unasked struct{ error }
+
+func (u unasked) Unwrap() error { return u.error }
 
 // Asked reports whether the operation that failed with err had asked Notion for a page. It had
 // not if a pause, an outage or a crowd held it back.
@@ -63,6 +63,9 @@ type tryAgain struct{ cause error }
 
 func (t tryAgain) Error() string { return fmt.Sprintf("to be tried again: %v", t.cause) }
 
+// errOwed is the outcome of a finish to be delivered later.
+var errOwed = errors.New("not delivered yet")
+
 // errAway is the errOwed of a finish for which Notion could not be asked.
 var errAway = fmt.Errorf("%w: nothing can be asked of Notion", errOwed)
 
@@ -70,6 +73,3 @@ var errAway = fmt.Errorf("%w: nothing can be asked of Notion", errOwed)
 func unproven(h Hold) error {
 	return Errorf(Unavailable, LandedUnknown, "%q: Notion does not show the renewal; the claim ends when it would have ended without it", h.Task.Title)
 }
-
-// errOwed is the outcome of a finish to be delivered later.
-var errOwed = errors.New("not delivered yet")

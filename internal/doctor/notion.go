@@ -237,16 +237,24 @@ func (e *examination) tasksDatabase(ctx context.Context) {
 	}
 	e.priorities(db)
 	if e.Probe {
-		// Faults were reported above.
+		e.open(ctx, schema)
+	}
+}
+
+// open opens the tasks database once, for all checks that read or write tasks. It returns nil if the
+// database is not fit for that. The faults are reported with the properties.
+func (e *examination) open(ctx context.Context, schema notion.TaskSchema) *notion.Tasks {
+	if e.tasks == nil {
 		e.tasks, _ = e.client.Tasks(ctx, e.Config.Databases.Tasks, schema)
 	}
+	return e.tasks
 }
 
 // keptBack counts the open tasks that are not for agents because people are assigned to them.
 func (e *examination) keptBack(ctx context.Context, check string, f notion.Fit, schema notion.TaskSchema) {
-	tasks, err := e.client.Tasks(ctx, e.Config.Databases.Tasks, schema)
-	if err != nil {
-		return // the fault is reported with its own property
+	tasks := e.open(ctx, schema)
+	if tasks == nil {
+		return
 	}
 	rows, _, err := tasks.Query(ctx, notion.Query{UnfinishedOnly: true})
 	if err != nil {

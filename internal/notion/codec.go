@@ -172,15 +172,23 @@ func (c *codec) assignee(p notionapi.Property) (name string, isAgent bool) {
 	if !ok || len(people.People) == 0 {
 		return "", false
 	}
-	id, err := task.ParseID(people.People[0].ID.String())
-	return shortened(c.holder(p)), len(people.People) == 1 && err == nil && c.agents[string(id)] != ""
+	return shortened(c.holder(p)), len(people.People) == 1 && c.agentOf(people.People[0]) != ""
+}
+
+// agentOf returns the agent that a Notion user stands for; empty if none.
+func (c *codec) agentOf(user notionapi.User) string {
+	id, err := task.ParseID(user.ID.String())
+	if err != nil {
+		return ""
+	}
+	return c.agents[string(id)]
 }
 
 // userName returns the agent that a Notion user stands for, or else the user's own name, or, if
 // Notion does not give the name, the user's id.
 func (c *codec) userName(user notionapi.User) string {
-	if id, err := task.ParseID(user.ID.String()); err == nil && c.agents[string(id)] != "" {
-		return c.agents[string(id)]
+	if agent := c.agentOf(user); agent != "" {
+		return agent
 	}
 	if name := strings.TrimSpace(user.Name); name != "" {
 		return name

@@ -43,8 +43,8 @@ func Both(m *testing.M, run func(*testing.M) int, core string) int {
 	if chosen := flag.Lookup("test.run").Value; testkit.Quick() && chosen.String() == "" {
 		chosen.Set(core)
 	}
-	// go test keeps a result with what the tests read, by a log of the first run. A second run would
-	// leave half a line in it, and go test keeps nothing.
+	// go test keeps a result together with a log of what the tests read. Only the first run finishes
+	// that log. A second one would leave half a line in it, and go test would keep nothing.
 	flag.Lookup("test.testlogfile").Value.Set("")
 	os.Setenv(env, server.URL())
 	defer os.Unsetenv(env)
