@@ -234,6 +234,7 @@ func distinct(section string, names []name) []error {
 func validateAgents(agents []Agent) []error {
 	var errs []error
 	seen := make(map[string]bool)
+	users := make(map[task.ID]string)
 	for _, a := range agents {
 		if err := task.ValidateAgent(a.Name); err != nil {
 			errs = append(errs, fmt.Errorf("agents: %w", err))
@@ -249,7 +250,14 @@ func validateAgents(agents []Agent) []error {
 		case task.IsAgentPattern(a.Name) && (a.Lead || a.NotionUser != ""):
 			errs = append(errs, fmt.Errorf("agents: %q stands for many names, and lead and notion_user are for one: list that name by itself", a.Name))
 		}
-		if _, err := task.ParseID(a.NotionUser); a.NotionUser != "" && err != nil {
+		if a.NotionUser == "" {
+			continue
+		}
+		user, err := task.ParseID(a.NotionUser)
+		if other, taken := users[user]; err == nil && taken {
+			errs = append(errs, fmt.Errorf("agents: %q and %q have the same notion_user, so what is assigned to it would be nobody's: give it to one of them", other, a.Name))
+		}
+		if users[user] = a.Name; err != nil {
 			errs = append(errs, fmt.Errorf("agents: notion_user of %q: %q is not the id of a Notion user: want 32 hexadecimal digits, with or without dashes", a.Name, a.NotionUser))
 		}
 	}

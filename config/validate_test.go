@@ -49,6 +49,7 @@ func TestMistakes(t *testing.T) {
 		{name: "agent called auto", file: "agents: [auto]", want: []string{`agents: "auto" is no agent's name: it asks for one to be minted`}},
 		{name: "pattern with a star within", file: "agents: ['a*b']", want: []string{`agents: "a*b" is `, "a * stands at the end"}},
 		{name: "pattern with two stars", file: "agents: ['a**']", want: []string{`agents: "a**" is `, "a * stands at the end"}},
+		{name: "one user for two agents", file: "agents: [{name: A, notion_user: 6794760a-1f15-45cd-9c65-0dfe42f5135a}, {name: B, notion_user: 6794760A1F1545CD9C650DFE42F5135A}]", want: []string{`agents: "A" and "B" have the same notion_user`}},
 		{name: "pattern that leads", file: "agents: [{name: 'a*', lead: true}]", want: []string{`agents: "a*" stands for many names, and lead and notion_user are for one`}},
 		{name: "pattern with a user", file: "agents: [{name: 'a*', notion_user: 6794760a-1f15-45cd-9c65-0dfe42f5135a}]", want: []string{`agents: "a*" stands for many names`}},
 		{name: "no prefix", file: "names: {prefix: ''}", want: []string{`names.prefix: "" cannot begin a name such as "agent-7K9X"`}},

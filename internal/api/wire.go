@@ -62,7 +62,7 @@ type Task struct {
 	TaskRef
 	Ready      bool      `json:"ready" doc:"A claim could get it now: of the agent that was asked about, or of any, if none was"`
 	ClaimedAt  Time      `json:"claimed_at,omitzero"`
-	AssignedTo string    `json:"assigned_to,omitempty" doc:"The only agent that may claim it"`
+	AssignedTo string    `json:"assigned_to,omitempty" doc:"Who has it without a claim: people, or the only agent that may claim it"`
 	ClaimID    claim.ID  `json:"claim_id,omitempty" doc:"The claim, if it is held through this daemon"`
 	Offer      *Offer    `json:"offer,omitempty" doc:"The task is offered to assigned_to, who has yet to answer"`
 	DependsOn  []task.ID `json:"depends_on,omitempty"`
@@ -73,14 +73,14 @@ type Task struct {
 	CreatedAt  Time      `json:"created_at,omitzero"`
 	EditedAt   Time      `json:"edited_at,omitzero"`
 	Trashed    bool      `json:"trashed,omitempty"`
-	Agent      string    `json:"agent,omitempty" doc:"Whose name is on the task"`
+	Agent      string    `json:"agent,omitempty" doc:"The name in claimed_by"`
 	ExpiresAt  Time      `json:"expires_at,omitzero" doc:"When the holder's lease ends; absent where the name has no time"`
 }
 
 // Waited is a task that another one waits for.
 type Waited struct {
 	TaskRef
-	Agent string `json:"agent,omitempty" doc:"Whose name is on it"`
+	Agent string `json:"agent,omitempty" doc:"Who has it"`
 }
 
 // Tasks lists tasks.

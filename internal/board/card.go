@@ -88,7 +88,7 @@ func cardOf(t api.Task) card {
 	c := card{
 		ID: t.ID, Key: text(t.Key, 40), Title: cmp.Or(text(t.Title, maxTitle), "Untitled"), URL: link(t.URL),
 		Status: t.Status, Priority: t.Priority, Ready: t.Ready,
-		Agent: text(t.Agent, 80), Claim: t.ClaimID, From: milliseconds(t.ClaimedAt), Until: milliseconds(t.ExpiresAt),
+		Agent: text(cmp.Or(t.AssignedTo, t.Agent), 80), Claim: t.ClaimID, From: milliseconds(t.ClaimedAt), Until: milliseconds(t.ExpiresAt),
 		Note: text(t.Note, maxLine),
 	}
 	if !columnOf(t.Status).live {

@@ -74,7 +74,7 @@ func (bd *board) ready(t task.Task, agent string) bool {
 // judge says for whom t is ready. If it is not ready, but may become so when a lease ends, the
 // verdict says when to judge it again.
 func (bd *board) judge(t task.Task) ready.Verdict {
-	v := ready.Verdict{For: claim.Assignee(t)}
+	v := ready.Verdict{For: claim.AssignedAgent(t)}
 	if c, taken := bd.occupied(t.ID); taken {
 		if c.State == claim.Held {
 			v.Again = c.StaleAt
@@ -105,7 +105,7 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 	out.Ready, out.WaitsFor = bd.ready(t, agent), bd.waitsFor(t)
 	waitsFor := bd.known(out.WaitsFor)
 	for _, w := range waitsFor {
-		out.WaitingFor = append(out.WaitingFor, api.Waited{TaskRef: api.NewTaskRef(w), Agent: w.ClaimedBy})
+		out.WaitingFor = append(out.WaitingFor, api.Waited{TaskRef: api.NewTaskRef(w), Agent: claim.Whose(w)})
 	}
 	if !out.Ready {
 		code, reason := bd.why(t, waitsFor, agent)
@@ -117,8 +117,8 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 	}
 	if c, ok := bd.claimer.On(t.ID); ok && c.State == claim.Held {
 		out.ClaimID, until = c.ID, c.ExpiresAt()
-	} else if !ok {
-		out.AssignedTo = claim.Assignee(t)
+	} else if to := claim.Assignee(t); !ok && (to != t.ClaimedBy || until.IsZero()) {
+		out.AssignedTo = to
 		if o, offered := bd.offers[t.ID]; offered && o.To == out.AssignedTo {
 			out.Offer = &api.Offer{State: api.Reviewing, From: o.From, To: o.To, ExpiresAt: bd.time(o.Until)}
 		}

@@ -88,7 +88,7 @@ func (b *Broker) readyTasks(bd *board, f api.TaskFilter, filter task.Filter, lim
 // matching returns all tasks that f selects, ready or not.
 func (bd *board) matching(f api.TaskFilter, filter task.Filter) (out []task.Task) {
 	for t := range bd.tasks {
-		if t.Trashed || f.Status != "" && t.Status != f.Status || f.Agent != "" && t.ClaimedBy != f.Agent || !filter.Match(t) {
+		if t.Trashed || f.Status != "" && t.Status != f.Status || f.Agent != "" && claim.Whose(t) != f.Agent || !filter.Match(t) {
 			continue
 		}
 		out = append(out, t)

@@ -51,6 +51,9 @@ func (b *Broker) offer(ctx context.Context, r Offer) (claim.Hold, time.Time, err
 	if r.To == r.Agent {
 		return claim.Hold{}, time.Time{}, &InvalidError{Detail: fmt.Sprintf("%s cannot offer a task to itself: claim it", r.Agent)}
 	}
+	if err := b.kept(r.Task, "offered"); err != nil {
+		return claim.Hold{}, time.Time{}, err
+	}
 	cl, taken := b.claimer.On(r.Task)
 	switch {
 	case taken && cl.Agent != r.Agent, taken && cl.State != claim.Held && cl.State != claim.Finishing:
@@ -67,6 +70,17 @@ func (b *Broker) offer(ctx context.Context, r Offer) (claim.Hold, time.Time, err
 	b.notifiedByError(ctx, err)
 	b.Changed()
 	return cl, b.now().Add(b.inbox.Offer), err
+}
+
+// kept returns the refusal to hand on a task that the column of assignees gives to somebody: dibs
+// does not write there, so it would be theirs again at once. It returns nil if nobody is there.
+func (b *Broker) kept(id task.ID, what string) error {
+	t, _ := b.mirror.Task(id)
+	if t.Assignee == "" {
+		return nil
+	}
+	return &claim.Denied{Code: claim.CodeReserved, Task: t, Holder: t.Assignee, Detail: fmt.Sprintf(
+		"%q was not %s: %s is in the board's column of assignees, and dibs does not write there; ask a person to take %[3]s out", t.Title, what, t.Assignee)}
 }
 
 // claimBriefly claims a task in order to give it up at once; the agent's limit does not count.
@@ -106,6 +120,9 @@ func (b *Broker) decline(ctx context.Context, agent string, id task.ID, reason s
 				detail += ", but to " + to
 			}
 			return claim.Hold{}, &claim.Denied{Code: claim.CodeReserved, Task: t, Holder: to, Detail: detail}
+		}
+		if err := b.kept(id, "declined"); err != nil {
+			return claim.Hold{}, err
 		}
 		if cl, err = b.claimBriefly(ctx, agent, id); err != nil {
 			return claim.Hold{}, err
@@ -164,7 +181,7 @@ func (b *Broker) TakeBackOffers(ctx context.Context) (next time.Time, err error)
 }
 
 func (b *Broker) takeBack(ctx context.Context, o inbox.Offer) error {
-	if t, known := b.mirror.Task(o.Task); known && claim.Assignee(t) != o.To {
+	if t, known := b.mirror.Task(o.Task); known && claim.AssignedAgent(t) != o.To {
 		return b.inbox.Inbox.EndOffer(ctx, o.Task) // somebody changed the task
 	}
 	// In the name of the agent that did not answer: nobody else may claim the task.

@@ -62,7 +62,7 @@ func (bd *board) obstacle(t task.Task, agent string) (code claim.Code, until tim
 	switch {
 	case d.Code == claim.CodeHeld:
 		return d.Code, d.LeaseEnd
-	case d.Code == "" && t.Status != task.Open && claim.Assignee(t) == "":
+	case d.Code == "" && t.Status != task.Open && claim.AssignedAgent(t) == "":
 		return claim.CodeHeld, time.Time{} // its lease has ended, and the next sweep opens it
 	}
 	return d.Code, time.Time{}

@@ -86,8 +86,8 @@ func waited(t task.Task) string {
 	switch {
 	case t.Trashed:
 		standing = "in the trash"
-	case t.ClaimedBy != "" && !t.Status.Finished():
-		standing += ", " + t.ClaimedBy
+	case claim.Whose(t) != "" && !t.Status.Finished():
+		standing += ", " + claim.Whose(t)
 	}
 	return fmt.Sprintf("“%s” (%s)", cmp.Or(t.Title, t.Key, string(t.ID)), standing)
 }

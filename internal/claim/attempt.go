@@ -125,7 +125,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	if v.Unsure {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Err: errUntimed, Detail: errUntimed.Error() + "; try again"}, true)
 	}
-	a.cl.Former, a.cl.Assigned = "", v.Task.ClaimedBy == a.cl.Agent && Assignee(v.Task) == a.cl.Agent
+	a.cl.Former, a.cl.Assigned = "", v.Task.ClaimedBy == a.cl.Agent && unbegun(v.Task) == a.cl.Agent
 	if d.Override {
 		a.cl.Former = d.Holder
 	}

@@ -184,7 +184,14 @@ func (s Sight) leaving() (w Write, what string, ok bool) {
 	if s.Policy.NoToken && t.ClaimedBy == h.Agent {
 		tok = s.token
 	}
-	if t.Trashed || tok.ID != h.ID || tok.Done || t.ClaimedBy == "" || !s.Policy.live(s.Reading) {
+	// Somebody was put into the column of assignees, and the name taken off by the same hand.
+	// Nobody claims a task in progress without a name.
+	if replaced := t.ClaimedBy == "" && t.Assignee != "" && t.Status == task.InProgress; replaced {
+		h.Agent = ""
+	} else if t.ClaimedBy == "" || !s.Policy.live(s.Reading) {
+		return Write{}, "", false
+	}
+	if t.Trashed || tok.ID != h.ID || tok.Done {
 		return Write{}, "", false
 	}
 	if t.Status == task.Open || t.Status == task.InProgress {
@@ -250,7 +257,9 @@ func (s Sight) frees() bool { return *finishWrite(s.Hold, s.Policy).Status == ta
 // shows reports whether the page shows a finish that was sent before. A claim comes under suspicion
 // only while nothing has been sent that gives the task back.
 func (s Sight) shows() bool {
-	taken := s.standing == isSuspect && s.frees() && s.Hold.Suspect.IsZero()
+	other := s.token.ID != "" && s.token.ID != s.Hold.ID && !s.token.Void && !s.token.Done
+	claimed := s.standing == isSuspect || other && Owner(s.Task, s.Hold.Agent) != "" // and then assigned
+	taken := claimed && s.frees() && s.Hold.Suspect.IsZero()
 	return s.Sent && (taken || finishWrite(s.Hold, s.Policy).shows(s.Task, s.Policy.NoToken))
 }
 

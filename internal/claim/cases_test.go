@@ -126,6 +126,7 @@ func TestCases(t *testing.T) {
 		{"finish: done", held(claim.Delivery, token("done "+string(ours))), "the page shows that the work was done under the claim"},
 		{"finish: shown", held(claim.Delivery, sent, status(task.Open), name(""), token(""), func(s *claim.Sight) { s.Task.ClaimedAt = time.Time{} }), "the write was sent, and the page shows it; or it gave the task back, and another claim is on the page"},
 		{"finish: given back, and claimed since", held(claim.Delivery, sent, name("Oracle"), token(string(theirs))), "the write was sent, and the page shows it; or it gave the task back, and another claim is on the page"},
+		{"finish: given back, claimed and assigned since", held(claim.Delivery, sent, name("Oracle"), token(string(theirs)), func(s *claim.Sight) { s.Task.Assignee = "Anna" }), "the write was sent, and the page shows it; or it gave the task back, and another claim is on the page"},
 		{"finish: suspect", held(claim.Delivery, token(string(theirs))), "another live token lies over the live claim, for less than the grace"},
 		{"finish: taken", held(claim.Delivery, name("Maria")), "the page shows that somebody else ended the claim"},
 		{"finish: past the lease", held(claim.Delivery, over), "the lease is over"},

@@ -42,19 +42,21 @@ func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Poli
 		return Decision{Code: CodeNotOpen, Reason: stands(t.Status)}
 	}
 
-	if owner := Owner(t, agent); owner != "" {
-		return Decision{
-			Code: CodeReserved, Holder: owner,
-			Reason: fmt.Sprintf("it is assigned to %s; take %[1]s out of the board's column of assignees to hand it out", owner),
-		}
-	}
-	claimed, assignee := t.ClaimedBy != "", Assignee(t)
+	claimed, assignee := t.ClaimedBy != "", unbegun(t)
 	if t.Status == task.Open && ParseToken(t.Token).Done && dated(t) {
 		// A person reopened a completed task; its last claim is history.
 		claimed = false
 	}
+	owner := Owner(t, agent)
+	// The agent in the column works on it.
+	atWork := t.AssigneeIsAgent && owner == t.ClaimedBy && claimed && dated(t) && !p.Stale(t, now)
 	d := Decision{}
 	switch {
+	case owner != "" && !atWork:
+		return Decision{
+			Code: CodeReserved, Holder: owner,
+			Reason: fmt.Sprintf("it is assigned to %s; take %[1]s out of the board's column of assignees to hand it out", owner),
+		}
 	case assignee != "" && assignee == agent:
 	case assignee != "":
 		return Decision{

@@ -89,7 +89,7 @@ func (s Sight) trashed() bool  { return s.Task.Trashed }
 func (s Sight) notOwn() bool   { return s.token.ID != s.Mark.ID }
 func (s Sight) finished() bool { return s.token.Done }
 func (s Sight) renamed() bool  { return s.Task.ClaimedBy != s.Mark.Agent }
-func (s Sight) assigned() bool { return Assignee(s.Task) != "" }
+func (s Sight) assigned() bool { return unbegun(s.Task) != "" }
 func (s Sight) over() bool     { return s.Policy.Over(s.Task, s.judged()) }
 
 // settled reports whether the mark's next step is due by Notion's clock. The clock here may

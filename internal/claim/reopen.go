@@ -173,7 +173,7 @@ func (o *reopener) refusal(ctx context.Context, r Reading) (*Denied, error) {
 	}
 	d := o.policy.decide(r, "", nil)
 	switch {
-	case t.Trashed, t.Status == task.Unknown:
+	case t.Trashed, t.Status == task.Unknown, t.Status == task.InProgress && t.Assignee != "":
 		return refuse(d), nil
 	case t.Status == task.InProgress && t.ClaimedBy != "":
 		if d.Code == "" || d.Override || d.Code == CodeNotOpen { // or will be by the next one who asks

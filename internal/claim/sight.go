@@ -181,7 +181,7 @@ func (p Policy) tokenFor(id ID, agent string, claimedAt time.Time, renewed bool,
 // undated reports whether t shows a claim whose date somebody cleared. Nobody may claim such a
 // task.
 func undated(t task.Task) bool {
-	return t.Status == task.InProgress && t.ClaimedBy != "" && t.ClaimedAt.IsZero() && !t.Trashed && Assignee(t) == ""
+	return t.Status == task.InProgress && t.ClaimedBy != "" && t.ClaimedAt.IsZero() && !t.Trashed && unbegun(t) == ""
 }
 
 // live reports whether nobody takes the task while the page shows this: its lease is not over

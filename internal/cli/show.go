@@ -129,7 +129,7 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 	switch {
 	case t.Ready:
 		line("ready", "yes")
-	case t.AssignedTo != "" && len(t.WaitsFor) == 0:
+	case t.AssignedTo != "" && t.AssignedTo == t.Agent && len(t.WaitsFor) == 0:
 		line("ready", "for "+clean(t.AssignedTo)+" only")
 	case t.Reason != "":
 		line("ready", "no: "+clean(t.Reason))

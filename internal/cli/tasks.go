@@ -167,12 +167,12 @@ func statusStyle(t api.Task) ansi.Style {
 // holder says who has a task, and until when.
 func holder(t api.Task, now time.Time) string {
 	switch {
-	case t.Agent == "":
-		return "-"
 	case t.Offer != nil:
 		return fmt.Sprintf("%s (%s)", clean(t.Offer.To), t.Offer.State)
 	case t.AssignedTo != "":
 		return "assigned to " + clean(t.AssignedTo)
+	case t.Agent == "":
+		return "-"
 	case t.ExpiresAt.IsZero():
 		return clean(t.Agent)
 	case t.ExpiresAt.After(now):

@@ -217,3 +217,91 @@ func TestColumnOfAssigneesGoes(t *testing.T) {
 		}
 	})
 }
+
+// The column outlives what a claim leaves on the card: done and dragged to OPEN, or gone stale.
+func TestColumnOutlivesAClaim(t *testing.T) {
+	inTeam(t, func(w *world, use func(*config.Config)) {
+		sandman := w.person("Sandman's bot")
+		column := inColumn(sandman)
+		done, stale := w.add("done", map[string]any{"Who": column}), w.add("stale", map[string]any{
+			"Who": column, "status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Oracle"), "claimed_at": date(time.Now().Add(-2 * time.Hour)),
+		})
+		n := w.daemon(func(c *config.Config) {
+			use(c)
+			c.Schedule.Sweep = "@every 100h"
+			c.Agents = []config.Agent{{Name: "Sandman", NotionUser: sandman}, {Name: "Oracle"}}
+		})
+		if err := n.complete(n.mustClaim("Sandman", done)); err != nil {
+			w.Fatal(err)
+		}
+		n.react("Sandman", 0)
+		w.drag(done, task.Open)
+		time.Sleep(2 * interval)
+		if got := n.ready("Sandman"); !slices.Equal(got, []string{"done", "stale"}) {
+			w.Errorf("ready for Sandman: %q", got)
+		}
+		if got := n.ready("Oracle"); len(got) > 0 {
+			w.Errorf("ready for Oracle: %q, want nothing", got)
+		}
+		n.wantInbox("Sandman", 0, "task_assigned done")
+		if cl := n.mustClaim("Sandman", stale); cl.Task.Title != "stale" {
+			w.Errorf("%+v", cl)
+		}
+		// Who asks now learns that the very agent works on it.
+		var p *api.Problem
+		if _, err := n.claim("Oracle", stale); !errors.As(err, &p) || code(err) != denied(claim.CodeHeld) || p.Holder != "Sandman" {
+			w.Errorf("Oracle: %v, want held by Sandman", err)
+		}
+	})
+}
+
+// dibs does not write into the column: what it gives to somebody is not handed on through dibs.
+func TestColumnIsNotHandedOn(t *testing.T) {
+	inTeam(t, func(w *world, use func(*config.Config)) {
+		sandman, maria := w.person("Sandman's bot"), w.person("Maria")
+		id := w.add("for Sandman", map[string]any{"Who": inColumn(sandman)})
+		hers := w.add("hers", map[string]any{"Who": inColumn(maria), "status": option("status", "IN_PROGRESS")})
+		n := w.daemon(func(c *config.Config) {
+			use(c)
+			c.Agents = []config.Agent{{Name: "Sandman", NotionUser: sandman}, {Name: "Oracle"}, {Name: "Maria"}}
+		})
+		_, offered := n.Offer(w.Context(), task.ID(id), api.OfferRequest{Agent: "Sandman", To: "Oracle", Text: "yours"}, "")
+		_, declined := n.Decline(w.Context(), task.ID(id), api.DeclineRequest{Agent: "Sandman"}, "")
+		for _, err := range []error{offered, declined} {
+			if code(err) != denied(claim.CodeReserved) || !strings.Contains(err.Error(), "dibs does not write there") {
+				w.Errorf("%v, want reserved, and who can change it", err)
+			}
+		}
+		_, err := n.Reopen(w.Context(), task.ID(hers), api.ReopenRequest{Was: task.InProgress}, "")
+		if code(err) != denied(claim.CodeReserved) || !strings.Contains(err.Error(), "Maria") {
+			w.Errorf("reopened while Maria works on it: %v", err)
+		}
+		if sent := w.requests(); slices.Contains(sent, "PATCH page") {
+			w.Errorf("requests: %q, want nothing written", sent)
+		}
+		n.wantInbox("Maria", 0) // the agent of a person's name is not told of the person's tasks
+		list, err := n.Tasks(w.Context(), api.TaskFilter{Agent: "Maria"})
+		mustDo(w, err)
+		if len(list.Tasks) != 1 || list.Tasks[0].AssignedTo != "Maria" {
+			w.Errorf("the tasks of Maria: %+v", list.Tasks)
+		}
+	})
+}
+
+// The name is taken off in the same gesture that assigns somebody.
+func TestAssignedInsteadOfTheName(t *testing.T) {
+	inTeam(t, func(w *world, use func(*config.Config)) {
+		maria := w.person("Maria")
+		id := w.add("passed on", nil)
+		n := w.daemon(use)
+		cl := n.mustClaim("Sandman", id)
+		w.edit(id, map[string]any{"Who": inColumn(maria), "claimed_by": text("rich_text", "")})
+		time.Sleep(2 * interval)
+		if diff := cmp.Diff(openCard, show(w.page(id))); diff != "" {
+			w.Errorf("the card (-want +got):\n%s", diff)
+		}
+		if err := n.complete(cl); code(err) != string(api.CodeClaimLost) || !strings.Contains(err.Error(), "assigned to Maria") {
+			w.Errorf("%v", err)
+		}
+	})
+}

@@ -82,9 +82,9 @@ func changes(before, after State) []claim.Fact {
 		add(claim.KindReassigned).Holder = is
 	case is != "" && is != was,
 		is != "" && before.claim() != after.claim() && after.claim() != "" && before.claim() != "",
-		is != "" && claim.Assignee(before.Task) == is && !after.ClaimedAt.IsZero() && after.Status == task.InProgress:
+		is != "" && claim.Assignee(before.Task) == is && before.ClaimedAt.IsZero() && !after.ClaimedAt.IsZero() && after.Status == task.InProgress:
 		byNow(add(claim.KindClaimed))
-	case was != "" && under && (is == "" && !before.handedOut() || before.Status == task.InProgress && after.Status == task.Open):
+	case was != "" && under && (is == "" && !before.handedOut() || before.ClaimedBy != "" && before.Status == task.InProgress && after.Status == task.Open):
 		add(claim.KindReleased)
 	}
 

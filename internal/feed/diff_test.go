@@ -75,6 +75,9 @@ func TestDiff(t *testing.T) {
 	assigned := func(agent string) feed.State {
 		return with(open(), func(s *feed.State) { s.ClaimedBy, s.Ready = agent, false })
 	}
+	inColumn := func(s feed.State, who string) feed.State {
+		return with(s, func(s *feed.State) { s.Assignee, s.AssigneeIsAgent, s.Ready = who, who == "Sandman", false })
+	}
 	trashed := func(s feed.State) feed.State {
 		return with(s, func(s *feed.State) { s.Trashed, s.Ready = true, false })
 	}
@@ -128,10 +131,15 @@ func TestDiff(t *testing.T) {
 		"reopened for another": {new(done()), with(done(), func(s *feed.State) {
 			*s = feed.NewState(task.Task{ID: "a", Title: "Write", Priority: task.Low, Status: task.Open, ClaimedBy: "Maria", ClaimedAt: noon, Token: "done " + first + " Sandman"}, nil)
 		}), []string{"reopened Maria", "claimed Maria"}},
-		"from done to blocked": {new(done()), in(task.Blocked), []string{"blocked"}},
-		"cancelled, then done": {new(in(task.Cancelled)), in(task.Completed), []string{"completed"}},
-		"begun by hand":        {new(open()), in(task.InProgress), []string{"edited: status"}},
-		"another status":       {new(open()), in(task.Unknown), []string{"edited: status"}},
+		"from done to blocked":                     {new(done()), in(task.Blocked), []string{"blocked"}},
+		"cancelled, then done":                     {new(in(task.Cancelled)), in(task.Completed), []string{"completed"}},
+		"begun by somebody in the column":          {new(inColumn(open(), "Maria")), inColumn(in(task.InProgress), "Maria"), []string{"edited Maria: status"}},
+		"put back by somebody in the column":       {new(inColumn(in(task.InProgress), "Maria")), inColumn(open(), "Maria"), []string{"edited Maria: status"}},
+		"new, with somebody in the column":         {nil, inColumn(open(), "Maria"), []string{"created", "claimed Maria"}},
+		"renewed by the agent in the column":       {new(inColumn(held("Sandman", first), "Sandman")), with(inColumn(held("Sandman", first), "Sandman"), func(s *feed.State) { s.ClaimedAt = noon.Add(time.Hour) }), nil},
+		"trashed, while somebody is in the column": {new(inColumn(held("Sandman", first), "Maria")), trashed(inColumn(held("Sandman", first), "Maria")), []string{"trashed Maria"}},
+		"begun by hand":                            {new(open()), in(task.InProgress), []string{"edited: status"}},
+		"another status":                           {new(open()), in(task.Unknown), []string{"edited: status"}},
 
 		"waits no longer": {new(waiting()), with(waiting(), func(s *feed.State) { s.Ready = true }), []string{"ready"}},
 		"edited": {new(held("Sandman", first)), with(held("Sandman", first), func(s *feed.State) {

@@ -51,7 +51,7 @@ func (s State) claim() claim.ID { return claim.ParseToken(s.Token).ID }
 
 // holds returns the agent that has the task, and its claim.
 func (s State) holds() (agent string, id claim.ID) {
-	if agent = s.holder(); agent != "" && !claim.ParseToken(s.Token).Done {
+	if agent = s.holder(); agent == s.ClaimedBy && !claim.ParseToken(s.Token).Done {
 		id = s.claim()
 	}
 	return agent, id
@@ -61,6 +61,7 @@ func (s State) holds() (agent string, id claim.ID) {
 // seen: open and unclaimed, if it is being worked on.
 func (s State) Unclaimed() State {
 	s.ClaimedBy, s.ClaimedAt, s.Token, s.Ready = "", time.Time{}, "", false
+	s.Assignee, s.AssigneeIsAgent = "", false
 	if s.Status != task.Open && s.Status != task.Unknown && !s.Status.Finished() {
 		s.Status = task.Open
 	}

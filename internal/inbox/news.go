@@ -49,9 +49,9 @@ func Of(n News) []Trigger {
 	if n.After != nil {
 		was := ""
 		if n.Before != nil {
-			was = claim.Assignee(n.Before.Task)
+			was = claim.AssignedAgent(n.Before.Task)
 		}
-		if is := claim.Assignee(n.After.Task); is != "" && is != was && is != n.Offered && n.After.Status == task.Open {
+		if is := claim.AssignedAgent(n.After.Task); is != "" && is != was && is != n.Offered && n.After.Status == task.Open {
 			out = append(out, Trigger{Type: TaskAssigned, Agent: is, At: n.At, Task: n.After.Task})
 		}
 	}

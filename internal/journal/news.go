@@ -50,7 +50,7 @@ func offer(ctx context.Context, tx *tx, known *feed.State, record []claim.Fact) 
 	switch {
 	case err != nil || !ok:
 		return "", err
-	case claim.Assignee(known.Task) == o.To:
+	case claim.AssignedAgent(known.Task) == o.To:
 		return o.To, nil
 	}
 	return "", endOffer(ctx, tx, known.ID)

@@ -31,7 +31,7 @@ func taskOf(t api.TaskRef) Task {
 
 func listedTask(t api.Task) Task {
 	out := taskOf(t.TaskRef)
-	out.Agent, out.ExpiresAt, out.ClaimID, out.Reason = line(cmp.Or(t.Agent, t.AssignedTo)), t.ExpiresAt, t.ClaimID, line(t.Reason)
+	out.Agent, out.ExpiresAt, out.ClaimID, out.Reason = line(cmp.Or(t.AssignedTo, t.Agent)), t.ExpiresAt, t.ClaimID, line(t.Reason)
 	return out
 }
 

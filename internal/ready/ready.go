@@ -173,9 +173,10 @@ func (v *View) judge(id task.ID, earliest time.Time) {
 	v.open[id] = now
 }
 
-// named reports whether a task is IN_PROGRESS and assigned, and so may be ready for its agent.
+// named reports whether a task is IN_PROGRESS and assigned, and so may be ready for its agent, now
+// or once a lease is over.
 func named(t task.Task) bool {
-	return t.Status == task.InProgress && t.ClaimedAt.IsZero() && (t.ClaimedBy != "" || t.Assignee != "")
+	return t.Status == task.InProgress && (t.AssigneeIsAgent || t.ClaimedAt.IsZero() && t.ClaimedBy != "")
 }
 
 // put adds a ready task to its list. v.mu is locked.

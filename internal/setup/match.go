@@ -188,7 +188,8 @@ func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
 		col := db.Columns[name]
 		related, err := task.ParseID(col.Database)
 		otherDatabase := f.Key == "depends_on" && (err != nil || related != db.ID)
-		if slices.Contains(f.Types, col.Type) && !p.taken(name) && !otherDatabase && !p.nobodys(f, col) {
+		people := f.Key == "claimed_by" && col.Type == "people" // a team's own: dibs does not write there unasked
+		if slices.Contains(f.Types, col.Type) && !p.taken(name) && !otherDatabase && !people {
 			fits = append(fits, name)
 		}
 	}

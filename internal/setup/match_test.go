@@ -95,6 +95,18 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
+// A team's column of people is never guessed as the one that dibs writes, even where agents have
+// Notion users.
+func TestPeopleAreNotOverwritten(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Owner": of("people")})
+		w.options.Config.Agents = []config.Agent{{Name: "Sandman", NotionUser: "6794760a-1f15-45cd-9c65-0dfe42f5135a"}}
+		if diff := cmp.Diff(map[string]string{"assignee": "Owner"}, guesses(w.plan())); diff != "" {
+			w.Errorf("guesses (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // Given names take precedence over guesses, and must exist.
 func TestGivenNames(t *testing.T) {
 	schema := map[string]any{
