@@ -74,6 +74,8 @@ type Tasks struct {
 	Priorities Priorities `key:"priorities"`
 	// Fields are further properties of the tasks database to show and to filter by.
 	Fields []string `key:"fields"`
+	// Only lists conditions, NAME=VALUE each: agents are offered the tasks that meet all of them.
+	Only []string `key:"only"`
 }
 
 // Properties are the names of the properties of the tasks database.
@@ -241,6 +243,7 @@ func Default() Config {
 				Low:      []string{"low"},
 			},
 			Fields: []string{},
+			Only:   []string{},
 		},
 		Names: Names{Prefix: "agent", Keep: 7 * 24 * time.Hour},
 		Claim: Claim{

@@ -181,7 +181,24 @@ func (t Tasks) validate() []error {
 		}
 	}
 	errs = append(errs, distinct("tasks.priorities", priorities)...)
+	if _, err := t.Scope(); err != nil {
+		errs = append(errs, fmt.Errorf("tasks.only: %w", err))
+	}
 	return append(errs, t.validateFields()...)
+}
+
+// Scope parses Only.
+func (t Tasks) Scope() ([]task.Condition, error) {
+	var scope []task.Condition
+	for _, s := range t.Only {
+		name, value, ok := strings.Cut(s, "=")
+		c := task.Condition{Field: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
+		if !ok || c.Field == "" {
+			return nil, fmt.Errorf("%q: want NAME=VALUE, with the name of a property of the tasks database", s)
+		}
+		scope = append(scope, c)
+	}
+	return scope, nil
 }
 
 // validateFields checks that no field is listed twice or is a property that dibs works with.

@@ -89,6 +89,7 @@ func TestMistakes(t *testing.T) {
 		{name: "empty priority", file: "tasks: {priorities: {high: ['']}}", want: []string{"tasks.priorities.high: a name is empty"}},
 		{name: "agent name", file: `agents: [" Oracle"]`, want: []string{"agents: agent name", "space"}},
 		{name: "a field that is a property", file: "tasks: {properties: {priority: Prio}, fields: [Sprint, Prio]}", want: []string{`tasks.fields: "Prio" is tasks.properties.priority, which every task shows already: leave it out`}},
+		{name: "a condition without a value", file: "tasks: {only: [Sprint]}", want: []string{`tasks.only: "Sprint": want NAME=VALUE`}},
 		{name: "a field twice", file: "tasks: {fields: [Sprint, Area, Sprint]}", want: []string{`tasks.fields: "Sprint" is listed twice`}},
 		{name: "a field without a name", file: "tasks: {properties: {note: ''}, fields: [Sprint, '']}", want: []string{"tasks.fields: a name is empty"}},
 		{name: "a number for a field", file: "tasks: {fields: [1]}", want: []string{"tasks.fields: want text, got 1: if that is meant, put it in quotes"}},

@@ -11,6 +11,7 @@ type Summary struct {
 	Filtered        int  `json:"filtered" doc:"Tasks that are ready, and not what was asked for"`
 	Review          int  `json:"review,omitempty" doc:"Tasks that are done, and that a person has yet to look at; absent for none"`
 	Failed          int  `json:"failed,omitempty" doc:"Tasks that are FAILED; absent for none"`
+	NotOffered      int  `json:"not_offered,omitempty" doc:"Tasks that are not for agents, by tasks.only; absent for none"`
 	Other           int  `json:"other" doc:"Tasks that cannot be claimed as they are, such as those in a status that tasks.statuses does not name"`
 	NextLeaseEndsAt Time `json:"next_lease_ends_at,omitzero" doc:"When the first of the leases ends that are held, unless it is renewed"`
 }

@@ -188,7 +188,7 @@ func (b *Broker) takeBack(ctx context.Context, o inbox.Offer) error {
 	cl, err := b.claimBriefly(ctx, o.To, o.Task)
 	denied, isDenied := errors.AsType[*claim.Denied](err)
 	switch {
-	case isDenied && (denied.Code == claim.CodeNotOpen || denied.Code == claim.CodeReserved || denied.Code == claim.CodeNotFound):
+	case isDenied && (denied.Code == claim.CodeNotOpen || denied.Code == claim.CodeReserved || denied.Code == claim.CodeNotOffered || denied.Code == claim.CodeNotFound):
 		return b.inbox.Inbox.EndOffer(ctx, o.Task)
 	case err != nil:
 		return err

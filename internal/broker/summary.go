@@ -79,6 +79,7 @@ func nothingReady(s api.Summary, filtered bool) string {
 		{s.Blocked, "is blocked", "are blocked"},
 		{s.Dependencies, "waits for others", "wait for others"},
 		{s.Assigned, "is assigned to somebody else", "are assigned to others"},
+		{s.NotOffered, "is not for agents", "are not for agents"},
 		{s.CoolingOff, "is passed over because of its page", "are passed over because of their pages"},
 		{s.Review, "is to be reviewed", "are to be reviewed"},
 		{s.Failed, "has failed", "have failed"},

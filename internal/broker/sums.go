@@ -109,6 +109,8 @@ func count(s *api.Summary, t task.Task, code claim.Code, until, now time.Time) {
 		s.Assigned++
 	case code == claim.CodeBlockedByDependency:
 		s.Dependencies++
+	case code == claim.CodeNotOffered:
+		s.NotOffered++
 	case t.Status == task.Blocked:
 		s.Blocked++
 	case t.Status == task.Review:

@@ -82,6 +82,9 @@ func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Poli
 		}
 		d.Override = true
 	}
+	if t.Outside != "" {
+		return Decision{Code: CodeNotOffered, Reason: fmt.Sprintf("it is none of the tasks for agents (tasks.only): %s", t.Outside)}
+	}
 	if len(blockers) > 0 {
 		return Decision{
 			Code:   CodeBlockedByDependency,

@@ -17,7 +17,8 @@ const (
 	CodeNotOpen             Code = "not_open"
 	CodeLostRace            Code = "lost_race"
 	CodeBlockedByDependency Code = "blocked_by_dependency"
-	CodeReserved            Code = "reserved" // assigned to somebody else
+	CodeReserved            Code = "reserved"    // assigned to somebody else
+	CodeNotOffered          Code = "not_offered" // outside of what agents may have
 	CodeNothingReady        Code = "nothing_ready"
 	CodeLimitReached        Code = "limit_reached"
 	CodeNotFound            Code = "not_found"

@@ -122,7 +122,7 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 			return strings.Replace(text, by, by+lasting(p.ExpiresAt, now), 1)
 		}
 		text = suggest(text, "dibs next")
-	case claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency:
+	case claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeNotOffered:
 		text = suggest(text, "dibs next")
 	case claim.CodeLimitReached:
 		if len(p.Claims) > 0 {

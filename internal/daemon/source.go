@@ -19,7 +19,7 @@ type source struct {
 }
 
 func (s source) List(ctx context.Context, since time.Time, read func(int)) ([]task.Task, error) {
-	tasks, _, err := s.Query(ctx, notion.Query{UnfinishedOnly: true, FinishedSince: since, Progress: read})
+	tasks, _, err := s.Query(ctx, notion.Query{UnfinishedOnly: true, Scoped: true, FinishedSince: since, Progress: read})
 	return tasks, err
 }
 

@@ -175,6 +175,7 @@ func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs 
 // build makes the parts and connects them. down is as of connect.
 func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, down error) (err error) {
 	d.mirror, err = mirror.New(ctx, mirror.Config{
+		Scoped: len(d.config.Tasks.Only) > 0,
 		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
 		Failure: down, Watcher: watcher{d}, Notion: d.notion, Log: d.log,
 	})

@@ -207,12 +207,13 @@ func (e *examination) tasksDatabase(ctx context.Context) {
 		return
 	}
 	schema := workspace.Schema(e.Config)
+	var assignee notion.Fit
 	for _, f := range schema.Examine(db) {
 		check := "tasks.properties." + f.Key
 		switch f.Grade {
 		case notion.Fits:
 			if f.Key == "assignee" {
-				e.keptBack(ctx, check, f, schema)
+				assignee = f
 				continue
 			}
 			e.ok(check, fmt.Sprintf("%q, %s", f.Name, f.Found))
@@ -229,12 +230,16 @@ func (e *examination) tasksDatabase(ctx context.Context) {
 		e.ok("tasks.properties."+key, "not there, as configured")
 	}
 	for _, f := range schema.ExamineFields(db) {
-		if f.Grade == notion.Fits {
+		switch f.Grade {
+		case notion.Fits:
 			e.ok("tasks.fields", fmt.Sprintf("%q, %s", f.Name, f.Found))
-		} else {
+		case notion.Unusable:
+			e.problem("tasks.only", f.Problem, f.Remedy)
+		default:
 			e.warn("tasks.fields", f.Problem, f.Remedy)
 		}
 	}
+	e.offered(ctx, schema, assignee)
 	e.priorities(db)
 	if e.Probe {
 		e.open(ctx, schema)
@@ -250,8 +255,15 @@ func (e *examination) open(ctx context.Context, schema notion.TaskSchema) *notio
 	return e.tasks
 }
 
-// keptBack counts the open tasks that are not for agents because people are assigned to them.
-func (e *examination) keptBack(ctx context.Context, check string, f notion.Fit, schema notion.TaskSchema) {
+// offered says how many open tasks the column of assignees keeps back from agents, and how many
+// tasks.only does.
+func (e *examination) offered(ctx context.Context, schema notion.TaskSchema, assignee notion.Fit) {
+	check := "tasks.only"
+	if assignee.Key != "" {
+		check = "tasks.properties.assignee"
+	} else if len(schema.Only) == 0 {
+		return
+	}
 	tasks := e.open(ctx, schema)
 	if tasks == nil {
 		return
@@ -261,7 +273,7 @@ func (e *examination) keptBack(ctx context.Context, check string, f notion.Fit, 
 		e.failed(check, err)
 		return
 	}
-	open, kept := 0, 0
+	open, kept, outside := 0, 0, 0
 	for _, t := range rows {
 		if t.Status != task.Open {
 			continue
@@ -270,8 +282,16 @@ func (e *examination) keptBack(ctx context.Context, check string, f notion.Fit, 
 		if t.Assignee != "" && !t.AssigneeIsAgent {
 			kept++
 		}
+		if t.Outside != "" {
+			outside++
+		}
 	}
-	e.ok(check, fmt.Sprintf("%q, %s, which keeps %d of %d open tasks back from agents", f.Name, f.Found, kept, open))
+	if assignee.Key != "" {
+		e.ok(check, fmt.Sprintf("%q, %s, which keeps %d of %d open tasks back from agents", assignee.Name, assignee.Found, kept, open))
+	}
+	if len(schema.Only) > 0 {
+		e.ok("tasks.only", fmt.Sprintf("%s, which keeps %d of %d open tasks back from agents", strings.Join(e.Config.Tasks.Only, " and "), outside, open))
+	}
 }
 
 // priorities warns of options of the priority that have no meaning here.

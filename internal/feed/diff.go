@@ -23,6 +23,8 @@ const (
 // no fact.
 func Diff(before *State, after State) []claim.Fact {
 	switch {
+	case after.foreign() && (before == nil || before.foreign()):
+		return nil
 	case before == nil && (after.Trashed || after.Status.Finished()):
 		return nil // it was first seen after its end, or because another task depends on it
 	case before == nil:

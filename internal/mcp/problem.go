@@ -90,7 +90,7 @@ func failed(ctx context.Context, err error, news []string) *sdk.CallToolResult {
 // instead returns what to do after a refusal.
 func instead(code api.Code) string {
 	switch claim.Code(code) {
-	case claim.CodeHeld, claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved:
+	case claim.CodeHeld, claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved, claim.CodeNotOffered:
 		return "Call claim_task without task to get another one"
 	case claim.CodeNothingReady:
 		return "Call claim_task with wait_seconds to wait for one"

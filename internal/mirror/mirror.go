@@ -25,6 +25,8 @@ type Config struct {
 	Storage Storage
 	// Keep is how long a finished task stays after its last edit.
 	Keep time.Duration
+	// Scoped says that Source.List may leave out tasks that are not for agents.
+	Scoped bool
 	// Interval is the time between the end of a sync and the next one. SetInterval
 	// changes it.
 	Interval time.Duration
@@ -72,6 +74,7 @@ type Mirror struct {
 	source   Source
 	storage  Storage
 	keep     time.Duration
+	scoped   bool
 	stale    time.Duration // the age of the last sync from which on the mirror counts as out of date
 	watcher  Watcher
 	notion   Notion
@@ -105,7 +108,7 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 		return nil, err
 	}
 	m := &Mirror{
-		source: c.Source, storage: c.Storage, keep: c.Keep, stale: staleAfter + 2*c.Interval,
+		source: c.Source, storage: c.Storage, keep: c.Keep, scoped: c.Scoped, stale: staleAfter + 2*c.Interval,
 		watcher: c.Watcher, notion: c.Notion, log: c.Log,
 		rows: newIndex(tasks), turn: make(chan struct{}, 1), applying: make(chan struct{}, 1), first: make(chan struct{}),
 		failure: c.Failure, absent: make(map[task.ID]struct{}), seen: newPages(),

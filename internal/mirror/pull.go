@@ -144,8 +144,9 @@ func (m *Mirror) ask(ctx context.Context, id task.ID, result *Result) error {
 
 // drop removes tasks that are not in a full listing begun at s. Unfinished tasks, and
 // finished ones edited since kept, have left the board. If one was edited or read so
-// recently that the query may be behind it, drop reads its page before it removes it. A
-// finished task edited earlier stays while an unfinished one depends on it.
+// recently that the query may be behind it, or may have left the scope, drop reads its page
+// before it removes it. A finished task edited earlier, or one that is not for agents, stays
+// while an unfinished one depends on it, and while it shows a claim.
 func (m *Mirror) drop(ctx context.Context, listed []task.Task, kept time.Time, asked map[task.ID]bool, s stamp, result *Result) error {
 	needed := needed(m.Tasks())
 	inList := make(map[task.ID]bool, len(listed))
@@ -155,11 +156,12 @@ func (m *Mirror) drop(ctx context.Context, listed []task.Task, kept time.Time, a
 	recent := time.Now().Add(-lag)
 	var remove []task.ID
 	for _, t := range m.rows.missing(s) {
-		expired := t.Status.Finished() && t.Edited.Before(kept)
+		expired := (t.Status.Finished() || t.Outside != "") && t.Edited.Before(kept)
+		claimed := t.Status == task.InProgress && t.Token != ""
 		switch {
-		case inList[t.ID], asked[t.ID], expired && needed[t.ID]:
+		case inList[t.ID], asked[t.ID], expired && (needed[t.ID] || claimed):
 			continue
-		case !expired && (t.Edited.After(m.source.Now().Add(-lag)) || m.rows.page(t.ID).After(recent)):
+		case !expired && (m.scoped || t.Edited.After(m.source.Now().Add(-lag)) || m.rows.page(t.ID).After(recent)):
 			if len(asked) == maxLookups {
 				continue
 			}

@@ -11,8 +11,9 @@ import (
 // Source is the tasks database in Notion. A pause is a time for which Notion asks to be left
 // alone. The context of a read says how long a pause the read waits for, see Patient.
 type Source interface {
-	// List lists all unfinished tasks, and the finished ones (COMPLETED or CANCELLED) edited
-	// at since or later. Now and then it calls read with the number read so far.
+	// List lists all unfinished tasks, and those edited at since or later, finished ones
+	// (COMPLETED or CANCELLED) too. Of those edited earlier it may leave out the ones that are
+	// not for agents, see Config.Scoped. Now and then it calls read with the number read so far.
 	List(ctx context.Context, since time.Time, read func(n int)) ([]task.Task, error)
 	// EditedSince lists the tasks edited at t or later, finished ones too, and all
 	// that are IN_PROGRESS with a claim token.

@@ -29,6 +29,9 @@ type codec struct {
 	priorities map[string]task.Priority // by their names in lower case
 	users      map[string]string        // the ids of the agents' Notion users
 	agents     map[string]string        // the reverse, by canonical id
+
+	scope  []task.Condition // that tasks for agents meet
+	hidden []string         // the fields that only the scope needs
 }
 
 func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, error) {
@@ -41,6 +44,10 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 		priorities: make(map[string]task.Priority),
 		users:      make(map[string]string),
 		agents:     make(map[string]string),
+		scope:      s.Only,
+	}
+	for _, f := range s.fields()[len(s.Fields):] {
+		c.hidden = append(c.hidden, f.Name)
 	}
 	for _, status := range s.statuses() {
 		name := s.statusName(status)

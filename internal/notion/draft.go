@@ -68,6 +68,7 @@ type drafting struct {
 func (t *Tasks) plan(ctx context.Context, d task.Draft, l creation.Lookup) (*Plan, error) {
 	c := t.codec.Load()
 	p := &drafting{Plan: &Plan{tasks: t, codec: c, title: d.Title, body: d.Body, dependsOn: d.DependsOn}, Lookup: l, columns: *t.all.Load()}
+	d = p.inScope(d)
 	props, err := c.properties(claim.Write{Status: new(task.Open), ClaimedBy: &d.For}, stranger{})
 	if err != nil {
 		return nil, &task.DraftError{Detail: err.Error()}

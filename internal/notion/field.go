@@ -16,18 +16,18 @@ type field struct {
 	Column Column
 	// Gone is the former id of a missing property.
 	Gone string `json:",omitempty"`
+	// Must is set if the database has to have the property, because tasks.only names it.
+	Must bool `json:",omitempty"`
 }
 
 // valueless lists types of properties without a value.
 var valueless = []string{"button"}
 
-// findFields finds the fields in a database: by their known ids, or else by name. It adds a warning
-// for each problem.
-func (s TaskSchema) findFields(db Database, known []field, warnings []string) ([]field, []string) {
+// findFields finds the fields in a database: by their known ids, or else by name.
+func (s TaskSchema) findFields(db Database, known []field) []field {
 	var found []field
-	for _, name := range s.Fields {
-		f := field{Name: name}
-		if i := slices.IndexFunc(known, func(k field) bool { return k.Name == name }); i >= 0 {
+	for _, f := range s.fields() {
+		if i := slices.IndexFunc(known, func(k field) bool { return k.Name == f.Name }); i >= 0 {
 			f.Gone = cmp.Or(known[i].Column.ID, known[i].Gone)
 		}
 		for _, col := range db.Columns {
@@ -36,36 +36,51 @@ func (s TaskSchema) findFields(db Database, known []field, warnings []string) ([
 			}
 		}
 		if f.Column.ID == "" {
-			f.Column = db.Columns[name]
+			f.Column = db.Columns[f.Name]
 		}
 		if f.Column.ID != "" {
 			f.Gone = ""
 		}
-		if fit := f.fit(db); fit.Problem != "" {
-			warnings = append(warnings, fit.said())
-		}
 		found = append(found, f)
 	}
-	return found, warnings
+	return found
+}
+
+// fields lists the fields to show, and then those that only the scope needs.
+func (s TaskSchema) fields() []field {
+	var all []field
+	for _, name := range s.Fields {
+		all = append(all, field{Name: name, Must: slices.ContainsFunc(s.Only, func(c task.Condition) bool { return c.Field == name })})
+	}
+	for _, c := range s.Only {
+		if !slices.ContainsFunc(all, func(f field) bool { return f.Name == c.Field }) {
+			all = append(all, field{Name: c.Field, Must: true})
+		}
+	}
+	return all
 }
 
 // fit says whether a field can be shown.
 func (f field) fit(db Database) Fit {
 	fit := Fit{Key: f.Name, Name: f.Name, Found: f.Column.Type, column: f.Column}
+	grade, key, until := Poor, "tasks.fields", "; until then it is empty in every task"
+	if f.Must {
+		grade, key, until = Unusable, "tasks.only", ""
+	}
 	switch {
 	case f.Column.ID == "":
-		fit.Grade = Poor
-		fit.Problem = fmt.Sprintf("property %q of tasks.fields is missing", f.Name)
-		fit.Remedy = "add it, or take it out of tasks.fields"
+		fit.Grade = grade
+		fit.Problem = fmt.Sprintf("property %q of %s is missing", f.Name, key)
+		fit.Remedy = "add it, or take it out of " + key
 		if other, ok := db.Similar(f.Name); ok {
 			fit.Similar = other.Name
 			fit.Remedy += fmt.Sprintf(" (there is %q)", other.Name)
 		}
-		fit.Remedy += "; until then it is empty in every task"
+		fit.Remedy += until
 	case slices.Contains(valueless, f.Column.Type), f.Column.Type == "":
-		fit.Grade = Poor
-		fit.Problem = fmt.Sprintf("property %q of tasks.fields is of type %s, which has no value that can be shown", f.Name, cmp.Or(f.Column.Type, "unknown"))
-		fit.Remedy = "take it out of tasks.fields; until then it is empty in every task"
+		fit.Grade = grade
+		fit.Problem = fmt.Sprintf("property %q of %s is of type %s, which has no value that can be shown", f.Name, key, cmp.Or(f.Column.Type, "unknown"))
+		fit.Remedy = "take it out of " + key + until
 	}
 	return fit
 }
@@ -73,7 +88,7 @@ func (f field) fit(db Database) Fit {
 // ExamineFields returns the fit of each further property. Their keys are the names in the
 // configuration.
 func (s TaskSchema) ExamineFields(db Database) []Fit {
-	fields, _ := s.findFields(db, nil, nil)
+	fields := s.findFields(db, nil)
 	fits := make([]Fit, len(fields))
 	for i, f := range fields {
 		fits[i] = f.fit(db)
@@ -81,20 +96,24 @@ func (s TaskSchema) ExamineFields(db Database) []Fit {
 	return fits
 }
 
-// fieldsOn returns a page's fields from an answer. If the page lacks one that the database should
-// have, the schema will be read again.
-func (t *Tasks) fieldsOn(c *codec, page string, x *exchange) task.Fields {
+// fieldsOn returns a page's fields from an answer, those of the scope among them. If the page lacks
+// one that the database should have, the schema will be read again; lost is its name.
+func (t *Tasks) fieldsOn(c *codec, page string, x *exchange) (fields task.Fields, lost string) {
 	if len(c.columns.fields) == 0 {
-		return nil
+		return nil, ""
 	}
-	fields := make(task.Fields, len(c.columns.fields))
+	fields = make(task.Fields, len(c.columns.fields))
 	for _, f := range c.columns.fields {
 		value, there := x.values[page][f.Column.ID]
-		if fields[f.Name] = value; !there && f.Column.ID != "" {
+		fields[f.Name] = value
+		if !there && f.Column.ID != "" {
 			t.miss(f.Column.ID)
 		}
+		if !there && f.Must {
+			lost = f.Name
+		}
 	}
-	return fields
+	return fields, lost
 }
 
 // miss records that a page lacks a field.

@@ -101,7 +101,7 @@ func (t *Tasks) read(c *codec, page *notionapi.Page, x *exchange) (task.Task, er
 	if err != nil {
 		return row, err
 	}
-	row.Fields = t.fieldsOn(c, page.ID.String(), x)
+	t.readFields(c, page.ID.String(), &row, x)
 	if c.newStatus(page) {
 		t.doubtful.Store(true)
 	}

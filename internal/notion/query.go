@@ -17,7 +17,7 @@ import (
 type Query struct {
 	// UnfinishedOnly leaves out tasks that are COMPLETED or CANCELLED.
 	UnfinishedOnly bool
-	// FinishedSince is an exception to UnfinishedOnly: it includes finished tasks that were
+	// FinishedSince is an exception to UnfinishedOnly and Scoped: it includes all tasks that were
 	// edited since then. Zero means no exception.
 	FinishedSince time.Time
 	// EditedSince leaves out tasks that were not edited since then. Zero leaves out none.
@@ -25,6 +25,9 @@ type Query struct {
 	// Claimed is an exception to EditedSince: it includes tasks that are IN_PROGRESS with a
 	// claim token.
 	Claimed bool
+	// Scoped leaves out tasks that are not for agents, as far as a filter can tell, unless
+	// FinishedSince includes them.
+	Scoped bool
 	// Progress, if set, is called after each answer with the number of rows so far.
 	Progress func(rows int)
 }
@@ -206,6 +209,9 @@ func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 				unfinished = append(unfinished, c.not(status))
 			}
 		}
+	}
+	if q.Scoped {
+		unfinished = append(unfinished, c.scoped()...)
 	}
 	var edited notionapi.AndCompoundFilter
 	if !q.EditedSince.IsZero() {

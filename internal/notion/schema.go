@@ -28,6 +28,9 @@ type TaskSchema struct {
 	Without []string
 	// Fields names further properties, of any type, whose values are read.
 	Fields []string
+	// Only has the conditions, on properties of any type, that tasks for agents meet. The
+	// properties have to be there.
+	Only []task.Condition
 	// Known is a result of Tasks.Known for the same database in an earlier run. With it, a
 	// property that was renamed since is found by its id.
 	Known string
@@ -63,6 +66,9 @@ const (
 	typeRelation = "relation"
 	typeUniqueID = "unique_id"
 	typeFormula  = "formula"
+
+	typeCheckbox    = "checkbox"
+	typeMultiSelect = "multi_select"
 )
 
 // taskColumns are the properties in use. A missing one has no id.
@@ -311,7 +317,15 @@ func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string,
 			*into[f.Key] = f.column
 		}
 	}
-	found.fields, warnings = s.findFields(db, known.fields, warnings)
+	found.fields = s.findFields(db, known.fields)
+	for _, f := range found.fields {
+		switch fit := f.fit(db); fit.Grade {
+		case Unusable:
+			problems = append(problems, fit.said())
+		case Poor:
+			warnings = append(warnings, fit.said())
+		}
+	}
 	if len(problems) > 0 {
 		return found, nil, claim.Errorf(claim.Refused, claim.LandedNo, "database %q cannot be used: %s", db.Title, strings.Join(problems, "; "))
 	}

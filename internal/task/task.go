@@ -55,6 +55,10 @@ type Task struct {
 	// which dibs says how the last claim ended, see claim.Write.
 	Note string `json:"note,omitempty"`
 
+	// Outside says what the task lacks of what tasks.only asks for; empty if agents may be offered
+	// it.
+	Outside string `json:"outside,omitempty"`
+
 	// Fields are the values of the configured further properties; nil if none is configured.
 	Fields Fields `json:"fields,omitempty"`
 
