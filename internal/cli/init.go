@@ -22,8 +22,8 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	var given config.Databases
 	var parent string
-	var maps []string
-	var dryRun, force, yes bool
+	var maps, only []string
+	var dryRun, force, yes, all bool
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make the databases in Notion, or add what they lack",
@@ -34,7 +34,13 @@ func (a *app) initCommand() *cobra.Command {
 		Example: "  NOTION_TOKEN=ntn_… dibs init --parent https://www.notion.so/Team-9c1f0b6e2a4781d0b3c57e6d5f4a3b21 --dry-run\n" +
 			"  dibs init --tasks https://www.notion.so/2f835e812bbb81b69700e18108a40b1f --parent 9c1f0b6e2a4781d0b3c57e6d5f4a3b21",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o := setup.Options{Replace: force, Given: given}
+			o := setup.Options{Replace: force, Given: given, Only: only}
+			if err := checkOnly(only); err != nil {
+				return err
+			}
+			if all && len(only) > 0 {
+				return usagef("--all and --only say different things: give one of them")
+			}
 			for _, id := range []struct {
 				flag  string
 				value *string
@@ -53,7 +59,7 @@ func (a *app) initCommand() *cobra.Command {
 			if o.Map, err = nameMap(maps); err != nil {
 				return err
 			}
-			return a.init(cmd, o, dryRun, yes)
+			return a.init(cmd, o, consent{dryRun: dryRun, names: yes, all: yes || all})
 		},
 	}
 	cmd.Flags().StringVar(&parent, "parent", "", "the `page`, by id or URL, to find databases on, or make them")
@@ -62,7 +68,9 @@ func (a *app) initCommand() *cobra.Command {
 	cmd.Flags().StringVar(&given.TaskLog, "task-log", "", "the task log's `database`")
 	cmd.Flags().StringVar(&given.MeshLog, "mesh-log", "", "the mesh log's `database`")
 	cmd.Flags().StringArrayVar(&maps, "map", nil, "what the database calls a property or a status, such as status=State or open=\"To do\"; `KEY=NAME`, repeatable")
-	cmd.Flags().BoolVar(&yes, "yes", false, "agree with the names that are guessed, without being asked")
+	cmd.Flags().StringArrayVar(&only, "only", nil, "offer agents only the tasks with this property, as `NAME=VALUE`; repeatable, all have to match")
+	cmd.Flags().BoolVar(&all, "all", false, "offer agents all open tasks of a database that dibs does not work on yet")
+	cmd.Flags().BoolVar(&yes, "yes", false, "agree with the names that are guessed and the tasks that are offered, without being asked")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the plan, and do nothing")
 	cmd.Flags().BoolVar(&force, "force", false, "replace a configuration file that says otherwise, and keep it as FILE.bak")
 	return cmd
@@ -85,25 +93,82 @@ func nameMap(given []string) (map[string]string, error) {
 	return names, nil
 }
 
-// unagreed is the problem of guessed names when nobody can be asked.
-const unagreed = "the names above are guesses: if they are right, give --yes, else --map KEY=NAME for what dibs is to use"
+// checkOnly checks the values of --only.
+func checkOnly(only []string) error {
+	if _, err := (config.Tasks{Only: only}).Scope(); err != nil {
+		return usagef("--only %v", err)
+	}
+	return nil
+}
+
+// consent is what the user of init has agreed with beforehand.
+type consent struct {
+	dryRun bool // to nothing: the plan is only shown
+	names  bool // to the guessed names
+	all    bool // to the tasks that agents would be offered
+}
+
+// What init says when nobody can be asked.
+const (
+	unagreed = "the names above are guesses: if they are right, give --yes, else --map KEY=NAME for what dibs is to use"
+	unscoped = "agents would be offered all of these tasks: if that is meant, give --all, else --only NAME=VALUE for those that are for agents"
+)
 
 // canAsk reports whether a person can answer questions.
 func (a *app) canAsk(cmd *cobra.Command) bool {
 	return !a.json && isTerminal(cmd.InOrStdin())
 }
 
-// ask asks a person whether the guessed names are right.
-func (a *app) ask(cmd *cobra.Command) error {
-	fmt.Fprint(a.stderr, "Are these names right, and is all of this to be done? [y/N] ")
-	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+// ask asks a person, and returns the answer.
+func (a *app) ask(in *bufio.Reader, question string) (string, error) {
+	fmt.Fprint(a.stderr, question+" ")
+	line, err := in.ReadString('\n')
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return strings.TrimSpace(line), err
+}
+
+// agree asks a person whether the guessed names are right.
+func (a *app) agree(in *bufio.Reader) error {
+	answer, err := a.ask(in, "Are these names right, and is all of this to be done? [y/N]")
+	if answer = strings.ToLower(answer); err != nil || answer == "y" || answer == "yes" {
 		return err
 	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
-		return nil
-	}
 	return errors.New("nothing was done: give --map KEY=NAME for what dibs is to use")
+}
+
+// narrow asks a person which tasks are for agents, until all that would be offered are, and returns
+// the plan for these.
+func (a *app) narrow(cmd *cobra.Command, in *bufio.Reader, o setup.Options, p *setup.Plan) (*setup.Plan, error) {
+	for {
+		answer, err := a.ask(in, "Are all of these for agents? [all, or NAME=VALUE of those that are]")
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case answer == "all":
+			return p, nil
+		case answer == "":
+			return nil, errors.New("nothing was done: give --all, or --only NAME=VALUE for the tasks that are for agents")
+		}
+		next := o
+		next.Only = append(slices.Clip(o.Only), answer)
+		if err := checkOnly(next.Only); err != nil {
+			a.say("%s", clean(err.Error()))
+			continue
+		}
+		narrower, err := setup.New(cmd.Context(), next)
+		if err != nil {
+			return nil, err
+		}
+		if len(narrower.Problems) > 0 {
+			a.say("%s", clean(strings.Join(narrower.Problems, "; ")))
+			continue
+		}
+		o, p = next, narrower
+		a.say("%s", clean(p.SayOffered()))
+	}
 }
 
 // made is the output of `init --json`.
@@ -116,6 +181,8 @@ type made struct {
 	Config    string       `json:"config"`
 	// Guesses are the names that somebody must confirm.
 	Guesses []setup.Guess `json:"guesses,omitempty"`
+	// Offered is how many of the tasks that are there agents would be offered.
+	Offered int `json:"offered"`
 }
 
 // databases are the databases' ids, empty if not made yet, and their data sources as the user named
@@ -129,7 +196,7 @@ type databases struct {
 	MeshLogSource string `json:"mesh_log_source,omitempty"`
 }
 
-func (a *app) init(cmd *cobra.Command, o setup.Options, dryRun, yes bool) (err error) {
+func (a *app) init(cmd *cobra.Command, o setup.Options, agreed consent) (err error) {
 	if o.Config, err = config.Load(config.Options{File: a.config, New: true}); err != nil {
 		return err
 	}
@@ -146,17 +213,29 @@ func (a *app) init(cmd *cobra.Command, o setup.Options, dryRun, yes bool) (err e
 	if err != nil {
 		return a.adviseParent(o, err)
 	}
-	guessed := len(plan.Guesses) > 0 && !yes && !dryRun
-	if guessed && !a.canAsk(cmd) {
-		plan.Problems = append(plan.Problems, unagreed)
+	guessed := len(plan.Guesses) > 0 && !agreed.names && !agreed.dryRun
+	offers := plan.OffersAll() && !agreed.all && !agreed.dryRun
+	if !a.canAsk(cmd) {
+		if guessed {
+			plan.Problems = append(plan.Problems, unagreed)
+		}
+		if offers {
+			plan.Problems = append(plan.Problems, unscoped)
+		}
 	}
 	if err := a.showPlan(plan); err != nil {
 		return err
 	}
-	stop := dryRun || len(plan.Problems) > 0
+	stop := agreed.dryRun || len(plan.Problems) > 0
 	if !stop {
+		in := bufio.NewReader(cmd.InOrStdin())
 		if guessed {
-			if err := a.ask(cmd); err != nil {
+			if err := a.agree(in); err != nil {
+				return err
+			}
+		}
+		if offers {
+			if plan, err = a.narrow(cmd, in, o, plan); err != nil {
 				return err
 			}
 		}
@@ -171,6 +250,7 @@ func (a *app) init(cmd *cobra.Command, o setup.Options, dryRun, yes bool) (err e
 	result := made{
 		Steps: append([]setup.Step{}, plan.Steps...), Problems: append([]string{}, plan.Problems...), Notes: append([]string{}, plan.Notes...),
 		Done: !stop, Databases: databases(plan.Config.Databases), Config: plan.File, Guesses: plan.Guesses,
+		Offered: len(plan.Offered),
 	}
 	if err := a.print(result, func(w io.Writer) { a.showMade(w, plan, stop) }); err != nil {
 		return err
@@ -195,6 +275,9 @@ func (a *app) showPlan(p *setup.Plan) error {
 		}
 		for _, s := range p.Steps {
 			row(w, string(s.Action), s.Database, clean(s.What))
+		}
+		if len(p.Offered) > 0 {
+			row(w, "offer", "tasks", clean(p.SayOffered()))
 		}
 		for _, problem := range p.Problems {
 			row(w, "problem", "", clean(problem))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"dibs/config"
 	"dibs/internal/setup"
 	"dibs/internal/task"
 

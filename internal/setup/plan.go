@@ -38,6 +38,8 @@ type Options struct {
 	// Map gives the names of properties and statuses by their keys below tasks.properties and
 	// tasks.statuses. These are not guessed.
 	Map map[string]string
+	// Only are the conditions for tasks.only, NAME=VALUE each; none keeps the configured ones.
+	Only []string
 	// Replace allows replacing a configuration file that differs.
 	Replace bool
 }
@@ -48,6 +50,8 @@ type Plan struct {
 	// Guesses are the guessed names. A person, or the author of a script, should confirm them
 	// before Apply.
 	Guesses []Guess
+	// Offered are the tasks that are there and that agents would be offered, the first ones first.
+	Offered []task.Task
 	// Problems are what prevents the plan, a line each.
 	Problems []string
 	// Notes are remarks that prevent nothing, a line each.
@@ -57,6 +61,7 @@ type Plan struct {
 	File   string
 
 	saved   config.Config
+	adopts  bool // the tasks database is not one that dibs works on yet
 	client  *notion.Client
 	parent  task.ID
 	replace bool
@@ -162,6 +167,12 @@ func New(ctx context.Context, o Options) (*Plan, error) {
 				}
 			}
 			p.planTasks(k, db, o.Map, made)
+			p.scope(db, o.Only)
+			if known := p.Config.Databases.Tasks == p.saved.Databases.Tasks && len(o.Only) == 0; !made && !known {
+				if err := p.survey(ctx, db); err != nil {
+					return nil, fmt.Errorf("databases.%s: %w", k.key, err)
+				}
+			}
 			if made && !board {
 				p.planBoard(k)
 			}
@@ -247,6 +258,8 @@ func (p *Plan) planTasks(k kind, db notion.Database, given map[string]string, ma
 	var options []string
 	var status string
 	for _, f := range workspace.Schema(p.Config).Examine(db) {
+		guessed := slices.ContainsFunc(p.Guesses, func(g Guess) bool { return g.Key == f.Key })
+		p.adopts = p.adopts || (f.Key == "claimed_by" || f.Key == "claimed_at") && (f.Found == "" || guessed)
 		switch {
 		case f.Found == "" && f.Key == assignee: // made anew, nobody would be in it
 			p.problem("database %q: %s: name the column of people in tasks.properties.assignee, or nothing", db.Title, f.Problem)
@@ -377,7 +390,7 @@ func (p *Plan) planFile(o Options) {
 	case err != nil:
 		p.problem("%v", err)
 	case p.Config.Databases.Named() == nil && p.Config.Databases == o.Config.Databases && p.Config.Tasks.Properties == o.Config.Tasks.Properties &&
-		p.Config.Tasks.Statuses == o.Config.Tasks.Statuses:
+		p.Config.Tasks.Statuses == o.Config.Tasks.Statuses && slices.Equal(p.Config.Tasks.Only, o.Config.Tasks.Only):
 	case p.replace:
 		what := p.File + ", and keep the one that is there as " + p.File + ".bak"
 		if o.Saved.Notion.Token != "" {
