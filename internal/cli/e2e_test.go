@@ -83,7 +83,7 @@ func runEndToEnd(t *testing.T, dir string) {
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
 			"person": person, "text": setText, "property": property, "rename": rename, "unshare": unshare, "option": addOption, "source": addSource,
 			"shows": shows, "waitfor": waitFor, "waittask": waitTask, "gone": gone, "said": said,
-			"tunnel": tunnel,
+			"tunnel": tunnel, "team": startTeam, "row": row,
 			"page":   writePage, "comment": comment, "fault": fault, "asked": asked,
 		},
 	})
