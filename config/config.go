@@ -89,6 +89,7 @@ type Properties struct {
 	DependsOn           string `key:"depends_on"`
 	Note                string `key:"note"`
 	Assignee            string `key:"assignee"`
+	Done                string `key:"done"`
 }
 
 // Statuses are the database's names for the protocol's statuses.

@@ -154,6 +154,7 @@ func TestEnvironment(t *testing.T) {
 		"tasks.properties.priority":              "p6",
 		"tasks.properties.depends_on":            "7",
 		"tasks.properties.note":                  "8",
+		"tasks.properties.done":                  "p10",
 		"tasks.properties.assignee":              "p9",
 		"tasks.statuses.open":                    "s1",
 		"tasks.statuses.in_progress":             "s2",
@@ -228,7 +229,7 @@ func TestEnvironment(t *testing.T) {
 		Tasks: config.Tasks{
 			Properties: config.Properties{
 				Status: "p1", ClaimedBy: "p2", ClaimedAt: "p3", ClaimTimeoutMinutes: "p4",
-				ClaimToken: "p5", Priority: "p6", DependsOn: "7", Note: "8", Assignee: "p9",
+				ClaimToken: "p5", Priority: "p6", DependsOn: "7", Note: "8", Assignee: "p9", Done: "p10",
 			},
 			Statuses: config.Statuses{Open: "s1", InProgress: "s2", Blocked: "s3", Completed: "s4", Cancelled: "s5", Review: "Review", Failed: "Failed"},
 			Priorities: config.Priorities{

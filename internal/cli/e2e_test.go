@@ -84,7 +84,7 @@ func runEndToEnd(t *testing.T, dir string) {
 			"person": person, "text": setText, "property": property, "rename": rename, "unshare": unshare, "option": addOption, "source": addSource,
 			"shows": shows, "waitfor": waitFor, "waittask": waitTask, "gone": gone, "said": said,
 			"tunnel": tunnel, "team": startTeam, "row": row,
-			"page":   writePage, "comment": comment, "fault": fault, "asked": asked,
+			"page": writePage, "comment": comment, "fault": fault, "asked": asked,
 		},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestTeamsBoards takes the boards of invented teams, in fixtures/boards, from the plan of init to
+// TestTeamsBoards takes the boards of invented teams, in testdata/teams, from the plan of init to
 // a finished task. Beside the commands of TestEndToEnd, its scripts have
 //
 //	team FILE                 serve a team's board; $BOARD is its database, $PAGE an empty page
@@ -25,7 +26,7 @@ func TestTeamsBoards(t *testing.T) {
 }
 
 // boards is the folder of the boards. Scripts run in another one.
-var boards, _ = filepath.Abs("../../fixtures/boards")
+var boards, _ = filepath.Abs("testdata/teams")
 
 // teamsBoard is a board as its file describes it.
 type teamsBoard struct {
@@ -166,8 +167,8 @@ func row(ts *testscript.TestScript, _ bool, args []string) {
 			continue
 		}
 		got := p.Text(args[1])
-		if got == "" {
-			got = p.Select(args[1])
+		if is, ok := p.Value(args[1]).(bool); ok {
+			got = strconv.FormatBool(is)
 		}
 		if got != args[2] {
 			ts.Fatalf("%q shows %s %q, want %q", args[0], args[1], got, args[2])

@@ -95,7 +95,7 @@ func (c *codec) used() []string {
 // inUse lists the properties that the database has and every page must have.
 func (c *taskColumns) inUse() []Column {
 	return slices.DeleteFunc([]Column{
-		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn, c.note, c.assignee,
+		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn, c.note, c.assignee, c.done,
 	}, func(col Column) bool { return col.ID == "" })
 }
 
@@ -139,6 +139,9 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	t.Timeout, t.OddTimeout = lease(byID[c.columns.timeout.ID])
 	if status, ok := c.statuses[plainText(byID[c.columns.status.ID])]; ok {
 		t.Status = status
+	}
+	if ticked(byID[c.columns.done.ID]) {
+		t.Status = task.Completed
 	}
 	name := strings.TrimSpace(plainText(byID[c.columns.priority.ID]))
 	if priority, ok := c.priorities[strings.ToLower(name)]; ok {
@@ -203,40 +206,48 @@ func (c *codec) userName(user notionapi.User) string {
 	return user.ID.String()
 }
 
-// stranger is a page's holder that is a Notion user who stands for no agent, or several users. A
-// sweep changes a stale claim but not its holder, so it has to write such a name back. That works
-// only on the page where it was read.
-type stranger struct {
-	name  string
-	users []pageRef
+// shown is what a page shows beside its task, for the next write to go by.
+type shown struct {
+	// holder is the page's holder if that is a Notion user who stands for no agent, or several
+	// users. A sweep changes a stale claim but not its holder, so it has to write such a name
+	// back. That works only on the page where it was read.
+	holder string
+	users  []pageRef
+	// ticked is set if the box for done is ticked. A write that makes the task anything else than
+	// COMPLETED takes the tick off; any other leaves the box to people.
+	ticked bool
 }
 
-// strangerOn returns the stranger that a page shows, or the zero stranger.
-func (c *codec) strangerOn(page *notionapi.Page) stranger {
-	var who stranger
+// empty reports whether there is nothing to go by.
+func (s shown) empty() bool { return s.holder == "" && !s.ticked }
+
+// shownBy returns what a page shows beside its task.
+func (c *codec) shownBy(page *notionapi.Page) (s shown) {
 	known := true
 	for _, p := range page.Properties {
+		if p.GetID() == c.columns.done.ID {
+			s.ticked = ticked(p)
+		}
 		people, ok := p.(*notionapi.PeopleProperty)
 		if !ok || p.GetID() != c.columns.claimedBy.ID {
 			continue
 		}
-		who.name = c.holder(people)
+		s.holder = c.holder(people)
 		for _, user := range people.People {
 			_, isAgent := c.users[c.userName(user)]
 			known = known && isAgent
-			who.users = append(who.users, pageRef{user.ID.String()})
+			s.users = append(s.users, pageRef{user.ID.String()})
 		}
 	}
-	if known && len(who.users) < 2 {
-		return stranger{}
+	if known && len(s.users) < 2 {
+		s.holder, s.users = "", nil
 	}
-	return who
+	return s
 }
 
-// properties converts a change to a page's properties, without its note. who is the page's
-// stranger, if any. It skips properties that the database never had. If the database has lost one
+// properties converts a change to a page's properties, without its note. It skips properties that the database never had. If the database has lost one
 // that identifies a claim, it returns an error.
-func (c *codec) properties(w claim.Write, who stranger) (notionapi.Properties, error) {
+func (c *codec) properties(w claim.Write, on shown) (notionapi.Properties, error) {
 	for _, set := range []struct {
 		is         bool
 		known, now Column
@@ -258,9 +269,12 @@ func (c *codec) properties(w claim.Write, who stranger) (notionapi.Properties, e
 		}
 		col := c.columns.status
 		props[col.ID] = option(notionapi.PropertyType(col.Type), name)
+		if done := *w.Status == task.Completed; c.columns.done.ID != "" && (done || on.ticked) {
+			props[c.columns.done.ID] = value{notionapi.PropertyTypeCheckbox, done}
+		}
 	}
 	if w.ClaimedBy != nil {
-		by, err := c.claimedBy(*w.ClaimedBy, who)
+		by, err := c.claimedBy(*w.ClaimedBy, on)
 		if err != nil {
 			return nil, err
 		}
@@ -278,7 +292,7 @@ func (c *codec) properties(w claim.Write, who stranger) (notionapi.Properties, e
 	return props, nil
 }
 
-func (c *codec) claimedBy(agent string, who stranger) (notionapi.Property, error) {
+func (c *codec) claimedBy(agent string, on shown) (notionapi.Property, error) {
 	switch c.columns.claimedBy.Type {
 	case typeSelect:
 		if strings.Contains(agent, ",") {
@@ -287,8 +301,8 @@ func (c *codec) claimedBy(agent string, who stranger) (notionapi.Property, error
 		}
 		return option(notionapi.PropertyTypeSelect, agent), nil
 	case typePeople:
-		if agent != "" && agent == who.name {
-			return value{notionapi.PropertyTypePeople, who.users}, nil
+		if agent != "" && agent == on.holder {
+			return value{notionapi.PropertyTypePeople, on.users}, nil
 		}
 		people := []pageRef{}
 		if agent != "" {
@@ -332,6 +346,12 @@ func shortened(s string) string {
 		return s
 	}
 	return s[:prefix(s, spanLimit-1)] + "…"
+}
+
+// ticked reads a checkbox.
+func ticked(p notionapi.Property) bool {
+	box, ok := p.(*notionapi.CheckboxProperty)
+	return ok && box.Checkbox
 }
 
 func moment(p notionapi.Property) time.Time {

@@ -69,7 +69,7 @@ func (t *Tasks) plan(ctx context.Context, d task.Draft, l creation.Lookup) (*Pla
 	c := t.codec.Load()
 	p := &drafting{Plan: &Plan{tasks: t, codec: c, title: d.Title, body: d.Body, dependsOn: d.DependsOn}, Lookup: l, columns: *t.all.Load()}
 	d = p.inScope(d)
-	props, err := c.properties(claim.Write{Status: new(task.Open), ClaimedBy: &d.For}, stranger{})
+	props, err := c.properties(claim.Write{Status: new(task.Open), ClaimedBy: &d.For}, shown{})
 	if err != nil {
 		return nil, &task.DraftError{Detail: err.Error()}
 	}
@@ -216,6 +216,8 @@ func (p *drafting) instead(col Column) string {
 		return "claims are written there; to assign the task, say for which agent it is"
 	case c.assignee.ID:
 		return "dibs assigns nobody; to leave the task to an agent, say for which agent it is"
+	case c.done.ID:
+		return "a new task is not done"
 	case c.priority.ID:
 		return "give the priority as such"
 	case c.dependsOn.ID:

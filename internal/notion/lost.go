@@ -132,6 +132,9 @@ func (t *Tasks) read(c *codec, page *notionapi.Page, x *exchange) (task.Task, er
 	if gone(c.known.assignee, c.columns.assignee) {
 		row.Assignee, row.AssigneeIsAgent = last.Assignee, last.AssigneeIsAgent
 	}
+	if gone(c.known.done, c.columns.done) && last.Status == task.Completed {
+		row.Status = last.Status
+	}
 	if gone(c.known.dependsOn, c.columns.dependsOn) {
 		row.DependsOn = last.DependsOn
 	}

@@ -14,6 +14,7 @@ type rawProperty struct {
 	Title    []span    `json:"title"`
 	RichText []span    `json:"rich_text"`
 	Number   *float64  `json:"number"`
+	Checkbox *bool     `json:"checkbox"`
 	Select   *named    `json:"select"`
 	Status   *named    `json:"status"`
 	Date     *rawDate  `json:"date"`
@@ -73,6 +74,7 @@ type plainProperty struct {
 	Title    *[]span    `json:"title,omitempty"`
 	RichText *[]span    `json:"rich_text,omitempty"`
 	Number   **float64  `json:"number,omitempty"`
+	Checkbox *bool      `json:"checkbox,omitempty"`
 	Select   **named    `json:"select,omitempty"`
 	Status   **named    `json:"status,omitempty"`
 	Date     **rawDate  `json:"date,omitempty"`
@@ -92,6 +94,9 @@ func (p *rawProperty) plain() (plain plainProperty, ok bool) {
 		plain.RichText = &p.RichText
 	case typeNumber:
 		plain.Number = &p.Number
+	case typeCheckbox:
+		plain.Checkbox = p.Checkbox
+		return plain, p.ID != "" && p.Checkbox != nil
 	case typeSelect:
 		plain.Select = &p.Select
 	case typeStatus:

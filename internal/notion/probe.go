@@ -65,7 +65,7 @@ func (t *Tasks) Probe(ctx context.Context, title string, rounds int) (measured P
 // makeScratch makes a CANCELLED row.
 func (t *Tasks) makeScratch(ctx context.Context, title string) (task.ID, error) {
 	c := t.codec.Load()
-	props, err := c.properties(claim.Write{Status: new(task.Cancelled)}, stranger{})
+	props, err := c.properties(claim.Write{Status: new(task.Cancelled)}, shown{})
 	if err != nil {
 		return "", err
 	}

@@ -25,6 +25,8 @@ type Query struct {
 	// Claimed is an exception to EditedSince: it includes tasks that are IN_PROGRESS with a
 	// claim token.
 	Claimed bool
+	// Ticked leaves out tasks whose box for done is not ticked, and those whose status is COMPLETED.
+	Ticked bool
 	// Scoped leaves out tasks that are not for agents, as far as a filter can tell, unless
 	// FinishedSince includes them.
 	Scoped bool
@@ -208,6 +210,14 @@ func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 			if status.Finished() && slices.Contains(c.columns.status.Options, c.names[status]) {
 				unfinished = append(unfinished, c.not(status))
 			}
+		}
+	}
+	if done := c.columns.done.ID; done != "" && q.UnfinishedOnly {
+		unfinished = append(unfinished, notionapi.PropertyFilter{Property: done, Checkbox: &notionapi.CheckboxFilterCondition{DoesNotEqual: true}})
+	} else if q.Ticked {
+		common = append(common, notionapi.PropertyFilter{Property: done, Checkbox: &notionapi.CheckboxFilterCondition{Equals: true}})
+		if slices.Contains(c.columns.status.Options, c.names[task.Completed]) {
+			common = append(common, c.not(task.Completed))
 		}
 	}
 	if q.Scoped {

@@ -49,6 +49,9 @@ type Properties struct {
 	// Assignee is a column of people, whose tasks are not for agents. Empty means that there is
 	// none; any other name has to be there.
 	Assignee string
+	// Done is a checkbox that says, where it is ticked, that a task is done. Empty means that there
+	// is none; any other name has to be there.
+	Done string
 }
 
 // noteKey is the key of the note, on which nothing depends.
@@ -73,7 +76,7 @@ const (
 
 // taskColumns are the properties in use. A missing one has no id.
 type taskColumns struct {
-	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note, assignee Column
+	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note, assignee, done Column
 	// key is the unique id; only the tasks' names depend on it.
 	key Column
 	// fields are further properties whose values are read; nothing depends on them. The list is
@@ -121,6 +124,9 @@ func (s TaskSchema) wants(c *taskColumns) []wanted {
 	}
 	if p.Assignee != "" { // without it, agents would be offered what people have
 		all = append(all, wanted{key: "assignee", name: p.Assignee, types: []string{typePeople}, into: &c.assignee})
+	}
+	if p.Done != "" { // without it, agents would be offered what is done
+		all = append(all, wanted{key: "done", name: p.Done, types: []string{typeCheckbox}, into: &c.done})
 	}
 	for i := range all {
 		all[i].name = cmp.Or(all[i].name, all[i].key)

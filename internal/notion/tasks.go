@@ -51,8 +51,8 @@ type Tasks struct {
 	// long holds the dependencies of the few tasks that have more than one answer shows. It
 	// completes the answers to writes; another request would make those late.
 	long lately[[]task.ID]
-	// strangers holds the holders on recently read pages that were strangers.
-	strangers lately[stranger]
+	// shown holds what recently read pages showed beside their tasks.
+	shown lately[shown]
 	// remade is nonzero from the moment at which the option for IN_PROGRESS is found deleted,
 	// or made anew, until all tasks have been read since.
 	remade, remades int
@@ -186,7 +186,7 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.goneBy(ctx, id) {
-		t.meet(id, c.strangerOn(page))
+		t.meet(id, c.shownBy(page))
 		t.noteOn(id, &x)
 	}
 	return x.reading(read), nil
@@ -225,21 +225,21 @@ func (t *Tasks) goneBy(ctx context.Context, id task.ID) bool {
 	return !visited
 }
 
-// meet remembers the stranger on a page, or that there was none. t.mu is held.
-func (t *Tasks) meet(id task.ID, who stranger) {
-	if who.name == "" {
-		t.strangers.forget(id)
+// meet remembers what a page shows beside its task. t.mu is held.
+func (t *Tasks) meet(id task.ID, on shown) {
+	if on.empty() {
+		t.shown.forget(id)
 	} else {
-		t.strangers.put(id, who)
+		t.shown.put(id, on)
 	}
 }
 
-// met returns the stranger on the page as last read.
-func (t *Tasks) met(id task.ID) stranger {
+// met returns what the page showed beside its task when it was last read.
+func (t *Tasks) met(id task.ID) shown {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	who, _ := t.strangers.get(id)
-	return who
+	on, _ := t.shown.get(id)
+	return on
 }
 
 // Write implements claim.Store. If Notion refuses a write for its content, the write is sent

@@ -10,6 +10,7 @@ import (
 
 	"dibs/internal/notion"
 	"dibs/internal/task"
+	"dibs/internal/workspace"
 )
 
 // Apply carries out the plan step by step and calls done after each. After an error the steps done
@@ -50,6 +51,12 @@ func (p *Plan) run(ctx context.Context, s *Step) error {
 		}
 		*id = string(db.ID)
 		return nil
+	case Complete:
+		db, err := p.client.Database(ctx, *id)
+		if err != nil {
+			return err
+		}
+		return p.client.CompleteTicked(ctx, db, workspace.Schema(p.Config))
 	case AddView:
 		return p.leftOut(s, p.client.AddBoard(ctx, task.ID(*id), boardName, p.Config.Tasks.Properties.Status))
 	case AddOptions:

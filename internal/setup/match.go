@@ -57,6 +57,10 @@ var synonyms = map[string][]string{
 		"bearbeiter", "bearbeiterin", "zugewiesen", "zugewiesen an", "wer",
 		"responsable", "assigné", "assigné à", "attribué à", "asignado", "asignado a", "encargado",
 	},
+	"done": {
+		"done", "is done", "complete", "completed", "finished", "checked", "erledigt", "fertig", "abgeschlossen", "getan",
+		"fait", "faite", "terminé", "terminée", "hecho", "hecha", "terminado", "terminada", "completado", "listo",
+	},
 	"priority": {"prio", "importance", "urgency", "priorität", "wichtigkeit", "dringlichkeit"},
 	"depends_on": {
 		"blocked by", "dependencies", "dependency", "depends", "waits for", "waiting for", "prerequisites",
@@ -90,7 +94,7 @@ func propertyNames(p *config.Properties) map[string]*string {
 	return map[string]*string{
 		"status": &p.Status, "claimed_by": &p.ClaimedBy, "claimed_at": &p.ClaimedAt,
 		"claim_timeout_minutes": &p.ClaimTimeoutMinutes, "claim_token": &p.ClaimToken,
-		"priority": &p.Priority, "depends_on": &p.DependsOn, "note": &p.Note, assignee: &p.Assignee,
+		"priority": &p.Priority, "depends_on": &p.DependsOn, "note": &p.Note, assignee: &p.Assignee, done: &p.Done,
 	}
 }
 
@@ -162,24 +166,37 @@ func (p *Plan) guess(db notion.Database, given map[string]string) {
 			p.Guesses = append(p.Guesses, Guess{f.Key, col.Name, col.Type})
 		}
 	}
-	p.guessAssignee(db, given)
+	p.guessTeams(db, given)
 }
 
-// guessAssignee uses a column of people, so that agents are not offered what people have. A
-// database that is in use already is left as it is.
-func (p *Plan) guessAssignee(db notion.Database, given map[string]string) {
-	to := &p.Config.Tasks.Properties.Assignee
-	if _, said := given[assignee]; said || *to != "" || db.ID == "" || string(db.ID) == p.saved.Databases.Tasks {
+// ofTeams are the keys of properties that a team's own board may have, with their types. dibs makes
+// none of them.
+var ofTeams = []notion.Fit{{Key: assignee, Types: []string{"people"}}, {Key: done, Types: []string{"checkbox"}}}
+
+const assignee, done = "assignee", "done"
+
+// ofTeam reports whether the property of that key is a team's own.
+func ofTeam(key string) bool {
+	return slices.ContainsFunc(ofTeams, func(f notion.Fit) bool { return f.Key == key })
+}
+
+// guessTeams uses what says on a team's own board that a task is not for agents: people have it, or
+// it is done. A database that is in use already is left as it is.
+func (p *Plan) guessTeams(db notion.Database, given map[string]string) {
+	if db.ID == "" || string(db.ID) == p.saved.Databases.Tasks {
 		return
 	}
-	if col, ok := p.meant(db, notion.Fit{Key: assignee, Types: []string{"people"}}); ok {
-		*to = col.Name
-		p.Guesses = append(p.Guesses, Guess{assignee, col.Name, col.Type})
+	for _, f := range ofTeams {
+		to := propertyNames(&p.Config.Tasks.Properties)[f.Key]
+		if _, said := given[f.Key]; said || *to != "" {
+			continue
+		}
+		if col, ok := p.meant(db, f); ok {
+			*to = col.Name
+			p.Guesses = append(p.Guesses, Guess{f.Key, col.Name, col.Type})
+		}
 	}
 }
-
-// assignee is the key of the column of people whose tasks are not for agents.
-const assignee = "assignee"
 
 // meant returns the property that could be meant by a missing one.
 func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {

@@ -76,6 +76,7 @@ const (
 	AddProperties  Action = "add"
 	AddOptions     Action = "extend" // adds options to a property
 	AddView        Action = "view"
+	Complete       Action = "complete" // sets the status of rows that are ticked
 	WriteConfig    Action = "write"
 )
 
@@ -167,6 +168,9 @@ func New(ctx context.Context, o Options) (*Plan, error) {
 				}
 			}
 			p.planTasks(k, db, o.Map, made)
+			if err := p.planTicked(ctx, k, db); err != nil {
+				return nil, fmt.Errorf("databases.%s: %w", k.key, err)
+			}
 			p.scope(db, o.Only)
 			if known := p.Config.Databases.Tasks == p.saved.Databases.Tasks && len(o.Only) == 0; !made && !known {
 				if err := p.survey(ctx, db); err != nil {
@@ -261,8 +265,8 @@ func (p *Plan) planTasks(k kind, db notion.Database, given map[string]string, ma
 		guessed := slices.ContainsFunc(p.Guesses, func(g Guess) bool { return g.Key == f.Key })
 		p.adopts = p.adopts || (f.Key == "claimed_by" || f.Key == "claimed_at") && (f.Found == "" || guessed)
 		switch {
-		case f.Found == "" && f.Key == assignee: // made anew, nobody would be in it
-			p.problem("database %q: %s: name the column of people in tasks.properties.assignee, or nothing", db.Title, f.Problem)
+		case f.Found == "" && ofTeam(f.Key): // made anew, it would be empty
+			p.problem("database %q: %s: name the right one in tasks.properties.%s, or nothing", db.Title, f.Problem, f.Key)
 		case f.Found == "":
 			col := notion.NewColumn{Name: f.Name, Type: f.Types[0], Options: p.options(f.Key)}
 			if col.Type == "status" {

@@ -1,0 +1,106 @@
+package daemon_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// withBox runs a test on a board with a box Finished, which the daemons of the test read as done.
+func withBox(t *testing.T, test func(w *world, use func(*config.Config))) {
+	t.Helper()
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{"Finished": typed("checkbox")}))
+		test(w, func(c *config.Config) { c.Tasks.Properties.Done = "Finished" })
+	})
+}
+
+// ticked reports whether the box of a card is ticked.
+func (w *world) ticked(id string) bool { return w.page(id).Value("Finished") == true }
+
+func TestTickedIsDone(t *testing.T) {
+	withBox(t, func(w *world, use func(*config.Config)) {
+		ticked := w.add("ticked", map[string]any{"Finished": checked(true)})
+		w.add("waits for it", map[string]any{"depends_on": relation(ticked)})
+		held := w.add("held", nil)
+		n := w.daemon(use)
+		if got := n.ready(""); !slices.Equal(got, []string{"waits for it", "held"}) {
+			w.Errorf("ready: %q", got)
+		}
+		if _, err := n.claim("Sandman", ticked); code(err) != denied(claim.CodeNotOpen) {
+			w.Errorf("what is ticked was claimed: %v", err)
+		}
+		// Ticked by a person while an agent works on it.
+		cl := n.mustClaim("Sandman", held)
+		w.edit(held, map[string]any{"Finished": checked(true)})
+		time.Sleep(2 * interval)
+		if err := n.complete(cl); code(err) != string(api.CodeClaimLost) {
+			w.Errorf("%v, want the claim lost to the person who ticked it", err)
+		}
+		if got := w.page(held).Select("status"); got != "IN_PROGRESS" || !w.ticked(held) {
+			w.Errorf("the card is %s, ticked %v: want it as the person left it", got, w.ticked(held))
+		}
+	})
+}
+
+func TestFinishingTicks(t *testing.T) {
+	withBox(t, func(w *world, use func(*config.Config)) {
+		id := w.add("to do", nil)
+		n := w.daemon(use)
+		cl := n.mustClaim("Sandman", id)
+		w.notion.ResetRequests()
+		if err := n.complete(cl); err != nil {
+			w.Fatal(err)
+		}
+		if sent := slices.DeleteFunc(w.requests(), func(r string) bool { return r != "PATCH page" }); len(sent) != 1 || !w.ticked(id) {
+			w.Errorf("%d writes, ticked %v: want it ticked in the same write", len(sent), w.ticked(id))
+		}
+		if _, err := n.Reopen(w.Context(), task.ID(id), api.ReopenRequest{Was: task.Completed}, ""); err != nil {
+			w.Fatal(err)
+		}
+		if diff := cmp.Diff(openCard, show(w.page(id))); diff != "" || w.ticked(id) {
+			w.Errorf("the reopened card, ticked %v (-want +got):\n%s", w.ticked(id), diff)
+		}
+		n.mustClaim("Oracle", id)
+	})
+}
+
+// Only what finishes a task, or opens it again, writes into the box.
+func TestTheBoxIsPeoples(t *testing.T) {
+	withBox(t, func(w *world, use func(*config.Config)) {
+		id := w.add("contested", nil)
+		n := w.daemon(use)
+		go func() {
+			time.Sleep(config.Default().Claim.Settle / 2)
+			w.edit(id, map[string]any{"Finished": checked(true)})
+		}()
+		if _, err := n.claim("Sandman", id); err == nil {
+			w.Error("a task was granted that a person ticked meanwhile")
+		}
+		time.Sleep(time.Minute)
+		if !w.ticked(id) {
+			w.Error("dibs took a person's tick off")
+		}
+	})
+}
+
+func TestBoxGoes(t *testing.T) {
+	withBox(t, func(w *world, use func(*config.Config)) {
+		ticked, free := w.add("ticked", map[string]any{"Finished": checked(true)}), w.add("free", nil)
+		n := w.daemon(use)
+		mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{"Finished": nil}))
+		for _, id := range []string{ticked, free} {
+			if _, err := n.claim("Sandman", id); err == nil {
+				w.Error("a task was claimed without the box")
+			}
+		}
+	})
+}
