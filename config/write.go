@@ -75,6 +75,12 @@ func written(value any) (string, error) {
 			agents[i] = a.written()
 		}
 		value = agents
+	case []Receiver:
+		receivers := make([]any, len(v))
+		for i, r := range v {
+			receivers[i] = r.written()
+		}
+		value = receivers
 	default:
 		if text := reflect.ValueOf(value); text.Kind() == reflect.String && bare.MatchString(text.String()) && !words.MatchString(text.String()) {
 			return text.String(), nil
