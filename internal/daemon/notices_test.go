@@ -42,15 +42,18 @@ type post struct {
 }
 
 func (o *outside) RoundTrip(req *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		return nil, err
+	var body []byte
+	if req.Body != nil { // as in the request that follows a redirection
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
 	}
 	o.mu.Lock()
 	answer := o.answer
 	o.posts = append(o.posts, post{time.Since(o.began).Truncate(time.Second), req.URL.String(), req.Header, string(body)})
 	o.mu.Unlock()
-	status, header := http.StatusOK, http.Header(nil)
+	status, header, err := http.StatusOK, http.Header(nil), error(nil)
 	if answer != nil {
 		status, header, err = answer(req.Context())
 	}
@@ -75,7 +78,9 @@ func (o *outside) came() []post {
 	return posts
 }
 
-func refuses(context.Context) (int, http.Header, error) { return 0, nil, errors.New("connection refused") }
+func refuses(context.Context) (int, http.Header, error) {
+	return 0, nil, errors.New("connection refused")
+}
 
 const (
 	slackURL = "https://hooks.slack.com/services/T0/B0/hush"
@@ -208,6 +213,9 @@ func TestReceiverThatIsDown(t *testing.T) {
 			w.Errorf("tried %d times in an hour", tries)
 		}
 		wantWarnings(w, n, "https://hooks.slack.com takes no notices: connection refused: they are kept, and tried again in ")
+		if depth := n.status().Outbox.Depth; depth > 0 {
+			w.Errorf("%d notices are counted among what is owed to Notion", depth)
+		}
 		out.answers(nil)
 		time.Sleep(15 * time.Minute)
 		posts := out.came()

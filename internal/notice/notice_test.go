@@ -2,10 +2,14 @@ package notice_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,16 +88,31 @@ func TestLongMessage(t *testing.T) {
 
 // A command that takes too long is killed with all that it started.
 func TestCommandIsKilled(t *testing.T) {
-	out, in := io.Pipe()
-	r := open(t, notice.Options{Output: in}, config.Receiver{Command: "echo began; sleep 300 & sleep 300"})
+	path := filepath.Join(t.TempDir(), "alive")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, notice.Options{}, config.Receiver{Command: "exec 3>" + path + "; sleep 300 & echo >&3; sleep 300"})
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		io.ReadFull(out, make([]byte, len("began\n")))
-		cancel()
-		io.Copy(io.Discard, out)
-	}()
-	began := time.Now()
-	if err := r.Test(ctx); err == nil || time.Since(began) > time.Minute {
-		t.Errorf("after %v: %v", time.Since(began), err)
+	defer cancel()
+	tested := make(chan error)
+	go func() { tested <- r.Test(ctx) }()
+	alive, err := os.Open(path) // waits until the command has opened it, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.Close()
+	if _, err := alive.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-tested; !errors.Is(err, context.Canceled) {
+		t.Errorf("the command that was killed: %v", err)
+	}
+	if err := alive.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(alive); err != nil { // the end comes once nobody has it open
+		t.Errorf("something that the command started is alive: %v", err)
 	}
 }
