@@ -242,7 +242,7 @@ func TestEnvironment(t *testing.T) {
 			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,
 			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour, MaxAttempts: 3,
 		},
-		Cluster:     config.Cluster{Name: "north", Listen: "10.0.0.1:7331", Advertise: "gate.example:7331"},
+		Cluster: config.Cluster{Name: "north", Listen: "10.0.0.1:7331", Advertise: "gate.example:7331"},
 		Notify: []config.Receiver{
 			{URL: "https://ntfy.sh/t", On: []config.Notice{config.NoticeAsk, config.NoticeLost}},
 			{URLFile: "/run/url", Form: config.FormJSON, Insecure: true}, {Command: "notify-send"},

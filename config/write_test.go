@@ -20,7 +20,7 @@ func TestWrittenIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Notion = config.Notion{Token: "ntn_secret", TokenFile: "/run/my secrets/token", BaseURL: "https://example.com/p", Rate: 2.5, Burst: 5, Timeout: time.Minute}
+	c.Notion = config.Notion{Token: "ntn_secret", TokenFile: "/run/my secrets/token", BaseURL: "https://example.com/p", Rate: 2.5, Burst: 5, Timeout: 11 * time.Second}
 	c.Databases.Tasks = "11111111-2222-3333-4444-555555555555"
 	c.Databases.TasksSource, c.Databases.TaskLogSource = "2026", "Sprint: \"12\""
 	c.Tasks.Properties.Status = "Überblick: \"Stand\"" // what YAML would take for something else
@@ -36,6 +36,7 @@ func TestWrittenIsReadAgain(t *testing.T) {
 	c.Names = config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour}
 	c.Claim.Settle, c.Claim.MaxPerAgent, c.Claim.Exclusive, c.Claim.Override = 4*time.Second, 3, true, config.OverrideOpenOnly
 	c.Schedule.Sweep = "*/5 * * * *"
+	c.Journal.Postgres = "postgres://dibs:kept@db.example.com/dibs"
 	c.StateDir, c.Socket = "/var/lib/dibs", "/run/dibs.sock"
 	if err := c.WriteFile(path, false); err != nil {
 		t.Fatal(err)
