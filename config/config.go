@@ -15,15 +15,17 @@ type Config struct {
 	Databases Databases `key:"databases"`
 	Tasks     Tasks     `key:"tasks"`
 	// Agents lists who may claim; empty means any name.
-	Agents   []Agent  `key:"agents"`
-	Names    Names    `key:"names"`
-	Claim    Claim    `key:"claim"`
-	Inbox    Inbox    `key:"inbox"`
-	Cluster  Cluster  `key:"cluster"`
-	Sync     Sync     `key:"sync"`
-	Schedule Schedule `key:"schedule"`
-	Events   Events   `key:"events"`
-	Journal  Journal  `key:"journal"`
+	Agents []Agent `key:"agents"`
+	Names  Names   `key:"names"`
+	Claim  Claim   `key:"claim"`
+	Inbox  Inbox   `key:"inbox"`
+	// Notify lists who is told where people are wanted.
+	Notify   []Receiver `key:"notify"`
+	Cluster  Cluster    `key:"cluster"`
+	Sync     Sync       `key:"sync"`
+	Schedule Schedule   `key:"schedule"`
+	Events   Events     `key:"events"`
+	Journal  Journal    `key:"journal"`
 	// Socket is the path of the daemon's socket.
 	Socket string `key:"socket"`
 	// SocketGroup is the group, by name or number, that may use the socket, too; empty means only
@@ -246,7 +248,9 @@ func Default() Config {
 			Fields: []string{},
 			Only:   []string{},
 		},
-		Names: Names{Prefix: "agent", Keep: 7 * 24 * time.Hour},
+		Agents: []Agent{},
+		Notify: []Receiver{},
+		Names:  Names{Prefix: "agent", Keep: 7 * 24 * time.Hour},
 		Claim: Claim{
 			Timeout:     30 * time.Minute,
 			WriteWindow: 1500 * time.Millisecond,

@@ -183,6 +183,7 @@ func TestEnvironment(t *testing.T) {
 		"inbox.visibility":                       "10m",
 		"inbox.comments":                         "2m",
 		"inbox.offer":                            "5m",
+		"notify":                                 `[{"url": "https://ntfy.sh/t", "on": ["ask", "lost"]}, {"url_file": "/run/url", "form": "json", "insecure": true}, {"command": "notify-send"}]`,
 		"cluster.name":                           "north",
 		"cluster.listen":                         "10.0.0.1:7331",
 		"cluster.advertise":                      "gate.example:7331",
@@ -244,7 +245,11 @@ func TestEnvironment(t *testing.T) {
 			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,
 			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour, MaxAttempts: 3,
 		},
-		Cluster:     config.Cluster{Name: "north", Listen: "10.0.0.1:7331", Advertise: "gate.example:7331"},
+		Cluster: config.Cluster{Name: "north", Listen: "10.0.0.1:7331", Advertise: "gate.example:7331"},
+		Notify: []config.Receiver{
+			{URL: "https://ntfy.sh/t", On: []config.Notice{config.NoticeAsk, config.NoticeLost}},
+			{URLFile: "/run/url", Form: config.FormJSON, Insecure: true}, {Command: "notify-send"},
+		},
 		Inbox:       config.Inbox{Visibility: 10 * time.Minute, Comments: 2 * time.Minute, Offer: 5 * time.Minute},
 		Sync:        config.Sync{Interval: time.Minute, KeepFinished: 48 * time.Hour},
 		Schedule:    config.Schedule{Sweep: "@every 2m", FullSync: "@every 2h"},
@@ -281,7 +286,7 @@ func TestOtherVariables(t *testing.T) {
 	file := write(t, "")
 	for name, value := range map[string]string{
 		"DIBS_AGENT": "Sandman", "DIBS_SESSION": "s",
-		"DIBS_TASK_ID": "t", "DIBS_TASK_TITLE": "t", "DIBS_TASK_URL": "t", "DIBS_TASK_FILE": "t", "DIBS_CLAIM_ID": "c", "DIBS_FENCE": "7", "DIBS_CONFIG": file, "DIBS_ACTIVE_HELP": "0", "DIBS_COMPLETION_DESCRIPTIONS": "0",
+		"DIBS_TASK_ID": "t", "DIBS_TASK_TITLE": "t", "DIBS_TASK_URL": "t", "DIBS_TASK_FILE": "t", "DIBS_CLAIM_ID": "c", "DIBS_FENCE": "7", "DIBS_EVENT": "ask", "DIBS_TEXT": "t", "DIBS_TASK": "t", "DIBS_URL": "u", "DIBS_CONFIG": file, "DIBS_ACTIVE_HELP": "0", "DIBS_COMPLETION_DESCRIPTIONS": "0",
 		"DIBS_CLAIM_SETLE": "", "DIBSON": "1", "NOTION_TOKEN": "ntn_secret",
 	} {
 		t.Setenv(name, value)

@@ -11,10 +11,12 @@ import (
 const prefix = "DIBS_"
 
 // otherVariables are variables of dibs that set no key: the two options of the command line, the
-// session's id, the variables that dibs run sets for its command, and those of shell completion.
+// session's id, the variables that dibs sets for the commands that it runs, and those of shell
+// completion.
 var otherVariables = []string{
 	prefix + "CONFIG", prefix + "AGENT", prefix + "SESSION",
 	prefix + "TASK_ID", prefix + "TASK_TITLE", prefix + "TASK_URL", prefix + "TASK_FILE", prefix + "CLAIM_ID", prefix + "FENCE",
+	prefix + "EVENT", prefix + "TEXT", prefix + "TASK", prefix + "URL",
 	prefix + "ACTIVE_HELP", prefix + "COMPLETION_DESCRIPTIONS",
 }
 
@@ -24,7 +26,15 @@ func SetsSecret(name string) bool {
 	var c Config
 	return slices.ContainsFunc(fieldsOf(&c), func(f field) bool {
 		_, secret := f.target.(*Secret)
-		return secret && slices.Contains(f.variables(), name)
+		return (secret || f.key == "notify") && slices.Contains(f.variables(), name)
+	})
+}
+
+// Environment returns this process's environment without secrets, for programs that dibs starts.
+func Environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(setting string) bool {
+		name, _, _ := strings.Cut(setting, "=")
+		return SetsSecret(name)
 	})
 }
 

@@ -55,19 +55,25 @@ func (f field) variable() string {
 	return ""
 }
 
-// isPath reports whether the key's value is a file path.
-func (f field) isPath() bool {
+// paths returns the file paths in the key's value.
+func (f field) paths() []*string {
 	switch f.key {
 	case "notion.token_file", "journal.postgres_file", "socket", "state_dir":
-		return true
+		return []*string{f.target.(*string)}
+	case "notify":
+		receivers := *f.target.(*[]Receiver)
+		var all []*string
+		for i := range receivers {
+			all = append(all, &receivers[i].URLFile)
+		}
+		return all
 	}
-	return false
+	return nil
 }
 
 // resolve makes a path absolute: ~ is the home directory, and a relative path begins in dir, or in
 // the working directory if dir is empty.
-func (f field) resolve(dir string) error {
-	path := f.target.(*string)
+func resolve(path *string, dir string) error {
 	if *path == "" {
 		return nil
 	}

@@ -109,14 +109,16 @@ func (f field) read(v *viper.Viper, o Options, file string) error {
 	if err := f.set(raw, variable != ""); err != nil {
 		return fmt.Errorf("%w (in %s)", err, cmp.Or(variable, file))
 	}
-	if !f.isPath() {
-		return nil
-	}
 	dir := filepath.Dir(file)
 	if variable != "" {
 		dir = ""
 	}
-	return f.resolve(dir)
+	for _, path := range f.paths() {
+		if err := resolve(path, dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Keys returns all keys, in the order of the documentation.

@@ -126,10 +126,42 @@ func TestTokenIsNotShown(t *testing.T) {
 	}
 }
 
+// The address of a receiver may be in a file beside the configuration, and is not shown.
+func TestAddressOfReceiver(t *testing.T) {
+	clean(t)
+	path := write(t, "notify: [{url: 'https://user:hush@example.com/hush?hush'}, {url_file: hook}, {command: hush}]")
+	hook := filepath.Join(filepath.Dir(path), "hook")
+	if err := os.WriteFile(hook, []byte("https://example.com/from-file\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(config.Options{File: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := json.Marshal(c.Notify[0])
+	if shown := fmt.Sprintf("%v %+v %#v %s", c, c.Notify[0], c.Notify[0], encoded); err != nil || strings.Contains(shown, "user:hush") {
+		t.Errorf("the address is shown: %s, %v", shown, err)
+	}
+	var log bytes.Buffer
+	u, err := c.Notify[1].Address(slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil || u.String() != "https://example.com/from-file" || !strings.Contains(log.String(), "run chmod 600") || strings.Contains(log.String(), "from-file") {
+		t.Errorf("from the file: %v, %v, and logged %s", u, err, &log)
+	}
+	if err := os.WriteFile(hook, []byte("http://example.com/from-file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Notify[1].Address(slog.New(slog.DiscardHandler)); err == nil || strings.Contains(err.Error(), "from-file") {
+		t.Errorf("an address without encryption: %v", err)
+	}
+	if u, err := c.Notify[2].Address(nil); u != nil || err != nil {
+		t.Errorf("a command has the address %v, %v", u, err)
+	}
+}
+
 // Only variables that set a secret are withheld from programs.
 func TestSetsSecret(t *testing.T) {
 	for name, want := range map[string]bool{
-		"NOTION_TOKEN": true, "DIBS_NOTION_TOKEN": true, "DIBS_NOTION_TOKEN_FILE": false, "DIBS_NOTION_BASE_URL": false,
+		"NOTION_TOKEN": true, "DIBS_NOTION_TOKEN": true, "DIBS_NOTIFY": true, "DIBS_NOTION_TOKEN_FILE": false, "DIBS_NOTION_BASE_URL": false,
 		"DIBS_AGENT": false, "HOME": false, "": false,
 	} {
 		if got := config.SetsSecret(name); got != want {

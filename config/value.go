@@ -66,30 +66,16 @@ func (f field) set(raw any, fromEnvironment bool) error {
 			return fmt.Errorf("want a number, got %v", raw)
 		}
 		*target = n
+	case *Form:
+		return setText(target, raw)
 	case *[]string:
-		items, err := asList(raw, spelled)
-		if err != nil {
-			return err
-		}
-		*target = make([]string, len(items))
-		for i, item := range items {
-			if err := setText(&(*target)[i], item); err != nil {
-				return err
-			}
-		}
+		return setList(target, raw, spelled, asText[string])
+	case *[]Notice:
+		return setList(target, raw, spelled, asText[Notice])
 	case *[]Agent:
-		items, err := asList(raw, spelled)
-		if err != nil {
-			return err
-		}
-		*target = nil
-		for _, item := range items {
-			a, err := asAgent(item)
-			if err != nil {
-				return err
-			}
-			*target = append(*target, a)
-		}
+		return setList(target, raw, spelled, asAgent)
+	case *[]Receiver:
+		return setList(target, raw, spelled, asReceiver)
 	default:
 		panic(fmt.Sprintf("config: %s has type %T, which no value can be read into", f.key, f.target))
 	}
@@ -102,6 +88,26 @@ func setText[T ~string](target *T, raw any) error {
 		return fmt.Errorf("want text, got %v: if that is meant, put it in quotes", raw)
 	}
 	*target = T(text)
+	return nil
+}
+
+func asText[T ~string](raw any) (text T, err error) {
+	err = setText(&text, raw)
+	return text, err
+}
+
+// setList stores a list whose items are read by as.
+func setList[T any](target *[]T, raw any, spelled bool, as func(raw any) (T, error)) error {
+	items, err := asList(raw, spelled)
+	if err != nil {
+		return err
+	}
+	*target = make([]T, len(items))
+	for i, item := range items {
+		if (*target)[i], err = as(item); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -137,6 +143,8 @@ func asList(raw any, spelled bool) ([]any, error) {
 			items = append(items, strings.TrimSpace(name))
 		}
 		return items, nil
+	case map[string]any: // there may be a secret in it
+		return nil, errors.New("want a list, got a section")
 	}
 	return nil, fmt.Errorf("want a list, got %v", raw)
 }

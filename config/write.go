@@ -27,7 +27,7 @@ func Path(file string) (string, error) {
 }
 
 // YAML returns the content of a configuration file for c: the values that differ from the defaults.
-// The token is left out.
+// The token is left out; other secrets are not.
 func (c Config) YAML() ([]byte, error) {
 	plain := Default()
 	plain.complete()
@@ -75,6 +75,14 @@ func written(value any) (string, error) {
 			agents[i] = a.written()
 		}
 		value = agents
+	case Secret:
+		value = string(v)
+	case []Receiver:
+		receivers := make([]any, len(v))
+		for i, r := range v {
+			receivers[i] = r.written()
+		}
+		value = receivers
 	default:
 		if text := reflect.ValueOf(value); text.Kind() == reflect.String && bare.MatchString(text.String()) && !words.MatchString(text.String()) {
 			return text.String(), nil

@@ -20,7 +20,7 @@ func TestWrittenIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Notion = config.Notion{Token: "ntn_secret", TokenFile: "/run/my secrets/token", BaseURL: "https://example.com/p", Rate: 2.5, Burst: 5, Timeout: time.Minute}
+	c.Notion = config.Notion{Token: "ntn_secret", TokenFile: "/run/my secrets/token", BaseURL: "https://example.com/p", Rate: 2.5, Burst: 5, Timeout: 11 * time.Second}
 	c.Databases.Tasks = "11111111-2222-3333-4444-555555555555"
 	c.Databases.TasksSource, c.Databases.TaskLogSource = "2026", "Sprint: \"12\""
 	c.Tasks.Properties.Status = "Überblick: \"Stand\"" // what YAML would take for something else
@@ -32,9 +32,11 @@ func TestWrittenIsReadAgain(t *testing.T) {
 	c.Tasks.Priorities.High = []string{"P0", "P1, really"}
 	c.Tasks.Priorities.Low = []string{}
 	c.Agents = []config.Agent{{Name: "Sandman", Lead: true}, {Name: "Oracle", UIDs: []int{1000}, NotionUser: "6794760a-1f15-45cd-9c65-0dfe42f5135a"}, {Name: "agent-*", MaxPerAgent: new(2)}, {Name: "Hypnos", MaxPerAgent: new(0)}}
+	c.Notify = []config.Receiver{{URL: "http://example.com/kept", Form: config.FormSlack, On: []config.Notice{config.NoticeAsk}, Insecure: true}, {URLFile: "/run/url"}, {Command: "echo \"$DIBS_TEXT\""}}
 	c.Names = config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour}
 	c.Claim.Settle, c.Claim.MaxPerAgent, c.Claim.Exclusive, c.Claim.Override = 4*time.Second, 3, true, config.OverrideOpenOnly
 	c.Schedule.Sweep = "*/5 * * * *"
+	c.Journal.Postgres = "postgres://dibs:kept@db.example.com/dibs"
 	c.StateDir, c.Socket = "/var/lib/dibs", "/run/dibs.sock"
 	if err := c.WriteFile(path, false); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"dibs/config"
 	"dibs/internal/board"
 	"dibs/internal/ownfile"
 
@@ -160,7 +161,7 @@ func browse(ctx context.Context, link string) error {
 		opener = "open"
 	}
 	cmd := exec.CommandContext(ctx, opener, page.Name())
-	cmd.Env = environment()
+	cmd.Env = config.Environment()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = openerPatience
 	if err := cmd.Run(); err != nil {

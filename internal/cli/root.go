@@ -132,6 +132,7 @@ func (a *app) root() *cobra.Command {
 		a.clusterCommand(),
 		a.sweepCommand(),
 		a.syncCommand(),
+		a.notifyCommand(),
 		a.hookCommand(),
 		a.connectCommand(),
 		a.skillCommand(),

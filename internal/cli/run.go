@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"dibs/config"
@@ -83,7 +81,7 @@ func (a *app) runCommand() *cobra.Command {
 			code, err := runner.Run(cmd.Context(), runner.Options{
 				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience,
 				Stdin: cmd.InOrStdin(), Stdout: a.stdout, Stderr: a.stderr,
-				Env:        environment(),
+				Env:        config.Environment(),
 				Supervisor: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
 				Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
 			})
@@ -118,12 +116,4 @@ func (a *app) guardCommand() *cobra.Command {
 		Use: guardCommand, Short: "Part of dibs run", Hidden: true,
 		RunE: func(*cobra.Command, []string) error { return runner.Supervise() },
 	}
-}
-
-// environment returns this process's environment without secrets, for programs that dibs starts.
-func environment() []string {
-	return slices.DeleteFunc(os.Environ(), func(setting string) bool {
-		name, _, _ := strings.Cut(setting, "=")
-		return config.SetsSecret(name)
-	})
 }

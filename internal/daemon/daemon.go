@@ -26,6 +26,8 @@ type Options struct {
 	Version string
 	// Transport carries the requests to Notion; nil means the network.
 	Transport http.RoundTripper
+	// Outside carries notices to their receivers; nil means the network.
+	Outside http.RoundTripper
 	// Listener accepts agents' connections; nil means the configured socket.
 	Listener net.Listener
 	// Network connects the members of a cluster; nil means the machine's network.
@@ -42,6 +44,7 @@ type Daemon struct {
 	log       *slog.Logger
 	logLevel  *slog.LevelVar
 	transport http.RoundTripper
+	outside   http.RoundTripper
 	listen    net.Listener
 
 	reloading chan struct{} // a mutex for jobs and for a reload, which may send requests
@@ -72,7 +75,7 @@ func (c *cleanup) run() error {
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{
 		version: o.Version, started: time.Now(), log: o.Log, logLevel: o.LogLevel,
-		transport: o.Transport, listen: o.Listener, reloading: make(chan struct{}, 1),
+		transport: o.Transport, outside: o.Outside, listen: o.Listener, reloading: make(chan struct{}, 1),
 	}
 	d.live.Store(&o.Config)
 	defer func() {

@@ -87,6 +87,11 @@ func (d *works) standing(ctx context.Context) (metrics.State, error) {
 			state.Held[c.Agent]++
 		}
 	}
+	for _, q := range d.queues {
+		if to, t := q.Tally(); to != "" {
+			state.Notices = append(state.Notices, metrics.Notices{Receiver: to, Sent: t.Sent, Failed: t.Failed, GivenUp: t.GivenUp})
+		}
+	}
 	for _, log := range []claim.Log{journal.Finishes, claim.MeshLog, claim.TaskLog, claim.Comments} { // an empty log is reported as 0
 		backlog := metrics.Backlog{Log: string(log)}
 		for _, b := range owed {

@@ -38,7 +38,7 @@ type works struct {
 	journal *journal.Journal
 	claimer *claim.Claimer
 	mirror  *mirror.Mirror
-	queues  []*owed.Queue    // one for each log and one for comments, independent of each other
+	queues  []*owed.Queue    // one for each log, one for comments, and one for each receiver of notices; independent of each other
 	foreign *foreign.Lookout // nil if the mesh log cannot be queried
 	doubt   *foreign.Doubt   // nil with a journal of its own
 	// overwrites measures for how long people's edits are at risk.
@@ -211,6 +211,9 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 			Kind: owed.Kind(log), Ledger: d.journal, Entries: worklog.Entries{Log: log, Writer: logs[log]},
 			Notion: d.notion, Watcher: watcher{d}, Log: d.log,
 		}))
+	}
+	if err := d.openReceivers(ctx); err != nil {
+		return err
 	}
 	d.openForeign(logs[claim.MeshLog])
 	d.listener.daemon, d.listener.turn = d, make(chan struct{}, 1)

@@ -97,6 +97,7 @@ func Run(ctx context.Context, o Options) *Report {
 	e.daemon(ctx)
 	e.journal(ctx)
 	e.agents(ctx)
+	e.notify()
 	if o.Probe {
 		e.probe(ctx)
 	}

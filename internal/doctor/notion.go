@@ -36,24 +36,24 @@ func (e *examination) token() {
 	}
 	switch file := n.TokenFile; {
 	case n.TokenOrigin != "":
-		e.looseFile(n.TokenOrigin, "set in "+n.TokenOrigin)
+		e.looseFile("token", n.TokenOrigin, "set in "+n.TokenOrigin)
 	case n.Token == "":
-		e.looseFile(file, "in "+file)
+		e.looseFile("token", file, "in "+file)
 	default:
 		e.ok("token", "set in the environment")
 	}
 }
 
-// looseFile checks the mode of a file with the token.
-func (e *examination) looseFile(file, where string) {
+// looseFile checks the mode of a file with a secret.
+func (e *examination) looseFile(check, file, where string) {
 	info, err := os.Stat(file)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		e.problem("token", err.Error(), "make the file readable for this user")
+		e.problem(check, err.Error(), "make the file readable for this user")
 	case err == nil && info.Mode().Perm()&0o077 != 0:
-		e.warn("token", fmt.Sprintf("%s, which others may be able to read (mode %#o)", where, info.Mode().Perm()), "chmod 600 "+file)
+		e.warn(check, fmt.Sprintf("%s, which others may be able to read (mode %#o)", where, info.Mode().Perm()), "chmod 600 "+file)
 	default:
-		e.ok("token", where)
+		e.ok(check, where)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/notice"
 	"dibs/internal/notion"
 )
 
@@ -136,4 +137,26 @@ func (e *examination) users(f notion.Fit) {
 	case len(without) > 0:
 		e.warn("agents", fmt.Sprintf("property %q takes users only, and %s cannot claim without one", f.Name, quoted(without)), remedy)
 	}
+}
+
+// notify checks that the addresses of receivers can be read. It tells nobody.
+func (e *examination) notify() {
+	if len(e.Config.Notify) == 0 {
+		return
+	}
+	receivers, err := notice.Open(e.Config.Notify, notice.Options{Log: silent})
+	if err != nil {
+		e.problem("notify", err.Error(), "correct it: the daemon does not start; then try dibs notify test")
+		return
+	}
+	var names []string
+	for _, r := range receivers {
+		names = append(names, r.String())
+	}
+	for _, r := range e.Config.Notify {
+		if r.URLFile != "" {
+			e.looseFile("notify", r.URLFile, "in "+r.URLFile)
+		}
+	}
+	e.ok("notify", strings.Join(names, ", ")+"; dibs notify test tries them")
 }

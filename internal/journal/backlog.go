@@ -33,7 +33,8 @@ func (j *Journal) Backlog(ctx context.Context, live []claim.Hold) ([]Backlog, er
 }
 
 // OutboxStats returns the backlogs of the logs that are owed something, by the logs' names.
-// It leaves out tasks to make: their callers already got an answer.
+// It leaves out tasks to make, whose callers already got an answer, and notices, which Notion does
+// not get.
 func (j *Journal) OutboxStats(ctx context.Context) ([]Backlog, error) {
 	stats, err := collect(ctx, j.readers, scanBacklog, `
 		SELECT kind, depth, in_doubt, oldest, coalesce((
@@ -42,7 +43,7 @@ func (j *Journal) OutboxStats(ctx context.Context) ([]Backlog, error) {
 		          ORDER BY sent_at DESC, seq DESC LIMIT 1), '')
 		  FROM (SELECT kind, count(*) AS depth, count(*) FILTER (WHERE state = 'in_doubt') AS in_doubt, min(at) AS oldest
 		          FROM owed WHERE `+undelivered+` GROUP BY kind) AS backlog
-		 WHERE kind <> ? ORDER BY kind`, owed.Creation)
+		 WHERE kind <> ? AND NOT (`+ofNotices+`) ORDER BY kind`, owed.Creation)
 	return stats, j.failed(err, "reading the outbox")
 }
 

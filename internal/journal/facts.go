@@ -43,7 +43,7 @@ func unrecorded(ctx context.Context, tx *tx, facts []claim.Fact) ([]claim.Fact, 
 }
 
 // insertRecord stores facts on record with all that follows from them: the tries at their
-// tasks, questions to people, the history, and the log entries that Notion is owed.
+// tasks, questions to people, the history, the log entries that Notion is owed, and notices.
 func insertRecord(ctx context.Context, tx *tx, facts ...claim.Fact) error {
 	for _, f := range facts {
 		seq, err := insertFact(ctx, tx, f, true, feed.Publishes(f))
@@ -61,8 +61,8 @@ func insertRecord(ctx context.Context, tx *tx, facts ...claim.Fact) error {
 		if err := count(ctx, tx, f); err != nil {
 			return err
 		}
-		for _, log := range f.Logs() {
-			if _, err := tx.ExecContext(ctx, "INSERT INTO owed (fact, kind, at) VALUES (?, ?, ?)", seq, log, millis(f.At)); err != nil {
+		for _, kind := range tx.kindsOf(f) {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO owed (fact, kind, at) VALUES (?, ?, ?)", seq, kind, millis(f.At)); err != nil {
 				return err
 			}
 		}

@@ -148,18 +148,23 @@ func (j *Journal) Delivery(ctx context.Context, event string, log claim.Log) (de
 
 var errNotOwed = errors.New("it is not owed, or is being sent already")
 
-// changeOwed sets columns in an intent's row, if the row meets the condition.
+// changeOwed sets columns in the rows of an intent and those with it, if they meet the condition.
 func (j *Journal) changeOwed(ctx context.Context, in owed.Intent, condition, set string, args ...any) error {
 	err := j.write(ctx, func(tx *tx) error { return changeOwed(ctx, tx, in, condition, set, args...) })
 	return j.failedOwed(err, in)
 }
 
 func changeOwed(ctx context.Context, tx *tx, in owed.Intent, condition, set string, args ...any) error {
-	n, err := affect(ctx, tx, "UPDATE owed SET "+set+" WHERE seq = ? AND "+condition, append(args, in.Seq)...)
-	if err == nil && n == 0 {
-		err = errNotOwed
+	for _, one := range in.All() {
+		n, err := affect(ctx, tx, "UPDATE owed SET "+set+" WHERE seq = ? AND "+condition, append(args, one.Seq)...)
+		if err == nil && n == 0 {
+			err = errNotOwed
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // failedOwed adds to an error which intent it is about.

@@ -87,6 +87,11 @@ func callAll(t *testing.T, j *Journal) {
 		_, _, err = j.SessionName(ctx, 0, "s", mint.Gone)
 		note(err)
 	}
+	for range 2 {
+		note(j.SetReceivers(ctx, map[owed.Kind]func(claim.Fact) bool{owed.Notices + "a": func(claim.Fact) bool { return true }}))
+		note(j.Record(ctx, claim.Fact{ID: claim.NewFactID(now), At: now, Kind: claim.KindReview, Agent: "Sandman", Task: "a"}))
+		note(j.SetReceivers(ctx, nil))
+	}
 	note(j.PutTasks(ctx, []task.Task{{ID: "a"}, {ID: "b", DependsOn: []task.ID{"a"}}}))
 	check(j.Unpublished(ctx, "", 1))
 	check(j.Publish(ctx, now, []task.ID{"a", "b"}))

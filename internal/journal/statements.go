@@ -7,6 +7,9 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/owed"
 )
 
 // querier runs queries: a pool, or the connection of a transaction.
@@ -20,8 +23,9 @@ type querier interface {
 type tx struct {
 	store    store
 	conn     *sql.Conn
-	prepared map[string]*sql.Stmt // by query; unused if the store does not compile
-	changed  bool                 // a statement changed something since this was set to false
+	prepared map[string]*sql.Stmt                // by query; unused if the store does not compile
+	changed  bool                                // a statement changed something since this was set to false
+	notices  map[owed.Kind]func(claim.Fact) bool // see SetReceivers
 }
 
 // statement is a query ready to run: prepared, or sent anew each time.

@@ -30,6 +30,8 @@ type State struct {
 	// Held counts the claims held here, by agent.
 	Held   map[string]int
 	Outbox []Backlog
+	// Notices has the counts of each receiver since the start.
+	Notices []Notices
 	// Others is the number of different settings under which other daemons claim on the board.
 	Others int
 	// Cluster describes the daemons that share the journal; nil if none do.
@@ -61,6 +63,13 @@ type Backlog struct {
 	Age            time.Duration // of the oldest entry
 }
 
+// Notices counts the notices to a receiver: those sent, and those given up. Failed is how often a
+// message was not taken.
+type Notices struct {
+	Receiver              string
+	Sent, Failed, GivenUp int
+}
+
 // readTimeout limits the reading of the state for a scrape.
 const readTimeout = 5 * time.Second
 
@@ -71,7 +80,7 @@ type standing struct {
 
 	requests, waiting, permits, burst, paused, skew    *prometheus.Desc
 	tasks, ready, lag, held, depth, doubt, age, others *prometheus.Desc
-	reserved, members, epoch, away, doubted            *prometheus.Desc
+	reserved, members, epoch, away, doubted, notices   *prometheus.Desc
 }
 
 func newStanding(read Standing, label func(string) string) *standing {
@@ -97,6 +106,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 		epoch:    desc("cluster_epoch", "How many daemons have led so far, this one too; absent without journal.postgres."),
 		away:     desc("cluster_database_away", "Whether the database of the journal could not be asked just now: 1, and then nothing is accepted, or 0; absent without journal.postgres."),
 		doubted:  desc("journal_doubted", "Whether the journal's database looks as if it was restored to an older state, or emptied: 1, until dibs cluster adopt, or 0; absent without journal.postgres."),
+		notices:  desc("notices_total", "Notices to a receiver of notify, by what became of them: sent, given_up, or failed for each message that was not taken.", "receiver", "outcome"),
 		others:   desc("other_settings", "How many kinds of settings there are under which other daemons on the board claim, and which do not go with those here."),
 
 		age: desc("outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log"),
@@ -106,7 +116,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 // Describe implements prometheus.Collector.
 func (s *standing) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.reserved, s.others, s.members, s.epoch, s.away, s.doubted,
+		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.reserved, s.others, s.members, s.epoch, s.away, s.doubted, s.notices,
 	} {
 		descs <- d
 	}
@@ -120,6 +130,11 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 	if err != nil {
 		metrics <- prometheus.NewInvalidMetric(s.lag, err)
 		return
+	}
+	for _, n := range state.Notices {
+		for outcome, count := range map[string]int{"sent": n.Sent, "failed": n.Failed, "given_up": n.GivenUp} {
+			metrics <- prometheus.MustNewConstMetric(s.notices, prometheus.CounterValue, float64(count), n.Receiver, outcome)
+		}
 	}
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)

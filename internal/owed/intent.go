@@ -1,5 +1,5 @@
 // Package owed delivers to Notion what it is owed, each thing once: log entries, comments, and
-// tasks.
+// tasks. In the same way it delivers notices to their receivers.
 //
 // Notion has no idempotency keys, and a request can end without an answer. So each thing is an
 // Intent with an id of its own. It is saved in a Ledger before it is sent, in one request. After
@@ -7,6 +7,9 @@
 // only once it is certain that it is not in Notion, and that no request for it is still under way
 // (Doubts). A Sender does this to one intent, for a caller that waits; a Queue does it to all
 // intents of a kind, in the background.
+//
+// A receiver of notices has nothing to look them up by. What may have reached it counts as absent,
+// and is sent again under the same id: it arrives at least once.
 //
 // Package owed also defines the stored answer to a request with an idempotency key (Answer).
 package owed
@@ -30,6 +33,9 @@ const (
 	// Creation is a task to make, for a caller that waits for it.
 	Creation Kind = "creation"
 )
+
+// Notices begins the kinds of notices; the rest of such a kind stands for the receiver.
+const Notices = "notify:"
 
 // State is how far an intent has got.
 type State string
@@ -58,14 +64,20 @@ type Intent struct {
 	Sent  time.Time // when it was last sent, see Doubts; zero for never
 	// Ref is what it has become in Notion, such as the id of a page; empty if not known.
 	Ref string
+	// With are intents to send in the same request, see Receiver.
+	With []Intent
 	// Key is the idempotency key of the request that it was added for, empty for none; UID is the
 	// key's user.
 	UID int
 	Key string
 }
 
+// All returns the intent and those that are sent with it.
+func (in Intent) All() []Intent { return append([]Intent{in}, in.With...) }
+
 // Ledger stores intents. Each method that changes one is one transaction, on the disk when it
-// returns. A ledger stores times as given; only the caller interprets them.
+// returns; it changes those that are sent with it, too. A ledger stores times as given; only the
+// caller interprets them.
 type Ledger interface {
 	// Owe adds an intent without a fact. It is due, and bound to its request if that has a key.
 	// Owe returns it with its number. (Intents with a fact are added along with the fact.)

@@ -50,8 +50,9 @@ type Config struct {
 	Kind    Kind
 	Ledger  Ledger
 	Entries Entries
-	Notion  Reach
-	Watcher Watcher // nil for none
+	Notion  Reach     // says whether anything can be sent at all
+	To      *Receiver // nil for what Notion is owed
+	Watcher Watcher   // nil for none
 	Log     *slog.Logger
 }
 
@@ -144,6 +145,12 @@ func (q *Queue) RunOnce(ctx context.Context) (delivered int, err error) {
 		if err != nil {
 			return delivered, err
 		}
+		full := len(intents) == batch
+		if q.config.To != nil {
+			if intents, err = q.gather(ctx, intents); err != nil {
+				return delivered, err
+			}
+		}
 		var mu sync.Mutex
 		group, gctx := errgroup.WithContext(ctx)
 		group.SetLimit(parallel)
@@ -161,7 +168,7 @@ func (q *Queue) RunOnce(ctx context.Context) (delivered int, err error) {
 		if err := group.Wait(); err != nil {
 			return delivered, err
 		}
-		if len(intents) < batch {
+		if !full {
 			return delivered, nil
 		}
 	}

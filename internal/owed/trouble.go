@@ -34,6 +34,8 @@ type troubles struct {
 	pauses  int             // how often all have waited since then
 	until   time.Time       // until when all wait
 	why     error           // why all wait; nil if Notion as a whole asked for it
+	holding bool            // all wait for more, see Queue.holds
+	tally   Tally
 }
 
 // backoff returns the wait after that many earlier failures.
@@ -61,7 +63,10 @@ func (t *troubles) goOn() {
 func (t *troubles) taken(in Intent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.intents, in.ID)
+	for _, in := range in.All() {
+		delete(t.intents, in.ID)
+		t.tally.Sent++
+	}
 	clear(t.failing)
 	t.pauses, t.until, t.why = 0, time.Time{}, nil
 }
@@ -86,16 +91,28 @@ func (q *Queue) refused(in Intent, why error) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.now()
+	q.tally.Failed++
 	if asked := claim.RetryAfter(why); asked > 0 {
 		// Notion as a whole asks to be left alone, and says for how long. That is no failure
 		// of the intent.
 		q.until, q.why = later(q.until, now.Add(asked)), nil
+		if q.config.To != nil {
+			q.why, q.holding = why, true
+		}
 		return now
 	}
 	known := q.fails(in, why)
 	known.until = now.Add(backoff(max(len(q.failing), known.failed) - 1))
-	q.heed(in, why, parallel-1)
+	q.heed(in, why, q.crowd()-1)
 	return known.until
+}
+
+// crowd is how many intents have to fail for all to wait: a receiver fails as a whole.
+func (q *Queue) crowd() int {
+	if q.config.To != nil {
+		return 1
+	}
+	return parallel
 }
 
 // unanswered notes that an intent's fate is unknown. The intent itself is looked up as usual; but
@@ -123,11 +140,13 @@ func (q *Queue) missing(in Intent) time.Time {
 // heed makes all intents wait once enough of them have failed. The wait gets longer each time; the
 // first is as long as after that many earlier failures.
 func (q *Queue) heed(in Intent, why error, earlier int) {
-	if n := len(q.failing); n == 1 || n%10 == 0 {
+	if n := len(q.failing); q.config.To != nil {
+		q.config.Log.Warn("notices wait for their receiver", "receiver", q.config.To.Name, "error", why)
+	} else if n == 1 || n%10 == 0 {
 		id, _ := q.config.Entries.Name(in)
 		q.config.Log.Warn("a log entry waits in the outbox", "log", q.config.Kind, "entry", id, "error", why)
 	}
-	if len(q.failing) < parallel {
+	if len(q.failing) < q.crowd() {
 		return
 	}
 	now := q.now()
@@ -159,14 +178,20 @@ func (q *Queue) Troubles() []string {
 		}
 		return "now"
 	}
+	var lines []string
+	if n := q.tally.GivenUp; n > 0 {
+		lines = append(lines, fmt.Sprintf("notices given up since the daemon's start, because %s had not taken them after %.0f hours: %d; dibs log has what happened", q.config.To.Name, q.config.To.Keep.Hours(), n))
+	}
 	if q.why != nil {
 		what := fmt.Sprintf("the %s log takes no entries", q.config.Kind)
-		if q.config.Kind == Comment {
+		switch {
+		case q.config.To != nil:
+			what = q.config.To.Name + " takes no notices"
+		case q.config.Kind == Comment:
 			what = "no comments can be made"
 		}
-		return []string{fmt.Sprintf("%s: %v: they are kept, and tried again %s", what, q.why, in(q.until))}
+		return append(lines, fmt.Sprintf("%s: %v: they are kept, and tried again %s", what, q.why, in(q.until)))
 	}
-	var lines []string
 	more := 0
 	for _, key := range slices.Sorted(maps.Keys(q.intents)) {
 		t := q.intents[key]

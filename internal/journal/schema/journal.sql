@@ -112,8 +112,8 @@ CREATE INDEX facts_took ON facts (agent, at, seq) WHERE took IS NOT NULL;
 CREATE INDEX facts_denials ON facts (against, agent) WHERE against IS NOT NULL;
 
 -- The outbox, with what Notion is owed: log entries and comments, one row for each that a fact
--- becomes, and tasks to make. Each is due to be sent, being sent, in doubt (sent, and perhaps in
--- Notion), or delivered.
+-- becomes, and tasks to make. And with notices, of a kind for each receiver. Each is due to be sent,
+-- being sent, in doubt (sent, and perhaps there), or delivered.
 CREATE TABLE owed (
     -- The order of storing.
     seq          INTEGER PRIMARY KEY,

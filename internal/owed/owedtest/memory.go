@@ -169,16 +169,21 @@ func (m *Memory) Hurry(ctx context.Context, kind owed.Kind, latest time.Time) er
 	})
 }
 
-// move changes the row of an intent, unless that is delivered or in the state not.
+// move changes the rows of an intent and those with it, unless one is delivered or in the state not.
 func (m *Memory) move(ctx context.Context, in owed.Intent, not owed.State, do func(*Row)) error {
 	return m.change(ctx, func() error {
-		for _, r := range m.rows {
-			if r.Seq == in.Seq && r.State != owed.Delivered && r.State != not {
-				do(r)
-				return nil
+		var rows []*Row
+		for _, in := range in.All() {
+			at := slices.IndexFunc(m.rows, func(r *Row) bool { return r.Seq == in.Seq && r.State != owed.Delivered && r.State != not })
+			if at < 0 {
+				return errors.New("there is no such intent in such a state")
 			}
+			rows = append(rows, m.rows[at])
 		}
-		return errors.New("there is no such intent in such a state")
+		for _, r := range rows {
+			do(r)
+		}
+		return nil
 	})
 }
 

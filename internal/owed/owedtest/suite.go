@@ -37,6 +37,7 @@ func LedgerSuite(t *testing.T, open func(t *testing.T) World) {
 		"nothing brings back what is done":    final,
 		"intents come in order, so many":      ordered,
 		"what is not there cannot be changed": absent,
+		"what is sent together goes together": together,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
@@ -275,4 +276,19 @@ func ordered(t *testing.T, w *World) {
 	if diff := cmp.Diff(list[:2], got); err != nil || diff != "" {
 		t.Errorf("the first two (%v):\n%s", err, diff)
 	}
+}
+
+// Those with an intent change with it, or nothing does.
+func together(t *testing.T, w *World) {
+	list := w.owe(t, "a", "b", "c")
+	both, clash := list[0], list[2]
+	both.With, clash.With = list[1:2], list[:1]
+	do(t, w.StartSending(t.Context(), both, t0))
+	w.want(t, t0.Add(time.Hour), list[2])
+	if err := w.StartSending(t.Context(), clash, t0); err == nil {
+		t.Error("one that is being sent is sent with another")
+	}
+	w.want(t, t0.Add(time.Hour), list[2])
+	do(t, w.Delivered(t.Context(), both, "", t0))
+	w.want(t, t0.Add(time.Hour), list[2])
 }

@@ -1,0 +1,151 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Notice is a kind of notice: what a receiver can be told of.
+type Notice string
+
+// The kinds of notices.
+const (
+	NoticeAsk    Notice = "ask"    // an agent asks people a question
+	NoticeBlock  Notice = "block"  // a task stands still until a person acts
+	NoticeReview Notice = "review" // work waits for a person's decision
+	NoticeLost   Notice = "lost"   // an agent lost its task
+)
+
+// Notices lists the kinds of notices.
+var Notices = []Notice{NoticeAsk, NoticeBlock, NoticeReview, NoticeLost}
+
+// Form is what a message to an address looks like.
+type Form string
+
+// The forms.
+const (
+	FormSlack Form = "slack" // JSON with text, as an incoming webhook of Slack takes it
+	FormText  Form = "text"  // plain text, with headers that ntfy knows
+	FormJSON  Form = "json"  // JSON with text and the notices
+)
+
+// Receiver is an address or a command that gets notices.
+type Receiver struct {
+	// URL is the address to POST to; URLFile is a file with nothing but that. Command is run by
+	// sh instead. One of the three is set.
+	URL     Secret
+	URLFile string
+	Command string
+	// Form is that of a message to an address; empty means the one that fits the address.
+	Form Form
+	// On lists the kinds of notices; empty means all.
+	On []Notice
+	// Insecure allows an address with http on another machine.
+	Insecure bool
+}
+
+// Address returns the receiver's address, from its file if it is there, and nil for a command. Its
+// errors do not repeat the address, all of which may be secret.
+func (r Receiver) Address(log *slog.Logger) (*url.URL, error) {
+	text := r.URL
+	if r.URLFile != "" {
+		var err error
+		if text, err = readSecret("notify: url_file", r.URLFile, "the address of a receiver", log); err != nil {
+			return nil, err
+		}
+	} else if text == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(string(text))
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("notify: an address is not an http or https URL")
+	case u.Scheme == "http" && !r.Insecure && !isLoopback(u.Hostname()):
+		return nil, fmt.Errorf("notify: http://%s would get its notices, and the secrets in its address, over the network unencrypted: use https, or, if that is meant, set insecure: true beside it", u.Host)
+	}
+	return u, nil
+}
+
+func validateReceivers(all []Receiver) []error {
+	var errs []error
+	for i, r := range all {
+		set := 0
+		for _, given := range []string{string(r.URL), r.URLFile, r.Command} {
+			if strings.TrimSpace(given) != "" {
+				set++
+			}
+		}
+		same := func(o Receiver) bool { return o.URL == r.URL && o.URLFile == r.URLFile && o.Command == r.Command }
+		switch {
+		case set != 1:
+			errs = append(errs, fmt.Errorf("notify: receiver %d: want one of url, url_file and command", i+1))
+		case slices.ContainsFunc(all[:i], same):
+			errs = append(errs, fmt.Errorf("notify: receiver %d is listed twice: put all that it is told of into one list", i+1))
+		case r.URL != "":
+			if _, err := r.Address(nil); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		if !slices.Contains([]Form{"", FormSlack, FormText, FormJSON}, r.Form) {
+			errs = append(errs, fmt.Errorf("notify: form: want %s, %s or %s, got %q", FormSlack, FormText, FormJSON, string(r.Form)))
+		}
+		for _, e := range r.On {
+			if !slices.Contains(Notices, e) {
+				errs = append(errs, fmt.Errorf("notify: on: want some of %v, got %q", Notices, string(e)))
+			}
+		}
+	}
+	return errs
+}
+
+// asReceiver accepts a section {url | url_file | command, form, on, insecure}. Its errors repeat no
+// value that may be an address.
+func asReceiver(raw any) (r Receiver, err error) {
+	section, ok := raw.(map[string]any)
+	if !ok {
+		return Receiver{}, errors.New("want sections such as {url: …, on: [ask, block]}")
+	}
+	var file, command Secret // errors about them do not repeat them
+	for _, key := range slices.Sorted(maps.Keys(section)) {
+		var f field
+		switch key {
+		case "url":
+			f.target = &r.URL
+		case "url_file":
+			f.target = &file
+		case "command":
+			f.target = &command
+		case "form":
+			f.target = &r.Form
+		case "on":
+			f.target = &r.On
+		case "insecure":
+			f.target = &r.Insecure
+		default:
+			return Receiver{}, fmt.Errorf("%s: unknown key: a receiver has url, url_file or command, and form, on and insecure", key)
+		}
+		if err := f.set(section[key], false); err != nil {
+			return Receiver{}, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	r.URLFile, r.Command = string(file), string(command)
+	return r, nil
+}
+
+// written returns the receiver's value in the file, with its address.
+func (r Receiver) written() map[string]any {
+	full := map[string]any{"url": string(r.URL), "url_file": r.URLFile, "command": r.Command, "form": string(r.Form)}
+	maps.DeleteFunc(full, func(_ string, value any) bool { return value == "" })
+	if len(r.On) > 0 {
+		full["on"] = r.On
+	}
+	if r.Insecure {
+		full["insecure"] = true
+	}
+	return full
+}

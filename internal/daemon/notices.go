@@ -1,0 +1,36 @@
+package daemon
+
+import (
+	"context"
+	"os"
+
+	"dibs/config"
+	"dibs/internal/claim"
+	"dibs/internal/notice"
+	"dibs/internal/owed"
+)
+
+// openReceivers makes a queue for each receiver of notices.
+func (d *works) openReceivers(ctx context.Context) error {
+	receivers, err := notice.Open(d.config.Notify, notice.Options{
+		Transport: d.outside, Output: os.Stderr, Environment: config.Environment(), Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	wants := make(map[owed.Kind]func(claim.Fact) bool)
+	for _, r := range receivers {
+		wants[r.Kind()] = r.Wants
+		d.queues = append(d.queues, owed.New(owed.Config{
+			Kind: r.Kind(), Ledger: d.journal, Entries: r, Notion: always{}, To: r.Terms(), Log: d.log,
+		}))
+	}
+	return d.journal.SetReceivers(ctx, wants)
+}
+
+// always is the reach of what does not depend on Notion.
+type always struct{}
+
+func (always) Down() error           { return nil }
+func (always) Back() <-chan struct{} { return nil }
+func (always) Await()                {}
