@@ -19,10 +19,12 @@ const (
 	NoticeBlock  Notice = "block"  // a task stands still until a person acts
 	NoticeReview Notice = "review" // work waits for a person's decision
 	NoticeLost   Notice = "lost"   // an agent lost its task
+	NoticeStuck  Notice = "stuck"  // a task can never become ready
+	NoticePaused Notice = "paused" // nothing is granted
 )
 
 // Notices lists the kinds of notices.
-var Notices = []Notice{NoticeAsk, NoticeBlock, NoticeReview, NoticeLost}
+var Notices = []Notice{NoticeAsk, NoticeBlock, NoticeReview, NoticeLost, NoticeStuck, NoticePaused}
 
 // Form is what a message to an address looks like.
 type Form string

@@ -61,7 +61,7 @@ func TestMistakes(t *testing.T) {
 		{name: "receiver twice", file: "notify: [{command: x}, {command: x, on: ask}]", want: []string{"notify: receiver 2 is listed twice"}},
 		{name: "receiver that is no address", file: "notify: [{url: 'ftp://example.com/hush'}]", want: []string{"notify: an address is not an http or https URL"}, wantNot: "hush"},
 		{name: "receiver without encryption", file: "notify: [{url: 'http://a:hush@example.com/hush'}]", want: []string{"notify: http://example.com would get", "insecure: true"}, wantNot: "hush"},
-		{name: "receiver of unknown notices", file: "notify: [{command: x, on: [asks]}]", want: []string{`notify: on: want some of [ask block review lost], got "asks"`}},
+		{name: "receiver of unknown notices", file: "notify: [{command: x, on: [asks]}]", want: []string{`notify: on: want some of [ask block review lost stuck paused], got "asks"`}},
 		{name: "receiver of an unknown form", file: "notify: [{command: x, form: xml}]", want: []string{`notify: form: want slack, text or json, got "xml"`}},
 		{name: "no prefix", file: "names: {prefix: ''}", want: []string{`names.prefix: "" cannot begin a name such as "agent-7K9X"`}},
 		{name: "prefix with a space before it", file: "names: {prefix: ' a'}", want: []string{`names.prefix: " a" cannot begin a name`}},
