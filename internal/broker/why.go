@@ -42,6 +42,9 @@ func (bd *board) why(t task.Task, waitsFor []task.Task, agent string) (claim.Cod
 	case claim.CodeBlockedByDependency:
 		return d.Code, "it " + waits(waitsFor)
 	case "": // it may be claimed by name, but is not offered
+		if f, kept := bd.kept[t.ID]; kept {
+			return claim.CodeNotOffered, fmt.Sprintf("%s; %s is not offered it for an hour", f.Taking(), agent)
+		}
 		return claim.CodeNotOpen, fmt.Sprintf("the lease of %s is over: the next sweep opens it", d.Holder)
 	}
 	return d.Code, d.Reason

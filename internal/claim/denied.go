@@ -17,7 +17,8 @@ const (
 	CodeNotOpen             Code = "not_open"
 	CodeLostRace            Code = "lost_race"
 	CodeBlockedByDependency Code = "blocked_by_dependency"
-	CodeReserved            Code = "reserved" // assigned to somebody else
+	CodeReserved            Code = "reserved"    // assigned to somebody else
+	CodeNotOffered          Code = "not_offered" // of a list only: somebody took it back from the agent
 	CodeNothingReady        Code = "nothing_ready"
 	CodeLimitReached        Code = "limit_reached"
 	CodeNotFound            Code = "not_found"
