@@ -117,6 +117,9 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 	}
 	if !out.Ready {
 		code, reason := bd.why(t, waitsFor, agent)
+		if left := bd.claimer.LeftAlone(t.ID); left > 0 {
+			reason += "; it is " + leftAlone(left)
+		}
 		unready(&out, code, reason)
 	}
 	var until time.Time

@@ -46,6 +46,7 @@ type Claimer struct {
 	underway  sync.Map                  // the ids of running attempts
 	inherited sync.Map                  // see arrives
 	latest    atomic.Pointer[time.Time] // see heard
+	unrest                              // the cards that something keeps changing back
 
 	stopped context.Context
 	stop    context.CancelFunc
