@@ -150,6 +150,9 @@ func (p Policy) refreshed(h Hold, t task.Task) Hold {
 // that fails, the claim is lost all the same, and Tidy does it later.
 func (s Sight) lose() Step {
 	h := s.Hold
+	if s.Editor != "" {
+		s.detail += fmt.Sprintf(" (%s edited the card last)", s.Editor)
+	}
 	h.LostTo = s.holder
 	over := h.ended(EndLost, s.Now, s.detail)
 	ch := holding(over)

@@ -251,6 +251,9 @@ func (c *Claimer) sight(ctx context.Context, v *visit, e *errand) (s Sight, err 
 	if late, ok := c.late(v.Task); ok {
 		s.Late = &late
 	}
+	if v.Task.EditedBy != e.hold.Task.EditedBy { // else our own write was the last
+		s.Editor = c.editor(v.Task.EditedBy)
+	}
 	switch e.kind {
 	case Sweeping:
 		err = c.seeStale(ctx, &s)

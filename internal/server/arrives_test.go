@@ -22,8 +22,7 @@ func (n *noting) note(format string, args ...any) {
 	n.asked = append(n.asked, fmt.Sprintf(format, args...))
 }
 
-func (n *noting) Authorize(string, broker.Caller) error       { return nil }
-func (n *noting) AuthorizeSigner(string, broker.Caller) error { return nil }
+func (n *noting) Authorize(string, broker.Caller) error { return nil }
 
 func (n *noting) Claims(agent string) api.Claims {
 	n.note("claims of %s", agent)
