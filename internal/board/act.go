@@ -137,7 +137,10 @@ func (b *Board) do(ctx context.Context, t api.Task, q question, claim string, wa
 		if claim == "" || claim != string(t.ClaimID) {
 			return errors.New("the claim that this was about is over: nothing was done; look at the task as it is now")
 		}
-		_, err = b.Daemon.Release(ctx, claim, api.StopRequest{By: b.User, Reason: q.Said}, q.Key)
+		if q.Said == "" {
+			why = "on the board" // who is said already
+		}
+		_, err = b.Daemon.Release(ctx, claim, api.StopRequest{By: b.User, Reason: why}, q.Key)
 	case "reopen":
 		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: why, Was: was}, q.Key)
 	case "accept", "decline":

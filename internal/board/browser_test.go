@@ -165,8 +165,8 @@ func TestActions(t *testing.T) {
 		for _, p := range m.notion.Pages(m.notion.Databases().MeshLog) {
 			fmt.Fprintln(&said, p)
 		}
-		return strings.Contains(said.String(), "took the task back: It is needed elsewhere") && strings.Contains(said.String(), "accepted by maria on the board") &&
-			strings.Contains(said.String(), "swept by maria on the board") && strings.Count(said.String(), "maria on the board") >= 4
+		return strings.Contains(said.String(), "took the task back: It is needed elsewhere (maria on the board)") && strings.Contains(said.String(), "accepted by maria on the board") &&
+			strings.Contains(said.String(), "swept by maria on the board") && strings.Count(said.String(), "maria on the board") >= 5
 	})
 	c.calm()
 }
