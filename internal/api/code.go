@@ -65,7 +65,7 @@ var meanings = map[Code]meaning{
 	Code(claim.CodeLostRace):            {http.StatusConflict, ExitNotClaimed, "Another claim won"},
 	Code(claim.CodeBlockedByDependency): {http.StatusConflict, ExitNotClaimed, "The task waits for another one"},
 	Code(claim.CodeReserved):            {http.StatusConflict, ExitNotClaimed, "The task is assigned to somebody else"},
-	Code(claim.CodeNotOffered):          {http.StatusConflict, ExitNotClaimed, "The task is not for agents"},
+	Code(claim.CodeNotOffered):          {http.StatusConflict, ExitNotClaimed, "The task is not offered to the agent"},
 	Code(claim.CodeNothingReady):        {http.StatusConflict, ExitNotClaimed, "No task is ready"},
 	Code(claim.CodeLimitReached):        {http.StatusConflict, ExitNotClaimed, "The agent holds as many tasks as it may"},
 	Code(claim.CodeNotFound):            {http.StatusNotFound, ExitNotClaimed, "No such task"},

@@ -76,9 +76,10 @@ type Reopened struct {
 	Was  task.Status `json:"was" doc:"The status that it had; OPEN if there was nothing to be done"`
 }
 
-// StopRequest gives a task back.
+// StopRequest gives a task back, or takes it back from its agent.
 type StopRequest struct {
 	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	By     string `json:"by,omitempty" doc:"Who takes the task back, if not the agent: the agent is told that it lost the claim, by whom and why, and is not offered the task for an hour"`
 	Reason string `json:"reason,omitempty" doc:"Why"`
 }
 

@@ -7,6 +7,7 @@ type Summary struct {
 	Blocked         int  `json:"blocked" doc:"Tasks that are BLOCKED"`
 	Dependencies    int  `json:"dependencies" doc:"Tasks that wait for others"`
 	Assigned        int  `json:"assigned" doc:"Tasks that only somebody else may claim"`
+	TakenBack       int  `json:"taken_back,omitempty" doc:"Tasks that somebody took back from the agent within the last hour; absent for none"`
 	CoolingOff      int  `json:"cooling_off" doc:"Tasks that are passed over for a while, because their pages could not be read or written"`
 	Filtered        int  `json:"filtered" doc:"Tasks that are ready, and not what was asked for"`
 	Review          int  `json:"review,omitempty" doc:"Tasks that are done, and that a person has yet to look at; absent for none"`

@@ -23,7 +23,7 @@ type action struct {
 }
 
 var actions = map[string]action{
-	"release": {"release", "Release", "Take the task from %s and open it to all? What that agent works on now is no longer its own; it is told so.", "The task was released.", true, true},
+	"release": {"release", "Release", "Take the task from %s and open it to all? That agent is told that it lost the claim, by whom and why, and is not offered the task for an hour.", "The task was released.", true, true},
 	"reopen":  {"reopen", "Reopen", "Put the task back to OPEN, for anybody to claim?", "The task is open again.", true, false},
 	"accept":  {"accept", "Accept", "Accept the offer for %s? The claim is that agent's, from now on.", "The offer was accepted.", false, false},
 	"decline": {"decline", "Decline", "Decline the offer in the place of %s? The task is open to all again, and who offered it is told.", "The offer was declined.", true, true},
@@ -137,7 +137,10 @@ func (b *Board) do(ctx context.Context, t api.Task, q question, claim string, wa
 		if claim == "" || claim != string(t.ClaimID) {
 			return errors.New("the claim that this was about is over: nothing was done; look at the task as it is now")
 		}
-		_, err = b.Daemon.Release(ctx, claim, api.StopRequest{Reason: why}, q.Key)
+		if q.Said == "" {
+			why = "on the board" // who is said already
+		}
+		_, err = b.Daemon.Release(ctx, claim, api.StopRequest{By: b.User, Reason: why}, q.Key)
 	case "reopen":
 		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: why, Was: was}, q.Key)
 	case "accept", "decline":

@@ -134,8 +134,8 @@ func TestActions(t *testing.T) {
 		}
 	}
 	ended, err := m.client.Lookup(t.Context(), string(held.ID), "")
-	if err != nil || ended.Outcome != claim.EndReleased {
-		t.Errorf("the claim is %+v, %v; want it released", ended, err)
+	if err != nil || ended.Outcome != claim.EndLost {
+		t.Errorf("the claim is %+v, %v; want it taken back", ended, err)
 	}
 	c.until(columnOf("Paint the gate") + ` === 'OPEN'`)
 	c.until(columnOf("Oil the hinges") + ` === 'IN_PROGRESS'`)
@@ -165,7 +165,7 @@ func TestActions(t *testing.T) {
 		for _, p := range m.notion.Pages(m.notion.Databases().MeshLog) {
 			fmt.Fprintln(&said, p)
 		}
-		return strings.Contains(said.String(), "It is needed elsewhere (maria on the board)") && strings.Contains(said.String(), "accepted by maria on the board") &&
+		return strings.Contains(said.String(), "took the task back: It is needed elsewhere (maria on the board)") && strings.Contains(said.String(), "accepted by maria on the board") &&
 			strings.Contains(said.String(), "swept by maria on the board") && strings.Count(said.String(), "maria on the board") >= 5
 	})
 	c.calm()

@@ -47,13 +47,16 @@ func (b *Broker) claim(c claim.Hold) api.Claim {
 	if !c.ClaimedAt.IsZero() {
 		out.ExpiresAt = b.time(c.ExpiresAt())
 	}
-	if c.Finish != nil {
-		out.Summary = c.Finish.Summary
-		if out.Outcome == "" {
-			out.Outcome = c.Finish.As
-		}
+	if said := c.Said(); said != nil {
+		out.Summary = said.Summary
 	}
 	if c.State == claim.Finishing {
+		if c.Finish != nil {
+			out.Outcome = c.Finish.Ending()
+		}
+		if c.Taken() {
+			out.Detail = c.Finish.Taking()
+		}
 		out.Owed = b.owed(c)
 	}
 	return out

@@ -23,12 +23,17 @@ type board struct {
 	claimer  *claim.Claimer
 	now      time.Time
 	policy   claim.Policy
-	offers   map[task.ID]inbox.Offer // set by load
+	offers   map[task.ID]inbox.Offer  // set by load
+	kept     map[task.ID]claim.Finish // set by load, see Broker.kept
 	time     func(time.Time) api.Time
 }
 
-// load reads the offers, which views of tasks show too.
-func (b *Broker) load(ctx context.Context, bd *board) error {
+// load reads what else the agent's views of tasks show: the offers, and the tasks that it is not
+// offered.
+func (b *Broker) load(ctx context.Context, bd *board, agent string) (err error) {
+	if bd.kept, err = b.kept(ctx, agent); err != nil {
+		return err
+	}
 	offers, err := b.offers(ctx)
 	bd.offers = make(map[task.ID]inbox.Offer, len(offers))
 	for _, o := range offers {
@@ -67,6 +72,9 @@ func (bd *board) occupied(id task.ID) (claim.Hold, bool) {
 // mirror shows: nobody holds t, nothing blocks it, and it is OPEN or assigned to the agent. For an
 // empty agent, no assigned task is ready.
 func (bd *board) ready(t task.Task, agent string) bool {
+	if _, kept := bd.kept[t.ID]; kept {
+		return false
+	}
 	v := bd.judge(t)
 	return v.Ready && (v.For == "" || v.For == agent)
 }
@@ -109,6 +117,9 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 	}
 	if !out.Ready {
 		code, reason := bd.why(t, waitsFor, agent)
+		if left := bd.claimer.LeftAlone(t.ID); left > 0 {
+			reason += "; it is " + leftAlone(left)
+		}
 		unready(&out, code, reason)
 	}
 	var until time.Time
@@ -150,7 +161,7 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (api.Task, error) {
 	if !ok {
 		return api.Task{}, ErrNoTask
 	}
-	if err := b.load(ctx, bd); err != nil {
+	if err := b.load(ctx, bd, ""); err != nil {
 		return api.Task{}, err
 	}
 	return bd.view(t, ""), nil

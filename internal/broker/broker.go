@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"sync"
@@ -269,6 +270,9 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 		s.Warnings = append(s.Warnings, "no task can be claimed: "+err.Error())
 	}
 	s.Warnings = append(s.Warnings, b.troubles.warnings()...)
+	for _, t := range b.claimer.AllLeftAlone() {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("task %q (%s) is %s", t.Title, t.ID, leftAlone(b.claimer.LeftAlone(t.ID))))
+	}
 	s.Mirror.Tasks, s.Mirror.Ready = b.mirror.Len(), b.ready.Len()
 	s.ClaimsHeld = b.claimer.Holding()
 	s.Reservations = b.Reservations(ctx, "").Reservations

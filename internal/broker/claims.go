@@ -29,7 +29,7 @@ func (b *Broker) Claim(ctx context.Context, r Request) (api.Claim, error) {
 		return api.Claim{}, err
 	}
 	cl, err := b.get(ctx, r, f)
-	return b.answer(cl, b.summed(err, r.Agent, f))
+	return b.answer(cl, b.summed(ctx, err, r.Agent, f))
 }
 
 // get is Claim without the summary of a denial.
@@ -189,7 +189,7 @@ func (b *Broker) renew(ctx context.Context, r Ref) (claim.Hold, error) {
 	return renewed, err
 }
 
-// Finish ends a claim as its agent says. If the agent gives a reason why it could not go on, and
+// Finish ends a claim as its agent says, or f.By in its place. If the agent gives a reason why it could not go on, and
 // comments are made, it also owes the task a comment. f.Mention is a Notion user to mention in it,
 // by name, e-mail address or id; if that is not exactly one user, the error is an *InvalidError and
 // nothing was done. A claim returned in state claim.Finishing is still owed to Notion. See also
@@ -202,6 +202,9 @@ func (b *Broker) finish(ctx context.Context, r Ref, f claim.Finish) (claim.Hold,
 	cl, err := b.lookup(ctx, r)
 	if err != nil {
 		return claim.Hold{}, err
+	}
+	if f.By == cl.Agent {
+		f.By, f.User = "", ""
 	}
 	if f, err = b.comment(ctx, f); err != nil {
 		return claim.Hold{}, err

@@ -135,7 +135,10 @@ func (b *Broker) take(ctx context.Context, t inbox.Take, first bool) (got []inbo
 	if err != nil {
 		return nil, 0, err
 	}
-	t.Now, t.At, t.Available = time.Now(), b.now(), b.available(t.Agent)
+	t.Now, t.At = time.Now(), b.now()
+	if t.Available, err = b.available(ctx, t.Agent); err != nil {
+		return nil, 0, err
+	}
 	pause = time.Hour
 	for _, name := range waiting.Processes {
 		var p alive.Process
@@ -169,8 +172,21 @@ func processName(p alive.Process) string {
 	return string(name)
 }
 
-// available returns how many tasks the agent could claim, ignoring its limit.
-func (b *Broker) available(agent string) int { return b.ready.Len() + b.ready.Assigned(agent).Len() }
+// available returns how many tasks the agent is offered, ignoring its limit.
+func (b *Broker) available(ctx context.Context, agent string) (int, error) {
+	n := b.ready.Len() + b.ready.Assigned(agent).Len()
+	if n == 0 {
+		return 0, nil
+	}
+	kept, err := b.kept(ctx, agent)
+	bd := b.present()
+	for id := range kept {
+		if t, ok := bd.Task(id); ok && bd.ready(t, "") {
+			n--
+		}
+	}
+	return n, err
+}
 
 // Ack acknowledges an agent's triggers. It may be repeated.
 func (b *Broker) Ack(ctx context.Context, agent string, ids []string) (api.Acked, error) {

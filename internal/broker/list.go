@@ -23,7 +23,7 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 	}
 	bd := b.board()
 	out := api.Tasks{Age: b.age(ageOf(bd.standing)), Tasks: []api.Task{}}
-	if err := b.load(ctx, bd); err != nil {
+	if err := b.load(ctx, bd, f.Agent); err != nil {
 		return out, err
 	}
 	out.LimitReached = f.Ready && b.atLimit(f.Agent, bd)
@@ -62,7 +62,7 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 // which they are offered, and how many there are in all. limit is how many to return, 0 for all. It
 // looks at tasks beyond the limit only if f selects by fields, words or status.
 func (b *Broker) readyTasks(bd *board, f api.TaskFilter, filter task.Filter, limit int) (first []task.Task, total int) {
-	listed := f.Status == "" && len(filter.Where) == 0 && len(filter.Words) == 0 // everything that offered returns
+	listed := f.Status == "" && len(filter.Where) == 0 && len(filter.Words) == 0 && len(bd.kept) == 0 // everything that offered returns
 	assigned, open := b.offered(f.Agent, filter)
 	for _, list := range []ready.List{assigned, open} {
 		left := list.Len()

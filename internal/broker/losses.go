@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
+	"dibs/internal/task"
 )
 
 // only finds the claim of an agent that names none: the only one that it holds. It is a lost claim
@@ -19,7 +21,7 @@ import (
 // is enough, whichever session of the agent got it: an agent that never names its claims must not
 // get stuck. Sessions that share a name have to name their claims.
 func (b *Broker) only(ctx context.Context, agent string) (claim.Hold, error) {
-	held := b.claimer.Claims(agent)
+	held := slices.DeleteFunc(b.claimer.Claims(agent), claim.Hold.Taken)
 	losses, err := b.losses(ctx, agent)
 	if err != nil {
 		return claim.Hold{}, err
@@ -78,6 +80,29 @@ func (b *Broker) notifiedOf(ctx context.Context, id claim.ID) {
 	if err := b.journal.LossNotified(context.WithoutCancel(ctx), id); err != nil {
 		b.log.Error("could not journal that an agent was told of a loss", "claim", id, "error", err)
 	}
+}
+
+// keptFor is how long a task is not offered to the agent from which somebody took it back.
+const keptFor = time.Hour
+
+// kept returns the tasks that the agent is not offered, with who took each back from it and why. The
+// journal has them, so they outlive the daemon. A task that is assigned to the agent since is none of
+// them, and the agent may claim any of them by name.
+func (b *Broker) kept(ctx context.Context, agent string) (map[task.ID]claim.Finish, error) {
+	if agent == "" {
+		return nil, nil
+	}
+	losses, err := b.losses(ctx, agent)
+	kept := make(map[task.ID]claim.Finish)
+	for _, l := range slices.Backward(losses) {
+		if l.Finish == nil || !b.now().Before(l.Finish.At.Add(keptFor)) {
+			continue
+		}
+		if t, _ := b.mirror.Task(l.Task.ID); claim.Assignee(t) != agent {
+			kept[l.Task.ID] = *l.Finish
+		}
+	}
+	return kept, err
 }
 
 // takenFrom returns the agent's last granted claim among those on a task, newest first, if it was

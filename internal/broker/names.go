@@ -140,10 +140,11 @@ func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (api.Ag
 // waiting returns how many triggers a poll of the agent would get.
 func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
 	waiting, err := b.remembers.waiting.Ask(ctx, agent, func() (inbox.Waiting, error) { return b.inbox.Inbox.Waiting(ctx, agent) })
-	if waiting.Available && b.available(agent) > 0 {
-		waiting.Count++
+	if err != nil || !waiting.Available {
+		return waiting.Count, err
 	}
-	return waiting.Count, err
+	n, err := b.available(ctx, agent)
+	return waiting.Count + min(n, 1), err
 }
 
 // IdentifySession is Identify for the agent of a user's session. It does not prolong the session's

@@ -22,6 +22,13 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold
 	for _, id := range r.Except {
 		tried[id] = true
 	}
+	kept, err := b.kept(ctx, r.Agent)
+	if err != nil {
+		return claim.Hold{}, err
+	}
+	for id := range kept {
+		tried[id] = true
+	}
 	var unwanted func(task.Task) string
 	if !f.Empty() {
 		unwanted = f.Miss // the page may show something else by now

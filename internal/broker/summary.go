@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,19 +24,19 @@ func (e *NothingError) Unwrap() error { return e.Denied }
 
 // summed adds the summary to a denial because no task was ready. It returns other errors as they
 // are.
-func (b *Broker) summed(err error, agent string, f task.Filter) error {
+func (b *Broker) summed(ctx context.Context, err error, agent string, f task.Filter) error {
 	denied, isDenied := errors.AsType[*claim.Denied](err)
 	if !isDenied || denied.Code != claim.CodeNothingReady {
 		return err
 	}
 	said := *denied
-	s := b.summary(agent, f)
+	s := b.summary(ctx, agent, f)
 	said.Detail = nothingReady(s, !f.Empty()) + "; try again later, or wait for one"
 	return &NothingError{&said, s}
 }
 
 // summary says what the unfinished tasks that the filter selects wait for.
-func (b *Broker) summary(agent string, f task.Filter) api.Summary {
+func (b *Broker) summary(ctx context.Context, agent string, f task.Filter) api.Summary {
 	all := b.sums.of(f, func() sum { return b.board().sum(f, b.troubles.passed) })
 	out := all.Summary
 	bd := b.present()
@@ -44,6 +45,12 @@ func (b *Broker) summary(agent string, f task.Filter) api.Summary {
 		if t, ok := bd.Task(id); ok {
 			code, until := bd.obstacle(t, agent)
 			count(&out, t, code, until, bd.now)
+		}
+	}
+	kept, _ := b.kept(ctx, agent) // an answer that cannot count them is better than none
+	for id := range kept {
+		if t, ok := bd.Task(id); ok && f.Match(t) && bd.ready(t, "") {
+			out.TakenBack++
 		}
 	}
 	return out
@@ -80,6 +87,7 @@ func nothingReady(s api.Summary, filtered bool) string {
 		{s.Dependencies, "waits for others", "wait for others"},
 		{s.Assigned, "is assigned to somebody else", "are assigned to others"},
 		{s.NotOffered, "is not for agents", "are not for agents"},
+		{s.TakenBack, "was taken back from the agent within the hour", "were taken back from the agent within the hour"},
 		{s.CoolingOff, "is passed over because of its page", "are passed over because of their pages"},
 		{s.Review, "is to be reviewed", "are to be reviewed"},
 		{s.Failed, "has failed", "have failed"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
@@ -42,9 +43,17 @@ func (bd *board) why(t task.Task, waitsFor []task.Task, agent string) (claim.Cod
 	case claim.CodeBlockedByDependency:
 		return d.Code, "it " + waits(waitsFor)
 	case "": // it may be claimed by name, but is not offered
+		if f, kept := bd.kept[t.ID]; kept {
+			return claim.CodeNotOffered, fmt.Sprintf("%s; %s is not offered it for an hour", f.Taking(), agent)
+		}
 		return claim.CodeNotOpen, fmt.Sprintf("the lease of %s is over: the next sweep opens it", d.Holder)
 	}
 	return d.Code, d.Reason
+}
+
+// leftAlone says that a card is left alone for that long.
+func leftAlone(d time.Duration) string {
+	return fmt.Sprintf("left alone for another %v, because something changes its card back whenever dibs tidies it: look in Notion for an automation, and for who edited it last", d.Round(time.Second))
 }
 
 // named adds to the denial of a task that waits for others which ones these are.

@@ -150,14 +150,19 @@ func (p Policy) refreshed(h Hold, t task.Task) Hold {
 // that fails, the claim is lost all the same, and Tidy does it later.
 func (s Sight) lose() Step {
 	h := s.Hold
+	if s.Editor != "" {
+		s.detail += fmt.Sprintf(" (%s edited the card last)", s.Editor)
+	}
 	h.LostTo = s.holder
 	over := h.ended(EndLost, s.Now, s.detail)
-	f := h.fact(KindLost, s.Now)
-	f.Holder, f.Detail, f.Remote = s.holder, s.detail, true
-	if s.ranOut() {
-		f.Tried = TriedAgain
+	ch := holding(over)
+	if h.Finish == nil || h.Said() != nil { // else the loss is on record
+		f := h.lost(s.Now, s.holder, s.detail, "")
+		if s.ranOut() {
+			f.Tried = TriedAgain
+		}
+		ch.Facts = append(ch.Facts, f)
 	}
-	ch := holding(over, f)
 	if fin := h.Finish; fin != nil && fin.isWork() {
 		ch.Facts = append(ch.Facts, h.orphaned(*fin, s.Now, s.holder, s.detail))
 	}
@@ -289,6 +294,9 @@ func (s Sight) delivered() Step { return storing(s.Hold.delivered(s.Task, s.Now)
 func (h Hold) delivered(t task.Task, now time.Time) Change {
 	h.Task = t
 	fin := h.Finish
+	if h.Taken() { // which is on record
+		return holding(h.ended(EndLost, now, fin.Taking()))
+	}
 	f := h.fact(finishKinds[fin.As], now)
 	f.Remote, f.Started, f.Finished, f.Summary = true, h.Started, fin.At, fin.Summary
 	if fin.To != "" {

@@ -24,6 +24,9 @@ type Config struct {
 	Watcher Watcher
 	// Clocks reads the clocks that measure the write window; nil means this machine's.
 	Clocks func() clock.Instant
+	// Editor returns the name of a Notion user, by its id; empty if it is not known. It does not
+	// ask Notion. Nil means that no user is known.
+	Editor func(id string) string
 	// Cases is the page of cases; nil means Protocol().
 	Cases Cases
 	Log   *slog.Logger
@@ -38,6 +41,7 @@ type Claimer struct {
 	board     Board
 	watcher   Watcher
 	clocks    func() clock.Instant
+	editor    func(id string) string
 	cases     Cases
 	log       *slog.Logger
 	book      *book
@@ -46,6 +50,7 @@ type Claimer struct {
 	underway  sync.Map                  // the ids of running attempts
 	inherited sync.Map                  // see arrives
 	latest    atomic.Pointer[time.Time] // see heard
+	unrest                              // the cards that something keeps changing back
 
 	stopped context.Context
 	stop    context.CancelFunc
@@ -59,7 +64,7 @@ func New(c Config) (*Claimer, error) {
 	}
 	k := &Claimer{
 		store: c.Store, ledger: c.Ledger, policy: c.Policy,
-		board: c.Board, watcher: c.Watcher, clocks: c.Clocks, cases: c.Cases, log: c.Log,
+		board: c.Board, watcher: c.Watcher, clocks: c.Clocks, editor: c.Editor, cases: c.Cases, log: c.Log,
 		book: newBook(), gate: newGate(),
 	}
 	if k.board == nil {
@@ -71,6 +76,9 @@ func New(c Config) (*Claimer, error) {
 	if k.clocks == nil {
 		start := time.Now()
 		k.clocks = func() clock.Instant { return clock.Local(start) }
+	}
+	if k.editor == nil {
+		k.editor = func(string) string { return "" }
 	}
 	if k.cases == nil {
 		k.cases = Protocol()

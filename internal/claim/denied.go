@@ -18,7 +18,7 @@ const (
 	CodeLostRace            Code = "lost_race"
 	CodeBlockedByDependency Code = "blocked_by_dependency"
 	CodeReserved            Code = "reserved"    // assigned to somebody else
-	CodeNotOffered          Code = "not_offered" // outside of what agents may have
+	CodeNotOffered          Code = "not_offered" // outside of tasks.only, or taken back from the agent
 	CodeNothingReady        Code = "nothing_ready"
 	CodeLimitReached        Code = "limit_reached"
 	CodeNotFound            Code = "not_found"

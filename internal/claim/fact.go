@@ -80,7 +80,8 @@ type Fact struct {
 	// Claim is Agent's claim, if known.
 	Claim ID `json:"claim,omitempty"`
 	// By is the user of this machine who asked for it without an agent's name, as the kernel
-	// names it: task.UserSignature. It is empty for what dibs does by itself.
+	// names it: task.UserSignature. It is empty for what dibs does by itself. Of a loss, it is
+	// who asked dibs to take the task, in the name of Holder.
 	By string `json:"by,omitempty"`
 
 	// Code says why an attempt was denied.
@@ -196,6 +197,14 @@ func (e Fact) Try() Try {
 		t.Agent = e.Holder
 	}
 	return t
+}
+
+// lost returns the fact that somebody took h's task from its agent, and why. user is as in
+// Fact.By.
+func (h Hold) lost(at time.Time, holder, detail, user string) Fact {
+	e := h.fact(KindLost, at)
+	e.Holder, e.Detail, e.By, e.Remote = holder, detail, user, true
+	return e
 }
 
 // orphaned returns the fact of work that was finished for a lost claim.

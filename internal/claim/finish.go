@@ -11,10 +11,10 @@ import (
 // ErrNoReview is the error of a review on a board without a status for it.
 var ErrNoReview = errors.New("the board has no status for work that waits for a person's decision: name one in tasks.statuses.review and restart the daemon; the claim goes on")
 
-// Finish ends a claim as its agent says. The returned claim is Ended, or still Finishing if
+// Finish ends a claim as its agent says, or somebody in its place. The returned claim is Ended, or still Finishing if
 // Notion could not be told now: then the finish is journalled, and RunDue delivers it under the
 // same check. Repeating a finish that took place returns the same claim. The error is a *Lost
-// if the claim is no longer the agent's; then nothing was written to the task. It is
+// if the claim was over, or being ended by somebody else; then nothing was written to the task. It is
 // ErrNoReview for a review if the board has no status for it.
 func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Hold, error) {
 	cl, unlock, err := c.lockClaim(ctx, id)
@@ -26,12 +26,11 @@ func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Hold, error) {
 		return Hold{}, ErrNoReview
 	}
 	f.At = c.store.Now()
+	repeated := cl.Finish != nil && cl.Finish.As == f.As && cl.Finish.By == f.By
 	switch {
-	case cl.State == Ended && cl.Ending == f.As:
+	case cl.State == Ended && cl.Ending == f.Ending() && repeated:
 		return cl, nil
-	case cl.State == Finishing && cl.Finish.As != f.As:
-		return Hold{}, NotHeld(cl)
-	case cl.State != Held && cl.State != Finishing:
+	case cl.State != Held && !(cl.State == Finishing && repeated):
 		return Hold{}, c.tooLate(ctx, cl, f)
 	}
 	work, cancel := c.detached(ctx)
@@ -59,7 +58,10 @@ func (c *Claimer) lockClaim(ctx context.Context, id ID) (Hold, func(), error) {
 // NotHeld returns the error of an operation that needs a held claim.
 func NotHeld(cl Hold) *Lost {
 	l := &Lost{Claim: cl, Detail: "it was never granted"}
-	if cl.State == Finishing {
+	switch {
+	case cl.State == Finishing && cl.Taken():
+		l.Detail = cl.Finish.Taking()
+	case cl.State == Finishing:
 		l.Holder, l.Detail = cl.Agent, fmt.Sprintf("it was reported as %s, and Notion has yet to be told", cl.Finish.As)
 	}
 	if cl.State == Ended && cl.Ending != EndNotGranted {
@@ -74,8 +76,9 @@ var endings = map[Ending]string{
 	EndReleased: "it was given back", EndLost: "it was taken away", EndOverridden: "its lease ran out", EndSwept: "its lease ran out",
 }
 
-// finish journals what the agent said, unless that is journalled already, and tries to deliver
-// it. The task is locked.
+// finish journals what was said, unless that is journalled already, and tries to deliver it. If
+// the claim is taken from its agent, that is on record at once: the agent stops even while Notion
+// cannot be told. The task is locked.
 func (c *Claimer) finish(ctx context.Context, h Hold, f Finish) (Hold, error) {
 	sent := h.State == Finishing
 	if !sent {
@@ -89,7 +92,11 @@ func (c *Claimer) finish(ctx context.Context, h Hold, f Finish) (Hold, error) {
 		}
 		h.State, h.Finish, h.Suspect = Finishing, &f, time.Time{}
 		h.Due = c.store.Now()
-		if err := c.save(ctx, h); err != nil {
+		var facts []Fact
+		if h.Taken() {
+			facts = append(facts, h.lost(f.At, f.By, f.Taking(), f.User))
+		}
+		if err := c.save(ctx, h, facts...); err != nil {
 			return Hold{}, err
 		}
 	}
@@ -108,7 +115,7 @@ func (c *Claimer) finish(ctx context.Context, h Hold, f Finish) (Hold, error) {
 // ended the claim, the work is not forgotten: it is recorded as orphaned in the task log, once,
 // however often the agent repeats it.
 func (c *Claimer) tooLate(ctx context.Context, cl Hold, f Finish) error {
-	if cl.Taken() && f.isWork() && cl.Finish == nil { // else it was logged when the claim was lost
+	if cl.Taken() && f.isWork() && cl.Said() == nil { // else it was logged when the claim was lost
 		e := cl.orphaned(f, c.store.Now(), cl.LostTo, cl.Detail)
 		e.ID = string(cl.ID)
 		if err := c.commit(ctx, Change{Facts: []Fact{e}}); err != nil {

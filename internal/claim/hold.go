@@ -1,6 +1,9 @@
 package claim
 
 import (
+	"cmp"
+	"fmt"
+	"strings"
 	"time"
 
 	"dibs/internal/task"
@@ -39,10 +42,15 @@ const (
 	EndSwept      Ending = "swept"      // stale, and reopened by this daemon's sweep
 )
 
-// Finish is what an agent says when it is done with a task.
+// Finish is what an agent, or somebody in its place, says when it is done with a task.
 type Finish struct {
 	// As is one of EndCompleted, EndReview, EndFailed, EndBlocked, EndReleased.
 	As Ending `json:"as"`
+	// By is who releases the claim in place of its agent, by the name that was given; empty if
+	// the agent does. To the agent that is a loss. User is the user of the machine who asked
+	// for that, see Fact.By.
+	By   string `json:"by,omitempty"`
+	User string `json:"user,omitempty"`
 	// Summary says what was done, or why not.
 	Summary string `json:"summary,omitempty"`
 	// Reopen puts a failed task back to OPEN instead of FAILED, or BLOCKED.
@@ -113,7 +121,7 @@ type Hold struct {
 	// Former is the agent whose stale claim this one overrode; empty if it overrode none.
 	Former string `json:"former,omitempty"`
 
-	// Finish is what the agent said when it was done; nil before that.
+	// Finish is what was said at the end of the work; nil before that. See also Said.
 	Finish *Finish `json:"finish,omitempty"`
 
 	// Suspect is when another claim token was first seen over this claim; zero if none is.
@@ -131,9 +139,43 @@ type Hold struct {
 	LostTo string `json:"lost_to,omitempty"`
 }
 
-// Taken reports whether somebody else ended a claim that the agent had been granted.
+// Taken reports whether somebody else ended a claim that the agent had been granted. Notion may
+// have yet to be told.
 func (c Hold) Taken() bool {
+	if c.State == Finishing {
+		return c.Finish != nil && c.Finish.By != ""
+	}
 	return c.State == Ended && !c.Started.IsZero() && (c.Ending == EndLost || c.Ending == EndOverridden || c.Ending == EndSwept)
+}
+
+// Said returns what the agent itself said at the end; nil if it said nothing.
+func (c Hold) Said() *Finish {
+	if c.Finish == nil || c.Finish.By != "" {
+		return nil
+	}
+	return c.Finish
+}
+
+// Ending returns how a claim ends by f.
+func (f Finish) Ending() Ending {
+	if f.By != "" {
+		return EndLost
+	}
+	return f.As
+}
+
+// Taking says in one line who takes the task from the agent, and why.
+func (f Finish) Taking() string {
+	return strings.TrimSuffix(f.signature("")+" took the task back: "+task.OneLine(f.Summary, -1), ": ")
+}
+
+// signature returns the name under the note: the agent's, or that of whoever acts in its place,
+// with the user of the machine, unless that is the same name.
+func (f Finish) signature(agent string) string {
+	if f.By == "" || f.User == task.UserSignature(f.By) {
+		return cmp.Or(f.By, agent)
+	}
+	return fmt.Sprintf("%s (%s)", f.By, f.User)
 }
 
 // Loss is a claim that was taken from its agent.

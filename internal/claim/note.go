@@ -22,13 +22,14 @@ const (
 	noteFailed    = "Failed"
 	noteTryAgain  = "Failed, to be tried again"
 	noteGivenBack = "Given back"
+	noteTaken     = "Taken back"
 	noteReopened  = "Reopened"
 	noteReview    = "In review"
 )
 
 // noteForm matches the lines that noteLine makes.
 var noteForm = regexp.MustCompile(`^(` + strings.Join([]string{
-	noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteReopened, noteReview,
+	noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteTaken, noteReopened, noteReview,
 }, "|") + `)(: .*)? — .+, \d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC$`)
 
 // noteLine returns one line that says what became of a task, why, and who says so. Its form

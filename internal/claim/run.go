@@ -96,6 +96,12 @@ func (c *Claimer) act(ctx context.Context, v *visit, e *errand) error {
 		v.Close()
 		return c.renewFirst(ctx, e)
 	}
+	if step.Write != nil && e.answers(step) && c.LeftAlone(v.id) > 0 {
+		if step.Err == nil {
+			return nil
+		}
+		step.Write, step.Then = nil, nil // the claim ends all the same
+	}
 	if err := c.record(ctx, v.commit, e, step.Save); err != nil {
 		return err
 	}
@@ -117,6 +123,15 @@ func (c *Claimer) act(ctx context.Context, v *visit, e *errand) error {
 	return err
 }
 
+// answers reports whether the write of a step answers what somebody did to the page, see unrest.
+func (e *errand) answers(step Step) bool {
+	switch e.kind {
+	case Sweeping, Tidying, Repaying:
+		return true
+	}
+	return step.Err != nil // the remains of a lost claim
+}
+
 // record stores a change unless it is empty, and updates the errand.
 func (c *Claimer) record(ctx context.Context, commit func(context.Context, Change) error, e *errand, ch Change) error {
 	if len(ch.Holds)+len(ch.Marks)+len(ch.Facts) == 0 {
@@ -136,6 +151,9 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 		send = v.compete
 	}
 	answer, f, err := send(*step.Write)
+	if f != notLanded && e.answers(step) && c.answer(v.Task) {
+		c.log.Warn("a card is left alone: something changes it back whenever it is tidied", "task", v.Task.Title, "id", v.id, "for", restFor)
+	}
 	switch {
 	case f == seen && (step.Enough == nil || step.Enough(answer)):
 		e.wrote, e.off = true, step.Off
@@ -232,6 +250,9 @@ func (c *Claimer) sight(ctx context.Context, v *visit, e *errand) (s Sight, err 
 	}
 	if late, ok := c.late(v.Task); ok {
 		s.Late = &late
+	}
+	if v.Task.EditedBy != e.hold.Task.EditedBy { // else our own write was the last
+		s.Editor = c.editor(v.Task.EditedBy)
 	}
 	switch e.kind {
 	case Sweeping:

@@ -53,6 +53,9 @@ type Sight struct {
 	// Over is set if the page shows an ended claim of this ledger, which is the record's.
 	// Copied is set if that claim was made on another task.
 	Over, Copied bool
+	// Editor is the name of the Notion user who edited the page last, if it is known, and
+	// another one than when the record was last compared with the page.
+	Editor string
 
 	// token is the page's token as it concerns the record.
 	token Token

@@ -31,6 +31,9 @@ func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note, by string) (fo
 		return "", false, err
 	}
 	defer unlock()
+	if c.LeftAlone(id) > 0 {
+		return "", false, nil
+	}
 	e := c.sweeping(id, note, by)
 	if err := c.run(ctx, e); err != nil || !e.wrote {
 		return "", false, err
@@ -68,8 +71,8 @@ func (c *Claimer) takeOff(ctx context.Context, m Mark) (_ Mark, off bool, err er
 // covered a live claim. So it is taken off in two steps, like an abandoned claim: it is marked
 // void, and RunDue reopens the task after the grace.
 func (c *Claimer) Tidy(ctx context.Context, seen task.Task) (tidied bool, err error) {
-	if c.policy.Over(seen, c.store.Now()) {
-		return false, nil // it is left to be overridden or swept
+	if c.policy.Over(seen, c.store.Now()) || c.LeftAlone(seen.ID) > 0 {
+		return false, nil // if its lease is over, it is left to be overridden or swept
 	}
 	if _, ok, err := c.remains(ctx, seen); !ok || err != nil {
 		return false, err
@@ -91,7 +94,7 @@ func (c *Claimer) Tidy(ctx context.Context, seen task.Task) (tidied bool, err er
 func (c *Claimer) Repay(ctx context.Context, seen func(task.ID) (task.Task, bool)) error {
 	free := func(m Mark) bool {
 		t, ok := seen(m.Task.ID)
-		return m.owed() && ok && (!m.borrows(t) || vacant(t))
+		return m.owed() && ok && c.LeftAlone(t.ID) == 0 && (!m.borrows(t) || vacant(t))
 	}
 	return c.eachMark(ctx, c.book.allMarks(), free, func(m Mark) error {
 		e := &errand{kind: Repaying, mark: m}

@@ -139,13 +139,16 @@ func (c Hold) note() *string {
 		what = noteTryAgain
 	}
 	why := c.Finish.Summary
+	if c.Finish.By != "" {
+		what, why = noteTaken, strings.TrimSuffix("from "+c.Agent+": "+why, ": ")
+	}
 	if c.Finish.History != "" {
 		what, why = noteBlocked, c.Finish.History
 	}
 	if to := c.Finish.To; to != "" {
 		why = strings.TrimSuffix("offered to "+to+": "+why, ": ")
 	}
-	return new(noteLine(what, why, c.Agent, c.Finish.At))
+	return new(noteLine(what, why, c.Finish.signature(c.Agent), c.Finish.At))
 }
 
 // sweptNote returns the line that the page shows once the stale claim under m is taken off.

@@ -13,7 +13,11 @@ import (
 	"dibs/internal/clock"
 	"dibs/internal/journal"
 	"dibs/internal/mirror"
+	"dibs/internal/notion"
 )
+
+// editorWait is how long the loss of a claim may wait for the name of who ended it.
+const editorWait = 3 * time.Second
 
 // drainTime is how long a stopping daemon waits for the requests it is serving, and then once more
 // for its log entries to be delivered. The journal keeps the rest for the next run.
@@ -180,6 +184,11 @@ func (d *works) guard(ctx context.Context, pages bool) error {
 		}
 		var err error
 		seen, ok := d.mirror.Task(cl.Task.ID)
+		if ok && seen.EditedBy != "" && seen.EditedBy != cl.Task.EditedBy {
+			asking, cancel := context.WithTimeout(notion.Impatient(ctx), editorWait)
+			d.users.Learn(asking, seen.EditedBy)
+			cancel()
+		}
 		if pages || !ok {
 			err = d.claimer.Guard(ctx, cl.ID, nil)
 		} else {

@@ -43,6 +43,7 @@ type works struct {
 	doubt   *foreign.Doubt   // nil with a journal of its own
 	// overwrites measures for how long people's edits are at risk.
 	overwrites   overwrites
+	users        *notion.Users // who edits the cards of held claims
 	broker       *broker.Broker
 	backlog      broker.Memory[struct{}, []journal.Backlog]
 	alive        *alive.Watch
@@ -194,9 +195,10 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		}
 		d.news.Wake() // tasks that the protocol was working on can be published now
 	}}
+	d.users = d.notion.Users()
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Board: board{d.mirror, d}, Watcher: watcher{d}, Log: d.log,
+		Board: board{d.mirror, d}, Watcher: watcher{d}, Editor: d.users.Name, Log: d.log,
 	})
 	if err != nil {
 		return err

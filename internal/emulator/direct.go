@@ -70,9 +70,15 @@ func (e *Emulator) Fill(databaseID string, n int, row func(i int) (created time.
 	})
 }
 
-// EditPage sets properties of a page, even of one in the trash.
+// EditPage sets properties of a page, even of one in the trash, as a person.
 func (e *Emulator) EditPage(id string, properties map[string]any) error {
+	return e.EditPageAs(personID, id, properties)
+}
+
+// EditPageAs is EditPage as the user of that id.
+func (e *Emulator) EditPageAs(user, id string, properties map[string]any) error {
 	return e.do(func(tx *tx) error {
+		tx.user = user
 		p, err := tx.world.find(id)
 		if err != nil {
 			return err
@@ -202,6 +208,15 @@ func (e *Emulator) AddPerson(name, email string) (id string, err error) {
 	id = newID()
 	return id, e.do(func(tx *tx) error {
 		put(tx, tx.world.Users, id, &user{ID: id, Name: name, Person: true, Email: email})
+		return nil
+	})
+}
+
+// AddBot adds a connection to the workspace, or, with agent, one of Notion's own agents.
+func (e *Emulator) AddBot(name string, agent bool) (id string, err error) {
+	id = newID()
+	return id, e.do(func(tx *tx) error {
+		put(tx, tx.world.Users, id, &user{ID: id, Name: name, Agent: agent})
 		return nil
 	})
 }

@@ -28,6 +28,10 @@ func (w *world) encodeUser(id string) map[string]any {
 		return partialUser(id)
 	}
 	m := map[string]any{"object": "user", "id": u.ID, "name": u.Name, "avatar_url": nil, "type": "bot", "bot": map[string]any{}}
+	if u.Agent {
+		delete(m, "bot")
+		m["type"] = "agent"
+	}
 	if u.Person {
 		delete(m, "bot")
 		m["type"] = "person"

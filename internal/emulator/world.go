@@ -51,6 +51,7 @@ type user struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`
 	Person bool   `json:"person"`
+	Agent  bool   `json:"agent,omitempty"` // one of Notion's own agents
 	Email  string `json:"email,omitempty"`
 }
 

@@ -100,7 +100,7 @@ func putClaim(ctx context.Context, tx *tx, c claim.Hold) error {
 	}
 	n, err := writeClaim(ctx, tx, c, `
 		    ON CONFLICT (id) DO UPDATE
-		   SET state = excluded.state, started = excluded.started, ended = excluded.ended, loss = excluded.loss, body = excluded.body
+		   SET state = excluded.state, started = excluded.started, ended = excluded.ended, loss = COALESCE(claims.loss, excluded.loss), body = excluded.body
 		 WHERE claims.state <> 'ended' AND claims.task_id = excluded.task_id AND claims.agent = excluded.agent`)
 	if err != nil || n > 0 {
 		return err

@@ -12,7 +12,7 @@ const maxLosses = 100
 // lossOf returns the value of a claim's column loss, nil if it is no loss. An agent that had
 // finished, and whose finish only did not reach Notion, lost nothing that it relies on.
 func lossOf(c claim.Hold) any {
-	if c.Taken() && c.Finish == nil {
+	if c.Taken() && c.Said() == nil {
 		return "untold"
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/emulator"
 	"dibs/internal/mcp"
@@ -54,6 +55,15 @@ func TestLostClaim(t *testing.T) {
 		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
 		w.person("Read", status("OPEN"))
 		if a := s.refused("usage", "show_task", `{}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-2 “Read”") {
+			w.Errorf("the next answer: %s", a.text)
+		}
+
+		// By a person through dibs.
+		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
+		if _, err := w.ask().Release(w.Context(), w.task("Read"), api.StopRequest{By: "Ada", Reason: "mine"}, ""); err != nil {
+			w.Fatal(err)
+		}
+		if a := s.must("list_tasks", `{}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-2 “Read” is no longer yours: Ada (user unknown) took the task back: mine") {
 			w.Errorf("the next answer: %s", a.text)
 		}
 	})

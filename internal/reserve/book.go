@@ -323,7 +323,7 @@ func (b *Book) over(ctx context.Context, r Reservation) (why string, err error) 
 	case err != nil:
 		return "", err
 	case c.State == claim.Finishing && c.Finish != nil:
-		return "its claim is over: " + string(c.Finish.As), nil
+		return "its claim is over: " + string(c.Finish.Ending()), nil
 	case c.State != claim.Held:
 		return "its claim is over: " + string(c.Ending), nil
 	case !c.StaleAt.After(now):

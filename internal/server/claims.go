@@ -131,7 +131,14 @@ func (s *Server) review(ctx context.Context, in *api.ClaimInput[api.ReviewReques
 
 func (s *Server) release(ctx context.Context, in *api.ClaimInput[api.StopRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndReleased, Summary: body.Reason})
+	f := claim.Finish{As: claim.EndReleased, Summary: body.Reason}
+	if body.By != "" {
+		if err := s.broker.AuthorizeSigner(body.By, asks(ctx)); err != nil {
+			return api.Claim{}, err
+		}
+		f.By, f.User = body.By, signature(ctx, "")
+	}
+	return s.finish(ctx, in.ID, body.Agent, f)
 }
 
 func (s *Server) block(ctx context.Context, in *api.ClaimInput[api.BlockRequest]) (api.Claim, error) {

@@ -14,6 +14,9 @@ type Agents interface {
 	// as agent.
 	Authorize(agent string, who broker.Caller) error
 
+	// AuthorizeSigner does so if the caller may not act under a name, an agent's or a person's.
+	AuthorizeSigner(name string, who broker.Caller) error
+
 	// Mint returns the name of a user's session, or a new one if it has none or session is empty.
 	// It fails with *broker.ForbiddenError.
 	Mint(ctx context.Context, who broker.Caller, session string) (api.Minted, error)

@@ -83,8 +83,11 @@ func NewEntry(e claim.Fact, log claim.Log) Entry {
 		return entry
 	}
 	add(entry.ID, EntryID)
-	who := e.Agent
-	if e.Kind != claim.KindSwept { // an entry of a sweep names the claim's agent, not who asked for it
+	who, holder := e.Agent, e.Holder
+	switch {
+	case takenBack(e): // it is the entry of whoever did that
+		who, holder = e.Holder, e.Agent
+	case e.Kind != claim.KindSwept: // an entry of a sweep names the claim's agent, not who asked for it
 		who = cmp.Or(e.Agent, e.By)
 	}
 	add(who, "agent", "agent_name", "worker", "from")
@@ -105,7 +108,7 @@ func NewEntry(e claim.Fact, log claim.Log) Entry {
 		add(string(e.Kind), "event", "event_type", "type", "kind", "action")
 		add(e.At, "at", "time", "timestamp", "date")
 		add(string(e.Code), "code", "reason")
-		add(e.Holder, "holder", "held_by", "to")
+		add(holder, "holder", "held_by", "to")
 		if e.Count > 0 {
 			add(float64(e.Count), "count")
 			add(strings.Join(e.Names, "; "), "names", "agents")
@@ -117,6 +120,9 @@ func NewEntry(e claim.Fact, log claim.Log) Entry {
 	add(e.URL, "task_url", "url", "link")
 	return entry
 }
+
+// takenBack reports whether e says that Holder took a task back from Agent through dibs.
+func takenBack(e claim.Fact) bool { return e.Kind == claim.KindLost && e.By != "" }
 
 // Grant is what a grant's entry in the mesh log says about its daemon.
 type Grant struct {

@@ -56,6 +56,9 @@ func title(e claim.Fact) string {
 	case claim.KindOrphaned:
 		return fmt.Sprintf("%s finished %s after losing the claim", e.Agent, about)
 	case claim.KindLost:
+		if takenBack(e) {
+			return fmt.Sprintf("%s took %s back from %s", e.Holder, about, e.Agent)
+		}
 		return fmt.Sprintf("%s lost %s", e.Agent, about)
 	case claim.KindOverridden:
 		return fmt.Sprintf("%s's claim on %s ran out, and %s took the task over", e.Holder, about, e.Agent)

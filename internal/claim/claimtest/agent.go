@@ -178,8 +178,11 @@ func (a *agent) outcome() claim.Finish {
 		As:     []claim.Ending{claim.EndCompleted, claim.EndFailed, claim.EndBlocked, claim.EndReleased, claim.EndReleased}[a.rand.IntN(5)],
 		Reopen: a.rand.IntN(2) == 0,
 	}
-	if f.As == claim.EndCompleted && f.Reopen {
+	switch {
+	case f.As == claim.EndCompleted && f.Reopen:
 		f.As = claim.EndReview
+	case f.As == claim.EndReleased && f.Reopen:
+		f.By = "Ada" // a person takes it back
 	}
 	return f
 }
@@ -194,12 +197,12 @@ func (a *agent) finish(ctx context.Context, c claim.Hold, f claim.Finish) {
 			return
 		}
 		a.mu.Lock()
-		a.books.accepted[c.ID] = f.As
+		a.books.accepted[c.ID] = f.Ending()
 		a.mu.Unlock()
 		if op.OK = true; got.State == claim.Ended {
-			if got.Ending != f.As {
+			if got.Ending != f.Ending() {
 				a.mu.Lock()
-				a.wrong("%s finished its claim as %s, and it ended as %s", a.name, f.As, got.Ending)
+				a.wrong("%s finished its claim as %s, and it ended as %s", a.name, f.Ending(), got.Ending)
 				a.mu.Unlock()
 			}
 			return
