@@ -42,12 +42,37 @@ func (s suggestions) first(cmd *cobra.Command, args []string, begun string) ([]s
 	return s.complete(cmd, args, begun)
 }
 
-func statuses(context.Context) []string {
-	var names []string
+// statuses suggests the board's words for statuses.
+func (a *app) statuses(ctx context.Context) []string {
+	words, names := a.words(ctx), []string{}
 	for _, s := range task.AllStatuses() {
-		names = append(names, strings.ToLower(string(s)))
+		if name := words.Statuses[s]; name != "" {
+			names = append(names, clean(name))
+		}
 	}
 	return names
+}
+
+// priorities suggests the board's words for priorities.
+func (a *app) priorities(ctx context.Context) []string {
+	var names []string
+	for _, name := range a.words(ctx).Priorities {
+		names = append(names, clean(name))
+	}
+	return names
+}
+
+// words returns the board's words; none if the daemon cannot be asked.
+func (a *app) words(ctx context.Context) api.Words {
+	daemon, err := a.daemon()
+	if err != nil {
+		return api.Words{}
+	}
+	status, err := daemon.Status(ctx)
+	if err != nil {
+		return api.Words{}
+	}
+	return status.Words
 }
 
 // someTasks suggests the tasks that the filter selects.
