@@ -264,7 +264,7 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 		Mirror:   api.MirrorStatus{Age: b.age(ageOf(standing))},
 		Policy:   policyStatus(p),
 		Warnings: []string{},
-		Words:    api.Words{Statuses: b.words.ByStatus(), Priorities: b.words.Priorities()},
+		Words:    &api.Words{Statuses: b.words.ByStatus(), Priorities: b.words.Priorities()},
 	}
 	if p := standing.Progress; p != nil {
 		s.Mirror.Syncing = api.NewSyncProgress(p.Read, p.Of)

@@ -50,14 +50,14 @@ func (b *Broker) filter(f api.Filter) (task.Filter, error) {
 	return out, nil
 }
 
-// status parses the status of a filter or a request; empty is any. The error is an *InvalidError.
-func (b *Broker) status(said string) (task.Status, error) {
+// status parses the status in that part of a request; empty is any. The error is an *InvalidError.
+func (b *Broker) status(part, said string) (task.Status, error) {
 	if said == "" {
 		return "", nil
 	}
 	s, err := b.words.Status(said)
 	if err != nil {
-		return "", &InvalidError{Detail: fmt.Sprintf("status: %v", err)}
+		return "", &InvalidError{Detail: fmt.Sprintf("%s: %v", part, err)}
 	}
 	return s, nil
 }

@@ -21,7 +21,7 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 	if err != nil {
 		return api.Tasks{}, err
 	}
-	status, err := b.status(f.Status)
+	status, err := b.status("status", f.Status)
 	if err != nil {
 		return api.Tasks{}, err
 	}

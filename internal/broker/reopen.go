@@ -23,7 +23,7 @@ type Reopening struct {
 // Reopen sets a task that nobody can claim any more back to OPEN. See claim.Claimer.Reopen. The
 // error is an *InvalidError if Was is no status.
 func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) {
-	seen, err := b.status(r.Was)
+	seen, err := b.status("was", r.Was)
 	if err != nil {
 		return api.Reopened{}, err
 	}

@@ -46,7 +46,11 @@ func (s suggestions) first(cmd *cobra.Command, args []string, begun string) ([]s
 func (a *app) statuses(ctx context.Context) []string {
 	words, names := a.words(ctx), []string{}
 	for _, s := range task.AllStatuses() {
-		if name := words.Statuses[s]; name != "" {
+		switch name := words.Statuses[s]; name {
+		case "":
+		case string(s):
+			names = append(names, strings.ToLower(name))
+		default:
 			names = append(names, clean(name))
 		}
 	}
@@ -62,17 +66,16 @@ func (a *app) priorities(ctx context.Context) []string {
 	return names
 }
 
-// words returns the board's words; none if the daemon cannot be asked.
+// words returns the board's words, or dibs's if the daemon cannot be asked.
 func (a *app) words(ctx context.Context) api.Words {
-	daemon, err := a.daemon()
-	if err != nil {
-		return api.Words{}
+	var own *task.Words
+	words := api.Words{Statuses: own.ByStatus(), Priorities: own.Priorities()}
+	if daemon, err := a.daemon(); err == nil {
+		if status, err := daemon.Status(ctx); err == nil && status.Words != nil {
+			words = *status.Words
+		}
 	}
-	status, err := daemon.Status(ctx)
-	if err != nil {
-		return api.Words{}
-	}
-	return status.Words
+	return words
 }
 
 // someTasks suggests the tasks that the filter selects.

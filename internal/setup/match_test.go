@@ -44,7 +44,7 @@ func TestGuesses(t *testing.T) {
 				"Übernommen am": of("date"), "Priorität": of("select", "hoch"), "Fällig": of("date"),
 			},
 			map[string]string{
-				"status": "Zustand", "claimed_by": "Zuständig", "claimed_at": "Übernommen am", "priority": "Priorität",
+				"status": "Zustand", "claimed_by": "Zuständig", "claimed_at": "Übernommen am", "priority": "Priorität", "high": "hoch",
 				"open": "Offen", "in_progress": "In Arbeit", "completed": "Erledigt",
 			},
 		},

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -27,16 +28,17 @@ type Options struct {
 	Config config.Config
 	File   string
 	// Saved is the file's configuration without the environment. Of the environment's settings,
-	// only the databases and the names of properties and statuses go into the file, because they
-	// are what is set up.
+	// only the databases and the names of properties, statuses and priorities go into the file,
+	// because they are what is set up.
 	Saved config.Config
 	// Given are the databases and data sources that the user named. For one that was not named, the
 	// configured one is used. With a Parent, if the configured one is not on that page, one is
 	// found there or made.
 	Given  config.Databases
 	Parent task.ID
-	// Map gives the names of properties and statuses by their keys below tasks.properties and
-	// tasks.statuses. These are not guessed.
+	// Map gives the names of properties, statuses and priorities by their keys below
+	// tasks.properties, tasks.statuses and tasks.priorities, of priorities with commas between
+	// several names. These are not guessed.
 	Map map[string]string
 	// Replace allows replacing a configuration file that differs.
 	Replace bool
@@ -47,7 +49,10 @@ type Plan struct {
 	Steps []Step
 	// Guesses are the guessed names. A person, or the author of a script, should confirm them
 	// before Apply.
-	Guesses []Guess
+	Guesses Guesses
+	// Adopted are names that differ from the configured ones only in case, spaces, "_" and "-".
+	// Nobody has to confirm them.
+	Adopted Guesses
 	// Problems are what prevents the plan, a line each.
 	Problems []string
 	// Notes are remarks that prevent nothing, a line each.
@@ -377,7 +382,7 @@ func (p *Plan) planFile(o Options) {
 	case err != nil:
 		p.problem("%v", err)
 	case p.Config.Databases.Named() == nil && p.Config.Databases == o.Config.Databases && p.Config.Tasks.Properties == o.Config.Tasks.Properties &&
-		p.Config.Tasks.Statuses == o.Config.Tasks.Statuses:
+		p.Config.Tasks.Statuses == o.Config.Tasks.Statuses && reflect.DeepEqual(p.Config.Tasks.Priorities, o.Config.Tasks.Priorities):
 	case p.replace:
 		what := p.File + ", and keep the one that is there as " + p.File + ".bak"
 		if o.Saved.Notion.Token != "" {

@@ -142,9 +142,11 @@ func (v Vocabulary) names(p Priority) []string {
 
 // Rank returns the priority with that name, in any case; None if there is none.
 func (v Vocabulary) Rank(name string) Priority {
-	for _, p := range Priorities {
-		if named(v.names(p), name) != "" {
-			return p
+	for _, names := range []func(Priority) []string{func(p Priority) []string { return v.Priorities[p] }, v.names} {
+		for _, p := range Priorities {
+			if named(names(p), name) != "" {
+				return p
+			}
 		}
 	}
 	return None
