@@ -55,6 +55,13 @@ func TestGuessedPriorities(t *testing.T) {
 				if err != nil || string(got) != tt.want {
 					w.Errorf("guesses %s, %v, want %s", got, err, tt.want)
 				}
+				c := p.Config.Tasks.Priorities
+				for _, g := range slices.Concat(p.Guesses, p.Adopted) {
+					names := map[string][]string{"critical": c.Critical, "high": c.High, "medium": c.Medium, "low": c.Low}[g.Key]
+					if !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, g.Name) }) {
+						w.Errorf("the configuration does not name %s: %+v", g, c)
+					}
+				}
 				note := strings.Join(p.Notes, "\n")
 				if told := strings.Contains(note, "nothing says what priority "+tt.left+" is, so tasks with it are offered last"); told != (tt.left != "") {
 					w.Errorf("notes %q, want %q to be left", note, tt.left)
