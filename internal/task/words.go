@@ -89,7 +89,10 @@ func (w *Words) Status(said string) (Status, error) {
 
 // PriorityName returns the board's word for a priority; if it has several or none, dibs's.
 func (w *Words) PriorityName(p Priority) string {
-	if names := w.vocabulary().of(p); len(names) == 1 && p != None {
+	if p == None {
+		return p.String()
+	}
+	if names := w.vocabulary().of(p); len(names) == 1 {
 		return names[0]
 	}
 	return p.String()
