@@ -8,7 +8,7 @@ import (
 // Filter selects tasks by the contents of their pages; its zero value selects all. A task has to
 // meet every part of it. The jsonschema tags describe the arguments of MCP's tools.
 type Filter struct {
-	Priority string   `json:"priority,omitempty" enum:"critical,high,medium,low,none" doc:"Only tasks of this priority"`
+	Priority string   `json:"priority,omitempty" maxLength:"200" doc:"Only tasks of this priority, in dibs's words (critical, high, medium, low, none) or the board's"`
 	Where    []string `json:"where,omitempty" maxItems:"20" doc:"NAME=VALUE each: only tasks whose field, one of tasks.fields or title, key, status, priority, claimed_by or note, has this value; of a list, among others" jsonschema:"each FIELD=VALUE"`
 	Text     string   `json:"text,omitempty" maxLength:"1000" doc:"Only tasks whose title has all these words in it, in whatever case" jsonschema:"words of the title"`
 }
@@ -19,10 +19,10 @@ func (f Filter) Empty() bool { return f.Priority == "" && len(f.Where) == 0 && f
 // TaskFilter selects tasks; its zero value selects all.
 type TaskFilter struct {
 	Filter
-	Status task.Status // empty: any
-	Ready  bool        // only those that a claim could get now, in the order in which they are offered
-	Agent  string      // only those claimed by this name; with Ready, those that this agent could get
-	Limit  int         // at most that many; zero: all
+	Status string // in dibs's words or the board's; empty: any
+	Ready  bool   // only those that a claim could get now, in the order in which they are offered
+	Agent  string // only those claimed by this name; with Ready, those that this agent could get
+	Limit  int    // at most that many; zero: all
 	// Why, with Ready, adds the unfinished tasks that are not ready, each with the reason.
 	Why bool
 }

@@ -37,13 +37,13 @@ type KeepAliveInput struct {
 
 // ListTasksInput selects tasks.
 type ListTasksInput struct {
-	Status string `query:"status" enum:"OPEN,IN_PROGRESS,BLOCKED,COMPLETED,CANCELLED,REVIEW,FAILED"`
+	Status string `query:"status" maxLength:"200" doc:"Only tasks in this status, in dibs's words (OPEN, IN_PROGRESS, BLOCKED, COMPLETED, CANCELLED, REVIEW, FAILED) or the board's"`
 	Ready  bool   `query:"ready" doc:"Only those that a claim could get now, in the order they are offered: of any agent, or of that one"`
 	Agent  string `query:"agent" doc:"Only those claimed by this name; with ready, those that this agent could get"`
 	Limit  int    `query:"limit" minimum:"0" doc:"At most that many; 0 is all"`
 	Why    bool   `query:"why" doc:"With ready: behind those, the unfinished tasks that are not ready, each with what it waits for"`
 
-	Priority string   `query:"priority" enum:"critical,high,medium,low,none" doc:"Only tasks of this priority"`
+	Priority string   `query:"priority" maxLength:"200" doc:"Only tasks of this priority, in dibs's words (critical, high, medium, low, none) or the board's"`
 	Where    []string `query:"where,explode" maxItems:"20" doc:"NAME=VALUE, any number of times: only tasks whose field has this value; of a list, among others"`
 	Text     string   `query:"text" maxLength:"1000" doc:"Only tasks whose title has all these words in it, in whatever case"`
 }

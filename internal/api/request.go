@@ -60,9 +60,9 @@ type ReviewRequest struct {
 
 // ReopenRequest sets a task back to OPEN.
 type ReopenRequest struct {
-	Agent string      `json:"agent,omitempty" doc:"Which agent asks; without one, the note is signed with the caller's user"`
-	Note  string      `json:"note,omitempty" doc:"Why"`
-	Was   task.Status `json:"was,omitempty" enum:"OPEN,IN_PROGRESS,BLOCKED,COMPLETED,CANCELLED,REVIEW,FAILED" doc:"The status that was seen: a task in any other is left alone. Without it, only one that is BLOCKED, FAILED or in REVIEW is opened"`
+	Agent string `json:"agent,omitempty" doc:"Which agent asks; without one, the note is signed with the caller's user"`
+	Note  string `json:"note,omitempty" doc:"Why"`
+	Was   string `json:"was,omitempty" maxLength:"200" doc:"The status that was seen, in dibs's words or the board's: a task in any other is left alone. Without it, only one that is BLOCKED, FAILED or in REVIEW is opened"`
 }
 
 // SweepRequest asks to reopen the tasks with a stale claim.
@@ -74,6 +74,8 @@ type SweepRequest struct {
 type Reopened struct {
 	Task TaskRef     `json:"task"`
 	Was  task.Status `json:"was" doc:"The status that it had; OPEN if there was nothing to be done"`
+
+	WasName string `json:"was_name,omitempty" doc:"What the board calls that; absent if it is called the same"`
 }
 
 // StopRequest gives a task back, or takes it back from its agent.

@@ -1,6 +1,10 @@
 package api
 
-import "fmt"
+import (
+	"fmt"
+
+	"dibs/internal/task"
+)
 
 // Status is the state of the daemon.
 type Status struct {
@@ -21,6 +25,13 @@ type Status struct {
 	// ReadToWrite is nil before the first claim.
 	ReadToWrite *ReadToWrite `json:"read_to_write,omitempty" doc:"How long a claim's write came after its read: an edit of the task in between is overwritten"`
 	Warnings    []string     `json:"warnings" nullable:"false" doc:"What the daemon cannot do, and why"`
+	Words       *Words       `json:"words,omitempty"`
+}
+
+// Words are the board's, for whoever has to choose one. Filters take dibs's as well.
+type Words struct {
+	Statuses   map[task.Status]string `json:"statuses" nullable:"false" doc:"What the board calls each status that it has"`
+	Priorities []string               `json:"priorities" nullable:"false" doc:"What it calls priorities: all options in its order, or the configured names if it has no options"`
 }
 
 // ReadToWrite is the time from sending the read of a claim to the answer of its write, over

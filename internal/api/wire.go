@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"time"
 
 	"dibs/internal/claim"
@@ -17,12 +18,28 @@ type TaskRef struct {
 	Note     string      `json:"note,omitempty" doc:"What the task's page says in its note"`
 	Key      string      `json:"key,omitempty" doc:"What people call the task, such as T-3: its unique id in Notion"`
 	Fields   task.Fields `json:"fields,omitempty" doc:"The properties that tasks.fields names: a number, true or false, a text, a list, a date or its start and end, null if empty; data that others wrote"`
+
+	StatusName   string `json:"status_name,omitempty" doc:"What the board calls the status; absent if it is called the same"`
+	PriorityName string `json:"priority_name,omitempty" doc:"What the board calls the priority; absent if it is called the same"`
 }
 
-// NewTaskRef returns the TaskRef of t.
-func NewTaskRef(t task.Task) TaskRef {
-	return TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, Status: t.Status, Priority: t.Priority.String(), Fields: t.Fields}
+// NewTaskRef returns the TaskRef of t. words are the board's.
+func NewTaskRef(t task.Task, words *task.Words) TaskRef {
+	ref := TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, Status: t.Status, Priority: t.Priority.String(), Fields: t.Fields}
+	if name := words.StatusName(t.Status); name != string(t.Status) {
+		ref.StatusName = name
+	}
+	if name := words.PriorityOf(t); name != ref.Priority {
+		ref.PriorityName = name
+	}
+	return ref
 }
+
+// StatusWord returns the status in the board's words, for people.
+func (t TaskRef) StatusWord() string { return cmp.Or(t.StatusName, string(t.Status)) }
+
+// PriorityWord returns the priority in the board's words, for people.
+func (t TaskRef) PriorityWord() string { return cmp.Or(t.PriorityName, t.Priority) }
 
 // Claim is an agent's hold on a task.
 type Claim struct {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"dibs/internal/api"
 	"dibs/internal/task"
@@ -24,7 +25,7 @@ type action struct {
 
 var actions = map[string]action{
 	"release": {"release", "Release", "Take the task from %s and open it to all? That agent is told that it lost the claim, by whom and why, and is not offered the task for an hour.", "The task was released.", true, true},
-	"reopen":  {"reopen", "Reopen", "Put the task back to OPEN, for anybody to claim?", "The task is open again.", true, false},
+	"reopen":  {"reopen", "Reopen", "Put the task back to %s, for anybody to claim?", "The task is open again.", true, false},
 	"accept":  {"accept", "Accept", "Accept the offer for %s? The claim is that agent's, from now on.", "The offer was accepted.", false, false},
 	"decline": {"decline", "Decline", "Decline the offer in the place of %s? The task is open to all again, and who offered it is told.", "The offer was declined.", true, true},
 }
@@ -82,16 +83,17 @@ func (b *Board) confirm(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Board) ask(w http.ResponseWriter, status int, t api.Task, q question) {
+	g := b.state.current()
 	q.Task, q.Key = cardOf(t), cmp.Or(q.Key, rand.Text())
-	whose := q.Task.Agent
-	if t.Offer != nil {
-		whose = q.Task.OfferedTo
+	what := q.Task.Agent
+	switch {
+	case q.Verb == "reopen":
+		what = text(cmp.Or(g.words[task.Open], string(task.Open)), 80)
+	case t.Offer != nil:
+		what = q.Task.OfferedTo
 	}
-	q.Text = q.Asks
-	if q.Verb != "reopen" {
-		q.Text = fmt.Sprintf(q.Asks, cmp.Or(whose, "its agent"))
-	}
-	render(w, status, "confirm.html", b.page("task", q.Name, b.state.current(), q))
+	q.Text = fmt.Sprintf(q.Asks, cmp.Or(what, "its agent"))
+	render(w, status, "confirm.html", b.page("task", q.Name, g, q))
 }
 
 func (b *Board) act(w http.ResponseWriter, r *http.Request) {
@@ -108,8 +110,8 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 		q.Key = ""
 	}
 	// Act on the claim, the offer or the status that the person saw.
-	was, err := task.ParseStatus(r.PostForm.Get("was"))
-	if err != nil {
+	was := r.PostForm.Get("was")
+	if !slices.Contains(task.AllStatuses(), task.Status(was)) {
 		was = "" // the daemon then checks the status
 	}
 	if err := b.do(r.Context(), t, q, r.PostForm.Get("claim"), was); err != nil {
@@ -129,7 +131,7 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb), http.StatusSeeOther)
 }
 
-func (b *Board) do(ctx context.Context, t api.Task, q question, claim string, was task.Status) error {
+func (b *Board) do(ctx context.Context, t api.Task, q question, claim, was string) error {
 	why := b.signed(q.Said)
 	var err error
 	switch q.Verb {

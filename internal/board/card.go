@@ -24,6 +24,8 @@ type card struct {
 	URL      string      `json:"url,omitempty"`
 	Status   task.Status `json:"status"`
 	Priority string      `json:"priority,omitempty"` // empty for none
+	Word     string      `json:"word,omitempty"`     // what the board calls the priority; empty for none
+	Standing string      `json:"-"`                  // what the board calls the status
 	Ready    bool        `json:"ready,omitempty"`
 
 	Agent string   `json:"agent,omitempty"` // the name on the task
@@ -87,15 +89,21 @@ func milliseconds(t api.Time) int64 {
 func cardOf(t api.Task) card {
 	c := card{
 		ID: t.ID, Key: text(t.Key, 40), Title: cmp.Or(text(t.Title, maxTitle), "Untitled"), URL: link(t.URL),
-		Status: t.Status, Priority: t.Priority, Ready: t.Ready,
+		Status: t.Status, Standing: text(t.StatusName, 80), Priority: t.Priority, Ready: t.Ready,
 		Agent: text(cmp.Or(t.AssignedTo, t.Agent), 80), Claim: t.ClaimID, From: milliseconds(t.ClaimedAt), Until: milliseconds(t.ExpiresAt),
 		Note: text(t.Note, maxLine),
 	}
 	if !columnOf(t.Status).live {
 		c.From, c.Until = 0, 0 // in other columns the claim is history
 	}
+	if c.Standing == "" {
+		c.Standing = strings.ToLower(strings.ReplaceAll(string(t.Status), "_", " "))
+	}
 	if c.Priority == "none" {
 		c.Priority = ""
+	}
+	if t.PriorityWord() != "none" {
+		c.Word = text(t.PriorityWord(), 80)
 	}
 	if t.Offer != nil {
 		c.OfferedBy, c.OfferedTo = text(t.Offer.From, 80), text(t.Offer.To, 80)
@@ -176,7 +184,7 @@ func columnOf(s task.Status) column {
 // matches reports whether a card has all the words in its title, key, agent, priority, note or
 // reason to wait. The modules do the same.
 func (c card) matches(words string) bool {
-	in := strings.ToLower(strings.Join([]string{c.Title, c.Key, c.Agent, c.Priority, c.Why, c.Note}, "\n"))
+	in := strings.ToLower(strings.Join([]string{c.Title, c.Key, c.Agent, c.Priority, c.Word, c.Why, c.Note}, "\n"))
 	for word := range strings.FieldsSeq(strings.ToLower(words)) {
 		if !strings.Contains(in, word) {
 			return false

@@ -229,6 +229,9 @@ func (f *follower) poll(ctx context.Context) error {
 		return err
 	}
 	f.invalidate(f.board.state.updateClaims(claims.Claims)...)
+	if status.Words != nil {
+		f.board.state.setWords(status.Words.Statuses)
+	}
 	f.board.state.setHealth(healthOf(status))
 	return nil
 }

@@ -63,6 +63,7 @@ type mesh struct {
 	notion *emulator.Emulator
 	url    string
 	daemon *exec.Cmd
+	env    []string // of programs, besides the usual
 	client *client.Client
 	board  *board.Board
 	link   string // opens the board, once
@@ -138,6 +139,7 @@ func (m *mesh) start(log io.Writer, where any, args ...string) *exec.Cmd {
 		"DIBS_CLAIM_EXCLUSIVE=true", "DIBS_CLAIM_WRITE_WINDOW=20s", "DIBS_CLAIM_SETTLE=0s",
 		"DIBS_NOTION_RATE=200", "DIBS_NOTION_BURST=200", "DIBS_SYNC_INTERVAL=1s", "DIBS_SCHEDULE_SWEEP=@every 1h",
 	}
+	cmd.Env = append(cmd.Env, m.env...)
 	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()
 	if err != nil {

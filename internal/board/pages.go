@@ -99,7 +99,7 @@ func (b *Board) columnsPage(w http.ResponseWriter, r *http.Request) {
 	g, words := b.state.current(), r.URL.Query().Get("q")
 	var lanes []lane
 	for _, c := range columns {
-		l := lane{column: c}
+		l := lane{column: g.called(c)}
 		for _, card := range g.Cards {
 			if card.Status != c.Status || !card.matches(words) {
 				continue
@@ -128,7 +128,7 @@ func (b *Board) listPage(w http.ResponseWriter, r *http.Request) {
 		b.say(w, http.StatusNotFound, "There is no such list", "Lists have a status, such as OPEN, and begin at a number.")
 		return
 	}
-	l := lane{column: column}
+	l := lane{column: g.called(column)}
 	for _, card := range g.Cards {
 		if card.Status != column.Status || !card.matches(words) {
 			continue
@@ -141,7 +141,7 @@ func (b *Board) listPage(w http.ResponseWriter, r *http.Request) {
 	if next := from + len(l.Cards); next < l.Count {
 		l.More = "/list?" + url.Values{"status": {string(column.Status)}, "q": {words}, "from": {strconv.Itoa(next)}}.Encode()
 	}
-	render(w, http.StatusOK, "list.html", b.page("board", column.Name, g, struct {
+	render(w, http.StatusOK, "list.html", b.page("board", l.Name, g, struct {
 		lane
 		From int
 	}{l, from}))

@@ -32,7 +32,8 @@ type state struct {
 	mu      sync.Mutex
 	cards   map[task.ID]card
 	health  health
-	events  []event // oldest first
+	words   map[task.Status]string // the board's
+	events  []event                // oldest first
 	news    []news
 	number  int64         // the number of the last piece of news
 	changed chan struct{} // closed with the next piece of news
@@ -204,6 +205,13 @@ func (s *state) setHealth(h health) {
 	}
 }
 
+// setWords stores what the board calls its statuses.
+func (s *state) setWords(words map[task.Status]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.words = words
+}
+
 // down records that the daemon does not answer.
 func (s *state) down(why string, now time.Time) {
 	s.mu.Lock()
@@ -252,11 +260,20 @@ type glance struct {
 	Cards  []card // ordered by rank
 	Events []event
 	Health health
+	words  map[task.Status]string
+}
+
+// called returns the column under the board's own name, if it has one.
+func (g glance) called(c column) column {
+	if name := g.words[c.Status]; name != "" && name != string(c.Status) {
+		c.Name = text(name, 80)
+	}
+	return c
 }
 
 func (s *state) current() glance {
 	s.mu.Lock()
-	g := glance{Place: place{s.run, s.number}, Now: time.Now(), Cards: slices.Collect(maps.Values(s.cards)), Events: slices.Clone(s.events), Health: s.health}
+	g := glance{Place: place{s.run, s.number}, Now: time.Now(), Cards: slices.Collect(maps.Values(s.cards)), Events: slices.Clone(s.events), Health: s.health, words: s.words}
 	s.mu.Unlock()
 	slices.SortFunc(g.Cards, func(a, b card) int { return cmp.Compare(a.Rank, b.Rank) })
 	return g

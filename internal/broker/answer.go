@@ -38,7 +38,7 @@ func (b *Broker) age(a api.Age) api.Age {
 
 func (b *Broker) claim(c claim.Hold) api.Claim {
 	out := api.Claim{
-		ID: c.ID, Task: api.NewTaskRef(c.Task), Agent: c.Agent, State: c.State,
+		ID: c.ID, Task: b.ref(c.Task), Agent: c.Agent, State: c.State,
 		ClaimedAt: b.time(c.ClaimedAt),
 		Fence:     c.Fence,
 		Override:  c.Former != "", Former: c.Former,

@@ -26,7 +26,13 @@ type board struct {
 	offers   map[task.ID]inbox.Offer  // set by load
 	kept     map[task.ID]claim.Finish // set by load, see Broker.kept
 	time     func(time.Time) api.Time
+	words    *task.Words
 }
+
+// ref names a task in an answer.
+func (b *Broker) ref(t task.Task) api.TaskRef { return api.NewTaskRef(t, b.words) }
+
+func (bd *board) ref(t task.Task) api.TaskRef { return api.NewTaskRef(t, bd.words) }
 
 // load reads what else the agent's views of tasks show: the offers, and the tasks that it is not
 // offered.
@@ -50,7 +56,7 @@ func (b *Broker) board() *board {
 
 // present returns a board without standing and tasks, for questions about single tasks.
 func (b *Broker) present() *board {
-	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy(), time: b.time}
+	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy(), time: b.time, words: b.words}
 }
 
 // waitsFor returns the dependencies of t that are not COMPLETED, or not known to be.
@@ -100,7 +106,7 @@ func (bd *board) judge(t task.Task) ready.Verdict {
 // shown converts a task, without claims, offers and dependencies.
 func (bd *board) shown(t task.Task) api.Task {
 	return api.Task{
-		TaskRef: api.NewTaskRef(t),
+		TaskRef: bd.ref(t),
 		Agent:   t.ClaimedBy, ClaimedAt: bd.time(t.ClaimedAt),
 		DependsOn: t.DependsOn,
 		CreatedAt: bd.time(t.Created), EditedAt: bd.time(t.Edited), Trashed: t.Trashed,
@@ -113,7 +119,7 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 	out.Ready, out.WaitsFor = bd.ready(t, agent), bd.waitsFor(t)
 	waitsFor := bd.known(out.WaitsFor)
 	for _, w := range waitsFor {
-		out.WaitingFor = append(out.WaitingFor, api.Waited{TaskRef: api.NewTaskRef(w), Agent: claim.Whose(w)})
+		out.WaitingFor = append(out.WaitingFor, api.Waited{TaskRef: bd.ref(w), Agent: claim.Whose(w)})
 	}
 	if !out.Ready {
 		code, reason := bd.why(t, waitsFor, agent)

@@ -77,6 +77,8 @@ type Config struct {
 	Naming Naming
 	// Fields names the tasks' own fields, see SetFields.
 	Fields []string
+	// Words understands statuses and priorities, and names them for people.
+	Words *task.Words
 	// Past keeps statistics.
 	Past Past
 	// Comments are the comments that agents leave when they stop work; nil for none.
@@ -150,6 +152,7 @@ type Broker struct {
 	agents []Agent
 	naming Naming
 	fields []string
+	words  *task.Words
 }
 
 // New returns a broker. Its owner must report every change of a task, see Changed, and of a claim,
@@ -158,7 +161,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, clock: c.Clock, notion: c.Notion,
-		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, past: c.Past, house: c.House, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, log: c.Log,
+		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, words: c.Words, past: c.Past, house: c.House, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, log: c.Log,
 		picked: make(map[task.ID]bool), rivals: newRivals(),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
@@ -262,6 +265,7 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 		Mirror:   api.MirrorStatus{Age: b.age(ageOf(standing))},
 		Policy:   policyStatus(p),
 		Warnings: []string{},
+		Words:    &api.Words{Statuses: b.words.ByStatus(), Priorities: b.words.Priorities()},
 	}
 	if p := standing.Progress; p != nil {
 		s.Mirror.Syncing = api.NewSyncProgress(p.Read, p.Of)

@@ -62,7 +62,7 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	}
 	delivered, why, err := b.delivery(ctx, e.ID)
 	return api.Commented{
-		Task: api.NewTaskRef(t), Comment: api.Comment{By: r.Agent, At: b.time(e.At), Text: r.Text},
+		Task: b.ref(t), Comment: api.Comment{By: r.Agent, At: b.time(e.At), Text: r.Text},
 		Owed: !delivered, Detail: api.Saying(errors.New(why)),
 	}, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/task"
 )
 
 // batch is how many events are read at a time.
@@ -60,7 +61,7 @@ func (b *Broker) event(e claim.Fact) api.Event {
 		Reservation: e.Reservation, Patterns: e.Patterns, Shared: e.Shared,
 	}
 	if e.Task != "" {
-		out.Task = &api.TaskRef{ID: e.Task, Title: e.Title, URL: e.URL, Status: e.Status, Priority: e.Priority.String()}
+		out.Task = new(b.ref(task.Task{ID: e.Task, Title: e.Title, URL: e.URL, Status: e.Status, Priority: e.Priority}))
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,11 +23,15 @@ func (b *Broker) SetFields(names []string) {
 func (b *Broker) filter(f api.Filter) (task.Filter, error) {
 	var out task.Filter
 	if f.Priority != "" {
-		p, err := task.ParsePriority(f.Priority)
+		word, err := b.words.Priority(f.Priority)
 		if err != nil {
 			return out, &InvalidError{Detail: fmt.Sprintf("priority: %v", err)}
 		}
-		out.Priority = &p
+		if word.Only {
+			out.Where = append(out.Where, task.Condition{Field: "priority", Value: word.Name})
+		} else {
+			out.Priority = &word.Rank
+		}
 	}
 	b.mu.Lock()
 	fields := b.fields
@@ -36,10 +41,25 @@ func (b *Broker) filter(f api.Filter) (task.Filter, error) {
 		if err != nil {
 			return out, &InvalidError{Detail: fmt.Sprintf("where: %v", err)}
 		}
+		if s, err := b.words.Status(c.Value); err == nil && c.Field == "status" && !slices.Contains(fields, c.Field) {
+			c.Value = string(s)
+		}
 		out.Where = append(out.Where, c)
 	}
 	out.Words = strings.Fields(f.Text)
 	return out, nil
+}
+
+// status parses the status in that part of a request; empty is any. The error is an *InvalidError.
+func (b *Broker) status(part, said string) (task.Status, error) {
+	if said == "" {
+		return "", nil
+	}
+	s, err := b.words.Status(said)
+	if err != nil {
+		return "", &InvalidError{Detail: fmt.Sprintf("%s: %v", part, err)}
+	}
+	return s, nil
 }
 
 // waiters are the requests that wait for tasks selected by a filter. It is safe for concurrent use,

@@ -84,7 +84,7 @@ func (b *Broker) Poll(ctx context.Context, p Poll) (api.Triggers, error) {
 func (b *Broker) trigger(t inbox.Trigger) api.Trigger {
 	out := api.Trigger{ID: t.ID, Type: t.Type, Agent: t.Agent, At: b.time(t.At), From: t.From, Text: t.Text, Count: t.Count}
 	if t.Task.ID != "" {
-		out.Task = new(api.NewTaskRef(t.Task))
+		out.Task = new(b.ref(t.Task))
 	}
 	return out
 }

@@ -21,6 +21,11 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 	if err != nil {
 		return api.Tasks{}, err
 	}
+	status, err := b.status("status", f.Status)
+	if err != nil {
+		return api.Tasks{}, err
+	}
+	f.Status = string(status)
 	bd := b.board()
 	out := api.Tasks{Age: b.age(ageOf(bd.standing)), Tasks: []api.Task{}}
 	if err := b.load(ctx, bd, f.Agent); err != nil {
@@ -73,7 +78,7 @@ func (b *Broker) readyTasks(bd *board, f api.TaskFilter, filter task.Filter, lim
 				break
 			}
 			left--
-			if f.Status != "" && t.Status != f.Status || !filter.Match(t) || !full && !bd.ready(t, f.Agent) {
+			if f.Status != "" && string(t.Status) != f.Status || !filter.Match(t) || !full && !bd.ready(t, f.Agent) {
 				continue
 			}
 			total++
@@ -88,7 +93,7 @@ func (b *Broker) readyTasks(bd *board, f api.TaskFilter, filter task.Filter, lim
 // matching returns all tasks that f selects, ready or not.
 func (bd *board) matching(f api.TaskFilter, filter task.Filter) (out []task.Task) {
 	for t := range bd.tasks {
-		if t.Trashed || f.Status != "" && t.Status != f.Status || f.Agent != "" && claim.Whose(t) != f.Agent || !filter.Match(t) {
+		if t.Trashed || f.Status != "" && string(t.Status) != f.Status || f.Agent != "" && claim.Whose(t) != f.Agent || !filter.Match(t) {
 			continue
 		}
 		out = append(out, t)
@@ -104,7 +109,7 @@ func (bd *board) rest(selected []task.Task, f api.TaskFilter) []task.Task {
 	}
 	var out []task.Task
 	for t := range bd.tasks {
-		if !t.Trashed && !t.Status.Finished() && !listed[t.ID] && (f.Status == "" || t.Status == f.Status) {
+		if !t.Trashed && !t.Status.Finished() && !listed[t.ID] && (f.Status == "" || string(t.Status) == f.Status) {
 			out = append(out, t)
 		}
 	}
@@ -117,7 +122,7 @@ func (bd *board) rest(selected []task.Task, f api.TaskFilter) []task.Task {
 func (b *Broker) withholding(bd *board, agent string, f task.Filter, limit bool) func(task.Task, *api.Task) {
 	closed, doubt := b.mirror.Closed(), b.doubt()
 	return func(t task.Task, out *api.Task) {
-		switch miss := f.Miss(t); {
+		switch miss := f.Miss(t, b.words); {
 		case doubt != nil:
 			unready(out, claim.CodeJournalUnavailable, "no task can be claimed: "+doubt.Error())
 		case closed != nil:

@@ -31,7 +31,7 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold
 	}
 	var unwanted func(task.Task) string
 	if !f.Empty() {
-		unwanted = f.Miss // the page may show something else by now
+		unwanted = func(t task.Task) string { return f.Miss(t, b.words) } // the page may show something else by now
 	}
 	var troubled *claim.Denied
 	var denials []*claim.Denied // not recorded yet

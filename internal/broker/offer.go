@@ -36,7 +36,7 @@ func (b *Broker) Offer(ctx context.Context, r Offer) (api.Offered, error) {
 
 // handedOver converts a claim that was given up for another agent.
 func (b *Broker) handedOver(cl claim.Hold) api.Offered {
-	out := api.Offered{Task: api.NewTaskRef(cl.Task)}
+	out := api.Offered{Task: b.ref(cl.Task)}
 	if cl.State == claim.Finishing {
 		out.Detail, out.Owed = api.Saying(errors.New(cl.Detail)), b.owed(cl)
 	}

@@ -87,7 +87,7 @@ func (b *Broker) denied(d *claim.Denied) *api.Problem {
 		p.Claims = each(d.Has, b.claim)
 	}
 	if d.Task.ID != "" {
-		p.Task = new(api.NewTaskRef(d.Task))
+		p.Task = new(b.ref(d.Task))
 	}
 	return p
 }

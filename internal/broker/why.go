@@ -41,7 +41,7 @@ func (bd *board) why(t task.Task, waitsFor []task.Task, agent string) (claim.Cod
 	d := claim.Decide(t, agent, bd.waitsFor(t), bd.now, bd.policy)
 	switch d.Code {
 	case claim.CodeBlockedByDependency:
-		return d.Code, "it " + waits(waitsFor)
+		return d.Code, "it " + bd.waits(waitsFor)
 	case "": // it may be claimed by name, but is not offered
 		if f, kept := bd.kept[t.ID]; kept {
 			return claim.CodeNotOffered, fmt.Sprintf("%s; %s is not offered it for an hour", f.Taking(), agent)
@@ -63,7 +63,7 @@ func (bd *board) named(d *claim.Denied) *claim.Denied {
 		return d
 	}
 	named := *d
-	named.Detail = fmt.Sprintf("“%s” %s; ask for the next ready task instead", d.Task.Title, waits(bd.known(blockers)))
+	named.Detail = fmt.Sprintf("“%s” %s; ask for the next ready task instead", d.Task.Title, bd.waits(bd.known(blockers)))
 	return &named
 }
 
@@ -71,14 +71,14 @@ func (bd *board) named(d *claim.Denied) *claim.Denied {
 const maxWaits = 2
 
 // waits says which tasks a task waits for.
-func waits(tasks []task.Task) string {
+func (bd *board) waits(tasks []task.Task) string {
 	var names []string
 	for i, t := range tasks {
 		if i == maxWaits && len(tasks) > maxWaits {
 			names = append(names, fmt.Sprintf("%d more", len(tasks)-i))
 			break
 		}
-		names = append(names, waited(t))
+		names = append(names, bd.waited(t))
 	}
 	if last := len(names) - 1; last > 0 {
 		return "waits for " + strings.Join(names[:last], ", ") + " and " + names[last]
@@ -87,11 +87,11 @@ func waits(tasks []task.Task) string {
 }
 
 // waited names a task that is waited for, with its status.
-func waited(t task.Task) string {
+func (bd *board) waited(t task.Task) string {
 	if t.Title == "" && t.Status == task.Unknown {
 		return fmt.Sprintf("task %s, which is not on this board", t.ID)
 	}
-	standing := string(t.Status)
+	standing := bd.words.StatusName(t.Status)
 	switch {
 	case t.Trashed:
 		standing = "in the trash"

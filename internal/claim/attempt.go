@@ -215,7 +215,7 @@ func (a *attempt) overruled(ctx, work context.Context, t task.Task, holder, deta
 // overruling returns the denial of an attempt during which a person changed the task to t.
 func (a *attempt) overruling(t task.Task) *Denied {
 	d := &Denied{Code: CodeNotOpen}
-	what := "its status was set to " + said(t.Status)
+	what := "its status was set to " + a.policy.word(t.Status)
 	switch {
 	case t.Trashed:
 		what = "the task was moved to the trash"
@@ -384,8 +384,8 @@ func (a *attempt) setAside(ctx context.Context, v *visit, history string) (Hold,
 	former := v.Task
 	_, err := a.deny(ctx, Denied{
 		Code: CodeNotOpen,
-		Detail: fmt.Sprintf("%q cannot be claimed: the claim of %s ran out, and it was tried as often as claim.max_attempts allows (%d), so it becomes BLOCKED; ask for the next ready task instead",
-			former.Title, former.ClaimedBy, a.policy.MaxAttempts),
+		Detail: fmt.Sprintf("%q cannot be claimed: the claim of %s ran out, and it was tried as often as claim.max_attempts allows (%d), so it becomes %s; ask for the next ready task instead",
+			former.Title, former.ClaimedBy, a.policy.MaxAttempts, a.policy.word(task.Blocked)),
 	}, true)
 	work, cancel := a.detached(ctx)
 	defer cancel()

@@ -200,7 +200,7 @@ func (s Sight) leaving() (w Write, what string, ok bool) {
 		return Write{}, "", false
 	}
 	if t.Status == task.Open || t.Status == task.InProgress {
-		return leavingWrite(h.Agent, t).givingBack(h.Lease, t), leftTo(h.Agent, t), true
+		return leavingWrite(h.Agent, t).givingBack(h.Lease, t), s.Policy.leftTo(h.Agent, t), true
 	}
 	return Write{}.givingBack(h.Lease, t), "", h.borrows(t)
 }
@@ -284,14 +284,14 @@ func (s Sight) deliver() Step {
 	return Step{
 		Save:  ch,
 		Write: new(finishWrite(s.Hold, s.Policy).givingBack(s.Hold.Lease, s.Task)),
-		Then:  func(now Reading) Change { return s.Hold.delivered(now.Task, s.Now) },
+		Then:  func(now Reading) Change { return s.Policy.delivered(s.Hold, now.Task, s.Now) },
 	}
 }
 
-func (s Sight) delivered() Step { return storing(s.Hold.delivered(s.Task, s.Now)) }
+func (s Sight) delivered() Step { return storing(s.Policy.delivered(s.Hold, s.Task, s.Now)) }
 
 // delivered returns the end of a hold whose finish is in Notion. t is its task there.
-func (h Hold) delivered(t task.Task, now time.Time) Change {
+func (p Policy) delivered(h Hold, t task.Task, now time.Time) Change {
 	h.Task = t
 	fin := h.Finish
 	if h.Taken() { // which is on record
@@ -310,7 +310,7 @@ func (h Hold) delivered(t task.Task, now time.Time) Change {
 		f.Tried = TriedOver
 	}
 	if fin.History != "" {
-		f.Detail = "the task is BLOCKED: " + fin.History
+		f.Detail = fmt.Sprintf("the task is %s: %s", p.word(task.Blocked), fin.History)
 	}
 	return holding(h.ended(fin.As, now, f.Detail), f)
 }

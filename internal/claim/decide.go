@@ -39,7 +39,7 @@ func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Poli
 	case t.Trashed:
 		return Decision{Code: CodeNotOpen, Reason: "it is in the trash or archived"}
 	case t.Status != task.Open && t.Status != task.InProgress:
-		return Decision{Code: CodeNotOpen, Reason: stands(t.Status)}
+		return Decision{Code: CodeNotOpen, Reason: p.stands(t.Status)}
 	}
 
 	claimed, assignee := t.ClaimedBy != "", unbegun(t)
@@ -64,11 +64,11 @@ func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Poli
 			Reason: fmt.Sprintf("it is assigned to %s, and only an agent of that name may claim it", assignee),
 		}
 	case !claimed && t.Status == task.InProgress:
-		return Decision{Code: CodeNotOpen, Reason: "it is IN_PROGRESS without a holder; set it to OPEN to hand it out"}
+		return Decision{Code: CodeNotOpen, Reason: fmt.Sprintf("it is %s without a holder; set it to %s to hand it out", p.word(t.Status), p.word(task.Open))}
 	case claimed && t.ClaimedAt.IsZero():
 		return Decision{
 			Code: CodeReserved, Holder: t.ClaimedBy,
-			Reason: fmt.Sprintf("it shows a claim of %s whose claimed_at was cleared; if %[1]s is gone, set it to OPEN and clear claimed_by to hand it out", t.ClaimedBy),
+			Reason: fmt.Sprintf("it shows a claim of %s whose claimed_at was cleared; if %[1]s is gone, set it to %s and clear claimed_by to hand it out", t.ClaimedBy, p.word(task.Open)),
 		}
 	case claimed:
 		d = Decision{Holder: t.ClaimedBy, LeaseEnd: p.LeaseEnd(t)}
@@ -95,11 +95,11 @@ func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Poli
 }
 
 // stands words the status of a task.
-func stands(s task.Status) string {
+func (p Policy) stands(s task.Status) string {
 	if s == task.Unknown {
-		return "its status is " + said(s)
+		return "its status is " + p.word(s)
 	}
-	return "it is " + said(s)
+	return "it is " + p.word(s)
 }
 
 // waiting says how many unfinished tasks a task waits for. The caller adds the titles if it
@@ -119,12 +119,12 @@ func (d Decision) Deny(t task.Task) *Denied {
 	}
 }
 
-// said returns a status as people know it.
-func said(s task.Status) string {
+// word returns a status as people know it.
+func (p Policy) word(s task.Status) string {
 	if s == task.Unknown {
 		return "one that tasks.statuses does not name"
 	}
-	return string(s)
+	return p.Words.StatusName(s)
 }
 
 // wanted returns the decision d. If t may be claimed but its agent does not want it, see

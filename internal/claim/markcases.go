@@ -162,7 +162,7 @@ func (s Sight) void() Step {
 
 // leave takes a claim that is over off a page that nobody can take for now, in one write.
 func (s Sight) leave() Step {
-	w, what := leavingWrite(s.Mark.Agent, s.Task), leftTo(s.Mark.Agent, s.Task)
+	w, what := leavingWrite(s.Mark.Agent, s.Task), s.Policy.leftTo(s.Mark.Agent, s.Task)
 	if s.Copied {
 		what += "; its claim was a copy of one on another task"
 	} else {
@@ -179,7 +179,7 @@ func (s Sight) stepAside() Step {
 	return Step{
 		Write: new(leavingWrite(m.Agent, s.Task).givingBack(m.Lease, s.Task)),
 		Then: func(Reading) Change {
-			what := leftTo(m.Agent, s.Task)
+			what := s.Policy.leftTo(m.Agent, s.Task)
 			return marking(m.gone(s.Now, what), m.cleared(s.Task, s.Now, what))
 		},
 		Else: s.postpone(m, ""),
@@ -223,7 +223,7 @@ func (s Sight) takeOff() Step {
 			w.Status = nil // somebody set it; only the mark is taken off
 		}
 		if m.Why == Swept {
-			m.Why, m.Of, m.Reason = Withdrawn, m.ID, "the mark of a sweep was there, and the task was not IN_PROGRESS any more"
+			m.Why, m.Of, m.Reason = Withdrawn, m.ID, fmt.Sprintf("the mark of a sweep was there, and the task was not %s any more", s.Policy.word(task.InProgress))
 		}
 	}
 	if m.Why == Swept {
@@ -267,7 +267,7 @@ func (s Sight) swept(m Mark) Change {
 	f.Detail, f.By, f.Tried = fmt.Sprintf("%s; it was claimed or last renewed at %s", m.Reason, noteTime(m.Task.ClaimedAt)), m.By, TriedAgain
 	if m.History != "" {
 		f.Tried = TriedOver
-		f.Detail += "; the task is BLOCKED: " + m.History
+		f.Detail += fmt.Sprintf("; the task is %s: %s", s.Policy.word(task.Blocked), m.History)
 	}
 	if s.Copied {
 		// The page is a copy of another task's. Nothing happened to that claim or its agent, so
@@ -315,16 +315,16 @@ func (s Sight) repaid(t task.Task) (ended []Mark) {
 }
 
 // leftTo says what becomes of a task when the agent's claim is taken off.
-func leftTo(agent string, t task.Task) string {
+func (p Policy) leftTo(agent string, t task.Task) string {
 	switch {
 	case t.Assignee != "":
 		return fmt.Sprintf("%s is assigned to it and has it now, without a time limit", t.Assignee)
 	case t.ClaimedBy != agent:
 		return fmt.Sprintf("%s put another name on it and has it now, without a time limit", t.ClaimedBy)
 	case t.Status == task.Open:
-		return "it was set to OPEN, and can be claimed again"
+		return fmt.Sprintf("it was set to %s, and can be claimed again", p.word(task.Open))
 	}
-	return "it is OPEN again, and can be claimed"
+	return fmt.Sprintf("it is %s again, and can be claimed", p.word(task.Open))
 }
 
 // left returns the change that records that a claim's remains are off its page. of is the mark

@@ -48,6 +48,8 @@ type Policy struct {
 	// NoToken says that the database has no claim_token property. Claims are then told apart by
 	// name and minute alone.
 	NoToken bool
+	// Words are the board's, for what people are told; nil for the protocol's.
+	Words *task.Words
 }
 
 // Validate refuses settings under which the protocol cannot keep its promise.

@@ -155,9 +155,9 @@ func (o *reopener) seen(s task.Status) bool {
 
 // decided returns the refusal for a status of t that the caller has not seen.
 func (o *reopener) decided(t task.Task) *Denied {
-	is := fmt.Sprintf("it is %s", t.Status)
+	is := "it is " + o.policy.word(t.Status)
 	if o.Was != "" {
-		is += fmt.Sprintf(", and not %s any more", o.Was)
+		is += fmt.Sprintf(", and not %s any more", o.policy.word(o.Was))
 	}
 	return &Denied{Code: CodeNotOpen, Task: t, Detail: fmt.Sprintf(
 		"%q was not reopened: %s; look at it, and to open it all the same say so: dibs reopen %s --was %s", t.Title, is, cmp.Or(t.Key, string(t.ID)), t.Status)}
@@ -177,7 +177,7 @@ func (o *reopener) refusal(ctx context.Context, r Reading) (*Denied, error) {
 		return refuse(d), nil
 	case t.Status == task.InProgress && t.ClaimedBy != "":
 		if d.Code == "" || d.Override || d.Code == CodeNotOpen { // or will be by the next one who asks
-			d = Decision{Code: CodeNotOpen, Reason: fmt.Sprintf("it is IN_PROGRESS, and the claim of %s on it is stale: `dibs sweep` reopens it", t.ClaimedBy)}
+			d = Decision{Code: CodeNotOpen, Reason: fmt.Sprintf("it is %s, and the claim of %s on it is stale: `dibs sweep` reopens it", o.policy.word(t.Status), t.ClaimedBy)}
 		}
 		return refuse(d), nil
 	}
@@ -199,7 +199,7 @@ func (o *reopener) refusal(ctx context.Context, r Reading) (*Denied, error) {
 		}
 	}
 	if !named {
-		d.Reason = fmt.Sprintf("it is %s, and shows the token of a claim that may not be over: try again in a minute through the daemon that made it, or set it to OPEN in Notion", said(t.Status))
+		d.Reason = fmt.Sprintf("it is %s, and shows the token of a claim that may not be over: try again in a minute through the daemon that made it, or set it to %s in Notion", o.policy.word(t.Status), o.policy.word(task.Open))
 		return refuse(d), nil
 	}
 	return refuse(Decision{
@@ -270,13 +270,13 @@ func (o *reopener) done(ctx context.Context, t task.Task) (task.Task, error) {
 	e := Hold{Agent: o.Agent, Task: t}.fact(KindReopened, o.store.Now())
 	e.By = o.By
 	e.Holder, e.Summary, e.Remote, e.Tried = o.former, o.Note, true, TriedOver
-	e.Detail = "it was " + said(o.was)
+	e.Detail = "it was " + o.policy.word(o.was)
 	if o.was == task.Open {
 		tries, err := o.ledger.Tries(ctx, t.ID)
 		if err != nil || len(tries) == 0 {
 			return t, err
 		}
-		e.Detail = "it was OPEN already; that it was tried is forgotten: " + historyOf(tries)
+		e.Detail = fmt.Sprintf("it was %s already; that it was tried is forgotten: %s", o.policy.word(o.was), historyOf(tries))
 	}
 	if err := o.commit(ctx, Change{Facts: []Fact{e}}); err != nil {
 		return task.Task{}, fmt.Errorf("%q was reopened, but that could not be journalled: %w", t.Title, err)

@@ -122,7 +122,7 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 		if holder == h.Agent {
 			holder = "" // the claim's own name is still there
 		}
-		detail = "its status was set to " + said(t.Status)
+		detail = "its status was set to " + p.word(t.Status)
 		if t.Status == task.Open && own && !tok.Void {
 			detail += " by a person, which hands it out again"
 		}

@@ -80,10 +80,11 @@ func (a *app) addCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&content, "body", "", "a `file` with the content of the page, in Markdown; - is stdin")
-	flags.StringVar(&body.Priority, "priority", "", "how urgent it is: critical, high, medium, low, or the database's own `name` for it")
+	flags.StringVar(&body.Priority, "priority", "", "its `priority`, as the board calls it, or critical, high, medium or low")
 	flags.StringArrayVar(&body.DependsOn, "depends-on", nil, "a `task` that it waits for; can be repeated")
 	flags.StringArrayVar(&fields, "field", nil, "a value for a property of the database, `NAME=VALUE`; can be repeated")
 	flags.StringVar(&body.For, "for", "", "the `agent` that it is assigned to")
+	completeFlag(cmd, "priority", a.priorities)
 	completeFlag(cmd, "depends-on", a.someTasks(api.TaskFilter{}))
 	a.addRequestID(cmd)
 	return cmd

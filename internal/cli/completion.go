@@ -42,12 +42,40 @@ func (s suggestions) first(cmd *cobra.Command, args []string, begun string) ([]s
 	return s.complete(cmd, args, begun)
 }
 
-func statuses(context.Context) []string {
-	var names []string
+// statuses suggests the board's words for statuses.
+func (a *app) statuses(ctx context.Context) []string {
+	words, names := a.words(ctx), []string{}
 	for _, s := range task.AllStatuses() {
-		names = append(names, strings.ToLower(string(s)))
+		switch name := words.Statuses[s]; name {
+		case "":
+		case string(s):
+			names = append(names, strings.ToLower(name))
+		default:
+			names = append(names, clean(name))
+		}
 	}
 	return names
+}
+
+// priorities suggests the board's words for priorities.
+func (a *app) priorities(ctx context.Context) []string {
+	var names []string
+	for _, name := range a.words(ctx).Priorities {
+		names = append(names, clean(name))
+	}
+	return names
+}
+
+// words returns the board's words, or dibs's if the daemon cannot be asked.
+func (a *app) words(ctx context.Context) api.Words {
+	var own *task.Words
+	words := api.Words{Statuses: own.ByStatus(), Priorities: own.Priorities()}
+	if daemon, err := a.daemon(); err == nil {
+		if status, err := daemon.Status(ctx); err == nil && status.Words != nil {
+			words = *status.Words
+		}
+	}
+	return words
 }
 
 // someTasks suggests the tasks that the filter selects.

@@ -21,36 +21,21 @@ type filterFlags struct {
 }
 
 func (f *filterFlags) add(a *app, cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.priority, "priority", "", "only tasks of this `priority`: critical, high, medium, low or none")
+	cmd.Flags().StringVar(&f.priority, "priority", "", "only tasks of this `priority`, as the board calls it, or critical, high, medium, low or none")
 	cmd.Flags().StringArrayVar(&f.where, "where", nil, "only tasks with this field, as `NAME=VALUE`; may be given several times. A field is one of tasks.fields, or title, key, status, priority, claimed_by, note; no value: an empty one")
 	cmd.Flags().StringVar(&f.text, "text", "", "only tasks with all these `words` in the title")
-	completeFlag(cmd, "priority", priorities)
+	completeFlag(cmd, "priority", a.priorities)
 	completeFlag(cmd, "where", a.fieldNames)
 }
 
-// filter returns the flags' filter. The daemon checks that the fields exist.
+// filter returns the flags' filter. The daemon knows the fields, and what the words mean.
 func (f *filterFlags) filter() (api.Filter, error) {
-	if f.priority != "" {
-		p, err := task.ParsePriority(strings.ToLower(f.priority))
-		if err != nil {
-			return api.Filter{}, usagef("--priority: %w", err)
-		}
-		f.priority = p.String()
-	}
 	for _, where := range f.where {
 		if !strings.Contains(where, "=") {
 			return api.Filter{}, usagef("--where %q: want NAME=VALUE", where)
 		}
 	}
 	return api.Filter{Priority: f.priority, Where: f.where, Text: f.text}, nil
-}
-
-func priorities(context.Context) []string {
-	var names []string
-	for _, p := range task.Priorities {
-		names = append(names, p.String())
-	}
-	return names
 }
 
 // fieldNames suggests the fields for --where.
@@ -81,7 +66,7 @@ func showReasons(t *table, tasks []api.Task, now time.Time) {
 		if one.Ready {
 			why = plain("ready").in(green)
 		}
-		t.add(plain(handle(one.TaskRef)), plain(clean(one.Priority)), plain(short(one.Title)), why)
+		t.add(plain(handle(one.TaskRef)), plain(clean(one.PriorityWord())), plain(short(one.Title)), why)
 	}
 }
 

@@ -67,7 +67,7 @@ func (a *app) initCommand() *cobra.Command {
 	cmd.Flags().StringVar(&given.TasksSource, "tasks-source", "", "the `name`, or id, of the data source with the tasks, if that database has several")
 	cmd.Flags().StringVar(&given.TaskLog, "task-log", "", "the task log's `database`")
 	cmd.Flags().StringVar(&given.MeshLog, "mesh-log", "", "the mesh log's `database`")
-	cmd.Flags().StringArrayVar(&maps, "map", nil, "what the database calls a property or a status, such as status=State or open=\"To do\"; `KEY=NAME`, repeatable")
+	cmd.Flags().StringArrayVar(&maps, "map", nil, "what the database calls a property, a status or a priority, such as status=State, open=\"To do\" or high=Hoch; `KEY=NAME`, repeatable; a priority may have several names, with commas between them")
 	cmd.Flags().StringArrayVar(&only, "only", nil, "offer agents only the tasks with this property, as `NAME=VALUE`; repeatable, all have to match")
 	cmd.Flags().BoolVar(&all, "all", false, "offer agents all open tasks of a database that dibs does not work on yet")
 	cmd.Flags().BoolVar(&yes, "yes", false, "agree with the names that are guessed and the tasks that are offered, without being asked")
@@ -179,8 +179,9 @@ type made struct {
 	Done      bool         `json:"done"`
 	Databases databases    `json:"databases"`
 	Config    string       `json:"config"`
-	// Guesses are the names that somebody must confirm.
-	Guesses []setup.Guess `json:"guesses,omitempty"`
+	// Guesses are the names that dibs found, by key: those that somebody must confirm, and those
+	// that are spelled a little differently.
+	Guesses setup.Guesses `json:"guesses"`
 	// Offered is how many of the tasks that are there agents would be offered.
 	Offered int `json:"offered"`
 }
@@ -249,7 +250,7 @@ func (a *app) init(cmd *cobra.Command, o setup.Options, agreed consent) (err err
 	}
 	result := made{
 		Steps: append([]setup.Step{}, plan.Steps...), Problems: append([]string{}, plan.Problems...), Notes: append([]string{}, plan.Notes...),
-		Done: !stop, Databases: databases(plan.Config.Databases), Config: plan.File, Guesses: plan.Guesses,
+		Done: !stop, Databases: databases(plan.Config.Databases), Config: plan.File, Guesses: slices.Concat(plan.Guesses, plan.Adopted),
 		Offered: len(plan.Offered),
 	}
 	if err := a.print(result, func(w io.Writer) { a.showMade(w, plan, stop) }); err != nil {
@@ -300,7 +301,7 @@ func (a *app) showMade(w io.Writer, p *setup.Plan, stopped bool) {
 	row(w, "mesh_log", d.MeshLog)
 	row(w)
 	row(w, "The token is not in the file. Of what else the environment sets, only the databases and")
-	row(w, "the names of properties and statuses are.")
+	row(w, "the names of properties, statuses and priorities are.")
 	row(w, "Try: dibs doctor, then dibs serve")
 }
 

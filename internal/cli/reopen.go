@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"cmp"
 	"io"
-	"strings"
 
 	"dibs/internal/api"
 	"dibs/internal/task"
@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) reopenCommand() *cobra.Command {
-	var note, was string
+	var body api.ReopenRequest
 	cmd := &cobra.Command{
 		Use:   "reopen TASK",
 		Short: "Open a task again that is blocked, failed, in review or finished",
@@ -32,12 +32,7 @@ func (a *app) reopenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			body := api.ReopenRequest{Agent: a.agent, Note: note}
-			if was != "" {
-				if body.Was, err = task.ParseStatus(strings.ToUpper(was)); err != nil {
-					return usagef("--was: %w", err)
-				}
-			}
+			body.Agent = a.agent
 			daemon, err := a.daemon()
 			if err != nil {
 				return err
@@ -51,13 +46,13 @@ func (a *app) reopenCommand() *cobra.Command {
 					row(w, quoted(done.Task)+" is open already")
 					return
 				}
-				row(w, "reopened "+quoted(done.Task)+", which was "+string(done.Was))
+				row(w, "reopened "+quoted(done.Task)+", which was "+clean(cmp.Or(done.WasName, string(done.Was))))
 			})
 		},
 	}
-	cmd.Flags().StringVar(&note, "note", "", "why, a `text`")
-	cmd.Flags().StringVar(&was, "was", "", "the `status` that it was seen in: blocked, completed, cancelled, review, failed or in_progress")
-	completeFlag(cmd, "was", statuses)
+	cmd.Flags().StringVar(&body.Note, "note", "", "why, a `text`")
+	cmd.Flags().StringVar(&body.Was, "was", "", "the `status` that it was seen in, as the board calls it, or blocked, completed, cancelled, review, failed or in_progress")
+	completeFlag(cmd, "was", a.statuses)
 	a.addRequestID(cmd)
 	return cmd
 }

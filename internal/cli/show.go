@@ -92,8 +92,8 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 	line("key", clean(t.Key))
 	line("task", clean(string(t.ID)))
 	line("url", clean(t.URL))
-	line("status", clean(string(t.Status)))
-	line("priority", clean(t.Priority))
+	line("status", clean(t.StatusWord()))
+	line("priority", clean(t.PriorityWord()))
 	if o := t.Offer; o != nil {
 		line("offered to", fmt.Sprintf("%s, who is %s it, by %s%s", clean(o.To), o.State, clean(o.From), lasting(o.ExpiresAt, now)))
 	} else if t.AssignedTo != "" {
@@ -147,7 +147,7 @@ func unnamed(t api.Task) []task.ID {
 
 // waited formats a dependency with its status and agent.
 func waited(w api.Waited) string {
-	standing := string(w.Status)
+	standing := w.StatusWord()
 	if w.Agent != "" && !w.Status.Finished() {
 		standing += ", " + w.Agent
 	}

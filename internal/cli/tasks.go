@@ -17,7 +17,6 @@ import (
 func (a *app) tasksCommand() *cobra.Command {
 	var filter api.TaskFilter
 	var flags filterFlags
-	var status string
 	cmd := &cobra.Command{
 		Use:   "tasks",
 		Short: "List the tasks of the queue",
@@ -27,11 +26,6 @@ func (a *app) tasksCommand() *cobra.Command {
 		Example: "  dibs tasks --status open\n  dibs tasks --agent Sandman --json\n  dibs tasks --where Sprint=42 --text login",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if status != "" {
-				if filter.Status, err = task.ParseStatus(strings.ToUpper(status)); err != nil {
-					return usagef("--status: %w", err)
-				}
-			}
 			if filter.Agent, err = a.only(cmd); err != nil {
 				return err
 			}
@@ -41,11 +35,11 @@ func (a *app) tasksCommand() *cobra.Command {
 			return a.tasks(cmd, filter)
 		},
 	}
-	cmd.Flags().StringVar(&status, "status", "", "only tasks in this `status`: open, in_progress, blocked, completed, cancelled, review or failed")
+	cmd.Flags().StringVar(&filter.Status, "status", "", "only tasks in this `status`, as the board calls it, or open, in_progress, blocked, completed, cancelled, review or failed")
 	cmd.Flags().BoolVar(&filter.Ready, "ready", false, "only tasks that could be claimed now, in the order they are offered")
 	flags.add(a, cmd)
 	addLimit(cmd, &filter.Limit)
-	completeFlag(cmd, "status", statuses)
+	completeFlag(cmd, "status", a.statuses)
 	return cmd
 }
 
@@ -106,7 +100,7 @@ func none(f api.TaskFilter) string {
 		text = "No tasks that match"
 	}
 	if f.Status != "" {
-		text += " in " + string(f.Status)
+		text += " in " + clean(f.Status)
 	}
 	if f.Agent != "" {
 		text += " with the name of " + clean(f.Agent)
@@ -129,7 +123,7 @@ func showTasks(t *table, tasks []api.Task, now time.Time) {
 	t.head(names...)
 	for _, one := range tasks {
 		style := statusStyle(one)
-		t.add(plain(handle(one.TaskRef)), plain(clean(string(one.Status))).in(style), plain(clean(one.Priority)),
+		t.add(plain(handle(one.TaskRef)), plain(clean(one.StatusWord())).in(style), plain(clean(one.PriorityWord())),
 			plain(holder(one, now)), plain(short(one.Title)), plain(note(one)).in(faint))
 	}
 }

@@ -272,7 +272,7 @@ func TestColumnIsNotHandedOn(t *testing.T) {
 				w.Errorf("%v, want reserved, and who can change it", err)
 			}
 		}
-		_, err := n.Reopen(w.Context(), task.ID(hers), api.ReopenRequest{Was: task.InProgress}, "")
+		_, err := n.Reopen(w.Context(), task.ID(hers), api.ReopenRequest{Was: "IN_PROGRESS"}, "")
 		if code(err) != denied(claim.CodeReserved) || !strings.Contains(err.Error(), "Maria") {
 			w.Errorf("reopened while Maria works on it: %v", err)
 		}

@@ -63,7 +63,7 @@ func TestFinishingTicks(t *testing.T) {
 		if sent := slices.DeleteFunc(w.requests(), func(r string) bool { return r != "PATCH page" }); len(sent) != 1 || !w.ticked(id) {
 			w.Errorf("%d writes, ticked %v: want it ticked in the same write", len(sent), w.ticked(id))
 		}
-		if _, err := n.Reopen(w.Context(), task.ID(id), api.ReopenRequest{Was: task.Completed}, ""); err != nil {
+		if _, err := n.Reopen(w.Context(), task.ID(id), api.ReopenRequest{Was: "COMPLETED"}, ""); err != nil {
 			w.Fatal(err)
 		}
 		if diff := cmp.Diff(openCard, show(w.page(id))); diff != "" || w.ticked(id) {

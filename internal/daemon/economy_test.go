@@ -42,7 +42,7 @@ func TestWhatAnOperationCosts(t *testing.T) {
 			}
 		})
 		cost("questions", func() {
-			for _, f := range []api.TaskFilter{{}, {Ready: true}, {Status: task.Open}} {
+			for _, f := range []api.TaskFilter{{}, {Ready: true}, {Status: "OPEN"}} {
 				if _, err := n.Tasks(t.Context(), f); err != nil {
 					t.Error(err)
 				}

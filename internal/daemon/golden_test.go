@@ -81,7 +81,7 @@ func (g *golden) story() {
 	g.ask("GET", "/v1/status", "")
 	g.ask("GET", "/v1/tasks", "")
 	g.ask("GET", "/v1/tasks?ready=true&why=true&agent=Sandman&priority=high", "")
-	g.ask("GET", "/v1/tasks?status=open", "")
+	g.ask("GET", "/v1/tasks?status=opn", "")
 	g.ask("GET", "/v1/tasks/"+second, "")
 	g.ask("GET", "/v1/tasks/nonsense", "")
 	g.ask("GET", "/v1/tasks/00000000-0000-0000-0000-000000000000", "")

@@ -238,7 +238,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reservations, Clock: d.notion, Notion: d.notion,
 		Past: led, House: house{d},
-		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Log: d.log,
+		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Words: d.tasks.Words(), Comments: said, Pages: pages{d.notion}, Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Journal: d.journal, Log: d.log, Version: d.version,
@@ -259,7 +259,7 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
 		MaxAttempts: c.Claim.MaxAttempts,
 		Review:      c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
-		NoToken: !tasks.HasToken(),
+		NoToken: !tasks.HasToken(), Words: tasks.Words(),
 	}
 }
 

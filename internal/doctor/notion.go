@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"dibs/config"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/notion"
@@ -297,26 +296,16 @@ func (e *examination) offered(ctx context.Context, schema notion.TaskSchema, ass
 // priorities warns of options of the priority that have no meaning here.
 func (e *examination) priorities(db notion.Database) {
 	col := db.Columns[cmp.Or(e.Config.Tasks.Properties.Priority, "priority")]
-	known := knownPriorities(e.Config.Tasks.Priorities)
+	words := task.Vocabulary{Priorities: workspace.Schema(e.Config).Priorities}
 	var unknown []string
 	for _, name := range col.Options {
-		if !slices.Contains(known, strings.ToLower(name)) {
+		if words.Rank(name) == task.None {
 			unknown = append(unknown, fmt.Sprintf("%q", name))
 		}
 	}
 	if len(unknown) > 0 {
 		e.warn("tasks.priorities", fmt.Sprintf("tasks of priority %s are offered last", strings.Join(unknown, ", ")), "say in tasks.priorities what they mean")
 	}
-}
-
-func knownPriorities(p config.Priorities) []string {
-	var names []string
-	for _, list := range [][]string{p.Critical, p.High, p.Medium, p.Low} {
-		for _, name := range list {
-			names = append(names, strings.ToLower(name))
-		}
-	}
-	return names
 }
 
 // logProperties reports where the values of a log's entries go.

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"dibs/internal/api"
-	"dibs/internal/task"
 )
 
 // ListArgs are the arguments of list_tasks.
@@ -59,8 +58,8 @@ func listTasks(c *call, in ListArgs) (string, Listed, error) {
 	default:
 		f := api.TaskFilter{Ready: true, Agent: c.agent.name, Limit: in.Limit, Filter: in.Filter}
 		if in.Status != "" {
-			f = api.TaskFilter{Status: task.Status(strings.ToUpper(in.Status)), Limit: in.Limit, Filter: in.Filter}
-			what = string(f.Status)
+			f = api.TaskFilter{Status: in.Status, Limit: in.Limit, Filter: in.Filter}
+			what = line(f.Status)
 		}
 		list, err := c.daemon.Tasks(c, f)
 		if err != nil {

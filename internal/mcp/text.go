@@ -23,10 +23,12 @@ type Task struct {
 	ExpiresAt api.Time    `json:"expires_at,omitzero"`
 	ClaimID   claim.ID    `json:"claim_id,omitempty"`
 	Reason    string      `json:"reason,omitempty"` // why it cannot be claimed
+
+	standing, urgency string // Status and Priority in the board's words
 }
 
 func taskOf(t api.TaskRef) Task {
-	return Task{ID: t.ID, Key: line(t.Key), Title: line(t.Title), Status: t.Status, Priority: priority(t.Priority)}
+	return Task{ID: t.ID, Key: line(t.Key), Title: line(t.Title), Status: t.Status, Priority: priority(t.Priority), standing: line(t.StatusWord()), urgency: line(priority(t.PriorityWord()))}
 }
 
 func listedTask(t api.Task) Task {
@@ -53,11 +55,11 @@ func priority(p string) string {
 // taskLine describes a task in one line.
 func taskLine(t Task) string {
 	text := called(t)
-	if t.Priority != "" {
-		text += ", " + t.Priority
+	if t.urgency != "" {
+		text += ", " + t.urgency
 	}
 	if t.Status != "" && t.Status != task.Open {
-		text += ", " + string(t.Status)
+		text += ", " + t.standing
 	}
 	if t.Agent != "" {
 		text += ", " + t.Agent + lasting(t.ExpiresAt)

@@ -24,11 +24,11 @@ type codec struct {
 	known    taskColumns // the properties that pages should have, lost ones included
 	warnings []string    // about the columns
 
-	statuses   map[string]task.Status   // by their names in the database
-	names      map[task.Status]string   // their names in the database
-	priorities map[string]task.Priority // by their names in lower case
-	users      map[string]string        // the ids of the agents' Notion users
-	agents     map[string]string        // the reverse, by canonical id
+	statuses map[string]task.Status // by their names in the database
+	names    map[task.Status]string // their names in the database
+	words    task.Vocabulary
+	users    map[string]string // the ids of the agents' Notion users
+	agents   map[string]string // the reverse, by canonical id
 
 	scope  []task.Condition // that tasks for agents meet
 	hidden []string         // the fields that only the scope needs
@@ -36,15 +36,14 @@ type codec struct {
 
 func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, error) {
 	c := &codec{
-		database:   database,
-		columns:    columns,
-		known:      columns,
-		statuses:   make(map[string]task.Status),
-		names:      make(map[task.Status]string),
-		priorities: make(map[string]task.Priority),
-		users:      make(map[string]string),
-		agents:     make(map[string]string),
-		scope:      s.Only,
+		database: database,
+		columns:  columns,
+		known:    columns,
+		statuses: make(map[string]task.Status),
+		names:    make(map[task.Status]string),
+		users:    make(map[string]string),
+		agents:   make(map[string]string),
+		scope:    s.Only,
 	}
 	for _, f := range s.fields()[len(s.Fields):] {
 		c.hidden = append(c.hidden, f.Name)
@@ -55,15 +54,7 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 		c.names[status], _ = columns.status.nowNamed(name)
 		c.statuses[c.names[status]] = status
 	}
-	for _, priority := range task.Priorities {
-		names := s.Priorities[priority]
-		if len(names) == 0 {
-			names = []string{priority.String()}
-		}
-		for _, name := range names {
-			c.priorities[strings.ToLower(name)] = priority
-		}
-	}
+	c.words = task.Vocabulary{Statuses: c.names, Priorities: s.Priorities, Options: columns.priority.Options}
 	for agent, user := range s.NotionUsers {
 		id, err := task.ParseID(user)
 		if err != nil {
@@ -143,9 +134,8 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	if ticked(byID[c.columns.done.ID]) {
 		t.Status = task.Completed
 	}
-	name := strings.TrimSpace(plainText(byID[c.columns.priority.ID]))
-	if priority, ok := c.priorities[strings.ToLower(name)]; ok {
-		t.Priority = priority
+	if name := shortened(strings.TrimSpace(plainText(byID[c.columns.priority.ID]))); name != "" {
+		t.Priority, t.PriorityName = c.words.Rank(name), unique.Make(name).Value() // few names are on many pages
 	}
 	return t, nil
 }

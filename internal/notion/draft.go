@@ -110,39 +110,19 @@ func (p *drafting) priority(name string) error {
 	if col.ID == "" {
 		return &task.DraftError{Detail: "the tasks database has no property for priorities: leave the priority out, or add one and name it in tasks.properties.priority"}
 	}
+	word, err := p.tasks.words.Priority(name)
 	if col.Type == typeRichText {
-		p.props[col.ID] = value{notionapi.PropertyTypeRichText, p.texts.write(name)}
+		p.props[col.ID] = value{notionapi.PropertyTypeRichText, p.texts.write(cmp.Or(word.Name, name))}
 		return nil
 	}
-	own, ok := p.priorityOption(name)
-	if !ok {
+	switch none := (task.PriorityWord{Rank: task.None}); {
+	case err == nil && word == none: // a new page has no priority
+	case err != nil || !slices.Contains(col.Options, word.Name):
 		return &task.DraftError{Detail: fmt.Sprintf("there is no priority %q: there is %s", name, quotedList(col.Options))}
+	default:
+		p.props[col.ID] = option(notionapi.PropertyType(col.Type), word.Name)
 	}
-	p.props[col.ID] = option(notionapi.PropertyType(col.Type), own)
 	return nil
-}
-
-// priorityOption finds the option for a name: the option of that name, or one of the rank that the
-// name means in the database or here.
-func (p *drafting) priorityOption(name string) (string, bool) {
-	options := p.codec.columns.priority.Options
-	if i := slices.IndexFunc(options, func(o string) bool { return strings.EqualFold(o, name) }); i >= 0 {
-		return options[i], true
-	}
-	rank, known := p.codec.priorities[strings.ToLower(name)]
-	for _, ours := range task.Priorities {
-		if !known && strings.EqualFold(ours.String(), name) {
-			rank, known = ours, true
-		}
-	}
-	i := slices.IndexFunc(options, func(o string) bool {
-		of, ok := p.codec.priorities[strings.ToLower(o)]
-		return ok && known && of == rank
-	})
-	if i < 0 {
-		return "", false
-	}
-	return options[i], true
 }
 
 func (p *drafting) relate(ids []task.ID) error {

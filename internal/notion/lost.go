@@ -127,7 +127,7 @@ func (t *Tasks) read(c *codec, page *notionapi.Page, x *exchange) (task.Task, er
 		row.Timeout = last.Timeout
 	}
 	if gone(c.known.priority, c.columns.priority) {
-		row.Priority = last.Priority
+		row.Priority, row.PriorityName = last.Priority, last.PriorityName
 	}
 	if gone(c.known.assignee, c.columns.assignee) {
 		row.Assignee, row.AssigneeIsAgent = last.Assignee, last.AssigneeIsAgent

@@ -15,7 +15,7 @@ func (t *Tasks) readFields(c *codec, page string, row *task.Task, x *exchange) {
 	row.Fields = fields
 	switch last, ok := t.last(row.ID); {
 	case lost == "":
-		row.Outside = task.Filter{Where: c.scope}.Miss(*row)
+		row.Outside = task.Filter{Where: c.scope}.Miss(*row, nil)
 	case ok && c.lacksScope():
 		row.Outside = last.Outside
 	default:

@@ -35,6 +35,7 @@ type Tasks struct {
 	title  string
 	schema TaskSchema
 	codec  atomic.Pointer[codec]
+	words  task.Words // those of codec, see Words
 	// broken is what is wrong with the database, or nil. When a property is lost, broken is set
 	// first, and the codec for pages without the property second.
 	broken   atomic.Pointer[breakage]
@@ -109,9 +110,18 @@ func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, 
 	codec.warnings = warnings
 	c.tasks.Store(&database)
 	t := &Tasks{client: c, schema: schema, last: forgotten}
-	t.codec.Store(codec)
+	t.use(codec)
 	return t, nil
 }
+
+// use sets the codec and its words.
+func (t *Tasks) use(c *codec) {
+	t.codec.Store(c)
+	t.words.Set(c.words)
+}
+
+// Words returns what the board calls statuses and priorities. They follow a change of its schema.
+func (t *Tasks) Words() *task.Words { return &t.words }
 
 // Warnings returns one line for each thing amiss: what cannot be done because the database
 // lacks properties, which rows are skipped because they are no tasks, and whether there are

@@ -102,7 +102,7 @@ func TestWrite(t *testing.T) {
 			w.Fatal(err)
 		}
 		want := claim.Reading{At: dawn.Add(100 * time.Second), Task: task.Task{
-			ID: id, Key: "TASK-1", Title: "Fix it", URL: got.Task.URL, Status: task.InProgress, Priority: task.Low, ClaimedBy: "Sandman",
+			ID: id, Key: "TASK-1", Title: "Fix it", URL: got.Task.URL, Status: task.InProgress, Priority: task.Low, PriorityName: "low", ClaimedBy: "Sandman",
 			ClaimedAt: dawn.Add(time.Minute), Token: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K", Timeout: 45 * time.Minute,
 			Created: dawn, Edited: dawn.Add(time.Minute), EditedBy: me.ID,
 		}}

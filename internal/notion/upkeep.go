@@ -62,7 +62,7 @@ func (t *Tasks) Check(ctx context.Context) error {
 			return broken
 		}
 	}
-	t.codec.Store(next)
+	t.use(next)
 	t.all.Store(&db.Columns)
 	t.forgetMissed(next.columns.fields)
 	if err == nil {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/server"
-	"dibs/internal/task"
 )
 
 // FuzzRequest asks for anything in any way. The answer is what was asked for, or
@@ -168,7 +166,7 @@ func easygoing(t *testing.T) *fake {
 		return nil, 0, ctx.Err()
 	}
 	f.tasks = func(filter api.TaskFilter) (api.Tasks, error) {
-		if filter.Limit < 0 || filter.Status != "" && !slices.Contains(task.AllStatuses(), filter.Status) {
+		if filter.Limit < 0 {
 			t.Errorf("asked for tasks that cannot be: %+v", filter)
 		}
 		return api.Tasks{}, nil

@@ -40,7 +40,7 @@ func (s *Server) tasks(ctx context.Context, in *api.ListTasksInput) (api.Tasks, 
 		return api.Tasks{}, invalid("query.why", errors.New("goes with ready=true only"))
 	}
 	return s.broker.Tasks(ctx, api.TaskFilter{
-		Status: task.Status(in.Status), Ready: in.Ready, Agent: in.Agent, Limit: in.Limit, Why: in.Why,
+		Status: in.Status, Ready: in.Ready, Agent: in.Agent, Limit: in.Limit, Why: in.Why,
 		Filter: api.Filter{Priority: in.Priority, Where: in.Where, Text: in.Text},
 	})
 }

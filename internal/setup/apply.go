@@ -33,7 +33,7 @@ func (p *Plan) Apply(ctx context.Context, done func(Step)) error {
 func (p *Plan) run(ctx context.Context, s *Step) error {
 	if s.Action == WriteConfig {
 		c := p.saved
-		c.Databases, c.Tasks.Properties, c.Tasks.Statuses = p.Config.Databases, p.Config.Tasks.Properties, p.Config.Tasks.Statuses
+		c.Databases, c.Tasks.Properties, c.Tasks.Statuses, c.Tasks.Priorities = p.Config.Databases, p.Config.Tasks.Properties, p.Config.Tasks.Statuses, p.Config.Tasks.Priorities
 		c.Tasks.Only = p.Config.Tasks.Only
 		return c.WriteFile(p.File, p.replace)
 	}

@@ -84,9 +84,7 @@ func (p *Plan) options(key string) []string {
 		}
 	case "priority":
 		for _, priority := range task.Priorities {
-			if known := schema.Priorities[priority]; len(known) > 0 {
-				names = append(names, known[0])
-			}
+			names = append(names, schema.Priorities[priority]...)
 		}
 	}
 	return names
@@ -102,6 +100,7 @@ func (p *Plan) adopt(db notion.Database, given map[string]string) {
 		_, said := given[f.Key]
 		if !said && f.Similar != "" && slices.Contains(f.Types, db.Columns[f.Similar].Type) && !p.nobodys(f, db.Columns[f.Similar]) {
 			*byKey[f.Key] = f.Similar
+			p.Adopted = append(p.Adopted, Guess{f.Key, f.Similar, db.Columns[f.Similar].Type})
 			p.note("database %q: %q is used as %s", db.Title, f.Similar, f.Key)
 		}
 	}
@@ -112,9 +111,11 @@ func (p *Plan) adopt(db notion.Database, given map[string]string) {
 		if other := notion.Similar(*name, status.Options); !said && *name != "" && other != "" && other != *name && !slices.Contains(status.Options, *name) {
 			p.note("database %q: %q is used for %s", db.Title, other, *name)
 			*name = other
+			p.Adopted = append(p.Adopted, Guess{Key: key, Name: other})
 		}
 	}
 	p.guessStatuses(status, given)
+	p.guessPriorities(db, given)
 }
 
 // nobodys reports whether a property takes Notion users while no agent has one: then nobody could

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,78 +16,125 @@ import (
 // Guess is a name in the database that probably means one that dibs needs, by its type and wording.
 // A person must confirm it.
 type Guess struct {
-	// Key is the key of the configuration below tasks.properties or tasks.statuses.
-	Key  string `json:"key"`
-	Name string `json:"name"`
-	// Type is the type of a property; empty for a status.
-	Type string `json:"type,omitempty"`
+	// Key is the key of the configuration below tasks.properties, tasks.statuses or
+	// tasks.priorities. A priority has a guess for each of its names.
+	Key  string
+	Name string
+	// Type is the type of a property; empty for a status or a priority.
+	Type string
+}
+
+// Guesses are names for keys. In JSON they are an object: a key has its name, or a list of names if
+// there are several.
+type Guesses []Guess
+
+// MarshalJSON writes the object.
+func (all Guesses) MarshalJSON() ([]byte, error) {
+	names := make(map[string]any)
+	for _, g := range all {
+		switch before := names[g.Key].(type) {
+		case nil:
+			names[g.Key] = g.Name
+		case string:
+			names[g.Key] = []string{before, g.Name}
+		case []string:
+			names[g.Key] = append(before, g.Name)
+		}
+	}
+	return json.Marshal(names)
 }
 
 func (g Guess) String() string {
+	if slices.Contains(priorityKeys, g.Key) {
+		return fmt.Sprintf("priority %q is what dibs calls %s", g.Name, g.Key)
+	}
 	if g.Type == "" {
 		return fmt.Sprintf("status %q is what dibs calls %s", g.Name, g.Key)
 	}
 	return fmt.Sprintf("property %q (%s) is what dibs calls %s", g.Name, g.Type, g.Key)
 }
 
-// synonyms are other names of properties, the likeliest first, in English and German. Case, spaces,
-// "_" and "-" do not matter. Names of data that a claim would overwrite, such as a planned start,
-// are not among them.
+// people are names of properties that say who has a task, the likeliest first. Those for
+// claimed_by and for assignee differ in type only.
+var people = []string{
+	"assignee", "assignees", "assigned to", "assigned", "owner", "agent", "worker", "holder", "responsible", "person", "people", "who",
+	"zuständig", "zuständige", "zuständige person", "zuständigkeit", "verantwortlich", "verantwortliche", "verantwortliche person",
+	"bearbeiter", "bearbeiterin", "bearbeitet von", "zugewiesen", "zugewiesen an", "übernommen von", "inhaber", "wer",
+	"responsable", "assigné", "assignée", "assigné à", "attribué à", "pris par", "personne", "qui",
+	"asignado", "asignada", "asignado a", "encargado", "encargada", "persona", "quién",
+}
+
+// synonyms are other names of properties, the likeliest first, in English, German, French and
+// Spanish. Case, spaces, "_" and "-" do not matter. Names of data that a claim would overwrite, such
+// as a planned start, are not among them.
 var synonyms = map[string][]string{
 	"status": {
 		"state", "task status", "stage", "phase", "workflow", "progress",
 		"zustand", "stand", "aufgabenstatus", "bearbeitungsstand", "bearbeitungsstatus",
+		"statut", "état", "avancement", "étape",
+		"estado", "etapa", "progreso",
 	},
-	"claimed_by": {
-		"assignee", "assigned to", "assigned", "owner", "agent", "worker", "holder", "responsible",
-		"zuständig", "zuständige person", "zuständigkeit", "verantwortlich", "verantwortliche person", "bearbeiter", "bearbeiterin",
-		"bearbeitet von", "zugewiesen", "zugewiesen an", "übernommen von", "inhaber",
-	},
+	"claimed_by": people,
 	"claimed_at": {
 		"assigned at", "assigned on", "claimed on", "taken at", "taken on", "in progress since", "since",
 		"übernommen am", "übernommen um", "zugewiesen am", "in arbeit seit", "seit",
+		"pris le", "assigné le", "attribué le", "en cours depuis", "depuis",
+		"tomado el", "asignado el", "en curso desde", "desde",
 	},
 	"claim_timeout_minutes": {
 		"timeout", "timeout minutes", "timeout (minutes)", "claim timeout", "lease", "lease minutes",
 		"zeitlimit", "zeitlimit (minuten)", "zeitlimit minuten", "frist in minuten",
+		"délai en minutes", "délai (minutes)", "plazo en minutos", "plazo (minutos)",
 	},
 	"claim_token": {"token"},
-	"assignee": {
-		"assignee", "assignees", "assigned to", "assigned", "owner", "responsible", "person", "people", "who",
-		"zuständig", "zuständige", "zuständige person", "zuständigkeit", "verantwortlich", "verantwortliche", "verantwortliche person",
-		"bearbeiter", "bearbeiterin", "zugewiesen", "zugewiesen an", "wer",
-		"responsable", "assigné", "assigné à", "attribué à", "asignado", "asignado a", "encargado",
+	assignee:      people,
+	"priority": {
+		"prio", "importance", "urgency", "priorität", "wichtigkeit", "dringlichkeit",
+		"priorité", "urgence", "prioridad", "importancia", "urgencia",
 	},
-	"done": {
+	done: {
 		"done", "is done", "complete", "completed", "finished", "checked", "erledigt", "fertig", "abgeschlossen", "getan",
 		"fait", "faite", "terminé", "terminée", "hecho", "hecha", "terminado", "terminada", "completado", "listo",
 	},
-	"priority": {"prio", "importance", "urgency", "priorität", "wichtigkeit", "dringlichkeit"},
 	"depends_on": {
 		"blocked by", "dependencies", "dependency", "depends", "waits for", "waiting for", "prerequisites",
 		"abhängig von", "hängt ab von", "abhängigkeiten", "blockiert von", "blockiert durch", "wartet auf", "voraussetzungen",
+		"dépend de", "dépendances", "bloqué par", "bloquée par", "en attente de", "prérequis",
+		"depende de", "dependencias", "bloqueado por", "bloqueada por", "espera a", "requisitos previos",
 	},
 }
 
-// statusSynonyms are other names of statuses.
+// statusSynonyms are other names of statuses, in the same languages.
 var statusSynonyms = map[task.Status][]string{
 	task.Open: {
 		"to do", "todo", "not started", "new", "ready", "backlog",
 		"offen", "zu erledigen", "zu tun", "nicht begonnen", "nicht gestartet", "neu", "bereit",
+		"à faire", "ouvert", "ouverte", "pas commencé", "non commencé", "nouveau", "prêt",
+		"por hacer", "pendiente", "abierto", "abierta", "sin empezar", "no iniciado", "nuevo", "listo para empezar",
 	},
-	task.InProgress: {"doing", "in work", "started", "active", "working", "in arbeit", "in bearbeitung", "begonnen", "läuft"},
-	task.Blocked:    {"on hold", "waiting", "stuck", "paused", "blockiert", "wartet", "wartend", "pausiert", "zurückgestellt"},
-	task.Completed:  {"done", "complete", "finished", "closed", "erledigt", "fertig", "abgeschlossen"},
+	task.InProgress: {
+		"doing", "in work", "started", "active", "working", "in arbeit", "in bearbeitung", "begonnen", "läuft",
+		"en cours", "commencé", "en curso", "en progreso", "en proceso", "haciendo", "empezado",
+	},
+	task.Blocked: {
+		"on hold", "waiting", "stuck", "paused", "blockiert", "wartet", "wartend", "pausiert", "zurückgestellt",
+		"bloqué", "bloquée", "en attente", "en pause", "suspendu", "bloqueado", "bloqueada", "en espera", "en pausa", "detenido",
+	},
+	task.Completed: {
+		"done", "complete", "finished", "closed", "erledigt", "fertig", "abgeschlossen",
+		"terminé", "terminée", "fait", "fini", "achevé", "hecho", "hecha", "terminado", "terminada", "completado", "completada", "listo",
+	},
 	task.Cancelled: {
 		"canceled", "won't do", "wont do", "dropped", "rejected",
 		"abgebrochen", "gestrichen", "verworfen", "storniert", "entfällt",
+		"annulé", "annulée", "abandonné", "abandonnée", "rejeté", "cancelado", "cancelada", "descartado", "descartada", "rechazado",
 	},
 }
 
 // MapKeys returns the keys that Options.Map may have.
 func MapKeys() []string {
 	var c config.Config
-	return append(slices.Sorted(maps.Keys(propertyNames(&c.Tasks.Properties))), slices.Sorted(maps.Keys(statusesByKey(&c.Tasks.Statuses)))...)
+	return slices.Concat(slices.Sorted(maps.Keys(propertyNames(&c.Tasks.Properties))), slices.Sorted(maps.Keys(statusesByKey(&c.Tasks.Statuses))), priorityKeys)
 }
 
 // propertyNames returns pointers to the names of properties, by key.

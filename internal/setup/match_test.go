@@ -45,8 +45,29 @@ func TestGuesses(t *testing.T) {
 				"Übernommen am": of("date"), "Priorität": of("select", "hoch"), "Fällig": of("date"),
 			},
 			map[string]string{
-				"status": "Zustand", "claimed_by": "Zuständig", "claimed_at": "Übernommen am", "priority": "Priorität",
+				"status": "Zustand", "claimed_by": "Zuständig", "claimed_at": "Übernommen am", "priority": "Priorität", "high": "hoch",
 				"open": "Offen", "in_progress": "In Arbeit", "completed": "Erledigt",
+			},
+		},
+		"French": {
+			map[string]any{
+				"Nom": of("title"), "Statut": of("status", "Pas commencé", "En cours", "Bloqué", "Terminé", "Annulé"), "Pris par": of("rich_text"),
+				"Pris le": of("date"), "Priorité": of("select", "Haute", "Basse"), "Échéance": of("date"), "Responsable": of("people"),
+			},
+			map[string]string{
+				"status": "Statut", "claimed_by": "Pris par", "claimed_at": "Pris le", "priority": "Priorité", "assignee": "Responsable",
+				"open": "Pas commencé", "in_progress": "En cours", "blocked": "Bloqué", "completed": "Terminé", "cancelled": "Annulé", "high": "Haute", "low": "Basse",
+			},
+		},
+		"Spanish": {
+			map[string]any{
+				"Nombre": of("title"), "Estado": of("select", "Sin empezar", "En curso", "En espera", "Listo", "Descartado"), "Asignado a": of("rich_text"),
+				"Prioridad": of("status", "Alta", "Media", "Baja"), "Fecha límite": of("date"),
+			},
+			map[string]string{
+				"status": "Estado", "claimed_by": "Asignado a", "priority": "Prioridad",
+				"open": "Sin empezar", "in_progress": "En curso", "blocked": "En espera", "completed": "Listo", "cancelled": "Descartado",
+				"high": "Alta", "medium": "Media", "low": "Baja",
 			},
 		},
 		"a status by its type": {

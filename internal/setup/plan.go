@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -27,16 +28,17 @@ type Options struct {
 	Config config.Config
 	File   string
 	// Saved is the file's configuration without the environment. Of the environment's settings,
-	// only the databases and the names of properties and statuses go into the file, because they
-	// are what is set up.
+	// only the databases and the names of properties, statuses and priorities go into the file,
+	// because they are what is set up.
 	Saved config.Config
 	// Given are the databases and data sources that the user named. For one that was not named, the
 	// configured one is used. With a Parent, if the configured one is not on that page, one is
 	// found there or made.
 	Given  config.Databases
 	Parent task.ID
-	// Map gives the names of properties and statuses by their keys below tasks.properties and
-	// tasks.statuses. These are not guessed.
+	// Map gives the names of properties, statuses and priorities by their keys below
+	// tasks.properties, tasks.statuses and tasks.priorities, of priorities with commas between
+	// several names. These are not guessed.
 	Map map[string]string
 	// Only are the conditions for tasks.only, NAME=VALUE each; none keeps the configured ones.
 	Only []string
@@ -49,7 +51,10 @@ type Plan struct {
 	Steps []Step
 	// Guesses are the guessed names. A person, or the author of a script, should confirm them
 	// before Apply.
-	Guesses []Guess
+	Guesses Guesses
+	// Adopted are names that differ from the configured ones only in case, spaces, "_" and "-".
+	// Nobody has to confirm them.
+	Adopted Guesses
 	// Offered are the tasks that are there and that agents would be offered, the first ones first.
 	Offered []task.Task
 	// Problems are what prevents the plan, a line each.
@@ -65,41 +70,6 @@ type Plan struct {
 	client  *notion.Client
 	parent  task.ID
 	replace bool
-}
-
-// Action is what a step does.
-type Action string
-
-// The actions.
-const (
-	CreateDatabase Action = "create"
-	AddProperties  Action = "add"
-	AddOptions     Action = "extend" // adds options to a property
-	AddView        Action = "view"
-	Complete       Action = "complete" // sets the status of rows that are ticked
-	WriteConfig    Action = "write"
-)
-
-// Step is one thing to be done.
-type Step struct {
-	Action Action `json:"action"`
-	// Database is the key of the database below databases; empty for the file.
-	Database string `json:"database,omitempty"`
-	// What describes the step to people.
-	What string `json:"what"`
-
-	title   string
-	columns []notion.NewColumn
-	// byHand says how a person does the step. A step that has it is skipped if Notion refuses it.
-	byHand string
-}
-
-func (s Step) String() string {
-	where := ""
-	if s.Database != "" {
-		where = " " + s.Database + ":"
-	}
-	return string(s.Action) + where + " " + s.What
 }
 
 // kind is one of the three databases.
@@ -394,7 +364,8 @@ func (p *Plan) planFile(o Options) {
 	case err != nil:
 		p.problem("%v", err)
 	case p.Config.Databases.Named() == nil && p.Config.Databases == o.Config.Databases && p.Config.Tasks.Properties == o.Config.Tasks.Properties &&
-		p.Config.Tasks.Statuses == o.Config.Tasks.Statuses && slices.Equal(p.Config.Tasks.Only, o.Config.Tasks.Only):
+		p.Config.Tasks.Statuses == o.Config.Tasks.Statuses && reflect.DeepEqual(p.Config.Tasks.Priorities, o.Config.Tasks.Priorities) &&
+		slices.Equal(p.Config.Tasks.Only, o.Config.Tasks.Only):
 	case p.replace:
 		what := p.File + ", and keep the one that is there as " + p.File + ".bak"
 		if o.Saved.Notion.Token != "" {

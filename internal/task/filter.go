@@ -47,16 +47,24 @@ func (f Filter) titled(t Task) bool {
 	return true
 }
 
-// Miss returns in one line which conditions t does not meet; empty if it meets all.
-func (f Filter) Miss(t Task) string {
+// Miss returns in one line, in the words of w, which conditions t does not meet; empty if it meets
+// all.
+func (f Filter) Miss(t Task, w *Words) string {
 	var said []string
 	if f.Priority != nil && t.Priority != *f.Priority {
-		said = append(said, fmt.Sprintf("its priority is %s", t.Priority))
+		said = append(said, "its priority is "+w.PriorityOf(t))
 	}
 	for _, c := range f.Where {
 		value := t.field(c.Field)
+		if FieldMatches(value, c.Value) {
+			continue
+		}
+		if _, own := t.Fields[c.Field]; !own && c.Field == "status" {
+			value = w.StatusName(t.Status)
+		} else if !own && c.Field == "priority" {
+			value = w.PriorityOf(t)
+		}
 		switch {
-		case FieldMatches(value, c.Value):
 		case FieldText(value) == "":
 			said = append(said, fmt.Sprintf("its %s is empty", c.Field))
 		default:
@@ -94,8 +102,8 @@ func (t Task) field(name string) any {
 		text = t.Key
 	case "status":
 		text = string(t.Status)
-	case "priority":
-		text = t.Priority.String()
+	case "priority": // either word will do
+		return []any{t.Priority.String(), t.PriorityName}
 	case "claimed_by":
 		text = t.ClaimedBy
 	case "note":

@@ -50,7 +50,7 @@ func TestFilter(t *testing.T) {
 		{task.Filter{Where: []task.Condition{{"Owner", "Anna"}, {"Area", "API"}}}, "its Owner is empty, its Area is Web"},
 		{task.Filter{Words: []string{"login", "logout", "form"}}, "its title has not “login” and “logout” and “form” in it"},
 	} {
-		if got := tt.filter.Miss(one); got != tt.miss || tt.filter.Match(one) != (tt.miss == "") {
+		if got := tt.filter.Miss(one, nil); got != tt.miss || tt.filter.Match(one) != (tt.miss == "") {
 			t.Errorf("%+v: misses %q, want %q; matches: %v", tt.filter, got, tt.miss, tt.filter.Match(one))
 		}
 	}

@@ -3,7 +3,7 @@ package task
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
+	"slices"
 )
 
 // Priority ranks tasks; a lower value is more urgent.
@@ -36,23 +36,10 @@ func (p *Priority) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &name); err != nil {
 		return err
 	}
-	known, err := ParsePriority(name)
-	if err == nil {
-		*p = known
+	i := slices.IndexFunc(Priorities, func(known Priority) bool { return known.String() == name })
+	if i < 0 {
+		return fmt.Errorf("%q is not a priority", name)
 	}
-	return err
-}
-
-// ParsePriority returns the priority with that name.
-func ParsePriority(name string) (Priority, error) {
-	for _, known := range Priorities {
-		if name == known.String() {
-			return known, nil
-		}
-	}
-	names := make([]string, len(Priorities))
-	for i, known := range Priorities {
-		names[i] = known.String()
-	}
-	return None, fmt.Errorf("%q is not a priority: want one of %s", name, strings.Join(names, ", "))
+	*p = Priorities[i]
+	return nil
 }

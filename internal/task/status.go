@@ -1,10 +1,6 @@
 package task
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Status is the state of a task, by the protocol's names. The configuration maps a
 // database's names to these.
@@ -37,19 +33,6 @@ var Optional = []Status{Review, Failed}
 
 // AllStatuses returns all statuses of the protocol, the optional ones last.
 func AllStatuses() []Status { return slices.Concat(Statuses, Optional) }
-
-// ParseStatus returns the status with exactly that name.
-func ParseStatus(s string) (Status, error) {
-	all := AllStatuses()
-	names := make([]string, len(all))
-	for i, known := range all {
-		if s == string(known) {
-			return known, nil
-		}
-		names[i] = string(known)
-	}
-	return "", fmt.Errorf("%q is not a status: want one of %s", s, strings.Join(names, ", "))
-}
 
 // Finished reports whether work on the task is over: it is COMPLETED or CANCELLED.
 func (s Status) Finished() bool { return s == Completed || s == Cancelled }

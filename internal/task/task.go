@@ -25,6 +25,8 @@ type Task struct {
 
 	Status   Status   `json:"status"`
 	Priority Priority `json:"priority"`
+	// PriorityName is the page's own word for its priority; empty if it shows none.
+	PriorityName string `json:"priority_name,omitempty"`
 
 	// ClaimedBy is the holder's name; empty if nobody holds the task.
 	ClaimedBy string `json:"claimed_by,omitempty"`

@@ -102,7 +102,7 @@ func TestMethods(t *testing.T) {
 			return c.Ask(ctx, string(claimID), api.AskRequest{Text: "which?", To: "Ada"}, "k")
 		}},
 		{api.OpListTasks.Operation, asked{"GET /v1/tasks?agent=Oracle&limit=3&ready=true&status=OPEN&where=a%3Db&where=c%3Dd&why=true", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return c.Tasks(ctx, api.TaskFilter{Status: task.Open, Ready: true, Why: true, Agent: "Oracle", Limit: 3, Filter: api.Filter{Where: []string{"a=b", "c=d"}}})
+			return c.Tasks(ctx, api.TaskFilter{Status: "OPEN", Ready: true, Why: true, Agent: "Oracle", Limit: 3, Filter: api.Filter{Where: []string{"a=b", "c=d"}}})
 		}},
 		{api.OpListTasks.Operation, asked{"GET /v1/tasks", "", ""}, func(ctx context.Context, c C) (any, error) {
 			return c.Tasks(ctx, api.TaskFilter{Filter: api.Filter{Where: []string{}}})

@@ -67,7 +67,7 @@ func (c *Client) Watch(ctx context.Context, id, agent string, after int64, wait 
 // Tasks returns tasks from the daemon's mirror.
 func (c *Client) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error) {
 	return do(ctx, c, api.OpListTasks, api.ListTasksInput{
-		Status: string(f.Status), Ready: f.Ready, Why: f.Why, Agent: f.Agent, Limit: f.Limit, Priority: f.Priority, Where: f.Where, Text: f.Text,
+		Status: f.Status, Ready: f.Ready, Why: f.Why, Agent: f.Agent, Limit: f.Limit, Priority: f.Priority, Where: f.Where, Text: f.Text,
 	})
 }
 

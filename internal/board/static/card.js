@@ -43,7 +43,7 @@ export function showCard(li, c) {
   title.dataset.dialog = '';
   heading.append(title);
   const meta = element('p', 'meta');
-  if (c.priority) meta.append(element('span', 'priority ' + c.priority, c.priority));
+  if (c.word) meta.append(element('span', 'priority ' + (c.priority || ''), c.word));
   if (c.key) meta.append(element('span', 'key', c.key));
   if (safe(c.url)) {
     const notion = element('a', 'notion', 'Notion');
