@@ -51,6 +51,25 @@ func TestTickedIsDone(t *testing.T) {
 	})
 }
 
+// What waits for a task is ready once that is ticked. A tick that is taken off gives the task back.
+func TestTicksAreFollowed(t *testing.T) {
+	withBox(t, func(w *world, use func(*config.Config)) {
+		first := w.add("first", nil)
+		w.add("second", map[string]any{"depends_on": relation(first)})
+		n := w.daemon(use)
+		for _, step := range []struct {
+			ticked bool
+			ready  []string
+		}{{true, []string{"second"}}, {false, []string{"first"}}} {
+			w.edit(first, map[string]any{"Finished": checked(step.ticked)})
+			time.Sleep(2 * interval)
+			if got := n.ready(""); !slices.Equal(got, step.ready) {
+				w.Errorf("ticked %v: ready %q, want %q", step.ticked, got, step.ready)
+			}
+		}
+	})
+}
+
 func TestFinishingTicks(t *testing.T) {
 	withBox(t, func(w *world, use func(*config.Config)) {
 		id := w.add("to do", nil)

@@ -154,6 +154,17 @@ func TestAssigneesAreCounted(t *testing.T) {
 	})
 }
 
+func TestDoctorSaysWhatABoxForDoneDoes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.schema(map[string]any{"Erledigt": of("checkbox")})
+		w.options.Config.Tasks.Properties.Done = "Erledigt"
+		f := find(doctor.Run(w.Context(), w.options), "tasks.properties.done")
+		if f.Level != doctor.OK || !strings.HasPrefix(f.Found, `"Erledigt", checkbox: what is ticked is COMPLETED`) {
+			w.Errorf("found %+v", f)
+		}
+	})
+}
+
 // If claimed_by takes people, an agent without a Notion user cannot claim.
 func TestPeopleWithoutUsers(t *testing.T) {
 	user := "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a02"

@@ -25,7 +25,7 @@ type Query struct {
 	// Claimed is an exception to EditedSince: it includes tasks that are IN_PROGRESS with a
 	// claim token.
 	Claimed bool
-	// Ticked leaves out tasks whose box for done is not ticked, and those whose status is COMPLETED.
+	// Ticked leaves out tasks whose box for done is not ticked, and those that were given a status.
 	Ticked bool
 	// Scoped leaves out tasks that are not for agents, as far as a filter can tell, unless
 	// FinishedSince includes them.
@@ -216,8 +216,8 @@ func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 		unfinished = append(unfinished, notionapi.PropertyFilter{Property: done, Checkbox: &notionapi.CheckboxFilterCondition{DoesNotEqual: true}})
 	} else if q.Ticked {
 		common = append(common, notionapi.PropertyFilter{Property: done, Checkbox: &notionapi.CheckboxFilterCondition{Equals: true}})
-		if slices.Contains(c.columns.status.Options, c.names[task.Completed]) {
-			common = append(common, c.not(task.Completed))
+		if c.columns.status.ID != "" {
+			common = append(common, c.unset())
 		}
 	}
 	if q.Scoped {
@@ -279,4 +279,21 @@ func (c *codec) not(status task.Status) notionapi.Filter {
 		f.Status = &notionapi.StatusFilterCondition{DoesNotEqual: c.names[status]}
 	}
 	return f
+}
+
+// unset returns the filter for tasks that were given no status. A property of type status is never
+// empty: Notion shows its default there, as if somebody had chosen that.
+func (c *codec) unset() notionapi.Filter {
+	f := notionapi.PropertyFilter{Property: c.columns.status.ID}
+	if c.columns.status.Type == typeSelect {
+		f.Select = &notionapi.SelectFilterCondition{IsEmpty: true}
+	} else {
+		f.Status = &notionapi.StatusFilterCondition{Equals: c.names[task.Open]}
+	}
+	return f
+}
+
+// isUnset reports whether a task of that status's name is one of unset's.
+func (c *codec) isUnset(name string) bool {
+	return name == "" || c.columns.status.Type != typeSelect && name == c.names[task.Open]
 }

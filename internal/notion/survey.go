@@ -30,7 +30,7 @@ func (c *Client) Survey(ctx context.Context, db Database, schema TaskSchema) ([]
 	return rows, err
 }
 
-// Ticked lists the tasks of a database that are ticked as done, and whose status says otherwise.
+// Ticked lists the tasks of a database that are ticked as done and were given no status.
 func (c *Client) Ticked(ctx context.Context, db Database, schema TaskSchema) ([]task.Task, error) {
 	t, err := c.survey(db, schema)
 	if err != nil || t.codec.Load().columns.done.ID == "" {
@@ -40,8 +40,9 @@ func (c *Client) Ticked(ctx context.Context, db Database, schema TaskSchema) ([]
 	return rows, err
 }
 
-// CompleteTicked sets the status of those tasks to COMPLETED, one by one. After an error the others
-// are left as they are.
+// CompleteTicked sets the status of those tasks to COMPLETED, one by one. It reads each of them once
+// more, and leaves it alone if somebody took the tick off or chose a status meanwhile. After an error
+// the others are left as they are.
 func (c *Client) CompleteTicked(ctx context.Context, db Database, schema TaskSchema) error {
 	rows, err := c.Ticked(ctx, db, schema)
 	if err != nil {
@@ -52,6 +53,12 @@ func (c *Client) CompleteTicked(ctx context.Context, db Database, schema TaskSch
 		return err
 	}
 	for _, row := range rows {
+		if _, err := t.Get(ctx, row.ID); err != nil {
+			return err
+		}
+		if on := t.met(row.ID); !on.ticked || !t.codec.Load().isUnset(on.status) {
+			continue
+		}
 		if _, err := t.Write(ctx, row.ID, claim.Write{Status: new(task.Completed)}); err != nil {
 			return err
 		}

@@ -103,6 +103,9 @@ func (p *Plan) add(ctx context.Context, id task.ID, s *Step) error {
 	}
 	s.What = describe(col)
 	p.note("Notion does not accept a property of type status here, so %s is a select, which does as well", col.Name)
+	if len(p.Offered) > 0 { // there are rows that want to be OPEN
+		p.note("no row has a %s yet, apart from those that are ticked: agents are offered a row once you set it to %s", col.Name, p.Config.Tasks.Statuses.Open)
+	}
 	return nil
 }
 

@@ -3,26 +3,36 @@ package setup
 import (
 	"context"
 	"fmt"
+	"slices"
 
-	"dibs/config"
 	"dibs/internal/notion"
 	"dibs/internal/workspace"
 )
 
 // planTicked plans to complete what is ticked as done on a board that gets its first status: Notion
-// shows every row as OPEN then. A status that a team had before is left as it is; one that an
-// earlier run made and did not finish with is dibs' own by name.
+// shows every row as OPEN then. That is done before anything that makes the board one that dibs
+// works on. So a new run can tell a status that an unfinished run made from a team's own, which is
+// left as it is.
 func (p *Plan) planTicked(ctx context.Context, k kind, db notion.Database) error {
 	names := p.Config.Tasks.Properties
-	_, has := db.Columns[names.Status]
-	own := names.Status == config.Default().Tasks.Properties.Status && p.Config.Databases.Tasks != p.saved.Databases.Tasks
-	if db.ID == "" || names.Done == "" || has && !own {
+	status, has := db.Columns[names.Status]
+	unfinished := p.adopts && sameNames(status.Options, p.options("status"))
+	if db.ID == "" || names.Done == "" || len(p.Problems) > 0 || has && !unfinished {
 		return nil
 	}
 	rows, err := p.client.Ticked(ctx, db, workspace.Schema(p.Config))
-	if len(rows) > 0 {
-		p.step(Step{Action: Complete, Database: k.key, What: fmt.Sprintf("%d rows that are ticked in %s: %s %s",
-			len(rows), names.Done, names.Status, p.Config.Tasks.Statuses.Completed)})
+	if err != nil || len(rows) == 0 {
+		return err
 	}
-	return err
+	first := func(s Step) bool { return len(s.columns) == 1 && s.columns[0].Name == names.Status }
+	steps := slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool { return !first(s) })
+	steps = append(steps, Step{Action: Complete, Database: k.key, What: fmt.Sprintf("%d rows that are ticked in %s: %s %s",
+		len(rows), names.Done, names.Status, p.Config.Tasks.Statuses.Completed)})
+	p.Steps = append(steps, slices.DeleteFunc(p.Steps, first)...)
+	return nil
+}
+
+// sameNames reports whether two lists have the same names, in whatever order.
+func sameNames(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
