@@ -89,6 +89,7 @@ type Properties struct {
 	DependsOn           string `key:"depends_on"`
 	Note                string `key:"note"`
 	Assignee            string `key:"assignee"`
+	SubItems            string `key:"sub_items"`
 }
 
 // Statuses are the database's names for the protocol's statuses.

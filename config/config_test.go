@@ -155,6 +155,7 @@ func TestEnvironment(t *testing.T) {
 		"tasks.properties.depends_on":            "7",
 		"tasks.properties.note":                  "8",
 		"tasks.properties.assignee":              "p9",
+		"tasks.properties.sub_items":             "p10",
 		"tasks.statuses.open":                    "s1",
 		"tasks.statuses.in_progress":             "s2",
 		"tasks.statuses.blocked":                 "s3",
@@ -228,7 +229,7 @@ func TestEnvironment(t *testing.T) {
 		Tasks: config.Tasks{
 			Properties: config.Properties{
 				Status: "p1", ClaimedBy: "p2", ClaimedAt: "p3", ClaimTimeoutMinutes: "p4",
-				ClaimToken: "p5", Priority: "p6", DependsOn: "7", Note: "8", Assignee: "p9",
+				ClaimToken: "p5", Priority: "p6", DependsOn: "7", Note: "8", Assignee: "p9", SubItems: "p10",
 			},
 			Statuses: config.Statuses{Open: "s1", InProgress: "s2", Blocked: "s3", Completed: "s4", Cancelled: "s5", Review: "Review", Failed: "Failed"},
 			Priorities: config.Priorities{

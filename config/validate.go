@@ -156,6 +156,7 @@ func (t Tasks) validate() []error {
 		{"depends_on", p.DependsOn, false},
 		{"note", p.Note, false},
 		{"assignee", p.Assignee, false},
+		{"sub_items", p.SubItems, false},
 	})
 	errs = append(errs, distinct("tasks.statuses", []name{
 		{"open", s.Open, true},

@@ -25,6 +25,7 @@ type board struct {
 	policy   claim.Policy
 	offers   map[task.ID]inbox.Offer // set by load
 	time     func(time.Time) api.Time
+	rot      *task.Rot // see stuck
 }
 
 // load reads the offers, which views of tasks show too.
@@ -48,12 +49,23 @@ func (b *Broker) present() *board {
 	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy(), time: b.time}
 }
 
-// waitsFor returns the dependencies of t that are not COMPLETED, or not known to be.
-func (bd *board) waitsFor(t task.Task) []task.ID {
-	return task.Unfinished(t, func(id task.ID) (task.Status, bool) {
-		dep, ok := bd.Task(id)
-		return dep.Status, ok && !dep.Trashed
-	})
+// waitsFor returns the tasks that t waits for, see task.Unfinished.
+func (bd *board) waitsFor(t task.Task) []task.ID { return task.Unfinished(t, bd.Task) }
+
+// stuck returns in one line why t can never become ready; empty if it can.
+func (bd *board) stuck(t task.Task) string {
+	if bd.rot == nil {
+		bd.rot = task.NewRot(func(id task.ID) (task.Task, bool) {
+			if other, ok := bd.Task(id); ok {
+				return other, true
+			}
+			return task.Task{}, bd.Absent(id)
+		})
+	}
+	if s := bd.rot.Stuck(t); s != nil {
+		return bd.rot.Say(t, s)
+	}
+	return ""
 }
 
 // occupied returns the claim that keeps everybody else off a task, if there is one. A stale claim
@@ -94,7 +106,7 @@ func (bd *board) shown(t task.Task) api.Task {
 	return api.Task{
 		TaskRef: api.NewTaskRef(t),
 		Agent:   t.ClaimedBy, ClaimedAt: bd.time(t.ClaimedAt),
-		DependsOn: t.DependsOn,
+		DependsOn: t.DependsOn, SubItems: t.SubItems, Unblocks: t.Unblocks,
 		CreatedAt: bd.time(t.Created), EditedAt: bd.time(t.Edited), Trashed: t.Trashed,
 	}
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"sync"
@@ -25,6 +26,8 @@ type Mirror interface {
 	Len() int
 	// Task returns one task; ok is false if the mirror does not have it.
 	Task(id task.ID) (t task.Task, ok bool)
+	// Absent reports whether Notion said that there is no such task, or that it is not shared.
+	Absent(id task.ID) bool
 	// Standing says how current the mirror is.
 	Standing() mirror.Standing
 	// Sync brings the mirror up to date, with the whole board if full is set.
@@ -270,6 +273,10 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	}
 	s.Warnings = append(s.Warnings, b.troubles.warnings()...)
 	s.Mirror.Tasks, s.Mirror.Ready = b.mirror.Len(), b.ready.Len()
+	if stuck := b.sum(task.Filter{}).stuck; stuck.Count > 0 {
+		s.Mirror.Stuck = &stuck
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%v; dibs ready --why says what to do about each", stuck))
+	}
 	s.ClaimsHeld = b.claimer.Holding()
 	s.Reservations = b.Reservations(ctx, "").Reservations
 	err := b.house.Report(ctx, &s)

@@ -40,7 +40,7 @@ func (bd *board) why(t task.Task, waitsFor []task.Task, agent string) (claim.Cod
 	d := claim.Decide(t, agent, bd.waitsFor(t), bd.now, bd.policy)
 	switch d.Code {
 	case claim.CodeBlockedByDependency:
-		return d.Code, "it " + waits(waitsFor)
+		return d.Code, cmp.Or(bd.stuck(t), "it "+waits(waitsFor))
 	case "": // it may be claimed by name, but is not offered
 		return claim.CodeNotOpen, fmt.Sprintf("the lease of %s is over: the next sweep opens it", d.Holder)
 	}
@@ -55,6 +55,9 @@ func (bd *board) named(d *claim.Denied) *claim.Denied {
 	}
 	named := *d
 	named.Detail = fmt.Sprintf("“%s” %s; ask for the next ready task instead", d.Task.Title, waits(bd.known(blockers)))
+	if stuck := bd.stuck(d.Task); stuck != "" {
+		named.Detail = fmt.Sprintf("“%s” cannot be claimed: %s; ask for the next ready task instead", d.Task.Title, stuck)
+	}
 	return &named
 }
 

@@ -48,11 +48,11 @@ type Tasks struct {
 	all atomic.Pointer[map[string]Column]
 
 	mu sync.Mutex
-	// long holds the dependencies of the few tasks that have more than one answer shows. It
+	// long holds the few relations that are longer than one answer shows. It
 	// completes the answers to writes; another request would make those late.
-	long lately[[]task.ID]
+	long lately[relation, []task.ID]
 	// strangers holds the holders on recently read pages that were strangers.
-	strangers lately[stranger]
+	strangers lately[task.ID, stranger]
 	// remade is nonzero from the moment at which the option for IN_PROGRESS is found deleted,
 	// or made anew, until all tasks have been read since.
 	remade, remades int
@@ -63,9 +63,9 @@ type Tasks struct {
 	// once.
 	missed map[string]bool
 	// notes holds the notes of recently read pages.
-	notes lately[note]
+	notes lately[task.ID, note]
 	// visited holds the pages that were read with permits, see goneBy.
-	visited lately[struct{}]
+	visited lately[task.ID, struct{}]
 	// only is the database's only data source, and bot the user who makes our pages. Both are
 	// empty until needed.
 	only task.ID
@@ -268,10 +268,8 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
-	if x.truncated[c.dependencies(page)] {
-		written.DependsOn = t.recall(written.ID, written.DependsOn)
-	}
-	return x.reading(written), nil
+	err = c.whole(page, &x, &written, t.recall)
+	return x.reading(written), err
 }
 
 // anotherPage returns the error of an answer that shows another page than the requested one.

@@ -57,6 +57,11 @@ var synonyms = map[string][]string{
 		"bearbeiter", "bearbeiterin", "zugewiesen", "zugewiesen an", "wer",
 		"responsable", "assigné", "assigné à", "attribué à", "asignado", "asignado a", "encargado",
 	},
+	"sub_items": {
+		"sub-item", "sub-items", "subtask", "subtasks", "children", "child tasks",
+		"unterelement", "unterelemente", "unteraufgabe", "unteraufgaben", "teilaufgaben",
+		"sous-tâche", "sous-tâches", "sous-élément", "sous-éléments", "subelemento", "subelementos", "subtarea", "subtareas",
+	},
 	"priority": {"prio", "importance", "urgency", "priorität", "wichtigkeit", "dringlichkeit"},
 	"depends_on": {
 		"blocked by", "dependencies", "dependency", "depends", "waits for", "waiting for", "prerequisites",
@@ -90,7 +95,7 @@ func propertyNames(p *config.Properties) map[string]*string {
 	return map[string]*string{
 		"status": &p.Status, "claimed_by": &p.ClaimedBy, "claimed_at": &p.ClaimedAt,
 		"claim_timeout_minutes": &p.ClaimTimeoutMinutes, "claim_token": &p.ClaimToken,
-		"priority": &p.Priority, "depends_on": &p.DependsOn, "note": &p.Note, assignee: &p.Assignee,
+		"priority": &p.Priority, "depends_on": &p.DependsOn, "note": &p.Note, assignee: &p.Assignee, "sub_items": &p.SubItems,
 	}
 }
 
@@ -162,24 +167,35 @@ func (p *Plan) guess(db notion.Database, given map[string]string) {
 			p.Guesses = append(p.Guesses, Guess{f.Key, col.Name, col.Type})
 		}
 	}
-	p.guessAssignee(db, given)
-}
-
-// guessAssignee uses a column of people, so that agents are not offered what people have. A
-// database that is in use already is left as it is.
-func (p *Plan) guessAssignee(db notion.Database, given map[string]string) {
-	to := &p.Config.Tasks.Properties.Assignee
-	if _, said := given[assignee]; said || *to != "" || db.ID == "" || string(db.ID) == p.saved.Databases.Tasks {
-		return
+	if db.ID == "" || string(db.ID) == p.saved.Databases.Tasks {
+		return // one that is in use already is left as it is
 	}
-	if col, ok := p.meant(db, notion.Fit{Key: assignee, Types: []string{"people"}}); ok {
-		*to = col.Name
-		p.Guesses = append(p.Guesses, Guess{assignee, col.Name, col.Type})
+	for _, f := range teams {
+		to := names[f.Key]
+		if _, said := given[f.Key]; said || *to != "" {
+			continue
+		}
+		if col, ok := p.meant(db, f); ok {
+			*to = col.Name
+			p.Guesses = append(p.Guesses, Guess{f.Key, col.Name, col.Type})
+		}
 	}
 }
 
 // assignee is the key of the column of people whose tasks are not for agents.
 const assignee = "assignee"
+
+// teams are the properties that a team has for itself, and dibs reads. They are used where they are
+// there, and never made: nothing would be in them.
+var teams = []notion.Fit{
+	{Key: assignee, Types: []string{"people"}},
+	{Key: "sub_items", Types: []string{"relation"}},
+}
+
+// isTeams reports whether the property of that key is one of teams.
+func isTeams(key string) bool {
+	return slices.ContainsFunc(teams, func(f notion.Fit) bool { return f.Key == key })
+}
 
 // meant returns the property that could be meant by a missing one.
 func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
@@ -187,7 +203,7 @@ func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
 	for _, name := range slices.Sorted(maps.Keys(db.Columns)) {
 		col := db.Columns[name]
 		related, err := task.ParseID(col.Database)
-		otherDatabase := f.Key == "depends_on" && (err != nil || related != db.ID)
+		otherDatabase := (f.Key == "depends_on" || f.Key == "sub_items") && (err != nil || related != db.ID)
 		people := f.Key == "claimed_by" && col.Type == "people" // a team's own: dibs does not write there unasked
 		if slices.Contains(f.Types, col.Type) && !p.taken(name) && !otherDatabase && !people {
 			fits = append(fits, name)

@@ -261,8 +261,8 @@ func (p *Plan) planTasks(k kind, db notion.Database, given map[string]string, ma
 		guessed := slices.ContainsFunc(p.Guesses, func(g Guess) bool { return g.Key == f.Key })
 		p.adopts = p.adopts || (f.Key == "claimed_by" || f.Key == "claimed_at") && (f.Found == "" || guessed)
 		switch {
-		case f.Found == "" && f.Key == assignee: // made anew, nobody would be in it
-			p.problem("database %q: %s: name the column of people in tasks.properties.assignee, or nothing", db.Title, f.Problem)
+		case f.Found == "" && isTeams(f.Key):
+			p.problem("database %q: %s: name the column of your own in tasks.properties.%s, or nothing", db.Title, f.Problem, f.Key)
 		case f.Found == "":
 			col := notion.NewColumn{Name: f.Name, Type: f.Types[0], Options: p.options(f.Key)}
 			if col.Type == "status" {
