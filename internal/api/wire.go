@@ -127,5 +127,6 @@ type Swept struct {
 
 // Sweep answers a request to sweep.
 type Sweep struct {
-	Swept []Swept `json:"swept" nullable:"false"`
+	Swept []Swept   `json:"swept" nullable:"false"`
+	Told  []TaskRef `json:"told,omitempty" doc:"Tasks that can never become ready, and whose cards say why from now on"`
 }

@@ -56,6 +56,9 @@ type Journal interface {
 	Delivery(ctx context.Context, event string, log claim.Log) (delivered bool, why string, err error)
 	// BindRequest records which claim the user's request with that idempotency key made.
 	BindRequest(ctx context.Context, uid int, key string, id claim.ID) error
+	// Meta returns what SetMeta stored under a key; "" for nothing.
+	Meta(ctx context.Context, key string) (string, error)
+	SetMeta(ctx context.Context, key, value string) error
 }
 
 // Config configures a Broker.

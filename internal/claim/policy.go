@@ -48,6 +48,8 @@ type Policy struct {
 	// NoToken says that the database has no claim_token property. Claims are then told apart by
 	// name and minute alone.
 	NoToken bool
+	// NoNote says that the database has no property for the note.
+	NoNote bool
 }
 
 // Validate refuses settings under which the protocol cannot keep its promise.

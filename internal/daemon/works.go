@@ -254,7 +254,7 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
 		MaxAttempts: c.Claim.MaxAttempts,
 		Review:      c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
-		NoToken: !tasks.HasToken(),
+		NoToken: !tasks.HasToken(), NoNote: !tasks.HasNote(),
 	}
 }
 

@@ -135,6 +135,9 @@ func (t *Tasks) Title() string { return t.title }
 // HasToken reports whether the database keeps claim tokens.
 func (t *Tasks) HasToken() bool { return t.codec.Load().columns.token.ID != "" }
 
+// HasNote reports whether the database has a property for the note.
+func (t *Tasks) HasNote() bool { return t.codec.Load().columns.note.ID != "" }
+
 // Permit implements claim.Store, see Client.Permit. It fails while the database is too broken
 // to work with held claims.
 func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
