@@ -54,7 +54,7 @@ type MirrorStatus struct {
 type Stuck struct {
 	Count  int      `json:"count"`
 	Open   int      `json:"open" doc:"How many tasks are OPEN, ready or not"`
-	Titles []string `json:"titles" doc:"Of the first of them"`
+	Titles []string `json:"titles" nullable:"false" doc:"Of the first of them"`
 }
 
 // String says how many tasks are stuck, and names the first.

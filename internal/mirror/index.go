@@ -146,7 +146,7 @@ func (x *index) takeMoved() []task.ID {
 
 // place puts a task in order by what it unblocks now. x.mu is locked.
 func (x *index) place(t task.Task) *row {
-	t.Unblocks = x.waits.Unblocks(t.ID)
+	t.Unblocks = x.waits.Unblocks(t)
 	known := x.rows[t.ID]
 	if known == nil {
 		known = &row{}

@@ -40,7 +40,7 @@ func (p *Plan) survey(ctx context.Context, db notion.Database) error {
 		waits.Set(t)
 	}
 	for _, t := range rows {
-		t.Unblocks = waits.Unblocks(t.ID)
+		t.Unblocks = waits.Unblocks(t)
 		waitsFor := task.Unfinished(t, func(id task.ID) (task.Task, bool) {
 			if other, ok := unfinished[id]; ok {
 				return other, true

@@ -3,6 +3,7 @@ package task
 import (
 	"iter"
 	"maps"
+	"slices"
 )
 
 // Links has, for each task, the tasks that wait for it. It is not safe for concurrent use.
@@ -52,8 +53,13 @@ type Waits struct {
 // NewWaits returns the counts of no tasks.
 func NewWaits() *Waits { return &Waits{NewLinks(), make(map[ID]int)} }
 
-// Unblocks returns the count of a task, which need not be known itself.
-func (w *Waits) Unblocks(id ID) int { return w.count[id] }
+// Unblocks returns the count of a task, which is zero once it is over.
+func (w *Waits) Unblocks(t Task) int {
+	if t.over() {
+		return 0
+	}
+	return w.count[t.ID]
+}
 
 // Set takes in a task that is new or has changed. It returns the tasks whose counts have changed.
 func (w *Waits) Set(t Task) (moved []ID) {
@@ -61,7 +67,7 @@ func (w *Waits) Set(t Task) (moved []ID) {
 	if t.over() {
 		on = nil
 	}
-	if len(on) == 0 && len(w.links.on[t.ID]) == 0 {
+	if slices.Equal(on, w.links.on[t.ID]) {
 		return nil
 	}
 	before := w.links.Set(t.ID, on)

@@ -50,8 +50,8 @@ func TestWaits(t *testing.T) {
 			}
 			after := counts()
 			for n := range maps.Keys(after) {
-				if w.Unblocks(n) != after[n] || moved[n] != (before[n] != after[n]) {
-					t.Fatalf("%s unblocks %d, want %d, before %d; moved: %v", n, w.Unblocks(n), after[n], before[n], moved[n])
+				if w.Unblocks(task.Task{ID: n}) != after[n] || moved[n] != (before[n] != after[n]) {
+					t.Fatalf("%s unblocks %d, want %d, before %d; moved: %v", n, w.Unblocks(task.Task{ID: n}), after[n], before[n], moved[n])
 				}
 			}
 		}})
@@ -72,7 +72,7 @@ func TestWaitsAreBounded(t *testing.T) {
 	}
 	last := link(length - 1)
 	last.Status = task.Completed
-	if moved := w.Set(last); len(moved) != task.MostUnblocks || w.Unblocks("0") != task.MostUnblocks {
-		t.Errorf("the last of a chain moves %d, and its first unblocks %d", len(moved), w.Unblocks("0"))
+	if moved := w.Set(last); len(moved) != task.MostUnblocks || w.Unblocks(task.Task{ID: "0"}) != task.MostUnblocks {
+		t.Errorf("the last of a chain moves %d, and its first unblocks %d", len(moved), w.Unblocks(task.Task{ID: "0"}))
 	}
 }
