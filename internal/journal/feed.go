@@ -311,7 +311,8 @@ func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, aft
 	if err := dependOn(ctx, tx, before, after); err != nil {
 		return false, err
 	}
-	if ended(before) == ended(&after) {
+	// One that is in the trash may have left the mirror, or have come back to it.
+	if ended(before) == ended(&after) && !after.Trashed {
 		return false, nil
 	}
 	n, err := affect(ctx, tx, publishLater+" SELECT task_id, 0, 0, 0, '', 1 FROM dependencies WHERE on_id = ? "+publishAgain, after.ID)
