@@ -81,7 +81,7 @@ func (b *Broker) tell(ctx context.Context, t task.Task, why string) (done bool, 
 	if !b.comments.On() {
 		return false, nil
 	}
-	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Title: t.Title, URL: t.URL, Agent: claim.Sweeper, Summary: why, Comment: true}
+	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Title: t.Title, URL: t.URL, By: claim.Sweeper, Summary: why, Comment: true}
 	e.ID = Keyed{UID: -1, Key: metaTold}.factID(e.At, string(t.ID), why)
 	err = b.journal.Record(context.WithoutCancel(ctx), e)
 	return err == nil, err
