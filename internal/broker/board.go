@@ -25,7 +25,7 @@ type board struct {
 	policy   claim.Policy
 	offers   map[task.ID]inbox.Offer // set by load
 	time     func(time.Time) api.Time
-	rot      *task.Rot // see stuck
+	rot      *task.Rot // see waitsInVain
 }
 
 // load reads the offers, which views of tasks show too.
@@ -54,6 +54,14 @@ func (bd *board) waitsFor(t task.Task) []task.ID { return task.Unfinished(t, bd.
 
 // stuck returns in one line why t can never become ready; empty if it can.
 func (bd *board) stuck(t task.Task) string {
+	if s := bd.waitsInVain(t); s != nil {
+		return bd.rot.Say(t, s)
+	}
+	return ""
+}
+
+// waitsInVain returns why t can never become ready; nil if it can.
+func (bd *board) waitsInVain(t task.Task) *task.Stuck {
 	if bd.rot == nil {
 		bd.rot = task.NewRot(func(id task.ID) (task.Task, bool) {
 			if other, ok := bd.Task(id); ok {
@@ -62,10 +70,7 @@ func (bd *board) stuck(t task.Task) string {
 			return task.Task{}, bd.Absent(id)
 		})
 	}
-	if s := bd.rot.Stuck(t); s != nil {
-		return bd.rot.Say(t, s)
-	}
-	return ""
+	return bd.rot.Stuck(t)
 }
 
 // occupied returns the claim that keeps everybody else off a task, if there is one. A stale claim

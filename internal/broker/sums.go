@@ -96,7 +96,7 @@ func (bd *board) sum(f task.Filter, passed func(task.ID) bool) sum {
 		case code == "" && passed(t.ID):
 			s.CoolingOff++
 		default:
-			if code == claim.CodeBlockedByDependency && bd.stuck(t) != "" {
+			if code == claim.CodeBlockedByDependency && bd.waitsInVain(t) != nil {
 				s.Stuck++
 				if s.stuck.Count++; len(s.stuck.Titles) < maxStuck {
 					s.stuck.Titles = append(s.stuck.Titles, api.Collapse(cmp.Or(t.Title, t.Key, string(t.ID))))

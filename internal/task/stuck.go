@@ -11,11 +11,9 @@ type Stuck struct {
 	// Of is the task at fault: the stuck one itself, or one that it waits for, directly or not.
 	Of ID
 	// On is what Of waits for in vain: it is CANCELLED, in the trash, or its Status is empty, as
-	// it is not on the board. It is empty for a circle.
+	// it is not on the board. Without an ID, Of stands in a circle of tasks that wait for each
+	// other.
 	On Task
-	// Circle is the circle of tasks in which Of stands, from Of on, each waiting for the next and
-	// the last for Of.
-	Circle []ID
 }
 
 // Rot finds the tasks that can never become ready. It goes through each task once, however many
@@ -43,11 +41,7 @@ func (r *Rot) Stuck(t Task) *Stuck {
 	if !t.waits() {
 		return nil
 	}
-	s := r.visit(t).stuck
-	if s != nil && s.On.ID == "" {
-		return &Stuck{Of: s.Of, Circle: r.circle(s.Of)}
-	}
-	return s
+	return r.visit(t).stuck
 }
 
 // waits reports whether t is not begun, so that it waits for others.
@@ -109,12 +103,13 @@ func (r *Rot) close(id ID, itself bool) {
 	}
 	for _, m := range members {
 		if n := r.nodes[m]; n.stuck == nil || n.stuck.Of != m {
-			n.stuck = &Stuck{Of: m} // the circle is found when somebody asks
+			n.stuck = &Stuck{Of: m}
 		}
 	}
 }
 
-// circle returns the shortest circle through a task that stands in one, beginning with it.
+// circle returns the shortest circle through a task that stands in one: from it on, each waits for
+// the next, and the last for the first.
 func (r *Rot) circle(id ID) []ID {
 	from := map[ID]ID{}
 	for todo := []ID{id}; len(todo) > 0; todo = todo[1:] {
@@ -126,9 +121,10 @@ func (r *Rot) circle(id ID) []ID {
 			}
 			if on == id {
 				path := []ID{t.ID}
-				for path[0] != id {
-					path = slices.Insert(path, 0, from[path[0]])
+				for path[len(path)-1] != id {
+					path = append(path, from[path[len(path)-1]])
 				}
+				slices.Reverse(path)
 				return path
 			}
 			if _, seen := from[on]; !seen {
@@ -164,15 +160,15 @@ func (r *Rot) Say(t Task, s *Stuck) string {
 		from += " of " + name(s.Of)
 	}
 	const never = "it can never become ready: "
-	switch len(s.Circle) {
-	case 0:
-	case 1:
-		return never + of + " waits for itself; take it out of " + from
-	default:
+	if s.On.ID == "" {
+		circle := r.circle(s.Of)
+		if len(circle) == 1 {
+			return never + of + " waits for itself; take it out of " + from
+		}
 		said := never + of + " waits in a circle, for "
-		for i, id := range s.Circle[1:] {
+		for i, id := range circle[1:] {
 			if i == mostInCircle {
-				said += fmt.Sprintf("%d more, the last of which waits for ", len(s.Circle)-1-i)
+				said += fmt.Sprintf("%d more, the last of which waits for ", len(circle)-1-i)
 				break
 			}
 			said += name(id) + ", which waits for "
