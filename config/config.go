@@ -92,6 +92,7 @@ type Properties struct {
 	Note                string `key:"note"`
 	Assignee            string `key:"assignee"`
 	Done                string `key:"done"`
+	SubItems            string `key:"sub_items"`
 }
 
 // Statuses are the database's names for the protocol's statuses.

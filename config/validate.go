@@ -158,6 +158,7 @@ func (t Tasks) validate() []error {
 		{"note", p.Note, false},
 		{"assignee", p.Assignee, false},
 		{"done", p.Done, false},
+		{"sub_items", p.SubItems, false},
 	})
 	errs = append(errs, distinct("tasks.statuses", []name{
 		{"open", s.Open, true},

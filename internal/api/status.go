@@ -55,8 +55,32 @@ type NotionStatus struct {
 type MirrorStatus struct {
 	Tasks int `json:"tasks"`
 	Ready int `json:"ready"`
+	// Stuck is nil if every open task can become ready.
+	Stuck *Stuck `json:"stuck,omitempty" doc:"The open tasks that can never become ready, unless a person changes what they wait for"`
 	Age
 	Syncing *SyncProgress `json:"syncing,omitempty" doc:"How far the whole board has been read, while it is"`
+}
+
+// Stuck counts the open tasks that can never become ready.
+type Stuck struct {
+	Count  int      `json:"count"`
+	Open   int      `json:"open" doc:"How many tasks are OPEN, ready or not"`
+	Titles []string `json:"titles" nullable:"false" doc:"Of the first of them"`
+}
+
+// String says how many tasks are stuck, and names the first.
+func (s Stuck) String() string {
+	said := fmt.Sprintf("%d of %d open tasks can never become ready: ", s.Count, s.Open)
+	for i, title := range s.Titles {
+		if i > 0 {
+			said += ", "
+		}
+		said += "“" + title + "”"
+	}
+	if more := s.Count - len(s.Titles); more > 0 {
+		said += fmt.Sprintf(" and %d more", more)
+	}
+	return said
 }
 
 // SyncProgress is the progress of a full sync.

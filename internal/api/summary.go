@@ -6,6 +6,7 @@ type Summary struct {
 	Held            int  `json:"held" doc:"Tasks that somebody has"`
 	Blocked         int  `json:"blocked" doc:"Tasks that are BLOCKED"`
 	Dependencies    int  `json:"dependencies" doc:"Tasks that wait for others"`
+	Stuck           int  `json:"stuck,omitempty" doc:"Those of dependencies that can never become ready, unless a person changes what they wait for; absent for none"`
 	Assigned        int  `json:"assigned" doc:"Tasks that only somebody else may claim"`
 	TakenBack       int  `json:"taken_back,omitempty" doc:"Tasks that somebody took back from the agent within the last hour; absent for none"`
 	CoolingOff      int  `json:"cooling_off" doc:"Tasks that are passed over for a while, because their pages could not be read or written"`

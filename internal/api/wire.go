@@ -83,10 +83,12 @@ type Task struct {
 	ClaimID    claim.ID  `json:"claim_id,omitempty" doc:"The claim, if it is held through this daemon"`
 	Offer      *Offer    `json:"offer,omitempty" doc:"The task is offered to assigned_to, who has yet to answer"`
 	DependsOn  []task.ID `json:"depends_on,omitempty"`
-	WaitsFor   []task.ID `json:"waits_for,omitempty" doc:"The tasks of depends_on that are not COMPLETED"`
+	SubItems   []task.ID `json:"sub_items,omitempty" doc:"Its parts, which come first"`
+	WaitsFor   []task.ID `json:"waits_for,omitempty" doc:"The tasks of depends_on that are not COMPLETED, and those of sub_items that are not finished"`
 	WaitingFor []Waited  `json:"waiting_for,omitempty" doc:"The same, with what is known of them"`
 	Code       string    `json:"code,omitempty" doc:"Why a claim could not get it now, as a denial has it, or filtered: it is not what was asked for; absent if it could"`
 	Reason     string    `json:"reason,omitempty" doc:"The same in one line"`
+	Unblocks   int       `json:"unblocks,omitempty" doc:"How many unfinished tasks wait for it, directly or not, up to 25: of one priority, the task that unblocks most comes first, then the oldest"`
 	CreatedAt  Time      `json:"created_at,omitzero"`
 	EditedAt   Time      `json:"edited_at,omitzero"`
 	Trashed    bool      `json:"trashed,omitempty"`
@@ -142,5 +144,6 @@ type Swept struct {
 
 // Sweep answers a request to sweep.
 type Sweep struct {
-	Swept []Swept `json:"swept" nullable:"false"`
+	Swept []Swept   `json:"swept" nullable:"false"`
+	Told  []TaskRef `json:"told,omitempty" doc:"Tasks that can never become ready, and whose cards say why from now on"`
 }

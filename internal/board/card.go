@@ -128,8 +128,8 @@ func why(t api.Task) string {
 	return text(t.Reason, maxLine)
 }
 
-// rank sorts a column: ready before waiting, urgent before less urgent, old before new. In columns
-// of finished tasks, the last edited comes first.
+// rank sorts a column: ready before waiting, and then in the order of task.Before, as far as it
+// matters to people. In columns of finished tasks, the last edited comes first.
 func rank(t api.Task) string {
 	c := columnOf(t.Status)
 	if c.over {
@@ -142,7 +142,7 @@ func rank(t api.Task) string {
 	if t.Status == task.InProgress {
 		return fmt.Sprintf("%014d%s", milliseconds(at), t.ID)
 	}
-	return fmt.Sprintf("%d%d%014d%s", waiting, urgency(t.Priority), milliseconds(at), t.ID)
+	return fmt.Sprintf("%d%d%02d%014d%s", waiting, urgency(t.Priority), task.MostUnblocks-t.Unblocks, milliseconds(at), t.ID)
 }
 
 func urgency(priority string) int {

@@ -27,6 +27,7 @@ type board struct {
 	kept     map[task.ID]claim.Finish // set by load, see Broker.kept
 	time     func(time.Time) api.Time
 	words    *task.Words
+	rot      *task.Rot // see waitsInVain
 }
 
 // ref names a task in an answer.
@@ -59,12 +60,28 @@ func (b *Broker) present() *board {
 	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy(), time: b.time, words: b.words}
 }
 
-// waitsFor returns the dependencies of t that are not COMPLETED, or not known to be.
-func (bd *board) waitsFor(t task.Task) []task.ID {
-	return task.Unfinished(t, func(id task.ID) (task.Status, bool) {
-		dep, ok := bd.Task(id)
-		return dep.Status, ok && !dep.Trashed
-	})
+// waitsFor returns the tasks that t waits for, see task.Unfinished.
+func (bd *board) waitsFor(t task.Task) []task.ID { return task.Unfinished(t, bd.Task) }
+
+// stuck returns in one line why t can never become ready; empty if it can.
+func (bd *board) stuck(t task.Task) string {
+	if s := bd.waitsInVain(t); s != nil {
+		return bd.rot.Say(t, s)
+	}
+	return ""
+}
+
+// waitsInVain returns why t can never become ready; nil if it can.
+func (bd *board) waitsInVain(t task.Task) *task.Stuck {
+	if bd.rot == nil {
+		bd.rot = task.NewRot(func(id task.ID) (task.Task, bool) {
+			if other, ok := bd.Task(id); ok {
+				return other, true
+			}
+			return task.Task{}, bd.Absent(id)
+		})
+	}
+	return bd.rot.Stuck(t)
 }
 
 // occupied returns the claim that keeps everybody else off a task, if there is one. A stale claim
@@ -108,7 +125,7 @@ func (bd *board) shown(t task.Task) api.Task {
 	return api.Task{
 		TaskRef: bd.ref(t),
 		Agent:   t.ClaimedBy, ClaimedAt: bd.time(t.ClaimedAt),
-		DependsOn: t.DependsOn,
+		DependsOn: t.DependsOn, SubItems: t.SubItems, Unblocks: t.Unblocks,
 		CreatedAt: bd.time(t.Created), EditedAt: bd.time(t.Edited), Trashed: t.Trashed,
 	}
 }

@@ -26,6 +26,8 @@ type Mirror interface {
 	Len() int
 	// Task returns one task; ok is false if the mirror does not have it.
 	Task(id task.ID) (t task.Task, ok bool)
+	// Absent reports whether Notion said that there is no such task, or that it is not shared.
+	Absent(id task.ID) bool
 	// Standing says how current the mirror is.
 	Standing() mirror.Standing
 	// Sync brings the mirror up to date, with the whole board if full is set.
@@ -54,6 +56,9 @@ type Journal interface {
 	Delivery(ctx context.Context, event string, log claim.Log) (delivered bool, why string, err error)
 	// BindRequest records which claim the user's request with that idempotency key made.
 	BindRequest(ctx context.Context, uid int, key string, id claim.ID) error
+	// Meta returns what SetMeta stored under a key; "" for nothing.
+	Meta(ctx context.Context, key string) (string, error)
+	SetMeta(ctx context.Context, key, value string) error
 }
 
 // Config configures a Broker.
@@ -278,6 +283,10 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("task %q (%s) is %s", t.Title, t.ID, leftAlone(b.claimer.LeftAlone(t.ID))))
 	}
 	s.Mirror.Tasks, s.Mirror.Ready = b.mirror.Len(), b.ready.Len()
+	if stuck := b.sum(task.Filter{}).stuck; stuck.Count > 0 {
+		s.Mirror.Stuck = &stuck
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%v; dibs ready --why says what to do about each", stuck))
+	}
 	s.ClaimsHeld = b.claimer.Holding()
 	s.Reservations = b.Reservations(ctx, "").Reservations
 	err := b.house.Report(ctx, &s)

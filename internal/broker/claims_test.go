@@ -63,7 +63,7 @@ func TestTaskByKey(t *testing.T) {
 
 // The list of tasks has first what matters, and says why the rest is not ready.
 func TestTasksThatMatter(t *testing.T) {
-	gone := with(openTask(5, "Gone"), is(task.Cancelled))
+	gone := with(openTask(5, "Gone"), is(task.Blocked))
 	design := openTask(3, "Design")
 	tasks := []task.Task{
 		with(openTask(1, "Over"), is(task.Completed)), with(with(openTask(2, "Stuck"), is(task.Blocked)), ranks(task.Critical)), design,
@@ -81,7 +81,7 @@ func TestTasksThatMatter(t *testing.T) {
 			if one.Ready == (one.Code != "" || one.Reason != "") {
 				h.Errorf("%s: ready is %v, and it says %s: %s", one.Title, one.Ready, one.Code, one.Reason)
 			}
-			if one.Title == "Late" && (one.Code != "blocked_by_dependency" || one.Reason != "it waits for “Design” (IN_PROGRESS, alice) and “Gone” (CANCELLED)" ||
+			if one.Title == "Late" && (one.Code != "blocked_by_dependency" || one.Reason != "it waits for “Design” (IN_PROGRESS, alice) and “Gone” (BLOCKED)" ||
 				len(one.WaitingFor) != 2 || one.WaitingFor[0].Agent != "alice") {
 				h.Errorf("%s: %q, %+v", one.Code, one.Reason, one.WaitingFor)
 			}

@@ -167,12 +167,7 @@ func (w watcher) Stored(c claim.Hold)     { w.h.Claimed(c) }
 func (shown) Knows(task.Task) bool { return true }
 
 func (s shown) Blockers(_ context.Context, t task.Task) (left []task.ID, err error) {
-	for _, id := range t.DependsOn {
-		if on, ok := s.Task(id); !ok || on.Status != task.Completed {
-			left = append(left, id)
-		}
-	}
-	return left, nil
+	return task.Unfinished(t, s.Task), nil
 }
 
 // ledger is the journal in the terms of the broker.
@@ -196,6 +191,11 @@ func (s shown) Tasks() iter.Seq[task.Task] {
 }
 
 func (s shown) Len() int { return len(s.Register.Tasks()) }
+
+func (s shown) Absent(id task.ID) bool {
+	_, ok := s.Task(id)
+	return !ok
+}
 
 func (s shown) Task(id task.ID) (task.Task, bool) {
 	tasks := s.Register.Tasks()

@@ -35,9 +35,14 @@ func (b *Broker) summed(ctx context.Context, err error, agent string, f task.Fil
 	return &NothingError{&said, s}
 }
 
+// sum returns what the unfinished tasks that the filter selects wait for, as of the last change.
+func (b *Broker) sum(f task.Filter) sum {
+	return b.sums.of(f, func() sum { return b.board().sum(f, b.troubles.passed) })
+}
+
 // summary says what the unfinished tasks that the filter selects wait for.
 func (b *Broker) summary(ctx context.Context, agent string, f task.Filter) api.Summary {
-	all := b.sums.of(f, func() sum { return b.board().sum(f, b.troubles.passed) })
+	all := b.sum(f)
 	out := all.Summary
 	bd := b.present()
 	for _, id := range all.assigned[agent] { // these are this agent's, not somebody else's
@@ -78,13 +83,17 @@ func (bd *board) obstacle(t task.Task, agent string) (code claim.Code, until tim
 // nothingReady says why no task is ready. filtered says that the request has a filter.
 func nothingReady(s api.Summary, filtered bool) string {
 	var parts []string
+	never := ""
+	if s.Stuck > 0 {
+		never = fmt.Sprintf(" (%d can never become ready: dibs ready --why says why)", s.Stuck)
+	}
 	for _, part := range []struct {
 		n         int
 		one, more string
 	}{
 		{s.Held, "is held", "are held"},
 		{s.Blocked, "is blocked", "are blocked"},
-		{s.Dependencies, "waits for others", "wait for others"},
+		{s.Dependencies, "waits for others" + never, "wait for others" + never},
 		{s.Assigned, "is assigned to somebody else", "are assigned to others"},
 		{s.NotOffered, "is not for agents", "are not for agents"},
 		{s.TakenBack, "was taken back from the agent within the hour", "were taken back from the agent within the hour"},

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -13,6 +14,9 @@ import (
 // sumTTL is how long a sum is valid at most, because leases end.
 const sumTTL = time.Second
 
+// maxStuck is how many of the stuck tasks are named.
+const maxStuck = 3
+
 // mostSums limits the filters with a cached sum.
 const mostSums = 64
 
@@ -21,6 +25,7 @@ type sum struct {
 	api.Summary
 	// assigned lists the tasks counted as assigned, by agent.
 	assigned map[string][]task.ID
+	stuck    api.Stuck
 	made     time.Time // by this machine's clock
 }
 
@@ -79,6 +84,9 @@ func (bd *board) sum(f task.Filter, passed func(task.ID) bool) sum {
 		if t.Trashed || t.Status.Finished() {
 			continue
 		}
+		if t.Status == task.Open {
+			s.stuck.Open++
+		}
 		match := f.Match(t)
 		code, until := bd.obstacle(t, "")
 		switch {
@@ -88,6 +96,12 @@ func (bd *board) sum(f task.Filter, passed func(task.ID) bool) sum {
 		case code == "" && passed(t.ID):
 			s.CoolingOff++
 		default:
+			if code == claim.CodeBlockedByDependency && bd.waitsInVain(t) != nil {
+				s.Stuck++
+				if s.stuck.Count++; len(s.stuck.Titles) < maxStuck {
+					s.stuck.Titles = append(s.stuck.Titles, api.Collapse(cmp.Or(t.Title, t.Key, string(t.ID))))
+				}
+			}
 			count(&s.Summary, t, code, until, bd.now)
 			if to := claim.Assignee(t); to != "" && code == claim.CodeReserved {
 				s.assigned[to] = append(s.assigned[to], t.ID)

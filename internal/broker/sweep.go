@@ -13,8 +13,9 @@ import (
 )
 
 // Sweep is the scheduled clean-up: it sets tasks back to OPEN whose holder went silent, so that a
-// dead agent never keeps a task for good. It returns the reopened tasks, also with an error. note,
-// and by, the user that asked (empty for nobody), are for the record.
+// dead agent never keeps a task for good. It also tells the cards of tasks that can never become
+// ready. It returns what it did, also with an error. note, and by, the user that asked (empty for
+// nobody), are for the record.
 func (b *Broker) Sweep(ctx context.Context, note, by string) (api.Sweep, error) {
 	if err := b.mirror.Closed(); err != nil {
 		return api.Sweep{}, err
@@ -27,7 +28,11 @@ func (b *Broker) Sweep(ctx context.Context, note, by string) (api.Sweep, error) 
 	if len(swept) > 0 {
 		b.Changed()
 	}
-	return api.Sweep{Swept: orEmpty(swept)}, err
+	if err != nil && !claim.Asked(err) {
+		return api.Sweep{Swept: orEmpty(swept)}, err
+	}
+	told, failed := b.tellStuck(ctx)
+	return api.Sweep{Swept: orEmpty(swept), Told: told}, errors.Join(err, failed)
 }
 
 // silent returns the tasks that look stale at now: IN_PROGRESS with a lease that has ended. It

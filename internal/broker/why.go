@@ -41,7 +41,7 @@ func (bd *board) why(t task.Task, waitsFor []task.Task, agent string) (claim.Cod
 	d := claim.Decide(t, agent, bd.waitsFor(t), bd.now, bd.policy)
 	switch d.Code {
 	case claim.CodeBlockedByDependency:
-		return d.Code, "it " + bd.waits(waitsFor)
+		return d.Code, cmp.Or(bd.stuck(t), "it "+bd.waits(waitsFor))
 	case "": // it may be claimed by name, but is not offered
 		if f, kept := bd.kept[t.ID]; kept {
 			return claim.CodeNotOffered, fmt.Sprintf("%s; %s is not offered it for an hour", f.Taking(), agent)
@@ -64,6 +64,9 @@ func (bd *board) named(d *claim.Denied) *claim.Denied {
 	}
 	named := *d
 	named.Detail = fmt.Sprintf("“%s” %s; ask for the next ready task instead", d.Task.Title, bd.waits(bd.known(blockers)))
+	if stuck := bd.stuck(d.Task); stuck != "" {
+		named.Detail = fmt.Sprintf("“%s” cannot be claimed: %s; ask for the next ready task instead", d.Task.Title, stuck)
+	}
 	return &named
 }
 

@@ -141,4 +141,4 @@ func (m Mark) cleared(t task.Task, at time.Time, what string) Fact {
 }
 
 // signature returns the name under the note that a sweep leaves.
-func (m Mark) signature() string { return cmp.Or(m.By, sweeper) }
+func (m Mark) signature() string { return cmp.Or(m.By, Sweeper) }

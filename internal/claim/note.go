@@ -9,8 +9,8 @@ import (
 	"dibs/internal/task"
 )
 
-// sweeper signs the notes of sweeps that no person asked for.
-const sweeper = "dibs"
+// Sweeper signs what no person or agent asked for.
+const Sweeper = "dibs"
 
 // longestReason is the longest reason in a note, in characters. The log has all of it.
 const longestReason = 1000
@@ -25,11 +25,12 @@ const (
 	noteTaken     = "Taken back"
 	noteReopened  = "Reopened"
 	noteReview    = "In review"
+	noteStuck     = "Stuck"
 )
 
 // noteForm matches the lines that noteLine makes.
 var noteForm = regexp.MustCompile(`^(` + strings.Join([]string{
-	noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteTaken, noteReopened, noteReview,
+	noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteTaken, noteReopened, noteReview, noteStuck,
 }, "|") + `)(: .*)? — .+, \d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC$`)
 
 // noteLine returns one line that says what became of a task, why, and who says so. Its form

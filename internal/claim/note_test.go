@@ -176,3 +176,54 @@ func TestLongNote(t *testing.T) {
 		}
 	})
 }
+
+// A card is told why its task can never become ready below what people wrote, once, and only while
+// the page itself shows that nobody has the task.
+func TestTell(t *testing.T) {
+	const why = "it waits for “Gone”, which is CANCELLED"
+	const line = "Stuck: " + why + " — dibs, 2000-01-01 00:00 UTC"
+	with := func(change func(*task.Task)) task.Task {
+		one := openTask()
+		one.Note = "Mind the cat."
+		change(&one)
+		return one
+	}
+	for name, tt := range map[string]struct {
+		page         task.Task
+		told, writes bool
+		want         string
+	}{
+		"nobody's":       {page: with(func(*task.Task) {}), told: true, writes: true, want: "Mind the cat.\n" + line},
+		"told before":    {page: with(func(p *task.Task) { p.Note = strings.Replace(line, "01-01", "01-02", 1) + "\nI see." }), told: true, want: strings.Replace(line, "01-01", "01-02", 1) + "\nI see."},
+		"told otherwise": {page: with(func(p *task.Task) { p.Note += "\n" + strings.Replace(line, "Gone", "Lost", 1) }), told: true, writes: true, want: "Mind the cat.\n" + line},
+		"a person's":     {page: with(func(p *task.Task) { p.ClaimedBy = "Maria" }), want: "Mind the cat."},
+		"another agent's": {page: with(func(p *task.Task) {
+			p.Status, p.ClaimedBy, p.ClaimedAt, p.Token = task.InProgress, "Ghost", bubbleStart, string(ghost)
+		}), want: "Mind the cat."},
+		"in the trash":      {page: with(func(p *task.Task) { p.Trashed = true }), want: "Mind the cat."},
+		"ready after all":   {page: with(func(p *task.Task) { p.DependsOn = nil; p.Title = "free" }), want: "Mind the cat."},
+		"blocked meanwhile": {page: with(func(p *task.Task) { p.Status = task.Blocked }), want: "Mind the cat."},
+	} {
+		inWorld(t, tt.page, func(w *world) {
+			d := w.daemon("a")
+			told, err := d.Tell(w.ctx, page, func(p task.Task) string {
+				if p.Title == "free" {
+					return ""
+				}
+				return why
+			})
+			w.ok(err)
+			if got := w.Page(page).Note; told != tt.told || got != tt.want || len(d.Store.Calls()) > 1 != tt.writes {
+				t.Errorf("%s: told is %v, the note %q, want %q", name, told, got, tt.want)
+			}
+		})
+	}
+	inWorld(t, openTask(), func(w *world) { // held here
+		d := w.daemon("a")
+		w.claim(d, "Sandman")
+		sent := len(d.Store.Calls())
+		if told, err := d.Tell(w.ctx, page, func(task.Task) string { return why }); told || err != nil || len(d.Store.Calls()) != sent {
+			t.Errorf("told is %v, %v, after %d requests", told, err, len(d.Store.Calls())-sent)
+		}
+	})
+}

@@ -50,6 +50,8 @@ type Policy struct {
 	NoToken bool
 	// Words are the board's, for what people are told; nil for the protocol's.
 	Words *task.Words
+	// NoNote says that the database has no property for the note.
+	NoNote bool
 }
 
 // Validate refuses settings under which the protocol cannot keep its promise.

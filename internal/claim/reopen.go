@@ -27,7 +27,7 @@ type Reopening struct {
 }
 
 // signature returns the name under the note.
-func (r Reopening) signature() string { return cmp.Or(r.Agent, r.By, sweeper) }
+func (r Reopening) signature() string { return cmp.Or(r.Agent, r.By, Sweeper) }
 
 // Reopen puts a task that nobody can claim back to OPEN, takes name, date and token off it, and
 // forgets the tries at it. Such a task is BLOCKED, FAILED, in REVIEW, COMPLETED or CANCELLED,

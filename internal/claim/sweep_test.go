@@ -281,15 +281,15 @@ func TestSlowSweepAgainstAnOverride(t *testing.T) {
 		for _, slow := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
 			for after := time.Duration(0); after < 10*time.Second; after += 150 * time.Millisecond {
 				inWorld(t, staleTask(), func(w *world) {
-					sweeper := w.daemon("a", claimsim.On(claimsim.Every(steps...), claimsim.Slow(slow, 0)))
+					Sweeper := w.daemon("a", claimsim.On(claimsim.Every(steps...), claimsim.Slow(slow, 0)))
 					b, c := w.start(steady("b")), w.start(steady("c"))
 					var wg sync.WaitGroup
-					wg.Go(func() { _, _, _ = sweeper.Sweep(w.ctx, page) })
+					wg.Go(func() { _, _, _ = Sweeper.Sweep(w.ctx, page) })
 					var granted []claim.Hold
 					time.Sleep(after)
 					for len(granted) == 0 {
 						granted = w.race(entrant{daemon: b, agent: "Oracle"})
-						w.sync(time.Second, sweeper, b)
+						w.sync(time.Second, Sweeper, b)
 					}
 					wg.Wait()
 					// Should both fail, the task is open after a grace.
@@ -297,7 +297,7 @@ func TestSlowSweepAgainstAnOverride(t *testing.T) {
 						t.Errorf("%v slow by %v, override after %v: granted only after %v", steps, slow, after, took)
 					}
 					for range 12 {
-						w.sync(claimsim.SyncInterval, sweeper, b)
+						w.sync(claimsim.SyncInterval, Sweeper, b)
 						w.deny(c, "Hypnos", claim.CodeHeld)
 					}
 					if got := w.only(b).State; got != claim.Held {

@@ -32,6 +32,7 @@ import (
 //	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
 //	person TASK STATUS      set a task's status, as a person in Notion would
 //	text TASK NAME TEXT     set a text of a task, as a person in Notion would
+//	relate TASK [OTHER...]  make a task wait for others, as a person in Notion would
 //	rename DB NAME NEW      rename a property of a database
 //	property DB NAME TYPE   give a property of a database another type; - removes it
 //	source DB NAME          give a database another data source, with a title and a status
@@ -81,7 +82,7 @@ func runEndToEnd(t *testing.T, dir string) {
 			"trial":  startTrial,
 			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
-			"person": person, "text": setText, "property": property, "rename": rename, "unshare": unshare, "option": addOption, "source": addSource,
+			"person": person, "text": setText, "relate": relate, "property": property, "rename": rename, "unshare": unshare, "option": addOption, "source": addSource,
 			"shows": shows, "waitfor": waitFor, "waittask": waitTask, "gone": gone, "said": said,
 			"tunnel": tunnel, "team": startTeam, "row": row,
 			"page": writePage, "comment": comment, "fault": fault, "asked": asked,
@@ -227,6 +228,15 @@ func setText(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(boardOf(ts).notion.EditPage(args[0], map[string]any{
 		args[1]: map[string]any{"rich_text": []any{map[string]any{"text": map[string]any{"content": args[2]}}}},
 	}))
+}
+
+// relate sets depends_on.
+func relate(ts *testscript.TestScript, _ bool, args []string) {
+	list := []any{}
+	for _, id := range args[1:] {
+		list = append(list, map[string]any{"id": id})
+	}
+	ts.Check(boardOf(ts).notion.EditPage(args[0], map[string]any{"depends_on": map[string]any{"relation": list}}))
 }
 
 func shows(ts *testscript.TestScript, _ bool, args []string) {

@@ -12,10 +12,11 @@ func (a *app) readyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ready",
 		Short: "List the tasks that could be claimed now",
-		Long: "List the tasks that could be claimed now, in the order in which dibs next offers them. With --agent,\n" +
+		Long: "List the tasks that could be claimed now, in the order in which dibs next offers them: by priority,\n" +
+			"then by how many unfinished tasks wait for them, then the oldest. With --agent,\n" +
 			"those that this agent could claim: what is assigned to it comes first, and what is assigned to others\n" +
 			"is left out. Without, those that any agent could claim. With --why, the other unfinished tasks follow,\n" +
-			"each with what it waits for.",
+			"each with what it waits for, or why it can never become ready and what to do about it.",
 		Example: "  dibs ready --priority critical --where Area=Web\n" +
 			"  dibs ready --agent Sandman --why",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

@@ -106,7 +106,8 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 		row(out, clean(name), clean(cmp.Or(task.FieldText(t.Fields[name]), "-")))
 	}
 	line("claim", clean(string(t.ClaimID)))
-	line("depends on", idList(unnamed(t)))
+	line("depends on", idList(unnamed(t, t.DependsOn)))
+	line("sub-items", idList(unnamed(t, t.SubItems)))
 	if len(t.WaitingFor) == 0 {
 		line("waits for", idList(t.WaitsFor))
 	}
@@ -138,9 +139,9 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 	}
 }
 
-// unnamed returns the dependencies that WaitingFor does not list.
-func unnamed(t api.Task) []task.ID {
-	return slices.DeleteFunc(slices.Clone(t.DependsOn), func(id task.ID) bool {
+// unnamed returns those of the ids that WaitingFor does not list.
+func unnamed(t api.Task, ids []task.ID) []task.ID {
+	return slices.DeleteFunc(slices.Clone(ids), func(id task.ID) bool {
 		return slices.ContainsFunc(t.WaitingFor, func(w api.Waited) bool { return w.ID == id })
 	})
 }

@@ -14,7 +14,8 @@ func (a *app) sweepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Reopen tasks whose claim is stale, now",
-		Long:  "Reopen tasks whose claim is stale, now. The daemon does so by itself as schedule.sweep says.",
+		Long: "Reopen tasks whose claim is stale, now, and write onto the cards of tasks that can never become ready\n" +
+			"why that is, once for each reason. The daemon does so by itself as schedule.sweep says.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := a.daemon()
 			if err != nil {
@@ -25,8 +26,11 @@ func (a *app) sweepCommand() *cobra.Command {
 				return err
 			}
 			return a.print(done, func(w io.Writer) {
-				if len(done.Swept) == 0 {
+				if len(done.Swept)+len(done.Told) == 0 {
 					row(w, "nothing to sweep")
+				}
+				for _, t := range done.Told {
+					row(w, "wrote onto "+quoted(t)+" why it can never become ready")
 				}
 				for _, s := range done.Swept {
 					if s.Blocked {

@@ -30,6 +30,9 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 			for _, s := range swept.Swept {
 				d.log.Info("swept", "task", s.Task, "title", s.Title, "former", s.Agent)
 			}
+			for _, t := range swept.Told {
+				d.log.Info("told that it can never become ready", "task", t.ID, "title", t.Title)
+			}
 			return err
 		},
 		"full_sync": func(ctx context.Context) error {

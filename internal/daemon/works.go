@@ -259,7 +259,7 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
 		MaxAttempts: c.Claim.MaxAttempts,
 		Review:      c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
-		NoToken: !tasks.HasToken(), Words: tasks.Words(),
+		NoToken: !tasks.HasToken(), NoNote: !tasks.HasNote(), Words: tasks.Words(),
 	}
 }
 

@@ -144,6 +144,9 @@ func (e *examination) daemonHealth() {
 	} else if !s.Mirror.SyncedAt.IsZero() {
 		e.ok("sync", fmt.Sprintf("%d tasks, %d of them ready, as of %v ago", s.Mirror.Tasks, s.Mirror.Ready, e.since(s.Mirror.SyncedAt)))
 	}
+	if s.Mirror.Stuck != nil {
+		e.warn("dependencies", s.Mirror.Stuck.String(), "dibs ready --why says what to do about each")
+	}
 	e.outbox(s.Outbox)
 	e.budget(s)
 	e.settings(s.Policy, s.Cluster != nil)

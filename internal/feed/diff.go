@@ -129,7 +129,7 @@ func parts(before, after State) []string {
 		{PartTitle, before.Title != after.Title},
 		{PartPriority, before.Priority != after.Priority},
 		{PartTimeout, before.Timeout != after.Timeout},
-		{PartDependencies, !slices.Equal(sorted(before.DependsOn), sorted(after.DependsOn))},
+		{PartDependencies, !slices.Equal(sorted(before.Awaited()), sorted(after.Awaited()))},
 	} {
 		if part.changed {
 			names = append(names, part.name)

@@ -222,13 +222,13 @@ func current(ctx context.Context, tx *tx, id task.ID, before *feed.State) (after
 // stateOf returns the state of t, with its dependencies as the mirror shows them.
 func stateOf(ctx context.Context, tx *tx, t task.Task) (feed.State, error) {
 	var failed error
-	blockers := task.Unfinished(t, func(on task.ID) (task.Status, bool) {
+	blockers := task.Unfinished(t, func(on task.ID) (task.Task, bool) {
 		known, err := scanTask(tx.QueryRowContext(ctx, "SELECT body FROM tasks WHERE id = ?", on))
 		if errors.Is(err, sql.ErrNoRows) {
-			return "", false
+			return known, false
 		}
 		failed = errors.Join(failed, err)
-		return known.Status, !known.Trashed
+		return known, true
 	})
 	s := feed.NewState(t, blockers)
 	if failed != nil {
@@ -311,20 +311,31 @@ func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, aft
 	if err := dependOn(ctx, tx, before, after); err != nil {
 		return false, err
 	}
-	if completed(before) == completed(&after) {
+	// One that is in the trash may have left the mirror, or have come back to it.
+	if ended(before) == ended(&after) && !after.Trashed {
 		return false, nil
 	}
 	n, err := affect(ctx, tx, publishLater+" SELECT task_id, 0, 0, 0, '', 1 FROM dependencies WHERE on_id = ? "+publishAgain, after.ID)
 	return n > 0, err
 }
 
-func completed(s *feed.State) bool {
-	return s != nil && !s.Trashed && s.Status == task.Completed
+// ended returns in which way a task has ended, as far as it matters to those that wait for it;
+// empty if it has not.
+func ended(s *feed.State) task.Status {
+	switch {
+	case s == nil:
+		return ""
+	case s.Trashed:
+		return task.Cancelled
+	case s.Status.Finished():
+		return s.Status
+	}
+	return ""
 }
 
-// dependOn stores the dependencies of an unfinished task.
+// dependOn stores what an unfinished task waits for.
 func dependOn(ctx context.Context, tx *tx, before *feed.State, after feed.State) error {
-	if before != nil && len(before.DependsOn) > 0 {
+	if before != nil && len(before.Awaited()) > 0 {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM dependencies WHERE task_id = ?", after.ID); err != nil {
 			return err
 		}
@@ -332,7 +343,7 @@ func dependOn(ctx context.Context, tx *tx, before *feed.State, after feed.State)
 	if after.Trashed || after.Status.Finished() {
 		return nil
 	}
-	for _, on := range after.DependsOn {
+	for _, on := range after.Awaited() {
 		_, err := tx.ExecContext(ctx, "INSERT INTO dependencies (on_id, task_id) VALUES (?, ?) ON CONFLICT DO NOTHING", on, after.ID)
 		if err != nil {
 			return err

@@ -271,6 +271,28 @@ func TestFeedOfWhatWaits(t *testing.T) {
 	b.wants("completed a ")
 }
 
+func TestFeedOfParts(t *testing.T) {
+	whole := open1("w")
+	whole.SubItems = []task.ID{"a", "b", "c"}
+	b := newBoard(t, open1("a"), open1("b"), open1("c"), whole)
+	is := func(id task.ID, s task.Status) task.Task {
+		one := open1(id)
+		one.Status = s
+		return one
+	}
+	b.put(is("a", task.Completed), is("b", task.Cancelled))
+	b.tell()
+	b.wants("completed a ", "cancelled b ")
+	b.drop("c")
+	b.tell()
+	b.wants("trashed c ")
+	gone := open1("c")
+	gone.Trashed = true
+	b.put(gone)
+	b.tell()
+	b.wants("ready w ")
+}
+
 func TestFeedOfWhatIsGone(t *testing.T) {
 	done := mirrored("b", "done", task.Completed)
 	b := newBoard(t, open1("a"), done)

@@ -8,8 +8,8 @@ import (
 	"dibs/internal/task"
 )
 
-// Blockers returns the dependencies of t that are not COMPLETED, for a caller that
-// waits. It reads dependencies that the mirror does not have. While tasks may not be
+// Blockers returns the tasks that t waits for, see task.Unfinished, for a caller that
+// waits. It reads those that the mirror does not have. While tasks may not be
 // claimed, see Closed, it returns the reason as an error: pages may not show all their
 // dependencies then.
 func (m *Mirror) Blockers(ctx context.Context, t task.Task) ([]task.ID, error) {
@@ -18,7 +18,7 @@ func (m *Mirror) Blockers(ctx context.Context, t task.Task) ([]task.ID, error) {
 	}
 	ctx = m.source.Impatient(ctx)
 	var failed error
-	out := task.Unfinished(t, func(id task.ID) (task.Status, bool) {
+	out := task.Unfinished(t, func(id task.ID) (task.Task, bool) {
 		known, ok := m.Task(id)
 		if !ok {
 			var err error
@@ -26,31 +26,31 @@ func (m *Mirror) Blockers(ctx context.Context, t task.Task) ([]task.ID, error) {
 				failed = err
 			}
 		}
-		return known.Status, ok && !known.Trashed
+		return known, ok
 	})
 	return out, failed
 }
 
 // Knows reports whether Blockers can answer for t without a request to Notion.
 func (m *Mirror) Knows(t task.Task) bool {
-	for _, id := range t.DependsOn {
-		if _, known := m.Task(id); !known && !m.isAbsent(id) {
+	for _, id := range t.Awaited() {
+		if _, known := m.Task(id); !known && !m.Absent(id) {
 			return false
 		}
 	}
 	return true
 }
 
-// lookUp reads the dependencies of unfinished tasks that the mirror does not have,
-// because they were finished long ago. It reads maxLookups at most.
+// lookUp reads what unfinished tasks wait for and the mirror does not have, because it
+// was finished long ago. It reads maxLookups at most.
 func (m *Mirror) lookUp(ctx context.Context) error {
 	lookups := 0
 	for t := range m.Tasks() {
 		if t.Status.Finished() {
 			continue
 		}
-		for _, id := range t.DependsOn {
-			if _, known := m.Task(id); known || m.isAbsent(id) {
+		for _, id := range t.Awaited() {
+			if _, known := m.Task(id); known || m.Absent(id) {
 				continue
 			}
 			if lookups++; lookups > maxLookups {
@@ -67,7 +67,7 @@ func (m *Mirror) lookUp(ctx context.Context) error {
 // fetch reads a page that queries do not list. ok is false if there is no such task;
 // that is remembered until the next full sync.
 func (m *Mirror) fetch(ctx context.Context, id task.ID) (t task.Task, ok bool, err error) {
-	if m.isAbsent(id) {
+	if m.Absent(id) {
 		return task.Task{}, false, nil
 	}
 	r, err := m.source.Get(ctx, id)
@@ -84,7 +84,9 @@ func (m *Mirror) fetch(ctx context.Context, id task.ID) (t task.Task, ok bool, e
 	return r.Task, true, nil
 }
 
-func (m *Mirror) isAbsent(id task.ID) bool {
+// Absent reports whether Notion has said, since the last full sync, that there is no such task on
+// the board, or none that it shows us.
+func (m *Mirror) Absent(id task.ID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, absent := m.absent[id]

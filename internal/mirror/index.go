@@ -24,6 +24,10 @@ type index struct {
 	// snapshot is an immutable copy of order, which shares most of it. Readers iterate over
 	// it without a lock.
 	snapshot atomic.Pointer[btree.BTreeG[*task.Task]]
+	// waits counts what each task unblocks, which decides on its place in order. moved are
+	// the tasks that have another place because of that, until somebody takes them.
+	waits *task.Waits
+	moved []task.ID
 }
 
 func newIndex(tasks []task.Task) *index {
@@ -31,10 +35,12 @@ func newIndex(tasks []task.Task) *index {
 	x := &index{
 		rows:  make(map[task.ID]*row, len(tasks)),
 		order: btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}), // mu guards it
+		waits: task.NewWaits(),
 	}
 	for _, t := range tasks {
 		x.set(t)
 	}
+	x.moved = nil // nobody has seen the former order
 	x.publish()
 	return x
 }
@@ -97,6 +103,7 @@ func (x *index) remove(ids []task.ID) {
 		if r := x.rows[id]; r != nil {
 			x.order.Delete(r.task)
 			delete(x.rows, id)
+			x.move(x.waits.Set(task.Task{ID: id, Trashed: true}))
 		}
 	}
 	x.publish()
@@ -112,6 +119,34 @@ func (x *index) readSince(id task.ID, s stamp) bool {
 
 // set stores a task in its row and in order, and returns the row. x.mu is locked.
 func (x *index) set(t task.Task) *row {
+	moved := x.waits.Set(t)
+	known := x.place(t)
+	x.move(moved)
+	return known
+}
+
+// move gives tasks their new places in order. x.mu is locked.
+func (x *index) move(ids []task.ID) {
+	for _, id := range ids {
+		if r := x.rows[id]; r != nil {
+			x.place(*r.task)
+			x.moved = append(x.moved, id)
+		}
+	}
+}
+
+// takeMoved returns the tasks that have moved since it was last called.
+func (x *index) takeMoved() []task.ID {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	moved := x.moved
+	x.moved = nil
+	return moved
+}
+
+// place puts a task in order by what it unblocks now. x.mu is locked.
+func (x *index) place(t task.Task) *row {
+	t.Unblocks = x.waits.Unblocks(t)
 	known := x.rows[t.ID]
 	if known == nil {
 		known = &row{}

@@ -42,8 +42,8 @@ type Config struct {
 
 // Watcher watches a mirror.
 type Watcher interface {
-	// Changed is called with the tasks that have changed, appeared or left. Those of one
-	// sync come together, at its end.
+	// Changed is called with the tasks that have changed, appeared or left, or have moved in
+	// the order. Those of one sync come together, at its end.
 	Changed(ids ...task.ID)
 
 	// Synced is called after every successful sync, before its caller goes on. If it

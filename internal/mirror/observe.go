@@ -24,8 +24,14 @@ func (m *Mirror) Observe(r claim.Reading) {
 	mine := m.seen
 	mine.last[r.Task.ID] = reading{Task: r.Task, at: m.next(), page: true}
 	m.mu.Unlock()
-	if ids := m.take(mine); len(ids) > 0 {
-		m.watcher.Changed(ids...)
+	m.tell(m.take(mine))
+}
+
+// tell tells the watcher of tasks that have changed, and of those that moved in the order because
+// others wait for them now, or no longer do.
+func (m *Mirror) tell(changed []task.ID) {
+	if all := append(changed, m.rows.takeMoved()...); len(all) > 0 {
+		m.watcher.Changed(all...)
 	}
 }
 

@@ -2,6 +2,7 @@ package mirror_test
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -37,6 +38,60 @@ func TestTasksAreOfferedInOrder(t *testing.T) {
 	if got := offered(m); !slices.EqualFunc(got, sorted, func(a, b task.Task) bool { return a.ID == b.ID && a.Title == b.Title }) {
 		t.Errorf("%d tasks are offered, want these %d in their order:\n%v\n%v", len(got), len(sorted), got, sorted)
 	}
+}
+
+// told keeps what the mirror tells.
+type told struct {
+	mirror.Unwatched
+	ids *[]task.ID
+}
+
+func (w told) Changed(ids ...task.ID) { *w.ids = append(*w.ids, ids...) }
+
+// What more tasks wait for comes before what is older, within a priority. The watcher hears of a
+// task that moves because another one has changed.
+func TestWhatUnblocksMostComesFirst(t *testing.T) {
+	var heard []task.ID
+	m, err := mirror.New(t.Context(), mirror.Config{
+		Source: &board{}, Storage: storage{}, Keep: time.Hour, Watcher: told{ids: &heard}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func(id string, age int, change func(*task.Task)) {
+		one := task.Task{ID: task.ID(id), Status: task.Open, Created: time.Unix(int64(-age), 0)}
+		if change != nil {
+			change(&one)
+		}
+		m.Observe(claim.Reading{Task: one})
+	}
+	after := func(ids ...task.ID) func(*task.Task) { return func(t *task.Task) { t.DependsOn = ids } }
+	want := func(when, order string) {
+		t.Helper()
+		got := ""
+		for one := range m.Tasks() {
+			got += string(one.ID)
+		}
+		if got != order {
+			t.Errorf("%s: %s, want %s", when, got, order)
+		}
+	}
+	see("d", 1, after("c"))
+	see("c", 2, after("b"))
+	see("e", 3, func(t *task.Task) { t.SubItems = []task.ID{"x"} })
+	see("a", 9, nil)
+	see("b", 4, nil)
+	see("x", 5, nil)
+	see("u", 0, func(t *task.Task) { t.Priority = task.Critical })
+	want("at first", "ubxcaed") // b unblocks c and d; x and c one each
+	heard = nil
+	see("c", 2, func(t *task.Task) { t.Status = task.Completed })
+	want("c is done", "uxabecd") // d waits for c only
+	if !slices.Contains(heard, "b") {
+		t.Errorf("it told of %s, and not of b, which moved", heard)
+	}
+	see("e", 3, func(t *task.Task) { t.Trashed = true })
+	want("the whole is in the trash", "uaxbecd")
 }
 
 // TestTasksAreOfOneMoment changes all tasks while they are being gone through.

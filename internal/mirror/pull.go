@@ -58,9 +58,7 @@ func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 	if err == nil {
 		err = m.storage.SetMeta(ctx, metaSynced, began.Format(time.RFC3339Nano))
 	}
-	if all := append(ids(result.Changed), result.removed...); len(all) > 0 {
-		m.watcher.Changed(all...)
-	}
+	m.tell(append(ids(result.Changed), result.removed...))
 	if err != nil {
 		return result, fmt.Errorf("the tasks could not be synced: %w", err)
 	}
@@ -180,12 +178,12 @@ func (m *Mirror) drop(ctx context.Context, listed []task.Task, kept time.Time, a
 	return m.remove(ctx, remove, s, result)
 }
 
-// needed returns the ids of the tasks that unfinished ones depend on.
+// needed returns the ids of the tasks that unfinished ones wait for.
 func needed(tasks iter.Seq[task.Task]) map[task.ID]bool {
 	on := make(map[task.ID]bool)
 	for t := range tasks {
 		if !t.Status.Finished() {
-			for _, id := range t.DependsOn {
+			for _, id := range t.Awaited() {
 				on[id] = true
 			}
 		}

@@ -64,9 +64,10 @@ func judge(known *row, r reading) verdict {
 
 // same reports whether two readings show the same.
 func same(a, b task.Task) bool {
-	if !slices.Equal(a.DependsOn, b.DependsOn) {
+	if !slices.Equal(a.DependsOn, b.DependsOn) || !slices.Equal(a.SubItems, b.SubItems) {
 		return false
 	}
-	a.DependsOn, b.DependsOn = nil, nil
+	a.DependsOn, b.DependsOn, a.SubItems, b.SubItems = nil, nil, nil, nil
+	a.Unblocks, b.Unblocks = 0, 0 // it is not read
 	return reflect.DeepEqual(a, b)
 }

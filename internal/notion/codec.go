@@ -86,11 +86,11 @@ func (c *codec) used() []string {
 // inUse lists the properties that the database has and every page must have.
 func (c *taskColumns) inUse() []Column {
 	return slices.DeleteFunc([]Column{
-		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn, c.note, c.assignee, c.done,
+		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn, c.note, c.assignee, c.done, c.subItems,
 	}, func(col Column) bool { return col.ID == "" })
 }
 
-// task converts a page. Its dependencies may be incomplete: they are those that the page shows.
+// task converts a page. Its relations may be incomplete: they are those that the page shows.
 func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	id, err := task.ParseID(page.ID.String())
 	if err != nil {
@@ -120,6 +120,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		ClaimedAt: moment(byID[c.columns.claimedAt.ID]),
 		Token:     shortened(strings.TrimSpace(plainText(byID[c.columns.token.ID]))),
 		DependsOn: related(byID[c.columns.dependsOn.ID]),
+		SubItems:  related(byID[c.columns.subItems.ID]),
 		Note:      shortened(task.Plain(plainText(byID[c.columns.note.ID]))),
 		Created:   page.CreatedTime.UTC(),
 		Edited:    page.LastEditedTime.UTC(),

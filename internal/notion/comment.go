@@ -28,7 +28,7 @@ type CommentLog struct {
 	// made maps comments to entries: two entries with the same text each have their own comment.
 	// After a restart, two equal entries within about a minute can no longer be told apart, and may
 	// appear once.
-	made lately[string]
+	made lately[task.ID, string]
 }
 
 // CommentLog returns the log of comments on tasks' pages. It sends nothing.

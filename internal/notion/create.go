@@ -54,10 +54,13 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
-	if x.truncated[p.codec.dependencies(page)] {
-		made.DependsOn = p.dependsOn
-	}
-	return x.reading(made), nil
+	err = p.codec.whole(page, &x, &made, func(of relation, shown []task.ID) ([]task.ID, error) {
+		if of.property == p.codec.columns.dependsOn.ID {
+			return p.dependsOn, nil
+		}
+		return shown, nil
+	})
+	return x.reading(made), err
 }
 
 // createWithBody makes the page with its content. Notion takes Markdown only in versions of the API

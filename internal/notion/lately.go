@@ -1,18 +1,14 @@
 package notion
 
-import (
-	"time"
-
-	"dibs/internal/task"
-)
+import "time"
 
 // memory is how long something about a page is remembered. A page is read right before it is
 // written.
 const memory = time.Hour
 
 // lately is a cache of something about recently read pages. It is not safe for concurrent use.
-type lately[V any] struct {
-	of map[task.ID]seen[V]
+type lately[K comparable, V any] struct {
+	of map[K]seen[V]
 	// full limits the entries. When it is reached, or memory has passed since tidied, old ones are
 	// dropped.
 	full   int
@@ -24,7 +20,7 @@ type seen[V any] struct {
 	at    time.Time
 }
 
-func (l *lately[V]) put(id task.ID, v V) {
+func (l *lately[K, V]) put(id K, v V) {
 	now := time.Now()
 	if len(l.of) >= l.full || now.Sub(l.tidied) > memory {
 		for id, s := range l.of {
@@ -35,14 +31,14 @@ func (l *lately[V]) put(id task.ID, v V) {
 		l.full, l.tidied = 2*len(l.of)+64, now
 	}
 	if l.of == nil {
-		l.of = make(map[task.ID]seen[V])
+		l.of = make(map[K]seen[V])
 	}
 	l.of[id] = seen[V]{v, now}
 }
 
-func (l *lately[V]) get(id task.ID) (V, bool) {
+func (l *lately[K, V]) get(id K) (V, bool) {
 	s, ok := l.of[id]
 	return s.value, ok
 }
 
-func (l *lately[V]) forget(id task.ID) { delete(l.of, id) }
+func (l *lately[K, V]) forget(id K) { delete(l.of, id) }

@@ -12,7 +12,7 @@ import (
 // What pages showed is remembered for long enough, and no longer than that.
 func TestLately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l lately[int]
+		var l lately[task.ID, int]
 		most := 0
 		for i := range 10_000 { // one a minute
 			id := task.ID(fmt.Sprint(i))

@@ -138,5 +138,8 @@ func (t *Tasks) read(c *codec, page *notionapi.Page, x *exchange) (task.Task, er
 	if gone(c.known.dependsOn, c.columns.dependsOn) {
 		row.DependsOn = last.DependsOn
 	}
+	if gone(c.known.subItems, c.columns.subItems) {
+		row.SubItems = last.SubItems
+	}
 	return row, nil
 }

@@ -179,16 +179,16 @@ func (l *listing) add(row task.Task) {
 	l.rows = append(l.rows, row)
 }
 
-// row reads a row of a query. If the row does not show all dependencies, row requests the rest.
+// row reads a row of a query. If the row does not show all that the task waits for, row requests
+// the rest.
 func (t *Tasks) row(ctx context.Context, c *codec, page *notionapi.Page, x *exchange) (task.Task, error) {
 	row, err := t.read(c, page, x)
 	if err != nil {
 		return row, err
 	}
-	if x.truncated[c.dependencies(page)] {
-		if row.DependsOn, err = t.related(ctx, c, row.ID); err != nil {
-			return row, storeError(err)
-		}
+	err = c.whole(page, x, &row, func(of relation, _ []task.ID) ([]task.ID, error) { return t.related(ctx, of) })
+	if err != nil {
+		return row, storeError(err)
 	}
 	return row, nil
 }

@@ -12,18 +12,29 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// dependencies returns a page's relation for its dependencies.
-func (c *codec) dependencies(page *notionapi.Page) relation {
-	return relation{page.ID.String(), c.columns.dependsOn.ID}
+// whole makes the relations of a task whole that its page shows in part. all
+// returns a relation of which that part is shown.
+func (c *codec) whole(page *notionapi.Page, x *exchange, row *task.Task, all func(of relation, shown []task.ID) ([]task.ID, error)) error {
+	for property, ids := range map[string]*[]task.ID{c.columns.dependsOn.ID: &row.DependsOn, c.columns.subItems.ID: &row.SubItems} {
+		of := relation{page.ID.String(), property}
+		if property == "" || !x.truncated[of] {
+			continue
+		}
+		var err error
+		if *ids, err = all(of, *ids); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// related reads and remembers all dependencies of a task. A page's answer shows only 25 of them.
-func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, error) {
-	plain, err := url.PathUnescape(c.columns.dependsOn.ID)
+// related reads and remembers a whole relation. A page's answer shows only 25 of its tasks.
+func (t *Tasks) related(ctx context.Context, of relation) ([]task.ID, error) {
+	plain, err := url.PathUnescape(of.property)
 	if err != nil {
-		plain = c.columns.dependsOn.ID
+		plain = of.property
 	}
-	path := "/v1/pages/" + string(id) + "/properties/" + url.PathEscape(plain)
+	path := "/v1/pages/" + of.page + "/properties/" + url.PathEscape(plain)
 	query := url.Values{"page_size": {"100"}}
 	var all []task.ID
 	for answers := 1; ; answers++ {
@@ -57,7 +68,7 @@ func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, e
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.long.put(id, all)
+	t.long.put(of, all)
 	return slices.Clone(all), nil
 }
 
@@ -70,13 +81,12 @@ const maxAnswers = 10_000
 // errEndless says that a list does not end.
 var errEndless = errors.New("the list of results does not come to an end")
 
-// recall returns the dependencies of a task whose answer was incomplete: from memory, or else those
-// shown.
-func (t *Tasks) recall(id task.ID, shown []task.ID) []task.ID {
+// recall returns a relation from memory, or else what is shown of it.
+func (t *Tasks) recall(of relation, shown []task.ID) ([]task.ID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if all, ok := t.long.get(id); ok {
-		return slices.Clone(all)
+	if all, ok := t.long.get(of); ok {
+		return slices.Clone(all), nil
 	}
-	return shown
+	return shown, nil
 }

@@ -52,6 +52,9 @@ type Properties struct {
 	// Done is a checkbox that says, where it is ticked, that a task is done. Empty means that there
 	// is none; any other name has to be there.
 	Done string
+	// SubItems is the relation to a task's parts. Empty means that there is none; any other name
+	// has to be there.
+	SubItems string
 }
 
 // noteKey is the key of the note, on which nothing depends.
@@ -76,7 +79,7 @@ const (
 
 // taskColumns are the properties in use. A missing one has no id.
 type taskColumns struct {
-	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note, assignee, done Column
+	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note, assignee, done, subItems Column
 	// key is the unique id; only the tasks' names depend on it.
 	key Column
 	// fields are further properties whose values are read; nothing depends on them. The list is
@@ -111,7 +114,7 @@ func (s TaskSchema) wants(c *taskColumns) []wanted {
 		},
 		{
 			key: "priority", name: p.Priority, types: []string{typeSelect, typeStatus, typeRichText}, into: &c.priority,
-			without: "tasks are offered oldest first",
+			without: "no task is offered before others because it is urgent",
 		},
 		{
 			key: "depends_on", name: p.DependsOn, types: []string{typeRelation}, into: &c.dependsOn,
@@ -127,6 +130,9 @@ func (s TaskSchema) wants(c *taskColumns) []wanted {
 	}
 	if p.Done != "" { // without it, agents would be offered what is done
 		all = append(all, wanted{key: "done", name: p.Done, types: []string{typeCheckbox}, into: &c.done})
+	}
+	if p.SubItems != "" { // without it, agents would be offered the whole before its parts
+		all = append(all, wanted{key: "sub_items", name: p.SubItems, types: []string{typeRelation}, into: &c.subItems})
 	}
 	for i := range all {
 		all[i].name = cmp.Or(all[i].name, all[i].key)
@@ -239,11 +245,11 @@ func (s TaskSchema) examineUse(db Database, f *Fit) {
 		f.Grade = Poor
 		f.Problem = fmt.Sprintf("property %q is of type people", f.Name)
 		f.Remedy = "only agents that a Notion user stands for, in agents[].notion_user, can claim, and Notion may start a run of an agent that is assigned; rich_text has neither problem"
-	case f.Key == "depends_on":
+	case f.Key == "depends_on", f.Key == "sub_items":
 		if relates, err := task.ParseID(col.Database); err == nil && relates != db.ID {
 			f.Grade = Poor
 			f.Problem = f.Name + " relates to another database or data source"
-			f.Remedy = "a task that depends on something there is never ready"
+			f.Remedy = "a task that relates to something there is never ready"
 		}
 	}
 }

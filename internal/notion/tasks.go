@@ -49,11 +49,11 @@ type Tasks struct {
 	all atomic.Pointer[map[string]Column]
 
 	mu sync.Mutex
-	// long holds the dependencies of the few tasks that have more than one answer shows. It
+	// long holds the few relations that are longer than one answer shows. It
 	// completes the answers to writes; another request would make those late.
-	long lately[[]task.ID]
+	long lately[relation, []task.ID]
 	// shown holds what recently read pages showed beside their tasks.
-	shown lately[shown]
+	shown lately[task.ID, shown]
 	// remade is nonzero from the moment at which the option for IN_PROGRESS is found deleted,
 	// or made anew, until all tasks have been read since.
 	remade, remades int
@@ -64,9 +64,9 @@ type Tasks struct {
 	// once.
 	missed map[string]bool
 	// notes holds the notes of recently read pages.
-	notes lately[note]
+	notes lately[task.ID, note]
 	// visited holds the pages that were read with permits, see goneBy.
-	visited lately[struct{}]
+	visited lately[task.ID, struct{}]
 	// only is the database's only data source, and bot the user who makes our pages. Both are
 	// empty until needed.
 	only task.ID
@@ -144,6 +144,9 @@ func (t *Tasks) Title() string { return t.title }
 
 // HasToken reports whether the database keeps claim tokens.
 func (t *Tasks) HasToken() bool { return t.codec.Load().columns.token.ID != "" }
+
+// HasNote reports whether the database has a property for the note.
+func (t *Tasks) HasNote() bool { return t.codec.Load().columns.note.ID != "" }
 
 // Permit implements claim.Store, see Client.Permit. It fails while the database is too broken
 // to work with held claims.
@@ -278,10 +281,8 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
-	if x.truncated[c.dependencies(page)] {
-		written.DependsOn = t.recall(written.ID, written.DependsOn)
-	}
-	return x.reading(written), nil
+	err = c.whole(page, &x, &written, t.recall)
+	return x.reading(written), err
 }
 
 // anotherPage returns the error of an answer that shows another page than the requested one.

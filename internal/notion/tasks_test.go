@@ -280,7 +280,7 @@ func drain(w *world) {
 	}
 }
 
-func TestMoreDependenciesThanAnAnswerShows(t *testing.T) {
+func TestMoreRelatedTasksThanAnAnswerShows(t *testing.T) {
 	inWorld(t, func(w *world) {
 		// No task here can have enough of them for two answers of 100.
 		w.through(func(req *http.Request) {
@@ -289,12 +289,19 @@ func TestMoreDependenciesThanAnAnswerShows(t *testing.T) {
 				req.URL.RawQuery = query.Encode()
 			}
 		})
-		tasks := w.tasks(notion.TaskSchema{})
+		if err := w.emulator.EditSchema(w.databases.Tasks, map[string]any{"Sub-item": map[string]any{
+			"relation": map[string]any{"database_id": w.databases.Tasks, "single_property": map[string]any{}},
+		}}); err != nil {
+			w.Fatal(err)
+		}
+		tasks := w.tasks(notion.TaskSchema{Properties: notion.Properties{SubItems: "Sub-item"}})
 		var all []task.ID
 		for i := range 90 {
 			all = append(all, w.page(props{"Name": title(fmt.Sprint("Part ", i))}))
 		}
-		id := w.page(props{"Name": title("Whole"), "depends_on": relates(all...)})
+		id := w.page(props{"Name": title("Whole"), "depends_on": relates(all...), "Sub-item": relates(all[10:]...)})
+		related := func(t task.Task) [2][]task.ID { return [2][]task.ID{t.DependsOn, t.SubItems} }
+		want := [2][]task.ID{all, all[10:]}
 		ctx, err := tasks.Permit(w.Context(), 2)
 		if err != nil {
 			w.Fatal(err)
@@ -304,7 +311,7 @@ func TestMoreDependenciesThanAnAnswerShows(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		if diff := cmp.Diff(all, got.Task.DependsOn); diff != "" {
+		if diff := cmp.Diff(want, related(got.Task)); diff != "" {
 			w.Errorf("get: -want +got\n%s", diff)
 		}
 		// The answer to a write shows 25; the rest is as read before, without a request.
@@ -317,7 +324,7 @@ func TestMoreDependenciesThanAnAnswerShows(t *testing.T) {
 		if waited := time.Since(read); waited != 0 {
 			w.Errorf("the write waited %s: its permit went to another request", waited)
 		}
-		if diff := cmp.Diff(all, got.Task.DependsOn); diff != "" {
+		if diff := cmp.Diff(want, related(got.Task)); diff != "" {
 			w.Errorf("write: -want +got\n%s", diff)
 		}
 		if n := len(w.emulator.Requests()); n != 1 {
@@ -329,7 +336,7 @@ func TestMoreDependenciesThanAnAnswerShows(t *testing.T) {
 		}
 		for _, row := range rows {
 			if row.ID == id {
-				if diff := cmp.Diff(all, row.DependsOn); diff != "" {
+				if diff := cmp.Diff(want, related(row)); diff != "" {
 					w.Errorf("query: -want +got\n%s", diff)
 				}
 			}

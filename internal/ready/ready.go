@@ -4,6 +4,7 @@
 package ready
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -47,9 +48,8 @@ type View struct {
 	// ready has the ready tasks by the agent that may claim them; the empty name has those that
 	// any agent may claim.
 	ready map[string]*btree.BTreeG[*task.Task]
-	// dependents has the tasks that depend on each task.
-	dependents map[task.ID]map[task.ID]struct{}
-	again      *clock.Agenda[task.ID] // when to judge tasks again
+	links task.Links             // of the rows in open
+	again *clock.Agenda[task.ID] // when to judge tasks again
 }
 
 // row is a task that may be ready, with its last verdict.
@@ -61,7 +61,7 @@ type row struct {
 // New returns a view of no tasks.
 func New(b Board) *View {
 	return &View{
-		board: b, open: make(map[task.ID]row), dependents: make(map[task.ID]map[task.ID]struct{}),
+		board: b, open: make(map[task.ID]row), links: task.NewLinks(),
 		ready: map[string]*btree.BTreeG[*task.Task]{"": newList()},
 		again: clock.NewAgenda[task.ID](),
 	}
@@ -72,14 +72,14 @@ func newList() *btree.BTreeG[*task.Task] {
 	return btree.NewBTreeGOptions(func(a, b *task.Task) bool { return task.Before(*a, *b) < 0 }, btree.Options{NoLocks: true})
 }
 
-// Changed judges tasks anew, and those that depend on them. Call it after the board, or the record
+// Changed judges tasks anew, and those that wait for them. Call it after the board, or the record
 // of claims, has changed.
 func (v *View) Changed(ids ...task.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, id := range ids {
 		v.judge(id, time.Time{})
-		for dependent := range v.dependents[id] {
+		for _, dependent := range slices.Collect(v.links.By(id)) {
 			v.judge(dependent, time.Time{})
 		}
 	}
@@ -147,17 +147,13 @@ func (v *View) judge(id task.ID, earliest time.Time) {
 	t, ok := v.board.Task(id)
 	if !ok || t.Trashed || t.Status != task.Open && !named(t) {
 		if known {
-			v.depend(id, before.task.DependsOn, nil)
+			v.links.Set(id, nil)
 			v.again.Remove(id)
 			delete(v.open, id)
 		}
 		return
 	}
-	var dependedOn []task.ID
-	if known {
-		dependedOn = before.task.DependsOn
-	}
-	v.depend(id, dependedOn, t.DependsOn)
+	v.links.Set(id, t.Awaited())
 	now := row{&t, v.board.Judge(t)}
 	if now.verdict.Ready {
 		v.put(now)
@@ -194,21 +190,5 @@ func (v *View) take(r row) {
 	list := v.ready[r.verdict.For]
 	if list.Delete(r.task); list.Len() == 0 && r.verdict.For != "" {
 		delete(v.ready, r.verdict.For)
-	}
-}
-
-// depend replaces the dependencies of a task.
-func (v *View) depend(id task.ID, before, after []task.ID) {
-	for _, on := range before {
-		delete(v.dependents[on], id)
-		if len(v.dependents[on]) == 0 {
-			delete(v.dependents, on)
-		}
-	}
-	for _, on := range after {
-		if v.dependents[on] == nil {
-			v.dependents[on] = make(map[task.ID]struct{})
-		}
-		v.dependents[on][id] = struct{}{}
 	}
 }

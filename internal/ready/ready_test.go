@@ -26,7 +26,7 @@ func (b *board) Task(id task.ID) (task.Task, bool) {
 }
 
 func (b *board) Judge(t task.Task) ready.Verdict {
-	blocked := task.Unfinished(t, func(id task.ID) (task.Status, bool) { return b.tasks[id].Status, true })
+	blocked := task.Unfinished(t, b.Task)
 	if end := t.ClaimedAt.Add(time.Minute); !t.ClaimedAt.IsZero() && b.now.Before(end) {
 		return ready.Verdict{Again: end}
 	}

@@ -96,6 +96,11 @@ var synonyms = map[string][]string{
 		"done", "is done", "complete", "completed", "finished", "checked", "erledigt", "fertig", "abgeschlossen", "getan",
 		"fait", "faite", "terminé", "terminée", "hecho", "hecha", "terminado", "terminada", "completado", "listo",
 	},
+	subItems: {
+		"sub-item", "sub-items", "subtask", "subtasks", "children", "child tasks",
+		"unterelement", "unterelemente", "unteraufgabe", "unteraufgaben", "teilaufgaben",
+		"sous-tâche", "sous-tâches", "sous-élément", "sous-éléments", "subelemento", "subelementos", "subtarea", "subtareas",
+	},
 	"depends_on": {
 		"blocked by", "dependencies", "dependency", "depends", "waits for", "waiting for", "prerequisites",
 		"abhängig von", "hängt ab von", "abhängigkeiten", "blockiert von", "blockiert durch", "wartet auf", "voraussetzungen",
@@ -142,7 +147,7 @@ func propertyNames(p *config.Properties) map[string]*string {
 	return map[string]*string{
 		"status": &p.Status, "claimed_by": &p.ClaimedBy, "claimed_at": &p.ClaimedAt,
 		"claim_timeout_minutes": &p.ClaimTimeoutMinutes, "claim_token": &p.ClaimToken,
-		"priority": &p.Priority, "depends_on": &p.DependsOn, "note": &p.Note, assignee: &p.Assignee, done: &p.Done,
+		"priority": &p.Priority, "depends_on": &p.DependsOn, "note": &p.Note, assignee: &p.Assignee, done: &p.Done, subItems: &p.SubItems,
 	}
 }
 
@@ -219,17 +224,19 @@ func (p *Plan) guess(db notion.Database, given map[string]string) {
 
 // ofTeams are the keys of properties that a team's own board may have, with their types. dibs makes
 // none of them.
-var ofTeams = []notion.Fit{{Key: assignee, Types: []string{"people"}}, {Key: done, Types: []string{"checkbox"}}}
+var ofTeams = []notion.Fit{
+	{Key: assignee, Types: []string{"people"}}, {Key: done, Types: []string{"checkbox"}}, {Key: subItems, Types: []string{"relation"}},
+}
 
-const assignee, done = "assignee", "done"
+const assignee, done, subItems = "assignee", "done", "sub_items"
 
 // ofTeam reports whether the property of that key is a team's own.
 func ofTeam(key string) bool {
 	return slices.ContainsFunc(ofTeams, func(f notion.Fit) bool { return f.Key == key })
 }
 
-// guessTeams uses what says on a team's own board that a task is not for agents: people have it, or
-// it is done. A database that is in use already is left as it is.
+// guessTeams uses what says on a team's own board that a task is not for agents yet: people have it,
+// it is done, or its parts come first. A database that is in use already is left as it is.
 func (p *Plan) guessTeams(db notion.Database, given map[string]string) {
 	if db.ID == "" || string(db.ID) == p.saved.Databases.Tasks {
 		return
@@ -252,7 +259,7 @@ func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
 	for _, name := range slices.Sorted(maps.Keys(db.Columns)) {
 		col := db.Columns[name]
 		related, err := task.ParseID(col.Database)
-		otherDatabase := f.Key == "depends_on" && (err != nil || related != db.ID)
+		otherDatabase := (f.Key == "depends_on" || f.Key == "sub_items") && (err != nil || related != db.ID)
 		people := f.Key == "claimed_by" && col.Type == "people" // a team's own: dibs does not write there unasked
 		if slices.Contains(f.Types, col.Type) && !p.taken(name) && !otherDatabase && !people {
 			fits = append(fits, name)

@@ -34,16 +34,18 @@ func (p *Plan) survey(ctx context.Context, db notion.Database) error {
 	if err != nil {
 		return err
 	}
-	unfinished := make(map[task.ID]task.Status)
+	unfinished, waits := make(map[task.ID]task.Task), task.NewWaits()
 	for _, t := range rows {
-		unfinished[t.ID] = t.Status
+		unfinished[t.ID] = t
+		waits.Set(t)
 	}
 	for _, t := range rows {
-		waitsFor := task.Unfinished(t, func(id task.ID) (task.Status, bool) {
-			if s, ok := unfinished[id]; ok {
-				return s, true
+		t.Unblocks = waits.Unblocks(t)
+		waitsFor := task.Unfinished(t, func(id task.ID) (task.Task, bool) {
+			if other, ok := unfinished[id]; ok {
+				return other, true
 			}
-			return task.Completed, true
+			return task.Task{Status: task.Completed}, true
 		})
 		if d := claim.Decide(t, "", waitsFor, p.client.Now(), claim.Policy{Timeout: p.Config.Claim.Timeout}); d.Code == "" && t.Status == task.Open {
 			p.Offered = append(p.Offered, t)

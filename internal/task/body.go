@@ -3,7 +3,7 @@ package task
 import "time"
 
 // Body is the JSON form in which a task is stored and passed on: complete, unlike the JSON of a
-// Task.
+// Task, but for Unblocks, which is counted anew.
 type Body struct {
 	Task
 	Token   string        `json:"token,omitempty"`

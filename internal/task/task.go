@@ -52,6 +52,12 @@ type Task struct {
 	OddTimeout bool `json:"-"`
 
 	DependsOn []ID `json:"depends_on,omitempty"`
+	// SubItems are the parts of the task, which come before the whole. It is empty if the board's
+	// column of sub-items is not in use.
+	SubItems []ID `json:"sub_items,omitempty"`
+	// Unblocks is how many unfinished tasks wait for this one, see Waits; zero outside of lists in
+	// ready order.
+	Unblocks int `json:"-"`
 
 	// Note is the page's note, shortened to 2000 characters: a person's words, and the line in
 	// which dibs says how the last claim ended, see claim.Write.

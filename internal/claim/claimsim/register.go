@@ -168,6 +168,6 @@ func (r *Register) History(id task.ID) []Version {
 }
 
 func clone(t task.Task) task.Task {
-	t.DependsOn = slices.Clone(t.DependsOn)
+	t.DependsOn, t.SubItems = slices.Clone(t.DependsOn), slices.Clone(t.SubItems)
 	return t
 }
