@@ -156,7 +156,7 @@ func TestEnvironment(t *testing.T) {
 		"tasks.properties.note":                  "8",
 		"tasks.properties.done":                  "p10",
 		"tasks.properties.assignee":              "p9",
-		"tasks.properties.sub_items":             "p10",
+		"tasks.properties.sub_items":             "p11",
 		"tasks.statuses.open":                    "s1",
 		"tasks.statuses.in_progress":             "s2",
 		"tasks.statuses.blocked":                 "s3",

@@ -268,7 +268,7 @@ func TestDependenciesOnAnotherDataSource(t *testing.T) {
 		if _, err := n.claim("Sandman", id); code(err) != denied(claim.CodeBlockedByDependency) {
 			w.Errorf("err = %v, want blocked_by_dependency", err)
 		}
-		if warnings := n.status().Warnings; len(warnings) != 1 || !strings.Contains(warnings[0], "depends_on relates to another database") {
+		if warnings := n.status().Warnings; len(warnings) != 2 || !strings.Contains(warnings[1], "depends_on relates to another database") {
 			w.Errorf("warnings: %q", warnings)
 		}
 		if diff := cmp.Diff([]string{"waits"}, n.titles()); diff != "" {
