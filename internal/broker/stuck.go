@@ -73,15 +73,16 @@ func (b *Broker) tellStuck(ctx context.Context) (told []api.TaskRef, err error) 
 	return told, errors.Join(append(errs, err)...)
 }
 
-// tell tells one card. done is false if it is to be told later.
+// tell tells one card, and records that it did. done is false if it is to be told later.
 func (b *Broker) tell(ctx context.Context, t task.Task, why string) (done bool, err error) {
-	if !b.claimer.Policy().NoNote {
-		return b.claimer.Tell(ctx, t.ID, func(page task.Task) string { return b.present().stuck(page) })
+	noted := !b.claimer.Policy().NoNote
+	if noted {
+		if done, err := b.claimer.Tell(ctx, t.ID, func(page task.Task) string { return b.present().stuck(page) }); err != nil || !done {
+			return false, err
+		}
 	}
-	if !b.comments.On() {
-		return false, nil
-	}
-	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Title: t.Title, URL: t.URL, By: claim.Sweeper, Summary: why, Comment: true}
+	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Title: t.Title, URL: t.URL, By: claim.Sweeper, Summary: why}
+	e.Comment = !noted && b.comments.On()
 	e.ID = Keyed{UID: -1, Key: metaTold}.factID(e.At, string(t.ID), why)
 	err = b.journal.Record(context.WithoutCancel(ctx), e)
 	return err == nil, err

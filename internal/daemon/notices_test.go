@@ -384,3 +384,19 @@ func TestCommandIsTold(t *testing.T) {
 		wantWarnings(w, n)
 	})
 }
+
+// Nobody would look at a card on which nothing happens any more: people are told once.
+func TestNoticeOfWhatIsStuck(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		o, out := w.telling(config.Receiver{URL: ntfyURL, On: []config.Notice{config.NoticeStuck}})
+		dropped := w.add("dropped", map[string]any{"status": option("status", "CANCELLED")})
+		w.add("waits", map[string]any{"depends_on": relation(dropped)})
+		w.start(o)
+		time.Sleep(time.Hour)
+		posts := out.came()
+		if len(posts) != 1 || !strings.Contains(posts[0].body, "“waits” stands still: it can never become ready: it waits for “dropped”, which is CANCELLED") {
+			w.Errorf("people were told %+v", posts)
+		}
+	})
+}

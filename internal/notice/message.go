@@ -52,6 +52,7 @@ func (m message) slack() string {
 // titles are the titles of messages with one notice.
 var titles = map[config.Notice]string{
 	config.NoticeAsk: "a question", config.NoticeBlock: "blocked", config.NoticeReview: "to review", config.NoticeLost: "a claim was lost",
+	config.NoticeStuck: "stands still",
 }
 
 // title is in ASCII: it goes into a header.

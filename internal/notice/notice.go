@@ -36,8 +36,14 @@ func Of(f claim.Fact) []config.Notice {
 	if f.Kind == claim.KindReview {
 		kinds = append(kinds, config.NoticeReview)
 	}
+	if stuck(f) {
+		kinds = append(kinds, config.NoticeStuck)
+	}
 	return kinds
 }
+
+// stuck reports whether a fact is that a card was told why its task can never become ready.
+func stuck(f claim.Fact) bool { return f.Kind == claim.KindCommented && f.By == claim.Sweeper }
 
 // Notice is what a receiver is told of one fact. Its texts are one line each, without control
 // characters.
@@ -62,6 +68,9 @@ func (r *Receiver) of(in owed.Intent) Notice {
 	what := worklog.NewEntry(f, claim.MeshLog).Title
 	if f.Asked {
 		what = fmt.Sprintf("%s asks about “%s”", f.Agent, title)
+	}
+	if stuck(f) {
+		what = fmt.Sprintf("“%s” stands still", title)
 	}
 	if why := cmp.Or(f.Summary, f.Detail); why != "" {
 		what += ": " + why

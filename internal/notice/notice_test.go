@@ -37,6 +37,7 @@ func TestOf(t *testing.T) {
 		"stale, and opened":        {claim.Fact{Kind: claim.KindSwept, Claim: "c", Tried: claim.TriedAgain}, []config.Notice{config.NoticeLost}},
 		"stale once too often":     {claim.Fact{Kind: claim.KindSwept, Claim: "c", Tried: claim.TriedOver}, []config.Notice{config.NoticeLost, config.NoticeBlock}},
 		"swept off a copied page":  {claim.Fact{Kind: claim.KindSwept, Tried: claim.TriedAgain}, nil},
+		"can never become ready":   {claim.Fact{Kind: claim.KindCommented, By: claim.Sweeper}, []config.Notice{config.NoticeStuck}},
 		"completed":                {claim.Fact{Kind: claim.KindCompleted, Tried: claim.TriedOver}, nil},
 		"refused a task":           {claim.Fact{Kind: claim.KindDenied}, nil},
 		"given back by the agent":  {claim.Fact{Kind: claim.KindReleased}, nil},
