@@ -63,7 +63,7 @@ func (b *Broker) tellStuck(ctx context.Context) (told []api.TaskRef, err error) 
 			told = append(told, b.ref(t))
 		}
 	}
-	if maps.Equal(before, now) {
+	if said != "" && maps.Equal(before, now) {
 		return told, errors.Join(errs...)
 	}
 	data, err := json.Marshal(now)
