@@ -33,7 +33,7 @@ func TestGet(t *testing.T) {
 		want := claim.Reading{
 			At: dawn.Add(90 * time.Second), // by the Date header
 			Task: task.Task{
-				ID: id, Key: "TASK-2", Title: "Fix the login", URL: got.Task.URL, Status: task.InProgress, Priority: task.High,
+				ID: id, Key: "TASK-2", Title: "Fix the login", URL: got.Task.URL, Status: task.InProgress, Priority: task.High, PriorityName: "High",
 				ClaimedBy: "Sandman", ClaimedAt: dawn.Add(2 * time.Minute), Token: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K",
 				Timeout: 90 * time.Minute, DependsOn: []task.ID{before}, Created: dawn, Edited: dawn, EditedBy: got.Task.EditedBy,
 			},
@@ -64,7 +64,10 @@ func TestValuesThatSayNothing(t *testing.T) {
 			if odd := strings.HasSuffix(name, "e timeout") || strings.HasPrefix(name, "absurd"); got.OddTimeout != odd {
 				w.Errorf("%s: odd is %v, want %v", name, got.OddTimeout, odd)
 			}
-			got.OddTimeout = false
+			if wrong := name == "no such priority"; (got.PriorityName == "urgent!") != wrong { // people are shown what they wrote
+				w.Errorf("%s: the priority is called %q", name, got.PriorityName)
+			}
+			got.OddTimeout, got.PriorityName = false, ""
 			if diff := cmp.Diff(empty, got); diff != "" {
 				w.Errorf("%s: -want +got\n%s", name, diff)
 			}
