@@ -189,10 +189,10 @@ func (b *Broker) renew(ctx context.Context, r Ref) (claim.Hold, error) {
 	return renewed, err
 }
 
-// Finish ends a claim as its agent says, or f.By in its place. If the agent gives a reason why it could not go on, and
-// comments are made, it also owes the task a comment. f.Mention is a Notion user to mention in it,
-// by name, e-mail address or id; if that is not exactly one user, the error is an *InvalidError and
-// nothing was done. A claim returned in state claim.Finishing is still owed to Notion. See also
+// Finish ends a claim as its agent says, or f.By in its place. If the agent gives a reason why it
+// could not go on, and comments are made, it also owes the task a comment. f.Mention is a Notion
+// user to mention in it, by name, e-mail address or id; if that is not exactly one user, the error
+// is an *InvalidError and nothing was done. A claim returned in state claim.Finishing is still owed to Notion. See also
 // claim.Claimer.Finish.
 func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (api.Claim, error) {
 	return b.answer(b.finish(ctx, r, f))

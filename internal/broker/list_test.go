@@ -51,6 +51,11 @@ type noOffers struct{ broker.Inbox }
 
 func (noOffers) Offers(context.Context) ([]inbox.Offer, error) { return nil, nil }
 
+// noLosses is the journal of agents that lost nothing.
+type noLosses struct{ broker.Journal }
+
+func (noLosses) Losses(context.Context, string) ([]claim.Loss, error) { return nil, nil }
+
 // fatal is what a test, a benchmark and a check have in common.
 type fatal interface{ Fatal(...any) }
 
@@ -64,7 +69,7 @@ func brokerOf(t fatal, tasks ...task.Task) (*broker.Broker, copied) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return broker.New(broker.Config{Claimer: claimer, Mirror: c, Inbox: broker.InboxConfig{Inbox: noOffers{}}, Clock: testkit.Clock{}}), c
+	return broker.New(broker.Config{Claimer: claimer, Mirror: c, Journal: noLosses{}, Inbox: broker.InboxConfig{Inbox: noOffers{}}, Clock: testkit.Clock{}}), c
 }
 
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

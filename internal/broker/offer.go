@@ -51,7 +51,7 @@ func (b *Broker) offer(ctx context.Context, r Offer) (claim.Hold, time.Time, err
 	if r.To == r.Agent {
 		return claim.Hold{}, time.Time{}, &InvalidError{Detail: fmt.Sprintf("%s cannot offer a task to itself: claim it", r.Agent)}
 	}
-	if err := b.assigned(r.Task, "offered"); err != nil {
+	if err := b.keptByColumn(r.Task, "offered"); err != nil {
 		return claim.Hold{}, time.Time{}, err
 	}
 	cl, taken := b.claimer.On(r.Task)
@@ -72,9 +72,9 @@ func (b *Broker) offer(ctx context.Context, r Offer) (claim.Hold, time.Time, err
 	return cl, b.now().Add(b.inbox.Offer), err
 }
 
-// assigned returns the refusal to hand on a task that the column of assignees gives to somebody: dibs
-// does not write there, so it would be theirs again at once. It returns nil if nobody is there.
-func (b *Broker) assigned(id task.ID, what string) error {
+// keptByColumn returns the refusal to hand on a task that the column of assignees gives to somebody.
+// dibs does not write there, so it would be theirs again at once. It returns nil if nobody is there.
+func (b *Broker) keptByColumn(id task.ID, what string) error {
 	t, _ := b.mirror.Task(id)
 	if t.Assignee == "" {
 		return nil
@@ -121,7 +121,7 @@ func (b *Broker) decline(ctx context.Context, agent string, id task.ID, reason s
 			}
 			return claim.Hold{}, &claim.Denied{Code: claim.CodeReserved, Task: t, Holder: to, Detail: detail}
 		}
-		if err := b.assigned(id, "declined"); err != nil {
+		if err := b.keptByColumn(id, "declined"); err != nil {
 			return claim.Hold{}, err
 		}
 		if cl, err = b.claimBriefly(ctx, agent, id); err != nil {

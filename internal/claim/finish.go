@@ -11,11 +11,11 @@ import (
 // ErrNoReview is the error of a review on a board without a status for it.
 var ErrNoReview = errors.New("the board has no status for work that waits for a person's decision: name one in tasks.statuses.review and restart the daemon; the claim goes on")
 
-// Finish ends a claim as its agent says, or somebody in its place. The returned claim is Ended, or still Finishing if
-// Notion could not be told now: then the finish is journalled, and RunDue delivers it under the
-// same check. Repeating a finish that took place returns the same claim. The error is a *Lost
-// if the claim was over, or being ended by somebody else; then nothing was written to the task. It is
-// ErrNoReview for a review if the board has no status for it.
+// Finish ends a claim as its agent says, or somebody in its place. The returned claim is Ended, or
+// still Finishing if Notion could not be told now: then the finish is journalled, and RunDue
+// delivers it under the same check. Repeating a finish that took place returns the same claim. The
+// error is a *Lost if the claim was over, or being ended by somebody else; then nothing was written
+// to the task. It is ErrNoReview for a review if the board has no status for it.
 func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Hold, error) {
 	cl, unlock, err := c.lockClaim(ctx, id)
 	if err != nil {

@@ -123,6 +123,20 @@ func startBoard(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	dbs, err := notion.Seed(args[0])
 	ts.Check(err)
+	url := serveBoard(ts, notion)
+	if args[0] == "empty" {
+		for _, name := range []string{"TASK1", "TASK2", "TASK3"} {
+			title := map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": "The task " + name}}}}
+			id, err := notion.CreatePage(dbs.Tasks, map[string]any{"Name": title})
+			ts.Check(err)
+			ts.Setenv(name, id)
+		}
+		newPage(ts, url, notion.Token())
+	}
+}
+
+// serveBoard serves a board to a script, whose settings name it, and returns its address.
+func serveBoard(ts *testscript.TestScript, notion *emulator.Emulator) (url string) {
 	server := httptest.NewServer(notion)
 	ts.Defer(func() {
 		server.Close()
@@ -132,16 +146,8 @@ func startBoard(ts *testscript.TestScript, _ bool, args []string) {
 		name, value, _ := strings.Cut(setting, "=")
 		ts.Setenv(name, value)
 	}
-	if args[0] == "empty" {
-		for _, name := range []string{"TASK1", "TASK2", "TASK3"} {
-			title := map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": "The task " + name}}}}
-			id, err := notion.CreatePage(dbs.Tasks, map[string]any{"Name": title})
-			ts.Check(err)
-			ts.Setenv(name, id)
-		}
-		newPage(ts, server.URL, notion.Token())
-	}
 	boardOf(ts).notion = notion
+	return server.URL
 }
 
 // startServe starts a daemon.

@@ -3,11 +3,9 @@ package cli_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"dibs/internal/emulator"
@@ -46,17 +44,7 @@ func startTeam(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(json.Unmarshal(data, &b))
 	notion, err := emulator.New(emulator.Options{})
 	ts.Check(err)
-	server := httptest.NewServer(notion)
-	ts.Defer(func() {
-		server.Close()
-		notion.Close()
-	})
-	for _, setting := range workspaceOf(server.URL, notion) {
-		name, value, _ := strings.Cut(setting, "=")
-		ts.Setenv(name, value)
-	}
-	boardOf(ts).notion = notion
-	newPage(ts, server.URL, notion.Token())
+	newPage(ts, serveBoard(ts, notion), notion.Token())
 	m := &mover{TestScript: ts, notion: notion, kinds: make(map[string]string), people: make(map[string]string), rows: make(map[string]string)}
 	ts.Setenv("BOARD", m.move(b))
 }

@@ -23,7 +23,7 @@ const (
 // no fact.
 func Diff(before *State, after State) []claim.Fact {
 	switch {
-	case after.foreign() && (before == nil || before.foreign()):
+	case after.beside() && (before == nil || before.beside()):
 		return nil
 	case before == nil && (after.Trashed || after.Status.Finished()):
 		return nil // it was first seen after its end, or because another task depends on it

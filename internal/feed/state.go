@@ -22,9 +22,9 @@ func NewState(t task.Task, blockers []task.ID) State {
 	return State{Task: t, Ready: t.Status == task.Open && d.Code == ""}
 }
 
-// foreign reports whether the task is none for agents, and no agent has it: what becomes of it is
+// beside reports whether the task is none for agents, and no agent has it: what becomes of it is
 // no news to them.
-func (s State) foreign() bool { return s.Outside != "" && s.claim() == "" }
+func (s State) beside() bool { return s.Outside != "" && s.claim() == "" }
 
 // holder returns the agent that has the task; empty for none. The name on a finished task
 // does not count, nor does the one left on a task that was reopened after its completion,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"dibs/internal/claim"
 	"dibs/internal/notion"
@@ -71,11 +72,12 @@ func (p *Plan) SayOffered() string {
 	if n == 1 {
 		said = "1 open task would be offered to agents"
 	}
-	for i, t := range p.Offered[:min(n, someOffered)] {
-		said += map[bool]string{true: ": ", false: ", "}[i == 0] + "“" + t.Title + "”"
+	var some []string
+	for _, t := range p.Offered[:min(n, someOffered)] {
+		some = append(some, "“"+t.Title+"”")
 	}
 	if n > someOffered {
-		said += ", …"
+		some = append(some, "…")
 	}
-	return said
+	return said + ": " + strings.Join(some, ", ")
 }
