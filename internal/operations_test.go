@@ -11,11 +11,11 @@ import (
 	"dibs/internal/api"
 )
 
-// TestReadmeListsTheOperations compares the README's table of requests with the table of
+// TestEveryRequestIsListed compares the requests that docs/http.md lists with the table of
 // operations, both ways. A path that begins another way than with a method goes on from, or
 // ends otherwise than, the one before it.
-func TestReadmeListsTheOperations(t *testing.T) {
-	page, err := os.ReadFile("../README.md")
+func TestEveryRequestIsListed(t *testing.T) {
+	page, err := os.ReadFile("../docs/http.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,12 +25,11 @@ func TestReadmeListsTheOperations(t *testing.T) {
 	}
 	listed := make(map[string]bool)
 	for line := range strings.Lines(string(page)) {
-		if !strings.HasPrefix(line, "| `") || !strings.Contains(line, " /v1/") {
+		if !strings.HasPrefix(line, "- `") || !strings.Contains(line, " /v1/") {
 			continue
 		}
-		cell, _, _ := strings.Cut(line[2:], " | ")
 		last := ""
-		for _, span := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(cell, -1) {
+		for _, span := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(line, -1) {
 			asked, _, _ := strings.Cut(span[1], "?")
 			switch {
 			case strings.HasPrefix(asked, "{"): // a body
@@ -44,13 +43,13 @@ func TestReadmeListsTheOperations(t *testing.T) {
 			}
 			listed[last] = true
 			if !slices.Contains(known, last) {
-				t.Errorf("the README has %s, which is no operation", last)
+				t.Errorf("docs/http.md has %s, which is no operation", last)
 			}
 		}
 	}
 	for _, pattern := range known {
 		if !listed[pattern] {
-			t.Errorf("the README does not have %s", pattern)
+			t.Errorf("docs/http.md does not have %s", pattern)
 		}
 	}
 }
