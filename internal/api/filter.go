@@ -1,6 +1,8 @@
 package api
 
 import (
+	"time"
+
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -32,8 +34,9 @@ type LogFilter struct {
 	Agent string
 	Task  task.ID
 	Claim claim.ID
-	After string // only entries after the one with this id
-	Limit int    // the newest that many; zero: a hundred
+	After string    // only entries after the one with this id
+	Since time.Time // only what happened at this time or later
+	Limit int       // the newest that many; zero: a hundred
 }
 
 // EventFilter selects events; its zero value selects all that are kept.

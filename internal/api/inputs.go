@@ -135,6 +135,7 @@ type LogInput struct {
 	Agent string `query:"agent" doc:"Only this agent's"`
 	Task  string `query:"task" doc:"Only about this task"`
 	Claim string `query:"claim" doc:"Only about this claim"`
+	Since string `query:"since" doc:"Only what happened at this time or later, such as 2026-11-25T15:00:00Z"`
 	After string `query:"after" doc:"Only after the entry with this id; 00000000000000000000000000 stands before the first"`
 	Limit int    `query:"limit" minimum:"0" doc:"The newest that many, or with after the first; 0 is a hundred"`
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,13 +68,14 @@ func (a *app) addCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(added, func(w io.Writer) {
-				line := "added " + quoted(added.Task.TaskRef)
-				if added.Task.AssignedTo != "" {
-					line += ", assigned to " + clean(added.Task.AssignedTo)
-				}
-				row(w, line+": "+clean(cmp.Or(added.Task.Key, string(added.Task.ID))))
-			})
+			line := "added " + quoted(added.Task.TaskRef)
+			if added.Task.AssignedTo != "" {
+				line += ", assigned to " + clean(added.Task.AssignedTo)
+			}
+			if added.Task.Key == "" {
+				line += ": " + clean(string(added.Task.ID))
+			}
+			return a.answer(added, line)
 		},
 	}
 	flags := cmd.Flags()

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
@@ -39,6 +38,7 @@ func (a *app) changeCommand(c change) *cobra.Command {
 		Args:              arguments("[CLAIM_OR_TASK]"),
 		ValidArgsFunction: suggestions(a.ownTasks).first,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			a.changes = true
 			id, err := a.own(args)
 			if err != nil {
 				return err
@@ -57,16 +57,19 @@ func (a *app) changeCommand(c change) *cobra.Command {
 				return err
 			}
 			a.sayUnknown(changed.Task, changed.Owed, "dibs wait "+string(changed.ID))
-			return a.print(changed, func(w io.Writer) {
-				line := c.done(changed)
-				switch {
-				case changed.State == claim.Finishing && changed.Detail != "":
-					line += "; accepted, and written to Notion as soon as that works: " + clean(changed.Detail)
-				case changed.State == claim.Finishing:
-					line += "; accepted, and written to Notion as soon as it can be reached"
+			lines := []string{c.done(changed)}
+			switch {
+			case changed.State == claim.Finishing && changed.Detail != "":
+				lines[0] += "; accepted, and written to Notion as soon as that works: " + clean(changed.Detail)
+			case changed.State == claim.Finishing:
+				lines[0] += "; accepted, and written to Notion as soon as it can be reached"
+			}
+			if a.person() && changed.State != claim.Held && a.agent != "" {
+				if next := a.further(cmd.Context(), daemon, a.agent); next != "" {
+					lines = append(lines, next)
 				}
-				row(w, line)
-			})
+			}
+			return a.answer(changed, lines...)
 		},
 	}
 	if c.flags != nil {

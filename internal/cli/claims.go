@@ -59,6 +59,7 @@ func showClaims(t *table, claims []api.Claim, now time.Time) {
 	if len(claims) == 0 {
 		return
 	}
+	t.whole = 4
 	t.head("TASK", "AGENT", "UNTIL", "CLAIM", "TITLE")
 	for _, c := range claims {
 		t.add(plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title)))

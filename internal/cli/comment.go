@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
 	"strings"
 
 	"dibs/internal/api"
@@ -43,13 +42,11 @@ func (a *app) commentCommand() *cobra.Command {
 			if err != nil {
 				return denial(err)
 			}
-			return a.print(said, func(w io.Writer) {
-				line := "commented on " + quoted(said.Task)
-				if said.Detail != "" {
-					line += "; accepted, and written to Notion as soon as that works: " + clean(said.Detail)
-				}
-				row(w, line)
-			})
+			line := "commented on " + quoted(said.Task)
+			if said.Detail != "" {
+				line += "; accepted, and written to Notion as soon as that works: " + clean(said.Detail)
+			}
+			return a.answer(said, line)
 		},
 	}
 	mentioning(cmd, &body.Mention)

@@ -30,7 +30,7 @@ func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 	}
 	p := problemOf(ctx, cmd, err)
 	exit := p.Code.Exit()
-	if a.json || a.document {
+	if a.json || (a.document || a.changes) && !a.person() {
 		if err := writeJSON(a.stdout, p); err != nil {
 			fmt.Fprintf(a.stderr, "dibs: %s\n", clean(err.Error()))
 		}

@@ -12,16 +12,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// logTitle is the column with a task's title.
+const logTitle = 3
+
 // newest is how many entries the daemon returns by default.
 const newest = 100
 
 func (a *app) logCommand() *cobra.Command {
 	var filter api.LogFilter
-	var taskArg, claimArg string
+	var taskArg, claimArg, since string
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "Show what happened to claims, the newest last",
 		Long:  "Show what happened to claims here, the newest last. --agent limits it to one agent.",
+		Example: "  dibs log --since 2h\n" +
+			"  dibs log --since 15:00 --task T-3",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if filter.Agent, err = a.only(cmd); err != nil {
@@ -36,6 +41,11 @@ func (a *app) logCommand() *cobra.Command {
 				var ok bool
 				if filter.Claim, ok = claim.ParseID(claimArg); !ok {
 					return usagef("--claim: %q is not the id of a claim", claimArg)
+				}
+			}
+			if since != "" {
+				if filter.Since, err = moment(since, time.Now()); err != nil {
+					return usagef("--since: %w", err)
 				}
 			}
 			if err := checkLimit(filter.Limit); err != nil {
@@ -54,9 +64,10 @@ func (a *app) logCommand() *cobra.Command {
 			}
 			err = a.list(list, func(t *table) {
 				now := time.Now()
+				t.whole = logTitle
 				for _, e := range list.Entries {
 					t.add(plain(clock(e.At.Time, now)), plain(clean(string(e.Kind))), plain(cmp.Or(clean(e.Agent), clean(e.By), "-")),
-						plain(short(cmp.Or(e.Title, string(e.Task)))), plain(aboutEntry(e, now)))
+						plain(strings.TrimSpace(clean(e.Key)+" "+short(cmp.Or(e.Title, string(e.Task))))), plain(aboutEntry(e, now)))
 				}
 			})
 			if filter.Limit == 0 && len(list.Entries) == newest {
@@ -68,6 +79,7 @@ func (a *app) logCommand() *cobra.Command {
 	cmd.Flags().StringVar(&taskArg, "task", "", "only about this `task`")
 	completeFlag(cmd, "task", a.someTasks(api.TaskFilter{}))
 	cmd.Flags().StringVar(&claimArg, "claim", "", "only about this claim, an `id`")
+	cmd.Flags().StringVar(&since, "since", "", "only what happened since then: a `time` such as 15:04, 2026-11-25 or 2026-11-25T15:04, or how long ago, such as 2h")
 	cmd.Flags().IntVar(&filter.Limit, "limit", 0, "the newest that many (0: a hundred)")
 	return cmd
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"io"
 	"time"
 
 	"dibs/internal/api"
@@ -31,21 +30,18 @@ func (a *app) offerCommand() *cobra.Command {
 				return denial(err)
 			}
 			a.sayUnknown(offered.Task, offered.Owed, "dibs show "+string(offered.Task.ID))
-			return a.print(offered, func(w io.Writer) {
-				line := quoted(offered.Task) + " is offered to " + clean(body.To)
-				if offered.Offer != nil {
-					line += lasting(offered.Offer.ExpiresAt, time.Now())
-				}
-				row(w, line+owed(offered))
-			})
+			line := quoted(offered.Task) + " is offered to " + clean(body.To)
+			if offered.Offer != nil {
+				line += lasting(offered.Offer.ExpiresAt, time.Now())
+			}
+			return a.answer(offered, line+owed(offered))
 		})
 }
 
 func (a *app) acceptCommand() *cobra.Command {
 	var note string
 	return a.handCommand("accept", "Claim a task that is offered",
-		"Claim a task that is offered to the agent, or assigned to it. Prints the claim, or the denial, as JSON\n"+
-			"on stdout. Exit code 3: not claimed.",
+		"Claim a task that is offered to the agent, or assigned to it. Exit code 3: not claimed.",
 		func(cmd *cobra.Command) { cmd.Flags().StringVar(&note, "note", "", "a `text` for the record") },
 		func(cmd *cobra.Command, h hand) error {
 			a.document = true
@@ -53,11 +49,7 @@ func (a *app) acceptCommand() *cobra.Command {
 			if err != nil {
 				return denial(err)
 			}
-			if err := writeJSON(a.stdout, c); err != nil {
-				return err
-			}
-			a.say("%s is %s's%s", quoted(c.Task), clean(c.Agent), lasting(c.ExpiresAt, time.Now()))
-			return nil
+			return a.answer(c, a.granted(c, time.Now())...)
 		})
 }
 
@@ -73,7 +65,7 @@ func (a *app) declineCommand() *cobra.Command {
 				return denial(err)
 			}
 			a.sayUnknown(done.Task, done.Owed, "dibs show "+string(done.Task.ID))
-			return a.print(done, func(w io.Writer) { row(w, "declined "+quoted(done.Task)+owed(done)) })
+			return a.answer(done, "declined "+quoted(done.Task)+owed(done))
 		})
 }
 

@@ -43,8 +43,8 @@ func TestExamplesOverHTTP(t *testing.T) {
 func TestExamplesOfAnAgentsDay(t *testing.T) {
 	out := runExamples(t, "../../docs/agents.md", trying+"export DIBS_SOCKET=~/.local/state/dibs-try/dibs.sock\n")
 	for _, want := range []string{
-		"tasks_available", "Steps to reproduce", `Sandman reserved ./src/login/`, `commented on "Fix login redirect loop on Safari"`,
-		`completed "Fix login redirect loop on Safari"`, "which is blocked until a person opens it", `added "Write the runbook for webhooks"`, "sent to Oracle",
+		"tasks_available", "Steps to reproduce", `Sandman reserved ./src/login/`, `commented on TASK-2 "Fix login redirect loop on Safari"`,
+		`completed TASK-2 "Fix login redirect loop on Safari"`, "which is blocked until a person opens it", `"Write the runbook for webhooks"`, "sent to Oracle",
 		`"type":"message"`, `"agent":"Oracle","state":"held"`, `"written_by":"others"`, `{"paths":["a.go"]}`, `"summary":"Migrated, tried on a copy."`,
 	} {
 		if !strings.Contains(out, want) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"io"
 
 	"dibs/internal/api"
 	"dibs/internal/task"
@@ -41,13 +40,10 @@ func (a *app) reopenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(done, func(w io.Writer) {
-				if done.Was == task.Open {
-					row(w, quoted(done.Task)+" is open already")
-					return
-				}
-				row(w, "reopened "+quoted(done.Task)+", which was "+clean(cmp.Or(done.WasName, string(done.Was))))
-			})
+			if done.Was == task.Open {
+				return a.answer(done, quoted(done.Task)+" is open already")
+			}
+			return a.answer(done, "reopened "+quoted(done.Task)+", which was "+clean(cmp.Or(done.WasName, string(done.Was))))
 		},
 	}
 	cmd.Flags().StringVar(&body.Note, "note", "", "why, a `text`")

@@ -54,8 +54,13 @@ type app struct {
 	// old is set once an answer was marked as out of date.
 	old bool
 
-	// document is set by commands that print failures as JSON on stdout even without --json.
+	// document is set by commands that print failures as JSON on stdout, unless a person reads it.
 	document bool
+	// changes is set by commands that change a claim. They print failures like document, and with
+	// --json on stderr as well.
+	changes bool
+	// tried is set if the daemon asked is that of a trial.
+	tried bool
 }
 
 // root makes the command tree.
@@ -65,11 +70,8 @@ func (a *app) root() *cobra.Command {
 		Short: "Share one task queue in Notion without doing the same work twice",
 		Long: "dibs lets named agents and people share one task queue kept in Notion without doing\n" +
 			"the same work twice. The daemon does the claiming; every other command asks it.\n\n" +
-			"The loop of an agent, whose name is in DIBS_AGENT (auto: one that is minted for the session):\n" +
-			"  dibs next                          claim a task: its id is in the answer\n" +
-			"  dibs renew TASK                    say \"I am still at it\", before the lease ends\n" +
-			"  dibs complete TASK --summary TEXT  say that it is done (or review, release, block, fail)\n" +
-			"A task is named by its key (T-3), its id or its URL.\n\n" +
+			"An agent's name is in DIBS_AGENT; auto mints one for the session. A task is named by its key (T-3), its\n" +
+			"id or its URL.\n\n" +
 			"Exit codes: 0 done · 1 failure · 2 the command was not used right · 3 not claimed: held, not open,\n" +
 			"nothing ready · 4 the claim is no longer yours: stop working on the task · 5 the daemon cannot be\n" +
 			"reached · 6 Notion, or the journal's database, cannot be reached, or refuses",
@@ -91,61 +93,7 @@ func (a *app) root() *cobra.Command {
 		panic(err) // impossible: the flag exists
 	}
 
-	root.AddCommand(
-		a.claimCommand(),
-		a.nextCommand(),
-		a.renewCommand(),
-		a.runCommand(),
-		a.waitCommand(),
-		a.mcpCommand(),
-		a.guardCommand(),
-		a.completeCommand(),
-		a.reviewCommand(),
-		a.releaseCommand(),
-		a.blockCommand(),
-		a.failCommand(),
-		a.reopenCommand(),
-		a.addCommand(),
-		a.commentCommand(),
-		a.askCommand(),
-		a.pollCommand(),
-		a.ackCommand(),
-		a.sendCommand(),
-		a.offerCommand(),
-		a.acceptCommand(),
-		a.declineCommand(),
-		a.reserveCommand(),
-		a.unreserveCommand(),
-		a.reservationsCommand(),
-		a.checkCommand(),
-		a.readyCommand(),
-		a.tasksCommand(),
-		a.claimsCommand(),
-		a.showCommand(),
-		a.statusCommand(),
-		a.agentsCommand(),
-		a.historyCommand(),
-		a.whoamiCommand(),
-		a.boardCommand(),
-		a.eventsCommand(),
-		a.logCommand(),
-		a.clusterCommand(),
-		a.sweepCommand(),
-		a.syncCommand(),
-		a.notifyCommand(),
-		a.hookCommand(),
-		a.connectCommand(),
-		a.skillCommand(),
-		a.initCommand(),
-		a.doctorCommand(),
-		a.serveCommand(),
-		a.demoCommand(),
-		a.tryCommand(),
-		a.emulatorCommand(),
-		a.simulateCommand(),
-		a.versionCommand(),
-		a.manCommand(),
-	)
+	a.addCommands(root)
 	defaults(root)
 	return root
 }

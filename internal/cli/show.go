@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -50,7 +49,8 @@ func (a *app) showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(t, func(w io.Writer) { showTask(w, t, time.Now()) })
+			names := a.names(cmd.Context(), daemon, t)
+			return a.print(t, func(w io.Writer) { showTask(w, t, names, time.Now()) })
 		},
 	}
 	content.add(cmd)
@@ -66,9 +66,10 @@ func (a *app) showContent(ctx context.Context, daemon *client.Client, id task.ID
 	if err != nil {
 		return err
 	}
+	names := a.names(ctx, daemon, t.Task)
 	if err := a.print(t, func(w io.Writer) {
 		t.Task.Fields = t.Fields
-		showTask(w, t.Task, time.Now())
+		showTask(w, t.Task, names, time.Now())
 	}); err != nil {
 		return err
 	}
@@ -82,7 +83,28 @@ func (a *app) showContent(ctx context.Context, daemon *client.Client, id task.ID
 	return nil
 }
 
-func showTask(out io.Writer, t api.Task, now time.Time) {
+// mostNamed is how many dependencies and sub-items are named; of the others the id is shown.
+const mostNamed = 20
+
+// names asks the daemon what the tasks are called that t refers to, for people: key and title. It is
+// nil with --json.
+func (a *app) names(ctx context.Context, daemon *client.Client, t api.Task) map[task.ID]string {
+	if a.json {
+		return nil
+	}
+	names := make(map[task.ID]string)
+	ids := slices.Concat(unnamed(t, t.DependsOn), unnamed(t, t.SubItems), unnamed(t, t.WaitsFor))
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	for _, id := range ids[:min(len(ids), mostNamed)] {
+		if other, err := daemon.Task(ctx, id); err == nil {
+			names[id] = waited(api.Waited{TaskRef: other.TaskRef})
+		}
+	}
+	return names
+}
+
+func showTask(out io.Writer, t api.Task, names map[task.ID]string, now time.Time) {
 	line := func(name, value string) {
 		if value != "" {
 			row(out, name, value)
@@ -90,7 +112,9 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 	}
 	line("title", clean(t.Title))
 	line("key", clean(t.Key))
-	line("task", clean(string(t.ID)))
+	if t.Key == "" {
+		line("task", clean(string(t.ID)))
+	}
 	line("url", clean(t.URL))
 	line("status", clean(t.StatusWord()))
 	line("priority", clean(t.PriorityWord()))
@@ -106,23 +130,27 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 		row(out, clean(name), clean(cmp.Or(task.FieldText(t.Fields[name]), "-")))
 	}
 	line("claim", clean(string(t.ClaimID)))
-	line("depends on", idList(unnamed(t, t.DependsOn)))
-	line("sub-items", idList(unnamed(t, t.SubItems)))
-	if len(t.WaitingFor) == 0 {
-		line("waits for", idList(t.WaitsFor))
-	}
-	for i, w := range t.WaitingFor {
-		name := "waits for"
-		if i > 0 {
+	list := func(name string, tasks []string) {
+		for _, one := range tasks {
+			row(out, name, one)
 			name = ""
 		}
-		row(out, name, waited(w))
 	}
+	list("depends on", called(names, unnamed(t, t.DependsOn)))
+	list("sub-items", called(names, unnamed(t, t.SubItems)))
+	if len(t.WaitingFor) == 0 {
+		list("waits for", called(names, t.WaitsFor))
+	}
+	waits := make([]string, len(t.WaitingFor))
+	for i, w := range t.WaitingFor {
+		waits[i] = waited(w)
+	}
+	list("waits for", waits)
 	if !t.CreatedAt.IsZero() {
-		line("created", ago(t.CreatedAt.Time, now))
+		line("created", clock(t.CreatedAt.Time, now)+", "+ago(t.CreatedAt.Time, now))
 	}
 	if !t.EditedAt.IsZero() {
-		line("edited", ago(t.EditedAt.Time, now))
+		line("edited", clock(t.EditedAt.Time, now)+", "+ago(t.EditedAt.Time, now))
 	}
 	if t.Trashed {
 		line("trashed", "yes")
@@ -159,10 +187,11 @@ func waited(w api.Waited) string {
 	return name
 }
 
-func idList(ids []task.ID) string {
+// called returns what tasks are called, by names; else their ids.
+func called(names map[task.ID]string, ids []task.ID) []string {
 	list := make([]string, len(ids))
 	for i, id := range ids {
-		list[i] = string(id)
+		list[i] = cmp.Or(names[id], clean(string(id)))
 	}
-	return clean(strings.Join(list, " "))
+	return list
 }

@@ -15,7 +15,8 @@ import (
 
 // minCell is the narrowest to which a column is cut, gap the space between columns.
 const (
-	minCell = 8
+	minCell = 6
+	maxKey  = 12 // the longest key that is never cut
 	gap     = 2
 )
 
@@ -37,11 +38,16 @@ var (
 	red    = ansi.NewStyle().ForegroundColor(ansi.Red)
 )
 
-// table is a list for people. Columns are as wide as their widest cell on a terminal, and cut if
-// the terminal is narrower than all of them.
-type table struct{ rows [][]cell }
+// table is a list for people. Columns are as wide as their widest cell. A terminal does not show
+// columns that say nothing, and cuts the others to its width, the column whole last of all.
+type table struct {
+	rows  [][]cell
+	heads int // the number of rows that are names of columns
+	whole int // the column to keep whole, such as the title; 0 for none
+}
 
 func (t *table) head(names ...string) {
+	t.heads++
 	row := make([]cell, len(names))
 	for i, name := range names {
 		row[i] = plain(name).in(bold)
@@ -64,9 +70,14 @@ func (a *app) list(answer any, fill func(*table)) error {
 
 // layout formats the table for a terminal of so many columns, 0 for any number.
 func (t *table) layout(fits int, colours bool) string {
+	common := ""
+	if fits > 0 {
+		common = t.common()
+		t.drop(t.silent)
+	}
 	widths := t.widths()
 	if fits > 0 {
-		shrink(widths, fits)
+		widths = t.squeeze(fits)
 	}
 	var out strings.Builder
 	for _, row := range t.rows {
@@ -85,6 +96,9 @@ func (t *table) layout(fits int, colours bool) string {
 		out.WriteString(strings.TrimRight(line.String(), " "))
 		out.WriteByte('\n')
 	}
+	if common != "" {
+		out.WriteString(ansi.Truncate(common, fits, "…") + "\n")
+	}
 	return out.String()
 }
 
@@ -101,19 +115,99 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// shrink narrows the widest columns until all fit, but none below minCell.
-func shrink(widths []int, fits int) {
-	total := gap * (len(widths) - 1)
-	for _, w := range widths {
-		total += w
+// silent reports whether a column says nothing: all its cells are empty or, in a table with names of
+// columns, say the same. The first column names the row, and always stays, as does the one that is
+// kept whole.
+func (t *table) silent(column int) bool {
+	body := t.rows[t.heads:]
+	if column == 0 || column == t.whole || len(body) == 0 {
+		return false
 	}
-	for ; total > fits; total-- {
-		widest := slices.Index(widths, slices.Max(widths))
-		if widths[widest] <= minCell {
-			return
+	for _, row := range body {
+		if row[column].text != body[0][column].text {
+			return false
 		}
-		widths[widest]--
 	}
+	return nothing(body[0][column]) || t.heads > 0 && len(body) > 1
+}
+
+// nothing reports whether a cell says that there is nothing.
+func nothing(c cell) bool { return c.text == "" || c.text == "-" || c.text == "none" }
+
+// common says what all rows have in common in the columns that are silent; empty for nothing.
+func (t *table) common() string {
+	var all []string
+	for column := range t.widths() {
+		if t.silent(column) && !nothing(t.rows[t.heads][column]) {
+			all = append(all, strings.ToLower(t.rows[0][column].text)+" "+t.rows[t.heads][column].text)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "All of them: " + strings.Join(all, ", ")
+}
+
+// drop takes out the columns that f names.
+func (t *table) drop(f func(column int) bool) {
+	if len(t.rows) == 0 {
+		return
+	}
+	for column := len(t.rows[0]) - 1; column >= 0; column-- {
+		if !f(column) {
+			continue
+		}
+		for i, row := range t.rows {
+			t.rows[i] = slices.Delete(row, column, column+1)
+		}
+		if column < t.whole {
+			t.whole--
+		}
+	}
+}
+
+// squeeze narrows the widest columns until all fit, but none below minCell. The column that is kept
+// whole gives way last: before it, columns go, the last first.
+func (t *table) squeeze(fits int) []int {
+	for {
+		widths := t.widths()
+		over := gap*(len(widths)-1) - fits
+		for _, w := range widths {
+			over += w
+		}
+		for ; over > 0; over-- {
+			widest := t.widest(widths)
+			if widths[widest] <= minCell || t.whole > 0 && widest == 0 && widths[0] <= maxKey {
+				break
+			}
+			widths[widest]--
+		}
+		last := len(widths) - 1
+		if last == t.whole {
+			last--
+		}
+		switch {
+		case over <= 0 || t.whole == 0:
+			return widths
+		case last == 0: // only what names the row and what is kept whole are left
+			widths[t.whole] = max(minCell, widths[t.whole]-over)
+			return widths
+		}
+		t.drop(func(column int) bool { return column == last })
+	}
+}
+
+// widest returns the widest column of those that may be narrowed. A key is not: with a part of it no
+// task can be named.
+func (t *table) widest(widths []int) int {
+	widest, most := 0, 0
+	for i, w := range widths {
+		if w <= most || t.whole > 0 && (i == t.whole || i == 0 && w <= maxKey) {
+			continue
+		}
+		widest, most = i, w
+	}
+	return widest
 }
 
 // defaultWidth is the width of a terminal that does not report one.

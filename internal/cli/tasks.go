@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,11 +121,16 @@ func showTasks(t *table, tasks []api.Task, now time.Time) {
 	if noted {
 		names = append(names, "NOTE")
 	}
+	t.whole = slices.Index(names, "TITLE")
 	t.head(names...)
 	for _, one := range tasks {
 		style := statusStyle(one)
-		t.add(plain(handle(one.TaskRef)), plain(clean(one.StatusWord())).in(style), plain(clean(one.PriorityWord())),
-			plain(holder(one, now)), plain(short(one.Title)), plain(note(one)).in(faint))
+		cells := []cell{plain(handle(one.TaskRef)), plain(clean(one.StatusWord())).in(style), plain(clean(one.PriorityWord())),
+			plain(holder(one, now)), plain(short(one.Title))}
+		if noted {
+			cells = append(cells, plain(note(one)).in(faint))
+		}
+		t.add(cells...)
 	}
 }
 

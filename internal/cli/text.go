@@ -31,8 +31,14 @@ func beginning(s string, fits int) string {
 	return string(runes[:fits-1]) + "…"
 }
 
-// quoted returns a task's title in quotes, for a sentence.
-func quoted(t api.TaskRef) string { return `"` + short(cmp.Or(t.Title, string(t.ID))) + `"` }
+// quoted returns a task's key, if it has one, and its title in quotes, for a sentence.
+func quoted(t api.TaskRef) string {
+	title := `"` + short(cmp.Or(t.Title, string(t.ID))) + `"`
+	if t.Key == "" {
+		return title
+	}
+	return clean(t.Key) + " " + title
+}
 
 // length formats a duration in minutes or larger units, rounded up.
 func length(d time.Duration) string {
@@ -55,13 +61,17 @@ func ago(t, now time.Time) string {
 	return length(now.Sub(t).Truncate(time.Minute)) + " ago"
 }
 
-// clock formats a time of today as a time, any other with its date.
+// clock formats a time of today as a time, any other with its date, and one of another year with
+// that.
 func clock(t, now time.Time) string {
 	t, now = t.Local(), now.Local()
-	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
-		return t.Format("15:04")
+	switch {
+	case t.Year() != now.Year():
+		return t.Format("2006-01-02 15:04")
+	case t.YearDay() != now.YearDay():
+		return t.Format("Jan 2 15:04")
 	}
-	return t.Format("Jan 2 15:04")
+	return t.Format("15:04")
 }
 
 // lasting returns " until …" for the end of a sentence; empty without a time.

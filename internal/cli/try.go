@@ -113,7 +113,7 @@ func (a *app) tryOut(ctx context.Context, args []string) error {
 		}
 	}
 	os.Setenv("DIBS_CONFIG", folder.Config())
-	tried := &app{ctx: a.ctx, stdout: a.stdout, stderr: a.stderr}
+	tried := &app{ctx: a.ctx, stdout: a.stdout, stderr: a.stderr, tried: true}
 	root := tried.root()
 	if a.json {
 		args = append([]string{"--json"}, args...)

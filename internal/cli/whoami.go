@@ -156,9 +156,6 @@ func nameFrom(who whoami) string {
 // heldUntil names a held task and says until when.
 func heldUntil(c api.Claim, now time.Time) string {
 	name := quoted(c.Task)
-	if c.Task.Key != "" {
-		name = clean(c.Task.Key) + " " + name
-	}
 	if c.State == "finishing" {
 		return name + ", " + clean(string(c.Outcome)) + ", not yet in Notion"
 	}

@@ -171,3 +171,18 @@ func TestLimitsAreCounted(t *testing.T) {
 		t.Errorf("denials of two hours (-want +got):\n%s", diff)
 	}
 }
+
+// Facts can begin at a time, which is theirs still.
+func TestFactsSince(t *testing.T) {
+	j := newJournal(t)
+	grant(t, j, attempt("Oracle", "a", t0), t0)
+	grant(t, j, attempt("Sandman", "b", t0.Add(time.Hour)), t0.Add(time.Hour))
+	for _, tt := range []struct {
+		since time.Time
+		want  int
+	}{{t0, 2}, {t0.Add(time.Minute), 1}, {t0.Add(time.Hour), 1}, {t0.Add(61 * time.Minute), 0}} {
+		if n := len(events(t, j, journal.FactFilter{Since: tt.since})); n != tt.want {
+			t.Errorf("since %v: %d facts, want %d", tt.since, n, tt.want)
+		}
+	}
+}

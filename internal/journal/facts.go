@@ -113,6 +113,7 @@ type FactFilter struct {
 	// After is the id of a fact: only facts stored after it are chosen. If it was pruned,
 	// they begin with the first one stored with a later id.
 	After string
+	Since time.Time // only what happened at this time or later; zero for all
 	Task  task.ID
 	Agent string // who did it, or whom it happened to; not the fact's Holder
 	Claim claim.ID
@@ -136,6 +137,9 @@ func (j *Journal) Facts(ctx context.Context, f FactFilter) ([]claim.Fact, error)
 			(SELECT min(seq) - 1 FROM facts WHERE id > ?),
 			?)`
 		args = append(args, id.String(), id.String(), int64(math.MaxInt64))
+	}
+	if !f.Since.IsZero() {
+		query, args = query+" AND at >= ?", append(args, millis(f.Since))
 	}
 	if f.Task != "" {
 		query, args = query+" AND task_id = ?", append(args, f.Task)

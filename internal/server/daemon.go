@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
@@ -50,6 +51,11 @@ func (s *Server) logEntries(ctx context.Context, in *api.LogInput) (api.Log, err
 	if in.Task != "" {
 		if filter.Task, err = s.named(ctx, "query.task", in.Task); err != nil {
 			return api.Log{}, err
+		}
+	}
+	if in.Since != "" {
+		if filter.Since, err = time.Parse(time.RFC3339, in.Since); err != nil {
+			return api.Log{}, invalid("query.since", fmt.Errorf("%q is no time: want one such as 2026-11-25T15:00:00Z", in.Since))
 		}
 	}
 	if in.Claim != "" {

@@ -123,5 +123,9 @@ func (c *Client) AdoptCluster(ctx context.Context, key string) (api.Cluster, err
 
 // Log returns entries of the local record, oldest first.
 func (c *Client) Log(ctx context.Context, f api.LogFilter) (api.Log, error) {
-	return do(ctx, c, api.OpLog, api.LogInput{Agent: f.Agent, Task: string(f.Task), Claim: string(f.Claim), After: f.After, Limit: f.Limit})
+	in := api.LogInput{Agent: f.Agent, Task: string(f.Task), Claim: string(f.Claim), After: f.After, Limit: f.Limit}
+	if !f.Since.IsZero() {
+		in.Since = f.Since.Format(time.RFC3339)
+	}
+	return do(ctx, c, api.OpLog, in)
 }
