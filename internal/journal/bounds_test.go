@@ -175,8 +175,10 @@ func TestLimitsAreCounted(t *testing.T) {
 // Facts can begin at a time, which is theirs still.
 func TestFactsSince(t *testing.T) {
 	j := newJournal(t)
-	grant(t, j, attempt("Oracle", "a", t0), t0)
-	grant(t, j, attempt("Sandman", "b", t0.Add(time.Hour)), t0.Add(time.Hour))
+	c := grant(t, j, attempt("Oracle", "a", t0), t0)
+	for _, at := range []time.Time{t0, t0.Add(time.Hour)} {
+		save(t, j, c, claim.Fact{ID: claim.NewFactID(at), At: at, Kind: claim.KindGranted, Agent: "Oracle", Task: "a", Claim: c.ID})
+	}
 	for _, tt := range []struct {
 		since time.Time
 		want  int
