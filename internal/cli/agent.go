@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"os"
 
 	"dibs/internal/api"
 	"dibs/internal/session"
 	"dibs/internal/task"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 )
 
@@ -32,6 +34,23 @@ func (a *app) checkAgent() error {
 		return nil
 	}
 	return a.named(false)
+}
+
+// ownName replaces auto by a name for this process alone, so that two of them are two agents.
+func (a *app) ownName(ctx context.Context) error {
+	if a.agent != task.AutoAgent {
+		return nil
+	}
+	daemon, err := a.direct()
+	if err != nil {
+		return err
+	}
+	got, err := daemon.Mint(ctx, api.MintRequest{Session: session.Of("run " + ulid.Make().String()).ID}, "")
+	if err != nil {
+		return err
+	}
+	a.agent = got.Agent
+	return nil
 }
 
 // only returns the agent to which --agent limits a list. DIBS_AGENT says who asks, and limits

@@ -18,7 +18,8 @@ func (a *app) runCommand() *cobra.Command {
 	var flags claimFlags
 	var filter filterFlags
 	var taskArg string
-	var loop bool
+	var loop, quiet, worker bool
+	var attempts, workers int
 	var patience time.Duration
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND…",
@@ -27,16 +28,23 @@ func (a *app) runCommand() *cobra.Command {
 			"and --text say which of the ready tasks will do, as with dibs next. The command finds the task in\n" +
 			"DIBS_TASK_ID, DIBS_TASK_TITLE and DIBS_TASK_URL, what its page says and the comments on it in the\n" +
 			"file DIBS_TASK_FILE, and the claim in DIBS_CLAIM_ID and DIBS_AGENT, in a cluster with its fence in\n" +
-			"DIBS_FENCE. While it runs the claim is renewed. When it ends with 0 the task is completed; with 75, given back, for --loop to try it again\n" +
-			"later; with anything else it failed, for the reason that it printed last on stderr. If the claim is\n" +
-			"lost, the command is stopped; if dibs run is stopped or killed, the command is too, and the task is\n" +
+			"DIBS_FENCE. While it runs the claim is renewed.\n\n" +
+			"When it ends with 0 the task is completed. The summary is what the command wrote into the file\n" +
+			"DIBS_SUMMARY_FILE, else its last line on stdout. When it ends with 75 the task is given back, for --loop\n" +
+			"to try it again later, --attempts times in all. With anything else it failed, for the reason that it\n" +
+			"printed last on stderr. If the claim is lost, the command is stopped; if dibs run is stopped or killed, the command is too, and the task is\n" +
 			"given back. A command that is stopped has --patience to end; a second signal kills it at once. What\n" +
 			"it started ends with it, on Linux also in sessions of its own; only what a command that ended with 0\n" +
 			"left running goes on. It does not get the Notion token.\n\n" +
+			"A line on stderr says what happens, unless --quiet. With --json there is a document for each task on\n" +
+			"stdout, and the command's stdout goes to stderr. --workers runs the loop that many times at once, each\n" +
+			"under a name of its own: NAME-1, NAME-2 and so on, or with --agent auto a new one.\n\n" +
 			"Exit code: the command's, 128 and the signal's number if it died of one; 3: nothing was claimed;\n" +
-			"4: the claim was lost. With --loop, 0 when all that was ready is done.",
+			"4: the claim was lost. With --loop, 0 when all that was ready is done, and 75 if a task was given up;\n" +
+			"with --workers, the first that is not 0.",
 		Example: "  dibs run --agent Sandman -- make deploy\n" +
-			"  dibs run --agent Sandman --loop --wait 1h --where Area=Web -- ./work.sh",
+			"  dibs run --agent Sandman --loop --wait 1h --where Area=Web -- ./work.sh\n" +
+			"  dibs run --agent auto --loop --workers 4 -- ./work.sh",
 		ValidArgsFunction: filesToo,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -56,6 +64,14 @@ func (a *app) runCommand() *cobra.Command {
 			if loop && id != "" {
 				return usagef("--loop goes on with whatever is ready: leave out --task")
 			}
+			switch {
+			case attempts < 0:
+				return usagef("--attempts %d: want a number from 1, or 0 for no limit", attempts)
+			case workers < 1 || workers > mostWorkers:
+				return usagef("--workers %d: want a number from 1 to %d", workers, mostWorkers)
+			case workers > 1 && !loop:
+				return usagef("--workers is for a loop: give --loop, too")
+			}
 			if patience < 0 {
 				return usagef("--patience %v: want a time from 0s", patience)
 			}
@@ -66,6 +82,21 @@ func (a *app) runCommand() *cobra.Command {
 			if id != "" && !only.Empty() {
 				return usagef("--priority, --where and --text choose among the tasks that are ready: leave them out, or --task")
 			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			if workers > 1 {
+				if a.agent == "" {
+					_, err := a.claimer()
+					return err
+				}
+				return a.workers(self, workers, patience, again(cmd, args, "workers", "agent"))
+			}
+			a.document = a.json
+			if err := a.ownName(cmd.Context()); err != nil {
+				return err
+			}
 			request, err := a.claimRequest(cmd, api.ClaimRequest{Task: id, Filter: only}, flags)
 			if err != nil {
 				return err
@@ -74,20 +105,27 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			self, err := os.Executable()
-			if err != nil {
-				return err
+			stdin, stdout := cmd.InOrStdin(), a.stdout
+			if worker {
+				stopWithStdin(stdin)
+				stdin = nil
+			}
+			if a.json {
+				stdout = a.stderr
 			}
 			code, err := runner.Run(cmd.Context(), runner.Options{
-				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience,
-				Stdin: cmd.InOrStdin(), Stdout: a.stdout, Stderr: a.stderr,
+				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience, Attempts: attempts,
+				Stdin: stdin, Stdout: stdout, Stderr: a.stderr,
+				Tell:       func(n runner.News) { a.tell(n, quiet) },
 				Env:        config.Environment(),
 				Supervisor: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
 				Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
 			})
 			switch p, refused := errors.AsType[*api.Problem](err); {
 			case errors.Is(err, runner.ErrLost):
-				a.say("dibs: %s", clean(err.Error()))
+				if quiet {
+					a.say("dibs: %s", clean(err.Error()))
+				}
 				return ended{api.ExitLost}
 			case refused:
 				return notClaimed{p}
@@ -103,6 +141,13 @@ func (a *app) runCommand() *cobra.Command {
 	filter.add(a, cmd)
 	cmd.Flags().StringVar(&taskArg, "task", "", "the task, an `id` or URL, instead of the next one")
 	cmd.Flags().BoolVar(&loop, "loop", false, "go on with the next task until none is ready; with --wait, for ever")
+	cmd.Flags().IntVar(&attempts, "attempts", 5, "how often a loop claims a task that the command gives back; 0 for no limit")
+	cmd.Flags().IntVar(&workers, "workers", 1, "how many loops run at once")
+	cmd.Flags().BoolVar(&quiet, "quiet", false, "say nothing but what is wrong")
+	cmd.Flags().BoolVar(&worker, workerFlag, false, "")
+	if err := cmd.Flags().MarkHidden(workerFlag); err != nil {
+		panic(err) // impossible: the flag exists
+	}
 	cmd.Flags().DurationVar(&patience, "patience", 10*time.Second, "how long the command has to end by itself once it is stopped, by a signal or because its claim is lost")
 	return cmd
 }

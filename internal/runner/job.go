@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
+	"path/filepath"
 	"syscall"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/clock"
-	"dibs/internal/ownfile"
 )
 
 // job is a claim and the command that runs for it.
@@ -27,7 +26,11 @@ type job struct {
 	asked   time.Time
 	stopped bool
 	kill    <-chan time.Time // fires when everything is to be killed
+	result  Result           // set once the outcome is known
 }
+
+// name returns what the command is called, without its folder.
+func (j *job) name() string { return filepath.Base(j.Command[0]) }
 
 const (
 	// oneSignal is how long signals count as one: a closing terminal, or a service manager, sends
@@ -46,15 +49,12 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 	defer signal.Stop(signals)
 
 	defer j.supervisor.dismiss()
-	file, err := j.brief(ctx)
+	files, err := j.files(ctx)
+	defer files.remove()
 	if err != nil {
 		return 0, j.giveBack(ctx, fmt.Errorf("the command could not be started: %w", err))
 	}
-	defer func() {
-		os.Remove(file.Name())
-		file.Close()
-	}()
-	j.supervisor.run(j.Command, j.environment(file.Name()), file.Name())
+	j.supervisor.run(j.Command, j.environment(files), []string{files.task.Name(), files.summary.Name()})
 	watching, stopWatching := context.WithCancel(context.Background())
 	defer stopWatching()
 	lost := make(chan error, 1)
@@ -76,7 +76,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			case r.Ended:
 				code, ended, pid = r.Code, true, 0
 				if code == 0 && why == nil && !j.stopped {
-					reported, err = true, j.finish(ctx, code, "")
+					reported, err = true, j.finish(ctx, code, files.said(j.supervisor.stdout))
 				}
 				if !reported || err != nil { // somebody else may get the task next
 					j.ask(order{Signal: syscall.SIGTERM, Everything: true})
@@ -87,7 +87,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			case !more: // the supervisor was killed
 				j.supervisor.killRest(pid)
 				if !ended {
-					broken = fmt.Errorf("the process that watches over %s was killed", j.Command[0])
+					broken = fmt.Errorf("the process that watches over %s was killed", j.name())
 				}
 			}
 			switch {
@@ -96,9 +96,10 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			case reported:
 				return code, err
 			case why != nil:
+				j.become(claim.EndLost, code, why.Error())
 				return code, why
 			}
-			return code, j.finish(ctx, code, j.supervisor.said())
+			return code, j.finish(ctx, code, j.supervisor.stderr.said().text())
 		case s := <-signals:
 			j.signalled(s.(syscall.Signal))
 		case why = <-lost:
@@ -106,13 +107,13 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			if why == nil || reported { // ended normally
 				continue
 			}
-			j.Say("%v: stopping %s", why, j.Command[0])
+			j.Say("%v: stopping %s", why, j.name())
 			j.ask(order{Signal: syscall.SIGTERM})
 		case <-j.kill:
 			j.supervisor.send(order{Signal: syscall.SIGKILL, Everything: true})
 			late = time.After(killed)
 		case <-late:
-			j.Say("what %s started was killed, and has yet to end: the task stays taken until then", j.Command[0])
+			j.Say("what %s started was killed, and has yet to end: the task stays taken until then", j.name())
 		}
 	}
 }
@@ -133,7 +134,7 @@ func (j *job) signalled(s syscall.Signal) {
 	case !j.stopped:
 		j.stopped = true
 		if j.kill == nil {
-			j.Say("stopping %s: it has %v; a second signal kills it", j.Command[0], j.Patience)
+			j.Say("stopping %s: it has %v; a second signal kills it", j.name(), j.Patience)
 		}
 		if j.supervisor.front && (s == syscall.SIGINT || s == syscall.SIGQUIT) {
 			s = 0 // the command got it from the terminal
@@ -149,6 +150,7 @@ func (j *job) signalled(s syscall.Signal) {
 
 // giveBack releases the task because of an error, and returns the error.
 func (j *job) giveBack(ctx context.Context, because error) error {
+	j.become(claim.EndReleased, 0, because.Error())
 	_, err := j.Daemon.Release(context.WithoutCancel(ctx), string(j.claim.ID), api.StopRequest{Agent: j.claim.Agent, Reason: because.Error()}, "")
 	// The daemon may have released it already, as the keeper's process is gone.
 	if p, refused := errors.AsType[*api.Problem](err); err != nil && !(refused && p.Code == api.CodeClaimLost) {
@@ -197,28 +199,4 @@ func (j *job) renew(ctx context.Context) {
 		_, _ = j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent}, "")
 		cancel()
 	}
-}
-
-// The name of the file with the page's content begins and ends so.
-const filePrefix, fileSuffix = "dibs-task-", ".md"
-
-// brief writes that file. It stays open, so that it is not taken for an abandoned one.
-func (j *job) brief(ctx context.Context) (file *os.File, err error) {
-	if file, err = ownfile.Scratch(filePrefix, fileSuffix); err != nil {
-		return nil, err
-	}
-	if err = j.Brief(ctx, file, j.claim); err != nil {
-		os.Remove(file.Name())
-		file.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
-// environment returns the command's environment.
-func (j *job) environment(file string) []string {
-	return append(slices.Clone(j.Env),
-		"DIBS_TASK_ID="+string(j.claim.Task.ID), "DIBS_TASK_TITLE="+j.claim.Task.Title, "DIBS_TASK_URL="+j.claim.Task.URL,
-		"DIBS_CLAIM_ID="+string(j.claim.ID), "DIBS_AGENT="+j.claim.Agent, "DIBS_TASK_FILE="+file,
-		fmt.Sprintf("DIBS_FENCE=%d", j.claim.Fence))
 }

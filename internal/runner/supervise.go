@@ -25,8 +25,8 @@ import (
 type order struct {
 	Run   []string
 	Env   []string
-	Group int    // the process group of the command; 0 for one of its own
-	File  string // removed if dibs run is killed
+	Group int      // the process group of the command; 0 for one of its own
+	Files []string // removed if dibs run is killed
 
 	Signal     syscall.Signal
 	Everything bool // everything that was started gets the signal, not only the command's group
@@ -45,8 +45,9 @@ type report struct {
 }
 
 // The supervisor reads orders from the first of these files and writes reports to the second. The
-// third becomes the command's stderr; the supervisor closes its own copy.
-const ordersFile, reportsFile, stderrFile = 3, 4, 5
+// others become the command's stderr and stdout; the supervisor closes its own copies. All are
+// pipes, but stdout may be a terminal.
+const ordersFile, reportsFile, stderrFile, stdoutFile = 3, 4, 5, 6
 
 // killAgain is how often remaining processes are killed again: they may start more meanwhile.
 const killAgain = 20 * time.Millisecond
@@ -60,12 +61,13 @@ func Supervise() error {
 		}
 		syscall.CloseOnExec(fd)
 	}
+	syscall.CloseOnExec(stdoutFile)
 	in, out := json.NewDecoder(os.NewFile(ordersFile, "orders")), json.NewEncoder(os.NewFile(reportsFile, "reports"))
 	// The command dies with the thread that started it, see attributes.
 	runtime.LockOSThread()
 	rename()
 	adopt(true)
-	s := supervising{parent: os.Getppid(), out: out, stderr: os.NewFile(stderrFile, "stderr"), signals: make(chan os.Signal, 8)}
+	s := supervising{parent: os.Getppid(), out: out, stderr: os.NewFile(stderrFile, "stderr"), stdout: os.NewFile(stdoutFile, "stdout"), signals: make(chan os.Signal, 8)}
 	signal.Notify(s.signals, passed()...)
 	orders := make(chan order)
 	go func() {
@@ -89,16 +91,18 @@ func Supervise() error {
 type supervising struct {
 	parent  int // dibs run
 	out     *json.Encoder
+	stdout  *os.File
 	stderr  *os.File
 	signals chan os.Signal
 }
 
 func (s *supervising) run(first order, orders <-chan order) error {
 	cmd := exec.Command(first.Run[0], first.Run[1:]...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = first.Env, os.Stdin, os.Stdout, s.stderr
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = first.Env, os.Stdin, s.stdout, s.stderr
 	cmd.SysProcAttr = attributes(first.Group)
 	err := cmd.Start()
 	s.stderr.Close()
+	s.stdout.Close()
 	if err != nil {
 		return s.out.Encode(report{Failed: err.Error()})
 	}
@@ -115,7 +119,7 @@ func (s *supervising) run(first order, orders <-chan order) error {
 		case code, more := <-ended:
 			if !more {
 				if orphaned {
-					return remove(first.File)
+					return remove(first.Files)
 				}
 				ended, kill = nil, nil
 				_ = s.out.Encode(report{Clear: true})
@@ -126,7 +130,7 @@ func (s *supervising) run(first order, orders <-chan order) error {
 		case o, more := <-orders:
 			switch {
 			case !more && ended == nil:
-				return remove(first.File)
+				return remove(first.Files)
 			case !more:
 				orders, orphaned = nil, true
 				kill = time.After(0)
@@ -153,11 +157,13 @@ func (s *supervising) run(first order, orders <-chan order) error {
 	}
 }
 
-func remove(file string) error {
-	if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
-		return err
+func remove(files []string) (err error) {
+	for _, file := range files {
+		if e := os.Remove(file); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
 	}
-	return nil
+	return err
 }
 
 // reap waits for all children of this process. It sends the exit code of target, which is as in

@@ -2,9 +2,9 @@ package runner
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"time"
 
@@ -17,9 +17,8 @@ type supervisor struct {
 	pipe    *os.File
 	orders  *json.Encoder
 	reports <-chan report // closed when the process ended
-	stderr  *os.File      // the command's
-	read    chan struct{} // closed when all of stderr was read
-	tail    tail
+	stdout  *output       // the command's
+	stderr  *output
 	// front says that the command uses a terminal. It then is in this process's group, as only the
 	// foreground group may read, and gets the signals of the keyboard.
 	front bool
@@ -39,19 +38,27 @@ func (o *Options) newSupervisor() (*supervisor, error) {
 		return nil, err
 	}
 	defer theirReports.Close()
-	stderr, theirStderr, err := os.Pipe()
+	stderr, theirStderr, err := newOutput(o.Stderr, false)
 	if err != nil {
 		orders.Close()
 		reports.Close()
 		return nil, err
 	}
 	defer theirStderr.Close()
+	stdout, theirStdout, err := newOutput(o.Stdout, true)
+	if err != nil {
+		orders.Close()
+		reports.Close()
+		stderr.end.Close()
+		return nil, err
+	}
+	defer theirStdout.Close()
 	s := &supervisor{
 		cmd: exec.Command(o.Supervisor[0], o.Supervisor[1:]...), pipe: orders, orders: json.NewEncoder(orders),
-		stderr: stderr, read: make(chan struct{}), front: isTerminal(o.Stdin),
+		stdout: stdout, stderr: stderr, front: isTerminal(o.Stdin),
 	}
-	s.cmd.Env, s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = o.Env, o.Stdin, o.Stdout, os.Stderr
-	s.cmd.ExtraFiles = []*os.File{theirOrders, theirReports, theirStderr}
+	s.cmd.Env, s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = o.Env, o.Stdin, os.Stderr, os.Stderr
+	s.cmd.ExtraFiles = []*os.File{theirOrders, theirReports, theirStderr, theirStdout}
 	// It gets no signals of the keyboard, nor those to this process's group.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	s.cmd.WaitDelay = lastWords
@@ -59,7 +66,8 @@ func (o *Options) newSupervisor() (*supervisor, error) {
 	if err := s.cmd.Start(); err != nil {
 		orders.Close()
 		reports.Close()
-		stderr.Close()
+		stderr.end.Close()
+		stdout.end.Close()
 		return nil, err
 	}
 	said := make(chan report, 3)
@@ -74,33 +82,20 @@ func (o *Options) newSupervisor() (*supervisor, error) {
 			said <- r
 		}
 	}()
-	go func() {
-		defer close(s.read)
-		_, _ = io.Copy(io.MultiWriter(o.Stderr, &s.tail), stderr)
-	}()
 	s.reports = said
 	return s, nil
 }
 
-// lastWords is how long to wait for the command's stderr after it ended: processes that it left
-// running may keep it open.
+// lastWords is how long to wait for the command's outputs after it ended: processes that it left
+// running may keep them open.
 const lastWords = 2 * time.Second
-
-// said returns the end of the command's stderr.
-func (s *supervisor) said() string {
-	select {
-	case <-s.read:
-	case <-time.After(lastWords):
-	}
-	return s.tail.text()
-}
 
 // send sends an order. If the supervisor is gone, its reports end.
 func (s *supervisor) send(o order) { _ = s.orders.Encode(o) }
 
 // run makes the supervisor start a command.
-func (s *supervisor) run(command, env []string, file string) {
-	o := order{Run: command, Env: env, File: file}
+func (s *supervisor) run(command, env, files []string) {
+	o := order{Run: command, Env: env, Files: files}
 	if s.front {
 		o.Group = syscall.Getpgrp()
 	}
@@ -112,9 +107,11 @@ func (s *supervisor) dismiss() {
 	adopt(false)
 	s.send(order{Leave: true})
 	_ = s.cmd.Wait() // it has reported everything
-	s.said()
+	var outputs sync.WaitGroup
+	outputs.Go(s.stdout.close)
+	outputs.Go(s.stderr.close)
+	outputs.Wait()
 	s.pipe.Close()
-	s.stderr.Close()
 }
 
 // killRest kills the processes of a supervisor that was killed: they are this process's children

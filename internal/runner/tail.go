@@ -30,12 +30,18 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text returns the last lines, without characters that control a terminal.
+// last returns the last line that is not empty, without what controls a terminal.
+func (t *tail) last() string {
+	lines := strings.Split(t.text(), "\n")
+	return lines[len(lines)-1]
+}
+
+// text returns the last lines, without what controls a terminal.
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var lines []string
-	for line := range strings.Lines(strings.ToValidUTF8(string(t.data), "")) {
+	for line := range strings.Lines(task.Plain(strings.ToValidUTF8(string(t.data), ""))) {
 		if line = strings.TrimSpace(task.OneLine(line, unicode.ReplacementChar)); line != "" {
 			lines = append(lines, line)
 		}

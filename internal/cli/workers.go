@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/task"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// workerFlag marks a process as one of several workers. It works until its stdin ends.
+const workerFlag = "worker"
+
+// mostWorkers is how many workers one command may start.
+const mostWorkers = 100
+
+// workers runs dibs run several times at once, each in a process of its own, under a name of its
+// own, so that none can harm another. They stop when this process does, however it ends.
+func (a *app) workers(self string, n int, patience time.Duration, args []string) error {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	var writing sync.Mutex
+	commands, leashes := make([]*exec.Cmd, n), make([]io.Closer, n)
+	for i := range n {
+		name := a.agent
+		if name != task.AutoAgent {
+			name = fmt.Sprintf("%s-%d", a.agent, i+1)
+		}
+		cmd := exec.Command(self, slices.Concat([]string{"run", "--" + workerFlag, "--agent", name}, args)...)
+		prefix := fmt.Sprintf("[%d] ", i+1)
+		out, errs := &lines{to: a.stdout, prefix: prefix, writing: &writing}, &lines{to: a.stderr, prefix: prefix, writing: &writing}
+		if a.json {
+			out.prefix = ""
+		}
+		defer out.flush()
+		defer errs.flush()
+		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, patience
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals reach it through this process
+		leash, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			for _, l := range leashes[:i] {
+				l.Close()
+			}
+			return fmt.Errorf("a worker could not be started: %w", err)
+		}
+		commands[i], leashes[i] = cmd, leash
+	}
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				for _, cmd := range commands {
+					_ = cmd.Process.Signal(s) // it may have ended
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	first := 0
+	for _, cmd := range commands {
+		err := cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); first == 0 && code > 0 {
+			first = code
+		} else if _, exited := errors.AsType[*exec.ExitError](err); first == 0 && err != nil && !exited {
+			first = api.ExitFailure
+		}
+	}
+	close(done)
+	if first != 0 {
+		return ended{first}
+	}
+	return nil
+}
+
+// again returns the arguments that repeat a command, without the flags that are left out.
+func again(cmd *cobra.Command, args []string, without ...string) []string {
+	var all []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, value := range values {
+			if !slices.Contains(without, f.Name) {
+				all = append(all, "--"+f.Name+"="+value)
+			}
+		}
+	})
+	return append(append(all, "--"), args...)
+}
+
+// stopWithStdin makes a worker end once its stdin does: whoever started it is gone.
+func stopWithStdin(stdin io.Reader) {
+	go func() {
+		_, _ = io.Copy(io.Discard, stdin)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM) // it then asks its command to stop
+	}()
+}
+
+// lines writes whole lines, each with a prefix, so that those of several workers do not mix.
+type lines struct {
+	to      io.Writer
+	prefix  string
+	writing *sync.Mutex
+	begun   []byte
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.begun = append(l.begun, p...)
+	end := bytes.LastIndexByte(l.begun, '\n') + 1
+	if end == 0 && len(l.begun) < 64<<10 {
+		return len(p), nil
+	}
+	if end == 0 {
+		end = len(l.begun)
+	}
+	err := l.write(l.begun[:end])
+	l.begun = append(l.begun[:0], l.begun[end:]...)
+	return len(p), err
+}
+
+func (l *lines) write(whole []byte) error {
+	var out strings.Builder
+	for line := range bytes.Lines(whole) {
+		out.WriteString(l.prefix)
+		out.Write(line)
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	_, err := io.WriteString(l.to, out.String())
+	return err
+}
+
+// flush writes a last line that does not end.
+func (l *lines) flush() {
+	if len(l.begun) > 0 {
+		_ = l.write(append(l.begun, '\n'))
+	}
+}

@@ -1,0 +1,65 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"dibs/internal/ownfile"
+	"dibs/internal/task"
+)
+
+// The names of a command's files begin and end so.
+const filePrefix, fileSuffix = "dibs-task-", ".md"
+
+// files are the files of a command. They stay open, so that they are not taken for abandoned ones.
+type files struct {
+	task    *os.File // what the task's page says
+	summary *os.File // where the command may write what it has done
+}
+
+// files makes them. The caller removes them, also after an error.
+func (j *job) files(ctx context.Context) (f files, err error) {
+	if f.task, err = ownfile.Scratch(filePrefix, fileSuffix); err != nil {
+		return f, err
+	}
+	if f.summary, err = ownfile.Scratch(filePrefix, fileSuffix); err != nil {
+		return f, err
+	}
+	return f, j.Brief(ctx, f.task, j.claim)
+}
+
+func (f files) remove() {
+	for _, file := range []*os.File{f.task, f.summary} {
+		if file != nil {
+			os.Remove(file.Name())
+			file.Close()
+		}
+	}
+}
+
+// said returns what the command says of its work: what it wrote into the summary's file, else its
+// last line on stdout. It is empty if the command said nothing.
+func (f files) said(stdout *output) string {
+	// A command may also have put another file in its place.
+	if file, err := os.Open(f.summary.Name()); err == nil {
+		defer file.Close()
+		written, _ := io.ReadAll(io.LimitReader(file, tailBytes))
+		if text := strings.TrimSpace(task.Plain(strings.ToValidUTF8(string(written), ""))); text != "" {
+			return text
+		}
+	}
+	return stdout.said().last()
+}
+
+// environment returns the command's environment.
+func (j *job) environment(f files) []string {
+	return append(slices.Clone(j.Env),
+		"DIBS_TASK_ID="+string(j.claim.Task.ID), "DIBS_TASK_TITLE="+j.claim.Task.Title, "DIBS_TASK_URL="+j.claim.Task.URL,
+		"DIBS_CLAIM_ID="+string(j.claim.ID), "DIBS_AGENT="+j.claim.Agent,
+		"DIBS_TASK_FILE="+f.task.Name(), "DIBS_SUMMARY_FILE="+f.summary.Name(),
+		fmt.Sprintf("DIBS_FENCE=%d", j.claim.Fence))
+}
