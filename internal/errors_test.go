@@ -126,30 +126,42 @@ var (
 	verb   = regexp.MustCompile(`%(\[\d+\])?[#+]?[a-z]`)
 )
 
-// rows are the first cells of the tables of docs/errors.md, by the heading above.
+// rows are what the pages about errors explain, by the heading above: each item of their lists begins
+// with it.
 func rows(t *testing.T) map[string][]string {
 	t.Helper()
-	page, err := os.ReadFile("../docs/errors.md")
+	pages, err := filepath.Glob("../docs/errors*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, heading, above := make(map[string][]string), "", false
-	for line := range strings.Lines(string(page)) {
-		line = strings.TrimSpace(line)
-		if title, ok := strings.CutPrefix(line, "## "); ok {
-			heading, above = title, false
-			continue
+	found := make(map[string][]string)
+	for _, name := range append(pages, "../docs/doctor-checks.md") {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
 		}
-		cells := strings.Split(strings.Trim(line, "|"), " | ")
-		switch {
-		case !strings.HasPrefix(line, "|"):
-		case strings.HasPrefix(line, "|---"):
-			above = true
-		case above:
-			if slices.ContainsFunc(cells, func(cell string) bool { return strings.TrimSpace(cell) == "" }) || len(cells) < 2 {
-				t.Errorf("%s: a cell is empty: %s", heading, line)
+		heading := ""
+		for block := range strings.SplitSeq(string(page), "\n\n") {
+			if title, list, ok := strings.Cut(block, "\n"); strings.HasPrefix(block, "## ") {
+				heading = strings.TrimPrefix(title, "## ")
+				if block = list; !ok {
+					continue
+				}
 			}
-			found[heading] = append(found[heading], strings.TrimSpace(cells[0]))
+			for item := range strings.SplitSeq("\n"+block, "\n- ") {
+				item = strings.Join(strings.Fields(item), " ")
+				if !strings.HasPrefix("\n"+block, "\n- ") || item == "" {
+					continue
+				}
+				what, explained, ok := strings.Cut(item, "`: ")
+				if what += "`"; !ok {
+					what, explained, _ = strings.Cut(item, ": ")
+				}
+				if explained == "" {
+					t.Errorf("%s: nothing is said of: %s", name, item)
+				}
+				found[heading] = append(found[heading], what)
+			}
 		}
 	}
 	return found

@@ -57,7 +57,7 @@ func (p Place) codexConfig(before []byte, undo bool) ([]byte, error) {
 	after := text + lead + block(b.String())
 	var whole map[string]any
 	if err := toml.Unmarshal([]byte(after), &whole); err != nil {
-		return nil, fmt.Errorf("our tables cannot be added to it (%w): connect by hand, see docs/agents.md", err)
+		return nil, fmt.Errorf("our tables cannot be added to it (%w): connect by hand, see docs/clients.md", err)
 	}
 	return []byte(after), nil
 }

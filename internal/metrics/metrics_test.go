@@ -149,7 +149,7 @@ func TestHowThingsStand(t *testing.T) {
 
 // Every metric is told of where people look for it.
 func TestDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/service.md")
+	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestDocumented(t *testing.T) {
 		}
 		found++
 		if !strings.Contains(string(page), "`"+name+"`") && !strings.Contains(string(page), "`"+name+"{") {
-			t.Errorf("docs/service.md says nothing of %s", name)
+			t.Errorf("docs/metrics.md says nothing of %s", name)
 		}
 	}
 	if found < 20 {
