@@ -203,7 +203,7 @@ func demo(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd, out := exec.Command(file, "demo", "--board"), new(lines)
+	cmd, out := exec.Command(file, "demo", "--keep"), new(lines)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"os"
+	"os/exec"
+	"strings"
 
 	"dibs/internal/demo"
 
@@ -9,7 +12,8 @@ import (
 )
 
 func (a *app) demoCommand() *cobra.Command {
-	var keep, board bool
+	var keep bool
+	var board removed
 	var machines int
 	var database string
 	cmd := &cobra.Command{
@@ -18,8 +22,8 @@ func (a *app) demoCommand() *cobra.Command {
 		Long: "Run a Notion-compatible server with some twenty tasks, a daemon, and two agents that claim and\n" +
 			"finish tasks until nothing is ready, while a person edits the board. Nothing outside this\n" +
 			"machine is touched, and no configuration is read. A link shows all of it in the browser, as long\n" +
-			"as the demo runs, or with --board until it is stopped. Exit code 1: a task was granted twice, or\n" +
-			"a log entry is missing or doubled.\n\n" +
+			"as the demo runs, and on a terminal until a key is pressed. Exit code 1: a task was granted twice,\n" +
+			"or a log entry is missing or doubled.\n\n" +
 			"With --machines there are several daemons, each with two agents, as on machines of their own\n" +
 			"that share one journal in PostgreSQL. The one that leads is killed on the way, and another one\n" +
 			"goes on. A PostgreSQL server is started for that, if the programs are installed, and ends with\n" +
@@ -36,7 +40,8 @@ func (a *app) demoCommand() *cobra.Command {
 				return err
 			}
 			return demo.Run(cmd.Context(), demo.Options{
-				JSON: a.json, Keep: keep, Board: board, Version: thisBuild().Version, Out: a.stdout, Err: a.stderr,
+				JSON: a.json, Keep: keep, Version: thisBuild().Version, Out: a.stdout, Err: a.stderr,
+				Terminal: a.screen(), Command: calledAs(),
 				Machines: machines, Program: program, Postgres: database,
 			})
 		},
@@ -44,6 +49,43 @@ func (a *app) demoCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave daemon and server running, and say how to try claims by hand")
 	cmd.Flags().IntVar(&machines, "machines", 1, "how many daemons there are, which share a journal")
 	cmd.Flags().StringVar(&database, "postgres", "", "the `URL` of a PostgreSQL database for their journal (default: a server is started)")
-	cmd.Flags().BoolVar(&board, "board", false, "keep the board in the browser open until it is stopped")
+	board.add(cmd, "board", "on a terminal the demo keeps the board open until a key is pressed, and --keep does elsewhere")
 	return cmd
 }
+
+// screen returns the terminal for a screen that changes, and for keys; nil if there is none, in CI,
+// or if JSON is wanted.
+func (a *app) screen() *demo.Terminal {
+	in, _ := a.stdin.(*os.File)
+	out, _ := a.stdout.(*os.File)
+	if !a.person() || !isTerminal(a.stdin) || os.Getenv("CI") != "" || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	return &demo.Terminal{In: in, Out: out}
+}
+
+// calledAs returns how dibs was called, for a person to repeat it.
+func calledAs() string {
+	self, err := os.Executable()
+	switch found, lookErr := exec.LookPath("dibs"); {
+	case err != nil, lookErr == nil && found == self:
+		return "dibs"
+	case strings.Contains(self, "go-build"): // by go run, which removes it
+		return "go run ./cmd/dibs"
+	}
+	return self
+}
+
+// removed is a flag that is no more; flagError says what to do instead.
+type removed struct{ instead string }
+
+func (r *removed) add(cmd *cobra.Command, name, instead string) {
+	r.instead = instead
+	cmd.Flags().Var(r, name, "")
+	cmd.Flags().Lookup(name).NoOptDefVal = "true"
+	cmd.Flags().Lookup(name).Hidden = true
+}
+
+func (r *removed) Set(string) error { return errors.New(r.instead) }
+func (*removed) String() string     { return "" }
+func (*removed) Type() string       { return "" }

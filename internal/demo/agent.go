@@ -155,17 +155,19 @@ func (d *demo) askForHeld(ctx context.Context, holder string, cl api.Claim) erro
 	return nil
 }
 
+// visitor is the person who edits the board.
+const visitor = "Maria"
+
 // person cancels the task that an agent works on, and makes another one urgent. People win: the
 // agent learns of it when it reports its work.
 func (d *demo) person(cl api.Claim) error {
-	const name = "Maria"
 	if err := d.notion.EditPage(string(cl.Task.ID), map[string]any{"status": option("status", "CANCELLED")}); err != nil {
 		return err
 	}
-	d.print.line(name, "cancelled  %s in Notion, while %s works on it", describe(cl.Task), cl.Agent)
+	d.print.line(visitor, "cancelled  %s in Notion, while %s works on it", describe(cl.Task), cl.Agent)
 	for _, p := range d.notion.Pages(d.notion.Databases().Tasks) {
 		if p.Select("status") == "OPEN" && p.Text("claimed_by") == "" && p.Select("priority") == "low" && len(p.Relation("depends_on")) == 0 {
-			d.print.line(name, "made       “%s” critical", p.Title())
+			d.print.line(visitor, "made       “%s” critical", p.Title())
 			return d.notion.EditPage(p.ID, map[string]any{"priority": option("select", "critical")})
 		}
 	}

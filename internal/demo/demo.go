@@ -4,12 +4,14 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,9 +26,13 @@ import (
 type Options struct {
 	// JSON prints the summary as one JSON document on Out, and the events on Err.
 	JSON bool
-	// Keep leaves daemon and server running until the context ends; Board, the board in the
-	// browser.
-	Keep, Board bool
+	// Keep leaves daemon and server running until the context ends.
+	Keep bool
+	// Terminal, if set, shows a screen that changes, and keeps the board in the browser open until
+	// a key is pressed.
+	Terminal *Terminal
+	// Command is how dibs is called, for the commands to try next.
+	Command string
 	// Machines, if greater than one, is the number of daemons, each a process as if on its own
 	// machine. Program is their dibs, and Postgres the URL of their journal's database; empty
 	// starts a server.
@@ -100,6 +106,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer os.RemoveAll(dir)
 	d := &demo{Options: o, began: time.Now(), grantees: make(map[task.ID][]string), summary: Summary{Machines: max(1, o.Machines)}}
 	d.print = newPrinter(o)
+	d.print.line("demo", "starts a server with Notion's API, a daemon and two agents, on this machine only: about fifteen seconds")
 
 	severally := o.Machines > 1
 	running, err := trial.Start(ctx, trial.Options{Dir: dir, Limit: limit, Config: timing(), Version: o.Version, NoDaemon: severally})
@@ -128,15 +135,19 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer closed()
-	watch := "watch it in the browser while the demo runs: %s"
-	if o.Board || o.Keep {
-		watch = "watch it in the browser: %s"
+	if o.Terminal != nil {
+		d.print.open(newScreen(*o.Terminal, d.about(), link, append(slices.Clone(d.names()), visitor), d.counts))
+		defer d.print.close()
+	} else if o.Keep {
+		d.print.line("demo", "watch it in the browser: %s", link)
+	} else {
+		d.print.line("demo", "watch it in the browser while the demo runs: %s", link)
 	}
-	d.print.line("demo", watch, link)
 	if err := d.play(ctx); err != nil {
 		return err
 	}
 	problems := d.check(ctx)
+	d.print.close()
 	d.report()
 	if len(problems) > 0 {
 		return fmt.Errorf("the demo found something wrong: %w", errors.Join(problems...))
@@ -144,36 +155,63 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Keep {
 		return d.keep(ctx)
 	}
-	d.bye(ctx)
-	return nil
+	return d.bye(ctx)
 }
 
-// bye prints how to see the board, and keeps it open with Board.
-func (d *demo) bye(ctx context.Context) {
+// bye says what to try next. On a terminal it keeps the board in the browser open until a key is
+// pressed.
+func (d *demo) bye(ctx context.Context) error {
 	w := d.Out
 	if d.JSON {
 		w = d.Err
 	}
-	if !d.Board {
-		again := ""
-		if len(d.machines) > 0 {
-			again = fmt.Sprintf(" --machines %d", len(d.machines))
-		}
-		fmt.Fprintf(w, "\nThe board in the browser has closed with the demo. To keep it open: dibs demo%s --board\n", again)
-		return
+	dibs := cmp.Or(d.Command, "dibs")
+	fmt.Fprintf(w, `
+Try next:
+  %[1]s try &                        a board and a daemon of your own, without an account
+  %[1]s try next --agent Sandman     claim a task there
+  %[1]s init --parent URL            begin on a page in Notion
+`, dibs)
+	if d.Terminal == nil {
+		return nil
 	}
-	fmt.Fprintf(w, "\nThe board in the browser, until you press Ctrl-C: %s\n", d.link())
-	<-ctx.Done()
+	fmt.Fprintf(w, "\nThe board is open in the browser until you press a key:\n  %s\n", d.link())
+	return d.Terminal.anyKey(ctx.Done())
+}
+
+// about says in a line what the demo shows.
+func (d *demo) about() string {
+	if len(d.machines) == 0 {
+		return "two agents and a person share a board"
+	}
+	return fmt.Sprintf("%d agents of %d daemons share a board", len(d.crew()), len(d.machines))
+}
+
+// names are those of the agents.
+func (d *demo) names() []string {
+	if len(d.machines) == 0 {
+		return []string{"Sandman", "Oracle"}
+	}
+	return d.crew()
+}
+
+// counts returns how many tasks have which status.
+func (d *demo) counts() []counted {
+	all := []counted{{name: "COMPLETED"}, {name: "IN_PROGRESS"}, {name: "OPEN"}, {name: "BLOCKED"}, {name: "CANCELLED"}}
+	for _, p := range d.notion.Pages(d.notion.Databases().Tasks) {
+		if i := slices.IndexFunc(all, func(c counted) bool { return c.name == p.Select("status") }); i >= 0 {
+			all[i].n++
+		}
+	}
+	return all
 }
 
 // play runs the agents until nothing is ready.
 func (d *demo) play(ctx context.Context) error {
 	d.summary.Tasks = len(d.notion.Pages(d.notion.Databases().Tasks))
-	names := []string{"Sandman", "Oracle"}
+	names := d.names()
 	if len(d.machines) == 0 {
 		d.print.line("demo", "a board of %d tasks at %s, a daemon on %s", d.summary.Tasks, d.url, d.config.Socket)
-	} else {
-		names = d.crew()
 	}
 	var agents sync.WaitGroup
 	errs := make([]error, len(names))

@@ -19,6 +19,7 @@ import (
 	"dibs/internal/server"
 	"dibs/internal/task"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -197,15 +198,46 @@ func TestNoPostgres(t *testing.T) {
 	}
 }
 
-// TestSameAgain checks that the command for keeping the board open has the same number of machines.
-// The board's old address is not printed: nothing answers there after the demo.
-func TestSameAgain(t *testing.T) {
-	for machines, want := range map[int]string{0: "dibs demo --board\n", 3: "dibs demo --machines 3 --board\n"} {
+// TestWhatToTryNext checks that the end names three commands, and no link that is dead by then.
+func TestWhatToTryNext(t *testing.T) {
+	var out strings.Builder
+	d := &demo{Options: Options{Out: &out, Command: "go run ./cmd/dibs"}, link: func() string { return "http://127.0.0.1:1/" }}
+	if err := d.bye(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(out.String(), "\n  go run ./cmd/dibs ") != 3 || strings.Contains(out.String(), "http://") {
+		t.Errorf("the end is %q", &out)
+	}
+}
+
+// TestScreenFits draws long, wide and hostile titles on terminals of several sizes.
+func TestScreenFits(t *testing.T) {
+	for _, size := range [][2]int{{80, 24}, {60, 20}, {200, 50}, {20, 5}, {1, 1}} {
+		columns, rows := size[0], size[1]
 		var out strings.Builder
-		d := &demo{Options: Options{Out: &out}, machines: make([]*machine, machines), link: func() string { return "http://127.0.0.1:1/" }}
-		d.bye(t.Context())
-		if !strings.HasSuffix(out.String(), want) || strings.Contains(out.String(), "http://") {
-			t.Errorf("%d machines: %q", machines, &out)
+		s := &screen{
+			out: &out, size: func() (int, int) { return columns, rows }, began: time.Now(), about: "a test", link: "http://127.0.0.1:1/",
+			actors: []string{"Sandman"}, last: make(map[string]event),
+			counts: func() []counted { return []counted{{"COMPLETED", 3}, {"IN_PROGRESS", 1}, {"BLOCKED", 0}} },
+		}
+		p := &printer{screen: s}
+		for range 60 {
+			p.line("Sandman", "claimed %s", strings.Repeat("日本語 ", 40)+"\x1b[2J\n\u009b")
+			p.line("Maria", "made “x” critical")
+		}
+		frames := strings.Split(out.String(), ansi.CursorHomePosition)
+		last := strings.Split(strings.TrimSuffix(frames[len(frames)-1], ansi.EraseScreenBelow), "\r\n")
+		if len(last) > rows {
+			t.Errorf("%v: %d lines", size, len(last))
+		}
+		for _, line := range last {
+			line = strings.ReplaceAll(line, ansi.EraseLineRight, "")
+			if ansi.StringWidth(line) >= max(2, columns) || strings.ContainsAny(line, "\x1b\n\u009b") {
+				t.Errorf("%v: the line %q does not fit, or controls the terminal", size, line)
+			}
+		}
+		if text := strings.Join(last, "\n"); columns >= 60 && (!strings.Contains(text, "3 completed · 1 in progress") || !strings.Contains(text, "Maria")) {
+			t.Errorf("%v: %s", size, text)
 		}
 	}
 }

@@ -8,10 +8,18 @@ import (
 	"time"
 )
 
-// printer prints events as they happen, one per line.
+// event is something that somebody did.
+type event struct {
+	at   time.Time
+	who  string
+	what string
+}
+
+// printer shows events as they happen: one per line, or on a screen that changes.
 type printer struct {
-	mu sync.Mutex
-	w  io.Writer
+	mu     sync.Mutex
+	w      io.Writer
+	screen *screen // nil for lines
 }
 
 func newPrinter(o Options) *printer {
@@ -21,15 +29,40 @@ func newPrinter(o Options) *printer {
 	return &printer{w: o.Out}
 }
 
-// line prints who did what. It drops control characters, which a title may contain.
+// line shows who did what. It drops control characters, which a title may contain.
 func (p *printer) line(who, format string, args ...any) {
-	what := strings.Map(func(r rune) rune {
+	e := event{at: time.Now(), who: who, what: strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 			return -1
 		}
 		return r
-	}, fmt.Sprintf(format, args...))
+	}, fmt.Sprintf(format, args...))}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.w, "%s  %-8s %s\n", time.Now().Format("15:04:05.0"), who, what)
+	if p.screen != nil {
+		p.screen.add(e)
+		return
+	}
+	fmt.Fprintln(p.w, e)
+}
+
+func (e event) String() string {
+	return fmt.Sprintf("%s  %-8s %s", e.at.Format("15:04:05.0"), e.who, e.what)
+}
+
+// open changes from lines to a screen; close changes back.
+func (p *printer) open(s *screen) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.screen = s
+}
+
+func (p *printer) close() {
+	p.mu.Lock()
+	s := p.screen
+	p.screen = nil
+	p.mu.Unlock()
+	if s != nil {
+		s.close()
+	}
 }
