@@ -107,7 +107,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 // loops returns what runs for as long as the daemon leads, besides the outboxes.
 func (d *works) loops() []func(context.Context) {
 	all := []func(context.Context){
-		d.mirror.Run, d.alive.Run, d.reservations.Run,
+		d.telling.loop.Run, d.mirror.Run, d.alive.Run, d.reservations.Run,
 		d.due.Run, d.news.Run, d.leases.Run, d.held.Run, d.untidy.Run, d.offers.Run, d.backLoop,
 	}
 	if d.foreign != nil {
@@ -194,8 +194,7 @@ func (d *works) guard(ctx context.Context, pages bool) error {
 		} else {
 			err = d.claimer.Guard(ctx, cl.ID, &seen)
 		}
-		if lost, ok := errors.AsType[*claim.Lost](err); ok {
-			d.log.Warn("a claim was lost", "claim", cl.ID, "agent", cl.Agent, "task", cl.Task.Title, "holder", lost.Holder, "why", lost.Detail)
+		if _, ok := errors.AsType[*claim.Lost](err); ok {
 			d.broker.Changed()
 			continue
 		}
