@@ -342,7 +342,7 @@ func (a *attempt) abandon(ctx, work context.Context, s MarkState, d *Denied) (Ho
 	}
 	if s != Unseen {
 		if err := a.tend(work, m); err != nil {
-			a.log.Warn("an abandoned claim could not be withdrawn yet", "claim", m.ID, "task", m.Task.ID, "error", err)
+			a.log.Warn("an abandoned claim could not be withdrawn yet", AttrClaim, m.ID, AttrTask, m.Task.ID, AttrError, err)
 		}
 	}
 	return Hold{}, d
@@ -392,7 +392,7 @@ func (a *attempt) setAside(ctx context.Context, v *visit, history string) (Hold,
 	defer cancel()
 	merr := a.act(work, v, a.sweeping(former.ID, "", ""))
 	if merr != nil {
-		a.log.Warn("a task that was tried too often could not be marked yet, and the next sweep does it", "task", former.ID, "error", merr)
+		a.log.Warn("a task that was tried too often could not be marked yet, and the next sweep does it", AttrTask, former.ID, AttrError, merr)
 	}
 	return Hold{}, err
 }

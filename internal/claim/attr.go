@@ -1,5 +1,7 @@
 package claim
 
+import "dibs/internal/task"
+
 // The keys of attributes in the daemon's log. They are part of the contract: whoever looks
 // for what happened goes by them, so a thing has the same key in every line.
 const (
@@ -23,6 +25,9 @@ const (
 	AttrSummary  = "summary"  // what the agent said at the end of its work
 	AttrCount    = "count"    // how often it happened, if a line says that of several
 
+	AttrRequest = "request" // the kind of a request to Notion, such as pages.update
+	AttrStatus  = "status"  // the HTTP status of its answer
+
 	AttrError = "error" // what failed, in the words of whoever says so
 )
 
@@ -35,3 +40,10 @@ const (
 	EventNotionRefused = "notion_refused" // Notion refused a request, and would again
 	EventGivenUp       = "given_up"       // a log entry or a notice will never arrive
 )
+
+// longestLogged is the most characters of a text in the daemon's log.
+const longestLogged = 240
+
+// Brief returns a text that others wrote as the daemon's log has it: one short line, of visible
+// characters.
+func Brief(s string) string { return task.Brief(s, longestLogged) }

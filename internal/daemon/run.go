@@ -58,7 +58,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	if d.scrapes != nil {
 		loops.Go(func() {
 			if err := d.server.ServeMetrics(d.scrapes); err != nil {
-				d.log.Error("metrics are on the socket only: their own listener failed", "error", err)
+				d.log.Error("metrics are on the socket only: their own listener failed", claim.AttrError, err)
 			}
 		})
 	}
@@ -83,7 +83,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	// journal is open.
 	defer context.AfterFunc(graceful, d.claimer.Close)()
 	if serr := d.server.Shutdown(graceful); serr != nil {
-		d.log.Warn("some requests were cut off; their claims are withdrawn at the next start", "error", serr)
+		d.log.Warn("some requests were cut off; their claims are withdrawn at the next start", claim.AttrError, serr)
 	}
 	jobs := schedule.Stop()
 	select {
@@ -99,7 +99,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 		return err
 	}
 	if terr := d.tally.store(context.WithoutCancel(ctx)); terr != nil {
-		d.log.Warn("the last requests to Notion are not in the history", "error", terr)
+		d.log.Warn("the last requests to Notion are not in the history", claim.AttrError, terr)
 	}
 	return err
 }
@@ -127,7 +127,7 @@ func (d *works) checkHeld(ctx context.Context) time.Duration {
 	}
 	err := d.guard(ctx, true)
 	if d.checked = err == nil; !d.checked && ctx.Err() == nil {
-		d.log.Warn("held claims could not be checked; they will be once Notion answers", "error", err)
+		d.log.Warn("held claims could not be checked; they will be once Notion answers", claim.AttrError, err)
 	}
 	return clock.UntilWoken
 }
@@ -170,7 +170,7 @@ func (d *works) afterFailedSync(ctx context.Context, again bool) {
 		return
 	}
 	if err := d.guard(ctx, true); err != nil && !again && ctx.Err() == nil {
-		d.log.Warn("held claims could not be looked after", "error", err)
+		d.log.Warn("held claims could not be looked after", claim.AttrError, err)
 	}
 }
 
@@ -211,7 +211,7 @@ func (d *works) guard(ctx context.Context, pages bool) error {
 func (d *works) takeSteps(ctx context.Context) time.Duration {
 	next, err := d.claimer.RunDue(ctx)
 	if err != nil && ctx.Err() == nil {
-		d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
+		d.log.Warn("a step that Notion is owed failed; it is tried again", claim.AttrError, err)
 	}
 	return d.left(next, d.interval())
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/config"
+	"dibs/internal/claim"
 
 	"github.com/robfig/cron/v3"
 )
@@ -55,7 +56,7 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 	} {
 		j.run[key] = func() {
 			if err := job(ctx); err != nil && ctx.Err() == nil {
-				d.log.Warn("a scheduled job failed", "job", key, "error", err)
+				d.log.Warn("a scheduled job failed", "job", key, claim.AttrError, err)
 			}
 		}
 	}

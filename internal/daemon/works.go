@@ -96,7 +96,7 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 	d.cleanup = append(d.cleanup, d.telling.close, d.journal.Close)
 	d.journal.Watch(func(why error) {
 		if why != nil {
-			d.log.Error("the journal cannot be written: nothing is accepted until it can be", "error", why)
+			d.log.Error("the journal cannot be written: nothing is accepted until it can be", claim.AttrError, why)
 		} else {
 			d.log.Info("the journal can be written again")
 		}

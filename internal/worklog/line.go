@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/task"
 )
 
 // saying is how the daemon's log says a kind of fact.
@@ -71,28 +70,22 @@ func (l Lines) Write(f claim.Fact) {
 	l.log.LogAttrs(context.Background(), s.level, s.text, attrs(f)...)
 }
 
-// The most characters of texts that others wrote.
-const (
-	longestTitle  = 120
-	longestReason = 400
-)
-
 // attrs returns the attributes of a fact's line: those that have a value, always in the same order.
 func attrs(f claim.Fact) []slog.Attr {
 	out := []slog.Attr{slog.String(claim.AttrEvent, string(f.Kind))}
-	text := func(key, value string, most int) {
-		if value = task.Brief(value, most); value != "" {
+	text := func(key, value string) {
+		if value = claim.Brief(value); value != "" {
 			out = append(out, slog.String(key, value))
 		}
 	}
-	text(claim.AttrKey, f.Key, longestTitle)
-	text(claim.AttrTitle, f.Title, longestTitle)
-	text(claim.AttrAgent, f.Agent, longestTitle)
-	text(claim.AttrHolder, f.Holder, longestTitle)
-	text(claim.AttrBy, f.By, longestTitle)
-	text(claim.AttrTask, string(f.Task), longestTitle)
-	text(claim.AttrClaim, string(f.Claim), longestTitle)
-	text(claim.AttrFormer, string(f.Former), longestTitle)
+	text(claim.AttrKey, f.Key)
+	text(claim.AttrTitle, f.Title)
+	text(claim.AttrAgent, f.Agent)
+	text(claim.AttrHolder, f.Holder)
+	text(claim.AttrBy, f.By)
+	text(claim.AttrTask, string(f.Task))
+	text(claim.AttrClaim, string(f.Claim))
+	text(claim.AttrFormer, string(f.Former))
 	if f.Fence != 0 {
 		out = append(out, slog.Int64(claim.AttrFence, f.Fence))
 	}
@@ -102,11 +95,11 @@ func attrs(f claim.Fact) []slog.Attr {
 	if !f.Expires.IsZero() {
 		out = append(out, slog.Time(claim.AttrUntil, f.Expires.UTC().Truncate(time.Second)))
 	}
-	text(claim.AttrCode, string(f.Code), longestTitle)
+	text(claim.AttrCode, string(f.Code))
 	if f.Count > 0 {
 		out = append(out, slog.Int(claim.AttrCount, f.Count))
 	}
-	text(claim.AttrReason, f.Detail, longestReason)
-	text(claim.AttrSummary, f.Summary, longestReason)
+	text(claim.AttrReason, f.Detail)
+	text(claim.AttrSummary, f.Summary)
 	return out
 }
