@@ -235,7 +235,7 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Hold, error) {
 	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, at, a.cl.ClaimedAt
 	granted := a.cl.fact(KindGranted, a.store.Now())
 	granted.Remote, granted.Settings, granted.Detail = true, a.policy.Settings().String(), a.note
-	granted.Assigned, granted.Expires = a.cl.Assigned, a.cl.StaleAt
+	granted.Assigned, granted.Expires = a.cl.Assigned, a.cl.ExpiresAt()
 	ch := holding(a.cl, granted)
 	if a.cl.Former != "" {
 		ch.Facts[0].Holder = a.cl.Former

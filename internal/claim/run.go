@@ -152,7 +152,7 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 	}
 	answer, f, err := send(*step.Write)
 	if f != notLanded && e.answers(step) && c.answer(v.Task) {
-		c.log.Warn("a card is left alone: something changes it back whenever it is tidied", AttrKey, v.Task.Key, AttrTitle, Brief(v.Task.Title), AttrTask, v.id, "for", restFor)
+		c.log.Warn("a card is left alone: something changes it back whenever it is tidied", AttrKey, v.Task.Key, AttrTitle, Brief(v.Task.Title), AttrTask, v.id, "for", restFor.String())
 	}
 	switch {
 	case f == seen && (step.Enough == nil || step.Enough(answer)):

@@ -81,7 +81,9 @@ func attrs(f claim.Fact) []slog.Attr {
 	text(claim.AttrKey, f.Key)
 	text(claim.AttrTitle, f.Title)
 	text(claim.AttrAgent, f.Agent)
-	text(claim.AttrHolder, f.Holder)
+	if f.Holder != f.Agent {
+		text(claim.AttrHolder, f.Holder)
+	}
 	text(claim.AttrBy, f.By)
 	text(claim.AttrTask, string(f.Task))
 	text(claim.AttrClaim, string(f.Claim))
@@ -93,7 +95,7 @@ func attrs(f claim.Fact) []slog.Attr {
 		out = append(out, slog.Bool(claim.AttrAssigned, true))
 	}
 	if !f.Expires.IsZero() {
-		out = append(out, slog.Time(claim.AttrUntil, f.Expires.UTC().Truncate(time.Second)))
+		text(claim.AttrUntil, f.Expires.UTC().Format(time.RFC3339)) // the same in every format of a log
 	}
 	text(claim.AttrCode, string(f.Code))
 	if f.Count > 0 {

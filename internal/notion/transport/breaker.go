@@ -123,7 +123,7 @@ func (b *breaker) note(req *http.Request, err error, try bool) {
 	switch {
 	case works(err):
 		if !b.until.IsZero() {
-			b.log.Info("Notion is back", claim.AttrEvent, claim.EventNotionBack, "after", now.Sub(b.since).Round(time.Second))
+			b.log.Info("Notion is back", claim.AttrEvent, claim.EventNotionBack, "after", now.Sub(b.since).Round(time.Second).String())
 			b.announce()
 		}
 		b.failures, b.several, b.silences, b.until, b.worked = 0, false, 0, time.Time{}, now
