@@ -214,7 +214,7 @@ func (w *Watch) RunOnce(ctx context.Context) bool {
 	w.mu.Unlock()
 	for _, id := range ids {
 		if err := w.lookAfter(ctx, id); err != nil && ctx.Err() == nil {
-			w.config.Log.Warn("a claim could not be looked after; it is tried again", "claim", id, "error", err)
+			w.config.Log.Warn("a claim could not be looked after; it is tried again", claim.AttrClaim, id, claim.AttrError, err)
 		}
 	}
 	return len(ids) > 0

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"dibs/internal/api"
+	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
@@ -122,11 +123,13 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 			t = now // to be seen before a new attempt
 		}
 		q.Problem, q.Key = text(err.Error(), 2*maxLine), ""
-		b.Log.Warn("an action on the board was refused", "user", b.User, "action", a.Verb, "task", t.ID, "title", t.Title, "error", err)
+		b.Log.Warn("an action on the board was refused", "action", a.Verb, claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title),
+			claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrError, err)
 		b.ask(w, http.StatusConflict, t, q)
 		return
 	}
-	b.Log.Info("done on the board", "user", b.User, "action", a.Verb, "task", t.ID, "title", t.Title, "agent", cmp.Or(t.Agent, t.AssignedTo), "reason", q.Said)
+	b.Log.Info("done on the board", "action", a.Verb, claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title),
+		claim.AttrAgent, cmp.Or(t.Agent, t.AssignedTo), claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrReason, claim.Brief(q.Said))
 	b.follower.invalidate(t.ID)
 	http.Redirect(w, r, fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb), http.StatusSeeOther)
 }
@@ -177,11 +180,11 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 	}
 	done, err := b.Daemon.SweepFor(r.Context(), api.SweepRequest{Note: "swept " + b.signed("")}, key)
 	if err != nil {
-		b.Log.Warn("an action on the board was refused", "user", b.User, "action", "sweep", "error", err)
+		b.Log.Warn("an action on the board was refused", "action", "sweep", claim.AttrBy, b.User, claim.AttrError, err)
 		b.refuse(w, r, "health", "Sweep", err)
 		return
 	}
-	b.Log.Info("done on the board", "user", b.User, "action", "sweep", "swept", len(done.Swept))
+	b.Log.Info("done on the board", "action", "sweep", claim.AttrBy, b.User, claim.AttrCount, len(done.Swept))
 	var swept []card
 	for _, s := range done.Swept {
 		b.follower.invalidate(s.Task)

@@ -73,9 +73,9 @@ func (b *Broker) add(ctx context.Context, a Addition) (task.Task, error) {
 	}
 	if fresh {
 		at := b.now()
-		e := claim.Fact{ID: claim.NewFactID(at), At: at, Kind: claim.KindAdded, Task: made.ID, Title: made.Title, URL: made.URL, Agent: a.Agent, By: a.By, Holder: a.Draft.For}
+		e := claim.Fact{ID: claim.NewFactID(at), At: at, Kind: claim.KindAdded, Task: made.ID, Key: made.Key, Title: made.Title, URL: made.URL, Agent: a.Agent, By: a.By, Holder: a.Draft.For}
 		if err := b.journal.Record(context.WithoutCancel(ctx), e); err != nil {
-			b.log.Error("could not journal that a task was made", "task", made.ID, "error", err)
+			b.log.Error("could not journal that a task was made", claim.AttrTask, made.ID, claim.AttrError, err)
 		}
 	}
 	return made, nil

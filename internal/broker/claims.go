@@ -150,7 +150,7 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 		b.alive.Granted(id)
 	} else if kept {
 		if ferr := b.alive.Forget(context.WithoutCancel(ctx), id); ferr != nil {
-			b.log.Error("could not forget the keeper of a claim that was not granted", "claim", id, "error", ferr)
+			b.log.Error("could not forget the keeper of a claim that was not granted", claim.AttrClaim, id, claim.AttrError, ferr)
 		}
 	}
 	denied, isDenied := errors.AsType[*claim.Denied](err)

@@ -48,7 +48,7 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	if t.Trashed {
 		return api.Commented{}, fmt.Errorf("%w: %q is in the trash", ErrNoTask, t.Title)
 	}
-	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Title: t.Title, URL: t.URL, Agent: r.Agent, Summary: r.Text, Comment: true}
+	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Agent: r.Agent, Summary: r.Text, Comment: true}
 	e.ID = r.factID(e.At, r.Agent, string(r.Task), r.Mention, r.Text)
 	if r.Mention != "" {
 		who, err := b.person(ctx, strings.TrimSpace(r.Mention))

@@ -64,7 +64,7 @@ func (b *Broker) notifiedByTriggers(ctx context.Context, agent string, triggers 
 	}
 	losses, err := b.journal.Losses(ctx, agent)
 	if err != nil {
-		b.log.Error("could not journal that an agent was told of a loss", "agent", agent, "error", err)
+		b.log.Error("could not journal that an agent was told of a loss", claim.AttrAgent, agent, claim.AttrError, err)
 	}
 	for _, l := range losses {
 		notifies := func(t inbox.Trigger) bool { // an earlier one is about another claim
@@ -78,7 +78,7 @@ func (b *Broker) notifiedByTriggers(ctx context.Context, agent string, triggers 
 
 func (b *Broker) notifiedOf(ctx context.Context, id claim.ID) {
 	if err := b.journal.LossNotified(context.WithoutCancel(ctx), id); err != nil {
-		b.log.Error("could not journal that an agent was told of a loss", "claim", id, "error", err)
+		b.log.Error("could not journal that an agent was told of a loss", claim.AttrClaim, id, claim.AttrError, err)
 	}
 }
 

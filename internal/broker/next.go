@@ -41,7 +41,7 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold
 			return
 		}
 		if err := b.journal.Record(context.WithoutCancel(ctx), claim.PassedOver(r.Agent, first, b.now(), denials)); err != nil {
-			b.log.Error("could not journal the tasks that were passed over", "agent", r.Agent, "error", err)
+			b.log.Error("could not journal the tasks that were passed over", claim.AttrAgent, r.Agent, claim.AttrError, err)
 		}
 	}()
 	for failures := 0; ; {

@@ -81,7 +81,7 @@ func (b *Broker) tell(ctx context.Context, t task.Task, why string) (done bool, 
 			return false, err
 		}
 	}
-	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Title: t.Title, URL: t.URL, By: claim.Sweeper, Summary: why}
+	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, By: claim.Sweeper, Summary: why}
 	e.Comment = !noted && b.comments.On()
 	e.ID = Keyed{UID: -1, Key: metaTold}.factID(e.At, string(t.ID), why)
 	err = b.journal.Record(context.WithoutCancel(ctx), e)

@@ -235,6 +235,7 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Hold, error) {
 	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, at, a.cl.ClaimedAt
 	granted := a.cl.fact(KindGranted, a.store.Now())
 	granted.Remote, granted.Settings, granted.Detail = true, a.policy.Settings().String(), a.note
+	granted.Assigned, granted.Expires = a.cl.Assigned, a.cl.ExpiresAt()
 	ch := holding(a.cl, granted)
 	if a.cl.Former != "" {
 		ch.Facts[0].Holder = a.cl.Former
@@ -341,7 +342,7 @@ func (a *attempt) abandon(ctx, work context.Context, s MarkState, d *Denied) (Ho
 	}
 	if s != Unseen {
 		if err := a.tend(work, m); err != nil {
-			a.log.Warn("an abandoned claim could not be withdrawn yet", "claim", m.ID, "task", m.Task.ID, "error", err)
+			a.log.Warn("an abandoned claim could not be withdrawn yet", AttrClaim, m.ID, AttrTask, m.Task.ID, AttrError, err)
 		}
 	}
 	return Hold{}, d
@@ -391,7 +392,7 @@ func (a *attempt) setAside(ctx context.Context, v *visit, history string) (Hold,
 	defer cancel()
 	merr := a.act(work, v, a.sweeping(former.ID, "", ""))
 	if merr != nil {
-		a.log.Warn("a task that was tried too often could not be marked yet, and the next sweep does it", "task", former.ID, "error", merr)
+		a.log.Warn("a task that was tried too often could not be marked yet, and the next sweep does it", AttrTask, former.ID, AttrError, merr)
 	}
 	return Hold{}, err
 }

@@ -115,7 +115,7 @@ func (c *Claimer) commit(ctx context.Context, ch Change) error {
 	if err := c.ledger.Save(context.WithoutCancel(ctx), ch); err != nil {
 		id, on := ch.subject()
 		if _, away := errors.AsType[*JournalError](err); !away { // else the journal is at fault, not this change
-			c.log.Error("journal refused a claim", "claim", id, "task", on, "error", err)
+			c.log.Error("journal refused a claim", AttrClaim, id, AttrTask, on, AttrError, err)
 		}
 		return fmt.Errorf("claim %s: could not be journalled: %w", id, err)
 	}

@@ -69,6 +69,7 @@ type Fact struct {
 	Kind Kind      `json:"kind"`
 
 	Task  task.ID `json:"task"`
+	Key   string  `json:"key,omitempty"` // see task.Task.Key
 	Title string  `json:"title,omitempty"`
 	URL   string  `json:"url,omitempty"`
 	// Status and Priority are the task's after the event, in facts that agents are told.
@@ -77,8 +78,11 @@ type Fact struct {
 
 	// Agent is the agent that the fact is mainly about: it did it, or it has or had the task.
 	Agent string `json:"agent,omitempty"`
-	// Claim is Agent's claim, if known.
-	Claim ID `json:"claim,omitempty"`
+	// Claim is Agent's claim, if known, and Fence its number.
+	Claim ID    `json:"claim,omitempty"`
+	Fence int64 `json:"fence,omitempty"`
+	// Assigned is set if the task was assigned or offered to Agent when it claimed it.
+	Assigned bool `json:"assigned,omitempty"`
 	// By is the user of this machine who asked for it without an agent's name, as the kernel
 	// names it: task.UserSignature. It is empty for what dibs does by itself. Of a loss, it is
 	// who asked dibs to take the task, in the name of Holder.
@@ -113,8 +117,8 @@ type Fact struct {
 	// Asked is set if Summary is a question to people, and the agent wants to be told the
 	// answer.
 	Asked bool `json:"asked,omitempty"`
-	// Expires is when something ends: the lease of an expiring claim, the lease of the claim
-	// that caused a denial, the offer made by a release, or a reservation.
+	// Expires is when something ends: the lease of a claim that was granted or is expiring, the
+	// lease of the claim that caused a denial, the offer made by a release, or a reservation.
 	Expires time.Time `json:"expires_at,omitzero"`
 
 	// Reservation is the id of a reservation. Patterns are what it reserves, and Shared says
@@ -185,8 +189,8 @@ func Contested(h Hold, at time.Time, count int, names []string) Fact {
 func (c Hold) fact(kind Kind, at time.Time) Fact {
 	return Fact{
 		ID: NewFactID(at), At: at, Kind: kind,
-		Task: c.Task.ID, Title: c.Task.Title, URL: c.Task.URL,
-		Agent: c.Agent, Claim: c.ID,
+		Task: c.Task.ID, Key: c.Task.Key, Title: c.Task.Title, URL: c.Task.URL,
+		Agent: c.Agent, Claim: c.ID, Fence: c.Fence,
 	}
 }
 

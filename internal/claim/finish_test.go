@@ -66,7 +66,7 @@ func TestFinish(t *testing.T) {
 				events := d.Ledger.Events()
 				last := events[len(events)-1]
 				want := claim.Fact{
-					ID: last.ID, At: at, Kind: tt.kind, Task: page, Title: c.Task.Title, URL: c.Task.URL, Agent: "Sandman", Claim: c.ID,
+					ID: last.ID, At: at, Kind: tt.kind, Task: page, Title: c.Task.Title, URL: c.Task.URL, Agent: "Sandman", Claim: c.ID, Fence: c.Fence,
 					Remote: true, Started: c.Started, Finished: at, Summary: tt.finish.Summary,
 				}
 				want.Tried = tries[tt.name]

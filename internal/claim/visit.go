@@ -103,7 +103,7 @@ func (c *Claimer) get(ctx context.Context, id task.ID) (Reading, error) {
 	c.hear(r)
 	c.watcher.Observe(r)
 	if _, err := c.sighted(ctx, r.Task); err != nil {
-		c.log.Error("what a page shows of an abandoned claim could not be journalled", "task", id, "error", err)
+		c.log.Error("what a page shows of an abandoned claim could not be journalled", AttrTask, id, AttrError, err)
 	}
 	return r, nil
 }

@@ -34,7 +34,7 @@ func (p *page) Send(ctx context.Context, in owed.Intent) (ref string, err error)
 	if ok && failed.Landed == claim.LandedNo {
 		return "", err
 	}
-	p.log.Info("the fate of a task that was to be made is unknown; it is looked up", "title", p.title, "entry", in.ID, "error", err)
+	p.log.Info("the fate of a task that was to be made is unknown; it is looked up", claim.AttrTitle, claim.Brief(p.title), "entry", in.ID, claim.AttrError, err)
 	if ok {
 		unknown := *failed
 		unknown.Landed = claim.LandedUnknown

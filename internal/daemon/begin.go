@@ -36,7 +36,7 @@ func (d *works) openTasks(ctx, asking context.Context, known string) (down, err 
 	d.tasks, err = d.notion.Tasks(asking, d.config.Databases.Tasks, schema)
 	if unavailable(err) && known != "" {
 		if recalled, rerr := d.notion.RecallTasks(d.config.Databases.Tasks, schema); rerr == nil {
-			d.log.Warn("Notion cannot be reached; the tasks are as of the last run", "error", err)
+			d.log.Warn("Notion cannot be reached; the tasks are as of the last run", claim.AttrError, err)
 			d.tasks, down, err = recalled, err, nil
 		}
 	}

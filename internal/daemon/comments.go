@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"dibs/internal/broker"
+	"dibs/internal/claim"
 	"dibs/internal/notion"
 	"dibs/internal/worklog"
 )
@@ -20,7 +21,7 @@ func (d *works) newComments() comments {
 	return comments{
 		d.notion.CommentLog(), d.notion.People(), func() bool { return d.live.Load().Notion.Comments },
 		func(e worklog.Entry) {
-			d.log.Info("notion.comments is off: a comment that is owed is dropped", "entry", e.ID, "title", e.Title)
+			d.log.Info("notion.comments is off: a comment that is owed is dropped", "entry", e.ID, claim.AttrTitle, e.Title)
 		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
+	"dibs/internal/claim"
 	"dibs/internal/foreign"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
@@ -31,7 +32,7 @@ func (d *works) knowBot(ctx context.Context) {
 	defer cancel()
 	bot, err := d.notion.Me(ctx)
 	if err != nil {
-		d.log.Debug("who this daemon is to Notion is not known yet", "error", err)
+		d.log.Debug("who this daemon is to Notion is not known yet", claim.AttrError, err)
 		return
 	}
 	d.doubt.SetBot(bot.ID)
@@ -82,7 +83,7 @@ func (d sharedDoor) Adopt(ctx context.Context, by string) (api.Cluster, error) {
 		return api.Cluster{}, err
 	}
 	if adopted {
-		d.log.Warn("the journal's database was adopted as it is", "user", by, "doubted", why)
+		d.log.Warn("the journal's database was adopted as it is", claim.AttrBy, by, claim.AttrReason, why)
 		d.broker.Changed() // waiters may claim again
 	}
 	c, err := d.Members(ctx)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"dibs/internal/claim"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
 	"dibs/internal/task"
@@ -97,7 +98,7 @@ func (d *works) keepHome(ctx context.Context) error {
 		if bot, err := d.notion.Me(ctx); err == nil {
 			now.Workspace, now.Bot = bot.Workspace, bot.ID
 		} else {
-			d.log.Debug("the workspace is not named in the journal yet", "error", err)
+			d.log.Debug("the workspace is not named in the journal yet", claim.AttrError, err)
 		}
 	}
 	data, err := json.Marshal(now)

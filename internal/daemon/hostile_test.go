@@ -56,11 +56,21 @@ func TestHostileTitle(t *testing.T) {
 				w.Errorf("the log has the line %.300q", line)
 			}
 		}
+		events := make(map[string]int)
 		for line := range strings.Lines(structured.String()) {
-			var entry struct{ Msg string }
-			if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Msg == "forged" || strings.ContainsAny(line, "\x1b\x07") {
+			var entry struct{ Msg, Event, Title string }
+			if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Msg == "forged" || strings.ContainsAny(line, "\x1b\x07\u202e") {
 				w.Errorf("the JSON log has the line %.300q: %v", line, err)
 			}
+			if entry.Event != "" {
+				events[entry.Event]++
+			}
+			if len([]rune(entry.Title)) > 240 || strings.ContainsFunc(entry.Title, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				w.Errorf("the JSON log has the title %q", entry.Title)
+			}
+		}
+		if events["granted"] != 2 || events["lost"] != 1 || events["completed"] != 1 {
+			w.Errorf("the JSON log has the events %v", events)
 		}
 		for line := range strings.Lines(stream) {
 			line = strings.TrimSpace(line)

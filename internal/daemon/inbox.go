@@ -66,7 +66,7 @@ func (e *listener) listen(ctx context.Context, agent string) (added int, next ti
 		var err error
 		added, err = e.read(ctx)
 		if err != nil && ctx.Err() == nil && !e.failed {
-			e.daemon.log.Warn("messages in the mesh log could not be read; they will be with a later poll", "error", err)
+			e.daemon.log.Warn("messages in the mesh log could not be read; they will be with a later poll", claim.AttrError, err)
 		}
 		e.failed = err != nil
 	}
@@ -85,7 +85,7 @@ func (e *listener) comments(ctx context.Context, agent string) (added int, next 
 	next = every
 	pages, err := e.pages(ctx, agent)
 	if err != nil && ctx.Err() == nil {
-		d.log.Warn("what agents have asked people could not be read", "error", err)
+		d.log.Warn("what agents have asked people could not be read", claim.AttrError, err)
 	}
 	for key, at := range e.commentsRead {
 		if time.Since(at) > every {
@@ -110,7 +110,7 @@ func (e *listener) comments(ctx context.Context, agent string) (added int, next 
 			e.refused = time.Now().Add(refusedFor)
 		}
 		if err != nil && ctx.Err() == nil {
-			d.log.Info("the comments on a task could not be read", "task", p.task.Title, "error", err)
+			d.log.Info("the comments on a task could not be read", claim.AttrKey, p.task.Key, claim.AttrTitle, claim.Brief(p.task.Title), claim.AttrTask, p.task.ID, claim.AttrError, err)
 		}
 	}
 	return added, next
@@ -196,7 +196,7 @@ func (d *works) takeBackOffers(ctx context.Context) time.Duration {
 	next, err := d.broker.TakeBackOffers(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			d.log.Warn("an offer that nobody answered could not be taken back; it is tried again", "error", err)
+			d.log.Warn("an offer that nobody answered could not be taken back; it is tried again", claim.AttrError, err)
 		}
 		return d.left(next, d.interval())
 	}

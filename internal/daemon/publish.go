@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/clock"
 	"dibs/internal/task"
 )
@@ -20,7 +21,7 @@ func (d *works) publishNews(ctx context.Context) time.Duration {
 	busy, err := d.publish(ctx)
 	d.broker.Published() // even if nothing was published: the protocol adds to the feed, too
 	if err != nil && ctx.Err() == nil {
-		d.log.Error("agents could not be told what happened", "error", err)
+		d.log.Error("agents could not be told what happened", claim.AttrError, err)
 	}
 	if busy {
 		return publishRetry
@@ -80,7 +81,7 @@ func (d *works) publish(ctx context.Context) (busy bool, err error) {
 func (d *works) warn(ctx context.Context) time.Duration {
 	next, err := d.claimer.Warn(ctx)
 	if err != nil && ctx.Err() == nil {
-		d.log.Error("agents could not be warned that their leases end", "error", err)
+		d.log.Error("agents could not be warned that their leases end", claim.AttrError, err)
 		return d.left(next, d.interval())
 	}
 	return d.left(next, clock.UntilWoken) // by a claim or a renewal

@@ -146,7 +146,7 @@ func (d *works) choose(before, after config.Databases) error {
 	if err != nil {
 		workspace.Choose(d.notion, before)
 		if berr := d.tasks.Check(ctx); berr != nil {
-			d.log.Debug("the tasks database is as before", "error", berr)
+			d.log.Debug("the tasks database is as before", claim.AttrError, berr)
 		}
 		return fmt.Errorf("databases.tasks_source: %w", err)
 	}

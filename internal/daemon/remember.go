@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"dibs/internal/claim"
 )
 
 // rememberEvery is how often the answers in memory are refreshed.
@@ -14,7 +16,7 @@ const rememberEvery = 15 * time.Second
 func (d *works) remember(ctx context.Context) time.Duration {
 	_, err := d.owed(ctx)
 	if err = errors.Join(err, d.broker.Remember(ctx)); err != nil && ctx.Err() == nil {
-		d.log.Debug("what is to be remembered could not be read", "error", err)
+		d.log.Debug("what is to be remembered could not be read", claim.AttrError, err)
 	}
 	return rememberEvery
 }

@@ -58,7 +58,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	if d.scrapes != nil {
 		loops.Go(func() {
 			if err := d.server.ServeMetrics(d.scrapes); err != nil {
-				d.log.Error("metrics are on the socket only: their own listener failed", "error", err)
+				d.log.Error("metrics are on the socket only: their own listener failed", claim.AttrError, err)
 			}
 		})
 	}
@@ -83,7 +83,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	// journal is open.
 	defer context.AfterFunc(graceful, d.claimer.Close)()
 	if serr := d.server.Shutdown(graceful); serr != nil {
-		d.log.Warn("some requests were cut off; their claims are withdrawn at the next start", "error", serr)
+		d.log.Warn("some requests were cut off; their claims are withdrawn at the next start", claim.AttrError, serr)
 	}
 	jobs := schedule.Stop()
 	select {
@@ -99,7 +99,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 		return err
 	}
 	if terr := d.tally.store(context.WithoutCancel(ctx)); terr != nil {
-		d.log.Warn("the last requests to Notion are not in the history", "error", terr)
+		d.log.Warn("the last requests to Notion are not in the history", claim.AttrError, terr)
 	}
 	return err
 }
@@ -107,7 +107,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 // loops returns what runs for as long as the daemon leads, besides the outboxes.
 func (d *works) loops() []func(context.Context) {
 	all := []func(context.Context){
-		d.mirror.Run, d.alive.Run, d.reservations.Run,
+		d.telling.loop.Run, d.mirror.Run, d.alive.Run, d.reservations.Run,
 		d.due.Run, d.news.Run, d.leases.Run, d.held.Run, d.untidy.Run, d.offers.Run, d.backLoop,
 	}
 	if d.foreign != nil {
@@ -127,7 +127,7 @@ func (d *works) checkHeld(ctx context.Context) time.Duration {
 	}
 	err := d.guard(ctx, true)
 	if d.checked = err == nil; !d.checked && ctx.Err() == nil {
-		d.log.Warn("held claims could not be checked; they will be once Notion answers", "error", err)
+		d.log.Warn("held claims could not be checked; they will be once Notion answers", claim.AttrError, err)
 	}
 	return clock.UntilWoken
 }
@@ -170,7 +170,7 @@ func (d *works) afterFailedSync(ctx context.Context, again bool) {
 		return
 	}
 	if err := d.guard(ctx, true); err != nil && !again && ctx.Err() == nil {
-		d.log.Warn("held claims could not be looked after", "error", err)
+		d.log.Warn("held claims could not be looked after", claim.AttrError, err)
 	}
 }
 
@@ -194,8 +194,7 @@ func (d *works) guard(ctx context.Context, pages bool) error {
 		} else {
 			err = d.claimer.Guard(ctx, cl.ID, &seen)
 		}
-		if lost, ok := errors.AsType[*claim.Lost](err); ok {
-			d.log.Warn("a claim was lost", "claim", cl.ID, "agent", cl.Agent, "task", cl.Task.Title, "holder", lost.Holder, "why", lost.Detail)
+		if _, ok := errors.AsType[*claim.Lost](err); ok {
 			d.broker.Changed()
 			continue
 		}
@@ -212,7 +211,7 @@ func (d *works) guard(ctx context.Context, pages bool) error {
 func (d *works) takeSteps(ctx context.Context) time.Duration {
 	next, err := d.claimer.RunDue(ctx)
 	if err != nil && ctx.Err() == nil {
-		d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
+		d.log.Warn("a step that Notion is owed failed; it is tried again", claim.AttrError, err)
 	}
 	return d.left(next, d.interval())
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/config"
+	"dibs/internal/claim"
 
 	"github.com/robfig/cron/v3"
 )
@@ -26,13 +27,7 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 	}
 	for key, job := range map[string]func(context.Context) error{
 		"sweep": func(ctx context.Context) error {
-			swept, err := d.broker.Sweep(ctx, "", "")
-			for _, s := range swept.Swept {
-				d.log.Info("swept", "task", s.Task, "title", s.Title, "former", s.Agent)
-			}
-			for _, t := range swept.Told {
-				d.log.Info("told that it can never become ready", "task", t.ID, "title", t.Title)
-			}
+			_, err := d.broker.Sweep(ctx, "", "")
 			return err
 		},
 		"full_sync": func(ctx context.Context) error {
@@ -61,7 +56,7 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 	} {
 		j.run[key] = func() {
 			if err := job(ctx); err != nil && ctx.Err() == nil {
-				d.log.Warn("a scheduled job failed", "job", key, "error", err)
+				d.log.Warn("a scheduled job failed", "job", key, claim.AttrError, err)
 			}
 		}
 	}

@@ -124,6 +124,15 @@ func TestTokenIsNowhere(t *testing.T) {
 				w.Errorf("%s: nothing was redacted, so nothing was tried", place)
 			}
 		}
+		for _, line := range []string{" event=granted ", " event=notion_refused ", " event=completed "} {
+			found := false
+			for said := range strings.Lines(text.String()) {
+				found = found || strings.Contains(said, line) && strings.Contains(said, "[redacted]")
+			}
+			if !found {
+				w.Errorf("no line with %s and the place of the token", line)
+			}
+		}
 		if server.said < 20 {
 			w.Errorf("the server said the token %d times only", server.said)
 		}

@@ -15,6 +15,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/broker"
+	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/member"
 	"dibs/internal/metrics"
@@ -55,7 +56,7 @@ func (d *Daemon) share(ctx context.Context, network member.Network) error {
 	d.cleanup = append(d.cleanup, database.Close)
 	s := &shared{daemon: d}
 	s.member, err = member.New(ctx, member.Config{
-		Database: database, Name: name, Dir: c.StateDir, Network: network, Log: d.log,
+		Database: database, Name: name, Dir: c.StateDir, Network: network, Log: d.log.With(claim.AttrEvent, claim.EventLeadership),
 		Agents: namesAt(*c),
 	})
 	if err != nil {
@@ -209,7 +210,7 @@ func (d *Daemon) turns(ctx context.Context) error {
 			passes = u.passes
 		}
 		if passes && ctx.Err() == nil {
-			d.log.Warn("this daemon could have led, and stands by again", "error", err)
+			d.log.Warn("this daemon could have led, and stands by again", claim.AttrError, err)
 			continue
 		}
 		if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) && (err == nil || errors.Is(err, cause) || errors.Is(err, journal.ErrDeposed)) {
@@ -238,7 +239,7 @@ func (d *Daemon) turn(ctx context.Context, deposed bool) error {
 	})
 	w, err := d.begin(leading, term.Open)
 	if err == nil {
-		d.log.Info("this daemon leads", "epoch", term.Epoch())
+		d.log.Info("this daemon leads", claim.AttrEvent, claim.EventLeadership, "epoch", term.Epoch())
 		d.works.Store(w)
 		err = w.run(ctx, nil, term.Over())
 		d.works.Store(nil)
@@ -247,14 +248,14 @@ func (d *Daemon) turn(ctx context.Context, deposed bool) error {
 	select {
 	case <-term.Over():
 		if err != nil {
-			d.log.Debug("the end of a term", "error", err)
+			d.log.Debug("the end of a term", claim.AttrError, err)
 		}
 		return journal.ErrDeposed
 	default:
 	}
 	stopRenewing()
 	if rerr := term.Resign(context.WithoutCancel(ctx)); rerr != nil {
-		d.log.Warn("another daemon leads only once the term of this one is over", "error", rerr)
+		d.log.Warn("another daemon leads only once the term of this one is over", claim.AttrError, rerr)
 	}
 	return err
 }

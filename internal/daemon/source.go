@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/notion"
 	"dibs/internal/task"
@@ -78,7 +79,7 @@ func (d *works) storeSources(ctx, asking context.Context) error {
 	}
 	known, err := d.notion.Sources(asking, ids...)
 	if err != nil {
-		d.log.Debug("not all data sources are known yet", "error", err)
+		d.log.Debug("not all data sources are known yet", claim.AttrError, err)
 	}
 	data, err := json.Marshal(known)
 	if err != nil {

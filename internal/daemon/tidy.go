@@ -20,7 +20,7 @@ func (d *works) tidyUp(ctx context.Context) time.Duration {
 		said = err.Error()
 	}
 	if said != "" && said != d.said && ctx.Err() == nil {
-		d.log.Warn("what claims that are over have left on tasks could not be taken off yet", "error", err)
+		d.log.Warn("what claims that are over have left on tasks could not be taken off yet", claim.AttrError, err)
 	}
 	d.said = said
 	return clock.UntilWoken
@@ -37,7 +37,7 @@ func (d *works) tidy(ctx context.Context) error {
 			d.due.Wake()
 		}
 		if tidied && err == nil {
-			d.log.Warn("a task showed a claim that is over, which is taken off", "task", t.Title, "id", t.ID, "claimed_by", t.ClaimedBy)
+			d.log.Warn("a task showed a claim that is over, which is taken off", claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title), claim.AttrHolder, claim.Brief(t.ClaimedBy), claim.AttrTask, t.ID)
 		}
 		if err != nil {
 			errs = append(errs, err)

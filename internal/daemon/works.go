@@ -51,6 +51,7 @@ type works struct {
 	server       *server.Server
 	metrics      *metrics.Metrics
 	tally        *tally
+	telling      *telling
 	scrapes      net.Listener // for metrics alone; nil without one
 	listener     listener
 
@@ -77,7 +78,7 @@ func (u *unbegun) Unwrap() error { return u.error }
 // begin builds everything on the journal that open opens. The caller must call run or cleanup.run
 // next.
 func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal.Journal, error)) (_ *works, err error) {
-	d := &works{Daemon: h, config: *h.live.Load()}
+	d := &works{Daemon: h, config: *h.live.Load(), telling: newTelling(h.log)}
 	d.due, d.news, d.leases = clock.NewLoop(0, d.takeSteps), clock.NewLoop(0, d.publishNews), clock.NewLoop(0, d.warn)
 	d.held, d.untidy, d.offers = clock.NewLoop(0, d.checkHeld), clock.NewLoop(clock.UntilWoken, d.tidyUp), clock.NewLoop(0, d.takeBackOffers)
 	defer func() {
@@ -91,10 +92,11 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 	if d.journal, err = open(ctx); err != nil {
 		return nil, err
 	}
-	d.cleanup = append(d.cleanup, d.journal.Close)
+	d.journal.Hear(d.telling.hear)
+	d.cleanup = append(d.cleanup, d.telling.close, d.journal.Close)
 	d.journal.Watch(func(why error) {
 		if why != nil {
-			d.log.Error("the journal cannot be written: nothing is accepted until it can be", "error", why)
+			d.log.Error("the journal cannot be written: nothing is accepted until it can be", claim.AttrError, why)
 		} else {
 			d.log.Info("the journal can be written again")
 		}

@@ -44,7 +44,7 @@ func Diff(before *State, after State) []claim.Fact {
 }
 
 func about(s State, kind claim.Kind) claim.Fact {
-	return claim.Fact{Kind: kind, Task: s.ID, Title: s.Title, URL: s.URL, Status: s.Status, Priority: s.Priority}
+	return claim.Fact{Kind: kind, Task: s.ID, Key: s.Key, Title: s.Title, URL: s.URL, Status: s.Status, Priority: s.Priority}
 }
 
 // changes is Diff for a task that was on the board, and still is.

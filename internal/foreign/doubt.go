@@ -164,7 +164,7 @@ func (d *Doubt) raise(ctx context.Context, s *evidence) {
 	if d.seen == nil {
 		d.seen = s
 		defer func() {
-			d.Log.Error("nothing is granted: the journal's database was restored to an older state, or emptied", "why", d.Why())
+			d.Log.Error("nothing is granted: the journal's database was restored to an older state, or emptied", claim.AttrReason, d.Why())
 		}()
 	}
 	kept, err := json.Marshal(d.seen)

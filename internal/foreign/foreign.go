@@ -148,7 +148,7 @@ func (l *Lookout) turn(ctx context.Context) time.Duration {
 		}
 	}
 	if err := l.query(ctx); err != nil && ctx.Err() == nil {
-		l.Log.Info("the settings of other daemons could not be read", "error", err)
+		l.Log.Info("the settings of other daemons could not be read", claim.AttrError, err)
 	}
 	l.asked = time.Now()
 	return every

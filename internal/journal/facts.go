@@ -105,6 +105,7 @@ func insertFact(ctx context.Context, tx *tx, f claim.Fact, logged, published boo
 	if err != nil {
 		return 0, fmt.Errorf("fact %q: %w", f.ID, err)
 	}
+	tx.stored = append(tx.stored, Stored{Fact: f, Recorded: logged})
 	return seq, nil
 }
 

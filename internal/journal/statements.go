@@ -25,6 +25,7 @@ type tx struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt                // by query; unused if the store does not compile
 	changed  bool                                // a statement changed something since this was set to false
+	stored   []Stored                            // facts stored by the transaction so far
 	notices  map[owed.Kind]func(claim.Fact) bool // see SetReceivers
 }
 

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"dibs/internal/claim"
 )
@@ -55,6 +56,7 @@ type writer struct {
 	stalled error
 
 	trouble trouble
+	hear    atomic.Pointer[func([]Stored)]
 }
 
 // operation is a unit of work for the writer.
@@ -244,6 +246,9 @@ func (w *writer) transact(fn func() error) (err error) {
 		} else if committed && changed {
 			w.trouble.note(nil)
 		}
+		if committed {
+			w.tell(w.tx.stored)
+		}
 	}()
 	defer func() {
 		if !committed {
@@ -255,7 +260,7 @@ func (w *writer) transact(fn func() error) (err error) {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	w.tx.changed = false
+	w.tx.changed, w.tx.stored = false, nil
 	if err := fn(); err != nil {
 		return err
 	}

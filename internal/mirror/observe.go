@@ -54,7 +54,7 @@ func (m *Mirror) take(p *pages) []task.ID {
 	changed, err := m.put(context.Background(), read)
 	if err != nil {
 		for id := range p.last {
-			m.log.Warn("the mirror could not take over a page", "task", id, "error", err)
+			m.log.Warn("the mirror could not take over a page", claim.AttrTask, id, claim.AttrError, err)
 		}
 	}
 	return ids(changed)

@@ -66,7 +66,7 @@ func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 	m.at, m.listed = began, true
 	m.mu.Unlock()
 	if err := m.lookUp(ctx); err != nil {
-		m.log.Warn("dependencies could not be looked up", "error", err)
+		m.log.Warn("dependencies could not be looked up", claim.AttrError, err)
 	}
 	return result, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"dibs/internal/claim"
 )
 
 // The mirror counts as out of date staleAfter and two intervals after the last sync: a busy
@@ -76,7 +78,7 @@ func (m *Mirror) note(err error) {
 	m.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
-		m.log.Warn("sync failed; the tasks are as of the last one", "error", err)
+		m.log.Warn("sync failed; the tasks are as of the last one", claim.AttrError, err)
 	case err == nil && before != nil:
 		m.log.Info("sync works again")
 	}

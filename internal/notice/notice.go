@@ -83,13 +83,7 @@ func (r *Receiver) of(in owed.Intent) Notice {
 	return n
 }
 
-func cut(text string) string {
-	runes := []rune(task.OneLine(text, -1))
-	if len(runes) > longestText {
-		runes = append(runes[:longestText-1], '…')
-	}
-	return string(runes)
-}
+func cut(text string) string { return task.Brief(text, longestText) }
 
 // link returns an address that may be put into a message, or "".
 func link(text string) string {

@@ -110,7 +110,7 @@ func (s *source) recognise(req *http.Request, version string, database task.ID, 
 func (s *source) goesOn(list *SourceError, one Source) Source {
 	if s.log != nil {
 		s.log.Warn("a database has several data sources now; the one that it had goes on being used",
-			"database", list.Database, "data_source", fmt.Sprintf("%q (%s)", one.Name, one.ID), "key", list.Key)
+			"database", list.Database, "data_source", fmt.Sprintf("%q (%s)", one.Name, one.ID), "setting", list.Key)
 	}
 	return one
 }

@@ -100,7 +100,7 @@ func (t *Tasks) skip(rows []skipped, all bool) {
 			t.skipped = append(t.skipped, row)
 		}
 		if !slices.Contains(before, row) && t.client.log != nil {
-			t.client.log.Warn("a row of the tasks database is no task, and is skipped", "row", row.id, "title", row.title, "why", row.why)
+			t.client.log.Warn("a row of the tasks database is no task, and is skipped", "row", row.id, claim.AttrTitle, claim.Brief(row.title), claim.AttrReason, row.why)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/clock"
 
 	"golang.org/x/sync/errgroup"
@@ -123,7 +124,7 @@ func (q *Queue) Run(ctx context.Context, stopped <-chan struct{}) {
 
 func (q *Queue) failed(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		q.config.Log.Error("the outbox failed", "error", err)
+		q.config.Log.Error("the outbox failed", claim.AttrError, err)
 	}
 }
 
@@ -228,7 +229,7 @@ func (q *Queue) deliver(ctx context.Context, in Intent) (delivered bool, err err
 	case o.Fate == Absent:
 		return false, q.ledger.Retry(note, in, q.refused(in, o.Err), o.Err)
 	}
-	q.config.Log.Info("the fate of a log entry is unknown; it will be looked up", "log", in.Kind, "entry", in.ID, "error", o.Err)
+	q.config.Log.Info("the fate of a log entry is unknown; it will be looked up", "log", in.Kind, "entry", in.ID, claim.AttrError, o.Err)
 	q.unanswered(in, o.Err)
 	return false, q.ledger.NoteInDoubt(note, in, q.now().Add(FirstLookup), o.Err)
 }
@@ -255,8 +256,9 @@ func (q *Queue) lookUp(ctx context.Context, in Intent) (delivered bool, err erro
 
 // giveUp notes that an intent will never be in Notion.
 func (q *Queue) giveUp(ctx context.Context, in Intent, gone error) error {
-	id, title := q.config.Entries.Name(in)
-	q.config.Log.Warn("a log entry is given up", "log", in.Kind, "entry", id, "title", title, "error", gone)
+	id, _ := q.config.Entries.Name(in)
+	q.config.Log.Warn("a log entry is given up", claim.AttrEvent, claim.EventGivenUp, "log", in.Kind, "entry", id,
+		claim.AttrKey, in.Fact.Key, claim.AttrTitle, claim.Brief(in.Fact.Title), claim.AttrTask, in.Fact.Task, claim.AttrError, gone)
 	q.taken(in)
 	return q.ledger.Delivered(ctx, in, "", time.Now())
 }

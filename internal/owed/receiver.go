@@ -3,6 +3,8 @@ package owed
 import (
 	"context"
 	"time"
+
+	"dibs/internal/claim"
 )
 
 // Receiver makes a queue one of notices, to a receiver outside of Notion. Its Entries put an intent
@@ -88,6 +90,7 @@ func (q *Queue) expire(ctx context.Context, old []Intent) error {
 		delete(q.failing, in.ID)
 	}
 	q.tally.GivenUp += len(old)
-	q.config.Log.Warn("notices are given up: they are too old", "receiver", q.config.To.Name, "notices", len(old), "error", q.why)
+	q.config.Log.Warn("notices are given up: they are too old", claim.AttrEvent, claim.EventGivenUp, "receiver", q.config.To.Name,
+		claim.AttrCount, len(old), claim.AttrError, q.why)
 	return nil
 }

@@ -141,10 +141,10 @@ func (q *Queue) missing(in Intent) time.Time {
 // first is as long as after that many earlier failures.
 func (q *Queue) heed(in Intent, why error, earlier int) {
 	if n := len(q.failing); q.config.To != nil {
-		q.config.Log.Warn("notices wait for their receiver", "receiver", q.config.To.Name, "error", why)
+		q.config.Log.Warn("notices wait for their receiver", "receiver", q.config.To.Name, claim.AttrError, why)
 	} else if n == 1 || n%10 == 0 {
 		id, _ := q.config.Entries.Name(in)
-		q.config.Log.Warn("a log entry waits in the outbox", "log", q.config.Kind, "entry", id, "error", why)
+		q.config.Log.Warn("a log entry waits in the outbox", "log", q.config.Kind, "entry", id, claim.AttrError, why)
 	}
 	if len(q.failing) < q.crowd() {
 		return

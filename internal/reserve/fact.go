@@ -105,7 +105,7 @@ func (b *Book) RunOnce(ctx context.Context) bool {
 		err = b.unfold(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		b.config.Log.Warn("reservations that are over could not be ended; it is tried again", "error", err)
+		b.config.Log.Warn("reservations that are over could not be ended; it is tried again", claim.AttrError, err)
 	}
 	return len(b.live) > 0 || len(b.folds) > 0
 }

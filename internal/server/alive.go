@@ -52,7 +52,7 @@ func (s *Server) keepAlive(ctx context.Context, in *api.KeepAliveInput) (*huma.S
 		ctx, stream := newEventStream(c)
 		ctx, _ = broker.Recall(ctx) // a claim outlives an outage of the journal
 		if err := s.follow(ctx, stream, out); err != nil && ctx.Err() == nil {
-			s.log.Info("a connection that kept a claim alive is gone", "claim", out.ID, "error", err)
+			s.log.Info("a connection that kept a claim alive is gone", claim.AttrClaim, out.ID, claim.AttrError, err)
 		}
 	}}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
+	"dibs/internal/claim"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -49,7 +50,7 @@ func (s *Server) stream(ctx context.Context, in *api.EventsInput) (*huma.StreamR
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		ctx, out := newEventStream(c)
 		if err := s.send(ctx, out, f, wait); err != nil && ctx.Err() == nil {
-			s.log.Info("a reader of events was cut off", "error", err)
+			s.log.Info("a reader of events was cut off", claim.AttrError, err)
 		}
 	}}, nil
 }

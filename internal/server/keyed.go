@@ -152,7 +152,7 @@ func (s *Server) conclude(r *http.Request, key string, a owed.Answer) {
 		err = s.journal.DropRequest(ctx, caller(ctx), key)
 	}
 	if err != nil {
-		s.log.Error("could not store the answer to a request", "key", key, "error", err)
+		s.log.Error("could not store the answer to a request", "idempotency_key", key, claim.AttrError, err)
 	}
 }
 

@@ -55,7 +55,7 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	if errors.Is(err, errStopping) || errors.Is(err, broker.ErrStopping) || errors.Is(err, claim.ErrStopped) {
 		return stopping()
 	}
-	s.log.Error("a request failed", "error", err)
+	s.log.Error("a request failed", claim.AttrError, err)
 	return api.NewProblem(api.CodeInternal, api.Saying(err))
 }
 

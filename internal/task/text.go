@@ -20,3 +20,13 @@ func OneLine(s string, instead rune) string {
 	}, s)
 	return strings.Join(strings.Fields(visible), " ")
 }
+
+// Brief folds a text into one line that can be read anywhere: of at most that many characters, and
+// without those that OneLine replaces.
+func Brief(s string, most int) string {
+	line := []rune(OneLine(s, -1))
+	if len(line) > most {
+		line = append(line[:most-1], '…')
+	}
+	return string(line)
+}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"dibs/internal/claim"
 )
 
 const (
@@ -121,7 +123,7 @@ func (b *breaker) note(req *http.Request, err error, try bool) {
 	switch {
 	case works(err):
 		if !b.until.IsZero() {
-			b.log.Info("Notion is back", "after", now.Sub(b.since).Round(time.Second))
+			b.log.Info("Notion is back", claim.AttrEvent, claim.EventNotionBack, "after", now.Sub(b.since).Round(time.Second).String())
 			b.announce()
 		}
 		b.failures, b.several, b.silences, b.until, b.worked = 0, false, 0, time.Time{}, now
@@ -142,7 +144,7 @@ func (b *breaker) note(req *http.Request, err error, try bool) {
 func (b *breaker) fall(now time.Time) {
 	silence := min(firstSilence<<min(b.silences, 10), longestSilence)
 	if b.silences++; b.silences == 1 {
-		b.log.Warn("Notion is down: nothing is sent until it answers again", "err", b.last)
+		b.log.Warn("Notion is down: nothing is sent until it answers again", claim.AttrEvent, claim.EventNotionDown, claim.AttrError, b.last)
 		b.tried = now
 	}
 	b.until = now.Add(silence)

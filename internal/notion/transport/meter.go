@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"dibs/internal/claim"
 )
 
 // Stats counts what a transport has sent, and who waits to send.
@@ -55,29 +57,33 @@ type measured struct {
 func (m *measured) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	resp, err := m.next.RoundTrip(req)
-	status := 0
+	kind, status := endpoint(req.Method, req.URL.Path), 0
 	if err == nil {
 		status = resp.StatusCode
 	} else if answered, ok := errors.AsType[*APIError](err); ok {
 		status = answered.Status
+		m.meter.refusals.note(kind, answered)
 	}
-	m.meter.add(endpoint(req.Method, req.URL.Path), status)
+	m.meter.add(kind, status)
 	if ctx := req.Context(); m.meter.log.Enabled(ctx, slog.LevelDebug) {
-		m.meter.log.Debug("request", "method", req.Method, "path", req.URL.Path, "status", status,
-			"lane", laneOf(ctx), "took", time.Since(start), "err", err)
+		m.meter.log.Debug("request", "method", req.Method, "path", req.URL.Path, claim.AttrStatus, status,
+			"lane", laneOf(ctx), "took", time.Since(start), claim.AttrError, err)
 	}
 	return resp, err
 }
 
 // meter counts requests.
 type meter struct {
-	log *slog.Logger
+	log      *slog.Logger
+	refusals *refusals
 
 	mu sync.Mutex
 	n  map[Count]int // the N of a key is zero
 }
 
-func newMeter(log *slog.Logger) *meter { return &meter{log: log, n: make(map[Count]int)} }
+func newMeter(log *slog.Logger) *meter {
+	return &meter{log: log, refusals: newRefusals(log), n: make(map[Count]int)}
+}
 
 func (m *meter) add(endpoint string, status int) {
 	m.mu.Lock()

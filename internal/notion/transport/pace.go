@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"dibs/internal/claim"
 )
 
 // The lengths of pauses.
@@ -151,5 +153,5 @@ func waitsUntil(req *http.Request) time.Time {
 
 func (p *pace) pause(d time.Duration, why error) {
 	d = p.permits.pause(d)
-	p.log.Warn("Notion asked for a pause", "for", d.Round(time.Second), "err", why)
+	p.log.Warn("Notion asked for a pause", claim.AttrEvent, claim.EventNotionPaused, "for", d.Round(time.Second).String(), claim.AttrError, why)
 }
