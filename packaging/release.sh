@@ -48,7 +48,8 @@ made=$work/made
 packaging/build.sh "$made"
 
 echo "== tools"
-(cd packaging/tools && go build -trimpath -o "$work/tools/" ./image tool)
+# Their own bytes are in nothing that they make, so twice.sh builds them only once.
+(cd packaging/tools && GOCACHE=${TOOLS_GOCACHE:-$(go env GOCACHE)} go build -trimpath -o "$work/tools/" ./image tool)
 
 # inventory writes what is in the program of a target, read from the program itself. The modules'
 # licences are read from the module cache, which has what was just built, and without the network.

@@ -23,6 +23,8 @@ for folder in one "another folder"; do
   git clone -q --shared --no-tags . "$work/$folder"
 done
 (cd "$work/one" && make "$@")
+TOOLS_GOCACHE=$(go env GOCACHE)
+export TOOLS_GOCACHE
 (cd "$work/another folder" && GOCACHE="$work/cache" make "$@")
 diff -r "$work/one/dist" "$work/another folder/dist"
 echo "the same twice:"
