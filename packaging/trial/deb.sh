@@ -8,7 +8,8 @@
 root=$work/root etc=$work/root/etc/dibs journal=$work/root/var/lib/dibs/journal.db
 after=$(one "$dist" "dibs_*_linux_amd64.deb")
 before=$(one "$2" "dibs_*_linux_amd64.deb")
-mmdebstrap --quiet --variant=essential --include=systemd "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root"
+debian=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+mmdebstrap --quiet --variant=essential --include=systemd "$debian" "$root"
 cp "$before" "$root/before.deb"
 cp "$after" "$root/after.deb"
 within() { DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"; }
