@@ -1,24 +1,32 @@
 #!/usr/bin/env bash
-# Checks that build.sh gives the same bytes on every machine: it builds HEAD in two folders of
-# different names, which share only Go and its modules, and compares the results. TARGETS are those
-# of build.sh; by default this machine's.
+# Checks that the same commit makes the same bytes on every machine: it builds HEAD in two folders of
+# different names, which share only Go and its modules, and compares the results.
+#
+#   twice.sh             the archive for this machine's system, by build.sh; TARGETS are those of it
+#   twice.sh v1.2.3 DIR  a whole release, by release.sh; it is left in DIR/one/dist
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-TARGETS=${TARGETS:-"$(go env GOHOSTOS)/$(go env GOHOSTARCH)"}
-VERSION=$(git describe --tags --always)
-COMMIT=$(git rev-parse HEAD)
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-export TARGETS VERSION COMMIT SOURCE_DATE_EPOCH
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+if [ $# = 2 ]; then
+  mkdir -p "$2"
+  work=$(cd "$2" && pwd)
+  make() { packaging/release.sh "$1" >"$work/said"; }
+else
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  TARGETS=${TARGETS:-"$(go env GOHOSTOS)/$(go env GOHOSTARCH)"}
+  export TARGETS
+  make() { packaging/build.sh dist >/dev/null; }
+fi
 for folder in one "another folder"; do
-  mkdir "$work/$folder"
-  git archive HEAD | tar -x -C "$work/$folder"
+  # Not a worktree: what git says of the tree must not depend on what is at work here.
+  git clone -q --shared --no-tags . "$work/$folder"
 done
-"$work/one/packaging/build.sh" >/dev/null
-GOCACHE="$work/cache" "$work/another folder/packaging/build.sh" >/dev/null
+(cd "$work/one" && make "$@")
+TOOLS_GOCACHE=$(go env GOCACHE)
+export TOOLS_GOCACHE
+(cd "$work/another folder" && GOCACHE="$work/cache" make "$@")
 diff -r "$work/one/dist" "$work/another folder/dist"
 echo "the same twice:"
-cat "$work/one/dist/SHA256SUMS"
+cd "$work/one/dist"
+sha256sum dibs*.* # archives, and what else there is

@@ -4,53 +4,70 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// version and commit are set by the linker in releases, see packaging/build.sh.
-var version, commit string
+// The linker sets these in releases, see packaging/build.sh. date is the commit's, and tree is
+// "clean" or "changed".
+var version, commit, date, tree string
 
-// build identifies the program.
+// build identifies the program, and the sources that it was built from as far as they are known.
 type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
-	// Modified is set if the sources differed from the commit.
+	// Date is when the commit was made, in the form of RFC 3339.
+	Date string `json:"date,omitempty"`
+	// Tree says whether the sources were those of the commit: "clean", or "changed".
+	Tree string `json:"tree,omitempty"`
+	// Modified is set if Tree is "changed". It is older than Tree.
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
 }
 
 func thisBuild() build {
-	b := build{Version: version, Commit: commit}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return b
+		info = new(debug.BuildInfo)
 	}
-	b.Go = info.GoVersion
-	if b.Version == "" {
-		b.Version = info.Main.Version
-	}
+	recorded := make(map[string]string)
 	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			b.Commit = cmp.Or(b.Commit, s.Value)
-		case "vcs.modified":
-			b.Modified = s.Value == "true"
-		}
+		recorded[s.Key] = s.Value
 	}
+	b := build{
+		Version: cmp.Or(version, info.Main.Version),
+		Commit:  cmp.Or(commit, recorded["vcs.revision"]),
+		Date:    cmp.Or(date, recorded["vcs.time"]),
+		Tree:    cmp.Or(tree, map[string]string{"false": "clean", "true": "changed"}[recorded["vcs.modified"]]),
+		Go:      runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+	}
+	b.Modified = b.Tree == "changed"
 	return b
 }
 
 func (b build) String() string {
-	s := "dibs " + b.Version
-	if b.Commit != "" {
-		s += fmt.Sprintf(", commit %.12s", b.Commit)
+	parts := []string{"dibs " + b.Version}
+	if b.Commit == "" {
+		parts = append(parts, "of an unknown commit")
+	} else {
+		commit := fmt.Sprintf("commit %.12s", b.Commit)
+		if day, _, ok := strings.Cut(b.Date, "T"); ok {
+			commit += " of " + day
+		}
+		parts = append(parts, commit)
 	}
-	if b.Modified {
-		s += " with changes"
+	switch b.Tree {
+	case "clean":
+		parts = append(parts, "from a clean tree")
+	case "changed":
+		parts = append(parts, "with changes")
 	}
-	return s + ", " + b.Go
+	return strings.Join(append(parts, b.Go, b.OS+"/"+b.Arch), ", ")
 }
 
 func (a *app) versionCommand() *cobra.Command {
