@@ -209,7 +209,7 @@ var (
 	request  = regexp.MustCompile(`^(GET|POST) /`)
 	fenced   = regexp.MustCompile("(?s)```mermaid\n(.*?)```\n")
 	arrow    = regexp.MustCompile("`([^`]+)` → `([^`]+)`")
-	room     = regexp.MustCompile("(?m)^### `([^`]+)`$")
+	room     = regexp.MustCompile("\\*\\*`([^`]+)`\\*\\*")
 )
 
 // has says whether there is what the page names, in whatever way it does that.
@@ -306,59 +306,107 @@ func (m *module) faults(page string) []string {
 			end = rooms[i+1][0]
 		}
 		pkg := page[at[2]:at[3]]
+		if described[pkg] {
+			add("package %s has two rooms", pkg)
+		}
 		described[pkg] = true
-		out = append(out, m.room(pkg, page[at[1]:end])...)
+		if !m.begins(pkg, page[at[1]:end]) {
+			add("the room of %s does not say where to begin reading", pkg)
+		}
 	}
 	for pkg := range m.imports {
 		if !described[pkg] {
-			add("package %s has no section", pkg)
+			add("package %s has no room", pkg)
 		}
 	}
 	return out
 }
 
-// room returns what is wrong with the section on a package.
-func (m *module) room(pkg, text string) []string {
-	var out []string
-	said := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if what, rest, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
-			said[what] = rest
+// begins says whether a reader of a room knows where to begin: with the package's doc.go, with the
+// file of its name, or with one that the text names.
+func (m *module) begins(pkg, text string) bool {
+	for _, file := range []string{"doc.go", path.Base(pkg) + ".go"} {
+		if _, err := os.Stat(filepath.Join("..", pkg, file)); err == nil {
+			return true
 		}
 	}
-	for _, want := range []string{"- Imports", "- Begin", "- Holds"} {
-		if said[want] == "" {
-			out = append(out, fmt.Sprintf("the section on %s lacks %q", pkg, want))
+	for _, q := range quoted.FindAllStringSubmatch(text, -1) {
+		if strings.HasPrefix(q[1], pkg+"/") && strings.HasSuffix(q[1], ".go") || strings.HasPrefix(q[1], path.Base(pkg)+".") {
+			return true
 		}
 	}
-	var listed []string
-	for _, q := range quoted.FindAllStringSubmatch(said["- Imports"], -1) {
-		full, _ := m.pkg(q[1])
-		listed = append(listed, full)
-	}
-	if want := slices.Sorted(maps.Keys(m.imports[pkg])); !slices.Equal(slices.Sorted(slices.Values(listed)), want) {
-		out = append(out, fmt.Sprintf("the section on %s lists the imports %v, and it imports %v", pkg, slices.Sorted(slices.Values(listed)), want))
-	}
-	return out
+	return false
 }
 
-// TestArchitectureIsAsDescribed compares docs/ARCHITECTURE.md with the module. The page lists what
-// each package imports of the others: an arrow that is new stands there, for whoever reads it to
-// see that it points one way.
-func TestArchitectureIsAsDescribed(t *testing.T) {
-	page, err := os.ReadFile("../docs/ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
+// importsList lists for each package which others it imports, in lines of less than 100 characters.
+func (m *module) importsList() string {
+	short := func(pkg string) string { return strings.TrimPrefix(pkg, "internal/") }
+	var b strings.Builder
+	var none []string
+	list := func(name string, of []string) {
+		line := "- " + name + ":"
+		for i, pkg := range of {
+			word := " " + short(pkg)
+			if i+1 < len(of) {
+				word += ","
+			}
+			if len(line)+len(word) > 98 {
+				b.WriteString(line + "\n")
+				line = " "
+			}
+			line += word
+		}
+		b.WriteString(line + "\n")
 	}
+	for _, pkg := range slices.Sorted(maps.Keys(m.imports)) {
+		if of := slices.Sorted(maps.Keys(m.imports[pkg])); len(of) > 0 {
+			list("`"+short(pkg)+"`", of)
+		} else {
+			none = append(none, pkg)
+		}
+	}
+	list("nothing of ours", none)
+	return b.String()
+}
+
+// architecture are the pages that are one to TestArchitectureIsAsDescribed.
+var architecture = []string{"ARCHITECTURE.md", "architecture/rooms.md", "architecture/outside.md"}
+
+// readPages returns pages of docs/, one after the other.
+func readPages(t *testing.T, names ...string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, name := range names {
+		page, err := os.ReadFile("../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(page)
+	}
+	return all.String()
+}
+
+// TestImportsAreListed compares the list of imports with the code's. An arrow that is new stands
+// there, for whoever reads it to see that it points one way.
+func TestImportsAreListed(t *testing.T) {
 	m := readModule(t)
-	for _, fault := range m.faults(string(page)) {
+	made(t, "architecture/imports.md", "imports", m.importsList())
+}
+
+// TestArchitectureIsAsDescribed compares the pages on the architecture with the module.
+func TestArchitectureIsAsDescribed(t *testing.T) {
+	page := readPages(t, architecture...)
+	m := readModule(t)
+	for _, fault := range m.faults(page) {
 		t.Error(fault)
 	}
 
 	// What the comparison must not miss.
 	for _, tt := range []struct{ old, new, want string }{
 		{"`internal/bench`", "a bench", "package internal/bench is not on the page"},
-		{"### `internal/keylock`\n", "### keylock\n`internal/keylock`\n", "package internal/keylock has no section"},
+		{"**`internal/keylock`**", "`internal/keylock`", "package internal/keylock has no room"},
+		{"**`internal/clock`**", "**`internal/keylock`**", "package internal/keylock has two rooms"},
+		{"`cmd/dibs/main.go`", "main.go", "the room of cmd/dibs does not say where to begin reading"},
 		{"mirror --> claim", "claim --> mirror", "internal/claim does not import internal/mirror"},
 		{"mirror --> claim", "mirror --> claims", "mirror → claims in the diagram: no such packages"},
 		{"## Back\n", "## Back\n`internal/claim` → `internal/journal`\n", "internal/claim does not import internal/journal"},
@@ -369,10 +417,8 @@ func TestArchitectureIsAsDescribed(t *testing.T) {
 		{"`GET /v1/events`", "`GET /v1/event`", "there is no GET /v1/event"},
 		{"`TestMutants`", "`TestMutations`", "there is no TestMutations"},
 		{"`dibs init`", "`dibs install`", "there is no dibs install"},
-		{"- Imports: `cli`\n", "- Imports: `cli`, `claim`\n", "the section on cmd/dibs lists the imports [internal/claim internal/cli], and it imports [internal/cli]"},
-		{"- Begin: `cmd/dibs/main.go`\n", "", `the section on cmd/dibs lacks "- Begin"`},
 	} {
-		broken := strings.ReplaceAll(string(page), tt.old, tt.new)
+		broken := strings.ReplaceAll(page, tt.old, tt.new)
 		if faults := m.faults(broken); !slices.Contains(faults, tt.want) {
 			t.Errorf("%s for %s: found %q, want %q", strconv.Quote(tt.new), strconv.Quote(tt.old), faults, tt.want)
 		}
@@ -382,14 +428,11 @@ func TestArchitectureIsAsDescribed(t *testing.T) {
 // checked are the names on a page that has others, too, which are there or not.
 var checked = regexp.MustCompile("`(Test\\w+|\\.ci/task \\w+|[a-z]+\\.[\\w.]+|[\\w./-]+\\.(?:go|md|sh|yaml)|(?:cmd|config|docs|fixtures|internal|packaging)/[^`]+)`")
 
-// TestContributingNamesWhatThereIs looks for what docs/CONTRIBUTING.md names.
+// TestContributingNamesWhatThereIs looks for what the pages on working on dibs name.
 func TestContributingNamesWhatThereIs(t *testing.T) {
-	page, err := os.ReadFile("../docs/CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readPages(t, "CONTRIBUTING.md", "contributing/tests.md", "contributing/how-to-add.md")
 	m := readModule(t)
-	names := checked.FindAllStringSubmatch(string(page), -1)
+	names := checked.FindAllStringSubmatch(page, -1)
 	if len(names) < 60 {
 		t.Errorf("found %d names", len(names))
 	}
@@ -399,7 +442,7 @@ func TestContributingNamesWhatThereIs(t *testing.T) {
 		}
 	}
 	for task := range m.tasks {
-		if task != "help" && !strings.Contains(string(page), "`.ci/task "+task+"`") {
+		if task != "help" && !strings.Contains(page, "`.ci/task "+task+"`") {
 			t.Errorf(".ci/task %s is not on the page", task)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) simulateCommand() *cobra.Command {
-	var latency, claimers, plot string
+	var latency, claimers, plot, story string
 	o := simulate.Options{WriteWindow: config.Default().Claim.WriteWindow}
 	cmd := &cobra.Command{
 		Use:   "simulate",
@@ -33,6 +33,9 @@ func (a *app) simulateCommand() *cobra.Command {
 			}
 			if err := o.Validate(); err != nil {
 				return &usageError{err}
+			}
+			if story != "" {
+				return a.tell(o, story, plot)
 			}
 			bar := a.progress(o.Total(), "races")
 			o.Progress = func() { _ = bar.Add(1) }
@@ -64,7 +67,29 @@ func (a *app) simulateCommand() *cobra.Command {
 	flags.Float64Var(&o.Late, "late", 0.01, "what `share` of claim writes breaks off and takes effect up to 30s later")
 	flags.Uint64Var(&o.Seed, "seed", 1, "a `number` that decides all that is left to chance")
 	flags.StringVar(&plot, "plot", "", "draw the figures in an SVG `file`")
+	flags.StringVar(&story, "story", "", "run one race instead, and draw it request by request in an SVG `file`")
 	return cmd
+}
+
+// tell runs one race and prints it, request by request.
+func (a *app) tell(o simulate.Options, file, plot string) error {
+	if plot != "" {
+		return usagef("--plot and --story: give one, they draw different things")
+	}
+	told, err := simulate.Tell(o)
+	if err != nil {
+		return &usageError{err}
+	}
+	if err := os.WriteFile(file, told.Draw(), 0o644); err != nil {
+		return err
+	}
+	return a.print(told, func(w io.Writer) {
+		row(w, "AT", "WHO", "WHAT HAPPENS")
+		for _, e := range told.Events {
+			at := seconds(e.AtSeconds)
+			row(w, fmt.Sprintf("%d:%05.2f", int(at.Minutes()), (at%time.Minute).Seconds()), e.Who, e.What)
+		}
+	})
 }
 
 // showRaces prints a report as a table.
