@@ -116,7 +116,7 @@ func (a *app) runCommand() *cobra.Command {
 			code, err := runner.Run(cmd.Context(), runner.Options{
 				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience, Attempts: attempts,
 				Stdin: stdin, Stdout: stdout, Stderr: a.stderr,
-				Tell:       func(n runner.News) { a.tell(n, quiet) },
+				Tell:       func(n runner.News) { a.news(n, quiet) },
 				Env:        config.Environment(),
 				Supervisor: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
 				Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },

@@ -10,9 +10,9 @@ import (
 	"dibs/internal/runner"
 )
 
-// tell prints what dibs run does: a document for each task with --json, else a line on stderr for
+// news prints what dibs run does: a document for each task with --json, else a line on stderr for
 // each step, unless quiet.
-func (a *app) tell(n runner.News, quiet bool) {
+func (a *app) news(n runner.News, quiet bool) {
 	switch {
 	case a.json && n.Kind == runner.Ended:
 		_ = writeJSON(a.stdout, n.Result) // the task's outcome does not depend on it
