@@ -9,6 +9,7 @@ import (
 	"dibs/internal/demo"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -58,10 +59,20 @@ func (a *app) demoCommand() *cobra.Command {
 func (a *app) screen() *demo.Terminal {
 	in, _ := a.stdin.(*os.File)
 	out, _ := a.stdout.(*os.File)
-	if !a.person() || !isTerminal(a.stdin) || os.Getenv("CI") != "" || os.Getenv("TERM") == "dumb" {
+	if !a.person() || !inFront(in) || os.Getenv("CI") != "" || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
 	return &demo.Terminal{In: in, Out: out}
+}
+
+// inFront reports whether this process may read its terminal: a job in the background would be
+// stopped.
+func inFront(in *os.File) bool {
+	if !isTerminal(in) {
+		return false
+	}
+	group, err := unix.IoctlGetInt(int(in.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }
 
 // calledAs returns how dibs was called, for a person to repeat it.

@@ -59,6 +59,8 @@ type app struct {
 	// changes is set by commands that change a claim. They print failures like document, and with
 	// --json on stderr as well.
 	changes bool
+	// waiting is the last line about what dibs run waits for.
+	waiting string
 	// tried is set if the daemon asked is that of a trial.
 	tried bool
 }

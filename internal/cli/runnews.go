@@ -17,7 +17,14 @@ func (a *app) news(n runner.News, quiet bool) {
 	case a.json && n.Kind == runner.Ended:
 		_ = writeJSON(a.stdout, n.Result) // the task's outcome does not depend on it
 	case !a.json && !quiet:
-		fmt.Fprintf(a.stderr, "dibs: %s\n", newsLine(n, time.Now()))
+		line := newsLine(n, time.Now())
+		if n.Kind == runner.Waiting && line == a.waiting {
+			return // it waits for the same as before
+		}
+		if a.waiting = ""; n.Kind == runner.Waiting {
+			a.waiting = line
+		}
+		fmt.Fprintf(a.stderr, "dibs: %s\n", line)
 	}
 }
 

@@ -17,7 +17,10 @@ import (
 )
 
 // workTime is how long the work on a task takes.
-const workTime = 150 * time.Millisecond
+const (
+	workTime    = 150 * time.Millisecond
+	watchedTime = 700 * time.Millisecond // for somebody who watches
+)
 
 // idleTime is how long an agent waits for a ready task before it checks whether to stop.
 // longestIdle bounds the wait: a task may be held by nobody of the demo.
@@ -57,7 +60,7 @@ func (d *demo) work(ctx context.Context, agent string) error {
 		if err := d.interludes(ctx, agent, cl); err != nil {
 			return err
 		}
-		clock.Pause(ctx, workTime)
+		clock.Pause(ctx, d.workTime())
 		if err := d.finish(ctx, agent, cl); err != nil {
 			return err
 		}
@@ -66,6 +69,14 @@ func (d *demo) work(ctx context.Context, agent string) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// workTime returns how long the work on a task takes: long enough to be seen, if somebody watches.
+func (d *demo) workTime() time.Duration {
+	if d.Terminal != nil {
+		return watchedTime
+	}
+	return workTime
 }
 
 // underWay reports whether a task is IN_PROGRESS, for an agent or for a claim that is being

@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"dibs/config"
@@ -98,6 +100,8 @@ type demo struct {
 
 // Run runs the demo. The error says what went wrong.
 func Run(ctx context.Context, o Options) (err error) {
+	ctx, ignore := signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal is closed
+	defer ignore()
 	// A short path: that of a socket may have about a hundred characters.
 	dir, err := os.MkdirTemp("", "dibs-demo-")
 	if err != nil {

@@ -127,8 +127,9 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 	// A daemon that goes away without an answer may have granted a claim: ask again under the same
 	// key.
-	told := o.Claim.WaitSeconds == 0 // what there is to wait for
-	request, due, key := o.request(later, told)
+	patience := time.Duration(o.Claim.WaitSeconds * float64(time.Second))
+	until := time.Now().Add(patience)
+	request, due, key := o.request(later, 0) // at first only to learn what there is to wait for
 	for said := false; ; {
 		asked := time.Now()
 		cl, err := o.Daemon.Claim(ctx, request, key)
@@ -138,13 +139,15 @@ func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 		nothing := refused && p.Code == api.Code(claim.CodeNothingReady)
 		if refused && p.Code == api.CodeOtherMachine && o.Claim.PID != 0 {
 			o.Claim.PID = 0
-			request, due, key = o.request(later, told)
+			request, due, key = o.request(later, time.Duration(request.WaitSeconds*float64(time.Second)))
 			continue
 		}
-		if nothing && !told && ctx.Err() == nil {
+		if o.Loop && patience > 0 {
+			until = time.Now().Add(patience) // for ever
+		}
+		if left := time.Until(until); nothing && left > 0 && ctx.Err() == nil {
 			o.Tell(News{Kind: Waiting, Denied: p})
-			told = true
-			request, due, key = o.request(later, told)
+			request, due, key = o.request(later, min(left, askAgain))
 			continue
 		}
 		switch {
@@ -152,12 +155,10 @@ func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 			if clock.Pause(ctx, due-time.Since(asked)) != nil {
 				return api.Claim{}, context.Cause(ctx)
 			}
-			request, due, key = o.request(later, told)
+			request, due, key = o.request(later, 0)
 			continue
 		case err == nil || !o.Loop || o.Claim.WaitSeconds == 0 || ctx.Err() != nil:
 			return cl, err
-		case nothing:
-			wait = 0
 		case refused && p.Code.Passes():
 			wait = max(again, time.Duration(p.RetryAfter)*time.Second)
 		case refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy), away:
@@ -174,15 +175,17 @@ func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 	}
 }
 
-// request returns the next request, which waits or not, and its key. due is the time until the first
-// of the tasks that it passes over may be tried; zero if there is none.
-func (o Options) request(later *later, wait bool) (r api.ClaimRequest, due time.Duration, key string) {
+// askAgain is how long one request waits for a task: after that, what the others wait for may be
+// something else.
+const askAgain = time.Minute
+
+// request returns the next request, which waits so long at most, and its key. due is the time until
+// the first of the tasks that it passes over may be tried; zero if there is none.
+func (o Options) request(later *later, wait time.Duration) (r api.ClaimRequest, due time.Duration, key string) {
 	r = o.Claim
 	if r.Except, due = later.pending(); due > 0 {
-		r.WaitSeconds = min(r.WaitSeconds, due.Seconds())
+		wait = min(wait, due)
 	}
-	if !wait {
-		r.WaitSeconds = 0
-	}
+	r.WaitSeconds = wait.Seconds()
 	return r, due, "run " + ulid.Make().String()
 }
