@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -77,7 +78,10 @@ func (a *app) tell(o simulate.Options, file, plot string) error {
 		return usagef("--plot and --story: give one, they draw different things")
 	}
 	told, err := simulate.Tell(o)
-	if err != nil {
+	switch {
+	case errors.Is(err, simulate.ErrTwice):
+		return err
+	case err != nil:
 		return &usageError{err}
 	}
 	if err := os.WriteFile(file, told.Draw(), 0o644); err != nil {

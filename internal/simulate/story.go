@@ -50,6 +50,7 @@ type tale struct {
 
 	winner       int
 	slept, awoke time.Time // the winner's machine
+	twice        bool      // both had the task
 }
 
 // ask is one command of an agent, and what it was told.
@@ -74,9 +75,13 @@ type request struct {
 // storiesTried is how many races Tell looks at for one in which both agents wrote.
 const storiesTried = 1000
 
+// ErrTwice is the error of a story in which both agents had the task at the same time. That would
+// be a bug, which the seed reproduces.
+var ErrTwice = errors.New("dibs let two agents have one task, which must not happen: please report it with the command line, --seed included")
+
 // Tell runs races of two agents until both wrote their claim in one, and goes on with that. The
 // settle wait is the first of the options that is longer than the write window. It returns an error
-// if no race is like that.
+// if no race is like that, and ErrTwice if the protocol failed.
 func Tell(o Options) (Story, error) {
 	i := slices.IndexFunc(o.Settles, func(settle time.Duration) bool { return settle > o.WriteWindow })
 	if i < 0 {
@@ -85,13 +90,16 @@ func Tell(o Options) (Story, error) {
 	o.Settles = o.Settles[i : i+1]
 	for n := range storiesTried {
 		var t *tale
+		var worthTelling bool
 		inVirtualTime(func() {
 			draw := rand.New(rand.NewPCG(o.Seed, uint64(n+1)))
-			if next := newTale(o, draw.Uint64()); next.happens(context.Background(), draw) {
-				t = next
-			}
+			t = newTale(o, draw.Uint64())
+			worthTelling = t.happens(context.Background(), draw)
 		})
-		if t != nil {
+		switch {
+		case t.twice:
+			return Story{}, ErrTwice
+		case worthTelling:
 			return Story{
 				Seed: o.Seed, Latency: o.Latency.String(),
 				WriteWindowSeconds: o.WriteWindow.Seconds(), SettleSeconds: o.Settles[0].Seconds(),
@@ -141,7 +149,8 @@ func (t *tale) happens(ctx context.Context, draw *rand.Rand) bool {
 	winner.Store.Halt(claimsim.Suspended, time.Until(t.awoke))
 
 	time.Sleep(10 * time.Minute)
-	if a := t.claim(ctx, loser); a.granted || a.code() != claim.CodeHeld {
+	if a := t.claim(ctx, loser); a.code() != claim.CodeHeld {
+		t.twice = a.granted
 		return false
 	}
 	time.Sleep(time.Until(stale) + time.Second)
@@ -149,7 +158,8 @@ func (t *tale) happens(ctx context.Context, draw *rand.Rand) bool {
 		return false
 	}
 	time.Sleep(time.Until(t.awoke) + 10*time.Second)
-	return !t.complete(ctx, t.winner, held.ID).granted
+	t.twice = t.complete(ctx, t.winner, held.ID).granted
+	return !t.twice
 }
 
 // race has both agents ask for the open task, and reports whether both wrote and one was granted
@@ -174,6 +184,9 @@ func (t *tale) race(ctx context.Context, draw *rand.Rand) bool {
 			lost++
 		}
 	}
+	// The asks are in the order of their ends. The first claim may be over when the second is made.
+	first := t.asks[0].hold
+	t.twice = granted == 2 && t.asks[1].ended.Before(first.ClaimedAt.Add(first.Timeout))
 	return granted == 1 && lost == 1 && len(t.delays[0]) == 3 && len(t.delays[1]) == 3
 }
 
