@@ -110,7 +110,9 @@ func (e *listener) comments(ctx context.Context, agent string) (added int, next 
 			e.refused = time.Now().Add(refusedFor)
 		}
 		if err != nil && ctx.Err() == nil {
-			d.log.Info("the comments on a task could not be read", claim.AttrKey, p.task.Key, claim.AttrTitle, claim.Brief(p.task.Title), claim.AttrTask, p.task.ID, claim.AttrError, err)
+			// At debug: that Notion refuses, or is down, has a line of its own, and this would come
+			// with every poll.
+			d.log.Debug("the comments on a task could not be read", claim.AttrKey, p.task.Key, claim.AttrTitle, claim.Brief(p.task.Title), claim.AttrTask, p.task.ID, claim.AttrError, err)
 		}
 	}
 	return added, next

@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ type journald struct {
 	mu sync.Mutex
 
 	text, structured bytes.Buffer
-	stuck            chan struct{} // what writes waits until this is closed; nil if nothing does
+	stuck            chan struct{} // whoever logs waits until this is closed; nil if nobody does
 }
 
 // journalled returns the options of a daemon, and its log.
@@ -40,8 +41,26 @@ func (w *world) journalled(level slog.Level, change func(*config.Config)) (daemo
 	c := config.Default().Log
 	text := c.Handler(part{j, &j.text}, level)
 	c.Format = "json"
-	o.Log = slog.New(slog.NewMultiHandler(text, c.Handler(part{j, &j.structured}, level)))
+	o.Log = slog.New(both{slog.NewMultiHandler(text, c.Handler(part{j, &j.structured}, level)), j})
 	return o, j
+}
+
+// both are the formats of a log that may stand still.
+type both struct {
+	slog.Handler
+	j *journald
+}
+
+func (b both) WithAttrs(attrs []slog.Attr) slog.Handler { return both{b.Handler.WithAttrs(attrs), b.j} }
+
+func (b both) Handle(ctx context.Context, r slog.Record) error {
+	b.j.mu.Lock()
+	stuck := b.j.stuck
+	b.j.mu.Unlock()
+	if stuck != nil {
+		<-stuck
+	}
+	return b.Handler.Handle(ctx, r)
 }
 
 // part is one format of the log.
@@ -51,12 +70,6 @@ type part struct {
 }
 
 func (p part) Write(b []byte) (int, error) {
-	p.j.mu.Lock()
-	stuck := p.j.stuck
-	p.j.mu.Unlock()
-	if stuck != nil {
-		<-stuck
-	}
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
 	return p.out.Write(b)
@@ -347,10 +360,12 @@ func TestLogStandsStill(t *testing.T) {
 		for _, id := range ids {
 			mustDo(w, n.complete(n.mustClaim("Sandman", id)))
 		}
-		j.mu.Lock()
-		j.stuck = nil
-		j.mu.Unlock()
-		close(goOn)
+		time.AfterFunc(time.Second, func() { // while the daemon stops
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.stuck = nil
+			close(goOn)
+		})
 		n.stop()
 		j.want("what happened meanwhile", whoseTask,
 			"granted TASK-1 Sandman -", "completed TASK-1 Sandman -",
