@@ -103,6 +103,7 @@ func mustSay(t *testing.T, out string, err error, want ...string) {
 
 // TestInstall installs, again, another version, and uninstalls.
 func TestInstall(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	one := release(t, "v1.2.3", "man/dibs-old.1.gz")
 	two := httptest.NewServer(http.FileServer(http.Dir(release(t, "v1.3.0-rc.1", "man/dibs-new.1.gz"))))
@@ -148,6 +149,7 @@ func TestInstall(t *testing.T) {
 
 // TestInstallBesideTheFiles runs the script from the folder of a release, and with PREFIX.
 func TestInstallBesideTheFiles(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	dir := release(t, "v1.2.3")
 	prefix := filepath.Join(m.home, "a place")
@@ -160,9 +162,10 @@ func TestInstallBesideTheFiles(t *testing.T) {
 
 // TestInstallWithWget runs the script where there is no curl, and little else.
 func TestInstallWithWget(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	for _, name := range []string{
-		"sh", "cat", "cp", "dirname", "grep", "gzip", "mkdir", "mktemp", "mv", "rm", "sha256sum", "tail", "tar", "uname", "wget",
+		"sh", "cp", "dirname", "grep", "gzip", "mkdir", "mktemp", "mv", "rm", "sha256sum", "tail", "tar", "uname", "wget", "xargs",
 	} {
 		path, err := exec.LookPath(name)
 		if err != nil {
@@ -192,6 +195,7 @@ func TestInstallWithWget(t *testing.T) {
 
 // TestInstallRefuses has the script fail: it says why in one line, and what was installed stays.
 func TestInstallRefuses(t *testing.T) {
+	t.Parallel()
 	good := release(t, "v1.2.3")
 	broken := release(t, "v1.3.0")
 	archive, err := filepath.Glob(filepath.Join(broken, "*.tar.gz"))

@@ -12,12 +12,33 @@ import (
 // TestReleaseRefuses runs release.sh where no release can be made. It has to say why in one line,
 // and to leave nothing behind.
 func TestReleaseRefuses(t *testing.T) {
+	t.Parallel()
 	script, err := os.ReadFile("release.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A build that is asked for would be one too many.
 	build := "#!/bin/sh\necho 'the build was begun'\nexit 9\n"
+	repository := t.TempDir()
+	err = errors.Join(
+		os.Mkdir(filepath.Join(repository, "packaging"), 0o755),
+		os.WriteFile(filepath.Join(repository, "LICENSE"), []byte("free\n"), 0o644),
+		os.WriteFile(filepath.Join(repository, ".gitignore"), []byte("/dist/\n"), 0o644),
+		os.WriteFile(filepath.Join(repository, "packaging", "release.sh"), script, 0o755),
+		os.WriteFile(filepath.Join(repository, "packaging", "build.sh"), []byte(build), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bash := func(dir, script string, args ...string) *exec.Cmd {
+		cmd := exec.Command("bash", append([]string{"-ec", script, "-"}, args...)...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "HOME="+dir, "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir), "GIT_CONFIG_NOSYSTEM=1",
+			"GIT_AUTHOR_NAME=x", "GIT_AUTHOR_EMAIL=x", "GIT_COMMITTER_NAME=x", "GIT_COMMITTER_EMAIL=x")
+		return cmd
+	}
+	if out, err := bash(repository, "git init -q && git add . && git commit -qm first").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	for _, tt := range []struct {
 		name    string
 		version []string
@@ -42,23 +63,10 @@ func TestReleaseRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			err := errors.Join(
-				os.Mkdir(filepath.Join(dir, "packaging"), 0o755),
-				os.WriteFile(filepath.Join(dir, "LICENSE"), []byte("free\n"), 0o644),
-				os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("/dist/\n"), 0o644),
-				os.WriteFile(filepath.Join(dir, "packaging", "release.sh"), script, 0o755),
-				os.WriteFile(filepath.Join(dir, "packaging", "build.sh"), []byte(build), 0o755))
-			if err != nil {
+			if err := os.CopyFS(dir, os.DirFS(repository)); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command("bash", append([]string{"-c", `
-set -e
-git init -q && git add . && git commit -qm first
-` + tt.setup + `
-exec packaging/release.sh "$@"`, "-"}, tt.version...)...)
-			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), "HOME="+dir, "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir), "GIT_CONFIG_NOSYSTEM=1",
-				"GIT_AUTHOR_NAME=x", "GIT_AUTHOR_EMAIL=x", "GIT_COMMITTER_NAME=x", "GIT_COMMITTER_EMAIL=x")
+			cmd := bash(dir, tt.setup+"\nexec packaging/release.sh \"$@\"", tt.version...)
 			out, _ := cmd.CombinedOutput()
 			if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(string(out), tt.want) || strings.Count(string(out), "\n") != 1 {
 				t.Errorf("exit code %d, want %d with %q in one line:\n%s", code, tt.code, tt.want, out)
