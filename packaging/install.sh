@@ -34,7 +34,10 @@ uninstall() {
   (cd "$prefix" && xargs rm -f) <"$list"
   rmdir "$prefix/share/dibs" 2>/dev/null || true
   echo "Removed dibs from $prefix. A daemon that runs goes on until it is stopped."
-  echo "What stays: the configuration (~/.config/dibs), and the journal with the claims (~/.local/state/dibs)."
+  case $(uname -s) in
+  Darwin) echo "What stays: the configuration and the journal, in ~/Library/Application Support/dibs." ;;
+  *) echo "What stays: the configuration in ~/.config/dibs, and the journal in ~/.local/state/dibs." ;;
+  esac
 }
 
 # target prints which of the archives is for this machine.
@@ -44,7 +47,7 @@ target() {
   case $system in
   Linux) os=linux ;;
   Darwin) os=darwin ;;
-  *) fail "there is no dibs for $system, only for Linux and macOS; on Windows it runs inside WSL" ;;
+  *) fail "there is no dibs for $system, only for Linux and macOS; on Windows, try it inside WSL" ;;
   esac
   case $machine in
   x86_64 | amd64) arch=amd64 ;;

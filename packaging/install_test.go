@@ -228,7 +228,7 @@ func TestInstallRefuses(t *testing.T) {
 		{name: "no URL", env: []string{"DIBS_DOWNLOADS=example.org"}, want: `DIBS_DOWNLOADS is "example.org"`},
 		{name: "wrong sum", env: []string{"DIBS_DOWNLOADS=file://" + broken}, want: "is not the file that SHA256SUMS names"},
 		{name: "other systems only", env: []string{"DIBS_DOWNLOADS=file://" + other}, want: "names no archive for"},
-		{name: "Windows", env: []string{"DIBS_DOWNLOADS=file://" + good}, fakes: map[string]string{"uname": `[ "$1" = -m ] && echo x86_64 || echo MINGW64_NT-10.0`}, want: "only for Linux and macOS; on Windows it runs inside WSL"},
+		{name: "Windows", env: []string{"DIBS_DOWNLOADS=file://" + good}, fakes: map[string]string{"uname": `[ "$1" = -m ] && echo x86_64 || echo MINGW64_NT-10.0`}, want: "only for Linux and macOS; on Windows, try it inside WSL"},
 		{name: "32 bit", env: []string{"DIBS_DOWNLOADS=file://" + good}, fakes: map[string]string{"uname": `[ "$1" = -m ] && echo i686 || echo Linux`}, want: "no dibs for i686 processors"},
 		{name: "relative", env: []string{"PREFIX=here"}, want: `PREFIX is "here": write the whole path`},
 		{name: "not mine", env: []string{"PREFIX=/dev/null/x", "DIBS_DOWNLOADS=file://" + good}, want: "you may not write to /dev/null/x/bin: set PREFIX"},
