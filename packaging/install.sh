@@ -27,22 +27,17 @@ case $prefix in
 /*) ;;
 *) fail "PREFIX is \"$prefix\": write the whole path, from / on" ;;
 esac
-list=$prefix/share/dibs/installed # what was installed, a file a line
-
-# drop removes the files that are in one list and not in another.
-drop() { # list other
-  while IFS= read -r file; do
-    grep -qxF -e "$file" "$2" || rm -f "$prefix/$file"
-  done <"$1"
-}
+list=$prefix/share/dibs/installed # what was installed, a file a line, itself included
 
 uninstall() {
   [ -f "$list" ] || fail "there is nothing to remove in $prefix: no $list; if it was installed elsewhere, set PREFIX to that folder"
-  drop "$list" /dev/null
-  rm "$list"
+  (cd "$prefix" && xargs rm -f) <"$list"
   rmdir "$prefix/share/dibs" 2>/dev/null || true
   echo "Removed dibs from $prefix. A daemon that runs goes on until it is stopped."
-  echo "What stays: the configuration (~/.config/dibs), and the journal with the claims (~/.local/state/dibs)."
+  case $(uname -s) in
+  Darwin) echo "What stays: the configuration and the journal, in ~/Library/Application Support/dibs." ;;
+  *) echo "What stays: the configuration in ~/.config/dibs, and the journal in ~/.local/state/dibs." ;;
+  esac
 }
 
 # target prints which of the archives is for this machine.
@@ -52,7 +47,7 @@ target() {
   case $system in
   Linux) os=linux ;;
   Darwin) os=darwin ;;
-  *) fail "there is no dibs for $system, only for Linux and macOS; on Windows it runs inside WSL" ;;
+  *) fail "there is no dibs for $system, only for Linux and macOS; on Windows, try it inside WSL" ;;
   esac
   case $machine in
   x86_64 | amd64) arch=amd64 ;;
@@ -99,14 +94,6 @@ sum() { # file
   fi
 }
 
-# put moves a file to its place at once, so that a program that runs meanwhile finds one or the other.
-put() { # file place
-  mkdir -p "$(dirname "$prefix/$2")"
-  cp "$1" "$prefix/$2.new"
-  mv -f "$prefix/$2.new" "$prefix/$2"
-  echo "$2" >>"$work/installed"
-}
-
 install() {
   target=$(target)
   downloads=${DIBS_DOWNLOADS:-$published}
@@ -136,17 +123,30 @@ install() {
   before=
   [ ! -x "$prefix/bin/dibs" ] || before=$("$prefix/bin/dibs" version 2>/dev/null) || before="a dibs that does not run"
 
-  for page in "$tree"/man/*; do
-    put "$page" "share/man/man1/${page##*/}"
-  done
-  put "$tree/completions/dibs.bash" share/bash-completion/completions/dibs
-  put "$tree/completions/dibs.zsh" share/zsh/site-functions/_dibs
-  put "$tree/completions/dibs.fish" share/fish/vendor_completions.d/dibs.fish
-  put "$tree/config.example.yaml" share/dibs/config.example.yaml
-  put "$tree/LICENSE" share/dibs/LICENSE
-  put "$tree/dibs" bin/dibs # last: until here the old one is whole
-  if [ -f "$list" ]; then
-    drop "$list" "$work/installed"
+  cd "$prefix"
+  mkdir -p share/man/man1 share/bash-completion/completions share/zsh/site-functions share/fish/vendor_completions.d share/dibs
+  cp "$tree"/man/* share/man/man1
+  cp "$tree/completions/dibs.bash" share/bash-completion/completions/dibs
+  cp "$tree/completions/dibs.zsh" share/zsh/site-functions/_dibs
+  cp "$tree/completions/dibs.fish" share/fish/vendor_completions.d/dibs.fish
+  cp "$tree/config.example.yaml" "$tree/LICENSE" share/dibs
+  # A program that is started meanwhile is the old one, or the new one, and whole.
+  cp "$tree/dibs" bin/dibs.new
+  mv -f bin/dibs.new bin/dibs
+  {
+    for page in "$tree"/man/*; do
+      echo "share/man/man1/${page##*/}"
+    done
+    echo "bin/dibs
+share/bash-completion/completions/dibs
+share/zsh/site-functions/_dibs
+share/fish/vendor_completions.d/dibs.fish
+share/dibs/config.example.yaml
+share/dibs/LICENSE
+share/dibs/installed"
+  } >"$work/installed"
+  if [ -f "$list" ]; then # what the version before had, and this one has not
+    { grep -vxF -f "$work/installed" "$list" || true; } | xargs rm -f
   fi
   cp "$work/installed" "$list"
 

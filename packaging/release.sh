@@ -25,7 +25,7 @@ number='(0|[1-9][0-9]*)'
 [ $# = 1 ] || fail "name the release to make, such as v1.2.3" 2
 [[ $VERSION =~ ^v$number\.$number\.$number(-[0-9A-Za-z]+(\.[0-9A-Za-z]+)*)?$ ]] ||
   fail "\"$VERSION\" is not the version of a release: name one like v1.2.3, or v1.2.3-rc.1" 2
-COMMIT=$(git rev-parse -q --verify HEAD) || fail "this is no git repository with a commit: a release is made of one"
+COMMIT=$(git rev-parse -q --verify HEAD 2>/dev/null) || fail "this is no git repository with a commit: a release is made of one"
 changed=$(git status --porcelain | head -1)
 [ -z "$changed" ] || fail "the tree is not clean (${changed:3}): commit or stash what has changed, then try again"
 tagged=$(git rev-parse -q --verify "refs/tags/$VERSION^{commit}" || true)
