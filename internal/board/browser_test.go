@@ -129,7 +129,7 @@ func TestActions(t *testing.T) {
 		c.press(`dialog form button`)
 		c.until(fmt.Sprintf(`document.querySelector('dialog .done')?.textContent === %q`, act.done))
 		c.press(`dialog .close`)
-		if !m.log.has("action=" + act.verb + " key=") || !m.log.has("by=maria") {
+		if !m.log.has("action="+act.verb+" key=") || !m.log.has("by=maria") {
 			t.Errorf("the board did not log that somebody did %s:\n%s", act.verb, m.log)
 		}
 	}
