@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -60,9 +61,20 @@ func (a *app) command(verb string, t api.TaskRef) string {
 		words = append(words, name)
 	}
 	if a.agent != "" && a.agent != os.Getenv("DIBS_AGENT") {
-		words = append(words, "--agent", clean(a.agent))
+		words = append(words, "--agent", shellWord(clean(a.agent)))
 	}
 	return strings.Join(words, " ")
+}
+
+// plainWord matches what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[\pL\pN._:/@-]+$`)
+
+// shellWord quotes a word for a shell, if need be.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // program returns how the caller calls dibs.
