@@ -33,8 +33,12 @@ func line(f claim.Fact, level slog.Level, handler func(*bytes.Buffer, *slog.Hand
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-func inText(out *bytes.Buffer, o *slog.HandlerOptions) slog.Handler { return slog.NewTextHandler(out, o) }
-func inJSON(out *bytes.Buffer, o *slog.HandlerOptions) slog.Handler { return slog.NewJSONHandler(out, o) }
+func inText(out *bytes.Buffer, o *slog.HandlerOptions) slog.Handler {
+	return slog.NewTextHandler(out, o)
+}
+func inJSON(out *bytes.Buffer, o *slog.HandlerOptions) slog.Handler {
+	return slog.NewJSONHandler(out, o)
+}
 
 func TestLine(t *testing.T) {
 	t.Parallel()
