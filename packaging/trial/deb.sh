@@ -24,7 +24,7 @@ within getent passwd dibs
 echo "-- upgraded, with another configuration than the package's"
 echo "# mine" >>"$etc/config.yaml"
 echo secret >"$etc/notion-token"
-echo claims >"$journal"
+mkdir -p "${journal%/*}" && echo claims >"$journal"
 within dpkg --compare-versions "$(within dpkg-deb -f /before.deb Version)" lt "$(within dpkg-deb -f /after.deb Version)" ||
   fail "the release before is not earlier to dpkg"
 within dpkg --force-confdef --force-confold -i /after.deb
