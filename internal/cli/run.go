@@ -27,8 +27,8 @@ func (a *app) runCommand() *cobra.Command {
 		Long: "Claim the next ready task, or the one that --task names, and run a command for it; --priority, --where\n" +
 			"and --text say which of the ready tasks will do, as with dibs next. The command finds the task in\n" +
 			"DIBS_TASK_ID, DIBS_TASK_TITLE and DIBS_TASK_URL, what its page says and the comments on it in the\n" +
-			"file DIBS_TASK_FILE, and the claim in DIBS_CLAIM_ID and DIBS_AGENT, in a cluster with its fence in\n" +
-			"DIBS_FENCE. While it runs the claim is renewed.\n\n" +
+			"file DIBS_TASK_FILE, and the claim in DIBS_CLAIM_ID, DIBS_AGENT and DIBS_FENCE. While it runs the claim\n" +
+			"is renewed.\n\n" +
 			"When it ends with 0 the task is completed. The summary is what the command wrote into the file\n" +
 			"DIBS_SUMMARY_FILE, else its last line on stdout. When it ends with 75 the task is given back, for --loop\n" +
 			"to try it again later, --attempts times in all. With anything else it failed, for the reason that it\n" +
