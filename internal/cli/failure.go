@@ -39,7 +39,7 @@ func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 		return exit
 	}
 	for line := range strings.Lines(cmp.Or(p.Detail, p.Title, string(p.Code))) {
-		fmt.Fprintf(a.stderr, "dibs: %s\n", explain(p, line, time.Now()))
+		fmt.Fprintf(a.stderr, "dibs: %s\n", explain(p, a.program(), line, time.Now()))
 	}
 	if p.Code == api.CodeUsage {
 		fmt.Fprintf(a.stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
@@ -97,8 +97,8 @@ func unknownCommand(cmd *cobra.Command, name string) string {
 }
 
 // explain returns one line that says what a problem means for the person or agent that has it, and
-// what to do. detail is the line of p.Detail to start from.
-func explain(p *api.Problem, detail string, now time.Time) string {
+// what to do. program is how dibs is called, detail the line of p.Detail to start from.
+func explain(p *api.Problem, program, detail string, now time.Time) string {
 	text := clean(detail)
 	if p.Code == api.CodeClaimLost && p.Claim != nil && p.Claim.Outcome == claim.EndLost && !p.Claim.EndedAt.IsZero() {
 		why, rest, more := strings.Cut(text, "; nothing was done to")
@@ -115,15 +115,15 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 		if p.Holder != "" && p.Task != nil {
 			text = fmt.Sprintf("%s is held by %s%s", quoted(*p.Task), clean(p.Holder), lasting(p.ExpiresAt, now))
 		}
-		text = suggest(text, "dibs next")
+		text = suggest(text, program+" next")
 	case claim.CodeReserved:
 		if p.Pattern != "" { // of a file, not a task
 			by := "is reserved by " + clean(p.Holder)
 			return strings.Replace(text, by, by+lasting(p.ExpiresAt, now), 1)
 		}
-		text = suggest(text, "dibs next")
+		text = suggest(text, program+" next")
 	case claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeNotOffered:
-		text = suggest(text, "dibs next")
+		text = suggest(text, program+" next")
 	case claim.CodeLimitReached:
 		if len(p.Claims) > 0 {
 			text = limitReached(p.Claims, now)
@@ -136,7 +136,7 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 				text += tryLater + after
 			}
 		}
-		text = suggest(text, "dibs next --wait 10m")
+		text = suggest(text, program+" next --wait 10m")
 	case claim.CodeNotionUnavailable, claim.CodeJournalUnavailable:
 		if p.RetryAfter > 0 {
 			text = strings.TrimSuffix(text, tryLater) + fmt.Sprintf(" (try again in %ds)", p.RetryAfter)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/runner"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ const mostWorkers = 100
 // own, so that none can harm another. They stop when this process does, however it ends.
 func (a *app) workers(self string, n int, patience time.Duration, args []string) error {
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 	var writing sync.Mutex
 	commands, leashes := make([]*exec.Cmd, n), make([]io.Closer, n)
@@ -75,20 +76,38 @@ func (a *app) workers(self string, n int, patience time.Duration, args []string)
 			}
 		}
 	}()
-	first := 0
-	for _, cmd := range commands {
+	codes := make([]int, n)
+	for i, cmd := range commands {
 		err := cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); first == 0 && code > 0 {
-			first = code
-		} else if _, exited := errors.AsType[*exec.ExitError](err); first == 0 && err != nil && !exited {
-			first = api.ExitFailure
+		status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		switch _, exited := errors.AsType[*exec.ExitError](err); {
+		case status.Signaled():
+			codes[i] = runner.Signalled + int(status.Signal())
+		case err != nil && !exited:
+			codes[i] = api.ExitFailure
+		default:
+			codes[i] = status.ExitStatus()
 		}
 	}
 	close(done)
-	if first != 0 {
-		return ended{first}
+	if code := together(codes); code != 0 {
+		return ended{code}
 	}
 	return nil
+}
+
+// together returns the exit code of several workers: the first that is not 0. That a worker found
+// nothing to claim counts only if none did.
+func together(codes []int) int {
+	if !slices.ContainsFunc(codes, func(code int) bool { return code != api.ExitNotClaimed }) {
+		return api.ExitNotClaimed
+	}
+	for _, code := range codes {
+		if code != 0 && code != api.ExitNotClaimed {
+			return code
+		}
+	}
+	return 0
 }
 
 // again returns the arguments that repeat a command, without the flags that are left out.

@@ -55,9 +55,9 @@ func (d *demo) work(ctx context.Context, agent string) error {
 		case err != nil:
 			return fmt.Errorf("%s: next: %w", agent, err)
 		}
-		d.granted(cl)
+		first := d.granted(cl)
 		d.print.line(agent, "claimed    %s%s", describe(cl.Task), d.where(agent, cl))
-		if err := d.interludes(ctx, agent, cl); err != nil {
+		if err := d.interludes(ctx, agent, cl, first); err != nil {
 			return err
 		}
 		clock.Pause(ctx, d.workTime())
@@ -107,9 +107,9 @@ func (d *demo) finish(ctx context.Context, agent string, cl api.Claim) error {
 	return nil
 }
 
-// granted counts a grant. No task of the demo may be granted twice, even one after the other: a
+// granted counts a grant, and reports whether it is the first. No task of the demo may be granted twice, even one after the other: a
 // granted task is completed, or cancelled by the person.
-func (d *demo) granted(cl api.Claim) {
+func (d *demo) granted(cl api.Claim) (first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	earlier := d.grantees[cl.Task.ID]
@@ -121,13 +121,14 @@ func (d *demo) granted(cl api.Claim) {
 	}
 	d.grantees[cl.Task.ID] = append(earlier, cl.Agent)
 	d.grants++
+	return d.grants == 1
 }
 
 // interludes runs what happens once: the other agent asks for a task that this one holds, and a
 // person edits the board.
-func (d *demo) interludes(ctx context.Context, agent string, cl api.Claim) error {
+func (d *demo) interludes(ctx context.Context, agent string, cl api.Claim, first bool) error {
 	d.mu.Lock()
-	first, edit := d.grants == 1, d.grants >= personEdits && !d.edited && !d.isAwaited(cl.Task.ID)
+	edit := d.grants >= personEdits && !d.edited && !d.isAwaited(cl.Task.ID)
 	d.edited = d.edited || edit
 	d.mu.Unlock()
 	if first {

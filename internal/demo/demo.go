@@ -100,8 +100,11 @@ type demo struct {
 
 // Run runs the demo. The error says what went wrong.
 func Run(ctx context.Context, o Options) (err error) {
-	ctx, ignore := signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal is closed
-	defer ignore()
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		closing, ignore := signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal is closed
+		defer ignore()
+		ctx = closing
+	}
 	// A short path: that of a socket may have about a hundred characters.
 	dir, err := os.MkdirTemp("", "dibs-demo-")
 	if err != nil {

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/charmbracelet/colorprofile"
 	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -183,10 +185,20 @@ func (t Terminal) anyKey(done <-chan struct{}) error {
 		return err
 	}
 	defer term.Restore(int(t.In.Fd()), was)
+	keys := make([]byte, 64) // one key may be several bytes
+	for waits := []unix.PollFd{{Fd: int32(t.In.Fd()), Events: unix.POLLIN}}; ; {
+		if n, err := unix.Poll(waits, 0); err != nil || n == 0 {
+			break
+		}
+		// What was typed before was not meant for this, but for a wish to end.
+		if n, err := t.In.Read(keys); err != nil || bytes.ContainsAny(keys[:n], "q\x03") {
+			return nil
+		}
+	}
 	pressed := make(chan struct{})
 	go func() {
 		defer close(pressed)
-		_, _ = t.In.Read(make([]byte, 1)) // it ends with the process, at the latest
+		_, _ = t.In.Read(keys) // it ends with the process, at the latest
 	}()
 	select {
 	case <-pressed:

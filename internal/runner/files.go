@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"dibs/internal/ownfile"
 	"dibs/internal/task"
@@ -45,8 +46,11 @@ func (f files) remove() {
 // last line on stdout. It is empty if the command said nothing.
 func (f files) said(stdout *output) string {
 	// A command may also have put another file in its place.
-	if file, err := os.Open(f.summary.Name()); err == nil {
+	if file, err := os.OpenFile(f.summary.Name(), os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
 		defer file.Close()
+		if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+			return stdout.said().last()
+		}
 		written, _ := io.ReadAll(io.LimitReader(file, tailBytes))
 		if text := strings.TrimSpace(task.Plain(strings.ToValidUTF8(string(written), ""))); text != "" {
 			return text

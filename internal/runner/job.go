@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,6 +28,16 @@ type job struct {
 	stopped bool
 	kill    <-chan time.Time // fires when everything is to be killed
 	result  Result           // set once the outcome is known
+	well    bool             // the command ended with 0
+	hurried sync.Once
+}
+
+// hurry ends the wait for whoever reads the command's outputs.
+func (j *job) hurry() {
+	j.hurried.Do(func() {
+		close(j.supervisor.stdout.hurry)
+		close(j.supervisor.stderr.hurry)
+	})
 }
 
 // name returns what the command is called, without its folder.
@@ -63,9 +74,10 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 		go j.renew(watching)
 	}
 
-	pid, ended, reported := 0, false, false
+	pid, ended, reported, clear := 0, false, false, false
 	var why, broken error // the claim was lost; the command did not end by itself
 	var late <-chan time.Time
+	said := make(chan string, 1)
 	for {
 		select {
 		case r, more := <-j.supervisor.reports:
@@ -76,12 +88,12 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			case r.Ended:
 				code, ended, pid = r.Code, true, 0
 				if code == 0 && why == nil && !j.stopped {
-					reported, err = true, j.finish(ctx, code, files.said(j.supervisor.stdout))
-				}
-				if !reported || err != nil { // somebody else may get the task next
-					j.ask(order{Signal: syscall.SIGTERM, Everything: true})
+					j.well = true
+					go func() { said <- files.said(j.supervisor.stdout) }()
 					continue
 				}
+				j.ask(order{Signal: syscall.SIGTERM, Everything: true}) // somebody else may get the task next
+				continue
 			case r.Failed != "":
 				broken = errors.New("the command could not be started: " + r.Failed)
 			case !more: // the supervisor was killed
@@ -89,6 +101,11 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 				if !ended {
 					broken = fmt.Errorf("the process that watches over %s was killed", j.name())
 				}
+				j.supervisor.reports = nil
+			}
+			if j.well && !reported { // its last words are still to come
+				clear = true
+				continue
 			}
 			switch {
 			case broken != nil:
@@ -100,7 +117,16 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 				return code, why
 			}
 			return code, j.finish(ctx, code, j.supervisor.stderr.said().text())
+		case text := <-said:
+			if reported, err = true, j.finish(ctx, code, text); err == nil || clear {
+				return code, err
+			}
+			j.ask(order{Signal: syscall.SIGTERM, Everything: true})
 		case s := <-signals:
+			if j.well { // the command has ended: only its last words are waited for
+				j.hurry()
+				continue
+			}
 			j.signalled(s.(syscall.Signal))
 		case why = <-lost:
 			lost = nil

@@ -39,10 +39,13 @@ func (l *later) add(id task.ID) (times int, due api.Time, givenUp bool) {
 	p.times++
 	if p.times == l.most {
 		l.given = append(l.given, id)
+		if len(l.given) > mostLater {
+			l.given = l.given[1:]
+		}
 		return p.times, api.Time{}, true
 	}
 	l.tasks = append(l.tasks, p)
-	if len(l.tasks)+len(l.given) > mostLater {
+	if len(l.tasks)+len(l.given) > mostLater && len(l.tasks) > 0 {
 		l.tasks = l.tasks[1:]
 	}
 	return p.times, api.Time{Time: p.due}, false

@@ -1,45 +1,87 @@
 package runner
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/creack/pty"
 )
 
-// output is an output of the command, which is copied to where it goes, and whose end is kept.
+// output is an output of the command. It is copied to where it goes, and its end is kept.
 type output struct {
-	end  *os.File // the end that is read
-	read chan struct{}
-	tail tail
-	stop func()
+	tail    tail
+	end     *os.File      // the end that is read; nil if the command writes to where it goes itself
+	read    chan struct{} // closed when all was read
+	writing atomic.Bool   // whoever reads what is copied has yet to take something
+	hurry   chan struct{} // closed to wait no longer
+	stop    func()
+
+	file  *os.File // a regular file that the command writes to itself
+	begun int64    // how long that was
 }
 
-// newOutput returns an output and the file that the command writes to. to is where it goes: if that
-// is a terminal and terminal is set, the file is one, too, so that the command writes as it would
-// to to itself.
+// newOutput returns an output that goes to to, and the file that the command writes to.
+//
+// Where to is a terminal and terminal is set, the command's file is one, too, so that the command
+// writes as it would to to itself. Where it is a regular file, the command writes to it, so that
+// processes that it leaves running can go on doing so.
 func newOutput(to io.Writer, terminal bool) (*output, *os.File, error) {
-	o := &output{read: make(chan struct{}), stop: func() {}}
-	var theirs *os.File
-	var err error
-	if screen, ok := to.(*os.File); ok && terminal && isTerminal(to) {
-		if o.end, theirs, err = pty.Open(); err == nil {
-			o.stop = follow(screen, o.end)
+	o := &output{read: make(chan struct{}), hurry: make(chan struct{}), stop: func() {}}
+	file, _ := to.(*os.File)
+	if info, err := stat(file); terminal && err == nil && info.Mode().IsRegular() {
+		theirs, err := syscall.Dup(int(file.Fd()))
+		if err != nil {
+			return nil, nil, err
 		}
-	} else {
-		o.end, theirs, err = os.Pipe()
+		o.file, o.begun = file, info.Size()
+		close(o.read)
+		return o, os.NewFile(uintptr(theirs), file.Name()), nil
 	}
-	if err != nil {
-		return nil, nil, err
+	theirs, err := (*os.File)(nil), error(nil)
+	if terminal && isTerminal(to) {
+		if o.end, theirs, err = pty.Open(); err == nil {
+			o.stop = follow(file, o.end)
+		}
 	}
-	go func() {
-		defer close(o.read)
-		_, _ = io.Copy(io.MultiWriter(to, &o.tail), o.end)
-	}()
+	if theirs == nil { // no terminal is wanted, or there is none to be had, as in some containers
+		if o.end, theirs, err = os.Pipe(); err != nil {
+			return nil, nil, err
+		}
+	}
+	go o.copy(to)
 	return o, theirs, nil
+}
+
+func stat(file *os.File) (os.FileInfo, error) {
+	if file == nil {
+		return nil, os.ErrInvalid
+	}
+	return file.Stat()
+}
+
+// copy copies what the command writes. If it cannot be written, it is still read, so that the
+// command is not held up.
+func (o *output) copy(to io.Writer) {
+	defer close(o.read)
+	buf := make([]byte, 32<<10)
+	for broken := false; ; {
+		n, err := o.end.Read(buf)
+		_, _ = o.tail.Write(buf[:n])
+		if n > 0 && !broken {
+			o.writing.Store(true)
+			_, failed := to.Write(buf[:n])
+			o.writing.Store(false)
+			broken = failed != nil
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 // follow keeps a terminal as large as another one, until stop.
@@ -58,17 +100,54 @@ func follow(screen, same *os.File) (stop func()) {
 	}
 }
 
-// said waits until all is read, or lastWords have passed, and returns what came last.
+// said waits until all is read and written, and returns what came last. A process that the command
+// left running may keep the output open: then lastWords are enough. Whoever reads what is copied
+// may take its time.
 func (o *output) said() *tail {
-	select {
-	case <-o.read:
-	case <-time.After(lastWords):
+	for {
+		select {
+		case <-o.read:
+		case <-o.hurry:
+		case <-time.After(lastWords):
+			if o.writing.Load() {
+				continue
+			}
+		}
+		if o.file != nil {
+			o.tail.readEnd(o.file, o.begun)
+		}
+		return &o.tail
 	}
-	return &o.tail
 }
 
+// close ends the copy.
 func (o *output) close() {
 	o.said()
+	o.abandon()
+}
+
+// abandon ends the copy at once.
+func (o *output) abandon() {
 	o.stop()
-	o.end.Close()
+	if o.end != nil {
+		o.end.Close()
+	}
+}
+
+// readEnd takes the end of a regular file, as far as it was written from begun on. It is empty where
+// the system does not let the file be opened anew.
+func (t *tail) readEnd(file *os.File, begun int64) {
+	again, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	if err != nil {
+		return
+	}
+	defer again.Close()
+	info, err := again.Stat()
+	if err != nil {
+		return
+	}
+	from := max(begun, info.Size()-tailBytes)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.data, _ = io.ReadAll(io.NewSectionReader(again, from, info.Size()-from))
 }

@@ -30,7 +30,7 @@ type Options struct {
 	Command []string
 	// Patience is how long a command may take to end when asked, before SIGKILL.
 	Patience time.Duration
-	// Stdin, Stdout and Stderr are the command's. It gets a file itself, not a copy.
+	// Stdin is the command's. Stdout and Stderr get what it writes, see newOutput.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Env is the command's environment; the variables of the task are added.
@@ -39,7 +39,8 @@ type Options struct {
 	Supervisor []string
 	// Brief writes the description of the task for the command.
 	Brief func(context.Context, io.Writer, api.Claim) error
-	// Attempts is how often a loop claims a task that the command gives back; 0 for no limit.
+	// Attempts is how often the command may give a task back before a loop gives it up; 0 for no
+	// limit.
 	Attempts int
 	// Tell is told what happens, as it happens.
 	Tell func(News)
@@ -129,7 +130,11 @@ func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 	// key.
 	patience := time.Duration(o.Claim.WaitSeconds * float64(time.Second))
 	until := time.Now().Add(patience)
-	request, due, key := o.request(later, 0) // at first only to learn what there is to wait for
+	first := time.Duration(0) // to learn what there is to wait for
+	if o.Claim.Task != "" {
+		first = patience
+	}
+	request, due, key := o.request(later, first)
 	for said := false; ; {
 		asked := time.Now()
 		cl, err := o.Daemon.Claim(ctx, request, key)

@@ -24,8 +24,8 @@ type supervisor struct {
 	front bool
 }
 
-// newSupervisor starts a supervisor. The command that it starts later inherits its input and
-// outputs.
+// newSupervisor starts a supervisor. The command that it starts later inherits its input, and writes
+// to outputs that are copied.
 func (o *Options) newSupervisor() (*supervisor, error) {
 	theirOrders, orders, err := os.Pipe()
 	if err != nil {
@@ -49,7 +49,7 @@ func (o *Options) newSupervisor() (*supervisor, error) {
 	if err != nil {
 		orders.Close()
 		reports.Close()
-		stderr.end.Close()
+		stderr.abandon()
 		return nil, err
 	}
 	defer theirStdout.Close()
@@ -66,8 +66,8 @@ func (o *Options) newSupervisor() (*supervisor, error) {
 	if err := s.cmd.Start(); err != nil {
 		orders.Close()
 		reports.Close()
-		stderr.end.Close()
-		stdout.end.Close()
+		stderr.abandon()
+		stdout.abandon()
 		return nil, err
 	}
 	said := make(chan report, 3)
