@@ -45,7 +45,7 @@ var (
 		Summary: "Take an agent's triggers: each is handed out once, and comes back if it is not acknowledged",
 	})
 	OpAck    = op[AckInput, Acked](Operation{Name: "ack", Method: http.MethodPost, Path: "/v1/agents/{name}/ack", Summary: "Say that an agent is done with triggers"})
-	OpAckAny = op[KeyedInput[AckRequest], Acked](Operation{Name: "ack-any", Method: http.MethodPost, Path: "/v1/ack", Summary: "Say that the agents whose they are are done with triggers"})
+	OpAckAny = op[KeyedInput[AckRequest], Acked](Operation{Name: "ack-any", Method: http.MethodPost, Path: "/v1/ack", Summary: "Acknowledge triggers, whichever agents they are for"})
 	OpSend   = op[KeyedInput[MessageRequest], Message](Operation{Name: "send", Method: http.MethodPost, Path: "/v1/messages", Status: http.StatusCreated, Metered: true, Summary: "Say something to an agent, or to all"})
 
 	OpMint       = op[MintInput, Minted](Operation{Name: "mint", Method: http.MethodPost, Path: "/v1/agents", Status: http.StatusCreated, Summary: "A name for an agent that has none: always the same for one session"})

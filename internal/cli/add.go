@@ -25,11 +25,11 @@ func (a *app) addCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add TITLE",
 		Short: "Make a task",
-		Long: "Make a task, which is OPEN and can be claimed at once. If it cannot be said whether it was made, because\n" +
-			"Notion did not answer, the line says so, and the same command with the same --request-id finds out: it\n" +
+		Long: "Make a task, which is OPEN and can be claimed at once. If Notion does not answer, dibs may not know\n" +
+			"whether the task was made, and says so. Repeat the command with the same --request-id: it finds out, and\n" +
 			"never makes a second task. In any other failure nothing was made.\n\n" +
-			"--field fills any property of the database that can be written, in whatever case its name is given. Of\n" +
-			"one that takes several values they have commas between them, or the flag is repeated.\n" +
+			"--field fills any property of the database that can be written, in whatever case its name is given.\n" +
+			"Give several values with commas between them, or repeat the flag.\n" +
 			"Exit code 3: there is no such task to depend on. 6: Notion cannot be reached, or refuses.",
 		Example: "  dibs add \"Write the release notes\" --priority high --depends-on T-3 --depends-on T-4\n" +
 			"  dibs add \"Look at the logs\" --for Oracle --body plan.md --field Sprint=12 --field \"Area=api,web\"",

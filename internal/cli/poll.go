@@ -92,7 +92,7 @@ func (a *app) ackCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ack ID...",
 		Short: "Say that triggers are dealt with",
-		Long: "Say that triggers are dealt with, which dibs poll has handed out; saying so again does nothing.\n" +
+		Long: "Mark triggers from dibs poll as dealt with, so that they do not come back. Doing it twice is harmless.\n" +
 			"With --agent or DIBS_AGENT they must be that agent's. Exit code 1: there is no trigger of such an id.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -16,8 +16,8 @@ func (a *app) reopenCommand() *cobra.Command {
 		Short: "Open a task again that is blocked, failed, in review or finished",
 		Long: "Open a task again that is BLOCKED, FAILED or in REVIEW: it becomes OPEN, with name, date and token\n" +
 			"taken off, and how often it was tried (claim.max_attempts) is forgotten. A task in another status, such\n" +
-			"as COMPLETED or CANCELLED, is opened if --was says that it was seen in that one; with --was, no other\n" +
-			"status is opened, so that what somebody has decided since stays. A task that somebody holds is left\n" +
+			"as COMPLETED or CANCELLED, is opened only with --was, which says in which status you saw it: if the\n" +
+			"task has another one by now, it stays as somebody has decided since. A task that somebody holds is left\n" +
 			"alone. In both cases the exit code is 3. The name in --agent or DIBS_AGENT signs the note; without one,\n" +
 			"the name of your account does.",
 		Example:           "  dibs reopen T-3 --note \"the ladder came\"\n  dibs reopen T-3 --was completed --note \"the ridge leaks\"",

@@ -24,10 +24,10 @@ func (a *app) reserveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reserve PATTERN...",
 		Short: "Reserve files, or other things that only one agent should touch",
-		Long: "Reserve files that only this agent should touch, all of them or none. A PATTERN is one of a .gitignore\n" +
+		Long: "Reserve files for this agent alone: all of them, or none. A PATTERN is one of a .gitignore\n" +
 			"that stands in the current folder: src/*.go, docs/, /go.mod; quote it, or the shell puts names in its\n" +
 			"place. A file in a repository is meant in all its worktrees. What is no file has a name: name:db-migrations.\n" +
-			"The same again renews it. It ends with its time, its claim or its process.\n" +
+			"Repeat the command to renew the reservation. It ends when its time is up, or with its claim or process.\n" +
 			"Exit code 3: somebody else has something of it, and nothing was reserved.",
 		Example: "  dibs reserve 'src/api/**' go.mod --agent Sandman --for 1h\n" +
 			"  dibs reserve name:db-migrations --agent Sandman --claim T-3",
@@ -80,9 +80,9 @@ func (a *app) unreserveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unreserve ID...",
 		Short: "Give back what is reserved",
-		Long: "Give back what is reserved, by the ids that dibs reserve and dibs reservations print, or by the pattern or\n" +
-			"name, as it was written, of a reservation that is of nothing else. With --agent or DIBS_AGENT it must be\n" +
-			"that agent's. Exit code 4: there is no such reservation, or none any longer.",
+		Long: "End reservations. Name each by the id that dibs reservations prints. A reservation of one pattern or name\n" +
+			"can also be named by that, as it was written. With --agent or DIBS_AGENT it must be that agent's.\n" +
+			"Exit code 4: there is no such reservation, or none any longer.",
 		Example: "  dibs unreserve --all --agent Sandman\n  dibs unreserve name:db-migrations --agent Sandman",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if all && len(args) > 0 {

@@ -115,7 +115,7 @@ func defaults(above *cobra.Command) {
 
 // addRequestID adds --request-id, the idempotency key.
 func (a *app) addRequestID(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.request, "request-id", "", "any `text` that you choose: a command repeated with it is not done twice, and gets the same answer")
+	cmd.Flags().StringVar(&a.request, "request-id", "", "a `text` of your choice: repeat the command with the same text, and it is done once and answered the same")
 }
 
 // daemon returns a client of the daemon, or an error if --request-id is not a valid key. On a

@@ -29,19 +29,19 @@ func (a *app) runCommand() *cobra.Command {
 			"DIBS_TASK_ID, DIBS_TASK_TITLE and DIBS_TASK_URL, what its page says and the comments on it in the\n" +
 			"file DIBS_TASK_FILE, and the claim in DIBS_CLAIM_ID, DIBS_AGENT and DIBS_FENCE. While it runs the claim\n" +
 			"is renewed.\n\n" +
-			"When it ends with 0 the task is completed. The summary is what the command wrote into the file\n" +
-			"DIBS_SUMMARY_FILE, else its last line on stdout. When it ends with 75 the task is given back, for --loop\n" +
-			"to try it again later, --attempts times in all. With anything else it failed, for the reason that it\n" +
-			"printed last on stderr. If the claim is lost, the command is stopped; if dibs run is stopped or killed, the command is too, and the task is\n" +
-			"given back. A command that is stopped has --patience to end; a second signal kills it at once. What\n" +
-			"it started ends with it, on Linux also in sessions of its own; only what a command that ended with 0\n" +
-			"left running goes on. It does not get the Notion token.\n\n" +
+			"The command's exit code decides. 0: the task is completed; the summary is what the command wrote into\n" +
+			"the file DIBS_SUMMARY_FILE, else its last line on stdout. 75: it is given back, and --loop tries it again\n" +
+			"later, --attempts times in all. Any other: it failed, and what came last on stderr is the reason.\n\n" +
+			"If the claim is lost, the command is stopped; if dibs run is stopped or killed, the command is too, and\n" +
+			"the task is given back. A command that is stopped has --patience to end; a second signal kills it at\n" +
+			"once. What it started ends with it, on Linux also in sessions of its own; only what a command that ended\n" +
+			"with 0 left running goes on. It does not get the Notion token.\n\n" +
 			"A line on stderr says what happens, unless --quiet. With --json there is a document for each task on\n" +
 			"stdout, and the command's stdout goes to stderr. --workers runs the loop that many times at once, each\n" +
 			"under a name of its own: NAME-1, NAME-2 and so on, or with --agent auto a new one.\n\n" +
 			"Exit code: the command's, 128 and the signal's number if it died of one; 3: nothing was claimed;\n" +
 			"4: the claim was lost. With --loop, 0 when all that was ready is done, and 75 if a task was given up;\n" +
-			"with --workers, the first that is not 0.",
+			"with --workers, the first that is not 0, and 3 only if no worker found a task.",
 		Example: "  dibs run --agent Sandman -- make deploy\n" +
 			"  dibs run --agent Sandman --loop --wait 1h --where Area=Web -- ./work.sh\n" +
 			"  dibs run --agent auto --loop --workers 4 -- ./work.sh",
