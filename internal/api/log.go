@@ -11,7 +11,7 @@ type LogEntry struct {
 	At       Time       `json:"at"`
 	Kind     claim.Kind `json:"kind"`
 	Task     task.ID    `json:"task,omitempty"`
-	Key      string     `json:"key,omitempty" doc:"What people call the task, such as T-3; absent if the daemon does not know the task now"`
+	Key      string     `json:"key,omitempty" doc:"What people call the task, such as T-3"`
 	Title    string     `json:"title,omitempty"`
 	URL      string     `json:"url,omitempty"`
 	Agent    string     `json:"agent,omitempty"`

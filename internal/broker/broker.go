@@ -252,10 +252,9 @@ func (b *Broker) Log(ctx context.Context, f api.LogFilter) (api.Log, error) {
 }
 
 func (b *Broker) logEntry(e claim.Fact) api.LogEntry {
-	t, _ := b.mirror.Task(e.Task)
 	return api.LogEntry{
 		ID: e.ID, At: b.time(e.At), Kind: e.Kind,
-		Task: e.Task, Key: t.Key, Title: e.Title, URL: e.URL,
+		Task: e.Task, Key: e.Key, Title: e.Title, URL: e.URL,
 		Agent: e.Agent, By: e.By, Claim: e.Claim,
 		Code: e.Code, Holder: e.Holder, Against: e.Against, Remote: e.Remote, Detail: e.Detail,
 		Started: b.time(e.Started), Finished: b.time(e.Finished), Summary: e.Summary,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -58,11 +59,8 @@ func (a *app) changeCommand(c change) *cobra.Command {
 			}
 			a.sayUnknown(changed.Task, changed.Owed, "dibs wait "+string(changed.ID))
 			lines := []string{c.done(changed)}
-			switch {
-			case changed.State == claim.Finishing && changed.Detail != "":
-				lines[0] += "; accepted, and written to Notion as soon as that works: " + clean(changed.Detail)
-			case changed.State == claim.Finishing:
-				lines[0] += "; accepted, and written to Notion as soon as it can be reached"
+			if changed.State == claim.Finishing {
+				lines[0] += cmp.Or(accepted(changed.Detail), "; accepted, and written to Notion as soon as it can be reached")
 			}
 			if a.person() && changed.State != claim.Held && a.agent != "" {
 				if next := a.further(cmd.Context(), daemon, a.agent); next != "" {

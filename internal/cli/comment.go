@@ -42,11 +42,7 @@ func (a *app) commentCommand() *cobra.Command {
 			if err != nil {
 				return denial(err)
 			}
-			line := "commented on " + quoted(said.Task)
-			if said.Detail != "" {
-				line += "; accepted, and written to Notion as soon as that works: " + clean(said.Detail)
-			}
-			return a.answer(said, line)
+			return a.answer(said, "commented on "+quoted(said.Task)+accepted(said.Detail))
 		},
 	}
 	mentioning(cmd, &body.Mention)

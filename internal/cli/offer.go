@@ -34,7 +34,7 @@ func (a *app) offerCommand() *cobra.Command {
 			if offered.Offer != nil {
 				line += lasting(offered.Offer.ExpiresAt, time.Now())
 			}
-			return a.answer(offered, line+owed(offered))
+			return a.answer(offered, line+accepted(offered.Detail))
 		})
 }
 
@@ -65,7 +65,7 @@ func (a *app) declineCommand() *cobra.Command {
 				return denial(err)
 			}
 			a.sayUnknown(done.Task, done.Owed, "dibs show "+string(done.Task.ID))
-			return a.answer(done, "declined "+quoted(done.Task)+owed(done))
+			return a.answer(done, "declined "+quoted(done.Task)+accepted(done.Detail))
 		})
 }
 
@@ -74,14 +74,6 @@ type hand struct {
 	agent  string
 	task   task.ID
 	daemon *client.Client
-}
-
-// owed returns the end of a sentence if Notion has not been told yet.
-func owed(o api.Offered) string {
-	if o.Detail == "" {
-		return ""
-	}
-	return "; accepted, and written to Notion as soon as that works: " + clean(o.Detail)
 }
 
 // denial marks a problem as a refused claim.

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/connect"
 )
 
 // person reports whether a person reads what the command prints: stdout is a terminal, and JSON was
@@ -61,20 +61,9 @@ func (a *app) command(verb string, t api.TaskRef) string {
 		words = append(words, name)
 	}
 	if a.agent != "" && a.agent != os.Getenv("DIBS_AGENT") {
-		words = append(words, "--agent", shellWord(clean(a.agent)))
+		words = append(words, "--agent", connect.ShellWord(clean(a.agent)))
 	}
 	return strings.Join(words, " ")
-}
-
-// plainWord matches what a shell takes as it is.
-var plainWord = regexp.MustCompile(`^[\pL\pN._:/@-]+$`)
-
-// shellWord quotes a word for a shell, if need be.
-func shellWord(s string) string {
-	if plainWord.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // program returns how the caller calls dibs.

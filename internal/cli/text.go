@@ -40,6 +40,15 @@ func quoted(t api.TaskRef) string {
 	return clean(t.Key) + " " + title
 }
 
+// accepted returns the end of a sentence about a change that Notion has yet to be told of; empty
+// without a detail, which says what keeps it.
+func accepted(detail string) string {
+	if detail == "" {
+		return ""
+	}
+	return "; accepted, and written to Notion as soon as that works: " + clean(detail)
+}
+
 // length formats a duration in minutes or larger units, rounded up.
 func length(d time.Duration) string {
 	minutes := max(0, int64((d+time.Minute-1)/time.Minute))

@@ -37,7 +37,8 @@ func (a *app) whoamiCommand() *cobra.Command {
 		Use:   "whoami",
 		Short: "Show which agent you are, and how you stand",
 		Long: "Show which agent you are: your name and where it comes from, whether your user may use it, what you hold\n" +
-			"and may hold, and how many triggers wait in your inbox. It takes none of them. auto is the name of this session, which is minted now if it has none.",
+			"and may hold, and how many triggers wait in your inbox. It takes none of them. auto is the name of this\n" +
+			"session, which is minted now if it has none.",
 		Example: "  dibs whoami --agent auto\n  export DIBS_AGENT=$(dibs whoami --agent auto --name)",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if nameOnly && a.json {

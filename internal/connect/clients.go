@@ -99,11 +99,17 @@ type handler struct {
 func (p Place) hook(event string) string { return p.call() + " hook " + event }
 
 // call returns dibs quoted for a shell.
-func (p Place) call() string {
-	if strings.ContainsFunc(p.Dibs, func(r rune) bool { return strings.ContainsRune(" \t'\"\\$&;()<>|*?[]#~`!", r) }) {
-		return "'" + strings.ReplaceAll(p.Dibs, "'", `'\''`) + "'"
+func (p Place) call() string { return ShellWord(p.Dibs) }
+
+// plainWord matches what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[\pL\pN._:/@+,%-]+$`)
+
+// ShellWord quotes a word for a POSIX shell, if need be.
+func ShellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
 	}
-	return p.Dibs
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // calls splits a command that runs an event's hook into the program and the flags after the event.

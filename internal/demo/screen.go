@@ -36,12 +36,12 @@ type screen struct {
 	link   string                      // of the board in the browser
 	counts func() (statuses []counted) // how many tasks there are of each status
 
-	mu     sync.Mutex
-	actors []string         // in the order in which they appeared
-	last   map[string]event // what each did last
-	events []event
-	done   chan struct{}
-	idle   sync.WaitGroup
+	mu      sync.Mutex
+	actors  []string         // in the order in which they appeared
+	last    map[string]event // what each did last
+	events  []event
+	done    chan struct{}
+	drawing sync.WaitGroup
 }
 
 // counted is how many tasks have a status.
@@ -65,7 +65,7 @@ func newScreen(t Terminal, about, link string, actors []string, counts func() []
 		last: make(map[string]event), done: make(chan struct{}),
 	}
 	io.WriteString(s.out, ansi.SetModeAltScreenSaveCursor+ansi.ResetModeTextCursorEnable)
-	s.idle.Go(s.run)
+	s.drawing.Go(s.run)
 	return s
 }
 
@@ -100,7 +100,7 @@ func (s *screen) add(e event) {
 // close gives the terminal back.
 func (s *screen) close() {
 	close(s.done)
-	s.idle.Wait()
+	s.drawing.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	io.WriteString(s.out, ansi.ResetModeAltScreenSaveCursor+ansi.SetModeTextCursorEnable)

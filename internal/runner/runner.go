@@ -71,8 +71,9 @@ const (
 )
 
 // Run claims tasks and runs the command. It returns the command's exit code. With Loop that is 0 if
-// there was anything to do at all, and TryLater if a task was given back Attempts times. The error is that of the claim if none was granted, wraps ErrLost, or
-// says that the outcome could not be reported to the daemon.
+// there was anything to do at all, and TryLater if a task was given back Attempts times. The error
+// is that of the claim if none was granted, wraps ErrLost, or says that the outcome could not be
+// reported to the daemon.
 //
 // When ctx ends, nothing more is claimed. A running command gets the signals that this process got.
 // It then has Patience to end; a second signal kills it.
