@@ -30,6 +30,8 @@ type Options struct {
 	Outside http.RoundTripper
 	// Listener accepts agents' connections; nil means the configured socket.
 	Listener net.Listener
+	// Webhooks accepts what Notion posts; nil means webhook.listen, if set.
+	Webhooks net.Listener
 	// Network connects the members of a cluster; nil means the machine's network.
 	Network member.Network
 	Log     *slog.Logger
@@ -97,7 +99,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 	}
 	d.cleanup = append(d.cleanup, d.closeListener)
-	if err := d.listenForHooks(ctx, o.Config.Webhook); err != nil {
+	if err := d.listenForHooks(ctx, o); err != nil {
 		return nil, err
 	}
 	if len(o.Config.Agents) == 0 && openToOthers(d.listen.Addr()) {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/clock"
@@ -163,18 +162,19 @@ func (d *works) hookStatus() *api.WebhookStatus {
 	return s
 }
 
-// listenForHooks listens at webhook.listen, if set.
-func (d *Daemon) listenForHooks(ctx context.Context, c config.Webhook) error {
-	if c.Listen == "" {
+// listenForHooks listens for webhooks, unless that is off.
+func (d *Daemon) listenForHooks(ctx context.Context, o Options) (err error) {
+	d.hookListen = o.Webhooks
+	if address := o.Config.Webhook.Listen; d.hookListen == nil && address != "" {
+		var network net.ListenConfig
+		if d.hookListen, err = network.Listen(ctx, "tcp", address); err != nil {
+			return fmt.Errorf("webhook.listen: %w: set another address, or none", err)
+		}
+	}
+	if d.hookListen == nil {
 		return nil
 	}
-	var network net.ListenConfig
-	l, err := network.Listen(ctx, "tcp", c.Listen)
-	if err != nil {
-		return fmt.Errorf("webhook.listen: %w: set another address, or none", err)
-	}
-	d.cleanup = append(d.cleanup, func() error { return closeOnce(l) })
-	d.hookListen = l
+	d.cleanup = append(d.cleanup, func() error { return closeOnce(d.hookListen) })
 	d.log.Info("listening for Notion's webhooks", "url", d.hookURL())
 	return nil
 }

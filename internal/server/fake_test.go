@@ -29,7 +29,7 @@ type fake struct {
 	watch   func(r broker.Ref, after int64, wait time.Duration) (api.Claim, error)
 	tasks   func(api.TaskFilter) (api.Tasks, error)
 	sweep   func(ctx context.Context, note, by string) (api.Sweep, error)
-	owing   func(what, by string) error // add, comment, offer, decline, reopen, send, mint, sync, adopt, check
+	owing   func(what, by string) error // add, comment, offer, decline, reopen, send, mint, sync, adopt, renew, check
 	status  func() (api.Status, error)
 	swept   atomic.Int32
 	claimed atomic.Int32
@@ -136,6 +136,10 @@ func (f *fake) Mint(_ context.Context, who broker.Caller, _ string) (api.Minted,
 
 func (f *fake) AdoptCluster(_ context.Context, by string) (api.Cluster, error) {
 	return api.Cluster{}, f.owing("adopt", by)
+}
+
+func (f *fake) RenewWebhook(_ context.Context, by string) (api.Webhook, error) {
+	return api.Webhook{}, f.owing("renew", by)
 }
 
 func (f *fake) CheckReserved(context.Context, string, string, []reserve.Target) (api.Checked, error) {

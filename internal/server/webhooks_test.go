@@ -1,0 +1,77 @@
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/server"
+)
+
+// Whatever is no post of good form is turned away, and whoever is slow is cut off.
+func TestWebhooksFromTheOutside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pipe := server.NewPipe()
+		var got string
+		h := server.NewWebhooks("/notion", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			got = fmt.Sprintf("%s %d %q %d", r.URL.Path, len(body), r.Header.Get("X-Notion-Signature"), len(r.Header))
+		}), slog.New(slog.DiscardHandler), "X-Notion-Signature")
+		served := make(chan error, 1)
+		go func() { served <- h.Serve(pipe) }()
+		for _, tt := range []struct {
+			what, send string
+			pause      time.Duration // before the rest
+			rest       string
+			want       string
+			most       time.Duration
+			heard      string
+		}{
+			{what: "a post", send: "POST /notion HTTP/1.1\r\nHost: x\r\nX-Notion-Signature: s\r\nDibs-Guest: {}\r\nIdempotency-Key: k\r\nContent-Length: 2\r\n\r\n{}", want: "200", heard: `/webhook 2 "s" 2`},
+			{what: "another path", send: "POST /v1/status HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", want: "404"},
+			{what: "a path below", send: "POST /notion/x HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", want: "404"},
+			{what: "another method", send: "GET /notion HTTP/1.1\r\nHost: x\r\n\r\n", want: "405"},
+			{what: "a mebibyte", send: "POST /notion HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n" + strings.Repeat("x", 1<<20), want: "200", heard: `/webhook 1048576 "" 2`},
+			{what: "more, announced", send: "POST /notion HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", want: "413"},
+			{what: "more, not announced", send: "POST /notion HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n100001\r\n" + strings.Repeat("x", 0x100001) + "\r\n0\r\n\r\n", want: "413"},
+			{what: "half a header", send: "POST /notion HTTP/1.1\r\nHost: x\r\n", want: "", most: 5 * time.Second},
+			{what: "half a body", send: "POST /notion HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{", want: "408", most: 10 * time.Second},
+			{what: "a slow body", send: "POST /notion HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{", pause: 9 * time.Second, rest: "}", want: "200", heard: `/webhook 2 "" 2`, most: 10 * time.Second},
+		} {
+			got = ""
+			conn, err := pipe.Dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			go func() {
+				io.WriteString(conn, tt.send) // what is cut off cannot be sent whole
+				if tt.rest != "" {
+					time.Sleep(tt.pause)
+					io.WriteString(conn, tt.rest)
+				}
+			}()
+			status := ""
+			if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil {
+				status = fmt.Sprint(resp.StatusCode)
+				io.Copy(io.Discard, resp.Body)
+			}
+			took := time.Since(began)
+			conn.Close()
+			if status != tt.want || took > tt.most || got != tt.heard {
+				t.Errorf("%s: answered %q after %v, heard %q; want %q within %v, heard %q", tt.what, status, took, got, tt.want, tt.most, tt.heard)
+			}
+			synctest.Wait()
+		}
+		h.Shutdown(t.Context())
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
