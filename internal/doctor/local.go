@@ -147,12 +147,32 @@ func (e *examination) daemonHealth() {
 	if s.Mirror.Stuck != nil {
 		e.warn("dependencies", s.Mirror.Stuck.String(), "dibs ready --why says what to do about each")
 	}
+	e.webhook(s.Webhook)
 	e.outbox(s.Outbox)
 	e.budget(s)
 	e.settings(s.Policy, s.Cluster != nil)
 	if w := s.ReadToWrite; w != nil {
 		e.ok("overwrite", fmt.Sprintf("an edit of a task in the moment in which it is claimed is overwritten: %v as a rule, %v at most, in the last %d claims",
 			length(w.MedianSeconds), length(w.SlowestSeconds), w.Writes))
+	}
+}
+
+// deafAfter is after how many edits that no event told of something is wrong.
+const deafAfter = 10
+
+// webhook checks whether Notion's events come.
+func (e *examination) webhook(s *api.WebhookStatus) {
+	switch {
+	case s == nil:
+	case !s.Verified:
+		e.warn("webhook", fmt.Sprintf("the daemon listens on %s, and Notion has sent nothing yet", s.Address), "dibs webhook says what to enter where in Notion")
+	case s.Edits == 0 && s.Polled >= deafAfter:
+		e.warn("webhook", fmt.Sprintf("syncs found %d edits since the daemon started, and no event told of one", s.Polled),
+			"see that the tunnel or the proxy in front of the daemon runs, and whether the subscription is paused in Notion; dibs webhook says how it was set up")
+	case s.LastAt.IsZero():
+		e.ok("webhook", "no event yet since the daemon started")
+	default:
+		e.ok("webhook", fmt.Sprintf("%d events, the last one %v ago; they told of %d of %d edits first", s.Received, e.since(s.LastAt), s.Edits, s.Edits+s.Polled))
 	}
 }
 
