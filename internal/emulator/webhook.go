@@ -75,19 +75,11 @@ func (e *Emulator) Subscribe(w Webhook) error {
 		s.subscription = subscription{ID: newID(), URL: w.URL, Token: "secret_" + newToken()[len("ntn_"):]}
 	}
 	e.sender = s
-	s.wg.Go(s.verify)
+	if !s.subscription.Verified {
+		s.wg.Go(s.verify)
+	}
 	e.mu.Unlock()
-	return e.keep(s.subscription)
-}
-
-// keep keeps a subscription in the state.
-func (e *Emulator) keep(s subscription) error {
-	return e.do(func(tx *tx) error {
-		if old := tx.world.Subscription; old == nil || *old != s {
-			assign(tx, &tx.world.Subscription, &s)
-		}
-		return nil
-	})
+	return s.keep(false)
 }
 
 // maxSending is how many events are under way at once.
@@ -121,23 +113,27 @@ func (s *sender) close() {
 
 // verify posts the token until it is accepted.
 func (s *sender) verify() {
-	verified := s.subscription
-	if verified.Verified {
-		return
-	}
-	verified.Verified = true
-	body := compact(map[string]any{"verification_token": verified.Token})
+	body := compact(map[string]any{"verification_token": s.subscription.Token})
 	for !s.post(body, http.Header{}) {
 		if !s.wait(s.Pace.Verify) {
 			return
 		}
 	}
-	s.e.mu.Lock()
-	s.subscription.Verified = true
-	s.e.mu.Unlock()
-	if err := s.e.keep(verified); err != nil {
+	if err := s.keep(true); err != nil {
 		s.e.log.Error("state not saved", "err", err)
 	}
+}
+
+// keep keeps the subscription in the state, and that it is verified by now.
+func (s *sender) keep(verified bool) error {
+	return s.e.do(func(tx *tx) error {
+		s.subscription.Verified = s.subscription.Verified || verified
+		now := s.subscription
+		if old := tx.world.Subscription; old == nil || *old != now {
+			assign(tx, &tx.world.Subscription, &now)
+		}
+		return nil
+	})
 }
 
 // post sends a body and reports whether the answer was 2xx.

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -359,9 +360,9 @@ func TestWebhookCombines(t *testing.T) {
 func TestWebhookTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, dbs, h := hooked(t)
-		attempts := 0
+		var attempts atomic.Int32
 		h.answer = func(w http.ResponseWriter, r *http.Request) {
-			switch attempts++; attempts {
+			switch attempts.Add(1) {
 			case 1:
 				<-r.Context().Done() // for ten seconds
 			case 2:

@@ -58,10 +58,10 @@ func (s *sender) publish(ev *event) {
 	case ev.Type == "page.created":
 		s.sendAfter(s.Pace.Created, ev)
 	case ev.Type == "page.properties_updated":
-		s.sendAfter(s.Pace.Properties, ev)
-		next := *ev
+		next := *ev // empty until something joins it
 		next.ID, next.Authors, next.Data.Properties = newID(), nil, nil
 		next.random = rand.New(rand.NewPCG(s.Seed, ^s.seq))
+		s.sendAfter(s.Pace.Properties, ev)
 		s.gather(key, s.Pace.Window, &next)
 	case strings.HasPrefix(ev.Type, "comment."), ev.Type == "page.locked", ev.Type == "page.unlocked":
 		s.sendAfter(s.Pace.Single, ev)
