@@ -114,7 +114,15 @@ func (s *sender) close() {
 // verify posts the token until it is accepted.
 func (s *sender) verify() {
 	body := compact(map[string]any{"verification_token": s.subscription.Token})
-	for !s.post(body, http.Header{}) {
+	for said := ""; ; {
+		err := s.post(body, http.Header{})
+		if err == nil {
+			break
+		}
+		if err.Error() != said && s.ctx.Err() == nil {
+			said = err.Error()
+			s.e.log.Warn("the webhook does not take its verification token, which is sent until it does", "err", err)
+		}
 		if !s.wait(s.Pace.Verify) {
 			return
 		}
@@ -136,31 +144,32 @@ func (s *sender) keep(verified bool) error {
 	})
 }
 
-// post sends a body and reports whether the answer was 2xx.
-func (s *sender) post(body []byte, header http.Header) bool {
+// post sends a body. An answer other than 2xx is an error.
+func (s *sender) post(body []byte, header http.Header) error {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	case <-s.ctx.Done():
-		return false
+		return s.ctx.Err()
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.Pace.Answer)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))
 	if err != nil {
-		return false // of a URL that Subscribe has parsed
+		return err
 	}
 	r.Header = header
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := s.Client.Do(r)
 	if err != nil {
-		s.e.log.Info("webhook", "url", s.URL, "err", err)
-		return false
+		return err
 	}
 	io.CopyN(io.Discard, answer.Body, maxUnauthorized) // so that the connection can be used again
 	answer.Body.Close()
-	s.e.log.Info("webhook", "url", s.URL, "status", answer.StatusCode)
-	return answer.StatusCode/100 == 2
+	if answer.StatusCode/100 != 2 {
+		return fmt.Errorf("%s answers %s", s.URL, answer.Status)
+	}
+	return nil
 }
 
 // wait returns false if the emulator closed first.

@@ -1,6 +1,8 @@
 package emulator
 
 import (
+	"cmp"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -99,6 +101,9 @@ func (ev *event) spread(d time.Duration, p *Pace) time.Duration {
 	return d + time.Duration(ev.random.Float64()*p.Spread*float64(d))
 }
 
+// errDropped is an attempt that a fault let fail.
+var errDropped = errors.New("dropped by a fault")
+
 // send sends an event until an attempt succeeds, or there have been enough.
 func (s *sender) send(ev *event) {
 	for again := range len(s.Pace.Retries) + 1 {
@@ -106,21 +111,21 @@ func (s *sender) send(ev *event) {
 			return
 		}
 		ev.Attempt = again + 1
-		if s.attempt(ev) {
+		err := s.attempt(ev)
+		if err == nil || s.ctx.Err() != nil {
 			return
 		}
+		s.e.log.Warn("the webhook has not taken an event", "type", ev.Type, "entity", ev.Entity.ID, "attempt", ev.Attempt, "err", err)
 	}
-	s.e.log.Warn("webhook event given up", "type", ev.Type, "entity", ev.Entity.ID)
 }
 
-// attempt sends an event once, as a fault has it. It returns false if the event is to be tried
-// again.
-func (s *sender) attempt(ev *event) bool {
+// attempt sends an event once, as a fault has it. After an error the event is to be tried again.
+func (s *sender) attempt(ev *event) error {
 	body := compact(ev)
 	header := http.Header{"X-Notion-Signature": {sign(s.subscription.Token, body)}}
 	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, s.URL, nil)
 	if err != nil {
-		return true // of a URL that Subscribe has parsed
+		return err
 	}
 	f := s.e.strike(r, body, &route{pattern: ev.Type, effect: events})
 	if f == nil {
@@ -128,18 +133,17 @@ func (s *sender) attempt(ev *event) bool {
 	}
 	switch f.Kind {
 	case LoseEvent:
-		return true
+		return nil
 	case DropRequest:
-		return false
+		return errDropped
 	case DropAnswer:
-		s.post(body, header)
-		return false
+		return cmp.Or(s.post(body, header), errDropped)
 	case RepeatEvent:
-		s.post(body, header)
+		err = s.post(body, header)
 	case Delay:
 		s.wait(f.Delay)
 	case Stop:
 		s.e.stall(f, r)
 	}
-	return s.post(body, header)
+	return cmp.Or(err, s.post(body, header))
 }
