@@ -39,8 +39,10 @@ type hook struct {
 
 // told is one event that arrived.
 type told struct {
-	after time.Duration // since midnight
-	body  object
+	after     time.Duration // since midnight
+	body      object
+	raw       []byte
+	signature string
 }
 
 func (h *hook) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -75,7 +77,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); r.Header.Get("X-Notion-Signature") != want {
 			h.t.Errorf("the signature is %s, want %s", r.Header.Get("X-Notion-Signature"), want)
 		}
-		h.got = append(h.got, told{time.Since(midnight), body})
+		h.got = append(h.got, told{time.Since(midnight), body, data, r.Header.Get("X-Notion-Signature")})
 	}
 	h.mu.Unlock()
 	if h.answer != nil {
