@@ -347,6 +347,10 @@ func TestWebhookCombines(t *testing.T) {
 		time.Sleep(45 * time.Second) // a new minute
 		a.patchStatus(task, "BLOCKED")
 		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := h.got[4].body["timestamp"]; got != "2000-01-01T00:01:20.000Z" {
+			t.Errorf("the event of several changes is of %v, want the last one's time", got)
+		}
 		wants(t, h,
 			"61 page.properties_updated dibs "+statusID,
 			"72 comment.created Maria",
@@ -356,6 +360,35 @@ func TestWebhookCombines(t *testing.T) {
 			"126 page.properties_updated dibs "+statusID,
 		)
 	})
+}
+
+// TestWebhookSpread makes delays longer by up to a half, as the seed decides.
+func TestWebhookSpread(t *testing.T) {
+	var runs [][]time.Duration
+	for _, seed := range []uint64{1, 1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			a, dbs := seeded(t, "demo")
+			h := &hook{t: t, url: hookURL}
+			check(t, a.e.Subscribe(emulator.Webhook{URL: hookURL, Client: &http.Client{Transport: h}, Seed: seed}))
+			synctest.Wait()
+			for _, p := range a.e.Pages(dbs.Tasks)[:8] {
+				a.patchStatus(p.ID, "BLOCKED")
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			var after []time.Duration
+			for _, e := range h.got {
+				after = append(after, e.after)
+			}
+			if len(after) < 5 || slices.Max(after) > 1500*time.Millisecond || slices.Min(after) < time.Second || slices.Min(after) == slices.Max(after) {
+				t.Errorf("seed %d: after %v", seed, after)
+			}
+			runs = append(runs, after)
+		})
+	}
+	if !slices.Equal(runs[0], runs[1]) || slices.Equal(runs[0], runs[2]) {
+		t.Errorf("the seeds 1, 1 and 2 make %v", runs)
+	}
 }
 
 // TestWebhookTriesAgain fails all attempts, each in another way.
