@@ -23,6 +23,7 @@ type Config struct {
 	Notify   []Receiver `key:"notify"`
 	Cluster  Cluster    `key:"cluster"`
 	Sync     Sync       `key:"sync"`
+	Webhook  Webhook    `key:"webhook"`
 	Schedule Schedule   `key:"schedule"`
 	Events   Events     `key:"events"`
 	Journal  Journal    `key:"journal"`
@@ -176,9 +177,19 @@ type Inbox struct {
 
 // Sync configures the mirror.
 type Sync struct {
-	Interval time.Duration `key:"interval"`
+	Interval time.Duration `key:"interval"` // between two syncs
+	// Waiting replaces Interval, if shorter, while somebody waits for what people do in Notion.
+	Waiting time.Duration `key:"waiting"`
 	// KeepFinished is how long finished tasks stay in the mirror after their last edit.
 	KeepFinished time.Duration `key:"keep_finished"`
+}
+
+// Webhook says where Notion's webhooks are heard.
+type Webhook struct {
+	// Listen is an address and a port; empty means nowhere.
+	Listen string `key:"listen"`
+	// Path is the only path there that is answered.
+	Path string `key:"path"`
 }
 
 // Schedule holds cron specifications.
@@ -260,7 +271,8 @@ func Default() Config {
 			MaxLifetime: 24 * time.Hour,
 		},
 		Inbox:    Inbox{Visibility: 30 * time.Minute, Comments: time.Minute, Offer: 10 * time.Minute},
-		Sync:     Sync{Interval: 15 * time.Second, KeepFinished: 24 * time.Hour},
+		Sync:     Sync{Interval: 15 * time.Second, Waiting: 3 * time.Second, KeepFinished: 24 * time.Hour},
+		Webhook:  Webhook{Path: "/notion"},
 		Schedule: Schedule{Sweep: "@every 1m", FullSync: "@every 1h"},
 		Events:   Events{Keep: 7 * 24 * time.Hour},
 		Journal:  Journal{Keep: 30 * 24 * time.Hour, Schema: "dibs"},

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -40,6 +41,8 @@ func (c Config) Validate() error {
 	if c.Sync.KeepFinished < 0 {
 		errs = append(errs, fmt.Errorf("sync.keep_finished: %v: want 0 or more", c.Sync.KeepFinished))
 	}
+	errs = append(errs, positive("sync.waiting", c.Sync.Waiting)...)
+	errs = append(errs, c.Webhook.validate()...)
 	errs = append(errs, c.Schedule.validate()...)
 	if c.Events.Keep < time.Hour {
 		errs = append(errs, fmt.Errorf("events.keep: %v is too short: want at least 1h", c.Events.Keep))
@@ -377,14 +380,37 @@ func (m Metrics) validate() []error {
 	if m.Listen == "" {
 		return nil
 	}
-	host, port, err := net.SplitHostPort(m.Listen)
-	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
-		return []error{fmt.Errorf("metrics.listen: %q is not an address and a port: want one such as 127.0.0.1:9464", m.Listen)}
+	host, errs := splitListen("metrics.listen", m.Listen, "127.0.0.1:9464")
+	if errs != nil {
+		return errs
 	}
 	if !isLoopback(host) {
 		return []error{fmt.Errorf("metrics.listen: %q can be reached from other machines, or may be: want a loopback address such as 127.0.0.1:9464", m.Listen)}
 	}
 	return nil
+}
+
+// splitListen returns the host of an address to listen on, or an error that shows an example.
+func splitListen(key, address, example string) (host string, errs []error) {
+	host, port, err := net.SplitHostPort(address)
+	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
+		return "", []error{fmt.Errorf("%s: %q is not an address and a port: want one such as %s", key, address, example)}
+	}
+	return host, nil
+}
+
+// hookPath matches the paths that can be answered exactly.
+var hookPath = regexp.MustCompile(`^/[A-Za-z0-9._~/-]*$`)
+
+func (w Webhook) validate() []error {
+	var errs []error
+	if w.Listen != "" {
+		_, errs = splitListen("webhook.listen", w.Listen, "127.0.0.1:7332")
+	}
+	if !hookPath.MatchString(w.Path) || path.Clean(w.Path) != strings.TrimSuffix(w.Path, "/") && w.Path != "/" {
+		errs = append(errs, fmt.Errorf("webhook.path: %q is not a path: want one such as /notion, of letters, digits and . _ ~ -", w.Path))
+	}
+	return errs
 }
 
 func positive(key string, d time.Duration) []error {

@@ -44,4 +44,6 @@ type EventFilter struct {
 	After int64   // only those with a higher id; EventsFuture: only those that are yet to come
 	Agent string  // only those that concern this agent, as whose claim it is or as the other party
 	Task  task.ID // only those about this task
+	// Patient readers do not make the daemon ask Notion more often.
+	Patient bool
 }

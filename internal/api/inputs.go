@@ -127,6 +127,7 @@ type EventsInput struct {
 	LastEventID string `header:"Last-Event-ID" doc:"Stands before after, for readers that connect again"`
 	Agent       string `query:"agent" doc:"Only those that concern this agent"`
 	Task        string `query:"task" doc:"Only those about this task"`
+	Patient     bool   `query:"patient" doc:"Do not make the daemon ask Notion more often because of this reader"`
 	Follow      bool   `query:"follow" default:"true" doc:"Go on with events as they come; false: end after those that are there"`
 }
 
@@ -146,7 +147,7 @@ type HistoryInput struct {
 	Points int `query:"points" minimum:"10" maximum:"500" default:"72" doc:"How many steps there are at most: each is of whole minutes"`
 }
 
-// AdoptInput asks to accept the database as it is.
-type AdoptInput struct {
+// BareInput is a request without a body.
+type BareInput struct {
 	Key string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 }

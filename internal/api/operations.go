@@ -67,8 +67,10 @@ var (
 	OpSweep        = op[KeyedInput[*SweepRequest], Sweep](Operation{Name: "sweep", Method: http.MethodPost, Path: "/v1/sweep", Summary: "Put tasks whose claim is stale back to OPEN, now"})
 	OpSync         = op[KeyedInput[*SyncRequest], Sync](Operation{Name: "sync", Method: http.MethodPost, Path: "/v1/sync", Summary: "Bring the daemon's copy of the tasks up to date, now"})
 	OpStatus       = op[struct{}, Status](Operation{Name: "status", Method: http.MethodGet, Path: "/v1/status", Summary: "The state of the daemon"})
+	OpWebhook      = op[struct{}, Webhook](Operation{Name: "webhook", Method: http.MethodGet, Path: "/v1/webhook", Summary: "The address for Notion's webhooks, and the token to enter there"})
+	OpRenewWebhook = op[BareInput, Webhook](Operation{Name: "renewWebhook", Method: http.MethodPost, Path: "/v1/webhook/renew", Summary: "Forget the token of the webhooks, so that Notion may send another"})
 	OpCluster      = op[struct{}, Cluster](Operation{Name: "cluster", Method: http.MethodGet, Path: "/v1/cluster", Summary: "The daemons that work as one with this one"})
-	OpAdoptCluster = op[AdoptInput, Cluster](Operation{Name: "adoptCluster", Method: http.MethodPost, Path: "/v1/cluster/adopt", Summary: "Take the database of the journal as it is now for the right one"})
+	OpAdoptCluster = op[BareInput, Cluster](Operation{Name: "adoptCluster", Method: http.MethodPost, Path: "/v1/cluster/adopt", Summary: "Take the database of the journal as it is now for the right one"})
 )
 
 // change is an operation on one claim.

@@ -24,8 +24,10 @@ type Status struct {
 	Cluster *ClusterStatus `json:"cluster,omitempty"`
 	// ReadToWrite is nil before the first claim.
 	ReadToWrite *ReadToWrite `json:"read_to_write,omitempty" doc:"How long a claim's write came after its read: an edit of the task in between is overwritten"`
-	Warnings    []string     `json:"warnings" nullable:"false" doc:"What the daemon cannot do, and why"`
-	Words       *Words       `json:"words,omitempty"`
+	// Webhook is nil if there is none.
+	Webhook  *WebhookStatus `json:"webhook,omitempty"`
+	Warnings []string       `json:"warnings" nullable:"false" doc:"What the daemon cannot do, and why"`
+	Words    *Words         `json:"words,omitempty"`
 }
 
 // Words are the board's, for whoever has to choose one. Filters take dibs's as well.

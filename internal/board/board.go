@@ -44,8 +44,9 @@ type Board struct {
 	sessions *sessions
 	static   fs.FS
 	// streams has a value for each reader of GET /live; its capacity is maxStreams.
-	streams chan struct{}
-	entered chan struct{} // has a value when a link was used
+	streams  chan struct{}
+	attended attendance
+	entered  chan struct{} // has a value when a link was used
 
 	stopOnce sync.Once
 	stopped  chan struct{}
@@ -64,6 +65,7 @@ func New(o Options) *Board {
 		streams: make(chan struct{}, maxStreams), entered: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	b.follower = newFollower(b)
+	b.attended.board = b
 	return b
 }
 

@@ -106,7 +106,7 @@ func (f *follower) begin(ctx context.Context) error {
 
 // listen takes new events.
 func (f *follower) listen(ctx context.Context) error {
-	next, err := f.board.Daemon.Events(ctx, api.EventFilter{After: f.next}, true, f.take)
+	next, err := f.board.Daemon.Events(ctx, api.EventFilter{After: f.next, Patient: true}, true, f.take)
 	f.next = next
 	return cmp.Or(err, errStopped)
 }

@@ -38,6 +38,7 @@ func (b *Board) live(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return
 	}
+	defer b.attended.enter()()
 	connection := http.NewResponseController(w)
 	connection.SetReadDeadline(time.Time{}) // nothing more is read, so no time limit
 	w.Header().Set("Content-Type", "text/event-stream")

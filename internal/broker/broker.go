@@ -32,6 +32,10 @@ type Mirror interface {
 	Standing() mirror.Standing
 	// Sync brings the mirror up to date, with the whole board if full is set.
 	Sync(ctx context.Context, full bool) (mirror.Result, error)
+	// Use says that an agent is there, and Await that somebody waits until done is called, see
+	// mirror.Mirror.
+	Use(context.Context)
+	Await() (done func())
 	// Closed returns why no task may be claimed or swept at present; nil if all may. The end of a
 	// lease may be unknown meanwhile.
 	Closed() error
@@ -107,6 +111,12 @@ type House interface {
 
 	// Doubt returns why no claim is granted although the mirror is open; nil if claims are.
 	Doubt() error
+
+	// Webhook returns the address for Notion's webhooks, with its secret.
+	Webhook() api.Webhook
+
+	// RenewWebhook forgets the secret, so that Notion may send another. by is who asked for it.
+	RenewWebhook(ctx context.Context, by string) error
 
 	// Rate is the number of requests a second that may be sent to Notion.
 	Rate() float64
@@ -238,6 +248,18 @@ func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {
 }
 
 func ageOf(s mirror.Standing) api.Age { return api.NewAge(s.SyncedAt, s.Old, s.Stale) }
+
+// Webhook returns the address for Notion's webhooks, with its secret.
+func (b *Broker) Webhook() api.Webhook { return b.house.Webhook() }
+
+// RenewWebhook forgets the secret of the webhooks, so that Notion may send another. by is who asked
+// for it.
+func (b *Broker) RenewWebhook(ctx context.Context, by string) (api.Webhook, error) {
+	if err := b.house.RenewWebhook(ctx, by); err != nil {
+		return api.Webhook{}, err
+	}
+	return b.house.Webhook(), nil
+}
 
 // Log returns entries of the local record, oldest first.
 func (b *Broker) Log(ctx context.Context, f api.LogFilter) (api.Log, error) {

@@ -43,6 +43,10 @@ func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Hold,
 		fresh = b.waiters.add(r.Agent, f)
 		defer b.waiters.remove(fresh)
 	}
+	b.mirror.Use(ctx)
+	if r.Wait > 0 {
+		defer b.mirror.Await()()
+	}
 	failed := 0
 	for first := true; ; first = false {
 		changed, back := b.changed.next(), b.back()

@@ -43,6 +43,9 @@ func (b *Broker) Published() {
 // event is an api.Gap, which says so. next is the id to continue after. The error is ErrStopping if
 // the daemon stops meanwhile.
 func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Duration) (events []api.Event, next int64, err error) {
+	if wait > 0 && !f.Patient {
+		defer b.mirror.Await()()
+	}
 	err = b.await(ctx, wait, func() (done bool, err error) {
 		more, next, err := b.read(ctx, FeedFilter{EventFilter: f, Limit: batch})
 		if err == nil {

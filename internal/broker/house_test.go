@@ -190,6 +190,9 @@ func (s shown) Tasks() iter.Seq[task.Task] {
 	return slices.Values(tasks)
 }
 
+func (s shown) Use(context.Context) {}
+func (s shown) Await() func()       { return func() {} }
+
 func (s shown) Len() int { return len(s.Register.Tasks()) }
 
 func (s shown) Absent(id task.ID) bool {

@@ -100,6 +100,10 @@ func (b *Broker) poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
 	if p.Process.ID != 0 {
 		take.Process = processName(p.Process)
 	}
+	b.mirror.Use(ctx)
+	if p.Wait > 0 {
+		defer b.mirror.Await()()
+	}
 	for first := true; ; {
 		more := b.published.next()
 		got, pause, err := b.take(ctx, take, first)

@@ -32,7 +32,7 @@ func (a *app) addCommands(root *cobra.Command) {
 			a.reserveCommand(), a.unreserveCommand(), a.reservationsCommand(), a.checkCommand(),
 		}},
 		{"Set up:", []*cobra.Command{
-			a.tryCommand(), a.demoCommand(), a.initCommand(), a.doctorCommand(), a.connectCommand(), a.notifyCommand(),
+			a.tryCommand(), a.demoCommand(), a.initCommand(), a.doctorCommand(), a.connectCommand(), a.notifyCommand(), a.webhookCommand(),
 		}},
 		{"Run the daemon:", []*cobra.Command{
 			a.serveCommand(), a.clusterCommand(), a.versionCommand(),

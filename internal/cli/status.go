@@ -53,6 +53,9 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 	if c := s.Cluster; c != nil {
 		row(w, "cluster", clusterLine(*c))
 	}
+	if s.Webhook != nil {
+		row(w, "webhook", webhookLine(*s.Webhook, now))
+	}
 	row(w, "claims", fmt.Sprintf("%d held", s.ClaimsHeld))
 	for i, r := range s.Reservations {
 		if i == statusReservations {

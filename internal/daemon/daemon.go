@@ -46,6 +46,8 @@ type Daemon struct {
 	transport http.RoundTripper
 	outside   http.RoundTripper
 	listen    net.Listener
+	// hookListen is for webhooks; nil without webhook.listen.
+	hookListen net.Listener
 
 	reloading chan struct{} // a mutex for jobs and for a reload, which may send requests
 	live      atomic.Pointer[config.Config]
@@ -95,6 +97,9 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 	}
 	d.cleanup = append(d.cleanup, d.closeListener)
+	if err := d.listenForHooks(ctx, o.Config.Webhook); err != nil {
+		return nil, err
+	}
 	if len(o.Config.Agents) == 0 && openToOthers(d.listen.Addr()) {
 		d.log.Warn("other users of this machine can open the socket, and claim under any name: list agents, with their uids")
 	}
@@ -116,6 +121,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 // stop.
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.Close()) }()
+	defer d.serveHooks()()
 	if d.shared != nil {
 		return d.takeTurns(ctx)
 	}
@@ -133,8 +139,11 @@ func openToOthers(addr net.Addr) bool {
 	return err == nil && info.Mode().Perm()&0o022 != 0
 }
 
-func (d *Daemon) closeListener() error {
-	if err := d.listen.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+func (d *Daemon) closeListener() error { return closeOnce(d.listen) }
+
+// closeOnce closes a listener that may be closed already.
+func closeOnce(l net.Listener) error {
+	if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil

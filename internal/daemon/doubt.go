@@ -8,7 +8,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/foreign"
 	"dibs/internal/mirror"
-	"dibs/internal/notion"
 )
 
 // openDoubt starts the check whether the database of a shared journal was restored from a backup. A
@@ -21,21 +20,6 @@ func (d *works) openDoubt(ctx context.Context) (err error) {
 		Claims: d.claimer, Policy: d.claimer.Policy(), Storage: d.journal, Clock: d.notion, Log: d.log,
 	})
 	return err
-}
-
-// knowBot asks Notion for the id of this daemon's connection, until it has answered once in a term.
-func (d *works) knowBot(ctx context.Context) {
-	if d.doubt == nil || d.doubt.Bot() != "" {
-		return
-	}
-	ctx, cancel := context.WithTimeoutCause(notion.Impatient(ctx), connectWait, errConnect)
-	defer cancel()
-	bot, err := d.notion.Me(ctx)
-	if err != nil {
-		d.log.Debug("who this daemon is to Notion is not known yet", claim.AttrError, err)
-		return
-	}
-	d.doubt.SetBot(bot.ID)
 }
 
 // board is the mirror; it is closed for claims while the journal is in doubt.
@@ -57,7 +41,6 @@ func (d *works) doubtAll(ctx context.Context) {
 	if d.doubt == nil {
 		return
 	}
-	d.knowBot(ctx)
 	for t := range d.mirror.Tasks() {
 		d.doubt.See(ctx, t)
 	}

@@ -97,25 +97,52 @@ func (e *listener) comments(ctx context.Context, agent string) (added int, next 
 			next = min(next, max(time.Second, every-time.Since(at)))
 			continue
 		}
-		if time.Now().Before(e.refused) || ctx.Err() != nil {
-			continue
-		}
-		if e.commentsRead == nil {
-			e.commentsRead = make(map[string]time.Time)
-		}
-		e.commentsRead[p.key] = time.Now()
-		n, err := e.comment(ctx, p)
-		added += n
-		if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Refused {
-			e.refused = time.Now().Add(refusedFor)
-		}
-		if err != nil && ctx.Err() == nil {
-			// At debug: that Notion refuses, or is down, has a line of its own, and this would come
-			// with every poll.
-			d.log.Debug("the comments on a task could not be read", claim.AttrKey, p.task.Key, claim.AttrTitle, claim.Brief(p.task.Title), claim.AttrTask, p.task.ID, claim.AttrError, err)
-		}
+		added += e.ask(ctx, p)
 	}
 	return added, next
+}
+
+// hear reads the comments on those of the tasks that an agent holds or has asked about. It does not
+// wait for inbox.comments.
+func (e *listener) hear(ctx context.Context, tasks map[task.ID]bool) (added int) {
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return 0
+	}
+	pages, err := e.pages(ctx, "")
+	if err != nil && ctx.Err() == nil {
+		e.daemon.log.Warn("what agents have asked people could not be read", claim.AttrError, err)
+	}
+	for _, p := range pages {
+		if tasks[p.task.ID] {
+			added += e.ask(ctx, p)
+		}
+	}
+	return added
+}
+
+// ask reads the comments on a page now, unless Notion refused to show any. It returns the number of
+// new triggers.
+func (e *listener) ask(ctx context.Context, p page) int {
+	if time.Now().Before(e.refused) || ctx.Err() != nil {
+		return 0
+	}
+	if e.commentsRead == nil {
+		e.commentsRead = make(map[string]time.Time)
+	}
+	e.commentsRead[p.key] = time.Now()
+	added, err := e.comment(ctx, p)
+	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Refused {
+		e.refused = time.Now().Add(refusedFor)
+	}
+	if err != nil && ctx.Err() == nil {
+		// At debug: that Notion refuses, or is down, has a line of its own, and this would come
+		// with every poll.
+		e.daemon.log.Debug("the comments on a task could not be read", claim.AttrKey, p.task.Key, claim.AttrTitle, claim.Brief(p.task.Title), claim.AttrTask, p.task.ID, claim.AttrError, err)
+	}
+	return added
 }
 
 // comment stores the comments on a page that are for an agent. A comment signed with an agent's

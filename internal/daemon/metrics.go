@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -39,12 +38,7 @@ func (d *works) listenForScrapes(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("metrics.listen: %w: set another port, or none", err)
 	}
-	d.cleanup = append(d.cleanup, func() error {
-		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
-			return err
-		}
-		return nil
-	})
+	d.cleanup = append(d.cleanup, func() error { return closeOnce(l) })
 	if at, ok := l.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
 		return fmt.Errorf("metrics.listen: %s means %s, which other machines can reach: want a loopback address such as 127.0.0.1:9464", address, l.Addr())
 	}

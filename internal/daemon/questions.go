@@ -51,13 +51,13 @@ type page struct {
 }
 
 // pages returns the pages of the tasks that an agent holds, and of those about which it asked
-// people.
+// people. An empty agent means all.
 func (e *listener) pages(ctx context.Context, agent string) ([]page, error) {
 	d := e.daemon
 	var pages []page
 	for _, cl := range d.claimer.Claims(agent) {
 		if cl.State == claim.Held {
-			pages = append(pages, page{key: string(cl.ID), agent: agent, task: cl.Task, since: cl.Started})
+			pages = append(pages, page{key: string(cl.ID), agent: cl.Agent, task: cl.Task, since: cl.Started})
 		}
 	}
 	questions, err := d.journal.Questions(ctx)
@@ -65,8 +65,8 @@ func (e *listener) pages(ctx context.Context, agent string) ([]page, error) {
 		return pages, err
 	}
 	for _, q := range questions {
-		if t, known := d.mirror.Task(q.Task); known && q.Agent == agent {
-			pages = append(pages, page{key: q.ID, agent: agent, task: t, since: q.At, question: &q})
+		if t, known := d.mirror.Task(q.Task); known && (q.Agent == agent || agent == "") {
+			pages = append(pages, page{key: q.ID, agent: q.Agent, task: t, since: q.At, question: &q})
 		}
 	}
 	return pages, nil

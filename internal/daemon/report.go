@@ -41,7 +41,11 @@ func (d house) Report(ctx context.Context, s *api.Status) error {
 	for _, q := range d.queues {
 		s.Warnings = append(s.Warnings, q.Troubles()...)
 	}
-	s.ReadToWrite = d.overwrites.report()
+	// Between read and write of a claim, a person's edit would be overwritten.
+	if n, median, slowest := d.overwrites.sum(); n > 0 {
+		s.ReadToWrite = &api.ReadToWrite{Writes: n, MedianSeconds: median.Seconds(), SlowestSeconds: slowest.Seconds()}
+	}
+	s.Webhook = d.hookStatus()
 	s.Policy.Others = d.otherLines()
 	for _, other := range s.Policy.Others {
 		s.Warnings = append(s.Warnings, other+": "+api.SameSettings)

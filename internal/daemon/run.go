@@ -107,7 +107,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 // loops returns what runs for as long as the daemon leads, besides the outboxes.
 func (d *works) loops() []func(context.Context) {
 	all := []func(context.Context){
-		d.telling.loop.Run, d.mirror.Run, d.alive.Run, d.reservations.Run,
+		d.telling.loop.Run, d.mirror.Run, d.hooks.loop.Run, d.alive.Run, d.reservations.Run,
 		d.due.Run, d.news.Run, d.leases.Run, d.held.Run, d.untidy.Run, d.offers.Run, d.backLoop,
 	}
 	if d.foreign != nil {
@@ -137,6 +137,7 @@ func (d *works) checkHeld(ctx context.Context) time.Duration {
 func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 	// At the end, so that agents hear of a claim's end together with its cause.
 	defer d.news.Wake()
+	d.knowBot(ctx)
 	var errs []error
 	// All tasks, not only those that this sync changed: a sync that failed, or an earlier run, may
 	// have seen the token and got no further.

@@ -17,6 +17,12 @@ import (
 type source struct {
 	*notion.Tasks
 	client *notion.Client
+	rate   func() float64 // requests a second that may be sent
+}
+
+// source returns the tasks database for the mirror.
+func (d *works) source() source {
+	return source{d.tasks, d.notion, func() float64 { return d.live.Load().Notion.Rate }}
 }
 
 func (s source) List(ctx context.Context, since time.Time, read func(int)) ([]task.Task, error) {
@@ -27,6 +33,19 @@ func (s source) List(ctx context.Context, since time.Time, read func(int)) ([]ta
 func (s source) EditedSince(ctx context.Context, t time.Time) ([]task.Task, error) {
 	tasks, _, err := s.Query(ctx, notion.Query{EditedSince: t, Claimed: true})
 	return tasks, err
+}
+
+// quickShare is the part of the rate that quick syncs may take: 20 of 180 requests a minute.
+const quickShare = 9
+
+// Room implements mirror.Source. Quick syncs leave half of the burst to claims.
+func (s source) Room() (free bool, apart time.Duration) {
+	stats := s.client.Stats()
+	waiting := 0
+	for _, n := range stats.Waiting {
+		waiting += n
+	}
+	return waiting == 0 && 2*stats.Permits >= stats.Burst, time.Duration(quickShare / s.rate() * float64(time.Second))
 }
 
 func (s source) Paused() error { return s.client.Paused() }

@@ -26,7 +26,9 @@ func (w watcher) Observe(r claim.Reading) {
 
 func (w watcher) Wrote(took time.Duration, err error) {
 	w.metrics.Wrote(took, err)
-	w.overwrites.wrote(took, err)
+	if err == nil { // else nobody knows whether and when it took effect
+		w.overwrites.note(took)
+	}
 }
 
 func (w watcher) Stored(c claim.Hold) {
@@ -41,7 +43,10 @@ func (w watcher) Changed(ids ...task.ID) { w.broker.Changed(ids...) }
 
 func (w watcher) Delivered() { w.broker.Delivered() }
 
-func (w watcher) Synced(ctx context.Context, r mirror.Result) error { return w.afterSync(ctx, r) }
+func (w watcher) Synced(ctx context.Context, r mirror.Result) error {
+	w.countEdits(r)
+	return w.afterSync(ctx, r)
+}
 
 func (w watcher) Unsynced(ctx context.Context, again bool) { w.afterFailedSync(ctx, again) }
 

@@ -42,7 +42,9 @@ type works struct {
 	foreign *foreign.Lookout // nil if the mesh log cannot be queried
 	doubt   *foreign.Doubt   // nil with a journal of its own
 	// overwrites measures for how long people's edits are at risk.
-	overwrites   overwrites
+	overwrites   times
+	hooks        hooks
+	bot          bot
 	users        *notion.Users // who edits the cards of held claims
 	broker       *broker.Broker
 	backlog      broker.Memory[struct{}, []journal.Backlog]
@@ -179,7 +181,8 @@ func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs 
 func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, down error) (err error) {
 	d.mirror, err = mirror.New(ctx, mirror.Config{
 		Scoped: len(d.config.Tasks.Only) > 0,
-		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
+		Source: d.source(), Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval, Waiting: d.config.Sync.Waiting,
+		Idle:    func() bool { return d.claimer.Holding() == 0 },
 		Failure: down, Watcher: watcher{d}, Notion: d.notion, Log: d.log,
 	})
 	if err != nil {
@@ -220,6 +223,9 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		return err
 	}
 	d.openForeign(logs[claim.MeshLog])
+	if err := d.openHooks(ctx); err != nil {
+		return err
+	}
 	d.listener.daemon, d.listener.turn = d, make(chan struct{}, 1)
 	d.listener.mesh, _ = logs[claim.MeshLog].(messages)
 	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {

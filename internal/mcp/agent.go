@@ -196,7 +196,7 @@ func (b *Bridge) listen(name string, loop *clock.Loop) {
 		var err error
 		var daemon *client.Client
 		if daemon, err = b.options.Daemon(); err == nil {
-			_, err = daemon.Events(b.over, api.EventFilter{After: api.EventsFuture, Agent: name}, true, func(api.Event) error {
+			_, err = daemon.Events(b.over, api.EventFilter{After: api.EventsFuture, Agent: name, Patient: true}, true, func(api.Event) error {
 				loop.Wake()
 				return nil
 			})

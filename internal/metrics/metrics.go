@@ -52,6 +52,9 @@ type Metrics struct {
 	waited    *prometheus.CounterVec
 	requested *prometheus.CounterVec
 	answers   *prometheus.CounterVec
+	edits     *prometheus.CounterVec
+	hooks     *prometheus.CounterVec
+	delays    prometheus.Histogram
 
 	mu     sync.Mutex
 	agents map[string]bool // with their own series
@@ -83,7 +86,14 @@ func New(o Options) *Metrics {
 	m.waited = m.counters("agent_wait_seconds_total", "Time that an agent's requests for a claim took until they were answered.", "agent")
 	m.requested = m.counters("agent_claims_total", "Requests for a claim of an agent, by outcome.", "agent", "outcome")
 	m.answers = m.counters("api_requests_total", "Requests on the socket that were answered, by route and status.", "route", "status")
-	m.registry.MustRegister(m.attempts, m.windows, m.exposed, m.late,
+	m.edits = m.counters("edits_total", "Edits of tasks in Notion, by how they were first heard of: by a webhook, or by a sync.", "by")
+	m.hooks = m.counters("webhook_events_total", "Events that Notion sent: heard, echo (of a write of this daemon) or elsewhere (of no concern).", "kind")
+	m.delays = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "dibs_webhook_delay_seconds",
+		Help:    "From an edit in Notion until it was known here, for edits that a webhook told of.",
+		Buckets: []float64{0.5, 1, 2, 3, 5, 10, 30, 60, 120, 300},
+	})
+	m.registry.MustRegister(m.delays, m.attempts, m.windows, m.exposed, m.late,
 		constant("dibs_build_info", "Which dibs this is; always 1.", 1, prometheus.Labels{"version": o.Version}),
 		constant("dibs_claim_write_window_seconds", "The setting claim.write_window.", o.WriteWindow.Seconds(), nil),
 		constant("dibs_claim_settle_seconds", "The setting claim.settle.", o.Settle.Seconds(), nil),
@@ -183,6 +193,15 @@ func (m *Metrics) Answered(route string, status int) {
 	}
 	m.answers.WithLabelValues(route, strconv.Itoa(status)).Inc()
 }
+
+// Heard counts edits in Notion, by how they were first heard of.
+func (m *Metrics) Heard(by string, edits int) { m.edits.WithLabelValues(by).Add(float64(edits)) }
+
+// Hooked counts an event that Notion sent.
+func (m *Metrics) Hooked(kind string) { m.hooks.WithLabelValues(kind).Inc() }
+
+// Delayed records how long an edit that a webhook told of took until it was known here.
+func (m *Metrics) Delayed(d time.Duration) { m.delays.Observe(d.Seconds()) }
 
 // label returns the label of an agent's series.
 func (m *Metrics) label(agent string) string {

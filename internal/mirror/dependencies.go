@@ -42,8 +42,8 @@ func (m *Mirror) Knows(t task.Task) bool {
 }
 
 // lookUp reads what unfinished tasks wait for and the mirror does not have, because it
-// was finished long ago. It reads maxLookups at most.
-func (m *Mirror) lookUp(ctx context.Context) error {
+// was finished long ago. It reads maxLookups at most, and logs its error.
+func (m *Mirror) lookUp(ctx context.Context) {
 	lookups := 0
 	for t := range m.Tasks() {
 		if t.Status.Finished() {
@@ -54,14 +54,14 @@ func (m *Mirror) lookUp(ctx context.Context) error {
 				continue
 			}
 			if lookups++; lookups > maxLookups {
-				return nil
+				return
 			}
 			if _, _, err := m.fetch(ctx, id); err != nil {
-				return err
+				m.log.Warn("dependencies could not be looked up", claim.AttrError, err)
+				return
 			}
 		}
 	}
-	return nil
 }
 
 // fetch reads a page that queries do not list. ok is false if there is no such task;

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -30,6 +31,11 @@ type Config struct {
 	// Interval is the time between the end of a sync and the next one. SetInterval
 	// changes it.
 	Interval time.Duration
+	// Waiting replaces Interval, if shorter, while somebody waits, see Await; zero means never.
+	Waiting time.Duration
+	// Idle reports whether nothing depends on quick syncs, apart from callers; nil means that
+	// something may.
+	Idle func() bool
 	// Failure is why Notion could not be reached just now; nil if it could. It counts
 	// as a failed sync.
 	Failure error
@@ -80,6 +86,9 @@ type Mirror struct {
 	notion   Notion
 	log      *slog.Logger
 	interval atomic.Int64
+	waiting  time.Duration
+	idle     func() bool
+	pace     pace
 
 	rows  *index
 	stamp atomic.Int64
@@ -94,6 +103,7 @@ type Mirror struct {
 	at       time.Time            // Notion's time of the last successful sync
 	listed   bool                 // a full sync was made by this process
 	failure  error                // of the last sync; nil if it succeeded
+	cost     int                  // the requests that the last sync of what was edited took
 	done     time.Time            // when the last sync succeeded, with Watcher.Synced, by this machine's clock
 	lacked   bool                 // the schema was broken at or after the last full sync, or Anew was called
 	progress *Progress            // of the full sync under way
@@ -109,7 +119,8 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 	}
 	m := &Mirror{
 		source: c.Source, storage: c.Storage, keep: c.Keep, scoped: c.Scoped, stale: staleAfter + 2*c.Interval,
-		watcher: c.Watcher, notion: c.Notion, log: c.Log,
+		watcher: c.Watcher, notion: c.Notion, log: c.Log, waiting: c.Waiting, idle: c.Idle,
+		pace: pace{used: time.Now(), quicker: clock.NewBell()},
 		rows: newIndex(tasks), turn: make(chan struct{}, 1), applying: make(chan struct{}, 1), first: make(chan struct{}),
 		failure: c.Failure, absent: make(map[task.ID]struct{}), seen: newPages(),
 	}

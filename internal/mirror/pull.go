@@ -22,6 +22,8 @@ const (
 	// batch is how many rows are stored at a time. Other writers, claims above all, get
 	// their turn in between.
 	batch = 500
+	// pageSize is how many rows an answer of Notion has at most.
+	pageSize = 100
 )
 
 // Result is what a sync did.
@@ -37,7 +39,11 @@ type Result struct {
 	// no longer shared.
 	Gone []task.Task
 
-	removed []task.ID // from the mirror: those of Gone, and finished ones that expired
+	// Hinted is set if Notion said that something had happened, see Look.
+	Hinted bool
+
+	requests int       // that it took, about
+	removed  []task.ID // from the mirror: those of Gone, and finished ones that expired
 }
 
 // pull brings the mirror up to date: with the whole board if full is set or this process
@@ -64,10 +70,11 @@ func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 	}
 	m.mu.Lock()
 	m.at, m.listed = began, true
-	m.mu.Unlock()
-	if err := m.lookUp(ctx); err != nil {
-		m.log.Warn("dependencies could not be looked up", claim.AttrError, err)
+	if !result.Full {
+		m.cost = result.requests
 	}
+	m.mu.Unlock()
+	m.lookUp(ctx)
 	return result, nil
 }
 
@@ -88,6 +95,7 @@ func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s s
 	}
 	result.Read = len(rows)
 	asked := make(map[task.ID]bool)
+	defer func() { result.requests = 1 + result.Read/pageSize + len(asked) }()
 	rows, err = m.recheck(ctx, rows, asked, result)
 	if err != nil {
 		return err

@@ -46,9 +46,9 @@ func (m *Mirror) Begin(ctx context.Context) error {
 	}
 }
 
-// Run makes a sync whenever an interval has passed since the last one, until ctx ends. It
-// begins after the first sync. Syncs that were asked for count as the last one. Begin must
-// have been called.
+// Run makes a sync whenever one is due, until ctx ends: after Config.Interval, sooner while somebody
+// waits, see Await, and later while nobody is there, see Use. It begins after the first sync. Syncs
+// that were asked for count as the last one. Begin must have been called.
 func (m *Mirror) Run(ctx context.Context) {
 	select {
 	case <-m.first:
@@ -56,7 +56,11 @@ func (m *Mirror) Run(ctx context.Context) {
 	}
 	back := m.back()
 	for wait := m.nextSync(nil); ; {
-		if !sleep(ctx, wait, back) {
+		quicker := m.pace.quicker
+		if m.failing() {
+			quicker = nil // who comes now does not bring Notion back
+		}
+		if !sleep(ctx, wait, back, quicker) {
 			return
 		}
 		back = m.back() // taken before a sync that may fail
@@ -79,18 +83,26 @@ func (m *Mirror) nextSync(err error) time.Duration {
 	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.RetryAfter > 0 {
 		return min(max(failed.RetryAfter, time.Second), interval)
 	}
-	return interval
+	if err != nil || m.failing() {
+		return interval
+	}
+	return max(0, m.untilDue())
 }
 
-// untilDue returns the time until an interval has passed since the last successful sync; zero or
-// less if a sync is due, or the last one failed.
+// untilDue returns how long it is until a sync may be due; zero or less if one is, or the last one
+// failed. While somebody waits it is short, because permits may come free.
 func (m *Mirror) untilDue() time.Duration {
+	gap := m.gap()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.done.IsZero() || m.failure != nil {
 		return 0
 	}
-	return time.Duration(m.interval.Load()) - time.Since(m.done)
+	left := gap - time.Since(m.done)
+	if m.awaited() {
+		left = min(left, m.waiting)
+	}
+	return left
 }
 
 // Close ends the first sync, if it is still under way.
@@ -102,13 +114,14 @@ func (m *Mirror) Close() error {
 	return nil
 }
 
-// sleep waits for d, or for early, and reports whether ctx is still going.
-func sleep(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
+// sleep waits for d, or for one of the channels, and reports whether ctx is still going.
+func sleep(ctx context.Context, d time.Duration, back, quicker <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-early:
+	case <-back:
+	case <-quicker:
 	case <-ctx.Done():
 	}
 	return ctx.Err() == nil

@@ -33,6 +33,9 @@ type Source interface {
 	// down.
 	Known() string
 
+	// Room reports whether requests could be sent now without making anybody wait, and how far
+	// apart those of quick syncs must be so that they stay within their share of the rate.
+	Room() (free bool, apart time.Duration)
 	// Paused returns an error with the time to try again during a long pause; else nil.
 	Paused() error
 	// Patient returns a context whose reads wait for the end of a pause of up to longest.

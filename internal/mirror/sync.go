@@ -20,7 +20,7 @@ func (m *Mirror) RunOnce(ctx context.Context) (Result, error) {
 	} else {
 		ctx = m.source.Patient(ctx, listPatience)
 	}
-	return m.sync(ctx, false)
+	return m.sync(ctx, false, false)
 }
 
 // Sync makes a sync for a caller that waits, of the whole board if full is set. It waits for a sync
@@ -34,7 +34,7 @@ func (m *Mirror) Sync(ctx context.Context, full bool) (Result, error) {
 	if full {
 		return m.relist(ctx)
 	}
-	return m.sync(ctx, false)
+	return m.sync(ctx, false, false)
 }
 
 // SyncAll makes a sync of the whole board that nobody waits for.
@@ -49,13 +49,14 @@ func (m *Mirror) relist(ctx context.Context) (Result, error) {
 		m.note(err)
 		return Result{}, err
 	}
-	return m.sync(ctx, true)
+	return m.sync(ctx, true, false)
 }
 
 // sync makes one sync and reports it to the watcher.
-func (m *Mirror) sync(ctx context.Context, full bool) (Result, error) {
+func (m *Mirror) sync(ctx context.Context, full, hinted bool) (Result, error) {
 	again := m.failing()
 	result, err := m.attempt(ctx, full)
+	result.Hinted = hinted
 	switch {
 	case err != nil && ctx.Err() != nil: // the caller has gone; that says nothing about Notion
 	case err != nil:

@@ -77,6 +77,7 @@ func (b *board) Check(context.Context) error { return nil }
 func (b *board) Broken() error               { return nil }
 func (b *board) Known() string               { return "" }
 func (b *board) Paused() error               { return nil }
+func (b *board) Room() (bool, time.Duration) { return true, 3 * time.Second }
 
 func (b *board) Patient(ctx context.Context, _ time.Duration) context.Context { return ctx }
 func (b *board) Impatient(ctx context.Context) context.Context                { return ctx }

@@ -34,6 +34,7 @@ type Client struct {
 	api     *notionapi.Client
 	sources *sources
 	log     *slog.Logger // nil if there is none
+	writes  writes
 	// tasks is the tasks database that was opened last, if any.
 	tasks atomic.Pointer[task.ID]
 }

@@ -47,6 +47,7 @@ func (c *CommentLog) Create(ctx context.Context, e worklog.Entry) error {
 	var made struct {
 		ID task.ID `json:"id"`
 	}
+	c.client.writes.note(e.Comment.Page)
 	err := c.client.post(ctx, "/v1/comments", map[string]any{
 		"parent":       map[string]any{"page_id": e.Comment.Page},
 		"rich_text":    commentSpans(e.Comment),

@@ -50,6 +50,7 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 		}
 		return claim.Reading{}, failed
 	}
+	t.client.writes.note(task.ID(page.ID))
 	made, err := t.read(p.codec, page, &x)
 	if err != nil {
 		return claim.Reading{}, t.noted(err)

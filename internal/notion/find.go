@@ -136,3 +136,19 @@ func (s *source) ask(req *http.Request, version, path string, answer any) error 
 	}
 	return nil
 }
+
+// Holds reports whether these are the database and the data source of the tasks. Either may be
+// empty: unknown. As long as it is not known which data source of the database is meant, all are.
+func (t *Tasks) Holds(database, source task.ID) bool {
+	own := t.codec.Load().database
+	known := t.client.sources.of(own)
+	if known == "" {
+		t.mu.Lock()
+		known = t.only
+		t.mu.Unlock()
+	}
+	if known != "" && source != "" {
+		return source == known
+	}
+	return database == own
+}

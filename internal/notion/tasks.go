@@ -265,6 +265,7 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	}
 	noted := t.addNote(c, id, w, props)
 	x := exchange{fields: c.fieldIDs()}
+	t.client.writes.note(id)
 	page, err := t.client.api.Page.Update(x.in(ctx), notionapi.PageID(id), &notionapi.PageUpdateRequest{Properties: props})
 	if noted && err != nil && storeError(err).Kind == claim.Refused {
 		t.doubtful.Store(true)

@@ -11,11 +11,9 @@ func (s *Server) cluster(ctx context.Context, _ *struct{}) (api.Cluster, error) 
 	return s.clusterOf(ctx, c, err)
 }
 
-func (s *Server) adoptCluster(ctx context.Context, _ *api.AdoptInput) (api.Cluster, error) {
-	if g := guest(ctx); !g.Own {
-		p := api.NewProblem(api.CodeForbiddenAgent, "only the daemon's user, and root, may say that the database is right")
-		p.Title = "The user may not do this"
-		return api.Cluster{}, p
+func (s *Server) adoptCluster(ctx context.Context, _ *api.BareInput) (api.Cluster, error) {
+	if err := ownersOnly(ctx, "may say that the database is right"); err != nil {
+		return api.Cluster{}, err
 	}
 	c, err := s.broker.AdoptCluster(ctx, signature(ctx, ""))
 	return s.clusterOf(ctx, c, err)

@@ -21,6 +21,9 @@ type Upkeep interface {
 
 	// AdoptCluster fails with *broker.InvalidError.
 	AdoptCluster(ctx context.Context, by string) (api.Cluster, error)
+
+	Webhook() api.Webhook
+	RenewWebhook(ctx context.Context, by string) (api.Webhook, error)
 }
 
 func (s *Server) sweep(ctx context.Context, in *api.KeyedInput[*api.SweepRequest]) (api.Sweep, error) {
@@ -32,6 +35,31 @@ func (s *Server) sync(ctx context.Context, in *api.KeyedInput[*api.SyncRequest])
 		return api.Sync{}, err
 	}
 	return s.broker.Sync(ctx, orZero(in.Body).Full)
+}
+
+func (s *Server) webhook(ctx context.Context, _ *struct{}) (api.Webhook, error) {
+	if err := ownersOnly(ctx, "may see the secret of the webhook"); err != nil {
+		return api.Webhook{}, err
+	}
+	return s.broker.Webhook(), nil
+}
+
+func (s *Server) renewWebhook(ctx context.Context, _ *api.BareInput) (api.Webhook, error) {
+	if err := ownersOnly(ctx, "may replace the secret of the webhook"); err != nil {
+		return api.Webhook{}, err
+	}
+	return s.broker.RenewWebhook(ctx, signature(ctx, ""))
+}
+
+// ownersOnly returns an error unless the caller is the daemon's user or root. what is what only they
+// may do.
+func ownersOnly(ctx context.Context, what string) error {
+	if guest(ctx).Own {
+		return nil
+	}
+	p := api.NewProblem(api.CodeForbiddenAgent, "only the daemon's user, and root, "+what)
+	p.Title = "The user may not do this"
+	return p
 }
 
 func (s *Server) status(ctx context.Context, _ *struct{}) (api.Status, error) {

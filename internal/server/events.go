@@ -21,7 +21,7 @@ import (
 const heartbeat = 15 * time.Second
 
 func (s *Server) filter(ctx context.Context, in *api.EventsInput) (api.EventFilter, error) {
-	f := api.EventFilter{After: in.After, Agent: in.Agent}
+	f := api.EventFilter{After: in.After, Agent: in.Agent, Patient: in.Patient}
 	var err error
 	if in.LastEventID != "" {
 		if f.After, err = strconv.ParseInt(in.LastEventID, 10, 64); err != nil || f.After < 0 {

@@ -28,6 +28,9 @@ type House interface {
 	// Leading returns the handler while this member leads; nil while it does not.
 	Leading() http.Handler
 
+	// Hooks returns what takes webhooks while this member leads; nil while it does not.
+	Hooks() http.Handler
+
 	Way() Way
 }
 
@@ -35,13 +38,23 @@ type House interface {
 func NewPeers(house House, log *slog.Logger) *Peers {
 	mux := http.NewServeMux()
 	mux.Handle("POST "+api.ProcessesPath, withBody(http.HandlerFunc(processes)))
+	standby := func(w http.ResponseWriter) {
+		w.Header().Set(standbyHeader, "1")
+		p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), house.Way().Why)
+		p.RetryIn(doorRetry)
+		writeProblem(w, p)
+	}
+	mux.HandleFunc("POST "+hookPath, func(w http.ResponseWriter, r *http.Request) {
+		if hooks := house.Hooks(); hooks != nil {
+			hooks.ServeHTTP(w, r)
+			return
+		}
+		standby(w)
+	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		leading := house.Leading()
 		if leading == nil {
-			w.Header().Set(standbyHeader, "1")
-			p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), house.Way().Why)
-			p.RetryIn(doorRetry)
-			writeProblem(w, p)
+			standby(w)
 			return
 		}
 		who, err := house.Who(r.TLS)

@@ -124,6 +124,8 @@ func (s *Server) register(o operations) {
 	serve(o, api.OpSweep, s.sweep)
 	serve(o, api.OpSync, s.sync)
 	serve(o, api.OpStatus, s.status)
+	serve(o, api.OpWebhook, s.webhook)
+	serve(o, api.OpRenewWebhook, s.renewWebhook)
 	serve(o, api.OpCluster, s.cluster)
 	serve(o, api.OpAdoptCluster, s.adoptCluster)
 }

@@ -23,7 +23,7 @@ const maxLine = 1 << 20
 // nothing, because the daemon reports its position.
 func (c *Client) Events(ctx context.Context, f api.EventFilter, follow bool, each func(api.Event) error) (next int64, err error) {
 	next = f.After
-	resp, err := c.send(ctx, newRequest(api.OpEvents, api.EventsInput{After: f.After, Agent: f.Agent, Task: string(f.Task), Follow: follow}))
+	resp, err := c.send(ctx, newRequest(api.OpEvents, api.EventsInput{After: f.After, Agent: f.Agent, Task: string(f.Task), Patient: f.Patient, Follow: follow}))
 	if err != nil {
 		return next, err
 	}

@@ -118,7 +118,17 @@ func (c *Client) Cluster(ctx context.Context) (api.Cluster, error) {
 
 // AdoptCluster makes the daemon accept the database of its journal as it is now.
 func (c *Client) AdoptCluster(ctx context.Context, key string) (api.Cluster, error) {
-	return do(ctx, c, api.OpAdoptCluster, api.AdoptInput{Key: key})
+	return do(ctx, c, api.OpAdoptCluster, api.BareInput{Key: key})
+}
+
+// Webhook returns the address for Notion's webhooks, with its secret.
+func (c *Client) Webhook(ctx context.Context) (api.Webhook, error) {
+	return do(ctx, c, api.OpWebhook, struct{}{})
+}
+
+// RenewWebhook makes the daemon forget that secret, so that Notion may send another.
+func (c *Client) RenewWebhook(ctx context.Context, key string) (api.Webhook, error) {
+	return do(ctx, c, api.OpRenewWebhook, api.BareInput{Key: key})
 }
 
 // Log returns entries of the local record, oldest first.

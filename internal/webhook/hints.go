@@ -1,0 +1,161 @@
+package webhook
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// echoTime is how long after a write of this daemon an event of its own may come: Notion sends most
+// within a minute.
+const echoTime = time.Minute
+
+// maxHints is how many pages are remembered between two looks. If there are more, one query finds
+// them all.
+const maxHints = 1000
+
+// House is the daemon, as the hints need it.
+type House interface {
+	// Bot returns the id of this connection's user; empty while it is unknown.
+	Bot() string
+	// Wrote reports whether this daemon wrote the page, or a comment on it, at since or later, by
+	// this machine's clock.
+	Wrote(page task.ID, since time.Time) bool
+	// Board reports whether these are the database and the data source of the tasks. Either may be
+	// empty: unknown.
+	Board(database, source task.ID) bool
+	// Knows reports whether a page is a task of the board.
+	Knows(page task.ID) bool
+}
+
+// Hints collects what is worth reading. It is safe for concurrent use.
+type Hints struct {
+	house House
+
+	mu   sync.Mutex
+	next Batch
+}
+
+// Batch is what was collected since the last one. A page is in it once.
+type Batch struct {
+	Changed, Gone map[task.ID]bool // pages of the board; Gone: moved to the trash
+	Commented     map[task.ID]bool // tasks with new comments
+	Schema        bool             // the board's properties have changed
+	// First is when the earliest of these happened, by Notion's clock; zero for none.
+	First time.Time
+}
+
+// Empty reports whether there is nothing in the batch.
+func (b Batch) Empty() bool { return b.First.IsZero() }
+
+// NewHints returns an empty collection.
+func NewHints(house House) *Hints { return &Hints{house: house} }
+
+// The kinds of events.
+const (
+	Heard     Kind = "heard"     // a reason to read something
+	Echo      Kind = "echo"      // of this daemon's own write
+	Elsewhere Kind = "elsewhere" // of what does not concern the queue
+)
+
+// Kind is what became of an event.
+type Kind string
+
+// Add adds an event, and returns its kind.
+func (h *Hints) Add(e Event) Kind {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	page, isPage := e.page()
+	switch {
+	case !h.concerns(e, page, isPage):
+		return Elsewhere
+	case isPage && h.echo(e, page):
+		return Echo
+	}
+	at := e.At
+	if at.IsZero() {
+		at = time.Now()
+	}
+	if h.next.First.IsZero() || at.Before(h.next.First) {
+		h.next.First = at
+	}
+	switch {
+	case !isPage:
+		h.next.Schema = true
+	case strings.HasPrefix(e.Type, "comment."):
+		note(&h.next.Commented, page)
+	case e.Type == "page.deleted":
+		delete(h.next.Changed, page)
+		note(&h.next.Gone, page)
+	default:
+		delete(h.next.Gone, page)
+		note(&h.next.Changed, page)
+	}
+	return Heard
+}
+
+// note adds a page to a set that has room.
+func note(set *map[task.ID]bool, page task.ID) {
+	if *set == nil {
+		*set = make(map[task.ID]bool)
+	}
+	if len(*set) < maxHints {
+		(*set)[page] = true
+	}
+}
+
+// concerns reports whether an event is about a task, or about the properties of the board.
+func (h *Hints) concerns(e Event, page task.ID, isPage bool) bool {
+	switch kind, _, _ := strings.Cut(e.Type, "."); kind {
+	case "page":
+		return isPage && (h.onBoard(e) || h.house.Knows(page))
+	case "comment":
+		return isPage && e.Type == "comment.created" && h.house.Knows(page)
+	case "database", "data_source":
+		if !strings.HasSuffix(e.Type, ".schema_updated") {
+			return false
+		}
+		return kind == "database" && h.house.Board(id(e.Entity.ID), "") || kind == "data_source" && h.house.Board("", id(e.Entity.ID))
+	}
+	return false
+}
+
+// onBoard reports whether an event's entity lies in the board.
+func (h *Hints) onBoard(e Event) bool {
+	return h.house.Board(id(e.Data.Parent.ID), id(e.Data.Parent.Source))
+}
+
+// id returns an id in canonical form; empty for what is none.
+func id(s string) task.ID {
+	parsed, err := task.ParseID(s)
+	if err != nil {
+		return ""
+	}
+	return parsed
+}
+
+// echo reports whether an event is of a write of this daemon, and of nobody else's.
+func (h *Hints) echo(e Event, page task.ID) bool {
+	bot := id(h.house.Bot())
+	if bot == "" || len(e.Authors) == 0 {
+		return false
+	}
+	others := slices.ContainsFunc(e.Authors, func(o Object) bool { return id(o.ID) != bot })
+	return !others && h.house.Wrote(page, time.Now().Add(-echoTime))
+}
+
+// Take returns what was collected, and begins anew.
+func (h *Hints) Take() Batch {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := h.next
+	h.next = Batch{}
+	return b
+}
+
+// Pages returns the pages of a set, in a fixed order.
+func Pages(set map[task.ID]bool) []task.ID { return slices.Sorted(maps.Keys(set)) }
