@@ -28,9 +28,10 @@ import (
 //	board SEED              serve a board; $TASK1 to $TASK3 are the tasks of an empty one, $PAGE is an empty page
 //	postgres                start a PostgreSQL server for the journal of the daemons that are started from then on
 //	serve NAME [ARG…]       start a daemon and wait until it serves; its log is NAME.log
-//	emulate NAME [ARG…]     start an emulator whose board is then the script's; its log is NAME.log
+//	emulate NAME [ARG…]     start an emulator on $EMULATOR, whose board is then the script's; its log is NAME.log
 //	hook FILE               receive what is posted to $HOOK, each body as a line of the file
 //	waitline FILE REGEXP    wait until a line of the file matches
+//	member NAME KEY         set a variable to a text in the JSON that the last command printed
 //	trial NAME              start a trial and wait until it serves
 //	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
 //	person TASK STATUS      set a task's status, as a person in Notion would
@@ -82,7 +83,7 @@ func runEndToEnd(t *testing.T, dir string) {
 				ts.Setenv("DIBS_JOURNAL_POSTGRES", pgtest.Run(t).URL())
 			},
 			"serve":   startServe,
-			"emulate": emulate, "hook": hook, "waitline": waitLine,
+			"emulate": emulate, "hook": hook, "waitline": waitLine, "member": member,
 			"trial":  startTrial,
 			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
@@ -183,7 +184,7 @@ func launch(ts *testscript.TestScript, name string, args []string) string {
 	for _, key := range []string{
 		"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DIBS_STATE_DIR", "DIBS_SOCKET", "GORACE",
 		"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST", "DIBS_NOTION_COMMENTS", "DIBS_TASKS_FIELDS",
-		"DIBS_TASKS_STATUSES_REVIEW", "DIBS_TASKS_STATUSES_FAILED", "DIBS_CLAIM_MAX_ATTEMPTS", "DIBS_JOURNAL_POSTGRES", "DIBS_CLUSTER_NAME",
+		"DIBS_TASKS_STATUSES_REVIEW", "DIBS_TASKS_STATUSES_FAILED", "DIBS_CLAIM_MAX_ATTEMPTS", "DIBS_JOURNAL_POSTGRES", "DIBS_CLUSTER_NAME", "DIBS_WEBHOOK_LISTEN",
 		"DIBS_NOTION_BASE_URL", "NOTION_TOKEN", "DIBS_DATABASES_TASKS", "DIBS_DATABASES_TASK_LOG", "DIBS_DATABASES_MESH_LOG",
 	} {
 		if value := ts.Getenv(key); value != "" {
