@@ -28,6 +28,10 @@ import (
 //	board SEED              serve a board; $TASK1 to $TASK3 are the tasks of an empty one, $PAGE is an empty page
 //	postgres                start a PostgreSQL server for the journal of the daemons that are started from then on
 //	serve NAME [ARG…]       start a daemon and wait until it serves; its log is NAME.log
+//	emulate NAME [ARG…]     start an emulator on $EMULATOR, whose board is then the script's; its log is NAME.log
+//	hook FILE               receive what is posted to $HOOK, each body as a line of the file
+//	waitline FILE REGEXP    wait until a line of the file matches
+//	member NAME KEY         set a variable to a text in the JSON that the last command printed
 //	trial NAME              start a trial and wait until it serves
 //	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
 //	person TASK STATUS      set a task's status, as a person in Notion would
@@ -78,7 +82,8 @@ func runEndToEnd(t *testing.T, dir string) {
 			"postgres": func(ts *testscript.TestScript, _ bool, _ []string) {
 				ts.Setenv("DIBS_JOURNAL_POSTGRES", pgtest.Run(t).URL())
 			},
-			"serve":  startServe,
+			"serve":   startServe,
+			"emulate": emulate, "hook": hook, "waitline": waitLine, "member": member,
 			"trial":  startTrial,
 			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
@@ -162,6 +167,13 @@ func startTrial(ts *testscript.TestScript, _ bool, args []string) {
 
 // start starts a server on a socket. It serves once it prints its first line.
 func start(ts *testscript.TestScript, name string, args []string) {
+	if line := launch(ts, name, args); !strings.Contains(line, `"socket":`) {
+		ts.Fatalf("daemon %s said %q", name, line)
+	}
+}
+
+// launch starts a server and returns the first line that it prints.
+func launch(ts *testscript.TestScript, name string, args []string) string {
 	log, err := os.Create(filepath.Join(ts.MkAbs("."), name+".log"))
 	ts.Check(err)
 	defer log.Close()
@@ -172,7 +184,7 @@ func start(ts *testscript.TestScript, name string, args []string) {
 	for _, key := range []string{
 		"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DIBS_STATE_DIR", "DIBS_SOCKET", "GORACE",
 		"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST", "DIBS_NOTION_COMMENTS", "DIBS_TASKS_FIELDS",
-		"DIBS_TASKS_STATUSES_REVIEW", "DIBS_TASKS_STATUSES_FAILED", "DIBS_CLAIM_MAX_ATTEMPTS", "DIBS_JOURNAL_POSTGRES", "DIBS_CLUSTER_NAME",
+		"DIBS_TASKS_STATUSES_REVIEW", "DIBS_TASKS_STATUSES_FAILED", "DIBS_CLAIM_MAX_ATTEMPTS", "DIBS_JOURNAL_POSTGRES", "DIBS_CLUSTER_NAME", "DIBS_WEBHOOK_LISTEN",
 		"DIBS_NOTION_BASE_URL", "NOTION_TOKEN", "DIBS_DATABASES_TASKS", "DIBS_DATABASES_TASK_LOG", "DIBS_DATABASES_MESH_LOG",
 	} {
 		if value := ts.Getenv(key); value != "" {
@@ -192,9 +204,7 @@ func start(ts *testscript.TestScript, name string, args []string) {
 		io.Copy(io.Discard, out)
 		ts.Fatalf("daemon %s did not come up: %v; its log:\n%s", name, err, ts.ReadFile(name+".log"))
 	}
-	if !strings.Contains(line, `"socket":`) {
-		ts.Fatalf("daemon %s said %q", name, line)
-	}
+	return line
 }
 
 // binDir returns the folder of the program under test.

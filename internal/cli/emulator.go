@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -22,7 +23,7 @@ type emulating struct {
 }
 
 func (a *app) emulatorCommand() *cobra.Command {
-	var listen, state, seed, token string
+	var listen, state, seed, token, webhook string
 	var hosts, versions []string
 	var limit, tasks int
 	cmd := &cobra.Command{
@@ -41,11 +42,17 @@ func (a *app) emulatorCommand() *cobra.Command {
 			if tasks < 0 || tasks > maxAdded {
 				return usagef("--tasks %d: want a number of tasks to add, 0 to %d", tasks, maxAdded)
 			}
-			e, err := emulator.New(emulator.Options{Token: token, Limit: limit, StateFile: state, Versions: versions})
+			log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			e, err := emulator.New(emulator.Options{Token: token, Limit: limit, StateFile: state, Versions: versions, Log: log})
 			if err != nil {
 				return err
 			}
 			err = furnish(e, seed, tasks)
+			if err == nil && webhook != "" {
+				if err = e.Subscribe(emulator.Webhook{URL: webhook}); err != nil {
+					err = usagef("--webhook: %w", err)
+				}
+			}
 			if err == nil {
 				err = a.emulate(cmd.Context(), e, listen, hosts)
 			}
@@ -60,6 +67,7 @@ func (a *app) emulatorCommand() *cobra.Command {
 	cmd.Flags().IntVar(&tasks, "tasks", 0, "how many more open tasks a new state holds, for trying a large board")
 	cmd.Flags().StringVar(&token, "token", "", "the `token` to accept (default: that of the state file, or a random one)")
 	cmd.Flags().IntVar(&limit, "limit", 180, "requests allowed in each minute, 0 for any number")
+	cmd.Flags().StringVar(&webhook, "webhook", "", "the `URL` of a webhook to send events to, as Notion does (default: none)")
 	return cmd
 }
 

@@ -2,7 +2,6 @@ package emulator
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"time"
 )
@@ -12,6 +11,7 @@ const controlPath = "/_emulator/"
 
 // faultJSON is a Fault on the wire; durations look like "1.5s".
 type faultJSON struct {
+	Event      string    `json:"event"`
 	Method     string    `json:"method"`
 	Path       string    `json:"path"`
 	Skip       int       `json:"skip"`
@@ -44,17 +44,18 @@ func (e *Emulator) control(w http.ResponseWriter, r *http.Request, body []byte) 
 	case "POST " + controlPath + "faults":
 		var f faultJSON
 		err := json.Unmarshal(body, &f)
-		if err == nil && faultKinds[f.Kind] == nil {
-			err = fmt.Errorf("unknown kind of fault %q", f.Kind)
+		fault := Fault{
+			Event: f.Event, Method: f.Method, Path: f.Path, Skip: f.Skip, Times: f.Times, Kind: f.Kind,
+			Delay: time.Duration(f.Delay), Late: time.Duration(f.Late), Off: time.Duration(f.Off), RetryAfter: time.Duration(f.RetryAfter), Reason: f.Reason,
+		}
+		if err == nil {
+			err = fault.check()
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		e.Inject(Fault{
-			Method: f.Method, Path: f.Path, Skip: f.Skip, Times: f.Times, Kind: f.Kind,
-			Delay: time.Duration(f.Delay), Late: time.Duration(f.Late), Off: time.Duration(f.Off), RetryAfter: time.Duration(f.RetryAfter), Reason: f.Reason,
-		})
+		e.Inject(fault)
 		w.WriteHeader(http.StatusNoContent)
 	case "DELETE " + controlPath + "faults":
 		e.removeAll()

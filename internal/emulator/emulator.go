@@ -59,6 +59,7 @@ type Emulator struct {
 	closed   chan struct{}        // made by its first user, see stopping
 	isClosed bool
 	pipes    *pipes
+	sender   *sender // nil without a webhook
 }
 
 // New makes an emulator, with the state of the state file if there is one.
@@ -90,7 +91,7 @@ func New(o Options) (*Emulator, error) {
 // Token returns the bearer token that the emulator accepts.
 func (e *Emulator) Token() string { return e.token }
 
-// Close ends requests that wait, drops late writes, closes the connections of clients made by
+// Close ends requests that wait, drops late writes and events that are not sent yet, closes the connections of clients made by
 // Client, and writes the state file. The emulator can still be read afterwards.
 func (e *Emulator) Close() error {
 	e.mu.Lock()
@@ -102,9 +103,10 @@ func (e *Emulator) Close() error {
 		close(e.closed)
 	}
 	e.isClosed = true
-	pipes := e.pipes
-	e.pipes = nil
+	pipes, sender := e.pipes, e.sender
+	e.pipes, e.sender = nil, nil
 	e.mu.Unlock()
+	sender.close()
 	if pipes != nil {
 		pipes.close()
 	}
@@ -129,20 +131,36 @@ func (e *Emulator) stopping() <-chan struct{} {
 // change.
 func (e *Emulator) do(f func(*tx) error) error {
 	e.mu.Lock()
-	tx := &tx{world: e.world, now: time.Now(), user: personID, direct: true}
+	tx := e.begin(personID)
+	tx.direct = true
 	err := f(tx)
-	if err != nil {
-		tx.rollback()
-	}
-	changed := tx.changed()
-	if changed {
-		e.file.touch()
-	}
+	changed := e.end(tx, err == nil)
 	e.mu.Unlock()
 	if err != nil || !changed {
 		return err
 	}
 	return e.save()
+}
+
+// begin starts a transaction of that user. The caller has the lock until it ends it.
+func (e *Emulator) begin(user string) *tx {
+	return &tx{world: e.world, now: time.Now(), user: user, watched: e.sender.hears()}
+}
+
+// end commits a transaction, or rolls it back, and reports whether it changed anything. Every change
+// of the world passes here.
+func (e *Emulator) end(tx *tx, keep bool) (changed bool) {
+	if !keep {
+		tx.rollback()
+	}
+	if !tx.changed() {
+		return false
+	}
+	e.file.touch()
+	for _, ev := range tx.events() {
+		e.sender.publish(ev)
+	}
+	return true
 }
 
 // save writes the state file, if there is one and it is out of date.

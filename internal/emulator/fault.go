@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"fmt"
 	"net/http"
 	"path"
 	"slices"
@@ -37,11 +38,19 @@ const (
 	StopAfter        FaultKind = "StopAfter"        // applied; answered when the fault is removed
 	WrongDate        FaultKind = "WrongDate"        // applied; the Date of the answer is off by Fault.Off
 	NoDate           FaultKind = "NoDate"           // applied; the answer has no Date
+
+	// Of events alone. Delay and Stop let others overtake an event; after DropRequest and
+	// DropAnswer it is sent again, as after any attempt that failed.
+	LoseEvent   FaultKind = "LoseEvent"   // never sent, and not tried again
+	RepeatEvent FaultKind = "RepeatEvent" // sent twice in one attempt
 )
 
-// Fault is something that goes wrong with the requests it matches. Requests that are refused for
-// their path, token, version or rate do not count.
+// Fault is something that goes wrong with the requests it matches, or, with Event, with attempts to
+// send events. Requests that are refused for their path, token, version or rate do not count.
 type Fault struct {
+	// Event is a pattern of path.Match for types of events: "*" is any, "page.*" any of pages. Method
+	// and Path are then those of the webhook.
+	Event string
 	// Method is the HTTP method, "" for any.
 	Method string
 	// Path is a pattern of path.Match ("/v1/pages/*" is every page, but not what is below one), or
@@ -66,15 +75,18 @@ type Fault struct {
 
 // faultKinds maps each kind to the requests it can strike.
 var faultKinds = map[FaultKind]func(effect) bool{
-	Delay: anything, DelayAnswer: anything, DropAnswer: anything, DropRequest: anything,
-	Conflict409: anything, RateLimited429: anything, Overload529: anything, Blocked429: anything, HTML502: anything, Forbidden403: anything,
-	Error500: anything, Error503: anything, Error504: anything, Stop: anything, StopAfter: anything,
-	WrongDate: anything, NoDate: anything,
+	Delay: anything, DropAnswer: anything, DropRequest: anything, Stop: anything,
+	LoseEvent: onlyEvents, RepeatEvent: onlyEvents,
+	DelayAnswer: requests, Conflict409: requests, RateLimited429: requests, Overload529: requests, Blocked429: requests, HTML502: requests, Forbidden403: requests,
+	Error500: requests, Error503: requests, Error504: requests, StopAfter: requests,
+	WrongDate: requests, NoDate: requests,
 	SavedBut503: onlyWrites, NotApplied: onlyWrites, LateWrite: onlyWrites, LateWrite503: onlyWrites, Conflict409Saved: onlyWrites,
 	StaleQuery: func(e effect) bool { return e == queries },
 }
 
 func anything(effect) bool     { return true }
+func requests(e effect) bool   { return e != events }
+func onlyEvents(e effect) bool { return e == events }
 func onlyWrites(e effect) bool { return e == writes }
 
 // injected is a fault in force.
@@ -88,10 +100,10 @@ type injected struct {
 
 // Inject adds a fault after those in force. A request is struck by the first fault that matches,
 // and only by that. remove ends the fault and lets the requests that wait for it go on. Inject
-// panics if the kind is unknown.
+// panics if the kind is unknown, or strikes only events and Event is empty, or the other way round.
 func (e *Emulator) Inject(f Fault) (remove func()) {
-	if faultKinds[f.Kind] == nil {
-		panic("emulator: unknown kind of fault " + string(f.Kind))
+	if err := f.check(); err != nil {
+		panic("emulator: " + err.Error())
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,6 +112,20 @@ func (e *Emulator) Inject(f Fault) (remove func()) {
 	in.id = e.faultSeq
 	e.faults = append(e.faults, in)
 	return func() { e.remove(in) }
+}
+
+// check returns an error if the fault can strike nothing.
+func (f *Fault) check() error {
+	strikes := faultKinds[f.Kind]
+	switch {
+	case strikes == nil:
+		return fmt.Errorf("unknown kind of fault %q", f.Kind)
+	case f.Event == "" && !strikes(reads) && !strikes(queries) && !strikes(writes):
+		return fmt.Errorf("the fault %s is one of events: name their types in event", f.Kind)
+	case f.Event != "" && !strikes(events):
+		return fmt.Errorf("the fault %s is none of events: leave event out", f.Kind)
+	}
+	return nil
 }
 
 func (e *Emulator) remove(f *injected) {
@@ -142,7 +168,8 @@ func (e *Emulator) count(f *injected) bool {
 }
 
 func (f *Fault) matches(r *http.Request, body []byte, route *route) bool {
-	return faultKinds[f.Kind](route.effect) &&
+	isEvent := route.effect == events
+	return faultKinds[f.Kind](route.effect) && (f.Event != "") == isEvent && (!isEvent || matchPath(f.Event, route.pattern)) &&
 		(f.Method == "" || strings.EqualFold(f.Method, r.Method)) &&
 		(f.Path == "" || matchPath(f.Path, r.URL.Path)) &&
 		(f.Match == nil || f.Match(r, body))

@@ -13,6 +13,7 @@ const (
 	reads   effect = iota
 	queries        // reads rows through an index, which may lag behind
 	writes
+	events // sent to the webhook, not asked of the emulator
 )
 
 // route is one endpoint.

@@ -198,14 +198,10 @@ func (e *Emulator) run(c *call, route *route, keep bool) *answer {
 func (e *Emulator) runLocked(c *call, route *route, keep bool) (a *answer, changed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c.tx = &tx{world: e.world, now: time.Now(), user: botID, oneSource: !c.version.hasSources()}
+	c.tx = e.begin(botID)
+	c.oneSource = !c.version.hasSources()
 	show, err := route.handle(c)
-	if err != nil || !keep {
-		c.rollback()
-	}
-	if changed = c.changed(); changed {
-		e.file.touch()
-	}
+	changed = e.end(c.tx, err == nil && keep)
 	if err != nil {
 		return errorAnswer(err), changed
 	}

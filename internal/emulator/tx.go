@@ -18,6 +18,15 @@ type tx struct {
 	// oneSource is set for API versions that know only one data source per database.
 	oneSource bool
 	undo      []func()
+	// watched is set if a webhook is to hear of the changes: they are then kept in changes.
+	watched bool
+	changes []change
+}
+
+// change says what an object was before a transaction wrote it: a nil pointer if it is new.
+type change struct {
+	id  string
+	was any
 }
 
 // changed reports whether the transaction has written anything.
@@ -28,7 +37,7 @@ func (tx *tx) rollback() {
 	for i := len(tx.undo) - 1; i >= 0; i-- {
 		tx.undo[i]()
 	}
-	tx.undo = nil
+	tx.undo, tx.changes = nil, nil
 }
 
 // put replaces an entry of one of the world's maps.
@@ -41,6 +50,11 @@ func put[K comparable, V any](tx *tx, m map[K]V, key K, v V) {
 			delete(m, key)
 		}
 	})
+	if tx.watched {
+		if id, isID := any(key).(string); isID {
+			tx.changes = append(tx.changes, change{id, old})
+		}
+	}
 	m[key] = v
 }
 

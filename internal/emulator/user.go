@@ -7,6 +7,7 @@ import "slices"
 const (
 	botName       = "dibs"
 	botID         = "6d2f5c1e-94a3-4c0b-8b53-0f7c2f1d9a10"
+	workspaceName = "Workspace"
 	integrationID = "b7c0a0f4-3f5e-4d0e-9a57-1f2f4a6e8c21"
 	workspaceID   = "1a8ef6b2-5d3c-4e1f-a6b7-3c9d8e0f1a2b"
 	personID      = "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a01"
@@ -52,7 +53,7 @@ func (c *call) getMe() (render, error) {
 		m := c.world.encodeUser(botID)
 		m["bot"] = map[string]any{
 			"owner":            map[string]any{"type": "workspace", "workspace": true},
-			"workspace_name":   "Workspace",
+			"workspace_name":   workspaceName,
 			"workspace_id":     workspaceID,
 			"workspace_limits": map[string]any{"max_file_upload_size_in_bytes": 5 << 20},
 		}

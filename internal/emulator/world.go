@@ -33,6 +33,8 @@ type world struct {
 	QueryLimit int `json:"query_limit,omitempty"`
 	// MarkdownLimit is how many blocks an answer in Markdown shows; 0 for Notion's limit.
 	MarkdownLimit int `json:"markdown_limit,omitempty"`
+	// Subscription is the webhook's; nil if there never was one.
+	Subscription *subscription `json:"subscription,omitempty"`
 	// Seq numbers pages, blocks and comments in the order of their creation.
 	Seq int64 `json:"seq"`
 
