@@ -198,6 +198,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 	more := map[string]bool{ // tried below or under another name, or change nothing
 		"POST /v1/claims/{id}/review": true, // this board has no status for it
 		"GET /v1/claims/{id}/alive":   true, "POST /v1/reservations/check": true, "POST /v1/sweep": true, "POST /v1/cluster/adopt": true,
+		"GET /v1/webhook": true, "POST /v1/webhook/renew": true,
 	}
 	for _, op := range n.operations() {
 		if _, asked := questions[op]; !asked && changes[op] == nil && !more[op] {

@@ -16,7 +16,7 @@ import (
 )
 
 // quiet turns off scheduled work, so that one operation's requests can be counted.
-func quiet(c *config.Config) { c.Sync.Interval = time.Hour }
+func quiet(c *config.Config) { c.Sync.Interval, c.Sync.Waiting = time.Hour, time.Hour }
 
 func TestWhatAnOperationCosts(t *testing.T) {
 	t.Parallel()

@@ -175,6 +175,8 @@ func (g *golden) story() {
 	g.ask("GET", "/v1/tasks/"+gone, "")
 	g.ask("GET", "/v1/cluster", "")
 	g.ask("POST", "/v1/cluster/adopt", "")
+	g.ask("GET", "/v1/webhook", "")
+	g.ask("POST", "/v1/webhook/renew", "")
 	g.ask("POST", "/v1/claims", `{"agent":"Oracle","task":"`+third+`"}`)
 	w.edit(third, map[string]any{"claimed_by": text("rich_text", ""), "status": option("status", "CANCELLED")})
 	g.ask("POST", "/v1/sync", ``)

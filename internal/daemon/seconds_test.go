@@ -72,10 +72,12 @@ func TestSecondsFromAnEdit(t *testing.T) {
 	}
 }
 
-const edits = 60
+const edits = 40
 
 // sometime waits for a while that has nothing to do with syncs.
-func sometime(random *rand.Rand) { time.Sleep(20*time.Second + time.Duration(random.Int64N(int64(20*time.Second)))) }
+func sometime(random *rand.Rand) {
+	time.Sleep(20*time.Second + time.Duration(random.Int64N(int64(20*time.Second))))
+}
 
 func (w *world) toEvents(h *hook, webhooks bool) (all delays) {
 	w.Helper()

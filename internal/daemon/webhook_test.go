@@ -32,7 +32,6 @@ func (w *world) hooked(change func(*config.Config)) *hook {
 	w.Helper()
 	return w.hookedWith(w.options(func(c *config.Config) {
 		quiet(c)
-		c.Sync.Waiting = time.Hour
 		if change != nil {
 			change(c)
 		}
@@ -381,7 +380,6 @@ func TestWebhooksGoToTheLeader(t *testing.T) {
 		settings := func(name string) daemon.Options {
 			return w.options(func(c *config.Config) {
 				quiet(c)
-				c.Sync.Waiting = time.Hour
 				sharing(s, name)(c)
 			})
 		}

@@ -105,12 +105,16 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			r.log.Warn("a verification token of Notion's could not be kept: have Notion send it again", claim.AttrError, err)
 			http.Error(w, "try again", http.StatusServiceUnavailable)
 		case !kept:
-			r.refuse(w, "a second verification token was refused: if it is meant to replace the first, run dibs webhook --renew, and have Notion send it again")
+			r.refuse(w, func() {
+				r.log.Warn("a second verification token was refused: if it is meant to replace the first, run dibs webhook --renew, and have Notion send it again")
+			})
 		}
 		return
 	}
 	if !Verify(r.State().Token, body, req.Header.Get(SignatureHeader)) {
-		r.refuse(w, "a webhook event was refused, because its signature is not Notion's: see who else posts to the address; if the subscription was made anew, run dibs webhook --renew")
+		r.refuse(w, func() {
+			r.log.Warn("a webhook event was refused, because its signature is not Notion's: see who else posts to the address; if the subscription was made anew, run dibs webhook --renew")
+		})
 		return
 	}
 	r.take(body)
@@ -129,16 +133,15 @@ func offered(body []byte) (string, bool) {
 	return said.Token, !unprintable
 }
 
-// refuse answers a post that is not Notion's. Only the first of several in a row is a warning.
-func (r *Receiver) refuse(w http.ResponseWriter, why string) {
+// refuse answers a post that is not Notion's. It warns of the first of several in a row.
+func (r *Receiver) refuse(w http.ResponseWriter, warn func()) {
 	r.mu.Lock()
-	level := slog.LevelWarn
-	if r.refusing {
-		level = slog.LevelDebug
-	}
+	first := !r.refusing
 	r.refusing = true
 	r.mu.Unlock()
-	r.log.Log(context.Background(), level, why)
+	if first {
+		warn()
+	}
 	http.Error(w, "the signature is not right", http.StatusUnauthorized)
 }
 
