@@ -21,7 +21,7 @@ import (
 var reloadable = []string{
 	"notion.rate", "notion.burst", "notion.comments", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents", "names.prefix", "names.keep",
 	"tasks.statuses.open", "tasks.statuses.in_progress", "tasks.statuses.blocked", "tasks.statuses.completed", "tasks.statuses.cancelled",
-	"tasks.fields", "sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level", "socket_user",
+	"tasks.fields", "sync.interval", "sync.waiting", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level", "socket_user",
 }
 
 // Reload changes the configuration of the running daemon to c, which must be valid. If a key
@@ -89,7 +89,7 @@ func (d *works) reload(before, c config.Config) error {
 	d.broker.SetAgents(agentsOf(c))
 	d.broker.SetNaming(namingOf(c))
 	d.server.SetListed(listed(c))
-	d.mirror.SetInterval(c.Sync.Interval)
+	d.mirror.SetPace(c.Sync.Interval, c.Sync.Waiting)
 	return nil
 }
 

@@ -28,8 +28,8 @@ type Config struct {
 	Keep time.Duration
 	// Scoped says that Source.List may leave out tasks that are not for agents.
 	Scoped bool
-	// Interval is the time between the end of a sync and the next one. SetInterval
-	// changes it.
+	// Interval is the time between the end of a sync and the next one. SetPace
+	// changes it, and Waiting.
 	Interval time.Duration
 	// Waiting replaces Interval, if shorter, while somebody waits, see Await; zero means never.
 	Waiting time.Duration
@@ -86,7 +86,7 @@ type Mirror struct {
 	notion   Notion
 	log      *slog.Logger
 	interval atomic.Int64
-	waiting  time.Duration
+	waiting  atomic.Int64
 	idle     func() bool
 	pace     pace
 
@@ -119,7 +119,7 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 	}
 	m := &Mirror{
 		source: c.Source, storage: c.Storage, keep: c.Keep, scoped: c.Scoped, stale: staleAfter + 2*c.Interval,
-		watcher: c.Watcher, notion: c.Notion, log: c.Log, waiting: c.Waiting, idle: c.Idle,
+		watcher: c.Watcher, notion: c.Notion, log: c.Log, idle: c.Idle,
 		pace: pace{used: time.Now(), quicker: clock.NewBell()},
 		rows: newIndex(tasks), turn: make(chan struct{}, 1), applying: make(chan struct{}, 1), first: make(chan struct{}),
 		failure: c.Failure, absent: make(map[task.ID]struct{}), seen: newPages(),
@@ -127,7 +127,7 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 	if m.watcher == nil {
 		m.watcher = Unwatched{}
 	}
-	m.SetInterval(c.Interval)
+	m.SetPace(c.Interval, c.Waiting)
 	last, err := c.Storage.Meta(ctx, metaSynced)
 	if err != nil {
 		return nil, err
@@ -140,9 +140,13 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 	return m, nil
 }
 
-// SetInterval changes Config.Interval, from the end of the current one on. It must not be
-// longer than the one in Config, which decides when the mirror counts as out of date.
-func (m *Mirror) SetInterval(d time.Duration) { m.interval.Store(int64(d)) }
+// SetPace changes Config.Interval and Config.Waiting, from the end of the current wait on. The
+// interval must not be longer than the one in Config, which decides when the mirror counts as out of
+// date.
+func (m *Mirror) SetPace(interval, waiting time.Duration) {
+	m.interval.Store(int64(interval))
+	m.waiting.Store(int64(waiting))
+}
 
 // Tasks yields all current tasks, in ready order (task.Before).
 func (m *Mirror) Tasks() iter.Seq[task.Task] { return m.rows.all() }

@@ -68,7 +68,8 @@ func (m *Mirror) Use(ctx context.Context) {
 func (m *Mirror) awaited() bool {
 	m.pace.mu.Lock()
 	defer m.pace.mu.Unlock()
-	return m.waiting > 0 && (m.pace.waits > 0 || time.Since(m.pace.left) < m.waiting)
+	waiting := time.Duration(m.waiting.Load())
+	return waiting > 0 && (m.pace.waits > 0 || time.Since(m.pace.left) < waiting)
 }
 
 // slow reports whether nobody has been there for so long that syncs are rare.
@@ -87,7 +88,7 @@ func (m *Mirror) gap() time.Duration {
 	if m.awaited() {
 		free, apart := m.source.Room()
 		m.mu.Lock()
-		quick := max(m.waiting, time.Duration(m.cost)*apart)
+		quick := max(time.Duration(m.waiting.Load()), time.Duration(m.cost)*apart)
 		m.mu.Unlock()
 		if free {
 			return min(interval, quick)

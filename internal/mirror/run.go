@@ -100,7 +100,7 @@ func (m *Mirror) untilDue() time.Duration {
 	}
 	left := gap - time.Since(m.done)
 	if m.awaited() {
-		left = min(left, m.waiting)
+		left = min(left, time.Duration(m.waiting.Load()))
 	}
 	return left
 }
