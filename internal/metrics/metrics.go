@@ -55,6 +55,7 @@ type Metrics struct {
 	edits     *prometheus.CounterVec
 	hooks     *prometheus.CounterVec
 	delays    prometheus.Histogram
+	hooked    prometheus.Gauge
 
 	mu     sync.Mutex
 	agents map[string]bool // with their own series
@@ -93,7 +94,8 @@ func New(o Options) *Metrics {
 		Help:    "From an edit in Notion until it was known here, for edits that a webhook told of.",
 		Buckets: []float64{0.5, 1, 2, 3, 5, 10, 30, 60, 120, 300},
 	})
-	m.registry.MustRegister(m.delays, m.attempts, m.windows, m.exposed, m.late,
+	m.hooked = prometheus.NewGauge(prometheus.GaugeOpts{Name: "dibs_webhook_last_event_timestamp_seconds", Help: "When Notion's last event came, in seconds since 1970; 0 if none came since the start."})
+	m.registry.MustRegister(m.hooked, m.delays, m.attempts, m.windows, m.exposed, m.late,
 		constant("dibs_build_info", "Which dibs this is; always 1.", 1, prometheus.Labels{"version": o.Version}),
 		constant("dibs_claim_write_window_seconds", "The setting claim.write_window.", o.WriteWindow.Seconds(), nil),
 		constant("dibs_claim_settle_seconds", "The setting claim.settle.", o.Settle.Seconds(), nil),
@@ -198,7 +200,10 @@ func (m *Metrics) Answered(route string, status int) {
 func (m *Metrics) Heard(by string, edits int) { m.edits.WithLabelValues(by).Add(float64(edits)) }
 
 // Hooked counts an event that Notion sent.
-func (m *Metrics) Hooked(kind string) { m.hooks.WithLabelValues(kind).Inc() }
+func (m *Metrics) Hooked(kind string) {
+	m.hooks.WithLabelValues(kind).Inc()
+	m.hooked.SetToCurrentTime()
+}
 
 // Delayed records how long an edit that a webhook told of took until it was known here.
 func (m *Metrics) Delayed(d time.Duration) { m.delays.Observe(d.Seconds()) }
