@@ -22,10 +22,11 @@ type AgentFilter struct {
 
 // GetClaimInput asks for a claim.
 type GetClaimInput struct {
-	ID    string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
-	Agent string `query:"agent" doc:"Whose claim it must be"`
-	Wait  string `query:"wait" doc:"How long to wait, such as 60s, for the claim to end or for an event about it"`
-	After int64  `query:"after" default:"-1" minimum:"-1" doc:"Only events after the one with this id; -1: only new ones"`
+	ID      string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
+	Agent   string `query:"agent" doc:"Whose claim it must be"`
+	Wait    string `query:"wait" doc:"How long to wait, such as 60s, for the claim to end or for an event about it"`
+	After   int64  `query:"after" default:"-1" minimum:"-1" doc:"Only events after the one with this id; -1: only new ones"`
+	Patient bool   `query:"patient" doc:"Do not make the daemon ask Notion more often because of this wait"`
 }
 
 // KeepAliveInput keeps a claim alive.

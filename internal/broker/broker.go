@@ -220,6 +220,9 @@ func (b *Broker) back() <-chan struct{} {
 	return b.notion.Back()
 }
 
+// Await says that somebody waits for what people do in Notion, until done is called.
+func (b *Broker) Await() (done func()) { return b.mirror.Await() }
+
 // Close ends all waiting: every waiting call returns ErrStopping.
 func (b *Broker) Close() { b.close() }
 

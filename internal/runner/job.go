@@ -195,7 +195,7 @@ func (j *job) watch(ctx context.Context) error {
 			return fmt.Errorf("%w: its lease is over, and the daemon cannot be asked", ErrLost)
 		}
 		asking, cancel := context.WithTimeout(ctx, left)
-		cl, err := j.Daemon.Watch(asking, string(j.claim.ID), j.claim.Agent, api.EventsFuture, min(time.Minute, max(left/2, time.Second)))
+		cl, err := j.Daemon.WatchAtWork(asking, string(j.claim.ID), j.claim.Agent, min(time.Minute, max(left/2, time.Second)))
 		cancel()
 		if ctx.Err() != nil {
 			return nil

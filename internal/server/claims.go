@@ -89,7 +89,7 @@ func (s *Server) lookup(ctx context.Context, in *api.GetClaimInput) (api.Claim, 
 		return api.Claim{}, err
 	}
 	if in.Wait != "" {
-		return s.watch(ctx, ref, in.After, in.Wait)
+		return s.watch(ctx, ref, in)
 	}
 	return s.broker.Lookup(ctx, ref)
 }

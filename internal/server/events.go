@@ -137,10 +137,13 @@ func (o *eventStream) flush() error {
 }
 
 // watch answers when something happens to a claim, or when the wait is over.
-func (s *Server) watch(ctx context.Context, ref broker.Ref, after int64, wait string) (api.Claim, error) {
-	d, err := time.ParseDuration(wait)
+func (s *Server) watch(ctx context.Context, ref broker.Ref, in *api.GetClaimInput) (api.Claim, error) {
+	d, err := time.ParseDuration(in.Wait)
 	if err != nil || d < 0 || d > api.MaxWait {
-		return api.Claim{}, invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", wait, api.MaxWait))
+		return api.Claim{}, invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Wait, api.MaxWait))
 	}
-	return s.broker.Watch(ctx, ref, after, d)
+	if !in.Patient && d > 0 {
+		defer s.broker.Await()()
+	}
+	return s.broker.Watch(ctx, ref, in.After, d)
 }

@@ -81,6 +81,8 @@ func (f *fake) Connect(_ context.Context, r broker.Ref, grace time.Duration) (ap
 	return c, func() { f.left.Store(true) }, err
 }
 
+func (f *fake) Await() func() { return func() {} }
+
 func (f *fake) Watch(_ context.Context, r broker.Ref, after int64, wait time.Duration) (api.Claim, error) {
 	return f.watch(r, after, wait)
 }

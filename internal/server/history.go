@@ -16,6 +16,9 @@ type Records interface {
 	// after. It fails with broker.ErrStopping.
 	Events(ctx context.Context, f api.EventFilter, wait time.Duration) (events []api.Event, next int64, err error)
 
+	// Await says that somebody waits for what people do in Notion, until done is called.
+	Await() (done func())
+
 	// Watch returns a claim when it ends, when there is an event of it after that one, or when the
 	// wait is over. It fails as Lookup does, and with broker.ErrStopping.
 	Watch(ctx context.Context, r broker.Ref, after int64, wait time.Duration) (api.Claim, error)

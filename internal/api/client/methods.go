@@ -64,6 +64,12 @@ func (c *Client) Watch(ctx context.Context, id, agent string, after int64, wait 
 	return do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: agent, After: after, Wait: wait.String()})
 }
 
+// WatchAtWork is Watch from now on, for an agent that works meanwhile: it does not make the daemon
+// ask Notion more often.
+func (c *Client) WatchAtWork(ctx context.Context, id, agent string, wait time.Duration) (api.Claim, error) {
+	return do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: agent, After: api.EventsFuture, Wait: wait.String(), Patient: true})
+}
+
 // Tasks returns tasks from the daemon's mirror.
 func (c *Client) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error) {
 	return do(ctx, c, api.OpListTasks, api.ListTasksInput{
