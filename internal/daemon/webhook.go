@@ -34,7 +34,7 @@ type hooks struct {
 	board  *clock.Loop
 	wanted atomic.Bool // board has something to do
 	read   time.Time   // when board last read it; used by board only
-	delays times     // from an edit in Notion until it was known here, for edits heard by webhook
+	delays times       // from an edit in Notion until it was known here, for edits heard by webhook
 	// Edits that were first heard by an event, and by a sync.
 	heard, polled atomic.Int64
 	missed        atomic.Int64 // polled since the last event
