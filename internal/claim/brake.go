@@ -1,7 +1,9 @@
 package claim
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"dibs/internal/task"
@@ -13,7 +15,8 @@ const Everybody = ""
 // Brake is what keeps agents from being granted anything for now: pauses, and the breaker. A
 // ledger keeps it, and changes it in the transactions of which it follows.
 type Brake struct {
-	// Pauses are those that were asked for, by their agent or Everybody. Some may be over.
+	// Pauses are those that were asked for, by whom they are for: an agent, all that a pattern
+	// covers, or Everybody. Some may be over.
 	Pauses map[string]Pause `json:"pauses,omitempty"`
 	// Failures are when the last claims ended, if all of them failed, in Breaker.Within.
 	Failures []time.Time `json:"failures,omitempty"`
@@ -54,35 +57,55 @@ func (b Barred) deny(c Hold) *Denied {
 	return &Denied{Code: b.Code, Task: c.Task, Holder: b.By, ExpiresAt: b.Until, Local: true, Barred: true, Detail: b.Detail}
 }
 
-// Bars returns what keeps the agent from a grant at now; nil if nothing does.
-func (b Brake) Bars(agent string, now time.Time) *Barred {
-	for _, of := range []string{Everybody, agent} {
-		if p, paused := b.Pauses[of]; paused && !p.over(now) {
-			return p.bars(of)
+// InForce returns the pauses that bar somebody at now, the one of Everybody first. That of the
+// breaker has no end while the claim that was let through goes on.
+func (b Brake) InForce(now time.Time) []PauseFor {
+	var out []PauseFor
+	for whom, p := range b.Pauses {
+		if !p.over(now) {
+			out = append(out, PauseFor{whom, p})
 		}
 	}
-	switch {
-	case b.Tripped == nil:
-		return nil
-	case !b.Tripped.over(now):
-		return b.Tripped.bars(Everybody)
-	case b.Probe != "":
-		return &Barred{Code: CodePaused, By: Sweeper, Detail: fmt.Sprintf("nothing is granted for now: %s; one task was let through, and what becomes of it decides (claim %s)", b.Tripped.Reason, b.Probe)}
+	slices.SortFunc(out, func(a, b PauseFor) int { return cmp.Compare(a.Agent, b.Agent) })
+	switch p := b.Tripped; {
+	case p != nil && !p.over(now):
+		out = append(out, PauseFor{Everybody, *p})
+	case p != nil && b.Probe != "":
+		out = append(out, PauseFor{Everybody, Pause{By: p.By, At: p.At, Reason: p.Reason + "; one task was let through, and its end decides"}})
+	}
+	return out
+}
+
+// PauseFor is a pause of an agent, of all that a pattern covers, or of Everybody.
+type PauseFor struct {
+	Agent string
+	Pause
+}
+
+// Of reports whether the pause is one of that agent.
+func (p PauseFor) Of(agent string) bool {
+	return p.Agent == Everybody || task.MatchAgent(p.Agent, agent)
+}
+
+// Whom says who is paused.
+func (p PauseFor) Whom() string { return cmp.Or(p.Agent, "everybody") }
+
+// Bars returns what keeps the agent from a grant at now; nil if nothing does.
+func (b Brake) Bars(agent string, now time.Time) *Barred {
+	for _, p := range b.InForce(now) {
+		if p.Of(agent) {
+			detail := fmt.Sprintf("%s paused %s", p.By, p.Whom())
+			if p.Reason != "" {
+				detail += ": " + p.Reason
+			}
+			return &Barred{Code: CodePaused, By: p.By, Until: p.Until, Detail: detail + "; nothing new is granted, go on with what you hold"}
+		}
 	}
 	return nil
 }
 
-func (p Pause) bars(agent string) *Barred {
-	whom := "nothing is granted to anybody"
-	if agent != Everybody {
-		whom = "nothing is granted to " + agent
-	}
-	why := ""
-	if p.Reason != "" {
-		why = ": " + p.Reason
-	}
-	return &Barred{Code: CodePaused, By: p.By, Until: p.Until, Detail: fmt.Sprintf("%s for now: paused by %s%s; go on with what you hold", whom, p.By, why)}
-}
+// Denied returns the denial of any task.
+func (b Barred) Denied() *Denied { return b.deny(Hold{}) }
 
 // Admit notes that the claim of that id was let through, at now. It reports whether b changed.
 func (b *Brake) Admit(id ID, now time.Time) bool {

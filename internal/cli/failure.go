@@ -127,7 +127,11 @@ func explain(p *api.Problem, program, detail string, now time.Time) string {
 	case claim.CodeLimitReached:
 		if len(p.Claims) > 0 {
 			text = limitReached(p.Claims, now)
+		} else {
+			text += lasting(p.ExpiresAt, now)
 		}
+	case claim.CodePaused:
+		text += lasting(p.ExpiresAt, now) + suggest("", program+" next --wait 10m")
 	case claim.CodeNothingReady:
 		if s := p.Summary; s != nil && !s.NextLeaseEndsAt.IsZero() {
 			before, after, _ := strings.Cut(text, tryLater)
