@@ -68,10 +68,12 @@ func TestPause(t *testing.T) {
 			w.Errorf("the pause is %+v", done)
 		}
 		for name, ask := range map[string]func() (api.Claim, error){
-			"next":   func() (api.Claim, error) { return n.claim("Merlin", "") },
-			"claim":  func() (api.Claim, error) { return n.claim("Merlin", tasks[2]) },
-			"accept": func() (api.Claim, error) { return n.Accept(w.Context(), task.ID(tasks[1]), api.AcceptRequest{Agent: "Oracle"}, "") },
-			"held":   func() (api.Claim, error) { return n.claim("Merlin", tasks[0]) },
+			"next":  func() (api.Claim, error) { return n.claim("Merlin", "") },
+			"claim": func() (api.Claim, error) { return n.claim("Merlin", tasks[2]) },
+			"accept": func() (api.Claim, error) {
+				return n.Accept(w.Context(), task.ID(tasks[1]), api.AcceptRequest{Agent: "Oracle"}, "")
+			},
+			"held": func() (api.Claim, error) { return n.claim("Merlin", tasks[0]) },
 		} {
 			_, err := ask()
 			p, _ := errors.AsType[*api.Problem](err)
@@ -258,7 +260,7 @@ func breaking(c *config.Config) {
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
-		for i := range 12 {
+		for i := range 20 {
 			w.add(fmt.Sprint("Task ", i), nil)
 		}
 		o, out := w.telling(config.Receiver{URL: ntfyURL, On: []config.Notice{config.NoticePaused}})
