@@ -33,7 +33,7 @@ func (b *Board) pause(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Board) resume(w http.ResponseWriter, r *http.Request) {
-	done, err := b.Daemon.Resume(r.Context(), api.ResumeRequest{Agent: r.PostFormValue("agent")}, "")
+	done, err := b.Daemon.Resume(r.Context(), api.ResumeRequest{Agent: r.FormValue("agent")}, "")
 	b.braked(w, r, "Resume", done, err)
 }
 

@@ -98,7 +98,7 @@ func (b Brake) Bars(agent string, now time.Time) *Barred {
 			if p.Reason != "" {
 				detail += ": " + p.Reason
 			}
-			return &Barred{Code: CodePaused, By: p.By, Until: p.Until, Detail: detail + "; nothing new is granted, go on with what you hold"}
+			return &Barred{Code: CodePaused, By: p.By, Until: p.Until, Detail: detail + "; go on with what you hold, nothing new is granted"}
 		}
 	}
 	return nil
@@ -245,7 +245,12 @@ func (l DayLimit) Bars(agent string, used int, until time.Time, zone *time.Locat
 	if l.Name != agent {
 		whose = "the agents " + l.Name + " together"
 	}
-	return &Barred{Code: CodeLimitReached, Until: until, Detail: fmt.Sprintf("%s may be granted %d tasks a day (max_per_day), and %d are used up until midnight (%v); go on with what you hold", whose, l.Grants, used, zone)}
+	of := ""
+	if zone != time.Local {
+		of = fmt.Sprintf(" (%v)", zone)
+	}
+	return &Barred{Code: CodeLimitReached, Until: until, Detail: fmt.Sprintf(
+		"%s used up max_per_day: %d of %d grants of this day%s; go on with what you hold", whose, used, l.Grants, of)}
 }
 
 // Day returns the beginning of the day of now, and of the next one.

@@ -215,7 +215,7 @@ func TestLimitOfADay(t *testing.T) {
 		midnight := time.Date(y, m, d+1, 0, 0, 0, 0, zone)
 		for range 2 {
 			p := n.barred("Sandman", claim.CodeLimitReached)
-			if p.ExpiresAt.Sub(midnight).Abs() > time.Second || !strings.Contains(p.Detail, "2 tasks a day (max_per_day), and 2 are used") {
+			if p.ExpiresAt.Sub(midnight).Abs() > time.Second || !strings.Contains(p.Detail, "Sandman used up max_per_day: 2 of 2 grants of this day (Europe/Berlin)") {
 				w.Errorf("refused until %v: %s; want until %v", p.ExpiresAt, p.Detail, midnight)
 			}
 			n.stop()
