@@ -181,6 +181,10 @@ func TestEnvironment(t *testing.T) {
 		"claim.max_per_agent":                    "3",
 		"claim.max_lifetime":                     "6h",
 		"claim.max_attempts":                     "3",
+		"claim.breaker.failures":                 "4",
+		"claim.breaker.within":                   "5m",
+		"claim.breaker.pause":                    "1h",
+		"limits.zone":                            "Europe/Berlin",
 		"inbox.visibility":                       "10m",
 		"inbox.comments":                         "2m",
 		"inbox.offer":                            "5m",
@@ -245,6 +249,7 @@ func TestEnvironment(t *testing.T) {
 		Claim: config.Claim{
 			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,
 			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour, MaxAttempts: 3,
+			Breaker: config.Breaker{Failures: 4, Within: 5 * time.Minute, Pause: time.Hour},
 		},
 		Cluster: config.Cluster{Name: "north", Listen: "10.0.0.1:7331", Advertise: "gate.example:7331"},
 		Notify: []config.Receiver{

@@ -3,7 +3,10 @@ package daemon_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -250,6 +253,106 @@ func TestLimitOfADay(t *testing.T) {
 		n.mustClaim("Sandman", "")
 		n.mustClaim("Sandman", "")
 	})
+}
+
+// Over restarts, repeated requests, requests at once and midnight nobody gets more in a day than
+// allowed; nor do they when another member takes the lead.
+func TestLimitsHoldOverMidnight(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		inWorld(t, 0, func(w *world) {
+			o := w.options(limitedSoon)
+			n := w.start(o)
+			w.spendDays(seed, 80, n, func() *node {
+				n.stop()
+				n = w.start(o)
+				return n
+			})
+		})
+	}
+}
+
+func TestLimitsHoldOverTakeovers(t *testing.T) {
+	s := pgtest.Run(t)
+	inWorld(t, 0, func(w *world) {
+		all := w.members(s, "a b c", func(_ string, c *config.Config) { limitedSoon(c) })
+		w.spendDays(1, 30, all[len(all)-1], func() *node { // asks whoever leads
+			if len(all) > 1 {
+				all[0].stop()
+				all = all[1:]
+				time.Sleep(time.Minute)
+			}
+			return all[len(all)-1]
+		})
+	})
+}
+
+// azores is a zone in which worlds begin an hour before midnight.
+const azores = "Atlantic/Azores"
+
+func limitedSoon(c *config.Config) {
+	quiet(c)
+	limited(c)
+	c.Limits.Zone = azores
+}
+
+// spendDays has agents do what comes to mind before and after a midnight, and counts what they were granted.
+func (w *world) spendDays(seed uint64, steps int, n *node, again func() *node) {
+	w.Helper()
+	dice := rand.New(rand.NewPCG(seed, 0))
+	zone, _ := time.LoadLocation(azores)
+	for i := range 80 {
+		w.add(fmt.Sprint("Task ", i), nil)
+	}
+	_, err := n.Sync(w.Context(), api.SyncRequest{}, "")
+	mustDo(w, err)
+	agents := []string{"Sandman", "bot-1", "bot-2"}
+	for i := range steps {
+		agent := agents[dice.IntN(len(agents))]
+		switch dice.IntN(6) {
+		case 0:
+			n = again()
+		case 1:
+			time.Sleep(time.Duration(5+dice.IntN(20)) * time.Minute)
+		default:
+			key := fmt.Sprint("k", i/2) // many come again
+			var asked sync.WaitGroup
+			for j := range 1 + dice.IntN(3) {
+				asked.Go(func() {
+					cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: agent}, fmt.Sprint(key, j, agent))
+					if err == nil {
+						_, err = n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: agent}, "")
+					}
+					if c := code(err); err != nil && !slices.Contains([]string{"limit_reached", "nothing_ready", "claim_lost"}, c) {
+						w.Errorf("%s: %v", agent, err)
+					}
+				})
+			}
+			asked.Wait()
+		}
+	}
+	log, err := n.Log(w.Context(), api.LogFilter{Limit: 1000})
+	mustDo(w, err)
+	got := make(map[string]int)
+	for _, e := range log.Entries {
+		if e.Kind == claim.KindGranted {
+			who, _, _ := strings.Cut(e.Agent, "-")
+			got[e.At.In(zone).Format(time.DateOnly)+" "+who]++
+		}
+	}
+	full := 0
+	for day, n := range got {
+		most := map[bool]int{true: 2, false: 3}[strings.HasSuffix(day, "Sandman")]
+		if n > most {
+			w.Errorf("seed %d: %s was granted %d tasks, and may be %d", seed, day, n, most)
+		}
+		if n == most {
+			full++
+		}
+	}
+	if full < 2 {
+		w.Errorf("seed %d: the limits were reached on %d days only: %v", seed, full, got)
+	}
 }
 
 func breaking(c *config.Config) {
