@@ -126,12 +126,7 @@ func (j *Journal) heed(ctx context.Context, tx *tx, h claim.Hold) error {
 	return j.keepBrake(ctx, tx, b, news...)
 }
 
-// DayBars returns which limit of the day keeps the agent from any task at now; nil if none does.
-func (j *Journal) DayBars(ctx context.Context, agent string, now time.Time) (*claim.Barred, error) {
-	b, err := j.dayBars(ctx, j.readers, agent, now)
-	return b, j.failed(err, "reading what %s was granted", agent)
-}
-
+// dayBars returns which limit of the day keeps the agent from any task at now; nil if none does.
 func (j *Journal) dayBars(ctx context.Context, q querier, agent string, now time.Time) (*claim.Barred, error) {
 	bounds := j.limits()
 	from, until, zone := bounds.Day(now)
