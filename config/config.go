@@ -18,6 +18,7 @@ type Config struct {
 	Agents []Agent `key:"agents"`
 	Names  Names   `key:"names"`
 	Claim  Claim   `key:"claim"`
+	Limits Limits  `key:"limits"`
 	Inbox  Inbox   `key:"inbox"`
 	// Notify lists who is told where people are wanted.
 	Notify   []Receiver `key:"notify"`
@@ -129,6 +130,9 @@ type Agent struct {
 	// MaxPerAgent replaces Claim.MaxPerAgent for this agent; nil keeps that, and 0 means any
 	// number.
 	MaxPerAgent *int
+	// MaxPerDay is how many tasks all agents that the name covers are granted in a day, together;
+	// 0 is any number.
+	MaxPerDay int
 }
 
 // Names sets how names are minted.
@@ -162,7 +166,8 @@ type Claim struct {
 	MaxLifetime time.Duration `key:"max_lifetime"`  // of a claim, all renewals together
 	// MaxAttempts is how often a task may fail, or its claim become stale, before it becomes
 	// BLOCKED; 0 means any number of times.
-	MaxAttempts int `key:"max_attempts"`
+	MaxAttempts int     `key:"max_attempts"`
+	Breaker     Breaker `key:"breaker"`
 }
 
 // Inbox sets how triggers reach agents.
@@ -269,6 +274,7 @@ func Default() Config {
 			Settle:      1600 * time.Millisecond,
 			Override:    OverrideAny,
 			MaxLifetime: 24 * time.Hour,
+			Breaker:     Breaker{Within: 10 * time.Minute, Pause: 15 * time.Minute},
 		},
 		Inbox:    Inbox{Visibility: 30 * time.Minute, Comments: time.Minute, Offer: 10 * time.Minute},
 		Sync:     Sync{Interval: 15 * time.Second, Waiting: 3 * time.Second, KeepFinished: 24 * time.Hour},

@@ -120,6 +120,7 @@ log: {level: debug, format: json}
 	want.Claim = config.Claim{
 		Timeout: 45 * time.Minute, WriteWindow: 1500 * time.Millisecond, Settle: time.Second, Exclusive: true,
 		Override: config.OverrideOpenOnly, MaxPerAgent: 2, MaxLifetime: 48 * time.Hour,
+		Breaker: config.Breaker{Within: 10 * time.Minute, Pause: 15 * time.Minute},
 	}
 	want.Schedule.Sweep = "*/5 * * * *"
 	want.Log = config.Log{Level: "debug", Format: "json"}
@@ -170,7 +171,7 @@ func TestEnvironment(t *testing.T) {
 		"tasks.priorities.low":                   "P3",
 		"tasks.fields":                           `["Done when", "Area, or so"]`,
 		"tasks.only":                             `["Area=Agents, or so", "Ready=true"]`,
-		"agents":                                 `["Sandman", {"name": "Oracle", "uids": [1000], "lead": true, "max_per_agent": 0}, {"name": "agent-*", "max_per_agent": 2}]`,
+		"agents":                                 `["Sandman", {"name": "Oracle", "uids": [1000], "lead": true, "max_per_agent": 0}, {"name": "agent-*", "max_per_agent": 2, "max_per_day": 20}]`,
 		"names.prefix":                           "claude-chat",
 		"names.keep":                             "24h",
 		"claim.timeout":                          "5m",
@@ -181,6 +182,10 @@ func TestEnvironment(t *testing.T) {
 		"claim.max_per_agent":                    "3",
 		"claim.max_lifetime":                     "6h",
 		"claim.max_attempts":                     "3",
+		"claim.breaker.failures":                 "4",
+		"claim.breaker.within":                   "5m",
+		"claim.breaker.pause":                    "1h",
+		"limits.zone":                            "Europe/Berlin",
 		"inbox.visibility":                       "10m",
 		"inbox.comments":                         "2m",
 		"inbox.offer":                            "5m",
@@ -243,17 +248,19 @@ func TestEnvironment(t *testing.T) {
 			Fields: []string{"Done when", "Area, or so"},
 			Only:   []string{"Area=Agents, or so", "Ready=true"},
 		},
-		Agents: []config.Agent{{Name: "Sandman"}, {Name: "Oracle", UIDs: []int{1000}, Lead: true, MaxPerAgent: new(0)}, {Name: "agent-*", MaxPerAgent: new(2)}},
+		Agents: []config.Agent{{Name: "Sandman"}, {Name: "Oracle", UIDs: []int{1000}, Lead: true, MaxPerAgent: new(0)}, {Name: "agent-*", MaxPerAgent: new(2), MaxPerDay: 20}},
 		Names:  config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour},
 		Claim: config.Claim{
 			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,
 			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour, MaxAttempts: 3,
+			Breaker: config.Breaker{Failures: 4, Within: 5 * time.Minute, Pause: time.Hour},
 		},
 		Cluster: config.Cluster{Name: "north", Listen: "10.0.0.1:7331", Advertise: "gate.example:7331"},
 		Notify: []config.Receiver{
 			{URL: "https://ntfy.sh/t", On: []config.Notice{config.NoticeAsk, config.NoticeLost}},
 			{URLFile: "/run/url", Form: config.FormJSON, Insecure: true}, {Command: "notify-send"},
 		},
+		Limits:      config.Limits{Zone: "Europe/Berlin"},
 		Inbox:       config.Inbox{Visibility: 10 * time.Minute, Comments: 2 * time.Minute, Offer: 5 * time.Minute},
 		Sync:        config.Sync{Interval: time.Minute, Waiting: 2 * time.Second, KeepFinished: 48 * time.Hour},
 		Webhook:     config.Webhook{Listen: "10.0.0.1:7332", Path: "/n-1/x"},

@@ -33,6 +33,7 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Claim.validate(c.Journal.Shared())...)
 	errs = append(errs, c.Cluster.validate()...)
 	errs = append(errs, c.validateTimeout()...)
+	errs = append(errs, c.validateBrake()...)
 	errs = append(errs, c.Inbox.validate()...)
 	errs = append(errs, validateReceivers(c.Notify)...)
 	if c.Sync.Interval < time.Second {

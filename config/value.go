@@ -149,7 +149,7 @@ func asList(raw any, spelled bool) ([]any, error) {
 	return nil, fmt.Errorf("want a list, got %v", raw)
 }
 
-// asAgent accepts a name, or a section {name, uids, notion_user, lead, max_per_agent}.
+// asAgent accepts a name, or a section {name, uids, notion_user, lead, max_per_agent, max_per_day}.
 func asAgent(raw any) (Agent, error) {
 	section, ok := raw.(map[string]any)
 	if !ok {
@@ -171,22 +171,30 @@ func asAgent(raw any) (Agent, error) {
 				err = fmt.Errorf("want true or false, got %v", value)
 			}
 		case "max_per_agent":
-			n, ok := asNumber(value)
-			if !ok || n != math.Trunc(n) || n < 0 || n > math.MaxInt32 {
-				err = fmt.Errorf("%v: want a whole number, 0 (any number) or more", value)
-				break
-			}
-			a.MaxPerAgent = new(int(n))
+			var n int
+			n, err = asMost(value)
+			a.MaxPerAgent = &n
+		case "max_per_day":
+			a.MaxPerDay, err = asMost(value)
 		case "uids":
 			a.UIDs, err = asUIDs(value)
 		default:
-			err = errors.New("unknown key: an agent has name, uids, notion_user, lead and max_per_agent")
+			err = errors.New("unknown key: an agent has name, uids, notion_user, lead, max_per_agent and max_per_day")
 		}
 		if err != nil {
 			return Agent{}, fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return a, nil
+}
+
+// asMost accepts a limit.
+func asMost(raw any) (int, error) {
+	n, ok := asNumber(raw)
+	if !ok || n != math.Trunc(n) || n < 0 || n > math.MaxInt32 {
+		return 0, fmt.Errorf("%v: want a whole number, 0 (any number) or more", raw)
+	}
+	return int(n), nil
 }
 
 func asUIDs(raw any) ([]int, error) {

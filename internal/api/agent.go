@@ -21,6 +21,8 @@ type Agent struct {
 	Allowed bool   `json:"allowed" doc:"That user may go by the name"`
 	Reason  string `json:"reason,omitempty" doc:"Why not"`
 
+	Paused *Pause `json:"paused,omitempty" doc:"Why it is granted nothing for now"`
+
 	Claims      []Claim `json:"claims" nullable:"false" doc:"What the agent holds through this daemon, or is done with and Notion has yet to be told"`
 	MaxPerAgent int     `json:"max_per_agent" doc:"How many tasks it may have at a time, in the whole cluster; 0 is any number"`
 	Lost        []Claim `json:"lost,omitempty" doc:"What was taken from it, newest first, until any answer has told it so: one to a request of the agent about the claim, or a trigger"`

@@ -64,6 +64,8 @@ var (
 	OpLog     = op[LogInput, Log](Operation{Name: "log", Method: http.MethodGet, Path: "/v1/log", Summary: "The newest entries of the local record"})
 	OpHistory = op[HistoryInput, History](Operation{Name: "history", Method: http.MethodGet, Path: "/v1/history", Summary: "What happened in the last hours, as numbers in steps of time; Notion is not asked"})
 
+	OpPause        = op[KeyedInput[*PauseRequest], Paused](Operation{Name: "pause", Method: http.MethodPost, Path: "/v1/pause", Summary: "Grant nothing for a while, to an agent or to anybody; what is held goes on"})
+	OpResume       = op[KeyedInput[*ResumeRequest], Paused](Operation{Name: "resume", Method: http.MethodPost, Path: "/v1/resume", Summary: "End a pause"})
 	OpSweep        = op[KeyedInput[*SweepRequest], Sweep](Operation{Name: "sweep", Method: http.MethodPost, Path: "/v1/sweep", Summary: "Put tasks whose claim is stale back to OPEN, now"})
 	OpSync         = op[KeyedInput[*SyncRequest], Sync](Operation{Name: "sync", Method: http.MethodPost, Path: "/v1/sync", Summary: "Bring the daemon's copy of the tasks up to date, now"})
 	OpStatus       = op[struct{}, Status](Operation{Name: "status", Method: http.MethodGet, Path: "/v1/status", Summary: "The state of the daemon"})

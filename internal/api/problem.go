@@ -18,8 +18,8 @@ type Problem struct {
 	Detail string `json:"detail" doc:"What happened and what to do, in one line"`
 	Code   Code   `json:"code" doc:"What went wrong, for programs"`
 
-	Holder     string   `json:"holder,omitempty" doc:"Who has the task"`
-	ExpiresAt  Time     `json:"expires_at,omitzero" doc:"When the holder's lease ends"`
+	Holder     string   `json:"holder,omitempty" doc:"Who has the task, or who paused"`
+	ExpiresAt  Time     `json:"expires_at,omitzero" doc:"When the holder's lease ends, the pause, or the day whose limit is reached"`
 	RetryAfter int      `json:"retry_after,omitempty" doc:"Seconds to wait before trying again"`
 	Task       *TaskRef `json:"task,omitempty" doc:"The task that was asked for"`
 	Claim      *Claim   `json:"claim,omitempty" doc:"The claim that was lost"`

@@ -20,6 +20,7 @@ type Status struct {
 	Reservations []Reservation `json:"reservations,omitempty" doc:"What agents have reserved beside tasks, oldest first"`
 	Outbox       OutboxStatus  `json:"outbox"`
 	Policy       PolicyStatus  `json:"policy"`
+	Pauses       []Pause       `json:"pauses,omitempty" doc:"Why nothing is granted, to an agent or to anybody"`
 	// Cluster is nil without a cluster.
 	Cluster *ClusterStatus `json:"cluster,omitempty"`
 	// ReadToWrite is nil before the first claim.

@@ -126,6 +126,8 @@ func (b *Board) Handler() http.Handler {
 		inside.HandleFunc("POST /tasks/{id}/{action}", b.act)
 		inside.HandleFunc("GET /sweep", b.confirmSweep)
 		inside.HandleFunc("POST /sweep", b.sweep)
+		inside.HandleFunc("POST /pause", b.pause)
+		inside.HandleFunc("POST /resume", b.resume)
 	}
 	inside.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		b.say(w, http.StatusNotFound, "There is no such page here", "The board has pages for tasks, agents, events, charts and health; this is none of them.")

@@ -232,6 +232,7 @@ func (f *follower) poll(ctx context.Context) error {
 	if status.Words != nil {
 		f.board.state.setWords(status.Words.Statuses)
 	}
+	f.board.state.setPauses(status.Pauses)
 	f.board.state.setHealth(healthOf(status))
 	return nil
 }
@@ -244,6 +245,7 @@ func healthOf(s api.Status) health {
 		Trouble: text(cmp.Or(s.Notion.LastError, s.Outbox.LastError), maxLine), Paused: milliseconds(s.Notion.PausedUntil),
 		Warnings: len(s.Warnings),
 	}
+	h.brake(s.Pauses)
 	if s.Mirror.Syncing != nil {
 		h.Syncing = max(1, s.Mirror.Syncing.Read)
 	}

@@ -31,13 +31,14 @@ type page struct {
 	Place    place
 	Now      time.Time
 	Health   health
+	Pauses   []api.Pause
 	ReadOnly bool
 	User     string
 	Body     any
 }
 
 func (b *Board) page(view, title string, g glance, body any) page {
-	return page{view, title, g.Place, g.Now, g.Health, b.ReadOnly, b.User, body}
+	return page{view, title, g.Place, g.Now, g.Health, g.Pauses, b.ReadOnly, b.User, body}
 }
 
 // How long a page, and an action, waits for the daemon: a claim takes a settle wait.

@@ -32,6 +32,7 @@ type state struct {
 	mu      sync.Mutex
 	cards   map[task.ID]card
 	health  health
+	pauses  []api.Pause
 	words   map[task.Status]string // the board's
 	events  []event                // oldest first
 	news    []news
@@ -70,6 +71,9 @@ type health struct {
 	Trouble   string `json:"trouble,omitempty"` // with Notion
 	Paused    int64  `json:"paused,omitempty"`
 	Warnings  int    `json:"warnings,omitempty"`
+	// Brake is another text whenever something else is paused; Halted says that everybody is.
+	Brake  string `json:"brake,omitempty"`
+	Halted bool   `json:"halted,omitempty"`
 }
 
 // event is something that happened, as a page shows it.
@@ -260,6 +264,7 @@ type glance struct {
 	Cards  []card // ordered by rank
 	Events []event
 	Health health
+	Pauses []api.Pause
 	words  map[task.Status]string
 }
 
@@ -273,7 +278,7 @@ func (g glance) called(c column) column {
 
 func (s *state) current() glance {
 	s.mu.Lock()
-	g := glance{Place: place{s.run, s.number}, Now: time.Now(), Cards: slices.Collect(maps.Values(s.cards)), Events: slices.Clone(s.events), Health: s.health, words: s.words}
+	g := glance{Place: place{s.run, s.number}, Now: time.Now(), Cards: slices.Collect(maps.Values(s.cards)), Events: slices.Clone(s.events), Health: s.health, Pauses: s.pauses, words: s.words}
 	s.mu.Unlock()
 	slices.SortFunc(g.Cards, func(a, b card) int { return cmp.Compare(a.Rank, b.Rank) })
 	return g

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -64,6 +65,11 @@ type Journal interface {
 	// Meta returns what SetMeta stored under a key; "" for nothing.
 	Meta(ctx context.Context, key string) (string, error)
 	SetMeta(ctx context.Context, key, value string) error
+	// Brake returns what keeps agents from being granted anything.
+	Brake(ctx context.Context) (claim.Brake, error)
+	// ChangeBrake stores what change makes of it, with the fact that change returns, unless done is
+	// false. change may be called twice.
+	ChangeBrake(ctx context.Context, change func(*claim.Brake) (news claim.Fact, done bool)) (b claim.Brake, done bool, err error)
 }
 
 // Config configures a Broker.
@@ -157,6 +163,7 @@ type Broker struct {
 	changed   signal
 	waiters   waiters
 	sums      sums
+	eased     signal // fires when agents may be granted something that were not before
 	published signal // fires with every new event of the feed
 	// delivered fires when the delivery of a log entry has succeeded or failed.
 	delivered signal
@@ -239,7 +246,9 @@ func (b *Broker) Changed(ids ...task.ID) {
 func (b *Broker) Claimed(c claim.Hold) {
 	b.ready.Claimed(c.Task.ID)
 	b.reserved.Claimed(c)
-
+	if c.State == claim.Ended {
+		b.eased.fire() // it may be the one for which the breaker waits
+	}
 	b.sums.changed()
 }
 
@@ -315,7 +324,9 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	}
 	s.ClaimsHeld = b.claimer.Holding()
 	s.Reservations = b.Reservations(ctx, "").Reservations
-	err := b.house.Report(ctx, &s)
+	brake, perr := b.brake(ctx)
+	s.Pauses = b.pauses(brake)
+	err := errors.Join(b.house.Report(ctx, &s), perr)
 	s.Outbox.Oldest = b.time(s.Outbox.Oldest.Time)
 	return s, err
 }

@@ -47,13 +47,13 @@ func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Hold,
 	if r.Wait > 0 {
 		defer b.mirror.Await()()
 	}
-	failed := 0
+	failed, paused := 0, false
 	for first := true; ; first = false {
-		changed, back := b.changed.next(), b.back()
+		changed, eased, back := b.changed.next(), b.eased.next(), b.back()
 		if fresh != nil {
 			changed = fresh.begin()
 		}
-		cl, err := b.try(ctx, r, f, first)
+		cl, err := b.tryUnpaused(ctx, r, f, first, paused)
 		denied, isDenied := errors.AsType[*claim.Denied](err)
 		if !isDenied || !passing(denied, r.Task == "") {
 			return cl, err
@@ -70,9 +70,16 @@ func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Hold,
 				failed++
 			}
 		}
+		if paused = denied.Code == claim.CodePaused; paused {
+			pause = b.until(denied.ExpiresAt, pause)
+			changed = nil
+		} else {
+			eased = nil
+		}
 		pause = min(left, pause)
 		select {
 		case <-changed:
+		case <-eased:
 		case <-back:
 		case <-time.After(pause):
 		case <-b.closed:

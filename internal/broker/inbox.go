@@ -105,7 +105,7 @@ func (b *Broker) poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
 		defer b.mirror.Await()()
 	}
 	for first := true; ; {
-		more := b.published.next()
+		more, eased := b.published.next(), b.eased.next()
 		got, pause, err := b.take(ctx, take, first)
 		if err != nil || len(got) > 0 {
 			return got, err
@@ -122,8 +122,14 @@ func (b *Broker) poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
 		if left <= 0 {
 			return nil, nil
 		}
+		if barred, err := b.paused(ctx, p.Agent); barred == nil || err != nil {
+			eased = nil
+		} else {
+			pause = b.until(barred.Until, pause)
+		}
 		select {
 		case <-more:
+		case <-eased:
 		case <-time.After(min(left, pause, next)):
 		case <-b.closed:
 			return nil, ErrStopping
@@ -176,11 +182,14 @@ func processName(p alive.Process) string {
 	return string(name)
 }
 
-// available returns how many tasks the agent is offered, ignoring its limit.
+// available returns how many tasks the agent is offered, ignoring its limits; none in a pause.
 func (b *Broker) available(ctx context.Context, agent string) (int, error) {
 	n := b.ready.Len() + b.ready.Assigned(agent).Len()
 	if n == 0 {
 		return 0, nil
+	}
+	if barred, err := b.paused(ctx, agent); barred != nil || err != nil {
+		return 0, err
 	}
 	kept, err := b.kept(ctx, agent)
 	bd := b.present()

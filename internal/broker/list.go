@@ -45,7 +45,9 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 		selected, _ = b.readyTasks(bd, f, filter, 0)
 		selected = append(selected, bd.rest(selected, f)...)
 		out.Total = len(selected)
-		withhold = b.withholding(bd, f.Agent, filter, out.LimitReached)
+		if withhold, err = b.withholding(ctx, bd, f.Agent, filter, out.LimitReached); err != nil {
+			return out, err
+		}
 	case f.Ready:
 		selected, out.Total = b.readyTasks(bd, f, filter, f.Limit)
 	default:
@@ -122,14 +124,17 @@ func (bd *board) rest(selected []task.Task, f api.TaskFilter) []task.Task {
 
 // withholding returns a function that marks a ready task as unready, with the reason, if the agent
 // could not claim it now after all.
-func (b *Broker) withholding(bd *board, agent string, f task.Filter, limit bool) func(task.Task, *api.Task) {
+func (b *Broker) withholding(ctx context.Context, bd *board, agent string, f task.Filter, limit bool) (func(task.Task, *api.Task), error) {
 	closed, doubt := b.mirror.Closed(), b.doubt()
+	barred, err := b.paused(ctx, agent)
 	return func(t task.Task, out *api.Task) {
 		switch miss := f.Miss(t, b.words); {
 		case doubt != nil:
 			unready(out, claim.CodeJournalUnavailable, "no task can be claimed: "+doubt.Error())
 		case closed != nil:
 			unready(out, claim.CodeNotionRefused, "no task can be claimed: "+closed.Error())
+		case barred != nil:
+			unready(out, barred.Code, barred.Detail)
 		case limit:
 			unready(out, claim.CodeLimitReached, fmt.Sprintf("%s holds as many tasks as it may (max_per_agent, %d)", agent, b.limit(agent, bd.policy)))
 		case miss != "":
@@ -137,5 +142,5 @@ func (b *Broker) withholding(bd *board, agent string, f task.Filter, limit bool)
 		case b.troubles.passed(t.ID):
 			unready(out, claim.CodeNotionUnavailable, b.troubles.why(t.ID))
 		}
-	}
+	}, err
 }

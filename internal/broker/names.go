@@ -122,6 +122,16 @@ func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (api.Ag
 		Agent: agent, Claims: b.Claims(agent).Claims, Lost: []api.Claim{},
 		MaxPerAgent: b.limit(agent, b.claimer.Policy()), Inbox: waiting,
 	}
+	brake, err := b.brake(ctx)
+	if err != nil {
+		return api.Agent{}, err
+	}
+	for _, p := range brake.InForce(b.now()) {
+		if p.Of(agent) {
+			out.Paused = new(b.pause(p))
+			break
+		}
+	}
 	for _, l := range losses {
 		if !l.Told {
 			out.Lost = append(out.Lost, b.claim(l.Hold))

@@ -62,7 +62,7 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold
 			return cl, err
 		}
 		switch denied.Code {
-		case claim.CodeLimitReached, claim.CodeJournalUnavailable:
+		case claim.CodeLimitReached, claim.CodePaused, claim.CodeJournalUnavailable:
 			return cl, err
 		case claim.CodeNotionUnavailable, claim.CodeNotionRefused:
 			if failures++; !denied.Page || failures == maxTroubled || ctx.Err() != nil {

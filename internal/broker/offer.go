@@ -83,13 +83,13 @@ func (b *Broker) keptByColumn(id task.ID, what string) error {
 		"%q was not %s: %s is in the board's column of assignees, and dibs does not write there; ask a person to take %[3]s out", t.Title, what, t.Assignee)}
 }
 
-// claimBriefly claims a task in order to give it up at once; the agent's limit does not count.
+// claimBriefly claims a task in order to give it up at once.
 func (b *Broker) claimBriefly(ctx context.Context, agent string, id task.ID) (claim.Hold, error) {
 	t, known := b.mirror.Task(id)
 	if !known {
 		t = task.Task{ID: id}
 	}
-	return b.claimer.Claim(ctx, claim.Request{Agent: agent, Task: t, Limit: new(0)})
+	return b.claimer.Claim(ctx, claim.Request{Agent: agent, Task: t, Brief: true})
 }
 
 // Decline refuses a task that is offered or assigned to the agent. The task is then open to all,

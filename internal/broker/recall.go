@@ -101,6 +101,7 @@ type remembers struct {
 	agents  Memory[struct{}, []history.Agent] // of rememberedDays
 	waiting Memory[string, inbox.Waiting]     // by agent
 	losses  Memory[string, []claim.Loss]      // by agent
+	brake   Memory[struct{}, claim.Brake]
 }
 
 // feedBounds is as in Feed.
@@ -161,8 +162,9 @@ const remembered = 100
 func (b *Broker) Remember(ctx context.Context) error {
 	_, err := b.offers(ctx)
 	_, berr := b.feedBounds(ctx)
+	_, perr := b.brake(ctx)
 	known, aerr := b.Agents(ctx, rememberedDays)
-	errs := []error{err, berr, aerr}
+	errs := []error{err, berr, perr, aerr}
 	for _, a := range known.Agents[:min(remembered, len(known.Agents))] {
 		_, err := b.losses(ctx, a.Agent)
 		errs = append(errs, err)

@@ -33,13 +33,16 @@ type attempt struct {
 func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	now := c.store.Now()
 	cl := Hold{
-		ID: cmp.Or(r.ID, NewID(now)), Agent: r.Agent, Task: r.Task, State: Reserved,
+		ID: cmp.Or(r.ID, NewID(now)), Agent: r.Agent, Task: r.Task, State: Reserved, Brief: r.Brief,
 		Reserved: now, Lease: Lease{Requested: r.Timeout, Timeout: cmp.Or(r.Timeout, c.policy.LeaseOf(r.Task))},
 	}
 	c.underway.Store(cl.ID, nil)
 	defer c.underway.Delete(cl.ID)
 	limit := c.policy.MaxPerAgent
-	if r.Limit != nil {
+	switch {
+	case r.Brief:
+		limit = 0
+	case r.Limit != nil:
 		limit = *r.Limit
 	}
 	if why, ok := errors.AsType[*JournalError](c.board.Closed()); ok { // whatever the task

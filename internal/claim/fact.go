@@ -30,6 +30,8 @@ const (
 	KindUnreserved Kind = "unreserved" // a reservation is over: Detail says which, and why
 	KindAdded      Kind = "added"      // the task was made, by Agent or By
 	KindCommented  Kind = "commented"  // Agent said something to people on the task's page: Summary
+	KindPaused     Kind = "paused"     // Holder paused Agent, or everybody, until Expires: Detail says why
+	KindResumed    Kind = "resumed"    // Holder ended the pause of Agent, or of everybody
 )
 
 // What an agent does with its task, and what is then seen on the board, whoever did it. Those
@@ -167,7 +169,7 @@ func (e Fact) databases() []Log {
 		return []Log{TaskLog}
 	case KindFailed:
 		return []Log{MeshLog, TaskLog}
-	case KindRenewed, KindExpiring, KindAdded, KindCommented:
+	case KindRenewed, KindExpiring, KindAdded, KindCommented, KindPaused, KindResumed:
 		return nil
 	case KindDenied, KindReserved, KindUnreserved:
 		if !e.Remote {

@@ -115,6 +115,8 @@ type Hold struct {
 	// Assigned is set if the task was assigned to the agent when it claimed it. An attempt that
 	// fails leaves the assignment in place.
 	Assigned bool `json:"assigned,omitempty"`
+	// Brief is set if the task is only claimed to be given up at once.
+	Brief bool `json:"brief,omitempty"`
 	// Fence is the number of this claim's hold on the task: greater than that of every
 	// earlier hold. See Ledger.Reserve.
 	Fence int64 `json:"fence,omitempty"`

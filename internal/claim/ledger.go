@@ -23,8 +23,9 @@ type Change struct {
 type Ledger interface {
 	// Reserve gives the task of h to h, unless another hold of this ledger has it. One
 	// statement decides, by the rows it affected. A held claim that went stale before now may
-	// be taken over. limit is the number of tasks an agent may have at a time, 0 for any. The
-	// returned fence is greater than that of every earlier hold.
+	// be taken over. limit is the number of tasks an agent may have at a time, 0 for any. Unless
+	// h is brief, a ledger may bar the agent from all tasks for now, see Barred. The returned
+	// fence is greater than that of every earlier hold.
 	//
 	// When refused, Reserve returns why, and records the denial as a fact against the hold that
 	// has the task, in the same transaction. Repeated denials may be counted in one fact.

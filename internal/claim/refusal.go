@@ -8,10 +8,11 @@ import (
 )
 
 // Refusal says why a reservation was refused: Holder is the claim that has the task, or Limit
-// is set because the agent has as many tasks as it may.
+// is set because the agent has as many tasks as it may, or Barred because it gets none for now.
 type Refusal struct {
 	Holder *Hold
 	Limit  bool
+	Barred *Barred
 }
 
 // Fact returns the denial of c at now as a fact. limit is the number of tasks that an agent may
@@ -20,6 +21,10 @@ func (r Refusal) Fact(c Hold, now time.Time, limit int) Fact {
 	e := c.fact(KindDenied, now)
 	if r.Limit {
 		e.Code, e.Detail = CodeLimitReached, tooMany(c, limit)
+		return e
+	}
+	if b := r.Barred; b != nil {
+		e.Code, e.Holder, e.Detail, e.Expires = b.Code, b.By, b.Detail, b.Until
 		return e
 	}
 	h := r.Holder
@@ -42,6 +47,9 @@ func (r Refusal) deny(c Hold, limit int, has []Hold) *Denied {
 		return &Denied{
 			Code: CodeLimitReached, Task: c.Task, Local: true, Has: has, Detail: detail + "; finish or release one first",
 		}
+	}
+	if r.Barred != nil {
+		return r.Barred.deny(c)
 	}
 	return Occupied(*r.Holder)
 }

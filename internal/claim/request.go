@@ -27,6 +27,9 @@ type Request struct {
 	// Limit is the most tasks that the agent may have at a time, 0 for any number; nil means
 	// Policy.MaxPerAgent.
 	Limit *int
+	// Brief is set for a task that is claimed only to be given up at once, so that its page can
+	// be written. That is no grant of work: no limit and no pause is for it.
+	Brief bool
 	// Note goes on record if the claim is granted: who asked on behalf of the agent, for
 	// example.
 	Note string

@@ -79,7 +79,9 @@ func (a *app) claim(cmd *cobra.Command, what api.ClaimRequest, flags claimFlags)
 	if err != nil {
 		return err
 	}
+	stop := a.tellPaused(cmd.Context(), daemon, request.Agent, flags.wait)
 	c, err := daemon.Claim(cmd.Context(), request, a.request)
+	stop()
 	if err != nil {
 		return denial(err)
 	}

@@ -127,7 +127,11 @@ func explain(p *api.Problem, program, detail string, now time.Time) string {
 	case claim.CodeLimitReached:
 		if len(p.Claims) > 0 {
 			text = limitReached(p.Claims, now)
+		} else {
+			text = barredUntil(text, p.ExpiresAt, now)
 		}
+	case claim.CodePaused:
+		text = suggest(barredUntil(text, p.ExpiresAt, now), program+" next --wait 10m")
 	case claim.CodeNothingReady:
 		if s := p.Summary; s != nil && !s.NextLeaseEndsAt.IsZero() {
 			before, after, _ := strings.Cut(text, tryLater)
@@ -144,6 +148,18 @@ func explain(p *api.Problem, program, detail string, now time.Time) string {
 	}
 	return text
 }
+
+// barredUntil adds when it ends that nothing is granted.
+func barredUntil(text string, end api.Time, now time.Time) string {
+	why, advice, found := strings.Cut(text, meanwhile)
+	if found {
+		advice = meanwhile + advice
+	}
+	return why + lasting(end, now) + advice
+}
+
+// meanwhile begins the daemon's advice to who is granted nothing for now.
+const meanwhile = "; go on with what you hold"
 
 // limitReached lists what an agent holds that has reached its limit.
 func limitReached(claims []api.Claim, now time.Time) string {

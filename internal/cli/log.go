@@ -100,7 +100,10 @@ func aboutEntry(e api.LogEntry, now time.Time) string {
 	case claim.KindAdded:
 		whose = "for "
 	}
-	if text = withHolder(text, e.Holder, whose); e.Kind == claim.KindDenied && !e.Expires.IsZero() {
+	if e.Kind == claim.KindPaused || e.Kind == claim.KindResumed {
+		whose = "by "
+	}
+	if text = withHolder(text, e.Holder, whose); (e.Kind == claim.KindDenied || e.Kind == claim.KindPaused) && !e.Expires.IsZero() {
 		text += " until " + clock(e.Expires.Time, now)
 	}
 	if text != "" {

@@ -40,7 +40,9 @@ func (a *app) pollCommand() *cobra.Command {
 				return err
 			}
 			body.WaitSeconds = wait.Seconds()
+			stop := a.tellPaused(cmd.Context(), daemon, agent, wait)
 			got, err := daemon.Poll(cmd.Context(), agent, body, a.request)
+			stop()
 			if err != nil {
 				return err
 			}

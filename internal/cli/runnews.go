@@ -33,6 +33,9 @@ func newsLine(n runner.News, now time.Time) string {
 	case runner.Claimed:
 		return fmt.Sprintf("%s claimed %s%s", clean(n.Claim.Agent), quoted(n.Claim.Task), lasting(n.Claim.ExpiresAt, now))
 	case runner.Waiting:
+		if n.Denied.Code == api.Code(claim.CodePaused) {
+			return clean(n.Denied.Detail) + lasting(n.Denied.ExpiresAt, now) + "; waiting"
+		}
 		return "nothing is ready" + waitsFor(n.Denied, now) + "; waiting"
 	}
 	r := n.Result

@@ -57,6 +57,9 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 		row(w, "webhook", webhookLine(*s.Webhook, now))
 	}
 	row(w, "claims", fmt.Sprintf("%d held", s.ClaimsHeld))
+	for _, p := range s.Pauses {
+		row(w, "paused", pausedLine(p, now))
+	}
 	for i, r := range s.Reservations {
 		if i == statusReservations {
 			row(w, "reserved", fmt.Sprintf("… and %d more: dibs reservations", len(s.Reservations)-i))

@@ -100,6 +100,9 @@ func showWhoami(w io.Writer, who whoami, now time.Time) {
 	} else {
 		row(w, "allowed", "no: "+clean(who.Reason))
 	}
+	if who.Paused != nil {
+		row(w, "paused", pausedLine(*who.Paused, now))
+	}
 	for i, c := range who.Claims {
 		name := "holds"
 		if i > 0 {

@@ -171,6 +171,11 @@ func (g *golden) story() {
 	g.ask("DELETE", "/v1/reservations/"+id, "")
 	g.ask("DELETE", "/v1/reservations/"+id, "")
 
+	g.ask("POST", "/v1/pause", `{"agent":"Oracle","for_seconds":3600,"reason":"too eager","by":"Maria"}`)
+	g.ask("POST", "/v1/claims", `{"agent":"Oracle"}`)
+	g.ask("GET", "/v1/agents/Oracle", "")
+	g.ask("POST", "/v1/resume", `{"agent":"Oracle"}`)
+	g.ask("POST", "/v1/resume", "")
 	g.ask("POST", "/v1/sweep", `{"note":"by Maria"}`)
 	g.ask("GET", "/v1/tasks/"+gone, "")
 	g.ask("GET", "/v1/cluster", "")

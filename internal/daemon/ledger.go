@@ -50,6 +50,14 @@ func (l ledger) EndReservations(ctx context.Context, ids []string, news ...claim
 	return err
 }
 
+func (l ledger) ChangeBrake(ctx context.Context, change func(*claim.Brake) (claim.Fact, bool)) (claim.Brake, bool, error) {
+	b, done, err := l.Journal.ChangeBrake(ctx, change)
+	if done {
+		l.stored()
+	}
+	return b, done, err
+}
+
 // reservationsStored counts the facts of a reservation.
 func (l ledger) reservationsStored(err error, news []claim.Fact) {
 	if err == nil {

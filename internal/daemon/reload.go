@@ -22,6 +22,7 @@ var reloadable = []string{
 	"notion.rate", "notion.burst", "notion.comments", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents", "names.prefix", "names.keep",
 	"tasks.statuses.open", "tasks.statuses.in_progress", "tasks.statuses.blocked", "tasks.statuses.completed", "tasks.statuses.cancelled",
 	"tasks.fields", "sync.interval", "sync.waiting", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level", "socket_user",
+	"limits.zone", "claim.breaker.failures", "claim.breaker.within", "claim.breaker.pause",
 }
 
 // Reload changes the configuration of the running daemon to c, which must be valid. If a key
@@ -86,6 +87,9 @@ func (d *works) reload(before, c config.Config) error {
 	if err := d.journal.SetLeads(context.Background(), leads(c)); err != nil {
 		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst))
 	}
+	if err := d.journal.SetBounds(context.Background(), boundsOf(c)); err != nil {
+		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst))
+	}
 	d.broker.SetAgents(agentsOf(c))
 	d.broker.SetNaming(namingOf(c))
 	d.server.SetListed(listed(c))
@@ -110,6 +114,18 @@ func agentsOf(c config.Config) []broker.Agent {
 		out = append(out, broker.Agent{Name: a.Name, UIDs: a.UIDs, Limit: a.MaxPerAgent})
 	}
 	return out
+}
+
+// boundsOf returns for the journal the limits of reservations.
+func boundsOf(c config.Config) claim.Bounds {
+	b := claim.Bounds{Breaker: claim.Breaker(c.Claim.Breaker)}
+	b.Zone, _ = c.Limits.Location() // a configuration is valid
+	for _, a := range c.Agents {
+		if a.MaxPerDay > 0 {
+			b.Days = append(b.Days, claim.DayLimit{Name: a.Name, Grants: a.MaxPerDay})
+		}
+	}
+	return b
 }
 
 // namingOf returns for the broker how names are minted.

@@ -31,6 +31,9 @@ func TestUsersSign(t *testing.T) {
 			w.Fatal(err)
 		}
 		n.wantInbox("Oracle", 0, "message from "+signature+": hello", "tasks_available one")
+		if done := n.pause(api.PauseRequest{Agent: "Merlin"}); done.Pauses[0].By != signature {
+			w.Errorf("Merlin is paused by %q", done.Pauses[0].By)
+		}
 		if _, err := n.Add(w.Context(), api.AddRequest{Title: "Gamma"}, ""); err != nil {
 			w.Fatal(err)
 		}

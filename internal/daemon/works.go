@@ -230,6 +230,9 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {
 		return err
 	}
+	if err := d.journal.SetBounds(ctx, boundsOf(d.config)); err != nil {
+		return err
+	}
 	d.alive, err = alive.New(ctx, alive.Config{
 		Storage: d.journal, Claims: kept{d.claimer, d}, Processes: d.processes(), Log: d.log,
 	})

@@ -47,7 +47,7 @@ func Median(lengths []time.Duration) *time.Duration {
 func Alive(e claim.Fact) bool {
 	switch e.Kind {
 	case claim.KindLost, claim.KindSwept, claim.KindConflict, claim.KindContested, claim.KindExpiring,
-		claim.KindCleared, claim.KindWithdrawn, claim.KindUnreserved:
+		claim.KindCleared, claim.KindWithdrawn, claim.KindUnreserved, claim.KindPaused, claim.KindResumed:
 		return false
 	}
 	return e.Agent != ""

@@ -61,6 +61,11 @@ func (j *Journal) save(ctx context.Context, tx *tx, ch claim.Change) error {
 		if err := saveReservation(ctx, tx, h); err != nil {
 			return err
 		}
+		if h.State == claim.Ended {
+			if err := j.heed(ctx, tx, h); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -126,7 +131,15 @@ func writeClaim(ctx context.Context, tx *tx, c claim.Hold, onConflict string) (i
 	return affect(ctx, tx, `
 		INSERT INTO claims (id, task_id, agent, state, started, ended, loss, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`+onConflict,
-		c.ID, c.Task.ID, c.Agent, c.State, millis(c.Started), millis(c.Ended), lossOf(c), string(body))
+		c.ID, c.Task.ID, c.Agent, c.State, millis(grantedAt(c)), millis(c.Ended), lossOf(c), string(body))
+}
+
+// grantedAt returns when c was granted to its agent to work on; zero if it was not.
+func grantedAt(c claim.Hold) time.Time {
+	if c.Brief {
+		return time.Time{}
+	}
+	return c.Started
 }
 
 // never is the `until` of a reservation that cannot be taken over.

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/claim"
@@ -29,6 +30,7 @@ type Journal struct {
 	writer *writer
 	// readers never wait for the writer: SQLite's file is in WAL mode.
 	readers *pool
+	bounds  atomic.Pointer[claim.Bounds]
 }
 
 // Open opens the journal in the file at path. It creates the file (for this user

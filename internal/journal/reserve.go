@@ -12,6 +12,8 @@ import (
 // Reserve reserves the task of c for c, unless another claim has it or the agent has reached
 // limit with other tasks. See [claim.Ledger].
 //
+// It refuses whatever the task during a pause, or once a limit of the day is used up.
+//
 // c is stored in state reserved. A refusal is recorded as a denial, or counted with the agent's
 // earlier one. If both reasons apply, the refusal names the claim that has the task.
 func (j *Journal) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit int) (int64, *claim.Refusal, error) {
@@ -20,6 +22,12 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Hold, now time.Time, limi
 	var fence int64
 	err := j.write(ctx, func(tx *tx) error {
 		refusal, fence = nil, 0 // of a first run, see writer
+		if barred, err := j.barred(ctx, tx, c, now); err != nil {
+			return err
+		} else if barred != nil {
+			refusal = &claim.Refusal{Barred: barred}
+			return recordDenial(ctx, tx, refusal.Fact(c, now, limit))
+		}
 		won, err := affect(ctx, tx, `
 			INSERT INTO reservations (task_id, claim_id, agent, until)
 			SELECT ?1, ?2, ?3, ?4
@@ -37,7 +45,10 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Hold, now time.Time, limi
 				return err
 			}
 			c.Fence = fence
-			return insertClaim(ctx, tx, c)
+			if err := insertClaim(ctx, tx, c); err != nil {
+				return err
+			}
+			return j.admit(ctx, tx, c, now)
 		}
 		refusal, err = whyRefused(ctx, tx, c, now)
 		if err != nil {

@@ -94,6 +94,8 @@ func instead(code api.Code) string {
 		return "Call claim_task without task to get another one"
 	case claim.CodeNothingReady:
 		return "Call claim_task with wait_seconds to wait for one"
+	case claim.CodePaused:
+		return "Call claim_task with wait_seconds to wait until that is over"
 	}
 	switch code {
 	case api.CodeClaimLost:

@@ -36,6 +36,9 @@ func Of(f claim.Fact) []config.Notice {
 	if f.Kind == claim.KindReview {
 		kinds = append(kinds, config.NoticeReview)
 	}
+	if f.Kind == claim.KindPaused {
+		kinds = append(kinds, config.NoticePaused)
+	}
 	if stuck(f) {
 		kinds = append(kinds, config.NoticeStuck)
 	}

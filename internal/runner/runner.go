@@ -142,13 +142,15 @@ func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 		wait := again
 		p, refused := errors.AsType[*api.Problem](err)
 		_, away := errors.AsType[*client.UnreachableError](err)
-		nothing := refused && p.Code == api.Code(claim.CodeNothingReady)
+		paused := refused && p.Code == api.Code(claim.CodePaused)
+		nothing := paused || refused && p.Code == api.Code(claim.CodeNothingReady)
 		if refused && p.Code == api.CodeOtherMachine && o.Claim.PID != 0 {
 			o.Claim.PID = 0
 			request, due, key = o.request(later, time.Duration(request.WaitSeconds*float64(time.Second)))
 			continue
 		}
-		if o.Loop && patience > 0 {
+		if o.Loop && (patience > 0 || paused) {
+			patience := max(patience, askAgain)
 			until = time.Now().Add(patience) // for ever
 		}
 		if left := time.Until(until); nothing && left > 0 && ctx.Err() == nil {

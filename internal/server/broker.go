@@ -19,6 +19,7 @@ type Broker interface {
 	Reservations
 	Records
 	Upkeep
+	Brake
 
 	// Problem converts an error of the broker; it returns nil for an unknown one.
 	Problem(error) *api.Problem

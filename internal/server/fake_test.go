@@ -56,6 +56,14 @@ func (f *fake) Claim(ctx context.Context, r broker.Request) (api.Claim, error) {
 	return f.claim(ctx, r)
 }
 
+func (f *fake) Pause(_ context.Context, p broker.Pausing) (api.Paused, error) {
+	return api.Paused{Pauses: []api.Pause{}}, f.owing("pause", p.User)
+}
+
+func (f *fake) Resume(_ context.Context, p broker.Pausing) (api.Paused, error) {
+	return api.Paused{Pauses: []api.Pause{}}, f.owing("resume", p.User)
+}
+
 func (f *fake) Claims(string) api.Claims { return api.Claims{Claims: f.claims} }
 
 func (f *fake) Lookup(ctx context.Context, r broker.Ref) (api.Claim, error) { return f.lookup(ctx, r) }

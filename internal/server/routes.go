@@ -121,6 +121,8 @@ func (s *Server) register(o operations) {
 	stream(o, api.OpEvents, s.stream)
 	serve(o, api.OpLog, s.logEntries)
 	serve(o, api.OpHistory, s.history)
+	serve(o, api.OpPause, s.pause)
+	serve(o, api.OpResume, s.endPause)
 	serve(o, api.OpSweep, s.sweep)
 	serve(o, api.OpSync, s.sync)
 	serve(o, api.OpStatus, s.status)

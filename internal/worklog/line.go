@@ -31,6 +31,8 @@ var sayings = map[claim.Kind]saying{
 	claim.KindReopened:   {slog.LevelInfo, "a task was reopened"},
 	claim.KindWithdrawn:  {slog.LevelInfo, "an attempt was taken back out of Notion"},
 	claim.KindConflict:   {slog.LevelInfo, "a claim was overwritten, and was repaired"},
+	claim.KindPaused:     {slog.LevelInfo, "grants were paused"},
+	claim.KindResumed:    {slog.LevelInfo, "grants go on"},
 
 	claim.KindDenied:     {slog.LevelDebug, "a claim was denied"},
 	claim.KindContested:  {slog.LevelDebug, "claims were denied while somebody had the task"},

@@ -29,6 +29,10 @@ func title(e claim.Fact) string {
 		return fmt.Sprintf("%s's unverified claim on %s was withdrawn", e.Agent, about)
 	case claim.KindMessage:
 		return messageTitle(e)
+	case claim.KindPaused:
+		return fmt.Sprintf("%s paused %s%s", e.Holder, cmp.Or(e.Agent, "everybody"), until(e))
+	case claim.KindResumed:
+		return fmt.Sprintf("%s let %s go on", e.Holder, cmp.Or(e.Agent, "everybody"))
 	case claim.KindReserved:
 		if e.Count > 1 {
 			return fmt.Sprintf("%s made %d more reservations", e.Agent, e.Count)
@@ -114,6 +118,8 @@ func refusal(e claim.Fact) string {
 		return "nothing was ready"
 	case claim.CodeLimitReached:
 		return "it has as many tasks as it may"
+	case claim.CodePaused:
+		return "nothing is granted for now"
 	case claim.CodeNotFound:
 		return "the page is not there, or not shared"
 	case claim.CodeNotionUnavailable:
@@ -124,7 +130,8 @@ func refusal(e claim.Fact) string {
 	return strings.ReplaceAll(string(e.Code), "_", " ")
 }
 
-// until says when the claim ends that an attempt was denied for; empty if that is not known.
+// until says when a pause ends, or the claim that an attempt was denied for; empty if that is not
+// known.
 func until(e claim.Fact) string {
 	if e.Expires.IsZero() {
 		return ""

@@ -155,6 +155,12 @@ func TestMethods(t *testing.T) {
 			return c.Log(ctx, api.LogFilter{Agent: "Oracle", Task: "T-3", Claim: claimID, After: "E0", Limit: 3})
 		}},
 		{api.OpHistory.Operation, asked{"GET /v1/history?points=10", "", ""}, func(ctx context.Context, c C) (any, error) { return c.History(ctx, 6, 10) }},
+		{api.OpPause.Operation, asked{"POST /v1/pause", "k", `{"agent":"Sandman","for_seconds":60,"reason":"r"}`}, func(ctx context.Context, c C) (any, error) {
+			return c.Pause(ctx, api.PauseRequest{Agent: "Sandman", ForSeconds: 60, Reason: "r"}, "k")
+		}},
+		{api.OpResume.Operation, asked{"POST /v1/resume", "k", `{"agent":"Sandman"}`}, func(ctx context.Context, c C) (any, error) {
+			return c.Resume(ctx, api.ResumeRequest{Agent: "Sandman"}, "k")
+		}},
 		{api.OpSweep.Operation, asked{"POST /v1/sweep", "k", ""}, func(ctx context.Context, c C) (any, error) { return c.Sweep(ctx, "k") }},
 		{api.OpSweep.Operation, asked{"POST /v1/sweep", "k", `{"note":"n"}`}, func(ctx context.Context, c C) (any, error) {
 			return c.SweepFor(ctx, api.SweepRequest{Note: "n"}, "k")

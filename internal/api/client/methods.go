@@ -93,6 +93,16 @@ func (c *Client) Reopen(ctx context.Context, id task.ID, body api.ReopenRequest,
 	return do(ctx, c, api.OpReopen, api.ReopenInput{ID: string(id), Key: key, Body: &body})
 }
 
+// Pause has nothing granted for a while.
+func (c *Client) Pause(ctx context.Context, body api.PauseRequest, key string) (api.Paused, error) {
+	return do(ctx, c, api.OpPause, api.KeyedInput[*api.PauseRequest]{Key: key, Body: &body})
+}
+
+// Resume ends a pause.
+func (c *Client) Resume(ctx context.Context, body api.ResumeRequest, key string) (api.Paused, error) {
+	return do(ctx, c, api.OpResume, api.KeyedInput[*api.ResumeRequest]{Key: key, Body: &body})
+}
+
 // Sweep sets tasks with a stale claim back to OPEN.
 func (c *Client) Sweep(ctx context.Context, key string) (api.Sweep, error) {
 	return c.SweepFor(ctx, api.SweepRequest{}, key)

@@ -48,6 +48,9 @@ function feel(h) {
   const back = health && !health.up && h.up;
   health = h;
   standing();
+  if (document.getElementById('brake').dataset.brake !== (h.brake || '')) swap.refresh('#brake');
+  const pause = document.getElementById('pause');
+  if (pause) pause.hidden = Boolean(h.halted);
   if (back) refresh();
 }
 

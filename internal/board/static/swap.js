@@ -31,7 +31,7 @@ export async function refresh(selector, url) {
   if (!here || document.hidden) return;
   try {
     const page = await read(url || location.href);
-    const part = page.querySelector('main #live');
+    const part = page.querySelector(selector);
     if (!part) return;
     const open = [...here.querySelectorAll('details')].map((d) => d.open);
     const own = adopt(part);

@@ -18,7 +18,7 @@ CREATE TABLE claims (
     task_id TEXT NOT NULL,
     agent   TEXT NOT NULL,
     state   TEXT NOT NULL,
-    -- When it was granted, and when it ended.
+    -- When it was granted (0 also if that was not to work on it), and when it ended.
     started INTEGER NOT NULL,
     ended   INTEGER NOT NULL,
     -- Set if somebody else ended the claim before its agent was done with the task:

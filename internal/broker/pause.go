@@ -1,0 +1,95 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Pausing asks to pause an agent, all that a pattern covers, or everybody; or to resume them.
+type Pausing struct {
+	Agent  string // empty for everybody
+	By     string // who asks
+	User   string // as in a Finish
+	For    time.Duration
+	Reason string
+}
+
+// Pause has nothing granted for a while; what is held goes on. It costs no request to Notion. The
+// error is an *InvalidError for a name that no agent here can have.
+func (b *Broker) Pause(ctx context.Context, p Pausing) (api.Paused, error) {
+	if p.Agent != "" && !task.IsAgentPattern(p.Agent) {
+		if err := b.checkName(p.Agent); err != nil {
+			return api.Paused{}, err
+		}
+	}
+	now := b.now()
+	pause := claim.Pause{By: p.By, Reason: task.OneLine(p.Reason, -1), At: now}
+	if p.For > 0 {
+		pause.Until = now.Add(p.For)
+	}
+	return b.change(ctx, func(brake *claim.Brake) (claim.Fact, bool) { return brake.Pause(p.Agent, pause, p.User), true })
+}
+
+// Resume ends a pause; that of everybody with the breaker's.
+func (b *Broker) Resume(ctx context.Context, p Pausing) (api.Paused, error) {
+	return b.change(ctx, func(brake *claim.Brake) (claim.Fact, bool) {
+		return brake.Resume(p.Agent, p.By, p.User, b.now())
+	})
+}
+
+func (b *Broker) change(ctx context.Context, change func(*claim.Brake) (claim.Fact, bool)) (api.Paused, error) {
+	brake, changed, err := b.journal.ChangeBrake(ctx, change)
+	if err != nil {
+		return api.Paused{}, err
+	}
+	b.eased.fire()
+	return api.Paused{Changed: changed, Pauses: orEmpty(b.pauses(brake))}, nil
+}
+
+// pauses returns what is paused.
+func (b *Broker) pauses(brake claim.Brake) []api.Pause { return each(brake.InForce(b.now()), b.pause) }
+
+func (b *Broker) pause(p claim.PauseFor) api.Pause {
+	return api.Pause{Agent: p.Agent, By: p.By, Reason: p.Reason, At: b.time(p.At), ExpiresAt: b.time(p.Until)}
+}
+
+// brake returns what keeps agents from being granted anything, if need be from memory.
+func (b *Broker) brake(ctx context.Context) (claim.Brake, error) {
+	return b.remembers.brake.Ask(ctx, struct{}{}, func() (claim.Brake, error) { return b.journal.Brake(ctx) })
+}
+
+// paused returns what pauses the agent; nil if nothing does.
+func (b *Broker) paused(ctx context.Context, agent string) (*claim.Barred, error) {
+	brake, err := b.brake(ctx)
+	return brake.Bars(agent, b.now()), err
+}
+
+// until returns the time until the end of a pause, but most at the most; an end of zero is none.
+func (b *Broker) until(end time.Time, most time.Duration) time.Duration {
+	if end.IsZero() {
+		return most
+	}
+	return max(0, min(most, end.Sub(b.now())))
+}
+
+// tryUnpaused is try, but of a pause it tries nothing, so that waiting through one costs nothing
+// and leaves no trace. waited says that the pause was met before.
+func (b *Broker) tryUnpaused(ctx context.Context, r Request, f task.Filter, first, waited bool) (claim.Hold, error) {
+	if waited {
+		if barred, err := b.paused(ctx, r.Agent); barred != nil && err == nil {
+			return claim.Hold{}, barred.Denied()
+		}
+	}
+	cl, err := b.try(ctx, r, f, first)
+	if denied, ok := errors.AsType[*claim.Denied](err); ok && denied.Code == claim.CodeNothingReady {
+		if barred, err := b.paused(ctx, r.Agent); barred != nil && err == nil {
+			return claim.Hold{}, barred.Denied()
+		}
+	}
+	return cl, err
+}

@@ -1,0 +1,282 @@
+package claim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// Everybody names all agents, for a pause.
+const Everybody = ""
+
+// Brake is what keeps agents from being granted anything for now: pauses, and the breaker. A
+// ledger keeps it, and changes it in the transactions of which it follows.
+type Brake struct {
+	// Pauses are those that were asked for, by whom they are for: an agent, all that a pattern
+	// covers, or Everybody. Some may be over.
+	Pauses map[string]Pause `json:"pauses,omitempty"`
+	// Failures are when the last claims ended, if all of them failed, in Breaker.Within.
+	Failures []time.Time `json:"failures,omitempty"`
+	// Tripped is the breaker's own pause; nil while the breaker is closed. When it is over, one
+	// claim is let through: the Probe. Its end decides.
+	Tripped *Pause `json:"tripped,omitempty"`
+	Probe   ID     `json:"probe,omitempty"`
+}
+
+// Pause is a time without grants.
+type Pause struct {
+	By     string    `json:"by"`               // who asked for it; Sweeper for the breaker
+	Reason string    `json:"reason,omitempty"` // in one line
+	At     time.Time `json:"at"`
+	Until  time.Time `json:"until,omitzero"` // zero if somebody has to end it
+}
+
+func (p Pause) over(now time.Time) bool { return !p.Until.IsZero() && !now.Before(p.Until) }
+
+// Breaker pauses the board if many claims in a row fail, are blocked or go stale. The zero value
+// never does.
+type Breaker struct {
+	Failures int           // that many
+	Within   time.Duration // in that time
+	Pause    time.Duration // pause the board for that long
+}
+
+// Barred says why an agent is granted nothing for now, whatever the task.
+type Barred struct {
+	Code   Code      // CodePaused or CodeLimitReached
+	By     string    // who paused
+	Until  time.Time // zero if that is not known
+	Detail string    // why, in one line
+}
+
+// deny returns the denial of the claim c.
+func (b Barred) deny(c Hold) *Denied {
+	return &Denied{Code: b.Code, Task: c.Task, Holder: b.By, ExpiresAt: b.Until, Local: true, Barred: true, Detail: b.Detail}
+}
+
+// InForce returns the pauses that bar somebody at now, the one of Everybody first. That of the
+// breaker has no end while the claim that was let through goes on.
+func (b Brake) InForce(now time.Time) []PauseFor {
+	var out []PauseFor
+	for whom, p := range b.Pauses {
+		if !p.over(now) {
+			out = append(out, PauseFor{whom, p})
+		}
+	}
+	slices.SortFunc(out, func(a, b PauseFor) int { return cmp.Compare(a.Agent, b.Agent) })
+	switch p := b.Tripped; {
+	case p != nil && !p.over(now):
+		out = append(out, PauseFor{Everybody, *p})
+	case p != nil && b.Probe != "":
+		out = append(out, PauseFor{Everybody, Pause{By: p.By, At: p.At, Reason: p.Reason + "; one task was let through, and its end decides"}})
+	}
+	return out
+}
+
+// PauseFor is a pause of an agent, of all that a pattern covers, or of Everybody.
+type PauseFor struct {
+	Agent string
+	Pause
+}
+
+// Of reports whether the pause is one of that agent.
+func (p PauseFor) Of(agent string) bool {
+	return p.Agent == Everybody || task.MatchAgent(p.Agent, agent)
+}
+
+// Whom says who is paused.
+func (p PauseFor) Whom() string { return cmp.Or(p.Agent, "everybody") }
+
+// Bars returns what keeps the agent from a grant at now; nil if nothing does.
+func (b Brake) Bars(agent string, now time.Time) *Barred {
+	for _, p := range b.InForce(now) {
+		if p.Of(agent) {
+			detail := fmt.Sprintf("%s paused %s", p.By, p.Whom())
+			if p.Reason != "" {
+				detail += ": " + p.Reason
+			}
+			return &Barred{Code: CodePaused, By: p.By, Until: p.Until, Detail: detail + "; go on with what you hold, nothing new is granted"}
+		}
+	}
+	return nil
+}
+
+// Denied returns the denial of any task.
+func (b Barred) Denied() *Denied { return b.deny(Hold{}) }
+
+// Admit notes that the claim of that id was let through, at now. It reports whether b changed.
+func (b *Brake) Admit(id ID, now time.Time) bool {
+	if b.Tripped == nil || !b.Tripped.over(now) || b.Probe != "" {
+		return false
+	}
+	b.Probe = id
+	return true
+}
+
+// Ended takes in that the claim h ended. changed reports whether b changed. news are the facts
+// that follow: the breaker paused the board, or lets go of it.
+func (b *Brake) Ended(h Hold, c Breaker) (changed bool, news []Fact) {
+	said := h.said()
+	probe := h.ID == b.Probe && b.Probe != ""
+	switch {
+	case probe && said == nothing: // the next one decides
+		b.Probe = ""
+		return true, nil
+	case probe && said == well:
+		b.Failures, b.Tripped, b.Probe = nil, nil, ""
+		return true, []Fact{resumed(Everybody, Sweeper, "", fmt.Sprintf("%s got %q, and it did not fail", h.Agent, h.Task.Title), h.Ended)}
+	case probe:
+		return true, []Fact{b.trip(fmt.Sprintf("the task that was let through, %q, %s again", h.Task.Title, badly[h.Ending]), h.Ended, c)}
+	case said == nothing || c.Failures <= 0 || b.Tripped != nil:
+		return false, nil
+	case said == well:
+		changed = len(b.Failures) > 0
+		b.Failures = nil
+		return changed, nil
+	}
+	at := h.Ended
+	if h.Finish != nil {
+		at = h.Finish.At
+	}
+	b.Failures = append(b.Failures, at)
+	for len(b.Failures) > 0 && at.Sub(b.Failures[0]) > c.Within {
+		b.Failures = b.Failures[1:]
+	}
+	if len(b.Failures) < c.Failures {
+		return true, nil
+	}
+	return true, []Fact{b.trip(fmt.Sprintf("%d tasks in a row failed, were blocked or went stale within %v", len(b.Failures), c.Within), h.Ended, c)}
+}
+
+func (b *Brake) trip(why string, now time.Time, c Breaker) Fact {
+	b.Failures, b.Probe = nil, ""
+	b.Tripped = &Pause{By: Sweeper, Reason: why, At: now, Until: now.Add(c.Pause)}
+	return paused(Everybody, *b.Tripped, "")
+}
+
+// Pause pauses the agent, or Everybody, in place of an earlier pause. user is as in Fact.By.
+func (b *Brake) Pause(agent string, p Pause, user string) Fact {
+	if b.Pauses == nil {
+		b.Pauses = make(map[string]Pause)
+	}
+	for of, earlier := range b.Pauses {
+		if earlier.over(p.At) {
+			delete(b.Pauses, of)
+		}
+	}
+	b.Pauses[agent] = p
+	return paused(agent, p, user)
+}
+
+// Resume ends the pause of the agent, or that of Everybody and the breaker's. was is false if
+// there was none.
+func (b *Brake) Resume(agent, by, user string, now time.Time) (news Fact, was bool) {
+	p, was := b.Pauses[agent]
+	was = was && !p.over(now)
+	delete(b.Pauses, agent)
+	if agent == Everybody {
+		was = was || b.Tripped != nil
+		b.Failures, b.Tripped, b.Probe = nil, nil, ""
+	}
+	return resumed(agent, by, user, "", now), was
+}
+
+func paused(agent string, p Pause, user string) Fact {
+	return Fact{ID: NewFactID(p.At), At: p.At, Kind: KindPaused, Agent: agent, Holder: p.By, By: user, Detail: p.Reason, Expires: p.Until}
+}
+
+func resumed(agent, by, user, why string, now time.Time) Fact {
+	return Fact{ID: NewFactID(now), At: now, Kind: KindResumed, Agent: agent, Holder: by, By: user, Detail: why}
+}
+
+// said is what the end of a claim says to the breaker.
+type said int
+
+const (
+	nothing said = iota
+	well
+	ill
+)
+
+// badly are the endings that the breaker counts, in words.
+var badly = map[Ending]string{EndFailed: "failed", EndBlocked: "was blocked", EndOverridden: "went stale", EndSwept: "went stale"}
+
+// said returns what the end of h says to the breaker. Nothing is said by what was never the
+// agent's to work on, and by a task that a person took.
+func (h Hold) said() said {
+	switch {
+	case h.Started.IsZero() || h.Brief || h.Finish != nil && h.Finish.Unheard:
+		return nothing
+	case badly[h.Ending] != "":
+		return ill
+	case h.Ending == EndCompleted || h.Ending == EndReview || h.Ending == EndReleased:
+		return well
+	}
+	return nothing
+}
+
+// Bounds are the limits under which a ledger reserves tasks, besides that of the agent's tasks at
+// a time.
+type Bounds struct {
+	Days    []DayLimit
+	Zone    *time.Location // whose midnight ends a day; nil for the machine's
+	Breaker Breaker
+}
+
+// DayLimit bounds what all agents together may be granted in a day that a name covers.
+type DayLimit struct {
+	Name   string // a name, or a pattern as in task.MatchAgent
+	Grants int    // grants, those under way included; 0 for any number
+}
+
+// Covers reports whether the limit is one for the agent.
+func (l DayLimit) Covers(agent string) bool { return l.Grants > 0 && task.MatchAgent(l.Name, agent) }
+
+// Bars returns the refusal of one more grant after used ones; nil if there is room for it. until
+// is the end of the day in zone.
+func (l DayLimit) Bars(agent string, used int, until time.Time, zone *time.Location) *Barred {
+	if used < l.Grants {
+		return nil
+	}
+	whose := agent
+	if l.Name != agent {
+		whose = "the agents " + l.Name + " together"
+	}
+	of := ""
+	if zone != time.Local {
+		of = fmt.Sprintf(" (%v)", zone)
+	}
+	return &Barred{Code: CodeLimitReached, Until: until, Detail: fmt.Sprintf(
+		"%s used up max_per_day: %d of %d grants of this day%s; go on with what you hold", whose, used, l.Grants, of)}
+}
+
+// Day returns the beginning of the day of now, and of the next one.
+func (b Bounds) Day(now time.Time) (from, until time.Time, zone *time.Location) {
+	if zone = b.Zone; zone == nil {
+		zone = time.Local
+	}
+	y, m, d := now.In(zone).Date()
+	return midnight(y, m, d, zone), midnight(y, m, d+1, zone), zone
+}
+
+// midnight returns the first moment of a day. The clocks may be set forward over it, or back to
+// it.
+func midnight(y int, m time.Month, d int, zone *time.Location) time.Time {
+	noon := time.Date(y, m, d, 12, 0, 0, 0, zone)
+	first := time.Date(y, m, d, 0, 0, 0, 0, zone)
+	begun := func(t time.Time) bool { return t.In(zone).Day() == noon.Day() && noon.Sub(t) < 24*time.Hour }
+	if _, set := first.ZoneBounds(); !begun(first) && !set.IsZero() {
+		return set
+	}
+	if set, _ := first.ZoneBounds(); !set.IsZero() {
+		_, now := first.Zone()
+		_, was := set.Add(-1).Zone()
+		if earlier := first.Add(time.Duration(now-was) * time.Second); now < was && begun(earlier) && earlier.Before(set) {
+			return earlier
+		}
+	}
+	return first
+}
