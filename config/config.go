@@ -128,6 +128,9 @@ type Agent struct {
 	// MaxPerAgent replaces Claim.MaxPerAgent for this agent; nil keeps that, and 0 means any
 	// number.
 	MaxPerAgent *int
+	// MaxUSDPerDay is how many US dollars all agents of that name together may report to have spent
+	// in a day, before they get no more tasks; 0 means any amount.
+	MaxUSDPerDay float64
 }
 
 // Names sets how names are minted.

@@ -170,7 +170,7 @@ func TestEnvironment(t *testing.T) {
 		"tasks.priorities.low":                   "P3",
 		"tasks.fields":                           `["Done when", "Area, or so"]`,
 		"tasks.only":                             `["Area=Agents, or so", "Ready=true"]`,
-		"agents":                                 `["Sandman", {"name": "Oracle", "uids": [1000], "lead": true, "max_per_agent": 0}, {"name": "agent-*", "max_per_agent": 2}]`,
+		"agents":                                 `["Sandman", {"name": "Oracle", "uids": [1000], "lead": true, "max_per_agent": 0}, {"name": "agent-*", "max_per_agent": 2, "max_usd_per_day": 2.5}]`,
 		"names.prefix":                           "claude-chat",
 		"names.keep":                             "24h",
 		"claim.timeout":                          "5m",

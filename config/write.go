@@ -94,7 +94,7 @@ func written(value any) (string, error) {
 
 // written returns the agent's value in the file: its name, or a section.
 func (a Agent) written() any {
-	if len(a.UIDs) == 0 && a.NotionUser == "" && !a.Lead && a.MaxPerAgent == nil {
+	if len(a.UIDs) == 0 && a.NotionUser == "" && !a.Lead && a.MaxPerAgent == nil && a.MaxUSDPerDay == 0 {
 		return a.Name
 	}
 	full := map[string]any{"name": a.Name}
@@ -109,6 +109,9 @@ func (a Agent) written() any {
 	}
 	if a.MaxPerAgent != nil {
 		full["max_per_agent"] = *a.MaxPerAgent
+	}
+	if a.MaxUSDPerDay > 0 {
+		full["max_usd_per_day"] = a.MaxUSDPerDay
 	}
 	return full
 }

@@ -18,6 +18,9 @@ type Agent struct {
 	// Limit is how many tasks the agent may hold at a time, 0 for any number; nil means the
 	// policy's limit.
 	Limit *int
+	// Budget is how much money all agents of that name may spend in a day, in millionths of a US
+	// dollar; 0 for any amount.
+	Budget int64
 }
 
 // entry finds the entry for a name: the name itself, or else the longest pattern that covers it. It

@@ -8,10 +8,13 @@ import (
 )
 
 // Refusal says why a reservation was refused: Holder is the claim that has the task, or Limit
-// is set because the agent has as many tasks as it may.
+// is set because the agent has as many tasks as it may, or Over says in one line what else the agent
+// had as much of as it may have until a time.
 type Refusal struct {
 	Holder *Hold
 	Limit  bool
+	Over   string
+	Until  time.Time
 }
 
 // Fact returns the denial of c at now as a fact. limit is the number of tasks that an agent may
@@ -20,6 +23,10 @@ func (r Refusal) Fact(c Hold, now time.Time, limit int) Fact {
 	e := c.fact(KindDenied, now)
 	if r.Limit {
 		e.Code, e.Detail = CodeLimitReached, tooMany(c, limit)
+		return e
+	}
+	if r.Over != "" {
+		e.Code, e.Detail, e.Expires = CodeLimitReached, r.Over, r.Until
 		return e
 	}
 	h := r.Holder
@@ -42,6 +49,9 @@ func (r Refusal) deny(c Hold, limit int, has []Hold) *Denied {
 		return &Denied{
 			Code: CodeLimitReached, Task: c.Task, Local: true, Has: has, Detail: detail + "; finish or release one first",
 		}
+	}
+	if r.Over != "" {
+		return &Denied{Code: CodeLimitReached, Task: c.Task, Local: true, ExpiresAt: r.Until, Detail: r.Over}
 	}
 	return Occupied(*r.Holder)
 }

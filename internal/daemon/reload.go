@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dibs/config"
+	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
@@ -107,7 +108,7 @@ func listed(c config.Config) []int {
 func agentsOf(c config.Config) []broker.Agent {
 	var out []broker.Agent
 	for _, a := range c.Agents {
-		out = append(out, broker.Agent{Name: a.Name, UIDs: a.UIDs, Limit: a.MaxPerAgent})
+		out = append(out, broker.Agent{Name: a.Name, UIDs: a.UIDs, Limit: a.MaxPerAgent, Budget: api.Micros(a.MaxUSDPerDay)})
 	}
 	return out
 }

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"dibs/internal/claim"
 	"dibs/internal/history"
-	"dibs/internal/task"
 )
 
 // saveUsed stores what the claims in ch used.
@@ -80,8 +80,9 @@ func (j *Journal) Spent(ctx context.Context, q history.Spending) ([]history.Spen
 		query, args = query+" AND "+condition, append(args, values...)
 	}
 	switch prefix, pattern := strings.CutSuffix(q.Agent, "*"); {
-	case pattern && task.IsAgentPattern(q.Agent):
-		add("substr(agent, 1, ?) = ?", len([]rune(prefix)), prefix)
+	case pattern: // as task.MatchAgent does
+		n := utf8.RuneCountInString(prefix)
+		add("substr(agent, 1, ?) = ? AND length(agent) > ?", n, prefix, n)
 	case q.Agent != "":
 		add("agent = ?", q.Agent)
 	}
