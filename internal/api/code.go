@@ -67,7 +67,7 @@ var meanings = map[Code]meaning{
 	Code(claim.CodeReserved):            {http.StatusConflict, ExitNotClaimed, "The task is assigned to somebody else"},
 	Code(claim.CodeNotOffered):          {http.StatusConflict, ExitNotClaimed, "The task is not offered to the agent"},
 	Code(claim.CodeNothingReady):        {http.StatusConflict, ExitNotClaimed, "No task is ready"},
-	Code(claim.CodeLimitReached):        {http.StatusConflict, ExitNotClaimed, "The agent has as many tasks, or has spent as much, as it may"},
+	Code(claim.CodeLimitReached):        {http.StatusConflict, ExitNotClaimed, "The agent holds as many tasks as it may"},
 	Code(claim.CodeNotFound):            {http.StatusNotFound, ExitNotClaimed, "No such task"},
 	Code(claim.CodeNotionUnavailable):   {http.StatusServiceUnavailable, ExitNotion, "Notion cannot be reached"},
 

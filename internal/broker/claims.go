@@ -131,7 +131,7 @@ func (b *Broker) attempt(ctx context.Context, r Request, t task.Task, unwanted f
 }
 
 func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwanted func(task.Task) string) (claim.Hold, error) {
-	over, err := b.overspent(ctx, r.Agent)
+	barred, err := b.overspent(ctx, r.Agent)
 	if err != nil {
 		return claim.Hold{}, err
 	}
@@ -149,7 +149,7 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 			return claim.Hold{}, err
 		}
 	}
-	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: api.Outlives(r.Key), Quiet: r.Task == "", Unwanted: unwanted, Over: over, Note: r.Note})
+	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: api.Outlives(r.Key), Quiet: r.Task == "", Unwanted: unwanted, Barred: barred, Note: r.Note})
 	if kept && err == nil {
 		b.alive.Granted(id)
 	} else if kept {

@@ -83,6 +83,9 @@ func (b *Broker) denied(d *claim.Denied) *api.Problem {
 	if d.Code == claim.CodeNotionUnavailable && d.RetryAfter == 0 {
 		p.RetryIn(RetryUnavailable)
 	}
+	if d.Barred && d.Code == claim.CodeLimitReached {
+		p.Title = "As much was spent as may be in a day"
+	}
 	if len(d.Has) > 0 {
 		p.Claims = each(d.Has, b.claim)
 	}

@@ -11,12 +11,12 @@ import (
 	"dibs/internal/task"
 )
 
-// Report notes what was used for a claim so far, see claim.Claimer.Report.
-func (b *Broker) Report(ctx context.Context, id claim.ID, used claim.Usage) error {
+// Spend notes what was used for a claim so far, see claim.Claimer.Spend.
+func (b *Broker) Spend(ctx context.Context, id claim.ID, used claim.Usage) error {
 	if used.None() {
 		return nil
 	}
-	_, err := b.claimer.Report(ctx, id, used)
+	_, err := b.claimer.Spend(ctx, id, used)
 	return err
 }
 
@@ -36,7 +36,7 @@ func (b *Broker) spent(ctx context.Context, agents string, from, to time.Time) (
 
 // overspent returns why an agent gets no more tasks today because of what was spent; nil if it does.
 // Every entry that covers its name counts, with all that the agents of that entry spent together.
-func (b *Broker) overspent(ctx context.Context, agent string) (*claim.Refusal, error) {
+func (b *Broker) overspent(ctx context.Context, agent string) (*claim.Barred, error) {
 	for _, a := range b.configured() {
 		if a.Budget == 0 || !task.MatchAgent(a.Name, agent) {
 			continue
@@ -47,18 +47,14 @@ func (b *Broker) overspent(ctx context.Context, agent string) (*claim.Refusal, e
 			return nil, err
 		}
 		if spent.Micros >= a.Budget {
-			return &claim.Refusal{Until: to, Over: fmt.Sprintf("%s gets no task before %s: %s spent %s of at most %s a day (max_usd_per_day of %q)",
-				agent, b.Local(to).Round(time.Minute).Format("2006-01-02 15:04 MST"), who(a.Name, agent),
-				api.Dollars(api.USD(spent.Micros)), api.Dollars(api.USD(a.Budget)), a.Name)}, nil
+			whose := agent
+			if a.Name != agent {
+				whose = "the agents " + a.Name + " together"
+			}
+			return &claim.Barred{Code: claim.CodeLimitReached, Until: to, Detail: fmt.Sprintf(
+				"%s may spend %s a day (max_usd_per_day), and %s are spent until %s; go on with what you hold",
+				whose, api.Dollars(api.USD(a.Budget)), api.Dollars(api.USD(spent.Micros)), b.Local(to).Round(time.Minute).Format("2006-01-02 15:04 MST"))}, nil
 		}
 	}
 	return nil, nil
-}
-
-// who says whose money the limit of an entry counts.
-func who(entry, agent string) string {
-	if task.IsAgentPattern(entry) {
-		return "the agents " + entry + " together"
-	}
-	return agent
 }

@@ -45,11 +45,12 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	if why, ok := errors.AsType[*JournalError](c.board.Closed()); ok { // whatever the task
 		return Hold{}, why
 	}
-	if r.Over != nil {
-		if err := c.commit(ctx, Change{Facts: []Fact{r.Over.Fact(cl, now, limit)}}); err != nil {
+	if r.Barred != nil {
+		barred := Refusal{Barred: r.Barred}
+		if err := c.commit(ctx, Change{Facts: []Fact{barred.Fact(cl, now, limit)}}); err != nil {
 			return Hold{}, err
 		}
-		return Hold{}, r.Over.deny(cl, limit, nil)
+		return Hold{}, barred.deny(cl, limit, nil)
 	}
 	fence, refusal, err := c.ledger.Reserve(ctx, cl, now, limit)
 	if denied, ok := errors.AsType[*Denied](err); ok {

@@ -33,7 +33,8 @@ type Denied struct {
 	Task task.Task // the task, as far as it is known
 	// Holder has the task; empty if nobody does.
 	Holder string
-	// ExpiresAt is when the holder's lease ends, in Notion's time; zero if unknown or never.
+	// ExpiresAt is when the holder's lease ends, or the pause or the limit, in Notion's time;
+	// zero if unknown or never.
 	ExpiresAt time.Time
 	// Has lists the claims that the agent holds or is finishing, for CodeLimitReached.
 	Has []Hold
@@ -50,6 +51,8 @@ type Denied struct {
 	// Local is set if the reservation was refused: Notion was not asked, and nothing changed
 	// for anybody else.
 	Local bool
+	// Barred is set if the agent is granted nothing for now, whatever the task.
+	Barred bool
 	// Unrecorded is set if the caller is to record the denial, see Request.Quiet.
 	Unrecorded bool
 	// Err is the store's or the journal's error, if one caused the denial.

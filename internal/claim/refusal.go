@@ -8,13 +8,11 @@ import (
 )
 
 // Refusal says why a reservation was refused: Holder is the claim that has the task, or Limit
-// is set because the agent has as many tasks as it may, or Over says in one line what else the agent
-// had as much of as it may have until a time.
+// is set because the agent has as many tasks as it may, or Barred because it gets none for now.
 type Refusal struct {
 	Holder *Hold
 	Limit  bool
-	Over   string
-	Until  time.Time
+	Barred *Barred
 }
 
 // Fact returns the denial of c at now as a fact. limit is the number of tasks that an agent may
@@ -25,8 +23,8 @@ func (r Refusal) Fact(c Hold, now time.Time, limit int) Fact {
 		e.Code, e.Detail = CodeLimitReached, tooMany(c, limit)
 		return e
 	}
-	if r.Over != "" {
-		e.Code, e.Detail, e.Expires = CodeLimitReached, r.Over, r.Until
+	if b := r.Barred; b != nil {
+		e.Code, e.Holder, e.Detail, e.Expires = b.Code, b.By, b.Detail, b.Until
 		return e
 	}
 	h := r.Holder
@@ -50,8 +48,8 @@ func (r Refusal) deny(c Hold, limit int, has []Hold) *Denied {
 			Code: CodeLimitReached, Task: c.Task, Local: true, Has: has, Detail: detail + "; finish or release one first",
 		}
 	}
-	if r.Over != "" {
-		return &Denied{Code: CodeLimitReached, Task: c.Task, Local: true, ExpiresAt: r.Until, Detail: r.Over}
+	if r.Barred != nil {
+		return r.Barred.deny(c)
 	}
 	return Occupied(*r.Holder)
 }

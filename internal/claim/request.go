@@ -27,8 +27,8 @@ type Request struct {
 	// Limit is the most tasks that the agent may have at a time, 0 for any number; nil means
 	// Policy.MaxPerAgent.
 	Limit *int
-	// Over, if set, refuses the request: the agent had as much as it may have.
-	Over *Refusal
+	// Barred, if set, refuses the request.
+	Barred *Barred
 	// Note goes on record if the claim is granted: who asked on behalf of the agent, for
 	// example.
 	Note string

@@ -30,10 +30,10 @@ func (u Usage) grown(report Usage, at time.Time) (Usage, bool) {
 	return next, next.Tokens > u.Tokens || next.Micros > u.Micros
 }
 
-// Report notes what the agent of a claim has used for it so far, and returns the claim. It does so
+// Spend notes what the agent of a claim has used for it so far, and returns the claim. It does so
 // in any state of a claim that was granted, also once that has ended: what was used is gone. The
 // error is ErrUnknownClaim, or the ledger's.
-func (c *Claimer) Report(ctx context.Context, id ID, report Usage) (Hold, error) {
+func (c *Claimer) Spend(ctx context.Context, id ID, report Usage) (Hold, error) {
 	h, unlock, err := c.lockClaim(ctx, id)
 	if err != nil {
 		return Hold{}, err

@@ -33,8 +33,8 @@ type Claims interface {
 	// Renew does.
 	Connect(ctx context.Context, r broker.Ref, grace time.Duration) (c api.Claim, leave func(), err error)
 
-	// Report notes what was used for a claim so far. It fails with claim.ErrUnknownClaim.
-	Report(context.Context, claim.ID, claim.Usage) error
+	// Spend notes what was used for a claim so far. It fails with claim.ErrUnknownClaim.
+	Spend(context.Context, claim.ID, claim.Usage) error
 
 	// Finish fails as Renew does.
 	Finish(context.Context, broker.Ref, claim.Finish) (api.Claim, error)
@@ -181,7 +181,7 @@ func (s *Server) change(ctx context.Context, id, agent string, used api.Used, do
 		}
 	}
 	ref.Claim = string(found.ID)
-	if err := s.broker.Report(ctx, found.ID, used.Usage.Report()); err != nil {
+	if err := s.broker.Spend(ctx, found.ID, used.Usage.Report()); err != nil {
 		return api.Claim{}, err
 	}
 	c, err := do(ctx, ref)
