@@ -240,7 +240,7 @@ func TestEnvironment(t *testing.T) {
 			Fields: []string{"Done when", "Area, or so"},
 			Only:   []string{"Area=Agents, or so", "Ready=true"},
 		},
-		Agents: []config.Agent{{Name: "Sandman"}, {Name: "Oracle", UIDs: []int{1000}, Lead: true, MaxPerAgent: new(0)}, {Name: "agent-*", MaxPerAgent: new(2)}},
+		Agents: []config.Agent{{Name: "Sandman"}, {Name: "Oracle", UIDs: []int{1000}, Lead: true, MaxPerAgent: new(0)}, {Name: "agent-*", MaxPerAgent: new(2), MaxUSDPerDay: 2.5}},
 		Names:  config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour},
 		Claim: config.Claim{
 			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,

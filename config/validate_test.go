@@ -47,6 +47,7 @@ func TestMistakes(t *testing.T) {
 		{name: "agent with a negative limit", file: "agents: [{name: Oracle, max_per_agent: -1}]", want: []string{"agents: max_per_agent: -1: want a whole number, 0 (any number) or more"}},
 		{name: "agent with negative money", file: "agents: [{name: Oracle, max_usd_per_day: -1}]", want: []string{"agents: max_usd_per_day: -1: want US dollars, 0.01 to 1000000, or 0 for any amount"}},
 		{name: "agent with money that is no number", file: "agents: [{name: Oracle, max_usd_per_day: .nan}]", want: []string{"agents: max_usd_per_day: NaN: want US dollars"}},
+		{name: "money that is forgotten too soon", file: "agents: [{name: Oracle, max_usd_per_day: 1}]\njournal: {keep: 47h}", want: []string{`journal.keep: 47h0m0s is too short to sum up what "Oracle" spends in a day (max_usd_per_day): want at least 48h0m0s`}},
 		{name: "agent with money in words", file: "agents: [{name: Oracle, max_usd_per_day: much}]", want: []string{"agents: max_usd_per_day: much: want US dollars"}},
 		{name: "agent with a limit in words", file: "agents: [{name: Oracle, max_per_agent: one}]", want: []string{"agents: max_per_agent: one: want a whole number"}},
 		{name: "agent called auto", file: "agents: [auto]", want: []string{`agents: "auto" is no agent's name: it asks for one to be minted`}},

@@ -97,7 +97,7 @@ func (u *Usage) valid() (*Usage, error) {
 	case u.Tokens < 0 || u.Tokens > MaxTokens:
 		return nil, fmt.Errorf("tokens=%d: want 0 to %d", u.Tokens, int64(MaxTokens))
 	case !(u.USD >= 0 && u.USD <= MaxUSD): // neither is true of NaN
-		return nil, fmt.Errorf("usd=%v: want 0 to %d", u.USD, MaxUSD)
+		return nil, fmt.Errorf("usd=%s: want 0 to %d", strconv.FormatFloat(u.USD, 'f', -1, 64), MaxUSD)
 	}
 	return u, nil
 }

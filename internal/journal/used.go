@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"dibs/internal/claim"
@@ -75,7 +74,9 @@ func scanUsed(row scanner) (s history.Spent, err error) {
 // Spent returns what was used, by agent, in the order of their names. It knows of what was reported
 // since Prune's limit, and of all claims that are kept.
 func (j *Journal) Spent(ctx context.Context, q history.Spending) ([]history.Spent, error) {
-	query, args := "SELECT agent, "+sumsUsed+" FROM used WHERE true", []any{}
+	// Grouped by the bare column, SQLite would walk the whole index of agents.
+	const group = "coalesce(agent, '')"
+	query, args := "SELECT "+group+", "+sumsUsed+" FROM used WHERE true", []any{}
 	add := func(condition string, values ...any) {
 		query, args = query+" AND "+condition, append(args, values...)
 	}
@@ -89,11 +90,12 @@ func (j *Journal) Spent(ctx context.Context, q history.Spending) ([]history.Spen
 	if q.Task != "" {
 		add("task_id = ?", q.Task)
 	}
-	for condition, at := range map[string]time.Time{"start >= ?": q.From, "start < ?": q.To} {
-		if !at.IsZero() {
-			add(condition, millis(at.Round(history.Quarter)))
-		}
+	if !q.From.IsZero() {
+		add("start >= ?", millis(q.From.Round(history.Quarter)))
 	}
-	spent, err := collect(ctx, j.readers, scanUsed, query+" GROUP BY agent ORDER BY agent", args...)
+	if !q.To.IsZero() {
+		add("start < ?", millis(q.To.Round(history.Quarter)))
+	}
+	spent, err := collect(ctx, j.readers, scanUsed, query+" GROUP BY "+group+" ORDER BY "+group, args...)
 	return spent, j.failed(err, "reading what was used")
 }
