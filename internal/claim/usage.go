@@ -1,9 +1,6 @@
 package claim
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Usage is what an agent used for a claim since it was granted, as far as the agent reported it.
 // Every report is such a total: of several, the larger numbers count, so that a report which is
@@ -28,25 +25,4 @@ func (u Usage) Add(more Usage) Usage {
 func (u Usage) grown(report Usage, at time.Time) (Usage, bool) {
 	next := Usage{Tokens: max(u.Tokens, report.Tokens), Micros: max(u.Micros, report.Micros), At: at}
 	return next, next.Tokens > u.Tokens || next.Micros > u.Micros
-}
-
-// Spend notes what the agent of a claim has used for it so far, and returns the claim. It does so
-// in any state of a claim that was granted, also once that has ended: what was used is gone. The
-// error is ErrUnknownClaim, or the ledger's.
-func (c *Claimer) Spend(ctx context.Context, id ID, report Usage) (Hold, error) {
-	h, unlock, err := c.lockClaim(ctx, id)
-	if err != nil {
-		return Hold{}, err
-	}
-	defer unlock()
-	used, grew := h.Used.grown(report, c.store.Now())
-	if !grew || h.Started.IsZero() {
-		return h, nil
-	}
-	h.Used = used
-	ch := holding(h)
-	if h.State == Ended {
-		ch = Change{Used: []Hold{h}}
-	}
-	return h, c.commit(ctx, ch)
 }

@@ -39,8 +39,9 @@ func TestUsageLines(t *testing.T) {
 				t.Fatal(err)
 			}
 			tried := 0
-			for line := range strings.Lines(string(page)) {
-				if !strings.HasPrefix(line, program+" ") {
+			for block := range strings.SplitSeq(string(page), "```") {
+				line, shell := strings.CutPrefix(block, "sh\n")
+				if !shell || !strings.HasPrefix(line, program+" ") {
 					continue
 				}
 				tried++
