@@ -133,6 +133,9 @@ type Agent struct {
 	// MaxPerDay is how many tasks all agents that the name covers are granted in a day, together;
 	// 0 is any number.
 	MaxPerDay int
+	// MaxUSDPerDay is how many US dollars all agents of that name together may report to have spent
+	// in a day, before they get no more tasks; 0 means any amount.
+	MaxUSDPerDay float64
 }
 
 // Names sets how names are minted.

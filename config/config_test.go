@@ -171,7 +171,7 @@ func TestEnvironment(t *testing.T) {
 		"tasks.priorities.low":                   "P3",
 		"tasks.fields":                           `["Done when", "Area, or so"]`,
 		"tasks.only":                             `["Area=Agents, or so", "Ready=true"]`,
-		"agents":                                 `["Sandman", {"name": "Oracle", "uids": [1000], "lead": true, "max_per_agent": 0}, {"name": "agent-*", "max_per_agent": 2, "max_per_day": 20}]`,
+		"agents":                                 `["Sandman", {"name": "Oracle", "uids": [1000], "lead": true, "max_per_agent": 0}, {"name": "agent-*", "max_per_agent": 2, "max_per_day": 20, "max_usd_per_day": 2.5}]`,
 		"names.prefix":                           "claude-chat",
 		"names.keep":                             "24h",
 		"claim.timeout":                          "5m",
@@ -248,7 +248,7 @@ func TestEnvironment(t *testing.T) {
 			Fields: []string{"Done when", "Area, or so"},
 			Only:   []string{"Area=Agents, or so", "Ready=true"},
 		},
-		Agents: []config.Agent{{Name: "Sandman"}, {Name: "Oracle", UIDs: []int{1000}, Lead: true, MaxPerAgent: new(0)}, {Name: "agent-*", MaxPerAgent: new(2), MaxPerDay: 20}},
+		Agents: []config.Agent{{Name: "Sandman"}, {Name: "Oracle", UIDs: []int{1000}, Lead: true, MaxPerAgent: new(0)}, {Name: "agent-*", MaxPerAgent: new(2), MaxPerDay: 20, MaxUSDPerDay: 2.5}},
 		Names:  config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour},
 		Claim: config.Claim{
 			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,

@@ -49,6 +49,11 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("events.keep: %v is too short: want at least 1h", c.Events.Keep))
 	}
 	errs = append(errs, c.Journal.validate()...)
+	for _, a := range c.Agents {
+		if a.MaxUSDPerDay > 0 && c.Journal.Keep < summedFor {
+			errs = append(errs, fmt.Errorf("journal.keep: %v is too short to sum up what %q spends in a day (max_usd_per_day): want at least %v", c.Journal.Keep, a.Name, summedFor))
+		}
+	}
 	if n := len(c.Socket); n > maxSocketPath {
 		errs = append(errs, fmt.Errorf("socket: the path has %d bytes, sockets allow %d: set a shorter one: %s", n, maxSocketPath, c.Socket))
 	}
@@ -56,6 +61,9 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Log.validate()...)
 	return errors.Join(errs...)
 }
+
+// summedFor is the least journal.keep with a limit of money a day, which is summed in the journal.
+const summedFor = 48 * time.Hour
 
 func (n Notion) validate() []error {
 	var errs []error

@@ -149,7 +149,11 @@ func asList(raw any, spelled bool) ([]any, error) {
 	return nil, fmt.Errorf("want a list, got %v", raw)
 }
 
-// asAgent accepts a name, or a section {name, uids, notion_user, lead, max_per_agent, max_per_day}.
+// mostUSD is the largest limit of money.
+const mostUSD = 1_000_000
+
+// asAgent accepts a name, or a section {name, uids, notion_user, lead, max_per_agent, max_per_day,
+// max_usd_per_day}.
 func asAgent(raw any) (Agent, error) {
 	section, ok := raw.(map[string]any)
 	if !ok {
@@ -176,10 +180,15 @@ func asAgent(raw any) (Agent, error) {
 			a.MaxPerAgent = &n
 		case "max_per_day":
 			a.MaxPerDay, err = asMost(value)
+		case "max_usd_per_day":
+			var ok bool
+			if a.MaxUSDPerDay, ok = asNumber(value); !ok || a.MaxUSDPerDay != 0 && !(a.MaxUSDPerDay >= 0.01 && a.MaxUSDPerDay <= mostUSD) {
+				err = fmt.Errorf("%v: want US dollars, 0.01 to %d, or 0 for any amount", value, mostUSD)
+			}
 		case "uids":
 			a.UIDs, err = asUIDs(value)
 		default:
-			err = errors.New("unknown key: an agent has name, uids, notion_user, lead, max_per_agent and max_per_day")
+			err = errors.New("unknown key: an agent has name, uids, notion_user, lead, max_per_agent, max_per_day and max_usd_per_day")
 		}
 		if err != nil {
 			return Agent{}, fmt.Errorf("%s: %w", key, err)

@@ -94,7 +94,7 @@ func written(value any) (string, error) {
 
 // written returns the agent's value in the file: its name, or a section.
 func (a Agent) written() any {
-	if len(a.UIDs) == 0 && a.NotionUser == "" && !a.Lead && a.MaxPerAgent == nil && a.MaxPerDay == 0 {
+	if len(a.UIDs) == 0 && a.NotionUser == "" && !a.Lead && a.MaxPerAgent == nil && a.MaxPerDay == 0 && a.MaxUSDPerDay == 0 {
 		return a.Name
 	}
 	full := map[string]any{"name": a.Name}
@@ -112,6 +112,9 @@ func (a Agent) written() any {
 	}
 	if a.MaxPerDay > 0 {
 		full["max_per_day"] = a.MaxPerDay
+	}
+	if a.MaxUSDPerDay > 0 {
+		full["max_usd_per_day"] = a.MaxUSDPerDay
 	}
 	return full
 }

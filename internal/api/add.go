@@ -38,4 +38,5 @@ type AskRequest struct {
 	Agent string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	Text  string `json:"text" minLength:"1" doc:"The question"`
 	To    string `json:"to,omitempty" doc:"Whom the comment mentions: a Notion user by name, e-mail address or id"`
+	Used
 }

@@ -11,6 +11,8 @@ type AgentSummary struct {
 	Claims        []Claim  `json:"claims" nullable:"false" doc:"What the agent holds, or is done with and Notion has yet to be told"`
 	DoneToday     int      `json:"done_today" doc:"How many tasks it completed, or handed in for review, since midnight of the daemon's machine"`
 	MedianSeconds *float64 `json:"median_seconds,omitempty" doc:"How long it had a task, as the median of those that it completed in the last seven days; absent if there are none"`
+	UsageToday    *Usage   `json:"usage_today,omitempty" doc:"What it reported since that midnight to have used for its tasks; absent if nothing"`
+	Usage         *Usage   `json:"usage,omitempty" doc:"The same in the days that were asked for"`
 	LastSeen      Time     `json:"last_seen" doc:"When it last claimed, renewed, polled or finished something, or was refused"`
 	Inbox         int      `json:"inbox" doc:"How many triggers a poll would get"`
 }
@@ -28,6 +30,9 @@ type History struct {
 	Denied    map[string][]int `json:"denied" nullable:"false" doc:"Claims that were refused, by code; a code that no claim was refused with is left out"`
 	Lost      []int            `json:"lost" nullable:"false" doc:"Claims that somebody else ended, or took over once they were stale"`
 	Swept     []int            `json:"swept" nullable:"false" doc:"Stale claims that a sweep took off"`
+
+	Tokens []int     `json:"tokens" nullable:"false" doc:"Tokens that agents reported to have used"`
+	USD    []float64 `json:"usd" nullable:"false" doc:"The same in money, in US dollars"`
 
 	WaitP50 []*float64 `json:"wait_seconds_p50" nullable:"false" doc:"How long a task had been ready when it was granted: the median, within a tenth of it; null where none was granted"`
 	WaitP90 []*float64 `json:"wait_seconds_p90" nullable:"false" doc:"The same, which nine of ten grants stayed below"`

@@ -25,6 +25,7 @@ type LogEntry struct {
 	Started  Time       `json:"started_at,omitzero"`
 	Finished Time       `json:"finished_at,omitzero"`
 	Summary  string     `json:"summary,omitempty"`
+	Usage    *Usage     `json:"usage,omitempty" doc:"What was used for work that ended, as the agent reported"`
 	Count    int        `json:"count,omitempty" doc:"How many attempts were refused"`
 	Names    []string   `json:"names,omitempty" doc:"Who was refused"`
 	Expires  Time       `json:"expires_at,omitzero" doc:"When the holder's lease ended, or the claim's own"`

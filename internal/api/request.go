@@ -38,6 +38,7 @@ type RenewRequest struct {
 	Agent    string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	Orphaned bool   `json:"orphaned,omitempty" doc:"With pid: only if whatever kept the claim alive is gone; else nothing is done"`
 	Keeper
+	Used
 }
 
 // SyncRequest asks to bring the daemon's mirror up to date.
@@ -49,6 +50,7 @@ type SyncRequest struct {
 type CompleteRequest struct {
 	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	Summary string `json:"summary,omitempty" doc:"What was done"`
+	Used
 }
 
 // ReviewRequest says that the work is done, for a person to decide.
@@ -56,6 +58,7 @@ type ReviewRequest struct {
 	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	Note    string `json:"note,omitempty" doc:"What was done, and what is to be decided"`
 	Mention string `json:"mention,omitempty" doc:"Whom the comment with the note mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
+	Used
 }
 
 // ReopenRequest sets a task back to OPEN.
@@ -83,6 +86,7 @@ type StopRequest struct {
 	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	By     string `json:"by,omitempty" doc:"Who takes the task back, if not the agent: the agent is told that it lost the claim, by whom and why, and is not offered the task for an hour"`
 	Reason string `json:"reason,omitempty" doc:"Why"`
+	Used
 }
 
 // BlockRequest says that the work cannot go on.
@@ -90,6 +94,7 @@ type BlockRequest struct {
 	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	Reason  string `json:"reason,omitempty" doc:"Why"`
 	Mention string `json:"mention,omitempty" doc:"Whom the comment with the reason mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
+	Used
 }
 
 // FailRequest says that the work was tried and failed.
@@ -99,6 +104,7 @@ type FailRequest struct {
 	Reopen bool   `json:"reopen,omitempty" doc:"Put the task back to OPEN instead of FAILED or BLOCKED, unless it was tried as often as claim.max_attempts allows"`
 	// Mention is as in a BlockRequest.
 	Mention string `json:"mention,omitempty" doc:"Whom the comment with the reason mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
+	Used
 }
 
 // The headers of idempotent requests.

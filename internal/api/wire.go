@@ -59,6 +59,8 @@ type Claim struct {
 	Summary string       `json:"summary,omitempty" doc:"What the agent said at the end"`
 	Detail  string       `json:"detail,omitempty" doc:"Why the claim ended, or why Notion could not be told of its end yet, where that needs saying"`
 
+	Usage *Usage `json:"usage,omitempty" doc:"What the agent used for it so far, as it reported; absent if it reported nothing"`
+
 	Event *Event `json:"event,omitempty" doc:"What happened to the claim, in an answer that was waited for"`
 	Owed
 }
@@ -94,6 +96,7 @@ type Task struct {
 	Trashed    bool      `json:"trashed,omitempty"`
 	Agent      string    `json:"agent,omitempty" doc:"The name in claimed_by"`
 	ExpiresAt  Time      `json:"expires_at,omitzero" doc:"When the holder's lease ends; absent where the name has no time"`
+	Usage      *Usage    `json:"usage,omitempty" doc:"What was used for it in all claims that are on record; only of one task that is asked for, and absent if nothing was reported"`
 }
 
 // Waited is a task that another one waits for.

@@ -40,8 +40,8 @@ func (b *Broker) claim(c claim.Hold) api.Claim {
 	out := api.Claim{
 		ID: c.ID, Task: b.ref(c.Task), Agent: c.Agent, State: c.State,
 		ClaimedAt: b.time(c.ClaimedAt),
-		Fence:     c.Fence,
-		Override:  c.Former != "", Former: c.Former,
+		Fence:     c.Fence, Usage: api.NewUsage(c.Used),
+		Override: c.Former != "", Former: c.Former,
 		Outcome: c.Ending, EndedAt: b.time(c.Ended), Detail: c.Detail,
 	}
 	if !c.ClaimedAt.IsZero() {

@@ -8,6 +8,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/history"
 	"dibs/internal/inbox"
 	"dibs/internal/mirror"
 	"dibs/internal/ready"
@@ -187,7 +188,13 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (api.Task, error) {
 	if err := b.load(ctx, bd, ""); err != nil {
 		return api.Task{}, err
 	}
-	return bd.view(t, ""), nil
+	out := bd.view(t, "")
+	spent, err := b.past.Spent(ctx, history.Spending{Task: id})
+	if err != nil && !(recalling(ctx) != nil && unreachable(err)) { // else nothing is remembered
+		return api.Task{}, err
+	}
+	out.Usage = api.NewUsage(history.Total(spent))
+	return out, nil
 }
 
 // TaskByKey returns the id of the task with that key, ignoring case, or ErrNoTask.

@@ -293,7 +293,7 @@ func (b *Broker) logEntry(e claim.Fact) api.LogEntry {
 		Agent: e.Agent, By: e.By, Claim: e.Claim,
 		Code: e.Code, Holder: e.Holder, Against: e.Against, Remote: e.Remote, Detail: e.Detail,
 		Started: b.time(e.Started), Finished: b.time(e.Finished), Summary: e.Summary,
-		Count: e.Count, Names: e.Names, Expires: b.time(e.Expires),
+		Count: e.Count, Names: e.Names, Expires: b.time(e.Expires), Usage: api.NewUsage(e.Used),
 	}
 }
 

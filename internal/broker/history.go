@@ -18,6 +18,10 @@ type Past interface {
 	History(context.Context, history.Window) ([]history.Counts, error)
 	// Agents returns the record of each agent, the one last seen first.
 	Agents(context.Context, history.Asking) ([]history.Agent, error)
+	// Spent returns what was used, by agent.
+	// Day returns when the day of now began, and when it ends, see claim.Bounds.
+	Day(now time.Time) (from, until time.Time)
+	Spent(context.Context, history.Spending) ([]history.Spent, error)
 }
 
 // History returns the counts of the last hours, in at most that many steps. Both must be within the
@@ -39,10 +43,12 @@ func (b *Broker) History(ctx context.Context, hours, points int) (api.History, e
 			return nil
 		})
 	}
+	usd := each(steps, func(c history.Counts) float64 { return api.USD(int64(c[history.Micros])) })
 	out := api.History{
 		From: b.time(w.From), To: b.time(w.To()), StepSeconds: int(w.Step.Seconds()),
 		Granted: number(history.Granted), Completed: number(history.Completed), Failed: number(history.Failed),
 		Lost: number(history.Lost), Swept: number(history.Swept), Denied: make(map[string][]int),
+		Tokens: number(history.Tokens), USD: usd,
 		WaitP50: wait(0.5), WaitP90: wait(0.9),
 		Requests: number(history.Requests), Budget: int(math.Round(b.house.Rate() * w.Step.Seconds())),
 	}
@@ -65,12 +71,11 @@ const (
 
 // Agents returns the agents seen in the last days, the one last seen first.
 func (b *Broker) Agents(ctx context.Context, days int) (api.Agents, error) {
-	now, here := b.now(), time.Now()
-	year, month, day := here.Date()
-	midnight := time.Date(year, month, day, 0, 0, 0, 0, here.Location())
+	now := b.now()
+	today, _ := b.past.Day(now)
 	agents, err := b.pastAgents(ctx, history.Asking{
 		Since: now.AddDate(0, 0, -days), Limit: maxAgents,
-		DoneSince: now.Add(midnight.Sub(here)), MedianSince: now.AddDate(0, 0, -medianDays),
+		DoneSince: today, MedianSince: now.AddDate(0, 0, -medianDays),
 	}, days)
 	if err != nil {
 		return api.Agents{}, err
@@ -90,6 +95,7 @@ func (b *Broker) Agents(ctx context.Context, days int) (api.Agents, error) {
 		}
 		out.Agents[i] = api.AgentSummary{
 			Agent: a.Name, Claims: each(held[a.Name], b.claim), DoneToday: a.Done, LastSeen: b.time(a.Seen), Inbox: waiting,
+			UsageToday: api.NewUsage(a.UsedToday), Usage: api.NewUsage(a.Used),
 		}
 		if a.Median != nil {
 			out.Agents[i].MedianSeconds = new(a.Median.Seconds())

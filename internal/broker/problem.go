@@ -84,7 +84,7 @@ func (b *Broker) denied(d *claim.Denied) *api.Problem {
 		p.RetryIn(RetryUnavailable)
 	}
 	if d.Barred && d.Code == claim.CodeLimitReached {
-		p.Title = "As much was granted as may be in a day"
+		p.Title = "The limit of the day is used up"
 	}
 	if len(d.Has) > 0 {
 		p.Claims = each(d.Has, b.claim)

@@ -230,15 +230,22 @@ type Bounds struct {
 type DayLimit struct {
 	Name   string // a name, or a pattern as in task.MatchAgent
 	Grants int    // grants, those under way included; 0 for any number
+	Micros int64  // money, as reported, in millionths of a US dollar; 0 for any amount
 }
 
 // Covers reports whether the limit is one for the agent.
-func (l DayLimit) Covers(agent string) bool { return l.Grants > 0 && task.MatchAgent(l.Name, agent) }
+func (l DayLimit) Covers(agent string) bool { return task.MatchAgent(l.Name, agent) }
 
-// Bars returns the refusal of one more grant after used ones; nil if there is room for it. until
-// is the end of the day in zone.
-func (l DayLimit) Bars(agent string, used int, until time.Time, zone *time.Location) *Barred {
-	if used < l.Grants {
+// Bars returns the refusal of one more grant, after those of the day and what was spent in it; nil
+// if there is room for it. until is the end of the day in zone.
+func (l DayLimit) Bars(agent string, granted int, spent int64, until time.Time, zone *time.Location) *Barred {
+	var said string
+	switch {
+	case l.Grants > 0 && granted >= l.Grants:
+		said = fmt.Sprintf("max_per_day: %d of %d grants", granted, l.Grants)
+	case l.Micros > 0 && spent >= l.Micros:
+		said = fmt.Sprintf("max_usd_per_day: %s of %s USD", dollars(spent), dollars(l.Micros))
+	default:
 		return nil
 	}
 	whose := agent
@@ -250,7 +257,7 @@ func (l DayLimit) Bars(agent string, used int, until time.Time, zone *time.Locat
 		of = fmt.Sprintf(" (%v)", zone)
 	}
 	return &Barred{Code: CodeLimitReached, Until: until, Detail: fmt.Sprintf(
-		"%s used up max_per_day: %d of %d grants of this day%s; go on with what you hold", whose, used, l.Grants, of)}
+		"%s used up %s of this day%s; go on with what you hold", whose, said, of)}
 }
 
 // Day returns the beginning of the day of now, and of the next one.

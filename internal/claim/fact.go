@@ -111,6 +111,8 @@ type Fact struct {
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`
 	Summary  string    `json:"summary,omitempty"`
+	// Used is what was used for finished work, as the agent reported.
+	Used Usage `json:"used,omitzero"`
 	// Tried says how the fact changes the list of tries at the task, see Try.
 	Tried Tried `json:"tried,omitempty"`
 	// Comment and Mention are copied from the Finish.
@@ -217,6 +219,6 @@ func (h Hold) lost(at time.Time, holder, detail, user string) Fact {
 func (h Hold) orphaned(f Finish, at time.Time, holder, detail string) Fact {
 	e := h.fact(KindOrphaned, at)
 	e.Holder, e.Detail, e.Remote = holder, detail, true
-	e.Started, e.Finished, e.Summary = h.Started, f.At, f.Summary
+	e.Started, e.Finished, e.Summary, e.Used = h.Started, f.At, f.Summary, h.Used
 	return e
 }

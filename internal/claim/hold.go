@@ -123,6 +123,9 @@ type Hold struct {
 	// Former is the agent whose stale claim this one overrode; empty if it overrode none.
 	Former string `json:"former,omitempty"`
 
+	// Used is what the agent used so far, as it reported.
+	Used Usage `json:"used,omitzero"`
+
 	// Finish is what was said at the end of the work; nil before that. See also Said.
 	Finish *Finish `json:"finish,omitempty"`
 

@@ -16,6 +16,8 @@ type Change struct {
 	Holds []Hold
 	Marks []Mark
 	Facts []Fact
+	// Used are ended holds whose Used has grown. Nothing else of them is stored.
+	Used []Hold
 }
 
 // Ledger is the durable local record of holds, marks and facts: it survives `kill -9`.
@@ -59,6 +61,8 @@ func (c Change) subject() (id ID, on task.ID) {
 		return c.Holds[0].ID, c.Holds[0].Task.ID
 	case len(c.Marks) > 0:
 		return c.Marks[0].ID, c.Marks[0].Task.ID
+	case len(c.Used) > 0:
+		return c.Used[0].ID, c.Used[0].Task.ID
 	case len(c.Facts) > 0:
 		return c.Facts[0].Claim, c.Facts[0].Task
 	}

@@ -19,8 +19,9 @@ func (a *app) agentsCommand() *cobra.Command {
 		Use:   "agents",
 		Short: "List the agents seen lately, and how they do",
 		Long: "List the agents seen in the last days, the one last seen first: what each holds, how many tasks it has\n" +
-			"completed today, how long it had those of the last seven days (the median), and how much waits in its\n" +
-			"inbox. An agent is seen when it asks for a task, renews, polls or finishes. --agent limits the list to one.",
+			"completed today, how long it had those of the last seven days (the median), how much waits in its inbox,\n" +
+			"and what it reported to have used. An agent is seen when it asks for a task, renews, polls or finishes.\n" +
+			"--agent limits the list to one.",
 		Example: "  dibs agents --days 1",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if days < 1 || days > maxDays {
@@ -59,7 +60,12 @@ func showAgents(t *table, agents []api.AgentSummary, now time.Time) {
 	if len(agents) == 0 {
 		return
 	}
-	t.head("AGENT", "LAST SEEN", "TODAY", "MEDIAN", "INBOX", "HOLDS")
+	used := anyUsed(agents, func(s api.AgentSummary) *api.Usage { return s.Usage })
+	heads := []string{"AGENT", "LAST SEEN", "TODAY", "MEDIAN", "INBOX", "HOLDS"}
+	if used {
+		heads = append(heads, "USED TODAY", "USED IN ALL")
+	}
+	t.head(heads...)
 	for _, s := range agents {
 		median, holds := "-", "-"
 		if s.MedianSeconds != nil {
@@ -71,8 +77,12 @@ func showAgents(t *table, agents []api.AgentSummary, now time.Time) {
 		if more := len(s.Claims) - 1; more > 0 {
 			holds += fmt.Sprintf(", and %d more", more)
 		}
-		t.add(plain(clean(s.Agent)), plain(ago(s.LastSeen.Time, now)), plain(fmt.Sprint(s.DoneToday)),
-			plain(median), plain(fmt.Sprint(s.Inbox)), plain(holds))
+		row := []cell{plain(clean(s.Agent)), plain(ago(s.LastSeen.Time, now)), plain(fmt.Sprint(s.DoneToday)),
+			plain(median), plain(fmt.Sprint(s.Inbox)), plain(holds)}
+		if used {
+			row = append(row, plain(spent(s.UsageToday)), plain(spent(s.Usage)))
+		}
+		t.add(row...)
 	}
 }
 

@@ -60,9 +60,18 @@ func showClaims(t *table, claims []api.Claim, now time.Time) {
 		return
 	}
 	t.whole = 4
-	t.head("TASK", "AGENT", "UNTIL", "CLAIM", "TITLE")
+	used := anyUsed(claims, func(c api.Claim) *api.Usage { return c.Usage })
+	heads := []string{"TASK", "AGENT", "UNTIL", "CLAIM", "TITLE"}
+	if used {
+		heads = append(heads, "USED")
+	}
+	t.head(heads...)
 	for _, c := range claims {
-		t.add(plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title)))
+		row := []cell{plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title))}
+		if used {
+			row = append(row, plain(spent(c.Usage)))
+		}
+		t.add(row...)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 func (a *app) failCommand() *cobra.Command {
 	var reason, mention string
+	var used usedFlag
 	var reopen bool
 	return a.changeCommand(change{
 		op: api.OpFail.Operation,
@@ -22,9 +23,10 @@ func (a *app) failCommand() *cobra.Command {
 			cmd.Flags().StringVar(&reason, "reason", "", "what went wrong, a `text`")
 			cmd.Flags().BoolVar(&reopen, "reopen", false, "let somebody else try")
 			mentioning(cmd, &mention)
+			used.add(cmd)
 		},
 		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
-			return daemon.Fail(ctx, id, api.FailRequest{Agent: a.agent, Reason: reason, Reopen: reopen, Mention: mention}, a.request)
+			return daemon.Fail(ctx, id, api.FailRequest{Agent: a.agent, Reason: reason, Reopen: reopen, Mention: mention, Used: used.Used}, a.request)
 		},
 		done: func(c api.Claim) string {
 			line := "failed " + quoted(c.Task)

@@ -27,7 +27,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Short: "Show what happened in the last hours, as numbers and bars",
 		Long: "Show what happened in the last hours: how many claims were granted, refused and lost, and tasks completed\n" +
 			"and failed, how long tasks had been ready when they were granted (the median, and what nine of ten stayed\n" +
-			"below), and how many requests were sent to Notion. Each bar is a step of time, the last one still under\n" +
+			"below), what agents used, and how many requests were sent to Notion. Each bar is a step of time, the last one still under\n" +
 			"way; the bars of requests are full where the budget is used up.",
 		Example: "  dibs history --hours 24\n  dibs history --hours 1 --points 60 --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -89,6 +89,16 @@ func showHistory(t *table, h api.History, now time.Time) {
 	}
 	wait("wait, half", h.WaitP50)
 	wait("wait, nine of ten", h.WaitP90)
+	if slices.ContainsFunc(h.Tokens, func(n int) bool { return n > 0 }) {
+		add("tokens", h.Tokens, 0)
+	}
+	total, most := 0.0, 0.0
+	for _, usd := range h.USD {
+		total, most = total+usd, max(most, usd)
+	}
+	if total > 0 {
+		t.add(plain("USD"), plain(fmt.Sprintf("%.2f", total)), plain(fmt.Sprintf("%.2f", most)), plain(bars(h.USD, most)))
+	}
 	add("requests", h.Requests, h.Budget)
 	t.add(plain("budget"), plain(""), plain(fmt.Sprint(h.Budget)), plain("requests a step"))
 }

@@ -13,6 +13,7 @@ import (
 
 func (a *app) releaseCommand() *cobra.Command {
 	var reason, by string
+	var used usedFlag
 	return a.changeCommand(change{
 		op: api.OpRelease.Operation,
 		long: "Give a task back: it becomes OPEN, for somebody else to claim.\n\n" +
@@ -22,6 +23,7 @@ func (a *app) releaseCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&by, "by", "", "who takes the task back from its agent, a `name`")
 			cmd.Flags().StringVar(&reason, "reason", "", "why, a `text`")
+			used.add(cmd)
 		},
 		check: func(cmd *cobra.Command) error {
 			if cmd.Flags().Changed("by") && by == "" {
@@ -34,7 +36,7 @@ func (a *app) releaseCommand() *cobra.Command {
 			if by != "" && id != api.OnlyClaim { // DIBS_AGENT says nothing about whose task it is
 				agent = ""
 			}
-			return daemon.Release(ctx, id, api.StopRequest{Agent: agent, By: by, Reason: reason}, a.request)
+			return daemon.Release(ctx, id, api.StopRequest{Agent: agent, By: by, Reason: reason, Used: used.Used}, a.request)
 		},
 		done: func(c api.Claim) string {
 			if c.Outcome == claim.EndLost {

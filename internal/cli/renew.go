@@ -13,13 +13,18 @@ import (
 
 func (a *app) renewCommand() *cobra.Command {
 	var keeper keeperFlags
+	var used usedFlag
 	return a.changeCommand(change{
-		op:    api.OpRenew.Operation,
-		flags: keeper.add, check: keeper.check,
+		op: api.OpRenew.Operation,
+		flags: func(cmd *cobra.Command) {
+			keeper.add(cmd)
+			used.add(cmd)
+		},
+		check: keeper.check,
 		long: "Say that you are still at work: the claim lasts a whole lease from now on. While Notion cannot be\n" +
 			"reached it ends when it would have, as the answer says, unless Notion is back before that.",
 		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
-			return daemon.Renew(ctx, id, api.RenewRequest{Agent: a.agent, Keeper: keeper.asked}, a.request)
+			return daemon.Renew(ctx, id, api.RenewRequest{Agent: a.agent, Keeper: keeper.asked, Used: used.Used}, a.request)
 		},
 		done: func(c api.Claim) string {
 			if c.Detail != "" {

@@ -11,6 +11,7 @@ import (
 
 func (a *app) reviewCommand() *cobra.Command {
 	var note, mention string
+	var used usedFlag
 	return a.changeCommand(change{
 		op: api.OpReview.Operation,
 		long: "Say that the work is done, for a person to decide: the task gets the status that tasks.statuses.review\n" +
@@ -20,9 +21,10 @@ func (a *app) reviewCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&note, "note", "", "what was done and what is to be decided, a `text`")
 			mentioning(cmd, &mention)
+			used.add(cmd)
 		},
 		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
-			return daemon.Review(ctx, id, api.ReviewRequest{Agent: a.agent, Note: note, Mention: mention}, a.request)
+			return daemon.Review(ctx, id, api.ReviewRequest{Agent: a.agent, Note: note, Mention: mention, Used: used.Used}, a.request)
 		},
 		done: func(c api.Claim) string { return quoted(c.Task) + " waits for review" },
 	})

@@ -28,7 +28,8 @@ func (a *app) runCommand() *cobra.Command {
 			"and --text say which of the ready tasks will do, as with dibs next. The command finds the task in\n" +
 			"DIBS_TASK_ID, DIBS_TASK_TITLE and DIBS_TASK_URL, what its page says and the comments on it in the\n" +
 			"file DIBS_TASK_FILE, and the claim in DIBS_CLAIM_ID, DIBS_AGENT and DIBS_FENCE. While it runs the claim\n" +
-			"is renewed.\n\n" +
+			"is renewed. What the command used so far it may write into the file DIBS_USAGE_FILE, as tokens=N,usd=X\n" +
+			"or {\"tokens\":N,\"usd\":X}.\n\n" +
 			"The command's exit code decides. 0: the task is completed; the summary is what the command wrote into\n" +
 			"the file DIBS_SUMMARY_FILE, else its last line on stdout. 75: it is given back, and --loop tries it again\n" +
 			"later, --attempts times in all. Any other: it failed, and what came last on stderr is the reason.\n\n" +

@@ -130,6 +130,9 @@ func showTask(out io.Writer, t api.Task, names map[task.ID]string, now time.Time
 		row(out, clean(name), clean(cmp.Or(task.FieldText(t.Fields[name]), "-")))
 	}
 	line("claim", clean(string(t.ClaimID)))
+	if t.Usage != nil {
+		line("used", t.Usage.String())
+	}
 	list := func(name string, tasks []string) {
 		for _, one := range tasks {
 			row(out, name, one)

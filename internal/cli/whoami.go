@@ -108,7 +108,7 @@ func showWhoami(w io.Writer, who whoami, now time.Time) {
 		if i > 0 {
 			name = ""
 		}
-		row(w, name, heldUntil(c, now))
+		row(w, name, heldUntil(c, now)+spending(c))
 	}
 	if len(who.Claims) == 0 {
 		row(w, "holds", "nothing")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dibs/config"
+	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
@@ -121,8 +122,8 @@ func boundsOf(c config.Config) claim.Bounds {
 	b := claim.Bounds{Breaker: claim.Breaker(c.Claim.Breaker)}
 	b.Zone, _ = c.Limits.Location() // a configuration is valid
 	for _, a := range c.Agents {
-		if a.MaxPerDay > 0 {
-			b.Days = append(b.Days, claim.DayLimit{Name: a.Name, Grants: a.MaxPerDay})
+		if l := (claim.DayLimit{Name: a.Name, Grants: a.MaxPerDay, Micros: api.Micros(a.MaxUSDPerDay)}); l.Grants > 0 || l.Micros > 0 {
+			b.Days = append(b.Days, l)
 		}
 	}
 	return b

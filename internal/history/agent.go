@@ -14,6 +14,8 @@ type Agent struct {
 	Seen time.Time
 	// Done is how many tasks it completed, or handed in for review, since Asking.DoneSince.
 	Done int
+	// UsedToday is what it used since Asking.DoneSince, and Used since Asking.Since.
+	UsedToday, Used claim.Usage
 	// Median is the median time that it had the tasks that it completed; nil if there are none.
 	Median *time.Duration
 }

@@ -22,6 +22,8 @@ const (
 	Lost      Name = "lost" // ended by somebody else, or taken over once it was stale
 	Swept     Name = "swept"
 	Requests  Name = "requests" // sent to Notion
+	Tokens    Name = "tokens"   // used for claims
+	Micros    Name = "micros"   // the same in money: millionths of a US dollar
 )
 
 const (

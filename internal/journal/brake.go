@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/history"
 	"dibs/internal/task"
 
 	"github.com/oklog/ulid/v2"
@@ -134,15 +135,35 @@ func (j *Journal) dayBars(ctx context.Context, q querier, agent string, now time
 		if !l.Covers(agent) {
 			continue
 		}
-		used, err := granted(ctx, q, l, from)
+		grants, money, err := usedUp(ctx, q, l, from)
 		if err != nil {
 			return nil, err
 		}
-		if b := l.Bars(agent, used, until, zone); b != nil {
+		if b := l.Bars(agent, grants, money, until, zone); b != nil {
 			return b, nil
 		}
 	}
 	return nil, nil
+}
+
+// usedUp returns what the agents that l covers used of it since from.
+func usedUp(ctx context.Context, q querier, l claim.DayLimit, from time.Time) (grants int, money int64, err error) {
+	if l.Grants > 0 {
+		if grants, err = granted(ctx, q, l, from); err != nil {
+			return 0, 0, err
+		}
+	}
+	if l.Micros > 0 {
+		spent, err := spent(ctx, q, history.Spending{Agent: l.Name, From: from})
+		return grants, history.Total(spent).Micros, err
+	}
+	return grants, 0, nil
+}
+
+// Day returns when the day of now began, and when it ends, see claim.Bounds.
+func (j *Journal) Day(now time.Time) (from, until time.Time) {
+	from, until, _ = j.limits().Day(now)
+	return from, until
 }
 
 // longestAttempt is more than any attempt takes, from the reservation to the grant.

@@ -32,6 +32,8 @@ func saved(ch claim.Change) string {
 		return "claim " + string(ch.Holds[0].ID)
 	case len(ch.Marks) > 0:
 		return "mark " + string(ch.Marks[0].ID)
+	case len(ch.Used) > 0:
+		return "what claim " + string(ch.Used[0].ID) + " used"
 	}
 	return "what happened"
 }
@@ -46,6 +48,9 @@ func (j *Journal) save(ctx context.Context, tx *tx, ch claim.Change) error {
 		if err := putMark(ctx, tx, m); err != nil {
 			return err
 		}
+	}
+	if err := saveUsed(ctx, tx, ch); err != nil {
+		return err
 	}
 	facts := ch.Facts
 	if len(ch.Holds)+len(ch.Marks) == 0 {

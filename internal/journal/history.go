@@ -135,7 +135,7 @@ func (j *Journal) Agents(ctx context.Context, q history.Asking) ([]history.Agent
 	return agents, j.failed(err, "reading how agents do")
 }
 
-// fill fills in what an agent completed.
+// fill fills in what an agent completed, and what it used.
 func (j *Journal) fill(ctx context.Context, a *history.Agent, q history.Asking) error {
 	err := j.readers.QueryRowContext(ctx, "SELECT count(*) FROM facts WHERE agent = ? AND at >= ? AND took IS NOT NULL", a.Name, millis(q.DoneSince)).Scan(&a.Done)
 	if err != nil {
@@ -147,6 +147,13 @@ func (j *Journal) fill(ctx context.Context, a *history.Agent, q history.Asking) 
 		return time.Duration(ms) * time.Millisecond, err
 	}, "SELECT took FROM facts WHERE agent = ? AND at >= ? AND took IS NOT NULL ORDER BY at DESC, seq DESC LIMIT ?", a.Name, millis(q.MedianSince), history.Newest)
 	a.Median = history.Median(took)
+	for since, sum := range map[time.Time]*claim.Usage{q.DoneSince: &a.UsedToday, q.Since: &a.Used} {
+		var spent []history.Spent
+		if err == nil {
+			spent, err = j.Spent(ctx, history.Spending{Agent: a.Name, From: since})
+			*sum = history.Total(spent)
+		}
+	}
 	return err
 }
 

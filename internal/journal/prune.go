@@ -20,6 +20,7 @@ const keptRecord = `
 //   - facts that Notion is still owed as a log entry, and denials that the contested fact of a
 //     live claim will count;
 //   - claims that have not ended, whose log entries are still owed, or of which a mark is left;
+//   - what the kept claims used;
 //   - marks that have not ended;
 //   - idempotency keys of live claims and of marks.
 //
@@ -37,6 +38,10 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 			AND NOT EXISTS (SELECT 1 FROM marks WHERE marks.id = claims.id AND marks.ended = 0)
 			AND NOT EXISTS (SELECT 1 FROM facts JOIN owed ON owed.fact = facts.seq
 			                 WHERE facts.claim_id = claims.id AND owed.state <> 'delivered')`},
+		pruning{table: "used", by: "claim_id", old: `
+			start < ?1
+			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = used.claim_id)
+			AND NOT EXISTS (SELECT 1 FROM used AS later WHERE later.claim_id = used.claim_id AND later.start >= ?1)`},
 		pruning{table: "marks", by: "id", old: "ended < ?1 AND ended > 0"},
 		pruning{table: "facts", by: "seq", old: "logged = 1 AND at < ?1 AND told IS NULL AND NOT " + keptRecord},
 		pruning{table: "facts", set: "logged = 0, tried = NULL, took = NULL", by: "seq", old: "logged = 1 AND at < ?1 AND told IS NOT NULL AND NOT " + keptRecord})

@@ -102,6 +102,7 @@ type FinishArgs struct {
 	Task    string `json:"task,omitempty" jsonschema:"default: your only one"`
 	Outcome string `json:"outcome" jsonschema:"completed|blocked|failed|released|review"`
 	Summary string `json:"summary,omitempty" jsonschema:"what was done, or why not"`
+	Usage   string `json:"usage,omitempty" jsonschema:"in all: tokens=N,usd=X"`
 }
 
 // Finished is the answer of finish_task.
@@ -137,9 +138,15 @@ func finishTask(c *call, in FinishArgs) (string, Finished, error) {
 	if !known {
 		return "", Finished{}, usagef("outcome %q: want completed, blocked, failed, released or review", line(in.Outcome))
 	}
+	var used api.Used
+	if in.Usage != "" {
+		if used.Usage, err = api.ParseUsage(in.Usage); err != nil {
+			return "", Finished{}, usagef("usage: %v", err)
+		}
+	}
 	// Repeated with the same key, the daemon does nothing twice and answers the same.
-	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, sha256.Sum256([]byte(in.Summary)))
-	ended, err := c.ending(cl, func() (api.Claim, error) { return finish(c, cl, in.Summary, key) })
+	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, sha256.Sum256([]byte(in.Summary+"\x00"+in.Usage)))
+	ended, err := c.ending(cl, func() (api.Claim, error) { return finish(c, cl, in.Summary, used, key) })
 	if err != nil {
 		return "", Finished{}, err
 	}
@@ -161,21 +168,21 @@ func (c *call) ending(cl api.Claim, end func() (api.Claim, error)) (api.Claim, e
 }
 
 // outcomes map the outcome of the work to the daemon's operation.
-var outcomes = map[string]func(c *call, cl api.Claim, summary, key string) (api.Claim, error){
-	"completed": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
-		return c.daemon.Complete(c, string(cl.ID), api.CompleteRequest{Agent: c.agent.name, Summary: summary}, key)
+var outcomes = map[string]func(c *call, cl api.Claim, summary string, used api.Used, key string) (api.Claim, error){
+	"completed": func(c *call, cl api.Claim, summary string, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Complete(c, string(cl.ID), api.CompleteRequest{Agent: c.agent.name, Summary: summary, Used: used}, key)
 	},
-	"released": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
-		return c.daemon.Release(c, string(cl.ID), api.StopRequest{Agent: c.agent.name, Reason: summary}, key)
+	"released": func(c *call, cl api.Claim, summary string, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Release(c, string(cl.ID), api.StopRequest{Agent: c.agent.name, Reason: summary, Used: used}, key)
 	},
-	"blocked": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
-		return c.daemon.Block(c, string(cl.ID), api.BlockRequest{Agent: c.agent.name, Reason: summary}, key)
+	"blocked": func(c *call, cl api.Claim, summary string, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Block(c, string(cl.ID), api.BlockRequest{Agent: c.agent.name, Reason: summary, Used: used}, key)
 	},
-	"failed": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
-		return c.daemon.Fail(c, string(cl.ID), api.FailRequest{Agent: c.agent.name, Reason: summary}, key)
+	"failed": func(c *call, cl api.Claim, summary string, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Fail(c, string(cl.ID), api.FailRequest{Agent: c.agent.name, Reason: summary, Used: used}, key)
 	},
-	"review": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
-		return c.daemon.Review(c, string(cl.ID), api.ReviewRequest{Agent: c.agent.name, Note: summary}, key)
+	"review": func(c *call, cl api.Claim, summary string, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Review(c, string(cl.ID), api.ReviewRequest{Agent: c.agent.name, Note: summary, Used: used}, key)
 	},
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ const filePrefix, fileSuffix = "dibs-task-", ".md"
 type files struct {
 	task    *os.File // what the task's page says
 	summary *os.File // where the command may write what it has done
+	usage   *os.File // where it may write what it used for that
 }
 
 // files makes them. The caller removes them, also after an error.
@@ -30,11 +32,14 @@ func (j *job) files(ctx context.Context) (f files, err error) {
 	if f.summary, err = ownfile.Scratch(filePrefix, fileSuffix); err != nil {
 		return f, err
 	}
+	if f.usage, err = ownfile.Scratch(filePrefix, fileSuffix); err != nil {
+		return f, err
+	}
 	return f, j.Brief(ctx, f.task, j.claim)
 }
 
 func (f files) remove() {
-	for _, file := range []*os.File{f.task, f.summary} {
+	for _, file := range []*os.File{f.task, f.summary, f.usage} {
 		if file != nil {
 			os.Remove(file.Name())
 			file.Close()
@@ -45,18 +50,22 @@ func (f files) remove() {
 // said returns what the command says of its work: what it wrote into the summary's file, else its
 // last line on stdout. It is empty if the command said nothing.
 func (f files) said(stdout *output) string {
-	// A command may also have put another file in its place.
-	if file, err := os.OpenFile(f.summary.Name(), os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
-		defer file.Close()
-		if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-			return stdout.said().last()
-		}
-		written, _ := io.ReadAll(io.LimitReader(file, tailBytes))
-		if text := strings.TrimSpace(task.Plain(strings.ToValidUTF8(string(written), ""))); text != "" {
-			return text
-		}
+	return cmp.Or(readWritten(f.summary.Name()), stdout.said().last())
+}
+
+// readWritten returns what the command wrote into one of its files, as plain text; nothing if it put
+// something in its place that is no file.
+func readWritten(name string) string {
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
 	}
-	return stdout.said().last()
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	written, _ := io.ReadAll(io.LimitReader(file, tailBytes))
+	return strings.TrimSpace(task.Plain(strings.ToValidUTF8(string(written), "")))
 }
 
 // environment returns the command's environment.
@@ -64,6 +73,6 @@ func (j *job) environment(f files) []string {
 	return append(slices.Clone(j.Env),
 		"DIBS_TASK_ID="+string(j.claim.Task.ID), "DIBS_TASK_TITLE="+j.claim.Task.Title, "DIBS_TASK_URL="+j.claim.Task.URL,
 		"DIBS_CLAIM_ID="+string(j.claim.ID), "DIBS_AGENT="+j.claim.Agent,
-		"DIBS_TASK_FILE="+f.task.Name(), "DIBS_SUMMARY_FILE="+f.summary.Name(),
+		"DIBS_TASK_FILE="+f.task.Name(), "DIBS_SUMMARY_FILE="+f.summary.Name(), "DIBS_USAGE_FILE="+f.usage.Name(),
 		fmt.Sprintf("DIBS_FENCE=%d", j.claim.Fence))
 }

@@ -61,9 +61,10 @@ func (j *job) finish(running context.Context, code int, said string) error {
 // ending returns the request that ends the claim, by the command's exit code and what it said.
 func (j *job) ending(code int, said string) func(context.Context, string) (api.Claim, error) {
 	id, agent := string(j.claim.ID), j.claim.Agent
+	used := j.spent()
 	took := time.Since(j.began).Round(time.Second)
 	release := func(ctx context.Context, key string) (api.Claim, error) {
-		return j.Daemon.Release(ctx, id, api.StopRequest{Agent: agent, Reason: j.result.Text}, key)
+		return j.Daemon.Release(ctx, id, api.StopRequest{Agent: agent, Reason: j.result.Text, Used: used}, key)
 	}
 	switch {
 	case j.stopped:
@@ -75,11 +76,11 @@ func (j *job) ending(code int, said string) func(context.Context, string) (api.C
 	case code == 0:
 		j.become(claim.EndCompleted, code, cmp.Or(said, fmt.Sprintf("%s ended well after %s", j.name(), took)))
 		return func(ctx context.Context, key string) (api.Claim, error) {
-			return j.Daemon.Complete(ctx, id, api.CompleteRequest{Agent: agent, Summary: j.result.Text}, key)
+			return j.Daemon.Complete(ctx, id, api.CompleteRequest{Agent: agent, Summary: j.result.Text, Used: used}, key)
 		}
 	}
 	j.become(claim.EndFailed, code, cmp.Or(said, fmt.Sprintf("%s ended with %d", j.name(), code)))
 	return func(ctx context.Context, key string) (api.Claim, error) {
-		return j.Daemon.Fail(ctx, id, api.FailRequest{Agent: agent, Reason: j.result.Text}, key)
+		return j.Daemon.Fail(ctx, id, api.FailRequest{Agent: agent, Reason: j.result.Text, Used: used}, key)
 	}
 }

@@ -29,6 +29,7 @@ type job struct {
 	kill    <-chan time.Time // fires when everything is to be killed
 	result  Result           // set once the outcome is known
 	well    bool             // the command ended with 0
+	made    files
 	hurried sync.Once
 }
 
@@ -61,18 +62,17 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 
 	defer j.supervisor.dismiss()
 	files, err := j.files(ctx)
+	j.made = files
 	defer files.remove()
 	if err != nil {
 		return 0, j.giveBack(ctx, fmt.Errorf("the command could not be started: %w", err))
 	}
-	j.supervisor.run(j.Command, j.environment(files), []string{files.task.Name(), files.summary.Name()})
+	j.supervisor.run(j.Command, j.environment(files), []string{files.task.Name(), files.summary.Name(), files.usage.Name()})
 	watching, stopWatching := context.WithCancel(context.Background())
 	defer stopWatching()
 	lost := make(chan error, 1)
 	go func() { lost <- j.watch(watching) }()
-	if j.Claim.PID == 0 {
-		go j.renew(watching)
-	}
+	go j.renew(watching)
 
 	pid, ended, reported, clear := 0, false, false, false
 	var why, broken error // the claim was lost; the command did not end by itself
@@ -113,6 +113,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			case reported:
 				return code, err
 			case why != nil:
+				j.reportLost()
 				j.become(claim.EndLost, code, why.Error())
 				return code, why
 			}
@@ -177,7 +178,7 @@ func (j *job) signalled(s syscall.Signal) {
 // giveBack releases the task because of an error, and returns the error.
 func (j *job) giveBack(ctx context.Context, because error) error {
 	j.become(claim.EndReleased, 0, because.Error())
-	_, err := j.Daemon.Release(context.WithoutCancel(ctx), string(j.claim.ID), api.StopRequest{Agent: j.claim.Agent, Reason: because.Error()}, "")
+	_, err := j.Daemon.Release(context.WithoutCancel(ctx), string(j.claim.ID), api.StopRequest{Agent: j.claim.Agent, Reason: because.Error(), Used: j.spent()}, "")
 	// The daemon may have released it already, as the keeper's process is gone.
 	if p, refused := errors.AsType[*api.Problem](err); err != nil && !(refused && p.Code == api.CodeClaimLost) {
 		return errors.Join(because, err)
@@ -211,18 +212,5 @@ func (j *job) watch(ctx context.Context) error {
 			return fmt.Errorf("%w: %s", ErrLost, cmp.Or(p.Detail, p.Title))
 		}
 		clock.Pause(ctx, min(again, max(0, time.Until(until))))
-	}
-}
-
-// renewEvery is how often to renew a claim if the daemon cannot see this process.
-const renewEvery = 30 * time.Second
-
-// renew keeps the claim alive until ctx ends, for a daemon on another machine.
-func (j *job) renew(ctx context.Context) {
-	for clock.Pause(ctx, min(renewEvery, max(time.Until(j.claim.ExpiresAt.Time)/3, time.Second))) == nil {
-		asking, cancel := context.WithTimeout(ctx, renewEvery)
-		// watch notices a failure by the end of the lease.
-		_, _ = j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent}, "")
-		cancel()
 	}
 }

@@ -37,7 +37,7 @@ func (s *Server) keepAlive(ctx context.Context, in *api.KeepAliveInput) (*huma.S
 		return nil, invalid("query.grace", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Grace, longestGrace))
 	}
 	var leave func()
-	out, err := s.change(ctx, in.ID, in.Agent, func(ctx context.Context, r broker.Ref) (c api.Claim, err error) {
+	out, err := s.change(ctx, in.ID, in.Agent, api.Used{}, func(ctx context.Context, r broker.Ref) (c api.Claim, err error) {
 		c, leave, err = s.broker.Connect(ctx, r, grace)
 		return c, err
 	})

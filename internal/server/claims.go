@@ -33,6 +33,9 @@ type Claims interface {
 	// Renew does.
 	Connect(ctx context.Context, r broker.Ref, grace time.Duration) (c api.Claim, leave func(), err error)
 
+	// Spend notes what was used for a claim so far. It fails with claim.ErrUnknownClaim.
+	Spend(context.Context, claim.ID, claim.Usage) error
+
 	// Finish fails as Renew does.
 	Finish(context.Context, broker.Ref, claim.Finish) (api.Claim, error)
 
@@ -95,8 +98,8 @@ func (s *Server) lookup(ctx context.Context, in *api.GetClaimInput) (api.Claim, 
 }
 
 // finish ends a claim as f says.
-func (s *Server) finish(ctx context.Context, id, agent string, f claim.Finish) (api.Claim, error) {
-	return s.change(ctx, id, agent, func(ctx context.Context, ref broker.Ref) (api.Claim, error) {
+func (s *Server) finish(ctx context.Context, id, agent string, used api.Used, f claim.Finish) (api.Claim, error) {
+	return s.change(ctx, id, agent, used, func(ctx context.Context, ref broker.Ref) (api.Claim, error) {
 		return s.broker.Finish(ctx, ref, f)
 	})
 }
@@ -116,17 +119,17 @@ func (s *Server) renew(ctx context.Context, in *api.ClaimInput[api.RenewRequest]
 	case body.PID != 0:
 		renew = func(ctx context.Context, r broker.Ref) (api.Claim, error) { return s.broker.Keep(ctx, r, keeper) }
 	}
-	return s.change(ctx, in.ID, body.Agent, renew)
+	return s.change(ctx, in.ID, body.Agent, body.Used, renew)
 }
 
 func (s *Server) complete(ctx context.Context, in *api.ClaimInput[api.CompleteRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndCompleted, Summary: body.Summary})
+	return s.finish(ctx, in.ID, body.Agent, body.Used, claim.Finish{As: claim.EndCompleted, Summary: body.Summary})
 }
 
 func (s *Server) review(ctx context.Context, in *api.ClaimInput[api.ReviewRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndReview, Summary: body.Note, Mention: body.Mention})
+	return s.finish(ctx, in.ID, body.Agent, body.Used, claim.Finish{As: claim.EndReview, Summary: body.Note, Mention: body.Mention})
 }
 
 func (s *Server) release(ctx context.Context, in *api.ClaimInput[api.StopRequest]) (api.Claim, error) {
@@ -138,27 +141,27 @@ func (s *Server) release(ctx context.Context, in *api.ClaimInput[api.StopRequest
 		}
 		f.By, f.User = body.By, signature(ctx, "")
 	}
-	return s.finish(ctx, in.ID, body.Agent, f)
+	return s.finish(ctx, in.ID, body.Agent, body.Used, f)
 }
 
 func (s *Server) block(ctx context.Context, in *api.ClaimInput[api.BlockRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndBlocked, Summary: body.Reason, Mention: body.Mention})
+	return s.finish(ctx, in.ID, body.Agent, body.Used, claim.Finish{As: claim.EndBlocked, Summary: body.Reason, Mention: body.Mention})
 }
 
 func (s *Server) fail(ctx context.Context, in *api.ClaimInput[api.FailRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndFailed, Summary: body.Reason, Reopen: body.Reopen, Mention: body.Mention})
+	return s.finish(ctx, in.ID, body.Agent, body.Used, claim.Finish{As: claim.EndFailed, Summary: body.Reason, Reopen: body.Reopen, Mention: body.Mention})
 }
 
 func (s *Server) ask(ctx context.Context, in *api.ClaimInput[api.AskRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndBlocked, Summary: body.Text, Mention: body.To, Ask: true})
+	return s.finish(ctx, in.ID, body.Agent, body.Used, claim.Finish{As: claim.EndBlocked, Summary: body.Text, Mention: body.To, Ask: true})
 }
 
-// change checks that the caller may act on a claim, and calls do with its id. The claim is looked
-// up only once, so that do changes the very claim that was authorized.
-func (s *Server) change(ctx context.Context, id, agent string, do func(context.Context, broker.Ref) (api.Claim, error)) (api.Claim, error) {
+// change checks that the caller may act on a claim, notes what was used for it, and calls do with its
+// id. The claim is looked up only once, so that do changes the very claim that was authorized.
+func (s *Server) change(ctx context.Context, id, agent string, used api.Used, do func(context.Context, broker.Ref) (api.Claim, error)) (api.Claim, error) {
 	ref, err := s.refTo(ctx, id, agent)
 	if err != nil {
 		return api.Claim{}, err
@@ -178,6 +181,9 @@ func (s *Server) change(ctx context.Context, id, agent string, do func(context.C
 		}
 	}
 	ref.Claim = string(found.ID)
+	if err := s.broker.Spend(ctx, found.ID, used.Usage.Report()); err != nil {
+		return api.Claim{}, err
+	}
 	c, err := do(ctx, ref)
 	if lost, ok := errors.AsType[*claim.Lost](err); ok && id == api.OnlyClaim {
 		return api.Claim{}, s.notMeant(agent, lost)

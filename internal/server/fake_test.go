@@ -80,6 +80,14 @@ func (f *fake) Adopt(_ context.Context, r broker.Ref, k alive.Keeper) (api.Claim
 	return f.act("adopt", r, k)
 }
 
+func (f *fake) Spend(_ context.Context, id claim.ID, used claim.Usage) error {
+	if used.None() {
+		return nil
+	}
+	_, err := f.act("spend", broker.Ref{Claim: string(id)}, used)
+	return err
+}
+
 func (f *fake) Finish(_ context.Context, r broker.Ref, as claim.Finish) (api.Claim, error) {
 	return f.act("finish", r, as)
 }

@@ -102,6 +102,12 @@ func NewEntry(e claim.Fact, log claim.Log) Entry {
 			add(e.Finished.Sub(e.Started).Round(time.Second).Seconds(), "duration_seconds", "duration")
 		}
 		add(e.Summary, "summary", "notes")
+		if e.Used.Tokens > 0 {
+			add(float64(e.Used.Tokens), "tokens", "tokens_used")
+		}
+		if e.Used.Micros > 0 {
+			add(float64(e.Used.Micros)/1e6, "usd", "cost", "cost_usd")
+		}
 		add(e.Holder, "holder")
 		add(e.Detail, "detail", "details", "message")
 	} else {

@@ -130,6 +130,12 @@ func (l *Ledger) Save(ctx context.Context, ch claim.Change) error {
 			l.record(e)
 		}
 	}
+	for _, h := range ch.Used {
+		if known, ok := l.holds[h.ID]; ok && known.State == claim.Ended {
+			known.Used = h.Used
+			l.holds[h.ID] = known
+		}
+	}
 	for _, h := range ch.Holds {
 		l.holds[h.ID] = cloneHold(h)
 		id := h.Task.ID

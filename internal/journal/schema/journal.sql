@@ -252,6 +252,22 @@ CREATE TABLE history (
     PRIMARY KEY (span, start)
 ) STRICT, WITHOUT ROWID;
 
+-- What claims used of tokens and money (in millionths of a US dollar), as their agents reported, by
+-- the quarter of an hour in which they did: in every time zone, days begin with one.
+CREATE TABLE used (
+    claim_id TEXT NOT NULL,
+    start    INTEGER NOT NULL,
+    task_id  TEXT NOT NULL,
+    agent    TEXT NOT NULL,
+    tokens   INTEGER NOT NULL,
+    micros   INTEGER NOT NULL,
+    PRIMARY KEY (claim_id, start)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX used_agent ON used (agent, start);
+CREATE INDEX used_task ON used (task_id);
+CREATE INDEX used_start ON used (start);
+
 -- When each agent was last active.
 CREATE TABLE seen (
     agent TEXT PRIMARY KEY,

@@ -1,0 +1,279 @@
+package daemon_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// using is a report of tokens and US dollars.
+func using(tokens int64, usd float64) api.Used {
+	return api.Used{Usage: &api.Usage{Tokens: tokens, USD: usd}}
+}
+
+// renewUsing renews a claim with a report.
+func (n *node) renewUsing(cl api.Claim, tokens int64, usd float64) (api.Claim, error) {
+	return n.Renew(n.w.Context(), string(cl.ID), api.RenewRequest{Agent: cl.Agent, Used: using(tokens, usd)}, "")
+}
+
+// summary returns an agent's numbers.
+func (n *node) summary(agent string) api.AgentSummary {
+	n.w.Helper()
+	list, err := n.Agents(n.w.Context(), 7)
+	mustDo(n.w, err)
+	for _, a := range list.Agents {
+		if a.Agent == agent {
+			return a
+		}
+	}
+	n.w.Fatalf("%s is not among %+v", agent, list.Agents)
+	return api.AgentSummary{}
+}
+
+// What an agent reports is a total: it grows, is kept over a restart, and is with the claim, its
+// agent, its task, the history, the record and the task log.
+func TestUsageOfAClaim(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id, second := w.add("Fix the login", nil), w.add("Fix the menu", nil)
+		o := w.options(quiet)
+		n := w.start(o)
+		cl := n.mustClaim("Sandman", id)
+		if cl.Usage != nil {
+			w.Errorf("a new claim used %+v", cl.Usage)
+		}
+		want := func(what string, got *api.Usage, tokens int64, usd float64) {
+			w.Helper()
+			if got == nil || *got != (api.Usage{Tokens: tokens, USD: usd}) {
+				w.Errorf("%s: %+v, want %d tokens and %v USD", what, got, tokens, usd)
+			}
+		}
+		for _, r := range []struct {
+			tokens int64
+			usd    float64
+		}{{1000, 0.1}, {1000, 0.1}, {500, 0.2}, {9000, 0}} {
+			renewed, err := n.renewUsing(cl, r.tokens, r.usd)
+			mustDo(w, err)
+			cl = renewed
+		}
+		want("renewed", cl.Usage, 9000, 0.2)
+		n.stop()
+		n = w.start(o)
+		list, err := n.Claims(w.Context(), "Sandman")
+		mustDo(w, err)
+		want("after a restart", list.Claims[0].Usage, 9000, 0.2)
+
+		ended, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: "Sandman", Summary: "done", Used: using(12000, 0.42)}, "")
+		mustDo(w, err)
+		want("completed", ended.Usage, 12000, 0.42)
+		// a late repetition that says more
+		ended, err = n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: "Sandman", Summary: "done", Used: using(12000, 0.5)}, "")
+		mustDo(w, err)
+		want("completed again", ended.Usage, 12000, 0.5)
+		other := n.mustClaim("Sandman", second)
+		_, err = n.Release(w.Context(), string(other.ID), api.StopRequest{Agent: "Sandman", Used: using(0, 1)}, "")
+		mustDo(w, err)
+		time.Sleep(time.Minute)
+
+		want("today", n.summary("Sandman").UsageToday, 12000, 1.5)
+		want("in seven days", n.summary("Sandman").Usage, 12000, 1.5)
+		shown, err := n.Task(w.Context(), task.ID(id))
+		mustDo(w, err)
+		want("the task", shown.Usage, 12000, 0.5)
+		h, err := n.History(w.Context(), 6, 72)
+		mustDo(w, err)
+		usd := 0.0
+		for _, step := range h.USD {
+			usd += step
+		}
+		if math.Abs(usd-1.5) > 1e-9 || sum(h.Tokens) != 12000 {
+			w.Errorf("the history has %v USD and %d tokens", usd, sum(h.Tokens))
+		}
+		record, err := n.Log(w.Context(), api.LogFilter{Claim: cl.ID})
+		mustDo(w, err)
+		want("the record", record.Entries[len(record.Entries)-1].Usage, 12000, 0.42)
+		page := w.notion.Pages(w.notion.Databases().TaskLog)[0]
+		if got := fmt.Sprint(page.Number("tokens"), page.Number("usd"), page.Body()); !strings.Contains(got, "12000") || !strings.Contains(got, "0.42") {
+			w.Errorf("the task log has %s", got)
+		}
+		time.Sleep(24 * time.Hour)
+		if s := n.summary("Sandman"); s.UsageToday != nil || s.Usage == nil {
+			w.Errorf("a day later: %+v today, %+v in seven days", s.UsageToday, s.Usage)
+		}
+	})
+}
+
+// What was used for a claim that is lost is gone all the same, and counts.
+func TestUsageOfALostClaim(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("Fix the login", nil)
+		n := w.daemon(quiet)
+		cl := n.mustClaim("Sandman", id)
+		_, err := n.renewUsing(cl, 0, 1)
+		mustDo(w, err)
+		n.take(id)
+		_, err = n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: "Sandman", Summary: "all", Used: using(0, 3)}, "")
+		if code(err) != string(api.CodeClaimLost) {
+			w.Fatal(err)
+		}
+		if got := n.summary("Sandman").UsageToday; got == nil || got.USD != 3 {
+			w.Errorf("Sandman used %+v", got)
+		}
+		if _, err := n.renewUsing(cl, 0, 4); code(err) != string(api.CodeClaimLost) {
+			w.Error(err)
+		}
+		if got, err := n.Lookup(w.Context(), string(cl.ID), "Sandman"); err != nil || got.Usage == nil || got.Usage.USD != 4 {
+			w.Errorf("the claim used %+v, %v", got.Usage, err)
+		}
+		// nobody else may say so
+		if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: "Oracle", Used: using(0, 9)}, ""); code(err) != string(api.CodeClaimLost) {
+			w.Error(err)
+		}
+		if got := n.summary("Sandman").UsageToday; got == nil || got.USD != 4 {
+			w.Errorf("Sandman used %+v", got)
+		}
+	})
+}
+
+// limited returns options with limits of money a day.
+func (w *world) limited(o *config.Config) {
+	quiet(o)
+	o.Claim.MaxLifetime = 0
+	o.Agents = []config.Agent{{Name: "worker-1", MaxUSDPerDay: 1}, {Name: "worker-*", MaxUSDPerDay: 3.5}, {Name: "*"}}
+}
+
+// wantSpentOut checks that an agent gets nothing more today.
+func (n *node) wantSpentOut(agent, id string, words ...string) {
+	n.w.Helper()
+	_, err := n.claim(agent, id)
+	p, refused := errors.AsType[*api.Problem](err)
+	if !refused || string(p.Code) != denied(claim.CodeLimitReached) {
+		n.w.Fatalf("%s: %v", agent, err)
+	}
+	now := time.Now()
+	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, now.Location())
+	if off := p.ExpiresAt.Sub(midnight).Abs(); off > 5*time.Second {
+		n.w.Errorf("%s is refused until %v, want %v", agent, p.ExpiresAt, midnight)
+	}
+	for _, word := range append(words, midnight.Format("2006-01-02 15:04"), "max_usd_per_day") {
+		if !strings.Contains(p.Detail, word) {
+			n.w.Errorf("%q does not say %q", p.Detail, word)
+		}
+	}
+}
+
+// Agents get no more tasks once they, or all that a pattern covers, have spent what they may in a
+// day: also after a restart, and until midnight. What they hold goes on.
+func TestMoneyOfADay(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		var ids []string
+		for i := range 8 {
+			ids = append(ids, w.add(fmt.Sprint("Task ", i), nil))
+		}
+		o := w.options(w.limited)
+		n := w.start(o)
+		first, held := n.mustClaim("worker-1", ids[0]), n.mustClaim("worker-1", ids[1])
+		_, err := n.renewUsing(first, 0, 0.99)
+		mustDo(w, err)
+		n.mustClaim("worker-1", ids[2])
+		_, err = n.renewUsing(held, 0, 0.01)
+		mustDo(w, err)
+		n.wantSpentOut("worker-1", ids[3], "worker-1 may spend 1.00 USD", "1.00 USD are spent")
+		n.wantSpentOut("worker-1", "")
+		n.stop()
+		n = w.start(o)
+		n.wantSpentOut("worker-1", ids[3])
+		_, err = n.renewUsing(held, 0, 1.5) // what is held goes on
+		mustDo(w, err)
+
+		second := n.mustClaim("worker-2", ids[3])
+		_, err = n.renewUsing(second, 0, 1.02) // 3.51 together
+		mustDo(w, err)
+		n.wantSpentOut("worker-3", ids[4], "the agents worker-* together may spend 3.50 USD a day", "3.51 USD are spent")
+		n.mustClaim("Sandman", ids[4]) // whom no limit covers
+
+		record, err := n.Log(w.Context(), api.LogFilter{Agent: "worker-3"})
+		mustDo(w, err)
+		if last := record.Entries[len(record.Entries)-1]; last.Kind != claim.KindDenied || last.Code != claim.CodeLimitReached {
+			w.Errorf("on record is %+v", last)
+		}
+		now := time.Now()
+		time.Sleep(time.Until(time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 10, 0, now.Location())))
+		n.mustClaim("worker-3", ids[5])
+		n.mustClaim("worker-1", ids[6])
+	})
+}
+
+// However reports are repeated, lost or mixed up, and whatever happens to claims and daemons
+// meanwhile, no agent is granted a task after its limit, and what is summed up is what was used.
+func TestMoneyOfADayIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				rnd := rand.New(rand.NewPCG(seed, 1))
+				o := w.options(w.limited)
+				n := w.start(o)
+				type spending struct {
+					cl  api.Claim
+					usd float64
+				}
+				var claims []*spending
+				total := func() (usd float64) {
+					for _, s := range claims {
+						usd += s.usd
+					}
+					return usd
+				}
+				for i := range 40 {
+					agent := fmt.Sprint("worker-", 2+rnd.IntN(2))
+					switch what := rnd.IntN(10); {
+					case what < 3 || len(claims) == 0:
+						cl, err := n.claim(agent, w.add(fmt.Sprint("Task ", i), nil))
+						if spent := total() > 3.5-1e-9; spent != (code(err) == denied(claim.CodeLimitReached)) || !spent && err != nil {
+							w.Fatalf("%v USD are spent, and %s gets %v", total(), agent, err)
+						}
+						if err == nil {
+							claims = append(claims, &spending{cl: cl})
+						}
+					case what == 3:
+						n.stop()
+						n = w.start(o)
+					default:
+						s := claims[rnd.IntN(len(claims))]
+						usd := s.usd + float64(rnd.IntN(60)-20)/100
+						if usd = max(0, usd); rnd.IntN(4) == 0 {
+							_, _ = n.Release(w.Context(), string(s.cl.ID), api.StopRequest{Agent: s.cl.Agent, Used: using(0, usd)}, "")
+						} else {
+							_, _ = n.renewUsing(s.cl, 0, usd) // refused of an ended claim, and counted
+						}
+						s.usd = max(s.usd, usd)
+					}
+				}
+				sum := 0.0
+				list, err := n.Agents(w.Context(), 7)
+				mustDo(w, err)
+				for _, a := range list.Agents {
+					if a.UsageToday != nil {
+						sum += a.UsageToday.USD
+					}
+				}
+				if math.Abs(sum-total()) > 1e-9 {
+					w.Errorf("%v USD were used, and %v are summed up", total(), sum)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,105 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"dibs/internal/claim"
+	"dibs/internal/history"
+)
+
+// saveUsed stores what the claims in ch used.
+func saveUsed(ctx context.Context, tx *tx, ch claim.Change) error {
+	for _, h := range ch.Used {
+		body, err := json.Marshal(claimBody{Hold: h, Task: bodyOf(h.Task)})
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE claims SET body = ? WHERE id = ? AND state = 'ended'", string(body), h.ID); err != nil {
+			return err
+		}
+	}
+	for _, holds := range [][]claim.Hold{ch.Holds, ch.Used} {
+		for _, h := range holds {
+			if err := addUsed(ctx, tx, h); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// addUsed adds to the sums what h used beyond what they have of it already.
+func addUsed(ctx context.Context, tx *tx, h claim.Hold) error {
+	if h.Used.None() {
+		return nil
+	}
+	known, err := scanUsed(tx.QueryRowContext(ctx, "SELECT '', "+sumsUsed+" FROM used WHERE claim_id = ?", h.ID))
+	if err != nil {
+		return err
+	}
+	tokens, micros := max(0, h.Used.Tokens-known.Tokens), max(0, h.Used.Micros-known.Micros)
+	if tokens == 0 && micros == 0 {
+		return nil
+	}
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO used (claim_id, start, task_id, agent, tokens, micros)
+		VALUES (?, ?, ?, ?, ?, ?)
+		    ON CONFLICT (claim_id, start) DO UPDATE
+		   SET tokens = used.tokens + excluded.tokens, micros = used.micros + excluded.micros`,
+		h.ID, millis(history.Begin(h.Used.At, history.Quarter)), h.Task.ID, h.Agent, tokens, micros)
+	if err != nil {
+		return err
+	}
+	for name, n := range map[history.Name]int64{history.Tokens: tokens, history.Micros: micros} {
+		if n > 0 {
+			if err := addUp(ctx, tx, h.Used.At, int(n), name, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sumsUsed are the sums that scanUsed reads. PostgreSQL would make decimals of them.
+const sumsUsed = "CAST(coalesce(sum(tokens), 0) AS BIGINT), CAST(coalesce(sum(micros), 0) AS BIGINT)"
+
+func scanUsed(row scanner) (s history.Spent, err error) {
+	err = row.Scan(&s.Agent, &s.Tokens, &s.Micros)
+	return s, err
+}
+
+// Spent returns what was used, by agent, in the order of their names. It knows of what was reported
+// since Prune's limit, and of all claims that are kept.
+func (j *Journal) Spent(ctx context.Context, q history.Spending) ([]history.Spent, error) {
+	found, err := spent(ctx, j.readers, q)
+	return found, j.failed(err, "reading what was used")
+}
+
+func spent(ctx context.Context, from querier, q history.Spending) ([]history.Spent, error) {
+	// Grouped by the bare column, SQLite would walk the whole index of agents.
+	const group = "coalesce(agent, '')"
+	query, args := "SELECT "+group+", "+sumsUsed+" FROM used WHERE true", []any{}
+	add := func(condition string, values ...any) {
+		query, args = query+" AND "+condition, append(args, values...)
+	}
+	switch prefix, pattern := strings.CutSuffix(q.Agent, "*"); {
+	case pattern: // as task.MatchAgent does
+		n := utf8.RuneCountInString(prefix)
+		add("substr(agent, 1, ?) = ? AND length(agent) > ?", n, prefix, n)
+	case q.Agent != "":
+		add("agent = ?", q.Agent)
+	}
+	if q.Task != "" {
+		add("task_id = ?", q.Task)
+	}
+	if !q.From.IsZero() {
+		add("start >= ?", millis(q.From.Round(history.Quarter)))
+	}
+	if !q.To.IsZero() {
+		add("start < ?", millis(q.To.Round(history.Quarter)))
+	}
+	return collect(ctx, from, scanUsed, query+" GROUP BY "+group+" ORDER BY "+group, args...)
+}
