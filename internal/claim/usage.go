@@ -2,6 +2,7 @@ package claim
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -33,8 +34,6 @@ func (u Usage) grown(report Usage, at time.Time) (Usage, bool) {
 // dollars returns an amount in millionths of a US dollar, to the cent or finer.
 func dollars(micros int64) string {
 	text := fmt.Sprintf("%d.%06d", micros/1_000_000, micros%1_000_000)
-	for i := len(text) - 1; text[i] == '0' && i > len(text)-5; i-- {
-		text = text[:i]
-	}
-	return text
+	cents := len(text) - 4
+	return text[:cents] + strings.TrimRight(text[cents:], "0")
 }

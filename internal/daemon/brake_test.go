@@ -151,8 +151,9 @@ func TestWaitingThroughAPause(t *testing.T) {
 	t.Parallel()
 	for _, resumed := range []bool{true, false} {
 		inWorld(t, 0, func(w *world) {
-			w.add("Task", nil)
-			w.add("Task", nil)
+			for range 3 { // one for each, and one of which Merlin is told
+				w.add("Task", nil)
+			}
 			n := w.daemon(nil)
 			began := time.Now()
 			n.pause(api.PauseRequest{ForSeconds: 100})
