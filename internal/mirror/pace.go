@@ -20,11 +20,11 @@ const (
 // pace knows who waits for what people do in Notion.
 type pace struct {
 	mu      sync.Mutex
-	waits   int        // the callers that wait now
-	left    time.Time  // when one of them last left
-	used    time.Time  // when an agent was last there
-	waking chan struct{} // closed when the sync of the first agent after an hour is over; nil for none
-	quicker clock.Bell // rung when a sync may be due earlier
+	waits   int           // the callers that wait now
+	left    time.Time     // when one of them last left
+	used    time.Time     // when an agent was last there
+	waking  chan struct{} // closed when the sync of the first agent after an hour is over; nil for none
+	quicker clock.Bell    // rung when a sync may be due earlier
 }
 
 // Await says that somebody waits for what people do in Notion, until done is called. Meanwhile a
