@@ -167,6 +167,8 @@ func TestMethods(t *testing.T) {
 		}},
 		{api.OpSync.Operation, asked{"POST /v1/sync", "k", `{"full":true}`}, func(ctx context.Context, c C) (any, error) { return c.Sync(ctx, api.SyncRequest{Full: true}, "k") }},
 		{api.OpStatus.Operation, asked{"GET /v1/status", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Status(ctx) }},
+		{api.OpWebhook.Operation, asked{"GET /v1/webhook", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Webhook(ctx) }},
+		{api.OpRenewWebhook.Operation, asked{"POST /v1/webhook/renew", "k", ""}, func(ctx context.Context, c C) (any, error) { return c.RenewWebhook(ctx, "k") }},
 		{api.OpCluster.Operation, asked{"GET /v1/cluster", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Cluster(ctx) }},
 		{api.OpAdoptCluster.Operation, asked{"POST /v1/cluster/adopt", "k", ""}, func(ctx context.Context, c C) (any, error) { return c.AdoptCluster(ctx, "k") }},
 	} {
