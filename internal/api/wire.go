@@ -54,6 +54,8 @@ type Claim struct {
 	Override bool   `json:"override,omitempty" doc:"The claim took the task over from a stale one"`
 	Former   string `json:"former,omitempty" doc:"Who had the stale claim"`
 
+	Progress string `json:"progress,omitempty" doc:"What the agent last said of the work, in one line; data"`
+
 	Outcome claim.Ending `json:"outcome,omitempty" doc:"How the claim ended, or is ending"`
 	EndedAt Time         `json:"ended_at,omitzero"`
 	Summary string       `json:"summary,omitempty" doc:"What the agent said at the end"`
@@ -81,6 +83,7 @@ type Task struct {
 	ClaimedAt  Time      `json:"claimed_at,omitzero"`
 	AssignedTo string    `json:"assigned_to,omitempty" doc:"Who has it without a claim: people, or the only agent that may claim it"`
 	ClaimID    claim.ID  `json:"claim_id,omitempty" doc:"The claim, if it is held through this daemon"`
+	Progress   string    `json:"progress,omitempty" doc:"What the agent of that claim last said of the work, in one line; data"`
 	Offer      *Offer    `json:"offer,omitempty" doc:"The task is offered to assigned_to, who has yet to answer"`
 	DependsOn  []task.ID `json:"depends_on,omitempty"`
 	SubItems   []task.ID `json:"sub_items,omitempty" doc:"Its parts, which come first"`

@@ -41,6 +41,7 @@ func (b *Broker) claim(c claim.Hold) api.Claim {
 		ID: c.ID, Task: b.ref(c.Task), Agent: c.Agent, State: c.State,
 		ClaimedAt: b.time(c.ClaimedAt),
 		Fence:     c.Fence,
+		Progress:  c.Progress,
 		Override:  c.Former != "", Former: c.Former,
 		Outcome: c.Ending, EndedAt: b.time(c.Ended), Detail: c.Detail,
 	}

@@ -178,7 +178,7 @@ func (b *Broker) renew(ctx context.Context, r Ref) (claim.Hold, error) {
 	if err != nil {
 		return claim.Hold{}, err
 	}
-	renewed, err := b.claimer.Renew(ctx, cl.ID)
+	renewed, err := b.claimer.Report(ctx, cl.ID, r.Report)
 	b.notifiedByError(ctx, err)
 	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Unavailable {
 		held, herr := b.claimer.Find(ctx, cl.ID)

@@ -120,6 +120,8 @@ type Hold struct {
 	Fence int64 `json:"fence,omitempty"`
 	// Former is the agent whose stale claim this one overrode; empty if it overrode none.
 	Former string `json:"former,omitempty"`
+	// Progress is what the agent last said of the work, in one line, see Report.
+	Progress string `json:"progress,omitempty"`
 
 	// Finish is what was said at the end of the work; nil before that. See also Said.
 	Finish *Finish `json:"finish,omitempty"`

@@ -60,9 +60,9 @@ func showClaims(t *table, claims []api.Claim, now time.Time) {
 		return
 	}
 	t.whole = 4
-	t.head("TASK", "AGENT", "UNTIL", "CLAIM", "TITLE")
+	t.head("TASK", "AGENT", "UNTIL", "CLAIM", "TITLE", "PROGRESS")
 	for _, c := range claims {
-		t.add(plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title)))
+		t.add(plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title)), plain(beginning(c.Progress, maxText)))
 	}
 }
 

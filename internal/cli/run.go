@@ -18,7 +18,7 @@ func (a *app) runCommand() *cobra.Command {
 	var flags claimFlags
 	var filter filterFlags
 	var taskArg string
-	var loop, quiet, worker bool
+	var loop, quiet, progress, worker bool
 	var attempts, workers int
 	var patience time.Duration
 	cmd := &cobra.Command{
@@ -114,7 +114,7 @@ func (a *app) runCommand() *cobra.Command {
 				stdout = a.stderr
 			}
 			code, err := runner.Run(cmd.Context(), runner.Options{
-				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience, Attempts: attempts,
+				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience, Attempts: attempts, Progress: progress,
 				Stdin: stdin, Stdout: stdout, Stderr: a.stderr,
 				Tell:       func(n runner.News) { a.news(n, quiet) },
 				Env:        config.Environment(),
@@ -143,6 +143,7 @@ func (a *app) runCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&loop, "loop", false, "go on with the next task until none is ready; with --wait, for ever")
 	cmd.Flags().IntVar(&attempts, "attempts", 5, "how often a loop claims a task that the command gives back; 0 for no limit")
 	cmd.Flags().IntVar(&workers, "workers", 1, "how many loops run at once")
+	cmd.Flags().BoolVar(&progress, "progress", false, "show the last line of the command's output with the claim, at most every 30s a new one")
 	cmd.Flags().BoolVar(&quiet, "quiet", false, "say nothing but what is wrong")
 	cmd.Flags().BoolVar(&worker, workerFlag, false, "")
 	if err := cmd.Flags().MarkHidden(workerFlag); err != nil {

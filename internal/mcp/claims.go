@@ -227,9 +227,11 @@ func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 		}
 		return fmt.Sprintf("%s is offered to %s%s; it is yours no longer.", called(out.Task), line(in.OfferTo), lasting(out.ExpiresAt)) + out.text(), out, nil
 	}
-	renewed, err := c.daemon.Renew(c, string(cl.ID), api.RenewRequest{Agent: c.agent.name, Keeper: c.keeper()}, "")
+	renewal := api.RenewRequest{Agent: c.agent.name, Progress: in.Text, Keeper: c.keeper()}
+	renewed, err := c.daemon.Renew(c, string(cl.ID), renewal, "")
 	if c.isRemote(err) {
-		renewed, err = c.daemon.Renew(c, string(cl.ID), api.RenewRequest{Agent: c.agent.name}, "")
+		renewal.Keeper = api.Keeper{}
+		renewed, err = c.daemon.Renew(c, string(cl.ID), renewal, "")
 	}
 	if err != nil {
 		return "", Updated{}, err

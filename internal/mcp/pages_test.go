@@ -91,3 +91,17 @@ func TestTitleEndsWhereItSays(t *testing.T) {
 		}
 	})
 }
+
+// What an agent says with update_claim is shown with its claim.
+func TestProgress(t *testing.T) {
+	inWorld(t, []string{"Write"}, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		s.must("claim_task", `{}`)
+		s.must("update_claim", `{"text":"half way"}`)
+		all, err := w.ask().Claims(w.Context(), "Sandman")
+		if err != nil || len(all.Claims) != 1 || all.Claims[0].Progress != "half way" {
+			w.Errorf("%+v, %v", all.Claims, err)
+		}
+	})
+}

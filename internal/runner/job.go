@@ -74,6 +74,10 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 		go j.renew(watching)
 	}
 
+	if j.Progress {
+		go j.progress(watching)
+	}
+
 	pid, ended, reported, clear := 0, false, false, false
 	var why, broken error // the claim was lost; the command did not end by itself
 	var late <-chan time.Time

@@ -42,6 +42,8 @@ type Options struct {
 	// Attempts is how often the command may give a task back before a loop gives it up; 0 for no
 	// limit.
 	Attempts int
+	// Progress makes the last line of the command's output the claim's progress.
+	Progress bool
 	// Tell is told what happens, as it happens.
 	Tell func(News)
 	// Say prints messages about trouble, for people.

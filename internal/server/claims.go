@@ -116,7 +116,10 @@ func (s *Server) renew(ctx context.Context, in *api.ClaimInput[api.RenewRequest]
 	case body.PID != 0:
 		renew = func(ctx context.Context, r broker.Ref) (api.Claim, error) { return s.broker.Keep(ctx, r, keeper) }
 	}
-	return s.change(ctx, in.ID, body.Agent, renew)
+	return s.change(ctx, in.ID, body.Agent, func(ctx context.Context, r broker.Ref) (api.Claim, error) {
+		r.Report = claim.Report{Progress: body.Progress}
+		return renew(ctx, r)
+	})
 }
 
 func (s *Server) complete(ctx context.Context, in *api.ClaimInput[api.CompleteRequest]) (api.Claim, error) {
