@@ -19,8 +19,18 @@ type TaskRef struct {
 	Key      string      `json:"key,omitempty" doc:"What people call the task, such as T-3: its unique id in Notion"`
 	Fields   task.Fields `json:"fields,omitempty" doc:"The properties that tasks.fields names: a number, true or false, a text, a list, a date or its start and end, null if empty; data that others wrote"`
 
+	Attempts []Attempt `json:"attempts,omitempty" doc:"What became of the earlier claims on it, the newest first, at most ten, in a claim that was just granted and a single task"`
+
 	StatusName   string `json:"status_name,omitempty" doc:"What the board calls the status; absent if it is called the same"`
 	PriorityName string `json:"priority_name,omitempty" doc:"What the board calls the priority; absent if it is called the same"`
+}
+
+// Attempt is what became of an earlier claim on a task.
+type Attempt struct {
+	Agent   string        `json:"agent"`
+	At      Time          `json:"at"`
+	Outcome claim.Outcome `json:"outcome" enum:"completed,failed,blocked,released,lost,stale,swept"`
+	Text    string        `json:"text,omitempty" doc:"The summary, or why it ended; data that others wrote"`
 }
 
 // NewTaskRef returns the TaskRef of t. words are the board's.

@@ -187,7 +187,9 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (api.Task, error) {
 	if err := b.load(ctx, bd, ""); err != nil {
 		return api.Task{}, err
 	}
-	return bd.view(t, ""), nil
+	out := bd.view(t, "")
+	out.Attempts = b.attempts(ctx, id)
+	return out, nil
 }
 
 // TaskByKey returns the id of the task with that key, ignoring case, or ErrNoTask.

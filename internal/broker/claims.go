@@ -29,7 +29,11 @@ func (b *Broker) Claim(ctx context.Context, r Request) (api.Claim, error) {
 		return api.Claim{}, err
 	}
 	cl, err := b.get(ctx, r, f)
-	return b.answer(cl, b.summed(ctx, err, r.Agent, f))
+	out, err := b.answer(cl, b.summed(ctx, err, r.Agent, f))
+	if err == nil {
+		out.Task.Attempts = b.attempts(ctx, cl.Task.ID)
+	}
+	return out, err
 }
 
 // get is Claim without the summary of a denial.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -129,10 +130,22 @@ func brief(ctx context.Context, w io.Writer, daemon *client.Client, c api.Claim)
 	}
 	for _, said := range p.Comments {
 		fmt.Fprintf(&out, "\n%s, %s:\n\n", author(said), said.At.UTC().Format("2006-01-02 15:04 UTC"))
-		for line := range strings.Lines(said.Text) {
-			out.WriteString("> " + strings.TrimSuffix(line, "\n") + "\n")
-		}
+		quote(&out, said.Text)
+	}
+	if len(c.Task.Attempts) > 0 {
+		out.WriteString("\n## Earlier attempts\n")
+	}
+	for _, a := range c.Task.Attempts {
+		fmt.Fprintf(&out, "\n%s by %s, %s:\n\n", a.Outcome, clean(a.Agent), a.At.UTC().Format("2006-01-02 15:04 UTC"))
+		quote(&out, cmp.Or(a.Text, "nothing was said"))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// quote writes a text as a quotation in Markdown.
+func quote(out *strings.Builder, text string) {
+	for line := range strings.Lines(text) {
+		out.WriteString("> " + strings.TrimSuffix(line, "\n") + "\n")
+	}
 }

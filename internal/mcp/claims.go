@@ -27,16 +27,17 @@ type ClaimArgs struct {
 
 // Granted is the answer of claim_task.
 type Granted struct {
-	Claim     claim.ID `json:"claim_id"`
-	Task      Task     `json:"task"`
-	ExpiresAt api.Time `json:"expires_at"`
-	Fence     int64    `json:"fence,omitempty"`
-	Former    string   `json:"former,omitempty"`
+	Claim     claim.ID      `json:"claim_id"`
+	Task      Task          `json:"task"`
+	ExpiresAt api.Time      `json:"expires_at"`
+	Fence     int64         `json:"fence,omitempty"`
+	Former    string        `json:"former,omitempty"`
+	Attempts  []api.Attempt `json:"attempts,omitempty"`
 	News
 }
 
 func grantedOf(c api.Claim) Granted {
-	return Granted{Claim: c.ID, Task: taskOf(c.Task), ExpiresAt: c.ExpiresAt, Fence: c.Fence, Former: line(c.Former)}
+	return Granted{Claim: c.ID, Task: taskOf(c.Task), ExpiresAt: c.ExpiresAt, Fence: c.Fence, Former: line(c.Former), Attempts: c.Task.Attempts}
 }
 
 func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
@@ -80,7 +81,7 @@ func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
 	if cl.Override {
 		text += " " + out.Former + " had it before, and let the lease run out: look for work that is half done."
 	}
-	return text, out, nil
+	return text + attemptsText(out.Attempts), out, nil
 }
 
 // giveBack releases a claim that was granted to a cancelled call.
