@@ -93,6 +93,7 @@ type Properties struct {
 	Assignee            string `key:"assignee"`
 	Done                string `key:"done"`
 	SubItems            string `key:"sub_items"`
+	DoneWhen            string `key:"done_when"`
 }
 
 // Statuses are the database's names for the protocol's statuses.

@@ -159,6 +159,7 @@ func (t Tasks) validate() []error {
 		{"assignee", p.Assignee, false},
 		{"done", p.Done, false},
 		{"sub_items", p.SubItems, false},
+		{"done_when", p.DoneWhen, false},
 	})
 	errs = append(errs, distinct("tasks.statuses", []name{
 		{"open", s.Open, true},

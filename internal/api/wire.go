@@ -16,6 +16,7 @@ type TaskRef struct {
 	Status   task.Status `json:"status"`
 	Priority string      `json:"priority" doc:"critical, high, medium, low or none"`
 	Note     string      `json:"note,omitempty" doc:"What the task's page says in its note"`
+	DoneWhen string      `json:"done_when,omitempty" doc:"When the task is done, in the words of the board's column that tasks.properties.done_when names; data that others wrote"`
 	Key      string      `json:"key,omitempty" doc:"What people call the task, such as T-3: its unique id in Notion"`
 	Fields   task.Fields `json:"fields,omitempty" doc:"The properties that tasks.fields names: a number, true or false, a text, a list, a date or its start and end, null if empty; data that others wrote"`
 
@@ -35,7 +36,7 @@ type Attempt struct {
 
 // NewTaskRef returns the TaskRef of t. words are the board's.
 func NewTaskRef(t task.Task, words *task.Words) TaskRef {
-	ref := TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, Status: t.Status, Priority: t.Priority.String(), Fields: t.Fields}
+	ref := TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, DoneWhen: t.DoneWhen, Status: t.Status, Priority: t.Priority.String(), Fields: t.Fields}
 	if name := words.StatusName(t.Status); name != string(t.Status) {
 		ref.StatusName = name
 	}

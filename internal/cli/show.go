@@ -128,6 +128,7 @@ func showTask(out io.Writer, t api.Task, names map[task.ID]string, now time.Time
 	}
 	line("progress", clean(t.Progress))
 	line("note", clean(t.Note))
+	line("done when", clean(t.DoneWhen))
 	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
 		row(out, clean(name), clean(cmp.Or(task.FieldText(t.Fields[name]), "-")))
 	}

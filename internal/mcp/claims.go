@@ -32,12 +32,13 @@ type Granted struct {
 	ExpiresAt api.Time      `json:"expires_at"`
 	Fence     int64         `json:"fence,omitempty"`
 	Former    string        `json:"former,omitempty"`
+	DoneWhen  string        `json:"done_when,omitempty"`
 	Attempts  []api.Attempt `json:"attempts,omitempty"`
 	News
 }
 
 func grantedOf(c api.Claim) Granted {
-	return Granted{Claim: c.ID, Task: taskOf(c.Task), ExpiresAt: c.ExpiresAt, Fence: c.Fence, Former: line(c.Former), Attempts: c.Task.Attempts}
+	return Granted{Claim: c.ID, Task: taskOf(c.Task), ExpiresAt: c.ExpiresAt, Fence: c.Fence, Former: line(c.Former), DoneWhen: line(c.Task.DoneWhen), Attempts: c.Task.Attempts}
 }
 
 func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
@@ -81,7 +82,7 @@ func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
 	if cl.Override {
 		text += " " + out.Former + " had it before, and let the lease run out: look for work that is half done."
 	}
-	return text + attemptsText(out.Attempts), out, nil
+	return text + doneText(out.DoneWhen) + attemptsText(out.Attempts), out, nil
 }
 
 // giveBack releases a claim that was granted to a cancelled call.

@@ -21,6 +21,7 @@ type Shown struct {
 	URL       string        `json:"url,omitempty"`
 	Note      string        `json:"note,omitempty"`
 	Fields    task.Fields   `json:"fields,omitempty"`
+	DoneWhen  string        `json:"done_when,omitempty"`
 	Attempts  []api.Attempt `json:"attempts,omitempty"`
 	Waiting   []Task        `json:"waiting_for,omitempty"`
 	WrittenBy string        `json:"written_by"`
@@ -54,7 +55,7 @@ func showTask(c *call, in ShowArgs) (string, Shown, error) {
 		}
 	}
 	out := Shown{
-		Task: listedTask(t.Task), URL: t.URL, Note: line(t.Note), Fields: t.Fields, Attempts: t.Attempts,
+		Task: listedTask(t.Task), URL: t.URL, Note: line(t.Note), Fields: t.Fields, DoneWhen: line(t.DoneWhen), Attempts: t.Attempts,
 		WrittenBy: page.WrittenBy, Comments: page.Comments, Missing: missing(page),
 	}
 	if out.Comments == nil {
@@ -80,12 +81,21 @@ func showTask(c *call, in ShowArgs) (string, Shown, error) {
 	if out.Note != "" {
 		text += "\nnote: " + out.Note
 	}
+	text += doneText(out.DoneWhen)
 	if len(out.Fields) > 0 {
 		if fields, err := document(out.Fields); err == nil {
 			text += "\nfields: " + line(fields)
 		}
 	}
 	return text + attemptsText(out.Attempts) + "\n\n" + pageText(page), out, nil
+}
+
+// doneText returns when a task is done, as the end of an answer.
+func doneText(when string) string {
+	if when == "" {
+		return ""
+	}
+	return "\ndone when: " + when
 }
 
 // attemptsText returns what became of earlier claims, as the end of an answer.
