@@ -163,6 +163,8 @@ type Claim struct {
 	// MaxAttempts is how often a task may fail, or its claim become stale, before it becomes
 	// BLOCKED; 0 means any number of times.
 	MaxAttempts int `key:"max_attempts"`
+	// Todos refuses to complete a task while its page has to-dos that are not ticked.
+	Todos bool `key:"todos"`
 }
 
 // Inbox sets how triggers reach agents.

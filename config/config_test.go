@@ -182,6 +182,7 @@ func TestEnvironment(t *testing.T) {
 		"claim.max_per_agent":                    "3",
 		"claim.max_lifetime":                     "6h",
 		"claim.max_attempts":                     "3",
+		"claim.todos":                            "true",
 		"inbox.visibility":                       "10m",
 		"inbox.comments":                         "2m",
 		"inbox.offer":                            "5m",
@@ -245,7 +246,7 @@ func TestEnvironment(t *testing.T) {
 		Names:  config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour},
 		Claim: config.Claim{
 			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,
-			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour, MaxAttempts: 3,
+			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour, MaxAttempts: 3, Todos: true,
 		},
 		Cluster: config.Cluster{Name: "north", Listen: "10.0.0.1:7331", Advertise: "gate.example:7331"},
 		Notify: []config.Receiver{

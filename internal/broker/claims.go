@@ -196,7 +196,8 @@ func (b *Broker) renew(ctx context.Context, r Ref) (claim.Hold, error) {
 // Finish ends a claim as its agent says, or f.By in its place. If the agent gives a reason why it
 // could not go on, and comments are made, it also owes the task a comment. f.Mention is a Notion
 // user to mention in it, by name, e-mail address or id; if that is not exactly one user, the error
-// is an *InvalidError and nothing was done. A claim returned in state claim.Finishing is still owed to Notion. See also
+// is an *InvalidError and nothing was done. It is a *NotDoneError, or a *claim.StoreError, if
+// claim.Policy.Todos keeps the task from being completed. A claim returned in state claim.Finishing is still owed to Notion. See also
 // claim.Claimer.Finish.
 func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (api.Claim, error) {
 	return b.answer(b.finish(ctx, r, f))
@@ -215,6 +216,9 @@ func (b *Broker) finish(ctx context.Context, r Ref, f claim.Finish) (claim.Hold,
 	}
 	if said := cl.Finish; f.Ask && cl.State != claim.Held && said != nil && said.As == f.As && (!said.Ask || said.Summary != f.Summary) {
 		return claim.Hold{}, &claim.Lost{Claim: cl, Detail: "it is blocked already: say more with dibs comment"}
+	}
+	if err := b.proven(ctx, cl, f); err != nil {
+		return claim.Hold{}, err
 	}
 	cl, err = b.claimer.Finish(ctx, cl.ID, f)
 	if errors.Is(err, claim.ErrNoReview) {
