@@ -50,6 +50,8 @@ type SyncRequest struct {
 type CompleteRequest struct {
 	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	Summary string `json:"summary,omitempty" doc:"What was done"`
+
+	Evidence []string `json:"evidence,omitempty" maxItems:"20" doc:"What shows it, a line each: a commit, a pull request, a command and how it ended"`
 }
 
 // ReviewRequest says that the work is done, for a person to decide.

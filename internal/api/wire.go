@@ -67,10 +67,11 @@ type Claim struct {
 
 	Progress string `json:"progress,omitempty" doc:"What the agent last said of the work, in one line; data"`
 
-	Outcome claim.Ending `json:"outcome,omitempty" doc:"How the claim ended, or is ending"`
-	EndedAt Time         `json:"ended_at,omitzero"`
-	Summary string       `json:"summary,omitempty" doc:"What the agent said at the end"`
-	Detail  string       `json:"detail,omitempty" doc:"Why the claim ended, or why Notion could not be told of its end yet, where that needs saying"`
+	Outcome  claim.Ending `json:"outcome,omitempty" doc:"How the claim ended, or is ending"`
+	EndedAt  Time         `json:"ended_at,omitzero"`
+	Summary  string       `json:"summary,omitempty" doc:"What the agent said at the end"`
+	Evidence []string     `json:"evidence,omitempty" doc:"What the agent said shows it"`
+	Detail   string       `json:"detail,omitempty" doc:"Why the claim ended, or why Notion could not be told of its end yet, where that needs saying"`
 
 	Event *Event `json:"event,omitempty" doc:"What happened to the claim, in an answer that was waited for"`
 	Owed

@@ -49,7 +49,7 @@ func (b *Broker) claim(c claim.Hold) api.Claim {
 		out.ExpiresAt = b.time(c.ExpiresAt())
 	}
 	if said := c.Said(); said != nil {
-		out.Summary = said.Summary
+		out.Summary, out.Evidence = said.Summary, said.Evidence
 	}
 	if c.State == claim.Finishing {
 		if c.Finish != nil {

@@ -298,7 +298,7 @@ func (p Policy) delivered(h Hold, t task.Task, now time.Time) Change {
 		return holding(h.ended(EndLost, now, fin.Taking()))
 	}
 	f := h.fact(finishKinds[fin.As], now)
-	f.Remote, f.Started, f.Finished, f.Summary = true, h.Started, fin.At, fin.Summary
+	f.Remote, f.Started, f.Finished, f.Summary, f.Evidence = true, h.Started, fin.At, fin.Summary, fin.Evidence
 	if fin.To != "" {
 		f.Holder, f.Expires = fin.To, f.At.Add(fin.For)
 	}

@@ -260,7 +260,7 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 		Grace:       2*c.Sync.Interval + settle(c) + c.Notion.Timeout,
 		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
 		MaxAttempts: c.Claim.MaxAttempts, Todos: c.Claim.Todos,
-		Review:      c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
+		Review: c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
 		NoToken: !tasks.HasToken(), NoNote: !tasks.HasNote(), Words: tasks.Words(),
 	}
 }

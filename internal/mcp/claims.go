@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -104,6 +105,8 @@ type FinishArgs struct {
 	Task    string `json:"task,omitempty" jsonschema:"default: your only one"`
 	Outcome string `json:"outcome" jsonschema:"completed|blocked|failed|released|review"`
 	Summary string `json:"summary,omitempty" jsonschema:"what was done, or why not"`
+
+	Evidence []string `json:"evidence,omitempty"`
 }
 
 // Finished is the answer of finish_task.
@@ -140,8 +143,9 @@ func finishTask(c *call, in FinishArgs) (string, Finished, error) {
 		return "", Finished{}, usagef("outcome %q: want completed, blocked, failed, released or review", line(in.Outcome))
 	}
 	// Repeated with the same key, the daemon does nothing twice and answers the same.
-	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, sha256.Sum256([]byte(in.Summary)))
-	ended, err := c.ending(cl, func() (api.Claim, error) { return finish(c, cl, in.Summary, key) })
+	said := sha256.Sum256([]byte(strings.Join(append([]string{in.Summary}, in.Evidence...), "\x00")))
+	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, said)
+	ended, err := c.ending(cl, func() (api.Claim, error) { return finish(c, cl, in, key) })
 	if err != nil {
 		return "", Finished{}, err
 	}
@@ -163,21 +167,21 @@ func (c *call) ending(cl api.Claim, end func() (api.Claim, error)) (api.Claim, e
 }
 
 // outcomes map the outcome of the work to the daemon's operation.
-var outcomes = map[string]func(c *call, cl api.Claim, summary, key string) (api.Claim, error){
-	"completed": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
-		return c.daemon.Complete(c, string(cl.ID), api.CompleteRequest{Agent: c.agent.name, Summary: summary}, key)
+var outcomes = map[string]func(c *call, cl api.Claim, in FinishArgs, key string) (api.Claim, error){
+	"completed": func(c *call, cl api.Claim, in FinishArgs, key string) (api.Claim, error) {
+		return c.daemon.Complete(c, string(cl.ID), api.CompleteRequest{Agent: c.agent.name, Summary: in.Summary, Evidence: in.Evidence}, key)
 	},
-	"released": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
-		return c.daemon.Release(c, string(cl.ID), api.StopRequest{Agent: c.agent.name, Reason: summary}, key)
+	"released": func(c *call, cl api.Claim, in FinishArgs, key string) (api.Claim, error) {
+		return c.daemon.Release(c, string(cl.ID), api.StopRequest{Agent: c.agent.name, Reason: in.Summary}, key)
 	},
-	"blocked": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
-		return c.daemon.Block(c, string(cl.ID), api.BlockRequest{Agent: c.agent.name, Reason: summary}, key)
+	"blocked": func(c *call, cl api.Claim, in FinishArgs, key string) (api.Claim, error) {
+		return c.daemon.Block(c, string(cl.ID), api.BlockRequest{Agent: c.agent.name, Reason: in.Summary}, key)
 	},
-	"failed": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
-		return c.daemon.Fail(c, string(cl.ID), api.FailRequest{Agent: c.agent.name, Reason: summary}, key)
+	"failed": func(c *call, cl api.Claim, in FinishArgs, key string) (api.Claim, error) {
+		return c.daemon.Fail(c, string(cl.ID), api.FailRequest{Agent: c.agent.name, Reason: in.Summary}, key)
 	},
-	"review": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
-		return c.daemon.Review(c, string(cl.ID), api.ReviewRequest{Agent: c.agent.name, Note: summary}, key)
+	"review": func(c *call, cl api.Claim, in FinishArgs, key string) (api.Claim, error) {
+		return c.daemon.Review(c, string(cl.ID), api.ReviewRequest{Agent: c.agent.name, Note: in.Summary}, key)
 	},
 }
 

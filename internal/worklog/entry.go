@@ -102,6 +102,7 @@ func NewEntry(e claim.Fact, log claim.Log) Entry {
 			add(e.Finished.Sub(e.Started).Round(time.Second).Seconds(), "duration_seconds", "duration")
 		}
 		add(e.Summary, "summary", "notes")
+		add(strings.Join(e.Evidence, "; "), "evidence", "proof")
 		add(e.Holder, "holder")
 		add(e.Detail, "detail", "details", "message")
 	} else {
