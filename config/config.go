@@ -148,6 +148,15 @@ const (
 	OverrideOpenOnly Override = "open_only" // only those on OPEN tasks; the sweep reopens the others
 )
 
+// Review says which work is put up for a person's decision.
+type Review string
+
+// The settings of claim.review.
+const (
+	ReviewAsked  Review = "asked"  // what the agent says is for review
+	ReviewAlways Review = "always" // whatever an agent completes
+)
+
 // Claim sets the timing and the limits of claims.
 type Claim struct {
 	Timeout time.Duration `key:"timeout"` // of a lease, unless the task sets its own
@@ -165,6 +174,8 @@ type Claim struct {
 	MaxAttempts int `key:"max_attempts"`
 	// Todos refuses to complete a task while its page has to-dos that are not ticked.
 	Todos bool `key:"todos"`
+	// Review says whether completed work is put up for review instead.
+	Review Review `key:"review"`
 }
 
 // Inbox sets how triggers reach agents.
@@ -260,6 +271,7 @@ func Default() Config {
 			WriteWindow: 1500 * time.Millisecond,
 			Settle:      1600 * time.Millisecond,
 			Override:    OverrideAny,
+			Review:      ReviewAsked,
 			MaxLifetime: 24 * time.Hour,
 		},
 		Inbox:    Inbox{Visibility: 30 * time.Minute, Comments: time.Minute, Offer: 10 * time.Minute},

@@ -119,7 +119,7 @@ log: {level: debug, format: json}
 	}
 	want.Claim = config.Claim{
 		Timeout: 45 * time.Minute, WriteWindow: 1500 * time.Millisecond, Settle: time.Second, Exclusive: true,
-		Override: config.OverrideOpenOnly, MaxPerAgent: 2, MaxLifetime: 48 * time.Hour,
+		Override: config.OverrideOpenOnly, MaxPerAgent: 2, MaxLifetime: 48 * time.Hour, Review: config.ReviewAsked,
 	}
 	want.Schedule.Sweep = "*/5 * * * *"
 	want.Log = config.Log{Level: "debug", Format: "json"}
@@ -183,6 +183,7 @@ func TestEnvironment(t *testing.T) {
 		"claim.max_lifetime":                     "6h",
 		"claim.max_attempts":                     "3",
 		"claim.todos":                            "true",
+		"claim.review":                           "always",
 		"inbox.visibility":                       "10m",
 		"inbox.comments":                         "2m",
 		"inbox.offer":                            "5m",
@@ -246,7 +247,7 @@ func TestEnvironment(t *testing.T) {
 		Names:  config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour},
 		Claim: config.Claim{
 			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,
-			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour, MaxAttempts: 3, Todos: true,
+			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour, MaxAttempts: 3, Todos: true, Review: config.ReviewAlways,
 		},
 		Cluster: config.Cluster{Name: "north", Listen: "10.0.0.1:7331", Advertise: "gate.example:7331"},
 		Notify: []config.Receiver{

@@ -211,14 +211,20 @@ func (b *Broker) finish(ctx context.Context, r Ref, f claim.Finish) (claim.Hold,
 	if f.By == cl.Agent {
 		f.By, f.User = "", ""
 	}
+	completes := f.As == claim.EndCompleted
+	if completes && b.claimer.Policy().ReviewAll {
+		f.As = claim.EndReview
+	}
 	if f, err = b.comment(ctx, f); err != nil {
 		return claim.Hold{}, err
 	}
 	if said := cl.Finish; f.Ask && cl.State != claim.Held && said != nil && said.As == f.As && (!said.Ask || said.Summary != f.Summary) {
 		return claim.Hold{}, &claim.Lost{Claim: cl, Detail: "it is blocked already: say more with dibs comment"}
 	}
-	if err := b.proven(ctx, cl, f); err != nil {
-		return claim.Hold{}, err
+	if completes && cl.State == claim.Held && b.claimer.Policy().Todos {
+		if err := b.ticked(ctx, cl.Task); err != nil {
+			return claim.Hold{}, err
+		}
 	}
 	cl, err = b.claimer.Finish(ctx, cl.ID, f)
 	if errors.Is(err, claim.ErrNoReview) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
@@ -80,12 +79,4 @@ func quotable(todo string) string {
 		return "without a text"
 	}
 	return strings.NewReplacer("“", `"`, "”", `"`).Replace(todo)
-}
-
-// proven reports whether a finish of a claim may go on: work that is to be completed must be done.
-func (b *Broker) proven(ctx context.Context, cl claim.Hold, f claim.Finish) error {
-	if !b.claimer.Policy().Todos || f.As != claim.EndCompleted || cl.State != claim.Held {
-		return nil
-	}
-	return b.ticked(ctx, cl.Task)
 }

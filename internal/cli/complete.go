@@ -5,6 +5,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/claim"
 
 	"github.com/spf13/cobra"
 )
@@ -22,6 +23,11 @@ func (a *app) completeCommand() *cobra.Command {
 		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
 			return daemon.Complete(ctx, id, api.CompleteRequest{Agent: a.agent, Summary: summary, Evidence: evidence}, a.request)
 		},
-		done: func(c api.Claim) string { return "completed " + quoted(c.Task) },
+		done: func(c api.Claim) string {
+			if c.Outcome == claim.EndReview { // claim.review
+				return reviewed(c)
+			}
+			return "completed " + quoted(c.Task)
+		},
 	})
 }

@@ -88,3 +88,36 @@ func TestManyTodos(t *testing.T) {
 		}
 	})
 }
+
+// With claim.review, a person decides of whatever is completed; to-dos are looked at all the same.
+func TestReviewOfEverything(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		mustDo(w, w.notion.AddOption(w.tasks, "status", "REVIEW"))
+		n := w.daemon(func(c *config.Config) {
+			quiet(c)
+			c.Claim.Review, c.Tasks.Statuses.Review, c.Claim.Todos = config.ReviewAlways, "REVIEW", true
+		})
+		id := w.add("Fix the login", nil)
+		cl := n.mustClaim("Sandman", id)
+		for range 2 {
+			c, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Summary: "fixed", Evidence: []string{"commit 1f3a"}}, "")
+			if err != nil || c.Outcome != claim.EndReview || c.Task.Status != "REVIEW" {
+				w.Errorf("%+v, %v", c, err)
+			}
+		}
+		if got := w.page(id); got.Select("status") != "REVIEW" || !strings.HasPrefix(got.Text("note"), "In review: fixed (commit 1f3a) — Sandman") {
+			w.Errorf("%s, %q", got.Select("status"), got.Text("note"))
+		}
+		cl = n.mustClaim("Sandman", w.paged("- [ ] never\n"))
+		if err := n.complete(cl); code(err) != string(api.CodeNotDone) {
+			w.Error(err)
+		}
+		_, err := n.Fail(w.Context(), string(cl.ID), api.FailRequest{}, "")
+		mustDo(w, err)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"failed: Sandman", "review: Sandman"}, w.work()); diff != "" {
+			w.Errorf("task log (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -149,8 +150,8 @@ func finishTask(c *call, in FinishArgs) (string, Finished, error) {
 	if err != nil {
 		return "", Finished{}, err
 	}
-	out := Finished{Task: taskOf(ended.Task), Outcome: in.Outcome, Owed: owedOf(ended.Owed)}
-	return fmt.Sprintf("%s: %s.", called(out.Task), in.Outcome) + out.text(), out, nil
+	out := Finished{Task: taskOf(ended.Task), Outcome: cmp.Or(string(ended.Outcome), in.Outcome), Owed: owedOf(ended.Owed)}
+	return fmt.Sprintf("%s: %s.", called(out.Task), out.Outcome) + out.text(), out, nil
 }
 
 // ending ends a claim at the daemon. That is no news to the agent, unless it fails.

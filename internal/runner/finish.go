@@ -42,6 +42,7 @@ func (j *job) finish(running context.Context, code int, said string) error {
 		if !away && !unsaved && !(refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy)) {
 			if err == nil {
 				j.result.Task, j.result.Pending = ended.Task, ended.Pending
+				j.result.Outcome = cmp.Or(ended.Outcome, j.result.Outcome)
 			}
 			if err == nil && ended.Pending {
 				j.Say("%q: pending: Notion has not been told yet. It is not known %s", ended.Task.Title, task.OneLine(ended.Unknown, unicode.ReplacementChar))
