@@ -141,7 +141,7 @@ func brief(ctx context.Context, w io.Writer, daemon *client.Client, c api.Claim)
 		out.WriteString("\n## Earlier attempts\n")
 	}
 	for _, a := range c.Task.Attempts {
-		fmt.Fprintf(&out, "\n%s by %s, %s:\n\n", a.Outcome, clean(a.Agent), a.At.UTC().Format("2006-01-02 15:04 UTC"))
+		fmt.Fprintf(&out, "\n%s by %s, %s:\n\n", clean(string(a.Outcome)), clean(a.Agent), a.At.UTC().Format("2006-01-02 15:04 UTC"))
 		quote(&out, cmp.Or(a.Text, "nothing was said"))
 	}
 	_, err := io.WriteString(w, out.String())

@@ -141,7 +141,7 @@ func showTask(out io.Writer, t api.Task, names map[task.ID]string, now time.Time
 	}
 	tried := make([]string, len(t.Attempts))
 	for i, at := range t.Attempts {
-		tried[i] = strings.TrimSuffix(fmt.Sprintf("%s by %s, %s: %s", at.Outcome, clean(at.Agent), ago(at.At.Time, now), beginning(at.Text, maxText)), ": ")
+		tried[i] = strings.TrimSuffix(fmt.Sprintf("%s by %s, %s: %s", clean(string(at.Outcome)), clean(at.Agent), ago(at.At.Time, now), beginning(at.Text, maxText)), ": ")
 	}
 	list("tried", tried)
 	list("depends on", called(names, unnamed(t, t.DependsOn)))

@@ -22,7 +22,10 @@ import (
 func (j *job) finish(running context.Context, code int, said string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), insist)
 	defer cancel()
-	key := fmt.Sprintf("run %s %d", j.claim.ID, code)
+	key := "run " + string(j.claim.ID)
+	if j.refused {
+		key += " not done"
+	}
 	end := j.ending(code, said)
 	for told := false; ; {
 		ended, err := end(ctx, key)

@@ -29,6 +29,7 @@ type job struct {
 	kill    <-chan time.Time // fires when everything is to be killed
 	result  Result           // set once the outcome is known
 	well    bool             // the command ended with 0
+	refused bool             // the task could not be completed, as it is not done
 	hurried sync.Once
 }
 
@@ -133,7 +134,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			if undone = v.undone; undone == "" && !j.stopped && why == nil {
 				reported, err = true, j.finish(ctx, code, v.said)
 				if p, refused := errors.AsType[*api.Problem](err); refused && p.Code == api.CodeNotDone {
-					reported, err, undone = false, nil, p.Detail
+					j.refused, reported, err, undone = true, false, nil, p.Detail
 				} else if err == nil {
 					return code, nil
 				}
