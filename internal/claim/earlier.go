@@ -29,8 +29,9 @@ var outcomes = map[Kind]Outcome{
 // Earlier returns the claim whose end the fact records; false if it records none.
 func (e Fact) Earlier() (Earlier, bool) {
 	f := Earlier{Agent: e.Agent, At: e.At, Outcome: outcomes[e.Kind], Text: cmp.Or(e.Summary, e.Detail)}
-	if e.Kind == KindOverridden || e.Kind == KindSwept {
+	if e.Kind == KindOverridden {
 		f.Agent = e.Holder
 	}
+	// A sweep without an agent is that of a copied page, to whose claim nothing happened.
 	return f, f.Outcome != "" && f.Agent != "" && (e.Claim != "" || e.Kind == KindSwept)
 }

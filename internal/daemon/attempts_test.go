@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/config"
 	"dibs/internal/api"
 )
 
@@ -76,6 +77,21 @@ func TestEarlierAttempts(t *testing.T) {
 		cl, _ = next("Merlin")
 		if got := said(cl.Task.Attempts); len(got) != 10 || got[0] != "Sandman released " || !strings.HasPrefix(got[9], "Merlin lost Ada") || !strings.HasSuffix(got[9], "took the task back: wrong branch") {
 			w.Errorf("of twelve: %q", got)
+		}
+	})
+}
+
+// A stale claim that somebody takes over is an attempt of whoever had it.
+func TestOverriddenAttempt(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("Fix the login", nil)
+		n := w.daemon(func(c *config.Config) { quiet(c); c.Schedule.Sweep = "@every 100h" })
+		n.mustClaim("Sandman", id)
+		time.Sleep(2 * time.Hour)
+		cl := n.mustClaim("Oracle", id)
+		if got := cl.Task.Attempts; len(got) != 1 || got[0].Agent != "Sandman" || got[0].Outcome != "stale" {
+			w.Errorf("%+v", got)
 		}
 	})
 }
