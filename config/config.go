@@ -95,6 +95,7 @@ type Properties struct {
 	Assignee            string `key:"assignee"`
 	Done                string `key:"done"`
 	SubItems            string `key:"sub_items"`
+	DoneWhen            string `key:"done_when"`
 }
 
 // Statuses are the database's names for the protocol's statuses.
@@ -155,6 +156,15 @@ const (
 	OverrideOpenOnly Override = "open_only" // only those on OPEN tasks; the sweep reopens the others
 )
 
+// Review says which work is put up for a person's decision.
+type Review string
+
+// The settings of claim.review.
+const (
+	ReviewAsked  Review = "asked"  // what the agent says is for review
+	ReviewAlways Review = "always" // whatever an agent completes
+)
+
 // Claim sets the timing and the limits of claims.
 type Claim struct {
 	Timeout time.Duration `key:"timeout"` // of a lease, unless the task sets its own
@@ -171,6 +181,10 @@ type Claim struct {
 	// BLOCKED; 0 means any number of times.
 	MaxAttempts int     `key:"max_attempts"`
 	Breaker     Breaker `key:"breaker"`
+	// Todos refuses to complete a task while its page has to-dos that are not ticked.
+	Todos bool `key:"todos"`
+	// Review says whether completed work is put up for review instead.
+	Review Review `key:"review"`
 }
 
 // Inbox sets how triggers reach agents.
@@ -276,6 +290,7 @@ func Default() Config {
 			WriteWindow: 1500 * time.Millisecond,
 			Settle:      1600 * time.Millisecond,
 			Override:    OverrideAny,
+			Review:      ReviewAsked,
 			MaxLifetime: 24 * time.Hour,
 			Breaker:     Breaker{Within: 10 * time.Minute, Pause: 15 * time.Minute},
 		},

@@ -119,7 +119,7 @@ log: {level: debug, format: json}
 	}
 	want.Claim = config.Claim{
 		Timeout: 45 * time.Minute, WriteWindow: 1500 * time.Millisecond, Settle: time.Second, Exclusive: true,
-		Override: config.OverrideOpenOnly, MaxPerAgent: 2, MaxLifetime: 48 * time.Hour,
+		Override: config.OverrideOpenOnly, MaxPerAgent: 2, MaxLifetime: 48 * time.Hour, Review: config.ReviewAsked,
 		Breaker: config.Breaker{Within: 10 * time.Minute, Pause: 15 * time.Minute},
 	}
 	want.Schedule.Sweep = "*/5 * * * *"
@@ -158,6 +158,7 @@ func TestEnvironment(t *testing.T) {
 		"tasks.properties.done":                  "p10",
 		"tasks.properties.assignee":              "p9",
 		"tasks.properties.sub_items":             "p11",
+		"tasks.properties.done_when":             "p12",
 		"tasks.statuses.open":                    "s1",
 		"tasks.statuses.in_progress":             "s2",
 		"tasks.statuses.blocked":                 "s3",
@@ -186,6 +187,8 @@ func TestEnvironment(t *testing.T) {
 		"claim.breaker.within":                   "5m",
 		"claim.breaker.pause":                    "1h",
 		"limits.zone":                            "Europe/Berlin",
+		"claim.todos":                            "true",
+		"claim.review":                           "always",
 		"inbox.visibility":                       "10m",
 		"inbox.comments":                         "2m",
 		"inbox.offer":                            "5m",
@@ -239,7 +242,7 @@ func TestEnvironment(t *testing.T) {
 		Tasks: config.Tasks{
 			Properties: config.Properties{
 				Status: "p1", ClaimedBy: "p2", ClaimedAt: "p3", ClaimTimeoutMinutes: "p4",
-				ClaimToken: "p5", Priority: "p6", DependsOn: "7", Note: "8", Assignee: "p9", Done: "p10", SubItems: "p11",
+				ClaimToken: "p5", Priority: "p6", DependsOn: "7", Note: "8", Assignee: "p9", Done: "p10", SubItems: "p11", DoneWhen: "p12",
 			},
 			Statuses: config.Statuses{Open: "s1", InProgress: "s2", Blocked: "s3", Completed: "s4", Cancelled: "s5", Review: "Review", Failed: "Failed"},
 			Priorities: config.Priorities{
@@ -252,7 +255,7 @@ func TestEnvironment(t *testing.T) {
 		Names:  config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour},
 		Claim: config.Claim{
 			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,
-			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour, MaxAttempts: 3,
+			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour, MaxAttempts: 3, Todos: true, Review: config.ReviewAlways,
 			Breaker: config.Breaker{Failures: 4, Within: 5 * time.Minute, Pause: time.Hour},
 		},
 		Cluster: config.Cluster{Name: "north", Listen: "10.0.0.1:7331", Advertise: "gate.example:7331"},
@@ -298,7 +301,7 @@ func TestOtherVariables(t *testing.T) {
 	file := write(t, "")
 	for name, value := range map[string]string{
 		"DIBS_AGENT": "Sandman", "DIBS_SESSION": "s",
-		"DIBS_TASK_ID": "t", "DIBS_TASK_TITLE": "t", "DIBS_TASK_URL": "t", "DIBS_TASK_FILE": "t", "DIBS_CLAIM_ID": "c", "DIBS_FENCE": "7", "DIBS_EVENT": "ask", "DIBS_TEXT": "t", "DIBS_TASK": "t", "DIBS_URL": "u", "DIBS_CONFIG": file, "DIBS_ACTIVE_HELP": "0", "DIBS_COMPLETION_DESCRIPTIONS": "0",
+		"DIBS_TASK_ID": "t", "DIBS_TASK_TITLE": "t", "DIBS_TASK_URL": "t", "DIBS_TASK_FILE": "t", "DIBS_SUMMARY_FILE": "t", "DIBS_CLAIM_ID": "c", "DIBS_FENCE": "7", "DIBS_EVENT": "ask", "DIBS_TEXT": "t", "DIBS_TASK": "t", "DIBS_URL": "u", "DIBS_CONFIG": file, "DIBS_ACTIVE_HELP": "0", "DIBS_COMPLETION_DESCRIPTIONS": "0",
 		"DIBS_CLAIM_SETLE": "", "DIBSON": "1", "NOTION_TOKEN": "ntn_secret",
 	} {
 		t.Setenv(name, value)

@@ -31,6 +31,9 @@ func (c Config) Validate() error {
 	errs = append(errs, validateAgents(c.Agents)...)
 	errs = append(errs, c.Names.validate()...)
 	errs = append(errs, c.Claim.validate(c.Journal.Shared())...)
+	if c.Claim.Review == ReviewAlways && c.Tasks.Statuses.Review == "" {
+		errs = append(errs, errors.New("claim.review: always needs a status for work that waits for a person's decision: name one in tasks.statuses.review"))
+	}
 	errs = append(errs, c.Cluster.validate()...)
 	errs = append(errs, c.validateTimeout()...)
 	errs = append(errs, c.validateBrake()...)
@@ -171,6 +174,7 @@ func (t Tasks) validate() []error {
 		{"assignee", p.Assignee, false},
 		{"done", p.Done, false},
 		{"sub_items", p.SubItems, false},
+		{"done_when", p.DoneWhen, false},
 	})
 	errs = append(errs, distinct("tasks.statuses", []name{
 		{"open", s.Open, true},
@@ -345,6 +349,9 @@ func (c Claim) validate(shared bool) []error {
 	}
 	if c.Override != OverrideAny && c.Override != OverrideOpenOnly {
 		errs = append(errs, fmt.Errorf("claim.override: want %s or %s, got %q", OverrideAny, OverrideOpenOnly, string(c.Override)))
+	}
+	if c.Review != ReviewAsked && c.Review != ReviewAlways {
+		errs = append(errs, fmt.Errorf("claim.review: want %s or %s, got %q", ReviewAsked, ReviewAlways, string(c.Review)))
 	}
 	if c.MaxAttempts < 0 {
 		errs = append(errs, fmt.Errorf("claim.max_attempts: want 0 (any number) or more, got %d", c.MaxAttempts))

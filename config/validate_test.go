@@ -75,6 +75,8 @@ func TestMistakes(t *testing.T) {
 		{name: "environment", env: map[string]string{"DIBS_CLAIM_EXCLUSIVE": "maybe"}, want: []string{"claim.exclusive: want true or false, got maybe (in DIBS_CLAIM_EXCLUSIVE)"}},
 		{name: "environment, number", env: map[string]string{"DIBS_NOTION_BURST": "many"}, want: []string{"notion.burst: want a whole number, got many (in DIBS_NOTION_BURST)"}},
 		{name: "environment, list", env: map[string]string{"DIBS_AGENTS": "[Sandman"}, want: []string{"agents: want names with commas between them or a JSON array"}},
+		{name: "review of everything without a status", file: "claim: {review: always}", want: []string{"claim.review: always needs a status for work that waits for a person's decision"}},
+		{name: "review of what?", file: "claim: {review: never}", want: []string{`claim.review: want asked or always, got "never"`}},
 		{name: "unknown variable", env: map[string]string{"DIBS_CLAIM_SETLE": "4s"}, want: []string{"unknown variable DIBS_CLAIM_SETLE in the environment: did you mean DIBS_CLAIM_SETTLE?"}},
 		{name: "unknown variable without its section", env: map[string]string{"DIBS_SETTLE": "4s"}, want: []string{"unknown variable DIBS_SETTLE in the environment: did you mean DIBS_CLAIM_SETTLE?"}},
 		{name: "unknown variable, nothing like it", env: map[string]string{"DIBS_BIKESHED_COLOUR": "blue"}, want: []string{"unknown variable DIBS_BIKESHED_COLOUR in the environment"}, wantNot: "did you mean"},

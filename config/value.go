@@ -22,6 +22,8 @@ func (f field) set(raw any, fromEnvironment bool) error {
 		return setText(target, raw)
 	case *Override:
 		return setText(target, raw)
+	case *Review:
+		return setText(target, raw)
 	case *Secret:
 		if !isText {
 			return errors.New("want text: put it in quotes") // without repeating it

@@ -15,6 +15,7 @@ type Code string
 // The codes of denials are those of package claim; these are all the others.
 const (
 	CodeClaimLost          Code = "claim_lost"
+	CodeNotDone            Code = "not_done"
 	CodeUnknownClaim       Code = "unknown_claim"
 	CodeAmbiguousClaim     Code = "ambiguous_claim"
 	CodeUnknownReservation Code = "unknown_reservation"
@@ -46,7 +47,7 @@ const (
 	ExitOK          = 0
 	ExitFailure     = 1
 	ExitUsage       = 2
-	ExitNotClaimed  = 3 // held, not open, nothing ready, lost the race, no such task
+	ExitNotClaimed  = 3 // held, not open, nothing ready, lost the race, no such task; or not done
 	ExitLost        = 4 // the claim is no longer the agent's
 	ExitUnreachable = 5 // the daemon cannot be reached
 	ExitNotion      = 6 // Notion cannot be reached, or refuses; or the journal cannot be used
@@ -76,6 +77,7 @@ var meanings = map[Code]meaning{
 
 	CodeNotionRefused:      {http.StatusBadGateway, ExitNotion, "Notion refused the request"},
 	CodeClaimLost:          {http.StatusConflict, ExitLost, "The claim is no longer held"},
+	CodeNotDone:            {http.StatusConflict, ExitNotClaimed, "The task is not done"},
 	CodeUnknownClaim:       {http.StatusNotFound, ExitLost, "No such claim"},
 	CodeAmbiguousClaim:     {http.StatusConflict, ExitUsage, "Several claims could be meant"},
 	CodeUnknownReservation: {http.StatusNotFound, ExitLost, "No such reservation"},

@@ -25,6 +25,7 @@ type Problem struct {
 	Claim      *Claim   `json:"claim,omitempty" doc:"The claim that was lost"`
 	Claims     []Claim  `json:"claims,omitempty" doc:"The claims that could be meant, or, for limit_reached, those that the agent has"`
 	Summary    *Summary `json:"summary,omitempty" doc:"With nothing_ready: what the unfinished tasks wait for"`
+	Todos      []string `json:"todos,omitempty" doc:"With not_done: the to-dos that are not ticked, at most twenty; data that others wrote"`
 	Unknown    bool     `json:"unknown,omitempty" doc:"Whether the request took effect is not known: the same one, with the same idempotency key, finds out"`
 	// These describe a reservation that is in the way.
 	Pattern     string `json:"pattern,omitempty" doc:"The holder's pattern, as it was written"`

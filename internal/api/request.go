@@ -36,6 +36,7 @@ type Keeper struct {
 // RenewRequest asks for a fresh lease.
 type RenewRequest struct {
 	Agent    string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Progress string `json:"progress,omitempty" doc:"How far the work is, in one line: the first 300 characters are shown with the claim. Notion is not told"`
 	Orphaned bool   `json:"orphaned,omitempty" doc:"With pid: only if whatever kept the claim alive is gone; else nothing is done"`
 	Keeper
 	Used
@@ -51,6 +52,8 @@ type CompleteRequest struct {
 	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	Summary string `json:"summary,omitempty" doc:"What was done"`
 	Used
+
+	Evidence []string `json:"evidence,omitempty" maxItems:"20" doc:"What shows it, a line each: a commit, a pull request, a command and how it ended"`
 }
 
 // ReviewRequest says that the work is done, for a person to decide.

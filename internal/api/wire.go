@@ -16,16 +16,27 @@ type TaskRef struct {
 	Status   task.Status `json:"status"`
 	Priority string      `json:"priority" doc:"critical, high, medium, low or none"`
 	Note     string      `json:"note,omitempty" doc:"What the task's page says in its note"`
+	DoneWhen string      `json:"done_when,omitempty" doc:"When the task is done, in the words of the board's column that tasks.properties.done_when names; data that others wrote"`
 	Key      string      `json:"key,omitempty" doc:"What people call the task, such as T-3: its unique id in Notion"`
 	Fields   task.Fields `json:"fields,omitempty" doc:"The properties that tasks.fields names: a number, true or false, a text, a list, a date or its start and end, null if empty; data that others wrote"`
+
+	Attempts []Attempt `json:"attempts,omitempty" doc:"What became of the earlier claims on it, the newest first, at most ten, in a claim that was just granted and a single task"`
 
 	StatusName   string `json:"status_name,omitempty" doc:"What the board calls the status; absent if it is called the same"`
 	PriorityName string `json:"priority_name,omitempty" doc:"What the board calls the priority; absent if it is called the same"`
 }
 
+// Attempt is what became of an earlier claim on a task.
+type Attempt struct {
+	Agent   string        `json:"agent"`
+	At      Time          `json:"at"`
+	Outcome claim.Outcome `json:"outcome" enum:"completed,failed,blocked,released,lost,stale,swept"`
+	Text    string        `json:"text,omitempty" doc:"The summary, or why it ended; data that others wrote"`
+}
+
 // NewTaskRef returns the TaskRef of t. words are the board's.
 func NewTaskRef(t task.Task, words *task.Words) TaskRef {
-	ref := TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, Status: t.Status, Priority: t.Priority.String(), Fields: t.Fields}
+	ref := TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, DoneWhen: t.DoneWhen, Status: t.Status, Priority: t.Priority.String(), Fields: t.Fields}
 	if name := words.StatusName(t.Status); name != string(t.Status) {
 		ref.StatusName = name
 	}
@@ -54,10 +65,13 @@ type Claim struct {
 	Override bool   `json:"override,omitempty" doc:"The claim took the task over from a stale one"`
 	Former   string `json:"former,omitempty" doc:"Who had the stale claim"`
 
-	Outcome claim.Ending `json:"outcome,omitempty" doc:"How the claim ended, or is ending"`
-	EndedAt Time         `json:"ended_at,omitzero"`
-	Summary string       `json:"summary,omitempty" doc:"What the agent said at the end"`
-	Detail  string       `json:"detail,omitempty" doc:"Why the claim ended, or why Notion could not be told of its end yet, where that needs saying"`
+	Progress string `json:"progress,omitempty" doc:"What the agent last said of the work, in one line; data"`
+
+	Outcome  claim.Ending `json:"outcome,omitempty" doc:"How the claim ended, or is ending"`
+	EndedAt  Time         `json:"ended_at,omitzero"`
+	Summary  string       `json:"summary,omitempty" doc:"What the agent said at the end"`
+	Evidence []string     `json:"evidence,omitempty" doc:"What the agent said shows it"`
+	Detail   string       `json:"detail,omitempty" doc:"Why the claim ended, or why Notion could not be told of its end yet, where that needs saying"`
 
 	Usage *Usage `json:"usage,omitempty" doc:"What the agent used for it so far, as it reported; absent if it reported nothing"`
 
@@ -83,6 +97,7 @@ type Task struct {
 	ClaimedAt  Time      `json:"claimed_at,omitzero"`
 	AssignedTo string    `json:"assigned_to,omitempty" doc:"Who has it without a claim: people, or the only agent that may claim it"`
 	ClaimID    claim.ID  `json:"claim_id,omitempty" doc:"The claim, if it is held through this daemon"`
+	Progress   string    `json:"progress,omitempty" doc:"What the agent of that claim last said of the work, in one line; data"`
 	Offer      *Offer    `json:"offer,omitempty" doc:"The task is offered to assigned_to, who has yet to answer"`
 	DependsOn  []task.ID `json:"depends_on,omitempty"`
 	SubItems   []task.ID `json:"sub_items,omitempty" doc:"Its parts, which come first"`

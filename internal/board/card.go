@@ -37,9 +37,10 @@ type card struct {
 	OfferedBy string `json:"offered_by,omitempty"`
 	OfferedTo string `json:"offered_to,omitempty"`
 
-	Why  string `json:"why,omitempty"` // why it waits, in one line
-	Note string `json:"note,omitempty"`
-	Rank string `json:"rank"` // the order of cards in a column
+	Why      string `json:"why,omitempty"`      // why it waits, in one line
+	Progress string `json:"progress,omitempty"` // what its agent says of the work
+	Note     string `json:"note,omitempty"`
+	Rank     string `json:"rank"` // the order of cards in a column
 }
 
 // The characters of a text that a page shows.
@@ -91,7 +92,7 @@ func cardOf(t api.Task) card {
 		ID: t.ID, Key: text(t.Key, 40), Title: cmp.Or(text(t.Title, maxTitle), "Untitled"), URL: link(t.URL),
 		Status: t.Status, Standing: text(t.StatusName, 80), Priority: t.Priority, Ready: t.Ready,
 		Agent: text(cmp.Or(t.AssignedTo, t.Agent), 80), Claim: t.ClaimID, From: milliseconds(t.ClaimedAt), Until: milliseconds(t.ExpiresAt),
-		Note: text(t.Note, maxLine),
+		Progress: text(t.Progress, maxLine), Note: text(t.Note, maxLine),
 	}
 	if !columnOf(t.Status).live {
 		c.From, c.Until = 0, 0 // in other columns the claim is history
@@ -181,10 +182,10 @@ func columnOf(s task.Status) column {
 	return columns[i]
 }
 
-// matches reports whether a card has all the words in its title, key, agent, priority, note or
-// reason to wait. The modules do the same.
+// matches reports whether a card has all the words in its title, key, agent, priority, note,
+// progress or reason to wait. The modules do the same.
 func (c card) matches(words string) bool {
-	in := strings.ToLower(strings.Join([]string{c.Title, c.Key, c.Agent, c.Priority, c.Word, c.Why, c.Note}, "\n"))
+	in := strings.ToLower(strings.Join([]string{c.Title, c.Key, c.Agent, c.Priority, c.Word, c.Why, c.Progress, c.Note}, "\n"))
 	for word := range strings.FieldsSeq(strings.ToLower(words)) {
 		if !strings.Contains(in, word) {
 			return false

@@ -182,7 +182,7 @@ func (b *Board) agentsPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func heldOf(c api.Claim) card {
-	return cardOf(api.Task{TaskRef: c.Task, Agent: c.Agent, ClaimID: c.ID, ClaimedAt: c.ClaimedAt, ExpiresAt: c.ExpiresAt})
+	return cardOf(api.Task{TaskRef: c.Task, Agent: c.Agent, ClaimID: c.ID, Progress: c.Progress, ClaimedAt: c.ClaimedAt, ExpiresAt: c.ExpiresAt})
 }
 
 // eventFilter selects the events of a page. Modules filter alike.

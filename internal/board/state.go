@@ -150,7 +150,7 @@ func (s *state) drop(id task.ID) {
 	}
 }
 
-// updateClaims takes the leases of the held claims, which grow without an event. It returns the
+// updateClaims takes the leases and the progress of the held claims, which change without an event. It returns the
 // tasks whose cards contradict the claims and have to be read again.
 func (s *state) updateClaims(claims []api.Claim) (doubted []task.ID) {
 	s.mu.Lock()
@@ -167,7 +167,7 @@ func (s *state) updateClaims(claims []api.Claim) (doubted []task.ID) {
 			continue
 		}
 		next := c
-		next.From, next.Until = milliseconds(a.ClaimedAt), milliseconds(a.ExpiresAt)
+		next.From, next.Until, next.Progress = milliseconds(a.ClaimedAt), milliseconds(a.ExpiresAt), text(a.Progress, maxLine)
 		if next != c {
 			s.cards[c.ID] = next
 			said.Set = append(said.Set, next)

@@ -30,7 +30,8 @@ func (b *Broker) Adopt(ctx context.Context, r Ref, k alive.Keeper) (api.Claim, e
 	if err != nil || !b.alive.KeepersGone(cl.ID) {
 		return b.answer(cl, err)
 	}
-	return b.Keep(ctx, Ref{Claim: string(cl.ID), Agent: r.Agent}, k)
+	r.Claim = string(cl.ID)
+	return b.Keep(ctx, r, k)
 }
 
 // Connect renews the claim and keeps it alive for a connection: until leave is called, and for the

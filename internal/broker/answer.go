@@ -41,6 +41,7 @@ func (b *Broker) claim(c claim.Hold) api.Claim {
 		ID: c.ID, Task: b.ref(c.Task), Agent: c.Agent, State: c.State,
 		ClaimedAt: b.time(c.ClaimedAt),
 		Fence:     c.Fence, Usage: api.NewUsage(c.Used),
+		Progress: c.Progress,
 		Override: c.Former != "", Former: c.Former,
 		Outcome: c.Ending, EndedAt: b.time(c.Ended), Detail: c.Detail,
 	}
@@ -48,7 +49,7 @@ func (b *Broker) claim(c claim.Hold) api.Claim {
 		out.ExpiresAt = b.time(c.ExpiresAt())
 	}
 	if said := c.Said(); said != nil {
-		out.Summary = said.Summary
+		out.Summary, out.Evidence = said.Summary, said.Evidence
 	}
 	if c.State == claim.Finishing {
 		if c.Finish != nil {

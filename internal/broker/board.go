@@ -151,7 +151,7 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 		until = bd.policy.LeaseEnd(t) // on other tasks the claim is history
 	}
 	if c, ok := bd.claimer.On(t.ID); ok && c.State == claim.Held {
-		out.ClaimID, until = c.ID, c.ExpiresAt()
+		out.ClaimID, out.Progress, until = c.ID, c.Progress, c.ExpiresAt()
 	} else if to := claim.Assignee(t); !ok && (to != t.ClaimedBy || until.IsZero()) {
 		out.AssignedTo = to
 		if o, offered := bd.offers[t.ID]; offered && o.To == out.AssignedTo {
@@ -194,6 +194,7 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (api.Task, error) {
 		return api.Task{}, err
 	}
 	out.Usage = api.NewUsage(history.Total(spent))
+	out.Attempts = b.attempts(ctx, id)
 	return out, nil
 }
 

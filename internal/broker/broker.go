@@ -50,6 +50,8 @@ type Journal interface {
 	Record(ctx context.Context, facts ...claim.Fact) error
 	// TaskClaims returns the claims on a task, ended ones too, newest first.
 	TaskClaims(ctx context.Context, id task.ID) ([]claim.Hold, error)
+	// Earlier returns the newest ends of claims on a task, the newest first.
+	Earlier(ctx context.Context, id task.ID) ([]claim.Earlier, error)
 	// Losses returns the newest claims that were taken from the agent, the newest first.
 	Losses(ctx context.Context, agent string) ([]claim.Loss, error)
 	// LossNotified records that the agent was told that its claim was taken. It does nothing for a

@@ -29,7 +29,11 @@ func (b *Broker) Claim(ctx context.Context, r Request) (api.Claim, error) {
 		return api.Claim{}, err
 	}
 	cl, err := b.get(ctx, r, f)
-	return b.answer(cl, b.summed(ctx, err, r.Agent, f))
+	out, err := b.answer(cl, b.summed(ctx, err, r.Agent, f))
+	if err == nil {
+		out.Task.Attempts = b.attempts(ctx, cl.Task.ID)
+	}
+	return out, err
 }
 
 // get is Claim without the summary of a denial.
@@ -189,7 +193,7 @@ func (b *Broker) renew(ctx context.Context, r Ref) (claim.Hold, error) {
 	if err != nil {
 		return claim.Hold{}, err
 	}
-	renewed, err := b.claimer.Renew(ctx, cl.ID)
+	renewed, err := b.claimer.Report(ctx, cl.ID, r.Report)
 	b.notifiedByError(ctx, err)
 	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Unavailable {
 		held, herr := b.claimer.Find(ctx, cl.ID)
@@ -203,7 +207,8 @@ func (b *Broker) renew(ctx context.Context, r Ref) (claim.Hold, error) {
 // Finish ends a claim as its agent says, or f.By in its place. If the agent gives a reason why it
 // could not go on, and comments are made, it also owes the task a comment. f.Mention is a Notion
 // user to mention in it, by name, e-mail address or id; if that is not exactly one user, the error
-// is an *InvalidError and nothing was done. A claim returned in state claim.Finishing is still owed to Notion. See also
+// is an *InvalidError and nothing was done. It is a *NotDoneError, or a *claim.StoreError, if
+// claim.Policy.Todos keeps the task from being completed. A claim returned in state claim.Finishing is still owed to Notion. See also
 // claim.Claimer.Finish.
 func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (api.Claim, error) {
 	return b.answer(b.finish(ctx, r, f))
@@ -217,11 +222,20 @@ func (b *Broker) finish(ctx context.Context, r Ref, f claim.Finish) (claim.Hold,
 	if f.By == cl.Agent {
 		f.By, f.User = "", ""
 	}
+	completes := f.As == claim.EndCompleted
+	if completes && b.claimer.Policy().ReviewAll {
+		f.As = claim.EndReview
+	}
 	if f, err = b.comment(ctx, f); err != nil {
 		return claim.Hold{}, err
 	}
 	if said := cl.Finish; f.Ask && cl.State != claim.Held && said != nil && said.As == f.As && (!said.Ask || said.Summary != f.Summary) {
 		return claim.Hold{}, &claim.Lost{Claim: cl, Detail: "it is blocked already: say more with dibs comment"}
+	}
+	if completes && cl.State == claim.Held && b.claimer.Policy().Todos {
+		if err := b.ticked(ctx, cl.Task); err != nil {
+			return claim.Hold{}, err
+		}
 	}
 	cl, err = b.claimer.Finish(ctx, cl.ID, f)
 	if errors.Is(err, claim.ErrNoReview) {

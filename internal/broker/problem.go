@@ -46,6 +46,11 @@ func (b *Broker) Problem(err error) *api.Problem {
 		p.Claims = each(ambiguous.Claims, b.claim)
 		return p
 	}
+	if undone, ok := errors.AsType[*NotDoneError](err); ok {
+		p := api.NewProblem(api.CodeNotDone, api.Collapse(undone.Error()))
+		p.Task, p.Todos = new(b.ref(undone.Task)), undone.Todos
+		return p
+	}
 	if invalid, ok := errors.AsType[*InvalidError](err); ok {
 		return api.NewProblem(api.CodeInvalidRequest, invalid.Detail)
 	}

@@ -42,6 +42,8 @@ type Ref struct {
 	Claim string
 	// Agent, if not empty, must be the claim's agent.
 	Agent string
+	// Report is what the agent says of its work, for a renewal.
+	Report claim.Report
 }
 
 var (

@@ -298,7 +298,7 @@ func (p Policy) delivered(h Hold, t task.Task, now time.Time) Change {
 		return holding(h.ended(EndLost, now, fin.Taking()))
 	}
 	f := h.fact(finishKinds[fin.As], now)
-	f.Remote, f.Started, f.Finished, f.Summary, f.Used = true, h.Started, fin.At, fin.Summary, h.Used
+	f.Remote, f.Started, f.Finished, f.Summary, f.Evidence, f.Used = true, h.Started, fin.At, fin.Summary, fin.Evidence, h.Used
 	if fin.To != "" {
 		f.Holder, f.Expires = fin.To, f.At.Add(fin.For)
 	}

@@ -107,12 +107,13 @@ type Fact struct {
 
 	// Settings are the settings of a grant, as written by Settings.String.
 	Settings string `json:"settings,omitempty"`
-	// Started, Finished and Summary describe finished work.
+	// Started, Finished, Summary and Evidence describe finished work.
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`
 	Summary  string    `json:"summary,omitempty"`
 	// Used is what was used for finished work, as the agent reported.
-	Used Usage `json:"used,omitzero"`
+	Used     Usage    `json:"used,omitzero"`
+	Evidence []string `json:"evidence,omitempty"`
 	// Tried says how the fact changes the list of tries at the task, see Try.
 	Tried Tried `json:"tried,omitempty"`
 	// Comment and Mention are copied from the Finish.
@@ -219,6 +220,6 @@ func (h Hold) lost(at time.Time, holder, detail, user string) Fact {
 func (h Hold) orphaned(f Finish, at time.Time, holder, detail string) Fact {
 	e := h.fact(KindOrphaned, at)
 	e.Holder, e.Detail, e.Remote = holder, detail, true
-	e.Started, e.Finished, e.Summary, e.Used = h.Started, f.At, f.Summary, h.Used
+	e.Started, e.Finished, e.Summary, e.Evidence, e.Used = h.Started, f.At, f.Summary, f.Evidence, h.Used
 	return e
 }

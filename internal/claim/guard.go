@@ -41,6 +41,11 @@ func (c *Claimer) fresh(h Hold, t task.Task) bool {
 // claim is no longer the agent's, and a *StoreError if Notion could not be asked: then the
 // lease ends when it did before.
 func (c *Claimer) Renew(ctx context.Context, id ID) (Hold, error) {
+	return c.Report(ctx, id, Report{})
+}
+
+// Report is Renew, and records what the agent says of its work. That stays in the ledger.
+func (c *Claimer) Report(ctx context.Context, id ID, r Report) (Hold, error) {
 	h, unlock, err := c.lockClaim(ctx, id)
 	if err != nil {
 		return Hold{}, err
@@ -50,6 +55,7 @@ func (c *Claimer) Renew(ctx context.Context, id ID) (Hold, error) {
 		return Hold{}, NotHeld(h)
 	}
 	h.Heartbeat = c.store.Now()
+	h = r.on(h)
 	if err := c.save(ctx, h); err != nil {
 		return Hold{}, err
 	}

@@ -53,6 +53,9 @@ type Finish struct {
 	User string `json:"user,omitempty"`
 	// Summary says what was done, or why not.
 	Summary string `json:"summary,omitempty"`
+	// Evidence is what shows that the work was done: commits, pull requests, commands and how they
+	// ended.
+	Evidence []string `json:"evidence,omitempty"`
 	// Reopen puts a failed task back to OPEN instead of FAILED, or BLOCKED.
 	Reopen bool `json:"reopen,omitempty"`
 	// History is set instead of Reopen once the task has used up its tries: the task becomes
@@ -122,6 +125,8 @@ type Hold struct {
 	Fence int64 `json:"fence,omitempty"`
 	// Former is the agent whose stale claim this one overrode; empty if it overrode none.
 	Former string `json:"former,omitempty"`
+	// Progress is what the agent last said of the work, in one line, see Report.
+	Progress string `json:"progress,omitempty"`
 
 	// Used is what the agent used so far, as it reported.
 	Used Usage `json:"used,omitzero"`

@@ -43,6 +43,12 @@ type Policy struct {
 	// MaxAttempts is how many tries at a task may fail before it becomes BLOCKED (see Try); 0
 	// for no limit.
 	MaxAttempts int
+	// Todos says that a task is completed only once the to-dos on its page are ticked. Whoever
+	// calls Finish sees to that.
+	Todos bool
+	// ReviewAll says that completed work is put up for review instead. Whoever calls Finish sees to
+	// that.
+	ReviewAll bool
 	// Review and Failed say whether the board has those statuses.
 	Review, Failed bool
 	// NoToken says that the database has no claim_token property. Claims are then told apart by

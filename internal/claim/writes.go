@@ -138,7 +138,7 @@ func (c Hold) note() *string {
 	if c.Finish.As == EndFailed && c.Finish.Reopen {
 		what = noteTryAgain
 	}
-	why := c.Finish.Summary
+	why := c.Finish.proof()
 	if c.Finish.By != "" {
 		what, why = noteTaken, strings.TrimSuffix("from "+c.Agent+": "+why, ": ")
 	}
@@ -149,6 +149,14 @@ func (c Hold) note() *string {
 		why = strings.TrimSuffix("offered to "+to+": "+why, ": ")
 	}
 	return new(noteLine(what, why, c.Finish.signature(c.Agent), c.Finish.At))
+}
+
+// proof returns the summary, with the evidence for it.
+func (f Finish) proof() string {
+	if len(f.Evidence) == 0 {
+		return f.Summary
+	}
+	return strings.TrimPrefix(f.Summary+" ("+strings.Join(f.Evidence, "; ")+")", " ")
 }
 
 // sweptNote returns the line that the page shows once the stale claim under m is taken off.

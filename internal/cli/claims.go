@@ -61,13 +61,13 @@ func showClaims(t *table, claims []api.Claim, now time.Time) {
 	}
 	t.whole = 4
 	used := anyUsed(claims, func(c api.Claim) *api.Usage { return c.Usage })
-	heads := []string{"TASK", "AGENT", "UNTIL", "CLAIM", "TITLE"}
+	heads := []string{"TASK", "AGENT", "UNTIL", "CLAIM", "TITLE", "PROGRESS"}
 	if used {
 		heads = append(heads, "USED")
 	}
 	t.head(heads...)
 	for _, c := range claims {
-		row := []cell{plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title))}
+		row := []cell{plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title)), plain(beginning(c.Progress, maxText))}
 		if used {
 			row = append(row, plain(spent(c.Usage)))
 		}

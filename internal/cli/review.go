@@ -26,6 +26,8 @@ func (a *app) reviewCommand() *cobra.Command {
 		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
 			return daemon.Review(ctx, id, api.ReviewRequest{Agent: a.agent, Note: note, Mention: mention, Used: used.Used}, a.request)
 		},
-		done: func(c api.Claim) string { return quoted(c.Task) + " waits for review" },
+		done: reviewed,
 	})
 }
+
+func reviewed(c api.Claim) string { return quoted(c.Task) + " waits for review" }

@@ -17,8 +17,8 @@ import (
 func (a *app) runCommand() *cobra.Command {
 	var flags claimFlags
 	var filter filterFlags
-	var taskArg string
-	var loop, quiet, worker bool
+	var taskArg, check string
+	var loop, quiet, progress, worker bool
 	var attempts, workers int
 	var patience time.Duration
 	cmd := &cobra.Command{
@@ -32,7 +32,9 @@ func (a *app) runCommand() *cobra.Command {
 			"or {\"tokens\":N,\"usd\":X}.\n\n" +
 			"The command's exit code decides. 0: the task is completed; the summary is what the command wrote into\n" +
 			"the file DIBS_SUMMARY_FILE, else its last line on stdout. 75: it is given back, and --loop tries it again\n" +
-			"later, --attempts times in all. Any other: it failed, and what came last on stderr is the reason.\n\n" +
+			"later, --attempts times in all. Any other: it failed, and what came last on stderr is the reason. With\n" +
+			"--check, the check decides after 0: unless it ends with 0, too, the task failed, and its last line is\n" +
+			"the reason.\n\n" +
 			"If the claim is lost, the command is stopped; if dibs run is stopped or killed, the command is too, and\n" +
 			"the task is given back. A command that is stopped has --patience to end; a second signal kills it at\n" +
 			"once. What it started ends with it, on Linux also in sessions of its own; only what a command that ended\n" +
@@ -41,8 +43,9 @@ func (a *app) runCommand() *cobra.Command {
 			"stdout, and the command's stdout goes to stderr. --workers runs the loop that many times at once, each\n" +
 			"under a name of its own: NAME-1, NAME-2 and so on, or with --agent auto a new one.\n\n" +
 			"Exit code: the command's, 128 and the signal's number if it died of one; 3: nothing was claimed;\n" +
-			"4: the claim was lost. With --loop, 0 when all that was ready is done, and 75 if a task was given up;\n" +
-			"with --workers, the first that is not 0, and 3 only if no worker found a task.",
+			"4: the claim was lost; 1: the command ended with 0, and the task is not done. With --loop, 0 when all\n" +
+			"that was ready is done, and 75 if a task was given up; with --workers, the first that is not 0, and 3\n" +
+			"only if no worker found a task.",
 		Example: "  dibs run --agent Sandman -- make deploy\n" +
 			"  dibs run --agent Sandman --loop --wait 1h --where Area=Web -- ./work.sh\n" +
 			"  dibs run --agent auto --loop --workers 4 -- ./work.sh",
@@ -115,7 +118,7 @@ func (a *app) runCommand() *cobra.Command {
 				stdout = a.stderr
 			}
 			code, err := runner.Run(cmd.Context(), runner.Options{
-				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience, Attempts: attempts,
+				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience, Attempts: attempts, Progress: progress, Check: check,
 				Stdin: stdin, Stdout: stdout, Stderr: a.stderr,
 				Tell:       func(n runner.News) { a.news(n, quiet) },
 				Env:        config.Environment(),
@@ -144,6 +147,8 @@ func (a *app) runCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&loop, "loop", false, "go on with the next task until none is ready; with --wait, for ever")
 	cmd.Flags().IntVar(&attempts, "attempts", 5, "how often a loop claims a task that the command gives back; 0 for no limit")
 	cmd.Flags().IntVar(&workers, "workers", 1, "how many loops run at once")
+	cmd.Flags().StringVar(&check, "check", "", "a `command` for sh that decides whether the task is done, after exit code 0: its own 0 completes it")
+	cmd.Flags().BoolVar(&progress, "progress", false, "show the last line of the command's output with the claim, at most every 30s a new one")
 	cmd.Flags().BoolVar(&quiet, "quiet", false, "say nothing but what is wrong")
 	cmd.Flags().BoolVar(&worker, workerFlag, false, "")
 	if err := cmd.Flags().MarkHidden(workerFlag); err != nil {

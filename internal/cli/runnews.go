@@ -47,6 +47,8 @@ func newsLine(n runner.News, now time.Time) string {
 	switch {
 	case r.Outcome == claim.EndCompleted:
 		return "completed " + quoted(r.Task) + took + said
+	case r.Outcome == claim.EndReview: // claim.review
+		return "put up for review " + quoted(r.Task) + took + said
 	case r.Outcome == claim.EndFailed:
 		return fmt.Sprintf("failed %s%s, with exit code %d%s", quoted(r.Task), took, r.ExitCode, said)
 	case r.Outcome == claim.EndLost:

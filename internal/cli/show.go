@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -125,7 +126,9 @@ func showTask(out io.Writer, t api.Task, names map[task.ID]string, now time.Time
 	} else {
 		line("holder", holder(t, now))
 	}
+	line("progress", clean(t.Progress))
 	line("note", clean(t.Note))
+	line("done when", clean(t.DoneWhen))
 	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
 		row(out, clean(name), clean(cmp.Or(task.FieldText(t.Fields[name]), "-")))
 	}
@@ -139,6 +142,11 @@ func showTask(out io.Writer, t api.Task, names map[task.ID]string, now time.Time
 			name = ""
 		}
 	}
+	tried := make([]string, len(t.Attempts))
+	for i, at := range t.Attempts {
+		tried[i] = strings.TrimSuffix(fmt.Sprintf("%s by %s, %s: %s", clean(string(at.Outcome)), clean(at.Agent), ago(at.At.Time, now), beginning(at.Text, maxText)), ": ")
+	}
+	list("tried", tried)
 	list("depends on", called(names, unnamed(t, t.DependsOn)))
 	list("sub-items", called(names, unnamed(t, t.SubItems)))
 	if len(t.WaitingFor) == 0 {

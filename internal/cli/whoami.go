@@ -109,6 +109,9 @@ func showWhoami(w io.Writer, who whoami, now time.Time) {
 			name = ""
 		}
 		row(w, name, heldUntil(c, now)+spending(c))
+		if c.Progress != "" {
+			row(w, "", clean(c.Progress))
+		}
 	}
 	if len(who.Claims) == 0 {
 		row(w, "holds", "nothing")

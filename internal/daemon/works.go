@@ -267,8 +267,8 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 		Request:     c.Notion.Timeout,
 		Grace:       2*c.Sync.Interval + settle(c) + c.Notion.Timeout,
 		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
-		MaxAttempts: c.Claim.MaxAttempts,
-		Review:      c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
+		MaxAttempts: c.Claim.MaxAttempts, Todos: c.Claim.Todos, ReviewAll: c.Claim.Review == config.ReviewAlways,
+		Review: c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
 		NoToken: !tasks.HasToken(), NoNote: !tasks.HasNote(), Words: tasks.Words(),
 	}
 }

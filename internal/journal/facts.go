@@ -94,13 +94,15 @@ func insertFact(ctx context.Context, tx *tx, f claim.Fact, logged, published boo
 	if feed.ForAgents(f).Holder == "" {
 		holder = "" // the feed does not show it to that name either
 	}
+	_, ends := f.Earlier()
 	seq, err = tx.insert(ctx, `
-		INSERT INTO facts (id, at, task_id, agent, holder, claim_id, logged, told, against, tried, took, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, CASE WHEN ? = 1 THEN (SELECT coalesce(max(told), 0) + 1 FROM facts WHERE told IS NOT NULL) END, ?, ?, ?, ?)
+		INSERT INTO facts (id, at, task_id, agent, holder, claim_id, logged, told, against, tried, earlier, took, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, CASE WHEN ? = 1 THEN (SELECT coalesce(max(told), 0) + 1 FROM facts WHERE told IS NOT NULL) END, ?, ?, ?, ?, ?)
 		RETURNING seq`,
 		f.ID, millis(f.At), f.Task, f.Agent, holder, f.Claim, flag(logged), flag(published),
 		sql.NullString{String: string(f.Against), Valid: tallied},
 		sql.NullInt64{Int64: 1, Valid: f.Tried == claim.TriedAgain},
+		sql.NullInt64{Int64: 1, Valid: logged && ends},
 		sql.NullInt64{Int64: max(0, f.Finished.Sub(f.Started).Milliseconds()), Valid: logged && history.Of(f) == history.Completed}, string(body))
 	if err != nil {
 		return 0, fmt.Errorf("fact %q: %w", f.ID, err)

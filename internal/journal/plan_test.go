@@ -47,7 +47,7 @@ func TestNothingScansHistory(t *testing.T) {
 			var id, parent, unused int
 			err = row.Scan(&id, &parent, &unused, &detail)
 			return detail, err
-		}, "EXPLAIN QUERY PLAN "+query, make([]any, 12)...)
+		}, "EXPLAIN QUERY PLAN "+query, make([]any, 16)...)
 		if err != nil {
 			t.Errorf("%s: %v", query, err)
 		}
@@ -100,6 +100,7 @@ func callAll(t *testing.T, j *Journal) {
 	note(j.PutTasks(ctx, []task.Task{{ID: "a"}, {ID: "b", DependsOn: []task.ID{"a"}}}))
 	check(j.Unpublished(ctx, "", 1))
 	check(j.Publish(ctx, now, []task.ID{"a", "b"}))
+	check(j.Earlier(ctx, "a"))
 	note(j.BeginFeed(ctx))
 	check(j.FeedBegun(ctx))
 	for _, agent := range []string{"Sandman", "Oracle"} {

@@ -20,6 +20,20 @@ func (j *Journal) Tries(ctx context.Context, id task.ID) ([]claim.Try, error) {
 	return tries, j.failed(err, "reading the tries at task %s", id)
 }
 
+// Earlier returns the newest ends of claims on a task, the newest first, as far as they are on record.
+func (j *Journal) Earlier(ctx context.Context, id task.ID) ([]claim.Earlier, error) {
+	earlier, err := collect(ctx, j.readers, func(row scanner) (claim.Earlier, error) {
+		var body []byte
+		if err := row.Scan(&body); err != nil {
+			return claim.Earlier{}, err
+		}
+		e, err := decodeFact(body)
+		f, _ := e.Earlier()
+		return f, err
+	}, "SELECT body FROM facts WHERE task_id = ? AND earlier IS NOT NULL ORDER BY seq DESC LIMIT ?", id, claim.MostEarlier)
+	return earlier, j.failed(err, "reading what became of earlier claims on task %s", id)
+}
+
 // reopenedSince forgets the tries at a task if the changes say that somebody opened it again.
 func reopenedSince(ctx context.Context, tx *tx, id task.ID, changed []claim.Fact) error {
 	for _, f := range changed {

@@ -1,10 +1,12 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -27,16 +29,18 @@ type ClaimArgs struct {
 
 // Granted is the answer of claim_task.
 type Granted struct {
-	Claim     claim.ID `json:"claim_id"`
-	Task      Task     `json:"task"`
-	ExpiresAt api.Time `json:"expires_at"`
-	Fence     int64    `json:"fence,omitempty"`
-	Former    string   `json:"former,omitempty"`
+	Claim     claim.ID      `json:"claim_id"`
+	Task      Task          `json:"task"`
+	ExpiresAt api.Time      `json:"expires_at"`
+	Fence     int64         `json:"fence,omitempty"`
+	Former    string        `json:"former,omitempty"`
+	DoneWhen  string        `json:"done_when,omitempty"`
+	Attempts  []api.Attempt `json:"attempts,omitempty"`
 	News
 }
 
 func grantedOf(c api.Claim) Granted {
-	return Granted{Claim: c.ID, Task: taskOf(c.Task), ExpiresAt: c.ExpiresAt, Fence: c.Fence, Former: line(c.Former)}
+	return Granted{Claim: c.ID, Task: taskOf(c.Task), ExpiresAt: c.ExpiresAt, Fence: c.Fence, Former: line(c.Former), DoneWhen: line(c.Task.DoneWhen), Attempts: c.Task.Attempts}
 }
 
 func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
@@ -80,7 +84,7 @@ func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
 	if cl.Override {
 		text += " " + out.Former + " had it before, and let the lease run out: look for work that is half done."
 	}
-	return text, out, nil
+	return text + doneText(out.DoneWhen) + attemptsText(out.Attempts), out, nil
 }
 
 // giveBack releases a claim that was granted to a cancelled call.
@@ -103,6 +107,8 @@ type FinishArgs struct {
 	Outcome string `json:"outcome" jsonschema:"completed|blocked|failed|released|review"`
 	Summary string `json:"summary,omitempty" jsonschema:"what was done, or why not"`
 	Usage   string `json:"usage,omitempty" jsonschema:"in all: tokens=N,usd=X"`
+
+	Evidence []string `json:"evidence,omitempty"`
 }
 
 // Finished is the answer of finish_task.
@@ -145,13 +151,14 @@ func finishTask(c *call, in FinishArgs) (string, Finished, error) {
 		}
 	}
 	// Repeated with the same key, the daemon does nothing twice and answers the same.
-	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, sha256.Sum256([]byte(in.Summary+"\x00"+in.Usage)))
-	ended, err := c.ending(cl, func() (api.Claim, error) { return finish(c, cl, in.Summary, used, key) })
+	said := sha256.Sum256([]byte(strings.Join(append([]string{in.Summary, in.Usage}, in.Evidence...), "\x00")))
+	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, said)
+	ended, err := c.ending(cl, func() (api.Claim, error) { return finish(c, cl, in, used, key) })
 	if err != nil {
 		return "", Finished{}, err
 	}
-	out := Finished{Task: taskOf(ended.Task), Outcome: in.Outcome, Owed: owedOf(ended.Owed)}
-	return fmt.Sprintf("%s: %s.", called(out.Task), in.Outcome) + out.text(), out, nil
+	out := Finished{Task: taskOf(ended.Task), Outcome: cmp.Or(string(ended.Outcome), in.Outcome), Owed: owedOf(ended.Owed)}
+	return fmt.Sprintf("%s: %s.", called(out.Task), out.Outcome) + out.text(), out, nil
 }
 
 // ending ends a claim at the daemon. That is no news to the agent, unless it fails.
@@ -168,21 +175,21 @@ func (c *call) ending(cl api.Claim, end func() (api.Claim, error)) (api.Claim, e
 }
 
 // outcomes map the outcome of the work to the daemon's operation.
-var outcomes = map[string]func(c *call, cl api.Claim, summary string, used api.Used, key string) (api.Claim, error){
-	"completed": func(c *call, cl api.Claim, summary string, used api.Used, key string) (api.Claim, error) {
-		return c.daemon.Complete(c, string(cl.ID), api.CompleteRequest{Agent: c.agent.name, Summary: summary, Used: used}, key)
+var outcomes = map[string]func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error){
+	"completed": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Complete(c, string(cl.ID), api.CompleteRequest{Agent: c.agent.name, Summary: in.Summary, Evidence: in.Evidence, Used: used}, key)
 	},
-	"released": func(c *call, cl api.Claim, summary string, used api.Used, key string) (api.Claim, error) {
-		return c.daemon.Release(c, string(cl.ID), api.StopRequest{Agent: c.agent.name, Reason: summary, Used: used}, key)
+	"released": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Release(c, string(cl.ID), api.StopRequest{Agent: c.agent.name, Reason: in.Summary, Used: used}, key)
 	},
-	"blocked": func(c *call, cl api.Claim, summary string, used api.Used, key string) (api.Claim, error) {
-		return c.daemon.Block(c, string(cl.ID), api.BlockRequest{Agent: c.agent.name, Reason: summary, Used: used}, key)
+	"blocked": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Block(c, string(cl.ID), api.BlockRequest{Agent: c.agent.name, Reason: in.Summary, Used: used}, key)
 	},
-	"failed": func(c *call, cl api.Claim, summary string, used api.Used, key string) (api.Claim, error) {
-		return c.daemon.Fail(c, string(cl.ID), api.FailRequest{Agent: c.agent.name, Reason: summary, Used: used}, key)
+	"failed": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Fail(c, string(cl.ID), api.FailRequest{Agent: c.agent.name, Reason: in.Summary, Used: used}, key)
 	},
-	"review": func(c *call, cl api.Claim, summary string, used api.Used, key string) (api.Claim, error) {
-		return c.daemon.Review(c, string(cl.ID), api.ReviewRequest{Agent: c.agent.name, Note: summary, Used: used}, key)
+	"review": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Review(c, string(cl.ID), api.ReviewRequest{Agent: c.agent.name, Note: in.Summary, Used: used}, key)
 	},
 }
 
@@ -234,9 +241,11 @@ func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 		}
 		return fmt.Sprintf("%s is offered to %s%s; it is yours no longer.", called(out.Task), line(in.OfferTo), lasting(out.ExpiresAt)) + out.text(), out, nil
 	}
-	renewed, err := c.daemon.Renew(c, string(cl.ID), api.RenewRequest{Agent: c.agent.name, Keeper: c.keeper()}, "")
+	renewal := api.RenewRequest{Agent: c.agent.name, Progress: in.Text, Keeper: c.keeper()}
+	renewed, err := c.daemon.Renew(c, string(cl.ID), renewal, "")
 	if c.isRemote(err) {
-		renewed, err = c.daemon.Renew(c, string(cl.ID), api.RenewRequest{Agent: c.agent.name}, "")
+		renewal.Keeper = api.Keeper{}
+		renewed, err = c.daemon.Renew(c, string(cl.ID), renewal, "")
 	}
 	if err != nil {
 		return "", Updated{}, err

@@ -75,10 +75,10 @@ func TestDay(t *testing.T) {
 		tr.does(s, "show_task", `{"task":"TASK-1"}`)
 		id := first.fields["triggers"].([]any)[0].(map[string]any)["id"].(string)
 		tr.does(s, "inbox", `{"done":["`+id+`"]}`)
-		tr.does(s, "update_claim", `{}`)
+		tr.does(s, "update_claim", `{"text":"half way"}`)
 		tr.does(s, "comment", `{"text":"found it: the cookie"}`)
 		tr.does(s, "add_task", `{"title":"Clear the old cookies","body":"They stay for a year.","depends_on":["TASK-1"]}`)
-		tr.does(s, "finish_task", `{"outcome":"completed","summary":"the cookie had no path"}`)
+		tr.does(s, "finish_task", `{"outcome":"completed","summary":"the cookie had no path","evidence":["commit 1f3a"]}`)
 
 		tr.does(s, "claim_task", `{}`)
 		fmt.Fprintf(&tr.lines, "(a person sets TASK-2 to CANCELLED)\n\n")

@@ -86,7 +86,7 @@ func (c *codec) used() []string {
 // inUse lists the properties that the database has and every page must have.
 func (c *taskColumns) inUse() []Column {
 	return slices.DeleteFunc([]Column{
-		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn, c.note, c.assignee, c.done, c.subItems,
+		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn, c.note, c.assignee, c.done, c.subItems, c.doneWhen,
 	}, func(col Column) bool { return col.ID == "" })
 }
 
@@ -105,7 +105,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	}
 	// A page that lost a property must not look like a free task, or like one without dependencies.
 	for _, col := range c.columns.inUse() {
-		if p, ok := byID[col.ID]; col.ID != c.columns.note.ID && (!ok || string(p.GetType()) != col.Type) {
+		if p, ok := byID[col.ID]; col.ID != c.columns.note.ID && col.ID != c.columns.doneWhen.ID && (!ok || string(p.GetType()) != col.Type) {
 			return task.Task{}, claim.Errorf(claim.Refused, claim.LandedUnknown, "page %s: %w", id, &lostError{col})
 		}
 	}
@@ -122,6 +122,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		DependsOn: related(byID[c.columns.dependsOn.ID]),
 		SubItems:  related(byID[c.columns.subItems.ID]),
 		Note:      shortened(task.Plain(plainText(byID[c.columns.note.ID]))),
+		DoneWhen:  shortened(task.Plain(plainText(byID[c.columns.doneWhen.ID]))),
 		Created:   page.CreatedTime.UTC(),
 		Edited:    page.LastEditedTime.UTC(),
 		EditedBy:  unique.Make(page.LastEditedBy.ID.String()).Value(), // few users edit many pages

@@ -55,10 +55,20 @@ type Properties struct {
 	// SubItems is the relation to a task's parts. Empty means that there is none; any other name
 	// has to be there.
 	SubItems string
+	// DoneWhen is a text that says when a task is done. Empty means that there is none, and any
+	// other name may be missing.
+	DoneWhen string
 }
 
-// noteKey is the key of the note, on which nothing depends.
-const noteKey = "note"
+// The keys of the note and of done_when.
+const (
+	noteKey     = "note"
+	doneWhenKey = "done_when"
+)
+
+// forPeople reports whether nothing in dibs depends on the property of that key: what it says is for
+// people and agents.
+func forPeople(key string) bool { return key == noteKey || key == doneWhenKey }
 
 // The property types that something depends on.
 const (
@@ -79,7 +89,7 @@ const (
 
 // taskColumns are the properties in use. A missing one has no id.
 type taskColumns struct {
-	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note, assignee, done, subItems Column
+	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note, assignee, done, subItems, doneWhen Column
 	// key is the unique id; only the tasks' names depend on it.
 	key Column
 	// fields are further properties whose values are read; nothing depends on them. The list is
@@ -133,6 +143,12 @@ func (s TaskSchema) wants(c *taskColumns) []wanted {
 	}
 	if p.SubItems != "" { // without it, agents would be offered the whole before its parts
 		all = append(all, wanted{key: "sub_items", name: p.SubItems, types: []string{typeRelation}, into: &c.subItems})
+	}
+	if p.DoneWhen != "" {
+		all = append(all, wanted{
+			key: doneWhenKey, name: p.DoneWhen, types: []string{typeRichText}, into: &c.doneWhen,
+			without: "agents are not told when a task is done",
+		})
 	}
 	for i := range all {
 		all[i].name = cmp.Or(all[i].name, all[i].key)
@@ -205,7 +221,7 @@ func (s TaskSchema) Examine(db Database) []Fit {
 			f.Grade = Poor
 			f.Remedy += "; until then " + w.without
 		}
-		if w.key == noteKey {
+		if forPeople(w.key) {
 			f.Grade = Spare
 		}
 		fits = append(fits, f)

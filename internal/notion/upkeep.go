@@ -83,7 +83,7 @@ func (s TaskSchema) again(db Database, before *codec) (*codec, error) {
 	var problems []string
 	for _, w := range s.wants(&was) {
 		switch is := found[w.key]; {
-		case w.into.ID == "", w.key == noteKey && is.ID == "":
+		case w.into.ID == "", forPeople(w.key) && is.ID == "":
 			*is, *merged[w.key] = Column{}, Column{} // taken into use at the next start
 		case is.ID == "":
 			*merged[w.key] = *w.into

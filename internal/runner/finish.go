@@ -16,13 +16,16 @@ import (
 )
 
 // finish reports the outcome to the daemon, by the command's exit code. said is what the command
-// said of it. It retries while there is no daemon, or its journal cannot be used; the key keeps a
-// repetition from acting twice. Once running has ended, as after a signal, it does not wait for a
+// said of it. It retries while there is no daemon, or its journal or Notion is needed and cannot be
+// used; the key keeps a repetition from acting twice. Once running has ended, as after a signal, it does not wait for a
 // journal.
 func (j *job) finish(running context.Context, code int, said string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), insist)
 	defer cancel()
 	key := "run " + string(j.claim.ID)
+	if j.refused {
+		key += " not done"
+	}
 	end := j.ending(code, said)
 	for told := false; ; {
 		ended, err := end(ctx, key)
@@ -35,13 +38,14 @@ func (j *job) finish(running context.Context, code int, said string) error {
 		}
 		wait := again
 		waiting := ctx
-		unsaved := refused && p.Code == api.Code(claim.CodeJournalUnavailable) && p.RetryAfter > 0 && !j.stopped && running.Err() == nil
+		unsaved := refused && p.Code.Passes() && p.RetryAfter > 0 && !j.stopped && running.Err() == nil
 		if unsaved {
 			waiting, wait = running, max(again, time.Duration(p.RetryAfter)*time.Second)
 		}
 		if !away && !unsaved && !(refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy)) {
 			if err == nil {
 				j.result.Task, j.result.Pending = ended.Task, ended.Pending
+				j.result.Outcome = cmp.Or(ended.Outcome, j.result.Outcome)
 			}
 			if err == nil && ended.Pending {
 				j.Say("%q: pending: Notion has not been told yet. It is not known %s", ended.Task.Title, task.OneLine(ended.Unknown, unicode.ReplacementChar))

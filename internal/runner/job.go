@@ -30,6 +30,7 @@ type job struct {
 	result  Result           // set once the outcome is known
 	well    bool             // the command ended with 0
 	made    files
+	refused bool // the task could not be completed, as it is not done
 	hurried sync.Once
 }
 
@@ -74,10 +75,31 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 	go func() { lost <- j.watch(watching) }()
 	go j.renew(watching)
 
+	if j.Progress {
+		go j.progress(watching)
+	}
+
 	pid, ended, reported, clear := 0, false, false, false
 	var why, broken error // the claim was lost; the command did not end by itself
 	var late <-chan time.Time
-	said := make(chan string, 1)
+	said, undone := make(chan verdict, 1), ""
+	check := newChecking()
+	// end reports the outcome once nothing runs any more.
+	end := func() (int, error) {
+		switch {
+		case broken != nil:
+			return 0, j.giveBack(ctx, broken)
+		case reported:
+			return code, err
+		case why != nil:
+			j.reportLost()
+			j.become(claim.EndLost, code, why.Error())
+			return code, why
+		case undone != "":
+			return NotDone, j.finish(ctx, NotDone, undone)
+		}
+		return code, j.finish(ctx, code, j.supervisor.stderr.said().text())
+	}
 	for {
 		select {
 		case r, more := <-j.supervisor.reports:
@@ -89,7 +111,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 				code, ended, pid = r.Code, true, 0
 				if code == 0 && why == nil && !j.stopped {
 					j.well = true
-					go func() { said <- files.said(j.supervisor.stdout) }()
+					go func() { said <- j.verdict(check, files) }()
 					continue
 				}
 				j.ask(order{Signal: syscall.SIGTERM, Everything: true}) // somebody else may get the task next
@@ -103,40 +125,45 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 				}
 				j.supervisor.reports = nil
 			}
-			if j.well && !reported { // its last words are still to come
+			if j.well { // its last words, and the check, are still to come
 				clear = true
 				continue
 			}
-			switch {
-			case broken != nil:
-				return 0, j.giveBack(ctx, broken)
-			case reported:
-				return code, err
-			case why != nil:
-				j.reportLost()
-				j.become(claim.EndLost, code, why.Error())
-				return code, why
+			return end()
+		case v := <-said:
+			j.well = false
+			if undone = v.undone; undone == "" && !j.stopped && why == nil {
+				reported, err = true, j.finish(ctx, code, v.said)
+				if p, refused := errors.AsType[*api.Problem](err); refused && p.Code == api.CodeNotDone {
+					j.refused, reported, err, undone = true, false, nil, p.Detail
+				} else if err == nil {
+					return code, nil
+				}
 			}
-			return code, j.finish(ctx, code, j.supervisor.stderr.said().text())
-		case text := <-said:
-			if reported, err = true, j.finish(ctx, code, text); err == nil || clear {
-				return code, err
+			if clear {
+				return end()
 			}
-			j.ask(order{Signal: syscall.SIGTERM, Everything: true})
+			j.ask(order{Signal: syscall.SIGTERM, Everything: true}) // somebody else may get the task next
 		case s := <-signals:
-			if j.well { // the command has ended: only its last words are waited for
+			if j.well && j.Check == "" { // the command has ended: only its last words are waited for
 				j.hurry()
 				continue
 			}
 			j.signalled(s.(syscall.Signal))
+			if j.stopped {
+				j.hurry()
+				check.stop()
+			}
 		case why = <-lost:
 			lost = nil
 			if why == nil || reported { // ended normally
 				continue
 			}
+			check.stop()
 			j.Say("%v: stopping %s", why, j.name())
 			j.ask(order{Signal: syscall.SIGTERM})
 		case <-j.kill:
+			check.kill()
 			j.supervisor.send(order{Signal: syscall.SIGKILL, Everything: true})
 			late = time.After(killed)
 		case <-late:

@@ -113,11 +113,16 @@ func (o *output) said() *tail {
 				continue
 			}
 		}
-		if o.file != nil {
-			o.tail.readEnd(o.file, o.begun)
-		}
-		return &o.tail
+		return o.now()
 	}
+}
+
+// now returns what came last so far.
+func (o *output) now() *tail {
+	if o.file != nil {
+		o.tail.readEnd(o.file, o.begun)
+	}
+	return &o.tail
 }
 
 // close ends the copy.
@@ -149,5 +154,6 @@ func (t *tail) readEnd(file *os.File, begun int64) {
 	from := max(begun, info.Size()-tailBytes)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.at = info.ModTime()
 	t.data, _ = io.ReadAll(io.NewSectionReader(again, from, info.Size()-from))
 }

@@ -42,6 +42,11 @@ type Options struct {
 	// Attempts is how often the command may give a task back before a loop gives it up; 0 for no
 	// limit.
 	Attempts int
+	// Check is a command of a shell that decides whether the task is done, once the command has ended
+	// with 0; empty for none.
+	Check string
+	// Progress makes the last line of the command's output the claim's progress.
+	Progress bool
 	// Tell is told what happens, as it happens.
 	Tell func(News)
 	// Say prints messages about trouble, for people.
@@ -52,6 +57,8 @@ type Options struct {
 const (
 	// TryLater asks to give the task back: EX_TEMPFAIL of sysexits.h.
 	TryLater = 75
+	// NotDone is the code of a command that ended with 0 although the task is not done.
+	NotDone = 1
 	// Signalled is added to the number of the signal that killed a command.
 	Signalled = 128
 )

@@ -3,6 +3,7 @@ package runner
 import (
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"dibs/internal/task"
@@ -18,11 +19,15 @@ const (
 type tail struct {
 	mu   sync.Mutex
 	data []byte
+	at   time.Time // of the last input
 }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if len(p) > 0 {
+		t.at = time.Now()
+	}
 	t.data = append(t.data, p...)
 	if over := len(t.data) - tailBytes; over > 0 {
 		t.data = append(t.data[:0], t.data[over:]...)
@@ -34,6 +39,13 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) last() string {
 	lines := strings.Split(t.text(), "\n")
 	return lines[len(lines)-1]
+}
+
+// wrote returns when the last input came.
+func (t *tail) wrote() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.at
 }
 
 // text returns the last lines, without what controls a terminal.

@@ -119,13 +119,29 @@ func (s *Server) renew(ctx context.Context, in *api.ClaimInput[api.RenewRequest]
 	case body.PID != 0:
 		renew = func(ctx context.Context, r broker.Ref) (api.Claim, error) { return s.broker.Keep(ctx, r, keeper) }
 	}
-	return s.change(ctx, in.ID, body.Agent, body.Used, renew)
+	return s.change(ctx, in.ID, body.Agent, body.Used, func(ctx context.Context, r broker.Ref) (api.Claim, error) {
+		r.Report = claim.Report{Progress: body.Progress}
+		return renew(ctx, r)
+	})
 }
 
 func (s *Server) complete(ctx context.Context, in *api.ClaimInput[api.CompleteRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	return s.finish(ctx, in.ID, body.Agent, body.Used, claim.Finish{As: claim.EndCompleted, Summary: body.Summary})
+	return s.finish(ctx, in.ID, body.Agent, body.Used, claim.Finish{As: claim.EndCompleted, Summary: body.Summary, Evidence: evidence(body.Evidence)})
 }
+
+// evidence folds each piece of evidence into a line, and leaves out the empty ones.
+func evidence(said []string) (lines []string) {
+	for _, s := range said {
+		if line := task.Brief(s, maxEvidence); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// maxEvidence limits the characters of one piece of evidence.
+const maxEvidence = 500
 
 func (s *Server) review(ctx context.Context, in *api.ClaimInput[api.ReviewRequest]) (api.Claim, error) {
 	body := orZero(in.Body)

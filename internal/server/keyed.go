@@ -157,18 +157,17 @@ func (s *Server) conclude(r *http.Request, key string, a owed.Answer) {
 }
 
 // remembered reports whether the answer is final and worth storing. That a claim is unknown is not:
-// nothing was done, and made-up ids and keys would fill the disk. repeat says what a repetition
+// nothing was done, and made-up ids and keys would fill the disk. Nor is that a task is not done: it
+// may be soon, under the same key. repeat says what a repetition
 // gets.
 func remembered(a owed.Answer, repeat api.Repeat) bool {
 	if repeat == api.Anew || repeat == api.Made && a.Status >= http.StatusBadRequest {
 		return false
 	}
 	switch a.Status {
-	case http.StatusConflict:
-		return true
-	case http.StatusNotFound:
+	case http.StatusConflict, http.StatusNotFound:
 		var p api.Problem
-		return json.Unmarshal(a.Body, &p) == nil && p.Code != api.CodeUnknownClaim
+		return json.Unmarshal(a.Body, &p) == nil && p.Code != api.CodeUnknownClaim && p.Code != api.CodeNotDone
 	}
 	return a.Status < http.StatusBadRequest && a.Status != 0
 }

@@ -101,6 +101,11 @@ var synonyms = map[string][]string{
 		"unterelement", "unterelemente", "unteraufgabe", "unteraufgaben", "teilaufgaben",
 		"sous-tâche", "sous-tâches", "sous-élément", "sous-éléments", "subelemento", "subelementos", "subtarea", "subtareas",
 	},
+	doneWhen: {
+		"done when", "definition of done", "acceptance criteria", "acceptance", "done criteria",
+		"fertig wenn", "erledigt wenn", "akzeptanzkriterien", "abnahmekriterien",
+		"terminé quand", "critères d'acceptation", "hecho cuando", "criterios de aceptación",
+	},
 	"depends_on": {
 		"blocked by", "dependencies", "dependency", "depends", "waits for", "waiting for", "prerequisites",
 		"abhängig von", "hängt ab von", "abhängigkeiten", "blockiert von", "blockiert durch", "wartet auf", "voraussetzungen",
@@ -147,7 +152,7 @@ func propertyNames(p *config.Properties) map[string]*string {
 	return map[string]*string{
 		"status": &p.Status, "claimed_by": &p.ClaimedBy, "claimed_at": &p.ClaimedAt,
 		"claim_timeout_minutes": &p.ClaimTimeoutMinutes, "claim_token": &p.ClaimToken,
-		"priority": &p.Priority, "depends_on": &p.DependsOn, "note": &p.Note, assignee: &p.Assignee, done: &p.Done, subItems: &p.SubItems,
+		"priority": &p.Priority, "depends_on": &p.DependsOn, "note": &p.Note, assignee: &p.Assignee, done: &p.Done, subItems: &p.SubItems, doneWhen: &p.DoneWhen,
 	}
 }
 
@@ -226,9 +231,10 @@ func (p *Plan) guess(db notion.Database, given map[string]string) {
 // none of them.
 var ofTeams = []notion.Fit{
 	{Key: assignee, Types: []string{"people"}}, {Key: done, Types: []string{"checkbox"}}, {Key: subItems, Types: []string{"relation"}},
+	{Key: doneWhen, Types: []string{"rich_text"}},
 }
 
-const assignee, done, subItems = "assignee", "done", "sub_items"
+const assignee, done, subItems, doneWhen = "assignee", "done", "sub_items", "done_when"
 
 // ofTeam reports whether the property of that key is a team's own.
 func ofTeam(key string) bool {
@@ -236,7 +242,7 @@ func ofTeam(key string) bool {
 }
 
 // guessTeams uses what says on a team's own board that a task is not for agents yet: people have it,
-// it is done, or its parts come first. A database that is in use already is left as it is.
+// it is done, or its parts come first; and what says when it is done. A database that is in use already is left as it is.
 func (p *Plan) guessTeams(db notion.Database, given map[string]string) {
 	if db.ID == "" || string(db.ID) == p.saved.Databases.Tasks {
 		return

@@ -76,6 +76,10 @@ func TestGuesses(t *testing.T) {
 		"people stand for no agent": {
 			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Assignee": of("people")}, map[string]string{"assignee": "Assignee"},
 		},
+		"when a task is done": {
+			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Acceptance Criteria": of("rich_text"), "Definition of Done": of("checkbox")},
+			map[string]string{"done_when": "Acceptance Criteria"},
+		},
 		"one column of people": {
 			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Kümmert sich": of("people")}, map[string]string{"assignee": "Kümmert sich"},
 		},

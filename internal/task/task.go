@@ -63,6 +63,10 @@ type Task struct {
 	// which dibs says how the last claim ended, see claim.Write.
 	Note string `json:"note,omitempty"`
 
+	// DoneWhen says when the task is done, in at most 2000 characters; empty if the board has no
+	// column for it in use.
+	DoneWhen string `json:"done_when,omitempty"`
+
 	// Outside says what the task lacks of what tasks.only asks for; empty if agents may be offered
 	// it.
 	Outside string `json:"outside,omitempty"`

@@ -108,6 +108,7 @@ func NewEntry(e claim.Fact, log claim.Log) Entry {
 		if e.Used.Micros > 0 {
 			add(float64(e.Used.Micros)/1e6, "usd", "cost", "cost_usd")
 		}
+		add(strings.Join(e.Evidence, "; "), "evidence", "proof")
 		add(e.Holder, "holder")
 		add(e.Detail, "detail", "details", "message")
 	} else {

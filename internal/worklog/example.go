@@ -18,7 +18,7 @@ func Example(log claim.Log) Entry {
 		ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: at, Kind: kind, Agent: "Sandman",
 		Title: "A task", Task: "11111111-2222-3333-4444-555555555555", URL: "https://www.notion.so/11111111222233334444555555555555",
 		Claim: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1E", Code: claim.CodeHeld, Holder: "Oracle", Count: 1, Names: []string{"Oracle"},
-		Started: at, Finished: at.Add(time.Minute), Summary: "a summary", Detail: "a detail",
+		Started: at, Finished: at.Add(time.Minute), Summary: "a summary", Evidence: []string{"a commit"}, Detail: "a detail",
 		Used: claim.Usage{Tokens: 12000, Micros: 420000},
 	}, log)
 }

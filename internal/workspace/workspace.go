@@ -51,7 +51,7 @@ func Schema(c config.Config) notion.TaskSchema {
 		Properties: notion.Properties{
 			Status: p.Status, ClaimedBy: p.ClaimedBy, ClaimedAt: p.ClaimedAt,
 			ClaimTimeoutMinutes: p.ClaimTimeoutMinutes, ClaimToken: p.ClaimToken,
-			Priority: p.Priority, DependsOn: p.DependsOn, Note: p.Note, Assignee: p.Assignee, Done: p.Done, SubItems: p.SubItems,
+			Priority: p.Priority, DependsOn: p.DependsOn, Note: p.Note, Assignee: p.Assignee, Done: p.Done, SubItems: p.SubItems, DoneWhen: p.DoneWhen,
 		},
 		Statuses: map[task.Status]string{
 			task.Open: s.Open, task.InProgress: s.InProgress, task.Blocked: s.Blocked,

@@ -29,7 +29,7 @@ export function shape(c) {
     brief, // a title that is one line, and no note
     who: Number(Boolean(c.agent && c.status !== 'OPEN')),
     bar: Number(Boolean(c.from && c.until)),
-    more: Number(Boolean(c.why || c.note && !c.from && !brief)),
+    more: Number(Boolean(c.why || c.progress || c.note && !c.from && !brief)),
   };
 }
 
@@ -68,7 +68,7 @@ export function showCard(li, c) {
     li.append(bar);
   }
   if (c.why) li.append(element('p', 'why', c.why));
-  else if (lines.more) li.append(element('p', 'note', c.note));
+  else if (lines.more) li.append(element('p', 'note', c.progress || c.note));
   tick(li);
   if (focused) li.querySelector('.' + focused.split(' ')[0])?.focus({ preventScroll: true });
 }

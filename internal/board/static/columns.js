@@ -41,7 +41,7 @@ class Column {
   }
 
   gather() {
-    const select = matching(words.value, (c) => [c.title, c.key, c.agent, c.priority, c.word, c.why, c.note]);
+    const select = matching(words.value, (c) => [c.title, c.key, c.agent, c.priority, c.word, c.why, c.progress, c.note]);
     this.items = [];
     for (const c of cards.values()) {
       if (c.status === this.status && select(c)) this.items.push(c);

@@ -95,6 +95,8 @@ CREATE TABLE facts (
     -- 1 for a failed try that claim.max_attempts counts: until the task is done, waits for a
     -- person, or is opened again.
     tried    INTEGER,
+    -- 1 for the end of a claim, which later ones on the task are told.
+    earlier  INTEGER,
     -- Of a completion, how many milliseconds the agent had the task.
     took     INTEGER,
     body     TEXT NOT NULL
@@ -108,6 +110,7 @@ CREATE UNIQUE INDEX facts_told ON facts (told) WHERE told IS NOT NULL;
 CREATE INDEX facts_news ON facts (task_id, told) WHERE told IS NOT NULL;
 CREATE INDEX facts_when ON facts (at, told) WHERE told IS NOT NULL;
 CREATE INDEX facts_tried ON facts (task_id, seq) WHERE tried IS NOT NULL;
+CREATE INDEX facts_earlier ON facts (task_id, seq) WHERE earlier IS NOT NULL;
 CREATE INDEX facts_took ON facts (agent, at, seq) WHERE took IS NOT NULL;
 CREATE INDEX facts_denials ON facts (against, agent) WHERE against IS NOT NULL;
 

@@ -1,0 +1,37 @@
+package claim
+
+import (
+	"cmp"
+	"time"
+)
+
+// Earlier is what became of an earlier claim on a task.
+type Earlier struct {
+	Agent   string
+	At      time.Time // when it was over, in Notion's time
+	Outcome Outcome
+	// Text says what was done, or why it ended, in the words of whoever ended it.
+	Text string
+}
+
+// Outcome is how an earlier claim ended, as agents are told.
+type Outcome string
+
+// MostEarlier is how many earlier claims a claim comes with: the newest.
+const MostEarlier = 10
+
+// outcomes are the outcomes of the claims whose ends facts record.
+var outcomes = map[Kind]Outcome{
+	KindCompleted: "completed", KindReview: "completed", KindFailed: "failed", KindBlocked: "blocked",
+	KindReleased: "released", KindLost: "lost", KindOverridden: "stale", KindSwept: "swept",
+}
+
+// Earlier returns the claim whose end the fact records; false if it records none.
+func (e Fact) Earlier() (Earlier, bool) {
+	f := Earlier{Agent: e.Agent, At: e.At, Outcome: outcomes[e.Kind], Text: cmp.Or(e.Summary, e.Detail)}
+	if e.Kind == KindOverridden {
+		f.Agent = e.Holder
+	}
+	// A sweep without an agent is that of a copied page, to whose claim nothing happened.
+	return f, f.Outcome != "" && f.Agent != "" && (e.Claim != "" || e.Kind == KindSwept)
+}
