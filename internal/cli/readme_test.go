@@ -15,7 +15,7 @@ var examples = regexp.MustCompile("(?s)<!-- example -->\n```sh\n(.*?)```")
 
 // TestReadmeExamples runs the README's examples unchanged, one after the other in one shell.
 func TestReadmeExamples(t *testing.T) {
-	out := runExamples(t, "../../README.md", "")
+	out := runExamples(t, "", "../../README.md")
 	for _, want := range []string{`"agent":"Sandman","state":"held"`, "Steps to reproduce", "completed  Sandman"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the examples do not print %s", want)
@@ -28,7 +28,7 @@ const trying = "dibs try &\n" + ready
 
 // TestExamplesOverHTTP runs that page's examples on a trial.
 func TestExamplesOverHTTP(t *testing.T) {
-	out := runExamples(t, "../../docs/http.md", trying)
+	out := runExamples(t, trying, "../../docs/http.md")
 	for _, want := range []string{
 		`"agent":"Oracle","state":"held"`, `"outcome":"completed"`, `"summary":"Done."`, `"ready":true`,
 		`"agent":"claude-chat-7K9X"`, `"claims_held":0`,
@@ -39,9 +39,9 @@ func TestExamplesOverHTTP(t *testing.T) {
 	}
 }
 
-// TestExamplesOfAnAgentsDay runs that page's examples on a trial.
+// TestExamplesOfAnAgentsDay runs the examples of its two pages, one after the other, on a trial.
 func TestExamplesOfAnAgentsDay(t *testing.T) {
-	out := runExamples(t, "../../docs/agents.md", trying+"export DIBS_SOCKET=~/.local/state/dibs-try/dibs.sock\n")
+	out := runExamples(t, trying+"export DIBS_SOCKET=~/.local/state/dibs-try/dibs.sock\n", "../../docs/agents.md", "../../docs/agents-http.md")
 	for _, want := range []string{
 		"tasks_available", "Steps to reproduce", `Sandman reserved ./src/login/`, `commented on TASK-2 "Fix login redirect loop on Safari"`,
 		`completed TASK-2 "Fix login redirect loop on Safari"`, "which is blocked until a person opens it", `"Write the runbook for webhooks"`, "sent to Oracle",
@@ -53,13 +53,17 @@ func TestExamplesOfAnAgentsDay(t *testing.T) {
 	}
 }
 
-// runExamples runs the examples of a page, after the shell lines in before.
-func runExamples(t *testing.T, page, before string) string {
+// runExamples runs the examples of pages as one script, after the shell lines in before.
+func runExamples(t *testing.T, before string, pages ...string) string {
 	t.Helper()
 	takesSeconds(t)
-	readme, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
+	var all []byte
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text...)
 	}
 	home, err := os.MkdirTemp("", "dibs-readme-") // short: a socket's path may not be long
 	if err != nil {
@@ -71,7 +75,7 @@ func runExamples(t *testing.T, page, before string) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 
-	blocks := examples.FindAllStringSubmatch(string(readme), -1)
+	blocks := examples.FindAllStringSubmatch(string(all), -1)
 	if len(blocks) == 0 {
 		t.Fatal("found no examples on the page")
 	}
