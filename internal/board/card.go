@@ -37,6 +37,8 @@ type card struct {
 	OfferedBy string `json:"offered_by,omitempty"`
 	OfferedTo string `json:"offered_to,omitempty"`
 
+	Needs string `json:"-"` // the ids of the tasks that come first, with spaces: cards can be compared
+
 	Why  string `json:"why,omitempty"` // why it waits, in one line
 	Note string `json:"note,omitempty"`
 	Rank string `json:"rank"` // the order of cards in a column
@@ -111,6 +113,9 @@ func cardOf(t api.Task) card {
 	}
 	if t.Status == task.Open && !t.Ready {
 		c.Why = why(t)
+	}
+	for _, id := range slices.Concat(t.DependsOn, t.SubItems) {
+		c.Needs += string(id) + " "
 	}
 	c.Hue = hue(c.Agent)
 	c.Rank = rank(t)
