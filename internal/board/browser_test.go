@@ -81,10 +81,10 @@ func TestDemoIsShown(t *testing.T) {
 	c.calm()
 }
 
-// press clicks on what a selector finds in the dialog.
+// press clicks on what a selector finds.
 func (c *chrome) press(selector string) {
 	c.t.Helper()
-	c.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
+	c.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true }))", selector), nil))
 }
 
 // TestActions does on the board what a person may do there, and finds all of it in the
@@ -108,6 +108,7 @@ func TestActions(t *testing.T) {
 		}
 	}
 	c := newChrome(t)
+	c.size(1600, 900, "light")
 	c.open(m)
 	for _, act := range []struct{ title, verb, asked, done string }{
 		{"Sew a button on", "release", "Take the task from Sandman", "The task was released."},
@@ -190,7 +191,7 @@ func TestOldFormDoesNothing(t *testing.T) {
 	}
 	held := m.claim("Oracle", id)
 	c.press(`main form button`)
-	c.until(`document.querySelector('main .problem')`)
+	c.until(`document.querySelector('main .meanwhile')`)
 	if now, err := m.client.Lookup(t.Context(), string(held.ID), ""); err != nil || now.State != claim.Held {
 		t.Errorf("the later claim is %+v, %v; want it held", now, err)
 	}

@@ -64,7 +64,7 @@ export async function show(url, form) {
   pane.scrollTop = 0;
   document.body.classList.add('beside');
   pane.setAttribute('aria-label', own.querySelector('h1')?.textContent || 'Task');
-  own.querySelector('textarea, input:not([type=hidden]), h1')?.focus({ preventScroll: true });
+  (own.querySelector('textarea, input:not([type=hidden])') || own.querySelector('h1'))?.focus({ preventScroll: true });
   address(shown?.pathname.match(/^\/tasks\/([^/]+)/)?.[1] || '');
   fill(own);
 }
@@ -116,12 +116,13 @@ export function begin() {
   document.addEventListener('click', (e) => {
     const link = e.target.closest('a');
     if (!link || e.button || e.ctrlKey || e.metaKey || e.shiftKey || e.altKey) return;
-    if (!lists || !wide.matches || link.target === '_blank' || link.origin !== location.origin) return;
+    const to = new URL(link.getAttribute('href'), location.href); // one in a drawing has no address of its own
+    if (!lists || !wide.matches || link.getAttribute('target') || to.origin !== location.origin) return;
     const within = pane.contains(link);
     if (within && link.dataset.close !== undefined) { e.preventDefault(); leave(); return; }
-    if (!within && !/^\/(tasks\/.+|new|sweep)$/.test(link.pathname)) return;
+    if (!within && !/^\/(tasks\/.+|new|sweep)$/.test(to.pathname)) return;
     e.preventDefault();
-    show(link.getAttribute('href'));
+    show(to.pathname + to.search);
   });
   document.addEventListener('submit', (e) => {
     if (!pane.contains(e.target) || e.target.method !== 'post') return;
