@@ -16,6 +16,7 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/renderer/html"
@@ -179,7 +180,7 @@ func (tame) Transform(doc *ast.Document, _ gmtext.Reader, _ parser.Context) {
 	})
 }
 
-// plainly renders HTML as the text that it is, and an image as a link to it.
+// plainly renders HTML as the text that it is, an image as a link to it, and a to-do as a sign.
 type plainly struct{}
 
 func (plainly) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
@@ -206,6 +207,15 @@ func (plainly) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 			template.HTMLEscape(w, block.ClosureLine.Value(source))
 		}
 		w.WriteString("</p>\n")
+		return ast.WalkContinue, nil
+	})
+	r.Register(extast.KindTaskCheckBox, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		switch box := n.(*extast.TaskCheckBox); {
+		case entering && box.IsChecked:
+			w.WriteString(`<span class="todo" role="img" aria-label="done:">☑</span> `)
+		case entering:
+			w.WriteString(`<span class="todo" role="img" aria-label="to do:">☐</span> `)
+		}
 		return ast.WalkContinue, nil
 	})
 	r.Register(ast.KindImage, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
