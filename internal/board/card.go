@@ -37,6 +37,8 @@ type card struct {
 	OfferedBy string `json:"offered_by,omitempty"`
 	OfferedTo string `json:"offered_to,omitempty"`
 
+	Needs string `json:"-"` // the ids of the tasks that come first, with spaces: cards can be compared
+
 	Why      string `json:"why,omitempty"`      // why it waits, in one line
 	Progress string `json:"progress,omitempty"` // what its agent says of the work
 	Note     string `json:"note,omitempty"`
@@ -112,6 +114,9 @@ func cardOf(t api.Task) card {
 	}
 	if t.Status == task.Open && !t.Ready {
 		c.Why = why(t)
+	}
+	for _, id := range slices.Concat(t.DependsOn, t.SubItems) {
+		c.Needs += string(id) + " "
 	}
 	c.Hue = hue(c.Agent)
 	c.Rank = rank(t)

@@ -29,7 +29,7 @@ const (
 	KindReserved   Kind = "reserved"   // files or other things were reserved: Detail says which
 	KindUnreserved Kind = "unreserved" // a reservation is over: Detail says which, and why
 	KindAdded      Kind = "added"      // the task was made, by Agent or By
-	KindCommented  Kind = "commented"  // Agent said something to people on the task's page: Summary
+	KindCommented  Kind = "commented"  // Agent, or By, said something on the task's page: Summary
 	KindPaused     Kind = "paused"     // Holder paused Agent, or everybody, until Expires: Detail says why
 	KindResumed    Kind = "resumed"    // Holder ended the pause of Agent, or of everybody
 )
@@ -38,9 +38,9 @@ const (
 // are two facts: the second may come later, or alone.
 const (
 	KindReleased  Kind = "released"  // given back, and the work is not done
-	KindCompleted Kind = "completed" // the work is done
+	KindCompleted Kind = "completed" // the work is done, or By has approved it
 	KindFailed    Kind = "failed"    // the work was tried and failed
-	KindBlocked   Kind = "blocked"   // the work cannot go on
+	KindBlocked   Kind = "blocked"   // the work cannot go on, or By says that it has to wait
 	KindReview    Kind = "review"    // the work is done, and a person is to decide
 	KindReopened  Kind = "reopened"  // put back to OPEN by Agent, or by a person, By, if that is empty
 )
@@ -51,7 +51,7 @@ const (
 	KindReady      Kind = "ready"      // OPEN, without a name, and no longer waiting for anything
 	KindClaimed    Kind = "claimed"    // Agent has it now
 	KindReassigned Kind = "reassigned" // from Agent to Holder
-	KindCancelled  Kind = "cancelled"
+	KindCancelled  Kind = "cancelled"  // also recorded where By did it through dibs
 	KindUnblocked  Kind = "unblocked"
 	KindTrashed    Kind = "trashed"  // or archived, moved away, or no longer shared
 	KindRestored   Kind = "restored" // after having been trashed
@@ -169,6 +169,9 @@ func (e Fact) Logs() []Log {
 func (e Fact) databases() []Log {
 	switch e.Kind {
 	case KindCompleted, KindReview, KindOrphaned:
+		if e.By != "" { // it is no agent's work
+			return []Log{MeshLog}
+		}
 		return []Log{TaskLog}
 	case KindFailed:
 		return []Log{MeshLog, TaskLog}

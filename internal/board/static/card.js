@@ -40,7 +40,6 @@ export function showCard(li, c) {
   const heading = element('h3');
   const title = element('a', 'title', c.title);
   title.href = '/tasks/' + encodeURIComponent(c.id);
-  title.dataset.dialog = '';
   heading.append(title);
   const meta = element('p', 'meta');
   if (c.word) meta.append(element('span', 'priority ' + (c.priority || ''), c.word));
@@ -98,7 +97,6 @@ export function showEvent(li, e) {
   if (e.task) {
     const link = element('a', '', e.title);
     link.href = '/tasks/' + encodeURIComponent(e.task);
-    link.dataset.dialog = '';
     what.append(link, ' ');
   }
   if (e.text) what.append(element('span', 'text', e.text));

@@ -86,7 +86,7 @@ function apply({ set = [], gone = [] }) {
 
 // Arrows go from card to card; a slash leads to the search.
 function keys(e) {
-  if (e.key === '/' && !e.target.closest('input, select, dialog')) { e.preventDefault(); words.focus(); return; }
+  if (e.key === '/' && !e.target.closest('input, select, textarea')) { e.preventDefault(); words.focus(); return; }
   const li = e.target.closest?.('.columns li.card');
   const section = e.target.closest?.('.column');
   if (!section || e.altKey || e.ctrlKey || e.metaKey) return;
