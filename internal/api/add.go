@@ -19,7 +19,7 @@ type Added struct {
 // CommentRequest asks for a comment on a task's page. The jsonschema tags describe the arguments of
 // the MCP tool.
 type CommentRequest struct {
-	Agent   string `json:"agent" minLength:"1" doc:"Who says it, and signs"`
+	Agent   string `json:"agent,omitempty" doc:"Who says it, and signs; without one, the caller's user does"`
 	Text    string `json:"text" minLength:"1"`
 	Mention string `json:"mention,omitempty" doc:"Whom the comment mentions: a Notion user by name, e-mail address or id" jsonschema:"a person"`
 }

@@ -30,14 +30,14 @@ var (
 	})
 	OpComment = op[TaskInput[CommentRequest], Commented](Operation{
 		Name: "comment", Method: http.MethodPost, Path: "/v1/tasks/{id}/comments", Status: http.StatusCreated, Owed: true, Metered: true,
-		Summary: "Put a comment on a task's page, signed by the agent",
+		Summary: "Put a comment on a task's page, signed by the agent or the caller's user",
 	})
 	OpOffer   = op[TaskInput[OfferRequest], Offered](Operation{Name: "offer", Method: http.MethodPost, Path: "/v1/tasks/{id}/offer", Owed: true, Metered: true, Summary: "Hand a task that is held or open to another agent"})
 	OpAccept  = op[TaskInput[AcceptRequest], Claim](Operation{Name: "accept", Method: http.MethodPost, Path: "/v1/tasks/{id}/accept", Status: http.StatusCreated, Summary: "Claim a task that is offered to the agent"})
 	OpDecline = op[TaskInput[DeclineRequest], Offered](Operation{Name: "decline", Method: http.MethodPost, Path: "/v1/tasks/{id}/decline", Owed: true, Metered: true, Summary: "Give back a task that is offered to the agent"})
 	OpReopen  = op[ReopenInput, Reopened](Operation{
 		Name: "reopen", Method: http.MethodPost, Path: "/v1/tasks/{id}/reopen", Metered: true,
-		Summary: "Put a task back to OPEN that is blocked, failed or in review, or in the status that was seen",
+		Summary: "Put a task back to OPEN that is blocked, failed or in review, or in the status that was seen; or block, complete or cancel one that no agent has",
 	})
 
 	OpPoll = op[PollInput, Triggers](Operation{

@@ -58,11 +58,12 @@ type ReviewRequest struct {
 	Mention string `json:"mention,omitempty" doc:"Whom the comment with the note mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
 }
 
-// ReopenRequest sets a task back to OPEN.
+// ReopenRequest gives a task that no agent has another status.
 type ReopenRequest struct {
-	Agent string `json:"agent,omitempty" doc:"Which agent asks; without one, the note is signed with the caller's user"`
-	Note  string `json:"note,omitempty" doc:"Why"`
-	Was   string `json:"was,omitempty" maxLength:"200" doc:"The status that was seen, in dibs's words or the board's: a task in any other is left alone. Without it, only one that is BLOCKED, FAILED or in REVIEW is opened"`
+	Agent  string `json:"agent,omitempty" doc:"Which agent asks; without one, the note is signed with the caller's user"`
+	Note   string `json:"note,omitempty" doc:"Why"`
+	Was    string `json:"was,omitempty" maxLength:"200" doc:"The status that was seen, in dibs's words or the board's: a task in any other is left alone. Without it, only one that is BLOCKED, FAILED or in REVIEW is opened"`
+	Status string `json:"status,omitempty" maxLength:"200" doc:"The status that it gets: OPEN, which is the default, or, with was, BLOCKED, COMPLETED or CANCELLED; in dibs's words or the board's"`
 }
 
 // SweepRequest asks to reopen the tasks with a stale claim.
@@ -73,7 +74,7 @@ type SweepRequest struct {
 // Reopened answers a ReopenRequest.
 type Reopened struct {
 	Task TaskRef     `json:"task"`
-	Was  task.Status `json:"was" doc:"The status that it had; OPEN if there was nothing to be done"`
+	Was  task.Status `json:"was" doc:"The status that it had; the new one if there was nothing to be done"`
 
 	WasName string `json:"was_name,omitempty" doc:"What the board calls that; absent if it is called the same"`
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,11 +15,13 @@ import (
 	"dibs/internal/task"
 )
 
-// Remark is an agent's comment on a task's page.
+// Remark is a comment on a task's page.
 type Remark struct {
-	Agent string
-	Task  task.ID
-	Text  string
+	// Agent signs it, or By if that is empty, as in a Reopening.
+	Agent, By string
+
+	Task task.ID
+	Text string
 	// Mention is a person to mention, by name, e-mail address or id; empty for nobody.
 	Mention string
 	Keyed
@@ -48,7 +51,7 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	if t.Trashed {
 		return api.Commented{}, fmt.Errorf("%w: %q is in the trash", ErrNoTask, t.Title)
 	}
-	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Agent: r.Agent, Summary: r.Text, Comment: true}
+	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Agent: r.Agent, By: r.By, Summary: r.Text, Comment: true}
 	e.ID = r.factID(e.At, r.Agent, string(r.Task), r.Mention, r.Text)
 	if r.Mention != "" {
 		who, err := b.person(ctx, strings.TrimSpace(r.Mention))
@@ -62,7 +65,7 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	}
 	delivered, why, err := b.delivery(ctx, e.ID)
 	return api.Commented{
-		Task: b.ref(t), Comment: api.Comment{By: r.Agent, At: b.time(e.At), Text: r.Text},
+		Task: b.ref(t), Comment: api.Comment{By: cmp.Or(r.Agent, r.By), At: b.time(e.At), Text: r.Text},
 		Owed: !delivered, Detail: api.Saying(errors.New(why)),
 	}, err
 }

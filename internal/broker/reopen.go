@@ -2,13 +2,15 @@ package broker
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
-// Reopening asks to make a task OPEN again.
+// Reopening asks to give a task that no agent has another status.
 type Reopening struct {
 	Task task.ID
 	// Agent asks; it is empty if a person does, see By.
@@ -16,22 +18,32 @@ type Reopening struct {
 	// By is the user that asks if no agent does: task.UserSignature.
 	By   string
 	Note string
-	// Was is the status that the caller saw, in any words, see claim.Reopening.
-	Was string
+	// Was is the status that the caller saw, and Status the new one, in any words, see
+	// claim.Reopening.
+	Was, Status string
 }
 
-// Reopen sets a task that nobody can claim any more back to OPEN. See claim.Claimer.Reopen. The
-// error is an *InvalidError if Was is no status.
+// Reopen gives a task another status. See claim.Claimer.Reopen. The error is an *InvalidError if Was
+// or Status will not do.
 func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) {
 	seen, err := b.status("was", r.Was)
 	if err != nil {
 		return api.Reopened{}, err
 	}
+	to, err := b.status("status", r.Status)
+	switch {
+	case err != nil:
+		return api.Reopened{}, err
+	case to != "" && !slices.Contains(claim.ToStatuses(), to):
+		return api.Reopened{}, &InvalidError{fmt.Sprintf("status: a task gets %s by what agents do: want one of %v", to, claim.ToStatuses())}
+	case to != "" && to != task.Open && seen == "":
+		return api.Reopened{}, &InvalidError{fmt.Sprintf("was: say in which status you saw the task, so that %s replaces nothing else", to)}
+	}
 	t, known := b.mirror.Task(r.Task)
 	if !known {
 		t = task.Task{ID: r.Task}
 	}
-	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: r.By, Note: r.Note, Was: seen})
+	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: r.By, Note: r.Note, Was: seen, To: to})
 	b.Changed()
 	if err != nil {
 		return api.Reopened{}, err

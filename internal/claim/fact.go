@@ -29,16 +29,16 @@ const (
 	KindReserved   Kind = "reserved"   // files or other things were reserved: Detail says which
 	KindUnreserved Kind = "unreserved" // a reservation is over: Detail says which, and why
 	KindAdded      Kind = "added"      // the task was made, by Agent or By
-	KindCommented  Kind = "commented"  // Agent said something to people on the task's page: Summary
+	KindCommented  Kind = "commented"  // Agent, or By, said something on the task's page: Summary
 )
 
 // What an agent does with its task, and what is then seen on the board, whoever did it. Those
 // are two facts: the second may come later, or alone.
 const (
 	KindReleased  Kind = "released"  // given back, and the work is not done
-	KindCompleted Kind = "completed" // the work is done
+	KindCompleted Kind = "completed" // the work is done, or By has approved it
 	KindFailed    Kind = "failed"    // the work was tried and failed
-	KindBlocked   Kind = "blocked"   // the work cannot go on
+	KindBlocked   Kind = "blocked"   // the work cannot go on, or By says that it has to wait
 	KindReview    Kind = "review"    // the work is done, and a person is to decide
 	KindReopened  Kind = "reopened"  // put back to OPEN by Agent, or by a person, By, if that is empty
 )
@@ -49,7 +49,7 @@ const (
 	KindReady      Kind = "ready"      // OPEN, without a name, and no longer waiting for anything
 	KindClaimed    Kind = "claimed"    // Agent has it now
 	KindReassigned Kind = "reassigned" // from Agent to Holder
-	KindCancelled  Kind = "cancelled"
+	KindCancelled  Kind = "cancelled"  // also recorded where By did it through dibs
 	KindUnblocked  Kind = "unblocked"
 	KindTrashed    Kind = "trashed"  // or archived, moved away, or no longer shared
 	KindRestored   Kind = "restored" // after having been trashed
@@ -164,6 +164,9 @@ func (e Fact) Logs() []Log {
 func (e Fact) databases() []Log {
 	switch e.Kind {
 	case KindCompleted, KindReview, KindOrphaned:
+		if e.By != "" { // it is no agent's work
+			return []Log{MeshLog}
+		}
 		return []Log{TaskLog}
 	case KindFailed:
 		return []Log{MeshLog, TaskLog}

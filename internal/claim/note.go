@@ -26,11 +26,12 @@ const (
 	noteReopened  = "Reopened"
 	noteReview    = "In review"
 	noteStuck     = "Stuck"
+	noteCancelled = "Cancelled"
 )
 
 // noteForm matches the lines that noteLine makes.
 var noteForm = regexp.MustCompile(`^(` + strings.Join([]string{
-	noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteTaken, noteReopened, noteReview, noteStuck,
+	noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteTaken, noteReopened, noteReview, noteStuck, noteCancelled,
 }, "|") + `)(: .*)? — .+, \d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC$`)
 
 // noteLine returns one line that says what became of a task, why, and who says so. Its form

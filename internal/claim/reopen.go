@@ -11,7 +11,8 @@ import (
 	"dibs/internal/task"
 )
 
-// Reopening asks for a task to be set to OPEN again.
+// Reopening asks for a task that no agent has to get another status: OPEN again, or what else a
+// person says of it.
 type Reopening struct {
 	// Task is the task to reopen. Only its ID is required.
 	Task task.Task
@@ -24,15 +25,36 @@ type Reopening struct {
 	// Was is the status in which the caller saw the task: in any other, the task is left alone.
 	// If it is empty, only a task that is BLOCKED, FAILED or in REVIEW is opened.
 	Was task.Status
+	// To is the new status, one of ToStatuses; empty is OPEN. Any other than OPEN needs Was.
+	To task.Status
 }
+
+// ToStatuses returns the statuses that a Reopening may give.
+func ToStatuses() []task.Status {
+	return []task.Status{task.Open, task.Blocked, task.Completed, task.Cancelled}
+}
+
+// moves are the facts and the notes of a change of status.
+var moves = map[task.Status]struct {
+	kind Kind
+	note string
+}{
+	task.Open: {KindReopened, noteReopened}, task.Blocked: {KindBlocked, noteBlocked},
+	task.Completed: {KindCompleted, noteDone}, task.Cancelled: {KindCancelled, noteCancelled},
+}
+
+// opens reports whether the task is to be OPEN.
+func (r Reopening) opens() bool { return r.to() == task.Open }
+
+func (r Reopening) to() task.Status { return cmp.Or(r.To, task.Open) }
 
 // signature returns the name under the note.
 func (r Reopening) signature() string { return cmp.Or(r.Agent, r.By, Sweeper) }
 
-// Reopen puts a task that nobody can claim back to OPEN, takes name, date and token off it, and
-// forgets the tries at it. Such a task is BLOCKED, FAILED, in REVIEW, COMPLETED or CANCELLED,
-// or IN_PROGRESS without a name. Reopen returns the task and its former status, which is OPEN
-// if there was nothing to do. The error is a *Denied unless the ledger failed: CodeHeld if the
+// Reopen gives a task that no agent has another status. With OPEN, it takes name, date and token
+// off the task, which nobody can claim before, and forgets the tries at it. Such a task is BLOCKED, FAILED, in REVIEW, COMPLETED or CANCELLED,
+// or IN_PROGRESS without a name; with another new status, it may be OPEN. Reopen returns the task
+// and its former status, which is the new one if there was nothing to do. The error is a *Denied unless the ledger failed: CodeHeld if the
 // page shows a live claim or an agent here has one, and CodeNotOpen if r.Was does not allow the
 // task's status. The status is checked in every reading of the page, the last of which precedes
 // the write, and once more if the fate of the write is unknown.
@@ -41,7 +63,8 @@ func (r Reopening) signature() string { return cmp.Or(r.Agent, r.By, Sweeper) }
 // claim it, while our write is on its way. So Reopen first takes off the remains of a claim,
 // under a mark that competes like that of a sweep. Then it changes the status in a write of
 // nothing else: over a live claim that looks like a person's gesture, and nobody else gets the
-// task before the holder's daemon has found out.
+// task before the holder's daemon has found out. The same holds for a claim of an OPEN task that
+// comes between.
 func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was task.Status, err error) {
 	unlock, err := c.locks.Lock(ctx, r.Task.ID)
 	if err != nil {
@@ -62,7 +85,7 @@ func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was tas
 	d := unavailable(o.failure)
 	d.Task, d.Page = o.Task, true
 	if o.sent {
-		d.Detail = fmt.Sprintf("it is not known whether %q was reopened, look at it or ask again: %s", o.Task.Title, d.Detail)
+		d.Detail = fmt.Sprintf("it is not known whether %q was %s, look at it or ask again: %s", o.Task.Title, o.asked(), d.Detail)
 	}
 	return task.Task{}, "", &d
 }
@@ -97,7 +120,7 @@ func (o *reopener) once(ctx context.Context) (task.Task, error) {
 	defer v.Close()
 	o.Task = v.Task
 	if o.sent && v.Task.Status != o.was {
-		if v.Task.Status == task.Open || v.Task.Status == task.InProgress { // perhaps it was claimed since
+		if v.Task.Status == o.to() || o.opens() && v.Task.Status == task.InProgress { // perhaps it was claimed since
 			return o.done(ctx, v.Task)
 		}
 		return task.Task{}, o.decided(v.Task)
@@ -111,7 +134,7 @@ func (o *reopener) once(ctx context.Context) (task.Task, error) {
 			return task.Task{}, o.discover(ctx, cl)
 		}
 		d := Occupied(cl)
-		d.Detail = fmt.Sprintf("%q was not reopened: %s", v.Task.Title, cl.occupies())
+		d.Detail = fmt.Sprintf("%q was not %s: %s", v.Task.Title, o.asked(), cl.occupies())
 		return task.Task{}, d
 	}
 	if d, err := o.refusal(ctx, v.Reading); err != nil {
@@ -123,10 +146,10 @@ func (o *reopener) once(ctx context.Context) (task.Task, error) {
 		return task.Task{}, o.decided(v.Task)
 	}
 	o.was, o.former = v.Task.Status, cmp.Or(o.former, v.Task.ClaimedBy)
-	if o.was == task.Open {
+	if o.was == o.to() {
 		return o.done(ctx, v.Task)
 	}
-	if v.Task.ClaimedBy != "" {
+	if v.Task.ClaimedBy != "" && o.opens() {
 		return task.Task{}, o.clear(ctx, v)
 	}
 	return o.write(ctx, v)
@@ -145,12 +168,20 @@ func (o *reopener) discover(ctx context.Context, cl Hold) error {
 	return &d
 }
 
-// seen reports whether a task in status s may be opened, or is open already.
+// asked says what was asked for.
+func (o *reopener) asked() string {
+	if o.opens() {
+		return "reopened"
+	}
+	return "set to " + o.policy.word(o.To)
+}
+
+// seen reports whether a task in status s may be changed, or is changed already.
 func (o *reopener) seen(s task.Status) bool {
 	if o.Was == "" && (s == task.Blocked || s == task.Failed || s == task.Review) {
 		return true
 	}
-	return s == o.Was || s == task.Open
+	return s == o.Was || s == o.to()
 }
 
 // decided returns the refusal for a status of t that the caller has not seen.
@@ -159,8 +190,11 @@ func (o *reopener) decided(t task.Task) *Denied {
 	if o.Was != "" {
 		is += fmt.Sprintf(", and not %s any more", o.policy.word(o.Was))
 	}
-	return &Denied{Code: CodeNotOpen, Task: t, Detail: fmt.Sprintf(
-		"%q was not reopened: %s; look at it, and to open it all the same say so: dibs reopen %s --was %s", t.Title, is, cmp.Or(t.Key, string(t.ID)), t.Status)}
+	say := "look at it, and ask again"
+	if o.opens() {
+		say = fmt.Sprintf("look at it, and to open it all the same say so: dibs reopen %s --was %s", cmp.Or(t.Key, string(t.ID)), t.Status)
+	}
+	return &Denied{Code: CodeNotOpen, Task: t, Detail: fmt.Sprintf("%q was not %s: %s; %s", t.Title, o.asked(), is, say)}
 }
 
 // refusal returns why the task that r shows must not be reopened; nil if it may be.
@@ -168,7 +202,7 @@ func (o *reopener) refusal(ctx context.Context, r Reading) (*Denied, error) {
 	t := r.Task
 	refuse := func(d Decision) *Denied {
 		denied := d.Deny(t)
-		denied.Detail = fmt.Sprintf("%q was not reopened: %s", t.Title, d.Reason)
+		denied.Detail = fmt.Sprintf("%q was not %s: %s", t.Title, o.asked(), d.Reason)
 		return denied
 	}
 	d := o.policy.decide(r, "", nil)
@@ -242,9 +276,9 @@ func (o *reopener) clear(ctx context.Context, v *visit) error {
 	return errAgain
 }
 
-// write sets the status on the page to OPEN, with a note, and nothing else.
+// write sets the status on the page, with a note, and nothing else.
 func (o *reopener) write(ctx context.Context, v *visit) (task.Task, error) {
-	w := Write{Status: new(task.Open), Note: new(noteLine(noteReopened, o.Note, o.signature(), v.At))}
+	w := Write{Status: new(o.to()), Note: new(noteLine(moves[o.to()].note, o.Note, o.signature(), v.At))}
 	answer, f, err := v.write(w)
 	switch {
 	case f == seen:
@@ -264,14 +298,20 @@ func (o *reopener) write(ctx context.Context, v *visit) (task.Task, error) {
 	return task.Task{}, errAgain
 }
 
-// done records that the task was reopened. If it was OPEN already, done records that only if
-// tries are forgotten.
+// done records the change. If there was none, done records a reopening only if tries are
+// forgotten, and else nothing.
 func (o *reopener) done(ctx context.Context, t task.Task) (task.Task, error) {
-	e := Hold{Agent: o.Agent, Task: t}.fact(KindReopened, o.store.Now())
+	if o.was == o.to() && !o.opens() {
+		return t, nil
+	}
+	e := Hold{Agent: o.Agent, Task: t}.fact(moves[o.to()].kind, o.store.Now())
 	e.By = o.By
-	e.Holder, e.Summary, e.Remote, e.Tried = o.former, o.Note, true, TriedOver
+	e.Holder, e.Summary, e.Remote = o.former, o.Note, true
+	if o.opens() {
+		e.Tried = TriedOver
+	}
 	e.Detail = "it was " + o.policy.word(o.was)
-	if o.was == task.Open {
+	if o.was == o.to() {
 		tries, err := o.ledger.Tries(ctx, t.ID)
 		if err != nil || len(tries) == 0 {
 			return t, err
@@ -279,7 +319,7 @@ func (o *reopener) done(ctx context.Context, t task.Task) (task.Task, error) {
 		e.Detail = fmt.Sprintf("it was %s already; that it was tried is forgotten: %s", o.policy.word(o.was), historyOf(tries))
 	}
 	if err := o.commit(ctx, Change{Facts: []Fact{e}}); err != nil {
-		return task.Task{}, fmt.Errorf("%q was reopened, but that could not be journalled: %w", t.Title, err)
+		return task.Task{}, fmt.Errorf("%q was %s, but that could not be journalled: %w", t.Title, o.asked(), err)
 	}
 	return t, nil
 }

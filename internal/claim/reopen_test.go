@@ -353,3 +353,53 @@ func TestReopenBesideADecision(t *testing.T) {
 		})
 	}
 }
+
+// TestMove gives tasks another status than OPEN, as a person does, who has seen them in one.
+func TestMove(t *testing.T) {
+	assigned := task.Task{Status: task.Open, ClaimedBy: "Ghost"}
+	live := task.Task{Status: task.InProgress, ClaimedBy: "Ghost", ClaimedAt: bubbleStart.Add(-time.Minute), Token: string(ghost)}
+	reviewed := task.Task{Status: task.Review, ClaimedBy: "Ghost", ClaimedAt: bubbleStart.Add(-time.Minute), Token: "done " + string(ghost) + " Ghost"}
+	const line = "look again — user maria, 2000-01-01 00:00 UTC"
+	for _, tt := range []struct {
+		name     string
+		page     task.Task
+		was, to  task.Status
+		code     claim.Code
+		kind     claim.Kind
+		noteLine string
+	}{
+		{name: "an open one is blocked", page: task.Task{Status: task.Open}, was: task.Open, to: task.Blocked, kind: claim.KindBlocked, noteLine: "Blocked: " + line},
+		{name: "an assigned one is cancelled", page: assigned, was: task.Open, to: task.Cancelled, kind: claim.KindCancelled, noteLine: "Cancelled: " + line},
+		{name: "one in review is approved, and keeps its name", page: reviewed, was: task.Review, to: task.Completed, kind: claim.KindCompleted, noteLine: "Done: " + line},
+		{name: "it is so already", page: task.Task{Status: task.Cancelled}, was: task.Open, to: task.Cancelled},
+		{name: "somebody else decided otherwise", page: task.Task{Status: task.Completed}, was: task.Open, to: task.Cancelled, code: claim.CodeNotOpen},
+		{name: "an agent has it", page: live, was: task.InProgress, to: task.Cancelled, code: claim.CodeHeld},
+		{name: "an agent has claimed it since", page: live, was: task.Open, to: task.Blocked, code: claim.CodeHeld},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			first := tt.page
+			first.ID, first.Title = page, "Mend the roof"
+			inWorld(t, first, func(w *world) {
+				d := w.daemon("a")
+				want := w.Page(page)
+				got, was, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}, By: "user maria", Note: "look again", Was: tt.was, To: tt.to})
+				if tt.code != "" {
+					if denied := w.denied(err); denied.Code != tt.code || !strings.Contains(denied.Detail, "was not set to "+string(tt.to)) {
+						t.Errorf("refused as %s (%v), want %s", denied.Code, err, tt.code)
+					}
+				} else if w.ok(err); got.Status != tt.to || was != first.Status {
+					t.Errorf("it was %s and is %s, want %s and %s", was, got.Status, first.Status, tt.to)
+				}
+				if tt.kind != "" {
+					want.Status, want.Note = tt.to, tt.noteLine
+				}
+				if diff := cmp.Diff(want, w.Page(page)); diff != "" {
+					t.Errorf("page (-want +got):\n%s", diff)
+				}
+				if got := kinds(d); tt.kind == "" && len(got) > 0 || tt.kind != "" && !slices.Equal(got, []claim.Kind{tt.kind}) {
+					t.Errorf("events %v, want %s", got, tt.kind)
+				}
+			})
+		})
+	}
+}

@@ -78,6 +78,9 @@ func Of(e claim.Fact) Name {
 	case claim.KindGranted:
 		return Granted
 	case claim.KindCompleted, claim.KindReview:
+		if e.By != "" { // a person's word, and no work
+			return ""
+		}
 		return Completed
 	case claim.KindFailed:
 		return Failed

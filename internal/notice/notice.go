@@ -30,7 +30,7 @@ func Of(f claim.Fact) []config.Notice {
 		kinds = append(kinds, config.NoticeLost)
 	}
 	blocked := f.Kind == claim.KindFailed && f.Tried != claim.TriedAgain || f.Kind == claim.KindSwept && f.Tried == claim.TriedOver
-	if blocked || f.Kind == claim.KindBlocked {
+	if blocked || f.Kind == claim.KindBlocked && f.By == "" { // who did it knows
 		kinds = append(kinds, config.NoticeBlock)
 	}
 	if f.Kind == claim.KindReview {

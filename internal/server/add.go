@@ -60,9 +60,14 @@ func textsOf(value any) ([]string, error) {
 }
 
 func (s *Server) comment(ctx context.Context, in *api.TaskInput[api.CommentRequest]) (api.Commented, error) {
-	id, err := s.taskFor(ctx, in.ID, in.Body.Agent)
+	if in.Body.Agent != "" {
+		if err := s.broker.Authorize(in.Body.Agent, asks(ctx)); err != nil {
+			return api.Commented{}, err
+		}
+	}
+	id, err := s.named(ctx, "path.id", in.ID)
 	if err != nil {
 		return api.Commented{}, err
 	}
-	return s.broker.Comment(ctx, broker.Remark{Agent: in.Body.Agent, Task: id, Text: in.Body.Text, Mention: in.Body.Mention, Keyed: keyedBy(ctx)})
+	return s.broker.Comment(ctx, broker.Remark{Agent: in.Body.Agent, By: signature(ctx, in.Body.Agent), Task: id, Text: in.Body.Text, Mention: in.Body.Mention, Keyed: keyedBy(ctx)})
 }

@@ -112,8 +112,8 @@ func (f *fake) Add(_ context.Context, a broker.Addition) (api.Added, error) {
 	return api.Added{}, f.owing("add", a.By)
 }
 
-func (f *fake) Comment(context.Context, broker.Remark) (api.Commented, error) {
-	return api.Commented{}, f.owing("comment", "")
+func (f *fake) Comment(_ context.Context, r broker.Remark) (api.Commented, error) {
+	return api.Commented{}, f.owing("comment", r.By)
 }
 
 func (f *fake) Offer(context.Context, broker.Offer) (api.Offered, error) {

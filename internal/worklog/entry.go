@@ -56,7 +56,7 @@ const EntryID = "entry_id"
 func NewEntry(e claim.Fact, log claim.Log) Entry {
 	entry := Entry{ID: entryID(e), At: e.At, Title: title(e)}
 	if log == claim.Comments {
-		entry.Comment = Comment{Page: e.Task, By: cmp.Or(e.Agent, e.By), Text: e.Summary, Mention: e.Mention, Asked: e.Asked || e.Kind == claim.KindCommented && e.Agent != ""}
+		entry.Comment = Comment{Page: e.Task, By: cmp.Or(e.Agent, e.By), Text: e.Summary, Mention: e.Mention, Asked: e.Asked || e.Kind == claim.KindCommented && e.By != claim.Sweeper}
 		return entry
 	}
 	add := func(value any, name string, aliases ...string) {

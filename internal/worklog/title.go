@@ -40,7 +40,9 @@ func title(e claim.Fact) string {
 		}
 		return fmt.Sprintf("%s released %s", e.Agent, about)
 	case claim.KindCompleted:
-		return fmt.Sprintf("%s completed %s", e.Agent, about)
+		return fmt.Sprintf("%s completed %s", cmp.Or(e.Agent, e.By), about)
+	case claim.KindCancelled:
+		return fmt.Sprintf("%s cancelled %s", cmp.Or(e.Agent, e.By), about)
 	case claim.KindFailed:
 		return fmt.Sprintf("%s failed at %s", e.Agent, about)
 	case claim.KindReview:
@@ -52,6 +54,9 @@ func title(e claim.Fact) string {
 		}
 		return fmt.Sprintf("%s reopened %s", who, about)
 	case claim.KindBlocked:
+		if e.Agent == "" {
+			return fmt.Sprintf("%s blocked %s", e.By, about)
+		}
 		return fmt.Sprintf("%s is blocked on %s", e.Agent, about)
 	case claim.KindOrphaned:
 		return fmt.Sprintf("%s finished %s after losing the claim", e.Agent, about)

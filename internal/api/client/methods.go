@@ -88,7 +88,8 @@ func (c *Client) Content(ctx context.Context, id task.ID) (api.TaskContent, erro
 	return do(ctx, c, api.OpGetTaskContent, api.GetTaskInput{ID: string(id)})
 }
 
-// Reopen sets a task that is blocked, failed, in review or finished back to OPEN.
+// Reopen sets a task that is blocked, failed, in review or finished back to OPEN, or gives it the
+// status that body names.
 func (c *Client) Reopen(ctx context.Context, id task.ID, body api.ReopenRequest, key string) (api.Reopened, error) {
 	return do(ctx, c, api.OpReopen, api.ReopenInput{ID: string(id), Key: key, Body: &body})
 }
