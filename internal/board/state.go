@@ -164,6 +164,7 @@ func (s *state) updateClaims(claims []api.Claim) (doubted []task.ID) {
 		}
 		next := c
 		next.From, next.Until = milliseconds(a.ClaimedAt), milliseconds(a.ExpiresAt)
+		next.Rank = heldRank(next)
 		if next != c {
 			s.cards[c.ID] = next
 			said.Set = append(said.Set, next)
@@ -261,14 +262,6 @@ type glance struct {
 	Events []event
 	Health health
 	words  map[task.Status]string
-}
-
-// called returns the column under the board's own name, if it has one.
-func (g glance) called(c column) column {
-	if name := g.words[c.Status]; name != "" && name != string(c.Status) {
-		c.Name = text(name, 80)
-	}
-	return c
 }
 
 func (s *state) current() glance {

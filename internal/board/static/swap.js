@@ -36,10 +36,21 @@ export async function refresh(selector, url) {
     const open = [...here.querySelectorAll('details')].map((d) => d.open);
     const own = adopt(part);
     own.querySelectorAll('details').forEach((d, i) => { d.open = open[i]; });
-    // What has the focus keeps it, by its place.
-    const at = [...here.querySelectorAll('a, summary, button')].indexOf(document.activeElement);
+    // What has the focus keeps it, by its id or its place; what somebody has begun to write stays.
+    const active = document.activeElement, written = here.querySelectorAll('input[id]');
+    const at = [...here.querySelectorAll('a, summary, button')].indexOf(active);
+    for (const input of written) {
+      const next = own.querySelector('#' + CSS.escape(input.id));
+      if (input === active && !next && input.value) return; // its task went on meanwhile: it is not taken from under the fingers
+      if (next && input.value !== input.defaultValue) next.value = input.value;
+    }
+    const marked = active.id && here.contains(active) && active.tagName === 'INPUT' ? [active.selectionStart, active.selectionEnd] : null;
     here.replaceWith(own);
-    if (at >= 0) own.querySelectorAll('a, summary, button')[at]?.focus({ preventScroll: true });
+    if (marked) {
+      const next = own.querySelector('#' + CSS.escape(active.id));
+      next?.focus({ preventScroll: true });
+      next?.setSelectionRange(...marked);
+    } else if (at >= 0) own.querySelectorAll('a, summary, button')[at]?.focus({ preventScroll: true });
   } catch { /* the line above the page says that nothing answers */ }
 }
 
