@@ -21,23 +21,14 @@ type action struct {
 	Asks   string // the question to confirm
 	Done   string // what the page says afterwards
 	Reason bool   // it asks for a reason
-	Must   bool   // it cannot do without
 	Strong bool   // it takes something from somebody
 }
 
 var actions = map[string]action{
-	"release": {
-		Verb: "release", Name: "Release", Done: "The task was released.", Reason: true, Strong: true,
-		Asks: "Take the task from %s and open it to all? That agent is told that it lost the claim, by whom and why, and is not offered the task for an hour.",
-	},
-	"reopen":  {Verb: "reopen", Name: "Reopen", Done: "The task is open again.", Reason: true, Asks: "Put the task back to %s, for anybody to claim?"},
-	"answer":  {Verb: "answer", Name: "Answer", Done: "The answer is sent, and the task is open again.", Reason: true, Must: true, Asks: "Comment on the task's page, and put the task back to %s, for anybody to claim?"},
-	"approve": {Verb: "approve", Name: "Approve", Done: "The task is done.", Reason: true, Asks: "Set the task to %s?"},
-	"accept":  {Verb: "accept", Name: "Accept", Done: "The offer was accepted.", Asks: "Accept the offer for %s? The claim is that agent's, from now on."},
-	"decline": {
-		Verb: "decline", Name: "Decline", Done: "The offer was declined.", Reason: true, Strong: true,
-		Asks: "Decline the offer in the place of %s? The task is open to all again, and who offered it is told.",
-	},
+	"release": {"release", "Release", "Take the task from %s and open it to all? That agent is told that it lost the claim, by whom and why, and is not offered the task for an hour.", "The task was released.", true, true},
+	"reopen":  {"reopen", "Reopen", "Put the task back to %s, for anybody to claim?", "The task is open again.", true, false},
+	"accept":  {"accept", "Accept", "Accept the offer for %s? The claim is that agent's, from now on.", "The offer was accepted.", false, false},
+	"decline": {"decline", "Decline", "Decline the offer in the place of %s? The task is open to all again, and who offered it is told.", "The offer was declined.", true, true},
 }
 
 // actions returns the actions possible on a task.
@@ -52,12 +43,8 @@ func (b *Board) actions(t api.Task) []action {
 	case t.Offer != nil:
 		out = append(out, actions["accept"], actions["decline"])
 	}
-	switch c := cardOf(t); {
-	case c.Column == string(task.Review):
-		out = append(out, actions["approve"], actions["reopen"])
-	case t.Status == task.Blocked, t.Status == task.Failed:
-		out = append(out, actions["answer"], actions["reopen"])
-	case t.Status.Finished():
+	switch t.Status {
+	case task.Blocked, task.Failed, task.Review, task.Completed, task.Cancelled:
 		out = append(out, actions["reopen"])
 	}
 	return out
@@ -78,7 +65,7 @@ func (b *Board) asked(w http.ResponseWriter, r *http.Request) (api.Task, action,
 	id, err := task.ParseTaskID(r.PathValue("id"))
 	a, known := actions[r.PathValue("action")]
 	if err != nil || !known {
-		b.say(w, http.StatusNotFound, "There is no such thing to do", "A task can be released, answered, approved or reopened, and an offer accepted or declined.")
+		b.say(w, http.StatusNotFound, "There is no such thing to do", "A task can be released or reopened, and an offer accepted or declined.")
 		return api.Task{}, a, false
 	}
 	t, err := b.Daemon.Task(r.Context(), id)
@@ -101,10 +88,8 @@ func (b *Board) ask(w http.ResponseWriter, status int, t api.Task, q question) {
 	q.Task, q.Key = cardOf(t), cmp.Or(q.Key, rand.Text())
 	what := q.Task.Agent
 	switch {
-	case q.Verb == "reopen", q.Verb == "answer":
+	case q.Verb == "reopen":
 		what = text(cmp.Or(g.words[task.Open], string(task.Open)), 80)
-	case q.Verb == "approve":
-		what = text(cmp.Or(g.words[task.Completed], string(task.Completed)), 80)
 	case t.Offer != nil:
 		what = q.Task.OfferedTo
 	}
@@ -121,7 +106,7 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 		b.say(w, http.StatusBadRequest, "The form could not be read", "Go back and try again.")
 		return
 	}
-	q := question{action: a, Said: text(r.PostForm.Get("reason"), maxAnswer), Key: r.PostForm.Get("key")}
+	q := question{action: a, Said: text(r.PostForm.Get("reason"), maxLine), Key: r.PostForm.Get("key")}
 	if api.ValidateKey(q.Key) != nil {
 		q.Key = ""
 	}
@@ -146,11 +131,7 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 	b.Log.Info("done on the board", "action", a.Verb, claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title),
 		claim.AttrAgent, cmp.Or(t.Agent, t.AssignedTo), claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrReason, claim.Brief(q.Said))
 	b.follower.invalidate(t.ID)
-	to := fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb)
-	if r.PostForm.Get("back") != "" {
-		to = "/?done=" + a.Verb
-	}
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	http.Redirect(w, r, fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb), http.StatusSeeOther)
 }
 
 func (b *Board) do(ctx context.Context, t api.Task, q question, claim, was string) error {
@@ -167,10 +148,6 @@ func (b *Board) do(ctx context.Context, t api.Task, q question, claim, was strin
 		_, err = b.Daemon.Release(ctx, claim, api.StopRequest{By: b.User, Reason: why}, q.Key)
 	case "reopen":
 		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: why, Was: was}, q.Key)
-	case "answer":
-		err = b.answer(ctx, t, q, was)
-	case "approve":
-		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: "approved " + b.signed(q.Said), Was: cmp.Or(was, string(task.Review)), Status: string(task.Completed)}, q.Key)
 	case "accept", "decline":
 		if t.Offer == nil || t.Offer.To != claim {
 			return fmt.Errorf("the offer to %s is no longer there: it was answered, or taken back", claim)
@@ -181,26 +158,6 @@ func (b *Board) do(ctx context.Context, t api.Task, q question, claim, was strin
 			_, err = b.Daemon.Decline(ctx, t.ID, api.DeclineRequest{Agent: claim, Reason: why}, q.Key)
 		}
 	}
-	return err
-}
-
-// answer puts a comment on a task's page and opens the task again. It does nothing if the task has
-// another status by now than the person saw.
-func (b *Board) answer(ctx context.Context, t api.Task, q question, was string) error {
-	if q.Said == "" {
-		return errors.New("the answer is empty: say something")
-	}
-	if was != "" && was != string(t.Status) {
-		return fmt.Errorf("the answer was not sent: the task is %s, and not %s any more", t.StatusWord(), was)
-	}
-	key := q.Key
-	if key != "" {
-		key += " comment"
-	}
-	if _, err := b.Daemon.Comment(ctx, t.ID, api.CommentRequest{Text: b.signed(q.Said)}, key); err != nil {
-		return err
-	}
-	_, err := b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: b.signed(q.Said), Was: was}, q.Key)
 	return err
 }
 
@@ -234,15 +191,4 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 		swept = append(swept, card{ID: s.Task, Title: cmp.Or(text(s.Title, maxTitle), "Untitled"), Agent: text(s.Agent, 80)})
 	}
 	render(w, http.StatusOK, "swept.html", b.page("health", "Sweep", b.state.current(), swept))
-}
-
-// sync has the daemon bring its copy of the board up to date.
-func (b *Board) sync(w http.ResponseWriter, r *http.Request) {
-	if _, err := b.Daemon.Sync(r.Context(), api.SyncRequest{}, ""); err != nil {
-		b.Log.Warn("an action on the board was refused", "action", "sync", claim.AttrBy, b.User, claim.AttrError, err)
-		b.refuse(w, r, "health", "Sync", err)
-		return
-	}
-	b.Log.Info("done on the board", "action", "sync", claim.AttrBy, b.User)
-	http.Redirect(w, r, "/health", http.StatusSeeOther)
 }

@@ -28,7 +28,7 @@ func TestShots(t *testing.T) {
 	busy(m)
 	c := newChrome(t)
 	c.size(1440, 860, "light")
-	c.open(m)
+	c.openTasks(m)
 	for _, shot := range []struct {
 		name, scheme  string
 		width, height int64
@@ -38,13 +38,13 @@ func TestShots(t *testing.T) {
 		{"board-phone", "light", 390, 800},
 	} {
 		c.size(shot.width, shot.height, shot.scheme)
-		c.visit("/")
+		c.visit("/tasks")
 		c.until(`document.querySelector('#link')?.textContent === 'live'`)
 		c.until(columnOf("Document the export API"))
 		c.take(shot.name)
 	}
 	c.size(1440, 860, "light")
-	c.visit("/")
+	c.visit("/tasks")
 	c.until(columnOf("Fix login redirect loop on Safari"))
 	c.do(chromedp.Evaluate(`[...document.querySelectorAll('.card .title')].find((a) => a.textContent === 'Fix login redirect loop on Safari').click()`, nil))
 	c.until(`document.querySelector('dialog[open] .history')`)

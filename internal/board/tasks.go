@@ -144,7 +144,7 @@ func (l *lane) fill(cards []card, f taskFilter, from, most int) {
 		last.Cards = append(last.Cards, c)
 	}
 	if next := from + l.Shown; next < l.Count {
-		l.More = "/list?" + f.query("column", l.Key, "from", strconv.Itoa(next))
+		l.More = "/list?" + f.query("status", l.Key, "from", strconv.Itoa(next))
 	}
 }
 
@@ -173,11 +173,11 @@ func (b *Board) tasksPage(w http.ResponseWriter, r *http.Request) {
 func (b *Board) listPage(w http.ResponseWriter, r *http.Request) {
 	g, q := b.state.current(), r.URL.Query()
 	from, err := strconv.Atoi(cmp.Or(q.Get("from"), "0"))
-	if !slices.ContainsFunc(columns, func(c column) bool { return c.Key == q.Get("column") }) || err != nil || from < 0 {
+	if !slices.ContainsFunc(columns, func(c column) bool { return c.Key == q.Get("status") }) || err != nil || from < 0 {
 		b.say(w, http.StatusNotFound, "There is no such list", "Lists have a column, such as OPEN, and begin at a number.")
 		return
 	}
-	l := lane{column: g.called(columnOf(q.Get("column")))}
+	l := lane{column: g.called(columnOf(q.Get("status")))}
 	l.fill(g.Cards, taskFilterOf(q), from, listCards)
 	render(w, http.StatusOK, "list.html", b.page("tasks", l.Name, g, l))
 }

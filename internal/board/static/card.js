@@ -17,9 +17,8 @@ function initials(name) {
 }
 
 export function agent(name, hue) {
-  const own = element('span', `agent hue${hue || 8}`), mark = element('span', 'mark', initials(name));
-  mark.setAttribute('aria-hidden', 'true');
-  own.append(mark, name);
+  const own = element('span', `agent hue${hue || 8}`, name);
+  own.dataset.mark = initials(name);
   return own;
 }
 

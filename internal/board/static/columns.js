@@ -23,7 +23,7 @@ function wide(c) { return (c.wide ??= pen.measureText(c.title).width / 16); }
 class Column {
   constructor(section) {
     this.section = section;
-    this.key = section.dataset.column;
+    this.key = section.dataset.status;
     this.items = [];
     const list = section.querySelector('.cards');
     list.replaceChildren();
@@ -170,7 +170,7 @@ function keys(e) {
   const li = e.target.closest?.('.columns li.card');
   const section = e.target.closest?.('.column');
   if (!section || e.altKey || e.ctrlKey || e.metaKey) return;
-  const column = columns.get(section.dataset.column);
+  const column = columns.get(section.dataset.status);
   const i = li ? column.items.findIndex((c) => c.id === li.item.id) : -1;
   let to = null;
   if (e.key === 'ArrowDown') to = [column, column.card(i + 1, 1)];
@@ -208,7 +208,7 @@ export function take(snapshot) {
 }
 
 export function begin() {
-  for (const section of document.querySelectorAll('.column')) columns.set(section.dataset.column, new Column(section));
+  for (const section of document.querySelectorAll('.column')) columns.set(section.dataset.status, new Column(section));
   live.on('tasks', apply);
   live.on('event', tell);
   form.addEventListener('submit', (e) => e.preventDefault());
