@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
@@ -16,38 +16,94 @@ import (
 
 // action is something that a person may do to a task.
 type action struct {
-	Verb   string // in the URL
-	Name   string // on the button
-	Asks   string // the question to confirm
-	Done   string // what the page says afterwards
-	Reason bool   // it asks for a reason
-	Strong bool   // it takes something from somebody
+	Verb   string      // in the URL
+	Name   string      // on the button
+	Will   string      // what will happen, in one line
+	Done   string      // what the page says afterwards
+	To     task.Status // the column into which a card is dragged for it
+	Status task.Status // what the task is set to, where dibs is asked for just that
+	Say    string      // the label of a field for a text; empty for none
+	Must   bool        // the text is needed
+	Long   bool        // it may have several lines
+	Hand   bool        // it asks for an agent
+	Strong bool        // it takes something from somebody
 }
 
-var actions = map[string]action{
-	"release": {"release", "Release", "Take the task from %s and open it to all? That agent is told that it lost the claim, by whom and why, and is not offered the task for an hour.", "The task was released.", true, true},
-	"reopen":  {"reopen", "Reopen", "Put the task back to %s, for anybody to claim?", "The task is open again.", true, false},
-	"accept":  {"accept", "Accept", "Accept the offer for %s? The claim is that agent's, from now on.", "The offer was accepted.", false, false},
-	"decline": {"decline", "Decline", "Decline the offer in the place of %s? The task is open to all again, and who offered it is told.", "The offer was declined.", true, true},
+// The actions. Will may name who has the task, or whom it is offered to.
+var (
+	release = action{Verb: "release", Name: "Release", To: task.Open, Say: whyLabel, Strong: true, Done: "The task was released.",
+		Will: "Take the task from %s and open it to all? That agent is told that it lost the claim, by whom and why, and is not offered the task for an hour."}
+	accept = action{Verb: "accept", Name: "Accept", To: task.InProgress, Done: "The offer was accepted.",
+		Will: "Accept the offer for %s? The claim is that agent's, from now on."}
+	decline = action{Verb: "decline", Name: "Decline", To: task.Open, Say: whyLabel, Strong: true, Done: "The offer was declined.",
+		Will: "Decline the offer in the place of %s? The task is open to all again, and who offered it is told."}
+	answer = action{Verb: "answer", Name: "Answer", Say: "Your answer", Must: true, Long: true, Done: "The answer is a comment on the page, and the task is open again.",
+		Will: "Put your answer on the page as a comment, and open the task again? The agent that asked is told, and any agent may claim it."}
+	remark = action{Verb: "comment", Name: "Comment", Say: "Your comment", Must: true, Long: true, Done: "The comment is on the page.",
+		Will: "Put a comment on the page? An agent that works on the task is told; its status stays."}
+	offer = action{Verb: "offer", Name: "Hand to", To: task.InProgress, Say: "What to tell that agent, if anything", Hand: true, Done: "The task is offered.",
+		Will: "Offer the task to one agent? Nobody else gets it until that agent has accepted or declined, or the offer has run out."}
+	approve = action{Verb: "approve", Name: "Approve", To: task.Completed, Status: task.Completed, Say: whyLabel, Done: "The task is completed.",
+		Will: "Set the task to COMPLETED? What waits for it may then be claimed."}
+	reopen = action{Verb: "reopen", Name: "Reopen", To: task.Open, Say: whyLabel, Done: "The task is open again.",
+		Will: "Put the task back to OPEN, for anybody to claim?"}
+	block = action{Verb: "block", Name: "Block", To: task.Blocked, Status: task.Blocked, Say: whyLabel, Done: "The task is blocked.",
+		Will: "Set the task to BLOCKED? No agent gets it until somebody opens it again."}
+	cancel = action{Verb: "cancel", Name: "Cancel the task", To: task.Cancelled, Status: task.Cancelled, Say: whyLabel, Strong: true, Done: "The task was cancelled.",
+		Will: "Set the task to CANCELLED? No agent gets it, and what waits for it waits on."}
+
+	actions = []action{release, accept, decline, answer, approve, offer, remark, reopen, block, cancel}
+)
+
+// whyLabel is the label of a field for a reason.
+const whyLabel = "Why, if you like to say"
+
+func actionOf(verb string) (action, bool) {
+	i := slices.IndexFunc(actions, func(a action) bool { return a.Verb == verb })
+	if i < 0 {
+		return action{}, false
+	}
+	return actions[i], true
 }
 
-// actions returns the actions possible on a task.
+// actions returns the actions possible on a task. What an agent holds can only be released.
 func (b *Board) actions(t api.Task) []action {
 	if b.ReadOnly || t.Trashed {
 		return nil
 	}
-	var out []action
 	switch {
 	case t.ClaimID != "":
-		out = append(out, actions["release"])
+		return []action{release, remark}
 	case t.Offer != nil:
-		out = append(out, actions["accept"], actions["decline"])
+		return []action{accept, decline, remark}
 	}
 	switch t.Status {
-	case task.Blocked, task.Failed, task.Review, task.Completed, task.Cancelled:
-		out = append(out, actions["reopen"])
+	case task.Open:
+		if t.AssignedTo != "" {
+			return []action{remark, block, cancel}
+		}
+		return []action{offer, remark, block, cancel}
+	case task.InProgress:
+		if t.Agent == "" && t.AssignedTo == "" {
+			return []action{remark, reopen, block, cancel}
+		}
+	case task.Blocked:
+		if cardOf(t).Column == string(task.Review) {
+			return []action{approve, remark, reopen, cancel}
+		}
+		return []action{answer, remark, reopen, cancel}
+	case task.Review:
+		return []action{approve, remark, reopen, cancel}
+	case task.Failed:
+		return []action{answer, remark, reopen, block, cancel}
+	case task.Completed, task.Cancelled:
+		return []action{remark, reopen}
 	}
-	return out
+	return []action{remark}
+}
+
+func (b *Board) possible(t api.Task, a action) bool {
+	return slices.ContainsFunc(b.actions(t), func(other action) bool { return other.Verb == a.Verb })
 }
 
 // question is a form that asks for confirmation.
@@ -56,49 +112,126 @@ type question struct {
 	Task    card
 	Text    string
 	Key     string // the idempotency key of the request
-	Said    string // the reason, if the form is shown again
-	Problem string // why the action failed
+	Seen    seen
+	Differs []difference // what is otherwise than in the form that was sent
+	Since   []event      // what happened to the task since then
+	Agents  []string     // the agents to choose from
+	Said    string       // the text, if the form is shown again
+	For     string       // the agent, likewise
+	Problem string       // why the action failed
+	Refused string       // why there is no form
+	Instead []action     // what can be done, if there is no form
 }
 
-// asked finds the task and the action of a request.
-func (b *Board) asked(w http.ResponseWriter, r *http.Request) (api.Task, action, bool) {
+// taskOf finds the task of a request.
+func (b *Board) taskOf(w http.ResponseWriter, r *http.Request) (api.Task, bool) {
 	id, err := task.ParseTaskID(r.PathValue("id"))
-	a, known := actions[r.PathValue("action")]
-	if err != nil || !known {
-		b.say(w, http.StatusNotFound, "There is no such thing to do", "A task can be released or reopened, and an offer accepted or declined.")
-		return api.Task{}, a, false
+	if err != nil {
+		b.say(w, http.StatusNotFound, "There is no such task", "A task is named by its id.")
+		return api.Task{}, false
 	}
 	t, err := b.Daemon.Task(r.Context(), id)
 	if err != nil {
-		b.refuse(w, r, "task", a.Name, err)
-		return api.Task{}, a, false
+		b.refuse(w, r, "task", "Task", err)
 	}
-	return t, a, true
+	return t, err == nil
 }
 
+// confirm asks for confirmation of an action, or of that by which a card gets into a column.
 func (b *Board) confirm(w http.ResponseWriter, r *http.Request) {
-	t, a, ok := b.asked(w, r)
-	if ok {
-		b.ask(w, http.StatusOK, t, question{action: a})
+	a, known := actionOf(r.PathValue("action"))
+	to := task.Status(r.URL.Query().Get("to"))
+	moved := r.PathValue("action") == "move" && slices.Contains(task.AllStatuses(), to)
+	if !known && !moved {
+		b.say(w, http.StatusNotFound, "There is no such thing to do", "What can be done to a task is on its page.")
+		return
 	}
+	t, ok := b.taskOf(w, r)
+	if !ok {
+		return
+	}
+	if moved {
+		can := b.actions(t)
+		i := slices.IndexFunc(can, func(a action) bool { return a.To == to })
+		if i < 0 {
+			a = action{Verb: "move", Name: "Move to " + b.state.current().called(columnOf(string(to))).Name, To: to}
+		} else {
+			a = can[i]
+		}
+	}
+	b.ask(w, r, http.StatusOK, t, question{action: a})
 }
 
-func (b *Board) ask(w http.ResponseWriter, status int, t api.Task, q question) {
+// ask shows a question, or why the action is not possible.
+func (b *Board) ask(w http.ResponseWriter, r *http.Request, status int, t api.Task, q question) {
 	g := b.state.current()
-	q.Task, q.Key = cardOf(t), cmp.Or(q.Key, rand.Text())
-	what := q.Task.Agent
-	switch {
-	case q.Verb == "reopen":
-		what = text(cmp.Or(g.words[task.Open], string(task.Open)), 80)
-	case t.Offer != nil:
-		what = q.Task.OfferedTo
+	q.Task, q.Key, q.Seen = cardOf(t), cmp.Or(q.Key, rand.Text()), seenOf(t)
+	if !b.possible(t, q.action) {
+		q.Refused, q.Instead = refusal(t, q), b.actions(t)
 	}
-	q.Text = fmt.Sprintf(q.Asks, cmp.Or(what, "its agent"))
+	q.Text = q.Will
+	if strings.Contains(q.Will, "%s") {
+		q.Text = fmt.Sprintf(q.Will, cmp.Or(q.Task.OfferedTo, q.Task.Agent, "its agent"))
+	}
+	for _, s := range task.AllStatuses() {
+		q.Text = strings.ReplaceAll(q.Text, string(s), text(cmp.Or(g.words[s], string(s)), 80))
+	}
+	if q.Hand {
+		q.Agents = b.agentNames(r.Context())
+	}
 	render(w, status, "confirm.html", b.page("task", q.Name, g, q))
 }
 
+// refusal says why an action is not possible on a task.
+func refusal(t api.Task, q question) string {
+	switch {
+	case t.Trashed:
+		return "The task is in the trash: restore it in Notion first."
+	case q.To == t.Status && t.Status != "":
+		return fmt.Sprintf("It is %s already.", q.Task.Standing)
+	case t.ClaimID != "":
+		return fmt.Sprintf("%s works on it: release it first, and then go on.", q.Task.Agent)
+	case t.Offer != nil:
+		return fmt.Sprintf("It is offered to %s: accept or decline the offer first.", q.Task.OfferedTo)
+	case q.Task.Agent != "" && t.Status == task.InProgress:
+		return fmt.Sprintf("%s has it, and not through this daemon: that has to be changed where it was claimed, or in Notion.", q.Task.Agent)
+	case q.Verb == "move":
+		return "People do not set this status here: it comes from what agents do."
+	}
+	return fmt.Sprintf("It is %s now, and that cannot be done.", q.Task.Standing)
+}
+
+// agentNames returns the agents seen lately; none if the daemon does not say.
+func (b *Board) agentNames(ctx context.Context) (names []string) {
+	agents, err := b.Daemon.Agents(ctx, 0)
+	if err != nil {
+		return nil
+	}
+	for _, a := range agents.Agents {
+		names = append(names, text(a.Agent, 80))
+	}
+	return names
+}
+
+// maxText limits a text of several lines, in characters.
+const maxText = 4000
+
+// written returns a text from a form, with its lines.
+func written(s string) string {
+	s = strings.TrimSpace(task.Plain(s))
+	if runes := []rune(s); len(runes) > maxText {
+		s = string(runes[:maxText])
+	}
+	return s
+}
+
 func (b *Board) act(w http.ResponseWriter, r *http.Request) {
-	t, a, ok := b.asked(w, r)
+	a, known := actionOf(r.PathValue("action"))
+	if !known {
+		b.say(w, http.StatusNotFound, "There is no such thing to do", "What can be done to a task is on its page.")
+		return
+	}
+	t, ok := b.taskOf(w, r)
 	if !ok {
 		return
 	}
@@ -106,57 +239,86 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 		b.say(w, http.StatusBadRequest, "The form could not be read", "Go back and try again.")
 		return
 	}
-	q := question{action: a, Said: text(r.PostForm.Get("reason"), maxLine), Key: r.PostForm.Get("key")}
-	if api.ValidateKey(q.Key) != nil {
-		q.Key = ""
+	q := question{action: a, Said: text(r.PostForm.Get("text"), maxLine), For: text(strings.TrimSpace(r.PostForm.Get("agent")), 80), Key: cmp.Or(keyOf(r), rand.Text())}
+	if a.Long {
+		q.Said = written(r.PostForm.Get("text"))
 	}
-	// Act on the claim, the offer or the status that the person saw.
-	was := r.PostForm.Get("was")
-	if !slices.Contains(task.AllStatuses(), task.Status(was)) {
-		was = "" // the daemon then checks the status
+	q.Seen = parseSeen(r.PostForm.Get("seen"))
+	switch {
+	case a.Must && q.Said == "":
+		q.Problem = "Nothing was done: say something first."
+	case a.Hand && q.For == "":
+		q.Problem = "Nothing was done: say to which agent."
 	}
-	if err := b.do(r.Context(), t, q, r.PostForm.Get("claim"), was); err != nil {
+	// What somebody else did meanwhile is shown before it is overwritten.
+	if q.Differs = q.Seen.differences(t); len(q.Differs) > 0 {
+		q.Key, q.Since = "", b.since(t.ID, q.Seen.At)
+	}
+	if q.Problem != "" || len(q.Differs) > 0 || !b.possible(t, a) {
+		b.ask(w, r, http.StatusConflict, t, q)
+		return
+	}
+	if err := b.do(r.Context(), t, &q); err != nil {
 		if gone(r) {
 			return
 		}
 		if now, err := b.Daemon.Task(r.Context(), t.ID); err == nil {
-			t = now // to be seen before a new attempt
+			q.Differs, q.Since, t = q.Seen.differences(now), b.since(t.ID, q.Seen.At), now // to be seen before a new attempt
 		}
 		q.Problem, q.Key = text(err.Error(), 2*maxLine), ""
 		b.Log.Warn("an action on the board was refused", "action", a.Verb, claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title),
 			claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrError, err)
-		b.ask(w, http.StatusConflict, t, q)
+		b.ask(w, r, http.StatusConflict, t, q)
 		return
 	}
 	b.Log.Info("done on the board", "action", a.Verb, claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title),
-		claim.AttrAgent, cmp.Or(t.Agent, t.AssignedTo), claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrReason, claim.Brief(q.Said))
+		claim.AttrAgent, cmp.Or(q.For, t.Agent, t.AssignedTo), claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrReason, claim.Brief(q.Said))
 	b.follower.invalidate(t.ID)
-	http.Redirect(w, r, fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb), http.StatusSeeOther)
+	b.saids.forget(t.ID)
+	to := fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb)
+	if r.PostForm.Get("back") != "" {
+		to = "/?done=" + a.Verb
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-func (b *Board) do(ctx context.Context, t api.Task, q question, claim, was string) error {
+// keyOf returns the idempotency key of a form; empty for none.
+func keyOf(r *http.Request) string {
+	key := r.PostFormValue("key")
+	if api.ValidateKey(key) != nil {
+		return ""
+	}
+	return key
+}
+
+// do does what q asks for, to the claim, the offer or the status that the person saw.
+func (b *Board) do(ctx context.Context, t api.Task, q *question) error {
 	why := b.signed(q.Said)
 	var err error
 	switch q.Verb {
 	case "release":
-		if claim == "" || claim != string(t.ClaimID) {
-			return errors.New("the claim that this was about is over: nothing was done; look at the task as it is now")
-		}
 		if q.Said == "" {
 			why = "on the board" // who is said already
 		}
-		_, err = b.Daemon.Release(ctx, claim, api.StopRequest{By: b.User, Reason: why}, q.Key)
-	case "reopen":
-		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: why, Was: was}, q.Key)
-	case "accept", "decline":
-		if t.Offer == nil || t.Offer.To != claim {
-			return fmt.Errorf("the offer to %s is no longer there: it was answered, or taken back", claim)
+		_, err = b.Daemon.Release(ctx, string(t.ClaimID), api.StopRequest{By: b.User, Reason: why}, q.Key)
+	case "accept":
+		_, err = b.Daemon.Accept(ctx, t.ID, api.AcceptRequest{Agent: t.Offer.To, Note: "accepted " + b.signed("")}, q.Key)
+	case "decline":
+		_, err = b.Daemon.Decline(ctx, t.ID, api.DeclineRequest{Agent: t.Offer.To, Reason: why}, q.Key)
+	case "offer":
+		_, err = b.Daemon.Offer(ctx, t.ID, api.OfferRequest{Agent: b.User, To: q.For, Text: why}, q.Key)
+	case "comment":
+		_, err = b.Daemon.Comment(ctx, t.ID, api.CommentRequest{Text: why}, q.Key)
+	case "answer":
+		if _, err = b.Daemon.Comment(ctx, t.ID, api.CommentRequest{Text: why}, q.Key); err != nil {
+			return err
 		}
-		if q.Verb == "accept" {
-			_, err = b.Daemon.Accept(ctx, t.ID, api.AcceptRequest{Agent: claim, Note: "accepted " + b.signed("")}, q.Key)
-		} else {
-			_, err = b.Daemon.Decline(ctx, t.ID, api.DeclineRequest{Agent: claim, Reason: why}, q.Key)
+		if _, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: "answered " + b.signed(""), Was: string(t.Status)}, q.Key+" reopen"); err != nil {
+			q.action, q.Said = reopen, "" // the answer is not to be said twice
+			return fmt.Errorf("the answer is on the page, and %w", err)
 		}
+	default: // a change of status
+		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: why, Was: string(t.Status), Status: string(q.Status)}, q.Key)
 	}
 	return err
 }
@@ -174,11 +336,7 @@ func (b *Board) confirmSweep(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
-	key := r.PostFormValue("key")
-	if api.ValidateKey(key) != nil {
-		key = ""
-	}
-	done, err := b.Daemon.SweepFor(r.Context(), api.SweepRequest{Note: "swept " + b.signed("")}, key)
+	done, err := b.Daemon.SweepFor(r.Context(), api.SweepRequest{Note: "swept " + b.signed("")}, keyOf(r))
 	if err != nil {
 		b.Log.Warn("an action on the board was refused", "action", "sweep", claim.AttrBy, b.User, claim.AttrError, err)
 		b.refuse(w, r, "health", "Sweep", err)
@@ -191,4 +349,15 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 		swept = append(swept, card{ID: s.Task, Title: cmp.Or(text(s.Title, maxTitle), "Untitled"), Agent: text(s.Agent, 80)})
 	}
 	render(w, http.StatusOK, "swept.html", b.page("health", "Sweep", b.state.current(), swept))
+}
+
+// sync has the daemon bring its copy of the board up to date.
+func (b *Board) sync(w http.ResponseWriter, r *http.Request) {
+	if _, err := b.Daemon.Sync(r.Context(), api.SyncRequest{}, ""); err != nil {
+		b.Log.Warn("an action on the board was refused", "action", "sync", claim.AttrBy, b.User, claim.AttrError, err)
+		b.refuse(w, r, "health", "Sync", err)
+		return
+	}
+	b.Log.Info("done on the board", "action", "sync", claim.AttrBy, b.User)
+	http.Redirect(w, r, "/health", http.StatusSeeOther)
 }

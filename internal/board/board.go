@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"dibs/internal/api/client"
+	"dibs/internal/task"
 )
 
 // Options configures a board.
@@ -46,6 +47,7 @@ type Board struct {
 	// streams has a value for each reader of GET /live; its capacity is maxStreams.
 	streams  chan struct{}
 	attended attendance
+	saids    saids
 	entered  chan struct{} // has a value when a link was used
 
 	stopOnce sync.Once
@@ -63,6 +65,7 @@ func New(o Options) *Board {
 	b := &Board{
 		Options: o, state: newState(rand.Text()[:8], o.ReadOnly), sessions: newSessions(), static: staticFiles(),
 		streams: make(chan struct{}, maxStreams), entered: make(chan struct{}, 1), stopped: make(chan struct{}),
+		saids: saids{kept: make(map[task.ID]said)},
 	}
 	b.follower = newFollower(b)
 	b.attended.board = b
@@ -120,11 +123,14 @@ func (b *Board) Handler() http.Handler {
 	inside.HandleFunc("GET /charts", b.chartsPage)
 	inside.HandleFunc("GET /health", b.healthPage)
 	inside.HandleFunc("GET /tasks/{id}", b.taskPage)
+	inside.HandleFunc("GET /tasks/{id}/page", b.saidPage)
 	inside.HandleFunc("GET /board.json", b.snapshot)
 	inside.HandleFunc("GET /live", b.live)
 	if !b.ReadOnly {
 		inside.HandleFunc("GET /tasks/{id}/{action}", b.confirm)
 		inside.HandleFunc("POST /tasks/{id}/{action}", b.act)
+		inside.HandleFunc("GET /new", b.newPage)
+		inside.HandleFunc("POST /new", b.add)
 		inside.HandleFunc("GET /sweep", b.confirmSweep)
 		inside.HandleFunc("POST /sweep", b.sweep)
 		inside.HandleFunc("POST /sync", b.sync)

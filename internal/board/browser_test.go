@@ -83,10 +83,10 @@ func TestDemoIsShown(t *testing.T) {
 	c.calm()
 }
 
-// press clicks on what a selector finds in the dialog.
+// press clicks on what a selector finds.
 func (c *chrome) press(selector string) {
 	c.t.Helper()
-	c.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
+	c.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true }))", selector), nil))
 }
 
 // TestActions does on the board what a person may do there, and finds all of it in the
@@ -110,6 +110,7 @@ func TestActions(t *testing.T) {
 		}
 	}
 	c := newChrome(t)
+	c.size(1600, 900, "light")
 	c.openTasks(m)
 	for _, act := range []struct{ title, verb, asked, done string }{
 		{"Sew a button on", "release", "Take the task from Sandman", "The task was released."},
@@ -119,18 +120,18 @@ func TestActions(t *testing.T) {
 	} {
 		c.until(columnOf(act.title))
 		c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, ids[act.title]))
-		c.until(fmt.Sprintf(`document.querySelector('dialog[open] h1')?.textContent === %q`, act.title))
-		c.press(fmt.Sprintf(`dialog a[href$="/%s"]`, act.verb))
-		c.until(`document.querySelector('dialog form')`)
-		if said := eval[string](c, `document.querySelector('dialog').innerText`); !strings.Contains(said, act.asked) || !strings.Contains(said, "logged as done by maria") {
+		c.until(fmt.Sprintf(`document.querySelector('#pane:not([hidden]) h1')?.textContent === %q`, act.title))
+		c.press(fmt.Sprintf(`#pane a[href$="/%s"]`, act.verb))
+		c.until(`document.querySelector('#pane form')`)
+		if said := eval[string](c, `document.querySelector("#pane").innerText`); !strings.Contains(said, act.asked) || !strings.Contains(said, "logged as done by maria") {
 			t.Errorf("asked to confirm, the board says %q", said)
 		}
 		if act.verb == "release" {
-			c.do(chromedp.SetValue(`dialog input[name=reason]`, "It is needed elsewhere", chromedp.ByQuery))
+			c.do(chromedp.SetValue(`#pane input[name=text]`, "It is needed elsewhere", chromedp.ByQuery))
 		}
-		c.press(`dialog form button`)
-		c.until(fmt.Sprintf(`document.querySelector('dialog .done')?.textContent === %q`, act.done))
-		c.press(`dialog .close`)
+		c.press(`#pane form button`)
+		c.until(fmt.Sprintf(`document.querySelector('#pane .done')?.textContent === %q`, act.done))
+		c.press(`#pane .close`)
 		if !m.log.has("action="+act.verb+" key=") || !m.log.has("by=maria") {
 			t.Errorf("the board did not log that somebody did %s:\n%s", act.verb, m.log)
 		}
@@ -146,11 +147,11 @@ func TestActions(t *testing.T) {
 	c.until(`document.querySelector('#link')?.textContent === 'live'`)
 	for _, want := range []string{"Water the plants", "No claim was stale."} {
 		c.press(`a[href="/sweep"]`)
-		c.until(`document.querySelector('dialog form')`)
-		c.press(`dialog form button`)
-		c.until(fmt.Sprintf(`document.querySelector('dialog').innerText.includes(%q)`, want))
-		c.press(`dialog [data-close]`)
-		c.until(`!document.querySelector('dialog[open]')`)
+		c.until(`document.querySelector('#pane form')`)
+		c.press(`#pane form button`)
+		c.until(fmt.Sprintf(`document.querySelector("#pane").innerText.includes(%q)`, want))
+		c.press(`#pane [data-close]`)
+		c.until(`!document.querySelector('#pane:not([hidden])')`)
 	}
 
 	record, err := m.client.Log(t.Context(), api.LogFilter{})
@@ -194,7 +195,7 @@ func TestOldFormDoesNothing(t *testing.T) {
 	}
 	held := m.claim("Oracle", id)
 	c.press(`main form button`)
-	c.until(`document.querySelector('main .problem')`)
+	c.until(`document.querySelector('main .meanwhile')`)
 	if now, err := m.client.Lookup(t.Context(), string(held.ID), ""); err != nil || now.State != claim.Held {
 		t.Errorf("the later claim is %+v, %v; want it held", now, err)
 	}
@@ -298,11 +299,11 @@ func TestKeyboard(t *testing.T) {
 	c.until(`document.activeElement.closest('.column')?.dataset.status === 'IN_PROGRESS'`)
 	title := focus()
 	c.do(chromedp.KeyEvent(kb.Enter))
-	c.until(fmt.Sprintf(`document.querySelector('dialog[open] h1')?.textContent === %q`, title))
+	c.until(fmt.Sprintf(`document.querySelector('#pane:not([hidden]) h1')?.textContent === %q`, title))
 	// Meanwhile the card that opened it is drawn anew.
 	c.do(chromedp.Evaluate(`document.querySelectorAll('.columns .title').forEach((a) => a.replaceWith(a.cloneNode(true)))`, nil))
 	c.do(chromedp.KeyEvent(kb.Escape))
-	c.until(`!document.querySelector('dialog[open]')`)
+	c.until(`!document.querySelector('#pane:not([hidden])')`)
 	c.until(fmt.Sprintf(`document.activeElement.textContent === %q`, title)) // back where it was
 	c.do(chromedp.KeyEvent("/"))
 	c.until(`document.activeElement.id === 'words'`)

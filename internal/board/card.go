@@ -42,6 +42,9 @@ type card struct {
 	OfferedBy string `json:"offered_by,omitempty"`
 	OfferedTo string `json:"offered_to,omitempty"`
 
+	Needs  string `json:"-"` // the ids of the tasks that come first, with spaces: cards can be compared
+	Edited int64  `json:"-"`
+
 	Why      string `json:"why,omitempty"`      // why it waits, in one line
 	Progress string `json:"progress,omitempty"` // what its agent says of the work
 	Note     string `json:"note,omitempty"`
@@ -56,9 +59,8 @@ type card struct {
 
 // The characters of a text that a page shows.
 const (
-	maxTitle  = 300
-	maxLine   = 300
-	maxAnswer = 2000 // of a person
+	maxTitle = 300
+	maxLine  = 300
 )
 
 // text makes text by others fit for one line of a page, without invisible characters and without
@@ -95,7 +97,7 @@ func cardOf(t api.Task) card {
 		Note: text(t.Note, maxLine),
 	}
 	said, ok := claim.LastSaying(t.Note)
-	c.Made, c.Since = milliseconds(t.CreatedAt), milliseconds(t.EditedAt)
+	c.Made, c.Edited, c.Since = milliseconds(t.CreatedAt), milliseconds(t.EditedAt), milliseconds(t.EditedAt)
 	if ok && said.About(t.Status) {
 		c.Asks, c.Said, c.By, c.Since = said.Asks(), text(said.Why, maxLine), text(said.By, 80), said.At.UnixMilli()
 	} else {
@@ -126,6 +128,9 @@ func cardOf(t api.Task) card {
 	}
 	if t.Status == task.Open && !t.Ready {
 		c.Why = why(t)
+	}
+	for _, id := range slices.Concat(t.DependsOn, t.SubItems) {
+		c.Needs += string(id) + " "
 	}
 	c.Hue = hue(c.Agent)
 	c.Rank = rank(t, c)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -46,11 +47,17 @@ func TestAccessible(t *testing.T) {
 	c.until(`document.querySelectorAll('.card').length > 5`)
 	detail := eval[string](c, `document.querySelector('.column[data-status=COMPLETED] .title').getAttribute('href')`)
 	held := eval[string](c, `document.querySelector('.column[data-status=IN_PROGRESS] .card:last-child .title').getAttribute('href')`)
+	waits := eval[string](c, `document.querySelector('.column[data-status=OPEN] .card.waits .title').getAttribute('href')`)
 	c.do(page.SetBypassCSP(true)) // for the checker, whose code is no module of the board's
-	for _, path := range []string{"/", "/tasks?group=agent&open=COMPLETED", "/agents", "/events", "/charts", "/health", detail, held + "/release", "/sweep", "/list?status=OPEN", "/nowhere"} {
+	for _, path := range []string{"/", "/tasks?group=agent&open=COMPLETED", "/agents", "/events", "/charts", "/health", detail, held + "/release", held + "/move?to=BLOCKED", "/tasks?task=" + strings.TrimPrefix(held, "/tasks/"), waits, waits + "/page", "/new", "/sweep", "/list?status=OPEN", "/nowhere"} {
 		c.visit(path)
 		if path != "/nowhere" {
 			c.until(`document.querySelector('#link')?.textContent === 'live'`)
+		}
+		if strings.Contains(path, "?task=") {
+			c.size(1366, 768, "light")
+			c.visit(path)
+			c.until(`document.querySelector('#pane:not([hidden]) .said:not([data-load])')`)
 		}
 		c.do(chromedp.Evaluate(checker, nil))
 		for _, s := range sizes {

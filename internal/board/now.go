@@ -50,6 +50,7 @@ type stuck struct {
 	Kind   string // asked, blocked, failed, stale, or waits in vain
 	Answer bool   // a person may answer
 	Key    string // the idempotency key of the answer
+	Seen   seen
 }
 
 // Says returns what is known of why it is stuck.
@@ -71,7 +72,7 @@ func overviewOf(g glance) overview {
 	var working, persons, review, done, next []card
 	var stuckOnes []stuck
 	add := func(kind string, c card) {
-		stuckOnes = append(stuckOnes, stuck{card: c, Kind: kind, Answer: c.Status == task.Blocked || c.Status == task.Failed, Key: rand.Text()})
+		stuckOnes = append(stuckOnes, stuck{card: c, Kind: kind, Answer: c.Status == task.Blocked || c.Status == task.Failed, Key: rand.Text(), Seen: c.seen()})
 	}
 	now := g.Now.UnixMilli()
 	y, m, d := g.Now.Date()
@@ -129,19 +130,19 @@ func troubles(g glance, o overview) (all []trouble) {
 	}
 	add(h.Trouble != "", "Notion does not do what it should", "see why", "/health")
 	add(h.Stale, "What is shown of Notion is old", "see why", "/health")
-	add(h.OwedSince > 0 && g.Now.Sub(time.UnixMilli(h.OwedSince)) > owedAtMost, fmt.Sprintf("%s to be told to Notion for more than %s", count(h.Owed, "change has", "changes have"), spoken(owedAtMost.Seconds())), "see why", "/health")
-	add(o.Stuck.Count > 0, count(o.Stuck.Count, "task is", "tasks are")+" stuck", "see what they need", "#h-stuck")
-	add(o.Review.Count > 0, count(o.Review.Count, "task waits", "tasks wait")+" for a decision", "decide", "#h-review")
-	add(o.Next.Count > 0 && o.Working.Count == 0, count(o.Next.Count, "task is", "tasks are")+" ready, and no agent works", "see which", "/tasks")
+	add(h.OwedSince > 0 && g.Now.Sub(time.UnixMilli(h.OwedSince)) > owedAtMost, fmt.Sprintf("%s to be told to Notion for more than %s", many(h.Owed, "change has", "changes have"), spoken(owedAtMost.Seconds())), "see why", "/health")
+	add(o.Stuck.Count > 0, many(o.Stuck.Count, "task is", "tasks are")+" stuck", "see what they need", "#h-stuck")
+	add(o.Review.Count > 0, many(o.Review.Count, "task waits", "tasks wait")+" for a decision", "decide", "#h-review")
+	add(o.Next.Count > 0 && o.Working.Count == 0, many(o.Next.Count, "task is", "tasks are")+" ready, and no agent works", "see which", "/tasks")
 	return all
 }
 
 // Well says in one line how it goes if nothing is the matter.
 func (o overview) Well() string {
-	return fmt.Sprintf("All is well: %s under way, %d ready, %d done today.", count(o.Working.Count, "task", "tasks"), o.Next.Count, o.Done.Count)
+	return fmt.Sprintf("All is well: %s under way, %d ready, %d done today.", many(o.Working.Count, "task", "tasks"), o.Next.Count, o.Done.Count)
 }
 
-func count(n int, one, more string) string {
+func many(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
 	}
@@ -151,6 +152,7 @@ func count(n int, one, more string) string {
 func (b *Board) nowPage(w http.ResponseWriter, r *http.Request) {
 	g := b.state.current()
 	o := overviewOf(g)
-	o.Said = actions[r.URL.Query().Get("done")].Done
+	done, _ := actionOf(r.URL.Query().Get("done"))
+	o.Said = done.Done
 	render(w, http.StatusOK, "now.html", b.page("now", "Now", g, o))
 }

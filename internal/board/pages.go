@@ -1,19 +1,15 @@
 package board
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"net/url"
+	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/task"
 )
 
 // How many cards and events a page has until a module adds the rest, and how many cards a list has.
@@ -53,8 +49,11 @@ func patient(next http.Handler) http.Handler {
 			return
 		}
 		limit := pageAtMost
-		if r.Method == http.MethodPost {
+		switch {
+		case r.Method == http.MethodPost:
 			limit = actionAtMost
+		case path.Base(r.URL.Path) == "page":
+			limit = saidWait // Notion is asked
 		}
 		ctx, cancel := context.WithTimeoutCause(r.Context(), limit, errors.New("the daemon takes too long to answer"))
 		defer cancel()
@@ -178,95 +177,4 @@ type condition struct {
 	api.Status
 	Members   []api.Member
 	NoMembers string // why the members cannot be shown
-}
-
-// details is a task with its record.
-type details struct {
-	card
-	Assigned string
-	Waiting  []card
-	Created  api.Time
-	Edited   api.Time
-	Trashed  bool
-	Actions  []action
-	Done     string // what was just done
-	History  []entry
-	Earlier  string // the URL of earlier entries, if there are more
-}
-
-// entry is a line of a task's history.
-type entry struct {
-	At    api.Time
-	Kind  string
-	Agent string
-	Hue   int
-	Text  string
-}
-
-// maxHistory limits the entries of a task's history on one page.
-const maxHistory = 500
-
-func (b *Board) taskPage(w http.ResponseWriter, r *http.Request) {
-	id, err := task.ParseTaskID(r.PathValue("id"))
-	if err != nil {
-		b.say(w, http.StatusNotFound, "There is no such task", "A task is named by its id.")
-		return
-	}
-	t, err := b.Daemon.Task(r.Context(), id)
-	if err != nil {
-		b.refuse(w, r, "board", "Task", err)
-		return
-	}
-	after := r.URL.Query().Get("after")
-	record, err := b.Daemon.Log(r.Context(), api.LogFilter{Task: id, Limit: maxHistory, After: after})
-	if err != nil {
-		b.refuse(w, r, "board", "Task", err)
-		return
-	}
-	d := details{
-		card: cardOf(t), Assigned: text(t.AssignedTo, 80), Created: t.CreatedAt, Edited: t.EditedAt, Trashed: t.Trashed,
-		Actions: b.actions(t), Done: actions[r.URL.Query().Get("done")].Done,
-	}
-	for _, other := range t.WaitingFor {
-		d.Waiting = append(d.Waiting, cardOf(api.Task{TaskRef: other.TaskRef, Agent: other.Agent}))
-	}
-	for _, e := range record.Entries {
-		d.History = append(d.History, entryOf(e))
-	}
-	if after == "" {
-		slices.Reverse(d.History)
-	}
-	if len(record.Entries) == maxHistory && after == "" {
-		d.Earlier = fmt.Sprintf("/tasks/%s?after=%s", id, beginning)
-	} else if len(record.Entries) == maxHistory {
-		d.Earlier = fmt.Sprintf("/tasks/%s?after=%s", id, url.QueryEscape(record.Entries[maxHistory-1].ID))
-	}
-	render(w, http.StatusOK, "task.html", b.page("task", d.Title, b.state.current(), d))
-}
-
-// beginning sorts before every entry of the record.
-const beginning = "00000000000000000000000000"
-
-func entryOf(e api.LogEntry) entry {
-	out := entry{At: e.At, Kind: string(e.Kind), Agent: text(e.Agent, 80)}
-	out.Hue = hue(out.Agent)
-	parts := []string{string(e.Code), e.Detail, e.Summary}
-	if e.Holder != "" && !strings.Contains(e.Detail, e.Holder) {
-		parts = append(parts, "other party: "+e.Holder)
-	}
-	if e.Count > 1 {
-		parts = append(parts, fmt.Sprintf("%d times", e.Count))
-	}
-	var said bytes.Buffer
-	for _, part := range parts {
-		if part == "" {
-			continue
-		}
-		if said.Len() > 0 {
-			said.WriteString("; ")
-		}
-		said.WriteString(part)
-	}
-	out.Text = text(said.String(), 2*maxLine)
-	return out
 }

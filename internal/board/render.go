@@ -18,6 +18,7 @@ var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"moment":   moment,
+	"dated":    dated,
 	"time":     func(ms int64) api.Time { return api.Time{Time: time.UnixMilli(ms)} },
 	"spoken":   func(d time.Duration) string { return spoken(d.Seconds()) },
 	"seconds":  spoken,
@@ -26,6 +27,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"since":    since,
 	"initials": initials,
 	"minus":    func(a, b int) int { return a - b },
+	"plus":     func(a, b int) int { return a + b },
 	"left":     func(c card, now time.Time) int { return c.Left(now) },
 	"over":     func(c card, now time.Time) bool { return c.Until > 0 && c.Until < now.UnixMilli() },
 	"pair":     func(a, b any) [2]any { return [2]any{a, b} },
@@ -47,15 +49,25 @@ func since(ms int64, now time.Time) string {
 
 // moment returns a time as an HTML element; modules convert it to the browser's zone.
 func moment(at api.Time) template.HTML {
+	layout := "15:04"
+	if t, now := at.Local(), time.Now(); t.YearDay() != now.YearDay() || t.Year() != now.Year() {
+		layout = "Jan 2 15:04"
+	}
+	return timeElement(at, "", layout)
+}
+
+// dayLayout is that of a moment with its date.
+const dayLayout = "2 Jan 2006, 15:04"
+
+// dated is moment, always with the date.
+func dated(at api.Time) template.HTML { return timeElement(at, " data-dated", dayLayout) }
+
+func timeElement(at api.Time, attribute, layout string) template.HTML {
 	if at.IsZero() {
 		return "–"
 	}
-	t, layout := at.Local(), "15:04"
-	if now := time.Now(); t.YearDay() != now.YearDay() || t.Year() != now.Year() {
-		layout = "Jan 2 15:04"
-	}
 	// None of this is text by others.
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, at.UTC().Format(time.RFC3339), t.Format(layout)))
+	return template.HTML(fmt.Sprintf(`<time datetime="%s"%s>%s</time>`, at.UTC().Format(time.RFC3339), attribute, at.Local().Format(layout)))
 }
 
 // render answers with a page.

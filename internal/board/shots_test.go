@@ -47,7 +47,7 @@ func TestShots(t *testing.T) {
 	c.visit("/tasks")
 	c.until(columnOf("Fix login redirect loop on Safari"))
 	c.do(chromedp.Evaluate(`[...document.querySelectorAll('.card .title')].find((a) => a.textContent === 'Fix login redirect loop on Safari').click()`, nil))
-	c.until(`document.querySelector('dialog[open] .history')`)
+	c.until(`document.querySelector('#pane:not([hidden]) .said:not([data-load])')`)
 	c.take("task")
 
 	// The demo, when much of it is done.

@@ -52,7 +52,6 @@ export function showCard(li, c) {
   const heading = element('h3');
   const title = element('a', 'title', c.title);
   title.href = '/tasks/' + encodeURIComponent(c.id);
-  title.dataset.dialog = '';
   heading.append(title);
   const meta = element('p', 'meta');
   if (c.word) meta.append(element('span', 'priority ' + (c.priority || ''), c.word));
@@ -88,7 +87,6 @@ export function showCard(li, c) {
     for (const [verb, name] of [['approve', 'Approve'], ['reopen', 'Return']]) {
       const link = element('a', 'button ' + verb, name + '…');
       link.href = `/tasks/${encodeURIComponent(c.id)}/${verb}`;
-      link.dataset.dialog = '';
       link.setAttribute('aria-label', `${name} ${c.title}`);
       decide.append(link, ' ');
     }
@@ -123,7 +121,6 @@ export function showEvent(li, e) {
   if (e.task) {
     const link = element('a', '', e.title);
     link.href = '/tasks/' + encodeURIComponent(e.task);
-    link.dataset.dialog = '';
     what.append(link, ' ');
   }
   if (e.text) what.append(element('span', 'text', e.text));

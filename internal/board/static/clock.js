@@ -8,6 +8,8 @@ export function now() { return Date.now() + ahead; }
 const hours = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 const days = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 
+const dates = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+
 // moment writes a time of today, or a date and a time.
 export function moment(ms) {
   const at = new Date(ms);
@@ -34,5 +36,8 @@ export function age(ms) {
 
 // localize writes the times that the server has put on a page in this device's zone.
 export function localize(root) {
-  for (const t of root.querySelectorAll('time[datetime]')) t.textContent = moment(Date.parse(t.dateTime));
+  for (const t of root.querySelectorAll('time[datetime]')) {
+    const at = Date.parse(t.dateTime);
+    t.textContent = t.dataset.dated === undefined ? moment(at) : dates.format(at);
+  }
 }

@@ -126,7 +126,8 @@ function choices(c) {
 
 // keep keeps in the address what the page shows.
 function keep() {
-  const q = new URLSearchParams();
+  const q = new URLSearchParams(), task = new URLSearchParams(location.search).get('task');
+  if (task) q.set('task', task);
   for (const name of ['q', 'agent', 'priority', 'field', 'group']) if (form.elements[name].value) q.set(name, form.elements[name].value);
   for (const c of columns.values()) if (c.section.querySelector('.fold') && !c.section.classList.contains('folded')) q.append('open', c.key);
   history.replaceState(null, '', '/tasks' + (q.size ? '?' + q : ''));
@@ -166,7 +167,7 @@ function apply({ set = [], gone = [] }) {
 
 // Arrows go from card to card; a slash leads to the search.
 function keys(e) {
-  if (e.key === '/' && !e.target.closest('input, select, dialog')) { e.preventDefault(); words.focus(); return; }
+  if (e.key === '/' && !e.target.closest('input, select, textarea')) { e.preventDefault(); words.focus(); return; }
   const li = e.target.closest?.('.columns li.card');
   const section = e.target.closest?.('.column');
   if (!section || e.altKey || e.ctrlKey || e.metaKey) return;

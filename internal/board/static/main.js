@@ -3,6 +3,7 @@
 import * as clock from './clock.js';
 import * as live from './live.js';
 import * as swap from './swap.js';
+import * as pane from './pane.js';
 import * as columns from './columns.js';
 import * as stream from './stream.js';
 
@@ -77,7 +78,8 @@ async function load() {
 document.body.classList.add('scripted');
 clock.set(Number(document.body.dataset.now));
 clock.localize(document);
-swap.begin();
+pane.begin();
+swap.fill(document.querySelector('main #live'));
 live.on('link', (l) => {
   if (reached === l) return;
   reached = l;
@@ -98,7 +100,7 @@ if (part) {
     soon = soon || setTimeout(() => { soon = 0; refresh(); }, Math.min(every, 1000));
   });
 }
-live.on('event', (e) => { if (e.task) swap.again(e.task); });
+live.on('event', (e) => { if (e.task) pane.again(e.task); });
 if (view === 'tasks' && document.querySelector('.columns')) columns.begin();
 if (view === 'events') stream.begin();
 const whole = (view === 'tasks' && document.querySelector('.columns')) || view === 'events';

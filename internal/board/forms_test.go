@@ -1,0 +1,229 @@
+package board_test
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dibs/internal/api"
+	"dibs/internal/task"
+)
+
+// sender is a browser without JavaScript, which was let in.
+type sender struct {
+	m    *mesh
+	base string
+	http http.Client
+}
+
+func newSender(m *mesh) *sender {
+	m.t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	v := &sender{m: m, http: http.Client{Jar: jar}}
+	v.base, _, _ = strings.Cut(m.link, "/enter")
+	v.ask(strings.TrimPrefix(m.link, v.base), nil)
+	return v
+}
+
+var hidden = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
+
+// ask sends a form, or reads a page if there is none. It returns the status, the hidden fields of
+// the form in the answer, and its text.
+func (v *sender) ask(path string, form url.Values) (int, url.Values, string) {
+	v.m.t.Helper()
+	method, body := http.MethodGet, ""
+	if form != nil {
+		method, body = http.MethodPost, form.Encode()
+	}
+	r, err := http.NewRequestWithContext(v.m.t.Context(), method, v.base+path, strings.NewReader(body))
+	if err != nil {
+		v.m.t.Fatal(err)
+	}
+	r.Header.Set("Origin", v.base)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := v.http.Do(r)
+	if err != nil {
+		v.m.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	if err != nil {
+		v.m.t.Fatal(err)
+	}
+	fields := make(url.Values)
+	for _, field := range hidden.FindAllStringSubmatch(string(page), -1) {
+		fields.Set(field[1], html.UnescapeString(field[2]))
+	}
+	return resp.StatusCode, fields, html.UnescapeString(string(page))
+}
+
+// does fills in the form of an action and sends it.
+func (v *sender) does(id, verb string, more ...string) string {
+	v.m.t.Helper()
+	path := "/tasks/" + id + "/" + verb
+	_, form, asked := v.ask(path, nil)
+	if form.Get("seen") == "" {
+		v.m.t.Fatalf("%s has no form: %s", path, asked)
+	}
+	for i := 0; i < len(more); i += 2 {
+		form.Set(more[i], more[i+1])
+	}
+	code, _, page := v.ask(path, form)
+	if code != http.StatusOK || !strings.Contains(page, `class="done"`) {
+		v.m.t.Fatalf("%s was answered %d: %s", path, code, page)
+	}
+	return page
+}
+
+// is waits until the daemon shows a task in a status.
+func (m *mesh) is(id string, want task.Status) {
+	m.t.Helper()
+	m.until(fmt.Sprintf("%s is %s", id, want), func() bool {
+		t, err := m.client.Task(m.t.Context(), task.ID(id))
+		return err == nil && t.Status == want
+	})
+}
+
+func (m *mesh) sync() {
+	m.t.Helper()
+	if _, err := m.client.Sync(m.t.Context(), api.SyncRequest{}, ""); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// TestGestures does without JavaScript what people may do to a task that no agent has.
+func TestGestures(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	if err := m.notion.AddOption(m.notion.Databases().Tasks, "status", "REVIEW"); err != nil {
+		t.Fatal(err)
+	}
+	m.kill()
+	m.env = append(m.env, "DIBS_TASKS_STATUSES_REVIEW=REVIEW")
+	m.serve()
+	ids := []string{m.add("Sew a button on", nil), m.add("Mend the fence", status("REVIEW")), m.add("Oil the hinges", nil)}
+	m.sync()
+	v := newSender(m)
+	v.does(ids[0], "block", "text", "no thread")
+	m.is(ids[0], task.Blocked)
+	page := v.does(ids[0], "answer", "text", "Take the red one.\nIt is in the drawer.")
+	m.is(ids[0], task.Open)
+	if !strings.Contains(page, "The answer is a comment on the page") {
+		t.Errorf("after an answer, the page says %s", page)
+	}
+	v.does(ids[0], "comment", "text", "The left drawer.")
+	_, _, said := v.ask("/tasks/"+ids[0]+"/page", nil)
+	for _, want := range []string{"Take the red one.\nIt is in the drawer. (maria on the board)", "The left drawer.", ">user "} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the comments do not have %q: %s", want, said)
+		}
+	}
+	v.does(ids[0], "cancel")
+	m.is(ids[0], task.Cancelled)
+	v.does(ids[0], "reopen")
+	m.is(ids[0], task.Open)
+	v.does(ids[1], "approve", "text", "good work")
+	m.is(ids[1], task.Completed)
+	v.does(ids[2], "offer", "agent", "Oracle", "text", "you know hinges")
+	if got, err := m.client.Task(t.Context(), task.ID(ids[2])); err != nil || got.Offer == nil || got.Offer.To != "Oracle" {
+		t.Errorf("the task is %+v, %v; want it offered to Oracle", got, err)
+	}
+	for _, id := range ids[:2] {
+		if p, _ := m.notion.Page(id); !strings.Contains(fmt.Sprint(p), "maria on the board") {
+			t.Errorf("its note does not say who did it: %v", p)
+		}
+	}
+
+	// What a move to a column takes is asked, or why there is none.
+	if _, form, page := v.ask("/tasks/"+ids[0]+"/move?to=BLOCKED", nil); form.Get("seen") == "" || !strings.Contains(page, "Set the task to BLOCKED?") {
+		t.Errorf("a move to BLOCKED asks %s", page)
+	}
+	m.claim("Sandman", ids[0])
+	for to, want := range map[string]string{
+		"BLOCKED": "Sandman works on it: release it first", "REVIEW": "Sandman works on it", "IN_PROGRESS": "already", "nowhere": "There is no such thing to do",
+	} {
+		if _, form, page := v.ask("/tasks/"+ids[0]+"/move?to="+to, nil); form.Get("seen") != "" || !strings.Contains(page, want) {
+			t.Errorf("a move to %s says %s, want %q", to, page, want)
+		}
+	}
+}
+
+// TestNewTask makes a task that waits for another; the form that comes twice makes it once.
+func TestNewTask(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	m.add("Sew a button on", nil)
+	m.sync()
+	v := newSender(m)
+	_, form, _ := v.ask("/new?after=TASK-1", nil)
+	if code, _, page := v.ask("/new", url.Values{"key": form["key"], "title": {" "}}); code != http.StatusConflict || !strings.Contains(page, "a task needs a title") {
+		t.Errorf("without a title: %d %s", code, page)
+	}
+	form.Set("title", "Iron the shirt")
+	form.Set("text", "Not **too** hot.")
+	form.Set("priority", "high")
+	form.Set("needs", "TASK-1")
+	for range 2 {
+		if code, _, page := v.ask("/new", form); code != http.StatusOK || !strings.Contains(page, "The task was made.") || !strings.Contains(page, "Iron the shirt") {
+			t.Fatalf("answered %d %s", code, page)
+		}
+	}
+	all, err := m.client.Tasks(t.Context(), api.TaskFilter{Filter: api.Filter{Text: "Iron"}})
+	if err != nil || len(all.Tasks) != 1 || all.Tasks[0].Priority != "high" || len(all.Tasks[0].DependsOn) != 1 {
+		t.Errorf("the tasks are %+v, %v; want one, after another", all.Tasks, err)
+	}
+	form.Set("needs", "TASK-77")
+	form.Del("key")
+	if code, _, page := v.ask("/new", form); code != http.StatusConflict || !strings.Contains(page, "TASK-77") || !strings.Contains(page, `value="Iron the shirt"`) {
+		t.Errorf("after a task that there is not: %d %s", code, page)
+	}
+}
+
+// TestMeanwhile sends forms about tasks that somebody has changed since: what was changed is
+// shown, nothing is done, and the form that comes back is about the task as it is.
+func TestMeanwhile(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	id, other := m.add("Paint the gate", status("BLOCKED")), m.add("Mend the fence", nil)
+	m.sync()
+	v := newSender(m)
+	_, shown, _ := v.ask("/tasks/"+id+"/reopen", nil)
+	// A person has completed it, whether the daemon knows that already or not.
+	if err := m.notion.EditPage(id, status("COMPLETED")); err != nil {
+		t.Fatal(err)
+	}
+	code, _, page := v.ask("/tasks/"+id+"/reopen", shown)
+	if code != http.StatusConflict || !strings.Contains(page, "is COMPLETED, and not BLOCKED any more") && !strings.Contains(page, "Changed since you looked") {
+		t.Errorf("answered %d: %s", code, page)
+	}
+	m.sync()
+	m.is(id, task.Completed)
+	code, again, page := v.ask("/tasks/"+id+"/reopen", shown)
+	if code != http.StatusConflict || !strings.Contains(page, `<th scope="row">Status</th><td>blocked</td><td>completed</td>`) {
+		t.Errorf("answered %d: %s", code, page)
+	}
+	if code, _, page := v.ask("/tasks/"+id+"/reopen", again); code != http.StatusOK || !strings.Contains(page, "The task is open again.") {
+		t.Errorf("what was shown is reopened: answered %d %s", code, page)
+	}
+
+	// An agent has claimed it, and there is nothing to confirm any more.
+	_, shown, _ = v.ask("/tasks/"+other+"/cancel", nil)
+	m.claim("Oracle", other)
+	code, again, page = v.ask("/tasks/"+other+"/cancel", shown)
+	if code != http.StatusConflict || again.Get("seen") != "" || !strings.Contains(page, "<td>nobody</td><td>Oracle</td>") || !strings.Contains(page, "release it first") {
+		t.Errorf("answered %d: %s", code, page)
+	}
+	if got, err := m.client.Task(t.Context(), task.ID(other)); err != nil || got.Agent != "Oracle" {
+		t.Errorf("the task is %+v, %v; want Oracle at work on it", got, err)
+	}
+	// A form without what was seen does nothing.
+	if code, _, _ := v.ask("/tasks/"+other+"/release", url.Values{}); code != http.StatusConflict {
+		t.Errorf("a form without what was seen was answered %d", code)
+	}
+}
