@@ -88,9 +88,6 @@ func (b *Board) actions(t api.Task) []action {
 			return []action{remark, reopen, block, cancel}
 		}
 	case task.Blocked:
-		if cardOf(t).Column == string(task.Review) {
-			return []action{approve, remark, reopen, cancel}
-		}
 		return []action{answer, remark, reopen, cancel}
 	case task.Review:
 		return []action{approve, remark, reopen, cancel}

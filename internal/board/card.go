@@ -96,14 +96,11 @@ func cardOf(t api.Task) card {
 		Agent: text(cmp.Or(t.AssignedTo, t.Agent), 80), Claim: t.ClaimID, From: milliseconds(t.ClaimedAt), Until: milliseconds(t.ExpiresAt),
 		Note: text(t.Note, maxLine),
 	}
-	said, ok := claim.LastSaying(t.Note)
 	c.Made, c.Edited, c.Since = milliseconds(t.CreatedAt), milliseconds(t.EditedAt), milliseconds(t.EditedAt)
-	if ok && said.About(t.Status) {
+	if said, ok := claim.LastSaying(t.Note); ok && said.About(t.Status) {
 		c.Asks, c.Said, c.By, c.Since = said.Asks(), text(said.Why, maxLine), text(said.By, 80), said.At.UnixMilli()
-	} else {
-		said = claim.Saying{}
 	}
-	c.Column = columnFor(t, said)
+	c.Column = columnFor(t)
 	if !columnOf(c.Column).live {
 		c.From, c.Until = 0, 0 // in other columns the claim is history
 	} else if c.From > 0 {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
@@ -46,14 +45,10 @@ func init() {
 	}
 }
 
-// columnFor returns the key of the column of t, whose note said. A person's task has no lease. A
-// board without a status for reviews has those tasks among the blocked ones.
-func columnFor(t api.Task, said claim.Saying) string {
-	switch {
-	case t.Status == task.InProgress && t.ClaimID == "" && t.ExpiresAt.IsZero():
+// columnFor returns the key of the column of t. A person's task has no lease.
+func columnFor(t api.Task) string {
+	if t.Status == task.InProgress && t.ClaimID == "" && t.ExpiresAt.IsZero() {
 		return people
-	case t.Status == task.Blocked && said.Reviews():
-		return string(task.Review)
 	}
 	return string(t.Status)
 }

@@ -38,7 +38,7 @@ func TestPane(t *testing.T) {
 	c.until(columnOf("Wear it"))
 	c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, second))
 	c.until(`document.querySelector('#pane .markdown strong')?.textContent === 'too'`)
-	c.until(fmt.Sprintf(`location.pathname === '/' && new URLSearchParams(location.search).get('task') === %q`, second))
+	c.until(fmt.Sprintf(`location.pathname === '/tasks' && new URLSearchParams(location.search).get('task') === %q`, second))
 	if eval[bool](c, `'hit' in window || document.querySelector('#pane img, #pane script, #pane b, #pane a[href^="javascript"]') !== null`) {
 		t.Error("what somebody wrote became markup that loads or runs something")
 	}

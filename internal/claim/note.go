@@ -104,9 +104,6 @@ func LastSaying(note string) (Saying, bool) {
 // Asks reports whether the line is a question to people.
 func (s Saying) Asks() bool { return s.what == noteAsked }
 
-// Reviews reports whether the line hands work in, for a person to decide on.
-func (s Saying) Reviews() bool { return s.what == noteReview }
-
 // About reports whether the line says why a task has that status. Later changes by people may have
 // left an older line.
 func (s Saying) About(status task.Status) bool {
@@ -115,10 +112,10 @@ func (s Saying) About(status task.Status) bool {
 		return status == task.Completed
 	case noteBlocked, noteAsked:
 		return status == task.Blocked
-	case noteFailed:
-		return status == task.Failed || status == task.Blocked // a board may have no status for it
+	case noteFailed: // a board may have no status for it
+		return status == task.Failed || status == task.Blocked
 	case noteReview:
-		return status == task.Review || status == task.Blocked
+		return status == task.Review
 	case noteCancelled:
 		return status == task.Cancelled
 	case noteStuck:
