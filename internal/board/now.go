@@ -89,8 +89,9 @@ func overviewOf(g glance) overview {
 			if c.Until > 0 && c.Until < now {
 				c.Since = c.Until
 				add("stale", c)
+			} else {
+				working = append(working, c)
 			}
-			working = append(working, c)
 		case people:
 			persons = append(persons, c)
 		case string(task.Review):

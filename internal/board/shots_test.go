@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"dibs/internal/api"
@@ -33,11 +34,19 @@ func TestShots(t *testing.T) {
 		name, scheme  string
 		width, height int64
 	}{
+		{"now", "light", 1440, 860},
+		{"now-phone", "dark", 390, 800},
 		{"board", "light", 1440, 860},
 		{"board-dark", "dark", 1440, 860},
 		{"board-phone", "light", 390, 800},
 	} {
 		c.size(shot.width, shot.height, shot.scheme)
+		if strings.HasPrefix(shot.name, "now") {
+			c.visit("/")
+			c.until(`document.querySelector('#link')?.textContent === 'live'`)
+			c.take(shot.name)
+			continue
+		}
 		c.visit("/tasks")
 		c.until(`document.querySelector('#link')?.textContent === 'live'`)
 		c.until(columnOf("Document the export API"))
