@@ -33,6 +33,10 @@ func (b *Board) draft(w http.ResponseWriter, r *http.Request, status int, d draf
 
 // add makes a task. A form that is sent again makes no second one: it keeps its key.
 func (b *Board) add(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		b.say(w, http.StatusBadRequest, "The form could not be read", "Go back and try again.")
+		return
+	}
 	key := keyOf(r)
 	d := draft{
 		Title: text(strings.TrimSpace(r.PostFormValue("title")), maxTitle), Text: written(r.PostFormValue("text")), Key: key,

@@ -172,7 +172,7 @@ func (tame) Transform(doc *ast.Document, _ gmtext.Reader, _ parser.Context) {
 		switch n := n.(type) {
 		case *ast.Heading:
 			n.Level = min(6, n.Level+2)
-		case *ast.Link, *ast.AutoLink:
+		case *ast.AutoLink:
 			n.SetAttributeString("target", []byte("_blank"))
 			n.SetAttributeString("rel", []byte("noopener noreferrer"))
 		}
@@ -180,7 +180,8 @@ func (tame) Transform(doc *ast.Document, _ gmtext.Reader, _ parser.Context) {
 	})
 }
 
-// plainly renders HTML as the text that it is, an image as a link to it, and a to-do as a sign.
+// plainly renders HTML as the text that it is, an image as a link to it, an address that is none of
+// the web as no link, and a to-do as a sign.
 type plainly struct{}
 
 func (plainly) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
@@ -218,16 +219,23 @@ func (plainly) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 		}
 		return ast.WalkContinue, nil
 	})
-	r.Register(ast.KindImage, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		address := link(string(n.(*ast.Image).Destination))
+	anchor := func(w util.BufWriter, destination []byte, before string, entering bool) {
+		address := link(string(destination))
 		switch {
 		case entering && address != "":
-			fmt.Fprintf(w, `<a target="_blank" rel="noopener noreferrer" href="%s">Image: `, template.HTMLEscapeString(address))
+			fmt.Fprintf(w, `<a href="%s" target="_blank" rel="noopener noreferrer">%s`, template.HTMLEscapeString(address), before)
 		case entering:
-			w.WriteString("Image: ")
+			w.WriteString(before)
 		case address != "":
 			w.WriteString("</a>")
 		}
+	}
+	r.Register(ast.KindLink, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		anchor(w, n.(*ast.Link).Destination, "", entering)
+		return ast.WalkContinue, nil
+	})
+	r.Register(ast.KindImage, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		anchor(w, n.(*ast.Image).Destination, "Image: ", entering)
 		return ast.WalkContinue, nil
 	})
 }

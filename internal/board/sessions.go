@@ -109,7 +109,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // maxForm limits a form's bytes. It is more than any form of the board sends.
-const maxForm = 16 << 10
+const maxForm = 64 << 10
 
 // checked checks the host and the origin of a request before anything else.
 func (b *Board) checked(next http.Handler) http.Handler {

@@ -37,7 +37,7 @@ func (a *app) boardCommand() *cobra.Command {
 		Long: "Serve a page that shows who works on what, until when, what waits and why, what just happened and\n" +
 			"how it goes, until it is stopped. It asks the daemon on its socket, like any other command, and\n" +
 			"nobody else. The link that it prints opens the page once, in one browser; whenever it was used, the\n" +
-			"next one is printed. People may release, reopen and sweep there, and answer offers.",
+			"next one is printed. People may release, block, cancel, reopen, hand on and add tasks there.",
 		Example: "  dibs board --open\n  dibs board --listen 127.0.0.1:8090 --read-only",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := a.direct()

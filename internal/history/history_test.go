@@ -128,6 +128,9 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s shows that nobody is there", kind)
 		}
 	}
+	if got := history.Of(claim.Fact{Kind: claim.KindCompleted, By: "user maria"}); got != "" {
+		t.Errorf("a person's approval counts as %q", got)
+	}
 }
 
 func TestAdd(t *testing.T) {

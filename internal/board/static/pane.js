@@ -48,7 +48,7 @@ export async function show(url, form) {
     const answer = await read(url, form);
     if (wanted !== mine) return;
     shown = answer.url;
-    own = adopt(answer.page.querySelector('main > *, main'));
+    own = adopt(answer.page.querySelector('main > *'));
     own.removeAttribute('id');
     document.title = answer.page.title;
   } catch {
