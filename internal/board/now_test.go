@@ -138,3 +138,55 @@ func TestQueueOrder(t *testing.T) {
 		t.Errorf("next gives %q, and the first card is %q", next.Task.Title, ready.Tasks[0].Title)
 	}
 }
+
+// TestFiltersAndGroups selects and groups cards in the browser, keeps that in the address, and finds
+// the same without JavaScript; what is finished is folded, and people's work is apart.
+func TestFiltersAndGroups(t *testing.T) {
+	needsBrowser(t)
+	m := newMesh(t, "empty", 0)
+	m.kill()
+	m.env = []string{"DIBS_TASKS_FIELDS=Team"}
+	tasks := m.notion.Databases().Tasks
+	if err := m.notion.EditSchema(tasks, map[string]any{"Team": map[string]any{"rich_text": map[string]any{}}}); err != nil {
+		t.Fatal(err)
+	}
+	team := func(name string) map[string]any { return map[string]any{"Team": richText(name)} }
+	m.add("Sew a button on", team("Cloth"))
+	m.add("Mend the fence", team("Garden"))
+	m.add("Water the plants", team("Garden"))
+	m.add("Paint the gate", status("IN_PROGRESS"))
+	m.add("Oil the hinges", status("COMPLETED"))
+	m.serve()
+	c := newChrome(t)
+	c.size(1600, 900, "light")
+	c.openTasks(m)
+	c.until(columnOf("Paint the gate") + ` === 'PEOPLE'`)
+	c.until(`[...document.querySelectorAll('.chip')].filter((e) => e.textContent === 'Team: Garden').length === 2`)
+	shows := `[...document.querySelectorAll('.column[data-status=OPEN] .cards > li')].map((e) => e.querySelector('.title')?.textContent ?? '# ' + e.textContent).join('; ')`
+	choose := func(name, value string) {
+		t.Helper()
+		c.do(chromedp.SetValue(fmt.Sprintf(`#filter [name=%s]`, name), value, chromedp.ByQuery),
+			chromedp.Evaluate(fmt.Sprintf(`document.querySelector('#filter [name=%s]').dispatchEvent(new Event('input', { bubbles: true }))`, name), nil))
+	}
+	choose("group", "Team")
+	grouped := shows + ` === '# Cloth; Sew a button on; # Garden; Mend the fence; Water the plants'`
+	c.until(grouped)
+	choose("field", "Team=Garden")
+	c.until(shows + ` === '# Garden; Mend the fence; Water the plants'`)
+	c.until(`location.search === '?field=Team%3DGarden&group=Team'`)
+	c.until(`document.getElementById('found').textContent === '2 of 5 tasks'`)
+	choose("field", "")
+	c.until(grouped)
+
+	folded := `document.querySelector('.column[data-status=COMPLETED]').classList.contains('folded')`
+	c.until(folded)
+	c.do(chromedp.Focus(`.column[data-status=COMPLETED] .fold`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	c.until(`!` + folded + ` && location.search === '?group=Team&open=COMPLETED'`)
+	c.calm()
+
+	v := newSender(m)
+	_, _, page := v.ask("/tasks?group=Team&field=Team%3DGarden&open=COMPLETED", nil)
+	if !strings.Contains(page, `<li class="group">Garden</li>`) || strings.Contains(page, "Sew a button on") || strings.Contains(page, `folded"`) {
+		t.Errorf("without JavaScript: %s", page)
+	}
+}
