@@ -76,6 +76,9 @@ func (b *Broker) Authorize(agent string, who Caller) error {
 	if err := task.ValidateAgent(agent); err != nil {
 		return &InvalidError{Detail: err.Error()}
 	}
+	if b.mirror != nil {
+		b.mirror.Used()
+	}
 	agents, known := b.agentsOf(who.Member)
 	if !known {
 		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("the names allowed to users of %s are not known yet: ask again, or see dibs cluster", who.Member)}

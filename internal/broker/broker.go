@@ -32,8 +32,9 @@ type Mirror interface {
 	Standing() mirror.Standing
 	// Sync brings the mirror up to date, with the whole board if full is set.
 	Sync(ctx context.Context, full bool) (mirror.Result, error)
-	// Use says that an agent is there, and Await that somebody waits until done is called, see
+	// Used and Use say that an agent is there, and Await that somebody waits until done is called, see
 	// mirror.Mirror.
+	Used()
 	Use(context.Context)
 	Await() (done func())
 	// Closed returns why no task may be claimed or swept at present; nil if all may. The end of a

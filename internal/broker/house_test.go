@@ -190,6 +190,7 @@ func (s shown) Tasks() iter.Seq[task.Task] {
 	return slices.Values(tasks)
 }
 
+func (s shown) Used()               {}
 func (s shown) Use(context.Context) {}
 func (s shown) Await() func()       { return func() {} }
 

@@ -21,6 +21,9 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 	if err != nil {
 		return api.Tasks{}, err
 	}
+	if f.Agent != "" {
+		b.mirror.Use(ctx)
+	}
 	status, err := b.status("status", f.Status)
 	if err != nil {
 		return api.Tasks{}, err

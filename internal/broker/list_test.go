@@ -28,6 +28,8 @@ type copied struct {
 	asked *int
 }
 
+func (c copied) Use(context.Context) {}
+
 func (c copied) Task(id task.ID) (task.Task, bool) {
 	*c.asked++
 	t, ok := c.tasks[id]

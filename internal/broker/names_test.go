@@ -26,6 +26,8 @@ type board struct {
 
 func (board) Task(task.ID) (task.Task, bool) { return task.Task{}, false }
 
+func (b board) Used() {}
+
 func (b board) Tasks() iter.Seq[task.Task] { return slices.Values(b.tasks) }
 
 // minter gives out the first of its names that is free.

@@ -30,17 +30,17 @@ func (a *app) webhookCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var w api.Webhook
-			if renew {
-				w, err = daemon.RenewWebhook(cmd.Context(), a.request)
-			} else {
-				w, err = daemon.Webhook(cmd.Context())
-			}
+			w, err := daemon.Webhook(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if w.Address == "" && !a.json {
+			if w.Address == "" && w.Token == "" && !a.json {
 				return errors.New("the daemon listens for no webhook: set webhook.listen in the configuration, to 127.0.0.1:7332 for example, and restart it")
+			}
+			if renew {
+				if w, err = daemon.RenewWebhook(cmd.Context(), a.request); err != nil {
+					return err
+				}
 			}
 			if !a.person() {
 				return a.print(w, func(out io.Writer) { showWebhook(out, w, time.Now()) })
@@ -77,6 +77,7 @@ func (a *app) setUpWebhook(ctx context.Context, daemon *client.Client, w api.Web
 		return nil
 	}
 	fmt.Fprintf(a.stdout, "3. Enter this token there, under \"Verify subscription\":\n\n   %s\n\n", clean(w.Token))
+	fmt.Fprint(a.stdout, "   If Notion refuses it, somebody else posted it: dibs webhook --renew, and have Notion send it again.\n\n")
 	fmt.Fprint(a.stdout, "4. Edit a task in Notion. Waiting for the event.\n\n")
 	if w, err = await(ctx, daemon, w, func(w api.Webhook) bool { return w.Received > 0 }); err != nil {
 		return err
@@ -95,10 +96,14 @@ func await(ctx context.Context, daemon *client.Client, w api.Webhook, done func(
 		case <-ctx.Done():
 			return w, context.Cause(ctx)
 		}
-		var err error
-		if w, err = daemon.Webhook(ctx); err != nil {
+		next, err := daemon.Webhook(ctx)
+		if _, away := errors.AsType[*client.UnreachableError](err); away {
+			continue // it is being restarted
+		}
+		if err != nil {
 			return w, err
 		}
+		w = next
 	}
 	return w, nil
 }
@@ -110,6 +115,9 @@ func showWebhook(out io.Writer, w api.Webhook, now time.Time) {
 		return
 	}
 	row(out, "token", clean(w.Token))
+	if !w.RefusedAt.IsZero() {
+		row(out, "refused", "another token, "+ago(w.RefusedAt.Time, now)+": if it was Notion's, run dibs webhook --renew")
+	}
 	row(out, "events", eventsLine(w.Received, w.LastAt, now))
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/clock"
 	"dibs/internal/inbox"
+	"dibs/internal/notion"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
 )
@@ -102,25 +104,38 @@ func (e *listener) comments(ctx context.Context, agent string) (added int, next 
 	return added, next
 }
 
+const (
+	// hearTime limits how long hear takes, and hearMost how many pages it reads.
+	hearTime = 5 * time.Second
+	hearMost = 20
+)
+
 // hear reads the comments on those of the tasks that an agent holds or has asked about. It does not
-// wait for inbox.comments.
-func (e *listener) hear(ctx context.Context, tasks map[task.ID]bool) (added int) {
+// wait for inbox.comments; what it does not get to, that brings.
+func (e *listener) hear(ctx context.Context, tasks map[task.ID]bool) (added int, err error) {
+	if err := cmp.Or(e.daemon.notion.Down(), e.daemon.notion.Paused()); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(notion.Impatient(ctx), hearTime)
+	defer cancel()
 	select {
 	case e.turn <- struct{}{}:
 		defer func() { <-e.turn }()
 	case <-ctx.Done():
-		return 0
+		return 0, context.Cause(ctx)
 	}
 	pages, err := e.pages(ctx, "")
-	if err != nil && ctx.Err() == nil {
-		e.daemon.log.Warn("what agents have asked people could not be read", claim.AttrError, err)
+	if err != nil {
+		return 0, err
 	}
+	asked := 0
 	for _, p := range pages {
-		if tasks[p.task.ID] {
+		if tasks[p.task.ID] && asked < hearMost {
 			added += e.ask(ctx, p)
+			asked++
 		}
 	}
-	return added
+	return added, nil
 }
 
 // ask reads the comments on a page now, unless Notion refused to show any. It returns the number of

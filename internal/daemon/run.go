@@ -107,7 +107,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 // loops returns what runs for as long as the daemon leads, besides the outboxes.
 func (d *works) loops() []func(context.Context) {
 	all := []func(context.Context){
-		d.telling.loop.Run, d.mirror.Run, d.hooks.loop.Run, d.alive.Run, d.reservations.Run,
+		d.telling.loop.Run, d.mirror.Run, d.hooks.loop.Run, d.hooks.board.Run, d.alive.Run, d.reservations.Run,
 		d.due.Run, d.news.Run, d.leases.Run, d.held.Run, d.untidy.Run, d.offers.Run, d.backLoop,
 	}
 	if d.foreign != nil {

@@ -56,6 +56,9 @@ func (source) Patient(ctx context.Context, longest time.Duration) context.Contex
 
 func (source) Impatient(ctx context.Context) context.Context { return notion.Impatient(ctx) }
 
+// Background implements mirror.Source.
+func (source) Background(ctx context.Context) context.Context { return notion.Background(ctx) }
+
 // recallSources gives the client the data sources of the databases as an earlier run saw them.
 func (d *works) recallSources(ctx context.Context) error {
 	said, err := d.journal.Meta(ctx, journal.MetaSources)

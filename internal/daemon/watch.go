@@ -44,7 +44,7 @@ func (w watcher) Changed(ids ...task.ID) { w.broker.Changed(ids...) }
 func (w watcher) Delivered() { w.broker.Delivered() }
 
 func (w watcher) Synced(ctx context.Context, r mirror.Result) error {
-	w.countEdits(r)
+	w.countSynced(r)
 	return w.afterSync(ctx, r)
 }
 

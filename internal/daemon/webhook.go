@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,18 +16,13 @@ import (
 	"dibs/internal/server"
 	"dibs/internal/task"
 	"dibs/internal/webhook"
-
-	"golang.org/x/time/rate"
 )
 
 const (
 	// hintGather is how long events are collected before Notion is asked: they often come in bursts.
 	hintGather = 200 * time.Millisecond
-	// hintBurst is how often Notion may be asked at once because of events; beyond that, no more
-	// often than quick syncs may.
-	hintBurst = 5
-	// schemaEvery is how often the whole board is read at most because its properties have changed.
-	schemaEvery = time.Minute
+	// boardEvery is how often the whole board is read at most because of events.
+	boardEvery = time.Minute
 )
 
 // hooks is what a daemon that leads does with webhooks.
@@ -34,11 +30,14 @@ type hooks struct {
 	receiver *webhook.Receiver
 	hints    *webhook.Hints
 	loop     *clock.Loop
-	asking   *rate.Limiter
-	schema   time.Time // when the whole board was last read because of an event; used by loop only
-	delays   times     // from an edit in Notion until it was known here, for edits heard by webhook
+	// board reads the whole board, when it is woken.
+	board  *clock.Loop
+	wanted atomic.Bool // board has something to do
+	read   time.Time   // when board last read it; used by board only
+	delays times       // from an edit in Notion until it was known here, for edits heard by webhook
 	// Edits that were first heard by an event, and by a sync.
 	heard, polled atomic.Int64
+	missed        atomic.Int64 // polled since the last event
 }
 
 // openHooks prepares for webhooks, which may come from other members even if none is listened for
@@ -46,9 +45,9 @@ type hooks struct {
 func (d *works) openHooks(ctx context.Context) (err error) {
 	d.hooks.hints = webhook.NewHints(hinted{d})
 	d.hooks.loop = clock.NewLoop(clock.UntilWoken, d.hearHints)
-	_, apart := d.source().Room()
-	d.hooks.asking = rate.NewLimiter(rate.Every(apart), hintBurst)
+	d.hooks.board = clock.NewLoop(clock.UntilWoken, d.readBoard)
 	d.hooks.receiver, err = webhook.NewReceiver(ctx, d.journal, func(e webhook.Event) {
+		d.hooks.missed.Store(0)
 		kind := d.hooks.hints.Add(e)
 		d.metrics.Hooked(string(kind))
 		if kind == webhook.Heard {
@@ -61,7 +60,9 @@ func (d *works) openHooks(ctx context.Context) (err error) {
 // hinted implements webhook.House.
 type hinted struct{ *works }
 
-func (h hinted) Bot() string { return h.bot.id() }
+func (h hinted) Now() time.Time { return h.notion.Now() }
+
+func (h hinted) Bot() string { return h.notion.KnownBot() }
 
 func (h hinted) Wrote(page task.ID, since time.Time) bool { return h.notion.Wrote(page, since) }
 
@@ -72,64 +73,98 @@ func (h hinted) Knows(page task.ID) bool {
 	return known
 }
 
-// hearHints reads what events have named. A failure is no matter: the next sync finds everything.
+// hearHints reads what events have named. What cannot be read now is tried again.
 func (d *works) hearHints(ctx context.Context) time.Duration {
-	if clock.Pause(ctx, hintGather) != nil || d.hooks.asking.Wait(ctx) != nil {
+	if clock.Pause(ctx, hintGather) != nil {
 		return clock.UntilWoken
 	}
 	b := d.hooks.hints.Take()
 	if b.Empty() {
 		return clock.UntilWoken
 	}
-	err := d.lookAt(ctx, b)
-	if err != nil && ctx.Err() == nil {
-		d.log.Debug("what an event of Notion's named could not be read; the next sync finds it", claim.AttrError, err)
+	left, err := d.lookAt(ctx, b)
+	if left.Empty() {
+		return clock.UntilWoken
 	}
+	d.hooks.hints.Return(left)
 	if err == nil {
+		return time.Second
+	}
+	if ctx.Err() == nil {
+		d.log.Debug("what an event of Notion's named could not be read; it is tried again", claim.AttrError, err)
+	}
+	return d.interval()
+}
+
+// lookAt reads what a batch names, and returns what is left of it.
+func (d *works) lookAt(ctx context.Context, b webhook.Batch) (left webhook.Batch, err error) {
+	if b.All {
+		d.hooks.wanted.Store(true)
+		d.hooks.board.Wake()
+		b.All = false
+	}
+	if len(b.Commented) > 0 {
+		added, err := d.listener.hear(ctx, b.Commented)
+		if added > 0 {
+			d.broker.Published()
+		}
+		if err != nil {
+			return b, err
+		}
+	}
+	if len(b.Changed)+len(b.Gone) == 0 {
+		return webhook.Batch{}, nil
+	}
+	found, rest, err := d.mirror.Look(ctx, webhook.Pages(b.Changed), webhook.Pages(b.Gone))
+	named := 0
+	for _, t := range slices.Concat(found.Changed, found.Gone) {
+		if b.Changed[t.ID] || b.Gone[t.ID] {
+			named++
+		}
+	}
+	d.countEdits("webhook", &d.hooks.heard, named)
+	d.countEdits("sync", &d.hooks.polled, len(found.Changed)+len(found.Gone)-named)
+	if named > 0 && !b.First.IsZero() {
 		took := max(0, d.notion.Now().Sub(b.First))
 		d.hooks.delays.note(took)
 		d.metrics.Delayed(took)
 	}
+	return b.Only(rest), err
+}
+
+// readBoard reads the whole board because its properties have changed, or too much else.
+func (d *works) readBoard(ctx context.Context) time.Duration {
+	if !d.hooks.wanted.Load() || clock.Pause(ctx, time.Until(d.hooks.read.Add(boardEvery))) != nil {
+		return clock.UntilWoken
+	}
+	d.hooks.wanted.Store(false)
+	d.hooks.read = time.Now()
+	if _, err := d.mirror.SyncAll(ctx); err != nil { // it is logged
+		d.hooks.wanted.Store(true)
+		return boardEvery
+	}
 	return clock.UntilWoken
 }
 
-// lookAt reads what a batch names.
-func (d *works) lookAt(ctx context.Context, b webhook.Batch) error {
-	if b.Schema && time.Since(d.hooks.schema) >= schemaEvery {
-		d.hooks.schema = time.Now()
-		if _, err := d.mirror.SyncAll(ctx); err != nil {
-			return err
-		}
-	}
-	if len(b.Changed)+len(b.Gone) > 0 {
-		if _, err := d.mirror.Look(ctx, webhook.Pages(b.Changed), webhook.Pages(b.Gone)); err != nil {
-			return err
-		}
-	}
-	if len(b.Commented) > 0 && d.listener.hear(ctx, b.Commented) > 0 {
-		d.broker.Published()
-	}
-	return nil
+// countEdits counts edits by how they were first heard of.
+func (d *works) countEdits(by string, all *atomic.Int64, n int) {
+	all.Add(int64(n))
+	d.metrics.Heard(by, n)
 }
 
-// countEdits counts what a sync found, by how it was first heard of. A sync of the whole board finds
+// countSynced counts what a sync found that no event had asked for. A sync of the whole board finds
 // more than edits.
-func (d *works) countEdits(r mirror.Result) {
-	n := int64(len(r.Changed) + len(r.Gone))
-	switch {
-	case r.Hinted:
-		d.hooks.heard.Add(n)
-		d.metrics.Heard("webhook", int(n))
-	case !r.Full:
-		d.hooks.polled.Add(n)
-		d.metrics.Heard("sync", int(n))
+func (d *works) countSynced(r mirror.Result) {
+	if n := len(r.Changed) + len(r.Gone); !r.Hinted && !r.Full {
+		d.countEdits("sync", &d.hooks.polled, n)
+		d.hooks.missed.Add(int64(n))
 	}
 }
 
 // Webhook implements broker.House.
 func (d house) Webhook() api.Webhook {
 	known := d.hooks.receiver.State()
-	w := api.Webhook{Token: known.Token, Address: d.hookURL(), Received: known.Received}
+	w := api.Webhook{Token: known.Token, Address: d.hookURL(), Received: known.Received, RefusedAt: api.Time{Time: known.Refused}}
 	if !known.Last.IsZero() {
 		w.LastAt = &api.Time{Time: known.Last}
 	}
@@ -154,7 +189,7 @@ func (d *works) hookStatus() *api.WebhookStatus {
 	}
 	s := &api.WebhookStatus{
 		Address: address, Verified: known.Token != "", Received: known.Received, LastAt: api.Time{Time: known.Last},
-		Edits: int(d.hooks.heard.Load()), Polled: int(d.hooks.polled.Load()),
+		Edits: int(d.hooks.heard.Load()), Polled: int(d.hooks.polled.Load()), Missed: int(d.hooks.missed.Load()),
 	}
 	if n, median, slowest := d.hooks.delays.sum(); n > 0 {
 		s.MedianSeconds, s.SlowestSeconds = median.Seconds(), slowest.Seconds()

@@ -14,6 +14,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/daemon"
+	"dibs/internal/emulator"
 	"dibs/internal/inbox"
 	"dibs/internal/pgtest"
 	"dibs/internal/server"
@@ -332,7 +333,8 @@ func TestAnswersWithinSeconds(t *testing.T) {
 	})
 }
 
-// A change of the board's properties has it read again, not more than once a minute.
+// A change of the board's properties has it read again, not more than once a minute, and the last
+// change always.
 func TestTheSchemaIsReadAgain(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -340,15 +342,43 @@ func TestTheSchemaIsReadAgain(t *testing.T) {
 		w.add("First", nil)
 		h := w.hooked(nil)
 		h.shake("secret_one")
+		whole := []string{"GET databases/" + w.tasks, "POST query"}
 		got := w.cost(func() {
 			for range 20 {
 				h.tell(happening{kind: "database.schema_updated", page: w.tasks})
 				time.Sleep(time.Second)
 			}
 		})
-		if !slices.Equal(got, []string{"GET databases/" + w.tasks, "POST query"}) {
+		if !slices.Equal(got, whole) {
 			t.Errorf("twenty changes of the properties took %v, want one read of them and of the board", got)
 		}
+		if got := w.cost(func() { time.Sleep(time.Minute) }); !slices.Equal(got, whole) {
+			t.Errorf("the minute after that took %v, want one more read", got)
+		}
+		if got := w.cost(func() { time.Sleep(10 * time.Minute) }); len(got) > 0 {
+			t.Errorf("the ten minutes after that took %v", got)
+		}
+	})
+}
+
+// Tasks that go to the trash together leave the board, although no query shows that, and although
+// Notion does not answer just then.
+func TestManyInTheTrash(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		var all []string
+		for i := range 30 {
+			all = append(all, w.add(fmt.Sprint("Task ", i), nil))
+		}
+		h := w.hooked(nil)
+		h.shake("secret_one")
+		time.Sleep(10 * time.Minute)
+		w.notion.Inject(emulator.Fault{Kind: emulator.HTML502, Times: 3, Method: http.MethodGet})
+		for _, id := range all {
+			w.trash(id)
+			h.tell(happening{kind: "page.deleted", page: id})
+		}
+		w.until(2*time.Hour, "the tasks to leave", func() bool { return len(h.titles()) == 0 })
 	})
 }
 

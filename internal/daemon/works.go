@@ -44,7 +44,6 @@ type works struct {
 	// overwrites measures for how long people's edits are at risk.
 	overwrites   times
 	hooks        hooks
-	bot          bot
 	users        *notion.Users // who edits the cards of held claims
 	broker       *broker.Broker
 	backlog      broker.Memory[struct{}, []journal.Backlog]

@@ -157,7 +157,7 @@ func (e *examination) daemonHealth() {
 	}
 }
 
-// deafAfter is after how many edits that no event told of something is wrong.
+// deafAfter is after how many edits without an event something is wrong.
 const deafAfter = 10
 
 // webhook checks whether Notion's events come.
@@ -166,8 +166,8 @@ func (e *examination) webhook(s *api.WebhookStatus) {
 	case s == nil:
 	case !s.Verified:
 		e.warn("webhook", fmt.Sprintf("the daemon listens on %s, and Notion has sent nothing yet", s.Address), "dibs webhook says what to enter where in Notion")
-	case s.Edits == 0 && s.Polled >= deafAfter:
-		e.warn("webhook", fmt.Sprintf("syncs found %d edits since the daemon started, and no event told of one", s.Polled),
+	case s.Missed >= deafAfter:
+		e.warn("webhook", fmt.Sprintf("syncs found %d edits since the last event came", s.Missed),
 			"see that the tunnel or the proxy in front of the daemon runs, and whether the subscription is paused in Notion; dibs webhook says how it was set up")
 	case s.LastAt.IsZero():
 		e.ok("webhook", "no event yet since the daemon started")

@@ -18,8 +18,8 @@ func TestWebhook(t *testing.T) {
 	}{
 		{nil, "", ""},
 		{&api.WebhookStatus{Address: "http://h:1/notion"}, doctor.Warning, "Notion has sent nothing yet"},
-		{&api.WebhookStatus{Verified: true, Polled: 9}, doctor.OK, "no event yet"},
-		{&api.WebhookStatus{Verified: true, Polled: 10}, doctor.Warning, "syncs found 10 edits since the daemon started, and no event told of one"},
+		{&api.WebhookStatus{Verified: true, Polled: 19, Missed: 9}, doctor.OK, "no event yet"},
+		{&api.WebhookStatus{Verified: true, Received: 3, Edits: 1, Polled: 19, Missed: 10, LastAt: api.Time{Time: time.Now()}}, doctor.Warning, "syncs found 10 edits since the last event came"},
 		{&api.WebhookStatus{Verified: true, Received: 7, Edits: 3, Polled: 1, LastAt: api.Time{Time: time.Now()}}, doctor.OK, "they told of 3 of 4 edits first"},
 	} {
 		inWorld(t, func(w *world) {

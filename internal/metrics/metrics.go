@@ -87,7 +87,7 @@ func New(o Options) *Metrics {
 	m.waited = m.counters("agent_wait_seconds_total", "Time that an agent's requests for a claim took until they were answered.", "agent")
 	m.requested = m.counters("agent_claims_total", "Requests for a claim of an agent, by outcome.", "agent", "outcome")
 	m.answers = m.counters("api_requests_total", "Requests on the socket that were answered, by route and status.", "route", "status")
-	m.edits = m.counters("edits_total", "Edits of tasks in Notion, by how they were first heard of: by a webhook, or by a sync.", "by")
+	m.edits = m.counters("edits_total", "Edits of tasks by anybody but this daemon, by how they were first heard of: a webhook, or a sync.", "by")
 	m.hooks = m.counters("webhook_events_total", "Events that Notion sent: heard, echo (of a write of this daemon) or elsewhere (of no concern).", "kind")
 	m.delays = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "dibs_webhook_delay_seconds",

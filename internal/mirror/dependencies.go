@@ -42,9 +42,8 @@ func (m *Mirror) Knows(t task.Task) bool {
 }
 
 // lookUp reads what unfinished tasks wait for and the mirror does not have, because it
-// was finished long ago. It reads maxLookups at most, and logs its error.
-func (m *Mirror) lookUp(ctx context.Context) {
-	lookups := 0
+// was finished long ago. It reads maxLookups at most, returns how many, and logs its error.
+func (m *Mirror) lookUp(ctx context.Context) (lookups int) {
 	for t := range m.Tasks() {
 		if t.Status.Finished() {
 			continue
@@ -53,15 +52,17 @@ func (m *Mirror) lookUp(ctx context.Context) {
 			if _, known := m.Task(id); known || m.Absent(id) {
 				continue
 			}
-			if lookups++; lookups > maxLookups {
-				return
+			if lookups == maxLookups {
+				return lookups
 			}
+			lookups++
 			if _, _, err := m.fetch(ctx, id); err != nil {
 				m.log.Warn("dependencies could not be looked up", claim.AttrError, err)
-				return
+				return lookups
 			}
 		}
 	}
+	return lookups
 }
 
 // fetch reads a page that queries do not list. ok is false if there is no such task;

@@ -1,6 +1,8 @@
 package mirror_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -28,9 +30,9 @@ func TestLook(t *testing.T) {
 		look := func(changed, gone []task.ID, want ...string) mirror.Result {
 			t.Helper()
 			b.reads = 0
-			r, err := m.Look(t.Context(), changed, gone)
-			if err != nil {
-				t.Fatal(err)
+			r, left, err := m.Look(t.Context(), changed, gone)
+			if err != nil || len(left) > 0 {
+				t.Fatal(left, err)
 			}
 			var titles []string
 			for _, c := range r.Changed {
@@ -72,5 +74,41 @@ func TestLook(t *testing.T) {
 			t.Error("the mirror still has the task that is gone")
 		}
 		look(nil, []task.ID{"nobody knows"})
+	})
+}
+
+// More pages than one look reads are left for the next, and so is what Notion did not answer. Looks
+// keep to their share of the rate.
+func TestWhatALookLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &board{}
+		var all []task.ID
+		for i := range 50 {
+			all = append(all, task.ID(fmt.Sprint(i)))
+			b.edit(task.Task{ID: all[i]})
+		}
+		m := newMirror(t, b)
+		time.Sleep(10 * time.Minute)
+		b.versions = nil // all of them go to the trash
+		began, left, looks := time.Now(), all, 0
+		for len(left) > 0 {
+			var err error
+			if _, left, err = m.Look(t.Context(), nil, left); err != nil {
+				t.Fatal(err)
+			}
+			looks++
+		}
+		if m.Len() != 0 || looks != 3 || b.reads != 50 {
+			t.Errorf("%d tasks are left after %d looks and %d reads, want none after 3 and 50", m.Len(), looks, b.reads)
+		}
+		// One request in three seconds, after five at once.
+		if took, least := time.Since(began), 35*3*time.Second; took < least {
+			t.Errorf("it took %v, want at least %v", took, least)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, left, err := m.Look(ctx, all[:1], all[1:]); err == nil || len(left) != 50 {
+			t.Errorf("a look that ends early leaves %d pages, %v; want all 50", len(left), err)
+		}
 	})
 }

@@ -89,6 +89,7 @@ type Mirror struct {
 	waiting  atomic.Int64
 	idle     func() bool
 	pace     pace
+	share    share
 
 	rows  *index
 	stamp atomic.Int64

@@ -70,11 +70,15 @@ func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 	}
 	m.mu.Lock()
 	m.at, m.listed = began, true
-	if !result.Full {
-		m.cost = result.requests
-	}
 	m.mu.Unlock()
-	m.lookUp(ctx)
+	result.requests += m.lookUp(ctx)
+	if !result.Full {
+		m.mu.Lock()
+		m.cost = result.requests
+		m.mu.Unlock()
+		_, apart := m.source.Room()
+		m.share.spend(result.requests, apart)
+	}
 	return result, nil
 }
 

@@ -55,10 +55,11 @@ func (m *Mirror) Run(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	back := m.back()
+	failed := m.failing()
 	for wait := m.nextSync(nil); ; {
 		quicker := m.pace.quicker
-		if m.failing() {
-			quicker = nil // who comes now does not bring Notion back
+		if failed {
+			quicker = nil // who comes now does not mend it
 		}
 		if !sleep(ctx, wait, back, quicker) {
 			return
@@ -68,6 +69,7 @@ func (m *Mirror) Run(ctx context.Context) {
 			continue
 		}
 		_, err := m.RunOnce(ctx) // it logs its error
+		failed = err != nil
 		if err == nil {
 			back = nil // it may have closed the channel itself
 		}

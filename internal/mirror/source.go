@@ -43,6 +43,8 @@ type Source interface {
 	// Impatient returns a context for a read that a person or an agent waits for: it waits
 	// for the end of a short pause only.
 	Impatient(ctx context.Context) context.Context
+	// Background returns a context for reads that nobody waits for: claims and logs come first.
+	Background(ctx context.Context) context.Context
 }
 
 // Storage keeps the mirror across restarts.

@@ -81,6 +81,7 @@ func (b *board) Room() (bool, time.Duration) { return true, 3 * time.Second }
 
 func (b *board) Patient(ctx context.Context, _ time.Duration) context.Context { return ctx }
 func (b *board) Impatient(ctx context.Context) context.Context                { return ctx }
+func (b *board) Background(ctx context.Context) context.Context               { return ctx }
 
 // storage keeps nothing: no test here restarts.
 type storage struct{}

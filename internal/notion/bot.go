@@ -36,5 +36,23 @@ func (c *Client) Me(ctx context.Context) (Bot, error) {
 	if err := c.get(ctx, "/v1/users/me", nil, &user); err != nil {
 		return Bot{}, storeError(err)
 	}
+	c.bot.Store(&user.ID)
 	return Bot{user.ID, user.Name, user.Bot.Workspace, user.Bot.Owner.Type, user.Bot.Limits.MaxUpload}, nil
+}
+
+// Bot returns the id of the user that the token belongs to. It asks Notion once.
+func (c *Client) Bot(ctx context.Context) (string, error) {
+	if known := c.KnownBot(); known != "" {
+		return known, nil
+	}
+	me, err := c.Me(ctx)
+	return me.ID, err
+}
+
+// KnownBot is Bot without a request; empty if Notion was not asked yet.
+func (c *Client) KnownBot() string {
+	if id := c.bot.Load(); id != nil {
+		return *id
+	}
+	return ""
 }

@@ -35,6 +35,7 @@ type Client struct {
 	sources *sources
 	log     *slog.Logger // nil if there is none
 	writes  writes
+	bot     atomic.Pointer[string] // see Bot
 	// tasks is the tasks database that was opened last, if any.
 	tasks atomic.Pointer[task.ID]
 }
@@ -72,6 +73,12 @@ func Impatient(ctx context.Context) context.Context { return transport.Impatient
 // logs: they do not take a claim's place, and the mirror's queries do not take theirs.
 func Awaited(ctx context.Context) context.Context {
 	return transport.InLaneUnlessChosen(Impatient(ctx), transport.LaneLog)
+}
+
+// Background returns a context for a read that nobody waits for: its requests use the lane of the
+// mirror's queries, unless it has a lane already.
+func Background(ctx context.Context) context.Context {
+	return transport.InLaneUnlessChosen(ctx, transport.LaneSync)
 }
 
 // Now returns the best estimate of Notion's time, see transport.Transport.Now.

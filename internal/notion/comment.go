@@ -23,8 +23,7 @@ import (
 type CommentLog struct {
 	client *Client
 
-	mu  sync.Mutex
-	bot string // the id of the comments' author; empty until needed
+	mu sync.Mutex
 	// made maps comments to entries: two entries with the same text each have their own comment.
 	// After a restart, two equal entries within about a minute can no longer be told apart, and may
 	// appear once.
@@ -47,7 +46,7 @@ func (c *CommentLog) Create(ctx context.Context, e worklog.Entry) error {
 	var made struct {
 		ID task.ID `json:"id"`
 	}
-	c.client.writes.note(e.Comment.Page)
+	c.client.writing(e.Comment.Page)
 	err := c.client.post(ctx, "/v1/comments", map[string]any{
 		"parent":       map[string]any{"page_id": e.Comment.Page},
 		"rich_text":    commentSpans(e.Comment),
@@ -107,7 +106,7 @@ func commentText(spans []commentSpan) string {
 // *owed.GoneError.
 func (c *CommentLog) Find(ctx context.Context, e worklog.Entry) (bool, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
-	bot, err := c.author(ctx)
+	bot, err := c.client.Bot(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -160,24 +159,6 @@ func (c *CommentLog) belongs(comment task.ID, entry string) bool {
 		c.made.put(comment, entry)
 	}
 	return true
-}
-
-// author returns the id of the comments' author.
-func (c *CommentLog) author(ctx context.Context) (string, error) {
-	c.mu.Lock()
-	known := c.bot
-	c.mu.Unlock()
-	if known != "" {
-		return known, nil
-	}
-	bot, err := c.client.Me(ctx)
-	if err != nil {
-		return "", err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.bot = bot.ID
-	return bot.ID, nil
 }
 
 // failed converts the error of a request for a comment. A comment that Notion would always refuse

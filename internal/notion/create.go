@@ -50,7 +50,7 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 		}
 		return claim.Reading{}, failed
 	}
-	t.client.writes.note(task.ID(page.ID))
+	t.client.writing(task.ID(page.ID))
 	made, err := t.read(p.codec, page, &x)
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
@@ -159,7 +159,7 @@ func (t *Tasks) Find(ctx context.Context, s creation.Sought) ([]claim.Reading, e
 			if strings.HasPrefix(made.Token, newPrefix) || made.Title != shortened(s.Title) {
 				continue
 			}
-			if bot, err := t.maker(ctx); err != nil || x.makers[page.ID.String()] != bot {
+			if bot, err := t.client.Bot(ctx); err != nil || x.makers[page.ID.String()] != bot {
 				if err != nil {
 					return nil, err
 				}
@@ -175,22 +175,4 @@ func (t *Tasks) Find(ctx context.Context, s creation.Sought) ([]claim.Reading, e
 		near = append(near, x.reading(made))
 	}
 	return near, nil
-}
-
-// maker returns the id of the connection's user, which makes the pages.
-func (t *Tasks) maker(ctx context.Context) (string, error) {
-	t.mu.Lock()
-	known := t.bot
-	t.mu.Unlock()
-	if known != "" {
-		return known, nil
-	}
-	me, err := t.client.Me(ctx)
-	if err != nil {
-		return "", err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.bot = me.ID
-	return me.ID, nil
 }

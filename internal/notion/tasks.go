@@ -67,10 +67,8 @@ type Tasks struct {
 	notes lately[task.ID, note]
 	// visited holds the pages that were read with permits, see goneBy.
 	visited lately[task.ID, struct{}]
-	// only is the database's only data source, and bot the user who makes our pages. Both are
-	// empty until needed.
+	// only is the database's only data source; empty until needed.
 	only task.ID
-	bot  string
 }
 
 var _ claim.Store = (*Tasks)(nil)
@@ -265,7 +263,7 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	}
 	noted := t.addNote(c, id, w, props)
 	x := exchange{fields: c.fieldIDs()}
-	t.client.writes.note(id)
+	t.client.writing(id)
 	page, err := t.client.api.Page.Update(x.in(ctx), notionapi.PageID(id), &notionapi.PageUpdateRequest{Properties: props})
 	if noted && err != nil && storeError(err).Kind == claim.Refused {
 		t.doubtful.Store(true)

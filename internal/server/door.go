@@ -99,6 +99,9 @@ func NewDoor(way Doorway, log *slog.Logger) *Door {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/cluster", d.once)
 	mux.Handle("/", withBody(http.HandlerFunc(d.pass)))
+	mux.HandleFunc(hookPath, func(w http.ResponseWriter, _ *http.Request) { // only Forward passes these on
+		writeProblem(w, api.NewProblem(api.CodeNoRoute, "there is no "+hookPath+" here"))
+	})
 	d.local = addressed(mux)
 	return d
 }

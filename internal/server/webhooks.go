@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -14,71 +13,106 @@ import (
 	"dibs/internal/api/peer"
 )
 
-// maxHook is the largest body of a webhook that is taken, in bytes.
-const maxHook = 1 << 20
+const (
+	// maxHook is the largest body of a webhook that is taken, in bytes, and smallHook how much of
+	// one is read for anybody. At most largeHooks larger ones are read at a time: who sends them is
+	// known only once they are whole.
+	maxHook    = 1 << 20
+	smallHook  = 4 << 10
+	largeHooks = 8
+	// hookIdle is how long a connection may be silent between two posts.
+	hookIdle = 15 * time.Second
+)
 
-// hookPath is where members pass webhooks on to the leader. Callers of the socket cannot reach it.
+// hookPath is where members pass webhooks on to the leader. Callers of a socket cannot reach it.
 const hookPath = "/webhook"
 
 // Webhooks accepts what Notion posts to an address that anybody may be able to reach. It answers
 // nothing but POST on one path, and cuts off whoever is slow.
 type Webhooks struct {
-	http http.Server
-	log  *slog.Logger
+	http    http.Server
+	path    string
+	headers []string
+	to      http.Handler
+	large   chan struct{} // has a value for each large body that is being read
 }
 
 // NewWebhooks returns a Webhooks that gives every request of good form to a handler, with its whole
 // body, and of its header only those that are named.
 func NewWebhooks(path string, to http.Handler, log *slog.Logger, headers ...string) *Webhooks {
-	if strings.HasSuffix(path, "/") {
-		path += "{$}" // and nothing below it
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
-		body, status := hookBody(w, r)
-		if status != 0 {
-			w.Header().Set("Connection", "close")
-			http.Error(w, http.StatusText(status), status)
-			return
-		}
-		nobody := context.WithValue(r.Context(), guestKey{}, Guest{Peer: peer.Unknown})
-		in, err := http.NewRequestWithContext(nobody, http.MethodPost, hookPath, bytes.NewReader(body))
-		if err != nil {
-			panic(err) // constants only
-		}
-		in.Header.Set("Content-Type", "application/json")
-		for _, name := range headers {
-			in.Header.Set(name, r.Header.Get(name))
-		}
-		to.ServeHTTP(w, in)
-	})
-	h := &Webhooks{http: plain(mux, log), log: log}
-	h.http.WriteTimeout = writeTimeout
+	h := &Webhooks{path: path, headers: headers, to: to, large: make(chan struct{}, largeHooks)}
+	h.http = plain(h, log)
+	h.http.ReadTimeout, h.http.WriteTimeout, h.http.IdleTimeout = headerTimeout+bodyTimeout, writeTimeout, hookIdle
+	h.http.DisableGeneralOptionsHandler = true
 	// Strangers' broken connections are no news.
 	h.http.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	return h
 }
 
-// hookBody reads a body. status is the answer if it cannot be taken; zero if it can.
-func hookBody(w http.ResponseWriter, r *http.Request) (body []byte, status int) {
+// ServeHTTP answers a post from outside.
+func (h *Webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body []byte
+	status := http.StatusNotFound
+	switch {
+	case r.URL.Path != h.path:
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		status = http.StatusMethodNotAllowed
+	default:
+		body, status = h.read(w, r)
+	}
+	if status != 0 {
+		w.Header().Set("Connection", "close") // nothing more is read
+		http.Error(w, http.StatusText(status), status)
+		return
+	}
+	nobody := context.WithValue(r.Context(), guestKey{}, Guest{Peer: peer.Unknown})
+	in, err := http.NewRequestWithContext(nobody, http.MethodPost, hookPath, bytes.NewReader(body))
+	if err != nil {
+		panic(err) // constants only
+	}
+	in.Header.Set("Content-Type", "application/json")
+	for _, name := range h.headers {
+		in.Header.Set(name, r.Header.Get(name))
+	}
+	h.to.ServeHTTP(w, in)
+}
+
+// read reads a body. status is the answer if it cannot be taken; zero if it can.
+func (h *Webhooks) read(w http.ResponseWriter, r *http.Request) (body []byte, status int) {
 	if r.ContentLength > maxHook {
 		return nil, http.StatusRequestEntityTooLarge
 	}
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
 		return nil, http.StatusInternalServerError
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxHook))
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, http.StatusRequestEntityTooLarge
+	var all bytes.Buffer
+	n, err := io.CopyN(&all, r.Body, smallHook)
+	if err == nil {
+		select {
+		case h.large <- struct{}{}:
+			defer func() { <-h.large }()
+		default:
+			w.Header().Set("Retry-After", "1")
+			return nil, http.StatusServiceUnavailable
+		}
+		n, err = io.CopyN(&all, r.Body, maxHook+1-smallHook)
+		n += smallHook
 	}
-	if err != nil {
+	switch {
+	case n > maxHook:
+		return nil, http.StatusRequestEntityTooLarge
+	case err != io.EOF:
 		return nil, http.StatusRequestTimeout
 	}
-	return body, 0
+	return all.Bytes(), 0
 }
 
-// Serve answers on a listener until Shutdown. It closes the listener.
-func (h *Webhooks) Serve(l net.Listener) error { return ended(h.http.Serve(limit(l, h.log, nil))) }
+// Serve answers on a listener until Shutdown. It closes the listener. That strangers are turned away
+// because they are too many is not logged: they would fill the log.
+func (h *Webhooks) Serve(l net.Listener) error {
+	return ended(h.http.Serve(limit(l, slog.New(slog.DiscardHandler), nil)))
+}
 
 // Shutdown accepts no more posts, and waits for those in progress until ctx ends. Then it aborts the
 // rest: Notion sends them again.
@@ -88,5 +122,11 @@ func (h *Webhooks) Shutdown(ctx context.Context) {
 	}
 }
 
-// Forward passes a webhook on to the leader.
-func (d *Door) Forward(w http.ResponseWriter, r *http.Request) { d.pass(w, r) }
+// Forward passes a webhook on to the leader. While none leads, it is answered at once: Notion sends
+// it again.
+func (d *Door) Forward(w http.ResponseWriter, r *http.Request) {
+	away := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, strings.ToLower(http.StatusText(http.StatusServiceUnavailable)), http.StatusServiceUnavailable)
+	})
+	d.pass(w, r.WithContext(context.WithValue(r.Context(), onceKey{}, away)))
+}

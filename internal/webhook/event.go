@@ -46,10 +46,11 @@ func Verify(token string, body []byte, signature string) bool {
 // are not known here come, too.
 type Event struct {
 	Type string `json:"type"`
-	// At is when it happened, by Notion's clock.
-	At      time.Time `json:"timestamp"`
-	Authors []Object  `json:"authors"`
-	Entity  Object    `json:"entity"`
+	// At is when it happened, by Notion's clock; zero if that is not understood.
+	At moment `json:"timestamp"`
+	// Authors are who did it; empty if that is not understood.
+	Authors authors `json:"authors"`
+	Entity  Object  `json:"entity"`
 	Data    struct {
 		// Parent is what the entity lies in.
 		Parent struct {
@@ -65,6 +66,29 @@ type Event struct {
 type Object struct {
 	ID   string `json:"id"`
 	Type string `json:"type"`
+}
+
+// moment is a time that may be of another form.
+type moment struct{ time.Time }
+
+// UnmarshalJSON never fails.
+func (m *moment) UnmarshalJSON(data []byte) error {
+	if m.Time.UnmarshalJSON(data) != nil {
+		m.Time = time.Time{}
+	}
+	return nil
+}
+
+// authors are users that may be of another form.
+type authors []Object
+
+// UnmarshalJSON never fails.
+func (a *authors) UnmarshalJSON(data []byte) error {
+	var all []Object
+	if json.Unmarshal(data, &all) == nil {
+		*a = all
+	}
+	return nil
 }
 
 // page returns the id of the page that the event is about; false if it is about none.

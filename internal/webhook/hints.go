@@ -10,20 +10,22 @@ import (
 	"dibs/internal/task"
 )
 
-// echoTime is how long after a write of this daemon an event of its own may come: Notion sends most
-// within a minute.
+// echoTime is how long before an event this daemon must have written the page for the event to be
+// of that write.
 const echoTime = time.Minute
 
-// maxHints is how many pages are remembered between two looks. If there are more, one query finds
-// them all.
+// maxHints is how many pages are remembered between two looks. If there are more, the whole board is
+// read.
 const maxHints = 1000
 
 // House is the daemon, as the hints need it.
 type House interface {
+	// Now returns Notion's time.
+	Now() time.Time
 	// Bot returns the id of this connection's user; empty while it is unknown.
 	Bot() string
 	// Wrote reports whether this daemon wrote the page, or a comment on it, at since or later, by
-	// this machine's clock.
+	// Notion's clock.
 	Wrote(page task.ID, since time.Time) bool
 	// Board reports whether these are the database and the data source of the tasks. Either may be
 	// empty: unknown.
@@ -44,16 +46,32 @@ type Hints struct {
 type Batch struct {
 	Changed, Gone map[task.ID]bool // pages of the board; Gone: moved to the trash
 	Commented     map[task.ID]bool // tasks with new comments
-	Schema        bool             // the board's properties have changed
+	All           bool             // the whole board has to be read, with its properties
 	// First is when the earliest of these happened, by Notion's clock; zero for none.
 	First time.Time
 }
 
 // Empty reports whether there is nothing in the batch.
-func (b Batch) Empty() bool { return b.First.IsZero() }
+func (b Batch) Empty() bool { return len(b.Changed)+len(b.Gone)+len(b.Commented) == 0 && !b.All }
 
 // NewHints returns an empty collection.
 func NewHints(house House) *Hints { return &Hints{house: house} }
+
+// Only returns what is left of the batch if these pages were not read, and all else was.
+func (b Batch) Only(pages []task.ID) Batch {
+	left := Batch{First: b.First}
+	for _, page := range pages {
+		set := &left.Changed
+		if b.Gone[page] {
+			set = &left.Gone
+		}
+		if *set == nil {
+			*set = make(map[task.ID]bool)
+		}
+		(*set)[page] = true
+	}
+	return left
+}
 
 // The kinds of events.
 const (
@@ -76,35 +94,61 @@ func (h *Hints) Add(e Event) Kind {
 	case isPage && h.echo(e, page):
 		return Echo
 	}
-	at := e.At
+	at := e.At.Time
 	if at.IsZero() {
-		at = time.Now()
+		at = h.house.Now()
 	}
 	if h.next.First.IsZero() || at.Before(h.next.First) {
 		h.next.First = at
 	}
 	switch {
 	case !isPage:
-		h.next.Schema = true
+		h.next.All = true
 	case strings.HasPrefix(e.Type, "comment."):
-		note(&h.next.Commented, page)
+		h.note(&h.next.Commented, page)
 	case e.Type == "page.deleted":
 		delete(h.next.Changed, page)
-		note(&h.next.Gone, page)
+		h.note(&h.next.Gone, page)
 	default:
 		delete(h.next.Gone, page)
-		note(&h.next.Changed, page)
+		h.note(&h.next.Changed, page)
 	}
 	return Heard
 }
 
-// note adds a page to a set that has room.
-func note(set *map[task.ID]bool, page task.ID) {
-	if *set == nil {
+// note adds a page to a set that has room. h.mu is locked.
+func (h *Hints) note(set *map[task.ID]bool, page task.ID) {
+	switch {
+	case len(*set) >= maxHints && set != &h.next.Commented:
+		h.next.All = true
+	case *set == nil:
 		*set = make(map[task.ID]bool)
-	}
-	if len(*set) < maxHints {
+		fallthrough
+	default:
 		(*set)[page] = true
+	}
+}
+
+// Return puts back what could not be read, except for pages of which more has been heard since.
+func (h *Hints) Return(b Batch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for page := range b.Changed {
+		if !h.next.Gone[page] {
+			h.note(&h.next.Changed, page)
+		}
+	}
+	for page := range b.Gone {
+		if !h.next.Changed[page] {
+			h.note(&h.next.Gone, page)
+		}
+	}
+	for page := range b.Commented {
+		h.note(&h.next.Commented, page)
+	}
+	h.next.All = h.next.All || b.All
+	if h.next.First.IsZero() || !b.First.IsZero() && b.First.Before(h.next.First) {
+		h.next.First = b.First
 	}
 }
 
@@ -144,8 +188,14 @@ func (h *Hints) echo(e Event, page task.ID) bool {
 	if bot == "" || len(e.Authors) == 0 {
 		return false
 	}
-	others := slices.ContainsFunc(e.Authors, func(o Object) bool { return id(o.ID) != bot })
-	return !others && h.house.Wrote(page, time.Now().Add(-echoTime))
+	if slices.ContainsFunc(e.Authors, func(o Object) bool { return id(o.ID) != bot }) {
+		return false
+	}
+	at := h.house.Now()
+	if !e.At.IsZero() && e.At.Before(at) {
+		at = e.At.Time // Notion may take a minute to send it
+	}
+	return h.house.Wrote(page, at.Add(-echoTime))
 }
 
 // Take returns what was collected, and begins anew.

@@ -34,17 +34,18 @@ type Receiver struct {
 	hear   func(Event)
 	log    *slog.Logger
 
-	mu       sync.Mutex
-	token    string
-	received int
-	last     time.Time
-	refusing bool // the last post was refused
+	mu     sync.Mutex
+	state  State
+	warned map[string]time.Time // when it was last warned of each kind of post
 }
+
+// warnEvery is how often strangers' posts of one kind are a warning at most.
+const warnEvery = time.Hour
 
 // NewReceiver returns a receiver that calls hear with each event. hear must not wait.
 func NewReceiver(ctx context.Context, memory Memory, hear func(Event), log *slog.Logger) (*Receiver, error) {
 	token, err := memory.Meta(ctx, metaToken)
-	return &Receiver{memory: memory, hear: hear, log: log, token: token}, err
+	return &Receiver{memory: memory, hear: hear, log: log, state: State{Token: token}, warned: make(map[string]time.Time)}, err
 }
 
 // State is what a receiver knows.
@@ -55,37 +56,48 @@ type State struct {
 	// machine's clock; zero for none.
 	Received int
 	Last     time.Time
+	// Refused is when another token was last refused, since this one was kept; zero for never.
+	Refused time.Time
 }
 
 // State returns what the receiver knows.
 func (r *Receiver) State() State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return State{r.token, r.received, r.last}
+	return r.state
 }
 
 // Renew forgets the token. The next one that is posted is kept.
 func (r *Receiver) Renew(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := r.memory.SetMeta(ctx, metaToken, "")
-	if err == nil {
-		r.token = ""
+	return r.set(ctx, "")
+}
+
+// set stores a token and begins anew with it. r.mu is locked.
+func (r *Receiver) set(ctx context.Context, token string) error {
+	if err := r.memory.SetMeta(ctx, metaToken, token); err != nil {
+		return err
 	}
-	return err
+	r.state = State{Token: token}
+	clear(r.warned)
+	return nil
 }
 
 // keep stores a token if there is none. It reports whether the token is now the one that counts.
 func (r *Receiver) keep(ctx context.Context, token string) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.token != "" {
-		return hmac.Equal([]byte(r.token), []byte(token)), nil
+	if r.state.Token != "" {
+		same := hmac.Equal([]byte(r.state.Token), []byte(token))
+		if !same {
+			r.state.Refused = time.Now()
+		}
+		return same, nil
 	}
-	if err := r.memory.SetMeta(ctx, metaToken, token); err != nil {
+	if err := r.set(ctx, token); err != nil {
 		return false, err
 	}
-	r.token = token
 	r.log.Info("Notion has sent a verification token: dibs webhook prints it, and what to do with it")
 	return true, nil
 }
@@ -105,14 +117,14 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			r.log.Warn("a verification token of Notion's could not be kept: have Notion send it again", claim.AttrError, err)
 			http.Error(w, "try again", http.StatusServiceUnavailable)
 		case !kept:
-			r.refuse(w, func() {
+			r.refuse(w, "token", func() {
 				r.log.Warn("a second verification token was refused: if it is meant to replace the first, run dibs webhook --renew, and have Notion send it again")
 			})
 		}
 		return
 	}
 	if !Verify(r.State().Token, body, req.Header.Get(SignatureHeader)) {
-		r.refuse(w, func() {
+		r.refuse(w, "event", func() {
 			r.log.Warn("a webhook event was refused, because its signature is not Notion's: see who else posts to the address; if the subscription was made anew, run dibs webhook --renew")
 		})
 		return
@@ -133,13 +145,15 @@ func offered(body []byte) (string, bool) {
 	return said.Token, !unprintable
 }
 
-// refuse answers a post that is not Notion's. It warns of the first of several in a row.
-func (r *Receiver) refuse(w http.ResponseWriter, warn func()) {
+// refuse answers a post that is not Notion's. It warns once in warnEvery.
+func (r *Receiver) refuse(w http.ResponseWriter, kind string, warn func()) {
 	r.mu.Lock()
-	first := !r.refusing
-	r.refusing = true
+	due := time.Since(r.warned[kind]) >= warnEvery
+	if due {
+		r.warned[kind] = time.Now()
+	}
 	r.mu.Unlock()
-	if first {
+	if due {
 		warn()
 	}
 	http.Error(w, "the signature is not right", http.StatusUnauthorized)
@@ -149,9 +163,8 @@ func (r *Receiver) refuse(w http.ResponseWriter, warn func()) {
 // it again would not help.
 func (r *Receiver) take(body []byte) {
 	r.mu.Lock()
-	r.received++
-	r.last = time.Now()
-	r.refusing = false
+	r.state.Received++
+	r.state.Last = time.Now()
 	r.mu.Unlock()
 	e, err := parse(body)
 	if err != nil {
