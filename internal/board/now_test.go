@@ -184,9 +184,11 @@ func TestFiltersAndGroups(t *testing.T) {
 	c.until(`!` + folded + ` && location.search === '?group=Team&open=COMPLETED'`)
 	c.calm()
 
-	v := newSender(m)
-	_, _, page := v.ask("/tasks?group=Team&field=Team%3DGarden&open=COMPLETED", nil)
-	if !strings.Contains(page, `<li class="group">Garden</li>`) || strings.Contains(page, "Sew a button on") || strings.Contains(page, `folded"`) {
+	v := &visitor{t: t, server: httptest.NewServer(m.board.Handler())}
+	t.Cleanup(v.server.Close)
+	v.enter(m.board)
+	_, page := v.ask("GET", "/tasks?group=Team&field=Team%3DGarden&open=COMPLETED")
+	if !strings.Contains(page, `<li class="group">Garden</li>`) || strings.Contains(page, "Sew a button on") || strings.Contains(page, `s-COMPLETED folded"`) {
 		t.Errorf("without JavaScript: %s", page)
 	}
 }
