@@ -105,6 +105,7 @@ type Task struct {
 	WaitingFor []Waited  `json:"waiting_for,omitempty" doc:"The same, with what is known of them"`
 	Code       string    `json:"code,omitempty" doc:"Why a claim could not get it now, as a denial has it, or filtered: it is not what was asked for; absent if it could"`
 	Reason     string    `json:"reason,omitempty" doc:"The same in one line"`
+	Stuck      bool      `json:"stuck,omitempty" doc:"It can never become ready, unless a person changes what it waits for: the reason says what"`
 	Unblocks   int       `json:"unblocks,omitempty" doc:"How many unfinished tasks wait for it, directly or not, up to 25: of one priority, the task that unblocks most comes first, then the oldest"`
 	CreatedAt  Time      `json:"created_at,omitzero"`
 	EditedAt   Time      `json:"edited_at,omitzero"`

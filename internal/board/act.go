@@ -151,7 +151,7 @@ func (b *Board) confirm(w http.ResponseWriter, r *http.Request) {
 		can := b.actions(t)
 		i := slices.IndexFunc(can, func(a action) bool { return a.To == to })
 		if i < 0 {
-			a = action{Verb: "move", Name: "Move to " + b.state.current().called(columnOf(to)).Name, To: to}
+			a = action{Verb: "move", Name: "Move to " + b.state.current().called(columnOf(string(to))).Name, To: to}
 		} else {
 			a = can[i]
 		}
@@ -272,7 +272,11 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 		claim.AttrAgent, cmp.Or(q.For, t.Agent, t.AssignedTo), claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrReason, claim.Brief(q.Said))
 	b.follower.invalidate(t.ID)
 	b.saids.forget(t.ID)
-	http.Redirect(w, r, fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb), http.StatusSeeOther)
+	to := fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb)
+	if r.PostForm.Get("back") != "" {
+		to = "/?done=" + a.Verb
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
 // keyOf returns the idempotency key of a form; empty for none.
@@ -342,4 +346,15 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 		swept = append(swept, card{ID: s.Task, Title: cmp.Or(text(s.Title, maxTitle), "Untitled"), Agent: text(s.Agent, 80)})
 	}
 	render(w, http.StatusOK, "swept.html", b.page("health", "Sweep", b.state.current(), swept))
+}
+
+// sync has the daemon bring its copy of the board up to date.
+func (b *Board) sync(w http.ResponseWriter, r *http.Request) {
+	if _, err := b.Daemon.Sync(r.Context(), api.SyncRequest{}, ""); err != nil {
+		b.Log.Warn("an action on the board was refused", "action", "sync", claim.AttrBy, b.User, claim.AttrError, err)
+		b.refuse(w, r, "health", "Sync", err)
+		return
+	}
+	b.Log.Info("done on the board", "action", "sync", claim.AttrBy, b.User)
+	http.Redirect(w, r, "/health", http.StatusSeeOther)
 }

@@ -115,7 +115,8 @@ func (b *Board) Handler() http.Handler {
 	mux.HandleFunc("GET "+enterPath, b.enter)
 
 	inside := http.NewServeMux()
-	inside.HandleFunc("GET /{$}", b.columnsPage)
+	inside.HandleFunc("GET /{$}", b.nowPage)
+	inside.HandleFunc("GET /tasks", b.tasksPage)
 	inside.HandleFunc("GET /list", b.listPage)
 	inside.HandleFunc("GET /agents", b.agentsPage)
 	inside.HandleFunc("GET /events", b.eventsPage)
@@ -134,9 +135,10 @@ func (b *Board) Handler() http.Handler {
 		inside.HandleFunc("POST /sweep", b.sweep)
 		inside.HandleFunc("POST /pause", b.pause)
 		inside.HandleFunc("POST /resume", b.resume)
+		inside.HandleFunc("POST /sync", b.sync)
 	}
 	inside.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		b.say(w, http.StatusNotFound, "There is no such page here", "The board has pages for tasks, agents, events, charts and health; this is none of them.")
+		b.say(w, http.StatusNotFound, "There is no such page here", "The board has pages for what is now, tasks, agents, events, charts and health; this is none of them.")
 	})
 	mux.Handle("/", b.admitted(patient(inside)))
 	return b.checked(mux)

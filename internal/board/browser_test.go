@@ -30,7 +30,7 @@ func TestCardsMove(t *testing.T) {
 	sync()
 	c := newChrome(t)
 	c.size(1600, 900, "light")
-	c.open(m)
+	c.openTasks(m)
 	in := func(title, status string) { t.Helper(); c.until(columnOf(title) + fmt.Sprintf(" === %q", status)) }
 	in("Sew a button on", "OPEN")
 
@@ -75,6 +75,8 @@ func TestDemoIsShown(t *testing.T) {
 	needsBrowser(t)
 	c := newChrome(t)
 	c.do(chromedp.Navigate(demo(t)))
+	c.until(`location.pathname === '/'`)
+	c.visit("/tasks")
 	c.until(`Number(document.querySelector('.column[data-status=COMPLETED] .count')?.textContent) >= 5`)
 	c.until(`document.querySelector('#rail').textContent.includes('claim lost')`)
 	c.until(`Number(document.querySelector('.column[data-status=CANCELLED] .count')?.textContent) >= 1`) // at first there is none
@@ -109,7 +111,7 @@ func TestActions(t *testing.T) {
 	}
 	c := newChrome(t)
 	c.size(1600, 900, "light")
-	c.open(m)
+	c.openTasks(m)
 	for _, act := range []struct{ title, verb, asked, done string }{
 		{"Sew a button on", "release", "Take the task from Sandman", "The task was released."},
 		{"Mend the fence", "decline", "in the place of Oracle", "The offer was declined."},
@@ -141,6 +143,8 @@ func TestActions(t *testing.T) {
 	c.until(columnOf("Paint the gate") + ` === 'OPEN'`)
 	c.until(columnOf("Oil the hinges") + ` === 'IN_PROGRESS'`)
 
+	c.visit("/health")
+	c.until(`document.querySelector('#link')?.textContent === 'live'`)
 	for _, want := range []string{"Water the plants", "No claim was stale."} {
 		c.press(`a[href="/sweep"]`)
 		c.until(`document.querySelector('#pane form')`)
@@ -183,7 +187,7 @@ func TestOldFormDoesNothing(t *testing.T) {
 	}
 	old := m.claim("Sandman", id)
 	c := newChrome(t)
-	c.open(m)
+	c.openTasks(m)
 	c.visit("/tasks/" + id + "/release")
 	c.until(`document.querySelector('main form')`)
 	if _, err := m.client.Release(t.Context(), string(old.ID), api.StopRequest{}, ""); err != nil {
@@ -220,7 +224,7 @@ func TestHostileTexts(t *testing.T) {
 	}
 	c := newChrome(t)
 	c.size(1800, 1000, "light")
-	c.open(m)
+	c.openTasks(m)
 	c.until(fmt.Sprintf(`document.querySelectorAll('.card').length === %d`, len(hostile)))
 	titles := eval[[]string](c, `[...document.querySelectorAll('.card .title')].map((a) => a.textContent)`)
 	for _, text := range hostile[:5] {
@@ -228,7 +232,7 @@ func TestHostileTexts(t *testing.T) {
 			t.Errorf("no card has the title %q", text)
 		}
 	}
-	paths := []string{"/", "/events", "/list?status=OPEN", "/health", "/?q=" + "%3Cimg%20src%3Dx%20onerror%3D%22window.hit%3D1%22%3E"}
+	paths := []string{"/", "/tasks?group=agent", "/events", "/list?status=OPEN", "/health", "/tasks?q=" + "%3Cimg%20src%3Dx%20onerror%3D%22window.hit%3D1%22%3E"}
 	paths = append(paths, eval[[]string](c, `[...document.querySelectorAll('.card .title')].map((a) => a.getAttribute('href'))`)...)
 	for _, path := range paths {
 		c.visit(path)
@@ -249,7 +253,7 @@ func TestWithoutScript(t *testing.T) {
 	c.do(chromedp.Navigate(m.link))
 	c.until(`location.pathname === '/'`) // the link's own page goes on to it
 	m.until("the lists", func() bool {
-		c.visit("/") // nothing else brings such a page up to date
+		c.visit("/tasks") // nothing else brings such a page up to date
 		return eval[int](c, `document.querySelectorAll('.card').length`) > 50
 	})
 	if n := eval[int](c, `document.querySelectorAll('.column[data-status=OPEN] .card').length`); n != 50 {
@@ -260,7 +264,7 @@ func TestWithoutScript(t *testing.T) {
 	if n := eval[int](c, `document.querySelectorAll('.card').length`); n != 200 {
 		t.Errorf("the second page has %d open tasks, want 200", n)
 	}
-	for _, path := range []string{"/events", "/health"} {
+	for _, path := range []string{"/", "/events", "/health"} {
 		c.visit(path)
 		if eval[bool](c, `document.querySelector('h1') === null`) {
 			t.Errorf("%s shows nothing", path)
@@ -274,7 +278,7 @@ func TestKeyboard(t *testing.T) {
 	m := newMesh(t, "demo", 100)
 	c := newChrome(t)
 	c.size(1400, 800, "light")
-	c.open(m)
+	c.openTasks(m)
 	c.until(`document.querySelectorAll('.card').length > 5`)
 	focus := func() string { return eval[string](c, `document.activeElement.textContent`) }
 	posinset := `Number(document.activeElement.closest('li')?.getAttribute('aria-posinset'))`

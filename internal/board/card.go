@@ -3,7 +3,7 @@ package board
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -28,21 +28,33 @@ type card struct {
 	Standing string      `json:"-"`                  // what the board calls the status
 	Ready    bool        `json:"ready,omitempty"`
 
+	Column string `json:"column"`           // the key of its column
+	Fields string `json:"fields,omitempty"` // NAME=VALUE in lines, one for each value
+	Made   int64  `json:"made"`
+
 	Agent string   `json:"agent,omitempty"` // the name on the task
 	Hue   int      `json:"hue,omitempty"`   // of that name, 1 to hues
 	Claim claim.ID `json:"claim,omitempty"` // held through this daemon
+	Began int64    `json:"began,omitempty"` // when the agent got the task, as far as known
 	From  int64    `json:"from,omitempty"`  // when the lease began
 	Until int64    `json:"until,omitempty"` // when the lease ends
 
 	OfferedBy string `json:"offered_by,omitempty"`
 	OfferedTo string `json:"offered_to,omitempty"`
 
-	Needs string `json:"-"` // the ids of the tasks that come first, with spaces: cards can be compared
+	Needs  string `json:"-"` // the ids of the tasks that come first, with spaces: cards can be compared
+	Edited int64  `json:"-"`
 
 	Why      string `json:"why,omitempty"`      // why it waits, in one line
 	Progress string `json:"progress,omitempty"` // what its agent says of the work
 	Note     string `json:"note,omitempty"`
 	Rank     string `json:"rank"` // the order of cards in a column
+
+	Stuck bool   `json:"-"` // it can never become ready
+	Asks  bool   `json:"-"` // its agent asked people something: Said
+	Said  string `json:"-"` // what was said last of the task
+	By    string `json:"-"` // who said so
+	Since int64  `json:"-"` // when: since then it is as it is
 }
 
 // The characters of a text that a page shows.
@@ -59,18 +71,6 @@ func text(s string, limit int) string {
 		return string(runes[:limit-1]) + "…"
 	}
 	return s
-}
-
-// hues is the number of colours for names.
-const hues = 8
-
-func hue(name string) int {
-	if name == "" {
-		return 0
-	}
-	h := fnv.New32a()
-	h.Write([]byte(name))
-	return int(h.Sum32()%hues) + 1
 }
 
 // link returns an address if a browser may be sent there, or nothing.
@@ -96,9 +96,20 @@ func cardOf(t api.Task) card {
 		Agent: text(cmp.Or(t.AssignedTo, t.Agent), 80), Claim: t.ClaimID, From: milliseconds(t.ClaimedAt), Until: milliseconds(t.ExpiresAt),
 		Progress: text(t.Progress, maxLine), Note: text(t.Note, maxLine),
 	}
-	if !columnOf(t.Status).live {
-		c.From, c.Until = 0, 0 // in other columns the claim is history
+	c.Made, c.Edited, c.Since = milliseconds(t.CreatedAt), milliseconds(t.EditedAt), milliseconds(t.EditedAt)
+	if said, ok := claim.LastSaying(t.Note); ok && said.About(t.Status) {
+		c.Asks, c.Said, c.By, c.Since = said.Asks(), text(said.Why, maxLine), text(said.By, 80), said.At.UnixMilli()
 	}
+	c.Column = columnFor(t)
+	if !columnOf(c.Column).live {
+		c.From, c.Until = 0, 0 // in other columns the claim is history
+	} else if c.From > 0 {
+		c.Began = c.From
+		if at, ok := t.ClaimID.Minted(); ok {
+			c.Began = at.UnixMilli()
+		}
+	}
+	c.Fields, c.Stuck = fieldLines(t.Fields), t.Stuck
 	if c.Standing == "" {
 		c.Standing = strings.ToLower(strings.ReplaceAll(string(t.Status), "_", " "))
 	}
@@ -119,7 +130,7 @@ func cardOf(t api.Task) card {
 		c.Needs += string(id) + " "
 	}
 	c.Hue = hue(c.Agent)
-	c.Rank = rank(t)
+	c.Rank = rank(t, c)
 	return c
 }
 
@@ -134,63 +145,36 @@ func why(t api.Task) string {
 	return text(t.Reason, maxLine)
 }
 
-// rank sorts a column: ready before waiting, and then in the order of task.Before, as far as it
-// matters to people. In columns of finished tasks, the last edited comes first.
-func rank(t api.Task) string {
-	c := columnOf(t.Status)
-	if c.over {
-		return fmt.Sprintf("%014d%s", 99999999999999-milliseconds(t.EditedAt), t.ID)
+// fieldLines writes a task's fields for a card.
+func fieldLines(fields task.Fields) string {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		values, isList := fields[name].([]any)
+		if !isList {
+			values = []any{fields[name]}
+		}
+		for _, v := range values {
+			if said := task.FieldText(v); said != "" {
+				lines = append(lines, text(strings.ReplaceAll(name, "=", " "), 80)+"="+text(said, 80))
+			}
+		}
 	}
-	waiting, at := 0, t.CreatedAt
-	if t.Status == task.Open && !t.Ready {
-		waiting = 1
-	}
-	if t.Status == task.InProgress {
-		return fmt.Sprintf("%014d%s", milliseconds(at), t.ID)
-	}
-	return fmt.Sprintf("%d%d%02d%014d%s", waiting, urgency(t.Priority), task.MostUnblocks-t.Unblocks, milliseconds(at), t.ID)
+	return strings.Join(lines, "\n")
 }
 
-func urgency(priority string) int {
-	if i := slices.Index([]string{"critical", "high", "medium", "low"}, priority); i >= 0 {
-		return i
+// Chips returns the fields, as a card shows them.
+func (c card) Chips() []string {
+	var chips []string
+	for line := range strings.Lines(c.Fields) {
+		chips = append(chips, strings.TrimSuffix(strings.Replace(line, "=", ": ", 1), "\n"))
 	}
-	return 4
+	return chips
 }
 
-// column shows the tasks of one status.
-type column struct {
-	Status task.Status
-	Name   string
-	Empty  string // the text of an empty column
-	live   bool   // the names on its tasks have live claims
-	over   bool   // its tasks are finished
-	Always bool   // it is shown even when it is empty
-}
-
-var columns = []column{
-	{Status: task.Open, Name: "Open", Empty: "Nothing is open.", live: true, Always: true},
-	{Status: task.InProgress, Name: "In progress", Empty: "Nobody works on anything.", live: true, Always: true},
-	{Status: task.Review, Name: "Review", Empty: "Nothing waits for a decision."},
-	{Status: task.Blocked, Name: "Blocked", Empty: "Nothing is blocked.", Always: true},
-	{Status: task.Failed, Name: "Failed", Empty: "Nothing has failed."},
-	{Status: task.Completed, Name: "Completed", Empty: "Nothing is completed yet.", over: true, Always: true},
-	{Status: task.Cancelled, Name: "Cancelled", Empty: "Nothing was cancelled.", over: true},
-	{Status: task.Unknown, Name: "Other", Empty: "Nothing has another status."},
-}
-
-func columnOf(s task.Status) column {
-	i := slices.IndexFunc(columns, func(c column) bool { return c.Status == s })
-	if i < 0 {
-		return column{Status: s, Name: string(s)}
-	}
-	return columns[i]
-}
-
-// matches reports whether a card has all the words in its title, key, agent, priority, note,
+// matches reports whether a card has all the words in its title, key, agent, priority, note, fields,
 // progress or reason to wait. The modules do the same.
 func (c card) matches(words string) bool {
-	in := strings.ToLower(strings.Join([]string{c.Title, c.Key, c.Agent, c.Priority, c.Word, c.Why, c.Progress, c.Note}, "\n"))
+	in := strings.ToLower(strings.Join([]string{c.Title, c.Key, c.Agent, c.Priority, c.Word, c.Why, c.Progress, c.Note, c.Fields}, "\n"))
 	for word := range strings.FieldsSeq(strings.ToLower(words)) {
 		if !strings.Contains(in, word) {
 			return false

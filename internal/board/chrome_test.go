@@ -182,6 +182,14 @@ func (c *chrome) open(m *mesh) {
 	c.until(`location.pathname === '/' && document.querySelector('#link')?.textContent === 'live'`)
 }
 
+// openTasks opens the board, and goes to its page of tasks.
+func (c *chrome) openTasks(m *mesh) {
+	c.t.Helper()
+	c.open(m)
+	c.visit("/tasks")
+	c.until(`document.querySelector('#link')?.textContent === 'live'`)
+}
+
 // visit goes to another page of the board.
 func (c *chrome) visit(path string) {
 	c.t.Helper()

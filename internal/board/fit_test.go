@@ -43,13 +43,13 @@ func TestAccessible(t *testing.T) {
 	m := newMesh(t, "demo", 0)
 	busy(m)
 	c := newChrome(t)
-	c.open(m)
+	c.openTasks(m)
 	c.until(`document.querySelectorAll('.card').length > 5`)
 	detail := eval[string](c, `document.querySelector('.column[data-status=COMPLETED] .title').getAttribute('href')`)
 	held := eval[string](c, `document.querySelector('.column[data-status=IN_PROGRESS] .card:last-child .title').getAttribute('href')`)
 	waits := eval[string](c, `document.querySelector('.column[data-status=OPEN] .card.waits .title').getAttribute('href')`)
 	c.do(page.SetBypassCSP(true)) // for the checker, whose code is no module of the board's
-	for _, path := range []string{"/", "/agents", "/events", "/charts", "/health", detail, held + "/release", held + "/move?to=BLOCKED", "/?task=" + strings.TrimPrefix(held, "/tasks/"), waits, waits + "/page", "/new", "/sweep", "/list?status=OPEN", "/nowhere"} {
+	for _, path := range []string{"/", "/tasks?group=agent&open=COMPLETED", "/agents", "/events", "/charts", "/health", detail, held + "/release", held + "/move?to=BLOCKED", "/tasks?task=" + strings.TrimPrefix(held, "/tasks/"), waits, waits + "/page", "/new", "/sweep", "/list?status=OPEN", "/nowhere"} {
 		c.visit(path)
 		if path != "/nowhere" {
 			c.until(`document.querySelector('#link')?.textContent === 'live'`)
@@ -115,7 +115,7 @@ func TestManyTasks(t *testing.T) {
 	c := newChrome(t)
 	c.size(1920, 1080, "light")
 	c.do(performance.Enable())
-	c.open(m)
+	c.openTasks(m)
 	c.until(fmt.Sprintf(`document.querySelector('.column[data-status=OPEN] .count').textContent === '%d'`, manyTasks-manyClaims))
 	c.until(fmt.Sprintf(`document.querySelector('.column[data-status=IN_PROGRESS] .count').textContent === '%d'`, manyClaims))
 

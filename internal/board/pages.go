@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"path"
 	"slices"
-	"strconv"
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/task"
 )
 
 // How many cards and events a page has until a module adds the rest, and how many cards a list has.
@@ -88,68 +85,6 @@ func (b *Board) refuse(w http.ResponseWriter, r *http.Request, view, title strin
 	}
 	render(w, status, "refused.html", b.page(view, title, b.state.current(), text(said, 2*maxLine)))
 }
-
-// lane is a column with its first cards.
-type lane struct {
-	column
-	Count int
-	Cards []card
-	More  string // the URL of the list of the others
-}
-
-func (b *Board) columnsPage(w http.ResponseWriter, r *http.Request) {
-	g, words := b.state.current(), r.URL.Query().Get("q")
-	var lanes []lane
-	for _, c := range columns {
-		l := lane{column: g.called(c)}
-		for _, card := range g.Cards {
-			if card.Status != c.Status || !card.matches(words) {
-				continue
-			}
-			if l.Count++; len(l.Cards) < firstCards {
-				l.Cards = append(l.Cards, card)
-			}
-		}
-		if l.Count > len(l.Cards) {
-			l.More = "/list?" + url.Values{"status": {string(c.Status)}, "q": {words}, "from": {strconv.Itoa(len(l.Cards))}}.Encode()
-		}
-		lanes = append(lanes, l)
-	}
-	render(w, http.StatusOK, "columns.html", b.page("board", "Board", g, struct {
-		Words string
-		Lanes []lane
-	}{words, lanes}))
-}
-
-// listPage lists the tasks of one column, for browsers without JavaScript.
-func (b *Board) listPage(w http.ResponseWriter, r *http.Request) {
-	g, q := b.state.current(), r.URL.Query()
-	column, words := columnOf(task.Status(q.Get("status"))), q.Get("q")
-	from, err := strconv.Atoi(cmp.Or(q.Get("from"), "0"))
-	if !slices.ContainsFunc(columns, func(c columnType) bool { return c.Status == column.Status }) || err != nil || from < 0 {
-		b.say(w, http.StatusNotFound, "There is no such list", "Lists have a status, such as OPEN, and begin at a number.")
-		return
-	}
-	l := lane{column: g.called(column)}
-	for _, card := range g.Cards {
-		if card.Status != column.Status || !card.matches(words) {
-			continue
-		}
-		if l.Count >= from && len(l.Cards) < listCards {
-			l.Cards = append(l.Cards, card)
-		}
-		l.Count++
-	}
-	if next := from + len(l.Cards); next < l.Count {
-		l.More = "/list?" + url.Values{"status": {string(column.Status)}, "q": {words}, "from": {strconv.Itoa(next)}}.Encode()
-	}
-	render(w, http.StatusOK, "list.html", b.page("board", l.Name, g, struct {
-		lane
-		From int
-	}{l, from}))
-}
-
-type columnType = column
 
 // worker is an agent, as a page shows it.
 type worker struct {

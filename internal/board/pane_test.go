@@ -34,11 +34,11 @@ func TestPane(t *testing.T) {
 	m.sync()
 	c := newChrome(t)
 	c.size(1600, 900, "light")
-	c.open(m)
+	c.openTasks(m)
 	c.until(columnOf("Wear it"))
 	c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, second))
 	c.until(`document.querySelector('#pane .markdown strong')?.textContent === 'too'`)
-	c.until(fmt.Sprintf(`location.pathname === '/' && new URLSearchParams(location.search).get('task') === %q`, second))
+	c.until(fmt.Sprintf(`location.pathname === '/tasks' && new URLSearchParams(location.search).get('task') === %q`, second))
 	if eval[bool](c, `'hit' in window || document.querySelector('#pane img, #pane script, #pane b, #pane a[href^="javascript"]') !== null`) {
 		t.Error("what somebody wrote became markup that loads or runs something")
 	}
@@ -95,7 +95,7 @@ func TestDrag(t *testing.T) {
 	m.sync()
 	c := newChrome(t)
 	c.size(1600, 900, "light")
-	c.open(m)
+	c.openTasks(m)
 	drop := func(to string) {
 		t.Helper()
 		eval[bool](c, fmt.Sprintf(`(() => {

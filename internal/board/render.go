@@ -17,19 +17,35 @@ import (
 var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"moment":  moment,
-	"dated":   dated,
-	"time":    func(ms int64) api.Time { return api.Time{Time: time.UnixMilli(ms)} },
-	"spoken":  func(d time.Duration) string { return spoken(d.Seconds()) },
-	"seconds": spoken,
-	"lower":   func(s any) string { return strings.ToLower(strings.ReplaceAll(fmt.Sprint(s), "_", " ")) },
-	"line":    func(s string) string { return text(s, 2*maxLine) },
-	"minus":   func(a, b int) int { return a - b },
-	"plus":    func(a, b int) int { return a + b },
-	"left":    func(c card, now time.Time) int { return c.Left(now) },
-	"over":    func(c card, now time.Time) bool { return c.Until > 0 && c.Until < now.UnixMilli() },
-	"pair":    func(a, b any) [2]any { return [2]any{a, b} },
+	"moment":   moment,
+	"dated":    dated,
+	"time":     func(ms int64) api.Time { return api.Time{Time: time.UnixMilli(ms)} },
+	"spoken":   func(d time.Duration) string { return spoken(d.Seconds()) },
+	"seconds":  spoken,
+	"lower":    func(s any) string { return strings.ToLower(strings.ReplaceAll(fmt.Sprint(s), "_", " ")) },
+	"line":     func(s string) string { return text(s, 2*maxLine) },
+	"since":    since,
+	"initials": initials,
+	"minus":    func(a, b int) int { return a - b },
+	"plus":     func(a, b int) int { return a + b },
+	"left":     func(c card, now time.Time) int { return c.Left(now) },
+	"over":     func(c card, now time.Time) bool { return c.Until > 0 && c.Until < now.UnixMilli() },
+	"pair":     func(a, b any) [2]any { return [2]any{a, b} },
 }).ParseFS(files, "templates/*.html"))
+
+// since says how long ago a moment was, in whole units.
+func since(ms int64, now time.Time) string {
+	switch d := now.Sub(time.UnixMilli(ms)); {
+	case d < time.Minute:
+		return "less than a minute"
+	case d < 2*time.Hour:
+		return spoken(d.Round(time.Minute).Seconds())
+	case d < 48*time.Hour:
+		return spoken(d.Round(time.Hour).Seconds())
+	default:
+		return fmt.Sprintf("%d d", int(d.Hours()/24))
+	}
+}
 
 // moment returns a time as an HTML element; modules convert it to the browser's zone.
 func moment(at api.Time) template.HTML {

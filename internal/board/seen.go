@@ -25,15 +25,16 @@ type seen struct {
 	Edited   int64       `json:"edited"`
 }
 
-func seenOf(t api.Task) seen {
-	c := cardOf(t)
+func seenOf(t api.Task) seen { return cardOf(t).seen() }
+
+func (c card) seen() seen {
 	who := cmp.Or(c.Agent, "nobody")
 	if c.OfferedTo != "" {
 		who = "offered to " + c.OfferedTo
 	}
 	return seen{
 		At: time.Now().UnixMilli(), Status: c.Status, Standing: c.Standing, Who: who, Claim: c.Claim,
-		Title: c.Title, Priority: cmp.Or(c.Word, "none"), Note: c.Note, Needs: c.Needs, Edited: milliseconds(t.EditedAt),
+		Title: c.Title, Priority: cmp.Or(c.Word, "none"), Note: c.Note, Needs: c.Needs, Edited: c.Edited,
 	}
 }
 

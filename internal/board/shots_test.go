@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"dibs/internal/api"
@@ -28,23 +29,31 @@ func TestShots(t *testing.T) {
 	busy(m)
 	c := newChrome(t)
 	c.size(1440, 860, "light")
-	c.open(m)
+	c.openTasks(m)
 	for _, shot := range []struct {
 		name, scheme  string
 		width, height int64
 	}{
+		{"now", "light", 1440, 860},
+		{"now-phone", "dark", 390, 800},
 		{"board", "light", 1440, 860},
 		{"board-dark", "dark", 1440, 860},
 		{"board-phone", "light", 390, 800},
 	} {
 		c.size(shot.width, shot.height, shot.scheme)
-		c.visit("/")
+		if strings.HasPrefix(shot.name, "now") {
+			c.visit("/")
+			c.until(`document.querySelector('#link')?.textContent === 'live'`)
+			c.take(shot.name)
+			continue
+		}
+		c.visit("/tasks")
 		c.until(`document.querySelector('#link')?.textContent === 'live'`)
 		c.until(columnOf("Document the export API"))
 		c.take(shot.name)
 	}
 	c.size(1440, 860, "light")
-	c.visit("/")
+	c.visit("/tasks")
 	c.until(columnOf("Fix login redirect loop on Safari"))
 	c.do(chromedp.Evaluate(`[...document.querySelectorAll('.card .title')].find((a) => a.textContent === 'Fix login redirect loop on Safari').click()`, nil))
 	c.until(`document.querySelector('#pane:not([hidden]) .said:not([data-load])')`)

@@ -168,6 +168,7 @@ func (s *state) updateClaims(claims []api.Claim) (doubted []task.ID) {
 		}
 		next := c
 		next.From, next.Until, next.Progress = milliseconds(a.ClaimedAt), milliseconds(a.ExpiresAt), text(a.Progress, maxLine)
+		next.Rank = heldRank(next)
 		if next != c {
 			s.cards[c.ID] = next
 			said.Set = append(said.Set, next)
@@ -266,14 +267,6 @@ type glance struct {
 	Health health
 	Pauses []api.Pause
 	words  map[task.Status]string
-}
-
-// called returns the column under the board's own name, if it has one.
-func (g glance) called(c column) column {
-	if name := g.words[c.Status]; name != "" && name != string(c.Status) {
-		c.Name = text(name, 80)
-	}
-	return c
 }
 
 func (s *state) current() glance {

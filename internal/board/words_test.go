@@ -26,7 +26,7 @@ func TestWords(t *testing.T) {
 	v.enter(m.board)
 	var page string
 	m.until("the board shows its own words", func() bool {
-		_, page = v.ask("GET", "/")
+		_, page = v.ask("GET", "/tasks")
 		return strings.Contains(page, "</span>Zurückgestellt <span") && strings.Contains(page, `<span class="priority high">Hoch</span>`)
 	})
 	if !strings.Contains(page, "</span>In progress <span") {

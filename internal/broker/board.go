@@ -145,6 +145,7 @@ func (bd *board) view(t task.Task, agent string) api.Task {
 			reason += "; it is " + leftAlone(left)
 		}
 		unready(&out, code, reason)
+		out.Stuck = code == claim.CodeBlockedByDependency && bd.waitsInVain(t) != nil
 	}
 	var until time.Time
 	if t.Status == task.Open || t.Status == task.InProgress {

@@ -25,14 +25,15 @@ const (
 	noteTaken     = "Taken back"
 	noteReopened  = "Reopened"
 	noteReview    = "In review"
+	noteAsked     = "Asked"
 	noteStuck     = "Stuck"
 	noteCancelled = "Cancelled"
 )
 
 // noteForm matches the lines that noteLine makes.
 var noteForm = regexp.MustCompile(`^(` + strings.Join([]string{
-	noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteTaken, noteReopened, noteReview, noteStuck, noteCancelled,
-}, "|") + `)(: .*)? — .+, \d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC$`)
+	noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteTaken, noteReopened, noteReview, noteAsked, noteStuck, noteCancelled,
+}, "|") + `)(?:: (.*))? — (.+), (\d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC)$`)
 
 // noteLine returns one line that says what became of a task, why, and who says so. Its form
 // lets us recognise it later.
@@ -48,7 +49,9 @@ func noteLine(what, why, by string, at time.Time) string {
 }
 
 // noteTime formats a time for people on the board, wherever they are.
-func noteTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+func noteTime(t time.Time) string { return t.UTC().Format(noteMinute) }
+
+const noteMinute = "2006-01-02 15:04 UTC"
 
 // NoteLines finds the lines of a note that are ours. It returns the start and the end of each
 // in bytes, including one of the line breaks that set it off. A line to which somebody added
@@ -74,6 +77,51 @@ func NoteLines(note string) [][2]int {
 		at = end + 1
 	}
 	return ours
+}
+
+// Saying is what a line of ours in a note says.
+type Saying struct {
+	what    string // what the line begins with
+	Why, By string
+	At      time.Time // to the minute
+}
+
+// LastSaying returns what our last line in a note says; false if it has none.
+func LastSaying(note string) (Saying, bool) {
+	lines := NoteLines(note)
+	if len(lines) == 0 {
+		return Saying{}, false
+	}
+	last := lines[len(lines)-1]
+	part := noteForm.FindStringSubmatch(strings.Trim(note[last[0]:last[1]], "\n"))
+	if part == nil {
+		return Saying{}, false
+	}
+	at, err := time.Parse(noteMinute, part[4])
+	return Saying{what: part[1], Why: part[2], By: part[3], At: at}, err == nil
+}
+
+// Asks reports whether the line is a question to people.
+func (s Saying) Asks() bool { return s.what == noteAsked }
+
+// About reports whether the line says why a task has that status. Later changes by people may have
+// left an older line.
+func (s Saying) About(status task.Status) bool {
+	switch s.what {
+	case noteDone:
+		return status == task.Completed
+	case noteBlocked, noteAsked:
+		return status == task.Blocked
+	case noteFailed: // a board may have no status for it
+		return status == task.Failed || status == task.Blocked
+	case noteReview:
+		return status == task.Review
+	case noteCancelled:
+		return status == task.Cancelled
+	case noteStuck:
+		return status == task.Open
+	}
+	return false
 }
 
 // Noted returns a note in which line replaces our earlier lines: first what others wrote, then

@@ -138,6 +138,9 @@ func (c Hold) note() *string {
 	if c.Finish.As == EndFailed && c.Finish.Reopen {
 		what = noteTryAgain
 	}
+	if c.Finish.Ask {
+		what = noteAsked
+	}
 	why := c.Finish.proof()
 	if c.Finish.By != "" {
 		what, why = noteTaken, strings.TrimSuffix("from "+c.Agent+": "+why, ": ")

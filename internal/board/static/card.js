@@ -9,10 +9,20 @@ export function element(tag, className, text) {
   return e;
 }
 
-export function agent(name, hue) { return element('span', `agent hue${hue || 8}`, name); }
+// initials are those of an agent's mark, as the server writes them.
+function initials(name) {
+  const parts = name.split(/[ \-_.@]+/).filter(Boolean).map((p) => [...p]);
+  if (!parts.length) return '?';
+  return parts.length === 1 ? parts[0].slice(0, 2).join('') : parts[0][0] + parts.at(-1)[0];
+}
 
-// safe is an address that may be a link.
-function safe(address) { return /^https?:\/\//.test(address || '') ? address : ''; }
+export function agent(name, hue) {
+  const own = element('span', `agent hue${hue || 8}`, name);
+  own.dataset.mark = initials(name);
+  return own;
+}
+
+const readOnly = 'readOnly' in document.body.dataset;
 
 export function makeCard() {
   const li = element('li', 'card');
@@ -29,7 +39,9 @@ export function shape(c) {
     brief, // a title that is one line, and no note
     who: Number(Boolean(c.agent && c.status !== 'OPEN')),
     bar: Number(Boolean(c.from && c.until)),
+    chips: Number(Boolean(c.fields)),
     more: Number(Boolean(c.why || c.progress || c.note && !c.from && !brief)),
+    decide: Number(c.column === 'REVIEW' && !readOnly),
   };
 }
 
@@ -44,17 +56,14 @@ export function showCard(li, c) {
   const meta = element('p', 'meta');
   if (c.word) meta.append(element('span', 'priority ' + (c.priority || ''), c.word));
   if (c.key) meta.append(element('span', 'key', c.key));
-  if (safe(c.url)) {
-    const notion = element('a', 'notion', 'Notion');
-    notion.href = safe(c.url);
-    notion.target = '_blank';
-    notion.rel = 'noopener noreferrer';
-    notion.setAttribute('aria-label', `${c.title} in Notion`);
-    meta.append(notion);
+  if (c.made) {
+    const age = element('span', 'age', clock.age(c.made));
+    age.title = 'Made ' + clock.moment(c.made);
+    meta.append(age);
   }
   li.replaceChildren(heading, meta);
   const lines = shape(c);
-  if (c.agent && c.status === 'OPEN') meta.insertBefore(agent(c.agent, c.hue), meta.querySelector('.notion'));
+  if (c.agent && c.status === 'OPEN') meta.insertBefore(agent(c.agent, c.hue), meta.querySelector('.age'));
   else if (lines.who) {
     const who = element('p', 'who');
     who.append(agent(c.agent, c.hue));
@@ -66,10 +75,25 @@ export function showCard(li, c) {
     bar.max = c.until - c.from;
     li.append(bar);
   }
+  if (lines.chips) {
+    const chips = element('p', 'chips');
+    for (const line of c.fields.split('\n')) chips.append(element('span', 'chip', line.replace('=', ': ')));
+    li.append(chips);
+  }
   if (c.why) li.append(element('p', 'why', c.why));
   else if (lines.more) li.append(element('p', 'note', c.progress || c.note));
+  if (lines.decide) {
+    const decide = element('p', 'decide');
+    for (const [verb, name] of [['approve', 'Approve'], ['reopen', 'Return']]) {
+      const link = element('a', 'button ' + verb, name + '…');
+      link.href = `/tasks/${encodeURIComponent(c.id)}/${verb}`;
+      link.setAttribute('aria-label', `${name} ${c.title}`);
+      decide.append(link, ' ');
+    }
+    li.append(decide);
+  }
   tick(li);
-  if (focused) li.querySelector('.' + focused.split(' ')[0])?.focus({ preventScroll: true });
+  if (focused) li.querySelector('.' + focused.split(' ').at(-1))?.focus({ preventScroll: true });
 }
 
 // tick has a card show how much of its lease is left now.

@@ -27,6 +27,13 @@ export function length(ms) {
   return `${Math.floor(h / 24)} d ${h % 24} h`;
 }
 
+// age writes how long ago something was, in its largest unit.
+export function age(ms) {
+  const minutes = Math.max(0, Math.round((now() - ms) / 60000));
+  if (minutes < 120) return `${minutes} min`;
+  return minutes < 2880 ? `${Math.round(minutes / 60)} h` : `${Math.floor(minutes / 1440)} d`;
+}
+
 // localize writes the times that the server has put on a page in this device's zone.
 export function localize(root) {
   for (const t of root.querySelectorAll('time[datetime]')) {

@@ -1,4 +1,4 @@
-// The board: columns of cards that move as things happen.
+// The page of tasks: columns of cards that move as things happen.
 
 import * as live from './live.js';
 import { Windowed } from './windowed.js';
@@ -7,6 +7,7 @@ import { makeCard, showCard, shape, tick, makeEvent, showEvent, matching } from 
 const cards = new Map();
 const columns = new Map();
 const always = new Set(['OPEN', 'IN_PROGRESS', 'BLOCKED', 'COMPLETED']);
+const form = document.getElementById('filter');
 const words = document.getElementById('words');
 const found = document.getElementById('found');
 const rail = document.getElementById('rail');
@@ -22,36 +23,114 @@ function wide(c) { return (c.wide ??= pen.measureText(c.title).width / 16); }
 class Column {
   constructor(section) {
     this.section = section;
-    this.status = section.dataset.status;
+    this.key = section.dataset.status;
     this.items = [];
     const list = section.querySelector('.cards');
     list.replaceChildren();
     section.querySelector('.more')?.remove();
     const style = getComputedStyle(section);
-    this.sizes = Object.fromEntries(['edge', 'title', 'line', 'bar', 'between'].map((part) => [part, parseFloat(style.getPropertyValue('--high-' + part))]));
-    this.view = new Windowed(section.querySelector('.scroll'), list, { height: (c, room) => this.height(c, room), gap: this.sizes.between, make: makeCard, update: showCard });
+    this.sizes = Object.fromEntries(['edge', 'title', 'line', 'bar', 'decide', 'between'].map((part) => [part, parseFloat(style.getPropertyValue('--high-' + part))]));
+    this.view = new Windowed(section.querySelector('.scroll'), list, { height: (c, room) => this.height(c, room), gap: this.sizes.between, make: makeCard, update: show });
+    section.querySelector('.fold')?.addEventListener('click', (e) => { e.preventDefault(); this.fold(); });
+  }
+
+  fold() {
+    const folded = this.section.classList.toggle('folded');
+    this.section.querySelector('.fold').setAttribute('aria-expanded', String(!folded));
+    keep();
   }
 
   // height is how high a card is: that of the lines that it has.
   height(c, room) {
-    const { edge, title, line, bar, between } = this.sizes;
+    const { edge, title, line, bar, decide, between } = this.sizes;
+    if (c.heading) return line + between;
     const lines = shape(c);
     const inside = room - 1.52; // its edges take 1.5
-    return edge + title * (lines.brief || wide(c) <= inside ? 1 : 2) + line * (1 + lines.who + lines.more) + bar * lines.bar + between;
+    return edge + title * (lines.brief || wide(c) <= inside ? 1 : 2) + line * (1 + lines.who + lines.chips + lines.more) + bar * lines.bar + decide * lines.decide + between;
   }
 
-  gather() {
-    const select = matching(words.value, (c) => [c.title, c.key, c.agent, c.priority, c.word, c.why, c.progress, c.note]);
-    this.items = [];
+  gather(select, group) {
+    const own = [];
     for (const c of cards.values()) {
-      if (c.status === this.status && select(c)) this.items.push(c);
+      if (c.column === this.key && select(c)) own.push(c);
     }
-    this.items.sort((a, b) => (a.rank < b.rank ? -1 : a.rank > b.rank ? 1 : 0));
-    this.section.querySelector('.count').textContent = this.items.length;
-    this.section.querySelector('.empty').hidden = this.items.length > 0;
-    this.section.hidden = this.items.length === 0 && !always.has(this.status);
+    own.sort((a, b) => (a.rank < b.rank ? -1 : a.rank > b.rank ? 1 : 0)); // the server's order
+    this.count = own.length;
+    this.items = group ? grouped(own, group) : own;
+    this.section.querySelector('.count').textContent = this.count;
+    this.section.querySelector('.empty').hidden = this.count > 0;
+    this.section.hidden = this.count === 0 && !always.has(this.key);
     this.view.show(this.items);
   }
+
+  // card is the index of the first card from there on, in steps of one.
+  card(i, step) {
+    while (this.items[i]?.heading) i += step;
+    return i;
+  }
+}
+
+// grouped puts a heading before the cards of each group. Groups come in the order of their first cards.
+function grouped(own, group) {
+  const groups = new Map();
+  for (const c of own) {
+    const name = group(c);
+    if (!groups.has(name)) groups.set(name, [{ id: 'group ' + name, heading: name }]);
+    groups.get(name).push(c);
+  }
+  return [...groups.values()].flat();
+}
+
+function show(li, item) {
+  if (!item.heading) { showCard(li, item); return; }
+  li.className = 'group';
+  li.textContent = item.heading;
+}
+
+// selecting and grouping do what the form says, as the server does.
+function selecting() {
+  const { agent, priority, field } = form.elements;
+  const found = matching(words.value, (c) => [c.title, c.key, c.agent, c.priority, c.word, c.why, c.progress, c.note, c.fields]);
+  return (c) => (!agent.value || c.agent === agent.value) && (!priority.value || c.word === priority.value) &&
+    (!field.value || (c.fields || '').split('\n').includes(field.value)) && found(c);
+}
+
+function grouping() {
+  const by = form.elements.group.value;
+  if (!by) return null;
+  if (by === 'agent') return (c) => c.agent || 'nobody';
+  if (by === 'priority') return (c) => c.word || 'no priority';
+  return (c) => (c.fields || '').split('\n').filter((line) => line.startsWith(by + '=')).map((line) => line.slice(by.length + 1)).join(', ') || 'no ' + by;
+}
+
+// choose adds what a card has to the choices of the form.
+const most = 200;
+const known = {};
+function choose(name, value) {
+  const select = form.elements[name];
+  known[name] ??= new Set([...select.options].map((o) => o.value));
+  if (!value || known[name].has(value) || known[name].size > most) return;
+  known[name].add(value);
+  select.add(new Option(value), [...select.options].find((o, i) => i > 0 && name !== 'priority' && o.value > value) ?? null);
+  select.closest('label').hidden = false;
+}
+
+function choices(c) {
+  choose('agent', c.agent);
+  choose('priority', c.word);
+  for (const line of c.fields ? c.fields.split('\n') : []) {
+    choose('field', line);
+    choose('group', line.slice(0, line.indexOf('=')));
+  }
+}
+
+// keep keeps in the address what the page shows.
+function keep() {
+  const q = new URLSearchParams(), task = new URLSearchParams(location.search).get('task');
+  if (task) q.set('task', task);
+  for (const name of ['q', 'agent', 'priority', 'field', 'group']) if (form.elements[name].value) q.set(name, form.elements[name].value);
+  for (const c of columns.values()) if (c.section.querySelector('.fold') && !c.section.classList.contains('folded')) q.append('open', c.key);
+  history.replaceState(null, '', '/tasks' + (q.size ? '?' + q : ''));
 }
 
 let waiting = false;
@@ -60,25 +139,27 @@ function gather() {
   waiting = true;
   requestAnimationFrame(() => {
     waiting = false;
-    for (const status of dirty) columns.get(status)?.gather();
+    const select = selecting(), group = grouping();
+    for (const key of dirty) columns.get(key)?.gather(select, group);
     dirty.clear();
-    if (words.value) found.textContent = `${[...columns.values()].reduce((n, c) => n + c.items.length, 0)} of ${cards.size} tasks`;
-    else found.textContent = '';
+    const all = ['q', 'agent', 'priority', 'field'].every((name) => !form.elements[name].value);
+    found.textContent = all ? '' : `${[...columns.values()].reduce((n, c) => n + c.count, 0)} of ${cards.size} tasks`;
   });
 }
 
 function apply({ set = [], gone = [] }) {
   for (const c of set) {
     const old = cards.get(c.id);
-    if (old) dirty.add(old.status);
-    c.fresh = settled && (!old || old.status !== c.status) ? Date.now() : 0;
+    if (old) dirty.add(old.column);
+    c.fresh = settled && (!old || old.column !== c.column) ? Date.now() : 0;
     cards.set(c.id, c);
-    dirty.add(c.status);
+    dirty.add(c.column);
+    choices(c);
   }
   for (const id of gone) {
     const old = cards.get(id);
     if (!old) continue;
-    dirty.add(old.status);
+    dirty.add(old.column);
     cards.delete(id);
   }
   gather();
@@ -93,14 +174,14 @@ function keys(e) {
   const column = columns.get(section.dataset.status);
   const i = li ? column.items.findIndex((c) => c.id === li.item.id) : -1;
   let to = null;
-  if (e.key === 'ArrowDown') to = [column, i + 1];
-  else if (e.key === 'ArrowUp' && li) to = [column, i - 1];
-  else if (e.key === 'Home' && li) to = [column, 0];
+  if (e.key === 'ArrowDown') to = [column, column.card(i + 1, 1)];
+  else if (e.key === 'ArrowUp' && li) to = [column, column.card(i - 1, -1)];
+  else if (e.key === 'Home' && li) to = [column, column.card(0, 1)];
   else if (e.key === 'End' && li) to = [column, column.items.length - 1];
   else if (e.key === 'ArrowRight' || e.key === 'ArrowLeft') {
-    const shown = [...columns.values()].filter((c) => !c.section.hidden && c.items.length);
+    const shown = [...columns.values()].filter((c) => !c.section.hidden && !c.section.classList.contains('folded') && c.items.length);
     const next = shown[shown.indexOf(column) + (e.key === 'ArrowRight' ? 1 : -1)];
-    if (next) to = [next, Math.min(Math.max(i, 0), next.items.length - 1)];
+    if (next) to = [next, next.card(Math.min(Math.max(i, 0), next.items.length - 1), 1)];
   }
   if (!to || !to[0].items[to[1]]) return;
   e.preventDefault();
@@ -118,7 +199,7 @@ function tell(e) {
 
 export function take(snapshot) {
   cards.clear();
-  for (const status of columns.keys()) dirty.add(status);
+  for (const key of columns.keys()) dirty.add(key);
   settled = false;
   apply({ set: snapshot.cards });
   settled = true;
@@ -131,8 +212,8 @@ export function begin() {
   for (const section of document.querySelectorAll('.column')) columns.set(section.dataset.status, new Column(section));
   live.on('tasks', apply);
   live.on('event', tell);
-  words.form.addEventListener('submit', (e) => e.preventDefault());
-  words.addEventListener('input', () => { for (const status of columns.keys()) dirty.add(status); gather(); });
+  form.addEventListener('submit', (e) => e.preventDefault());
+  form.addEventListener('input', () => { keep(); for (const key of columns.keys()) dirty.add(key); gather(); });
   document.addEventListener('keydown', keys);
   setInterval(() => { for (const c of columns.values()) for (const row of c.view.rows.values()) tick(row); }, 1000);
 }

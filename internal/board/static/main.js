@@ -67,7 +67,7 @@ async function load() {
     live.seen(snapshot.place);
     reached = 'ok';
     feel(snapshot.health);
-    if (view === 'board') columns.take(snapshot);
+    if (view === 'tasks') columns.take(snapshot);
     if (view === 'events') stream.restart(snapshot);
     live.connect();
   } catch {
@@ -104,9 +104,9 @@ if (part) {
   });
 }
 live.on('event', (e) => { if (e.task) pane.again(e.task); });
-if (view === 'board' && document.querySelector('.columns')) columns.begin();
+if (view === 'tasks' && document.querySelector('.columns')) columns.begin();
 if (view === 'events') stream.begin();
-const whole = (view === 'board' && document.querySelector('.columns')) || view === 'events';
+const whole = (view === 'tasks' && document.querySelector('.columns')) || view === 'events';
 live.begin(!whole);
 if (whole) load();
 setInterval(standing, 1000);

@@ -24,16 +24,28 @@ export function adopt(part) {
   return own;
 }
 
-// replace puts a part in the place of another. What has the focus keeps it, by its place, and
-// what is open stays open. A part that says the same is left alone.
+// replace puts a part in the place of another. What has the focus keeps it, by its id or its
+// place, what is open stays open, and what somebody has begun to write stays: a part in which that
+// has no place any more is left alone, and so is one that says the same.
 export function replace(here, part) {
   if (here.raw === part.outerHTML) return here;
   const own = adopt(part), all = 'a, summary, button';
   const open = [...here.querySelectorAll('details')].map((d) => d.open);
   own.querySelectorAll('details').forEach((d, i) => { d.open = open[i]; });
-  const at = [...here.querySelectorAll(all)].indexOf(document.activeElement);
+  const active = document.activeElement, at = [...here.querySelectorAll(all)].indexOf(active);
+  let writing = null;
+  for (const input of here.querySelectorAll('input[id]')) {
+    const next = own.querySelector('#' + CSS.escape(input.id));
+    if (!next && input.value) return here;
+    if (!next) continue;
+    next.value = input.value;
+    if (input === active) writing = [next, input.selectionStart, input.selectionEnd];
+  }
   here.replaceWith(own);
-  if (at >= 0) own.querySelectorAll(all)[at]?.focus({ preventScroll: true });
+  if (writing) {
+    writing[0].focus({ preventScroll: true });
+    writing[0].setSelectionRange(writing[1], writing[2]);
+  } else if (at >= 0) own.querySelectorAll(all)[at]?.focus({ preventScroll: true });
   return own;
 }
 

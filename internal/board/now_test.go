@@ -1,0 +1,194 @@
+package board_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"dibs/internal/api"
+	"dibs/internal/task"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+)
+
+// TestNow shows who works, what is stuck and why, what waits for a decision, and what is done; and
+// that all is well once it is.
+func TestNow(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	if err := m.notion.AddOption(m.notion.Databases().Tasks, "status", "REVIEW"); err != nil {
+		t.Fatal(err)
+	}
+	m.kill()
+	m.env = append(m.env, "DIBS_TASKS_STATUSES_REVIEW=REVIEW")
+	m.serve()
+	titles := []string{"Sew a button on", "Mend the fence", "Oil the hinges", "Paint the gate", "Water the plants"}
+	ids := make(map[string]string)
+	for _, title := range titles {
+		ids[title] = m.add(title, nil)
+	}
+	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	v := newSender(m)
+	says := func(what string, all ...string) (page string) {
+		t.Helper()
+		m.until(what, func() bool {
+			_, _, page = v.ask("/", nil)
+			return !slices.ContainsFunc(all, func(s string) bool { return !strings.Contains(page, s) })
+		})
+		return page
+	}
+	says("nobody works", "5 tasks are ready, and no agent works")
+
+	m.claim("Sandman", ids["Sew a button on"])
+	says("who works on what, for how long", ">Sandman</span> <a href=\"/tasks/"+ids["Sew a button on"], "for less than a minute, until", "All is well: 1 task under way, 4 ready, 0 done today.")
+
+	asked, handed, done := m.claim("Oracle", ids["Mend the fence"]), m.claim("Oracle", ids["Oil the hinges"]), m.claim("Oracle", ids["Paint the gate"])
+	_, err := m.client.Ask(t.Context(), string(asked.ID), api.AskRequest{Text: "Wood or wire?"}, "")
+	if err == nil {
+		_, err = m.client.Review(t.Context(), string(handed.ID), api.ReviewRequest{Note: "It squeaks no more"}, "")
+	}
+	if err == nil {
+		_, err = m.client.Complete(t.Context(), string(done.ID), api.CompleteRequest{Summary: "It is green."}, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := says("the question, the review, and what is done", `<span class="stuck">asked</span>`, "Wood or wire?", "It squeaks no more", "It is green.", "1 task is stuck", "1 task waits for a decision")
+	if strings.Contains(page, "All is well") {
+		t.Error("all is well, the page says, where somebody waits for an answer")
+	}
+
+	// Work in review is approved: it is done, in its agent's name.
+	v.does(ids["Oil the hinges"], "approve", "text", "well done")
+	if is, err := m.client.Task(t.Context(), task.ID(ids["Oil the hinges"])); err != nil || is.Status != task.Completed || !strings.Contains(is.Note, "Done: well done (maria on the board)") {
+		t.Errorf("the approved task is %+v, %v", is, err)
+	}
+	says("that two are done today", `Done today <span class="count">2</span>`)
+}
+
+// TestAnswer answers a question on the first page while it is written anew: what is begun stays,
+// the answer is a comment on the page, and the task is open.
+func TestAnswer(t *testing.T) {
+	needsBrowser(t)
+	m := newMesh(t, "empty", 0)
+	id := m.add("Mend the fence", nil)
+	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.client.Ask(t.Context(), string(m.claim("Oracle", id).ID), api.AskRequest{Text: "Wood or wire?"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	c := newChrome(t)
+	c.size(1600, 900, "light")
+	c.open(m)
+	field := fmt.Sprintf(`document.getElementById('answer-%s')`, id)
+	c.until(field)
+	c.do(chromedp.Focus(`#answer-`+id, chromedp.ByQuery), input.InsertText("Wire, "))
+	c.do(chromedp.Evaluate(`window.old = document.getElementById('live')`, nil))
+	m.add("Paint the gate", nil)
+	c.until(`document.getElementById('live') !== window.old && document.body.innerText.includes('Paint the gate')`)
+	c.until(field + ` === document.activeElement && document.activeElement.value === 'Wire, '`)
+	c.do(input.InsertText("and a <b>gate</b>"), chromedp.KeyEvent("\r"))
+	c.until(`location.search === '?done=answer' && document.querySelector('.done')`)
+	c.until(`document.body.innerText.includes('All is well') || document.body.innerText.includes('no agent works')`)
+	c.calm()
+	content, err := m.client.Content(t.Context(), task.ID(id))
+	if err != nil || content.Status != task.Open || !slices.ContainsFunc(content.Comments, func(c api.Comment) bool {
+		return strings.Contains(c.Text, "Wire, and a <b>gate</b> (maria on the board)")
+	}) {
+		t.Errorf("the task is %+v, %v", content, err)
+	}
+}
+
+// TestQueueOrder makes tasks as an import does, in one minute: the cards of the column OPEN are in
+// the order of next, whatever their ids.
+func TestQueueOrder(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	for i := range 12 {
+		m.add(fmt.Sprintf("Task %d", i), map[string]any{"priority": map[string]any{"select": map[string]any{"name": []string{"high", "low", "critical"}[rand.IntN(3)]}}})
+	}
+	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	v := &visitor{t: t, server: httptest.NewServer(m.board.Handler())}
+	t.Cleanup(v.server.Close)
+	v.enter(m.board)
+	ready, err := m.client.Tasks(t.Context(), api.TaskFilter{Ready: true})
+	if err != nil || len(ready.Tasks) != 12 {
+		t.Fatalf("%d ready, %v", len(ready.Tasks), err)
+	}
+	m.until("the order of the queue", func() bool {
+		_, page := v.ask("GET", "/tasks")
+		at := 0
+		for _, task := range ready.Tasks {
+			i := strings.Index(page, `class="title" href="/tasks/`+string(task.ID))
+			if i < at {
+				return false
+			}
+			at = i
+		}
+		return true
+	})
+	if next := m.claim("Sandman", ""); next.Task.ID != ready.Tasks[0].ID {
+		t.Errorf("next gives %q, and the first card is %q", next.Task.Title, ready.Tasks[0].Title)
+	}
+}
+
+// TestFiltersAndGroups selects and groups cards in the browser, keeps that in the address, and finds
+// the same without JavaScript; what is finished is folded, and people's work is apart.
+func TestFiltersAndGroups(t *testing.T) {
+	needsBrowser(t)
+	m := newMesh(t, "empty", 0)
+	m.kill()
+	m.env = []string{"DIBS_TASKS_FIELDS=Team"}
+	tasks := m.notion.Databases().Tasks
+	if err := m.notion.EditSchema(tasks, map[string]any{"Team": map[string]any{"rich_text": map[string]any{}}}); err != nil {
+		t.Fatal(err)
+	}
+	team := func(name string) map[string]any { return map[string]any{"Team": richText(name)} }
+	m.add("Sew a button on", team("Cloth"))
+	m.add("Mend the fence", team("Garden"))
+	m.add("Water the plants", team("Garden"))
+	m.add("Paint the gate", status("IN_PROGRESS"))
+	m.add("Oil the hinges", status("COMPLETED"))
+	m.serve()
+	c := newChrome(t)
+	c.size(1600, 900, "light")
+	c.openTasks(m)
+	c.until(columnOf("Paint the gate") + ` === 'PEOPLE'`)
+	c.until(`[...document.querySelectorAll('.chip')].filter((e) => e.textContent === 'Team: Garden').length === 2`)
+	shows := `[...document.querySelectorAll('.column[data-status=OPEN] .cards > li')].map((e) => e.querySelector('.title')?.textContent ?? '# ' + e.textContent).join('; ')`
+	choose := func(name, value string) {
+		t.Helper()
+		c.do(chromedp.SetValue(fmt.Sprintf(`#filter [name=%s]`, name), value, chromedp.ByQuery),
+			chromedp.Evaluate(fmt.Sprintf(`document.querySelector('#filter [name=%s]').dispatchEvent(new Event('input', { bubbles: true }))`, name), nil))
+	}
+	choose("group", "Team")
+	grouped := shows + ` === '# Cloth; Sew a button on; # Garden; Mend the fence; Water the plants'`
+	c.until(grouped)
+	choose("field", "Team=Garden")
+	c.until(shows + ` === '# Garden; Mend the fence; Water the plants'`)
+	c.until(`location.search === '?field=Team%3DGarden&group=Team'`)
+	c.until(`document.getElementById('found').textContent === '2 of 5 tasks'`)
+	choose("field", "")
+	c.until(grouped)
+
+	folded := `document.querySelector('.column[data-status=COMPLETED]').classList.contains('folded')`
+	c.until(folded)
+	c.do(chromedp.Focus(`.column[data-status=COMPLETED] .fold`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	c.until(`!` + folded + ` && location.search === '?group=Team&open=COMPLETED'`)
+	c.calm()
+
+	v := &visitor{t: t, server: httptest.NewServer(m.board.Handler())}
+	t.Cleanup(v.server.Close)
+	v.enter(m.board)
+	_, page := v.ask("GET", "/tasks?group=Team&field=Team%3DGarden&open=COMPLETED")
+	if !strings.Contains(page, `<li class="group">Garden</li>`) || strings.Contains(page, "Sew a button on") || strings.Contains(page, `s-COMPLETED folded"`) {
+		t.Errorf("without JavaScript: %s", page)
+	}
+}
