@@ -10,6 +10,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/history"
+	"dibs/internal/task"
 )
 
 // Past keeps statistics.
@@ -18,6 +19,18 @@ type Past interface {
 	History(context.Context, history.Window) ([]history.Counts, error)
 	// Agents returns the record of each agent, the one last seen first.
 	Agents(context.Context, history.Asking) ([]history.Agent, error)
+	// Ended returns the claims that ended from one time on and before another, in that order.
+	Ended(ctx context.Context, from, to time.Time) ([]claim.Hold, error)
+}
+
+// Backlog returns how many tasks are open and nobody's, and how many claims are held.
+func (b *Broker) Backlog() (open, held int) {
+	for t := range b.mirror.Tasks() {
+		if _, taken := b.claimer.On(t.ID); t.Status == task.Open && !t.Trashed && t.Outside == "" && !taken {
+			open++
+		}
+	}
+	return open, b.claimer.Holding()
 }
 
 // History returns the counts of the last hours, in at most that many steps. Both must be within the
@@ -39,11 +52,20 @@ func (b *Broker) History(ctx context.Context, hours, points int) (api.History, e
 			return nil
 		})
 	}
+	mean := func(name history.Name) []*float64 {
+		return each(steps, func(c history.Counts) *float64 {
+			if n, ok := c.Mean(name); ok {
+				return new(math.Round(n*10) / 10)
+			}
+			return nil
+		})
+	}
 	out := api.History{
 		From: b.time(w.From), To: b.time(w.To()), StepSeconds: int(w.Step.Seconds()),
 		Granted: number(history.Granted), Completed: number(history.Completed), Failed: number(history.Failed),
 		Lost: number(history.Lost), Swept: number(history.Swept), Denied: make(map[string][]int),
 		WaitP50: wait(0.5), WaitP90: wait(0.9),
+		Backlog: mean(history.Backlog), Held: mean(history.Held),
 		Requests: number(history.Requests), Budget: int(math.Round(b.house.Rate() * w.Step.Seconds())),
 	}
 	for _, step := range steps {

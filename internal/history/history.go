@@ -22,6 +22,12 @@ const (
 	Lost      Name = "lost" // ended by somebody else, or taken over once it was stale
 	Swept     Name = "swept"
 	Requests  Name = "requests" // sent to Notion
+
+	// Backlog and Held add up how many tasks were open and held at each look, and Looks counts
+	// the looks.
+	Backlog Name = "backlog"
+	Held    Name = "held"
+	Looks   Name = "looks"
 )
 
 const (
@@ -93,6 +99,15 @@ func Of(e claim.Fact) Name {
 
 // Counts are the values of counters.
 type Counts map[Name]int
+
+// Mean returns how many there were of something that each look counted, on average; false if
+// nobody looked.
+func (c Counts) Mean(of Name) (float64, bool) {
+	if c[Looks] == 0 {
+		return 0, false
+	}
+	return float64(c[of]) / float64(c[Looks]), true
+}
 
 // Wait returns a quantile of the waits of granted tasks, to within a tenth: the length that a
 // part of them, from 0 to 1, did not exceed. It returns false if there are none.

@@ -82,7 +82,7 @@ func TestHistoryCountsEvents(t *testing.T) {
 	raced := event(c, claim.KindDenied, at(7))
 	raced.Code, raced.Remote = claim.CodeLostRace, true
 	record(t, j, raced)
-	if err := j.CountRequests(t.Context(), at(7), 5); err != nil {
+	if err := j.Count(t.Context(), at(7), history.Counts{history.Requests: 5}); err != nil {
 		t.Fatal(err)
 	}
 	granted := history.Counts{history.Granted: 1, history.Waited(2 * time.Second): 1, history.Denied(claim.CodeHeld): 1}
@@ -220,7 +220,7 @@ func TestPruneHistory(t *testing.T) {
 	j := newJournal(t)
 	now := t0.Add(30 * 24 * time.Hour)
 	for _, age := range []time.Duration{0, history.KeepFine - time.Hour, history.KeepFine + time.Hour, history.KeepCoarse - time.Hour, history.KeepCoarse + time.Hour} {
-		if err := j.CountRequests(t.Context(), now.Add(-age), 1); err != nil {
+		if err := j.Count(t.Context(), now.Add(-age), history.Counts{history.Requests: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
