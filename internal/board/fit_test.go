@@ -47,7 +47,7 @@ func TestAccessible(t *testing.T) {
 	detail := eval[string](c, `document.querySelector('.column[data-status=COMPLETED] .title').getAttribute('href')`)
 	held := eval[string](c, `document.querySelector('.column[data-status=IN_PROGRESS] .card:last-child .title').getAttribute('href')`)
 	c.do(page.SetBypassCSP(true)) // for the checker, whose code is no module of the board's
-	for _, path := range []string{"/", "/agents", "/events", "/charts", "/health", detail, held + "/release", "/sweep", "/list?status=OPEN", "/nowhere"} {
+	for _, path := range []string{"/", "/agents", "/events", "/timeline", "/charts", "/report", "/health", detail, "/story" + detail[len("/tasks"):], held + "/release", "/sweep", "/list?status=OPEN", "/nowhere"} {
 		c.visit(path)
 		if path != "/nowhere" {
 			c.until(`document.querySelector('#link')?.textContent === 'live'`)
