@@ -11,12 +11,12 @@ import (
 
 // Report is how agents did in the last days, and what waits for people now.
 type Report struct {
-	From      Time         `json:"from"`
-	To        Time         `json:"to"`
-	Agents    []AgentWork  `json:"agents" nullable:"false" doc:"In the order of their names"`
-	Days      []DayWork    `json:"days" nullable:"false" doc:"The same by day of the daemon's machine, oldest first"`
-	Losses    []Loss       `json:"losses" nullable:"false" doc:"The claims that were lost, the newest first, at most a hundred"`
-	Blocked   []Blocked    `json:"blocked" nullable:"false" doc:"The tasks that are blocked now, the longest first"`
+	From      Time           `json:"from"`
+	To        Time           `json:"to"`
+	Agents    []AgentWork    `json:"agents" nullable:"false" doc:"In the order of their names"`
+	Days      []DayWork      `json:"days" nullable:"false" doc:"The same by day of the daemon's machine, oldest first"`
+	Losses    []Loss         `json:"losses" nullable:"false" doc:"The claims that were lost, the newest first, at most a hundred"`
+	Blocked   []Blocked      `json:"blocked" nullable:"false" doc:"The tasks that are blocked now, the longest first"`
 	Questions []OpenQuestion `json:"questions" nullable:"false" doc:"What agents ask people, and nobody has answered by opening the task again, the oldest first"`
 }
 

@@ -44,10 +44,10 @@ func (b *Broker) History(ctx context.Context, hours, points int) (api.History, e
 	number := func(name history.Name) []int {
 		return each(steps, func(c history.Counts) int { return c[name] })
 	}
-	wait := func(part float64) []*float64 {
+	quantile := func(of func(history.Counts, float64) (time.Duration, bool), part float64) []*float64 {
 		return each(steps, func(c history.Counts) *float64 {
-			if waited, ok := c.Wait(part); ok {
-				return new(waited.Round(time.Millisecond).Seconds())
+			if length, ok := of(c, part); ok {
+				return new(length.Round(time.Millisecond).Seconds())
 			}
 			return nil
 		})
@@ -64,7 +64,8 @@ func (b *Broker) History(ctx context.Context, hours, points int) (api.History, e
 		From: b.time(w.From), To: b.time(w.To()), StepSeconds: int(w.Step.Seconds()),
 		Granted: number(history.Granted), Completed: number(history.Completed), Failed: number(history.Failed),
 		Lost: number(history.Lost), Swept: number(history.Swept), Denied: make(map[string][]int),
-		WaitP50: wait(0.5), WaitP90: wait(0.9),
+		WaitP50: quantile(history.Counts.Wait, 0.5), WaitP90: quantile(history.Counts.Wait, 0.9),
+		WorkP50: quantile(history.Counts.Work, 0.5), WorkP90: quantile(history.Counts.Work, 0.9),
 		Backlog: mean(history.Backlog), Held: mean(history.Held),
 		Requests: number(history.Requests), Budget: int(math.Round(b.house.Rate() * w.Step.Seconds())),
 	}

@@ -17,7 +17,7 @@ type tally struct {
 	sent func() int
 	// standing returns how many tasks are open, and how many are held here.
 	standing func() (open, held int)
-	now  func() time.Time // Notion's time
+	now      func() time.Time // Notion's time
 
 	mu     sync.Mutex
 	stored int // how many of those sent are in the journal

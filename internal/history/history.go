@@ -33,6 +33,7 @@ const (
 const (
 	denied = "denied/"
 	waited = "waited/"
+	worked = "worked/"
 )
 
 // Denied returns the counter of refusals with that code.
@@ -44,25 +45,30 @@ func (n Name) Code() (code claim.Code, ok bool) {
 	return claim.Code(of), ok
 }
 
-// Waits of about the same length are counted together, in sizes: each is a fifth longer than
-// the one before, beginning with the shortest.
+// Times of about the same length are counted together, in sizes: each is a fifth longer than the
+// one before, beginning with the shortest.
 const (
 	shortest = 100 * time.Millisecond
 	longer   = 1.2
 )
 
 // Waited returns the counter of grants of tasks that had waited for d.
-func Waited(d time.Duration) Name {
+func Waited(d time.Duration) Name { return sized(waited, d) }
+
+// Worked returns the counter of completed tasks that their agent had for d.
+func Worked(d time.Duration) Name { return sized(worked, d) }
+
+func sized(kind string, d time.Duration) Name {
 	size := 0
 	if d > shortest {
 		size = int(math.Ceil(math.Log(d.Seconds()/shortest.Seconds()) / math.Log(longer)))
 	}
-	return Name(waited + strconv.Itoa(size))
+	return Name(kind + strconv.Itoa(size))
 }
 
-// size returns the size of the waits in a counter.
-func (n Name) size() (size int, ok bool) {
-	of, ok := strings.CutPrefix(string(n), waited)
+// size returns the size of the times in a counter of that kind.
+func (n Name) size(kind string) (size int, ok bool) {
+	of, ok := strings.CutPrefix(string(n), kind)
 	if !ok {
 		return 0, false
 	}
@@ -70,7 +76,7 @@ func (n Name) size() (size int, ok bool) {
 	return size, err == nil
 }
 
-// length returns the length of waits of a size, to within a tenth.
+// length returns the length of times of a size, to within a tenth.
 func length(size int) time.Duration {
 	if size == 0 {
 		return 0
@@ -111,10 +117,15 @@ func (c Counts) Mean(of Name) (float64, bool) {
 
 // Wait returns a quantile of the waits of granted tasks, to within a tenth: the length that a
 // part of them, from 0 to 1, did not exceed. It returns false if there are none.
-func (c Counts) Wait(part float64) (time.Duration, bool) {
+func (c Counts) Wait(part float64) (time.Duration, bool) { return c.quantile(waited, part) }
+
+// Work is Wait for the time that agents had the tasks that they completed.
+func (c Counts) Work(part float64) (time.Duration, bool) { return c.quantile(worked, part) }
+
+func (c Counts) quantile(kind string, part float64) (time.Duration, bool) {
 	sizes, total, longest := make(map[int]int), 0, 0
 	for name, n := range c {
-		if size, ok := name.size(); ok {
+		if size, ok := name.size(kind); ok {
 			sizes[size] += n
 			total += n
 			longest = max(longest, size)

@@ -29,6 +29,8 @@ func count(ctx context.Context, tx *tx, e claim.Fact) error {
 			return err
 		}
 		return addUp(ctx, tx, e.At, 1, name, history.Waited(e.At.Sub(since)))
+	case history.Completed:
+		return addUp(ctx, tx, e.At, 1, name, history.Worked(e.Finished.Sub(e.Started)))
 	}
 	return addUp(ctx, tx, e.At, max(1, e.Count), name, name)
 }
