@@ -87,19 +87,19 @@ func TestHistoryCountsEvents(t *testing.T) {
 	}
 	granted := history.Counts{history.Granted: 1, history.Waited(2 * time.Second): 1, history.Denied(claim.CodeHeld): 1}
 	rest := history.Counts{
-		history.Failed: 1, history.Lost: 2, history.Swept: 1, history.Completed: 1,
+		history.Failed: 1, history.Lost: 2, history.Swept: 1, history.Completed: 1, history.Worked(0): 1,
 		history.Denied(claim.CodeLostRace): 1, history.Requests: 5,
 	}
 	wantHappened(t, j, at(8), 1, 60, map[string]history.Counts{
 		"09:00": granted,
 		"09:01": {history.Denied(claim.CodeHeld): 1},
 		"09:02": {history.Denied(claim.CodeHeld): 1},
-		"09:06": {history.Completed: 1},
+		"09:06": {history.Completed: 1, history.Worked(0): 1},
 		"09:07": rest,
 	})
 	// An event that is on record already is not counted again.
 	record(t, j, raced)
-	rest[history.Completed] = 2
+	rest[history.Completed], rest[history.Worked(0)] = 2, 2
 	granted[history.Denied(claim.CodeHeld)] = 3
 	all := map[string]history.Counts{"09:00": granted, "09:05": rest}
 	wantHappened(t, j, at(8), 6, 72, all)
