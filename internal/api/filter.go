@@ -36,6 +36,7 @@ type LogFilter struct {
 	Claim claim.ID
 	After string    // only entries after the one with this id
 	Since time.Time // only what happened at this time or later
+	Seen  bool      // also what was only seen on the board, such as people's edits
 	Limit int       // the newest that many; zero: a hundred
 }
 

@@ -37,6 +37,12 @@ type History struct {
 	WaitP50 []*float64 `json:"wait_seconds_p50" nullable:"false" doc:"How long a task had been ready when it was granted: the median, within a tenth of it; null where none was granted"`
 	WaitP90 []*float64 `json:"wait_seconds_p90" nullable:"false" doc:"The same, which nine of ten grants stayed below"`
 
+	WorkP50 []*float64 `json:"work_seconds_p50" nullable:"false" doc:"How long an agent had a task that it completed: the median, within a tenth of it; null where none was completed"`
+	WorkP90 []*float64 `json:"work_seconds_p90" nullable:"false" doc:"The same, which nine of ten stayed below"`
+
+	Backlog []*float64 `json:"backlog" nullable:"false" doc:"How many tasks were open, and nobody's, on average; null where nobody looked"`
+	Held    []*float64 `json:"held" nullable:"false" doc:"How many were held, in the same way"`
+
 	Requests []int `json:"requests" nullable:"false" doc:"Requests sent to Notion"`
 	Budget   int   `json:"budget" doc:"How many requests a step has room for, at the rate that is configured"`
 }

@@ -139,7 +139,18 @@ type LogInput struct {
 	Claim string `query:"claim" doc:"Only about this claim"`
 	Since string `query:"since" doc:"Only what happened at this time or later, such as 2026-11-25T15:00:00Z"`
 	After string `query:"after" doc:"Only after the entry with this id; 00000000000000000000000000 stands before the first"`
+	Seen  bool   `query:"seen" doc:"Also what was only seen on the board, such as people's edits"`
 	Limit int    `query:"limit" minimum:"0" doc:"The newest that many, or with after the first; 0 is a hundred"`
+}
+
+// StoryInput names what a story is about.
+type StoryInput struct {
+	ID string `path:"id" doc:"A claim, by its id, or a task, by its id or key"`
+}
+
+// ReportInput selects the days of a report.
+type ReportInput struct {
+	Days int `query:"days" minimum:"1" maximum:"366" default:"7" doc:"How many days it reaches back"`
 }
 
 // HistoryInput selects a part of the history.

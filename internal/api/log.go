@@ -29,6 +29,9 @@ type LogEntry struct {
 	Count    int        `json:"count,omitempty" doc:"How many attempts were refused"`
 	Names    []string   `json:"names,omitempty" doc:"Who was refused"`
 	Expires  Time       `json:"expires_at,omitzero" doc:"When the holder's lease ended, or the claim's own"`
+	Former   claim.ID   `json:"former,omitempty" doc:"The holder's claim, if it was taken over"`
+	Changed  []string   `json:"changed,omitempty" doc:"What was edited on the board"`
+	Seen     bool       `json:"seen,omitempty" doc:"It was only seen on the board, and is not on record"`
 }
 
 // Log is a part of the local record, oldest entry first.

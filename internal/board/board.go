@@ -120,7 +120,12 @@ func (b *Board) Handler() http.Handler {
 	inside.HandleFunc("GET /list", b.listPage)
 	inside.HandleFunc("GET /agents", b.agentsPage)
 	inside.HandleFunc("GET /events", b.eventsPage)
+	inside.HandleFunc("GET /timeline", b.timelinePage)
+	inside.HandleFunc("GET /story/{id}", b.storyPage)
 	inside.HandleFunc("GET /charts", b.chartsPage)
+	inside.HandleFunc("GET /charts.csv", b.chartCSV)
+	inside.HandleFunc("GET /report", b.reportPage)
+	inside.HandleFunc("GET /report.csv", b.reportCSV)
 	inside.HandleFunc("GET /health", b.healthPage)
 	inside.HandleFunc("GET /tasks/{id}", b.taskPage)
 	inside.HandleFunc("GET /tasks/{id}/page", b.saidPage)
@@ -138,7 +143,7 @@ func (b *Board) Handler() http.Handler {
 		inside.HandleFunc("POST /sync", b.sync)
 	}
 	inside.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		b.say(w, http.StatusNotFound, "There is no such page here", "The board has pages for what is now, tasks, agents, events, charts and health; this is none of them.")
+		b.say(w, http.StatusNotFound, "There is no such page here", "The board has pages for what is now, tasks, agents, events, the timeline, how it goes, and health; this is none of them.")
 	})
 	mux.Handle("/", b.admitted(patient(inside)))
 	return b.checked(mux)

@@ -49,7 +49,7 @@ func TestAccessible(t *testing.T) {
 	held := eval[string](c, `document.querySelector('.column[data-status=IN_PROGRESS] .card:last-child .title').getAttribute('href')`)
 	waits := eval[string](c, `document.querySelector('.column[data-status=OPEN] .card.waits .title').getAttribute('href')`)
 	c.do(page.SetBypassCSP(true)) // for the checker, whose code is no module of the board's
-	for _, path := range []string{"/", "/tasks?group=agent&open=COMPLETED", "/agents", "/events", "/charts", "/health", detail, held + "/release", held + "/move?to=BLOCKED", "/tasks?task=" + strings.TrimPrefix(held, "/tasks/"), waits, waits + "/page", "/new", "/sweep", "/list?status=OPEN", "/nowhere"} {
+	for _, path := range []string{"/", "/tasks?group=agent&open=COMPLETED", "/agents", "/events", "/timeline", "/charts", "/report", "/health", detail, "/story" + detail[len("/tasks"):], held + "/release", held + "/move?to=BLOCKED", "/tasks?task=" + strings.TrimPrefix(held, "/tasks/"), waits, waits + "/page", "/new", "/sweep", "/list?status=OPEN", "/nowhere"} {
 		c.visit(path)
 		if path != "/nowhere" {
 			c.until(`document.querySelector('#link')?.textContent === 'live'`)

@@ -296,6 +296,7 @@ func (b *Broker) logEntry(e claim.Fact) api.LogEntry {
 		Code: e.Code, Holder: e.Holder, Against: e.Against, Remote: e.Remote, Detail: e.Detail,
 		Started: b.time(e.Started), Finished: b.time(e.Finished), Summary: e.Summary,
 		Count: e.Count, Names: e.Names, Expires: b.time(e.Expires), Usage: api.NewUsage(e.Used),
+		Former: e.Former, Changed: e.Changed, Seen: e.Seen,
 	}
 }
 

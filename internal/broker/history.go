@@ -10,6 +10,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/history"
+	"dibs/internal/task"
 )
 
 // Past keeps statistics.
@@ -18,10 +19,22 @@ type Past interface {
 	History(context.Context, history.Window) ([]history.Counts, error)
 	// Agents returns the record of each agent, the one last seen first.
 	Agents(context.Context, history.Asking) ([]history.Agent, error)
-	// Spent returns what was used, by agent.
 	// Day returns when the day of now began, and when it ends, see claim.Bounds.
 	Day(now time.Time) (from, until time.Time)
+	// Spent returns what was used, by agent.
 	Spent(context.Context, history.Spending) ([]history.Spent, error)
+	// Ended returns the claims that ended from one time on and before another, in that order.
+	Ended(ctx context.Context, from, to time.Time) ([]claim.Hold, error)
+}
+
+// Backlog returns how many tasks are open and nobody's, and how many claims are held.
+func (b *Broker) Backlog() (open, held int) {
+	for t := range b.mirror.Tasks() {
+		if _, taken := b.claimer.On(t.ID); t.Status == task.Open && !t.Trashed && t.Outside == "" && !taken {
+			open++
+		}
+	}
+	return open, b.claimer.Holding()
 }
 
 // History returns the counts of the last hours, in at most that many steps. Both must be within the
@@ -35,10 +48,18 @@ func (b *Broker) History(ctx context.Context, hours, points int) (api.History, e
 	number := func(name history.Name) []int {
 		return each(steps, func(c history.Counts) int { return c[name] })
 	}
-	wait := func(part float64) []*float64 {
+	quantile := func(of func(history.Counts, float64) (time.Duration, bool), part float64) []*float64 {
 		return each(steps, func(c history.Counts) *float64 {
-			if waited, ok := c.Wait(part); ok {
-				return new(waited.Round(time.Millisecond).Seconds())
+			if length, ok := of(c, part); ok {
+				return new(length.Round(time.Millisecond).Seconds())
+			}
+			return nil
+		})
+	}
+	mean := func(name history.Name) []*float64 {
+		return each(steps, func(c history.Counts) *float64 {
+			if n, ok := c.Mean(name); ok {
+				return new(math.Round(n*10) / 10)
 			}
 			return nil
 		})
@@ -49,7 +70,9 @@ func (b *Broker) History(ctx context.Context, hours, points int) (api.History, e
 		Granted: number(history.Granted), Completed: number(history.Completed), Failed: number(history.Failed),
 		Lost: number(history.Lost), Swept: number(history.Swept), Denied: make(map[string][]int),
 		Tokens: number(history.Tokens), USD: usd,
-		WaitP50: wait(0.5), WaitP90: wait(0.9),
+		WaitP50: quantile(history.Counts.Wait, 0.5), WaitP90: quantile(history.Counts.Wait, 0.9),
+		WorkP50: quantile(history.Counts.Work, 0.5), WorkP90: quantile(history.Counts.Work, 0.9),
+		Backlog: mean(history.Backlog), Held: mean(history.Held),
 		Requests: number(history.Requests), Budget: int(math.Round(b.house.Rate() * w.Step.Seconds())),
 	}
 	for _, step := range steps {

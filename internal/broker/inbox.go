@@ -34,6 +34,8 @@ type Inbox interface {
 	// Known returns the agents that poll or have a claim, possibly with duplicates.
 	Known(context.Context) ([]string, error)
 	Offers(context.Context) ([]inbox.Offer, error)
+	// Questions returns the open questions of agents to people.
+	Questions(context.Context) ([]inbox.Question, error)
 	EndOffer(ctx context.Context, id task.ID, news ...inbox.Trigger) error
 }
 

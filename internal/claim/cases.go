@@ -244,7 +244,7 @@ func (p Policy) renewed(h Hold, t task.Task) Change {
 	}
 	h = p.refreshed(h, t)
 	f := h.fact(KindRenewed, h.ClaimedAt)
-	f.Remote = true
+	f.Remote, f.Expires = true, h.ExpiresAt()
 	return holding(h, f)
 }
 

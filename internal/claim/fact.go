@@ -66,7 +66,9 @@ type Fact struct {
 	ID string `json:"id"`
 	// Told numbers the facts that agents are told, in order. Numbers grow across restarts, and
 	// none is used twice. It is zero for facts that agents are not told.
-	Told int64     `json:"-"`
+	Told int64 `json:"-"`
+	// Seen is set on facts that were only seen on the board, and are not on record.
+	Seen bool      `json:"-"`
 	At   time.Time `json:"at"` // Notion's time
 	Kind Kind      `json:"kind"`
 
@@ -122,7 +124,7 @@ type Fact struct {
 	// Asked is set if Summary is a question to people, and the agent wants to be told the
 	// answer.
 	Asked bool `json:"asked,omitempty"`
-	// Expires is when something ends: the lease of a claim that was granted or is expiring, the
+	// Expires is when something ends: the lease of a claim that was granted, renewed or is expiring, the
 	// lease of the claim that caused a denial, the offer made by a release, or a reservation.
 	Expires time.Time `json:"expires_at,omitzero"`
 

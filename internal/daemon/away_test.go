@@ -180,6 +180,8 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		"DELETE /v1/reservations/{id}":  {"/v1/reservations/" + kept.ID, ""},
 		"POST /v1/sync":                 {"/v1/sync", `{}`},
 		"GET /v1/history":               {"/v1/history", ""},
+		"GET /v1/report":                {"/v1/report", ""},
+		"GET /v1/story/{id}":            {"/v1/story/" + open, ""},
 		"GET /v1/log":                   {"/v1/log", "", "/v1/log?limit=1", ""},
 		"GET /v1/cluster":               {"/v1/cluster", ""},
 		"GET /v1/events":                {"/v1/events?follow=false&after=0", ""},

@@ -192,6 +192,8 @@ func (g *golden) story() {
 	time.Sleep(10 * time.Minute)
 	g.ask("GET", "/v1/events?after=0&follow=false", "")
 	g.ask("GET", "/v1/log?limit=200", "")
+	g.ask("GET", "/v1/story/"+third, "")
+	g.ask("GET", "/v1/report", "")
 	g.ask("GET", "/v1/history?hours=1&points=10", "")
 	g.ask("GET", "/v1/nowhere", "")
 	g.ask("PUT", "/v1/claims", "")

@@ -71,7 +71,7 @@ func (l ledger) reservationsStored(err error, news []claim.Fact) {
 func (l ledger) Log(ctx context.Context, f api.LogFilter) ([]claim.Fact, error) {
 	newest := f.After == ""
 	facts, err := l.Facts(ctx, journal.FactFilter{
-		After: f.After, Since: f.Since, Task: f.Task, Agent: f.Agent, Claim: f.Claim, Limit: f.Limit, Newest: newest,
+		After: f.After, Since: f.Since, Task: f.Task, Agent: f.Agent, Claim: f.Claim, Seen: f.Seen, Limit: f.Limit, Newest: newest,
 	})
 	if newest {
 		slices.Reverse(facts)

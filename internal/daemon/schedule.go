@@ -36,10 +36,11 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 		},
 		"prune": func(ctx context.Context) error {
 			keep := d.live.Load()
-			if _, err := d.journal.Prune(ctx, time.Now().Add(-keep.Journal.Keep)); err != nil {
+			// Facts leave the feed first: Prune removes those that are in neither view.
+			if _, err := d.journal.PruneFeed(ctx, time.Now().Add(-keep.Events.Keep)); err != nil {
 				return err
 			}
-			if _, err := d.journal.PruneFeed(ctx, time.Now().Add(-keep.Events.Keep)); err != nil {
+			if _, err := d.journal.Prune(ctx, time.Now().Add(-keep.Journal.Keep)); err != nil {
 				return err
 			}
 			// A trigger that was taken and never acknowledged is kept as long as any other, counted

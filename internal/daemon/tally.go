@@ -9,26 +9,32 @@ import (
 	"dibs/internal/journal"
 )
 
-// tally counts in the journal the requests sent to Notion in each minute.
+// tally counts in the journal the requests sent to Notion in each minute, and how many tasks are
+// open and held.
 type tally struct {
 	journal *journal.Journal
 	// sent returns how many were sent since the start.
 	sent func() int
-	now  func() time.Time // Notion's time
+	// standing returns how many tasks are open, and how many are held here.
+	standing func() (open, held int)
+	now      func() time.Time // Notion's time
 
 	mu     sync.Mutex
 	stored int // how many of those sent are in the journal
 }
 
-// store adds to the journal the requests sent since the last call, a minute ago.
+// store adds to the journal the requests sent since the last call, a minute ago, and a look at the
+// board.
 func (t *tally) store(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sent := t.sent()
-	if sent == t.stored {
-		return nil
+	counts := history.Counts{history.Looks: 1}
+	counts[history.Backlog], counts[history.Held] = t.standing()
+	if sent > t.stored {
+		counts[history.Requests] = sent - t.stored
 	}
-	if err := t.journal.CountRequests(ctx, t.now().Add(-history.Fine/2), sent-t.stored); err != nil {
+	if err := t.journal.Count(ctx, t.now().Add(-history.Fine/2), counts); err != nil {
 		return err
 	}
 	t.stored = sent

@@ -192,7 +192,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	d.metrics = metrics.New(metrics.Options{
 		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
 	})
-	d.tally = &tally{journal: d.journal, sent: d.requests, now: d.notion.Now}
+	d.tally = &tally{journal: d.journal, sent: d.requests, standing: func() (int, int) { return d.broker.Backlog() }, now: d.notion.Now}
 	led := ledger{Journal: d.journal, metrics: d.metrics, tally: d.tally, stored: func() {
 		for _, q := range d.queues {
 			q.Wake()

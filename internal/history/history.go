@@ -24,11 +24,18 @@ const (
 	Requests  Name = "requests" // sent to Notion
 	Tokens    Name = "tokens"   // used for claims
 	Micros    Name = "micros"   // the same in money: millionths of a US dollar
+
+	// Backlog and Held add up how many tasks were open and held at each look, and Looks counts
+	// the looks.
+	Backlog Name = "backlog"
+	Held    Name = "held"
+	Looks   Name = "looks"
 )
 
 const (
 	denied = "denied/"
 	waited = "waited/"
+	worked = "worked/"
 )
 
 // Denied returns the counter of refusals with that code.
@@ -40,25 +47,30 @@ func (n Name) Code() (code claim.Code, ok bool) {
 	return claim.Code(of), ok
 }
 
-// Waits of about the same length are counted together, in sizes: each is a fifth longer than
-// the one before, beginning with the shortest.
+// Times of about the same length are counted together, in sizes: each is a fifth longer than the
+// one before, beginning with the shortest.
 const (
 	shortest = 100 * time.Millisecond
 	longer   = 1.2
 )
 
 // Waited returns the counter of grants of tasks that had waited for d.
-func Waited(d time.Duration) Name {
+func Waited(d time.Duration) Name { return sized(waited, d) }
+
+// Worked returns the counter of completed tasks that their agent had for d.
+func Worked(d time.Duration) Name { return sized(worked, d) }
+
+func sized(kind string, d time.Duration) Name {
 	size := 0
 	if d > shortest {
 		size = int(math.Ceil(math.Log(d.Seconds()/shortest.Seconds()) / math.Log(longer)))
 	}
-	return Name(waited + strconv.Itoa(size))
+	return Name(kind + strconv.Itoa(size))
 }
 
-// size returns the size of the waits in a counter.
-func (n Name) size() (size int, ok bool) {
-	of, ok := strings.CutPrefix(string(n), waited)
+// size returns the size of the times in a counter of that kind.
+func (n Name) size(kind string) (size int, ok bool) {
+	of, ok := strings.CutPrefix(string(n), kind)
 	if !ok {
 		return 0, false
 	}
@@ -66,7 +78,7 @@ func (n Name) size() (size int, ok bool) {
 	return size, err == nil
 }
 
-// length returns the length of waits of a size, to within a tenth.
+// length returns the length of times of a size, to within a tenth.
 func length(size int) time.Duration {
 	if size == 0 {
 		return 0
@@ -99,12 +111,26 @@ func Of(e claim.Fact) Name {
 // Counts are the values of counters.
 type Counts map[Name]int
 
+// Mean returns how many there were of something that each look counted, on average; false if
+// nobody looked.
+func (c Counts) Mean(of Name) (float64, bool) {
+	if c[Looks] == 0 {
+		return 0, false
+	}
+	return float64(c[of]) / float64(c[Looks]), true
+}
+
 // Wait returns a quantile of the waits of granted tasks, to within a tenth: the length that a
 // part of them, from 0 to 1, did not exceed. It returns false if there are none.
-func (c Counts) Wait(part float64) (time.Duration, bool) {
+func (c Counts) Wait(part float64) (time.Duration, bool) { return c.quantile(waited, part) }
+
+// Work is Wait for the time that agents had the tasks that they completed.
+func (c Counts) Work(part float64) (time.Duration, bool) { return c.quantile(worked, part) }
+
+func (c Counts) quantile(kind string, part float64) (time.Duration, bool) {
 	sizes, total, longest := make(map[int]int), 0, 0
 	for name, n := range c {
-		if size, ok := name.size(); ok {
+		if size, ok := name.size(kind); ok {
 			sizes[size] += n
 			total += n
 			longest = max(longest, size)

@@ -60,7 +60,7 @@ func TestAllFieldsAreStored(t *testing.T) {
 	c.Task.Unblocks = 0 // the mirror counts anew
 	e := claim.Fact{}
 	fill(reflect.ValueOf(&e).Elem())
-	e.ID, e.Told = claim.NewFactID(t0), 0 // of such a kind agents are not told
+	e.ID, e.Told, e.Seen = claim.NewFactID(t0), 0, false // of such a kind agents are not told
 	save(t, j, c, e)
 	do(t, j.PutTasks(t.Context(), []task.Task{c.Task}))
 	j = reopen(t, j)

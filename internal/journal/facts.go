@@ -120,16 +120,22 @@ type FactFilter struct {
 	Task  task.ID
 	Agent string // who did it, or whom it happened to; not the fact's Holder
 	Claim claim.ID
+	// Seen chooses what was only seen on the board, too: the facts of the feed that are not on
+	// record.
+	Seen  bool
 	Limit int // 0 for no limit
 	// Newest puts the newest first, so that Limit cuts off the oldest.
 	Newest bool
 }
 
-// Facts returns the facts of the record that f chooses, in the order of storing unless f says
+// Facts returns the facts that f chooses, in the order of storing unless f says
 // otherwise. They became visible in that order too, so a reader that goes on after the last
 // one it saw misses nothing.
 func (j *Journal) Facts(ctx context.Context, f FactFilter) ([]claim.Fact, error) {
-	query, args := "SELECT body, count FROM facts WHERE logged = 1", []any{}
+	query, args := "SELECT body, count, logged FROM facts WHERE logged = 1", []any{}
+	if f.Seen {
+		query = "SELECT body, count, logged FROM facts WHERE true"
+	}
 	if f.After != "" {
 		id, err := ulid.ParseStrict(f.After)
 		if err != nil {
@@ -142,7 +148,7 @@ func (j *Journal) Facts(ctx context.Context, f FactFilter) ([]claim.Fact, error)
 		args = append(args, id.String(), id.String(), int64(math.MaxInt64))
 	}
 	if !f.Since.IsZero() {
-		query, args = query+" AND at >= ?", append(args, millis(f.Since))
+		query, args = query+" AND at >= ? AND seq >= (SELECT min(seq) FROM facts WHERE at >= ?)", append(args, millis(f.Since), millis(f.Since))
 	}
 	if f.Task != "" {
 		query, args = query+" AND task_id = ?", append(args, f.Task)
@@ -165,11 +171,12 @@ func (j *Journal) Facts(ctx context.Context, f FactFilter) ([]claim.Fact, error)
 
 func scanFact(row scanner) (claim.Fact, error) {
 	var body []byte
-	var count int
-	if err := row.Scan(&body, &count); err != nil {
+	var count, logged int
+	if err := row.Scan(&body, &count, &logged); err != nil {
 		return claim.Fact{}, err
 	}
 	e, err := decodeFact(body)
+	e.Seen = logged == 0
 	if count > 1 { // since it was stored
 		e.Count = count
 	}

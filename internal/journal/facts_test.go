@@ -7,6 +7,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -70,5 +71,64 @@ func TestEventsNeedIDs(t *testing.T) {
 	}
 	if diff := cmp.Diff([]claim.Fact{e}, events(t, j, journal.FactFilter{})); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// What was only seen on the board can be read for as long as the record, which is longer than the
+// feed.
+func TestSeen(t *testing.T) {
+	b := newBoard(t, open1("a"))
+	b.tell()
+	seen := func() (kinds []claim.Kind) {
+		t.Helper()
+		facts, err := b.Facts(t.Context(), journal.FactFilter{Task: "a", Seen: true, Since: t0.Add(-time.Hour)})
+		do(t, err)
+		for _, f := range facts {
+			if !f.Seen {
+				t.Errorf("%s is on record", f.Kind)
+			}
+			kinds = append(kinds, f.Kind)
+		}
+		return kinds
+	}
+	edited := open1("a")
+	edited.Title = "Paint"
+	b.put(edited)
+	b.tell()
+	want := seen()
+	if len(want) == 0 || want[len(want)-1] != claim.KindEdited {
+		t.Fatalf("seen: %v, want an edit", want)
+	}
+	do(t, b.Record(t.Context(), remote(attempt("Oracle", "b", t0.Add(time.Hour)), claim.KindSwept))) // the last one stays
+	if _, err := b.PruneFeed(t.Context(), t0.Add(1000*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if news, err := b.Feed(t.Context(), journal.FeedFilter{Task: "a"}); err != nil || len(news) > 0 {
+		t.Errorf("the feed still has %v, %v", news, err)
+	}
+	if diff := cmp.Diff(want, seen()); diff != "" {
+		t.Errorf("after the feed was pruned (-want +got):\n%s", diff)
+	}
+	if facts, err := b.Facts(t.Context(), journal.FactFilter{Task: "a"}); err != nil || len(facts) > 0 {
+		t.Errorf("on record: %v, %v", facts, err)
+	}
+	if _, err := b.Prune(t.Context(), t0.Add(1000*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if got := seen(); len(got) > 0 {
+		t.Errorf("after the record was pruned: %v", got)
+	}
+}
+
+func TestEnded(t *testing.T) {
+	j := newJournal(t)
+	for i, agent := range []string{"Sandman", "Oracle", "Ghost"} {
+		id := string(rune('a' + i))
+		save(t, j, ended(grant(t, j, attempt(agent, task.ID(id), t0), t0), claim.EndReleased, t0.Add(time.Duration(i)*time.Hour)))
+	}
+	grant(t, j, attempt("Sandman", "held", t0), t0)
+	got, err := j.Ended(t.Context(), t0.Add(time.Hour), t0.Add(2*time.Hour))
+	if err != nil || len(got) != 1 || got[0].Agent != "Oracle" {
+		t.Errorf("Ended = %+v, %v, want Oracle's", got, err)
 	}
 }

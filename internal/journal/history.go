@@ -29,6 +29,8 @@ func count(ctx context.Context, tx *tx, e claim.Fact) error {
 			return err
 		}
 		return addUp(ctx, tx, e.At, 1, name, history.Waited(e.At.Sub(since)))
+	case history.Completed:
+		return addUp(ctx, tx, e.At, 1, name, history.Worked(e.Finished.Sub(e.Started)))
 	}
 	return addUp(ctx, tx, e.At, max(1, e.Count), name, name)
 }
@@ -93,10 +95,23 @@ func see(ctx context.Context, tx *tx, agent string, at time.Time) error {
 	return err
 }
 
-// CountRequests adds n requests, sent to Notion at about that time, to the history.
-func (j *Journal) CountRequests(ctx context.Context, at time.Time, n int) error {
-	err := j.write(ctx, func(tx *tx) error { return addUp(ctx, tx, at, n, history.Requests, history.Requests) })
-	return j.failed(err, "counting requests")
+// Count adds numbers of about that time to the history: what is no fact, such as requests.
+func (j *Journal) Count(ctx context.Context, at time.Time, counts history.Counts) error {
+	err := j.write(ctx, func(tx *tx) error {
+		for name, n := range counts {
+			if err := addUp(ctx, tx, at, n, name, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return j.failed(err, "counting for the history")
+}
+
+// Ended returns the claims that ended from one time on and before another, in that order.
+func (j *Journal) Ended(ctx context.Context, from, to time.Time) ([]claim.Hold, error) {
+	ended, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE state = 'ended' AND ended >= ? AND ended < ? ORDER BY ended, id", millis(from), millis(to))
+	return ended, j.failed(err, "reading which claims ended")
 }
 
 // History returns what happened in each step of a window.

@@ -82,24 +82,24 @@ func TestHistoryCountsEvents(t *testing.T) {
 	raced := event(c, claim.KindDenied, at(7))
 	raced.Code, raced.Remote = claim.CodeLostRace, true
 	record(t, j, raced)
-	if err := j.CountRequests(t.Context(), at(7), 5); err != nil {
+	if err := j.Count(t.Context(), at(7), history.Counts{history.Requests: 5}); err != nil {
 		t.Fatal(err)
 	}
 	granted := history.Counts{history.Granted: 1, history.Waited(2 * time.Second): 1, history.Denied(claim.CodeHeld): 1}
 	rest := history.Counts{
-		history.Failed: 1, history.Lost: 2, history.Swept: 1, history.Completed: 1,
+		history.Failed: 1, history.Lost: 2, history.Swept: 1, history.Completed: 1, history.Worked(0): 1,
 		history.Denied(claim.CodeLostRace): 1, history.Requests: 5,
 	}
 	wantHappened(t, j, at(8), 1, 60, map[string]history.Counts{
 		"09:00": granted,
 		"09:01": {history.Denied(claim.CodeHeld): 1},
 		"09:02": {history.Denied(claim.CodeHeld): 1},
-		"09:06": {history.Completed: 1},
+		"09:06": {history.Completed: 1, history.Worked(0): 1},
 		"09:07": rest,
 	})
 	// An event that is on record already is not counted again.
 	record(t, j, raced)
-	rest[history.Completed] = 2
+	rest[history.Completed], rest[history.Worked(0)] = 2, 2
 	granted[history.Denied(claim.CodeHeld)] = 3
 	all := map[string]history.Counts{"09:00": granted, "09:05": rest}
 	wantHappened(t, j, at(8), 6, 72, all)
@@ -220,7 +220,7 @@ func TestPruneHistory(t *testing.T) {
 	j := newJournal(t)
 	now := t0.Add(30 * 24 * time.Hour)
 	for _, age := range []time.Duration{0, history.KeepFine - time.Hour, history.KeepFine + time.Hour, history.KeepCoarse - time.Hour, history.KeepCoarse + time.Hour} {
-		if err := j.CountRequests(t.Context(), now.Add(-age), 1); err != nil {
+		if err := j.Count(t.Context(), now.Add(-age), history.Counts{history.Requests: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -43,14 +43,14 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = used.claim_id)
 			AND NOT EXISTS (SELECT 1 FROM used AS later WHERE later.claim_id = used.claim_id AND later.start >= ?1)`},
 		pruning{table: "marks", by: "id", old: "ended < ?1 AND ended > 0"},
-		pruning{table: "facts", by: "seq", old: "logged = 1 AND at < ?1 AND told IS NULL AND NOT " + keptRecord},
+		pruning{table: "facts", by: "seq", old: "at < ?1 AND told IS NULL AND NOT " + keptRecord},
 		pruning{table: "facts", set: "logged = 0, tried = NULL, took = NULL", by: "seq", old: "logged = 1 AND at < ?1 AND told IS NOT NULL AND NOT " + keptRecord})
 }
 
 // PruneFeed removes facts from the feed that happened before that time, except the last one,
-// whose number must not be used again. It also forgets tasks that left the mirror before then.
-// Facts that are on record stay there. It returns the number of facts removed, also when it fails
-// on the way.
+// whose number must not be used again. It also forgets tasks that left the mirror before then. The
+// facts themselves stay until Prune. It returns the number of facts removed, also when it fails on
+// the way.
 func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int, err error) {
 	// A feed is pruned from its beginning, so that the rest has no gaps.
 	var first int64
@@ -61,8 +61,7 @@ func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int,
 		return 0, j.failed(err, "pruning the feed")
 	}
 	removed, err = j.pruneAll(ctx, first, "pruning the feed",
-		pruning{table: "facts", by: "seq", old: "told < ?1 AND logged = 0"},
-		pruning{table: "facts", set: "told = NULL", by: "seq", old: "told < ?1 AND logged = 1"})
+		pruning{table: "facts", set: "told = NULL", by: "seq", old: "told < ?1"})
 	if err == nil {
 		_, err = j.pruneAll(ctx, before.UnixMilli(), "pruning the feed", pruning{table: "told", by: "task_id", old: `
 			at < ?1 AND due = 0 AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = told.task_id)`})

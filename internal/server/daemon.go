@@ -74,7 +74,7 @@ func (s *Server) status(ctx context.Context, _ *struct{}) (api.Status, error) {
 }
 
 func (s *Server) logEntries(ctx context.Context, in *api.LogInput) (api.Log, error) {
-	filter := api.LogFilter{Agent: in.Agent, After: in.After, Limit: in.Limit}
+	filter := api.LogFilter{Agent: in.Agent, After: in.After, Seen: in.Seen, Limit: in.Limit}
 	var err error
 	if in.Task != "" {
 		if filter.Task, err = s.named(ctx, "query.task", in.Task); err != nil {

@@ -23,12 +23,31 @@ type Records interface {
 	// wait is over. It fails as Lookup does, and with broker.ErrStopping.
 	Watch(ctx context.Context, r broker.Ref, after int64, wait time.Duration) (api.Claim, error)
 
+	// Story tells what happened to the claim or the task that r names. It fails with
+	// claim.ErrUnknownClaim or broker.ErrNoTask.
+	Story(ctx context.Context, r broker.Ref) (api.Story, error)
+
+	// Report tells how agents did in the last days.
+	Report(ctx context.Context, days int) (api.Report, error)
+
 	// History returns the counts of the last hours, in at most that many steps.
 	History(ctx context.Context, hours, points int) (api.History, error)
 }
 
 func (s *Server) agents(ctx context.Context, in *api.ListAgentsInput) (api.Agents, error) {
 	return s.broker.Agents(ctx, in.Days)
+}
+
+func (s *Server) story(ctx context.Context, in *api.StoryInput) (api.Story, error) {
+	ref, err := s.refTo(ctx, in.ID, "")
+	if err != nil {
+		return api.Story{}, err
+	}
+	return s.broker.Story(ctx, ref)
+}
+
+func (s *Server) report(ctx context.Context, in *api.ReportInput) (api.Report, error) {
+	return s.broker.Report(ctx, in.Days)
 }
 
 func (s *Server) history(ctx context.Context, in *api.HistoryInput) (api.History, error) {

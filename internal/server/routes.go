@@ -120,6 +120,8 @@ func (s *Server) register(o operations) {
 
 	stream(o, api.OpEvents, s.stream)
 	serve(o, api.OpLog, s.logEntries)
+	serve(o, api.OpStory, s.story)
+	serve(o, api.OpReport, s.report)
 	serve(o, api.OpHistory, s.history)
 	serve(o, api.OpPause, s.pause)
 	serve(o, api.OpResume, s.endPause)

@@ -17,6 +17,14 @@ func title(e claim.Fact) string {
 	if e.Title == "" {
 		about = "task " + string(e.Task)
 	}
+	return sentence(e, about)
+}
+
+// sentence says in one line what happened to a task that it names as about.
+func sentence(e claim.Fact, about string) string {
+	if said, ok := seen[e.Kind]; ok && e.Seen {
+		return about + " " + said
+	}
 	switch e.Kind {
 	case claim.KindGranted:
 		if e.Holder != "" {
@@ -92,8 +100,32 @@ func title(e claim.Fact) string {
 			return fmt.Sprintf("One request for %s was refused while %s held it", about, e.Agent)
 		}
 		return fmt.Sprintf("%d requests for %s were refused while %s held it", e.Count, about, e.Agent)
+	case claim.KindRenewed:
+		return fmt.Sprintf("%s renewed the lease of %s", e.Agent, about)
+	case claim.KindExpiring:
+		return fmt.Sprintf("The lease of %s on %s is about to end", e.Agent, about)
+	case claim.KindAdded:
+		return fmt.Sprintf("%s made %s", cmp.Or(e.Agent, e.By), about)
+	case claim.KindCommented:
+		return fmt.Sprintf("%s wrote a comment on %s", cmp.Or(e.Agent, e.By), about)
+	case claim.KindUnreserved:
+		return fmt.Sprintf("%s's reservation is over: %s", e.Agent, task.OneLine(e.Detail, -1))
+	case claim.KindClaimed:
+		return fmt.Sprintf("%s has %s now", e.Agent, about)
+	case claim.KindReassigned:
+		return fmt.Sprintf("%s went from %s to %s", about, e.Agent, e.Holder)
+	case claim.KindEdited:
+		return fmt.Sprintf("%s was edited: %s", about, strings.Join(e.Changed, ", "))
 	}
 	return fmt.Sprintf("%s: %s on %s", e.Kind, e.Agent, about)
+}
+
+// seen says what was seen on the board of a task, whoever did it.
+var seen = map[claim.Kind]string{
+	claim.KindCreated: "appeared on the board", claim.KindReady: "can be claimed", claim.KindReleased: "is nobody's any more",
+	claim.KindCompleted: "was completed", claim.KindReview: "was put up for review", claim.KindFailed: "was marked as failed",
+	claim.KindBlocked: "was blocked", claim.KindUnblocked: "is no longer blocked", claim.KindReopened: "was reopened",
+	claim.KindCancelled: "was cancelled", claim.KindTrashed: "was taken off the board", claim.KindRestored: "is back on the board",
 }
 
 // refusal says why an attempt was denied, for people who do not know the codes.

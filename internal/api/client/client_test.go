@@ -154,6 +154,8 @@ func TestMethods(t *testing.T) {
 		{api.OpLog.Operation, asked{"GET /v1/log?after=E0&agent=Oracle&claim=" + string(claimID) + "&limit=3&task=T-3", "", ""}, func(ctx context.Context, c C) (any, error) {
 			return c.Log(ctx, api.LogFilter{Agent: "Oracle", Task: "T-3", Claim: claimID, After: "E0", Limit: 3})
 		}},
+		{api.OpStory.Operation, asked{"GET /v1/story/T-3", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Story(ctx, "T-3") }},
+		{api.OpReport.Operation, asked{"GET /v1/report?days=30", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Report(ctx, 30) }},
 		{api.OpHistory.Operation, asked{"GET /v1/history?points=10", "", ""}, func(ctx context.Context, c C) (any, error) { return c.History(ctx, 6, 10) }},
 		{api.OpPause.Operation, asked{"POST /v1/pause", "k", `{"agent":"Sandman","for_seconds":60,"reason":"r"}`}, func(ctx context.Context, c C) (any, error) {
 			return c.Pause(ctx, api.PauseRequest{Agent: "Sandman", ForSeconds: 60, Reason: "r"}, "k")

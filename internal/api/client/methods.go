@@ -150,7 +150,7 @@ func (c *Client) RenewWebhook(ctx context.Context, key string) (api.Webhook, err
 
 // Log returns entries of the local record, oldest first.
 func (c *Client) Log(ctx context.Context, f api.LogFilter) (api.Log, error) {
-	in := api.LogInput{Agent: f.Agent, Task: string(f.Task), Claim: string(f.Claim), After: f.After, Limit: f.Limit}
+	in := api.LogInput{Agent: f.Agent, Task: string(f.Task), Claim: string(f.Claim), After: f.After, Seen: f.Seen, Limit: f.Limit}
 	if !f.Since.IsZero() {
 		in.Since = f.Since.Format(time.RFC3339)
 	}

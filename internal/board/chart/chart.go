@@ -113,7 +113,7 @@ func (c Chart) Draw() Drawing {
 			d.Bars = append(d.Bars, Bar{
 				X: round(x(float64(i) + gap/2)), Width: round(plotWidth / float64(steps) * (1 - gap)),
 				Y: round(y(floor + v)), Height: round(y(floor) - y(floor+v)),
-				Class: s.Class, Tip: fmt.Sprintf("%s %s: %s", c.at(i).Format("15:04"), s.Name, c.format(v)),
+				Class: s.Class, Tip: fmt.Sprintf("%s %s: %s", c.at(i).Format(layout(c.Step)), s.Name, c.format(v)),
 			})
 			floor += v
 		}
@@ -159,15 +159,19 @@ func (c Chart) times(steps int, x func(float64) float64) []Tick {
 	}
 	_, zone := c.From.Zone()
 	since := time.Duration((c.From.Unix()+int64(zone))%int64(max(every, time.Second)/time.Second)) * time.Second
-	layout := "15:04"
-	if every >= 24*time.Hour {
-		layout = "Jan 2"
-	}
 	var out []Tick
 	for at := (every - since) % every; at < whole; at += every {
-		out = append(out, Tick{X: round(x(float64(at) / float64(c.Step))), Label: c.From.Add(at).Format(layout)})
+		out = append(out, Tick{X: round(x(float64(at) / float64(c.Step))), Label: c.From.Add(at).Format(layout(every))})
 	}
 	return out
+}
+
+// layout returns the format of moments so far apart.
+func layout(apart time.Duration) string {
+	if apart >= 24*time.Hour {
+		return "Jan 2"
+	}
+	return "15:04"
 }
 
 // at returns a bar's value; zero for none.

@@ -30,6 +30,7 @@ CREATE TABLE claims (
 CREATE INDEX claims_live ON claims (id) WHERE state <> 'ended';
 CREATE INDEX claims_task ON claims (task_id, id);
 CREATE INDEX claims_agent ON claims (agent, id);
+CREATE INDEX claims_ended ON claims (ended, id) WHERE state = 'ended';
 CREATE INDEX claims_losses ON claims (agent, id) WHERE loss IS NOT NULL;
 
 -- What the daemon itself has on pages: see claim.Mark. What is left of an attempt has the id of
@@ -103,12 +104,12 @@ CREATE TABLE facts (
 ) STRICT;
 
 CREATE INDEX facts_logged ON facts (seq) WHERE logged = 1;
-CREATE INDEX facts_task ON facts (task_id, seq) WHERE logged = 1;
+CREATE INDEX facts_task ON facts (task_id, seq);
 CREATE INDEX facts_agent ON facts (agent, seq) WHERE logged = 1;
 CREATE INDEX facts_claim ON facts (claim_id, seq) WHERE logged = 1;
 CREATE UNIQUE INDEX facts_told ON facts (told) WHERE told IS NOT NULL;
 CREATE INDEX facts_news ON facts (task_id, told) WHERE told IS NOT NULL;
-CREATE INDEX facts_when ON facts (at, told) WHERE told IS NOT NULL;
+CREATE INDEX facts_when ON facts (at, told);
 CREATE INDEX facts_tried ON facts (task_id, seq) WHERE tried IS NOT NULL;
 CREATE INDEX facts_earlier ON facts (task_id, seq) WHERE earlier IS NOT NULL;
 CREATE INDEX facts_took ON facts (agent, at, seq) WHERE took IS NOT NULL;

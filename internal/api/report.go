@@ -1,0 +1,170 @@
+package api
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report is how agents did in the last days, and what waits for people now.
+type Report struct {
+	From      Time           `json:"from"`
+	To        Time           `json:"to"`
+	Agents    []AgentWork    `json:"agents" nullable:"false" doc:"In the order of their names"`
+	Days      []DayWork      `json:"days" nullable:"false" doc:"The same by day of the daemon's machine, oldest first"`
+	Losses    []Loss         `json:"losses" nullable:"false" doc:"The claims that were lost, the newest first, at most a hundred"`
+	Blocked   []Blocked      `json:"blocked" nullable:"false" doc:"The tasks that are blocked now, the longest first"`
+	Questions []OpenQuestion `json:"questions" nullable:"false" doc:"What agents ask people, and nobody has answered by opening the task again, the oldest first"`
+}
+
+// AgentWork is how an agent's claims ended.
+type AgentWork struct {
+	Agent         string   `json:"agent"`
+	Completed     int      `json:"completed" doc:"Also what was handed in for review"`
+	Failed        int      `json:"failed"`
+	Lost          int      `json:"lost" doc:"Taken, cleared or finished by somebody else, or stale"`
+	MedianSeconds *float64 `json:"median_seconds" doc:"How long it had a task, as the median of those that it completed; null without any"`
+	USD           float64  `json:"usd" doc:"What it reported to have spent, in US dollars"`
+}
+
+// DayWork is how an agent's claims ended on one day.
+type DayWork struct {
+	Day string `json:"day" doc:"Such as 2026-11-25"`
+	AgentWork
+}
+
+// Loss is a claim that its agent lost.
+type Loss struct {
+	At    Time    `json:"at"`
+	Task  TaskRef `json:"task"`
+	Agent string  `json:"agent"`
+	By    string  `json:"by,omitempty" doc:"Who had the task afterwards, if anybody is known"`
+	How   string  `json:"how" enum:"lost,overridden,swept"`
+	Why   string  `json:"why"`
+}
+
+// Blocked is a task that is blocked, by whomever.
+type Blocked struct {
+	Task  TaskRef `json:"task"`
+	Since Time    `json:"since"`
+	Why   string  `json:"why" doc:"Why, in one line; empty if nobody said"`
+}
+
+// OpenQuestion is a question of an agent that waits for an answer.
+type OpenQuestion struct {
+	Task    TaskRef `json:"task"`
+	AskedAt Time    `json:"asked_at"`
+	By      string  `json:"by" doc:"The agent"`
+	To      string  `json:"to" doc:"The person who was asked by name; empty for anybody"`
+	Text    string  `json:"text"`
+}
+
+// Table is rows of texts below a row of heads.
+type Table [][]string
+
+// Work returns the agents as a table.
+func (r Report) Work() Table {
+	t := Table{{"agent", "completed", "failed", "lost", "median_seconds", "usd"}}
+	for _, a := range r.Agents {
+		t = append(t, append([]string{a.Agent}, a.row()...))
+	}
+	return t
+}
+
+func (a AgentWork) row() []string {
+	median := ""
+	if a.MedianSeconds != nil {
+		median = strconv.FormatFloat(*a.MedianSeconds, 'f', -1, 64)
+	}
+	return []string{strconv.Itoa(a.Completed), strconv.Itoa(a.Failed), strconv.Itoa(a.Lost), median, strconv.FormatFloat(a.USD, 'f', -1, 64)}
+}
+
+// Markdown writes the report for people.
+func (r Report) Markdown(w io.Writer) error {
+	day := func(t Time) string { return t.Local().Format("2006-01-02 15:04") }
+	blocked := Table{{"task", "since", "why"}}
+	for _, b := range r.Blocked {
+		blocked = append(blocked, []string{b.Task.Title, day(b.Since), b.Why})
+	}
+	questions := Table{{"task", "asked", "by", "to", "question"}}
+	for _, q := range r.Questions {
+		questions = append(questions, []string{q.Task.Title, day(q.AskedAt), q.By, q.To, q.Text})
+	}
+	_, err := fmt.Fprintf(w, "# %s to %s\n", day(r.From), day(r.To))
+	for _, part := range []struct {
+		title string
+		Table
+	}{{"Agents", r.Work()}, {"Blocked", blocked}, {"Questions", questions}} {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "\n## %s\n\n%s", part.title, part.markdown())
+		}
+	}
+	return err
+}
+
+// markdown returns the table in Markdown, in which no text is more than text.
+func (t Table) markdown() string {
+	if len(t) < 2 {
+		return "None.\n"
+	}
+	var out strings.Builder
+	for i, row := range t {
+		for _, cell := range row {
+			out.WriteString("| " + escape(cell) + " ")
+		}
+		out.WriteString("|\n")
+		if i == 0 {
+			out.WriteString(strings.Repeat("|---", len(row)) + "|\n")
+		}
+	}
+	return out.String()
+}
+
+// escape makes text of what would be markup.
+func escape(s string) string {
+	var out strings.Builder
+	for _, r := range Collapse(s) {
+		switch {
+		case r == '<':
+			out.WriteString("&lt;")
+			continue
+		case r == '&':
+			out.WriteString("&amp;")
+			continue
+		case strings.ContainsRune("\\`*_[]|#!~>", r):
+			out.WriteByte('\\')
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+// CSV writes the table. A text that a spreadsheet would take for a formula gets an apostrophe.
+func (t Table) CSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	for _, row := range t {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			if _, err := strconv.ParseFloat(cell, 64); err != nil && strings.ContainsAny(cell[:min(1, len(cell))], "=+-@\t\r") {
+				cell = "'" + cell
+			}
+			cells[i] = cell
+		}
+		if err := out.Write(cells); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// Took returns the median; zero for none.
+func (a AgentWork) Took() time.Duration {
+	if a.MedianSeconds == nil {
+		return 0
+	}
+	return time.Duration(*a.MedianSeconds * float64(time.Second))
+}

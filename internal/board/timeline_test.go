@@ -1,0 +1,125 @@
+package board_test
+
+import (
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dibs/internal/api"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// acted has agents and people act, and returns the claim that is held.
+func acted(m *mesh) (held, done api.Claim) {
+	m.t.Helper()
+	ctx := m.t.Context()
+	first, second, third := m.add(hostile[0], nil), m.add("Mend the fence", nil), m.add("Paint the gate", nil)
+	sync := func() {
+		m.t.Helper()
+		if _, err := m.client.Sync(ctx, api.SyncRequest{}, ""); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	sync()
+	done = m.claim("Sandman", first)
+	if _, err := m.client.Complete(ctx, string(done.ID), api.CompleteRequest{Summary: "It holds <b>."}, ""); err != nil {
+		m.t.Fatal(err)
+	}
+	held = m.claim("Sandman", second)
+	m.claim("Oracle", third)
+	if err := m.notion.EditPage(third, status("CANCELLED")); err != nil {
+		m.t.Fatal(err)
+	}
+	sync()
+	return held, done
+}
+
+func (m *mesh) visitor() *visitor {
+	v := &visitor{t: m.t, server: httptest.NewServer(m.board.Handler())}
+	m.t.Cleanup(v.server.Close)
+	v.enter(m.board)
+	return v
+}
+
+// TestTimeline reads the timeline and the stories behind its bars, as the server writes them.
+func TestTimeline(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	v := m.visitor()
+	if _, page := v.ask("GET", "/timeline"); !strings.Contains(page, "Nothing happened in this time.") {
+		t.Errorf("before anything happened: %s", page)
+	}
+	held, done := acted(m)
+	for _, span := range []string{"10m", "1h", "6h", "1d", "1w"} {
+		resp, page := v.ask("GET", "/timeline?range="+span)
+		if resp.StatusCode != 200 {
+			t.Fatalf("%s: %s", span, resp.Status)
+		}
+		for _, want := range []string{
+			`<section class="track" aria-label="People">`, `<section class="track" aria-label="Sandman">`, `<section class="track" aria-label="Oracle">`,
+			`<a href="/story/` + string(held.ID) + `" aria-label="Sandman, “Mend the fence”: `, `to now, held, lease until `, `class="claim b-held"`,
+			`<a href="/story/` + string(done.ID) + `" aria-label="Sandman, “&lt;img src=x`, `class="claim b-completed"`,
+			`class="claim b-lost"`, `class="mark m-lost"`, `class="mark m-cancelled"`, `class="mark m-created"`,
+			`<th scope="row">Oracle</th>`, `<td>lost</td>`, `href="/timeline?range=` + span + `" aria-current="true"`,
+		} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: the page lacks %s", span, want)
+			}
+		}
+		if strings.Contains(page, "<img") || strings.Contains(page, "NaN") || strings.Count(page, `class="mark m-completed"`) > 0 {
+			t.Errorf("%s: %s", span, page)
+		}
+		for _, x := range regexp.MustCompile(`(?:x|cx|width)="([-0-9.e+]+)%"`).FindAllStringSubmatch(page, -1) {
+			if strings.HasPrefix(x[1], "-") {
+				t.Errorf("%s: something lies outside: %s", span, x[0])
+			}
+		}
+	}
+	if resp, _ := v.ask("GET", "/timeline?range=9y"); resp.StatusCode != 404 {
+		t.Errorf("a range that there is not: %s", resp.Status)
+	}
+	_, page := v.ask("GET", "/story/"+string(done.ID))
+	for _, want := range []string{"The story of one claim", "Sandman claimed the task", "Sandman completed the task", "It holds &lt;b&gt;.", `href="/story/` + string(done.Task.ID) + `"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the claim's story lacks %q: %s", want, page)
+		}
+	}
+	if strings.Contains(page, "appeared on the board") {
+		t.Error("the claim's story has what happened to its task before")
+	}
+	if _, page := v.ask("GET", "/story/"+string(done.Task.ID)); !strings.Contains(page, "the task appeared on the board") {
+		t.Errorf("the task's story: %s", page)
+	}
+	if resp, _ := v.ask("GET", "/story/01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"); resp.StatusCode != 404 {
+		t.Errorf("a claim that there is not: %s", resp.Status)
+	}
+}
+
+// TestTimelineIsLive looks on while a claim ends, and goes to a story by the keyboard.
+func TestTimelineIsLive(t *testing.T) {
+	needsBrowser(t)
+	m := newMesh(t, "empty", 0)
+	held, _ := acted(m)
+	c := newChrome(t)
+	c.size(1400, 900, "light")
+	c.open(m)
+	c.visit("/timeline?range=10m")
+	c.until(`document.querySelector('.b-held')`)
+	if _, err := m.client.Complete(t.Context(), string(held.ID), api.CompleteRequest{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	c.until(`!document.querySelector('.claim.b-held') && document.querySelectorAll('.claim.b-completed').length === 2`)
+	c.until(`document.querySelector('.track svg').getBoundingClientRect().width > 900`)
+	c.do(chromedp.Evaluate(`document.querySelector('.track a').focus()`, nil), chromedp.KeyEvent(kb.Enter))
+	c.until(`location.pathname.startsWith('/story/') && document.querySelectorAll('.story li').length >= 2`)
+	c.calm()
+
+	c.do(emulation.SetScriptExecutionDisabled(true))
+	c.visit("/timeline")
+	if n := eval[int](c, `document.querySelectorAll('.track a').length`); n != 3 {
+		t.Errorf("without script there are %d bars, want 3", n)
+	}
+}

@@ -1,0 +1,124 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/history"
+	"dibs/internal/task"
+)
+
+// maxLosses is how many losses a report lists.
+const maxLosses = 100
+
+// Report tells how agents did in the last days, and what waits for people now.
+func (b *Broker) Report(ctx context.Context, days int) (api.Report, error) {
+	now := b.now()
+	from := now.AddDate(0, 0, -days)
+	ended, err := b.past.Ended(ctx, from, now)
+	if err != nil {
+		return api.Report{}, err
+	}
+	out := api.Report{From: b.time(from), To: b.time(now), Agents: each(history.Sum(ended), workOf), Days: []api.DayWork{}, Losses: []api.Loss{}}
+	midnights, by := history.Days(ended, time.Local)
+	for _, day := range midnights {
+		for _, w := range history.Sum(by[day]) {
+			out.Days = append(out.Days, api.DayWork{Day: day.Format(time.DateOnly), AgentWork: workOf(w)})
+		}
+	}
+	for _, h := range slices.Backward(ended) {
+		if history.Counted(h) == history.Lost && len(out.Losses) < maxLosses {
+			out.Losses = append(out.Losses, api.Loss{
+				At: b.time(h.Ended), Task: b.ref(h.Task), Agent: h.Agent, By: h.LostTo, How: string(h.Ending), Why: api.Collapse(claim.NotHeld(h).Detail),
+			})
+		}
+	}
+	if out.Blocked, err = b.blocked(ctx); err != nil {
+		return api.Report{}, err
+	}
+	out.Questions, err = b.questions(ctx)
+	return out, err
+}
+
+func workOf(w history.Work) api.AgentWork {
+	out := api.AgentWork{Agent: w.Agent, Completed: w.Completed, Failed: w.Failed, Lost: w.Lost, USD: float64(w.Micros) / 1e6}
+	if w.Median != nil {
+		out.MedianSeconds = new(w.Median.Seconds())
+	}
+	return out
+}
+
+// blocked returns the tasks that are blocked, the longest first.
+func (b *Broker) blocked(ctx context.Context) ([]api.Blocked, error) {
+	out := []api.Blocked{}
+	for t := range b.mirror.Tasks() {
+		if t.Status != task.Blocked || t.Trashed {
+			continue
+		}
+		said := api.Blocked{Task: b.ref(t), Since: b.time(t.Edited), Why: api.Collapse(t.Note)}
+		facts, err := b.journal.Log(ctx, api.LogFilter{Task: t.ID, Seen: true})
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range slices.Backward(facts) {
+			blocks := f.Kind == claim.KindBlocked || f.Tried == claim.TriedOver && (f.Kind == claim.KindFailed || f.Kind == claim.KindSwept)
+			if blocks {
+				said.Since = b.time(f.At)
+			}
+			if blocks && !f.Seen {
+				said.Why = api.Collapse(cmp.Or(f.Summary, f.Detail, t.Note))
+			}
+			if blocks && !f.Seen || f.Kind == claim.KindUnblocked || f.Kind == claim.KindReopened || f.Kind == claim.KindGranted {
+				break
+			}
+		}
+		out = append(out, said)
+	}
+	slices.SortStableFunc(out, func(x, y api.Blocked) int { return x.Since.Compare(y.Since.Time) })
+	return out, nil
+}
+
+// questions returns the questions of agents that nobody has answered by opening the task again, the
+// oldest first.
+func (b *Broker) questions(ctx context.Context) ([]api.OpenQuestion, error) {
+	open, err := b.inbox.Inbox.Questions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []api.OpenQuestion{}
+	for _, q := range open {
+		t, known := b.mirror.Task(q.Task)
+		if _, _, over := q.See(t, known, b.now()); over || q.Last || t.Status != task.Blocked {
+			continue
+		}
+		said := api.OpenQuestion{Task: b.ref(t), AskedAt: b.time(q.At), By: q.Agent, Text: t.Note}
+		facts, err := b.journal.Log(ctx, api.LogFilter{Task: q.Task})
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range facts {
+			if f.ID == q.ID {
+				said.To, said.Text = b.nameOf(ctx, f.Mention), f.Summary
+			}
+		}
+		out = append(out, said)
+	}
+	slices.SortStableFunc(out, func(x, y api.OpenQuestion) int { return x.AskedAt.Compare(y.AskedAt.Time) })
+	return out, nil
+}
+
+// nameOf returns the name of the Notion user with that id; the id if the name cannot be looked up.
+func (b *Broker) nameOf(ctx context.Context, id string) string {
+	if id == "" {
+		return ""
+	}
+	people, _ := b.comments.People(ctx, false)
+	if found := named(people, id); len(found) == 1 {
+		return found[0].Name
+	}
+	return id
+}
