@@ -203,7 +203,7 @@ func figuresOfHistory(h api.History) []figure {
 		}
 	}
 	percent := func(v float64) string { return trim(v) + " %" }
-	return []figure{
+	figures := []figure{
 		draw("Claims", "granted", chart.Chart{Bars: []chart.Series{counted("granted", "tone1", h.Granted)}}),
 		draw("Finished work", "finished", chart.Chart{Bars: []chart.Series{counted("completed", "tone2", h.Completed), counted("failed", "tone6", h.Failed)}}),
 		draw("Backlog and held", "", chart.Chart{Lines: []chart.Series{{Name: "open", Class: "tone1", Values: seconds(h.Backlog)}, {Name: "held", Class: "tone2", Values: seconds(h.Held)}}, Format: trim}),
@@ -213,6 +213,13 @@ func figuresOfHistory(h api.History) []figure {
 		draw("Refusals", "refused", chart.Chart{Bars: refused}),
 		draw("Share of the budget of requests", "", chart.Chart{Bars: []chart.Series{{Name: "of the budget", Class: "tone3", Values: share}}, Limit: 100, Format: percent}),
 	}
+	if slices.ContainsFunc(h.USD, func(v float64) bool { return v > 0 }) {
+		figures = append(figures, draw("Money that agents reported", "", chart.Chart{Bars: []chart.Series{{Name: "US dollars", Class: "tone5", Values: h.USD}}, Format: func(v float64) string { return fmt.Sprintf("%.2f", v) }}))
+	}
+	if slices.ContainsFunc(h.Tokens, func(n int) bool { return n > 0 }) {
+		figures = append(figures, draw("Tokens that agents reported", "used", chart.Chart{Bars: []chart.Series{counted("tokens", "tone4", h.Tokens)}}))
+	}
+	return figures
 }
 
 // draw makes a figure of a chart. did is the verb for the counted things; empty if they are not

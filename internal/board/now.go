@@ -129,6 +129,7 @@ func troubles(g glance, o overview) (all []trouble) {
 			all = append(all, trouble{text, do, url})
 		}
 	}
+	add(h.Halted, "Everybody is paused: nothing new is granted", "see who paused", "#brake")
 	add(h.Trouble != "", "Notion does not do what it should", "see why", "/health")
 	add(h.Stale, "What is shown of Notion is old", "see why", "/health")
 	add(h.OwedSince > 0 && g.Now.Sub(time.UnixMilli(h.OwedSince)) > owedAtMost, fmt.Sprintf("%s to be told to Notion for more than %s", many(h.Owed, "change has", "changes have"), spoken(owedAtMost.Seconds())), "see why", "/health")

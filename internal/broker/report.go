@@ -23,10 +23,17 @@ func (b *Broker) Report(ctx context.Context, days int) (api.Report, error) {
 	if err != nil {
 		return api.Report{}, err
 	}
-	out := api.Report{From: b.time(from), To: b.time(now), Agents: each(history.Sum(ended), workOf), Days: []api.DayWork{}, Losses: []api.Loss{}}
+	spent, err := b.past.Spent(ctx, history.Spending{From: from, To: now})
+	if err != nil {
+		return api.Report{}, err
+	}
+	out := api.Report{From: b.time(from), To: b.time(now), Agents: each(history.Sum(ended, spent...), workOf), Days: []api.DayWork{}, Losses: []api.Loss{}}
 	midnights, by := history.Days(ended, time.Local)
 	for _, day := range midnights {
-		for _, w := range history.Sum(by[day]) {
+		if spent, err = b.past.Spent(ctx, history.Spending{From: day, To: day.AddDate(0, 0, 1)}); err != nil {
+			return api.Report{}, err
+		}
+		for _, w := range history.Sum(by[day], spent...) {
 			out.Days = append(out.Days, api.DayWork{Day: day.Format(time.DateOnly), AgentWork: workOf(w)})
 		}
 	}

@@ -34,20 +34,29 @@ func Counted(h claim.Hold) Name {
 	return ""
 }
 
-// Sum adds up how claims ended, by agent, in the order of their names.
-func Sum(ended []claim.Hold) []Work {
+// Sum adds up how claims ended, and what was spent meanwhile, by agent, in the order of their names.
+func Sum(ended []claim.Hold, spent ...Spent) []Work {
 	works := make(map[string]*Work)
+	of := func(agent string) *Work {
+		w := works[agent]
+		if w == nil {
+			w = &Work{Agent: agent}
+			works[agent] = w
+		}
+		return w
+	}
+	for _, s := range spent {
+		if s.Micros > 0 {
+			of(s.Agent).Micros += s.Micros
+		}
+	}
 	took := make(map[string][]time.Duration)
 	for _, h := range ended {
 		name := Counted(h)
 		if name == "" {
 			continue
 		}
-		w := works[h.Agent]
-		if w == nil {
-			w = &Work{Agent: h.Agent}
-			works[h.Agent] = w
-		}
+		w := of(h.Agent)
 		switch name {
 		case Completed:
 			w.Completed++
