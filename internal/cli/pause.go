@@ -100,8 +100,12 @@ func pausedLine(p api.Pause, now time.Time) string {
 	return line
 }
 
-// askPaused is how often a command that waits asks whether its agent is paused.
-const askPaused = 5 * time.Second
+// firstPaused is after what time a command that still waits asks whether its agent is paused, and
+// askPaused how often from then on.
+const (
+	firstPaused = time.Second
+	askPaused   = 5 * time.Second
+)
 
 // tellPaused says once on stderr, while a command waits, that the agent is paused.
 func (a *app) tellPaused(ctx context.Context, daemon *client.Client, agent string, wait time.Duration) (stop func()) {
@@ -112,14 +116,14 @@ func (a *app) tellPaused(ctx context.Context, daemon *client.Client, agent strin
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		for {
-			if who, err := daemon.Agent(ctx, agent); err == nil && who.Paused != nil {
-				fmt.Fprintf(a.stderr, "dibs: %s; waiting\n", pausedLine(*who.Paused, time.Now()))
+		for pause := firstPaused; ; pause = askPaused {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
 				return
 			}
-			select {
-			case <-time.After(askPaused):
-			case <-ctx.Done():
+			if who, err := daemon.Agent(ctx, agent); err == nil && who.Paused != nil {
+				fmt.Fprintf(a.stderr, "dibs: %s; waiting\n", pausedLine(*who.Paused, time.Now()))
 				return
 			}
 		}
