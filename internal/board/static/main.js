@@ -25,6 +25,7 @@ function standing() {
   const line = document.getElementById('link'), trouble = document.getElementById('trouble');
   let said = '';
   if (reached !== 'ok' && Date.now() - away > 2500) said = 'The board does not answer: trying again. It may have been stopped where it was started.';
+  else if (health && !health.up && !health.since) said = 'The daemon has yet to answer: trying.';
   else if (health && !health.up) said = `The daemon does not answer since ${clock.moment(health.since)}: trying again. What is shown may be old. (${health.error})`;
   line.className = 'link ' + (said ? 'bad' : 'ok');
   line.textContent = said ? 'down' : 'live';

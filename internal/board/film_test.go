@@ -1,0 +1,135 @@
+package board_test
+
+import (
+	"bytes"
+	"context"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"dibs/internal/api"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// maxFilm is how large the film may be, in bytes.
+const maxFilm = 1_500_000
+
+// film is a film of pages, frame by frame.
+type film struct {
+	frames []image.Image
+	delays []int // in hundredths of a second
+}
+
+// shoot adds what the page shows, for as long as a viewer needs.
+func (f *film) shoot(c *chrome, look time.Duration) {
+	c.t.Helper()
+	var picture []byte
+	c.do(chromedp.Sleep(400*time.Millisecond), chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		picture, err = page.CaptureScreenshot().WithFormat(page.CaptureScreenshotFormatPng).Do(ctx)
+		return err
+	}))
+	frame, err := png.Decode(bytes.NewReader(picture))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	f.frames, f.delays = append(f.frames, frame), append(f.delays, int(look/(10*time.Millisecond)))
+}
+
+// write writes the film in the colours that it uses most. Of each frame it keeps what has changed.
+func (f *film) write(c *chrome, name string) {
+	c.t.Helper()
+	count := make(map[color.RGBA]int)
+	at := func(i, x, y int) color.RGBA {
+		r, g, b, _ := f.frames[i].At(x, y).RGBA()
+		return color.RGBA{uint8(r>>8) &^ 3, uint8(g>>8) &^ 3, uint8(b>>8) &^ 3, 255}
+	}
+	area := f.frames[0].Bounds()
+	for i := range f.frames {
+		for y := range area.Dy() {
+			for x := range area.Dx() {
+				count[at(i, x, y)]++
+			}
+		}
+	}
+	var colours []color.RGBA
+	for c := range count {
+		colours = append(colours, c)
+	}
+	slices.SortFunc(colours, func(a, b color.RGBA) int { return count[b] - count[a] })
+	palette := color.Palette{color.RGBA{}} // nothing has changed
+	for _, c := range colours[:min(len(colours), 255)] {
+		palette = append(palette, c)
+	}
+	nearest := make(map[color.RGBA]uint8)
+	out := &gif.GIF{Delay: f.delays, Config: image.Config{ColorModel: palette, Width: area.Dx(), Height: area.Dy()}}
+	for i := range f.frames {
+		p := image.NewPaletted(area, palette)
+		for y := range area.Dy() {
+			for x := range area.Dx() {
+				c := at(i, x, y)
+				if i > 0 && c == at(i-1, x, y) {
+					continue
+				}
+				n, known := nearest[c]
+				if !known {
+					n = uint8(1 + palette[1:].Index(c))
+					nearest[c] = n
+				}
+				p.SetColorIndex(x, y, n)
+			}
+		}
+		out.Image, out.Disposal = append(out.Image, p), append(out.Disposal, gif.DisposalNone)
+	}
+	var all bytes.Buffer
+	if err := gif.EncodeAll(&all, out); err != nil {
+		c.t.Fatal(err)
+	}
+	if all.Len() > maxFilm {
+		c.t.Errorf("the film %s has %d bytes, at most %d are wanted", name, all.Len(), maxFilm)
+	}
+	if err := os.WriteFile(filepath.Join(*shots, name+".gif"), all.Bytes(), 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// shootDay films how two agents and a person work.
+func shootDay(m *mesh, c *chrome) {
+	ctx, f := m.t.Context(), new(film)
+	c.size(960, 600, "light")
+	c.visit("/")
+	c.until(`document.querySelector('#link')?.textContent === 'live'`)
+	f.shoot(c, 2*time.Second)
+	first := m.claim("Sandman", "")
+	c.do(chromedp.Sleep(2 * time.Second))
+	f.shoot(c, time.Second)
+	second := m.claim("Oracle", "")
+	c.do(chromedp.Sleep(2 * time.Second))
+	f.shoot(c, time.Second)
+	m.client.Renew(ctx, string(first.ID), api.RenewRequest{Progress: "two of four pages"}, "")
+	c.do(chromedp.Sleep(3 * time.Second))
+	f.shoot(c, 2*time.Second)
+	m.client.Complete(ctx, string(first.ID), api.CompleteRequest{Summary: "Fixed, with a test."}, "")
+	c.do(chromedp.Sleep(3 * time.Second))
+	f.shoot(c, 2*time.Second)
+	m.client.Ask(ctx, string(second.ID), api.AskRequest{Text: "Which of the two webhooks is meant?"}, "")
+	c.do(chromedp.Sleep(3 * time.Second))
+	f.shoot(c, 3*time.Second)
+	m.client.Reopen(ctx, second.Task.ID, api.ReopenRequest{Note: "The second."}, "")
+	m.claim("Sandman", string(second.Task.ID))
+	c.do(chromedp.Sleep(4 * time.Second))
+	f.shoot(c, 2*time.Second)
+	c.visit("/tasks")
+	c.until(`document.querySelectorAll('.card').length > 5`)
+	f.shoot(c, 3*time.Second)
+	c.visit("/timeline?range=10m")
+	c.until(`document.querySelector('main svg')`)
+	f.shoot(c, 3*time.Second)
+	f.write(c, "day")
+}
