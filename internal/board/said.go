@@ -127,7 +127,7 @@ func (b *Board) saidPage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), saidWait, errors.New("Notion takes too long to answer"))
+	ctx, cancel := context.WithTimeoutCause(r.Context(), saidWait, errors.New("it takes too long to answer"))
 	defer cancel()
 	one, err := b.read(ctx, t)
 	if err != nil {
