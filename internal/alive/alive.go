@@ -226,7 +226,7 @@ func (w *Watch) lookAfter(ctx context.Context, id claim.ID) error {
 	over, beat, why := w.due(id, now)
 	switch {
 	case over:
-		_, err := w.config.Claims.Finish(ctx, id, claim.Finish{As: claim.EndReleased, Summary: why})
+		_, err := w.config.Claims.Finish(ctx, id, claim.Finish{As: claim.EndReleased, Summary: why, Died: true})
 		if err != nil && !gone(err) {
 			return err
 		}

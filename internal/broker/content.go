@@ -19,6 +19,8 @@ import (
 type Pages interface {
 	// Text returns a page as Markdown. missing names the parts that the text does not show.
 	Text(ctx context.Context, id task.ID) (text string, missing []string, err error)
+	// Whole is Text, but fails if a part of the page could not be read.
+	Whole(ctx context.Context, id task.ID) (string, error)
 	// Comments returns the open comments on a page, oldest first.
 	Comments(ctx context.Context, id task.ID) ([]Comment, error)
 }

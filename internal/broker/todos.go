@@ -38,7 +38,7 @@ func (e *NotDoneError) Error() string {
 func (b *Broker) ticked(ctx context.Context, t task.Task) error {
 	ctx, cancel := context.WithTimeout(ctx, contentWait)
 	defer cancel()
-	text, _, err := b.pages.Text(ctx, t.ID)
+	text, err := b.pages.Whole(ctx, t.ID)
 	if err = unread(ctx, err); err != nil {
 		return fmt.Errorf("whether the to-dos on the page of %q are ticked is not known, and nothing was done: %w", t.Title, err)
 	}
@@ -50,16 +50,19 @@ func (b *Broker) ticked(ctx context.Context, t task.Task) error {
 }
 
 // unticked returns the to-dos of a page in Markdown that are not ticked. What looks like one in a
-// block of code is none.
+// block of code is none, unless the block has no end: then nobody knows where it ends.
 func unticked(text string) (open []string) {
 	fence := ""
+	var coded []string // in the block of code
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		marks := line[:len(line)-len(strings.TrimLeft(line, "`"))]
 		switch {
 		case fence != "":
 			if line == marks && len(marks) >= len(fence) {
-				fence = ""
+				fence, coded = "", nil
+			} else if todo, ok := strings.CutPrefix(line, "- [ ]"); ok {
+				coded = append(coded, quotable(todo))
 			}
 		case len(marks) >= 3:
 			fence = marks
@@ -69,7 +72,7 @@ func unticked(text string) (open []string) {
 			}
 		}
 	}
-	return open
+	return append(open, coded...)
 }
 
 // quotable makes a to-do fit to be quoted.

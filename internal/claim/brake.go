@@ -205,10 +205,10 @@ const (
 var badly = map[Ending]string{EndFailed: "failed", EndBlocked: "was blocked", EndOverridden: "went stale", EndSwept: "went stale"}
 
 // said returns what the end of h says to the breaker. Nothing is said by what was never the
-// agent's to work on, and by a task that a person took.
+// agent's to work on, by a task that a person took, and by an agent whose process died.
 func (h Hold) said() said {
 	switch {
-	case h.Started.IsZero() || h.Brief || h.Finish != nil && h.Finish.Unheard:
+	case h.Started.IsZero() || h.Brief || h.Finish != nil && (h.Finish.Unheard || h.Finish.Died):
 		return nothing
 	case badly[h.Ending] != "":
 		return ill

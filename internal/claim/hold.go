@@ -68,6 +68,8 @@ type Finish struct {
 	// Unheard is set if the daemon released the claim itself, because the agent never heard
 	// that it was granted.
 	Unheard bool `json:"unheard,omitempty"`
+	// Died is set if the daemon released the claim itself, because what kept it alive is gone.
+	Died bool `json:"died,omitempty"`
 	// Comment also puts the summary on the task's page as a comment, once the claim has ended
 	// that way. Mention is the id of the Notion user whom the comment addresses, if any.
 	Comment bool   `json:"comment,omitempty"`

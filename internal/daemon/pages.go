@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"dibs/internal/broker"
+	"dibs/internal/claim"
 	"dibs/internal/notion"
 	"dibs/internal/task"
 )
@@ -18,6 +19,15 @@ var _ broker.Pages = pages{}
 func (p pages) Text(ctx context.Context, id task.ID) (string, []string, error) {
 	md, err := p.notion.Markdown(notion.Awaited(ctx), id)
 	return md.Text, md.Missing, err
+}
+
+// Whole implements broker.Pages.
+func (p pages) Whole(ctx context.Context, id task.ID) (string, error) {
+	md, err := p.notion.Markdown(notion.Awaited(ctx), id)
+	if err == nil && md.Unloaded > 0 {
+		err = claim.Errorf(claim.Unavailable, claim.LandedNo, "%d parts of the page could not be read", md.Unloaded)
+	}
+	return md.Text, err
 }
 
 // Comments implements broker.Pages.

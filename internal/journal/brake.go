@@ -179,7 +179,7 @@ func granted(ctx context.Context, q querier, l claim.DayLimit, from time.Time) (
 	}
 	covered, name := "agent = ?3", l.Name
 	if task.IsAgentPattern(name) {
-		covered, name = "substr(agent, 1, length(?3)) = ?3", name[:len(name)-1]
+		covered, name = "substr(agent, 1, length(?3)) = ?3 AND length(agent) > length(?3)", name[:len(name)-1]
 	}
 	err = q.QueryRowContext(ctx, "SELECT count(*) FROM claims WHERE id >= ?1 AND started >= ?2 AND "+covered, first.String(), millis(from), name).Scan(&n)
 	if err != nil {

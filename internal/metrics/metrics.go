@@ -107,6 +107,12 @@ func New(o Options) *Metrics {
 		m.events.WithLabelValues(string(kind))
 	}
 	m.claims.WithLabelValues("granted", "")
+	for _, by := range []string{"webhook", "sync"} {
+		m.edits.WithLabelValues(by)
+	}
+	for _, kind := range []string{"heard", "echo", "elsewhere"} {
+		m.hooks.WithLabelValues(kind)
+	}
 	return m
 }
 

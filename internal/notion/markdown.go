@@ -18,6 +18,8 @@ type Markdown struct {
 	// Missing names the parts that Text does not show, one line each: blocks without a form in
 	// Markdown, and parts that could not be loaded.
 	Missing []string
+	// Unloaded counts the parts that could not be loaded, and may hold anything.
+	Unloaded int
 }
 
 // maxParts limits the parts of a long page that are loaded after its first answer.
@@ -43,6 +45,7 @@ func (c *Client) Markdown(ctx context.Context, id task.ID) (Markdown, error) {
 		asked[part] = true
 		tag := unknownTag(text, part)
 		if parts == maxParts {
+			md.Unloaded++
 			if tag == nil {
 				md.Missing = append(md.Missing, task.OneLine("a part of the page, "+part, -1))
 			}
@@ -56,8 +59,11 @@ func (c *Client) Markdown(ctx context.Context, id task.ID) (Markdown, error) {
 			open = append(open, further...)
 		case ctx.Err() != nil:
 			return Markdown{}, storeError(err)
-		case tag == nil:
-			md.Missing = append(md.Missing, task.OneLine("a part of the page, "+part, -1))
+		default:
+			md.Unloaded++
+			if tag == nil {
+				md.Missing = append(md.Missing, task.OneLine("a part of the page, "+part, -1))
+			}
 		}
 	}
 	md.Text = task.Plain(text)

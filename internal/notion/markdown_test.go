@@ -224,7 +224,7 @@ func FuzzMarkdown(f *testing.F) {
 			})
 			md, err := w.client.Markdown(w.Context(), id)
 			if err == nil && (md.Text != task.Plain(md.Text) || slices.ContainsFunc(md.Missing, func(s string) bool { return s != task.OneLine(s, -1) })) {
-				t.Errorf("%+q", md)
+				t.Errorf("%+v", md)
 			}
 			if sent := len(w.emulator.Requests()); sent > 21 {
 				t.Errorf("%d requests", sent)

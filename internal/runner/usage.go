@@ -36,16 +36,21 @@ const renewEvery = 30 * time.Second
 // what was used so far.
 func (j *job) renew(ctx context.Context) {
 	var told api.Usage
-	for clock.Pause(ctx, min(renewEvery, max(time.Until(j.claim.ExpiresAt.Time)/3, time.Second))) == nil {
+	until := j.claim.ExpiresAt.Time
+	for clock.Pause(ctx, min(renewEvery, max(time.Until(until)/3, time.Second))) == nil {
 		used, _ := j.made.used() // what cannot be read may be half written
 		if news := used.Usage != nil && *used.Usage != told; j.Claim.PID != 0 && !news {
 			continue
 		}
 		asking, cancel := context.WithTimeout(ctx, renewEvery)
 		// watch notices a failure by the end of the lease.
-		_, err := j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent, Used: used}, "")
+		renewed, err := j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent, Used: used}, "")
 		cancel()
-		if err == nil && used.Usage != nil {
+		if err != nil {
+			continue
+		}
+		until = renewed.ExpiresAt.Time
+		if used.Usage != nil {
 			told = *used.Usage
 		}
 	}
