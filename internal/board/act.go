@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
@@ -237,6 +239,10 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q := question{action: a, Said: text(r.PostForm.Get("text"), maxLine), For: text(strings.TrimSpace(r.PostForm.Get("agent")), 80), Key: cmp.Or(keyOf(r), rand.Text())}
+	if to, done := b.finished.of(q.Key); done { // sent twice
+		http.Redirect(w, r, to, http.StatusSeeOther)
+		return
+	}
 	if a.Long {
 		q.Said = written(r.PostForm.Get("text"))
 	}
@@ -262,7 +268,10 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 		if now, err := b.Daemon.Task(r.Context(), t.ID); err == nil {
 			q.Differs, q.Since, t = q.Seen.differences(now), b.since(t.ID, q.Seen.At), now // to be seen before a new attempt
 		}
-		q.Problem, q.Key = text(err.Error(), 2*maxLine), ""
+		q.Problem = text(err.Error(), 2*maxLine)
+		if _, refused := errors.AsType[*api.Problem](err); refused {
+			q.Key = "" // else it may have been done: the same key does it once
+		}
 		b.Log.Warn("an action on the board was refused", "action", a.Verb, claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title),
 			claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrError, err)
 		b.ask(w, r, http.StatusConflict, t, q)
@@ -276,7 +285,40 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 	if r.PostForm.Get("back") != "" {
 		to = "/?done=" + a.Verb
 	}
+	b.finished.add(q.Key, to)
 	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// maxFinished is how many forms are remembered that were done.
+const maxFinished = 1000
+
+// finished remembers by their keys the forms that were done, and where they led. Its zero value is
+// empty.
+type finished struct {
+	mu   sync.Mutex
+	to   map[string]string
+	keys []string // the oldest first
+}
+
+func (f *finished) of(key string) (to string, done bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	to, done = f.to[key]
+	return to, done
+}
+
+func (f *finished) add(key, to string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.to == nil {
+		f.to = make(map[string]string)
+	}
+	if len(f.keys) == maxFinished {
+		delete(f.to, f.keys[0])
+		f.keys = f.keys[1:]
+	}
+	f.to[key] = to
+	f.keys = append(f.keys, key)
 }
 
 // keyOf returns the idempotency key of a form; empty for none.

@@ -47,6 +47,7 @@ type Board struct {
 	// streams has a value for each reader of GET /live; its capacity is maxStreams.
 	streams  chan struct{}
 	attended attendance
+	finished finished
 	saids    saids
 	entered  chan struct{} // has a value when a link was used
 

@@ -33,6 +33,9 @@ type People struct {
 	mu   sync.Mutex
 	list []Person
 	at   time.Time // when it was read; zero for never
+	// failed is when that failed last, and why; nil if it did not since at.
+	failed time.Time
+	why    error
 }
 
 // People returns the list of the workspace's people. It sends nothing.
@@ -50,11 +53,17 @@ func (p *People) List(ctx context.Context, anew bool) ([]Person, error) {
 	if !p.at.IsZero() && time.Since(p.at) < good {
 		return p.list, nil
 	}
+	if !anew && p.why != nil && time.Since(p.failed) < peopleKept {
+		return nil, p.why
+	}
 	list, err := p.client.people(ctx)
 	if err != nil {
+		if ctx.Err() == nil {
+			p.failed, p.why = time.Now(), err
+		}
 		return nil, err
 	}
-	p.list, p.at = list, time.Now()
+	p.list, p.at, p.why = list, time.Now(), nil
 	return list, nil
 }
 

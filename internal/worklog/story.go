@@ -67,15 +67,21 @@ type known struct {
 	granted, finished, ended map[string]bool
 	added                    bool
 	reopened                 int // how often; each shows on the board once
+	// byPeople counts what people did through dibs, without a claim; each shows on the board once.
+	byPeople map[claim.Kind]int
 }
 
 // keyOf returns the name of a fact's claim.
 func keyOf(f claim.Fact) string { return cmp.Or(string(f.Claim), "agent "+f.Agent) }
 
 func newKnown(facts []claim.Fact) *known {
-	k := &known{granted: map[string]bool{}, finished: map[string]bool{}, ended: map[string]bool{}}
+	k := &known{granted: map[string]bool{}, finished: map[string]bool{}, ended: map[string]bool{}, byPeople: map[claim.Kind]int{}}
 	for _, f := range facts {
 		if f.Seen {
+			continue
+		}
+		if f.Claim == "" && f.Agent == "" && f.Kind != claim.KindAdded && f.Kind != claim.KindReopened {
+			k.byPeople[f.Kind]++
 			continue
 		}
 		of := []map[string]bool{k.granted}
@@ -101,7 +107,10 @@ func newKnown(facts []claim.Fact) *known {
 			continue
 		}
 		for _, names := range of {
-			names[keyOf(f)], names["agent "+f.Agent] = true, true
+			names[keyOf(f)] = true
+			if f.Agent != "" {
+				names["agent "+f.Agent] = true
+			}
 		}
 	}
 	return k
@@ -111,6 +120,10 @@ func newKnown(facts []claim.Fact) *known {
 func (k *known) echo(f claim.Fact) bool {
 	if !f.Seen {
 		return false
+	}
+	if k.byPeople[f.Kind] > 0 && f.Agent == "" {
+		k.byPeople[f.Kind]--
+		return true
 	}
 	switch f.Kind {
 	case claim.KindCreated:

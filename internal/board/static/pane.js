@@ -91,7 +91,7 @@ function follow() {
 
 // A card that is dropped on a column asks what getting there takes.
 function drag() {
-  const over = (e) => e.target.closest?.('.column');
+  const over = (e) => e.target.closest?.('.column:not([data-status=PEOPLE])');
   let card = null;
   document.addEventListener('dragstart', (e) => {
     const li = e.target.closest?.('.column .card');

@@ -17,9 +17,12 @@ export function read(url, form) {
   });
 }
 
+// bare is what a part says: the keys of its forms, and what they say was seen, differ each time.
+const bare = (part) => part.outerHTML.replace(/(<input type="hidden" name="(?:key|seen)" value=")[^"]*/g, '$1');
+
 export function adopt(part) {
   const own = document.importNode(part, true);
-  own.raw = part.outerHTML;
+  own.raw = bare(part);
   clock.localize(own);
   return own;
 }
@@ -28,7 +31,7 @@ export function adopt(part) {
 // place, what is open stays open, and what somebody has begun to write stays: a part in which that
 // has no place any more is left alone, and so is one that says the same.
 export function replace(here, part) {
-  if (here.raw === part.outerHTML) return here;
+  if (here.raw === bare(part)) return here;
   const own = adopt(part), all = 'a, summary, button';
   const open = [...here.querySelectorAll('details')].map((d) => d.open);
   own.querySelectorAll('details').forEach((d, i) => { d.open = open[i]; });
@@ -39,6 +42,11 @@ export function replace(here, part) {
     if (!next && input.value) return here;
     if (!next) continue;
     next.value = input.value;
+    // What is written answers what was seen when it was begun.
+    for (const name of input.value ? ['key', 'seen'] : []) {
+      const was = input.form?.elements[name], is = next.form?.elements[name];
+      if (was && is) is.value = was.value;
+    }
     if (input === active) writing = [next, input.selectionStart, input.selectionEnd];
   }
   here.replaceWith(own);
