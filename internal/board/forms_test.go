@@ -212,6 +212,11 @@ func TestMeanwhile(t *testing.T) {
 		t.Errorf("what was shown is reopened: answered %d %s", code, page)
 	}
 
+	// The same form sent twice is done once, and says so both times.
+	if code, _, page := v.ask("/tasks/"+id+"/reopen", again); code != http.StatusOK || !strings.Contains(page, "The task is open again.") {
+		t.Errorf("sent twice: answered %d %s", code, page)
+	}
+
 	// An agent has claimed it, and there is nothing to confirm any more.
 	_, shown, _ = v.ask("/tasks/"+other+"/cancel", nil)
 	m.claim("Oracle", other)

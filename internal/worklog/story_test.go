@@ -105,3 +105,39 @@ func TestEveryKindHasASentence(t *testing.T) {
 		}
 	}
 }
+
+// What a person did on the board in the browser is told once, and what people do in Notion after that
+// is told as well.
+func TestStoryOfPeople(t *testing.T) {
+	if diff := cmp.Diff([]string{
+		"02 a person: the task was reopened",
+		"03 a person: the task was blocked",
+		"06 a person: the task was cancelled",
+	}, withoutFirst(story("",
+		claim.Fact{Kind: claim.KindBlocked, By: "user ada"},
+		claim.Fact{Kind: claim.KindBlocked, By: "user ada", Seen: true},
+		claim.Fact{Kind: claim.KindReopened, Seen: true},
+		claim.Fact{Kind: claim.KindBlocked, Seen: true},
+		claim.Fact{Kind: claim.KindCancelled, By: "user ada"},
+		claim.Fact{Kind: claim.KindCancelled, By: "user ada", Seen: true},
+		claim.Fact{Kind: claim.KindCancelled, Seen: true},
+	), "user ada")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// withoutFirst drops the lines about one person, which must be two.
+func withoutFirst(lines []string, who string) (rest []string) {
+	told := 0
+	for _, line := range lines {
+		if strings.Contains(line, " "+who+": ") {
+			told++
+		} else {
+			rest = append(rest, line)
+		}
+	}
+	if told != 2 {
+		rest = append(rest, fmt.Sprintf("%d lines about %s: %q", told, who, lines))
+	}
+	return rest
+}
