@@ -23,7 +23,7 @@ func (b *Broker) Report(ctx context.Context, days int) (api.Report, error) {
 	if err != nil {
 		return api.Report{}, err
 	}
-	spent, err := b.past.Spent(ctx, history.Spending{From: from, To: now})
+	spent, err := b.past.Spent(ctx, history.Spending{From: from}) // to the end: sums are of quarters of an hour
 	if err != nil {
 		return api.Report{}, err
 	}

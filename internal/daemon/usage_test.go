@@ -86,6 +86,9 @@ func TestUsageOfAClaim(t *testing.T) {
 
 		want("today", n.summary("Sandman").UsageToday, 12000, 1.5)
 		want("in seven days", n.summary("Sandman").Usage, 12000, 1.5)
+		if report, err := n.Report(w.Context(), 7); err != nil || len(report.Agents) != 1 || report.Agents[0].USD != 1.5 {
+			w.Errorf("the report has %+v, %v; want 1.5 USD", report.Agents, err)
+		}
 		shown, err := n.Task(w.Context(), task.ID(id))
 		mustDo(w, err)
 		want("the task", shown.Usage, 12000, 0.5)
