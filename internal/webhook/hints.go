@@ -42,6 +42,9 @@ type Hints struct {
 	next Batch
 }
 
+// NewHints returns an empty collection.
+func NewHints(house House) *Hints { return &Hints{house: house} }
+
 // Batch is what was collected since the last one. A page is in it once.
 type Batch struct {
 	Changed, Gone map[task.ID]bool // pages of the board; Gone: moved to the trash
@@ -53,9 +56,6 @@ type Batch struct {
 
 // Empty reports whether there is nothing in the batch.
 func (b Batch) Empty() bool { return len(b.Changed)+len(b.Gone)+len(b.Commented) == 0 && !b.All }
-
-// NewHints returns an empty collection.
-func NewHints(house House) *Hints { return &Hints{house: house} }
 
 // Only returns what is left of the batch if these pages were not read, and all else was.
 func (b Batch) Only(pages []task.ID) Batch {
