@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +23,12 @@ import (
 )
 
 var long = flag.Bool("long", false, "explore more schedules and run 100,000 races: takes its time")
+
+// TestMain lets garbage lie for longer than usual: a race makes much, and little of it lives.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800)
+	os.Exit(m.Run())
+}
 
 const page = task.ID("11111111-1111-1111-1111-111111111111")
 
