@@ -18,6 +18,7 @@ import (
 	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	gocmp "github.com/google/go-cmp/cmp"
 )
@@ -27,7 +28,7 @@ var long = flag.Bool("long", false, "explore more schedules and run 100,000 race
 // TestMain lets garbage lie for longer than usual: a race makes much, and little of it lives.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
-	os.Exit(m.Run())
+	os.Exit(testkit.RunInMemory(m))
 }
 
 const page = task.ID("11111111-1111-1111-1111-111111111111")
