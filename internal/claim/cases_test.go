@@ -201,6 +201,9 @@ func every(on []claim.Errand) iter.Seq[claim.Sight] {
 						"", string(ours), "void " + string(ours), "done " + string(ours) + " Sandman",
 						string(theirs), "void " + string(theirs), "done " + string(theirs) + " Maria",
 					} {
+						if s.Policy.NoToken && token != "" {
+							continue // the database has no property for one
+						}
 						for _, at := range []time.Time{{}, bubbleStart, bubbleStart.Add(-30 * time.Minute), bubbleStart.Add(-2 * time.Hour)} {
 							for bits := range 8 {
 								s.Task.Status, s.Task.ClaimedBy, s.Task.Token, s.Task.ClaimedAt = status, by, token, at
