@@ -69,8 +69,11 @@ func explored(t *testing.T, n int, p claim.Policy) (schedules int, failures []st
 // is granted the task.
 func TestEverySchedule(t *testing.T) {
 	most := 4
-	if *long {
+	switch {
+	case *long:
 		most = 5
+	case testkit.Quick():
+		most = 3
 	}
 	for n := 1; n <= most; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

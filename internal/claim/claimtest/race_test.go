@@ -49,7 +49,7 @@ func programme() []uint64 {
 	case testkit.Race:
 		return []uint64{claimtest.AnyScene: 200, claimtest.AtLeaseEnd: 80, claimtest.Standing: 20}
 	}
-	return []uint64{claimtest.AnyScene: 800, claimtest.AtLeaseEnd: 320, claimtest.Standing: 40}
+	return []uint64{claimtest.AnyScene: 800, claimtest.AtLeaseEnd: 450, claimtest.Standing: 40}
 }
 
 // Whatever goes wrong, no two agents have the task at the same time, what they
