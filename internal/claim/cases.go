@@ -262,10 +262,13 @@ func (s Sight) frees() bool { return *finishWrite(s.Hold, s.Policy).Status == ta
 // shows reports whether the page shows a finish that was sent before. A claim comes under suspicion
 // only while nothing has been sent that gives the task back.
 func (s Sight) shows() bool {
+	if !s.Sent {
+		return false
+	}
 	other := s.token.ID != "" && s.token.ID != s.Hold.ID && !s.token.Void && !s.token.Done
 	claimed := s.standing == isSuspect || other && Owner(s.Task, s.Hold.Agent) != "" // and then assigned
 	taken := claimed && s.frees() && s.Hold.Suspect.IsZero()
-	return s.Sent && (taken || finishWrite(s.Hold, s.Policy).shows(s.Task, s.Policy.NoToken))
+	return taken || finishWrite(s.Hold, s.Policy).shows(s.Task, s.Policy.NoToken)
 }
 
 func (s Sight) holdOn() Step {

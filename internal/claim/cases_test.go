@@ -2,6 +2,7 @@ package claim_test
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -185,70 +186,81 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// every yields all that can be seen, as far as the page of cases tells it apart.
-func every(yield func(claim.Sight) bool) {
-	more := true
-	pages := func(s claim.Sight) {
-		is := s.Over
-		for _, status := range []task.Status{task.Open, task.InProgress, task.Blocked, task.Completed, task.Review} {
-			for _, by := range []string{"", "Sandman", "Maria"} {
-				for _, token := range []string{
-					"", string(ours), "void " + string(ours), "done " + string(ours) + " Sandman",
-					string(theirs), "void " + string(theirs), "done " + string(theirs) + " Maria",
-				} {
-					for _, at := range []time.Time{{}, bubbleStart, bubbleStart.Add(-30 * time.Minute), bubbleStart.Add(-2 * time.Hour)} {
-						for bits := range 8 {
-							s.Task.Status, s.Task.ClaimedBy, s.Task.Token, s.Task.ClaimedAt = status, by, token, at
-							s.Task.Trashed, s.Unsure = bits&1 != 0, bits&2 != 0
-							if s.Task.Assignee = ""; bits&4 != 0 {
-								s.Task.Assignee = "Anna"
-							}
-							s.Over = is && !s.Task.Trashed
-							if more = more && yield(s); !more {
-								return
+// every returns all that can be seen on some errands, as far as the page of cases tells it apart.
+func every(on []claim.Errand) iter.Seq[claim.Sight] {
+	return func(yield func(claim.Sight) bool) {
+		more := true
+		pages := func(s claim.Sight) {
+			if !more || !slices.Contains(on, s.Errand) {
+				return
+			}
+			is := s.Over
+			for _, status := range []task.Status{task.Open, task.InProgress, task.Blocked, task.Completed, task.Review} {
+				for _, by := range []string{"", "Sandman", "Maria"} {
+					for _, token := range []string{
+						"", string(ours), "void " + string(ours), "done " + string(ours) + " Sandman",
+						string(theirs), "void " + string(theirs), "done " + string(theirs) + " Maria",
+					} {
+						if s.Policy.NoToken && token != "" {
+							continue // the database has no property for one
+						}
+						for _, at := range []time.Time{{}, bubbleStart, bubbleStart.Add(-30 * time.Minute), bubbleStart.Add(-2 * time.Hour)} {
+							for bits := range 8 {
+								s.Task.Status, s.Task.ClaimedBy, s.Task.Token, s.Task.ClaimedAt = status, by, token, at
+								s.Task.Trashed, s.Unsure = bits&1 != 0, bits&2 != 0
+								if s.Task.Assignee = ""; bits&4 != 0 {
+									s.Task.Assignee = "Anna"
+								}
+								s.Over = is && !s.Task.Trashed
+								if more = more && yield(s); !more {
+									return
+								}
 							}
 						}
 					}
 				}
 			}
 		}
-	}
-	for _, e := range []claim.Errand{claim.Delivery, claim.Guard, claim.Renewal} {
-		for _, as := range []claim.Ending{claim.EndCompleted, claim.EndReview, claim.EndFailed, claim.EndBlocked, claim.EndReleased} {
-			if e != claim.Delivery && as != claim.EndCompleted {
-				continue
-			}
-			for bits := range 16 {
-				s := sightOfHold(e)
-				if e == claim.Delivery {
-					s.Hold.Finish.As, s.Hold.Finish.Reopen = as, bits&1 != 0
+		for _, e := range []claim.Errand{claim.Delivery, claim.Guard, claim.Renewal} {
+			for _, as := range []claim.Ending{claim.EndCompleted, claim.EndReview, claim.EndFailed, claim.EndBlocked, claim.EndReleased} {
+				if e != claim.Delivery && as != claim.EndCompleted {
+					continue
 				}
-				s.Hold.Noted = bubbleStart
-				s.Sent, s.Policy.NoToken = bits&2 != 0, bits&4 != 0
-				if bits&8 != 0 {
-					s.Arrives, s.Hold.Suspect = time.Second, bubbleStart.Add(-time.Hour)
+				for bits := range 16 {
+					s := sightOfHold(e)
+					if e != claim.Delivery && bits&1 != 0 {
+						continue // only a finish may reopen the task
+					}
+					if e == claim.Delivery {
+						s.Hold.Finish.As, s.Hold.Finish.Reopen = as, bits&1 != 0
+					}
+					s.Hold.Noted = bubbleStart
+					s.Sent, s.Policy.NoToken = bits&2 != 0, bits&4 != 0
+					if bits&8 != 0 {
+						s.Arrives, s.Hold.Suspect = time.Second, bubbleStart.Add(-time.Hour)
+					}
+					pages(s)
 				}
-				pages(s)
 			}
 		}
-	}
-	for _, why := range []claim.Purpose{claim.Withdrawn, claim.Swept, claim.Leftover, claim.ForReopening, claim.Debt} {
-		for _, state := range []claim.MarkState{claim.Unseen, claim.Abandoned, claim.Voided, claim.Clearing} {
+		for _, why := range []claim.Purpose{claim.Withdrawn, claim.Swept, claim.Leftover, claim.ForReopening, claim.Debt} {
+			for _, state := range []claim.MarkState{claim.Unseen, claim.Abandoned, claim.Voided, claim.Clearing} {
+				for bits := range 8 {
+					s := sightOfMark(state)
+					s.Mark.Why, s.Mark.Assigned, s.Policy.NoToken = why, bits&1 != 0, bits&2 != 0
+					if bits&4 != 0 {
+						s.Mark.Due = s.Now.Add(time.Minute)
+					}
+					pages(s)
+				}
+			}
+		}
+		for e, why := range map[claim.Errand]claim.Purpose{claim.Sweeping: claim.Swept, claim.Repaying: claim.Debt, claim.Tidying: claim.Leftover} {
 			for bits := range 8 {
-				s := sightOfMark(state)
-				s.Mark.Why, s.Mark.Assigned, s.Policy.NoToken = why, bits&1 != 0, bits&2 != 0
-				if bits&4 != 0 {
-					s.Mark.Due = s.Now.Add(time.Minute)
-				}
+				s := toMark(e, why)
+				s.Over, s.Copied, s.Slow = bits&1 != 0, bits&2 != 0, bits&4 != 0
 				pages(s)
 			}
-		}
-	}
-	for e, why := range map[claim.Errand]claim.Purpose{claim.Sweeping: claim.Swept, claim.Repaying: claim.Debt, claim.Tidying: claim.Leftover} {
-		for bits := range 8 {
-			s := toMark(e, why)
-			s.Over, s.Copied, s.Slow = bits&1 != 0, bits&2 != 0, bits&4 != 0
-			pages(s)
 		}
 	}
 }
@@ -272,20 +284,29 @@ func after(t task.Task, w claim.Write) task.Task {
 
 // Whatever is seen, a case decides, and none does what may take a task from somebody.
 func TestEverySight(t *testing.T) {
-	for _, w := range unsafe(claim.Protocol(), 20) {
+	seen, wrong := unsafe(claim.Protocol(), 20, errands...)
+	for _, w := range wrong {
 		t.Error(w)
+	}
+	if seen < 100_000 {
+		t.Errorf("only %d sights were walked", seen)
 	}
 }
 
-// unsafe walks the page of cases whole, and returns what is wrong with it, at most so much.
-func unsafe(cs claim.Cases, most int) (wrong []string) {
-	seen := 0
+// errands are those on which something is seen first; on Opening, one case decides always.
+var errands = []claim.Errand{
+	claim.Delivery, claim.Guard, claim.Renewal, claim.Cleanup, claim.Sweeping, claim.Repaying, claim.Tidying,
+}
+
+// unsafe walks the page of cases for some errands, and returns how much was seen, and what is wrong
+// with the page, at most so much.
+func unsafe(cs claim.Cases, most int, on ...claim.Errand) (seen int, wrong []string) {
 	free := func(t task.Task, s claim.Sight) bool {
 		return claim.Decide(t, "Anybody", nil, s.At, s.Policy).Code == ""
 	}
-	for s := range every {
+	for s := range every(on) {
 		if seen++; len(wrong) >= most {
-			return wrong
+			return seen, wrong
 		}
 		c, step := cs.Next(s)
 		say := func(what string) {
@@ -324,10 +345,7 @@ func unsafe(cs claim.Cases, most int) (wrong []string) {
 			say("it opens a task that a person has put away")
 		}
 	}
-	if seen < 100_000 {
-		wrong = append(wrong, fmt.Sprintf("only %d sights were walked", seen))
-	}
-	return wrong
+	return seen, wrong
 }
 
 // covered reports whether the claim that is finished lies under one that was given up.
@@ -335,31 +353,35 @@ func covered(s claim.Sight, tok claim.Token) bool {
 	return s.Errand == claim.Delivery && tok.Void && s.Now.Before(s.Hold.StaleAt)
 }
 
-// The walk finds out what is wrong with a page of cases.
+// The walk finds out what is wrong with a page of cases. Only the errand whose cases are changed is
+// walked: the others are those of TestEverySight, which finds nothing.
 func TestUnsafeCases(t *testing.T) {
-	without := func(e claim.Errand, condition string) claim.Cases {
-		return slices.DeleteFunc(claim.Protocol(), func(c claim.Case) bool { return c.On == e && c.State == "" && c.If == condition })
-	}
-	last := func(e claim.Errand) claim.Cases { // its last case first
-		cs := claim.Protocol()
-		i := len(cs) - 1
-		for cs[i].On != e {
-			i--
+	without := func(condition string) func(claim.Cases) claim.Cases {
+		return func(cs claim.Cases) claim.Cases {
+			return slices.DeleteFunc(cs, func(c claim.Case) bool { return c.State == "" && c.If == condition })
 		}
-		c := cs[i]
-		return append(claim.Cases{c}, slices.Delete(cs, i, i+1)...)
 	}
-	for name, cs := range map[string]claim.Cases{
-		"a finish past the lease":    without(claim.Delivery, "the lease is over"),
-		"a mark that is not there":   without(claim.Cleanup, "the page is somebody else's by now, or in the trash, or its lease is over"),
-		"a finish before all else":   last(claim.Delivery),
-		"a mark taken off at once":   last(claim.Cleanup),
-		"a claim tidied at once":     last(claim.Tidying),
-		"a claim on a person's task": without(claim.Renewal, "the page shows that somebody else ended the claim"),
-		"no case":                    without(claim.Guard, "the page shows the claim"),
+	lastFirst := func(cs claim.Cases) claim.Cases {
+		last := len(cs) - 1
+		return append(claim.Cases{cs[last]}, cs[:last]...)
+	}
+	for name, tt := range map[string]struct {
+		on     claim.Errand
+		change func(claim.Cases) claim.Cases
+	}{
+		"a finish past the lease":    {claim.Delivery, without("the lease is over")},
+		"a mark that is not there":   {claim.Cleanup, without("the page is somebody else's by now, or in the trash, or its lease is over")},
+		"a finish before all else":   {claim.Delivery, lastFirst},
+		"a mark taken off at once":   {claim.Cleanup, lastFirst},
+		"a claim tidied at once":     {claim.Tidying, lastFirst},
+		"a claim on a person's task": {claim.Renewal, without("the page shows that somebody else ended the claim")},
+		"no case":                    {claim.Guard, without("the page shows the claim")},
 	} {
-		if len(unsafe(cs, 1)) == 0 {
+		cs := slices.DeleteFunc(claim.Protocol(), func(c claim.Case) bool { return c.On != tt.on })
+		seen, wrong := unsafe(tt.change(cs), 1, tt.on)
+		if len(wrong) == 0 {
 			t.Errorf("%s: the walk found nothing", name)
 		}
+		t.Logf("%s: found at sight %d", name, seen)
 	}
 }

@@ -296,12 +296,14 @@ func (s Sight) swept(m Mark) Change {
 // debt returns the debt of a claim that did not end by its agent's doing; false if the task
 // cannot have the lease length that the claim requested.
 func (s Sight) debt(over Hold) (Mark, bool) {
-	asked := over.asked()
+	if asked := over.asked(); asked <= 0 || asked == over.Own {
+		return Mark{}, false
+	}
 	return Mark{
 		ID: NewID(s.Now), Why: Debt, Of: over.ID, Agent: over.Agent, Task: over.Task, State: Unseen, Made: s.Now,
 		Lease:  Lease{Requested: over.Requested, Own: over.Own},
 		Reason: "claim_timeout_minutes was put back to what it was before this claim",
-	}, asked > 0 && asked != over.Own
+	}, true
 }
 
 // repaid returns the debts to the task that end because its page t has another lease length.

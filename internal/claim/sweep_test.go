@@ -8,6 +8,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -277,9 +278,13 @@ func TestMarkOfAnEarlierSweep(t *testing.T) {
 // A sweep and an override compete for a stale task. However slow the sweep's
 // writes are, whoever is granted the task keeps it.
 func TestSlowSweepAgainstAnOverride(t *testing.T) {
+	step := 150 * time.Millisecond
+	if testkit.Quick() {
+		step *= 4
+	}
 	for _, steps := range [][]claimsim.Kind{{claimsim.Voidings}, {claimsim.Openings}, {claimsim.Voidings, claimsim.Openings}} {
 		for _, slow := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
-			for after := time.Duration(0); after < 10*time.Second; after += 150 * time.Millisecond {
+			for after := time.Duration(0); after < 10*time.Second; after += step {
 				inWorld(t, staleTask(), func(w *world) {
 					Sweeper := w.daemon("a", claimsim.On(claimsim.Every(steps...), claimsim.Slow(slow, 0)))
 					b, c := w.start(steady("b")), w.start(steady("c"))

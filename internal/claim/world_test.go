@@ -3,6 +3,8 @@ package claim_test
 import (
 	"context"
 	"errors"
+	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +20,12 @@ const (
 	page      = task.ID("11111111-1111-1111-1111-111111111111")
 	otherPage = task.ID("22222222-2222-2222-2222-222222222222")
 )
+
+// TestMain lets garbage lie for longer than usual: a bubble and a walk of the page of cases make much, and little of it lives.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800)
+	os.Exit(m.Run())
+}
 
 // bubbleStart is when every bubble begins.
 var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -23,6 +23,7 @@ type Ledger struct {
 	marks    map[claim.ID]claim.Mark
 	reserved map[task.ID]claim.ID
 	facts    []claim.Fact
+	recorded map[string]bool // the ids of the facts
 	tries    map[task.ID][]claim.Try
 	failure  error
 	fence    int64
@@ -35,7 +36,7 @@ var _ claim.Ledger = (*Ledger)(nil)
 func NewLedger() *Ledger {
 	return &Ledger{
 		holds: make(map[claim.ID]claim.Hold), marks: make(map[claim.ID]claim.Mark),
-		reserved: make(map[task.ID]claim.ID), tries: make(map[task.ID][]claim.Try),
+		reserved: make(map[task.ID]claim.ID), recorded: make(map[string]bool), tries: make(map[task.ID][]claim.Try),
 	}
 }
 
@@ -74,7 +75,7 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit
 		refusal = &claim.Refusal{Limit: true}
 	}
 	if refusal != nil {
-		l.facts = append(l.facts, refusal.Fact(c, now, limit))
+		l.record(refusal.Fact(c, now, limit))
 		return 0, refusal, nil
 	}
 	l.fence++
@@ -126,7 +127,7 @@ func (l *Ledger) Save(ctx context.Context, ch claim.Change) error {
 		l.marks[m.ID] = m
 	}
 	for _, e := range ch.Facts {
-		if !slices.ContainsFunc(l.facts, func(known claim.Fact) bool { return known.ID == e.ID }) {
+		if !l.recorded[e.ID] {
 			l.record(e)
 		}
 	}
@@ -156,27 +157,25 @@ func (l *Ledger) Save(ctx context.Context, ch claim.Change) error {
 // contested sums up the denials against an ended claim.
 func (l *Ledger) contested(c claim.Hold) {
 	var names []string
-	for _, e := range l.facts {
-		if e.Against == c.ID {
+	for i := range l.facts {
+		if e := &l.facts[i]; e.Against == c.ID {
 			names = append(names, e.Agent)
 		}
 	}
 	if count := len(names); count > 0 {
 		slices.Sort(names)
-		l.facts = append(l.facts, claim.Contested(c, c.Ended, count, slices.Compact(names)))
+		l.record(claim.Contested(c, c.Ended, count, slices.Compact(names)))
 	}
 }
 
-// record stores facts and the tries that they report.
-func (l *Ledger) record(facts ...claim.Fact) {
-	for _, e := range facts {
-		l.facts = append(l.facts, e)
-		switch e.Tried {
-		case claim.TriedAgain:
-			l.tries[e.Task] = append(l.tries[e.Task], e.Try())
-		case claim.TriedOver:
-			delete(l.tries, e.Task)
-		}
+// record stores a fact and the try that it reports.
+func (l *Ledger) record(e claim.Fact) {
+	l.facts, l.recorded[e.ID] = append(l.facts, e), true
+	switch e.Tried {
+	case claim.TriedAgain:
+		l.tries[e.Task] = append(l.tries[e.Task], e.Try())
+	case claim.TriedOver:
+		delete(l.tries, e.Task)
 	}
 }
 

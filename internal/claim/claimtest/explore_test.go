@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -16,11 +18,18 @@ import (
 	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
 var long = flag.Bool("long", false, "explore more schedules and run 100,000 races: takes its time")
+
+// TestMain lets garbage lie for longer than usual: a race makes much, and little of it lives.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800)
+	os.Exit(testkit.RunInMemory(m))
+}
 
 const page = task.ID("11111111-1111-1111-1111-111111111111")
 
@@ -60,8 +69,11 @@ func explored(t *testing.T, n int, p claim.Policy) (schedules int, failures []st
 // is granted the task.
 func TestEverySchedule(t *testing.T) {
 	most := 4
-	if *long {
+	switch {
+	case *long:
 		most = 5
+	case testkit.Quick():
+		most = 3
 	}
 	for n := 1; n <= most; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
