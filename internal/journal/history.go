@@ -140,7 +140,7 @@ func (j *Journal) Agents(ctx context.Context, q history.Asking) ([]history.Agent
 		err = row.Scan(&a.Name, &at)
 		a.Seen = moment(at)
 		return a, err
-	}, "SELECT agent, at FROM seen WHERE at >= ? ORDER BY at DESC LIMIT ?", millis(q.Since), atMost(q.Limit))
+	}, "SELECT agent, at FROM seen WHERE at >= ? ORDER BY at DESC"+upTo, millis(q.Since), atMost(q.Limit))
 	for i := range agents {
 		if err != nil {
 			break
@@ -160,7 +160,7 @@ func (j *Journal) fill(ctx context.Context, a *history.Agent, q history.Asking) 
 		var ms int64
 		err := row.Scan(&ms)
 		return time.Duration(ms) * time.Millisecond, err
-	}, "SELECT took FROM facts WHERE agent = ? AND at >= ? AND took IS NOT NULL ORDER BY at DESC, seq DESC LIMIT ?", a.Name, millis(q.MedianSince), history.Newest)
+	}, "SELECT took FROM facts WHERE agent = ? AND at >= ? AND took IS NOT NULL ORDER BY at DESC, seq DESC"+upTo, a.Name, millis(q.MedianSince), history.Newest)
 	a.Median = history.Median(took)
 	for since, sum := range map[time.Time]*claim.Usage{q.DoneSince: &a.UsedToday, q.Since: &a.Used} {
 		var spent []history.Spent
