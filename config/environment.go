@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // prefix begins the names of dibs' environment variables.
@@ -20,15 +21,23 @@ var otherVariables = []string{
 	prefix + "ACTIVE_HELP", prefix + "COMPLETION_DESCRIPTIONS",
 }
 
+// secretVariables has the names of the variables that set a secret key.
+var secretVariables = sync.OnceValue(func() map[string]bool {
+	var c Config
+	names := make(map[string]bool)
+	for _, f := range fieldsOf(&c) {
+		if _, secret := f.target.(*Secret); secret || f.key == "notify" {
+			for _, name := range f.variables() {
+				names[name] = true
+			}
+		}
+	}
+	return names
+})
+
 // SetsSecret reports whether the environment variable of that name sets a secret key, such as the
 // token. Programs that dibs starts do not get these variables.
-func SetsSecret(name string) bool {
-	var c Config
-	return slices.ContainsFunc(fieldsOf(&c), func(f field) bool {
-		_, secret := f.target.(*Secret)
-		return (secret || f.key == "notify") && slices.Contains(f.variables(), name)
-	})
-}
+func SetsSecret(name string) bool { return secretVariables()[name] }
 
 // Environment returns this process's environment without secrets, for programs that dibs starts.
 func Environment() []string {

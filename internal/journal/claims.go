@@ -202,7 +202,7 @@ func (j *Journal) Claims(ctx context.Context, f ClaimFilter) ([]claim.Hold, erro
 	if !f.IncludeEnded {
 		query += " AND " + unended
 	}
-	query, args = query+" ORDER BY id DESC LIMIT ?", append(args, atMost(f.Limit))
+	query, args = query+" ORDER BY id DESC"+upTo, append(args, atMost(f.Limit))
 	claims, err := collect(ctx, j.readers, scanClaim, query, args...)
 	return claims, j.failed(err, "reading claims")
 }

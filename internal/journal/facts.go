@@ -164,7 +164,7 @@ func (j *Journal) Facts(ctx context.Context, f FactFilter) ([]claim.Fact, error)
 	} else {
 		query += " ORDER BY seq"
 	}
-	query, args = query+" LIMIT ?", append(args, atMost(f.Limit))
+	query, args = query+upTo, append(args, atMost(f.Limit))
 	facts, err := collect(ctx, j.readers, scanFact, query, args...)
 	return facts, j.failed(err, "reading what happened")
 }

@@ -33,7 +33,7 @@ func (j *Journal) Feed(ctx context.Context, f FeedFilter) ([]claim.Fact, error) 
 	if f.Agent != "" {
 		query, args = query+" AND ? IN (agent, holder)", append(args, f.Agent)
 	}
-	query, args = query+" ORDER BY told LIMIT ?", append(args, atMost(f.Limit))
+	query, args = query+" ORDER BY told"+upTo, append(args, atMost(f.Limit))
 	facts, err := collect(ctx, j.readers, scanPublished, query, args...)
 	return facts, j.failed(err, "reading the feed")
 }
@@ -61,7 +61,7 @@ func (j *Journal) FeedBounds(ctx context.Context) (last, pruned int64, err error
 
 // Unpublished returns the first tasks after that id, by id, that may have news for the feed.
 func (j *Journal) Unpublished(ctx context.Context, after task.ID, limit int) ([]task.ID, error) {
-	ids, err := collect(ctx, j.readers, scanString, "SELECT task_id FROM told WHERE due = 1 AND task_id > ? ORDER BY task_id LIMIT ?", after, atMost(limit))
+	ids, err := collect(ctx, j.readers, scanString, "SELECT task_id FROM told WHERE due = 1 AND task_id > ? ORDER BY task_id"+upTo, after, atMost(limit))
 	out := make([]task.ID, len(ids))
 	for i, id := range ids {
 		out[i] = task.ID(id)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"dibs/internal/claim"
@@ -28,11 +29,11 @@ func count(ctx context.Context, tx *tx, e claim.Fact) error {
 		if err != nil {
 			return err
 		}
-		return addUp(ctx, tx, e.At, 1, name, history.Waited(e.At.Sub(since)))
+		return addUp(ctx, tx, e.At, history.Counts{name: 1, history.Waited(e.At.Sub(since)): 1})
 	case history.Completed:
-		return addUp(ctx, tx, e.At, 1, name, history.Worked(e.Finished.Sub(e.Started)))
+		return addUp(ctx, tx, e.At, history.Counts{name: 1, history.Worked(e.Finished.Sub(e.Started)): 1})
 	}
-	return addUp(ctx, tx, e.At, max(1, e.Count), name, name)
+	return addUp(ctx, tx, e.At, history.Counts{name: max(1, e.Count)})
 }
 
 // readySince returns since when the task of a grant was ready, as published. If that is not
@@ -53,32 +54,28 @@ func readySince(ctx context.Context, tx *tx, e claim.Fact) (time.Time, error) {
 	return e.At, nil
 }
 
-// addUp adds n to the count of name, and to that of other unless it is the same.
-func addUp(ctx context.Context, tx *tx, at time.Time, n int, name, other history.Name) error {
+// addUp adds counts of one moment to the history.
+func addUp(ctx context.Context, tx *tx, at time.Time, counts history.Counts) error {
 	for _, span := range []time.Duration{history.Fine, history.Coarse} {
-		if err := addTo(ctx, tx, span, millis(history.Begin(at, span)), n, name, other); err != nil {
-			return fmt.Errorf("counting %s: %w", name, err)
+		if err := addTo(ctx, tx, span, millis(history.Begin(at, span)), counts); err != nil {
+			return fmt.Errorf("counting: %w", err)
 		}
 	}
 	return nil
 }
 
 // addTo is addUp for one span.
-func addTo(ctx context.Context, tx *tx, span time.Duration, start int64, n int, name, other history.Name) error {
-	counts := make(history.Counts)
+func addTo(ctx context.Context, tx *tx, span time.Duration, start int64, counts history.Counts) error {
+	sums := maps.Clone(counts)
 	var body []byte
 	err := tx.QueryRowContext(ctx, "SELECT counts FROM history WHERE span = ? AND start = ?", span.Milliseconds(), start).Scan(&body)
 	if err == nil {
-		err = counts.Add(body, make(history.Names))
+		err = sums.Add(body, make(history.Names))
 	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	counts[name] += n
-	if other != name {
-		counts[other] += n
-	}
-	if body, err = json.Marshal(counts); err != nil {
+	if body, err = json.Marshal(sums); err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `
@@ -97,14 +94,7 @@ func see(ctx context.Context, tx *tx, agent string, at time.Time) error {
 
 // Count adds numbers of about that time to the history: what is no fact, such as requests.
 func (j *Journal) Count(ctx context.Context, at time.Time, counts history.Counts) error {
-	err := j.write(ctx, func(tx *tx) error {
-		for name, n := range counts {
-			if err := addUp(ctx, tx, at, n, name, name); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	err := j.write(ctx, func(tx *tx) error { return addUp(ctx, tx, at, counts) })
 	return j.failed(err, "counting for the history")
 }
 
@@ -140,7 +130,7 @@ func (j *Journal) Agents(ctx context.Context, q history.Asking) ([]history.Agent
 		err = row.Scan(&a.Name, &at)
 		a.Seen = moment(at)
 		return a, err
-	}, "SELECT agent, at FROM seen WHERE at >= ? ORDER BY at DESC LIMIT ?", millis(q.Since), atMost(q.Limit))
+	}, "SELECT agent, at FROM seen WHERE at >= ? ORDER BY at DESC"+upTo, millis(q.Since), atMost(q.Limit))
 	for i := range agents {
 		if err != nil {
 			break
@@ -160,7 +150,7 @@ func (j *Journal) fill(ctx context.Context, a *history.Agent, q history.Asking) 
 		var ms int64
 		err := row.Scan(&ms)
 		return time.Duration(ms) * time.Millisecond, err
-	}, "SELECT took FROM facts WHERE agent = ? AND at >= ? AND took IS NOT NULL ORDER BY at DESC, seq DESC LIMIT ?", a.Name, millis(q.MedianSince), history.Newest)
+	}, "SELECT took FROM facts WHERE agent = ? AND at >= ? AND took IS NOT NULL ORDER BY at DESC, seq DESC"+upTo, a.Name, millis(q.MedianSince), history.Newest)
 	a.Median = history.Median(took)
 	for since, sum := range map[time.Time]*claim.Usage{q.DoneSince: &a.UsedToday, q.Since: &a.Used} {
 		var spent []history.Spent

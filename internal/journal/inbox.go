@@ -39,7 +39,7 @@ func (j *Journal) TakeTriggers(ctx context.Context, t inbox.Take) ([]inbox.Trigg
 		out, err = collect(ctx, tx, scanTrigger, `
 			SELECT body FROM triggers
 			 WHERE agent = ?1 AND state <> 'acknowledged' AND state = 'pending' AND (type <> ?2 OR ?3 > 0)
-			 ORDER BY rank, seq LIMIT ?4`, t.Agent, inbox.TasksAvailable, t.Available, atMost(t.Limit))
+			 ORDER BY rank, seq LIMIT CAST(?4 AS BIGINT)`, t.Agent, inbox.TasksAvailable, t.Available, atMost(t.Limit))
 		for i := range out {
 			if err == nil {
 				err = taken(ctx, tx, &out[i], t)

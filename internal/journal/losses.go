@@ -26,7 +26,7 @@ func (j *Journal) Losses(ctx context.Context, agent string) ([]claim.Loss, error
 		            WHERE later.agent = claims.agent AND later.id > claims.id AND later.started > 0)
 		  FROM claims
 		 WHERE agent = ? AND loss IS NOT NULL
-		 ORDER BY id DESC LIMIT ?`, agent, maxLosses)
+		 ORDER BY id DESC`+upTo, agent, maxLosses)
 	return losses, j.failed(err, "reading the losses of %s", agent)
 }
 

@@ -68,7 +68,7 @@ func (j *Journal) NextOwed(ctx context.Context, kind owed.Kind, now time.Time, l
 	// stop at the limit.
 	list, err := collect(ctx, j.readers, scanIntent, intents+`
 		 WHERE `+waiting+` AND owed.kind = ? AND not_before + 0 <= ?
-		 ORDER BY owed.seq LIMIT ?`, kind, now.UnixMilli(), atMost(limit))
+		 ORDER BY owed.seq`+upTo, kind, now.UnixMilli(), atMost(limit))
 	return list, j.failed(err, "reading the outbox")
 }
 

@@ -65,7 +65,7 @@ func TestNothingScansHistory(t *testing.T) {
 			case slices.Contains([]string{"claims_live", "marks_live", "owed_next", "owed_due", "owed_failed", "told_ready"}, m[2]):
 			case m[1] == "pollers": // those who poll
 			case slices.Contains([]string{"backlog", "CONSTANT", "fence"}, m[1]): // which has one row
-			case m[2] == "facts_logged" && strings.HasSuffix(query, "WHERE logged = 1 ORDER BY seq DESC LIMIT ?"): // the last rows
+			case m[2] == "facts_logged" && strings.HasSuffix(query, "WHERE logged = 1 ORDER BY seq DESC"+upTo): // the last rows
 			default:
 				t.Errorf("%s\nis done so: %s", strings.TrimSpace(query), step)
 			}

@@ -91,7 +91,7 @@ func (j *Journal) pruneAll(ctx context.Context, before int64, doing string, all 
 
 // prune does a pruning, in steps of pruneStep rows.
 func (j *Journal) prune(ctx context.Context, p pruning, before int64) (removed int, err error) {
-	rows := "SELECT " + p.by + " FROM " + p.table + " WHERE " + p.old + " LIMIT ?2"
+	rows := "SELECT " + p.by + " FROM " + p.table + " WHERE " + p.old + " LIMIT CAST(?2 AS BIGINT)"
 	change := "DELETE FROM " + p.table
 	if p.set != "" {
 		change = "UPDATE " + p.table + " SET " + p.set

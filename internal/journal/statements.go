@@ -222,6 +222,10 @@ func moment(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
+// upTo ends a SELECT of at most so many rows, see atMost. SQLite would compile the statement again
+// each time that it runs, to plan for the value, if the parameter stood there alone.
+const upTo = " LIMIT CAST(? AS BIGINT)"
+
 // atMost converts a limit, where 0 means no limit, for SQL's LIMIT.
 func atMost(limit int) int64 {
 	if limit <= 0 {

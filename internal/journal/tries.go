@@ -30,7 +30,7 @@ func (j *Journal) Earlier(ctx context.Context, id task.ID) ([]claim.Earlier, err
 		e, err := decodeFact(body)
 		f, _ := e.Earlier()
 		return f, err
-	}, "SELECT body FROM facts WHERE task_id = ? AND earlier IS NOT NULL ORDER BY seq DESC LIMIT ?", id, claim.MostEarlier)
+	}, "SELECT body FROM facts WHERE task_id = ? AND earlier IS NOT NULL ORDER BY seq DESC"+upTo, id, claim.MostEarlier)
 	return earlier, j.failed(err, "reading what became of earlier claims on task %s", id)
 }
 

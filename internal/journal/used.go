@@ -53,14 +53,13 @@ func addUsed(ctx context.Context, tx *tx, h claim.Hold) error {
 	if err != nil {
 		return err
 	}
+	counts := make(history.Counts)
 	for name, n := range map[history.Name]int64{history.Tokens: tokens, history.Micros: micros} {
 		if n > 0 {
-			if err := addUp(ctx, tx, h.Used.At, int(n), name, name); err != nil {
-				return err
-			}
+			counts[name] = int(n)
 		}
 	}
-	return nil
+	return addUp(ctx, tx, h.Used.At, counts)
 }
 
 // sumsUsed are the sums that scanUsed reads. PostgreSQL would make decimals of them.

@@ -18,7 +18,7 @@ import (
 // layers builds the chain of handlers that a request passes.
 func (s *Server) layers(o Options) http.Handler {
 	mux := http.NewServeMux()
-	s.routes(mux, o.Version)
+	routes(mux, o.Version)
 	if o.Metrics != nil {
 		mux.Handle(metricsRoute, o.Metrics.Handler())
 	}

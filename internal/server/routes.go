@@ -15,48 +15,77 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-// routes adds every operation to the mux, and their description at /openapi.json.
-func (s *Server) routes(mux *http.ServeMux, version string) {
+// contract is the handlers of all operations, and the description of them.
+type contract struct {
+	handlers map[string]http.HandlerFunc // by pattern; they answer for the server in the request's context
+	api      huma.API
+}
+
+// HandleFunc adds a handler.
+func (c *contract) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	c.handlers[pattern] = handler
+}
+
+// ServeHTTP makes a contract a mux to huma. The mux of each server is what answers.
+func (c *contract) ServeHTTP(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }
+
+// theContract is made once for all servers of the process: it takes longer than everything else at
+// the start of a daemon.
+var theContract = sync.OnceValue(func() *contract {
+	c := &contract{handlers: make(map[string]http.HandlerFunc)}
 	schemas := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	schemas.RegisterTypeAlias(reflect.TypeFor[api.Time](), reflect.TypeFor[time.Time]())
 	format := huma.Format{Marshal: encode, Unmarshal: json.Unmarshal}
-	own := operations{
-		API: humago.New(mux, huma.Config{
-			OpenAPI: &huma.OpenAPI{
-				OpenAPI: "3.1.0",
-				Info: &huma.Info{
-					Title:       "dibs",
-					Version:     version,
-					Description: "The socket of the dibs daemon. Times are RFC 3339 in UTC, by this machine's clock.",
-				},
-				Components: &huma.Components{Schemas: schemas},
+	c.api = humago.New(c, huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title:       "dibs",
+				Description: "The socket of the dibs daemon. Times are RFC 3339 in UTC, by this machine's clock.",
 			},
-			Formats:                      map[string]huma.Format{"application/json": format, "json": format}, // and every type that ends in +json
-			DefaultFormat:                "application/json",
-			RejectUnknownQueryParameters: true,
-			Transformers:                 []huma.Transformer{ownProblems},
-		}),
-		server: s,
+			Components: &huma.Components{Schemas: schemas},
+		},
+		Formats:                      map[string]huma.Format{"application/json": format, "json": format}, // and every type that ends in +json
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+		Transformers:                 []huma.Transformer{ownProblems},
+	})
+	register(operations{
+		API: c.api,
 		failed: &huma.Response{
 			Description: "Refused or failed, see code",
 			Content: map[string]*huma.MediaType{
 				api.ProblemType: {Schema: schemas.Schema(reflect.TypeFor[api.Problem](), true, "Problem")},
 			},
 		},
-	}
-	s.register(own)
+	})
 
 	// Types that huma would use without ownProblems.
 	delete(schemas.Map(), "ErrorModel")
 	delete(schemas.Map(), "ErrorDetail")
-	// Made at the first request, as it takes as long as everything else here.
-	description := sync.OnceValue(func() []byte {
-		description, err := json.Marshal(own.OpenAPI())
-		if err != nil {
-			panic(err) // constants only
-		}
-		return description
-	})
+	return c
+})
+
+// describe returns the description of the operations for a version of the program.
+func (c *contract) describe(version string) []byte {
+	described, info := *c.api.OpenAPI(), *c.api.OpenAPI().Info
+	info.Version = version
+	described.Info = &info
+	text, err := json.Marshal(&described)
+	if err != nil {
+		panic(err) // constants only
+	}
+	return text
+}
+
+// routes adds every operation to the mux, and their description at /openapi.json.
+func routes(mux *http.ServeMux, version string) {
+	c := theContract()
+	for pattern, handler := range c.handlers {
+		mux.HandleFunc(pattern, handler)
+	}
+	// Made at the first request, as it takes long.
+	description := sync.OnceValue(func() []byte { return c.describe(version) })
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		w.Write(description())
@@ -82,62 +111,61 @@ func schemaName(t reflect.Type, hint string) string {
 }
 
 // register connects each operation with its handler.
-func (s *Server) register(o operations) {
-	serve(o, api.OpClaim, s.claim)
-	serve(o, api.OpListClaims, s.claims)
-	serve(o, api.OpGetClaim, s.lookup)
-	stream(o, api.OpKeepAlive, s.keepAlive)
-	serve(o, api.OpRenew, s.renew)
-	serve(o, api.OpComplete, s.complete)
-	serve(o, api.OpReview, s.review)
-	serve(o, api.OpRelease, s.release)
-	serve(o, api.OpBlock, s.block)
-	serve(o, api.OpFail, s.fail)
-	serve(o, api.OpAsk, s.ask)
+func register(o operations) {
+	serve(o, api.OpClaim, (*Server).claim)
+	serve(o, api.OpListClaims, (*Server).claims)
+	serve(o, api.OpGetClaim, (*Server).lookup)
+	stream(o, api.OpKeepAlive, (*Server).keepAlive)
+	serve(o, api.OpRenew, (*Server).renew)
+	serve(o, api.OpComplete, (*Server).complete)
+	serve(o, api.OpReview, (*Server).review)
+	serve(o, api.OpRelease, (*Server).release)
+	serve(o, api.OpBlock, (*Server).block)
+	serve(o, api.OpFail, (*Server).fail)
+	serve(o, api.OpAsk, (*Server).ask)
 
-	serve(o, api.OpListTasks, s.tasks)
-	serve(o, api.OpGetTask, s.task)
-	serve(o, api.OpGetTaskContent, s.content)
-	serve(o, api.OpAddTask, s.add)
-	serve(o, api.OpComment, s.comment)
-	serve(o, api.OpOffer, s.offer)
-	serve(o, api.OpAccept, s.accept)
-	serve(o, api.OpDecline, s.decline)
-	serve(o, api.OpReopen, s.reopen)
+	serve(o, api.OpListTasks, (*Server).tasks)
+	serve(o, api.OpGetTask, (*Server).task)
+	serve(o, api.OpGetTaskContent, (*Server).content)
+	serve(o, api.OpAddTask, (*Server).add)
+	serve(o, api.OpComment, (*Server).comment)
+	serve(o, api.OpOffer, (*Server).offer)
+	serve(o, api.OpAccept, (*Server).accept)
+	serve(o, api.OpDecline, (*Server).decline)
+	serve(o, api.OpReopen, (*Server).reopen)
 
-	serve(o, api.OpPoll, s.poll)
-	serve(o, api.OpAck, s.ack)
-	serve(o, api.OpAckAny, s.ackAny)
-	serve(o, api.OpSend, s.message)
-	serve(o, api.OpMint, s.mint)
-	serve(o, api.OpGetAgent, s.agent)
-	serve(o, api.OpListAgents, s.agents)
+	serve(o, api.OpPoll, (*Server).poll)
+	serve(o, api.OpAck, (*Server).ack)
+	serve(o, api.OpAckAny, (*Server).ackAny)
+	serve(o, api.OpSend, (*Server).message)
+	serve(o, api.OpMint, (*Server).mint)
+	serve(o, api.OpGetAgent, (*Server).agent)
+	serve(o, api.OpListAgents, (*Server).agents)
 
-	serve(o, api.OpReserve, s.reserve)
-	serve(o, api.OpReservations, s.reservations)
-	serve(o, api.OpUnreserve, s.unreserve)
-	serve(o, api.OpCheck, s.check)
+	serve(o, api.OpReserve, (*Server).reserve)
+	serve(o, api.OpReservations, (*Server).reservations)
+	serve(o, api.OpUnreserve, (*Server).unreserve)
+	serve(o, api.OpCheck, (*Server).check)
 
-	stream(o, api.OpEvents, s.stream)
-	serve(o, api.OpLog, s.logEntries)
-	serve(o, api.OpStory, s.story)
-	serve(o, api.OpReport, s.report)
-	serve(o, api.OpHistory, s.history)
-	serve(o, api.OpPause, s.pause)
-	serve(o, api.OpResume, s.endPause)
-	serve(o, api.OpSweep, s.sweep)
-	serve(o, api.OpSync, s.sync)
-	serve(o, api.OpStatus, s.status)
-	serve(o, api.OpWebhook, s.webhook)
-	serve(o, api.OpRenewWebhook, s.renewWebhook)
-	serve(o, api.OpCluster, s.cluster)
-	serve(o, api.OpAdoptCluster, s.adoptCluster)
+	stream(o, api.OpEvents, (*Server).stream)
+	serve(o, api.OpLog, (*Server).logEntries)
+	serve(o, api.OpStory, (*Server).story)
+	serve(o, api.OpReport, (*Server).report)
+	serve(o, api.OpHistory, (*Server).history)
+	serve(o, api.OpPause, (*Server).pause)
+	serve(o, api.OpResume, (*Server).endPause)
+	serve(o, api.OpSweep, (*Server).sweep)
+	serve(o, api.OpSync, (*Server).sync)
+	serve(o, api.OpStatus, (*Server).status)
+	serve(o, api.OpWebhook, (*Server).webhook)
+	serve(o, api.OpRenewWebhook, (*Server).renewWebhook)
+	serve(o, api.OpCluster, (*Server).cluster)
+	serve(o, api.OpAdoptCluster, (*Server).adoptCluster)
 }
 
 // operations is the API to which operations are added.
 type operations struct {
 	huma.API
-	server *Server
 	failed *huma.Response
 }
 
@@ -148,14 +176,14 @@ type answer[Out any] struct {
 }
 
 // serve answers an operation with the result of handle.
-func serve[In, Out any](o operations, op api.Op[In, Out], handle func(context.Context, *In) (Out, error)) {
+func serve[In, Out any](o operations, op api.Op[In, Out], handle func(*Server, context.Context, *In) (Out, error)) {
 	described := o.describe(op.Operation)
 	status := cmp.Or(op.Status, http.StatusOK)
 	if op.Owed {
 		described.Responses["202"] = o.response("Accepted, and owed to Notion", "application/json", op.Answer())
 	}
-	add(o, op.Operation, described, func(ctx context.Context, in *In) (*answer[Out], error) {
-		out, err := handle(ctx, in)
+	add(o, op.Operation, described, func(s *Server, ctx context.Context, in *In) (*answer[Out], error) {
+		out, err := handle(s, ctx, in)
 		if err != nil {
 			return nil, err
 		}
@@ -167,7 +195,7 @@ func serve[In, Out any](o operations, op api.Op[In, Out], handle func(context.Co
 }
 
 // stream is serve for an operation that answers with a stream.
-func stream[In, Out any](o operations, op api.Op[In, Out], handle func(context.Context, *In) (*huma.StreamResponse, error)) {
+func stream[In, Out any](o operations, op api.Op[In, Out], handle func(*Server, context.Context, *In) (*huma.StreamResponse, error)) {
 	described := o.describe(op.Operation)
 	described.Responses["200"] = o.response(op.Sends, api.EventStream, op.Answer())
 	add(o, op.Operation, described, handle)
@@ -191,18 +219,19 @@ func (o operations) response(what, media string, body reflect.Type) *huma.Respon
 }
 
 // add adds an operation. Its errors become problems.
-func add[In, Out any](o operations, op *api.Operation, described huma.Operation, handle func(context.Context, *In) (*Out, error)) {
+func add[In, Out any](o operations, op *api.Operation, described huma.Operation, handle func(*Server, context.Context, *In) (*Out, error)) {
 	huma.Register(o.API, described, func(ctx context.Context, in *In) (*Out, error) {
+		s := ctx.Value(serving{}).(*Server)
 		var out *Out
 		var err error
 		if op.Metered {
-			err = o.server.charge(ctx)
+			err = s.charge(ctx)
 		}
 		if err == nil {
-			out, err = handle(ctx, in)
+			out, err = handle(s, ctx, in)
 		}
 		if err != nil {
-			return nil, failure{o.server.problem(ctx, err)}
+			return nil, failure{s.problem(ctx, err)}
 		}
 		return out, nil
 	})

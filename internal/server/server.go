@@ -98,9 +98,12 @@ func (s *Server) SetListed(uids []int) { s.front.SetListed(uids) }
 // Serve answers requests on the listener until Shutdown. It closes the listener.
 func (s *Server) Serve(l net.Listener) error { return s.front.Serve(l) }
 
+// serving is the key of the server in the context of a request that it answers.
+type serving struct{}
+
 // ServeHTTP answers a request from a Front, or from another member's door.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithCancelCause(r.Context())
+	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), serving{}, s))
 	defer cancel(nil)
 	defer context.AfterFunc(s.base, func() { cancel(context.Cause(s.base)) })()
 	if !s.takes() {
