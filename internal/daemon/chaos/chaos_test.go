@@ -87,8 +87,10 @@ type chaos struct {
 	*testing.T
 	season
 	*history
-	seed     uint64
-	state    string // the file with the emulator's state
+	seed uint64
+	// state is the file in which the emulator's state is kept for what comes after the run. It is
+	// written then alone: writing it after each change would take longer than the rest.
+	state    string
 	notion   *emulator.Emulator
 	binary   string // the daemons' program, instead of this test's
 	tasks    string
@@ -103,7 +105,7 @@ type chaos struct {
 }
 
 func newChaos(t *testing.T, s season, seed uint64) *chaos {
-	c := newBoard(t, s, seed, emulator.Options{StateFile: filepath.Join(t.TempDir(), "notion.json")})
+	c := newBoard(t, s, seed, emulator.Options{})
 	for i := range 3 {
 		c.daemons = append(c.daemons, newProcess(c, i+1))
 	}
@@ -122,7 +124,7 @@ func newBoard(t *testing.T, s season, seed uint64, o emulator.Options) *chaos {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chaos{T: t, season: s, history: newHistory(), seed: seed, state: o.StateFile, notion: notion, tasks: dbs.Tasks, counts: make(map[string]int)}
+	c := &chaos{T: t, season: s, history: newHistory(), seed: seed, state: filepath.Join(t.TempDir(), "notion.json"), notion: notion, tasks: dbs.Tasks, counts: make(map[string]int)}
 	for i := range s.tasks {
 		if _, err := notion.CreatePage(dbs.Tasks, map[string]any{"Name": text("title", fmt.Sprint("Task ", i+1))}); err != nil {
 			t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -80,7 +79,6 @@ func newTrial(t *testing.T, o trialOptions) *trial {
 	}
 	tr := &trial{chaos: newBoard(t, o.times, seed, emulator.Options{Limit: o.limit}), trialOptions: o}
 	tr.chaos.binary = o.binary
-	tr.state = filepath.Join(t.TempDir(), "notion.json")
 	tr.notion.SetLatency(nil)
 	if o.paused {
 		tr.slowClaims()
@@ -148,6 +146,7 @@ func (tr *trial) run() {
 	if tr.paused {
 		troubles.Go(func() { tr.pauses(working) })
 	} else {
+		troubles.Go(func() { tr.leaderTroubles(working) })
 		troubles.Go(func() { tr.daemonTroubles(working) })
 		troubles.Go(func() { tr.databaseTroubles(working) })
 	}
@@ -175,9 +174,6 @@ func (tr *trial) run() {
 		p.kill()
 	}
 	tr.requests = tr.notion.Requests()
-	if err := tr.notion.WriteState(tr.state); err != nil {
-		tr.Fatal(err)
-	}
 	tr.interval = 5 * time.Second
 	for _, w := range tr.ways {
 		w.sever(false)
