@@ -26,11 +26,12 @@ import (
 // exists once, nothing is left on the board, and Notion has refused no request for its rate.
 func TestTrial(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes a quarter of a minute")
+		t.Skip("takes a minute")
 	}
-	o := trialOptions{claims: 400, agents: 64, times: trialTimes, holding: 3, between: 20, limit: 15_000, beyond: 10 * time.Second}
+	beside(t)
+	o := trialOptions{claims: 100, agents: 24, times: trialTimes, holding: 3, between: 8, limit: 15_000, beyond: 10 * time.Second}
 	if *long {
-		o.claims, o.times.tasks, o.between, o.limit = 10_000, 600, 80, 40_000
+		o.claims, o.agents, o.times.tasks, o.between, o.limit = 10_000, 64, 600, 120, 40_000
 	}
 	newTrial(t, o).passes()
 }
