@@ -55,7 +55,8 @@ func serveChaos() int {
 	return 0
 }
 
-// process is a daemon in a process of its own. One goroutine controls it; any may read its clocks.
+// process is a daemon in a process of its own. One goroutine at a time controls it; any may read its
+// clocks.
 type process struct {
 	chaos  *chaos
 	number int
@@ -68,6 +69,7 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	ended  chan struct{} // closed when cmd has ended
+	hurt   sync.Mutex    // locked by who controls it, if that is not one alone
 
 	mu         sync.Mutex
 	wall, mono time.Duration // the offsets of its clocks

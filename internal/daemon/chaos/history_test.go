@@ -106,6 +106,13 @@ func (h *history) granted(a *chaosAgent, key string, call time.Duration, cl api.
 	}
 }
 
+// grants returns how many claims agents were granted so far.
+func (h *history) grants() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.holds)
+}
+
 // renewed records a renewal that an agent was told of.
 func (h *history) renewed(id claim.ID, expires time.Time) {
 	h.mu.Lock()

@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,14 +25,12 @@ func (c *chaos) afterwards() {
 	for _, p := range c.daemons {
 		p.kill()
 	}
-	if err := c.notion.Close(); err != nil {
+	if err := errors.Join(c.notion.Close(), c.notion.WriteState(c.state)); err != nil {
 		c.Fatal(err)
 	}
 	left := time.Now()
 	synctest.Test(c.T, func(t *testing.T) {
 		time.Sleep(time.Until(left)) // the bubble begins in the past
-		// Without a state file: writing it after each change would take longer than the rest of a
-		// long run.
 		notion, err := emulator.New(emulator.Options{Begin: c.state})
 		if err != nil {
 			t.Fatal(err)
@@ -51,18 +50,17 @@ func (c *chaos) afterwards() {
 		// Abandoned attempts must be cleared soon, everything else after a while.
 		time.Sleep(soon)
 		c.cleared(t, notion, nodes)
-		time.Sleep(c.aftermath)
-		for _, n := range nodes {
-			if left := unquiet(t.Context(), n); len(left) > 0 {
-				c.complain("everything has come back, and yet:\n%s", strings.Join(left, "\n"))
+		var left []string
+		for waited, quiet := time.Duration(0), 0; waited < c.aftermath && (*long || quiet < stillQuiet); waited += time.Minute {
+			time.Sleep(time.Minute)
+			if left = c.left(t, notion, nodes); len(left) > 0 {
+				quiet = 0
+			} else {
+				quiet++
 			}
 		}
-		for _, page := range notion.Pages(c.tasks) {
-			reserved := page.Text("claimed_by") != "" && page.Date("claimed_at") == "" && page.Text("claim_token") == ""
-			if page.Select("status") == "IN_PROGRESS" && !page.Trashed && !reserved { // a person's own
-				c.complain("task %s is %s, by %q since %s, with the token %q:\n%s", page.ID, page.Select("status"),
-					page.Text("claimed_by"), page.Date("claimed_at"), page.Text("claim_token"), c.requestsTo(page.ID))
-			}
+		for _, what := range left {
+			c.complain("%s", what)
 		}
 	})
 	// The logs are compared outside of the bubble, where the journals are.
@@ -70,6 +68,28 @@ func (c *chaos) afterwards() {
 	if c.notion, err = emulator.New(emulator.Options{StateFile: c.state}); err != nil {
 		c.Fatal(err)
 	}
+}
+
+// stillQuiet is the number of minutes in which nothing may come back once everything is done. With
+// -long the whole aftermath passes.
+const stillQuiet = 3
+
+// left returns what the daemons have not done yet.
+func (c *chaos) left(t *testing.T, notion *emulator.Emulator, nodes []*node) []string {
+	var left []string
+	for _, n := range nodes {
+		if owed := unquiet(t.Context(), n); len(owed) > 0 {
+			left = append(left, "everything has come back, and yet:\n"+strings.Join(owed, "\n"))
+		}
+	}
+	for _, page := range notion.Pages(c.tasks) {
+		reserved := page.Text("claimed_by") != "" && page.Date("claimed_at") == "" && page.Text("claim_token") == ""
+		if page.Select("status") == "IN_PROGRESS" && !page.Trashed && !reserved { // a person's own
+			left = append(left, fmt.Sprintf("task %s is %s, by %q since %s, with the token %q:\n%s", page.ID, page.Select("status"),
+				page.Text("claimed_by"), page.Date("claimed_at"), page.Text("claim_token"), c.requestsTo(page.ID)))
+		}
+	}
+	return left
 }
 
 // soon is when recently abandoned attempts must be cleared: longer than any grace.

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,11 +26,12 @@ import (
 // exists once, nothing is left on the board, and Notion has refused no request for its rate.
 func TestTrial(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes a quarter of a minute")
+		t.Skip("takes a minute")
 	}
-	o := trialOptions{claims: 400, agents: 64, times: trialTimes, holding: 3, between: 20, limit: 15_000, beyond: 10 * time.Second}
+	beside(t)
+	o := trialOptions{claims: 100, agents: 24, times: trialTimes, holding: 3, between: 8, limit: 15_000, beyond: 10 * time.Second}
 	if *long {
-		o.claims, o.times.tasks, o.between, o.limit = 10_000, 600, 80, 40_000
+		o.claims, o.agents, o.times.tasks, o.between, o.limit = 10_000, 64, 600, 120, 40_000
 	}
 	newTrial(t, o).passes()
 }
@@ -80,7 +80,6 @@ func newTrial(t *testing.T, o trialOptions) *trial {
 	}
 	tr := &trial{chaos: newBoard(t, o.times, seed, emulator.Options{Limit: o.limit}), trialOptions: o}
 	tr.chaos.binary = o.binary
-	tr.state = filepath.Join(t.TempDir(), "notion.json")
 	tr.notion.SetLatency(nil)
 	if o.paused {
 		tr.slowClaims()
@@ -148,6 +147,7 @@ func (tr *trial) run() {
 	if tr.paused {
 		troubles.Go(func() { tr.pauses(working) })
 	} else {
+		troubles.Go(func() { tr.leaderTroubles(working) })
 		troubles.Go(func() { tr.daemonTroubles(working) })
 		troubles.Go(func() { tr.databaseTroubles(working) })
 	}
@@ -175,9 +175,6 @@ func (tr *trial) run() {
 		p.kill()
 	}
 	tr.requests = tr.notion.Requests()
-	if err := tr.notion.WriteState(tr.state); err != nil {
-		tr.Fatal(err)
-	}
 	tr.interval = 5 * time.Second
 	for _, w := range tr.ways {
 		w.sever(false)

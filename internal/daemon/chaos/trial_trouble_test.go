@@ -55,45 +55,78 @@ func (tr *trial) leader(ctx context.Context) int {
 	return 0
 }
 
-// daemonTroubles are troubles of daemons.
-func (tr *trial) daemonTroubles(ctx context.Context) {
-	one := func(random *rand.Rand) int { return random.IntN(len(tr.daemons)) }
-	cut := func(ctx context.Context, w *way, d time.Duration) {
-		w.sever(true)
-		sleep(ctx, d)
-		w.sever(false)
+// leading returns the number of the leader, whose troubles are the caller's until it unlocks hurt; 0
+// if ctx ends.
+func (tr *trial) leading(ctx context.Context) int {
+	for {
+		i := tr.leader(ctx)
+		tr.daemons[i].hurt.Lock()
+		if tr.leader(ctx) == i { // still, after its other troubles
+			return i
+		}
+		tr.daemons[i].hurt.Unlock()
+	}
+}
+
+// cut cuts a way for a time.
+func cut(ctx context.Context, w *way, d time.Duration) {
+	w.sever(true)
+	sleep(ctx, d)
+	w.sever(false)
+}
+
+// leaderTroubles are troubles of whichever daemon leads.
+func (tr *trial) leaderTroubles(ctx context.Context) {
+	leader := func(name string, do func(ctx context.Context, i int, random *rand.Rand)) trouble {
+		return trouble{name, func(ctx context.Context, random *rand.Rand) {
+			i := tr.leading(ctx)
+			defer tr.daemons[i].hurt.Unlock()
+			do(ctx, i, random)
+		}}
 	}
 	tr.each(ctx, tr.stream(10), []trouble{
-		{"kills of daemons", func(_ context.Context, random *rand.Rand) {
-			p := tr.daemons[one(random)]
-			p.kill()
-			p.start()
-		}},
-		{"kills of the leader", func(ctx context.Context, _ *rand.Rand) {
-			p := tr.daemons[tr.leader(ctx)]
-			p.kill()
-			p.start()
-		}},
-		{"stops of daemons", func(ctx context.Context, random *rand.Rand) {
-			tr.daemons[one(random)].stop(ctx, tr.some(random), false)
-		}},
-		{"stops of the leader, longer than its lease", func(ctx context.Context, random *rand.Rand) {
-			tr.daemons[tr.leader(ctx)].stop(ctx, tr.beyond+tr.some(random), false)
-		}},
-		{"daemons cut off from the database", func(ctx context.Context, random *rand.Rand) {
-			cut(ctx, tr.ways[one(random)], tr.some(random))
-		}},
-		{"leaders cut off from the database, longer than their lease", func(ctx context.Context, random *rand.Rand) {
-			cut(ctx, tr.ways[tr.leader(ctx)], tr.beyond+tr.some(random))
-		}},
-		{"leaders cut off from the others", func(ctx context.Context, random *rand.Rand) {
-			cut(ctx, tr.gates[tr.leader(ctx)], tr.some(random))
-		}},
-		{"daemons cut off from Notion", func(ctx context.Context, random *rand.Rand) {
-			mend := tr.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Match: tr.from(tr.daemons[one(random)])})
+		leader("kills of the leader", func(_ context.Context, i int, _ *rand.Rand) {
+			tr.daemons[i].kill()
+			tr.daemons[i].start()
+		}),
+		leader("stops of the leader, longer than its lease", func(ctx context.Context, i int, random *rand.Rand) {
+			tr.daemons[i].stop(ctx, tr.beyond+tr.some(random), false)
+		}),
+		leader("leaders cut off from the database, longer than their lease", func(ctx context.Context, i int, random *rand.Rand) {
+			cut(ctx, tr.ways[i], tr.beyond+tr.some(random))
+		}),
+		leader("leaders cut off from the others", func(ctx context.Context, i int, random *rand.Rand) {
+			cut(ctx, tr.gates[i], tr.some(random))
+		}),
+	})
+}
+
+// daemonTroubles are troubles of any daemon.
+func (tr *trial) daemonTroubles(ctx context.Context) {
+	one := func(name string, do func(ctx context.Context, i int, random *rand.Rand)) trouble {
+		return trouble{name, func(ctx context.Context, random *rand.Rand) {
+			i := random.IntN(len(tr.daemons))
+			tr.daemons[i].hurt.Lock()
+			defer tr.daemons[i].hurt.Unlock()
+			do(ctx, i, random)
+		}}
+	}
+	tr.each(ctx, tr.stream(12), []trouble{
+		one("kills of daemons", func(_ context.Context, i int, _ *rand.Rand) {
+			tr.daemons[i].kill()
+			tr.daemons[i].start()
+		}),
+		one("stops of daemons", func(ctx context.Context, i int, random *rand.Rand) {
+			tr.daemons[i].stop(ctx, tr.some(random), false)
+		}),
+		one("daemons cut off from the database", func(ctx context.Context, i int, random *rand.Rand) {
+			cut(ctx, tr.ways[i], tr.some(random))
+		}),
+		one("daemons cut off from Notion", func(ctx context.Context, i int, random *rand.Rand) {
+			mend := tr.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Match: tr.from(tr.daemons[i])})
 			sleep(ctx, tr.some(random))
 			mend()
-		}},
+		}),
 	})
 }
 
