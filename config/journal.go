@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"sync"
 	"time"
 )
 
@@ -20,14 +21,16 @@ func (j Journal) ReadPostgres(log *slog.Logger) (Secret, error) {
 
 // schemaName matches the beginnings of schema names: what PostgreSQL takes without quotes, with
 // room for an id.
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,29}$`)
+var schemaName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z_][a-z0-9_]{0,29}$`)
+})
 
 func (j Journal) validate() []error {
 	var errs []error
 	if j.Keep < 24*time.Hour {
 		errs = append(errs, fmt.Errorf("journal.keep: %v is too short: want at least 24h", j.Keep))
 	}
-	if !schemaName.MatchString(j.Schema) {
+	if !schemaName().MatchString(j.Schema) {
 		errs = append(errs, fmt.Errorf("journal.schema: %q: want small letters, digits and _, at most 30, such as dibs", j.Schema))
 	}
 	return errs

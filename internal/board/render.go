@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"dibs/internal/api"
@@ -16,7 +17,13 @@ import (
 //go:embed templates static
 var files embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
+// templates are parsed at first use: every command of dibs has them in its program, and few render.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
+})
+
+// functions are what the templates may call.
+var functions = template.FuncMap{
 	"moment":   moment,
 	"dated":    dated,
 	"time":     func(ms int64) api.Time { return api.Time{Time: time.UnixMilli(ms)} },
@@ -31,7 +38,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"left":     func(c card, now time.Time) int { return c.Left(now) },
 	"over":     func(c card, now time.Time) bool { return c.Until > 0 && c.Until < now.UnixMilli() },
 	"pair":     func(a, b any) [2]any { return [2]any{a, b} },
-}).ParseFS(files, "templates/*.html"))
+}
 
 // since says how long ago a moment was, in whole units.
 func since(ms int64, now time.Time) string {
@@ -73,7 +80,7 @@ func timeElement(at api.Time, attribute, layout string) template.HTML {
 // render answers with a page.
 func render(w http.ResponseWriter, status int, name string, what any) {
 	var out bytes.Buffer
-	if err := templates.ExecuteTemplate(&out, name, what); err != nil {
+	if err := templates().ExecuteTemplate(&out, name, what); err != nil {
 		http.Error(w, "the page could not be written: "+err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -145,16 +145,18 @@ func (b *Board) saidPage(w http.ResponseWriter, r *http.Request) {
 
 // converter converts the Markdown of a page: HTML in it is shown as text, no image is loaded, and
 // only addresses that are safe become links.
-var converter = goldmark.New(
-	goldmark.WithExtensions(extension.GFM),
-	goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tame{}, 100))),
-	goldmark.WithRendererOptions(html.WithHardWraps(), renderer.WithNodeRenderers(util.Prioritized(plainly{}, 1))),
-)
+var converter = sync.OnceValue(func() goldmark.Markdown {
+	return goldmark.New(
+		goldmark.WithExtensions(extension.GFM),
+		goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tame{}, 100))),
+		goldmark.WithRendererOptions(html.WithHardWraps(), renderer.WithNodeRenderers(util.Prioritized(plainly{}, 1))),
+	)
+})
 
 // markdown returns a page's Markdown as HTML.
 func markdown(source string) template.HTML {
 	var out bytes.Buffer
-	if err := converter.Convert([]byte(source), &out); err != nil {
+	if err := converter().Convert([]byte(source), &out); err != nil {
 		return template.HTML("<pre>" + template.HTMLEscapeString(source) + "</pre>")
 	}
 	return template.HTML(out.String()) // the converter escapes all that others wrote

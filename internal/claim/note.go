@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"dibs/internal/task"
@@ -31,9 +32,11 @@ const (
 )
 
 // noteForm matches the lines that noteLine makes.
-var noteForm = regexp.MustCompile(`^(` + strings.Join([]string{
-	noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteTaken, noteReopened, noteReview, noteAsked, noteStuck, noteCancelled,
-}, "|") + `)(?:: (.*))? — (.+), (\d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC)$`)
+var noteForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(` + strings.Join([]string{
+		noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteTaken, noteReopened, noteReview, noteAsked, noteStuck, noteCancelled,
+	}, "|") + `)(?:: (.*))? — (.+), (\d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC)$`)
+})
 
 // noteLine returns one line that says what became of a task, why, and who says so. Its form
 // lets us recognise it later.
@@ -64,7 +67,7 @@ func NoteLines(note string) [][2]int {
 			end = at + i
 		}
 		next := min(end+1, len(note))
-		if noteForm.MatchString(note[at:end]) {
+		if noteForm().MatchString(note[at:end]) {
 			from := at
 			if next == end && from > 0 { // the last line: the break before it goes with it
 				from--
@@ -93,7 +96,7 @@ func LastSaying(note string) (Saying, bool) {
 		return Saying{}, false
 	}
 	last := lines[len(lines)-1]
-	part := noteForm.FindStringSubmatch(strings.Trim(note[last[0]:last[1]], "\n"))
+	part := noteForm().FindStringSubmatch(strings.Trim(note[last[0]:last[1]], "\n"))
 	if part == nil {
 		return Saying{}, false
 	}

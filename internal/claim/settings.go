@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -26,11 +27,13 @@ func (s Settings) String() string {
 	return fmt.Sprintf(SettingsMark+"%v, write_window %v, settle %v", s.Timeout, s.WriteWindow, s.Settle)
 }
 
-var settingsForm = regexp.MustCompile(SettingsMark + `(\S+), write_window (\S+), settle ((?:[0-9.]+[a-zµ]+)+)`)
+var settingsForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(SettingsMark + `(\S+), write_window (\S+), settle ((?:[0-9.]+[a-zµ]+)+)`)
+})
 
 // ParseSettings finds the settings in a text; false if there are none.
 func ParseSettings(text string) (s Settings, ok bool) {
-	m := settingsForm.FindStringSubmatch(text)
+	m := settingsForm().FindStringSubmatch(text)
 	if m == nil {
 		return Settings{}, false
 	}

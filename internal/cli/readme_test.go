@@ -3,7 +3,6 @@ package cli_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -70,11 +69,6 @@ func runExamples(t *testing.T, before string, pages ...string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(home) })
-	bin := filepath.Join(home, "bin")
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "dibs"), "dibs/cmd/dibs").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-
 	blocks := examples.FindAllStringSubmatch(string(all), -1)
 	if len(blocks) == 0 {
 		t.Fatal("found no examples on the page")
@@ -92,8 +86,8 @@ func runExamples(t *testing.T, before string, pages ...string) string {
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script.String())
 	cmd.WaitDelay = 5 * time.Second
-	// A trial ignores these settings of a real daemon.
-	cmd.Env = []string{"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"), "NOTION_TOKEN=ntn_real", "DIBS_SOCKET=/nowhere/dibs.sock"}
+	// TestMain put dibs on the PATH. A trial ignores these settings of a real daemon.
+	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "NOTION_TOKEN=ntn_real", "DIBS_SOCKET=/nowhere/dibs.sock"}
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {

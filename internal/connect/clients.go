@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
+	"sync"
 )
 
 // files returns a client's files.
@@ -102,11 +103,13 @@ func (p Place) hook(event string) string { return p.call() + " hook " + event }
 func (p Place) call() string { return ShellWord(p.Dibs) }
 
 // plainWord matches what a shell takes as it is.
-var plainWord = regexp.MustCompile(`^[\pL\pN._:/@+,%-]+$`)
+var plainWord = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[\pL\pN._:/@+,%-]+$`)
+})
 
 // ShellWord quotes a word for a POSIX shell, if need be.
 func ShellWord(s string) string {
-	if plainWord.MatchString(s) {
+	if plainWord().MatchString(s) {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
@@ -125,12 +128,14 @@ func calls(command, event string) (program, flags string, ok bool) {
 }
 
 // named matches the file names of dibs, perhaps with a version or a system at the end.
-var named = regexp.MustCompile(`(?i)^dibs([^a-z].*)?$`)
+var named = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^dibs([^a-z].*)?$`)
+})
 
 // isDibs reports whether a program is dibs: by its name, the only clue to a removed program, or
 // because it was built from the same package as this one.
 func (p Place) isDibs(program string) bool {
-	if program == p.Dibs || named.MatchString(cutName(program)) {
+	if program == p.Dibs || named().MatchString(cutName(program)) {
 		return true
 	}
 	self, ok := debug.ReadBuildInfo()

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -12,7 +13,9 @@ import (
 )
 
 // mention matches an @ and a name in a title.
-var mention = regexp.MustCompile(`@[\p{L}\p{N}_][\p{L}\p{N}_.-]*`)
+var mention = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`@[\p{L}\p{N}_][\p{L}\p{N}_.-]*`)
+})
 
 // Addressed returns the agents that a row of the mesh log is for: those in its column "to", or
 // else those that its title names with an @. everybody is set if it is for all agents. known are
@@ -39,7 +42,7 @@ func Addressed(r worklog.Row, known []string) (names []string, everybody bool) {
 		}
 		return names, everybody
 	}
-	for _, at := range mention.FindAllStringIndex(r.Title, -1) {
+	for _, at := range mention().FindAllStringIndex(r.Title, -1) {
 		if before, _ := utf8.DecodeLastRuneInString(r.Title[:at[0]]); at[0] > 0 && (unicode.IsLetter(before) || unicode.IsDigit(before)) {
 			continue // a mail address
 		}

@@ -77,7 +77,7 @@ func (d *Database) make(ctx context.Context) (err error) {
 	if err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)", d.space).Scan(&there); err != nil {
 		return err
 	}
-	script := "SET LOCAL search_path = " + d.space + ";\n" + postgresSchema
+	script := "SET LOCAL search_path = " + d.space + ";\n" + postgresSchema()
 	if !there { // this user may lack the right to create the schema: an administrator may have
 		script = "CREATE SCHEMA " + d.space + ";\n" + script
 	}

@@ -80,15 +80,17 @@ type postgres struct {
 }
 
 // schemaName matches the names allowed for schemas, which go into statements unquoted.
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,29}$`)
+var schemaName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z_][a-z0-9_]{0,29}$`)
+})
 
 // newPostgres returns the database. It does not connect.
 func newPostgres(p Postgres) (*postgres, error) {
-	if !schemaName.MatchString(p.Schema) {
+	if !schemaName().MatchString(p.Schema) {
 		return nil, fmt.Errorf("journal.schema: %q is no name of small letters, digits and _, of 30 at most", p.Schema)
 	}
 	board := strings.ReplaceAll(strings.ToLower(p.Board), "-", "")
-	if !schemaName.MatchString("_" + board[:min(len(board), 29)]) {
+	if !schemaName().MatchString("_" + board[:min(len(board), 29)]) {
 		return nil, fmt.Errorf("databases.tasks: %q is no id", p.Board)
 	}
 	config, err := pgx.ParseConfig(p.URL)
@@ -197,7 +199,7 @@ func (e oneLine) Unwrap() error { return e.error }
 
 func (p *postgres) String() string           { return p.place }
 func (p *postgres) compiles() bool           { return false }
-func (p *postgres) schema() string           { return postgresSchema }
+func (p *postgres) schema() string           { return postgresSchema() }
 func (p *postgres) foreign() string          { return adviceOther }
 func (p *postgres) writes() (*sql.DB, error) { return p.pool(1, p.patience, false), nil }
 func (p *postgres) reads() (*sql.DB, error)  { return p.pool(maxReaders, readPatience, true), nil }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // rewrite translates a statement from SQLite's dialect to PostgreSQL's: it numbers parameters,
@@ -16,14 +17,14 @@ func (p *postgres) rewrite(statement string) string {
 	}
 	var out strings.Builder
 	params, before := 0, ""
-	for _, word := range words.FindAllString(statement, -1) {
+	for _, word := range words().FindAllString(statement, -1) {
 		switch {
 		case word == "?":
 			params++
 			word = "$" + strconv.Itoa(params)
 		case strings.HasPrefix(word, "?"):
 			word = "$" + word[1:]
-		case beforeTable[strings.ToUpper(before)] && slices.Contains(tables, word):
+		case beforeTable[strings.ToUpper(before)] && slices.Contains(tables(), word):
 			out.WriteString(p.space + ".")
 		}
 		out.WriteString(word)
@@ -38,17 +39,18 @@ func (p *postgres) rewrite(statement string) string {
 
 var (
 	// words splits a statement into quoted texts, names, parameters, and single characters.
-	words = regexp.MustCompile(`'(?:[^']|'')*'|[A-Za-z_][A-Za-z0-9_]*|\?\d*|\s+|.`)
+	words = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`'(?:[^']|'')*'|[A-Za-z_][A-Za-z0-9_]*|\?\d*|\s+|.`)
+	})
 	// beforeTable has the words that the name of a table may follow.
 	beforeTable = map[string]bool{"FROM": true, "JOIN": true, "INTO": true, "UPDATE": true}
-	tableNames  = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
 	// tables has the names of all tables.
-	tables = func() (names []string) {
-		for _, found := range tableNames.FindAllStringSubmatch(sqliteSchema, -1) {
+	tables = sync.OnceValue(func() (names []string) {
+		for _, found := range regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`).FindAllStringSubmatch(sqliteSchema, -1) {
 			names = append(names, found[1])
 		}
 		return names
-	}()
+	})
 )
 
 // storable replaces what PostgreSQL refuses in texts: zero bytes, and bytes that are not UTF-8.

@@ -3,15 +3,18 @@ package task
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 )
 
 // sequence matches a terminal's escape sequences: control sequences (colours, the cursor), strings
 // for the terminal itself (its title, the clipboard), and short escapes.
-var sequence = regexp.MustCompile(
-	`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]` +
-		`|(?:\x1b[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e}\x{9f}])[^\x07\x1b\x{9c}\n]*(?:\x07|\x1b\\|\x{9c})` +
-		`|\x1b[ -/]*[0-~]`)
+var sequence = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(
+		`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]` +
+			`|(?:\x1b[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e}\x{9f}])[^\x07\x1b\x{9c}\n]*(?:\x07|\x1b\\|\x{9c})` +
+			`|\x1b[ -/]*[0-~]`)
+})
 
 // Plain cleans a text that others wrote: it removes escape sequences, control characters, and
 // invisible characters that change the direction of writing or hide something. Line ends of all
@@ -21,7 +24,7 @@ func Plain(s string) string {
 	if !strings.ContainsFunc(s, hidden) {
 		return s
 	}
-	s = sequence.ReplaceAllString(s, "")
+	s = sequence().ReplaceAllString(s, "")
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -62,14 +63,16 @@ func tagAt(s string, i int) int {
 
 // operator matches a `<` that is an operator, by what follows: a number, an arrow, a group, or
 // the end of a comparison.
-var operator = regexp.MustCompile(`^(?:<<? ?-?[0-9]|<[-=(]|< [\pL_][\pL\d_.()\[\]]* ?(?:[;,){\]]|&&|\|\|))`)
+var operator = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:<<? ?-?[0-9]|<[-=(]|< [\pL_][\pL\d_.()\[\]]* ?(?:[;,){\]]|&&|\|\|))`)
+})
 
 // longest is how many bytes of code are examined.
 const longest = 200
 
 // codeAt returns the length of the code that begins with the `<` at i; 0 if that may begin a tag.
 func codeAt(s string, i int) int {
-	if found := operator.FindString(s[i:min(len(s), i+longest)]); found != "" {
+	if found := operator().FindString(s[i:min(len(s), i+longest)]); found != "" {
 		return len(found)
 	}
 	before, _ := utf8.DecodeLastRuneInString(s[:i])

@@ -169,41 +169,54 @@ func (f *Folder) Path(text string) (reserve.Target, error) {
 	if !filepath.IsAbs(path) {
 		path = f.real + "/" + path
 	}
-	in, real, err := f.follow(path)
+	in, real, found, err := f.follow(path)
 	if err != nil {
 		return t, err
 	}
-	info, err := os.Lstat(real)
-	t.Folder = err == nil && info.IsDir() || err != nil && strings.HasSuffix(text, "/")
+	folder := found != nil && found.IsDir()
+	t.Folder = folder || found == nil && strings.HasSuffix(text, "/")
+	if !folder { // so no repository begins here
+		f.repositories[real] = f.repository(filepath.Dir(real))
+	}
 	f.addPath(&t, real, asPath)
 	// A reservation of a link by its own name covers it, too.
 	if name := filepath.Base(path); name != "." && name != ".." {
-		f.addPath(&t, filepath.Join(in, name), asPath)
+		if own := filepath.Join(in, name); own != real {
+			f.addPath(&t, own, asPath)
+		}
 	}
 	return t, nil
 }
 
 func asPath(path string) string { return "/" + strings.TrimPrefix(path, "/") }
 
-// follow resolves a path. in is the folder that has its last name, and real is where the path leads.
-// It resolves each folder once.
-func (f *Folder) follow(path string) (in, real string, err error) {
+// follow resolves a path. in is the folder that has its last name, real is where the path leads, and
+// found is what is there, nil if nothing is. It resolves each folder once.
+func (f *Folder) follow(path string) (in, real string, found fs.FileInfo, err error) {
 	parent := filepath.Dir(filepath.Clean(path))
 	in, known := f.resolved[parent]
 	if !known {
 		if in, err = resolve(parent); err != nil {
-			return "", "", err
+			return "", "", nil, err
 		}
 		f.resolved[parent] = in
 	}
 	// A file that is not a link is where it seems to be, unless its path has a ..
 	if real = filepath.Join(in, filepath.Base(path)); path == filepath.Clean(path) {
-		if info, err := os.Lstat(real); err == nil && info.Mode()&fs.ModeSymlink == 0 || errors.Is(err, fs.ErrNotExist) {
-			return in, real, nil
+		info, err := os.Lstat(real)
+		if errors.Is(err, fs.ErrNotExist) {
+			return in, real, nil, nil
+		} else if err == nil && info.Mode()&fs.ModeSymlink == 0 {
+			return in, real, info, nil
 		}
 	}
-	real, err = resolve(path)
-	return in, real, err
+	if real, err = resolve(path); err != nil {
+		return "", "", nil, err
+	}
+	if info, err := os.Lstat(real); err == nil {
+		found = info
+	}
+	return in, real, found, nil
 }
 
 // addPath adds the spots of a resolved path. as makes the Path of a spot.
