@@ -50,13 +50,22 @@ func browserPath() string {
 	return ""
 }
 
+// unused is what the browser need not do: a process for each site, pages of its own that each
+// window loads into processes of their own, for a line with an address that nobody sees, and a
+// process in store for a page to come.
+var unused = []string{
+	"site-per-process", "Translate", "BlinkGenPropertyTrees", // as chromedp has it
+	"WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "SpareRendererForSitePerProcess",
+}
+
 // browser starts the browser, once for all tests, and closeBrowser ends it.
 var (
 	browser = sync.OnceValues(func() (context.Context, error) {
 		file := browserPath()
 		options := append(chromedp.DefaultExecAllocatorOptions[:],
 			chromedp.ExecPath(file), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
-			chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-GB"), chromedp.WSURLReadTimeout(time.Minute))
+			chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-GB"), chromedp.WSURLReadTimeout(time.Minute),
+			chromedp.DisableGPU, chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-features", strings.Join(unused, ",")))
 		allocated, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 		ctx, cancelBrowser := chromedp.NewContext(allocated, chromedp.WithErrorf(discard))
 		closeBrowser = func() {

@@ -5,18 +5,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,36 +23,37 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/board"
+	"dibs/internal/cli"
 	"dibs/internal/emulator"
 )
 
-// program builds dibs, once.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "dibs-board-test-")
+// asDibs in the environment has the program of the tests be dibs: none has to be built.
+const asDibs = "TEST_AS_DIBS=1"
+
+// dibs is a command of dibs, as a process of its own.
+func dibs(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "dibs")
-	out, err := exec.Command("go", "build", "-o", file, "dibs/cmd/dibs").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return file, nil
-})
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), asDibs)
+	return cmd
+}
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if built.Load() {
-		if file, err := program(); err == nil {
-			os.RemoveAll(filepath.Dir(file))
-		}
+	if name, _, _ := strings.Cut(asDibs, "="); os.Getenv(name) != "" {
+		// Like cmd/dibs.
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+		stop()
+		os.Exit(code)
 	}
+	code := m.Run()
 	closeBrowser()
 	os.Exit(code)
 }
-
-// built is set once program was called.
-var built atomic.Bool
 
 // mesh is a board in Notion, a daemon that is a process of its own, and the board in the
 // browser that shows them.
@@ -125,15 +125,10 @@ func (m *mesh) show() {
 // start starts dibs and reads the line that it prints once it serves.
 func (m *mesh) start(log io.Writer, where any, args ...string) *exec.Cmd {
 	m.t.Helper()
-	built.Store(true)
-	file, err := program()
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	cmd := exec.Command(file, args...)
+	cmd := dibs(m.t, args...)
 	dbs := m.notion.Databases()
 	cmd.Env = []string{
-		"HOME=" + m.dir, "PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=", "GORACE=atexit_sleep_ms=10",
+		asDibs, "HOME=" + m.dir, "PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=", "GORACE=atexit_sleep_ms=10",
 		"DIBS_STATE_DIR=" + m.dir, "DIBS_SOCKET=" + filepath.Join(m.dir, "dibs.sock"), "DIBS_NOTION_BASE_URL=" + m.url, "NOTION_TOKEN=" + m.notion.Token(),
 		"DIBS_DATABASES_TASKS=" + dbs.Tasks, "DIBS_DATABASES_TASK_LOG=" + dbs.TaskLog, "DIBS_DATABASES_MESH_LOG=" + dbs.MeshLog,
 		"DIBS_CLAIM_EXCLUSIVE=true", "DIBS_CLAIM_WRITE_WINDOW=20s", "DIBS_CLAIM_SETTLE=0s",
@@ -198,12 +193,7 @@ func until(t *testing.T, what string, done func() bool) {
 // demo runs dibs demo and returns the link to its board.
 func demo(t *testing.T) string {
 	t.Helper()
-	built.Store(true)
-	file, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd, out := exec.Command(file, "demo", "--keep"), new(lines)
+	cmd, out := dibs(t, "demo", "--keep"), new(lines)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
