@@ -262,6 +262,7 @@ func TestLimitsHoldOverMidnight(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		inWorld(t, 0, func(w *world) {
+			time.Sleep(untilLate)
 			o := w.options(limitedSoon)
 			n := w.start(o)
 			w.spendDays(seed, 80, n, func() *node {
@@ -276,6 +277,7 @@ func TestLimitsHoldOverMidnight(t *testing.T) {
 func TestLimitsHoldOverTakeovers(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
+		time.Sleep(untilLate)
 		all := w.members(s, "a b c", func(_ string, c *config.Config) { limitedSoon(c) })
 		w.spendDays(1, 30, all[len(all)-1], func() *node { // asks whoever leads
 			if len(all) > 1 {
@@ -288,8 +290,12 @@ func TestLimitsHoldOverTakeovers(t *testing.T) {
 	})
 }
 
-// azores is a zone in which worlds begin an hour before midnight.
-const azores = "Atlantic/Azores"
+// azores is a zone in which worlds begin an hour before midnight. After untilLate twelve minutes of it
+// are left: a daemon costs what the time costs in which it runs.
+const (
+	azores    = "Atlantic/Azores"
+	untilLate = 48 * time.Minute
+)
 
 func limitedSoon(c *config.Config) {
 	quiet(c)
@@ -314,7 +320,7 @@ func (w *world) spendDays(seed uint64, steps int, n *node, again func() *node) {
 		case 0:
 			n = again()
 		case 1:
-			time.Sleep(time.Duration(5+dice.IntN(20)) * time.Minute)
+			time.Sleep(time.Duration(5+dice.IntN(20)) * 12 * time.Second)
 		default:
 			key := fmt.Sprint("k", i/2) // many come again
 			var asked sync.WaitGroup

@@ -137,7 +137,7 @@ func TestAProcessAtTheDoor(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		cl, err := b.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", TimeoutMinutes: 5, Keeper: api.Keeper{PID: cmd.Process.Pid}}, "")
+		cl, err := b.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", TimeoutMinutes: 2, Keeper: api.Keeper{PID: cmd.Process.Pid}}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestAProcessAtTheDoor(t *testing.T) {
 			}
 			return len(all.Claims) == 1
 		}
-		time.Sleep(20 * time.Minute)
+		time.Sleep(8 * time.Minute)
 		if !held() {
 			t.Error("it is not held while its process lives")
 		}

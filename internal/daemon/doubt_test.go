@@ -213,8 +213,15 @@ func TestNoDoubt(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
+		const lease = 6 * time.Minute // short, because members poll their database all the time
+		shared := func(name string) *node {
+			return w.daemon(func(c *config.Config) {
+				sharing(s, name)(c)
+				c.Claim.Timeout = lease
+			})
+		}
 		held, late := w.add("held", nil), w.add("late", nil)
-		a := w.daemon(sharing(s, "a"))
+		a := shared("a")
 		a.leads()
 		cl := a.mustClaim("Sandman", held)
 		copied := w.page(held)
@@ -234,7 +241,7 @@ func TestNoDoubt(t *testing.T) {
 		if _, err := a.claim("Oracle", late); code(err) != denied(claim.CodeNotionUnavailable) {
 			w.Fatalf("Oracle: %v, want notion_unavailable", err)
 		}
-		b := w.daemon(sharing(s, "b"))
+		b := shared("b")
 		b.led("a")
 		sync := func(n *node) {
 			w.Helper()
@@ -251,13 +258,13 @@ func TestNoDoubt(t *testing.T) {
 		}
 		// Renewed repeatedly, and then at another leader; the last renewal is not answered.
 		for range 3 {
-			time.Sleep(15 * time.Minute)
+			time.Sleep(lease / 2)
 			if _, err := a.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: "Sandman"}, ""); err != nil {
 				w.Fatal(err)
 			}
 			sync(a)
 		}
-		time.Sleep(14 * time.Minute)
+		time.Sleep(lease/2 - time.Minute)
 		if _, err := a.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: "Sandman"}, ""); err != nil {
 			w.Fatal(err)
 		}

@@ -165,7 +165,10 @@ func TestEventsNoLongerKept(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
-		n := w.daemon(func(c *config.Config) { c.Events.Keep, c.Sync.Interval = 2*time.Hour, time.Hour })
+		n := w.daemon(func(c *config.Config) {
+			quiet(c)
+			c.Events.Keep = 2 * time.Hour
+		})
 		for range 3 {
 			if _, err := n.Release(w.Context(), string(n.mustClaim("Sandman", id).ID), api.StopRequest{}, ""); err != nil {
 				w.Fatal(err)

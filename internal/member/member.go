@@ -231,8 +231,9 @@ func (m *Member) There() (n int) {
 	return n
 }
 
-// Lead waits until the member leads, and returns its term. The error is ctx's. A member that was
-// deposed lets the others try first, because something kept it from renewing its term.
+// Lead waits until the member leads, and returns its term. Run has to run meanwhile: it notices when
+// nobody leads. The error is ctx's. A member that was deposed lets the others try first, because
+// something kept it from renewing its term.
 func (m *Member) Lead(ctx context.Context, deposed bool) (*Term, error) {
 	if deposed {
 		if err := clock.Pause(ctx, beat); err != nil {
@@ -240,11 +241,29 @@ func (m *Member) Lead(ctx context.Context, deposed bool) (*Term, error) {
 		}
 	}
 	for {
+		if err := m.vacant(ctx); err != nil {
+			return nil, err
+		}
 		if epoch, err := m.try(ctx); err == nil && epoch > 0 {
 			return &Term{member: m, epoch: epoch, over: make(chan struct{})}, nil
 		}
 		if err := clock.Pause(ctx, watch); err != nil {
 			return nil, err
+		}
+	}
+}
+
+// vacant waits until nobody leads, as far as the member knows. The error is ctx's.
+func (m *Member) vacant(ctx context.Context) error {
+	for {
+		now, changed := m.Leadership()
+		if now.Leader.Name == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
 		}
 	}
 }

@@ -18,8 +18,10 @@ type Server = postgres.Server
 var ErrMissing = postgres.ErrMissing
 
 // New creates the data of a server; it does not start it. See postgres.New. The data is made once on
-// a machine, kept in the user's cache, and copied from there.
-func New(settings ...string) (*Server, error) { return postgres.NewFrom(kept, settings...) }
+// a machine, kept in the user's cache, and copied from there into memory, if testkit.Memory finds some.
+func New(settings ...string) (*Server, error) {
+	return postgres.NewFrom(kept, testkit.Memory(), settings...)
+}
 
 // kept is where that is, whatever a test sets HOME to; empty where the user has no cache.
 var kept = func() string {

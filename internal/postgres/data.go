@@ -13,7 +13,7 @@ import (
 )
 
 // fill makes the data of a new server: a copy of what is in kept, or what initdb makes, which is then
-// put there, unless kept is empty.
+// made lean and put there, unless kept is empty.
 func (s *Server) fill(kept string) error {
 	if kept == "" {
 		return s.initdb()
@@ -23,11 +23,11 @@ func (s *Server) fill(kept string) error {
 		return err
 	}
 	// Another version of the programs makes other data.
-	kept = filepath.Join(kept, fmt.Sprintf("%s-%d", strings.ReplaceAll(strings.Trim(s.bin, "/"), "/", "-"), program.ModTime().Unix()))
+	kept = filepath.Join(kept, fmt.Sprintf("lean-%s-%d", strings.ReplaceAll(strings.Trim(s.bin, "/"), "/", "-"), program.ModTime().Unix()))
 	if err := copied(kept, s.data(), s.owns); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := s.initdb(); err != nil {
+	if err := errors.Join(s.initdb(), s.lean()); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(kept), 0o700); err != nil {
@@ -54,6 +54,18 @@ func (s *Server) initdb() error {
 	initdb.Dir, initdb.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.owns}
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	return nil
+}
+
+// lean takes out of new data what nobody misses: the databases for making others, and recycled
+// segments of the log. What remains is less than half of it, in a third of the files.
+func (s *Server) lean() error {
+	single := exec.Command(filepath.Join(s.bin, "postgres"), "--single", "-D", s.data(), "-c", "fsync=off", "-c", "min_wal_size=2MB", "-c", "max_wal_size=2MB", "postgres")
+	single.Dir, single.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.owns}
+	single.Stdin = strings.NewReader("UPDATE pg_database SET datistemplate = false;\nDROP DATABASE template0;\nDROP DATABASE template1;\nVACUUM FULL;\n")
+	if out, err := single.CombinedOutput(); err != nil {
+		return fmt.Errorf("the data is not made lean: %w: %s", err, out)
 	}
 	return nil
 }

@@ -41,11 +41,12 @@ type Server struct {
 // New creates the data of a server; it does not start it. The settings are options of the server,
 // NAME=VALUE. They override the defaults here, such as that nothing is synced to the disk. The error
 // is ErrMissing if no server is installed.
-func New(settings ...string) (*Server, error) { return NewFrom("", settings...) }
+func New(settings ...string) (*Server, error) { return NewFrom("", "", settings...) }
 
 // NewFrom is New with data copied from a folder in kept, which is much quicker than making it. The
-// first call puts it there. Processes may share kept.
-func NewFrom(kept string, settings ...string) (_ *Server, err error) {
+// first call puts it there. Processes may share kept. The copy is in a new folder in place; an empty
+// place is /tmp.
+func NewFrom(kept, place string, settings ...string) (_ *Server, err error) {
 	s := &Server{settings: append([]string{"fsync=off", "full_page_writes=off", "log_min_messages=fatal", "max_connections=100"}, settings...)}
 	if s.bin, err = programs(); err != nil {
 		return nil, err
@@ -53,8 +54,10 @@ func NewFrom(kept string, settings ...string) (_ *Server, err error) {
 	if s.port, err = FreePort(); err != nil {
 		return nil, err
 	}
-	// Not TMPDIR: its path may be too long for a socket, or closed to the server's user.
-	if s.dir, err = os.MkdirTemp("/tmp", "pg"); err != nil {
+	if place == "" {
+		place = "/tmp" // not TMPDIR: its path may be too long for a socket, or closed to the server's user
+	}
+	if s.dir, err = os.MkdirTemp(place, "pg"); err != nil {
 		return nil, err
 	}
 	if os.Getuid() == 0 { // the server refuses to run as root

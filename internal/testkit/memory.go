@@ -25,7 +25,7 @@ func RunInMemory(m *testing.M) int {
 	if !flag.Parsed() { // else what was set since would be forgotten
 		flag.Parse()
 	}
-	if os.Getenv("TMPDIR") == "" && flag.Lookup("test.bench").Value.String() == "" && usable() {
+	if place := Memory(); os.Getenv("TMPDIR") == "" && place != "" {
 		if dir, err := os.MkdirTemp(place, "dibs"); err == nil {
 			defer os.RemoveAll(dir)
 			os.Chmod(dir, 0o711) // tests act as other users, too
@@ -36,7 +36,15 @@ func RunInMemory(m *testing.M) int {
 	return m.Run()
 }
 
-func usable() bool {
+// Memory returns the path of a file system in memory. It is empty if the machine has none with enough
+// space, or while benchmarks run.
+func Memory() string {
 	var fs unix.Statfs_t
-	return unix.Statfs(place, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= enough
+	if bench := flag.Lookup("test.bench"); bench != nil && bench.Value.String() != "" {
+		return ""
+	}
+	if unix.Statfs(place, &fs) != nil || fs.Bavail*uint64(fs.Bsize) < enough {
+		return ""
+	}
+	return place
 }
