@@ -207,7 +207,10 @@ func TestLimitOfADay(t *testing.T) {
 		for i := range 12 {
 			last = w.add(fmt.Sprint("Task ", i), nil)
 		}
-		o := w.options(limited)
+		o := w.options(func(c *config.Config) {
+			limited(c)
+			quiet(c)
+		})
 		n := w.start(o)
 		mustDo(w, n.complete(n.mustClaim("Sandman", "")))
 		for range 2 { // the same request

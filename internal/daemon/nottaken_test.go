@@ -66,7 +66,7 @@ func TestWhatIsNotTakenHoldsUpNothingElse(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, whole log: %v", name, whole), func(t *testing.T) {
 				t.Parallel()
 				inWorld(t, 0, func(w *world) {
-					o := w.options(nil)
+					o := w.options(quiet)
 					line := &refusing{next: o.Transport, status: answer.status, answer: answer.answer}
 					line.strike = func(body []byte) bool {
 						return bytes.Contains(body, []byte(`“poison”`)) && bytes.Contains(body, []byte("granted"))

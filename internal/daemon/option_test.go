@@ -2,6 +2,8 @@ package daemon_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +30,7 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 	add := func(name string) func(w *world) error {
 		return func(w *world) error { return w.notion.AddOption(w.tasks, "status", name) }
 	}
-	for name, tt := range map[string]struct {
+	tests := map[string]struct {
 		change, mend func(w *world) error
 		config       func(*config.Config) // a reload that repairs it, if any
 		says         string
@@ -57,9 +59,14 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 		"blocked deleted, and made again": {
 			change: remove("BLOCKED"), mend: add("BLOCKED"), says: `option "BLOCKED" of property "status" was deleted`, works: true,
 		},
-	} {
-		for _, kind := range []string{"status", "select"} {
-			for _, noticed := range []string{"by a sync", "by its holder", "by a finish"} {
+	}
+	for i, name := range slices.Sorted(maps.Keys(tests)) {
+		tt := tests[name]
+		for j, noticed := range []string{"by a sync", "by its holder", "by a finish"} {
+			for k, kind := range []string{"status", "select"} {
+				if !inTurn(i+j, k, 2) {
+					continue
+				}
 				if kind == "select" && noticed == "by a finish" && name == "completed renamed, and configured" {
 					continue // the finish creates the option again, and nothing is missing
 				}

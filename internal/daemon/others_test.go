@@ -46,7 +46,7 @@ func (n *node) wantOthers(when string, words ...string) {
 }
 
 // calm reduces scheduled work in tests of hours.
-func calm(c *config.Config) { c.Sync.Interval, c.Schedule.Sweep = 4*time.Minute, "@every 100h" }
+func calm(c *config.Config) { c.Sync.Interval, c.Schedule.Sweep = 8*time.Minute, "@every 100h" }
 
 // TestOtherSettingsAreNoticed runs two daemons with different settings on one board. Both notice,
 // warn as long as this lasts, and ask rarely.
@@ -83,11 +83,12 @@ func TestOtherSettingsAreNoticed(t *testing.T) {
 				tt.change(&o.Config)
 				b := w.start(o)
 				work := func() { // for an hour
-					for i := range 6 {
+					for i := range 2 {
 						ca, cb := a.mustClaim("Sandman", w.add(fmt.Sprint("a", i), nil)), b.mustClaim("Oracle", w.add(fmt.Sprint("b", i), nil))
 						time.Sleep(10 * time.Minute)
 						mustDo(w, a.complete(ca))
 						mustDo(w, b.complete(cb))
+						time.Sleep(20 * time.Minute)
 					}
 				}
 				work()

@@ -133,7 +133,13 @@ func (s *stopwatch) read(edits []took) (all, beyond delays) {
 	return all, beyond
 }
 
-const edits = 40
+// edits is how many edits are measured; with -long twice as many, for the figures.
+func edits() int {
+	if *long {
+		return 40
+	}
+	return 20
+}
 
 // sometime waits for a while that has nothing to do with syncs.
 func (s *stopwatch) sometime() {
@@ -145,7 +151,7 @@ func (s *stopwatch) toEvents() (all []took) {
 	time.Sleep(time.Minute)
 	events, stop := s.follow()
 	defer stop()
-	for i := range edits {
+	for i := range edits() {
 		s.sometime()
 		for len(events) > 0 { // a task that opens is told of twice
 			<-events
@@ -160,7 +166,7 @@ func (s *stopwatch) toEvents() (all []took) {
 }
 
 func (s *stopwatch) toGrants() (all []took) {
-	for i := range edits {
+	for i := range edits() {
 		granted := make(chan time.Time, 1)
 		go func() {
 			cl, err := s.Claim(s.w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}, "")

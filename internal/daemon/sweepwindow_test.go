@@ -16,7 +16,7 @@ import (
 func TestEditsAroundASweep(t *testing.T) {
 	t.Parallel()
 	// No edit coincides with a request: their order would be chance.
-	moments := slices.Concat(around(0, 10*time.Millisecond), around(config.Default().Claim.Settle+finishWay*3, 10*time.Millisecond))
+	moments := slices.Concat(around(0, 20*time.Millisecond), around(config.Default().Claim.Settle+finishWay*3, 20*time.Millisecond))
 	edits := map[string]func(w *world, id string){"trash": (*world).trash}
 	kept := map[string]func(p emulator.Page) bool{"trash": func(p emulator.Page) bool { return p.Trashed }}
 	for what, edit := range personEdits {
