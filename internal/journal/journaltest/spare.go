@@ -11,36 +11,41 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// spares are the schemas of journals that nobody needs any more, emptied, by server: to make the
-// tables of one takes a quarter of a second of processor time.
+// spares are the schemas of journals that nobody needs any more, emptied: to make the tables of one
+// takes a quarter of a second of processor time.
 var spares struct {
 	sync.Mutex
-	of map[string][]string
+	at   string // the URL of the server
+	db   *sql.DB
+	left []string
 }
 
 // Retire says that nobody will open the journal of that path again, and that nobody has it open. If
-// it is in PostgreSQL, its tables become those of a later one.
+// it is in PostgreSQL, its tables become those of a later one. Not for a test in a bubble of synctest:
+// one connection to a server serves all calls.
 func Retire(ctx context.Context, path string) error {
 	p := Postgres(path)
 	if p.URL == "" {
 		return nil
 	}
-	db, err := sql.Open("pgx", p.URL)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	name := space(p)
-	spare := "spare_" + name
-	if _, err := db.ExecContext(ctx, fmt.Sprintf(empty, name, spare)); err != nil {
-		return err
-	}
 	spares.Lock()
 	defer spares.Unlock()
-	if spares.of == nil {
-		spares.of = make(map[string][]string)
+	if spares.at != p.URL {
+		if spares.db != nil {
+			spares.db.Close()
+		}
+		var err error
+		if spares.db, err = sql.Open("pgx", p.URL); err != nil {
+			return err
+		}
+		spares.at, spares.left = p.URL, nil
 	}
-	spares.of[p.URL] = append(spares.of[p.URL], spare)
+	name := space(p)
+	spare := "spare_" + name
+	if _, err := spares.db.ExecContext(ctx, fmt.Sprintf(empty, name, spare)); err != nil {
+		return err
+	}
+	spares.left = append(spares.left, spare)
 	return nil
 }
 
@@ -74,16 +79,16 @@ END $$`
 func reuse(ctx context.Context, db *sql.DB, p journal.Postgres) error {
 	spares.Lock()
 	defer spares.Unlock()
-	left := spares.of[p.URL]
-	if len(left) == 0 {
+	if spares.at != p.URL || len(spares.left) == 0 {
 		return nil
 	}
 	var there bool
 	if err := db.QueryRowContext(ctx, "SELECT to_regnamespace($1) IS NOT NULL", space(p)).Scan(&there); err != nil || there {
 		return err
 	}
-	last := len(left) - 1
-	spares.of[p.URL] = left[:last]
-	_, err := db.ExecContext(ctx, "ALTER SCHEMA "+left[last]+" RENAME TO "+space(p))
+	last := len(spares.left) - 1
+	spare := spares.left[last]
+	spares.left = spares.left[:last]
+	_, err := db.ExecContext(ctx, "ALTER SCHEMA "+spare+" RENAME TO "+space(p))
 	return err
 }
