@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -42,7 +43,7 @@ func TestLimitsOfADayHold(t *testing.T) {
 			must(rt, j.SetBounds(t.Context(), claim.Bounds{Zone: zone, Days: limits}))
 		}
 		begin()
-		defer func() { j.Close() }()
+		defer func() { must(rt, errors.Join(j.Close(), journaltest.Retire(t.Context(), path))) }()
 		var trying, held []claim.Hold
 		granted := make(map[claim.DayLimit]map[string]int)
 		for _, l := range limits {

@@ -62,7 +62,9 @@ var paths sync.Map
 
 func newJournal(t testing.TB) *journal.Journal {
 	t.Helper()
-	return open(t, filepath.Join(t.TempDir(), "journal.db"))
+	path := filepath.Join(t.TempDir(), "journal.db")
+	t.Cleanup(func() { must(t, journaltest.Retire(context.Background(), path)) }) // after open's
+	return open(t, path)
 }
 
 // reopen closes j and opens it again.

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -82,7 +83,7 @@ func TestLedgerAgreesWithModel(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		defer j.Close()
+		defer func() { must(rt, errors.Join(j.Close(), journaltest.Retire(t.Context(), path))) }()
 		m := model{live: map[claim.ID]claim.Hold{}, holders: map[task.ID]claim.ID{}}
 		now := t0
 		states := []claim.State{

@@ -38,18 +38,21 @@ func Postgres(path string) journal.Postgres {
 // seize opens a journal in PostgreSQL, as a leader whose term lasts until the next seize. The
 // former leader counts as dead: tests kill it.
 func seize(ctx context.Context, p journal.Postgres) (*journal.Journal, error) {
-	shared, err := journal.Dial(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	defer shared.Close()
 	db, err := sql.Open("pgx", p.URL)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
+	if err := reuse(ctx, db, p); err != nil {
+		return nil, err
+	}
+	shared, err := journal.Dial(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	defer shared.Close()
 	until := func(when string) error {
-		_, err := db.ExecContext(ctx, "UPDATE "+p.Schema+"_"+p.Board+".leader SET until = $1::text::timestamptz", when)
+		_, err := db.ExecContext(ctx, "UPDATE "+space(p)+".leader SET until = $1::text::timestamptz", when)
 		return err
 	}
 	for {

@@ -2,12 +2,20 @@ package journaltest_test
 
 import (
 	"bytes"
+	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
+	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
+	"dibs/internal/pgtest"
+	"dibs/internal/task"
 )
 
 // What is made is what the journal makes of no file, byte for byte, and nothing is left
@@ -59,4 +67,85 @@ func read(t *testing.T, path string) []byte {
 		clear(data[92:96])
 	}
 	return data
+}
+
+// ofOpening is what each opening of a journal makes anew: its mark, and when it began.
+var ofOpening = regexp.MustCompile(`\(mark,[^)]*\)|\d{4}-\d\d-\d\d [^"]*`)
+
+// The tables of a journal that was retired are to the next one as if it had made them.
+func TestRetire(t *testing.T) {
+	pgtest.Use(t)
+	db, err := sql.Open("pgx", pgtest.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	schemas := func() (n int) {
+		t.Helper()
+		if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'dibs'").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	// state is what is in the tables of a journal, and the next number of each sequence.
+	state := func(path string) (all []string) {
+		t.Helper()
+		space := "dibs_" + journaltest.Postgres(path).Board
+		rows, err := db.QueryContext(t.Context(), `
+			SELECT tablename || query_to_xml(format('SELECT t::text FROM %I.%I AS t', schemaname, tablename), true, false, '')::text
+			  FROM pg_tables WHERE schemaname = $1
+			 UNION ALL
+			SELECT sequencename || ' ' || coalesce(last_value::text, 'unused') FROM pg_sequences WHERE schemaname = $1
+			 ORDER BY 1`, space)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var s string
+			if err := rows.Scan(&s); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, ofOpening.ReplaceAllString(s, ""))
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	open := func(path string) *journal.Journal {
+		t.Helper()
+		j, err := journaltest.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	j := open("first")
+	made := state("first")
+	now := time.Now()
+	hold := claim.Hold{ID: claim.NewID(now), Agent: "Sandman", State: claim.Reserved, Reserved: now, Task: task.Task{ID: "a"}}
+	_, _, err = j.Reserve(t.Context(), hold, now, 0)
+	fact := claim.Fact{ID: claim.NewFactID(now), At: now, Kind: claim.KindGranted, Agent: "Sandman", Task: "a", Claim: hold.ID, Remote: true}
+	_, begun := j.BeginRequest(t.Context(), 1, "k", "f", now)
+	if err := errors.Join(err, begun, j.PutTasks(t.Context(), []task.Task{{ID: "a"}}), j.Record(t.Context(), fact), j.SetMeta(t.Context(), "k", "v"), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Equal(state("first"), made) {
+		t.Error("nothing was written")
+	}
+	if err := journaltest.Retire(t.Context(), "first"); err != nil {
+		t.Fatal(err)
+	}
+	next := open("next")
+	defer next.Close()
+	if got := state("next"); !slices.Equal(got, made) {
+		t.Errorf("there is %q,\nwant %q", got, made)
+	}
+	if n := schemas(); n != 1 {
+		t.Errorf("%d schemas, want the one that was there", n)
+	}
+	if err := open("another").Close(); err != nil || schemas() != 2 {
+		t.Errorf("%d schemas, %v: want one more", schemas(), err)
+	}
 }
