@@ -93,6 +93,7 @@ func TestPaths(t *testing.T) {
 		{"repo", "a-link", []string{"files:/repo/a-link", "files:/repo/src/a.go", "repo/.git:/a-link", "repo/.git:/src/a.go"}, false},
 		{"repo", "gone", []string{"files:/plain/nothing", "files:/repo/gone", "repo/.git:/gone"}, false},
 		{"repo", "src/a.go/below", []string{"files:/repo/src/a.go/below", "repo/.git:/src/a.go/below"}, false},
+		{"repo", "src/a.go/", []string{"files:/repo/src/a.go", "repo/.git:/src/a.go"}, false},
 		{"repo", "sub/b.go", []string{"files:/repo/sub/b.go", "repo/sub/.git:/b.go"}, false},
 		{"repo", "name:db", []string{"names:db"}, false},
 	} {
