@@ -50,13 +50,15 @@ func TestAccessible(t *testing.T) {
 	waits := eval[string](c, `document.querySelector('.column[data-status=OPEN] .card.waits .title').getAttribute('href')`)
 	c.do(page.SetBypassCSP(true)) // for the checker, whose code is no module of the board's
 	for _, path := range []string{"/", "/tasks?group=agent&open=COMPLETED", "/agents", "/events", "/timeline", "/charts", "/report", "/health", detail, "/story" + detail[len("/tasks"):], held + "/release", held + "/move?to=BLOCKED", "/tasks?task=" + strings.TrimPrefix(held, "/tasks/"), waits, waits + "/page", "/new", "/sweep", "/list?status=OPEN", "/nowhere"} {
+		beside := strings.Contains(path, "?task=")
+		if beside {
+			c.size(1366, 768, "light")
+		}
 		c.visit(path)
 		if path != "/nowhere" {
 			c.until(`document.querySelector('#link')?.textContent === 'live'`)
 		}
-		if strings.Contains(path, "?task=") {
-			c.size(1366, 768, "light")
-			c.visit(path)
+		if beside {
 			c.until(`document.querySelector('#pane:not([hidden]) .said:not([data-load])')`)
 		}
 		c.do(chromedp.Evaluate(checker, nil))
