@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"io"
 	"log/slog"
 	"net"
@@ -14,6 +15,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -49,6 +52,11 @@ func TestMain(m *testing.M) {
 		code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 		stop()
 		os.Exit(code)
+	}
+	// Tests wait for pages and daemons more than they take the processor: more run side by side.
+	flag.Parse()
+	if side := flag.Lookup("test.parallel"); side.Value.String() == side.DefValue {
+		flag.Set(side.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	}
 	code := m.Run()
 	closeBrowser()
