@@ -1,7 +1,6 @@
 package journal_test
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -43,7 +42,10 @@ func TestLimitsOfADayHold(t *testing.T) {
 			must(rt, j.SetBounds(t.Context(), claim.Bounds{Zone: zone, Days: limits}))
 		}
 		begin()
-		defer func() { must(rt, errors.Join(j.Close(), journaltest.Retire(t.Context(), path))) }()
+		defer func() {
+			must(rt, j.Close())
+			retire(rt, path)
+		}()
 		var trying, held []claim.Hold
 		granted := make(map[claim.DayLimit]map[string]int)
 		for _, l := range limits {

@@ -2,7 +2,6 @@ package journal_test
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -83,7 +82,10 @@ func TestLedgerAgreesWithModel(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		defer func() { must(rt, errors.Join(j.Close(), journaltest.Retire(t.Context(), path))) }()
+		defer func() {
+			must(rt, j.Close())
+			retire(rt, path)
+		}()
 		m := model{live: map[claim.ID]claim.Hold{}, holders: map[task.ID]claim.ID{}}
 		now := t0
 		states := []claim.State{
