@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -178,5 +179,33 @@ func TestAKeyIsKept(t *testing.T) {
 	}
 	if _, err := join(t, s, "a", dir); err == nil || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("with a broken key: %v", err)
+	}
+}
+
+// A member stands by while another one leads, until it is told to stop, or nobody leads.
+func TestWhoStandsBy(t *testing.T) {
+	s := pgtest.Run(t)
+	a, _ := mustJoin(t, s, "a", t.TempDir())
+	first, err := a.Lead(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := mustJoin(t, s, "b", t.TempDir())
+
+	why := errors.New("its socket failed")
+	ctx, stop := context.WithCancelCause(t.Context())
+	time.AfterFunc(100*time.Millisecond, func() { stop(why) })
+	if term, err := b.Lead(ctx, false); term != nil || !errors.Is(err, why) {
+		t.Errorf("beside a leader, and told to stop: %v, %v; want why", term, err)
+	}
+
+	time.AfterFunc(100*time.Millisecond, func() {
+		if err := first.Resign(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	next, err := b.Lead(t.Context(), false)
+	if err != nil || next.Epoch() != first.Epoch()+1 {
+		t.Fatalf("after the leader has resigned: %v, %v", next, err)
 	}
 }
