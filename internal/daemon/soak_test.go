@@ -19,7 +19,7 @@ import (
 	"dibs/internal/testkit"
 )
 
-var long = flag.Bool("long", false, "soak for days, have every write meet every fate, and run a thousand meshes: takes its time")
+var long = flag.Bool("long", false, "soak for days, play all pairs of what else is played in turn, and run a thousand meshes: takes its time")
 
 const (
 	// soakKeep is the retention time of everything in these tests.
