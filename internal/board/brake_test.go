@@ -29,9 +29,10 @@ func TestPausedAndResumed(t *testing.T) {
 	if _, err := m.client.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman"}, ""); err == nil || !strings.Contains(err.Error(), "maria paused everybody: on the board") {
 		t.Errorf("claimed in the pause: %v", err)
 	}
-	if _, body := v.ask("GET", "/events"); !strings.Contains(body, "Everybody is paused, by maria: on the board") || !strings.Contains(body, `action="/pause" hidden`) {
-		t.Errorf("a page does not say that everybody is paused, or offers to pause:\n%s", body)
-	}
+	m.until("a page says that everybody is paused, and does not offer to pause", func() bool {
+		_, body := v.ask("GET", "/events")
+		return strings.Contains(body, "Everybody is paused, by maria: on the board") && strings.Contains(body, `action="/pause" hidden`)
+	})
 	press("/resume")
 	if _, err := m.client.Pause(t.Context(), api.PauseRequest{Agent: "Oracle", ForSeconds: 3600, Reason: "<b>too eager</b>"}, ""); err != nil {
 		t.Fatal(err)
