@@ -30,7 +30,7 @@ import (
 	"dibs/internal/emulator"
 )
 
-// asDibs in the environment has the program of the tests be dibs: none has to be built.
+// asDibs in its environment makes the test binary dibs, so that no program has to be built.
 const asDibs = "TEST_AS_DIBS=1"
 
 // dibs is a command of dibs, as a process of its own.

@@ -89,8 +89,8 @@ type chaos struct {
 	season
 	*history
 	seed uint64
-	// state is the file in which the emulator's state is kept for what comes after the run. It is
-	// written then alone: writing it after each change would take longer than the rest.
+	// state is the file that passes the emulator's state on to the checks after the run. It is
+	// written once, at the end: writing it after each change would take longer than all the rest.
 	state    string
 	notion   *emulator.Emulator
 	binary   string // the daemons' program, instead of this test's

@@ -69,7 +69,7 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	ended  chan struct{} // closed when cmd has ended
-	hurt   sync.Mutex    // locked by who controls it, if that is not one alone
+	hurt   sync.Mutex    // held by whoever controls it, where several goroutines may
 
 	mu         sync.Mutex
 	wall, mono time.Duration // the offsets of its clocks

@@ -55,9 +55,24 @@ func (tr *trial) leader(ctx context.Context) int {
 	return 0
 }
 
-// leading returns the number of the leader, whose troubles are the caller's until it unlocks hurt; 0
-// if ctx ends.
-func (tr *trial) leading(ctx context.Context) int {
+// to is a trouble of the daemon that choose locks and returns the number of.
+func (tr *trial) to(choose func(context.Context, *rand.Rand) int, name string, do func(ctx context.Context, i int, random *rand.Rand)) trouble {
+	return trouble{name, func(ctx context.Context, random *rand.Rand) {
+		i := choose(ctx, random)
+		defer tr.daemons[i].hurt.Unlock()
+		do(ctx, i, random)
+	}}
+}
+
+// anyone locks a random daemon and returns its number.
+func (tr *trial) anyone(_ context.Context, random *rand.Rand) int {
+	i := random.IntN(len(tr.daemons))
+	tr.daemons[i].hurt.Lock()
+	return i
+}
+
+// leading locks the leader and returns its number; 0 if ctx ends.
+func (tr *trial) leading(ctx context.Context, _ *rand.Rand) int {
 	for {
 		i := tr.leader(ctx)
 		tr.daemons[i].hurt.Lock()
@@ -77,25 +92,18 @@ func cut(ctx context.Context, w *way, d time.Duration) {
 
 // leaderTroubles are troubles of whichever daemon leads.
 func (tr *trial) leaderTroubles(ctx context.Context) {
-	leader := func(name string, do func(ctx context.Context, i int, random *rand.Rand)) trouble {
-		return trouble{name, func(ctx context.Context, random *rand.Rand) {
-			i := tr.leading(ctx)
-			defer tr.daemons[i].hurt.Unlock()
-			do(ctx, i, random)
-		}}
-	}
 	tr.each(ctx, tr.stream(10), []trouble{
-		leader("kills of the leader", func(_ context.Context, i int, _ *rand.Rand) {
+		tr.to(tr.leading, "kills of the leader", func(_ context.Context, i int, _ *rand.Rand) {
 			tr.daemons[i].kill()
 			tr.daemons[i].start()
 		}),
-		leader("stops of the leader, longer than its lease", func(ctx context.Context, i int, random *rand.Rand) {
+		tr.to(tr.leading, "stops of the leader, longer than its lease", func(ctx context.Context, i int, random *rand.Rand) {
 			tr.daemons[i].stop(ctx, tr.beyond+tr.some(random), false)
 		}),
-		leader("leaders cut off from the database, longer than their lease", func(ctx context.Context, i int, random *rand.Rand) {
+		tr.to(tr.leading, "leaders cut off from the database, longer than their lease", func(ctx context.Context, i int, random *rand.Rand) {
 			cut(ctx, tr.ways[i], tr.beyond+tr.some(random))
 		}),
-		leader("leaders cut off from the others", func(ctx context.Context, i int, random *rand.Rand) {
+		tr.to(tr.leading, "leaders cut off from the others", func(ctx context.Context, i int, random *rand.Rand) {
 			cut(ctx, tr.gates[i], tr.some(random))
 		}),
 	})
@@ -103,26 +111,18 @@ func (tr *trial) leaderTroubles(ctx context.Context) {
 
 // daemonTroubles are troubles of any daemon.
 func (tr *trial) daemonTroubles(ctx context.Context) {
-	one := func(name string, do func(ctx context.Context, i int, random *rand.Rand)) trouble {
-		return trouble{name, func(ctx context.Context, random *rand.Rand) {
-			i := random.IntN(len(tr.daemons))
-			tr.daemons[i].hurt.Lock()
-			defer tr.daemons[i].hurt.Unlock()
-			do(ctx, i, random)
-		}}
-	}
 	tr.each(ctx, tr.stream(12), []trouble{
-		one("kills of daemons", func(_ context.Context, i int, _ *rand.Rand) {
+		tr.to(tr.anyone, "kills of daemons", func(_ context.Context, i int, _ *rand.Rand) {
 			tr.daemons[i].kill()
 			tr.daemons[i].start()
 		}),
-		one("stops of daemons", func(ctx context.Context, i int, random *rand.Rand) {
+		tr.to(tr.anyone, "stops of daemons", func(ctx context.Context, i int, random *rand.Rand) {
 			tr.daemons[i].stop(ctx, tr.some(random), false)
 		}),
-		one("daemons cut off from the database", func(ctx context.Context, i int, random *rand.Rand) {
+		tr.to(tr.anyone, "daemons cut off from the database", func(ctx context.Context, i int, random *rand.Rand) {
 			cut(ctx, tr.ways[i], tr.some(random))
 		}),
-		one("daemons cut off from Notion", func(ctx context.Context, i int, random *rand.Rand) {
+		tr.to(tr.anyone, "daemons cut off from Notion", func(ctx context.Context, i int, random *rand.Rand) {
 			mend := tr.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Match: tr.from(tr.daemons[i])})
 			sleep(ctx, tr.some(random))
 			mend()

@@ -213,9 +213,7 @@ func (f *Folder) follow(path string) (in, real string, found fs.FileInfo, err er
 	if real, err = resolve(path); err != nil {
 		return "", "", nil, err
 	}
-	if info, err := os.Lstat(real); err == nil {
-		found = info
-	}
+	found, _ = os.Lstat(real)
 	return in, real, found, nil
 }
 
