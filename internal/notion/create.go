@@ -50,6 +50,7 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 		}
 		return claim.Reading{}, failed
 	}
+	x.complete(page)
 	t.client.writing(task.ID(page.ID))
 	made, err := t.read(p.codec, page, &x)
 	if err != nil {
@@ -147,6 +148,7 @@ func (t *Tasks) Find(ctx context.Context, s creation.Sought) ([]claim.Reading, e
 	if err != nil {
 		return nil, t.noted(err)
 	}
+	x.completeAll(answer)
 	var near []claim.Reading
 	for i := range answer.Results {
 		page := &answer.Results[i]

@@ -7,6 +7,8 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
+
+	"github.com/jomei/notionapi"
 )
 
 // exchange travels in the context of a library call. It carries what the library cannot express:
@@ -28,6 +30,8 @@ type exchange struct {
 	values map[string]map[string]any
 	// moment is when the answer was made.
 	moment transport.Moment
+	// properties are the properties of each page in the answer, by the page's id there. See complete.
+	properties map[string]notionapi.Properties
 	// incomplete says why a query's results are incomplete.
 	incomplete string
 	// columns is a database's schema, by the properties' names.
@@ -74,6 +78,16 @@ func exchangeOf(ctx context.Context) *exchange {
 		return x
 	}
 	return new(exchange)
+}
+
+// complete gives a page of the answer its properties, which the library does not get.
+func (x *exchange) complete(page *notionapi.Page) { page.Properties = x.properties[page.ID.String()] }
+
+// completeAll is complete for all pages of the answer to a query.
+func (x *exchange) completeAll(answer *notionapi.DatabaseQueryResponse) {
+	for i := range answer.Results {
+		x.complete(&answer.Results[i])
+	}
 }
 
 // reading returns a task of the answer with the answer's time.

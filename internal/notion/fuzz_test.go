@@ -181,7 +181,8 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, body string) {
 		kind %= uint8(len(paths))
 		req := transporttest.Request(t, t.Context(), http.MethodPost, paths[kind], "")
-		repaired, err := repair.answer(req, []byte(body), new(exchange))
+		x := new(exchange)
+		repaired, err := repair.answer(req, []byte(body), x)
 		if err != nil {
 			return // and the request fails, saying that the answer is not of Notion's form
 		}
@@ -207,6 +208,7 @@ func FuzzAnswer(f *testing.F) {
 			_ = json.Unmarshal(repaired, new(notionapi.Database)) // must not panic
 		}
 		for _, p := range pages {
+			x.complete(&p)
 			read, err := codec.task(&p)
 			if err != nil {
 				oneShortLine(t, storeError(err))

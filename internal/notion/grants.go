@@ -57,6 +57,7 @@ func (l *Log) OtherGrants(ctx context.Context, since time.Time, than claim.Setti
 	if err != nil {
 		return nil, l.noted(err)
 	}
+	x.completeAll(answer)
 	var grants []worklog.Grant
 	for _, page := range answer.Results {
 		said := make(map[string]string) // by the ids of the properties

@@ -54,6 +54,7 @@ func (l *Log) Messages(ctx context.Context, since time.Time) ([]worklog.Row, err
 		if err != nil {
 			return nil, l.noted(err)
 		}
+		x.completeAll(answer)
 		for _, page := range answer.Results {
 			if row, ok := layout.row(page, places); ok {
 				rows = append(rows, row)

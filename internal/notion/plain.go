@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+
+	"github.com/jomei/notionapi"
 )
 
 // rawProperty is a property's value in an answer, if its type is read here.
@@ -66,61 +68,78 @@ func (p *rawProperty) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// plainProperty is a property in the plainest form that the library understands. Only
-// the field of its type is set; it may point to nothing.
-type plainProperty struct {
-	ID       string     `json:"id"`
-	Type     string     `json:"type"`
-	Title    *[]span    `json:"title,omitempty"`
-	RichText *[]span    `json:"rich_text,omitempty"`
-	Number   **float64  `json:"number,omitempty"`
-	Checkbox *bool      `json:"checkbox,omitempty"`
-	Select   **named    `json:"select,omitempty"`
-	Status   **named    `json:"status,omitempty"`
-	Date     **rawDate  `json:"date,omitempty"`
-	People   *[]person  `json:"people,omitempty"`
-	Relation *[]pageRef `json:"relation,omitempty"`
-	UniqueID *uniqueID  `json:"unique_id,omitempty"`
-}
-
-// plain returns the property in its plainest form. ok is false if it has no id, or is
-// of a type that nothing here reads.
-func (p *rawProperty) plain() (plain plainProperty, ok bool) {
-	plain.ID, plain.Type = p.ID, p.Type
+// property returns the property as the library has it. ok is false if it has no id, or is of a type
+// that nothing here reads.
+func (p *rawProperty) property() (property notionapi.Property, ok bool) {
+	kind := notionapi.PropertyType(p.Type)
+	object := notionapi.ObjectID(p.ID)
 	switch p.Type {
 	case typeTitle:
-		plain.Title = &p.Title
+		property = &notionapi.TitleProperty{ID: notionapi.PropertyID(p.ID), Type: kind, Title: richText(p.Title)}
 	case typeRichText:
-		plain.RichText = &p.RichText
+		property = &notionapi.RichTextProperty{ID: notionapi.PropertyID(p.ID), Type: kind, RichText: richText(p.RichText)}
 	case typeNumber:
-		plain.Number = &p.Number
+		n := &notionapi.NumberProperty{ID: notionapi.PropertyID(p.ID), Type: kind}
+		if p.Number != nil {
+			n.Number = *p.Number
+		}
+		property = n
 	case typeCheckbox:
-		plain.Checkbox = p.Checkbox
-		return plain, p.ID != "" && p.Checkbox != nil
+		if p.Checkbox == nil {
+			return nil, false
+		}
+		property = &notionapi.CheckboxProperty{ID: object, Type: kind, Checkbox: *p.Checkbox}
 	case typeSelect:
-		plain.Select = &p.Select
+		property = &notionapi.SelectProperty{ID: object, Type: kind, Select: p.Select.option()}
 	case typeStatus:
-		plain.Status = &p.Status
+		property = &notionapi.StatusProperty{ID: object, Type: kind, Status: p.Status.option()}
 	case typeDate:
-		p.Date = p.Date.moment()
-		plain.Date = &p.Date
+		property = &notionapi.DateProperty{ID: object, Type: kind, Date: p.Date.moment()}
 	case typePeople:
-		plain.People = &p.People
+		people := &notionapi.PeopleProperty{ID: object, Type: kind, People: make([]notionapi.User, len(p.People))}
+		for i, user := range p.People {
+			people.People[i] = notionapi.User{ID: notionapi.UserID(user.ID), Name: user.Name}
+		}
+		property = people
 	case typeRelation:
-		plain.Relation = &p.Relation
+		related := &notionapi.RelationProperty{ID: object, Type: kind, Relation: make([]notionapi.Relation, len(p.Relation))}
+		for i, page := range p.Relation {
+			related.Relation[i].ID = notionapi.PageID(page.ID)
+		}
+		property = related
 	case typeUniqueID:
-		plain.UniqueID = p.UniqueID
-		return plain, p.ID != "" && p.UniqueID.given()
+		if !p.UniqueID.given() {
+			return nil, false
+		}
+		property = &notionapi.UniqueIDProperty{ID: object, Type: kind, UniqueID: notionapi.UniqueID{Prefix: p.UniqueID.Prefix, Number: int(*p.UniqueID.Number)}}
 	default:
-		return plain, false
+		return nil, false
 	}
-	return plain, p.ID != ""
+	return property, p.ID != ""
+}
+
+func richText(spans []span) []notionapi.RichText {
+	text := make([]notionapi.RichText, len(spans))
+	for i, s := range spans {
+		text[i].PlainText = s.PlainText
+	}
+	return text
+}
+
+func (n *named) option() notionapi.Option {
+	if n == nil {
+		return notionapi.Option{}
+	}
+	return notionapi.Option{Name: n.Name}
 }
 
 // given reports whether a page has a number that the library can represent.
 func (u *uniqueID) given() bool {
 	return u != nil && u.Number != nil && *u.Number == math.Trunc(*u.Number) && math.Abs(*u.Number) < 1<<53
 }
+
+// lastOfDay is from the beginning of a day, by UTC, to its last minute twelve hours west of there.
+const lastOfDay = 23*time.Hour + 59*time.Minute + 12*time.Hour
 
 // moment turns a date into a moment.
 //
@@ -129,18 +148,17 @@ func (u *uniqueID) given() bool {
 //   - A time without an offset is UTC.
 //   - What is no date at all becomes no date. Beside a name, that makes an assignment,
 //     which nobody overrides.
-func (d *rawDate) moment() *rawDate {
+func (d *rawDate) moment() *notionapi.DateObject {
 	if d == nil {
 		return nil
 	}
-	if _, err := time.Parse(time.RFC3339, d.Start); err == nil {
-		return &rawDate{Start: d.Start}
+	at, err := time.Parse(time.RFC3339, d.Start)
+	if err != nil {
+		if at, err = time.Parse(time.DateOnly, d.Start); err == nil {
+			at = at.Add(lastOfDay)
+		} else if at, err = time.Parse(time.RFC3339, d.Start+"Z"); err != nil {
+			return nil
+		}
 	}
-	if _, err := time.Parse(time.DateOnly, d.Start); err == nil {
-		return &rawDate{Start: d.Start + "T23:59:00.000-12:00"}
-	}
-	if _, err := time.Parse(time.RFC3339, d.Start+"Z"); err == nil {
-		return &rawDate{Start: d.Start + "Z"}
-	}
-	return nil
+	return &notionapi.DateObject{Start: new(notionapi.Date(at))}
 }

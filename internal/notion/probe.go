@@ -70,13 +70,15 @@ func (t *Tasks) makeScratch(ctx context.Context, title string) (task.ID, error) 
 		return "", err
 	}
 	props[c.columns.title.ID] = titled(title)
-	page, err := t.client.api.Page.Create(ctx, &notionapi.PageCreateRequest{
+	var x exchange
+	page, err := t.client.api.Page.Create(x.in(ctx), &notionapi.PageCreateRequest{
 		Parent:     notionapi.Parent{Type: notionapi.ParentTypeDatabaseID, DatabaseID: notionapi.DatabaseID(c.database)},
 		Properties: props,
 	})
 	if err != nil {
 		return "", storeError(err)
 	}
+	x.complete(page)
 	made, err := c.task(page)
 	if err == nil && made.Status != task.Cancelled {
 		err = claim.Errorf(claim.Refused, claim.LandedYes, "the scratch row %s was made in status %q instead of cancelled: put it into the trash", made.ID, made.Status)
@@ -107,10 +109,12 @@ func (t *Tasks) probeRound(ctx context.Context, id task.ID, title string) (Round
 	r.Write = written.Sub(read)
 	for {
 		asked := time.Now()
-		page, err := t.client.api.Page.Get(ctx, notionapi.PageID(id))
+		var x exchange
+		page, err := t.client.api.Page.Get(x.in(ctx), notionapi.PageID(id))
 		if err != nil {
 			return r, storeError(err)
 		}
+		x.complete(page)
 		seen, err := c.task(page)
 		if err != nil {
 			return r, err

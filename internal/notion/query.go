@@ -126,6 +126,7 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 		if err != nil {
 			return "", err
 		}
+		x.completeAll(answer)
 		if l.answers++; l.answers > maxAnswers {
 			return "", errEndless
 		}

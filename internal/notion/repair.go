@@ -13,6 +13,8 @@ import (
 
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
+
+	"github.com/jomei/notionapi"
 )
 
 // repair shapes requests and answers so that the library can carry them.
@@ -166,17 +168,18 @@ type rawPage struct {
 	Title          rawTitle               `json:"title"` // of a database
 }
 
-// plainPage is the part of a page that is passed on.
+// plainPage is the part of a page that is passed on. Its properties are in the exchange: the library
+// decodes each of them three times.
 type plainPage struct {
-	Object         string                   `json:"object"`
-	ID             string                   `json:"id"`
-	CreatedTime    json.RawMessage          `json:"created_time,omitempty"`
-	LastEditedTime json.RawMessage          `json:"last_edited_time,omitempty"`
-	LastEditedBy   *person                  `json:"last_edited_by,omitempty"`
-	Archived       bool                     `json:"archived"`
-	Parent         json.RawMessage          `json:"parent,omitempty"`
-	Properties     map[string]plainProperty `json:"properties"`
-	URL            string                   `json:"url"`
+	Object         string          `json:"object"`
+	ID             string          `json:"id"`
+	CreatedTime    json.RawMessage `json:"created_time,omitempty"`
+	LastEditedTime json.RawMessage `json:"last_edited_time,omitempty"`
+	LastEditedBy   *person         `json:"last_edited_by,omitempty"`
+	Archived       bool            `json:"archived"`
+	Parent         json.RawMessage `json:"parent,omitempty"`
+	Properties     struct{}        `json:"properties"`
+	URL            string          `json:"url"`
 }
 
 // page returns what is passed on of a page. It also says "archived" of a page that is
@@ -200,17 +203,14 @@ func (r *repair) page(page *rawPage, x *exchange) plainPage {
 	if json.Unmarshal(page.LastEditedBy, &last) != nil {
 		last = nil
 	}
-	var properties map[string]plainProperty
-	if page.Properties != nil {
-		properties = make(map[string]plainProperty, len(page.Properties))
-	}
+	properties := make(notionapi.Properties, len(page.Properties))
 	for name, p := range page.Properties {
 		x.keepField(page.ID, &p)
-		plain, ok := p.plain()
+		property, ok := p.property()
 		if !ok {
 			continue
 		}
-		properties[name] = plain
+		properties[name] = property
 		if p.HasMore {
 			if x.truncated == nil {
 				x.truncated = make(map[relation]bool)
@@ -218,19 +218,23 @@ func (r *repair) page(page *rawPage, x *exchange) plainPage {
 			x.truncated[relation{page.ID, p.ID}] = true
 		}
 	}
+	if x.properties == nil {
+		x.properties = make(map[string]notionapi.Properties)
+	}
+	x.properties[page.ID] = properties
 	return plainPage{
 		Object: page.Object, ID: page.ID, CreatedTime: page.CreatedTime, LastEditedTime: page.LastEditedTime, LastEditedBy: last,
 		Archived: page.Archived || page.InTrash || page.IsArchived,
-		Parent:   page.Parent, Properties: properties, URL: page.URL,
+		Parent:   page.Parent, URL: page.URL,
 	}
 }
 
 func (r *repair) query(body []byte, x *exchange) ([]byte, error) {
 	var answer struct {
-		Object        string   `json:"object"`
-		Results       []rawRow `json:"results"`
-		HasMore       bool     `json:"has_more"`
-		NextCursor    *string  `json:"next_cursor"`
+		Object        string  `json:"object"`
+		Results       rawRows `json:"results"`
+		HasMore       bool    `json:"has_more"`
+		NextCursor    *string `json:"next_cursor"`
 		RequestStatus struct {
 			Type   string `json:"type"`
 			Reason string `json:"incomplete_reason"`
@@ -246,13 +250,14 @@ func (r *repair) query(body []byte, x *exchange) ([]byte, error) {
 		x.incomplete = cmp.Or(s.Reason, s.Type)
 	}
 	pages := make([]plainPage, 0, len(answer.Results))
+	bare := answer.Results.bare(body)
 	for i := range answer.Results {
 		row := &answer.Results[i]
-		if odd, ok := row.odd(); ok {
+		if odd, ok := row.odd(bare[i]); ok {
 			x.skipped = append(x.skipped, odd)
 			continue
 		}
-		pages = append(pages, r.page(&row.rawPage, x))
+		pages = append(pages, r.page(row, x))
 	}
 	return json.Marshal(struct {
 		Object     string      `json:"object"`

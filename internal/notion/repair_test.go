@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+	"time"
 
 	"dibs/internal/claim"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jomei/notionapi"
 
 	"dibs/internal/notion/transport"
 	"dibs/internal/notion/transport/transporttest"
@@ -99,26 +101,36 @@ func property(kind, value string) string {
 }
 
 func TestPagesShowWhatTheLibraryCanRead(t *testing.T) {
-	plain := func(value string) map[string]string { return map[string]string{"P": value} }
+	date := func(start string) notionapi.Property {
+		at, err := time.Parse(time.RFC3339, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &notionapi.DateProperty{ID: "%3Ax", Type: "date", Date: &notionapi.DateObject{Start: new(notionapi.Date(at))}}
+	}
 	for _, tc := range []struct {
 		name     string
 		property string
-		want     map[string]string
+		want     notionapi.Property // nil if it is not passed on
 	}{
-		{"title", property("title", `[{"type":"mention","mention":{"type":"hologram"},"plain_text":"a","href":null},{"plain_text":"b"}]`), plain(`{"id":"%3Ax","type":"title","title":[{"plain_text":"a"},{"plain_text":"b"}]}`)},
-		{"empty text", property("rich_text", `[]`), plain(`{"id":"%3Ax","type":"rich_text","rich_text":[]}`)},
-		{"number", property("number", `12.5`), plain(property("number", `12.5`))},
-		{"no number", property("number", `null`), plain(property("number", `null`))},
-		{"select", property("select", `{"id":"1","name":"High","color":"octarine"}`), plain(property("select", `{"name":"High"}`))},
-		{"no select", property("select", `null`), plain(property("select", `null`))},
-		{"status", property("status", `{"id":"1","name":"OPEN","color":"red"}`), plain(property("status", `{"name":"OPEN"}`))},
-		{"date", property("date", `{"start":"2026-06-27T17:57:00.000+01:00","end":null,"time_zone":null}`), plain(property("date", `{"start":"2026-06-27T17:57:00.000+01:00"}`))},
-		{"no date", property("date", `null`), plain(property("date", `null`))},
-		{"day", property("date", `{"start":"2026-06-27","end":"2026-06-28"}`), plain(property("date", `{"start":"2026-06-27T23:59:00.000-12:00"}`))},
-		{"time without offset", property("date", `{"start":"2026-06-27T17:57:00"}`), plain(property("date", `{"start":"2026-06-27T17:57:00Z"}`))},
-		{"no date at all", property("date", `{"start":"someday"}`), plain(property("date", `null`))},
-		{"people", property("people", `[{"object":"user","id":"u","name":"Maria","person":{"email":7}},{"object":"user","id":"v"}]`), plain(property("people", `[{"id":"u","name":"Maria"},{"id":"v"}]`))},
-		{"relation", property("relation", `[{"id":"p"}]`), plain(property("relation", `[{"id":"p"}]`))},
+		{"title", property("title", `[{"type":"mention","mention":{"type":"hologram"},"plain_text":"a","href":null},{"plain_text":"b"}]`), &notionapi.TitleProperty{ID: "%3Ax", Type: "title", Title: []notionapi.RichText{{PlainText: "a"}, {PlainText: "b"}}}},
+		{"empty text", property("rich_text", `[]`), &notionapi.RichTextProperty{ID: "%3Ax", Type: "rich_text", RichText: []notionapi.RichText{}}},
+		{"number", property("number", `12.5`), &notionapi.NumberProperty{ID: "%3Ax", Type: "number", Number: 12.5}},
+		{"no number", property("number", `null`), &notionapi.NumberProperty{ID: "%3Ax", Type: "number"}},
+		{"checkbox", property("checkbox", `true`), &notionapi.CheckboxProperty{ID: "%3Ax", Type: "checkbox", Checkbox: true}},
+		{"checkbox without a value", property("checkbox", `null`), nil},
+		{"select", property("select", `{"id":"1","name":"High","color":"octarine"}`), &notionapi.SelectProperty{ID: "%3Ax", Type: "select", Select: notionapi.Option{Name: "High"}}},
+		{"no select", property("select", `null`), &notionapi.SelectProperty{ID: "%3Ax", Type: "select"}},
+		{"status", property("status", `{"id":"1","name":"OPEN","color":"red"}`), &notionapi.StatusProperty{ID: "%3Ax", Type: "status", Status: notionapi.Status{Name: "OPEN"}}},
+		{"date", property("date", `{"start":"2026-06-27T17:57:00.000+01:00","end":null,"time_zone":null}`), date("2026-06-27T17:57:00+01:00")},
+		{"no date", property("date", `null`), &notionapi.DateProperty{ID: "%3Ax", Type: "date"}},
+		{"day", property("date", `{"start":"2026-06-27","end":"2026-06-28"}`), date("2026-06-27T23:59:00-12:00")},
+		{"time without offset", property("date", `{"start":"2026-06-27T17:57:00"}`), date("2026-06-27T17:57:00Z")},
+		{"no date at all", property("date", `{"start":"someday"}`), &notionapi.DateProperty{ID: "%3Ax", Type: "date"}},
+		{"people", property("people", `[{"object":"user","id":"u","name":"Maria","person":{"email":7}},{"object":"user","id":"v"}]`), &notionapi.PeopleProperty{ID: "%3Ax", Type: "people", People: []notionapi.User{{ID: "u", Name: "Maria"}, {ID: "v"}}}},
+		{"relation", property("relation", `[{"id":"p"}]`), &notionapi.RelationProperty{ID: "%3Ax", Type: "relation", Relation: []notionapi.Relation{{ID: "p"}}}},
+		{"unique id", property("unique_id", `{"prefix":"T","number":7}`), &notionapi.UniqueIDProperty{ID: "%3Ax", Type: "unique_id", UniqueID: notionapi.UniqueID{Prefix: new("T"), Number: 7}}},
+		{"unique id without a number", property("unique_id", `{"prefix":"T","number":null}`), nil},
 		{"place", property("place", `{"lat":1}`), nil},
 		{"place without a value", property("place", `null`), nil},
 		{"button", property("button", `{}`), nil},
@@ -135,27 +147,36 @@ func TestPagesShowWhatTheLibraryCanRead(t *testing.T) {
 			page := fmt.Sprintf(`{"object":"page","id":"p1","icon":{"type":"custom_emoji","custom_emoji":7},"cover":"?",
 				"created_time":"2026-06-27T16:57:00.000Z","last_edited_time":"2026-06-27T16:57:00.000Z","archived":false,"in_trash":false,
 				"is_archived":false,"parent":{"type":"database_id","database_id":"d1"},"url":"https://www.notion.so/p1","properties":{"P":%s}}`, tc.property)
-			want := map[string]json.RawMessage{}
-			for name, value := range tc.want {
-				want[name] = json.RawMessage(value)
+			wantPage := `{"object":"page","id":"p1","archived":false,"created_time":"2026-06-27T16:57:00.000Z",
+				"last_edited_time":"2026-06-27T16:57:00.000Z","parent":{"type":"database_id","database_id":"d1"},"url":"https://www.notion.so/p1","properties":{}}`
+			want := notionapi.Properties{}
+			if tc.want != nil {
+				want["P"] = tc.want
 			}
-			props, err := json.Marshal(want)
-			if err != nil {
-				t.Fatal(err)
+			var x exchange
+			sameProperties := func() {
+				t.Helper()
+				answer := notionapi.DatabaseQueryResponse{Results: []notionapi.Page{{ID: "p1"}}}
+				x.completeAll(&answer)
+				moments := cmp.Comparer(func(a, b notionapi.Date) bool { return time.Time(a).Equal(time.Time(b)) })
+				if diff := cmp.Diff(want, answer.Results[0].Properties, moments); diff != "" {
+					t.Errorf("-want +got\n%s", diff)
+				}
 			}
-			wantPage := fmt.Sprintf(`{"object":"page","id":"p1","archived":false,"created_time":"2026-06-27T16:57:00.000Z",
-				"last_edited_time":"2026-06-27T16:57:00.000Z","parent":{"type":"database_id","database_id":"d1"},"url":"https://www.notion.so/p1","properties":%s}`, props)
-			_, _, got, err := repaired(t, t.Context(), "GET", transporttest.PagePath, "", page)
+			_, _, got, err := repaired(t, x.in(t.Context()), "GET", transporttest.PagePath, "", page)
 			if err != nil {
 				t.Fatal(err)
 			}
 			sameJSON(t, got, wantPage)
+			sameProperties()
 
-			_, _, got, err = repaired(t, t.Context(), "POST", transporttest.QueryPath, "{}", `{"object":"list","type":"page_or_database","page_or_database":{},"results":[`+page+`],"has_more":true,"next_cursor":"c"}`)
+			x = exchange{}
+			_, _, got, err = repaired(t, x.in(t.Context()), "POST", transporttest.QueryPath, "{}", `{"object":"list","type":"page_or_database","page_or_database":{},"results":[`+page+`],"has_more":true,"next_cursor":"c"}`)
 			if err != nil {
 				t.Fatal(err)
 			}
 			sameJSON(t, got, `{"object":"list","results":[`+wantPage+`],"has_more":true,"next_cursor":"c"}`)
+			sameProperties()
 		})
 	}
 }
@@ -182,6 +203,7 @@ func TestWhatTheLibraryHasNoFieldFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	x.properties = nil // TestPagesShowWhatTheLibraryCanRead
 	want := exchange{incomplete: "query_result_limit_reached", truncated: map[relation]bool{{"p1", "%3Ax"}: true}}
 	if diff := cmp.Diff(want, x, cmp.AllowUnexported(exchange{}, relation{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

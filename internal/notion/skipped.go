@@ -1,7 +1,6 @@
 package notion
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -27,29 +26,38 @@ func (s skipped) String() string {
 	return fmt.Sprintf("row %s is skipped: it %s", name, s.why)
 }
 
-// rawRow is a row of a query. It may be no page, or an incomplete one.
-type rawRow struct {
-	rawPage
-	partial bool
-}
+// rawRows are the rows of a query.
+type rawRows []rawPage
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (r *rawRow) UnmarshalJSON(data []byte) error {
-	if err := json.Unmarshal(data, &r.rawPage); err != nil {
-		return err
+// bare reports which rows are pages shown without their properties, by their places in the answer
+// that has that body. Properties that are null are a mistake and not that.
+func (r rawRows) bare(body []byte) map[int]bool {
+	if !slices.ContainsFunc(r, func(p rawPage) bool { return p.Properties == nil }) {
+		return nil // nearly always: do not decode the body again
 	}
-	r.partial = r.Object == "page" && r.ID != "" && !bytes.Contains(data, []byte(`"properties"`))
-	return nil
+	var answer struct {
+		Results []map[string]json.RawMessage `json:"results"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return nil
+	}
+	bare := make(map[int]bool)
+	for i, row := range answer.Results {
+		_, has := row["properties"]
+		bare[i] = !has && r[i].Object == "page" && r[i].ID != ""
+	}
+	return bare
 }
 
-// odd describes a row that is no page, or shows too little to be a task.
-func (r *rawRow) odd() (skipped, bool) {
-	row := skipped{id: shortened(transport.Excerpt(r.ID)), partial: r.partial}
+// odd describes a row of a query that is no page, or shows too little to be a task.
+func (p *rawPage) odd(bare bool) (skipped, bool) {
+	row := skipped{id: shortened(transport.Excerpt(p.ID))}
 	switch {
-	case r.Object == "database", r.Object == "data_source":
-		row.title, row.partial = r.Title.text(), false
+	case p.Object == "database", p.Object == "data_source":
+		row.title = p.Title.text()
 		row.why = "is a database, as wikis have them among their pages"
-	case r.partial:
+	case bare:
+		row.partial = true
 		row.why = "is shown without its properties: see whether the connection may read it"
 	default:
 		return skipped{}, false

@@ -158,8 +158,8 @@ func TestAnswersOfADataSource(t *testing.T) {
 		`{"type":"data_source_id","data_source_id":"` + sourceID + `"}`:                                    databaseID,
 		`{"type":"data_source_id","data_source_id":"` + otherID + `","database_id":"` + databaseID + `"}`:  otherID,
 	} {
-		page := `{"object":"page","id":"p","parent":` + parent + `,"archived":false,"properties":null,"url":""}`
-		wanted := `{"object":"page","id":"p","parent":{"type":"database_id","database_id":"` + want + `"},"archived":false,"properties":null,"url":""}`
+		page := `{"object":"page","id":"p","parent":` + parent + `,"archived":false,"properties":{},"url":""}`
+		wanted := `{"object":"page","id":"p","parent":{"type":"database_id","database_id":"` + want + `"},"archived":false,"properties":{},"url":""}`
 		_, got, err := exchanged(t, chosen(), new(exchange), "GET", transporttest.PagePath, "", page)
 		if err != nil {
 			t.Fatal(err)

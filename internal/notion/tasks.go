@@ -168,6 +168,7 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	if err != nil {
 		return claim.Reading{}, t.missing(ctx, storeError(err))
 	}
+	x.complete(page)
 	read, err := t.row(ctx, c, page, &x)
 	if lost(err) {
 		err = t.noted(err)
@@ -273,6 +274,7 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
+	x.complete(page)
 	written, err := t.read(c, page, &x)
 	if err == nil && written.ID != id {
 		err = anotherPage(written.ID, id)
