@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/inbox"
@@ -55,9 +54,9 @@ const (
 	acked        // acknowledged and answered
 )
 
-func newStory(w *world, life mortal, keyed bool) *story {
+func newStory(w *world, life mortal, visibility time.Duration, keyed bool) *story {
 	return &story{
-		world: w, life: life, visibility: config.Default().Inbox.Visibility, keyed: keyed,
+		world: w, life: life, visibility: visibility, keyed: keyed,
 		owed: make(map[string]bool), shown: make(map[string]*showing),
 	}
 }
@@ -179,8 +178,9 @@ func (s *story) lose() {
 // end waits, twice, for taken triggers to come back: all that were not acknowledged must. Then it
 // acknowledges everything, and nothing may come back, even after one more kill.
 func (s *story) end() {
-	const step = 10 * time.Minute
-	for range 2*s.visibility/step + 1 {
+	const visits = 3 // within the visibility
+	step := s.visibility / visits
+	for range 2*visits + 1 {
 		s.poll(0)
 		time.Sleep(step)
 	}
