@@ -16,7 +16,7 @@ type Page struct {
 	Edited   time.Time
 
 	// properties are as in an answer of the API, with all related pages.
-	properties map[string]map[string]any
+	properties map[string][]byte
 	title      string
 	body       []string
 }
@@ -54,24 +54,15 @@ func (e *Emulator) Pages(databaseID string) []Page {
 func (w *world) snapshot(p *page) Page {
 	out := Page{
 		ID: p.ID, Trashed: p.Trashed, Archived: p.Archived, Created: p.Created, Edited: p.Edited,
-		properties: map[string]map[string]any{}, title: w.title(p), body: w.blockLines(p.ID),
+		properties: map[string][]byte{}, title: w.title(p), body: w.blockLines(p.ID),
 	}
 	if s := w.source(p); s != nil {
 		out.Database = s.Database
 		for _, prop := range s.Properties {
 			m := w.encodeProperty(p, prop)
 			m[prop.Type] = w.encodeValue(p, prop)
-			out.properties[prop.Name] = plainJSON(m)
+			out.properties[prop.Name] = compact(m)
 		}
-	}
-	return out
-}
-
-// plainJSON returns m as a client decodes it.
-func plainJSON(m map[string]any) map[string]any {
-	var out map[string]any
-	if err := json.Unmarshal(compact(m), &out); err != nil {
-		panic(err) // compact writes valid JSON
 	}
 	return out
 }
@@ -85,7 +76,14 @@ func (p Page) Body() string { return strings.Join(p.body, "\n") }
 // Value returns the JSON under the key of the property's type, decoded: nil for a property that is
 // empty or does not exist.
 func (p Page) Value(name string) any {
-	m := p.properties[name]
+	data, ok := p.properties[name]
+	if !ok {
+		return nil
+	}
+	var m map[string]any
+	if err := json.Unmarshal(data, &m); err != nil {
+		panic(err) // compact writes valid JSON
+	}
 	kind, _ := m["type"].(string)
 	return m[kind]
 }

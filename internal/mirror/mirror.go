@@ -96,6 +96,8 @@ type Mirror struct {
 	// turn is the lock of the current sync, and applying that of a change to the rows and
 	// the storage.
 	turn, applying chan struct{}
+	// kept is the last time stored under metaSynced; who has the turn may use it.
+	kept time.Time
 
 	stop  context.CancelFunc // of the first sync; nil before Begin
 	first chan struct{}      // closed when the first sync is over

@@ -16,6 +16,9 @@ const (
 	// sync goes back that far before the last one, and a page read within that time
 	// outweighs a query's row that contradicts it.
 	lag = 2 * time.Minute
+	// keepEvery is how often the time of the last sync is stored, which waits for the disk. Until
+	// its first sync a daemon says that the tasks are older than they are, by that much at most.
+	keepEvery = time.Minute
 	// maxLookups bounds the pages that one sync reads beside its queries, so that a
 	// large board cannot use up the rate limit.
 	maxLookups = 20
@@ -61,8 +64,10 @@ func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 	began, s := m.source.Now(), m.next()
 	result := Result{Full: full || !m.Listed()}
 	err := m.query(ctx, &result, began, s)
-	if err == nil {
-		err = m.storage.SetMeta(ctx, metaSynced, began.Format(time.RFC3339Nano))
+	if err == nil && (result.Full || began.Sub(m.kept) >= keepEvery) {
+		if err = m.storage.SetMeta(ctx, metaSynced, began.Format(time.RFC3339Nano)); err == nil {
+			m.kept = began
+		}
 	}
 	m.tell(append(ids(result.Changed), result.removed...))
 	if err != nil {
