@@ -13,6 +13,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -178,6 +179,7 @@ func TestContentOfNoTask(t *testing.T) {
 
 // However many pages are requested, claims come first.
 func TestContentSlowsNoClaim(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 180, func(w *world) {
 		id := w.paged("text\n")

@@ -74,6 +74,7 @@ func TestWhatAnOperationCosts(t *testing.T) {
 }
 
 func TestIdleCostsOneRequestAnInterval(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

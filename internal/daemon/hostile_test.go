@@ -20,6 +20,7 @@ const forged = "Fix\x1b[2J\x07 the\nlevel=ERROR msg=forged\n\nid: 99\nevent: cla
 // TestHostileTitle runs a task with a hostile title through its life, and checks everything that is
 // written about it.
 func TestHostileTitle(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

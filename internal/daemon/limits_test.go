@@ -14,6 +14,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/pgtest"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // berlin is the zone of the limits in tests.
@@ -88,6 +89,7 @@ func TestLimitOfADay(t *testing.T) {
 // Over restarts, repeated requests, requests at once and midnight nobody gets more in a day than
 // allowed; nor do they when another member takes the lead.
 func TestLimitsHoldOverMidnight(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for seed := range uint64(4) {
 		inWorld(t, 0, func(w *world) {

@@ -14,6 +14,7 @@ import (
 
 // A mesh in which something is wrong would be found out, by one of the first seeds.
 func TestMeshMutants(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	const seeds = 40
 	for i, m := range []struct {

@@ -223,6 +223,7 @@ func TestAQueryThatFailsHalfWayChangesNothing(t *testing.T) {
 
 // Finished tasks stay for a while, and as long as an unfinished task depends on them.
 func TestFinishedTasksAreKeptForAWhile(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		done := map[string]any{"status": option("status", "COMPLETED")}

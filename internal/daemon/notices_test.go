@@ -19,6 +19,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/daemon"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -199,6 +200,7 @@ func slackText(w *world, p post) string {
 // A receiver that is down for an hour gets all of it in one message when it is back, and status
 // and metrics say so meanwhile. What it did not take in a day is given up, and counted.
 func TestReceiverThatIsDown(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		o, out := w.telling(config.Receiver{URL: slackURL})

@@ -247,6 +247,7 @@ func TestWaitingForNotion(t *testing.T) {
 
 // The backlog from an outage is delivered without delaying claims.
 func TestABacklogStarvesNoClaim(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	const agents, most = 60, 15 * time.Second
 	inWorld(t, 180, func(w *world) {

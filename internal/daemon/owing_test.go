@@ -15,6 +15,7 @@ import (
 // TestMadeUpNamesAreBounded polls as one user under ever new names, and sends a long message to all
 // of them: both store something for each name.
 func TestMadeUpNamesAreBounded(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

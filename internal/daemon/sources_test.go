@@ -280,6 +280,7 @@ func TestDependenciesOnAnotherDataSource(t *testing.T) {
 // TestDialectsOfDataSources runs the whole life of claims on boards whose databases each have a
 // second data source.
 func TestDialectsOfDataSources(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, d := range []dialect{

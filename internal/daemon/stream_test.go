@@ -14,6 +14,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -127,6 +128,7 @@ func TestStreamOfEvents(t *testing.T) {
 
 // TestSlowReader leaves a stream unread while a lot happens.
 func TestSlowReader(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		var ids []string
@@ -162,6 +164,7 @@ func TestSlowReader(t *testing.T) {
 }
 
 func TestEventsNoLongerKept(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)

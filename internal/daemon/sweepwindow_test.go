@@ -9,11 +9,13 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 )
 
 // TestEditsAroundASweep is TestEditsAroundAFinish for a sweep, which marks the page and clears it
 // after the settle wait. A page that is trashed meanwhile stays trashed.
 func TestEditsAroundASweep(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	// No edit coincides with a request: their order would be chance.
 	moments := slices.Concat(around(0, 20*time.Millisecond), around(config.Default().Claim.Settle+finishWay*3, 20*time.Millisecond))

@@ -21,6 +21,7 @@ import (
 	"dibs/internal/daemon"
 	"dibs/internal/emulator"
 	"dibs/internal/pgtest"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -232,6 +233,7 @@ func TestLogTellsWhatHappens(t *testing.T) {
 
 // A daemon that has nothing to tell is silent, however often it syncs, polls and sweeps.
 func TestLogIsSilent(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("First", nil)

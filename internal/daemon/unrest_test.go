@@ -7,6 +7,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // automation keeps a card as it wants it: a few seconds after the card looks different, it writes
@@ -42,13 +43,13 @@ func (w *world) writes(id string) (n int) {
 // card alone for an hour and says so. What an agent does with its claim is written all the same.
 func TestAutomationThatUndoesWhatDibsDoes(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	for name, tt := range fewOf(1, map[string]struct {
 		began func() time.Time // of the lease that the automation restores
 		token bool             // it restores the token, too
 	}{
 		"a claim that is over": {time.Now, true},
 		"a stale claim":        {func() time.Time { return time.Now().Add(-time.Hour) }, false},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, 0, func(w *world) {
@@ -97,6 +98,7 @@ func TestAutomationThatUndoesWhatDibsDoes(t *testing.T) {
 // An automation that takes every claim of a waiting agent off its card: the claims end, and the
 // card goes round no faster than leases do.
 func TestAutomationAgainstEveryClaim(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("Alpha", nil)

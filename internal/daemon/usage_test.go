@@ -13,6 +13,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // using is a report of tokens and US dollars.
@@ -221,6 +222,7 @@ func TestMoneyOfADay(t *testing.T) {
 // However reports are repeated, lost or mixed up, and whatever happens to claims and daemons
 // meanwhile, no agent is granted a task after its limit, and what is summed up is what was used.
 func TestMoneyOfADayIsCountedOnce(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -4,11 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dibs/internal/testkit"
 )
 
 // TestServersOfOneVersion runs the whole life of claims on servers that support only one version of
 // the API.
 func TestServersOfOneVersion(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for version, d := range map[string]dialect{
 		"2025-09-03": {"status", "rich_text", "default", "default", "there", "there", "select", "there", "full"},

@@ -15,8 +15,8 @@ type Page struct {
 	Created  time.Time // exact, not cut to the minute
 	Edited   time.Time
 
-	// properties are as in an answer of the API, with all related pages.
-	properties map[string][]byte
+	// properties are JSON as in an answer of the API, with all related pages.
+	properties map[string]string
 	title      string
 	body       []string
 }
@@ -54,14 +54,14 @@ func (e *Emulator) Pages(databaseID string) []Page {
 func (w *world) snapshot(p *page) Page {
 	out := Page{
 		ID: p.ID, Trashed: p.Trashed, Archived: p.Archived, Created: p.Created, Edited: p.Edited,
-		properties: map[string][]byte{}, title: w.title(p), body: w.blockLines(p.ID),
+		properties: map[string]string{}, title: w.title(p), body: w.blockLines(p.ID),
 	}
 	if s := w.source(p); s != nil {
 		out.Database = s.Database
 		for _, prop := range s.Properties {
 			m := w.encodeProperty(p, prop)
 			m[prop.Type] = w.encodeValue(p, prop)
-			out.properties[prop.Name] = compact(m)
+			out.properties[prop.Name] = string(compact(m))
 		}
 	}
 	return out
@@ -81,7 +81,7 @@ func (p Page) Value(name string) any {
 		return nil
 	}
 	var m map[string]any
-	if err := json.Unmarshal(data, &m); err != nil {
+	if err := json.Unmarshal([]byte(data), &m); err != nil {
 		panic(err) // compact writes valid JSON
 	}
 	kind, _ := m["type"].(string)
