@@ -11,6 +11,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -44,6 +45,7 @@ func inTeam(t *testing.T, test func(w *world, use func(*config.Config))) {
 }
 
 func TestWhoeverIsAssignedHasTheTask(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	inTeam(t, func(w *world, use func(*config.Config)) {
 		maria, team := w.person("Maria"), w.person("Tom")
 		hers := w.add("hers", map[string]any{"Who": inColumn(maria)})
@@ -84,6 +86,7 @@ func TestWhoeverIsAssignedHasTheTask(t *testing.T) {
 }
 
 func TestAssignedWhileHeld(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	inTeam(t, func(w *world, use func(*config.Config)) {
 		maria := w.person("Maria")
 		seen, unseen := w.add("seen", nil), w.add("unseen", nil)
@@ -162,6 +165,7 @@ func TestBotsAttemptIsOverruled(t *testing.T) {
 
 // A bot that stands for an agent leaves the task to that agent, and its claim lives.
 func TestAgentsBotIsAssigned(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	inTeam(t, func(w *world, use func(*config.Config)) {
 		sandman, other := w.person("Sandman's bot"), w.person("Notion AI")
 		id := w.add("for Sandman", map[string]any{"Who": inColumn(sandman)})

@@ -8,6 +8,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/testkit"
 )
 
 // A claim brings what became of the earlier ones: who, when, how it ended, and what was said.
@@ -83,6 +84,7 @@ func TestEarlierAttempts(t *testing.T) {
 
 // A stale claim that somebody takes over is an attempt of whoever had it.
 func TestOverriddenAttempt(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("Fix the login", nil)

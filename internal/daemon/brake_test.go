@@ -12,6 +12,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/pgtest"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // barred asks for the next task, and returns the denial, which must have that code.
@@ -49,6 +50,7 @@ func (n *node) fail(cl api.Claim) {
 // During a pause nothing is granted on any way, at the cost of no request; what is held goes on.
 // A restart does not end it.
 func TestPause(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		var tasks []string
@@ -257,6 +259,7 @@ func TestBreaker(t *testing.T) {
 
 // Claims that go stale count as failures.
 func TestBreakerOfStaleClaims(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		for i := range 3 {
@@ -277,6 +280,7 @@ func TestBreakerOfStaleClaims(t *testing.T) {
 
 // A member that takes the lead knows of the pause, the grants of the day and the failures.
 func TestBrakeAtATakeover(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
 		for i := range 12 {

@@ -27,6 +27,7 @@ func show(p emulator.Page) shown {
 }
 
 func TestEachEndOfAClaim(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	tests := map[string]struct {
 		end     func(n *node, cl api.Claim) (api.Claim, error)
@@ -112,6 +113,7 @@ func TestEachEndOfAClaim(t *testing.T) {
 }
 
 func TestReadyOrderAndDependencies(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		open := map[string]any{"status": option("status", "OPEN")}
@@ -208,6 +210,7 @@ func TestStaleClaimIsOverridden(t *testing.T) {
 }
 
 func TestRenewedClaimLives(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -231,6 +234,7 @@ func TestRenewedClaimLives(t *testing.T) {
 }
 
 func TestPeopleWin(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	tests := map[string]func(w *world, id string){
@@ -354,6 +358,7 @@ func TestEntriesOfUnknownFateArriveOnce(t *testing.T) {
 }
 
 func TestCompletionWithNotionDown(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)

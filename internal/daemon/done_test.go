@@ -9,6 +9,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -27,6 +28,7 @@ func withBox(t *testing.T, test func(w *world, use func(*config.Config))) {
 func (w *world) ticked(id string) bool { return w.page(id).Value("Finished") == true }
 
 func TestTickedIsDone(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	withBox(t, func(w *world, use func(*config.Config)) {
 		ticked := w.add("ticked", map[string]any{"Finished": checked(true)})
 		w.add("waits for it", map[string]any{"depends_on": relation(ticked)})
@@ -94,6 +96,7 @@ func TestFinishingTicks(t *testing.T) {
 
 // Only what finishes a task, or opens it again, writes into the box.
 func TestTheBoxIsPeoples(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	withBox(t, func(w *world, use func(*config.Config)) {
 		id := w.add("contested", nil)
 		n := w.daemon(use)

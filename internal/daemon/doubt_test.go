@@ -197,6 +197,7 @@ func (w *world) databaseRestored(s *pgtest.Server, emptied bool) {
 
 // Only the daemon's user and root may adopt a database; callers unknown to the kernel may not.
 func TestWhoMayAdopt(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(sharing(s, "a"))

@@ -94,6 +94,7 @@ func TestIdleCostsOneRequestAnInterval(t *testing.T) {
 }
 
 func TestTwentyAgentsDrainAHundredTasks(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	const agents, tasks, most = 20, 100, 7.2

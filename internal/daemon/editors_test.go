@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 )
 
 // Whoever ends a claim in Notion, a person, a connection or one of Notion's own agents, is named to
 // the agent and in the log, unless the connection may not read users.
 func TestEditorsAreNamed(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(nil)

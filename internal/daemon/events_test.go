@@ -75,6 +75,7 @@ func sorted(words []string) []string { return slices.Sorted(slices.Values(words)
 const interval = 15 * time.Second // the default of sync.interval
 
 func TestEventsOfATasksLife(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		first := w.add("first", nil)
@@ -241,6 +242,7 @@ func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 }
 
 func TestTrashedAndRestored(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -268,6 +270,7 @@ func TestTrashedAndRestored(t *testing.T) {
 // TestMovedHereOrShared brings old tasks to the board. Sharing is no edit, so only a full sync
 // finds it.
 func TestMovedHereOrShared(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		moved, shared := w.add("moved", nil), w.add("shared", nil)
@@ -287,6 +290,7 @@ func TestMovedHereOrShared(t *testing.T) {
 }
 
 func TestEditWhileAClaimSettles(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -164,6 +164,7 @@ func TestFateOfEveryWrite(t *testing.T) {
 // An entry whose creation was not acknowledged, and which Notion's queries do not show for two
 // minutes, is not created again.
 func TestEntryThatQueriesDoNotShowYet(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("logged", nil)

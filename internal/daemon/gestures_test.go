@@ -83,6 +83,7 @@ func TestDraggedToOpen(t *testing.T) {
 
 // A person who puts a name over the agent's keeps the task until giving it back.
 func TestTakenOver(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

@@ -40,6 +40,7 @@ func coverLate(w *world, a, b *node, id string) api.Claim {
 // An abandoned write may land on a claim that was granted since. Its sender withdraws it, and the
 // holder restores its own claim.
 func TestClaimCoveredByALateWrite(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("covered", nil)

@@ -17,6 +17,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -79,6 +80,7 @@ func (n *node) wantInbox(agent string, wait time.Duration, want ...string) {
 }
 
 func TestTriggersOfTasks(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		o := w.options(func(c *config.Config) { c.Agents = nil })

@@ -28,6 +28,7 @@ func limited(c *config.Config) {
 // An agent gets no more than its limit in a day, nor do all that a pattern covers. Nothing forgets
 // it but midnight, in the zone of the limits.
 func TestLimitOfADay(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		last := ""
@@ -89,6 +90,7 @@ func TestLimitOfADay(t *testing.T) {
 // Over restarts, repeated requests, requests at once and midnight nobody gets more in a day than
 // allowed; nor do they when another member takes the lead.
 func TestLimitsHoldOverMidnight(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	for seed := range uint64(4) {

@@ -101,6 +101,7 @@ func TestAnIdleIntervalIsOneRequest(t *testing.T) {
 }
 
 func TestWhatLeavesTheBoardLeavesTheMirror(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		trashed, archived := w.add("trashed", nil), w.add("archived", nil)
@@ -194,6 +195,7 @@ func TestAnUnsharedBoardIsNotAnEmptyOne(t *testing.T) {
 }
 
 func TestAQueryThatFailsHalfWayChangesNothing(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		var ids []string
@@ -223,6 +225,7 @@ func TestAQueryThatFailsHalfWayChangesNothing(t *testing.T) {
 
 // Finished tasks stay for a while, and as long as an unfinished task depends on them.
 func TestFinishedTasksAreKeptForAWhile(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

@@ -11,11 +11,13 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/testkit"
 )
 
 // TestTwoDaemonsSeeEachOthersClaims runs two daemons on one board: each treats the other's claims
 // like a person's edits.
 func TestTwoDaemonsSeeEachOthersClaims(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
@@ -46,6 +48,7 @@ func TestTwoDaemonsSeeEachOthersClaims(t *testing.T) {
 
 // TestOneOfTwoDaemonsTakesAStaleClaim overrides, at one daemon, a claim made at the other.
 func TestOneOfTwoDaemonsTakesAStaleClaim(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
@@ -83,6 +86,7 @@ func TestNextGoesOnWhenAnotherDaemonWasFaster(t *testing.T) {
 // TestTwoDaemonsNeverBothGrant races agents of two daemons for the same tasks,
 // with random latencies that stay below the write window.
 func TestTwoDaemonsNeverBothGrant(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	tasks := 60
 	if testing.Short() {

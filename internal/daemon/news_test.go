@@ -92,6 +92,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 // TestLeaseThatEndedUnnoticed ends a lease while the daemon is down: a warning afterwards would be
 // false.
 func TestLeaseThatEndedUnnoticed(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		o := w.options(func(c *config.Config) { c.Schedule.Sweep = "@every 100h" })
@@ -108,6 +109,7 @@ func TestLeaseThatEndedUnnoticed(t *testing.T) {
 }
 
 func TestSweptAndOverridden(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		swept, over := w.add("swept", nil), w.add("over", nil)
@@ -175,6 +177,7 @@ func TestSweepOfADuplicateIsNotTold(t *testing.T) {
 // TestSweepIsToldOnce syncs in the middle of a sweep of another daemon's claim, when the task is
 // free.
 func TestSweepIsToldOnce(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", map[string]any{

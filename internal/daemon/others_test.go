@@ -117,6 +117,7 @@ func TestOtherSettingsAreNoticed(t *testing.T) {
 // TestAloneNobodyIsAskedFor runs one daemon, and after it another with other settings. A daemon
 // does not take its own past for another daemon, and alone it does not query.
 func TestAloneNobodyIsAskedFor(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		o := w.options(calm)

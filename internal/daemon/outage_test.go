@@ -247,6 +247,7 @@ func TestWaitingForNotion(t *testing.T) {
 
 // The backlog from an outage is delivered without delaying claims.
 func TestABacklogStarvesNoClaim(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	const agents, most = 60, 15 * time.Second
@@ -317,6 +318,7 @@ func TestABacklogStarvesNoClaim(t *testing.T) {
 
 // Claims need no queries, and go on without them.
 func TestQueriesThatFailStopNoClaims(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id, other := w.add("known", nil), w.add("other", nil)

@@ -10,11 +10,13 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 )
 
 // During a pause that Notion asked for, nobody waits for a sync, and questions are answered from
 // the mirror, and say so.
 func TestSyncInAPause(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		w.add("held", nil)

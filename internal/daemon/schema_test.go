@@ -13,9 +13,11 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 func TestRenamedPropertiesKeepWorking(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("task", nil)
@@ -168,6 +170,7 @@ func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 
 // A lease of unknown length does not count as ended.
 func TestNothingIsSweptWhileALeaseIsUnknown(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("long", nil)

@@ -9,6 +9,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/pgtest"
+	"dibs/internal/testkit"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 )
@@ -65,6 +66,7 @@ func depose(w *world, s *pgtest.Server) {
 // When the leader stops, or is wrongly taken for dead, another daemon continues with all claims and
 // the outbox. Every member answers.
 func TestAnotherDaemonGoesOn(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
 		w.add("First", nil)

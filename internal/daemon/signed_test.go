@@ -10,11 +10,13 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // Actions of a user without an agent's name are signed with the user's: in the note, the record,
 // the events and the logs. A test's connection has no known user.
 func TestUsersSign(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	const signature = "user unknown"
 	inWorld(t, 0, func(w *world) {

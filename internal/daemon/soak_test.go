@@ -34,7 +34,10 @@ const (
 func TestSoak(t *testing.T) {
 	testkit.TakesSeconds(t)
 	warmUp, rounds, round := 15*time.Minute, 3, 15*time.Minute
-	if *long {
+	switch {
+	case testing.Short():
+		warmUp, round = 5*time.Minute, 5*time.Minute
+	case *long:
 		warmUp, rounds, round = 12*time.Hour, 12, 6*time.Hour
 	}
 	inWorld(t, 0, func(w *world) {

@@ -9,6 +9,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/daemon"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -117,6 +118,7 @@ func TestASecondDataSourceIsAdded(t *testing.T) {
 // If the only data source is named in the configuration, another one makes no difference, even with
 // the same name.
 func TestASecondDataSourceBesideTheNamedOne(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -13,6 +14,7 @@ import (
 // A daemon whose databases get further data sources continues with the known ones, says so, and
 // does so after a restart, too.
 func TestDataSourcesThatAreRecognised(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 180, func(w *world) {
 		first, second, third := w.add("first", nil), w.add("second", nil), w.add("third", nil)

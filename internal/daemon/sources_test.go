@@ -64,6 +64,7 @@ func shape(p emulator.Page) string {
 // TestTasksOfOneDataSource runs the life of claims on one of two data sources. The other has rows
 // with the same titles, which must not be touched.
 func TestTasksOfOneDataSource(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	for spelling, choose := range map[string]func(id string) string{
 		"by name":            func(string) string { return "Sprint, 12" },

@@ -233,6 +233,7 @@ func TestLogTellsWhatHappens(t *testing.T) {
 
 // A daemon that has nothing to tell is silent, however often it syncs, polls and sweeps.
 func TestLogIsSilent(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -348,6 +349,7 @@ func TestLogTellsRefusals(t *testing.T) {
 
 // A log that stands still holds up nothing, and has every line once it goes on.
 func TestLogStandsStill(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		ids := []string{w.add("First", nil), w.add("Second", nil), w.add("Third", nil)}
@@ -378,6 +380,7 @@ func TestLogStandsStill(t *testing.T) {
 
 // Of the members of a cluster the one that leads tells, and the next one does not repeat it.
 func TestLogOfACluster(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
 		w.add("First", nil)

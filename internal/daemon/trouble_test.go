@@ -11,6 +11,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // troubled are faults of a single page.
@@ -161,6 +162,7 @@ func TestWaitingWhileAPageIsBroken(t *testing.T) {
 // A time in which all pages failed, and queries did not, ends when Notion says so: pages are not
 // skipped for long because of it.
 func TestPagesAfterASpell(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		w.add("work", nil)

@@ -34,6 +34,7 @@ func TestServersOfOneVersion(t *testing.T) {
 
 // A version that is withdrawn while claims are live affects nobody.
 func TestSunsetOfAVersion(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 180, func(w *world) {
 		id := w.add("work", nil)

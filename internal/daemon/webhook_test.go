@@ -18,6 +18,7 @@ import (
 	"dibs/internal/inbox"
 	"dibs/internal/pgtest"
 	"dibs/internal/server"
+	"dibs/internal/testkit"
 	"dibs/internal/webhook"
 )
 
@@ -384,6 +385,7 @@ func TestManyInTheTrash(t *testing.T) {
 
 // When no event comes, syncs find everything as before.
 func TestEventsThatNeverCome(t *testing.T) {
+	testkit.RacedElsewhere(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		t := w.T

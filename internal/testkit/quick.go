@@ -14,3 +14,12 @@ func TakesSeconds(t testing.TB) {
 		t.Skip("takes seconds: left out with -short")
 	}
 }
+
+// RacedElsewhere leaves a test out where the race detector is on, with -short. It is for tests that
+// run nothing at the same time, and take no lock after one another, that others do not.
+func RacedElsewhere(t testing.TB) {
+	t.Helper()
+	if Race && testing.Short() {
+		t.Skip("shows the race detector what others show: left out with -short")
+	}
+}
