@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"strconv"
+	"runtime/debug"
 	"syscall"
 	"testing"
 
@@ -17,6 +17,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// The heaps are small, of the tests as of dibs: collected as often as usual they take a fifth of the processor.
+	debug.SetGCPercent(400)
 	testscript.Main(m, map[string]func(){
 		"dibs": func() {
 			// Like cmd/dibs.
@@ -24,6 +26,12 @@ func TestMain(m *testing.M) {
 			code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 			stop()
 			os.Exit(code)
+		},
+		several: func() {
+			if err := runSeveral(os.Stdin, os.Stdout); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
 		},
 	})
 }
@@ -38,7 +46,8 @@ func takesSeconds(t *testing.T) {
 
 // TestScripts runs the scripts in testdata. Besides the usual commands, they have
 //
-//	exits CODE COMMAND…  run a command that must end with this exit code
+//	runs dibs COMMAND…   run a command of dibs that must succeed, in a process that runs others, see several
+//	exits CODE COMMAND…  run a command that must end with this exit code; dibs as runs does, with exec before it in a process of its own
 //	daemon FILE          answer on $DIBS_SOCKET as FILE says, see exchange
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -56,6 +65,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"runs":  runs,
 			"exits": exits,
 			"daemon": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) != 1 {
@@ -65,24 +75,6 @@ func TestScripts(t *testing.T) {
 			},
 		},
 	})
-}
-
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits code command [args…]")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	err = ts.Exec(args[1], args[2:]...)
-	got := 0
-	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-		got = failed.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
-	}
 }
 
 // TestMainInterrupted interrupts a command that waits.

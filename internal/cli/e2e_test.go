@@ -24,7 +24,8 @@ import (
 // TestEndToEnd runs scripts against real daemons, each a process of its own, on
 // a board served in this process. Beside the usual commands, they have
 //
-//	exits CODE COMMAND…     run a command that must end with this exit code
+//	runs dibs COMMAND…      run a command of dibs that must succeed, in a process that runs others, see several
+//	exits CODE COMMAND…     run a command that must end with this exit code; dibs as runs does, with exec before it in a process of its own
 //	board SEED              serve a board; $TASK1 to $TASK3 are the tasks of an empty one, $PAGE is an empty page
 //	postgres                start a PostgreSQL server for the journal of the daemons that are started from then on
 //	serve NAME [ARG…]       start a daemon and wait until it serves; its log is NAME.log
@@ -77,6 +78,7 @@ func runEndToEnd(t *testing.T, dir string) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"runs":  runs,
 			"exits": exits,
 			"board": startBoard,
 			"postgres": func(ts *testscript.TestScript, _ bool, _ []string) {
@@ -172,6 +174,14 @@ func start(ts *testscript.TestScript, name string, args []string) {
 	}
 }
 
+// environment names the variables of a server.
+var environment = []string{
+	"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DIBS_STATE_DIR", "DIBS_SOCKET", "GORACE",
+	"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST", "DIBS_NOTION_COMMENTS", "DIBS_TASKS_FIELDS",
+	"DIBS_TASKS_STATUSES_REVIEW", "DIBS_TASKS_STATUSES_FAILED", "DIBS_CLAIM_MAX_ATTEMPTS", "DIBS_CLAIM_TODOS", "DIBS_CLAIM_REVIEW", "DIBS_JOURNAL_POSTGRES", "DIBS_CLUSTER_NAME", "DIBS_WEBHOOK_LISTEN", "DIBS_WEBHOOK_PATH",
+	"DIBS_NOTION_BASE_URL", "NOTION_TOKEN", "DIBS_DATABASES_TASKS", "DIBS_DATABASES_TASK_LOG", "DIBS_DATABASES_MESH_LOG",
+}
+
 // launch starts a server and returns the first line that it prints.
 func launch(ts *testscript.TestScript, name string, args []string) string {
 	log, err := os.Create(filepath.Join(ts.MkAbs("."), name+".log"))
@@ -181,12 +191,7 @@ func launch(ts *testscript.TestScript, name string, args []string) string {
 	ts.Check(err)
 	cmd := exec.Command(dibs, args...)
 	cmd.Dir, cmd.Stderr = ts.MkAbs("."), log
-	for _, key := range []string{
-		"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DIBS_STATE_DIR", "DIBS_SOCKET", "GORACE",
-		"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST", "DIBS_NOTION_COMMENTS", "DIBS_TASKS_FIELDS",
-		"DIBS_TASKS_STATUSES_REVIEW", "DIBS_TASKS_STATUSES_FAILED", "DIBS_CLAIM_MAX_ATTEMPTS", "DIBS_CLAIM_TODOS", "DIBS_CLAIM_REVIEW", "DIBS_JOURNAL_POSTGRES", "DIBS_CLUSTER_NAME", "DIBS_WEBHOOK_LISTEN", "DIBS_WEBHOOK_PATH",
-		"DIBS_NOTION_BASE_URL", "NOTION_TOKEN", "DIBS_DATABASES_TASKS", "DIBS_DATABASES_TASK_LOG", "DIBS_DATABASES_MESH_LOG",
-	} {
+	for _, key := range environment {
 		if value := ts.Getenv(key); value != "" {
 			cmd.Env = append(cmd.Env, key+"="+value)
 		}
