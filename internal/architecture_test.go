@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,12 @@ import (
 
 	"dibs/internal/api"
 )
+
+// TestMain lets garbage lie for longer than usual: most of what is read of the source lives to the end.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // module is what the pages for those who work on dibs may name.
 type module struct {

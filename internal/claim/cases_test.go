@@ -10,6 +10,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 var (
@@ -284,6 +285,7 @@ func after(t task.Task, w claim.Write) task.Task {
 
 // Whatever is seen, a case decides, and none does what may take a task from somebody.
 func TestEverySight(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	seen, wrong := unsafe(claim.Protocol(), 20, errands...)
 	for _, w := range wrong {
 		t.Error(w)
@@ -356,6 +358,7 @@ func covered(s claim.Sight, tok claim.Token) bool {
 // The walk finds out what is wrong with a page of cases. Only the errand whose cases are changed is
 // walked: the others are those of TestEverySight, which finds nothing.
 func TestUnsafeCases(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	without := func(condition string) func(claim.Cases) claim.Cases {
 		return func(cs claim.Cases) claim.Cases {
 			return slices.DeleteFunc(cs, func(c claim.Case) bool { return c.State == "" && c.If == condition })

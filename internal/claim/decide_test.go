@@ -9,6 +9,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // The rules of the pre-flight, as a decision table. A cell lists the values that
@@ -79,6 +80,7 @@ func covers(pattern, value string) bool {
 }
 
 func TestDecideEveryCombination(t *testing.T) {
+	testkit.SkipUnderRace(t)
 	id := claim.NewID(bubbleStart)
 	now := time.Date(2026, 3, 1, 12, 31, 15, 0, time.UTC)
 	ages := []struct {

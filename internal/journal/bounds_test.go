@@ -135,7 +135,7 @@ func TestDenialsAreCounted(t *testing.T) {
 	if len(list) != 1 || list[0].Count != 50 || list[0].Kind != claim.KindDenied || !list[0].At.Equal(t0) {
 		t.Errorf("events = %+v, want one of 50 denials", list)
 	}
-	for i := range 250 {
+	for i := range 130 {
 		refuse(fmt.Sprint("made up ", i), t0)
 		refuse(fmt.Sprint("made up ", i), t0)
 	}
@@ -145,8 +145,8 @@ func TestDenialsAreCounted(t *testing.T) {
 	end := t0.Add(time.Minute)
 	save(t, j, ended(c, claim.EndCompleted, end), event(c, claim.KindCompleted, end))
 	list = events(t, j, journal.FactFilter{Newest: true, Limit: 1})
-	if e := list[0]; e.Kind != claim.KindContested || e.Count != 50+2*250 || len(e.Names) != 100 {
-		t.Errorf("%s of %d denials with %d names, want contested, 550 and 100", e.Kind, e.Count, len(e.Names))
+	if e := list[0]; e.Kind != claim.KindContested || e.Count != 50+2*130 || len(e.Names) != 100 {
+		t.Errorf("%s of %d denials with %d names, want contested, 310 and 100", e.Kind, e.Count, len(e.Names))
 	}
 }
 
