@@ -30,11 +30,14 @@ const core = "^Test(OneLeads|SaveIsOneTransaction|AllFieldsAreStored|OneOfManyGe
 	"StaleClaimsAreTakenOver|EndedClaimsStayEnded|FeedOfAClaim|TriggersAreTakenInOrder|Acknowledging|HistoryCountsEvents|" +
 	"Requests|TakenNamesAreNotMinted|OutboxIsPerLog|PruneClaims|Tasks|Meta|KeysOfUsers|AnyText)$"
 
+// watched are those in which a server goes away, or many ask it at the same time.
+const watched = "^Test(ServerAway|OpenTransaction|FateOfACommit|FateUnknown|Deposed|Inbox|InboxSurvivesKill/1)$"
+
 func TestMain(m *testing.M) {
 	if path := os.Getenv(victimEnv); path != "" {
 		victim(path) // never returns
 	}
-	os.Exit(pgtest.Both(m, testkit.RunInMemory, core))
+	os.Exit(pgtest.Both(m, testkit.RunInMemory, core, watched))
 }
 
 // t0 is when tests begin, as far as Notion's time goes.

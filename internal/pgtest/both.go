@@ -20,8 +20,9 @@ func URL() string { return os.Getenv(env) }
 // PostgreSQL server, see URL. It returns the exit code. Benchmarks and fuzzing run with SQLite only.
 // If no server is installed, Both says so, and fails if CI is set.
 //
-// With testkit.Quick the second run has only the tests in core, a pattern of their names.
-func Both(m *testing.M, run func(*testing.M) int, core string) int {
+// With -short the second run has only the tests in core, a pattern of their names, and under the
+// race detector those in watched, too.
+func Both(m *testing.M, run func(*testing.M) int, core, watched string) int {
 	code := run(m)
 	for _, name := range []string{"test.bench", "test.fuzz", "test.list"} {
 		if flag.Lookup(name).Value.String() != "" {
@@ -40,7 +41,10 @@ func Both(m *testing.M, run func(*testing.M) int, core string) int {
 		}
 		return code
 	}
-	if chosen := flag.Lookup("test.run").Value; testkit.Quick() && chosen.String() == "" {
+	if chosen := flag.Lookup("test.run").Value; testing.Short() && chosen.String() == "" {
+		if testkit.Race {
+			core += "|" + watched
+		}
 		chosen.Set(core)
 	}
 	// go test keeps a result together with a log of what the tests read. Only the first run finishes

@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(pgtest.Both(m, testkit.RunInMemory, "^(TestExclusive|TestEnds|TestSurvives)$"))
+	os.Exit(pgtest.Both(m, testkit.RunInMemory, "^(TestExclusive|TestEnds|TestSurvives)$", "^TestOneOfMany$"))
 }
 
 // world is a book, its storage, and the claims and processes that there are.
