@@ -72,7 +72,7 @@ func TestEverySchedule(t *testing.T) {
 	switch {
 	case *long:
 		most = 5
-	case testkit.Quick():
+	case testing.Short():
 		most = 3
 	}
 	for n := 1; n <= most; n++ {
