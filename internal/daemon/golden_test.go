@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dibs/config"
@@ -78,6 +79,7 @@ func (g *golden) story() {
 	gone := g.add("Stale", map[string]any{"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Ghost"), "claimed_at": date(time.Now().Add(-5 * time.Hour))})
 	key := func(k string) []string { return []string{api.KeyHeader, k} }
 	g.ask("POST", "/v1/sync", `{"full":true}`)
+	synctest.Wait() // what the daemon does at its start is over
 	g.ask("GET", "/v1/status", "")
 	g.ask("GET", "/v1/tasks", "")
 	g.ask("GET", "/v1/tasks?ready=true&why=true&agent=Sandman&priority=high", "")
