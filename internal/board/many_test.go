@@ -32,7 +32,7 @@ const (
 	manyTasks  = 10_000
 	manyClaims = 200
 	mostNodes  = 3000     // elements of the page
-	mostHeap   = 60 << 20 // bytes of the modules, after a collection
+	mostHeap   = 15 << 20 // bytes of the modules, after a collection
 	mostBlock  = 200      // milliseconds of the processor for one task of the page, while it does not answer
 )
 
