@@ -59,6 +59,10 @@ var unused = []string{
 	"WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "SpareRendererForSitePerProcess",
 }
 
+// script is how the browser runs scripts: no page is open for so long that it would gain from what its
+// slowest compiler makes of them.
+const script = "--no-turbofan"
+
 // browser starts the browser, once for all tests, and closeBrowser ends it.
 var (
 	browser = sync.OnceValues(func() (context.Context, error) {
@@ -66,7 +70,7 @@ var (
 		options := append(chromedp.DefaultExecAllocatorOptions[:],
 			chromedp.ExecPath(file), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
 			chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-GB"), chromedp.WSURLReadTimeout(time.Minute),
-			chromedp.DisableGPU, chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-features", strings.Join(unused, ",")))
+			chromedp.DisableGPU, chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-features", strings.Join(unused, ",")), chromedp.Flag("js-flags", script))
 		allocated, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 		ctx, cancelBrowser := chromedp.NewContext(allocated, chromedp.WithErrorf(discard))
 		closeBrowser = func() {
