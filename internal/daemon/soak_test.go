@@ -34,10 +34,7 @@ const (
 func TestSoak(t *testing.T) {
 	testkit.TakesSeconds(t)
 	warmUp, rounds, round := 15*time.Minute, 3, 15*time.Minute
-	switch {
-	case testing.Short():
-		warmUp, round = 5*time.Minute, 5*time.Minute
-	case *long:
+	if *long {
 		warmUp, rounds, round = 12*time.Hour, 12, 6*time.Hour
 	}
 	inWorld(t, 0, func(w *world) {

@@ -2,6 +2,7 @@ package mirror_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,12 +11,19 @@ import (
 // timed is a storage that keeps when the syncs were that it is told of.
 type timed struct {
 	storage
-	synced *[]time.Time
+	*times
+}
+
+type times struct {
+	mu     sync.Mutex
+	synced []time.Time
 }
 
 func (k timed) Meta(_ context.Context, key string) (string, error) {
-	if n := len(*k.synced); key == "mirror.synced" && n > 0 {
-		return (*k.synced)[n-1].Format(time.RFC3339Nano), nil
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n := len(k.synced); key == "mirror.synced" && n > 0 {
+		return k.synced[n-1].Format(time.RFC3339Nano), nil
 	}
 	return "", nil
 }
@@ -25,7 +33,9 @@ func (k timed) SetMeta(_ context.Context, key, value string) error {
 		return nil
 	}
 	at, err := time.Parse(time.RFC3339Nano, value)
-	*k.synced = append(*k.synced, at)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.synced = append(k.synced, at)
 	return err
 }
 
@@ -34,7 +44,7 @@ func (k timed) SetMeta(_ context.Context, key, value string) error {
 func TestAgeAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
-		kept := timed{synced: new([]time.Time)}
+		kept := timed{times: new(times)}
 		m := s.mirror(t, kept, nil)
 		if err := m.Begin(t.Context()); err != nil {
 			t.Fatal(err)
@@ -43,12 +53,14 @@ func TestAgeAfterARestart(t *testing.T) {
 		for range 60 {
 			time.Sleep(7 * time.Second)
 			synctest.Wait()
-			synced, again := m.Standing().SyncedAt, s.mirror(t, kept, nil).Standing().SyncedAt
+			synced, again := m.Standing().SyncedAt, new(script).mirror(t, kept, nil).Standing().SyncedAt
 			if behind := synced.Sub(again); behind < 0 || behind >= time.Minute {
 				t.Fatalf("synced at %v, and after a restart at %v", synced, again)
 			}
 		}
-		if n := len(*kept.synced); n > 8 {
+		kept.mu.Lock()
+		defer kept.mu.Unlock()
+		if n := len(kept.synced); n > 8 {
 			t.Errorf("%d times were stored in seven minutes", n)
 		}
 	})
