@@ -183,7 +183,7 @@ func TestAskEnds(t *testing.T) {
 				}
 				time.Sleep(3 * time.Hour)
 				n.react("Sandman", 2*time.Minute)
-				time.Sleep(time.Minute) // a sync that told Sandman something is over
+				time.Sleep(time.Minute) // until the sync that told Sandman is over
 				w.notion.ResetRequests()
 				n.react("Sandman", 10*time.Minute)
 				if got := w.asksFor(); got > 0 {

@@ -79,7 +79,6 @@ func (g *golden) story() {
 	gone := g.add("Stale", map[string]any{"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Ghost"), "claimed_at": date(time.Now().Add(-5 * time.Hour))})
 	key := func(k string) []string { return []string{api.KeyHeader, k} }
 	g.ask("POST", "/v1/sync", `{"full":true}`)
-	synctest.Wait() // what the daemon does at its start is over
 	g.ask("GET", "/v1/status", "")
 	g.ask("GET", "/v1/tasks", "")
 	g.ask("GET", "/v1/tasks?ready=true&why=true&agent=Sandman&priority=high", "")
@@ -88,6 +87,7 @@ func (g *golden) story() {
 	g.ask("GET", "/v1/tasks/nonsense", "")
 	g.ask("GET", "/v1/tasks/00000000-0000-0000-0000-000000000000", "")
 	g.ask("GET", "/v1/tasks/"+first+"/content", "")
+	time.Sleep(10 * time.Second) // until the sweep is over
 
 	g.ask("POST", "/v1/claims", `{"agent":"Sandman"}`, key("one")...)
 	g.ask("POST", "/v1/claims", `{"agent":"Sandman"}`, key("one")...)
@@ -245,6 +245,7 @@ func (g *golden) ask(method, path, body string, header ...string) {
 	}
 	defer resp.Body.Close()
 	answer, _ := io.ReadAll(resp.Body) // the part of the stream that was read
+	synctest.Wait()                    // what the daemon does because of it is over before the next one
 	var pretty bytes.Buffer
 	if json.Indent(&pretty, answer, "", "  ") == nil {
 		answer = pretty.Bytes()
