@@ -1,8 +1,7 @@
-// Command lint is staticcheck as a tool of go vet. Go then keeps in its cache what was found in each
-// package, and looks at packages side by side. Of others' modules it learns less than staticcheck
-// itself: what is deprecated and what does not return, but not which functions are pure or never
-// return nil, which takes longer than all else to find out. It does not report directives that
-// silence nothing.
+// Command lint runs staticcheck's checks as a tool of go vet. Go keeps what it finds in its cache, and
+// looks at packages side by side. About other modules it knows less than staticcheck does: what is
+// deprecated and what does not return, but not which functions are pure or never return nil. To find
+// that out would take most of the time. It does not report directives that silence nothing.
 //
 //	go vet -vettool=FILE ./...
 package main
@@ -25,7 +24,7 @@ import (
 	"honnef.co/go/tools/unused"
 )
 
-// module is ours: lint looks at its packages, and at others for the facts alone.
+// module is ours. Packages of others are only looked at for facts that our checks need.
 const module = "dibs"
 
 func main() {
@@ -84,8 +83,8 @@ func cheapFacts(checks []*analysis.Analyzer) []*analysis.Analyzer {
 	return facts
 }
 
-// unusedCode reports what staticcheck gathers of all packages before it reports it. Nothing gets
-// lost: go vet looks at a package together with its tests.
+// unusedCode reports unused code package by package; staticcheck gathers it from all packages first.
+// Nothing gets lost: go vet looks at a package together with its tests.
 var unusedCode = &analysis.Analyzer{
 	Name:     unused.Analyzer.Analyzer.Name,
 	Doc:      unused.Analyzer.Analyzer.Doc,

@@ -47,7 +47,7 @@ func dibs(t *testing.T, args ...string) *exec.Cmd {
 }
 
 func TestMain(m *testing.M) {
-	// The heaps are small, of the tests as of dibs: collected as often as usual they take a fifth of the processor.
+	// The tests and dibs have small heaps. To collect them as often as usual takes a fifth of the processor.
 	debug.SetGCPercent(400)
 	if name, _, _ := strings.Cut(asDibs, "="); os.Getenv(name) != "" {
 		// Like cmd/dibs.

@@ -279,7 +279,7 @@ func TestMarkOfAnEarlierSweep(t *testing.T) {
 // writes are, whoever is granted the task keeps it.
 func TestSlowSweepAgainstAnOverride(t *testing.T) {
 	step := 150 * time.Millisecond
-	if testkit.Quick() || testkit.Race {
+	if testing.Short() || testkit.Race {
 		step *= 4
 	}
 	for _, steps := range [][]claimsim.Kind{{claimsim.Voidings}, {claimsim.Openings}, {claimsim.Voidings, claimsim.Openings}} {

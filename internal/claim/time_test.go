@@ -22,7 +22,7 @@ func skewed(name string, by time.Duration) claimsim.DaemonOptions {
 // nobody overrides it while its holder trusts it, and somebody can soon after.
 func TestNobodyOverridesEarly(t *testing.T) {
 	step := time.Duration(7)
-	if testkit.Quick() || testkit.Race {
+	if testing.Short() || testkit.Race {
 		step *= 4
 	}
 	for _, holder := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {

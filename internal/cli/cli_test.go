@@ -18,9 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The heaps are small, of the tests as of dibs: collected as often as usual they take a fifth of the processor.
+	// The tests and dibs have small heaps. To collect them as often as usual takes a fifth of the processor.
 	debug.SetGCPercent(400)
-	// Most scripts wait, for a daemon that waits: more of them run side by side than there are cores.
+	// Most scripts wait for a daemon that waits. So more run side by side than there are cores.
 	flag.Lookup("test.parallel").Value.Set("4")
 	testscript.Main(m, map[string]func(){
 		"dibs": func() {

@@ -15,8 +15,8 @@ func TakesSeconds(t testing.TB) {
 	}
 }
 
-// RacedElsewhere leaves a test out where the race detector is on, with -short. It is for tests that
-// run nothing at the same time, and take no lock after one another, that others do not.
+// RacedElsewhere leaves a test out under the race detector with -short. Other tests run each of its
+// statements, and take each of its locks while a second goroutine uses it.
 func RacedElsewhere(t testing.TB) {
 	t.Helper()
 	if Race && testing.Short() {
