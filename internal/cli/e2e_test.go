@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net/http/httptest"
@@ -15,8 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/emulator"
 	"dibs/internal/pgtest"
+	"dibs/internal/task"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -44,7 +48,7 @@ import (
 //	option DB NAME OPTION   give a property of a database another option
 //	unshare DB              take the connection's access to a database away
 //	waitfor FILE            wait until there is such a file
-//	waittask TASK STATUS    wait until a task has that status
+//	waittask TASK STATUS    wait until a task has that status and, if it is open, until nobody has it
 //	gone FILE               wait until the process whose id the file holds has ended
 //	shows TASK STATUS NAME  check a task's status and claimed_by
 //	page TASK FILE          add the Markdown in a file to a task's page, as a person would
@@ -289,6 +293,15 @@ func waitTask(ts *testscript.TestScript, _ bool, args []string) {
 	until(ts, args[0]+" is "+args[1], func() bool {
 		p, ok := boardOf(ts).notion.Page(args[0])
 		return ok && p.Select("status") == args[1]
+	})
+	socket := filepath.Join(ts.Getenv("DIBS_STATE_DIR"), "dibs.sock")
+	if _, err := os.Stat(socket); err != nil || args[1] != string(task.Open) {
+		return // a daemon elsewhere is asked by its script
+	}
+	// A page is open a moment before the daemon has ended the claim on it.
+	until(ts, "the end of the claim on "+args[0], func() bool {
+		live, err := client.New(socket).Claims(context.Background(), "")
+		return err == nil && !slices.ContainsFunc(live.Claims, func(c api.Claim) bool { return string(c.Task.ID) == args[0] })
 	})
 }
 
