@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"dibs/internal/api"
+	"dibs/internal/board/markup"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -73,15 +73,6 @@ func text(s string, limit int) string {
 	return s
 }
 
-// link returns an address if a browser may be sent there, or nothing.
-func link(address string) string {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return ""
-	}
-	return u.String()
-}
-
 func milliseconds(t api.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -91,7 +82,7 @@ func milliseconds(t api.Time) int64 {
 
 func cardOf(t api.Task) card {
 	c := card{
-		ID: t.ID, Key: text(t.Key, 40), Title: cmp.Or(text(t.Title, maxTitle), "Untitled"), URL: link(t.URL),
+		ID: t.ID, Key: text(t.Key, 40), Title: cmp.Or(text(t.Title, maxTitle), "Untitled"), URL: markup.Link(t.URL),
 		Status: t.Status, Standing: text(t.StatusName, 80), Priority: t.Priority, Ready: t.Ready,
 		Agent: text(cmp.Or(t.AssignedTo, t.Agent), 80), Claim: t.ClaimID, From: milliseconds(t.ClaimedAt), Until: milliseconds(t.ExpiresAt),
 		Progress: text(t.Progress, maxLine), Note: text(t.Note, maxLine),

@@ -1,7 +1,6 @@
 package board
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,17 +10,8 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/board/markup"
 	"dibs/internal/task"
-
-	"github.com/yuin/goldmark"
-	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
-	extast "github.com/yuin/goldmark/extension/ast"
-	"github.com/yuin/goldmark/parser"
-	"github.com/yuin/goldmark/renderer"
-	"github.com/yuin/goldmark/renderer/html"
-	gmtext "github.com/yuin/goldmark/text"
-	"github.com/yuin/goldmark/util"
 )
 
 // said is what a task's page says, and its comments, as HTML. Others wrote it.
@@ -96,7 +86,7 @@ func (b *Board) read(ctx context.Context, t api.Task) (said, error) {
 	}
 	one := said{ID: t.ID, Read: api.Time{Time: time.Now()}, edited: t.EditedAt}
 	if page.Content != nil {
-		one.Content = markdown(*page.Content)
+		one.Content = markup.HTML(*page.Content)
 	}
 	for _, c := range page.Comments {
 		by := text(c.By, 80)
@@ -141,103 +131,4 @@ func (b *Board) saidPage(w http.ResponseWriter, r *http.Request) {
 		card
 		Said said
 	}{cardOf(t), one}))
-}
-
-// converter converts the Markdown of a page: HTML in it is shown as text, no image is loaded, and
-// only addresses that are safe become links.
-var converter = sync.OnceValue(func() goldmark.Markdown {
-	return goldmark.New(
-		goldmark.WithExtensions(extension.GFM),
-		goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tame{}, 100))),
-		goldmark.WithRendererOptions(html.WithHardWraps(), renderer.WithNodeRenderers(util.Prioritized(plainly{}, 1))),
-	)
-})
-
-// markdown returns a page's Markdown as HTML.
-func markdown(source string) template.HTML {
-	var out bytes.Buffer
-	if err := converter().Convert([]byte(source), &out); err != nil {
-		return template.HTML("<pre>" + template.HTMLEscapeString(source) + "</pre>")
-	}
-	return template.HTML(out.String()) // the converter escapes all that others wrote
-}
-
-// tame fits what others wrote into a page: their headings stand below the page's, and their links
-// open another tab that learns nothing of this one.
-type tame struct{}
-
-func (tame) Transform(doc *ast.Document, _ gmtext.Reader, _ parser.Context) {
-	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
-		}
-		switch n := n.(type) {
-		case *ast.Heading:
-			n.Level = min(6, n.Level+2)
-		case *ast.AutoLink:
-			n.SetAttributeString("target", []byte("_blank"))
-			n.SetAttributeString("rel", []byte("noopener noreferrer"))
-		}
-		return ast.WalkContinue, nil
-	})
-}
-
-// plainly renders HTML as the text that it is, an image as a link to it, an address that is none of
-// the web as no link, and a to-do as a sign.
-type plainly struct{}
-
-func (plainly) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
-	lines := func(w util.BufWriter, source []byte, all *gmtext.Segments) {
-		for i := range all.Len() {
-			at := all.At(i)
-			template.HTMLEscape(w, at.Value(source))
-		}
-	}
-	r.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if entering {
-			lines(w, source, n.(*ast.RawHTML).Segments)
-		}
-		return ast.WalkSkipChildren, nil
-	})
-	r.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		block := n.(*ast.HTMLBlock)
-		if entering {
-			w.WriteString("<p>")
-			lines(w, source, n.Lines())
-			return ast.WalkContinue, nil
-		}
-		if block.HasClosure() {
-			template.HTMLEscape(w, block.ClosureLine.Value(source))
-		}
-		w.WriteString("</p>\n")
-		return ast.WalkContinue, nil
-	})
-	r.Register(extast.KindTaskCheckBox, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		switch box := n.(*extast.TaskCheckBox); {
-		case entering && box.IsChecked:
-			w.WriteString(`<span class="todo" role="img" aria-label="done:">☑</span> `)
-		case entering:
-			w.WriteString(`<span class="todo" role="img" aria-label="to do:">☐</span> `)
-		}
-		return ast.WalkContinue, nil
-	})
-	anchor := func(w util.BufWriter, destination []byte, before string, entering bool) {
-		address := link(string(destination))
-		switch {
-		case entering && address != "":
-			fmt.Fprintf(w, `<a href="%s" target="_blank" rel="noopener noreferrer">%s`, template.HTMLEscapeString(address), before)
-		case entering:
-			w.WriteString(before)
-		case address != "":
-			w.WriteString("</a>")
-		}
-	}
-	r.Register(ast.KindLink, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		anchor(w, n.(*ast.Link).Destination, "", entering)
-		return ast.WalkContinue, nil
-	})
-	r.Register(ast.KindImage, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		anchor(w, n.(*ast.Image).Destination, "Image: ", entering)
-		return ast.WalkContinue, nil
-	})
 }

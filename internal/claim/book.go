@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"dibs/internal/clock"
+	"dibs/internal/sorted"
 	"dibs/internal/task"
-
-	"github.com/tidwall/btree"
 )
 
 // book is the in-memory copy of the ledger's live holds and marks; the ledger is written first.
@@ -56,7 +55,7 @@ func (d calendar[R]) put(id ID, r R) {
 }
 
 // headings lists ids under headings, oldest first.
-type headings struct{ *btree.BTreeG[listed] }
+type headings struct{ sorted.Tree[listed] }
 
 type listed struct {
 	under string
@@ -64,9 +63,9 @@ type listed struct {
 }
 
 func newHeadings() headings {
-	return headings{btree.NewBTreeGOptions(func(a, b listed) bool {
+	return headings{sorted.New(func(a, b listed) bool {
 		return cmp.Or(strings.Compare(a.under, b.under), cmp.Compare(a.id, b.id)) < 0
-	}, btree.Options{NoLocks: true})}
+	})}
 }
 
 // under returns the ids under a heading.
@@ -82,7 +81,7 @@ func (h headings) under(heading string) (ids []ID) {
 
 // every returns the ids under all headings.
 func (h headings) every() (ids []ID) {
-	h.Scan(func(l listed) bool {
+	h.All(func(l listed) bool {
 		ids = append(ids, l.id)
 		return true
 	})

@@ -5,14 +5,14 @@ import (
 	"iter"
 	"time"
 
-	"github.com/tidwall/btree"
+	"dibs/internal/sorted"
 )
 
 // Agenda has keys, each with a moment, in the order of the moments. Its zero value is not usable,
 // see NewAgenda. It is not safe for concurrent use.
 type Agenda[K cmp.Ordered] struct {
 	moments map[K]time.Time
-	order   *btree.BTreeG[entry[K]]
+	order   sorted.Tree[entry[K]]
 }
 
 type entry[K cmp.Ordered] struct {
@@ -23,10 +23,7 @@ type entry[K cmp.Ordered] struct {
 // NewAgenda returns an empty agenda.
 func NewAgenda[K cmp.Ordered]() *Agenda[K] {
 	earlier := func(a, b entry[K]) bool { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.key, b.key)) < 0 }
-	return &Agenda[K]{
-		moments: make(map[K]time.Time),
-		order:   btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}),
-	}
+	return &Agenda[K]{moments: make(map[K]time.Time), order: sorted.New(earlier)}
 }
 
 // Set sets the moment of a key, in place of any that it had.

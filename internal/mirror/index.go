@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/sorted"
 	"dibs/internal/task"
-
-	"github.com/tidwall/btree"
 )
 
 // index has the rows of the mirror in memory, so that a read costs neither a query nor
@@ -20,10 +19,10 @@ type index struct {
 	rows map[task.ID]*row
 	// order has the tasks in ready order, see task.Before. The tasks in it are immutable:
 	// a change replaces one.
-	order *btree.BTreeG[*task.Task]
+	order sorted.Tree[*task.Task]
 	// snapshot is an immutable copy of order, which shares most of it. Readers iterate over
 	// it without a lock.
-	snapshot atomic.Pointer[btree.BTreeG[*task.Task]]
+	snapshot atomic.Pointer[sorted.Tree[*task.Task]]
 	// waits counts what each task unblocks, which decides on its place in order. moved are
 	// the tasks that have another place because of that, until somebody takes them.
 	waits *task.Waits
@@ -34,7 +33,7 @@ func newIndex(tasks []task.Task) *index {
 	before := func(a, b *task.Task) bool { return task.Before(*a, *b) < 0 }
 	x := &index{
 		rows:  make(map[task.ID]*row, len(tasks)),
-		order: btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}), // mu guards it
+		order: sorted.New(before), // mu guards it
 		waits: task.NewWaits(),
 	}
 	for _, t := range tasks {
@@ -62,9 +61,9 @@ func (x *index) len() int {
 
 // all yields the current tasks, in ready order.
 func (x *index) all() iter.Seq[task.Task] {
-	snapshot := x.snapshot.Load()
+	snapshot := *x.snapshot.Load()
 	return func(yield func(task.Task) bool) {
-		snapshot.Scan(func(t *task.Task) bool { return yield(*t) })
+		snapshot.All(func(t *task.Task) bool { return yield(*t) })
 	}
 }
 
@@ -160,7 +159,10 @@ func (x *index) place(t task.Task) *row {
 }
 
 // publish makes the changes visible to readers of all tasks. x.mu is locked.
-func (x *index) publish() { x.snapshot.Store(x.order.Copy()) }
+func (x *index) publish() {
+	snapshot := x.order.Copy()
+	x.snapshot.Store(&snapshot)
+}
 
 // doubts reports whether t, a row of a query, may be older than the page that was read
 // after since: the two differ, and the row is not surely newer. (Notion has the time of the

@@ -4,16 +4,15 @@ import (
 	"iter"
 	"sort"
 
+	"dibs/internal/sorted"
 	"dibs/internal/task"
-
-	"github.com/tidwall/btree"
 )
 
 // List is an immutable snapshot of ready tasks, in ready order (task.Before). Counting them is free,
 // and reading the first n costs n. The zero value is empty. It is safe for concurrent use.
 type List struct {
-	tree     *btree.BTreeG[*task.Task] // immutable; nil only if the list is empty
-	from, to int                       // the list is tree[from:to]
+	tree     sorted.Tree[*task.Task] // immutable; nil only if the list is empty
+	from, to int                     // the list is tree[from:to]
 }
 
 // Len returns the number of tasks.
@@ -25,7 +24,7 @@ func (l List) All() iter.Seq[task.Task] {
 		if l.Len() == 0 {
 			return
 		}
-		first, _ := l.tree.GetAt(l.from)
+		first, _ := l.tree.At(l.from)
 		left := l.Len()
 		l.tree.Ascend(first, func(t *task.Task) bool {
 			left--
@@ -38,7 +37,7 @@ func (l List) All() iter.Seq[task.Task] {
 func (l List) Of(p task.Priority) List {
 	place := func(after bool) int {
 		return l.from + sort.Search(l.Len(), func(i int) bool {
-			t, _ := l.tree.GetAt(l.from + i)
+			t, _ := l.tree.At(l.from + i)
 			return t.Priority > p || !after && t.Priority == p
 		})
 	}

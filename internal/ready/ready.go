@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"dibs/internal/clock"
+	"dibs/internal/sorted"
 	"dibs/internal/task"
-
-	"github.com/tidwall/btree"
 )
 
 // Board has the tasks of a View. Its methods are called with the view locked, and must not call it.
@@ -47,7 +46,7 @@ type View struct {
 	open map[task.ID]row
 	// ready has the ready tasks by the agent that may claim them; the empty name has those that
 	// any agent may claim.
-	ready map[string]*btree.BTreeG[*task.Task]
+	ready map[string]sorted.Tree[*task.Task]
 	links task.Links             // of the rows in open
 	again *clock.Agenda[task.ID] // when to judge tasks again
 }
@@ -62,14 +61,14 @@ type row struct {
 func New(b Board) *View {
 	return &View{
 		board: b, open: make(map[task.ID]row), links: task.NewLinks(),
-		ready: map[string]*btree.BTreeG[*task.Task]{"": newList()},
+		ready: map[string]sorted.Tree[*task.Task]{"": newList()},
 		again: clock.NewAgenda[task.ID](),
 	}
 }
 
 // newList returns an empty list in ready order; v.mu guards it.
-func newList() *btree.BTreeG[*task.Task] {
-	return btree.NewBTreeGOptions(func(a, b *task.Task) bool { return task.Before(*a, *b) < 0 }, btree.Options{NoLocks: true})
+func newList() sorted.Tree[*task.Task] {
+	return sorted.New(func(a, b *task.Task) bool { return task.Before(*a, *b) < 0 })
 }
 
 // Changed judges tasks anew, and those that wait for them. Call it after the board, or the record

@@ -1,0 +1,92 @@
+package chart
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Graph shows what a node needs, above it, and what needs it, below: two rows each way.
+type Graph struct {
+	Width, Height int
+	Nodes         []Node
+	Edges         []string // the paths of arrows, from a node to one that needs it
+}
+
+// Node is a node's place, its top left corner, in a graph.
+type Node struct {
+	ID   string
+	X, Y int
+	More int // instead of a node: how many are left out of this row
+}
+
+// The measures of a graph, in units of its drawing, and how many nodes a row has.
+const (
+	NodeWidth  = 140
+	NodeHeight = 26
+	nodeGap    = 12
+	rowGap     = 26
+	mostInRow  = 3
+	mostRows   = 2
+)
+
+// NewGraph returns the graph around a node: needs returns what another one needs, neededBy what
+// needs it. It is empty if there are neither.
+func NewGraph(self string, needs, neededBy func(id string) []string) Graph {
+	var g Graph
+	if len(needs(self))+len(neededBy(self)) == 0 {
+		return g
+	}
+	seen := map[string]bool{self: true}
+	above, below := rowsOf(self, needs, seen), rowsOf(self, neededBy, seen)
+	slices.Reverse(above)
+	rows := slices.Concat(above, [][]string{{self}}, below)
+	g.Width = mostInRow*(NodeWidth+nodeGap) + nodeGap
+	g.Height = len(rows)*(NodeHeight+rowGap) - rowGap + 2
+	at := make(map[string]Node)
+	for i, row := range rows {
+		shown := row[:min(len(row), mostInRow)]
+		left := (g.Width - len(shown)*(NodeWidth+nodeGap) + nodeGap) / 2
+		for j, id := range shown {
+			n := Node{ID: id, X: left + j*(NodeWidth+nodeGap), Y: 1 + i*(NodeHeight+rowGap)}
+			if j == mostInRow-1 && len(row) > mostInRow {
+				n.More = len(row) - mostInRow + 1
+			} else {
+				at[id] = n
+			}
+			g.Nodes = append(g.Nodes, n)
+		}
+	}
+	for _, n := range g.Nodes {
+		if n.More > 0 {
+			continue
+		}
+		for _, need := range needs(n.ID) {
+			if from, ok := at[need]; ok && from.Y < n.Y {
+				x1, y1, x2, y2 := from.X+NodeWidth/2, from.Y+NodeHeight, n.X+NodeWidth/2, n.Y
+				g.Edges = append(g.Edges, fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, y1, x1, y1+rowGap/2, x2, y2-rowGap/2, x2, y2))
+			}
+		}
+	}
+	return g
+}
+
+// rowsOf returns the nodes at one step from id, at two, and so on, each once.
+func rowsOf(id string, next func(string) []string, seen map[string]bool) (rows [][]string) {
+	from := []string{id}
+	for range mostRows {
+		var row []string
+		for _, id := range from {
+			for _, n := range next(id) {
+				if !seen[n] {
+					seen[n] = true
+					row = append(row, n)
+				}
+			}
+		}
+		if len(row) == 0 {
+			break
+		}
+		rows, from = append(rows, row), row
+	}
+	return rows
+}

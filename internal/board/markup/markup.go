@@ -1,0 +1,128 @@
+// Package markup makes what others wrote fit to stand in a page of the board.
+package markup
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"net/url"
+	"sync"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/renderer/html"
+	gmtext "github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// Link returns an address if a browser may be sent there, or nothing.
+func Link(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return ""
+	}
+	return u.String()
+}
+
+// converter converts the Markdown of a page: HTML in it is shown as text, no image is loaded, and
+// only addresses that are safe become links.
+var converter = sync.OnceValue(func() goldmark.Markdown {
+	return goldmark.New(
+		goldmark.WithExtensions(extension.GFM),
+		goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tame{}, 100))),
+		goldmark.WithRendererOptions(html.WithHardWraps(), renderer.WithNodeRenderers(util.Prioritized(plainly{}, 1))),
+	)
+})
+
+// HTML returns the Markdown of a page as HTML for a page of the board.
+func HTML(source string) template.HTML {
+	var out bytes.Buffer
+	if err := converter().Convert([]byte(source), &out); err != nil {
+		return template.HTML("<pre>" + template.HTMLEscapeString(source) + "</pre>")
+	}
+	return template.HTML(out.String()) // the converter escapes all that others wrote
+}
+
+// tame fits what others wrote into a page: their headings stand below the page's, and their links
+// open another tab that learns nothing of this one.
+type tame struct{}
+
+func (tame) Transform(doc *ast.Document, _ gmtext.Reader, _ parser.Context) {
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Heading:
+			n.Level = min(6, n.Level+2)
+		case *ast.AutoLink:
+			n.SetAttributeString("target", []byte("_blank"))
+			n.SetAttributeString("rel", []byte("noopener noreferrer"))
+		}
+		return ast.WalkContinue, nil
+	})
+}
+
+// plainly renders HTML as the text that it is, an image as a link to it, an address that is none of
+// the web as no link, and a to-do as a sign.
+type plainly struct{}
+
+func (plainly) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	lines := func(w util.BufWriter, source []byte, all *gmtext.Segments) {
+		for i := range all.Len() {
+			at := all.At(i)
+			template.HTMLEscape(w, at.Value(source))
+		}
+	}
+	r.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			lines(w, source, n.(*ast.RawHTML).Segments)
+		}
+		return ast.WalkSkipChildren, nil
+	})
+	r.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		block := n.(*ast.HTMLBlock)
+		if entering {
+			w.WriteString("<p>")
+			lines(w, source, n.Lines())
+			return ast.WalkContinue, nil
+		}
+		if block.HasClosure() {
+			template.HTMLEscape(w, block.ClosureLine.Value(source))
+		}
+		w.WriteString("</p>\n")
+		return ast.WalkContinue, nil
+	})
+	r.Register(extast.KindTaskCheckBox, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		switch box := n.(*extast.TaskCheckBox); {
+		case entering && box.IsChecked:
+			w.WriteString(`<span class="todo" role="img" aria-label="done:">☑</span> `)
+		case entering:
+			w.WriteString(`<span class="todo" role="img" aria-label="to do:">☐</span> `)
+		}
+		return ast.WalkContinue, nil
+	})
+	anchor := func(w util.BufWriter, destination []byte, before string, entering bool) {
+		address := Link(string(destination))
+		switch {
+		case entering && address != "":
+			fmt.Fprintf(w, `<a href="%s" target="_blank" rel="noopener noreferrer">%s`, template.HTMLEscapeString(address), before)
+		case entering:
+			w.WriteString(before)
+		case address != "":
+			w.WriteString("</a>")
+		}
+	}
+	r.Register(ast.KindLink, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		anchor(w, n.(*ast.Link).Destination, "", entering)
+		return ast.WalkContinue, nil
+	})
+	r.Register(ast.KindImage, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		anchor(w, n.(*ast.Image).Destination, "Image: ", entering)
+		return ast.WalkContinue, nil
+	})
+}
