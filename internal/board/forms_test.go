@@ -180,9 +180,10 @@ func TestNewTask(t *testing.T) {
 		t.Errorf("the tasks are %+v, %v; want one, after another", all.Tasks, err)
 	}
 	drawn := regexp.MustCompile(`(?s)<path d="M[^"]+"/>.*<a href="/tasks/[^"]+" class="s-OPEN"[^>]*><title>Sew a button on.*<g class="self s-OPEN"><title>Iron the shirt.*Waits for</h3>.*Sew a button on`)
-	if _, _, page := v.ask("/tasks/"+string(all.Tasks[0].ID), nil); !drawn.MatchString(page) || strings.Contains(page, "Waits for this") {
-		t.Errorf("what it waits for is not drawn: %s", page)
-	}
+	m.until("what it waits for is drawn", func() bool {
+		_, _, page := v.ask("/tasks/"+string(all.Tasks[0].ID), nil)
+		return drawn.MatchString(page) && !strings.Contains(page, "Waits for this")
+	})
 	form.Set("needs", "TASK-77")
 	form.Del("key")
 	if code, _, page := v.ask("/new", form); code != http.StatusConflict || !strings.Contains(page, "TASK-77") || !strings.Contains(page, `value="Iron the shirt"`) {
