@@ -5,10 +5,18 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"testing"
 
 	"dibs/internal/emulator"
 )
+
+// TestMain lets garbage lie for longer than usual: the tests make much, and little of it lives.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // api uses an emulator through its in-memory client.
 type api struct {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +17,12 @@ import (
 	"dibs/internal/notion"
 	"dibs/internal/task"
 )
+
+// TestMain lets garbage lie for longer than usual: the tests make much, and little of it lives.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // world is a client and an emulated workspace, in a bubble where time is virtual.
 type world struct {
