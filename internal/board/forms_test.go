@@ -159,7 +159,7 @@ func TestGestures(t *testing.T) {
 // TestNewTask makes a task that waits for another; the form that comes twice makes it once.
 func TestNewTask(t *testing.T) {
 	m := newMesh(t, "empty", 0)
-	m.add("Sew a button on", nil)
+	first := m.add("Sew a button on", nil)
 	m.sync()
 	v := newSender(m)
 	_, form, _ := v.ask("/new?after=TASK-1", nil)
@@ -177,13 +177,28 @@ func TestNewTask(t *testing.T) {
 	}
 	all, err := m.client.Tasks(t.Context(), api.TaskFilter{Filter: api.Filter{Text: "Iron"}})
 	if err != nil || len(all.Tasks) != 1 || all.Tasks[0].Priority != "high" || len(all.Tasks[0].DependsOn) != 1 {
-		t.Errorf("the tasks are %+v, %v; want one, after another", all.Tasks, err)
+		t.Fatalf("the tasks are %+v, %v; want one, after another", all.Tasks, err)
 	}
 	drawn := regexp.MustCompile(`(?s)<path d="M[^"]+"/>.*<a href="/tasks/[^"]+" class="s-OPEN"[^>]*><title>Sew a button on.*<g class="self s-OPEN"><title>Iron the shirt.*Waits for</h3>.*Sew a button on`)
-	m.until("what it waits for is drawn", func() bool {
-		_, _, page := v.ask("/tasks/"+string(all.Tasks[0].ID), nil)
+	made := string(all.Tasks[0].ID)
+	shows := func(id string, is func(page string) bool) func() bool {
+		return func() bool {
+			_, _, page := v.ask("/tasks/"+id, nil)
+			return is(page)
+		}
+	}
+	m.until("what it waits for is drawn", shows(made, func(page string) bool {
 		return drawn.MatchString(page) && !strings.Contains(page, "Waits for this")
-	})
+	}))
+	m.until("what waits for it is listed", shows(first, regexp.MustCompile(`(?s)Waits for this</h3>.*Iron the shirt`).MatchString))
+	// What is gone is not drawn.
+	if err := m.notion.TrashPage(first); err != nil {
+		t.Fatal(err)
+	}
+	m.sync()
+	m.until("nothing is drawn", shows(made, func(page string) bool {
+		return strings.Contains(page, "Iron the shirt") && !strings.Contains(page, `class="deps"`) && !strings.Contains(page, "Waits for</h3>")
+	}))
 	form.Set("needs", "TASK-77")
 	form.Del("key")
 	if code, _, page := v.ask("/new", form); code != http.StatusConflict || !strings.Contains(page, "TASK-77") || !strings.Contains(page, `value="Iron the shirt"`) {

@@ -183,7 +183,7 @@ func TestAskEnds(t *testing.T) {
 				}
 				time.Sleep(3 * time.Hour)
 				n.react("Sandman", 2*time.Minute)
-				time.Sleep(time.Minute) // until the sync that told Sandman is over
+				n.react("Sandman", 10*time.Minute) // being told may have cut the last reading short
 				w.notion.ResetRequests()
 				n.react("Sandman", 10*time.Minute)
 				if got := w.asksFor(); got > 0 {

@@ -74,7 +74,8 @@ func (s *soak) measure() standing {
 	s.sync()
 	time.Sleep(soakQuiet)
 	for range 2 { // a reader may keep the WAL until the journal is next pruned
-		if s.wal() > soakWAL {
+		if wal := s.wal(); wal > soakWAL {
+			s.w.Logf("the WAL has %d bytes", wal)
 			time.Sleep(time.Hour)
 		}
 	}

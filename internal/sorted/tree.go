@@ -4,8 +4,8 @@ package sorted
 import "github.com/tidwall/btree"
 
 // Tree is a set of items in order. Each method takes logarithmic time, but Len and Copy constant
-// time, and the iterations at least as much as they yield. It is not safe for concurrent use; its
-// copies are independent of each other.
+// time, and the iterations at least as much as they yield. Any number of goroutines may read a tree
+// that nobody changes or copies meanwhile.
 //
 // It is an interface so that only the packages that make a tree compile one. Go compiles a generic
 // type, with all its methods, in each package that can see it, even in an unexported field of a
@@ -25,6 +25,8 @@ type Tree[T any] interface {
 	Ascend(first T, yield func(T) bool)
 	// All yields all items, as Ascend does.
 	All(yield func(T) bool)
+	// Copy returns a tree that changes apart from this one. To copy a tree counts as changing it; later
+	// the copy may be read while this one is changed.
 	Copy() Tree[T]
 }
 

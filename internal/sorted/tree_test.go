@@ -9,9 +9,13 @@ import (
 	"dibs/internal/sorted"
 )
 
+// keys is how many keys there are: enough for a tree of several levels.
+const keys = 10_000
+
 type item struct{ key, value int }
 
-// TestTree changes a tree and a sorted slice at random, and compares them; copies stay as they are.
+// TestTree changes a tree and a sorted slice at random, and compares them. A copy and its original
+// change apart from each other.
 func TestTree(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -26,7 +30,7 @@ func TestTree(t *testing.T) {
 		if !slices.Equal(all, model) || tree.Len() != len(model) {
 			t.Fatalf("the tree has %v (%d), want %v", all, tree.Len(), model)
 		}
-		first := item{key: r.IntN(100)}
+		first := item{key: r.IntN(keys)}
 		start, _ := slices.BinarySearchFunc(model, first, byKey)
 		want := model[start:min(start+3, len(model))]
 		tree.Ascend(first, func(i item) bool { from = append(from, i); return len(from) < 3 })
@@ -43,8 +47,8 @@ func TestTree(t *testing.T) {
 	}
 	for range 50 {
 		copied, before := tree.Copy(), slices.Clone(model)
-		for range 20 {
-			one := item{r.IntN(100), r.Int()}
+		for range 200 {
+			one := item{r.IntN(keys), r.Int()}
 			i, found := slices.BinarySearchFunc(model, one, byKey)
 			if r.IntN(3) > 0 {
 				tree.Set(one)
@@ -59,8 +63,13 @@ func TestTree(t *testing.T) {
 					model = slices.Delete(model, i, i+1)
 				}
 			}
-			check(tree, model)
 		}
+		check(tree, model)
 		check(copied, before)
+		for range keys / 20 {
+			copied.Delete(item{key: r.IntN(keys)})
+			copied.Set(item{r.IntN(keys), -1})
+		}
+		check(tree, model)
 	}
 }

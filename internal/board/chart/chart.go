@@ -1,5 +1,5 @@
-// Package chart computes the layout of a chart: numbers over time, as stacked bars and as lines. It
-// draws nothing; a template writes the SVG.
+// Package chart computes layouts: of numbers over time, as stacked bars and as lines, of what agents
+// did, and of a graph. It draws nothing; a template writes the SVG.
 package chart
 
 import (

@@ -38,7 +38,7 @@ var converter = sync.OnceValue(func() goldmark.Markdown {
 	)
 })
 
-// HTML returns the Markdown of a page as HTML for a page of the board.
+// HTML converts the Markdown of a Notion page for the board.
 func HTML(source string) template.HTML {
 	var out bytes.Buffer
 	if err := converter().Convert([]byte(source), &out); err != nil {
