@@ -10,8 +10,7 @@ import (
 // graph shows what a task waits for, above it, and what waits for it, below.
 type graph struct {
 	chart.Graph
-	Nodes []node // instead of the graph's
-	// Needs and Unblocks are the same, directly, as lists.
+	Nodes           []node // instead of the graph's, as Needs
 	Needs, Unblocks []card
 }
 
@@ -27,34 +26,22 @@ type node struct {
 // maxLabel is how many characters of a title fit into a node.
 const maxLabel = 19
 
-// graphOf returns the graph around a task among cards.
+// graphOf returns the graph around a task among cards. What is finished for long, or in no copy, is
+// not among them.
 func graphOf(cards []card, self card) graph {
-	byID := make(map[string]card, len(cards))
-	awaited := make(map[string][]string) // who waits for it
+	byID := map[string]card{string(self.ID): self}
+	all := []chart.Need{{ID: string(self.ID), Needs: self.needs()}}
 	for _, c := range cards {
-		byID[string(c.ID)] = c
-		for _, need := range c.needs() {
-			awaited[need] = append(awaited[need], string(c.ID))
+		if c.ID != self.ID {
+			byID[string(c.ID)] = c
+			all = append(all, chart.Need{ID: string(c.ID), Needs: c.needs()})
 		}
 	}
-	byID[string(self.ID)] = self
-	// What is finished for long, or in no copy, is not among the cards.
-	present := func(ids []string) (out []string) {
-		for _, id := range ids {
-			if _, ok := byID[id]; ok {
-				out = append(out, id)
-			}
-		}
-		return out
-	}
-	needs := func(id string) []string { return present(byID[id].needs()) }
-	waits := func(id string) []string { return present(awaited[id]) }
-
-	g := graph{Graph: chart.NewGraph(string(self.ID), needs, waits)}
-	for _, id := range needs(string(self.ID)) {
+	g := graph{Graph: chart.NewGraph(string(self.ID), all)}
+	for _, id := range g.Graph.Needs {
 		g.Needs = append(g.Needs, byID[id])
 	}
-	for _, id := range waits(string(self.ID)) {
+	for _, id := range g.NeededBy {
 		g.Unblocks = append(g.Unblocks, byID[id])
 	}
 	for _, at := range g.Graph.Nodes {

@@ -10,6 +10,14 @@ type Graph struct {
 	Width, Height int
 	Nodes         []Node
 	Edges         []string // the paths of arrows, from a node to one that needs it
+	// Needs is all that the node needs itself, and NeededBy all that need it themselves.
+	Needs, NeededBy []string
+}
+
+// Need is a node, and what it needs.
+type Need struct {
+	ID    string
+	Needs []string
 }
 
 // Node is a node's place, its top left corner, in a graph.
@@ -29,11 +37,23 @@ const (
 	mostRows   = 2
 )
 
-// NewGraph returns the graph around a node: needs returns what another one needs, neededBy what
-// needs it. It is empty if there are neither.
-func NewGraph(self string, needs, neededBy func(id string) []string) Graph {
-	var g Graph
-	if len(needs(self))+len(neededBy(self)) == 0 {
+// NewGraph returns the graph around one of the nodes. What a node needs that is none of them is left
+// out. The graph is empty if the node needs nothing and nothing needs it.
+func NewGraph(self string, all []Need) Graph {
+	needs, neededBy := make(map[string][]string, len(all)), make(map[string][]string)
+	for _, n := range all {
+		needs[n.ID] = nil
+	}
+	for _, n := range all {
+		for _, id := range n.Needs {
+			if _, known := needs[id]; known {
+				needs[n.ID] = append(needs[n.ID], id)
+				neededBy[id] = append(neededBy[id], n.ID)
+			}
+		}
+	}
+	g := Graph{Needs: needs[self], NeededBy: neededBy[self]}
+	if len(g.Needs)+len(g.NeededBy) == 0 {
 		return g
 	}
 	seen := map[string]bool{self: true}
@@ -60,7 +80,7 @@ func NewGraph(self string, needs, neededBy func(id string) []string) Graph {
 		if n.More > 0 {
 			continue
 		}
-		for _, need := range needs(n.ID) {
+		for _, need := range needs[n.ID] {
 			if from, ok := at[need]; ok && from.Y < n.Y {
 				x1, y1, x2, y2 := from.X+NodeWidth/2, from.Y+NodeHeight, n.X+NodeWidth/2, n.Y
 				g.Edges = append(g.Edges, fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, y1, x1, y1+rowGap/2, x2, y2-rowGap/2, x2, y2))
@@ -71,12 +91,12 @@ func NewGraph(self string, needs, neededBy func(id string) []string) Graph {
 }
 
 // rowsOf returns the nodes at one step from id, at two, and so on, each once.
-func rowsOf(id string, next func(string) []string, seen map[string]bool) (rows [][]string) {
+func rowsOf(id string, next map[string][]string, seen map[string]bool) (rows [][]string) {
 	from := []string{id}
 	for range mostRows {
 		var row []string
 		for _, id := range from {
-			for _, n := range next(id) {
+			for _, n := range next[id] {
 				if !seen[n] {
 					seen[n] = true
 					row = append(row, n)

@@ -8,23 +8,17 @@ import (
 	"dibs/internal/board/chart"
 )
 
-// TestGraph draws a node that needs one and that many need, of which it needs one itself in the
-// end: rows stay short, and every node is in the drawing once.
+// TestGraph draws a node that needs one, and another one that is gone, and that many need, of which
+// it needs one itself in the end: rows stay short, and every node is in the drawing once.
 func TestGraph(t *testing.T) {
-	all := map[string][]string{"first": {"late3"}, "self": {"first"}}
+	all := []chart.Need{{ID: "first", Needs: []string{"late3"}}, {ID: "self", Needs: []string{"first", "gone"}}, {ID: "alone", Needs: []string{"gone"}}}
 	for i := range 5 {
-		all[fmt.Sprint("late", i)] = []string{"self"}
+		all = append(all, chart.Need{ID: fmt.Sprint("late", i), Needs: []string{"self"}})
 	}
-	needs := func(id string) []string { return all[id] }
-	neededBy := func(id string) (by []string) {
-		for _, other := range []string{"first", "self", "late0", "late1", "late2", "late3", "late4"} {
-			if len(all[other]) > 0 && all[other][0] == id {
-				by = append(by, other)
-			}
-		}
-		return by
+	g := chart.NewGraph("self", all)
+	if len(g.Needs) != 1 || len(g.NeededBy) != 5 {
+		t.Errorf("it needs %v, and %v need it; want 1 and 5", g.Needs, g.NeededBy)
 	}
-	g := chart.NewGraph("self", needs, neededBy)
 	seen, more := make(map[string]bool), 0
 	for _, n := range g.Nodes {
 		if more += n.More; n.More == 0 && seen[n.ID] {
@@ -39,7 +33,7 @@ func TestGraph(t *testing.T) {
 	if len(g.Nodes) != 6 || more != 2 || len(g.Edges) != 4 {
 		t.Errorf("%d nodes, %d left out, arrows %s", len(g.Nodes), more, strings.Join(g.Edges, " "))
 	}
-	if g := chart.NewGraph("alone", needs, neededBy); len(g.Nodes) != 0 {
+	if g := chart.NewGraph("alone", all); len(g.Nodes) != 0 {
 		t.Errorf("a node alone is drawn: %+v", g)
 	}
 }
