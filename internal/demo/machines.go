@@ -244,7 +244,7 @@ func (d *demo) mayKill(ctx context.Context, agent string, cl api.Claim) error {
 func (d *demo) nextLeader(ctx context.Context, dead *machine) (string, error) {
 	for deadline := time.Now().Add(patience); ; clock.Pause(ctx, 100*time.Millisecond) {
 		status, err := d.machines[1].client.Status(ctx)
-		if err == nil && status.Cluster.Leader != dead.name {
+		if err == nil && status.Cluster.Leader != "" && status.Cluster.Leader != dead.name {
 			return status.Cluster.Leader, nil
 		}
 		if ctx.Err() != nil || time.Now().After(deadline) {
