@@ -240,6 +240,8 @@ func (d *demo) mayKill(ctx context.Context, agent string, cl api.Claim) error {
 	return nil
 }
 
+var errNoLeader = errors.New("the others have found no leader")
+
 // nextLeader waits for a leader other than the one that was killed.
 func (d *demo) nextLeader(ctx context.Context, dead *machine) (string, error) {
 	for deadline := time.Now().Add(patience); ; clock.Pause(ctx, 100*time.Millisecond) {
@@ -248,7 +250,7 @@ func (d *demo) nextLeader(ctx context.Context, dead *machine) (string, error) {
 			return status.Cluster.Leader, nil
 		}
 		if ctx.Err() != nil || time.Now().After(deadline) {
-			return "", fmt.Errorf("no other daemon leads %v after %s was killed: %w", patience, dead.name, err)
+			return "", fmt.Errorf("no other daemon leads %v after %s was killed: %w", patience, dead.name, cmp.Or(err, errNoLeader))
 		}
 	}
 }
