@@ -9,8 +9,10 @@ import (
 
 // graph shows what a task waits for, above it, and what waits for it, below.
 type graph struct {
-	chart.Graph
-	Nodes           []node // instead of the graph's, as Needs
+	Width, Height int
+	Nodes         []node
+	Edges         []string // the paths of arrows, from a task to one that waits for it
+	// Needs and Unblocks are the same, directly, as lists.
 	Needs, Unblocks []card
 }
 
@@ -37,14 +39,15 @@ func graphOf(cards []card, self card) graph {
 			all = append(all, chart.Need{ID: string(c.ID), Needs: c.needs()})
 		}
 	}
-	g := graph{Graph: chart.NewGraph(string(self.ID), all)}
-	for _, id := range g.Graph.Needs {
+	places := chart.NewGraph(string(self.ID), all)
+	g := graph{Width: places.Width, Height: places.Height, Edges: places.Edges}
+	for _, id := range places.Needs {
 		g.Needs = append(g.Needs, byID[id])
 	}
-	for _, id := range g.NeededBy {
+	for _, id := range places.NeededBy {
 		g.Unblocks = append(g.Unblocks, byID[id])
 	}
-	for _, at := range g.Graph.Nodes {
+	for _, at := range places.Nodes {
 		n := node{card: byID[at.ID], X: at.X, Y: at.Y, More: at.More, Self: at.ID == string(self.ID)}
 		if n.Label = text(n.Title, maxLabel); n.More > 0 {
 			n.Label = fmt.Sprintf("and %d more", n.More)

@@ -57,10 +57,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	// Tests wait for pages and daemons more than they take the processor: more run side by side.
-	flag.Parse()
-	if side := flag.Lookup("test.parallel"); side.Value.String() == side.DefValue {
-		flag.Set(side.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0)))
-	}
+	flag.Lookup("test.parallel").Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0)))
 	code := m.Run()
 	closeBrowser()
 	os.Exit(code)

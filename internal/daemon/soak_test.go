@@ -27,7 +27,7 @@ const (
 	// pruned, and the regular work has run. If Notion does not answer the sync at its beginning,
 	// only the next full sync, half an hour later, sees what was deleted.
 	soakQuiet = 2*soakKeep + 90*time.Minute
-	// soakWAL is the most bytes that an idle daemon's WAL has.
+	// soakWAL is how large an idle daemon's WAL may be, in bytes.
 	soakWAL = 1 << 20
 )
 

@@ -8,8 +8,8 @@ import (
 	"dibs/internal/board/chart"
 )
 
-// TestGraph draws a node that needs one, and another one that is gone, and that many need, of which
-// it needs one itself in the end: rows stay short, and every node is in the drawing once.
+// TestGraph draws a node that needs two others, of which one is gone. Five nodes need it, and in the
+// end it needs one of these. Rows stay short, and every node is in the drawing once.
 func TestGraph(t *testing.T) {
 	all := []chart.Need{{ID: "first", Needs: []string{"late3"}}, {ID: "self", Needs: []string{"first", "gone"}}, {ID: "alone", Needs: []string{"gone"}}}
 	for i := range 5 {
