@@ -39,7 +39,8 @@ build() { # os arch file
 
 host=$(mktemp -d)
 trap 'rm -rf "$host"' EXIT
-build "$(go env GOHOSTOS)" "$(go env GOHOSTARCH)" "$host/dibs"
+here=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
+build "${here%/*}" "${here#*/}" "$host/dibs"
 "$host/dibs" man "$host/man"
 gzip -9 -n "$host"/man/*.1
 mkdir "$host/completions"
@@ -52,7 +53,7 @@ for target in $TARGETS; do
   echo "== $name"
   tree=$out/$name
   mkdir "$tree"
-  build "$os" "$arch" "$tree/dibs"
+  if [ "$target" = "$here" ]; then cp "$host/dibs" "$tree"; else build "$os" "$arch" "$tree/dibs"; fi
   cp -R LICENSE README.md config.example.yaml "$host/man" "$host/completions" "$tree"
   case $os in
   linux) cp -R packaging/systemd "$tree" ;;

@@ -97,8 +97,7 @@ func insertFact(ctx context.Context, tx *tx, f claim.Fact, logged, published boo
 	_, ends := f.Earlier()
 	seq, err = tx.insert(ctx, `
 		INSERT INTO facts (id, at, task_id, agent, holder, claim_id, logged, told, against, tried, earlier, took, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, CASE WHEN ? = 1 THEN (SELECT coalesce(max(told), 0) + 1 FROM facts WHERE told IS NOT NULL) END, ?, ?, ?, ?, ?)
-		RETURNING seq`,
+		VALUES (?, ?, ?, ?, ?, ?, ?, CASE WHEN ? = 1 THEN (SELECT coalesce(max(told), 0) + 1 FROM facts WHERE told IS NOT NULL) END, ?, ?, ?, ?, ?)`,
 		f.ID, millis(f.At), f.Task, f.Agent, holder, f.Claim, flag(logged), flag(published),
 		sql.NullString{String: string(f.Against), Valid: tallied},
 		sql.NullInt64{Int64: 1, Valid: f.Tried == claim.TriedAgain},

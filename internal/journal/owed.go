@@ -23,7 +23,7 @@ const (
 func (j *Journal) Owe(ctx context.Context, in owed.Intent) (owed.Intent, error) {
 	in.State = owed.Due
 	err := j.write(ctx, func(tx *tx) (err error) {
-		in.Seq, err = tx.insert(ctx, "INSERT INTO owed (kind, id, at) VALUES (?, ?, ?) RETURNING seq", in.Kind, in.ID, millis(in.At))
+		in.Seq, err = tx.insert(ctx, "INSERT INTO owed (kind, id, at) VALUES (?, ?, ?)", in.Kind, in.ID, millis(in.At))
 		if err != nil || in.Key == "" {
 			return err
 		}

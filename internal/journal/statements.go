@@ -102,11 +102,18 @@ func (t *tx) QueryRowContext(_ context.Context, query string, args ...any) *sql.
 	return s.QueryRowContext(context.Background(), args...)
 }
 
-// insert runs an INSERT that ends with RETURNING the row's number, and returns that number.
-func (t *tx) insert(ctx context.Context, query string, args ...any) (number int64, err error) {
+// insert runs an INSERT into a table whose rows have a number, seq, and returns that of the new row.
+func (t *tx) insert(ctx context.Context, query string, args ...any) (seq int64, err error) {
+	if t.store.compiles() { // for RETURNING, SQLite would keep a copy of each page that it changes
+		result, err := t.ExecContext(ctx, query, args...)
+		if err != nil {
+			return 0, err
+		}
+		return result.LastInsertId()
+	}
 	t.changed = true // perhaps
-	err = t.QueryRowContext(ctx, query, args...).Scan(&number)
-	return number, err
+	err = t.QueryRowContext(ctx, query+" RETURNING seq", args...).Scan(&seq)
+	return seq, err
 }
 
 // control runs a statement that begins or ends a transaction or a part of one.
