@@ -206,7 +206,7 @@ func (g *golden) story() {
 // add adds a task to the board. The daemon sees one at a time, so that their order is fixed.
 func (g *golden) add(title string, props map[string]any) string {
 	id := g.w.add(title, props)
-	time.Sleep(time.Minute)
+	time.Sleep(time.Minute - time.Second) // sweeps run at full minutes, and the story between them
 	if _, err := g.Sync(g.w.Context(), api.SyncRequest{Full: true}, ""); err != nil {
 		g.w.Fatal(err)
 	}
