@@ -15,6 +15,8 @@ type store interface {
 	rewrite(statement string) string
 	// compiles reports whether a connection may keep prepared statements.
 	compiles() bool
+	// numbers reports whether the driver tells the number of a new row. Otherwise RETURNING does.
+	numbers() bool
 
 	// check returns an error if the journal is damaged or the database is unsuitable.
 	check(ctx context.Context, readers *pool) error

@@ -199,6 +199,7 @@ func (e oneLine) Unwrap() error { return e.error }
 
 func (p *postgres) String() string           { return p.place }
 func (p *postgres) compiles() bool           { return false }
+func (p *postgres) numbers() bool            { return false }
 func (p *postgres) schema() string           { return postgresSchema() }
 func (p *postgres) foreign() string          { return adviceOther }
 func (p *postgres) writes() (*sql.DB, error) { return p.pool(1, p.patience, false), nil }

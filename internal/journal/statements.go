@@ -104,7 +104,7 @@ func (t *tx) QueryRowContext(_ context.Context, query string, args ...any) *sql.
 
 // insert runs an INSERT into a table whose rows have a number, seq, and returns that of the new row.
 func (t *tx) insert(ctx context.Context, query string, args ...any) (seq int64, err error) {
-	if t.store.compiles() { // for RETURNING, SQLite would keep a copy of each page that it changes
+	if t.store.numbers() {
 		result, err := t.ExecContext(ctx, query, args...)
 		if err != nil {
 			return 0, err
