@@ -228,7 +228,7 @@ func (m *mesh) claim(agent, task string) api.Claim {
 // add puts a task on the board.
 func (m *mesh) add(title string, properties map[string]any) string {
 	m.t.Helper()
-	all := map[string]any{"Name": map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": title}}}}}
+	all := titled(title)
 	for name, value := range properties {
 		all[name] = value
 	}
@@ -237,6 +237,10 @@ func (m *mesh) add(title string, properties map[string]any) string {
 		m.t.Fatal(err)
 	}
 	return id
+}
+
+func titled(s string) map[string]any {
+	return map[string]any{"Name": map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": s}}}}}
 }
 
 func richText(s string) any {

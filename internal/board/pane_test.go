@@ -113,7 +113,13 @@ func TestDrag(t *testing.T) {
 	c.until(`document.querySelector('#pane form[action$="/block"] input[name=text]') === document.activeElement`)
 	c.do(chromedp.KeyEvent("no thread"), chromedp.KeyEvent(kb.Enter))
 	c.until(columnOf("Sew a button on") + ` === 'BLOCKED'`)
-	c.until(`document.querySelector('#pane .done')?.textContent === 'The task is blocked.'`)
+	done := `document.querySelector('#pane .done')?.textContent === 'The task is blocked.'`
+	c.until(done)
+	if err := m.notion.EditPage(id, titled("Sew two buttons on")); err != nil {
+		t.Fatal(err)
+	}
+	m.sync()
+	c.until(`document.querySelector('#pane h1')?.textContent === 'Sew two buttons on' && ` + done)
 	drop("IN_PROGRESS")
 	c.until(`document.querySelector('#pane [role=alert]')?.textContent.includes('People do not set this status here')`)
 	c.calm()

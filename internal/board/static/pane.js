@@ -75,7 +75,7 @@ export async function again(id) {
   const here = pane.querySelector('[data-task]'), path = shown?.pathname;
   if (!here || wanted || document.hidden || id && here.dataset.task !== id) return;
   try {
-    const part = (await read(shown.pathname)).page.querySelector('main [data-task]');
+    const part = (await read(shown)).page.querySelector('main [data-task]');
     if (!part || !here.isConnected || shown?.pathname !== path) return;
     part.removeAttribute('id');
     fill(replace(here, part));
