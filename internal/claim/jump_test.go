@@ -1,6 +1,7 @@
 package claim_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -51,6 +52,54 @@ func TestClockJumpsWhileALeaseLengthIsOwed(t *testing.T) {
 		}
 		w.none(d)
 	})
+}
+
+// A clock that is set two days ahead while Notion does not answer puts nothing off for two days:
+// neither a withdrawal, whatever its next step, nor a finish.
+func TestClockJumpsWhileNotionIsAway(t *testing.T) {
+	for name, restart := range map[string]bool{"and back": false, "and back, and the daemon is started anew": true} {
+		for _, after := range []time.Duration{0, 20 * time.Second, 70 * time.Second} {
+			t.Run(fmt.Sprint(name, ", after ", after), func(t *testing.T) {
+				inWorld(t, openTask(), func(w *world) {
+					away := false
+					d := w.daemon("a", claimsim.Outage(func() bool { return away }),
+						claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
+						claimsim.InTurn(claimsim.Voidings, claimsim.Fails(503, false)))
+					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+					w.passes(d, after, &away, restart)
+					w.shows(task.Open, "", "")
+					w.none(d)
+					c := w.claim(d, "Oracle")
+					away = true
+					_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+					w.ok(err)
+					w.passes(d, after, &away, restart)
+					w.finished(c, task.Completed)
+				})
+			})
+		}
+	}
+}
+
+// passes has Notion go away for two minutes, and the daemon's clock be two days ahead meanwhile.
+// Then both are as they were for ten minutes.
+func (w *world) passes(d *claimsim.Daemon, after time.Duration, away *bool, restart bool) {
+	w.Helper()
+	if after > 0 {
+		w.sync(after, d)
+	}
+	*away = true
+	d.Store.SetSkew(48 * time.Hour)
+	for range 12 {
+		time.Sleep(10 * time.Second)
+		_, _ = d.RunDue(w.ctx)
+	}
+	*away = false
+	d.Store.SetSkew(0)
+	if restart {
+		w.ok(d.Restart(w.ctx))
+	}
+	w.sync(10*time.Minute, d)
 }
 
 // One sign of life while the clock is wrong keeps a claim for one more lease, and no longer.

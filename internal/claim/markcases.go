@@ -134,8 +134,13 @@ func (s Sight) postpone(m Mark, what string) func(fate, error) (Change, error) {
 
 func (s Sight) voided() Step { return storing(s.nowVoid(s.Mark, s.Reading)) }
 
-// voided returns the change of m once r shows it void on the page.
+// nowVoid returns the change of m once r shows it void on the page. Unless Notion's time is known,
+// the grace cannot begin.
 func (s Sight) nowVoid(m Mark, r Reading) Change {
+	if r.Unsure {
+		m.Due = laterThan(s.Now, m.Made, errUntimed)
+		return marking(m)
+	}
 	m.State, m.Due = Voided, r.At.Add(s.Policy.Grace)
 	return marking(m)
 }

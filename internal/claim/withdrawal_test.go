@@ -27,6 +27,7 @@ func TestFateOfTheWithdrawal(t *testing.T) {
 		{"answered late", claimsim.Slow(0, 5*time.Second), true},
 		{"landing late", claimsim.Late(5 * time.Second), true},
 		{"applied late", claimsim.AppliedLate(5 * time.Second), true},
+		{"sent after the machine was paused", claimsim.Halted(claimsim.Paused, 10*time.Minute), true},
 		{"request dropped", claimsim.RequestDropped, false},
 		{"409", claimsim.Fails(409, false), false},
 		{"turned away", claimsim.TurnedAway(429, 40*time.Second), false},
