@@ -215,6 +215,17 @@ func (b *book) dueUntil(end time.Time) []Mark {
 	return b.marks.of(b.due.until(end))
 }
 
+// dueFrom returns the marks whose next step is due at start or later.
+func (b *book) dueFrom(start time.Time) []Mark {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var ids []ID
+	for id := range b.due.From(start) {
+		ids = append(ids, id)
+	}
+	return b.marks.of(ids)
+}
+
 func (d calendar[R]) until(end time.Time) (ids []ID) {
 	for id, at := range d.From(time.Time{}) {
 		if at.After(end) {

@@ -142,6 +142,7 @@ func TestCases(t *testing.T) {
 		{"abandoned: trashed", mark(claim.Abandoned, func(s *claim.Sight) { s.Task.Trashed = true }), "it is not on the page, or the page is in the trash"},
 		{"abandoned: taken", mark(claim.Abandoned, name("Maria")), "the page is somebody else's by now, or its lease is over"},
 		{"abandoned: stale", mark(claim.Abandoned, over), "the page is somebody else's by now, or its lease is over"},
+		{"abandoned: void, unsure", mark(claim.Abandoned, token("void "+string(ours)), unsure), "it is void already, or there are no tokens, and Notion's time is not known"},
 		{"abandoned: void", mark(claim.Abandoned, token("void "+string(ours))), "it is void already, or there are no tokens"},
 		{"abandoned: there", mark(claim.Abandoned), "the page shows the claim"},
 

@@ -52,9 +52,6 @@ type Claimer struct {
 	latest    atomic.Pointer[time.Time] // see heard
 	unrest                              // the cards that something keeps changing back
 
-	aheadMu sync.Mutex
-	ahead   time.Time // the latest time by which a step was dated, see wentBack
-
 	stopped context.Context
 	stop    context.CancelFunc
 }
@@ -123,7 +120,6 @@ func (c *Claimer) commit(ctx context.Context, ch Change) error {
 		return fmt.Errorf("claim %s: could not be journalled: %w", id, err)
 	}
 	c.keep(ch)
-	c.dated()
 	return nil
 }
 

@@ -98,7 +98,7 @@
 // up, or a void token put in the place of what a sweep, a reopening or a tidying takes off.
 // No agent holds it:
 //
-//	unseen ⇄ abandoned ─→ voided ─→ clearing ─→ ended
+//	unseen ⇄ abandoned ⇄ voided ─→ clearing ─→ ended
 //
 // It may begin in any of the first four states, and ends in any of them once the page is
 // somebody else's.

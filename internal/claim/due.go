@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"dibs/internal/clock"
 )
 
 // RunDue takes the next due step of every hold and mark: it ends an attempt that was cut short,
@@ -14,11 +12,9 @@ import (
 // showed. Finishes are delivered in the order in which they were accepted. It returns the time
 // of the earliest remaining step; zero if there is none.
 func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
-	if c.wentBack() {
-		err = c.redate(ctx)
-	}
 	now := c.store.Now()
-	err = errors.Join(err,
+	err = errors.Join(
+		c.redate(ctx, c.policy.longestWait()),
 		c.each(ctx, c.book.until(c.book.steps, now), c.cutShort, func(h Hold) error { return c.giveUp(ctx, h) }),
 		c.eachMark(ctx, c.book.dueUntil(now), c.isDue, func(m Mark) error { return c.tend(ctx, m) }),
 	)
@@ -113,42 +109,20 @@ func each[R any](c *Claimer, ctx context.Context, all []R, of func(R) (ID, Chang
 	return errors.Join(errs...)
 }
 
-// dated notes the time by which steps are dated.
-func (c *Claimer) dated() {
-	c.aheadMu.Lock()
-	defer c.aheadMu.Unlock()
-	if now := c.store.Now(); now.After(c.ahead) {
-		c.ahead = now
-	}
-}
-
-// wentBack reports whether Notion's time, as the store has it, has gone back since a step was
-// dated: a clock here was ahead while Notion did not answer. It notes the time anew.
-func (c *Claimer) wentBack() bool {
-	c.aheadMu.Lock()
-	defer c.aheadMu.Unlock()
-	now := c.store.Now()
-	back := now.Add(clock.Tolerance).Before(c.ahead)
-	if back {
-		c.ahead = now
-	}
-	return back
-}
-
-// redate makes due what a clock that was ahead may have put off: finishes, and marks whose next step
-// is further off than a grace. Recover does so at the start, because the clock may have been set
-// right meanwhile, and RunDue when it was. A void mark is looked at again first, so that its grace
-// is counted from an answer of Notion's.
-func (c *Claimer) redate(ctx context.Context) error {
-	far := func(m Mark) bool {
-		return m.State != Unseen && m.Due.After(c.store.Now().Add(c.policy.Grace))
+// redate makes due what a clock that was ahead has put off: finishes that are put off for longer than
+// far, and marks that are put off for longer than far and than a grace. A void mark is looked at again
+// first, so that its grace is counted from an answer of Notion's.
+func (c *Claimer) redate(ctx context.Context, far time.Duration) error {
+	finish := func(h Hold) bool { return h.State == Finishing && h.Due.After(c.store.Now().Add(far)) }
+	mark := func(m Mark) bool {
+		return m.State != Unseen && m.Due.After(c.store.Now().Add(max(far, c.policy.Grace)))
 	}
 	return errors.Join(
-		c.each(ctx, c.Finishing(), func(h Hold) bool { return h.State == Finishing }, func(h Hold) error {
+		c.each(ctx, c.Finishing(), finish, func(h Hold) error {
 			h.Due = c.store.Now()
 			return c.save(ctx, h)
 		}),
-		c.eachMark(ctx, c.book.allMarks(), far, func(m Mark) error {
+		c.eachMark(ctx, c.book.dueFrom(c.store.Now().Add(far)), mark, func(m Mark) error {
 			if m.Due = c.store.Now(); m.State == Voided {
 				m.State = Abandoned
 			}
@@ -178,7 +152,7 @@ func (c *Claimer) Recover(ctx context.Context) error {
 	}
 	return errors.Join(
 		c.each(ctx, holds, c.cutShort, func(h Hold) error { return c.giveUp(ctx, h) }),
-		c.redate(ctx),
+		c.redate(ctx, 0),
 	)
 }
 

@@ -1,6 +1,7 @@
 package claim_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -55,25 +56,35 @@ func TestClockJumpsWhileALeaseLengthIsOwed(t *testing.T) {
 }
 
 // A clock that is set two days ahead while Notion does not answer puts nothing off for two days:
-// neither a withdrawal, whatever its next step, nor a finish.
+// neither a withdrawal, whatever its next step, nor a finish. And no grace is cut short.
 func TestClockJumpsWhileNotionIsAway(t *testing.T) {
-	for name, restart := range map[string]bool{"and back": false, "and back, and the daemon is started anew": true} {
-		for _, after := range []time.Duration{0, 20 * time.Second, 70 * time.Second} {
-			t.Run(fmt.Sprint(name, ", after ", after), func(t *testing.T) {
+	for name, restart := range map[string]bool{"": false, ", and the daemon is started anew": true} {
+		for after, state := range map[time.Duration]claim.MarkState{0: claim.Abandoned, 20 * time.Second: claim.Voided, time.Minute: claim.Clearing} {
+			t.Run(fmt.Sprint(state, name), func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
 					away := false
 					d := w.daemon("a", claimsim.Outage(func() bool { return away }),
 						claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
-						claimsim.InTurn(claimsim.Voidings, claimsim.Fails(503, false)))
+						claimsim.InTurn(claimsim.Voidings, claimsim.Fails(503, false)),
+						claimsim.InTurn(claimsim.Openings, claimsim.Fails(503, false)))
 					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-					w.passes(d, after, &away, restart)
+					for range int(after / time.Second) {
+						time.Sleep(time.Second)
+						_, _ = d.RunDue(w.ctx)
+					}
+					if got := w.onlyMark(d).State; got != state {
+						t.Fatalf("the mark is %s, want %s", got, state)
+					}
+					w.losesItsWay(d, &away, restart)
 					w.shows(task.Open, "", "")
 					w.none(d)
+					w.graced(d)
+
 					c := w.claim(d, "Oracle")
 					away = true
 					_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 					w.ok(err)
-					w.passes(d, after, &away, restart)
+					w.losesItsWay(d, &away, restart)
 					w.finished(c, task.Completed)
 				})
 			})
@@ -81,17 +92,14 @@ func TestClockJumpsWhileNotionIsAway(t *testing.T) {
 	}
 }
 
-// passes has Notion go away for two minutes, and the daemon's clock be two days ahead meanwhile.
-// Then both are as they were for ten minutes.
-func (w *world) passes(d *claimsim.Daemon, after time.Duration, away *bool, restart bool) {
+// losesItsWay has Notion be away, and d's clock be two days ahead, for ten seconds. Then ten minutes
+// pass.
+func (w *world) losesItsWay(d *claimsim.Daemon, away *bool, restart bool) {
 	w.Helper()
-	if after > 0 {
-		w.sync(after, d)
-	}
 	*away = true
 	d.Store.SetSkew(48 * time.Hour)
-	for range 12 {
-		time.Sleep(10 * time.Second)
+	for range 10 {
+		time.Sleep(time.Second)
 		_, _ = d.RunDue(w.ctx)
 	}
 	*away = false
@@ -100,6 +108,54 @@ func (w *world) passes(d *claimsim.Daemon, after time.Duration, away *bool, rest
 		w.ok(d.Restart(w.ctx))
 	}
 	w.sync(10*time.Minute, d)
+}
+
+// A void mark that is looked at too early, because the clock jumped ahead, is not taken off early
+// if that look fails.
+func TestFailureWhileTheClockIsAhead(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		var d *claimsim.Daemon
+		ahead := false
+		d = w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)), claimsim.Outage(func() bool {
+			defer func() { ahead = false }()
+			if ahead {
+				d.Store.SetSkew(0)
+			}
+			return ahead
+		}))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		time.Sleep(time.Second)
+		ahead = true
+		d.Store.SetSkew(time.Minute)
+		if _, err := d.RunDue(w.ctx); err == nil {
+			t.Fatal("nothing was looked at")
+		}
+		w.sync(5*time.Minute, d)
+		w.shows(task.Open, "", "")
+		w.graced(d)
+	})
+}
+
+// What was put off while the journal refused to have it put forward is put forward later.
+func TestJournalAwayWhileTheClockIsSetRight(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		away := false
+		d := w.daemon("a", claimsim.Outage(func() bool { return away }), claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		away = true
+		d.Store.SetSkew(48 * time.Hour)
+		_, _ = d.RunDue(w.ctx)
+		d.Store.SetSkew(0)
+		away = false
+		d.Ledger.Break(errors.New("the disk is full"))
+		if _, err := d.RunDue(w.ctx); err == nil {
+			t.Error("nothing was put forward")
+		}
+		d.Ledger.Break(nil)
+		w.sync(5*time.Minute, d)
+		w.shows(task.Open, "", "")
+		w.none(d)
+	})
 }
 
 // One sign of life while the clock is wrong keeps a claim for one more lease, and no longer.

@@ -93,6 +93,14 @@ func (m Mark) off(t task.Task) bool {
 	return t.Token == "" && (t.ClaimedBy == "" || m.Assigned && t.ClaimedBy == m.Agent && t.ClaimedAt.IsZero())
 }
 
+// putOff returns m with its next step due at a later time. A grace that was begun is never cut short.
+func (m Mark) putOff(until time.Time) Mark {
+	if until.After(m.Due) {
+		m.Due = until
+	}
+	return m
+}
+
 // gone returns m as ended.
 func (m Mark) gone(at time.Time, reason string) Mark {
 	m.State, m.Due, m.Ended, m.Reason = Gone, time.Time{}, at, reason

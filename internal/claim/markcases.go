@@ -22,6 +22,8 @@ func ofMarks() Cases {
 			when: either(Sight.notOwn, Sight.trashed), step: Sight.unseen},
 		{On: Cleanup, State: Abandoned, If: "the page is somebody else's by now, or its lease is over", Then: "leave it alone",
 			when: either(Sight.finished, Sight.renamed, Sight.assigned, Sight.over), step: ending(takenBack)},
+		{On: Cleanup, State: Abandoned, If: "it is void already, or there are no tokens, and Notion's time is not known", Then: "look again later: the grace could not be counted",
+			when: func(s Sight) bool { return (s.token.Void || s.Policy.NoToken) && s.Unsure }, step: Sight.postponed},
 		{On: Cleanup, State: Abandoned, If: "it is void already, or there are no tokens", Then: "take it off after the grace",
 			when: func(s Sight) bool { return s.token.Void || s.Policy.NoToken }, step: Sight.voided},
 		{On: Cleanup, State: Abandoned, If: "the page shows the claim", Then: "make it void, for a holder to see, and take it off after the grace",
@@ -112,8 +114,7 @@ func (s Sight) unseen() Step {
 
 // postponed returns the step that waits until Notion's time is known.
 func (s Sight) postponed() Step {
-	s.Mark.Due = laterThan(s.Now, s.Mark.Made, errUntimed)
-	step := storing(marking(s.Mark))
+	step := storing(marking(s.Mark.putOff(laterThan(s.Now, s.Mark.Made, errUntimed))))
 	step.Err = errUntimed
 	return step
 }
@@ -127,19 +128,17 @@ func (s Sight) postpone(m Mark, what string) func(fate, error) (Change, error) {
 		if notSaved(err) { // the new date cannot be stored either
 			return Change{}, err
 		}
-		m.Due = laterThan(s.Now, m.Made, err)
-		return marking(m), err
+		return marking(m.putOff(laterThan(s.Now, m.Made, err))), err
 	}
 }
 
 func (s Sight) voided() Step { return storing(s.nowVoid(s.Mark, s.Reading)) }
 
-// nowVoid returns the change of m once r shows it void on the page. Unless Notion's time is known,
-// the grace cannot begin.
+// nowVoid returns the change of m once r shows it void on the page. If Notion's time is not known,
+// the grace cannot be counted yet.
 func (s Sight) nowVoid(m Mark, r Reading) Change {
 	if r.Unsure {
-		m.Due = laterThan(s.Now, m.Made, errUntimed)
-		return marking(m)
+		return marking(m.putOff(laterThan(s.Now, m.Made, errUntimed)))
 	}
 	m.State, m.Due = Voided, r.At.Add(s.Policy.Grace)
 	return marking(m)

@@ -80,6 +80,7 @@ func either(conditions ...func(Sight) bool) func(Sight) bool {
 const (
 	minRetry = 3 * time.Second
 	maxRetry = 5 * time.Minute
+	maxAsked = 30 * time.Minute // where the store named the time
 )
 
 // leastHeldBack is the shortest wait before a retry while the store sends nothing. Hasten is
@@ -91,7 +92,7 @@ const leastHeldBack = 15 * time.Second
 // with the time for which the step has been owed.
 func laterThan(now, since time.Time, cause error) time.Time {
 	if wait := RetryAfter(cause); wait > 0 {
-		return now.Add(max(wait, leastHeldBack))
+		return now.Add(min(max(wait, leastHeldBack), maxAsked))
 	}
-	return now.Add(min(max(now.Sub(since), minRetry), maxRetry))
+	return now.Add(min(max(now.Sub(since).Abs(), minRetry), maxRetry)) // since may be by a clock that was ahead
 }

@@ -61,21 +61,27 @@ func TestFateOfTheWithdrawal(t *testing.T) {
 					if tried != want {
 						t.Errorf("%d tries, want %d", tried, want)
 					}
-					var marked, reopened time.Time
-					for _, v := range w.History(page) {
-						switch {
-						case strings.HasPrefix(v.Task.Token, "void ") && marked.IsZero():
-							marked = v.From
-						case !marked.IsZero() && v.Task.Token == "" && reopened.IsZero():
-							reopened = v.From
-						}
-					}
-					if got := reopened.Sub(marked); got < d.Policy().Grace-time.Second {
-						t.Errorf("reopened %v after the mark, want a grace of %v", got, d.Policy().Grace)
-					}
+					w.graced(d)
 				})
 			})
 		}
+	}
+}
+
+// graced checks that the page was opened no sooner than a grace after a void mark was on it.
+func (w *world) graced(d *claimsim.Daemon) {
+	w.Helper()
+	var marked, reopened time.Time
+	for _, v := range w.History(page) {
+		switch {
+		case strings.HasPrefix(v.Task.Token, "void ") && marked.IsZero():
+			marked = v.From
+		case !marked.IsZero() && v.Task.Token == "" && reopened.IsZero():
+			reopened = v.From
+		}
+	}
+	if got := reopened.Sub(marked); got < d.Policy().Grace-time.Second {
+		w.Errorf("reopened %v after the mark, want a grace of %v", got, d.Policy().Grace)
 	}
 }
 
