@@ -59,7 +59,7 @@ func TestClockJumpsWhileALeaseLengthIsOwed(t *testing.T) {
 // neither a withdrawal, whatever its next step, nor a finish. And no grace is cut short.
 func TestClockJumpsWhileNotionIsAway(t *testing.T) {
 	for name, restart := range map[string]bool{"": false, ", and the daemon is started anew": true} {
-		for after, state := range map[time.Duration]claim.MarkState{0: claim.Abandoned, 20 * time.Second: claim.Voided, time.Minute: claim.Clearing} {
+		for after, state := range map[time.Duration]claim.MarkState{0: claim.Abandoned, 5 * time.Second: claim.Voided, time.Minute: claim.Clearing} {
 			t.Run(fmt.Sprint(state, name), func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
 					away := false
@@ -155,6 +155,29 @@ func TestJournalAwayWhileTheClockIsSetRight(t *testing.T) {
 		w.sync(5*time.Minute, d)
 		w.shows(task.Open, "", "")
 		w.none(d)
+	})
+}
+
+// A withdrawal of an attempt that was begun while the clock was ahead is retried as seldom as any.
+func TestRetriesAfterTheClockWasAhead(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		tries := -1
+		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)), claimsim.Outage(func() bool {
+			if tries >= 0 {
+				tries++
+			}
+			return tries > 0
+		}))
+		d.Store.SetSkew(48 * time.Hour)
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		tries = 0
+		for range 3600 {
+			time.Sleep(time.Second)
+			_, _ = d.RunDue(w.ctx)
+		}
+		if tries == 0 || tries > 30 {
+			t.Errorf("%d tries in an hour", tries)
+		}
 	})
 }
 

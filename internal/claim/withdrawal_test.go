@@ -85,21 +85,27 @@ func (w *world) graced(d *claimsim.Daemon) {
 	}
 }
 
-// A void mark is tried again no sooner than Notion allows.
+// A void mark is tried again no sooner than Notion allows, if that is within reason.
 func TestWithdrawalWaitsAsItIsTold(t *testing.T) {
-	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a",
-			claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
-			claimsim.InTurn(claimsim.Voidings, claimsim.TurnedAway(429, 20*time.Minute)))
-		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		sent := len(d.Store.Calls())
-		w.sync(20*time.Minute, d)
-		if n := len(d.Store.Calls()) - sent; n != 0 {
-			t.Errorf("%d requests within the 20 minutes that Notion asked for", n)
-		}
-		w.sync(2*time.Minute, d)
-		w.shows(task.Open, "", "")
-	})
+	for _, asked := range []time.Duration{20 * time.Minute, 48 * time.Hour} {
+		inWorld(t, openTask(), func(w *world) {
+			d := w.daemon("a",
+				claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
+				claimsim.InTurn(claimsim.Voidings, claimsim.TurnedAway(429, asked)))
+			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+			sent := len(d.Store.Calls())
+			w.sync(20*time.Minute, d)
+			if n := len(d.Store.Calls()) - sent; n != 0 {
+				t.Errorf("Notion asked to wait for %v, and %d requests were sent within 20 minutes", asked, n)
+			}
+			if asked == 20*time.Minute {
+				w.sync(2*time.Minute, d)
+				w.shows(task.Open, "", "")
+			}
+			w.sync(time.Hour, d)
+			w.none(d)
+		})
+	}
 }
 
 // A withdrawal that comes too late leaves the task to whoever wants it.
