@@ -14,7 +14,7 @@ import (
 func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 	now := c.store.Now()
 	err = errors.Join(
-		c.redate(ctx, c.policy.longestWait()),
+		c.redate(ctx, longestWait(c.policy)),
 		c.each(ctx, c.book.until(c.book.steps, now), c.cutShort, func(h Hold) error { return c.giveUp(ctx, h) }),
 		c.eachMark(ctx, c.book.dueUntil(now), c.isDue, func(m Mark) error { return c.tend(ctx, m) }),
 	)

@@ -81,10 +81,6 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// longestWait is longer than the wait for any step. What is due later was put off by a clock that
-// was ahead.
-func (p Policy) longestWait() time.Duration { return 2 * max(maxAsked, p.Grace) }
-
 // unsettled reports whether the answer to the claim write verifies the claim: there is nobody
 // who could overwrite it.
 func (p Policy) unsettled() bool { return p.Exclusive && p.Settle == 0 }

@@ -96,3 +96,7 @@ func laterThan(now, since time.Time, cause error) time.Time {
 	}
 	return now.Add(min(max(now.Sub(since).Abs(), minRetry), maxRetry)) // since may be by a clock that was ahead
 }
+
+// longestWait is longer than the wait for any step. What is due later was put off by a clock that
+// was ahead.
+func longestWait(p Policy) time.Duration { return 2 * max(maxAsked, p.Grace) }
