@@ -191,7 +191,7 @@ func (v *visit) compete(w Write) (Reading, fate, error) {
 	case v.stood:
 		return r, unknown, fmt.Errorf("was answered %v after the read by Notion's clock, and %v after it by this machine's, which stood still", r.At.Sub(v.At), v.took.Round(time.Millisecond))
 	}
-	return r, unknown, fmt.Errorf("was answered after %v, later than claim.write_window (%v)", v.took.Round(time.Millisecond), v.claimer.policy.WriteWindow)
+	return r, unknown, fmt.Errorf("was answered after %v, later than claim.write_window (%v)", v.watch.elapsed().Round(time.Millisecond), v.claimer.policy.WriteWindow)
 }
 
 // stopwatch measures the write window by both clocks of the machine: the monotonic clock stands

@@ -151,7 +151,9 @@ func (d *demo) isAwaited(id task.ID) bool {
 // askForHeld lets the other agent ask for a held task, and be refused.
 func (d *demo) askForHeld(ctx context.Context, holder string, cl api.Claim) error {
 	rival := d.rival(holder)
-	got, err := d.clientOf(rival).Claim(ctx, api.ClaimRequest{Agent: rival, Task: string(cl.Task.ID)}, "")
+	got, err := d.ask(ctx, rival, func(c *client.Client, key string) (api.Claim, error) {
+		return c.Claim(ctx, api.ClaimRequest{Agent: rival, Task: string(cl.Task.ID)}, key)
+	})
 	if err == nil {
 		d.granted(got)
 		return nil
