@@ -261,7 +261,11 @@ func TestTrashedAndRestored(t *testing.T) {
 			mustDo(w, w.notion.RestorePage(id))
 		}
 		time.Sleep(2 * time.Minute)
-		if diff := cmp.Diff([]string{`ready "free"`, `ready "held"`, `restored "free"`, `restored Sandman "held"`, `swept Sandman "held"`}, sorted(n.eventsAfter(after))); diff != "" {
+		got := sorted(n.eventsAfter(after))
+		for i, e := range got { // the sweep of the same minute may have taken the name off before
+			got[i] = strings.Replace(e, `restored Sandman "held"`, `restored "held"`, 1)
+		}
+		if diff := cmp.Diff([]string{`ready "free"`, `ready "held"`, `restored "free"`, `restored "held"`, `swept Sandman "held"`}, got); diff != "" {
 			w.Errorf("events (-want +got):\n%s", diff)
 		}
 	})
