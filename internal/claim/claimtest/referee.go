@@ -305,7 +305,8 @@ func (r *race) checkEvents(i int, d *claimsim.Daemon) {
 
 // ended reports whether the page of a claim ever showed its end. A page without a claim, in the
 // status that the agent asked for, counts as the effect of its finish. So does a late claim
-// over one that was to be given back, because its writer gives the task back as well.
+// over one that was to be given back, because its writer gives the task back as well. A task that was
+// assigned is again the agent's if its caller did not hear of the claim.
 func (r *race) ended(c claim.Hold) bool {
 	history := r.register.History(c.Task.ID)
 	for i, v := range history {
@@ -321,7 +322,8 @@ func (r *race) ended(c claim.Hold) bool {
 		}
 		was := history[i-1].Task
 		covered := claim.ParseToken(was.Token).ID == c.ID && v.From.Before(r.Policy.LeaseEnd(was))
-		if v.Task.ClaimedBy == "" && tok.ID == "" || covered && tok.ID != c.ID {
+		back := c.Assigned && c.Finish != nil && c.Finish.Unheard && v.Task.ClaimedBy == c.Agent
+		if (v.Task.ClaimedBy == "" || back) && tok.ID == "" || covered && tok.ID != c.ID {
 			return true
 		}
 	}
