@@ -99,4 +99,4 @@ func laterThan(now, since time.Time, cause error) time.Time {
 
 // longestWait is longer than the wait for any step. What is due later was put off by a clock that
 // was ahead.
-func longestWait(p Policy) time.Duration { return 2 * max(maxAsked, p.Grace) }
+func longestWait(p Policy) time.Duration { return max(maxAsked, p.Grace) + time.Minute }
