@@ -113,10 +113,9 @@ func each[R any](c *Claimer, ctx context.Context, all []R, of func(R) (ID, Chang
 // far, and marks that are put off for longer than far and than a grace. A void mark is looked at again
 // first, so that its grace is counted from an answer of Notion's.
 func (c *Claimer) redate(ctx context.Context, far time.Duration) error {
-	finish := func(h Hold) bool { return h.State == Finishing && h.Due.After(c.store.Now().Add(far)) }
-	mark := func(m Mark) bool {
-		return m.State != Unseen && m.Due.After(c.store.Now().Add(max(far, c.policy.Grace)))
-	}
+	off := func(due time.Time, far time.Duration) bool { return due.After(c.store.Now().Add(far)) }
+	finish := func(h Hold) bool { return h.State == Finishing && off(h.Due, far) }
+	mark := func(m Mark) bool { return m.State != Unseen && off(m.Due, max(far, c.policy.Grace)) }
 	return errors.Join(
 		c.each(ctx, c.Finishing(), finish, func(h Hold) error {
 			h.Due = c.store.Now()

@@ -93,10 +93,11 @@ func (m Mark) off(t task.Task) bool {
 	return t.Token == "" && (t.ClaimedBy == "" || m.Assigned && t.ClaimedBy == m.Agent && t.ClaimedAt.IsZero())
 }
 
-// putOff returns m with its next step due at a later time. A grace that was begun is never cut short.
-func (m Mark) putOff(until time.Time) Mark {
-	if until.After(m.Due) {
-		m.Due = until
+// putOff returns m with its next step due when a retry is, see laterThan. No step comes sooner by
+// that: a grace is never cut short.
+func (m Mark) putOff(now time.Time, cause error) Mark {
+	if retry := laterThan(now, m.Made, cause); retry.After(m.Due) {
+		m.Due = retry
 	}
 	return m
 }

@@ -23,9 +23,9 @@ func ofMarks() Cases {
 		{On: Cleanup, State: Abandoned, If: "the page is somebody else's by now, or its lease is over", Then: "leave it alone",
 			when: either(Sight.finished, Sight.renamed, Sight.assigned, Sight.over), step: ending(takenBack)},
 		{On: Cleanup, State: Abandoned, If: "it is void already, or there are no tokens, and Notion's time is not known", Then: "look again later: the grace could not be counted",
-			when: func(s Sight) bool { return (s.token.Void || s.Policy.NoToken) && s.Unsure }, step: Sight.postponed},
+			when: func(s Sight) bool { return s.noneToVoid() && s.Unsure }, step: Sight.postponed},
 		{On: Cleanup, State: Abandoned, If: "it is void already, or there are no tokens", Then: "take it off after the grace",
-			when: func(s Sight) bool { return s.token.Void || s.Policy.NoToken }, step: Sight.voided},
+			when: Sight.noneToVoid, step: Sight.voided},
 		{On: Cleanup, State: Abandoned, If: "the page shows the claim", Then: "make it void, for a holder to see, and take it off after the grace",
 			when: Sight.always, step: Sight.void},
 
@@ -94,6 +94,9 @@ func (s Sight) renamed() bool  { return s.Task.ClaimedBy != s.Mark.Agent }
 func (s Sight) assigned() bool { return unbegun(s.Task) != "" }
 func (s Sight) over() bool     { return s.Policy.Over(s.Task, s.judged()) }
 
+// noneToVoid reports whether there is no token, or none that is not void already.
+func (s Sight) noneToVoid() bool { return s.token.Void || s.Policy.NoToken }
+
 // settled reports whether the mark's next step is due by Notion's clock. The clock here may
 // have jumped ahead.
 func (s Sight) settled() bool {
@@ -114,7 +117,7 @@ func (s Sight) unseen() Step {
 
 // postponed returns the step that waits until Notion's time is known.
 func (s Sight) postponed() Step {
-	step := storing(marking(s.Mark.putOff(laterThan(s.Now, s.Mark.Made, errUntimed))))
+	step := storing(marking(s.Mark.putOff(s.Now, errUntimed)))
 	step.Err = errUntimed
 	return step
 }
@@ -128,7 +131,7 @@ func (s Sight) postpone(m Mark, what string) func(fate, error) (Change, error) {
 		if notSaved(err) { // the new date cannot be stored either
 			return Change{}, err
 		}
-		return marking(m.putOff(laterThan(s.Now, m.Made, err))), err
+		return marking(m.putOff(s.Now, err)), err
 	}
 }
 
@@ -138,7 +141,7 @@ func (s Sight) voided() Step { return storing(s.nowVoid(s.Mark, s.Reading)) }
 // the grace cannot be counted yet.
 func (s Sight) nowVoid(m Mark, r Reading) Change {
 	if r.Unsure {
-		return marking(m.putOff(laterThan(s.Now, m.Made, errUntimed)))
+		return marking(m.putOff(s.Now, errUntimed))
 	}
 	m.State, m.Due = Voided, r.At.Add(s.Policy.Grace)
 	return marking(m)

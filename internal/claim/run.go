@@ -218,7 +218,7 @@ func (c *Claimer) putOff(ctx context.Context, e *errand, cause error) error {
 		}
 		return outcome
 	case e.kind == Cleanup:
-		return errors.Join(cause, c.saveMark(ctx, e.mark.putOff(laterThan(c.store.Now(), e.mark.Made, cause))))
+		return errors.Join(cause, c.saveMark(ctx, e.mark.putOff(c.store.Now(), cause)))
 	case e.hold.ID == "" && cause != nil && storeKind(cause) == Trashed: // there was only a mark to make
 		return nil
 	}

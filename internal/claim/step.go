@@ -1,9 +1,6 @@
 package claim
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 // Case is a row of the page of cases.
 type Case struct {
@@ -75,28 +72,3 @@ func either(conditions ...func(Sight) bool) func(Sight) bool {
 		return slices.ContainsFunc(conditions, func(c func(Sight) bool) bool { return c(s) })
 	}
 }
-
-// The bounds of the wait before a step owed to Notion is retried.
-const (
-	minRetry = 3 * time.Second
-	maxRetry = 5 * time.Minute
-	maxAsked = 30 * time.Minute // where the store named the time
-)
-
-// leastHeldBack is the shortest wait before a retry while the store sends nothing. Hasten is
-// called when the store sends again.
-const leastHeldBack = 15 * time.Second
-
-// laterThan returns when to retry a step that has been owed since then. If the store named a
-// time, that decides, because it knows best when Notion will be back. Otherwise the waits grow
-// with the time for which the step has been owed.
-func laterThan(now, since time.Time, cause error) time.Time {
-	if wait := RetryAfter(cause); wait > 0 {
-		return now.Add(min(max(wait, leastHeldBack), maxAsked))
-	}
-	return now.Add(min(max(now.Sub(since).Abs(), minRetry), maxRetry)) // since may be by a clock that was ahead
-}
-
-// longestWait is longer than the wait for any step. What is due later was put off by a clock that
-// was ahead.
-func longestWait(p Policy) time.Duration { return max(maxAsked, p.Grace) + time.Minute }

@@ -69,8 +69,8 @@ export async function show(url, form) {
   fill(own);
 }
 
-// again has a pane that shows a task show it as it is now. A form is left alone: it says what
-// has changed once it is sent.
+// again has a pane that shows a task show it as it is now. It reads the whole address, which says
+// what was done. A form is left alone: it says what has changed once it is sent.
 export async function again(id) {
   const here = pane.querySelector('[data-task]'), path = shown?.pathname;
   if (!here || wanted || document.hidden || id && here.dataset.task !== id) return;
