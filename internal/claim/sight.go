@@ -106,6 +106,11 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 	if t.Trashed {
 		return isGone, "", "the task was moved to the trash"
 	}
+	if now.Before(h.StaleAt) && t.Lost != (task.Lost{}) {
+		if s, _, _ := p.standing(h, unlost(t, h), now, late); s == isMine {
+			return isCovered, "", "a part of it went with a column that was deleted and made again"
+		}
+	}
 	tok := p.tokenOf(h, t)
 	own, live := tok.ID == h.ID, now.Before(h.StaleAt)
 	if own && tok.Done {
@@ -113,9 +118,6 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 	}
 	if owner := Owner(t, h.Agent); owner != "" {
 		return isGone, owner, fmt.Sprintf("it was assigned to %s, who has the task now", owner)
-	}
-	if t.Cleared && own && !tok.Void && t.ClaimedBy == h.Agent && live {
-		return isCovered, "", "its status was gone when the option for it was deleted"
 	}
 	if t.Status != task.InProgress {
 		holder = t.ClaimedBy
@@ -149,6 +151,21 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 		return isGone, t.ClaimedBy, fmt.Sprintf("%s has it now", t.ClaimedBy)
 	}
 	return isGone, t.ClaimedBy, "its claim token was changed"
+}
+
+// unlost returns t with the values of h in place of those that went with their columns.
+func unlost(t task.Task, h Hold) task.Task {
+	if t.Lost.Status {
+		t.Status = task.InProgress
+	}
+	if t.Lost.Holder {
+		t.ClaimedBy = h.Agent
+	}
+	if t.Lost.Token {
+		t.Token = string(h.ID)
+	}
+	t.Lost = task.Lost{}
+	return t
 }
 
 func abandonedOver(agent string) string {

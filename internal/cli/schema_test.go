@@ -14,7 +14,7 @@ func newPage(ts *testscript.TestScript, url, token string) {
 	req, err := http.NewRequest("POST", url+"/v1/pages", strings.NewReader(body))
 	ts.Check(err)
 	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Notion-Version", "2022-06-28")
+	req.Header.Set("Notion-Version", "2025-09-03")
 	resp, err := http.DefaultClient.Do(req)
 	ts.Check(err)
 	defer resp.Body.Close()

@@ -9,6 +9,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
+	"dibs/internal/task"
 	"dibs/internal/worklog"
 	"dibs/internal/workspace"
 )
@@ -29,8 +30,8 @@ var errConnect = fmt.Errorf("no answer within %s", connectWait)
 
 // openTasks opens the tasks database with the schema that Notion gives, asked with the context
 // asking. If Notion cannot be reached, it uses the schema of an earlier run, and down is the
-// reason. known is empty if there was no earlier run.
-func (d *works) openTasks(ctx, asking context.Context, known string) (down, err error) {
+// reason. known is empty if there was no earlier run; was is the data source that it used.
+func (d *works) openTasks(ctx, asking context.Context, known string, was task.ID) (down, err error) {
 	schema := workspace.Schema(d.config)
 	schema.Known = known
 	d.tasks, err = d.notion.Tasks(asking, d.config.Databases.Tasks, schema)
@@ -43,9 +44,8 @@ func (d *works) openTasks(ctx, asking context.Context, known string) (down, err 
 	if err != nil {
 		return nil, err
 	}
-	if known != "" && d.config.Databases.TasksSource != "" && d.tasks.Known() != known {
-		// The configuration may name another data source than last time.
-		if err := d.hasHeld(notion.Impatient(ctx), d.config.Databases); err != nil {
+	if now := d.notion.Sources()[d.tasks.ID()]; was != "" && was != now.Source { // the configuration names another one
+		if err := d.hasHeld(notion.Impatient(ctx), now); err != nil {
 			return nil, err
 		}
 	}

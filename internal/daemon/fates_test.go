@@ -171,7 +171,7 @@ func TestEntryThatQueriesDoNotShowYet(t *testing.T) {
 		n, line := w.onLine("a", nil)
 		mesh := w.notion.Databases().MeshLog
 		w.notion.Inject(emulator.Fault{Kind: emulator.DropAnswer, Method: http.MethodPost, Path: "/v1/pages", Times: 1})
-		w.notion.Inject(emulator.Fault{Kind: emulator.StaleQuery, Path: "/v1/databases/" + mesh, Delay: 2 * time.Minute})
+		w.notion.Inject(emulator.Fault{Kind: emulator.StaleQuery, Path: "/v1/data_sources/" + w.notion.DataSource(mesh), Delay: 2 * time.Minute})
 		n.mustClaim("Sandman", id)
 		time.Sleep(10 * time.Minute)
 		w.logsAgree(n)
@@ -207,10 +207,12 @@ func TestEntryIDChangesWhileAnEntryIsInDoubt(t *testing.T) {
 						id := w.add("logged", nil)
 						o := w.options(nil)
 						n := w.start(o)
-						ours := func(_ *http.Request, body []byte) bool { return bytes.Contains(body, []byte(database)) }
+						ours := func(_ *http.Request, body []byte) bool {
+							return bytes.Contains(body, []byte(w.notion.DataSource(database)))
+						}
 						w.notion.Inject(emulator.Fault{Kind: emulator.DropAnswer, Method: http.MethodPost, Path: "/v1/pages", Match: ours, Times: 1})
 						// Queries show it after the daemon has seen the change.
-						w.notion.Inject(emulator.Fault{Kind: emulator.StaleQuery, Path: "/v1/databases/" + database, Delay: 90 * time.Second})
+						w.notion.Inject(emulator.Fault{Kind: emulator.StaleQuery, Path: "/v1/data_sources/" + w.notion.DataSource(database), Delay: 90 * time.Second})
 						mustDo(w, n.complete(n.mustClaim("Sandman", id)))
 						time.Sleep(2 * time.Second)
 						edit(change[1])

@@ -16,7 +16,7 @@ func TestPollsWaitForOneAnother(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(nil)
 		time.Sleep(time.Minute)
-		w.notion.Inject(emulator.Fault{Kind: emulator.Delay, Delay: 3 * time.Second, Path: "/v1/databases/" + w.notion.Databases().MeshLog})
+		w.notion.Inject(emulator.Fault{Kind: emulator.Delay, Delay: 3 * time.Second, Path: "/v1/data_sources/" + w.notion.DataSource(w.notion.Databases().MeshLog)})
 		began := time.Now()
 		var polls sync.WaitGroup
 		for _, agent := range []string{"Sandman", "Oracle"} {

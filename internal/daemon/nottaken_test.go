@@ -72,7 +72,8 @@ func TestWhatIsNotTakenHoldsUpNothingElse(t *testing.T) {
 						return bytes.Contains(body, []byte(`“poison”`)) && bytes.Contains(body, []byte("granted"))
 					}
 					if whole {
-						line.strike = func(body []byte) bool { return bytes.Contains(body, []byte(w.notion.Databases().MeshLog)) }
+						log := []byte(w.notion.DataSource(w.notion.Databases().MeshLog))
+						line.strike = func(body []byte) bool { return bytes.Contains(body, log) }
 					}
 					o.Transport = line
 					n := w.start(o)

@@ -323,7 +323,7 @@ func TestQueriesThatFailStopNoClaims(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id, other := w.add("known", nil), w.add("other", nil)
 		n := w.daemon(nil)
-		w.notion.Inject(emulator.Fault{Path: "/v1/databases/*/query", Kind: emulator.Error500})
+		w.notion.Inject(emulator.Fault{Path: "/v1/data_sources/*/query", Kind: emulator.Error500})
 		time.Sleep(10 * time.Minute)
 		if s := n.status(); !s.Mirror.Stale || s.Notion.LastError == "" {
 			w.Errorf("status = %+v %+v", s.Mirror, s.Notion)

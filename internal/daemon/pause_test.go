@@ -94,7 +94,7 @@ func TestAListingOutlastsAPause(t *testing.T) {
 			w.add(fmt.Sprint("Task ", i), nil)
 		}
 		w.notion.Inject(emulator.Fault{
-			Path: "/v1/databases/*/query", Skip: 2, Times: 1, Kind: emulator.RateLimited429, RetryAfter: time.Minute,
+			Path: "/v1/data_sources/*/query", Skip: 2, Times: 1, Kind: emulator.RateLimited429, RetryAfter: time.Minute,
 		})
 		n := w.daemon(nil)
 		time.Sleep(30 * time.Second)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
+	"dibs/internal/notion"
 	"dibs/internal/task"
 	"dibs/internal/workspace"
 )
@@ -137,37 +139,38 @@ func namingOf(c config.Config) broker.Naming {
 // chooseWait is how long a reload waits for Notion.
 const chooseWait = time.Minute
 
-// choose switches the client to the data sources in after. A new data source for the tasks is
-// refused, and nothing changes, if it does not exist, lacks a task that is held here, or lacks the
-// properties of a task.
+// choose switches the client to the data sources in after. Another data source for the tasks is
+// refused, and nothing changes, while tasks can be claimed, or if it lacks a task that is held here,
+// or the properties of a task.
 func (d *works) choose(before, after config.Databases) error {
+	ctx, cancel := context.WithTimeout(context.Background(), chooseWait)
+	defer cancel()
 	if before.TasksSource == after.TasksSource {
 		workspace.Choose(d.notion, after)
 		return nil
 	}
-	if before.TasksSource != "" && d.tasks.Broken() == nil {
-		return errors.New("databases.tasks_source cannot change while the tasks can be claimed: restart the daemon")
+	tasks := task.ID(after.Tasks)
+	source, err := d.notion.FindSource(ctx, tasks, workspace.TasksSource, after.TasksSource)
+	if err != nil {
+		return fmt.Errorf("databases.tasks_source: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), chooseWait)
-	defer cancel()
-	if after.TasksSource != "" {
-		if err := d.hasHeld(ctx, after); err != nil {
+	used := notion.Choice{Wanted: after.TasksSource, Source: source.ID}
+	switch was := d.notion.Sources()[tasks]; {
+	case source.ID == was.Source:
+	case d.tasks.Check(ctx) == nil:
+		return errors.New("databases.tasks_source cannot change while the tasks can be claimed: restart the daemon")
+	default:
+		if err := d.hasHeld(ctx, used); err != nil {
 			return fmt.Errorf("databases.tasks_source: %w", err)
 		}
 	}
 	workspace.Choose(d.notion, after)
-	err := d.tasks.Check(ctx)
-	if err == nil {
-		err = d.tasks.Broken()
-	}
-	if err != nil {
+	d.notion.RecallSources(map[task.ID]notion.Choice{tasks: used})
+	if err := d.tasks.Check(ctx); err != nil {
 		workspace.Choose(d.notion, before)
-		if berr := d.tasks.Check(ctx); berr != nil {
-			d.log.Debug("the tasks database is as before", claim.AttrError, berr)
-		}
 		return fmt.Errorf("databases.tasks_source: %w", err)
 	}
-	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
+	return errors.Join(d.keepSources(ctx), mirror.KeepSchema(ctx, d.journal, d.tasks.Known()))
 }
 
 // renameStatuses follows a renaming of options in Notion. It is refused, and nothing changes, while
@@ -200,13 +203,9 @@ func (d *works) setFields(before, after []string) error {
 	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
 }
 
-// hasHeld checks that the tasks' data source in db contains every task that is held here or whose
-// finish Notion does not have yet. A task of another data source would never be found again.
-func (d *works) hasHeld(ctx context.Context, db config.Databases) error {
-	source, err := d.notion.FindSource(ctx, task.ID(db.Tasks), workspace.TasksSource, db.TasksSource)
-	if err != nil {
-		return err
-	}
+// hasHeld checks that a data source contains every task that is held here or whose finish Notion
+// does not have yet. A task of another data source would never be found again.
+func (d *works) hasHeld(ctx context.Context, used notion.Choice) error {
 	live, _, err := d.journal.Live(ctx)
 	if err != nil {
 		return err
@@ -219,8 +218,8 @@ func (d *works) hasHeld(ctx context.Context, db config.Databases) error {
 		if err != nil {
 			return err
 		}
-		if in != source.ID {
-			return fmt.Errorf("data source %q does not have %q, which %s holds: name the one that has it", source.Name, cl.Task.Title, cl.Agent)
+		if in != used.Source {
+			return fmt.Errorf("data source %q does not have %q, which %s holds: name the one that has it", cmp.Or(used.Wanted, string(used.Source)), cl.Task.Title, cl.Agent)
 		}
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
-	"dibs/internal/task"
 )
 
 // house implements broker.House.
@@ -31,13 +30,6 @@ func (d house) Report(ctx context.Context, s *api.Status) error {
 		s.Warnings = append(s.Warnings, why.Error())
 	}
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
-	for _, log := range []struct{ name, id string }{{"the mesh log", d.config.Databases.MeshLog}, {"the task log", d.config.Databases.TaskLog}} {
-		if id, err := task.ParseID(log.id); err == nil {
-			if said := d.notion.SourceAdded(id, log.name); said != "" {
-				s.Warnings = append(s.Warnings, said)
-			}
-		}
-	}
 	for _, q := range d.queues {
 		s.Warnings = append(s.Warnings, q.Troubles()...)
 	}

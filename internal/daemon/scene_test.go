@@ -99,11 +99,15 @@ func (s *scene) play(fault emulator.Fault) {
 	}
 	var sent atomic.Int32
 	dbs := s.notion.Databases()
+	log := ""
+	if s.entry != nil {
+		log = s.notion.DataSource(s.entry(dbs))
+	}
 	fault.Skip, fault.Times, fault.Match = s.skip, 1, func(r *http.Request, body []byte) bool {
 		hit := s.lineA.sends(r) && r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, s.id)
 		if s.entry != nil {
 			hit = s.lineA.sends(r) && r.Method == http.MethodPost && r.URL.Path == "/v1/pages" &&
-				bytes.Contains(body, []byte(s.entry(dbs))) && bytes.Contains(body, []byte(s.id))
+				bytes.Contains(body, []byte(log)) && bytes.Contains(body, []byte(s.id))
 		}
 		if hit {
 			sent.Add(1)

@@ -3,11 +3,8 @@ package daemon
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"sync"
 	"time"
 
-	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/notion"
 	"dibs/internal/task"
@@ -59,51 +56,20 @@ func (source) Impatient(ctx context.Context) context.Context { return notion.Imp
 // Background implements mirror.Source.
 func (source) Background(ctx context.Context) context.Context { return notion.Background(ctx) }
 
-// recallSources gives the client the data sources of the databases as an earlier run saw them.
-func (d *works) recallSources(ctx context.Context) error {
+// recallSources gives the client the data sources of the databases as an earlier run found them. It
+// returns that of the tasks; empty if it is not known.
+func (d *works) recallSources(ctx context.Context) (tasks task.ID, err error) {
 	said, err := d.journal.Meta(ctx, journal.MetaSources)
-	if err != nil || said == "" {
-		return err
+	var known map[task.ID]notion.Choice
+	if err == nil && json.Unmarshal([]byte(said), &known) == nil { // else they are found again
+		d.notion.RecallSources(known)
 	}
-	known := make(map[task.ID]task.ID)
-	if err := json.Unmarshal([]byte(said), &known); err != nil {
-		return fmt.Errorf("the data sources that the journal knows: %w", err)
-	}
-	d.notion.RecallSources(known)
-	return nil
+	return known[task.ID(d.config.Databases.Tasks)].Source, err
 }
 
-// keepSources stores the data sources of the databases, so that one that is added later stops
-// neither this daemon nor the next. It asks Notion at the first start only, while the tasks are
-// being read. The function that it returns waits for the result.
-func (d *works) keepSources(ctx context.Context) (kept func() error) {
-	asking, cancel := context.WithTimeoutCause(notion.Impatient(ctx), connectWait, errConnect)
-	done := make(chan error, 1)
-	go func() { done <- d.storeSources(ctx, asking) }()
-	kept = sync.OnceValue(func() error {
-		defer cancel()
-		return <-done
-	})
-	d.cleanup = append(d.cleanup, func() error {
-		cancel()
-		_ = kept() // Start has returned the error, or has given up
-		return nil
-	})
-	return kept
-}
-
-func (d *works) storeSources(ctx, asking context.Context) error {
-	var ids []task.ID
-	for _, id := range []string{d.config.Databases.Tasks, d.config.Databases.TaskLog, d.config.Databases.MeshLog} {
-		if id, err := task.ParseID(id); err == nil {
-			ids = append(ids, id)
-		}
-	}
-	known, err := d.notion.Sources(asking, ids...)
-	if err != nil {
-		d.log.Debug("not all data sources are known yet", claim.AttrError, err)
-	}
-	data, err := json.Marshal(known)
+// keepSources stores the data sources of the databases, so that the next run does not look for them.
+func (d *works) keepSources(ctx context.Context) error {
+	data, err := json.Marshal(d.notion.Sources())
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/daemon"
-	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -24,199 +22,76 @@ func (w *world) copied(database, name string) string {
 	return id
 }
 
-// TestASecondDataSourceIsAdded adds a data source that looks like the tasks, while claims are live:
-// the daemon continues with the known one, says so, and does so after a restart, too.
+// A data source is found once: one that is added while claims are live, even one that looks like the
+// tasks, changes nothing, nor does it for the next daemon. Another than the one in use cannot be named
+// while tasks can be claimed, or in its place while it has what is held.
 func TestASecondDataSourceIsAdded(t *testing.T) {
 	t.Parallel()
-	again := map[string]func(w *world, n *node, o daemon.Options) (_ *node, warns bool){
-		"and named in a reload": func(w *world, n *node, o daemon.Options) (*node, bool) {
-			o.Config.Databases.TasksSource = "Tasks"
-			mustDo(w, n.daemon.Reload(o.Config))
-			return n, false
-		},
-		"and the daemon restarted": func(w *world, n *node, o daemon.Options) (*node, bool) {
-			n.stop()
-			return w.start(o), true
-		},
-		"and named in a restart": func(w *world, n *node, o daemon.Options) (*node, bool) {
-			n.stop()
-			w.mentions(w.startError(func(c *config.Config) { c.StateDir, c.Databases.TasksSource = o.Config.StateDir, "Ideas" }),
-				`databases.tasks: data source "Ideas" does not have "`, "which Sandman holds: name the one that has it")
-			o.Config.Databases.TasksSource = "Tasks"
-			return w.start(o), false
-		},
-	}
-	for what, next := range again {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			inWorld(t, 180, func(w *world) {
-				var ids []string
-				titles := []string{"completed", "goes on", "open", "ready"}
-				for _, title := range titles {
-					ids = append(ids, w.add(title, nil))
-				}
-				o := w.options(nil)
-				n := w.start(o)
-				completed, goesOn := n.mustClaim("Sandman", ids[0]), n.mustClaim("Sandman", ids[1])
-				time.Sleep(time.Minute)
-				ideas := w.copied(w.tasks, "Ideas")
-				var theirs []string
-				for _, title := range titles {
-					id, err := w.notion.CreatePage(ideas, name(title))
-					if err != nil {
-						w.Fatal(err)
-					}
-					theirs = append(theirs, id)
-				}
-				time.Sleep(20 * time.Second)
-				if err := n.complete(completed); err != nil {
-					w.Error(err)
-				}
-				if err := n.complete(n.mustClaim("Oracle", ids[2])); err != nil {
-					w.Error(err)
-				}
-				added := n.mustAdd(api.AddRequest{Title: "zoom"}, "")
-				time.Sleep(20 * time.Second)
-				warned := func(want bool) {
-					w.Helper()
-					s := n.status()
-					says := strings.Join(s.Warnings, "\n")
-					if got := len(s.Warnings) == 1 && strings.Contains(says, "goes on being used: set databases.tasks_source"); got != want || !want && says != "" || s.Notion.LastError != "" {
-						w.Errorf("the status warns %q, error %q", s.Warnings, s.Notion.LastError)
-					}
-				}
-				warned(true)
-				n, warns := next(w, n, o)
-				time.Sleep(31 * time.Second)
-				warned(warns)
-				if diff := cmp.Diff(append(slices.Clone(titles), "zoom"), n.titles()); diff != "" {
-					w.Errorf("tasks (-want +got):\n%s", diff)
-				}
-				if err := n.complete(goesOn); err != nil {
-					w.Error(err)
-				}
-				for _, id := range []string{ids[3], string(added.ID)} {
-					if err := n.complete(n.mustClaim("Oracle", id)); err != nil {
-						w.Error(err)
-					}
-				}
-				time.Sleep(time.Minute)
-				if got := len(w.work()); got != 5 {
-					w.Errorf("%d entries in the task log, want 5", got)
-				}
-				for _, id := range theirs {
-					if p := w.page(id); p.Edited != p.Created {
-						w.Errorf("%q of the other data source was touched", p.Title())
-					}
-				}
-				n.stop()
-			})
-		})
-	}
-}
-
-// If the only data source is named in the configuration, another one makes no difference, even with
-// the same name.
-func TestASecondDataSourceBesideTheNamedOne(t *testing.T) {
-	testkit.RacedElsewhere(t)
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		id := w.add("work", nil)
-		n := w.daemon(func(c *config.Config) { c.Databases.TasksSource = "Tasks" })
-		cl := n.mustClaim("Sandman", id)
-		w.second(w.tasks, "Ideas")
-		w.second(w.tasks, "Tasks")
-		time.Sleep(20 * time.Minute)
-		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err != nil {
-			w.Error(err)
-		}
-		if s := n.status(); len(s.Warnings) != 0 || s.Notion.LastError != "" {
-			w.Errorf("warnings %q, error %q", s.Warnings, s.Notion.LastError)
-		}
-		if err := n.complete(cl); err != nil {
-			w.Error(err)
-		}
-		for _, r := range w.notion.Requests() {
-			if r.Status >= 400 {
-				w.Errorf("%s %s: %d", r.Method, r.Path, r.Status)
-			}
-		}
-	})
-}
-
-// A reload with an unsuitable data source changes nothing.
-func TestReloadOfADataSourceThatIsNone(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		id := w.add("work", nil)
+	inWorld(t, 180, func(w *world) {
+		id, more := w.add("work", nil), w.add("more", nil)
 		o := w.options(nil)
 		n := w.start(o)
-		bare, err := w.notion.CreateDatabase("Bare", map[string]any{"Name": typed("title")})
-		if err != nil {
+		cl := n.mustClaim("Sandman", id)
+		ideas := w.copied(w.tasks, "Ideas")
+		if _, err := w.notion.CreatePage(ideas, name("idea")); err != nil {
 			w.Fatal(err)
 		}
+		w.copied(w.notion.Databases().MeshLog, "Chatter")
 		reload := func(source string) error {
 			c := o.Config
 			c.Databases.TasksSource, c.Notion.Burst = source, 5
 			return n.daemon.Reload(c)
 		}
-		for _, source := range []string{"Ideas", bare} {
-			w.mentions(reload(source), `databases.tasks_source: database "Tasks" has no data source`)
-		}
+		w.mentions(reload("Idea"), `databases.tasks_source: database "Tasks" has no data source "Idea"`)
+		w.mentions(reload("Ideas"), "databases.tasks_source cannot change while the tasks can be claimed")
 		if got := n.samples()["dibs_notion_permits_max"]; got != "10" {
 			w.Errorf("the burst is %s, want the one from before", got)
 		}
-		empty, err := w.notion.AddDataSource(w.tasks, "Empty", map[string]any{"Name": typed("title")})
-		if err != nil {
-			w.Fatal(err)
+		for _, named := range []string{"", "Tasks"} {
+			n.stop()
+			w.mentions(w.startError(func(c *config.Config) { c.StateDir, c.Databases.TasksSource = o.Config.StateDir, "Ideas" }),
+				`databases.tasks: data source "Ideas" does not have "work", which Sandman holds: name the one that has it`)
+			w.notion.ResetRequests()
+			n = w.start(o)
+			if named == "" && count(w.requests(), "GET databases/") != 0 {
+				w.Errorf("a start looked for data sources that were known: %q", w.requests())
+			}
+			mustDo(w, reload(named))
+			time.Sleep(time.Minute)
+			if s := n.status(); len(s.Warnings) != 0 || s.Notion.LastError != "" || s.Outbox.Depth != 0 {
+				w.Errorf("the status warns %q, error %q, %d owed", s.Warnings, s.Notion.LastError, s.Outbox.Depth)
+			}
+			if diff := cmp.Diff([]string{"more", "work"}, n.titles()); diff != "" {
+				w.Errorf("tasks (-want +got):\n%s", diff)
+			}
 		}
-		twin := w.copied(w.tasks, "Twin")
-		time.Sleep(20 * time.Second)
-		w.mentions(reload("Empty"), `databases.tasks_source: database "Empty" cannot be used: property "status" is missing`)
-		for _, id := range []string{empty, twin} {
-			mustDo(w, w.notion.TrashDataSource(id))
-		}
-		time.Sleep(20 * time.Second)
-		cl := n.mustClaim("Sandman", id)
-
-		// Of several, only the one with the tasks is accepted, and only once.
-		ideas := w.copied(w.tasks, "Ideas")
-		time.Sleep(20 * time.Second)
-		w.mentions(reload("Idea"), "has no data source")
-		w.mentions(reload(ideas), `data source "Ideas" does not have "work", which Sandman holds: name the one that has it`)
-		n.mustClaim("Oracle", w.add("more", nil))
-		mustDo(w, reload("Tasks"))
-		w.mentions(reload(ideas), "databases.tasks_source cannot change while the tasks can be claimed")
-		if err := n.complete(cl); err != nil {
-			w.Error(err)
-		}
+		mustDo(w, n.complete(cl))
+		mustDo(w, n.complete(n.mustClaim("Oracle", more)))
+		n.stop()
+		// Without earlier knowledge, the data source must be named.
+		w.mentions(w.startError(func(c *config.Config) { c.Databases.TasksSource = "Tasks" }), "databases.mesh_log: database", `"Chatter" (`, "set databases.mesh_log_source")
 	})
 }
 
-// A log with a second, similar data source continues with the first, even with the next daemon;
-// status says so.
-func TestALogWithSeveralDataSources(t *testing.T) {
+// A data source that is gone leaves others that could be meant: nothing is claimed until one is named.
+func TestTheDataSourceIsGone(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
-		o := w.options(nil)
+		ideas := w.copied(w.tasks, "Ideas")
+		w.copied(w.tasks, "More")
+		o := w.options(func(c *config.Config) { c.Databases.TasksSource = ideas })
 		n := w.start(o)
-		other := w.copied(w.notion.Databases().MeshLog, "Chatter")
-		want := []string{}
-		for range 2 {
-			mustDo(w, n.complete(n.mustClaim("Sandman", w.add("work", nil))))
-			time.Sleep(5 * time.Minute)
-			want = append(want, "granted: Sandman")
-			if s := n.status(); s.Outbox.Depth != 0 || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "the mesh log has several data sources now") || !strings.Contains(s.Warnings[0], "set databases.mesh_log_source") {
-				w.Errorf("%d owed, warnings %q", s.Outbox.Depth, s.Warnings)
-			}
-			if diff := cmp.Diff(want, w.mesh()); diff != "" {
-				w.Errorf("mesh log (-want +got):\n%s", diff)
-			}
-			n.stop()
-			n = w.start(o)
+		w.notion.ResetRequests()
+		mustDo(w, w.notion.TrashDataSource(ideas))
+		time.Sleep(20 * time.Second)
+		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err == nil || !strings.Contains(err.Error(), "is in the trash") {
+			w.Errorf("sync = %v", err)
 		}
-		// Without earlier knowledge, the data source must be named.
-		w.mentions(w.startError(nil), "databases.mesh_log: database", `"Chatter" (`+other, "set databases.mesh_log_source")
+		o.Config.Databases.TasksSource = "More"
+		mustDo(w, n.daemon.Reload(o.Config))
+		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err != nil || len(n.status().Warnings) != 0 {
+			w.Errorf("sync = %v, warnings %q", err, n.status().Warnings)
+		}
 	})
 }
 

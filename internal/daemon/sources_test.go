@@ -277,34 +277,3 @@ func TestDependenciesOnAnotherDataSource(t *testing.T) {
 		}
 	})
 }
-
-// TestDialectsOfDataSources runs the whole life of claims on boards whose databases each have a
-// second data source.
-func TestDialectsOfDataSources(t *testing.T) {
-	testkit.TakesSeconds(t)
-	testkit.SkipUnderRace(t)
-	t.Parallel()
-	for _, d := range []dialect{
-		{"status", "rich_text", "german", "german", "there", "there", "status", "there", "useful"},
-		{"status", "people", "other", "default", "missing", "missing", "rich_text", "missing", "title"},
-	} {
-		t.Run(d.String(), func(t *testing.T) {
-			inWorld(t, 0, func(w *world) {
-				b := speaking(w, d)
-				for _, id := range []string{b.ids.Tasks, b.ids.TaskLog, b.ids.MeshLog} {
-					beside := w.second(id, "Beside")
-					if id != b.ids.Tasks {
-						continue
-					}
-					for _, title := range []string{"first", "waits for the first", "other"} {
-						if _, err := w.notion.CreatePage(beside, name(title)); err != nil {
-							w.Fatal(err)
-						}
-					}
-				}
-				b.ids.TasksSource, b.ids.TaskLogSource, b.ids.MeshLogSource = "Tasks", "outcome", "event"
-				b.cycle()
-			})
-		})
-	}
-}

@@ -343,7 +343,7 @@ func TestTheSchemaIsReadAgain(t *testing.T) {
 		w.add("First", nil)
 		h := w.hooked(nil)
 		h.shake("secret_one")
-		whole := []string{"GET databases/" + w.tasks, "POST query"}
+		whole := []string{"GET data_sources/" + w.notion.DataSource(w.tasks), "POST query"}
 		got := w.cost(func() {
 			for range 20 {
 				h.tell(happening{kind: "database.schema_updated", page: w.tasks})

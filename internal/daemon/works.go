@@ -109,10 +109,6 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 	if err != nil {
 		return nil, err
 	}
-	kept := func() error { return nil }
-	if down == nil {
-		kept = d.keepSources(ctx)
-	}
 	if err := d.build(ctx, logs, down); err != nil {
 		return nil, err
 	}
@@ -123,7 +119,7 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 	if err := d.mirror.Begin(ctx); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(d.keepHome(ctx), kept()); err != nil {
+	if err := errors.Join(d.keepHome(ctx), d.keepSources(ctx)); err != nil {
 		return nil, err
 	}
 	d.knowBot(ctx)
@@ -149,7 +145,8 @@ func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := d.recallSources(ctx); err != nil {
+	was, err := d.recallSources(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
 	asking := notion.Impatient(ctx)
@@ -158,7 +155,7 @@ func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs 
 		asking, cancel = context.WithTimeoutCause(asking, connectWait, errConnect)
 		defer cancel()
 	}
-	if down, err = d.openTasks(ctx, asking, known); err != nil {
+	if down, err = d.openTasks(ctx, asking, known, was); err != nil {
 		return nil, nil, fmt.Errorf("databases.tasks: %w", err)
 	}
 	logs = make(map[claim.Log]worklog.Writer)
@@ -187,7 +184,6 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	if err != nil {
 		return err
 	}
-	d.tasks.Remember(d.mirror.Task)
 	policy := policyOf(d.config, d.tasks)
 	d.metrics = metrics.New(metrics.Options{
 		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,

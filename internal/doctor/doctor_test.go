@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -295,7 +296,7 @@ func TestPauses(t *testing.T) {
 		remedy string
 	}{
 		"at once":           {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 20 * time.Second}, "connection", busy},
-		"after a database":  {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 20 * time.Second, Skip: 3}, "databases.task_log", busy},
+		"after a database":  {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 20 * time.Second, Skip: 4}, "databases.task_log", busy},
 		"blocked":           {emulator.Fault{Kind: emulator.Blocked429, Skip: 1}, "databases.tasks", "has blocked this connection: see the connection's page in Notion, or ask Notion's support; the other questions"},
 		"for very long":     {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: time.Hour, Skip: 1}, "databases.tasks", busy},
 		"for a few seconds": {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 3 * time.Second, Times: 1}, "databases.mesh_log", ""},
@@ -417,4 +418,14 @@ func TestANamedDataSource(t *testing.T) {
 			w.Errorf("finding = %+v, want the data source without a status", f)
 		}
 	})
+}
+
+// edge is a proxy in front of Notion that lets nobody through.
+type edge struct{}
+
+func (edge) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"text/html"}, "Cf-Ray": {"a125f6839ba26576-AMS"}},
+		Body: io.NopCloser(strings.NewReader("<html>Sorry, you have been blocked</html>")), Request: req,
+	}, nil
 }

@@ -3,18 +3,15 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/journal"
 	"dibs/internal/notion"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
@@ -147,7 +144,6 @@ func (e *examination) databases(ctx context.Context) {
 		return
 	}
 	workspace.Choose(e.client, e.Config.Databases)
-	e.recallSources(ctx)
 	if e.tasksDatabase(ctx); e.paused() {
 		return
 	}
@@ -167,16 +163,6 @@ func (e *examination) databases(ctx context.Context) {
 	}
 }
 
-// recallSources gives the client the data sources that the daemon's journal knows. An unreadable
-// journal is another finding.
-func (e *examination) recallSources(ctx context.Context) {
-	known := make(map[task.ID]task.ID)
-	said, err := journal.ReadMeta(ctx, filepath.Join(e.Config.StateDir, journal.FileName), journal.MetaSources)
-	if err == nil && json.Unmarshal([]byte(said), &known) == nil {
-		e.client.RecallSources(known)
-	}
-}
-
 // database reads a database, and reports which of its data sources is used.
 func (e *examination) database(ctx context.Context, key, id string) (notion.Database, bool) {
 	db, err := e.client.Database(ctx, id)
@@ -186,11 +172,7 @@ func (e *examination) database(ctx context.Context, key, id string) (notion.Data
 		e.failed(key+"_source", err)
 	case err != nil:
 		e.failed(key, err)
-	case e.client.SourceAdded(db.ID, key) != "":
-		e.ok(key, fmt.Sprintf("%q", db.Title))
-		said, remedy, _ := strings.Cut(e.client.SourceAdded(db.ID, key), ": ")
-		e.warn(key+"_source", said, remedy)
-	case db.Source != "":
+	case e.client.Sources()[db.ID].Wanted != "":
 		e.ok(key, fmt.Sprintf("%q", db.Title))
 		e.ok(key+"_source", fmt.Sprintf("%q (%s), which alone is used", db.Title, db.Source))
 	default:
@@ -314,7 +296,7 @@ func (e *examination) priorities(db notion.Database) {
 
 // logProperties reports where the values of a log's entries go.
 func (e *examination) logProperties(key string, db notion.Database, example worklog.Entry) {
-	places := db.Places(example, task.ID(e.Config.Databases.Tasks))
+	places := db.Places(example, e.client.Sources()[task.ID(e.Config.Databases.Tasks)].Source)
 	var fit, text []string
 	for _, f := range example.Fields {
 		if col, ok := places[f.Name]; ok {

@@ -108,6 +108,18 @@ func (e *Emulator) EditSchema(databaseID string, properties map[string]any) erro
 	})
 }
 
+// DataSource returns the id of a database's first data source; empty if there is no such database.
+func (e *Emulator) DataSource(databaseID string) (id string) {
+	_ = e.do(func(tx *tx) error {
+		s, err := tx.world.firstSource(databaseID)
+		if err == nil {
+			id = s.ID
+		}
+		return err
+	})
+	return id
+}
+
 // AddDataSource adds a data source to a database: API versions before 2025-09-03 then refuse to
 // work with the database.
 func (e *Emulator) AddDataSource(databaseID, name string, schema map[string]any) (id string, err error) {

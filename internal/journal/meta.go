@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// MetaSources is the key of the data sources of databases: a JSON object, from the id of the
-// database to that of the data source.
+// MetaSources is the key of the data sources that are used: a JSON object of notion.Choice, by the
+// id of the database.
 const MetaSources = "data_sources"
 
 // Meta returns the value that SetMeta stored under key; "" if there is none.

@@ -2,19 +2,14 @@ package notion
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
-
-	"github.com/jomei/notionapi"
 )
 
 // Options configures a Client: how it reaches Notion, and how fast. Only Token is
@@ -30,13 +25,11 @@ type APIError = transport.APIError
 type Client struct {
 	token   string
 	carrier *transport.Transport
-	http    *http.Client // for requests that the library lacks
-	api     *notionapi.Client
-	sources *sources
+	sources sources
 	log     *slog.Logger // nil if there is none
 	writes  writes
 	bot     atomic.Pointer[string] // see Bot
-	// tasks is the tasks database that was opened last, if any.
+	// tasks is the data source of the tasks that was opened last, if any.
 	tasks atomic.Pointer[task.ID]
 }
 
@@ -53,11 +46,9 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{token: o.Token, carrier: carrier, sources: new(sources), log: o.Log}
-	c.http = &http.Client{Transport: &repair{sources: c.sources, next: &source{sources: c.sources, next: carrier, heard: carrier.Speak, log: o.Log}}}
-	c.api = notionapi.NewClient(notionapi.Token(o.Token),
-		notionapi.WithHTTPClient(c.http), notionapi.WithVersion(apiVersion), notionapi.WithRetry(1))
-	return c, nil
+	return &Client{token: o.Token, carrier: carrier, log: o.Log, sources: sources{
+		keys: make(map[task.ID]string), used: make(map[task.ID]Choice),
+	}}, nil
 }
 
 // Patient returns a context whose requests wait out a pause that Notion asks for, up to longest,
@@ -127,29 +118,4 @@ func (c *Client) Permit(ctx context.Context, n int) (context.Context, error) {
 		return nil, notSent(err)
 	}
 	return ctx, nil
-}
-
-// get makes a request that the library lacks.
-func (c *Client) get(ctx context.Context, path string, query url.Values, answer any) error {
-	return c.getIn(ctx, apiVersion, path, query, answer)
-}
-
-// getIn is get in a version of the API.
-func (c *Client) getIn(ctx context.Context, version, path string, query url.Values, answer any) error {
-	address := transport.DefaultBaseURL + path // as in the library; the transport knows the server
-	if len(query) > 0 {
-		address += "?" + query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	req.Header.Set("Notion-Version", version)
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	return json.NewDecoder(resp.Body).Decode(answer)
 }

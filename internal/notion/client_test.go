@@ -87,14 +87,14 @@ func TestNowIsNotionsTime(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		tasks, err := client.Tasks(w.Context(), w.databases.Tasks, notion.TaskSchema{})
-		if err != nil {
+		if _, err := client.Me(w.Context()); err != nil {
 			w.Fatal(err)
 		}
-		if off := time.Until(tasks.Now()); off.Abs() > time.Second {
+		if off := time.Until(client.Now()); off.Abs() > time.Second {
 			w.Errorf("after one answer, which nothing confirms, Now is off by %s", off)
 		}
-		if err := tasks.Check(w.Context()); err != nil {
+		tasks, err := client.Tasks(w.Context(), w.databases.Tasks, notion.TaskSchema{})
+		if err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(90 * time.Second)
@@ -116,7 +116,7 @@ func TestStats(t *testing.T) {
 		if _, err := tasks.Get(w.Context(), "11111111-2222-3333-8444-555555555555"); err == nil {
 			w.Fatal("found a page that is not there")
 		}
-		w.emulator.Inject(emulator.Fault{Path: "/v1/databases/*/query", Times: 1, Kind: emulator.DropAnswer})
+		w.emulator.Inject(emulator.Fault{Path: "/v1/data_sources/*/query", Times: 1, Kind: emulator.DropAnswer})
 		if _, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil {
 			w.Fatal(err)
 		}
@@ -135,9 +135,10 @@ func TestStats(t *testing.T) {
 
 		stats := w.client.Stats()
 		want := []transport.Count{
-			{Endpoint: "databases.get", Status: 200, N: 2}, // the second as a page was not found
-			{Endpoint: "databases.query", Status: 0, N: 1},
-			{Endpoint: "databases.query", Status: 200, N: 1},
+			{Endpoint: "data_sources.get", Status: 200, N: 2}, // the second as a page was not found
+			{Endpoint: "data_sources.query", Status: 0, N: 1},
+			{Endpoint: "data_sources.query", Status: 200, N: 1},
+			{Endpoint: "databases.get", Status: 200, N: 1},
 			{Endpoint: "pages.get", Status: 200, N: 2},
 			{Endpoint: "pages.get", Status: 404, N: 1},
 			{Endpoint: "pages.update", Status: 200, N: 1},

@@ -2,7 +2,6 @@ package notion
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -19,10 +18,9 @@ const longestTimeout = 365 * 24 * time.Hour
 
 // codec converts pages to tasks, and changes of tasks to properties.
 type codec struct {
-	database task.ID
-	columns  taskColumns // the properties that pages have
-	known    taskColumns // the properties that pages should have, lost ones included
-	warnings []string    // about the columns
+	database, source task.ID
+	columns          taskColumns
+	warnings         []string // about the columns
 
 	statuses map[string]task.Status // by their names in the database
 	names    map[task.Status]string // their names in the database
@@ -34,11 +32,12 @@ type codec struct {
 	hidden []string         // the fields that only the scope needs
 }
 
-func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, error) {
+func newCodec(db Database, s TaskSchema, columns taskColumns, warnings []string) (*codec, error) {
 	c := &codec{
-		database: database,
+		database: db.ID,
+		source:   db.Source,
 		columns:  columns,
-		known:    columns,
+		warnings: warnings,
 		statuses: make(map[string]task.Status),
 		names:    make(map[task.Status]string),
 		users:    make(map[string]string),
@@ -49,9 +48,7 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 		c.hidden = append(c.hidden, f.Name)
 	}
 	for _, status := range s.statuses() {
-		name := s.statusName(status)
-		// Follow a renamed option, for the claims that are held.
-		c.names[status], _ = columns.status.nowNamed(name)
+		c.names[status] = s.statusName(status)
 		c.statuses[c.names[status]] = status
 	}
 	c.words = task.Vocabulary{Statuses: c.names, Priorities: s.Priorities, Options: columns.priority.Options}
@@ -91,77 +88,89 @@ func (c *taskColumns) inUse() []Column {
 }
 
 // task converts a page. Its relations may be incomplete: they are those that the page shows.
-func (c *codec) task(page *notionapi.Page) (task.Task, error) {
-	id, err := task.ParseID(page.ID.String())
+func (c *codec) task(page *page) (task.Task, error) {
+	id, err := task.ParseID(page.ID)
 	if err != nil {
 		return task.Task{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion's answer is not a page: %w", err)
 	}
-	if parent, err := task.ParseID(page.Parent.DatabaseID.String()); err != nil || parent != c.database {
-		return task.Task{}, claim.Errorf(claim.NotFound, claim.LandedUnknown, "%w", &foreignError{id, lies(page.Parent)})
-	}
-	byID := make(map[string]notionapi.Property, len(page.Properties))
-	for _, p := range page.Properties {
-		byID[p.GetID()] = p
+	if is, elsewhere := page.Parent.in(c.database, c.source); !is {
+		return task.Task{}, claim.Errorf(claim.NotFound, claim.LandedUnknown, "%w", &foreignError{id, elsewhere})
 	}
 	// A page that lost a property must not look like a free task, or like one without dependencies.
 	for _, col := range c.columns.inUse() {
-		if p, ok := byID[col.ID]; col.ID != c.columns.note.ID && col.ID != c.columns.doneWhen.ID && (!ok || string(p.GetType()) != col.Type) {
+		p := page.Properties[col.ID]
+		if col.ID != c.columns.note.ID && col.ID != c.columns.doneWhen.ID && (p == nil || p.Type != col.Type) {
 			return task.Task{}, claim.Errorf(claim.Refused, claim.LandedUnknown, "page %s: %w", id, &lostError{col})
 		}
 	}
+	of := func(col Column) *property { return page.Properties[col.ID] }
 	t := task.Task{
 		ID:        id,
-		Key:       keyOf(byID[c.columns.key.ID]),
-		Title:     shortened(task.Plain(plainText(byID[c.columns.title.ID]))),
+		Key:       of(c.columns.key).key(),
+		Title:     shortened(task.Plain(of(c.columns.title).text())),
 		URL:       shortened(page.URL),
 		Status:    task.Unknown,
 		Priority:  task.None,
-		ClaimedBy: shortened(c.holder(byID[c.columns.claimedBy.ID])),
-		ClaimedAt: moment(byID[c.columns.claimedAt.ID]),
-		Token:     shortened(strings.TrimSpace(plainText(byID[c.columns.token.ID]))),
-		DependsOn: related(byID[c.columns.dependsOn.ID]),
-		SubItems:  related(byID[c.columns.subItems.ID]),
-		Note:      shortened(task.Plain(plainText(byID[c.columns.note.ID]))),
-		DoneWhen:  shortened(task.Plain(plainText(byID[c.columns.doneWhen.ID]))),
-		Created:   page.CreatedTime.UTC(),
-		Edited:    page.LastEditedTime.UTC(),
-		EditedBy:  unique.Make(page.LastEditedBy.ID.String()).Value(), // few users edit many pages
-		Trashed:   page.Archived,
+		ClaimedBy: shortened(c.holder(of(c.columns.claimedBy))),
+		ClaimedAt: of(c.columns.claimedAt).moment(),
+		Token:     shortened(strings.TrimSpace(of(c.columns.token).text())),
+		DependsOn: of(c.columns.dependsOn).related(),
+		SubItems:  of(c.columns.subItems).related(),
+		Note:      shortened(task.Plain(of(c.columns.note).text())),
+		DoneWhen:  shortened(task.Plain(of(c.columns.doneWhen).text())),
+		Created:   page.Created.UTC(),
+		Edited:    page.Edited.UTC(),
+		EditedBy:  unique.Make(string(page.EditedBy)).Value(), // few users edit many pages
+		Trashed:   page.trashed(),
 	}
-	t.Assignee, t.AssigneeIsAgent = c.assignee(byID[c.columns.assignee.ID])
-	t.Timeout, t.OddTimeout = lease(byID[c.columns.timeout.ID])
-	if status, ok := c.statuses[plainText(byID[c.columns.status.ID])]; ok {
+	t.Assignee, t.AssigneeIsAgent = c.assignee(of(c.columns.assignee))
+	t.Timeout, t.OddTimeout = of(c.columns.timeout).lease()
+	option := of(c.columns.status).text()
+	if status, ok := c.statuses[option]; ok {
 		t.Status = status
 	}
-	if ticked(byID[c.columns.done.ID]) {
+	if of(c.columns.done).ticked() {
 		t.Status = task.Completed
 	}
-	if name := shortened(strings.TrimSpace(plainText(byID[c.columns.priority.ID]))); name != "" {
+	if name := shortened(strings.TrimSpace(of(c.columns.priority).text())); name != "" {
 		t.Priority, t.PriorityName = c.words.Rank(name), unique.Make(name).Value() // few names are on many pages
+	}
+	t.Lost = task.Lost{
+		Status: c.isUnset(option) && c.columns.status.tookFrom(t),
+		Holder: t.ClaimedBy == "" && c.columns.claimedBy.tookFrom(t),
+		Token:  t.Token == "" && c.columns.token.tookFrom(t),
 	}
 	return t, nil
 }
 
+// tookFrom reports whether an empty value of a task may have gone with the former column: nobody
+// has edited the page since the column came back.
+func (col Column) tookFrom(t task.Task) bool {
+	return !col.Remade.IsZero() && !t.Edited.After(col.Remade.Truncate(time.Minute))
+}
+
+// doubts reports whether a page has a status that is not in the last schema, or shows a claim without
+// its status. Either a person has set that, or an option was renamed or deleted, which the schema
+// tells.
+func (c *codec) doubts(t task.Task, page *page) bool {
+	tok := claim.ParseToken(t.Token)
+	return c.newStatus(page) || t.Status != task.InProgress && !t.Lost.Status && !t.Trashed && tok.ID != "" && !tok.Void && !tok.Done &&
+		t.ClaimedBy != "" && !t.ClaimedAt.IsZero() && c.isUnset(page.Properties[c.columns.status.ID].text())
+}
+
 // newStatus reports whether a page has a status option that is not in the last schema.
-func (c *codec) newStatus(page *notionapi.Page) bool {
-	for _, p := range page.Properties {
-		if p.GetID() != c.columns.status.ID {
-			continue
-		}
-		name := plainText(p)
-		return name != "" && !slices.Contains(c.columns.status.Options, name)
-	}
-	return false
+func (c *codec) newStatus(page *page) bool {
+	name := page.Properties[c.columns.status.ID].text()
+	return name != "" && !slices.Contains(c.columns.status.Options, name)
 }
 
 // holder reads claimed_by.
-func (c *codec) holder(p notionapi.Property) string {
-	people, ok := p.(*notionapi.PeopleProperty)
-	if !ok {
-		return strings.TrimSpace(plainText(p))
+func (c *codec) holder(p *property) string {
+	if p == nil || p.Type != typePeople {
+		return strings.TrimSpace(p.text())
 	}
 	var names []string
-	for _, user := range people.People {
+	for _, user := range p.People {
 		names = append(names, c.userName(user))
 	}
 	return strings.Join(names, ", ")
@@ -169,17 +178,16 @@ func (c *codec) holder(p notionapi.Property) string {
 
 // assignee reads the column of assignees. isAgent says that it has one user, who stands for the
 // agent of that name.
-func (c *codec) assignee(p notionapi.Property) (name string, isAgent bool) {
-	people, ok := p.(*notionapi.PeopleProperty)
-	if !ok || len(people.People) == 0 {
+func (c *codec) assignee(p *property) (name string, isAgent bool) {
+	if p == nil || len(p.People) == 0 {
 		return "", false
 	}
-	return shortened(c.holder(p)), len(people.People) == 1 && c.agentOf(people.People[0]) != ""
+	return shortened(c.holder(p)), len(p.People) == 1 && c.agentOf(p.People[0]) != ""
 }
 
 // agentOf returns the agent that a Notion user stands for; empty if none.
-func (c *codec) agentOf(user notionapi.User) string {
-	id, err := task.ParseID(user.ID.String())
+func (c *codec) agentOf(user person) string {
+	id, err := task.ParseID(user.ID)
 	if err != nil {
 		return ""
 	}
@@ -188,32 +196,19 @@ func (c *codec) agentOf(user notionapi.User) string {
 
 // userName returns the agent that a Notion user stands for, or else the user's own name, or, if
 // Notion does not give the name, the user's id.
-func (c *codec) userName(user notionapi.User) string {
+func (c *codec) userName(user person) string {
 	if agent := c.agentOf(user); agent != "" {
 		return agent
 	}
 	if name := strings.TrimSpace(user.Name); name != "" {
 		return name
 	}
-	return user.ID.String()
+	return user.ID
 }
 
 // properties converts a change to a page's properties, without its note. It skips properties that
-// the database never had. If the database has lost one that identifies a claim, it returns an error.
+// the database does not have.
 func (c *codec) properties(w claim.Write, on shown) (notionapi.Properties, error) {
-	for _, set := range []struct {
-		is         bool
-		known, now Column
-	}{
-		{w.Status != nil, c.known.status, c.columns.status},
-		{w.ClaimedBy != nil, c.known.claimedBy, c.columns.claimedBy},
-		{w.ClaimedAt != nil, c.known.claimedAt, c.columns.claimedAt},
-		{w.Token != nil, c.known.token, c.columns.token},
-	} {
-		if set.is && set.known.ID != "" && set.now.ID == "" {
-			return nil, &lostError{set.known}
-		}
-	}
 	props := make(notionapi.Properties)
 	if w.Status != nil {
 		name, ok := c.names[*w.Status]
@@ -272,26 +267,6 @@ func (c *codec) claimedBy(agent string, on shown) (notionapi.Property, error) {
 	}
 }
 
-// plainText returns the text of a title or a text, or the name of an option.
-func plainText(p notionapi.Property) string {
-	var spans []notionapi.RichText
-	switch p := p.(type) {
-	case *notionapi.TitleProperty:
-		spans = p.Title
-	case *notionapi.RichTextProperty:
-		spans = p.RichText
-	case *notionapi.SelectProperty:
-		return p.Select.Name
-	case *notionapi.StatusProperty:
-		return p.Status.Name
-	}
-	var b strings.Builder
-	for _, s := range spans {
-		b.WriteString(s.PlainText)
-	}
-	return b.String()
-}
-
 // shortened cuts a text that is too long for a line of a log, or for an entry of a log database.
 // Nothing depends on a text of that length.
 func shortened(s string) string {
@@ -299,48 +274,4 @@ func shortened(s string) string {
 		return s
 	}
 	return s[:prefix(s, spanLimit-1)] + "…"
-}
-
-func moment(p notionapi.Property) time.Time {
-	if d, ok := p.(*notionapi.DateProperty); ok && d.Date != nil && d.Date.Start != nil {
-		return time.Time(*d.Date.Start).UTC()
-	}
-	return time.Time{}
-}
-
-// lease reads a lease's length in minutes. An impossible number counts as none. odd says that
-// writing the length back would change the number.
-func lease(p notionapi.Property) (length time.Duration, odd bool) {
-	n, ok := p.(*notionapi.NumberProperty)
-	if !ok || n.Number == 0 {
-		return 0, false
-	}
-	if !(n.Number > 0) || n.Number > longestTimeout.Minutes() {
-		return 0, true
-	}
-	return time.Duration(n.Number * float64(time.Minute)), n.Number != math.Trunc(n.Number)
-}
-
-// keyOf reads a unique id. Without a valid prefix there is no key.
-func keyOf(p notionapi.Property) string {
-	u, ok := p.(*notionapi.UniqueIDProperty)
-	if !ok {
-		return ""
-	}
-	key, _ := task.ParseKey(u.UniqueID.String())
-	return key
-}
-
-func related(p notionapi.Property) []task.ID {
-	r, ok := p.(*notionapi.RelationProperty)
-	if !ok {
-		return nil
-	}
-	var ids []task.ID
-	for _, page := range r.Relation {
-		if id, err := task.ParseID(page.ID.String()); err == nil {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }

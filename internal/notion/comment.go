@@ -15,8 +15,6 @@ import (
 	"dibs/internal/owed"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
-
-	"github.com/jomei/notionapi"
 )
 
 // CommentLog makes agents' comments on the pages of tasks. It is safe for concurrent use.
@@ -193,11 +191,11 @@ func needs(capability string, err error) error {
 // gone reports whether a page is in the trash, or not found a second time: Notion sometimes fails
 // to find an existing page.
 func (c *CommentLog) gone(ctx context.Context, id task.ID) bool {
-	page, err := c.client.api.Page.Get(ctx, notionapi.PageID(id))
+	page, err := c.client.page(ctx, id)
 	if err != nil {
 		return storeError(err).Kind == claim.NotFound
 	}
-	return page.Archived
+	return page.trashed()
 }
 
 // CanComment returns an error if the connection may not make and read comments; it says which

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"dibs/internal/claim"
@@ -57,12 +56,8 @@ func (c *Client) Comments(ctx context.Context, id task.ID) ([]Comment, error) {
 			return nil, storeError(err)
 		}
 		for _, r := range answer.Results {
-			var text strings.Builder
-			for _, s := range r.RichText {
-				text.WriteString(s.PlainText)
-			}
 			comments = append(comments, Comment{
-				ID: r.ID, By: task.Plain(r.DisplayName.ResolvedName), Named: r.DisplayName.Type == "custom", At: r.CreatedTime.UTC(), Text: task.Plain(text.String()),
+				ID: r.ID, By: task.Plain(r.DisplayName.ResolvedName), Named: r.DisplayName.Type == "custom", At: r.CreatedTime.UTC(), Text: task.Plain(plainText(r.RichText)),
 			})
 		}
 		if !answer.HasMore {

@@ -27,18 +27,7 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 	if col := p.codec.columns.token; col.ID != "" {
 		p.props[col.ID] = text(newPrefix + id)
 	}
-	x := exchange{fields: p.codec.fieldIDs()}
-	making := transport.Making(Impatient(x.in(ctx)))
-	var page *notionapi.Page
-	var err error
-	if p.body == "" {
-		page, err = t.client.api.Page.Create(making, &notionapi.PageCreateRequest{
-			Parent:     notionapi.Parent{Type: notionapi.ParentTypeDatabaseID, DatabaseID: notionapi.DatabaseID(p.codec.database)},
-			Properties: p.props,
-		})
-	} else {
-		page, err = p.createWithBody(making)
-	}
+	page, at, err := p.send(transport.Making(Impatient(ctx)))
 	if err != nil {
 		failed := t.noted(err)
 		if answered, ok := errors.AsType[*APIError](err); ok {
@@ -50,76 +39,31 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 		}
 		return claim.Reading{}, failed
 	}
-	x.complete(page)
 	t.client.writing(task.ID(page.ID))
-	made, err := t.read(p.codec, page, &x)
+	made, err := t.read(p.codec, page)
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
-	err = p.codec.whole(page, &x, &made, func(of relation, shown []task.ID) ([]task.ID, error) {
+	err = p.codec.whole(page, &made, func(of relation, shown []task.ID) ([]task.ID, error) {
 		if of.property == p.codec.columns.dependsOn.ID {
 			return p.dependsOn, nil
 		}
 		return shown, nil
 	})
-	return x.reading(made), err
+	return reading(made, at), err
 }
 
-// createWithBody makes the page with its content. Notion takes Markdown only in versions of the API
-// with data sources.
-func (p *Plan) createWithBody(ctx context.Context) (*notionapi.Page, error) {
-	t := p.tasks
-	source, err := t.source(ctx)
-	if err != nil {
-		return nil, unsent(err)
+// send makes the page. The library cannot send Markdown.
+func (p *Plan) send(ctx context.Context) (*page, transport.Moment, error) {
+	if p.body == "" {
+		return p.tasks.client.createPage(ctx, p.codec.source, &notionapi.PageCreateRequest{Properties: p.props})
 	}
-	page := new(notionapi.Page)
-	err = t.client.post(ctx, "/v1/pages", map[string]any{
-		"parent":     map[string]any{"type": "data_source_id", "data_source_id": source},
-		"properties": p.props,
-		"markdown":   p.body,
-	}, page)
-	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.NotFound {
-		t.setSource("") // the database may have another one by now
-	}
-	return page, err
-}
-
-// unsent returns the error for a page that was not made because something could not be read.
-func unsent(err error) *claim.StoreError {
-	failed := *storeError(err)
-	failed.Landed = claim.LandedNo
-	return &failed
-}
-
-// source returns the data source in which tasks are made.
-func (t *Tasks) source(ctx context.Context) (task.ID, error) {
-	database := t.codec.Load().database
-	if chosen := t.client.sources.of(database); chosen != "" {
-		return chosen, nil
-	}
-	t.mu.Lock()
-	known := t.only
-	t.mu.Unlock()
-	if known != "" {
-		return known, nil
-	}
-	listed, err := t.client.listSources(ctx, database)
-	if err != nil {
-		return "", err
-	}
-	found, err := listed.pick()
-	if err != nil {
-		return "", err
-	}
-	t.setSource(found.ID)
-	return found.ID, nil
-}
-
-func (t *Tasks) setSource(id task.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.only = id
+	made := new(page)
+	var at transport.Moment
+	err := p.tasks.client.post(transport.Timed(ctx, &at), "/v1/pages", map[string]any{
+		"parent": inSource(string(p.codec.source)), "properties": p.props, "markdown": p.body,
+	}, made)
+	return made, at, err
 }
 
 // newSince is how much too early a page's time of creation may seem: Notion cuts it to the minute,
@@ -133,26 +77,24 @@ const newSince = 2 * time.Minute
 // page lacks the id, one more request.
 func (t *Tasks) Find(ctx context.Context, s creation.Sought) ([]claim.Reading, error) {
 	c := t.codec.Load()
-	x := exchange{only: c.used(), fields: c.fieldIDs(), makers: make(map[string]string)}
 	same := notionapi.TextFilterCondition{Equals: s.Title}
 	if !fits(s.Title, spanLimit) || s.Title != strings.TrimSpace(s.Title) {
 		same = notionapi.TextFilterCondition{StartsWith: strings.TrimSpace(s.Title[:prefix(s.Title, spanLimit/20)])}
 	}
-	answer, err := t.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(c.database), &notionapi.DatabaseQueryRequest{
+	answer, at, err := t.client.query(ctx, c.source, &notionapi.DatabaseQueryRequest{
 		Filter: notionapi.AndCompoundFilter{
 			titleFilter{Property: c.columns.title.ID, Title: same},
 			notionapi.TimestampFilter{Timestamp: notionapi.TimestampCreated, CreatedTime: &notionapi.DateFilterCondition{OnOrAfter: dateOf(s.Since.Add(-newSince).UTC().Truncate(time.Minute))}},
 		},
 		PageSize: pageSize,
-	})
+	}, c.used()...)
 	if err != nil {
 		return nil, t.noted(err)
 	}
-	x.completeAll(answer)
 	var near []claim.Reading
 	for i := range answer.Results {
 		page := &answer.Results[i]
-		made, err := t.read(c, page, &x)
+		made, err := t.read(c, page)
 		if err != nil {
 			return nil, t.noted(err)
 		}
@@ -161,20 +103,20 @@ func (t *Tasks) Find(ctx context.Context, s creation.Sought) ([]claim.Reading, e
 			if strings.HasPrefix(made.Token, newPrefix) || made.Title != shortened(s.Title) {
 				continue
 			}
-			if bot, err := t.client.Bot(ctx); err != nil || x.makers[page.ID.String()] != bot {
+			if bot, err := t.client.Bot(ctx); err != nil || string(page.CreatedBy) != bot {
 				if err != nil {
 					return nil, err
 				}
 				continue
 			}
 		}
-		if made, err = t.row(ctx, c, page, &x); err != nil {
+		if made, err = t.row(ctx, c, page); err != nil {
 			return nil, t.noted(err)
 		}
 		if sure {
-			return []claim.Reading{x.reading(made)}, nil
+			return []claim.Reading{reading(made, at)}, nil
 		}
-		near = append(near, x.reading(made))
+		near = append(near, reading(made, at))
 	}
 	return near, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -12,69 +13,124 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// Database describes a database.
+// Database describes a database, as its data source that is used shows it.
 type Database struct {
-	ID    task.ID
-	Title string
-	// Source is the chosen data source if the database has several or one was named; Title is then
-	// its title. It is empty if the database has only one and none was named.
+	ID task.ID
+	// Source is the data source, and Title is its title.
 	Source  task.ID
+	Title   string
 	Columns map[string]Column // by name
 }
 
-// Database reads a database, by its id or URL, with one request. If its data source was named, the
-// first read takes another request. The error is a *SourceError if the database has several data
-// sources and none is chosen.
+// Column is a property of a database, with the part of its schema that is used here.
+type Column struct {
+	ID   string
+	Name string
+	Type string
+	// Options are the names of the options of a select, multi-select or status.
+	Options []string
+	// OptionIDs are the ids of options, by their names.
+	OptionIDs map[string]string `json:",omitempty"`
+	// Source is the data source that a relation relates to.
+	Source string `json:",omitempty"`
+	// Remade is when the column, or the option for IN_PROGRESS in it, was found in place of one that
+	// was lost, in Notion's time; zero if it never was. Progress is the id of that option.
+	Remade   time.Time `json:",omitzero"`
+	Progress string    `json:",omitempty"`
+	Missing  bool      `json:"-"` // when the schema was read last
+}
+
+// schema is the part of an answer about a database or a data source that is read here.
+type schema struct {
+	Object     string                     `json:"object"`
+	ID         string                     `json:"id"`
+	Title      rawTitle                   `json:"title"`
+	Archived   bool                       `json:"archived"`
+	InTrash    bool                       `json:"in_trash"`
+	Properties map[string]json.RawMessage `json:"properties"` // of a data source
+	Sources    []struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	} `json:"data_sources"` // of a database
+}
+
+func (s *schema) kind() string { return s.Object }
+
+// columns returns the known parts of a schema. A property of a new type has few of them.
+func (s *schema) columns() map[string]Column {
+	columns := make(map[string]Column, len(s.Properties))
+	for name, data := range s.Properties {
+		col := Column{Name: name}
+		var raw map[string]json.RawMessage
+		var config struct {
+			Options []struct {
+				ID   string `json:"id"`
+				Name string `json:"name"`
+			} `json:"options"`
+			Source string `json:"data_source_id"`
+		}
+		if json.Unmarshal(data, &raw) == nil && json.Unmarshal(raw["id"], &col.ID) == nil && json.Unmarshal(raw["type"], &col.Type) == nil &&
+			json.Unmarshal(raw[col.Type], &config) == nil {
+			col.Source = config.Source
+			for _, o := range config.Options {
+				col.Options = append(col.Options, o.Name)
+				if o.ID != "" {
+					if col.OptionIDs == nil {
+						col.OptionIDs = make(map[string]string, len(config.Options))
+					}
+					col.OptionIDs[o.Name] = o.ID
+				}
+			}
+		}
+		columns[name] = col
+	}
+	return columns
+}
+
+// Database reads a database, by its id or URL, with one request, and another one if its data source
+// is not known yet. The error is a *SourceError if it is not clear which data source is meant.
 func (c *Client) Database(ctx context.Context, id string) (Database, error) {
 	canonical, err := task.ParseID(id)
 	if err != nil {
 		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
 			"%q is not the id of a database: give its id or its URL", id)
 	}
-	if err := c.findSource(ctx, canonical); err != nil {
-		return Database{}, err
+	known, _ := c.sources.of(canonical)
+	db, err := c.database(ctx, canonical)
+	if gone(err) && known.Source != "" { // the database may have another one now
+		c.sources.set(canonical, Choice{Wanted: known.Wanted})
+		db, err = c.database(ctx, canonical)
 	}
-	var x exchange
-	db, err := c.api.Database.Get(x.in(ctx), notionapi.DatabaseID(canonical))
-	if gone(err) && c.sources.forget(canonical) { // the database may have another one now
-		x = exchange{}
-		db, err = c.api.Database.Get(x.in(ctx), notionapi.DatabaseID(canonical))
-	}
-	if severalSources(err) {
-		which, err := c.listSources(ctx, canonical)
-		if err != nil {
-			return Database{}, err
-		}
-		return Database{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: which}
-	}
-	if gone(err) && !c.sources.read(canonical) {
-		if other := c.mistaken(ctx, canonical); other != nil {
-			return Database{}, other
-		}
-	}
-	if err != nil {
-		return Database{}, storeError(err)
-	}
-	read := c.shown(canonical, db, &x)
-	if db.Archived {
-		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
-			"database %q is in the trash: restore it, or use another", read.Title)
-	}
-	return read, nil
+	return db, err
 }
 
-// shown converts an answer to a Database.
-func (c *Client) shown(id task.ID, db *notionapi.Database, x *exchange) Database {
-	title := ""
-	for _, s := range db.Title {
-		title += s.PlainText
+func (c *Client) database(ctx context.Context, id task.ID) (Database, error) {
+	source, err := c.source(ctx, id)
+	if err != nil {
+		return Database{}, err
 	}
-	read := Database{ID: id, Title: cmp.Or(title, string(id)), Columns: x.columns}
-	if said := c.sources.choice(id); !said.alone {
-		read.Source = said.source
+	db, trashed, err := c.schema(ctx, id, source, func(ctx context.Context, api *notionapi.Client) error {
+		_, err := api.Database.Get(ctx, notionapi.DatabaseID(source))
+		return err
+	})
+	if err == nil && trashed {
+		err = errTrashed(db.Title)
 	}
-	c.sources.remember(id, x.columns)
-	return read
+	return db, err
+}
+
+// schema makes a request whose answer shows the data source of a database.
+func (c *Client) schema(ctx context.Context, database, source task.ID, do func(context.Context, *notionapi.Client) error) (db Database, trashed bool, err error) {
+	var shown schema
+	if _, err := c.call(ctx, &shown, do); err != nil {
+		return Database{}, false, storeError(err)
+	}
+	title := cmp.Or(plainText(shown.Title), string(database))
+	return Database{ID: database, Source: source, Title: title, Columns: shown.columns()}, shown.Archived || shown.InTrash, nil
+}
+
+func errTrashed(title string) error {
+	return claim.Errorf(claim.Refused, claim.LandedNo, "database %q is in the trash: restore it, or use another", title)
 }
 
 // Below returns the titles of the databases directly on a page, by their ids.
@@ -133,24 +189,40 @@ type NewColumn struct {
 // CreateDatabase makes a database on a page, with one request that is sent at most once. If the
 // error leaves open whether the database was made, call Below.
 func (c *Client) CreateDatabase(ctx context.Context, page task.ID, title string, columns ...NewColumn) (Database, error) {
-	var x exchange
-	db, err := c.api.Database.Create(x.in(ctx), &notionapi.DatabaseCreateRequest{
+	schema, err := c.configs(ctx, "", columns)
+	if err != nil {
+		return Database{}, err
+	}
+	id, err := c.create(ctx, &notionapi.DatabaseCreateRequest{
 		Parent:     notionapi.Parent{Type: notionapi.ParentTypePageID, PageID: notionapi.PageID(page)},
 		Title:      new(spanWriter).write(title),
-		Properties: c.configs("", columns),
+		Properties: schema,
 	})
 	if err != nil {
-		return Database{}, storeError(err)
+		return Database{}, err
 	}
-	id, err := task.ParseID(db.ID.String())
+	return c.Database(ctx, string(id)) // the schema is in the data source
+}
+
+func (c *Client) create(ctx context.Context, request *notionapi.DatabaseCreateRequest) (task.ID, error) {
+	var made schema
+	_, err := c.call(ctx, &made, func(ctx context.Context, api *notionapi.Client) error {
+		_, err := api.Database.Create(ctx, request)
+		return err
+	})
 	if err != nil {
-		return Database{}, storeError(err)
+		return "", storeError(err)
 	}
-	if len(x.sources) == 1 { // the schema is in the data source
-		c.sources.found(id, choice{source: x.sources[0].ID, alone: true})
-		return c.Database(ctx, string(id))
+	id, err := task.ParseID(made.ID)
+	if err != nil {
+		return "", storeError(err)
 	}
-	return c.shown(id, db, &x), nil
+	if len(made.Sources) == 1 {
+		if source, err := task.ParseID(made.Sources[0].ID); err == nil {
+			c.sources.set(id, Choice{Source: source})
+		}
+	}
+	return id, nil
 }
 
 // AddColumns adds the properties that the database lacks. It reads the database first, because a
@@ -169,7 +241,7 @@ func (c *Client) AddColumns(ctx context.Context, id task.ID, columns ...NewColum
 	if len(missing) == 0 {
 		return db, nil
 	}
-	if db, err = c.updateSchema(ctx, id, c.configs(id, missing)); err != nil {
+	if db, err = c.updateSchema(ctx, db, missing); err != nil {
 		return Database{}, err
 	}
 	for _, col := range missing {
@@ -203,7 +275,7 @@ func (c *Client) Extend(ctx context.Context, id task.ID, more NewColumn) (Databa
 	for _, name := range missing {
 		all.Groups[name] = more.Groups[name]
 	}
-	if db, err = c.updateSchema(ctx, id, c.configs(id, []NewColumn{all})); err != nil {
+	if db, err = c.updateSchema(ctx, db, []NewColumn{all}); err != nil {
 		return Database{}, err
 	}
 	if left := lacking(db.Columns[column].Options, all.Options); len(left) > 0 {
@@ -213,37 +285,39 @@ func (c *Client) Extend(ctx context.Context, id task.ID, more NewColumn) (Databa
 	return db, nil
 }
 
-func (c *Client) updateSchema(ctx context.Context, id task.ID, columns notionapi.PropertyConfigs) (Database, error) {
-	var x exchange
-	db, err := c.api.Database.Update(x.in(ctx), notionapi.DatabaseID(id), &notionapi.DatabaseUpdateRequest{Properties: columns})
+func (c *Client) updateSchema(ctx context.Context, of Database, columns []NewColumn) (Database, error) {
+	schema, err := c.configs(ctx, of.Source, columns)
 	if err != nil {
-		return Database{}, storeError(err)
+		return Database{}, err
 	}
-	return c.shown(id, db, &x), nil
+	db, _, err := c.schema(ctx, of.ID, of.Source, func(ctx context.Context, api *notionapi.Client) error {
+		_, err := api.Database.Update(ctx, notionapi.DatabaseID(of.Source), &notionapi.DatabaseUpdateRequest{Properties: schema})
+		return err
+	})
+	return db, err
 }
 
 // newColumn is the request for a property. The library's own lacks some types, and always sends the
 // groups of a status.
 type newColumn struct {
 	NewColumn
-	to map[string]string // a relation's target
+	to task.ID // the data source that a relation relates to
 }
 
-// itself returns the target of a relation to a database.
-func (c *Client) itself(id task.ID) map[string]string {
-	if source := c.sources.of(id); source != "" {
-		return map[string]string{"data_source_id": string(source)}
-	}
-	return map[string]string{"database_id": string(id)}
-}
-
-// configs makes a schema of columns. A new database has no id yet.
-func (c *Client) configs(id task.ID, columns []NewColumn) notionapi.PropertyConfigs {
+// configs makes a schema of columns, for a data source or for a new database, which has none yet.
+func (c *Client) configs(ctx context.Context, own task.ID, columns []NewColumn) (notionapi.PropertyConfigs, error) {
 	schema := make(notionapi.PropertyConfigs, len(columns))
 	for _, col := range columns {
-		schema[col.Name] = newColumn{col, c.itself(cmp.Or(col.To, id))}
+		to := own
+		if col.To != "" {
+			var err error
+			if to, err = c.source(ctx, col.To); err != nil {
+				return nil, err
+			}
+		}
+		schema[col.Name] = newColumn{col, to}
 	}
-	return schema
+	return schema, nil
 }
 
 // GetID implements notionapi.PropertyConfig. A property to be made has none.
@@ -271,9 +345,7 @@ func (n newColumn) MarshalJSON() ([]byte, error) {
 	case typeFormula:
 		config["expression"] = n.Expression
 	case typeRelation:
-		for key, id := range n.to {
-			config[key] = id
-		}
+		config["data_source_id"] = n.to
 		config["type"] = "single_property"
 		config["single_property"] = struct{}{}
 	case typeUniqueID:

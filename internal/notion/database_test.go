@@ -49,8 +49,8 @@ func TestWhatIsThereStays(t *testing.T) {
 		if diff := cmp.Diff(want, types); err != nil || diff != "" {
 			w.Errorf("err = %v (-want +got):\n%s", err, diff)
 		}
-		if db.Columns["c"].Database != string(id) {
-			w.Errorf("the relation is to %s, want the database itself", db.Columns["c"].Database)
+		if db.Columns["c"].Source != string(db.Source) {
+			w.Errorf("the relation is to %s, want the database itself", db.Columns["c"].Source)
 		}
 
 		db, err = w.client.Extend(w.Context(), id, notion.NewColumn{Name: "choice", Options: []string{"older", "new"}})

@@ -3,21 +3,14 @@
 // database for the local mirror, creates the entries of the log databases, and
 // makes the databases themselves or adds what they lack.
 //
-// It speaks version 2022-06-28 of the API through github.com/jomei/notionapi. That
-// version does not know of data sources; what concerns them is asked in version
-// 2025-09-03. A server that does not take the old version is asked in that one, or in
-// 2026-03-11. What the library gets wrong, or cannot do, is mended from outside, by two
-// http.RoundTrippers below it. A request passes them in this order, and its answer in
-// the reverse one:
+// It speaks one version of the API, [dibs/internal/notion/transport.Version], through
+// github.com/jomei/notionapi, which knows an older one. Each call of the library goes through a
+// tap (call.go). The tap turns the request into one of today's version, in which a data source has
+// the schema and the rows of a database, and decodes the answer in the library's place. Below it,
+// the transport carries all requests, see [dibs/internal/notion/transport].
 //
-//	repair     shapes requests and answers so that the library can carry them
-//	source     asks a data source where one stands for its database, in the version that the
-//	           server understands
-//	transport  carries the request, see [dibs/internal/notion/transport]
-//
-// Repair and source lie outside the transport because they work once on a request, not
-// once on each sending, and only on good answers. Source lies inside repair because
-// repair, like the library, knows of databases only.
+// A database's data source is found once, see Client.Sources: the one that the configuration names,
+// or else the only one.
 //
 // Writes are sent at most once. Every error says whether the write that failed may have
 // taken effect all the same, see claim.Landed.

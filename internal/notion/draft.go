@@ -34,16 +34,13 @@ type Plan struct {
 // *claim.StoreError, or l's own.
 func (t *Tasks) Plan(ctx context.Context, d task.Draft, l creation.Lookup) (creation.Plan, error) {
 	fresh := false
-	if t.all.Load() == nil || t.doubtful.Load() || t.Broken() != nil {
+	if t.all.Load() == nil || t.mayHaveChanged() {
 		if err := t.Check(ctx); err != nil {
 			return nil, storeError(err)
 		}
 		fresh = true
 	}
 	for {
-		if err := t.Broken(); err != nil {
-			return nil, storeError(err)
-		}
 		p, err := t.plan(ctx, d, l)
 		_, isWrong := errors.AsType[*task.DraftError](err)
 		if fresh || !isWrong {

@@ -23,14 +23,15 @@ type layout struct {
 	title   Column
 	entryID Column            // without an id if the database has none
 	columns map[string]Column // the others, by folded name
-	tasks   task.ID           // the database to which a relation must relate
+	source  task.ID           // the log's own
+	tasks   task.ID           // the data source to which a relation must relate
 }
 
-func newLayout(columns map[string]Column, tasks task.ID) layout {
-	l := layout{columns: make(map[string]Column), tasks: tasks}
+func newLayout(db Database, tasks task.ID) layout {
+	l := layout{columns: make(map[string]Column), source: db.Source, tasks: tasks}
 	// Of several properties whose folded names are equal, the first is used.
-	for _, name := range slices.Sorted(maps.Keys(columns)) {
-		col, folded := columns[name], fold(name)
+	for _, name := range slices.Sorted(maps.Keys(db.Columns)) {
+		col, folded := db.Columns[name], fold(name)
 		switch _, taken := l.columns[folded]; {
 		case col.Type == typeTitle:
 			l.title = col
@@ -119,9 +120,9 @@ func (l layout) relate(f worklog.Field, in *Column, props notionapi.Properties) 
 }
 
 // Places returns the property for each field of an entry, by the fields' names, without fields that
-// go into the page's text. tasks is the tasks database, to which a relation must relate.
+// go into the page's text. tasks is the data source of the tasks, to which a relation must relate.
 func (db Database) Places(e worklog.Entry, tasks task.ID) map[string]Column {
-	l := newLayout(db.Columns, tasks)
+	l := newLayout(db, tasks)
 	places := make(map[string]Column)
 	if l.entryID.ID != "" {
 		places[worklog.EntryID] = l.entryID
@@ -202,7 +203,7 @@ func (l layout) content(col Column, v any, texts *spanWriter) (content any, ok b
 		u, err := url.Parse(said)
 		return said, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && fits(said, spanLimit)
 	case notionapi.PropertyTypeRelation:
-		if related, err := task.ParseID(col.Database); isPage(v) && err == nil && related == l.tasks {
+		if related, err := task.ParseID(col.Source); isPage(v) && err == nil && related == l.tasks {
 			return []pageRef{{said}}, true
 		}
 	}

@@ -96,24 +96,31 @@ func (s TaskSchema) ExamineFields(db Database) []Fit {
 	return fits
 }
 
-// fieldsOn returns a page's fields from an answer, those of the scope among them. If the page lacks
-// one that the database should have, the schema will be read again; lost is its name.
-func (t *Tasks) fieldsOn(c *codec, page string, x *exchange) (fields task.Fields, lost string) {
+// readFields reads the further properties of row from its page, and whether row is in the scope of
+// agents. If the page lacks one that the database should have, the schema will be read again.
+func (t *Tasks) readFields(c *codec, page *page, row *task.Task) {
 	if len(c.columns.fields) == 0 {
-		return nil, ""
+		return
 	}
-	fields = make(task.Fields, len(c.columns.fields))
+	row.Fields = make(task.Fields, len(c.columns.fields))
 	for _, f := range c.columns.fields {
-		value, there := x.values[page][f.Column.ID]
-		fields[f.Name] = value
-		if !there && f.Column.ID != "" {
-			t.miss(f.Column.ID)
+		p := page.Properties[f.Column.ID]
+		if p == nil {
+			row.Fields[f.Name] = nil
+			if f.Column.ID != "" {
+				t.miss(f.Column.ID)
+			}
+			continue
 		}
-		if !there && f.Must {
-			lost = f.Name
-		}
+		row.Fields[f.Name] = p.value()
 	}
-	return fields, lost
+	row.Outside = task.Filter{Where: c.scope}.Miss(*row, nil)
+	for _, hidden := range c.hidden {
+		delete(row.Fields, hidden)
+	}
+	if len(row.Fields) == 0 {
+		row.Fields = nil
+	}
 }
 
 // miss records that a page lacks a field.
@@ -140,31 +147,6 @@ func (t *Tasks) forgetMissed(fields []field) {
 			delete(t.missed, f.Gone)
 		}
 	}
-}
-
-// fieldIDs lists the ids of the fields that the database has.
-func (c *codec) fieldIDs() []string {
-	var ids []string
-	for _, f := range c.columns.fields {
-		if f.Column.ID != "" {
-			ids = append(ids, f.Column.ID)
-		}
-	}
-	return ids
-}
-
-// keepField stores the value of a page's property, if x asks for it.
-func (x *exchange) keepField(page string, p *rawProperty) {
-	if !slices.Contains(x.fields, p.ID) {
-		return
-	}
-	if x.values == nil {
-		x.values = make(map[string]map[string]any)
-	}
-	if x.values[page] == nil {
-		x.values[page] = make(map[string]any, len(x.fields))
-	}
-	x.values[page][p.ID] = p.value()
 }
 
 // SetFields sets the further properties to read, and reads the schema with one request. Tasks show

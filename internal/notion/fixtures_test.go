@@ -356,41 +356,6 @@ var scenes = []scene{
 		},
 	},
 	{
-		name: "later_version", emulated: true,
-		set: func(s *stage) {
-			s.task(prepared("Claim me"))
-			if s.emulator == nil {
-				return
-			}
-			if err := s.emulator.SetVersions("2026-03-11"); err != nil {
-				s.Fatal(err)
-			}
-		},
-		play: func(s *stage) {
-			if _, err := s.client.Me(s.Context()); err != nil {
-				s.Error(err)
-			}
-			tasks := s.opened()
-			rows, _, err := tasks.Query(s.Context(), notion.Query{UnfinishedOnly: true})
-			if err != nil || len(rows) != 1 || rows[0].ID != s.only() {
-				s.Errorf("rows %+v, %v", rows, err)
-			}
-			if _, err := tasks.Write(s.Context(), s.only(), claimed("Sandman", taped)); err != nil {
-				s.Error(err)
-			}
-			log, err := s.client.Log(s.Context(), s.meshLog)
-			if err != nil {
-				s.Fatal(err)
-			}
-			if err := log.Create(s.Context(), worklog.NewEntry(finished, claim.MeshLog)); err != nil {
-				s.Error(err)
-			}
-			if _, err := tasks.Probe(s.Context(), "Probe", 1); err != nil {
-				s.Error(err)
-			}
-		},
-	},
-	{
 		name: "read_after_failures", emulated: true,
 		set: func(s *stage) {
 			s.task(prepared("Read me"))

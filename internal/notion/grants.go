@@ -34,16 +34,16 @@ func (l *Log) OtherGrants(ctx context.Context, since time.Time, than claim.Setti
 	if detail.ID == "" || detail.Type != typeRichText {
 		return nil, nil
 	}
-	x := exchange{only: []string{layout.title.ID, detail.ID}}
+	only := []string{layout.title.ID, detail.ID}
 	for _, col := range []Column{agent, layout.entryID} {
 		if col.ID != "" {
-			x.only = append(x.only, col.ID)
+			only = append(only, col.ID)
 		}
 	}
 	says := func(condition notionapi.TextFilterCondition) notionapi.Filter {
 		return notionapi.PropertyFilter{Property: detail.ID, RichText: &condition}
 	}
-	answer, err := l.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(l.id), &notionapi.DatabaseQueryRequest{
+	answer, _, err := l.client.query(ctx, layout.source, &notionapi.DatabaseQueryRequest{
 		Filter: notionapi.AndCompoundFilter{
 			says(notionapi.TextFilterCondition{Contains: claim.SettingsMark}),
 			says(notionapi.TextFilterCondition{DoesNotContain: than.String()}),
@@ -53,26 +53,22 @@ func (l *Log) OtherGrants(ctx context.Context, since time.Time, than claim.Setti
 		},
 		Sorts:    []notionapi.SortObject{{Timestamp: notionapi.TimestampCreated, Direction: notionapi.SortOrderDESC}},
 		PageSize: pageSize,
-	})
+	}, only...)
 	if err != nil {
 		return nil, l.noted(err)
 	}
-	x.completeAll(answer)
 	var grants []worklog.Grant
 	for _, page := range answer.Results {
-		said := make(map[string]string) // by the ids of the properties
-		for _, p := range page.Properties {
-			said[p.GetID()] = plainText(p)
-		}
-		settings, ok := claim.ParseSettings(said[detail.ID])
+		text := func(col Column) string { return page.Properties[col.ID].text() }
+		settings, ok := claim.ParseSettings(text(detail))
 		if !ok {
 			continue
 		}
-		id := said[layout.entryID.ID]
-		if i := strings.LastIndexByte(said[layout.title.ID], '['); id == "" && i >= 0 {
-			id = strings.TrimSuffix(said[layout.title.ID][i+1:], "]")
+		id, title := text(layout.entryID), text(layout.title)
+		if i := strings.LastIndexByte(title, '['); id == "" && i >= 0 {
+			id = strings.TrimSuffix(title[i+1:], "]")
 		}
-		grants = append(grants, worklog.Grant{EntryID: id, Agent: said[agent.ID], Settings: settings})
+		grants = append(grants, worklog.Grant{EntryID: id, Agent: text(agent), Settings: settings})
 	}
 	return grants, nil
 }

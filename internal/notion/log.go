@@ -17,7 +17,7 @@ import (
 // every database has. It is safe for concurrent use.
 type Log struct {
 	client *Client
-	id     task.ID
+	id     task.ID // of the database
 
 	mu      sync.Mutex
 	layout  layout
@@ -49,7 +49,7 @@ func (c *Client) layout(db Database) layout {
 	if tasks == nil {
 		tasks = new(task.ID)
 	}
-	return newLayout(db.Columns, *tasks)
+	return newLayout(db, *tasks)
 }
 
 var _ worklog.Writer = (*Log)(nil)
@@ -66,9 +66,7 @@ func (l *Log) Create(ctx context.Context, e worklog.Entry) error {
 		failed.Landed = claim.LandedNo
 		return &failed
 	}
-	request := layout.page(e)
-	request.Parent = notionapi.Parent{Type: notionapi.ParentTypeDatabaseID, DatabaseID: notionapi.DatabaseID(l.id)}
-	if _, err := l.client.api.Page.Create(ctx, request); err != nil {
+	if _, _, err := l.client.createPage(ctx, layout.source, layout.page(e)); err != nil {
 		return l.noted(err)
 	}
 	return nil
@@ -89,9 +87,7 @@ func (l *Log) search(ctx context.Context, e worklog.Entry) (bool, error) {
 	if err != nil {
 		return false, storeError(err)
 	}
-	answer, err := l.client.api.Database.Query(ctx, notionapi.DatabaseID(l.id), &notionapi.DatabaseQueryRequest{
-		Filter: layout.find(e), PageSize: 1,
-	})
+	answer, _, err := l.client.query(ctx, layout.source, &notionapi.DatabaseQueryRequest{Filter: layout.find(e), PageSize: 1})
 	if err != nil {
 		return false, l.noted(err)
 	}
@@ -144,5 +140,6 @@ func (l *Log) current(ctx context.Context) (layout, error) {
 func (l *Log) known() (_ layout, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.layout, !l.stale && !l.client.sources.open(l.id)
+	used, _ := l.client.sources.of(l.id)
+	return l.layout, !l.stale && used.Source == l.layout.source
 }

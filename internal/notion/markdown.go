@@ -77,7 +77,7 @@ func (c *Client) markdown(ctx context.Context, id string) (text string, open []s
 		Markdown *string  `json:"markdown"`
 		Unknown  []string `json:"unknown_block_ids"`
 	}
-	if err := c.getIn(ctx, sourcesVersion, "/v1/pages/"+id+"/markdown", nil, &answer); err != nil {
+	if err := c.get(ctx, "/v1/pages/"+id+"/markdown", nil, &answer); err != nil {
 		return "", nil, err
 	}
 	if answer.Markdown == nil {

@@ -164,35 +164,6 @@ func TestMarkdownWithoutAPart(t *testing.T) {
 	})
 }
 
-// It is sent in the version that is documented, or a later one if need be.
-func TestMarkdownInVersions(t *testing.T) {
-	for _, tt := range []struct{ spoken, want string }{
-		{"2022-06-28 2025-09-03 2026-03-11", "2025-09-03"}, {"2025-09-03", "2025-09-03"}, {"2026-03-11", "2026-03-11"}, {"2022-06-28 2026-03-11", "2026-03-11"}, {"2022-06-28", ""},
-	} {
-		inWorld(t, func(w *world) {
-			id := w.wrote("text\n")
-			if err := w.emulator.SetVersions(strings.Fields(tt.spoken)...); err != nil {
-				t.Fatal(err)
-			}
-			sent := ""
-			w.through(func(req *http.Request) { sent = req.Header.Get("Notion-Version") })
-			md, err := w.client.Markdown(w.Context(), id)
-			if tt.want == "" {
-				if err == nil || !strings.Contains(err.Error(), "takes none of the versions") {
-					t.Errorf("a server that speaks %s: %v", tt.spoken, err)
-				}
-				return
-			}
-			if err != nil || md.Text != "text\n" || sent != tt.want {
-				t.Errorf("a server that speaks %s: %+v, %v, sent in %s", tt.spoken, md, err, sent)
-			}
-			if _, err := w.client.Comments(w.Context(), id); err != nil {
-				t.Errorf("a server that speaks %s: %v", tt.spoken, err)
-			}
-		})
-	}
-}
-
 func TestCommentsWithoutTheCapability(t *testing.T) {
 	inWorld(t, func(w *world) {
 		id := w.wrote("text\n")

@@ -28,10 +28,9 @@ func (l *Log) Messages(ctx context.Context, since time.Time) ([]worklog.Row, err
 		return nil, storeError(err)
 	}
 	places := layout.messagePlaces()
-	x := exchange{only: []string{layout.title.ID}}
+	only := []string{layout.title.ID}
 	for _, name := range slices.Sorted(maps.Keys(places)) { // the same request every time
-		col := places[name]
-		x.only = append(x.only, col.ID)
+		only = append(only, places[name].ID)
 	}
 	filter := notionapi.AndCompoundFilter{notionapi.TimestampFilter{
 		Timestamp: notionapi.TimestampCreated, CreatedTime: &notionapi.DateFilterCondition{OnOrAfter: minute(since)},
@@ -50,23 +49,23 @@ func (l *Log) Messages(ctx context.Context, since time.Time) ([]worklog.Row, err
 	}
 	var rows []worklog.Row
 	for range maxMessageAnswers {
-		answer, err := l.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(l.id), request)
+		answer, _, err := l.client.query(ctx, layout.source, request, only...)
 		if err != nil {
 			return nil, l.noted(err)
 		}
-		x.completeAll(answer)
-		for _, page := range answer.Results {
-			if row, ok := layout.row(page, places); ok {
+		for i := range answer.Results {
+			if row, ok := layout.row(&answer.Results[i], places); ok {
 				rows = append(rows, row)
 			}
 		}
-		if !answer.HasMore {
+		next, err := answer.next(string(request.StartCursor))
+		if err != nil {
+			return nil, claim.Errorf(claim.Unavailable, claim.LandedNo, "after %d rows: %w", len(rows), err)
+		}
+		if next == "" {
 			return rows, nil
 		}
-		if answer.NextCursor == "" || answer.NextCursor == request.StartCursor {
-			return nil, claim.Errorf(claim.Unavailable, claim.LandedNo, "after %d rows: %w", len(rows), errNoCursor)
-		}
-		request.StartCursor = answer.NextCursor
+		request.StartCursor = notionapi.Cursor(next)
 	}
 	return rows, nil
 }
@@ -90,16 +89,13 @@ func (l layout) messagePlaces() map[string]Column {
 }
 
 // row reads a row of the log; ok is false for a daemon's entry about a claim.
-func (l layout) row(page notionapi.Page, places map[string]Column) (row worklog.Row, ok bool) {
-	id, err := task.ParseID(page.ID.String())
+func (l layout) row(page *page, places map[string]Column) (row worklog.Row, ok bool) {
+	id, err := task.ParseID(page.ID)
 	if err != nil {
 		return row, false
 	}
-	said := make(map[string]string) // by the ids of the properties
-	for _, p := range page.Properties {
-		said[p.GetID()] = task.Plain(plainText(p))
-	}
-	row = worklog.Row{Page: id, Created: page.CreatedTime.UTC(), Title: said[l.title.ID], EntryID: said[places[worklog.EntryID].ID]}
+	text := func(col Column) string { return task.Plain(page.Properties[col.ID].text()) }
+	row = worklog.Row{Page: id, Created: page.Created.UTC(), Title: text(l.title), EntryID: text(places[worklog.EntryID])}
 	if i := strings.LastIndex(row.Title, " ["); row.EntryID == "" && i >= 0 && strings.HasSuffix(row.Title, "]") {
 		// In a log without a property for it, the id ends the title.
 		if entry := row.Title[i+2 : len(row.Title)-1]; worklog.IsEntryID(entry) {
@@ -114,7 +110,7 @@ func (l layout) row(page notionapi.Page, places map[string]Column) (row worklog.
 		// People's rows have a message where the column is called so, or not at all.
 		col := places[name]
 		if col.ID != "" && (message || fold(col.Name) == name) {
-			*field = said[col.ID]
+			*field = text(col)
 		}
 	}
 	return row, true

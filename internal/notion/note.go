@@ -20,35 +20,14 @@ type noteSpan struct {
 	sent map[string]any
 }
 
-// keepSpans keeps the spans of the text that x asks for.
-func (x *exchange) keepSpans(body []byte) {
-	if x.verbatim == "" {
-		return
-	}
-	var page struct {
-		Properties map[string]struct {
-			ID       string            `json:"id"`
-			RichText []json.RawMessage `json:"rich_text"`
-		} `json:"properties"`
-	}
-	if json.Unmarshal(body, &page) != nil {
-		return
-	}
-	for _, p := range page.Properties {
-		if p.ID == x.verbatim && p.RichText != nil {
-			x.spans = append([]json.RawMessage{}, p.RichText...)
-		}
-	}
-}
-
-// noteOn remembers the note in an answer, or that there was none. The caller has locked t.mu.
-func (t *Tasks) noteOn(id task.ID, x *exchange) {
-	if x.spans == nil {
+// noteOn remembers the note on a page, or that it has none. The caller has locked t.mu.
+func (t *Tasks) noteOn(id task.ID, on *noted) {
+	if on.spans == nil {
 		t.notes.forget(id)
 		return
 	}
-	shown := make(note, len(x.spans))
-	for i, span := range x.spans {
+	shown := make(note, len(on.spans))
+	for i, span := range on.spans {
 		shown[i] = newNoteSpan(span)
 	}
 	t.notes.put(id, shown)

@@ -70,15 +70,10 @@ func (t *Tasks) makeScratch(ctx context.Context, title string) (task.ID, error) 
 		return "", err
 	}
 	props[c.columns.title.ID] = titled(title)
-	var x exchange
-	page, err := t.client.api.Page.Create(x.in(ctx), &notionapi.PageCreateRequest{
-		Parent:     notionapi.Parent{Type: notionapi.ParentTypeDatabaseID, DatabaseID: notionapi.DatabaseID(c.database)},
-		Properties: props,
-	})
+	page, _, err := t.client.createPage(ctx, c.source, &notionapi.PageCreateRequest{Properties: props})
 	if err != nil {
 		return "", storeError(err)
 	}
-	x.complete(page)
 	made, err := c.task(page)
 	if err == nil && made.Status != task.Cancelled {
 		err = claim.Errorf(claim.Refused, claim.LandedYes, "the scratch row %s was made in status %q instead of cancelled: put it into the trash", made.ID, made.Status)
@@ -96,25 +91,23 @@ func (t *Tasks) probeRound(ctx context.Context, id task.ID, title string) (Round
 		return r, err
 	}
 	start := time.Now()
-	if _, err := t.client.api.Page.Get(permitted, notionapi.PageID(id)); err != nil {
-		return r, storeError(err)
+	if _, err := t.client.page(permitted, id); err != nil {
+		return r, err
 	}
 	read := time.Now()
 	r.Read = read.Sub(start)
 	update := &notionapi.PageUpdateRequest{Properties: notionapi.Properties{c.columns.title.ID: titled(title)}}
-	if _, err := t.client.api.Page.Update(permitted, notionapi.PageID(id), update); err != nil {
+	if _, _, err := t.client.updatePage(permitted, id, update); err != nil {
 		return r, storeError(err)
 	}
 	written := time.Now()
 	r.Write = written.Sub(read)
 	for {
 		asked := time.Now()
-		var x exchange
-		page, err := t.client.api.Page.Get(x.in(ctx), notionapi.PageID(id))
+		page, err := t.client.page(ctx, id)
 		if err != nil {
-			return r, storeError(err)
+			return r, err
 		}
-		x.complete(page)
 		seen, err := c.task(page)
 		if err != nil {
 			return r, err
@@ -136,11 +129,11 @@ func (t *Tasks) probeRound(ctx context.Context, id task.ID, title string) (Round
 
 // trash puts a row into the trash.
 func (t *Tasks) trash(ctx context.Context, id task.ID) error {
-	page, err := t.client.api.Page.Update(ctx, notionapi.PageID(id), &notionapi.PageUpdateRequest{Archived: true})
+	page, _, err := t.client.updatePage(ctx, id, &notionapi.PageUpdateRequest{Archived: true})
 	if err != nil {
 		return storeError(err)
 	}
-	if !page.Archived {
+	if !page.trashed() {
 		return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion accepted that and did not do it")
 	}
 	return nil

@@ -32,7 +32,7 @@ func TestProbe(t *testing.T) {
 		if len(rows) != 1 || !rows[0].Trashed || rows[0].Select("status") != "CANCELLED" || !strings.HasPrefix(rows[0].Title(), "dibs probe") {
 			w.Errorf("the rows are %+v, want the scratch row in the trash", rows)
 		}
-		first := w.emulator.Requests()[1]
+		first := w.emulator.Requests()[2]
 		if first.Method != "POST" || !strings.Contains(string(first.Body), "CANCELLED") {
 			w.Errorf("the row was made by %s %s, want it to be CANCELLED from the start", first.Method, first.Body)
 		}

@@ -1,6 +1,7 @@
 package notion
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -48,23 +49,17 @@ const pageSize = 100
 // If the schema may have changed, Query reads it first, with one more request.
 func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.Time, err error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
-	if t.Broken() != nil || t.doubtful.Load() || t.client.sources.open(t.codec.Load().database) {
+	if t.mayHaveChanged() {
 		if err := t.Check(ctx); err != nil {
 			return nil, time.Time{}, err
 		}
 	}
-	remakes := t.remakes()
 	l := newListing(q, t.codec.Load())
 	for again := false; ; {
 		incomplete, err := t.list(ctx, &l)
-		if severalSources(err) {
-			if broken := t.Check(ctx); broken != nil { // lists the data sources to choose from
-				return nil, time.Time{}, broken
-			}
-		}
 		if err != nil {
 			failed := t.noted(err)
-			if again || !lost(err) && !t.doubtful.Load() {
+			if again || !t.doubtful.Load() {
 				return nil, time.Time{}, failed
 			}
 			if err := t.Check(ctx); err != nil {
@@ -78,9 +73,6 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 				return nil, time.Time{}, errPartial(odd)
 			}
 			t.skip(l.skipped, q.EditedSince.IsZero())
-			if q.EditedSince.IsZero() && t.Broken() == nil {
-				t.listed(remakes)
-			}
 			return l.rows, l.at, nil
 		}
 		if !l.last.After(l.from) {
@@ -121,29 +113,29 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 		Sorts: []notionapi.SortObject{{Timestamp: notionapi.TimestampCreated, Direction: notionapi.SortOrderASC}},
 	}
 	for {
-		x := exchange{only: l.codec.used(), fields: l.codec.fieldIDs()}
-		answer, err := t.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(l.codec.database), request)
+		answer, at, err := t.client.query(ctx, l.codec.source, request, l.codec.used()...)
 		if err != nil {
 			return "", err
 		}
-		x.completeAll(answer)
 		if l.answers++; l.answers > maxAnswers {
 			return "", errEndless
 		}
-		l.skipped = append(l.skipped, x.skipped...)
 		if n := len(answer.Results); n > pageSize {
 			return "", claim.Errorf(claim.Refused, claim.LandedUnknown, "the answer has %d rows, and %d were asked for: check notion.base_url", n, pageSize)
 		}
-		if x.incomplete != "" {
-			incomplete = x.incomplete
-		}
+		incomplete = cmp.Or(answer.incomplete(), incomplete)
 		if l.at.IsZero() {
-			l.at = x.moment.At
+			l.at = at.At
 		}
 		for i := range answer.Results {
-			row, err := t.row(ctx, l.codec, &answer.Results[i], &x)
+			page := &answer.Results[i]
+			if odd, ok := page.odd(); ok {
+				l.skipped = append(l.skipped, odd)
+				continue
+			}
+			row, err := t.row(ctx, l.codec, page)
 			if foreign(err) {
-				l.skipped = append(l.skipped, skipped{id: string(answer.Results[i].ID), why: "belongs to another database, or to another data source"})
+				l.skipped = append(l.skipped, skipped{id: page.ID, why: "belongs to another database, or to another data source"})
 				continue
 			}
 			if err != nil {
@@ -154,13 +146,14 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 		if l.query.Progress != nil {
 			l.query.Progress(len(l.rows))
 		}
-		if !answer.HasMore {
+		next, err := answer.next(string(request.StartCursor))
+		if err != nil {
+			return "", fmt.Errorf("after %d rows: %w", len(l.rows), err)
+		}
+		if next == "" {
 			return incomplete, nil
 		}
-		if answer.NextCursor == "" || answer.NextCursor == request.StartCursor {
-			return "", fmt.Errorf("after %d rows: %w", len(l.rows), errNoCursor)
-		}
-		request.StartCursor = answer.NextCursor
+		request.StartCursor = notionapi.Cursor(next)
 	}
 }
 
@@ -182,14 +175,27 @@ func (l *listing) add(row task.Task) {
 
 // row reads a row of a query. If the row does not show all that the task waits for, row requests
 // the rest.
-func (t *Tasks) row(ctx context.Context, c *codec, page *notionapi.Page, x *exchange) (task.Task, error) {
-	row, err := t.read(c, page, x)
+func (t *Tasks) row(ctx context.Context, c *codec, page *page) (task.Task, error) {
+	row, err := t.read(c, page)
 	if err != nil {
 		return row, err
 	}
-	err = c.whole(page, x, &row, func(of relation, _ []task.ID) ([]task.ID, error) { return t.related(ctx, of) })
+	err = c.whole(page, &row, func(of relation, _ []task.ID) ([]task.ID, error) { return t.related(ctx, of) })
 	if err != nil {
 		return row, storeError(err)
+	}
+	return row, nil
+}
+
+// read reads a page, and its fields.
+func (t *Tasks) read(c *codec, page *page) (task.Task, error) {
+	row, err := c.task(page)
+	if err != nil {
+		return row, err
+	}
+	t.readFields(c, page, &row)
+	if c.newStatus(page) {
+		t.doubtful.Store(true)
 	}
 	return row, nil
 }
@@ -241,21 +247,17 @@ func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 	return all
 }
 
-// claimed returns the filter for tasks that are IN_PROGRESS with a claim token. While the
-// property for tokens is lost, it matches all that are IN_PROGRESS. It is nil if there can be
-// no such tasks.
+// claimed returns the filter for tasks that are IN_PROGRESS with a claim token. It is nil if there
+// can be no such tasks.
 func (c *codec) claimed() notionapi.AndCompoundFilter {
 	status := notionapi.PropertyFilter{Property: c.columns.status.ID}
-	if c.known.token.ID == "" || !slices.Contains(c.columns.status.Options, c.names[task.InProgress]) {
+	if c.columns.token.ID == "" || !slices.Contains(c.columns.status.Options, c.names[task.InProgress]) {
 		return nil
 	}
 	if c.columns.status.Type == typeSelect {
 		status.Select = &notionapi.SelectFilterCondition{Equals: c.names[task.InProgress]}
 	} else {
 		status.Status = &notionapi.StatusFilterCondition{Equals: c.names[task.InProgress]}
-	}
-	if c.columns.token.ID == "" {
-		return notionapi.AndCompoundFilter{status}
 	}
 	token := notionapi.PropertyFilter{Property: c.columns.token.ID, RichText: &notionapi.TextFilterCondition{IsNotEmpty: true}}
 	return notionapi.AndCompoundFilter{status, token}

@@ -165,7 +165,7 @@ func TestQueryGetsOverFailures(t *testing.T) {
 		tasks := w.tasks(notion.TaskSchema{})
 		w.page(props{"Name": title("one")})
 		for _, kind := range []emulator.FaultKind{emulator.HTML502, emulator.DropAnswer, emulator.RateLimited429} {
-			w.emulator.Inject(emulator.Fault{Path: "/v1/databases/*/query", Times: 1, Kind: kind, RetryAfter: 20 * time.Second})
+			w.emulator.Inject(emulator.Fault{Path: "/v1/data_sources/*/query", Times: 1, Kind: kind, RetryAfter: 20 * time.Second})
 		}
 		start := time.Now()
 		rows, _, err := tasks.Query(w.Context(), notion.Query{})

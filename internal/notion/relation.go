@@ -8,20 +8,20 @@ import (
 
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
-
-	"github.com/jomei/notionapi"
 )
+
+// relation is one relation property of one page.
+type relation struct{ page, property string }
 
 // whole makes the relations of a task whole that its page shows in part. all
 // returns a relation of which that part is shown.
-func (c *codec) whole(page *notionapi.Page, x *exchange, row *task.Task, all func(of relation, shown []task.ID) ([]task.ID, error)) error {
-	for property, ids := range map[string]*[]task.ID{c.columns.dependsOn.ID: &row.DependsOn, c.columns.subItems.ID: &row.SubItems} {
-		of := relation{page.ID.String(), property}
-		if property == "" || !x.truncated[of] {
+func (c *codec) whole(page *page, row *task.Task, all func(of relation, shown []task.ID) ([]task.ID, error)) error {
+	for id, ids := range map[string]*[]task.ID{c.columns.dependsOn.ID: &row.DependsOn, c.columns.subItems.ID: &row.SubItems} {
+		if p := page.Properties[id]; p == nil || !p.HasMore {
 			continue
 		}
 		var err error
-		if *ids, err = all(of, *ids); err != nil {
+		if *ids, err = all(relation{page.ID, id}, *ids); err != nil {
 			return err
 		}
 	}
@@ -30,11 +30,7 @@ func (c *codec) whole(page *notionapi.Page, x *exchange, row *task.Task, all fun
 
 // related reads and remembers a whole relation. A page's answer shows only 25 of its tasks.
 func (t *Tasks) related(ctx context.Context, of relation) ([]task.ID, error) {
-	plain, err := url.PathUnescape(of.property)
-	if err != nil {
-		plain = of.property
-	}
-	path := "/v1/pages/" + of.page + "/properties/" + url.PathEscape(plain)
+	path := "/v1/pages/" + of.page + "/properties/" + url.PathEscape(plainID(of.property))
 	query := url.Values{"page_size": {"100"}}
 	var all []task.ID
 	for answers := 1; ; answers++ {

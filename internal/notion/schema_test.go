@@ -67,7 +67,7 @@ func TestSchemasThatCannotBeUsed(t *testing.T) {
 						w.Errorf("%q does not say %q", err, says)
 					}
 				}
-				if n := len(w.emulator.Requests()); n != 1 {
+				if n := len(w.emulator.Requests()); n != 2 { // the data source is found first
 					w.Errorf("it took %d requests", n)
 				}
 			})

@@ -8,32 +8,6 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// readFields reads the further properties of row from its page, and whether row is in the scope of
-// agents. While the database lacks a property of the scope, that is as last known.
-func (t *Tasks) readFields(c *codec, page string, row *task.Task, x *exchange) {
-	fields, lost := t.fieldsOn(c, page, x)
-	row.Fields = fields
-	switch last, ok := t.last(row.ID); {
-	case lost == "":
-		row.Outside = task.Filter{Where: c.scope}.Miss(*row, nil)
-	case ok && c.lacksScope():
-		row.Outside = last.Outside
-	default:
-		row.Outside = "its " + lost + " is not known"
-	}
-	for _, hidden := range c.hidden {
-		delete(fields, hidden)
-	}
-	if len(fields) == 0 {
-		row.Fields = nil
-	}
-}
-
-// lacksScope reports whether the database lacks a property that the scope names.
-func (c *codec) lacksScope() bool {
-	return slices.ContainsFunc(c.columns.fields, func(f field) bool { return f.Must && f.Column.ID == "" })
-}
-
 // scoped returns the conditions of the scope that a filter of Notion's can say exactly. Rows are
 // judged once they are read, so a condition may be left out.
 func (c *codec) scoped() (all notionapi.AndCompoundFilter) {

@@ -1,7 +1,5 @@
 package notion
 
-import "github.com/jomei/notionapi"
-
 // shown is what a page shows beside its task, for the next write to go by.
 type shown struct {
 	// holder is the page's holder if that is a Notion user who stands for no agent, or several
@@ -20,34 +18,20 @@ type shown struct {
 func (s shown) empty() bool { return s.holder == "" && !s.ticked }
 
 // shownBy returns what a page shows beside its task.
-func (c *codec) shownBy(page *notionapi.Page) (s shown) {
-	known := true
-	for _, p := range page.Properties {
-		switch p.GetID() {
-		case c.columns.done.ID:
-			s.ticked = ticked(p)
-		case c.columns.status.ID:
-			s.status = plainText(p)
-		}
-		people, ok := p.(*notionapi.PeopleProperty)
-		if !ok || p.GetID() != c.columns.claimedBy.ID {
-			continue
-		}
-		s.holder = c.holder(people)
-		for _, user := range people.People {
-			_, isAgent := c.users[c.userName(user)]
-			known = known && isAgent
-			s.users = append(s.users, pageRef{user.ID.String()})
-		}
+func (c *codec) shownBy(page *page) shown {
+	s := shown{ticked: page.Properties[c.columns.done.ID].ticked(), status: page.Properties[c.columns.status.ID].text()}
+	by := page.Properties[c.columns.claimedBy.ID]
+	if by == nil || by.Type != typePeople {
+		return s
 	}
-	if known && len(s.users) < 2 {
+	known := true
+	for _, user := range by.People {
+		_, isAgent := c.users[c.userName(user)]
+		known = known && isAgent
+		s.users = append(s.users, pageRef{user.ID})
+	}
+	if s.holder = c.holder(by); known && len(s.users) < 2 {
 		s.holder, s.users = "", nil
 	}
 	return s
-}
-
-// ticked reads a checkbox.
-func ticked(p notionapi.Property) bool {
-	box, ok := p.(*notionapi.CheckboxProperty)
-	return ok && box.Checkbox
 }

@@ -2,10 +2,8 @@ package notion
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
@@ -26,63 +24,20 @@ func (s skipped) String() string {
 	return fmt.Sprintf("row %s is skipped: it %s", name, s.why)
 }
 
-// rawRows are the rows of a query.
-type rawRows []rawPage
-
-// bare reports which rows are pages shown without their properties, by their places in the answer
-// that has that body. Properties that are null are a mistake and not that.
-func (r rawRows) bare(body []byte) map[int]bool {
-	if !slices.ContainsFunc(r, func(p rawPage) bool { return p.Properties == nil }) {
-		return nil // nearly always: do not decode the body again
-	}
-	var answer struct {
-		Results []map[string]json.RawMessage `json:"results"`
-	}
-	if json.Unmarshal(body, &answer) != nil {
-		return nil
-	}
-	bare := make(map[int]bool)
-	for i, row := range answer.Results {
-		_, has := row["properties"]
-		bare[i] = !has && r[i].Object == "page" && r[i].ID != ""
-	}
-	return bare
-}
-
 // odd describes a row of a query that is no page, or shows too little to be a task.
-func (p *rawPage) odd(bare bool) (skipped, bool) {
+func (p *page) odd() (skipped, bool) {
 	row := skipped{id: shortened(transport.Excerpt(p.ID))}
 	switch {
 	case p.Object == "database", p.Object == "data_source":
-		row.title = p.Title.text()
+		row.title = shortened(plainText(p.Title))
 		row.why = "is a database, as wikis have them among their pages"
-	case bare:
+	case p.Properties == nil && p.Object == "page" && p.ID != "":
 		row.partial = true
 		row.why = "is shown without its properties: see whether the connection may read it"
 	default:
 		return skipped{}, false
 	}
 	return row, true
-}
-
-// rawTitle is the title of a database, if it is one.
-type rawTitle []span
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *rawTitle) UnmarshalJSON(data []byte) error {
-	var spans []span
-	if json.Unmarshal(data, &spans) == nil {
-		*t = spans
-	}
-	return nil
-}
-
-func (t rawTitle) text() string {
-	var b strings.Builder
-	for _, s := range t {
-		b.WriteString(s.PlainText)
-	}
-	return shortened(b.String())
 }
 
 // errPartial is the error of a list whose pages show no properties.

@@ -76,30 +76,25 @@ func spansOf(s string) []any { return []any{props{"plain_text": s}} }
 
 // Many rows that are no tasks are not all named.
 func TestManyRowsThatAreNoTasks(t *testing.T) {
-	for _, version := range []string{"2022-06-28", "2025-09-03"} {
-		inWorld(t, func(w *world) {
-			if err := w.emulator.SetVersions(version); err != nil {
+	inWorld(t, func(w *world) {
+		for i := range 8 {
+			if _, err := w.emulator.CreateRowDatabase(w.databases.Tasks, fmt.Sprint("Handbook ", i), props{"Name": of("title")}); err != nil {
 				w.Fatal(err)
 			}
-			for i := range 8 {
-				if _, err := w.emulator.CreateRowDatabase(w.databases.Tasks, fmt.Sprint("Handbook ", i), props{"Name": of("title")}); err != nil {
-					w.Fatal(err)
-				}
-			}
-			tasks := w.tasks(notion.TaskSchema{})
-			if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 0 {
-				w.Fatalf("%d rows, %v", len(rows), err)
-			}
-			w.page(props{"Name": title("task")})
-			if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 1 {
-				w.Fatalf("%d rows, %v", len(rows), err)
-			}
-			warnings := tasks.Warnings()
-			if len(warnings) != 6 || !strings.Contains(warnings[0], `row "Handbook 0" (`) || !strings.Contains(warnings[5], "3 more rows") {
-				w.Errorf("warnings: %q", warnings)
-			}
-		})
-	}
+		}
+		tasks := w.tasks(notion.TaskSchema{})
+		if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 0 {
+			w.Fatalf("%d rows, %v", len(rows), err)
+		}
+		w.page(props{"Name": title("task")})
+		if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 1 {
+			w.Fatalf("%d rows, %v", len(rows), err)
+		}
+		warnings := tasks.Warnings()
+		if len(warnings) != 6 || !strings.Contains(warnings[0], `row "Handbook 0" (`) || !strings.Contains(warnings[5], "3 more rows") {
+			w.Errorf("warnings: %q", warnings)
+		}
+	})
 }
 
 // A list in which no page shows its properties is no empty board.
@@ -135,31 +130,26 @@ func TestIDsOfOtherThings(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		for _, version := range []string{"2022-06-28", "2025-09-03", "2026-03-11"} {
-			if err := w.emulator.SetVersions(version, "2026-03-11"); err != nil {
+		for id, says := range map[string][]string{
+			linked:                                 {"that is a linked view of another database", "open the original database in Notion"},
+			second:                                 {second + ` is the id of the data source "Talk", not of a database: use that of its database, ` + w.databases.MeshLog, "set databases.x_source to"},
+			page:                                   {page + " is the id of a page, not of a database", "copy the id from its URL"},
+			"12345678-1234-1234-1234-123456789abc": {"that is no id of Notion's", "copy it anew"},
+			"11111111-2222-4333-8444-555555555555": {"share the database with the connection"},
+		} {
+			client, err := notion.New(notion.Options{Token: w.emulator.Token(), Transport: w.transport, Jitter: halfway})
+			if err != nil {
 				w.Fatal(err)
 			}
-			for id, says := range map[string][]string{
-				linked:                                 {"that is a linked view of another database", "open the original database in Notion"},
-				second:                                 {second + ` is the id of the data source "Talk", not of a database: use that of its database, ` + w.databases.MeshLog, "set databases.x_source to"},
-				page:                                   {page + " is the id of a page, not of a database", "copy the id from its URL"},
-				"12345678-1234-1234-1234-123456789abc": {"that is no id of Notion's", "copy it anew"},
-				"11111111-2222-4333-8444-555555555555": {"share the database with the connection"},
-			} {
-				client, err := notion.New(notion.Options{Token: w.emulator.Token(), Transport: w.transport, Jitter: halfway})
-				if err != nil {
-					w.Fatal(err)
-				}
-				client.Choose(task.ID(id), "databases.x_source", "")
-				_, err = client.Database(w.Context(), id)
-				failed, isFailed := errors.AsType[*claim.StoreError](err)
-				if !isFailed || failed.Kind == claim.Unavailable || slices.ContainsFunc(says, func(s string) bool { return !strings.Contains(err.Error(), s) }) {
-					w.Errorf("%s, %s: err = %v, want %q", version, id, err, says)
-				}
+			client.Choose(task.ID(id), "databases.x_source", "")
+			_, err = client.Database(w.Context(), id)
+			failed, isFailed := errors.AsType[*claim.StoreError](err)
+			if !isFailed || failed.Kind == claim.Unavailable || slices.ContainsFunc(says, func(s string) bool { return !strings.Contains(err.Error(), s) }) {
+				w.Errorf("%s: err = %v, want %q", id, err, says)
 			}
-			if db, err := w.client.Database(w.Context(), wiki); err != nil || db.Title != "Handbook" {
-				w.Errorf("%s: a database that is a row: %+v, %v", version, db, err)
-			}
+		}
+		if db, err := w.client.Database(w.Context(), wiki); err != nil || db.Title != "Handbook" {
+			w.Errorf("a database that is a row: %+v, %v", db, err)
 		}
 	})
 }

@@ -1,14 +1,15 @@
 package notion
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
+	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 )
@@ -19,8 +20,7 @@ type Source struct {
 	Name string
 }
 
-// SourceError says that a database has several data sources and none is chosen. Pages with known
-// ids can still be read and written.
+// SourceError says that it is not known which data source of a database is meant.
 type SourceError struct {
 	// Database is the title of the database, and Sources are its data sources.
 	Database string
@@ -79,279 +79,139 @@ func meant(sources []Source, wanted string) []Source {
 	return slices.DeleteFunc(slices.Clone(sources), func(s Source) bool { return s.Name != wanted })
 }
 
-// sources records the databases' data sources, and the API version that the server understands. The
-// zero value knows no data source, and the library's version. It is safe for concurrent use.
+// pick returns the data source: the named one, or the only one.
+func (e *SourceError) pick() (Source, error) {
+	which := e.Sources
+	switch {
+	case len(which) == 0:
+		return Source{}, claim.Errorf(claim.Refused, claim.LandedNo, "database %q shows no data source: %s", transport.Excerpt(e.Database), hidden)
+	case e.Wanted != "":
+		which = meant(which, e.Wanted)
+	}
+	if len(which) != 1 {
+		return Source{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: e}
+	}
+	return which[0], nil
+}
+
+// Choice is the data source of a database that is used.
+type Choice struct {
+	Wanted string  `json:",omitempty"` // the name or the id that was given; empty if none was
+	Source task.ID // empty until it is found
+}
+
+// sources records which data source of each database is used. It is safe for concurrent use.
 type sources struct {
-	mu      sync.Mutex
-	version string             // empty for the library's
-	choices map[task.ID]choice // by database
-	several bool               // some database has, or may have, several data sources
-	// ids are the ids of the databases' properties, without those of titles, which are all the
-	// same. strange are the data sources among which none was recognised by its properties.
-	ids     map[task.ID][]string
-	strange map[task.ID]string
-	// lasting are the data sources that are known to have been a database's only one, or to
-	// have stood for it.
-	lasting map[task.ID]task.ID
+	mu   sync.Mutex
+	keys map[task.ID]string // the configuration's keys for the data sources, by database
+	used map[task.ID]Choice
 }
 
-// choice is the data source that stands for a database.
-type choice struct {
-	wanted string  // the name or the id that was given; empty if none was
-	key    string  // the key of the configuration that gives it
-	source task.ID // the data source with it; empty until the database is read
-	alone  bool    // it was the database's only one
-}
-
-// speaks returns the API version that the server last understood.
-func (s *sources) speaks() string {
+func (s *sources) of(database task.ID) (c Choice, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return cmp.Or(s.version, apiVersion)
+	return s.used[database], s.keys[database]
 }
 
-// speak records the API version that the server understands.
-func (s *sources) speak(version string) {
+// set records the data source of a database, unless another one was named meanwhile.
+func (s *sources) set(database task.ID, c Choice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.version = version
-}
-
-// choose records the name or id given for a database's data source.
-func (s *sources) choose(database task.ID, c choice) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if was := s.choices[database]; was.wanted == c.wanted {
-		c.source, c.alone = was.source, was.alone
+	if was, ok := s.used[database]; !ok || was.Wanted == c.Wanted {
+		s.used[database] = c
 	}
-	s.set(database, c)
-}
-
-func (s *sources) set(database task.ID, c choice) {
-	if s.choices == nil {
-		s.choices = make(map[task.ID]choice)
-	}
-	s.choices[database] = c
-}
-
-// found records a database's data source, unless another one was named meanwhile.
-func (s *sources) found(database task.ID, c choice) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if was, ok := s.choices[database]; ok {
-		if was.wanted != c.wanted {
-			return
-		}
-		c.key = was.key
-	}
-	s.set(database, c)
-	s.several = s.several || !c.alone || c.wanted != ""
-}
-
-// forget forgets a data source that nobody named.
-func (s *sources) forget(database task.ID) (forgotten bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.choices[database]
-	if c.source == "" || c.wanted != "" {
-		return false
-	}
-	c.source, c.alone = "", false
-	s.set(database, c)
-	return true
-}
-
-func (s *sources) choice(database task.ID) choice {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.choices[database]
-}
-
-// of returns a database's data source; empty if the database stands for itself.
-func (s *sources) of(database task.ID) task.ID { return s.choice(database).source }
-
-// open reports whether a name or an id was given whose data source has yet to be found.
-func (s *sources) open(database task.ID) bool {
-	c := s.choice(database)
-	return c.wanted != "" && c.source == ""
-}
-
-// met records that a database has several data sources, and reports whether that is news.
-func (s *sources) met() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	was := s.several
-	s.several = true
-	return !was
-}
-
-// known reports whether some database is known to have several data sources.
-func (s *sources) known() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.several
-}
-
-// remember records the properties of a database.
-func (s *sources) remember(database task.ID, columns map[string]Column) {
-	var ids []string
-	for _, col := range columns {
-		if col.Type != typeTitle && col.ID != "" {
-			ids = append(ids, col.ID)
-		}
-	}
-	if len(ids) == 0 {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ids == nil {
-		s.ids, s.strange = make(map[task.ID][]string), make(map[task.ID]string)
-	}
-	s.ids[database] = ids
-	delete(s.strange, database)
-}
-
-// read reports whether a database was read before.
-func (s *sources) read(database task.ID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.ids[database]) > 0
-}
-
-// recall records the properties that a database had in an earlier run.
-func (s *sources) recall(database task.ID, columns taskColumns) {
-	known := make(map[string]Column)
-	for _, col := range columns.inUse() {
-		known[col.ID] = col
-	}
-	s.remember(database, known)
-}
-
-// recognisable reports whether a database's data source can be recognised by its properties, or
-// as its lasting one, where none was named.
-func (s *sources) recognisable(database task.ID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.choices[database].wanted == "" && (len(s.ids[database]) > 0 || s.lasting[database] != "")
-}
-
-// properties returns the ids of a database's properties; none if no data source among these was
-// recognised by them before.
-func (s *sources) properties(database task.ID, among []Source) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.strange[database] == fmt.Sprint(among) {
-		return nil
-	}
-	return s.ids[database]
-}
-
-// unrecognised records data sources among which none was recognised.
-func (s *sources) unrecognised(database task.ID, among []Source) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.strange == nil {
-		s.strange = make(map[task.ID]string)
-	}
-	s.strange[database] = fmt.Sprint(among)
-}
-
-// database returns the id under which pages of a data source are known here. If the data source
-// stands for its database, that is the database's id. If another one stands for the database,
-// it is the id of the data source itself, which is none of the databases in use.
-func (s *sources) database(database, source string) string {
-	if source == "" {
-		return database
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id, _ := task.ParseID(source)
-	for of, c := range s.choices {
-		if c.source == id && id != "" {
-			return string(of)
-		}
-	}
-	if of, err := task.ParseID(database); err == nil && s.choices[of].source != "" {
-		return source
-	}
-	return database
 }
 
 // Choose selects a database's data source by name or id; wanted is empty for a database with
 // only one. key is the configuration key for it. Choose sends nothing: the data source is found
 // when the database is next read, and stays the same until the next Choose.
 func (c *Client) Choose(database task.ID, key, wanted string) {
-	c.sources.choose(database, choice{wanted: strings.TrimSpace(wanted), key: key})
+	c.sources.mu.Lock()
+	defer c.sources.mu.Unlock()
+	wanted = strings.TrimSpace(wanted)
+	c.sources.keys[database] = key
+	if was, ok := c.sources.used[database]; !ok || was.Wanted != wanted {
+		c.sources.used[database] = Choice{Wanted: wanted}
+	}
 }
 
-// findSource finds the data source that Choose named, with one request. It does nothing if
-// Choose named none, or if the data source is known.
-func (c *Client) findSource(ctx context.Context, database task.ID) error {
-	if !c.sources.open(database) {
-		return nil
+// Sources returns the data sources that are used, by database, as far as they are known.
+func (c *Client) Sources() map[task.ID]Choice {
+	c.sources.mu.Lock()
+	defer c.sources.mu.Unlock()
+	known := maps.Clone(c.sources.used)
+	maps.DeleteFunc(known, func(_ task.ID, c Choice) bool { return c.Source == "" })
+	return known
+}
+
+// RecallSources gives the client the result of Sources from an earlier run. It sends nothing. Call
+// it after Choose: what was found under another name does not count.
+func (c *Client) RecallSources(known map[task.ID]Choice) {
+	for database, choice := range known {
+		c.sources.set(database, choice)
 	}
-	said := c.sources.choice(database)
-	source, err := c.FindSource(ctx, database, said.key, said.wanted)
+}
+
+// source returns the data source of a database that is used. If it is not known yet, source asks
+// Notion, with one request. The error is a *SourceError if it is not clear which one is meant.
+func (c *Client) source(ctx context.Context, database task.ID) (task.ID, error) {
+	choice, key := c.sources.of(database)
+	if choice.Source != "" {
+		return choice.Source, nil
+	}
+	found, err := c.FindSource(ctx, database, key, choice.Wanted)
+	if gone(err) {
+		if other := c.mistaken(ctx, database, key); other != nil {
+			return "", other
+		}
+	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	c.sources.found(database, choice{wanted: said.wanted, key: said.key, source: source.ID})
-	return nil
+	c.sources.set(database, Choice{choice.Wanted, found.ID})
+	return found.ID, nil
 }
 
 // FindSource finds the data source that Choose would select with the same arguments, with one
-// request. The error is a *SourceError if there is none, or more than one.
+// request.
 func (c *Client) FindSource(ctx context.Context, database task.ID, key, wanted string) (Source, error) {
-	unclear, err := c.listSources(ctx, database)
-	if err != nil {
-		return Source{}, err
+	var shown schema
+	if err := c.get(transport.WithoutPermits(ctx), "/v1/databases/"+string(database), nil, &shown); err != nil {
+		return Source{}, storeError(err)
 	}
-	unclear.Key, unclear.Wanted = key, strings.TrimSpace(wanted)
-	return unclear.pick()
+	list := SourceError{Database: plainText(shown.Title), Wanted: strings.TrimSpace(wanted), Key: key}
+	for _, s := range shown.Sources {
+		id, err := task.ParseID(s.ID)
+		if err != nil {
+			return Source{}, storeError(err)
+		}
+		list.Sources = append(list.Sources, Source{id, s.Name})
+	}
+	found, err := list.pick()
+	if err == nil && (shown.Archived || shown.InTrash) {
+		err = errTrashed(list.Database)
+	}
+	return found, err
 }
 
 // SourceOf reads a page's data source; empty if it has none.
-func (c *Client) SourceOf(ctx context.Context, page task.ID) (task.ID, error) {
-	var x exchange
-	var shown struct{}
-	if err := c.getIn(x.in(ctx), sourcesVersion, "/v1/pages/"+string(page), nil, &shown); err != nil {
+func (c *Client) SourceOf(ctx context.Context, id task.ID) (task.ID, error) {
+	var shown page
+	if err := c.get(ctx, "/v1/pages/"+string(id), nil, &shown); err != nil {
 		return "", storeError(err)
 	}
-	id, err := task.ParseID(x.source)
-	if x.source != "" && err != nil {
-		return "", storeError(err)
-	}
-	return id, nil
+	source, _ := task.ParseID(shown.Parent.Source)
+	return source, nil
 }
 
-// listSources reads a database's data sources, and returns them as the error that asks for a
-// choice.
-func (c *Client) listSources(ctx context.Context, database task.ID) (*SourceError, error) {
-	var x exchange
-	var shown struct {
-		Title []span `json:"title"`
+// Holds reports whether these are the database and the data source of the tasks. Either may be
+// empty: unknown.
+func (t *Tasks) Holds(database, source task.ID) bool {
+	c := t.codec.Load()
+	if source != "" {
+		return source == c.source
 	}
-	if err := c.getIn(x.in(ctx), sourcesVersion, "/v1/databases/"+string(database), nil, &shown); err != nil {
-		return nil, storeError(err)
-	}
-	said := c.sources.choice(database)
-	unclear := &SourceError{Sources: x.sources, Wanted: said.wanted, Key: said.key}
-	for _, s := range shown.Title {
-		unclear.Database += s.PlainText
-	}
-	return unclear, nil
-}
-
-// multipleSources is the error type of an answer in an API version that knows only one data
-// source for a database, about a database that has several.
-const multipleSources = "multiple_data_sources_for_database"
-
-// severalSources reports whether a request failed because a database has several
-// data sources.
-func severalSources(err error) bool {
-	answered, isAnswered := errors.AsType[*APIError](err)
-	return isAnswered && answered.Data("error_type") == multipleSources
+	return database == c.database
 }
 
 // unclear reports whether an error says that a database has several data sources and none is

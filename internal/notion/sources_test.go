@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/notion"
@@ -28,16 +27,6 @@ func (w *world) sprint() string {
 		w.Fatal(err)
 	}
 	w.client.Choose(task.ID(w.databases.Tasks), key, "Sprint")
-	return id
-}
-
-// copied adds a data source that cannot be told from the one with the tasks.
-func (w *world) copied(name string) string {
-	w.Helper()
-	id, err := w.emulator.CopyDataSource(w.databases.Tasks, name)
-	if err != nil {
-		w.Fatal(err)
-	}
 	return id
 }
 
@@ -108,7 +97,7 @@ func TestPropertiesAreAddedToTheDataSource(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		if string(db.ID) != w.databases.Tasks || string(db.Source) != sprint || db.Title != "Sprint" || db.Columns["depends_on"].Database != string(db.ID) || db.Columns["claimed_by"].Type != "rich_text" {
+		if string(db.ID) != w.databases.Tasks || string(db.Source) != sprint || db.Title != "Sprint" || db.Columns["depends_on"].Source != sprint || db.Columns["claimed_by"].Type != "rich_text" {
 			w.Errorf("the database is %+v", db)
 		}
 		for _, r := range w.emulator.Requests() {
@@ -185,50 +174,46 @@ func TestSourceError(t *testing.T) {
 	}
 }
 
-// A broken schema is told as what it is: a page of another data source does not
-// make it look as if properties had gone.
-func TestPagesOfAnotherDataSourceBreakNothing(t *testing.T) {
+// In the place of a data source that is gone another one is looked for at the next start only, and
+// there may be several.
+func TestADataSourceThatIsGone(t *testing.T) {
 	inWorld(t, func(w *world) {
 		tasks := w.tasks(notion.TaskSchema{})
-		id := w.page(props{"Name": title("task")})
+		id := task.ID(w.databases.Tasks)
+		known := w.client.Sources()
 		ideas, err := w.emulator.AddDataSource(w.databases.Tasks, "Ideas", props{"Idea": of("title")})
 		if err != nil {
 			w.Fatal(err)
 		}
 		idea := w.pageIn(ideas, props{"Idea": title("Fly")})
-		w.copied("Copy")
-		w.client.Choose(task.ID(w.databases.Tasks), key, "")
-		if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil || !strings.Contains(err.Error(), "set "+key) {
-			w.Errorf("err = %v, want that a choice is to be made", err)
-		}
 		if _, err := tasks.Get(w.Context(), idea); err == nil {
 			w.Error("a page of the other data source was taken for a task")
 		}
-		if err := tasks.Broken(); err == nil || !strings.Contains(err.Error(), "set "+key) {
-			w.Errorf("broken: %v", err)
+		if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 0 || tasks.Broken() != nil {
+			w.Errorf("%d rows, %v, broken: %v; want the other data source not to matter", len(rows), err, tasks.Broken())
 		}
-		if err := permitted(tasks); err != nil {
-			w.Errorf("no permits for what is held: %v", err)
+		w.client.Choose(id, key, "Sprint")
+		w.client.Choose(id, key, "")
+		w.client.RecallSources(map[task.ID]notion.Choice{id: {Source: "11111111-2222-4333-8444-555555555555"}})
+		if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil || !strings.Contains(err.Error(), "is not shared") {
+			w.Errorf("err = %v, want that there is no such data source", err)
 		}
-		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
-			w.Error(err)
+		if _, err := w.client.Tasks(w.Context(), w.databases.Tasks, notion.TaskSchema{}); err == nil || !strings.Contains(err.Error(), "set "+key) {
+			w.Errorf("err = %v, want that a choice is to be made", err)
 		}
-		w.client.Choose(task.ID(w.databases.Tasks), key, "Tasks")
-		time.Sleep(time.Minute)
-		if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 1 || rows[0].ClaimedBy != "Sandman" {
-			w.Errorf("rows %+v, %v", rows, err)
-		}
-		if err := tasks.Broken(); err != nil {
-			w.Error(err)
+		w.client.Choose(id, key, "Tasks")
+		if _, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || tasks.Broken() != nil || w.client.Sources()[id].Source != known[id].Source {
+			w.Errorf("%v, broken: %v; want the tasks in %s", err, tasks.Broken(), known[id].Source)
 		}
 	})
 }
 
-// A named data source is known without Notion, but only if the same one is named.
+// A data source is known without Notion, but only if the same one is named.
 func TestRecallTasksOfADataSource(t *testing.T) {
 	inWorld(t, func(w *world) {
 		sprint := w.sprint()
 		schema := notion.TaskSchema{Known: w.tasks(notion.TaskSchema{}).Known()}
+		known := w.client.Sources()
 		fresh := func(wanted string) (*notion.Tasks, error) {
 			w.Helper()
 			client, err := notion.New(notion.Options{Token: w.emulator.Token(), Transport: w.transport})
@@ -236,6 +221,7 @@ func TestRecallTasksOfADataSource(t *testing.T) {
 				w.Fatal(err)
 			}
 			client.Choose(task.ID(w.databases.Tasks), key, wanted)
+			client.RecallSources(known)
 			return client.RecallTasks(w.databases.Tasks, schema)
 		}
 		for _, wanted := range []string{"", "Tasks", sprint} {
@@ -257,36 +243,28 @@ func TestRecallTasksOfADataSource(t *testing.T) {
 	})
 }
 
-// What is said while the database is in use is found at the next query.
+// A start asks for the data source alone; a new choice is found at the next query.
 func TestChoiceOfADataSourceInUse(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.page(props{"Name": title("task")})
 		id := task.ID(w.databases.Tasks)
 		w.client.Choose(id, key, "  ") // which says nothing
+		w.tasks(notion.TaskSchema{})
+		w.emulator.ResetRequests()
 		tasks := w.tasks(notion.TaskSchema{})
 		if n := len(w.emulator.Requests()); n != 1 {
-			w.Errorf("opening took %d requests, want one", n)
+			w.Errorf("opening again took %d requests, want one", n)
 		}
 		w.client.Choose(id, key, " Tasks ")
-		sources := func() (n int) {
-			w.Helper()
+		for i, want := range []int{3, 1} {
 			w.emulator.ResetRequests()
 			if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 1 {
 				w.Errorf("%d rows, %v", len(rows), err)
 			}
-			for _, r := range w.emulator.Requests() {
-				if strings.HasPrefix(r.Path, "/v1/data_sources/") {
-					n++
-				}
+			if n := len(w.emulator.Requests()); n != want {
+				w.Errorf("query %d took %d requests, want %d", i, n, want)
 			}
-			return n
-		}
-		if n := sources(); n != 2 {
-			w.Errorf("%d requests of the data source, want its schema and a query", n)
-		}
-		w.client.Choose(id, key, "Tasks")
-		if n := sources(); n != 1 {
-			w.Errorf("%d requests of the data source, want a query", n)
+			w.client.Choose(id, key, "Tasks")
 		}
 	})
 }

@@ -75,8 +75,6 @@ func sorted(e *APIError) (kind claim.StoreErrorKind, advice string) {
 		return claim.Refused, "the connection may not do this: check its capabilities in Notion"
 	case e.Status == http.StatusNotFound:
 		return claim.NotFound, "no such object, or it is not shared: share the database with the connection"
-	case severalSources(e):
-		return claim.Refused, "a database has several data sources, and it is not known which one is meant"
 	case e.Status == http.StatusBadRequest && e.Code == codeValidation && unshownSources.MatchString(e.Message):
 		return claim.Refused, hidden
 	case e.Status == http.StatusBadRequest && e.Code == codeValidation && otherKind.MatchString(e.Message):

@@ -51,7 +51,6 @@ func TestStoreErrors(t *testing.T) {
 		{"an archived property", said(400, "validation_error", "archived is not a property that exists.", nil), claim.Refused, claim.LandedNo, ""},
 		{"trashed", said(400, "validation_error", "Can't edit block that is archived. You must unarchive the block before editing.", nil), claim.Trashed, claim.LandedNo, ""},
 		{"trashed, other words", said(400, "validation_error", "Can't edit page that is in the trash.", nil), claim.Trashed, claim.LandedNo, ""},
-		{"sources", said(400, "validation_error", "no", map[string]any{"error_type": "multiple_data_sources_for_database"}), claim.Refused, claim.LandedNo, "several data sources"},
 		{"conflict", said(409, "conflict_error", "no", nil), claim.Unavailable, claim.LandedUnknown, ""},
 		{"rate limit", said(429, "rate_limited", "no", nil), claim.Unavailable, claim.LandedNo, ""},
 		{"blocked", said(429, "rate_limited", "no", map[string]any{"rate_limit_reason": "public_api_request_blocked"}), claim.Refused, claim.LandedNo, "blocked this connection"},

@@ -21,6 +21,7 @@ import (
 
 	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 
 	"gopkg.in/dnaeon/go-vcr.v4/pkg/cassette"
@@ -107,7 +108,9 @@ func (s *stage) open(emulated bool) {
 		}
 		s.tasks, s.taskLog, s.meshLog = db.Tasks, db.TaskLog, db.MeshLog
 	}
-	s.ids[s.tasks], s.ids[s.taskLog], s.ids[s.meshLog] = tapedTasks, tapedTaskLog, tapedMeshLog
+	for real, taped := range map[string]string{s.tasks: tapedTasks, s.taskLog: tapedTaskLog, s.meshLog: tapedMeshLog} {
+		s.ids[real], s.ids[s.source(real)] = taped, strings.Replace(taped, "2f", "d5", 1)
+	}
 }
 
 // run plays with a client whose requests pass the recorder.
@@ -250,9 +253,21 @@ func (s *stage) page(database string, properties props) task.ID {
 	var page struct {
 		ID string `json:"id"`
 	}
-	s.call(http.MethodPost, "/v1/pages", props{"parent": props{"database_id": database}, "properties": properties}, &page)
+	s.call(http.MethodPost, "/v1/pages", props{"parent": props{"data_source_id": s.source(database)}, "properties": properties}, &page)
 	s.note(page.ID)
 	return s.id(len(s.pages))
+}
+
+// source returns a database's data source.
+func (s *stage) source(database string) string {
+	s.Helper()
+	var shown struct {
+		Sources []struct {
+			ID string `json:"id"`
+		} `json:"data_sources"`
+	}
+	s.call(http.MethodGet, "/v1/databases/"+database, nil, &shown)
+	return shown.Sources[0].ID
 }
 
 // id returns the nth page that was made, from 1.
@@ -265,7 +280,7 @@ func (s *stage) only() task.ID { return s.id(1) }
 func (s *stage) trash(id task.ID) {
 	s.Helper()
 	if s.transport != nil {
-		s.call(http.MethodPatch, "/v1/pages/"+string(id), props{"archived": true}, nil)
+		s.call(http.MethodPatch, "/v1/pages/"+string(id), props{"in_trash": true}, nil)
 	}
 }
 
@@ -282,23 +297,27 @@ func (s *stage) clear() {
 		return
 	}
 	for _, id := range slices.Backward(s.pages) {
-		s.call(http.MethodPatch, "/v1/pages/"+id, props{"archived": true}, nil)
+		s.call(http.MethodPatch, "/v1/pages/"+id, props{"in_trash": true}, nil)
 	}
 }
 
 // call makes a request that is not on the cassette.
 func (s *stage) call(method, path string, body any, answer any) {
 	s.Helper()
-	data, err := json.Marshal(body)
-	if err != nil {
-		s.Fatal(err)
+	var sent io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			s.Fatal(err)
+		}
+		sent = bytes.NewReader(data)
 	}
-	req, err := http.NewRequest(method, "https://api.notion.com"+path, bytes.NewReader(data))
+	req, err := http.NewRequest(method, "https://api.notion.com"+path, sent)
 	if err != nil {
 		s.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+s.token)
-	req.Header.Set("Notion-Version", "2022-06-28")
+	req.Header.Set("Notion-Version", transport.Version)
 	req.Header.Set("Content-Type", "application/json")
 	if s.emulator == nil {
 		time.Sleep(400 * time.Millisecond) // only while recording against a workspace: its rate limit

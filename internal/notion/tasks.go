@@ -18,32 +18,22 @@ import (
 // Tasks is a tasks database. It implements claim.Store, and the mirror reads its rows
 // from it. It is safe for concurrent use.
 //
-// The properties in use are those found when it was opened. They may be renamed. If one
-// of them is gone, or has another type, the database is broken:
-//
-//   - Nothing can be claimed, as Broken says, until Query finds the database mended.
-//   - The last known value of the property stands in for it, see Remember, and held
-//     claims can be worked with.
-//   - If claims are recognised by the property, held claims cannot be worked with either,
-//     and Permit fails.
-//   - If it is the status, tasks cannot even be read.
-//
-// The database is broken, too, once it has several data sources and none is known to be
-// meant. Held claims can then be worked with.
+// The properties in use are those found when it was opened. They may be renamed. While one of them
+// is missing, or has another type, or a status has lost its option, the database is broken, as
+// Broken says: nothing is read or written, so nothing is claimed and no claim is judged. Query and
+// Check find out when it is whole again, perhaps with another property in place of the lost one.
+// What tasks lost with the old one shows in task.Task.Lost.
 type Tasks struct {
 	client *Client
 	title  string
 	schema TaskSchema
 	codec  atomic.Pointer[codec]
 	words  task.Words // those of codec, see Words
-	// broken is what is wrong with the database, or nil. When a property is lost, broken is set
-	// first, and the codec for pages without the property second.
-	broken   atomic.Pointer[breakage]
+	// broken says why nothing can be read or written; nil if that is not known to be so.
+	broken   atomic.Pointer[claim.StoreError]
 	changing sync.Mutex // held while codec and broken are set
 	// doubtful is set when something suggests that the schema was changed.
 	doubtful atomic.Bool
-
-	last func(task.ID) (task.Task, bool) // returns a task as last read, see Remember
 
 	// all are all properties of the database by name, as last read; nil before the first read.
 	all atomic.Pointer[map[string]Column]
@@ -54,10 +44,6 @@ type Tasks struct {
 	long lately[relation, []task.ID]
 	// shown holds what recently read pages showed beside their tasks.
 	shown lately[task.ID, shown]
-	// remade is nonzero from the moment at which the option for IN_PROGRESS is found deleted,
-	// or made anew, until all tasks have been read since.
-	remade, remades int
-	cleared         map[task.ID]clearedTask
 	// skipped are the rows of queries that are no tasks.
 	skipped []skipped
 	// missed holds the ids of fields that a page lacked, each of which made the schema doubtful
@@ -65,10 +51,8 @@ type Tasks struct {
 	missed map[string]bool
 	// notes holds the notes of recently read pages.
 	notes lately[task.ID, note]
-	// visited holds the pages that were read with permits, see goneBy.
+	// visited holds the pages that were read with permits, see isBasis.
 	visited lately[task.ID, struct{}]
-	// only is the database's only data source; empty until needed.
-	only task.ID
 }
 
 var _ claim.Store = (*Tasks)(nil)
@@ -76,38 +60,30 @@ var _ claim.Store = (*Tasks)(nil)
 // Tasks opens a tasks database by its id or its URL, with one request. If the database lacks
 // what claims need, it fails, and the error says what to change.
 func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema) (*Tasks, error) {
-	if known, columns := schema.recall(); known.Wanted == "" {
-		c.sources.recall(known.Database, columns)
-	}
 	db, err := c.Database(ctx, databaseID)
 	if err != nil {
 		return nil, err
 	}
-	known := schema.recalled()
-	columns, warnings, err := schema.find(db, known)
+	columns, warnings, err := schema.find(db, schema.recalled(), c.Now())
 	if err != nil {
 		return nil, err
 	}
-	t, err := c.open(db.ID, schema, columns, warnings)
+	t, err := c.open(db, schema, columns, warnings)
 	if err != nil {
 		return nil, err
 	}
 	t.title = db.Title
 	t.all.Store(&db.Columns)
-	if schema.remade(known.status, columns.status) {
-		t.setRemade()
-	}
 	return t, nil
 }
 
-func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, warnings []string) (*Tasks, error) {
-	codec, err := newCodec(database, schema, columns)
+func (c *Client) open(db Database, schema TaskSchema, columns taskColumns, warnings []string) (*Tasks, error) {
+	codec, err := newCodec(db, schema, columns, warnings)
 	if err != nil {
 		return nil, err
 	}
-	codec.warnings = warnings
-	c.tasks.Store(&database)
-	t := &Tasks{client: c, schema: schema, last: forgotten}
+	c.tasks.Store(&db.Source)
+	t := &Tasks{client: c, schema: schema}
 	t.use(codec)
 	return t, nil
 }
@@ -122,15 +98,9 @@ func (t *Tasks) use(c *codec) {
 func (t *Tasks) Words() *task.Words { return &t.words }
 
 // Warnings returns one line for each thing amiss: what cannot be done because the database
-// lacks properties, which rows are skipped because they are no tasks, and whether there are
-// several data sources and none was named.
+// lacks properties, and which rows are skipped because they are no tasks.
 func (t *Tasks) Warnings() []string {
-	c := t.codec.Load()
-	warnings := slices.Concat(c.warnings, t.skippedRows())
-	if said := t.client.SourceAdded(c.database, "the tasks database"); said != "" {
-		warnings = append(warnings, said)
-	}
-	return warnings
+	return slices.Concat(t.codec.Load().warnings, t.skippedRows())
 }
 
 // ID returns the database's id.
@@ -146,11 +116,10 @@ func (t *Tasks) HasToken() bool { return t.codec.Load().columns.token.ID != "" }
 // HasNote reports whether the database has a property for the note.
 func (t *Tasks) HasNote() bool { return t.codec.Load().columns.note.ID != "" }
 
-// Permit implements claim.Store, see Client.Permit. It fails while the database is too broken
-// to work with held claims.
+// Permit implements claim.Store, see Client.Permit. It fails while the database is broken.
 func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
-	if b := t.broken.Load(); b != nil && !b.workable {
-		return nil, b.err
+	if err := t.Broken(); err != nil {
+		return nil, err
 	}
 	return t.client.Permit(ctx, n)
 }
@@ -160,29 +129,27 @@ func (t *Tasks) Now() time.Time { return t.client.Now() }
 
 // Get implements claim.Store. A task with more than 25 dependencies takes further requests,
 // with their own permits. If a page has lost a property, or is no longer in progress although
-// its claim is on it, Get reads the schema with one more request.
+// a claim is on it, Get reads the schema with one more request.
 func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	if err := t.Broken(); err != nil {
+		return claim.Reading{}, err
+	}
 	c := t.codec.Load()
-	x := exchange{verbatim: c.columns.note.ID, fields: c.fieldIDs()}
-	page, err := t.client.api.Page.Get(x.in(ctx), notionapi.PageID(id))
+	shown := noted{property: c.columns.note.ID}
+	at, err := t.client.call(ctx, &shown, func(ctx context.Context, api *notionapi.Client) error {
+		_, err := api.Page.Get(ctx, notionapi.PageID(id))
+		return err
+	})
 	if err != nil {
 		return claim.Reading{}, t.missing(ctx, storeError(err))
 	}
-	x.complete(page)
-	read, err := t.row(ctx, c, page, &x)
-	if lost(err) {
-		err = t.noted(err)
-		if t.Check(ctx) == nil {
-			c = t.codec.Load()
-			read, err = t.row(ctx, c, page, &x)
-		}
-	}
-	if err == nil && t.doubts(read) {
-		if err := t.checkProgress(ctx); err != nil {
+	read, err := t.row(ctx, c, &shown.page)
+	if lost(err) || err == nil && c.doubts(read, &shown.page) {
+		if err := t.Check(ctx); err != nil {
 			return claim.Reading{}, storeError(err)
 		}
 		c = t.codec.Load()
-		read, err = t.row(ctx, c, page, &x)
+		read, err = t.row(ctx, c, &shown.page)
 	}
 	if err == nil && read.ID != id {
 		err = anotherPage(read.ID, id)
@@ -190,18 +157,13 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
-	if b := t.broken.Load(); b != nil && !b.workable {
-		if _, remembered := t.last(id); !remembered || transport.HasPermits(ctx) {
-			return claim.Reading{}, b.err // the permits were taken before that was known
-		}
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.goneBy(ctx, id) {
-		t.meet(id, c.shownBy(page))
-		t.noteOn(id, &x)
+	if t.isBasis(ctx, id) {
+		t.meet(id, c.shownBy(&shown.page))
+		t.noteOn(id, &shown)
 	}
-	return x.reading(read), nil
+	return reading(read, at), nil
 }
 
 // missing returns the error of a page that could not be read. If Notion does not know the page,
@@ -224,11 +186,11 @@ func (t *Tasks) missing(ctx context.Context, failed *claim.StoreError) error {
 	}
 }
 
-// goneBy reports whether the next write of a page goes by what a read with ctx shows. A write
+// isBasis reports whether the next write to the page may rest on this read, made with ctx. A write
 // rests on the read for which it took its permits. The mirror reads pages at any moment: an
 // answer that it gets in between may be older, and the write would overwrite what a person has
 // changed since. t.mu is held.
-func (t *Tasks) goneBy(ctx context.Context, id task.ID) bool {
+func (t *Tasks) isBasis(ctx context.Context, id task.ID) bool {
 	if transport.HasPermits(ctx) {
 		t.visited.put(id, struct{}{})
 		return true
@@ -257,33 +219,35 @@ func (t *Tasks) met(id task.ID) shown {
 // Write implements claim.Store. If Notion refuses a write for its content, the write is sent
 // once more without its note: the task's state matters more than the note.
 func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	if err := t.Broken(); err != nil {
+		return claim.Reading{}, err
+	}
 	c := t.codec.Load()
 	props, err := c.properties(w, t.met(id))
 	if err != nil {
 		return claim.Reading{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: err}
 	}
 	noted := t.addNote(c, id, w, props)
-	x := exchange{fields: c.fieldIDs()}
 	t.client.writing(id)
-	page, err := t.client.api.Page.Update(x.in(ctx), notionapi.PageID(id), &notionapi.PageUpdateRequest{Properties: props})
+	update := &notionapi.PageUpdateRequest{Properties: props}
+	shown, at, err := t.client.updatePage(ctx, id, update)
 	if noted && err != nil && storeError(err).Kind == claim.Refused {
 		t.doubtful.Store(true)
 		delete(props, c.columns.note.ID)
-		page, err = t.client.api.Page.Update(x.in(ctx), notionapi.PageID(id), &notionapi.PageUpdateRequest{Properties: props})
+		shown, at, err = t.client.updatePage(ctx, id, update)
 	}
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
-	x.complete(page)
-	written, err := t.read(c, page, &x)
+	written, err := t.read(c, shown)
 	if err == nil && written.ID != id {
 		err = anotherPage(written.ID, id)
 	}
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
-	err = c.whole(page, &x, &written, t.recall)
-	return x.reading(written), err
+	err = c.whole(shown, &written, t.recall)
+	return reading(written, at), err
 }
 
 // anotherPage returns the error of an answer that shows another page than the requested one.

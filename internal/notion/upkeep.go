@@ -1,114 +1,112 @@
 package notion
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 )
 
-// Broken says why nothing can be claimed at present. It returns nil if tasks can be
-// claimed, or if nothing has met the change yet that broke the database.
+// Broken says why nothing can be read or written at present, in one line. It returns nil if the
+// database is whole, or if nothing has met the change yet that broke it.
 func (t *Tasks) Broken() error {
-	if b := t.broken.Load(); b != nil {
-		return b.err
+	if err := t.broken.Load(); err != nil {
+		return err
 	}
 	return nil
+}
+
+// mayHaveChanged reports whether the schema is to be read before the next query.
+func (t *Tasks) mayHaveChanged() bool {
+	c := t.codec.Load()
+	used, _ := t.client.sources.of(c.database)
+	return t.Broken() != nil || t.doubtful.Load() || used.Source != c.source
+}
+
+// breaks records that the database is broken, and why. The caller has locked t.changing.
+func (t *Tasks) breaks(why error) error {
+	err := claim.Errorf(claim.Refused, claim.LandedNo, "%w; nothing is claimed until then", why)
+	t.broken.Store(err)
+	return err
 }
 
 // noted returns the error of a request like storeError, and records what it says about
 // the schema.
 func (t *Tasks) noted(err error) *claim.StoreError {
 	failed := storeError(err)
-	if gone, ok := errors.AsType[*lostError](err); ok {
-		t.lose(gone)
-	} else if answered, ok := errors.AsType[*APIError](err); ok && answered.Code == codeValidation && failed.Kind == claim.Refused {
+	answered, ok := errors.AsType[*APIError](err)
+	if lost(err) || ok && answered.Code == codeValidation && failed.Kind == claim.Refused {
 		t.doubtful.Store(true)
 	}
 	return failed
 }
 
 // Check reads the schema again, with one request, and uses it from then on. Names may have
-// changed, and properties may have been made anew. If a property in use is missing, the
-// database is broken, see Broken. The error says why tasks cannot be read.
+// changed, and properties may have been made anew. If a property in use is missing, the database is
+// broken, and the error says so. A data source that is gone may be shared again: no other one takes
+// its place before a restart.
 func (t *Tasks) Check(ctx context.Context) error {
-	now := t.codec.Load()
-	db, err := t.client.Database(transport.InLaneUnlessChosen(ctx, transport.LaneSync), string(now.database))
+	ctx = transport.WithoutPermits(transport.InLaneUnlessChosen(ctx, transport.LaneSync))
+	db, err := t.client.database(ctx, t.ID())
 	if err != nil && !unclear(err) {
 		return err
 	}
 	t.changing.Lock()
 	defer t.changing.Unlock()
 	if err != nil {
-		return t.breaks(err, breakage{workable: t.codec.Load().workable()})
+		return t.breaks(err)
 	}
-	before := t.codec.Load()
-	status := t.schema.statusOf(db, before.known.status)
-	lostProgress := t.schema.lostProgress(status)
-	if lostProgress || t.schema.remade(before.known.status, status) {
-		t.setRemade()
-	}
-	next, err := t.schema.again(db, before)
+	next, err := t.schema.again(db, *t.codec.Load(), t.client.Now())
 	if err != nil {
-		reads := cmp.Or(next, before)
-		broken := t.breaks(err, breakage{workable: status.ID != "" && status.Type == before.known.status.Type && !lostProgress && reads.workable(), lostProgress: lostProgress})
-		if next == nil {
-			return broken
-		}
+		t.codec.Store(next)
+		return t.breaks(err)
 	}
 	t.use(next)
 	t.all.Store(&db.Columns)
 	t.forgetMissed(next.columns.fields)
-	if err == nil {
-		t.broken.Store(nil)
-	}
+	t.broken.Store(nil)
 	t.doubtful.Store(false)
 	return nil
 }
 
-// again makes the codec for a database that was known before. Properties that were missing then
-// may still be missing; those in use must still be there. If one is not, again returns an
-// error, and a codec that reads pages without it; nil if such pages cannot be read.
-func (s TaskSchema) again(db Database, before *codec) (*codec, error) {
-	was := before.known
-	columns, warnings, err := s.find(db, was)
-	known := columns
-	merged, found := s.byKey(&known), s.byKey(&columns)
+// again makes the codec for a database that had the one before. Columns that were missing then may
+// still be missing; those in use must still be there. With an error, again returns the codec before,
+// which remembers what is missing.
+func (s TaskSchema) again(db Database, before codec, now time.Time) (*codec, error) {
+	was := &before.columns
+	columns, warnings, err := s.find(db, *was, now)
+	found := s.byKey(&columns)
 	var problems []string
-	for _, w := range s.wants(&was) {
-		switch is := found[w.key]; {
+	for _, w := range s.wants(was) {
+		is := found[w.key]
+		w.into.Missing = is.ID == ""
+		switch {
 		case w.into.ID == "", forPeople(w.key) && is.ID == "":
-			*is, *merged[w.key] = Column{}, Column{} // taken into use at the next start
-		case is.ID == "":
-			*merged[w.key] = *w.into
-			if w.without != "" { // if it is empty, find has said so
-				problems = append(problems, fmt.Sprintf("property %q of type %s is gone or of another type: restore it, or restart to go on without it",
-					w.into.Name, w.into.Type))
-			}
+			*is = Column{} // taken into use at the next start
+		case is.ID == "" && w.without != "": // if it is empty, find has said so
+			problems = append(problems, fmt.Sprintf("property %q of type %s is gone or of another type: restore it, or restart to go on without it",
+				w.into.Name, w.into.Type))
 		}
 	}
 	switch said := strings.Join(problems, "; "); {
-	case said == "":
+	case said != "" && err != nil:
+		return &before, fmt.Errorf("%w; %s", err, said)
+	case said != "":
+		return &before, fmt.Errorf("database %q has changed: %s", db.Title, said)
 	case err != nil:
-		err = fmt.Errorf("%w; %s", err, said)
-	default:
-		err, warnings = fmt.Errorf("database %q has changed: %s", db.Title, said), before.warnings
+		return &before, err
 	}
-	if err != nil && (!columns.readable() || !s.shows(columns.status)) {
-		return nil, err
+	next, err := newCodec(db, s, columns, warnings)
+	if err != nil {
+		return &before, err
 	}
-	next, nerr := newCodec(db.ID, s, columns)
-	if nerr != nil {
-		return nil, nerr
-	}
-	next.known, next.warnings = known, warnings
-	return next, err
+	return next, nil
 }
 
 // kept is a column as Known keeps it.
@@ -122,23 +120,16 @@ type kept struct {
 // known is the content of Known.
 type known struct {
 	Database task.ID
-	// Wanted is the given name or id of the data source, and Source is its id. Both are empty
-	// if none was given.
-	Wanted string  `json:",omitempty"`
-	Source task.ID `json:",omitempty"`
-	// Alone is set if the database had no other data source.
-	Alone   bool `json:",omitempty"`
-	Title   Column
-	Columns map[string]kept // by their keys in the configuration
-	Fields  []field         `json:",omitempty"`
+	Title    Column
+	Columns  map[string]kept // by their keys in the configuration
+	Fields   []field         `json:",omitempty"`
 }
 
 // Known returns what is known about the schema, for TaskSchema.Known in a later run.
 func (t *Tasks) Known() string {
 	c := t.codec.Load()
-	columns := c.known
-	said := t.client.sources.choice(c.database)
-	k := known{Database: c.database, Wanted: said.wanted, Source: said.source, Alone: said.alone, Title: columns.title, Columns: make(map[string]kept), Fields: columns.fields}
+	columns := c.columns
+	k := known{Database: c.database, Title: columns.title, Columns: make(map[string]kept), Fields: columns.fields}
 	t.changing.Lock()
 	schema := t.schema
 	t.changing.Unlock()
@@ -186,18 +177,19 @@ func (s TaskSchema) recalled() taskColumns {
 	return columns
 }
 
-// RecallTasks opens a tasks database from schema.Known, without a request. The schema is read
-// before the first query.
+// RecallTasks opens a tasks database from schema.Known, and its data source from RecallSources,
+// without a request. The schema is read before the first query.
 func (c *Client) RecallTasks(databaseID string, schema TaskSchema) (*Tasks, error) {
 	id, err := task.ParseID(databaseID)
 	if err != nil {
 		return nil, err
 	}
 	k, columns := schema.recall()
-	if k.Database != id || k.Wanted != c.sources.choice(id).wanted {
+	used, _ := c.sources.of(id)
+	if k.Database != id || used.Source == "" {
 		return nil, errors.New("nothing is known of the tasks database from an earlier run")
 	}
-	db := Database{ID: id, Title: string(id), Columns: make(map[string]Column)}
+	db := Database{ID: id, Source: used.Source, Title: string(id), Columns: make(map[string]Column)}
 	for _, col := range columns.inUse() {
 		db.Columns[col.Name] = col
 	}
@@ -206,15 +198,12 @@ func (c *Client) RecallTasks(databaseID string, schema TaskSchema) (*Tasks, erro
 			db.Columns[f.Column.Name] = f.Column
 		}
 	}
-	columns, warnings, err := schema.find(db, columns)
+	columns, warnings, err := schema.find(db, columns, c.Now())
 	if err != nil {
 		return nil, err
 	}
-	t, err := c.open(id, schema, columns, warnings)
+	t, err := c.open(db, schema, columns, warnings)
 	if err == nil {
-		if k.Source != "" {
-			c.sources.found(id, choice{wanted: k.Wanted, source: k.Source, alone: k.Alone})
-		}
 		t.doubtful.Store(true)
 	}
 	return t, err

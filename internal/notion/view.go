@@ -1,15 +1,10 @@
 package notion
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 
-	"dibs/internal/claim"
-	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 )
 
@@ -27,12 +22,12 @@ func (c *Client) HasBoard(ctx context.Context, database task.ID) (bool, error) {
 		Results []view `json:"results"`
 	}
 	query := url.Values{"database_id": {string(database)}, "page_size": {fmt.Sprint(mostViews)}}
-	if err := c.getIn(ctx, sourcesVersion, "/v1/views", query, &listed); err != nil {
+	if err := c.get(ctx, "/v1/views", query, &listed); err != nil {
 		return false, storeError(err)
 	}
 	for _, v := range listed.Results {
 		if v.Type == "" { // the list may have only references
-			if err := c.getIn(ctx, sourcesVersion, "/v1/views/"+url.PathEscape(v.ID), nil, &v); err != nil {
+			if err := c.get(ctx, "/v1/views/"+url.PathEscape(v.ID), nil, &v); err != nil {
 				return false, storeError(err)
 			}
 		}
@@ -51,50 +46,17 @@ func (c *Client) AddBoard(ctx context.Context, database task.ID, name, property 
 	if err != nil {
 		return err
 	}
-	source := db.Source
-	if source == "" {
-		listed, err := c.listSources(ctx, database)
-		if err != nil {
-			return err
-		}
-		if len(listed.Sources) != 1 {
-			return &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: listed}
-		}
-		source = listed.Sources[0].ID
-	}
 	col := db.Columns[property]
 	group := map[string]any{"type": col.Type, "property_id": col.ID, "sort": map[string]any{"type": "manual"}}
 	if col.Type == typeStatus {
 		group["group_by"] = "option"
 	}
-	return c.post(ctx, "/v1/views", map[string]any{
-		"database_id": database, "data_source_id": source, "name": name, "type": "board",
+	err = c.post(ctx, "/v1/views", map[string]any{
+		"database_id": database, "data_source_id": db.Source, "name": name, "type": "board",
 		"configuration": map[string]any{"type": "board", "group_by": group},
 	}, nil)
-}
-
-// post makes a request that the library has no call for, in the version that knows data
-// sources. It is sent at most once. post decodes the body of the answer into answer, as far as
-// possible; nil for not at all.
-func (c *Client) post(ctx context.Context, path string, body, answer any) error {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, transport.DefaultBaseURL+path, bytes.NewReader(data))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	req.Header.Set("Notion-Version", sourcesVersion)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.http.Do(req)
 	if err != nil {
 		return storeError(err)
-	}
-	defer resp.Body.Close()
-	if answer != nil {
-		_ = json.NewDecoder(resp.Body).Decode(answer) // a good answer means success, even if it cannot be decoded
 	}
 	return nil
 }

@@ -279,7 +279,8 @@ func TestWhatPeopleSee(t *testing.T) {
 			w.Errorf("a database that is not there has a board: %v", err)
 		}
 		db, err := w.client().Database(w.Context(), p.Config.Databases.MeshLog)
-		if err != nil || db.Columns["task"].Database != p.Config.Databases.Tasks {
+		tasks, terr := w.client().Database(w.Context(), p.Config.Databases.Tasks)
+		if err != nil || terr != nil || db.Columns["task"].Source != string(tasks.Source) {
 			w.Errorf("the task of an entry is %+v, %v", db.Columns["task"], err)
 		}
 	})

@@ -310,7 +310,7 @@ func (p *Plan) planBoard(k kind) {
 // planLog plans what a log database lacks.
 func (p *Plan) planLog(k kind, db notion.Database) {
 	example := worklog.Example(k.log)
-	places := db.Places(example, task.ID(p.Config.Databases.Tasks))
+	places := db.Places(example, p.client.Sources()[task.ID(p.Config.Databases.Tasks)].Source)
 	var missing []notion.NewColumn
 	for _, f := range example.Fields {
 		if _, ok := places[f.Name]; ok {

@@ -40,9 +40,8 @@ type Task struct {
 	// AssigneeIsAgent is set if Assignee is an agent for which a Notion user stands. A person may
 	// have the same name.
 	AssigneeIsAgent bool `json:"assignee_is_agent,omitempty"`
-	// Cleared is set if nobody chose Status: Notion fell back to it when the page's option for
-	// IN_PROGRESS was deleted.
-	Cleared bool `json:"-"`
+	// Lost says which values of a claim may have gone with their column.
+	Lost Lost `json:"-"`
 	// Token is the claim token: a ULID while a claim lives, see claim.Token.
 	Token string `json:"-"`
 	// Timeout is the task's own lease length; zero for the configured default.

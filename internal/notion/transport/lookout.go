@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync/atomic"
 	"time"
 )
 
@@ -157,14 +156,14 @@ func (b *breaker) whenBack() <-chan struct{} {
 
 // lookAs returns the function that makes a look's request: it asks whom the token belongs to,
 // which needs no capability.
-func lookAs(token string, version *atomic.Value) func(context.Context) *http.Request {
+func lookAs(token string) func(context.Context) *http.Request {
 	return func(ctx context.Context) *http.Request {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, DefaultBaseURL+"/v1/users/me", nil)
 		if err != nil {
 			panic(err) // all of it is fixed
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
-		req.Header.Set("Notion-Version", version.Load().(string))
+		req.Header.Set("Notion-Version", Version)
 		return req
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 )
 
@@ -39,6 +38,9 @@ type Options struct {
 	Jitter func(n time.Duration) time.Duration
 }
 
+// Version is the version of Notion's API in which all requests are made.
+const Version = "2025-09-03"
+
 // Transport carries requests to Notion. It implements http.RoundTripper; it returns a good
 // answer, an *APIError or a *SendError. It is safe for concurrent use. A process should have
 // only one for each token, since Notion counts requests by token.
@@ -48,7 +50,6 @@ type Transport struct {
 	breaker *breaker
 	meter   *meter
 	ears    *ears
-	version *atomic.Value // of the API, a string; for the requests that the transport makes itself
 }
 
 // New returns a transport. It sends nothing.
@@ -74,8 +75,7 @@ func New(o Options) (*Transport, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	t := &Transport{permits: permits, meter: newMeter(o.Log), ears: newEars(o.Log), version: new(atomic.Value)}
-	t.Speak("2022-06-28")
+	t := &Transport{permits: permits, meter: newMeter(o.Log), ears: newEars(o.Log)}
 	var chain http.RoundTripper
 	chain = &send{next: o.Transport, timeout: cmp.Or(o.Timeout, 10*time.Second), limit: answerLimit}
 	chain = &redact{next: chain, token: o.Token}
@@ -84,7 +84,7 @@ func New(o Options) (*Transport, error) {
 	chain = &typed{next: chain, server: base.Host}
 	chain = &measured{next: chain, meter: t.meter}
 	chain = &pace{next: chain, permits: t.permits, log: o.Log}
-	t.breaker = &breaker{next: chain, log: o.Log, look: lookAs(o.Token, t.version)}
+	t.breaker = &breaker{next: chain, log: o.Log, look: lookAs(o.Token)}
 	t.chain = &retry{next: t.breaker, base: 500 * time.Millisecond, jitter: jitter}
 	return t, nil
 }
@@ -93,9 +93,6 @@ func New(o Options) (*Transport, error) {
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.chain.RoundTrip(req)
 }
-
-// Speak sets the API version that the server understands. It starts as 2022-06-28.
-func (t *Transport) Speak(version string) { t.version.Store(version) }
 
 // Now returns the best estimate of Notion's time, from the Date headers of answers and the time
 // that has passed since. Before the first answer it is this machine's time. A single answer

@@ -15,7 +15,7 @@ import (
 // Paths of a page and of a query.
 const (
 	PagePath  = "/v1/pages/2f835e81-2bbb-81b6-9700-e18108a40b1f"
-	QueryPath = "/v1/databases/2f835e81-2bbb-81b6-9700-e18108a40b1f/query"
+	QueryPath = "/v1/data_sources/2f835e81-2bbb-81b6-9700-e18108a40b1f/query"
 )
 
 // Server is a function that answers requests. It implements http.RoundTripper.

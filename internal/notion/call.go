@@ -1,0 +1,219 @@
+package notion
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"dibs/internal/notion/transport"
+
+	"github.com/jomei/notionapi"
+)
+
+// call makes one request through the library, and decodes the answer into into; see deliver. The
+// library itself gets an empty answer: it fails on properties that it does not know, and loses much
+// of the others. only lists the properties, by id, that a query shall return; without any it
+// returns all. The moment is that of the answer.
+func (c *Client) call(ctx context.Context, into any, do func(context.Context, *notionapi.Client) error, only ...string) (transport.Moment, error) {
+	var at transport.Moment
+	tap := &tap{client: c, into: into, only: only}
+	err := do(transport.Timed(ctx, &at), notionapi.NewClient(notionapi.Token(c.token),
+		notionapi.WithHTTPClient(&http.Client{Transport: tap}), notionapi.WithVersion(transport.Version), notionapi.WithRetry(1)))
+	return at, err
+}
+
+// tap carries one request of the library, and takes its answer.
+type tap struct {
+	client *Client
+	into   any
+	only   []string
+}
+
+func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
+	req, err := current(req)
+	if err != nil {
+		return nil, transport.Unsent(req, err)
+	}
+	if len(t.only) > 0 {
+		query := req.URL.Query()
+		for _, id := range t.only {
+			query.Add("filter_properties", plainID(id)) // the query string encodes it again
+		}
+		req.URL.RawQuery = query.Encode()
+	}
+	resp, err := t.client.deliver(req, t.into)
+	if err != nil {
+		return nil, err
+	}
+	return transport.WithBody(resp, []byte("{}")), nil
+}
+
+// plainID returns the id of a property without the URL encoding in which Notion gives it.
+func plainID(id string) string {
+	if plain, err := url.PathUnescape(id); err == nil {
+		return plain
+	}
+	return id
+}
+
+// current returns a request of the library as this version of the API has it. Where the library
+// speaks of a database, Notion now has a data source: callers give the library the data source's id.
+// The library also sends "archived": false with each change of a page, which would restore a page
+// that somebody has just moved to the trash; that is left out.
+func current(req *http.Request) (*http.Request, error) {
+	req = req.Clone(req.Context())
+	path := strings.Split(strings.TrimPrefix(req.URL.Path, "/v1/"), "/")
+	switch {
+	case path[0] == "databases" && len(path) > 1:
+		path[0] = "data_sources"
+		req.URL.Path, req.URL.RawPath = "/v1/"+strings.Join(path, "/"), ""
+	case path[0] == "databases":
+		return reshaped(req, func(database map[string]json.RawMessage) (err error) {
+			schema := map[string]json.RawMessage{"properties": database["properties"]}
+			delete(database, "properties")
+			database["initial_data_source"], err = json.Marshal(schema)
+			return err
+		})
+	case path[0] == "pages" && req.Method == http.MethodPost:
+		return reshaped(req, func(page map[string]json.RawMessage) error {
+			var parent struct {
+				Source string `json:"database_id"`
+			}
+			err := json.Unmarshal(page["parent"], &parent)
+			if err == nil {
+				page["parent"], err = json.Marshal(inSource(parent.Source))
+			}
+			return err
+		})
+	case path[0] == "pages" && req.Method == http.MethodPatch:
+		return reshaped(req, func(page map[string]json.RawMessage) error {
+			if string(page["archived"]) == "true" {
+				page["in_trash"] = page["archived"]
+			}
+			delete(page, "archived")
+			return nil
+		})
+	}
+	return req, nil
+}
+
+// inSource returns the parent of a page to be made in a data source.
+func inSource(source string) map[string]string {
+	return map[string]string{"type": "data_source_id", "data_source_id": source}
+}
+
+// reshaped changes the JSON body of a request.
+func reshaped(req *http.Request, change func(map[string]json.RawMessage) error) (*http.Request, error) {
+	defer req.Body.Close()
+	var body map[string]json.RawMessage
+	if err := json.NewDecoder(req.Body).Decode(&body); err != nil {
+		return req, fmt.Errorf("the body of the request is not a JSON object: %w", err)
+	}
+	if err := change(body); err != nil {
+		return req, err
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return req, err
+	}
+	req.ContentLength = int64(len(data))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+	req.Body, err = req.GetBody()
+	return req, err
+}
+
+// get makes a request that the library lacks.
+func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
+	return c.ask(ctx, http.MethodGet, path, query, nil, into)
+}
+
+// post makes a request that the library lacks. It is sent at most once. into may be nil.
+func (c *Client) post(ctx context.Context, path string, body, into any) error {
+	return c.ask(ctx, http.MethodPost, path, nil, body, into)
+}
+
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, body, into any) error {
+	address := transport.DefaultBaseURL + path // as in the library; the transport knows the server
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	var sent io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, sent)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	req.Header.Set("Notion-Version", transport.Version)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	_, err = c.deliver(req, into)
+	return err
+}
+
+// deliver sends a request, and decodes its good answer into into; nil means that only the kind of
+// its object matters. The error is an *APIError or a *transport.SendError.
+func (c *Client) deliver(req *http.Request, into any) (*http.Response, error) {
+	resp, err := c.carrier.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := transport.Body(resp)
+	if err == nil {
+		err = read(body, objectOf(req), into)
+	}
+	if err != nil {
+		return nil, transport.Unread(req, fmt.Errorf("the answer is not of Notion's form: %w", err))
+	}
+	return resp, nil
+}
+
+// kinder is an answer that says of which kind its object is.
+type kinder interface{ kind() string }
+
+// read decodes an answer that must be an object of that kind. Any other, taken for an empty list,
+// would empty the mirror.
+func read(body []byte, kind string, into any) error {
+	var object struct {
+		Object string `json:"object"`
+	}
+	var err error
+	if into != nil {
+		err = json.Unmarshal(body, into)
+	}
+	if said, ok := into.(kinder); ok {
+		object.Object = said.kind()
+	} else if serr := json.Unmarshal(body, &object); serr != nil {
+		return serr
+	}
+	_, isSyntax := errors.AsType[*json.SyntaxError](err)
+	if object.Object != kind && !isSyntax {
+		return fmt.Errorf("want a %s, got %q", kind, transport.Excerpt(object.Object))
+	}
+	return err
+}
+
+// objectOf returns the kind of object in a good answer to a request.
+func objectOf(req *http.Request) string {
+	parts := strings.Split(strings.TrimPrefix(req.URL.Path, "/v1/"), "/")
+	switch {
+	case len(parts) == 3 && parts[2] == "markdown":
+		return "page_markdown"
+	case len(parts) > 2, len(parts) == 1 && req.Method == http.MethodGet:
+		return "list" // a query, a property's values, a page's blocks; users, comments, views
+	}
+	return strings.TrimSuffix(parts[0], "s")
+}
