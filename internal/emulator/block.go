@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -14,7 +15,7 @@ type block struct {
 	Type   string `json:"type"`
 	// Text is the block's rich_text, if its type has one.
 	Text []span `json:"text,omitempty"`
-	// Rest has the other members under the type's key, shown as they were given.
+	// Rest has the other members under the type's key, as answers show them.
 	Rest      map[string]json.RawMessage `json:"rest,omitempty"`
 	Created   time.Time                  `json:"created"`
 	Edited    time.Time                  `json:"edited"`
@@ -50,7 +51,7 @@ const maxBlockDepth = 3
 func (tx *tx) decodeBlocks(n node) ([]newBlock, error) { return tx.decodeLevel(n, 1) }
 
 func (tx *tx) decodeLevel(n node, depth int) ([]newBlock, error) {
-	if n.absent() {
+	if !n.present {
 		return nil, nil
 	}
 	if depth > maxBlockDepth {
@@ -81,23 +82,20 @@ func (tx *tx) decodeBlock(n node, depth int) (newBlock, error) {
 	if i < 0 {
 		return newBlock{}, n.get("paragraph").should("defined")
 	}
-	b := newBlock{kind: kinds[i], rest: map[string]json.RawMessage{}}
-	content := n.get(b.kind)
-	members, err := content.object()
-	if err != nil {
+	b := newBlock{kind: kinds[i]}
+	if err := cmp.Or(n.typed(b.kind), n.called("block")); err != nil {
 		return b, err
 	}
-	for key, v := range members {
-		if key != "rich_text" && key != "children" {
-			b.rest[key] = compact(v)
-		}
+	content := n.get(b.kind)
+	if b.rest, err = tx.decodeContent(b.kind, content); err != nil {
+		return b, err
 	}
 	if slices.Contains(textBlocks, b.kind) {
 		if b.text, err = tx.decodeSpans(content.get("rich_text")); err != nil {
 			return b, err
 		}
 	}
-	for _, children := range []node{content.get("children"), n.get("children")} {
+	for _, children := range []node{content.opt("children"), n.opt("children")} {
 		below, err := tx.decodeLevel(children, depth+1)
 		if err != nil {
 			return b, err
@@ -228,8 +226,8 @@ func (c *call) appendChildren() (render, error) {
 // position returns the index for new children: the end, unless the body says otherwise.
 func (c *call) position(id string) (int, error) {
 	children := c.world.Children[id]
-	n := c.body.get("after")
-	if p := c.body.get("position"); !p.absent() {
+	n := c.body.opt("after")
+	if p := c.body.opt("position"); p.present {
 		kind, err := p.get("type").oneOf("start", "end", "after_block")
 		switch {
 		case err != nil:
@@ -241,7 +239,7 @@ func (c *call) position(id string) (int, error) {
 		}
 		n = p.get("after_block").get("id")
 	}
-	if n.absent() {
+	if !n.present {
 		return len(children), nil
 	}
 	after, err := n.id()
@@ -265,14 +263,16 @@ func (c *call) encodeBlocks(ids []string) []any {
 
 func (c *call) encodeBlock(b *block) map[string]any {
 	content := map[string]any{}
+	for _, m := range contentOf(b.Type) {
+		if m.unset != nil {
+			content[m.name] = m.unset
+		}
+	}
 	for key, v := range b.Rest {
 		content[key] = v
 	}
 	if slices.Contains(textBlocks, b.Type) {
 		content["rich_text"] = orEmpty(b.Text)
-		if _, ok := content["color"]; !ok && b.Type != "code" {
-			content["color"] = "default"
-		}
 	}
 	m := map[string]any{
 		"object":           "block",

@@ -25,20 +25,29 @@ type node struct {
 	path    string
 	value   any
 	present bool
+	// optional is set for a member that may be missing. Null is not missing.
+	optional bool
 }
 
 // get returns the member of that name; absent if n is not an object or lacks it.
 func (n node) get(key string) node {
 	m, _ := n.value.(map[string]any)
 	v, ok := m[key]
-	return node{n.path + "." + key, v, ok}
+	return node{path: n.path + "." + key, value: v, present: ok}
+}
+
+// opt is get for a member that may be missing.
+func (n node) opt(key string) node {
+	n = n.get(key)
+	n.optional = true
+	return n
 }
 
 // null reports whether n is present and null.
 func (n node) null() bool { return n.present && n.value == nil }
 
-// absent reports whether n is missing or null. For optional members Notion treats both alike.
-func (n node) absent() bool { return n.value == nil }
+// unset reports whether n is missing or null, for members that may be either.
+func (n node) unset() bool { return n.value == nil }
 
 // should returns the error that says what n should be.
 func (n node) should(format string, args ...any) error {
@@ -92,7 +101,7 @@ func (n node) array() ([]node, error) {
 	}
 	out := make([]node, len(a))
 	for i, v := range a {
-		out[i] = node{fmt.Sprintf("%s[%d]", n.path, i), v, true}
+		out[i] = node{path: fmt.Sprintf("%s[%d]", n.path, i), value: v, present: true}
 	}
 	return out, nil
 }
@@ -132,10 +141,7 @@ func (n node) id() (string, error) {
 		s, ok = parseID(s)
 	}
 	if !ok {
-		if !n.present {
-			return "", n.should("defined")
-		}
-		return "", n.should("a valid uuid")
+		return "", n.mistyped("a valid uuid")
 	}
 	return s, nil
 }
@@ -148,9 +154,23 @@ func (n node) oneOf(words ...string) (string, error) {
 		for i, w := range words {
 			quoted[i] = "`" + string(compact(w)) + "`"
 		}
-		return "", n.should("%s", strings.Join(quoted, " or "))
+		return "", n.should("%s", n.orMissing(strings.Join(quoted, " or ")))
 	}
 	return s, nil
+}
+
+// typed and called return an error if the object's type, or object, is another; it may be left out.
+func (n node) typed(kind string) error { return n.opt("type").word(kind) }
+
+func (n node) called(kind string) error { return n.opt("object").word(kind) }
+
+// word returns an error if n is there and is not this word.
+func (n node) word(want string) error {
+	if !n.present {
+		return nil
+	}
+	_, err := n.oneOf(want)
+	return err
 }
 
 // only returns an error if the object has a member other than those named.
@@ -169,9 +189,17 @@ func (n node) only(known ...string) error {
 
 func (n node) mistyped(want string) error {
 	if !n.present {
-		want = "defined"
+		return n.should("defined")
 	}
-	return n.should("%s", want)
+	return n.should("%s", n.orMissing(want))
+}
+
+// orMissing adds to what a member should be that it may be missing.
+func (n node) orMissing(want string) string {
+	if n.optional {
+		want += " or `undefined`"
+	}
+	return want
 }
 
 // compact returns v as JSON, without HTML escapes.

@@ -46,8 +46,8 @@ func (c *call) createComment() (render, error) {
 
 // displayName decodes a comment's display name; empty for the author's own.
 func (c *call) displayName() (string, error) {
-	n := c.body.get("display_name")
-	if n.absent() {
+	n := c.body.opt("display_name")
+	if !n.present {
 		return "", nil
 	}
 	if kind, err := n.get("type").oneOf("integration", "user", "custom"); err != nil || kind != "custom" {
@@ -73,7 +73,7 @@ func (c *call) encodeDisplayName(m *comment) map[string]any {
 
 // commentPlace returns where a new comment goes: its parent and its discussion.
 func (c *call) commentPlace() (parent, string, error) {
-	if d := c.body.get("discussion_id"); !d.absent() {
+	if d := c.body.get("discussion_id"); d.present {
 		id, err := d.id()
 		if err != nil {
 			return parent{}, "", err
@@ -85,27 +85,29 @@ func (c *call) commentPlace() (parent, string, error) {
 		}
 		return parent{}, "", notFound("discussion", id)
 	}
-	n := c.body.get("parent")
-	if _, err := n.object(); err != nil {
-		return parent{}, "", err
-	}
-	if b := n.get("block_id"); !b.absent() {
-		id, err := b.id()
-		if err != nil {
-			return parent{}, "", err
-		}
-		to, err := c.container(id)
-		return to, newID(), err
-	}
-	id, err := n.get("page_id").id()
-	if err != nil {
-		return parent{}, "", err
-	}
-	p, err := c.page(id)
-	if err == nil && p.Trashed {
-		err = trashed()
-	}
-	return parent{Page: id}, newID(), err
+	var to parent
+	_, err := c.body.get("parent").variant(
+		variant{kind: "page_id", decode: func(n node) (any, error) {
+			id, err := n.id()
+			if err != nil {
+				return nil, err
+			}
+			to.Page = id
+			p, err := c.page(id)
+			if err == nil && p.Trashed {
+				err = trashed()
+			}
+			return nil, err
+		}},
+		variant{kind: "block_id", decode: func(n node) (any, error) {
+			id, err := n.id()
+			if err == nil {
+				to, err = c.container(id)
+			}
+			return nil, err
+		}},
+	)
+	return to, newID(), err
 }
 
 func (c *call) listComments() (render, error) {

@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"encoding/json"
 	"net/http"
 	"time"
 )
@@ -70,6 +69,11 @@ func (c *call) createDatabase() (render, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.version.hasSources() {
+		if _, err := c.body.get("parent").get("type").oneOf("page_id", "workspace"); err != nil {
+			return nil, err
+		}
+	}
 	if to.Source != "" {
 		return nil, c.body.get("parent").get("page_id").should("defined")
 	}
@@ -77,7 +81,7 @@ func (c *call) createDatabase() (render, error) {
 		return nil, err
 	}
 	var title []span
-	if n := c.body.get("title"); !n.absent() {
+	if n := c.body.opt("title"); n.present {
 		if title, err = c.decodeSpans(n); err != nil {
 			return nil, err
 		}
@@ -127,7 +131,7 @@ func (tx *tx) createSource(d *database, name []span, properties node) (*source, 
 func (c *call) describe(d *database) (*database, error) {
 	next := *d
 	for key, to := range map[string]*[]span{"title": &next.Title, "description": &next.Description} {
-		if n := c.body.get(key); !n.absent() {
+		if n := c.body.opt(key); n.present {
 			spans, err := c.decodeSpans(n)
 			if err != nil {
 				return nil, err
@@ -135,13 +139,11 @@ func (c *call) describe(d *database) (*database, error) {
 			*to = spans
 		}
 	}
-	for key, to := range map[string]*json.RawMessage{"icon": &next.Icon, "cover": &next.Cover} {
-		if n := c.body.get(key); n.present {
-			*to = compact(n.value)
-		}
+	if _, err := c.decodeLooks(&next.Icon, &next.Cover); err != nil {
+		return nil, err
 	}
 	for key, to := range map[string]*bool{"is_inline": &next.Inline, "is_locked": &next.Locked} {
-		if n := c.body.get(key); !n.absent() {
+		if n := c.body.opt(key); n.present {
 			is, err := n.boolean()
 			if err != nil {
 				return nil, err
@@ -179,7 +181,7 @@ func (c *call) updateDatabase() (render, error) {
 	if trash != nil {
 		d = c.editDatabase(d, func(d *database) { d.Trashed = *trash })
 	}
-	if n := c.body.get("properties"); !n.absent() {
+	if n := c.body.opt("properties"); n.present {
 		if c.version.hasSources() {
 			return nil, n.should("not present")
 		}

@@ -81,7 +81,7 @@ func decodeDate(n node) (*date, error) {
 	}
 	loc := time.UTC
 	zone := n.get("time_zone")
-	if !zone.absent() {
+	if !zone.unset() {
 		name, err := zone.text(maxShort)
 		if err != nil {
 			return nil, err
@@ -99,7 +99,7 @@ func decodeDate(n node) (*date, error) {
 		if !ok {
 			return moment{}, n.should("a valid ISO 8601 date string")
 		}
-		if zoned && !zone.absent() {
+		if zoned && !zone.unset() {
 			return moment{}, n.should("a date string without a UTC offset, because a time_zone is given")
 		}
 		return m, nil
@@ -109,7 +109,7 @@ func decodeDate(n node) (*date, error) {
 		return nil, err
 	}
 	d := &date{Start: start.show()}
-	if end := n.get("end"); !end.absent() {
+	if end := n.get("end"); !end.unset() {
 		m, err := read(end)
 		if err != nil {
 			return nil, err

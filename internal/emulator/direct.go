@@ -210,8 +210,10 @@ func asNode(path string, v any) (node, error) {
 	if err != nil {
 		return node{}, err
 	}
-	n := node{path: path, present: true}
-	return n, json.Unmarshal(data, &n.value)
+	n := node{path: path}
+	err = json.Unmarshal(data, &n.value)
+	n.present = n.value != nil
+	return n, err
 }
 
 // AddPerson adds a person to the workspace. An empty address is one that the connection may not

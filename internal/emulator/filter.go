@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,7 +116,7 @@ func conditionOf(n node, m map[string]any) (string, error) {
 	if found == "" {
 		return "", n.get("rich_text").should("defined")
 	}
-	return found, nil
+	return found, n.typed(found)
 }
 
 func (c *call) compileTimestamp(n node) (predicate, error) {
@@ -123,7 +124,7 @@ func (c *call) compileTimestamp(n node) (predicate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.only("timestamp", "type", kind); err != nil {
+	if err := cmp.Or(n.only("timestamp", "type", kind), n.typed(kind)); err != nil {
 		return nil, err
 	}
 	match, err := c.dateCondition(n.get(kind))

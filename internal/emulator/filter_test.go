@@ -182,7 +182,7 @@ func TestCompoundFilters(t *testing.T) {
 		{object{"or": list{status("COMPLETED"), object{"and": list{status("OPEN"), priority("low")}}}}, []string{"b", "c"}},
 		{object{"and": list{}}, []string{"a", "b", "c", "d"}},
 	} {
-		got := a.query(dbs.Tasks, object{"filter": c.filter, "sorts": list{object{"property": "Name"}}})
+		got := a.query(dbs.Tasks, object{"filter": c.filter, "sorts": list{object{"property": "Name", "direction": "ascending"}}})
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", c.filter, diff)
 		}

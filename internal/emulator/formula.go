@@ -29,6 +29,9 @@ func (p property) expression() string {
 
 // checkFormula returns an error if a formula names a property that does not exist.
 func (s *source) checkFormula(p property) error {
+	if p.Type != "formula" {
+		return nil
+	}
 	for _, m := range named.FindAllStringSubmatch(p.expression(), -1) {
 		name := unquoted(m[1])
 		if _, ok := s.property(name); !ok {

@@ -193,12 +193,15 @@ func markdownLevel(lines []string, depth int) (blocks []newBlock, rest []string)
 		}
 		text, lines = text[tabs:], lines[1:]
 		if language, ok := strings.CutPrefix(text, "```"); ok {
+			if !slices.Contains(languages, language) {
+				language = "plain text"
+			}
 			var code []string
 			for len(lines) > 0 && strings.TrimSpace(lines[0]) != "```" {
 				code, lines = append(code, strings.TrimPrefix(lines[0], strings.Repeat("\t", tabs))), lines[1:]
 			}
 			lines = lines[min(1, len(lines)):]
-			blocks = append(blocks, blockOf("code", strings.Join(code, "\n"), "language", cmp.Or(language, "plain text")))
+			blocks = append(blocks, blockOf("code", strings.Join(code, "\n"), "language", language))
 			continue
 		}
 		blocks = append(blocks, markdownLine(text))
@@ -250,9 +253,9 @@ func blockOf(kind, text, member string, value any) newBlock {
 
 // content decodes a page's content from a request: blocks or Markdown.
 func (c *call) content() ([]newBlock, error) {
-	written := c.body.get("markdown")
-	if written.absent() {
-		return c.decodeBlocks(c.body.get("children"))
+	written := c.body.opt("markdown")
+	if !written.present {
+		return c.decodeBlocks(c.body.opt("children"))
 	}
 	for _, other := range []string{"children", "content"} {
 		if n := c.body.get(other); n.present {
@@ -269,8 +272,8 @@ var userMention = regexp.MustCompile(`<mention-user url="([^"]+)">[^<]*</mention
 // saying decodes a comment's text: rich text, or Markdown, of which only mentions of users are
 // parsed.
 func (c *call) saying() ([]span, error) {
-	written := c.body.get("markdown")
-	if written.absent() {
+	written := c.body.opt("markdown")
+	if !written.present {
 		return c.decodeSpans(c.body.get("rich_text"))
 	}
 	if n := c.body.get("rich_text"); n.present {

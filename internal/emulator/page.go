@@ -54,7 +54,7 @@ func (c *call) createPage() (render, error) {
 	if err := c.takeBlocks(1 + countBlocks(children)); err != nil {
 		return nil, err
 	}
-	p, err := c.tx.createPage(to, s, c.body.get("properties"))
+	p, err := c.tx.createPage(to, s, c.body.opt("properties"))
 	if err != nil {
 		return nil, err
 	}
@@ -67,47 +67,47 @@ func (c *call) createPage() (render, error) {
 }
 
 // pageParent decodes the parent of a new page; s is nil below a page.
-func (c *call) pageParent(n node) (parent, *source, error) {
-	if _, err := n.object(); err != nil {
+func (c *call) pageParent(n node) (to parent, s *source, err error) {
+	forms := []variant{
+		{kind: "page_id", decode: func(n node) (any, error) {
+			if to.Page, err = n.id(); err == nil {
+				_, err = c.page(to.Page)
+			}
+			return nil, err
+		}},
+		{kind: "database_id", decode: func(n node) (any, error) {
+			id, err := n.id()
+			if err != nil {
+				return nil, err
+			}
+			d, err := c.database(id)
+			if err != nil {
+				return nil, err
+			}
+			if len(c.world.sources(d)) > 1 {
+				return nil, c.world.severalSources(d)
+			}
+			s = c.world.first(d)
+			return nil, nil
+		}},
+		{kind: "workspace", decode: func(n node) (any, error) { return nil, n.truth() }},
+	}
+	if c.version.hasSources() {
+		forms = append(forms, variant{kind: "data_source_id", decode: func(n node) (any, error) {
+			id, err := n.id()
+			if err == nil {
+				s, err = c.source(id)
+			}
+			return nil, err
+		}})
+	}
+	if _, err := n.variant(forms...); err != nil {
 		return parent{}, nil, err
 	}
-	if id := n.get("data_source_id"); id.present && c.version.hasSources() {
-		uuid, err := id.id()
-		if err != nil {
-			return parent{}, nil, err
-		}
-		s, err := c.source(uuid)
-		if err != nil {
-			return parent{}, nil, err
-		}
-		return parent{Source: s.ID}, s, nil
+	if s != nil {
+		to.Source = s.ID
 	}
-	if id := n.get("database_id"); id.present {
-		uuid, err := id.id()
-		if err != nil {
-			return parent{}, nil, err
-		}
-		d, err := c.database(uuid)
-		if err != nil {
-			return parent{}, nil, err
-		}
-		if len(c.world.sources(d)) > 1 {
-			return parent{}, nil, c.world.severalSources(d)
-		}
-		s := c.world.first(d)
-		return parent{Source: s.ID}, s, nil
-	}
-	if w := n.get("workspace"); w.value == true {
-		return parent{}, nil, nil
-	}
-	uuid, err := n.get("page_id").id()
-	if err != nil {
-		return parent{}, nil, err
-	}
-	if _, err := c.page(uuid); err != nil {
-		return parent{}, nil, err
-	}
-	return parent{Page: uuid}, nil, nil
+	return to, s, nil
 }
 
 // createPage makes a page with the given properties.
@@ -151,7 +151,7 @@ func (tx *tx) number(p *page, sourceID string) {
 // decodeProperties decodes a page's properties, by name or id.
 func (tx *tx) decodeProperties(s *source, n node) (map[string]value, error) {
 	values := map[string]value{}
-	if n.absent() {
+	if !n.present {
 		return values, nil
 	}
 	m, err := n.object()
@@ -238,7 +238,7 @@ func (c *call) updatePage() (render, error) {
 	if p, err = c.setFlags(p); err != nil {
 		return nil, err
 	}
-	if _, err = c.editPage(p, c.body.get("properties")); err != nil {
+	if _, err = c.editPage(p, c.body.opt("properties")); err != nil {
 		return nil, err
 	}
 	if _, err = c.decorate(c.world.Pages[p.ID]); err != nil {
@@ -252,7 +252,7 @@ func (c *call) updatePage() (render, error) {
 func (c *call) setFlags(p *page) (*page, error) {
 	next := *p
 	for key, to := range map[string]*bool{"is_archived": &next.Archived, "is_locked": &next.Locked} {
-		if n := c.body.get(key); !n.absent() {
+		if n := c.body.opt(key); n.present {
 			is, err := n.boolean()
 			if err != nil {
 				return nil, err
@@ -269,7 +269,7 @@ func (c *call) setFlags(p *page) (*page, error) {
 // decodeTrash returns whether the body trashes or restores; nil if neither.
 func (c *call) decodeTrash() (*bool, error) {
 	for _, key := range []string{"in_trash", "archived"} {
-		if n := c.body.get(key); !n.absent() {
+		if n := c.body.opt(key); n.present {
 			b, err := n.boolean()
 			return &b, err
 		}
@@ -281,27 +281,39 @@ func trashed() error {
 	return invalid("Can't edit block that is archived. You must unarchive the block before editing.")
 }
 
-// decorate sets the icon and the cover that the body names.
+// decorate sets the icon and the cover of a page that the body names.
 func (c *call) decorate(p *page) (*page, error) {
-	icon, cover := c.body.get("icon"), c.body.get("cover")
-	for _, n := range []node{icon, cover} {
-		if !n.absent() {
-			if _, err := n.object(); err != nil {
-				return nil, err
-			}
-		}
+	next := *p
+	named, err := c.decodeLooks(&next.Icon, &next.Cover)
+	if err != nil || !named {
+		return p, err
 	}
-	if !icon.present && !cover.present {
-		return p, nil
+	return c.edit(p, func(p *page) { p.Icon, p.Cover = next.Icon, next.Cover }), nil
+}
+
+// decodeLooks sets the icon and the cover that the body names; a null removes one. cover is nil for
+// an object without.
+func (c *call) decodeLooks(icon, cover *json.RawMessage) (named bool, err error) {
+	for _, look := range []struct {
+		key   string
+		to    *json.RawMessage
+		forms []variant
+	}{{"icon", icon, icons}, {"cover", cover, covers}} {
+		n := c.body.opt(look.key)
+		if !n.present || look.to == nil {
+			continue
+		}
+		named, *look.to = true, nil
+		if n.null() {
+			continue
+		}
+		shown, err := n.variant(look.forms...)
+		if err != nil {
+			return false, err
+		}
+		*look.to = compact(shown)
 	}
-	return c.edit(p, func(p *page) {
-		if icon.present {
-			p.Icon = compact(icon.value)
-		}
-		if cover.present {
-			p.Cover = compact(cover.value)
-		}
-	}), nil
+	return named, nil
 }
 
 // encodePage encodes a page; only lists the ids of the properties to show, nil for all.

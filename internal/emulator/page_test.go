@@ -108,7 +108,7 @@ func TestTrash(t *testing.T) {
 			"body failed validation: body.archived should be not present, instead was `true`.", false},
 		{"archived: false in the new version", "2026-03-11", true, object{"archived": false},
 			"body failed validation: body.archived should be not present, instead was `false`.", true},
-		{"no boolean", "2022-06-28", false, object{"archived": "yes"}, "body failed validation: body.archived should be a boolean, instead was `\"yes\"`.", false},
+		{"no boolean", "2022-06-28", false, object{"archived": "yes"}, "body failed validation: body.archived should be a boolean or `undefined`, instead was `\"yes\"`.", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, dbs := seeded(t, "empty")
@@ -171,7 +171,7 @@ func TestPageRefusals(t *testing.T) {
 		{"parent with a bad id", "POST", pathPages, object{"parent": object{"database_id": "x"}},
 			"body failed validation: body.parent.database_id should be a valid uuid, instead was `\"x\"`."},
 		{"properties of the wrong type", "POST", pathPages, object{"parent": parent, "properties": list{}},
-			"body failed validation: body.properties should be an object, instead was `[]`."},
+			"body failed validation: body.properties should be an object or `undefined`, instead was `[]`."},
 		{"unknown property", "POST", pathPages, object{"parent": parent, "properties": object{"Colour": text("red")}}, errNoProperty},
 		{"unknown property, patched", "PATCH", pathPages + "/" + id, object{"properties": object{"Colour": text("red")}}, errNoProperty},
 		{"all that is wrong at once", "PATCH", pathPages + "/" + id, object{"properties": object{"Colour": text("red"), "Select": text("x")}},

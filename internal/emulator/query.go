@@ -26,7 +26,7 @@ func (c cursor) encode() string { return base64.RawURLEncoding.EncodeToString(co
 
 // decodeCursor decodes start_cursor; nil for the first page.
 func decodeCursor(n node) (*cursor, error) {
-	if n.absent() {
+	if n.unset() {
 		return nil, nil
 	}
 	s, err := n.text(maxContent)
@@ -45,7 +45,7 @@ func badCursor(s string) error { return invalid("The start_cursor provided is in
 
 // pageSize decodes page_size, which is text in a query parameter.
 func pageSize(n node) (int, error) {
-	if n.absent() {
+	if !n.present {
 		return maxElements, nil
 	}
 	f, ok := n.value.(float64)
@@ -55,7 +55,7 @@ func pageSize(n node) (int, error) {
 	}
 	switch {
 	case !ok || f != float64(int(f)):
-		return 0, n.should("a number")
+		return 0, n.mistyped("a number")
 	case f > maxElements:
 		return 0, n.should("≤ `%d`", maxElements)
 	case f < 1:
@@ -142,15 +142,15 @@ func (c *call) decodeQuery(s *source) (*query, error) {
 		}
 	}
 	var err error
-	if f := c.body.get("filter"); !f.absent() {
+	if f := c.body.opt("filter"); f.present {
 		if q.match, err = c.compileFilter(s, f, 0); err != nil {
 			return nil, err
 		}
 	}
-	if q.order, err = c.compileSorts(s, c.body.get("sorts")); err != nil {
+	if q.order, err = c.compileSorts(s, c.body.opt("sorts")); err != nil {
 		return nil, err
 	}
-	if q.size, err = pageSize(c.body.get("page_size")); err != nil {
+	if q.size, err = pageSize(c.body.opt("page_size")); err != nil {
 		return nil, err
 	}
 	if q.after, err = decodeCursor(c.body.get("start_cursor")); err != nil {
@@ -159,7 +159,7 @@ func (c *call) decodeQuery(s *source) (*query, error) {
 	if q.after != nil && c.world.Pages[q.after.ID] == nil {
 		return nil, badCursor(q.after.encode())
 	}
-	if n := c.body.get("is_archived"); !n.absent() {
+	if n := c.body.opt("is_archived"); n.present {
 		if q.archived, err = n.boolean(); err != nil {
 			return nil, err
 		}
@@ -258,7 +258,7 @@ func (c *call) list(kind string, all []any, get func(string) node) (render, erro
 // param returns a parameter of the request's query as a node.
 func (c *call) param(name string) node {
 	if !c.query.Has(name) {
-		return node{"query." + name, nil, false}
+		return node{path: "query." + name}
 	}
-	return node{"query." + name, c.query.Get(name), true}
+	return node{path: "query." + name, value: c.query.Get(name), present: true}
 }

@@ -85,7 +85,7 @@ func TestQueriesArePaged(t *testing.T) {
 	if n := len(titles(got)); n != 100 || got["has_more"] != true {
 		t.Errorf("first page has %d rows, has_more %v", n, got["has_more"])
 	}
-	for _, sorts := range []any{byName, nil} {
+	for _, sorts := range []list{byName, {}} {
 		rows := a.all(dbs.Tasks, object{"sorts": sorts, "page_size": 50}, nil)
 		seen := map[string]bool{}
 		for _, r := range rows {
@@ -102,16 +102,16 @@ func TestCursorsSurviveEdits(t *testing.T) {
 	a, dbs := seeded(t, "empty")
 	ids := a.numbered(dbs.Tasks, 30)
 	open := object{"property": "status", "status": object{"equals": "OPEN"}}
-	for name, sorts := range map[string]any{
-		"unsorted": nil,
-		"by name":  list{object{"property": "Name", "direction": "ascending"}},
+	for name, sorts := range map[string]list{
+		"unsorted": {},
+		"by name":  {object{"property": "Name", "direction": "ascending"}},
 	} {
 		changed := 0
 		rows := a.all(dbs.Tasks, object{"filter": open, "sorts": sorts, "page_size": 10}, func() {
 			// Every row of the first page stops matching.
 			if changed == 0 {
 				for i, id := range ids {
-					if first := (sorts == nil) == (i >= 20); first && (sorts == nil || i < 10) {
+					if first := (len(sorts) == 0) == (i >= 20); first && (len(sorts) == 0 || i < 10) {
 						a.setStatus(id, "COMPLETED")
 						changed++
 					}
@@ -136,7 +136,7 @@ func TestCursorsSurviveReordering(t *testing.T) {
 		for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
 			ids[name] = a.row(db, object{"Name": title(name), "Number": object{"number": i}})
 		}
-		rows := a.all(db, object{"sorts": list{object{"property": "Number"}}, "page_size": 2}, func() {
+		rows := a.all(db, object{"sorts": list{object{"property": "Number", "direction": "ascending"}}, "page_size": 2}, func() {
 			time.Sleep(time.Second)
 			if err := a.e.EditPage(ids["b"], object{"Number": object{"number": 99}}); err != nil {
 				t.Fatal(err)
@@ -294,17 +294,17 @@ func TestQueryRefusals(t *testing.T) {
 		message string
 	}{
 		{"unknown member", object{"filter_properties": list{"title"}}, body + "filter_properties should be not present, instead was `[\"title\"]`."},
-		{"page size as text", object{"page_size": "10"}, body + "page_size should be a number, instead was `\"10\"`."},
-		{"page size of a fraction", object{"page_size": 1.5}, body + "page_size should be a number, instead was `1.5`."},
+		{"page size as text", object{"page_size": "10"}, body + "page_size should be a number or `undefined`, instead was `\"10\"`."},
+		{"page size of a fraction", object{"page_size": 1.5}, body + "page_size should be a number or `undefined`, instead was `1.5`."},
 		{"page size too large", object{"page_size": 101}, body + "page_size should be ≤ `100`, instead was `101`."},
 		{"page size too small", object{"page_size": 0}, body + "page_size should be ≥ `1`, instead was `0`."},
 		{"bad cursor", object{"start_cursor": "nope"}, "The start_cursor provided is invalid: nope"},
 		{"cursor as a number", object{"start_cursor": 1}, body + "start_cursor should be a string, instead was `1`."},
-		{"unknown sort property", object{"sorts": list{object{"property": "Colour"}}}, "Could not find sort property with name or id: Colour"},
+		{"unknown sort property", object{"sorts": list{object{"property": "Colour", "direction": "ascending"}}}, "Could not find sort property with name or id: Colour"},
 		{"unknown direction", object{"sorts": list{object{"property": "Name", "direction": "up"}}},
 			body + "sorts[0].direction should be `\"ascending\"` or `\"descending\"`, instead was `\"up\"`."},
-		{"sorts that are no list", object{"sorts": object{}}, body + "sorts should be an array, instead was `{}`."},
-		{"filter that is no object", object{"filter": list{}}, body + "filter should be an object, instead was `[]`."},
+		{"sorts that are no list", object{"sorts": object{}}, body + "sorts should be an array or `undefined`, instead was `{}`."},
+		{"filter that is no object", object{"filter": list{}}, body + "filter should be an object or `undefined`, instead was `[]`."},
 		{"unknown filter property", object{"filter": object{"property": "Colour", "select": object{"equals": "red"}}}, "Could not find property with name or id: Colour"},
 		{"filter of another type", object{"filter": object{"property": "Select", "status": object{"equals": "red"}}},
 			"The property type in the database does not match the property type of the filter provided: database property select does not match filter status"},

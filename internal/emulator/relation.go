@@ -13,14 +13,15 @@ func (tx *tx) decodeRelation(s *source, p *property, n node) error {
 		return err
 	}
 	link := &relation{Source: target.ID}
-	dual := n.get("dual_property").present
-	if t := n.get("type"); !t.absent() {
-		kind, err := t.oneOf("single_property", "dual_property")
-		if err != nil {
-			return err
-		}
-		dual = kind == "dual_property"
+	var name node
+	shown, err := n.variant(variant{kind: "single_property", decode: anyObject}, variant{kind: "dual_property", decode: func(n node) (any, error) {
+		name = n.opt("synced_property_name")
+		return anyObject(n)
+	}})
+	if err != nil {
+		return err
 	}
+	dual := shown["type"] == "dual_property"
 	if p.Link != nil && p.Link.Source == target.ID && dual == (p.Link.Synced != "") {
 		return nil // unchanged
 	}
@@ -30,7 +31,7 @@ func (tx *tx) decodeRelation(s *source, p *property, n node) error {
 	}
 	back := property{ID: target.newPropertyID(), Type: "relation", Link: &relation{Source: s.ID, Synced: p.ID}}
 	back.Name = "Related to " + plainText(s.Name) + " (" + p.Name + ")"
-	if name := n.get("dual_property").get("synced_property_name"); !name.absent() {
+	if name.present {
 		if back.Name, err = name.text(maxContent); err != nil {
 			return err
 		}
@@ -44,6 +45,8 @@ func (tx *tx) decodeRelation(s *source, p *property, n node) error {
 	tx.editSource(target, func(t *source) { t.Properties = append(t.Properties, back) })
 	return nil
 }
+
+func anyObject(n node) (any, error) { return n.object() }
 
 // free returns a name that no property has yet: name itself, or name with a number.
 func (s *source) free(name string) string {
@@ -59,7 +62,7 @@ func (s *source) free(name string) string {
 // relationTarget returns the data source to which a relation points. A new source can point to
 // itself. API versions with data sources do not accept a database.
 func (tx *tx) relationTarget(s *source, n node) (*source, error) {
-	if id := n.get("data_source_id"); !id.absent() {
+	if id := n.get("data_source_id"); id.present {
 		uuid, err := id.id()
 		if err != nil {
 			return nil, err

@@ -1,7 +1,9 @@
 package emulator
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -100,7 +102,10 @@ func (tx *tx) decodeSpan(n node) (span, error) {
 	case !n.get("text").present:
 		return s, n.get("text").should("defined")
 	}
-	var err error
+	err := n.typed(s.Type)
+	if err != nil {
+		return s, err
+	}
 	switch s.Type {
 	case "text":
 		err = s.decodeText(n.get("text"))
@@ -114,7 +119,7 @@ func (tx *tx) decodeSpan(n node) (span, error) {
 	if err != nil {
 		return s, err
 	}
-	return s, s.decodeAnnotations(n.get("annotations"))
+	return s, s.decodeAnnotations(n.opt("annotations"))
 }
 
 func (s *span) decodeText(n node) error {
@@ -123,7 +128,7 @@ func (s *span) decodeText(n node) error {
 		return err
 	}
 	s.Text, s.PlainText = &spanText{Content: content}, content
-	if l := n.get("link"); !l.absent() {
+	if l := n.get("link"); !l.unset() {
 		to, err := l.get("url").text(maxURL)
 		if err != nil {
 			return err
@@ -133,51 +138,82 @@ func (s *span) decodeText(n node) error {
 	return nil
 }
 
-// decodeMention keeps the mention as sent, and adds its plain text.
+// decodeMention decodes a mention to what answers show: with the whole user, and with all members
+// of a date.
 func (tx *tx) decodeMention(s *span, n node) error {
-	if _, err := n.object(); err != nil {
-		return err
+	titled := func(kind string, title func(id string) (string, bool)) variant {
+		return variant{kind: kind, decode: func(n node) (any, error) {
+			id, err := n.get("id").id()
+			name, ok := title(id)
+			s.PlainText = cmp.Or(name, "Untitled")
+			if ok {
+				href := pageURL(name, id)
+				s.Href = &href
+			}
+			return map[string]any{"id": id}, err
+		}}
 	}
-	s.Mention = compact(n.value)
-	switch {
-	case n.get("user").present:
-		id, err := n.get("user").get("id").id()
-		if err != nil {
-			return err
-		}
-		s.PlainText = "@Anonymous"
-		if u, ok := tx.world.Users[id]; ok {
-			s.PlainText = "@" + u.Name
-		}
-	case n.get("page").present:
-		id, err := n.get("page").get("id").id()
-		if err != nil {
-			return err
-		}
-		s.PlainText = "Untitled"
-		if p, ok := tx.world.Pages[id]; ok {
-			s.PlainText = tx.world.title(p)
-			href := pageURL(s.PlainText, id)
-			s.Href = &href
-		}
-	case n.get("date").present:
-		d, err := decodeDate(n.get("date"))
-		if err != nil {
-			return err
-		}
-		if d == nil {
-			return n.get("date").should("an object")
-		}
-		s.PlainText = d.Start
-	default:
-		s.PlainText = "mention"
+	shown, err := n.variant(
+		variant{kind: "user", decode: func(n node) (any, error) {
+			id, err := n.userID()
+			s.PlainText = "@Anonymous"
+			if u, ok := tx.world.Users[id]; ok {
+				s.PlainText = "@" + u.Name
+			}
+			return tx.world.encodeUser(id), err
+		}},
+		variant{kind: "date", decode: func(n node) (any, error) {
+			d, err := decodeDate(n)
+			if err != nil || d == nil {
+				return nil, cmp.Or(err, n.should("an object"))
+			}
+			s.PlainText = d.Start
+			if d.End != "" {
+				s.PlainText += " → " + d.End
+			}
+			return d.encode(), nil
+		}},
+		titled("page", func(id string) (string, bool) {
+			p, ok := tx.world.Pages[id]
+			if !ok {
+				return "", false
+			}
+			return tx.world.title(p), true
+		}),
+		titled("database", func(id string) (string, bool) {
+			d, ok := tx.world.Databases[id]
+			if !ok {
+				return "", false
+			}
+			return plainText(d.Title), true
+		}),
+		variant{kind: "template_mention", decode: func(n node) (any, error) {
+			s.PlainText = "mention"
+			return n.variant(
+				variant{kind: "template_mention_date", decode: func(n node) (any, error) { return n.oneOf("today", "now") }},
+				variant{kind: "template_mention_user", decode: func(n node) (any, error) { return n.oneOf("me") }},
+			)
+		}},
+		variant{kind: "custom_emoji", decode: func(n node) (any, error) {
+			s.PlainText = "mention"
+			return customEmoji(n)
+		}},
+	)
+	s.Mention = compact(shown)
+	return err
+}
+
+// userID decodes a user in a request.
+func (n node) userID() (string, error) {
+	if err := n.called("user"); err != nil {
+		return "", err
 	}
-	return nil
+	return n.get("id").id()
 }
 
 func (s *span) decodeAnnotations(n node) error {
 	s.Annotations.Color = "default"
-	if n.absent() {
+	if !n.present {
 		return nil
 	}
 	if _, err := n.object(); err != nil {
@@ -187,7 +223,7 @@ func (s *span) decodeAnnotations(n node) error {
 		"bold": &s.Annotations.Bold, "italic": &s.Annotations.Italic, "strikethrough": &s.Annotations.Strikethrough,
 		"underline": &s.Annotations.Underline, "code": &s.Annotations.Code,
 	} {
-		if m := n.get(name); m.present {
+		if m := n.opt(name); m.present {
 			v, err := m.boolean()
 			if err != nil {
 				return err
@@ -195,12 +231,21 @@ func (s *span) decodeAnnotations(n node) error {
 			*to = v
 		}
 	}
-	if c := n.get("color"); c.present {
-		color, err := c.text(maxShort)
+	if c := n.opt("color"); c.present {
+		color, err := c.textColor()
 		if err != nil {
 			return err
 		}
 		s.Annotations.Color = color
 	}
 	return nil
+}
+
+// textColor decodes the color of text, or of its background.
+func (n node) textColor() (string, error) {
+	all := slices.Clone(colors)
+	for _, c := range colors {
+		all = append(all, c+"_background")
+	}
+	return n.oneOf(all...)
 }

@@ -15,6 +15,8 @@ type property struct {
 	ID   string `json:"id"` // URL-encoded, as Notion shows it
 	Name string `json:"name"`
 	Type string `json:"type"`
+	// Description is what people wrote about it; nil if nothing.
+	Description *string `json:"description,omitempty"`
 
 	Options []option  `json:"options,omitempty"` // select, multi_select, status
 	Groups  []group   `json:"groups,omitempty"`  // status
@@ -115,7 +117,7 @@ func (p property) defaultStatus() (option, bool) {
 
 // encode encodes the property in a schema.
 func (p property) encode(w *world, s *source) map[string]any {
-	m := map[string]any{"id": p.ID, "name": p.Name, "description": nil, "type": p.Type}
+	m := map[string]any{"id": p.ID, "name": p.Name, "description": p.Description, "type": p.Type}
 	switch p.Type {
 	case "select", "multi_select":
 		m[p.Type] = map[string]any{"options": orEmpty(p.Options)}
@@ -132,38 +134,6 @@ func (p property) encode(w *world, s *source) map[string]any {
 		if len(p.Config) > 0 {
 			m[p.Type] = p.Config
 		}
-	}
-	return m
-}
-
-// encodeRollup encodes a rollup. Notion names both properties, by name and by id; it does not
-// escape these ids.
-func (p property) encodeRollup(w *world, s *source) map[string]any {
-	m := map[string]any{}
-	if len(p.Config) > 0 {
-		if err := json.Unmarshal(p.Config, &m); err != nil {
-			panic(err) // impossible: it was stored as JSON
-		}
-	}
-	find := func(in *source, kind string) (property, bool) {
-		for _, key := range []string{kind + "_property_id", kind + "_property_name"} {
-			name, _ := m[key].(string)
-			if in == nil || name == "" {
-				continue
-			}
-			if found, ok := in.property(name); ok {
-				raw, err := url.QueryUnescape(found.ID)
-				if err != nil {
-					raw = found.ID
-				}
-				m[kind+"_property_id"], m[kind+"_property_name"] = raw, found.Name
-				return found, true
-			}
-		}
-		return property{}, false
-	}
-	if over, ok := find(s, "relation"); ok && over.Link != nil {
-		find(w.Sources[over.Link.Source], "rollup")
 	}
 	return m
 }
@@ -211,7 +181,7 @@ func (tx *tx) decodeSchema(s *source, n node) error {
 	if titles != 1 {
 		return invalid("Title is not provided. A database must have exactly one property of type title.")
 	}
-	return nil
+	return s.checkNames(tx.world, nil)
 }
 
 // decodeProperty decodes one property of a schema on top of p.
@@ -226,19 +196,25 @@ func (tx *tx) decodeProperty(s *source, p property, n node) (property, error) {
 			kind = t
 		}
 	}
-	if t := n.get("type"); t.present {
+	if t := n.opt("type"); t.present {
 		if kind, err = t.oneOf(propertyTypes...); err != nil {
 			return p, err
 		}
 	}
+	if kind == "unsupported" && !tx.direct {
+		return p, n.get(kind).should("not present")
+	}
 	if kind == "" {
 		return p, n.get("type").should("defined")
+	}
+	if p.Description, err = n.description(p.Description); err != nil {
+		return p, err
 	}
 	if kind != p.Type {
 		if p.Type == "title" || kind == "title" && p.Type != "" {
 			return p, invalid("Cannot change the type of the title property.")
 		}
-		p = property{ID: p.ID, Name: p.Name, Type: kind}
+		p = property{ID: p.ID, Name: p.Name, Description: p.Description, Type: kind}
 		if kind == "title" {
 			p.ID = titleID
 		}
@@ -248,36 +224,69 @@ func (tx *tx) decodeProperty(s *source, p property, n node) (property, error) {
 
 // decodeConfig decodes the schema under the key of the property's type.
 func (tx *tx) decodeConfig(s *source, p *property, n node) error {
-	if !n.absent() {
-		if _, err := n.object(); err != nil {
-			return err
-		}
+	if _, err := n.object(); err != nil {
+		return err
 	}
 	switch p.Type {
 	case "select", "multi_select":
-		if n.get("options").absent() {
-			return nil
+		if options := n.opt("options"); options.present {
+			return p.decodeOptions(options)
 		}
-		return p.decodeOptions(n.get("options"))
 	case "status":
 		return p.decodeStatus(n)
 	case "relation":
-		if n.absent() && p.Link != nil {
-			return nil
-		}
 		return tx.decodeRelation(s, p, n)
-	}
-	switch {
-	case !n.absent():
-		p.Config = compact(n.value)
-	case p.Config != nil:
-	case p.Type == "number":
-		p.Config = json.RawMessage(`{"format":"number"}`)
-	}
-	if p.Type == "number" && n.get("format").absent() && string(p.Config) == "{}" {
-		p.Config = json.RawMessage(`{"format":"number"}`)
+	case "number":
+		return p.configure(n.opt("format"), "format", "number")
+	case "formula":
+		return p.configure(n.opt("expression"), "expression", "")
+	case "rollup":
+		return p.decodeRollup(n)
+	case "unique_id":
+		p.Config = nil
+		if prefix := n.opt("prefix"); !prefix.unset() {
+			return p.configure(prefix, "prefix", "")
+		}
 	}
 	return nil
+}
+
+// configure sets the only member of the property's configuration to a text. One that is left out
+// keeps its value, or gets the default.
+func (p *property) configure(n node, key, preset string) error {
+	text := preset
+	if n.present {
+		var err error
+		if text, err = n.text(maxContent); err != nil {
+			return err
+		}
+	} else if p.Config != nil {
+		return nil
+	}
+	p.Config = compact(map[string]string{key: text})
+	return nil
+}
+
+// description decodes the description of a property or an option; was is that of before.
+func (n node) description(was *string) (*string, error) {
+	d := n.opt("description")
+	switch {
+	case !d.present:
+		return was, nil
+	case d.null():
+		return nil, nil
+	}
+	s, err := d.text(maxContent)
+	return &s, err
+}
+
+// color decodes the color of an option; preset if it is left out.
+func (n node) color(preset string) (string, error) {
+	c := n.opt("color")
+	if !c.present {
+		return preset, nil
+	}
+	return c.oneOf(colors...)
 }
 
 // decodeOptions replaces the list of options. Those named again, by id or name, keep their id; the
@@ -309,7 +318,7 @@ func (p *property) decodeOption(n node, color string) (option, error) {
 	}
 	var o option
 	known := false
-	if id := n.get("id"); !id.absent() {
+	if id := n.opt("id"); id.present {
 		s, err := id.text(maxShort)
 		if err != nil {
 			return o, err
@@ -334,12 +343,12 @@ func (p *property) decodeOption(n node, color string) (option, error) {
 		}
 		o.Color = color
 	}
-	if c := n.get("color"); !c.absent() {
-		s, err := c.oneOf(colors...)
-		if err != nil {
-			return o, err
-		}
-		o.Color = s
+	var err error
+	if o.Color, err = n.color(o.Color); err != nil {
+		return o, err
+	}
+	if o.Description, err = n.description(o.Description); err != nil {
+		return o, err
 	}
 	if g := n.get("group"); g.present {
 		if p.Type != "status" {
@@ -349,7 +358,6 @@ func (p *property) decodeOption(n node, color string) (option, error) {
 		for _, known := range p.Groups {
 			names = append(names, known.Name)
 		}
-		var err error
 		if o.group, err = g.oneOf(names...); err != nil {
 			return o, err
 		}

@@ -30,7 +30,7 @@ func everything(target string) object {
 		"Phone":    object{"phone_number": object{}},
 		"Relation": object{"relation": object{"database_id": target, "single_property": object{}}},
 		"Formula":  object{"formula": object{"expression": "1"}},
-		"Rollup":   object{"rollup": object{"function": "count"}},
+		"Rollup":   object{"rollup": object{"function": "count", "relation_property_name": "Relation", "rollup_property_name": "Name"}},
 		"Made":     object{"created_time": object{}},
 		"Maker":    object{"created_by": object{}},
 		"Edited":   object{"last_edited_time": object{}},
@@ -167,7 +167,7 @@ func TestSchemaRefusals(t *testing.T) {
 		properties any
 		message    string
 	}{
-		{"no object", "x", "body failed validation: body.properties should be an object, instead was `\"x\"`."},
+		{"no object", "x", "body failed validation: body.properties should be an object or `undefined`, instead was `\"x\"`."},
 		{"no type", object{"New": object{}}, "body failed validation: body.properties.New.type should be defined, instead was `undefined`."},
 		{"removing what is not there", object{"Colour": nil}, "Colour is not a property that exists."},
 		{"removing the title", object{"Name": nil}, "Cannot delete the title property."},

@@ -26,7 +26,7 @@ func (c *call) search() (render, error) {
 		return nil, err
 	}
 	words := ""
-	if q := c.body.get("query"); !q.absent() {
+	if q := c.body.opt("query"); q.present {
 		if words, err = q.text(maxContent); err != nil {
 			return nil, err
 		}
@@ -56,13 +56,13 @@ func (c *call) search() (render, error) {
 	if c.version.hasSources() {
 		kind = "page_or_data_source"
 	}
-	return c.list(kind, all, c.body.get)
+	return c.list(kind, all, c.body.opt)
 }
 
 // searchFilter returns the kind of object asked for, "" for any.
 func (c *call) searchFilter() (string, error) {
-	f := c.body.get("filter")
-	if f.absent() {
+	f := c.body.opt("filter")
+	if !f.present {
 		return "", nil
 	}
 	if _, err := f.get("property").oneOf("object"); err != nil {
@@ -75,8 +75,8 @@ func (c *call) searchFilter() (string, error) {
 }
 
 func (c *call) searchSort() (ascending bool, err error) {
-	s := c.body.get("sort")
-	if s.absent() {
+	s := c.body.opt("sort")
+	if !s.present {
 		return false, nil
 	}
 	if _, err := s.get("timestamp").oneOf("last_edited_time"); err != nil {

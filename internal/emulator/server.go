@@ -165,7 +165,7 @@ func parseParams(params map[string]string) (map[string]string, error) {
 		if name == propertyParam {
 			continue
 		}
-		id, err := node{"path." + name, v, true}.id()
+		id, err := node{path: "path." + name, value: v, present: true}.id()
 		if err != nil {
 			return nil, err
 		}

@@ -63,7 +63,7 @@ func (o order) compare(a, b ranked) int {
 
 // compileSorts decodes a query's sorts.
 func (c *call) compileSorts(s *source, n node) (order, error) {
-	if n.absent() {
+	if !n.present {
 		return nil, nil
 	}
 	elements, err := n.array()
@@ -85,14 +85,11 @@ func (c *call) compileSort(s *source, n node) (sortBy, error) {
 	if err := n.only("property", "timestamp", "direction"); err != nil {
 		return sortBy{}, err
 	}
-	descending := false
-	if d := n.get("direction"); d.present {
-		direction, err := d.oneOf("ascending", "descending")
-		if err != nil {
-			return sortBy{}, err
-		}
-		descending = direction == "descending"
+	direction, err := n.get("direction").oneOf("ascending", "descending")
+	if err != nil {
+		return sortBy{}, err
 	}
+	descending := direction == "descending"
 	if t := n.get("timestamp"); t.present {
 		kind, err := t.oneOf("created_time", "last_edited_time")
 		if err != nil {

@@ -17,6 +17,9 @@ func (c *call) createSource() (render, error) {
 		return nil, err
 	}
 	id, err := c.body.get("parent").get("database_id").id()
+	if err == nil {
+		err = c.body.get("parent").typed("database_id")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -28,13 +31,16 @@ func (c *call) createSource() (render, error) {
 		return nil, err
 	}
 	var name []span
-	if n := c.body.get("title"); !n.absent() {
+	if n := c.body.opt("title"); n.present {
 		if name, err = c.decodeSpans(n); err != nil {
 			return nil, err
 		}
 	}
 	s, err := c.tx.createSource(d, name, c.body.get("properties"))
 	if err != nil {
+		return nil, err
+	}
+	if s, err = c.adorn(s); err != nil {
 		return nil, err
 	}
 	c.created = s.ID
@@ -62,19 +68,32 @@ func (c *call) updateSource() (render, error) {
 		}
 		s = c.editSource(s, func(s *source) { s.Trashed = *trash })
 	}
-	if n := c.body.get("title"); !n.absent() {
+	if n := c.body.opt("title"); n.present {
 		name, err := c.decodeSpans(n)
 		if err != nil {
 			return nil, err
 		}
 		s = c.editSource(s, func(s *source) { s.Name = name })
 	}
-	if n := c.body.get("properties"); !n.absent() {
+	if s, err = c.adorn(s); err != nil {
+		return nil, err
+	}
+	if n := c.body.opt("properties"); n.present {
 		if err := c.updateSchema(s, n); err != nil {
 			return nil, err
 		}
 	}
 	return func() map[string]any { return c.encodeSource(c.world.Sources[s.ID]) }, nil
+}
+
+// adorn sets the icon of a data source that the body names.
+func (c *call) adorn(s *source) (*source, error) {
+	next := *s
+	named, err := c.decodeLooks(&next.Icon, nil)
+	if err != nil || !named {
+		return s, err
+	}
+	return c.editSource(s, func(s *source) { s.Icon = next.Icon }), nil
 }
 
 // updateSchema changes, adds, renames and (with null) removes properties, by name or id.
@@ -89,6 +108,9 @@ func (tx *tx) updateSchema(s *source, n node) error {
 		if err := tx.updateProperty(&next, key, n.get(key)); err != nil {
 			return err
 		}
+	}
+	if err := next.checkNames(tx.world, s.Properties); err != nil {
+		return err
 	}
 	tx.editSource(s, func(s *source) { s.Properties = next.Properties })
 	return nil
@@ -114,7 +136,7 @@ func (tx *tx) updateProperty(s *source, key string, n node) error {
 	if err != nil {
 		return err
 	}
-	if name := n.get("name"); !name.absent() {
+	if name := n.opt("name"); name.present {
 		if p.Name, err = name.text(maxContent); err != nil {
 			return err
 		}
@@ -124,9 +146,6 @@ func (tx *tx) updateProperty(s *source, key string, n node) error {
 	}
 	if onlyName := known && len(m) == 1 && n.get("name").present; !onlyName {
 		if p, err = tx.decodeProperty(s, p, n); err != nil {
-			return err
-		}
-		if err := s.checkFormula(p); err != nil {
 			return err
 		}
 	}

@@ -17,8 +17,8 @@ func (p *property) decodeStatus(n node) error {
 			p.Groups = append(p.Groups, g)
 		}
 	}
-	switch options := n.get("options"); {
-	case !options.absent():
+	switch options := n.opt("options"); {
+	case options.present:
 		if err := p.decodeOptions(options); err != nil {
 			return err
 		}
@@ -29,7 +29,7 @@ func (p *property) decodeStatus(n node) error {
 		}
 	}
 	groups := slices.Clone(p.Groups)
-	if g := n.get("groups"); !g.absent() {
+	if g := n.opt("groups"); g.present {
 		var err error
 		if groups, err = p.decodeGroups(g); err != nil {
 			return err
@@ -55,10 +55,8 @@ func (p *property) decodeGroups(n node) ([]group, error) {
 		if i := slices.IndexFunc(p.Groups, func(x group) bool { return x.Name == name }); i >= 0 {
 			g.ID, g.Color = p.Groups[i].ID, p.Groups[i].Color
 		}
-		if c := e.get("color"); !c.absent() {
-			if g.Color, err = c.oneOf(colors...); err != nil {
-				return nil, err
-			}
+		if g.Color, err = e.color(g.Color); err != nil {
+			return nil, err
 		}
 		ids, err := e.get("option_ids").array()
 		if err != nil {

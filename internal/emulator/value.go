@@ -43,7 +43,7 @@ func valueOf(p property, n node) (v node, fits bool, err error) {
 		return n, false, err
 	}
 	_, ok := m[p.Type]
-	if t := n.get("type"); !t.absent() && t.value != p.Type {
+	if t := n.get("type"); t.present && t.value != p.Type {
 		ok = false
 	}
 	return n.get(p.Type), ok, nil
@@ -55,7 +55,7 @@ func (tx *tx) decodeValue(s *source, p property, n node) (value, error) {
 		if !tx.direct {
 			return value{}, n.should("not present")
 		}
-		if p.Type == "unique_id" && !n.get("number").absent() {
+		if p.Type == "unique_id" && n.get("number").present {
 			f, err := n.get("number").number()
 			return value{Number: &f}, err
 		}
@@ -139,7 +139,11 @@ func (tx *tx) decodeOption(s *source, p property, n node) (string, error) {
 	// An earlier value of the same request may have made the option.
 	s = tx.world.Sources[s.ID]
 	p, _ = s.property(p.ID)
-	if id := n.get("id"); !id.absent() {
+	color, err := n.color(colors[len(p.Options)%len(colors)])
+	if err != nil {
+		return "", err
+	}
+	if id := n.opt("id"); id.present {
 		want, err := id.text(maxShort)
 		if err != nil {
 			return "", err
@@ -147,7 +151,7 @@ func (tx *tx) decodeOption(s *source, p property, n node) (string, error) {
 		if o, ok := p.optionID(want); ok {
 			return o.ID, nil
 		}
-		if n.get("name").absent() {
+		if !n.get("name").present {
 			return "", invalid("%s option %q does not exist.", p.Name, want)
 		}
 	}
@@ -161,7 +165,7 @@ func (tx *tx) decodeOption(s *source, p property, n node) (string, error) {
 	if p.Type == "status" {
 		return "", invalid("Invalid status option. Status option %q does not exist.", name)
 	}
-	o := option{ID: newID(), Name: name, Color: colors[len(p.Options)%len(colors)]}
+	o := option{ID: newID(), Name: name, Color: color}
 	tx.editSource(s, func(s *source) {
 		i := slices.IndexFunc(s.Properties, func(q property) bool { return q.ID == p.ID })
 		s.Properties[i].Options = append(slices.Clone(p.Options), o)
@@ -176,7 +180,7 @@ func (tx *tx) decodePeople(n node) (value, error) {
 	}
 	var v value
 	for _, e := range elements {
-		id, err := e.get("id").id()
+		id, err := e.userID()
 		if err != nil {
 			return v, err
 		}
@@ -215,36 +219,6 @@ func (tx *tx) decodePages(p property, n node) (value, error) {
 		}
 	}
 	return v, nil
-}
-
-func decodeFiles(n node) (value, error) {
-	elements, err := n.array()
-	if err != nil {
-		return value{}, err
-	}
-	files := []any{}
-	for _, e := range elements {
-		m, err := e.object()
-		if err != nil {
-			return value{}, err
-		}
-		name, err := e.get("name").text(maxOption)
-		if err != nil {
-			return value{}, err
-		}
-		kind := "external"
-		if _, ok := m["file"]; ok {
-			kind = "file"
-		}
-		if _, err := e.get(kind).get("url").text(maxURL); err != nil {
-			return value{}, err
-		}
-		files = append(files, map[string]any{"name": name, "type": kind, kind: m[kind]})
-	}
-	if len(files) == 0 {
-		return value{}, nil
-	}
-	return value{Raw: compact(files)}, nil
 }
 
 // float returns the number, and false if there is none.

@@ -53,7 +53,7 @@ func (c *call) createView() (render, error) {
 	if v.Type, err = c.body.get("type").oneOf(viewTypes...); err != nil {
 		return nil, err
 	}
-	if n := c.body.get("configuration"); !n.absent() {
+	if n := c.body.opt("configuration"); n.present {
 		if err := s.checkView(v.Type, n); err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (c *call) getView() (render, error) {
 // listViews lists references to views, without their types.
 func (c *call) listViews() (render, error) {
 	n := c.param("database_id")
-	if n.absent() {
+	if !n.present {
 		return nil, n.should("defined")
 	}
 	id, err := n.id()
