@@ -136,6 +136,7 @@ func (c *call) encodeView(v *view) map[string]any {
 	m := map[string]any{
 		"object": "view", "id": v.ID, "name": v.Name, "type": v.Type,
 		"parent":         map[string]any{"type": "database_id", "database_id": v.Database},
+		"url":            pageURL("", v.Database) + "?v=" + undashed(v.ID),
 		"data_source_id": v.Source,
 		"filter":         nil, "sorts": nil,
 		"created_time": c.stamp(v.Created), "last_edited_time": c.stamp(v.Created),

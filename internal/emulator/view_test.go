@@ -37,3 +37,14 @@ func TestFormulaOfALease(t *testing.T) {
 	a.refused("PATCH", "/v1/databases/"+dbs.Tasks, object{"properties": object{"Until": object{"formula": object{"expression": `dateAdd(prop("Since"), 30, "minutes")`}}}},
 		http.StatusBadRequest, "validation_error", "Could not find property with name or id: Since")
 }
+
+func TestViewsSayWhereTheyAre(t *testing.T) {
+	a, dbs := seeded(t, "empty")
+	a25 := a.as("2025-09-03")
+	made := a25.ok("POST", "/v1/views", object{"database_id": dbs.Tasks, "data_source_id": a.sourceOf(dbs.Tasks), "name": "All", "type": "table"})
+	id := made["id"].(string)
+	want := "https://www.notion.so/" + undashed(dbs.Tasks) + "?v=" + undashed(id)
+	if got := a25.ok("GET", "/v1/views/"+id, nil); made["url"] != want || got["url"] != want {
+		t.Errorf("made at %v, read at %v, want %s", made["url"], got["url"], want)
+	}
+}
