@@ -208,7 +208,7 @@ func (c *call) encodeDatabase(d *database) map[string]any {
 		"title":            orEmpty(d.Title),
 		"description":      orEmpty(d.Description),
 		"is_inline":        d.Inline,
-		"parent":           c.encodeParent(d.Parent),
+		"parent":           c.encodeDatabaseParent(d),
 		"url":              pageURL("", d.ID),
 		"public_url":       nil,
 		"in_trash":         d.Trashed,
@@ -230,6 +230,15 @@ func (c *call) encodeDatabase(d *database) map[string]any {
 	}
 	m["data_sources"] = sources
 	return m
+}
+
+// encodeDatabaseParent encodes the parent of a database, which for a row of another database is that
+// one, whatever the version.
+func (c *call) encodeDatabaseParent(d *database) map[string]any {
+	if s := c.world.Sources[d.Parent.Source]; s != nil {
+		return c.encodeParent(parent{Database: s.Database})
+	}
+	return c.encodeParent(d.Parent)
 }
 
 // stamp formats a timestamp of a database: to the minute in old versions, to the millisecond and

@@ -55,8 +55,8 @@ func TestDatabasesAsRows(t *testing.T) {
 	if got := at(rows, "results", 1, "parent", "database_id"); got != id {
 		t.Errorf("the row is of database %v, want %s", got, id)
 	}
-	if got := at(a.as("2025-09-03").ok("GET", "/v1/databases/"+id, nil), "parent", "data_source_id"); got != source {
-		t.Errorf("the row lies in %v, want %s", got, source)
+	if got := at(a.as("2025-09-03").ok("GET", "/v1/databases/"+id, nil), "parent", "database_id"); got != dbs.Tasks {
+		t.Errorf("the row lies in %v, want %s", got, dbs.Tasks)
 	}
 }
 

@@ -184,7 +184,7 @@ func (c *call) encodeSource(s *source) map[string]any {
 		"is_inline":        d.Inline,
 		"properties":       s.encodeSchema(c.world),
 		"parent":           map[string]any{"type": "database_id", "database_id": s.Database},
-		"database_parent":  c.encodeParent(d.Parent),
+		"database_parent":  c.encodeDatabaseParent(d),
 		"url":              pageURL("", d.ID),
 		"public_url":       nil,
 		"in_trash":         s.Trashed || d.Trashed,
