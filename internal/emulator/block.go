@@ -189,7 +189,11 @@ func (c *call) listChildren() (render, error) {
 }
 
 func (c *call) appendChildren() (render, error) {
-	if err := c.body.only("children", "after", "position"); err != nil {
+	known := []string{"children", "position"}
+	if c.version < version2026 {
+		known = append(known, "after")
+	}
+	if err := c.body.only(known...); err != nil {
 		return nil, err
 	}
 	id := c.params["block_id"]

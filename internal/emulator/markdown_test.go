@@ -22,7 +22,7 @@ func (a *api) markdown(id string) object {
 
 func TestMarkdownIsTakenAndServed(t *testing.T) {
 	a, dbs := seeded(t, "empty")
-	created := a.ok("POST", pathPages, object{"parent": object{"database_id": dbs.Tasks}, "markdown": strings.ReplaceAll(spec, "\n", "\r\n") + "\n\n"})
+	created := a.as("2025-09-03").ok("POST", pathPages, object{"parent": object{"database_id": dbs.Tasks}, "markdown": strings.ReplaceAll(spec, "\n", "\r\n") + "\n\n"})
 	id := created["id"].(string)
 	got := a.markdown(id)
 	if diff := cmp.Diff(object{"object": "page_markdown", "id": id, "markdown": spec, "truncated": false, "unknown_block_ids": list{}}, got); diff != "" {
@@ -75,7 +75,7 @@ func TestMarkdownOfBlocks(t *testing.T) {
 
 func TestMarkdownOfALongPageIsTruncated(t *testing.T) {
 	a, dbs := seeded(t, "empty")
-	id := a.ok("POST", pathPages, object{"parent": object{"database_id": dbs.Tasks}, "markdown": "one\ntwo\n- three\n\t- four\nfive\n"})["id"].(string)
+	id := a.as("2025-09-03").ok("POST", pathPages, object{"parent": object{"database_id": dbs.Tasks}, "markdown": "one\ntwo\n- three\n\t- four\nfive\n"})["id"].(string)
 	if err := a.e.SetMarkdownLimit(2); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestMarkdownRefused(t *testing.T) {
 		{"parent": parent, "markdown": "x", "children": list{}},
 		{"parent": parent, "markdown": 7},
 	} {
-		a.refused("POST", pathPages, body, http.StatusBadRequest, "validation_error", "")
+		a.as("2025-09-03").refused("POST", pathPages, body, http.StatusBadRequest, "validation_error", "")
 	}
 	id := a.ok("POST", pathPages, object{"parent": parent})["id"].(string)
 	a.refused("GET", pathPages+"/"+id+"/markdown", nil, http.StatusBadRequest, "invalid_request_url", "") // the version is too old

@@ -35,7 +35,10 @@ func (c *call) getPage() (render, error) {
 }
 
 func (c *call) createPage() (render, error) {
-	known := []string{"parent", "properties", "children", "icon", "cover", "content", "template", "position", "markdown"}
+	known := []string{"parent", "properties", "children", "icon", "cover", "content", "template", "position"}
+	if c.version.hasSources() {
+		known = append(known, "markdown")
+	}
 	if err := c.body.only(known...); err != nil {
 		return nil, err
 	}

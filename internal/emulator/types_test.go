@@ -127,6 +127,32 @@ func TestWrongTypes(t *testing.T) {
 	}
 }
 
+// A word that only other versions know is refused.
+func TestWordsOfOtherVersions(t *testing.T) {
+	a, dbs := seeded(t, "empty")
+	id := a.row(dbs.Tasks, object{"Name": title("Row")})
+	kids := "/v1/blocks/" + id + "/children"
+	block := at(a.ok("PATCH", kids, object{"children": list{paragraph("x")}}), "results", 0, "id")
+	for _, c := range []struct {
+		method, path string
+		body         object
+		refused      map[string]string // version and what it says
+	}{
+		{"POST", pathPages, object{"parent": object{"database_id": dbs.Tasks}, "markdown": "x"},
+			map[string]string{"2022-06-28": "body failed validation: body.markdown should be not present, instead was `\"x\"`."}},
+		{"PATCH", kids, object{"children": list{paragraph("x")}, "after": block},
+			map[string]string{"2026-03-11": "body failed validation: body.after should be not present, instead was `\"" + block.(string) + "\"`."}},
+	} {
+		for _, version := range versions {
+			if says := c.refused[version]; says != "" {
+				a.as(version).refused(c.method, c.path, c.body, badRequest, validation, says)
+			} else {
+				a.as(version).ok(c.method, c.path, c.body)
+			}
+		}
+	}
+}
+
 // Answers have what the types require, whatever a request has left out.
 func TestContentIsAnsweredWhole(t *testing.T) {
 	a, dbs := seeded(t, "empty")
