@@ -150,11 +150,7 @@ func (n node) id() (string, error) {
 func (n node) oneOf(words ...string) (string, error) {
 	s, ok := n.value.(string)
 	if !ok || !slices.Contains(words, s) {
-		quoted := make([]string, len(words))
-		for i, w := range words {
-			quoted[i] = "`" + string(compact(w)) + "`"
-		}
-		return "", n.should("%s", n.orMissing(strings.Join(quoted, " or ")))
+		return "", n.should("%s", n.orMissing(orList(words)))
 	}
 	return s, nil
 }

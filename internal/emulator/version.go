@@ -76,7 +76,7 @@ func (e *Emulator) parseVersion(h http.Header) (version, error) {
 }
 
 // orList formats alternatives as Notion's messages do.
-func orList(all []version) string {
+func orList[T ~string](all []T) string {
 	var quoted []string
 	for _, v := range all {
 		quoted = append(quoted, fmt.Sprintf("`%q`", v))
