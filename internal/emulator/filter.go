@@ -50,7 +50,10 @@ func (c *call) compileFilter(s *source, n node, depth int) (predicate, error) {
 			return c.compileCompound(s, n, key, depth)
 		}
 	}
-	if n.get("timestamp").present {
+	if t := n.get("timestamp"); t.present {
+		if depth == maxNesting && !c.version.hasSources() {
+			return nil, t.should("not present")
+		}
 		return c.compileTimestamp(n)
 	}
 	name, err := n.get("property").text(maxContent)

@@ -133,6 +133,7 @@ func TestWordsOfOtherVersions(t *testing.T) {
 	id := a.row(dbs.Tasks, object{"Name": title("Row")})
 	kids := "/v1/blocks/" + id + "/children"
 	block := at(a.ok("PATCH", kids, object{"children": list{paragraph("x")}}), "results", 0, "id")
+	edited := object{"timestamp": "last_edited_time", "last_edited_time": object{"past_week": object{}}}
 	for _, c := range []struct {
 		method, path string
 		body         object
@@ -142,12 +143,20 @@ func TestWordsOfOtherVersions(t *testing.T) {
 			map[string]string{"2022-06-28": "body failed validation: body.markdown should be not present, instead was `\"x\"`."}},
 		{"PATCH", kids, object{"children": list{paragraph("x")}, "after": block},
 			map[string]string{"2026-03-11": "body failed validation: body.after should be not present, instead was `\"" + block.(string) + "\"`."}},
+		{"POST", "/query", object{"filter": object{"or": list{object{"and": list{edited}}}}},
+			map[string]string{"2022-06-28": "body failed validation: body.filter.or[0].and[0].timestamp should be not present, instead was `\"last_edited_time\"`."}},
+		{"POST", "/query", object{"filter": object{"or": list{edited}}}, nil},
 	} {
 		for _, version := range versions {
+			a, path := a.as(version), c.path
+			if path == "/query" {
+				schema, _, _ := a.schemaPath(dbs.Tasks)
+				path = schema + path
+			}
 			if says := c.refused[version]; says != "" {
-				a.as(version).refused(c.method, c.path, c.body, badRequest, validation, says)
+				a.refused(c.method, path, c.body, badRequest, validation, says)
 			} else {
-				a.as(version).ok(c.method, c.path, c.body)
+				a.ok(c.method, path, c.body)
 			}
 		}
 	}
