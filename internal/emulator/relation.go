@@ -60,9 +60,13 @@ func (s *source) free(name string) string {
 }
 
 // relationTarget returns the data source to which a relation points. A new source can point to
-// itself. API versions with data sources do not accept a database.
+// itself. API versions with data sources do not accept a database, and those without accept nothing
+// else.
 func (tx *tx) relationTarget(s *source, n node) (*source, error) {
 	if id := n.get("data_source_id"); id.present {
+		if tx.oneSource {
+			return nil, id.should("not present")
+		}
 		uuid, err := id.id()
 		if err != nil {
 			return nil, err

@@ -302,12 +302,17 @@ func TestRelationsNameTheirTarget(t *testing.T) {
 	a, dbs := seeded(t, "demo")
 	source := a.sourceOf(dbs.Tasks)
 	path := "/v1/databases/" + dbs.TaskLog
+	a25, path25 := a.as("2025-09-03"), "/v1/data_sources/"+a.sourceOf(dbs.TaskLog)
 	for i, relation := range []object{
 		{"data_source_id": source, "single_property": object{}},
 		{"database_id": dbs.Tasks, "type": "single_property", "single_property": object{}},
 		{"data_source_id": source, "type": "dual_property", "dual_property": object{}},
 	} {
 		name := fmt.Sprint("R", i)
+		a, path := a, path
+		if relation["database_id"] == nil {
+			a, path = a25, path25
+		}
 		for range 2 { // a repetition changes nothing
 			got := at(a.ok("PATCH", path, object{"properties": object{name: object{"relation": relation}}}), "properties", name, "relation")
 			if at(got, "database_id") != dbs.Tasks || at(got, "data_source_id") != source {
@@ -333,9 +338,11 @@ func TestRelationsNameTheirTarget(t *testing.T) {
 	if at(props, "Notes", "type") != "rich_text" || at(props, "Notes 1", "type") != "relation" || at(props, "Notes 2", "type") != "relation" {
 		t.Errorf("synced properties with a name that is taken: %v", props)
 	}
-	for _, relation := range []object{{"database_id": nobody}, {"data_source_id": nobody}} {
-		a.refused("PATCH", path, object{"properties": object{"R": object{"relation": relation}}}, http.StatusNotFound, "object_not_found", "")
+	nowhere := func(key string) object {
+		return object{"properties": object{"R": object{"relation": object{key: nobody}}}}
 	}
+	a.refused("PATCH", path, nowhere("database_id"), http.StatusNotFound, "object_not_found", "")
+	a25.refused("PATCH", path25, nowhere("data_source_id"), http.StatusNotFound, "object_not_found", "")
 	a.refused("PATCH", path, object{"properties": object{"R": object{"relation": object{}}}}, badRequest, validation,
 		"body failed validation: body.properties.R.relation.database_id should be defined, instead was `undefined`.")
 }

@@ -133,6 +133,7 @@ func TestWordsOfOtherVersions(t *testing.T) {
 	id := a.row(dbs.Tasks, object{"Name": title("Row")})
 	kids := "/v1/blocks/" + id + "/children"
 	block := at(a.ok("PATCH", kids, object{"children": list{paragraph("x")}}), "results", 0, "id")
+	source := a.sourceOf(dbs.Tasks)
 	edited := object{"timestamp": "last_edited_time", "last_edited_time": object{"past_week": object{}}}
 	for _, c := range []struct {
 		method, path string
@@ -146,10 +147,12 @@ func TestWordsOfOtherVersions(t *testing.T) {
 		{"POST", "/query", object{"filter": object{"or": list{object{"and": list{edited}}}}},
 			map[string]string{"2022-06-28": "body failed validation: body.filter.or[0].and[0].timestamp should be not present, instead was `\"last_edited_time\"`."}},
 		{"POST", "/query", object{"filter": object{"or": list{edited}}}, nil},
+		{"PATCH", "", object{"properties": object{"New": object{"relation": object{"data_source_id": source, "single_property": object{}}}}},
+			map[string]string{"2022-06-28": "body failed validation: body.properties.New.relation.data_source_id should be not present, instead was `\"" + source + "\"`."}},
 	} {
 		for _, version := range versions {
 			a, path := a.as(version), c.path
-			if path == "/query" {
+			if !strings.HasPrefix(path, "/v1/") { // below the schema
 				schema, _, _ := a.schemaPath(dbs.Tasks)
 				path = schema + path
 			}
