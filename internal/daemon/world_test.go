@@ -26,6 +26,7 @@ import (
 	"dibs/internal/emulator"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
+	"dibs/internal/notion/sdktypes"
 	"dibs/internal/server"
 	"dibs/internal/testkit"
 )
@@ -44,6 +45,8 @@ type world struct {
 	tasks  string // the id of the tasks database
 	// tap, if set, wraps the daemons' listeners.
 	tap func(net.Listener) net.Listener
+	// recorder, if set, records what the daemons exchange with Notion.
+	recorder *sdktypes.Recorder
 	// wires is the network between daemons with a shared journal.
 	wires wires
 
@@ -178,8 +181,12 @@ func (w *world) options(change func(*config.Config)) daemon.Options {
 	if change != nil {
 		change(&c)
 	}
+	transport := w.notion.Client().Transport
+	if w.recorder != nil {
+		transport = w.recorder.Over(transport)
+	}
 	return daemon.Options{
-		Config: c, Version: "test", Transport: w.notion.Client().Transport, Network: &w.wires,
+		Config: c, Version: "test", Transport: transport, Network: &w.wires,
 		Log: slog.New(slog.NewTextHandler(w.Output(), nil)),
 	}
 }
