@@ -23,6 +23,12 @@ type ended struct{ code int }
 
 func (e ended) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
+// unset is an error that goes once a setting is given.
+type unset interface {
+	error
+	Setting() string
+}
+
 // fail prints why a command failed and returns its exit code.
 func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 	if e, ok := errors.AsType[ended](err); ok {
@@ -54,6 +60,9 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 	}
 	if denied, ok := errors.AsType[notClaimed](err); ok {
 		return denied.Problem
+	}
+	if _, ok := errors.AsType[unset](err); ok {
+		return api.NewProblem(api.CodeInvalidRequest, err.Error())
 	}
 	if failed, ok := errors.AsType[*claim.StoreError](err); ok {
 		if failed.Kind == claim.Unavailable {

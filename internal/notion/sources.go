@@ -31,6 +31,9 @@ type SourceError struct {
 	Key string
 }
 
+// Setting returns the key of the setting that has to be given; empty if there is none.
+func (e *SourceError) Setting() string { return e.Key }
+
 func (e *SourceError) Error() string {
 	database := fmt.Sprintf("database %q", transport.Excerpt(e.Database))
 	namesakes := meant(e.Sources, e.Wanted)
