@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -99,31 +100,57 @@ func (d *Database) failed(err error, doing string) error {
 	return fmt.Errorf("%s: %w", doing, d.explain(err))
 }
 
-// Lead makes a member the leader if nobody leads, and returns the new epoch, which is above
-// all earlier ones. It returns 0 if another member leads, or if a transaction of the former
-// leader is still open.
-func (d *Database) Lead(ctx context.Context, name string) (epoch int64, err error) {
+// Term is one leader's time at the lead. After a failover to a standby that lagged, two terms can
+// have one epoch; the random id tells them apart.
+type Term struct {
+	Epoch int64
+	ID    string
+}
+
+// over is a condition on the row of the leader: its term is over. A term that ends later than a
+// whole one from now was given by another clock, such as that of a server that failed over to
+// this one.
+func (d *Database) over() string {
+	return fmt.Sprintf("(until <= clock_timestamp() OR until > clock_timestamp() + %d * interval '1 ms')", d.term.Milliseconds())
+}
+
+// Lead makes a member the leader if nobody leads, and returns its term. The epoch is above all
+// earlier ones. It is zero if another member leads, or if a transaction of the former leader is
+// still open.
+func (d *Database) Lead(ctx context.Context, name string) (t Term, err error) {
+	defer func() { err = d.failed(err, "taking the lead") }()
+	if _, err := d.db.ExecContext(ctx, d.in(`
+		INSERT INTO %s.leader (epoch, id, name, until)
+		SELECT coalesce(max(epoch), 0), '', '', '-infinity' FROM %[1]s.terms
+		HAVING NOT EXISTS (SELECT FROM %[1]s.leader)
+		    ON CONFLICT DO NOTHING`)); err != nil {
+		return Term{}, err
+	}
 	// One statement is one transaction: it is over when it is answered. It takes the lead
 	// only if the term is over and none of its transactions is open; else it changes nothing
 	// and does not wait.
+	t.ID = rand.Text()
 	err = d.db.QueryRowContext(ctx, d.in(`
-		UPDATE %s.leader
-		   SET epoch = epoch + 1, name = $1, since = clock_timestamp(), until = clock_timestamp() + $2 * interval '1 ms'
-		 WHERE epoch = (SELECT epoch FROM %[1]s.leader WHERE until <= clock_timestamp() FOR UPDATE SKIP LOCKED)
-		RETURNING epoch`), name, d.term.Milliseconds()).Scan(&epoch)
+		WITH taken AS (
+		    UPDATE %s.leader
+		       SET epoch = epoch + 1, id = $2, name = $1, since = clock_timestamp(), until = clock_timestamp() + $3 * interval '1 ms'
+		     WHERE epoch = (SELECT epoch FROM %[1]s.leader WHERE `+d.over()+` FOR UPDATE SKIP LOCKED)
+		    RETURNING epoch, id, since)
+		INSERT INTO %[1]s.terms (epoch, id, last, at) SELECT epoch, id, 0, since FROM taken
+		RETURNING epoch`), name, t.ID, d.term.Milliseconds()).Scan(&t.Epoch)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
+		return Term{}, nil
 	}
-	return epoch, d.failed(err, "taking the lead")
+	return t, err
 }
 
-// Renew restarts the term of an epoch. The error is ErrDeposed if the term is over.
-func (d *Database) Renew(ctx context.Context, epoch int64) error {
+// Renew restarts a term. The error is ErrDeposed if the term is over.
+func (d *Database) Renew(ctx context.Context, t Term) error {
 	// It changes no key column, so it does not wait for the term's transactions, which hold
 	// FOR KEY SHARE.
 	result, err := d.db.ExecContext(ctx, d.in(`
-		UPDATE %s.leader SET until = clock_timestamp() + $2 * interval '1 ms'
-		 WHERE epoch = $1 AND until > clock_timestamp()`), epoch, d.term.Milliseconds())
+		UPDATE %s.leader SET until = clock_timestamp() + $3 * interval '1 ms'
+		 WHERE epoch = $1 AND id = $2 AND until > clock_timestamp()`), t.Epoch, t.ID, d.term.Milliseconds())
 	if err == nil {
 		var n int64
 		if n, err = result.RowsAffected(); err == nil && n == 0 {
@@ -133,11 +160,11 @@ func (d *Database) Renew(ctx context.Context, epoch int64) error {
 	return d.failed(err, "renewing the lead")
 }
 
-// Resign ends the term of an epoch, so that another member can lead at once.
-func (d *Database) Resign(ctx context.Context, epoch int64) error {
+// Resign ends a term, so that another member can lead at once.
+func (d *Database) Resign(ctx context.Context, t Term) error {
 	_, err := d.db.ExecContext(ctx, d.in(`
 		UPDATE %s.leader SET until = clock_timestamp()
-		 WHERE epoch = $1 AND until > clock_timestamp()`), epoch)
+		 WHERE epoch = $1 AND id = $2 AND until > clock_timestamp()`), t.Epoch, t.ID)
 	return d.failed(err, "giving up the lead")
 }
 
@@ -198,7 +225,8 @@ func (d *Database) Members(ctx context.Context) (s Membership, err error) {
 	defer func() { err = d.failed(err, "reading who leads") }()
 	var since sql.NullTime
 	err = d.db.QueryRowContext(ctx, d.in(`
-		SELECT name, epoch, since, until <= clock_timestamp(), clock_timestamp() FROM %s.leader`)).
+		SELECT coalesce(name, ''), coalesce(epoch, 0), since, coalesce(`+d.over()+`, true), clock_timestamp()
+		  FROM (SELECT 1) AS one LEFT JOIN %s.leader ON true`)).
 		Scan(&s.Leader, &s.Epoch, &since, &s.Over, &s.Now)
 	if err != nil {
 		return Membership{}, err
@@ -212,10 +240,10 @@ func (d *Database) Members(ctx context.Context) (s Membership, err error) {
 	return s, err
 }
 
-// Open opens the journal for the leader of an epoch. Like the function Open, it recovers what
-// the last leader left half done.
-func (d *Database) Open(ctx context.Context, epoch int64) (*Journal, error) {
-	return open(ctx, newTerm(d.postgres, epoch))
+// Open opens the journal for the leader of a term. Like the function Open, it recovers what the
+// last leader left half done.
+func (d *Database) Open(ctx context.Context, t Term) (*Journal, error) {
+	return open(ctx, newTerm(d.postgres, t))
 }
 
 // in fills the name of the journal's schema into a statement.

@@ -2,12 +2,10 @@ package journal
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,8 +18,9 @@ var ErrDeposed = errors.New("this member does not lead any more")
 
 // unsure is the error of a COMMIT without an answer: the transaction may have been kept or not.
 type unsure struct {
-	cause     error // why there was no answer
-	id, stamp string
+	cause  error // why there was no answer
+	id     string
+	number int64 // in its term
 }
 
 func (u *unsure) Error() string {
@@ -29,31 +28,29 @@ func (u *unsure) Error() string {
 }
 func (u *unsure) Unwrap() error { return u.cause }
 
-// metaStamp is the key of the stamp that each transaction leaves.
-const metaStamp = "mark"
-
-// term is a PostgreSQL database in the hands of the leader of an epoch. Each transaction first
-// checks that the term is not over, and locks the leader's row, so that nobody else can take the
-// lead before the transaction ends. The wait for that is bounded: the server aborts idle
-// transactions.
+// term is a PostgreSQL database in the hands of the leader of a term. Each transaction first
+// checks that the term is not over and that the database has all of its transactions, and locks
+// the leader's row, so that nobody else can take the lead before the transaction ends. The wait
+// for that is bounded: the server aborts idle transactions.
 type term struct {
 	*postgres
-	epoch int64
+	Term
 
 	once  sync.Once
 	ended chan struct{}
 
-	// id and count are those of the current transaction, or else the last. Only the writer uses
-	// them.
-	id    string
-	count int
-	// prefix begins the stamps of this term, and no others.
-	prefix string
+	// id is the server's number for the current transaction, or else the last, and last counts
+	// those of the term that were kept. Only the writer uses them.
+	id   string
+	last int64
 }
 
-func newTerm(p *postgres, epoch int64) *term {
-	return &term{postgres: p, epoch: epoch, ended: make(chan struct{}), prefix: rand.Text() + "-"}
+func newTerm(p *postgres, t Term) *term {
+	return &term{postgres: p, Term: t, ended: make(chan struct{})}
 }
+
+// row is a condition on the row of the term, in the tables leader and terms.
+func (t *term) row() string { return fmt.Sprintf("epoch = %d AND id = '%s'", t.Epoch, t.ID) }
 
 func (t *term) over() <-chan struct{} { return t.ended }
 
@@ -61,8 +58,14 @@ func (t *term) end() { t.once.Do(func() { close(t.ended) }) }
 
 func (t *term) away() (time.Time, error) { return t.breaker.away() }
 
-// prepare does nothing: Dial has created the tables.
-func (t *term) prepare(context.Context, *Journal, bool) error { return nil }
+// prepare reads how many transactions the term has. Dial has created the tables.
+func (t *term) prepare(ctx context.Context, j *Journal, _ bool) error {
+	err := j.readers.DB.QueryRowContext(ctx, fmt.Sprintf("SELECT last FROM %s.terms WHERE %s", t.space, t.row())).Scan(&t.last)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrDeposed
+	}
+	return err
+}
 
 // begin begins a transaction in one round trip. All settings are local to the transaction: a
 // pooler may run the next one on another connection.
@@ -72,7 +75,8 @@ func (t *term) begin(tx *tx) error {
 		return ErrDeposed
 	default:
 	}
-	current := fmt.Sprintf("FROM %s.leader WHERE epoch = %d AND until > clock_timestamp() FOR KEY SHARE", t.space, t.epoch)
+	current := fmt.Sprintf("FROM %s.leader JOIN %[1]s.terms USING (epoch, id) WHERE %[2]s AND last = %[3]d AND until > clock_timestamp() FOR KEY SHARE OF leader",
+		t.space, t.row(), t.last)
 	if t.blind {
 		current = ""
 	}
@@ -94,21 +98,20 @@ func (t *term) begin(tx *tx) error {
 	return nil
 }
 
-// commit stamps the transaction and commits it, in one round trip.
+// commit numbers the transaction and commits it, in one round trip.
 func (t *term) commit(tx *tx) error {
-	t.count++
-	stamp := fmt.Sprint(t.prefix, t.count)
-	_, err := run(tx.conn, fmt.Sprintf(`
-		INSERT INTO %s.meta (key, value) VALUES ('%s', '%s')
-		    ON CONFLICT (key) DO UPDATE SET value = excluded.value;
-		COMMIT`, t.space, metaStamp, stamp))
+	number := t.last + 1
+	_, err := run(tx.conn, fmt.Sprintf("UPDATE %s.terms SET last = %d, at = clock_timestamp() WHERE %s; COMMIT", t.space, number, t.row()))
+	if err == nil {
+		t.last = number
+	}
 	if err == nil || errors.Is(err, driver.ErrBadConn) {
 		return err // nothing was sent
 	}
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !final(refused) {
 		return err
 	}
-	return &unsure{cause: err, id: t.id, stamp: stamp}
+	return &unsure{cause: err, id: t.id, number: number}
 }
 
 // run runs statements on conn in one round trip. The error is driver.ErrBadConn if the
@@ -145,6 +148,7 @@ func (t *term) fate(u *unsure) error {
 		kept, err := t.kept(ctx, db, u)
 		switch {
 		case err == nil && kept:
+			t.last = u.number
 			return nil
 		case err == nil:
 			return u.cause
@@ -160,14 +164,14 @@ func (t *term) fate(u *unsure) error {
 
 var (
 	errOpen    = errors.New("the transaction is still open")
-	errUnknown = errors.New("the database has forgotten the transaction")
+	errUnknown = errors.New("the database has forgotten this term, or a part of it")
 )
 
 // kept reports whether a transaction was kept.
 //
 // The server says by the transaction's number whether it has ended. But numbers can be used
 // again after a crash, or after a failover to a standby that lagged behind. So once it has
-// ended, its stamp tells whether it was kept.
+// ended, the term's row tells whether it was kept.
 func (t *term) kept(ctx context.Context, db *sql.DB, u *unsure) (bool, error) {
 	var status sql.NullString
 	err := db.QueryRowContext(ctx, "SELECT pg_xact_status($1::text::xid8)", u.id).Scan(&status)
@@ -183,15 +187,15 @@ func (t *term) kept(ctx context.Context, db *sql.DB, u *unsure) (bool, error) {
 		return false, nil
 	}
 	// A statement of its own, so that it sees what was committed before.
-	var stamp string
-	err = db.QueryRowContext(ctx, "SELECT value FROM "+t.space+".meta WHERE key = $1", metaStamp).Scan(&stamp)
+	var last int64
+	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT last FROM %s.terms WHERE %s", t.space, t.row())).Scan(&last)
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return false, err
-	case stamp == u.stamp:
+	case err == nil && last == u.number:
 		return true, nil
-	case strings.HasPrefix(stamp, t.prefix):
+	case err == nil && last == u.number-1:
 		return false, nil
 	}
-	return false, errUnknown // another leader has written since, or nobody ever has
+	return false, errUnknown
 }

@@ -43,20 +43,20 @@ func member(t *testing.T, p Postgres, term, patience time.Duration) *Database {
 }
 
 // leads has a member take the lead, as soon as it can, and open the journal.
-func leads(t *testing.T, d *Database, name string) (*Journal, int64) {
+func leads(t *testing.T, d *Database, name string) (*Journal, Term) {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		epoch, err := d.Lead(t.Context(), name)
+		term, err := d.Lead(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if epoch > 0 {
-			j, err := d.Open(t.Context(), epoch)
+		if term.Epoch > 0 {
+			j, err := d.Open(t.Context(), term)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { j.Close() })
-			return j, epoch
+			return j, term
 		}
 		if time.Since(begun) > 30*time.Second {
 			t.Fatal("it cannot take the lead")
@@ -118,38 +118,38 @@ func TestOneLeads(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	var last int64
+	var last Term
 	for range 20 {
-		got := make([]int64, members)
+		got := make([]Term, members)
 		for i, d := range all {
 			wait.Go(func() {
-				epoch, err := d.Lead(t.Context(), fmt.Sprint("m", i))
+				term, err := d.Lead(t.Context(), fmt.Sprint("m", i))
 				if err != nil {
 					t.Error(err)
 				}
-				got[i] = epoch
+				got[i] = term
 			})
 		}
 		wait.Wait()
 		winner := -1
-		for i, epoch := range got {
-			if epoch == 0 {
+		for i, term := range got {
+			if term.Epoch == 0 {
 				continue
 			}
-			if winner >= 0 || epoch != last+1 {
-				t.Fatalf("after epoch %d they got %v", last, got)
+			if winner >= 0 || term.Epoch != last.Epoch+1 {
+				t.Fatalf("after epoch %d they got %v", last.Epoch, got)
 			}
 			winner = i
 		}
 		if winner < 0 {
-			t.Fatalf("nobody leads after epoch %d", last)
+			t.Fatalf("nobody leads after epoch %d", last.Epoch)
 		}
-		last++
+		last = got[winner]
 		if err := all[winner].Introduce(t.Context(), fmt.Sprint("m", winner), []byte(`{"at":"x"}`), time.Hour); err != nil {
 			t.Error(err)
 		}
 		s, err := all[(winner+1)%members].Members(t.Context())
-		if err != nil || s.Leader != fmt.Sprint("m", winner) || s.Epoch != last || s.Over || s.Since.IsZero() || len(s.Members) == 0 || string(s.Members[0].Body) != `{"at":"x"}` || s.Members[0].Seen.After(s.Now) {
+		if err != nil || s.Leader != fmt.Sprint("m", winner) || s.Epoch != last.Epoch || s.Over || s.Since.IsZero() || len(s.Members) == 0 || string(s.Members[0].Body) != `{"at":"x"}` || s.Members[0].Seen.After(s.Now) {
 			t.Errorf("Members = %+v, %v", s, err)
 		}
 		if err := all[winner].Renew(t.Context(), last); err != nil {
@@ -174,20 +174,20 @@ func TestDeposed(t *testing.T) {
 			p := shared(t)
 			a, b := member(t, p, time.Hour, 2*time.Second), member(t, p, time.Hour, 2*time.Second)
 			a.blind = blind
-			old, epoch := leads(t, a, "a")
+			old, led := leads(t, a, "a")
 			if err := old.SetMeta(t.Context(), "k", "old"); err != nil {
 				t.Fatal(err)
 			}
-			if epoch, err := b.Lead(t.Context(), "b"); epoch != 0 || err != nil {
-				t.Fatalf("in a term of another: %d, %v", epoch, err)
+			if term, err := b.Lead(t.Context(), "b"); term.Epoch != 0 || err != nil {
+				t.Fatalf("in a term of another: %v, %v", term, err)
 			}
 			// However busy the machine is, it had saved something before its term ran out.
 			if _, err := a.db.ExecContext(t.Context(), a.in("UPDATE %s.leader SET until = clock_timestamp()")); err != nil {
 				t.Fatal(err)
 			}
 			j, next := leads(t, b, "b")
-			if next != epoch+1 {
-				t.Errorf("epoch %d follows %d", next, epoch)
+			if next.Epoch != led.Epoch+1 {
+				t.Errorf("epoch %d follows %d", next.Epoch, led.Epoch)
 			}
 			wantMeta(t, j, "k", "old")
 			err := old.SetMeta(t.Context(), "k", "late")
@@ -202,7 +202,7 @@ func TestDeposed(t *testing.T) {
 				t.Error("a leader that was followed saved something")
 			}
 			wantDeposed(t, old)
-			if err := a.Renew(t.Context(), epoch); !errors.Is(err, ErrDeposed) {
+			if err := a.Renew(t.Context(), led); !errors.Is(err, ErrDeposed) {
 				t.Errorf("Renew = %v", err)
 			}
 			if err := j.SetMeta(t.Context(), "k", "new"); err != nil {
@@ -268,8 +268,8 @@ func TestOpenTransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !tt.blind {
-				if epoch, err := b.Lead(ctx, "b"); epoch != 0 || err != nil {
-					t.Fatalf("another leads while the transaction is open: %d, %v", epoch, err)
+				if term, err := b.Lead(ctx, "b"); term.Epoch != 0 || err != nil {
+					t.Fatalf("another leads while the transaction is open: %v, %v", term, err)
 				}
 			}
 			if !tt.frozen {
@@ -330,7 +330,7 @@ func TestFateUnknown(t *testing.T) {
 	way := newProxy(t, p.URL)
 	p.URL = way.url
 	d := member(t, p, time.Hour, time.Second)
-	j, _ := leads(t, d, "a")
+	j, led := leads(t, d, "a")
 	met := way.plan(refuseAll)
 	result := make(chan error, 1)
 	go func() {
@@ -352,7 +352,7 @@ func TestFateUnknown(t *testing.T) {
 	}
 	way.set(false)
 	wantDeposed(t, j)
-	comesBack(t, func() error { return d.Resign(t.Context(), 1) })
+	comesBack(t, func() error { return d.Resign(t.Context(), led) })
 	epoch, err := d.Lead(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -381,16 +381,15 @@ func TestFateOfAReusedNumber(t *testing.T) {
 		u    unsure
 		want bool
 	}{
-		{"its own", unsure{id: e.id, stamp: fmt.Sprint(e.prefix, e.count)}, true},
-		{"another's", unsure{id: e.id, stamp: fmt.Sprint(e.prefix, e.count+1)}, false},
-		{"nobody's", unsure{id: "9" + e.id, stamp: fmt.Sprint(e.prefix, e.count+1)}, false},
+		{"its own", unsure{id: e.id, number: e.last}, true},
+		{"another's", unsure{id: e.id, number: e.last + 1}, false},
+		{"nobody's", unsure{id: "9" + e.id, number: e.last + 1}, false},
 	} {
 		if kept, err := e.kept(t.Context(), d.db, &tt.u); kept != tt.want || err != nil {
 			t.Errorf("the number is %s: %v, %v; want %v", tt.what, kept, err, tt.want)
 		}
 	}
-	e.prefix = "a later leader's"
-	if kept, err := e.kept(t.Context(), d.db, &unsure{id: e.id, stamp: "mine"}); kept || err != errUnknown {
-		t.Errorf("after another leader: %v, %v", kept, err)
+	if kept, err := e.kept(t.Context(), d.db, &unsure{id: e.id, number: e.last + 2}); kept || err != errUnknown {
+		t.Errorf("of a database that lacks the one before: %v, %v", kept, err)
 	}
 }

@@ -244,8 +244,8 @@ func (m *Member) Lead(ctx context.Context, deposed bool) (*Term, error) {
 		if err := m.vacant(ctx); err != nil {
 			return nil, err
 		}
-		if epoch, err := m.try(ctx); err == nil && epoch > 0 {
-			return &Term{member: m, epoch: epoch, over: make(chan struct{})}, nil
+		if led, err := m.try(ctx); err == nil && led.Epoch > 0 {
+			return &Term{member: m, term: led, over: make(chan struct{})}, nil
 		}
 		if err := clock.Pause(ctx, watch); err != nil {
 			return nil, err
@@ -268,8 +268,8 @@ func (m *Member) vacant(ctx context.Context) error {
 	}
 }
 
-// try takes the lead if nobody leads. It returns the new epoch, or 0.
-func (m *Member) try(ctx context.Context) (int64, error) {
+// try takes the lead if nobody leads. It returns the new term, or a zero one.
+func (m *Member) try(ctx context.Context) (journal.Term, error) {
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
 	return m.database.Lead(ctx, m.name)

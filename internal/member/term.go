@@ -12,24 +12,24 @@ import (
 // Term is the time during which a member leads.
 type Term struct {
 	member *Member
-	epoch  int64
+	term   journal.Term
 	once   sync.Once
 	over   chan struct{}
 }
 
 // Epoch returns the number of the term, counted over all members.
-func (t *Term) Epoch() int64 { return t.epoch }
+func (t *Term) Epoch() int64 { return t.term.Epoch }
 
 // Open opens the journal for the term. If the journal refuses the member's writes, the term ends.
 func (t *Term) Open(ctx context.Context) (*journal.Journal, error) {
-	j, err := t.member.database.Open(ctx, t.epoch)
+	j, err := t.member.database.Open(ctx, t.term)
 	if err != nil {
 		return nil, err
 	}
 	go func() {
 		select {
 		case <-j.Over():
-			t.member.log.Error("this daemon leads no more: the journal takes nothing from it", "epoch", t.epoch)
+			t.member.log.Error("this daemon leads no more: the journal takes nothing from it", "epoch", t.term.Epoch)
 			t.end()
 		case <-t.over:
 		}
@@ -60,11 +60,11 @@ func (t *Term) Keep(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, journal.ErrDeposed):
-			t.member.log.Error("this daemon leads no more: its term is over", "epoch", t.epoch)
+			t.member.log.Error("this daemon leads no more: its term is over", "epoch", t.term.Epoch)
 			t.end()
 			return
 		case err != nil && !failed:
-			t.member.log.Warn("the term could not be renewed; it is tried again", "epoch", t.epoch, "error", err)
+			t.member.log.Warn("the term could not be renewed; it is tried again", "epoch", t.term.Epoch, "error", err)
 		}
 		failed = err != nil
 	}
@@ -73,7 +73,7 @@ func (t *Term) Keep(ctx context.Context) {
 func (t *Term) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
-	return t.member.database.Renew(ctx, t.epoch)
+	return t.member.database.Renew(ctx, t.term)
 }
 
 // Resign ends the term, so that another member can lead at once.
@@ -81,5 +81,5 @@ func (t *Term) Resign(ctx context.Context) error {
 	t.end()
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
-	return t.member.database.Resign(ctx, t.epoch)
+	return t.member.database.Resign(ctx, t.term)
 }

@@ -264,13 +264,13 @@ func (c *chaos) sharedEvents(p *process) []claim.Fact {
 		c.Fatal(err)
 	}
 	defer database.Close()
-	var epoch int64
-	for epoch == 0 { // waits for the last term to end
-		if epoch, err = database.Lead(c.Context(), "reader"); err != nil || !sleep(c.Context(), 100*time.Millisecond) {
+	var term journal.Term
+	for term.Epoch == 0 { // waits for the last term to end
+		if term, err = database.Lead(c.Context(), "reader"); err != nil || !sleep(c.Context(), 100*time.Millisecond) {
 			c.Fatal(err)
 		}
 	}
-	j, err := database.Open(c.Context(), epoch)
+	j, err := database.Open(c.Context(), term)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -59,18 +59,18 @@ func seize(ctx context.Context, p journal.Postgres) (*journal.Journal, error) {
 		if err := until("-infinity"); err != nil {
 			return nil, err
 		}
-		epoch, err := shared.Lead(ctx, "test")
+		term, err := shared.Lead(ctx, "test")
 		if err != nil {
 			return nil, err
 		}
-		if epoch == 0 { // a transaction of the former leader is still open
+		if term.Epoch == 0 { // a transaction of the former leader is still open
 			time.Sleep(time.Millisecond)
 			continue
 		}
 		if err := until("infinity"); err != nil {
 			return nil, err
 		}
-		return shared.Open(ctx, epoch)
+		return shared.Open(ctx, term)
 	}
 }
 

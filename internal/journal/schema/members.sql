@@ -2,16 +2,26 @@
 -- clock.
 
 -- The leader, or the last one: one row. Its key is the epoch, which changes only when a member
--- takes the lead.
+-- takes the lead. The id is random: after a failover to a standby that lagged, an epoch can be
+-- given out twice.
 CREATE TABLE leader (
     epoch BIGINT PRIMARY KEY,
+    id    TEXT COLLATE "C" NOT NULL,
     name  TEXT COLLATE "C" NOT NULL,
     since TIMESTAMPTZ,
     until TIMESTAMPTZ NOT NULL
 );
 
 CREATE UNIQUE INDEX leader_only ON leader ((true));
-INSERT INTO leader (epoch, name, until) VALUES (0, '', '-infinity');
+
+-- The terms: each with the number of its last transaction, and when that was made.
+CREATE TABLE terms (
+    epoch BIGINT,
+    id    TEXT COLLATE "C",
+    last  BIGINT NOT NULL,
+    at    TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (epoch, id)
+);
 
 -- The members: each may lead, and is a door to the leader else.
 CREATE TABLE members (
