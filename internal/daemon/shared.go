@@ -153,7 +153,7 @@ func Place(c config.Config, log *slog.Logger) (journal.Postgres, error) {
 		return journal.Postgres{}, fmt.Errorf("databases.tasks: %w", err)
 	}
 	where, err := c.Journal.ReadPostgres(log)
-	return journal.Postgres{URL: string(where), Schema: c.Journal.Schema, Board: string(board)}, err
+	return journal.Postgres{URL: string(where), Schema: c.Journal.Schema, Board: string(board), Log: log}, err
 }
 
 // memberName returns this daemon's name in the cluster.

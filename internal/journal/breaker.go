@@ -85,10 +85,50 @@ type connector struct {
 	breaker *breaker
 }
 
+// open connects.
+func (c connector) open(ctx context.Context) (driver.Conn, error) {
+	made, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return session{made.(*stdlib.Conn)}, nil
+}
+
+// session is a connection. A statement on it that fails because the connection was cut, by a pooler
+// for instance, is tried again by sql.DB, on a fresh connection in the end. Such a statement is a
+// whole transaction that may run twice. A sql.Conn, which may be in a transaction, tries nothing
+// again.
+type session struct{ *stdlib.Conn }
+
+func (s session) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	result, err := s.Conn.ExecContext(ctx, query, args)
+	return result, wasCut(err)
+}
+
+func (s session) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := s.Conn.QueryContext(ctx, query, args)
+	return rows, wasCut(err)
+}
+
+func wasCut(err error) error {
+	if lost(err) {
+		return &cut{err}
+	}
+	return err
+}
+
+// cut is an error of a connection that was cut. It also is driver.ErrBadConn.
+type cut struct{ error }
+
+func (c *cut) Unwrap() []error { return []error{c.error, driver.ErrBadConn} }
+
+// server returns the connection to the server behind a driver's.
+func server(conn any) *pgconn.PgConn { return conn.(session).Conn.Conn().PgConn() }
+
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	down, try := c.breaker.enter()
 	if down == nil {
-		conn, err := c.Connector.Connect(ctx)
+		conn, err := c.open(ctx)
 		if err == nil || ctx.Err() == nil { // else the caller gave up: that says nothing about the server
 			c.breaker.tried(err)
 		}
@@ -104,7 +144,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	came := make(chan result)
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	go func() {
-		conn, err := c.Connector.Connect(context.WithoutCancel(ctx)) // it has its own time limit
+		conn, err := c.open(context.WithoutCancel(ctx)) // it has its own time limit
 		c.breaker.tried(err)
 		select {
 		case came <- result{conn, err}:

@@ -12,7 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
+
+	"dibs/internal/claim"
 )
 
 // Database is a PostgreSQL database in which members share a journal. One member leads, for
@@ -41,6 +42,9 @@ func dial(ctx context.Context, p *postgres) (_ *Database, err error) {
 			err = d.failed(err, "opening the journal")
 		}
 	}()
+	defer time.AfterFunc(p.quiet, func() {
+		p.log.Warn("the journal's database keeps this daemon waiting", claim.AttrReason, p.place+": "+adviceSilent)
+	}).Stop()
 	readers := &pool{DB: d.db, store: p}
 	if err := p.check(ctx, readers); err != nil {
 		return nil, err
@@ -195,7 +199,7 @@ func (d *Database) LocalAddress(ctx context.Context) (host string, err error) {
 	defer conn.Close()
 	host = "127.0.0.1" // over a Unix socket the database is on this machine
 	err = conn.Raw(func(driver any) error {
-		if at, ok := driver.(*stdlib.Conn).Conn().PgConn().Conn().LocalAddr().(*net.TCPAddr); ok {
+		if at, ok := server(driver).Conn().LocalAddr().(*net.TCPAddr); ok {
 			host = at.AddrPort().Addr().Unmap().String()
 		}
 		return nil
@@ -223,20 +227,24 @@ type Membership struct {
 // Members returns the members and the leader.
 func (d *Database) Members(ctx context.Context) (s Membership, err error) {
 	defer func() { err = d.failed(err, "reading who leads") }()
-	var since sql.NullTime
+	var since sql.NullInt64
+	var now int64
 	err = d.db.QueryRowContext(ctx, d.in(`
-		SELECT coalesce(name, ''), coalesce(epoch, 0), since, coalesce(`+d.over()+`, true), clock_timestamp()
+		SELECT coalesce(name, ''), coalesce(epoch, 0), `+micros("since")+", coalesce("+d.over()+", true), "+micros("clock_timestamp()")+`
 		  FROM (SELECT 1) AS one LEFT JOIN %s.leader ON true`)).
-		Scan(&s.Leader, &s.Epoch, &since, &s.Over, &s.Now)
+		Scan(&s.Leader, &s.Epoch, &since, &s.Over, &now)
 	if err != nil {
 		return Membership{}, err
 	}
-	s.Since, s.Now = since.Time.UTC(), s.Now.UTC()
+	if s.Now = time.UnixMicro(now).UTC(); since.Valid {
+		s.Since = time.UnixMicro(since.Int64).UTC()
+	}
 	s.Members, err = collect(ctx, d.db, func(row scanner) (m Member, err error) {
-		err = row.Scan(&m.Name, &m.Body, &m.Seen)
-		m.Seen = m.Seen.UTC()
+		var seen int64
+		err = row.Scan(&m.Name, &m.Body, &seen)
+		m.Seen = time.UnixMicro(seen).UTC()
 		return m, err
-	}, d.in("SELECT name, body, seen FROM %s.members ORDER BY name"))
+	}, d.in("SELECT name, body, "+micros("seen")+" FROM %s.members ORDER BY name"))
 	return s, err
 }
 
@@ -245,6 +253,10 @@ func (d *Database) Members(ctx context.Context) (s Membership, err error) {
 func (d *Database) Open(ctx context.Context, t Term) (*Journal, error) {
 	return open(ctx, newTerm(d.postgres, t))
 }
+
+// micros is an expression for a time in microseconds since 1970. Unlike the time itself, it is given
+// in the same form whatever the database's DateStyle and TimeZone.
+func micros(at string) string { return "(extract(epoch FROM " + at + ") * 1000000)::bigint" }
 
 // in fills the name of the journal's schema into a statement.
 func (d *Database) in(statement string) string { return fmt.Sprintf(statement, d.space) }

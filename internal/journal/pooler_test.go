@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/owed"
 	"dibs/internal/pgtest"
 	"dibs/internal/task"
 )
@@ -58,4 +59,35 @@ func openPostgres(t *testing.T, where string) *Journal {
 	}
 	t.Cleanup(func() { j.Close() })
 	return j
+}
+
+// Whatever form the database gives its values in, they are read as they are.
+func TestDatabaseWithItsOwnForms(t *testing.T) {
+	pgtest.OnlySQLite(t) // once
+	s := pgtest.Run(t)
+	for _, setting := range []string{
+		"DateStyle = 'German, DMY'", "IntervalStyle = sql_standard", "TimeZone = 'Asia/Kolkata'", "bytea_output = escape",
+		"extra_float_digits = -10", "default_transaction_isolation = serializable",
+	} {
+		if err := s.Exec("ALTER DATABASE postgres SET " + setting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	where := pgtest.Pooled(t, s, "transaction")
+	j := openPostgres(t, where)
+	callAll(t, j)
+	answer := owed.Answer{Status: 200, Body: []byte(`{"a":"\\x00é"}`)}
+	if _, err := j.BeginRequest(t.Context(), 1, "key", "it", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.FinishRequest(t.Context(), 1, "key", answer); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := j.BeginRequest(t.Context(), 1, "key", "it", time.Now()); err != nil || got == nil || string(got.Body) != string(answer.Body) {
+		t.Errorf("an answer is kept as %+v, %v", got, err)
+	}
+	found, err := Probe(t.Context(), Postgres{URL: where, Schema: "dibs", Board: "0123456789abcdef0123456789abcdef"})
+	if err != nil || found.Leader != "test" || found.Ahead.Abs() > time.Minute || found.Now.Sub(found.Since).Abs() > time.Minute || time.Since(found.Since).Abs() > time.Minute {
+		t.Errorf("Probe = %+v, %v", found, err)
+	}
 }

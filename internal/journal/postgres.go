@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"regexp"
 	"strings"
@@ -22,6 +24,7 @@ import (
 // What to do about the ways in which a PostgreSQL database fails.
 const (
 	adviceUnreached = "see that PostgreSQL runs and can be reached from here; everything goes on by itself when it is back"
+	adviceSilent    = "see that PostgreSQL runs, can be reached from here, and waits for no standby that is gone (synchronous_standby_names); everything goes on by itself when it answers"
 	adviceRefused   = "see what journal.postgres, journal.postgres_file or the PG variables say of user, password and database"
 	adviceReadOnly  = "it is a copy that cannot be written, or has been made read-only: have journal.postgres lead to the primary server"
 	adviceOther     = "use the version of dibs that made it, or set another journal.schema and start again (claims stay as Notion shows them; what is owed to Notion, messages and answers by key are lost)"
@@ -43,6 +46,8 @@ const (
 	making = 30 * time.Second
 	// greeting is the connect timeout.
 	greeting = 5 * time.Second
+	// quiet is how long Dial says nothing while it waits.
+	quiet = 3 * time.Second
 )
 
 // What to do about the failures of a leader.
@@ -61,6 +66,8 @@ type Postgres struct {
 	// Schema and Board make up the name of the journal's own schema, so that two boards can
 	// share a database. Board is the id of the tasks database.
 	Schema, Board string
+	// Log, if set, gets a line when Dial takes long.
+	Log *slog.Logger
 }
 
 // postgres is a PostgreSQL database.
@@ -69,11 +76,12 @@ type postgres struct {
 	space   string // the journal's own schema
 	place   string // for people; without a password
 	breaker breaker
+	log     *slog.Logger
 
 	rewritten sync.Map // the results of rewrite, by statement
 
 	// Tests make these shorter.
-	term, patience time.Duration
+	term, patience, quiet time.Duration
 	// blind turns off the check of the epoch in transactions: a test makes sure that this is
 	// noticed.
 	blind bool
@@ -114,7 +122,7 @@ func newPostgres(p Postgres) (*postgres, error) {
 	return &postgres{
 		config: config, space: p.Schema + "_" + board,
 		place: fmt.Sprintf("the database %q on %s", config.Database, config.Host),
-		term:  leadTerm, patience: patience,
+		term:  leadTerm, patience: patience, quiet: quiet, log: cmp.Or(p.Log, slog.New(slog.DiscardHandler)),
 	}, nil
 }
 
@@ -151,8 +159,11 @@ func (p *postgres) explain(err error) error {
 		return said
 	}
 	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
-	_, network := errors.AsType[net.Error](err)
-	if unconnected || network || lost(err) || errors.Is(err, context.DeadlineExceeded) {
+	failed, network := errors.AsType[net.Error](err)
+	switch {
+	case !unconnected && (network && failed.Timeout() || errors.Is(err, context.DeadlineExceeded)):
+		return unusable(passing{said}, adviceSilent)
+	case unconnected || network || lost(err):
 		return unusable(passing{said}, adviceUnreached)
 	}
 	return err

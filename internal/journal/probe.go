@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // Findings is what Probe found out about a database.
@@ -68,17 +67,17 @@ func (d *Database) greet(ctx context.Context, found *Findings) error {
 		return err
 	}
 	defer tx.Rollback()
-	var server uint32
-	var now time.Time
+	var backend uint32
+	var now int64
 	asked := time.Now()
-	err = tx.QueryRowContext(ctx, "SELECT current_setting('server_version'), pg_backend_pid(), clock_timestamp()").Scan(&found.Version, &server, &now)
+	err = tx.QueryRowContext(ctx, "SELECT current_setting('server_version'), pg_backend_pid(), "+micros("clock_timestamp()")).Scan(&found.Version, &backend, &now)
 	if err != nil {
 		return err
 	}
-	found.Ahead = now.Sub(asked.Add(time.Since(asked) / 2))
+	found.Ahead = time.UnixMicro(now).Sub(asked.Add(time.Since(asked) / 2))
 	return conn.Raw(func(driver any) error {
 		// A server that lets a client in names the process that answers; a pooler makes one up.
-		found.Pooled = driver.(*stdlib.Conn).Conn().PgConn().PID() != server
+		found.Pooled = server(driver).PID() != backend
 		return nil
 	})
 }

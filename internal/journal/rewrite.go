@@ -58,7 +58,11 @@ var (
 func storable(args []any) []any {
 	out := slices.Clone(args)
 	for i, arg := range out {
-		if v := reflect.ValueOf(arg); v.Kind() == reflect.String {
+		v := reflect.ValueOf(arg)
+		if data, ok := arg.([]byte); ok && data != nil {
+			v = reflect.ValueOf(string(data))
+		}
+		if v.Kind() == reflect.String {
 			out[i] = strings.ReplaceAll(strings.ToValidUTF8(v.String(), "\uFFFD"), "\x00", "\uFFFD")
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // ErrDeposed says that the term is over: another member may lead.
@@ -119,7 +118,7 @@ func (t *term) commit(tx *tx) error {
 // pgconn.SafeToRetry, also says yes when something was sent and no answer came.)
 func run(conn *sql.Conn, statements string) (results []*pgconn.Result, err error) {
 	err = conn.Raw(func(c any) error {
-		server := c.(*stdlib.Conn).Conn().PgConn()
+		server := server(c)
 		if server.IsClosed() {
 			return driver.ErrBadConn
 		}

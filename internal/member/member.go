@@ -240,13 +240,18 @@ func (m *Member) Lead(ctx context.Context, deposed bool) (*Term, error) {
 			return nil, err
 		}
 	}
-	for {
+	for failed := false; ; {
 		if err := m.vacant(ctx); err != nil {
 			return nil, err
 		}
-		if led, err := m.try(ctx); err == nil && led.Epoch > 0 {
+		led, err := m.try(ctx)
+		if err == nil && led.Epoch > 0 {
 			return &Term{member: m, term: led, over: make(chan struct{})}, nil
 		}
+		if err != nil && ctx.Err() == nil && !failed {
+			m.log.Warn("the lead could not be taken; it is tried again", "error", err)
+		}
+		failed = err != nil
 		if err := clock.Pause(ctx, watch); err != nil {
 			return nil, err
 		}
