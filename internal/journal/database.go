@@ -22,6 +22,8 @@ import (
 type Database struct {
 	*postgres
 	db *sql.DB
+	// lead is for the term alone, so that nobody's questions delay its renewal.
+	lead *sql.DB
 }
 
 // Dial checks that the database is usable, and creates the journal's tables if they are
@@ -35,10 +37,10 @@ func Dial(ctx context.Context, p Postgres) (*Database, error) {
 }
 
 func dial(ctx context.Context, p *postgres) (_ *Database, err error) {
-	d := &Database{postgres: p, db: p.pool(2, p.patience, false)}
+	d := &Database{postgres: p, db: p.pool(2, p.patience, false), lead: p.pool(1, p.patience, false)}
 	defer func() {
 		if err != nil {
-			d.db.Close()
+			d.Close()
 			err = d.failed(err, "opening the journal")
 		}
 	}()
@@ -94,7 +96,7 @@ func (d *Database) make(ctx context.Context) (err error) {
 }
 
 // Close closes the connections. Journals opened from d stay open.
-func (d *Database) Close() error { return d.db.Close() }
+func (d *Database) Close() error { return errors.Join(d.db.Close(), d.lead.Close()) }
 
 // failed says what was being done when err happened, like Journal.failed.
 func (d *Database) failed(err error, doing string) error {
@@ -123,7 +125,7 @@ func (d *Database) over() string {
 // still open.
 func (d *Database) Lead(ctx context.Context, name string) (t Term, err error) {
 	defer func() { err = d.failed(err, "taking the lead") }()
-	if _, err := d.db.ExecContext(ctx, d.in(`
+	if _, err := d.lead.ExecContext(ctx, d.in(`
 		INSERT INTO %s.leader (epoch, id, name, until)
 		SELECT coalesce(max(epoch), 0), '', '', '-infinity' FROM %[1]s.terms
 		HAVING NOT EXISTS (SELECT FROM %[1]s.leader)
@@ -134,7 +136,7 @@ func (d *Database) Lead(ctx context.Context, name string) (t Term, err error) {
 	// only if the term is over and none of its transactions is open; else it changes nothing
 	// and does not wait.
 	t.ID = rand.Text()
-	err = d.db.QueryRowContext(ctx, d.in(`
+	err = d.lead.QueryRowContext(ctx, d.in(`
 		WITH taken AS (
 		    UPDATE %s.leader
 		       SET epoch = epoch + 1, id = $2, name = $1, since = clock_timestamp(), until = clock_timestamp() + $3 * interval '1 ms'
@@ -152,7 +154,7 @@ func (d *Database) Lead(ctx context.Context, name string) (t Term, err error) {
 func (d *Database) Renew(ctx context.Context, t Term) error {
 	// It changes no key column, so it does not wait for the term's transactions, which hold
 	// FOR KEY SHARE.
-	result, err := d.db.ExecContext(ctx, d.in(`
+	result, err := d.lead.ExecContext(ctx, d.in(`
 		UPDATE %s.leader SET until = clock_timestamp() + $3 * interval '1 ms'
 		 WHERE epoch = $1 AND id = $2 AND until > clock_timestamp()`), t.Epoch, t.ID, d.term.Milliseconds())
 	if err == nil {
@@ -166,7 +168,7 @@ func (d *Database) Renew(ctx context.Context, t Term) error {
 
 // Resign ends a term, so that another member can lead at once.
 func (d *Database) Resign(ctx context.Context, t Term) error {
-	_, err := d.db.ExecContext(ctx, d.in(`
+	_, err := d.lead.ExecContext(ctx, d.in(`
 		UPDATE %s.leader SET until = clock_timestamp()
 		 WHERE epoch = $1 AND id = $2 AND until > clock_timestamp()`), t.Epoch, t.ID)
 	return d.failed(err, "giving up the lead")

@@ -49,6 +49,7 @@ type Member struct {
 	leadership Leadership
 	peers      map[string]Peer
 	asked      time.Time     // when peers were read, by the database's clock
+	read       chan struct{} // closed when they are read again
 	changed    chan struct{} // closed when the leader changes, or the database is away or back
 }
 
@@ -85,7 +86,7 @@ func New(ctx context.Context, c Config) (*Member, error) {
 	}
 	m := &Member{
 		database: c.Database, name: c.Name, key: key, network: c.Network, log: c.Log,
-		agents: c.Agents, peers: make(map[string]Peer), changed: make(chan struct{}),
+		agents: c.Agents, peers: make(map[string]Peer), read: make(chan struct{}), changed: make(chan struct{}),
 	}
 	if m.network == nil {
 		m.network = tcp{}
@@ -166,6 +167,8 @@ func (m *Member) take(now journal.Membership) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.peers, m.asked = make(map[string]Peer), now.Now
+	close(m.read)
+	m.read = make(chan struct{})
 	for _, p := range now.Members {
 		m.peers[p.Name] = Peer{p.Name, readCard(p.Body), p.Seen}
 	}

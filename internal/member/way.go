@@ -117,30 +117,36 @@ func (m *Member) tls(accept func(*x509.Certificate) error) *tls.Config {
 	}
 }
 
-// whose returns the member that has published a certificate. It asks the database about one that it
-// does not know.
+// whose returns the member that has published a certificate. One that it does not know may be that
+// of a new member. It then waits until Run has read the members again, twice because a reading may
+// have begun before the new member was there. So strangers cost the database nothing.
 func (m *Member) whose(c *x509.Certificate) (Peer, error) {
-	if p, ok := m.find(c); ok {
-		return p, nil
+	giveUp := time.After(beat + 2*watch)
+	for again := 2; ; again-- {
+		p, known, read := m.find(c)
+		if known {
+			return p, nil
+		}
+		if again == 0 {
+			return Peer{}, errors.New("no member has this certificate: those of members are in the database")
+		}
+		select {
+		case <-read:
+		case <-giveUp:
+			return Peer{}, errors.New("the database cannot be asked whose certificate this is")
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), beat)
-	defer cancel()
-	if err := m.refresh(ctx); err != nil {
-		return Peer{}, fmt.Errorf("the database cannot be asked whose certificate this is: %w", err)
-	}
-	if p, ok := m.find(c); ok {
-		return p, nil
-	}
-	return Peer{}, errors.New("no member has this certificate: those of members are in the database")
 }
 
-func (m *Member) find(c *x509.Certificate) (Peer, bool) {
+// find returns the member that has published a certificate, or false and a channel that is closed
+// when the members were read again.
+func (m *Member) find(c *x509.Certificate) (p Peer, known bool, read <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range m.peers {
 		if p.shows(c) {
-			return p, true
+			return p, true, nil
 		}
 	}
-	return Peer{}, false
+	return Peer{}, false, m.read
 }
