@@ -173,6 +173,11 @@ func (p *postgres) pool(n int, limit time.Duration, mayWait bool) *sql.DB {
 		w.silent = mayWait
 		return w, nil
 	}
+	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			c.CustomData()[warning] = n
+		}
+	}
 	stale := func(conn *pgx.Conn) bool {
 		w, ok := conn.PgConn().Conn().(*watched)
 		return ok && w.born != p.breaker.age()

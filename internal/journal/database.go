@@ -125,6 +125,9 @@ func (d *Database) over() string {
 // still open.
 func (d *Database) Lead(ctx context.Context, name string) (t Term, err error) {
 	defer func() { err = d.failed(err, "taking the lead") }()
+	if err := d.look(ctx); err != nil {
+		return Term{}, err
+	}
 	if _, err := d.lead.ExecContext(ctx, d.in(`
 		INSERT INTO %s.leader (epoch, id, name, until)
 		SELECT coalesce(max(epoch), 0), '', '', '-infinity' FROM %[1]s.terms
@@ -136,18 +139,29 @@ func (d *Database) Lead(ctx context.Context, name string) (t Term, err error) {
 	// only if the term is over and none of its transactions is open; else it changes nothing
 	// and does not wait.
 	t.ID = rand.Text()
-	err = d.lead.QueryRowContext(ctx, d.in(`
+	conn, err := d.lead.Conn(ctx)
+	if err != nil {
+		return Term{}, err
+	}
+	defer conn.Close()
+	err = conn.QueryRowContext(ctx, d.in(`
 		WITH taken AS (
 		    UPDATE %s.leader
 		       SET epoch = epoch + 1, id = $2, name = $1, since = clock_timestamp(), until = clock_timestamp() + $3 * interval '1 ms'
-		     WHERE epoch = (SELECT epoch FROM %[1]s.leader WHERE `+d.over()+` FOR UPDATE SKIP LOCKED)
+		     WHERE epoch = (SELECT epoch FROM %[1]s.leader WHERE `+d.over()+` FOR UPDATE SKIP LOCKED) AND `+synchronous+` <> ''
 		    RETURNING epoch, id, since)
 		INSERT INTO %[1]s.terms (epoch, id, last, at) SELECT epoch, id, 0, since FROM taken
 		RETURNING epoch`), name, t.ID, d.term.Milliseconds()).Scan(&t.Epoch)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Term{}, nil
 	}
-	return t, err
+	if err == nil { // with a warning, it may be lost
+		err = conn.Raw(func(c any) error { return warned(server(c)) })
+	}
+	if err != nil {
+		return Term{}, err
+	}
+	return t, nil
 }
 
 // Renew restarts a term. The error is ErrDeposed if the term is over.
@@ -224,20 +238,26 @@ type Membership struct {
 	Since   time.Time // when the leader took the lead; zero if none ever led
 	Over    bool      // the leader's term is over
 	Now     time.Time // by the database's clock
+	Lost    Span
 }
 
-// Members returns the members and the leader.
+// Members returns the members and the leader. It notices a database that was set back since the last
+// call, and notes in it what may be lost.
 func (d *Database) Members(ctx context.Context) (s Membership, err error) {
 	defer func() { err = d.failed(err, "reading who leads") }()
-	var since sql.NullInt64
+	if err := d.look(ctx); err != nil {
+		return Membership{}, err
+	}
+	var since, from, until sql.NullInt64
 	var now int64
 	err = d.db.QueryRowContext(ctx, d.in(`
-		SELECT coalesce(name, ''), coalesce(epoch, 0), `+micros("since")+", coalesce("+d.over()+", true), "+micros("clock_timestamp()")+`
+		SELECT coalesce(name, ''), coalesce(epoch, 0), `+micros("since")+", coalesce("+d.over()+", true), "+spanned+`
 		  FROM (SELECT 1) AS one LEFT JOIN %s.leader ON true`)).
-		Scan(&s.Leader, &s.Epoch, &since, &s.Over, &now)
+		Scan(&s.Leader, &s.Epoch, &since, &s.Over, &from, &until, &now)
 	if err != nil {
 		return Membership{}, err
 	}
+	s.Lost = scanSpan(from, until, now)
 	if s.Now = time.UnixMicro(now).UTC(); since.Valid {
 		s.Since = time.UnixMicro(since.Int64).UTC()
 	}

@@ -31,6 +31,7 @@ type Journal struct {
 	// readers never wait for the writer: SQLite's file is in WAL mode.
 	readers *pool
 	bounds  atomic.Pointer[claim.Bounds]
+	lost    Span
 }
 
 // Open opens the journal in the file at path. It creates the file (for this user
@@ -112,12 +113,15 @@ func (j *Journal) recover(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := recoverOwed(ctx, tx); err != nil {
+		if err := recoverOwed(ctx, tx, j.lost); err != nil {
 			return err
 		}
 		return recoverRequests(ctx, tx)
 	})
 }
+
+// Lost returns from when to when accepted things may be lost, as of when the journal was opened.
+func (j *Journal) Lost() Span { return j.lost }
 
 // Path names the journal's place for people: its file, or its database.
 func (j *Journal) Path() string { return j.engine.String() }

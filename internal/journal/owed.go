@@ -19,11 +19,18 @@ const (
 	waiting     = undelivered + " AND owed.state <> 'sending'"
 )
 
-// Owe adds an intent without a fact. It is due, and bound to its request if that has a key.
+// keyedAgain is for how long after a loss requests may come again that were answered before.
+const keyedAgain = 24 * time.Hour
+
+// Owe adds an intent without a fact. It is due, and bound to its request if that has a key. After a
+// loss it is in doubt: it may have been sent for the same request before.
 func (j *Journal) Owe(ctx context.Context, in owed.Intent) (owed.Intent, error) {
 	in.State = owed.Due
+	if in.Key != "" && j.lost.Until != (time.Time{}) && in.At.Before(j.lost.Until.Add(keyedAgain)) {
+		in.State = owed.Doubted
+	}
 	err := j.write(ctx, func(tx *tx) (err error) {
-		in.Seq, err = tx.insert(ctx, "INSERT INTO owed (kind, id, at) VALUES (?, ?, ?)", in.Kind, in.ID, millis(in.At))
+		in.Seq, err = tx.insert(ctx, "INSERT INTO owed (kind, id, at, state) VALUES (?, ?, ?, ?)", in.Kind, in.ID, millis(in.At), in.State)
 		if err != nil || in.Key == "" {
 			return err
 		}
@@ -182,9 +189,10 @@ func text(err error) string {
 	return err.Error()
 }
 
-// recoverOwed puts in doubt the intents that the last process was sending when it stopped.
-func recoverOwed(ctx context.Context, tx *tx) error {
-	_, err := tx.ExecContext(ctx, "UPDATE owed SET state = 'in_doubt', last_error = ? WHERE "+undelivered+" AND state = 'sending'",
-		owed.ErrCutOff.Error())
+// recoverOwed puts in doubt the intents that the last process was sending when it stopped, and those
+// of which the journal has lost that they were sent.
+func recoverOwed(ctx context.Context, tx *tx, lost Span) error {
+	_, err := tx.ExecContext(ctx, "UPDATE owed SET state = 'in_doubt', last_error = ? WHERE "+undelivered+" AND (state = 'sending' OR state = 'due' AND at <= ?)",
+		owed.ErrCutOff.Error(), millis(lost.reach()))
 	return err
 }

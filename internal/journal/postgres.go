@@ -55,6 +55,7 @@ const (
 	adviceDeposed = "another member goes on with it; ask again"
 	adviceUnsure  = "look at what became of it before doing it again; dibs starts anew on the journal when the database can be reached"
 	advicePooler  = "the pooler before it gives no transactions: set its pool_mode to transaction"
+	adviceStandby = "see to the standbys that synchronous_standby_names names, and to what cancels waits for them (statement_timeout)"
 	adviceHeld    = "another session keeps it locked: see pg_stat_activity"
 )
 
@@ -76,6 +77,7 @@ type postgres struct {
 	space   string // the journal's own schema
 	place   string // for people; without a password
 	breaker breaker
+	memory  memory
 	log     *slog.Logger
 
 	rewritten sync.Map // the results of rewrite, by statement
@@ -132,9 +134,12 @@ func (p *postgres) explain(err error) error {
 		return nil
 	}
 	said := oneLine{fmt.Errorf("%s: %w", p.place, err)}
+	_, unconfirmed := errors.AsType[*unconfirmed](err)
 	switch _, unsure := errors.AsType[*unsure](err); {
 	case unsure:
 		return unusable(passing{said}, adviceUnsure)
+	case unconfirmed:
+		return unusable(passing{said}, adviceStandby)
 	case errors.Is(err, ErrDeposed):
 		return unusable(said, adviceDeposed)
 	}

@@ -1,11 +1,13 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,6 +28,34 @@ func (u *unsure) Error() string {
 	return fmt.Sprintf("it is not known whether the last change was kept (%v)", u.cause)
 }
 func (u *unsure) Unwrap() error { return u.cause }
+
+// unconfirmed is the error of a transaction that was committed with a warning: the wait for a standby
+// was cut off. A standby that is promoted may lack it.
+type unconfirmed struct{ notice *pgconn.Notice }
+
+func (u *unconfirmed) Error() string {
+	return fmt.Sprintf("%s (%s)", u.notice.Message, cmp.Or(u.notice.Detail, "committed with a warning"))
+}
+
+// warning is the key of a connection's last warning.
+const warning = "warning"
+
+// warned returns the warning that came on a connection since the last call, as an *unconfirmed.
+func warned(c *pgconn.PgConn) error {
+	notice, ok := c.CustomData()[warning].(*pgconn.Notice)
+	delete(c.CustomData(), warning)
+	if ok {
+		return &unconfirmed{notice}
+	}
+	return nil
+}
+
+// synchronous is an expression that makes the commit of its transaction synchronous, whatever the
+// role's settings say, and never less so than the database's.
+const synchronous = `set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') = 'remote_apply' OR EXISTS (
+	SELECT FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
+	 WHERE s.setrole = 0 AND d.datname = current_database() AND 'synchronous_commit=remote_apply' = ANY(s.setconfig))
+	THEN 'remote_apply' ELSE 'on' END, true)`
 
 // term is a PostgreSQL database in the hands of the leader of a term. Each transaction first
 // checks that the term is not over and that the database has all of its transactions, and locks
@@ -59,10 +89,14 @@ func (t *term) away() (time.Time, error) { return t.breaker.away() }
 
 // prepare reads how many transactions the term has. Dial has created the tables.
 func (t *term) prepare(ctx context.Context, j *Journal, _ bool) error {
-	err := j.readers.DB.QueryRowContext(ctx, fmt.Sprintf("SELECT last FROM %s.terms WHERE %s", t.space, t.row())).Scan(&t.last)
+	var from, until sql.NullInt64
+	var now int64
+	err := j.readers.DB.QueryRowContext(ctx, fmt.Sprintf("SELECT last, %s FROM %s.leader JOIN %[2]s.terms USING (epoch, id) WHERE %[3]s", spanned, t.space, t.row())).
+		Scan(&t.last, &from, &until, &now)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrDeposed
 	}
+	j.lost = scanSpan(from, until, now)
 	return err
 }
 
@@ -84,7 +118,7 @@ func (t *term) begin(tx *tx) error {
 		BEGIN ISOLATION LEVEL READ COMMITTED;
 		SET LOCAL idle_in_transaction_session_timeout = %d;
 		SET LOCAL lock_timeout = %d;
-		SELECT pg_current_xact_id() %s`, wait, wait, current))
+		SELECT pg_current_xact_id(), %s %s`, wait, wait, synchronous, current))
 	if err != nil {
 		return err
 	}
@@ -100,9 +134,9 @@ func (t *term) begin(tx *tx) error {
 // commit numbers the transaction and commits it, in one round trip.
 func (t *term) commit(tx *tx) error {
 	number := t.last + 1
-	_, err := run(tx.conn, fmt.Sprintf("UPDATE %s.terms SET last = %d, at = clock_timestamp() WHERE %s; COMMIT", t.space, number, t.row()))
+	results, err := run(tx.conn, fmt.Sprintf("UPDATE %s.terms SET last = %d, at = clock_timestamp() WHERE %s RETURNING %s; COMMIT", t.space, number, t.row(), micros("at")))
 	if err == nil {
-		t.last = number
+		t.kept(number, results[0].Rows)
 	}
 	if err == nil || errors.Is(err, driver.ErrBadConn) {
 		return err // nothing was sent
@@ -113,8 +147,20 @@ func (t *term) commit(tx *tx) error {
 	return &unsure{cause: err, id: t.id, number: number}
 }
 
+// kept notes that the transaction of that number was kept. The first value of rows is when it was
+// made.
+func (t *term) kept(number int64, rows [][][]byte) {
+	t.last = number
+	k := known{Term: t.Term, last: number}
+	if len(rows) > 0 {
+		k.at, _ = strconv.ParseInt(string(rows[0][0]), 10, 64)
+	}
+	t.memory.note(k)
+}
+
 // run runs statements on conn in one round trip. The error is driver.ErrBadConn if the
-// connection was lost before anything was sent. (The driver's own test for that,
+// connection was lost before anything was sent, and an *unconfirmed if they were run, with a
+// warning. (The driver's own test for that,
 // pgconn.SafeToRetry, also says yes when something was sent and no answer came.)
 func run(conn *sql.Conn, statements string) (results []*pgconn.Result, err error) {
 	err = conn.Raw(func(c any) error {
@@ -122,6 +168,7 @@ func run(conn *sql.Conn, statements string) (results []*pgconn.Result, err error
 		if server.IsClosed() {
 			return driver.ErrBadConn
 		}
+		_ = warned(server) // an earlier one
 		var err error
 		results, err = server.Exec(context.Background(), statements).ReadAll()
 		for _, result := range results {
@@ -129,13 +176,14 @@ func run(conn *sql.Conn, statements string) (results []*pgconn.Result, err error
 				return result.Err
 			}
 		}
-		return err
+		return cmp.Or(err, warned(server))
 	})
 	return results, err
 }
 
-// fate finds out, on new connections, what became of a transaction whose COMMIT got no answer.
-// It asks for twice as long as the server keeps an idle transaction open. If the fate is still
+// fate finds out, on new connections, what became of a transaction whose COMMIT got no answer, or a
+// warning. One that was kept also has to be confirmed: a wait for a standby may have been cut off.
+// fate asks for twice as long as the server keeps an idle transaction open. If the fate is still
 // unknown then, the term ends: nothing may be saved on top of it.
 func (t *term) fate(u *unsure) error {
 	db := t.pool(1, t.patience, false)
@@ -144,10 +192,13 @@ func (t *term) fate(u *unsure) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*t.patience)
 	defer cancel()
 	for {
-		kept, err := t.kept(ctx, db, u)
+		kept, err := t.isKept(ctx, db, u)
+		if err == nil && kept {
+			err = t.confirm(ctx, db)
+		}
 		switch {
 		case err == nil && kept:
-			t.last = u.number
+			t.kept(u.number, nil)
 			return nil
 		case err == nil:
 			return u.cause
@@ -166,12 +217,24 @@ var (
 	errUnknown = errors.New("the database has forgotten this term, or a part of it")
 )
 
-// kept reports whether a transaction was kept.
+// confirm commits something without a warning. A standby that has it also has all that was committed
+// before.
+func (t *term) confirm(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = run(conn, fmt.Sprintf("BEGIN; SELECT %s, pg_current_xact_id(); UPDATE %s.terms SET last = last WHERE %s; COMMIT", synchronous, t.space, t.row()))
+	return err
+}
+
+// isKept reports whether a transaction was kept.
 //
 // The server says by the transaction's number whether it has ended. But numbers can be used
 // again after a crash, or after a failover to a standby that lagged behind. So once it has
 // ended, the term's row tells whether it was kept.
-func (t *term) kept(ctx context.Context, db *sql.DB, u *unsure) (bool, error) {
+func (t *term) isKept(ctx context.Context, db *sql.DB, u *unsure) (bool, error) {
 	var status sql.NullString
 	err := db.QueryRowContext(ctx, "SELECT pg_xact_status($1::text::xid8)", u.id).Scan(&status)
 	if failure, ok := errors.AsType[*pgconn.PgError](err); ok && failure.Code == "22023" {

@@ -385,11 +385,11 @@ func TestFateOfAReusedNumber(t *testing.T) {
 		{"another's", unsure{id: e.id, number: e.last + 1}, false},
 		{"nobody's", unsure{id: "9" + e.id, number: e.last + 1}, false},
 	} {
-		if kept, err := e.kept(t.Context(), d.db, &tt.u); kept != tt.want || err != nil {
+		if kept, err := e.isKept(t.Context(), d.db, &tt.u); kept != tt.want || err != nil {
 			t.Errorf("the number is %s: %v, %v; want %v", tt.what, kept, err, tt.want)
 		}
 	}
-	if kept, err := e.kept(t.Context(), d.db, &unsure{id: e.id, number: e.last + 2}); kept || err != errUnknown {
+	if kept, err := e.isKept(t.Context(), d.db, &unsure{id: e.id, number: e.last + 2}); kept || err != errUnknown {
 		t.Errorf("of a database that lacks the one before: %v, %v", kept, err)
 	}
 }

@@ -9,7 +9,11 @@ CREATE TABLE leader (
     id    TEXT COLLATE "C" NOT NULL,
     name  TEXT COLLATE "C" NOT NULL,
     since TIMESTAMPTZ,
-    until TIMESTAMPTZ NOT NULL
+    until TIMESTAMPTZ NOT NULL,
+    -- From when to when transactions may be lost, because the database was set back; null if it
+    -- never was.
+    lost_from  TIMESTAMPTZ,
+    lost_until TIMESTAMPTZ
 );
 
 CREATE UNIQUE INDEX leader_only ON leader ((true));

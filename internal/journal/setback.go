@@ -1,0 +1,124 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Span is a time from which transactions may be lost: the database was set back to an older state,
+// such as that of a standby which lagged and was promoted. Its times are by the database's clock. It
+// is zero if nothing is known to be lost.
+type Span struct {
+	From, Until time.Time
+	// Since is how long ago it ended, when this was read.
+	Since time.Duration
+}
+
+// slack is how far Notion's clock and the database's may be apart.
+const slack = time.Minute
+
+// reach returns until when something may have been done that is lost; zero if nothing is lost.
+func (s Span) reach() time.Time {
+	if s.Until.IsZero() {
+		return time.Time{}
+	}
+	return s.Until.Add(slack)
+}
+
+// Holds reports whether what happened at a time may be lost.
+func (s Span) Holds(at time.Time) bool {
+	return !s.Until.IsZero() && !at.Before(s.From.Add(-slack)) && !at.After(s.reach())
+}
+
+// known is the last transaction of a term that this process knows of, and when it was made, in
+// microseconds by the database's clock.
+type known struct {
+	Term
+	last, at int64
+}
+
+// memory is what this process knows of the database, so that an older one is noticed. It is safe for
+// concurrent use.
+type memory struct {
+	mu   sync.Mutex
+	last known
+}
+
+// note remembers a transaction, unless a later one of its term is known.
+func (m *memory) note(k known) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k.Term != m.last.Term || k.last > m.last.last {
+		m.last = k
+	}
+}
+
+// forget remembers now in place of before.
+func (m *memory) forget(before, now known) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last == before {
+		m.last = now
+	}
+}
+
+// newest returns the last transaction known.
+func (m *memory) newest() known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
+}
+
+// remembered is how long a span is told of.
+const remembered = 7 * 24 * time.Hour
+
+// spanned has the columns of a span, for scanSpan.
+var spanned = micros("lost_from") + ", " + micros("lost_until") + ", " + micros("clock_timestamp()")
+
+func scanSpan(from, until sql.NullInt64, now int64) (s Span) {
+	s = Span{moment(from.Int64 / 1000), moment(until.Int64 / 1000), time.Duration(now-until.Int64) * time.Microsecond}
+	if !until.Valid || s.Since > remembered {
+		return Span{}
+	}
+	return s
+}
+
+// look compares the database with what this process knows of it, and remembers its last transaction.
+// If the database was set back, look notes that in it and ends the term: whoever leads has to start
+// again on what is there.
+func (d *Database) look(ctx context.Context) error {
+	before := d.memory.newest()
+	var now known
+	var there, last, at sql.NullInt64
+	err := d.db.QueryRowContext(ctx, d.in(`
+		SELECT coalesce(epoch, 0), coalesce(id, ''), last, `+micros("at")+`,
+		       (SELECT last FROM %[1]s.terms WHERE epoch = $1 AND id = $2)
+		  FROM (SELECT 1) AS one LEFT JOIN (%[1]s.leader JOIN %[1]s.terms USING (epoch, id)) ON true`), before.Epoch, before.ID).
+		Scan(&now.Epoch, &now.ID, &last, &at, &there)
+	if err != nil {
+		return err
+	}
+	if now.last, now.at = last.Int64, at.Int64; before.ID == "" || there.Valid && there.Int64 >= before.last {
+		if now.ID != "" {
+			d.memory.note(now)
+		}
+		return nil
+	}
+	// What is left of the term, or else of those before it, tells from when on something is lost.
+	_, err = d.db.ExecContext(ctx, fmt.Sprintf(`
+		WITH kept AS (
+		    SELECT coalesce(max(at), to_timestamp(0)) AS at, to_timestamp($3 / 1e6) AS known
+		      FROM %[1]s.terms WHERE epoch < $1 OR epoch = $1 AND id = $2)
+		UPDATE %[1]s.leader
+		   SET lost_from = CASE WHEN lost_until > kept.at THEN least(lost_from, kept.at) ELSE kept.at END,
+		       lost_until = greatest(lost_until, clock_timestamp(), known), until = clock_timestamp()
+		  FROM kept
+		 WHERE (lost_from <= kept.at AND lost_until >= known) IS NOT TRUE AND %[2]s <> ''`, d.space, synchronous), before.Epoch, before.ID, before.at)
+	if err == nil {
+		d.memory.forget(before, now)
+	}
+	return err
+}

@@ -1,0 +1,182 @@
+package journal
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"dibs/internal/owed"
+	"dibs/internal/pgtest"
+)
+
+// Whoever knows of a later transaction than the database has, whether it leads or not, says from
+// when to when something may be lost, and ends the term: the next leader starts on what is there.
+func TestDatabaseThatWasSetBack(t *testing.T) {
+	for _, tt := range []struct {
+		name, change string
+		lost         bool
+	}{
+		{"not at all", "UPDATE %s.terms SET last = last", false},
+		{"within the term", "UPDATE %s.terms SET last = last - 1, at = at - interval '10 s'", true},
+		{"before the term", "UPDATE %s.leader SET epoch = 0, id = '', name = '', until = '-infinity'; DELETE FROM %[1]s.terms", true},
+		{"and another led since", `UPDATE %s.leader SET id = 'another''s'; DELETE FROM %[1]s.terms;
+			INSERT INTO %[1]s.terms SELECT epoch, id, 7, clock_timestamp() FROM %[1]s.leader`, true},
+	} {
+		for _, who := range []string{"the leader", "a door", "whoever is about to lead"} {
+			t.Run(tt.name+", seen by "+who, func(t *testing.T) {
+				p := shared(t)
+				a, b, c := member(t, p, time.Hour, 2*time.Second), member(t, p, time.Hour, 2*time.Second), member(t, p, time.Hour, 2*time.Second)
+				old, _ := leads(t, a, "a")
+				for _, key := range []string{"k", "l"} {
+					if err := old.SetMeta(t.Context(), key, "v"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := old.Owe(t.Context(), owed.Intent{ID: "early", Kind: owed.Creation, At: time.Now().Add(-time.Hour), Key: ""}); err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range []*Database{a, b} {
+					if s, err := d.Members(t.Context()); err != nil || !s.Lost.Until.IsZero() {
+						t.Fatalf("before: %+v, %v", s, err)
+					}
+				}
+				c.change(t, tt.change)
+				seer := map[string]*Database{"the leader": a, "a door": b, "whoever is about to lead": b}[who]
+				if who == "whoever is about to lead" && tt.lost {
+					c.change(t, "UPDATE %s.leader SET until = '-infinity'")
+				} else if s, err := seer.Members(t.Context()); err != nil || s.Over != tt.lost || s.Lost.Holds(time.Now()) != tt.lost {
+					t.Errorf("Members = %+v, %v; want that something is lost: %v", s, err, tt.lost)
+				}
+				if !tt.lost {
+					if err := old.SetMeta(t.Context(), "k", "w"); err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				wantDeposed(t, old)
+				j, _ := leads(t, seer, "b")
+				if s := j.Lost(); !s.Holds(time.Now()) || s.Since > time.Minute || tt.name == "within the term" && s.Holds(time.Now().Add(-time.Hour)) {
+					t.Errorf("the next leader knows of %+v", s)
+				}
+				// What is due may have been sent, and what is asked for again may have been made.
+				for _, key := range []string{"", "key"} {
+					if key != "" {
+						if _, err := j.BeginRequest(t.Context(), 1, key, "it", time.Now()); err != nil {
+							t.Fatal(err)
+						}
+						if _, err := j.Owe(t.Context(), owed.Intent{ID: "again", Kind: owed.Creation, At: time.Now(), UID: 1, Key: key}); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				next, err := j.NextOwed(t.Context(), owed.Creation, time.Now(), 0)
+				if err != nil || len(next) != 2 || next[0].State != owed.Doubted || next[1].State != owed.Doubted {
+					t.Errorf("owed: %+v, %v; want both in doubt", next, err)
+				}
+				// Whoever else finds it does not end the next term, too.
+				for _, d := range []*Database{a, b, c} {
+					if s, err := d.Members(t.Context()); err != nil || s.Over || !s.Lost.Holds(time.Now()) {
+						t.Errorf("afterwards: %+v, %v", s, err)
+					}
+				}
+				if err := j.SetMeta(t.Context(), "k", "w"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// What is committed is on the disk, whatever the role's settings say, and with the standbys where
+// the database says so.
+func TestCommitsAreSynchronous(t *testing.T) {
+	if pgtest.URL() == "" {
+		t.Skip("this is about PostgreSQL")
+	}
+	server := pgtest.Run(t)
+	for _, statement := range []string{"CREATE ROLE lazy LOGIN", "GRANT CREATE ON DATABASE postgres TO lazy", "ALTER ROLE lazy SET synchronous_commit = off"} {
+		if err := server.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for database, want := range map[string]string{"off": "on", "on": "on", "remote_write": "on", "remote_apply": "remote_apply"} {
+		if err := server.Exec("ALTER DATABASE postgres SET synchronous_commit = " + database); err != nil {
+			t.Fatal(err)
+		}
+		for _, role := range []string{"lazy", "postgres"} {
+			d := member(t, Postgres{URL: server.URLFor(role), Schema: role, Board: "a"}, time.Hour, 2*time.Second)
+			d.change(t, "UPDATE %s.leader SET until = '-infinity'")
+			j, _ := leads(t, d, "a")
+			var got string
+			err := j.write(t.Context(), func(tx *tx) error {
+				return tx.QueryRowContext(t.Context(), "SHOW synchronous_commit").Scan(&got)
+			})
+			if err != nil || got != want {
+				t.Errorf("%s in a database with %s commits with %q, %v; want %q", role, database, got, err, want)
+			}
+		}
+	}
+}
+
+// A wait for a standby that is cut off commits here, and perhaps nowhere else. Nothing is answered as
+// accepted before a later commit was waited for.
+func TestCommitWithoutItsStandby(t *testing.T) {
+	if pgtest.URL() == "" {
+		t.Skip("this is about PostgreSQL")
+	}
+	server := pgtest.Run(t)
+	exec := func(statements ...string) {
+		t.Helper()
+		for _, statement := range statements {
+			if err := server.Exec(statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		back bool // the standby is there again before long
+	}{{"for a moment", true}, {"for long", false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			exec("ALTER ROLE postgres SET statement_timeout = '400ms'")
+			d := member(t, Postgres{URL: server.URL(), Schema: "dibs", Board: "a"}, time.Hour, time.Second)
+			d.change(t, "UPDATE %s.leader SET until = '-infinity'")
+			j, led := leads(t, d, "a")
+			exec("ALTER SYSTEM SET synchronous_standby_names = 'gone'", "SELECT pg_reload_conf()")
+			defer exec("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+			comesTrue(t, func() bool {
+				var set string
+				return d.db.QueryRowContext(t.Context(), "SHOW synchronous_standby_names").Scan(&set) == nil && set == "gone"
+			})
+			if tt.back {
+				time.AfterFunc(700*time.Millisecond, func() {
+					server.Exec("ALTER SYSTEM RESET synchronous_standby_names")
+					server.Exec("SELECT pg_reload_conf()")
+				})
+			}
+			err := j.SetMeta(t.Context(), "k", tt.name)
+			if (err == nil) != tt.back || err != nil && (!isUnavailable(err) || errors.Is(err, ErrDeposed)) {
+				t.Errorf("SetMeta = %v; want that it is accepted: %v", err, tt.back)
+			}
+			if isOver(j) == tt.back {
+				t.Errorf("the journal is over: %v", isOver(j))
+			}
+			if !tt.back {
+				d.Resign(t.Context(), led)
+				if next, err := d.Lead(t.Context(), "b"); err == nil || next.Epoch > 0 {
+					t.Errorf("without its standby another leads: %v, %v", next, err)
+				}
+			}
+		})
+	}
+}
+
+// comesTrue waits for a condition.
+func comesTrue(t *testing.T, is func() bool) {
+	t.Helper()
+	for begun := time.Now(); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatal("it does not come true")
+		}
+	}
+}
