@@ -55,7 +55,7 @@ const (
 	adviceDeposed = "another member goes on with it; ask again"
 	adviceUnsure  = "look at what became of it before doing it again; dibs starts anew on the journal when the database can be reached"
 	advicePooler  = "the pooler before it gives no transactions: set its pool_mode to transaction"
-	adviceStandby = "see to the standbys that synchronous_standby_names names, and to what cancels waits for them (statement_timeout)"
+	adviceStandby = "see to the standbys that synchronous_standby_names names, and to who cancels waits for them"
 	adviceHeld    = "another session keeps it locked: see pg_stat_activity"
 )
 

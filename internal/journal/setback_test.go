@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -134,12 +135,11 @@ func TestCommitWithoutItsStandby(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		name string
-		back bool // the standby is there again before long
-	}{{"for a moment", true}, {"for long", false}} {
-		t.Run(tt.name, func(t *testing.T) {
-			exec("ALTER ROLE postgres SET statement_timeout = '400ms'")
-			d := member(t, Postgres{URL: server.URL(), Schema: "dibs", Board: "a"}, time.Hour, time.Second)
+		end  string // what ends the wait
+		back bool   // the standby is there again before long
+	}{{"pg_cancel_backend", true}, {"pg_cancel_backend", false}, {"pg_terminate_backend", false}} {
+		t.Run(fmt.Sprintf("%s, for long: %v", tt.end, !tt.back), func(t *testing.T) {
+			d := member(t, Postgres{URL: server.URL(), Schema: "dibs", Board: "a"}, time.Hour, 2*time.Second)
 			d.change(t, "UPDATE %s.leader SET until = '-infinity'")
 			j, led := leads(t, d, "a")
 			exec("ALTER SYSTEM SET synchronous_standby_names = 'gone'", "SELECT pg_reload_conf()")
@@ -148,13 +148,22 @@ func TestCommitWithoutItsStandby(t *testing.T) {
 				var set string
 				return d.db.QueryRowContext(t.Context(), "SHOW synchronous_standby_names").Scan(&set) == nil && set == "gone"
 			})
-			if tt.back {
-				time.AfterFunc(700*time.Millisecond, func() {
-					server.Exec("ALTER SYSTEM RESET synchronous_standby_names")
-					server.Exec("SELECT pg_reload_conf()")
-				})
-			}
-			err := j.SetMeta(t.Context(), "k", tt.name)
+			done, ended := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(ended)
+				for n := 0; ; n++ {
+					if server.Exec("SELECT "+tt.end+"(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"); tt.back && n == 2 {
+						server.Exec("ALTER SYSTEM RESET synchronous_standby_names")
+						server.Exec("SELECT pg_reload_conf()")
+					}
+					select {
+					case <-done:
+						return
+					case <-time.After(30 * time.Millisecond):
+					}
+				}
+			}()
+			err := j.SetMeta(t.Context(), "k", tt.end)
 			if (err == nil) != tt.back || err != nil && (!isUnavailable(err) || errors.Is(err, ErrDeposed)) {
 				t.Errorf("SetMeta = %v; want that it is accepted: %v", err, tt.back)
 			}
@@ -167,6 +176,8 @@ func TestCommitWithoutItsStandby(t *testing.T) {
 					t.Errorf("without its standby another leads: %v, %v", next, err)
 				}
 			}
+			close(done)
+			<-ended
 		})
 	}
 }
