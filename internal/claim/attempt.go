@@ -112,6 +112,12 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 		return a.deny(ctx, a.ofPage(err), true)
 	}
 	d, unwanted := a.policy.decide(v.Reading, a.cl.Agent, blockers).wanted(v.Task, a.unwanted)
+	if under, left := a.landing(v.Task); d.Code == "" && left > 0 {
+		d = Decision{
+			Code: CodeHeld, Holder: under.Agent, LeaseEnd: a.store.Now().Add(left),
+			Reason: fmt.Sprintf("Notion never answered a write that opens it, which may still take effect in the next %v", left.Round(time.Second)),
+		}
+	}
 	if taken := a.quiet && (d.Code == CodeHeld || d.Code == CodeNotOpen); taken || unwanted {
 		denied := d.Deny(v.Task)
 		denied.Unrecorded = !unwanted

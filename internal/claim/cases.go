@@ -24,7 +24,11 @@ func ofHolds() Cases {
 				Case{On: e, If: "the page shows that the work was done under the claim", Then: "the claim ends as its agent said",
 					when: fares(isDone), step: Sight.delivered},
 				Case{On: e, If: "the write was sent, and the page shows it; or it gave the task back, and another claim is on the page", Then: "the claim ends as its agent said",
-					when: Sight.shows, step: Sight.delivered})
+					when: Sight.shows, step: Sight.delivered},
+				Case{On: e, If: "what gives the task back may be on its way, and nobody overrides the claim before it must have arrived", Then: "look again, until then",
+					when: func(s Sight) bool {
+						return s.frees() && s.Arrives > 0 && !(s.standing == isMine && s.running())
+					}, step: Sight.holdOn})
 		}
 		cs = append(cs,
 			Case{On: e, If: "another live token lies over the live claim, for less than the grace", Then: "wait: it is probably a late write, and about to be withdrawn",
@@ -50,11 +54,8 @@ func ofHolds() Cases {
 					when: Sight.always, step: Sight.renew})
 		case Delivery:
 			cs = append(cs,
-				Case{On: e, If: "the lease is over", Then: "renew it first: nobody overrides a live claim",
-					when: func(s Sight) bool { return s.Policy.Over(s.Task, s.At) }, // an unsure reading will do: a renewal harms nobody
-					step: func(Sight) Step { return Step{Renew: true} }},
-				Case{On: e, If: "the task is given back, and an earlier run may have sent that", Then: "wait until it must have arrived",
-					when: func(s Sight) bool { return s.frees() && s.Arrives > 0 }, step: Sight.holdOn},
+				Case{On: e, If: "the lease is over, or may be before what gives the task back must have arrived", Then: "renew it first: nobody overrides a live claim",
+					when: Sight.running, step: func(Sight) Step { return Step{Renew: true} }},
 				Case{On: e, If: "the page shows the claim", Then: "write what the agent said",
 					when: Sight.always, step: Sight.deliver})
 		}
@@ -257,7 +258,13 @@ func (s Sight) untimed() Step {
 }
 
 // frees reports whether the finish opens the task again.
-func (s Sight) frees() bool { return *finishWrite(s.Hold, s.Policy).Status == task.Open }
+func (s Sight) frees() bool { return finishWrite(s.Hold, s.Policy).frees() }
+
+// running reports whether the lease runs out before the finish is sure to be out of the way. An
+// unsure reading will do: a renewal harms nobody.
+func (s Sight) running() bool {
+	return s.Policy.Over(s.Task, s.At) || s.frees() && !s.Policy.outlives(s.Task, s.At)
+}
 
 // shows reports whether the page shows a finish that was sent before. A claim comes under suspicion
 // only while nothing has been sent that gives the task back.
@@ -272,7 +279,7 @@ func (s Sight) shows() bool {
 }
 
 func (s Sight) holdOn() Step {
-	s.Hold.Due = s.Now.Add(s.Arrives)
+	s.Hold.Due = s.lookAgain(s.Hold.Finish.At)
 	step := storing(holding(s.Hold))
 	step.Err = errOwed
 	return step

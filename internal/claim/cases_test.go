@@ -18,12 +18,12 @@ var (
 	theirs = claim.NewID(bubbleStart.Add(-3 * time.Hour)) // another's
 )
 
-// onPage is a page that shows the record's claim, whole, a minute after it was made.
+// onPage is a page that shows the record's claim, whole, 70 s after it was made.
 func onPage() claim.Reading {
 	t := openTask()
 	hold(&t, "Sandman", bubbleStart)
 	t.Token = string(ours)
-	return claim.Reading{Task: t, At: bubbleStart.Add(time.Minute)}
+	return claim.Reading{Task: t, At: bubbleStart.Add(70 * time.Second)}
 }
 
 // sightOfHold is what is seen on an errand for a claim that stands.
@@ -36,7 +36,7 @@ func sightOfHold(e claim.Errand) claim.Sight {
 	if e == claim.Delivery {
 		h.State, h.Finish = claim.Finishing, &claim.Finish{As: claim.EndReleased, At: bubbleStart}
 	}
-	return claim.Sight{Errand: e, Hold: h, Reading: onPage(), Policy: p, Now: bubbleStart.Add(time.Minute)}
+	return claim.Sight{Errand: e, Hold: h, Reading: onPage(), Policy: p, Now: bubbleStart.Add(70 * time.Second)}
 }
 
 // sightOfMark is what is seen of a mark in that state whose claim is on the page; a void
@@ -99,6 +99,8 @@ func TestCases(t *testing.T) {
 	status := func(st task.Status) func(*claim.Sight) { return func(s *claim.Sight) { s.Task.Status = st } }
 	name := func(n string) func(*claim.Sight) { return func(s *claim.Sight) { s.Task.ClaimedBy = n } }
 	over := func(s *claim.Sight) { s.At = s.At.Add(40 * time.Minute) }
+	ending := func(s *claim.Sight) { s.At = s.At.Add(29 * time.Minute) } // the lease has 50 s left
+	flying := func(s *claim.Sight) { s.Arrives = time.Second }
 	unsure := func(s *claim.Sight) { s.Unsure = true }
 	sent := func(s *claim.Sight) { s.Sent = true }
 	tests := []struct {
@@ -131,8 +133,11 @@ func TestCases(t *testing.T) {
 		{"finish: given back, claimed and assigned since", held(claim.Delivery, sent, name("Oracle"), token(string(theirs)), func(s *claim.Sight) { s.Task.Assignee = "Anna" }), "the write was sent, and the page shows it; or it gave the task back, and another claim is on the page"},
 		{"finish: suspect", held(claim.Delivery, token(string(theirs))), "another live token lies over the live claim, for less than the grace"},
 		{"finish: taken", held(claim.Delivery, name("Maria")), "the page shows that somebody else ended the claim"},
-		{"finish: past the lease", held(claim.Delivery, over), "the lease is over"},
-		{"finish: sent by an earlier run", held(claim.Delivery, func(s *claim.Sight) { s.Arrives = time.Second }), "the task is given back, and an earlier run may have sent that"},
+		{"finish: past the lease", held(claim.Delivery, over), "the lease is over, or may be before what gives the task back must have arrived"},
+		{"finish: near the end of the lease", held(claim.Delivery, ending), "the lease is over, or may be before what gives the task back must have arrived"},
+		{"finish: near the end of the lease, and sent before", held(claim.Delivery, ending, flying), "the lease is over, or may be before what gives the task back must have arrived"},
+		{"finish: sent before", held(claim.Delivery, flying), "what gives the task back may be on its way, and nobody overrides the claim before it must have arrived"},
+		{"finish: sent before, and taken", held(claim.Delivery, flying, name("Maria")), "what gives the task back may be on its way, and nobody overrides the claim before it must have arrived"},
 
 		{"unseen: unsure", mark(claim.Unseen, unsure), "Notion's time is not known"},
 		{"unseen: not for a day", mark(claim.Unseen), "it may be on its way yet"},
@@ -157,7 +162,9 @@ func TestCases(t *testing.T) {
 		{"voided: unsure", mark(claim.Voided, unsure), "Notion's time is not known"},
 		{"voided: too early", mark(claim.Voided, func(s *claim.Sight) { s.Mark.Due = s.Now.Add(time.Minute) }), "its time has not come, by Notion's clock"},
 		{"voided: settled", mark(claim.Voided, func(s *claim.Sight) { s.Mark.Due, s.Settled = s.Now.Add(time.Minute), true }), "the mark is on the page"},
-		{"clearing: sent by an earlier run", mark(claim.Clearing, func(s *claim.Sight) { s.Arrives = time.Second }), "an earlier run may have sent what takes it off"},
+		{"clearing: sent before", mark(claim.Clearing, flying), "what takes it off may be on its way"},
+		{"clearing: sent before, and stale", mark(claim.Clearing, flying, over), "what takes it off may be on its way"},
+		{"voided: near the end of the lease", mark(claim.Voided, ending), "the page is somebody else's by now, or in the trash, or its lease is over"},
 
 		{"sweep: stale", making(claim.Sweeping, claim.Swept), "the page shows a stale claim"},
 		{"sweep: live", making(claim.Sweeping, claim.Swept, func(s *claim.Sight) { s.At = bubbleStart }), "the page shows no stale claim"},
@@ -206,7 +213,7 @@ func every(on []claim.Errand) iter.Seq[claim.Sight] {
 						if s.Policy.NoToken && token != "" {
 							continue // the database has no property for one
 						}
-						for _, at := range []time.Time{{}, bubbleStart, bubbleStart.Add(-30 * time.Minute), bubbleStart.Add(-2 * time.Hour)} {
+						for _, at := range []time.Time{{}, bubbleStart, bubbleStart.Add(-29 * time.Minute), bubbleStart.Add(-30 * time.Minute), bubbleStart.Add(-2 * time.Hour)} {
 							for bits := range 8 {
 								s.Task.Status, s.Task.ClaimedBy, s.Task.Token, s.Task.ClaimedAt = status, by, token, at
 								s.Task.Trashed, s.Unsure = bits&1 != 0, bits&2 != 0
@@ -252,6 +259,9 @@ func every(on []claim.Errand) iter.Seq[claim.Sight] {
 					s.Mark.Why, s.Mark.Assigned, s.Policy.NoToken = why, bits&1 != 0, bits&2 != 0
 					if bits&4 != 0 {
 						s.Mark.Due = s.Now.Add(time.Minute)
+					}
+					if state == claim.Clearing && bits&1 != 0 {
+						s.Arrives = time.Second
 					}
 					pages(s)
 				}
@@ -332,10 +342,15 @@ func unsafe(cs claim.Cases, most int, on ...claim.Errand) (seen int, wrong []str
 		of := []claim.ID{s.Hold.ID, s.Mark.ID, s.Mark.Of}
 		again := s.Errand == claim.Cleanup && s.Task.Status == task.Open // a mark is taken off an OPEN task
 		frees := free(after(s.Task, *w), s) && !free(s.Task, s)
+		opens, f := claimsim.KindOf(w) == claimsim.Openings, s.Hold.Finish
 		known := !s.Unsure || s.Errand == claim.Delivery || s.Task.ClaimedAt.IsZero()
 		switch {
 		case frees && !known:
 			say("it frees a task, and the time is not known")
+		case opens && s.Arrives > 0 && (s.Errand == claim.Cleanup || f != nil && (f.As == claim.EndReleased || f.As == claim.EndFailed && f.Reopen)):
+			say("it frees a task again before the first such write must have arrived")
+		case opens && known && s.Policy.Stale(s.Task, s.At.Add(70*time.Second)):
+			say("it frees a task that somebody may override before that must have arrived")
 		case frees && s.Policy.Over(s.Task, s.At):
 			say("it frees a task that somebody may be about to override")
 		case frees && !s.Policy.NoToken && s.Errand != claim.Tidying && !slices.Contains(of, tok.ID) && !covered(s, tok):
@@ -362,7 +377,7 @@ func TestUnsafeCases(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	without := func(condition string) func(claim.Cases) claim.Cases {
 		return func(cs claim.Cases) claim.Cases {
-			return slices.DeleteFunc(cs, func(c claim.Case) bool { return c.State == "" && c.If == condition })
+			return slices.DeleteFunc(cs, func(c claim.Case) bool { return c.If == condition })
 		}
 	}
 	lastFirst := func(cs claim.Cases) claim.Cases {
@@ -373,7 +388,9 @@ func TestUnsafeCases(t *testing.T) {
 		on     claim.Errand
 		change func(claim.Cases) claim.Cases
 	}{
-		"a finish past the lease":    {claim.Delivery, without("the lease is over")},
+		"a finish sent twice":        {claim.Delivery, without("what gives the task back may be on its way, and nobody overrides the claim before it must have arrived")},
+		"a mark taken off twice":     {claim.Cleanup, without("what takes it off may be on its way")},
+		"a finish past the lease":    {claim.Delivery, without("the lease is over, or may be before what gives the task back must have arrived")},
 		"a mark that is not there":   {claim.Cleanup, without("the page is somebody else's by now, or in the trash, or its lease is over")},
 		"a finish before all else":   {claim.Delivery, lastFirst},
 		"a mark taken off at once":   {claim.Cleanup, lastFirst},

@@ -48,7 +48,7 @@ type Claimer struct {
 	gate      *gate
 	locks     keylock.Locks[task.ID]    // so that what is done to one task never interleaves
 	underway  sync.Map                  // the ids of running attempts
-	inherited sync.Map                  // see arrives
+	flights   sync.Map                  // see arrives
 	latest    atomic.Pointer[time.Time] // see heard
 	unrest                              // the cards that something keeps changing back
 
@@ -127,7 +127,15 @@ func (c *Claimer) commit(ctx context.Context, ch Change) error {
 func (c *Claimer) keep(ch Change) {
 	c.book.put(ch)
 	for _, h := range ch.Holds {
+		if h.State == Ended {
+			c.flights.Delete(h.ID)
+		}
 		c.watcher.Stored(h)
+	}
+	for _, m := range ch.Marks {
+		if m.State == Gone {
+			c.flights.Delete(m.ID)
+		}
 	}
 }
 
@@ -147,13 +155,27 @@ func (c *Claimer) end(ctx context.Context, h Hold, as Ending, detail string, fac
 	return h, c.save(ctx, h, facts...)
 }
 
-// arrives returns how long a write that frees the task of these holds or marks may still be on
-// its way, sent by an earlier run of the daemon or by an earlier leader.
+// fly records that a write of unknown fate was sent under a finishing hold or a clearing mark, and
+// frees its task. It goes by the monotonic clock: a standstill only makes the wait longer.
+func (c *Claimer) fly(id ID) { c.flights.Store(id, time.Now().Add(arrival)) }
+
+// arrives returns how long such a write of these holds or marks may still be on its way.
 func (c *Claimer) arrives(ids ...ID) (left time.Duration) {
 	for _, id := range ids {
-		if until, inherited := c.inherited.Load(id); inherited {
+		if until, flies := c.flights.Load(id); flies {
 			left = max(left, time.Until(until.(time.Time)))
 		}
 	}
 	return left
+}
+
+// landing returns for how long a write that frees t, and does not show on it, may still be on its
+// way, and the mark under which it was sent. A hold under which one was sent has the task reserved.
+func (c *Claimer) landing(t task.Task) (under Mark, left time.Duration) {
+	for _, m := range c.book.marksOn(t.ID) {
+		if l := c.arrives(m.ID); l > left && !m.off(t) {
+			under, left = m, l
+		}
+	}
+	return under, left
 }

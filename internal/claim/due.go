@@ -138,15 +138,15 @@ func (c *Claimer) Recover(ctx context.Context) error {
 		return err
 	}
 	c.keep(Change{Holds: holds, Marks: marks})
-	arrived := time.Now().Add(c.policy.Request)
+	// What an earlier run was to send, it may have sent just before its end.
 	for _, m := range marks {
 		if m.State == Clearing {
-			c.inherited.Store(m.ID, arrived)
+			c.fly(m.ID)
 		}
 	}
 	for _, h := range holds {
 		if h.State == Finishing {
-			c.inherited.Store(h.ID, arrived)
+			c.fly(h.ID)
 		}
 	}
 	return errors.Join(

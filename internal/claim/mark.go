@@ -85,12 +85,19 @@ func (h Hold) mark(s MarkState, due time.Time, reason string) Mark {
 // with the claims of others.
 func (m Mark) competes() bool { return m.Why == Swept || m.Why == ForReopening || m.Why == Debt }
 
+// opens reports whether m is no token on a page, but the record of a write that only opens the task.
+func (m Mark) opens() bool { return m.Why == ForReopening && m.Of == "" }
+
 // owed reports whether m is a debt that is not on its page yet.
 func (m Mark) owed() bool { return m.Why == Debt && m.State == Unseen }
 
-// off reports whether t shows that m was taken off.
+// off reports whether t shows that m was taken off, or, where m only was to open the task, that it
+// is in another status by now.
 func (m Mark) off(t task.Task) bool {
-	return t.Token == "" && (t.ClaimedBy == "" || m.Assigned && t.ClaimedBy == m.Agent && t.ClaimedAt.IsZero())
+	if m.opens() {
+		return t.Status != m.Task.Status
+	}
+	return t.Token == "" && (t.ClaimedBy == "" || t.ClaimedAt.IsZero() && (m.Assigned || t.ClaimedBy != m.Agent))
 }
 
 // putOff returns m with its next step due when a retry is, see laterThan. No step comes sooner by

@@ -31,9 +31,15 @@ func ofMarks() Cases {
 
 		{On: Cleanup, State: Clearing, If: "it is off the page, or somebody has claimed the task since", Then: "it is done",
 			when: func(s Sight) bool {
-				return s.Mark.off(s.Task) || s.token.ID != "" && s.token.ID != s.Mark.ID && !s.Task.Trashed
+				return s.Mark.off(s.Task) || s.notOwn() && s.token.ID != "" && s.token.ID != s.Mark.Of && !s.Task.Trashed
 			},
 			step: func(s Sight) Step { return storing(s.closed(s.Mark)) }},
+		{On: Cleanup, State: Clearing, If: "what takes it off may be on its way", Then: "look again, until it must have arrived",
+			when: func(s Sight) bool { return s.Arrives > 0 },
+			step: func(s Sight) Step {
+				s.Mark.Due = s.lookAgain(s.Mark.Made)
+				return storing(marking(s.Mark))
+			}},
 		{On: Cleanup, If: "somebody put another name beside it, and nobody can take the task", Then: "take it off, and leave the task to that name",
 			when: func(s Sight) bool {
 				return !s.notOwn() && !s.finished() && s.renamed() && s.settled() && s.Task.ClaimedBy != "" && !s.trashed() && s.Policy.live(s.Reading)
@@ -41,17 +47,11 @@ func ofMarks() Cases {
 		{On: Cleanup, If: "a lease length is owed, and the mark is not on the page", Then: "put it back the next time that nobody has the task",
 			when: func(s Sight) bool { return s.notOwn() && s.Mark.Why == Debt }, step: Sight.unseen},
 		{On: Cleanup, If: "the page is somebody else's by now, or in the trash, or its lease is over", Then: "leave it alone",
-			when: either(Sight.notOwn, Sight.finished, Sight.renamed, Sight.trashed, Sight.assigned, Sight.over), step: ending(takenBack)},
+			when: either(Sight.notOwn, Sight.finished, Sight.renamed, Sight.trashed, Sight.assigned, Sight.passing), step: ending(takenBack)},
 		{On: Cleanup, If: "Notion's time is not known", Then: "look again later: a holder may be on its way to write its claim back",
 			when: Sight.unsure, step: Sight.postponed},
 		{On: Cleanup, If: "its time has not come, by Notion's clock", Then: "wait",
 			when: func(s Sight) bool { return !s.settled() }, step: Sight.nothing},
-		{On: Cleanup, If: "an earlier run may have sent what takes it off", Then: "wait until that must have arrived",
-			when: func(s Sight) bool { return s.Arrives > 0 },
-			step: func(s Sight) Step {
-				s.Mark.Due = s.Now.Add(s.Arrives)
-				return storing(marking(s.Mark))
-			}},
 		{On: Cleanup, If: "the mark is on the page", Then: "take it off, and open the task if it is IN_PROGRESS; an OPEN one is set to OPEN again",
 			when: Sight.always, step: Sight.takeOff},
 
@@ -93,6 +93,18 @@ func (s Sight) finished() bool { return s.token.Done }
 func (s Sight) renamed() bool  { return s.Task.ClaimedBy != s.Mark.Agent }
 func (s Sight) assigned() bool { return unbegun(s.Task) != "" }
 func (s Sight) over() bool     { return s.Policy.Over(s.Task, s.judged()) }
+
+// passing reports whether somebody may have the task before a write sent now must have arrived.
+func (s Sight) passing() bool { return s.over() || !s.Unsure && !s.Policy.outlives(s.Task, s.At) }
+
+// lookAgain returns when to look whether a write owed since then has arrived.
+func (s Sight) lookAgain(since time.Time) time.Time {
+	next := laterThan(s.Now, since, nil)
+	if last := s.Now.Add(s.Arrives); last.Before(next) {
+		return last
+	}
+	return next
+}
 
 // noneToVoid reports whether there is no token, or none that is not void already.
 func (s Sight) noneToVoid() bool { return s.token.Void || s.Policy.NoToken }
@@ -180,10 +192,23 @@ func (s Sight) leave() Step {
 	}}
 }
 
+// leftover returns the mark under which the remains of a claim that is over are taken off.
+func (s Sight) leftover() Mark {
+	m := s.Mark
+	if s.ofHold() {
+		m = s.Hold.mark("", time.Time{}, s.detail)
+		m.ID, m.Why = NewID(s.Now), Leftover
+	}
+	m.Task, m.State, m.Made, m.Due = s.Task, Clearing, s.Now, s.Now
+	return m
+}
+
 // stepAside takes the mark off a page on which somebody has put another name.
 func (s Sight) stepAside() Step {
 	m := s.Mark
+	m.State = Clearing
 	return Step{
+		Save:  marking(m),
 		Write: new(leavingWrite(m.Agent, s.Task).givingBack(m.Lease, s.Task)),
 		Then: func(Reading) Change {
 			what := s.Policy.leftTo(m.Agent, s.Task)
@@ -252,10 +277,12 @@ func (s Sight) takeOff() Step {
 
 // closed returns the end of a mark that was taken off its page.
 func (s Sight) closed(m Mark) Change {
-	switch m.Why {
-	case Swept:
+	switch {
+	case m.Why == Swept:
 		return s.swept(m)
-	case Withdrawn:
+	case m.opens():
+		return marking(m.gone(s.Now, ""))
+	case m.Why == Withdrawn:
 		f := m.fact(KindWithdrawn, s.Now)
 		f.Detail = m.Reason
 		return marking(m.gone(s.Now, m.Reason), f)

@@ -12,6 +12,10 @@ import (
 // is cut to the second, and an answer takes its time.
 const clockAllowance = 10 * time.Second
 
+// arrival is how long after it was sent a write that was given up may still take effect: Notion ends
+// requests after 60 s.
+const arrival = time.Minute + clockAllowance
+
 // Policy holds the settings that the protocol depends on. Every daemon on a workspace must have
 // the same Timeout, WriteWindow and Settle.
 type Policy struct {
@@ -121,6 +125,10 @@ func (p Policy) Over(t task.Task, now time.Time) bool {
 func (p Policy) Stale(t task.Task, now time.Time) bool {
 	return t.ClaimedBy != "" && dated(t) && now.After(p.StaleAt(t.ClaimedAt, p.LeaseOf(t)))
 }
+
+// outlives reports whether the claim that t shows cannot be overridden before a write sent at now
+// must have arrived.
+func (p Policy) outlives(t task.Task, now time.Time) bool { return !p.Stale(t, now.Add(arrival)) }
 
 // dated reports whether the date on t belongs to a claim of the agent that t names. It does not
 // if a person put another name on a completed task and reopened it: then the date is that of

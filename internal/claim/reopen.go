@@ -84,6 +84,9 @@ func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was tas
 	}
 	d := unavailable(o.failure)
 	d.Task, d.Page = o.Task, true
+	if _, left := o.landing(o.Task); left > 0 {
+		d.RetryAfter = left
+	}
 	if o.sent {
 		d.Detail = fmt.Sprintf("it is not known whether %q was %s, look at it or ask again: %s", o.Task.Title, o.asked(), d.Detail)
 	}
@@ -100,8 +103,10 @@ type reopener struct {
 	Reopening
 	was    task.Status // the status before the write
 	former string      // the name on the page
-	// sent is set if the write of the status may have landed.
+	// sent is set if the write of the status may have landed. under is the mark under which a
+	// write was sent that opens the task.
 	sent    bool
+	under   []Mark
 	failure error // of the last try
 }
 
@@ -124,6 +129,12 @@ func (o *reopener) once(ctx context.Context) (task.Task, error) {
 			return o.done(ctx, v.Task)
 		}
 		return task.Task{}, o.decided(v.Task)
+	}
+	if _, left := o.landing(v.Task); left > 0 { // nor is it sent again
+		if o.failure == nil {
+			o.failure = Errorf(Unavailable, LandedNo, "an earlier write that opens it or takes a claim off it was never answered, and may still take effect in the next %v", left.Round(time.Second))
+		}
+		return task.Task{}, o.waiting(ctx)
 	}
 	for _, cl := range o.book.on(v.Task.ID) {
 		if cl.State != Held && cl.State != Finishing {
@@ -279,7 +290,16 @@ func (o *reopener) clear(ctx context.Context, v *visit) error {
 // write sets the status on the page, with a note, and nothing else.
 func (o *reopener) write(ctx context.Context, v *visit) (task.Task, error) {
 	w := Write{Status: new(o.to()), Note: new(noteLine(moves[o.to()].note, o.Note, o.signature(), v.At))}
+	if now := o.store.Now(); w.frees() {
+		o.under = []Mark{{ID: NewID(now), Why: ForReopening, Agent: o.Agent, Task: v.Task, State: Clearing, Made: now, Due: now}}
+		if err := v.commit(ctx, Change{Marks: o.under}); err != nil {
+			return task.Task{}, err
+		}
+	}
 	answer, f, err := v.write(w)
+	if f == notLanded && w.frees() && !notSaved(err) {
+		err = errors.Join(err, o.commit(ctx, Change{Marks: o.arrived()}))
+	}
 	switch {
 	case f == seen:
 		return o.done(ctx, answer.Task)
@@ -290,12 +310,31 @@ func (o *reopener) write(ctx context.Context, v *visit) (task.Task, error) {
 		d.Task, d.Page = v.Task, true
 		return task.Task{}, &d
 	}
-	o.sent = o.sent || f == unknown
-	// Give a write on its way the time to arrive and show on the next reading.
-	if o.failure = err; clock.Pause(ctx, o.policy.Settle) != nil {
-		return task.Task{}, ErrStopped
+	if f == unknown {
+		o.sent = true
+		for _, m := range o.under {
+			o.fly(m.ID)
+		}
 	}
-	return task.Task{}, errAgain
+	o.failure = err
+	return task.Task{}, o.waiting(ctx)
+}
+
+// arrived returns the end of the mark under which the write was sent.
+func (o *reopener) arrived() (gone []Mark) {
+	for _, m := range o.under {
+		gone = append(gone, m.gone(o.store.Now(), ""))
+	}
+	o.under = nil
+	return gone
+}
+
+// waiting gives a write on its way the time to arrive and show on the next reading.
+func (o *reopener) waiting(ctx context.Context) error {
+	if clock.Pause(ctx, o.policy.Settle) != nil {
+		return ErrStopped
+	}
+	return errAgain
 }
 
 // done records the change. If there was none, done records a reopening only if tries are
@@ -318,7 +357,7 @@ func (o *reopener) done(ctx context.Context, t task.Task) (task.Task, error) {
 		}
 		e.Detail = fmt.Sprintf("it was %s already; that it was tried is forgotten: %s", o.policy.word(o.was), historyOf(tries))
 	}
-	if err := o.commit(ctx, Change{Facts: []Fact{e}}); err != nil {
+	if err := o.commit(ctx, Change{Marks: o.arrived(), Facts: []Fact{e}}); err != nil {
 		return task.Task{}, fmt.Errorf("%q was %s, but that could not be journalled: %w", t.Title, o.asked(), err)
 	}
 	return t, nil

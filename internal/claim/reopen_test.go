@@ -2,6 +2,7 @@ package claim_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -220,6 +221,13 @@ func TestReopenUnderFaults(t *testing.T) {
 			inWorld(t, first, func(w *world) {
 				d := w.daemon("a", claimsim.InTurn(claimsim.Openings, fault))
 				_, err := w.reopen(d)
+				if denied, not := errors.AsType[*claim.Denied](err); not {
+					if w.shows(task.Blocked, "", ""); denied.RetryAfter == 0 || count(d, claimsim.Openings) > 1 {
+						t.Errorf("denied as %+v after %v", denied, requests(d))
+					}
+					time.Sleep(denied.RetryAfter)
+					_, err = w.reopen(d)
+				}
 				w.ok(err)
 				w.shows(task.Open, "", "")
 				if got := kinds(d); !slices.Equal(got, []claim.Kind{claim.KindReopened}) {

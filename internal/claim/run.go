@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -102,6 +103,9 @@ func (c *Claimer) act(ctx context.Context, v *visit, e *errand) error {
 		}
 		step.Write, step.Then = nil, nil // the claim ends all the same
 	}
+	if step.Write != nil && e.answers(step) && step.Write.frees() {
+		step = step.under(s.leftover())
+	}
 	if err := c.record(ctx, v.commit, e, step.Save); err != nil {
 		return err
 	}
@@ -160,6 +164,9 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 		return c.record(ctx, c.commit, e, step.Then(answer))
 	case notSaved(err): // nor can anything else be
 		return err
+	}
+	if f == unknown && step.Write.frees() {
+		c.fly(cmp.Or(step.Under, e.hold.ID, e.mark.ID))
 	}
 	e.sent = e.sent || f != notLanded && !step.Other
 	e.paused = f != notLanded // give a write on its way the time to arrive

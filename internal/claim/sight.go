@@ -39,9 +39,8 @@ type Sight struct {
 	Slow bool
 	// Settled is set if the mark has settled: its date need not be waited for.
 	Settled bool
-	// Arrives is how long a write that frees the task may still be on its way, sent by an
-	// earlier run or an earlier leader. If the write were repeated now, the first one could
-	// land on the next claim.
+	// Arrives is how long a write that frees the task may still be on its way. If it were
+	// repeated now, the first one could land on the next claim.
 	Arrives time.Duration
 	// Late is the mark of the claim on the page, if that claim was abandoned and is not void
 	// yet.
@@ -204,10 +203,10 @@ func undated(t task.Task) bool {
 	return t.Status == task.InProgress && t.ClaimedBy != "" && t.ClaimedAt.IsZero() && !t.Trashed && unbegun(t) == ""
 }
 
-// live reports whether nobody takes the task while the page shows this: its lease is not over
-// by a confirmed time, or its claim's date was cleared.
+// live reports whether nobody takes the task before a write sent now must have arrived: its lease
+// lasts that long by a confirmed time, or its claim's date was cleared.
 func (p Policy) live(r Reading) bool {
-	return undated(r.Task) || !r.Unsure && r.At.Before(p.LeaseEnd(r.Task))
+	return undated(r.Task) || !r.Unsure && r.At.Before(p.LeaseEnd(r.Task)) && p.outlives(r.Task, r.At)
 }
 
 // vacant reports whether a task shows no claim and may be claimed by anybody.

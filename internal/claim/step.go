@@ -51,10 +51,34 @@ type Step struct {
 	// Else returns the change to store, and the error to return, if the write is not seen. A
 	// tryAgain has the page read again, as does a nil Else.
 	Else func(f fate, err error) (Change, error)
+	// Under is the mark under which the write is sent, if that is not the errand's own record.
+	Under ID
 	// Off is set if the write takes a mark off its page, as planned.
 	Off bool
 	// Err is the outcome.
 	Err error
+}
+
+// under returns the step with its write, which frees the task, sent under a mark: until it must have
+// arrived, the mark is not over, and nothing is granted.
+func (s Step) under(m Mark) Step {
+	gone := m.gone(m.Due, m.Reason)
+	then, other := s.Then, s.Else
+	s.Under = m.ID
+	s.Save.Marks = append(slices.Clip(s.Save.Marks), m)
+	s.Then = func(now Reading) Change {
+		ch := then(now)
+		ch.Marks = append(ch.Marks, gone)
+		return ch
+	}
+	s.Else = func(f fate, err error) (Change, error) {
+		ch, err := other(f, err)
+		if f == notLanded {
+			ch.Marks = append(ch.Marks, gone)
+		}
+		return ch, err
+	}
+	return s
 }
 
 // nothing returns the step that does nothing.

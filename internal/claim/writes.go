@@ -117,6 +117,14 @@ func (l Lease) borrows(t task.Task) bool {
 	return asked > 0 && t.Timeout == asked && l.Own != asked
 }
 
+// frees reports whether w may hand the task to others: it sets it to OPEN, or takes a claim off.
+func (w Write) frees() bool {
+	if w.Status != nil {
+		return *w.Status == task.Open
+	}
+	return w.Token != nil && *w.Token == ""
+}
+
 // shows reports whether t has every value that w sets, except note and lease length. Notion has
 // been seen to answer 200 to a write and show the old values.
 func (w Write) shows(t task.Task, noToken bool) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -169,6 +170,12 @@ func (r *respite) after(faults []claimsim.Fault) []claimsim.Fault {
 // either draws a time up to most, ahead or behind.
 func either(r *rand.Rand, most time.Duration) time.Duration { return claimsim.UpTo(r, 2*most) - most }
 
+// lateFates are those of a write that lands after its sender gave it up.
+var lateFates = []claimsim.Fault{
+	claimsim.Late(time.Second), claimsim.Late(5 * time.Second), claimsim.Late(20 * time.Second), claimsim.Late(time.Minute),
+	claimsim.AppliedLate(2 * time.Second), claimsim.AppliedLate(10 * time.Second), claimsim.AppliedLate(time.Minute),
+}
+
 // faults lets requests go wrong in every way, each with the given probability.
 func (r *race) faults(seed uint64, probability float64, spared *respite) claimsim.Fault {
 	answered := []claimsim.Fault{
@@ -178,10 +185,7 @@ func (r *race) faults(seed uint64, probability float64, spared *respite) claimsi
 		claimsim.Fails(502, true), claimsim.Fails(503, false), claimsim.Fails(504, false), claimsim.Fails(504, true),
 		claimsim.TurnedAway(429, 2*time.Second), claimsim.TurnedAway(529, 5*time.Second),
 	}
-	late := append([]claimsim.Fault{
-		claimsim.Late(time.Second), claimsim.Late(5 * time.Second), claimsim.Late(20 * time.Second), claimsim.Late(time.Minute),
-		claimsim.AppliedLate(2 * time.Second), claimsim.AppliedLate(10 * time.Second), claimsim.AppliedLate(time.Minute),
-	}, answered...)
+	late := append(slices.Clone(lateFates), answered...)
 
 	var mu sync.Mutex
 	claimed := make(map[string]bool)
@@ -201,12 +205,14 @@ func (r *race) faults(seed uint64, probability float64, spared *respite) claimsi
 	writes := func(_ task.ID, w *claim.Write) bool { return w != nil && mayStrike() }
 	reads := func(_ task.ID, w *claim.Write) bool { return w == nil && mayStrike() }
 	answers := func(task.ID, *claim.Write) bool { return r.faulty.Load() }
+	mayFreeLate := func(_ task.ID, w *claim.Write) bool { return claimsim.KindOf(w) == claimsim.Openings && mayStrike() }
 	wrongDates := []claimsim.Fault{claimsim.NoDate, wrongDates()}
 	badReads := []claimsim.Fault{claimsim.ReadFails(claim.Unavailable), claimsim.SlowRead(time.Second), claimsim.SlowRead(5 * time.Second)}
 	return func(s claim.Store) claim.Store {
 		s = claimsim.Sometimes(seed+4, probability, answers, wrongDates...)(s)
 		s = claimsim.Sometimes(seed+1, probability, writes, spared.after(answered)...)(s)
 		s = claimsim.Sometimes(seed+2, probability, mayBeLate, spared.after(late)...)(s)
+		s = claimsim.Sometimes(seed+7, probability, mayFreeLate, lateFates...)(s)
 		return claimsim.Sometimes(seed+3, probability/2, reads, spared.after(badReads)...)(s)
 	}
 }
