@@ -35,22 +35,22 @@ type Config struct {
 // Claimer carries out the protocol for the agents of one daemon. Its methods
 // are safe for concurrent use; those that concern one task take turns.
 type Claimer struct {
-	store     Store
-	ledger    Ledger
-	policy    Policy
-	board     Board
-	watcher   Watcher
-	clocks    func() clock.Instant
-	editor    func(id string) string
-	cases     Cases
-	log       *slog.Logger
-	book      *book
-	gate      *gate
-	locks     keylock.Locks[task.ID]    // so that what is done to one task never interleaves
-	underway  sync.Map                  // the ids of running attempts
-	flights   sync.Map                  // see arrives
-	latest    atomic.Pointer[time.Time] // see heard
-	unrest                              // the cards that something keeps changing back
+	store    Store
+	ledger   Ledger
+	policy   Policy
+	board    Board
+	watcher  Watcher
+	clocks   func() clock.Instant
+	editor   func(id string) string
+	cases    Cases
+	log      *slog.Logger
+	book     *book
+	gate     *gate
+	locks    keylock.Locks[task.ID]    // so that what is done to one task never interleaves
+	underway sync.Map                  // the ids of running attempts
+	flights  sync.Map                  // see arrives
+	latest   atomic.Pointer[time.Time] // see heard
+	unrest                             // the cards that something keeps changing back
 
 	stopped context.Context
 	stop    context.CancelFunc

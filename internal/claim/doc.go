@@ -17,7 +17,8 @@
 //   - every claimer follows this protocol with the same settings, and its
 //     settle time is longer than its write window, or there is only one claimer
 //     (Policy.Exclusive), which the ledger's reservations keep from racing itself;
-//   - a write takes effect before it is answered or given up, or not at all;
+//   - a claim write takes effect before it is answered or given up, or not at all, and any other
+//     write within a minute of its sending;
 //   - a read of the page shows the last write that took effect before it;
 //   - a holder gets through to Notion within the grace to repair its claim, should
 //     a late one cover it (see Late claims);
@@ -35,13 +36,17 @@
 // what it wrote outside the window. This is Fischer's timed mutual exclusion on
 // a register where the last writer wins.
 //
-// A claim may be taken off its page by its own holder as long as it is live,
-// since nobody else takes the task then: a request is given up before anybody may
-// override the claim (Policy.Request), and lands before that or not at all.
-// Once its lease is over somebody may be about to override it, and to free the
+// A claim may be taken off its page by its own holder as long as it is live for longer
+// than the write may be on its way (arrival), since nobody else takes the task then.
+// Later somebody may be about to override it, and to free the
 // task under a new holder would hand it to a third. So an agent that is done
 // only then renews its claim first, and a sweep puts a void mark of its own on
 // the page; either has to survive the settle wait, as a claim does.
+//
+// A write that frees the task and was never answered is not repeated before it must have
+// arrived, unless the page shows it. Until then its record, a finishing hold or a clearing
+// mark, is not over, and nothing is granted here. After a start every such record counts as
+// just sent.
 //
 // Both clocks of this machine and Notion's measure the write window: if the Dates of
 // its answers are further apart than the clocks here say, these stood still, and the
@@ -80,7 +85,7 @@
 //
 // People and programs that do not follow the protocol write what they like, and any
 // other write than a claim that lands after its sender gave up on it looks like theirs:
-// it may free a task that somebody holds, or undo what was done since. Guard finds that
+// it may block or complete a task that somebody holds. Guard finds that
 // afterwards, and reports the claim lost. Whatever an agent does with a claim names the
 // claim's id, is checked against the page first, and is refused when the claim is over;
 // what passed that check and lands late is not checked again.
@@ -115,7 +120,5 @@
 // Daemons that share a ledger are one claimer (Policy.Exclusive): one leads, and the ledger
 // saves nothing of another. Nothing is sent to a page without a transaction since it was
 // read, so a former leader begins nothing; what it had on its way is a late write, as after
-// a crash. It may arrive for as long as Policy.Request says: a write that frees a task, and
-// that may have been sent, is repeated only after that. The next leader does what every
-// start does: Recover.
+// a crash. The next leader does what every start does: Recover.
 package claim

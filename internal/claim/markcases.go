@@ -34,7 +34,7 @@ func ofMarks() Cases {
 				return s.Mark.off(s.Task) || s.notOwn() && s.token.ID != "" && s.token.ID != s.Mark.Of && !s.Task.Trashed
 			},
 			step: func(s Sight) Step { return storing(s.closed(s.Mark)) }},
-		{On: Cleanup, State: Clearing, If: "what takes it off may be on its way", Then: "look again, until it must have arrived",
+		{On: Cleanup, If: "what takes a claim off may be on its way", Then: "look again, until it must have arrived",
 			when: func(s Sight) bool { return s.Arrives > 0 },
 			step: func(s Sight) Step {
 				s.Mark.Due = s.lookAgain(s.Mark.Made)
@@ -55,9 +55,9 @@ func ofMarks() Cases {
 		{On: Cleanup, If: "the mark is on the page", Then: "take it off, and open the task if it is IN_PROGRESS; an OPEN one is set to OPEN again",
 			when: Sight.always, step: Sight.takeOff},
 
-		{On: Sweeping, If: "the page shows no stale claim", Then: "nothing",
+		{On: Sweeping, If: "the page shows no stale claim, or what takes one off may be on its way", Then: "nothing",
 			when: func(s Sight) bool {
-				return s.trashed() || s.Task.Status != task.InProgress || !s.Policy.Stale(s.Task, s.judged()) || s.Slow
+				return s.Arrives > 0 || s.trashed() || s.Task.Status != task.InProgress || !s.Policy.Stale(s.Task, s.judged()) || s.Slow
 			}, step: Sight.nothing},
 		{On: Sweeping, If: "its agent is done, and Notion has yet to be told", Then: "nothing: that is delivered first",
 			when: func(s Sight) bool { return s.Local.State == Finishing }, step: Sight.nothing},
@@ -67,8 +67,8 @@ func ofMarks() Cases {
 		{On: Repaying, If: "the task has another lease length by now", Then: "nothing is owed any more",
 			when: func(s Sight) bool { return !s.Mark.borrows(s.Task) },
 			step: func(s Sight) Step { return storing(Change{Marks: s.repaid(s.Task)}) }},
-		{On: Repaying, If: "somebody has the task, or Notion's time is not known", Then: "wait",
-			when: func(s Sight) bool { return !vacant(s.Task) || s.Unsure }, step: Sight.nothing},
+		{On: Repaying, If: "somebody has the task or may get it, or Notion's time is not known", Then: "wait",
+			when: func(s Sight) bool { return !vacant(s.Task) || s.Unsure || s.Arrives > 0 }, step: Sight.nothing},
 		{On: Repaying, If: "nobody has the task", Then: "put a void mark on it; it competes like a claim, and is taken off once it has settled",
 			when: Sight.always, step: Sight.put},
 
@@ -76,7 +76,7 @@ func ofMarks() Cases {
 			when: Sight.always, step: Sight.put},
 
 		{On: Tidying, If: "the page shows no claim of this ledger that is over, or somebody may take the task", Then: "nothing",
-			when: func(s Sight) bool { return !s.Over || !s.Policy.live(s.Reading) }, step: Sight.nothing},
+			when: func(s Sight) bool { return !s.Over || s.Arrives > 0 || !s.Policy.live(s.Reading) }, step: Sight.nothing},
 		{On: Tidying, If: "the page is a copy, with the claim of another page", Then: "take it off",
 			when: func(s Sight) bool { return s.Copied }, step: Sight.leave},
 		{On: Tidying, If: "another name is beside a claim that is over", Then: "take it off, and leave the task to that name",

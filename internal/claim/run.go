@@ -254,6 +254,9 @@ func (c *Claimer) sight(ctx context.Context, v *visit, e *errand) (s Sight, err 
 		Errand: e.kind, Hold: e.hold, Mark: e.mark, Reading: v.Reading, Policy: c.policy, Now: c.store.Now(),
 		Sent: e.sent, Slow: v.late(), Settled: e.settled, Arrives: c.arrives(e.hold.ID, e.mark.ID), Marks: c.book.marksOn(v.id),
 	}
+	if _, other := c.landing(v.Task); other > s.Arrives {
+		s.Arrives = other
+	}
 	if late, ok := c.late(v.Task); ok {
 		s.Late = &late
 	}

@@ -158,7 +158,7 @@ func dawdling(seed uint64, p claim.Policy) claimsim.Fault {
 	rest := func(_ task.ID, w *claim.Write) bool { return w != nil && claimsim.KindOf(w) != claimsim.Claims }
 	return func(s claim.Store) claim.Store {
 		s = claimsim.Sometimes(seed, 0.5, claimsim.Every(claimsim.Claims), claims...)(s)
-		s = claimsim.Sometimes(seed+2, 0.1, claimsim.Every(claimsim.Openings), lateFates...)(s)
+		s = claimsim.Sometimes(seed+2, 0.3, claimsim.Every(claimsim.Openings), claimsim.Late(latest))(s)
 		return claimsim.Sometimes(seed+1, 0.6, rest, others...)(s)
 	}
 }

@@ -50,12 +50,16 @@ func (r *race) meet(ctx context.Context) {
 	switch r.rand.IntN(6) {
 	case 0:
 		at(about(r.rand), finishes)
-	case 1: // at the last moment
-		at(leaseEnd.Add(-claimsim.UpTo(r.rand, 4*time.Second)), finishes)
+	case 1: // at the last moment, or the last at which that may land a minute late
+		last := leaseEnd
+		if r.Seed%2 == 0 {
+			last = c.StaleAt.Add(-latest)
+		}
+		at(last.Add(-claimsim.UpTo(r.rand, 4*time.Second)), finishes)
 	case 2: // when somebody else may have it, or have had it
 		at(c.StaleAt.Add(4*time.Second+claimsim.UpTo(r.rand, 20*time.Second)), finishes)
 	case 3, 4:
-		at(c.StaleAt.Add(2*time.Second-claimsim.UpTo(r.rand, 12*time.Second)), func() {
+		at(c.StaleAt.Add(2*time.Second-claimsim.UpTo(r.rand, 18*time.Second)), func() {
 			if renewed, err := holder.daemon.Load().Renew(ctx, c.ID); err == nil {
 				r.check("renewal by " + holder.name)
 				holder.expires(renewed)

@@ -170,10 +170,14 @@ func (r *respite) after(faults []claimsim.Fault) []claimsim.Fault {
 // either draws a time up to most, ahead or behind.
 func either(r *rand.Rand, most time.Duration) time.Duration { return claimsim.UpTo(r, 2*most) - most }
 
+// latest is how late a write lands at most, as the protocol allows for the write window and the
+// cut of a Date.
+const latest = 66 * time.Second
+
 // lateFates are those of a write that lands after its sender gave it up.
 var lateFates = []claimsim.Fault{
-	claimsim.Late(time.Second), claimsim.Late(5 * time.Second), claimsim.Late(20 * time.Second), claimsim.Late(time.Minute),
-	claimsim.AppliedLate(2 * time.Second), claimsim.AppliedLate(10 * time.Second), claimsim.AppliedLate(time.Minute),
+	claimsim.Late(time.Second), claimsim.Late(5 * time.Second), claimsim.Late(20 * time.Second), claimsim.Late(latest),
+	claimsim.AppliedLate(2 * time.Second), claimsim.AppliedLate(10 * time.Second), claimsim.AppliedLate(latest),
 }
 
 // faults lets requests go wrong in every way, each with the given probability.

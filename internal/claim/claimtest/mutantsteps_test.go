@@ -224,28 +224,30 @@ func finishNotRenewed(d *claimsim.DaemonOptions) {
 	})
 }
 
-// staleAtOnce overrides a claim as soon as the lease is over, and a little less than what
-// clocks may differ by before its holder is out of the way.
-func staleAtOnce(_ *claimsim.Register, s claim.Store) claim.Store {
-	m := newMemory()
-	return stepping{s,
-		func(ctx context.Context, s claim.Store, id task.ID) (claim.Reading, error) {
-			r, err := s.Get(ctx, id)
-			m.of(id, func(of *remembered) {
-				if r.Task.Token != string(of.own) {
-					r.At = r.At.Add(10 * time.Second)
-				}
-			})
-			return r, err
-		},
-		func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
-			m.of(id, func(of *remembered) {
-				if claimsim.KindOf(&w) == claimsim.Claims {
-					of.own = claim.ID(*w.Token)
-				}
-			})
-			return s.Write(ctx, id, w)
-		},
+// staleAtOnce overrides a claim as soon as the lease is over, when its holder is not yet out of the
+// way.
+func staleAtOnce(d *claimsim.DaemonOptions) {
+	m, rest, early := newMemory(), d.Fault, d.Policy.WriteWindow+d.Policy.Settle+10*time.Second
+	d.Fault = func(s claim.Store) claim.Store {
+		return stepping{rest(s),
+			func(ctx context.Context, s claim.Store, id task.ID) (claim.Reading, error) {
+				r, err := s.Get(ctx, id)
+				m.of(id, func(of *remembered) {
+					if r.Task.Token != string(of.own) {
+						r.At = r.At.Add(early)
+					}
+				})
+				return r, err
+			},
+			func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
+				m.of(id, func(of *remembered) {
+					if claimsim.KindOf(&w) == claimsim.Claims {
+						of.own = claim.ID(*w.Token)
+					}
+				})
+				return s.Write(ctx, id, w)
+			},
+		}
 	}
 }
 
@@ -281,7 +283,7 @@ func (l watchedLedger) Save(ctx context.Context, ch claim.Change) error {
 // caseLeftOut has a finish written although the lease is over.
 func caseLeftOut(d *claimsim.DaemonOptions) {
 	d.Cases = slices.DeleteFunc(claim.Protocol(), func(c claim.Case) bool {
-		return c.On == claim.Delivery && c.If == "the lease is over"
+		return c.On == claim.Delivery && c.If == "the lease is over, or may be before what gives the task back must have arrived"
 	})
 }
 

@@ -62,8 +62,10 @@ var Blows = []Blow{
 const (
 	// leaseTime is how long after its last sign of life a leader is deposed.
 	leaseTime = 8 * time.Second
-	// underWay is how long a write stays on its way if the blow falls then.
-	underWay = 9900 * time.Millisecond
+	// underWay is how long a write stays on its way if the blow falls then, and freeUnderWay one
+	// that frees the task.
+	underWay     = 9900 * time.Millisecond
+	freeUnderWay = time.Minute
 	// aftermath is how long agents keep coming after a takeover.
 	aftermath = 100 * time.Second
 )
@@ -394,11 +396,18 @@ func (d *doors) writes(w claim.Write) {
 	}
 }
 
+func flightTime(w claim.Write) time.Duration {
+	if claimsim.KindOf(&w) == claimsim.Openings {
+		return freeUnderWay
+	}
+	return underWay
+}
+
 // sends records a write that is sent.
-func (d *doors) sends(onItsWay bool) {
+func (d *doors) sends(w claim.Write, onItsWay bool) {
 	lands := time.Now().Add(100 * time.Millisecond)
 	if onItsWay {
-		lands = lands.Add(underWay)
+		lands = lands.Add(flightTime(w))
 	}
 	d.saving.Lock()
 	defer d.saving.Unlock()
@@ -438,14 +447,14 @@ func (s doorStore) Write(ctx context.Context, id task.ID, w claim.Write) (claim.
 		s.strike()
 	case onItsWay:
 		s.takeover.mu.Lock()
-		s.next.Before = underWay
+		s.next.Before = flightTime(w)
 		s.takeover.mu.Unlock()
 		time.AfterFunc(200*time.Millisecond, s.strike)
 	}
 	if err := s.live(); err != nil {
 		return claim.Reading{}, err
 	}
-	s.sends(onItsWay)
+	s.sends(w, onItsWay)
 	r, err := s.Store.Write(ctx, id, w)
 	return r, errors.Join(err, s.pass())
 }
