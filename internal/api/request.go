@@ -66,10 +66,11 @@ type ReviewRequest struct {
 
 // ReopenRequest gives a task that no agent has another status.
 type ReopenRequest struct {
-	Agent  string `json:"agent,omitempty" doc:"Which agent asks; without one, the note is signed with the caller's user"`
+	Agent  string `json:"agent,omitempty" doc:"Which agent asks: it can only open the task; without one, the note is signed with the caller's user"`
 	Note   string `json:"note,omitempty" doc:"Why"`
 	Was    string `json:"was,omitempty" maxLength:"200" doc:"The status that was seen, in dibs's words or the board's: a task in any other is left alone. Without it, only one that is BLOCKED, FAILED or in REVIEW is opened"`
-	Status string `json:"status,omitempty" maxLength:"200" doc:"The status that it gets: OPEN, which is the default, or, with was, BLOCKED, COMPLETED or CANCELLED; in dibs's words or the board's"`
+	Holder string `json:"holder,omitempty" maxLength:"2000" doc:"The name that was seen on the task: under any other, it is left alone. Without it, the name of the last claim, which a finished task keeps, counts as seen"`
+	Status string `json:"status,omitempty" maxLength:"200" doc:"The status that it gets: OPEN, which is the default, or, with was and without agent, BLOCKED, COMPLETED or CANCELLED; in dibs's words or the board's"`
 }
 
 // SweepRequest asks to reopen the tasks with a stale claim.

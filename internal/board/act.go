@@ -332,7 +332,7 @@ func keyOf(r *http.Request) string {
 
 // do does what q asks for, to the claim, the offer or the status that the person saw.
 func (b *Board) do(ctx context.Context, t api.Task, q *question) error {
-	why := b.signed(q.Said)
+	why, holder := b.signed(q.Said), cmp.Or(t.AssignedTo, t.Agent)
 	var err error
 	switch q.Verb {
 	case "release":
@@ -352,12 +352,12 @@ func (b *Board) do(ctx context.Context, t api.Task, q *question) error {
 		if _, err = b.Daemon.Comment(ctx, t.ID, api.CommentRequest{Text: why}, q.Key); err != nil {
 			return err
 		}
-		if _, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: "answered " + b.signed(""), Was: string(t.Status)}, q.Key+" reopen"); err != nil {
+		if _, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: "answered " + b.signed(""), Was: string(t.Status), Holder: holder}, q.Key+" reopen"); err != nil {
 			q.action, q.Said = reopen, "" // the answer is not to be said twice
 			return fmt.Errorf("the answer is on the page, and %w", err)
 		}
 	default: // a change of status
-		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: why, Was: string(t.Status), Status: string(q.Status)}, q.Key)
+		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: why, Was: string(t.Status), Holder: holder, Status: string(q.Status)}, q.Key)
 	}
 	return err
 }

@@ -229,6 +229,23 @@ func TestMeanwhile(t *testing.T) {
 		t.Errorf("sent twice: answered %d %s", code, page)
 	}
 
+	// Nor is a person's name taken off that the daemon does not know of yet.
+	_, shown, _ = v.ask("/tasks/"+id+"/cancel", nil)
+	if err := m.notion.EditPage(id, map[string]any{"claimed_by": map[string]any{"rich_text": []any{map[string]any{"text": map[string]any{"content": "Ann"}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	code, again, page = v.ask("/tasks/"+id+"/cancel", shown)
+	if code != http.StatusConflict || !strings.Contains(page, "Ann") {
+		t.Errorf("answered %d: %s", code, page)
+	}
+	m.sync()
+	if code, again, page = v.ask("/tasks/"+id+"/cancel", again); code == http.StatusConflict && again.Get("seen") != "" {
+		code, _, page = v.ask("/tasks/"+id+"/cancel", again)
+	}
+	if code != http.StatusOK || !strings.Contains(page, "The task was cancelled.") {
+		t.Errorf("what was shown is cancelled: answered %d %s", code, page)
+	}
+
 	// An agent has claimed it, and there is nothing to confirm any more.
 	_, shown, _ = v.ask("/tasks/"+other+"/cancel", nil)
 	m.claim("Oracle", other)

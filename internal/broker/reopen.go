@@ -18,13 +18,14 @@ type Reopening struct {
 	// By is the user that asks if no agent does: task.UserSignature.
 	By   string
 	Note string
-	// Was is the status that the caller saw, and Status the new one, in any words, see
-	// claim.Reopening.
-	Was, Status string
+	// Was is the status that the caller saw, and Status the new one, in any words, and Holder the
+	// name that it saw, see claim.Reopening.
+	Was, Status, Holder string
 }
 
 // Reopen gives a task another status. See claim.Claimer.Reopen. The error is an *InvalidError if Was
-// or Status will not do.
+// or Status will not do. An agent may only open a task: it ends what it holds, and other tasks are
+// for people to decide.
 func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) {
 	seen, err := b.status("was", r.Was)
 	if err != nil {
@@ -36,6 +37,8 @@ func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) 
 		return api.Reopened{}, err
 	case to != "" && !slices.Contains(claim.ToStatuses(), to):
 		return api.Reopened{}, &InvalidError{fmt.Sprintf("status: a task gets %s by what agents do: want one of %v", to, claim.ToStatuses())}
+	case to != "" && to != task.Open && r.Agent != "":
+		return api.Reopened{}, &InvalidError{fmt.Sprintf("status: %s may only open a task: its holder, or a person in no agent's name, sets it to %s", r.Agent, to)}
 	case to != "" && to != task.Open && seen == "":
 		return api.Reopened{}, &InvalidError{fmt.Sprintf("was: say in which status you saw the task, so that %s replaces nothing else", to)}
 	}
@@ -43,7 +46,7 @@ func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) 
 	if !known {
 		t = task.Task{ID: r.Task}
 	}
-	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: r.By, Note: r.Note, Was: seen, To: to})
+	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: r.By, Note: r.Note, Was: seen, Holder: r.Holder, To: to})
 	b.Changed()
 	if err != nil {
 		return api.Reopened{}, err

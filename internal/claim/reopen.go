@@ -25,6 +25,10 @@ type Reopening struct {
 	// Was is the status in which the caller saw the task: in any other, the task is left alone.
 	// If it is empty, only a task that is BLOCKED, FAILED or in REVIEW is opened.
 	Was task.Status
+	// Holder is the name that the caller saw on the task: under any other, the task is left
+	// alone. If it is empty, the caller saw the name of the last claim, which a finished task
+	// keeps.
+	Holder string
 	// To is the new status, one of ToStatuses; empty is OPEN. Any other than OPEN needs Was.
 	To task.Status
 }
@@ -51,13 +55,15 @@ func (r Reopening) to() task.Status { return cmp.Or(r.To, task.Open) }
 // signature returns the name under the note.
 func (r Reopening) signature() string { return cmp.Or(r.Agent, r.By, Sweeper) }
 
-// Reopen gives a task that no agent has another status. With OPEN, it takes name, date and token
-// off the task, which nobody can claim before, and forgets the tries at it. Such a task is BLOCKED, FAILED, in REVIEW, COMPLETED or CANCELLED,
-// or IN_PROGRESS without a name; with another new status, it may be OPEN. Reopen returns the task
-// and its former status, which is the new one if there was nothing to do. The error is a *Denied unless the ledger failed: CodeHeld if the
-// page shows a live claim or an agent here has one, and CodeNotOpen if r.Was does not allow the
-// task's status. The status is checked in every reading of the page, the last of which precedes
-// the write, and once more if the fate of the write is unknown.
+// Reopen sets the status of a task that no agent holds. With OPEN, it takes name, date and token
+// off the task, which nobody can claim before, and forgets the tries at it. Such a task is BLOCKED,
+// FAILED, in REVIEW, COMPLETED or CANCELLED, or IN_PROGRESS without a name; with another new
+// status, it may be OPEN. Reopen returns the task and its former status, which is the new one if
+// there was nothing to do. The error is a *Denied unless the ledger failed: CodeHeld if the page
+// shows a live claim or an agent here has one, CodeNotOpen if r.Was does not allow the task's
+// status, and CodeReserved if r.Holder does not allow the name on it. Both are checked in every
+// reading of the page, the last of which precedes the write, and the status once more if the fate
+// of the write is unknown.
 //
 // Nobody can claim a task in these statuses. But somebody else may open it too, and an agent
 // claim it, while our write is on its way. So Reopen first takes off the remains of a claim,
@@ -160,6 +166,11 @@ func (o *reopener) once(ctx context.Context) (task.Task, error) {
 	if o.was == o.to() {
 		return o.done(ctx, v.Task)
 	}
+	if last, err := o.lastClaimer(ctx, v.Task); err != nil {
+		return task.Task{}, err
+	} else if who := Whose(v.Task); who != "" && who != cmp.Or(o.Holder, last) {
+		return task.Task{}, o.taken(v.Task, who)
+	}
 	if v.Task.ClaimedBy != "" && o.opens() {
 		return task.Task{}, o.clear(ctx, v)
 	}
@@ -201,11 +212,44 @@ func (o *reopener) decided(t task.Task) *Denied {
 	if o.Was != "" {
 		is += fmt.Sprintf(", and not %s any more", o.policy.word(o.Was))
 	}
-	say := "look at it, and ask again"
-	if o.opens() {
-		say = fmt.Sprintf("look at it, and to open it all the same say so: dibs reopen %s --was %s", cmp.Or(t.Key, string(t.ID)), t.Status)
+	return o.unseen(Denied{Code: CodeNotOpen, Task: t}, is, "")
+}
+
+// taken returns the refusal for a name on t that the caller has not seen.
+func (o *reopener) taken(t task.Task, who string) *Denied {
+	is := fmt.Sprintf("%s has it", who)
+	if o.Holder != "" {
+		is += fmt.Sprintf(", and not %s any more", o.Holder)
 	}
-	return &Denied{Code: CodeNotOpen, Task: t, Detail: fmt.Sprintf("%q was not %s: %s; %s", t.Title, o.asked(), is, say)}
+	return o.unseen(Denied{Code: CodeReserved, Task: t, Holder: who}, is, fmt.Sprintf(" --holder %q", who))
+}
+
+// unseen words a refusal: what the task is, and the flag that says that this was seen.
+func (o *reopener) unseen(d Denied, is, flag string) *Denied {
+	t, say := d.Task, "look at it, and ask again"
+	if o.opens() {
+		say = fmt.Sprintf("look at it, and to open it all the same say so: dibs reopen %s --was %s%s", cmp.Or(t.Key, string(t.ID)), t.Status, flag)
+	}
+	d.Detail = fmt.Sprintf("%q was not %s: %s; %s", t.Title, o.asked(), is, say)
+	return &d
+}
+
+// lastClaimer returns the agent of the last claim on t, as far as t shows it; empty if t shows
+// none.
+func (o *reopener) lastClaimer(ctx context.Context, t task.Task) (string, error) {
+	tok := ParseToken(t.Token)
+	if tok.By != "" {
+		return tok.By, nil
+	}
+	if tok.ID != "" {
+		if m, _, err := o.known(ctx, tok.ID); !errors.Is(err, ErrUnknownClaim) {
+			return m.Agent, err
+		}
+	}
+	if dated(t) { // a claim that is stale
+		return t.ClaimedBy, nil
+	}
+	return "", nil
 }
 
 // refusal returns why the task that r shows must not be reopened; nil if it may be.

@@ -22,10 +22,10 @@ func (w *world) reopen(d *claimsim.Daemon) (task.Status, error) {
 	return w.reopenSeen(d, w.Page(page).Status)
 }
 
-// reopenSeen has Oracle reopen the page, which it saw in that status.
+// reopenSeen has Oracle reopen the page, which it saw in that status, with the name that is on it.
 func (w *world) reopenSeen(d *claimsim.Daemon, seen task.Status) (task.Status, error) {
 	w.Helper()
-	t, was, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}, Agent: "Oracle", Note: "look again", Was: seen})
+	t, was, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}, Agent: "Oracle", Note: "look again", Was: seen, Holder: w.Page(page).ClaimedBy})
 	if err == nil && (t.ID != page || t.Status != task.Open) {
 		w.Errorf("the task is %+v, want it open", t)
 	}
@@ -390,7 +390,7 @@ func TestMove(t *testing.T) {
 			inWorld(t, first, func(w *world) {
 				d := w.daemon("a")
 				want := w.Page(page)
-				got, was, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}, By: "user maria", Note: "look again", Was: tt.was, To: tt.to})
+				got, was, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}, By: "user maria", Note: "look again", Was: tt.was, Holder: first.ClaimedBy, To: tt.to})
 				if tt.code != "" {
 					if denied := w.denied(err); denied.Code != tt.code || !strings.Contains(denied.Detail, "was not set to "+string(tt.to)) {
 						t.Errorf("refused as %s (%v), want %s", denied.Code, err, tt.code)
@@ -408,6 +408,89 @@ func TestMove(t *testing.T) {
 					t.Errorf("events %v, want %s", got, tt.kind)
 				}
 			})
+		})
+	}
+}
+
+// The name that somebody saw is a condition, as the status is: a person who wrote another one on
+// the task has it. Unseen, only the name of the task's last claim goes.
+func TestReopenUnderAName(t *testing.T) {
+	const name = "Ann"
+	ends := func(as claim.Ending) func(*world, *claimsim.Daemon) {
+		return func(w *world, d *claimsim.Daemon) {
+			_, err := d.Finish(w.ctx, w.claim(d, "Sandman").ID, claim.Finish{As: as})
+			w.ok(err)
+		}
+	}
+	sets := func(s task.Status) func(*world, *claimsim.Daemon) {
+		return func(w *world, _ *claimsim.Daemon) { w.Edit(page, func(t *task.Task) { t.Status = s }) }
+	}
+	writes := func(w *world) { w.Edit(page, func(t *task.Task) { t.ClaimedBy = name }) }
+	for what, before := range map[string]func(*world, *claimsim.Daemon){
+		"completed": ends(claim.EndCompleted), "blocked": ends(claim.EndBlocked), "in review": ends(claim.EndReview),
+		"cancelled": sets(task.Cancelled), "open": sets(task.Open),
+		"blocked by a person under a claim": func(w *world, d *claimsim.Daemon) {
+			w.claim(d, "Sandman")
+			sets(task.Blocked)(w, d)
+		},
+	} {
+		for _, to := range claim.ToStatuses() {
+			for _, tt := range []struct {
+				seen string // the name that the caller saw
+				ann  bool   // whether it is on the page by then
+				done bool
+			}{{"", false, true}, {"Sandman", false, true}, {"", true, false}, {"Sandman", true, false}, {name, true, true}} {
+				t.Run(fmt.Sprintf("%s, to %s, seen %q, %v", what, to, tt.seen, tt), func(t *testing.T) {
+					inWorld(t, openTask(), func(w *world) {
+						d := w.daemon("a")
+						before(w, d)
+						if tt.ann {
+							writes(w)
+						}
+						want := w.Page(page)
+						if want.Status == to {
+							return // nothing is done
+						}
+						_, _, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}, By: "user maria", Was: want.Status, Holder: tt.seen, To: to})
+						got := w.Page(page)
+						if tt.done {
+							w.ok(err)
+							if got.Status != to || to == task.Open && got.ClaimedBy != "" {
+								t.Errorf("the page shows %s of %q, want it %s", got.Status, got.ClaimedBy, to)
+							}
+							return
+						}
+						if denied := w.denied(err); denied.Code != claim.CodeReserved || denied.Holder != name || !strings.Contains(denied.Detail, name+" has it") {
+							t.Errorf("refused as %s: %v, want reserved by %s", denied.Code, err, name)
+						}
+						if got.ClaimedBy != name || got.Status != want.Status {
+							t.Errorf("the page shows %s of %q, want it as it was", got.Status, got.ClaimedBy)
+						}
+					})
+				})
+			}
+		}
+	}
+	// A name that is written while the old one is taken off stays, too.
+	for nth := 1; nth < 3; nth++ {
+		inWorld(t, openTask(), func(w *world) {
+			n := 0
+			d := w.daemon("a", func(s claim.Store) claim.Store {
+				return followed{s, func() {
+					if n--; n == 0 {
+						writes(w)
+					}
+				}}
+			})
+			ends(claim.EndCompleted)(w, d)
+			n = nth
+			_, _, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}, By: "user maria", Was: task.Completed})
+			if n > 0 {
+				t.Errorf("there was no write %d", nth)
+			}
+			if got := w.Page(page); w.denied(err).Code != claim.CodeReserved || got.ClaimedBy != name || got.Status != task.Completed {
+				t.Errorf("after write %d: %v, and the page shows %s of %q", nth, err, got.Status, got.ClaimedBy)
+			}
 		})
 	}
 }

@@ -17,9 +17,10 @@ func (a *app) reopenCommand() *cobra.Command {
 		Long: "Open a task again that is BLOCKED, FAILED or in REVIEW: it becomes OPEN, with name, date and token\n" +
 			"taken off, and how often it was tried (claim.max_attempts) is forgotten. A task in another status, such\n" +
 			"as COMPLETED or CANCELLED, is opened only with --was, which says in which status you saw it: if the\n" +
-			"task has another one by now, it stays as somebody has decided since. A task that somebody holds is left\n" +
-			"alone. In both cases the exit code is 3. The name in --agent or DIBS_AGENT signs the note; without one,\n" +
-			"the name of your account does.",
+			"task has another one by now, it stays as somebody has decided since. A person's name on the task stays\n" +
+			"too, unless --holder says that you saw it; that of the last claim goes. A task that somebody holds is\n" +
+			"left alone. In all these cases the exit code is 3. The name in --agent or DIBS_AGENT signs the note;\n" +
+			"without one, the name of your account does.",
 		Example:           "  dibs reopen T-3 --note \"the ladder came\"\n  dibs reopen T-3 --was completed --note \"the ridge leaks\"",
 		Args:              arguments("TASK"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
@@ -48,6 +49,7 @@ func (a *app) reopenCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&body.Note, "note", "", "why, a `text`")
 	cmd.Flags().StringVar(&body.Was, "was", "", "the `status` that it was seen in, as the board calls it, or blocked, completed, cancelled, review, failed or in_progress")
+	cmd.Flags().StringVar(&body.Holder, "holder", "", "the `name` that was seen on the task, if it is not that of its last claim")
 	completeFlag(cmd, "was", a.statuses)
 	a.addRequestID(cmd)
 	return cmd

@@ -18,5 +18,5 @@ func (s *Server) reopen(ctx context.Context, in *api.ReopenInput) (api.Reopened,
 	if err != nil {
 		return api.Reopened{}, err
 	}
-	return s.broker.Reopen(ctx, broker.Reopening{Task: id, Agent: body.Agent, By: signature(ctx, body.Agent), Note: body.Note, Was: body.Was, Status: body.Status})
+	return s.broker.Reopen(ctx, broker.Reopening{Task: id, Agent: body.Agent, By: signature(ctx, body.Agent), Note: body.Note, Was: body.Was, Holder: body.Holder, Status: body.Status})
 }

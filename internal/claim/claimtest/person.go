@@ -77,7 +77,7 @@ func (r *race) reopen(ctx, acting context.Context, rnd *rand.Rand) {
 	for claimsim.Sleep(acting, claimsim.UpTo(rnd, 20*time.Second)) == nil {
 		d := r.daemons[rnd.IntN(len(r.daemons))].Load()
 		id := r.pages[rnd.IntN(len(r.pages))]
-		if _, _, err := d.Reopen(ctx, claim.Reopening{Task: task.Task{ID: id}, Agent: "Nyx", Was: r.register.Page(id).Status}); err == nil {
+		if _, _, err := d.Reopen(ctx, claim.Reopening{Task: task.Task{ID: id}, Agent: "Nyx", Was: r.register.Page(id).Status, Holder: r.register.Page(id).ClaimedBy}); err == nil {
 			r.check("reopening")
 		}
 	}
