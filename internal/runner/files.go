@@ -53,10 +53,10 @@ func (f files) said(stdout *output) string {
 	return cmp.Or(readWritten(f.summary.Name()), stdout.said().last())
 }
 
-// readWritten returns what the command wrote into one of its files, as plain text; nothing if it put
-// something in its place that is no file.
+// readWritten returns what the command wrote into one of its files, as plain text; nothing unless
+// that is a plain file: a link could lead to one that is not for Notion.
 func readWritten(name string) string {
-	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, err := os.OpenFile(name, os.O_RDONLY|ownfile.NoFollow|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}
