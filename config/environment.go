@@ -35,15 +35,13 @@ var secretVariables = sync.OnceValue(func() map[string]bool {
 	return names
 })
 
-// SetsSecret reports whether the environment variable of that name sets a secret key, such as the
-// token. Programs that dibs starts do not get these variables.
-func SetsSecret(name string) bool { return secretVariables()[name] }
-
-// Environment returns this process's environment without secrets, for programs that dibs starts.
-func Environment() []string {
+// Environment returns this process's environment without secrets, for programs that dibs starts. The
+// variables of PostgreSQL, which begin with PG, are the journal's if that is shared, and may hold its
+// password. Otherwise they are the programs' own.
+func Environment(shared bool) []string {
 	return slices.DeleteFunc(os.Environ(), func(setting string) bool {
 		name, _, _ := strings.Cut(setting, "=")
-		return SetsSecret(name)
+		return secretVariables()[name] || shared && strings.HasPrefix(name, "PG")
 	})
 }
 

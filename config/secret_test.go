@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,14 +159,20 @@ func TestAddressOfReceiver(t *testing.T) {
 	}
 }
 
-// Only variables that set a secret are withheld from programs.
-func TestSetsSecret(t *testing.T) {
-	for name, want := range map[string]bool{
-		"NOTION_TOKEN": true, "DIBS_NOTION_TOKEN": true, "DIBS_NOTIFY": true, "DIBS_NOTION_TOKEN_FILE": false, "DIBS_NOTION_BASE_URL": false,
-		"DIBS_AGENT": false, "HOME": false, "": false,
+// Only variables with a secret are withheld from programs: those of PostgreSQL where the journal's
+// database may be reached by them.
+func TestEnvironmentOfPrograms(t *testing.T) {
+	clean(t)
+	for name, want := range map[string]struct{ alone, shared bool }{
+		"NOTION_TOKEN": {}, "DIBS_NOTION_TOKEN": {}, "DIBS_NOTIFY": {}, "DIBS_JOURNAL_POSTGRES": {},
+		"PGPASSWORD": {alone: true}, "PGPASSFILE": {alone: true}, "PGSERVICE": {alone: true}, "PGHOST": {alone: true},
+		"DIBS_NOTION_TOKEN_FILE": {true, true}, "DIBS_AGENT": {true, true}, "PAGER": {true, true},
 	} {
-		if got := config.SetsSecret(name); got != want {
-			t.Errorf("SetsSecret(%q) = %v, want %v", name, got, want)
+		t.Setenv(name, "x")
+		for shared, want := range map[bool]bool{false: want.alone, true: want.shared} {
+			if got := slices.Contains(config.Environment(shared), name+"=x"); got != want {
+				t.Errorf("a program gets %s = %v with a shared journal = %v, want %v", name, got, shared, want)
+			}
 		}
 	}
 }

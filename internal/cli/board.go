@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"dibs/config"
 	"dibs/internal/board"
 	"dibs/internal/ownfile"
 
@@ -112,7 +111,7 @@ func (a *app) serveBoard(ctx context.Context, l net.Listener, open bool, o board
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			opened <- browse(browsing, first)
+			opened <- browse(browsing, first, a.environment())
 		}()
 		defer func() {
 			stop()
@@ -144,7 +143,7 @@ func reachable(at *net.TCPAddr) string {
 // browse opens a link in the browser and returns when ctx ends, or the error before that. It then
 // ends a program that stayed in the foreground. Other users of the machine can see the arguments of
 // programs, so the argument is a file that only this user can read; the file redirects to the link.
-func browse(ctx context.Context, link string) error {
+func browse(ctx context.Context, link string, environment []string) error {
 	const prefix, suffix = "dibs-board-", ".html"
 	ownfile.RemoveAbandoned(prefix, suffix)
 	page, err := ownfile.Scratch(prefix, suffix)
@@ -161,7 +160,7 @@ func browse(ctx context.Context, link string) error {
 		opener = "open"
 	}
 	cmd := exec.CommandContext(ctx, opener, page.Name())
-	cmd.Env = config.Environment()
+	cmd.Env = environment
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = openerPatience
 	if err := cmd.Run(); err != nil {

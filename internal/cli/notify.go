@@ -42,7 +42,7 @@ func (a *app) testReceivers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	receivers, err := notice.Open(c.Notify, notice.Options{Output: a.stderr, Environment: config.Environment(), Log: slog.New(slog.NewTextHandler(a.stderr, nil))})
+	receivers, err := notice.Open(c.Notify, notice.Options{Output: a.stderr, Environment: config.Environment(c.Journal.Shared()), Log: slog.New(slog.NewTextHandler(a.stderr, nil))})
 	if err != nil {
 		return err
 	}

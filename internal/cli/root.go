@@ -158,6 +158,13 @@ func (a *app) direct() (*client.Client, error) {
 	return daemon, nil
 }
 
+// environment returns the environment of programs that a command starts. Where the configuration
+// cannot be read, the journal may be shared.
+func (a *app) environment() []string {
+	c, err := config.Load(config.Options{File: a.config})
+	return config.Environment(err != nil || c.Journal.Shared())
+}
+
 func (a *app) daemonAt(socket, user string) *client.Client {
 	daemon := client.Of(socket, user)
 	daemon.OnSilence(silence, func() {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/runner"
 
@@ -121,7 +120,7 @@ func (a *app) runCommand() *cobra.Command {
 				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience, Attempts: attempts, Progress: progress, Check: check,
 				Stdin: stdin, Stdout: stdout, Stderr: a.stderr,
 				Tell:       func(n runner.News) { a.news(n, quiet) },
-				Env:        config.Environment(),
+				Env:        a.environment(),
 				Supervisor: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
 				Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
 			})

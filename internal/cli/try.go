@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/trial"
@@ -106,9 +105,10 @@ func (a *app) tryOut(ctx context.Context, args []string) error {
 	if _, err := os.Stat(folder.Config()); err != nil {
 		return api.NewProblem(api.CodeUnreachable, "no trial is running: start one with: dibs try")
 	}
+	kept := a.environment()
 	for _, setting := range os.Environ() {
 		name, _, _ := strings.Cut(setting, "=")
-		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT" && name != "DIBS_SESSION") || config.SetsSecret(name) {
+		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT" && name != "DIBS_SESSION") || !slices.Contains(kept, setting) {
 			os.Unsetenv(name)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // openReceivers makes a queue for each receiver of notices.
 func (d *works) openReceivers(ctx context.Context) error {
 	receivers, err := notice.Open(d.config.Notify, notice.Options{
-		Transport: d.outside, Output: os.Stderr, Environment: config.Environment(), Log: d.log,
+		Transport: d.outside, Output: os.Stderr, Environment: config.Environment(d.config.Journal.Shared()), Log: d.log,
 	})
 	if err != nil {
 		return err
