@@ -31,7 +31,11 @@ const metricsRoute = "GET /metrics"
 func onlyMetrics(metrics Metrics) http.Handler {
 	mux := http.NewServeMux()
 	if metrics != nil {
-		mux.Handle(metricsRoute, metrics.Handler())
+		handler := metrics.Handler()
+		mux.HandleFunc(metricsRoute, func(w http.ResponseWriter, r *http.Request) {
+			whole(r)
+			handler.ServeHTTP(w, r)
+		})
 	}
 	return routed(mux, mux)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -45,10 +46,14 @@ type limitedListener struct {
 	refusal []byte
 	leaving chan struct{}
 
+	// yields makes connections that owe a request give way to new ones.
+	yields bool
+
 	mu    sync.Mutex
 	total int
-	of    map[int]int // by user
-	full  bool        // set since the last accepted connection
+	of    map[int]int    // by user
+	full  bool           // set since the last accepted connection
+	owing []*countedConn // those that owe a request, the oldest debt first
 }
 
 // limit limits the connections of a listener. Some are kept free for the listed users.
@@ -66,12 +71,68 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		caller := peerOf(conn)
-		if l.enter(caller.UID) {
-			return &countedConn{Conn: conn, peer: caller, leave: sync.OnceFunc(func() { l.leave(caller.UID) })}, nil
+		c := &countedConn{Conn: conn, peer: peerOf(conn), of: l}
+		c.leave = sync.OnceFunc(func() { l.leave(c) })
+		entered := l.enter(c.peer.UID)
+		for !entered && l.yield() {
+			entered = l.enter(c.peer.UID)
+		}
+		if entered {
+			l.owes(c, l.yields)
+			return c, nil
 		}
 		l.turnAway(conn)
 	}
+}
+
+// strangers serves a listener that anybody may be able to reach, until the server is shut down. At
+// the limit, the connection that has owed a request longest gives way: one that sends next to
+// nothing shuts nobody out. A handler calls whole once it has all of the request.
+func strangers(s *http.Server, l net.Listener, log *slog.Logger) error {
+	limited := limit(l, log, nil)
+	limited.yields = true
+	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
+	s.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateIdle { // it owes the next one
+			limited.owes(c.(*countedConn), true)
+		}
+	}
+	return ended(s.Serve(limited))
+}
+
+type connKey struct{}
+
+// whole says that a request of a stranger is there: its connection gives way to none until it is
+// answered.
+func whole(r *http.Request) {
+	if c, ok := r.Context().Value(connKey{}).(*countedConn); ok {
+		c.of.owes(c, false)
+	}
+}
+
+// owes notes that a connection owes a request from now on, or does no longer.
+func (l *limitedListener) owes(c *countedConn, owes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.owing = slices.DeleteFunc(l.owing, func(other *countedConn) bool { return other == c })
+	if owes && !c.left {
+		l.owing = append(l.owing, c)
+	}
+}
+
+// yield ends the connection that has owed a request longest. It reports whether there was one.
+func (l *limitedListener) yield() bool {
+	l.mu.Lock()
+	var oldest *countedConn
+	if len(l.owing) > 0 {
+		oldest = l.owing[0]
+	}
+	l.mu.Unlock()
+	if oldest == nil {
+		return false
+	}
+	oldest.Close()
+	return true
 }
 
 func (l *limitedListener) enter(uid int) bool {
@@ -120,12 +181,14 @@ func (l *limitedListener) keptBack(from int) int {
 	return kept
 }
 
-func (l *limitedListener) leave(uid int) {
+func (l *limitedListener) leave(c *countedConn) {
+	defer l.owes(c, false)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	c.left = true
 	l.total--
-	if l.of[uid]--; l.of[uid] == 0 {
-		delete(l.of, uid)
+	if l.of[c.peer.UID]--; l.of[c.peer.UID] == 0 {
+		delete(l.of, c.peer.UID)
 	}
 }
 
@@ -174,7 +237,9 @@ func refusal() []byte {
 type countedConn struct {
 	net.Conn
 	peer  peer.Peer
+	of    *limitedListener
 	leave func()
+	left  bool // guarded by of.mu
 }
 
 // Close makes room for another connection.

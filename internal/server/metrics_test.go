@@ -53,6 +53,16 @@ func TestMetricsOnly(t *testing.T) {
 				t.Errorf("%s %s %v: answered %d %q, %v; want %d %q", tt.method, tt.path, tt.header, got.status, got.body, err, tt.status, tt.want)
 			}
 		}
+		for range 600 { // shut nobody out, see TestSlowStrangersGiveWay
+			conn, err := open.Dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+		}
+		if got, err := exchange(t.Context(), open.Dial, "GET", "/metrics", ""); err != nil || got.status != 200 {
+			t.Errorf("beside many that say nothing: answered %d %q, %v", got.status, got.body, err)
+		}
 		if err := f.server.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -128,7 +128,7 @@ func (s *Server) takes() bool {
 // ServeMetrics answers only GET /metrics on the listener, until Shutdown. It closes the listener.
 // It is for listeners that anybody on this machine can reach.
 func (s *Server) ServeMetrics(l net.Listener) error {
-	return ended(s.scrapes.Serve(limit(l, s.log, nil)))
+	return strangers(&s.scrapes, l, s.log)
 }
 
 // Shutdown accepts no more requests, and waits for those in progress until ctx ends. It then

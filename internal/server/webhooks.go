@@ -66,6 +66,7 @@ func (h *Webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(status), status)
 		return
 	}
+	whole(r)
 	nobody := context.WithValue(r.Context(), guestKey{}, Guest{Peer: peer.Unknown})
 	in, err := http.NewRequestWithContext(nobody, http.MethodPost, hookPath, bytes.NewReader(body))
 	if err != nil {
@@ -111,7 +112,7 @@ func (h *Webhooks) read(w http.ResponseWriter, r *http.Request) (body []byte, st
 // Serve answers on a listener until Shutdown. It closes the listener. That strangers are turned away
 // because they are too many is not logged: they would fill the log.
 func (h *Webhooks) Serve(l net.Listener) error {
-	return ended(h.http.Serve(limit(l, slog.New(slog.DiscardHandler), nil)))
+	return strangers(&h.http, l, slog.New(slog.DiscardHandler))
 }
 
 // Shutdown accepts no more posts, and waits for those in progress until ctx ends. Then it aborts the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -78,4 +79,58 @@ func TestWebhooksFromTheOutside(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestSlowStrangersGiveWay opens more connections than there may be, none of which sends a whole
+// post, in one of four ways. A post that comes then is taken at once, and so is one that had begun
+// among them, and one that is being answered: who has owed a post longest gives way.
+func TestSlowStrangersGiveWay(t *testing.T) {
+	const head, whole = "POST /notion HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n", "POST /notion HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+	for what, send := range map[string]string{"say nothing": "", "half a header": head[:20], "half a body": head + "{", "no second post": whole} {
+		inBubble(t, what, func(t *testing.T) {
+			pipe, answer := server.NewPipe(), make(chan bool, 1)
+			h := server.NewWebhooks("/notion", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if body, _ := io.ReadAll(r.Body); string(body) == "[]" {
+					<-answer
+				}
+			}), slog.New(slog.DiscardHandler))
+			go h.Serve(pipe)
+			defer h.Shutdown(t.Context())
+			dial := func(say string) net.Conn {
+				conn, err := pipe.Dial(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { conn.Close() })
+				go io.WriteString(conn, say)
+				return conn
+			}
+			strangers := func(n int) {
+				for range n {
+					conn := dial(send)
+					if send == whole {
+						http.ReadResponse(bufio.NewReader(conn), nil)
+					}
+					synctest.Wait()
+				}
+			}
+			now := time.Now()
+			answered := func(which string, conn net.Conn) {
+				t.Helper()
+				if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || resp.StatusCode != http.StatusOK || time.Since(now) > 0 {
+					t.Errorf("%s: answered %v, %v after %v", which, resp, err, time.Since(now))
+				}
+			}
+			working := dial(strings.Replace(whole, "{}", "[]", 1))
+			synctest.Wait()
+			strangers(600)
+			begun := dial(head + "{")
+			strangers(400) // not as many as there may be
+			answered("a new post", dial(whole))
+			go io.WriteString(begun, "}")
+			answered("one that had begun", begun)
+			answer <- true
+			answered("one that is being answered", working)
+		})
+	}
 }
