@@ -32,6 +32,11 @@ func Link(address string) string {
 // only addresses that are safe become links.
 var converter = sync.OnceValue(func() goldmark.Markdown {
 	return goldmark.New(
+		// Addresses are where links are: what others wrote once could be in the page a thousand times.
+		goldmark.WithParser(parser.NewParser(
+			parser.WithBlockParsers(parser.DefaultBlockParsers()...),
+			parser.WithInlineParsers(parser.DefaultInlineParsers()...),
+		)),
 		goldmark.WithExtensions(extension.GFM),
 		goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tame{}, 100))),
 		goldmark.WithRendererOptions(html.WithHardWraps(), renderer.WithNodeRenderers(util.Prioritized(plainly{}, 1))),
@@ -41,14 +46,20 @@ var converter = sync.OnceValue(func() goldmark.Markdown {
 // HTML converts the Markdown of a Notion page for the board.
 func HTML(source string) template.HTML {
 	var out bytes.Buffer
-	if err := converter().Convert([]byte(source), &out); err != nil {
-		return template.HTML("<pre>" + template.HTMLEscapeString(source) + "</pre>")
+	rest := source[limit(source):]
+	if err := converter().Convert([]byte(source[:len(source)-len(rest)]), &out); err != nil {
+		out.Reset()
+		rest = source
+	}
+	if rest != "" {
+		out.WriteString(`<p class="words">`)
+		template.HTMLEscape(&out, []byte(rest))
+		out.WriteString("</p>\n")
 	}
 	return template.HTML(out.String()) // the converter escapes all that others wrote
 }
 
-// tame fits what others wrote into a page: their headings stand below the page's, and their links
-// open another tab that learns nothing of this one.
+// tame fits what others wrote into a page: their headings stand below the page's.
 type tame struct{}
 
 func (tame) Transform(doc *ast.Document, _ gmtext.Reader, _ parser.Context) {
@@ -56,12 +67,8 @@ func (tame) Transform(doc *ast.Document, _ gmtext.Reader, _ parser.Context) {
 		if !entering {
 			return ast.WalkContinue, nil
 		}
-		switch n := n.(type) {
-		case *ast.Heading:
-			n.Level = min(6, n.Level+2)
-		case *ast.AutoLink:
-			n.SetAttributeString("target", []byte("_blank"))
-			n.SetAttributeString("rel", []byte("noopener noreferrer"))
+		if heading, ok := n.(*ast.Heading); ok {
+			heading.Level = min(6, heading.Level+2)
 		}
 		return ast.WalkContinue, nil
 	})
@@ -106,6 +113,7 @@ func (plainly) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 		}
 		return ast.WalkContinue, nil
 	})
+	// Links open another tab that learns nothing of this one.
 	anchor := func(w util.BufWriter, destination []byte, before string, entering bool) {
 		address := Link(string(destination))
 		switch {
@@ -119,6 +127,14 @@ func (plainly) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	}
 	r.Register(ast.KindLink, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 		anchor(w, n.(*ast.Link).Destination, "", entering)
+		return ast.WalkContinue, nil
+	})
+	r.Register(ast.KindAutoLink, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		link := n.(*ast.AutoLink)
+		anchor(w, link.URL(source), "", entering)
+		if entering {
+			template.HTMLEscape(w, link.Label(source))
+		}
 		return ast.WalkContinue, nil
 	})
 	r.Register(ast.KindImage, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
