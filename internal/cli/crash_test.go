@@ -263,12 +263,15 @@ func (v *victim) add(title string) string {
 func (v *victim) killDuring(c crash, id string, ask func() (api.Claim, error)) (answer api.Claim, replied bool) {
 	v.Helper()
 	var arrived atomic.Int32
-	dbs := v.notion.Databases()
+	log := ""
+	if c.entry != nil {
+		log = v.notion.DataSource(c.entry(v.notion.Databases()))
+	}
 	target := func(r *http.Request, body []byte) bool {
 		if c.entry == nil {
 			return r.Method == c.method && strings.HasSuffix(r.URL.Path, id)
 		}
-		return r.Method == c.method && r.URL.Path == "/v1/pages" && strings.Contains(string(body), c.entry(dbs)) && strings.Contains(string(body), id)
+		return r.Method == c.method && r.URL.Path == "/v1/pages" && strings.Contains(string(body), log) && strings.Contains(string(body), id)
 	}
 	entries := len(v.logged(id))
 	before, _ := v.notion.Page(id)

@@ -47,22 +47,21 @@ func TestRenamedPropertiesKeepWorking(t *testing.T) {
 // claims go on and what was finished is delivered.
 func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 	t.Parallel()
-	of := func(kind string, config map[string]any) map[string]any { return map[string]any{kind: config} }
-	related := of("relation", map[string]any{"database_id": emptyTasks, "type": "single_property", "single_property": map[string]any{}})
+	related := map[string]any{"relation": map[string]any{"database_id": emptyTasks, "type": "single_property", "single_property": map[string]any{}}}
 	tests := map[string]struct {
 		property string
 		is       any // nil if removed
 		was      any // its type
 	}{
-		"claimed_by removed":            {property: "claimed_by", was: of("rich_text", nil)},
-		"claimed_at of another type":    {property: "claimed_at", is: of("rich_text", nil), was: of("date", nil)},
-		"claim_token removed":           {property: "claim_token", was: of("rich_text", nil)},
-		"claim_timeout_minutes removed": {property: "claim_timeout_minutes", was: of("number", nil)},
-		"priority removed":              {property: "priority", was: of("select", nil)},
+		"claimed_by removed":            {property: "claimed_by", was: typed("rich_text")},
+		"claimed_at of another type":    {property: "claimed_at", is: typed("rich_text"), was: typed("date")},
+		"claim_token removed":           {property: "claim_token", was: typed("rich_text")},
+		"claim_timeout_minutes removed": {property: "claim_timeout_minutes", was: typed("number")},
+		"priority removed":              {property: "priority", was: typed("select")},
 		"depends_on removed":            {property: "depends_on", was: related},
-		"depends_on of another type":    {property: "depends_on", is: of("rich_text", nil), was: related},
+		"depends_on of another type":    {property: "depends_on", is: typed("rich_text"), was: related},
 		"status removed":                {property: "status", was: typed("status", "OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED")},
-		"status of another type":        {property: "status", is: of("rich_text", nil), was: of("select", nil)},
+		"status of another type":        {property: "status", is: typed("rich_text"), was: typed("select")},
 	}
 	for i, name := range slices.Sorted(maps.Keys(tests)) {
 		tt := tests[name]
