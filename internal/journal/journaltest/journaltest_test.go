@@ -69,8 +69,9 @@ func read(t *testing.T, path string) []byte {
 	return data
 }
 
-// ofOpening is what each opening of a journal makes anew: its mark, and when it began.
-var ofOpening = regexp.MustCompile(`\(mark,[^)]*\)|\d{4}-\d\d-\d\d [^"]*`)
+// ofOpening matches what each opening of a journal makes anew: its mark, when it began, and the id of
+// its term.
+var ofOpening = regexp.MustCompile(`\(mark,[^)]*\)|\d{4}-\d\d-\d\d [^"]*|\b[A-Z2-7]{26}\b`)
 
 // The tables of a journal that was retired are to the next one as if it had made them.
 func TestRetire(t *testing.T) {
