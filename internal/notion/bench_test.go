@@ -12,8 +12,8 @@ import (
 	"dibs/internal/worklog"
 )
 
-// board answers like Notion, without a network: a schema, a page, or a hundred rows.
-type board struct{ schema, page, rows string }
+// board answers like Notion, without a network: a database, its schema, a page, or a hundred rows.
+type board struct{ database, schema, page, rows string }
 
 const (
 	boardID = "2f835e81-2bbb-81b6-9700-e18108a40b10"
@@ -34,7 +34,7 @@ func newBoard() board {
 	page := func(n int) string {
 		return fmt.Sprintf(`{"object":"page","id":"2f835e81-2bbb-81b6-9700-e18108a40%03x","created_time":"2026-11-18T17:51:00.000Z",`+
 			`"last_edited_time":"2026-11-18T17:56:00.000Z","created_by":{"object":"user","id":"00000000-0000-4000-8000-0000000000f1"},"cover":null,"icon":null,`+
-			`"parent":{"type":"database_id","database_id":%q},"in_trash":false,"archived":false,"url":"https://www.notion.so/x","properties":{%s}}`, n, boardID, properties)
+			`"parent":{"type":"data_source_id","data_source_id":%q},"in_trash":false,"archived":false,"url":"https://www.notion.so/x","properties":{%s}}`, n, boardID, properties)
 	}
 	var rows []string
 	for n := range 100 {
@@ -51,10 +51,11 @@ func newBoard() board {
 		column("title", "Name", "title", "{}"), column("st", "status", "status", `{"options":[`+strings.Join(statuses, ",")+`]}`),
 		column("by", "claimed_by", "rich_text", "{}"), column("at", "claimed_at", "date", "{}"), column("to", "claim_token", "rich_text", "{}"),
 		column("ti", "claim_timeout_minutes", "number", "{}"), column("pr", "priority", "select", `{"options":[]}`),
-		column("de", "depends_on", "relation", fmt.Sprintf(`{"database_id":%q}`, boardID)),
+		column("de", "depends_on", "relation", fmt.Sprintf(`{"data_source_id":%q}`, boardID)),
 	}
 	return board{
-		schema: fmt.Sprintf(`{"object":"database","id":%q,"title":[{"plain_text":"Tasks"}],"properties":{%s}}`, boardID, strings.Join(columns, ",")),
+		database: fmt.Sprintf(`{"object":"database","title":[{"plain_text":"Tasks"}],"data_sources":[{"id":%q,"name":"Tasks"}]}`, boardID),
+		schema:   fmt.Sprintf(`{"object":"data_source","title":[{"plain_text":"Tasks"}],"properties":{%s}}`, strings.Join(columns, ",")),
 		page:   page(0xb1f),
 		rows:   `{"object":"list","results":[` + strings.Join(rows, ",") + `],"has_more":false,"next_cursor":null}`,
 	}
@@ -70,6 +71,8 @@ func (b board) RoundTrip(req *http.Request) (*http.Response, error) {
 	case strings.HasSuffix(req.URL.Path, "/query"):
 		body = b.rows
 	case strings.HasPrefix(req.URL.Path, "/v1/databases/"):
+		body = b.database
+	case strings.HasPrefix(req.URL.Path, "/v1/data_sources/"):
 		body = b.schema
 	}
 	return &http.Response{
