@@ -56,8 +56,8 @@ func newBoard() board {
 	return board{
 		database: fmt.Sprintf(`{"object":"database","title":[{"plain_text":"Tasks"}],"data_sources":[{"id":%q,"name":"Tasks"}]}`, boardID),
 		schema:   fmt.Sprintf(`{"object":"data_source","title":[{"plain_text":"Tasks"}],"properties":{%s}}`, strings.Join(columns, ",")),
-		page:   page(0xb1f),
-		rows:   `{"object":"list","results":[` + strings.Join(rows, ",") + `],"has_more":false,"next_cursor":null}`,
+		page:     page(0xb1f),
+		rows:     `{"object":"list","results":[` + strings.Join(rows, ",") + `],"has_more":false,"next_cursor":null}`,
 	}
 }
 
