@@ -2,6 +2,7 @@ package creation
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -57,33 +58,33 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 		}
 	}
 	p := &page{Maker: m, title: r.Draft.Title}
-	switch {
-	case in.State == owed.Delivered:
-		read, err := m.tasks.Get(ctx, task.ID(in.Ref))
-		if err == nil {
-			m.observe(read)
+	for {
+		switch {
+		case in.State == owed.Delivered:
+			read, err := m.tasks.Get(ctx, task.ID(in.Ref))
+			if err == nil {
+				m.observe(read)
+			}
+			return read.Task, false, err
+		case known && in.State != owed.Due:
+			if made, done, err := m.found(ctx, r, in, p); done || err != nil {
+				return made, done, err
+			}
 		}
-		return read.Task, false, err
-	case known && in.State != owed.Due:
-		switch o, err := m.sender.Seek(ctx, in, p); {
-		case err == nil && o.Fate == owed.Arrived:
-			return p.show(ctx, o.Ref), true, nil
-		case err != nil || o.Fate == owed.InDoubt:
-			return task.Task{}, false, r.unknown(o)
-		}
-		if err := m.ledger.Retry(ctx, in, time.Time{}, nil); err != nil {
+		if p.plan, err = m.tasks.Plan(ctx, r.Draft, r.Lookup); err != nil {
 			return task.Task{}, false, err
 		}
-	}
-	if p.plan, err = m.tasks.Plan(ctx, r.Draft, r.Lookup); err != nil {
-		return task.Task{}, false, err
-	}
-	if !known {
+		if known {
+			break
+		}
 		now := m.tasks.Now()
-		in = owed.Intent{ID: claim.NewFactID(now), Kind: owed.Creation, At: now, UID: r.UID, Key: r.Key}
+		in = owed.Intent{ID: r.id(now), Kind: owed.Creation, At: now, UID: r.UID, Key: r.Key}
 		if in, err = m.ledger.Owe(ctx, in); err != nil {
 			return task.Task{}, false, err
 		}
+		if known = true; in.State == owed.Due {
+			break
+		} // else it was owed before, or may have been
 	}
 	o, err := m.sender.Deliver(ctx, in, p)
 	switch {
@@ -102,6 +103,28 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 	not := *failed
 	not.Err = fmt.Errorf("%q was not made: %w", r.Draft.Title, failed.Err)
 	return task.Task{}, false, errors.Join(&not, err)
+}
+
+// found looks up a creation in doubt. It returns the task, or false and no error if there is none, and
+// it may be sent.
+func (m *Maker) found(ctx context.Context, r Request, in owed.Intent, p *page) (task.Task, bool, error) {
+	switch o, err := m.sender.Seek(ctx, in, p); {
+	case err == nil && o.Fate == owed.Arrived:
+		return p.show(ctx, o.Ref), true, nil
+	case err != nil || o.Fate == owed.InDoubt:
+		return task.Task{}, false, r.unknown(o)
+	}
+	return task.Task{}, false, m.ledger.Retry(ctx, in, time.Time{}, nil)
+}
+
+// id returns the id of the creation: the same one for the same request under a key, also if the
+// ledger has lost the first.
+func (r Request) id(now time.Time) string {
+	if r.Key == "" {
+		return claim.NewFactID(now)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %+v", r.UID, r.Key, r.Draft))
+	return fmt.Sprintf("%x", sum[:13])
 }
 
 // unknown returns the error for a creation in doubt.

@@ -16,9 +16,15 @@ func (d *works) openDoubt(ctx context.Context) (err error) {
 	if d.shared == nil {
 		return nil
 	}
-	d.doubt, err = foreign.OpenDoubt(ctx, foreign.DoubtConfig{
+	c := foreign.DoubtConfig{
 		Claims: d.claimer, Policy: d.claimer.Policy(), Storage: d.journal, Clock: d.notion, Log: d.log,
-	})
+	}
+	if lost := d.journal.Lost(); !lost.Until.IsZero() {
+		d.log.Error("what was accepted may be lost", claim.AttrReason, lossSaid(lost))
+		from, until := lost.Ago() // Notion's clock may be another one than the database's
+		c.LostFrom, c.LostUntil = d.notion.Now().Add(-from), d.notion.Now().Add(-until)
+	}
+	d.doubt, err = foreign.OpenDoubt(ctx, c)
 	return err
 }
 
@@ -31,6 +37,9 @@ type board struct {
 // Closed returns why no task may be claimed now; nil if any may.
 func (b board) Closed() error {
 	if why := b.daemon.doubt.Why(); why != nil {
+		return why
+	}
+	if why := b.daemon.closed(); why != nil {
 		return why
 	}
 	return b.Mirror.Closed()

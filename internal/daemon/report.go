@@ -29,6 +29,9 @@ func (d house) Report(ctx context.Context, s *api.Status) error {
 	if why := d.doubt.Why(); why != nil {
 		s.Warnings = append(s.Warnings, why.Error())
 	}
+	if said := lossSaid(d.journal.Lost()); said != "" {
+		s.Warnings = append(s.Warnings, said)
+	}
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
 	for _, q := range d.queues {
 		s.Warnings = append(s.Warnings, q.Troubles()...)

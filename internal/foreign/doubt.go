@@ -36,7 +36,7 @@ type Doubt struct {
 	adopted time.Time // in Notion's time: earlier claims count as another daemon's
 }
 
-// DoubtConfig configures a Doubt. All fields are required.
+// DoubtConfig configures a Doubt. All fields but LostFrom and LostUntil are required.
 type DoubtConfig struct {
 	Claims Claims
 	// Policy decides whether the lease on a page is over.
@@ -48,6 +48,9 @@ type DoubtConfig struct {
 	}
 	Clock clock.Source
 	Log   *slog.Logger
+	// LostFrom and LostUntil are, in Notion's time, between which the journal is known to have lost
+	// what it had. Claims of then are held by strangers, and prove nothing.
+	LostFrom, LostUntil time.Time
 }
 
 // evidence is a claim on the board that contradicts the journal.
@@ -123,7 +126,10 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 		token.ID == "" || token.Void || token.Done || t.ClaimedBy == "" || t.ClaimedAt.IsZero() || d.Policy.Stale(t, d.Clock.Now()) {
 		return
 	}
-	what := d.contradiction(ctx, t, token.ID)
+	what, at := d.contradiction(ctx, t, token.ID)
+	if !d.LostUntil.IsZero() && at.After(d.LostFrom.Add(-slack)) && at.Before(d.LostUntil.Add(slack)) {
+		return
+	}
 	// A person who copies a page, or edits it, proves nothing: only this daemon's own writes do.
 	if made, _ := token.ID.Minted(); what == "" || bot != t.EditedBy || !made.After(adopted) && !t.ClaimedAt.After(adopted) {
 		return
@@ -134,27 +140,28 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 // slack is how far a date in Notion may differ from the one noted: Notion truncates to the minute.
 const slack = time.Minute
 
-// contradiction says how the claim on the page of t contradicts the journal; empty if it does not,
-// or if the journal cannot be read. The journal has every write to a page before it is sent, even
+// contradiction says how the claim on the page of t contradicts the journal, and from when what the
+// journal lacks is; empty if it does not, or if the journal cannot be read. The journal has every write to a page before it is sent, even
 // writes that come too late or whose fate is unknown.
-func (d *Doubt) contradiction(ctx context.Context, t task.Task, id claim.ID) string {
+func (d *Doubt) contradiction(ctx context.Context, t task.Task, id claim.ID) (what string, at time.Time) {
 	c, err := d.Claims.Find(ctx, id)
 	switch {
 	case errors.Is(err, claim.ErrUnknownClaim):
-		return "which it does not know"
+		at, _ = id.Minted()
+		return "which it does not know", at
 	case err != nil || c.Task.ID != t.ID:
-		return ""
+		return "", at
 	case c.ClaimedAt.IsZero():
-		return "which it never had written"
+		return "which it never had written", c.Reserved
 	}
 	last := c.ClaimedAt
 	if c.Noted.After(last) {
 		last = c.Noted
 	}
 	if t.ClaimedAt.After(last.Add(slack)) {
-		return fmt.Sprintf("renewed at %s, which it knows of until %s only", t.ClaimedAt.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("renewed at %s, which it knows of until %s only", t.ClaimedAt.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339)), t.ClaimedAt
 	}
-	return ""
+	return "", at
 }
 
 // raise raises a doubt and stores it. If it cannot be stored, it counts all the same, and is stored

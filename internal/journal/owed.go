@@ -23,20 +23,26 @@ const (
 const keyedAgain = 24 * time.Hour
 
 // Owe adds an intent without a fact. It is due, and bound to its request if that has a key. After a
-// loss it is in doubt: it may have been sent for the same request before.
-func (j *Journal) Owe(ctx context.Context, in owed.Intent) (owed.Intent, error) {
+// loss it is in doubt: it may have been sent for the same request in the time that is lost. If there
+// is one with its id, of the same request made before, Owe returns that.
+func (j *Journal) Owe(ctx context.Context, in owed.Intent) (there owed.Intent, _ error) {
 	in.State = owed.Due
-	if in.Key != "" && j.lost.Until != (time.Time{}) && in.At.Before(j.lost.Until.Add(keyedAgain)) {
-		in.State = owed.Doubted
+	if from, until := j.lost.Ago(); in.Key != "" && !j.lost.Until.IsZero() && until < keyedAgain {
+		in.State, in.At = owed.Doubted, in.At.Add(-from)
 	}
 	err := j.write(ctx, func(tx *tx) (err error) {
-		in.Seq, err = tx.insert(ctx, "INSERT INTO owed (kind, id, at, state) VALUES (?, ?, ?, ?)", in.Kind, in.ID, millis(in.At), in.State)
+		_, err = tx.ExecContext(ctx, "INSERT INTO owed (kind, id, at, state) VALUES (?, ?, ?, ?) ON CONFLICT (id) WHERE id IS NOT NULL DO NOTHING",
+			in.Kind, in.ID, millis(in.At), in.State)
+		if err == nil {
+			there, err = scanIntent(tx.QueryRowContext(ctx, intents+"WHERE owed.id = ?", in.ID))
+			there.UID, there.Key = in.UID, in.Key
+		}
 		if err != nil || in.Key == "" {
 			return err
 		}
 		return changeRequest(ctx, tx, in.UID, in.Key, "made = ?", in.ID)
 	})
-	return in, j.failedOwed(err, in)
+	return there, j.failedOwed(err, in)
 }
 
 // intents is a SELECT of intents, to be followed by a condition.
@@ -192,7 +198,11 @@ func text(err error) string {
 // recoverOwed puts in doubt the intents that the last process was sending when it stopped, and those
 // of which the journal has lost that they were sent.
 func recoverOwed(ctx context.Context, tx *tx, lost Span) error {
-	_, err := tx.ExecContext(ctx, "UPDATE owed SET state = 'in_doubt', last_error = ? WHERE "+undelivered+" AND (state = 'sending' OR state = 'due' AND at <= ?)",
-		owed.ErrCutOff.Error(), millis(lost.reach()))
+	var before time.Time
+	if _, until := lost.Ago(); !lost.Until.IsZero() {
+		before = time.Now().Add(time.Minute - until) // Notion's clock, by which at is, may be behind
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE owed SET state = 'in_doubt', last_error = ? WHERE "+undelivered+" AND (state = 'sending' OR state = 'due' AND at < ?)",
+		owed.ErrCutOff.Error(), millis(before))
 	return err
 }

@@ -9,28 +9,20 @@ import (
 )
 
 // Span is a time from which transactions may be lost: the database was set back to an older state,
-// such as that of a standby which lagged and was promoted. Its times are by the database's clock. It
-// is zero if nothing is known to be lost.
+// such as that of a standby which lagged and was promoted. From and Until are by the database's
+// clock. It is zero if nothing is known to be lost.
 type Span struct {
 	From, Until time.Time
-	// Since is how long ago it ended, when this was read.
-	Since time.Duration
+
+	read  time.Time
+	since time.Duration // from Until to read
 }
 
-// slack is how far Notion's clock and the database's may be apart.
-const slack = time.Minute
-
-// reach returns until when something may have been done that is lost; zero if nothing is lost.
-func (s Span) reach() time.Time {
-	if s.Until.IsZero() {
-		return time.Time{}
-	}
-	return s.Until.Add(slack)
-}
-
-// Holds reports whether what happened at a time may be lost.
-func (s Span) Holds(at time.Time) bool {
-	return !s.Until.IsZero() && !at.Before(s.From.Add(-slack)) && !at.After(s.reach())
+// Ago returns how long ago the span began and ended. A span that began long ago, or at an unknown
+// time, counts as one of a week.
+func (s Span) Ago() (from, until time.Duration) {
+	until = s.since + time.Since(s.read)
+	return until + min(remembered, s.Until.Sub(s.From)), until
 }
 
 // known is the last transaction of a term that this process knows of, and when it was made, in
@@ -79,8 +71,8 @@ const remembered = 7 * 24 * time.Hour
 var spanned = micros("lost_from") + ", " + micros("lost_until") + ", " + micros("clock_timestamp()")
 
 func scanSpan(from, until sql.NullInt64, now int64) (s Span) {
-	s = Span{moment(from.Int64 / 1000), moment(until.Int64 / 1000), time.Duration(now-until.Int64) * time.Microsecond}
-	if !until.Valid || s.Since > remembered {
+	s = Span{moment(from.Int64 / 1000), moment(until.Int64 / 1000), time.Now(), time.Duration(now-until.Int64) * time.Microsecond}
+	if !until.Valid || s.since > remembered {
 		return Span{}
 	}
 	return s

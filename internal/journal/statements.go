@@ -128,7 +128,10 @@ func (t *tx) close() error {
 	for _, s := range t.prepared {
 		errs = append(errs, s.Close())
 	}
-	return errors.Join(append(errs, t.conn.Close())...)
+	if err := t.conn.Close(); !errors.Is(err, sql.ErrConnDone) { // it may have been cut
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // script runs several statements, without preparing them.
