@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/journal"
 )
 
 const (
@@ -14,18 +13,6 @@ const (
 	// readSoon is when to ask again while the board is being read.
 	readSoon = 5 * time.Second
 )
-
-// lossSaid describes what the journal's database may have lost; empty if nothing is known to be lost.
-func lossSaid(s journal.Span) string {
-	if s.Until.IsZero() {
-		return ""
-	}
-	from := "the beginning"
-	if !s.From.IsZero() {
-		from = s.From.Local().Format(time.DateTime)
-	}
-	return fmt.Sprintf("the journal's database was set back: what was accepted from %s to %s may be lost, or done again", from, s.Until.Local().Format(time.DateTime))
-}
 
 // closed returns why nothing is granted yet after a loss: a write of a lost claim may still arrive,
 // and one that has arrived has to be seen.
@@ -42,5 +29,5 @@ func (d *works) closed() error {
 	default:
 		return nil
 	}
-	return &claim.JournalError{RetryAfter: left, Err: fmt.Errorf("%s; nothing is granted until lost writes have arrived and the board was read", lossSaid(lost))}
+	return &claim.JournalError{RetryAfter: left, Err: fmt.Errorf("%s; nothing is granted until lost writes have arrived and the board was read", lost)}
 }

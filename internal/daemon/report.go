@@ -29,7 +29,7 @@ func (d house) Report(ctx context.Context, s *api.Status) error {
 	if why := d.doubt.Why(); why != nil {
 		s.Warnings = append(s.Warnings, why.Error())
 	}
-	if said := lossSaid(d.journal.Lost()); said != "" {
+	if said := d.journal.Lost().String(); said != "" {
 		s.Warnings = append(s.Warnings, said)
 	}
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)

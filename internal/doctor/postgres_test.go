@@ -65,6 +65,11 @@ func TestJournalInPostgres(t *testing.T) {
 		finds("journal", doctor.OK, "north leads since", "epoch 1")
 		finds("journal.clock", doctor.Warning, "ahead of this machine's") // the bubble's clock is in the year 2000
 
+		if err := s.Exec("UPDATE dibs_" + strings.ReplaceAll(c.Databases.Tasks, "-", "") + ".leader SET lost_from = now() - interval '1 minute', lost_until = now()"); err != nil {
+			w.Fatal(err)
+		}
+		finds("journal.lost", doctor.Warning, "set back", "may be lost")
+
 		pipe := server.NewPipe()
 		serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")

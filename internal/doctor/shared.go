@@ -44,6 +44,7 @@ func (e *examination) sharedJournal(ctx context.Context) {
 	}
 	e.ok("journal", said)
 	e.databaseClock(found.Ahead)
+	e.standbys(found)
 	if found.Made && !found.Over {
 		e.leader(ctx, found.Membership)
 	}
@@ -52,6 +53,21 @@ func (e *examination) sharedJournal(ctx context.Context) {
 	}
 	if c, err := e.Daemon.Cluster(ctx); err == nil && c.LastError != "" {
 		e.problem("journal.state", c.LastError, "dibs cluster adopt, once no daemon with the newer database runs; or restore a newer copy")
+	}
+}
+
+// standbys checks what a standby that is promoted would lack, and what one has lacked.
+func (e *examination) standbys(found journal.Findings) {
+	switch {
+	case found.Synchronous == "" && found.Standbys > 0:
+		e.warn("journal.standby", fmt.Sprintf("the database has standbys (%d), and commits wait for none: what was accepted is lost if one that lags is promoted", found.Standbys),
+			"set synchronous_standby_names to those that may be promoted")
+	case found.Synchronous != "" && found.Standbys == 0:
+		e.problem("journal.standby", fmt.Sprintf("commits wait for a standby (%s), and none is there: nothing is accepted", found.Synchronous),
+			"start the standby, or take it out of synchronous_standby_names")
+	}
+	if said := found.Lost.String(); said != "" {
+		e.warn("journal.lost", said, "have agents and people look at what they did then; see docs/cluster.md, what a standby must promise")
 	}
 }
 

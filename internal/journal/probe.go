@@ -16,9 +16,13 @@ type Findings struct {
 	Pooled  bool          // there is a pooler in between
 	// Missing has the statements with which an administrator grants the user the rights that it
 	// lacks; empty if it has all.
-	Missing    string
-	Made       bool // the tables exist
-	Membership      // if they exist and can be read
+	Missing string
+	// Synchronous names the standbys that commits wait for, as synchronous_standby_names does, and
+	// Standbys counts those that copy the database now.
+	Synchronous string
+	Standbys    int
+	Made        bool // the tables exist
+	Membership       // if they exist and can be read
 }
 
 // Probe checks that a database is usable, as Dial does, and who shares the journal in it. It
@@ -70,7 +74,9 @@ func (d *Database) greet(ctx context.Context, found *Findings) error {
 	var backend uint32
 	var now int64
 	asked := time.Now()
-	err = tx.QueryRowContext(ctx, "SELECT current_setting('server_version'), pg_backend_pid(), "+micros("clock_timestamp()")).Scan(&found.Version, &backend, &now)
+	err = tx.QueryRowContext(ctx, "SELECT current_setting('server_version'), pg_backend_pid(), "+micros("clock_timestamp()")+
+		", current_setting('synchronous_standby_names'), (SELECT count(*) FROM pg_stat_replication)").
+		Scan(&found.Version, &backend, &now, &found.Synchronous, &found.Standbys)
 	if err != nil {
 		return err
 	}

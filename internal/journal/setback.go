@@ -25,6 +25,18 @@ func (s Span) Ago() (from, until time.Duration) {
 	return until + min(remembered, s.Until.Sub(s.From)), until
 }
 
+// String describes what may be lost; empty if nothing is known to be lost.
+func (s Span) String() string {
+	if s.Until.IsZero() {
+		return ""
+	}
+	from := "the beginning"
+	if !s.From.IsZero() {
+		from = s.From.Local().Format(time.DateTime)
+	}
+	return fmt.Sprintf("the journal's database was set back: what was accepted from %s to %s may be lost, or done again", from, s.Until.Local().Format(time.DateTime))
+}
+
 // known is the last transaction of a term that this process knows of, and when it was made, in
 // microseconds by the database's clock.
 type known struct {
