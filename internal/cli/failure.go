@@ -11,6 +11,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/member"
 
 	"github.com/spf13/cobra"
 )
@@ -83,7 +84,9 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 	if _, ok := errors.AsType[*client.ImpostorError](err); ok {
 		return api.NewProblem(api.CodeUnreachable, err.Error())
 	}
-	if _, ok := errors.AsType[*usageError](err); ok {
+	_, usage := errors.AsType[*usageError](err)
+	_, others := errors.AsType[*member.DatabasesError](err)
+	if usage || others {
 		return api.NewProblem(api.CodeUsage, err.Error())
 	}
 	var name string

@@ -57,7 +57,7 @@ func (d *Daemon) share(ctx context.Context, network member.Network) error {
 	s := &shared{daemon: d}
 	s.member, err = member.New(ctx, member.Config{
 		Database: database, Name: name, Dir: c.StateDir, Network: network, Log: d.log.With(claim.AttrEvent, claim.EventLeadership),
-		Agents: namesAt(*c),
+		Agents: namesAt(*c), Databases: logsOf(*c),
 	})
 	if err != nil {
 		return err
@@ -118,6 +118,17 @@ func (s *shared) Way() server.Way {
 		way.Why += fmt.Sprintf(", as far as is known: %v", now.Away)
 	}
 	return way
+}
+
+// logsOf returns the ids of the log databases for the member.
+func logsOf(c config.Config) map[string]string {
+	logs := make(map[string]string)
+	for key, id := range map[string]string{"databases.task_log": c.Databases.TaskLog, "databases.mesh_log": c.Databases.MeshLog} {
+		if parsed, err := task.ParseID(id); err == nil {
+			logs[key] = string(parsed)
+		}
+	}
+	return logs
 }
 
 // namesAt returns the agents' names and users for the member.

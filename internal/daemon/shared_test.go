@@ -2,12 +2,15 @@ package daemon_test
 
 import (
 	"database/sql"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/daemon"
+	"dibs/internal/member"
 	"dibs/internal/pgtest"
 	"dibs/internal/testkit"
 
@@ -107,6 +110,32 @@ func TestAnotherDaemonGoesOn(t *testing.T) {
 		a.stop()
 		if got := w.work(); len(got) != 1 {
 			w.Errorf("Agent Task Log: %q, want the one that was finished", got)
+		}
+	})
+}
+
+// A member whose log databases are not those of the others is refused when it starts, and may have
+// them once nobody else is there.
+func TestOtherDatabases(t *testing.T) {
+	s := pgtest.Run(t)
+	inWorld(t, 0, func(w *world) {
+		a := w.daemon(sharing(s, "a"))
+		a.led("a")
+		swapped := w.options(func(c *config.Config) {
+			sharing(s, "b")(c)
+			c.Databases.TaskLog, c.Databases.MeshLog = c.Databases.MeshLog, c.Databases.TaskLog
+		})
+		_, err := daemon.Start(w.Context(), swapped)
+		if _, ok := errors.AsType[*member.DatabasesError](err); !ok || !strings.Contains(err.Error(), "databases.mesh_log") || !strings.Contains(err.Error(), "at a") {
+			t.Errorf("Start = %v, want that the databases differ from those of a", err)
+		}
+		a.stop()
+		b, err := daemon.Start(w.Context(), swapped)
+		if err != nil {
+			t.Fatalf("alone: %v", err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -15,6 +18,25 @@ type Card struct {
 	Certificate []byte `json:"certificate"`
 	// Agents are the agent names that its users may use; none means any.
 	Agents []Name `json:"agents,omitempty"`
+	// Databases are the ids of its log databases, by their keys in the configuration.
+	Databases map[string]string `json:"databases,omitempty"`
+}
+
+// DatabasesError says that a member has other databases than the others.
+type DatabasesError struct{ Key, Here, Member, There string }
+
+func (e *DatabasesError) Error() string {
+	return fmt.Sprintf("%s is %s here and %s at %s: give all members the same, and start this one again", e.Key, e.Here, e.There, e.Member)
+}
+
+// differs returns an error if a member that publishes c has other databases than ours.
+func (c Card) differs(name string, ours map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(ours)) {
+		if there, known := c.Databases[key]; known && there != ours[key] {
+			return &DatabasesError{key, ours[key], name, there}
+		}
+	}
+	return nil
 }
 
 // Name is an agent's name or a pattern of names, and the users of the member's machine who may use

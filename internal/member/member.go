@@ -42,6 +42,7 @@ type Member struct {
 	key      tls.Certificate
 	network  Network
 	log      *slog.Logger
+	logs     map[string]string // see Config.Databases
 
 	mu         sync.Mutex
 	address    string
@@ -73,12 +74,15 @@ type Config struct {
 	Dir string
 	// Agents are the agent names that users of this machine may use, see SetAgents.
 	Agents []Name
+	// Databases are the ids of the log databases, by their keys in the configuration.
+	Databases map[string]string
 	// Network is how members reach each other; nil for TCP.
 	Network Network
 	Log     *slog.Logger
 }
 
-// New returns a member. It fails if another member was recently there under the same name.
+// New returns a member. It fails if another member was recently there under the same name, or with
+// other databases: then the error is a *DatabasesError.
 func New(ctx context.Context, c Config) (*Member, error) {
 	key, err := keyOf(c.Dir)
 	if err != nil {
@@ -86,7 +90,7 @@ func New(ctx context.Context, c Config) (*Member, error) {
 	}
 	m := &Member{
 		database: c.Database, name: c.Name, key: key, network: c.Network, log: c.Log,
-		agents: c.Agents, peers: make(map[string]Peer), read: make(chan struct{}), changed: make(chan struct{}),
+		agents: c.Agents, logs: c.Databases, peers: make(map[string]Peer), read: make(chan struct{}), changed: make(chan struct{}),
 	}
 	if m.network == nil {
 		m.network = tcp{}
@@ -96,7 +100,15 @@ func New(ctx context.Context, c Config) (*Member, error) {
 		return nil, err
 	}
 	for _, other := range now.Members {
-		if other.Name == c.Name && now.Now.Sub(other.Seen) < unseen && !(Peer{Card: readCard(other.Body)}).shows(key.Leaf) {
+		card := readCard(other.Body)
+		own := Peer{Card: card}.shows(key.Leaf)
+		if own || now.Now.Sub(other.Seen) >= unseen {
+			continue
+		}
+		if err := card.differs(other.Name, c.Databases); err != nil {
+			return nil, err
+		}
+		if other.Name == c.Name {
 			return nil, fmt.Errorf("another member is called %s, and was there %v ago: give this one a name of its own with cluster.name", c.Name, now.Now.Sub(other.Seen).Round(time.Second))
 		}
 	}
@@ -144,7 +156,7 @@ func (m *Member) say(ctx context.Context, said *time.Time) error {
 
 func (m *Member) introduce(ctx context.Context) error {
 	m.mu.Lock()
-	card := Card{Address: m.address, Certificate: m.key.Leaf.Raw, Agents: m.agents}
+	card := Card{Address: m.address, Certificate: m.key.Leaf.Raw, Agents: m.agents, Databases: m.logs}
 	m.mu.Unlock()
 	body, err := json.Marshal(card)
 	if err != nil {
