@@ -94,22 +94,26 @@ func TestFinishingTicks(t *testing.T) {
 	})
 }
 
-// Only what finishes a task, or opens it again, writes into the box.
+// Only what finishes a task, or opens it again, writes into the box. A person who ticks it in the
+// middle of an attempt finds nothing of the attempt on the card.
 func TestTheBoxIsPeoples(t *testing.T) {
 	testkit.RacedElsewhere(t)
 	withBox(t, func(w *world, use func(*config.Config)) {
-		id := w.add("contested", nil)
 		n := w.daemon(use)
-		go func() {
-			time.Sleep(config.Default().Claim.Settle / 2)
-			w.edit(id, map[string]any{"Finished": checked(true)})
-		}()
-		if _, err := n.claim("Sandman", id); err == nil {
-			w.Error("a task was granted that a person ticked meanwhile")
-		}
-		time.Sleep(time.Minute)
-		if !w.ticked(id) {
-			w.Error("dibs took a person's tick off")
+		for part := range time.Duration(8) {
+			after := config.Default().Claim.Settle * part / 8
+			id := w.add("contested", nil)
+			go func() {
+				time.Sleep(after)
+				w.edit(id, map[string]any{"Finished": checked(true)})
+			}()
+			if _, err := n.claim("Sandman", id); err == nil {
+				w.Errorf("a task was granted that a person ticked after %v", after)
+			}
+			time.Sleep(time.Minute)
+			if got := show(w.page(id)); !w.ticked(id) || got != (shown{Status: "COMPLETED"}) && got != openCard {
+				w.Errorf("ticked by a person after %v, the card shows %+v, ticked: %v", after, got, w.ticked(id))
+			}
 		}
 	})
 }

@@ -127,7 +127,7 @@ func TestUsageOfALostClaim(t *testing.T) {
 		mustDo(w, err)
 		n.take(id)
 		_, err = n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: "Sandman", Summary: "all", Used: using(0, 3)}, "")
-		if code(err) != string(api.CodeClaimLost) {
+		if code(err) != string(api.CodeClaimLost) || !strings.Contains(err.Error(), "is counted") {
 			w.Fatal(err)
 		}
 		if got := n.summary("Sandman").UsageToday; got == nil || got.USD != 3 {
@@ -145,6 +145,20 @@ func TestUsageOfALostClaim(t *testing.T) {
 		}
 		if got := n.summary("Sandman").UsageToday; got == nil || got.USD != 4 {
 			w.Errorf("Sandman used %+v", got)
+		}
+		// A command without an id may mean another claim: then only the one that names it counts.
+		lost, held := w.add("Fix the logout", nil), w.add("Fix the session", nil)
+		n.mustClaim("Hypnos", lost)
+		meant := n.mustClaim("Hypnos", held)
+		n.take(lost)
+		for _, named := range []string{api.OnlyClaim, string(meant.ID)} {
+			_, err := n.Complete(w.Context(), named, api.CompleteRequest{Agent: "Hypnos", Used: using(0, 5)}, "")
+			if refused := named == api.OnlyClaim; refused != (code(err) == string(api.CodeClaimLost)) || err != nil && strings.Contains(err.Error(), "is counted") {
+				w.Errorf("%s: %v", named, err)
+			}
+		}
+		if got := n.summary("Hypnos").UsageToday; got == nil || got.USD != 5 {
+			w.Errorf("Hypnos used %+v", got)
 		}
 	})
 }

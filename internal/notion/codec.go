@@ -209,6 +209,9 @@ func (c *codec) userName(user person) string {
 // properties converts a change to a page's properties, without its note. It skips properties that
 // the database does not have.
 func (c *codec) properties(w claim.Write, on shown) (notionapi.Properties, error) {
+	if on.ticked && w.Status == nil && w.Token != nil && *w.Token == "" && on.status == c.names[task.InProgress] {
+		w.Status = new(task.Completed) // a person ticked the box in the middle of the attempt that is taken off
+	}
 	props := make(notionapi.Properties)
 	if w.Status != nil {
 		name, ok := c.names[*w.Status]

@@ -197,12 +197,22 @@ func (s *Server) change(ctx context.Context, id, agent string, used api.Used, do
 		}
 	}
 	ref.Claim = string(found.ID)
-	if err := s.broker.Spend(ctx, found.ID, used.Usage.Report()); err != nil {
+	spent := used.Usage.Report()
+	if id == api.OnlyClaim && found.Outcome != "" && len(s.broker.Claims(agent).Claims) > 0 {
+		spent = claim.Usage{} // it may be another claim's
+	}
+	if err := s.broker.Spend(ctx, found.ID, spent); err != nil {
 		return api.Claim{}, err
 	}
 	c, err := do(ctx, ref)
-	if lost, ok := errors.AsType[*claim.Lost](err); ok && id == api.OnlyClaim {
+	lost, ok := errors.AsType[*claim.Lost](err)
+	switch {
+	case ok && id == api.OnlyClaim:
 		return api.Claim{}, s.notMeant(agent, lost)
+	case ok && !spent.None():
+		over := *lost
+		over.Detail += "; what was used for it is counted"
+		err = &over
 	}
 	return c, err
 }
