@@ -20,11 +20,9 @@ type Operation struct {
 	Owed bool
 	// Repeat says what a request gets that is repeated under its idempotency key.
 	Repeat Repeat
-	// Metered operations leave work for Notion, or data on the disk, each time; so each user has a
-	// quota. Operations that end a claim are not metered: a task that is blocked, asked about or
-	// failed has to be reopened first, which is metered, and giving a task back to claim it again
-	// waits for Notion's answers each time.
-	Metered bool
+	// Meter says what keeps one user's requests from filling the disk, or Notion's time; empty if
+	// the operation writes nothing.
+	Meter Meter
 	// Large allows a request with the content of a page.
 	Large bool
 	// Changes marks the one GET that changes something.
@@ -46,6 +44,26 @@ const (
 	Made
 	// Anew: the request is carried out again, and recognises by the key what it did before.
 	Anew
+)
+
+// Meter is what bounds the requests of one user for an operation that writes.
+type Meter string
+
+const (
+	// ByQuota: each request leaves work for Notion, or data on the disk, so each user has a quota
+	// of them all.
+	ByQuota Meter = "quota"
+	// ByNotion: each request that stores something waits for Notion's answers. Refusals that do not
+	// are counted in one entry.
+	ByNotion Meter = "notion"
+	// ByThing: a request changes or ends one thing that is there, such as a claim or a trigger, and
+	// what made that is bounded. A task that is blocked, asked about or failed has to be reopened
+	// before it is claimed again.
+	ByThing Meter = "thing"
+	// ByStore: the place where it is kept has a limit for each user, and a pace of its own.
+	ByStore Meter = "store"
+	// ByOwner: only the daemon's user and root may ask.
+	ByOwner Meter = "owner"
 )
 
 // Pattern returns the operation's pattern for http.ServeMux.

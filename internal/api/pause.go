@@ -5,12 +5,13 @@ type PauseRequest struct {
 	Agent      string  `json:"agent,omitempty" doc:"Whom to pause, an agent or a pattern such as agent-*; without it, everybody"`
 	ForSeconds float64 `json:"for_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"How long; without it, until somebody resumes"`
 	Reason     string  `json:"reason,omitempty" maxLength:"1000" doc:"Why, for those who are refused"`
-	By         string  `json:"by,omitempty" doc:"Who asks; without it, the caller's user"`
+	By         string  `json:"by,omitempty" doc:"Who asks, as the daemon's user or root says; of anybody else, and without it, it is the caller's user"`
 }
 
 // ResumeRequest ends a pause.
 type ResumeRequest struct {
-	Agent string `json:"agent,omitempty" doc:"Whose pause: as it was given; without it, that of everybody, and the breaker's"`
+	Agent string `json:"agent,omitempty" doc:"Whose pause: as it was given; without it, that of everybody, and the breaker's. Only the daemon's user and root end their own"`
+	By    string `json:"by,omitempty" doc:"As in a PauseRequest"`
 }
 
 // Pause is a time without grants.

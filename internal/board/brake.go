@@ -33,7 +33,7 @@ func (b *Board) pause(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Board) resume(w http.ResponseWriter, r *http.Request) {
-	done, err := b.Daemon.Resume(r.Context(), api.ResumeRequest{Agent: r.FormValue("agent")}, "")
+	done, err := b.Daemon.Resume(r.Context(), api.ResumeRequest{Agent: r.FormValue("agent"), By: b.User}, "")
 	b.braked(w, r, "Resume", done, err)
 }
 

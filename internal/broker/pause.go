@@ -1,8 +1,10 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"dibs/internal/api"
@@ -12,39 +14,60 @@ import (
 
 // Pausing asks to pause an agent, all that a pattern covers, or everybody; or to resume them.
 type Pausing struct {
-	Agent  string // empty for everybody
-	By     string // who asks
-	User   string // as in a Finish
+	Agent string // empty for everybody
+	By    string // who asks
+	User  string // as in a Finish
+	// Own is set if the daemon's user asks, or root: nobody else ends or replaces their pause.
+	Own    bool
 	For    time.Duration
 	Reason string
 }
 
 // Pause has nothing granted for a while; what is held goes on. It costs no request to Notion. The
-// error is an *InvalidError for a name that no agent here can have.
+// error is an *InvalidError for a name that no agent here can have, a *ForbiddenError if the pause
+// is another's, and a *claim.Denied if there are claim.MostPauses.
 func (b *Broker) Pause(ctx context.Context, p Pausing) (api.Paused, error) {
-	if p.Agent != "" && !task.IsAgentPattern(p.Agent) {
+	if task.IsAgentPattern(p.Agent) {
+		if err := task.ValidateAgent(p.Agent); err != nil {
+			return api.Paused{}, &InvalidError{Detail: err.Error()}
+		}
+	} else if p.Agent != "" {
 		if err := b.checkName(p.Agent); err != nil {
 			return api.Paused{}, err
 		}
 	}
 	now := b.now()
-	pause := claim.Pause{By: p.By, Reason: task.OneLine(p.Reason, -1), At: now}
+	pause := claim.Pause{By: p.By, Reason: task.OneLine(p.Reason, -1), At: now, Own: p.Own}
 	if p.For > 0 {
 		pause.Until = now.Add(p.For)
 	}
-	return b.change(ctx, func(brake *claim.Brake) (claim.Fact, bool) { return brake.Pause(p.Agent, pause, p.User), true })
+	out, err := b.change(ctx, p, func(brake *claim.Brake) (claim.Fact, bool) { return brake.Pause(p.Agent, pause, p.User) })
+	if err == nil && !out.Changed {
+		err = &claim.Denied{Code: claim.CodeLimitReached, Local: true, Detail: fmt.Sprintf("nothing was paused: %d agents and patterns are, which is the most; end one of these pauses first, or pause everybody", claim.MostPauses)}
+	}
+	return out, err
 }
 
-// Resume ends a pause; that of everybody with the breaker's.
+// Resume ends a pause; that of everybody with the breaker's. The error is a *ForbiddenError if the
+// pause is another's.
 func (b *Broker) Resume(ctx context.Context, p Pausing) (api.Paused, error) {
-	return b.change(ctx, func(brake *claim.Brake) (claim.Fact, bool) {
+	return b.change(ctx, p, func(brake *claim.Brake) (claim.Fact, bool) {
 		return brake.Resume(p.Agent, p.By, p.User, b.now())
 	})
 }
 
-func (b *Broker) change(ctx context.Context, change func(*claim.Brake) (claim.Fact, bool)) (api.Paused, error) {
-	brake, changed, err := b.journal.ChangeBrake(ctx, change)
-	if err != nil {
+// change changes the brake, unless p is about a pause of the daemon's user and somebody else asks.
+func (b *Broker) change(ctx context.Context, p Pausing, change func(*claim.Brake) (claim.Fact, bool)) (api.Paused, error) {
+	var forbidden error
+	brake, changed, err := b.journal.ChangeBrake(ctx, func(brake *claim.Brake) (claim.Fact, bool) {
+		forbidden = nil
+		if of, owned := brake.Owned(p.Agent, b.now()); owned && !p.Own {
+			forbidden = &ForbiddenError{Detail: fmt.Sprintf("%s paused %s for the daemon's user: only that user, and root, may end or replace this pause", of.By, of.Whom())}
+			return claim.Fact{}, false
+		}
+		return change(brake)
+	})
+	if err = cmp.Or(err, forbidden); err != nil {
 		return api.Paused{}, err
 	}
 	b.eased.fire()

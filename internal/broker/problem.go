@@ -58,7 +58,11 @@ func (b *Broker) Problem(err error) *api.Problem {
 		return api.NewProblem(api.CodeInvalidRequest, api.Collapse(draft.Detail))
 	}
 	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok {
-		return api.NewProblem(api.CodeForbiddenAgent, forbidden.Detail)
+		p := api.NewProblem(api.CodeForbiddenAgent, forbidden.Detail)
+		if forbidden.Agent == "" {
+			p.Title = "The user may not do this"
+		}
+		return p
 	}
 	if p := b.reservationProblem(err); p != nil {
 		return p

@@ -69,7 +69,8 @@ type InvalidError struct{ Detail string }
 
 func (e *InvalidError) Error() string { return e.Detail }
 
-// ForbiddenError says that a caller may not use an agent's name.
+// ForbiddenError says that a caller may not use an agent's name, or, if Agent is empty, that only
+// the daemon's user and root may do this.
 type ForbiddenError struct {
 	Agent  string
 	Detail string

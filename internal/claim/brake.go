@@ -32,6 +32,7 @@ type Pause struct {
 	Reason string    `json:"reason,omitempty"` // in one line
 	At     time.Time `json:"at"`
 	Until  time.Time `json:"until,omitzero"` // zero if somebody has to end it
+	Own    bool      `json:"own,omitempty"`  // the daemon's user, or root, asked for it
 }
 
 func (p Pause) over(now time.Time) bool { return !p.Until.IsZero() && !now.Before(p.Until) }
@@ -157,18 +158,36 @@ func (b *Brake) trip(why string, now time.Time, c Breaker) Fact {
 	return paused(Everybody, *b.Tripped, "")
 }
 
-// Pause pauses the agent, or Everybody, in place of an earlier pause. user is as in Fact.By.
-func (b *Brake) Pause(agent string, p Pause, user string) Fact {
+// MostPauses is how many pauses there are at a time, besides that of Everybody. Each reservation
+// reads them all.
+const MostPauses = 100
+
+// Owned returns the pause of the agent, or of Everybody, if the daemon's user asked for it and it is
+// in force at now.
+func (b Brake) Owned(agent string, now time.Time) (PauseFor, bool) {
+	p := b.Pauses[agent]
+	return PauseFor{agent, p}, p.Own && !p.over(now)
+}
+
+// Pause pauses the agent, or Everybody, in place of an earlier pause. user is as in Fact.By. It
+// returns false, and does nothing, if there are MostPauses.
+func (b *Brake) Pause(agent string, p Pause, user string) (news Fact, done bool) {
 	if b.Pauses == nil {
 		b.Pauses = make(map[string]Pause)
 	}
+	others := 0
 	for of, earlier := range b.Pauses {
 		if earlier.over(p.At) {
 			delete(b.Pauses, of)
+		} else if of != agent && of != Everybody {
+			others++
 		}
 	}
+	if others >= MostPauses && agent != Everybody {
+		return Fact{}, false
+	}
 	b.Pauses[agent] = p
-	return paused(agent, p, user)
+	return paused(agent, p, user), true
 }
 
 // Resume ends the pause of the agent, or that of Everybody and the breaker's. was is false if

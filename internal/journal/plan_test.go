@@ -81,7 +81,7 @@ func callAll(t *testing.T, j *Journal) {
 	check := func(_ any, err error) { failed = append(failed, err) }
 	check(nil, j.SetBounds(ctx, claim.Bounds{Days: []claim.DayLimit{{Name: "*", Grants: 100}, {Name: "Sandman", Grants: 100}}, Breaker: claim.Breaker{Failures: 3, Within: time.Hour}}))
 	check(j.Brake(ctx))
-	_, _, err := j.ChangeBrake(ctx, func(b *claim.Brake) (claim.Fact, bool) { return b.Pause("Oracle", claim.Pause{At: now}, ""), true })
+	_, _, err := j.ChangeBrake(ctx, func(b *claim.Brake) (claim.Fact, bool) { return b.Pause("Oracle", claim.Pause{At: now}, "") })
 	check(nil, err)
 	note := func(err error) { failed = append(failed, err) }
 	mint := task.Mint{Prefix: "agent", Session: "s", Now: now, Gone: now.Add(-time.Hour), Free: func(string) bool { return true }}

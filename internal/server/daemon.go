@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/broker"
 	"dibs/internal/claim"
 )
 
@@ -57,9 +58,7 @@ func ownersOnly(ctx context.Context, what string) error {
 	if guest(ctx).Own {
 		return nil
 	}
-	p := api.NewProblem(api.CodeForbiddenAgent, "only the daemon's user, and root, "+what)
-	p.Title = "The user may not do this"
-	return p
+	return &broker.ForbiddenError{Detail: "only the daemon's user, and root, " + what}
 }
 
 func (s *Server) status(ctx context.Context, _ *struct{}) (api.Status, error) {

@@ -31,6 +31,7 @@ type fake struct {
 	sweep   func(ctx context.Context, note, by string) (api.Sweep, error)
 	owing   func(what, by string) error // add, comment, offer, decline, reopen, send, mint, sync, adopt, renew, check
 	status  func() (api.Status, error)
+	pausing broker.Pausing // the last one
 	swept   atomic.Int32
 	claimed atomic.Int32
 }
@@ -57,10 +58,12 @@ func (f *fake) Claim(ctx context.Context, r broker.Request) (api.Claim, error) {
 }
 
 func (f *fake) Pause(_ context.Context, p broker.Pausing) (api.Paused, error) {
+	f.pausing = p
 	return api.Paused{Pauses: []api.Pause{}}, f.owing("pause", p.User)
 }
 
 func (f *fake) Resume(_ context.Context, p broker.Pausing) (api.Paused, error) {
+	f.pausing = p
 	return api.Paused{Pauses: []api.Pause{}}, f.owing("resume", p.User)
 }
 

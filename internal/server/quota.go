@@ -9,7 +9,7 @@ import (
 	"dibs/internal/claim"
 )
 
-// Each user may make quotaBurst Metered requests (see the table of operations) at once, and then
+// Each user may make quotaBurst requests that are metered so (api.ByQuota) at once, and then
 // one every quotaEvery. Notion takes three requests a second, for all users together.
 //
 // A message to all is stored for each agent, and counts once more for each maxBody of that. An
@@ -45,7 +45,7 @@ func overQuota(wait time.Duration) *api.Problem {
 	p := api.NewProblem(api.Code(claim.CodeLimitReached), "")
 	p.Title = "The user has asked for too much at once"
 	p.TooOften(wait)
-	p.Detail = fmt.Sprintf("too many messages, comments, new tasks, offers, reopenings and new names that poll were asked for by this user, %d at once and then one every %v are taken, and nothing was done: go on in %ds",
+	p.Detail = fmt.Sprintf("rate limit of this user: %d changes at once, then one every %v; nothing was done: try again in %ds",
 		quotaBurst, quotaEvery, p.RetryAfter)
 	return p
 }

@@ -2,6 +2,9 @@ package server_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,7 +13,8 @@ import (
 )
 
 // What a user may ask for without end is bounded, all together: so many at once, then one
-// every so often. The refusal says when to go on, and is not remembered under the key.
+// every so often. The refusal says when to go on, and is not remembered under the key. Every
+// operation that writes says what meters it.
 func TestOwingIsBounded(t *testing.T) {
 	requests := []struct{ path, body string }{
 		{"/v1/messages", `{"from":"Sandman","to":"Oracle","text":"hello"}`},
@@ -20,6 +24,19 @@ func TestOwingIsBounded(t *testing.T) {
 		{"/v1/tasks/" + string(taskID) + "/offer", `{"agent":"Sandman","to":"Oracle"}`},
 		{"/v1/tasks/" + string(taskID) + "/decline", `{"agent":"Sandman"}`},
 		{"/v1/tasks/" + string(taskID) + "/reopen", `{}`},
+		{"/v1/pause", `{"agent":"Sandman"}`},
+	}
+	asks := []*api.Operation{api.OpCheck.Operation} // which is no GET, and writes nothing
+	for _, op := range api.Operations() {
+		if writes := (op.Method != http.MethodGet || op.Changes) && !slices.Contains(asks, op); writes != (op.Meter != "") {
+			t.Errorf("%s: that it writes is %v, and what meters it is %q", op.Pattern(), writes, op.Meter)
+		}
+		asked := slices.ContainsFunc(requests, func(r struct{ path, body string }) bool {
+			return api.OperationOf(httptest.NewRequest(http.MethodPost, r.path, nil)) == op
+		})
+		if metered := op.Meter == api.ByQuota; metered != asked {
+			t.Errorf("%s is metered by the user's quota: %v, and asked for here: %v", op.Pattern(), metered, asked)
+		}
 	}
 	inBubble(t, "bounds", func(t *testing.T) {
 		f := start(t)

@@ -224,7 +224,7 @@ func add[In, Out any](o operations, op *api.Operation, described huma.Operation,
 		s := ctx.Value(serving{}).(*Server)
 		var out *Out
 		var err error
-		if op.Metered {
+		if op.Meter == api.ByQuota {
 			err = s.charge(ctx)
 		}
 		if err == nil {

@@ -155,6 +155,25 @@ func TestOneUserOwesForItself(t *testing.T) {
 	}
 }
 
+// TestWhoPauses has users pause and resume in other names: the daemon's user and root may, for
+// anybody else the kernel's word counts.
+func TestWhoPauses(t *testing.T) {
+	path := open(t)
+	f := start(t)
+	f.serve(listenFor(t, path, strconv.Itoa(group)))
+	for _, verb := range []string{"pause", "resume"} {
+		ask := func(by, user string, own bool) {
+			t.Helper()
+			got, err := exchange(t.Context(), dialer(path), "POST", "/v1/"+verb, `{"by":"Maria"}`)
+			if p := f.broker.pausing; err != nil || got.status != 200 || p.By != by || p.User != user || p.Own != own {
+				t.Errorf("%s: %d %s, %v; asked for %+v, want it by %s (%s)", verb, got.status, got.body, err, p, by, user)
+			}
+		}
+		testkit.AsUser(t, member, group, func() { ask("user 64002", "user 64002", false) })
+		ask("Maria", "user root", true)
+	}
+}
+
 // TestOneUserCannotKeepOthersOut has another user open all the connections it gets.
 func TestOneUserCannotKeepOthersOut(t *testing.T) {
 	path := open(t)
