@@ -16,6 +16,8 @@ type Operation struct {
 	Name, Method, Path, Summary string
 	// Status is the answer's HTTP status; zero means 200.
 	Status int
+	// Found describes an answer of 200 instead of Status; empty if there is none.
+	Found string
 	// Owed says that an answer may be 202: accepted, and owed to Notion.
 	Owed bool
 	// Repeat says what a request gets that is repeated under its idempotency key.

@@ -48,7 +48,7 @@ var (
 	OpAckAny = op[KeyedInput[AckRequest], Acked](Operation{Name: "ack-any", Meter: ByThing, Method: http.MethodPost, Path: "/v1/ack", Summary: "Acknowledge triggers, whichever agents they are for"})
 	OpSend   = op[KeyedInput[MessageRequest], Message](Operation{Name: "send", Meter: ByQuota, Method: http.MethodPost, Path: "/v1/messages", Status: http.StatusCreated, Summary: "Say something to an agent, or to all"})
 
-	OpMint       = op[MintInput, Minted](Operation{Name: "mint", Meter: ByStore, Method: http.MethodPost, Path: "/v1/agents", Status: http.StatusCreated, Summary: "A name for an agent that has none: always the same for one session"})
+	OpMint       = op[MintInput, Minted](Operation{Name: "mint", Meter: ByStore, Method: http.MethodPost, Path: "/v1/agents", Status: http.StatusCreated, Found: "The name that the session has already", Summary: "A name for an agent that has none: always the same for one session"})
 	OpGetAgent   = op[GetAgentInput, Agent](Operation{Name: "get-agent", Method: http.MethodGet, Path: "/v1/agents/{name}", Summary: "How an agent stands, and whether the caller may go by its name; nothing is taken from its inbox"})
 	OpListAgents = op[ListAgentsInput, Agents](Operation{Name: "list-agents", Method: http.MethodGet, Path: "/v1/agents", Summary: "The agents seen lately, with what they hold and how they do; Notion is not asked"})
 

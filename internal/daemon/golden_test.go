@@ -32,7 +32,9 @@ var update = flag.Bool("update", false, "write testdata/golden anew")
 //	go test ./internal/daemon -run TestGolden -update
 func TestGolden(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
+		mustDo(w, w.notion.AddOption(w.tasks, "status", "REVIEW"))
 		g := &golden{node: w.daemon(func(c *config.Config) {
+			c.Tasks.Statuses.Review = "REVIEW"
 			c.Agents = []config.Agent{{Name: "*"}, {Name: "Root", UIDs: []int{0}}}
 		}), seen: make(map[string]bool), names: make(map[string]string)}
 		g.story()
@@ -46,6 +48,7 @@ func TestGolden(t *testing.T) {
 		if err := json.Unmarshal([]byte(g.get("/openapi.json")), &description); err != nil {
 			t.Fatal(err)
 		}
+		g.validate(description)
 		sorted, err := json.MarshalIndent(description, "", "\t")
 		if err != nil {
 			t.Fatal(err)
@@ -65,6 +68,7 @@ func TestGolden(t *testing.T) {
 type golden struct {
 	*node
 	record bytes.Buffer
+	given  []given
 	seen   map[string]bool   // the requested operations
 	names  map[string]string // placeholders for values that differ each time
 }
@@ -245,6 +249,7 @@ func (g *golden) ask(method, path, body string, header ...string) {
 	}
 	defer resp.Body.Close()
 	answer, _ := io.ReadAll(resp.Body) // the part of the stream that was read
+	g.given = append(g.given, given{method + " " + path, api.OperationOf(r), resp, string(answer)})
 	synctest.Wait()                    // what the daemon does because of it is over before the next one
 	var pretty bytes.Buffer
 	if json.Indent(&pretty, answer, "", "  ") == nil {

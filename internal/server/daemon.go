@@ -91,5 +91,10 @@ func (s *Server) logEntries(ctx context.Context, in *api.LogInput) (api.Log, err
 			return api.Log{}, invalid("query.claim", fmt.Errorf("%q is not the id of a claim", in.Claim))
 		}
 	}
+	if in.After != "" {
+		if _, ok := claim.ParseID(in.After); !ok { // they have the same form
+			return api.Log{}, invalid("query.after", fmt.Errorf("%q is not the id of an entry", in.After))
+		}
+	}
 	return s.broker.Log(ctx, filter)
 }

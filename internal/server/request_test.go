@@ -49,6 +49,7 @@ func TestRequestsRefused(t *testing.T) {
 		{name: "limit", method: "GET", path: "/v1/tasks?limit=-1", status: 422, code: api.CodeInvalidRequest, want: "query.limit", location: "query.limit"},
 		{name: "unknown query", method: "GET", path: "/v1/tasks?state=OPEN", status: 422, code: api.CodeInvalidRequest, want: "query.state: unknown query parameter", location: "query.state"},
 		{name: "log of no task", method: "GET", path: "/v1/log?task=x", status: 422, code: api.CodeInvalidRequest, want: "query.task", location: "query.task"},
+		{name: "log after no entry", method: "GET", path: "/v1/log?after=zz", status: 422, code: api.CodeInvalidRequest, want: `query.after: "zz" is not the id of an entry`, location: "query.after"},
 		{name: "log of no claim", method: "GET", path: "/v1/log?claim=x", status: 422, code: api.CodeInvalidRequest, want: "query.claim", location: "query.claim"},
 
 		{name: "agents of no day", method: "GET", path: "/v1/agents?days=0", status: 422, code: api.CodeInvalidRequest, want: "query.days: expected number >= 1", location: "query.days"},

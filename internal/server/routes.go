@@ -179,6 +179,9 @@ type answer[Out any] struct {
 func serve[In, Out any](o operations, op api.Op[In, Out], handle func(*Server, context.Context, *In) (Out, error)) {
 	described := o.describe(op.Operation)
 	status := cmp.Or(op.Status, http.StatusOK)
+	if op.Found != "" {
+		described.Responses["200"] = o.response(op.Found, "application/json", op.Answer())
+	}
 	if op.Owed {
 		described.Responses["202"] = o.response("Accepted, and owed to Notion", "application/json", op.Answer())
 	}
