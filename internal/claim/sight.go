@@ -105,9 +105,9 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 	if t.Trashed {
 		return isGone, "", "the task was moved to the trash"
 	}
-	if now.Before(h.StaleAt) && t.Lost != (task.Lost{}) {
-		if s, _, _ := p.standing(h, unlost(t, h), now, late); s == isMine {
-			return isCovered, "", "a part of it went with a column that was deleted and made again"
+	if whole, ok := p.unedited(h, t); ok && now.Before(h.StaleAt) {
+		if fares, _, _ := p.standing(h, whole, now, late); fares == isMine {
+			return isCovered, "", "a part of it went with a column or an option that was deleted"
 		}
 	}
 	tok := p.tokenOf(h, t)
@@ -152,19 +152,24 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 	return isGone, t.ClaimedBy, "its claim token was changed"
 }
 
-// unlost returns t with the values of h in place of those that went with their columns.
-func unlost(t task.Task, h Hold) task.Task {
-	if t.Lost.Status {
-		t.Status = task.InProgress
+// unedited returns t with the values of h in place of what is missing, if nobody has edited the page
+// since it was last seen with the claim: then they went with a column or an option that was deleted
+// in Notion. It returns false if nothing is missing, if somebody else's claim is there, or if none of
+// this one is.
+func (p Policy) unedited(h Hold, t task.Task) (task.Task, bool) {
+	tok := ParseToken(t.Token)
+	same := t.EditedBy != "" && t.EditedBy == h.Task.EditedBy && t.Edited.Equal(h.Task.Edited)
+	others := t.Token != "" && (tok.ID != h.ID || tok.Void || tok.Done) || t.ClaimedBy != "" && t.ClaimedBy != h.Agent
+	nothing := t.Token == "" && t.ClaimedBy == ""
+	missing := t.Token == "" && !p.NoToken || t.ClaimedBy == "" || t.Status != task.InProgress
+	if !same || others || nothing || !missing {
+		return t, false
 	}
-	if t.Lost.Holder {
-		t.ClaimedBy = h.Agent
-	}
-	if t.Lost.Token {
+	t.Status, t.ClaimedBy = task.InProgress, h.Agent
+	if !p.NoToken {
 		t.Token = string(h.ID)
 	}
-	t.Lost = task.Lost{}
-	return t
+	return t, true
 }
 
 func abandonedOver(agent string) string {

@@ -250,7 +250,7 @@ func (g *golden) ask(method, path, body string, header ...string) {
 	defer resp.Body.Close()
 	answer, _ := io.ReadAll(resp.Body) // the part of the stream that was read
 	g.given = append(g.given, given{method + " " + path, api.OperationOf(r), resp, string(answer)})
-	synctest.Wait()                    // what the daemon does because of it is over before the next one
+	synctest.Wait() // what the daemon does because of it is over before the next one
 	var pretty bytes.Buffer
 	if json.Indent(&pretty, answer, "", "  ") == nil {
 		answer = pretty.Bytes()

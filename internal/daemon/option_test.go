@@ -218,6 +218,50 @@ func TestAPersonsStatusIsNotTakenForALostOne(t *testing.T) {
 	})
 }
 
+// A person's edit counts although a column was deleted and made again: within the minute in which it
+// came back, and while no daemon ran.
+func TestAPersonsEditOfALostColumn(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]struct {
+		column string
+		person map[string]any
+	}{
+		"name cleared":  {"claimed_by", map[string]any{"claimed_by": text("rich_text", "")}},
+		"handed out":    {"claim_token", map[string]any{"status": option("status", "OPEN")}},
+		"token cleared": {"claim_token", map[string]any{"claim_token": text("rich_text", "")}},
+	} {
+		for _, away := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, away: %v", name, away), func(t *testing.T) {
+				t.Parallel()
+				inWorld(t, 0, func(w *world) {
+					id := w.add("held", nil)
+					o := w.options(nil)
+					n := w.start(o)
+					cl := n.mustClaim("Sandman", id)
+					n.sync()
+					if away {
+						n.stop()
+					}
+					for _, to := range []any{nil, typed("rich_text")} {
+						mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{edit.column: to}))
+					}
+					w.edit(id, edit.person)
+					if away {
+						n = w.start(o)
+					}
+					time.Sleep(time.Minute)
+					if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.State != claim.Ended || got.Outcome != claim.EndLost {
+						w.Errorf("the claim is %s, %s, %v; want it lost", got.State, got.Outcome, err)
+					}
+					if p := w.page(id); shape(p) == "IN_PROGRESS Sandman" && p.Text("claim_token") != "" {
+						w.Error("the claim was written over the edit")
+					}
+				})
+			})
+		}
+	}
+}
+
 // selectStatus changes the board's status to a select with all its options.
 func (w *world) selectStatus() {
 	w.Helper()

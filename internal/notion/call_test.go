@@ -205,7 +205,7 @@ func TestAnswersOfAnotherForm(t *testing.T) {
 	}
 	c, _, _ := answering(t, `{"object":"data_source","title":[{"plain_text":"Tasks"}],"in_trash":true,"properties":{
 		"S":{"id":"a","name":"S","type":"status","status":{"options":[{"id":"o","name":"OPEN"},{"name":"DONE"}],"groups":[]}},
-		"R":{"id":"b","name":"R","type":"relation","relation":{"database_id":"d1","data_source_id":"s1","type":"single_property","single_property":{}}},
+		"R":{"id":"b","name":"R","type":"relation","relation":{"database_id":"d1","data_source_id":"2f835e81-2bbb-81b6-9700-e18108a40b1f","type":"single_property","single_property":{}}},
 		"P":{"id":"c","name":"P","type":"place","place":{}},
 		"B":{"id":"d","name":"B","type":"button"},
 		"?":{"name":"?"}}}`)
@@ -215,7 +215,7 @@ func TestAnswersOfAnotherForm(t *testing.T) {
 	})
 	want := Database{ID: "d1", Source: "s1", Title: "Tasks", Columns: map[string]Column{
 		"S": {ID: "a", Name: "S", Type: "status", Options: []string{"OPEN", "DONE"}, OptionIDs: map[string]string{"OPEN": "o"}},
-		"R": {ID: "b", Name: "R", Type: "relation", Source: "s1"},
+		"R": {ID: "b", Name: "R", Type: "relation", Source: "2f835e81-2bbb-81b6-9700-e18108a40b1f"},
 		"P": {ID: "c", Name: "P", Type: "place"},
 		"B": {ID: "d", Name: "B", Type: "button"},
 		"?": {Name: "?"},

@@ -125,8 +125,7 @@ func (c *codec) task(page *page) (task.Task, error) {
 	}
 	t.Assignee, t.AssigneeIsAgent = c.assignee(of(c.columns.assignee))
 	t.Timeout, t.OddTimeout = of(c.columns.timeout).lease()
-	option := of(c.columns.status).text()
-	if status, ok := c.statuses[option]; ok {
+	if status, ok := c.statuses[of(c.columns.status).text()]; ok {
 		t.Status = status
 	}
 	if of(c.columns.done).ticked() {
@@ -135,27 +134,7 @@ func (c *codec) task(page *page) (task.Task, error) {
 	if name := shortened(strings.TrimSpace(of(c.columns.priority).text())); name != "" {
 		t.Priority, t.PriorityName = c.words.Rank(name), unique.Make(name).Value() // few names are on many pages
 	}
-	t.Lost = task.Lost{
-		Status: c.isUnset(option) && c.columns.status.tookFrom(t),
-		Holder: t.ClaimedBy == "" && c.columns.claimedBy.tookFrom(t),
-		Token:  t.Token == "" && c.columns.token.tookFrom(t),
-	}
 	return t, nil
-}
-
-// tookFrom reports whether an empty value of a task may have gone with the former column: nobody
-// has edited the page since the column came back.
-func (col Column) tookFrom(t task.Task) bool {
-	return !col.Remade.IsZero() && !t.Edited.After(col.Remade.Truncate(time.Minute))
-}
-
-// doubts reports whether a page has a status that is not in the last schema, or shows a claim without
-// its status. Either a person has set that, or an option was renamed or deleted, which the schema
-// tells.
-func (c *codec) doubts(t task.Task, page *page) bool {
-	tok := claim.ParseToken(t.Token)
-	return c.newStatus(page) || t.Status != task.InProgress && !t.Lost.Status && !t.Trashed && tok.ID != "" && !tok.Void && !tok.Done &&
-		t.ClaimedBy != "" && !t.ClaimedAt.IsZero() && c.isUnset(page.Properties[c.columns.status.ID].text())
 }
 
 // newStatus reports whether a page has a status option that is not in the last schema.

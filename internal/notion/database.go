@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
-	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -32,12 +31,7 @@ type Column struct {
 	// OptionIDs are the ids of options, by their names.
 	OptionIDs map[string]string `json:",omitempty"`
 	// Source is the data source that a relation relates to.
-	Source string `json:",omitempty"`
-	// Remade is when the column, or the option for IN_PROGRESS in it, was found in place of one that
-	// was lost, in Notion's time; zero if it never was. Progress is the id of that option.
-	Remade   time.Time `json:",omitzero"`
-	Progress string    `json:",omitempty"`
-	Missing  bool      `json:"-"` // when the schema was read last
+	Source task.ID `json:",omitempty"`
 }
 
 // schema is the part of an answer about a database or a data source that is read here.
@@ -71,7 +65,7 @@ func (s *schema) columns() map[string]Column {
 		}
 		if json.Unmarshal(data, &raw) == nil && json.Unmarshal(raw["id"], &col.ID) == nil && json.Unmarshal(raw["type"], &col.Type) == nil &&
 			json.Unmarshal(raw[col.Type], &config) == nil {
-			col.Source = config.Source
+			col.Source, _ = task.ParseID(config.Source)
 			for _, o := range config.Options {
 				col.Options = append(col.Options, o.Name)
 				if o.ID != "" {

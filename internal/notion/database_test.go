@@ -49,7 +49,7 @@ func TestWhatIsThereStays(t *testing.T) {
 		if diff := cmp.Diff(want, types); err != nil || diff != "" {
 			w.Errorf("err = %v (-want +got):\n%s", err, diff)
 		}
-		if db.Columns["c"].Source != string(db.Source) {
+		if db.Columns["c"].Source != db.Source {
 			w.Errorf("the relation is to %s, want the database itself", db.Columns["c"].Source)
 		}
 

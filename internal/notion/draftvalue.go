@@ -205,8 +205,7 @@ func (p *drafting) people(ctx context.Context, _ Column, values []string) (any, 
 func (p *drafting) related(ctx context.Context, col Column, values []string) (any, error) {
 	var ids []task.ID
 	for _, name := range parts(values) {
-		source, err := task.ParseID(col.Source)
-		if err == nil && source == p.codec.source {
+		if col.Source == p.codec.source {
 			id, err := p.Named(ctx, name)
 			if err != nil {
 				return nil, err

@@ -203,7 +203,7 @@ func (l layout) content(col Column, v any, texts *spanWriter) (content any, ok b
 		u, err := url.Parse(said)
 		return said, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && fits(said, spanLimit)
 	case notionapi.PropertyTypeRelation:
-		if related, err := task.ParseID(col.Source); isPage(v) && err == nil && related == l.tasks {
+		if isPage(v) && col.Source != "" && col.Source == l.tasks {
 			return []pageRef{{said}}, true
 		}
 	}

@@ -19,7 +19,7 @@ import (
 //     not change when an option of the same name is made anew.
 //
 // Nobody edited those tasks, and the claims on them are not over: while an option is missing the
-// database is broken, and what a task lost with a deleted one shows in task.Task.Lost.
+// database is broken, and what a task lost with a deleted one is written again by the claim's holder.
 
 // remember copies from was, the earlier status, the ids of former options that tasks still use.
 // A property that was made again with another type does not inherit them.
@@ -85,11 +85,6 @@ func (s TaskSchema) changedOptions(col Column, missing []string) (problems, reme
 		remedies = append(remedies, fmt.Sprintf("add what was deleted again, or set %s to the option that stands for it now", strings.Join(deleted, ", ")))
 	}
 	return problems, remedies
-}
-
-// progress returns the id of the option for IN_PROGRESS; empty if it is not known.
-func (s TaskSchema) progress(status Column) string {
-	return status.OptionIDs[s.statusName(task.InProgress)]
 }
 
 // SetStatuses changes the database's names of the statuses, and reads the schema with one

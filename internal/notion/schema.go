@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -263,7 +262,7 @@ func (s TaskSchema) examineUse(db Database, f *Fit) {
 		f.Problem = fmt.Sprintf("property %q is of type people", f.Name)
 		f.Remedy = "only agents that a Notion user stands for, in agents[].notion_user, can claim, and Notion may start a run of an agent that is assigned; rich_text has neither problem"
 	case f.Key == "depends_on", f.Key == "sub_items":
-		if relates, err := task.ParseID(col.Source); err == nil && relates != db.Source {
+		if col.Source != "" && col.Source != db.Source {
 			f.Grade = Poor
 			f.Problem = f.Name + " relates to another database or data source"
 			f.Remedy = "a task that relates to something there is never ready"
@@ -304,9 +303,8 @@ func (s TaskSchema) examineStatuses(f *Fit) {
 
 // find returns the columns of tasks in a database. It looks for a known column by its id, and
 // if that fails by its name, like the others. The warnings say what is amiss with columns that
-// tasks can do without. The error names everything that must be changed. A column, or an option for
-// IN_PROGRESS, that stands in place of a known one is remade at now.
-func (s TaskSchema) find(db Database, known taskColumns, now time.Time) (taskColumns, []string, error) {
+// tasks can do without. The error names everything that must be changed.
+func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string, error) {
 	db.Columns = maps.Clone(db.Columns)
 	for _, w := range s.wants(&known) {
 		for _, col := range db.Columns {
@@ -339,16 +337,6 @@ func (s TaskSchema) find(db Database, known taskColumns, now time.Time) (taskCol
 		if slices.Contains(f.Types, f.Found) {
 			*into[f.Key] = f.column
 		}
-	}
-	for _, col := range []struct{ is, was *Column }{
-		{&found.status, &known.status}, {&found.claimedBy, &known.claimedBy}, {&found.token, &known.token},
-	} {
-		if col.is.Remade = col.was.Remade; col.is.ID != "" && col.was.ID != "" && (col.is.ID != col.was.ID || col.was.Missing) {
-			col.is.Remade = now
-		}
-	}
-	if found.status.Progress = s.progress(found.status); known.status.Progress != "" && found.status.Progress != "" && found.status.Progress != known.status.Progress {
-		found.status.Remade = now
 	}
 	found.fields = s.findFields(db, known.fields)
 	for _, f := range found.fields {

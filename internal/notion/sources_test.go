@@ -97,7 +97,7 @@ func TestPropertiesAreAddedToTheDataSource(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		if string(db.ID) != w.databases.Tasks || string(db.Source) != sprint || db.Title != "Sprint" || db.Columns["depends_on"].Source != sprint || db.Columns["claimed_by"].Type != "rich_text" {
+		if string(db.ID) != w.databases.Tasks || string(db.Source) != sprint || db.Title != "Sprint" || string(db.Columns["depends_on"].Source) != sprint || db.Columns["claimed_by"].Type != "rich_text" {
 			w.Errorf("the database is %+v", db)
 		}
 		for _, r := range w.emulator.Requests() {

@@ -10,7 +10,7 @@ import (
 // survey opens a database that may lack what claims need yet. The properties are db's: they are not
 // read again.
 func (c *Client) survey(db Database, schema TaskSchema) (*Tasks, error) {
-	columns, warnings, _ := schema.find(db, taskColumns{}, c.Now()) // what is missing is made later
+	columns, warnings, _ := schema.find(db, taskColumns{}) // what is missing is made later
 	return c.open(db, schema, columns, warnings)
 }
 

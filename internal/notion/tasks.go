@@ -22,7 +22,6 @@ import (
 // is missing, or has another type, or a status has lost its option, the database is broken, as
 // Broken says: nothing is read or written, so nothing is claimed and no claim is judged. Query and
 // Check find out when it is whole again, perhaps with another property in place of the lost one.
-// What tasks lost with the old one shows in task.Task.Lost.
 type Tasks struct {
 	client *Client
 	title  string
@@ -64,7 +63,7 @@ func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema
 	if err != nil {
 		return nil, err
 	}
-	columns, warnings, err := schema.find(db, schema.recalled(), c.Now())
+	columns, warnings, err := schema.find(db, schema.recalled())
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +81,6 @@ func (c *Client) open(db Database, schema TaskSchema, columns taskColumns, warni
 	if err != nil {
 		return nil, err
 	}
-	c.tasks.Store(&db.Source)
 	t := &Tasks{client: c, schema: schema}
 	t.use(codec)
 	return t, nil
@@ -91,6 +89,7 @@ func (c *Client) open(db Database, schema TaskSchema, columns taskColumns, warni
 // use sets the codec and its words.
 func (t *Tasks) use(c *codec) {
 	t.codec.Store(c)
+	t.client.tasks.Store(&c.source)
 	t.words.Set(c.words)
 }
 
@@ -128,8 +127,8 @@ func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
 func (t *Tasks) Now() time.Time { return t.client.Now() }
 
 // Get implements claim.Store. A task with more than 25 dependencies takes further requests,
-// with their own permits. If a page has lost a property, or is no longer in progress although
-// a claim is on it, Get reads the schema with one more request.
+// with their own permits. If a page has lost a property, or has an unknown status, Get reads the
+// schema with one more request.
 func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	if err := t.Broken(); err != nil {
 		return claim.Reading{}, err
@@ -144,7 +143,7 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 		return claim.Reading{}, t.missing(ctx, storeError(err))
 	}
 	read, err := t.row(ctx, c, &shown.page)
-	if lost(err) || err == nil && c.doubts(read, &shown.page) {
+	if lost(err) || c.newStatus(&shown.page) {
 		if err := t.Check(ctx); err != nil {
 			return claim.Reading{}, storeError(err)
 		}

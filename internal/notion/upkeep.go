@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
@@ -62,9 +61,8 @@ func (t *Tasks) Check(ctx context.Context) error {
 	if err != nil {
 		return t.breaks(err)
 	}
-	next, err := t.schema.again(db, *t.codec.Load(), t.client.Now())
+	next, err := t.schema.again(db, t.codec.Load().columns)
 	if err != nil {
-		t.codec.Store(next)
 		return t.breaks(err)
 	}
 	t.use(next)
@@ -75,18 +73,14 @@ func (t *Tasks) Check(ctx context.Context) error {
 	return nil
 }
 
-// again makes the codec for a database that had the one before. Columns that were missing then may
-// still be missing; those in use must still be there. With an error, again returns the codec before,
-// which remembers what is missing.
-func (s TaskSchema) again(db Database, before codec, now time.Time) (*codec, error) {
-	was := &before.columns
-	columns, warnings, err := s.find(db, *was, now)
+// again makes the codec for a database that had the columns before. Those that were missing then
+// may still be missing; those in use must still be there.
+func (s TaskSchema) again(db Database, before taskColumns) (*codec, error) {
+	columns, warnings, err := s.find(db, before)
 	found := s.byKey(&columns)
 	var problems []string
-	for _, w := range s.wants(was) {
-		is := found[w.key]
-		w.into.Missing = is.ID == ""
-		switch {
+	for _, w := range s.wants(&before) {
+		switch is := found[w.key]; {
 		case w.into.ID == "", forPeople(w.key) && is.ID == "":
 			*is = Column{} // taken into use at the next start
 		case is.ID == "" && w.without != "": // if it is empty, find has said so
@@ -96,17 +90,13 @@ func (s TaskSchema) again(db Database, before codec, now time.Time) (*codec, err
 	}
 	switch said := strings.Join(problems, "; "); {
 	case said != "" && err != nil:
-		return &before, fmt.Errorf("%w; %s", err, said)
+		return nil, fmt.Errorf("%w; %s", err, said)
 	case said != "":
-		return &before, fmt.Errorf("database %q has changed: %s", db.Title, said)
+		return nil, fmt.Errorf("database %q has changed: %s", db.Title, said)
 	case err != nil:
-		return &before, err
+		return nil, err
 	}
-	next, err := newCodec(db, s, columns, warnings)
-	if err != nil {
-		return &before, err
-	}
-	return next, nil
+	return newCodec(db, s, columns, warnings)
 }
 
 // kept is a column as Known keeps it.
@@ -198,7 +188,7 @@ func (c *Client) RecallTasks(databaseID string, schema TaskSchema) (*Tasks, erro
 			db.Columns[f.Column.Name] = f.Column
 		}
 	}
-	columns, warnings, err := schema.find(db, columns, c.Now())
+	columns, warnings, err := schema.find(db, columns)
 	if err != nil {
 		return nil, err
 	}

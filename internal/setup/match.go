@@ -264,8 +264,7 @@ func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
 	var fits []string
 	for _, name := range slices.Sorted(maps.Keys(db.Columns)) {
 		col := db.Columns[name]
-		related, err := task.ParseID(col.Source)
-		otherDatabase := (f.Key == "depends_on" || f.Key == "sub_items") && (err != nil || related != db.Source)
+		otherDatabase := (f.Key == "depends_on" || f.Key == "sub_items") && col.Source != db.Source
 		people := f.Key == "claimed_by" && col.Type == "people" // a team's own: dibs does not write there unasked
 		if slices.Contains(f.Types, col.Type) && !p.taken(name) && !otherDatabase && !people {
 			fits = append(fits, name)

@@ -280,7 +280,7 @@ func TestWhatPeopleSee(t *testing.T) {
 		}
 		db, err := w.client().Database(w.Context(), p.Config.Databases.MeshLog)
 		tasks, terr := w.client().Database(w.Context(), p.Config.Databases.Tasks)
-		if err != nil || terr != nil || db.Columns["task"].Source != string(tasks.Source) {
+		if err != nil || terr != nil || db.Columns["task"].Source != tasks.Source {
 			w.Errorf("the task of an entry is %+v, %v", db.Columns["task"], err)
 		}
 	})

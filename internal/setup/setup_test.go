@@ -175,7 +175,7 @@ func TestFromNothing(t *testing.T) {
 		w.apply(p)
 		w.complete(p)
 		db, err := w.client().Database(w.Context(), p.Config.Databases.Tasks)
-		if err != nil || db.Columns["status"].Type != "status" || db.Columns["ID"].Type != "unique_id" || db.Columns["depends_on"].Source != string(db.Source) {
+		if err != nil || db.Columns["status"].Type != "status" || db.Columns["ID"].Type != "unique_id" || db.Columns["depends_on"].Source != db.Source {
 			w.Errorf("the tasks database is %+v, err = %v", db, err)
 		}
 

@@ -40,8 +40,6 @@ type Task struct {
 	// AssigneeIsAgent is set if Assignee is an agent for which a Notion user stands. A person may
 	// have the same name.
 	AssigneeIsAgent bool `json:"assignee_is_agent,omitempty"`
-	// Lost says which values of a claim may have gone with their column.
-	Lost Lost `json:"-"`
 	// Token is the claim token: a ULID while a claim lives, see claim.Token.
 	Token string `json:"-"`
 	// Timeout is the task's own lease length; zero for the configured default.
