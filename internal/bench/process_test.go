@@ -112,7 +112,7 @@ func (n *board) ask(method, path string, body, out any) error {
 		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+n.Token)
-	req.Header.Set("Notion-Version", "2022-06-28")
+	req.Header.Set("Notion-Version", "2025-09-03")
 	resp, err := n.http.Do(req)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func ofHolds() Cases {
 			Case{On: e, If: "the page shows that somebody else ended the claim", Then: "the claim is lost; what is left of it is taken off, if nobody can take the task meanwhile",
 				when: either(fares(isSuspect), fares(isGone), fares(isDone)), step: Sight.lose}) // a finish has a row of its own for isDone, above
 		if e != Delivery {
-			cs = append(cs, Case{On: e, If: "a claim that was given up lies over the live claim", Then: "write the claim back",
+			cs = append(cs, Case{On: e, If: "a claim that was given up lies over the live claim, or a part of it went with its column", Then: "write the claim back",
 				when: fares(isCovered), step: Sight.restore})
 		}
 		switch e {

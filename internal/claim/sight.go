@@ -73,7 +73,8 @@ const (
 	// isDone: the page shows that the work was done under this claim, whatever became of the task
 	// since.
 	isDone
-	// isCovered: an abandoned claim lies over this live one. Its writer means no harm.
+	// isCovered: an abandoned claim lies over this live one, or a part of it went with its column.
+	// Nobody means to end it.
 	isCovered
 	// isSuspect: another live token lies over this live claim. A follower of the protocol would
 	// have skipped the task, so it is probably a late write that its writer is about to

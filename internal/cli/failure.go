@@ -24,8 +24,8 @@ type ended struct{ code int }
 
 func (e ended) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// unset is an error that goes once a setting is given.
-type unset interface {
+// misconfigured is an error that a setting of the configuration mends: exit code 2.
+type misconfigured interface {
 	error
 	Setting() string
 }
@@ -62,7 +62,7 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 	if denied, ok := errors.AsType[notClaimed](err); ok {
 		return denied.Problem
 	}
-	if _, ok := errors.AsType[unset](err); ok {
+	if _, ok := errors.AsType[misconfigured](err); ok {
 		return api.NewProblem(api.CodeInvalidRequest, err.Error())
 	}
 	if failed, ok := errors.AsType[*claim.StoreError](err); ok {

@@ -44,7 +44,7 @@ func (d *works) openTasks(ctx, asking context.Context, known string, was task.ID
 	if err != nil {
 		return nil, err
 	}
-	if now := d.notion.Sources()[d.tasks.ID()]; was != "" && was != now.Source { // the configuration names another one
+	if now := d.notion.Sources()[d.tasks.ID()]; was != "" && was != now.Source { // another one is named, or the former one is gone
 		if err := d.hasHeld(notion.Impatient(ctx), now); err != nil {
 			return nil, err
 		}

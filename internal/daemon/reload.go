@@ -155,8 +155,9 @@ func (d *works) choose(before, after config.Databases) error {
 		return fmt.Errorf("databases.tasks_source: %w", err)
 	}
 	used := notion.Choice{Wanted: after.TasksSource, Source: source.ID}
-	switch was := d.notion.Sources()[tasks]; {
-	case source.ID == was.Source:
+	was := d.notion.Sources()
+	switch {
+	case source.ID == was[tasks].Source:
 	case d.tasks.Check(ctx) == nil:
 		return errors.New("databases.tasks_source cannot change while the tasks can be claimed: restart the daemon")
 	default:
@@ -168,6 +169,7 @@ func (d *works) choose(before, after config.Databases) error {
 	d.notion.RecallSources(map[task.ID]notion.Choice{tasks: used})
 	if err := d.tasks.Check(ctx); err != nil {
 		workspace.Choose(d.notion, before)
+		d.notion.RecallSources(was)
 		return fmt.Errorf("databases.tasks_source: %w", err)
 	}
 	return errors.Join(d.keepSources(ctx), mirror.KeepSchema(ctx, d.journal, d.tasks.Known()))

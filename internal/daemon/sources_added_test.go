@@ -8,6 +8,8 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -44,6 +46,11 @@ func TestASecondDataSourceIsAdded(t *testing.T) {
 		}
 		w.mentions(reload("Idea"), `databases.tasks_source: database "Tasks" has no data source "Idea"`)
 		w.mentions(reload("Ideas"), "databases.tasks_source cannot change while the tasks can be claimed")
+		remove := w.notion.Inject(emulator.Fault{Kind: emulator.Error500, Path: "/v1/data_sources/"})
+		if err := reload("Tasks"); err == nil {
+			w.Error("a reload succeeded although the data source cannot be read")
+		}
+		remove()
 		if got := n.samples()["dibs_notion_permits_max"]; got != "10" {
 			w.Errorf("the burst is %s, want the one from before", got)
 		}
@@ -84,8 +91,15 @@ func TestTheDataSourceIsGone(t *testing.T) {
 		w.notion.ResetRequests()
 		mustDo(w, w.notion.TrashDataSource(ideas))
 		time.Sleep(20 * time.Second)
-		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err == nil || !strings.Contains(err.Error(), "is in the trash") {
-			w.Errorf("sync = %v", err)
+		_, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, "")
+		_, claimed := n.claim("Sandman", w.add("work", nil))
+		for what, err := range map[string]error{"sync": err, "claim": claimed} {
+			if code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), "is in the trash") {
+				w.Errorf("%s = %v", what, err)
+			}
+		}
+		if s := n.status(); len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "is in the trash") {
+			w.Errorf("warnings %q", s.Warnings)
 		}
 		o.Config.Databases.TasksSource = "More"
 		mustDo(w, n.daemon.Reload(o.Config))

@@ -259,7 +259,7 @@ func (w *world) bot() string {
 		w.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+w.notion.Token())
-	r.Header.Set("Notion-Version", "2022-06-28")
+	r.Header.Set("Notion-Version", "2025-09-03")
 	resp, err := w.notion.Client().Do(r)
 	if err != nil {
 		w.Fatal(err)

@@ -3,15 +3,18 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/journal"
 	"dibs/internal/notion"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
@@ -144,6 +147,7 @@ func (e *examination) databases(ctx context.Context) {
 		return
 	}
 	workspace.Choose(e.client, e.Config.Databases)
+	e.recallSources(ctx)
 	if e.tasksDatabase(ctx); e.paused() {
 		return
 	}
@@ -163,8 +167,19 @@ func (e *examination) databases(ctx context.Context) {
 	}
 }
 
+// recallSources gives the client the data sources that the daemon's journal knows. An unreadable
+// journal is another finding.
+func (e *examination) recallSources(ctx context.Context) {
+	var known map[task.ID]notion.Choice
+	said, err := journal.ReadMeta(ctx, filepath.Join(e.Config.StateDir, journal.FileName), journal.MetaSources)
+	if err == nil && json.Unmarshal([]byte(said), &known) == nil {
+		e.client.RecallSources(known)
+	}
+}
+
 // database reads a database, and reports which of its data sources is used.
 func (e *examination) database(ctx context.Context, key, id string) (notion.Database, bool) {
+	known := e.client.Sources()[task.ID(id)]
 	db, err := e.client.Database(ctx, id)
 	_, isWhich := errors.AsType[*notion.SourceError](err)
 	switch {
@@ -175,6 +190,8 @@ func (e *examination) database(ctx context.Context, key, id string) (notion.Data
 	case e.client.Sources()[db.ID].Wanted != "":
 		e.ok(key, fmt.Sprintf("%q", db.Title))
 		e.ok(key+"_source", fmt.Sprintf("%q (%s), which alone is used", db.Title, db.Source))
+	case known.Source == db.Source:
+		e.ok(key, fmt.Sprintf("%q, data source %s, which the daemon has found", db.Title, db.Source))
 	default:
 		e.ok(key, fmt.Sprintf("%q, with one data source", db.Title))
 	}

@@ -34,6 +34,16 @@ func Inspect(ctx context.Context, path string) (Inspection, error) {
 	return found, j.failed(err, "looking at the journal")
 }
 
+// ReadMeta is Meta for the journal in the file at path. It reads the file as Inspect does.
+func ReadMeta(ctx context.Context, path, key string) (string, error) {
+	j, err := openToRead(path)
+	if err != nil {
+		return "", err
+	}
+	defer j.readers.Close()
+	return j.Meta(ctx, key)
+}
+
 // openToRead opens a journal read-only. The error is as for Inspect.
 func openToRead(path string) (*Journal, error) {
 	if _, err := os.Stat(path); err != nil {

@@ -108,7 +108,7 @@ type Mirror struct {
 	failure  error                // of the last sync; nil if it succeeded
 	cost     int                  // the requests that the last sync of what was edited took
 	done     time.Time            // when the last sync succeeded, with Watcher.Synced, by this machine's clock
-	lacked   bool                 // the schema was broken at or after the last full sync, or Anew was called
+	lacked   bool                 // the schema was broken since the last full sync, or Anew was called
 	progress *Progress            // of the full sync under way
 	absent   map[task.ID]struct{} // dependencies that Notion does not show us
 	seen     *pages               // observed pages that wait to be stored

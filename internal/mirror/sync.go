@@ -77,7 +77,7 @@ func (m *Mirror) attempt(ctx context.Context, full bool) (_ Result, err error) {
 	defer func() {
 		if err != nil && m.Closed() != nil {
 			m.mu.Lock()
-			m.lacked = true // changes made meanwhile may not show as edits
+			m.lacked = true
 			m.mu.Unlock()
 		}
 	}()
@@ -89,8 +89,7 @@ func (m *Mirror) attempt(ctx context.Context, full bool) (_ Result, err error) {
 			return Result{}, err
 		}
 	}
-	lacking := m.Closed() != nil
-	result, err := m.pull(ctx, full || m.catchesUp(lacking))
+	result, err := m.pull(ctx, full || m.wantsAll())
 	if err != nil && ctx.Err() != nil {
 		return result, err
 	}
@@ -103,12 +102,10 @@ func (m *Mirror) attempt(ctx context.Context, full bool) (_ Result, err error) {
 	if err != nil {
 		return result, err
 	}
-	if lacking = lacking || m.Closed() != nil; lacking || result.Full {
-		m.mu.Lock()
-		m.lacked = lacking
-		m.mu.Unlock()
-	}
 	if result.Full {
+		m.mu.Lock()
+		m.lacked = false
+		m.mu.Unlock()
 		err = KeepSchema(ctx, m.storage, m.source.Known())
 	}
 	return result, err
@@ -121,11 +118,10 @@ func (m *Mirror) Anew() {
 	m.lacked = true
 }
 
-// catchesUp reports whether the schema is whole again after tasks were read while it was not. Then
-// the whole board has to be read: tasks show again what was missing in them, although nobody edited
-// them.
-func (m *Mirror) catchesUp(lacking bool) bool {
+// wantsAll reports whether the whole board has to be read: after the schema was broken, tasks show
+// other values although nobody edited them.
+func (m *Mirror) wantsAll() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.lacked && !lacking
+	return m.lacked || m.Closed() != nil
 }

@@ -93,8 +93,10 @@ func (c *codec) task(page *page) (task.Task, error) {
 	if err != nil {
 		return task.Task{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion's answer is not a page: %w", err)
 	}
-	if is, elsewhere := page.Parent.in(c.database, c.source); !is {
-		return task.Task{}, claim.Errorf(claim.NotFound, claim.LandedUnknown, "%w", &foreignError{id, elsewhere})
+	if is, elsewhere := page.Parent.in(c.database, c.source); !is && elsewhere {
+		return task.Task{}, claim.Errorf(claim.NotFound, claim.LandedUnknown, "%w", &foreignError{id})
+	} else if !is {
+		return task.Task{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion does not say in which data source page %s is", id)
 	}
 	// A page that lost a property must not look like a free task, or like one without dependencies.
 	for _, col := range c.columns.inUse() {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/url"
 
 	"dibs/internal/claim"
@@ -89,13 +91,16 @@ func (c *Client) Database(ctx context.Context, id string) (Database, error) {
 		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
 			"%q is not the id of a database: give its id or its URL", id)
 	}
-	known, _ := c.sources.of(canonical)
+	known, key := c.sources.of(canonical)
 	db, err := c.database(ctx, canonical)
-	if gone(err) && known.Source != "" { // the database may have another one now
-		c.sources.set(canonical, Choice{Wanted: known.Wanted})
-		db, err = c.database(ctx, canonical)
+	if known.Source == "" || !gone(err) && !errors.Is(err, errTrashed) {
+		return db, err
 	}
-	return db, err
+	// The database may have another one now.
+	if another, ferr := c.find(ctx, canonical, key, known.Wanted); ferr != nil || another == known.Source {
+		return db, cmp.Or(ferr, err)
+	}
+	return c.database(ctx, canonical)
 }
 
 func (c *Client) database(ctx context.Context, id task.ID) (Database, error) {
@@ -108,7 +113,7 @@ func (c *Client) database(ctx context.Context, id task.ID) (Database, error) {
 		return err
 	})
 	if err == nil && trashed {
-		err = errTrashed(db.Title)
+		err = trashedError(db.Title)
 	}
 	return db, err
 }
@@ -123,8 +128,12 @@ func (c *Client) schema(ctx context.Context, database, source task.ID, do func(c
 	return Database{ID: database, Source: source, Title: title, Columns: shown.columns()}, shown.Archived || shown.InTrash, nil
 }
 
-func errTrashed(title string) error {
-	return claim.Errorf(claim.Refused, claim.LandedNo, "database %q is in the trash: restore it, or use another", title)
+// errTrashed is part of the error of a database that cannot be used because it, or its data source, is
+// in the trash.
+var errTrashed = errors.New("is in the trash")
+
+func trashedError(title string) error {
+	return claim.Errorf(claim.Refused, claim.LandedNo, "database %q, or the data source of that name, %w: restore it, or use another", title, errTrashed)
 }
 
 // Below returns the titles of the databases directly on a page, by their ids.
@@ -195,7 +204,13 @@ func (c *Client) CreateDatabase(ctx context.Context, page task.ID, title string,
 	if err != nil {
 		return Database{}, err
 	}
-	return c.Database(ctx, string(id)) // the schema is in the data source
+	db, err := c.Database(ctx, string(id)) // the schema is in the data source
+	if err != nil {
+		failed := *storeError(err)
+		failed.Landed, failed.Err = claim.LandedYes, fmt.Errorf("database %q was made, with the id %s, and cannot be read: %w", title, id, failed.Err)
+		return Database{}, &failed
+	}
+	return db, nil
 }
 
 func (c *Client) create(ctx context.Context, request *notionapi.DatabaseCreateRequest) (task.ID, error) {

@@ -96,7 +96,7 @@ func (l *Log) search(ctx context.Context, e worklog.Entry) (bool, error) {
 
 // noted is storeError, and records that the schema may have changed.
 func (l *Log) noted(err error) *claim.StoreError {
-	if invalid(err) {
+	if invalid(err) || gone(err) {
 		l.mu.Lock()
 		l.stale = true
 		l.mu.Unlock()

@@ -21,18 +21,14 @@ func lost(err error) bool {
 }
 
 // foreignError says that a page is not in the tasks database.
-type foreignError struct {
-	page  task.ID
-	known bool // whether the answer says where the page is
-}
+type foreignError struct{ page task.ID }
 
 func (e *foreignError) Error() string {
 	return fmt.Sprintf("page %s belongs to another database, or to another data source of the tasks database", e.page)
 }
 
-// foreign reports whether an error says that a page is known to be elsewhere, not just that its
-// place is unknown.
+// foreign reports whether an error says that a page is elsewhere.
 func foreign(err error) bool {
-	of, isOf := errors.AsType[*foreignError](err)
-	return isOf && of.known
+	_, isOf := errors.AsType[*foreignError](err)
+	return isOf
 }

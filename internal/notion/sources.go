@@ -2,6 +2,7 @@ package notion
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -103,6 +104,16 @@ type Choice struct {
 	Source task.ID // empty until it is found
 }
 
+// UnmarshalJSON implements json.Unmarshaler. A string is the form in which an earlier version of dibs
+// kept a data source that nobody had named.
+func (c *Choice) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &c.Source) == nil {
+		return nil
+	}
+	type fields Choice
+	return json.Unmarshal(data, (*fields)(c))
+}
+
 // sources records which data source of each database is used. It is safe for concurrent use.
 type sources struct {
 	mu   sync.Mutex
@@ -162,7 +173,12 @@ func (c *Client) source(ctx context.Context, database task.ID) (task.ID, error) 
 	if choice.Source != "" {
 		return choice.Source, nil
 	}
-	found, err := c.FindSource(ctx, database, key, choice.Wanted)
+	return c.find(ctx, database, key, choice.Wanted)
+}
+
+// find finds the data source of a database, and uses it from then on.
+func (c *Client) find(ctx context.Context, database task.ID, key, wanted string) (task.ID, error) {
+	found, err := c.FindSource(ctx, database, key, wanted)
 	if gone(err) {
 		if other := c.mistaken(ctx, database, key); other != nil {
 			return "", other
@@ -171,7 +187,7 @@ func (c *Client) source(ctx context.Context, database task.ID) (task.ID, error) 
 	if err != nil {
 		return "", err
 	}
-	c.sources.set(database, Choice{choice.Wanted, found.ID})
+	c.sources.set(database, Choice{wanted, found.ID})
 	return found.ID, nil
 }
 
@@ -192,7 +208,7 @@ func (c *Client) FindSource(ctx context.Context, database task.ID, key, wanted s
 	}
 	found, err := list.pick()
 	if err == nil && (shown.Archived || shown.InTrash) {
-		err = errTrashed(list.Database)
+		err = trashedError(list.Database)
 	}
 	return found, err
 }

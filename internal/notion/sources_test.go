@@ -1,6 +1,7 @@
 package notion_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -241,6 +242,16 @@ func TestRecallTasksOfADataSource(t *testing.T) {
 			w.Errorf("a page of the other data source: %v, broken: %v", err, tasks.Broken())
 		}
 	})
+}
+
+// What an earlier version of dibs kept of data sources counts.
+func TestChoicesOfAnEarlierVersion(t *testing.T) {
+	var got map[task.ID]notion.Choice
+	err := json.Unmarshal([]byte(`{"a":"s1","b":{"Wanted":"Sprint","Source":"s2"}}`), &got)
+	want := map[task.ID]notion.Choice{"a": {Source: "s1"}, "b": {Wanted: "Sprint", Source: "s2"}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v, -want +got\n%s", err, diff)
+	}
 }
 
 // A start asks for the data source alone; a new choice is found at the next query.

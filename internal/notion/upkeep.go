@@ -53,7 +53,7 @@ func (t *Tasks) noted(err error) *claim.StoreError {
 func (t *Tasks) Check(ctx context.Context) error {
 	ctx = transport.WithoutPermits(transport.InLaneUnlessChosen(ctx, transport.LaneSync))
 	db, err := t.client.database(ctx, t.ID())
-	if err != nil && !unclear(err) {
+	if err != nil && !unclear(err) && !errors.Is(err, errTrashed) {
 		return err
 	}
 	t.changing.Lock()
