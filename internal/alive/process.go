@@ -20,7 +20,7 @@ type Process struct {
 // Life says whether a process is alive.
 type Life int
 
-// The lives. A process is Unheard if its machine cannot be asked just now.
+// The lives. A process is Unheard if it cannot be seen, or its machine cannot be asked just now.
 const (
 	Unheard Life = iota
 	Living
@@ -30,8 +30,11 @@ const (
 // ErrNoProcess says that there is no process of that number.
 var ErrNoProcess = errors.New("no such process")
 
-// Of returns the process with that number. The error is ErrNoProcess, or says that this system
-// cannot tell.
+// ErrUnseen says that there is one, which the system hides from this process.
+var ErrUnseen = errors.New("it is there, but the daemon cannot see it: mount /proc without hidepid for the daemon, or set ProtectProc=default in its unit")
+
+// Of returns the process with that number. The error is ErrNoProcess or ErrUnseen, or says that this
+// system cannot tell.
 func Of(id int) (Process, error) {
 	if id <= 0 {
 		return Process{}, fmt.Errorf("%d: %w", id, ErrNoProcess)
@@ -39,12 +42,14 @@ func Of(id int) (Process, error) {
 	return processOf(id)
 }
 
-// LifeOf reports whether a process of this machine is alive. It counts as alive if the system cannot
-// tell.
+// LifeOf reports whether a process of this machine is alive.
 func LifeOf(p Process) Life {
 	now, err := processOf(p.ID)
-	if err != nil && !errors.Is(err, ErrNoProcess) || err == nil && now.Began == p.Began {
+	switch {
+	case err == nil && now.Began == p.Began:
 		return Living
+	case err == nil || errors.Is(err, ErrNoProcess):
+		return Gone
 	}
-	return Gone
+	return Unheard
 }

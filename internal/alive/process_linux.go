@@ -23,11 +23,8 @@ var boot = sync.OnceValue(func() string {
 func processOf(id int) (Process, error) {
 	dir := fmt.Sprintf("/proc/%d", id)
 	stat, err := os.ReadFile(dir + "/stat")
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-		return Process{}, fmt.Errorf("%d: %w", id, ErrNoProcess)
-	}
 	if err != nil {
-		return Process{}, err
+		return Process{}, fmt.Errorf("%d: %w", id, unread(id, err))
 	}
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 {
@@ -37,11 +34,21 @@ func processOf(id int) (Process, error) {
 		return Process{}, fmt.Errorf("%d: %w", id, ErrNoProcess)
 	}
 	info, err := os.Stat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Process{}, fmt.Errorf("%d: %w", id, ErrNoProcess)
-	}
 	if err != nil {
-		return Process{}, err
+		return Process{}, fmt.Errorf("%d: %w", id, unread(id, err))
 	}
 	return Process{ID: id, Began: boot() + " " + string(fields[19]), UID: int(info.Sys().(*syscall.Stat_t).Uid)}, nil
+}
+
+// unread returns what an error says of a process whose files in /proc cannot be read. That may hide
+// those of other users, see hidepid in proc(5); kill(2) does not.
+func unread(id int, err error) error {
+	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
+	switch {
+	case missing && errors.Is(syscall.Kill(id, 0), syscall.ESRCH):
+		return ErrNoProcess
+	case missing || errors.Is(err, fs.ErrPermission):
+		return ErrUnseen
+	}
+	return err
 }

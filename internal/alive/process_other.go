@@ -2,8 +2,8 @@
 
 package alive
 
-import "errors"
+import "fmt"
 
-func processOf(int) (Process, error) {
-	return Process{}, errors.New("processes cannot be watched on this system: renew the claim, or keep a connection open")
+func processOf(id int) (Process, error) {
+	return Process{}, fmt.Errorf("%d: this system does not let it be watched: keep a connection open", id)
 }

@@ -82,7 +82,7 @@ var meanings = map[Code]meaning{
 	CodeAmbiguousClaim:     {http.StatusConflict, ExitUsage, "Several claims could be meant"},
 	CodeUnknownReservation: {http.StatusNotFound, ExitLost, "No such reservation"},
 	CodeInvalidRequest:     {http.StatusUnprocessableEntity, ExitUsage, "The request is not valid"},
-	CodeOtherMachine:       {http.StatusUnprocessableEntity, ExitUsage, "The process is on another machine"},
+	CodeOtherMachine:       {http.StatusUnprocessableEntity, ExitUsage, "The daemon cannot see the process"},
 	CodeForbiddenAgent:     {http.StatusForbidden, ExitFailure, "The agent's name may not be used"},
 	CodeKeyReused:          {http.StatusUnprocessableEntity, ExitUsage, "The idempotency key was used for another request"},
 	CodeTooLarge:           {http.StatusRequestEntityTooLarge, ExitUsage, "The request is too large"},

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,7 @@ type manager struct {
 	notices *net.UnixConn // the daemon's notifications to systemd
 	log     *bufio.Scanner
 	dibs    *exec.Cmd
+	under   []string                            // a command that starts the daemon's
 	before  atomic.Pointer[func(*http.Request)] // called before Notion answers
 }
 
@@ -115,6 +117,9 @@ func (m *manager) ends() string {
 func (m *manager) start(passed interface{ File() (*os.File, error) }, args ...string) {
 	m.Helper()
 	dibs, err := exec.LookPath("dibs")
+	if m.under != nil {
+		dibs, err = exec.LookPath(filepath.Join(m.dir, "dibs")) // where other users find it
+	}
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -126,7 +131,8 @@ func (m *manager) start(passed interface{ File() (*os.File, error) }, args ...st
 	// LISTEN_PID must be the process's own id.
 	ctx, cancel := context.WithTimeout(m.Context(), time.Minute) // no test waits for ever
 	m.Cleanup(cancel)
-	m.dibs = exec.CommandContext(ctx, "sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, dibs, "serve"}, args...)...)
+	command := slices.Concat(m.under, []string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, dibs, "serve"}, args)
+	m.dibs = exec.CommandContext(ctx, command[0], command[1:]...)
 	m.dibs.Env, m.dibs.ExtraFiles = m.env, []*os.File{file}
 	errs, err := m.dibs.StderrPipe()
 	if err != nil {

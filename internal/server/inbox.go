@@ -59,8 +59,12 @@ func (s *Server) ownProcess(ctx context.Context, pid int) (alive.Process, error)
 	if unheard, ok := errors.AsType[*UnheardError](err); ok {
 		return p, unheard.problem()
 	}
-	if err != nil {
+	if errors.Is(err, alive.ErrNoProcess) {
 		return p, invalid("body.pid", fmt.Errorf("a process of this machine is wanted: %w", err))
+	}
+	if err != nil {
+		return p, api.NewProblem(api.CodeOtherMachine,
+			fmt.Sprintf("process %v; or leave --pid out, and renew, or use dibs run", err))
 	}
 	if uid := caller(ctx); uid > 0 && p.UID != uid {
 		return p, invalid("body.pid", fmt.Errorf("process %d is another user's", pid))

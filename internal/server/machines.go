@@ -173,8 +173,13 @@ func (m *Machines) refresh(ctx context.Context, member string, pids []int) {
 			continue
 		}
 		s.life, s.heard = alive.Gone, time.Now()
-		if slices.ContainsFunc(found, func(f api.Process) bool { return f.PID == p.ID && (f.Began == p.Began || f.Unknown != "") }) {
-			s.life = alive.Living
+		for _, f := range found {
+			switch {
+			case f.PID == p.ID && f.Unknown != "":
+				s.life = alive.Unheard
+			case f.PID == p.ID && f.Began == p.Began:
+				s.life = alive.Living
+			}
 		}
 	}
 }

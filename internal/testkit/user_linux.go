@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"testing"
@@ -12,6 +13,29 @@ import (
 // this: for anybody else the test is skipped.
 func AsUser(t *testing.T, uid, gid int, do func()) {
 	t.Helper()
+	asUser(t, uid, gid, func() error { return nil }, do)
+}
+
+// Hidden is AsUser with a /proc of its own, in which users see nothing of each other's processes, as
+// with ProtectProc=invisible of systemd. Without the rights for that the test is skipped; where CI is
+// true, it fails.
+func Hidden(t *testing.T, uid, gid int, do func()) {
+	t.Helper()
+	if os.Getuid() != 0 && os.Getenv("CI") == "true" {
+		t.Fatal("only root can mount a /proc that hides processes")
+	}
+	asUser(t, uid, gid, func() error {
+		return errors.Join(
+			unix.Unshare(unix.CLONE_NEWNS|unix.CLONE_FS),
+			unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+			unix.Mount("proc", "/proc", "proc", 0, "hidepid=2"),
+		)
+	}, do)
+}
+
+// asUser calls first, and then do as another user, on a thread of their own.
+func asUser(t *testing.T, uid, gid int, first func() error, do func()) {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")
 	}
@@ -19,6 +43,10 @@ func AsUser(t *testing.T, uid, gid int, do func()) {
 	go func() {
 		// From here on the thread belongs to the other user; it ends with the goroutine.
 		runtime.LockOSThread()
+		if err := first(); err != nil {
+			done <- err
+			return
+		}
 		for _, call := range [][4]uintptr{
 			{unix.SYS_SETGROUPS},
 			{unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)},
