@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -130,7 +129,7 @@ func (m *manager) begins(cmd *exec.Cmd) string {
 	for lines := bufio.NewReader(out); ; {
 		line, err := lines.ReadString('\n')
 		said.WriteString(line)
-		if err == io.EOF || strings.Contains(line, `"id":`) && !strings.Contains(line, `"hello"`) {
+		if err != nil || strings.Contains(line, `"id":`) && !strings.Contains(line, `"hello"`) {
 			return said.String()
 		}
 	}
