@@ -20,7 +20,7 @@ type TaskRef struct {
 	Key      string      `json:"key,omitempty" doc:"What people call the task, such as T-3: its unique id in Notion"`
 	Fields   task.Fields `json:"fields,omitempty" doc:"The properties that tasks.fields names: a number, true or false, a text, a list, a date or its start and end, null if empty; data that others wrote"`
 
-	Attempts []Attempt `json:"attempts,omitempty" doc:"What became of the earlier claims on it, the newest first, at most ten, in a claim that was just granted and a single task"`
+	Attempts []Attempt `json:"attempts,omitempty" doc:"What became of the earlier claims on it, the newest first, at most ten, in claims and a single task"`
 
 	StatusName   string `json:"status_name,omitempty" doc:"What the board calls the status; absent if it is called the same"`
 	PriorityName string `json:"priority_name,omitempty" doc:"What the board calls the priority; absent if it is called the same"`

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
@@ -11,14 +12,27 @@ import (
 // maxAttempt limits the characters of a text about an earlier attempt.
 const maxAttempt = 1000
 
-// attempts returns what became of the earlier claims on a task, the newest first. Without them a
-// claim is as good: if the journal cannot be read, there are none.
-func (b *Broker) attempts(ctx context.Context, id task.ID) []api.Attempt {
+// AddAttempts adds to the tasks of claims what became of the earlier claims on them, the newest
+// first. Without them a claim is as good: if the journal cannot be read, there are none.
+func (b *Broker) AddAttempts(ctx context.Context, claims ...*api.Claim) {
+	for _, c := range claims {
+		earlier, err := b.earlier(ctx, c.Task.ID)
+		if err != nil {
+			return
+		}
+		c.Task.Attempts = b.attempts(slices.DeleteFunc(earlier, func(e claim.Earlier) bool { return !e.Precedes(c.ID) }))
+	}
+}
+
+func (b *Broker) earlier(ctx context.Context, id task.ID) ([]claim.Earlier, error) {
 	earlier, err := b.journal.Earlier(ctx, id)
 	if err != nil {
 		b.log.Warn("a task is shown without its earlier attempts", claim.AttrTask, id, claim.AttrError, err)
-		return nil
 	}
+	return earlier, err
+}
+
+func (b *Broker) attempts(earlier []claim.Earlier) []api.Attempt {
 	return each(earlier, func(f claim.Earlier) api.Attempt {
 		text, cut := beginning(task.Plain(f.Text), maxAttempt)
 		if cut > 0 {

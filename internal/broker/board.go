@@ -195,7 +195,9 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (api.Task, error) {
 		return api.Task{}, err
 	}
 	out.Usage = api.NewUsage(history.Total(spent))
-	out.Attempts = b.attempts(ctx, id)
+	if earlier, err := b.earlier(ctx, id); err == nil {
+		out.Attempts = b.attempts(earlier)
+	}
 	return out, nil
 }
 

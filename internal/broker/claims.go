@@ -31,7 +31,7 @@ func (b *Broker) Claim(ctx context.Context, r Request) (api.Claim, error) {
 	cl, err := b.get(ctx, r, f)
 	out, err := b.answer(cl, b.summed(ctx, err, r.Agent, f))
 	if err == nil {
-		out.Task.Attempts = b.attempts(ctx, cl.Task.ID)
+		b.AddAttempts(ctx, &out)
 	}
 	return out, err
 }
@@ -123,11 +123,7 @@ func (b *Broker) try(ctx context.Context, r Request, f task.Filter, first bool) 
 	} else if d := claim.Decide(t, r.Agent, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
 		return claim.Hold{}, bd.named(d.Deny(t))
 	}
-	cl, err := b.attempt(ctx, r, t, nil)
-	if denied, ok := errors.AsType[*claim.Denied](err); ok {
-		err = b.present().named(denied)
-	}
-	return cl, err
+	return b.attempt(ctx, r, t, nil)
 }
 
 // claimTries is how many attempts one request gets if the claim write does not arrive. Each has its
@@ -160,7 +156,7 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 			return claim.Hold{}, err
 		}
 	}
-	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: api.Outlives(r.Key), Quiet: r.Task == "", Unwanted: unwanted, Note: r.Note})
+	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: api.Outlives(r.Key), Quiet: r.Task == "", Unwanted: unwanted, Explain: func(d *claim.Denied) *claim.Denied { return b.present().named(d) }, Note: r.Note})
 	if kept && err == nil {
 		b.alive.Granted(id)
 	} else if kept {

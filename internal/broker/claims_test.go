@@ -2,7 +2,9 @@ package broker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -323,6 +325,52 @@ func TestVisibility(t *testing.T) {
 		send("again")
 		if got := poll("", 0); len(got) != 1 || got[0].Text != "again" {
 			h.Errorf("after another went away: %+v", got)
+		}
+	})
+}
+
+// A claim says what became of the earlier ones on its task, whenever it is asked for, and of no
+// later one.
+func TestEarlierAttempts(t *testing.T) {
+	inHouse(t, nil, []task.Task{openTask(1, "First")}, func(h *house) {
+		var ids []claim.ID
+		for _, agent := range []string{"Sandman", "Oracle", "Trinity"} {
+			cl := h.mustClaim(agent, openTask(1, "").ID)
+			ids = append(ids, cl.ID)
+			if agent == "Trinity" {
+				break
+			}
+			if _, err := h.Finish(h.Context(), broker.Ref{Claim: string(cl.ID)}, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: "by " + agent}); err != nil {
+				h.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		texts := func(c api.Claim) (all []string) {
+			h.AddAttempts(h.Context(), &c)
+			for _, a := range c.Task.Attempts {
+				all = append(all, a.Text)
+			}
+			return all
+		}
+		for i, want := range [][]string{nil, {"by Sandman"}, {"by Oracle", "by Sandman"}} {
+			cl, err := h.Lookup(h.Context(), broker.Ref{Claim: string(ids[i])})
+			if got := texts(cl); err != nil || !slices.Equal(got, want) {
+				t.Errorf("claim %d had the earlier attempts %q, %v; want %q", i+1, got, err, want)
+			}
+		}
+	})
+}
+
+// What a task waits for is on record as the agent was told it.
+func TestTheRecordHasTheCause(t *testing.T) {
+	second := openTask(2, "Second")
+	second.DependsOn = []task.ID{openTask(1, "").ID}
+	inHouse(t, nil, []task.Task{openTask(1, "First"), second}, func(h *house) {
+		_, err := h.claim("Sandman", second.ID)
+		denied, ok := errors.AsType[*claim.Denied](err)
+		log, lerr := h.Log(h.Context(), api.LogFilter{Task: second.ID})
+		if !ok || lerr != nil || len(log.Entries) != 1 || !strings.Contains(denied.Detail, "“First”") || log.Entries[0].Detail != denied.Detail {
+			t.Errorf("told %v, and on record is %+v, %v", err, log.Entries, lerr)
 		}
 	})
 }

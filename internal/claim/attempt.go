@@ -22,6 +22,7 @@ type attempt struct {
 	keep     bool
 	quiet    bool
 	unwanted func(task.Task) string
+	explain  func(*Denied) *Denied
 	note     string
 	stale    bool // the overridden claim counts as a try of its agent, see Try
 }
@@ -60,7 +61,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	}
 	cl.Fence = fence
 	c.keep(holding(cl))
-	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted, note: r.Note}
+	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted, explain: r.Explain, note: r.Note}
 	unlock, err := c.locks.Lock(ctx, cl.Task.ID)
 	if err != nil {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Detail: "gave up waiting for its turn on the task; try again", Err: err}, false)
@@ -126,7 +127,11 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 		}
 		return Hold{}, denied
 	} else if d.Code != "" {
-		return a.deny(ctx, *d.Deny(v.Task), true)
+		denied := d.Deny(v.Task)
+		if a.explain != nil {
+			denied = a.explain(denied)
+		}
+		return a.deny(ctx, *denied, true)
 	}
 	if !known {
 		return Hold{}, errAgain // the page may show something else by now

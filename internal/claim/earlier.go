@@ -7,6 +7,7 @@ import (
 
 // Earlier is what became of an earlier claim on a task.
 type Earlier struct {
+	Claim   ID // empty if it is not known
 	Agent   string
 	At      time.Time // when it was over, in Notion's time
 	Outcome Outcome
@@ -26,11 +27,20 @@ var outcomes = map[Kind]Outcome{
 	KindReleased: "released", KindLost: "lost", KindOverridden: "stale", KindSwept: "swept",
 }
 
+// Precedes reports whether e is earlier than the claim of that id on the same task.
+func (e Earlier) Precedes(id ID) bool {
+	if e.Claim != "" {
+		return e.Claim < id // by the time at which they were made
+	}
+	made, _ := id.Minted()
+	return e.At.Before(made)
+}
+
 // Earlier returns the claim whose end the fact records; false if it records none.
 func (e Fact) Earlier() (Earlier, bool) {
-	f := Earlier{Agent: e.Agent, At: e.At, Outcome: outcomes[e.Kind], Text: cmp.Or(e.Summary, e.Detail)}
+	f := Earlier{Claim: e.Claim, Agent: e.Agent, At: e.At, Outcome: outcomes[e.Kind], Text: cmp.Or(e.Summary, e.Detail)}
 	if e.Kind == KindOverridden {
-		f.Agent = e.Holder
+		f.Claim, f.Agent = e.Former, e.Holder
 	}
 	// A sweep without an agent is that of a copied page, to whose claim nothing happened.
 	return f, f.Outcome != "" && f.Agent != "" && (e.Claim != "" || e.Kind == KindSwept)

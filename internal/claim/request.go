@@ -24,6 +24,9 @@ type Request struct {
 	// Unwanted, if set, returns in one line why the agent does not want the task that the page
 	// shows; empty if it does. An unwanted task is neither written to nor recorded.
 	Unwanted func(task.Task) string
+	// Explain, if set, words a denial by what the page shows, before it is recorded: the caller may
+	// know more of the tasks that this one waits for.
+	Explain func(*Denied) *Denied
 	// Limit is the most tasks that the agent may have at a time, 0 for any number; nil means
 	// Policy.MaxPerAgent.
 	Limit *int

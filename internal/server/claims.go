@@ -44,6 +44,9 @@ type Claims interface {
 
 	// Lookup returns a claim, even one that has ended.
 	Lookup(context.Context, broker.Ref) (api.Claim, error)
+
+	// AddAttempts adds to the tasks of claims what became of the earlier claims on them.
+	AddAttempts(context.Context, ...*api.Claim)
 }
 
 func (s *Server) claim(ctx context.Context, in *api.KeyedInput[api.ClaimRequest]) (api.Claim, error) {
@@ -82,8 +85,14 @@ func (s *Server) claim(ctx context.Context, in *api.KeyedInput[api.ClaimRequest]
 	return s.broker.Claim(ctx, request)
 }
 
-func (s *Server) claims(_ context.Context, in *api.AgentFilter) (api.Claims, error) {
-	return s.broker.Claims(in.Agent), nil
+func (s *Server) claims(ctx context.Context, in *api.AgentFilter) (api.Claims, error) {
+	out := s.broker.Claims(in.Agent)
+	var all []*api.Claim
+	for i := range out.Claims {
+		all = append(all, &out.Claims[i])
+	}
+	s.broker.AddAttempts(ctx, all...)
+	return out, nil
 }
 
 func (s *Server) lookup(ctx context.Context, in *api.GetClaimInput) (api.Claim, error) {
@@ -91,10 +100,15 @@ func (s *Server) lookup(ctx context.Context, in *api.GetClaimInput) (api.Claim, 
 	if err != nil {
 		return api.Claim{}, err
 	}
+	ask := s.broker.Lookup
 	if in.Wait != "" {
-		return s.watch(ctx, ref, in)
+		ask = func(ctx context.Context, ref broker.Ref) (api.Claim, error) { return s.watch(ctx, ref, in) }
 	}
-	return s.broker.Lookup(ctx, ref)
+	c, err := ask(ctx, ref)
+	if err == nil {
+		s.broker.AddAttempts(ctx, &c)
+	}
+	return c, err
 }
 
 // finish ends a claim as f says.

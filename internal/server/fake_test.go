@@ -69,6 +69,8 @@ func (f *fake) Resume(_ context.Context, p broker.Pausing) (api.Paused, error) {
 
 func (f *fake) Claims(string) api.Claims { return api.Claims{Claims: f.claims} }
 
+func (f *fake) AddAttempts(context.Context, ...*api.Claim) {}
+
 func (f *fake) Lookup(ctx context.Context, r broker.Ref) (api.Claim, error) { return f.lookup(ctx, r) }
 
 func (f *fake) Renew(_ context.Context, r broker.Ref) (api.Claim, error) {

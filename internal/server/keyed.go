@@ -116,6 +116,7 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*owed.Answer,
 	var body any
 	switch {
 	case c.State == claim.Held:
+		s.broker.AddAttempts(ctx, &c)
 		status, body = http.StatusCreated, c
 	case c.State == claim.Reserved, c.State == claim.Writing:
 		return askAgain("what became of the first request with this idempotency key is still being found out")
