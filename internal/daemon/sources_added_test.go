@@ -122,12 +122,19 @@ func TestEntriesRelateToTasksOfOneDataSource(t *testing.T) {
 					w.Fatal(err)
 				}
 				id := w.add("work", nil)
-				n := w.daemon(func(c *config.Config) { c.Databases.TasksSource = chosen })
+				log := w.notion.Databases().TaskLog
+				n := w.daemon(func(c *config.Config) {
+					c.Databases.TasksSource = chosen
+					if chosen != "" {
+						c.Databases.TaskLogSource = w.notion.DataSource(log)
+						w.copied(log, "Chatter")
+					}
+				})
 				cl := n.mustClaim("Sandman", id)
 				w.second(w.tasks, "Ideas")
 				mustDo(w, n.complete(cl))
 				time.Sleep(time.Minute)
-				entries := w.notion.Pages(w.notion.Databases().TaskLog)
+				entries := w.notion.Pages(log)
 				if len(entries) != 1 || !slices.Equal(entries[0].Relation("task_id"), []string{id}) {
 					w.Errorf("chosen %q: %d entries, the first relates to %q", chosen, len(entries), entries[0].Relation("task_id"))
 				}
