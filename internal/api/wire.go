@@ -64,6 +64,8 @@ type Claim struct {
 	Fence    int64  `json:"fence,omitempty" doc:"A number that is greater than that of every earlier claim of the task, for whoever guards something with it"`
 	Override bool   `json:"override,omitempty" doc:"The claim took the task over from a stale one"`
 	Former   string `json:"former,omitempty" doc:"Who had the stale claim"`
+	// Unheard says that the daemon gave it back, because its caller went away before the answer.
+	Unheard bool `json:"-"`
 
 	Progress string `json:"progress,omitempty" doc:"What the agent last said of the work, in one line; data"`
 

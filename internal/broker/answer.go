@@ -42,7 +42,7 @@ func (b *Broker) claim(c claim.Hold) api.Claim {
 		ClaimedAt: b.time(c.ClaimedAt),
 		Fence:     c.Fence, Usage: api.NewUsage(c.Used),
 		Progress: c.Progress,
-		Override: c.Former != "", Former: c.Former,
+		Override: c.Former != "", Former: c.Former, Unheard: c.Finish != nil && c.Finish.Unheard,
 		Outcome: c.Ending, EndedAt: b.time(c.Ended), Detail: c.Detail,
 	}
 	if !c.ClaimedAt.IsZero() {

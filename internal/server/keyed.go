@@ -107,8 +107,8 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*owed.Answer,
 	if err != nil {
 		return nil, err
 	}
-	askAgain := func(why string) (*owed.Answer, error) {
-		p := api.NewProblem(api.Code(claim.CodeNotionUnavailable), why+": ask again with the same key")
+	askAgain := func(code claim.Code, why string) (*owed.Answer, error) {
+		p := api.NewProblem(api.Code(code), why+": ask again with the same key")
 		p.RetryIn(broker.RetryUnavailable)
 		return nil, p
 	}
@@ -119,11 +119,15 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*owed.Answer,
 		s.broker.AddAttempts(ctx, &c)
 		status, body = http.StatusCreated, c
 	case c.State == claim.Reserved, c.State == claim.Writing:
-		return askAgain("what became of the first request with this idempotency key is still being found out")
+		return askAgain(claim.CodeNotionUnavailable, "what became of the first request with this idempotency key is still being found out")
 	case c.State == claim.State(claim.Abandoned), c.State == claim.State(claim.Voided), c.State == claim.State(claim.Clearing):
 		// A new attempt would be refused because of this one's remains on the page. One that was
 		// never seen there left none.
-		return askAgain("the claim that the first request with this idempotency key made could not be verified and is being withdrawn")
+		return askAgain(claim.CodeNotionUnavailable, "the claim that the first request with this idempotency key made could not be verified and is being withdrawn")
+	case c.Unheard && c.State == claim.Finishing: // the way to this member was cut: it was lost to nobody
+		return askAgain(claim.CodeJournalUnavailable, "nobody heard of the claim that was granted to this request, and it is being given back")
+	case c.Unheard:
+		return nil, nil
 	case c.State == claim.Finishing, c.State == claim.Ended && c.Outcome != claim.EndNotGranted:
 		p := api.NewProblem(api.CodeClaimLost, fmt.Sprintf("the claim that was granted to this request has ended: %s", c.Outcome))
 		p.Claim, p.Task = &c, &c.Task
