@@ -51,21 +51,24 @@ func TestFrozen(t *testing.T) {
 		t.Fatalf("it has ended before it was %q", want)
 	}
 	said("runs")
-	for _, do := range []func() error{
-		s.Freeze, pause(1200 * time.Millisecond), // by then it waits for an answer
-		func() error { return child.Process.Signal(syscall.SIGSTOP) },
-		s.Thaw, pause(4 * time.Second),
-		func() error { return child.Process.Signal(syscall.SIGCONT) },
-	} {
-		if err := do(); err != nil {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
+	begun := time.Now()
+	must(s.Freeze())
+	time.Sleep(1100 * time.Millisecond) // by then it waits for an answer
+	must(child.Process.Signal(syscall.SIGSTOP))
+	slow := time.Since(begun) > 1800*time.Millisecond // it may have given up by then
+	must(s.Thaw())
+	if slow {
+		t.Skip("this machine is too busy for it")
+	}
+	time.Sleep(4 * time.Second)
+	must(child.Process.Signal(syscall.SIGCONT))
 	said("was never without the database")
-}
-
-func pause(d time.Duration) func() error {
-	return func() error { time.Sleep(d); return nil }
 }
 
 // frozen runs a member, and says whether it ever took the database for away.
