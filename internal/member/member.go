@@ -129,11 +129,15 @@ func (m *Member) Name() string { return m.name }
 // Run announces the member and checks who leads, until ctx ends. Then it takes the member off the
 // list.
 func (m *Member) Run(ctx context.Context) {
-	for said := (time.Time{}); ctx.Err() == nil; {
+	for said, stood := (time.Time{}), (time.Time{}); ctx.Err() == nil; {
 		begun := time.Now()
 		err := m.say(ctx, &said)
-		if err != nil && time.Since(begun) > beat+watch {
-			continue // this process stood still: its time limits say nothing of the database
+		if time.Since(begun) > beat+watch {
+			stood = time.Now() // this process did: its time limits say nothing of the database
+		}
+		if err != nil && time.Since(stood) < beat {
+			clock.Pause(ctx, watch/10)
+			continue
 		}
 		if ctx.Err() == nil {
 			m.note(err)
