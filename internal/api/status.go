@@ -132,7 +132,12 @@ type PolicyStatus struct {
 	MaxAttempts *int `json:"max_attempts,omitempty" doc:"How often a task may fail or its claim run out before it becomes BLOCKED; 0 is any number of times"`
 	// Others has a line for each different set of settings.
 	Others []string `json:"others,omitempty" doc:"Agents whose daemons claim on this board under settings that do not go with these"`
+	// Stranger is empty where this daemon is not said to be the only claimer.
+	Stranger string `json:"stranger,omitempty" doc:"The daemon with a journal of its own that was seen within a day, although this one is to be the only claimer"`
 }
+
+// OneJournal is the advice for PolicyStatus.Stranger.
+const OneJournal = "stop it, or give it this daemon's journal (journal.postgres)"
 
 // SameSettings is the advice for the lines of PolicyStatus.Others.
 const SameSettings = "give all daemons on the board the same claim.timeout, claim.write_window and claim.settle, and restart them, or have them share one journal: journal.postgres"

@@ -142,7 +142,7 @@ func (b *Broker) attempt(ctx context.Context, r Request, t task.Task, unwanted f
 }
 
 func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwanted func(task.Task) string) (claim.Hold, error) {
-	id := claim.NewID(b.now())
+	id := b.claimer.NewID()
 	if r.Key != "" {
 		// A retry of the request finds the claim by this if the daemon is killed before it answers.
 		if err := b.journal.BindRequest(ctx, r.UID, r.Key, id); err != nil {

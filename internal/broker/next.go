@@ -35,7 +35,7 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold
 	}
 	var troubled *claim.Denied
 	var denials []*claim.Denied // not recorded yet
-	first := claim.NewID(b.now())
+	first := b.claimer.NewID()
 	defer func() {
 		if len(denials) == 0 {
 			return

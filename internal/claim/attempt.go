@@ -34,7 +34,7 @@ type attempt struct {
 func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	now := c.store.Now()
 	cl := Hold{
-		ID: cmp.Or(r.ID, NewID(now)), Agent: r.Agent, Task: r.Task, State: Reserved, Brief: r.Brief,
+		ID: cmp.Or(r.ID, c.NewID()), Agent: r.Agent, Task: r.Task, State: Reserved, Brief: r.Brief,
 		Reserved: now, Lease: Lease{Requested: r.Timeout, Timeout: cmp.Or(r.Timeout, c.policy.LeaseOf(r.Task))},
 	}
 	c.underway.Store(cl.ID, nil)
@@ -170,7 +170,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 		a.watcher.Wrote(v.took, v.failure)
 	}
 	switch {
-	case f == seen && a.policy.unsettled():
+	case f == seen && a.unsettled():
 		return a.judge(ctx, work, answer)
 	case f == seen:
 		return a.verify(ctx, work)
@@ -185,7 +185,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 // verify waits for the settle time after the claim was seen on the page, reads the page again,
 // and grants or denies the claim.
 func (a *attempt) verify(ctx, work context.Context) (Hold, error) {
-	if err := clock.Pause(work, a.policy.Settle); err != nil {
+	if err := clock.Pause(work, a.settle()); err != nil {
 		return Hold{}, err
 	}
 	r, err := a.read(work, a.cl.Task.ID)
@@ -292,7 +292,7 @@ func (a *attempt) former() (ended []Hold) {
 func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Hold, error) {
 	r, err := a.read(work, a.cl.Task.ID)
 	if err == nil && !a.there(r) {
-		if err := clock.Pause(work, a.policy.Settle); err != nil {
+		if err := clock.Pause(work, a.settle()); err != nil {
 			return Hold{}, err
 		}
 		r, err = a.read(work, a.cl.Task.ID)

@@ -27,6 +27,11 @@ type Config struct {
 	// Editor returns the name of a Notion user, by its id; empty if it is not known. It does not
 	// ask Notion. Nil means that no user is known.
 	Editor func(id string) string
+	// Origin is the ledger's own; if it is empty, ids have none.
+	Origin Origin
+	// Beside reports whether another claimer is on the board although Policy.Exclusive is set: then
+	// claims are settled all the same. Nil means that there never is.
+	Beside func() bool
 	// Cases is the page of cases; nil means Protocol().
 	Cases Cases
 	Log   *slog.Logger
@@ -43,6 +48,8 @@ type Claimer struct {
 	clocks   func() clock.Instant
 	editor   func(id string) string
 	cases    Cases
+	origin   Origin
+	beside   func() bool
 	log      *slog.Logger
 	book     *book
 	gate     *gate
@@ -65,6 +72,7 @@ func New(c Config) (*Claimer, error) {
 	k := &Claimer{
 		store: c.Store, ledger: c.Ledger, policy: c.Policy,
 		board: c.Board, watcher: c.Watcher, clocks: c.Clocks, editor: c.Editor, cases: c.Cases, log: c.Log,
+		origin: c.Origin, beside: c.Beside,
 		book: newBook(), gate: newGate(),
 	}
 	if k.board == nil {
@@ -80,6 +88,9 @@ func New(c Config) (*Claimer, error) {
 	if k.editor == nil {
 		k.editor = func(string) string { return "" }
 	}
+	if k.beside == nil {
+		k.beside = func() bool { return false }
+	}
 	if k.cases == nil {
 		k.cases = Protocol()
 	}
@@ -93,6 +104,24 @@ func New(c Config) (*Claimer, error) {
 // Close ends the waits that outlive their callers. Recover of the next Claimer on the same
 // ledger takes up the unfinished work.
 func (c *Claimer) Close() { c.stop() }
+
+// settle returns the settle wait. Beside another claimer it is longer than the write window.
+func (c *Claimer) settle() time.Duration {
+	if c.beside() {
+		return max(c.policy.Settle, c.policy.WriteWindow+besideMargin)
+	}
+	return c.policy.Settle
+}
+
+// besideMargin is by how much a settle wait that was not configured is longer than the window.
+const besideMargin = 100 * time.Millisecond
+
+// unsettled reports whether the answer to the claim write verifies the claim: there is nobody
+// who could overwrite it.
+func (c *Claimer) unsettled() bool { return c.policy.Exclusive && c.settle() == 0 }
+
+// NewID returns the id of a new claim.
+func (c *Claimer) NewID() ID { return c.origin.NewID(c.store.Now()) }
 
 // Policy returns the settings the claimer works by.
 func (c *Claimer) Policy() Policy { return c.policy }

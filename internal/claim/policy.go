@@ -85,10 +85,6 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// unsettled reports whether the answer to the claim write verifies the claim: there is nobody
-// who could overwrite it.
-func (p Policy) unsettled() bool { return p.Exclusive && p.Settle == 0 }
-
 // LeaseOf returns the length of a lease on t.
 func (p Policy) LeaseOf(t task.Task) time.Duration {
 	if t.Timeout > 0 {

@@ -319,7 +319,7 @@ func (o *reopener) clear(ctx context.Context, v *visit) error {
 	}
 	if e.wrote {
 		e.mark, _, err = o.takeOff(ctx, e.mark)
-	} else if clock.Pause(ctx, o.policy.Settle) != nil {
+	} else if clock.Pause(ctx, o.settle()) != nil {
 		return ErrStopped
 	}
 	if ctx.Err() != nil {
@@ -375,7 +375,7 @@ func (o *reopener) arrived() (gone []Mark) {
 
 // waiting gives a write on its way the time to arrive and show on the next reading.
 func (o *reopener) waiting(ctx context.Context) error {
-	if clock.Pause(ctx, o.policy.Settle) != nil {
+	if clock.Pause(ctx, o.settle()) != nil {
 		return ErrStopped
 	}
 	return errAgain

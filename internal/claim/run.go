@@ -55,7 +55,7 @@ func (c *Claimer) run(ctx context.Context, e *errand) error {
 	var failure error
 	for range mostLooks {
 		if e.paused {
-			if err := clock.Pause(ctx, c.policy.Settle); err != nil {
+			if err := clock.Pause(ctx, c.settle()); err != nil {
 				return c.putOff(ctx, e, err)
 			}
 			e.paused = false
@@ -254,6 +254,7 @@ func (c *Claimer) sight(ctx context.Context, v *visit, e *errand) (s Sight, err 
 		Errand: e.kind, Hold: e.hold, Mark: e.mark, Reading: v.Reading, Policy: c.policy, Now: c.store.Now(),
 		Sent: e.sent, Slow: v.late(), Settled: e.settled, Arrives: c.arrives(e.hold.ID, e.mark.ID), Marks: c.book.marksOn(v.id),
 	}
+	s.Policy.Settle = c.settle()
 	if _, other := c.landing(v.Task); other > s.Arrives {
 		s.Arrives = other
 	}

@@ -54,7 +54,7 @@ func (c *Claimer) sweeping(id task.ID, note, by string) *errand {
 // takeOff waits until a mark has settled, and takes it off its page, unless somebody has
 // changed the page meanwhile. off reports whether it did.
 func (c *Claimer) takeOff(ctx context.Context, m Mark) (_ Mark, off bool, err error) {
-	if err := clock.Pause(ctx, c.policy.Settle); err != nil {
+	if err := clock.Pause(ctx, c.settle()); err != nil {
 		return m, false, err
 	}
 	e := &errand{kind: Cleanup, mark: m, settled: true}

@@ -16,6 +16,28 @@ func NewID(now time.Time) ID {
 	return ID(ulid.MustNew(ulid.Timestamp(now), ulid.DefaultEntropy()).String())
 }
 
+// Origin tells the claims of one journal from those of any other: it is the first four of the sixteen
+// random characters of all their ids.
+type Origin string
+
+// The characters of an id that are its origin.
+const originStart, originEnd = 10, 14
+
+// NewOrigin returns the origin of a new journal.
+func NewOrigin() Origin { return NewID(time.Now()).Origin() }
+
+// NewID is the function NewID for a claim of this origin. An empty origin leaves the id as it is.
+func (o Origin) NewID(now time.Time) ID {
+	id := NewID(now)
+	if o == "" {
+		return id
+	}
+	return id[:originStart] + ID(o) + id[originEnd:]
+}
+
+// Origin returns the origin of an id, which has NewID's form.
+func (id ID) Origin() Origin { return Origin(id[originStart:originEnd]) }
+
 // ParseID reports whether s has the form of a claim id, and returns its
 // canonical (upper-case) form.
 func ParseID(s string) (ID, bool) {

@@ -87,7 +87,7 @@ const confirmAfter = 3 * time.Second
 // askAgain reads a page again that Notion said it does not know. The page is gone only if
 // Notion says so twice.
 func (c *Claimer) askAgain(ctx context.Context, id task.ID) error {
-	if err := clock.Pause(ctx, max(c.policy.Settle, confirmAfter)); err != nil {
+	if err := clock.Pause(ctx, max(c.settle(), confirmAfter)); err != nil {
 		return err
 	}
 	_, err := c.read(ctx, id)

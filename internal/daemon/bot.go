@@ -10,7 +10,7 @@ import (
 // knowBot asks Notion who this daemon is to it, until that has been answered once. Only the check of
 // a shared journal and webhooks need to know.
 func (d *works) knowBot(ctx context.Context) {
-	if d.doubt == nil && d.hookListen == nil || d.notion.KnownBot() != "" && (d.doubt == nil || d.doubt.Bot() != "") {
+	if d.shared == nil && d.hookListen == nil || d.notion.KnownBot() != "" && (d.shared == nil || d.doubt.Bot() != "") {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(notion.Impatient(ctx), connectWait, errConnect)
@@ -20,7 +20,7 @@ func (d *works) knowBot(ctx context.Context) {
 		d.log.Debug("who this daemon is to Notion is not known yet", claim.AttrError, err)
 		return
 	}
-	if d.doubt != nil {
+	if d.shared != nil {
 		d.doubt.SetBot(bot)
 	}
 }

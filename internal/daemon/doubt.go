@@ -10,10 +10,11 @@ import (
 	"dibs/internal/mirror"
 )
 
-// openDoubt starts the check whether the database of a shared journal was restored from a backup. A
-// journal of the daemon's own needs no check: it lies in the state directory with everything else.
+// openDoubt starts the check whether the database of a shared journal was restored from a backup, and
+// whether the only claimer is alone. A journal of the daemon's own needs no check of the former: it
+// lies in the state directory with everything else.
 func (d *works) openDoubt(ctx context.Context) (err error) {
-	if d.shared == nil {
+	if !d.claimer.Policy().Exclusive {
 		return nil
 	}
 	c := foreign.DoubtConfig{

@@ -18,6 +18,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/foreign"
 	"dibs/internal/pgtest"
 	"dibs/internal/testkit"
 )
@@ -232,7 +233,7 @@ func TestNoDoubt(t *testing.T) {
 		})
 		w.add("pasted", map[string]any{
 			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Oracle"),
-			"claimed_at": date(time.Now()), "claim_token": text("rich_text", string(claim.NewID(time.Now()))),
+			"claimed_at": date(time.Now()), "claim_token": text("rich_text", string(claim.ID(cl.ID).Origin().NewID(time.Now()))),
 		})
 		page := func(id string) func(*http.Request, []byte) bool {
 			return func(r *http.Request, _ []byte) bool { return r.Method == "PATCH" && strings.HasSuffix(r.URL.Path, id) }
@@ -286,14 +287,76 @@ func TestDoubtAtPreflight(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
 		first, second := w.add("first", nil), w.add("second", nil)
-		a := w.daemon(sharing(s, "a"))
+		a, newer := w.daemon(sharing(s, "a")), w.daemon(nil)
+		a.leads()
+		one := newer.mustClaim("Sandman", w.add("before", nil))
+		mustDo(w, newer.complete(one))
+		a.stop()
+		// The journal of newer passes for a later state of the database.
+		mustDo(w, s.Exec(fmt.Sprintf("UPDATE dibs_%s.meta SET value = '%s 1999-12-31T00:00:00Z' WHERE key = 'origin'",
+			strings.ReplaceAll(w.notion.Databases().Tasks, "-", ""), claim.ID(one.ID).Origin())))
+		a = w.daemon(sharing(s, "a"))
 		a.leads()
 		time.Sleep(16 * time.Second) // after one sync and before the next
-		newer := w.daemon(nil)       // with a separate journal
 		cl := newer.mustClaim("Sandman", first)
 		if _, err := a.claim("Oracle", first); code(err) != denied(claim.CodeHeld) && code(err) != denied(claim.CodeJournalUnavailable) {
 			w.Errorf("the task that is held: %v", err)
 		}
 		a.doubted(cl, second)
 	})
+}
+
+// A daemon with a journal of its own beside a leader, or beside an only claimer, is named, and stops
+// nothing: from its first sight on claims settle, also after a restart, until none was seen for a day.
+func TestStranger(t *testing.T) {
+	s := pgtest.Run(t)
+	for name, o := range map[string]func(*config.Config){
+		"a leader":        sharing(s, "a"),
+		"an only claimer": func(c *config.Config) { quiet(c); c.Claim.Exclusive, c.Claim.Settle = true, 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				o := w.options(o)
+				a := w.start(o)
+				if name == "a leader" {
+					a.leads()
+				}
+				stranger := w.daemon(quiet)
+				takes := func(agent string) time.Duration {
+					began := time.Now()
+					if err := a.complete(a.mustClaim(agent, w.add("a task of "+agent, nil))); err != nil {
+						w.Error(err)
+					}
+					return time.Since(began)
+				}
+				alone := takes("Oracle")
+				cl := stranger.mustClaim("Sandman", w.add("Fix the login", nil))
+				_, err := a.Sync(w.Context(), api.SyncRequest{Full: true}, "")
+				mustDo(w, err)
+				mustDo(w, stranger.complete(cl))
+				stranger.stop()
+				for _, again := range []bool{false, true} {
+					if again {
+						a.stop()
+						if a = w.start(o); name == "a leader" {
+							a.leads()
+						}
+					}
+					if took := takes("Hypnos"); took < config.Default().Claim.WriteWindow {
+						w.Errorf("restarted %v: a claim takes %v beside a stranger, and %v alone", again, took, alone)
+					}
+					if st := a.status(); len(st.Warnings) != 1 || !strings.Contains(st.Warnings[0], "journal of its own") || !strings.Contains(st.Policy.Stranger, "Sandman") {
+						w.Errorf("restarted %v: warnings %q, stranger %q", again, st.Warnings, st.Policy.Stranger)
+					}
+				}
+				if name == "a leader" {
+					return // members poll their database all the time
+				}
+				time.Sleep(foreign.Beside)
+				if took := takes("Phobetor"); took > config.Default().Claim.WriteWindow {
+					w.Errorf("a day later a claim takes %v, and %v alone", took, alone)
+				}
+			})
+		})
+	}
 }

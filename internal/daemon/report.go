@@ -32,6 +32,10 @@ func (d house) Report(ctx context.Context, s *api.Status) error {
 	if said := d.journal.Lost().String(); said != "" {
 		s.Warnings = append(s.Warnings, said)
 	}
+	if beside := d.doubt.Stranger(); beside != "" {
+		s.Policy.Stranger = beside
+		s.Warnings = append(s.Warnings, beside+": "+api.OneJournal)
+	}
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
 	for _, q := range d.queues {
 		s.Warnings = append(s.Warnings, q.Troubles()...)

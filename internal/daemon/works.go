@@ -196,8 +196,13 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		d.news.Wake() // tasks that the protocol was working on can be published now
 	}}
 	d.users = d.notion.Users()
+	origin, _, err := foreign.Origin(ctx, d.journal, d.notion.Now())
+	if err != nil {
+		return err
+	}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
+		Origin: origin, Beside: func() bool { return d.doubt.Beside() },
 		Board: board{d.mirror, d}, Watcher: watcher{d}, Editor: d.users.Name, Log: d.log,
 	})
 	if err != nil {

@@ -33,12 +33,15 @@ func TestDaemonsWithOtherSettings(t *testing.T) {
 		if f := find(doctor.Run(w.Context(), w.options), "settings"); f != (doctor.Finding{}) {
 			w.Errorf("found %+v of a daemon that has met no others", f)
 		}
-		status.Policy.Others = []string{other}
+		status.Policy.Others, status.Policy.Stranger = []string{other}, "a daemon with a journal of its own"
 		status.ReadToWrite = &api.ReadToWrite{Writes: 7, MedianSeconds: 0.3, SlowestSeconds: 1.2}
 		report := doctor.Run(w.Context(), w.options)
 		f := find(report, "settings")
 		if f.Level != doctor.Warning || f.Found != other || !strings.Contains(f.Remedy, "the same claim.timeout") {
 			w.Errorf("found %+v, want a warning of the other's settings", f)
+		}
+		if f := find(report, "stranger"); f.Level != doctor.Warning || f.Found != status.Policy.Stranger {
+			w.Errorf("found %+v, want a warning of the stranger", f)
 		}
 		if f := find(report, "overwrite"); f.Level != doctor.OK || !strings.Contains(f.Found, "300ms as a rule, 1.2s at most, in the last 7 claims") {
 			w.Errorf("found %+v, want to be told what edits are not safe", f)

@@ -54,6 +54,9 @@ func (e *examination) settings(p api.PolicyStatus, member bool) {
 	for _, other := range p.Others {
 		e.warn("settings", other, api.SameSettings)
 	}
+	if p.Stranger != "" {
+		e.warn("stranger", p.Stranger, api.OneJournal)
+	}
 }
 
 func seconds(s float64) string { return time.Duration(s * float64(time.Second)).String() }

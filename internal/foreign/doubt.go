@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,10 +15,12 @@ import (
 	"dibs/internal/task"
 )
 
-// The journal's keys of a doubt, and of its end.
+// The journal's keys of a doubt, of its end, of the journal's origin, and of a stranger.
 const (
-	metaDoubt   = "doubt"
-	metaAdopted = "adopted"
+	metaDoubt    = "doubt"
+	metaAdopted  = "adopted"
+	metaOrigin   = "origin"
+	metaStranger = "stranger"
 )
 
 // adviceRestored is what to do about a doubt.
@@ -25,16 +28,31 @@ const adviceRestored = "nothing is granted: see that no daemon with the newer da
 
 // Doubt notices that the journal's database was restored to an older state, or emptied. Such a
 // journal does not know claims that the board shows, or has them in an older state. So it cannot be
-// trusted about what is held, owed, or done. A Doubt is safe for concurrent use.
+// trusted about what is held, owed, or done. A claim of another origin that was made since the journal
+// began is a stranger's, a daemon's with a journal of its own. A Doubt is safe for concurrent use.
 type Doubt struct {
 	DoubtConfig
+	origin claim.Origin
+	born   time.Time // when the journal got its origin, in Notion's time
 
 	mu      sync.Mutex
 	bot     string    // this daemon's user in Notion; empty if that is not known
 	seen    *evidence // the reason for the doubt; nil if there is none
 	stored  bool      // seen is in the journal
 	adopted time.Time // in Notion's time: earlier claims count as another daemon's
+
+	stranger sighted // the last one
 }
+
+// sighted is a stranger's claim, and when it was last seen, in Notion's time.
+type sighted struct {
+	Agent string    `json:"agent"`
+	Title string    `json:"title"`
+	At    time.Time `json:"at"`
+}
+
+// Beside is how long after its last claim was seen a stranger is reckoned with.
+const Beside = 24 * time.Hour
 
 // DoubtConfig configures a Doubt. All fields but LostFrom and LostUntil are required.
 type DoubtConfig struct {
@@ -42,12 +60,9 @@ type DoubtConfig struct {
 	// Policy decides whether the lease on a page is over.
 	Policy claim.Policy
 	// Storage stores the doubt.
-	Storage interface {
-		Meta(ctx context.Context, key string) (string, error)
-		SetMeta(ctx context.Context, key, value string) error
-	}
-	Clock clock.Source
-	Log   *slog.Logger
+	Storage Storage
+	Clock   clock.Source
+	Log     *slog.Logger
 	// LostFrom and LostUntil are, in Notion's time, between which the journal is known to have lost
 	// what it had. Claims of then are held by strangers, and prove nothing.
 	LostFrom, LostUntil time.Time
@@ -63,9 +78,42 @@ type evidence struct {
 	What  string    `json:"what"`
 }
 
+// Storage stores values by their keys.
+type Storage interface {
+	Meta(ctx context.Context, key string) (string, error)
+	SetMeta(ctx context.Context, key, value string) error
+}
+
+// Origin returns the origin of a journal, and when it got it, in Notion's time. A journal without one
+// gets one now.
+func Origin(ctx context.Context, s Storage, now time.Time) (claim.Origin, time.Time, error) {
+	kept, err := s.Meta(ctx, metaOrigin)
+	if err != nil {
+		return "", now, err
+	}
+	if origin, born, ok := strings.Cut(kept, " "); ok {
+		at, err := time.Parse(time.RFC3339, born)
+		return claim.Origin(origin), at, err
+	}
+	origin := claim.NewOrigin()
+	return origin, now, s.SetMeta(ctx, metaOrigin, string(origin)+" "+now.UTC().Format(time.RFC3339))
+}
+
 // OpenDoubt returns the doubt as it was stored.
-func OpenDoubt(ctx context.Context, c DoubtConfig) (*Doubt, error) {
+func OpenDoubt(ctx context.Context, c DoubtConfig) (_ *Doubt, err error) {
 	d := &Doubt{DoubtConfig: c}
+	if d.origin, d.born, err = Origin(ctx, c.Storage, c.Clock.Now()); err != nil {
+		return nil, err
+	}
+	stranger, err := c.Storage.Meta(ctx, metaStranger)
+	if err != nil {
+		return nil, err
+	}
+	if stranger != "" {
+		if err := json.Unmarshal([]byte(stranger), &d.stranger); err != nil {
+			return nil, fmt.Errorf("the stranger on the board: %w", err)
+		}
+	}
 	kept, err := c.Storage.Meta(ctx, metaDoubt)
 	if err != nil {
 		return nil, err
@@ -122,8 +170,14 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 	done, adopted, bot := d.seen != nil && d.stored, d.adopted, d.bot
 	d.mu.Unlock()
 	token := claim.ParseToken(t.Token)
-	if done || t.Trashed || t.EditedBy == "" || t.Status != task.Open && t.Status != task.InProgress || // no claim there is live
+	if done || t.Trashed || t.Status != task.Open && t.Status != task.InProgress || // no claim there is live
 		token.ID == "" || token.Void || token.Done || t.ClaimedBy == "" || t.ClaimedAt.IsZero() || d.Policy.Stale(t, d.Clock.Now()) {
+		return
+	}
+	if d.isStranger(token.ID) {
+		if _, err := d.Claims.Find(ctx, token.ID); errors.Is(err, claim.ErrUnknownClaim) {
+			d.meet(ctx, t)
+		}
 		return
 	}
 	what, at := d.contradiction(ctx, t, token.ID)
@@ -131,18 +185,79 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 		return
 	}
 	// A person who copies a page, or edits it, proves nothing: only this daemon's own writes do.
-	if made, _ := token.ID.Minted(); what == "" || bot != t.EditedBy || !made.After(adopted) && !t.ClaimedAt.After(adopted) {
+	if made, _ := token.ID.Minted(); what == "" || bot == "" || bot != t.EditedBy || !made.After(adopted) && !t.ClaimedAt.After(adopted) {
 		return
 	}
 	d.raise(ctx, &evidence{Task: t.ID, Title: t.Title, Claim: token.ID, Agent: t.ClaimedBy, At: d.Clock.Now(), What: what})
+}
+
+// isStranger reports whether a claim that the journal does not know is a stranger's. One of another
+// origin that is older than this one may be of this journal, too, before it was emptied, until the
+// journal is adopted.
+func (d *Doubt) isStranger(id claim.ID) bool {
+	if id.Origin() == d.origin {
+		return false
+	}
+	made, _ := id.Minted()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return made.After(d.born) || d.adopted.After(d.born)
+}
+
+// meet records that a stranger's live claim was seen, at most once an hour.
+func (d *Doubt) meet(ctx context.Context, t task.Task) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	last, now := d.stranger.At, d.Clock.Now()
+	if now.Sub(last).Abs() < time.Hour {
+		return
+	}
+	d.stranger = sighted{t.ClaimedBy, t.Title, now}
+	if now.Sub(last).Abs() > Beside && d.Policy.Exclusive {
+		d.Log.Warn("a daemon with a journal of its own claims on this board: from now on claims are settled", "what", d.line())
+	}
+	kept, err := json.Marshal(d.stranger)
+	if err == nil {
+		err = d.Storage.SetMeta(context.WithoutCancel(ctx), metaStranger, string(kept))
+	}
+	if err != nil {
+		d.Log.Warn("that there is another daemon could not be stored", claim.AttrError, err)
+	}
+}
+
+// Beside reports whether a stranger's claim was seen within the last day. It is false for nil.
+func (d *Doubt) Beside() bool {
+	if d == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Clock.Now().Sub(d.stranger.At).Abs() < Beside
+}
+
+// Stranger names the stranger that was seen within the last day, and says what to do; empty if there
+// is none.
+func (d *Doubt) Stranger() string {
+	if !d.Beside() {
+		return ""
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.line()
+}
+
+// line words the stranger. d.mu is held.
+func (d *Doubt) line() string {
+	return fmt.Sprintf("a daemon with a journal of its own claims on this board: %s had %q at %s; claims here wait for claim.settle until none was seen for a day",
+		d.stranger.Agent, d.stranger.Title, d.stranger.At.UTC().Format("15:04 UTC on Jan 2"))
 }
 
 // slack is how far a date in Notion may differ from the one noted: Notion truncates to the minute.
 const slack = time.Minute
 
 // contradiction says how the claim on the page of t contradicts the journal, and from when what the
-// journal lacks is; empty if it does not, or if the journal cannot be read. The journal has every write to a page before it is sent, even
-// writes that come too late or whose fate is unknown.
+// journal lacks is; empty if it does not, or if the journal cannot be read. The journal has every
+// write to a page before it is sent, even writes that come too late or whose fate is unknown.
 func (d *Doubt) contradiction(ctx context.Context, t task.Task, id claim.ID) (what string, at time.Time) {
 	c, err := d.Claims.Find(ctx, id)
 	switch {

@@ -38,9 +38,23 @@ func (r *record) SetMeta(_ context.Context, key, value string) error {
 	return r.away
 }
 
+// ours is the origin of the journal, which it has since the bubbles began.
+const ours claim.Origin = "0ABC"
+
+// strange makes the claim on a page that of another journal, and older one from before this journal
+// had an origin.
+func strange(t *task.Task) { t.Token = string(claim.Origin("0TH3").NewID(time.Now().Add(time.Second))) }
+
+var before = claim.Origin("0TH3").NewID(time.Date(1999, 12, 31, 23, 59, 0, 0, time.UTC))
+
+func older(t *task.Task) { t.Token = string(before) }
+
 // doubt opens the doubt of a journal.
 func (r *record) doubt(t *testing.T) *foreign.Doubt {
 	t.Helper()
+	if r.kept["origin"] == "" {
+		r.kept["origin"] = string(ours) + " 2000-01-01T00:00:00Z"
+	}
 	d, err := foreign.OpenDoubt(t.Context(), foreign.DoubtConfig{
 		Claims: r, Storage: r, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 	})
@@ -61,7 +75,15 @@ func TestDoubt(t *testing.T) {
 		known   func(c *claim.Hold) // nil: the journal does not know the claim
 		adopted bool                // the journal was, after the claim was made
 		want    string              // what is said of the claim; empty for no doubt
+		beside  bool                // it is a stranger's
 	}{
+		{name: "a stranger's", change: strange, beside: true},
+		{name: "a stranger's, by whomever", change: func(t *task.Task) { strange(t); t.EditedBy = "other" }, beside: true},
+		{name: "a stranger's, and over", change: func(t *task.Task) { strange(t); t.Status = task.Completed }},
+		{name: "a stranger's, void", change: func(t *task.Task) { strange(t); t.Token = "void " + t.Token }},
+		{name: "older than the journal", change: older, want: "which it does not know"},
+		{name: "older than the journal, which was adopted", change: older, adopted: true, beside: true},
+		{name: "known, from before the journal had an origin", change: older, known: func(*claim.Hold) {}},
 		{name: "unknown", want: "which it does not know"},
 		{name: "unknown, on an open task", change: func(t *task.Task) { t.Status = task.Open }, want: "which it does not know"},
 		{name: "known", known: func(*claim.Hold) {}},
@@ -89,7 +111,10 @@ func TestDoubt(t *testing.T) {
 				made := time.Now()
 				shown := task.Task{
 					ID: page, Title: "Fix the login", Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: made,
-					Token: string(claim.NewID(made)), EditedBy: "bot",
+					Token: string(ours.NewID(made)), EditedBy: "bot",
+				}
+				if tt.known != nil && tt.change != nil {
+					tt.change(&shown)
 				}
 				id := claim.ID(shown.Token)
 				if tt.known != nil {
@@ -101,7 +126,7 @@ func TestDoubt(t *testing.T) {
 				if tt.adopted {
 					time.Sleep(10 * time.Minute)
 					other := shown
-					other.Token = string(claim.NewID(time.Now()))
+					other.Token = string(ours.NewID(time.Now()))
 					d.See(t.Context(), other)
 					if done, err := d.Adopt(t.Context()); !done || err != nil {
 						t.Fatalf("Adopt = %v, %v", done, err)
@@ -113,6 +138,9 @@ func TestDoubt(t *testing.T) {
 				}
 				d.See(t.Context(), shown)
 				why := d.Why()
+				if r.doubt(t).Beside() != tt.beside || d.Beside() != tt.beside || (d.Stranger() != "") != tt.beside {
+					t.Errorf("beside a stranger: %v, after a restart %v, %q; want %v", d.Beside(), r.doubt(t).Beside(), d.Stranger(), tt.beside)
+				}
 				if again := r.doubt(t).Why(); (again == nil) != (why == nil) || why != nil && again.Error() != why.Error() {
 					t.Errorf("after a restart: %v, want %v", again, why)
 				}
@@ -135,7 +163,7 @@ func TestDoubtIsStored(t *testing.T) {
 	r := &record{kept: make(map[string]string)}
 	d := r.doubt(t)
 	now := time.Now()
-	shown := task.Task{ID: "x", Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: now, Token: string(claim.NewID(now)), EditedBy: "bot"}
+	shown := task.Task{ID: "x", Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: now, Token: string(ours.NewID(now)), EditedBy: "bot"}
 	away := errors.New("away")
 	r.away = away
 	d.See(t.Context(), shown)
