@@ -62,7 +62,8 @@ const (
 	// what made that is bounded. A task that is blocked, asked about or failed has to be reopened
 	// before it is claimed again.
 	ByThing Meter = "thing"
-	// ByStore: the place where it is kept has a limit for each user, and a pace of its own.
+	// ByStore: the place where it is kept has a limit for each user: reservations, minted names, and
+	// agents that poll, of whom a new one counts with the quota.
 	ByStore Meter = "store"
 	// ByOwner: only the daemon's user and root may ask.
 	ByOwner Meter = "owner"
