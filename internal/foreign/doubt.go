@@ -76,6 +76,7 @@ type evidence struct {
 	Agent string    `json:"agent"`
 	At    time.Time `json:"at"`
 	What  string    `json:"what"`
+	Since time.Time `json:"since"` // from when what the journal lacks is
 }
 
 // Storage stores values by their keys.
@@ -99,7 +100,8 @@ func Origin(ctx context.Context, s Storage, now time.Time) (claim.Origin, time.T
 	return origin, now, s.SetMeta(ctx, metaOrigin, string(origin)+" "+now.UTC().Format(time.RFC3339))
 }
 
-// OpenDoubt returns the doubt as it was stored.
+// OpenDoubt returns the doubt as it was stored. One that a known loss explains is over: a leader may
+// have raised it that did not know of the loss yet.
 func OpenDoubt(ctx context.Context, c DoubtConfig) (_ *Doubt, err error) {
 	d := &Doubt{DoubtConfig: c}
 	if d.origin, d.born, err = Origin(ctx, c.Storage, c.Clock.Now()); err != nil {
@@ -123,6 +125,12 @@ func OpenDoubt(ctx context.Context, c DoubtConfig) (_ *Doubt, err error) {
 			return nil, fmt.Errorf("the doubt of the journal: %w", err)
 		}
 		d.stored = true
+	}
+	if d.seen != nil && d.lost(d.seen.Since) {
+		if err := c.Storage.SetMeta(ctx, metaDoubt, ""); err != nil {
+			return nil, err
+		}
+		d.seen, d.stored = nil, false
 	}
 	adopted, err := c.Storage.Meta(ctx, metaAdopted)
 	if err == nil && adopted != "" {
@@ -181,14 +189,19 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 		return
 	}
 	what, at := d.contradiction(ctx, t, token.ID)
-	if !d.LostUntil.IsZero() && at.After(d.LostFrom.Add(-slack)) && at.Before(d.LostUntil.Add(slack)) {
+	if d.lost(at) {
 		return
 	}
 	// A person who copies a page, or edits it, proves nothing: only this daemon's own writes do.
 	if made, _ := token.ID.Minted(); what == "" || bot == "" || bot != t.EditedBy || !made.After(adopted) && !t.ClaimedAt.After(adopted) {
 		return
 	}
-	d.raise(ctx, &evidence{Task: t.ID, Title: t.Title, Claim: token.ID, Agent: t.ClaimedBy, At: d.Clock.Now(), What: what})
+	d.raise(ctx, &evidence{Task: t.ID, Title: t.Title, Claim: token.ID, Agent: t.ClaimedBy, At: d.Clock.Now(), What: what, Since: at})
+}
+
+// lost reports whether what was done at a time may be lost.
+func (c DoubtConfig) lost(at time.Time) bool {
+	return !c.LostUntil.IsZero() && at.After(c.LostFrom.Add(-slack)) && at.Before(c.LostUntil.Add(slack))
 }
 
 // isStranger reports whether a claim that the journal does not know is a stranger's. One of another

@@ -50,19 +50,37 @@ var before = claim.Origin("0TH3").NewID(time.Date(1999, 12, 31, 23, 59, 0, 0, ti
 func older(t *task.Task) { t.Token = string(before) }
 
 // doubt opens the doubt of a journal.
-func (r *record) doubt(t *testing.T) *foreign.Doubt {
+func (r *record) doubt(t *testing.T) *foreign.Doubt { return r.doubtAfter(t, time.Time{}, time.Time{}) }
+
+// doubtAfter is doubt of a journal that lost what it had in a time.
+func (r *record) doubtAfter(t *testing.T, from, until time.Time) *foreign.Doubt {
 	t.Helper()
 	if r.kept["origin"] == "" {
 		r.kept["origin"] = string(ours) + " 2000-01-01T00:00:00Z"
 	}
 	d, err := foreign.OpenDoubt(t.Context(), foreign.DoubtConfig{
-		Claims: r, Storage: r, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
+		LostFrom: from, LostUntil: until, Claims: r, Storage: r, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.SetBot("bot")
 	return d
+}
+
+// A leader may find that the database was set back only after it doubted the journal.
+func TestDoubtOfWhatIsKnownToBeLost(t *testing.T) {
+	r := &record{kept: make(map[string]string)}
+	now := time.Now()
+	shown := task.Task{ID: "1", Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: now, Token: string(claim.NewID(now)), EditedBy: "bot"}
+	r.doubt(t).See(t.Context(), shown)
+	if r.doubtAfter(t, now.Add(-2*time.Hour), now.Add(-time.Hour)).Why() == nil {
+		t.Error("a loss of other things ends the doubt")
+	}
+	after := r.doubtAfter(t, now.Add(-time.Minute), now.Add(time.Minute))
+	if after.See(t.Context(), shown); after.Why() != nil || r.doubt(t).Why() != nil {
+		t.Errorf("with the loss known: %v, and later: %v; want no doubt", after.Why(), r.doubt(t).Why())
+	}
 }
 
 // Only one thing on a page proves that the journal was restored: a claim that the journal must have
