@@ -204,9 +204,11 @@ func lost(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// final reports whether the server ended the connection with an error.
+// final reports whether the server ended the connection with an error. A pooler gives no unlocalized
+// severity, and does not localize.
 func final(failure *pgconn.PgError) bool {
-	return failure.SeverityUnlocalized == "FATAL" || failure.SeverityUnlocalized == "PANIC"
+	severity := cmp.Or(failure.SeverityUnlocalized, failure.Severity)
+	return severity == "FATAL" || severity == "PANIC"
 }
 
 // oneLine shows an error in one line: for several servers the driver's message has several.
