@@ -72,7 +72,7 @@ func (r *record) doubtAfter(t *testing.T, from, until time.Time) *foreign.Doubt 
 func TestDoubtOfWhatIsKnownToBeLost(t *testing.T) {
 	r := &record{kept: make(map[string]string)}
 	now := time.Now()
-	shown := task.Task{ID: "1", Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: now, Token: string(claim.NewID(now)), EditedBy: "bot"}
+	shown := task.Task{ID: "1", Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: now, Token: string(ours.NewID(now)), EditedBy: "bot"}
 	r.doubt(t).See(t.Context(), shown)
 	if r.doubtAfter(t, now.Add(-2*time.Hour), now.Add(-time.Hour)).Why() == nil {
 		t.Error("a loss of other things ends the doubt")
