@@ -92,8 +92,9 @@ func (c *chaos) left(t *testing.T, notion *emulator.Emulator, nodes []*node) []s
 	return left
 }
 
-// soon is when recently abandoned attempts must be cleared: longer than any grace.
-const soon = time.Minute
+// soon is when recently abandoned attempts must be cleared: once their leases are over, and swept. They
+// are shorter than a write may be on its way, and so nothing takes an attempt off before.
+const soon = 4 * time.Minute
 
 // lately is the age of an abandoned attempt, when the troubles end, up to which it must be cleared
 // soon. Older ones are retried less often, and by then their leases have ended.
