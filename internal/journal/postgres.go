@@ -46,8 +46,6 @@ const (
 	making = 30 * time.Second
 	// greeting is the connect timeout.
 	greeting = 5 * time.Second
-	// hurry is how long a caller waits for a change to be stored. The contract says a second.
-	hurry = 900 * time.Millisecond
 	// quiet is how long Dial says nothing while it waits.
 	quiet = 3 * time.Second
 )
@@ -85,7 +83,7 @@ type postgres struct {
 	rewritten sync.Map // the results of rewrite, by statement
 
 	// Tests make these shorter.
-	term, patience, quiet, hurry time.Duration
+	term, patience, quiet time.Duration
 	// blind turns off the check of the epoch in transactions: a test makes sure that this is
 	// noticed.
 	blind bool
@@ -126,7 +124,7 @@ func newPostgres(p Postgres) (*postgres, error) {
 	return &postgres{
 		config: config, space: p.Schema + "_" + board,
 		place: fmt.Sprintf("the database %q on %s", config.Database, config.Host),
-		term:  leadTerm, patience: patience, quiet: quiet, hurry: hurry, log: cmp.Or(p.Log, slog.New(slog.DiscardHandler)),
+		term:  leadTerm, patience: patience, quiet: quiet, log: cmp.Or(p.Log, slog.New(slog.DiscardHandler)),
 	}, nil
 }
 

@@ -33,7 +33,7 @@ func member(t *testing.T, p Postgres, term, patience time.Duration) *Database {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made.term, made.patience, made.hurry = term, patience, 10*time.Second
+	made.term, made.patience = term, patience
 	d, err := dial(t.Context(), made)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"dibs/internal/claim"
 )
@@ -56,11 +55,6 @@ type writer struct {
 	// is nil otherwise.
 	stalled error
 
-	// hurry is how long the caller of a grouped operation waits at most; zero for as long as it
-	// takes. giveUp ends this journal: an operation was kept, and its caller does not know.
-	hurry  time.Duration
-	giveUp func()
-
 	trouble trouble
 	hear    atomic.Pointer[func([]Stored)]
 }
@@ -93,46 +87,12 @@ func openWriter(ctx context.Context, db *sql.DB, e engine) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{engine: e, db: db, tx: &tx{store: e, conn: conn, prepared: map[string]*sql.Stmt{}}}
-	if t, shared := e.(*term); shared {
-		w.hurry, w.giveUp = t.hurry, t.end
-	}
-	return w, nil
+	return &writer{engine: e, db: db, tx: &tx{store: e, conn: conn, prepared: map[string]*sql.Stmt{}}}, nil
 }
 
-// do runs an operation, and returns its error. If a database keeps the caller waiting, what became of
-// the operation is found out behind its back.
+// do runs an operation, and returns its error.
 func (w *writer) do(ctx context.Context, how manner, run func(tx *tx) error) error {
 	op := &operation{ctx: ctx, run: run, how: how, woken: make(chan bool, 1)}
-	if w.hurry == 0 || how != grouped {
-		return w.await(op)
-	}
-	done := make(chan error, 1)
-	go func() { done <- w.await(op) }()
-	limit := time.NewTimer(w.hurry)
-	defer limit.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-limit.C:
-	}
-	late := &silence{w.hurry}
-	if w.leave(op) {
-		op.finish(late)
-		op.woken <- true
-		return late // nothing was done
-	}
-	go func() {
-		if <-done == nil {
-			w.giveUp()
-		}
-	}()
-	return &unsure{cause: late}
-}
-
-// await runs an operation, and returns its error.
-func (w *writer) await(op *operation) error {
-	ctx, how := op.ctx, op.how
 	w.mu.Lock()
 	if stalled := w.stalled; stalled != nil && how != bare {
 		w.mu.Unlock()
