@@ -56,6 +56,12 @@ var freeings = map[string]struct {
 		first: func(t *task.Task) { t.Status = task.Blocked },
 		do:    func(w *world, d *claimsim.Daemon) { _, _ = w.reopen(d) },
 	},
+	"a reopening beside an old token": {
+		first: func(t *task.Task) {
+			t.Status, t.Token = task.Blocked, "done "+string(claim.NewID(time.Now().Add(-time.Hour)))+" Sandman"
+		},
+		do: func(w *world, d *claimsim.Daemon) { _, _ = w.reopen(d) },
+	},
 	"a reopening of a name": {
 		first: func(t *task.Task) { *t = staleTask(); t.Status = task.Blocked },
 		do:    func(w *world, d *claimsim.Daemon) { _, _ = w.reopen(d) },

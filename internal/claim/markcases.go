@@ -31,7 +31,7 @@ func ofMarks() Cases {
 
 		{On: Cleanup, State: Clearing, If: "it is off the page, or somebody has claimed the task since", Then: "it is done",
 			when: func(s Sight) bool {
-				return s.Mark.off(s.Task) || s.notOwn() && s.token.ID != "" && s.token.ID != s.Mark.Of && !s.Task.Trashed
+				return s.Mark.off(s.Task) || !s.Mark.opens() && s.notOwn() && s.token.ID != "" && s.token.ID != s.Mark.Of && !s.Task.Trashed
 			},
 			step: func(s Sight) Step { return storing(s.closed(s.Mark)) }},
 		{On: Cleanup, If: "what takes a claim off may be on its way", Then: "look again, until it must have arrived",

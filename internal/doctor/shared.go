@@ -67,7 +67,7 @@ func (e *examination) standbys(found journal.Findings) {
 			"start the standby, or take it out of synchronous_standby_names")
 	}
 	if said := found.Lost.String(); said != "" {
-		e.warn("journal.lost", said, "have agents and people look at what they did then; see docs/cluster.md, what a standby must promise")
+		e.warn("journal.lost", said, "have agents and people look at what they did then; see docs/cluster.md, A standby that takes over")
 	}
 }
 

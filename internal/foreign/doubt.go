@@ -41,7 +41,8 @@ type Doubt struct {
 	stored  bool      // seen is in the journal
 	adopted time.Time // in Notion's time: earlier claims count as another daemon's
 
-	stranger sighted // the last one
+	stranger sighted   // the last one
+	storedAt time.Time // when a sight of one was stored last
 }
 
 // sighted is a stranger's claim, and when it was last seen, in Notion's time.
@@ -115,6 +116,10 @@ func OpenDoubt(ctx context.Context, c DoubtConfig) (_ *Doubt, err error) {
 		if err := json.Unmarshal([]byte(stranger), &d.stranger); err != nil {
 			return nil, fmt.Errorf("the stranger on the board: %w", err)
 		}
+		d.storedAt = d.stranger.At
+		if d.stranger.At = d.storedAt.Add(hourly); d.stranger.At.After(c.Clock.Now()) {
+			d.stranger.At = c.Clock.Now()
+		}
 	}
 	kept, err := c.Storage.Meta(ctx, metaDoubt)
 	if err != nil {
@@ -178,7 +183,7 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 	done, adopted, bot := d.seen != nil && d.stored, d.adopted, d.bot
 	d.mu.Unlock()
 	token := claim.ParseToken(t.Token)
-	if done || t.Trashed || t.Status != task.Open && t.Status != task.InProgress || // no claim there is live
+	if t.Trashed || t.Status != task.Open && t.Status != task.InProgress || // no claim there is live
 		token.ID == "" || token.Void || token.Done || t.ClaimedBy == "" || t.ClaimedAt.IsZero() || d.Policy.Stale(t, d.Clock.Now()) {
 		return
 	}
@@ -186,6 +191,9 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 		if _, err := d.Claims.Find(ctx, token.ID); errors.Is(err, claim.ErrUnknownClaim) {
 			d.meet(ctx, t)
 		}
+		return
+	}
+	if done {
 		return
 	}
 	what, at := d.contradiction(ctx, t, token.ID)
@@ -217,26 +225,33 @@ func (d *Doubt) isStranger(id claim.ID) bool {
 	return made.After(d.born) || d.adopted.After(d.born)
 }
 
-// meet records that a stranger's live claim was seen, at most once an hour.
+// meet records that a stranger's live claim was seen. It is stored at most once an hour.
 func (d *Doubt) meet(ctx context.Context, t task.Task) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	last, now := d.stranger.At, d.Clock.Now()
-	if now.Sub(last).Abs() < time.Hour {
-		return
-	}
+	before, now := d.stranger, d.Clock.Now()
 	d.stranger = sighted{t.ClaimedBy, t.Title, now}
-	if now.Sub(last).Abs() > Beside && d.Policy.Exclusive {
-		d.Log.Warn("a daemon with a journal of its own claims on this board: from now on claims are settled", "what", d.line())
+	news := now.Sub(before.At).Abs() > Beside
+	store := now.Sub(d.storedAt).Abs() > hourly
+	if store {
+		d.storedAt = now
 	}
 	kept, err := json.Marshal(d.stranger)
-	if err == nil {
+	said := d.line()
+	d.mu.Unlock()
+	if news && d.Policy.Exclusive {
+		d.Log.Warn("a daemon with a journal of its own claims on this board: from now on claims are settled", "what", said)
+	}
+	if err == nil && store {
 		err = d.Storage.SetMeta(context.WithoutCancel(ctx), metaStranger, string(kept))
 	}
 	if err != nil {
 		d.Log.Warn("that there is another daemon could not be stored", claim.AttrError, err)
 	}
 }
+
+// hourly is how often the sight of a stranger is stored. So a stored one may have been seen again up to
+// an hour later.
+const hourly = time.Hour
 
 // Beside reports whether a stranger's claim was seen within the last day. It is false for nil.
 func (d *Doubt) Beside() bool {

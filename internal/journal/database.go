@@ -144,6 +144,10 @@ func (d *Database) Lead(ctx context.Context, name string) (t Term, err error) {
 		return Term{}, err
 	}
 	defer conn.Close()
+	// A warning of an earlier statement says nothing of this one.
+	if err := conn.Raw(func(c any) error { _ = warned(server(c)); return nil }); err != nil {
+		return Term{}, err
+	}
 	err = conn.QueryRowContext(ctx, d.in(`
 		WITH taken AS (
 		    UPDATE %s.leader
