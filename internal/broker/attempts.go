@@ -13,7 +13,7 @@ import (
 const maxAttempt = 1000
 
 // AddAttempts adds to the tasks of claims what became of the earlier claims on them, the newest
-// first. Without them a claim is as good: if the journal cannot be read, there are none.
+// first. A claim works without them: if the journal cannot be read, they are left out.
 func (b *Broker) AddAttempts(ctx context.Context, claims ...*api.Claim) {
 	for _, c := range claims {
 		earlier, err := b.earlier(ctx, c.Task.ID)

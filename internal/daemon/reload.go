@@ -143,12 +143,12 @@ const chooseWait = time.Minute
 // refused, and nothing changes, while tasks can be claimed, or if it lacks a task that is held here,
 // or the properties of a task.
 func (d *works) choose(before, after config.Databases) error {
-	ctx, cancel := context.WithTimeout(context.Background(), chooseWait)
-	defer cancel()
 	if before.TasksSource == after.TasksSource {
 		workspace.Choose(d.notion, after)
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), chooseWait)
+	defer cancel()
 	tasks := task.ID(after.Tasks)
 	source, err := d.notion.FindSource(ctx, tasks, workspace.TasksSource, after.TasksSource)
 	if err != nil {

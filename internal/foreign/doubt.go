@@ -77,7 +77,7 @@ type evidence struct {
 	Agent string    `json:"agent"`
 	At    time.Time `json:"at"`
 	What  string    `json:"what"`
-	Since time.Time `json:"since"` // from when what the journal lacks is
+	Since time.Time `json:"since"` // when what the journal lacks was done
 }
 
 // Storage stores values by their keys.
@@ -239,7 +239,7 @@ func (d *Doubt) meet(ctx context.Context, t task.Task) {
 	said := d.line()
 	d.mu.Unlock()
 	if news && d.Policy.Exclusive {
-		d.Log.Warn("a daemon with a journal of its own claims on this board: from now on claims are settled", "what", said)
+		d.Log.Warn("a daemon with a journal of its own claims on this board: from now on claims are settled", claim.AttrReason, said)
 	}
 	if err == nil && store {
 		err = d.Storage.SetMeta(context.WithoutCancel(ctx), metaStranger, string(kept))
@@ -283,8 +283,8 @@ func (d *Doubt) line() string {
 // slack is how far a date in Notion may differ from the one noted: Notion truncates to the minute.
 const slack = time.Minute
 
-// contradiction says how the claim on the page of t contradicts the journal, and from when what the
-// journal lacks is; empty if it does not, or if the journal cannot be read. The journal has every
+// contradiction says how the claim on the page of t contradicts the journal, and when what the
+// journal lacks was done; empty if it does not, or if the journal cannot be read. The journal has every
 // write to a page before it is sent, even writes that come too late or whose fate is unknown.
 func (d *Doubt) contradiction(ctx context.Context, t task.Task, id claim.ID) (what string, at time.Time) {
 	c, err := d.Claims.Find(ctx, id)

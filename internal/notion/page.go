@@ -159,14 +159,18 @@ func reading(t task.Task, m transport.Moment) claim.Reading {
 // page reads a page, with one request. The error is a *claim.StoreError.
 func (c *Client) page(ctx context.Context, id task.ID) (*page, error) {
 	shown := new(page)
-	_, err := c.call(ctx, shown, func(ctx context.Context, api *notionapi.Client) error {
-		_, err := api.Page.Get(ctx, notionapi.PageID(id))
-		return err
-	})
-	if err != nil {
+	if _, err := c.getPage(ctx, id, shown); err != nil {
 		return nil, storeError(err)
 	}
 	return shown, nil
+}
+
+// getPage reads a page into a *page or a *noted, with one request.
+func (c *Client) getPage(ctx context.Context, id task.ID, into any) (transport.Moment, error) {
+	return c.call(ctx, into, func(ctx context.Context, api *notionapi.Client) error {
+		_, err := api.Page.Get(ctx, notionapi.PageID(id))
+		return err
+	})
 }
 
 // createPage makes a page in a data source, with one request that is sent at most once.

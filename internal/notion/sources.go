@@ -215,9 +215,9 @@ func (c *Client) FindSource(ctx context.Context, database task.ID, key, wanted s
 
 // SourceOf reads a page's data source; empty if it has none.
 func (c *Client) SourceOf(ctx context.Context, id task.ID) (task.ID, error) {
-	var shown page
-	if err := c.get(ctx, "/v1/pages/"+string(id), nil, &shown); err != nil {
-		return "", storeError(err)
+	shown, err := c.page(ctx, id)
+	if err != nil {
+		return "", err
 	}
 	source, _ := task.ParseID(shown.Parent.Source)
 	return source, nil

@@ -135,10 +135,7 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	}
 	c := t.codec.Load()
 	shown := noted{property: c.columns.note.ID}
-	at, err := t.client.call(ctx, &shown, func(ctx context.Context, api *notionapi.Client) error {
-		_, err := api.Page.Get(ctx, notionapi.PageID(id))
-		return err
-	})
+	at, err := t.client.getPage(ctx, id, &shown)
 	if err != nil {
 		return claim.Reading{}, t.missing(ctx, storeError(err))
 	}
