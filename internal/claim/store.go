@@ -163,3 +163,25 @@ type JournalError struct {
 func (e *JournalError) Error() string { return e.Err.Error() }
 
 func (e *JournalError) Unwrap() error { return e.Err }
+
+// Silence is how long somebody waits for one answer of a Ledger, see Patience.
+const Silence = 900 * time.Millisecond
+
+type patienceKey struct{}
+
+// Patience returns a context for somebody who does not wait for longer than Silence for one answer of
+// a Ledger: over is called then, in a goroutine of its own, at each such wait. The call to the Ledger
+// goes on, since what it stores may be kept.
+func Patience(ctx context.Context, over func()) context.Context {
+	return context.WithValue(ctx, patienceKey{}, over)
+}
+
+// Waiting begins a wait for an answer of a Ledger. Its caller calls end after it.
+func Waiting(ctx context.Context) (end func()) {
+	over, ok := ctx.Value(patienceKey{}).(func())
+	if !ok {
+		return func() {}
+	}
+	timer := time.AfterFunc(Silence, over)
+	return func() { timer.Stop() }
+}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/pgtest"
 )
 
@@ -53,7 +54,7 @@ func TestServerAway(t *testing.T) {
 	}{
 		{"stopped", server.Stop, server.Start, time.Second},
 		{"killed", server.Kill, server.Start, time.Second},
-		{"silent", server.Freeze, server.Thaw, 3 * time.Second},
+		{"silent", server.Freeze, server.Thaw, 6 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := j.SetMeta(t.Context(), "k", tt.name); err != nil {
@@ -72,7 +73,18 @@ func TestServerAway(t *testing.T) {
 				}
 			}()
 			save := func() error { return j.SetMeta(t.Context(), "k", "away") }
-			soon(t, tt.first, save)
+			impatient := make(chan time.Time, 10)
+			ctx := claim.Patience(t.Context(), func() { impatient <- time.Now() })
+			gone := time.Now()
+			reading := make(chan error)
+			go func() { _, err := j.Meta(ctx, "k"); reading <- err }()
+			soon(t, tt.first, func() error { return j.SetMeta(ctx, "k", "away") })
+			soon(t, tt.first, func() error { return <-reading })
+			for range 2 {
+				if tt.first > time.Second && (<-impatient).Sub(gone) > time.Second {
+					t.Error("callers that wait for a second are not told")
+				}
+			}
 			for range 10 {
 				soon(t, time.Second, save)
 			}

@@ -15,6 +15,9 @@ type store interface {
 	rewrite(statement string) string
 	// compiles reports whether a connection may keep prepared statements.
 	compiles() bool
+	// waiting is claim.Waiting if a server may leave a caller without an answer. A file may be slow,
+	// but it is there.
+	waiting(ctx context.Context) (end func())
 	// numbers reports whether the driver tells the number of a new row. Otherwise RETURNING does.
 	numbers() bool
 

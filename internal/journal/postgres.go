@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"dibs/internal/claim"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -215,8 +217,11 @@ type oneLine struct{ error }
 func (e oneLine) Error() string { return strings.Join(strings.Fields(e.error.Error()), " ") }
 func (e oneLine) Unwrap() error { return e.error }
 
-func (p *postgres) String() string           { return p.place }
-func (p *postgres) compiles() bool           { return false }
+func (p *postgres) String() string { return p.place }
+func (p *postgres) compiles() bool { return false }
+
+func (p *postgres) waiting(ctx context.Context) func() { return claim.Waiting(ctx) }
+
 func (p *postgres) numbers() bool            { return false }
 func (p *postgres) schema() string           { return postgresSchema() }
 func (p *postgres) foreign() string          { return adviceOther }

@@ -52,6 +52,7 @@ type file string
 func (f file) String() string                { return string(f) }
 func (file) rewrite(statement string) string { return statement }
 func (file) compiles() bool                  { return true }
+func (file) waiting(context.Context) func()  { return func() {} }
 func (file) numbers() bool                   { return true } // RETURNING has SQLite copy each page that it changes
 func (file) begin(tx *tx) error              { return tx.control("BEGIN IMMEDIATE") }
 func (file) commit(tx *tx) error             { return tx.control("COMMIT") }

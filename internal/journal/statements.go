@@ -166,6 +166,7 @@ func (p *pool) statement(ctx context.Context, query string) (statement, error) {
 }
 
 func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	defer p.store.waiting(ctx)()
 	s, err := p.statement(ctx, query)
 	if err != nil {
 		return nil, err
@@ -174,6 +175,7 @@ func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (*sq
 }
 
 func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	defer p.store.waiting(ctx)()
 	s, err := p.statement(ctx, query)
 	if err != nil { // running it again gives the caller the same error
 		return p.DB.QueryRowContext(ctx, query, args...)

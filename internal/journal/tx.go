@@ -92,6 +92,7 @@ func openWriter(ctx context.Context, db *sql.DB, e engine) (*writer, error) {
 
 // do runs an operation, and returns its error.
 func (w *writer) do(ctx context.Context, how manner, run func(tx *tx) error) error {
+	defer w.engine.waiting(ctx)()
 	op := &operation{ctx: ctx, run: run, how: how, woken: make(chan bool, 1)}
 	w.mu.Lock()
 	if stalled := w.stalled; stalled != nil && how != bare {

@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
 	"dibs/internal/owed"
 )
 
@@ -22,7 +26,7 @@ func (s *Server) layers(o Options) http.Handler {
 	if o.Metrics != nil {
 		mux.Handle(metricsRoute, o.Metrics.Handler())
 	}
-	return s.observed(o.Metrics, addressed(routed(mux, s.aged(withBody(s.keyed(mux))))))
+	return s.observed(o.Metrics, addressed(routed(mux, s.aged(withBody(s.prompt(s.keyed(mux)))))))
 }
 
 const metricsRoute = "GET /metrics"
@@ -52,12 +56,11 @@ func (s *Server) observed(metrics Metrics, next http.Handler) http.Handler {
 				if cause == http.ErrAbortHandler {
 					panic(cause)
 				}
-				s.log.Error("a request made the daemon panic", "method", r.Method, "path", r.URL.Path,
-					"cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+				p := s.panicked(r, cause)
 				if answer.status != 0 {
 					panic(http.ErrAbortHandler) // too late for another answer
 				}
-				writeProblem(answer, api.NewProblem(api.CodeInternal, "the daemon failed while it worked on this: its log says more"))
+				writeProblem(answer, p)
 			}
 			if metrics != nil {
 				metrics.Answered(r.Pattern, answer.status)
@@ -67,6 +70,13 @@ func (s *Server) observed(metrics Metrics, next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(answer, r)
 	})
+}
+
+// panicked logs a panic, and returns the answer to the request that caused it.
+func (s *Server) panicked(r *http.Request, cause any) *api.Problem {
+	s.log.Error("a request made the daemon panic", "method", r.Method, "path", r.URL.Path,
+		"cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	return api.NewProblem(api.CodeInternal, "the daemon failed while it worked on this: its log says more")
 }
 
 // observedWriter remembers the status of an answer, and limits the time that the caller takes to
@@ -163,6 +173,45 @@ func withBody(next http.Handler) http.Handler {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
+	})
+}
+
+// prompt answers 503 to a request that the journal keeps waiting for almost a second. What becomes of the request is
+// found out behind its caller, who has gone as far as the handler knows: a claim that is granted after
+// all is given back, and what has an idempotency key is answered when it comes again.
+func (s *Server) prompt(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if api.OperationOf(r).Sends != "" { // a stream has begun to answer
+			next.ServeHTTP(w, r)
+			return
+		}
+		late := make(chan struct{})
+		named := r.WithContext(claim.Patience(r.Context(), sync.OnceFunc(func() { close(late) })))
+		answer := &recordedAnswer{ResponseWriter: &discarded{header: w.Header().Clone()}}
+		done := make(chan struct{})
+		s.requests.Add(1) // one more than the caller's own, for Shutdown
+		go func() {
+			defer s.requests.Done()
+			defer close(done)
+			defer func() {
+				if cause := recover(); cause != nil {
+					answer.Answer = owed.Answer{}
+					writeProblem(answer, s.panicked(named, cause))
+				}
+			}()
+			next.ServeHTTP(answer, named)
+		}()
+		select {
+		case <-done:
+			r.Pattern = named.Pattern // which is what observed tells of
+			maps.Copy(w.Header(), answer.Header())
+			w.WriteHeader(answer.Status)
+			w.Write(answer.Body)
+		case <-late:
+			p := api.NewProblem(api.CodeJournalUnavailable, "the journal has not answered for a second, and whether this was done is still being found out: look, or ask again, best with an idempotency key")
+			p.RetryIn(broker.RetryUnavailable)
+			writeProblem(w, p)
+		}
 	})
 }
 

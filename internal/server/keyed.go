@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -216,6 +217,7 @@ type recordedAnswer struct {
 func (r *recordedAnswer) WriteHeader(status int) { r.Status = status }
 
 func (r *recordedAnswer) Write(data []byte) (int, error) {
+	r.Status = cmp.Or(r.Status, http.StatusOK)
 	r.Body = append(r.Body, data...)
 	return len(data), nil
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -137,6 +138,50 @@ func TestKeyReused(t *testing.T) {
 			t.Errorf("the first was answered %d", got.status)
 		}
 	})
+}
+
+// A request that the journal keeps waiting is refused within a second. It goes on, as one whose
+// caller has gone, and what has a key is answered when it comes again.
+func TestJournalSilent(t *testing.T) {
+	for _, crashed := range []bool{false, true} {
+		inBubble(t, fmt.Sprintf("crashed %v", crashed), func(t *testing.T) {
+			f := start(t)
+			gone := make(chan error, 2)
+			f.broker.claim = func(ctx context.Context, _ broker.Request) (api.Claim, error) {
+				time.Sleep(10 * time.Second) // for Notion
+				for range 2 {
+					end := claim.Waiting(ctx)
+					time.Sleep(claim.Silence - time.Millisecond)
+					end()
+				}
+				defer claim.Waiting(ctx)()
+				time.Sleep(5 * time.Second)
+				gone <- ctx.Err()
+				if crashed {
+					panic("it crashed")
+				}
+				return held(), nil
+			}
+			begun := time.Now()
+			got := f.must("POST", "/v1/claims", claimBody, withKey...)
+			if p := problemIn(t, got); got.status != 503 || p.Code != api.CodeJournalUnavailable || got.header.Get("Retry-After") == "" {
+				t.Errorf("answered %d %s, want 503 journal_unavailable, and when to ask again", got.status, got.body)
+			}
+			if took := time.Since(begun); took != 10*time.Second+3*claim.Silence-2*time.Millisecond {
+				t.Errorf("answered after %v", took)
+			}
+			got = f.must("POST", "/v1/claims", claimBody, withKey...)
+			if replayed := got.header.Get("Idempotency-Replayed") == "true"; replayed == crashed {
+				t.Errorf("the repetition was answered %d %v", got.status, got.header)
+			}
+			if err := <-gone; err == nil {
+				t.Error("the handler takes the caller for waiting")
+			}
+			if crashed != strings.Contains(f.logged(), "it crashed") {
+				t.Errorf("the log: %s", f.log)
+			}
+		})
+	}
 }
 
 // TestTwoHeaders sends two keys with one request.
