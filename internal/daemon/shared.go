@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -49,6 +50,7 @@ func (d *Daemon) share(ctx context.Context, network member.Network) error {
 	if err != nil {
 		return err
 	}
+	where.Memory = filepath.Join(c.StateDir, "database.json")
 	database, err := journal.Dial(ctx, where)
 	if err != nil {
 		return err

@@ -69,6 +69,16 @@ func TestJournalInPostgres(t *testing.T) {
 			w.Fatal(err)
 		}
 		finds("journal.lost", doctor.Warning, "set back", "may be lost")
+		standbys := func(names string) { // commits wait for them from then on
+			if err := s.Exec("ALTER SYSTEM SET synchronous_standby_names = '" + names + "'"); err == nil {
+				err = s.Exec("SELECT pg_reload_conf()")
+			} else {
+				w.Fatal(err)
+			}
+		}
+		standbys("one")
+		finds("journal.standby", doctor.Error, "wait for a standby (one)", "start the standby")
+		standbys("")
 
 		pipe := server.NewPipe()
 		serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

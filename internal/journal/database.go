@@ -96,7 +96,10 @@ func (d *Database) make(ctx context.Context) (err error) {
 }
 
 // Close closes the connections. Journals opened from d stay open.
-func (d *Database) Close() error { return errors.Join(d.db.Close(), d.lead.Close()) }
+func (d *Database) Close() error {
+	d.memory.keep(d.space)
+	return errors.Join(d.db.Close(), d.lead.Close())
+}
 
 // failed says what was being done when err happened, like Journal.failed.
 func (d *Database) failed(err error, doing string) error {

@@ -69,6 +69,9 @@ type Postgres struct {
 	// Schema and Board make up the name of the journal's own schema, so that two boards can
 	// share a database. Board is the id of the tasks database.
 	Schema, Board string
+	// Memory is the path of a file for what this machine knows of the database, so that one that is
+	// set back while no member runs is noticed at the next start. Empty for none.
+	Memory string
 	// Log, if set, gets a line when Dial takes long.
 	Log *slog.Logger
 }
@@ -123,11 +126,13 @@ func newPostgres(p Postgres) (*postgres, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "dibs"
 	}
-	return &postgres{
-		config: config, space: p.Schema + "_" + board,
+	made := &postgres{
+		config: config, space: p.Schema + "_" + board, memory: memory{path: p.Memory},
 		place: fmt.Sprintf("the database %q on %s", config.Database, config.Host),
 		term:  leadTerm, patience: patience, quiet: quiet, log: cmp.Or(p.Log, slog.New(slog.DiscardHandler)),
-	}, nil
+	}
+	made.memory.recall(made.space)
+	return made, nil
 }
 
 // explain implements store.

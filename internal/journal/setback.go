@@ -3,7 +3,9 @@ package journal
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 )
@@ -44,11 +46,46 @@ type known struct {
 	last, at int64
 }
 
-// memory is what this process knows of the database, so that an older one is noticed. It is safe for
+// memory is what this machine knows of the database, so that an older one is noticed. It is safe for
 // concurrent use.
 type memory struct {
-	mu   sync.Mutex
-	last known
+	path string // of the file that outlives this process; empty for none
+
+	mu         sync.Mutex
+	last, kept known // kept is what the file has
+}
+
+// noted is the content of the file.
+type noted struct {
+	Space, ID       string
+	Epoch, Last, At int64
+}
+
+// recall reads what an earlier process knew of the journal with that schema.
+func (m *memory) recall(space string) {
+	var n noted
+	if data, err := os.ReadFile(m.path); err != nil || json.Unmarshal(data, &n) != nil || n.Space != space {
+		return // without it, a loss is noticed by those who know
+	}
+	m.last = known{Term{Epoch: n.Epoch, ID: n.ID}, n.Last, n.At}
+	m.kept = m.last
+}
+
+// keep writes what is news into the file. If that fails, a restart forgets it, and nothing else
+// happens.
+func (m *memory) keep(space string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.path == "" || m.last == m.kept {
+		return
+	}
+	data, err := json.Marshal(noted{space, m.last.ID, m.last.Epoch, m.last.last, m.last.at})
+	if err == nil {
+		err = os.WriteFile(m.path+".new", data, 0o600)
+	}
+	if err == nil && os.Rename(m.path+".new", m.path) == nil {
+		m.kept = m.last
+	}
 }
 
 // note remembers a transaction, unless a later one of its term is known.
@@ -94,6 +131,7 @@ func scanSpan(from, until sql.NullInt64, now int64) (s Span) {
 // If the database was set back, look notes that in it and ends the term: whoever leads has to start
 // again on what is there.
 func (d *Database) look(ctx context.Context) error {
+	defer func() { d.memory.keep(d.space) }()
 	before := d.memory.newest()
 	var now known
 	var there, last, at sql.NullInt64

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -23,9 +24,10 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 		{"and another led since", `UPDATE %s.leader SET id = 'another''s'; DELETE FROM %[1]s.terms;
 			INSERT INTO %[1]s.terms SELECT epoch, id, 7, clock_timestamp() FROM %[1]s.leader`, true},
 	} {
-		for _, who := range []string{"the leader", "a door", "whoever is about to lead"} {
+		for _, who := range []string{"the leader", "a door", "whoever is about to lead", "one who comes back"} {
 			t.Run(tt.name+", seen by "+who, func(t *testing.T) {
 				p := shared(t)
+				p.Memory = filepath.Join(t.TempDir(), "b")
 				a, b, c := member(t, p, time.Hour, 2*time.Second), member(t, p, time.Hour, 2*time.Second), member(t, p, time.Hour, 2*time.Second)
 				old, _ := leads(t, a, "a")
 				for _, key := range []string{"k", "l"} {
@@ -42,7 +44,13 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 					}
 				}
 				c.change(t, tt.change)
-				seer := map[string]*Database{"the leader": a, "a door": b, "whoever is about to lead": b}[who]
+				if who == "one who comes back" {
+					for _, d := range []*Database{a, b, c} { // what they know is gone
+						d.memory.last = known{}
+					}
+					b = member(t, p, time.Hour, 2*time.Second)
+				}
+				seer := map[string]*Database{"the leader": a, "a door": b, "whoever is about to lead": b, "one who comes back": b}[who]
 				if who == "whoever is about to lead" && tt.lost {
 					c.change(t, "UPDATE %s.leader SET until = '-infinity'")
 				} else if s, err := seer.Members(t.Context()); err != nil || s.Over != tt.lost || s.Lost.Until.IsZero() == tt.lost {

@@ -94,7 +94,8 @@ func strangers(s *http.Server, l net.Listener, log *slog.Logger) error {
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	s.ConnState = func(c net.Conn, state http.ConnState) {
 		if state == http.StateIdle { // it owes the next one
-			limited.owes(c.(*countedConn), true)
+			c := c.(*countedConn)
+			c.of.owes(c, true)
 		}
 	}
 	return ended(s.Serve(limited))
