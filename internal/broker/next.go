@@ -46,7 +46,11 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold
 	}()
 	for failures := 0; ; {
 		c := b.pick(r.Agent, f, tried)
-		if c.done != nil && !c.sure && b.rivals.catchUp(ctx, b.mirror) {
+		age := catchUpAfter
+		if c.sure {
+			age = sureAfter
+		}
+		if c.done != nil && b.rivals.catchUp(ctx, b.mirror, age) {
 			c.done()
 			c = b.pick(r.Agent, f, tried)
 		}
@@ -80,7 +84,7 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold
 			}
 			if token := claim.ParseToken(denied.Task.Token); denied.Code != claim.CodeNotOpen || token.ID != "" {
 				b.rivals.meet(cmp.Or(denied.Holder, token.By), time.Now())
-				b.rivals.catchUp(ctx, b.mirror)
+				b.rivals.catchUp(ctx, b.mirror, catchUpAfter)
 			}
 		}
 	}

@@ -22,6 +22,9 @@ const (
 	// that rivals are as likely to choose. One query shows all their claims; a page read in vain
 	// shows one.
 	catchUpAfter = 2 * time.Second
+	// sureAfter is the same for a task that no rival prefers: one that has run out of better tasks may
+	// have taken it.
+	sureAfter = 6 * time.Second
 	// catchUpTime limits how long that may take.
 	catchUpTime = 2 * time.Second
 	// among is how many ready tasks of one priority to choose from while rivals are active.
@@ -119,11 +122,11 @@ func (r *rivals) choose(agent string, tasks iter.Seq[task.Task]) (chosen task.Ta
 	return chosen, fewest == 0, ok
 }
 
-// catchUp brings an old mirror up to date while rivals are active, and reports whether it did.
-// Concurrent callers share one query. It gives up if that takes long, and does nothing while the
+// catchUp brings a mirror older than that up to date while rivals are active, and reports whether it
+// did. Concurrent callers share one query. It gives up if that takes long, and does nothing while the
 // whole board is being read.
-func (r *rivals) catchUp(ctx context.Context, m Mirror) bool {
-	if s := m.Standing(); !r.active() || s.Old <= catchUpAfter || s.Progress != nil {
+func (r *rivals) catchUp(ctx context.Context, m Mirror, age time.Duration) bool {
+	if s := m.Standing(); !r.active() || s.Old <= age || s.Progress != nil {
 		return false
 	}
 	ctx, giveUp := context.WithCancel(ctx)
@@ -135,7 +138,7 @@ func (r *rivals) catchUp(ctx context.Context, m Mirror) bool {
 	case <-ctx.Done():
 		return false
 	}
-	if m.Standing().Old <= catchUpAfter {
+	if m.Standing().Old <= age {
 		return true // another caller did it
 	}
 	_, err := m.Sync(ctx, false)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -17,7 +18,7 @@ import (
 
 // Several daemons on one board hinder each other as little as possible: once they have noticed each
 // other, their agents prefer different tasks, and read the board again rather than one task after
-// the other. A daemon alone needs 7 requests per task. The figures are logged:
+// the other. A daemon alone needs 7 requests per task. Their start counts. The figures are logged:
 //
 //	go test -run=TestDaemonsShareABoard -v ./internal/daemon
 func TestDaemonsShareABoard(t *testing.T) {
@@ -75,11 +76,13 @@ type drained struct {
 func drainTogether(w *world, daemons, agents int, work time.Duration) drained {
 	d := drained{requests: make(map[string]int), denied: make(map[claim.Code]int), granted: make(map[task.ID]int)}
 	var nodes []*node
-	for range daemons {
-		nodes = append(nodes, w.daemon(nil))
-	}
-	time.Sleep(time.Minute)
 	w.notion.ResetRequests()
+	for range daemons {
+		nodes = append(nodes, w.daemon(func(c *config.Config) { // as dibs init writes it
+			d := &c.Databases
+			d.TasksSource, d.TaskLogSource, d.MeshLogSource = w.notion.DataSource(d.Tasks), w.notion.DataSource(d.TaskLog), w.notion.DataSource(d.MeshLog)
+		}))
+	}
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	for i := range agents {

@@ -44,6 +44,9 @@ type schema struct {
 	Archived   bool                       `json:"archived"`
 	InTrash    bool                       `json:"in_trash"`
 	Properties map[string]json.RawMessage `json:"properties"` // of a data source
+	Parent     struct {
+		Database string `json:"database_id"`
+	} `json:"parent"` // of a data source
 	Sources    []struct {
 		ID   string `json:"id"`
 		Name string `json:"name"`
@@ -93,11 +96,12 @@ func (c *Client) Database(ctx context.Context, id string) (Database, error) {
 	}
 	known, key := c.sources.of(canonical)
 	db, err := c.database(ctx, canonical)
-	if known.Source == "" || !gone(err) && !errors.Is(err, errTrashed) {
+	if known == (Choice{}) || !gone(err) && !errors.Is(err, errTrashed) && !errors.Is(err, errElsewhere) {
 		return db, err
 	}
-	// The database may have another one now.
-	if another, ferr := c.find(ctx, canonical, key, known.Wanted); ferr != nil || another == known.Source {
+	// The database may have another one now, or one whose name looks like an id.
+	named, _ := task.ParseID(known.Wanted)
+	if another, ferr := c.find(ctx, canonical, key, known.Wanted); ferr != nil || another == cmp.Or(known.Source, named) {
 		return db, cmp.Or(ferr, err)
 	}
 	return c.database(ctx, canonical)
@@ -115,6 +119,10 @@ func (c *Client) database(ctx context.Context, id task.ID) (Database, error) {
 	if err == nil && trashed {
 		err = trashedError(db.Title)
 	}
+	if err == nil {
+		choice, _ := c.sources.of(id)
+		c.sources.set(id, Choice{choice.Wanted, source})
+	}
 	return db, err
 }
 
@@ -125,8 +133,14 @@ func (c *Client) schema(ctx context.Context, database, source task.ID, do func(c
 		return Database{}, false, storeError(err)
 	}
 	title := cmp.Or(plainText(shown.Title), string(database))
+	if of, err := task.ParseID(shown.Parent.Database); err == nil && of != database {
+		return Database{}, false, claim.Errorf(claim.Refused, claim.LandedNo, "data source %q %w %s, not of %s", title, errElsewhere, of, database)
+	}
 	return Database{ID: database, Source: source, Title: title, Columns: shown.columns()}, shown.Archived || shown.InTrash, nil
 }
+
+// errElsewhere is part of the error of a data source that belongs to another database.
+var errElsewhere = errors.New("is one of database")
 
 // errTrashed is part of the error of a database that cannot be used because it, or its data source, is
 // in the trash.

@@ -166,12 +166,16 @@ func (c *Client) RecallSources(known map[task.ID]Choice) {
 	}
 }
 
-// source returns the data source of a database that is used. If it is not known yet, source asks
-// Notion, with one request. The error is a *SourceError if it is not clear which one is meant.
+// source returns the data source of a database that is used. If it is neither known nor named by its
+// id, source asks Notion, with one request. The error is a *SourceError if it is not clear which one is
+// meant.
 func (c *Client) source(ctx context.Context, database task.ID) (task.ID, error) {
 	choice, key := c.sources.of(database)
 	if choice.Source != "" {
 		return choice.Source, nil
+	}
+	if named, err := task.ParseID(choice.Wanted); err == nil {
+		return named, nil // whoever reads its schema finds out whether it is the database's
 	}
 	return c.find(ctx, database, key, choice.Wanted)
 }

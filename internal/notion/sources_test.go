@@ -31,6 +31,31 @@ func (w *world) sprint() string {
 	return id
 }
 
+// A data source that is named by its id is read without looking for it. One of another database is
+// refused, with what there is.
+func TestDataSourceNamedByItsID(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := task.ID(w.databases.Tasks)
+		sprint := w.sprint()
+		mesh, err := w.client.FindSource(w.Context(), task.ID(w.databases.MeshLog), "", "")
+		if err != nil {
+			w.Fatal(err)
+		}
+		const none = `has no data source "`
+		for wanted, want := range map[string]string{sprint: "", string(mesh.ID): none, w.databases.Tasks: none} {
+			w.client.Choose(id, key, wanted)
+			w.emulator.ResetRequests()
+			db, err := w.client.Database(w.Context(), string(id))
+			if want == "" && (err != nil || string(db.Source) != sprint || len(w.emulator.Requests()) != 1) {
+				w.Errorf("by its id: %v, %v, %d requests", db.Source, err, len(w.emulator.Requests()))
+			}
+			if want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"Sprint" (`)) {
+				w.Errorf("%s: %v, want %q", wanted, err, want)
+			}
+		}
+	})
+}
+
 func TestTasksOfADataSource(t *testing.T) {
 	inWorld(t, func(w *world) {
 		other := w.page(props{"Name": title("other")})

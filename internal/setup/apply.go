@@ -37,10 +37,10 @@ func (p *Plan) run(ctx context.Context, s *Step) error {
 		c.Tasks.Only = p.Config.Tasks.Only
 		return c.WriteFile(p.File, p.replace)
 	}
-	var id *string
+	var id, source *string
 	for _, k := range kinds {
 		if k.key == s.Database {
-			id = k.id(&p.Config.Databases)
+			id, source = k.ids(&p.Config.Databases)
 		}
 	}
 	switch s.Action {
@@ -49,7 +49,7 @@ func (p *Plan) run(ctx context.Context, s *Step) error {
 		if err != nil {
 			return err
 		}
-		*id = string(db.ID)
+		*id, *source = string(db.ID), string(db.Source)
 		return nil
 	case Complete:
 		db, err := p.client.Database(ctx, *id)

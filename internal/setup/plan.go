@@ -117,18 +117,21 @@ func New(ctx context.Context, o Options) (*Plan, error) {
 		if id == "" && o.Parent == "" {
 			return nil, fmt.Errorf("databases.%s: not named: give --parent PAGE, to find it on that page of Notion or make it there, or --%s URL for one that you have", k.key, k.flag())
 		}
-		source := cmp.Or(*k.source(&o.Given), *k.source(&o.Config.Databases))
+		source := *k.source(&o.Given)
+		if configured := *k.id(&o.Config.Databases); source == "" && (configured == "" || configured == id) {
+			source = *k.source(&o.Config.Databases)
+		}
 		db, err := p.locate(ctx, k, id, source, below)
 		if err != nil {
 			return nil, fmt.Errorf("databases.%s: %w", k.key, err)
 		}
 		if db.ID == "" {
-			source = "" // a new database has only one
+			source = "" // known once it is made
 		}
 		if *k.id(&o.Config.Databases) != *k.id(&o.Saved.Databases) && *k.id(&o.Config.Databases) != string(db.ID) {
 			p.note("databases.%s is set in the environment to another database, which goes before the file: unset DIBS_DATABASES_%s", k.key, strings.ToUpper(k.key))
 		}
-		*k.id(&p.Config.Databases), *k.source(&p.Config.Databases) = string(db.ID), source
+		*k.id(&p.Config.Databases), *k.source(&p.Config.Databases) = string(db.ID), cmp.Or(source, string(db.Source))
 		made := id == "" // by dibs init, now or earlier
 		if k.log == "" {
 			board := false
