@@ -155,7 +155,7 @@ func follow(record []api.LogEntry, held []api.Claim) (bars []*bar, marks []*mark
 		case e.Kind == claim.KindReopened || e.Kind == claim.KindAdded:
 			point(e, e.Agent, word)
 		case e.Claim == "":
-		case e.Kind == claim.KindGranted:
+		case e.Kind.Grants():
 			c := of(e.Claim, e.Agent, e)
 			c.From, c.Lease = e.At, e.Expires
 		case e.Kind == claim.KindRenewed:
@@ -171,7 +171,7 @@ func follow(record []api.LogEntry, held []api.Claim) (bars []*bar, marks []*mark
 		case slices.Contains([]claim.Kind{claim.KindLost, claim.KindBlocked}, e.Kind):
 			end(of(e.Claim, e.Agent, e), e, word)
 			point(e, e.Agent, word)
-		case slices.Contains([]claim.Kind{claim.KindCompleted, claim.KindReview, claim.KindFailed, claim.KindReleased}, e.Kind):
+		case slices.Contains([]claim.Kind{claim.KindCompleted, claim.KindReview, claim.KindFailed, claim.KindReleased, claim.KindOffered}, e.Kind):
 			c := of(e.Claim, e.Agent, e)
 			if c.From.IsZero() {
 				c.From = e.Started

@@ -156,7 +156,13 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 			return claim.Hold{}, err
 		}
 	}
-	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: api.Outlives(r.Key), Quiet: r.Task == "", Unwanted: unwanted, Explain: func(d *claim.Denied) *claim.Denied { return b.present().named(d) }, Note: r.Note})
+	from := ""
+	if claim.AssignedAgent(t) == r.Agent {
+		if o, err := b.offerOf(ctx, t.ID); err == nil && o.To == r.Agent {
+			from = o.From
+		}
+	}
+	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, From: from, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: api.Outlives(r.Key), Quiet: r.Task == "", Unwanted: unwanted, Explain: func(d *claim.Denied) *claim.Denied { return b.present().named(d) }, Note: r.Note})
 	if kept && err == nil {
 		b.alive.Granted(id)
 	} else if kept {

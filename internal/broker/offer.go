@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -128,16 +129,17 @@ func (b *Broker) decline(ctx context.Context, agent string, id task.ID, reason s
 			return claim.Hold{}, err
 		}
 	}
-	return b.giveBack(ctx, cl, o, reason, "declined")
+	return b.giveBack(ctx, cl, o, claim.KindDeclined, reason)
 }
 
-// giveBack opens a task to all, and sends what to the agent that offered it.
-func (b *Broker) giveBack(ctx context.Context, cl claim.Hold, o inbox.Offer, reason, what string) (claim.Hold, error) {
+// giveBack opens a task to all, and tells the agent that offered it.
+func (b *Broker) giveBack(ctx context.Context, cl claim.Hold, o inbox.Offer, answer claim.Kind, reason string) (claim.Hold, error) {
 	ctx = context.WithoutCancel(ctx)
-	if reason != "" {
-		what += ": " + reason
+	what := "not answered in time; the task is open to all again"
+	if answer == claim.KindDeclined {
+		what = strings.TrimSuffix("declined: "+reason, ": ")
 	}
-	cl, err := b.claimer.Finish(ctx, cl.ID, claim.Finish{As: claim.EndReleased, Summary: what})
+	cl, err := b.claimer.Finish(ctx, cl.ID, claim.Finish{As: claim.EndReleased, Summary: what, Answer: answer, From: o.From})
 	b.notifiedByError(ctx, err)
 	b.Changed()
 	if err != nil || o.From == "" {
@@ -193,6 +195,6 @@ func (b *Broker) takeBack(ctx context.Context, o inbox.Offer) error {
 	case err != nil:
 		return err
 	}
-	_, err = b.giveBack(ctx, cl, o, "", "not answered in time; the task is open to all again")
+	_, err = b.giveBack(ctx, cl, o, claim.KindExpired, "")
 	return err
 }

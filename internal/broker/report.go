@@ -79,7 +79,7 @@ func (b *Broker) blocked(ctx context.Context) ([]api.Blocked, error) {
 			if blocks && !f.Seen {
 				said.Why = api.Collapse(cmp.Or(f.Summary, f.Detail, t.Note))
 			}
-			if blocks && !f.Seen || f.Kind == claim.KindUnblocked || f.Kind == claim.KindReopened || f.Kind == claim.KindGranted {
+			if blocks && !f.Seen || f.Kind == claim.KindUnblocked || f.Kind == claim.KindReopened || f.Kind.Grants() {
 				break
 			}
 		}

@@ -23,6 +23,7 @@ type attempt struct {
 	quiet    bool
 	unwanted func(task.Task) string
 	explain  func(*Denied) *Denied
+	from     string
 	note     string
 	stale    bool // the overridden claim counts as a try of its agent, see Try
 }
@@ -61,7 +62,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	}
 	cl.Fence = fence
 	c.keep(holding(cl))
-	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted, explain: r.Explain, note: r.Note}
+	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted, explain: r.Explain, from: r.From, note: r.Note}
 	unlock, err := c.locks.Lock(ctx, cl.Task.ID)
 	if err != nil {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Detail: "gave up waiting for its turn on the task; try again", Err: err}, false)
@@ -250,6 +251,9 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Hold, error) {
 	granted := a.cl.fact(KindGranted, a.store.Now())
 	granted.Remote, granted.Settings, granted.Detail = true, a.policy.Settings().String(), a.note
 	granted.Assigned, granted.Expires = a.cl.Assigned, a.cl.ExpiresAt()
+	if a.cl.Assigned && a.from != "" {
+		granted.Kind, granted.Holder = KindAccepted, a.from
+	}
 	ch := holding(a.cl, granted)
 	if a.cl.Former != "" {
 		ch.Facts[0].Holder = a.cl.Former
@@ -264,6 +268,9 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Hold, error) {
 		}
 		ch.Facts = append(ch.Facts, over)
 		ch.Holds = append(ch.Holds, a.former()...)
+	}
+	if a.cl.Brief { // its end says what it was for
+		ch.Facts = ch.Facts[1:]
 	}
 	if err := a.commit(ctx, ch); err != nil {
 		return Hold{}, err

@@ -309,8 +309,16 @@ func (p Policy) delivered(h Hold, t task.Task, now time.Time) Change {
 	}
 	f := h.fact(finishKinds[fin.As], now)
 	f.Remote, f.Started, f.Finished, f.Summary, f.Evidence, f.Used = true, h.Started, fin.At, fin.Summary, fin.Evidence, h.Used
-	if fin.To != "" {
-		f.Holder, f.Expires = fin.To, f.At.Add(fin.For)
+	switch {
+	case fin.To != "":
+		f.Kind, f.Holder, f.Expires = KindOffered, fin.To, f.At.Add(fin.For)
+	case fin.Answer == KindExpired:
+		f.Kind, f.Agent, f.Holder = KindExpired, fin.From, h.Agent
+	case fin.Answer != "":
+		f.Kind, f.Holder = fin.Answer, fin.From
+	}
+	if h.Brief { // nobody worked on it
+		f.Started = time.Time{}
 	}
 	f.Comment, f.Mention, f.Asked = fin.Comment, fin.Mention, fin.Ask
 	switch {

@@ -24,7 +24,7 @@ const MostEarlier = 10
 // outcomes are the outcomes of the claims whose ends facts record.
 var outcomes = map[Kind]Outcome{
 	KindCompleted: "completed", KindReview: "completed", KindFailed: "failed", KindBlocked: "blocked",
-	KindReleased: "released", KindLost: "lost", KindOverridden: "stale", KindSwept: "swept",
+	KindReleased: "released", KindOffered: "released", KindLost: "lost", KindOverridden: "stale", KindSwept: "swept",
 }
 
 // Precedes reports whether e is earlier than the claim of that id on the same task.
@@ -41,6 +41,9 @@ func (e Fact) Earlier() (Earlier, bool) {
 	f := Earlier{Claim: e.Claim, Agent: e.Agent, At: e.At, Outcome: outcomes[e.Kind], Text: cmp.Or(e.Summary, e.Detail)}
 	if e.Kind == KindOverridden {
 		f.Claim, f.Agent = e.Former, e.Holder
+	}
+	if e.Kind == KindOffered && e.Started.IsZero() { // it was claimed to be handed on
+		return f, false
 	}
 	// A sweep without an agent is that of a copied page, to whose claim nothing happened.
 	return f, f.Outcome != "" && f.Agent != "" && (e.Claim != "" || e.Kind == KindSwept)

@@ -14,6 +14,10 @@ type Kind string
 // What agents and the daemon do with claims, messages and reservations.
 const (
 	KindGranted    Kind = "granted"    // an attempt won
+	KindAccepted   Kind = "accepted"   // an attempt won a task that Holder had offered to Agent
+	KindOffered    Kind = "offered"    // Agent gave the task up for Holder, which answers until Expires
+	KindDeclined   Kind = "declined"   // Agent refused what Holder had offered, or a person had assigned
+	KindExpired    Kind = "expired"    // Holder did not answer Agent's offer in time
 	KindDenied     Kind = "denied"     // an attempt did not; Code says why
 	KindWithdrawn  Kind = "withdrawn"  // an abandoned attempt was taken back out of Notion
 	KindRenewed    Kind = "renewed"    // the lease was written anew
@@ -33,6 +37,9 @@ const (
 	KindPaused     Kind = "paused"     // Holder paused Agent, or everybody, until Expires: Detail says why
 	KindResumed    Kind = "resumed"    // Holder ended the pause of Agent, or of everybody
 )
+
+// Grants reports whether facts of the kind say that an attempt won.
+func (k Kind) Grants() bool { return k == KindGranted || k == KindAccepted }
 
 // What an agent does with its task, and what is then seen on the board, whoever did it. Those
 // are two facts: the second may come later, or alone.
@@ -125,7 +132,7 @@ type Fact struct {
 	// answer.
 	Asked bool `json:"asked,omitempty"`
 	// Expires is when something ends: the lease of a claim that was granted, renewed or is expiring, the
-	// lease of the claim that caused a denial, the offer made by a release, or a reservation.
+	// lease of the claim that caused a denial, an offer, or a reservation.
 	Expires time.Time `json:"expires_at,omitzero"`
 
 	// Reservation is the id of a reservation. Patterns are what it reserves, and Shared says

@@ -65,6 +65,10 @@ type Finish struct {
 	To string `json:"to,omitempty"`
 	// For is how long the offer waits for an answer.
 	For time.Duration `json:"for,omitempty"`
+	// Answer is KindDeclined or KindExpired, of a release that ends an offer of From, or an
+	// assignment.
+	Answer Kind   `json:"answer,omitempty"`
+	From   string `json:"from,omitempty"`
 	// Unheard is set if the daemon released the claim itself, because the agent never heard
 	// that it was granted.
 	Unheard bool `json:"unheard,omitempty"`

@@ -93,9 +93,7 @@ func aboutEntry(e api.LogEntry, now time.Time) string {
 	}
 	whose := "from "
 	switch e.Kind {
-	case claim.KindReleased:
-		whose = "offered to "
-	case claim.KindMessage:
+	case claim.KindMessage, claim.KindOffered, claim.KindExpired:
 		whose = "to "
 	case claim.KindAdded:
 		whose = "for "

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -257,6 +258,22 @@ func TestOffers(t *testing.T) {
 		}
 		n.mustClaim("Merlin", b)
 		n.stop()
+
+		// The record tells who did what, and of no claim that was made to hand a task on.
+		var told []string
+		for _, p := range w.notion.Pages(w.notion.Databases().MeshLog) {
+			if event := p.Select("event"); event != "contested" && event != "denied" {
+				told = append(told, fmt.Sprint(event, " ", p.Text("agent"), " ", p.Text("holder")))
+			}
+		}
+		slices.Sort(told)
+		want := []string{
+			"accepted Oracle Sandman", "declined Oracle Sandman", "expired Sandman Oracle", "granted Merlin ", "granted Sandman ",
+			"offered Sandman Oracle", "offered Sandman Oracle", "offered Sandman Oracle",
+		}
+		if diff := cmp.Diff(want, told); diff != "" {
+			w.Errorf("the mesh log (-want +got):\n%s", diff)
+		}
 	})
 }
 
@@ -328,12 +345,12 @@ func TestWhatTheInboxCosts(t *testing.T) {
 			n.react("Oracle", 0)
 		}, "POST pages")
 		cost("an offer of an open task", hand,
-			"GET page", "GET page", "GET page", "PATCH page", "PATCH page", "POST pages", "POST pages")
+			"GET page", "GET page", "GET page", "PATCH page", "PATCH page", "POST pages")
 		cost("its refusal", func() {
 			if _, err := n.Decline(w.Context(), task.ID(id), api.DeclineRequest{Agent: "Oracle"}, ""); err != nil {
 				w.Error(err)
 			}
-		}, "GET page", "GET page", "GET page", "PATCH page", "PATCH page", "POST pages", "POST pages")
+		}, "GET page", "GET page", "GET page", "PATCH page", "PATCH page", "POST pages")
 		n.mustClaim("Sandman", id)
 		time.Sleep(10 * time.Second)
 		cost("an offer of a held task", hand, "GET page", "PATCH page", "POST pages")

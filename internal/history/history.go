@@ -89,7 +89,7 @@ func length(size int) time.Duration {
 // Of returns the counter for a fact; empty for none.
 func Of(e claim.Fact) Name {
 	switch e.Kind {
-	case claim.KindGranted:
+	case claim.KindGranted, claim.KindAccepted:
 		return Granted
 	case claim.KindCompleted, claim.KindReview:
 		if e.By != "" { // a person's word, and no work

@@ -88,11 +88,11 @@ func TestAddressed(t *testing.T) {
 }
 
 func TestOffered(t *testing.T) {
-	e := claim.Fact{At: noon, Kind: claim.KindReleased, Task: "a", Agent: "Sandman", Holder: "Oracle", Summary: "yours"}
+	e := claim.Fact{At: noon, Kind: claim.KindOffered, Task: "a", Agent: "Sandman", Holder: "Oracle", Summary: "yours"}
 	if got, ok := inbox.Offered(e, nil); !ok || words([]inbox.Trigger{got})[0] != "task_offered Oracle Sandman yours" || got.Task.ID != "a" {
 		t.Errorf("offered = %+v, %v", got, ok)
 	}
-	e.Holder = ""
+	e.Kind, e.Holder = claim.KindReleased, ""
 	if got, ok := inbox.Offered(e, nil); ok {
 		t.Errorf("a release is told as %+v", got)
 	}

@@ -67,9 +67,9 @@ func sweptTo(f claim.Fact) string {
 }
 
 // Offered returns the trigger for the offer that e makes; false if e makes none. An offer is the
-// release of a claim that names another agent. known is the task's state, nil if not known.
+// end of a claim that names another agent. known is the task's state, nil if not known.
 func Offered(e claim.Fact, known *feed.State) (Trigger, bool) {
-	if e.Kind != claim.KindReleased || e.Holder == "" {
+	if e.Kind != claim.KindOffered {
 		return Trigger{}, false
 	}
 	t := Trigger{

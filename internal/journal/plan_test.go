@@ -166,7 +166,7 @@ func callAll(t *testing.T, j *Journal) {
 	check(j.AckTriggers(ctx, "Oracle", []string{got[0].ID}))
 	note(j.ReturnTriggers(ctx, "t"))
 	check(j.Known(ctx))
-	offered := claim.Fact{ID: claim.NewFactID(now), At: now, Kind: claim.KindReleased, Task: "a", Agent: "Sandman", Holder: "Oracle", Expires: now}
+	offered := claim.Fact{ID: claim.NewFactID(now), At: now, Kind: claim.KindOffered, Task: "a", Agent: "Sandman", Holder: "Oracle", Expires: now}
 	note(j.Record(ctx, offered))
 	check(j.Offers(ctx))
 	note(j.EndOffer(ctx, "a"))

@@ -119,6 +119,7 @@ func New(o Options) *Metrics {
 // counted lists the kinds of facts that are counted.
 var counted = []claim.Kind{
 	claim.KindGranted, claim.KindWithdrawn, claim.KindRenewed, claim.KindReleased, claim.KindCompleted,
+	claim.KindAccepted, claim.KindOffered, claim.KindDeclined, claim.KindExpired,
 	claim.KindFailed, claim.KindBlocked, claim.KindOrphaned, claim.KindLost, claim.KindOverridden,
 	claim.KindSwept, claim.KindConflict, claim.KindContested, claim.KindCleared,
 	claim.KindReserved, claim.KindUnreserved,
@@ -176,8 +177,11 @@ func (m *Metrics) Wrote(took time.Duration, err error) {
 // Saved counts the facts journalled about a claim.
 func (m *Metrics) Saved(ch claim.Change) {
 	for _, f := range ch.Facts {
-		if (f.Kind == claim.KindGranted || f.Kind == claim.KindDenied) && len(ch.Holds) > 0 {
-			m.attempts.WithLabelValues(string(f.Kind)).Observe(max(0, f.At.Sub(ch.Holds[0].Reserved).Seconds()))
+		if kind := f.Kind; (kind.Grants() || kind == claim.KindDenied) && len(ch.Holds) > 0 {
+			if kind.Grants() {
+				kind = claim.KindGranted
+			}
+			m.attempts.WithLabelValues(string(kind)).Observe(max(0, f.At.Sub(ch.Holds[0].Reserved).Seconds()))
 		}
 	}
 	m.Recorded(ch.Facts...)

@@ -47,7 +47,7 @@ type schema struct {
 	Parent     struct {
 		Database string `json:"database_id"`
 	} `json:"parent"` // of a data source
-	Sources    []struct {
+	Sources []struct {
 		ID   string `json:"id"`
 		Name string `json:"name"`
 	} `json:"data_sources"` // of a database

@@ -86,7 +86,7 @@ func newKnown(facts []claim.Fact) *known {
 		}
 		of := []map[string]bool{k.granted}
 		switch f.Kind {
-		case claim.KindCompleted, claim.KindReview, claim.KindFailed, claim.KindBlocked, claim.KindReleased:
+		case claim.KindCompleted, claim.KindReview, claim.KindFailed, claim.KindBlocked, claim.KindReleased, claim.KindOffered, claim.KindDeclined, claim.KindExpired:
 			of = []map[string]bool{k.granted, k.finished, k.ended}
 		case claim.KindLost, claim.KindSwept, claim.KindOverridden:
 			of = []map[string]bool{k.granted, k.ended}
@@ -102,7 +102,7 @@ func newKnown(facts []claim.Fact) *known {
 		case claim.KindReopened:
 			k.reopened++
 			continue
-		case claim.KindGranted, claim.KindRenewed:
+		case claim.KindGranted, claim.KindAccepted, claim.KindRenewed:
 		default:
 			continue
 		}
@@ -144,7 +144,7 @@ func (k *known) echo(f claim.Fact) bool {
 // who returns who did it. Of a claim that was made elsewhere, its agent did what is seen.
 func (k *known) who(f claim.Fact) string {
 	switch f.Kind {
-	case claim.KindExpiring, claim.KindConflict, claim.KindContested, claim.KindCleared, claim.KindWithdrawn, claim.KindReady:
+	case claim.KindExpiring, claim.KindConflict, claim.KindContested, claim.KindCleared, claim.KindWithdrawn, claim.KindReady, claim.KindExpired:
 		return claim.Sweeper
 	case claim.KindSwept:
 		return cmp.Or(f.By, claim.Sweeper)

@@ -46,10 +46,15 @@ func sentence(e claim.Fact, about string) string {
 			return fmt.Sprintf("%s made %d more reservations", e.Agent, e.Count)
 		}
 		return fmt.Sprintf("%s reserved %s", e.Agent, task.OneLine(e.Detail, -1))
+	case claim.KindAccepted:
+		return fmt.Sprintf("%s accepted %s from %s", e.Agent, about, e.Holder)
+	case claim.KindOffered:
+		return fmt.Sprintf("%s offered %s to %s", e.Agent, about, e.Holder)
+	case claim.KindDeclined:
+		return fmt.Sprintf("%s declined %s", e.Agent, about)
+	case claim.KindExpired:
+		return fmt.Sprintf("%s did not answer in time when %s offered %s", e.Holder, e.Agent, about)
 	case claim.KindReleased:
-		if e.Holder != "" {
-			return fmt.Sprintf("%s offered %s to %s", e.Agent, about, e.Holder)
-		}
 		return fmt.Sprintf("%s released %s", e.Agent, about)
 	case claim.KindCompleted:
 		return fmt.Sprintf("%s completed %s", cmp.Or(e.Agent, e.By), about)
