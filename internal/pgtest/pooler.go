@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,13 @@ import (
 // pool_mode: transaction, session or statement. If no pooler is installed, it skips the test, or fails
 // it if CI is set.
 func Pooled(t testing.TB, s *Server, mode string) string {
+	where := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: Pooler(t, s, s.Address(), mode), Path: "/postgres", RawQuery: "sslmode=disable"}
+	return where.String()
+}
+
+// Pooler is Pooled for a server's other address, such as that of a way to it. It returns the pooler's
+// address. More settings of the pooler are NAME = VALUE.
+func Pooler(t testing.TB, s *Server, server, mode string, settings ...string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -33,7 +41,7 @@ func Pooled(t testing.TB, s *Server, mode string) string {
 		t.Fatal(err)
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	host, at, err := net.SplitHostPort(s.Address())
+	host, at, err := net.SplitHostPort(server)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +54,8 @@ unix_socket_dir =
 auth_type = any
 pool_mode = %s
 default_pool_size = 3
-`, host, at, port, mode)
+%s
+`, host, at, port, mode, strings.Join(settings, "\n"))
 	cmd := s.Command(program, "--quiet", Write(t, s, "pgbouncer.ini", []byte(content)))
 	if err := postgres.Begin(cmd); err != nil {
 		t.Fatal(err)
@@ -63,6 +72,5 @@ default_pool_size = 3
 			t.Fatal(err)
 		}
 	}
-	where := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: address, Path: "/postgres", RawQuery: "sslmode=disable"}
-	return where.String()
+	return address
 }

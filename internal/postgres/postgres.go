@@ -51,27 +51,53 @@ func NewFrom(kept, place string, settings ...string) (_ *Server, err error) {
 	if s.bin, err = programs(); err != nil {
 		return nil, err
 	}
-	if s.port, err = FreePort(); err != nil {
-		return nil, err
-	}
 	if place == "" {
 		place = "/tmp" // not TMPDIR: its path may be too long for a socket, or closed to the server's user
 	}
-	if s.dir, err = os.MkdirTemp(place, "pg"); err != nil {
-		return nil, err
-	}
 	if os.Getuid() == 0 { // the server refuses to run as root
-		if s.owns, err = another(); err == nil {
-			err = os.Chown(s.dir, int(s.owns.Uid), int(s.owns.Gid))
+		if s.owns, err = another(); err != nil {
+			return nil, err
 		}
 	}
+	return s, s.settle(place, func() error { return s.fill(kept) })
+}
+
+// settle gives the server a port, and a new folder in place, which fill fills.
+func (s *Server) settle(place string, fill func() error) (err error) {
+	if s.port, err = FreePort(); err != nil {
+		return err
+	}
+	if s.dir, err = os.MkdirTemp(place, "pg"); err != nil {
+		return err
+	}
+	if s.owns != nil {
+		err = os.Chown(s.dir, int(s.owns.Uid), int(s.owns.Gid))
+	}
 	if err == nil {
-		err = s.fill(kept)
+		err = fill()
 	}
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(s.dir))
+		return errors.Join(err, os.RemoveAll(s.dir))
 	}
-	return s, nil
+	return nil
+}
+
+// Standby makes a standby of a server that runs: a copy of its data that, once it is started, follows
+// the server at an address, such as that of a way to it. Promote it with pg_promote().
+func (s *Server) Standby(address string) (*Server, error) {
+	b := &Server{bin: s.bin, owns: s.owns, settings: append(slices.Clone(s.settings), "wal_retrieve_retry_interval=100ms")}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.settle(filepath.Dir(s.dir), func() error {
+		copying := b.Command(filepath.Join(b.bin, "pg_basebackup"), "--pgdata="+b.data(), "--dbname=user=postgres host="+host+" port="+port,
+			"--checkpoint=fast", "--write-recovery-conf", "--no-sync", "--wal-method=stream")
+		if out, err := copying.CombinedOutput(); err != nil {
+			return fmt.Errorf("pg_basebackup: %w: %s", err, out)
+		}
+		return nil
+	})
 }
 
 // Write writes a file beside the server's data, which only the server can read, and returns its path.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -109,7 +110,7 @@ func (a *chaosAgent) ask(ctx context.Context, body api.ClaimRequest) (api.Claim,
 	if a.chance(10) {
 		again, err := persist(a, func(ctx context.Context) (api.Claim, error) { return a.client.Claim(ctx, body, key) }, nil)
 		if err != nil || again.ID != cl.ID {
-			a.complain("%s was granted %s, and under the same key %s: %s, %v", a.name, cl.ID, key, again.ID, err)
+			a.complainUnlessLost(span{call, a.now()}, "%s was granted %s, and under the same key %s: %s, %v", a.name, cl.ID, key, again.ID, err)
 		}
 	}
 	return cl, true
@@ -188,14 +189,18 @@ func (a *chaosAgent) end(cl api.Claim) {
 		}
 		roll -= v.percent
 	}
-	a.ended(cl.ID, a.now(), "it is to be %s", verb.kind)
+	call := a.now()
+	a.ended(cl.ID, call, "it is to be %s", verb.kind)
 	_, err := persist(a, verb.say, func() bool { return true })
 	switch p, _ := errors.AsType[*api.Problem](err); {
 	case err == nil:
-		a.finished(cl.ID, verb.kind)
+		a.finished(cl.ID, verb.kind, call)
 		a.count(string(verb.kind))
 	case lost(err):
 		a.count("finishes too late")
+		if p.Code == api.CodeUnknownClaim {
+			a.forgotten(cl.ID)
+		}
 	case p != nil && p.Code == api.Code(claim.CodeNotionUnavailable):
 		a.count("finishes given up")
 	default:
@@ -220,6 +225,8 @@ func persist(a *chaosAgent, ask func(context.Context) (api.Claim, error), again 
 		switch {
 		case err == nil:
 			return cl, nil
+		case answered && p.Code == api.Code(claim.CodeJournalUnavailable) && a.isOver() && strings.Contains(p.Detail, "nothing is granted"):
+			return cl, err // for a minute, or worse
 		case !answered, p.Code == api.CodeStopping, p.Code == api.CodeBusy, p.Code == api.Code(claim.CodeJournalUnavailable): // ask again
 		case p.Code != api.Code(claim.CodeNotionUnavailable), again != nil && !again(), a.ending():
 			return cl, err

@@ -188,12 +188,15 @@ func (c *chaos) count(what string) {
 	c.counts[what]++
 }
 
-// ending reports whether the run is nearly over.
-func (c *chaos) ending() bool {
+// isOver reports whether the troubles have ended.
+func (c *chaos) isOver() bool {
 	c.counting.Lock()
 	defer c.counting.Unlock()
-	return !c.over.IsZero() && time.Since(c.over) > time.Minute
+	return !c.over.IsZero()
 }
+
+// ending reports whether the run is nearly over.
+func (c *chaos) ending() bool { return c.isOver() && time.Since(c.over) > time.Minute }
 
 // run runs everything, and then checks the results.
 func (c *chaos) run() {

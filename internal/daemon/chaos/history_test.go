@@ -31,6 +31,18 @@ type history struct {
 	// aways are the times in which daemons could do nothing.
 	aways []away
 	bad   []string // violations found immediately
+	// spans are the times from which the journal admits that what it accepted may be lost.
+	spans  []span
+	unless []doubtful
+}
+
+// span is a time.
+type span struct{ from, to time.Duration }
+
+// doubtful is a violation, unless what was accepted in a time may be lost.
+type doubtful struct {
+	accepted span
+	what     string
 }
 
 // hold is a claim as its agent knows it.
@@ -43,6 +55,7 @@ type hold struct {
 	expires        time.Duration // from the last answer
 	ends           []end
 	finished       claim.Kind // the accepted finish; empty if there was none
+	finish         span       // from the request for it to its answer
 }
 
 // away is a time in which a daemon, 0 for all of them, was down or cut off from Notion.
@@ -70,6 +83,26 @@ func (h *history) complain(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.bad = append(h.bad, fmt.Sprintf(format, args...))
+}
+
+// complainUnlessLost complains at the end, unless what was accepted in a time may be lost.
+func (h *history) complainUnlessLost(accepted span, format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unless = append(h.unless, doubtful{accepted, fmt.Sprintf(format, args...)})
+}
+
+// mayBeLost reports whether the journal admits that what it accepted in a time may be lost.
+func (h *history) mayBeLost(accepted span) bool {
+	return slices.ContainsFunc(h.spans, func(s span) bool { return accepted.from <= s.to && accepted.to >= s.from })
+}
+
+// forgotten records that a claim which was granted is unknown.
+func (h *history) forgotten(id claim.ID) {
+	h.mu.Lock()
+	hd := h.holds[id]
+	h.mu.Unlock()
+	h.complainUnlessLost(span{hd.call, hd.answered}, "claim %s, granted to %s at %v, is unknown", id, hd.agent, hd.answered)
 }
 
 // bound records that the request under a key was answered with a claim.
@@ -131,12 +164,12 @@ func (h *history) ended(id claim.ID, at time.Duration, format string, args ...an
 	}
 }
 
-// finished records that an agent's finish was accepted.
-func (h *history) finished(id claim.ID, as claim.Kind) {
+// finished records that an agent's finish, for which it first asked at call, was accepted.
+func (h *history) finished(id claim.ID, as claim.Kind, call time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if hd := h.holds[id]; hd != nil {
-		hd.finished = as
+		hd.finished, hd.finish = as, span{call, h.now()}
 	}
 }
 
@@ -234,6 +267,11 @@ func (h *history) excused(a, b *hold) bool {
 func (h *history) check() (stories map[string]string, excused int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for _, d := range h.unless {
+		if !h.mayBeLost(d.accepted) {
+			h.bad = append(h.bad, d.what)
+		}
+	}
 	byTask := make(map[string][]*hold)
 	for _, hd := range h.holds {
 		byTask[hd.task] = append(byTask[hd.task], hd)

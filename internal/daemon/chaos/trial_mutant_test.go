@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,39 @@ func TestTrialWithoutEpoch(t *testing.T) {
 		}
 		t.Errorf("nobody found that two had a task; what was found last:\n%s", strings.Join(bad, "\n"))
 	})
+}
+
+// TestTrialMutants runs trials with members that lack what a failover, a crash of the database, or a
+// pooler needs. The checks of TestTrial must find each.
+func TestTrialMutants(t *testing.T) {
+	if !*long {
+		t.Skip("takes ten minutes")
+	}
+	const term, database, breaker = "../../journal/term.go", "../../journal/database.go", "../../journal/breaker.go"
+	for name, changes := range map[string][]change{
+		"commits are as the role has them": {{term, "ELSE 'on' END, true)", "ELSE current_setting('synchronous_commit') END, true)"}},
+		"a term is its epoch": {
+			{term, `fmt.Sprintf("epoch = %d AND id = '%s'", t.Epoch, t.ID)`, `fmt.Sprintf("epoch = %d", t.Epoch)`},
+			{term, "AND last = %[3]d AND until", "AND %[3]d >= 0 AND until"},
+			{database, "id = $2 AND until > clock_timestamp()`, t.Epoch, t.ID, d", "$2 <> '' AND until > clock_timestamp()`, t.Epoch, t.ID, d"},
+		},
+		"what is cut fails": {
+			{breaker, "return how.IdleDuration > time.Second && !stale(how.Conn)", "return false"},
+			{breaker, "return &cut{err}", "return err"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := shortTrial
+			o.binary = mutant(t, changes...)
+			tr := newTrial(t, o)
+			tr.run()
+			bad := slices.Concat(tr.doubles, tr.bad)
+			if len(bad) == 0 {
+				t.Fatal("nobody found it")
+			}
+			t.Logf("found %d things, such as: %s", len(bad), bad[0])
+		})
+	}
 }
 
 // slowClaims lets Notion take a second for each claim write, so that some are always under way.

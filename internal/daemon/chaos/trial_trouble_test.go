@@ -137,7 +137,7 @@ func (tr *trial) databaseTroubles(ctx context.Context) {
 			tr.Error(err)
 		}
 	}
-	tr.each(ctx, tr.stream(11), []trouble{
+	all := []trouble{
 		{"kills of the database", func(ctx context.Context, random *rand.Rand) {
 			must(tr.database.Kill())
 			sleep(ctx, tr.some(random))
@@ -153,5 +153,15 @@ func (tr *trial) databaseTroubles(ctx context.Context) {
 			sleep(ctx, tr.some(random))
 			must(tr.database.Thaw())
 		}},
-	})
+	}
+	if tr.failovers > 0 {
+		next := tr.failovers
+		all = append(all, trouble{"times for a failover", func(ctx context.Context, _ *rand.Rand) {
+			if tr.made.Load() >= next {
+				tr.failOver(ctx)
+				next = tr.made.Load() + tr.failovers
+			}
+		}})
+	}
+	tr.each(ctx, tr.stream(11), all)
 }

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// way is a connection to an address that can be cut.
+// way is a connection to an address that can be cut, and moved to another one.
 type way struct {
-	to     string
 	listen net.Listener
 
 	mu   sync.Mutex
+	to   string
 	cut  bool
 	open map[net.Conn]bool
 }
@@ -44,6 +44,14 @@ func (w *way) sever(cut bool) {
 	clear(w.open)
 }
 
+// lead lets the way lead to another address. Connections to the last one are closed.
+func (w *way) lead(to string) {
+	w.mu.Lock()
+	w.to = to
+	w.mu.Unlock()
+	w.sever(false)
+}
+
 func (w *way) serve() {
 	for {
 		near, err := w.listen.Accept()
@@ -56,13 +64,16 @@ func (w *way) serve() {
 
 func (w *way) carry(near net.Conn) {
 	defer near.Close()
-	far, err := net.Dial("tcp", w.to)
+	w.mu.Lock()
+	to := w.to
+	w.mu.Unlock()
+	far, err := net.Dial("tcp", to)
 	if err != nil {
 		return
 	}
 	defer far.Close()
 	w.mu.Lock()
-	cut := w.cut
+	cut := w.cut || w.to != to
 	if !cut {
 		w.open[near], w.open[far] = true, true
 	}
