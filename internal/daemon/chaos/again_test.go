@@ -39,7 +39,7 @@ func (c *chaos) again(t *testing.T, notion *emulator.Emulator, p *process) *node
 	cfg.Notion.Token = config.Secret(notion.Token())
 	cfg.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
 	cfg.StateDir = p.state
-	if c.shared {
+	if p.shares() {
 		cfg.Journal.Postgres, cfg.Cluster.Name, cfg.Cluster.Listen = config.Secret(p.setting("DIBS_JOURNAL_POSTGRES")), "afterwards", "afterwards:1"
 		cfg.Notion.Rate, cfg.Notion.Burst = 20, 40 // it does the work of four
 	}

@@ -192,10 +192,13 @@ func (a *chaosAgent) end(cl api.Claim) {
 	call := a.now()
 	a.ended(cl.ID, call, "it is to be %s", verb.kind)
 	_, err := persist(a, verb.say, func() bool { return true })
-	switch p, _ := errors.AsType[*api.Problem](err); {
-	case err == nil:
+	if err == nil {
 		a.finished(cl.ID, verb.kind, call)
 		a.count(string(verb.kind))
+		return
+	}
+	a.finished(cl.ID, "", call)
+	switch p, _ := errors.AsType[*api.Problem](err); {
 	case lost(err):
 		a.count("finishes too late")
 		if p.Code == api.CodeUnknownClaim {

@@ -225,6 +225,9 @@ func (p *process) setting(name string) string {
 	return ""
 }
 
+// shares reports whether its journal is one that several daemons share.
+func (p *process) shares() bool { return p.setting("DIBS_JOURNAL_POSTGRES") != "" }
+
 func (p *process) journal() string { return filepath.Join(p.state, journal.FileName) }
 
 // sleep sleeps for d, or until ctx ends, and returns whether it slept for d.

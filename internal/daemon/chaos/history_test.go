@@ -28,6 +28,8 @@ type history struct {
 	takings map[string][]time.Duration
 	// late are the times, by task, at which a claim write was delayed to land later.
 	late map[string][]time.Duration
+	// told are the times, by text, from the first requests for messages to their answers.
+	told map[string]span
 	// aways are the times in which daemons could do nothing.
 	aways []away
 	bad   []string // violations found immediately
@@ -55,7 +57,7 @@ type hold struct {
 	expires        time.Duration // from the last answer
 	ends           []end
 	finished       claim.Kind // the accepted finish; empty if there was none
-	finish         span       // from the request for it to its answer
+	finish         span       // from the first request for it to its answer, or to the last one
 }
 
 // away is a time in which a daemon, 0 for all of them, was down or cut off from Notion.
@@ -74,6 +76,7 @@ func newHistory() *history {
 	return &history{
 		began: time.Now(), holds: make(map[claim.ID]*hold), keys: make(map[string]claim.ID),
 		takings: make(map[string][]time.Duration), late: make(map[string][]time.Duration),
+		told: make(map[string]span),
 	}
 }
 
@@ -95,6 +98,13 @@ func (h *history) complainUnlessLost(accepted span, format string, args ...any) 
 // mayBeLost reports whether the journal admits that what it accepted in a time may be lost.
 func (h *history) mayBeLost(accepted span) bool {
 	return slices.ContainsFunc(h.spans, func(s span) bool { return accepted.from <= s.to && accepted.to >= s.from })
+}
+
+// accepted records that a message, which was first sent at call, was accepted.
+func (h *history) accepted(text string, call time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told[text] = span{call, h.now()}
 }
 
 // forgotten records that a claim which was granted is unknown.
@@ -130,7 +140,7 @@ func (h *history) granted(a *chaosAgent, key string, call time.Duration, cl api.
 	// since. The id was minted at the beginning of the attempt by Notion's time.
 	minted := ulid.Time(ulid.MustParse(string(cl.ID)).Time()).Sub(h.began)
 	minted = min(max(minted, call), h.now())
-	if !a.shared {
+	if !a.daemon.shares() {
 		cl.Fence = 0
 	}
 	h.holds[cl.ID] = &hold{
@@ -164,7 +174,8 @@ func (h *history) ended(id claim.ID, at time.Duration, format string, args ...an
 	}
 }
 
-// finished records that an agent's finish, for which it first asked at call, was accepted.
+// finished records an agent's finish, for which it first asked at call. as is empty if it was not
+// accepted.
 func (h *history) finished(id claim.ID, as claim.Kind, call time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"dibs/internal/emulator"
 	"dibs/internal/journal"
 	"dibs/internal/task"
+	"dibs/internal/worklog"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -184,7 +186,7 @@ func (c *chaos) checkLogs() {
 	for _, p := range c.journals() {
 		for _, e := range c.events(p) {
 			for _, log := range e.Logs() {
-				want[fmt.Sprint(log, " ", e.ID)] = e
+				want[fmt.Sprint(log, " ", worklog.NewEntry(e, log).ID)] = e
 			}
 			switch e.Kind {
 			case claim.KindGranted:
@@ -194,7 +196,7 @@ func (c *chaos) checkLogs() {
 			}
 		}
 	}
-	rows, grants, finishes := make(map[string]int), make(map[string]int), make(map[string]int)
+	rows, grants, finishes, messages := make(map[string]int), make(map[string]int), make(map[string]int), make(map[string]int)
 	for log, db := range map[claim.Log]string{claim.MeshLog: c.notion.Databases().MeshLog, claim.TaskLog: c.notion.Databases().TaskLog} {
 		for _, row := range c.notion.Pages(db) {
 			key := fmt.Sprint(log, " ", row.Text("entry_id"))
@@ -202,11 +204,17 @@ func (c *chaos) checkLogs() {
 				c.complain("the %s log has an entry twice: %s", log, describe(row))
 			}
 			id, _ := ulid.Parse(row.Text("entry_id"))
-			made := ulid.Time(id.Time()).Sub(c.began)
-			if _, ok := want[key]; !ok && !c.mayBeLost(span{made - time.Second, made + time.Second}) { // Notion's clock tells seconds
-				c.complain("the %s log has an entry that no journal has: %s", log, describe(row))
+			at := ulid.Time(id.Time()).Sub(c.began)
+			made, told := c.told[row.Text("message")]
+			if !told { // Notion's clock tells seconds, and to save it takes some
+				made = span{at - time.Second, at + saving}
 			}
-			if log == claim.TaskLog {
+			if _, ok := want[key]; !ok && !c.mayBeLost(made) {
+				c.complain("the %s log has an entry of %v that no journal has: %s", log, at, describe(row))
+			}
+			if told {
+				messages[row.Text("message")]++
+			} else if log == claim.TaskLog {
 				finishes[row.Text("claim_id")]++
 			} else if row.Select("event") == string(claim.KindGranted) {
 				grants[row.Text("claim_id")]++
@@ -225,6 +233,11 @@ func (c *chaos) checkLogs() {
 			c.complain("claim %s was granted, and nobody was told", id)
 		}
 	}
+	for text, accepted := range c.told {
+		if n := messages[text]; n != 1 && (n > 1 || !c.mayBeLost(accepted)) {
+			c.complain("the message %q, accepted at %v, has %d entries in the mesh log", text, accepted.to, n)
+		}
+	}
 	for id, h := range c.holds {
 		if n := grants[string(id)]; n != 1 && (n > 1 || !c.mayBeLost(span{h.call, h.answered})) {
 			c.complain("the grant of %s to %s has %d entries in the mesh log", id, h.agent, n)
@@ -235,22 +248,23 @@ func (c *chaos) checkLogs() {
 	}
 }
 
+// saving is how long it may take until a fact is in the journal.
+const saving = 5 * time.Second
+
 func describe(row emulator.Page) string {
 	return fmt.Sprintf("%q, claim %s", row.Title(), row.Text("claim_id"))
 }
 
-// journals returns the daemons with a journal of their own, or one of those that share one.
+// journals returns the daemons with a journal of their own, and one of those that share one.
 func (c *chaos) journals() []*process {
-	if c.shared {
-		return c.daemons[:1]
-	}
-	return c.daemons
+	some := slices.Clone(c.daemons)
+	return slices.CompactFunc(some, func(a, b *process) bool { return a.shares() && b.shares() })
 }
 
 // events returns the facts in the journal of a stopped daemon, which must be sound.
 func (c *chaos) events(p *process) []claim.Fact {
 	c.Helper()
-	if c.shared {
+	if p.shares() {
 		return c.sharedEvents(p)
 	}
 	db, err := sql.Open("sqlite", p.journal())

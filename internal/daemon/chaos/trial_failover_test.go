@@ -23,11 +23,19 @@ const direct = 2
 // idle lets callers ask, at each member, after their connections to the database were cut for
 // being idle. Nobody may notice. The leader is behind the pooler.
 func (tr *trial) idle() {
+	for _, p := range tr.daemons { // they come to know the leader
+		for began := tr.now(); tr.now()-began < comesUp && sleep(tr.Context(), 50*time.Millisecond); {
+			if _, err := client.New(p.socket).Log(tr.Context(), api.LogFilter{}); err == nil {
+				break
+			}
+		}
+	}
 	for i, p := range tr.daemons {
 		sleep(tr.Context(), 1400*time.Millisecond)
-		c := client.New(p.socket)
-		_, err := c.Send(tr.Context(), api.MessageRequest{From: "Ada", To: "Bob", Text: "still there?"}, fmt.Sprint("idle-", i))
+		c, text, call := client.New(p.socket), fmt.Sprint("idle-", i), tr.now()
+		_, err := c.Send(tr.Context(), api.MessageRequest{From: "Ada", To: "Bob", Text: text}, text)
 		if err == nil {
+			tr.accepted(text, call)
 			_, err = c.Log(tr.Context(), api.LogFilter{})
 		}
 		if err != nil {
@@ -80,6 +88,8 @@ func (tr *trial) failOver(ctx context.Context) {
 			tr.Fatal(err)
 		}
 	}
+	tr.turning.Lock()
+	defer tr.turning.Unlock()
 	tr.count("failovers to a standby that lagged")
 	tr.admits()
 	feed := newWay(tr, tr.database.Address())

@@ -64,6 +64,7 @@ func TestTrialMutants(t *testing.T) {
 			{term, "AND last = %[3]d AND until", "AND %[3]d >= 0 AND until"},
 			{database, "id = $2 AND until > clock_timestamp()`, t.Epoch, t.ID, d", "$2 <> '' AND until > clock_timestamp()`, t.Epoch, t.ID, d"},
 		},
+		"a stranger is not reckoned with": {{"../../claim/claimer.go", "if c.beside() {", "if false {"}},
 		"what is cut fails": {
 			{breaker, "return how.IdleDuration > time.Second && !stale(how.Conn)", "return false"},
 			{breaker, "return &cut{err}", "return err"},

@@ -18,7 +18,7 @@ import (
 	"dibs/internal/pgtest"
 )
 
-// TestTrial runs a cluster on one board: four members, each a process of its own, and the
+// TestTrial runs a cluster on one board, and a stranger with a journal of its own: four members, each a process of its own, and the
 // PostgreSQL server of their journal. Members are killed, stand still, and are cut off from each
 // other and from Notion, which enforces its rate limit. Two of them reach the database through a
 // pooler, which cuts idle connections. A standby that lagged takes over from the database: what the
@@ -41,7 +41,7 @@ func TestTrial(t *testing.T) {
 // trialTimes are a trial's default times.
 var trialTimes = season{
 	name: "cluster", brief: 2 * time.Second, shared: true,
-	timeout: 8 * time.Second, window: 5 * time.Second, settle: 6 * time.Second, interval: 2 * time.Second,
+	timeout: 8 * time.Second, window: 3 * time.Second, settle: 3500 * time.Millisecond, interval: 2 * time.Second,
 	atWork: time.Second, tasks: 100, aftermath: 15 * time.Minute,
 }
 
@@ -70,6 +70,9 @@ type trialOptions struct {
 	binary string // the daemons' program; empty for this test's
 }
 
+// members is how many daemons share the journal. The last daemon is a stranger.
+const members = 4
+
 // trial is one run.
 type trial struct {
 	*chaos
@@ -83,6 +86,8 @@ type trial struct {
 	// kept is when the last transaction was made that the last failover kept, and promoted when that
 	// was; see history for the lock.
 	kept, promoted time.Duration
+	// turning is held by a failover of the database, and by what one may not undo.
+	turning sync.Mutex
 	// doubles are the histories, of tasks and of pages, in which two agents held one task.
 	doubles []string
 }
@@ -105,7 +110,7 @@ func newTrial(t *testing.T, o trialOptions) *trial {
 	tr.at = newWay(t, tr.database.Address())
 	pooler := pgtest.Pooler(t, tr.database, tr.at.address(), "transaction",
 		"client_idle_timeout = 1", "server_idle_timeout = 1", "server_login_retry = 1", "default_pool_size = 20")
-	for i := range 4 {
+	for i := range members {
 		listen, to := newAddress(t), tr.at.address()
 		if i >= direct {
 			to = pooler
@@ -117,6 +122,9 @@ func newTrial(t *testing.T, o trialOptions) *trial {
 			fmt.Sprint("DIBS_CLUSTER_NAME=daemon-", i+1), "DIBS_CLUSTER_LISTEN="+listen, "DIBS_CLUSTER_ADVERTISE="+gate.address(),
 			fmt.Sprint("DIBS_NOTION_RATE=", o.limit/60), fmt.Sprint("DIBS_NOTION_BURST=", o.limit/60),
 			"DIBS_SCHEDULE_FULL_SYNC=@every 1h"))
+	}
+	if !o.paused {
+		tr.daemons = append(tr.daemons, newProcess(tr.chaos, members+1))
 	}
 	return tr
 }
@@ -160,7 +168,7 @@ func (tr *trial) run() {
 	defer stopWork()
 	var troubles, workers sync.WaitGroup
 	for i := range tr.agents {
-		a := &trialAgent{newAgent(tr.chaos, tr.daemons[i%len(tr.daemons)], i/len(tr.daemons)), tr}
+		a := &trialAgent{newAgent(tr.chaos, tr.daemons[i%members], i/members), tr}
 		if tr.paused {
 			a.patience, a.renewing = time.Minute, 0
 		}
@@ -170,6 +178,7 @@ func (tr *trial) run() {
 	if tr.paused {
 		troubles.Go(func() { tr.pauses(working) })
 	} else {
+		workers.Go(func() { tr.compete(working) })
 		troubles.Go(func() { tr.leaderTroubles(working) })
 		troubles.Go(func() { tr.daemonTroubles(working) })
 		troubles.Go(func() { tr.databaseTroubles(working) })
@@ -224,7 +233,7 @@ func (tr *trial) inspect() {
 	}
 	tr.checkPages()
 	for _, hd := range tr.holds {
-		if hd.fence <= 0 {
+		if hd.fence <= 0 && hd.daemon <= members {
 			tr.complain("claim %s has no fence", hd.id)
 		}
 	}

@@ -41,7 +41,7 @@ func (tr *trial) some(random *rand.Rand) time.Duration {
 // ends.
 func (tr *trial) leader(ctx context.Context) int {
 	for sleep(ctx, 50*time.Millisecond) {
-		for _, p := range tr.daemons {
+		for _, p := range tr.daemons[:members] {
 			asking, cancel := context.WithTimeout(ctx, time.Second)
 			st, err := client.New(p.socket).Cluster(asking)
 			cancel()
@@ -66,8 +66,17 @@ func (tr *trial) to(choose func(context.Context, *rand.Rand) int, name string, d
 
 // anyone locks a random daemon and returns its number.
 func (tr *trial) anyone(_ context.Context, random *rand.Rand) int {
-	i := random.IntN(len(tr.daemons))
-	tr.daemons[i].hurt.Lock()
+	return tr.oneOf(tr.daemons, random)
+}
+
+// member locks a random one of those that share the journal, and returns its number.
+func (tr *trial) member(_ context.Context, random *rand.Rand) int {
+	return tr.oneOf(tr.daemons[:members], random)
+}
+
+func (tr *trial) oneOf(daemons []*process, random *rand.Rand) int {
+	i := random.IntN(len(daemons))
+	daemons[i].hurt.Lock()
 	return i
 }
 
@@ -119,7 +128,7 @@ func (tr *trial) daemonTroubles(ctx context.Context) {
 		tr.to(tr.anyone, "stops of daemons", func(ctx context.Context, i int, random *rand.Rand) {
 			tr.daemons[i].stop(ctx, tr.some(random), false)
 		}),
-		tr.to(tr.anyone, "daemons cut off from the database", func(ctx context.Context, i int, random *rand.Rand) {
+		tr.to(tr.member, "daemons cut off from the database", func(ctx context.Context, i int, random *rand.Rand) {
 			cut(ctx, tr.ways[i], tr.some(random))
 		}),
 		tr.to(tr.anyone, "daemons cut off from Notion", func(ctx context.Context, i int, random *rand.Rand) {
