@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"database/sql"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,6 +41,34 @@ func TestBehindAPooler(t *testing.T) {
 	granted.Range(func(any, any) bool { n++; return true })
 	if n != 1 {
 		t.Errorf("%d of 20 got the task", n)
+	}
+}
+
+// A pooler ends connections, such as those that were idle for too long, with an error. Nobody is
+// refused for that.
+func TestPoolerThatEndsConnections(t *testing.T) {
+	pgtest.OnlySQLite(t) // once
+	where := pgtest.Pooled(t, pgtest.Run(t), "transaction")
+	j := openPostgres(t, where)
+	console, err := sql.Open("pgx", strings.Replace(where, "/postgres?", "/pgbouncer?default_query_exec_mode=simple_protocol&", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer console.Close()
+	for what, call := range map[string]func() error{
+		"a change":   func() error { return j.SetMeta(t.Context(), "k", "v") },
+		"a question": func() error { _, err := j.Meta(t.Context(), "k"); return err },
+	} {
+		for range 2 {
+			for _, command := range []string{"KILL postgres", "RESUME postgres"} {
+				if _, err := console.Exec(command); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := call(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
 	}
 }
 

@@ -52,6 +52,7 @@ listen_addr = 127.0.0.1
 listen_port = %d
 unix_socket_dir =
 auth_type = any
+admin_users = postgres
 pool_mode = %s
 default_pool_size = 3
 %s
