@@ -232,9 +232,6 @@ func (d *Doubt) meet(ctx context.Context, t task.Task) {
 	d.stranger = sighted{t.ClaimedBy, t.Title, now}
 	news := now.Sub(before.At).Abs() > Beside
 	store := now.Sub(d.storedAt).Abs() > hourly
-	if store {
-		d.storedAt = now
-	}
 	kept, err := json.Marshal(d.stranger)
 	said := d.line()
 	d.mu.Unlock()
@@ -246,6 +243,10 @@ func (d *Doubt) meet(ctx context.Context, t task.Task) {
 	}
 	if err != nil {
 		d.Log.Warn("that there is another daemon could not be stored", claim.AttrError, err)
+	} else if store {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.storedAt = now
 	}
 }
 

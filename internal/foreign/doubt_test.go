@@ -176,7 +176,7 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// A doubt that cannot be stored counts, and is stored when the page is seen again.
+// A doubt that cannot be stored counts, and is stored when the page is seen again. So does a stranger.
 func TestDoubtIsStored(t *testing.T) {
 	r := &record{kept: make(map[string]string)}
 	d := r.doubt(t)
@@ -197,14 +197,18 @@ func TestDoubtIsStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.SetBot("bot")
+	met := shown
+	strange(&met)
+	d.See(t.Context(), met)
 	d.See(t.Context(), shown)
-	if d.Why() == nil {
+	if d.Why() == nil || !d.Beside() {
 		t.Error("what cannot be stored is not doubted")
 	}
 	unsaved.err = nil
+	d.See(t.Context(), met)
 	d.See(t.Context(), shown)
-	if r.doubt(t).Why() == nil {
-		t.Error("the doubt is not stored later")
+	if after := r.doubt(t); after.Why() == nil || !after.Beside() {
+		t.Errorf("what is stored later: the doubt %v, a stranger %v; want both", after.Why(), after.Beside())
 	}
 }
 
