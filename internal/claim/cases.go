@@ -308,6 +308,7 @@ func (p Policy) delivered(h Hold, t task.Task, now time.Time) Change {
 		return holding(h.ended(EndLost, now, fin.Taking()))
 	}
 	f := h.fact(finishKinds[fin.As], now)
+	f.ID = string(h.ID) // also if it is found out again
 	f.Remote, f.Started, f.Finished, f.Summary, f.Evidence, f.Used = true, h.Started, fin.At, fin.Summary, fin.Evidence, h.Used
 	switch {
 	case fin.To != "":

@@ -152,6 +152,13 @@ func NewFactID(now time.Time) string {
 	return ulid.MustNew(ulid.Timestamp(now), ulid.DefaultEntropy()).String()
 }
 
+// IsNamed reports whether a fact that is found out again has the same id: it was not made with
+// NewFactID, but from a request's key, or a claim that was finished.
+func (e Fact) IsNamed() bool {
+	id, err := ulid.Parse(e.ID)
+	return err == nil && id.Time() != ulid.Timestamp(e.At)
+}
+
 // Log names a place where facts become entries: a Notion log database, or the comments of the
 // tasks.
 type Log string
@@ -231,6 +238,7 @@ func (h Hold) lost(at time.Time, holder, detail, user string) Fact {
 // orphaned returns the fact of work that was finished for a lost claim.
 func (h Hold) orphaned(f Finish, at time.Time, holder, detail string) Fact {
 	e := h.fact(KindOrphaned, at)
+	e.ID = string(h.ID)
 	e.Holder, e.Detail, e.Remote = holder, detail, true
 	e.Started, e.Finished, e.Summary, e.Evidence, e.Used = h.Started, f.At, f.Summary, f.Evidence, h.Used
 	return e

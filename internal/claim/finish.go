@@ -117,7 +117,6 @@ func (c *Claimer) finish(ctx context.Context, h Hold, f Finish) (Hold, error) {
 func (c *Claimer) tooLate(ctx context.Context, cl Hold, f Finish) error {
 	if cl.Taken() && f.isWork() && cl.Said() == nil { // else it was logged when the claim was lost
 		e := cl.orphaned(f, c.store.Now(), cl.LostTo, cl.Detail)
-		e.ID = string(cl.ID)
 		if err := c.commit(ctx, Change{Facts: []Fact{e}}); err != nil {
 			return fmt.Errorf("what was done under it could not be journalled: %w", err)
 		}

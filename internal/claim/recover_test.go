@@ -170,6 +170,11 @@ func TestRecover(t *testing.T) {
 				if diff := cmp.Diff(tt.kinds, kinds(d)); diff != "" {
 					t.Errorf("events (-want +got):\n%s", diff)
 				}
+				for _, f := range d.Ledger.Events() { // the same entry, however often a finish is delivered
+					if finish := f.Kind == claim.KindCompleted || f.Kind == claim.KindOrphaned; finish != (f.ID == string(c.ID)) {
+						t.Errorf("the fact that it was %s is %s", f.Kind, f.ID)
+					}
+				}
 				if got := w.Page(page).Status; got != tt.status {
 					t.Errorf("the page is %s, want %s", got, tt.status)
 				}

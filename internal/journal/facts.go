@@ -11,6 +11,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/feed"
 	"dibs/internal/history"
+	"dibs/internal/owed"
 	"dibs/internal/task"
 
 	"github.com/oklog/ulid/v2"
@@ -62,7 +63,11 @@ func insertRecord(ctx context.Context, tx *tx, facts ...claim.Fact) error {
 			return err
 		}
 		for _, kind := range tx.kindsOf(f) {
-			if _, err := tx.ExecContext(ctx, "INSERT INTO owed (fact, kind, at) VALUES (?, ?, ?)", seq, kind, millis(f.At)); err != nil {
+			state := owed.Due
+			if f.IsNamed() && tx.lost.isRecent() { // it may have been sent in the time that is lost
+				state = owed.Doubted
+			}
+			if _, err := tx.ExecContext(ctx, "INSERT INTO owed (fact, kind, at, state) VALUES (?, ?, ?, ?)", seq, kind, millis(f.At), state); err != nil {
 				return err
 			}
 		}

@@ -97,6 +97,7 @@ func (j *Journal) Check(ctx context.Context) error {
 // recover cleans up what the last process left half done, see Open.
 func (j *Journal) recover(ctx context.Context) error {
 	return j.writeAlone(ctx, func(tx *tx) error {
+		tx.lost = j.lost
 		reserved, err := collect(ctx, tx, scanClaim, "SELECT body FROM claims WHERE "+unended+" AND state = 'reserved'")
 		if err != nil {
 			return err

@@ -19,15 +19,12 @@ const (
 	waiting     = undelivered + " AND owed.state <> 'sending'"
 )
 
-// keyedAgain is for how long after a loss requests may come again that were answered before.
-const keyedAgain = 24 * time.Hour
-
 // Owe adds an intent without a fact. It is due, and bound to its request if that has a key. After a
 // loss it is in doubt: it may have been sent for the same request in the time that is lost. If there
 // is one with its id, of the same request made before, Owe returns that.
 func (j *Journal) Owe(ctx context.Context, in owed.Intent) (there owed.Intent, _ error) {
 	in.State = owed.Due
-	if from, until := j.lost.Ago(); in.Key != "" && !j.lost.Until.IsZero() && until < keyedAgain {
+	if from, _ := j.lost.Ago(); in.Key != "" && j.lost.isRecent() {
 		in.State, in.At = owed.Doubted, in.At.Add(-from)
 	}
 	err := j.write(ctx, func(tx *tx) (err error) {

@@ -27,6 +27,14 @@ func (s Span) Ago() (from, until time.Duration) {
 	return until + min(remembered, s.Until.Sub(s.From)), until
 }
 
+// doneAgain is for how long after a loss things may be done again that were done before.
+const doneAgain = 24 * time.Hour
+
+func (s Span) isRecent() bool {
+	_, until := s.Ago()
+	return !s.Until.IsZero() && until < doneAgain
+}
+
 // String describes what may be lost; empty if nothing is known to be lost.
 func (s Span) String() string {
 	if s.Until.IsZero() {

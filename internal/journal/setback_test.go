@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/owed"
 	"dibs/internal/pgtest"
 )
@@ -78,9 +79,21 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 						}
 					}
 				}
+				now := time.Now()
+				id := claim.NewID(now.Add(-time.Minute))
+				for _, f := range []claim.Fact{{ID: string(id), Claim: id}, {ID: claim.NewFactID(now)}} {
+					f.At, f.Kind = now, claim.KindReleased
+					if err := j.Record(t.Context(), f); err != nil {
+						t.Fatal(err)
+					}
+				}
 				next, err := j.NextOwed(t.Context(), owed.Creation, time.Now(), 0)
 				if err != nil || len(next) != 2 || next[0].State != owed.Doubted || next[1].State != owed.Doubted {
 					t.Errorf("owed: %+v, %v; want both in doubt", next, err)
+				}
+				next, err = j.NextOwed(t.Context(), owed.MeshEntry, now, 0)
+				if err != nil || len(next) != 2 || next[0].State != owed.Doubted || next[1].State != owed.Due {
+					t.Errorf("entries that are owed: %+v, %v; want the one in doubt that may have been sent", next, err)
 				}
 				// Whoever else finds it does not end the next term, too.
 				for _, d := range []*Database{a, b, c} {

@@ -27,6 +27,7 @@ type tx struct {
 	changed  bool                                // a statement changed something since this was set to false
 	stored   []Stored                            // facts stored by the transaction so far
 	notices  map[owed.Kind]func(claim.Fact) bool // see SetReceivers
+	lost     Span                                // see Journal.Lost
 }
 
 // statement is a query ready to run: prepared, or sent anew each time.

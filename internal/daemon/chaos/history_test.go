@@ -88,6 +88,13 @@ func (h *history) complain(format string, args ...any) {
 	h.bad = append(h.bad, fmt.Sprintf(format, args...))
 }
 
+// complaints returns how many there were.
+func (h *history) complaints() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.bad)
+}
+
 // complainUnlessLost complains at the end, unless what was accepted in a time may be lost.
 func (h *history) complainUnlessLost(accepted span, format string, args ...any) {
 	h.mu.Lock()

@@ -68,7 +68,11 @@ func (tr *trial) compete(ctx context.Context) {
 	if err != nil {
 		tr.Error(err)
 	}
-	for seen := false; !seen; tr.turning.Unlock() {
+	began := tr.now()
+	for seen := false; !seen && ctx.Err() == nil; tr.turning.Unlock() {
+		if tr.now()-began > comesUp {
+			tr.complain("in %v nobody has seen that there is a stranger", comesUp)
+		}
 		tr.turning.Lock() // what is seen now is not lost
 		cl, ok := first.ask(ctx, api.ClaimRequest{Agent: first.name, Task: id})
 		for ok && !seen && first.trusted(cl.ID) && sleep(ctx, 100*time.Millisecond) {

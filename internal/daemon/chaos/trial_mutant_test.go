@@ -62,7 +62,7 @@ func TestTrialMutants(t *testing.T) {
 		"a term is its epoch": {
 			{term, `fmt.Sprintf("epoch = %d AND id = '%s'", t.Epoch, t.ID)`, `fmt.Sprintf("epoch = %d", t.Epoch)`},
 			{term, "AND last = %[3]d AND until", "AND %[3]d >= 0 AND until"},
-			{database, "id = $2 AND until > clock_timestamp()`, t.Epoch, t.ID, d", "$2 <> '' AND until > clock_timestamp()`, t.Epoch, t.ID, d"},
+			{database, "id = $2 AND until > clock_timestamp()`), t.Epoch, t.ID, d", "$2 <> '' AND until > clock_timestamp()`), t.Epoch, t.ID, d"},
 		},
 		"a stranger is not reckoned with": {{"../../claim/claimer.go", "if c.beside() {", "if false {"}},
 		"what is cut fails": {

@@ -183,7 +183,7 @@ func (tr *trial) run() {
 		troubles.Go(func() { tr.daemonTroubles(working) })
 		troubles.Go(func() { tr.databaseTroubles(working) })
 	}
-	for said := began; int(tr.made.Load()) < tr.claims && !tr.Failed(); {
+	for said := began; int(tr.made.Load()) < tr.claims && !tr.Failed() && tr.complaints() == 0; {
 		if !sleep(tr.Context(), 50*time.Millisecond) || time.Since(began) > 45*time.Minute { // before go test's own limit, which shows nothing
 			break
 		}
@@ -194,9 +194,12 @@ func (tr *trial) run() {
 	}
 	took := time.Since(began)
 	tr.Logf("%d grants, %.0f a second", tr.made.Load(), float64(tr.made.Load())/took.Seconds())
+	if int(tr.made.Load()) < tr.claims { // what was found will do
+		stopWork()
+	}
 	troubles.Wait()
 	tr.alive()
-	if !tr.paused {
+	if !tr.paused && working.Err() == nil {
 		tr.failOver(tr.Context())
 	}
 	tr.counting.Lock()
