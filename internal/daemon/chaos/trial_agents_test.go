@@ -18,12 +18,13 @@ type trialAgent struct {
 }
 
 // hot is how many tasks are wanted by many agents of all daemons at once.
-const hot = 8
+const hot = 4
 
 func (a *trialAgent) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		body := api.ClaimRequest{Agent: a.name}
-		if a.stranger() || a.chance(20) {
+		contested := a.stranger() || a.chance(20)
+		if contested {
 			body.Task = a.trial.ids[a.random.IntN(min(hot, len(a.trial.ids)))]
 		}
 		cl, ok := a.ask(ctx, body)
@@ -37,7 +38,7 @@ func (a *trialAgent) work(ctx context.Context) {
 			a.trial.made.Add(1)
 		}
 		switch {
-		case a.chance(a.trial.holding):
+		case contested || a.chance(a.trial.holding):
 			a.workOn(ctx, cl)
 		default:
 			sleep(ctx, a.upTo(20*time.Millisecond))
@@ -63,7 +64,7 @@ func (tr *trial) compete(ctx context.Context) {
 		}
 	}
 	p := tr.daemons[members]
-	first, second := &trialAgent{newAgent(tr.chaos, p, 0), tr}, &trialAgent{newAgent(tr.chaos, p, 1), tr}
+	first := &trialAgent{newAgent(tr.chaos, p, 0), tr}
 	id, err := tr.notion.CreatePage(tr.chaos.tasks, map[string]any{"Name": text("title", "Strange"), "claimed_by": text("rich_text", first.name)})
 	if err != nil {
 		tr.Error(err)
@@ -79,11 +80,13 @@ func (tr *trial) compete(ctx context.Context) {
 			_ = ask(tr.database, fmt.Sprintf("SELECT EXISTS (SELECT FROM %s.meta WHERE key = 'stranger')", tr.space()), &seen) // it may be down
 		}
 	}
-	tr.notion.Inject(emulator.Fault{Kind: emulator.DelayAnswer, Delay: tr.window / 6, Match: func(r *http.Request, _ []byte) bool {
+	tr.notion.Inject(emulator.Fault{Kind: emulator.DelayAnswer, Delay: tr.window / 3, Match: func(r *http.Request, _ []byte) bool {
 		return r.Host == p.host && r.Method == http.MethodGet
 	}})
 	var all sync.WaitGroup
-	for _, a := range []*trialAgent{first, second} {
+	all.Go(func() { first.work(ctx) })
+	for n := range 3 {
+		a := &trialAgent{newAgent(tr.chaos, p, n+1), tr}
 		all.Go(func() { a.work(ctx) })
 	}
 	all.Wait()

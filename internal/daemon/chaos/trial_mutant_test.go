@@ -68,6 +68,7 @@ func TestTrialMutants(t *testing.T) {
 		"what is cut fails": {
 			{breaker, "return how.IdleDuration > time.Second && !stale(how.Conn)", "return false"},
 			{breaker, "return &cut{err}", "return err"},
+			{"../../journal/tx.go", "if !lost(err) {", "if true {"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
