@@ -22,21 +22,24 @@ func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	// Most scripts wait for a daemon that waits. So more run side by side than there are cores.
 	flag.Lookup("test.parallel").Value.Set("4")
-	testscript.Main(m, map[string]func(){
-		"dibs": func() {
-			// Like cmd/dibs.
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-			stop()
-			os.Exit(code)
-		},
-		several: func() {
-			if err := runSeveral(os.Stdin, os.Stdout); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			}
-		},
-	})
+	testscript.Main(m, programs)
+}
+
+// programs are what the test binary can be run as.
+var programs = map[string]func(){
+	"dibs": func() {
+		// Like cmd/dibs.
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+		stop()
+		os.Exit(code)
+	},
+	several: func() {
+		if err := runSeveral(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	},
 }
 
 // takesSeconds skips a slow test with -short.

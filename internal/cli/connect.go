@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
+	"dibs/config"
 	"dibs/internal/connect"
+	"dibs/internal/ownfile"
 	"dibs/packaging"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -23,6 +26,8 @@ type connected struct {
 	Client  string          `json:"client"`
 	DryRun  bool            `json:"dry_run"`
 	Changes []connectedFile `json:"changes"`
+	// Sandbox says what the client's sandbox still keeps from the daemon.
+	Sandbox string `json:"sandbox,omitempty"`
 }
 
 type connectedFile struct {
@@ -53,7 +58,7 @@ func (a *app) connectCommand() *cobra.Command {
 			if !slices.Contains(connect.Clients, args[0]) {
 				return usagef("there is no client %q: want one of %s", args[0], strings.Join(connect.Clients, ", "))
 			}
-			place, err := placeOf(project || args[0] == "git")
+			place, err := a.placeOf(project || args[0] == "git")
 			if err != nil {
 				return err
 			}
@@ -67,6 +72,9 @@ func (a *app) connectCommand() *cobra.Command {
 				}
 			}
 			done := connected{Client: args[0], DryRun: dryRun, Changes: []connectedFile{}}
+			if !undo {
+				done.Sandbox = place.Sandbox(args[0])
+			}
 			for _, c := range changes {
 				done.Changes = append(done.Changes, connectedFile{Path: c.Path, What: whatBecomes(c), Why: c.Kept, Diff: string(diff.Diff(c.Path, c.Before, c.Path, c.After))})
 			}
@@ -80,7 +88,7 @@ func (a *app) connectCommand() *cobra.Command {
 }
 
 // placeOf returns where the files of clients are.
-func placeOf(project bool) (connect.Place, error) {
+func (a *app) placeOf(project bool) (connect.Place, error) {
 	p := connect.Place{Getenv: os.Getenv, Skill: packaging.Skill, Dibs: "dibs"}
 	var err error
 	if p.Home, err = os.UserHomeDir(); err != nil && !project {
@@ -97,6 +105,12 @@ func placeOf(project bool) (connect.Place, error) {
 	}
 	if found, err := exec.LookPath("dibs"); err != nil || !sameFile(found, self) {
 		p.Dibs = self
+	}
+	if runtime.GOOS == "darwin" { // elsewhere no sandbox can allow a single socket
+		socket, _, _ := config.Reach(config.Options{File: a.config, Socket: a.socket})
+		if p.Socket, err = ownfile.Follow(socket); err != nil {
+			return p, err
+		}
 	}
 	return p, nil
 }
@@ -123,10 +137,8 @@ func showConnected(w io.Writer, done connected, undo bool) {
 	switch {
 	case len(done.Changes) == 0 && undo:
 		row(w, "nothing of ours is there")
-		return
 	case len(done.Changes) == 0:
 		row(w, "all of it is there already")
-		return
 	}
 	for _, c := range done.Changes {
 		if c.Why != "" {
@@ -145,13 +157,14 @@ func showConnected(w io.Writer, done connected, undo bool) {
 			fmt.Fprint(w, clean(strings.TrimRight(string(line), "\n")), "\n")
 		}
 	}
-	if done.DryRun || undo {
-		return
-	}
-	switch done.Client {
-	case "claude", "cursor":
-		row(w, "new sessions have dibs")
-	case "codex":
+	switch {
+	case done.DryRun || undo || len(done.Changes) == 0:
+	case done.Client == "codex":
 		row(w, "new sessions have dibs, once you trust its hooks with /hooks")
+	case done.Client != "git":
+		row(w, "new sessions have dibs")
+	}
+	if done.Sandbox != "" {
+		row(w, done.Sandbox+" (docs/clients.md, In a sandbox)")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -125,7 +126,7 @@ func (a *app) tryOut(ctx context.Context, args []string) error {
 	if err == nil {
 		return nil
 	}
-	if gone, ok := errors.AsType[*client.UnreachableError](err); ok && !gone.Sent {
+	if gone, ok := errors.AsType[*client.UnreachableError](err); ok && !gone.Sent && !errors.Is(err, fs.ErrPermission) {
 		err = api.NewProblem(api.CodeUnreachable, "no trial is running: start one with: dibs try")
 	}
 	tried.json = cmp.Or(tried.json, slices.Contains(args, "--json"))

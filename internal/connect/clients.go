@@ -38,13 +38,17 @@ func (p Place) claude() []file {
 	entry := func(event, matcher string) group {
 		return group{Matcher: matcher, Hooks: []handler{{Type: "command", Command: p.hook(event), Timeout: hookTimeout}}}
 	}
+	edit := p.hooks(setting{},
+		hookEntry{"SessionStart", entry("SessionStart", "")},
+		hookEntry{"PreToolUse", entry("PreToolUse", "Edit|Write|MultiEdit|NotebookEdit")},
+		hookEntry{"Stop", entry("Stop", "")},
+	)
+	if p.Socket != "" {
+		edit = both(edit, p.allow)
+	}
 	return []file{
 		{path: servers, mode: 0o600, edit: p.server(map[string]any{"type": "stdio", "command": p.Dibs, "args": []string{"mcp"}})},
-		{path: filepath.Join(settings, "settings.json"), mode: 0o600, edit: p.hooks(setting{},
-			hookEntry{"SessionStart", entry("SessionStart", "")},
-			hookEntry{"PreToolUse", entry("PreToolUse", "Edit|Write|MultiEdit|NotebookEdit")},
-			hookEntry{"Stop", entry("Stop", "")},
-		)},
+		{path: filepath.Join(settings, "settings.json"), mode: 0o600, edit: edit},
 		p.skill(settings),
 	}
 }

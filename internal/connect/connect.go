@@ -27,6 +27,9 @@ type Place struct {
 	Getenv func(string) string
 	// Dibs is the command for dibs: its name, or its path if it is not on PATH.
 	Dibs string
+	// Socket is the daemon's socket, for sandboxes that can allow a single one; empty on systems
+	// where none can.
+	Socket string
 	// Skill is the text of the skill.
 	Skill []byte
 }

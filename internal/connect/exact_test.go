@@ -94,15 +94,17 @@ func TestUndoOfAnythingIsExact(t *testing.T) {
 		}
 		value = func(name string, depth int) string {
 			switch name {
-			case "mcpServers", "hooks", "":
-				names := map[string][]string{"": {"a", "mcpServers", "hooks", "version"}, "mcpServers": {"other"}, "hooks": {"Stop", "stop", "PreToolUse"}}[name]
+			case "mcpServers", "hooks", "sandbox", "network", "":
+				names := map[string][]string{"": {"a", "mcpServers", "hooks", "version", "sandbox"}, "mcpServers": {"other"}, "hooks": {"Stop", "stop", "PreToolUse"}, "sandbox": {"network"}, "network": {"allowUnixSockets"}}[name]
 				var members []string
 				for _, key := range rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID).Draw(t, "keys") {
 					members = append(members, `"`+key+`"`+space.Draw(t, "colon")+":"+space.Draw(t, "value")+value(key+" ", depth+1))
 				}
 				return list("{", "}", members)
-			case "mcpServers ", "hooks ":
+			case "mcpServers ", "hooks ", "sandbox ", "network ":
 				return value(strings.TrimSpace(name), depth)
+			case "allowUnixSockets ":
+				return list("[", "]", rapid.SliceOfN(rapid.SampledFrom([]string{`"/a"`, `"~/b"`}), 0, 2).Draw(t, "sockets"))
 			case "Stop ", "stop ", "PreToolUse ":
 				return list("[", "]", rapid.SliceOfN(rapid.SampledFrom([]string{`{"command": "x"}`, `{"hooks":[]}`}), 0, 2).Draw(t, "list"))
 			}
@@ -113,7 +115,9 @@ func TestUndoOfAnythingIsExact(t *testing.T) {
 		name := rapid.SampledFrom(map[string][]string{"claude": {".claude.json", ".claude/settings.json"}, "cursor": {".cursor/mcp.json", ".cursor/hooks.json"}}[client]).Draw(t, "file")
 		path := filepath.Join(home, name)
 		defer os.Remove(path)
-		exact(t, client, place(home), path, []byte(text))
+		p := place(home)
+		p.Socket = rapid.SampledFrom([]string{"", "/s"}).Draw(t, "socket")
+		exact(t, client, p, path, []byte(text))
 	})
 }
 

@@ -129,6 +129,17 @@ func (d *document) set(o *hujson.Object, depth int, name string, v hujson.Value)
 	o.Members = append(o.Members, m)
 }
 
+// append appends an element, which is at that depth, to a list.
+func (d *document) append(list *hujson.Array, depth int, v any) {
+	added := d.value(v, depth)
+	var last *hujson.Extra
+	if n := len(list.Elements); n > 0 {
+		last = &list.Elements[n-1].AfterExtra
+	}
+	added.BeforeExtra, added.AfterExtra = d.open(last, &list.AfterExtra, depth)
+	list.Elements = append(list.Elements, added)
+}
+
 // open makes room at the end of a list, and returns the whitespace before and after the new item.
 // closing is the whitespace before the list's end, last the whitespace after its last item; nil if
 // the list is empty. Comments stay above the new item, and a trailing comma stays at the end.

@@ -198,13 +198,7 @@ func (p Place) putHook(d *document, hooks *hujson.Object, e hookEntry) (changed 
 	if there {
 		return changed, nil
 	}
-	added := d.value(e.value, 3)
-	var last *hujson.Extra
-	if n := len(list.Elements); n > 0 {
-		last = &list.Elements[n-1].AfterExtra
-	}
-	added.BeforeExtra, added.AfterExtra = d.open(last, &list.AfterExtra, 3)
-	list.Elements = append(list.Elements, added)
+	d.append(list, 3, e.value)
 	return true, nil
 }
 

@@ -81,16 +81,22 @@ func (e *examination) daemon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	status, err := e.Daemon.Status(ctx)
-	_, unreachable := errors.AsType[*client.UnreachableError](err)
+	gone, unreachable := errors.AsType[*client.UnreachableError](err)
+	_, impostor := errors.AsType[*client.ImpostorError](err)
 	switch {
 	case err == nil:
 		e.status = &status
 		e.ok("daemon", fmt.Sprintf("dibs %s, pid %d, for %v", status.Version, status.PID, e.uptime()))
 		e.socket()
 		e.daemonHealth()
-	case running && unreachable:
+	case impostor, unreachable && errors.Is(err, fs.ErrPermission):
+		e.failed("daemon", err)
+	case running && unreachable && !gone.Sent:
 		e.problem("daemon", fmt.Sprintf("process %s has locked the state directory, but nothing answers on %s", pid, e.Config.Socket),
-			"give both the same socket; if it still does not answer, stop that process and start dibs serve again")
+			"give both the same socket, which dibs serve names when it starts; if they have it, see what removed its file")
+	case running && (unreachable || ctx.Err() != nil):
+		e.problem("daemon", fmt.Sprintf("process %s does not answer: %v", pid, err),
+			"see its log, and with ps whether it is suspended or waits for a disk, and ask again")
 	case running:
 		e.problem("daemon", fmt.Sprintf("process %s: %v", pid, err), "stop it, and start dibs serve again")
 	case unreachable:

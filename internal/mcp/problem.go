@@ -28,7 +28,10 @@ func problemOf(ctx context.Context, err error) *api.Problem {
 	}
 	if e, ok := errors.AsType[*client.UnreachableError](err); ok {
 		p := api.NewProblem(api.CodeUnreachable, err.Error())
-		if e.Sent {
+		switch {
+		case e.Sandboxed():
+			p.Detail = "a sandbox keeps dibs mcp from the daemon, and only a person can change that: tell them (docs/clients.md, In a sandbox)"
+		case e.Sent:
 			p.Detail = "the daemon went away without an answer, and may have done what it was asked to: call list_tasks with mine to see what you hold"
 		}
 		return p

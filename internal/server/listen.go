@@ -38,6 +38,9 @@ func Listen(path, group string) (net.Listener, error) {
 		return restrict(c)
 	}}
 	l, err := config.Listen(context.Background(), "unix", path)
+	if errors.Is(err, syscall.EPERM) {
+		return nil, errNoSockets(err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the socket: %w: make its directory writable for this user, or set another socket", err)
 	}
@@ -116,6 +119,11 @@ func makeDirectory(dir, group string, gid int) error {
 	return nil
 }
 
+// errNoSockets explains EPERM: permissions of files give EACCES.
+func errNoSockets(err error) error {
+	return fmt.Errorf("the socket: %w: a sandbox around this process, or the file system there, allows none: start dibs serve outside of it, or set another socket", err)
+}
+
 // makeRoom removes a socket on which no daemon listens any more.
 func makeRoom(path string) error {
 	info, err := os.Lstat(path)
@@ -136,6 +144,9 @@ func makeRoom(path string) error {
 			pid = fmt.Sprintf(" (pid %d)", p.PID)
 		}
 		return fmt.Errorf("a daemon is already serving on %s%s: stop it, or set another socket", path, pid)
+	}
+	if errors.Is(err, syscall.EPERM) {
+		return errNoSockets(err)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("a socket is there, and whether a daemon serves on it cannot be told: %w: remove it if none does, or set another socket", err)

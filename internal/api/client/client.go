@@ -19,6 +19,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"dibs/internal/api"
@@ -96,6 +97,9 @@ func (e *UnreachableError) Error() string {
 	if e.Sent {
 		return fmt.Sprintf("the daemon on %s went away without an answer, and may have done what it was asked to: %v: see dibs status, or ask again if that had a --request-id", e.Socket, e.Err)
 	}
+	if e.Sandboxed() {
+		return fmt.Sprintf("the daemon on %s cannot be asked: %v: a sandbox keeps this process from its socket: use the tools of dibs mcp, which run outside of it, or have a person allow the socket (docs/clients.md, In a sandbox)", e.Socket, e.Err)
+	}
 	if errors.Is(e.Err, fs.ErrPermission) {
 		return fmt.Sprintf("the daemon on %s cannot be reached: %v: the socket belongs to another user: ask for a place in its socket_group, or set DIBS_SOCKET", e.Socket, e.Err)
 	}
@@ -103,6 +107,10 @@ func (e *UnreachableError) Error() string {
 }
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// Sandboxed reports whether a sandbox around this process refuses its sockets. That says nothing
+// about the daemon. Permissions of files, such as those of another user's socket, give EACCES.
+func (e *UnreachableError) Sandboxed() bool { return !e.Sent && errors.Is(e.Err, syscall.EPERM) }
 
 // dialError marks a failure to connect, as opposed to a later one.
 type dialError struct{ err error }

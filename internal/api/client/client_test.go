@@ -280,9 +280,12 @@ func TestUnreachable(t *testing.T) {
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	l.Close()
 	missing := filepath.Join(dir, "missing.sock")
-	forbidden := func(context.Context) (net.Conn, error) {
-		return nil, &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
+	failing := func(call string, errno syscall.Errno) *client.Client {
+		return client.Over("/s", func(context.Context) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError(call, errno)}
+		})
 	}
+	const sandboxed = "the daemon on /s cannot be asked: operation not permitted: a sandbox keeps this process from its socket: use the tools of dibs mcp, which run outside of it, or have a person allow the socket (docs/clients.md, In a sandbox)"
 	for _, tt := range []struct {
 		name   string
 		client *client.Client
@@ -291,7 +294,9 @@ func TestUnreachable(t *testing.T) {
 	}{
 		{"no socket", client.New(missing), fs.ErrNotExist, "no daemon can be reached on " + missing + ": no such file or directory: start it with: dibs serve"},
 		{"socket left behind", client.New(stale), syscall.ECONNREFUSED, "no daemon can be reached on " + stale + ": connection refused: start it with: dibs serve"},
-		{"not allowed", client.Over("/s", forbidden), fs.ErrPermission, "the daemon on /s cannot be reached: permission denied: the socket belongs to another user: ask for a place in its socket_group, or set DIBS_SOCKET"},
+		{"not allowed", failing("connect", syscall.EACCES), fs.ErrPermission, "the daemon on /s cannot be reached: permission denied: the socket belongs to another user: ask for a place in its socket_group, or set DIBS_SOCKET"},
+		{"no sockets", failing("socket", syscall.EPERM), syscall.EPERM, sandboxed},
+		{"not this socket", failing("connect", syscall.EPERM), syscall.EPERM, sandboxed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := tt.client.Status(t.Context())
