@@ -68,11 +68,16 @@ func actionOf(verb string) (action, bool) {
 	return actions[i], true
 }
 
-// actions returns the actions possible on a task. What an agent holds can only be released.
+// actions returns the actions possible on a task. What an agent holds can only be released. A task
+// cannot get a status that the board does without.
 func (b *Board) actions(t api.Task) []action {
 	if b.ReadOnly || t.Trashed {
 		return nil
 	}
+	return slices.DeleteFunc(actionsOn(t), func(a action) bool { return a.Status != "" && !b.state.has(a.Status) })
+}
+
+func actionsOn(t api.Task) []action {
 	switch {
 	case t.ClaimID != "":
 		return []action{release, remark}

@@ -217,6 +217,13 @@ func (s *state) setWords(words map[task.Status]string) {
 	s.words = words
 }
 
+// has reports whether the board has a status, as far as is known.
+func (s *state) has(status task.Status) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.words == nil || s.words[status] != ""
+}
+
 // down records that the daemon does not answer.
 func (s *state) down(why string, now time.Time) {
 	s.mu.Lock()

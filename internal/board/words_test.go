@@ -19,7 +19,7 @@ func TestWords(t *testing.T) {
 	props := status("Zurückgestellt")
 	props["priority"] = map[string]any{"select": map[string]any{"name": "Hoch"}}
 	id := m.add("Paint the gate", props)
-	m.env = []string{"DIBS_TASKS_STATUSES_BLOCKED=Zurückgestellt", "DIBS_TASKS_PRIORITIES_HIGH=Hoch"}
+	m.env = []string{"DIBS_TASKS_STATUSES_BLOCKED=Zurückgestellt", "DIBS_TASKS_STATUSES_CANCELLED=Abgebrochen", "DIBS_TASKS_PRIORITIES_HIGH=Hoch"}
 	m.serve()
 	v := &visitor{t: t, server: httptest.NewServer(m.board.Handler())}
 	t.Cleanup(v.server.Close)
@@ -32,7 +32,11 @@ func TestWords(t *testing.T) {
 	if !strings.Contains(page, "</span>In progress <span") {
 		t.Errorf("the columns that have dibs's names: %s", page)
 	}
-	if _, page := v.ask("GET", "/tasks/"+id); !strings.Contains(page, "</span>Zurückgestellt · TASK-1 · Hoch</p>") {
+	_, page = v.ask("GET", "/tasks/"+id)
+	if !strings.Contains(page, "</span>Zurückgestellt · TASK-1 · Hoch</p>") {
 		t.Errorf("the task: %s", page)
+	}
+	if !strings.Contains(page, "/reopen\"") || strings.Contains(page, "/cancel\"") {
+		t.Errorf("the task can get a status that the board does without: %s", page)
 	}
 }

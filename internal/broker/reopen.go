@@ -37,6 +37,8 @@ func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) 
 		return api.Reopened{}, err
 	case to != "" && !slices.Contains(claim.ToStatuses(), to):
 		return api.Reopened{}, &InvalidError{fmt.Sprintf("status: a task gets %s by what agents do: want one of %v", to, claim.ToStatuses())}
+	case to != "" && b.words.ByStatus()[to] == "":
+		return api.Reopened{}, &InvalidError{fmt.Sprintf("status: the board has no option for %s: add one in Notion, and name it in tasks.statuses", to)}
 	case to != "" && to != task.Open && r.Agent != "":
 		return api.Reopened{}, &InvalidError{fmt.Sprintf("status: %s may only open a task: its holder, or a person in no agent's name, sets it to %s", r.Agent, to)}
 	case to != "" && to != task.Open && seen == "":

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -129,6 +130,32 @@ func (a *app) ask(in *bufio.Reader, question string) (string, error) {
 	return strings.TrimSpace(line), err
 }
 
+// settle asks a person what the options of the status mean, and returns the plan that follows from
+// the answers. Which of several is meant is not asked with --yes.
+func (a *app) settle(cmd *cobra.Command, in *bufio.Reader, o *setup.Options, p *setup.Plan, agreed consent) (*setup.Plan, error) {
+	for _, q := range p.Questions {
+		if agreed.names && q.Taken != "" {
+			continue
+		}
+		said := clean(q.String())
+		if q.Taken != "" {
+			said += " [" + clean(q.Taken) + "]"
+		}
+		answer, err := a.ask(in, said)
+		if err != nil {
+			return nil, err
+		}
+		if answer = cmp.Or(answer, q.Taken); answer == "" {
+			return nil, fmt.Errorf("nothing was done: %s", q)
+		}
+		o.Map[q.Key] = answer
+	}
+	if len(p.Questions) == 0 {
+		return p, nil
+	}
+	return setup.New(cmd.Context(), *o)
+}
+
 // agree asks a person whether the guessed names are right.
 func (a *app) agree(in *bufio.Reader) error {
 	answer, err := a.ask(in, "Are these names right, and is all of this to be done? [y/N]")
@@ -214,6 +241,13 @@ func (a *app) init(cmd *cobra.Command, o setup.Options, agreed consent) (err err
 	if err != nil {
 		return a.adviseParent(o, err)
 	}
+	in := bufio.NewReader(cmd.InOrStdin())
+	if a.canAsk(cmd) && !agreed.dryRun && len(plan.Problems) == 0 {
+		if plan, err = a.settle(cmd, in, &o, plan, agreed); err != nil {
+			return err
+		}
+	}
+	plan.Problems = append(plan.Problems, plan.Unanswered()...)
 	guessed := len(plan.Guesses) > 0 && !agreed.names && !agreed.dryRun
 	offers := plan.OffersAll() && !agreed.all && !agreed.dryRun
 	if !a.canAsk(cmd) {
@@ -229,7 +263,6 @@ func (a *app) init(cmd *cobra.Command, o setup.Options, agreed consent) (err err
 	}
 	stop := agreed.dryRun || len(plan.Problems) > 0
 	if !stop {
-		in := bufio.NewReader(cmd.InOrStdin())
 		if guessed {
 			if err := a.agree(in); err != nil {
 				return err
@@ -271,15 +304,26 @@ func (a *app) showPlan(p *setup.Plan) error {
 		if len(p.Steps) == 0 && len(p.Problems) == 0 {
 			row(w, "nothing to do")
 		}
-		for _, g := range p.Guesses {
-			row(w, "guess", "tasks", clean(g.String()))
-		}
-		for _, s := range p.Steps {
-			row(w, string(s.Action), s.Database, clean(s.What))
-		}
 		if len(p.Offered) > 0 {
 			row(w, "offer", "tasks", clean(p.SayOffered()))
 		}
+		shown := func(own bool) {
+			for _, s := range p.Steps {
+				if (s.Action == setup.AddOptions) == own { // in the team's own columns
+					row(w, string(s.Action), s.Database, clean(s.What))
+				}
+			}
+		}
+		shown(true)
+		for _, g := range p.Guesses {
+			row(w, "guess", "tasks", clean(g.String()))
+		}
+		for _, q := range p.Questions {
+			if q.Taken != "" {
+				row(w, "ask", "tasks", clean(q.String()))
+			}
+		}
+		shown(false)
 		for _, problem := range p.Problems {
 			row(w, "problem", "", clean(problem))
 		}

@@ -29,7 +29,7 @@ var boards, _ = filepath.Abs("testdata/teams")
 // teamsBoard is a board as its file describes it.
 type teamsBoard struct {
 	Title string
-	// Properties has a type for each name, or a type with its options.
+	// Properties has a type for each name, or a type with its options, those of a status in groups.
 	Properties map[string]any
 	// Rows have values by the names of properties: texts, lists of people's names, and titles of
 	// other rows. A row with times is there that often, with its number in the title.
@@ -66,8 +66,19 @@ func (m *mover) move(b teamsBoard) string {
 		if with, ok := of.(map[string]any); ok {
 			for kind, options := range with {
 				var list []any
-				for _, o := range options.([]any) {
-					list = append(list, map[string]any{"name": o})
+				grouped, ok := options.(map[string]any)
+				if !ok {
+					grouped = map[string]any{"To-do": options}
+				}
+				for _, group := range []string{"To-do", "In progress", "Complete"} {
+					names, _ := grouped[group].([]any)
+					for _, name := range names {
+						one := map[string]any{"name": name}
+						if ok {
+							one["group"] = group
+						}
+						list = append(list, one)
+					}
 				}
 				of, config["options"] = kind, list
 			}

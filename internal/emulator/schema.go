@@ -311,7 +311,8 @@ func (p *property) decodeOptions(n node) error {
 	return nil
 }
 
-// decodeOption decodes one option; color is for a new one without a color.
+// decodeOption decodes one option; color is for a new one without a color. Notion takes another name
+// or group for an option that a status has, and changes nothing.
 func (p *property) decodeOption(n node, color string) (option, error) {
 	if _, err := n.object(); err != nil {
 		return option{}, err
@@ -337,6 +338,9 @@ func (p *property) decodeOption(n node, color string) (option, error) {
 		}
 		o.Name = s
 	}
+	if old, ok := p.optionID(o.ID); ok && p.Type == "status" {
+		o.Name = old.Name
+	}
 	if !known {
 		if o.ID == "" {
 			o.ID = newID()
@@ -360,6 +364,9 @@ func (p *property) decodeOption(n node, color string) (option, error) {
 		}
 		if o.group, err = g.oneOf(names...); err != nil {
 			return o, err
+		}
+		if known {
+			o.group = ""
 		}
 	}
 	return o, nil

@@ -274,6 +274,25 @@ func TestStatusGroups(t *testing.T) {
 	}
 }
 
+// Notion takes another name or group for an option of a status, and changes nothing.
+func TestStatusOptionsStay(t *testing.T) {
+	a := start(t, emulator.Options{})
+	db, err := a.e.CreateDatabase("Jobs", object{"Name": object{"title": object{}}, "Status": object{"status": object{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := at(a.ok("GET", "/v1/databases/"+db, nil), "properties", "Status", "status")
+	options := list{}
+	for _, o := range at(before, "options").(list) {
+		options = append(options, object{"id": at(o, "id"), "name": "New " + at(o, "name").(string), "group": "Complete"})
+	}
+	a.ok("PATCH", "/v1/databases/"+db, object{"properties": object{"Status": object{"status": object{"options": options}}}})
+	after := at(a.ok("GET", "/v1/databases/"+db, nil), "properties", "Status", "status")
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+}
+
 func TestDatabasesAreDescribed(t *testing.T) {
 	a, dbs := seeded(t, "empty")
 	path := "/v1/databases/" + dbs.Tasks

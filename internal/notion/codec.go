@@ -48,6 +48,9 @@ func newCodec(db Database, s TaskSchema, columns taskColumns, warnings []string)
 		c.hidden = append(c.hidden, f.Name)
 	}
 	for _, status := range s.statuses() {
+		if name := s.statusName(status); status == task.Cancelled && columns.status.Type == typeStatus && !slices.Contains(columns.status.Options, name) {
+			continue // the board does without it: Notion would refuse it
+		}
 		c.names[status] = s.statusName(status)
 		c.statuses[c.names[status]] = status
 	}

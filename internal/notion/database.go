@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -32,6 +33,9 @@ type Column struct {
 	Options []string
 	// OptionIDs are the ids of options, by their names.
 	OptionIDs map[string]string `json:",omitempty"`
+	// Groups are the groups of a status's options, by their names: To-do, In progress or Complete,
+	// whatever the language.
+	Groups map[string]string `json:"-"`
 	// Source is the data source that a relation relates to.
 	Source task.ID `json:",omitempty"`
 }
@@ -66,6 +70,10 @@ func (s *schema) columns() map[string]Column {
 				ID   string `json:"id"`
 				Name string `json:"name"`
 			} `json:"options"`
+			Groups []struct {
+				Name      string   `json:"name"`
+				OptionIDs []string `json:"option_ids"`
+			} `json:"groups"`
 			Source string `json:"data_source_id"`
 		}
 		if json.Unmarshal(data, &raw) == nil && json.Unmarshal(raw["id"], &col.ID) == nil && json.Unmarshal(raw["type"], &col.Type) == nil &&
@@ -78,6 +86,14 @@ func (s *schema) columns() map[string]Column {
 						col.OptionIDs = make(map[string]string, len(config.Options))
 					}
 					col.OptionIDs[o.Name] = o.ID
+				}
+				for _, g := range config.Groups {
+					if slices.Contains(g.OptionIDs, o.ID) {
+						if col.Groups == nil {
+							col.Groups = make(map[string]string, len(config.Options))
+						}
+						col.Groups[o.Name] = g.Name
+					}
 				}
 			}
 		}

@@ -62,10 +62,13 @@ func (t *Tasks) Probe(ctx context.Context, title string, rounds int) (measured P
 	return measured, nil
 }
 
-// makeScratch makes a CANCELLED row.
+// makeScratch makes a row that is CANCELLED, or COMPLETED where the board does without that.
 func (t *Tasks) makeScratch(ctx context.Context, title string) (task.ID, error) {
-	c := t.codec.Load()
-	props, err := c.properties(claim.Write{Status: new(task.Cancelled)}, shown{})
+	c, over := t.codec.Load(), task.Cancelled
+	if c.names[over] == "" {
+		over = task.Completed
+	}
+	props, err := c.properties(claim.Write{Status: &over}, shown{})
 	if err != nil {
 		return "", err
 	}
@@ -75,8 +78,8 @@ func (t *Tasks) makeScratch(ctx context.Context, title string) (task.ID, error) 
 		return "", storeError(err)
 	}
 	made, err := c.task(page)
-	if err == nil && made.Status != task.Cancelled {
-		err = claim.Errorf(claim.Refused, claim.LandedYes, "the scratch row %s was made in status %q instead of cancelled: put it into the trash", made.ID, made.Status)
+	if err == nil && made.Status != over {
+		err = claim.Errorf(claim.Refused, claim.LandedYes, "the scratch row %s was made in status %q instead of %s: put it into the trash", made.ID, made.Status, over)
 	}
 	return made.ID, err
 }

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -293,6 +295,9 @@ func (s TaskSchema) examineStatuses(f *Fit) {
 		f.Grade, f.Problem, f.Remedy = Unusable, strings.Join(problems, ", "), strings.Join(remedies, "; ")
 		return
 	}
+	if slices.Equal(f.Missing, []string{s.statusName(task.Cancelled)}) {
+		return // nothing but a person's wish depends on it
+	}
 	f.Problem = fmt.Sprintf("property %q has no option %s", f.Name, quotedList(f.Missing))
 	if f.column.Type == typeStatus {
 		f.Grade, f.Remedy = Unusable, "add what is missing, or say in tasks.statuses what the options are called"
@@ -394,8 +399,8 @@ func (s TaskSchema) statusName(status task.Status) string {
 	return cmp.Or(s.Statuses[status], string(status))
 }
 
-// Similar returns the first of the names that differs from name only in case, spaces, "_" and
-// "-", and so may be meant; empty if there is none.
+// Similar returns the first of the names that differs from name only in case, spaces, "_", "-" and
+// emoji, and so may be meant; empty if there is none.
 func Similar(name string, among []string) string {
 	i := slices.IndexFunc(among, func(other string) bool { return fold(other) == fold(name) })
 	if i < 0 {
@@ -410,12 +415,20 @@ func (db Database) Similar(name string) (Column, bool) {
 	return col, ok
 }
 
-// separators removes the characters in which similar names may differ. It is made once: a
-// replacer prepares a thousand times a name's size.
-var separators = strings.NewReplacer(" ", "", "_", "", "-", "")
+// keycap matches an emoji such as 1️⃣.
+var keycap = regexp.MustCompile(`[0-9#*]\x{FE0F}?\x{20E3}`)
 
-// fold makes names equal that differ only in case, spaces, "_" and "-".
-func fold(name string) string { return strings.ToLower(separators.Replace(name)) }
+// fold makes names equal that differ only in case, spaces, "_", "-" and emoji. A name of nothing but
+// those stays as it is.
+func fold(name string) string {
+	folded := strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.So, unicode.Sk, unicode.Cf, unicode.Variation_Selector) || strings.ContainsRune(" _-", r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, keycap.ReplaceAllString(name, ""))
+	return cmp.Or(folded, name)
+}
 
 // oneOf lists alternatives in a sentence.
 func oneOf(types []string) string {

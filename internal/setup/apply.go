@@ -18,8 +18,8 @@ import (
 // too.
 func (p *Plan) Apply(ctx context.Context, done func(Step)) error {
 	ctx = notion.Impatient(ctx)
-	if len(p.Problems) > 0 {
-		return errors.New(strings.Join(p.Problems, "\n"))
+	if problems := slices.Concat(p.Problems, p.Unanswered()); len(problems) > 0 {
+		return errors.New(strings.Join(problems, "\n"))
 	}
 	for _, s := range p.Steps {
 		if err := p.run(ctx, &s); err != nil {
@@ -28,6 +28,17 @@ func (p *Plan) Apply(ctx context.Context, done func(Step)) error {
 		done(s)
 	}
 	return nil
+}
+
+// Unanswered returns the questions without whose answers the plan cannot be carried out, a line each.
+func (p *Plan) Unanswered() []string {
+	var lines []string
+	for _, q := range p.Questions {
+		if q.Taken == "" {
+			lines = append(lines, q.String())
+		}
+	}
+	return lines
 }
 
 func (p *Plan) run(ctx context.Context, s *Step) error {
@@ -93,7 +104,7 @@ func (p *Plan) add(ctx context.Context, id task.ID, s *Step) error {
 	col.Groups = nil
 	if _, err := p.client.AddColumns(ctx, id, col); !refused(err) {
 		if err == nil {
-			p.ungrouped(col.Name)
+			p.ungrouped(s.columns[0])
 		}
 		return err
 	}
@@ -113,9 +124,10 @@ func (p *Plan) add(ctx context.Context, id task.ID, s *Step) error {
 func (p *Plan) extend(ctx context.Context, id task.ID, col notion.NewColumn) error {
 	db, err := p.client.Extend(ctx, id, col)
 	if refused(err) {
-		col.Groups = nil
-		if db, err = p.client.Extend(ctx, id, col); err == nil && db.Columns[col.Name].Type == "status" {
-			p.ungrouped(col.Name)
+		plain := col
+		plain.Groups = nil
+		if db, err = p.client.Extend(ctx, id, plain); err == nil && db.Columns[col.Name].Type == "status" {
+			p.ungrouped(col)
 		}
 	}
 	if refused(err) {
@@ -124,18 +136,21 @@ func (p *Plan) extend(ctx context.Context, id task.ID, col notion.NewColumn) err
 	return err
 }
 
-// ungrouped notes that the options of a status are not in their groups.
-func (p *Plan) ungrouped(status string) {
-	names := p.Config.Tasks.Statuses
-	working := []string{names.InProgress, names.Blocked}
-	for _, name := range []string{names.Review, names.Failed} {
-		if name != "" {
-			working = append(working, name)
+// ungrouped notes that new options of a status are not in their groups.
+func (p *Plan) ungrouped(status notion.NewColumn) {
+	var moves []string
+	for _, group := range []string{"In progress", "Complete"} { // they are in To-do
+		in := slices.DeleteFunc(slices.Clone(status.Options), func(name string) bool { return status.Groups[name] != group })
+		if last := len(in) - 1; last > 0 {
+			in = []string{strings.Join(in[:last], ", ") + " and " + in[last]}
+		}
+		for _, names := range in {
+			moves = append(moves, names+" to "+group)
 		}
 	}
-	last := len(working) - 1
-	p.note("Notion did not put the options of %s into their groups: by hand, in the settings of the property, move %s and %s to In progress, and %s and %s to Complete",
-		status, strings.Join(working[:last], ", "), working[last], names.Completed, names.Cancelled)
+	if len(moves) > 0 {
+		p.note("Notion did not put the options of %s into their groups: by hand, in the settings of the property, move %s", status.Name, strings.Join(moves, ", and "))
+	}
 }
 
 // refused reports whether Notion rejected the request itself, rather than being unreachable.

@@ -18,15 +18,10 @@ import (
 
 // groups maps each status to its group in a status property.
 func (p *Plan) groups() map[string]string {
-	in := map[task.Status]string{
-		task.Open: "To-do", task.InProgress: "In progress", task.Blocked: "In progress",
-		task.Review: "In progress", task.Failed: "In progress",
-		task.Completed: "Complete", task.Cancelled: "Complete",
-	}
 	groups := make(map[string]string)
 	for status, name := range workspace.Schema(p.Config).Statuses {
 		if name != "" {
-			groups[name] = in[status]
+			groups[name] = groupOf[status]
 		}
 	}
 	return groups
@@ -91,7 +86,7 @@ func (p *Plan) options(key string) []string {
 }
 
 // adopt uses existing properties and statuses whose names differ from the configured ones only in
-// case, spaces, "_" and "-": adding "status" beside "Status" would help nobody. Properties of an
+// case, spaces, "_", "-" and emoji: adding "status" beside "Status" would help nobody. Properties of an
 // unusable type are left alone.
 func (p *Plan) adopt(db notion.Database, given map[string]string) {
 	p.chosen(db, given)

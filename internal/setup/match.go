@@ -9,7 +9,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/notion"
-	"dibs/internal/task"
 	"dibs/internal/workspace"
 )
 
@@ -64,8 +63,8 @@ var people = []string{
 	"asignado", "asignada", "asignado a", "encargado", "encargada", "persona", "quién",
 }
 
-// synonyms are other names of properties, the likeliest first, in English, German, French and
-// Spanish. Case, spaces, "_" and "-" do not matter. Names of data that a claim would overwrite, such
+// synonyms are other names of properties, the likeliest first. Case, spaces, "_", "-" and emoji do not
+// matter. Names of data that a claim would overwrite, such
 // as a planned start, are not among them.
 var synonyms = map[string][]string{
 	"status": {
@@ -73,6 +72,7 @@ var synonyms = map[string][]string{
 		"zustand", "stand", "aufgabenstatus", "bearbeitungsstand", "bearbeitungsstatus",
 		"statut", "état", "avancement", "étape",
 		"estado", "etapa", "progreso",
+		"stan", "статус", "состояние", "ステータス", "状態", "상태", "状态", "狀態",
 	},
 	"claimed_by": people,
 	"claimed_at": {
@@ -89,12 +89,13 @@ var synonyms = map[string][]string{
 	"claim_token": {"token"},
 	assignee:      people,
 	"priority": {
-		"prio", "importance", "urgency", "priorität", "wichtigkeit", "dringlichkeit",
-		"priorité", "urgence", "prioridad", "importancia", "urgencia",
+		"importance", "urgency", "wichtigkeit", "dringlichkeit", "urgence", "importancia", "urgencia",
+		"importância", "urgência", "urgentie", "ważność", "важность", "срочность", "重要度", "緊急度", "중요도", "重要性",
 	},
 	done: {
 		"done", "is done", "complete", "completed", "finished", "checked", "erledigt", "fertig", "abgeschlossen", "getan",
 		"fait", "faite", "terminé", "terminée", "hecho", "hecha", "terminado", "terminada", "completado", "listo",
+		"feito", "concluído", "concluída", "klaar", "gereed", "gotowe", "zrobione", "готово", "выполнено", "完了", "済", "완료", "完成", "已完成",
 	},
 	subItems: {
 		"sub-item", "sub-items", "subtask", "subtasks", "children", "child tasks",
@@ -111,33 +112,7 @@ var synonyms = map[string][]string{
 		"abhängig von", "hängt ab von", "abhängigkeiten", "blockiert von", "blockiert durch", "wartet auf", "voraussetzungen",
 		"dépend de", "dépendances", "bloqué par", "bloquée par", "en attente de", "prérequis",
 		"depende de", "dependencias", "bloqueado por", "bloqueada por", "espera a", "requisitos previos",
-	},
-}
-
-// statusSynonyms are other names of statuses, in the same languages.
-var statusSynonyms = map[task.Status][]string{
-	task.Open: {
-		"to do", "todo", "not started", "new", "ready", "backlog",
-		"offen", "zu erledigen", "zu tun", "nicht begonnen", "nicht gestartet", "neu", "bereit",
-		"à faire", "ouvert", "ouverte", "pas commencé", "non commencé", "nouveau", "prêt",
-		"por hacer", "pendiente", "abierto", "abierta", "sin empezar", "no iniciado", "nuevo", "listo para empezar",
-	},
-	task.InProgress: {
-		"doing", "in work", "started", "active", "working", "in arbeit", "in bearbeitung", "begonnen", "läuft",
-		"en cours", "commencé", "en curso", "en progreso", "en proceso", "haciendo", "empezado",
-	},
-	task.Blocked: {
-		"on hold", "waiting", "stuck", "paused", "blockiert", "wartet", "wartend", "pausiert", "zurückgestellt",
-		"bloqué", "bloquée", "en attente", "en pause", "suspendu", "bloqueado", "bloqueada", "en espera", "en pausa", "detenido",
-	},
-	task.Completed: {
-		"done", "complete", "finished", "closed", "erledigt", "fertig", "abgeschlossen",
-		"terminé", "terminée", "fait", "fini", "achevé", "hecho", "hecha", "terminado", "terminada", "completado", "completada", "listo",
-	},
-	task.Cancelled: {
-		"canceled", "won't do", "wont do", "dropped", "rejected",
-		"abgebrochen", "gestrichen", "verworfen", "storniert", "entfällt",
-		"annulé", "annulée", "abandonné", "abandonnée", "rejeté", "cancelado", "cancelada", "descartado", "descartada", "rechazado",
+		"dependências", "afhankelijk van", "geblokkeerd door", "zależy od", "zależności", "зависит от", "зависимости", "依存関係", "의존성", "依赖", "依赖于",
 	},
 }
 
@@ -156,23 +131,8 @@ func propertyNames(p *config.Properties) map[string]*string {
 	}
 }
 
-// statusesByKey returns pointers to the names of statuses, by key.
-func statusesByKey(s *config.Statuses) map[string]*string {
-	return map[string]*string{
-		"open": &s.Open, "in_progress": &s.InProgress, "blocked": &s.Blocked, "completed": &s.Completed, "cancelled": &s.Cancelled,
-		"review": &s.Review, "failed": &s.Failed,
-	}
-}
-
-// usualStatus returns dibs' own name for the status of that key.
-func usualStatus(key string) string {
-	plain := config.Default().Tasks.Statuses
-	plain.Review, plain.Failed = string(task.Review), string(task.Failed) // off unless asked for
-	return *statusesByKey(&plain)[key]
-}
-
-// chosen uses the names that the user gave. A name that the database lacks must be dibs' own; any
-// other is reported as a mistake.
+// chosen uses the names that the user gave. The name of a property that the database lacks must be
+// dibs' own; any other is reported as a mistake.
 func (p *Plan) chosen(db notion.Database, given map[string]string) {
 	plain := config.Default()
 	for _, key := range slices.Sorted(maps.Keys(given)) {
@@ -184,17 +144,7 @@ func (p *Plan) chosen(db notion.Database, given map[string]string) {
 			}
 		}
 	}
-	status := db.Columns[p.Config.Tasks.Properties.Status]
-	for _, key := range slices.Sorted(maps.Keys(given)) {
-		name := given[key]
-		if to, ok := statusesByKey(&p.Config.Tasks.Statuses)[key]; ok {
-			*to = name
-			unused := name == "" && usualStatus(key) != *statusesByKey(&plain.Tasks.Statuses)[key]
-			if db.ID != "" && name != usualStatus(key) && !unused && !slices.Contains(status.Options, name) {
-				p.problem("property %q has no option %q, which --map gives as %s: its options are %s", status.Name, name, key, strings.Join(status.Options, ", "))
-			}
-		}
-	}
+	p.chosenStatuses(given)
 }
 
 // optional reports whether the property of that key may be missing.
@@ -270,6 +220,13 @@ func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
 			fits = append(fits, name)
 		}
 	}
+	if f.Key == "priority" {
+		for _, name := range fits {
+			if len(db.Columns[name].Options) > 0 && saysPriority(name) {
+				return db.Columns[name], true
+			}
+		}
+	}
 	for _, synonym := range synonyms[f.Key] {
 		if name := notion.Similar(synonym, fits); name != "" {
 			return db.Columns[name], true
@@ -294,33 +251,4 @@ func (p *Plan) taken(name string) bool {
 		}
 	}
 	return false
-}
-
-// guessStatuses uses existing options for missing statuses, if their names suggest it.
-func (p *Plan) guessStatuses(status notion.Column, given map[string]string) {
-	names := statusesByKey(&p.Config.Tasks.Statuses)
-	keys := map[task.Status]string{
-		task.Open: "open", task.InProgress: "in_progress", task.Blocked: "blocked", task.Completed: "completed", task.Cancelled: "cancelled",
-	}
-	for _, s := range task.Statuses {
-		key, ok := keys[s]
-		if _, said := given[key]; !ok || said || slices.Contains(status.Options, *names[key]) {
-			continue
-		}
-		free := slices.DeleteFunc(slices.Clone(status.Options), func(name string) bool {
-			for _, used := range names {
-				if *used == name {
-					return true
-				}
-			}
-			return false
-		})
-		for _, synonym := range statusSynonyms[s] {
-			if name := notion.Similar(synonym, free); name != "" {
-				*names[key] = name
-				p.Guesses = append(p.Guesses, Guess{Key: key, Name: name})
-				break
-			}
-		}
-	}
 }

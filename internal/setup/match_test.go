@@ -41,12 +41,12 @@ func TestGuesses(t *testing.T) {
 		},
 		"German": {
 			map[string]any{
-				"Aufgabe": of("title"), "Zustand": of("status", "Offen", "In Arbeit", "Erledigt"), "Zuständig": of("rich_text"),
+				"Aufgabe": of("title"), "Zustand": of("status", "Offen", "In Arbeit", "Blockiert", "Erledigt"), "Zuständig": of("rich_text"),
 				"Übernommen am": of("date"), "Priorität": of("select", "hoch"), "Fällig": of("date"),
 			},
 			map[string]string{
 				"status": "Zustand", "claimed_by": "Zuständig", "claimed_at": "Übernommen am", "priority": "Priorität", "high": "hoch",
-				"open": "Offen", "in_progress": "In Arbeit", "completed": "Erledigt",
+				"open": "Offen", "in_progress": "In Arbeit", "blocked": "Blockiert", "completed": "Erledigt",
 			},
 		},
 		"French": {
@@ -159,7 +159,11 @@ func TestGivenNames(t *testing.T) {
 			}
 		}
 		w.options.Map = map[string]string{"status": "State", "open": "Idea"}
-		if said := strings.Join(w.plan().Problems, "\n"); !strings.Contains(said, `property "State" has no option "Idea", which --map gives as open: its options are To do, Done`) {
+		if p := w.plan(); len(p.Problems) > 0 || p.Steps[0].String() != "extend tasks: State by Idea" {
+			w.Errorf("problems %q, steps %v: want the option added", p.Problems, p.Steps)
+		}
+		w.options.Map = map[string]string{"status": "State", "open": "To do, too", "blocked": ""}
+		if said := strings.Join(w.plan().Problems, "\n"); !strings.Contains(said, "no comma in the name of an option") || !strings.Contains(said, "--map blocked=: every board has this status") {
 			w.Errorf("problems %q", said)
 		}
 		w.options.Map = map[string]string{"claim_timeout_minutes": "Phase"}
@@ -211,6 +215,7 @@ func TestGroupsOfAStatus(t *testing.T) {
 		}}})
 		w.again(p)
 		w.options.Replace = true
+		w.options.Map = map[string]string{"open": "OPEN", "in_progress": "IN_PROGRESS", "blocked": "BLOCKED", "completed": "COMPLETED", "cancelled": "CANCELLED"}
 		grown := w.plan()
 		w.apply(grown)
 		for option, want := range wantGroups {

@@ -56,6 +56,8 @@ type Plan struct {
 	// Adopted are names that differ from the configured ones only in case, spaces, "_" and "-".
 	// Nobody has to confirm them.
 	Adopted Guesses
+	// Questions are those that a person has to answer in Options.Map before Apply, or may.
+	Questions []Question
 	// Offered are the tasks that are there and that agents would be offered, the first ones first.
 	Offered []task.Task
 	// Problems are what prevents the plan, a line each.
@@ -66,6 +68,7 @@ type Plan struct {
 	Config config.Config
 	File   string
 
+	unnamed []string // dibs's words for statuses that the board lacks, in another language
 	saved   config.Config
 	adopts  bool // the tasks database is not one that dibs works on yet
 	client  *notion.Client
@@ -159,7 +162,24 @@ func New(ctx context.Context, o Options) (*Plan, error) {
 		}
 	}
 	p.planFile(o)
+	if p.Config.Databases.Tasks != "" {
+		slices.SortStableFunc(p.Steps, func(a, b Step) int { return cmp.Compare(p.turn(a), p.turn(b)) })
+	}
 	return p, nil
+}
+
+// turn orders the steps on a team's own database: what changes in its own columns comes first. That is
+// before anything that makes the board one that dibs works on, see planTicked. New columns come last.
+func (p *Plan) turn(s Step) int {
+	switch {
+	case s.Action == WriteConfig:
+		return 3
+	case s.Database != "tasks":
+		return 1
+	case s.Action == Complete, len(s.columns) == 1 && s.columns[0].Name == p.Config.Tasks.Properties.Status:
+		return 0
+	}
+	return 2
 }
 
 // choose returns the id of the database to use; empty if it is to be found on the parent page or
@@ -259,7 +279,7 @@ func (p *Plan) planTasks(k kind, db notion.Database, given map[string]string, ma
 				plain = append(plain, col)
 			}
 		case len(f.Missing) > 0:
-			status, options = f.Name, f.Missing
+			status, options = f.Name, slices.DeleteFunc(f.Missing, func(name string) bool { return slices.Contains(p.unnamed, name) })
 		case f.Grade == notion.Unusable:
 			p.problem("database %q: %s: %s", db.Title, f.Problem, f.Remedy)
 		case f.Grade == notion.Poor, f.Grade == notion.Spare:

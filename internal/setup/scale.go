@@ -9,19 +9,24 @@ import (
 	"dibs/internal/task"
 )
 
-// rankWords are what priorities are called in English, German, French and Spanish. A word that is
-// no priority elsewhere, or that means several, such as Major, is not among them.
+// rankWords are what priorities are called. A word that is no priority elsewhere, or that means
+// several, such as Major, is not among them.
 var rankWords = wordsOf(map[task.Priority]string{
 	task.Critical: "critical, urgent, highest, very high, emergency, immediate, asap, blocker, " +
 		"kritisch, kritische, dringend, sofort, höchste, sehr hoch, sehr hohe, " +
 		"critique, urgente, très haute, très élevée, la plus haute, " +
-		"crítica, crítico, muy alta, muy alto",
-	task.High: "high, important, hoch, hohe, wichtig, haute, élevée, élevé, importante, alta, alto",
+		"crítica, crítico, muy alta, muy alto, muito alta, kritiek, zeer hoog, krytyczny, krytyczne, pilne, " +
+		"критический, срочно, 緊急, 最高, 긴급, 紧急",
+	task.High: "high, important, hoch, hohe, wichtig, haute, élevée, élevé, importante, alta, alto, " +
+		"hoog, hoge, wysoki, wysoka, высокий, высокая, 高, 高い, 높음",
 	task.Medium: "medium, normal, med, mid, moderate, mittel, mittlere, " +
-		"moyenne, moyen, normale, media, medio",
+		"moyenne, moyen, normale, media, medio, média, médio, normaal, gemiddeld, średni, średnia, " +
+		"средний, средняя, обычный, 中, 普通, 중간, 보통",
 	task.Low: "low, lowest, very low, niedrig, niedrige, niedrigste, gering, geringe, sehr niedrig, " +
-		"basse, faible, très basse, très faible, la plus basse, baja, bajo, muy baja, muy bajo",
-	task.None: "none, no, n a, keine, kein, ohne, aucune, aucun, sans, ninguna, ninguno, sin",
+		"basse, faible, très basse, très faible, la plus basse, baja, bajo, muy baja, muy bajo, " +
+		"baixa, baixo, muito baixa, laag, lage, niski, niska, низкий, низкая, 低, 低い, 낮음",
+	task.None: "none, no, n a, keine, kein, ohne, aucune, aucun, sans, ninguna, ninguno, sin, " +
+		"nenhuma, geen, brak, нет, なし, 없음, 无, 無",
 })
 
 func wordsOf(lists map[task.Priority]string) map[string]task.Priority {
@@ -34,8 +39,13 @@ func wordsOf(lists map[task.Priority]string) map[string]task.Priority {
 	return words
 }
 
-// column words name the column, and say nothing of the rank: High priority, Prio 1.
-var columnWords = []string{"priority", "prio", "priorität", "priorité", "prioridad"}
+// saysPriority reports whether a name has the word for priority in it, in nearly any language. In an
+// option it says nothing of the rank: High priority, Prio 1.
+func saysPriority(name string) bool {
+	return slices.ContainsFunc([]string{"prio", "приор", "優先", "우선", "优先"}, func(stem string) bool {
+		return strings.Contains(strings.ToLower(name), stem)
+	})
+}
 
 // A level is an option of a scale of signs: P1, 3, ★★.
 type level struct {
@@ -109,7 +119,7 @@ func understood(name string) option {
 		return ' '
 	}, name)
 	all := strings.Fields(clean)
-	o.words = slices.DeleteFunc(slices.Clone(all), func(w string) bool { return slices.Contains(columnWords, w) })
+	o.words = slices.DeleteFunc(slices.Clone(all), saysPriority)
 	words := o.words
 	if len(words) > 1 && levelOf(words[0], 'P').scale != 0 {
 		words = words[1:]

@@ -24,11 +24,8 @@ func (p *Plan) planTicked(ctx context.Context, k kind, db notion.Database) error
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	first := func(s Step) bool { return len(s.columns) == 1 && s.columns[0].Name == names.Status }
-	steps := slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool { return !first(s) })
-	steps = append(steps, Step{Action: Complete, Database: k.key, What: fmt.Sprintf("%d rows that are ticked in %s: %s %s",
+	p.step(Step{Action: Complete, Database: k.key, What: fmt.Sprintf("%d rows that are ticked in %s: %s %s",
 		len(rows), names.Done, names.Status, p.Config.Tasks.Statuses.Completed)})
-	p.Steps = append(steps, slices.DeleteFunc(p.Steps, first)...)
 	return nil
 }
 

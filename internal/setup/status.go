@@ -1,0 +1,190 @@
+package setup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dibs/config"
+	"dibs/internal/notion"
+	"dibs/internal/task"
+)
+
+// Question is one about the options of the status that only a person can answer, in Options.Map.
+type Question struct {
+	Key      string // below tasks.statuses
+	Property string
+	// Among are the options that the answer may be, besides a new one.
+	Among []string
+	// Taken is the one of them that is used until there is an answer; empty if the plan cannot do
+	// without one.
+	Taken string
+}
+
+func (q Question) String() string {
+	asked := fmt.Sprintf("which option of %q is %s?", q.Property, strings.ToUpper(q.Key))
+	switch among := strings.Join(q.Among, ", "); {
+	case q.Taken != "":
+		return fmt.Sprintf("%s %s is taken, of %s; another: --map %s=NAME", asked, q.Taken, among, q.Key)
+	case among == "":
+		return fmt.Sprintf("%s Give --map %s=NAME: a new one, in the board's language", asked, q.Key)
+	default:
+		return fmt.Sprintf("%s Give --map %s=NAME: one of %s, or a new one in the board's language", asked, q.Key, among)
+	}
+}
+
+// groupOf is the group of each status in a property of that type, in every language.
+var groupOf = map[task.Status]string{
+	task.Open: "To-do", task.InProgress: "In progress", task.Blocked: "In progress",
+	task.Review: "In progress", task.Failed: "In progress",
+	task.Completed: "Complete", task.Cancelled: "Complete",
+}
+
+// statusWords are other names of statuses, the likeliest first. They say what groups do not: which of
+// a group's options is meant, and anything about a select.
+var statusWords = map[task.Status]struct{ english, others string }{
+	task.Open: {
+		"to do, todo, not started, new, ready, backlog",
+		"offen, zu erledigen, zu tun, nicht begonnen, nicht gestartet, neu, bereit, " +
+			"à faire, ouvert, ouverte, pas commencé, non commencé, nouveau, prêt, " +
+			"por hacer, pendiente, abierto, abierta, sin empezar, no iniciado, nuevo, listo para empezar, " +
+			"não iniciada, não iniciado, a fazer, niet gestart, te doen, nie rozpoczęto, nierozpoczęte, do zrobienia, " +
+			"не начато, к выполнению, 未着手, 未対応, 시작 전, 할 일, 未开始, 未開始, 待办, 待辦",
+	},
+	task.InProgress: {
+		"doing, in work, started, active, working",
+		"in arbeit, in bearbeitung, begonnen, läuft, en cours, commencé, en curso, en progreso, en proceso, haciendo, empezado, " +
+			"em andamento, em progresso, bezig, in uitvoering, w toku, w trakcie, " +
+			"в работе, в процессе, 進行中, 対応中, 作業中, 진행 중, 进行中",
+	},
+	task.Blocked: {
+		"on hold, waiting, stuck, paused",
+		"blockiert, wartet, wartend, pausiert, zurückgestellt, " +
+			"bloqué, bloquée, en attente, en pause, suspendu, bloqueado, bloqueada, en espera, en pausa, detenido, " +
+			"em espera, pausado, pausada, geblokkeerd, in de wacht, zablokowane, zablokowany, wstrzymane, " +
+			"заблокировано, заблокирован, на паузе, приостановлено, 保留, 保留中, ブロック, ブロック中, 보류, 보류 중, 차단됨, 막힘, 阻塞, 受阻, 搁置, 擱置, 暂停, 暫停",
+	},
+	task.Completed: {
+		"done, complete, finished, closed",
+		"erledigt, fertig, abgeschlossen, terminé, terminée, fait, fini, achevé, " +
+			"hecho, hecha, terminado, terminada, completado, completada, listo, " +
+			"concluído, concluída, feito, klaar, gereed, voltooid, afgerond, gotowe, ukończone, zakończone, zrobione, " +
+			"готово, выполнено, завершено, 完了, 対応済み, 완료, 완료됨, 已完成, 完成",
+	},
+	task.Cancelled: {
+		"canceled, won't do, wont do, dropped, rejected",
+		"abgebrochen, gestrichen, verworfen, storniert, entfällt, annulé, annulée, abandonné, abandonnée, rejeté, " +
+			"cancelado, cancelada, descartado, descartada, rechazado, geannuleerd, vervallen, anulowane, odrzucone, " +
+			"отменено, отменён, отклонено, 中止, キャンセル, 取りやめ, 취소, 취소됨, 取消, 已取消",
+	},
+}
+
+// keyOf returns the key of a status below tasks.statuses.
+func keyOf(s task.Status) string { return strings.ToLower(string(s)) }
+
+// statusesByKey returns pointers to the names of statuses, by key.
+func statusesByKey(s *config.Statuses) map[string]*string {
+	return map[string]*string{
+		"open": &s.Open, "in_progress": &s.InProgress, "blocked": &s.Blocked, "completed": &s.Completed, "cancelled": &s.Cancelled,
+		"review": &s.Review, "failed": &s.Failed,
+	}
+}
+
+// chosenStatuses uses the names that the user gave. One that the board lacks is added.
+func (p *Plan) chosenStatuses(given map[string]string) {
+	for key, to := range statusesByKey(&p.Config.Tasks.Statuses) {
+		name, said := given[key]
+		switch {
+		case !said:
+		case name == "" && key == keyOf(task.Cancelled): // the board does without it
+			p.unnamed = append(p.unnamed, *to)
+		case name == "" && slices.Contains(task.Statuses, task.Status(strings.ToUpper(key))):
+			p.problem("--map %s=: every board has this status: name an option", key)
+		case strings.Contains(name, ","):
+			p.problem("--map %s=%s: Notion takes no comma in the name of an option", key, name)
+		default:
+			*to = name
+		}
+	}
+}
+
+// guessStatuses finds out which options of a team's own status are meant: by their groups, and by
+// their words where these do not say. A board in plain English gets dibs's own words for what it
+// lacks. On any other, only a person knows the word, and CANCELLED may be missing.
+func (p *Plan) guessStatuses(status notion.Column, given map[string]string) {
+	if len(status.Options) == 0 {
+		return
+	}
+	names := statusesByKey(&p.Config.Tasks.Statuses)
+	free := slices.Clone(status.Options)
+	for _, used := range names {
+		free = slices.DeleteFunc(free, func(name string) bool { return name == *used })
+	}
+	var lacks, foreign []task.Status
+	for _, s := range task.Statuses {
+		key := keyOf(s)
+		if _, said := given[key]; !said && !slices.Contains(status.Options, *names[key]) {
+			name, among := pick(s, status, free)
+			if name == "" {
+				lacks = append(lacks, s)
+				continue
+			}
+			*names[key] = name
+			free = slices.DeleteFunc(free, func(other string) bool { return other == name })
+			p.Guesses = append(p.Guesses, Guess{Key: key, Name: name})
+			if len(among) > 1 {
+				p.Questions = append(p.Questions, Question{key, status.Name, among, name})
+			}
+		}
+		if !inEnglish(s, *names[key]) {
+			foreign = append(foreign, s)
+		}
+	}
+	if len(foreign) == 0 && len(lacks) < len(task.Statuses) {
+		return
+	}
+	for _, s := range lacks {
+		p.unnamed = append(p.unnamed, *names[keyOf(s)])
+		if s != task.Cancelled {
+			p.Questions = append(p.Questions, Question{Key: keyOf(s), Property: status.Name, Among: free})
+		}
+	}
+}
+
+// pick returns the option that means s, of those that are free; empty if that is not certain. If only
+// its group says so, or a word of several in the group, among are all that the group has.
+func pick(s task.Status, status notion.Column, free []string) (name string, among []string) {
+	in := slices.DeleteFunc(slices.Clone(free), func(name string) bool { return status.Groups[name] != groupOf[s] })
+	if s == task.Blocked || s == task.Cancelled { // the group is another's, too
+		return firstWord(s, append(in, free...)), nil
+	}
+	among = slices.DeleteFunc(slices.Clone(in), func(name string) bool {
+		return slices.ContainsFunc(task.Statuses, func(other task.Status) bool { return other != s && firstWord(other, []string{name}) != "" })
+	})
+	if name = firstWord(s, among); name == "" && len(among) > 0 {
+		name = among[0]
+	}
+	if name == "" {
+		return firstWord(s, free), nil
+	}
+	return name, among
+}
+
+// firstWord returns the option that the likeliest word for s names; empty if none does.
+func firstWord(s task.Status, options []string) string {
+	words := statusWords[s]
+	for word := range strings.SplitSeq(string(s)+", "+words.english+", "+words.others, ", ") {
+		if name := notion.Similar(word, options); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// inEnglish reports whether a name for s is plain English, beside which dibs's own words look like the
+// team's.
+func inEnglish(s task.Status, name string) bool {
+	plain := !strings.ContainsFunc(name, func(r rune) bool { return r > 0x7f })
+	words := strings.Split(string(s)+", "+statusWords[s].english, ", ")
+	return plain && slices.ContainsFunc(words, func(word string) bool { return notion.Similar(word, []string{name}) != "" })
+}
