@@ -129,14 +129,14 @@ func (b *Broker) decline(ctx context.Context, agent string, id task.ID, reason s
 			return claim.Hold{}, err
 		}
 	}
-	return b.giveBack(ctx, cl, o, claim.KindDeclined, reason)
+	return b.giveBack(ctx, cl, o, claim.Declined, reason)
 }
 
 // giveBack opens a task to all, and tells the agent that offered it.
-func (b *Broker) giveBack(ctx context.Context, cl claim.Hold, o inbox.Offer, answer claim.Kind, reason string) (claim.Hold, error) {
+func (b *Broker) giveBack(ctx context.Context, cl claim.Hold, o inbox.Offer, answer claim.Answer, reason string) (claim.Hold, error) {
 	ctx = context.WithoutCancel(ctx)
 	what := "not answered in time; the task is open to all again"
-	if answer == claim.KindDeclined {
+	if answer == claim.Declined {
 		what = strings.TrimSuffix("declined: "+reason, ": ")
 	}
 	cl, err := b.claimer.Finish(ctx, cl.ID, claim.Finish{As: claim.EndReleased, Summary: what, Answer: answer, From: o.From})
@@ -195,6 +195,6 @@ func (b *Broker) takeBack(ctx context.Context, o inbox.Offer) error {
 	case err != nil:
 		return err
 	}
-	_, err = b.giveBack(ctx, cl, o, claim.KindExpired, "")
+	_, err = b.giveBack(ctx, cl, o, claim.Expired, "")
 	return err
 }

@@ -313,10 +313,10 @@ func (p Policy) delivered(h Hold, t task.Task, now time.Time) Change {
 	switch {
 	case fin.To != "":
 		f.Kind, f.Holder, f.Expires = KindOffered, fin.To, f.At.Add(fin.For)
-	case fin.Answer == KindExpired:
+	case fin.Answer == Expired:
 		f.Kind, f.Agent, f.Holder = KindExpired, fin.From, h.Agent
 	case fin.Answer != "":
-		f.Kind, f.Holder = fin.Answer, fin.From
+		f.Kind, f.Holder = KindDeclined, fin.From
 	}
 	if h.Brief { // nobody worked on it
 		f.Started = time.Time{}

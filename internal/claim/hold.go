@@ -65,9 +65,8 @@ type Finish struct {
 	To string `json:"to,omitempty"`
 	// For is how long the offer waits for an answer.
 	For time.Duration `json:"for,omitempty"`
-	// Answer is KindDeclined or KindExpired, of a release that ends an offer of From, or an
-	// assignment.
-	Answer Kind   `json:"answer,omitempty"`
+	// Answer is set for a release that ends an offer of From, or an assignment.
+	Answer Answer `json:"answer,omitempty"`
 	From   string `json:"from,omitempty"`
 	// Unheard is set if the daemon released the claim itself, because the agent never heard
 	// that it was granted.
@@ -84,6 +83,15 @@ type Finish struct {
 	// At is when the agent said so, in Notion's time.
 	At time.Time `json:"at"`
 }
+
+// Answer is how an offer ended that was not accepted.
+type Answer string
+
+// The answers.
+const (
+	Declined Answer = "declined"
+	Expired  Answer = "expired" // there was none in time
+)
 
 // Lease says how long a claim lasts, and when its agent was last alive.
 type Lease struct {
