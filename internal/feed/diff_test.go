@@ -211,6 +211,7 @@ func TestTell(t *testing.T) {
 		"granted":                     {new(open()), new(held("Sandman", second)), []claim.Fact{event(claim.KindGranted, "Sandman", "")}, []string{"claimed Sandman (E)"}},
 		"denied":                      {new(open()), new(open()), []claim.Fact{event(claim.KindDenied, "Sandman", "")}, nil},
 		"lost":                        {new(held("Sandman", second)), new(in(task.Cancelled)), []claim.Fact{event(claim.KindLost, "Sandman", "")}, []string{"lost Sandman (E)", "cancelled Sandman (E)"}},
+		"failed, which is BLOCKED":    {new(held("Sandman", second)), new(in(task.Blocked)), []claim.Fact{event(claim.KindFailed, "Sandman", "")}, []string{"failed Sandman (E)"}},
 		"swept":                       {new(held("Sandman", second)), new(open()), []claim.Fact{event(claim.KindSwept, "Sandman", "Sandman")}, []string{"swept Sandman (E)", "ready"}},
 		"overridden":                  {new(held("Sandman", first)), new(held("Oracle", second)), []claim.Fact{event(claim.KindGranted, "Oracle", "Sandman"), event(claim.KindOverridden, "Oracle", "Sandman")}, []string{"overridden Sandman > Oracle (D)"}},
 		"overridden, and nobody knew": {new(open()), new(held("Oracle", second)), []claim.Fact{event(claim.KindOverridden, "Oracle", "Sandman")}, []string{"overridden Sandman > Oracle"}},

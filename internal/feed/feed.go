@@ -77,12 +77,16 @@ func claimOf(r *claim.Fact, before State) {
 }
 
 // summarise adds to changes the summary of the agent that caused them, and the user who
-// asked for them.
+// asked for them. A board without a status for failed work shows BLOCKED; the event is what the
+// record says.
 func summarise(changed []claim.Fact, r claim.Fact) {
 	for i := range changed {
 		changed[i].By = cmp.Or(changed[i].By, r.By)
 		if changed[i].Agent == r.Agent {
 			changed[i].Summary = r.Summary
+			if r.Kind == claim.KindFailed && changed[i].Kind == claim.KindBlocked {
+				changed[i].Kind = r.Kind
+			}
 		}
 	}
 }
