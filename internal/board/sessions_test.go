@@ -75,9 +75,9 @@ func (v *visitor) enter(b *board.Board) {
 	v.t.Helper()
 	link := strings.TrimPrefix(b.Link(v.server.URL), v.server.URL)
 	v.ask("HEAD", link) // which uses nothing up
-	resp, _ := v.ask("GET", link)
+	resp, body := v.ask("GET", link)
 	cookies := resp.Cookies()
-	if resp.StatusCode != 200 || len(cookies) != 1 {
+	if resp.StatusCode != 200 || len(cookies) != 1 || !strings.Contains(body, `<link rel="icon"`) {
 		v.t.Fatalf("the link is answered with %s and the cookies %v", resp.Status, cookies)
 	}
 	v.cookie = cookies[0]

@@ -32,6 +32,11 @@ func sshd() (string, error) {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		return "", fmt.Errorf("a forwarded socket is not tested: %w: apt-get install openssh-client", err)
 	}
+	if os.Geteuid() == 0 { // a service makes this for sshd at its start
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+			return "", fmt.Errorf("a forwarded socket is not tested: %w", err)
+		}
+	}
 	for _, name := range []string{"sshd", "/usr/sbin/sshd", "/usr/libexec/sshd"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return filepath.Abs(path)

@@ -32,9 +32,13 @@ func (a *app) statusCommand() *cobra.Command {
 const statusReservations = 5
 
 func showStatus(w io.Writer, s api.Status, now time.Time) {
-	row(w, "daemon", fmt.Sprintf("dibs %s, pid %d, started %s", clean(s.Version), s.PID, ago(s.StartedAt.Time, now)))
-	row(w, "socket", clean(s.Socket))
-	row(w, "state", clean(s.StateDir))
+	at := "" // what a door tells is the leader's
+	if c := s.Cluster; c != nil && c.Name != c.Leader {
+		at = " at " + clean(c.Leader)
+	}
+	row(w, "daemon", fmt.Sprintf("dibs %s, pid %d%s, started %s", clean(s.Version), s.PID, at, ago(s.StartedAt.Time, now)))
+	row(w, "socket", clean(s.Socket)+at)
+	row(w, "state", clean(s.StateDir)+at)
 	row(w, "notion", notionLine(s.Notion, now))
 	synced := "never read"
 	if !s.Mirror.SyncedAt.IsZero() {

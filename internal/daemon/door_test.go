@@ -114,8 +114,15 @@ func TestNoWayToTheLeader(t *testing.T) {
 		if took := time.Since(begun); took < 9*time.Second || took > 12*time.Second {
 			t.Errorf("it was tried for %v, want 10 s", took)
 		}
+		begun = time.Now()
 		if _, err := b.Cluster(w.Context()); err != nil {
 			t.Errorf("who the members are: %v", err)
+		}
+		if _, err := b.Status(w.Context()); code(err) != denied(claim.CodeJournalUnavailable) || !strings.Contains(err.Error(), "no way to a:7331") {
+			t.Errorf("the status without a way: %v", err)
+		}
+		if took := time.Since(begun); took > 3*time.Second {
+			t.Errorf("questions about the cluster took %v", took)
 		}
 		w.wires.sever("a:7331", false)
 		if _, err := b.Status(w.Context()); err != nil {

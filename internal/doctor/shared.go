@@ -48,6 +48,12 @@ func (e *examination) sharedJournal(ctx context.Context) {
 	if found.Made && !found.Over {
 		e.leader(ctx, found.Membership)
 	}
+	for _, m := range found.Members {
+		if gone := found.Now.Sub(m.Seen); gone >= member.Unseen {
+			e.warn("member", fmt.Sprintf("%s is away: it was seen last %v ago", m.Name, gone.Round(time.Second)),
+				fmt.Sprintf("start dibs at %s; or leave it: it is listed for a week after it was seen", m.Name))
+		}
+	}
 	if e.status == nil {
 		return
 	}

@@ -28,9 +28,9 @@ const (
 	beat = 2 * time.Second
 	// watch is how often members check who leads.
 	watch = time.Second
-	// unseen is the time without an announcement after which a member counts as away, and its name
+	// Unseen is the time without an announcement after which a member counts as away, and its name
 	// as free.
-	unseen = 5 * beat
+	Unseen = 5 * beat
 	// gone is the time without an announcement after which a member is forgotten.
 	gone = 7 * 24 * time.Hour
 )
@@ -102,7 +102,7 @@ func New(ctx context.Context, c Config) (*Member, error) {
 	for _, other := range now.Members {
 		card := readCard(other.Body)
 		own := Peer{Card: card}.shows(key.Leaf)
-		if own || now.Now.Sub(other.Seen) >= unseen {
+		if own || now.Now.Sub(other.Seen) >= Unseen {
 			continue
 		}
 		if err := card.differs(other.Name, c.Databases); err != nil {
@@ -248,7 +248,7 @@ func (m *Member) There() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range m.peers {
-		if m.asked.Sub(p.Seen) < unseen {
+		if m.asked.Sub(p.Seen) < Unseen {
 			n++
 		}
 	}

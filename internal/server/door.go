@@ -23,6 +23,8 @@ const (
 	doorPatience = 10 * time.Second
 	// doorAgain is how often it tries, even if nothing has changed.
 	doorAgain = 250 * time.Millisecond
+	// doorGlance is how long a door waits for a leader's answer to a question about the cluster.
+	doorGlance = 2 * time.Second
 	// doorRetry is the Retry-After of a door that reached no leader.
 	doorRetry = 2 * time.Second
 	// doorIdle is how many idle connections to the leader a door keeps.
@@ -89,15 +91,21 @@ func NewDoor(way Doorway, log *slog.Logger) *Door {
 		FlushInterval: -1, // streams must not be buffered
 		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if here, ok := r.Context().Value(onceKey{}).(http.HandlerFunc); ok {
-				here(w, r)
+			if here, ok := r.Context().Value(onceKey{}).(instead); ok {
+				here(w, err)
 				return
 			}
 			writeProblem(w, d.problem(r.Context(), err))
 		},
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/cluster", d.once)
+	mux.HandleFunc("GET /v1/cluster", d.once(d.members))
+	mux.HandleFunc("GET /v1/status", d.once(func(w http.ResponseWriter, r *http.Request, err error) {
+		if _, known := errors.AsType[*unreachableError](err); !known {
+			err = &unreachableError{d.way.Way().Why, err}
+		}
+		writeProblem(w, d.problem(r.Context(), err))
+	}))
 	mux.Handle("/", withBody(http.HandlerFunc(d.pass)))
 	mux.HandleFunc(hookPath, func(w http.ResponseWriter, _ *http.Request) { // only Forward passes these on
 		writeProblem(w, api.NewProblem(api.CodeNoRoute, "there is no "+hookPath+" here"))
@@ -109,16 +117,24 @@ func NewDoor(way Doorway, log *slog.Logger) *Door {
 // ServeHTTP forwards a request.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.local.ServeHTTP(w, r) }
 
-// onceKey marks a request that does not wait for a leader. Without one, the value, an
-// http.HandlerFunc, answers it.
+// onceKey marks a request that does not wait for a leader. The value is what answers it without one.
 type onceKey struct{}
 
-// once asks the leader for the members, or else answers from this member, which knows them too.
-func (d *Door) once(w http.ResponseWriter, r *http.Request) {
-	d.pass(w, r.WithContext(context.WithValue(r.Context(), onceKey{}, http.HandlerFunc(d.members))))
+// instead answers a request that the leader does not. err says why it does not.
+type instead func(w http.ResponseWriter, err error)
+
+// once asks the leader, which must answer soon, or else has this member answer what it can: a question
+// about the cluster does not wait until the cluster is well.
+func (d *Door) once(here func(http.ResponseWriter, *http.Request, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), doorGlance)
+		defer cancel()
+		d.pass(w, r.WithContext(context.WithValue(ctx, onceKey{}, instead(func(w http.ResponseWriter, err error) { here(w, r, err) }))))
+	}
 }
 
-func (d *Door) members(w http.ResponseWriter, r *http.Request) {
+// members answers with the members, whom this one knows, too.
+func (d *Door) members(w http.ResponseWriter, r *http.Request, _ error) {
 	all, err := d.way.Members(r.Context())
 	if err != nil {
 		writeProblem(w, d.problem(r.Context(), err))
