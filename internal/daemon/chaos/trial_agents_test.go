@@ -80,7 +80,7 @@ func (tr *trial) compete(ctx context.Context) {
 			_ = ask(tr.database, fmt.Sprintf("SELECT EXISTS (SELECT FROM %s.meta WHERE key = 'stranger')", tr.space()), &seen) // it may be down
 		}
 	}
-	tr.notion.Inject(emulator.Fault{Kind: emulator.DelayAnswer, Delay: tr.window / 3, Match: func(r *http.Request, _ []byte) bool {
+	tr.notion.Inject(emulator.Fault{Kind: emulator.DelayAnswer, Delay: tr.window / 5, Match: func(r *http.Request, _ []byte) bool {
 		return r.Host == p.host && r.Method == http.MethodGet
 	}})
 	var all sync.WaitGroup

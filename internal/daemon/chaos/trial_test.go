@@ -33,7 +33,7 @@ func TestTrial(t *testing.T) {
 	beside(t)
 	o := shortTrial
 	if *long {
-		o.claims, o.agents, o.times.tasks, o.between, o.limit, o.failovers = 10_000, 64, 600, 120, 40_000, 2000
+		o.claims, o.agents, o.times.tasks, o.between, o.limit, o.failovers = 10_000, 64, 600, 120, 40_000, 4000
 	}
 	newTrial(t, o).passes()
 }
@@ -41,7 +41,7 @@ func TestTrial(t *testing.T) {
 // trialTimes are a trial's default times.
 var trialTimes = season{
 	name: "cluster", brief: 2 * time.Second, shared: true,
-	timeout: 8 * time.Second, window: 3 * time.Second, settle: 3500 * time.Millisecond, interval: 2 * time.Second,
+	timeout: 8 * time.Second, window: 5 * time.Second, settle: 6 * time.Second, interval: 2 * time.Second,
 	atWork: time.Second, tasks: 100, aftermath: 15 * time.Minute,
 }
 
@@ -184,7 +184,7 @@ func (tr *trial) run() {
 		troubles.Go(func() { tr.databaseTroubles(working) })
 	}
 	for said := began; int(tr.made.Load()) < tr.claims && !tr.Failed() && tr.complaints() == 0; {
-		if !sleep(tr.Context(), 50*time.Millisecond) || time.Since(began) > 45*time.Minute { // before go test's own limit, which shows nothing
+		if !sleep(tr.Context(), 50*time.Millisecond) || time.Since(began) > 55*time.Minute { // before go test's own limit, which shows nothing
 			break
 		}
 		if time.Since(said) > time.Minute {
