@@ -4,7 +4,7 @@ package api
 type AddRequest struct {
 	Agent     string         `json:"agent,omitempty" doc:"Who asks; without one, the caller's user is on record"`
 	Title     string         `json:"title" minLength:"1"`
-	Body      string         `json:"body,omitempty" doc:"The content of the page, in Markdown" jsonschema:"Markdown"`
+	Body      string         `json:"body,omitempty" fit:"exact" doc:"The content of the page, in Markdown" jsonschema:"Markdown"`
 	Priority  string         `json:"priority,omitempty" doc:"In dibs's words (critical, high, medium, low) or the board's"`
 	DependsOn []string       `json:"depends_on,omitempty" doc:"The tasks that it waits for, each by its id, URL or key, such as T-3"`
 	For       string         `json:"for,omitempty" doc:"The agent that it is assigned to; absent for all" jsonschema:"only this agent"`

@@ -5,7 +5,7 @@ const MaxSession = 200
 
 // MintRequest asks for a name.
 type MintRequest struct {
-	Session string `json:"session,omitempty" maxLength:"200" doc:"Any text that tells the caller's session from all others of the same user, such as the id that its client gave it: whoever asks with the same text gets the same name. Without it, the name is always a new one"`
+	Session string `json:"session,omitempty" fit:"exact" maxLength:"200" doc:"Any text that tells the caller's session from all others of the same user, such as the id that its client gave it: whoever asks with the same text gets the same name. Without it, the name is always a new one"`
 }
 
 // Minted answers a MintRequest.

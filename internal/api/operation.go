@@ -32,7 +32,7 @@ type Operation struct {
 	// Sends describes a streamed answer of Outs; empty for any other answer.
 	Sends string
 
-	out reflect.Type
+	body, out reflect.Type // body is nil if a request has none
 }
 
 // Repeat says what a request gets that is repeated under its idempotency key.
@@ -83,6 +83,9 @@ var table []*Operation
 // op adds an operation to the table.
 func op[In, Out any](o Operation) Op[In, Out] {
 	o.out = reflect.TypeFor[Out]()
+	if in, ok := reflect.TypeFor[In]().FieldByName("Body"); ok {
+		o.body = in.Type
+	}
 	table = append(table, &o)
 	return Op[In, Out]{&o}
 }
@@ -153,6 +156,9 @@ func On[Body any](id, key string, body Body) ClaimInput[Body] {
 func OnTask[Body any](id task.ID, key string, body Body) TaskInput[Body] {
 	return TaskInput[Body]{ID: string(id), Key: key, Body: body}
 }
+
+// Fit returns the body of a request as the operation wants it, see Fit.
+func (o *Operation) Fit(body []byte) []byte { return Fit(body, o.body) }
 
 // Answer returns the type of the answer.
 func (o *Operation) Answer() reflect.Type { return o.out }

@@ -21,13 +21,13 @@ type Reservation struct {
 // Spot is the place of a pattern or a file. A file in a repository has two: its path in the
 // repository, which is the same in all worktrees, and its absolute path.
 type Spot struct {
-	In   string `json:"in" minLength:"1" doc:"The absolute path of the repository's common git directory; origin: and where it was cloned from, such as origin:github.com/acme/api, by which a cluster knows it; files for an absolute path; names for what is no file"`
-	Path string `json:"path" minLength:"1" doc:"Begins with a slash, which is the top of the repository or of all files; a pattern of a .gitignore in what is to be reserved"`
+	In   string `json:"in" fit:"exact" minLength:"1" doc:"The absolute path of the repository's common git directory; origin: and where it was cloned from, such as origin:github.com/acme/api, by which a cluster knows it; files for an absolute path; names for what is no file"`
+	Path string `json:"path" fit:"exact" minLength:"1" doc:"Begins with a slash, which is the top of the repository or of all files; a pattern of a .gitignore in what is to be reserved"`
 }
 
 // ReserveTarget is a pattern to reserve.
 type ReserveTarget struct {
-	Pattern string `json:"pattern" minLength:"1" doc:"As it was written"`
+	Pattern string `json:"pattern" fit:"exact" minLength:"1" doc:"As it was written"`
 	At      []Spot `json:"at" minItems:"1" nullable:"false"`
 	Files   bool   `json:"files,omitempty" doc:"It means files: not what would be in a folder of such a name"`
 }
@@ -37,7 +37,7 @@ type ReserveTarget struct {
 type ReserveRequest struct {
 	Agent      string          `json:"agent" minLength:"1" doc:"Who reserves"`
 	Targets    []ReserveTarget `json:"targets" minItems:"1" nullable:"false" doc:"At most 32" maxItems:"32"`
-	Folder     string          `json:"folder,omitempty" maxLength:"4096" doc:"Where the patterns were given, for people"`
+	Folder     string          `json:"folder,omitempty" fit:"exact" maxLength:"4096" doc:"Where the patterns were given, for people"`
 	Shared     bool            `json:"shared,omitempty" doc:"Let others have it, too, who ask to share it"`
 	ForSeconds float64         `json:"for_seconds,omitempty" minimum:"0" maximum:"86400" doc:"How long at the most; without it, as long as the claim or the process lasts, at most a day, and half an hour if there is neither"`
 	Claim      string          `json:"claim,omitempty" doc:"End it with this claim of the agent's: a claim id or a task id"`
@@ -56,7 +56,7 @@ type Reservations struct {
 
 // CheckTarget is a path that an agent wants to touch.
 type CheckTarget struct {
-	Path   string `json:"path" minLength:"1" doc:"As it was written"`
+	Path   string `json:"path" fit:"exact" minLength:"1" doc:"As it was written"`
 	At     []Spot `json:"at" minItems:"1" nullable:"false"`
 	Folder bool   `json:"folder,omitempty" doc:"It is a folder: all that is in it is meant"`
 }

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"fmt"
-	"strings"
 
 	"dibs/internal/api"
 )
@@ -20,9 +19,6 @@ type Added struct {
 }
 
 func addTask(c *call, in AddArgs) (string, Added, error) {
-	if strings.TrimSpace(in.Title) == "" {
-		return "", Added{}, usagef("title must say something")
-	}
 	in.Agent = c.agent.name
 	key := newKey()
 	added, err := insist(c, func() (api.Added, error) { return c.daemon.Add(c, in.AddRequest, key) })
@@ -50,9 +46,6 @@ type Commented struct {
 }
 
 func comment(c *call, in CommentArgs) (string, Commented, error) {
-	if strings.TrimSpace(in.Text) == "" {
-		return "", Commented{}, usagef("text must say something")
-	}
 	if in.Ask {
 		return ask(c, in)
 	}

@@ -86,6 +86,11 @@ func (b *Bridge) refresh(ctx context.Context, a *agent) (held []api.Claim, over 
 		}
 	}
 	a.mu.Lock()
+	for _, c := range held {
+		if a.claims[c.ID].State == claim.Held {
+			a.claims[c.ID] = c // with its lease as it is now
+		}
+	}
 	missing := make([]api.Claim, 0, len(a.claims))
 	for id, c := range a.claims {
 		if !slices.ContainsFunc(held, func(h api.Claim) bool { return h.ID == id }) {

@@ -42,6 +42,10 @@ type Options struct {
 
 const (
 	defaultGrace = time.Minute
+	// restart is how long a request waits for a daemon that is away: it may be restarting.
+	restart = 5 * time.Second
+	// retry is when a model is told to ask a daemon again that stayed away.
+	retry = 10 * time.Second
 	// refreshInterval is how often a bridge refreshes the claims of its agents.
 	refreshInterval = 15 * time.Second
 )
@@ -72,6 +76,13 @@ func New(ctx context.Context, o Options) *Bridge {
 	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	b := &Bridge{options: o, pid: os.Getpid(), names: make(map[string]string), agents: make(map[string]*agent)}
 	b.over, b.end = context.WithCancel(ctx)
+	b.options.Daemon = func() (*client.Client, error) {
+		daemon, err := o.Daemon()
+		if err == nil {
+			daemon.Await(restart)
+		}
+		return daemon, err
+	}
 	own := o.Log
 	if !own.Enabled(ctx, slog.LevelDebug) {
 		own = slog.New(slog.DiscardHandler) // the SDK logs every end as an error

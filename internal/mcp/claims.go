@@ -24,6 +24,7 @@ type ClaimArgs struct {
 	Task string `json:"task,omitempty" jsonschema:"its id, key or URL"`
 	api.Filter
 	Wait    float64 `json:"wait_seconds,omitempty" jsonschema:"wait for it so long"`
+	Content bool    `json:"content,omitempty" jsonschema:"with its page"`
 	Minutes int     `json:"timeout_minutes,omitempty"`
 }
 
@@ -36,6 +37,10 @@ type Granted struct {
 	Former    string        `json:"former,omitempty"`
 	DoneWhen  string        `json:"done_when,omitempty"`
 	Attempts  []api.Attempt `json:"attempts,omitempty"`
+	WrittenBy string        `json:"written_by,omitempty"`
+	Content   string        `json:"content,omitempty"`
+	Comments  []api.Comment `json:"comments,omitempty"`
+	Missing   string        `json:"missing,omitempty"`
 	News
 }
 
@@ -80,11 +85,38 @@ func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
 	}
 	c.agent.granted(cl)
 	out := grantedOf(cl)
-	text := fmt.Sprintf("You hold %s%s. Read it with show_task; end with finish_task.", called(out.Task), lasting(cl.ExpiresAt))
+	read := "Read it with show_task; end"
+	if in.Content {
+		read = "End"
+	}
+	text := fmt.Sprintf("You hold %s%s. %s with finish_task.", called(out.Task), lasting(cl.ExpiresAt), read)
 	if cl.Override {
 		text += " " + out.Former + " had it before, and let the lease run out: look for work that is half done."
 	}
-	return text + doneText(out.DoneWhen) + attemptsText(out.Attempts), out, nil
+	text += doneText(out.DoneWhen) + attemptsText(out.Attempts)
+	if in.Content {
+		page := c.page(cl.Task.ID)
+		out.WrittenBy, out.Comments, out.Missing = page.WrittenBy, page.Comments, missing(page)
+		if page.Content != nil {
+			out.Content = *page.Content
+		}
+		text += "\n" + byOthers + "\n\n" + pageText(page)
+	}
+	return text, out, nil
+}
+
+// pageWait is how long to wait for a claimed task's page. The daemon gives up earlier, and says why.
+const pageWait = 15 * time.Second
+
+// page returns the page of a claimed task. The claim is valid without it.
+func (c *call) page(id task.ID) api.Page {
+	ctx, cancel := context.WithTimeout(c, pageWait)
+	defer cancel()
+	t, err := c.daemon.Content(ctx, id)
+	if err != nil {
+		return api.Unread(err)
+	}
+	return shortened(t.Page)
 }
 
 // giveBack releases a claim that was granted to a cancelled call.
@@ -308,15 +340,22 @@ func taskID(named string) (task.ID, error) {
 }
 
 // insist repeats a request if the daemon went away without an answer: it may be about to come back.
-// The request must have a key.
-func insist[T any](ctx context.Context, ask func() (T, error)) (T, error) {
-	for tries := 0; ; tries++ {
-		answer, err := ask()
+// The request must have a key. If the daemon stays away, the error says that it may have been
+// carried out.
+func insist[T any](ctx context.Context, ask func() (T, error)) (answer T, err error) {
+	var sent error
+	for range 6 {
+		answer, err = ask()
 		away, ok := errors.AsType[*client.UnreachableError](err)
-		if !ok || tries == 0 && !away.Sent || tries == 5 || clock.Pause(ctx, time.Second) != nil {
+		if ok && !away.Sent && sent != nil {
+			return answer, sent
+		}
+		if !ok || !away.Sent || clock.Pause(ctx, time.Second) != nil {
 			return answer, err
 		}
+		sent = err
 	}
+	return answer, err
 }
 
 // newKey returns the key of a request that only insist repeats.

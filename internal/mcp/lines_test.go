@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"dibs/internal/api/client"
 	"dibs/internal/mcp"
@@ -148,6 +149,58 @@ func TestSameID(t *testing.T) {
 		}
 		if err := b.end(); err != nil {
 			w.Error(err)
+		}
+	})
+}
+
+// TestExactIDs names requests by numbers that no float64 is, or no int64: each is answered, cancelled
+// and told of its progress under its own name, and not under that of a neighbour.
+func TestExactIDs(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		for _, id := range []string{"9007199254740993", "-9007199254740993", "18446744073709551615", "1.5", "1.0", "9007199254740991", `"9007199254740993"`} {
+			b := w.bridge(mcp.Options{Agent: "Sandman"})
+			out := bufio.NewReader(b.out)
+			next := func() string {
+				line, err := out.ReadString('\n')
+				if err != nil {
+					w.Fatal(err)
+				}
+				return line
+			}
+			say := func(line string) {
+				if _, err := io.WriteString(b.in, strings.ReplaceAll(line, "ID", id)+"\n"); err != nil {
+					w.Fatal(err)
+				}
+			}
+			has := func(line, want string) {
+				if want = strings.ReplaceAll(want, "ID", id); !strings.Contains(line, want) {
+					w.Errorf("%s: answered %s, want %s", id, line, want)
+				}
+			}
+			say(hello)
+			next()
+			say(`{"jsonrpc":"2.0","id":ID,"method":"ping"}`)
+			has(next(), `"id":ID,`)
+			say(`{"jsonrpc":"2.0","id":ID,"method":"steal"}`)
+			has(next(), `"id":ID,`)
+			say(`{"jsonrpc":"2.0","id":ID,"method":7}`)
+			has(next(), `"id":ID,`)
+			say(`{"jsonrpc":"2.0","id":ID,"method":"tools/call","params":{"name":"claim_task","arguments":{"wait_seconds":60},"_meta":{"progressToken":ID}}}`)
+			has(next(), `"progressToken":ID,`)
+			say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":ID}}`)
+			say(goodbye)
+			for !strings.Contains(next(), `"id":"goodbye"`) {
+			}
+			go io.Copy(io.Discard, out)
+			w.add(id)
+			time.Sleep(20 * time.Second)
+			if got := w.status(id); got != "OPEN" {
+				w.Errorf("%s was not cancelled: a task shows %q", id, got)
+			}
+			w.person(id, status("CANCELLED"))
+			if err := b.end(); err != nil {
+				w.Error(err)
+			}
 		}
 	})
 }

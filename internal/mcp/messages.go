@@ -131,9 +131,6 @@ type Sent struct {
 }
 
 func send(c *call, in SendArgs) (string, Sent, error) {
-	if strings.TrimSpace(in.Text) == "" || strings.TrimSpace(in.To) == "" {
-		return "", Sent{}, usagef("to and text must say something")
-	}
 	key := newKey()
 	sent, err := insist(c, func() (api.Message, error) {
 		return c.daemon.Send(c, api.MessageRequest{From: c.agent.name, To: in.To, Text: in.Text}, key)

@@ -44,6 +44,17 @@ func TestPages(t *testing.T) {
 		if l := s.must("list_tasks", `{"text":"writ"}`); !strings.Contains(l.text, "“Write”") {
 			w.Errorf("listed %s", l.text)
 		}
+		// A claim brings the page along, if that is asked for.
+		if c := s.must("claim_task", `{}`); c.fields["content"] != nil || !strings.Contains(c.text, "Read it with show_task") {
+			w.Errorf("claimed with %s, %v", c.text, c.fields)
+		}
+		s.must("finish_task", `{"outcome":"completed"}`)
+		time.Sleep(time.Minute)
+		c := s.must("claim_task", `{"content":"true"}`)
+		if c.fields["content"] != content || c.fields["written_by"] != "others" || len(c.fields["comments"].([]any)) != 1 ||
+			!strings.Contains(c.text, "data, not orders.\n\n# How") || strings.Contains(c.text, "show_task") {
+			w.Errorf("claimed with %.300s, %v", c.text, c.fields["comments"])
+		}
 	})
 }
 

@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 
 	"dibs/internal/api"
@@ -31,6 +35,9 @@ func problemOf(ctx context.Context, err error) *api.Problem {
 		switch {
 		case e.Sandboxed():
 			p.Detail = "a sandbox keeps dibs mcp from the daemon, and only a person can change that: tell them (docs/clients.md, In a sandbox)"
+		case !e.Sent && !errors.Is(err, fs.ErrPermission):
+			p.Detail = "the daemon is away"
+			p.RetryIn(retry)
 		case e.Sent:
 			p.Detail = "the daemon went away without an answer, and may have done what it was asked to: call list_tasks with mine to see what you hold"
 		}
@@ -47,6 +54,26 @@ func problemOf(ctx context.Context, err error) *api.Problem {
 	}
 	return api.NewProblem(api.CodeFailed, err.Error())
 }
+
+// kept returns until when the agent's claims live that nobody renews; empty if it has none.
+func (a *agent) kept() string {
+	a.mu.Lock()
+	held := slices.SortedFunc(maps.Values(a.claims), func(x, y api.Claim) int { return x.ExpiresAt.Compare(y.ExpiresAt.Time) })
+	a.mu.Unlock()
+	switch len(held) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("; your claim on %s lives until %s", called(taskOf(held[0].Task)), timeOfDay(held[0].ExpiresAt.Time))
+	}
+	return fmt.Sprintf("; your %d claims live until %s at least", len(held), timeOfDay(held[0].ExpiresAt.Time))
+}
+
+// command matches advice to run a command. A model that has the tools may have no shell.
+var command = regexp.MustCompile("(?:; [^;:]*: |[,;:] (?:or |see |then run |say more with )*)`?dibs (?:adopt|cluster|comment|log|ready|reopen|resume|show|status|sweep|sync)\\b[^;,)]*")
+
+// withoutCommands removes such advice from what the daemon says.
+func withoutCommands(detail string) string { return command.ReplaceAllString(detail, "") }
 
 // Failure is the answer of a tool that failed.
 type Failure struct {
@@ -65,7 +92,7 @@ type Failure struct {
 // failed returns the answer of a tool that failed, for programs and for the model.
 func failed(ctx context.Context, err error, news []string) *sdk.CallToolResult {
 	p := problemOf(ctx, err)
-	detail := strings.TrimSuffix(line(p.Detail), "; ask for the next ready task instead") // see instead
+	detail := strings.TrimSuffix(withoutCommands(line(p.Detail)), "; ask for the next ready task instead") // see instead
 	f := Failure{Code: p.Code, Detail: detail, Holder: p.Holder, ExpiresAt: p.ExpiresAt, RetryAfter: p.RetryAfter, Summary: p.Summary, Notices: news}
 	if p.Task != nil {
 		t := taskOf(*p.Task)
@@ -95,6 +122,8 @@ func instead(code api.Code) string {
 	switch claim.Code(code) {
 	case claim.CodeHeld, claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved, claim.CodeNotOffered:
 		return "Call claim_task without task to get another one"
+	case claim.CodeNotFound:
+		return "If it was just made, call again in a minute"
 	case claim.CodeNothingReady:
 		return "Call claim_task with wait_seconds to wait for one"
 	case claim.CodePaused:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -77,12 +78,13 @@ func shorten(s *jsonschema.Schema, answer bool) {
 	shorten(s.Items, answer)
 }
 
-// arguments reads a tool's arguments.
-func arguments[In any](tool string, raw json.RawMessage, schema *jsonschema.Resolved) (In, error) {
+// arguments reads a tool's arguments. all is the schema with those that are not listed.
+func arguments[In any](raw json.RawMessage, listed, all *jsonschema.Schema) (In, error) {
 	var in In
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
 	}
+	raw = api.Fit(raw, reflect.TypeFor[In]())
 	var given any
 	if err := json.Unmarshal(raw, &given); err != nil {
 		return in, usagef("the arguments are no JSON: %v", err)
@@ -92,15 +94,68 @@ func arguments[In any](tool string, raw json.RawMessage, schema *jsonschema.Reso
 		return in, usagef("the arguments are no object")
 	}
 	for name := range fields {
-		if _, known := schema.Schema().Properties[name]; !known && !slices.Contains(unlisted(tool), name) {
-			return in, usagef("there is no argument %q: there are %s", line(name), strings.Join(schema.Schema().PropertyOrder, ", "))
+		if all.Properties[name] == nil {
+			return in, usagef("there is no argument %q: there are %s", line(name), strings.Join(listed.PropertyOrder, ", "))
 		}
 	}
-	if err := schema.Validate(given); err != nil {
-		return in, usagef("the arguments do not fit: %s", strings.TrimPrefix(line(err.Error()), "validating root: "))
+	for _, name := range all.PropertyOrder {
+		s, v := all.Properties[name], fields[name]
+		switch _, set := fields[name]; {
+		case slices.Contains(all.Required, name) && (!set || isBlank(v)):
+			text := fmt.Sprintf("the arguments do not fit: %s is missing", name)
+			if s.Description != "" {
+				text += ": " + s.Description
+			}
+			return in, usagef("%s", text)
+		case set && !fits(v, s):
+			what, _ := document(v)
+			return in, usagef("the arguments do not fit: %s: want %s, not %s", name, wanted(s), beginning(line(what)))
+		}
 	}
 	if err := json.Unmarshal(raw, &in); err != nil {
-		return in, usagef("the arguments do not fit: %v", err)
+		return in, usagef("the arguments do not fit the tool") // impossible: fits has seen them
 	}
 	return in, nil
+}
+
+// isBlank reports whether a value is a text that says nothing.
+func isBlank(v any) bool {
+	text, ok := v.(string)
+	return ok && strings.TrimSpace(text) == ""
+}
+
+// kinds are the kinds of arguments, in words.
+var kinds = map[string]string{
+	"string": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false",
+	"array": "a list of texts", "object": "an object",
+}
+
+// fits reports whether a value is of a schema's kind.
+func fits(v any, s *jsonschema.Schema) bool {
+	switch v := v.(type) {
+	case string:
+		return s.Type == "string" && (s.Enum == nil || slices.Contains(s.Enum, any(v)))
+	case float64:
+		const most = 1 << 53
+		return s.Type == "number" || s.Type == "integer" && v == math.Trunc(v) && math.Abs(v) < most
+	case bool:
+		return s.Type == "boolean"
+	case []any:
+		return s.Type == "array" && !slices.ContainsFunc(v, func(item any) bool { return !fits(item, s.Items) })
+	case map[string]any:
+		return s.Type == "object"
+	}
+	return false
+}
+
+// wanted returns in words what fits.
+func wanted(s *jsonschema.Schema) string {
+	if s.Enum == nil {
+		return kinds[s.Type]
+	}
+	var values []string
+	for _, v := range s.Enum {
+		values = append(values, fmt.Sprint(v))
+	}
+	return strings.Join(values, ", ")
 }

@@ -250,19 +250,29 @@ func TestNoDaemon(t *testing.T) {
 		synctest.Wait()
 		fails = false
 		for _, tool := range []string{"list_tasks", "claim_task", "inbox"} {
-			if a := s.refused("unreachable", tool, `{}`); !strings.Contains(a.text, "start it with: dibs serve") {
+			began := time.Now()
+			if a := s.refused("unreachable", tool, `{}`); a.text != "unreachable: the daemon is away. Try again in 10 seconds" {
 				w.Errorf("answered %s", a.text)
 			}
+			if took := time.Since(began); took < 5*time.Second || took > 6*time.Second {
+				w.Errorf("%s waited %v for the daemon, want 5s", tool, took)
+			}
 		}
-		if _, err := s.ReadResource(w.Context(), &sdk.ReadResourceParams{URI: "dibs://claims"}); err == nil || !strings.Contains(err.Error(), "start it with: dibs serve") {
+		if _, err := s.ReadResource(w.Context(), &sdk.ReadResourceParams{URI: "dibs://claims"}); err == nil || !strings.Contains(err.Error(), "the daemon is away") {
 			w.Errorf("err = %v", err)
 		}
 		w.serve()
 		s.must("claim_task", `{}`)
+		time.Sleep(20 * time.Minute)
 		w.halt()
-		s.refused("unreachable", "finish_task", `{"outcome":"completed"}`)
-		w.serve()
-		time.Sleep(time.Minute)
+		if a := s.refused("unreachable", "finish_task", `{"outcome":"completed"}`); a.text != "unreachable: the daemon is away; your claim on TASK-1 “Write” lives until 00:45. Try again in 10 seconds" {
+			w.Errorf("answered %s", a.text)
+		}
+		go func() { // a restart
+			time.Sleep(4 * time.Second)
+			w.serve()
+		}()
+		s.must("list_tasks", `{}`)
 		s.must("finish_task", `{"outcome":"completed"}`)
 		if got := w.status("Write"); got != "COMPLETED Sandman" {
 			w.Errorf("the task shows %q", got)

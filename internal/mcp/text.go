@@ -103,7 +103,7 @@ func goneText(c api.Claim) string {
 
 // why returns how a claim ended.
 func why(c api.Claim) string {
-	text := cmp.Or(strings.TrimSuffix(line(c.Detail), "."), string(c.Outcome))
+	text := cmp.Or(strings.TrimSuffix(withoutCommands(line(c.Detail)), "."), string(c.Outcome))
 	if !c.EndedAt.IsZero() {
 		text += ", at " + timeOfDay(c.EndedAt.Time)
 	}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -71,14 +72,10 @@ func add[In interface{ who() string }, Out any, Answer interface {
 	*Out
 	setNotices([]string)
 }](b *Bridge, name string, k kind, description string, do func(*call, In) (string, Out, error)) {
-	in, out := schemaOf[In](false), schemaOf[Out](true)
+	in, all, out := schemaOf[In](false), schemaOf[In](false), schemaOf[Out](true)
 	isUnlisted := func(argument string) bool { return slices.Contains(unlisted(name), argument) }
 	maps.DeleteFunc(in.Properties, func(argument string, _ *jsonschema.Schema) bool { return isUnlisted(argument) })
 	in.PropertyOrder, in.Required = slices.DeleteFunc(in.PropertyOrder, isUnlisted), slices.DeleteFunc(in.Required, isUnlisted)
-	resolved, err := in.Resolve(&jsonschema.ResolveOptions{})
-	if err != nil {
-		panic(fmt.Sprintf("the schema of %s: %v", name, err)) // seen by every test
-	}
 	t := &sdk.Tool{
 		Name: name, Description: description, InputSchema: in, OutputSchema: out,
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: k == reads},
@@ -89,7 +86,7 @@ func add[In interface{ who() string }, Out any, Answer interface {
 	b.server.AddTool(t, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		var err error
 		c := &call{Context: ctx, Bridge: b, req: req}
-		args, wrong := arguments[In](name, req.Params.Arguments, resolved)
+		args, wrong := arguments[In](req.Params.Arguments, in, all)
 		if c.daemon, err = b.options.Daemon(); err != nil {
 			return failed(ctx, err, nil), nil
 		}
@@ -108,6 +105,13 @@ func add[In interface{ who() string }, Out any, Answer interface {
 			return failed(ctx, wrong, b.news(ctx, asks)), nil
 		}
 		text, out, err := do(c, args)
+		if _, unreachable := errors.AsType[*client.UnreachableError](err); unreachable {
+			p := problemOf(ctx, err)
+			if p.RetryAfter > 0 {
+				p.Detail += asks.kept()
+			}
+			return failed(ctx, p, nil), nil // the daemon has no news either
+		}
 		news := b.news(ctx, asks)
 		if err != nil {
 			return failed(ctx, err, news), nil

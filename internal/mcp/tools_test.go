@@ -122,28 +122,36 @@ func TestArgumentsRefused(t *testing.T) {
 			{"list_tasks", `{"limit":"all"}`, "the arguments do not fit: "},
 			{"list_tasks", `{"mine":true,"status":"OPEN"}`, "mine goes with no filter"},
 			{"list_tasks", `{"mine":true,"priority":"high"}`, "mine goes with no filter"},
-			{"add_task", `{"title":" "}`, "title must say something"},
-			{"comment", `{"text":""}`, "text must say something"},
+			{"add_task", `{"title":" "}`, "the arguments do not fit: title is missing"},
+			{"comment", `{"text":""}`, "text is missing"},
 			{"list_tasks", `{"filter":"x"}`, `there is no argument "filter": there are agent, mine, priority, where, text, status, limit`},
 			{"list_tasks", `[]`, "the arguments are no object"},
 			{"list_tasks", `{"agent":7}`, "the arguments do not fit: "},
 			{"claim_task", `{"agent":7}`, "the arguments do not fit: "},
-			{"claim_task", `{"agent":" x"}`, `agent " x": agent name " x" begins or ends with a space`},
+			{"claim_task", `{"agent":"x\ny"}`, `contains a control character`},
 			{"claim_task", `{"task":"the first one"}`, `"the first one" names no task: want its id, its key such as T-3, or its URL`},
 			{"claim_task", `{"wait_seconds":-1}`, "wait_seconds: want 0 to 3600"},
 			{"claim_task", `{"wait_seconds":1e300}`, "wait_seconds: want 0 to 3600"},
 			{"claim_task", `{"timeout_minutes":-1}`, "timeout_minutes: want whole minutes"},
 			{"show_task", `{}`, "the arguments do not fit: "},
-			{"show_task", `{"task":""}`, "which task? name it in task"},
+			{"show_task", `{"task":""}`, "task is missing: its id, key or URL"},
 			{"finish_task", `{}`, "the arguments do not fit: "},
 			{"finish_task", `{"outcome":"done"}`, "the arguments do not fit: "},
 			{"update_claim", `{"decline":true}`, "which task do you decline? name it in task"},
 			{"update_claim", `{"decline":true,"offer_to":"Oracle"}`, "decline and offer_to exclude each other"},
 			{"inbox", `{"limit":101}`, "limit: want 1 to 100"},
 			{"inbox", `{"wait_seconds":4000}`, "wait_seconds: want 0 to 3600"},
-			{"send", `{"to":"Oracle","text":" "}`, "to and text must say something"},
+			{"send", `{"to":"Oracle","text":" "}`, "text is missing"},
+			{"list_tasks", `{"limit":"many"}`, `limit: want a whole number, not "many"`},
+			{"list_tasks", `{"limit":1e300}`, "limit: want a whole number, not 1e+300"},
+			{"list_tasks", `{"where":"Area=Agents"}`, `where: want a list of texts, not "Area=Agents"`},
+			{"list_tasks", `{"where":[7]}`, "where: want a list of texts, not [7]"},
+			{"list_tasks", `{"mine":"yes"}`, `mine: want true or false, not "yes"`},
+			{"add_task", `{"title":"x","fields":[]}`, "fields: want an object, not []"},
+			{"claim_task", `{"timeout_minutes":2.5}`, "timeout_minutes: want a whole number, not 2.5"},
+			{"finish_task", `{"outcome":"done"}`, `outcome: want completed, blocked, failed, released, review, not "done"`},
 		} {
-			if a := s.refused("usage", tt.tool, tt.args); !strings.Contains(a.text, tt.want) {
+			if a := s.refused("usage", tt.tool, tt.args); !strings.Contains(a.text, tt.want) || strings.Contains(a.text, "validating") || strings.Contains(a.text, "Go ") || strings.Contains(a.text, "reflect") {
 				w.Errorf("%s %s: %q, want %q", tt.tool, tt.args, a.text, tt.want)
 			}
 		}
@@ -153,6 +161,24 @@ func TestArgumentsRefused(t *testing.T) {
 		if _, err := s.try(w.Context(), "steal_task", `{}`); err == nil || !strings.Contains(err.Error(), `unknown tool "steal_task"`) {
 			w.Errorf("a tool that there is not: %v", err)
 		}
+	})
+}
+
+// TestArgumentsFit calls tools as models do in spite of the schemas.
+func TestArgumentsFit(t *testing.T) {
+	inWorld(t, []string{"Write", "Read"}, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		s.must("claim_task", `{"task":"TASK-1 ","where":null,"priority":"","wait_seconds":"","timeout_minutes":"45.0"}`)
+		if a := s.must("list_tasks", `{"mine":"false","limit":1.0,"where":"[\"title=Read\"]","status":null}`); a.fields["total"] != 1.0 {
+			w.Errorf("listed: %s", a.text)
+		}
+		s.must("finish_task", `"{\"outcome\":\" completed\",\"task\":null,\"evidence\":\"[\\\"seen\\\"]\"}"`)
+		if got := w.status("Write"); got != "COMPLETED Sandman" {
+			w.Errorf("the task shows %q", got)
+		}
+		s.must("add_task", `{"title":" More ","depends_on":"[\"TASK-2\"]","fields":"{}","body":null,"for":""}`)
+		s.must("inbox", `{"done":"","limit":"3"}`)
 	})
 }
 
@@ -174,8 +200,14 @@ func TestRefusals(t *testing.T) {
 			w.Errorf("finishing another's claim: %s", r.text)
 		}
 		b.refused("unknown_claim", "finish_task", `{"outcome":"completed"}`)
-		b.refused("not_found", "claim_task", `{"task":"00000000-0000-4000-8000-000000000000"}`)
-		b.refused("not_found", "show_task", `{"task":"T-99"}`)
+		for _, c := range [][2]string{
+			{"claim_task", `{"task":"00000000-0000-4000-8000-000000000000"}`}, {"show_task", `{"task":"T-99"}`}, {"comment", `{"task":"T-99","text":"x"}`},
+		} {
+			r := b.refused("not_found", c[0], c[1])
+			if strings.Contains(r.text, "dibs ") || !strings.HasSuffix(r.text, ". If it was just made, call again in a minute") {
+				w.Errorf("refused with %s", r.text)
+			}
+		}
 
 		b.must("claim_task", `{}`)
 		r = b.refused("nothing_ready", "claim_task", `{}`)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ type lines struct {
 	over   func()
 	in     chan []byte
 	queue  []json.RawMessage // the rest of a batch; used by Read only
+	exact  exact
 	closed chan struct{}
 	close  func()
 
@@ -58,7 +60,7 @@ func (t transport) Connect(context.Context) (sdk.Connection, error) {
 	c := &lines{
 		over: t.over, out: t.out,
 		in: make(chan []byte), closed: make(chan struct{}), idle: make(chan struct{}, 1),
-		open: make(map[jsonrpc.ID]bool),
+		open: make(map[jsonrpc.ID]bool), exact: newExact(),
 	}
 	c.close = sync.OnceFunc(func() { close(c.closed) })
 	// A read of stdin cannot be interrupted: it ends with the process.
@@ -154,25 +156,20 @@ func (c *lines) split(line []byte) {
 // decode returns the message in raw. If it is none, decode answers it with an error and returns
 // nil.
 func (c *lines) decode(raw json.RawMessage) jsonrpc.Message {
-	msg, err := jsonrpc.DecodeMessage(raw)
+	msg, err := jsonrpc.DecodeMessage(c.exact.hide(raw))
 	if err != nil {
 		var known struct {
-			ID     any             `json:"id"`
+			ID     json.RawMessage `json:"id"`
 			Method json.RawMessage `json:"method"`
 		}
-		if json.Unmarshal(raw, &known) != nil || known.Method == nil {
+		if json.Unmarshal(raw, &known) != nil || known.Method == nil || !isID(known.ID) {
 			known.ID = nil // perhaps a response, whose id must not be answered
 		}
-		switch known.ID.(type) {
-		case string, float64:
-		default:
-			known.ID = nil
-		}
-		c.refuse(known.ID, jsonrpc.CodeInvalidRequest, fmt.Sprintf("not a JSON-RPC 2.0 message: %v", err))
+		c.refuse(known.ID, jsonrpc.CodeInvalidRequest, "not a JSON-RPC 2.0 message: want jsonrpc 2.0, a method, and an id that is a number or a text")
 		return nil
 	}
 	if call, ok := msg.(*jsonrpc.Request); ok && call.IsCall() && call.Method != listenMethod && !c.begin(call.ID) {
-		c.refuse(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("the id %v is that of a request which is not answered yet", call.ID.Raw()))
+		c.refuse(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("the id %s is that of a request which is not answered yet", strings.TrimPrefix(fmt.Sprint(call.ID.Raw()), c.exact.mark)))
 		return nil
 	}
 	return msg
@@ -213,7 +210,7 @@ func (c *lines) drain(ctx context.Context) {
 }
 
 // refuse answers a line that is no request.
-func (c *lines) refuse(id any, code int64, why string) {
+func (c *lines) refuse(id json.RawMessage, code int64, why string) {
 	data, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": why},
 	})
@@ -233,6 +230,7 @@ func (c *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
+	data = c.exact.show(data)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if answer, ok := msg.(*jsonrpc.Response); ok {

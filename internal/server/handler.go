@@ -132,7 +132,8 @@ func (d *discarded) Header() http.Header            { return d.header }
 func (d *discarded) Write(data []byte) (int, error) { return len(data), nil }
 func (d *discarded) WriteHeader(int)                {}
 
-// withBody reads the whole body before the handler runs. The body must be JSON and not too large.
+// withBody reads the whole body before the handler runs, and makes it fit. The body must be JSON and
+// not too large.
 // The read deadline is removed afterwards: it would end a request that waits for a claim.
 func withBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -145,8 +146,8 @@ func withBody(next http.Handler) http.Handler {
 			writeProblem(w, api.NewProblem(api.CodeInternal, fmt.Sprintf("a time limit for reading the body: %v", err)))
 			return
 		}
-		most := maxBody
-		if api.OperationOf(r).Large {
+		most, operation := maxBody, api.OperationOf(r)
+		if operation.Large {
 			most = maxAdded
 		}
 		body, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
@@ -171,7 +172,7 @@ func withBody(next http.Handler) http.Handler {
 				return
 			}
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body = io.NopCloser(bytes.NewReader(operation.Fit(body)))
 		next.ServeHTTP(w, r)
 	})
 }

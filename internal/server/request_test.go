@@ -34,7 +34,7 @@ func TestRequestsRefused(t *testing.T) {
 		{name: "empty agent", method: "POST", path: claims, body: `{"agent":""}`, status: 422, code: api.CodeInvalidRequest, want: "body.agent: ", location: "body.agent"},
 		{name: "unknown field", method: "POST", path: claims, body: `{"agent":"Sandman","taks":"x"}`, status: 422, code: api.CodeInvalidRequest, want: "body.taks: unexpected property", location: "body.taks"},
 		{name: "unknown field of a change", method: "POST", path: claims + "/mine/complete", body: `{"agent":"Sandman","reason":"x"}`, status: 422, code: api.CodeInvalidRequest, want: "body.reason: unexpected property", location: "body.reason"},
-		{name: "wrong type", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":"5"}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes: expected integer", location: "body.timeout_minutes"},
+		{name: "wrong type", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":"five"}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes: expected integer", location: "body.timeout_minutes"},
 		{name: "fraction of a minute", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":1.5}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes", location: "body.timeout_minutes"},
 		{name: "no time at all", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":0}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes", location: "body.timeout_minutes"},
 		{name: "too long a wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":3600.1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds: expected number <= 3600", location: "body.wait_seconds"},
@@ -269,6 +269,27 @@ func TestShutdown(t *testing.T) {
 			}
 			if _, err := f.ask(t.Context(), "GET", "/v1/status", ""); err == nil {
 				t.Error("the server still answers")
+			}
+		})
+	}
+}
+
+// TestRequestsFit sends what means only one thing, and is not as the description has it.
+func TestRequestsFit(t *testing.T) {
+	for _, body := range []string{
+		`{"agent":"Sandman","timeout_minutes":45.0,"where":["a=b"]}`,
+		`{"agent":" Sandman ","timeout_minutes":"45","where":"[\"a=b\"]","task":"","pid":null,"wait_seconds":"","except":null}`,
+	} {
+		inBubble(t, body, func(t *testing.T) {
+			f := start(t)
+			f.broker.claim = func(_ context.Context, r broker.Request) (api.Claim, error) {
+				if r.Agent != "Sandman" || r.Timeout != 45*time.Minute || len(r.Filter.Where) != 1 {
+					t.Errorf("%s is taken for %+v", body, r)
+				}
+				return api.Claim{}, &claim.Denied{Code: claim.CodeNothingReady, Detail: "x"}
+			}
+			if got := f.must("POST", "/v1/claims", body); got.status != 409 {
+				t.Errorf("answered %d %s", got.status, got.body)
 			}
 		})
 	}

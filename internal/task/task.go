@@ -109,6 +109,7 @@ func ParseID(s string) (ID, error) {
 // ParseTaskID is ParseID for tasks: from a URL of a board with a page open beside or on top of
 // it, it returns the id of that page.
 func ParseTaskID(s string) (ID, error) {
+	s = strings.TrimSpace(s)
 	if u, err := url.Parse(s); err == nil && u.Scheme != "" {
 		if peeked := u.Query().Get("p"); peeked != "" {
 			return ParseID(peeked)
@@ -123,6 +124,7 @@ const maxKey = 64
 // ParseKey accepts a task's key, such as T-3, or 3 if the database has no prefix. ok is false for
 // anything else.
 func ParseKey(s string) (key string, ok bool) {
+	s = strings.TrimSpace(s)
 	prefix, number := "", s
 	if i := strings.LastIndexByte(s, '-'); i >= 0 {
 		if prefix, number = s[:i], s[i+1:]; prefix == "" {

@@ -38,6 +38,7 @@ type Client struct {
 	silent   func()
 	silence  sync.Once
 
+	await     time.Duration // see Await
 	insist    time.Duration // see Insist
 	insists   func(*api.Problem)
 	insisting sync.Once
@@ -68,10 +69,11 @@ func Of(socket, user string) *Client {
 
 // Over returns a client that connects with dial; errors use name.
 func Over(name string, dial func(context.Context) (net.Conn, error)) *Client {
-	return &Client{name: name, http: http.Client{
+	c := &Client{name: name}
+	c.http = http.Client{
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				conn, err := dial(ctx)
+				conn, err := c.connect(ctx, dial)
 				if err != nil {
 					return nil, &dialError{err}
 				}
@@ -82,7 +84,28 @@ func Over(name string, dial func(context.Context) (net.Conn, error)) *Client {
 			DisableKeepAlives: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
+	return c
+}
+
+// Await makes the client wait for a daemon that is away, as while it restarts: each request tries
+// for that long to connect. It must be called before the first request.
+func (c *Client) Await(limit time.Duration) { c.await = limit }
+
+// connect dials, see Await. A refusal that waiting does not end is returned at once.
+func (c *Client) connect(ctx context.Context, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+	for began := time.Now(); ; {
+		conn, err := dial(ctx)
+		_, impostor := errors.AsType[*ImpostorError](err)
+		if err == nil || impostor || errors.Is(err, fs.ErrPermission) || time.Since(began) >= c.await {
+			return conn, err
+		}
+		select {
+		case <-time.After(c.await / 20):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // UnreachableError says that no daemon answered.

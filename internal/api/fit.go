@@ -1,0 +1,129 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Fit returns a JSON document as its reader wants it, a value of type t, where it can mean only one
+// thing. Programs and models send null and "" for what is not set, JSON in a text, whole numbers
+// with a decimal point, and spaces around texts. Whatever else does not fit stays, to be refused; so
+// do spaces alone. Fields tagged `fit:"exact"` keep their spaces. What is no JSON is returned as it
+// is.
+func Fit(document []byte, t reflect.Type) []byte {
+	v, err := decode(document)
+	if err != nil || t == nil {
+		return document
+	}
+	f := fitter{}
+	v = f.fit(v, t, false)
+	if !f.changed {
+		return document
+	}
+	fitted, err := json.Marshal(v)
+	if err != nil {
+		return document // impossible: it was JSON
+	}
+	return fitted
+}
+
+// decode reads one JSON document. Numbers stay as they are written.
+func decode(document []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.UseNumber()
+	if err = d.Decode(&v); err == nil {
+		if _, more := d.Token(); more != io.EOF {
+			return nil, io.ErrUnexpectedEOF
+		}
+	}
+	return v, err
+}
+
+type fitter struct{ changed bool }
+
+// fit returns v as type t wants it.
+func (f *fitter) fit(v any, t reflect.Type, exact bool) any {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return v
+	}
+	if text, ok := v.(string); ok && t.Kind() != reflect.String && t.Kind() != reflect.Interface {
+		if inner, err := decode([]byte(text)); err == nil && inner != nil {
+			f.changed = true
+			v = inner
+		}
+	}
+	switch v := v.(type) {
+	case string:
+		if trimmed := strings.TrimSpace(v); t.Kind() == reflect.String && !exact && trimmed != v && trimmed != "" {
+			f.changed = true
+			return trimmed
+		}
+	case json.Number:
+		if whole, ok := wholeOf(v); ok && isInt(t) && whole != v {
+			f.changed = true
+			return whole
+		}
+	case []any:
+		if t.Kind() == reflect.Slice {
+			for i := range v {
+				v[i] = f.fit(v[i], t.Elem(), exact)
+			}
+		}
+	case map[string]any:
+		if t.Kind() != reflect.Struct {
+			return v
+		}
+		for name, field := range fieldsOf(t) {
+			if given, ok := v[name]; ok {
+				if v[name] = f.fit(given, field.Type, field.Tag.Get("fit") == "exact"); isUnset(v[name], field.Type) {
+					f.changed = true
+					delete(v, name)
+				}
+			}
+		}
+	}
+	return v
+}
+
+// isUnset reports whether a value says that a field of that type is not set.
+func isUnset(v any, t reflect.Type) bool {
+	text, isText := v.(string)
+	return v == nil || isText && t.Kind() != reflect.String && (strings.TrimSpace(text) == "" || strings.TrimSpace(text) == "null")
+}
+
+func isInt(t reflect.Type) bool { return t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64 }
+
+// wholeOf returns a whole number without its decimal point and exponent.
+func wholeOf(n json.Number) (json.Number, bool) {
+	const exact = 1 << 53 // above it, not each whole number is a float64
+	if v, err := n.Float64(); err == nil && v == math.Trunc(v) && math.Abs(v) < exact {
+		return json.Number(strconv.FormatInt(int64(v), 10)), true
+	}
+	return n, false
+}
+
+// fields are the fields of structs by their names in JSON.
+var fields sync.Map // of map[string]reflect.StructField by reflect.Type
+
+func fieldsOf(t reflect.Type) map[string]reflect.StructField {
+	if known, ok := fields.Load(t); ok {
+		return known.(map[string]reflect.StructField)
+	}
+	named := make(map[string]reflect.StructField)
+	for _, field := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" && !field.Anonymous {
+			named[name] = field
+		}
+	}
+	fields.Store(t, named)
+	return named
+}
