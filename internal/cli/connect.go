@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +12,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode"
 
 	"dibs/config"
 	"dibs/internal/connect"
 	"dibs/internal/ownfile"
+	"dibs/internal/task"
 	"dibs/packaging"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -39,26 +42,45 @@ type connectedFile struct {
 	Diff string `json:"diff"`
 }
 
+// clients is the output of `connect --json` without a client.
+type clients struct {
+	Clients []clientHere `json:"clients"`
+}
+
+type clientHere struct {
+	Client    string `json:"client"`
+	Here      bool   `json:"here"`
+	Connected bool   `json:"connected"`
+	// Current says that all of it is as this dibs would write it.
+	Current bool   `json:"current"`
+	Error   string `json:"error,omitempty"`
+}
+
 func (a *app) connectCommand() *cobra.Command {
 	var dryRun, undo, project bool
 	cmd := &cobra.Command{
-		Use:   "connect " + strings.Join(connect.Clients, "|"),
+		Use:   "connect [" + strings.Join(connect.Clients, "|") + "]",
 		Short: "Set a client up to work with dibs",
 		Long: "Set a client up to work with dibs: its MCP server, its hooks and the skill go into the files in\n" +
 			"which it keeps its own settings, for all projects or, with --project, for the one in the current\n" +
 			"folder, and nowhere outside of it. What else is there stays as it is. For git it is the repository's pre-commit hook, which\n" +
-			"refuses a commit with files that somebody else has reserved.",
+			"refuses a commit with files that somebody else has reserved.\n\n" +
+			"--socket, --config and --agent, and DIBS_SOCKET and DIBS_CONFIG, go along: the client asks that daemon.\n" +
+			"Without a client, it lists those that are here.",
 		Example: "  dibs connect claude --dry-run\n" +
 			"  dibs connect codex\n" +
 			"  dibs connect git\n" +
 			"  dibs connect claude --undo",
-		Args:      arguments("CLIENT"),
+		Args:      arguments("[CLIENT]"),
 		ValidArgs: connect.Clients,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.listClients(cmd, project)
+			}
 			if !slices.Contains(connect.Clients, args[0]) {
 				return usagef("there is no client %q: want one of %s", args[0], strings.Join(connect.Clients, ", "))
 			}
-			place, err := a.placeOf(project || args[0] == "git")
+			place, err := a.placeOf(cmd, project || args[0] == "git")
 			if err != nil {
 				return err
 			}
@@ -78,7 +100,13 @@ func (a *app) connectCommand() *cobra.Command {
 			for _, c := range changes {
 				done.Changes = append(done.Changes, connectedFile{Path: c.Path, What: whatBecomes(c), Why: c.Kept, Diff: string(diff.Diff(c.Path, c.Before, c.Path, c.After))})
 			}
-			return a.print(done, func(w io.Writer) { showConnected(w, done, undo) })
+			if a.json {
+				return writeJSON(a.stdout, done)
+			}
+			var out bytes.Buffer // not aligned: the files keep their tabs
+			showConnected(&out, done, undo)
+			_, err = a.stdout.Write(out.Bytes())
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be changed, and change nothing")
@@ -88,8 +116,8 @@ func (a *app) connectCommand() *cobra.Command {
 }
 
 // placeOf returns where the files of clients are.
-func (a *app) placeOf(project bool) (connect.Place, error) {
-	p := connect.Place{Getenv: os.Getenv, Skill: packaging.Skill, Dibs: "dibs"}
+func (a *app) placeOf(cmd *cobra.Command, project bool) (connect.Place, error) {
+	p := connect.Place{Getenv: os.Getenv, Skill: packaging.Skill}
 	var err error
 	if p.Home, err = os.UserHomeDir(); err != nil && !project {
 		return p, fmt.Errorf("your home directory is unknown (%w): set HOME, or use --project", err)
@@ -99,12 +127,32 @@ func (a *app) placeOf(project bool) (connect.Place, error) {
 			return p, err
 		}
 	}
-	self, err := os.Executable()
-	if err != nil {
+	if p.Dibs, err = os.Executable(); err != nil {
 		return p, err
 	}
-	if found, err := exec.LookPath("dibs"); err != nil || !sameFile(found, self) {
-		p.Dibs = self
+	if found, err := exec.LookPath("dibs"); err == nil && sameFile(found, p.Dibs) {
+		p.Dibs = found // which stays where it is over an upgrade, where links lead to a version
+	}
+	if p.Dibs, err = filepath.Abs(p.Dibs); err != nil {
+		return p, err
+	}
+	for _, named := range []struct{ flag, path string }{
+		{"--config", cmp.Or(a.config, os.Getenv("DIBS_CONFIG"))}, {"--socket", cmp.Or(a.socket, os.Getenv("DIBS_SOCKET"))},
+	} {
+		if named.path == "" {
+			continue
+		}
+		path, err := filepath.Abs(named.path)
+		if err != nil {
+			return p, err
+		}
+		p.Flags = append(p.Flags, [2]string{named.flag, path})
+	}
+	if cmd.Flags().Changed("agent") {
+		if err := task.ValidateAgent(a.agent); err != nil && a.agent != task.AutoAgent {
+			return p, &usageError{err}
+		}
+		p.Flags = append(p.Flags, [2]string{"--agent", a.agent})
 	}
 	if runtime.GOOS == "darwin" { // elsewhere no sandbox can allow a single socket
 		socket, _, _ := config.Reach(config.Options{File: a.config, Socket: a.socket})
@@ -121,6 +169,47 @@ func sameFile(a, b string) bool {
 	return errors.Join(errX, errY) == nil && os.SameFile(x, y)
 }
 
+// listClients says which clients are here, and which of them are connected.
+func (a *app) listClients(cmd *cobra.Command, project bool) error {
+	all := clients{Clients: []clientHere{}}
+	for _, client := range connect.Clients {
+		place, err := a.placeOf(cmd, project || client == "git")
+		if err != nil {
+			return err
+		}
+		s, err := place.Standing(client)
+		here := clientHere{Client: client, Here: s.Here, Connected: s.Connected, Current: s.Current}
+		if client == "git" {
+			here.Here = err == nil // there is a repository here
+		} else if err != nil {
+			here.Error = err.Error()
+		}
+		all.Clients = append(all.Clients, here)
+	}
+	return a.print(all, func(w io.Writer) {
+		for _, c := range all.Clients {
+			row(w, c.Client, c.standing(a.program()))
+		}
+	})
+}
+
+// standing says how a client stands, and what to do.
+func (c clientHere) standing(program string) string {
+	switch {
+	case c.Error != "":
+		return clean(c.Error)
+	case c.Connected && c.Current:
+		return "connected"
+	case c.Connected:
+		return "connected, but not as this dibs would: " + program + " connect " + c.Client
+	case c.Here:
+		return "not connected: " + program + " connect " + c.Client
+	case c.Client == "git":
+		return "no repository here"
+	}
+	return "not here"
+}
+
 func whatBecomes(c connect.Change) string {
 	switch {
 	case c.Kept != "":
@@ -131,6 +220,14 @@ func whatBecomes(c connect.Change) string {
 		return "created"
 	}
 	return "changed"
+}
+
+// laidOut keeps the layout of a text, and replaces what could control a terminal.
+func laidOut(r rune) rune {
+	if r == '\n' || r == '\t' || unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) {
+		return r
+	}
+	return unicode.ReplacementChar
 }
 
 func showConnected(w io.Writer, done connected, undo bool) {
@@ -150,11 +247,8 @@ func showConnected(w io.Writer, done connected, undo bool) {
 			would = "would be "
 		}
 		row(w, clean(c.Path)+": "+would+c.What)
-		if !done.DryRun || filepath.Base(c.Path) == "SKILL.md" {
-			continue
-		}
-		for line := range bytes.Lines([]byte(c.Diff)) {
-			fmt.Fprint(w, clean(strings.TrimRight(string(line), "\n")), "\n")
+		if done.DryRun {
+			io.WriteString(w, strings.Map(laidOut, c.Diff))
 		}
 	}
 	switch {

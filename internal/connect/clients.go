@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"debug/buildinfo"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -27,16 +29,21 @@ func (p Place) files(client string, undo bool) ([]file, error) {
 	return nil, fmt.Errorf("there is no client %q: it is one of %s", client, strings.Join(Clients, ", "))
 }
 
+// settings returns the folder of a client's settings.
+func (p Place) settings(client string) string {
+	if dir := p.Getenv(map[string]string{"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}[client]); dir != "" && p.Project == "" {
+		return dir
+	}
+	return filepath.Join(cmp.Or(p.Project, p.Home), "."+client)
+}
+
 func (p Place) claude() []file {
-	settings, servers := filepath.Join(p.Project, ".claude"), filepath.Join(p.Project, ".mcp.json")
+	settings, servers := p.settings("claude"), filepath.Join(p.Project, ".mcp.json")
 	if p.Project == "" {
-		settings, servers = filepath.Join(p.Home, ".claude"), filepath.Join(p.Home, ".claude.json")
-		if dir := p.Getenv("CLAUDE_CONFIG_DIR"); dir != "" {
-			settings, servers = dir, filepath.Join(dir, ".claude.json")
-		}
+		servers = filepath.Join(cmp.Or(p.Getenv("CLAUDE_CONFIG_DIR"), p.Home), ".claude.json")
 	}
 	entry := func(event, matcher string) group {
-		return group{Matcher: matcher, Hooks: []handler{{Type: "command", Command: p.hook(event), Timeout: hookTimeout}}}
+		return group{Matcher: matcher, Hooks: []handler{{Type: "command", Command: p.hook(event, ""), Timeout: hookTimeout}}}
 	}
 	edit := p.hooks(setting{},
 		hookEntry{"SessionStart", entry("SessionStart", "")},
@@ -47,38 +54,29 @@ func (p Place) claude() []file {
 		edit = both(edit, p.allow)
 	}
 	return []file{
-		{path: servers, mode: 0o600, edit: p.server(map[string]any{"type": "stdio", "command": p.Dibs, "args": []string{"mcp"}})},
+		{path: servers, mode: 0o600, edit: p.server(map[string]any{"type": "stdio", "command": p.Dibs, "args": p.args(nil)})},
 		{path: filepath.Join(settings, "settings.json"), mode: 0o600, edit: edit},
 		p.skill(settings),
 	}
 }
 
 func (p Place) codex() []file {
-	dir, skills := filepath.Join(p.Project, ".codex"), filepath.Join(p.Project, ".agents")
-	if p.Project == "" {
-		dir, skills = filepath.Join(p.Home, ".codex"), filepath.Join(p.Home, ".agents")
-		if home := p.Getenv("CODEX_HOME"); home != "" {
-			dir = home
-		}
-	}
-	return []file{{path: filepath.Join(dir, "config.toml"), mode: 0o600, edit: p.codexConfig}, p.skill(skills)}
+	skills := filepath.Join(cmp.Or(p.Project, p.Home), ".agents")
+	return []file{{path: filepath.Join(p.settings("codex"), "config.toml"), mode: 0o600, edit: p.codexConfig}, p.skill(skills)}
 }
 
 func (p Place) cursor() []file {
-	dir := filepath.Join(p.Project, ".cursor")
-	if p.Project == "" {
-		dir = filepath.Join(p.Home, ".cursor")
-	}
+	dir := p.settings("cursor")
 	type entry struct {
 		Command string `json:"command"`
 		Matcher string `json:"matcher,omitempty"`
 	}
 	return []file{
-		{path: filepath.Join(dir, "mcp.json"), mode: 0o600, edit: p.server(map[string]any{"command": p.Dibs, "args": []string{"mcp"}})},
+		{path: filepath.Join(dir, "mcp.json"), mode: 0o600, edit: p.server(map[string]any{"command": p.Dibs, "args": p.args(nil)})},
 		{path: filepath.Join(dir, "hooks.json"), mode: 0o600, edit: p.hooks(setting{"version", 1},
-			hookEntry{"sessionStart", entry{p.hook("sessionStart"), ""}},
-			hookEntry{"preToolUse", entry{p.hook("preToolUse"), "Write|Edit|StrReplace|MultiEdit|Delete"}},
-			hookEntry{"stop", entry{p.hook("stop"), ""}},
+			hookEntry{"sessionStart", entry{p.hook("sessionStart", ""), ""}},
+			hookEntry{"preToolUse", entry{p.hook("preToolUse", ""), "Write|Edit|StrReplace|MultiEdit|Delete"}},
+			hookEntry{"stop", entry{p.hook("stop", ""), ""}},
 		)},
 		p.skill(dir),
 	}
@@ -100,11 +98,43 @@ type handler struct {
 	Timeout int    `json:"timeout"`
 }
 
-// hook returns the command that a client runs for an event.
-func (p Place) hook(event string) string { return p.call() + " hook " + event }
+// shellValue matches the value of a flag in a shell's command, as ShellWord writes it.
+const shellValue = `[ =](?:'(?:[^']|'\\'')*'|\S+)`
 
-// call returns dibs quoted for a shell.
-func (p Place) call() string { return ShellWord(p.Dibs) }
+// hook returns the command that a client runs for an event. has are its flags so far.
+func (p Place) hook(event, has string) string {
+	for _, flag := range p.Flags {
+		now, there := " "+flag[0]+" "+ShellWord(flag[1]), regexp.MustCompile(" "+flag[0]+shellValue)
+		if there.MatchString(has) {
+			has = there.ReplaceAllLiteralString(has, now)
+		} else {
+			has += now
+		}
+	}
+	return ShellWord(p.Dibs) + " hook " + event + has
+}
+
+// args returns the arguments of the MCP server. has are those so far; nil for a new one.
+func (p Place) args(has []string) []string {
+	args := append([]string{}, has...)
+	if len(args) == 0 {
+		args = append(args, "mcp")
+	}
+	for _, flag := range p.Flags {
+		at := slices.IndexFunc(args, func(arg string) bool { return arg == flag[0] || strings.HasPrefix(arg, flag[0]+"=") })
+		switch {
+		case at < 0:
+			args = append(args, flag[:]...)
+		case args[at] != flag[0]:
+			args[at] = flag[0] + "=" + flag[1]
+		case at+1 < len(args):
+			args[at+1] = flag[1]
+		default:
+			args = append(args, flag[1])
+		}
+	}
+	return args
+}
 
 // plainWord matches what a shell takes as it is.
 var plainWord = sync.OnceValue(func() *regexp.Regexp {

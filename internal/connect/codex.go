@@ -41,8 +41,11 @@ func (p Place) codexConfig(before []byte, undo bool) ([]byte, error) {
 		return nil, errAnother
 	}
 	var b strings.Builder
+	if args := p.args(server.Args); other && !slices.Equal(args, server.Args) {
+		return nil, fmt.Errorf("it has an MCP server \"dibs\" of your own: give it the args %s, or take it out, and connect again", tomlStrings(args))
+	}
 	if !other {
-		fmt.Fprintf(&b, "[mcp_servers.dibs]\ncommand = %s\nargs = [\"mcp\"]\n\n", tomlString(p.Dibs))
+		fmt.Fprintf(&b, "[mcp_servers.dibs]\ncommand = %s\nargs = [%s]\n\n", tomlString(p.Dibs), tomlStrings(p.args(readPart(cut.ours).Servers["dibs"].Args)))
 	}
 	for i, e := range codexHooks {
 		if i > 0 {
@@ -52,7 +55,7 @@ func (p Place) codexConfig(before []byte, undo bool) ([]byte, error) {
 		if e.matcher != "" {
 			fmt.Fprintf(&b, "matcher = %s\n", tomlString(e.matcher))
 		}
-		fmt.Fprintf(&b, "\n[[hooks.%s.hooks]]\ntype = \"command\"\ncommand = %s\ntimeout = %d\n", e.event, tomlString(p.hook(e.event)), hookTimeout)
+		fmt.Fprintf(&b, "\n[[hooks.%s.hooks]]\ntype = \"command\"\ncommand = %s\ntimeout = %d\n", e.event, tomlString(p.hook(e.event, "")), hookTimeout)
 	}
 	after := text + lead + block(b.String())
 	var whole map[string]any
@@ -93,31 +96,33 @@ func readPart(part string) (has codexPart) {
 func (p Place) hasAll(part string) bool {
 	has := readPart(part)
 	// The caller finds a server of that name outside our part.
-	if s := has.Servers["dibs"]; s.Command != p.Dibs || !p.isOurs(s.Command, s.Args) {
+	if s := has.Servers["dibs"]; s.Command != p.Dibs || !p.isOurs(s.Command, s.Args) || !slices.Equal(s.Args, p.args(s.Args)) {
 		return false
 	}
 	for _, h := range codexHooks {
 		if len(has.Hooks[h.event]) == 0 || len(has.Hooks[h.event][0].Hooks) == 0 {
 			return false
 		}
-		if program, _, ok := calls(has.Hooks[h.event][0].Hooks[0].Command, h.event); !ok || program != p.Dibs {
+		was := has.Hooks[h.event][0].Hooks[0].Command
+		if _, flags, ok := calls(was, h.event); !ok || was != p.hook(h.event, flags) {
 			return false
 		}
 	}
 	return true
 }
 
-// repoint changes the path of dibs in our part to where it is now. Additions by others stay.
+// repoint changes the path of dibs in our part to where it is now, and its flags. Additions by others stay.
 func (p Place) repoint(part string) string {
 	has := readPart(part)
 	if s := has.Servers["dibs"]; p.isOurs(s.Command, s.Args) {
 		part = strings.Replace(part, "command = "+tomlString(s.Command), "command = "+tomlString(p.Dibs), 1)
+		part = strings.Replace(part, "args = ["+tomlStrings(s.Args)+"]", "args = ["+tomlStrings(p.args(s.Args))+"]", 1)
 	}
 	for _, e := range codexHooks {
 		for _, g := range has.Hooks[e.event] {
 			for _, h := range g.Hooks {
 				if program, flags, ok := calls(h.Command, e.event); ok && p.isDibs(program) {
-					part = strings.Replace(part, tomlString(h.Command), tomlString(p.hook(e.event)+flags), 1)
+					part = strings.Replace(part, tomlString(h.Command), tomlString(p.hook(e.event, flags)), 1)
 				}
 			}
 		}
@@ -127,6 +132,15 @@ func (p Place) repoint(part string) string {
 
 func tomlString(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(s) + `"`
+}
+
+// tomlStrings returns the elements of a list.
+func tomlStrings(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = tomlString(text)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 // table matches the first line of a table in TOML.

@@ -25,8 +25,11 @@ type Place struct {
 	Project string
 	// Getenv is os.Getenv or a substitute.
 	Getenv func(string) string
-	// Dibs is the command for dibs: its name, or its path if it is not on PATH.
+	// Dibs is the command for dibs, an absolute path: clients may have another PATH.
 	Dibs string
+	// Flags are names of flags and their values, for every call of dibs. They replace those of the
+	// same name that are there, and others stay.
+	Flags [][2]string
 	// Socket is the daemon's socket, for sandboxes that can allow a single one; empty on systems
 	// where none can.
 	Socket string

@@ -30,7 +30,7 @@ func (p Place) git(undo bool) ([]file, error) {
 		if undo {
 			return nil, fmt.Errorf("git runs the hooks in %s, which is outside of %s (core.hooksPath), where nothing is changed: take our lines out of %s yourself, if it has any", hooks, within[0], hook.path)
 		}
-		return nil, fmt.Errorf("git runs the hooks in %s, which is outside of %s (core.hooksPath), and may do so for other repositories: have %s call %q and refuse on exit code 2, or set core.hooksPath to a folder of this one", hooks, within[0], hook.path, p.hook("pre-commit"))
+		return nil, fmt.Errorf("git runs the hooks in %s, which is outside of %s (core.hooksPath), and may do so for other repositories: have %s call %q and refuse on exit code 2, or set core.hooksPath to a folder of this one", hooks, within[0], hook.path, p.hook("pre-commit", ""))
 	}
 	return []file{hook}, nil
 }
@@ -61,7 +61,9 @@ func (p Place) preCommit(before []byte, undo bool) ([]byte, error) {
 	case undo:
 		return []byte(text), nil
 	}
-	line := p.hook("pre-commit") + " || [ $? -ne 2 ] || exit 1\n"
+	const refuses = " || [ $? -ne 2 ] || exit 1\n"
+	_, flags, _ := calls(strings.TrimSuffix(cut.ours, refuses), "pre-commit")
+	line := p.hook("pre-commit", flags) + refuses
 	if cut.ours == line {
 		return before, nil
 	}
@@ -71,7 +73,7 @@ func (p Place) preCommit(before []byte, undo bool) ([]byte, error) {
 	}
 	first, rest, _ := strings.Cut(text, "\n")
 	if !shells.MatchString(first) {
-		return nil, fmt.Errorf("it is a hook, but not of a shell (%q): have it call %q and refuse on exit code 2", first, p.hook("pre-commit"))
+		return nil, fmt.Errorf("it is a hook, but not of a shell (%q): have it call %q and refuse on exit code 2", first, p.hook("pre-commit", ""))
 	}
 	return []byte(first + "\n\n" + ours + rest), nil
 }

@@ -44,10 +44,14 @@ func (p Place) server(entry map[string]any) func([]byte, bool) ([]byte, error) {
 			if drop(servers, "dibs") && drop(d.object, "mcpServers") {
 				return d.without(), nil
 			}
-		case ours && has.Command == p.Dibs:
+		case ours && has.Command == p.Dibs && slices.Equal(has.Args, p.args(has.Args)):
 			return before, nil // additions by others stay
 		case ours:
-			if err := replace(there, "command", p.Dibs); err != nil {
+			args := d.value(p.args(has.Args), 3)
+			if slices.Equal(has.Args, p.args(has.Args)) {
+				args.Value = nil
+			}
+			if err := errors.Join(replace(there, "command", hujson.String(p.Dibs)), replace(there, "args", args.Value)); err != nil {
 				return nil, err
 			}
 		case there != nil:
@@ -61,11 +65,11 @@ func (p Place) server(entry map[string]any) func([]byte, bool) ([]byte, error) {
 	}
 }
 
-// replace changes the text of an object's member.
-func replace(v *hujson.Value, name, text string) error {
+// replace changes the value of an object's member; nil leaves it.
+func replace(v *hujson.Value, name string, to hujson.ValueTrimmed) error {
 	m, err := member(v.Value.(*hujson.Object), name)
-	if err == nil && m != nil {
-		m.Value = hujson.String(text)
+	if err == nil && m != nil && to != nil {
+		m.Value = to
 	}
 	return err
 }
@@ -226,11 +230,12 @@ func (p Place) repointHook(v *hujson.Value, event string) (changed bool, err err
 		return false, err
 	}
 	if command != nil {
-		program, flags, ok := calls(command.Value.(hujson.Literal).String(), event)
-		if !ok || program == p.Dibs {
+		was := command.Value.(hujson.Literal).String()
+		_, flags, ok := calls(was, event)
+		if !ok || was == p.hook(event, flags) {
 			return false, nil
 		}
-		command.Value = hujson.String(p.hook(event) + flags)
+		command.Value = hujson.String(p.hook(event, flags))
 		return true, nil
 	}
 	handlers, err := member(entry, "hooks")
