@@ -220,6 +220,19 @@ func (t Tasks) Scope() ([]task.Condition, error) {
 	return scope, nil
 }
 
+// Selectable returns the names of the properties that tasks can be selected by: Fields, and those of
+// Only.
+func (t Tasks) Selectable() []string {
+	names := slices.Clone(t.Fields)
+	scope, _ := t.Scope() // it is validated
+	for _, c := range scope {
+		if !slices.Contains(names, c.Field) {
+			names = append(names, c.Field)
+		}
+	}
+	return names
+}
+
 // validateFields checks that no field is listed twice or is a property that dibs works with.
 func (t Tasks) validateFields() []error {
 	managed := make(map[string]string)

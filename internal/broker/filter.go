@@ -11,7 +11,8 @@ import (
 	"dibs/internal/task"
 )
 
-// SetFields replaces the names of the tasks' own fields, beyond those that every task has.
+// SetFields replaces the names of the fields by which tasks can be selected, beyond those that every
+// task has.
 func (b *Broker) SetFields(names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

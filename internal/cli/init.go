@@ -3,16 +3,19 @@ package cli
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"strings"
+	"syscall"
 
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/runner"
 	"dibs/internal/setup"
 	"dibs/internal/task"
 	"dibs/internal/workspace"
@@ -120,14 +123,28 @@ func (a *app) canAsk(cmd *cobra.Command) bool {
 	return !a.json && isTerminal(cmd.InOrStdin())
 }
 
-// ask asks a person, and returns the answer.
-func (a *app) ask(in *bufio.Reader, question string) (string, error) {
+// ask asks a person, and returns the answer. If ctx ends, which Ctrl-C does, so does the command.
+func (a *app) ask(ctx context.Context, in *bufio.Reader, question string) (string, error) {
 	fmt.Fprint(a.stderr, question+" ")
-	line, err := in.ReadString('\n')
-	if errors.Is(err, io.EOF) {
-		err = nil
+	type line struct {
+		text string
+		err  error
 	}
-	return strings.TrimSpace(line), err
+	read := make(chan line, 1)
+	go func() { // nothing but the end of the process ends the reading of a terminal
+		text, err := in.ReadString('\n')
+		read <- line{text, err}
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(a.stderr)
+		return "", ended{runner.Signalled + int(syscall.SIGINT)}
+	case got := <-read:
+		if errors.Is(got.err, io.EOF) {
+			got.err = nil
+		}
+		return strings.TrimSpace(got.text), got.err
+	}
 }
 
 // settle asks a person what the options of the status mean, and returns the plan that follows from
@@ -141,7 +158,7 @@ func (a *app) settle(cmd *cobra.Command, in *bufio.Reader, o *setup.Options, p *
 		if q.Taken != "" {
 			said += " [" + clean(q.Taken) + "]"
 		}
-		answer, err := a.ask(in, said)
+		answer, err := a.ask(cmd.Context(), in, said)
 		if err != nil {
 			return nil, err
 		}
@@ -157,8 +174,8 @@ func (a *app) settle(cmd *cobra.Command, in *bufio.Reader, o *setup.Options, p *
 }
 
 // agree asks a person whether the guessed names are right.
-func (a *app) agree(in *bufio.Reader) error {
-	answer, err := a.ask(in, "Are these names right, and is all of this to be done? [y/N]")
+func (a *app) agree(ctx context.Context, in *bufio.Reader) error {
+	answer, err := a.ask(ctx, in, "Are these names right, and is all of this to be done? [y/N]")
 	if answer = strings.ToLower(answer); err != nil || answer == "y" || answer == "yes" {
 		return err
 	}
@@ -169,7 +186,7 @@ func (a *app) agree(in *bufio.Reader) error {
 // the plan for these.
 func (a *app) narrow(cmd *cobra.Command, in *bufio.Reader, o setup.Options, p *setup.Plan) (*setup.Plan, error) {
 	for {
-		answer, err := a.ask(in, "Are all of these for agents? [all, or NAME=VALUE of those that are]")
+		answer, err := a.ask(cmd.Context(), in, "Are all of these for agents? [all, or NAME=VALUE of those that are]")
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +197,7 @@ func (a *app) narrow(cmd *cobra.Command, in *bufio.Reader, o setup.Options, p *s
 			return nil, errors.New("nothing was done: give --all, or --only NAME=VALUE for the tasks that are for agents")
 		}
 		next := o
-		next.Only = append(slices.Clip(o.Only), answer)
+		next.Only = []string{answer} // not the last one's as well: that may have been wrong
 		if err := checkOnly(next.Only); err != nil {
 			a.say("%s", clean(err.Error()))
 			continue
@@ -193,7 +210,7 @@ func (a *app) narrow(cmd *cobra.Command, in *bufio.Reader, o setup.Options, p *s
 			a.say("%s", clean(strings.Join(narrower.Problems, "; ")))
 			continue
 		}
-		o, p = next, narrower
+		p = narrower
 		a.say("%s", clean(p.SayOffered()))
 	}
 }
@@ -264,7 +281,7 @@ func (a *app) init(cmd *cobra.Command, o setup.Options, agreed consent) (err err
 	stop := agreed.dryRun || len(plan.Problems) > 0
 	if !stop {
 		if guessed {
-			if err := a.agree(in); err != nil {
+			if err := a.agree(cmd.Context(), in); err != nil {
 				return err
 			}
 		}
@@ -304,7 +321,7 @@ func (a *app) showPlan(p *setup.Plan) error {
 		if len(p.Steps) == 0 && len(p.Problems) == 0 {
 			row(w, "nothing to do")
 		}
-		if len(p.Offered) > 0 {
+		if p.Surveyed {
 			row(w, "offer", "tasks", clean(p.SayOffered()))
 		}
 		shown := func(own bool) {

@@ -84,7 +84,7 @@ func (d *works) reload(before, c config.Config) error {
 	if err := d.renameStatuses(before, c); err != nil {
 		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst), d.choose(c.Databases, before.Databases))
 	}
-	if err := d.setFields(before.Tasks.Fields, c.Tasks.Fields); err != nil {
+	if err := d.setFields(before.Tasks.Fields, c.Tasks); err != nil {
 		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst), d.choose(c.Databases, before.Databases))
 	}
 	if err := d.journal.SetLeads(context.Background(), leads(c)); err != nil {
@@ -191,16 +191,16 @@ func (d *works) renameStatuses(before, after config.Config) error {
 }
 
 // setFields changes the extra fields; the next sync reads them for all tasks.
-func (d *works) setFields(before, after []string) error {
-	if slices.Equal(before, after) {
+func (d *works) setFields(before []string, after config.Tasks) error {
+	if slices.Equal(before, after.Fields) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), chooseWait)
 	defer cancel()
-	if err := d.tasks.SetFields(ctx, after); err != nil {
+	if err := d.tasks.SetFields(ctx, after.Fields); err != nil {
 		return fmt.Errorf("tasks.fields: %w", err)
 	}
-	d.broker.SetFields(after)
+	d.broker.SetFields(after.Selectable())
 	d.mirror.Anew()
 	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
 }

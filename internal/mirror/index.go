@@ -175,7 +175,7 @@ func (x *index) doubts(t task.Task, since time.Time) bool {
 		return false
 	}
 	page := *known.task
-	page.Fields, t.Fields = nil, nil
+	page.Fields, t.Fields, page.Scope, t.Scope = nil, nil, nil, nil
 	return !same(page, t) && !newer(t, page)
 }
 

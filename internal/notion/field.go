@@ -116,6 +116,10 @@ func (t *Tasks) readFields(c *codec, page *page, row *task.Task) {
 	}
 	row.Outside = task.Filter{Where: c.scope}.Miss(*row, nil)
 	for _, hidden := range c.hidden {
+		if row.Scope == nil {
+			row.Scope = make(task.Fields, len(c.hidden))
+		}
+		row.Scope[hidden] = row.Fields[hidden]
 		delete(row.Fields, hidden)
 	}
 	if len(row.Fields) == 0 {

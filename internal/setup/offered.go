@@ -1,8 +1,10 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,11 +37,13 @@ func (p *Plan) survey(ctx context.Context, db notion.Database) error {
 	if err != nil {
 		return err
 	}
+	p.Surveyed = true
 	unfinished, waits := make(map[task.ID]task.Task), task.NewWaits()
 	for _, t := range rows {
 		unfinished[t.ID] = t
 		waits.Set(t)
 	}
+	var beyond []task.Task // that no condition but tasks.only keeps back
 	for _, t := range rows {
 		t.Unblocks = waits.Unblocks(t)
 		waitsFor := task.Unfinished(t, func(id task.ID) (task.Task, bool) {
@@ -48,12 +52,61 @@ func (p *Plan) survey(ctx context.Context, db notion.Database) error {
 			}
 			return task.Task{Status: task.Completed}, true
 		})
-		if d := claim.Decide(t, "", waitsFor, p.client.Now(), claim.Policy{Timeout: p.Config.Claim.Timeout}); d.Code == "" && t.Status == task.Open {
+		outside := t.Outside
+		t.Outside = ""
+		d := claim.Decide(t, "", waitsFor, p.client.Now(), claim.Policy{Timeout: p.Config.Claim.Timeout})
+		switch {
+		case d.Code != "" || t.Status != task.Open:
+		case outside == "":
 			p.Offered = append(p.Offered, t)
+		default:
+			beyond = append(beyond, t)
 		}
 	}
+	p.missed(db, beyond)
 	slices.SortFunc(p.Offered, task.Before)
 	return nil
+}
+
+// missed reports conditions that no task meets, and what there is to name instead, unless dibs works
+// with them already. rows are the open tasks that they keep back; without any, only what no task can
+// meet is wrong.
+func (p *Plan) missed(db notion.Database, rows []task.Task) {
+	wrong := len(rows) > 0
+	var may []string
+	for _, c := range workspace.Schema(p.Config).Only {
+		col := db.Columns[c.Field]
+		var options []any
+		for _, name := range col.Options {
+			options = append(options, name)
+		}
+		if col.Type == "checkbox" {
+			options = []any{true, false}
+		}
+		if len(options) > 0 {
+			may = append(may, fmt.Sprintf("%s may be %s", c.Field, task.FieldText(options)))
+			wrong = wrong || c.Value != "" && !task.FieldMatches(options, c.Value)
+		} else {
+			may = append(may, fmt.Sprintf("%s is %s", c.Field, values(rows, c.Field)))
+		}
+	}
+	known := string(db.ID) == p.saved.Databases.Tasks && slices.Equal(p.Config.Tasks.Only, p.saved.Tasks.Only)
+	if wrong && len(p.Offered) == 0 && !known {
+		p.problem("%s: none of %d has %s: %s", p.SayOffered(), len(rows), strings.Join(p.Config.Tasks.Only, " and "), strings.Join(may, "; "))
+	}
+}
+
+// values lists values of a field, some if there are many.
+func values(rows []task.Task, field string) string {
+	all := make(map[string]bool)
+	for _, t := range rows {
+		all[cmp.Or(task.FieldText(t.Field(field)), "empty")] = true
+	}
+	some := slices.Sorted(maps.Keys(all))
+	if len(some) > someOffered {
+		some = append(some[:someOffered], "…")
+	}
+	return strings.Join(some, ", ")
 }
 
 // OffersAll reports whether the plan offers agents all open tasks of a database in which nobody has
@@ -71,6 +124,9 @@ func (p *Plan) SayOffered() string {
 	said := fmt.Sprintf("%d open tasks would be offered to agents", n)
 	if n == 1 {
 		said = "1 open task would be offered to agents"
+	}
+	if n == 0 {
+		return said
 	}
 	var some []string
 	for _, t := range p.Offered[:min(n, someOffered)] {

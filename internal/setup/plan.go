@@ -59,7 +59,9 @@ type Plan struct {
 	// Questions are those that a person has to answer in Options.Map before Apply, or may.
 	Questions []Question
 	// Offered are the tasks that are there and that agents would be offered, the first ones first.
-	Offered []task.Task
+	// They were looked for if Surveyed is set.
+	Offered  []task.Task
+	Surveyed bool
 	// Problems are what prevents the plan, a line each.
 	Problems []string
 	// Notes are remarks that prevent nothing, a line each.

@@ -26,7 +26,7 @@ func (f Filter) Match(t Task) bool {
 		return false
 	}
 	for _, c := range f.Where {
-		if !FieldMatches(t.field(c.Field), c.Value) {
+		if !FieldMatches(t.Field(c.Field), c.Value) {
 			return false
 		}
 	}
@@ -55,11 +55,11 @@ func (f Filter) Miss(t Task, w *Words) string {
 		said = append(said, "its priority is "+w.PriorityOf(t))
 	}
 	for _, c := range f.Where {
-		value := t.field(c.Field)
+		value := t.Field(c.Field)
 		if FieldMatches(value, c.Value) {
 			continue
 		}
-		if _, own := t.Fields[c.Field]; !own && c.Field == "status" {
+		if _, own := t.own(c.Field); !own && c.Field == "status" {
 			value = w.StatusName(t.Status)
 		} else if !own && c.Field == "priority" {
 			value = w.PriorityOf(t)
@@ -88,10 +88,18 @@ func quoted(words []string) string {
 // builtin are the fields that every task has, in addition to the configured ones.
 var builtin = []string{"title", "key", "status", "priority", "claimed_by", "note"}
 
-// field returns the value of a field. A configured field goes before a built-in one of the same
+// own returns the value of one of the task's further properties.
+func (t Task) own(name string) (value any, ok bool) {
+	if value, ok = t.Fields[name]; !ok {
+		value, ok = t.Scope[name]
+	}
+	return value, ok
+}
+
+// Field returns the value of a field, as in Fields. A configured field goes before a built-in one of the same
 // name.
-func (t Task) field(name string) any {
-	if v, ok := t.Fields[name]; ok {
+func (t Task) Field(name string) any {
+	if v, ok := t.own(name); ok {
 		return v
 	}
 	text := ""

@@ -70,6 +70,9 @@ type Task struct {
 
 	// Fields are the values of the configured further properties; nil if none is configured.
 	Fields Fields `json:"fields,omitempty"`
+	// Scope are the values of those properties of tasks.only that are not among Fields: tasks are
+	// selected by them, and do not show them.
+	Scope Fields `json:"scope,omitempty"`
 
 	Created time.Time `json:"created_at,omitzero"`
 	Edited  time.Time `json:"edited_at,omitzero"`
