@@ -30,6 +30,8 @@ type Config struct {
 	Journal  Journal    `key:"journal"`
 	// Socket is the path of the daemon's socket.
 	Socket string `key:"socket"`
+	// SocketByDefault is set if nothing names Socket. It is not a key.
+	SocketByDefault bool
 	// SocketGroup is the group, by name or number, that may use the socket, too; empty means only
 	// the daemon's user. The group and mode of a socket that systemd opens are set in its unit;
 	// SocketGroup should name the same group.

@@ -396,6 +396,11 @@ func TestPaths(t *testing.T) {
 			options:    config.Options{StateDir: "/var/lib/option"},
 			wantSocket: "/var/lib/option/dibs.sock", wantIn: "/var/lib/option",
 		},
+		{
+			name:       "no home is needed by whoever says where everything is",
+			env:        map[string]string{"HOME": "", "XDG_STATE_HOME": "", "XDG_RUNTIME_DIR": "/run/user/7"},
+			wantSocket: "/run/user/7/dibs/dibs.sock", wantIn: "",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for name, value := range tt.env {
@@ -416,6 +421,23 @@ func TestPaths(t *testing.T) {
 				t.Errorf("socket %s, state_dir %s; want %s and %s", got.Socket, got.StateDir, socket, tt.wantIn)
 			}
 		})
+	}
+}
+
+// TestLongPlaces looks for the socket of directories that are too long for one.
+func TestLongPlaces(t *testing.T) {
+	clean(t)
+	sockets := make(map[string]bool)
+	for _, last := range []string{"a", "b", "a"} {
+		t.Setenv("DIBS_STATE_DIR", "/"+strings.Repeat("d", 100)+last)
+		c, err := config.Load(config.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sockets[c.Socket] = true
+	}
+	if len(sockets) != 2 {
+		t.Errorf("two directories have the sockets %v", sockets)
 	}
 }
 

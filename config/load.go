@@ -13,7 +13,6 @@ import (
 	"dibs/internal/ownfile"
 	"dibs/internal/task"
 
-	"github.com/adrg/xdg"
 	"github.com/spf13/viper"
 )
 
@@ -43,15 +42,14 @@ func Load(o Options) (Config, error) {
 	return c, nil
 }
 
-// Reach returns the daemon's socket and user, see Config.Socket and Config.SocketUser, even if the
-// rest of the configuration is invalid. The error is that of Load, for callers that continue and
-// report it.
-func Reach(o Options) (socket, user string, err error) {
+// Reach is Load for a caller that needs to know where the daemon is: it returns what could be read
+// of an invalid configuration, too.
+func Reach(o Options) (Config, error) {
 	c, errs := read(o)
 	if len(errs) == 0 {
-		err = c.Validate()
+		return c, c.Validate()
 	}
-	return c.Socket, c.SocketUser, errors.Join(append(errs, err)...)
+	return c, errors.Join(errs...)
 }
 
 // read returns the settings that could be read, and the errors of the others.
@@ -89,7 +87,9 @@ func read(o Options) (Config, []error) {
 			errs = append(errs, err)
 		}
 	}
-	c.complete()
+	if err := c.complete(); err != nil {
+		errs = append(errs, err)
+	}
 	return c, errs
 }
 
@@ -134,6 +134,9 @@ func Keys() []string {
 // locate returns the absolute path of the configuration file, or "" if there is none.
 func locate(o Options) (string, error) {
 	file, err := Path(o.File)
+	if errors.Is(err, ErrNoHome) {
+		return "", nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -189,17 +192,24 @@ func unknownKeys(written *viper.Viper, fields []field, file string) []error {
 }
 
 // complete fills in the defaults that depend on the environment, and makes ids canonical. Validate
-// reports invalid ids.
-func (c *Config) complete() {
+// reports invalid ids. Whoever names the socket can do without a state directory, unless it is the
+// daemon.
+func (c *Config) complete() error {
+	var unknown error
 	if c.StateDir == "" {
-		c.StateDir = filepath.Join(xdg.StateHome, "dibs")
+		var home string
+		if home, unknown = StateHome(); unknown == nil {
+			c.StateDir = filepath.Join(home, "dibs")
+		}
 	}
-	if c.Socket == "" {
+	if c.SocketByDefault = c.Socket == ""; c.SocketByDefault {
 		dir := c.StateDir
 		if runtime := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
-			dir = filepath.Join(runtime, "dibs")
+			dir, unknown = filepath.Join(runtime, "dibs"), nil
 		}
-		c.Socket = filepath.Join(dir, "dibs.sock")
+		c.Socket = SocketIn(dir)
+	} else {
+		unknown = nil
 	}
 	ids := []*string{&c.Databases.Tasks, &c.Databases.TaskLog, &c.Databases.MeshLog}
 	for i := range c.Agents {
@@ -210,6 +220,7 @@ func (c *Config) complete() {
 			*id = string(canonical)
 		}
 	}
+	return unknown
 }
 
 // quoted matches the pieces of the file in the parser's errors.

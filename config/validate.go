@@ -18,10 +18,6 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// maxSocketPath is the longest path of a socket on every system: macOS has 104 bytes including the
-// final zero, Linux a few more.
-const maxSocketPath = 103
-
 // Validate returns an error for every invalid setting, one line each. A missing token is not an
 // error, see [Notion.ReadToken].
 func (c Config) Validate() error {

@@ -21,7 +21,11 @@ func Path(file string) (string, error) {
 		file = os.Getenv("DIBS_CONFIG")
 	}
 	if file == "" {
-		file = filepath.Join(xdg.ConfigHome, "dibs", "config.yaml")
+		home, err := below("XDG_CONFIG_HOME", xdg.ConfigHome)
+		if err != nil {
+			return "", err
+		}
+		file = filepath.Join(home, "dibs", "config.yaml")
 	}
 	return filepath.Abs(file)
 }

@@ -37,7 +37,7 @@ func TestWrittenIsReadAgain(t *testing.T) {
 	c.Claim.Settle, c.Claim.MaxPerAgent, c.Claim.Exclusive, c.Claim.Override = 4*time.Second, 3, true, config.OverrideOpenOnly
 	c.Schedule.Sweep = "*/5 * * * *"
 	c.Journal.Postgres = "postgres://dibs:kept@db.example.com/dibs"
-	c.StateDir, c.Socket = "/var/lib/dibs", "/run/dibs.sock"
+	c.StateDir, c.Socket, c.SocketByDefault = "/var/lib/dibs", "/run/dibs.sock", false
 	if err := c.WriteFile(path, false); err != nil {
 		t.Fatal(err)
 	}

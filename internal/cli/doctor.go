@@ -9,7 +9,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/doctor"
 
 	"github.com/spf13/cobra"
@@ -66,7 +65,7 @@ func (a *app) examine(cmd *cobra.Command, stateDir string, probe bool) *doctor.R
 		}
 		return report
 	}
-	return doctor.Run(cmd.Context(), doctor.Options{Config: c, Daemon: client.Of(c.Socket, c.SocketUser), Probe: probe, OnFinding: a.showFinding})
+	return doctor.Run(cmd.Context(), doctor.Options{Config: c, Daemon: clientOf(c), Probe: probe, OnFinding: a.showFinding})
 }
 
 // unreadable returns the report on an invalid configuration, with a finding for each error. The

@@ -88,15 +88,14 @@ func (a *app) hookCommand() *cobra.Command {
 	return cmd
 }
 
-// daemonOfHook is daemonOfUser for a hook, which only needs the socket. Any other error in the
+// daemonOfHook is direct for a hook, which only needs the socket. Any other error in the
 // configuration is returned beside the client.
 func (a *app) daemonOfHook() (*client.Client, error) {
 	if a.socket != "" {
-		return a.daemonOfUser()
+		return a.direct()
 	}
-	err := a.findRuntime()
-	socket, user, wrong := config.Reach(config.Options{File: a.config})
-	return a.daemonAt(socket, user), errors.Join(err, wrong)
+	c, wrong := config.Reach(config.Options{File: a.config})
+	return a.daemonAt(c), wrong
 }
 
 // checkHookAgent returns an error for an invalid name.

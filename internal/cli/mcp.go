@@ -3,11 +3,8 @@ package cli
 import (
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
-	"dibs/internal/api/client"
 	"dibs/internal/mcp"
 	"dibs/internal/session"
 	"dibs/internal/task"
@@ -39,35 +36,13 @@ func (a *app) mcpCommand() *cobra.Command {
 				level = slog.LevelDebug
 			}
 			return mcp.Serve(cmd.Context(), mcp.Options{
-				Daemon: a.daemonOfUser, Agent: a.agent, Session: clientSession,
+				Daemon: a.direct, Agent: a.agent, Session: clientSession,
 				Grace: grace, Version: thisBuild().Version, Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),
 			}, cmd.InOrStdin(), a.stdout)
 		},
 	}
 	cmd.Flags().DurationVar(&grace, "grace", time.Minute, "how long what was claimed is kept once this has ended")
 	return cmd
-}
-
-// daemonOfUser returns a client of the daemon for a process that has little of its user's
-// environment.
-func (a *app) daemonOfUser() (*client.Client, error) {
-	if err := a.findRuntime(); err != nil {
-		return nil, err
-	}
-	return a.direct()
-}
-
-// findRuntime sets XDG_RUNTIME_DIR, from which the path of the socket follows if nothing else names
-// it. Many clients start MCP servers and hooks without the variable.
-func (a *app) findRuntime() error {
-	if _, set := os.LookupEnv("XDG_RUNTIME_DIR"); set || a.socket != "" {
-		return nil
-	}
-	dir := filepath.Join("/run/user", strconv.Itoa(os.Getuid()))
-	if _, err := os.Stat(filepath.Join(dir, "dibs", "dibs.sock")); err != nil {
-		return nil
-	}
-	return os.Setenv("XDG_RUNTIME_DIR", dir)
 }
 
 // clientSession returns the id of the client's session that started this process. A client may send

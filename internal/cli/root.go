@@ -3,16 +3,20 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/daemon"
 
 	"github.com/spf13/cobra"
 )
@@ -142,20 +146,19 @@ const insist = time.Minute
 // direct returns a client of the daemon that does not retry. From the configuration it needs only
 // the socket's path and user.
 func (a *app) direct() (*client.Client, error) {
-	socket, user := a.socket, os.Getenv("DIBS_SOCKET_USER")
-	if socket == "" {
-		c, err := config.Load(config.Options{File: a.config})
-		if err != nil {
+	c := config.Config{Socket: a.socket, SocketUser: os.Getenv("DIBS_SOCKET_USER")}
+	if c.Socket == "" {
+		var err error
+		if c, err = config.Load(config.Options{File: a.config}); err != nil {
 			return nil, err
 		}
-		socket, user = c.Socket, c.SocketUser
 	}
-	daemon := a.daemonAt(socket, user)
-	daemon.OnAged(func(age time.Duration) {
+	d := a.daemonAt(c)
+	d.OnAged(func(age time.Duration) {
 		a.old = true
 		fmt.Fprintf(a.stderr, "dibs: this is as of %ds ago: the journal's database cannot be reached, and nothing is accepted until it can be; see: dibs status\n", int(age.Seconds()))
 	})
-	return daemon, nil
+	return d, nil
 }
 
 // environment returns the environment of programs that a command starts. Where the configuration
@@ -165,12 +168,23 @@ func (a *app) environment() []string {
 	return config.Environment(err != nil || c.Journal.Shared())
 }
 
-func (a *app) daemonAt(socket, user string) *client.Client {
-	daemon := client.Of(socket, user)
-	daemon.OnSilence(silence, func() {
-		fmt.Fprintf(a.stderr, "dibs: the daemon on %s answers nothing: it is suspended, or its machine has too much to do; still waiting, Ctrl-C ends that\n", socket)
+func (a *app) daemonAt(c config.Config) *client.Client {
+	d := clientOf(c)
+	d.OnSilence(silence, func() {
+		fmt.Fprintf(a.stderr, "dibs: the daemon on %s answers nothing: it is suspended, or its machine has too much to do; still waiting, Ctrl-C ends that\n", c.Socket)
 	})
-	return daemon
+	return d
+}
+
+// clientOf returns a client of the configured daemon. Which socket is the default depends on
+// XDG_RUNTIME_DIR, which the daemon, agents, MCP servers and hooks may have or not: where no daemon
+// is on it, the one that uses the state directory, or that of the user's service, is on another.
+func clientOf(c config.Config) *client.Client {
+	if !c.SocketByDefault || c.StateDir == "" {
+		return client.Of(c.Socket, c.SocketUser)
+	}
+	service := filepath.Join("/run/user", strconv.Itoa(os.Getuid()), "dibs", "dibs.sock")
+	return client.Either(c.Socket, func() string { return cmp.Or(daemon.SocketOf(c.StateDir), service) }, c.SocketUser)
 }
 
 // silence is how long the daemon may take for an answer before the client checks whether it runs at

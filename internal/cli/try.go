@@ -34,13 +34,16 @@ func (a *app) tryCommand() *cobra.Command {
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeTried,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			folder, err := trial.Default()
 			switch {
+			case err != nil:
+				return err
 			case len(args) > 0:
-				return a.tryOut(cmd.Context(), args)
+				return a.tryOut(cmd.Context(), folder, args)
 			case remove:
-				return trial.Default().Remove()
+				return folder.Remove()
 			}
-			return a.runTrial(cmd.Context(), trial.Default())
+			return a.runTrial(cmd.Context(), folder)
 		},
 	}
 	cmd.Flags().SetInterspersed(false) // flags after the command belong to it
@@ -98,11 +101,10 @@ var untried = []string{"serve", "init", "demo", "emulator", "try", "simulate"}
 
 // tryOut runs a command on the trial. It ignores the environment except DIBS_AGENT and
 // DIBS_SESSION.
-func (a *app) tryOut(ctx context.Context, args []string) error {
+func (a *app) tryOut(ctx context.Context, folder trial.Folder, args []string) error {
 	if slices.Contains(untried, args[0]) {
 		return usagef("dibs try %s: a trial has a board and a daemon already: leave out \"try\" for the real thing", args[0])
 	}
-	folder := trial.Default()
 	if _, err := os.Stat(folder.Config()); err != nil {
 		return api.NewProblem(api.CodeUnreachable, "no trial is running: start one with: dibs try")
 	}

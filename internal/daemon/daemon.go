@@ -88,7 +88,11 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 	}()
 
-	unlock, err := lockState(o.Config.StateDir)
+	socket := o.Config.Socket
+	if d.listen != nil {
+		socket = d.listen.Addr().String()
+	}
+	unlock, err := lockState(o.Config.StateDir, socket)
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
+	"dibs/config"
 	"dibs/internal/journal"
 	"dibs/internal/ownfile"
 
@@ -18,12 +18,15 @@ import (
 // otherwise two daemons could lock two files of that name.
 const lockName = "daemon.lock"
 
-// maxPID is the size in bytes of the longest lock file with a process id.
-const maxPID = 32
+// maxLock is the size in bytes of the longest lock file that is read.
+const maxLock = 1024
 
 // lockState makes the state directory and keeps every other daemon out of it until unlock is
-// called, or the process ends.
-func lockState(dir string) (unlock func() error, err error) {
+// called, or the process ends. The lock names the process and its socket.
+func lockState(dir, socket string) (unlock func() error, err error) {
+	if dir == "" {
+		return nil, config.ErrNoHome
+	}
 	if err := ownfile.MakeDirectory(dir); err != nil {
 		if unsafe, ok := errors.AsType[*ownfile.Unsafe](err); ok {
 			return nil, fmt.Errorf("the state directory %s: %s could put files of their own into it: run: %s; or set state_dir to a directory of your own", dir, unsafe.Who, unsafe.Remedy)
@@ -47,7 +50,7 @@ func lockState(dir string) (unlock func() error, err error) {
 	}
 	err = file.Truncate(0)
 	if err == nil {
-		_, err = file.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+		_, err = fmt.Fprintf(file, "%d\n%s\n", os.Getpid(), socket)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the state directory %s could not be written: %w", dir, journal.Unmade(err)), lock.Unlock())
@@ -55,26 +58,39 @@ func lockState(dir string) (unlock func() error, err error) {
 	return lock.Unlock, nil
 }
 
-// owner names the process that wrote the lock file, for a sentence; empty if unknown.
+// owner names the process that wrote the lock file, and its socket, for a sentence; empty if
+// unknown.
 func owner(path string) string {
-	if pid := lockedBy(path); pid != "" {
+	pid, socket := lockedBy(path)
+	switch {
+	case pid == "":
+		return ""
+	case socket == "":
 		return " (pid " + pid + ")"
 	}
-	return ""
+	return fmt.Sprintf(" (pid %s, on %s)", pid, socket)
 }
 
-// lockedBy returns the process id in the lock file; empty if it cannot be read.
-func lockedBy(path string) string {
+// lockedBy returns the process id and the socket in the lock file; empty if they cannot be read.
+func lockedBy(path string) (pid, socket string) {
 	// The caller may be another user than the daemon's.
 	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxPID {
-		return ""
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxLock {
+		return "", ""
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	return strings.TrimSpace(string(data))
+	pid, socket, _ = strings.Cut(strings.TrimSpace(string(data)), "\n")
+	return pid, socket
+}
+
+// SocketOf returns the socket of the daemon that used a state directory last, which may have ended
+// since; empty if it is unknown.
+func SocketOf(dir string) string {
+	_, socket := lockedBy(filepath.Join(dir, lockName))
+	return socket
 }
 
 // Running reports whether a daemon is using a state directory, and its process id if it can be
@@ -95,5 +111,6 @@ func Running(dir string) (pid string, running bool, err error) {
 	if free {
 		return "", false, lock.Close()
 	}
-	return lockedBy(path), true, nil
+	pid, _ = lockedBy(path)
+	return pid, true, nil
 }

@@ -88,6 +88,9 @@ func (s *shared) dial(ctx context.Context, name string) (net.Conn, error) {
 	return s.member.Dial(ctx, p)
 }
 
+// Secure lets only members through.
+func (s *shared) Secure(l net.Listener) net.Listener { return s.member.Secure(l) }
+
 // Who returns the name of the member at the other end of a connection.
 func (s *shared) Who(c *tls.ConnectionState) (string, error) {
 	if c == nil { // from this process, see Peers.Dial

@@ -105,8 +105,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		defer ignore()
 		ctx = closing
 	}
-	// A short path: that of a socket may have about a hundred characters.
-	dir, err := os.MkdirTemp("", "dibs-demo-")
+	dir, err := os.MkdirTemp(config.ShortDir(os.TempDir(), len("/dibs-demo-1234567890/dibs.sock")), "dibs-demo-")
 	if err != nil {
 		return err
 	}

@@ -216,6 +216,7 @@ func TestWayToTheLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l = m.Secure(l)
 	defer l.Close()
 	go func() {
 		for {

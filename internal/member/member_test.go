@@ -45,6 +45,7 @@ func mustJoin(t *testing.T, s *pgtest.Server, name, dir string) (*member.Member,
 	if err != nil {
 		t.Fatal(err)
 	}
+	l = m.Secure(l)
 	t.Cleanup(func() { l.Close() })
 	go m.Run(t.Context())
 	return m, l

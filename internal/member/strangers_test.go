@@ -80,6 +80,7 @@ func TestManyStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l = m.Secure(l)
 	defer l.Close()
 	go answer(l)
 	go m.Run(t.Context())

@@ -42,7 +42,7 @@ func (tcp) Dial(ctx context.Context, address string) (net.Conn, error) {
 
 // Listen listens for the other members at an address, such as :7331; empty for a free port on the
 // interface to the database. It publishes advertise as the address to call, or the address itself
-// if that is empty. It accepts only certificates that are in the database.
+// if that is empty. Whoever calls has to be let in by Secure.
 func (m *Member) Listen(ctx context.Context, address, advertise string) (net.Listener, error) {
 	own, err := m.database.LocalAddress(ctx)
 	if err != nil {
@@ -64,10 +64,16 @@ func (m *Member) Listen(ctx context.Context, address, advertise string) (net.Lis
 	m.mu.Lock()
 	m.address = advertise
 	m.mu.Unlock()
+	return l, nil
+}
+
+// Secure returns a listener for TLS on the connections of another, of which it accepts only those
+// with a certificate that is in the database.
+func (m *Member) Secure(l net.Listener) net.Listener {
 	return tls.NewListener(l, m.tls(func(c *x509.Certificate) error {
 		_, err := m.whose(c)
 		return err
-	})), nil
+	}))
 }
 
 // Dial connects to a member, and makes sure that it is the one that answers.

@@ -54,7 +54,7 @@ func plain(h http.Handler, log *slog.Logger) http.Server {
 
 // Serve answers requests on the listener until Shutdown. It closes the listener.
 func (f *Front) Serve(l net.Listener) error {
-	return ended(f.http.Serve(limit(l, f.log, &f.listed)))
+	return ended(f.http.Serve(limit(l, maxConns, f.log, &f.listed)))
 }
 
 // ended returns the error of a server, or nil if it was shut down.

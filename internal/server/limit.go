@@ -16,30 +16,52 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/peer"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
-	// maxConns limits the connections at a time. An agent that waits for a task uses one.
+	// maxConns is the most connections at a time of a listener, and maxPeers of that for the other
+	// members, whose callers each use one.
 	maxConns = 512
-	// maxConnsOfOther limits the connections of a user other than the daemon's own, so that nobody
-	// can keep the others out.
-	maxConnsOfOther = 128
-	// ownShare is how many connections are kept free for the daemon's own user, and listedShare for
-	// each user that Front.SetListed names, as long as all of these add up to at most maxShares.
-	// These users get in however many others come.
-	ownShare    = 64
-	listedShare = 16
-	maxShares   = 256
+	maxPeers = 8 * maxConns
+	// minConns are taken however few files this process may open, and spareFiles of those are for
+	// other things than connections. The rest is shared by the listeners and by what their callers
+	// cause, such as connections to the leader.
+	minConns   = 16
+	spareFiles = 128
+	fileShares = 4
 	// maxLeaving is how many rejected callers at a time get an explanation.
 	maxLeaving = 16
 	// leaveTime limits how long that takes.
 	leaveTime = time.Second
+	// warnEvery is the shortest time between two warnings of rejected callers.
+	warnEvery = time.Minute
 )
+
+// affordable returns how many of the most connections that a listener takes this process can have
+// at a time. An agent that waits for a task uses one.
+func affordable(most int) int {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Cur > spareFiles+fileShares*maxPeers {
+		return most
+	}
+	return min(most, max(minConns, (int(files.Cur)-spareFiles)/fileShares))
+}
+
+// ofOther limits the connections of a user other than the daemon's own, so that nobody can keep the
+// others out.
+func (l *limitedListener) ofOther() int { return l.most / 4 }
+
+// shares returns how many connections are kept free for the daemon's own user, for each user that
+// Front.SetListed names, and for all of these at most. They get in however many others come.
+func (l *limitedListener) shares() (own, listed, all int) { return l.most / 8, l.most / 32, l.most / 2 }
 
 // limitedListener accepts a limited number of connections at a time, and rejects further callers:
 // if they waited, nobody could ask anything.
 type limitedListener struct {
 	net.Listener
+	most    int
 	log     *slog.Logger
 	own     int // this process's user
 	listed  *atomic.Pointer[[]int]
@@ -49,17 +71,18 @@ type limitedListener struct {
 	// yields makes connections that owe a request give way to new ones.
 	yields bool
 
-	mu    sync.Mutex
-	total int
-	of    map[int]int    // by user
-	full  bool           // set since the last accepted connection
-	owing []*countedConn // those that owe a request, the oldest debt first
+	mu     sync.Mutex
+	total  int
+	of     map[int]int    // by user
+	warned time.Time      // when callers were last rejected, and that was logged
+	owing  []*countedConn // those that owe a request, the oldest debt first
 }
 
-// limit limits the connections of a listener. Some are kept free for the listed users.
-func limit(l net.Listener, log *slog.Logger, listed *atomic.Pointer[[]int]) *limitedListener {
+// limit limits the connections of a listener to what this process can afford of the most. Some are
+// kept free for the listed users.
+func limit(l net.Listener, most int, log *slog.Logger, listed *atomic.Pointer[[]int]) *limitedListener {
 	return &limitedListener{
-		Listener: l, log: log, own: os.Getuid(), listed: listed, refusal: refusal(),
+		Listener: l, most: affordable(most), log: log, own: os.Getuid(), listed: listed, refusal: refusal(),
 		leaving: make(chan struct{}, maxLeaving), of: make(map[int]int),
 	}
 }
@@ -89,16 +112,25 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 // the limit, the connection that has owed a request longest gives way: one that sends next to
 // nothing shuts nobody out. A handler calls whole once it has all of the request.
 func strangers(s *http.Server, l net.Listener, log *slog.Logger) error {
-	limited := limit(l, log, nil)
+	limited := limit(l, maxConns, log, nil)
 	limited.yields = true
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	s.ConnState = func(c net.Conn, state http.ConnState) {
 		if state == http.StateIdle { // it owes the next one
-			c := c.(*countedConn)
-			c.of.owes(c, true)
+			owes(c, true)
 		}
 	}
 	return ended(s.Serve(limited))
+}
+
+// owes is countedConn.of.owes for a connection that may be encrypted, or not be counted.
+func owes(c net.Conn, debt bool) {
+	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = secure.NetConn()
+	}
+	if c, ok := c.(*countedConn); ok {
+		c.of.owes(c, debt)
+	}
 }
 
 type connKey struct{}
@@ -106,8 +138,8 @@ type connKey struct{}
 // whole says that a request of a stranger is there: its connection gives way to none until it is
 // answered.
 func whole(r *http.Request) {
-	if c, ok := r.Context().Value(connKey{}).(*countedConn); ok {
-		c.of.owes(c, false)
+	if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
+		owes(c, false)
 	}
 }
 
@@ -140,14 +172,13 @@ func (l *limitedListener) enter(uid int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	other := uid != l.own && uid != peer.Unknown.UID
-	if l.total+l.keptBack(uid) >= maxConns || other && l.of[uid] >= maxConnsOfOther {
-		if !l.full {
+	if l.total+l.keptBack(uid) >= l.most || other && l.of[uid] >= l.ofOther() {
+		if now := time.Now(); l.warned.IsZero() || now.Sub(l.warned) >= warnEvery {
+			l.warned = now
 			l.log.Warn("too many connections: callers are turned away", "connections", l.total, "uid", uid, "of_uid", l.of[uid])
 		}
-		l.full = true
 		return false
 	}
-	l.full = false
 	l.total++
 	l.of[uid]++
 	return true
@@ -159,6 +190,7 @@ func (l *limitedListener) keptBack(from int) int {
 	if from == peer.Unknown.UID {
 		return 0
 	}
+	ownShare, listedShare, maxShares := l.shares()
 	if from == l.own && l.of[from] < ownShare {
 		return 0 // it uses its own share
 	}

@@ -17,11 +17,16 @@ import (
 // processes of this machine.
 type Peers struct {
 	http   http.Server
+	house  House
+	log    *slog.Logger
 	inside *Pipe
 }
 
 // House is this member, as Peers needs it.
 type House interface {
+	// Secure returns a listener that lets only connections of members of another one through.
+	Secure(net.Listener) net.Listener
+
 	// Who returns the name of the member that made a connection; nil stands for one of Dial.
 	Who(*tls.ConnectionState) (name string, err error)
 
@@ -69,17 +74,25 @@ func NewPeers(house House, log *slog.Logger) *Peers {
 		g.Member = who
 		leading.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
 	})
-	p := &Peers{plain(mux, log), NewPipe()}
+	p := &Peers{plain(mux, log), house, log, NewPipe()}
+	p.http.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateActive { // a member's, or it would not have come through Secure
+			owes(c, false)
+		}
+	}
 	p.http.MaxHeaderBytes += maxHeader                                  // for the door's header
 	p.http.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // failed handshakes of strangers
 	return p
 }
 
-// Serve answers on a listener of TLS connections, and on connections of Dial, until Shutdown. It
-// closes the listener.
+// Serve answers members on a listener that anybody may be able to reach, and connections of Dial,
+// until Shutdown. It closes the listener. At the limit, as with strangers, the connection that has
+// owed its first request longest gives way.
 func (p *Peers) Serve(l net.Listener) error {
 	go p.http.Serve(p.inside)
-	return ended(p.http.Serve(l))
+	limited := limit(l, maxPeers, p.log, nil)
+	limited.yields = true
+	return ended(p.http.Serve(p.house.Secure(limited)))
 }
 
 // Dial connects within this process, without TLS: for a door whose own member leads.

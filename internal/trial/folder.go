@@ -10,7 +10,6 @@ import (
 	"dibs/config"
 	"dibs/internal/ownfile"
 
-	"github.com/adrg/xdg"
 	"github.com/gofrs/flock"
 )
 
@@ -19,7 +18,10 @@ import (
 type Folder string
 
 // Default is the folder of this user's trial.
-func Default() Folder { return Folder(filepath.Join(xdg.StateHome, "dibs-try")) }
+func Default() (Folder, error) {
+	home, err := config.StateHome()
+	return Folder(filepath.Join(home, "dibs-try")), err
+}
 
 // Config is the path of the configuration for commands tried on the trial.
 func (f Folder) Config() string { return f.file("config.yaml") }
@@ -70,5 +72,9 @@ func (f Folder) Remove() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.RemoveAll(string(f)), unlock())
+	err = os.RemoveAll(string(f))
+	if elsewhere := filepath.Dir(config.SocketIn(string(f))); elsewhere != string(f) {
+		err = errors.Join(err, os.RemoveAll(elsewhere))
+	}
+	return errors.Join(err, unlock())
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	"dibs/config"
@@ -17,8 +16,7 @@ import (
 
 // Options configures a trial.
 type Options struct {
-	// Dir holds the daemon's state and its socket. It must exist, and have a short path: the path
-	// of a socket may have about a hundred characters.
+	// Dir holds the daemon's state and, if its path is short enough, the socket. It must exist.
 	Dir string
 	// Limit is how many requests the board allows per minute.
 	Limit int
@@ -50,8 +48,8 @@ type Trial struct {
 
 // Start starts a daemon, and a board with its kept state, or else with the tasks of the demo. The
 // caller must Run the trial.
-func Start(ctx context.Context, o Options) (t *Trial, err error) {
-	t = new(Trial)
+func Start(ctx context.Context, o Options) (_ *Trial, err error) {
+	t := new(Trial)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.close())
@@ -76,7 +74,7 @@ func Start(ctx context.Context, o Options) (t *Trial, err error) {
 	if o.Config != nil {
 		t.Config = *o.Config
 	}
-	t.Config.StateDir, t.Config.Socket = o.Dir, filepath.Join(o.Dir, "dibs.sock")
+	t.Config.StateDir, t.Config.Socket = o.Dir, config.SocketIn(o.Dir)
 	t.Config.Notion.BaseURL, t.Config.Notion.Token = t.URL, config.Secret(t.Notion.Token())
 	t.Config.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
 	if err := t.Config.Validate(); err != nil {
@@ -88,8 +86,10 @@ func Start(ctx context.Context, o Options) (t *Trial, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	t.daemon, err = daemon.Start(ctx, daemon.Options{Config: t.Config, Version: o.Version, Log: o.Log})
-	return t, err
+	if t.daemon, err = daemon.Start(ctx, daemon.Options{Config: t.Config, Version: o.Version, Log: o.Log}); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // Run serves until ctx ends. The daemon stops before the board.

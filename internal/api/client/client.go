@@ -52,14 +52,26 @@ func New(socket string) *Client { return Of(socket, "") }
 
 // Of is New for the daemon of a user, given by name or number, wherever the socket is; root is
 // always accepted. With an empty user it is New.
-func Of(socket, user string) *Client {
+func Of(socket, user string) *Client { return Either(socket, nil, user) }
+
+// Either is Of, and where nobody listens on the socket, for the daemon on another one, which is
+// asked for each time; it may be empty.
+func Either(socket string, other func() string, user string) *Client {
 	var d net.Dialer
 	return Over(socket, func(ctx context.Context) (net.Conn, error) {
-		conn, err := d.DialContext(ctx, "unix", socket)
+		at := socket
+		conn, err := d.DialContext(ctx, "unix", at)
+		if err != nil && other != nil {
+			if at = other(); at != "" && at != socket {
+				if found, oerr := d.DialContext(ctx, "unix", at); oerr == nil {
+					conn, err = found, nil
+				}
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
-		if err := believe(peer.Of(conn).UID, socket, user); err != nil {
+		if err := believe(peer.Of(conn).UID, at, user); err != nil {
 			conn.Close()
 			return nil, err
 		}
