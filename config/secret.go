@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 )
 
 // Secret is a text that no output shows. Convert it to a string to use it.
@@ -64,8 +65,11 @@ func readSecret(key, file, what string, log *slog.Logger) (Secret, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", key, err)
 	}
-	secret := strings.TrimSpace(string(data))
+	// Editors of Windows begin files with a byte order mark.
+	secret := strings.TrimSpace(strings.TrimPrefix(string(data), "\ufeff"))
 	switch {
+	case !utf8.ValidString(secret) || strings.Contains(secret, "\x00"):
+		return "", fmt.Errorf("%s: %s is no text in UTF-8: save it as that", key, file)
 	case secret == "":
 		return "", fmt.Errorf("%s: %s is empty", key, file)
 	case strings.ContainsAny(secret, "\r\n"):

@@ -50,6 +50,8 @@ func TestToken(t *testing.T) {
 			name: "the environment wins over a token file", config: "notion: {token_file: " + private + "}",
 			env: map[string]string{"NOTION_TOKEN": "ntn_env"}, want: "ntn_env",
 		},
+		{name: "token file of an editor of Windows", config: "notion: {token_file: " + file(0o600, "\ufeffntn_file\r\n") + "}", want: "ntn_file"},
+		{name: "token file in UTF-16", config: "notion: {token_file: " + file(0o600, "\xff\xfen\x00t\x00n\x00_\x001\x00") + "}", wantErr: "is no text in UTF-8: save it as that"},
 		{name: "readable token file", config: "notion: {token_file: " + public + "}", want: "ntn_file", wantWarning: public},
 		{name: "empty token file", config: "notion: {token_file: " + empty + "}", wantErr: empty + " is empty"},
 		{name: "missing token file", config: "notion: {token_file: /nowhere/token}", wantErr: "notion.token_file: open /nowhere/token"},

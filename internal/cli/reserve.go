@@ -13,6 +13,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/reserve"
+	"dibs/internal/reserve/place"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 
 func (a *app) reserveCommand() *cobra.Command {
 	var body api.ReserveRequest
+	var all bool
 	var lasts time.Duration
 	cmd := &cobra.Command{
 		Use:   "reserve PATTERN...",
@@ -52,6 +54,9 @@ func (a *app) reserveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if whole := place.Whole(folder, patterns); whole != "" && !all {
+				return usagef("%q is all files of the repository, and keeps every other agent out: reserve what this agent will change, or give --all", whole)
+			}
 			body.ForSeconds = lasts.Seconds()
 			made, err := daemon.Reserve(cmd.Context(), folder, patterns, body, a.request)
 			if err != nil {
@@ -66,6 +71,7 @@ func (a *app) reserveCommand() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "take a pattern for all files of the repository, such as '**', at its word")
 	cmd.Flags().BoolVar(&body.Shared, "shared", false, "let others have it, too, who ask for it with --shared")
 	cmd.Flags().DurationVar(&lasts, "for", 0, "how long, at most 24h (30m if there is neither --claim nor --pid)")
 	cmd.Flags().StringVar(&body.Claim, "claim", "", "end it with this claim, an `id`, or a task's key, id or URL")

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -19,8 +20,10 @@ func TestPassing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	advised := map[string]string{"53300": "max_connections", "57014": "statement_timeout"}
 	for code, passes := range map[string]bool{
 		"08006": true,  // the connection failed
+		"57014": true,  // it took longer than the role's statements may
 		"57P01": true,  // the server is being stopped
 		"25P03": true,  // it gave us up
 		"55P03": true,  // another session keeps a lock
@@ -43,6 +46,9 @@ func TestPassing(t *testing.T) {
 			}
 			if Passing(fmt.Errorf("it cannot lead: %w", err)) != passes {
 				t.Errorf("%v passes: %v, want %v", err, !passes, passes)
+			}
+			if !strings.Contains(err.Error(), advised[code]) {
+				t.Errorf("%v does not say %s", err, advised[code])
 			}
 			exec("DROP TRIGGER fail ON %s.owed")
 		})

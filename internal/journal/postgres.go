@@ -31,6 +31,8 @@ const (
 	adviceReadOnly  = "it is a copy that cannot be written, or has been made read-only: have journal.postgres lead to the primary server"
 	adviceOther     = "use the version of dibs that made it, or set another journal.schema and start again (claims stay as Notion shows them; what is owed to Notion, messages and answers by key are lost)"
 	adviceCrowded   = "make room, or raise the limit that PostgreSQL names"
+	adviceMany      = "raise max_connections, or the CONNECTION LIMIT of the role or the database: the leader has up to 10 connections, each other member up to 4"
+	adviceCancelled = "a statement_timeout of this role or database is too short, or somebody cancels statements: run ALTER ROLE … SET statement_timeout = 0 for dibs's role"
 )
 
 const (
@@ -108,13 +110,16 @@ func newPostgres(p Postgres) (*postgres, error) {
 	if !schemaName().MatchString("_" + board[:min(len(board), 29)]) {
 		return nil, fmt.Errorf("databases.tasks: %q is no id", p.Board)
 	}
+	if err := misread(p.URL); err != nil {
+		return nil, fmt.Errorf("journal.postgres: %w", err)
+	}
 	config, err := pgx.ParseConfig(p.URL)
 	if err != nil {
 		if missing, ok := errors.AsType[*fs.PathError](err); ok { // such as a certificate
 			return nil, fmt.Errorf("journal.postgres: %w", missing)
 		}
 		// The driver's other messages may contain the password.
-		return nil, errors.New("journal.postgres: it is no address of a PostgreSQL database, such as postgres://dibs@db.example.com/dibs?sslmode=verify-full")
+		return nil, errors.New("journal.postgres: it is no address of a PostgreSQL database, such as " + anAddress + "; PG variables count, too")
 	}
 	// No prepared statement may outlive its transaction: a pooler hands each transaction to
 	// any of its connections.
@@ -155,12 +160,14 @@ func (p *postgres) explain(err error) error {
 			return fmt.Errorf("%w: %s", said, advicePooler)
 		}
 		switch class := failure.Code[:min(2, len(failure.Code))]; {
+		case failure.Code == "57014":
+			return unusable(passing{said}, adviceCancelled)
 		case class == "08" || class == "57" || failure.Code == "25P03" || failure.Code == "25P04": // it ends, starts, or gave us up
 			return unusable(passing{said}, adviceUnreached)
 		case failure.Code == "55P03":
 			return unusable(passing{said}, adviceHeld)
 		case failure.Code == "53300": // too many connections
-			return unusable(passing{said}, adviceCrowded)
+			return unusable(passing{said}, adviceMany)
 		case class == "28" || class == "3D" || failure.Code == "42501":
 			return unusable(said, adviceRefused)
 		case failure.Code == "25006":

@@ -20,7 +20,7 @@ const EveryAgent = "all"
 // ValidateAgent returns an error if name cannot be an agent's name. Names are written to
 // Notion, printed to terminals as they are, and compared exactly. So a name has 1 to 100
 // visible characters, without spaces around them: names that look the same are the same,
-// as far as invisible characters go.
+// as far as invisible characters go. A name can be an element of a path.
 func ValidateAgent(name string) error {
 	switch {
 	case name == "":
@@ -39,6 +39,8 @@ func ValidateAgent(name string) error {
 		return fmt.Errorf("%q is no agent's name: what begins with %q signs for a user of the machine; leave that out", name, userPrefix)
 	case strings.TrimSpace(name) != name:
 		return fmt.Errorf("agent name %+q begins or ends with a space", name)
+	case name == "." || name == ".." || strings.ContainsAny(name, `/\`):
+		return fmt.Errorf("%q is no agent's name: it cannot stand in a path: want one without / and \\, and neither . nor ..", name)
 	case strings.ContainsFunc(name, invisible):
 		return fmt.Errorf("agent name %+q contains a character that is not seen: want visible characters, with no space but the plain one", name)
 	}

@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -48,6 +49,9 @@ func (s *send) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (s *send) exchange(req *http.Request) (*http.Response, error) {
 	resp, err := s.next.RoundTrip(req)
+	if _, strange := errors.AsType[x509.UnknownAuthorityError](err); strange {
+		return nil, fmt.Errorf("%w: if a proxy stands in between, set SSL_CERT_FILE to a file with its authority's certificate", err)
+	}
 	if err != nil {
 		return nil, err
 	}

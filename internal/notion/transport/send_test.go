@@ -3,7 +3,9 @@ package transport
 import (
 	"context"
 	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -58,6 +60,21 @@ func TestAnswersAreWhole(t *testing.T) {
 }
 
 // Whether the time limit ran out or the caller gave up is told apart.
+// A proxy with a certificate of its own is an authority that this machine does not know.
+func TestUnknownAuthority(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &send{timeout: 10 * time.Second, limit: 100, next: newNetwork()}
+	if _, err = s.RoundTrip(req); err == nil || !strings.Contains(err.Error(), "SSL_CERT_FILE") {
+		t.Errorf("err = %v, want SSL_CERT_FILE", err)
+	}
+}
+
 func TestWhoEndedARequest(t *testing.T) {
 	hang := transporttest.Server(func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()

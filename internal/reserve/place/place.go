@@ -14,6 +14,23 @@ import (
 	"dibs/internal/reserve"
 )
 
+// Whole returns the first of the patterns given in a folder that means all files of a repository, or
+// of the machine; empty if none does.
+func Whole(folder string, patterns []string) string {
+	targets, err := Patterns(folder, patterns)
+	if err != nil {
+		return "" // whoever reserves them hears of it
+	}
+	for _, t := range targets {
+		for _, s := range t.At {
+			if s.Place != reserve.Names && strings.Trim(s.Path, "/*") == "" {
+				return t.Text
+			}
+		}
+	}
+	return ""
+}
+
 // Patterns returns the targets of patterns given in a folder, an absolute path. It follows symbolic
 // links in the folders that a pattern names. A pattern that is also the name of an existing file
 // means that file as well.
