@@ -294,7 +294,7 @@ func Default() Config {
 			Override:    OverrideAny,
 			Review:      ReviewAsked,
 			MaxLifetime: 24 * time.Hour,
-			Breaker:     Breaker{Within: 10 * time.Minute, Pause: 15 * time.Minute},
+			Breaker:     Breaker{Failures: 5, Within: 10 * time.Minute, Pause: 15 * time.Minute},
 		},
 		Inbox:    Inbox{Visibility: 30 * time.Minute, Comments: time.Minute, Offer: 10 * time.Minute},
 		Sync:     Sync{Interval: 15 * time.Second, Waiting: 3 * time.Second, KeepFinished: 24 * time.Hour},

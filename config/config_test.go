@@ -120,7 +120,7 @@ log: {level: debug, format: json}
 	want.Claim = config.Claim{
 		Timeout: 45 * time.Minute, WriteWindow: 1500 * time.Millisecond, Settle: time.Second, Exclusive: true,
 		Override: config.OverrideOpenOnly, MaxPerAgent: 2, MaxLifetime: 48 * time.Hour, Review: config.ReviewAsked,
-		Breaker: config.Breaker{Within: 10 * time.Minute, Pause: 15 * time.Minute},
+		Breaker: config.Breaker{Failures: 5, Within: 10 * time.Minute, Pause: 15 * time.Minute},
 	}
 	want.Schedule.Sweep = "*/5 * * * *"
 	want.Log = config.Log{Level: "debug", Format: "json"}

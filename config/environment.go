@@ -16,7 +16,7 @@ const prefix = "DIBS_"
 // completion.
 var otherVariables = []string{
 	prefix + "CONFIG", prefix + "AGENT", prefix + "SESSION",
-	prefix + "TASK_ID", prefix + "TASK_TITLE", prefix + "TASK_URL", prefix + "TASK_FILE", prefix + "SUMMARY_FILE", prefix + "USAGE_FILE", prefix + "CLAIM_ID", prefix + "FENCE",
+	prefix + "TASK_ID", prefix + "TASK_KEY", prefix + "TASK_TITLE", prefix + "TASK_URL", prefix + "TASK_FILE", prefix + "SUMMARY_FILE", prefix + "USAGE_FILE", prefix + "CLAIM_ID", prefix + "FENCE",
 	prefix + "EVENT", prefix + "TEXT", prefix + "TASK", prefix + "URL",
 	prefix + "ACTIVE_HELP", prefix + "COMPLETION_DESCRIPTIONS",
 }

@@ -39,6 +39,10 @@ var (
 		Name: "reopen", Meter: ByQuota, Method: http.MethodPost, Path: "/v1/tasks/{id}/reopen",
 		Summary: "Put a task back to OPEN that is blocked, failed or in review, or in the status that was seen; or block, complete or cancel one that no agent has",
 	})
+	OpReopenFailed = op[KeyedInput[ReopenFailedRequest], ReopenedTasks](Operation{
+		Name: "reopen-failed", Meter: ByQuota, Method: http.MethodPost, Path: "/v1/reopen",
+		Summary: "Put the tasks back to OPEN that an agent failed, but for those that somebody edited or commented on since",
+	})
 
 	OpPoll = op[PollInput, Triggers](Operation{
 		Name: "poll", Meter: ByStore, Method: http.MethodPost, Path: "/v1/agents/{name}/poll", Repeat: Anew,

@@ -73,6 +73,20 @@ type ReopenRequest struct {
 	Status string `json:"status,omitempty" maxLength:"200" doc:"The status that it gets: OPEN, which is the default, or, with was and without agent, BLOCKED, COMPLETED or CANCELLED; in dibs's words or the board's"`
 }
 
+// ReopenFailedRequest opens what an agent failed, and what nobody touched since.
+type ReopenFailedRequest struct {
+	Agent    string `json:"agent,omitempty" doc:"Which agent asks; without one, the notes are signed with the caller's user"`
+	FailedBy string `json:"failed_by" minLength:"1" maxLength:"200" doc:"The agent that failed them, or all that a pattern covers, such as agent-*"`
+	Since    Time   `json:"since,omitzero" doc:"Only what was failed since then"`
+	DryRun   bool   `json:"dry_run,omitempty" doc:"Only say which tasks these are"`
+	Note     string `json:"note,omitempty" doc:"Why"`
+}
+
+// ReopenedTasks answers a ReopenFailedRequest.
+type ReopenedTasks struct {
+	Reopened []TaskRef `json:"reopened" nullable:"false" doc:"The tasks that were opened, or would be"`
+}
+
 // SweepRequest asks to reopen the tasks with a stale claim.
 type SweepRequest struct {
 	Note string `json:"note,omitempty" doc:"Why, or who asks, for the record"`
@@ -91,6 +105,8 @@ type StopRequest struct {
 	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	By     string `json:"by,omitempty" doc:"Who takes the task back, if not the agent: the agent is told that it lost the claim, by whom and why, and is not offered the task for an hour"`
 	Reason string `json:"reason,omitempty" doc:"Why"`
+	// Unheard is as in a claim.Finish.
+	Unheard bool `json:"unheard,omitempty" doc:"The agent never heard that it was granted: a task that was assigned or offered to it stays so"`
 	Used
 }
 

@@ -27,9 +27,10 @@ type Pages interface {
 
 // Comment is somebody's comment on a task.
 type Comment struct {
-	By   string // the author's name; empty if unknown
-	At   time.Time
-	Text string
+	By     string // the author's name; empty if unknown
+	Signed bool   // the author chose that name, as dibs does for agents
+	At     time.Time
+	Text   string
 }
 
 // content is a task's page, as written by anybody who may edit it.

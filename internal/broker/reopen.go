@@ -2,8 +2,10 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
@@ -58,4 +60,71 @@ func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) 
 		out.WasName = name
 	}
 	return out, nil
+}
+
+// ReopeningFailed asks to open what agents failed.
+type ReopeningFailed struct {
+	FailedBy string    // a name, or a pattern as in task.MatchAgent
+	Since    time.Time // by this machine's clock; zero for all that is on record
+	DryRun   bool
+	// Agent, By and Note are as in a Reopening.
+	Agent, By, Note string
+}
+
+// ReopenFailed opens the tasks whose last claim failed, by one of those agents, and that nobody
+// edited or commented on since. With DryRun it only returns them. It stops at an error; asked again,
+// it goes on with the others.
+func (b *Broker) ReopenFailed(ctx context.Context, r ReopeningFailed) (api.ReopenedTasks, error) {
+	out := api.ReopenedTasks{Reopened: []api.TaskRef{}}
+	if _, err := b.mirror.Sync(ctx, false); err != nil {
+		return out, err
+	}
+	defer b.Changed()
+	for _, t := range slices.Collect(b.mirror.Tasks()) {
+		if t.Status != task.Failed && t.Status != task.Blocked || t.Trashed {
+			continue
+		}
+		claims, err := b.journal.TaskClaims(ctx, t.ID)
+		if err != nil {
+			return out, err
+		}
+		i := slices.IndexFunc(claims, func(h claim.Hold) bool { return !h.Started.IsZero() })
+		if i < 0 || !r.covers(claims[i], b.Local(claims[i].Ended)) || !claim.Unedited(claims[i].Task, t) {
+			continue
+		}
+		last := claims[i]
+		said, err := b.commentedSince(ctx, last)
+		if said {
+			continue
+		}
+		if err == nil && !r.DryRun {
+			t, _, err = b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: r.By, Note: r.Note, Was: t.Status, Left: &last.Task})
+		}
+		if d, denied := errors.AsType[*claim.Denied](err); denied && d.Code != claim.CodeNotionUnavailable {
+			continue // somebody touched it just now
+		} else if err != nil {
+			return out, err
+		}
+		out.Reopened = append(out.Reopened, b.ref(t))
+	}
+	return out, nil
+}
+
+// covers reports whether a claim that ended at that time of this machine is meant.
+func (r ReopeningFailed) covers(h claim.Hold, ended time.Time) bool {
+	return h.Ending == claim.EndFailed && task.MatchAgent(r.FailedBy, h.Agent) && !ended.Before(r.Since)
+}
+
+// commentedSince reports whether the page of an ended claim has a comment that is newer than the
+// claim's end, and that neither its agent nor dibs signed. The dates of comments are cut to the
+// minute. Comments that dibs may not read count for nothing.
+func (b *Broker) commentedSince(ctx context.Context, h claim.Hold) (bool, error) {
+	comments, err := b.pages.Comments(ctx, h.Task.ID)
+	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Refused {
+		return false, nil
+	}
+	return slices.ContainsFunc(comments, func(c Comment) bool {
+		own := c.Signed && (c.By == h.Agent || c.By == claim.Sweeper)
+		return !own && !c.At.Before(h.Finish.At.Truncate(time.Minute))
+	}), err
 }

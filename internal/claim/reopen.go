@@ -29,6 +29,9 @@ type Reopening struct {
 	// alone. If it is empty, the caller saw the name of the last claim, which a finished task
 	// keeps.
 	Holder string
+	// Left is the task as its last claim left it: if anybody edited the page since, it is left
+	// alone. Nil allows that.
+	Left *task.Task
 	// To is the new status, one of ToStatuses; empty is OPEN. Any other than OPEN needs Was.
 	To task.Status
 }
@@ -161,6 +164,9 @@ func (o *reopener) once(ctx context.Context) (task.Task, error) {
 	}
 	if !o.seen(v.Task.Status) {
 		return task.Task{}, o.decided(v.Task)
+	}
+	if o.was == "" && o.Left != nil && !Unedited(*o.Left, v.Task) { // afterwards we may have written ourselves
+		return task.Task{}, o.unseen(Denied{Code: CodeNotOpen, Task: v.Task}, "somebody edited it since", "")
 	}
 	o.was, o.former = v.Task.Status, cmp.Or(o.former, v.Task.ClaimedBy)
 	if o.was == o.to() {

@@ -320,6 +320,26 @@ func TestReopenOfWhatWasSeen(t *testing.T) {
 	}
 }
 
+// Nor is a task opened that was to be as its last claim left it, and that somebody edited since.
+func TestReopenOfWhatNobodyEdited(t *testing.T) {
+	for _, edited := range []bool{false, true} {
+		first := openTask()
+		first.Status, first.EditedBy = task.Blocked, "the bot"
+		left := first
+		if edited {
+			first.EditedBy = "Maria"
+		}
+		inWorld(t, first, func(w *world) {
+			_, _, err := w.daemon("a").Reopen(w.ctx, claim.Reopening{Task: first, Left: &left})
+			if !edited {
+				w.ok(err)
+			} else if denied := w.denied(err); denied.Code != claim.CodeNotOpen || w.Page(page).Status != task.Blocked {
+				t.Errorf("refused as %s, and the page is %+v", denied.Code, w.Page(page))
+			}
+		})
+	}
+}
+
 // followed is a store after whose writes something else happens.
 type followed struct {
 	claim.Store

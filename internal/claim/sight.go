@@ -159,11 +159,10 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 // this one is.
 func (p Policy) unedited(h Hold, t task.Task) (task.Task, bool) {
 	tok := ParseToken(t.Token)
-	same := t.EditedBy != "" && t.EditedBy == h.Task.EditedBy && t.Edited.Equal(h.Task.Edited)
 	others := t.Token != "" && (tok.ID != h.ID || tok.Void || tok.Done) || t.ClaimedBy != "" && t.ClaimedBy != h.Agent
 	nothing := t.Token == "" && t.ClaimedBy == ""
 	missing := t.Token == "" && !p.NoToken || t.ClaimedBy == "" || t.Status != task.InProgress
-	if !same || others || nothing || !missing {
+	if !Unedited(h.Task, t) || others || nothing || !missing {
 		return t, false
 	}
 	t.Status, t.ClaimedBy = task.InProgress, h.Agent
@@ -171,6 +170,12 @@ func (p Policy) unedited(h Hold, t task.Task) (task.Task, bool) {
 		t.Token = string(h.ID)
 	}
 	return t, true
+}
+
+// Unedited reports whether a page that was read as now is known to be as it was seen, or written here,
+// earlier. Dates of edits are cut to the minute.
+func Unedited(seen, now task.Task) bool {
+	return now.EditedBy != "" && now.EditedBy == seen.EditedBy && now.Edited.Equal(seen.Edited)
 }
 
 func abandonedOver(agent string) string {

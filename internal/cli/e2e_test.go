@@ -103,10 +103,11 @@ func runEndToEnd(t *testing.T, dir string) {
 
 // realTime are the settings of daemons in real time, with a board in this process. That has
 // practically no rate limit, and there is only one daemon at a time: so the settle wait may be
-// short, and the write window longer than two requests ever take, even on a busy machine.
+// short, and the write window longer than two requests ever take, even on a busy machine. Many
+// scripts fail tasks in a row.
 var realTime = []string{
 	"DIBS_CLAIM_EXCLUSIVE=true", "DIBS_CLAIM_WRITE_WINDOW=20s", "DIBS_CLAIM_SETTLE=500ms",
-	"DIBS_NOTION_RATE=100", "DIBS_NOTION_BURST=100",
+	"DIBS_NOTION_RATE=100", "DIBS_NOTION_BURST=100", "DIBS_CLAIM_BREAKER_FAILURES=0",
 }
 
 // workspaceOf returns the settings for a board.
@@ -181,7 +182,7 @@ func start(ts *testscript.TestScript, name string, args []string) {
 // environment names the variables of a server.
 var environment = []string{
 	"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DIBS_STATE_DIR", "DIBS_SOCKET", "GORACE",
-	"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST", "DIBS_NOTION_COMMENTS", "DIBS_TASKS_FIELDS",
+	"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_CLAIM_BREAKER_FAILURES", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST", "DIBS_NOTION_COMMENTS", "DIBS_TASKS_FIELDS",
 	"DIBS_TASKS_STATUSES_REVIEW", "DIBS_TASKS_STATUSES_FAILED", "DIBS_CLAIM_MAX_ATTEMPTS", "DIBS_CLAIM_TODOS", "DIBS_CLAIM_REVIEW", "DIBS_JOURNAL_POSTGRES", "DIBS_CLUSTER_NAME", "DIBS_WEBHOOK_LISTEN", "DIBS_WEBHOOK_PATH",
 	"DIBS_NOTION_BASE_URL", "NOTION_TOKEN", "DIBS_DATABASES_TASKS", "DIBS_DATABASES_TASK_LOG", "DIBS_DATABASES_MESH_LOG",
 }

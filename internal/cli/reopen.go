@@ -2,6 +2,8 @@ package cli
 
 import (
 	"cmp"
+	"io"
+	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/task"
@@ -11,22 +13,39 @@ import (
 
 func (a *app) reopenCommand() *cobra.Command {
 	var body api.ReopenRequest
+	var failed api.ReopenFailedRequest
+	var since string
 	cmd := &cobra.Command{
-		Use:   "reopen TASK",
+		Use:   "reopen [TASK]",
 		Short: "Open a task again that is blocked, failed, in review or finished",
 		Long: "Open a task again that is BLOCKED, FAILED or in REVIEW: it becomes OPEN, with name, date and token\n" +
 			"taken off, and how often it was tried (claim.max_attempts) is forgotten. A task in another status, such\n" +
 			"as COMPLETED or CANCELLED, is opened only with --was, which says in which status you saw it: if the\n" +
 			"task has another one by now, it stays as somebody has decided since. A person's name on the task stays\n" +
 			"too, unless --holder says that you saw it; that of the last claim goes. A task that somebody holds is\n" +
-			"left alone. In all these cases the exit code is 3. The name in --agent or DIBS_AGENT signs the note;\n" +
+			"left alone. In all these cases the exit code is 3.\n\n" +
+			"--failed-by opens all that an agent failed, or those that a pattern such as agent-* covers, but for what\n" +
+			"somebody edited or commented on since; exit code 3: nothing.\n\n" +
+			"The name in --agent or DIBS_AGENT signs the note;\n" +
 			"without one, the name of your account does.",
-		Example:           "  dibs reopen T-3 --note \"the ladder came\"\n  dibs reopen T-3 --was completed --note \"the ridge leaks\"",
-		Args:              arguments("TASK"),
+		Example: "  dibs reopen T-3 --note \"the ladder came\"\n  dibs reopen T-3 --was completed --note \"the ridge leaks\"\n" +
+			"  dibs reopen --failed-by Sandman --since 2h --dry-run",
+		Args:              arguments("[TASK]"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.checkAgent(); err != nil {
 				return err
+			}
+			switch all := failed.FailedBy != ""; {
+			case all == (len(args) > 0):
+				return usagef("name the task, or --failed-by and no task")
+			case all && (body.Was != "" || body.Holder != ""):
+				return usagef("--was and --holder go with a task")
+			case !all && (since != "" || failed.DryRun):
+				return usagef("--since and --dry-run go with --failed-by")
+			case all:
+				failed.Agent, failed.Note = a.agent, body.Note
+				return a.reopenFailed(cmd, failed, since)
 			}
 			id, err := taskID(args[0])
 			if err != nil {
@@ -50,7 +69,42 @@ func (a *app) reopenCommand() *cobra.Command {
 	cmd.Flags().StringVar(&body.Note, "note", "", "why, a `text`")
 	cmd.Flags().StringVar(&body.Was, "was", "", "the `status` that it was seen in, as the board calls it, or blocked, completed, cancelled, review, failed or in_progress")
 	cmd.Flags().StringVar(&body.Holder, "holder", "", "the `name` that was seen on the task, if it is not that of its last claim")
+	cmd.Flags().StringVar(&failed.FailedBy, "failed-by", "", "instead of a task, all that this `agent` failed and nobody touched since")
+	cmd.Flags().StringVar(&since, "since", "", "only what it failed since then, a `time` as for dibs log")
+	cmd.Flags().BoolVar(&failed.DryRun, "dry-run", false, "only say which tasks these are")
 	completeFlag(cmd, "was", a.statuses)
+	completeFlag(cmd, "failed-by", a.agents)
 	a.addRequestID(cmd)
 	return cmd
+}
+
+// reopenFailed opens what an agent failed.
+func (a *app) reopenFailed(cmd *cobra.Command, body api.ReopenFailedRequest, since string) (err error) {
+	if since != "" {
+		if body.Since.Time, err = moment(since, time.Now()); err != nil {
+			return usagef("--since: %w", err)
+		}
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	done, err := daemon.ReopenFailed(cmd.Context(), body, a.request)
+	if err != nil {
+		return err
+	}
+	did := "reopened "
+	if body.DryRun {
+		did = "would reopen "
+	}
+	err = a.print(done, func(w io.Writer) {
+		for _, t := range done.Reopened {
+			row(w, did+quoted(t))
+		}
+	})
+	if err == nil && len(done.Reopened) == 0 {
+		a.say("dibs: %s failed nothing that nobody touched since", clean(body.FailedBy))
+		return ended{api.ExitNotClaimed}
+	}
+	return err
 }

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/connect"
 	"dibs/internal/runner"
 
 	"github.com/spf13/cobra"
@@ -18,22 +20,23 @@ func (a *app) runCommand() *cobra.Command {
 	var filter filterFlags
 	var taskArg, check string
 	var loop, quiet, progress, worker bool
-	var attempts, workers int
+	var attempts, failures, workers int
 	var patience time.Duration
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND…",
 		Short: "Claim a task and run a command for it",
 		Long: "Claim the next ready task, or the one that --task names, and run a command for it; --priority, --where\n" +
 			"and --text say which of the ready tasks will do, as with dibs next. The command finds the task in\n" +
-			"DIBS_TASK_ID, DIBS_TASK_TITLE and DIBS_TASK_URL, what its page says and the comments on it in the\n" +
+			"DIBS_TASK_ID, DIBS_TASK_KEY, DIBS_TASK_TITLE and DIBS_TASK_URL, what its page says and the comments on it in the\n" +
 			"file DIBS_TASK_FILE, and the claim in DIBS_CLAIM_ID, DIBS_AGENT and DIBS_FENCE. While it runs the claim\n" +
 			"is renewed. What the command used so far it may write into the file DIBS_USAGE_FILE, as tokens=N,usd=X\n" +
 			"or {\"tokens\":N,\"usd\":X}.\n\n" +
 			"The command's exit code decides. 0: the task is completed; the summary is what the command wrote into\n" +
 			"the file DIBS_SUMMARY_FILE, else its last line on stdout. 75: it is given back, and --loop tries it again\n" +
-			"later, --attempts times in all. Any other: it failed, and what came last on stderr is the reason. With\n" +
+			"later, --attempts times in all. 126 and 127: the command could not be started; the task is given back,\n" +
+			"and dibs run ends, --loop or not. Any other: it failed, and what came last on stderr is the reason. With\n" +
 			"--check, the check decides after 0: unless it ends with 0, too, the task failed, and its last line is\n" +
-			"the reason.\n\n" +
+			"the reason. --loop ends with 1 after --failures failed tasks in a row.\n\n" +
 			"If the claim is lost, the command is stopped; if dibs run is stopped or killed, the command is too, and\n" +
 			"the task is given back. A command that is stopped has --patience to end; a second signal kills it at\n" +
 			"once. What it started ends with it, on Linux also in sessions of its own; only what a command that ended\n" +
@@ -70,6 +73,8 @@ func (a *app) runCommand() *cobra.Command {
 			switch {
 			case attempts < 0:
 				return usagef("--attempts %d: want a number from 1, or 0 for no limit", attempts)
+			case failures < 0:
+				return usagef("--failures %d: want a number from 1, or 0 for never", failures)
 			case workers < 1 || workers > mostWorkers:
 				return usagef("--workers %d: want a number from 1 to %d", workers, mostWorkers)
 			case workers > 1 && !loop:
@@ -117,13 +122,14 @@ func (a *app) runCommand() *cobra.Command {
 				stdout = a.stderr
 			}
 			code, err := runner.Run(cmd.Context(), runner.Options{
-				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience, Attempts: attempts, Progress: progress, Check: check,
+				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience, Attempts: attempts, Failures: failures, Progress: progress, Check: check,
 				Stdin: stdin, Stdout: stdout, Stderr: a.stderr,
 				Tell:       func(n runner.News) { a.news(n, quiet) },
 				Env:        a.environment(),
 				Supervisor: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
 				Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
 			})
+			tired, failing := errors.AsType[*runner.FailingError](err)
 			switch p, refused := errors.AsType[*api.Problem](err); {
 			case errors.Is(err, runner.ErrLost):
 				if quiet {
@@ -132,6 +138,9 @@ func (a *app) runCommand() *cobra.Command {
 				return ended{api.ExitLost}
 			case refused:
 				return notClaimed{p}
+			case failing:
+				return fmt.Errorf("%w; this opens them again: %s reopen --failed-by %s --since %s",
+					err, a.program(), connect.ShellWord(tired.Agent), tired.Since.Local().Format(time.RFC3339))
 			case err != nil:
 				return err
 			case code != 0:
@@ -145,6 +154,7 @@ func (a *app) runCommand() *cobra.Command {
 	cmd.Flags().StringVar(&taskArg, "task", "", "the task, an `id` or URL, instead of the next one")
 	cmd.Flags().BoolVar(&loop, "loop", false, "go on with the next task until none is ready; with --wait, for ever")
 	cmd.Flags().IntVar(&attempts, "attempts", 5, "how often a loop claims a task that the command gives back; 0 for no limit")
+	cmd.Flags().IntVar(&failures, "failures", 3, "after how many failed tasks in a row a loop ends; 0 for never")
 	cmd.Flags().IntVar(&workers, "workers", 1, "how many loops run at once")
 	cmd.Flags().StringVar(&check, "check", "", "a `command` for sh that decides whether the task is done, after exit code 0: its own 0 completes it")
 	cmd.Flags().BoolVar(&progress, "progress", false, "show the last line of the command's output with the claim, at most every 30s a new one")

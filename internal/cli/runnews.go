@@ -16,10 +16,10 @@ func (a *app) news(n runner.News, quiet bool) {
 	switch {
 	case a.json && n.Kind == runner.Ended:
 		_ = writeJSON(a.stdout, n.Result) // the task's outcome does not depend on it
-	case !a.json && !quiet:
+	case !a.json && (!quiet || n.Result.Unstarted()):
 		line := newsLine(n, time.Now())
-		if n.Kind == runner.Waiting && line == a.waiting {
-			return // it waits for the same as before
+		if line == "" || n.Kind == runner.Waiting && line == a.waiting {
+			return // nobody has anything, or it waits for the same as before
 		}
 		if a.waiting = ""; n.Kind == runner.Waiting {
 			a.waiting = line
@@ -37,6 +37,11 @@ func newsLine(n runner.News, now time.Time) string {
 			return clean(n.Denied.Detail) + lasting(n.Denied.ExpiresAt, now) + "; waiting"
 		}
 		return "nothing is ready" + waitsFor(n.Denied, now) + "; waiting"
+	case runner.Idle:
+		if rest := waitsFor(n.Denied, now); rest != "" {
+			return "nothing is ready" + rest
+		}
+		return ""
 	}
 	r := n.Result
 	took := " after " + (time.Duration(r.Seconds * float64(time.Second))).Round(time.Second).String()

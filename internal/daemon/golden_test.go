@@ -132,6 +132,12 @@ func (g *golden) story() {
 		g.ask("POST", "/v1/tasks/"+second+"/reopen", `{"note":"again"}`)
 	}
 	g.ask("POST", "/v1/tasks/"+second+"/reopen", `{"was":"COMPLETED"}`)
+	g.ask("POST", "/v1/claims", `{"agent":"Sandman","task":"`+second+`"}`)
+	g.ask("POST", "/v1/claims/"+second+"/fail", `{"agent":"Sandman","reason":"tests"}`)
+	g.ask("POST", "/v1/reopen", `{"failed_by":"Sandman","dry_run":true}`)
+	g.ask("POST", "/v1/reopen", `{"failed_by":"S*","since":"2000-01-01T00:00:00Z","note":"again"}`)
+	g.ask("POST", "/v1/reopen", `{"agent":"Root","failed_by":"Sandman"}`)
+	g.ask("POST", "/v1/reopen", `{}`)
 
 	g.ask("POST", "/v1/tasks", `{"agent":"Sandman","title":"Made","priority":"low"}`, key("three")...)
 	g.ask("POST", "/v1/tasks", `{"agent":"Sandman","title":"Made","priority":"low"}`, key("three")...)

@@ -35,7 +35,7 @@ func (p pages) Comments(ctx context.Context, id task.ID) ([]broker.Comment, erro
 	found, err := p.notion.Comments(notion.Awaited(ctx), id)
 	comments := make([]broker.Comment, len(found))
 	for i, c := range found {
-		comments[i] = broker.Comment{By: c.By, At: c.At, Text: c.Text}
+		comments[i] = broker.Comment{By: c.By, Signed: c.Named, At: c.At, Text: c.Text}
 	}
 	return comments, err
 }

@@ -71,7 +71,7 @@ func readWritten(name string) string {
 // environment returns the command's environment.
 func (j *job) environment(f files) []string {
 	return append(slices.Clone(j.Env),
-		"DIBS_TASK_ID="+string(j.claim.Task.ID), "DIBS_TASK_TITLE="+j.claim.Task.Title, "DIBS_TASK_URL="+j.claim.Task.URL,
+		"DIBS_TASK_ID="+string(j.claim.Task.ID), "DIBS_TASK_KEY="+j.claim.Task.Key, "DIBS_TASK_TITLE="+j.claim.Task.Title, "DIBS_TASK_URL="+j.claim.Task.URL,
 		"DIBS_CLAIM_ID="+string(j.claim.ID), "DIBS_AGENT="+j.claim.Agent,
 		"DIBS_TASK_FILE="+f.task.Name(), "DIBS_SUMMARY_FILE="+f.summary.Name(), "DIBS_USAGE_FILE="+f.usage.Name(),
 		fmt.Sprintf("DIBS_FENCE=%d", j.claim.Fence))

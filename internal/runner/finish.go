@@ -74,6 +74,9 @@ func (j *job) ending(code int, said string) func(context.Context, string) (api.C
 	case j.stopped:
 		j.become(claim.EndReleased, code, j.name()+" was stopped")
 		return release
+	case unstarted(code):
+		j.become(claim.EndReleased, code, "the command could not be started: "+cmp.Or(said, fmt.Sprintf("%s ended with %d", j.name(), code)))
+		return release
 	case code == TryLater:
 		j.become(claim.EndReleased, code, cmp.Or(said, j.name()+" wants to be tried later"))
 		return release

@@ -80,7 +80,8 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 	}
 
 	pid, ended, reported, clear := 0, false, false, false
-	var why, broken error // the claim was lost; the command did not end by itself
+	var why, broken error // the claim was lost; nobody watches over the command
+	failed := ""          // why the command could not be started
 	var late <-chan time.Time
 	said, undone := make(chan verdict, 1), ""
 	check := newChecking()
@@ -98,7 +99,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 		case undone != "":
 			return NotDone, j.finish(ctx, NotDone, undone)
 		}
-		return code, j.finish(ctx, code, j.supervisor.stderr.said().text())
+		return code, j.finish(ctx, code, cmp.Or(failed, j.supervisor.stderr.said().text()))
 	}
 	for {
 		select {
@@ -117,7 +118,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 				j.ask(order{Signal: syscall.SIGTERM, Everything: true}) // somebody else may get the task next
 				continue
 			case r.Failed != "":
-				broken = errors.New("the command could not be started: " + r.Failed)
+				code, failed = r.Code, r.Failed
 			case !more: // the supervisor was killed
 				j.supervisor.killRest(pid)
 				if !ended {

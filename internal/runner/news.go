@@ -10,11 +10,11 @@ import (
 // News is something that people are told while Run works.
 type News struct {
 	Kind NewsKind
-	// Claim is the claim that was granted; without one, Kind is Waiting.
+	// Claim is the claim that was granted; without one, Kind is Waiting or Idle.
 	Claim api.Claim
 	// Result says how the task ended; set for Ended.
 	Result Result
-	// Denied is why nothing can be claimed now; set for Waiting.
+	// Denied is why nothing can be claimed now; set for Waiting and Idle.
 	Denied *api.Problem
 }
 
@@ -25,6 +25,7 @@ const (
 	Claimed NewsKind = iota + 1
 	Ended            // the task's outcome was reported, or its claim was lost
 	Waiting          // nothing is ready
+	Idle             // nothing is ready any more, and the loop ends
 )
 
 // Result is what became of a task.
@@ -43,6 +44,9 @@ type Result struct {
 	Attempts int  `json:"attempts,omitempty"`
 	GivenUp  bool `json:"given_up,omitempty"`
 }
+
+// Unstarted reports whether the task was given back because the command could not be started.
+func (r Result) Unstarted() bool { return r.Outcome == claim.EndReleased && unstarted(r.ExitCode) }
 
 // become notes what becomes of the job's task.
 func (j *job) become(outcome claim.Ending, code int, text string) {

@@ -42,6 +42,8 @@ type Options struct {
 	// Attempts is how often the command may give a task back before a loop gives it up; 0 for no
 	// limit.
 	Attempts int
+	// Failures is after how many failed tasks in a row a loop ends; 0 for never.
+	Failures int
 	// Check is a command of a shell that decides whether the task is done, once the command has ended
 	// with 0; empty for none.
 	Check string
@@ -55,6 +57,8 @@ type Options struct {
 
 // Exit codes of commands, beside 0.
 const (
+	// NoCommand and NotFound are a shell's codes for a command that it could not start.
+	NoCommand, NotFound = 126, 127
 	// TryLater asks to give the task back: EX_TEMPFAIL of sysexits.h.
 	TryLater = 75
 	// NotDone is the code of a command that ended with 0 although the task is not done.
@@ -65,6 +69,17 @@ const (
 
 // ErrLost says that the claim was lost while the command ran.
 var ErrLost = errors.New("the claim was lost")
+
+// FailingError says that a loop ended because so many tasks in a row failed.
+type FailingError struct {
+	Agent string
+	Tasks int
+	Since time.Time // when the first of them was claimed
+}
+
+func (e *FailingError) Error() string {
+	return fmt.Sprintf("%d tasks failed in a row, and the loop ends: look at why", e.Tasks)
+}
 
 const (
 	// again is the pause before a retry when the daemon cannot be reached.
@@ -78,9 +93,9 @@ const (
 )
 
 // Run claims tasks and runs the command. It returns the command's exit code. With Loop that is 0 if
-// there was anything to do at all, and TryLater if a task was given back Attempts times. The error
-// is that of the claim if none was granted, wraps ErrLost, or says that the outcome could not be
-// reported to the daemon.
+// there was anything to do at all, TryLater if a task was given back Attempts times, and still the
+// command's if it could not be started. The error is that of the claim if none was granted, a
+// *FailingError, wraps ErrLost, or says that the outcome could not be reported to the daemon.
 //
 // When ctx ends, nothing more is claimed. A running command gets the signals that this process got.
 // It then has Patience to end; a second signal kills it.
@@ -88,6 +103,7 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 	ownfile.RemoveAbandoned(filePrefix, fileSuffix)
 	remote := false // the daemon is on another machine, and cannot see processes of this one
 	put := later{most: o.Attempts}
+	failing := FailingError{Agent: o.Claim.Agent}
 	for done := 0; ; done++ {
 		supervisor, err := o.newSupervisor()
 		if err != nil {
@@ -102,6 +118,7 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 			supervisor.dismiss()
 		}
 		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.Code(claim.CodeNothingReady) && o.Loop && done > 0 {
+			o.Tell(News{Kind: Idle, Denied: p})
 			if len(put.given) > 0 {
 				return TryLater, nil
 			}
@@ -119,17 +136,35 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 		if job.result.Outcome != "" && (err == nil || errors.Is(err, ErrLost)) {
 			o.Tell(News{Kind: Ended, Claim: cl, Result: job.result})
 		}
+		failing.count(cl, job.result.Outcome)
 		switch {
 		case !o.Loop || job.stopped:
 			return code, err
 		case errors.Is(err, ErrLost):
 		case err != nil:
 			return code, err
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, unstarted(code):
 			return code, nil
+		case failing.Tasks == o.Failures && o.Failures > 0:
+			return 0, &failing
 		}
 	}
 }
+
+// count takes in how the task of a claim ended. A lost claim says nothing of the work.
+func (e *FailingError) count(cl api.Claim, outcome claim.Ending) {
+	switch outcome {
+	case claim.EndFailed:
+		if e.Tasks++; e.Tasks == 1 {
+			e.Since = cl.ClaimedAt.Time
+		}
+	case claim.EndCompleted, claim.EndReview, claim.EndReleased:
+		e.Tasks = 0
+	}
+}
+
+// unstarted reports whether a command's exit code says that it could not be started.
+func unstarted(code int) bool { return code == NoCommand || code == NotFound }
 
 // claim asks for a task. It passes over those that are to be tried later while others are ready. If
 // it may wait for ever, it waits for a daemon, too. Before it waits it says what for.

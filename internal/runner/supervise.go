@@ -35,7 +35,7 @@ type order struct {
 }
 
 // report is a report of the supervisor to dibs run: that the command was started or could not be,
-// the code with which it ended, and that nothing runs any more.
+// with the code that a shell has for that; the code with which it ended; that nothing runs any more.
 type report struct {
 	PID    int
 	Failed string
@@ -104,7 +104,17 @@ func (s *supervising) run(first order, orders <-chan order) error {
 	s.stderr.Close()
 	s.stdout.Close()
 	if err != nil {
-		return s.out.Encode(report{Failed: err.Error()})
+		code := NoCommand
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			code = NotFound
+		}
+		_ = s.out.Encode(report{Failed: err.Error(), Code: code})
+		for o := range orders { // the claim lives until its task is given back
+			if o.Leave {
+				return nil
+			}
+		}
+		return remove(first.Files)
 	}
 	// Reports fail once dibs run is gone. Its orders end then, too.
 	_ = s.out.Encode(report{PID: cmd.Process.Pid})

@@ -14,10 +14,8 @@ import (
 )
 
 func (s *Server) add(ctx context.Context, in *api.AddInput) (api.Added, error) {
-	if in.Body.Agent != "" {
-		if err := s.broker.Authorize(in.Body.Agent, asks(ctx)); err != nil {
-			return api.Added{}, err
-		}
+	if err := s.authorizeNamed(ctx, in.Body.Agent); err != nil {
+		return api.Added{}, err
 	}
 	body := in.Body
 	a := broker.Addition{
@@ -60,10 +58,8 @@ func textsOf(value any) ([]string, error) {
 }
 
 func (s *Server) comment(ctx context.Context, in *api.TaskInput[api.CommentRequest]) (api.Commented, error) {
-	if in.Body.Agent != "" {
-		if err := s.broker.Authorize(in.Body.Agent, asks(ctx)); err != nil {
-			return api.Commented{}, err
-		}
+	if err := s.authorizeNamed(ctx, in.Body.Agent); err != nil {
+		return api.Commented{}, err
 	}
 	id, err := s.named(ctx, "path.id", in.ID)
 	if err != nil {

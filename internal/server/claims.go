@@ -164,7 +164,7 @@ func (s *Server) review(ctx context.Context, in *api.ClaimInput[api.ReviewReques
 
 func (s *Server) release(ctx context.Context, in *api.ClaimInput[api.StopRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
-	f := claim.Finish{As: claim.EndReleased, Summary: body.Reason}
+	f := claim.Finish{As: claim.EndReleased, Summary: body.Reason, Unheard: body.Unheard}
 	if body.By != "" {
 		if err := s.broker.AuthorizeSigner(body.By, asks(ctx)); err != nil {
 			return api.Claim{}, err
@@ -196,10 +196,8 @@ func (s *Server) change(ctx context.Context, id, agent string, used api.Used, do
 	if err != nil {
 		return api.Claim{}, err
 	}
-	if agent != "" {
-		if err := s.broker.Authorize(agent, asks(ctx)); err != nil {
-			return api.Claim{}, err
-		}
+	if err := s.authorizeNamed(ctx, agent); err != nil {
+		return api.Claim{}, err
 	}
 	found, err := s.broker.Lookup(ctx, ref)
 	if err != nil {

@@ -145,6 +145,10 @@ func (f *fake) Decline(context.Context, string, task.ID, string) (api.Offered, e
 	return api.Offered{}, f.owing("decline", "")
 }
 
+func (f *fake) ReopenFailed(_ context.Context, r broker.ReopeningFailed) (api.ReopenedTasks, error) {
+	return api.ReopenedTasks{}, f.owing("reopen", r.By)
+}
+
 func (f *fake) Reopen(_ context.Context, r broker.Reopening) (api.Reopened, error) {
 	return api.Reopened{}, f.owing("reopen", r.By)
 }

@@ -84,10 +84,8 @@ func (s *Server) ackAny(ctx context.Context, in *api.KeyedInput[api.AckRequest])
 }
 
 func (s *Server) message(ctx context.Context, in *api.KeyedInput[api.MessageRequest]) (api.Message, error) {
-	if in.Body.From != "" {
-		if err := s.broker.Authorize(in.Body.From, asks(ctx)); err != nil {
-			return api.Message{}, err
-		}
+	if err := s.authorizeNamed(ctx, in.Body.From); err != nil {
+		return api.Message{}, err
 	}
 	said := broker.Message{
 		From: in.Body.From, By: signature(ctx, in.Body.From), To: in.Body.To, Text: in.Body.Text, Keyed: keyedBy(ctx),

@@ -32,6 +32,14 @@ type Agents interface {
 	Agents(ctx context.Context, days int) (api.Agents, error)
 }
 
+// authorizeNamed is Authorize for a request that may name no agent.
+func (s *Server) authorizeNamed(ctx context.Context, agent string) error {
+	if agent == "" {
+		return nil
+	}
+	return s.broker.Authorize(agent, asks(ctx))
+}
+
 func (s *Server) mint(ctx context.Context, in *api.MintInput) (api.Minted, error) {
 	return s.broker.Mint(ctx, asks(ctx), orZero(in.Body).Session)
 }

@@ -24,6 +24,7 @@ func TestOwingIsBounded(t *testing.T) {
 		{"/v1/tasks/" + string(taskID) + "/offer", `{"agent":"Sandman","to":"Oracle"}`},
 		{"/v1/tasks/" + string(taskID) + "/decline", `{"agent":"Sandman"}`},
 		{"/v1/tasks/" + string(taskID) + "/reopen", `{}`},
+		{"/v1/reopen", `{"failed_by":"Sandman"}`},
 		{"/v1/pause", `{"agent":"Sandman"}`},
 	}
 	asks := []*api.Operation{api.OpCheck.Operation} // which is no GET, and writes nothing

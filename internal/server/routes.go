@@ -133,6 +133,7 @@ func register(o operations) {
 	serve(o, api.OpAccept, (*Server).accept)
 	serve(o, api.OpDecline, (*Server).decline)
 	serve(o, api.OpReopen, (*Server).reopen)
+	serve(o, api.OpReopenFailed, (*Server).reopenFailed)
 
 	serve(o, api.OpPoll, (*Server).poll)
 	serve(o, api.OpAck, (*Server).ack)

@@ -33,6 +33,9 @@ type Tasks interface {
 
 	// Reopen fails with *claim.Denied.
 	Reopen(context.Context, broker.Reopening) (api.Reopened, error)
+
+	// ReopenFailed fails with *claim.Denied or *claim.StoreError.
+	ReopenFailed(context.Context, broker.ReopeningFailed) (api.ReopenedTasks, error)
 }
 
 func (s *Server) tasks(ctx context.Context, in *api.ListTasksInput) (api.Tasks, error) {

@@ -94,6 +94,11 @@ func (c *Client) Reopen(ctx context.Context, id task.ID, body api.ReopenRequest,
 	return do(ctx, c, api.OpReopen, api.ReopenInput{ID: string(id), Key: key, Body: &body})
 }
 
+// ReopenFailed sets the tasks back to OPEN that an agent failed and nobody touched since.
+func (c *Client) ReopenFailed(ctx context.Context, body api.ReopenFailedRequest, key string) (api.ReopenedTasks, error) {
+	return do(ctx, c, api.OpReopenFailed, api.KeyedInput[api.ReopenFailedRequest]{Key: key, Body: body})
+}
+
 // Pause has nothing granted for a while.
 func (c *Client) Pause(ctx context.Context, body api.PauseRequest, key string) (api.Paused, error) {
 	return do(ctx, c, api.OpPause, api.KeyedInput[*api.PauseRequest]{Key: key, Body: &body})

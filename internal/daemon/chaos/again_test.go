@@ -45,6 +45,7 @@ func (c *chaos) again(t *testing.T, notion *emulator.Emulator, p *process) *node
 	}
 	cfg.Notion.Timeout, cfg.Sync.Interval = c.timeout, c.interval
 	cfg.Claim.Timeout, cfg.Claim.WriteWindow, cfg.Claim.Settle = chaosLease, c.window, c.settle
+	cfg.Claim.Breaker.Failures = 0
 	pipe := server.NewPipe()
 	d, err := daemon.Start(t.Context(), daemon.Options{
 		Config: cfg, Version: "test", Transport: notion.Client().Transport, Listener: pipe, Network: nowhere{},

@@ -105,7 +105,7 @@ func newProcess(c *chaos, number int, settings ...string) *process {
 		chaosDaemon+"="+p.clocks, "HOME="+home, "XDG_CONFIG_HOME="+home, "DIBS_STATE_DIR="+p.state, "DIBS_SOCKET="+p.socket,
 		"DIBS_NOTION_BASE_URL="+server.URL, "NOTION_TOKEN="+c.notion.Token(), "DIBS_NOTION_RATE=20", "DIBS_NOTION_BURST=40",
 		"DIBS_NOTION_TIMEOUT="+c.timeout.String(), "DIBS_CLAIM_TIMEOUT="+chaosLease.String(),
-		"DIBS_CLAIM_WRITE_WINDOW="+c.window.String(), "DIBS_CLAIM_SETTLE="+c.settle.String(),
+		"DIBS_CLAIM_BREAKER_FAILURES=0", "DIBS_CLAIM_WRITE_WINDOW="+c.window.String(), "DIBS_CLAIM_SETTLE="+c.settle.String(),
 		"DIBS_SYNC_INTERVAL="+c.interval.String(), "DIBS_SCHEDULE_SWEEP=@every 5s", "DIBS_SCHEDULE_FULL_SYNC=@every 20s")
 	p.env = append(p.env, settings...)
 	c.Cleanup(func() {
