@@ -68,8 +68,8 @@ type Finish struct {
 	// Answer is set for a release that ends an offer of From, or an assignment.
 	Answer Answer `json:"answer,omitempty"`
 	From   string `json:"from,omitempty"`
-	// Unheard is set if the daemon released the claim itself, because the agent never heard
-	// that it was granted.
+	// Unheard is set if the agent never heard that it was granted: the daemon, or the agent's own
+	// program, released the claim.
 	Unheard bool `json:"unheard,omitempty"`
 	// Died is set if the daemon released the claim itself, because what kept it alive is gone.
 	Died bool `json:"died,omitempty"`

@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"context"
+	"fmt"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/spf13/cobra"
 )
@@ -69,6 +74,21 @@ func (a *app) claimRequest(cmd *cobra.Command, what api.ClaimRequest, flags clai
 	return what, err
 }
 
+// grant prints a claim that was granted. If that fails, nobody knows of it, and nobody would ever
+// give it back: so it does, unless a repetition of the request is answered with it.
+func (a *app) grant(ctx context.Context, daemon *client.Client, c api.Claim, document any) error {
+	signal.Ignore(syscall.SIGPIPE) // a reader that went away is an error like any other
+	err := a.answer(document, a.granted(c, time.Now())...)
+	if err == nil || a.request != "" {
+		return err
+	}
+	why := "its answer could not be written: " + err.Error()
+	if _, failed := daemon.Release(context.WithoutCancel(ctx), string(c.ID), api.StopRequest{Agent: c.Agent, Reason: why, Unheard: true}, ""); failed != nil {
+		return fmt.Errorf("%w: %s is still %s's, and could not be given back: %w", err, quoted(c.Task), clean(c.Agent), failed)
+	}
+	return fmt.Errorf("%w: %s was given back", err, quoted(c.Task))
+}
+
 // claim claims a task, or the next ready one.
 func (a *app) claim(cmd *cobra.Command, what api.ClaimRequest, flags claimFlags) error {
 	request, err := a.claimRequest(cmd, what, flags)
@@ -91,7 +111,7 @@ func (a *app) claim(cmd *cobra.Command, what api.ClaimRequest, flags claimFlags)
 		page = pageOf(cmd.Context(), daemon, c.Task.ID)
 		document = c.With(page)
 	}
-	if err := a.answer(document, a.granted(c, time.Now())...); err != nil {
+	if err := a.grant(cmd.Context(), daemon, c, document); err != nil {
 		return err
 	}
 	if a.person() {

@@ -37,12 +37,8 @@ func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 	}
 	p := problemOf(ctx, cmd, err)
 	exit := p.Code.Exit()
-	if a.json || (a.document || a.changes) && !a.person() {
-		if err := writeJSON(a.stdout, p); err != nil {
-			fmt.Fprintf(a.stderr, "dibs: %s\n", clean(err.Error()))
-		}
-	}
-	if a.json && a.document {
+	asked := a.json || (a.document || a.changes) && !a.person()
+	if written := asked && writeJSON(a.stdout, p) == nil; written && a.json && a.document {
 		return exit
 	}
 	for line := range strings.Lines(cmp.Or(p.Detail, p.Title, string(p.Code))) {

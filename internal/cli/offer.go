@@ -49,7 +49,7 @@ func (a *app) acceptCommand() *cobra.Command {
 			if err != nil {
 				return denial(err)
 			}
-			return a.answer(c, a.granted(c, time.Now())...)
+			return a.grant(cmd.Context(), h.daemon, c, c)
 		})
 }
 

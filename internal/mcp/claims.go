@@ -125,7 +125,7 @@ func (b *Bridge) giveBack(cl api.Claim) {
 	defer cancel()
 	daemon, err := b.options.Daemon()
 	if err == nil {
-		_, err = daemon.Release(ctx, string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "the call that asked for it was cancelled"}, "mcp back "+string(cl.ID))
+		_, err = daemon.Release(ctx, string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "the call that asked for it was cancelled", Unheard: true}, "mcp back "+string(cl.ID))
 	}
 	if err != nil {
 		b.options.Log.Warn("could not release the claim of a cancelled call", "claim", cl.ID, "error", err)
