@@ -261,7 +261,9 @@ func (w *Watch) due(id claim.ID, now time.Time) (over, beat bool, why string) {
 		c.left = time.Time{}
 		// An unheard keeper gets no renewals: if its machine is gone, the claim ends with its
 		// lease.
-		return false, life == Living && !now.Before(c.beat), ""
+		// The monotonic clock stands still while the machine sleeps, and the wall clock may be set back.
+		beat := !now.Before(c.beat) || !now.Round(0).Before(c.beat)
+		return false, life == Living && beat, ""
 	}
 	if c.left.IsZero() {
 		c.left, c.grace, c.why = now, grace, fmt.Sprintf("%s, which kept the claim alive, is gone", who)

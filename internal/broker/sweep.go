@@ -20,6 +20,7 @@ func (b *Broker) Sweep(ctx context.Context, note, by string) (api.Sweep, error) 
 	if err := b.mirror.Closed(); err != nil {
 		return api.Sweep{}, err
 	}
+	b.alive.RunOnce(ctx) // after a standstill of the machine, leases are over whose agents live
 	swept, err := sweep(ctx, noted{b.claimer, note, by}, silent(b.mirror.Tasks(), b.now(), b.claimer.Policy()), &b.troubles)
 	for i := range swept {
 		t, _ := b.mirror.Task(swept[i].Task)

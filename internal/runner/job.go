@@ -14,7 +14,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/clock"
+	"dibs/internal/task"
 )
 
 // job is a claim and the command that runs for it.
@@ -26,6 +26,7 @@ type job struct {
 	// asked is when the command was asked to end; stopped says that a signal asked.
 	asked   time.Time
 	stopped bool
+	held    bool             // everything is held still
 	kill    <-chan time.Time // fires when everything is to be killed
 	result  Result           // set once the outcome is known
 	well    bool             // the command ended with 0
@@ -71,8 +72,8 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 	j.supervisor.run(j.Command, j.environment(files), []string{files.task.Name(), files.summary.Name(), files.usage.Name()})
 	watching, stopWatching := context.WithCancel(context.Background())
 	defer stopWatching()
-	lost := make(chan error, 1)
-	go func() { lost <- j.watch(watching) }()
+	standings := make(chan standing)
+	go j.watch(watching, standings)
 	go j.renew(watching)
 
 	if j.Progress {
@@ -110,6 +111,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 				continue
 			case r.Ended:
 				code, ended, pid = r.Code, true, 0
+				j.still(false)
 				if code == 0 && why == nil && !j.stopped {
 					j.well = true
 					go func() { said <- j.verdict(check, files) }()
@@ -155,14 +157,20 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 				j.hurry()
 				check.stop()
 			}
-		case why = <-lost:
-			lost = nil
-			if why == nil || reported { // ended normally
-				continue
+		case s := <-standings:
+			switch {
+			case reported: // ended normally
+			case s.lost != nil:
+				why = s.lost
+				check.stop()
+				j.Say("%v: stopping %s", why, j.name())
+				j.ask(order{Signal: syscall.SIGTERM})
+			case !s.doubt:
+				j.still(false)
+			case !ended && j.kill == nil:
+				j.Say("the lease on %q is over: %s is held still until its page was read", task.OneLine(j.claim.Task.Title, -1), j.name())
+				j.still(true)
 			}
-			check.stop()
-			j.Say("%v: stopping %s", why, j.name())
-			j.ask(order{Signal: syscall.SIGTERM})
 		case <-j.kill:
 			check.kill()
 			j.supervisor.send(order{Signal: syscall.SIGKILL, Everything: true})
@@ -176,9 +184,23 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 // ask asks the processes to end, and has them killed if they have not when Patience is over.
 func (j *job) ask(o order) {
 	j.supervisor.send(o)
+	j.still(false) // it takes the signal in only then
 	if j.kill == nil {
 		j.asked, j.kill = time.Now(), time.After(j.Patience)
 	}
+}
+
+// still holds all that was started still, or lets it go on.
+func (j *job) still(hold bool) {
+	if hold == j.held {
+		return
+	}
+	j.held = hold
+	s := syscall.SIGCONT
+	if hold {
+		s = syscall.SIGSTOP
+	}
+	j.supervisor.send(order{Signal: s, Everything: true})
 }
 
 // signalled passes on a signal to this process. The second request to end kills.
@@ -212,33 +234,4 @@ func (j *job) giveBack(ctx context.Context, because error) error {
 		return errors.Join(because, err)
 	}
 	return fmt.Errorf("%w: the task was given back", because)
-}
-
-// watch returns an error once the claim is lost, or can no longer be relied on because it was not
-// renewed in time. It returns nil when ctx ends.
-func (j *job) watch(ctx context.Context) error {
-	until := j.claim.ExpiresAt.Time
-	for {
-		left := time.Until(until)
-		if left <= 0 {
-			return fmt.Errorf("%w: its lease is over, and the daemon cannot be asked", ErrLost)
-		}
-		asking, cancel := context.WithTimeout(ctx, left)
-		cl, err := j.Daemon.WatchAtWork(asking, string(j.claim.ID), j.claim.Agent, min(time.Minute, max(left/2, time.Second)))
-		cancel()
-		if ctx.Err() != nil {
-			return nil
-		}
-		p, refused := errors.AsType[*api.Problem](err)
-		switch {
-		case err == nil && cl.State != claim.Held:
-			return fmt.Errorf("%w: %s", ErrLost, cmp.Or(cl.Detail, "it was "+string(cmp.Or(cl.Outcome, "ended"))))
-		case err == nil:
-			until = cl.ExpiresAt.Time
-			continue
-		case refused && (p.Code == api.CodeClaimLost || p.Code == api.CodeUnknownClaim):
-			return fmt.Errorf("%w: %s", ErrLost, cmp.Or(p.Detail, p.Title))
-		}
-		clock.Pause(ctx, min(again, max(0, time.Until(until))))
-	}
 }

@@ -1,0 +1,40 @@
+package broker_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"dibs/internal/alive"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// A machine wakes after its claims' leases: those whose process lives are renewed before the sweep
+// takes the others for dead.
+func TestSweepLeavesWhatLives(t *testing.T) {
+	kept, dead := openTask(1, "Kept"), openTask(2, "Dead")
+	inHouse(t, nil, []task.Task{kept, dead}, func(h *house) {
+		self, err := alive.Of(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cl, err := h.Claim(h.Context(), broker.Request{Agent: "Sandman", Task: kept.ID, Keeper: alive.Keeper{Process: self}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.mustClaim("Oracle", dead.ID)
+		time.Sleep(2 * time.Hour) // nothing runs meanwhile
+		done, err := h.Sweep(h.Context(), "", "")
+		if err != nil || len(done.Swept) != 1 || done.Swept[0].Task != dead.ID {
+			t.Errorf("swept %+v, %v; want the task of Oracle alone", done.Swept, err)
+		}
+		if now := h.board.Page(kept.ID); now.Status != task.InProgress || now.Token != string(cl.ID) {
+			t.Errorf("the task whose process lives is %+v", now)
+		}
+		if _, err := h.finish("Sandman", "", claim.EndCompleted, ""); err != nil {
+			t.Error(err)
+		}
+	})
+}
