@@ -155,8 +155,8 @@ func (a *app) placeOf(cmd *cobra.Command, project bool) (connect.Place, error) {
 		p.Flags = append(p.Flags, [2]string{"--agent", a.agent})
 	}
 	if runtime.GOOS == "darwin" { // elsewhere no sandbox can allow a single socket
-		socket, _, _ := config.Reach(config.Options{File: a.config, Socket: a.socket})
-		if p.Socket, err = ownfile.Follow(socket); err != nil {
+		c, _ := config.Reach(config.Options{File: a.config, Socket: a.socket})
+		if p.Socket, err = ownfile.Follow(c.Socket); err != nil {
 			return p, err
 		}
 	}
