@@ -183,7 +183,7 @@ func (tr *trial) run() {
 		troubles.Go(func() { tr.daemonTroubles(working) })
 		troubles.Go(func() { tr.databaseTroubles(working) })
 	}
-	for said := began; int(tr.made.Load()) < tr.claims && !tr.Failed() && tr.complaints() == 0; {
+	for said := began; int(tr.made.Load()) < tr.claims && !tr.Failed() && (tr.paused || tr.complaints() == 0); {
 		if !sleep(tr.Context(), 50*time.Millisecond) || time.Since(began) > 55*time.Minute { // before go test's own limit, which shows nothing
 			break
 		}
