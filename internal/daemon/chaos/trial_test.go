@@ -112,7 +112,7 @@ func newTrial(t *testing.T, o trialOptions) *trial {
 		"client_idle_timeout = 1", "server_idle_timeout = 1", "server_login_retry = 1", "default_pool_size = 20")
 	for i := range members {
 		listen, to := newAddress(t), tr.at.address()
-		if i >= direct {
+		if i >= direct && !o.paused {
 			to = pooler
 		}
 		way, gate := newWay(t, to), newWay(t, listen)
