@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +38,7 @@ var theContract = sync.OnceValue(func() *contract {
 	c := &contract{handlers: make(map[string]http.HandlerFunc)}
 	schemas := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	schemas.RegisterTypeAlias(reflect.TypeFor[api.Time](), reflect.TypeFor[time.Time]())
-	format := huma.Format{Marshal: encode, Unmarshal: json.Unmarshal}
+	format := huma.Format{Marshal: encode, Unmarshal: unmarshal}
 	c.api = humago.New(c, huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -65,6 +68,16 @@ var theContract = sync.OnceValue(func() *contract {
 	delete(schemas.Map(), "ErrorDetail")
 	return c
 })
+
+// unmarshal is json.Unmarshal. What huma lets pass may still not fit, such as a number that is too
+// large; the error does not name our types.
+func unmarshal(data []byte, v any) error {
+	err := json.Unmarshal(data, v)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s: the %s does not fit", wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:], wrong.Value)
+	}
+	return err
+}
 
 // describe returns the description of the operations for a version of the program.
 func (c *contract) describe(version string) []byte {
