@@ -77,6 +77,7 @@ func TestLines(t *testing.T) {
 		"no method":         {`{"jsonrpc":"2.0"}`, -32600, nil, "not a JSON-RPC 2.0 message"},
 		"a strange id":      {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600, nil, "not a JSON-RPC 2.0 message"},
 		"a strange method":  {`{"jsonrpc":"2.0","id":"x","method":7}`, -32600, "x", "not a JSON-RPC 2.0 message"},
+		"strange params":    {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":7}}`, -32602, 7.0, `invalid params"`},
 		"no such method":    {`{"jsonrpc":"2.0","id":7,"method":"steal"}`, -32601, 7.0, "steal"},
 		"an answer":         {`{"jsonrpc":"2.0","id":7,"result":{}}`, 0, nil, ""},
 		"too long a line":   {`"` + strings.Repeat("x", 5<<20) + `"`, -32600, nil, "was not read"},

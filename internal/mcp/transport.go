@@ -223,6 +223,13 @@ func (c *lines) refuse(id json.RawMessage, code int64, why string) {
 }
 
 func (c *lines) Write(_ context.Context, msg jsonrpc.Message) error {
+	if answer, ok := msg.(*jsonrpc.Response); ok {
+		if e, ok := errors.AsType[*jsonrpc.Error](answer.Error); ok {
+			if text, _, found := strings.Cut(answer.Error.Error(), ": unmarshaling "); found { // into the SDK's types
+				answer.Error = &jsonrpc.Error{Code: e.Code, Message: text}
+			}
+		}
+	}
 	data, err := jsonrpc.EncodeMessage(msg)
 	if call, ok := msg.(*jsonrpc.Request); err == nil && !(ok && call.Method == progressMethod) {
 		data, err = untagged(data)
