@@ -211,6 +211,18 @@ func (c *Config) complete() error {
 	} else {
 		unknown = nil
 	}
+	for _, f := range fieldsOf(c) {
+		if names, ok := f.target.(*[]string); ok && strings.HasPrefix(f.key, "tasks.") {
+			for i, name := range *names {
+				(*names)[i] = task.Name(name)
+			}
+		} else if name, ok := f.target.(*string); ok && strings.HasPrefix(f.key, "tasks.") {
+			*name = task.Name(*name)
+		}
+	}
+	for i := range c.Agents {
+		c.Agents[i].Name = task.Name(c.Agents[i].Name)
+	}
 	ids := []*string{&c.Databases.Tasks, &c.Databases.TaskLog, &c.Databases.MeshLog}
 	for i := range c.Agents {
 		ids = append(ids, &c.Agents[i].NotionUser)

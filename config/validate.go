@@ -206,7 +206,7 @@ func (t Tasks) validate() []error {
 func (t Tasks) Scope() ([]task.Condition, error) {
 	var scope []task.Condition
 	for _, s := range t.Only {
-		name, value, ok := strings.Cut(s, "=")
+		name, value, ok := strings.Cut(task.Name(s), "=")
 		c := task.Condition{Field: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
 		if !ok || c.Field == "" {
 			return nil, fmt.Errorf("%q: want NAME=VALUE, with the name of a property of the tasks database", s)

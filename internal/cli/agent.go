@@ -67,7 +67,7 @@ func (a *app) only(cmd *cobra.Command) (string, error) {
 // anew the name may be one that no later command gets, in an environment that does not identify
 // sessions.
 func (a *app) named(anew bool) error {
-	if a.agent != task.AutoAgent {
+	if a.agent = task.Name(a.agent); a.agent != task.AutoAgent {
 		if err := task.ValidateAgent(a.agent); err != nil {
 			return &usageError{err}
 		}

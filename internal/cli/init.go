@@ -92,7 +92,7 @@ func nameMap(given []string) (map[string]string, error) {
 		if _, twice := names[key]; twice {
 			return nil, usagef("--map: %s is given twice", key)
 		}
-		names[key] = strings.TrimSpace(name)
+		names[key] = task.Name(strings.TrimSpace(name))
 	}
 	return names, nil
 }
@@ -165,7 +165,7 @@ func (a *app) settle(cmd *cobra.Command, in *bufio.Reader, o *setup.Options, p *
 		if answer = cmp.Or(answer, q.Taken); answer == "" {
 			return nil, fmt.Errorf("nothing was done: %s", q)
 		}
-		o.Map[q.Key] = answer
+		o.Map[q.Key] = task.Name(answer)
 	}
 	if len(p.Questions) == 0 {
 		return p, nil

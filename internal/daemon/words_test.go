@@ -111,3 +111,26 @@ func (b *board) find(title string) string {
 	b.Fatalf("no task %q", title)
 	return ""
 }
+
+// A name in another form of Unicode is the same name: on the page, and from whoever calls.
+func TestNamesInAnotherForm(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		const composed, apart = "J\u00f6rg", "Jo\u0308rg"
+		id := w.add("His", map[string]any{"claimed_by": text("rich_text", apart)})
+		n := w.daemon(nil)
+		defer n.stop()
+		for _, name := range []string{composed, apart} {
+			cl, err := n.claim(name, id)
+			mustDo(w, err)
+			if cl.Agent != composed {
+				w.Errorf("%+q claimed as %+q", name, cl.Agent)
+			}
+			cl.Agent = apart
+			mustDo(w, n.complete(cl))
+			synctest.Wait()
+			_, err = n.Reopen(w.Context(), task.ID(id), api.ReopenRequest{Was: "COMPLETED"}, "")
+			mustDo(w, err)
+		}
+	})
+}

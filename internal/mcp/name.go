@@ -23,7 +23,7 @@ const maxWatched = 32
 
 // agent returns the calling agent, and watches its claims from now on.
 func (b *Bridge) agent(ctx context.Context, who caller) (*agent, error) {
-	name := cmp.Or(who.name, b.options.Agent)
+	name := task.Name(cmp.Or(who.name, b.options.Agent))
 	if name == "" {
 		var err error
 		if name, err = b.nameOf(ctx, who); err != nil {

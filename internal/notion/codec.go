@@ -151,7 +151,7 @@ func (c *codec) newStatus(page *page) bool {
 // holder reads claimed_by.
 func (c *codec) holder(p *property) string {
 	if p == nil || p.Type != typePeople {
-		return strings.TrimSpace(p.text())
+		return task.Name(strings.TrimSpace(p.text()))
 	}
 	var names []string
 	for _, user := range p.People {
@@ -184,7 +184,7 @@ func (c *codec) userName(user person) string {
 	if agent := c.agentOf(user); agent != "" {
 		return agent
 	}
-	if name := strings.TrimSpace(user.Name); name != "" {
+	if name := task.Name(strings.TrimSpace(user.Name)); name != "" {
 		return name
 	}
 	return user.ID
@@ -203,7 +203,7 @@ func (c *codec) properties(w claim.Write, on shown) (notionapi.Properties, error
 			return nil, fmt.Errorf("%q is not a status that a task can be given", *w.Status)
 		}
 		col := c.columns.status
-		props[col.ID] = option(notionapi.PropertyType(col.Type), name)
+		props[col.ID] = option(notionapi.PropertyType(col.Type), col.inNotion(name))
 		if done := *w.Status == task.Completed; c.columns.done.ID != "" && (done || on.ticked) {
 			props[c.columns.done.ID] = value{notionapi.PropertyTypeCheckbox, done}
 		}
@@ -234,7 +234,7 @@ func (c *codec) claimedBy(agent string, on shown) (notionapi.Property, error) {
 			return nil, fmt.Errorf("agent %q: Notion takes no comma in a select option: use another name, or make property %q a text",
 				agent, c.columns.claimedBy.Name)
 		}
-		return option(notionapi.PropertyTypeSelect, agent), nil
+		return option(notionapi.PropertyTypeSelect, c.columns.claimedBy.inNotion(agent)), nil
 	case typePeople:
 		if agent != "" && agent == on.holder {
 			return value{notionapi.PropertyTypePeople, on.users}, nil

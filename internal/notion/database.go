@@ -31,6 +31,9 @@ type Column struct {
 	Type string
 	// Options are the names of the options of a select, multi-select or status.
 	Options []string
+	// as are the names of the property and its options in Notion, where these are not in form C, by
+	// those in form C.
+	as map[string]string
 	// OptionIDs are the ids of options, by their names.
 	OptionIDs map[string]string `json:",omitempty"`
 	// Groups are the groups of a status's options, by their names: To-do, In progress or Complete,
@@ -62,8 +65,9 @@ func (s *schema) kind() string { return s.Object }
 // columns returns the known parts of a schema. A property of a new type has few of them.
 func (s *schema) columns() map[string]Column {
 	columns := make(map[string]Column, len(s.Properties))
-	for name, data := range s.Properties {
-		col := Column{Name: name}
+	for given, data := range s.Properties {
+		col := Column{Name: task.Name(given)}
+		col.known(given)
 		var raw map[string]json.RawMessage
 		var config struct {
 			Options []struct {
@@ -80,6 +84,7 @@ func (s *schema) columns() map[string]Column {
 			json.Unmarshal(raw[col.Type], &config) == nil {
 			col.Source, _ = task.ParseID(config.Source)
 			for _, o := range config.Options {
+				o.Name = col.known(o.Name)
 				col.Options = append(col.Options, o.Name)
 				if o.ID != "" {
 					if col.OptionIDs == nil {
@@ -97,10 +102,26 @@ func (s *schema) columns() map[string]Column {
 				}
 			}
 		}
-		columns[name] = col
+		columns[col.Name] = col
 	}
 	return columns
 }
+
+// known returns a name of the property, or of one of its options, in form C, and remembers how Notion
+// has it.
+func (col *Column) known(given string) string {
+	name := task.Name(given)
+	if name != given {
+		if col.as == nil {
+			col.as = make(map[string]string)
+		}
+		col.as[name] = given
+	}
+	return name
+}
+
+// inNotion returns a name of the property, or of one of its options, as Notion has it.
+func (col Column) inNotion(name string) string { return cmp.Or(col.as[name], name) }
 
 // Database reads a database, by its id or URL, with one request, and another one if its data source
 // is not known yet. The error is a *SourceError if it is not clear which data source is meant.
@@ -310,14 +331,17 @@ func (c *Client) Extend(ctx context.Context, id task.ID, more NewColumn) (Databa
 	if len(missing) == 0 {
 		return db, nil
 	}
-	all := NewColumn{Name: column, Type: col.Type, Options: append(col.Options, missing...), Groups: make(map[string]string)}
+	all := NewColumn{Name: col.inNotion(col.Name), Type: col.Type, Groups: make(map[string]string)}
+	for _, name := range slices.Concat(col.Options, missing) {
+		all.Options = append(all.Options, col.inNotion(name))
+	}
 	for _, name := range missing {
 		all.Groups[name] = more.Groups[name]
 	}
 	if db, err = c.updateSchema(ctx, db, []NewColumn{all}); err != nil {
 		return Database{}, err
 	}
-	if left := lacking(db.Columns[column].Options, all.Options); len(left) > 0 {
+	if left := lacking(db.Columns[column].Options, slices.Concat(col.Options, missing)); len(left) > 0 {
 		return db, claim.Errorf(claim.Refused, claim.LandedNo,
 			"property %q has no option %s although Notion accepted it: add it by hand", column, quotedList(left))
 	}

@@ -117,7 +117,7 @@ func (p *drafting) priority(name string) error {
 	case err != nil || !slices.Contains(col.Options, word.Name):
 		return &task.DraftError{Detail: fmt.Sprintf("there is no priority %q: there is %s", name, quotedList(col.Options))}
 	default:
-		p.props[col.ID] = option(notionapi.PropertyType(col.Type), word.Name)
+		p.props[col.ID] = option(notionapi.PropertyType(col.Type), col.inNotion(word.Name))
 	}
 	return nil
 }
@@ -155,6 +155,7 @@ func refsTo(ids []task.ID) ([]pageRef, error) {
 
 // column finds a field's property.
 func (p *drafting) column(name string) (Column, error) {
+	name = task.Name(name)
 	col, ok := p.columns[name]
 	if !ok {
 		col, ok = Database{Columns: p.columns}.Similar(name)

@@ -139,13 +139,13 @@ func dateText(s string) (out string, day, ok bool) {
 
 // option finds the option of that name, ignoring case.
 func (p *drafting) option(col Column, name string) (named, error) {
-	name = strings.TrimSpace(name)
+	name = task.Name(strings.TrimSpace(name))
 	if slices.Contains(col.Options, name) {
-		return named{name}, nil
+		return named{col.inNotion(name)}, nil
 	}
 	i := slices.IndexFunc(col.Options, func(o string) bool { return strings.EqualFold(o, name) })
 	if i >= 0 {
-		return named{col.Options[i]}, nil
+		return named{col.inNotion(col.Options[i])}, nil
 	}
 	has := "it has none"
 	if len(col.Options) > 0 {

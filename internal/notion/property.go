@@ -132,9 +132,9 @@ func (p *property) text() string {
 	case p.Type == typeRichText:
 		return plainText(p.RichText)
 	case p.Type == typeSelect && p.Select != nil:
-		return p.Select.Name
+		return task.Name(p.Select.Name)
 	case p.Type == typeStatus && p.Status != nil:
-		return p.Status.Name
+		return task.Name(p.Status.Name)
 	}
 	return ""
 }
@@ -360,10 +360,10 @@ func stringValue(s *string) any {
 	return shortened(task.Plain(*s))
 }
 
-func (n named) value() any { return stringValue(&n.Name) }
+func (n named) value() any { return stringValue(new(task.Name(n.Name))) }
 
 func (p person) value() any {
-	if name := strings.TrimSpace(p.Name); name != "" {
+	if name := task.Name(strings.TrimSpace(p.Name)); name != "" {
 		return stringValue(&name)
 	}
 	return stringValue(&p.ID) // Notion does not give every name

@@ -255,9 +255,9 @@ func (c *codec) claimed() notionapi.AndCompoundFilter {
 		return nil
 	}
 	if c.columns.status.Type == typeSelect {
-		status.Select = &notionapi.SelectFilterCondition{Equals: c.names[task.InProgress]}
+		status.Select = &notionapi.SelectFilterCondition{Equals: c.option(task.InProgress)}
 	} else {
-		status.Status = &notionapi.StatusFilterCondition{Equals: c.names[task.InProgress]}
+		status.Status = &notionapi.StatusFilterCondition{Equals: c.option(task.InProgress)}
 	}
 	token := notionapi.PropertyFilter{Property: c.columns.token.ID, RichText: &notionapi.TextFilterCondition{IsNotEmpty: true}}
 	return notionapi.AndCompoundFilter{status, token}
@@ -273,13 +273,16 @@ func editedSince(t time.Time) notionapi.Filter {
 // minute cuts a time to the minute, as Notion stores and compares times.
 func minute(t time.Time) *notionapi.Date { return new(notionapi.Date(t.UTC().Truncate(time.Minute))) }
 
+// option returns the option for a status as Notion has it.
+func (c *codec) option(s task.Status) string { return c.columns.status.inNotion(c.names[s]) }
+
 // not returns the filter for tasks that are not in that status.
 func (c *codec) not(status task.Status) notionapi.Filter {
 	f := notionapi.PropertyFilter{Property: c.columns.status.ID}
 	if c.columns.status.Type == typeSelect {
-		f.Select = &notionapi.SelectFilterCondition{DoesNotEqual: c.names[status]}
+		f.Select = &notionapi.SelectFilterCondition{DoesNotEqual: c.option(status)}
 	} else {
-		f.Status = &notionapi.StatusFilterCondition{DoesNotEqual: c.names[status]}
+		f.Status = &notionapi.StatusFilterCondition{DoesNotEqual: c.option(status)}
 	}
 	return f
 }
@@ -291,7 +294,7 @@ func (c *codec) unset() notionapi.Filter {
 	if c.columns.status.Type == typeSelect {
 		f.Select = &notionapi.SelectFilterCondition{IsEmpty: true}
 	} else {
-		f.Status = &notionapi.StatusFilterCondition{Equals: c.names[task.Open]}
+		f.Status = &notionapi.StatusFilterCondition{Equals: c.option(task.Open)}
 	}
 	return f
 }

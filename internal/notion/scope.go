@@ -42,13 +42,14 @@ func says(col Column, value string) (notionapi.Filter, bool) {
 	if len(options) != 1 {
 		return nil, false
 	}
+	option := col.inNotion(options[0])
 	switch col.Type {
 	case typeSelect:
-		f.Select = &notionapi.SelectFilterCondition{Equals: options[0]}
+		f.Select = &notionapi.SelectFilterCondition{Equals: option}
 	case typeStatus:
-		f.Status = &notionapi.StatusFilterCondition{Equals: options[0]}
+		f.Status = &notionapi.StatusFilterCondition{Equals: option}
 	case typeMultiSelect:
-		f.MultiSelect = &notionapi.MultiSelectFilterCondition{Contains: options[0]}
+		f.MultiSelect = &notionapi.MultiSelectFilterCondition{Contains: option}
 	default:
 		return nil, false
 	}

@@ -57,5 +57,5 @@ func (u *Users) Learn(ctx context.Context, id string) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.known[id] = learned{shortened(strings.TrimSpace(task.OneLine(user.Name, unicode.ReplacementChar))), time.Now()}
+	u.known[id] = learned{shortened(task.Name(strings.TrimSpace(task.OneLine(user.Name, unicode.ReplacementChar)))), time.Now()}
 }

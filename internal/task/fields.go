@@ -65,7 +65,7 @@ func truth(text string) (is, ok bool) {
 // same compares the text in a field with one that a person gives.
 func same(value, text string) bool {
 	value = strings.TrimSpace(value)
-	if strings.EqualFold(value, text) {
+	if strings.EqualFold(Name(value), Name(text)) {
 		return true
 	}
 	if a, err := ParseID(value); err == nil {

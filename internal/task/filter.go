@@ -129,6 +129,7 @@ func ParseCondition(s string, configured []string) (Condition, error) {
 	if !strings.Contains(s, "=") {
 		return Condition{}, fmt.Errorf("%q: want NAME=VALUE", s)
 	}
+	s = Name(s)
 	known := slices.Concat(configured, builtin)
 	for _, equal := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
 		for i := strings.LastIndexByte(s, '='); i >= 0; i = strings.LastIndexByte(s[:i], '=') {

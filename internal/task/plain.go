@@ -42,10 +42,8 @@ func hidden(r rune) bool {
 	switch r {
 	case '\n', '\t':
 		return false
-	case '\u200c', '\u200d': // they join and separate letters of Persian, and emoji
-		return false
 	case '\u2028', '\u2029': // ends of lines and paragraphs
 		return true
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf)
+	return unicode.In(r, unicode.Cc, unicode.Cf) && !joins(r)
 }

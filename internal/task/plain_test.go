@@ -30,6 +30,41 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+// A line keeps what joins letters and emoji, and nothing else that is not seen.
+func TestOneLineKeepsJoiners(t *testing.T) {
+	for in, want := range map[string]string{
+		"می\u200cخواهم":                         "می\u200cخواهم",
+		"क्\u200dष":                             "क्\u200dष",
+		"👩\u200d👧 und 🏳️\u200d🌈":                "👩\u200d👧 und 🏳️\u200d🌈",
+		"\u200d":                                "�",
+		"a \u200db":                             "a �b",
+		"a\u200c\u200d\u200cb":                  "a\u200c��b",
+		"user\u202etxt\u2066\u200b\ufeff\u00ad": "user�txt����",
+		"tags \U000e0041":                       "tags �",
+	} {
+		if got := task.OneLine(in, '�'); got != want {
+			t.Errorf("OneLine(%+q) = %+q, want %+q", in, got, want)
+		}
+	}
+	if got := task.OneLine(" \u200d ", -1); got != "" {
+		t.Errorf("of nothing seen, %+q is left", got)
+	}
+}
+
+// Names in two forms of Unicode are the same where they are compared.
+func TestNamesOfTwoForms(t *testing.T) {
+	const composed, apart = "Zust\u00e4ndig", "Zusta\u0308ndig"
+	if task.Name(apart) != composed || task.Name(composed) != composed {
+		t.Errorf("%+q, %+q", task.Name(apart), task.Name(composed))
+	}
+	if !task.FieldMatches(apart, composed) || !task.FieldMatches(composed, apart) {
+		t.Error("values of two forms differ")
+	}
+	if c, err := task.ParseCondition(apart+"=x", []string{composed}); err != nil || c.Field != composed {
+		t.Errorf("condition %+v, %v", c, err)
+	}
+}
+
 func FuzzPlain(f *testing.F) {
 	f.Add("\x1b\x1b[31m[31m\x1b]0;x\x07\u202e\r\n")
 	f.Fuzz(func(t *testing.T, s string) {

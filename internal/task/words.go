@@ -75,7 +75,7 @@ func (w *Words) Statuses() []string {
 
 // Status returns the status that a word means. The error repeats the word and lists the board's.
 func (w *Words) Status(said string) (Status, error) {
-	word, all := strings.TrimSpace(said), AllStatuses()
+	word, all := Name(strings.TrimSpace(said)), AllStatuses()
 	if slices.Contains(all, Status(word)) {
 		return Status(word), nil
 	}
@@ -108,7 +108,7 @@ func (w *Words) Priorities() []string { return w.vocabulary().priorities() }
 // Priority returns what a word for a priority means. The error repeats the word and lists the
 // board's.
 func (w *Words) Priority(said string) (PriorityWord, error) {
-	word, board := strings.TrimSpace(said), w.vocabulary()
+	word, board := Name(strings.TrimSpace(said)), w.vocabulary()
 	own := named(board.priorities(), word)
 	i := slices.IndexFunc(Priorities, func(p Priority) bool { return strings.EqualFold(p.String(), word) })
 	switch {
