@@ -68,7 +68,7 @@ func (a *app) setUpWebhook(ctx context.Context, daemon *client.Client, w api.Web
 		fmt.Fprintf(a.stdout, hookSteps, clean(w.Address))
 		fmt.Fprint(a.stdout, "\nWaiting for the token that Notion sends then. Ctrl-C to stop; it is kept when it comes.\n\n")
 	}
-	w, err := await(ctx, daemon, w, func(w api.Webhook) bool { return w.Token != "" })
+	w, err := a.await(ctx, daemon, w, func(w api.Webhook) bool { return w.Token != "" })
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (a *app) setUpWebhook(ctx context.Context, daemon *client.Client, w api.Web
 	fmt.Fprintf(a.stdout, "3. Enter this token there, under \"Verify subscription\":\n\n   %s\n\n", clean(w.Token))
 	fmt.Fprint(a.stdout, "   If Notion refuses it, somebody else posted it: dibs webhook --renew, and have Notion send it again.\n\n")
 	fmt.Fprint(a.stdout, "4. Edit a task in Notion. Waiting for the event.\n\n")
-	if w, err = await(ctx, daemon, w, func(w api.Webhook) bool { return w.Received > 0 }); err != nil {
+	if w, err = a.await(ctx, daemon, w, func(w api.Webhook) bool { return w.Received > 0 }); err != nil {
 		return err
 	}
 	fmt.Fprintln(a.stdout, "It works: Notion has sent an event. dibs status says how it goes.")
@@ -87,7 +87,7 @@ func (a *app) setUpWebhook(ctx context.Context, daemon *client.Client, w api.Web
 }
 
 // await asks the daemon until done says so.
-func await(ctx context.Context, daemon *client.Client, w api.Webhook, done func(api.Webhook) bool) (api.Webhook, error) {
+func (a *app) await(ctx context.Context, daemon *client.Client, w api.Webhook, done func(api.Webhook) bool) (api.Webhook, error) {
 	ticks := time.NewTicker(hookPoll)
 	defer ticks.Stop()
 	for !done(w) {
@@ -103,6 +103,9 @@ func await(ctx context.Context, daemon *client.Client, w api.Webhook, done func(
 		if err != nil {
 			return w, err
 		}
+		if next.Refused != nil && (w.Refused == nil || next.Refused.At != w.Refused.At) {
+			fmt.Fprintf(a.stdout, "   Refused: %s\n", refusedLine(next.Refused, next.LastAt, time.Now()))
+		}
 		w = next
 	}
 	return w, nil
@@ -110,6 +113,9 @@ func await(ctx context.Context, daemon *client.Client, w api.Webhook, done func(
 
 func showWebhook(out io.Writer, w api.Webhook, now time.Time) {
 	row(out, "address", clean(w.Address))
+	if line := refusedLine(w.Refused, w.LastAt, now); line != "" {
+		row(out, "refused", line)
+	}
 	if w.Token == "" {
 		row(out, "token", "none yet: make a subscription in Notion for the public address of this one")
 		return
@@ -119,6 +125,14 @@ func showWebhook(out io.Writer, w api.Webhook, now time.Time) {
 		row(out, "refused", "another token, "+ago(w.RefusedAt.Time, now)+": if it was Notion's, run dibs webhook --renew")
 	}
 	row(out, "events", eventsLine(w.Received, w.LastAt, now))
+}
+
+// refusedLine says which request was refused last; nothing if an event came since.
+func refusedLine(r *api.RefusedHook, last *api.Time, now time.Time) string {
+	if r == nil || last != nil && last.After(r.At.Time) {
+		return ""
+	}
+	return fmt.Sprintf("%s, %s: %s", clean(r.Request), ago(r.At.Time, now), clean(r.Reason))
 }
 
 // eventsLine says how many events came, and when the last one did.

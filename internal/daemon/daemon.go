@@ -50,6 +50,7 @@ type Daemon struct {
 	listen    net.Listener
 	// hookListen is for webhooks; nil without webhook.listen.
 	hookListen net.Listener
+	hooksIn    *server.Webhooks // accepts on it, once this daemon runs
 
 	reloading chan struct{} // a mutex for jobs and for a reload, which may send requests
 	live      atomic.Pointer[config.Config]

@@ -164,7 +164,7 @@ func (d *works) countSynced(r mirror.Result) {
 // Webhook implements broker.House.
 func (d house) Webhook() api.Webhook {
 	known := d.hooks.receiver.State()
-	w := api.Webhook{Token: known.Token, Address: d.hookURL(), Received: known.Received, RefusedAt: api.Time{Time: known.Refused}}
+	w := api.Webhook{Token: known.Token, Address: d.hookURL(), Received: known.Received, RefusedAt: api.Time{Time: known.Refused}, Refused: d.hooksIn.Refused()}
 	if !known.Last.IsZero() {
 		w.LastAt = &api.Time{Time: known.Last}
 	}
@@ -188,7 +188,7 @@ func (d *works) hookStatus() *api.WebhookStatus {
 		return nil
 	}
 	s := &api.WebhookStatus{
-		Address: address, Verified: known.Token != "", Received: known.Received, LastAt: api.Time{Time: known.Last},
+		Address: address, Verified: known.Token != "", Received: known.Received, LastAt: api.Time{Time: known.Last}, Refused: d.hooksIn.Refused(),
 		Edits: int(d.hooks.heard.Load()), Polled: int(d.hooks.polled.Load()), Missed: int(d.hooks.missed.Load()),
 	}
 	if n, median, slowest := d.hooks.delays.sum(); n > 0 {
@@ -234,6 +234,7 @@ func (d *Daemon) serveHooks() (stop func()) {
 		to = d.works.Load().hooks.receiver.ServeHTTP
 	}
 	h := server.NewWebhooks(d.live.Load().Webhook.Path, to, d.log, webhook.SignatureHeader)
+	d.hooksIn = h
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

@@ -171,12 +171,18 @@ const deafAfter = 10
 
 // webhook checks whether Notion's events come.
 func (e *examination) webhook(s *api.WebhookStatus) {
+	refused := ""
+	if s != nil && s.Refused != nil && s.Refused.At.After(s.LastAt.Time) {
+		refused = fmt.Sprintf("; %s was refused %v ago: %s", s.Refused.Request, e.since(s.Refused.At), s.Refused.Reason)
+	}
 	switch {
 	case s == nil:
+	case !s.Verified && refused != "":
+		e.warn("webhook", fmt.Sprintf("the daemon listens on %s%s", s.Address, refused), "mend that, and have Notion send its token again")
 	case !s.Verified:
 		e.warn("webhook", fmt.Sprintf("the daemon listens on %s, and Notion has sent nothing yet", s.Address), "dibs webhook says what to enter where in Notion")
 	case s.Missed >= deafAfter:
-		e.warn("webhook", fmt.Sprintf("syncs found %d edits since the last event came", s.Missed),
+		e.warn("webhook", fmt.Sprintf("syncs found %d edits since the last event came%s", s.Missed, refused),
 			"see that the tunnel or the proxy in front of the daemon runs, and whether the subscription is paused in Notion; dibs webhook says how it was set up")
 	case s.LastAt.IsZero():
 		e.ok("webhook", "no event yet since the daemon started")

@@ -3,13 +3,16 @@ package server
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/api/peer"
 )
 
@@ -35,12 +38,73 @@ type Webhooks struct {
 	headers []string
 	to      http.Handler
 	large   chan struct{} // has a value for each large body that is being read
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	refused *api.RefusedHook // the last one; it is never changed
+	warned  time.Time        // when one was last logged
 }
+
+// shownPath is how much of a stranger's path is shown, in bytes.
+const shownPath = 100
+
+// Refused returns the last request that was refused; nil for none, and for a nil Webhooks. What
+// strangers look for at other paths, without a post, does not count. It is safe for concurrent use.
+func (h *Webhooks) Refused() *api.RefusedHook {
+	if h == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refused
+}
+
+// refuse records that a request was refused. It logs one in warnEvery.
+func (h *Webhooks) refuse(r *http.Request, status int) {
+	if r.Method != http.MethodPost && r.URL.Path != h.path {
+		return
+	}
+	shown := r.URL.EscapedPath() // which has nothing that a terminal obeys, and no query
+	if len(shown) > shownPath {
+		shown = shown[:shownPath] + "…"
+	}
+	now := &api.RefusedHook{At: api.Time{Time: time.Now()}, Request: r.Method + " " + shown, Reason: fmt.Sprintf("it was answered %d %s", status, http.StatusText(status))}
+	switch status {
+	case http.StatusNotFound:
+		now.Reason = fmt.Sprintf("only %s is answered: have the proxy pass that path on, or set webhook.path to the one that comes", h.path)
+	case http.StatusMethodNotAllowed:
+		now.Request, now.Reason = "a request to "+shown, "it is no POST: a redirect on the way, such as from http to https, makes a post something else"
+	case http.StatusUnauthorized:
+		now.Reason = "it is signed, or brings a token, otherwise than the first token demands: dibs webhook --renew forgets that"
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused = now
+	if h.warned.IsZero() || time.Since(h.warned) >= warnEvery {
+		h.warned = time.Now()
+		h.log.Warn("a request to the webhook's address was refused", "request", now.Request, "reason", now.Reason)
+	}
+}
+
+// failing is a ResponseWriter that remembers the status of an error.
+type failing struct {
+	http.ResponseWriter
+	failed int
+}
+
+func (a *failing) WriteHeader(status int) {
+	if status >= http.StatusBadRequest {
+		a.failed = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *failing) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // NewWebhooks returns a Webhooks that gives every request of good form to a handler, with its whole
 // body, and of its header only those that are named.
 func NewWebhooks(path string, to http.Handler, log *slog.Logger, headers ...string) *Webhooks {
-	h := &Webhooks{path: path, headers: headers, to: to, large: make(chan struct{}, largeHooks)}
+	h := &Webhooks{path: path, headers: headers, to: to, large: make(chan struct{}, largeHooks), log: log}
 	h.http = plain(h, log)
 	h.http.ReadTimeout, h.http.WriteTimeout, h.http.IdleTimeout = headerTimeout+bodyTimeout, writeTimeout, hookIdle
 	h.http.DisableGeneralOptionsHandler = true
@@ -64,6 +128,7 @@ func (h *Webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status != 0 {
 		w.Header().Set("Connection", "close") // nothing more is read
 		http.Error(w, http.StatusText(status), status)
+		h.refuse(r, status)
 		return
 	}
 	whole(r)
@@ -76,7 +141,10 @@ func (h *Webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, name := range h.headers {
 		in.Header.Set(name, r.Header.Get(name))
 	}
-	h.to.ServeHTTP(w, in)
+	given := &failing{ResponseWriter: w}
+	if h.to.ServeHTTP(given, in); given.failed != 0 {
+		h.refuse(r, given.failed)
+	}
 }
 
 // read reads a body. status is the answer if it cannot be taken; zero if it can.

@@ -2,11 +2,14 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -133,4 +136,38 @@ func TestSlowStrangersGiveWay(t *testing.T) {
 			answered("one that is being answered", working)
 		})
 	}
+}
+
+// TestRefusedPosts posts to paths that a proxy bent, and as strangers do. The last post that was
+// refused is known, with a path that a terminal can show, and at most one a minute is logged.
+func TestRefusedPosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		h := server.NewWebhooks("/notion", http.NotFoundHandler(), slog.New(slog.NewTextHandler(&log, nil)))
+		ask := func(method, path string) {
+			h.ServeHTTP(httptest.NewRecorder(), &http.Request{Method: method, URL: &url.URL{Path: path, RawQuery: "secret=1"}, Header: http.Header{}})
+		}
+		ask("GET", "/wp-login.php")
+		if got := h.Refused(); got != nil {
+			t.Errorf("what a stranger looks for is %+v", got)
+		}
+		for path, want := range map[string]string{
+			"/": "POST /", "/notion/": "POST /notion/", "//notion": "POST //notion", "/hooks/notion": "POST /hooks/notion",
+			"/\x1b[31m\nü": "POST /%1B%5B31m%0A%C3%BC", "/" + strings.Repeat("x", 200): "POST /" + strings.Repeat("x", 99) + "…",
+		} {
+			ask("POST", path)
+			if got := h.Refused(); got == nil || got.Request != want || !strings.HasPrefix(got.Reason, "only /notion is answered: ") || !got.At.Equal(time.Now()) {
+				t.Errorf("%q: %+v, want %q", path, got, want)
+			}
+		}
+		ask("GET", "/notion")
+		if got := h.Refused(); got.Request != "a request to /notion" || !strings.Contains(got.Reason, "redirect") {
+			t.Errorf("no post: %+v", got)
+		}
+		time.Sleep(time.Minute)
+		ask("POST", "/")
+		if n := strings.Count(log.String(), "a request to the webhook's address was refused"); n != 2 || strings.Contains(log.String(), "secret") {
+			t.Errorf("logged %d times, want 2: %s", n, log.String())
+		}
+	})
 }
