@@ -32,7 +32,7 @@ func (j *job) finish(running context.Context, code int, said string) error {
 		_, away := errors.AsType[*client.UnreachableError](err)
 		p, refused := errors.AsType[*api.Problem](err)
 		if refused && p.Code == api.CodeClaimLost {
-			err := fmt.Errorf("%w: %s", ErrLost, cmp.Or(p.Detail, p.Title))
+			err := lost(p)
 			j.become(claim.EndLost, code, err.Error())
 			return err
 		}

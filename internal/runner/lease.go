@@ -19,6 +19,24 @@ type standing struct {
 	lost  error // wraps ErrLost
 }
 
+// lostError is an ErrLost with how the claim ended. The command may have ended it itself.
+type lostError struct {
+	as  claim.Ending // empty if that is not known
+	why string
+}
+
+func (e *lostError) Error() string { return ErrLost.Error() + ": " + e.why }
+func (e *lostError) Unwrap() error { return ErrLost }
+
+// lost returns the error of a claim on which the daemon refused a request.
+func lost(p *api.Problem) error {
+	e := &lostError{why: cmp.Or(p.Detail, p.Title)}
+	if p.Claim != nil {
+		e.as = p.Claim.Outcome
+	}
+	return e
+}
+
 // watch reports how the claim stands, until it is lost or ctx ends. Once its lease is over it is in
 // doubt until the page was read: as when this machine slept. Nobody else need have the task.
 func (j *job) watch(ctx context.Context, tell chan<- standing) {
@@ -59,11 +77,11 @@ func (j *job) listen(ctx context.Context, until time.Time) (time.Time, error) {
 	p, refused := errors.AsType[*api.Problem](err)
 	switch {
 	case err == nil && cl.State != claim.Held:
-		return until, fmt.Errorf("%w: %s", ErrLost, cmp.Or(cl.Detail, "it was "+string(cmp.Or(cl.Outcome, "ended"))))
+		return until, &lostError{cl.Outcome, cmp.Or(cl.Detail, "it was "+string(cmp.Or(cl.Outcome, "ended")))}
 	case err == nil:
 		return cl.ExpiresAt.Time, nil
 	case refused && (p.Code == api.CodeClaimLost || p.Code == api.CodeUnknownClaim):
-		return until, fmt.Errorf("%w: %s", ErrLost, cmp.Or(p.Detail, p.Title))
+		return until, lost(p)
 	}
 	clock.Pause(ctx, min(again, max(0, time.Until(until))))
 	return until, nil
@@ -88,7 +106,7 @@ func (j *job) judge(ctx context.Context) (until time.Time, err error) {
 		case refused && (p.Code.Passes() || p.Code == api.CodeStopping || p.Code == api.CodeBusy):
 			heard = time.Now()
 		case refused:
-			return until, fmt.Errorf("%w: %s", ErrLost, cmp.Or(p.Detail, p.Title))
+			return until, lost(p)
 		case time.Since(heard) >= insist:
 			return until, fmt.Errorf("%w: its lease is over, and the daemon cannot be asked", ErrLost)
 		}

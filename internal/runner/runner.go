@@ -136,14 +136,13 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 		if job.result.Outcome != "" && (err == nil || errors.Is(err, ErrLost)) {
 			o.Tell(News{Kind: Ended, Claim: cl, Result: job.result})
 		}
-		failing.count(cl, job.result.Outcome)
+		failing.count(cl, job.result.Outcome, err)
 		switch {
 		case !o.Loop || job.stopped:
 			return code, err
-		case errors.Is(err, ErrLost):
-		case err != nil:
+		case err != nil && !errors.Is(err, ErrLost):
 			return code, err
-		case ctx.Err() != nil, unstarted(code):
+		case err == nil && (ctx.Err() != nil || unstarted(code)):
 			return code, nil
 		case failing.Tasks == o.Failures && o.Failures > 0:
 			return 0, &failing
@@ -151,8 +150,12 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 	}
 }
 
-// count takes in how the task of a claim ended. A lost claim says nothing of the work.
-func (e *FailingError) count(cl api.Claim, outcome claim.Ending) {
+// count takes in how the task of a claim ended. A claim that somebody else ended says nothing of the
+// work.
+func (e *FailingError) count(cl api.Claim, outcome claim.Ending, err error) {
+	if lost, ok := errors.AsType[*lostError](err); ok {
+		outcome = lost.as
+	}
 	switch outcome {
 	case claim.EndFailed:
 		if e.Tasks++; e.Tasks == 1 {
