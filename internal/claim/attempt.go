@@ -34,6 +34,7 @@ type attempt struct {
 // and a granted claim is given back unless r.Keep is set.
 func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	now := c.store.Now()
+	r.Timeout = min(r.Timeout, MaxLease)
 	cl := Hold{
 		ID: cmp.Or(r.ID, c.NewID()), Agent: r.Agent, Task: r.Task, State: Reserved, Brief: r.Brief,
 		Reserved: now, Lease: Lease{Requested: r.Timeout, Timeout: cmp.Or(r.Timeout, c.policy.LeaseOf(r.Task))},

@@ -85,12 +85,16 @@ func (p Policy) Validate() error {
 	return nil
 }
 
+// MaxLease is the longest lease, whatever a task, an agent or a setting says. It is the same for
+// all daemons: otherwise one would take what another still counts on.
+const MaxLease = 24 * time.Hour
+
 // LeaseOf returns the length of a lease on t.
 func (p Policy) LeaseOf(t task.Task) time.Duration {
 	if t.Timeout > 0 {
-		return t.Timeout
+		return min(t.Timeout, MaxLease)
 	}
-	return p.Timeout
+	return min(p.Timeout, MaxLease)
 }
 
 // StaleAt returns the earliest moment, in Notion's time, at which a claim written at claimedAt

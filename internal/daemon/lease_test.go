@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/emulator"
 	"dibs/internal/task"
@@ -49,6 +50,25 @@ func TestRefusalIsNoOutage(t *testing.T) {
 		w.notion.Inject(emulator.Fault{Method: "GET", Kind: emulator.Blocked429})
 		if _, err := n.claim("Sandman", id); code(err) != string(api.CodeNotionRefused) {
 			w.Errorf("err = %v, want notion_refused", err)
+		}
+	})
+}
+
+// TestLongestLease has a card and an agent ask for a lease of a year: it is one of a day.
+func TestLongestLease(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		card, plain := w.add("card", map[string]any{"claim_timeout_minutes": number(525600)}), w.add("plain", nil)
+		n := w.daemon(func(c *config.Config) { quiet(c); c.Claim.MaxLifetime = 500 * 24 * time.Hour })
+		for id, minutes := range map[string]int{card: 0, plain: 525600} {
+			cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id, TimeoutMinutes: minutes}, "")
+			if lasts := time.Until(cl.ExpiresAt.Time); err != nil || lasts > 24*time.Hour || lasts < 23*time.Hour {
+				w.Errorf("%s lasts %v, %v; want a day", cl.Task.Title, lasts, err)
+			}
+		}
+		time.Sleep(25 * time.Hour)
+		if s := n.status(); s.ClaimsHeld > 0 {
+			w.Errorf("%d claims are held after a day", s.ClaimsHeld)
 		}
 	})
 }

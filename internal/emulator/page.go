@@ -232,7 +232,7 @@ func (c *call) updatePage() (render, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Trashed && (trash == nil || *trash) {
+	if p.Trashed && (trash == nil || *trash) || !p.Trashed && c.world.inTrash(p) {
 		return nil, trashed()
 	}
 	if trash != nil && *trash != p.Trashed {
@@ -331,7 +331,7 @@ func (c *call) encodePage(p *page, only []string) map[string]any {
 		"cover":            orNull(p.Cover),
 		"icon":             orNull(p.Icon),
 		"parent":           c.encodeParent(p.Parent),
-		"in_trash":         p.Trashed,
+		"in_trash":         c.world.inTrash(p),
 		"is_archived":      p.Archived,
 		"is_locked":        p.Locked,
 		"properties":       c.world.encodeProperties(p, only),
@@ -339,7 +339,7 @@ func (c *call) encodePage(p *page, only []string) map[string]any {
 		"public_url":       nil,
 	}
 	if !c.version.trashOnly() {
-		m["archived"] = p.Trashed
+		m["archived"] = m["in_trash"]
 	}
 	return m
 }

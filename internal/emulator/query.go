@@ -204,7 +204,7 @@ func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
 		if c.past > 0 {
 			p = c.world.at(id, c.now.Add(-c.past))
 		}
-		if p == nil || p.Archived != q.archived || p.Trashed != q.trashed || !q.match(p) || c.world.hidden(p) {
+		if p == nil || p.Archived != q.archived || c.world.inTrash(p) != q.trashed || !q.match(p) || c.world.hidden(p) {
 			continue
 		}
 		row := q.order.rank(p, keys)

@@ -193,6 +193,23 @@ func (w *world) first(d *database) *source { return w.Sources[w.sources(d)[0]] }
 // title returns the plain text of a page's title.
 func (w *world) title(p *page) string { return plainText(p.Values[titleID].Spans) }
 
+// inTrash reports whether a page is in the trash, by itself or with what it lies in.
+func (w *world) inTrash(p *page) bool {
+	if p.Trashed {
+		return true
+	}
+	in := p.Parent
+	if s := w.source(p); s != nil {
+		d := w.Databases[s.Database]
+		if s.Trashed || d.Trashed {
+			return true
+		}
+		in = d.Parent
+	}
+	above := w.Pages[in.Page]
+	return above != nil && w.inTrash(above)
+}
+
 // live reports whether a page shows up in queries, searches and relations.
 func (p *page) live() bool { return !p.Trashed && !p.Archived }
 

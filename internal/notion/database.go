@@ -184,7 +184,36 @@ var errElsewhere = errors.New("is one of database")
 var errTrashed = errors.New("is in the trash")
 
 func trashedError(title string) error {
-	return claim.Errorf(claim.Refused, claim.LandedNo, "database %q, or the data source of that name, %w: restore it, or use another", title, errTrashed)
+	return claim.Errorf(claim.Refused, claim.LandedNo, "database %q, its data source, or the page that it lies on, %w: restore it, or use another", title, errTrashed)
+}
+
+// above returns an error if a database is in the trash, or the page that it lies on. What cannot be
+// read there does not count.
+func (c *Client) above(ctx context.Context, database task.ID, title string) error {
+	path := "/v1/databases/" + string(database)
+	for range 2 {
+		var shown struct {
+			Archived bool `json:"archived"`
+			InTrash  bool `json:"in_trash"`
+			Parent   struct {
+				Page string `json:"page_id"`
+			} `json:"parent"`
+		}
+		if err := c.get(ctx, path, nil, &shown); err != nil {
+			if failed := storeError(err); failed.Kind == claim.Unavailable {
+				return failed
+			}
+			return nil
+		}
+		if shown.Archived || shown.InTrash {
+			return trashedError(title)
+		}
+		if shown.Parent.Page == "" {
+			return nil
+		}
+		path = "/v1/pages/" + url.PathEscape(shown.Parent.Page)
+	}
+	return nil
 }
 
 // Below returns the titles of the databases directly on a page, by their ids.

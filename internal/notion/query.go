@@ -73,6 +73,11 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 				return nil, time.Time{}, errPartial(odd)
 			}
 			t.skip(l.skipped, q.EditedSince.IsZero())
+			if q.EditedSince.IsZero() && t.peopled.Swap(len(l.rows) > 0) && len(l.rows) == 0 {
+				if err := t.buried(ctx); err != nil {
+					return nil, time.Time{}, err
+				}
+			}
 			return l.rows, l.at, nil
 		}
 		if !l.last.After(l.from) {

@@ -34,6 +34,12 @@ type Tasks struct {
 	// doubtful is set when something suggests that the schema was changed.
 	doubtful atomic.Bool
 
+	// asked is when Notion was last asked because of a page in the trash, see buried; in
+	// nanoseconds since 1970.
+	asked atomic.Int64
+	// peopled is set if the last list of all tasks had any.
+	peopled atomic.Bool
+
 	// all are all properties of the database by name, as last read; nil before the first read.
 	all atomic.Pointer[map[string]Column]
 
@@ -153,6 +159,11 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
+	if read.Trashed && transport.HasPermits(ctx) { // somebody counts on it
+		if err := t.buried(ctx); err != nil {
+			return claim.Reading{}, storeError(err)
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.isBasis(ctx, id) {
@@ -233,7 +244,13 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 		shown, at, err = t.client.updatePage(ctx, id, update)
 	}
 	if err != nil {
-		return claim.Reading{}, t.noted(err)
+		failed := t.noted(err)
+		if failed.Kind == claim.Trashed {
+			if err := t.buried(ctx); err != nil {
+				return claim.Reading{}, storeError(err)
+			}
+		}
+		return claim.Reading{}, failed
 	}
 	written, err := t.read(c, shown)
 	if err == nil && written.ID != id {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
@@ -46,13 +47,35 @@ func (t *Tasks) noted(err error) *claim.StoreError {
 	return failed
 }
 
+// trashEvery is how often Notion is asked at most whether a page that is in the trash is there with
+// the whole board.
+const trashEvery = time.Minute
+
+// buried is called when a page that is no more a task's makes it likely that the whole board is in
+// the trash, by itself or with the page that it lies on. If so, the database is broken until it is
+// restored, and the error says that.
+func (t *Tasks) buried(ctx context.Context) error {
+	last, now := t.asked.Load(), time.Now().UnixNano()
+	if last != 0 && now-last < int64(trashEvery) || !t.asked.CompareAndSwap(last, now) {
+		return t.Broken()
+	}
+	return t.check(ctx, true)
+}
+
 // Check reads the schema again, with one request, and uses it from then on. Names may have
 // changed, and properties may have been made anew. If a property in use is missing, the database is
 // broken, and the error says so. A data source that is gone may be shared again: no other one takes
-// its place before a restart.
+// its place before a restart. Where the board was in the trash, Check looks there, too.
 func (t *Tasks) Check(ctx context.Context) error {
+	return t.check(ctx, errors.Is(t.Broken(), errTrashed))
+}
+
+func (t *Tasks) check(ctx context.Context, above bool) error {
 	ctx = transport.WithoutPermits(transport.InLaneUnlessChosen(ctx, transport.LaneSync))
 	db, err := t.client.database(ctx, t.ID())
+	if err == nil && above {
+		err = t.client.above(ctx, t.ID(), db.Title)
+	}
 	if err != nil && !unclear(err) && !errors.Is(err, errTrashed) {
 		return err
 	}
