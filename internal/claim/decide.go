@@ -122,7 +122,7 @@ func (d Decision) Deny(t task.Task) *Denied {
 // word returns a status as people know it.
 func (p Policy) word(s task.Status) string {
 	if s == task.Unknown {
-		return "one that tasks.statuses does not name"
+		return "empty, or one that tasks.statuses does not name"
 	}
 	return p.Words.StatusName(s)
 }

@@ -234,3 +234,11 @@ func TestStaleToTheSecond(t *testing.T) {
 		})
 	}
 }
+
+// TestWithoutStatus has a card of no status that is known here, such as none at all.
+func TestWithoutStatus(t *testing.T) {
+	got := claim.Decide(task.Task{Status: task.Unknown}, "Sandman", nil, time.Now(), claim.Policy{})
+	if want := "its status is empty, or one that tasks.statuses does not name"; got.Code != claim.CodeNotOpen || got.Reason != want {
+		t.Errorf("%s: %q, want %q", got.Code, got.Reason, want)
+	}
+}
