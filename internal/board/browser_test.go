@@ -158,7 +158,7 @@ func TestActions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []claim.Kind{claim.KindReleased, claim.KindGranted, claim.KindReopened, claim.KindSwept} {
+	for _, kind := range []claim.Kind{claim.KindDeclined, claim.KindAccepted, claim.KindReopened, claim.KindSwept} {
 		if !slices.ContainsFunc(record.Entries, func(e api.LogEntry) bool {
 			return e.Kind == kind && strings.Contains(e.Summary+e.Detail, "maria on the board")
 		}) {

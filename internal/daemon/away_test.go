@@ -171,6 +171,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		"POST /v1/tasks/{id}/offer":     {"/v1/tasks/" + open + "/offer", `{"agent":"Sandman","to":"Oracle"}`},
 		"POST /v1/tasks/{id}/comments":  {"/v1/tasks/" + open + "/comments", `{"agent":"Sandman","text":"so"}`},
 		"POST /v1/tasks/{id}/reopen":    {"/v1/tasks/" + blocked + "/reopen", `{"agent":"Sandman"}`},
+		"POST /v1/reopen":               {"/v1/reopen", `{"failed_by":"Sandman"}`},
 		"POST /v1/messages":             {"/v1/messages", `{"from":"Sandman","to":"Oracle","text":"again"}`},
 		"POST /v1/agents":               {"/v1/agents", `{"session":"one"}`},
 		"POST /v1/agents/{name}/poll":   {"/v1/agents/Oracle/poll", `{}`, "/v1/agents/Oracle/poll", `{"wait_seconds":60}`},

@@ -29,6 +29,7 @@ type Client struct {
 	log     *slog.Logger // nil if there is none
 	writes  writes
 	bot     atomic.Pointer[string] // see Bot
+	users   Users
 	// tasks is the data source of the tasks that was opened last, if any.
 	tasks atomic.Pointer[task.ID]
 }
@@ -46,9 +47,11 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{token: o.Token, carrier: carrier, log: o.Log, sources: sources{
+	c := &Client{token: o.Token, carrier: carrier, log: o.Log, sources: sources{
 		keys: make(map[task.ID]string), used: make(map[task.ID]Choice),
-	}}, nil
+	}}
+	c.users = Users{client: c, known: make(map[string]learned)}
+	return c, nil
 }
 
 // Patient returns a context whose requests wait out a pause that Notion asks for, up to longest,

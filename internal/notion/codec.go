@@ -178,6 +178,19 @@ func (c *codec) agentOf(user person) string {
 	return c.agents[string(id)]
 }
 
+// nameless returns the users that a page shows as holders or assignees by their ids alone.
+func (c *codec) nameless(page *page) (users []*person) {
+	for _, col := range []Column{c.columns.claimedBy, c.columns.assignee} {
+		p := page.Properties[col.ID]
+		for i := 0; p != nil && p.Type == typePeople && i < len(p.People); i++ {
+			if user := &p.People[i]; user.Name == "" && user.ID != "" && c.agentOf(*user) == "" {
+				users = append(users, user)
+			}
+		}
+	}
+	return users
+}
+
 // userName returns the agent that a Notion user stands for, or else the user's own name, or, if
 // Notion does not give the name, the user's id.
 func (c *codec) userName(user person) string {

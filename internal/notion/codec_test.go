@@ -120,11 +120,22 @@ func TestClaimedByPeople(t *testing.T) {
 		if err := w.emulator.EditPage(string(id), props{"claimed_by": props{"people": []any{props{"id": me.ID}}}}); err != nil {
 			w.Fatal(err)
 		}
-		// One whom Notion does not name is better known by id than not at all.
+		// One whom a page does not name is looked up, and is better known by id than not at all.
 		w.answering(string(id), func(body map[string]any) {
 			user := body["properties"].(props)["claimed_by"].(props)["people"].([]any)[0].(props)
 			delete(user, "name")
 		})
+		nameless := w.tasks(notion.TaskSchema{})
+		w.emulator.ResetRequests()
+		for range 2 {
+			if got := w.get(nameless, id); got.ClaimedBy != me.Name {
+				w.Errorf("claimed by %q, want %q", got.ClaimedBy, me.Name)
+			}
+		}
+		if n := len(w.emulator.Requests()); n != 3 {
+			w.Errorf("%d requests, want one for the name, once", n)
+		}
+		w.answering("/users/"+me.ID, func(body map[string]any) { delete(body, "name") })
 		if got := w.get(w.tasks(notion.TaskSchema{}), id); got.ClaimedBy != me.ID {
 			w.Errorf("claimed by %q, want %q", got.ClaimedBy, me.ID)
 		}

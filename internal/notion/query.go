@@ -178,9 +178,12 @@ func (l *listing) add(row task.Task) {
 	l.rows = append(l.rows, row)
 }
 
-// row reads a row of a query. If the row does not show all that the task waits for, row requests
-// the rest.
+// row reads a row of a query. If the row does not show all that the task waits for, or a user without
+// a name, row requests the rest.
 func (t *Tasks) row(ctx context.Context, c *codec, page *page) (task.Task, error) {
+	for _, user := range c.nameless(page) {
+		t.client.users.Learn(transport.WithoutPermits(ctx), user.ID)
+	}
 	row, err := t.read(c, page)
 	if err != nil {
 		return row, err
@@ -194,6 +197,9 @@ func (t *Tasks) row(ctx context.Context, c *codec, page *page) (task.Task, error
 
 // read reads a page, and its fields.
 func (t *Tasks) read(c *codec, page *page) (task.Task, error) {
+	for _, user := range c.nameless(page) {
+		user.Name = t.client.users.Name(user.ID)
+	}
 	row, err := c.task(page)
 	if err != nil {
 		return row, err

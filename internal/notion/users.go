@@ -26,8 +26,8 @@ type learned struct {
 	at   time.Time
 }
 
-// Users returns the names of users, none of which is known yet. It sends nothing.
-func (c *Client) Users() *Users { return &Users{client: c, known: make(map[string]learned)} }
+// Users returns the names of users, as far as they are known. It sends nothing.
+func (c *Client) Users() *Users { return &c.users }
 
 // Name returns the name of a user; empty if it is not known. It sends nothing.
 func (u *Users) Name(id string) string {
