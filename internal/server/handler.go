@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/api"
@@ -182,8 +184,8 @@ func withBody(next http.Handler) http.Handler {
 // all is given back, and what has an idempotency key is answered when it comes again.
 func (s *Server) prompt(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if api.OperationOf(r).Sends != "" { // a stream has begun to answer
-			next.ServeHTTP(w, r)
+		if api.OperationOf(r).Sends != "" {
+			s.promptStream(w, r, next)
 			return
 		}
 		late := make(chan struct{})
@@ -209,12 +211,53 @@ func (s *Server) prompt(next http.Handler) http.Handler {
 			w.WriteHeader(answer.Status)
 			w.Write(answer.Body)
 		case <-late:
-			p := api.NewProblem(api.CodeJournalUnavailable, "the journal has not answered for a second, and whether this was done is still being found out: look, or ask again, best with an idempotency key")
-			p.RetryIn(broker.RetryUnavailable)
-			writeProblem(w, p)
+			writeProblem(w, silent("the journal has not answered for a second, and whether this was done is still being found out: look, or ask again, best with an idempotency key"))
 		}
 	})
 }
+
+func silent(says string) *api.Problem {
+	p := api.NewProblem(api.CodeJournalUnavailable, says)
+	p.RetryIn(broker.RetryUnavailable)
+	return p
+}
+
+// errSilent is why a stream is given up before it has begun.
+var errSilent = silent("the journal has not answered for a second: ask again")
+
+// promptStream is prompt for a stream. It only reads, so what keeps it waiting before its first byte is
+// cut short. Once it has begun it may wait.
+func (s *Server) promptStream(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	ctx, giveUp := context.WithCancelCause(r.Context())
+	defer giveUp(nil)
+	answer := &begunWriter{ResponseWriter: w}
+	named := r.WithContext(claim.Patience(ctx, func() {
+		if !answer.begun.Load() {
+			giveUp(errSilent)
+		}
+	}))
+	defer func() { r.Pattern = named.Pattern }() // observed tells of it
+	next.ServeHTTP(answer, named)
+}
+
+// begunWriter notes that an answer has begun.
+type begunWriter struct {
+	http.ResponseWriter
+	begun atomic.Bool
+}
+
+func (w *begunWriter) WriteHeader(status int) {
+	w.begun.Store(true)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *begunWriter) Write(data []byte) (int, error) {
+	w.begun.Store(true)
+	return w.ResponseWriter.Write(data)
+}
+
+// Unwrap gives http.ResponseController the connection.
+func (w *begunWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func requireJSON(contentType string) *api.Problem {
 	media, _, err := mime.ParseMediaType(contentType)

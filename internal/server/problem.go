@@ -64,6 +64,9 @@ func cutOff(ctx context.Context) *api.Problem {
 	if errors.Is(context.Cause(ctx), errStopping) {
 		return stopping()
 	}
+	if errors.Is(context.Cause(ctx), errSilent) {
+		return errSilent
+	}
 	return api.NewProblem(api.CodeInternal, "the caller went away") // which will not read this
 }
 
