@@ -220,7 +220,7 @@ func TestAnswersOfAnotherForm(t *testing.T) {
 		"B": {ID: "d", Name: "B", Type: "button"},
 		"?": {Name: "?"},
 	}}
-	if diff := cmp.Diff(want, db); err != nil || !trashed || diff != "" {
+	if diff := cmp.Diff(want, db, cmp.AllowUnexported(Column{})); err != nil || !trashed || diff != "" {
 		t.Errorf("trashed: %t, %v; -want +got\n%s", trashed, err, diff)
 	}
 }
