@@ -75,10 +75,10 @@ func TestJournalInPostgres(t *testing.T) {
 		}
 		finds("journal.lost", doctor.Warning, "set back", "may be lost")
 		standbys := func(names string) { // commits wait for them from then on
-			if err := s.Exec("ALTER SYSTEM SET synchronous_standby_names = '" + names + "'"); err == nil {
-				err = s.Exec("SELECT pg_reload_conf()")
-			} else {
-				w.Fatal(err)
+			for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + names + "'", "SELECT pg_reload_conf()"} {
+				if err := s.Exec(statement); err != nil {
+					w.Fatal(err)
+				}
 			}
 		}
 		standbys("one")

@@ -40,7 +40,7 @@ func ValidateAgent(name string) error {
 	case strings.TrimSpace(name) != name:
 		return fmt.Errorf("agent name %+q begins or ends with a space", name)
 	case name == "." || name == ".." || strings.ContainsAny(name, `/\`):
-		return fmt.Errorf("%q is no agent's name: it cannot stand in a path: want one without / and \\, and neither . nor ..", name)
+		return fmt.Errorf("%q is no agent's name: it cannot stand in a path: use one that is not . or .. and has no / or backslash", name)
 	case strings.ContainsFunc(name, invisible):
 		return fmt.Errorf("agent name %+q contains a character that is not seen: want visible characters, with no space but the plain one", name)
 	}
