@@ -171,7 +171,9 @@ func follow(record []api.LogEntry, held []api.Claim) (bars []*bar, marks []*mark
 		case slices.Contains([]claim.Kind{claim.KindLost, claim.KindBlocked}, e.Kind):
 			end(of(e.Claim, e.Agent, e), e, word)
 			point(e, e.Agent, word)
-		case slices.Contains([]claim.Kind{claim.KindCompleted, claim.KindReview, claim.KindFailed, claim.KindReleased, claim.KindOffered}, e.Kind):
+		case (e.Kind == claim.KindOffered || e.Kind == claim.KindDeclined) && e.Started.IsZero(): // nobody worked on it
+			point(e, e.Agent, word)
+		case slices.Contains([]claim.Kind{claim.KindCompleted, claim.KindReview, claim.KindFailed, claim.KindReleased, claim.KindOffered, claim.KindDeclined}, e.Kind):
 			c := of(e.Claim, e.Agent, e)
 			if c.From.IsZero() {
 				c.From = e.Started

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dibs/internal/api"
+	"dibs/internal/task"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -43,6 +44,28 @@ func (m *mesh) visitor() *visitor {
 	m.t.Cleanup(v.server.Close)
 	v.enter(m.board)
 	return v
+}
+
+// A task that is handed on has no bar of an agent that never worked on it, and one that is declined ends
+// its bar there.
+func TestTimelineOfOffers(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	v := m.visitor()
+	ctx, handed, tried := t.Context(), m.add("Mend the fence", nil), m.add("Paint the gate", nil)
+	if _, err := m.client.Sync(ctx, api.SyncRequest{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.client.Offer(ctx, task.ID(handed), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	m.claim("Oracle", tried)
+	if _, err := m.client.Decline(ctx, task.ID(tried), api.DeclineRequest{Agent: "Oracle"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	_, page := v.ask("GET", "/timeline?range=1h")
+	if strings.Contains(page, "b-over") || strings.Contains(page, "b-offered") || !strings.Contains(page, "b-declined") {
+		t.Errorf("the bars: %q", regexp.MustCompile(`b-[a-z]+`).FindAllString(page, -1))
+	}
 }
 
 // TestTimeline reads the timeline and the stories behind its bars, as the server writes them.

@@ -9,6 +9,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/inbox"
 	"dibs/internal/task"
 )
 
@@ -156,13 +157,13 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 			return claim.Hold{}, err
 		}
 	}
-	from := ""
+	var offered inbox.Offer
 	if claim.AssignedAgent(t) == r.Agent {
 		if o, err := b.offerOf(ctx, t.ID); err == nil && o.To == r.Agent {
-			from = o.From
+			offered = o
 		}
 	}
-	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, From: from, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: api.Outlives(r.Key), Quiet: r.Task == "", Unwanted: unwanted, Explain: func(d *claim.Denied) *claim.Denied { return b.present().named(d) }, Note: r.Note})
+	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, From: offered.From, Until: offered.Until, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: api.Outlives(r.Key), Quiet: r.Task == "", Unwanted: unwanted, Explain: func(d *claim.Denied) *claim.Denied { return b.present().named(d) }, Note: r.Note})
 	if kept && err == nil {
 		b.alive.Granted(id)
 	} else if kept {

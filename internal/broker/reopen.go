@@ -89,7 +89,7 @@ func (b *Broker) ReopenFailed(ctx context.Context, r ReopeningFailed) (api.Reope
 			return out, err
 		}
 		i := slices.IndexFunc(claims, func(h claim.Hold) bool { return !h.Started.IsZero() })
-		if i < 0 || !r.covers(claims[i], b.Local(claims[i].Ended)) || !claim.Unedited(claims[i].Task, t) {
+		if i < 0 || !r.covers(claims[i], b.Local(claims[i].Ended)) || claims[i].Task.Status != t.Status || !claim.Unedited(claims[i].Task, t) {
 			continue
 		}
 		last := claims[i]

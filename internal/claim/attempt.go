@@ -23,7 +23,8 @@ type attempt struct {
 	quiet    bool
 	unwanted func(task.Task) string
 	explain  func(*Denied) *Denied
-	from     string
+	from     string // who offered it
+	until    time.Time
 	note     string
 	stale    bool // the overridden claim counts as a try of its agent, see Try
 }
@@ -63,7 +64,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	}
 	cl.Fence = fence
 	c.keep(holding(cl))
-	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted, explain: r.Explain, from: r.From, note: r.Note}
+	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted, explain: r.Explain, from: r.From, until: r.Until, note: r.Note}
 	unlock, err := c.locks.Lock(ctx, cl.Task.ID)
 	if err != nil {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Detail: "gave up waiting for its turn on the task; try again", Err: err}, false)
@@ -254,6 +255,7 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Hold, error) {
 	granted.Assigned, granted.Expires = a.cl.Assigned, a.cl.ExpiresAt()
 	if a.cl.Assigned && a.from != "" {
 		granted.Kind, granted.Holder = KindAccepted, a.from
+		a.cl.OfferedBy, a.cl.OfferedUntil = a.from, a.until
 	}
 	ch := holding(a.cl, granted)
 	if a.cl.Former != "" {

@@ -313,6 +313,8 @@ func (p Policy) delivered(h Hold, t task.Task, now time.Time) Change {
 	switch {
 	case fin.To != "":
 		f.Kind, f.Holder, f.Expires = KindOffered, fin.To, f.At.Add(fin.For)
+	case fin.Unheard && h.OfferedBy != "": // it is offered as before
+		f.Kind, f.Agent, f.Holder, f.Expires, f.Started = KindOffered, h.OfferedBy, h.Agent, h.OfferedUntil, time.Time{}
 	case fin.Answer == Expired:
 		f.Kind, f.Agent, f.Holder = KindExpired, fin.From, h.Agent
 	case fin.Answer != "":

@@ -24,7 +24,7 @@ const MostEarlier = 10
 // outcomes are the outcomes of the claims whose ends facts record.
 var outcomes = map[Kind]Outcome{
 	KindCompleted: "completed", KindReview: "completed", KindFailed: "failed", KindBlocked: "blocked",
-	KindReleased: "released", KindOffered: "released", KindLost: "lost", KindOverridden: "stale", KindSwept: "swept",
+	KindReleased: "released", KindOffered: "released", KindDeclined: "released", KindLost: "lost", KindOverridden: "stale", KindSwept: "swept",
 }
 
 // Precedes reports whether e is earlier than the claim of that id on the same task.
@@ -42,7 +42,7 @@ func (e Fact) Earlier() (Earlier, bool) {
 	if e.Kind == KindOverridden {
 		f.Claim, f.Agent = e.Former, e.Holder
 	}
-	if e.Kind == KindOffered && e.Started.IsZero() { // it was claimed to be handed on
+	if (e.Kind == KindOffered || e.Kind == KindDeclined) && e.Started.IsZero() { // it was claimed to be handed on
 		return f, false
 	}
 	// A sweep without an agent is that of a copied page, to whose claim nothing happened.

@@ -132,6 +132,9 @@ type Hold struct {
 	// Assigned is set if the task was assigned to the agent when it claimed it. An attempt that
 	// fails leaves the assignment in place.
 	Assigned bool `json:"assigned,omitempty"`
+	// OfferedBy is the agent that had offered it the task, until OfferedUntil; empty if none had.
+	OfferedBy    string    `json:"offered_by,omitempty"`
+	OfferedUntil time.Time `json:"offered_until,omitzero"`
 	// Brief is set if the task is only claimed to be given up at once.
 	Brief bool `json:"brief,omitempty"`
 	// Fence is the number of this claim's hold on the task: greater than that of every

@@ -33,8 +33,9 @@ type Request struct {
 	// Brief is set for a task that is claimed only to be given up at once, so that its page can
 	// be written. That is no grant of work: no limit and no pause is for it.
 	Brief bool
-	// From is the agent that offered the task to Agent; empty if none did.
-	From string
+	// From is the agent that offered the task to Agent, until Until; empty if none did.
+	From  string
+	Until time.Time
 	// Note goes on record if the claim is granted: who asked on behalf of the agent, for
 	// example.
 	Note string

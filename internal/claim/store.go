@@ -170,16 +170,21 @@ const Silence = 900 * time.Millisecond
 type patienceKey struct{}
 
 // Patience returns a context for somebody who does not wait for longer than Silence for one answer of
-// a Ledger: over is called then, in a goroutine of its own, at each such wait. The call to the Ledger
-// goes on, since what it stores may be kept.
+// a Ledger: over is called then, in a goroutine of its own, at each such wait, and so is what an earlier
+// Patience set. The call to the Ledger goes on, since what it stores may be kept. A nil over ends all
+// Patience.
 func Patience(ctx context.Context, over func()) context.Context {
+	if outer, _ := ctx.Value(patienceKey{}).(func()); outer != nil && over != nil {
+		inner := over
+		over = func() { inner(); outer() }
+	}
 	return context.WithValue(ctx, patienceKey{}, over)
 }
 
 // Waiting begins a wait for an answer of a Ledger. Its caller calls end after it.
 func Waiting(ctx context.Context) (end func()) {
-	over, ok := ctx.Value(patienceKey{}).(func())
-	if !ok {
+	over, _ := ctx.Value(patienceKey{}).(func())
+	if over == nil {
 		return func() {}
 	}
 	timer := time.AfterFunc(Silence, over)

@@ -191,11 +191,15 @@ func (s *Server) prompt(next http.Handler) http.Handler {
 		late := make(chan struct{})
 		named := r.WithContext(claim.Patience(r.Context(), sync.OnceFunc(func() { close(late) })))
 		answer := &recordedAnswer{ResponseWriter: &discarded{header: w.Header().Clone()}}
-		done := make(chan struct{})
+		done, told := make(chan struct{}), make(chan bool, 1)
 		s.requests.Add(1) // one more than the caller's own, for Shutdown
 		go func() {
 			defer s.requests.Done()
-			defer close(done)
+			defer func() {
+				if close(done); !<-told {
+					s.unheard(named, answer.Answer)
+				}
+			}()
 			defer func() {
 				if cause := recover(); cause != nil {
 					answer.Answer = owed.Answer{}
@@ -206,14 +210,32 @@ func (s *Server) prompt(next http.Handler) http.Handler {
 		}()
 		select {
 		case <-done:
+		case <-late:
+		}
+		select {
+		case <-done: // in time after all
+			told <- true
 			r.Pattern = named.Pattern // which is what observed tells of
 			maps.Copy(w.Header(), answer.Header())
 			w.WriteHeader(answer.Status)
 			w.Write(answer.Body)
-		case <-late:
+		default:
+			told <- false
 			writeProblem(w, silent("the journal has not answered for a second, and whether this was done is still being found out: look, or ask again, best with an idempotency key"))
 		}
 	})
+}
+
+// unheard gives a claim back whose grant nobody was told of, and nobody can ask for again.
+func (s *Server) unheard(r *http.Request, a owed.Answer) {
+	var granted api.Claim
+	if a.Status != http.StatusCreated || api.Outlives(r.Header.Get(api.KeyHeader)) || json.Unmarshal(a.Body, &granted) != nil || granted.State != claim.Held {
+		return
+	}
+	f := claim.Finish{As: claim.EndReleased, Unheard: true, Summary: "the caller was not told that it was granted"}
+	if _, err := s.broker.Finish(context.WithoutCancel(r.Context()), broker.Ref{Claim: string(granted.ID)}, f); err != nil {
+		s.log.Warn("a claim whose grant nobody was told of could not be given back", claim.AttrClaim, granted.ID, claim.AttrError, err)
+	}
 }
 
 func silent(says string) *api.Problem {

@@ -43,12 +43,14 @@ func (s *Server) keyed(next *http.ServeMux) http.Handler {
 			writeProblem(w, s.problem(r.Context(), err))
 			return
 		}
-		leave, err := s.flights.enter(r.Context(), flight(caller(r.Context()), key), fingerprint)
+		leave, patient, err := s.flights.enter(r.Context(), flight(caller(r.Context()), key), fingerprint)
 		if err != nil {
 			writeProblem(w, s.keyProblem(r.Context(), err))
 			return
 		}
 		defer leave()
+		asked := r
+		r = r.WithContext(patient)
 
 		prior, err := s.begin(r, key, fingerprint)
 		if err != nil {
@@ -64,7 +66,7 @@ func (s *Server) keyed(next *http.ServeMux) http.Handler {
 		named := r.WithContext(context.WithValue(r.Context(), keyedKey{}, broker.Keyed{Key: key, UID: caller(r.Context())}))
 		func() {
 			defer func() { // also after a panic
-				r.Pattern = named.Pattern // which is what observed tells of
+				asked.Pattern = named.Pattern // which is what observed tells of
 				s.conclude(r, key, answer.Answer)
 			}()
 			next.ServeHTTP(answer, named)
@@ -224,31 +226,48 @@ func (r *recordedAnswer) Write(data []byte) (int, error) {
 
 // flights are the idempotency keys, with their users, of the requests in progress.
 type flights struct {
-	locks        keylock.Locks[string]
-	fingerprints sync.Map // by key, of requests that have its lock or wait for it first
+	locks keylock.Locks[string]
+	first sync.Map // by key, a *flying: the request that has its lock, or waits for it first
+}
+
+// flying is a request in progress.
+type flying struct {
+	fingerprint string
+	// heard ends once the journal keeps the request waiting: its caller was told, see prompt.
+	heard  context.Context
+	silent context.CancelFunc
 }
 
 // flight returns the key of a user's request in flights.
 func flight(uid int, key string) string { return fmt.Sprint(uid, " ", key) }
 
 // enter waits until no other request with this key is in progress, and returns the function that
-// lets the next one in. It refuses a request with another fingerprint at once. If that comes just
-// as one leaves, it waits, and Keys refuses it.
-func (f *flights) enter(ctx context.Context, key, fingerprint string) (leave func(), err error) {
-	ahead, busy := f.fingerprints.LoadOrStore(key, fingerprint)
-	if ahead != fingerprint {
-		return nil, owed.ErrReused
+// lets the next one in, and a context for the request. It refuses a request with another fingerprint at
+// once. If that comes just as one leaves, it waits, and Keys refuses it. It does not wait for a request
+// that the journal keeps waiting.
+func (f *flights) enter(ctx context.Context, key, fingerprint string) (leave func(), patient context.Context, err error) {
+	own := &flying{fingerprint: fingerprint}
+	own.heard, own.silent = context.WithCancel(context.Background())
+	found, busy := f.first.LoadOrStore(key, own)
+	ahead := found.(*flying)
+	if ahead.fingerprint != fingerprint {
+		return nil, nil, owed.ErrReused
 	}
-	unlock, err := f.locks.Lock(ctx, key)
+	wait, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	if busy {
+		defer context.AfterFunc(ahead.heard, func() { giveUp(errSilent) })()
+	}
+	unlock, err := f.locks.Lock(wait, key)
 	if err != nil {
 		if !busy {
-			f.fingerprints.Delete(key)
+			f.first.Delete(key)
 		}
-		return nil, ctx.Err()
+		return nil, nil, context.Cause(wait)
 	}
-	f.fingerprints.Store(key, fingerprint) // again: the one before has deleted it
+	f.first.Store(key, own) // again: the one before has deleted it
 	return func() {
-		f.fingerprints.Delete(key)
+		f.first.Delete(key)
 		unlock()
-	}, nil
+	}, claim.Patience(ctx, own.silent), nil
 }

@@ -170,6 +170,12 @@ func TestJournalSilent(t *testing.T) {
 			if took := time.Since(begun); took != 10*time.Second+3*claim.Silence-2*time.Millisecond {
 				t.Errorf("answered after %v", took)
 			}
+			begun = time.Now()
+			got = f.must("POST", "/v1/claims", claimBody, withKey...)
+			if p := problemIn(t, got); p.Code != api.CodeJournalUnavailable || time.Since(begun) != 0 {
+				t.Errorf("the repetition was answered %d %s after %v", got.status, got.body, time.Since(begun))
+			}
+			time.Sleep(10 * time.Second)
 			got = f.must("POST", "/v1/claims", claimBody, withKey...)
 			if replayed := got.header.Get("Idempotency-Replayed") == "true"; replayed == crashed {
 				t.Errorf("the repetition was answered %d %v", got.status, got.header)
@@ -182,6 +188,32 @@ func TestJournalSilent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A grant of which nobody was told, and for which nobody can ask again, is given back.
+func TestUnheardGrant(t *testing.T) {
+	inBubble(t, "without a key", func(t *testing.T) {
+		f := start(t)
+		f.broker.claim = func(ctx context.Context, _ broker.Request) (api.Claim, error) {
+			defer claim.Waiting(ctx)()
+			time.Sleep(5 * time.Second)
+			return held(), nil
+		}
+		var ended []claim.Finish
+		f.broker.act = func(what string, r broker.Ref, with any) (api.Claim, error) {
+			if finish, ok := with.(claim.Finish); ok && r.Claim == string(claimID) {
+				ended = append(ended, finish)
+			}
+			return held(), nil
+		}
+		if got := f.must("POST", "/v1/claims", claimBody); got.status != 503 {
+			t.Errorf("answered %d %s", got.status, got.body)
+		}
+		time.Sleep(5 * time.Second)
+		if f.logged(); len(ended) != 1 || ended[0].As != claim.EndReleased || !ended[0].Unheard {
+			t.Errorf("ended %+v, want it given back", ended)
+		}
+	})
 }
 
 // TestTwoHeaders sends two keys with one request.
