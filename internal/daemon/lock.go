@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"dibs/config"
 	"dibs/internal/journal"
@@ -41,8 +43,11 @@ func lockState(dir, socket string) (unlock func() error, err error) {
 	}
 	defer file.Close()
 	lock := flock.New(path, flock.SetFlag(os.O_RDWR|ownfile.NoFollow))
-	locked, err := lock.TryLock()
-	if err != nil {
+	// Running may hold it for an instant.
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	locked, err := lock.TryLockContext(ctx, 10*time.Millisecond)
+	if err != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("the state directory %s could not be locked: %w; it has to be on a local disk, and writable for this user", dir, err)
 	}
 	if !locked {
@@ -86,16 +91,19 @@ func lockedBy(path string) (pid, socket string) {
 	return pid, socket
 }
 
-// SocketOf returns the socket of the daemon that used a state directory last, which may have ended
-// since; empty if it is unknown.
+// SocketOf returns the socket of the daemon that is using a state directory; empty if there is no
+// such daemon, or its socket is unknown.
 func SocketOf(dir string) string {
+	// The file of a daemon that has ended is still there, and another board's may be on its socket.
+	if _, running, err := Running(dir); err != nil || !running {
+		return ""
+	}
 	_, socket := lockedBy(filepath.Join(dir, lockName))
 	return socket
 }
 
 // Running reports whether a daemon is using a state directory, and its process id if it can be
-// read. It changes no file. While it checks, a daemon that is just starting may find the directory
-// locked.
+// read. It changes no file.
 func Running(dir string) (pid string, running bool, err error) {
 	path := filepath.Join(dir, lockName)
 	if info, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {

@@ -78,7 +78,7 @@ func (e *examination) daemon(ctx context.Context) {
 		e.problem("daemon", err.Error(), "look at the file there, and at its file system")
 	}
 	e.running = running
-	if at := daemon.SocketOf(e.Config.StateDir); running && at != "" && e.Config.SocketByDefault {
+	if at := daemon.SocketOf(e.Config.StateDir); at != "" && e.Config.SocketByDefault {
 		e.Config.Socket = at // as clients do
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
