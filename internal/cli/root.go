@@ -3,14 +3,11 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"dibs/config"
@@ -178,13 +175,13 @@ func (a *app) daemonAt(c config.Config) *client.Client {
 
 // clientOf returns a client of the configured daemon. Which socket is the default depends on
 // XDG_RUNTIME_DIR, which the daemon, agents, MCP servers and hooks may have or not: where no daemon
-// is on it, the one that uses the state directory, or that of the user's service, is on another.
+// is on it, the one that uses the state directory is on another. No other place is tried: another
+// board's daemon could be there.
 func clientOf(c config.Config) *client.Client {
 	if !c.SocketByDefault || c.StateDir == "" {
 		return client.Of(c.Socket, c.SocketUser)
 	}
-	service := filepath.Join("/run/user", strconv.Itoa(os.Getuid()), "dibs", "dibs.sock")
-	return client.Either(c.Socket, func() string { return cmp.Or(daemon.SocketOf(c.StateDir), service) }, c.SocketUser)
+	return client.Either(c.Socket, func() string { return daemon.SocketOf(c.StateDir) }, c.SocketUser)
 }
 
 // silence is how long the daemon may take for an answer before the client checks whether it runs at
