@@ -111,7 +111,6 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 				continue
 			case r.Ended:
 				code, ended, pid = r.Code, true, 0
-				j.still(false)
 				if code == 0 && why == nil && !j.stopped {
 					j.well = true
 					go func() { said <- j.verdict(check, files) }()
@@ -140,6 +139,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 				if p, refused := errors.AsType[*api.Problem](err); refused && p.Code == api.CodeNotDone {
 					j.refused, reported, err, undone = true, false, nil, p.Detail
 				} else if err == nil {
+					j.still(false)
 					return code, nil
 				}
 			}
@@ -163,11 +163,12 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			case s.lost != nil:
 				why = s.lost
 				check.stop()
-				j.Say("%v: stopping %s", why, j.name())
+				j.Say("%v: %s %s", why, j.stopping(), j.name())
 				j.ask(order{Signal: syscall.SIGTERM})
-			case !s.doubt:
+			case !s.doubt && j.held:
+				j.Say("%s goes on: the claim on %q was renewed", j.name(), task.OneLine(j.claim.Task.Title, -1))
 				j.still(false)
-			case !ended && j.kill == nil:
+			case s.doubt && !ended:
 				j.Say("the lease on %q is over: %s is held still until its page was read", task.OneLine(j.claim.Task.Title, -1), j.name())
 				j.still(true)
 			}
@@ -181,13 +182,24 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 	}
 }
 
-// ask asks the processes to end, and has them killed if they have not when Patience is over.
+// ask asks the processes to end, and has them killed if they have not when Patience is over. Those
+// that are held still are killed at once: somebody else may have the task, so none may go on.
 func (j *job) ask(o order) {
+	if j.held {
+		o, j.held, j.kill = order{Signal: syscall.SIGKILL, Everything: true}, false, time.After(0)
+	}
 	j.supervisor.send(o)
-	j.still(false) // it takes the signal in only then
 	if j.kill == nil {
 		j.asked, j.kill = time.Now(), time.After(j.Patience)
 	}
+}
+
+// stopping says in messages how ask ends the command.
+func (j *job) stopping() string {
+	if j.held {
+		return "killing"
+	}
+	return "stopping"
 }
 
 // still holds all that was started still, or lets it go on.
@@ -210,7 +222,9 @@ func (j *job) signalled(s syscall.Signal) {
 		j.supervisor.send(order{Signal: s})
 	case !j.stopped:
 		j.stopped = true
-		if j.kill == nil {
+		if j.held {
+			j.Say("killing %s: it is held still", j.name())
+		} else if j.kill == nil {
 			j.Say("stopping %s: it has %v; a second signal kills it", j.name(), j.Patience)
 		}
 		if j.supervisor.front && (s == syscall.SIGINT || s == syscall.SIGQUIT) {

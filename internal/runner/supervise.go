@@ -52,6 +52,9 @@ const ordersFile, reportsFile, stderrFile, stdoutFile = 3, 4, 5, 6
 // killAgain is how often remaining processes are killed again: they may start more meanwhile.
 const killAgain = 20 * time.Millisecond
 
+// stopPasses limits how often more processes to stop are looked for.
+const stopPasses = 20
+
 // Supervise runs in the supervisor's process. It returns once nothing is left to supervise.
 func Supervise() error {
 	for _, fd := range []int{ordersFile, reportsFile, stderrFile} {
@@ -202,14 +205,24 @@ func reap(target int) <-chan int {
 }
 
 // signalAll sends a signal to all descendants of this process, or, where they are unknown, to the
-// target, if there is one.
+// target, if there is one. What they start meanwhile is stopped, too.
 func signalAll(target int, s syscall.Signal) {
-	pids, known := descendants()
-	if !known && target != 0 {
-		pids = []int{target}
-	}
-	for _, pid := range pids {
-		_ = syscall.Kill(pid, s) // it may have ended
+	reached := make(map[int]bool)
+	for range stopPasses {
+		pids, known := descendants()
+		if !known && target != 0 {
+			pids = []int{target}
+		}
+		before := len(reached)
+		for _, pid := range pids {
+			if !reached[pid] {
+				reached[pid] = true
+				_ = syscall.Kill(pid, s) // it may have ended
+			}
+		}
+		if s != syscall.SIGSTOP || len(reached) == before {
+			return
+		}
 	}
 }
 
