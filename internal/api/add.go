@@ -20,7 +20,7 @@ type Added struct {
 // the MCP tool.
 type CommentRequest struct {
 	Agent   string `json:"agent,omitempty" doc:"Who says it, and signs; without one, the caller's user does"`
-	Text    string `json:"text" minLength:"1"`
+	Text    string `json:"text" fit:"exact" minLength:"1"`
 	Mention string `json:"mention,omitempty" doc:"Whom the comment mentions: a Notion user by name, e-mail address or id" jsonschema:"a person"`
 }
 
@@ -36,7 +36,7 @@ type Commented struct {
 // AskRequest asks people a question: in a comment, and the task is blocked until they answer.
 type AskRequest struct {
 	Agent string `json:"agent,omitempty" doc:"Whose claim it must be"`
-	Text  string `json:"text" minLength:"1" doc:"The question"`
+	Text  string `json:"text" fit:"exact" minLength:"1" doc:"The question"`
 	To    string `json:"to,omitempty" doc:"Whom the comment mentions: a Notion user by name, e-mail address or id"`
 	Used
 }

@@ -14,8 +14,8 @@ import (
 // Fit returns a JSON document as its reader wants it, a value of type t, where it can mean only one
 // thing. Programs and models send null and "" for what is not set, JSON in a text, whole numbers
 // with a decimal point, and spaces around texts. Whatever else does not fit stays, to be refused; so
-// do spaces alone. Fields tagged `fit:"exact"` keep their spaces. What is no JSON is returned as it
-// is.
+// do spaces alone. Fields tagged `fit:"exact"` keep their spaces: texts of several lines, paths and
+// the like. What is no JSON is returned as it is.
 func Fit(document []byte, t reflect.Type) []byte {
 	v, err := decode(document)
 	if err != nil || t == nil {

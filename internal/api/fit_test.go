@@ -50,3 +50,27 @@ func TestFit(t *testing.T) {
 		}
 	}
 }
+
+// TestFitKeepsTexts sends what people read: how it is indented is part of it.
+func TestFitKeepsTexts(t *testing.T) {
+	for _, given := range []struct {
+		op    *api.Operation
+		field string
+	}{
+		{api.OpSend.Operation, "text"}, {api.OpComment.Operation, "text"}, {api.OpAsk.Operation, "text"},
+		{api.OpOffer.Operation, "text"}, {api.OpAccept.Operation, "note"}, {api.OpDecline.Operation, "reason"},
+		{api.OpComplete.Operation, "summary"}, {api.OpReview.Operation, "note"}, {api.OpRelease.Operation, "reason"},
+		{api.OpBlock.Operation, "reason"}, {api.OpFail.Operation, "reason"}, {api.OpRenew.Operation, "progress"},
+		{api.OpReopen.Operation, "note"}, {api.OpReopenFailed.Operation, "note"}, {api.OpSweep.Operation, "note"},
+		{api.OpPause.Operation, "reason"}, {api.OpAddTask.Operation, "body"},
+	} {
+		sent := `{"` + given.field + `":"    indented\n  more\n"}`
+		if got := string(given.op.Fit([]byte(sent))); got != sent {
+			t.Errorf("%s: %s becomes %s", given.op.Name, sent, got)
+		}
+	}
+	evidence := `{"evidence":["  + indented"]}`
+	if got := string(api.OpComplete.Fit([]byte(evidence))); got != evidence {
+		t.Errorf("%s becomes %s", evidence, got)
+	}
+}

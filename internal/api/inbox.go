@@ -48,7 +48,7 @@ type Acked struct {
 type MessageRequest struct {
 	From string `json:"from,omitempty" doc:"Which agent says it; without one, the message is from the caller's user"`
 	To   string `json:"to" minLength:"1" doc:"An agent, or all"`
-	Text string `json:"text" minLength:"1"`
+	Text string `json:"text" fit:"exact" minLength:"1"`
 }
 
 // Message is a message that was sent.
@@ -65,7 +65,7 @@ type Message struct {
 type OfferRequest struct {
 	Agent string `json:"agent" minLength:"1" doc:"Who offers it"`
 	To    string `json:"to" minLength:"1" doc:"Who is to accept or decline"`
-	Text  string `json:"text,omitempty" doc:"What that agent is told with it"`
+	Text  string `json:"text,omitempty" fit:"exact" doc:"What that agent is told with it"`
 }
 
 // Offer is a task that waits for one agent to accept or decline it.
@@ -91,11 +91,11 @@ type Offered struct {
 type AcceptRequest struct {
 	Agent          string `json:"agent" minLength:"1" doc:"Who accepts"`
 	TimeoutMinutes int    `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"How long the lease lasts; without it, as the task or the daemon says"`
-	Note           string `json:"note,omitempty" doc:"For the record: who accepts in the agent's place, say"`
+	Note           string `json:"note,omitempty" fit:"exact" doc:"For the record: who accepts in the agent's place, say"`
 }
 
 // DeclineRequest refuses a task that is offered to an agent.
 type DeclineRequest struct {
 	Agent  string `json:"agent" minLength:"1" doc:"Who declines"`
-	Reason string `json:"reason,omitempty" doc:"Why"`
+	Reason string `json:"reason,omitempty" fit:"exact" doc:"Why"`
 }

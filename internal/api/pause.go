@@ -4,7 +4,7 @@ package api
 type PauseRequest struct {
 	Agent      string  `json:"agent,omitempty" doc:"Whom to pause, an agent or a pattern such as agent-*; without it, everybody"`
 	ForSeconds float64 `json:"for_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"How long; without it, until somebody resumes"`
-	Reason     string  `json:"reason,omitempty" maxLength:"1000" doc:"Why, for those who are refused"`
+	Reason     string  `json:"reason,omitempty" fit:"exact" maxLength:"1000" doc:"Why, for those who are refused"`
 	By         string  `json:"by,omitempty" doc:"Who asks, as the daemon's user or root says; of anybody else, and without it, it is the caller's user"`
 }
 

@@ -36,7 +36,7 @@ type Keeper struct {
 // RenewRequest asks for a fresh lease.
 type RenewRequest struct {
 	Agent    string `json:"agent,omitempty" doc:"Whose claim it must be"`
-	Progress string `json:"progress,omitempty" doc:"How far the work is, in one line: the first 300 characters are shown with the claim. Notion is not told"`
+	Progress string `json:"progress,omitempty" fit:"exact" doc:"How far the work is, in one line: the first 300 characters are shown with the claim. Notion is not told"`
 	Orphaned bool   `json:"orphaned,omitempty" doc:"With pid: only if whatever kept the claim alive is gone; else nothing is done"`
 	Keeper
 	Used
@@ -50,16 +50,16 @@ type SyncRequest struct {
 // CompleteRequest says that the work is done.
 type CompleteRequest struct {
 	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
-	Summary string `json:"summary,omitempty" doc:"What was done"`
+	Summary string `json:"summary,omitempty" fit:"exact" doc:"What was done"`
 	Used
 
-	Evidence []string `json:"evidence,omitempty" maxItems:"20" doc:"What shows it, a line each: a commit, a pull request, a command and how it ended"`
+	Evidence []string `json:"evidence,omitempty" fit:"exact" maxItems:"20" doc:"What shows it, a line each: a commit, a pull request, a command and how it ended"`
 }
 
 // ReviewRequest says that the work is done, for a person to decide.
 type ReviewRequest struct {
 	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
-	Note    string `json:"note,omitempty" doc:"What was done, and what is to be decided"`
+	Note    string `json:"note,omitempty" fit:"exact" doc:"What was done, and what is to be decided"`
 	Mention string `json:"mention,omitempty" doc:"Whom the comment with the note mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
 	Used
 }
@@ -67,7 +67,7 @@ type ReviewRequest struct {
 // ReopenRequest gives a task that no agent has another status.
 type ReopenRequest struct {
 	Agent  string `json:"agent,omitempty" doc:"Which agent asks: it can only open the task; without one, the note is signed with the caller's user"`
-	Note   string `json:"note,omitempty" doc:"Why"`
+	Note   string `json:"note,omitempty" fit:"exact" doc:"Why"`
 	Was    string `json:"was,omitempty" maxLength:"200" doc:"The status that was seen, in dibs's words or the board's: a task in any other is left alone. Without it, only one that is BLOCKED, FAILED or in REVIEW is opened"`
 	Holder string `json:"holder,omitempty" maxLength:"2000" doc:"The name that was seen on the task: under any other, it is left alone. Without it, the name of the last claim, which a finished task keeps, counts as seen"`
 	Status string `json:"status,omitempty" maxLength:"200" doc:"The status that it gets: OPEN, which is the default, or, with was and without agent, BLOCKED, COMPLETED or CANCELLED; in dibs's words or the board's"`
@@ -79,7 +79,7 @@ type ReopenFailedRequest struct {
 	FailedBy string `json:"failed_by" minLength:"1" maxLength:"200" doc:"The agent that failed them, or all that a pattern covers, such as agent-*"`
 	Since    Time   `json:"since,omitzero" doc:"Only what was failed since then"`
 	DryRun   bool   `json:"dry_run,omitempty" doc:"Only say which tasks these are"`
-	Note     string `json:"note,omitempty" doc:"Why"`
+	Note     string `json:"note,omitempty" fit:"exact" doc:"Why"`
 }
 
 // ReopenedTasks answers a ReopenFailedRequest.
@@ -89,7 +89,7 @@ type ReopenedTasks struct {
 
 // SweepRequest asks to reopen the tasks with a stale claim.
 type SweepRequest struct {
-	Note string `json:"note,omitempty" doc:"Why, or who asks, for the record"`
+	Note string `json:"note,omitempty" fit:"exact" doc:"Why, or who asks, for the record"`
 }
 
 // Reopened answers a ReopenRequest.
@@ -104,7 +104,7 @@ type Reopened struct {
 type StopRequest struct {
 	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	By     string `json:"by,omitempty" doc:"Who takes the task back, if not the agent: the agent is told that it lost the claim, by whom and why, and is not offered the task for an hour"`
-	Reason string `json:"reason,omitempty" doc:"Why"`
+	Reason string `json:"reason,omitempty" fit:"exact" doc:"Why"`
 	// Unheard is as in a claim.Finish.
 	Unheard bool `json:"unheard,omitempty" doc:"The agent never heard that it was granted: a task that was assigned or offered to it stays so"`
 	Used
@@ -113,7 +113,7 @@ type StopRequest struct {
 // BlockRequest says that the work cannot go on.
 type BlockRequest struct {
 	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
-	Reason  string `json:"reason,omitempty" doc:"Why"`
+	Reason  string `json:"reason,omitempty" fit:"exact" doc:"Why"`
 	Mention string `json:"mention,omitempty" doc:"Whom the comment with the reason mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
 	Used
 }
@@ -121,7 +121,7 @@ type BlockRequest struct {
 // FailRequest says that the work was tried and failed.
 type FailRequest struct {
 	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
-	Reason string `json:"reason,omitempty" doc:"Why"`
+	Reason string `json:"reason,omitempty" fit:"exact" doc:"Why"`
 	Reopen bool   `json:"reopen,omitempty" doc:"Put the task back to OPEN instead of FAILED or BLOCKED, unless it was tried as often as claim.max_attempts allows"`
 	// Mention is as in a BlockRequest.
 	Mention string `json:"mention,omitempty" doc:"Whom the comment with the reason mentions: a Notion user by name, e-mail address or id; only with notion.comments"`

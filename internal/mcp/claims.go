@@ -137,10 +137,10 @@ type FinishArgs struct {
 	Who
 	Task    string `json:"task,omitempty" jsonschema:"default: your only one"`
 	Outcome string `json:"outcome" jsonschema:"completed|blocked|failed|released|review"`
-	Summary string `json:"summary,omitempty" jsonschema:"what was done, or why not"`
+	Summary string `json:"summary,omitempty" fit:"exact" jsonschema:"what was done, or why not"`
 	Usage   string `json:"usage,omitempty" jsonschema:"in all: tokens=N,usd=X"`
 
-	Evidence []string `json:"evidence,omitempty"`
+	Evidence []string `json:"evidence,omitempty" fit:"exact"`
 }
 
 // Finished is the answer of finish_task.
@@ -231,7 +231,7 @@ type UpdateArgs struct {
 	Task    string `json:"task,omitempty"`
 	OfferTo string `json:"offer_to,omitempty" jsonschema:"the agent to hand it to"`
 	Decline bool   `json:"decline,omitempty"`
-	Text    string `json:"text,omitempty" jsonschema:"said with it"`
+	Text    string `json:"text,omitempty" fit:"exact" jsonschema:"said with it"`
 }
 
 // Updated is the answer of update_claim.

@@ -120,7 +120,7 @@ func triggerText(t Trigger) string {
 type SendArgs struct {
 	Who
 	To   string `json:"to" jsonschema:"an agent, or all"`
-	Text string `json:"text"`
+	Text string `json:"text" fit:"exact"`
 }
 
 // Sent is the answer of send.

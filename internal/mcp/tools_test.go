@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/mcp"
 
 	"github.com/google/go-cmp/cmp"
@@ -179,6 +180,11 @@ func TestArgumentsFit(t *testing.T) {
 		}
 		s.must("add_task", `{"title":" More ","depends_on":"[\"TASK-2\"]","fields":"{}","body":null,"for":""}`)
 		s.must("inbox", `{"done":"","limit":"3"}`)
+		s.must("send", `{"to":" Oracle","text":"    indented\n  more"}`)
+		got, err := w.ask().Poll(w.Context(), "Oracle", api.PollRequest{}, "")
+		if err != nil || len(got.Triggers) == 0 || got.Triggers[0].Text != "    indented\n  more" {
+			w.Errorf("sent: %+v, %v", got, err)
+		}
 	})
 }
 
