@@ -17,8 +17,8 @@ import (
 // do spaces alone. Fields tagged `fit:"exact"` keep their spaces: texts of several lines, paths and
 // the like. What is no JSON is returned as it is.
 func Fit(document []byte, t reflect.Type) []byte {
-	v, err := decode(document)
-	if err != nil || t == nil {
+	var v any
+	if t == nil || decode(document, &v) != nil {
 		return document
 	}
 	f := fitter{}
@@ -33,16 +33,19 @@ func Fit(document []byte, t reflect.Type) []byte {
 	return fitted
 }
 
-// decode reads one JSON document. Numbers stay as they are written.
-func decode(document []byte) (v any, err error) {
+// decode reads one JSON document, which has no fields that into lacks. Numbers in an any stay as
+// they are written.
+func decode(document []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(document))
 	d.UseNumber()
-	if err = d.Decode(&v); err == nil {
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
 		if _, more := d.Token(); more != io.EOF {
-			return nil, io.ErrUnexpectedEOF
+			err = io.ErrUnexpectedEOF
 		}
 	}
-	return v, err
+	return err
 }
 
 type fitter struct{ changed bool }
@@ -56,7 +59,8 @@ func (f *fitter) fit(v any, t reflect.Type, exact bool) any {
 		return v
 	}
 	if text, ok := v.(string); ok && t.Kind() != reflect.String && t.Kind() != reflect.Interface {
-		if inner, err := decode([]byte(text)); err == nil && inner != nil {
+		var inner any
+		if decode([]byte(text), &inner) == nil && inner != nil {
 			f.changed = true
 			v = inner
 		}

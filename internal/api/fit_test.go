@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"reflect"
 	"testing"
 
@@ -72,5 +73,23 @@ func TestFitKeepsTexts(t *testing.T) {
 	evidence := `{"evidence":["  + indented"]}`
 	if got := string(api.OpComplete.Fit([]byte(evidence))); got != evidence {
 		t.Errorf("%s becomes %s", evidence, got)
+	}
+}
+
+// TestCanonical has bodies that this program sends stay: keys may be in use when it is replaced.
+func TestCanonical(t *testing.T) {
+	sent, err := json.Marshal(api.AddRequest{
+		Agent: "Sandman", Title: "<a> & b ", Body: "  x\n", Fields: map[string]any{"n": json.Number("9007199254740993"), "a": []string{"b"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{string(sent), `{"title":"x","more":1}`, `{"title":7}`, `{"title":"x"}{}`, ``} {
+		if got := string(api.OpAddTask.Canonical([]byte(body))); got != body {
+			t.Errorf("%s becomes %s", body, got)
+		}
+	}
+	if got := string(api.OpAddTask.Canonical([]byte(`{"for":"Jo\u0308rg","title":"x"}`))); got != "{\"title\":\"x\",\"for\":\"J\u00f6rg\"}" {
+		t.Errorf("the name becomes %s", got)
 	}
 }

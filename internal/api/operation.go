@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"slices"
@@ -159,6 +160,25 @@ func OnTask[Body any](id task.ID, key string, body Body) TaskInput[Body] {
 
 // Fit returns the body of a request as the operation wants it, see Fit.
 func (o *Operation) Fit(body []byte) []byte { return Fit(body, o.body) }
+
+// Canonical returns the body of a request, which fits, as this program would send it: bodies that
+// mean the same are the same then, however their fields are ordered and their names are written.
+// What the operation will refuse is returned as it is.
+func (o *Operation) Canonical(body []byte) []byte {
+	if o.body == nil {
+		return body
+	}
+	read := reflect.New(o.body)
+	if decode(body, read.Interface()) != nil {
+		return body
+	}
+	FormC(read)
+	canonical, err := json.Marshal(read.Interface())
+	if err != nil {
+		return body // impossible: it was read
+	}
+	return canonical
+}
 
 // Answer returns the type of the answer.
 func (o *Operation) Answer() reflect.Type { return o.out }

@@ -132,5 +132,21 @@ func TestNamesInAnotherForm(t *testing.T) {
 			_, err = n.Reopen(w.Context(), task.ID(id), api.ReopenRequest{Was: "COMPLETED"}, "")
 			mustDo(w, err)
 		}
+
+		added, err := n.Add(w.Context(), api.AddRequest{Title: "More", For: apart}, "")
+		mustDo(w, err)
+		if added.Task.AssignedTo != composed {
+			w.Errorf("added for %+q", added.Task.AssignedTo)
+		}
+		cl, err := n.claim(composed, id)
+		mustDo(w, err)
+		_, err = n.Fail(w.Context(), string(cl.ID), api.FailRequest{Agent: composed}, "")
+		mustDo(w, err)
+		synctest.Wait()
+		opened, err := n.ReopenFailed(w.Context(), api.ReopenFailedRequest{FailedBy: apart}, "")
+		mustDo(w, err)
+		if len(opened.Reopened) != 1 {
+			w.Errorf("reopened: %v", opened.Reopened)
+		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/task"
 )
 
 // Person is somebody in the workspace.
@@ -93,7 +94,7 @@ func (c *Client) people(ctx context.Context) ([]Person, error) {
 		}
 		for _, u := range listed.Results {
 			if u.Type == "person" {
-				people = append(people, Person{u.ID, u.Name, u.Person.Email})
+				people = append(people, Person{u.ID, task.Name(u.Name), u.Person.Email})
 			}
 		}
 		switch {

@@ -187,7 +187,7 @@ func (s *Server) keyProblem(ctx context.Context, err error) *api.Problem {
 	return s.problem(ctx, err)
 }
 
-// fingerprintOf identifies a request by its user, route and body.
+// fingerprintOf identifies a request by its user, route and what its body means.
 func fingerprintOf(r *http.Request) (string, error) {
 	body, err := bodyOf(r)
 	if err != nil {
@@ -195,7 +195,7 @@ func fingerprintOf(r *http.Request) (string, error) {
 	}
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%d %s %s\n", caller(r.Context()), r.Method, r.URL.RequestURI())
-	hash.Write(body)
+	hash.Write(api.OperationOf(r).Canonical(body))
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 

@@ -105,10 +105,28 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
+// TestSameMeaning repeats a request in other words.
+func TestSameMeaning(t *testing.T) {
+	for _, again := range []string{
+		`{"agent":"J\u00f6rg","text":"new","timeout_minutes":45}`,
+		`{"timeout_minutes":45, "text":"new", "agent":"J\u00f6rg"}`,
+		`{"agent":" Jo\u0308rg","text":"new ","timeout_minutes":"45.0","wait_seconds":0,"except":null}`,
+	} {
+		inBubble(t, again, func(t *testing.T) {
+			f := start(t)
+			f.must("POST", "/v1/claims", `{"agent":"Jörg","text":"new","timeout_minutes":45}`, withKey...)
+			if got := f.must("POST", "/v1/claims", again, withKey...); got.header.Get("Idempotency-Replayed") != "true" {
+				t.Errorf("answered %d %s, want the first answer", got.status, got.body)
+			}
+		})
+	}
+}
+
 func TestKeyReused(t *testing.T) {
 	for _, tt := range []struct{ name, path, body string }{
 		{"for another body", "/v1/claims", `{"agent":"Oracle"}`},
 		{"for another operation", "/v1/sweep", claimBody},
+		{"for what will be refused", "/v1/claims", `{"agent":"Sandman","taks":"x"}`},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)

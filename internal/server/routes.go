@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -213,22 +211,6 @@ func serve[In, Out any](o operations, op api.Op[In, Out], handle func(*Server, c
 	})
 }
 
-// normalize puts the names in a request into the form in which they are compared: those of agents and
-// people. Other texts stay as they are.
-func normalize(v reflect.Value) {
-	for i := range v.NumField() {
-		switch f := v.Field(i); {
-		case !f.CanSet():
-		case f.Kind() == reflect.Struct:
-			normalize(f)
-		case f.Kind() == reflect.Pointer && !f.IsNil() && f.Elem().Kind() == reflect.Struct:
-			normalize(f.Elem())
-		case f.Kind() == reflect.String && slices.Contains([]string{"Agent", "Name", "By", "Holder", "From", "To"}, v.Type().Field(i).Name):
-			f.SetString(task.Name(f.String()))
-		}
-	}
-}
-
 // stream is serve for an operation that answers with a stream.
 func stream[In, Out any](o operations, op api.Op[In, Out], handle func(*Server, context.Context, *In) (*huma.StreamResponse, error)) {
 	described := o.describe(op.Operation)
@@ -263,7 +245,7 @@ func add[In, Out any](o operations, op *api.Operation, described huma.Operation,
 			err = s.charge(ctx)
 		}
 		if err == nil {
-			normalize(reflect.ValueOf(in).Elem())
+			api.FormC(reflect.ValueOf(in))
 			out, err = handle(s, ctx, in)
 		}
 		if err != nil {
