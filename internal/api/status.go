@@ -110,6 +110,9 @@ type OutboxStatus struct {
 	LastError string `json:"last_error,omitempty"`
 }
 
+// Unknown reports whether the journal, which knows, could not be read.
+func (o OutboxStatus) Unknown() bool { return o.Depth == 0 && o.LastError != "" }
+
 // Owed returns that as text.
 func (o OutboxStatus) Owed() string {
 	if o.Finishes == 0 {

@@ -42,7 +42,7 @@ func (b *Broker) load(ctx context.Context, bd *board, agent string) (err error) 
 	if bd.kept, err = b.kept(ctx, agent); err != nil {
 		return err
 	}
-	offers, err := b.offers(ctx)
+	offers, err := b.inbox.Inbox.Offers(ctx)
 	bd.offers = make(map[task.ID]inbox.Offer, len(offers))
 	for _, o := range offers {
 		bd.offers[o.Task] = o
@@ -191,7 +191,7 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (api.Task, error) {
 	}
 	out := bd.view(t, "")
 	spent, err := b.past.Spent(ctx, history.Spending{Task: id})
-	if err != nil && !(recalling(ctx) != nil && unreachable(err)) { // else nothing is remembered
+	if err != nil {
 		return api.Task{}, err
 	}
 	out.Usage = api.NewUsage(history.Total(spent))

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -116,7 +115,7 @@ type Config struct {
 type House interface {
 	// Report adds to the status what the broker does not know: the daemon itself, its exchange with
 	// Notion, and what it owes to Notion.
-	Report(context.Context, *api.Status) error
+	Report(context.Context, *api.Status)
 
 	// Doubt returns why no claim is granted although the mirror is open; nil if claims are.
 	Doubt() error
@@ -156,8 +155,6 @@ type Broker struct {
 	cluster   Cluster
 	log       *slog.Logger
 	ahead     atomic.Int64 // see Local
-
-	remembers remembers
 
 	troubles troubles
 	rivals   rivals
@@ -300,7 +297,8 @@ func (b *Broker) logEntry(e claim.Fact) api.LogEntry {
 	}
 }
 
-// Status returns the state of the daemon.
+// Status returns the state of the daemon. While the journal cannot be reached, it is without the
+// pauses, and the outbox's error says so.
 func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	standing := b.mirror.Standing()
 	p := b.claimer.Policy()
@@ -327,11 +325,14 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	}
 	s.ClaimsHeld = b.claimer.Holding()
 	s.Reservations = b.Reservations(ctx, "").Reservations
-	brake, perr := b.brake(ctx)
+	brake, err := b.journal.Brake(ctx)
+	if err != nil && !unreachable(err) {
+		return s, err
+	}
 	s.Pauses = b.pauses(brake)
-	err := errors.Join(b.house.Report(ctx, &s), perr)
+	b.house.Report(ctx, &s)
 	s.Outbox.Oldest = b.time(s.Outbox.Oldest.Time)
-	return s, err
+	return s, nil
 }
 
 func policyStatus(p claim.Policy) api.PolicyStatus {

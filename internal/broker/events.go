@@ -73,8 +73,7 @@ func (b *Broker) event(e claim.Fact) api.Event {
 const journalRetry = time.Second
 
 // await calls check until it is done: at once, after every new event, and once more when the wait
-// is over. With a context of Recall it keeps waiting while the journal cannot be reached: nothing
-// new can be stored there until it can.
+// is over. While the journal cannot be reached, it keeps waiting: nothing new can be stored there.
 func (b *Broker) await(ctx context.Context, wait time.Duration, check func() (done bool, err error)) error {
 	over := time.NewTimer(wait)
 	defer over.Stop()
@@ -82,7 +81,7 @@ func (b *Broker) await(ctx context.Context, wait time.Duration, check func() (do
 		more := b.published.next()
 		done, err := check()
 		var again <-chan time.Time
-		if wait > 0 && recalling(ctx) != nil && unreachable(err) {
+		if wait > 0 && unreachable(err) {
 			err, again = nil, time.After(journalRetry)
 		}
 		if done || err != nil || last {
@@ -101,15 +100,17 @@ func (b *Broker) await(ctx context.Context, wait time.Duration, check func() (do
 	}
 }
 
+// unreachable reports whether err says that the journal cannot be reached.
+func unreachable(err error) bool {
+	_, is := errors.AsType[*claim.JournalError](err)
+	return is
+}
+
 // read returns the first events that f selects, and the id to continue after.
 func (b *Broker) read(ctx context.Context, f FeedFilter) (events []claim.Fact, next int64, err error) {
-	if f.After == api.EventsFuture {
-		bounds, err := b.feedBounds(ctx)
-		return nil, bounds.last, err
-	}
-	last, pruned, err := b.feed.FeedBounds(ctx) // never from memory, which would show a false gap
-	if err != nil {
-		return nil, 0, err
+	last, pruned, err := b.feed.FeedBounds(ctx)
+	if err != nil || f.After == api.EventsFuture {
+		return nil, last, err
 	}
 	if f.After > last || 0 < f.After && f.After < pruned {
 		events = append(events, b.gap(f.After, last, pruned))
@@ -155,11 +156,10 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 
 func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Hold, *claim.Fact, error) {
 	if after == api.EventsFuture {
-		bounds, err := b.feedBounds(ctx)
-		if err != nil {
+		var err error
+		if after, _, err = b.feed.FeedBounds(ctx); err != nil {
 			return claim.Hold{}, nil, err
 		}
-		after = bounds.last
 	}
 	cl, err := b.lookup(ctx, r)
 	if err != nil {

@@ -2,9 +2,7 @@ package broker
 
 import (
 	"context"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"dibs/internal/api"
@@ -96,10 +94,10 @@ const (
 func (b *Broker) Agents(ctx context.Context, days int) (api.Agents, error) {
 	now := b.now()
 	today, _ := b.past.Day(now)
-	agents, err := b.pastAgents(ctx, history.Asking{
+	agents, err := b.past.Agents(ctx, history.Asking{
 		Since: now.AddDate(0, 0, -days), Limit: maxAgents,
 		DoneSince: today, MedianSince: now.AddDate(0, 0, -medianDays),
-	}, days)
+	})
 	if err != nil {
 		return api.Agents{}, err
 	}
@@ -107,13 +105,10 @@ func (b *Broker) Agents(ctx context.Context, days int) (api.Agents, error) {
 	for _, c := range b.claimer.Claims("") {
 		held[c.Agent] = append(held[c.Agent], c)
 	}
-	if r := recalling(ctx); r != nil && !r.At().IsZero() {
-		agents = withHolders(agents, held)
-	}
 	out := api.Agents{Agents: make([]api.AgentSummary, len(agents))}
 	for i, a := range agents {
 		waiting, err := b.waiting(ctx, a.Name)
-		if err != nil && !(recalling(ctx) != nil && unreachable(err)) { // else nothing is remembered: 0
+		if err != nil {
 			return api.Agents{}, err
 		}
 		out.Agents[i] = api.AgentSummary{
@@ -125,16 +120,4 @@ func (b *Broker) Agents(ctx context.Context, days int) (api.Agents, error) {
 		}
 	}
 	return out, nil
-}
-
-// withHolders adds to remembered agents those that have claimed since.
-func withHolders(agents []history.Agent, held map[string][]claim.Hold) []history.Agent {
-	held = maps.Clone(held)
-	for _, a := range agents {
-		delete(held, a.Name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(held)) {
-		agents = slices.Insert(agents, 0, history.Agent{Name: name, Seen: held[name][len(held[name])-1].Started})
-	}
-	return agents
 }

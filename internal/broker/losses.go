@@ -22,7 +22,7 @@ import (
 // get stuck. Sessions that share a name have to name their claims.
 func (b *Broker) only(ctx context.Context, agent string) (claim.Hold, error) {
 	held := slices.DeleteFunc(b.claimer.Claims(agent), claim.Hold.Taken)
-	losses, err := b.losses(ctx, agent)
+	losses, err := b.journal.Losses(ctx, agent)
 	if err != nil {
 		return claim.Hold{}, err
 	}
@@ -92,7 +92,7 @@ func (b *Broker) kept(ctx context.Context, agent string) (map[task.ID]claim.Fini
 	if agent == "" {
 		return nil, nil
 	}
-	losses, err := b.losses(ctx, agent)
+	losses, err := b.journal.Losses(ctx, agent)
 	kept := make(map[task.ID]claim.Finish)
 	for _, l := range slices.Backward(losses) {
 		if l.Finish == nil || !b.now().Before(l.Finish.At.Add(keptFor)) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/inbox"
 	"dibs/internal/task"
 )
 
@@ -114,7 +113,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (api.Ag
 	if err != nil {
 		return api.Agent{}, err
 	}
-	losses, err := b.losses(ctx, agent)
+	losses, err := b.journal.Losses(ctx, agent)
 	if err != nil {
 		return api.Agent{}, err
 	}
@@ -122,7 +121,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (api.Ag
 		Agent: agent, Claims: b.Claims(agent).Claims, Lost: []api.Claim{},
 		MaxPerAgent: b.limit(agent, b.claimer.Policy()), Inbox: waiting,
 	}
-	brake, err := b.brake(ctx)
+	brake, err := b.journal.Brake(ctx)
 	if err != nil {
 		return api.Agent{}, err
 	}
@@ -149,7 +148,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (api.Ag
 
 // waiting returns how many triggers a poll of the agent would get.
 func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
-	waiting, err := b.remembers.waiting.Ask(ctx, agent, func() (inbox.Waiting, error) { return b.inbox.Inbox.Waiting(ctx, agent) })
+	waiting, err := b.inbox.Inbox.Waiting(ctx, agent)
 	if err != nil || !waiting.Available {
 		return waiting.Count, err
 	}

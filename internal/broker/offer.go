@@ -156,7 +156,7 @@ func (b *Broker) giveBack(ctx context.Context, cl claim.Hold, o inbox.Offer, ans
 
 // offerOf returns a task's offer; its ID is empty if there is none.
 func (b *Broker) offerOf(ctx context.Context, id task.ID) (inbox.Offer, error) {
-	offers, err := b.offers(ctx)
+	offers, err := b.inbox.Inbox.Offers(ctx)
 	if i := slices.IndexFunc(offers, func(o inbox.Offer) bool { return o.Task == id }); i >= 0 {
 		return offers[i], err
 	}
@@ -166,7 +166,7 @@ func (b *Broker) offerOf(ctx context.Context, id task.ID) (inbox.Offer, error) {
 // TakeBackOffers opens the tasks of expired offers to all. It returns when the next offer expires;
 // zero if there is none.
 func (b *Broker) TakeBackOffers(ctx context.Context) (next time.Time, err error) {
-	offers, err := b.offers(ctx)
+	offers, err := b.inbox.Inbox.Offers(ctx)
 	errs := []error{err}
 	for _, o := range offers {
 		if b.now().Before(o.Until) {

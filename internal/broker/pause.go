@@ -81,14 +81,9 @@ func (b *Broker) pause(p claim.PauseFor) api.Pause {
 	return api.Pause{Agent: p.Agent, By: p.By, Reason: p.Reason, At: b.time(p.At), ExpiresAt: b.time(p.Until)}
 }
 
-// brake returns what keeps agents from being granted anything, if need be from memory.
-func (b *Broker) brake(ctx context.Context) (claim.Brake, error) {
-	return b.remembers.brake.Ask(ctx, struct{}{}, func() (claim.Brake, error) { return b.journal.Brake(ctx) })
-}
-
 // paused returns what pauses the agent; nil if nothing does.
 func (b *Broker) paused(ctx context.Context, agent string) (*claim.Barred, error) {
-	brake, err := b.brake(ctx)
+	brake, err := b.journal.Brake(ctx)
 	return brake.Bars(agent, b.now()), err
 }
 

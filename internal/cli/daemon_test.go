@@ -26,9 +26,8 @@ import (
 //	[Header: value …]
 //	STATUS BODY
 //
-// The key * matches any key, and must then be the same everywhere. Answer-Age is the header Age of
-// the answer. The answer is a template: {{in "12m"}} is the time in twelve minutes, and {{task}}
-// and {{claim}} are common pieces of JSON.
+// The key * matches any key, and must then be the same everywhere. The answer is a template:
+// {{in "12m"}} is the time in twelve minutes, and {{task}} and {{claim}} are common pieces of JSON.
 type exchange struct {
 	method, path, body string
 	header             map[string]string
@@ -136,9 +135,6 @@ func (d *fakeDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	media := "application/json"
 	if e.status >= http.StatusBadRequest {
 		media = "application/problem+json"
-	}
-	if age := e.header["Answer-Age"]; age != "" {
-		w.Header().Set("Age", age)
 	}
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(e.status)

@@ -52,8 +52,6 @@ type app struct {
 	request string
 	socket  string
 	config  string
-	// old is set once an answer was marked as out of date.
-	old bool
 
 	// document is set by commands that print failures as JSON on stdout, unless a person reads it.
 	document bool
@@ -150,12 +148,7 @@ func (a *app) direct() (*client.Client, error) {
 			return nil, err
 		}
 	}
-	d := a.daemonAt(c)
-	d.OnAged(func(age time.Duration) {
-		a.old = true
-		fmt.Fprintf(a.stderr, "dibs: this is as of %ds ago: the journal's database cannot be reached, and nothing is accepted until it can be; see: dibs status\n", int(age.Seconds()))
-	})
-	return d, nil
+	return a.daemonAt(c), nil
 }
 
 // environment returns the environment of programs that a command starts. Where the configuration

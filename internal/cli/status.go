@@ -105,7 +105,10 @@ func notionLine(n api.NotionStatus, now time.Time) string {
 }
 
 func outboxLine(o api.OutboxStatus, now time.Time) string {
-	if o.Depth == 0 {
+	switch {
+	case o.Unknown():
+		return "not known: " + clean(o.LastError)
+	case o.Depth == 0:
 		return "empty"
 	}
 	line := o.Owed()

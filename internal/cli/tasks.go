@@ -73,7 +73,7 @@ func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 		a.say("%s holds as many tasks as it may (max_per_agent): it can claim none before it finishes or releases one, see dibs whoami.", clean(filter.Agent))
 	case len(list.Tasks) == 0:
 		a.say("%s, as of %s.", none(filter), ago(list.SyncedAt.Time, now))
-	case list.Stale && !a.old: // else it was said already
+	case list.Stale:
 		a.say("This is as of %s: Notion was not read since; see: dibs status", ago(list.SyncedAt.Time, now))
 	}
 	shown, left := list.Tasks, max(0, list.Total-len(list.Tasks))

@@ -49,12 +49,7 @@ func (d *works) listenForScrapes(ctx context.Context) error {
 
 // standing returns the gauges, read anew for every scrape.
 func (d *works) standing(ctx context.Context) (metrics.State, error) {
-	ctx, _ = broker.Recall(ctx)
 	status, err := d.broker.Status(ctx)
-	if err != nil {
-		return metrics.State{}, err
-	}
-	owed, err := d.owed(ctx)
 	if err != nil {
 		return metrics.State{}, err
 	}
@@ -85,6 +80,10 @@ func (d *works) standing(ctx context.Context) (metrics.State, error) {
 		if to, t := q.Tally(); to != "" {
 			state.Notices = append(state.Notices, metrics.Notices{Receiver: to, Sent: t.Sent, Failed: t.Failed, GivenUp: t.GivenUp})
 		}
+	}
+	owed, err := d.owed(ctx)
+	if err != nil { // not known
+		return state, nil
 	}
 	for _, log := range []claim.Log{journal.Finishes, claim.MeshLog, claim.TaskLog, claim.Comments} { // an empty log is reported as 0
 		backlog := metrics.Backlog{Log: string(log)}

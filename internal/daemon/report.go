@@ -20,7 +20,7 @@ func (h house) Doubt() error { return h.doubt.Why() }
 func (h house) Rate() float64 { return h.live.Load().Notion.Rate }
 
 // Report fills in the parts of the status that only the daemon knows.
-func (d house) Report(ctx context.Context, s *api.Status) error {
+func (d house) Report(ctx context.Context, s *api.Status) {
 	s.Version, s.PID, s.StartedAt = d.version, os.Getpid(), api.Time{Time: d.started}
 	s.Socket, s.StateDir = d.listen.Addr().String(), d.config.StateDir
 	if err := d.journal.Trouble(ctx); err != nil {
@@ -74,10 +74,12 @@ func (d house) Report(ctx context.Context, s *api.Status) error {
 	owed, err := d.owed(ctx)
 	all := journal.Total(owed)
 	s.Outbox = api.OutboxStatus{Depth: all.Depth, Finishes: all.Finishes, Oldest: api.Time{Time: all.Oldest}, LastError: all.LastError}
-	return err
+	if err != nil {
+		s.Outbox.LastError = err.Error()
+	}
 }
 
 // owed returns the backlog of each outbox.
 func (d *works) owed(ctx context.Context) ([]journal.Backlog, error) {
-	return d.backlog.Ask(ctx, struct{}{}, func() ([]journal.Backlog, error) { return d.journal.Backlog(ctx, d.claimer.Finishing()) })
+	return d.journal.Backlog(ctx, d.claimer.Finishing())
 }

@@ -114,7 +114,7 @@ func (d *works) loops() []func(context.Context) {
 		all = append(all, d.foreignLoop)
 	}
 	if d.shared != nil {
-		all = append(all, d.shared.machines.Run, clock.NewLoop(0, d.remember).Run)
+		all = append(all, d.shared.machines.Run)
 	}
 	return all
 }

@@ -46,7 +46,6 @@ type works struct {
 	hooks        hooks
 	users        *notion.Users // who edits the cards of held claims
 	broker       *broker.Broker
-	backlog      broker.Memory[struct{}, []journal.Backlog]
 	alive        *alive.Watch
 	reservations *reserve.Book
 	server       *server.Server

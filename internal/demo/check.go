@@ -85,7 +85,7 @@ func (d *demo) delivered(ctx context.Context, c *client.Client) (owed int, err e
 		if err != nil {
 			return 0, err
 		}
-		if status.Outbox.Depth == 0 {
+		if status.Outbox.Depth == 0 && !status.Outbox.Unknown() {
 			return 0, nil
 		}
 		if time.Now().After(deadline) && d.summary.Killed > 0 && inDoubt(status.Outbox.LastError) {

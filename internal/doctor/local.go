@@ -229,6 +229,10 @@ func (e *examination) left(found journal.Inspection) {
 }
 
 func (e *examination) outbox(o api.OutboxStatus) {
+	if o.Unknown() {
+		e.warn("outbox", "not known: "+o.LastError, "see to the journal, and run dibs doctor again")
+		return
+	}
 	if o.Depth == 0 {
 		e.ok("outbox", "empty")
 		return

@@ -28,22 +28,14 @@ type breaker struct {
 	down   error     // why the server cannot be reached; nil if it may be
 	next   time.Time // when it is tried again
 	trying bool
-	falls  int       // how often the server fell silent
-	heard  time.Time // when it last answered anything
+	falls  int // how often the server fell silent
 }
 
-// answered notes that the server has answered something.
-func (b *breaker) answered() {
+// away returns why the server cannot be reached; nil if it may be.
+func (b *breaker) away() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.heard = time.Now()
-}
-
-// away returns why the server cannot be reached, nil if it may be, and when it last answered.
-func (b *breaker) away() (heard time.Time, why error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.heard, b.down
+	return b.down
 }
 
 // enter returns why the server is down, nil if it is not, and whether the caller should try.
@@ -260,7 +252,6 @@ func (w *watched) Read(data []byte) (int, error) {
 		w.mu.Lock()
 		w.greeted, w.waiting = true, false
 		w.mu.Unlock()
-		w.breaker.answered()
 	}
 	return n, w.judge(err)
 }

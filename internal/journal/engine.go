@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"database/sql"
-	"time"
 )
 
 // store is where a journal is stored: what differs between the databases. All databases take
@@ -56,8 +55,8 @@ type engine interface {
 	// over returns a channel that is closed once this process can save nothing any more; nil
 	// if that cannot happen.
 	over() <-chan struct{}
-	// away returns since when the database cannot be reached, and why; a nil error if it can.
-	away() (since time.Time, why error)
+	// away returns why the database cannot be reached; nil if it can.
+	away() error
 	// compact frees unused space.
 	compact(ctx context.Context, j *Journal) error
 }

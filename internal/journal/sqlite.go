@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"dibs/internal/ownfile"
 
@@ -58,7 +57,7 @@ func (file) begin(tx *tx) error              { return tx.control("BEGIN IMMEDIAT
 func (file) commit(tx *tx) error             { return tx.control("COMMIT") }
 func (file) fate(u *unsure) error            { return u }
 func (file) over() <-chan struct{}           { return nil }
-func (file) away() (time.Time, error)        { return time.Time{}, nil } // a file can always be read
+func (file) away() error                     { return nil } // a file can always be read
 
 func (file) schema() string  { return sqliteSchema }
 func (file) foreign() string { return adviceSchema }

@@ -85,7 +85,7 @@ func (t *term) over() <-chan struct{} { return t.ended }
 
 func (t *term) end() { t.once.Do(func() { close(t.ended) }) }
 
-func (t *term) away() (time.Time, error) { return t.breaker.away() }
+func (t *term) away() error { return t.breaker.away() }
 
 // prepare reads how many transactions the term has. Dial has created the tables.
 func (t *term) prepare(ctx context.Context, j *Journal, _ bool) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"sync"
-	"time"
 )
 
 const (
@@ -41,13 +40,10 @@ func (j *Journal) Watch(watch func(why error)) {
 	j.writer.trouble.watch = watch
 }
 
-// Away returns since when the journal's database cannot be reached, by this machine's clock, and
-// why, as a *claim.JournalError; a nil error if it can. It does not ask the database. For an
-// SQLite file the error is always nil: a file that cannot be written can still be read.
-func (j *Journal) Away() (since time.Time, why error) {
-	since, why = j.engine.away()
-	return since, j.engine.explain(why)
-}
+// Away returns why the journal's database cannot be reached, as a *claim.JournalError, or nil if it
+// can. It does not ask the database. For an SQLite file it is always nil: a file that cannot be
+// written can still be read.
+func (j *Journal) Away() error { return j.engine.explain(j.engine.away()) }
 
 // Trouble returns why the journal cannot be written, as a *claim.JournalError, or nil if it can.
 // If the last change failed, it tries to write something first.

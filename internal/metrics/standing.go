@@ -28,7 +28,8 @@ type State struct {
 
 	Mirror api.MirrorStatus
 	// Held counts the claims held here, by agent.
-	Held   map[string]int
+	Held map[string]int
+	// Outbox is empty while the journal cannot be reached.
 	Outbox []Backlog
 	// Notices has the counts of each receiver since the start.
 	Notices []Notices

@@ -50,7 +50,6 @@ func (s *Server) keepAlive(ctx context.Context, in *api.KeepAliveInput) (*huma.S
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer leave()
 		ctx, stream := newEventStream(c)
-		ctx, _ = broker.Recall(ctx) // a claim outlives an outage of the journal
 		if err := s.follow(ctx, stream, out); err != nil && ctx.Err() == nil {
 			s.log.Info("a connection that kept a claim alive is gone", claim.AttrClaim, out.ID, claim.AttrError, err)
 		}

@@ -27,9 +27,8 @@ type Broker interface {
 
 // Journal stores the answers to requests with idempotency keys.
 type Journal interface {
-	// Away returns since when the journal cannot be reached, by this machine's clock, and why; a
-	// nil error if it can.
-	Away() (since time.Time, why error)
+	// Away returns why the journal cannot be reached; nil if it can.
+	Away() error
 
 	// Over returns a channel that is closed when another daemon leads, so that nothing is stored
 	// here any more: the caller's door then asks that daemon. It is nil if that never happens.

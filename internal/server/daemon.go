@@ -32,7 +32,7 @@ func (s *Server) sweep(ctx context.Context, in *api.KeyedInput[*api.SweepRequest
 }
 
 func (s *Server) sync(ctx context.Context, in *api.KeyedInput[*api.SyncRequest]) (api.Sync, error) {
-	if err := s.unreached(); err != nil { // its result could not be saved
+	if err := s.journal.Away(); err != nil { // its result could not be saved
 		return api.Sync{}, err
 	}
 	return s.broker.Sync(ctx, orZero(in.Body).Full)

@@ -37,15 +37,21 @@ func (s *Server) filter(ctx context.Context, in *api.EventsInput) (api.EventFilt
 }
 
 func (s *Server) stream(ctx context.Context, in *api.EventsInput) (*huma.StreamResponse, error) {
+	if err := s.journal.Away(); err != nil { // a stream can no longer fail with a status
+		return nil, err
+	}
 	f, err := s.filter(ctx, in)
 	if err != nil {
 		return nil, err
 	}
+	if f.After == api.EventsFuture {
+		if _, f.After, err = s.broker.Events(ctx, f, 0); err != nil {
+			return nil, err
+		}
+	}
 	wait := time.Duration(0)
 	if in.Follow {
 		wait = heartbeat
-	} else if err := s.unreached(); err != nil { // a stream can no longer fail with a status
-		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		ctx, out := newEventStream(c)
@@ -59,13 +65,6 @@ func (s *Server) stream(ctx context.Context, in *api.EventsInput) (*huma.StreamR
 // wait, there are no more. A slow reader is cut off like any other caller, and can continue later
 // where it stopped.
 func (s *Server) send(ctx context.Context, out *eventStream, f api.EventFilter, wait time.Duration) error {
-	if f.After == api.EventsFuture {
-		_, next, err := s.broker.Events(ctx, f, 0)
-		if err != nil {
-			return err
-		}
-		f.After = next
-	}
 	if err := out.beat(f.After); err != nil {
 		return err
 	}
@@ -136,11 +135,15 @@ func (o *eventStream) flush() error {
 	return o.connection.Flush()
 }
 
-// watch answers when something happens to a claim, or when the wait is over.
+// watch answers when something happens to a claim, or when the wait is over. A wait outlasts the
+// journal's absence, and begins only while it is there.
 func (s *Server) watch(ctx context.Context, ref broker.Ref, in *api.GetClaimInput) (api.Claim, error) {
 	d, err := time.ParseDuration(in.Wait)
 	if err != nil || d < 0 || d > api.MaxWait {
 		return api.Claim{}, invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Wait, api.MaxWait))
+	}
+	if err := s.journal.Away(); err != nil {
+		return api.Claim{}, err
 	}
 	if !in.Patient && d > 0 {
 		defer s.broker.Await()()

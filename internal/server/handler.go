@@ -28,7 +28,7 @@ func (s *Server) layers(o Options) http.Handler {
 	if o.Metrics != nil {
 		mux.Handle(metricsRoute, o.Metrics.Handler())
 	}
-	return s.observed(o.Metrics, addressed(routed(mux, s.aged(withBody(s.prompt(s.keyed(mux)))))))
+	return s.observed(o.Metrics, addressed(routed(mux, withBody(s.prompt(s.keyed(mux))))))
 }
 
 const metricsRoute = "GET /metrics"

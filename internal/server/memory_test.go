@@ -135,6 +135,6 @@ func (k *memory) Has(key string) bool {
 	return ok
 }
 
-func (k *memory) Away() (time.Time, error) { return time.Time{}, nil }
+func (k *memory) Away() error { return nil }
 
 func (k *memory) Over() <-chan struct{} { return nil }

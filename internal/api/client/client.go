@@ -42,8 +42,6 @@ type Client struct {
 	insist    time.Duration // see Insist
 	insists   func(*api.Problem)
 	insisting sync.Once
-	aged      func(age time.Duration) // see OnAged
-	aging     sync.Once
 }
 
 // New returns a client of the daemon on that socket. It does not trust a listener that another user
@@ -189,9 +187,6 @@ func (c *Client) exchange(ctx context.Context, r request) (*http.Response, error
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
-	}
-	if age, err := strconv.Atoi(resp.Header.Get("Age")); err == nil && c.aged != nil {
-		c.aging.Do(func() { c.aged(time.Duration(age) * time.Second) })
 	}
 	return resp, nil
 }

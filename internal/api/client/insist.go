@@ -20,10 +20,6 @@ func (c *Client) Insist(limit time.Duration, notify func(*api.Problem)) {
 	c.insist, c.insists = limit, notify
 }
 
-// OnAged makes the client call notify with the age of the first answer that was made from memory,
-// because the daemon's journal cannot be reached. It must be called before the first request.
-func (c *Client) OnAged(notify func(age time.Duration)) { c.aged = notify }
-
 // do sends a request and reads its answer into out. See Insist for repetitions.
 func (c *Client) do(ctx context.Context, r request, out any) error {
 	if c.insist == 0 || r.method == http.MethodGet {

@@ -19,19 +19,12 @@ import (
 type unsaving struct {
 	until      time.Time
 	retryAfter int
-	age        int // of questions
 	keys       []string
 	asked      []time.Time
 }
 
 func (u *unsaving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.keys, u.asked = append(u.keys, r.Header.Get(api.KeyHeader)), append(u.asked, time.Now())
-	if r.Method == http.MethodGet {
-		w.Header().Set("Age", fmt.Sprint(u.age))
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"claims":[]}`)
-		return
-	}
 	if time.Now().Before(u.until) {
 		w.Header().Set("Content-Type", api.ProblemType)
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -106,25 +99,4 @@ func TestInsist(t *testing.T) {
 			})
 		})
 	}
-}
-
-// How old an answer is, is told once.
-func TestOnAged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pipe := server.NewPipe()
-		web := &http.Server{Handler: &unsaving{age: 35}}
-		go web.Serve(pipe)
-		defer web.Close()
-		c := client.Over("pipe", pipe.Dial)
-		var ages []time.Duration
-		c.OnAged(func(age time.Duration) { ages = append(ages, age) })
-		for range 2 {
-			if _, err := c.Claims(t.Context(), ""); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if len(ages) != 1 || ages[0] != 35*time.Second {
-			t.Errorf("ages = %v, want 35s once", ages)
-		}
-	})
 }
