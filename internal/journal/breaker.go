@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -160,10 +161,16 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 // opens unless mayWait is set, see breaker.fell.
 func (p *postgres) pool(n int, limit time.Duration, mayWait bool) *sql.DB {
 	config := p.config.Copy()
+	fell := p.breaker.fell
+	if mayWait {
+		fell = func(error) {}
+	}
 	config.AfterNetConnect = func(_ context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
-		w := &watched{Conn: conn, breaker: &p.breaker, limit: limit, born: p.breaker.age()}
-		w.silent = mayWait
-		return w, nil
+		return &watched{Conn: conn, born: p.breaker.age(), fell: fell}, nil
+	}
+	config.AfterConnect = func(_ context.Context, c *pgconn.PgConn) error {
+		c.Conn().(*watched).watch(limit)
+		return nil
 	}
 	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {
 		if n.SeverityUnlocalized == "WARNING" {
@@ -190,19 +197,17 @@ func (p *postgres) pool(n int, limit time.Duration, mayWait bool) *sql.DB {
 	return db
 }
 
-// watched is a connection whose server has to answer within a limit. The limit applies once the
-// server has let the client in; before that the connect timeout does.
+// watched is a connection whose server has to answer within a limit. pgconn reads and writes only
+// for a statement, so an idle connection has no limit.
 type watched struct {
 	net.Conn
-	breaker *breaker
-	limit   time.Duration
-	born    int // the breaker's age when it was made
+	born int         // the breaker's age when it was made
+	fell func(error) // called once when the server is silent
 
-	mu      sync.Mutex
-	until   time.Time // the deadline that the connection's user has set
-	greeted bool      // the server has let the client in
-	waiting bool      // for an answer
-	silent  bool      // a silence is not reported to the breaker (again)
+	mu     sync.Mutex
+	limit  time.Duration // zero until the server has let the client in: before, the connect timeout applies
+	until  time.Time     // pgconn's own deadline, which replaces the limit: it gives up, or ends the connection
+	silent error         // set once the server was silent
 }
 
 // silence is the error for a server that did not answer in time.
@@ -212,70 +217,57 @@ func (s *silence) Error() string { return fmt.Sprintf("it did not answer for %v"
 func (*silence) Timeout() bool   { return true }
 func (*silence) Temporary() bool { return false }
 
-// arm sets the deadline of the next read.
-func (w *watched) arm() {
-	until := w.until
-	if own := time.Now().Add(w.limit); w.waiting && (until.IsZero() || own.Before(until)) {
-		until = own
-	}
-	w.Conn.SetReadDeadline(until)
+// watch sets the limit.
+func (w *watched) watch(limit time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.limit = limit
 }
 
 func (w *watched) SetDeadline(t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.until = t
-	w.arm()
-	return w.Conn.SetWriteDeadline(t)
+	return w.Conn.SetDeadline(t)
 }
 
 func (w *watched) Write(data []byte) (int, error) {
-	w.mu.Lock()
-	if w.greeted {
-		w.waiting = true
-		w.arm() // also for a read that is under way
-		if w.until.IsZero() {
-			w.Conn.SetWriteDeadline(time.Now().Add(w.limit))
-		}
-	}
-	w.mu.Unlock()
-	n, err := w.Conn.Write(data)
-	return n, w.judge(err)
+	return w.within(w.Conn.SetWriteDeadline, w.Conn.Write, data)
 }
 
 func (w *watched) Read(data []byte) (int, error) {
-	w.mu.Lock()
-	w.arm()
-	w.mu.Unlock()
-	n, err := w.Conn.Read(data)
-	if n > 0 && ready(data[:n]) {
-		w.mu.Lock()
-		w.greeted, w.waiting = true, false
-		w.mu.Unlock()
+	return w.within(w.Conn.SetReadDeadline, w.Conn.Read, data)
+}
+
+// within reads or writes, for as long as the limit allows.
+func (w *watched) within(setDeadline func(time.Time) error, move func([]byte) (int, error), data []byte) (int, error) {
+	if err := w.arm(setDeadline); err != nil {
+		return 0, err
 	}
+	n, err := move(data)
 	return n, w.judge(err)
 }
 
-// ready reports whether data ends with ReadyForQuery, the message that ends every answer.
-func ready(data []byte) bool {
-	const length = 6
-	return len(data) >= length && string(data[len(data)-length:len(data)-1]) == "Z\x00\x00\x00\x05"
+// arm sets the deadline of a read or write. After a silence the error is that.
+func (w *watched) arm(setDeadline func(time.Time) error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.silent != nil || w.limit == 0 || !w.until.IsZero() {
+		return w.silent
+	}
+	return setDeadline(time.Now().Add(w.limit))
 }
 
-// judge tells a silent server from a deadline that the connection's user has set.
+// judge tells a silent server from a deadline of pgconn's.
 func (w *watched) judge(err error) error {
 	if failed, ok := err.(net.Error); !ok || !failed.Timeout() {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.until.IsZero() && !time.Now().Before(w.until) || !w.greeted {
-		return err
+	if w.silent == nil && w.limit > 0 && w.until.IsZero() {
+		w.silent = &silence{w.limit}
+		w.fell(w.silent)
 	}
-	said := &silence{w.limit}
-	if !w.silent {
-		w.silent = true // the driver still has to end the connection: that is no second silence
-		w.breaker.fell(said)
-	}
-	return said
+	return cmp.Or(w.silent, err)
 }
