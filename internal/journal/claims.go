@@ -218,6 +218,33 @@ type claimBody struct {
 	Task taskBody `json:"task"` // instead of Hold.Task
 }
 
+// renameHolds puts the agents of live claims into the form in which names are compared. Older
+// versions stored them as they were given.
+func renameHolds(ctx context.Context, tx *tx) error {
+	holds, err := collect(ctx, tx, scanClaim, "SELECT body FROM claims WHERE "+unended)
+	if err != nil {
+		return err
+	}
+	for _, c := range holds {
+		name := task.Name(c.Agent)
+		if name == c.Agent {
+			continue
+		}
+		c.Agent = name
+		_, err := affect(ctx, tx, "UPDATE claims SET agent = ? WHERE id = ?", name, c.ID)
+		if err == nil {
+			_, err = affect(ctx, tx, "UPDATE reservations SET agent = ? WHERE claim_id = ?", name, c.ID)
+		}
+		if err == nil {
+			err = putClaim(ctx, tx, c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func scanClaim(row scanner) (claim.Hold, error) {
 	var body []byte
 	if err := row.Scan(&body); err != nil {

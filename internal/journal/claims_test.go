@@ -211,6 +211,25 @@ func TestSaveIsOneTransaction(t *testing.T) {
 	}
 }
 
+// A claim that was stored under a name in another form of Unicode is still its agent's.
+func TestOpenRenamesHolds(t *testing.T) {
+	path := t.TempDir() + "/journal.db"
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now().UTC()
+		j := open(t, path)
+		c := grant(t, j, attempt("Jo\u0308rg", "a", now), now)
+		j = reopen(t, j)
+		c.Agent = "J\u00f6rg"
+		if diff := cmp.Diff([]claim.Hold{c}, live(t, j), anyFence); diff != "" {
+			t.Errorf("live claims (-want +got):\n%s", diff)
+		}
+		if _, refusal, err := j.Reserve(t.Context(), attempt(c.Agent, "b", now), now, 1); err != nil || refusal == nil {
+			t.Errorf("Reserve = %v, %v, want a refusal: the agent has a task", refusal, err)
+		}
+		save(t, j, ended(c, claim.EndCompleted, now))
+	})
+}
+
 func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
 	path := t.TempDir() + "/journal.db"
 	synctest.Test(t, func(t *testing.T) {

@@ -98,6 +98,9 @@ func (j *Journal) Check(ctx context.Context) error {
 func (j *Journal) recover(ctx context.Context) error {
 	return j.writeAlone(ctx, func(tx *tx) error {
 		tx.lost = j.lost
+		if err := renameHolds(ctx, tx); err != nil {
+			return err
+		}
 		reserved, err := collect(ctx, tx, scanClaim, "SELECT body FROM claims WHERE "+unended+" AND state = 'reserved'")
 		if err != nil {
 			return err
