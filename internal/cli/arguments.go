@@ -50,8 +50,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	var value, name string
 	if _, scanErr := fmt.Sscanf(err.Error(), "invalid argument %q for %q flag:", &value, &name); scanErr == nil {
 		_, name, _ = strings.Cut(name, "--") // a short form may come first
-		if gone, ok := cmd.Flag(name).Value.(*removed); ok {
-			return usagef("--%s is gone: %s", name, gone.instead)
+		if instead, ok := gone[cmd.Name()+" --"+name]; ok {
+			return usagef("--%s is gone: %s", name, instead)
 		}
 		switch want := flagWants[cmd.Flag(name).Value.Type()]; {
 		case errors.Is(err, strconv.ErrRange):

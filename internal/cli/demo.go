@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 func (a *app) demoCommand() *cobra.Command {
 	var keep bool
-	var board removed
 	var machines int
 	var database string
 	cmd := &cobra.Command{
@@ -50,7 +48,6 @@ func (a *app) demoCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave daemon and server running, and say how to try claims by hand")
 	cmd.Flags().IntVar(&machines, "machines", 1, "how many daemons there are, which share a journal")
 	cmd.Flags().StringVar(&database, "postgres", "", "the `URL` of a PostgreSQL database for their journal (default: a server is started)")
-	board.add(cmd, "board", "on a terminal the demo keeps the board open until a key is pressed, and --keep does elsewhere")
 	return cmd
 }
 
@@ -86,17 +83,3 @@ func calledAs() string {
 	}
 	return self
 }
-
-// removed is a flag that is no more; flagError says what to do instead.
-type removed struct{ instead string }
-
-func (r *removed) add(cmd *cobra.Command, name, instead string) {
-	r.instead = instead
-	cmd.Flags().Var(r, name, "")
-	cmd.Flags().Lookup(name).NoOptDefVal = "true"
-	cmd.Flags().Lookup(name).Hidden = true
-}
-
-func (r *removed) Set(string) error { return errors.New(r.instead) }
-func (*removed) String() string     { return "" }
-func (*removed) Type() string       { return "" }

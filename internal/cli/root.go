@@ -95,6 +95,7 @@ func (a *app) root() *cobra.Command {
 	}
 
 	a.addCommands(root)
+	refuseGone(root)
 	defaults(root)
 	return root
 }

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"dibs/config"
@@ -14,7 +12,7 @@ import (
 )
 
 func (a *app) simulateCommand() *cobra.Command {
-	var latency, claimers, plot, story string
+	var latency, claimers string
 	o := simulate.Options{WriteWindow: config.Default().Claim.WriteWindow}
 	cmd := &cobra.Command{
 		Use:   "simulate",
@@ -24,7 +22,7 @@ func (a *app) simulateCommand() *cobra.Command {
 			"requests a race took; then the same for ways of claiming without dibs. Nothing outside this machine\n" +
 			"is asked, and no configuration is read. The same command prints the same figures every time. Exit code 1: dibs\n" +
 			"granted a task twice although the settle wait was longer than the write window.",
-		Example: "  dibs simulate --latency p50=180ms,p99=900ms --write-window 1.5s --settle 1s,1.6s,3s --plot races.svg",
+		Example: "  dibs simulate --latency p50=180ms,p99=900ms --write-window 1.5s --settle 1s,1.6s,3s",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Claimers, err = simulate.ParseRange(claimers); err != nil {
 				return usagef("--claimers %v", err)
@@ -35,20 +33,12 @@ func (a *app) simulateCommand() *cobra.Command {
 			if err := o.Validate(); err != nil {
 				return &usageError{err}
 			}
-			if story != "" {
-				return a.tell(o, story, plot)
-			}
 			bar := a.progress(o.Total(), "races")
 			o.Progress = func() { _ = bar.Add(1) }
 			report, err := simulate.Run(cmd.Context(), o)
 			_ = bar.Clear()
 			if err != nil {
 				return err
-			}
-			if plot != "" {
-				if err := os.WriteFile(plot, report.Plot(), 0o644); err != nil {
-					return err
-				}
 			}
 			if err := a.print(report, func(w io.Writer) { showRaces(w, report) }); err != nil {
 				return err
@@ -67,33 +57,7 @@ func (a *app) simulateCommand() *cobra.Command {
 	}, "values of claim.settle to try, `times` in rising order")
 	flags.Float64Var(&o.Late, "late", 0.01, "what `share` of claim writes breaks off and takes effect up to 30s later")
 	flags.Uint64Var(&o.Seed, "seed", 1, "a `number` that decides all that is left to chance")
-	flags.StringVar(&plot, "plot", "", "draw the figures in an SVG `file`")
-	flags.StringVar(&story, "story", "", "run one race instead, and draw it request by request in an SVG `file`")
 	return cmd
-}
-
-// tell runs one race and prints it, request by request.
-func (a *app) tell(o simulate.Options, file, plot string) error {
-	if plot != "" {
-		return usagef("--plot and --story: give one, they draw different things")
-	}
-	told, err := simulate.Tell(o)
-	switch {
-	case errors.Is(err, simulate.ErrTwice):
-		return err
-	case err != nil:
-		return &usageError{err}
-	}
-	if err := os.WriteFile(file, told.Draw(), 0o644); err != nil {
-		return err
-	}
-	return a.print(told, func(w io.Writer) {
-		row(w, "AT", "WHO", "WHAT HAPPENS")
-		for _, e := range told.Events {
-			at := seconds(e.AtSeconds)
-			row(w, fmt.Sprintf("%d:%05.2f", int(at.Minutes()), (at%time.Minute).Seconds()), e.Who, e.What)
-		}
-	})
 }
 
 // showRaces prints a report as a table.
