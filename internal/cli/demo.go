@@ -13,8 +13,6 @@ import (
 
 func (a *app) demoCommand() *cobra.Command {
 	var keep bool
-	var machines int
-	var database string
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See two agents and a person share a board, without an account",
@@ -22,32 +20,15 @@ func (a *app) demoCommand() *cobra.Command {
 			"finish tasks until nothing is ready, while a person edits the board. Nothing outside this\n" +
 			"machine is touched, and no configuration is read. A link shows all of it in the browser, as long\n" +
 			"as the demo runs, and on a terminal until a key is pressed. Exit code 1: a task was granted twice,\n" +
-			"or a log entry is missing or doubled.\n\n" +
-			"With --machines there are several daemons, each with two agents, as on machines of their own\n" +
-			"that share one journal in PostgreSQL. The one that leads is killed on the way, and another one\n" +
-			"goes on. A PostgreSQL server is started for that, if the programs are installed, and ends with\n" +
-			"the demo; --postgres names one that runs.",
+			"or a log entry is missing or doubled.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case machines < 1 || machines > demo.MostMachines:
-				return usagef("--machines %d: want a number from 1 to %d", machines, demo.MostMachines)
-			case database != "" && machines == 1:
-				return usagef("--postgres is for --machines 2 and more: one daemon needs none")
-			}
-			program, err := os.Executable()
-			if err != nil {
-				return err
-			}
 			return demo.Run(cmd.Context(), demo.Options{
 				JSON: a.json, Keep: keep, Version: thisBuild().Version, Out: a.stdout, Err: a.stderr,
 				Terminal: a.screen(), Command: calledAs(),
-				Machines: machines, Program: program, Postgres: database,
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave daemon and server running, and say how to try claims by hand")
-	cmd.Flags().IntVar(&machines, "machines", 1, "how many daemons there are, which share a journal")
-	cmd.Flags().StringVar(&database, "postgres", "", "the `URL` of a PostgreSQL database for their journal (default: a server is started)")
 	return cmd
 }
 

@@ -11,6 +11,8 @@ import (
 // errors.
 var gone = map[string]string{
 	"demo --board":     "on a terminal the demo keeps the board open until a key is pressed, and --keep does elsewhere",
+	"demo --machines":  "set journal.postgres for several daemons, see docs/cluster.md",
+	"demo --postgres":  "set journal.postgres for several daemons, see docs/cluster.md",
 	"simulate --plot":  "draw the figures that --json prints",
 	"simulate --story": "docs/how-a-claim-works.md shows a race, request by request",
 }

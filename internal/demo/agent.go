@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/clock"
 	"dibs/internal/emulator"
@@ -37,9 +36,7 @@ const personEdits = 6
 func (d *demo) work(ctx context.Context, agent string) error {
 	busy := time.Now() // the time of its last grant
 	for {
-		cl, err := d.ask(ctx, agent, func(c *client.Client, key string) (api.Claim, error) {
-			return c.Claim(ctx, api.ClaimRequest{Agent: agent, WaitSeconds: idleTime.Seconds()}, key)
-		})
+		cl, err := d.client.Claim(ctx, api.ClaimRequest{Agent: agent, WaitSeconds: idleTime.Seconds()}, "")
 		refused, isRefused := errors.AsType[*api.Problem](err)
 		switch {
 		case isRefused && refused.Code == api.Code(claim.CodeNothingReady):
@@ -56,7 +53,7 @@ func (d *demo) work(ctx context.Context, agent string) error {
 			return fmt.Errorf("%s: next: %w", agent, err)
 		}
 		first := d.granted(cl)
-		d.print.line(agent, "claimed    %s%s", describe(cl.Task), d.where(agent, cl))
+		d.print.line(agent, "claimed    %s", describe(cl.Task))
 		if err := d.interludes(ctx, agent, cl, first); err != nil {
 			return err
 		}
@@ -89,9 +86,7 @@ func (d *demo) underWay() bool {
 
 // finish completes a task.
 func (d *demo) finish(ctx context.Context, agent string, cl api.Claim) error {
-	_, err := d.ask(ctx, agent, func(c *client.Client, key string) (api.Claim, error) {
-		return c.Complete(ctx, string(cl.ID), api.CompleteRequest{Agent: agent, Summary: "Done in the demo."}, key)
-	})
+	_, err := d.client.Complete(ctx, string(cl.ID), api.CompleteRequest{Agent: agent, Summary: "Done in the demo."}, "")
 	refused, isRefused := errors.AsType[*api.Problem](err)
 	switch {
 	case isRefused && refused.Code == api.CodeClaimLost:
@@ -137,7 +132,7 @@ func (d *demo) interludes(ctx context.Context, agent string, cl api.Claim, first
 	if edit {
 		return d.person(cl)
 	}
-	return d.mayKill(ctx, agent, cl)
+	return nil
 }
 
 // isAwaited reports whether other tasks depend on one. If the person cancelled it, these would stay
@@ -150,10 +145,11 @@ func (d *demo) isAwaited(id task.ID) bool {
 
 // askForHeld lets the other agent ask for a held task, and be refused.
 func (d *demo) askForHeld(ctx context.Context, holder string, cl api.Claim) error {
-	rival := d.rival(holder)
-	got, err := d.ask(ctx, rival, func(c *client.Client, key string) (api.Claim, error) {
-		return c.Claim(ctx, api.ClaimRequest{Agent: rival, Task: string(cl.Task.ID)}, key)
-	})
+	rival := crew[0]
+	if rival == holder {
+		rival = crew[1]
+	}
+	got, err := d.client.Claim(ctx, api.ClaimRequest{Agent: rival, Task: string(cl.Task.ID)}, "")
 	if err == nil {
 		d.granted(got)
 		return nil

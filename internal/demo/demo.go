@@ -35,11 +35,6 @@ type Options struct {
 	Terminal *Terminal
 	// Command is how dibs is called, for the commands to try next.
 	Command string
-	// Machines, if greater than one, is the number of daemons, each a process as if on its own
-	// machine. Program is their dibs, and Postgres the URL of their journal's database; empty
-	// starts a server.
-	Machines          int
-	Program, Postgres string
 	// Version is shown by the daemon.
 	Version  string
 	Out, Err io.Writer
@@ -57,8 +52,6 @@ type Summary struct {
 	MeshLog      int     `json:"mesh_log_entries"`
 	TaskLog      int     `json:"task_log_entries"`
 	Seconds      float64 `json:"seconds"`
-	Machines     int     `json:"machines"`
-	Killed       int     `json:"killed_daemons"`
 	TooMany      int     `json:"too_many_requests"` // refused with 429
 }
 
@@ -92,10 +85,6 @@ type demo struct {
 	grantees map[task.ID][]string // the agents to which each task was granted, in order
 	grants   int
 	edited   bool
-	asked    int // requests with a key
-
-	machines []*machine // empty with one daemon
-	killing  bool       // a daemon is killed, or was
 }
 
 // Run runs the demo. The error says what went wrong.
@@ -110,12 +99,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	d := &demo{Options: o, began: time.Now(), grantees: make(map[task.ID][]string), summary: Summary{Machines: max(1, o.Machines)}}
+	d := &demo{Options: o, began: time.Now(), grantees: make(map[task.ID][]string)}
 	d.print = newPrinter(o)
 	d.print.line("demo", "starts a server with Notion's API, a daemon and two agents, on this machine only: about fifteen seconds")
 
-	severally := o.Machines > 1
-	running, err := trial.Start(ctx, trial.Options{Dir: dir, Limit: limit, Config: timing(), Version: o.Version, NoDaemon: severally})
+	running, err := trial.Start(ctx, trial.Options{Dir: dir, Limit: limit, Config: timing(), Version: o.Version})
 	if err != nil {
 		return err
 	}
@@ -129,20 +117,13 @@ func Run(ctx context.Context, o Options) (err error) {
 		err = errors.Join(err, <-done)
 	}()
 
-	if severally {
-		stop, err := d.startMachines(ctx, dir)
-		defer stop()
-		if err != nil {
-			return err
-		}
-	}
 	link, closed, err := d.show(ctx)
 	if err != nil {
 		return err
 	}
 	defer closed()
 	if o.Terminal != nil {
-		d.print.open(newScreen(*o.Terminal, d.about(), link, append(slices.Clone(d.names()), visitor), d.counts))
+		d.print.open(newScreen(*o.Terminal, "two agents and a person share a board", link, append(slices.Clone(crew), visitor), d.counts))
 		defer d.print.close()
 	} else if o.Keep {
 		d.print.line("demo", "watch it in the browser: %s", link)
@@ -185,21 +166,8 @@ Try next:
 	return d.Terminal.anyKey(ctx.Done())
 }
 
-// about says in a line what the demo shows.
-func (d *demo) about() string {
-	if len(d.machines) == 0 {
-		return "two agents and a person share a board"
-	}
-	return fmt.Sprintf("%d agents of %d daemons share a board", len(d.crew()), len(d.machines))
-}
-
-// names are those of the agents.
-func (d *demo) names() []string {
-	if len(d.machines) == 0 {
-		return []string{"Sandman", "Oracle"}
-	}
-	return d.crew()
-}
+// crew has the names of the agents.
+var crew = []string{"Sandman", "Oracle"}
 
 // counts returns how many tasks have which status.
 func (d *demo) counts() []counted {
@@ -215,13 +183,10 @@ func (d *demo) counts() []counted {
 // play runs the agents until nothing is ready.
 func (d *demo) play(ctx context.Context) error {
 	d.summary.Tasks = len(d.notion.Pages(d.notion.Databases().Tasks))
-	names := d.names()
-	if len(d.machines) == 0 {
-		d.print.line("demo", "a board of %d tasks at %s, a daemon on %s", d.summary.Tasks, d.url, d.config.Socket)
-	}
+	d.print.line("demo", "a board of %d tasks at %s, a daemon on %s", d.summary.Tasks, d.url, d.config.Socket)
 	var agents sync.WaitGroup
-	errs := make([]error, len(names))
-	for i, name := range names {
+	errs := make([]error, len(crew))
+	for i, name := range crew {
 		agents.Go(func() { errs[i] = d.work(ctx, name) })
 	}
 	agents.Wait()
@@ -238,16 +203,11 @@ func (d *demo) report() {
 		enc.Encode(s)
 		return
 	}
-	agents, requests := "2 agents", ""
-	if len(d.machines) > 0 {
-		agents = fmt.Sprintf("%d agents of %d daemons, %d of which was killed", len(d.crew()), len(d.machines), s.Killed)
-		requests = fmt.Sprintf(" (%d too many)", s.TooMany)
-	}
 	fmt.Fprintf(d.Out, `
-%d tasks, %d completed by %s, %d granted twice
+%d tasks, %d completed by %d agents, %d granted twice
 %d refused, %d taken back by a person, %d stale claim(s) swept
-%d requests to Notion%s, %d mesh-log entries, %d task-log entries, %.1f seconds
-`, s.Tasks, s.Completed, agents, s.GrantedTwice, s.Refused, s.Lost, s.Swept, s.Requests, requests, s.MeshLog, s.TaskLog, s.Seconds)
+%d requests to Notion, %d mesh-log entries, %d task-log entries, %.1f seconds
+`, s.Tasks, s.Completed, len(crew), s.GrantedTwice, s.Refused, s.Lost, s.Swept, s.Requests, s.MeshLog, s.TaskLog, s.Seconds)
 }
 
 // keep adds new tasks to the board and waits for people to try things.
@@ -260,10 +220,6 @@ func (d *demo) keep(ctx context.Context) error {
 	w := d.Out
 	if d.JSON {
 		w = d.Err
-	}
-	socket := d.config.Socket
-	if len(d.machines) > 0 {
-		socket = d.machines[0].socket
 	}
 	fmt.Fprintf(w, `
 The daemon and the board go on until you press Ctrl-C. In another terminal:
@@ -278,7 +234,7 @@ The daemon and the board go on until you press Ctrl-C. In another terminal:
 
 The board speaks Notion's API at %s (token %s).
 In the browser it is at %s
-`, socket, d.url, d.notion.Token(), d.link())
+`, d.config.Socket, d.url, d.notion.Token(), d.link())
 	<-ctx.Done()
 	return nil
 }

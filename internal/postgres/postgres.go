@@ -1,4 +1,4 @@
-// Package postgres runs PostgreSQL servers for tests and for the demo. They are real servers, from
+// Package postgres runs PostgreSQL servers for tests. They are real servers, from
 // the installed programs, each with a folder and a port of its own.
 package postgres
 

@@ -25,9 +25,6 @@ type Options struct {
 	// Config is the daemon's configuration; nil for the default. The trial sets its directories,
 	// and the address, token and databases of the board.
 	Config *config.Config
-	// NoDaemon starts the board and prepares the configuration, but leaves the daemon to the
-	// caller.
-	NoDaemon bool
 	// Version is shown by the daemon.
 	Version string
 	// Log is the daemon's log; nil discards it.
@@ -80,9 +77,6 @@ func Start(ctx context.Context, o Options) (_ *Trial, err error) {
 	if err := t.Config.Validate(); err != nil {
 		return nil, err
 	}
-	if o.NoDaemon {
-		return t, nil
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -94,10 +88,6 @@ func Start(ctx context.Context, o Options) (_ *Trial, err error) {
 
 // Run serves until ctx ends. The daemon stops before the board.
 func (t *Trial) Run(ctx context.Context) error {
-	if t.daemon == nil {
-		<-ctx.Done()
-		return t.close()
-	}
 	return errors.Join(t.daemon.Run(ctx), t.close())
 }
 
