@@ -11,7 +11,7 @@ import (
 // meet every part of it. The jsonschema tags describe the arguments of MCP's tools.
 type Filter struct {
 	Priority string   `json:"priority,omitempty" maxLength:"200" doc:"Only tasks of this priority, in dibs's words (critical, high, medium, low, none) or the board's"`
-	Where    []string `json:"where,omitempty" maxItems:"20" doc:"NAME=VALUE each: only tasks whose field, one of tasks.fields or title, key, status, priority, claimed_by or note, has this value; of a list, among others" jsonschema:"each FIELD=VALUE"`
+	Where    []string `json:"where,omitempty" fit:"pairs" maxItems:"20" doc:"NAME=VALUE each: only tasks whose field, one of tasks.fields or title, key, status, priority, claimed_by or note, has this value; of a list, among others" jsonschema:"each FIELD=VALUE"`
 	Text     string   `json:"text,omitempty" maxLength:"1000" doc:"Only tasks whose title has all these words in it, in whatever case" jsonschema:"words of the title"`
 }
 

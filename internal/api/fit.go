@@ -3,9 +3,12 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,16 +16,17 @@ import (
 
 // Fit returns a JSON document as its reader wants it, a value of type t, where it can mean only one
 // thing. Programs and models send null and "" for what is not set, JSON in a text, whole numbers
-// with a decimal point, and spaces around texts. Whatever else does not fit stays, to be refused; so
-// do spaces alone. Fields tagged `fit:"exact"` keep their spaces: texts of several lines, paths and
-// the like. What is no JSON is returned as it is.
+// with a decimal point, spaces around texts, and one text for a list. Fields tagged `fit:"pairs"`
+// also take an object for a list of NAME=VALUE, and those tagged `fit:"exact"` keep their spaces:
+// texts of several lines, paths and the like. Whatever else does not fit stays, to be refused; so do
+// spaces alone. What is no JSON is returned as it is.
 func Fit(document []byte, t reflect.Type) []byte {
 	var v any
 	if t == nil || decode(document, &v) != nil {
 		return document
 	}
 	f := fitter{}
-	v = f.fit(v, t, false)
+	v = f.fit(v, t, "")
 	if !f.changed {
 		return document
 	}
@@ -50,8 +54,8 @@ func decode(document []byte, into any) error {
 
 type fitter struct{ changed bool }
 
-// fit returns v as type t wants it.
-func (f *fitter) fit(v any, t reflect.Type, exact bool) any {
+// fit returns v as type t wants it, of a field with the tag how.
+func (f *fitter) fit(v any, t reflect.Type, how string) any {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -65,9 +69,13 @@ func (f *fitter) fit(v any, t reflect.Type, exact bool) any {
 			v = inner
 		}
 	}
+	if list, ok := listOf(v, how); ok && t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String {
+		f.changed = true
+		v = list
+	}
 	switch v := v.(type) {
 	case string:
-		if trimmed := strings.TrimSpace(v); t.Kind() == reflect.String && !exact && trimmed != v && trimmed != "" {
+		if trimmed := strings.TrimSpace(v); t.Kind() == reflect.String && how != "exact" && trimmed != v && trimmed != "" {
 			f.changed = true
 			return trimmed
 		}
@@ -79,7 +87,7 @@ func (f *fitter) fit(v any, t reflect.Type, exact bool) any {
 	case []any:
 		if t.Kind() == reflect.Slice {
 			for i := range v {
-				v[i] = f.fit(v[i], t.Elem(), exact)
+				v[i] = f.fit(v[i], t.Elem(), how)
 			}
 		}
 	case map[string]any:
@@ -88,7 +96,7 @@ func (f *fitter) fit(v any, t reflect.Type, exact bool) any {
 		}
 		for name, field := range fieldsOf(t) {
 			if given, ok := v[name]; ok {
-				if v[name] = f.fit(given, field.Type, field.Tag.Get("fit") == "exact"); isUnset(v[name], field.Type) {
+				if v[name] = f.fit(given, field.Type, field.Tag.Get("fit")); isUnset(v[name], field.Type) {
 					f.changed = true
 					delete(v, name)
 				}
@@ -96,6 +104,29 @@ func (f *fitter) fit(v any, t reflect.Type, exact bool) any {
 		}
 	}
 	return v
+}
+
+// listOf returns the list of texts that a value means which is none.
+func listOf(v any, how string) (list []any, ok bool) {
+	switch v := v.(type) {
+	case string:
+		return []any{v}, !isUnset(v, reflect.TypeFor[[]string]()) && !strings.ContainsAny(strings.TrimSpace(v)[:1], "[{")
+	case map[string]any:
+		list = []any{}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			switch v[name].(type) {
+			case string, json.Number, bool:
+				list = append(list, fmt.Sprint(name, "=", v[name]))
+			default:
+				return nil, false
+			}
+			if strings.Contains(name, "=") {
+				return nil, false
+			}
+		}
+		return list, how == "pairs"
+	}
+	return nil, false
 }
 
 // isUnset reports whether a value says that a field of that type is not set.

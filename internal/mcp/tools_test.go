@@ -145,7 +145,8 @@ func TestArgumentsRefused(t *testing.T) {
 			{"send", `{"to":"Oracle","text":" "}`, "text is missing"},
 			{"list_tasks", `{"limit":"many"}`, `limit: want a whole number, not "many"`},
 			{"list_tasks", `{"limit":1e300}`, "limit: want a whole number, not 1e+300"},
-			{"list_tasks", `{"where":"Area=Agents"}`, `where: want a list of texts, not "Area=Agents"`},
+			{"list_tasks", `{"where":"7"}`, "where: want a list of texts, not 7"},
+			{"list_tasks", `{"where":{"title":{"is":"Read"}}}`, "where: want a list of texts, not "},
 			{"list_tasks", `{"where":[7]}`, "where: want a list of texts, not [7]"},
 			{"list_tasks", `{"mine":"yes"}`, `mine: want true or false, not "yes"`},
 			{"add_task", `{"title":"x","fields":[]}`, "fields: want an object, not []"},
@@ -173,6 +174,11 @@ func TestArgumentsFit(t *testing.T) {
 		s.must("claim_task", `{"task":"TASK-1 ","where":null,"priority":"","wait_seconds":"","timeout_minutes":"45.0"}`)
 		if a := s.must("list_tasks", `{"mine":"false","limit":1.0,"where":"[\"title=Read\"]","status":null}`); a.fields["total"] != 1.0 {
 			w.Errorf("listed: %s", a.text)
+		}
+		for _, where := range []string{`"title=Read"`, `{"title":"Read"}`, `"{\"title\":\"Read\"}"`} {
+			if a := s.must("list_tasks", `{"where":`+where+`}`); a.fields["total"] != 1.0 {
+				w.Errorf("listed where %s: %s", where, a.text)
+			}
 		}
 		s.must("finish_task", `"{\"outcome\":\" completed\",\"task\":null,\"evidence\":\"[\\\"seen\\\"]\"}"`)
 		if got := w.status("Write"); got != "COMPLETED Sandman" {
