@@ -18,8 +18,8 @@ import (
 // thing. Programs and models send null and "" for what is not set, JSON in a text, whole numbers
 // with a decimal point, spaces around texts, and one text for a list. Fields tagged `fit:"pairs"`
 // also take an object for a list of NAME=VALUE, and those tagged `fit:"exact"` keep their spaces:
-// texts of several lines, paths and the like. Whatever else does not fit stays, to be refused; so do
-// spaces alone. What is no JSON is returned as it is.
+// texts of several lines, paths and the like. Everything else stays, and the schema refuses it. A text
+// of spaces alone stays, too. A document that is not JSON is returned unchanged.
 func Fit(document []byte, t reflect.Type) []byte {
 	var v any
 	if t == nil || decode(document, &v) != nil {
@@ -106,7 +106,7 @@ func (f *fitter) fit(v any, t reflect.Type, how string) any {
 	return v
 }
 
-// listOf returns the list of texts that a value means which is none.
+// listOf returns the list of texts that a text or an object stands for.
 func listOf(v any, how string) (list []any, ok bool) {
 	switch v := v.(type) {
 	case string:

@@ -163,7 +163,7 @@ func (o *Operation) Fit(body []byte) []byte { return Fit(body, o.body) }
 
 // Canonical returns the body of a request, which fits, as this program would send it: bodies that
 // mean the same are the same then, however their fields are ordered and their names are written.
-// What the operation will refuse is returned as it is.
+// A body that the operation will refuse is returned unchanged.
 func (o *Operation) Canonical(body []byte) []byte {
 	if o.body == nil {
 		return body

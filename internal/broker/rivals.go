@@ -122,7 +122,7 @@ func (r *rivals) choose(agent string, tasks iter.Seq[task.Task]) (chosen task.Ta
 	return chosen, fewest == 0, ok
 }
 
-// catchUp brings a mirror older than that up to date while rivals are active, and reports whether it
+// catchUp brings a mirror older than age up to date while rivals are active, and reports whether it
 // did. Concurrent callers share one query. It gives up if that takes long, and does nothing while the
 // whole board is being read.
 func (r *rivals) catchUp(ctx context.Context, m Mirror, age time.Duration) bool {

@@ -164,15 +164,15 @@ func (e *JournalError) Error() string { return e.Err.Error() }
 
 func (e *JournalError) Unwrap() error { return e.Err }
 
-// Silence is how long somebody waits for one answer of a Ledger, see Patience.
+// Silence is how long a caller waits for one answer of a Ledger, see Patience.
 const Silence = 900 * time.Millisecond
 
 type patienceKey struct{}
 
-// Patience returns a context for somebody who does not wait for longer than Silence for one answer of
-// a Ledger: over is called then, in a goroutine of its own, at each such wait, and so is what an earlier
-// Patience set. The call to the Ledger goes on, since what it stores may be kept. A nil over ends all
-// Patience.
+// Patience returns a context for a caller that waits no longer than Silence for one answer of a Ledger.
+// After that time over is called, in a goroutine of its own, at each such wait; so is the over of an
+// outer Patience. The call to the Ledger goes on, since its change may be kept. A nil over turns all of
+// them off.
 func Patience(ctx context.Context, over func()) context.Context {
 	if outer, _ := ctx.Value(patienceKey{}).(func()); outer != nil && over != nil {
 		inner := over

@@ -247,8 +247,8 @@ func silent(says string) *api.Problem {
 // errSilent is why a stream is given up before it has begun.
 var errSilent = silent("the journal has not answered for a second: ask again")
 
-// promptStream is prompt for a stream. It only reads, so what keeps it waiting before its first byte is
-// cut short. Once it has begun it may wait.
+// promptStream is prompt for a stream. A stream only reads, so its wait before the first byte is cut
+// short. Once it has begun it may wait.
 func (s *Server) promptStream(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	ctx, giveUp := context.WithCancelCause(r.Context())
 	defer giveUp(nil)
