@@ -38,7 +38,7 @@ func lost(p *api.Problem) error {
 }
 
 // watch reports how the claim stands, until it is lost or ctx ends. Once its lease is over it is in
-// doubt until the page was read: as when this machine slept. Nobody else need have the task.
+// doubt until the page was read: when this machine slept, nobody else may have taken the task.
 func (j *job) watch(ctx context.Context, tell chan<- standing) {
 	report := func(s standing) {
 		select {
@@ -89,7 +89,7 @@ func (j *job) listen(ctx context.Context, until time.Time) (time.Time, error) {
 
 // judge has the daemon renew a claim whose lease is over, which it does if the page still shows the
 // claim, and returns the end of the new lease. It waits for Notion and the journal as long as the
-// daemon answers, and a while for a daemon.
+// daemon answers, and for a daemon that does not answer as long as insist.
 func (j *job) judge(ctx context.Context) (until time.Time, err error) {
 	for heard := time.Now(); ; {
 		asking, cancel := context.WithTimeout(ctx, insist)

@@ -10,7 +10,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Question is one about the options of the status that only a person can answer, in Options.Map.
+// Question asks about the options of the status. Only a person can answer it, in Options.Map.
 type Question struct {
 	Key      string // below tasks.statuses
 	Property string
