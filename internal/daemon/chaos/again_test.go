@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"testing"
@@ -47,9 +48,13 @@ func (c *chaos) again(t *testing.T, notion *emulator.Emulator, p *process) *node
 	cfg.Claim.Timeout, cfg.Claim.WriteWindow, cfg.Claim.Settle = chaosLease, c.window, c.settle
 	cfg.Claim.Breaker.Failures = 0
 	pipe := server.NewPipe()
+	var log io.Writer = io.Discard // the complaints are not to be looked for in it
+	if testing.Verbose() {
+		log = t.Output()
+	}
 	d, err := daemon.Start(t.Context(), daemon.Options{
 		Config: cfg, Version: "test", Transport: notion.Client().Transport, Listener: pipe, Network: nowhere{},
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Log: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
