@@ -190,6 +190,15 @@ func (m *module) asked(n ast.Node) bool {
 	return true
 }
 
+func literal(e ast.Expr) (string, bool) {
+	lit, ok := e.(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return "", false
+	}
+	text, err := strconv.Unquote(lit.Value)
+	return text, err == nil
+}
+
 // pkg returns the package that a name, which may lack internal/, stands for.
 func (m *module) pkg(name string) (string, bool) {
 	for _, full := range []string{name, "internal/" + name} {
@@ -219,6 +228,7 @@ var (
 	request  = regexp.MustCompile(`^(GET|POST) /`)
 	fenced   = regexp.MustCompile("(?s)```mermaid\n(.*?)```\n")
 	arrow    = regexp.MustCompile("`([^`]+)` → `([^`]+)`")
+	quoted   = regexp.MustCompile("`([^`]+)`")
 	room     = regexp.MustCompile("\\*\\*`([^`]+)`\\*\\*")
 )
 

@@ -5,6 +5,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -51,5 +52,51 @@ func TestEveryRequestIsListed(t *testing.T) {
 		if !listed[pattern] {
 			t.Errorf("docs/http.md does not have %s", pattern)
 		}
+	}
+}
+
+// TestEveryCodeIsListed compares the codes of docs/http.md and docs/commands.md with package api's
+// and package claim's, and their statuses and exit codes.
+func TestEveryCodeIsListed(t *testing.T) {
+	read := func(file string) string {
+		text, err := os.ReadFile("../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	source := read("internal/api/code.go") + read("internal/claim/denied.go")
+	page, commands := read("docs/http.md"), read("docs/commands.md")
+	rows := make(map[string]int) // the status of a code
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z_`, ]+`) \\| ([0-9, ]+) \\|").FindAllStringSubmatch(page, -1) {
+		codes, statuses := strings.Split(row[1], ", "), strings.Split(row[2], ", ")
+		for i, code := range codes {
+			rows[strings.Trim(code, "`")], _ = strconv.Atoi(statuses[min(i, len(statuses)-1)])
+		}
+	}
+	found := 0
+	for _, code := range regexp.MustCompile(`Code\w+ +Code += "(\w+)"`).FindAllStringSubmatch(source, -1) {
+		found++
+		status := api.Code(code[1]).Status()
+		listed, ok := rows[code[1]]
+		delete(rows, code[1])
+		own := "`" + code[1] + "` (" + strconv.Itoa(api.Code(code[1]).Exit()) + ")"
+		if status == 0 && !strings.Contains(commands, own) {
+			t.Errorf("docs/commands.md does not have %s", own)
+		} else if status != 0 && (!ok || listed != status) {
+			t.Errorf("docs/http.md says %d of %s, and it is %d", listed, code[1], status)
+		}
+	}
+	for code := range rows {
+		t.Errorf("docs/http.md has %s, which is no code", code)
+	}
+	exits := regexp.MustCompile(`Exit\w+ += (\d)`).FindAllStringSubmatch(source, -1)
+	for _, exit := range exits {
+		if !strings.Contains(commands, "\n| "+exit[1]+" | ") {
+			t.Errorf("docs/commands.md does not have exit code %s", exit[1])
+		}
+	}
+	if found < 25 || len(exits) < 7 {
+		t.Errorf("found %d codes and %d exit codes", found, len(exits))
 	}
 }
