@@ -1,0 +1,184 @@
+package internal_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// module is the source, as far as pages name it and the list of imports needs it.
+type module struct {
+	text    map[string]string          // by package, tests included
+	imports map[string]map[string]bool // of this module, by package, tests aside
+	tests   map[string]bool            // functions, and scripts such as claim.txtar
+}
+
+var declared = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+
+// readModule reads the source.
+func readModule(t *testing.T) *module {
+	t.Helper()
+	m := &module{text: make(map[string]string), imports: make(map[string]map[string]bool), tests: make(map[string]bool)}
+	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
+		if _, none := os.Stat(filepath.Join(file, "go.mod")); none == nil && file != ".." {
+			return fs.SkipDir // a module of its own
+		}
+		if strings.HasSuffix(file, ".txtar") {
+			m.tests[filepath.Base(file)] = true
+		}
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		pkg := strings.TrimPrefix(path.Dir(filepath.ToSlash(file)), "../")
+		m.text[pkg] += string(text)
+		if strings.HasSuffix(file, "_test.go") {
+			for _, test := range declared.FindAllStringSubmatch(string(text), -1) {
+				m.tests[test[1]] = true
+			}
+			return nil
+		}
+		if m.imports[pkg] == nil {
+			m.imports[pkg] = make(map[string]bool)
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			if ours, ok := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "dibs/"); ok {
+				m.imports[pkg][ours] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.imports) < 30 || len(m.tests) < 300 {
+		t.Fatalf("found %d packages and %d tests", len(m.imports), len(m.tests))
+	}
+	return m
+}
+
+// importsList lists for each package which others it imports, in lines of less than 100 characters.
+func (m *module) importsList() string {
+	short := func(pkg string) string { return strings.TrimPrefix(pkg, "internal/") }
+	var b strings.Builder
+	var none []string
+	list := func(name string, of []string) {
+		line := "- " + name + ":"
+		for i, pkg := range of {
+			word := " " + short(pkg)
+			if i+1 < len(of) {
+				word += ","
+			}
+			if len(line)+len(word) > 98 {
+				b.WriteString(line + "\n")
+				line = " "
+			}
+			line += word
+		}
+		b.WriteString(line + "\n")
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(m.imports)) {
+		if of := slices.Sorted(maps.Keys(m.imports[pkg])); len(of) > 0 {
+			list("`"+short(pkg)+"`", of)
+		} else {
+			none = append(none, pkg)
+		}
+	}
+	list("nothing of ours", none)
+	return b.String()
+}
+
+// TestImportsAreListed compares the list of imports with the code's. An arrow that is new stands
+// there, for whoever reads it to see that it points one way.
+func TestImportsAreListed(t *testing.T) {
+	const file = "testdata/imports.txt"
+	want := readModule(t).importsList()
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("imports (-code +%s; go test ./internal -run TestImportsAreListed -update writes it):\n%s", file, diff)
+	}
+}
+
+// checked are the names on a page that have to be there: tests, tasks, files, and pkg.Name.
+var checked = regexp.MustCompile("`(Test\\w+|\\w+\\.txtar|\\.ci/task \\w+|(?:cmd|config|docs|fixtures|internal|packaging)/[^`]+|[a-z]+\\.[A-Z][\\w.]+)`")
+
+// has says whether there is what a page names.
+func (m *module) has(name string) bool {
+	if strings.HasPrefix(name, "Test") || strings.HasSuffix(name, ".txtar") {
+		return m.tests[name]
+	}
+	if task, ok := strings.CutPrefix(name, ".ci/task "); ok {
+		script, _ := os.ReadFile("../.ci/task")
+		return regexp.MustCompile(`(?m)^  ` + task + ` `).Match(script)
+	}
+	if strings.Contains(name, "/") {
+		_, err := os.Stat(filepath.Join("..", name))
+		return err == nil
+	}
+	parts := strings.Split(name, ".")
+	for pkg, text := range m.text {
+		if path.Base(pkg) == parts[0] && !slices.ContainsFunc(parts[1:], func(word string) bool {
+			return !regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |var |const |\t+)` + word + `\b`).MatchString(text)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestPagesNameWhatThereIs looks for what pages name: those on working on dibs, and the one on threats.
+func TestPagesNameWhatThereIs(t *testing.T) {
+	m, found := readModule(t), 0
+	for _, file := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "contributing/tests.md", "contributing/how-to-add.md", "threats.md", "threats-outside.md"} {
+		page, err := os.ReadFile("../docs/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range checked.FindAllStringSubmatch(string(page), -1) {
+			if found++; !m.has(name[1]) {
+				t.Errorf("docs/%s: there is no %s", file, name[1])
+			}
+		}
+		// Whatever a hostile party cannot do has a test beside it.
+		for section := range strings.SplitSeq(string(page), "\n## ") {
+			for _, item := range strings.Split(section, "\n- ")[1:] {
+				if strings.HasPrefix(section, "A hostile ") && !strings.Contains(item, "`Test") && !strings.Contains(item, ".txtar`") {
+					t.Errorf("docs/%s: no test is named for: %s", file, item)
+				}
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("found %d names", found)
+	}
+	for _, none := range []string{"TestNothing", "nothing.txtar", ".ci/task nothing", "internal/nothing", "claim.Nothing", "nothing.Claim"} {
+		if m.has(none) {
+			t.Errorf("%s is said to be there", none)
+		}
+	}
+}
