@@ -11,6 +11,7 @@ import (
 
 	"dibs/internal/alive"
 	"dibs/internal/api"
+	"dibs/internal/brake"
 	"dibs/internal/claim"
 	"dibs/internal/clock"
 	"dibs/internal/mirror"
@@ -67,10 +68,10 @@ type Journal interface {
 	Meta(ctx context.Context, key string) (string, error)
 	SetMeta(ctx context.Context, key, value string) error
 	// Brake returns what keeps agents from being granted anything.
-	Brake(ctx context.Context) (claim.Brake, error)
+	Brake(ctx context.Context) (brake.State, error)
 	// ChangeBrake stores what change makes of it, with the fact that change returns, unless done is
 	// false. change may be called twice.
-	ChangeBrake(ctx context.Context, change func(*claim.Brake) (news claim.Fact, done bool)) (b claim.Brake, done bool, err error)
+	ChangeBrake(ctx context.Context, change func(*brake.State) (news claim.Fact, done bool)) (b brake.State, done bool, err error)
 }
 
 // Config configures a Broker.
@@ -325,11 +326,11 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	}
 	s.ClaimsHeld = b.claimer.Holding()
 	s.Reservations = b.Reservations(ctx, "").Reservations
-	brake, err := b.journal.Brake(ctx)
+	paused, err := b.journal.Brake(ctx)
 	if err != nil && !unreachable(err) {
 		return s, err
 	}
-	s.Pauses = b.pauses(brake)
+	s.Pauses = b.pauses(paused)
 	b.house.Report(ctx, &s)
 	s.Outbox.Oldest = b.time(s.Outbox.Oldest.Time)
 	return s, nil

@@ -17,7 +17,7 @@ type Past interface {
 	History(context.Context, history.Window) ([]history.Counts, error)
 	// Agents returns the record of each agent, the one last seen first.
 	Agents(context.Context, history.Asking) ([]history.Agent, error)
-	// Day returns when the day of now began, and when it ends, see claim.Bounds.
+	// Day returns when the day of now began, and when it ends, see brake.Bounds.
 	Day(now time.Time) (from, until time.Time)
 	// Spent returns what was used, by agent.
 	Spent(context.Context, history.Spending) ([]history.Spent, error)

@@ -121,11 +121,11 @@ func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (api.Ag
 		Agent: agent, Claims: b.Claims(agent).Claims, Lost: []api.Claim{},
 		MaxPerAgent: b.limit(agent, b.claimer.Policy()), Inbox: waiting,
 	}
-	brake, err := b.journal.Brake(ctx)
+	paused, err := b.journal.Brake(ctx)
 	if err != nil {
 		return api.Agent{}, err
 	}
-	for _, p := range brake.InForce(b.now()) {
+	for _, p := range paused.InForce(b.now()) {
 		if p.Of(agent) {
 			out.Paused = new(b.pause(p))
 			break

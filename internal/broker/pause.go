@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/brake"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -25,7 +26,7 @@ type Pausing struct {
 
 // Pause has nothing granted for a while; what is held goes on. It costs no request to Notion. The
 // error is an *InvalidError for a name that no agent here can have, a *ForbiddenError if the pause
-// is another's, and a *claim.Denied if there are claim.MostPauses.
+// is another's, and a *claim.Denied if there are brake.MostPauses.
 func (b *Broker) Pause(ctx context.Context, p Pausing) (api.Paused, error) {
 	if task.IsAgentPattern(p.Agent) {
 		if err := task.ValidateAgent(p.Agent); err != nil {
@@ -37,13 +38,13 @@ func (b *Broker) Pause(ctx context.Context, p Pausing) (api.Paused, error) {
 		}
 	}
 	now := b.now()
-	pause := claim.Pause{By: p.By, Reason: task.OneLine(p.Reason, -1), At: now, Own: p.Own}
+	pause := brake.Pause{By: p.By, Reason: task.OneLine(p.Reason, -1), At: now, Own: p.Own}
 	if p.For > 0 {
 		pause.Until = now.Add(p.For)
 	}
-	out, err := b.change(ctx, p, func(brake *claim.Brake) (claim.Fact, bool) { return brake.Pause(p.Agent, pause, p.User) })
+	out, err := b.change(ctx, p, func(s *brake.State) (claim.Fact, bool) { return s.Pause(p.Agent, pause, p.User) })
 	if err == nil && !out.Changed {
-		err = &claim.Denied{Code: claim.CodeLimitReached, Local: true, Detail: fmt.Sprintf("nothing was paused: %d agents and patterns are, which is the most; end one of these pauses first, or pause everybody", claim.MostPauses)}
+		err = &claim.Denied{Code: claim.CodeLimitReached, Local: true, Detail: fmt.Sprintf("nothing was paused: %d agents and patterns are, which is the most; end one of these pauses first, or pause everybody", brake.MostPauses)}
 	}
 	return out, err
 }
@@ -51,40 +52,40 @@ func (b *Broker) Pause(ctx context.Context, p Pausing) (api.Paused, error) {
 // Resume ends a pause; that of everybody with the breaker's. The error is a *ForbiddenError if the
 // pause is another's.
 func (b *Broker) Resume(ctx context.Context, p Pausing) (api.Paused, error) {
-	return b.change(ctx, p, func(brake *claim.Brake) (claim.Fact, bool) {
-		return brake.Resume(p.Agent, p.By, p.User, b.now())
+	return b.change(ctx, p, func(s *brake.State) (claim.Fact, bool) {
+		return s.Resume(p.Agent, p.By, p.User, b.now())
 	})
 }
 
 // change changes the brake, unless p is about a pause of the daemon's user and somebody else asks.
-func (b *Broker) change(ctx context.Context, p Pausing, change func(*claim.Brake) (claim.Fact, bool)) (api.Paused, error) {
+func (b *Broker) change(ctx context.Context, p Pausing, change func(*brake.State) (claim.Fact, bool)) (api.Paused, error) {
 	var forbidden error
-	brake, changed, err := b.journal.ChangeBrake(ctx, func(brake *claim.Brake) (claim.Fact, bool) {
+	state, changed, err := b.journal.ChangeBrake(ctx, func(s *brake.State) (claim.Fact, bool) {
 		forbidden = nil
-		if of, owned := brake.Owned(p.Agent, b.now()); owned && !p.Own {
+		if of, owned := s.Owned(p.Agent, b.now()); owned && !p.Own {
 			forbidden = &ForbiddenError{Detail: fmt.Sprintf("%s paused %s for the daemon's user: only that user, and root, may end or replace this pause", of.By, of.Whom())}
 			return claim.Fact{}, false
 		}
-		return change(brake)
+		return change(s)
 	})
 	if err = cmp.Or(err, forbidden); err != nil {
 		return api.Paused{}, err
 	}
 	b.eased.fire()
-	return api.Paused{Changed: changed, Pauses: orEmpty(b.pauses(brake))}, nil
+	return api.Paused{Changed: changed, Pauses: orEmpty(b.pauses(state))}, nil
 }
 
 // pauses returns what is paused.
-func (b *Broker) pauses(brake claim.Brake) []api.Pause { return each(brake.InForce(b.now()), b.pause) }
+func (b *Broker) pauses(s brake.State) []api.Pause { return each(s.InForce(b.now()), b.pause) }
 
-func (b *Broker) pause(p claim.PauseFor) api.Pause {
+func (b *Broker) pause(p brake.PauseFor) api.Pause {
 	return api.Pause{Agent: p.Agent, By: p.By, Reason: p.Reason, At: b.time(p.At), ExpiresAt: b.time(p.Until)}
 }
 
 // paused returns what pauses the agent; nil if nothing does.
 func (b *Broker) paused(ctx context.Context, agent string) (*claim.Barred, error) {
-	brake, err := b.journal.Brake(ctx)
-	return brake.Bars(agent, b.now()), err
+	s, err := b.journal.Brake(ctx)
+	return s.Bars(agent, b.now()), err
 }
 
 // until returns the time until the end of a pause, but most at the most; an end of zero is none.

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"dibs/internal/brake"
 	"dibs/internal/broker"
-	"dibs/internal/claim"
 )
 
 // What the daemon's user paused, only that user and root end, or replace by another pause.
 func TestWhoEndsAPause(t *testing.T) {
-	for _, agent := range []string{claim.Everybody, "Sandman", "agent-*"} {
+	for _, agent := range []string{brake.Everybody, "Sandman", "agent-*"} {
 		for n := range 8 {
 			began, ends, again := n&1 != 0, n&2 != 0, n&4 != 0
 			t.Run(fmt.Sprintf("%q, own %v, ended by own %v, replaced %v", agent, began, ends, again), func(t *testing.T) {
@@ -50,13 +50,13 @@ func TestPausesAreBounded(t *testing.T) {
 			_, err := h.Pause(h.Context(), broker.Pausing{Agent: agent, By: "user bob"})
 			return h.code(err)
 		}
-		for i := range claim.MostPauses {
+		for i := range brake.MostPauses {
 			if code := pause(fmt.Sprint("made up ", i)); code != "<nil>" {
 				t.Fatalf("pause %d: %s", i, code)
 			}
 		}
 		for agent, want := range map[string]string{
-			"one more": "limit_reached", "and-*": "limit_reached", "made up 7": "<nil>", claim.Everybody: "<nil>",
+			"one more": "limit_reached", "and-*": "limit_reached", "made up 7": "<nil>", brake.Everybody: "<nil>",
 			strings.Repeat("x", 200) + "*": "invalid_request",
 		} {
 			if code := pause(agent); code != want {

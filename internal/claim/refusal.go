@@ -15,6 +15,22 @@ type Refusal struct {
 	Barred *Barred
 }
 
+// Barred says why an agent is granted nothing for now, whatever the task.
+type Barred struct {
+	Code   Code      // CodePaused or CodeLimitReached
+	By     string    // who paused
+	Until  time.Time // zero if that is not known
+	Detail string    // why, in one line
+}
+
+// deny returns the denial of the claim c.
+func (b Barred) deny(c Hold) *Denied {
+	return &Denied{Code: b.Code, Task: c.Task, Holder: b.By, ExpiresAt: b.Until, Local: true, Barred: true, Detail: b.Detail}
+}
+
+// Denied returns the denial of any task.
+func (b Barred) Denied() *Denied { return b.deny(Hold{}) }
+
 // Fact returns the denial of c at now as a fact. limit is the number of tasks that an agent may
 // have at a time.
 func (r Refusal) Fact(c Hold, now time.Time, limit int) Fact {

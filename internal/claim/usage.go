@@ -31,8 +31,8 @@ func (u Usage) grown(report Usage, at time.Time) (Usage, bool) {
 	return next, next.Tokens > u.Tokens || next.Micros > u.Micros
 }
 
-// dollars returns an amount in millionths of a US dollar, to the cent or finer.
-func dollars(micros int64) string {
+// Dollars returns an amount in millionths of a US dollar, to the cent or finer.
+func Dollars(micros int64) string {
 	text := fmt.Sprintf("%d.%06d", micros/1_000_000, micros%1_000_000)
 	cents := len(text) - 4
 	return text[:cents] + strings.TrimRight(text[cents:], "0")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dibs/internal/api"
+	"dibs/internal/brake"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
@@ -50,7 +51,7 @@ func (l ledger) EndReservations(ctx context.Context, ids []string, news ...claim
 	return err
 }
 
-func (l ledger) ChangeBrake(ctx context.Context, change func(*claim.Brake) (claim.Fact, bool)) (claim.Brake, bool, error) {
+func (l ledger) ChangeBrake(ctx context.Context, change func(*brake.State) (claim.Fact, bool)) (brake.State, bool, error) {
 	b, done, err := l.Journal.ChangeBrake(ctx, change)
 	if done {
 		l.stored()

@@ -12,6 +12,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/brake"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
@@ -120,11 +121,11 @@ func agentsOf(c config.Config) []broker.Agent {
 }
 
 // boundsOf returns for the journal the limits of reservations.
-func boundsOf(c config.Config) claim.Bounds {
-	b := claim.Bounds{Breaker: claim.Breaker(c.Claim.Breaker)}
+func boundsOf(c config.Config) brake.Bounds {
+	b := brake.Bounds{Breaker: brake.Breaker(c.Claim.Breaker)}
 	b.Zone, _ = c.Limits.Location() // a configuration is valid
 	for _, a := range c.Agents {
-		if l := (claim.DayLimit{Name: a.Name, Grants: a.MaxPerDay, Micros: api.Micros(a.MaxUSDPerDay)}); l.Grants > 0 || l.Micros > 0 {
+		if l := (brake.DayLimit{Name: a.Name, Grants: a.MaxPerDay, Micros: api.Micros(a.MaxUSDPerDay)}); l.Grants > 0 || l.Micros > 0 {
 			b.Days = append(b.Days, l)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"dibs/internal/brake"
 	"dibs/internal/claim"
 	"dibs/internal/history"
 	"dibs/internal/task"
@@ -13,18 +14,18 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// metaBrake is the key of the [claim.Brake], as JSON.
+// metaBrake is the key of the [brake.State], as JSON.
 const metaBrake = "brake"
 
 // Brake returns what keeps agents from being granted anything.
-func (j *Journal) Brake(ctx context.Context) (claim.Brake, error) {
+func (j *Journal) Brake(ctx context.Context) (brake.State, error) {
 	b, err := readBrake(ctx, j.readers)
 	return b, j.failed(err, "reading what is paused")
 }
 
 // ChangeBrake stores what change makes of the brake, and the fact that it returns, unless done is
 // false. It returns the brake as it is then. change may be called twice.
-func (j *Journal) ChangeBrake(ctx context.Context, change func(*claim.Brake) (news claim.Fact, done bool)) (b claim.Brake, done bool, err error) {
+func (j *Journal) ChangeBrake(ctx context.Context, change func(*brake.State) (news claim.Fact, done bool)) (b brake.State, done bool, err error) {
 	err = j.write(ctx, func(tx *tx) error {
 		if b, err = readBrake(ctx, tx); err != nil {
 			return err
@@ -40,7 +41,7 @@ func (j *Journal) ChangeBrake(ctx context.Context, change func(*claim.Brake) (ne
 
 // SetBounds replaces the limits of reservations. Without a breaker, the pause that it began is
 // over.
-func (j *Journal) SetBounds(ctx context.Context, bounds claim.Bounds) error {
+func (j *Journal) SetBounds(ctx context.Context, bounds brake.Bounds) error {
 	j.bounds.Store(&bounds)
 	if bounds.Breaker.Failures > 0 {
 		return nil
@@ -57,14 +58,14 @@ func (j *Journal) SetBounds(ctx context.Context, bounds claim.Bounds) error {
 }
 
 // limits returns what SetBounds stored.
-func (j *Journal) limits() claim.Bounds {
+func (j *Journal) limits() brake.Bounds {
 	if b := j.bounds.Load(); b != nil {
 		return *b
 	}
-	return claim.Bounds{}
+	return brake.Bounds{}
 }
 
-func readBrake(ctx context.Context, q querier) (b claim.Brake, err error) {
+func readBrake(ctx context.Context, q querier) (b brake.State, err error) {
 	body, err := readMeta(ctx, q, metaBrake)
 	if err != nil || body == "" {
 		return b, err
@@ -75,7 +76,7 @@ func readBrake(ctx context.Context, q querier) (b claim.Brake, err error) {
 	return b, nil
 }
 
-func (j *Journal) keepBrake(ctx context.Context, tx *tx, b claim.Brake, news ...claim.Fact) error {
+func (j *Journal) keepBrake(ctx context.Context, tx *tx, b brake.State, news ...claim.Fact) error {
 	body, err := json.Marshal(b)
 	if err != nil {
 		return err
@@ -147,7 +148,7 @@ func (j *Journal) dayBars(ctx context.Context, q querier, agent string, now time
 }
 
 // usedUp returns what the agents that l covers used of it since from.
-func usedUp(ctx context.Context, q querier, l claim.DayLimit, from time.Time) (grants int, money int64, err error) {
+func usedUp(ctx context.Context, q querier, l brake.DayLimit, from time.Time) (grants int, money int64, err error) {
 	if l.Grants > 0 {
 		if grants, err = granted(ctx, q, l, from); err != nil {
 			return 0, 0, err
@@ -160,7 +161,7 @@ func usedUp(ctx context.Context, q querier, l claim.DayLimit, from time.Time) (g
 	return grants, 0, nil
 }
 
-// Day returns when the day of now began, and when it ends, see claim.Bounds.
+// Day returns when the day of now began, and when it ends, see brake.Bounds.
 func (j *Journal) Day(now time.Time) (from, until time.Time) {
 	from, until, _ = j.limits().Day(now)
 	return from, until
@@ -171,7 +172,7 @@ const longestAttempt = 24 * time.Hour
 
 // granted counts the grants since from to the agents that l covers, and their attempts that are
 // under way: each of those may become one.
-func granted(ctx context.Context, q querier, l claim.DayLimit, from time.Time) (n int, err error) {
+func granted(ctx context.Context, q querier, l brake.DayLimit, from time.Time) (n int, err error) {
 	// The ids of claims bear the time of their reservation.
 	first := ulid.ULID{}
 	if err := first.SetTime(ulid.Timestamp(from.Add(-longestAttempt))); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/brake"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
@@ -18,7 +19,7 @@ import (
 // nothing is refused while there is room: attempts are granted late or not at all, claims end, the
 // journal is opened again, and days begin, also those on which the clocks change.
 func TestLimitsOfADayHold(t *testing.T) {
-	limits := []claim.DayLimit{{Name: "Sandman", Grants: 2}, {Name: "bot-*", Grants: 3}, {Name: "*", Grants: 6}}
+	limits := []brake.DayLimit{{Name: "Sandman", Grants: 2}, {Name: "bot-*", Grants: 3}, {Name: "*", Grants: 6}}
 	agents := []string{"Sandman", "bot-1", "bot-2", "Oracle"}
 	rapid.Check(t, func(rt *rapid.T) {
 		change := rapid.SampledFrom([]struct{ zone, at string }{
@@ -39,7 +40,7 @@ func TestLimitsOfADayHold(t *testing.T) {
 			if j, err = journaltest.Open(t.Context(), path); err != nil {
 				rt.Fatal(err)
 			}
-			must(rt, j.SetBounds(t.Context(), claim.Bounds{Zone: zone, Days: limits}))
+			must(rt, j.SetBounds(t.Context(), brake.Bounds{Zone: zone, Days: limits}))
 		}
 		begin()
 		defer func() {
@@ -47,7 +48,7 @@ func TestLimitsOfADayHold(t *testing.T) {
 			retire(rt, path)
 		}()
 		var trying, held []claim.Hold
-		granted := make(map[claim.DayLimit]map[string]int)
+		granted := make(map[brake.DayLimit]map[string]int)
 		for _, l := range limits {
 			granted[l] = make(map[string]int)
 		}

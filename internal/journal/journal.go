@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dibs/internal/brake"
 	"dibs/internal/claim"
 )
 
@@ -30,7 +31,7 @@ type Journal struct {
 	writer *writer
 	// readers never wait for the writer: SQLite's file is in WAL mode.
 	readers *pool
-	bounds  atomic.Pointer[claim.Bounds]
+	bounds  atomic.Pointer[brake.Bounds]
 	lost    Span
 }
 

@@ -14,6 +14,7 @@ import (
 	"dibs/internal/pgtest"
 
 	"dibs/internal/alive"
+	"dibs/internal/brake"
 	"dibs/internal/claim"
 	"dibs/internal/history"
 	"dibs/internal/inbox"
@@ -79,9 +80,9 @@ func callAll(t *testing.T, j *Journal) {
 	ctx, now := t.Context(), time.Now()
 	var failed []error
 	check := func(_ any, err error) { failed = append(failed, err) }
-	check(nil, j.SetBounds(ctx, claim.Bounds{Days: []claim.DayLimit{{Name: "*", Grants: 100}, {Name: "Sandman", Grants: 100}}, Breaker: claim.Breaker{Failures: 3, Within: time.Hour}}))
+	check(nil, j.SetBounds(ctx, brake.Bounds{Days: []brake.DayLimit{{Name: "*", Grants: 100}, {Name: "Sandman", Grants: 100}}, Breaker: brake.Breaker{Failures: 3, Within: time.Hour}}))
 	check(j.Brake(ctx))
-	_, _, err := j.ChangeBrake(ctx, func(b *claim.Brake) (claim.Fact, bool) { return b.Pause("Oracle", claim.Pause{At: now}, "") })
+	_, _, err := j.ChangeBrake(ctx, func(b *brake.State) (claim.Fact, bool) { return b.Pause("Oracle", brake.Pause{At: now}, "") })
 	check(nil, err)
 	note := func(err error) { failed = append(failed, err) }
 	mint := task.Mint{Prefix: "agent", Session: "s", Now: now, Gone: now.Add(-time.Hour), Free: func(string) bool { return true }}

@@ -1,4 +1,7 @@
-package claim
+// Package brake decides who is granted nothing for now: agents that are paused, a board whose
+// breaker opened after too many failures in a row, and agents that used up their day. It stores
+// nothing: a ledger keeps a State, and asks it in the transaction that reserves a task.
+package brake
 
 import (
 	"cmp"
@@ -6,15 +9,16 @@ import (
 	"slices"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
 // Everybody names all agents, for a pause.
 const Everybody = ""
 
-// Brake is what keeps agents from being granted anything for now: pauses, and the breaker. A
+// State is what keeps agents from being granted anything for now: pauses, and the breaker. A
 // ledger keeps it, and changes it in the transactions of which it follows.
-type Brake struct {
+type State struct {
 	// Pauses are those that were asked for, by whom they are for: an agent, all that a pattern
 	// covers, or Everybody. Some may be over.
 	Pauses map[string]Pause `json:"pauses,omitempty"`
@@ -22,13 +26,13 @@ type Brake struct {
 	Failures []time.Time `json:"failures,omitempty"`
 	// Tripped is the breaker's own pause; nil while the breaker is closed. When it is over, one
 	// claim is let through: the Probe. Its end decides.
-	Tripped *Pause `json:"tripped,omitempty"`
-	Probe   ID     `json:"probe,omitempty"`
+	Tripped *Pause   `json:"tripped,omitempty"`
+	Probe   claim.ID `json:"probe,omitempty"`
 }
 
 // Pause is a time without grants.
 type Pause struct {
-	By     string    `json:"by"`               // who asked for it; Sweeper for the breaker
+	By     string    `json:"by"`               // who asked for it; claim.Sweeper for the breaker
 	Reason string    `json:"reason,omitempty"` // in one line
 	At     time.Time `json:"at"`
 	Until  time.Time `json:"until,omitzero"` // zero if somebody has to end it
@@ -45,22 +49,9 @@ type Breaker struct {
 	Pause    time.Duration // pause the board for that long
 }
 
-// Barred says why an agent is granted nothing for now, whatever the task.
-type Barred struct {
-	Code   Code      // CodePaused or CodeLimitReached
-	By     string    // who paused
-	Until  time.Time // zero if that is not known
-	Detail string    // why, in one line
-}
-
-// deny returns the denial of the claim c.
-func (b Barred) deny(c Hold) *Denied {
-	return &Denied{Code: b.Code, Task: c.Task, Holder: b.By, ExpiresAt: b.Until, Local: true, Barred: true, Detail: b.Detail}
-}
-
 // InForce returns the pauses that bar somebody at now, the one of Everybody first. That of the
 // breaker has no end while the claim that was let through goes on.
-func (b Brake) InForce(now time.Time) []PauseFor {
+func (b State) InForce(now time.Time) []PauseFor {
 	var out []PauseFor
 	for whom, p := range b.Pauses {
 		if !p.over(now) {
@@ -92,24 +83,21 @@ func (p PauseFor) Of(agent string) bool {
 func (p PauseFor) Whom() string { return cmp.Or(p.Agent, "everybody") }
 
 // Bars returns what keeps the agent from a grant at now; nil if nothing does.
-func (b Brake) Bars(agent string, now time.Time) *Barred {
+func (b State) Bars(agent string, now time.Time) *claim.Barred {
 	for _, p := range b.InForce(now) {
 		if p.Of(agent) {
 			detail := fmt.Sprintf("%s paused %s", p.By, p.Whom())
 			if p.Reason != "" {
 				detail += ": " + p.Reason
 			}
-			return &Barred{Code: CodePaused, By: p.By, Until: p.Until, Detail: detail + "; go on with what you hold, nothing new is granted"}
+			return &claim.Barred{Code: claim.CodePaused, By: p.By, Until: p.Until, Detail: detail + "; go on with what you hold, nothing new is granted"}
 		}
 	}
 	return nil
 }
 
-// Denied returns the denial of any task.
-func (b Barred) Denied() *Denied { return b.deny(Hold{}) }
-
 // Admit notes that the claim of that id was let through, at now. It reports whether b changed.
-func (b *Brake) Admit(id ID, now time.Time) bool {
+func (b *State) Admit(id claim.ID, now time.Time) bool {
 	if b.Tripped == nil || !b.Tripped.over(now) || b.Probe != "" {
 		return false
 	}
@@ -119,21 +107,21 @@ func (b *Brake) Admit(id ID, now time.Time) bool {
 
 // Ended takes in that the claim h ended. changed reports whether b changed. news are the facts
 // that follow: the breaker paused the board, or lets go of it.
-func (b *Brake) Ended(h Hold, c Breaker) (changed bool, news []Fact) {
-	said := h.said()
+func (b *State) Ended(h claim.Hold, c Breaker) (changed bool, news []claim.Fact) {
+	v := verdictOn(h)
 	probe := h.ID == b.Probe && b.Probe != ""
 	switch {
-	case probe && said == nothing: // the next one decides
+	case probe && v == neither: // the next one decides
 		b.Probe = ""
 		return true, nil
-	case probe && said == well:
+	case probe && v == good:
 		b.Failures, b.Tripped, b.Probe = nil, nil, ""
-		return true, []Fact{resumed(Everybody, Sweeper, "", fmt.Sprintf("%s got %q, and it did not fail", h.Agent, h.Task.Title), h.Ended)}
+		return true, []claim.Fact{resumed(Everybody, claim.Sweeper, "", fmt.Sprintf("%s got %q, and it did not fail", h.Agent, h.Task.Title), h.Ended)}
 	case probe:
-		return true, []Fact{b.trip(fmt.Sprintf("the task that was let through, %q, %s again", h.Task.Title, badly[h.Ending]), h.Ended, c)}
-	case said == nothing || c.Failures <= 0 || b.Tripped != nil:
+		return true, []claim.Fact{b.trip(fmt.Sprintf("the task that was let through, %q, %s again", h.Task.Title, badly[h.Ending]), h.Ended, c)}
+	case v == neither || c.Failures <= 0 || b.Tripped != nil:
 		return false, nil
-	case said == well:
+	case v == good:
 		changed = len(b.Failures) > 0
 		b.Failures = nil
 		return changed, nil
@@ -149,12 +137,12 @@ func (b *Brake) Ended(h Hold, c Breaker) (changed bool, news []Fact) {
 	if len(b.Failures) < c.Failures {
 		return true, nil
 	}
-	return true, []Fact{b.trip(fmt.Sprintf("%d tasks in a row failed, were blocked or went stale within %v", len(b.Failures), c.Within), h.Ended, c)}
+	return true, []claim.Fact{b.trip(fmt.Sprintf("%d tasks in a row failed, were blocked or went stale within %v", len(b.Failures), c.Within), h.Ended, c)}
 }
 
-func (b *Brake) trip(why string, now time.Time, c Breaker) Fact {
+func (b *State) trip(why string, now time.Time, c Breaker) claim.Fact {
 	b.Failures, b.Probe = nil, ""
-	b.Tripped = &Pause{By: Sweeper, Reason: why, At: now, Until: now.Add(c.Pause)}
+	b.Tripped = &Pause{By: claim.Sweeper, Reason: why, At: now, Until: now.Add(c.Pause)}
 	return paused(Everybody, *b.Tripped, "")
 }
 
@@ -164,14 +152,14 @@ const MostPauses = 100
 
 // Owned returns the pause of the agent, or of Everybody, if the daemon's user asked for it and it is
 // in force at now.
-func (b Brake) Owned(agent string, now time.Time) (PauseFor, bool) {
+func (b State) Owned(agent string, now time.Time) (PauseFor, bool) {
 	p := b.Pauses[agent]
 	return PauseFor{agent, p}, p.Own && !p.over(now)
 }
 
 // Pause pauses the agent, or Everybody, in place of an earlier pause. user is as in Fact.By. It
 // returns false, and does nothing, if there are MostPauses.
-func (b *Brake) Pause(agent string, p Pause, user string) (news Fact, done bool) {
+func (b *State) Pause(agent string, p Pause, user string) (news claim.Fact, done bool) {
 	if b.Pauses == nil {
 		b.Pauses = make(map[string]Pause)
 	}
@@ -184,7 +172,7 @@ func (b *Brake) Pause(agent string, p Pause, user string) (news Fact, done bool)
 		}
 	}
 	if others >= MostPauses && agent != Everybody {
-		return Fact{}, false
+		return claim.Fact{}, false
 	}
 	b.Pauses[agent] = p
 	return paused(agent, p, user), true
@@ -192,7 +180,7 @@ func (b *Brake) Pause(agent string, p Pause, user string) (news Fact, done bool)
 
 // Resume ends the pause of the agent, or that of Everybody and the breaker's. was is false if
 // there was none.
-func (b *Brake) Resume(agent, by, user string, now time.Time) (news Fact, was bool) {
+func (b *State) Resume(agent, by, user string, now time.Time) (news claim.Fact, was bool) {
 	p, was := b.Pauses[agent]
 	was = was && !p.over(now)
 	delete(b.Pauses, agent)
@@ -203,38 +191,40 @@ func (b *Brake) Resume(agent, by, user string, now time.Time) (news Fact, was bo
 	return resumed(agent, by, user, "", now), was
 }
 
-func paused(agent string, p Pause, user string) Fact {
-	return Fact{ID: NewFactID(p.At), At: p.At, Kind: KindPaused, Agent: agent, Holder: p.By, By: user, Detail: p.Reason, Expires: p.Until}
+func paused(agent string, p Pause, user string) claim.Fact {
+	return claim.Fact{ID: claim.NewFactID(p.At), At: p.At, Kind: claim.KindPaused, Agent: agent, Holder: p.By, By: user, Detail: p.Reason, Expires: p.Until}
 }
 
-func resumed(agent, by, user, why string, now time.Time) Fact {
-	return Fact{ID: NewFactID(now), At: now, Kind: KindResumed, Agent: agent, Holder: by, By: user, Detail: why}
+func resumed(agent, by, user, why string, now time.Time) claim.Fact {
+	return claim.Fact{ID: claim.NewFactID(now), At: now, Kind: claim.KindResumed, Agent: agent, Holder: by, By: user, Detail: why}
 }
 
-// said is what the end of a claim says to the breaker.
-type said int
+// verdict is what the end of a claim means to the breaker.
+type verdict int
 
 const (
-	nothing said = iota
-	well
-	ill
+	neither verdict = iota
+	good
+	bad
 )
 
 // badly are the endings that the breaker counts, in words.
-var badly = map[Ending]string{EndFailed: "failed", EndBlocked: "was blocked", EndOverridden: "went stale", EndSwept: "went stale"}
+var badly = map[claim.Ending]string{
+	claim.EndFailed: "failed", claim.EndBlocked: "was blocked", claim.EndOverridden: "went stale", claim.EndSwept: "went stale",
+}
 
-// said returns what the end of h says to the breaker. Nothing is said by what was never the
-// agent's to work on, by a task that a person took, and by an agent whose process died.
-func (h Hold) said() said {
+// verdictOn classifies the end of h. Claims that were never granted, tasks that a person took, and
+// agents whose process died count as neither.
+func verdictOn(h claim.Hold) verdict {
 	switch {
 	case h.Started.IsZero() || h.Brief || h.Finish != nil && (h.Finish.Unheard || h.Finish.Died):
-		return nothing
+		return neither
 	case badly[h.Ending] != "":
-		return ill
-	case h.Ending == EndCompleted || h.Ending == EndReview || h.Ending == EndReleased:
-		return well
+		return bad
+	case h.Ending == claim.EndCompleted || h.Ending == claim.EndReview || h.Ending == claim.EndReleased:
+		return good
 	}
-	return nothing
+	return neither
 }
 
 // Bounds are the limits under which a ledger reserves tasks, besides that of the agent's tasks at
@@ -257,13 +247,13 @@ func (l DayLimit) Covers(agent string) bool { return task.MatchAgent(l.Name, age
 
 // Bars returns the refusal of one more grant, after those of the day and what was spent in it; nil
 // if there is room for it. until is the end of the day in zone.
-func (l DayLimit) Bars(agent string, granted int, spent int64, until time.Time, zone *time.Location) *Barred {
+func (l DayLimit) Bars(agent string, granted int, spent int64, until time.Time, zone *time.Location) *claim.Barred {
 	var said string
 	switch {
 	case l.Grants > 0 && granted >= l.Grants:
 		said = fmt.Sprintf("max_per_day: %d of %d grants", granted, l.Grants)
 	case l.Micros > 0 && spent >= l.Micros:
-		said = fmt.Sprintf("max_usd_per_day: %s of %s USD", dollars(spent), dollars(l.Micros))
+		said = fmt.Sprintf("max_usd_per_day: %s of %s USD", claim.Dollars(spent), claim.Dollars(l.Micros))
 	default:
 		return nil
 	}
@@ -275,7 +265,7 @@ func (l DayLimit) Bars(agent string, granted int, spent int64, until time.Time, 
 	if zone != time.Local {
 		of = fmt.Sprintf(" (%v)", zone)
 	}
-	return &Barred{Code: CodeLimitReached, Until: until, Detail: fmt.Sprintf(
+	return &claim.Barred{Code: claim.CodeLimitReached, Until: until, Detail: fmt.Sprintf(
 		"%s used up %s of this day%s; go on with what you hold", whose, said, of)}
 }
 

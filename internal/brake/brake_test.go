@@ -1,10 +1,10 @@
-package claim_test
+package brake_test
 
 import (
 	"testing"
 	"time"
 
-	"dibs/internal/claim"
+	"dibs/internal/brake"
 )
 
 // A day begins at its first moment and ends at that of the next, also where the clocks change at
@@ -31,7 +31,7 @@ func TestDay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		from, until, _ := claim.Bounds{Zone: zone}.Day(now)
+		from, until, _ := brake.Bounds{Zone: zone}.Day(now)
 		if got := from.UTC().Format(time.RFC3339); got != tt.from {
 			t.Errorf("%s: the day of %s begins at %s, want %s", tt.zone, tt.now, got, tt.from)
 		}
