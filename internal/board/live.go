@@ -35,7 +35,7 @@ func (b *Board) live(w http.ResponseWriter, r *http.Request) {
 	case b.streams <- struct{}{}:
 		defer func() { <-b.streams }()
 	default:
-		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		http.Error(w, "too many pages are open: close some", http.StatusServiceUnavailable)
 		return
 	}
 	defer b.attended.enter()()

@@ -56,7 +56,7 @@ func patient(next http.Handler) http.Handler {
 		case path.Base(r.URL.Path) == "page":
 			limit = saidWait // Notion is asked
 		}
-		ctx, cancel := context.WithTimeoutCause(r.Context(), limit, errors.New("the daemon takes too long to answer"))
+		ctx, cancel := context.WithTimeoutCause(r.Context(), limit, errors.New("the daemon takes too long to answer: see dibs status, and its log"))
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})

@@ -75,7 +75,7 @@ func (b *Broker) add(ctx context.Context, a Addition) (task.Task, error) {
 		at := b.now()
 		e := claim.Fact{ID: claim.NewFactID(at), At: at, Kind: claim.KindAdded, Task: made.ID, Key: made.Key, Title: made.Title, URL: made.URL, Agent: a.Agent, By: a.By, Holder: a.Draft.For}
 		if err := b.journal.Record(context.WithoutCancel(ctx), e); err != nil {
-			b.log.Error("could not journal that a task was made", claim.AttrTask, made.ID, claim.AttrError, err)
+			b.log.Error("could not journal that a task was made; only its entry in dibs log is missing", claim.AttrTask, made.ID, claim.AttrError, err)
 		}
 	}
 	return made, nil

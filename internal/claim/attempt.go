@@ -366,7 +366,7 @@ func (a *attempt) abandon(ctx, work context.Context, s MarkState, d *Denied) (Ho
 	}
 	if s != Unseen {
 		if err := a.tend(work, m); err != nil {
-			a.log.Warn("an abandoned claim could not be withdrawn yet", AttrClaim, m.ID, AttrTask, m.Task.ID, AttrError, err)
+			a.log.Warn("an abandoned claim could not be withdrawn yet; it is tried again", AttrClaim, m.ID, AttrTask, m.Task.ID, AttrError, err)
 		}
 	}
 	return Hold{}, d

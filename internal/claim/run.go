@@ -120,7 +120,7 @@ func (c *Claimer) act(ctx context.Context, v *visit, e *errand) error {
 	err = c.write(ctx, v, e, step)
 	if step.Err != nil { // that does not depend on the write
 		if err != nil {
-			c.log.Warn("what is left of a lost claim could not be taken off its page yet", AttrClaim, e.hold.ID, AttrTask, v.id, AttrError, err)
+			c.log.Warn("what is left of a lost claim could not be taken off its page yet; it is tried again", AttrClaim, e.hold.ID, AttrTask, v.id, AttrError, err)
 		}
 		return step.Err
 	}
@@ -156,7 +156,7 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 	}
 	answer, f, err := send(*step.Write)
 	if f != notLanded && e.answers(step) && c.answer(v.Task) {
-		c.log.Warn("a card is left alone: something changes it back whenever it is tidied", AttrKey, v.Task.Key, AttrTitle, Brief(v.Task.Title), AttrTask, v.id, "for", restFor.String())
+		c.log.Warn("a card is left alone: something changes it back whenever it is tidied: see in Notion who edited it last", AttrKey, v.Task.Key, AttrTitle, Brief(v.Task.Title), AttrTask, v.id, "for", restFor.String())
 	}
 	switch {
 	case f == seen && (step.Enough == nil || step.Enough(answer)):

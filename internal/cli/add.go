@@ -144,9 +144,9 @@ func contentOf(stdin io.Reader, name string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("--body %s: %w", name, err)
 	case len(data) > maxContent:
-		return "", usagef("--body %s: it has more than %d KiB, which Notion does not take with a page", name, maxContent>>10)
+		return "", usagef("--body %s: it has more than %d KiB, which Notion does not take with a page: give the first part, and add the rest in Notion", name, maxContent>>10)
 	case !utf8.Valid(data):
-		return "", usagef("--body %s: it is no text (UTF-8)", name)
+		return "", usagef("--body %s: it is no text (UTF-8): give a text file", name)
 	}
 	return string(data), nil
 }

@@ -91,7 +91,7 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 	case o.Fate == owed.Arrived:
 		if err != nil {
 			// The task exists all the same. If the request is repeated, it is found by its id.
-			m.log.Error("that a task was made could not be stored", claim.AttrTask, o.Ref, claim.AttrError, err)
+			m.log.Error("that a task was made could not be stored; a repeated request finds it", claim.AttrTask, o.Ref, claim.AttrError, err)
 		}
 		return p.show(ctx, o.Ref), true, nil
 	case o.Fate == owed.InDoubt:

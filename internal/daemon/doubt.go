@@ -21,7 +21,7 @@ func (d *works) openDoubt(ctx context.Context) (err error) {
 		Claims: d.claimer, Policy: d.claimer.Policy(), Storage: d.journal, Clock: d.notion, Log: d.log,
 	}
 	if lost := d.journal.Lost(); !lost.Until.IsZero() {
-		d.log.Error("what was accepted may be lost", claim.AttrReason, lost.String())
+		d.log.Error("what was accepted may be lost: have agents and people look at what they did then", claim.AttrReason, lost.String())
 		from, until := lost.Ago() // Notion's clock may be another one than the database's
 		c.LostFrom, c.LostUntil = d.notion.Now().Add(-from), d.notion.Now().Add(-until)
 	}

@@ -58,7 +58,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	if d.scrapes != nil {
 		loops.Go(func() {
 			if err := d.server.ServeMetrics(d.scrapes); err != nil {
-				d.log.Error("metrics are on the socket only: their own listener failed", claim.AttrError, err)
+				d.log.Error("metrics are on the socket only: their own listener failed; restart the daemon, or set another metrics.listen", claim.AttrError, err)
 			}
 		})
 	}
@@ -171,7 +171,7 @@ func (d *works) afterFailedSync(ctx context.Context, again bool) {
 		return
 	}
 	if err := d.guard(ctx, true); err != nil && !again && ctx.Err() == nil {
-		d.log.Warn("held claims could not be looked after", claim.AttrError, err)
+		d.log.Warn("held claims could not be looked after; it is tried again", claim.AttrError, err)
 	}
 }
 

@@ -20,7 +20,7 @@ func (d *works) tidyUp(ctx context.Context) time.Duration {
 		said = err.Error()
 	}
 	if said != "" && said != d.said && ctx.Err() == nil {
-		d.log.Warn("what claims that are over have left on tasks could not be taken off yet", claim.AttrError, err)
+		d.log.Warn("what claims that are over have left on tasks could not be taken off yet; it is tried again", claim.AttrError, err)
 	}
 	d.said = said
 	return clock.UntilWoken

@@ -239,7 +239,7 @@ func (d *Daemon) serveHooks() (stop func()) {
 	go func() {
 		defer close(over)
 		if err := h.Serve(d.hookListen); err != nil {
-			d.log.Error("webhooks are not heard any more: their listener failed; syncs go on", claim.AttrError, err)
+			d.log.Error("webhooks are not heard any more: their listener failed; syncs go on; restart the daemon", claim.AttrError, err)
 		}
 	}()
 	return func() {

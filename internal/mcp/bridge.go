@@ -147,7 +147,7 @@ func (b *Bridge) recovered(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (result sdk.Result, err error) {
 		defer func() {
 			if r := recover(); r != nil {
-				b.options.Log.Error("a request could not be worked on", "method", method, "error", fmt.Sprint(r))
+				b.options.Log.Error("a request could not be worked on: report this line", "method", method, "error", fmt.Sprint(r))
 				result, err = nil, fmt.Errorf("%s could not be worked on: %v", method, r)
 			}
 		}()

@@ -128,7 +128,7 @@ func (b *Bridge) giveBack(cl api.Claim) {
 		_, err = daemon.Release(ctx, string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "the call that asked for it was cancelled", Unheard: true}, "mcp back "+string(cl.ID))
 	}
 	if err != nil {
-		b.options.Log.Warn("could not release the claim of a cancelled call", "claim", cl.ID, "error", err)
+		b.options.Log.Warn("could not release the claim of a cancelled call; it is released when dibs mcp ends", "claim", cl.ID, "error", err)
 	}
 }
 
@@ -246,7 +246,7 @@ type Updated struct {
 func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 	switch {
 	case in.Decline && in.OfferTo != "":
-		return "", Updated{}, usagef("decline and offer_to exclude each other")
+		return "", Updated{}, usagef("decline and offer_to exclude each other: leave one of them out")
 	case in.Decline:
 		return decline(c, in)
 	}

@@ -38,7 +38,7 @@ func listTasks(c *call, in ListArgs) (string, Listed, error) {
 	what := "ready for " + line(c.agent.name)
 	switch {
 	case in.Mine && (in.Status != "" || !in.Filter.Empty()):
-		return "", out, usagef("mine goes with no filter")
+		return "", out, usagef("mine goes with no filter: leave one of them out")
 	case in.Mine:
 		var held []api.Claim
 		var err error

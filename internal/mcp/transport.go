@@ -139,7 +139,7 @@ func (c *lines) next(ctx context.Context) (json.RawMessage, error) {
 // split queues the messages of a line: a batch has several, each answered on its own line.
 func (c *lines) split(line []byte) {
 	if !json.Valid(line) {
-		c.refuse(nil, jsonrpc.CodeParseError, "the line is no JSON")
+		c.refuse(nil, jsonrpc.CodeParseError, "the line is no JSON: want one JSON-RPC message on each line")
 		return
 	}
 	if line[0] != '[' {
@@ -148,7 +148,7 @@ func (c *lines) split(line []byte) {
 	}
 	var batch []json.RawMessage
 	if err := json.Unmarshal(line, &batch); err != nil || len(batch) == 0 {
-		c.refuse(nil, jsonrpc.CodeInvalidRequest, "the batch is empty")
+		c.refuse(nil, jsonrpc.CodeInvalidRequest, "the batch is empty: want one JSON-RPC message or more")
 	}
 	c.queue = append(c.queue, batch...)
 }
@@ -169,7 +169,7 @@ func (c *lines) decode(raw json.RawMessage) jsonrpc.Message {
 		return nil
 	}
 	if call, ok := msg.(*jsonrpc.Request); ok && call.IsCall() && call.Method != listenMethod && !c.begin(call.ID) {
-		c.refuse(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("the id %s is that of a request which is not answered yet", strings.TrimPrefix(fmt.Sprint(call.ID.Raw()), c.exact.mark)))
+		c.refuse(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("the id %s is that of a request which is not answered yet: give each request its own", strings.TrimPrefix(fmt.Sprint(call.ID.Raw()), c.exact.mark)))
 		return nil
 	}
 	return msg

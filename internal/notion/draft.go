@@ -78,10 +78,10 @@ func (t *Tasks) plan(ctx context.Context, d task.Draft, l creation.Lookup) (*Pla
 		return nil, &task.DraftError{Detail: "a task needs a title"}
 	}
 	if !fits(d.Title, spanLimit) {
-		return nil, &task.DraftError{Detail: fmt.Sprintf("the title is too long: want at most %d characters", spanLimit)}
+		return nil, &task.DraftError{Detail: fmt.Sprintf("the title is too long: want at most %d characters; the rest goes into the body", spanLimit)}
 	}
 	if said, err := json.Marshal(d.Body); err != nil || len(said) > sizeLimit {
-		return nil, &task.DraftError{Detail: fmt.Sprintf("the body is too long: Notion takes %d KB with a page", sizeLimit/1000)}
+		return nil, &task.DraftError{Detail: fmt.Sprintf("the body is too long: Notion takes %d KB with a page: give the first part, and add the rest in Notion", sizeLimit/1000)}
 	}
 	props[c.columns.title.ID] = value{notionapi.PropertyTypeTitle, p.texts.write(d.Title)}
 	if err := p.priority(d.Priority); err != nil {
@@ -177,7 +177,7 @@ func (p *drafting) column(name string) (Column, error) {
 		return Column{}, &task.DraftError{Detail: fmt.Sprintf("property %q is no field: %s", col.Name, how)}
 	}
 	if _, twice := p.props[col.ID]; twice {
-		return Column{}, &task.DraftError{Detail: fmt.Sprintf("property %q is given twice", col.Name)}
+		return Column{}, &task.DraftError{Detail: fmt.Sprintf("property %q is given twice: give it once", col.Name)}
 	}
 	return col, nil
 }
@@ -211,7 +211,7 @@ func (p *drafting) field(ctx context.Context, f task.Field) error {
 	}
 	write := writable[col.Type]
 	if write == nil {
-		return &task.DraftError{Detail: fmt.Sprintf("property %q is of type %s, which cannot be written", col.Name, cmp.Or(col.Type, "unknown"))}
+		return &task.DraftError{Detail: fmt.Sprintf("property %q is of type %s, which cannot be written: leave it out", col.Name, cmp.Or(col.Type, "unknown"))}
 	}
 	if len(f.Values) == 0 || len(f.Values) == 1 && strings.TrimSpace(f.Values[0]) == "" {
 		return nil // it is empty without

@@ -257,7 +257,7 @@ func (q *Queue) lookUp(ctx context.Context, in Intent) (delivered bool, err erro
 // giveUp notes that an intent will never be in Notion.
 func (q *Queue) giveUp(ctx context.Context, in Intent, gone error) error {
 	id, _ := q.config.Entries.Name(in)
-	q.config.Log.Warn("a log entry is given up", claim.AttrEvent, claim.EventGivenUp, "log", in.Kind, "entry", id,
+	q.config.Log.Warn("a log entry is given up; dibs log has its text", claim.AttrEvent, claim.EventGivenUp, "log", in.Kind, "entry", id,
 		claim.AttrKey, in.Fact.Key, claim.AttrTitle, claim.Brief(in.Fact.Title), claim.AttrTask, in.Fact.Task, claim.AttrError, gone)
 	q.taken(in)
 	return q.ledger.Delivered(ctx, in, "", time.Now())

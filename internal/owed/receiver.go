@@ -90,7 +90,7 @@ func (q *Queue) expire(ctx context.Context, old []Intent) error {
 		delete(q.failing, in.ID)
 	}
 	q.tally.GivenUp += len(old)
-	q.config.Log.Warn("notices are given up: they are too old", claim.AttrEvent, claim.EventGivenUp, "receiver", q.config.To.Name,
+	q.config.Log.Warn("notices are given up: they are too old; dibs log has what they told of", claim.AttrEvent, claim.EventGivenUp, "receiver", q.config.To.Name,
 		claim.AttrCount, len(old), claim.AttrError, q.why)
 	return nil
 }

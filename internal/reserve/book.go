@@ -76,7 +76,7 @@ func NewBook(ctx context.Context, c Config) (*Book, error) {
 	for _, r := range stored {
 		e, err := entryOf(r, on(r.Member))
 		if err != nil { // a later version may have written it
-			c.Log.Warn("a reservation is left out, because it cannot be read", "reservation", r.ID, claim.AttrAgent, r.Agent, claim.AttrError, err)
+			c.Log.Warn("a reservation is left out, because it cannot be read; its agent has to reserve again", "reservation", r.ID, claim.AttrAgent, r.Agent, claim.AttrError, err)
 			continue
 		}
 		b.live = append(b.live, e)

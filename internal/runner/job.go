@@ -177,7 +177,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			j.supervisor.send(order{Signal: syscall.SIGKILL, Everything: true})
 			late = time.After(killed)
 		case <-late:
-			j.Say("what %s started was killed, and has yet to end: the task stays taken until then", j.name())
+			j.Say("what %s started was killed, and has yet to end: the task stays taken until then; find it with ps", j.name())
 		}
 	}
 }

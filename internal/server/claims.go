@@ -61,10 +61,10 @@ func (s *Server) claim(ctx context.Context, in *api.KeyedInput[api.ClaimRequest]
 		Filter:  in.Body.Filter,
 	}
 	if !in.Body.Filter.Empty() && in.Body.Task != "" {
-		return api.Claim{}, invalid("body.task", errors.New("a filter (priority, where, text) goes with the next ready task, not with one that is named"))
+		return api.Claim{}, invalid("body.task", errors.New("a filter (priority, where, text) goes with the next ready task, not with one that is named: leave one of them out"))
 	}
 	if len(in.Body.Except) > 0 && in.Body.Task != "" {
-		return api.Claim{}, invalid("body.except", errors.New("it goes with the next ready task, not with one that is named"))
+		return api.Claim{}, invalid("body.except", errors.New("it goes with the next ready task, not with one that is named: leave one of them out"))
 	}
 	for i, s := range in.Body.Except {
 		id, err := task.ParseID(s)

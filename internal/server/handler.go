@@ -76,7 +76,7 @@ func (s *Server) observed(metrics Metrics, next http.Handler) http.Handler {
 
 // panicked logs a panic, and returns the answer to the request that caused it.
 func (s *Server) panicked(r *http.Request, cause any) *api.Problem {
-	s.log.Error("a request made the daemon panic", "method", r.Method, "path", r.URL.Path,
+	s.log.Error("a request made the daemon panic: report this line", "method", r.Method, "path", r.URL.Path,
 		"cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	return api.NewProblem(api.CodeInternal, "the daemon failed while it worked on this: its log says more")
 }

@@ -67,7 +67,7 @@ func (s *Server) ownProcess(ctx context.Context, pid int) (alive.Process, error)
 			fmt.Sprintf("process %v; or leave --pid out, and renew, or use dibs run", err))
 	}
 	if uid := caller(ctx); uid > 0 && p.UID != uid {
-		return p, invalid("body.pid", fmt.Errorf("process %d is another user's", pid))
+		return p, invalid("body.pid", fmt.Errorf("process %d is another user's: name one of your own", pid))
 	}
 	return p, nil
 }

@@ -28,7 +28,7 @@ func ValidateAgent(name string) error {
 	case name == AutoAgent:
 		return fmt.Errorf("%q is no agent's name: it asks for one to be minted, as --agent auto and POST /v1/agents do", name)
 	case name == EveryAgent:
-		return fmt.Errorf("%q is no agent's name: a message to it goes to everybody", name)
+		return fmt.Errorf("%q is no agent's name: a message to it goes to everybody; take another name", name)
 	case !utf8.ValidString(name):
 		return fmt.Errorf("agent name %q is not valid UTF-8", name)
 	case utf8.RuneCountInString(name) > maxAgentName:

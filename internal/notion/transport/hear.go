@@ -69,7 +69,7 @@ func (e *ears) hear(said string, sent clock.Instant) Moment {
 	date, err := http.ParseTime(said)
 	if err != nil {
 		e.undated.Do(func() {
-			e.log.Warn("an answer of Notion's has no date: what such answers show is never taken for stale", "date", said)
+			e.log.Warn("an answer of Notion's has no date: have the proxy on the way pass the Date header; until then nothing is claimed, renewed or swept", "date", said)
 		})
 		return Moment{At: e.clock.Now(received)}
 	}

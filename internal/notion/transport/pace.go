@@ -153,5 +153,5 @@ func waitsUntil(req *http.Request) time.Time {
 
 func (p *pace) pause(d time.Duration, why error) {
 	d = p.permits.pause(d)
-	p.log.Warn("Notion asked for a pause", claim.AttrEvent, claim.EventNotionPaused, "for", d.Round(time.Second).String(), claim.AttrError, why)
+	p.log.Warn("Notion asked for a pause: if that happens often, lower notion.rate", claim.AttrEvent, claim.EventNotionPaused, "for", d.Round(time.Second).String(), claim.AttrError, why)
 }
