@@ -154,7 +154,7 @@ func (m *module) has(name string) bool {
 // TestPagesNameWhatThereIs looks for what pages name: those on working on dibs, and the one on threats.
 func TestPagesNameWhatThereIs(t *testing.T) {
 	m, found := readModule(t), 0
-	for _, file := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "contributing/tests.md", "contributing/how-to-add.md", "threats.md", "threats-outside.md"} {
+	for _, file := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "contributing/tests.md", "contributing/how-to-add.md", "threats.md"} {
 		page, err := os.ReadFile("../docs/" + file)
 		if err != nil {
 			t.Fatal(err)

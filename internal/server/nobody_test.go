@@ -37,7 +37,7 @@ type schema struct {
 }
 
 // nobodysRow is a row of the table of what is done in nobody's name.
-var nobodysRow = regexp.MustCompile("(?s)\n- `([A-Z]+ /v1/[^`]*)`[^:]*:(.*?)Test:")
+var nobodysRow = regexp.MustCompile("(?m)^\\| `([A-Z]+ /v1/[^`]*)` \\|([^|]*)\\|$")
 
 // sandmans are triggers and reservations, all of them Sandman's.
 type sandmans struct {
@@ -62,7 +62,7 @@ func signatureOf(uid int) string {
 }
 
 // Every operation that changes something demands an agent's name that the caller may use, or
-// stands in the table of docs/threats-outside.md; where that says that it is signed, the broker is
+// stands in the table of docs/threats.md; where that says that it is signed, the broker is
 // told which user it was. It goes through all operations that there are.
 func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
@@ -73,7 +73,7 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	signature := task.UserSignature(me.Username)
-	threats, err := os.ReadFile("../../docs/threats-outside.md")
+	threats, err := os.ReadFile("../../docs/threats.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,15 +155,15 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 			case !acted:
 				t.Errorf("%s %s was answered %d %s: it is to be seen whether it demands an agent's name", name, body, got.status, got.body)
 			case !listed:
-				t.Errorf("%s is done in nobody's name and does not stand in the table of docs/threats-outside.md: have it demand an agent's name, or sign it (see signature), and say so there", name)
+				t.Errorf("%s is done in nobody's name and does not stand in the table of docs/threats.md: have it demand an agent's name, or sign it (see signature), and say so there", name)
 			case strings.Contains(row, "signed") != signed:
-				t.Errorf("%s: signed is %v, and docs/threats-outside.md says:%s", name, signed, row)
+				t.Errorf("%s: signed is %v, and docs/threats.md says:%s", name, signed, row)
 			}
 		}
 	}
 	for name := range rows {
 		if !slices.Contains(seen, name) {
-			t.Errorf("docs/threats-outside.md speaks of %s, which there is not", name)
+			t.Errorf("docs/threats.md speaks of %s, which there is not", name)
 		}
 	}
 }
