@@ -26,8 +26,22 @@ var (
 )
 
 // TestMesh runs whole meshes, each from its seed: daemons and their heirs, the emulator, agents,
-// people and faults, in one virtual world, and then a referee. docs/mesh.md says more. With -long
-// it runs a thousand, in processes of their own, and prints what they came to.
+// people and faults, in one virtual world, and then a referee. With -long it runs a thousand, in
+// processes of their own, and prints what they came to; -seed 7 -v runs one and prints its trace.
+//
+// The seed draws the settings, who does what when, what goes wrong, when a daemon is killed, and
+// the time of each request. One to three daemons have journals of their own; a killed one has an
+// heir on a copy of its journal within four minutes. After 20 minutes to an hour the troubles end,
+// and the referee checks that no two agents were trusted to have one task at once, no claim was lost
+// for no reason, each grant and finish is on record once and each entry in Notion once, nothing was
+// told twice or lost, no page shows a claim, and every free task can be had. It excuses what package
+// claim says is not guaranteed. Members that share a journal are in TestTrial, daemons that stand
+// still and clocks that jump in TestChaos.
+//
+// A seed does not decide everything: goroutines that become runnable at one virtual moment run in an
+// order of Go's scheduler. .ci/replay leaves that out, by go build -overlay, for TestMeshReplays.
+// Of seeds 1 to 1615 nine failed: one because a poll held a mutex while it asked Notion, the others
+// by mistakes of the referee.
 func TestMesh(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	first, n := max(*meshSeed, 1), *meshSeeds
