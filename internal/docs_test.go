@@ -164,7 +164,7 @@ func (s site) leads(from, link string) bool {
 }
 
 // unlisted are the pages that the index does not name, or names twice. A folder belongs to the page
-// of its name, which names the pages in there instead: docs/ARCHITECTURE.md has docs/architecture.
+// of its name, which names the pages in there instead: docs/CONTRIBUTING.md has docs/contributing.
 func (s site) unlisted() (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.pages)) {
 		if name == "README.md" || name == index {

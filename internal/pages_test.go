@@ -1,6 +1,7 @@
 package internal_test
 
 import (
+	"flag"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
+
+var update = flag.Bool("update", false, "write testdata/imports.txt anew")
 
 // module is the source, as far as pages name it and the list of imports needs it.
 type module struct {
