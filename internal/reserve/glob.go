@@ -1,7 +1,9 @@
 package reserve
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -9,32 +11,17 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Glob is a pattern as in a .gitignore at the top of a place. It covers the files and folders that
-// it matches, and everything in those folders, but see OfFiles. It is anchored: a pattern that
-// matches at any depth begins with `/**/`. The zero Glob covers nothing.
-type Glob struct {
-	text  string
-	parts []part
-	// within is set if the pattern ends with a slash: it matches folders only.
-	within bool
-	// leaf is set if it matches files only, see OfFiles.
-	leaf bool
-}
+// Glob is a pattern as in a .gitignore at the top of a place. It covers the files that it matches, and
+// everything in the folders that it matches, unless it means files only. It is anchored: a pattern
+// that matches at any depth begins with `/**/`. The nil Glob covers nothing.
+type Glob []shape
 
-// OfFiles returns the Glob that matches only files, and so does not cover the content of a folder
-// with a matching name. A Glob that ends with a slash stays as it is.
-func (g Glob) OfFiles() Glob {
-	g.leaf = !g.within
-	return g
-}
-
-// part is the text between two slashes of a Glob.
-type part struct {
-	deep   bool // `**`: any number of folders, or none
-	text   string
-	exact  string // the only name that it matches, if plain is set
-	plain  bool
-	tokens []token // if plain is not set
+// shape is a set of paths. All that two shapes are compared by holds for each of their paths.
+type shape struct {
+	// text is the pattern for the library; empty if prefix is the only path.
+	text           string
+	prefix, suffix string // literal text that all paths begin and end with
+	least, most    int    // slashes in a path
 }
 
 // maxName is the longest file name of file systems, in bytes.
@@ -43,213 +30,142 @@ const maxName = 255
 // maxParts is how many parts a glob may have.
 const maxParts = 256
 
-// ParseGlob parses a pattern that begins with a slash. The error is the end of a sentence that begins
-// with the pattern.
-func ParseGlob(text string) (Glob, error) {
-	g := Glob{text: text}
-	rest, anchored := strings.CutPrefix(text, "/")
-	if !anchored {
-		return Glob{}, fmt.Errorf("does not begin with a slash")
+// ParseGlob parses a pattern that begins with a slash. With files it means only files, unless it ends
+// with a slash: it does not cover the content of a folder with a matching name. The error is the end
+// of a sentence that begins with the pattern.
+func ParseGlob(text string, files bool) (Glob, error) {
+	if !strings.HasPrefix(text, "/") {
+		return nil, errors.New("does not begin with a slash")
 	}
 	if !utf8.ValidString(text) {
-		return Glob{}, fmt.Errorf("is not text in UTF-8")
+		return nil, errors.New("is not text in UTF-8")
 	}
-	rest, g.within = strings.CutSuffix(rest, "/")
-	if strings.Count(rest, "/") >= maxParts {
-		return Glob{}, fmt.Errorf("has more than %d parts between slashes", maxParts)
+	own, within := strings.CutSuffix(text[1:], "/")
+	parts := strings.Split(own, "/")
+	if len(parts) > maxParts {
+		return nil, fmt.Errorf("has more than %d parts between slashes", maxParts)
 	}
-	for name := range strings.SplitSeq(rest, "/") {
-		p, err := parsePart(name)
-		if err != nil {
-			return Glob{}, err
+	for i, name := range parts {
+		parts[i] = noBraces.Replace(name)
+		if err := checkPart(name, parts[i]); err != nil {
+			return nil, err
 		}
-		if n := len(g.parts); p.deep && n > 0 && g.parts[n-1].deep {
-			continue // the same again
-		}
-		g.parts = append(g.parts, p)
 	}
 	// A final `/**` covers what is in a folder, but not the folder.
-	if last := len(g.parts) - 1; g.parts[last].deep {
-		g.parts[last] = part{text: "*", tokens: []token{{kind: star}}}
+	if parts[len(parts)-1] == "**" {
+		parts = append(parts, "*")
+	}
+	own = "/" + strings.Join(parts, "/")
+	var g Glob
+	if !within {
+		g = append(g, shapeOf(own))
+	}
+	if within || !files {
+		g = append(g, shapeOf(own+below))
 	}
 	return g, nil
 }
 
-// noBraces escapes braces: the library takes them for alternatives, a .gitignore does not.
-var noBraces = strings.NewReplacer(`\\`, `\\`, `\{`, `\{`, `\}`, `\}`, `{`, `\{`, `}`, `\}`)
+// below matches everything in a folder.
+const below = "/**/*"
 
-func parsePart(name string) (part, error) {
+// The library knows more than a .gitignore: braces are alternatives, and a negated class matches a
+// slash, too. So does a range such as [+-9], where a Glob covers too much.
+var (
+	noBraces = strings.NewReplacer(`\\`, `\\`, `\{`, `\{`, `\}`, `\}`, `{`, `\{`, `}`, `\}`)
+	noSlash  = strings.NewReplacer(`\\`, `\\`, `\[`, `\[`, `[^`, `[^/-/`, `[!`, `[^/-/`)
+)
+
+func checkPart(name, text string) error {
 	switch {
 	case name == "":
-		return part{}, fmt.Errorf("has nothing between two slashes")
+		return errors.New("has nothing between two slashes")
 	case name == "." || name == "..":
-		return part{}, fmt.Errorf("has a part %q, which matches nothing: write it from a folder that it is in", name)
-	case name == "**":
-		return part{deep: true, text: name}, nil
+		return fmt.Errorf("has a part %q, which matches nothing: write it from a folder that it is in", name)
 	case len(name) > 2*maxName:
-		return part{}, fmt.Errorf("has a part of %d bytes: no file has such a name", len(name))
+		return fmt.Errorf("has a part of %d bytes: no file has such a name", len(name))
 	case strings.Contains(name, "[:"):
-		return part{}, fmt.Errorf("has a class of characters by name, such as [[:digit:]]: write the characters, such as [0-9]")
+		return errors.New("has a class of characters by name, such as [[:digit:]]: write the characters, such as [0-9]")
+	case !doublestar.ValidatePattern(text):
+		return errors.New("has a bracket without its pair, an empty class, or a backslash at the end of a part")
 	}
-	text := noBraces.Replace(name)
-	tokens, ok := tokenize(text)
-	if !ok || !doublestar.ValidatePattern(text) {
-		return part{}, fmt.Errorf("has a bracket without its pair, an empty class, or a backslash at the end of a part")
-	}
-	p := part{text: text, tokens: tokens}
-	if exact, plain := plainOf(tokens); plain {
-		p.exact, p.plain, p.tokens = exact, true, nil
-	}
-	return p, nil
+	return nil
 }
 
-// String returns the pattern as it was parsed.
-func (g Glob) String() string { return g.text }
-
-// prefix returns the names with which all paths that g covers begin, without a slash in front.
-func (g Glob) prefix() string {
-	var names []string
-	for _, p := range g.parts {
-		if !p.plain {
-			break
+// shapeOf returns the shape of a valid pattern.
+func shapeOf(text string) shape {
+	s := shape{text: noSlash.Replace(text)}
+	for part := range strings.SplitSeq(text[1:], "/") {
+		if part == "**" {
+			s.most = math.MaxInt
+		} else {
+			s.least++
 		}
-		names = append(names, p.exact)
 	}
-	return strings.Join(names, "/")
-}
-
-// Match reports whether g covers the file or folder with that path, which has no slash in front.
-// folder is set for a folder.
-func (g Glob) Match(path string, folder bool) bool {
-	if len(g.parts) == 0 || path == "" {
-		return false
-	}
-	// A leaf has to match the file's own name. Checking that first is fast for many files.
-	if g.leaf && (folder || !g.parts[len(g.parts)-1].match(path[strings.LastIndexByte(path, '/')+1:])) {
-		return false
-	}
-	names := strings.Split(path, "/")
-	// at[i] says that the first i parts match the names so far.
-	at, next := make([]bool, len(g.parts)+1), make([]bool, len(g.parts)+1)
-	at[0] = true
-	g.skipDeep(at)
-	for n, name := range names {
-		if !slices.Contains(at, true) {
-			return false
-		}
-		clear(next)
-		for i, p := range g.parts {
-			switch {
-			case !at[i]:
-			case p.deep:
-				next[i] = true
-			case p.match(name):
-				next[i+1] = true
+	s.most = max(s.most, s.least)
+	var literal strings.Builder
+	wild := false
+	for i := 0; i < len(text); i++ {
+		if strings.IndexByte(`*?[]`, text[i]) >= 0 {
+			if !wild {
+				s.prefix, wild = literal.String(), true
 			}
+			literal.Reset()
+			continue
 		}
-		g.skipDeep(next)
-		last := n == len(names)-1
-		if next[len(g.parts)] && (!g.within || folder || !last) && (!g.leaf || !folder && last) {
-			return true
+		if text[i] == '\\' {
+			i++
 		}
-		at, next = next, at
+		literal.WriteByte(text[i])
 	}
-	return false
+	s.suffix = literal.String()
+	if !wild {
+		return shape{prefix: s.suffix}
+	}
+	return s
 }
 
-// skipDeep lets each `**` match no folder.
-func (g Glob) skipDeep(at []bool) {
-	for i, p := range g.parts {
-		if at[i] && p.deep {
-			at[i+1] = true
-		}
-	}
+// ofName returns the Glob of a name, or of a single path.
+func ofName(name string) Glob { return Glob{{prefix: name}} }
+
+// inFolder returns the Glob of everything in a folder.
+func inFolder(path string) Glob {
+	return Glob{shapeOf(strings.TrimRight(Escape(path), "/") + below)}
 }
 
-func (p part) match(name string) bool {
-	if p.plain {
-		return p.exact == name
-	}
-	return doublestar.MatchUnvalidated(p.text, name)
+// Match reports whether g covers the file with that path, which begins with a slash.
+func (g Glob) Match(path string) bool {
+	return slices.ContainsFunc(g, func(s shape) bool { return s.match(path) })
 }
 
-// budget is how many steps the comparison of two globs may take. If it is not decided by then, they
-// may overlap.
-const budget = 20_000
+func (s shape) match(path string) bool {
+	if s.text == "" {
+		return path == s.prefix
+	}
+	if !strings.HasPrefix(path, s.prefix) || !strings.HasSuffix(path, s.suffix) {
+		return false // fast, for many files
+	}
+	n := strings.Count(path, "/")
+	return s.least <= n && n <= s.most && doublestar.MatchUnvalidated(s.text, path)
+}
 
-// Overlaps reports whether there may be a path that both cover. If there is one, it returns true. It
-// may also return true for two globs that are hard to compare.
+// Overlaps reports whether there may be a path that both cover. If there is one, it returns true.
+// Where neither is a single path, it returns true for all that their literal beginnings and ends and
+// their numbers of folders do not tell apart.
 func (g Glob) Overlaps(h Glob) bool {
-	if len(g.parts) == 0 || len(h.parts) == 0 {
-		return false
-	}
-	o := overlap{g: g, h: h, seen: make([]bool, len(g.parts)*len(h.parts)), left: budget}
-	return o.from(0, 0)
+	return slices.ContainsFunc(g, func(s shape) bool { return slices.ContainsFunc(h, s.meets) })
 }
 
-// overlap searches for a path that g and h both cover.
-type overlap struct {
-	g, h Glob
-	seen []bool // by i and j, see from
-	left int
-}
-
-// from reports whether g[i:] and h[j:] may match the same path.
-func (o *overlap) from(i, j int) bool {
-	g, h := o.g.parts, o.h.parts
+func (s shape) meets(o shape) bool {
 	switch {
-	case i == len(g) && j == len(h):
-		return true // a file, or something in a folder
-	case i == len(g):
-		return !o.g.leaf || rest(h[j:]) == 0 // a folder covers whatever the rest of the other matches
-	case j == len(h):
-		return !o.h.leaf || rest(g[i:]) == 0
+	case s.text == "":
+		return o.match(s.prefix)
+	case o.text == "":
+		return s.match(o.prefix)
 	}
-	if o.left--; o.left < 0 {
-		return true
-	}
-	if at := i*len(h) + j; o.seen[at] {
-		return false
-	} else {
-		o.seen[at] = true
-	}
-	p, q := g[i], h[j]
-	switch {
-	case p.deep && q.deep:
-		return o.from(i+1, j) || o.from(i, j+1)
-	case p.deep:
-		return o.from(i+1, j) || o.from(i, j+1)
-	case q.deep:
-		return o.from(i, j+1) || o.from(i+1, j)
-	}
-	return p.overlaps(q, &o.left) && o.from(i+1, j+1)
-}
-
-// rest returns the smallest number of names that parts match.
-func rest(parts []part) (n int) {
-	for _, p := range parts {
-		if !p.deep {
-			n++
-		}
-	}
-	return n
-}
-
-func (p part) overlaps(q part, left *int) bool {
-	switch {
-	case p.plain && q.plain:
-		return p.exact == q.exact
-	case q.plain:
-		p, q = q, p
-		fallthrough
-	case p.plain:
-		// The library goes through the name once for each star, at worst.
-		if *left -= len(p.exact) * len(q.text) / 64; *left < 0 {
-			return true
-		}
-		return q.match(p.exact)
-	}
-	return tokensOverlap(p.tokens, q.tokens, left)
+	return s.least <= o.most && o.least <= s.most &&
+		(strings.HasPrefix(s.prefix, o.prefix) || strings.HasPrefix(o.prefix, s.prefix)) &&
+		(strings.HasSuffix(s.suffix, o.suffix) || strings.HasSuffix(o.suffix, s.suffix))
 }
 
 // Escape escapes a path, so that a Glob takes all of its characters literally.

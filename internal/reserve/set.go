@@ -71,89 +71,72 @@ func (s Set) Taken(agent string, targets []Target) ([]*Taken, error) {
 	return found, nil
 }
 
-// index finds the targets that a matcher covers without trying all of them: it tries only the files
-// below the matcher's prefix.
+// index finds the targets that a matcher covers without trying all of them: of files and names it
+// tries only those that begin as all that the matcher covers does.
 type index struct {
-	targets []Target
-	files   map[string][]spotted // by place, sorted by path
-	// others are the targets that are not files; for a folder with the Globs of its content.
-	others map[int]map[Spot]Glob
+	single  map[string][]spotted // files and names by place, sorted by path
+	folders map[int]matcher      // of their content, by target
 }
 
-// spotted is the path of a file in a place, and the number of its target.
+// spotted is the path of a file in a place, or a name, and the number of its target.
 type spotted struct {
-	path string // without a slash at its beginning
+	path string
 	of   int
 }
 
+func (s spotted) compare(path string) int { return strings.Compare(s.path, path) }
+
 func indexOf(targets []Target, at func(Target) Target) (index, error) {
-	x := index{files: make(map[string][]spotted), others: make(map[int]map[Spot]Glob)}
+	x := index{make(map[string][]spotted), make(map[int]matcher)}
 	for i, t := range targets {
 		if err := t.check(); err != nil {
 			return x, &InvalidError{Detail: err.Error()}
 		}
-		t = at(t)
-		x.targets = append(x.targets, t)
-		if len(t.At) == 0 {
-			continue
-		}
-		if t.Folder || t.At[0].Place == Names {
-			within, err := withinOf(t)
-			if err != nil {
-				return x, &InvalidError{Detail: err.Error()}
+		var folder matcher
+		for _, s := range at(t).At {
+			if t.Folder && s.Place != Names {
+				folder.spots = append(folder.spots, spotMatcher{s.Place, inFolder(s.Path)})
+			} else {
+				x.single[s.Place] = append(x.single[s.Place], spotted{s.Path, i})
 			}
-			x.others[i] = within
-			continue
 		}
-		for _, s := range t.At {
-			x.files[s.Place] = append(x.files[s.Place], spotted{strings.TrimPrefix(s.Path, "/"), i})
+		if t.Folder {
+			x.folders[i] = folder
 		}
 	}
-	for _, all := range x.files {
-		slices.SortFunc(all, func(a, b spotted) int { return strings.Compare(a.path, b.path) })
+	for _, all := range x.single {
+		slices.SortFunc(all, func(a, b spotted) int { return a.compare(b.path) })
 	}
 	return x, nil
 }
 
-// coveredBy returns the targets that one of the matchers covers, each with the first such matcher.
+// coveredBy returns the targets that one of the matchers covers, each with the first such matcher. A
+// folder is covered if anything in it may be.
 func (x index) coveredBy(matchers []matcher) map[int]matcher {
-	var covered map[int]matcher
+	covered := make(map[int]matcher)
 	add := func(i int, m matcher) {
-		if covered == nil {
-			covered = make(map[int]matcher)
-		}
 		if _, known := covered[i]; !known {
 			covered[i] = m
 		}
 	}
 	for _, m := range matchers {
-		for i, within := range x.others {
-			if m.covers(x.targets[i], within) {
+		for i, folder := range x.folders {
+			if m.meets(folder) {
 				add(i, m)
 			}
 		}
 		for _, s := range m.spots {
-			for _, files := range below(x.files[s.place], s.prefix) {
-				for _, f := range files {
-					if s.glob.Match(f.path, false) {
-						add(f.of, m)
-					}
+			all, begin := x.single[s.place], s.glob[0].prefix
+			first, _ := slices.BinarySearchFunc(all, begin, spotted.compare)
+			for _, f := range all[first:] {
+				if !strings.HasPrefix(f.path, begin) {
+					break
+				}
+				if s.glob.Match(f.path) {
+					add(f.of, m)
 				}
 			}
 		}
 	}
 	return covered
-}
-
-// below returns the files with that path, and the files below it; all files if the path is empty.
-func below(files []spotted, path string) [2][]spotted {
-	if path == "" {
-		return [2][]spotted{files}
-	}
-	between := func(from, to string) []spotted {
-		lo, _ := slices.BinarySearchFunc(files, from, func(f spotted, path string) int { return strings.Compare(f.path, path) })
-		hi, _ := slices.BinarySearchFunc(files[lo:], to, func(f spotted, path string) int { return strings.Compare(f.path, path) })
-		return files[lo : lo+hi]
-	}
-	return [2][]spotted{between(path, path+"\x00"), between(path+"/", path+"0")} // 0 comes after the slash
 }

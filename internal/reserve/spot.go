@@ -36,7 +36,7 @@ type Target struct {
 	At   []Spot `json:"at"`
 	// Folder is set for a path of a folder: it stands for everything in it.
 	Folder bool `json:"folder,omitempty"`
-	// Files is set for a pattern that means files only, see Glob.OfFiles.
+	// Files is set for a pattern that means files only, see ParseGlob.
 	Files bool `json:"files,omitempty"`
 }
 
@@ -98,23 +98,21 @@ func Anchor(folder, pattern string) (string, error) {
 	if folder != "" {
 		rest = "/" + Escape(folder) + rest
 	}
-	if _, err := ParseGlob(rest); err != nil {
+	if _, err := ParseGlob(rest, false); err != nil {
 		return "", fmt.Errorf("%q %w", pattern, err)
 	}
 	return rest, nil
 }
 
-// matcher is a parsed Target of a reservation.
+// matcher is a parsed Target.
 type matcher struct {
 	text  string
 	spots []spotMatcher
 }
 
 type spotMatcher struct {
-	place  string
-	name   string
-	glob   Glob
-	prefix string // of glob
+	place string
+	glob  Glob
 }
 
 // common reports whether a spot is the same on all machines.
@@ -153,20 +151,14 @@ func asIs(t Target) Target { return t }
 func matcherOf(t Target) (matcher, error) {
 	m := matcher{text: t.Text}
 	for _, s := range t.At {
-		sm := spotMatcher{place: s.Place}
-		if s.Place == Names {
-			sm.name = s.Path
-		} else {
+		glob := ofName(s.Path)
+		if s.Place != Names {
 			var err error
-			if sm.glob, err = ParseGlob(s.Path); err != nil {
+			if glob, err = ParseGlob(s.Path, t.Files); err != nil {
 				return matcher{}, fmt.Errorf("%q, which is %q in %s, %w", t.Text, s.Path, s.Place, err)
 			}
-			if t.Files {
-				sm.glob = sm.glob.OfFiles()
-			}
-			sm.prefix = sm.glob.prefix()
 		}
-		m.spots = append(m.spots, sm)
+		m.spots = append(m.spots, spotMatcher{s.Place, glob})
 	}
 	return m, nil
 }
@@ -195,57 +187,12 @@ func (t Target) check() error {
 func (m matcher) meets(other matcher) bool {
 	for _, a := range m.spots {
 		for _, b := range other.spots {
-			if a.place == b.place && (a.place == Names && a.name == b.name || a.place != Names && a.glob.Overlaps(b.glob)) {
+			if a.place == b.place && a.glob.Overlaps(b.glob) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// covers reports whether m covers a path to check; for a folder, whether it may cover anything in it.
-func (m matcher) covers(t Target, within map[Spot]Glob) bool {
-	for _, a := range m.spots {
-		for _, b := range t.At {
-			switch {
-			case a.place != b.Place:
-			case a.place == Names:
-				if a.name == b.Path {
-					return true
-				}
-			case t.Folder:
-				if a.glob.Overlaps(within[b]) || a.glob.Match(strings.TrimPrefix(b.Path, "/"), true) {
-					return true
-				}
-			case a.glob.Match(strings.TrimPrefix(b.Path, "/"), false):
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// withinOf returns the Globs of the content of a folder, by spot; nil if t is not a folder.
-func withinOf(t Target) (map[Spot]Glob, error) {
-	if !t.Folder {
-		return nil, nil
-	}
-	within := make(map[Spot]Glob, len(t.At))
-	for _, s := range t.At {
-		if s.Place == Names {
-			continue
-		}
-		folder := Escape(strings.Trim(s.Path, "/"))
-		if folder != "" {
-			folder = "/" + folder
-		}
-		g, err := ParseGlob(folder + "/**")
-		if err != nil {
-			return nil, fmt.Errorf("%q, which is %q in %s, %w", t.Text, s.Path, s.Place, err)
-		}
-		within[s] = g
-	}
-	return within, nil
 }
 
 // anywhere reports whether a pattern matches in every folder.
