@@ -22,7 +22,7 @@ func (p *Plan) scope(db notion.Database, only []string) {
 	}
 	for _, f := range workspace.Schema(p.Config).ExamineFields(db) {
 		if f.Grade == notion.Unusable {
-			p.problem("database %q: %s: its properties are %s", db.Title, f.Problem, propertyList(db))
+			p.problem("%s: database %q: %s: its properties are %s", p.SayOffered(), db.Title, f.Problem, propertyList(db))
 		}
 	}
 }

@@ -60,6 +60,19 @@ func TestConditionsThatNothingMeets(t *testing.T) {
 	}
 }
 
+// A property that is not there, or that nothing can be compared with, is a problem as well.
+func TestConditionOnNoProperty(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Area": of("select", "Agents")})
+		w.options.Only = []string{"Aera=Agents"}
+		p := w.plan()
+		if len(p.Problems) != 1 || !strings.HasPrefix(p.Problems[0], `0 open tasks would be offered to agents: database "Backlog": `) ||
+			!strings.Contains(p.Problems[0], "its properties are Area (select), Name (title)") {
+			w.Errorf("problems %q", p.Problems)
+		}
+	})
+}
+
 // Without open tasks, only what no task can ever meet is a problem.
 func TestConditionsOnAnEmptyBoard(t *testing.T) {
 	inWorld(t, func(w *world) {
