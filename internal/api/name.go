@@ -25,6 +25,10 @@ func FormC(v reflect.Value) {
 		case !f.CanSet():
 		case f.Kind() == reflect.String && slices.Contains(named, v.Type().Field(i).Name):
 			f.SetString(task.Name(f.String()))
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.String && slices.Contains(named, v.Type().Field(i).Name):
+			for j := range f.Len() {
+				f.Index(j).SetString(task.Name(f.Index(j).String()))
+			}
 		default:
 			FormC(f)
 		}

@@ -75,16 +75,17 @@ type ReopenRequest struct {
 
 // ReopenFailedRequest opens what an agent failed, and what nobody touched since.
 type ReopenFailedRequest struct {
-	Agent    string `json:"agent,omitempty" doc:"Which agent asks; without one, the notes are signed with the caller's user"`
-	FailedBy string `json:"failed_by" minLength:"1" maxLength:"200" doc:"The agent that failed them, or all that a pattern covers, such as agent-*"`
-	Since    Time   `json:"since,omitzero" doc:"Only what was failed since then"`
-	DryRun   bool   `json:"dry_run,omitempty" doc:"Only say which tasks these are"`
-	Note     string `json:"note,omitempty" fit:"exact" doc:"Why"`
+	Agent    string   `json:"agent,omitempty" doc:"Which agent asks; without one, the notes are signed with the caller's user"`
+	FailedBy []string `json:"failed_by" minItems:"1" maxItems:"100" nullable:"false" doc:"The agents that failed them, or patterns for names, such as agent-*; one may be given as a text"`
+	Since    Time     `json:"since,omitzero" doc:"Only what was failed since then"`
+	DryRun   bool     `json:"dry_run,omitempty" doc:"Only say which tasks these are"`
+	Note     string   `json:"note,omitempty" fit:"exact" doc:"Why"`
 }
 
 // ReopenedTasks answers a ReopenFailedRequest.
 type ReopenedTasks struct {
 	Reopened []TaskRef `json:"reopened" nullable:"false" doc:"The tasks that were opened, or would be"`
+	Left     []TaskRef `json:"left,omitempty" nullable:"false" doc:"Those that were left alone, as somebody edited or commented on them since"`
 }
 
 // SweepRequest asks to reopen the tasks with a stale claim.

@@ -64,7 +64,7 @@ func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) 
 
 // ReopeningFailed asks to open what agents failed.
 type ReopeningFailed struct {
-	FailedBy string    // a name, or a pattern as in task.MatchAgent
+	FailedBy []string  // names, or patterns as in task.MatchAgent
 	Since    time.Time // by this machine's clock; zero for all that is on record
 	DryRun   bool
 	// Agent, By and Note are as in a Reopening.
@@ -72,8 +72,8 @@ type ReopeningFailed struct {
 }
 
 // ReopenFailed opens the tasks whose last claim failed, by one of those agents, and that nobody
-// edited or commented on since. With DryRun it only returns them. It stops at an error; asked again,
-// it goes on with the others.
+// edited or commented on since. It also returns those that somebody did. With DryRun it only returns
+// them. It stops at an error; asked again, it goes on with the others.
 func (b *Broker) ReopenFailed(ctx context.Context, r ReopeningFailed) (api.ReopenedTasks, error) {
 	out := api.ReopenedTasks{Reopened: []api.TaskRef{}}
 	if _, err := b.mirror.Sync(ctx, false); err != nil {
@@ -89,30 +89,40 @@ func (b *Broker) ReopenFailed(ctx context.Context, r ReopeningFailed) (api.Reope
 			return out, err
 		}
 		i := slices.IndexFunc(claims, func(h claim.Hold) bool { return !h.Started.IsZero() })
-		if i < 0 || !r.covers(claims[i], b.Local(claims[i].Ended)) || claims[i].Task.Status != t.Status || !claim.Unedited(claims[i].Task, t) {
+		if i < 0 || !r.covers(claims[i], b.Local(claims[i].Ended)) {
 			continue
 		}
 		last := claims[i]
-		said, err := b.commentedSince(ctx, last)
-		if said {
-			continue
+		touched := last.Task.Status != t.Status || !claim.Unedited(last.Task, t)
+		if !touched {
+			touched, err = b.commentedSince(ctx, last)
 		}
-		if err == nil && !r.DryRun {
-			t, _, err = b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: r.By, Note: r.Note, Was: t.Status, Left: &last.Task})
+		if err == nil && !touched && !r.DryRun {
+			var now task.Task
+			if now, _, err = b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: r.By, Note: r.Note, Was: t.Status, Left: &last.Task}); err == nil {
+				t = now
+			}
 		}
-		if d, denied := errors.AsType[*claim.Denied](err); denied && d.Code != claim.CodeNotionUnavailable {
-			continue // somebody touched it just now
-		} else if err != nil {
+		d, denied := errors.AsType[*claim.Denied](err)
+		switch {
+		case touched, denied && slices.Contains(justTouched, d.Code):
+			out.Left = append(out.Left, b.ref(t))
+		case err != nil:
 			return out, err
+		default:
+			out.Reopened = append(out.Reopened, b.ref(t))
 		}
-		out.Reopened = append(out.Reopened, b.ref(t))
 	}
 	return out, nil
 }
 
+// justTouched are the codes with which a claim.Claimer refuses to open what somebody touched just now.
+var justTouched = []claim.Code{claim.CodeHeld, claim.CodeNotOpen, claim.CodeReserved, claim.CodeNotFound}
+
 // covers reports whether a claim that ended at that time of this machine is meant.
 func (r ReopeningFailed) covers(h claim.Hold, ended time.Time) bool {
-	return h.Ending == claim.EndFailed && task.MatchAgent(r.FailedBy, h.Agent) && !ended.Before(r.Since)
+	meant := func(pattern string) bool { return task.MatchAgent(pattern, h.Agent) }
+	return h.Ending == claim.EndFailed && slices.ContainsFunc(r.FailedBy, meant) && !ended.Before(r.Since)
 }
 
 // commentedSince reports whether the page of an ended claim has a comment that is newer than the

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"io"
+	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -25,7 +26,7 @@ func (a *app) reopenCommand() *cobra.Command {
 			"too, unless --holder says that you saw it; that of the last claim goes. A task that somebody holds is\n" +
 			"left alone. In all these cases the exit code is 3.\n\n" +
 			"--failed-by opens all that an agent failed, or those that a pattern such as agent-* covers, but for what\n" +
-			"somebody edited or commented on since; exit code 3: nothing.\n\n" +
+			"somebody edited or commented on since, which is named; exit code 3: nothing. It is repeatable.\n\n" +
 			"The name in --agent or DIBS_AGENT signs the note;\n" +
 			"without one, the name of your account does.",
 		Example: "  dibs reopen T-3 --note \"the ladder came\"\n  dibs reopen T-3 --was completed --note \"the ridge leaks\"\n" +
@@ -36,7 +37,7 @@ func (a *app) reopenCommand() *cobra.Command {
 			if err := a.checkAgent(); err != nil {
 				return err
 			}
-			switch all := failed.FailedBy != ""; {
+			switch all := len(failed.FailedBy) > 0; {
 			case all == (len(args) > 0):
 				return usagef("name the task, or --failed-by and no task")
 			case all && (body.Was != "" || body.Holder != ""):
@@ -69,7 +70,7 @@ func (a *app) reopenCommand() *cobra.Command {
 	cmd.Flags().StringVar(&body.Note, "note", "", "why, a `text`")
 	cmd.Flags().StringVar(&body.Was, "was", "", "the `status` that it was seen in, as the board calls it, or blocked, completed, cancelled, review, failed or in_progress")
 	cmd.Flags().StringVar(&body.Holder, "holder", "", "the `name` that was seen on the task, if it is not that of its last claim")
-	cmd.Flags().StringVar(&failed.FailedBy, "failed-by", "", "instead of a task, all that this `agent` failed and nobody touched since")
+	cmd.Flags().StringArrayVar(&failed.FailedBy, "failed-by", nil, "instead of a task, all that this `agent` failed and nobody touched since; repeatable")
 	cmd.Flags().StringVar(&since, "since", "", "only what it failed since then, a `time` as for dibs log")
 	cmd.Flags().BoolVar(&failed.DryRun, "dry-run", false, "only say which tasks these are")
 	completeFlag(cmd, "was", a.statuses)
@@ -101,9 +102,12 @@ func (a *app) reopenFailed(cmd *cobra.Command, body api.ReopenFailedRequest, sin
 		for _, t := range done.Reopened {
 			row(w, did+quoted(t))
 		}
+		for _, t := range done.Left {
+			row(w, "left "+quoted(t)+", touched since")
+		}
 	})
 	if err == nil && len(done.Reopened) == 0 {
-		a.say("dibs: %s failed nothing that nobody touched since", clean(body.FailedBy))
+		a.say("dibs: no task that %s failed is untouched since", clean(strings.Join(body.FailedBy, " or ")))
 		return ended{api.ExitNotClaimed}
 	}
 	return err

@@ -99,7 +99,7 @@ func (a *app) runCommand() *cobra.Command {
 					_, err := a.claimer()
 					return err
 				}
-				return a.workers(self, workers, patience, again(cmd, args, "workers", "agent"))
+				return a.workers(self, workers, &runner.Failures{Most: failures}, patience, again(cmd, args, "workers", "agent", "failures"))
 			}
 			a.document = a.json
 			if err := a.ownName(cmd.Context()); err != nil {
@@ -113,23 +113,23 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			stdin, stdout := cmd.InOrStdin(), a.stdout
+			ctx, stdin, stdout := cmd.Context(), cmd.InOrStdin(), a.stdout
+			count := (&runner.Failures{Most: failures}).Count
 			if worker {
-				stopWithStdin(stdin)
+				ctx, count = obey(ctx, stdin)
 				stdin = nil
 			}
 			if a.json {
 				stdout = a.stderr
 			}
-			code, err := runner.Run(cmd.Context(), runner.Options{
-				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience, Attempts: attempts, Failures: failures, Progress: progress, Check: check,
+			code, err := runner.Run(ctx, runner.Options{
+				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience, Attempts: attempts, Count: count, Progress: progress, Check: check,
 				Stdin: stdin, Stdout: stdout, Stderr: a.stderr,
 				Tell:       func(n runner.News) { a.news(n, quiet) },
 				Env:        a.environment(),
 				Supervisor: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
 				Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
 			})
-			tired, failing := errors.AsType[*runner.FailingError](err)
 			switch p, refused := errors.AsType[*api.Problem](err); {
 			case errors.Is(err, runner.ErrLost):
 				if quiet {
@@ -138,11 +138,10 @@ func (a *app) runCommand() *cobra.Command {
 				return ended{api.ExitLost}
 			case refused:
 				return notClaimed{p}
-			case failing:
-				return fmt.Errorf("%w; this opens them again: %s reopen --failed-by %s --since %s",
-					err, a.program(), connect.ShellWord(tired.Agent), tired.Since.Local().Format(time.RFC3339))
+			case errors.Is(err, errEnough):
+				return nil
 			case err != nil:
-				return err
+				return a.reopening(err)
 			case code != 0:
 				return ended{code}
 			}
@@ -165,6 +164,19 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&patience, "patience", 10*time.Second, "how long the command has to end by itself once it is stopped, by a signal or because its claim is lost")
 	return cmd
+}
+
+// reopening adds to an error about failed tasks how to open them again.
+func (a *app) reopening(err error) error {
+	failing, ok := errors.AsType[*runner.FailingError](err)
+	if !ok {
+		return err
+	}
+	command := a.program() + " reopen"
+	for _, agent := range failing.Agents {
+		command += " --failed-by " + connect.ShellWord(agent)
+	}
+	return fmt.Errorf("%w; this opens them again: %s --since %s", err, command, failing.Since.Local().Format(time.RFC3339))
 }
 
 // guardCommand is a hidden command: the supervisor, which kills the command of dibs run if that is

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,20 +25,33 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// workerFlag marks a process as one of several workers. It works until its stdin ends.
+// workerFlag marks a process as one of several workers. It works until its stdin ends. To endsFile it
+// writes how each task ended, as JSON, and reads an answer from stdin before it claims another.
 const workerFlag = "worker"
+
+const (
+	endsFile = 3
+	// goAhead answers that it may claim another task, and noMore, which also comes unasked, that it
+	// may not.
+	goAhead byte = '.'
+	noMore  byte = '!'
+)
+
+// errEnough is why a worker claims no more tasks.
+var errEnough = errors.New("too many tasks in a row failed")
 
 // mostWorkers is how many workers one command may start.
 const mostWorkers = 100
 
 // workers runs dibs run several times at once, each in a process of its own, under a name of its
-// own, so that none can harm another. They stop when this process does, however it ends.
-func (a *app) workers(self string, n int, patience time.Duration, args []string) error {
+// own, so that none can harm another. They stop when this process does, however it ends. Their
+// failures are counted together.
+func (a *app) workers(self string, n int, failures *runner.Failures, patience time.Duration, args []string) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 	var writing sync.Mutex
-	commands, leashes := make([]*exec.Cmd, n), make([]io.Closer, n)
+	commands, leashes, ends := make([]*exec.Cmd, n), make([]io.WriteCloser, n), make([]*os.File, n)
 	for i := range n {
 		name := a.agent
 		if name != task.AutoAgent {
@@ -53,7 +69,7 @@ func (a *app) workers(self string, n int, patience time.Duration, args []string)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals reach it through this process
 		leash, err := cmd.StdinPipe()
 		if err == nil {
-			err = cmd.Start()
+			ends[i], err = startWithPipe(cmd)
 		}
 		if err != nil {
 			for _, l := range leashes[:i] {
@@ -62,6 +78,10 @@ func (a *app) workers(self string, n int, patience time.Duration, args []string)
 			return fmt.Errorf("a worker could not be started: %w", err)
 		}
 		commands[i], leashes[i] = cmd, leash
+	}
+	var counting sync.WaitGroup
+	for i := range n {
+		counting.Go(func() { countEnds(ends[i], failures, leashes[i], leashes) })
 	}
 	done := make(chan struct{})
 	go func() {
@@ -90,6 +110,10 @@ func (a *app) workers(self string, n int, patience time.Duration, args []string)
 		}
 	}
 	close(done)
+	counting.Wait()
+	if err := failures.Err(); err != nil {
+		return a.reopening(err)
+	}
 	if code := together(codes); code != 0 {
 		return ended{code}
 	}
@@ -127,12 +151,70 @@ func again(cmd *cobra.Command, args []string, without ...string) []string {
 	return append(append(all, "--"), args...)
 }
 
-// stopWithStdin makes a worker end once its stdin does: whoever started it is gone.
-func stopWithStdin(stdin io.Reader) {
+// startWithPipe starts a worker, and returns the end of a pipe of which the worker's is endsFile.
+func startWithPipe(cmd *exec.Cmd) (*os.File, error) {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer to.Close()
+	cmd.ExtraFiles = []*os.File{to}
+	if err := cmd.Start(); err != nil {
+		from.Close()
+		return nil, err
+	}
+	return from, nil
+}
+
+// countEnds counts what a worker writes until it has ended, and answers it. After too many failures
+// all workers are told.
+func countEnds(ends io.ReadCloser, failures *runner.Failures, leash io.Writer, all []io.WriteCloser) {
+	defer ends.Close()
+	for in := json.NewDecoder(ends); ; {
+		var end runner.End
+		if in.Decode(&end) != nil {
+			return
+		}
+		if failures.Count(end) == nil {
+			_, _ = leash.Write([]byte{goAhead}) // it may have ended
+			continue
+		}
+		for _, l := range all {
+			_, _ = l.Write([]byte{noMore})
+		}
+	}
+}
+
+// obey makes a worker end once its stdin does: whoever started it is gone. ctx ends with errEnough
+// once it is to claim no more. count reports how a task ended, and waits for the answer.
+func obey(parent context.Context, stdin io.Reader) (ctx context.Context, count func(runner.End) error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	syscall.CloseOnExec(endsFile)
+	ends, answers := json.NewEncoder(os.NewFile(endsFile, "ends")), make(chan struct{}, 1)
 	go func() {
-		_, _ = io.Copy(io.Discard, stdin)
-		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM) // it then asks its command to stop
+		for said := bufio.NewReader(stdin); ; {
+			answer, err := said.ReadByte()
+			switch {
+			case err != nil:
+				_ = syscall.Kill(os.Getpid(), syscall.SIGTERM) // it then asks its command to stop
+				return
+			case answer == noMore:
+				cancel(errEnough)
+			case answer == goAhead:
+				answers <- struct{}{}
+			}
+		}
 	}()
+	return ctx, func(end runner.End) error {
+		if err := ends.Encode(end); err != nil {
+			return err
+		}
+		select {
+		case <-answers:
+		case <-ctx.Done(): // nothing is claimed any more
+		}
+		return nil
+	}
 }
 
 // lines writes whole lines, each with a prefix, so that those of several workers do not mix.

@@ -59,16 +59,21 @@ func TestReopenFailedBy(t *testing.T) {
 			}
 			touch(ids[name])
 		}
+		titles := func(tasks []api.TaskRef) []string {
+			all := []string{}
+			for _, t := range tasks {
+				all = append(all, t.Title)
+			}
+			slices.Sort(all)
+			return all
+		}
+		left := []string{"commented", "edited", "remarked"} // "finished" and "blocked" are no failures
 		asks := func(r api.ReopenFailedRequest, want ...string) {
 			w.Helper()
 			done, err := n.ReopenFailed(w.Context(), r, "")
 			mustDo(w, err)
-			got := []string{}
-			for _, t := range done.Reopened {
-				got = append(got, t.Title)
-			}
-			if slices.Sort(got); !slices.Equal(got, append([]string{}, want...)) {
-				w.Errorf("%+v reopens %q, want %q", r, got, want)
+			if got := titles(done.Reopened); !slices.Equal(got, append([]string{}, want...)) || !slices.Equal(titles(done.Left), left) {
+				w.Errorf("%+v reopens %q and leaves %q, want %q and %q", r, got, titles(done.Left), want, left)
 			}
 		}
 		status := func(name, want string) {
@@ -77,13 +82,14 @@ func TestReopenFailedBy(t *testing.T) {
 				w.Errorf("%q is %s, want %s", name, is, want)
 			}
 		}
-		asks(api.ReopenFailedRequest{FailedBy: "Sandman", Since: api.Time{Time: since}, DryRun: true}, "left alone")
+		asks(api.ReopenFailedRequest{FailedBy: []string{"Sandman"}, Since: api.Time{Time: since}, DryRun: true}, "left alone")
 		status("left alone", "BLOCKED")
-		asks(api.ReopenFailedRequest{FailedBy: "Sandman", Since: api.Time{Time: since}, Note: "again"}, "left alone")
+		asks(api.ReopenFailedRequest{FailedBy: []string{"Sandman"}, Since: api.Time{Time: since}, Note: "again"}, "left alone")
 		status("left alone", "OPEN")
 		status("early", "BLOCKED")
 		status("edited", "BLOCKED")
-		asks(api.ReopenFailedRequest{FailedBy: "*"}, "Oracle's", "early")
-		asks(api.ReopenFailedRequest{FailedBy: "*"})
+		asks(api.ReopenFailedRequest{FailedBy: []string{"Oracle", "S*"}, DryRun: true}, "Oracle's", "early")
+		asks(api.ReopenFailedRequest{FailedBy: []string{"*"}}, "Oracle's", "early")
+		asks(api.ReopenFailedRequest{FailedBy: []string{"*"}})
 	})
 }

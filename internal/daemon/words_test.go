@@ -143,7 +143,7 @@ func TestNamesInAnotherForm(t *testing.T) {
 		_, err = n.Fail(w.Context(), string(cl.ID), api.FailRequest{Agent: composed}, "")
 		mustDo(w, err)
 		synctest.Wait()
-		opened, err := n.ReopenFailed(w.Context(), api.ReopenFailedRequest{FailedBy: apart}, "")
+		opened, err := n.ReopenFailed(w.Context(), api.ReopenFailedRequest{FailedBy: []string{apart}}, "")
 		mustDo(w, err)
 		if len(opened.Reopened) != 1 {
 			w.Errorf("reopened: %v", opened.Reopened)

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 	"time"
 
 	"dibs/internal/api"
@@ -42,8 +44,8 @@ type Options struct {
 	// Attempts is how often the command may give a task back before a loop gives it up; 0 for no
 	// limit.
 	Attempts int
-	// Failures is after how many failed tasks in a row a loop ends; 0 for never.
-	Failures int
+	// Count is told how each task of a loop ended, before another is claimed. Its error ends the loop.
+	Count func(End) error
 	// Check is a command of a shell that decides whether the task is done, once the command has ended
 	// with 0; empty for none.
 	Check string
@@ -70,11 +72,26 @@ const (
 // ErrLost says that the claim was lost while the command ran.
 var ErrLost = errors.New("the claim was lost")
 
-// FailingError says that a loop ended because so many tasks in a row failed.
+// End is how a task ended, as it counts for a row of failures.
+type End struct {
+	Agent   string
+	Claimed time.Time
+	Outcome claim.Ending // empty if that is not known
+}
+
+// Failures counts the tasks that failed in a row, of one loop or of several at once.
+type Failures struct {
+	Most int // after how many the loops end; 0 for never
+	mu   sync.Mutex
+	row  FailingError
+	over bool
+}
+
+// FailingError says that loops ended because so many tasks in a row failed.
 type FailingError struct {
-	Agent string
-	Tasks int
-	Since time.Time // when the first of them was claimed
+	Agents []string // who failed them
+	Tasks  int
+	Since  time.Time // when the first of them was claimed
 }
 
 func (e *FailingError) Error() string {
@@ -94,8 +111,8 @@ const (
 
 // Run claims tasks and runs the command. It returns the command's exit code. With Loop that is 0 if
 // there was anything to do at all, TryLater if a task was given back Attempts times, and still the
-// command's if it could not be started. The error is that of the claim if none was granted, a
-// *FailingError, wraps ErrLost, or says that the outcome could not be reported to the daemon.
+// command's if it could not be started. The error is that of the claim if none was granted, or of
+// Count, wraps ErrLost, or says that the outcome could not be reported to the daemon.
 //
 // When ctx ends, nothing more is claimed. A running command gets the signals that this process got.
 // It then has Patience to end; a second signal kills it.
@@ -103,7 +120,6 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 	ownfile.RemoveAbandoned(filePrefix, fileSuffix)
 	remote := false // the daemon is on another machine, and cannot see processes of this one
 	put := later{most: o.Attempts}
-	failing := FailingError{Agent: o.Claim.Agent}
 	for done := 0; ; done++ {
 		supervisor, err := o.newSupervisor()
 		if err != nil {
@@ -136,34 +152,62 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 		if job.result.Outcome != "" && (err == nil || errors.Is(err, ErrLost)) {
 			o.Tell(News{Kind: Ended, Claim: cl, Result: job.result})
 		}
-		failing.count(cl, job.result.Outcome, err)
+		if !o.Loop {
+			return code, err
+		}
+		end := End{Agent: cl.Agent, Claimed: cl.ClaimedAt.Time, Outcome: job.result.Outcome}
+		if lost, ok := errors.AsType[*lostError](err); ok {
+			end.Outcome = lost.as
+		}
+		enough := o.Count(end)
 		switch {
-		case !o.Loop || job.stopped:
+		case job.stopped:
 			return code, err
 		case err != nil && !errors.Is(err, ErrLost):
 			return code, err
 		case err == nil && (ctx.Err() != nil || unstarted(code)):
 			return code, nil
-		case failing.Tasks == o.Failures && o.Failures > 0:
-			return 0, &failing
+		case enough != nil:
+			return 0, enough
 		}
 	}
 }
 
-// count takes in how the task of a claim ended. A claim that somebody else ended says nothing of the
-// work.
-func (e *FailingError) count(cl api.Claim, outcome claim.Ending, err error) {
-	if lost, ok := errors.AsType[*lostError](err); ok {
-		outcome = lost.as
-	}
-	switch outcome {
+// Count takes in how a task ended. A claim that somebody else ended says nothing of the work. Once
+// Most have failed in a row, only what still fails counts. Count is safe for concurrent use.
+func (f *Failures) Count(end End) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch end.Outcome {
 	case claim.EndFailed:
-		if e.Tasks++; e.Tasks == 1 {
-			e.Since = cl.ClaimedAt.Time
+		if f.row.Tasks++; f.row.Tasks == 1 || end.Claimed.Before(f.row.Since) {
+			f.row.Since = end.Claimed
 		}
+		if !slices.Contains(f.row.Agents, end.Agent) {
+			f.row.Agents = append(f.row.Agents, end.Agent)
+		}
+		f.over = f.over || f.row.Tasks == f.Most
 	case claim.EndCompleted, claim.EndReview, claim.EndReleased:
-		e.Tasks = 0
+		if !f.over {
+			f.row = FailingError{}
+		}
 	}
+	return f.err()
+}
+
+// Err returns a *FailingError once Most tasks have failed in a row.
+func (f *Failures) Err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err()
+}
+
+func (f *Failures) err() error {
+	if !f.over {
+		return nil
+	}
+	row := f.row
+	return &row
 }
 
 // unstarted reports whether a command's exit code says that it could not be started.

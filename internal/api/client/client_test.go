@@ -125,8 +125,8 @@ func TestMethods(t *testing.T) {
 		{api.OpReopen.Operation, asked{"POST " + about + "/reopen", "k", `{"note":"n"}`}, func(ctx context.Context, c C) (any, error) {
 			return c.Reopen(ctx, "T-3", api.ReopenRequest{Note: "n"}, "k")
 		}},
-		{api.OpReopenFailed.Operation, asked{"POST /v1/reopen", "k", `{"failed_by":"a b"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.ReopenFailed(ctx, api.ReopenFailedRequest{FailedBy: "a b"}, "k")
+		{api.OpReopenFailed.Operation, asked{"POST /v1/reopen", "k", `{"failed_by":["a b"]}`}, func(ctx context.Context, c C) (any, error) {
+			return c.ReopenFailed(ctx, api.ReopenFailedRequest{FailedBy: []string{"a b"}}, "k")
 		}},
 		{api.OpPoll.Operation, asked{"POST /v1/agents/a%20b/poll", "k", `{"limit":3}`}, func(ctx context.Context, c C) (any, error) {
 			return c.Poll(ctx, "a b", api.PollRequest{Limit: 3}, "k")
