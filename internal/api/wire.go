@@ -37,7 +37,7 @@ type Attempt struct {
 // NewTaskRef returns the TaskRef of t. words are the board's.
 func NewTaskRef(t task.Task, words *task.Words) TaskRef {
 	ref := TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, DoneWhen: t.DoneWhen, Status: t.Status, Priority: t.Priority.String(), Fields: t.Fields}
-	if name := words.StatusName(t.Status); name != string(t.Status) {
+	if name := words.StatusOf(t); name != string(t.Status) {
 		ref.StatusName = name
 	}
 	if name := words.PriorityOf(t); name != ref.Priority {

@@ -94,7 +94,7 @@ func (bd *board) waited(t task.Task) string {
 	if t.Title == "" && t.Status == task.Unknown {
 		return fmt.Sprintf("task %s, which is not on this board", t.ID)
 	}
-	standing := bd.words.StatusName(t.Status)
+	standing := bd.words.StatusOf(t)
 	switch {
 	case t.Trashed:
 		standing = "in the trash"

@@ -39,7 +39,7 @@ func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Poli
 	case t.Trashed:
 		return Decision{Code: CodeNotOpen, Reason: "it is in the trash or archived"}
 	case t.Status != task.Open && t.Status != task.InProgress:
-		return Decision{Code: CodeNotOpen, Reason: p.stands(t.Status)}
+		return Decision{Code: CodeNotOpen, Reason: p.stands(t)}
 	}
 
 	claimed, assignee := t.ClaimedBy != "", unbegun(t)
@@ -95,11 +95,14 @@ func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Poli
 }
 
 // stands words the status of a task.
-func (p Policy) stands(s task.Status) string {
-	if s == task.Unknown {
-		return "its status is " + p.word(s)
+func (p Policy) stands(t task.Task) string {
+	switch {
+	case t.Status != task.Unknown:
+		return "it is " + p.word(t.Status)
+	case t.StatusName == "":
+		return "it has no status"
 	}
-	return "it is " + p.word(s)
+	return fmt.Sprintf("it has the status %q, which tasks.statuses does not name", t.StatusName)
 }
 
 // waiting says how many unfinished tasks a task waits for. The caller adds the titles if it
@@ -120,12 +123,7 @@ func (d Decision) Deny(t task.Task) *Denied {
 }
 
 // word returns a status as people know it.
-func (p Policy) word(s task.Status) string {
-	if s == task.Unknown {
-		return "empty, or one that tasks.statuses does not name"
-	}
-	return p.Words.StatusName(s)
-}
+func (p Policy) word(s task.Status) string { return p.Words.StatusName(s) }
 
 // wanted returns the decision d. If t may be claimed but its agent does not want it, see
 // Request.Unwanted, wanted returns a refusal instead.

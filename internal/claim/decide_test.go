@@ -235,10 +235,15 @@ func TestStaleToTheSecond(t *testing.T) {
 	}
 }
 
-// TestWithoutStatus has a card of no status that is known here, such as none at all.
+// TestWithoutStatus has cards without a status, and with one that is not known here.
 func TestWithoutStatus(t *testing.T) {
-	got := claim.Decide(task.Task{Status: task.Unknown}, "Sandman", nil, time.Now(), claim.Policy{})
-	if want := "its status is empty, or one that tasks.statuses does not name"; got.Code != claim.CodeNotOpen || got.Reason != want {
-		t.Errorf("%s: %q, want %q", got.Code, got.Reason, want)
+	for name, want := range map[string]string{
+		"":       "it has no status",
+		"Später": `it has the status "Später", which tasks.statuses does not name`,
+	} {
+		got := claim.Decide(task.Task{Status: task.Unknown, StatusName: name}, "Sandman", nil, time.Now(), claim.Policy{})
+		if got.Code != claim.CodeNotOpen || got.Reason != want {
+			t.Errorf("%s: %q, want %q", got.Code, got.Reason, want)
+		}
 	}
 }

@@ -329,7 +329,7 @@ func TestLostToAStatusOfThePersonsOwn(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.daemon("a")
 		c := w.claim(d, "Sandman")
-		w.Edit(page, func(t *task.Task) { t.Status = task.Unknown })
+		w.Edit(page, func(t *task.Task) { t.Status, t.StatusName = task.Unknown, "Parked" })
 		if lost := w.lost(d.Guard(w.ctx, c.ID, nil)); !strings.Contains(lost.Detail, "tasks.statuses does not name") {
 			t.Errorf("lost: %q", lost.Detail)
 		}

@@ -124,7 +124,9 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 		if holder == h.Agent {
 			holder = "" // the claim's own name is still there
 		}
-		detail = "its status was set to " + p.word(t.Status)
+		if detail = "its status was set to " + p.word(t.Status); t.Status == task.Unknown {
+			detail = "its status was changed: " + p.stands(t)
+		}
 		if t.Status == task.Open && own && !tok.Void {
 			detail += " by a person, which hands it out again"
 		}

@@ -130,11 +130,15 @@ func (c *codec) task(page *page) (task.Task, error) {
 	}
 	t.Assignee, t.AssigneeIsAgent = c.assignee(of(c.columns.assignee))
 	t.Timeout, t.OddTimeout = of(c.columns.timeout).lease()
-	if status, ok := c.statuses[of(c.columns.status).text()]; ok {
+	name := of(c.columns.status).text()
+	if status, ok := c.statuses[name]; ok {
 		t.Status = status
 	}
 	if of(c.columns.done).ticked() {
 		t.Status = task.Completed
+	}
+	if t.Status == task.Unknown {
+		t.StatusName = unique.Make(shortened(name)).Value()
 	}
 	if name := shortened(strings.TrimSpace(of(c.columns.priority).text())); name != "" {
 		t.Priority, t.PriorityName = c.words.Rank(name), unique.Make(name).Value() // few names are on many pages

@@ -62,8 +62,8 @@ func TestOtherNamesAndTypes(t *testing.T) {
 			w.Errorf("get: %+v, want a default name to hold where none is set", got)
 		}
 		strange := w.page(props{"Stand": choice("Vielleicht")})
-		if got := w.get(tasks, strange); got.Status != task.Unknown {
-			w.Errorf("status %s of an unknown name", got.Status)
+		if got := w.get(tasks, strange); got.Status != task.Unknown || got.StatusName != "Vielleicht" {
+			w.Errorf("status %s, %q, of an unknown name", got.Status, got.StatusName)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func (f Filter) Miss(t Task, w *Words) string {
 			continue
 		}
 		if _, own := t.own(c.Field); !own && c.Field == "status" {
-			value = w.StatusName(t.Status)
+			value = w.StatusOf(t)
 		} else if !own && c.Field == "priority" {
 			value = w.PriorityOf(t)
 		}

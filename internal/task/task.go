@@ -23,7 +23,10 @@ type Task struct {
 	Title string `json:"title"`
 	URL   string `json:"url,omitempty"`
 
-	Status   Status   `json:"status"`
+	Status Status `json:"status"`
+	// StatusName is the page's own word for a status that is Unknown; empty if it shows none.
+	StatusName string `json:"status_name,omitempty"`
+
 	Priority Priority `json:"priority"`
 	// PriorityName is the page's own word for its priority; empty if it shows none.
 	PriorityName string `json:"priority_name,omitempty"`

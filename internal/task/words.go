@@ -50,6 +50,9 @@ func (w *Words) StatusName(s Status) string {
 	return cmp.Or(w.vocabulary().Statuses[s], string(s))
 }
 
+// StatusOf returns the word for the status of t that its page shows.
+func (w *Words) StatusOf(t Task) string { return cmp.Or(t.StatusName, w.StatusName(t.Status)) }
+
 // ByStatus returns the board's words for the statuses that it has.
 func (w *Words) ByStatus() map[Status]string {
 	own, names := w.vocabulary().Statuses, make(map[Status]string)
