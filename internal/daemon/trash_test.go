@@ -23,6 +23,14 @@ func TestBoardInTheTrash(t *testing.T) {
 			_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman"}, "")
 			return err
 		},
+		"by the interval, as a task is held": func(w *world, n *node, free string) error {
+			time.Sleep(20 * time.Second)
+			if s := n.status(); len(s.Warnings) == 0 {
+				w.Error("the status warns of nothing")
+			}
+			_, err := n.claim("Sandman", free)
+			return err
+		},
 		"by a sync": func(w *world, n *node, _ string) error {
 			_, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, "")
 			return err
@@ -38,6 +46,14 @@ func TestBoardInTheTrash(t *testing.T) {
 				time.Sleep(time.Minute)
 				mustDo(w, w.notion.TrashPage(home))
 				w.notion.ResetRequests()
+				sent := func(kind string) (n int) {
+					for _, r := range w.requests() {
+						if strings.HasPrefix(r, kind) {
+							n++
+						}
+					}
+					return n
+				}
 				said := func(what string, err error) {
 					w.Helper()
 					if code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), "is in the trash: restore it") {
@@ -49,15 +65,19 @@ func TestBoardInTheTrash(t *testing.T) {
 					_, err := n.claim("Eve", free)
 					said("another claim", err)
 				}
-				if n := count(w.requests(), "PATCH"); n > 0 {
+				if n := sent("PATCH"); n > 0 {
 					w.Errorf("%d writes to a board in the trash", n)
 				}
-				time.Sleep(20 * time.Second)
+				w.notion.ResetRequests()
+				time.Sleep(5 * time.Minute)
+				if asked := sent("GET data_sources/"); asked < 4 || asked > 5 {
+					w.Errorf("asked %d times in five minutes: %q", asked, w.requests())
+				}
 				if s := n.status(); len(s.Warnings) == 0 || !strings.Contains(s.Warnings[0], "is in the trash") {
 					w.Errorf("warnings %q", s.Warnings)
 				}
 				mustDo(w, w.notion.RestorePage(home))
-				time.Sleep(time.Minute)
+				time.Sleep(80 * time.Second)
 				if s := n.status(); len(s.Warnings) > 0 {
 					w.Errorf("restored, warnings %q", s.Warnings)
 				}

@@ -65,9 +65,13 @@ func (t *Tasks) buried(ctx context.Context) error {
 // Check reads the schema again, with one request, and uses it from then on. Names may have
 // changed, and properties may have been made anew. If a property in use is missing, the database is
 // broken, and the error says so. A data source that is gone may be shared again: no other one takes
-// its place before a restart. Where the board was in the trash, Check looks there, too.
+// its place before a restart. Where the board was in the trash, Check looks there, too, and asks once
+// in trashEvery.
 func (t *Tasks) Check(ctx context.Context) error {
-	return t.check(ctx, errors.Is(t.Broken(), errTrashed))
+	if errors.Is(t.Broken(), errTrashed) {
+		return t.buried(ctx)
+	}
+	return t.check(ctx, false)
 }
 
 func (t *Tasks) check(ctx context.Context, above bool) error {
