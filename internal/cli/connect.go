@@ -16,6 +16,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/connect"
+	"dibs/internal/daemon"
 	"dibs/internal/ownfile"
 	"dibs/internal/task"
 	"dibs/packaging"
@@ -65,7 +66,8 @@ func (a *app) connectCommand() *cobra.Command {
 			"which it keeps its own settings, for all projects or, with --project, for the one in the current\n" +
 			"folder, and nowhere outside of it. What else is there stays as it is. For git it is the repository's pre-commit hook, which\n" +
 			"refuses a commit with files that somebody else has reserved.\n\n" +
-			"--socket, --config and --agent, and DIBS_SOCKET and DIBS_CONFIG, go along: the client asks that daemon.\n" +
+			"--socket, --config and --agent, and DIBS_SOCKET, DIBS_CONFIG and DIBS_STATE_DIR, go along: the client asks that\n" +
+			"daemon.\n" +
 			"Without a client, it lists those that are here.",
 		Example: "  dibs connect claude --dry-run\n" +
 			"  dibs connect codex\n" +
@@ -136,9 +138,12 @@ func (a *app) placeOf(cmd *cobra.Command, project bool) (connect.Place, error) {
 	if p.Dibs, err = filepath.Abs(p.Dibs); err != nil {
 		return p, err
 	}
-	for _, named := range []struct{ flag, path string }{
-		{"--config", cmp.Or(a.config, os.Getenv("DIBS_CONFIG"))}, {"--socket", cmp.Or(a.socket, os.Getenv("DIBS_SOCKET"))},
-	} {
+	socket := cmp.Or(a.socket, os.Getenv("DIBS_SOCKET"))
+	if socket == "" && os.Getenv("DIBS_STATE_DIR") != "" { // there is no flag for it
+		c, _ := config.Reach(config.Options{File: a.config})
+		socket = cmp.Or(daemon.SocketOf(c.StateDir), c.Socket)
+	}
+	for _, named := range []struct{ flag, path string }{{"--config", cmp.Or(a.config, os.Getenv("DIBS_CONFIG"))}, {"--socket", socket}} {
 		if named.path == "" {
 			continue
 		}
