@@ -16,33 +16,3 @@ type AgentSummary struct {
 	LastSeen      Time     `json:"last_seen" doc:"When it last claimed, renewed, polled or finished something, or was refused"`
 	Inbox         int      `json:"inbox" doc:"How many triggers a poll would get"`
 }
-
-// History counts what happened in the last hours, in steps of equal length. Each list has a number
-// for each step, oldest first; the last step is unfinished.
-type History struct {
-	From        Time `json:"from" doc:"When the first step begins"`
-	To          Time `json:"to" doc:"When the last step ends, which is yet to come"`
-	StepSeconds int  `json:"step_seconds" doc:"How long a step is, in whole minutes"`
-
-	Granted   []int            `json:"granted" nullable:"false" doc:"Claims that were granted"`
-	Completed []int            `json:"completed" nullable:"false" doc:"Tasks that were completed, or handed in for review"`
-	Failed    []int            `json:"failed" nullable:"false" doc:"Tasks whose work failed"`
-	Denied    map[string][]int `json:"denied" nullable:"false" doc:"Claims that were refused, by code; a code that no claim was refused with is left out"`
-	Lost      []int            `json:"lost" nullable:"false" doc:"Claims that somebody else ended, or took over once they were stale"`
-	Swept     []int            `json:"swept" nullable:"false" doc:"Stale claims that a sweep took off"`
-
-	Tokens []int     `json:"tokens" nullable:"false" doc:"Tokens that agents reported to have used"`
-	USD    []float64 `json:"usd" nullable:"false" doc:"The same in money, in US dollars"`
-
-	WaitP50 []*float64 `json:"wait_seconds_p50" nullable:"false" doc:"How long a task had been ready when it was granted: the median, within a tenth of it; null where none was granted"`
-	WaitP90 []*float64 `json:"wait_seconds_p90" nullable:"false" doc:"The same, which nine of ten grants stayed below"`
-
-	WorkP50 []*float64 `json:"work_seconds_p50" nullable:"false" doc:"How long an agent had a task that it completed: the median, within a tenth of it; null where none was completed"`
-	WorkP90 []*float64 `json:"work_seconds_p90" nullable:"false" doc:"The same, which nine of ten stayed below"`
-
-	Backlog []*float64 `json:"backlog" nullable:"false" doc:"How many tasks were open, and nobody's, on average; null where nobody looked"`
-	Held    []*float64 `json:"held" nullable:"false" doc:"How many were held, in the same way"`
-
-	Requests []int `json:"requests" nullable:"false" doc:"Requests sent to Notion"`
-	Budget   int   `json:"budget" doc:"How many requests a step has room for, at the rate that is configured"`
-}

@@ -153,12 +153,6 @@ type ReportInput struct {
 	Days int `query:"days" minimum:"1" maximum:"366" default:"7" doc:"How many days it reaches back"`
 }
 
-// HistoryInput selects a part of the history.
-type HistoryInput struct {
-	Hours  int `query:"hours" minimum:"1" maximum:"168" default:"6" doc:"How far it reaches back"`
-	Points int `query:"points" minimum:"10" maximum:"500" default:"72" doc:"How many steps there are at most: each is of whole minutes"`
-}
-
 // BareInput is a request without a body.
 type BareInput struct {
 	Key string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`

@@ -65,10 +65,9 @@ var (
 		Name: "events", Method: http.MethodGet, Path: "/v1/events", Summary: "What happens to tasks and claims, as server-sent events",
 		Sends: "A stream of events: id, event (the kind) and data (the event, in one line)",
 	})
-	OpLog     = op[LogInput, Log](Operation{Name: "log", Method: http.MethodGet, Path: "/v1/log", Summary: "The newest entries of the local record"})
-	OpStory   = op[StoryInput, Story](Operation{Name: "story", Method: http.MethodGet, Path: "/v1/story/{id}", Summary: "What happened to a task, or to one claim, in sentences, oldest first"})
-	OpReport  = op[ReportInput, Report](Operation{Name: "report", Method: http.MethodGet, Path: "/v1/report", Summary: "How agents did in the last days, and what waits for people; Notion is asked for names at most"})
-	OpHistory = op[HistoryInput, History](Operation{Name: "history", Method: http.MethodGet, Path: "/v1/history", Summary: "What happened in the last hours, as numbers in steps of time; Notion is not asked"})
+	OpLog    = op[LogInput, Log](Operation{Name: "log", Method: http.MethodGet, Path: "/v1/log", Summary: "The newest entries of the local record"})
+	OpStory  = op[StoryInput, Story](Operation{Name: "story", Method: http.MethodGet, Path: "/v1/story/{id}", Summary: "What happened to a task, or to one claim, in sentences, oldest first"})
+	OpReport = op[ReportInput, Report](Operation{Name: "report", Method: http.MethodGet, Path: "/v1/report", Summary: "How agents did in the last days, and what waits for people; Notion is asked for names at most"})
 
 	OpPause        = op[KeyedInput[*PauseRequest], Paused](Operation{Name: "pause", Meter: ByQuota, Method: http.MethodPost, Path: "/v1/pause", Summary: "Grant nothing for a while, to an agent or to anybody; what is held goes on"})
 	OpResume       = op[KeyedInput[*ResumeRequest], Paused](Operation{Name: "resume", Meter: ByThing, Method: http.MethodPost, Path: "/v1/resume", Summary: "End a pause"})

@@ -14,7 +14,8 @@ type Report struct {
 	From      Time           `json:"from"`
 	To        Time           `json:"to"`
 	Agents    []AgentWork    `json:"agents" nullable:"false" doc:"In the order of their names"`
-	Days      []DayWork      `json:"days" nullable:"false" doc:"The same by day of the daemon's machine, oldest first"`
+	Days      []Period       `json:"days" nullable:"false" doc:"Each day of the daemon's machine, oldest first"`
+	Hours     []Period       `json:"hours" nullable:"false" doc:"Each hour, oldest first, in a report of one day; else empty"`
 	Losses    []Loss         `json:"losses" nullable:"false" doc:"The claims that were lost, the newest first, at most a hundred"`
 	Blocked   []Blocked      `json:"blocked" nullable:"false" doc:"The tasks that are blocked now, the longest first"`
 	Questions []OpenQuestion `json:"questions" nullable:"false" doc:"What agents ask people, and nobody has answered by opening the task again, the oldest first"`
@@ -30,10 +31,23 @@ type AgentWork struct {
 	USD           float64  `json:"usd" doc:"What it reported to have spent, in US dollars"`
 }
 
-// DayWork is how an agent's claims ended on one day.
-type DayWork struct {
-	Day string `json:"day" doc:"Such as 2026-11-25"`
-	AgentWork
+// Period is what happened on one day, or in one hour.
+type Period struct {
+	Day       string         `json:"day" doc:"The day of the daemon's machine, such as 2026-11-25"`
+	From      Time           `json:"from" doc:"When the day or the hour began, or the report"`
+	Completed int            `json:"completed" doc:"Tasks that were completed, or handed in for review"`
+	Failed    int            `json:"failed" doc:"Tasks whose work failed"`
+	Lost      int            `json:"lost" doc:"Claims that were taken, cleared or finished by somebody else, or stale"`
+	USD       float64        `json:"usd" doc:"What agents reported to have spent, in US dollars"`
+	Tokens    int64          `json:"tokens" doc:"What agents reported to have used"`
+	Granted   int            `json:"granted" doc:"Claims that were granted"`
+	Held      float64        `json:"held" doc:"Claims that were held at a time, on average"`
+	Denied    map[string]int `json:"denied" nullable:"false" doc:"Claims that were refused, by code"`
+	WaitP50   *float64       `json:"wait_seconds_p50" doc:"How long granted tasks had been ready, of those that became ready in the time of the report: the median; null without any"`
+	WaitP90   *float64       `json:"wait_seconds_p90" doc:"The same, which nine of ten did not exceed"`
+	WorkP50   *float64       `json:"work_seconds_p50" doc:"How long agents had the tasks that they completed: the median; null without any"`
+	WorkP90   *float64       `json:"work_seconds_p90" doc:"The same, which nine of ten did not exceed"`
+	Agents    []AgentWork    `json:"agents" nullable:"false" doc:"How each agent's claims ended in this time"`
 }
 
 // Loss is a claim that its agent lost.

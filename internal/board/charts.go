@@ -2,7 +2,6 @@ package board
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -14,10 +13,8 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/board/chart"
+	"dibs/internal/task"
 )
-
-// spans are the periods that charts can show, in hours.
-var spans = []int{1, 6, 24, 168}
 
 // figure is a chart with its description.
 type figure struct {
@@ -53,25 +50,27 @@ type row struct {
 	Values, Plain []string
 }
 
+// chartDays are how many days charts can show: one by hour, more by day.
+var chartDays = []int{1, 7, 30}
+
 func (b *Board) chartsPage(w http.ResponseWriter, r *http.Request) {
-	hours, figures, step, ok := b.figures(w, r)
-	if !ok {
-		return
+	if report, days, ok := b.charted(w, r); ok {
+		now := b.state.current()
+		render(w, http.StatusOK, "charts.html", b.page("charts", "How it goes", now, struct {
+			Days    int
+			Spans   []int
+			Figures []figure
+		}{days, chartDays, figuresOf(report, now.Cards)}))
 	}
-	render(w, http.StatusOK, "charts.html", b.page("charts", "How it goes", b.state.current(), struct {
-		Hours   int
-		Spans   []int
-		Step    time.Duration
-		Figures []figure
-	}{hours, spans, step, figures}))
 }
 
 // chartCSV answers with the numbers of one figure.
 func (b *Board) chartCSV(w http.ResponseWriter, r *http.Request) {
-	_, figures, _, ok := b.figures(w, r)
+	report, _, ok := b.charted(w, r)
 	if !ok {
 		return
 	}
+	figures := figuresOf(report, nil)
 	i := slices.IndexFunc(figures, func(f figure) bool { return f.Key() == r.URL.Query().Get("figure") })
 	if i < 0 {
 		b.say(w, http.StatusNotFound, "There is no such chart", "The page of charts has a link to the numbers of each.")
@@ -87,137 +86,137 @@ func attach(w http.ResponseWriter, name string, t api.Table) {
 	t.CSV(w)
 }
 
-// figures returns what the address asks for. ok is false if that was answered already.
-func (b *Board) figures(w http.ResponseWriter, r *http.Request) (hours int, figures []figure, step time.Duration, ok bool) {
-	hours, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("hours"), "0"))
-	if err != nil || hours != 0 && !slices.Contains(spans, hours) {
-		b.say(w, http.StatusNotFound, "There are no such charts", "Charts show the last hour, 6 or 24 hours, or the last 7 days.")
-		return
+// charted returns the report of the days that the address asks for: of a week, or of a day if
+// nothing happened before. ok is false if that was answered already.
+func (b *Board) charted(w http.ResponseWriter, r *http.Request) (report api.Report, days int, ok bool) {
+	days, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("days"), "0"))
+	if err != nil || days != 0 && !slices.Contains(chartDays, days) {
+		b.say(w, http.StatusNotFound, "There are no such charts", "Charts show 24 hours, 7 days or 30 days.")
+		return report, 0, false
 	}
-	if hours == 0 {
-		hours, err = b.dataHours(r.Context())
-	}
-	var h api.History
-	if err == nil {
-		h, err = b.Daemon.History(r.Context(), hours, 60)
-	}
-	var week api.Report
-	if err == nil {
-		week, err = b.Daemon.Report(r.Context(), 7)
+	report, err = b.Daemon.Report(r.Context(), cmp.Or(days, 7))
+	if err == nil && days == 0 {
+		days = 7
+		if i := slices.IndexFunc(report.Days, func(p api.Period) bool { return p.Granted+len(p.Denied)+len(p.Agents) > 0 }); i < 0 || i == len(report.Days)-1 {
+			days = 1
+			report, err = b.Daemon.Report(r.Context(), days)
+		}
 	}
 	if err != nil {
 		b.refuse(w, r, "charts", "How it goes", err)
-		return
 	}
-	return hours, append(figuresOf(week), figuresOfHistory(h)...), time.Duration(h.StepSeconds) * time.Second, true
-}
-
-// dataHours returns the shortest span that has all that is known.
-func (b *Board) dataHours(ctx context.Context) (int, error) {
-	h, err := b.Daemon.History(ctx, spans[len(spans)-1], 500)
-	if err != nil {
-		return 0, err
-	}
-	first := len(h.Requests)
-	for _, of := range append(slices.Collect(maps.Values(h.Denied)), h.Granted, h.Completed, h.Failed, h.Lost, h.Swept, h.Requests) {
-		if i := slices.IndexFunc(of, func(n int) bool { return n > 0 }); i >= 0 {
-			first = min(first, i)
-		}
-	}
-	reach := time.Duration((len(h.Requests)-first)*h.StepSeconds) * time.Second
-	for _, hours := range spans {
-		if reach <= time.Duration(hours)*time.Hour {
-			return hours, nil
-		}
-	}
-	return spans[len(spans)-1], nil
+	return report, days, err == nil
 }
 
 // shownAgents is how many agents a chart tells apart.
 const shownAgents = 5
 
-// figuresOf returns the figures of a week.
-func figuresOf(week api.Report) []figure {
-	year, month, day := week.From.Local().Date()
-	first := time.Date(year, month, day, 0, 0, 0, 0, time.Local)
-	steps := int(week.To.Sub(first)/(24*time.Hour)) + 1
-	agents := slices.SortedStableFunc(slices.Values(week.Agents), func(a, b api.AgentWork) int { return cmp.Compare(b.Completed, a.Completed) })
+// figuresOf returns the figures of a report: by hour if it has hours. Their last values are those of
+// now, as the cards have them.
+func figuresOf(report api.Report, cards []card) []figure {
+	year, month, day := report.From.Local().Date()
+	periods, from, step := report.Days, time.Date(year, month, day, 0, 0, 0, 0, time.Local), 24*time.Hour
+	if len(report.Hours) > 0 {
+		periods, from, step = report.Hours, report.From.Local().Truncate(time.Hour), time.Hour
+	}
+	counted := func(name, class string, of func(api.Period) float64) chart.Series {
+		s := chart.Series{Name: name, Class: class, Values: make([]float64, len(periods))}
+		for i, p := range periods {
+			s.Values[i] = of(p)
+		}
+		return s
+	}
+	draw := func(title, did string, c chart.Chart) figure { return draw(from, step, title, did, c) }
+
+	agents := slices.SortedStableFunc(slices.Values(report.Agents), func(a, b api.AgentWork) int { return cmp.Compare(b.Completed, a.Completed) })
 	agents = slices.DeleteFunc(agents, func(a api.AgentWork) bool { return a.Completed == 0 })
-	var series []chart.Series
-	of := make(map[string]int)
-	for i, a := range agents {
-		if i = min(i, shownAgents); i == len(series) {
-			name := text(a.Agent, 80)
-			if i == shownAgents {
-				name = "others"
-			}
-			series = append(series, chart.Series{Name: name, Class: fmt.Sprintf("tone%d", i+1), Values: make([]float64, steps)})
-		}
-		of[a.Agent] = i
-	}
-	for _, d := range week.Days {
-		at, err := time.ParseInLocation(time.DateOnly, d.Day, time.Local)
-		i := int(at.Sub(first).Round(24*time.Hour) / (24 * time.Hour)) // a day may have 23 hours
-		if err == nil && d.Completed > 0 && 0 <= i && i < steps {
-			series[of[d.Agent]].Values[i] += float64(d.Completed)
-		}
-	}
-	byDay := draw(first, 24*time.Hour, "Completed in seven days, by agent", "", chart.Chart{Bars: series})
+	shown := make(map[string]int)
 	total := 0
-	for _, a := range week.Agents {
+	for i, a := range agents {
+		shown[a.Agent] = min(i, shownAgents)
 		total += a.Completed
 	}
-	byDay.Says = fmt.Sprintf("%s completed", grouped(total))
+	var byAgent []chart.Series
+	for i, a := range agents[:min(len(agents), shownAgents+1)] {
+		name := text(a.Agent, 80)
+		if i == shownAgents {
+			name = "others"
+		}
+		byAgent = append(byAgent, counted(name, fmt.Sprintf("tone%d", i+1), func(p api.Period) (n float64) {
+			for _, a := range p.Agents {
+				if at, ok := shown[a.Agent]; ok && at == i {
+					n += float64(a.Completed)
+				}
+			}
+			return n
+		}))
+	}
+	completed := draw("Completed, by agent", "", chart.Chart{Bars: byAgent})
+	completed.Says = grouped(total) + " completed"
 
-	why := figure{Title: "Losses of seven days, and why", Says: "none", Heads: []string{"agent", "task", "how", "why"}}
+	why := figure{Title: "Losses, and why", Says: "none", Heads: []string{"agent", "task", "how", "why"}}
 	why.Drawing.Empty = true
-	for _, l := range week.Losses {
+	for _, l := range report.Losses {
 		why.Rows = append(why.Rows, row{At: l.At, Values: []string{text(l.Agent, 80), text(l.Task.Title, maxTitle), l.How, text(l.Why, maxLine)}})
 	}
 	if n := len(why.Rows); n > 0 {
 		why.Says = fmt.Sprintf("%d lost", n)
 	}
-	return []figure{byDay, why}
-}
 
-// figuresOfHistory returns the figures of the last hours.
-func figuresOfHistory(h api.History) []figure {
-	counted := func(name, class string, values []int) chart.Series {
-		return chart.Series{Name: name, Class: class, Values: floats(values)}
+	held := draw("Held at a time", "", chart.Chart{Lines: []chart.Series{counted("held", "tone2", func(p api.Period) float64 { return p.Held })}, Format: trim})
+	in := func(column task.Status) (n int) {
+		for _, c := range cards {
+			if c.Column == string(column) {
+				n++
+			}
+		}
+		return n
+	}
+	held.Says = fmt.Sprintf("now %d held and %d open", in(task.InProgress), in(task.Open))
+
+	codes := make(map[string]bool)
+	for _, p := range periods {
+		for code := range p.Denied {
+			codes[code] = true
+		}
 	}
 	var refused []chart.Series
-	for i, code := range slices.Sorted(maps.Keys(h.Denied)) {
-		refused = append(refused, counted(strings.ReplaceAll(code, "_", " "), fmt.Sprintf("tone%d", i%6+1), h.Denied[code]))
+	for i, code := range slices.Sorted(maps.Keys(codes)) {
+		refused = append(refused, counted(strings.ReplaceAll(code, "_", " "), fmt.Sprintf("tone%d", i%6+1), func(p api.Period) float64 { return float64(p.Denied[code]) }))
 	}
-	share := make([]float64, len(h.Requests))
-	for i, n := range h.Requests {
-		share[i] = 100 * float64(n) / float64(max(1, h.Budget))
-	}
-	draw := func(title, did string, c chart.Chart) figure {
-		return draw(h.From.Local(), time.Duration(h.StepSeconds)*time.Second, title, did, c)
-	}
-	times := func(half, nine []*float64) chart.Chart {
+	times := func(half, nine func(api.Period) *float64) chart.Chart {
+		seconds := func(of func(api.Period) *float64) func(api.Period) float64 {
+			return func(p api.Period) float64 {
+				if v := of(p); v != nil {
+					return *v
+				}
+				return math.NaN()
+			}
+		}
 		return chart.Chart{
-			Lines:  []chart.Series{{Name: "median", Class: "tone1", Values: seconds(half)}, {Name: "nine of ten", Class: "tone3", Values: seconds(nine)}},
+			Lines:  []chart.Series{counted("median", "tone1", seconds(half)), counted("nine of ten", "tone3", seconds(nine))},
 			Format: spoken,
 		}
 	}
-	percent := func(v float64) string { return trim(v) + " %" }
 	figures := []figure{
-		draw("Claims", "granted", chart.Chart{Bars: []chart.Series{counted("granted", "tone1", h.Granted)}}),
-		draw("Finished work", "finished", chart.Chart{Bars: []chart.Series{counted("completed", "tone2", h.Completed), counted("failed", "tone6", h.Failed)}}),
-		draw("Backlog and held", "", chart.Chart{Lines: []chart.Series{{Name: "open", Class: "tone1", Values: seconds(h.Backlog)}, {Name: "held", Class: "tone2", Values: seconds(h.Held)}}, Format: trim}),
-		draw("From open to claimed", "", times(h.WaitP50, h.WaitP90)),
-		draw("From claimed to done", "", times(h.WorkP50, h.WorkP90)),
-		draw("Claims that ended otherwise", "ended", chart.Chart{Bars: []chart.Series{counted("lost", "tone6", h.Lost), counted("swept", "tone4", h.Swept)}}),
+		completed, why,
+		draw("Claims", "granted", chart.Chart{Bars: []chart.Series{counted("granted", "tone1", func(p api.Period) float64 { return float64(p.Granted) })}}),
+		draw("How claims ended", "ended", chart.Chart{Bars: []chart.Series{
+			counted("completed", "tone2", func(p api.Period) float64 { return float64(p.Completed) }),
+			counted("failed", "tone6", func(p api.Period) float64 { return float64(p.Failed) }),
+			counted("lost", "tone4", func(p api.Period) float64 { return float64(p.Lost) }),
+		}}),
+		held,
+		draw("From open to claimed", "", times(func(p api.Period) *float64 { return p.WaitP50 }, func(p api.Period) *float64 { return p.WaitP90 })),
+		draw("From claimed to done", "", times(func(p api.Period) *float64 { return p.WorkP50 }, func(p api.Period) *float64 { return p.WorkP90 })),
 		draw("Refusals", "refused", chart.Chart{Bars: refused}),
-		draw("Share of the budget of requests", "", chart.Chart{Bars: []chart.Series{{Name: "of the budget", Class: "tone3", Values: share}}, Limit: 100, Format: percent}),
 	}
-	if slices.ContainsFunc(h.USD, func(v float64) bool { return v > 0 }) {
-		figures = append(figures, draw("Money that agents reported", "", chart.Chart{Bars: []chart.Series{{Name: "US dollars", Class: "tone5", Values: h.USD}}, Format: func(v float64) string { return fmt.Sprintf("%.2f", v) }}))
+	some := func(s chart.Series) bool { return slices.Max(s.Values) > 0 }
+	if usd := counted("US dollars", "tone5", func(p api.Period) float64 { return p.USD }); some(usd) {
+		figures = append(figures, draw("Money that agents reported", "", chart.Chart{Bars: []chart.Series{usd}, Format: func(v float64) string { return fmt.Sprintf("%.2f", v) }}))
 	}
-	if slices.ContainsFunc(h.Tokens, func(n int) bool { return n > 0 }) {
-		figures = append(figures, draw("Tokens that agents reported", "used", chart.Chart{Bars: []chart.Series{counted("tokens", "tone4", h.Tokens)}}))
+	if tokens := counted("tokens", "tone4", func(p api.Period) float64 { return float64(p.Tokens) }); some(tokens) {
+		figures = append(figures, draw("Tokens that agents reported", "used", chart.Chart{Bars: []chart.Series{tokens}}))
 	}
 	return figures
 }
@@ -250,11 +249,8 @@ func draw(from time.Time, step time.Duration, title, did string, c chart.Chart) 
 		}
 	}
 	f.Says = cmp.Or(strings.Join(says, ", "), "nothing")
-	if c.Limit > 0 && c.Format == nil {
-		f.Says += fmt.Sprintf("; room for %s in each step", write(c.Limit))
-	}
 	for i := range steps {
-		r := row{At: api.Time{Time: c.From.Add(time.Duration(i) * c.Step)}}
+		r := row{At: api.Time{Time: c.At(i)}}
 		some := false
 		for _, s := range f.Legend {
 			said, plain := "–", ""
@@ -276,24 +272,6 @@ func grouped(n int) string {
 	out := strconv.Itoa(n)
 	for i := len(out) - 3; i > 0; i -= 3 {
 		out = out[:i] + "," + out[i:]
-	}
-	return out
-}
-
-func floats(of []int) []float64 {
-	out := make([]float64, len(of))
-	for i, n := range of {
-		out[i] = float64(n)
-	}
-	return out
-}
-
-func seconds(of []*float64) []float64 {
-	out := make([]float64, len(of))
-	for i, v := range of {
-		if out[i] = math.NaN(); v != nil {
-			out[i] = *v
-		}
 	}
 	return out
 }

@@ -18,21 +18,23 @@ func TestHowItGoes(t *testing.T) {
 	}
 	_, page := v.ask("GET", "/charts")
 	for _, want := range []string{
-		`href="/charts?hours=1" aria-current="true"`, // which has all that happened
-		`<strong>Completed in seven days, by agent</strong> <span class="says">1 completed</span>`, `Sandman: 1</title>`,
-		`<strong>Losses of seven days, and why</strong> <span class="says">1 lost</span>`, `<td>Oracle</td><td>Paint the gate</td><td>lost</td>`,
-		`<strong>Backlog and held</strong>`, `<strong>From open to claimed</strong>`, `<strong>From claimed to done</strong>`,
-		`<strong>Share of the budget of requests</strong>`, `figure=finished-work"`, `href="/report"`,
+		`href="/charts?days=1" aria-current="true"`, // which has all that happened
+		`<strong>Completed, by agent</strong> <span class="says">1 completed</span>`, `Sandman: 1</title>`,
+		`<strong>Losses, and why</strong> <span class="says">1 lost</span>`, `<td>Oracle</td><td>Paint the gate</td><td>lost</td>`,
+		`<strong>Held at a time</strong> <span class="says">now `, ` held and `, `<strong>From open to claimed</strong>`, `<strong>From claimed to done</strong>`,
+		`<strong>How claims ended</strong> <span class="says">1 completed, 0 failed, 1 lost`, `<strong>Refusals</strong>`, `days=1&amp;figure=how-claims-ended"`, `href="/report"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the charts lack %s", want)
 		}
 	}
-	resp, page := v.ask("GET", "/charts.csv?hours=1&figure=finished-work")
-	if kind := resp.Header.Get("Content-Type"); kind != "text/csv; charset=utf-8" || !strings.HasPrefix(page, "from,completed,failed\n20") || !strings.Contains(page, "Z,1,0\n") {
-		t.Errorf("%s: %q", kind, page)
+	for _, days := range []string{"1", "7", "30"} {
+		resp, page := v.ask("GET", "/charts.csv?days="+days+"&figure=how-claims-ended")
+		if kind := resp.Header.Get("Content-Type"); kind != "text/csv; charset=utf-8" || !strings.HasPrefix(page, "from,completed,failed,lost\n20") || !strings.Contains(page, "Z,1,0,1\n") {
+			t.Errorf("%s: %q", kind, page)
+		}
 	}
-	if _, page := v.ask("GET", "/charts.csv?figure=losses-of-seven-days-and-why"); !strings.HasPrefix(page, "from,agent,task,how,why\n20") || !strings.Contains(page, ",Oracle,Paint the gate,lost,") {
+	if _, page := v.ask("GET", "/charts.csv?figure=losses-and-why"); !strings.HasPrefix(page, "from,agent,task,how,why\n20") || !strings.Contains(page, ",Oracle,Paint the gate,lost,") {
 		t.Errorf("the losses: %q", page)
 	}
 	_, page = v.ask("GET", "/report?days=30")
@@ -47,7 +49,7 @@ func TestHowItGoes(t *testing.T) {
 	if _, page := v.ask("GET", "/report.csv"); !strings.HasPrefix(page, "agent,completed,failed,lost,median_seconds,usd\n") || !strings.Contains(page, "\nSandman,1,0,0,") {
 		t.Errorf("the report as CSV: %q", page)
 	}
-	for _, path := range []string{"/charts?hours=2", "/charts.csv?figure=x", "/report?days=0", "/report.csv?days=x"} {
+	for _, path := range []string{"/charts?days=2", "/charts.csv?figure=x", "/report?days=0", "/report.csv?days=x"} {
 		if resp, _ := v.ask("GET", path); resp.StatusCode != 404 {
 			t.Errorf("%s: %s", path, resp.Status)
 		}

@@ -186,7 +186,7 @@ func TestNoDaemon(t *testing.T) {
 	v.enter(b)
 	for path, want := range map[string]int{
 		"/": 200, "/tasks": 200, "/events": 200, "/list?status=OPEN": 200, "/list?status=LOST": 404, "/list?status=OPEN&from=-1": 404,
-		"/agents": 502, "/charts": 502, "/charts?hours=5": 404, "/health": 502,
+		"/agents": 502, "/charts": 502, "/charts?days=5": 404, "/health": 502,
 		"/tasks/nothing": 404, "/tasks/2f835e81-2bbb-81b6-9700-e18108a40b1f": 502, "/nowhere": 404, "/static/": 404, "/static/nothing": 404,
 	} {
 		resp, body := v.ask("GET", path)

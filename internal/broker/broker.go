@@ -126,9 +126,6 @@ type House interface {
 
 	// RenewWebhook forgets the secret, so that Notion may send another. by is who asked for it.
 	RenewWebhook(ctx context.Context, by string) error
-
-	// Rate is the number of requests a second that may be sent to Notion.
-	Rate() float64
 }
 
 // Broker is safe for concurrent use.

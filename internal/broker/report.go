@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -27,14 +28,22 @@ func (b *Broker) Report(ctx context.Context, days int) (api.Report, error) {
 	if err != nil {
 		return api.Report{}, err
 	}
-	out := api.Report{From: b.time(from), To: b.time(now), Agents: each(history.Sum(ended, spent...), workOf), Days: []api.DayWork{}, Losses: []api.Loss{}}
-	midnights, by := history.Days(ended, time.Local)
-	for _, day := range midnights {
-		if spent, err = b.past.Spent(ctx, history.Spending{From: day, To: day.AddDate(0, 0, 1)}); err != nil {
+	facts, err := b.journal.Log(ctx, api.LogFilter{Since: from, Seen: true})
+	if err != nil {
+		return api.Report{}, err
+	}
+	out := api.Report{From: b.time(from), To: b.time(now), Agents: each(history.Sum(ended, spent...), workOf), Hours: []api.Period{}, Losses: []api.Loss{}}
+	holds := append(slices.Clip(ended), b.claimer.Claims("")...)
+	midnight := func(at time.Time) time.Time {
+		_, until := b.past.Day(at)
+		return until
+	}
+	if out.Days, err = b.periods(ctx, history.Periods(from, now, midnight, holds, facts)); err != nil {
+		return api.Report{}, err
+	}
+	if days == 1 {
+		if out.Hours, err = b.periods(ctx, history.Periods(from, now, history.Hour, holds, facts)); err != nil {
 			return api.Report{}, err
-		}
-		for _, w := range history.Sum(by[day], spent...) {
-			out.Days = append(out.Days, api.DayWork{Day: day.Format(time.DateOnly), AgentWork: workOf(w)})
 		}
 	}
 	for _, h := range slices.Backward(ended) {
@@ -52,11 +61,52 @@ func (b *Broker) Report(ctx context.Context, days int) (api.Report, error) {
 }
 
 func workOf(w history.Work) api.AgentWork {
-	out := api.AgentWork{Agent: w.Agent, Completed: w.Completed, Failed: w.Failed, Lost: w.Lost, USD: float64(w.Micros) / 1e6}
-	if w.Median != nil {
-		out.MedianSeconds = new(w.Median.Seconds())
+	return api.AgentWork{
+		Agent: w.Agent, Completed: w.Completed, Failed: w.Failed, Lost: w.Lost, USD: api.USD(w.Micros), MedianSeconds: secondsOf(history.Median(w.Took)),
 	}
+}
+
+// periods adds to each period what agents used in it.
+func (b *Broker) periods(ctx context.Context, of []history.Period) ([]api.Period, error) {
+	out := make([]api.Period, len(of))
+	for i, s := range of {
+		asked := history.Spending{From: s.From, To: s.To}
+		if i == len(of)-1 {
+			asked.To = time.Time{}
+		}
+		spent, err := b.past.Spent(ctx, asked)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = b.period(s, spent)
+	}
+	return out, nil
+}
+
+func (b *Broker) period(s history.Period, spent []history.Spent) api.Period {
+	used, works := history.Total(spent), history.Sum(s.Ended, spent...)
+	out := api.Period{
+		Day: s.From.In(time.Local).Format(time.DateOnly), From: b.time(s.From), USD: api.USD(used.Micros), Tokens: used.Tokens, Agents: each(works, workOf),
+		Granted: s.Granted, Held: math.Round(s.Held*100) / 100, Denied: make(map[string]int, len(s.Denied)),
+		WaitP50: secondsOf(history.Median(s.Waited)), WaitP90: secondsOf(history.NineOfTen(s.Waited)),
+	}
+	for code, n := range s.Denied {
+		out.Denied[string(code)] = n
+	}
+	var took []time.Duration
+	for _, w := range works {
+		out.Completed, out.Failed, out.Lost = out.Completed+w.Completed, out.Failed+w.Failed, out.Lost+w.Lost
+		took = append(took, w.Took...)
+	}
+	out.WorkP50, out.WorkP90 = secondsOf(history.Median(took)), secondsOf(history.NineOfTen(took))
 	return out
+}
+
+func secondsOf(d *time.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	return new(d.Seconds())
 }
 
 // blocked returns the tasks that are blocked, the longest first.

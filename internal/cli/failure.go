@@ -96,6 +96,9 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 }
 
 func unknownCommand(cmd *cobra.Command, name string) string {
+	if instead, ok := gone[name]; ok {
+		return fmt.Sprintf("dibs %s is gone: %s", name, instead)
+	}
 	message := fmt.Sprintf("there is no command %q", name)
 	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {

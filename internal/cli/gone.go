@@ -10,6 +10,7 @@ import (
 // gone has the commands and flags that dibs no longer has, and what to do instead. They are usage
 // errors.
 var gone = map[string]string{
+	"history":          "use dibs report; with --json it has each day, and with --days 1 each hour",
 	"demo --board":     "on a terminal the demo keeps the board open until a key is pressed, and --keep does elsewhere",
 	"demo --machines":  "set journal.postgres for several daemons, see docs/cluster.md",
 	"demo --postgres":  "set journal.postgres for several daemons, see docs/cluster.md",

@@ -22,7 +22,7 @@ func (a *app) addCommands(root *cobra.Command) {
 		}},
 		{"Look:", []*cobra.Command{
 			a.readyCommand(), a.tasksCommand(), a.claimsCommand(), a.whoamiCommand(), a.agentsCommand(), a.logCommand(),
-			a.explainCommand(), a.historyCommand(), a.reportCommand(), a.statusCommand(), a.boardCommand(),
+			a.explainCommand(), a.reportCommand(), a.statusCommand(), a.boardCommand(),
 		}},
 		{"People, and other agents:", []*cobra.Command{
 			a.askCommand(), a.commentCommand(), a.offerCommand(), a.acceptCommand(), a.declineCommand(), a.sendCommand(),

@@ -87,7 +87,7 @@ func TestHostileText(t *testing.T) {
 		"show " + id: reflect.TypeFor[api.Task](), "show --content " + id: reflect.TypeFor[api.TaskContent](), "claim " + id: claimed, "next": claimed, "renew": claimed, "release": claimed,
 		"complete": claimed, "block": claimed, "fail": claimed, "sweep": reflect.TypeFor[api.Sweep](),
 		"log": reflect.TypeFor[api.Log](), "events": event, "sync": reflect.TypeFor[api.Sync](),
-		"agents": reflect.TypeFor[api.Agents](), "history": reflect.TypeFor[api.History](),
+		"agents": reflect.TypeFor[api.Agents](), "report": reflect.TypeFor[api.Report](),
 	} {
 		document := func(t reflect.Type) string {
 			data, err := json.Marshal(filled(t).Interface())

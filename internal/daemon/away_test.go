@@ -181,7 +181,6 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		"POST /v1/sync":                 {"/v1/sync", `{}`},
 		"POST /v1/pause":                {"/v1/pause", `{}`},
 		"POST /v1/resume":               {"/v1/resume", `{}`},
-		"GET /v1/history":               {"/v1/history", ""},
 		"GET /v1/report":                {"/v1/report", ""},
 		"GET /v1/story/{id}":            {"/v1/story/" + open, ""},
 		"GET /v1/log":                   {"/v1/log", "", "/v1/log?limit=1", ""},

@@ -13,34 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sum returns the sum of the steps.
-func sum(steps []int) (total int) {
-	for _, n := range steps {
-		total += n
-	}
-	return total
-}
-
-// waits returns the steps with a value, rounded to seconds.
-func waits(steps []*float64) []string {
-	out := []string{}
-	for _, s := range steps {
-		if s != nil {
-			out = append(out, time.Duration(*s*float64(time.Second)).Round(time.Second).String())
-		}
-	}
-	return out
-}
-
-// within reports whether a equals b to within a tenth.
-func within(a, b float64) bool { return a > b*0.9 && a < b*1.1 }
-
-func TestHistoryOfADay(t *testing.T) {
+func TestReportOfADay(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(func(c *config.Config) { c.Notion.Rate = 2 })
 		w.until(time.Minute, "the first sync", func() bool { return !n.status().Mirror.SyncedAt.IsZero() })
-		began := time.Now()
 		login, menu := w.add("Fix the login", nil), w.add("Fix the menu", nil)
 		w.until(time.Minute, "the tasks to be known", func() bool { return n.status().Mirror.Ready == 2 })
 		ready := time.Now()
@@ -63,25 +40,47 @@ func TestHistoryOfADay(t *testing.T) {
 		}
 		time.Sleep(time.Minute + 7*time.Second) // not while a request is being sent
 
-		got, err := n.History(w.Context(), 1, 60)
-		if err != nil {
-			t.Fatal(err)
+		sent := len(w.notion.Requests())
+		// All of it is of today, whether the report is of a week or of a day, by hour.
+		reported := func() api.Period {
+			t.Helper()
+			week, err := n.Report(w.Context(), 7)
+			if err != nil || len(week.Days) != 8 || len(week.Hours) > 0 {
+				t.Fatalf("%d days, %d hours, %v", len(week.Days), len(week.Hours), err)
+			}
+			day, err := n.Report(w.Context(), 1)
+			if err != nil || len(day.Days) != 2 || len(day.Hours) < 24 || len(day.Hours) > 25 {
+				t.Fatalf("%d days, %d hours, %v", len(day.Days), len(day.Hours), err)
+			}
+			granted, held := 0, 0.0
+			for _, p := range day.Hours {
+				granted, held = granted+p.Granted, held+p.Held
+			}
+			today := week.Days[7]
+			if diff := cmp.Diff(today, day.Days[1]); diff != "" || today.Day != time.Now().Format(time.DateOnly) || granted != today.Granted || held < 0.2 {
+				t.Errorf("by hour %d were granted, and %v held (-of a week +of a day):\n%s", granted, held, diff)
+			}
+			if first := week.Days[0]; first.Day != week.From.Local().Format(time.DateOnly) || !first.From.Equal(week.From.Time) || first.Granted > 0 {
+				t.Errorf("the week begins with %+v", first)
+			}
+			return today
 		}
-		if len(got.Granted) != 60 || got.StepSeconds != 60 || got.Budget != 120 || got.To.Before(time.Now()) || !got.To.Equal(got.From.Add(time.Hour)) {
-			t.Errorf("%d steps of %d s from %v to %v, budget %d", len(got.Granted), got.StepSeconds, got.From, got.To, got.Budget)
+		got := reported()
+		for _, wait := range []*float64{got.WaitP50, got.WaitP90} {
+			if wait == nil || *wait < waited-60 || *wait > waited+60 {
+				t.Errorf("waits %v and %v; want about %.0f s", got.WaitP50, got.WaitP90, waited)
+			}
 		}
-		numbers := func(h api.History) string {
-			return fmt.Sprintf("%d granted, %d completed, %d failed, %d lost, %d swept, %d held, %d kinds of refusal",
-				sum(h.Granted), sum(h.Completed), sum(h.Failed), sum(h.Lost), sum(h.Swept), sum(h.Denied["held"]), len(h.Denied))
+		numbers := func(d api.Period) string {
+			return fmt.Sprintf("%d granted, %d completed, %d failed, %d lost, %d held, %d kinds of refusal, %d agents, worked %v",
+				d.Granted, d.Completed, d.Failed, d.Lost, d.Denied["held"], len(d.Denied), len(d.Agents), time.Duration(*d.WorkP50*1e9).Round(time.Minute))
 		}
-		const want = "2 granted, 1 completed, 1 failed, 0 lost, 0 swept, 3 held, 1 kinds of refusal"
+		const want = "2 granted, 1 completed, 1 failed, 0 lost, 3 held, 1 kinds of refusal, 2 agents, worked 7m0s"
 		if diff := cmp.Diff(want, numbers(got)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		for i, s := range got.WaitP50 {
-			if (s != nil) != (got.Granted[i] > 0) || s != nil && !within(*s, waited) {
-				t.Errorf("step %d has %d grants and waits %v; want %.0f s", i, got.Granted[i], waits(got.WaitP50), waited)
-			}
+		if asked := len(w.notion.Requests()) - sent; asked > 0 {
+			t.Errorf("the report cost %d requests", asked)
 		}
 		// Everything about one task is on record, and can be read at once or in pages.
 		all, err := n.Log(w.Context(), api.LogFilter{Task: task.ID(login), Limit: 1000})
@@ -103,25 +102,11 @@ func TestHistoryOfADay(t *testing.T) {
 		if diff := cmp.Diff(all.Entries, paged); diff != "" {
 			t.Errorf("in pages (-want +got):\n%s", diff)
 		}
-		// It cost no request to Notion, and each request is counted.
-		sent := len(w.notion.Requests())
-		if got, err = n.History(w.Context(), 1, 60); err != nil || sum(got.Requests) != sent || len(w.notion.Requests()) != sent {
-			t.Errorf("%d requests in the history, %v; want the %d that there were, and are %d now", sum(got.Requests), err, sent, len(w.notion.Requests()))
-		}
-		if before := int(time.Since(began)/time.Minute) + 3; sum(got.Requests[:60-before]) > 0 {
-			t.Errorf("requests %v; want none before the start", got.Requests)
-		}
-
-		// Everything survives a restart, and further requests are counted, too.
+		// Everything survives a restart.
 		n.stop()
-		n = w.daemon(func(c *config.Config) { c.Notion.Rate, c.StateDir = 2, n.dir })
-		time.Sleep(2*time.Minute + 7*time.Second) // not while a request is being sent
-		got, err = n.History(w.Context(), 6, 72)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, numbers(got)); diff != "" || sum(got.Requests) != len(w.notion.Requests()) || got.Budget != 600 {
-			t.Errorf("after a restart: %d requests of %d, budget %d (-want +got):\n%s", sum(got.Requests), len(w.notion.Requests()), got.Budget, diff)
+		n = w.daemon(func(c *config.Config) { c.StateDir = n.dir })
+		if diff := cmp.Diff(want, numbers(reported())); diff != "" {
+			t.Errorf("after a restart (-want +got):\n%s", diff)
 		}
 	})
 }

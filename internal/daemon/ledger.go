@@ -18,7 +18,6 @@ import (
 type ledger struct {
 	*journal.Journal
 	metrics *metrics.Metrics
-	tally   *tally
 	stored  func()
 }
 

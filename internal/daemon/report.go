@@ -17,8 +17,6 @@ type house struct{ *works }
 
 func (h house) Doubt() error { return h.doubt.Why() }
 
-func (h house) Rate() float64 { return h.live.Load().Notion.Rate }
-
 // Report fills in the parts of the status that only the daemon knows.
 func (d house) Report(ctx context.Context, s *api.Status) {
 	s.Version, s.PID, s.StartedAt = d.version, os.Getpid(), api.Time{Time: d.started}

@@ -95,12 +95,6 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	<-jobs.Done()
 	defer time.AfterFunc(patience, stopDraining).Stop()
 	loops.Wait()
-	if patience == 0 {
-		return err
-	}
-	if terr := d.tally.store(context.WithoutCancel(ctx)); terr != nil {
-		d.log.Warn("the last requests to Notion are not in the history", claim.AttrError, terr)
-	}
 	return err
 }
 

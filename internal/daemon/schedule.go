@@ -48,12 +48,11 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 			if _, err := d.journal.PruneInbox(ctx, time.Now().Add(-keep.Events.Keep-d.config.Inbox.Visibility)); err != nil {
 				return err
 			}
-			if _, err := d.journal.PruneHistory(ctx, time.Now(), time.Now().Add(-keep.Journal.Keep)); err != nil {
+			if _, err := d.journal.PruneSeen(ctx, time.Now().Add(-keep.Journal.Keep)); err != nil {
 				return err
 			}
 			return d.journal.Compact(ctx)
 		},
-		"tally": d.tally.store,
 	} {
 		j.run[key] = func() {
 			if err := job(ctx); err != nil && ctx.Err() == nil {
@@ -61,7 +60,7 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 			}
 		}
 	}
-	return j, errors.Join(j.set("sweep", s.Sweep), j.set("full_sync", s.FullSync), j.set("prune", "@every 1h"), j.set("tally", "@every 1m"))
+	return j, errors.Join(j.set("sweep", s.Sweep), j.set("full_sync", s.FullSync), j.set("prune", "@every 1h"))
 }
 
 // set schedules a job, or reschedules it.

@@ -12,11 +12,9 @@ import (
 	"time"
 
 	"dibs/internal/emulator"
-	past "dibs/internal/history"
 	"dibs/internal/journal"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // standing is the resources of an idle daemon.
@@ -45,18 +43,10 @@ func (s standing) wants(t *testing.T, after standing) {
 	if after.heap > s.heap+1<<20 {
 		t.Errorf("%d bytes in use, %d before", after.heap, s.heap)
 	}
-	// Counts are kept by the minute, for days: the number of rows is bounded by time, whatever
-	// happens.
-	const mostCounted = int(past.KeepFine/past.Fine+past.KeepCoarse/past.Coarse) + 4
-	counted := after.rows["history"] - s.rows["history"]
-	if after.rows["history"] > mostCounted {
-		t.Errorf("%d rows of history, want at most %d", after.rows["history"], mostCounted)
-	}
-	but := cmpopts.IgnoreMapEntries(func(name string, _ int) bool { return name == "history" })
-	if diff := cmp.Diff(s.rows, after.rows, but); diff != "" {
+	if diff := cmp.Diff(s.rows, after.rows); diff != "" {
 		t.Errorf("rows of the journal (-before +after):\n%s", diff)
 	}
-	if after.free > 0 || after.pages > s.pages+4+max(0, counted)/20 || after.wal > soakWAL {
+	if after.free > 0 || after.pages > s.pages+4 || after.wal > soakWAL {
 		t.Errorf("the journal has %d pages, %d of them free, and a WAL of %d bytes; %d pages before", after.pages, after.free, after.wal, s.pages)
 	}
 }

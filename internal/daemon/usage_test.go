@@ -41,7 +41,7 @@ func (n *node) summary(agent string) api.AgentSummary {
 }
 
 // What an agent reports is a total: it grows, is kept over a restart, and is with the claim, its
-// agent, its task, the history, the record and the task log.
+// agent, its task, the report, the record and the task log.
 func TestUsageOfAClaim(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -87,21 +87,16 @@ func TestUsageOfAClaim(t *testing.T) {
 
 		want("today", n.summary("Sandman").UsageToday, 12000, 1.5)
 		want("in seven days", n.summary("Sandman").Usage, 12000, 1.5)
-		if report, err := n.Report(w.Context(), 7); err != nil || len(report.Agents) != 1 || report.Agents[0].USD != 1.5 {
+		report, err := n.Report(w.Context(), 7)
+		if err != nil || len(report.Agents) != 1 || report.Agents[0].USD != 1.5 {
 			w.Errorf("the report has %+v, %v; want 1.5 USD", report.Agents, err)
+		}
+		if today := report.Days[len(report.Days)-1]; today.USD != 1.5 || today.Tokens != 12000 {
+			w.Errorf("the report has %v USD and %d tokens of today", today.USD, today.Tokens)
 		}
 		shown, err := n.Task(w.Context(), task.ID(id))
 		mustDo(w, err)
 		want("the task", shown.Usage, 12000, 0.5)
-		h, err := n.History(w.Context(), 6, 72)
-		mustDo(w, err)
-		usd := 0.0
-		for _, step := range h.USD {
-			usd += step
-		}
-		if math.Abs(usd-1.5) > 1e-9 || sum(h.Tokens) != 12000 {
-			w.Errorf("the history has %v USD and %d tokens", usd, sum(h.Tokens))
-		}
 		record, err := n.Log(w.Context(), api.LogFilter{Claim: cl.ID})
 		mustDo(w, err)
 		want("the record", record.Entries[len(record.Entries)-1].Usage, 12000, 0.42)

@@ -50,7 +50,6 @@ type works struct {
 	reservations *reserve.Book
 	server       *server.Server
 	metrics      *metrics.Metrics
-	tally        *tally
 	telling      *telling
 	scrapes      net.Listener // for metrics alone; nil without one
 	listener     listener
@@ -187,8 +186,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	d.metrics = metrics.New(metrics.Options{
 		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
 	})
-	d.tally = &tally{journal: d.journal, sent: d.requests, standing: func() (int, int) { return d.broker.Backlog() }, now: d.notion.Now}
-	led := ledger{Journal: d.journal, metrics: d.metrics, tally: d.tally, stored: func() {
+	led := ledger{Journal: d.journal, metrics: d.metrics, stored: func() {
 		for _, q := range d.queues {
 			q.Wake()
 		}

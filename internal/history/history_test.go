@@ -1,97 +1,17 @@
 package history_test
 
 import (
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/history"
+	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 var t0 = time.Date(2026, time.November, 20, 9, 7, 31, 0, time.UTC)
-
-func TestLast(t *testing.T) {
-	day := time.Date(2026, time.November, 20, 0, 0, 0, 0, time.UTC)
-	for _, tt := range []struct {
-		hours, points int
-		want          history.Window
-		span          time.Duration
-	}{
-		{1, 500, history.Window{From: day.Add(8*time.Hour + 8*time.Minute), Step: time.Minute, Points: 60}, history.Fine},
-		{1, 60, history.Window{From: day.Add(8*time.Hour + 8*time.Minute), Step: time.Minute, Points: 60}, history.Fine},
-		{1, 59, history.Window{From: day.Add(8*time.Hour + 8*time.Minute), Step: 2 * time.Minute, Points: 30}, history.Fine},
-		{6, 72, history.Window{From: day.Add(3*time.Hour + 10*time.Minute), Step: 5 * time.Minute, Points: 72}, history.Coarse},
-		{24, 500, history.Window{From: day.Add(-14*time.Hour - 51*time.Minute), Step: 3 * time.Minute, Points: 480}, history.Fine},
-		{168, 10, history.Window{From: history.Begin(t0, 1010*time.Minute).Add(-9 * 1010 * time.Minute), Step: 1010 * time.Minute, Points: 10}, history.Coarse},
-	} {
-		got := history.Last(t0, tt.hours, tt.points)
-		if diff := cmp.Diff(tt.want, got); diff != "" || got.Span() != tt.span {
-			t.Errorf("Last(%d hours, %d points), by %v (-want +got):\n%s", tt.hours, tt.points, got.Span(), diff)
-		}
-	}
-}
-
-// Whatever is asked for, the last step is under way, there are no more steps than
-// wanted, they reach back as far as wanted but for a part of the last, and what they
-// are made of is kept for as long.
-func TestEveryWindow(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for hours := 1; hours <= history.MaxHours; hours++ {
-		for points := 10; points <= history.MaxPoints; points++ {
-			now := t0.Add(time.Duration(random.Int64N(int64(9 * 24 * time.Hour))))
-			w := history.Last(now, hours, points)
-			keep := history.KeepCoarse
-			if w.Span() == history.Fine {
-				keep = history.KeepFine
-			}
-			switch reach := w.To().Sub(w.From); {
-			case w.Points > points, w.Points < 1:
-				t.Fatalf("%d hours, %d points: %d steps", hours, points, w.Points)
-			case w.Index(now) != w.Points-1:
-				t.Fatalf("%d hours, %d points: now is in step %d of %d", hours, points, w.Index(now), w.Points)
-			case reach < time.Duration(hours)*time.Hour:
-				t.Fatalf("%d hours, %d points: %v", hours, points, reach)
-			case now.Sub(w.From) > keep:
-				t.Fatalf("%d hours, %d points: reaches back to %v, which %v is not kept for", hours, points, now.Sub(w.From), w.Span())
-			case w.Step%w.Span() != 0 || w.From.UnixMilli()%w.Step.Milliseconds() != 0:
-				t.Fatalf("%d hours, %d points: %v from %v in spans of %v", hours, points, w.Step, w.From, w.Span())
-			}
-		}
-	}
-}
-
-// The waits told are those of the grants, within a tenth.
-func TestWait(t *testing.T) {
-	if _, ok := (history.Counts{history.Granted: 3}).Wait(0.5); ok {
-		t.Error("there is a wait, and nobody waited")
-	}
-	random := rand.New(rand.NewPCG(3, 4))
-	for range 2000 {
-		counts := make(history.Counts)
-		var waits []time.Duration
-		for range 1 + random.IntN(30) {
-			d := time.Duration(random.ExpFloat64() * float64(time.Minute) * float64(1+random.IntN(100)))
-			waits = append(waits, d)
-			counts[history.Waited(d)]++
-		}
-		slices.Sort(waits)
-		for part, i := range map[float64]int{0.5: (len(waits)+1)/2 - 1, 0.9: (9*len(waits)+9)/10 - 1, 1: len(waits) - 1} {
-			got, ok := counts.Wait(part)
-			if off := (got - waits[i]).Abs(); !ok || off > waits[i]/10 && off > 100*time.Millisecond {
-				t.Fatalf("%v of %v: %v, %v; want %v within a tenth", part, waits, got, ok, waits[i])
-			}
-		}
-	}
-	for _, d := range []time.Duration{-time.Second, 0, 1, 100 * time.Millisecond} {
-		if got, ok := (history.Counts{history.Waited(d): 1}).Wait(0.5); got != 0 || !ok {
-			t.Errorf("a wait of %v is told as %v, %v", d, got, ok)
-		}
-	}
-}
 
 func TestMedian(t *testing.T) {
 	if got := history.Median(nil); got != nil {
@@ -104,22 +24,69 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-func TestOf(t *testing.T) {
-	for kind, want := range map[claim.Kind]struct {
-		name  history.Name
-		alive bool
-	}{
-		claim.KindGranted: {history.Granted, true}, claim.KindDenied: {"denied/held", true},
-		claim.KindCompleted: {history.Completed, true}, claim.KindReview: {history.Completed, true},
-		claim.KindFailed: {history.Failed, true}, claim.KindReleased: {"", true}, claim.KindBlocked: {"", true},
-		claim.KindRenewed: {"", true}, claim.KindMessage: {"", true}, claim.KindReserved: {"", true}, claim.KindReopened: {"", true},
-		claim.KindLost: {history.Lost, false}, claim.KindOverridden: {history.Lost, true}, claim.KindSwept: {history.Swept, false},
-		claim.KindConflict: {"", false}, claim.KindContested: {"", false}, claim.KindExpiring: {"", false},
-		claim.KindCleared: {"", false}, claim.KindWithdrawn: {"", false}, claim.KindUnreserved: {"", false},
+func TestNineOfTen(t *testing.T) {
+	if got := history.NineOfTen(nil); got != nil {
+		t.Errorf("of nothing it is %v", *got)
+	}
+	for want, of := range map[time.Duration][]time.Duration{7: {7}, 4: {4, 2}, 9: {10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 10: {11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}} {
+		if got := history.NineOfTen(of); *got != want {
+			t.Errorf("of %v it is %v, want %v", of, *got, want)
+		}
+	}
+}
+
+// Each day and hour has what happened in it, also if that is nothing. A wait begins when the task is
+// ready, and refusals that one fact counts are each counted.
+func TestPeriods(t *testing.T) {
+	fact := func(kind claim.Kind, id task.ID, after time.Duration) claim.Fact {
+		return claim.Fact{Kind: kind, Task: id, At: t0.Add(after)}
+	}
+	held := fact(claim.KindDenied, "a", time.Hour)
+	held.Code, held.Count = claim.CodeHeld, 3
+	raced := fact(claim.KindDenied, "b", time.Hour)
+	raced.Code = claim.CodeLostRace
+	hold := func(from, to time.Duration) claim.Hold {
+		return claim.Hold{State: claim.Ended, Started: t0.Add(from), Ended: t0.Add(to)}
+	}
+	before, within, across, live := hold(-time.Hour, time.Hour), hold(time.Hour, 3*time.Hour), hold(0, 12*time.Hour), hold(10*time.Hour, 0)
+	live.State, live.Ended = claim.Held, time.Time{}
+	halves := func(at time.Time) time.Time { return at.Add(8 * time.Hour) }
+	got := history.Periods(t0, t0.Add(20*time.Hour), halves, []claim.Hold{before, within, across, {State: claim.Reserved}, {State: claim.Ended, Brief: true, Started: t0, Ended: t0.Add(time.Hour)}, live}, []claim.Fact{
+		fact(claim.KindReady, "a", 0), fact(claim.KindGranted, "a", time.Hour), held, raced,
+		fact(claim.KindAccepted, "a", 2*time.Hour), // nobody saw it ready again
+		fact(claim.KindReady, "a", 3*time.Hour), fact(claim.KindReady, "b", 4*time.Hour),
+		fact(claim.KindGranted, "a", 16*time.Hour), fact(claim.KindGranted, "never ready", 16*time.Hour),
+	})
+	none := map[claim.Code]int{}
+	at := func(hours int) time.Time { return t0.Add(time.Duration(hours) * time.Hour) }
+	if diff := cmp.Diff([]history.Period{
+		{From: at(0), To: at(8), Ended: []claim.Hold{before, within}, Granted: 2, Held: (1 + 2 + 8) / 8., Denied: map[claim.Code]int{claim.CodeHeld: 3, claim.CodeLostRace: 1}, Waited: []time.Duration{time.Hour}},
+		{From: at(8), To: at(16), Ended: []claim.Hold{across}, Granted: 1, Held: (4 + 6) / 8., Denied: none},
+		{From: at(16), To: at(20), Held: 1, Denied: none, Waited: []time.Duration{13 * time.Hour}},
+	}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := history.Periods(t0, t0, history.Hour, []claim.Hold{live}, nil); len(got) > 0 {
+		t.Errorf("no time has %+v", got)
+	}
+	if end := history.Hour(t0); !end.Equal(t0.Truncate(time.Hour).Add(time.Hour)) || !history.Hour(end).Equal(end.Add(time.Hour)) {
+		t.Errorf("the hour of %v ends at %v", t0, end)
+	}
+}
+
+func TestFacts(t *testing.T) {
+	for kind, want := range map[claim.Kind]struct{ completes, alive bool }{
+		claim.KindGranted: {false, true}, claim.KindDenied: {false, true},
+		claim.KindCompleted: {true, true}, claim.KindReview: {true, true},
+		claim.KindFailed: {false, true}, claim.KindReleased: {false, true}, claim.KindBlocked: {false, true},
+		claim.KindRenewed: {false, true}, claim.KindMessage: {false, true}, claim.KindReserved: {false, true}, claim.KindReopened: {false, true},
+		claim.KindLost: {false, false}, claim.KindOverridden: {false, true}, claim.KindSwept: {false, false},
+		claim.KindConflict: {false, false}, claim.KindContested: {false, false}, claim.KindExpiring: {false, false},
+		claim.KindCleared: {false, false}, claim.KindWithdrawn: {false, false}, claim.KindUnreserved: {false, false},
 	} {
 		e := claim.Fact{Kind: kind, Code: claim.CodeHeld, Agent: "Sandman"}
-		if got := history.Of(e); got != want.name {
-			t.Errorf("%s counts as %q, want %q", kind, got, want.name)
+		if got := history.Completes(e); got != want.completes {
+			t.Errorf("%s completes a task: %v", kind, got)
 		}
 		if got := history.Alive(e); got != want.alive {
 			t.Errorf("%s shows that its agent is there: %v", kind, got)
@@ -128,32 +95,7 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s shows that nobody is there", kind)
 		}
 	}
-	if got := history.Of(claim.Fact{Kind: claim.KindCompleted, By: "user maria"}); got != "" {
-		t.Errorf("a person's approval counts as %q", got)
-	}
-}
-
-func TestAdd(t *testing.T) {
-	met := make(history.Names)
-	for object, want := range map[string]history.Counts{
-		`{"granted":2,"denied/held":12}`:          {"granted": 3, "denied/held": 12},
-		`{"failed":1}`:                            {"granted": 1, "failed": 1},
-		`{}`:                                      {"granted": 1},
-		`{ "failed" : 1, "granted": 4 }`:          {"granted": 5, "failed": 1},
-		`{"granted":2,"a\"b":1}`:                  {"granted": 3, `a"b`: 1},
-		`{"granted":2,"` + "a\\u0062" + `,\"":1}`: {"granted": 3, `ab,"`: 1},
-	} {
-		got := history.Counts{history.Granted: 1}
-		if err := got.Add([]byte(object), met); err != nil {
-			t.Errorf("%s: %v", object, err)
-		} else if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", object, diff)
-		}
-	}
-	for _, object := range []string{``, `{`, `{"granted":2`, `{"granted":2,`, `{"granted":2}}`, `{"granted":"x"}`, `[1]`, `{"granted":2,}`} {
-		got := history.Counts{history.Granted: 1}
-		if err := got.Add([]byte(object), met); err == nil || got[history.Granted] != 1 {
-			t.Errorf("%s: %v, %v; want an error and nothing added", object, got, err)
-		}
+	if history.Completes(claim.Fact{Kind: claim.KindCompleted, By: "user maria"}) {
+		t.Error("a person's approval completes a task")
 	}
 }

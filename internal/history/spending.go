@@ -11,6 +11,12 @@ import (
 // an hour.
 const Quarter = 15 * time.Minute
 
+// Begin returns the beginning of the quarter of an hour of t.
+func Begin(t time.Time) time.Time {
+	ms := t.UnixMilli()
+	return time.UnixMilli(ms - ms%Quarter.Milliseconds()).UTC()
+}
+
 // Spending is a query for what was used. Its zero value asks for all.
 type Spending struct {
 	// Agent is a name, or a pattern for names; empty for anybody.

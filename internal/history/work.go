@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,15 +11,25 @@ import (
 // Work is how an agent's claims ended.
 type Work struct {
 	Agent                   string
-	Completed, Failed, Lost int            // completed, or handed in for review
-	Median                  *time.Duration // how long it had what it completed; nil if there is nothing
+	Completed, Failed, Lost int             // completed, or handed in for review
+	Took                    []time.Duration // how long it had what it completed
 	// Micros is what the agent spent, in millionths of a US dollar.
 	Micros int64
 }
 
-// Counted returns the counter for the end of a claim; empty for none. A stale claim is lost,
+// Outcome says what the end of a claim counts as.
+type Outcome string
+
+// The outcomes.
+const (
+	Completed Outcome = "completed" // or handed in for review
+	Failed    Outcome = "failed"
+	Lost      Outcome = "lost" // ended by somebody else, or stale
+)
+
+// Counted returns what the end of a claim counts as; empty for nothing. A stale claim is lost,
 // whoever reopened its task. An agent that had finished lost nothing that it relies on.
-func Counted(h claim.Hold) Name {
+func Counted(h claim.Hold) Outcome {
 	switch {
 	case h.State != claim.Ended || h.Started.IsZero():
 		return ""
@@ -50,7 +59,6 @@ func Sum(ended []claim.Hold, spent ...Spent) []Work {
 			of(s.Agent).Micros += s.Micros
 		}
 	}
-	took := make(map[string][]time.Duration)
 	for _, h := range ended {
 		name := Counted(h)
 		if name == "" {
@@ -61,7 +69,7 @@ func Sum(ended []claim.Hold, spent ...Spent) []Work {
 		case Completed:
 			w.Completed++
 			if h.Finish != nil {
-				took[h.Agent] = append(took[h.Agent], h.Finish.At.Sub(h.Started))
+				w.Took = append(w.Took, h.Finish.At.Sub(h.Started))
 			}
 		case Failed:
 			w.Failed++
@@ -70,21 +78,9 @@ func Sum(ended []claim.Hold, spent ...Spent) []Work {
 		}
 	}
 	var out []Work
-	for agent, w := range works {
-		w.Median = Median(took[agent])
+	for _, w := range works {
 		out = append(out, *w)
 	}
 	slices.SortFunc(out, func(a, b Work) int { return cmp.Compare(a.Agent, b.Agent) })
 	return out
-}
-
-// Days divides ended claims by the day of here on which they ended, oldest first.
-func Days(ended []claim.Hold, here *time.Location) (days []time.Time, of map[time.Time][]claim.Hold) {
-	of = make(map[time.Time][]claim.Hold)
-	for _, h := range ended {
-		year, month, day := h.Ended.In(here).Date()
-		at := time.Date(year, month, day, 0, 0, 0, 0, here)
-		of[at] = append(of[at], h)
-	}
-	return slices.SortedFunc(maps.Keys(of), time.Time.Compare), of
 }

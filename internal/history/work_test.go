@@ -30,12 +30,8 @@ func TestSum(t *testing.T) {
 		end("Ghost", claim.EndBlocked, 0, 0, false),
 	}
 	if diff := cmp.Diff([]history.Work{
-		{Agent: "Oracle", Lost: 3}, {Agent: "Sandman", Completed: 2, Failed: 1, Median: new(2 * time.Minute)},
+		{Agent: "Oracle", Lost: 3}, {Agent: "Sandman", Completed: 2, Failed: 1, Took: []time.Duration{time.Minute, 3 * time.Minute}},
 	}, history.Sum(ended)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-	days, of := history.Days(ended, time.UTC)
-	if len(days) != 2 || !days[0].Equal(t0.Truncate(24*time.Hour)) || len(of[days[0]]) != 7 || len(of[days[1]]) != 3 {
-		t.Errorf("days = %v, %d and %d", days, len(of[days[0]]), len(of[days[1]]))
 	}
 }

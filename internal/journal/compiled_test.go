@@ -65,7 +65,7 @@ func callRest(t *testing.T, j *Journal) {
 		check(nil, j.recover(ctx))
 		check(j.Prune(ctx, now.Add(time.Hour)))
 		check(j.PruneFeed(ctx, now.Add(time.Hour)))
-		check(j.PruneHistory(ctx, now, now.Add(time.Hour)))
+		check(j.PruneSeen(ctx, now.Add(time.Hour)))
 		check(j.PruneInbox(ctx, now.Add(time.Hour)))
 		for _, f := range []ClaimFilter{{}, {Task: "a"}, {Agent: "Sandman", IncludeEnded: true, Limit: 1}} {
 			check(j.Claims(ctx, f))

@@ -33,7 +33,7 @@ func recordDenial(ctx context.Context, tx *tx, e claim.Fact) error {
 	if err != nil {
 		return err
 	}
-	return count(ctx, tx, e)
+	return seeIn(ctx, tx, e)
 }
 
 // sameDenial returns the row to count a denial in, or 0 if it needs a row of its own. Once

@@ -44,7 +44,7 @@ func unrecorded(ctx context.Context, tx *tx, facts []claim.Fact) ([]claim.Fact, 
 }
 
 // insertRecord stores facts on record with all that follows from them: the tries at their
-// tasks, questions to people, the history, the log entries that Notion is owed, and notices.
+// tasks, questions to people, when agents were seen, the log entries that Notion is owed, and notices.
 func insertRecord(ctx context.Context, tx *tx, facts ...claim.Fact) error {
 	for _, f := range facts {
 		seq, err := insertFact(ctx, tx, f, true, feed.Publishes(f))
@@ -59,7 +59,7 @@ func insertRecord(ctx context.Context, tx *tx, facts ...claim.Fact) error {
 		if err := question(ctx, tx, f); err != nil {
 			return err
 		}
-		if err := count(ctx, tx, f); err != nil {
+		if err := seeIn(ctx, tx, f); err != nil {
 			return err
 		}
 		for _, kind := range tx.kindsOf(f) {
@@ -107,7 +107,7 @@ func insertFact(ctx context.Context, tx *tx, f claim.Fact, logged, published boo
 		sql.NullString{String: string(f.Against), Valid: tallied},
 		sql.NullInt64{Int64: 1, Valid: f.Tried == claim.TriedAgain},
 		sql.NullInt64{Int64: 1, Valid: logged && ends},
-		sql.NullInt64{Int64: max(0, f.Finished.Sub(f.Started).Milliseconds()), Valid: logged && history.Of(f) == history.Completed}, string(body))
+		sql.NullInt64{Int64: max(0, f.Finished.Sub(f.Started).Milliseconds()), Valid: logged && history.Completes(f)}, string(body))
 	if err != nil {
 		return 0, fmt.Errorf("fact %q: %w", f.ID, err)
 	}

@@ -27,7 +27,7 @@ import (
 
 // core is a test of each kind of thing that is kept, and who may write it.
 const core = "^Test(OneLeads|SaveIsOneTransaction|AllFieldsAreStored|OneOfManyGetsTheTask|Denials|" +
-	"StaleClaimsAreTakenOver|EndedClaimsStayEnded|FeedOfAClaim|TriggersAreTakenInOrder|Acknowledging|HistoryCountsEvents|" +
+	"StaleClaimsAreTakenOver|EndedClaimsStayEnded|FeedOfAClaim|TriggersAreTakenInOrder|Acknowledging|HowAgentsDo|" +
 	"Requests|TakenNamesAreNotMinted|OutboxIsPerLog|PruneClaims|Tasks|Meta|KeysOfUsers|AnyText)$"
 
 // watched are those in which a server goes away, or many ask it at the same time.

@@ -149,9 +149,7 @@ func callAll(t *testing.T, j *Journal) {
 		note(j.Delivered(ctx, list[0], "", now))
 	}
 	note(j.Record(ctx, claim.Fact{ID: claim.NewFactID(now), At: now, Kind: claim.KindCompleted, Agent: "Sandman", Task: "a"}))
-	note(j.Count(ctx, now, history.Counts{history.Requests: 3}))
 	check(j.Ended(ctx, now, now))
-	check(j.History(ctx, history.Last(now, 6, 72)))
 	check(j.Agents(ctx, history.Asking{Limit: 500}))
 	for _, q := range []history.Spending{{Agent: "Sandman"}, {Agent: "Sand*", From: now, To: now}, {Task: "a"}, {From: now}} {
 		check(j.Spent(ctx, q))

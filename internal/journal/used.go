@@ -49,17 +49,8 @@ func addUsed(ctx context.Context, tx *tx, h claim.Hold) error {
 		VALUES (?, ?, ?, ?, ?, ?)
 		    ON CONFLICT (claim_id, start) DO UPDATE
 		   SET tokens = used.tokens + excluded.tokens, micros = used.micros + excluded.micros`,
-		h.ID, millis(history.Begin(h.Used.At, history.Quarter)), h.Task.ID, h.Agent, tokens, micros)
-	if err != nil {
-		return err
-	}
-	counts := make(history.Counts)
-	for name, n := range map[history.Name]int64{history.Tokens: tokens, history.Micros: micros} {
-		if n > 0 {
-			counts[name] = int(n)
-		}
-	}
-	return addUp(ctx, tx, h.Used.At, counts)
+		h.ID, millis(history.Begin(h.Used.At)), h.Task.ID, h.Agent, tokens, micros)
+	return err
 }
 
 // sumsUsed are the sums that scanUsed reads. PostgreSQL would make decimals of them.

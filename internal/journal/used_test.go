@@ -67,15 +67,6 @@ func TestSpent(t *testing.T) {
 	if got, err := j.Hold(t.Context(), first.ID); err != nil || got.Used.Micros != 100 || got.Ending != claim.EndLost {
 		t.Errorf("%+v, %v", got, err)
 	}
-	steps := history.Counts{}
-	for _, counts := range happened(t, j, midnight.Add(time.Hour), 24, 100) {
-		for _, name := range []history.Name{history.Tokens, history.Micros} {
-			steps[name] += counts[name]
-		}
-	}
-	if steps[history.Tokens] != 150 || steps[history.Micros] != 105 {
-		t.Errorf("the history has %v", steps)
-	}
 }
 
 // What an ended claim used is forgotten with it, and what a live one used is not.

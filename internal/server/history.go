@@ -29,9 +29,6 @@ type Records interface {
 
 	// Report tells how agents did in the last days.
 	Report(ctx context.Context, days int) (api.Report, error)
-
-	// History returns the counts of the last hours, in at most that many steps.
-	History(ctx context.Context, hours, points int) (api.History, error)
 }
 
 func (s *Server) agents(ctx context.Context, in *api.ListAgentsInput) (api.Agents, error) {
@@ -48,8 +45,4 @@ func (s *Server) story(ctx context.Context, in *api.StoryInput) (api.Story, erro
 
 func (s *Server) report(ctx context.Context, in *api.ReportInput) (api.Report, error) {
 	return s.broker.Report(ctx, in.Days)
-}
-
-func (s *Server) history(ctx context.Context, in *api.HistoryInput) (api.History, error) {
-	return s.broker.History(ctx, in.Hours, in.Points)
 }

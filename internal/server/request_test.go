@@ -55,10 +55,6 @@ func TestRequestsRefused(t *testing.T) {
 
 		{name: "agents of no day", method: "GET", path: "/v1/agents?days=0", status: 422, code: api.CodeInvalidRequest, want: "query.days: expected number >= 1", location: "query.days"},
 		{name: "agents of too many days", method: "GET", path: "/v1/agents?days=31", status: 422, code: api.CodeInvalidRequest, want: "query.days: expected number <= 30", location: "query.days"},
-		{name: "history of no hour", method: "GET", path: "/v1/history?hours=0", status: 422, code: api.CodeInvalidRequest, want: "query.hours: expected number >= 1", location: "query.hours"},
-		{name: "history of too many hours", method: "GET", path: "/v1/history?hours=169", status: 422, code: api.CodeInvalidRequest, want: "query.hours: expected number <= 168", location: "query.hours"},
-		{name: "history in too few steps", method: "GET", path: "/v1/history?points=9", status: 422, code: api.CodeInvalidRequest, want: "query.points: expected number >= 10", location: "query.points"},
-		{name: "history in too many steps", method: "GET", path: "/v1/history?points=501", status: 422, code: api.CodeInvalidRequest, want: "query.points: expected number <= 500", location: "query.points"},
 
 		{name: "form", method: "POST", path: claims, body: `{"agent":"Sandman"}`, header: []string{"Content-Type", "application/x-www-form-urlencoded"}, status: 415, code: api.CodeWrongMediaType, want: "sent as application/x-www-form-urlencoded: send JSON, and say so with the header Content-Type: application/json"},
 		{name: "no media type", method: "POST", path: claims, body: `{"agent":"Sandman"}`, header: []string{"Content-Type", "-"}, status: 415, code: api.CodeWrongMediaType, want: "without a Content-Type"},

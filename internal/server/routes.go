@@ -165,7 +165,6 @@ func register(o operations) {
 	serve(o, api.OpLog, (*Server).logEntries)
 	serve(o, api.OpStory, (*Server).story)
 	serve(o, api.OpReport, (*Server).report)
-	serve(o, api.OpHistory, (*Server).history)
 	serve(o, api.OpPause, (*Server).pause)
 	serve(o, api.OpResume, (*Server).endPause)
 	serve(o, api.OpSweep, (*Server).sweep)

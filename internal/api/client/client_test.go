@@ -159,7 +159,6 @@ func TestMethods(t *testing.T) {
 		}},
 		{api.OpStory.Operation, asked{"GET /v1/story/T-3", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Story(ctx, "T-3") }},
 		{api.OpReport.Operation, asked{"GET /v1/report?days=30", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Report(ctx, 30) }},
-		{api.OpHistory.Operation, asked{"GET /v1/history?points=10", "", ""}, func(ctx context.Context, c C) (any, error) { return c.History(ctx, 6, 10) }},
 		{api.OpPause.Operation, asked{"POST /v1/pause", "k", `{"agent":"Sandman","for_seconds":60,"reason":"r"}`}, func(ctx context.Context, c C) (any, error) {
 			return c.Pause(ctx, api.PauseRequest{Agent: "Sandman", ForSeconds: 60, Reason: "r"}, "k")
 		}},

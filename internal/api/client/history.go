@@ -11,12 +11,6 @@ func (c *Client) Agents(ctx context.Context, days int) (api.Agents, error) {
 	return do(ctx, c, api.OpListAgents, api.ListAgentsInput{Days: days})
 }
 
-// History returns the counts of the last hours, 1 to 168, in steps of whole minutes, at most points
-// of them, 10 to 500; 0 means six hours, and 72 points.
-func (c *Client) History(ctx context.Context, hours, points int) (api.History, error) {
-	return do(ctx, c, api.OpHistory, api.HistoryInput{Hours: hours, Points: points})
-}
-
 // Story returns what happened to a claim, by its id, or to a task, by its id or key.
 func (c *Client) Story(ctx context.Context, id string) (api.Story, error) {
 	return do(ctx, c, api.OpStory, api.StoryInput{ID: id})

@@ -24,8 +24,6 @@ type Chart struct {
 	From        time.Time     // when the first step begins, in the zone of the labels
 	Step        time.Duration // the length of a step
 	Bars, Lines []Series
-	// Limit, if not zero, is a value that should not be exceeded.
-	Limit float64
 	// Format formats a value for people; nil writes plain numbers.
 	Format func(float64) string
 }
@@ -39,12 +37,11 @@ type Series struct {
 
 // Drawing is the layout of a chart.
 type Drawing struct {
-	Rows   []Tick // of the value axis: Y and Label
-	Times  []Tick // of the time axis: X and Label
-	Bars   []Bar
-	Lines  []Line
-	LimitY float64 // zero if it is not visible
-	Empty  bool    // there is nothing to show
+	Rows  []Tick // of the value axis: Y and Label
+	Times []Tick // of the time axis: X and Label
+	Bars  []Bar
+	Lines []Line
+	Empty bool // there is nothing to show
 }
 
 // Tick is a position on an axis.
@@ -87,10 +84,6 @@ func (c Chart) Draw() Drawing {
 		}
 		peak, d.Empty = max(peak, sum), d.Empty && sum == 0
 	}
-	// A limit far above all values would squeeze them together.
-	if c.Limit > 0 && peak >= c.Limit/3 {
-		peak = max(peak, c.Limit)
-	}
 	unit := Unit(peak, 3)
 	ceiling := max(unit, unit*math.Ceil(peak/unit))
 	y := func(v float64) float64 { return top + plotHeight*(1-v/ceiling) }
@@ -98,9 +91,6 @@ func (c Chart) Draw() Drawing {
 
 	for v := 0.0; v <= ceiling*1.0001; v += unit {
 		d.Rows = append(d.Rows, Tick{Y: round(y(v)), Label: c.label(v)})
-	}
-	if c.Limit > 0 && c.Limit <= ceiling {
-		d.LimitY = round(y(c.Limit))
 	}
 	d.Times = c.times(steps, x)
 	for i := range steps {
@@ -113,7 +103,7 @@ func (c Chart) Draw() Drawing {
 			d.Bars = append(d.Bars, Bar{
 				X: round(x(float64(i) + gap/2)), Width: round(plotWidth / float64(steps) * (1 - gap)),
 				Y: round(y(floor + v)), Height: round(y(floor) - y(floor+v)),
-				Class: s.Class, Tip: fmt.Sprintf("%s %s: %s", c.at(i).Format(layout(c.Step)), s.Name, c.format(v)),
+				Class: s.Class, Tip: fmt.Sprintf("%s %s: %s", c.At(i).Format(layout(c.Step)), s.Name, c.format(v)),
 			})
 			floor += v
 		}
@@ -124,7 +114,11 @@ func (c Chart) Draw() Drawing {
 	return d
 }
 
-func (c Chart) at(i int) time.Time { return c.From.Add(time.Duration(i) * c.Step) }
+// At returns when a step begins. Where a step is a day, its length differs when the clocks are set.
+func (c Chart) At(i int) time.Time {
+	const day = 24 * time.Hour
+	return c.From.AddDate(0, 0, i*int(c.Step/day)).Add(time.Duration(i) * (c.Step % day))
+}
 
 func (c Chart) format(v float64) string {
 	if c.Format != nil {
@@ -147,7 +141,7 @@ func (c Chart) times(steps int, x func(float64) float64) []Tick {
 	every := whole
 	for _, d := range []time.Duration{
 		time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour,
-		6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 48 * time.Hour,
+		6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 48 * time.Hour, 7 * 24 * time.Hour,
 	} {
 		if whole/d <= wantTimes+1 {
 			every = d

@@ -20,7 +20,7 @@ func TestDraw(t *testing.T) {
 	from := time.Date(2026, 11, 22, 7, 50, 0, 0, time.UTC)
 	none := math.NaN()
 	d := chart.Chart{
-		From: from, Step: 5 * time.Minute, Limit: 4,
+		From: from, Step: 5 * time.Minute,
 		Bars:  []chart.Series{{Name: "completed", Values: []float64{2, 0, 1, 0}}, {Name: "failed", Values: []float64{1, 0, 0, 0}}},
 		Lines: []chart.Series{{Name: "median", Values: []float64{1, none, 2, 3}}},
 	}.Draw()
@@ -36,9 +36,6 @@ func TestDraw(t *testing.T) {
 	}
 	if line := d.Lines[0]; len(line.Dots) != 1 || line.Path == "" || line.Path[0] != 'M' {
 		t.Errorf("the value without neighbours is no dot, or the others are no line: %+v", line)
-	}
-	if d.LimitY == 0 {
-		t.Error("the limit is not there, although it is near")
 	}
 	if d.Times[0].Label != "07:50" && d.Times[0].Label != "07:55" && d.Times[0].Label != "08:00" {
 		t.Errorf("times begin with %+v", d.Times[0])
@@ -60,9 +57,18 @@ func TestNothingToDraw(t *testing.T) {
 	}
 }
 
-func TestFarLimitLeavesRoom(t *testing.T) {
-	d := chart.Chart{Step: time.Minute, Limit: 1000, Bars: []chart.Series{{Values: []float64{3, 4}}}}.Draw()
-	if d.LimitY != 0 || d.Bars[1].Height < 50 {
-		t.Errorf("a limit of 1000 leaves 4 a bar of %v", d.Bars[1].Height)
+// Where the clocks are set, a day has another length, and the next begins at midnight all the same.
+func TestDaysBeginAtMidnight(t *testing.T) {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip(err)
+	}
+	c := chart.Chart{From: time.Date(2026, 10, 24, 0, 0, 0, 0, zone), Step: 24 * time.Hour}
+	if at := c.At(2); at.Format(time.DateTime) != "2026-10-26 00:00:00" {
+		t.Errorf("the third day begins at %v", at)
+	}
+	c.Step = time.Hour
+	if at := c.At(27); !at.Equal(c.From.Add(27 * time.Hour)) {
+		t.Errorf("the 28th hour begins at %v", at)
 	}
 }

@@ -247,8 +247,7 @@ CREATE UNIQUE INDEX names_session ON names (uid, session) WHERE session <> '';
 CREATE INDEX names_used ON names (used);
 CREATE INDEX names_nth ON names (uid, nth);
 
--- The history: how often each thing happened in a span of time, as a JSON object by name. A span
--- is one minute or five, in milliseconds.
+-- Nothing reads or writes it any more. It stays because journals of another schema are refused.
 CREATE TABLE history (
     span   INTEGER NOT NULL,
     start  INTEGER NOT NULL,
