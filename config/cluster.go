@@ -41,11 +41,3 @@ func (c Cluster) validate() []error {
 	}
 	return errs
 }
-
-// former are keys of earlier versions, whose machines coordinated through etcd.
-var former = []string{
-	"cluster.etcd", "cluster.prefix", "cluster.tls", "cluster.tls.ca", "cluster.tls.cert", "cluster.tls.key", "cluster.username", "cluster.password_file",
-}
-
-// instead says what replaces them.
-const instead = "is no longer read, as machines share a journal in PostgreSQL now: take it out, and set journal.postgres, see docs/cluster.md"

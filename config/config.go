@@ -16,7 +16,6 @@ type Config struct {
 	Tasks     Tasks     `key:"tasks"`
 	// Agents lists who may claim; empty means any name.
 	Agents []Agent `key:"agents"`
-	Names  Names   `key:"names"`
 	Claim  Claim   `key:"claim"`
 	Limits Limits  `key:"limits"`
 	Inbox  Inbox   `key:"inbox"`
@@ -139,14 +138,6 @@ type Agent struct {
 	// MaxUSDPerDay is how many US dollars all agents of that name together may report to have spent
 	// in a day, before they get no more tasks; 0 means any amount.
 	MaxUSDPerDay float64
-}
-
-// Names sets how names are minted.
-type Names struct {
-	// Prefix begins a minted name; a dash and four letters or digits follow.
-	Prefix string `key:"prefix"`
-	// Keep is how long an inactive session keeps its name.
-	Keep time.Duration `key:"keep"`
 }
 
 // Override says which stale claims may be overridden.
@@ -286,7 +277,6 @@ func Default() Config {
 		},
 		Agents: []Agent{},
 		Notify: []Receiver{},
-		Names:  Names{Prefix: "agent", Keep: 7 * 24 * time.Hour},
 		Claim: Claim{
 			Timeout:     30 * time.Minute,
 			WriteWindow: 1500 * time.Millisecond,

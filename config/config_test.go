@@ -173,8 +173,6 @@ func TestEnvironment(t *testing.T) {
 		"tasks.fields":                           `["Done when", "Area, or so"]`,
 		"tasks.only":                             `["Area=Agents, or so", "Ready=true"]`,
 		"agents":                                 `["Sandman", {"name": "Oracle", "uids": [1000], "lead": true, "max_per_agent": 0}, {"name": "agent-*", "max_per_agent": 2, "max_per_day": 20, "max_usd_per_day": 2.5}]`,
-		"names.prefix":                           "claude-chat",
-		"names.keep":                             "24h",
 		"claim.timeout":                          "5m",
 		"claim.write_window":                     "4s",
 		"claim.settle":                           "2s",
@@ -252,7 +250,6 @@ func TestEnvironment(t *testing.T) {
 			Only:   []string{"Area=Agents, or so", "Ready=true"},
 		},
 		Agents: []config.Agent{{Name: "Sandman"}, {Name: "Oracle", UIDs: []int{1000}, Lead: true, MaxPerAgent: new(0)}, {Name: "agent-*", MaxPerAgent: new(2), MaxPerDay: 20, MaxUSDPerDay: 2.5}},
-		Names:  config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour},
 		Claim: config.Claim{
 			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,
 			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour, MaxAttempts: 3, Todos: true, Review: config.ReviewAlways,

@@ -67,8 +67,8 @@ func unknownVariables(fields []field) []error {
 		if !ours || value == "" || slices.Contains(known, name) {
 			continue
 		}
-		if slices.ContainsFunc(former, func(key string) bool { return name == (field{key: key}).variables()[0] }) {
-			errs = append(errs, fmt.Errorf("%s in the environment %s", name, instead))
+		if key := formerOf(name); key != "" {
+			errs = append(errs, &FormerError{key: key, written: name + " in the environment"})
 			continue
 		}
 		near := nearest(rest, bare)

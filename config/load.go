@@ -177,8 +177,8 @@ func unknownKeys(written *viper.Viper, fields []field, file string) []error {
 		below, above := sectionKeys(key, fields), leafAbove(key, fields)
 		switch {
 		case slices.ContainsFunc(fields, func(f field) bool { return f.key == key }):
-		case slices.Contains(former, key):
-			errs = append(errs, fmt.Errorf("%s %s (in %s)", key, instead, file))
+		case former[key] != "":
+			errs = append(errs, &FormerError{key, key, fmt.Sprintf(" (in %s)", file)})
 		case len(below) > 0 && written.Get(key) == nil: // an empty section
 		case len(below) > 0:
 			errs = append(errs, fmt.Errorf("%s: want a section with some of the keys %s (in %s)", key, strings.Join(below, ", "), file))

@@ -25,7 +25,6 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Databases.validate()...)
 	errs = append(errs, c.Tasks.validate()...)
 	errs = append(errs, validateAgents(c.Agents)...)
-	errs = append(errs, c.Names.validate()...)
 	errs = append(errs, c.Claim.validate(c.Journal.Shared())...)
 	if c.Claim.Review == ReviewAlways && c.Tasks.Statuses.Review == "" {
 		errs = append(errs, errors.New("claim.review: always needs a status for work that waits for a person's decision: name one in tasks.statuses.review"))
@@ -305,20 +304,6 @@ func validateAgents(agents []Agent) []error {
 		if users[user] = a.Name; err != nil {
 			errs = append(errs, fmt.Errorf("agents: notion_user of %q: %q is not the id of a Notion user: want 32 hexadecimal digits, with or without dashes", a.Name, a.NotionUser))
 		}
-	}
-	return errs
-}
-
-// minted is an example of what follows the prefix of a minted name.
-const minted = "-7K9X"
-
-func (n Names) validate() []error {
-	var errs []error
-	if err := task.ValidateAgent(n.Prefix + minted); n.Prefix == "" || err != nil || strings.Contains(n.Prefix, "*") {
-		errs = append(errs, fmt.Errorf("names.prefix: %q cannot begin a name such as %q: want letters, digits and dashes, at most 100 characters with what follows", n.Prefix, "agent"+minted))
-	}
-	if n.Keep < time.Hour {
-		errs = append(errs, fmt.Errorf("names.keep: %v is too short: want at least 1h", n.Keep))
 	}
 	return errs
 }

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -67,11 +68,6 @@ func TestMistakes(t *testing.T) {
 		{name: "receiver without encryption", file: "notify: [{url: 'http://a:hush@example.com/hush'}]", want: []string{"notify: http://example.com would get", "insecure: true"}, wantNot: "hush"},
 		{name: "receiver of unknown notices", file: "notify: [{command: x, on: [asks]}]", want: []string{`notify: on: want some of [ask block review lost stuck paused], got "asks"`}},
 		{name: "receiver of an unknown form", file: "notify: [{command: x, form: xml}]", want: []string{`notify: form: want slack, text or json, got "xml"`}},
-		{name: "no prefix", file: "names: {prefix: ''}", want: []string{`names.prefix: "" cannot begin a name such as "agent-7K9X"`}},
-		{name: "prefix with a space before it", file: "names: {prefix: ' a'}", want: []string{`names.prefix: " a" cannot begin a name`}},
-		{name: "prefix with a star", file: "names: {prefix: 'a*'}", want: []string{`names.prefix: "a*" cannot begin a name`}},
-		{name: "too long a prefix", file: "names: {prefix: " + strings.Repeat("a", 96) + "}", want: []string{"names.prefix: ", "at most 100 characters with what follows"}},
-		{name: "names kept for too short", file: "names: {keep: 59m}", want: []string{"names.keep: 59m0s is too short: want at least 1h"}},
 		{name: "environment", env: map[string]string{"DIBS_CLAIM_EXCLUSIVE": "maybe"}, want: []string{"claim.exclusive: want true or false, got maybe (in DIBS_CLAIM_EXCLUSIVE)"}},
 		{name: "environment, number", env: map[string]string{"DIBS_NOTION_BURST": "many"}, want: []string{"notion.burst: want a whole number, got many (in DIBS_NOTION_BURST)"}},
 		{name: "environment, list", env: map[string]string{"DIBS_AGENTS": "[Sandman"}, want: []string{"agents: want names with commas between them or a JSON array"}},
@@ -161,7 +157,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestFormerKeys loads a configuration from the time of etcd: the error says what to write instead.
+// TestFormerKeys loads configurations of earlier versions: the error says what to write instead.
 func TestFormerKeys(t *testing.T) {
 	clean(t)
 	t.Setenv("DIBS_CLUSTER_PASSWORD_FILE", "/run/hush")
@@ -173,6 +169,17 @@ func TestFormerKeys(t *testing.T) {
 	}
 	if strings.Contains(fmt.Sprint(err), "hush") {
 		t.Errorf("Load = %v, which tells a secret", err)
+	}
+	t.Setenv("DIBS_CLUSTER_PASSWORD_FILE", "")
+	t.Setenv("DIBS_NAMES_KEEP", "24h")
+	_, err = load(t, "names: {prefix: worker}")
+	if gone, ok := errors.AsType[*config.FormerError](err); !ok || gone.Setting() != "names.prefix" {
+		t.Errorf("Load = %v, want a FormerError", err)
+	}
+	for _, said := range []string{"names.prefix is no longer read, as minted names begin with agent", "DIBS_NAMES_KEEP in the environment is no longer read, as sessions keep their names for a week"} {
+		if !strings.Contains(fmt.Sprint(err), said) {
+			t.Errorf("Load = %v\nwant %q in it", err, said)
+		}
 	}
 }
 

@@ -33,7 +33,6 @@ func TestWrittenIsReadAgain(t *testing.T) {
 	c.Tasks.Priorities.Low = []string{}
 	c.Agents = []config.Agent{{Name: "Sandman", Lead: true}, {Name: "Oracle", UIDs: []int{1000}, NotionUser: "6794760a-1f15-45cd-9c65-0dfe42f5135a"}, {Name: "agent-*", MaxPerAgent: new(2)}, {Name: "Hypnos", MaxPerAgent: new(0)}}
 	c.Notify = []config.Receiver{{URL: "http://example.com/kept", Form: config.FormSlack, On: []config.Notice{config.NoticeAsk}, Insecure: true}, {URLFile: "/run/url"}, {Command: "echo \"$DIBS_TEXT\""}}
-	c.Names = config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour}
 	c.Claim.Settle, c.Claim.MaxPerAgent, c.Claim.Exclusive, c.Claim.Override = 4*time.Second, 3, true, config.OverrideOpenOnly
 	c.Schedule.Sweep = "*/5 * * * *"
 	c.Journal.Postgres = "postgres://dibs:kept@db.example.com/dibs"

@@ -91,8 +91,7 @@ type Config struct {
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
 	// Names stores minted names.
-	Names  Names
-	Naming Naming
+	Names Names
 	// Fields names the tasks' own fields, see SetFields.
 	Fields []string
 	// Words understands statuses and priorities, and names them for people.
@@ -170,7 +169,6 @@ type Broker struct {
 	mu     sync.Mutex
 	picked map[task.ID]bool // chosen by a `next` in progress
 	agents []Agent
-	naming Naming
 	fields []string
 	words  *task.Words
 }
@@ -181,7 +179,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, clock: c.Clock, notion: c.Notion,
-		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, words: c.Words, past: c.Past, house: c.House, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, log: c.Log,
+		agents: c.Agents, names: c.Names, fields: c.Fields, words: c.Words, past: c.Past, house: c.House, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, log: c.Log,
 		picked: make(map[task.ID]bool), rivals: newRivals(),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}

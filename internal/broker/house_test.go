@@ -48,8 +48,7 @@ func inHouse(t *testing.T, change func(*house), tasks []task.Task, test func(h *
 				Listen:     func(context.Context, string) (int, time.Duration) { return 0, time.Minute },
 				Visibility: 30 * time.Minute, Offer: time.Hour,
 			},
-			Naming: broker.Naming{Prefix: "agent", Keep: 24 * time.Hour},
-			Log:    slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		}
 		if change != nil {
 			change(h)

@@ -19,21 +19,6 @@ type Names interface {
 	MintName(context.Context, task.Mint) (name string, minted bool, err error)
 }
 
-// Naming configures how names are minted.
-type Naming struct {
-	// Prefix begins every minted name.
-	Prefix string
-	// Keep is how long a silent session keeps its name.
-	Keep time.Duration
-}
-
-// SetNaming replaces Config.Naming. Minted names stay.
-func (b *Broker) SetNaming(n Naming) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.naming = n
-}
-
 // refresh is how often at most the journal stores that a session asked for its name.
 const refresh = time.Minute
 
@@ -49,12 +34,9 @@ func (b *Broker) Mint(ctx context.Context, who Caller, session string) (api.Mint
 }
 
 func (b *Broker) mint(ctx context.Context, who Caller, session string) (name string, minted bool, err error) {
-	b.mu.Lock()
-	naming := b.naming
-	b.mu.Unlock()
 	usable := func(name string) bool { return b.Authorize(name, who) == nil }
 	now := time.Now()
-	m := task.Mint{Prefix: naming.Prefix, UID: who.UID, Session: session, Now: now, Gone: now.Add(-naming.Keep), Usable: usable}
+	m := task.Mint{UID: who.UID, Session: session, Now: now, Gone: now.Add(-task.NameKept), Usable: usable}
 	known := false
 	if session != "" {
 		has, used, err := b.names.SessionName(ctx, who.UID, session, m.Gone)
@@ -84,7 +66,7 @@ func (b *Broker) mintable(m task.Mint, who Caller) error {
 	if m.Usable(name) {
 		return nil
 	}
-	pattern := m.Prefix + "-*"
+	pattern := task.NamePrefix + "-*"
 	if a, listed := entry(agents, name); listed {
 		return &ForbiddenError{Agent: name, Detail: fmt.Sprintf("no name can be minted for user %d: the `uids` of %q in `agents` say who may go by one", m.UID, a.Name)}
 	}
@@ -159,10 +141,7 @@ func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
 // IdentifySession is Identify for the agent of a user's session. It does not prolong the session's
 // right to the name. The error is ErrNoName if the session has none.
 func (b *Broker) IdentifySession(ctx context.Context, session string, who Caller) (api.Agent, error) {
-	b.mu.Lock()
-	keep := b.naming.Keep
-	b.mu.Unlock()
-	name, _, err := b.names.SessionName(ctx, who.UID, session, time.Now().Add(-keep))
+	name, _, err := b.names.SessionName(ctx, who.UID, session, time.Now().Add(-task.NameKept))
 	if err != nil {
 		return api.Agent{}, err
 	}

@@ -48,7 +48,6 @@ func TestNamesOnTheBoardAreTaken(t *testing.T) {
 	b := broker.New(broker.Config{
 		Mirror: board{tasks: []task.Task{{ID: "a", ClaimedBy: "agent-HELD", Status: task.InProgress}, {ID: "b", ClaimedBy: "agent-DONE", Status: task.Completed}}},
 		Names:  minter{[]string{"agent-HELD", "agent-DONE", "agent-CONF", "other-7K9X", "agent-FREE"}},
-		Naming: broker.Naming{Prefix: "agent", Keep: time.Hour},
 		Agents: []broker.Agent{{Name: "agent-*"}, {Name: "agent-CONF"}},
 		Clock:  testkit.Clock{},
 	})
@@ -84,9 +83,9 @@ func (h *house) agent(name string) api.Agent {
 // A session has one name, also after a restart, until it has been gone for long; many who ask
 // at a time get as many names as they are sessions.
 func TestMint(t *testing.T) {
-	inHouse(t, func(h *house) { h.config.Naming.Prefix = "claude-chat" }, nil, func(h *house) {
+	inHouse(t, nil, nil, func(h *house) {
 		first, err := h.mint("one")
-		if err != nil || !first.Minted || !regexp.MustCompile(`^claude-chat-[A-Z0-9]{4}$`).MatchString(first.Agent) {
+		if err != nil || !first.Minted || !regexp.MustCompile(`^agent-[A-Z0-9]{4}$`).MatchString(first.Agent) {
 			h.Fatalf("minted %+v, %v", first, err)
 		}
 		again, err := h.mint("one")
@@ -123,12 +122,12 @@ func TestMint(t *testing.T) {
 			h.Errorf("after a restart %q, want %q", got, first.Agent)
 		}
 		for range 2 {
-			time.Sleep(20 * time.Hour)
+			time.Sleep(6 * 24 * time.Hour)
 			if got := h.mustMint("one"); got != first.Agent {
 				h.Errorf("while it is heard of %q, want %q", got, first.Agent)
 			}
 		}
-		time.Sleep(25 * time.Hour)
+		time.Sleep(8 * 24 * time.Hour)
 		if got, err := h.mint("one"); err != nil || !got.Minted {
 			h.Errorf("after it was gone: %+v, %v; want a new name", got, err)
 		}
@@ -143,21 +142,20 @@ func TestMintAmongListedAgents(t *testing.T) {
 		if h.code(err) != "forbidden_agent" || !strings.HasPrefix(err.Error(), "no name such as agent-") || !strings.Contains(err.Error(), `add "agent-*" to them`) {
 			h.Errorf("no pattern: err = %v", err)
 		}
-		h.SetNaming(broker.Naming{Prefix: "worker", Keep: 24 * time.Hour})
-		h.SetAgents([]broker.Agent{{Name: "Sandman"}, {Name: "worker-*", Limit: new(1)}})
+		h.SetAgents([]broker.Agent{{Name: "Sandman"}, {Name: "agent-*", Limit: new(1)}})
 		name := h.mustMint("one")
-		if !strings.HasPrefix(name, "worker-") {
-			h.Errorf("minted %q under the prefix worker", name)
+		if !strings.HasPrefix(name, "agent-") {
+			h.Errorf("minted %q", name)
 		}
 		h.mustClaim(name, id)
 		if _, err := h.claim(name, other); h.code(err) != string(claim.CodeLimitReached) {
 			h.Errorf("beyond the limit of its pattern: err = %v", err)
 		}
-		if err := h.Authorize("worker-", nobody); h.code(err) != "forbidden_agent" {
+		if err := h.Authorize("agent-", nobody); h.code(err) != "forbidden_agent" {
 			h.Errorf("the pattern without an ending: err = %v", err)
 		}
-		h.SetAgents([]broker.Agent{{Name: "Sandman"}, {Name: "worker-*", UIDs: []int{4711}}})
-		if _, err := h.mint("two"); h.code(err) != "forbidden_agent" || !strings.Contains(err.Error(), "the `uids` of \"worker-*\" in `agents` say who may go by one") {
+		h.SetAgents([]broker.Agent{{Name: "Sandman"}, {Name: "agent-*", UIDs: []int{4711}}})
+		if _, err := h.mint("two"); h.code(err) != "forbidden_agent" || !strings.Contains(err.Error(), "the `uids` of \"agent-*\" in `agents` say who may go by one") {
 			h.Errorf("for other users: err = %v", err)
 		}
 		if _, err := h.mint("one"); h.code(err) != "forbidden_agent" {
@@ -167,7 +165,7 @@ func TestMintAmongListedAgents(t *testing.T) {
 			h.Errorf("agent %+v", who)
 		}
 		// A name that is listed by itself goes before the pattern, and is kept.
-		h.SetAgents([]broker.Agent{{Name: name}, {Name: "worker-*", UIDs: []int{4711}}})
+		h.SetAgents([]broker.Agent{{Name: name}, {Name: "agent-*", UIDs: []int{4711}}})
 		if got := h.mustMint("one"); got != name {
 			h.Errorf("the session has %q, want %q", got, name)
 		}

@@ -33,8 +33,8 @@ func (n *node) agent(name string) api.Agent {
 	return a
 }
 
-// A session keeps its name across restarts, new names follow the last loaded configuration, and
-// none of this costs a request to Notion.
+// A session keeps its name across restarts, new names are allowed by the last loaded configuration,
+// and none of this costs a request to Notion.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
@@ -42,13 +42,13 @@ func TestNames(t *testing.T) {
 			w.add("work", nil)
 		}
 		o := w.options(func(c *config.Config) {
-			c.Names.Prefix, c.Sync.Interval, c.Claim.MaxPerAgent = "claude-chat", time.Hour, 1
+			c.Sync.Interval, c.Claim.MaxPerAgent = time.Hour, 1
 		})
 		n := w.start(o)
 		time.Sleep(time.Second)
 		w.notion.ResetRequests()
 		first := n.mustMint("one")
-		if !strings.HasPrefix(first, "claude-chat-") || n.mustMint("one") != first || n.mustMint("") == first {
+		if !strings.HasPrefix(first, "agent-") || n.mustMint("one") != first || n.mustMint("") == first {
 			w.Errorf("minted %q", first)
 		}
 		if who := n.agent(first); !who.Allowed || who.MaxPerAgent != 1 {
@@ -78,10 +78,10 @@ func TestNames(t *testing.T) {
 			w.Errorf("beyond the limit: err = %v", err)
 		}
 		c := o.Config
-		c.Names.Prefix, c.Agents = "worker", []config.Agent{{Name: "worker-*"}, {Name: first, MaxPerAgent: new(2)}, {Name: "Sandman", UIDs: []int{4711}}}
+		c.Agents = []config.Agent{{Name: first, MaxPerAgent: new(2)}, {Name: "Sandman", UIDs: []int{4711}}}
 		mustDo(w, n.daemon.Reload(c))
-		if got := n.mustMint("two"); !strings.HasPrefix(got, "worker-") {
-			w.Errorf("after a reload %q, want a worker", got)
+		if got, err := n.mint("two"); code(err) != "forbidden_agent" {
+			w.Errorf("after a reload that lists no minted names: %+v, %v", got, err)
 		}
 		n.mustClaim(first, "")                                                // which has its own limit now
 		if _, err := n.claim("Sandman", ""); code(err) != "forbidden_agent" { // the caller of these tests is unknown

@@ -23,7 +23,7 @@ import (
 
 // reloadable are the keys that can change while the daemon runs.
 var reloadable = []string{
-	"notion.rate", "notion.burst", "notion.comments", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents", "names.prefix", "names.keep",
+	"notion.rate", "notion.burst", "notion.comments", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents",
 	"tasks.statuses.open", "tasks.statuses.in_progress", "tasks.statuses.blocked", "tasks.statuses.completed", "tasks.statuses.cancelled",
 	"tasks.fields", "sync.interval", "sync.waiting", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level", "socket_user",
 	"limits.zone", "claim.breaker.failures", "claim.breaker.within", "claim.breaker.pause",
@@ -95,7 +95,6 @@ func (d *works) reload(before, c config.Config) error {
 		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst))
 	}
 	d.broker.SetAgents(agentsOf(c))
-	d.broker.SetNaming(namingOf(c))
 	d.server.SetListed(listed(c))
 	d.mirror.SetPace(c.Sync.Interval, c.Sync.Waiting)
 	return nil
@@ -130,11 +129,6 @@ func boundsOf(c config.Config) brake.Bounds {
 		}
 	}
 	return b
-}
-
-// namingOf returns for the broker how names are minted.
-func namingOf(c config.Config) broker.Naming {
-	return broker.Naming{Prefix: c.Names.Prefix, Keep: c.Names.Keep}
 }
 
 // chooseWait is how long a reload waits for Notion.

@@ -73,7 +73,7 @@ func (j *Journal) MintName(ctx context.Context, m task.Mint) (name string, minte
 		}
 		return &task.NamesTakenError{Tried: mintTries}
 	})
-	return name, minted, j.failed(err, "minting a name that begins with %s", m.Prefix)
+	return name, minted, j.failed(err, "minting a name that begins with %s", task.NamePrefix)
 }
 
 // disown takes a name from its session. The name stays taken.

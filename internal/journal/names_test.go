@@ -20,7 +20,7 @@ import (
 func mint(t *testing.T, j *journal.Journal, session string, change func(*task.Mint)) (string, bool, error) {
 	t.Helper()
 	m := task.Mint{
-		Prefix: "agent", UID: 1000, Session: session, Now: t0, Gone: t0.Add(-time.Hour),
+		UID: 1000, Session: session, Now: t0, Gone: t0.Add(-time.Hour),
 		Free: func(string) bool { return true }, Usable: func(string) bool { return true },
 	}
 	if change != nil {
@@ -110,7 +110,7 @@ func TestTakenNamesAreNotMinted(t *testing.T) {
 		t.Errorf("minted %q, want agent-FREE", got)
 	}
 	_, _, err := mint(t, j, "b", draws("FREE"))
-	if err == nil || !strings.Contains(err.Error(), "minting a name that begins with agent: the 100 names tried are all taken: set another names.prefix") {
+	if err == nil || !strings.Contains(err.Error(), "minting a name that begins with agent: the 100 names tried are all taken: use a name of your own") {
 		t.Errorf("no name is free: err = %v", err)
 	}
 }
@@ -130,7 +130,7 @@ func TestNoNameIsMintedTwice(t *testing.T) {
 		wg.Go(func() {
 			// Of few names, so that they meet.
 			name, minted, err := j.MintName(context.Background(), task.Mint{
-				Prefix: "agent", Session: session, Now: t0, Gone: t0.Add(-time.Hour),
+				Session: session, Now: t0, Gone: t0.Add(-time.Hour),
 				Free: func(string) bool { return true }, Usable: func(string) bool { return true },
 				Suffix: func() string { return fmt.Sprint(rand.IntN(60)) },
 			})

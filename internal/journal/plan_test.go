@@ -85,7 +85,7 @@ func callAll(t *testing.T, j *Journal) {
 	_, _, err := j.ChangeBrake(ctx, func(b *brake.State) (claim.Fact, bool) { return b.Pause("Oracle", brake.Pause{At: now}, "") })
 	check(nil, err)
 	note := func(err error) { failed = append(failed, err) }
-	mint := task.Mint{Prefix: "agent", Session: "s", Now: now, Gone: now.Add(-time.Hour), Free: func(string) bool { return true }}
+	mint := task.Mint{Session: "s", Now: now, Gone: now.Add(-time.Hour), Free: func(string) bool { return true }}
 	for _, usable := range []bool{true, true, false} {
 		mint.Usable = func(string) bool { return usable }
 		_, _, err := j.MintName(ctx, mint)

@@ -10,13 +10,19 @@ import (
 type NamesTakenError struct{ Tried int }
 
 func (e *NamesTakenError) Error() string {
-	return fmt.Sprintf("the %d names tried are all taken: set another names.prefix", e.Tried)
+	return fmt.Sprintf("the %d names tried are all taken: use a name of your own, with --agent or DIBS_AGENT", e.Tried)
 }
 
-// Mint is a request to mint a name for an agent without one: a prefix and four letters or digits,
+const (
+	// NamePrefix begins every minted name.
+	NamePrefix = "agent"
+	// NameKept is how long a silent session keeps its name.
+	NameKept = 7 * 24 * time.Hour
+)
+
+// Mint is a request to mint a name for an agent without one: the prefix and four letters or digits,
 // such as agent-7K9X.
 type Mint struct {
-	Prefix string
 	// UID is the name's user, -1 for an unknown one. Session, if it is not empty, identifies a
 	// session of that user, which has one name.
 	UID     int
@@ -56,5 +62,5 @@ func (m Mint) Next() string {
 	if suffix == nil {
 		suffix = NameSuffix
 	}
-	return m.Prefix + "-" + suffix()
+	return NamePrefix + "-" + suffix()
 }

@@ -36,8 +36,8 @@ func TestNameSuffix(t *testing.T) {
 }
 
 func TestNextName(t *testing.T) {
-	m := task.Mint{Prefix: "claude-chat", Suffix: func() string { return "7K9X" }}
-	if got := m.Next(); got != "claude-chat-7K9X" {
+	m := task.Mint{Suffix: func() string { return "7K9X" }}
+	if got := m.Next(); got != "agent-7K9X" {
 		t.Errorf("name %q", got)
 	}
 }
