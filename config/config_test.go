@@ -87,7 +87,7 @@ databases:
   tasks: "11111111222233334444555555555555"
   task_log: https://www.notion.so/acme/Agent-Task-Log-AAAAAAAABBBBCCCCDDDDEEEEEEEEEEEE?v=2
 tasks:
-  properties: {claimed_by: Claimed by, claim_token: ""}
+  properties: {claimed_by: Claimed by, claim_token: Token}
   statuses: {in_progress: Doing}
   priorities: {critical: [P0, Urgent], low: P3}
 agents:
@@ -110,7 +110,7 @@ log: {level: debug, format: json}
 	want.Notion.BaseURL = "http://127.0.0.1:8080/notion"
 	want.Databases.Tasks = "11111111-2222-3333-4444-555555555555"
 	want.Databases.TaskLog = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
-	want.Tasks.Properties.ClaimedBy, want.Tasks.Properties.ClaimToken = "Claimed by", ""
+	want.Tasks.Properties.ClaimedBy, want.Tasks.Properties.ClaimToken = "Claimed by", "Token"
 	want.Tasks.Statuses.InProgress = "Doing"
 	want.Tasks.Priorities.Critical, want.Tasks.Priorities.Low = []string{"P0", "Urgent"}, []string{"P3"}
 	want.Agents = []config.Agent{

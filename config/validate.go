@@ -162,7 +162,7 @@ func (t Tasks) validate() []error {
 		{"claimed_by", p.ClaimedBy, true},
 		{"claimed_at", p.ClaimedAt, true},
 		{"claim_timeout_minutes", p.ClaimTimeoutMinutes, false},
-		{"claim_token", p.ClaimToken, false},
+		{"claim_token", p.ClaimToken, true},
 		{"priority", p.Priority, false},
 		{"depends_on", p.DependsOn, false},
 		{"note", p.Note, false},

@@ -95,6 +95,7 @@ func TestMistakes(t *testing.T) {
 		{name: "same database, spelled otherwise", file: "databases: {tasks: 2FA35E812BBB81808F74CBD9ACD08B52, task_log: 2fa35e81-2bbb-8180-8f74-cbd9acd08b52}", want: []string{"databases.task_log: the same database as databases.tasks"}},
 		{name: "empty database", file: "databases: {tasks: ' '}", want: []string{`databases.tasks: " " is not the id of a database`}},
 		{name: "property", file: "tasks: {properties: {status: ''}}", want: []string{"tasks.properties.status: a name is empty"}},
+		{name: "no claim token", file: `tasks: {properties: {claim_token: ""}}`, want: []string{"tasks.properties.claim_token: a name is empty"}},
 		{name: "same property", file: "tasks: {properties: {claim_token: claimed_by}}", want: []string{`tasks.properties.claim_token: "claimed_by" is already the name of tasks.properties.claimed_by`}},
 		{name: "status", file: "tasks: {statuses: {open: ''}}", want: []string{"tasks.statuses.open: a name is empty"}},
 		{name: "same status", file: "tasks: {statuses: {blocked: OPEN}}", want: []string{`tasks.statuses.blocked: "OPEN" is already the name of tasks.statuses.open`}},

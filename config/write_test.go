@@ -24,7 +24,7 @@ func TestWrittenIsReadAgain(t *testing.T) {
 	c.Databases.Tasks = "11111111-2222-3333-4444-555555555555"
 	c.Databases.TasksSource, c.Databases.TaskLogSource = "2026", "Sprint: \"12\""
 	c.Tasks.Properties.Status = "Überblick: \"Stand\"" // what YAML would take for something else
-	c.Tasks.Properties.ClaimToken = ""
+	c.Tasks.Properties.Note = ""
 	c.Tasks.Statuses.Open = "null"
 	c.Tasks.Statuses.InProgress = "true"
 	c.Tasks.Statuses.Blocked = "# blockiert"

@@ -220,7 +220,7 @@ func (a *attempt) judge(ctx, work context.Context, r Reading) (Hold, error) {
 // withdrawn then.
 func (a *attempt) overruled(ctx, work context.Context, t task.Task, holder, detail string) (Hold, error) {
 	a.cl.Task = t
-	switch tok := a.policy.tokenOf(a.cl, t); {
+	switch tok := ParseToken(t.Token); {
 	case tok.ID != a.cl.ID || tok.Void || tok.Done || t.ClaimedBy == "":
 		return a.deny(ctx, a.lostRace(holder, detail), true)
 	case t.Trashed:

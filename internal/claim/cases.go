@@ -187,9 +187,6 @@ func (s Sight) lose() Step {
 func (s Sight) leaving() (w Write, what string, ok bool) {
 	t, h := s.Task, s.Hold
 	tok := ParseToken(t.Token)
-	if s.Policy.NoToken && t.ClaimedBy == h.Agent {
-		tok = s.token
-	}
 	// Somebody was put into the column of assignees, and the name taken off by the same hand.
 	// Nobody claims a task in progress without a name.
 	if replaced := t.ClaimedBy == "" && t.Assignee != "" && t.Status == task.InProgress; replaced {
@@ -232,7 +229,7 @@ func (s Sight) renew() Step {
 
 // renewed reports whether the page shows the renewal that was sent.
 func (s Sight) renewed() bool {
-	return s.Sent && Write{ClaimedAt: &s.Hold.Noted}.shows(s.Task, s.Policy.NoToken)
+	return s.Sent && Write{ClaimedAt: &s.Hold.Noted}.shows(s.Task)
 }
 
 func (s Sight) renewal() Step { return storing(s.Policy.renewed(s.Hold, s.Task)) }
@@ -275,7 +272,7 @@ func (s Sight) shows() bool {
 	other := s.token.ID != "" && s.token.ID != s.Hold.ID && !s.token.Void && !s.token.Done
 	claimed := s.standing == isSuspect || other && Owner(s.Task, s.Hold.Agent) != "" // and then assigned
 	taken := claimed && s.frees() && s.Hold.Suspect.IsZero()
-	return taken || finishWrite(s.Hold, s.Policy).shows(s.Task, s.Policy.NoToken)
+	return taken || finishWrite(s.Hold, s.Policy).shows(s.Task)
 }
 
 func (s Sight) holdOn() Step {

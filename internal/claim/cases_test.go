@@ -147,8 +147,8 @@ func TestCases(t *testing.T) {
 		{"abandoned: trashed", mark(claim.Abandoned, func(s *claim.Sight) { s.Task.Trashed = true }), "it is not on the page, or the page is in the trash"},
 		{"abandoned: taken", mark(claim.Abandoned, name("Maria")), "the page is somebody else's by now, or its lease is over"},
 		{"abandoned: stale", mark(claim.Abandoned, over), "the page is somebody else's by now, or its lease is over"},
-		{"abandoned: void, unsure", mark(claim.Abandoned, token("void "+string(ours)), unsure), "it is void already, or there are no tokens, and Notion's time is not known"},
-		{"abandoned: void", mark(claim.Abandoned, token("void "+string(ours))), "it is void already, or there are no tokens"},
+		{"abandoned: void, unsure", mark(claim.Abandoned, token("void "+string(ours)), unsure), "it is void already, and Notion's time is not known"},
+		{"abandoned: void", mark(claim.Abandoned, token("void "+string(ours))), "it is void already"},
 		{"abandoned: there", mark(claim.Abandoned), "the page shows the claim"},
 
 		{"clearing: off", mark(claim.Clearing, token(""), name("")), "it is off the page, or somebody has claimed the task since"},
@@ -210,9 +210,6 @@ func every(on []claim.Errand) iter.Seq[claim.Sight] {
 						"", string(ours), "void " + string(ours), "done " + string(ours) + " Sandman",
 						string(theirs), "void " + string(theirs), "done " + string(theirs) + " Maria",
 					} {
-						if s.Policy.NoToken && token != "" {
-							continue // the database has no property for one
-						}
 						for _, at := range []time.Time{{}, bubbleStart, bubbleStart.Add(-29 * time.Minute), bubbleStart.Add(-30 * time.Minute), bubbleStart.Add(-2 * time.Hour)} {
 							for bits := range 8 {
 								s.Task.Status, s.Task.ClaimedBy, s.Task.Token, s.Task.ClaimedAt = status, by, token, at
@@ -235,7 +232,7 @@ func every(on []claim.Errand) iter.Seq[claim.Sight] {
 				if e != claim.Delivery && as != claim.EndCompleted {
 					continue
 				}
-				for bits := range 16 {
+				for bits := range 8 {
 					s := sightOfHold(e)
 					if e != claim.Delivery && bits&1 != 0 {
 						continue // only a finish may reopen the task
@@ -244,8 +241,8 @@ func every(on []claim.Errand) iter.Seq[claim.Sight] {
 						s.Hold.Finish.As, s.Hold.Finish.Reopen = as, bits&1 != 0
 					}
 					s.Hold.Noted = bubbleStart
-					s.Sent, s.Policy.NoToken = bits&2 != 0, bits&4 != 0
-					if bits&8 != 0 {
+					s.Sent = bits&2 != 0
+					if bits&4 != 0 {
 						s.Arrives, s.Hold.Suspect = time.Second, bubbleStart.Add(-time.Hour)
 					}
 					pages(s)
@@ -254,10 +251,10 @@ func every(on []claim.Errand) iter.Seq[claim.Sight] {
 		}
 		for _, why := range []claim.Purpose{claim.Withdrawn, claim.Swept, claim.Leftover, claim.ForReopening, claim.Debt} {
 			for _, state := range []claim.MarkState{claim.Unseen, claim.Abandoned, claim.Voided, claim.Clearing} {
-				for bits := range 8 {
+				for bits := range 4 {
 					s := sightOfMark(state)
-					s.Mark.Why, s.Mark.Assigned, s.Policy.NoToken = why, bits&1 != 0, bits&2 != 0
-					if bits&4 != 0 {
+					s.Mark.Why, s.Mark.Assigned = why, bits&1 != 0
+					if bits&2 != 0 {
 						s.Mark.Due = s.Now.Add(time.Minute)
 					}
 					if state == claim.Clearing && bits&1 != 0 {
@@ -355,7 +352,7 @@ func unsafe(cs claim.Cases, most int, on ...claim.Errand) (seen int, wrong []str
 			say("it frees a task that somebody may override before that must have arrived")
 		case frees && s.Policy.Over(s.Task, s.At):
 			say("it frees a task that somebody may be about to override")
-		case frees && !s.Policy.NoToken && s.Errand != claim.Tidying && !slices.Contains(of, tok.ID) && !covered(s, tok):
+		case frees && s.Errand != claim.Tidying && !slices.Contains(of, tok.ID) && !covered(s, tok):
 			say("it frees a task that shows another's token")
 		case step.Compete && free(after(s.Task, *w), s):
 			say("a mark that competes leaves the task free")

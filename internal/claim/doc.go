@@ -25,8 +25,6 @@
 //   - Notion's dates are right, or wrong in single answers only, and the clocks here
 //     do not stand still for less than two seconds within the write window;
 //   - the ledger keeps what was saved;
-//   - there is a claim_token property, or agents of different daemons have different
-//     names;
 //   - no person and no other program takes a claim off its page.
 //
 // For suppose A's write landed at w, and A verified after w + settle. A rival
@@ -89,9 +87,6 @@
 // afterwards, and reports the claim lost. Whatever an agent does with a claim names the
 // claim's id, is checked against the page first, and is refused when the claim is over;
 // what passed that check and lands late is not checked again.
-//
-// Without a claim_token property claims are told apart by name and minute: agents of
-// different daemons must not share names, and a late write may go unnoticed.
 //
 // # Holds and marks
 //

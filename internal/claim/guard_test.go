@@ -99,39 +99,6 @@ func TestGuardOfPersonEdits(t *testing.T) {
 	}
 }
 
-// Without a token the claim is told by its name and minute.
-func TestGuardWithoutAToken(t *testing.T) {
-	tests := []struct {
-		name string
-		edit func(*task.Task)
-		lost bool
-	}{
-		{"untouched", func(*task.Task) {}, false},
-		{"given to somebody else", func(t *task.Task) { t.ClaimedBy = "Maria" }, true},
-		{"opened", func(t *task.Task) { t.Status = task.Open }, true},
-		{"completed", func(t *task.Task) { t.Status = task.Completed }, true},
-		{"date cleared", func(t *task.Task) { t.ClaimedAt = time.Time{} }, true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			inWorld(t, openTask(), func(w *world) {
-				w.NoToken = true
-				d := w.daemon("a")
-				c := w.claim(d, "Sandman")
-				w.Edit(page, tt.edit)
-				err := d.Guard(w.ctx, c.ID, nil)
-				if !tt.lost {
-					w.ok(err)
-					return
-				}
-				if lost := w.lost(err); lost.Detail == "" {
-					t.Errorf("lost %+v, want to know why", lost)
-				}
-			})
-		})
-	}
-}
-
 func TestGuardOfARemovedPage(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.daemon("a")

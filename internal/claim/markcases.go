@@ -22,10 +22,10 @@ func ofMarks() Cases {
 			when: either(Sight.notOwn, Sight.trashed), step: Sight.unseen},
 		{On: Cleanup, State: Abandoned, If: "the page is somebody else's by now, or its lease is over", Then: "leave it alone",
 			when: either(Sight.finished, Sight.renamed, Sight.assigned, Sight.over), step: ending(takenBack)},
-		{On: Cleanup, State: Abandoned, If: "it is void already, or there are no tokens, and Notion's time is not known", Then: "look again later: the grace could not be counted",
-			when: func(s Sight) bool { return s.noneToVoid() && s.Unsure }, step: Sight.postponed},
-		{On: Cleanup, State: Abandoned, If: "it is void already, or there are no tokens", Then: "take it off after the grace",
-			when: Sight.noneToVoid, step: Sight.voided},
+		{On: Cleanup, State: Abandoned, If: "it is void already, and Notion's time is not known", Then: "look again later: the grace could not be counted",
+			when: func(s Sight) bool { return s.token.Void && s.Unsure }, step: Sight.postponed},
+		{On: Cleanup, State: Abandoned, If: "it is void already", Then: "take it off after the grace",
+			when: func(s Sight) bool { return s.token.Void }, step: Sight.voided},
 		{On: Cleanup, State: Abandoned, If: "the page shows the claim", Then: "make it void, for a holder to see, and take it off after the grace",
 			when: Sight.always, step: Sight.void},
 
@@ -105,9 +105,6 @@ func (s Sight) lookAgain(since time.Time) time.Time {
 	}
 	return next
 }
-
-// noneToVoid reports whether there is no token, or none that is not void already.
-func (s Sight) noneToVoid() bool { return s.token.Void || s.Policy.NoToken }
 
 // settled reports whether the mark's next step is due by Notion's clock. The clock here may
 // have jumped ahead.
@@ -379,10 +376,10 @@ func (s Sight) left(of Mark, what string) func(Reading) Change {
 // task: the claim is off the page, and the task still has to be done.
 func (s Sight) ranOut() bool {
 	for _, m := range s.Marks {
-		if m.competes() && (m.State == Clearing || s.Policy.tokenOfMark(m, s.Task).ID == m.ID) {
+		if m.competes() && (m.State == Clearing || s.token.ID == m.ID) {
 			return false // this daemon sweeps it, and records it then
 		}
 	}
 	return (s.Task.Status == task.Open || s.Task.Status == task.InProgress) && !s.Task.Trashed &&
-		!s.Policy.NoToken && s.token.ID != s.Hold.ID && s.Hold.Finish == nil && s.Now.After(s.Hold.StaleAt)
+		s.token.ID != s.Hold.ID && s.Hold.Finish == nil && s.Now.After(s.Hold.StaleAt)
 }

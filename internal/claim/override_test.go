@@ -35,30 +35,27 @@ func TestOverride(t *testing.T) {
 
 // An override through the same daemon ends the claim that went stale.
 func TestOverrideOfOnesOwn(t *testing.T) {
-	for _, noToken := range []bool{false, true} {
-		inWorld(t, openTask(), func(w *world) {
-			w.NoToken = noToken
-			d := w.daemon("a")
-			old := w.claim(d, "Sandman")
-			second := openTask()
-			second.ID = otherPage
-			w.Add(second)
-			other, err := d.Claim(w.ctx, claim.Request{Agent: "Hypnos", Task: second})
-			w.ok(err)
-			time.Sleep(time.Until(old.StaleAt))
-			w.deny(d, "Oracle", claim.CodeHeld)
-			time.Sleep(time.Second)
-			w.claim(d, "Oracle")
-			if got := w.record(d, old.ID); got.State != claim.Ended || got.Ending != claim.EndOverridden {
-				t.Errorf("token=%v: the stale claim is %s, %s; want it overridden", !noToken, got.State, got.Ending)
-			}
-			_, err = d.Finish(w.ctx, old.ID, claim.Finish{As: claim.EndCompleted})
-			w.lost(err)
-			if got := w.record(d, other.ID); got.State != claim.Held {
-				t.Errorf("token=%v: the claim on another task is %s, %s; want it held", !noToken, got.State, got.Ending)
-			}
-		})
-	}
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		old := w.claim(d, "Sandman")
+		second := openTask()
+		second.ID = otherPage
+		w.Add(second)
+		other, err := d.Claim(w.ctx, claim.Request{Agent: "Hypnos", Task: second})
+		w.ok(err)
+		time.Sleep(time.Until(old.StaleAt))
+		w.deny(d, "Oracle", claim.CodeHeld)
+		time.Sleep(time.Second)
+		w.claim(d, "Oracle")
+		if got := w.record(d, old.ID); got.State != claim.Ended || got.Ending != claim.EndOverridden {
+			t.Errorf("the stale claim is %s, %s; want it overridden", got.State, got.Ending)
+		}
+		_, err = d.Finish(w.ctx, old.ID, claim.Finish{As: claim.EndCompleted})
+		w.lost(err)
+		if got := w.record(d, other.ID); got.State != claim.Held {
+			t.Errorf("the claim on another task is %s, %s; want it held", got.State, got.Ending)
+		}
+	})
 }
 
 func TestRequestedTimeout(t *testing.T) {

@@ -55,9 +55,6 @@ type Policy struct {
 	ReviewAll bool
 	// Review and Failed say whether the board has those statuses.
 	Review, Failed bool
-	// NoToken says that the database has no claim_token property. Claims are then told apart by
-	// name and minute alone.
-	NoToken bool
 	// Words are the board's, for what people are told; nil for the protocol's.
 	Words *task.Words
 	// NoNote says that the database has no property for the note.

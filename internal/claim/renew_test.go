@@ -133,43 +133,36 @@ func TestFateOfTheRenewal(t *testing.T) {
 		{"turned away", claimsim.TurnedAway(429, time.Second), false},
 		{"landing later", claimsim.Late(time.Minute), false},
 	}
-	for _, noToken := range []bool{false, true} {
-		for _, tt := range tests {
-			name := tt.name
-			if noToken {
-				name += ", without a token"
-			}
-			t.Run(name, func(t *testing.T) {
-				inWorld(t, openTask(), func(w *world) {
-					w.NoToken = noToken
-					d := w.daemon("a", claimsim.InTurn(claimsim.Renewals, tt.fault))
-					c := w.claim(d, "Sandman")
-					time.Sleep(20 * time.Minute)
-					now := d.Store.Now()
-					got, err := d.Renew(w.ctx, c.ID)
-					want := now
-					if !tt.renewed {
-						want = c.ClaimedAt
-						se, ok := errors.AsType[*claim.StoreError](err)
-						if !ok || se.Kind != claim.Unavailable {
-							t.Fatalf("error %v, want an unavailable store", err)
-						}
-					} else if err != nil || !got.ClaimedAt.Equal(want) {
-						t.Fatalf("claimed at %v, error %v; want %v", got.ClaimedAt, err, want)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.daemon("a", claimsim.InTurn(claimsim.Renewals, tt.fault))
+				c := w.claim(d, "Sandman")
+				time.Sleep(20 * time.Minute)
+				now := d.Store.Now()
+				got, err := d.Renew(w.ctx, c.ID)
+				want := now
+				if !tt.renewed {
+					want = c.ClaimedAt
+					se, ok := errors.AsType[*claim.StoreError](err)
+					if !ok || se.Kind != claim.Unavailable {
+						t.Fatalf("error %v, want an unavailable store", err)
 					}
-					if got := w.only(d); !got.ClaimedAt.Equal(want) || got.State != claim.Held {
-						t.Errorf("ledger: %s, claimed at %v; want held, %v", got.State, got.ClaimedAt, want)
-					}
-					// It stands, whatever comes later.
-					w.sync(5*time.Minute, d)
-					if got := w.only(d); got.State != claim.Held {
-						t.Errorf("the claim is %s, want held", got.State)
-					}
-					_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
-					w.ok(err)
-				})
+				} else if err != nil || !got.ClaimedAt.Equal(want) {
+					t.Fatalf("claimed at %v, error %v; want %v", got.ClaimedAt, err, want)
+				}
+				if got := w.only(d); !got.ClaimedAt.Equal(want) || got.State != claim.Held {
+					t.Errorf("ledger: %s, claimed at %v; want held, %v", got.State, got.ClaimedAt, want)
+				}
+				// It stands, whatever comes later.
+				w.sync(5*time.Minute, d)
+				if got := w.only(d); got.State != claim.Held {
+					t.Errorf("the claim is %s, want held", got.State)
+				}
+				_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+				w.ok(err)
 			})
-		}
+		})
 	}
 }
 

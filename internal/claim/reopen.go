@@ -281,7 +281,7 @@ func (o *reopener) refusal(ctx context.Context, r Reading) (*Denied, error) {
 	// A person may have taken name or date off a claim, or changed the status under it, before
 	// its daemon found out.
 	shown := tok.ID != "" && !tok.Done
-	if !shown && (!named || o.policy.NoToken && t.Status.Finished()) || o.ranOutOn(t, r.judged()) {
+	if !shown && !named || o.ranOutOn(t, r.judged()) {
 		return nil, nil
 	}
 	if shown {

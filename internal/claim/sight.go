@@ -56,7 +56,7 @@ type Sight struct {
 	// another one than when the record was last compared with the page.
 	Editor string
 
-	// token is the page's token as it concerns the record.
+	// token is the page's.
 	token Token
 	// standing says how the hold fares. If it is isSuspect or isGone, holder has the task, and
 	// detail says what happened.
@@ -86,12 +86,10 @@ const (
 
 // judge compares the record with the page. It runs once everything else is known.
 func (s *Sight) judge() {
+	s.token = ParseToken(s.Task.Token)
 	if s.ofHold() {
-		s.token = s.Policy.tokenOf(s.Hold, s.Task)
 		s.standing, s.holder, s.detail = s.Policy.standing(s.Hold, s.Task, s.judged(), s.Late)
-		return
 	}
-	s.token = s.Policy.tokenOfMark(s.Mark, s.Task)
 }
 
 // ofHold reports whether the record is a hold.
@@ -106,12 +104,12 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 	if t.Trashed {
 		return isGone, "", "the task was moved to the trash"
 	}
-	if whole, ok := p.unedited(h, t); ok && now.Before(h.StaleAt) {
+	if whole, ok := unedited(h, t); ok && now.Before(h.StaleAt) {
 		if fares, _, _ := p.standing(h, whole, now, late); fares == isMine {
 			return isCovered, "", "a part of it went with a column or an option that was deleted"
 		}
 	}
-	tok := p.tokenOf(h, t)
+	tok := ParseToken(t.Token)
 	own, live := tok.ID == h.ID, now.Before(h.StaleAt)
 	if own && tok.Done {
 		return isDone, h.Agent, "the task was completed under it"
@@ -159,18 +157,15 @@ func (p Policy) standing(h Hold, t task.Task, now time.Time, late *Mark) (s stan
 // since it was last seen with the claim: then they went with a column or an option that was deleted
 // in Notion. It returns false if nothing is missing, if somebody else's claim is there, or if none of
 // this one is.
-func (p Policy) unedited(h Hold, t task.Task) (task.Task, bool) {
+func unedited(h Hold, t task.Task) (task.Task, bool) {
 	tok := ParseToken(t.Token)
 	others := t.Token != "" && (tok.ID != h.ID || tok.Void || tok.Done) || t.ClaimedBy != "" && t.ClaimedBy != h.Agent
 	nothing := t.Token == "" && t.ClaimedBy == ""
-	missing := t.Token == "" && !p.NoToken || t.ClaimedBy == "" || t.Status != task.InProgress
+	missing := t.Token == "" || t.ClaimedBy == "" || t.Status != task.InProgress
 	if !Unedited(h.Task, t) || others || nothing || !missing {
 		return t, false
 	}
-	t.Status, t.ClaimedBy = task.InProgress, h.Agent
-	if !p.NoToken {
-		t.Token = string(h.ID)
-	}
+	t.Status, t.ClaimedBy, t.Token = task.InProgress, h.Agent, string(h.ID)
 	return t, true
 }
 
@@ -182,32 +177,6 @@ func Unedited(seen, now task.Task) bool {
 
 func abandonedOver(agent string) string {
 	return fmt.Sprintf("an abandoned claim of %s lies over it", agent)
-}
-
-// tokenOf returns what the page says about h by its token. Without tokens, the name and the
-// minute stand in for one; a renewed claim may show a later minute than is known here.
-func (p Policy) tokenOf(h Hold, t task.Task) Token {
-	renewed := (h.State == Held || h.State == Finishing) && t.ClaimedAt.After(h.ClaimedAt.Truncate(time.Minute))
-	return p.tokenFor(h.ID, h.Agent, h.ClaimedAt, renewed, t)
-}
-
-// tokenOfMark is tokenOf for a mark.
-func (p Policy) tokenOfMark(m Mark, t task.Task) Token {
-	return p.tokenFor(m.ID, m.Agent, m.ClaimedAt, false, t)
-}
-
-func (p Policy) tokenFor(id ID, agent string, claimedAt time.Time, renewed bool, t task.Task) Token {
-	switch {
-	case !p.NoToken:
-		return ParseToken(t.Token)
-	case t.ClaimedBy != agent:
-		return Token{}
-	case t.Status == task.Completed:
-		return Token{ID: id, Done: true}
-	case renewed || t.ClaimedAt.Equal(claimedAt.Truncate(time.Minute)):
-		return Token{ID: id}
-	}
-	return Token{}
 }
 
 // undated reports whether t shows a claim whose date somebody cleared. Nobody may claim such a

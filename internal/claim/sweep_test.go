@@ -331,22 +331,3 @@ func TestSweepOverALostClaim(t *testing.T) {
 		}
 	})
 }
-
-// Where claims have no token, a finish that is owed goes first all the same.
-func TestSweepWithoutAToken(t *testing.T) {
-	inWorld(t, openTask(), func(w *world) {
-		w.NoToken = true
-		d := w.daemon("a", claimsim.On(firstMinutes(60, claimsim.Completions), claimsim.RequestDropped))
-		c := w.claim(d, "Sandman")
-		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
-		w.ok(err)
-		time.Sleep(50 * time.Minute)
-		if _, swept, err := d.Sweep(w.ctx, page); swept || err != nil {
-			t.Errorf("swept = %v, error %v; want the finish left to be delivered", swept, err)
-		}
-		w.sync(30*time.Minute, d)
-		if got := w.Page(page).Status; got != task.Completed {
-			t.Errorf("the page is %s, want COMPLETED", got)
-		}
-	})
-}

@@ -268,17 +268,3 @@ func TestReview(t *testing.T) {
 		w.claim(w.daemon("b"), "Oracle")
 	})
 }
-
-// Without a claim_token there is nothing to tell such a name from a claim: it is taken off.
-func TestReviewWithoutTokens(t *testing.T) {
-	inWorld(t, openTask(), func(w *world) {
-		w.NoToken = true
-		d := w.daemon("a")
-		c := w.claim(d, "Sandman")
-		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReview})
-		w.ok(err)
-		w.shows(task.Review, "", "")
-		w.Edit(page, func(t *task.Task) { t.Status = task.Open })
-		w.claim(d, "Oracle")
-	})
-}

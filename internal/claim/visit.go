@@ -169,7 +169,7 @@ func (v *visit) write(w Write) (Reading, fate, error) {
 	switch {
 	case err == nil:
 		c.watcher.Observe(r)
-		if w.shows(r.Task, c.policy.NoToken) {
+		if w.shows(r.Task) {
 			return r, seen, nil
 		}
 		return r, unknown, errNoEffect

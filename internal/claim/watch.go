@@ -74,7 +74,7 @@ func (c *Claimer) late(t task.Task) (Mark, bool) {
 // held returns the claim on t if an agent here has it; otherwise a zero Hold.
 func (c *Claimer) held(t task.Task) Hold {
 	for _, h := range c.book.on(t.ID) {
-		if (h.State == Held || h.State == Finishing) && c.policy.tokenOf(h, t).ID == h.ID {
+		if (h.State == Held || h.State == Finishing) && ParseToken(t.Token).ID == h.ID {
 			return h
 		}
 	}
@@ -106,7 +106,7 @@ func (c *Claimer) known(ctx context.Context, id ID) (m Mark, over bool, err erro
 func (c *Claimer) remains(ctx context.Context, t task.Task) (m Mark, ok bool, err error) {
 	tok := ParseToken(t.Token)
 	switch {
-	case c.policy.NoToken, tok.ID == "", t.Trashed, t.ClaimedBy == "", t.ClaimedAt.IsZero() && !undated(t),
+	case tok.ID == "", t.Trashed, t.ClaimedBy == "", t.ClaimedAt.IsZero() && !undated(t),
 		t.Status != task.Open && t.Status != task.InProgress, t.Status == task.Open && tok.Done:
 		return Mark{}, false, nil
 	}

@@ -222,34 +222,6 @@ func TestPersonEditsDuringTheWithdrawal(t *testing.T) {
 
 func unclaim(t *task.Task) { t.ClaimedBy, t.ClaimedAt, t.Token = "", time.Time{}, "" }
 
-// Without a token, an attempt that is being withdrawn is told from a later claim
-// of the same agent by its minute.
-func TestWithdrawalWithoutAToken(t *testing.T) {
-	inWorld(t, openTask(), func(w *world) {
-		w.NoToken = true
-		o := claimsim.DaemonOptions{Policy: claimsim.Policy()}
-		o.Policy.Grace = 5 * time.Minute
-		d := w.start(o, claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
-		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		time.Sleep(time.Minute)
-		w.Edit(page, func(t *task.Task) { unclaim(t); t.Status = task.Open })
-		c := w.claim(d, "Sandman")
-		w.sync(10*time.Minute, d)
-		if got := w.only(d); got.ID != c.ID || got.State != claim.Held {
-			t.Errorf("%s is %s, want %s held", got.ID, got.State, c.ID)
-		}
-		w.shows(task.InProgress, "Sandman", "")
-	})
-	inWorld(t, openTask(), func(w *world) {
-		w.NoToken = true
-		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
-		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		w.sync(2*time.Minute, d)
-		w.shows(task.Open, "", "")
-		w.none(d)
-	})
-}
-
 // A void mark that lands on the claim of a rival, which was written at the same time, leaves
 // nothing that is half the rival's: its attempt fails, and the task is reopened after the
 // grace.

@@ -57,10 +57,7 @@ func finishWrite(cl Hold, p Policy) Write {
 	case EndCompleted:
 		w = Write{Status: new(task.Completed), ClaimedBy: new(cl.Agent), Token: new(doneToken(cl))}
 	case EndReview:
-		if !p.NoToken { // without a token, name and date would be a claim again once the task is OPEN
-			w = Write{ClaimedBy: new(cl.Agent), Token: new(doneToken(cl))}
-		}
-		w.Status = new(orBlocked(task.Review, p.Review))
+		w = Write{Status: new(orBlocked(task.Review, p.Review)), ClaimedBy: new(cl.Agent), Token: new(doneToken(cl))}
 	case EndBlocked:
 		w.Status = new(task.Blocked)
 	case EndFailed:
@@ -127,11 +124,11 @@ func (w Write) frees() bool {
 
 // shows reports whether t has every value that w sets, except note and lease length. Notion has
 // been seen to answer 200 to a write and show the old values.
-func (w Write) shows(t task.Task, noToken bool) bool {
+func (w Write) shows(t task.Task) bool {
 	return (w.Status == nil || *w.Status == t.Status) &&
 		(w.ClaimedBy == nil || *w.ClaimedBy == t.ClaimedBy) &&
 		(w.ClaimedAt == nil || w.ClaimedAt.Truncate(time.Minute).Equal(t.ClaimedAt)) &&
-		(w.Token == nil || noToken || *w.Token == t.Token)
+		(w.Token == nil || *w.Token == t.Token)
 }
 
 // doneToken returns the token of a task whose work c did.

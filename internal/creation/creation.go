@@ -8,8 +8,7 @@
 // Nothing is created behind the caller's back. A task that does not exist when the caller gets its
 // answer is created when the caller asks again, or never.
 //
-// If the database has no tokens, or somebody has changed the page's token, the page is recognised
-// by its title, its creator and the minute of its creation, unless it belongs to another creation
+// If somebody has changed the page's token, the page is recognised by its title, its creator and the minute of its creation, unless it belongs to another creation
 // here. This can confuse two tasks: if several daemons with one connection create tasks of the same
 // title within minutes, and the answers are lost, they may be taken for one.
 package creation

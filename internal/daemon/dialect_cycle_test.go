@@ -122,7 +122,7 @@ func (b *board) warnings(n *node) {
 	}
 	want := 0
 	for _, missing := range []bool{
-		b.d.token == "missing", b.d.timeout == "missing", b.d.priority == "missing", b.d.depends == "missing",
+		b.d.timeout == "missing", b.d.priority == "missing", b.d.depends == "missing",
 		b.d.holder == "people", b.d.status == "select" && !b.allStatuses(),
 	} {
 		if missing {

@@ -22,8 +22,7 @@ type dialect struct {
 	holder   string // the type of claimed_by
 	names    string // the names of the properties
 	statuses string // the names of the statuses
-	token    string // whether there is a claim_token and the like
-	timeout  string
+	timeout  string // whether there is a claim_timeout_minutes
 	priority string
 	depends  string
 	logs     string
@@ -36,7 +35,6 @@ var choices = [][]string{
 	{"default", "other", "german"},
 	{"default", "other", "german"},
 	{"there", "missing", "denied"}, // denied: it exists, but the configuration says that it does not
-	{"there", "missing"},
 	{"select", "status", "rich_text", "missing"},
 	{"there", "missing"},
 	{"full", "title", "useful", "other types"},
@@ -70,11 +68,11 @@ var dialectAgents = []config.Agent{
 func (d dialect) String() string { return strings.Join(d.parts(), "/") }
 
 func (d dialect) parts() []string {
-	return []string{d.status, d.holder, d.names, d.statuses, d.token, d.timeout, d.priority, d.depends, d.logs}
+	return []string{d.status, d.holder, d.names, d.statuses, d.timeout, d.priority, d.depends, d.logs}
 }
 
 func dialectOf(p []string) dialect {
-	return dialect{p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]}
+	return dialect{p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]}
 }
 
 // dialects returns a few dialects that together have every pair of choices of different parts.
@@ -154,10 +152,8 @@ func speaking(w *world, d dialect) *board {
 	if d.status == "select" {
 		schema[b.names.Status] = typed("select") // writing an option creates it
 	}
-	if d.token != "missing" {
-		schema[b.names.ClaimToken] = typed("rich_text")
-	}
-	if d.timeout == "there" {
+	schema[b.names.ClaimToken] = typed("rich_text")
+	if d.timeout != "missing" {
 		schema[b.names.ClaimTimeoutMinutes] = typed("number")
 	}
 	switch d.priority {
@@ -225,8 +221,8 @@ func typed(kind string, options ...string) any {
 // configure sets a daemon up for the dialect.
 func (b *board) configure(c *config.Config) {
 	c.Databases, c.Tasks.Properties, c.Tasks.Statuses = b.ids, b.names, b.stati
-	if b.d.token == "denied" {
-		c.Tasks.Properties.ClaimToken = ""
+	if b.d.timeout == "denied" {
+		c.Tasks.Properties.ClaimTimeoutMinutes = ""
 	}
 	if b.d.holder == "people" {
 		c.Agents = dialectAgents
@@ -288,7 +284,7 @@ func (b *board) shows(what, id string, status task.Status, agent string) {
 	if (p.Date(b.names.ClaimedAt) != "") != (agent != "") {
 		b.Errorf("%s: claimed at %q by %q", what, p.Date(b.names.ClaimedAt), agent)
 	}
-	if token := p.Text(b.names.ClaimToken); (token != "") != (agent != "" && b.d.token == "there") {
+	if token := p.Text(b.names.ClaimToken); (token != "") != (agent != "") {
 		b.Errorf("%s: the token is %q, the agent %q", what, token, agent)
 	}
 }

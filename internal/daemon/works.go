@@ -267,7 +267,7 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
 		MaxAttempts: c.Claim.MaxAttempts, Todos: c.Claim.Todos, ReviewAll: c.Claim.Review == config.ReviewAlways,
 		Review: c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
-		NoToken: !tasks.HasToken(), NoNote: !tasks.HasNote(), Words: tasks.Words(),
+		NoNote: !tasks.HasNote(), Words: tasks.Words(),
 	}
 }
 

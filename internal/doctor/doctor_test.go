@@ -166,9 +166,13 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			func(w *world) { w.schema(map[string]any{"claimed_by": of("checkbox")}) },
 			doctor.Error, "tasks.properties.claimed_by", "is of type checkbox, want rich_text, select or people", "change its type",
 		},
-		"a property that would be good to have": {
+		"no claim token": {
 			func(w *world) { w.schema(map[string]any{"claim_token": nil}) },
-			doctor.Warning, "tasks.properties.claim_token", "is missing", "cannot tell their claims apart",
+			doctor.Error, "tasks.properties.claim_token", "is missing", "run dibs init, which adds it",
+		},
+		"a property that would be good to have": {
+			func(w *world) { w.schema(map[string]any{"claim_timeout_minutes": nil}) },
+			doctor.Warning, "tasks.properties.claim_timeout_minutes", "is missing", "all claims last as long as claim.timeout says",
 		},
 		"a status that is no option": {
 			func(w *world) { w.options.Config.Tasks.Statuses.Blocked = "STUCK" },

@@ -126,8 +126,7 @@ func Stable(t task.Task, holds []claim.Hold, marks []claim.Mark) bool {
 	return true
 }
 
-// shown reports whether t shows the token of that id. Where there are no tokens, the name has
-// to do.
+// shown reports whether t shows the token of that id beside its agent's name.
 func shown(t task.Task, id claim.ID, agent string) bool {
-	return t.ClaimedBy == agent && (t.Token == "" || claim.ParseToken(t.Token).ID == id)
+	return t.ClaimedBy == agent && claim.ParseToken(t.Token).ID == id
 }

@@ -235,7 +235,7 @@ func (c *codec) properties(w claim.Write, on shown) (notionapi.Properties, error
 	if w.ClaimedAt != nil {
 		props[c.columns.claimedAt.ID] = date(*w.ClaimedAt)
 	}
-	if w.Token != nil && c.columns.token.ID != "" {
+	if w.Token != nil {
 		props[c.columns.token.ID] = text(*w.Token)
 	}
 	if w.Timeout != nil && c.columns.timeout.ID != "" {

@@ -24,9 +24,7 @@ const newPrefix = "new "
 // could not show is read. Find finds the page by id. The error is a *claim.StoreError.
 func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 	t := p.tasks
-	if col := p.codec.columns.token; col.ID != "" {
-		p.props[col.ID] = text(newPrefix + id)
-	}
+	p.props[p.codec.columns.token.ID] = text(newPrefix + id)
 	page, at, err := p.send(transport.Making(Impatient(ctx)))
 	if err != nil {
 		failed := t.noted(err)
@@ -71,10 +69,9 @@ func (p *Plan) send(ctx context.Context) (*page, transport.Moment, error) {
 const newSince = 2 * time.Minute
 
 // Find returns the page that was made under an id, as a query shows it, which may be out of date. A
-// page loses the id when somebody claims the task, and has none in a database without claim tokens.
-// So if no page has the id, Find returns the pages with that title which the connection made since
-// then, without those that have another such id. It takes one query, and, the first time that a
-// page lacks the id, one more request.
+// page loses the id when somebody claims the task. So if no page has the id, Find returns the pages
+// with that title which the connection made since then, without those that have another such id. It
+// takes one query, and, the first time that a page lacks the id, one more request.
 func (t *Tasks) Find(ctx context.Context, s creation.Sought) ([]claim.Reading, error) {
 	c := t.codec.Load()
 	same := notionapi.TextFilterCondition{Equals: s.Title}

@@ -262,7 +262,7 @@ func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 // can be no such tasks.
 func (c *codec) claimed() notionapi.AndCompoundFilter {
 	status := notionapi.PropertyFilter{Property: c.columns.status.ID}
-	if c.columns.token.ID == "" || !slices.Contains(c.columns.status.Options, c.names[task.InProgress]) {
+	if !slices.Contains(c.columns.status.Options, c.names[task.InProgress]) {
 		return nil
 	}
 	if c.columns.status.Type == typeSelect {

@@ -62,8 +62,9 @@ type Properties struct {
 	DoneWhen string
 }
 
-// The keys of the note and of done_when.
+// The keys of the claim token, of the note and of done_when.
 const (
+	tokenKey    = "claim_token"
 	noteKey     = "note"
 	doneWhenKey = "done_when"
 )
@@ -116,10 +117,7 @@ func (s TaskSchema) wants(c *taskColumns) []wanted {
 		{key: "status", name: p.Status, types: []string{typeStatus, typeSelect}, into: &c.status},
 		{key: "claimed_by", name: p.ClaimedBy, types: []string{typeRichText, typeSelect, typePeople}, into: &c.claimedBy},
 		{key: "claimed_at", name: p.ClaimedAt, types: []string{typeDate}, into: &c.claimedAt},
-		{
-			key: "claim_token", name: p.ClaimToken, types: []string{typeRichText}, into: &c.token,
-			without: "two daemons that use the same agent name cannot tell their claims apart",
-		},
+		{key: tokenKey, name: p.ClaimToken, types: []string{typeRichText}, into: &c.token},
 		{
 			key: "claim_timeout_minutes", name: p.ClaimTimeoutMinutes, types: []string{typeNumber}, into: &c.timeout,
 			without: "all claims last as long as claim.timeout says, and a claim of another length cannot be told to others",
@@ -205,7 +203,11 @@ func (s TaskSchema) Examine(db Database) []Fit {
 			if list := s.candidates(db, w); len(list) > 0 && w.without == "" {
 				f.Problem += "; candidates: " + strings.Join(list, ", ")
 			}
-			f.Remedy = fmt.Sprintf("add it with type %s, or name the right one in tasks.properties.%s", oneOf(w.types), w.key)
+			how := "add it with type " + oneOf(w.types)
+			if w.key == tokenKey { // no board has it before dibs
+				how = "run dibs init, which adds it"
+			}
+			f.Remedy = fmt.Sprintf("%s, or name the right one in tasks.properties.%s", how, w.key)
 			if other, ok := db.Similar(w.name); ok {
 				f.Similar = other.Name
 				f.Remedy += fmt.Sprintf(" (there is %q)", f.Similar)
@@ -353,10 +355,20 @@ func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string,
 		}
 	}
 	if len(problems) > 0 {
-		return found, nil, claim.Errorf(claim.Refused, claim.LandedNo, "database %q cannot be used: %s", db.Title, strings.Join(problems, "; "))
+		err := fmt.Errorf("database %q cannot be used: %s", db.Title, strings.Join(problems, "; "))
+		if found.token.ID == "" {
+			err = tokenless{err}
+		}
+		return found, nil, claim.Errorf(claim.Refused, claim.LandedNo, "%w", err)
 	}
 	return found, warnings, nil
 }
+
+// tokenless is the error of a database without the property for claim tokens.
+type tokenless struct{ error }
+
+// Setting returns the key of the setting that has to be given, unless the property is added.
+func (tokenless) Setting() string { return "tasks.properties." + tokenKey }
 
 // byKey returns the columns by their keys in the configuration.
 func (s TaskSchema) byKey(c *taskColumns) map[string]*Column {

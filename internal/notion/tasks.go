@@ -115,9 +115,6 @@ func (t *Tasks) ID() task.ID { return t.codec.Load().database }
 // without Notion.
 func (t *Tasks) Title() string { return t.title }
 
-// HasToken reports whether the database keeps claim tokens.
-func (t *Tasks) HasToken() bool { return t.codec.Load().columns.token.ID != "" }
-
 // HasNote reports whether the database has a property for the note.
 func (t *Tasks) HasNote() bool { return t.codec.Load().columns.note.ID != "" }
 

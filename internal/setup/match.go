@@ -149,7 +149,7 @@ func (p *Plan) chosen(db notion.Database, given map[string]string) {
 
 // optional reports whether the property of that key may be missing.
 func optional(key string) bool {
-	return !slices.Contains([]string{"status", "claimed_by", "claimed_at"}, key)
+	return !slices.Contains([]string{"status", "claimed_by", "claimed_at", "claim_token"}, key)
 }
 
 // propertyList lists the properties of a database, with their types.

@@ -140,13 +140,13 @@ func TestGivenNames(t *testing.T) {
 	}
 	inWorld(t, func(w *world) {
 		w.options.Given.Tasks = w.database("Backlog", schema)
-		w.options.Map = map[string]string{"status": "Phase", "open": "Idea", "completed": "Built", "claim_token": "", "priority": "priority"}
+		w.options.Map = map[string]string{"status": "Phase", "open": "Idea", "completed": "Built", "note": "", "priority": "priority"}
 		p := w.plan()
 		if len(p.Guesses)+len(p.Problems) > 0 {
 			w.Fatalf("guesses %v, problems %q", p.Guesses, p.Problems)
 		}
 		got := p.Config.Tasks
-		if got.Properties.Status != "Phase" || got.Properties.ClaimToken != "" || got.Statuses.Open != "Idea" || got.Statuses.Completed != "Built" {
+		if got.Properties.Status != "Phase" || got.Properties.Note != "" || got.Statuses.Open != "Idea" || got.Statuses.Completed != "Built" {
 			w.Errorf("names %+v %+v", got.Properties, got.Statuses)
 		}
 		w.options.Map = map[string]string{"status": "Sttae", "open": "To do"}

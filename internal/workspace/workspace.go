@@ -66,8 +66,7 @@ func Schema(c config.Config) notion.TaskSchema {
 	}
 	schema.Only, _ = c.Tasks.Scope() // it is validated
 	for key, name := range map[string]string{
-		"claim_timeout_minutes": p.ClaimTimeoutMinutes, "claim_token": p.ClaimToken,
-		"priority": p.Priority, "depends_on": p.DependsOn, "note": p.Note,
+		"claim_timeout_minutes": p.ClaimTimeoutMinutes, "priority": p.Priority, "depends_on": p.DependsOn, "note": p.Note,
 	} {
 		if name == "" {
 			schema.Without = append(schema.Without, key)

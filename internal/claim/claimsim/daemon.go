@@ -66,7 +66,6 @@ func (r *Register) Daemon(o DaemonOptions) *Daemon {
 	if o.Policy == (claim.Policy{}) {
 		o.Policy = Policy()
 	}
-	o.Policy.NoToken = r.NoToken
 	d := &Daemon{Store: r.Store(o.StoreOptions), Ledger: o.Ledger, register: r, options: o, mirror: newMirror(o)}
 	if d.Ledger == nil {
 		d.Ledger = NewLedger()
