@@ -239,7 +239,7 @@ func (w *Watch) lookAfter(ctx context.Context, id claim.ID) error {
 		return w.Forget(ctx, id) // its agent is done
 	}
 	if err == nil {
-		w.beaten(id, now.Add(pulse(cl.Timeout)))
+		w.beaten(id, now.Add(pulse(cl.Patience())))
 		_, err = w.config.Claims.Renew(ctx, id)
 	}
 	if gone(err) {

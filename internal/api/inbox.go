@@ -90,7 +90,7 @@ type Offered struct {
 // AcceptRequest claims a task that is offered to an agent.
 type AcceptRequest struct {
 	Agent          string `json:"agent" minLength:"1" doc:"Who accepts"`
-	TimeoutMinutes int    `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"How long the lease lasts; without it, as the task or the daemon says"`
+	TimeoutMinutes int    `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"For how long the claim is kept without hearing from the agent; without it, as long as the lease"`
 	Note           string `json:"note,omitempty" fit:"exact" doc:"For the record: who accepts in the agent's place, say"`
 }
 

@@ -19,7 +19,7 @@ const MaxWait = time.Hour
 type ClaimRequest struct {
 	Agent          string  `json:"agent" minLength:"1" doc:"Who claims"`
 	Task           string  `json:"task,omitempty" doc:"The task's id or URL; without it, the first ready task"`
-	TimeoutMinutes int     `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"How long the lease lasts; without it, as the task or the daemon says"`
+	TimeoutMinutes int     `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"For how long the claim is kept without hearing from the agent; without it, as long as the lease"`
 	WaitSeconds    float64 `json:"wait_seconds,omitempty" minimum:"0" maximum:"3600" doc:"How long to wait for the task, or for a ready one"`
 	Filter
 	Except []string `json:"except,omitempty" maxItems:"1000" doc:"Ids of tasks that will not do, without task"`

@@ -60,6 +60,7 @@ type Claim struct {
 	State     claim.State `json:"state" doc:"held, or finishing while what the agent said at the end is owed to Notion, or ended; reserved, writing, abandoned, unseen, voided and clearing are attempts that nobody was granted"`
 	ClaimedAt Time        `json:"claimed_at,omitzero" doc:"When the lease began: at the claim or at its last renewal"`
 	ExpiresAt Time        `json:"expires_at,omitzero" doc:"Until when the agent may rely on the claim"`
+	KeptUntil Time        `json:"kept_until,omitzero" doc:"Until when the daemon renews the claim without hearing from the agent, and then gives it back; absent if nothing was asked for"`
 
 	Fence    int64  `json:"fence,omitempty" doc:"A number that is greater than that of every earlier claim of the task, for whoever guards something with it"`
 	Override bool   `json:"override,omitempty" doc:"The claim took the task over from a stale one"`

@@ -118,7 +118,7 @@ func (b *State) Ended(h claim.Hold, c Breaker) (changed bool, news []claim.Fact)
 		b.Failures, b.Tripped, b.Probe = nil, nil, ""
 		return true, []claim.Fact{resumed(Everybody, claim.Sweeper, "", fmt.Sprintf("%s got %q, and it did not fail", h.Agent, h.Task.Title), h.Ended)}
 	case probe:
-		return true, []claim.Fact{b.trip(fmt.Sprintf("the task that was let through, %q, %s again", h.Task.Title, badly[h.Ending]), h.Ended, c)}
+		return true, []claim.Fact{b.trip(fmt.Sprintf("the task that was let through, %q, %s again", h.Task.Title, cmp.Or(badly[h.Ending], "went stale")), h.Ended, c)}
 	case v == neither || c.Failures <= 0 || b.Tripped != nil:
 		return false, nil
 	case v == good:
@@ -219,7 +219,7 @@ func verdictOn(h claim.Hold) verdict {
 	switch {
 	case h.Started.IsZero() || h.Brief || h.Finish != nil && (h.Finish.Unheard || h.Finish.Died):
 		return neither
-	case badly[h.Ending] != "":
+	case badly[h.Ending] != "" || h.Finish != nil && h.Finish.Unkept():
 		return bad
 	case h.Ending == claim.EndCompleted || h.Ending == claim.EndReview || h.Ending == claim.EndReleased:
 		return good

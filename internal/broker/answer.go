@@ -46,7 +46,7 @@ func (b *Broker) claim(c claim.Hold) api.Claim {
 		Outcome: c.Ending, EndedAt: b.time(c.Ended), Detail: c.Detail,
 	}
 	if !c.ClaimedAt.IsZero() {
-		out.ExpiresAt = b.time(c.ExpiresAt())
+		out.ExpiresAt, out.KeptUntil = b.time(c.ExpiresAt()), b.time(c.KeptUntil())
 	}
 	if said := c.Said(); said != nil {
 		out.Summary, out.Evidence = said.Summary, said.Evidence

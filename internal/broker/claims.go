@@ -40,7 +40,7 @@ func (b *Broker) Claim(ctx context.Context, r Request) (api.Claim, error) {
 // get is Claim without the summary of a denial.
 func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Hold, error) {
 	if most := b.claimer.Policy().MaxLifetime; most > 0 && r.Timeout > most {
-		return claim.Hold{}, &InvalidError{Detail: fmt.Sprintf("a lease of %v: a claim lives at most %v (claim.max_lifetime)", r.Timeout, most)}
+		return claim.Hold{}, &InvalidError{Detail: fmt.Sprintf("to be kept for %v: a claim lives at most %v (claim.max_lifetime)", r.Timeout, most)}
 	}
 	deadline := time.Now().Add(r.Wait)
 	var fresh *waiter // set for requests that wait for certain tasks only

@@ -3,7 +3,6 @@ package broker_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -102,38 +101,23 @@ func TestTasksThatMatter(t *testing.T) {
 	})
 }
 
-// A lease that is asked for is on the page while it lasts, and what the page said before is
-// there again afterwards, unless a person has changed it.
-func TestRequestedLeaseIsGivenBack(t *testing.T) {
-	const asked = 5 * time.Hour
-	for _, own := range []time.Duration{0, 45 * time.Minute} {
-		for _, as := range []claim.Ending{claim.EndReleased, claim.EndCompleted} {
-			for _, edited := range []time.Duration{0, 90 * time.Minute} {
-				t.Run(fmt.Sprint(own, as, edited), func(t *testing.T) {
-					one := with(openTask(1, "long work"), func(t *task.Task) { t.Timeout = own })
-					inHouse(t, nil, []task.Task{one}, func(h *house) {
-						cl, err := h.Claim(h.Context(), broker.Request{Agent: "Sandman", Task: one.ID, Timeout: asked})
-						if err != nil {
-							h.Fatal(err)
-						}
-						if got := cl.ExpiresAt.Sub(cl.ClaimedAt.Time); got != asked || h.board.Page(one.ID).Timeout != asked {
-							h.Errorf("the lease is %v, and on the page %v; want %v", got, h.board.Page(one.ID).Timeout, asked)
-						}
-						want := own
-						if edited > 0 {
-							want = edited
-							h.edit(one.ID, func(t *task.Task) { t.Timeout = edited })
-						}
-						if _, err := h.finish("Sandman", "", as, ""); err != nil {
-							h.Fatal(err)
-						}
-						if got := h.board.Page(one.ID).Timeout; got != want {
-							h.Errorf("the page says %v afterwards, want %v", got, want)
-						}
-					})
-				})
+// The lease is the page's, whatever an agent asks for: it only says how long its claim is kept.
+func TestTimeoutLeavesThePageAlone(t *testing.T) {
+	const own = 45 * time.Minute
+	for _, asked := range []time.Duration{5 * time.Hour, 10 * time.Minute} {
+		one := with(openTask(1, "long work"), func(t *task.Task) { t.Timeout = own })
+		inHouse(t, nil, []task.Task{one}, func(h *house) {
+			cl, err := h.Claim(h.Context(), broker.Request{Agent: "Sandman", Task: one.ID, Timeout: asked})
+			if err != nil {
+				h.Fatal(err)
 			}
-		}
+			if lasts, kept := cl.ExpiresAt.Sub(cl.ClaimedAt.Time), cl.KeptUntil.Sub(cl.ClaimedAt.Time); lasts != min(own, asked) || kept != asked {
+				h.Errorf("it lasts %v, and is kept for %v; want %v, %v", lasts, kept, min(own, asked), asked)
+			}
+			if got := h.board.Page(one.ID).Timeout; got != own {
+				h.Errorf("the page has a lease of %v, want its own", got)
+			}
+		})
 	}
 }
 

@@ -35,10 +35,9 @@ type attempt struct {
 // and a granted claim is given back unless r.Keep is set.
 func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	now := c.store.Now()
-	r.Timeout = min(r.Timeout, MaxLease)
 	cl := Hold{
 		ID: cmp.Or(r.ID, c.NewID()), Agent: r.Agent, Task: r.Task, State: Reserved, Brief: r.Brief,
-		Reserved: now, Lease: Lease{Requested: r.Timeout, Timeout: cmp.Or(r.Timeout, c.policy.LeaseOf(r.Task))},
+		Reserved: now, Lease: Lease{Requested: r.Timeout, Timeout: c.policy.LeaseOf(r.Task)},
 	}
 	c.underway.Store(cl.ID, nil)
 	defer c.underway.Delete(cl.ID)
@@ -156,10 +155,8 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 		}
 	}
 
-	a.cl.State, a.cl.ClaimedAt, a.cl.Own = Writing, a.store.Now(), v.Task.Timeout
-	if lender, ok := a.lender(ctx, v.Task, a.cl.ID); ok {
-		a.cl.Own = lender.Own // an earlier claim left its requested length there
-	}
+	a.cl.State, a.cl.ClaimedAt = Writing, a.store.Now()
+	a.cl.Heartbeat = a.cl.ClaimedAt
 	if err := v.commit(ctx, holding(a.cl)); err != nil {
 		return Hold{}, err
 	}
@@ -249,7 +246,7 @@ func (a *attempt) overruling(t task.Task) *Denied {
 
 // grant makes the claim the agent's.
 func (a *attempt) grant(ctx, work context.Context, at time.Time) (Hold, error) {
-	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, at, a.cl.ClaimedAt
+	a.cl.State, a.cl.Started = Held, at
 	granted := a.cl.fact(KindGranted, a.store.Now())
 	granted.Remote, granted.Settings, granted.Detail = true, a.policy.Settings().String(), a.note
 	granted.Assigned, granted.Expires = a.cl.Assigned, a.cl.ExpiresAt()

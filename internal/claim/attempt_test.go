@@ -38,7 +38,6 @@ func TestUncontendedClaim(t *testing.T) {
 		claimedAt := bubbleStart.Add(42*time.Second + 700*time.Millisecond)
 		wantWrite := &claim.Write{
 			Status: new(task.InProgress), ClaimedBy: new("Sandman"), ClaimedAt: &claimedAt, Token: new(string(c.ID)),
-			Timeout: new(time.Duration(0)),
 		}
 		if diff := cmp.Diff(wantWrite, d.Store.Calls()[1].Write); diff != "" {
 			t.Errorf("claim write (-want +got):\n%s", diff)

@@ -264,6 +264,8 @@ func (h Hold) step() (time.Time, bool) {
 	switch h.State {
 	case Reserved, Writing:
 		return h.Reserved, true // at once, if the attempt was cut short
+	case Held:
+		return h.KeptUntil().Add(clockAllowance), h.Requested > 0
 	case Finishing:
 		return h.Due, true
 	}
@@ -276,9 +278,10 @@ func (h Hold) warning() (time.Time, bool) {
 }
 
 // renewal returns when the lease of h may be renewed. There is a time only if the agent was
-// alive since the last renewal.
+// alive since the last renewal, or if the claim is kept for longer than the lease.
 func (h Hold) renewal() (time.Time, bool) {
-	return h.ClaimedAt.Add(h.Timeout / 2), h.State == Held && h.Heartbeat.After(h.ClaimedAt)
+	end := h.ClaimedAt.Add(h.Timeout)
+	return end.Add(-h.Timeout / 2), h.State == Held && (h.Heartbeat.After(h.ClaimedAt) || h.KeptUntil().After(end))
 }
 
 // finishing returns when the agent of h reported that it was done.
@@ -289,11 +292,11 @@ func (h Hold) finishing() (time.Time, bool) {
 	return h.Finish.At, true
 }
 
-// maxNotice is the longest notice before the end of a lease. The notice is at most a third of
-// the lease.
+// maxNotice is the longest notice before the end of a claim. The notice is at most a third of
+// how long it lasts.
 const maxNotice = 5 * time.Minute
 
 // warnAt returns when to warn the agent of h that its lease is about to end.
 func warnAt(h Hold) time.Time {
-	return h.ExpiresAt().Add(-min(maxNotice, h.Timeout/3))
+	return h.ExpiresAt().Add(-min(maxNotice, h.Patience()/3))
 }

@@ -90,7 +90,7 @@ func (s Sight) bear() Step { return storing(holding(s.suspicious())) }
 func (s Sight) restore() Step {
 	h := s.suspicious()
 	return Step{
-		Save: holding(h), Write: new(restoreWrite(h, s.Task)), Other: true,
+		Save: holding(h), Write: new(claimWrite(h)), Other: true,
 		Then: func(now Reading) Change {
 			s.Hold = h
 			ch := s.stands(now.Task)
@@ -130,11 +130,7 @@ func (s Sight) stands(t task.Task) Change {
 // refreshed returns h with the date and the lease on its page: others go by what was changed
 // there.
 func (p Policy) refreshed(h Hold, t task.Task) Hold {
-	h.Task = t
-	h.Timeout = p.LeaseOf(t)
-	if h.Requested > 0 {
-		h.Timeout = min(h.Timeout, h.Requested)
-	}
+	h.Task, h.Timeout = t, p.LeaseOf(t)
 	since := h.ClaimedAt
 	if !t.ClaimedAt.IsZero() {
 		since = t.ClaimedAt
@@ -167,10 +163,6 @@ func (s Sight) lose() Step {
 	if fin := h.Finish; fin != nil && fin.isWork() {
 		ch.Facts = append(ch.Facts, h.orphaned(*fin, s.Now, s.holder, s.detail))
 	}
-	if debt, owes := s.debt(over); owes {
-		ch.Marks = append(ch.Marks, debt)
-		s.Marks = append(slices.Clip(s.Marks), debt)
-	}
 	step := Step{Save: ch, Err: &Lost{Claim: over, Holder: s.holder, Detail: s.detail}}
 	if w, what, ok := s.leaving(); ok {
 		step.Write, step.Then = &w, s.left(h.mark("", time.Time{}, ""), what)
@@ -198,9 +190,9 @@ func (s Sight) leaving() (w Write, what string, ok bool) {
 		return Write{}, "", false
 	}
 	if t.Status == task.Open || t.Status == task.InProgress {
-		return leavingWrite(h.Agent, t).givingBack(h.Lease, t), s.Policy.leftTo(h.Agent, t), true
+		return leavingWrite(h.Agent, t), s.Policy.leftTo(h.Agent, t), true
 	}
-	return Write{}.givingBack(h.Lease, t), "", h.borrows(t)
+	return Write{}, "", false
 }
 
 // renew writes a new date.
@@ -290,7 +282,7 @@ func (s Sight) deliver() Step {
 	}
 	return Step{
 		Save:  ch,
-		Write: new(finishWrite(s.Hold, s.Policy).givingBack(s.Hold.Lease, s.Task)),
+		Write: new(finishWrite(s.Hold, s.Policy)),
 		Then:  func(now Reading) Change { return s.Policy.delivered(s.Hold, now.Task, s.Now) },
 	}
 }

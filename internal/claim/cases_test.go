@@ -62,10 +62,6 @@ func toMark(e claim.Errand, why claim.Purpose) claim.Sight {
 	case claim.Sweeping:
 		s.At = s.At.Add(2 * time.Hour)
 		s.Now = s.At
-	case claim.Repaying:
-		s.Mark.State, s.Mark.Requested = claim.Unseen, time.Hour
-		s.Task = openTask()
-		s.Task.Timeout = time.Hour
 	case claim.Tidying:
 		s.Over = true
 	}
@@ -158,7 +154,6 @@ func TestCases(t *testing.T) {
 		{"voided: another name", mark(claim.Voided, name("Maria")), "somebody put another name beside it, and nobody can take the task"},
 		{"voided: another name, and stale", mark(claim.Voided, name("Maria"), over), "the page is somebody else's by now, or in the trash, or its lease is over"},
 		{"voided: written back", mark(claim.Voided, token(string(theirs))), "the page is somebody else's by now, or in the trash, or its lease is over"},
-		{"voided: a debt that is not there", mark(claim.Voided, token(string(theirs)), func(s *claim.Sight) { s.Mark.Why = claim.Debt }), "a lease length is owed, and the mark is not on the page"},
 		{"voided: unsure", mark(claim.Voided, unsure), "Notion's time is not known"},
 		{"voided: too early", mark(claim.Voided, func(s *claim.Sight) { s.Mark.Due = s.Now.Add(time.Minute) }), "its time has not come, by Notion's clock"},
 		{"voided: settled", mark(claim.Voided, func(s *claim.Sight) { s.Mark.Due, s.Settled = s.Now.Add(time.Minute), true }), "the mark is on the page"},
@@ -169,9 +164,6 @@ func TestCases(t *testing.T) {
 		{"sweep: stale", making(claim.Sweeping, claim.Swept), "the page shows a stale claim"},
 		{"sweep: live", making(claim.Sweeping, claim.Swept, func(s *claim.Sight) { s.At = bubbleStart }), "the page shows no stale claim, or what takes one off may be on its way"},
 		{"sweep: done", making(claim.Sweeping, claim.Swept, func(s *claim.Sight) { s.Local.State = claim.Finishing }), "its agent is done, and Notion has yet to be told"},
-		{"repay: free", making(claim.Repaying, claim.Debt), "nobody has the task"},
-		{"repay: taken", making(claim.Repaying, claim.Debt, name("Maria")), "somebody has the task or may get it, or Notion's time is not known"},
-		{"repay: changed", making(claim.Repaying, claim.Debt, func(s *claim.Sight) { s.Task.Timeout = time.Minute }), "the task has another lease length by now"},
 		{"reopen", making(claim.Opening, claim.ForReopening, status(task.Blocked)), "a name is left on a task that nobody can claim"},
 		{"tidy: nothing", making(claim.Tidying, claim.Leftover, func(s *claim.Sight) { s.Over = false }), "the page shows no claim of this ledger that is over, or somebody may take the task"},
 		{"tidy: stale", making(claim.Tidying, claim.Leftover, over), "the page shows no claim of this ledger that is over, or somebody may take the task"},
@@ -249,7 +241,7 @@ func every(on []claim.Errand) iter.Seq[claim.Sight] {
 				}
 			}
 		}
-		for _, why := range []claim.Purpose{claim.Withdrawn, claim.Swept, claim.Leftover, claim.ForReopening, claim.Debt} {
+		for _, why := range []claim.Purpose{claim.Withdrawn, claim.Swept, claim.Leftover, claim.ForReopening} {
 			for _, state := range []claim.MarkState{claim.Unseen, claim.Abandoned, claim.Voided, claim.Clearing} {
 				for bits := range 4 {
 					s := sightOfMark(state)
@@ -264,7 +256,7 @@ func every(on []claim.Errand) iter.Seq[claim.Sight] {
 				}
 			}
 		}
-		for e, why := range map[claim.Errand]claim.Purpose{claim.Sweeping: claim.Swept, claim.Repaying: claim.Debt, claim.Tidying: claim.Leftover} {
+		for e, why := range map[claim.Errand]claim.Purpose{claim.Sweeping: claim.Swept, claim.Tidying: claim.Leftover} {
 			for bits := range 8 {
 				s := toMark(e, why)
 				s.Over, s.Copied, s.Slow = bits&1 != 0, bits&2 != 0, bits&4 != 0
@@ -307,7 +299,7 @@ func TestEverySight(t *testing.T) {
 
 // errands are those on which something is seen first; on Opening, one case decides always.
 var errands = []claim.Errand{
-	claim.Delivery, claim.Guard, claim.Renewal, claim.Cleanup, claim.Sweeping, claim.Repaying, claim.Tidying,
+	claim.Delivery, claim.Guard, claim.Renewal, claim.Cleanup, claim.Sweeping, claim.Tidying,
 }
 
 // unsafe walks the page of cases for some errands, and returns how much was seen, and what is wrong

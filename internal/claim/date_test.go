@@ -139,7 +139,7 @@ func TestOneWrongDateCutsNoGraceShort(t *testing.T) {
 						strikes[whose].n = n
 						other := w.daemon("b", strikes["the writer"].fault(fault), claimsim.InTurn(claimsim.Claims, claimsim.Late(7*time.Second)))
 						d := w.daemon("a", strikes["the holder"].fault(fault))
-						granted := w.race(entrant{daemon: other, agent: "Oracle", lease: time.Minute}, entrant{daemon: d, agent: "Sandman", after: time.Millisecond})
+						granted := w.race(entrant{daemon: other, agent: "Oracle"}, entrant{daemon: d, agent: "Sandman", after: time.Millisecond})
 						if len(granted) != 1 || granted[0].Agent != "Sandman" {
 							w.Fatalf("granted %+v, want Sandman's claim", granted)
 						}

@@ -46,6 +46,10 @@
 // mark, is not over, and nothing is granted here. After a start every such record counts as
 // just sent.
 //
+// The lease is the page's. That an agent asked for its claim to be kept for another time
+// (Lease.KeptUntil) concerns nobody else: until then the lease is renewed, and then the claim is given
+// back, somewhat later than its holder trusts it and by a time that Notion told.
+//
 // Both clocks of this machine and Notion's measure the write window: if the Dates of
 // its answers are further apart than the clocks here say, these stood still, and the
 // claim is not granted. Dates do not show what is shorter than two seconds. Notion's

@@ -3,12 +3,13 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
 
-// RunDue takes the next due step of every hold and mark: it ends an attempt that was cut short,
-// delivers a finish, makes a mark void, takes a mark off its page, or forgets a mark that never
+// RunDue takes the next due step of every hold and mark: it ends an attempt that was cut short, takes
+// back what was to be kept no longer, delivers a finish, makes a mark void, takes a mark off its page, or forgets a mark that never
 // showed. Finishes are delivered in the order in which they were accepted. It returns the time
 // of the earliest remaining step; zero if there is none.
 func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
@@ -16,6 +17,7 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 	err = errors.Join(
 		c.redate(ctx, longestWait(c.policy)),
 		c.each(ctx, c.book.until(c.book.steps, now), c.cutShort, func(h Hold) error { return c.giveUp(ctx, h) }),
+		c.each(ctx, c.book.until(c.book.steps, now), c.unkept, func(h Hold) error { return c.takeBack(ctx, h) }),
 		c.eachMark(ctx, c.book.dueUntil(now), c.isDue, func(m Mark) error { return c.tend(ctx, m) }),
 	)
 	away := false // Notion cannot be asked: a later finish must not overtake the one that found out
@@ -150,9 +152,19 @@ func (c *Claimer) Recover(ctx context.Context) error {
 		}
 	}
 	return errors.Join(
+		c.each(ctx, holds, func(h Hold) bool { return h.Asked > 0 }, func(h Hold) error { return c.carryOver(ctx, h) }),
 		c.each(ctx, holds, c.cutShort, func(h Hold) error { return c.giveUp(ctx, h) }),
 		c.redate(ctx, 0),
 	)
+}
+
+// carryOver records a hold of an older version as one of this version, with what it owes its page
+// as a mark of its own.
+func (c *Claimer) carryOver(ctx context.Context, h Hold) error {
+	m := h.mark(Unseen, time.Time{}, "")
+	m.ID, m.Why, m.Made = c.NewID(), Debt, c.store.Now()
+	h.Requested, h.Borrowed = h.Asked, Borrowed{}
+	return c.commit(ctx, Change{Holds: []Hold{h}, Marks: []Mark{m}})
 }
 
 // cutShort reports whether h is an attempt that nobody is making any more: it belongs to an
@@ -160,6 +172,31 @@ func (c *Claimer) Recover(ctx context.Context) error {
 func (c *Claimer) cutShort(h Hold) bool {
 	_, underway := c.underway.Load(h.ID)
 	return h.attempting() && !underway
+}
+
+// unkept reports whether h is to be given back, because nothing was heard of its agent for as long
+// as it had asked for. Like a lease, it lasts longer for others than for its holder.
+func (c *Claimer) unkept(h Hold) bool { return c.unkeptAt(h, c.store.Now()) }
+
+func (c *Claimer) unkeptAt(h Hold, now time.Time) bool {
+	return h.State == Held && h.Requested > 0 && now.After(h.KeptUntil().Add(c.policy.WriteWindow+c.policy.Settle+clockAllowance))
+}
+
+// takeBack gives back a claim that is kept no longer, once an answer of Notion's confirms that its
+// time is over: the clock here may have jumped ahead since the last answer.
+func (c *Claimer) takeBack(ctx context.Context, h Hold) error {
+	r, err := c.read(ctx, h.Task.ID)
+	if err != nil && storeKind(err) != NotFound || err == nil && (r.Unsure || !c.unkeptAt(h, r.At)) {
+		return err
+	}
+	_, err = c.finish(ctx, h, Finish{
+		As: EndReleased, By: Sweeper, At: c.store.Now(),
+		Summary: fmt.Sprintf("nothing was heard of %s for %s, as long as it had asked for", h.Agent, h.Requested),
+	})
+	if isLost(err) {
+		return nil // somebody else was first
+	}
+	return err
 }
 
 // giveUp ends an attempt that was cut short. If its claim may be in Notion, a mark is left to

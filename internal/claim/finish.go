@@ -82,19 +82,26 @@ var endings = map[Ending]string{
 func (c *Claimer) finish(ctx context.Context, h Hold, f Finish) (Hold, error) {
 	sent := h.State == Finishing
 	if !sent {
-		if f.As == EndFailed && f.Reopen {
+		if again := f.As == EndFailed && f.Reopen; again || f.Unkept() {
 			var err error
-			f.History, err = c.exhausted(ctx, h.Task.ID, Try{Agent: h.Agent, At: f.At, Failed: true, Why: f.Summary})
+			f.History, err = c.exhausted(ctx, h.Task.ID, Try{Agent: h.Agent, At: f.At, Failed: again, Why: f.Summary})
 			if err != nil {
 				return Hold{}, err
 			}
-			f.Reopen = f.History == ""
+			f.Reopen = again && f.History == ""
 		}
 		h.State, h.Finish, h.Suspect = Finishing, &f, time.Time{}
 		h.Due = c.store.Now()
 		var facts []Fact
 		if h.Taken() {
-			facts = append(facts, h.lost(f.At, f.By, f.Taking(), f.User))
+			lost := h.lost(f.At, f.By, f.Taking(), f.User)
+			switch {
+			case f.History != "":
+				lost.Tried = TriedOver
+			case f.Unkept():
+				lost.Tried = TriedAgain
+			}
+			facts = append(facts, lost)
 		}
 		if err := c.save(ctx, h, facts...); err != nil {
 			return Hold{}, err

@@ -67,12 +67,13 @@ func (c *Claimer) Report(ctx context.Context, id ID, r Report) (Hold, error) {
 	return c.renew(work, h)
 }
 
-// KeepAlive renews the leases of held claims whose agents were alive since the last renewal,
-// once half the lease has passed. A claim that it cannot renew keeps its old lease. It goes on
+// KeepAlive renews the leases of held claims whose agents were alive since the last renewal, or
+// which are kept for longer, once half the lease has passed. A claim that it cannot renew keeps its old lease. It goes on
 // after an error and returns the errors joined.
 func (c *Claimer) KeepAlive(ctx context.Context) error {
 	due := func(h Hold) bool {
-		return h.State == Held && h.Heartbeat.After(h.ClaimedAt) && c.renewalDue(h)
+		_, wanted := h.renewal()
+		return wanted && c.renewalDue(h)
 	}
 	return c.each(ctx, c.book.until(c.book.renewals, c.store.Now()), due, func(h Hold) error {
 		_, err := c.renew(ctx, h)
@@ -114,7 +115,9 @@ func (c *Claimer) Warn(ctx context.Context) (next time.Time, err error) {
 // warn warns the agent of a held claim, unless a last renewal succeeds. The task is locked.
 func (c *Claimer) warn(ctx context.Context, h Hold) error {
 	detail := "no heartbeat has come since the lease began"
-	if h.Heartbeat.After(h.ClaimedAt) {
+	if h.KeptUntil().Equal(h.ExpiresAt()) {
+		detail = "no heartbeat has come since " + noteTime(h.Heartbeat)
+	} else if _, wanted := h.renewal(); wanted {
 		tried, err := c.lastRenewal(ctx, h)
 		if isLost(err) || err == nil && tried.ClaimedAt.After(h.ClaimedAt) {
 			return nil

@@ -73,28 +73,6 @@ func TestCardWhoseLeaseIsOverCostsNothing(t *testing.T) {
 	})
 }
 
-// A name that a person puts on a card that was completed, and opens again, is that person's,
-// also where something is owed to the task.
-func TestLeaseLengthIsOwedToAnAssignment(t *testing.T) {
-	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a")
-		r := request("Sandman")
-		r.Timeout = 2 * time.Hour
-		c, err := d.Claim(w.ctx, r)
-		w.ok(err)
-		w.Edit(page, func(t *task.Task) { t.Status, t.ClaimedBy = task.Cancelled, "" })
-		w.sync(claimsim.SyncInterval, d)
-		w.Edit(page, func(t *task.Task) {
-			t.Status, t.ClaimedBy, t.ClaimedAt, t.Token = task.Open, "Maria", time.Time{}, "done "+string(c.ID)
-		})
-		want := w.Page(page)
-		w.sync(graceful, d)
-		if diff := cmp.Diff(want, w.Page(page)); diff != "" {
-			t.Errorf("page (-want +got):\n%s", diff)
-		}
-	})
-}
-
 // A card that was completed and is opened again under another name is that name's, to every
 // daemon: the date on it is that of the claim that is done.
 func TestCompletedCardUnderAnotherName(t *testing.T) {

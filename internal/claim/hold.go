@@ -93,17 +93,16 @@ const (
 	Expired  Answer = "expired" // there was none in time
 )
 
-// Lease says how long a claim lasts, and when its agent was last alive.
+// Lease says how long a claim lasts, and when its agent was last alive. The lease is the page's.
 type Lease struct {
 	// ClaimedAt is the beginning of the lease: the exact time of the claim write, or of the
 	// last renewal that Notion acknowledged.
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
-	// Requested is the lease length that the agent asked for; 0 if it asked for none.
-	Requested time.Duration `json:"requested,omitempty"`
-	// Own is the task's own lease length, before Requested took its place; 0 if it had none.
-	Own time.Duration `json:"own,omitempty"`
-	// Timeout is the length of the lease: the requested one, but never more than others allow
-	// who read the task.
+	// Requested is how long the agent asked for the claim to be kept without hearing from it; 0 if
+	// it did not ask.
+	Requested time.Duration `json:"kept,omitempty"`
+	Borrowed
+	// Timeout is the length of the lease: that of the page.
 	Timeout time.Duration `json:"timeout"`
 	// StaleAt is the earliest moment at which anybody may override the claim.
 	StaleAt time.Time `json:"stale_at,omitzero"`
@@ -111,6 +110,14 @@ type Lease struct {
 	Heartbeat time.Time `json:"heartbeat_at,omitzero"`
 	// Warned is the end of the lease for which the agent was last warned.
 	Warned time.Time `json:"warned_at,omitzero"`
+}
+
+// Borrowed is what a record of an older version has of its lease. Those versions wrote the length
+// that an agent asked for into claim_timeout_minutes, and put the task's own back when its claim
+// ended. Nothing of it is written any more; what such a ledger still owes is repaid.
+type Borrowed struct {
+	Asked time.Duration `json:"requested,omitempty"` // what the agent asked for; 0 for nothing
+	Own   time.Duration `json:"own,omitempty"`       // the task's own length; 0 if it had none
 }
 
 // Hold is an agent's claim on a task, from its reservation to its end. All times are Notion's.
@@ -196,10 +203,13 @@ func (f Finish) Taking() string {
 	return strings.TrimSuffix(f.signature("")+" took the task back: "+task.OneLine(f.Summary, -1), ": ")
 }
 
+// Unkept reports whether the daemon itself takes the task back, see Lease.KeptUntil.
+func (f Finish) Unkept() bool { return f.By == Sweeper && f.User == "" }
+
 // signature returns the name under the note: the agent's, or that of whoever acts in its place,
 // with the user of the machine, unless that is the same name.
 func (f Finish) signature(agent string) string {
-	if f.By == "" || f.User == task.UserSignature(f.By) {
+	if f.By == "" || f.User == "" || f.User == task.UserSignature(f.By) {
 		return cmp.Or(f.By, agent)
 	}
 	return fmt.Sprintf("%s (%s)", f.By, f.User)
@@ -214,9 +224,32 @@ type Loss struct {
 	Last bool
 }
 
-// ExpiresAt returns the end of the lease. The agent may trust its claim until then. It lies
-// before StaleAt by the allowance of Policy.
-func (l Lease) ExpiresAt() time.Time { return l.ClaimedAt.Add(l.Timeout) }
+// KeptUntil returns until when the claim is kept if nothing more is heard of the agent; zero if it
+// did not ask for that. Until then the lease is renewed; then the claim is given back.
+func (l Lease) KeptUntil() time.Time {
+	if l.Requested == 0 {
+		return time.Time{}
+	}
+	return l.Heartbeat.Add(l.Requested)
+}
+
+// ExpiresAt returns until when the agent may trust its claim: the end of the lease, or KeptUntil if
+// that comes first. It lies before StaleAt by the allowance of Policy.
+func (l Lease) ExpiresAt() time.Time {
+	end := l.ClaimedAt.Add(l.Timeout)
+	if kept := l.KeptUntil(); !kept.IsZero() && kept.Before(end) {
+		return kept
+	}
+	return end
+}
+
+// Patience returns how long the claim lasts without a sign of life.
+func (l Lease) Patience() time.Duration {
+	if l.Requested == 0 {
+		return l.Timeout
+	}
+	return min(l.Timeout, l.Requested)
+}
 
 // ended returns h as ended.
 func (h Hold) ended(as Ending, at time.Time, detail string) Hold {

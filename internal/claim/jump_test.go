@@ -33,28 +33,6 @@ func TestClockJumpsWhileAWriteIsWatchedFor(t *testing.T) {
 	})
 }
 
-// What a lost claim left on its task is owed for a day by Notion's clock, too.
-func TestClockJumpsWhileALeaseLengthIsOwed(t *testing.T) {
-	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a")
-		r := request("Sandman")
-		r.Timeout = 2 * time.Hour
-		_, err := d.Claim(w.ctx, r)
-		w.ok(err)
-		w.Edit(page, func(t *task.Task) { t.Status, t.ClaimedBy, t.Token, t.ClaimedAt = task.Cancelled, "", "", time.Time{} })
-		w.sync(claimsim.SyncInterval, d)
-		d.Store.SetSkew(48 * time.Hour)
-		_, err = d.RunDue(w.ctx)
-		w.ok(err)
-		w.Edit(page, func(t *task.Task) { t.Status = task.Open })
-		w.sync(time.Minute, d)
-		if got := w.Page(page).Timeout; got != 0 {
-			t.Errorf("the task has a lease of %v, want the one it had before", got)
-		}
-		w.none(d)
-	})
-}
-
 // A clock that is set two days ahead while Notion does not answer puts nothing off for two days:
 // neither a withdrawal, whatever its next step, nor a finish. And no grace is cut short.
 func TestClockJumpsWhileNotionIsAway(t *testing.T) {

@@ -20,7 +20,7 @@ const (
 	Leftover Purpose = "over"
 	// ForReopening: the page of a task to be reopened still showed a name.
 	ForReopening Purpose = "reopening"
-	// Debt: an ended claim left its requested lease length on the page.
+	// Debt: a claim of an older version left its lease length on the page, see Repay.
 	Debt Purpose = "lease"
 )
 
@@ -29,8 +29,7 @@ type MarkState string
 
 // The states of a mark.
 const (
-	// Unseen: not on the page. Its write may still arrive, and is watched for. A Debt waits
-	// until nobody has the task.
+	// Unseen: not on the page. Its write may still arrive, and is watched for.
 	Unseen MarkState = "unseen"
 	// Abandoned: on the page, or may be; to be made void.
 	Abandoned MarkState = "abandoned"
@@ -57,8 +56,7 @@ type Mark struct {
 	Task  task.Task `json:"task"` // as it was last read or written here
 	State MarkState `json:"state"`
 	Made  time.Time `json:"made_at"`
-	// Lease holds the date written with the mark, and the lease length that goes back to the
-	// task when the mark is taken off, see Lease.borrows.
+	// Lease holds the date written with the mark.
 	Lease
 	// Assigned is set if the name stays on the task when the mark is taken off.
 	Assigned bool `json:"assigned,omitempty"`
@@ -83,13 +81,10 @@ func (h Hold) mark(s MarkState, due time.Time, reason string) Mark {
 
 // competes reports whether m was written to replace a stale claim, or no claim, in competition
 // with the claims of others.
-func (m Mark) competes() bool { return m.Why == Swept || m.Why == ForReopening || m.Why == Debt }
+func (m Mark) competes() bool { return m.Why == Swept || m.Why == ForReopening }
 
 // opens reports whether m is no token on a page, but the record of a write that only opens the task.
 func (m Mark) opens() bool { return m.Why == ForReopening && m.Of == "" }
-
-// owed reports whether m is a debt that is not on its page yet.
-func (m Mark) owed() bool { return m.Why == Debt && m.State == Unseen }
 
 // off reports whether t shows that m was taken off, or, where m only was to open the task, that it
 // is in another status by now.

@@ -44,8 +44,6 @@ func ofMarks() Cases {
 			when: func(s Sight) bool {
 				return !s.notOwn() && !s.finished() && s.renamed() && s.settled() && s.Task.ClaimedBy != "" && !s.trashed() && s.Policy.live(s.Reading)
 			}, step: Sight.stepAside},
-		{On: Cleanup, If: "a lease length is owed, and the mark is not on the page", Then: "put it back the next time that nobody has the task",
-			when: func(s Sight) bool { return s.notOwn() && s.Mark.Why == Debt }, step: Sight.unseen},
 		{On: Cleanup, If: "the page is somebody else's by now, or in the trash, or its lease is over", Then: "leave it alone",
 			when: either(Sight.notOwn, Sight.finished, Sight.renamed, Sight.trashed, Sight.assigned, Sight.passing), step: ending(takenBack)},
 		{On: Cleanup, If: "Notion's time is not known", Then: "look again later: a holder may be on its way to write its claim back",
@@ -62,14 +60,6 @@ func ofMarks() Cases {
 		{On: Sweeping, If: "its agent is done, and Notion has yet to be told", Then: "nothing: that is delivered first",
 			when: func(s Sight) bool { return s.Local.State == Finishing }, step: Sight.nothing},
 		{On: Sweeping, If: "the page shows a stale claim", Then: "put a void mark in its place; it competes like a claim, and is taken off once it has settled",
-			when: Sight.always, step: Sight.put},
-
-		{On: Repaying, If: "the task has another lease length by now", Then: "nothing is owed any more",
-			when: func(s Sight) bool { return !s.Mark.borrows(s.Task) },
-			step: func(s Sight) Step { return storing(Change{Marks: s.repaid(s.Task)}) }},
-		{On: Repaying, If: "somebody has the task or may get it, or Notion's time is not known", Then: "wait",
-			when: func(s Sight) bool { return !vacant(s.Task) || s.Unsure || s.Arrives > 0 }, step: Sight.nothing},
-		{On: Repaying, If: "nobody has the task", Then: "put a void mark on it; it competes like a claim, and is taken off once it has settled",
 			when: Sight.always, step: Sight.put},
 
 		{On: Opening, If: "a name is left on a task that nobody can claim", Then: "put a void mark in its place; it competes like a claim, and is taken off once it has settled",
@@ -181,8 +171,6 @@ func (s Sight) leave() Step {
 	w, what := leavingWrite(s.Mark.Agent, s.Task), s.Policy.leftTo(s.Mark.Agent, s.Task)
 	if s.Copied {
 		what += "; its claim was a copy of one on another task"
-	} else {
-		w = w.givingBack(s.Mark.Lease, s.Task)
 	}
 	return Step{Write: &w, Then: s.left(s.Mark, what), Else: func(f fate, err error) (Change, error) {
 		return Change{}, f.explain("the write that takes it off", err)
@@ -206,7 +194,7 @@ func (s Sight) stepAside() Step {
 	m.State = Clearing
 	return Step{
 		Save:  marking(m),
-		Write: new(leavingWrite(m.Agent, s.Task).givingBack(m.Lease, s.Task)),
+		Write: new(leavingWrite(m.Agent, s.Task)),
 		Then: func(Reading) Change {
 			what := s.Policy.leftTo(m.Agent, s.Task)
 			return marking(m.gone(s.Now, what), m.cleared(s.Task, s.Now, what))
@@ -228,13 +216,9 @@ func (s Sight) put() Step {
 			return marking(m)
 		},
 		Else: func(f fate, err error) (Change, error) {
-			switch {
-			case f == unknown:
+			if f == unknown {
 				m.Due = s.Now
 				return marking(m), fmt.Errorf("the mark of the sweep %w", err)
-			case m.Why == Debt:
-				m.State, m.Due = Unseen, time.Time{}
-				return marking(m), err
 			}
 			return marking(m.gone(s.Now, err.Error())), err
 		},
@@ -266,7 +250,7 @@ func (s Sight) takeOff() Step {
 	}
 	m.State = Clearing
 	return Step{
-		Save: marking(m), Write: new(w.givingBack(m.Lease, s.Task)), Off: true,
+		Save: marking(m), Write: &w, Off: true,
 		Then: func(Reading) Change { return s.closed(m) },
 		Else: s.postpone(m, ""),
 	}
@@ -318,35 +302,6 @@ func (s Sight) swept(m Mark) Change {
 	return ch
 }
 
-// A claim that requests its own lease length writes it on the task's page, because others go by
-// that, and restores the task's own length when it ends. If somebody else ends the claim, the
-// daemon that knows the task's own length remembers it as a debt. The page cannot just be
-// written to: somebody may claim it at any moment and count on the lease that it read. So a
-// mark competes for the task, once the page shows no claim.
-
-// debt returns the debt of a claim that did not end by its agent's doing; false if the task
-// cannot have the lease length that the claim requested.
-func (s Sight) debt(over Hold) (Mark, bool) {
-	if asked := over.asked(); asked <= 0 || asked == over.Own {
-		return Mark{}, false
-	}
-	return Mark{
-		ID: NewID(s.Now), Why: Debt, Of: over.ID, Agent: over.Agent, Task: over.Task, State: Unseen, Made: s.Now,
-		Lease:  Lease{Requested: over.Requested, Own: over.Own},
-		Reason: "claim_timeout_minutes was put back to what it was before this claim",
-	}, true
-}
-
-// repaid returns the debts to the task that end because its page t has another lease length.
-func (s Sight) repaid(t task.Task) (ended []Mark) {
-	for _, m := range s.Marks {
-		if m.owed() && !m.borrows(t) {
-			ended = append(ended, m.gone(s.Now, "the task has another lease length by now"))
-		}
-	}
-	return ended
-}
-
 // leftTo says what becomes of a task when the agent's claim is taken off.
 func (p Policy) leftTo(agent string, t task.Task) string {
 	switch {
@@ -364,11 +319,7 @@ func (p Policy) leftTo(agent string, t task.Task) string {
 // that would have taken them off.
 func (s Sight) left(of Mark, what string) func(Reading) Change {
 	return func(now Reading) Change {
-		ch := Change{Marks: s.repaid(now.Task)}
-		if what != "" {
-			ch.Facts = append(ch.Facts, of.cleared(now.Task, s.Now, what))
-		}
-		return ch
+		return Change{Facts: []Fact{of.cleared(now.Task, s.Now, what)}}
 	}
 }
 

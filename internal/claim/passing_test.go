@@ -88,39 +88,3 @@ func TestClocksStoodStill(t *testing.T) {
 		})
 	})
 }
-
-// A rival that loses does not leave the lease that it asked for on the winner's task.
-func TestLosersLeaseDoesNotStay(t *testing.T) {
-	for name, own := range map[string]time.Duration{"none of its own": 0, "its own": 45 * time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			first := openTask()
-			first.Timeout = own
-			inWorld(t, first, func(w *world) {
-				winner := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(500*time.Millisecond, 0)))
-				granted := w.race(
-					entrant{daemon: winner, agent: "Sandman"},
-					entrant{daemon: w.daemon("b", claimsim.InTurn(claimsim.Claims, claimsim.Slow(100*time.Millisecond, 0))), agent: "Oracle", lease: 5 * time.Minute},
-				)
-				if len(granted) != 1 || granted[0].Agent != "Sandman" {
-					t.Fatalf("granted %+v, want Sandman's claim", granted)
-				}
-				if got := w.Page(page).Timeout; got != own {
-					t.Errorf("the page's lease is %v, want %v", got, own)
-				}
-			})
-		})
-	}
-}
-
-// A number that is no lease is a person's, and stays.
-func TestOddLeaseStays(t *testing.T) {
-	first := openTask()
-	first.OddTimeout = true
-	inWorld(t, first, func(w *world) {
-		d := w.daemon("a")
-		w.claim(d, "Sandman")
-		if got := d.Store.Calls()[1].Write; got.Timeout != nil {
-			t.Errorf("the claim writes a lease of %v", *got.Timeout)
-		}
-	})
-}

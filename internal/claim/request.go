@@ -13,7 +13,7 @@ type Request struct {
 	Agent string
 	// Task is the task wanted. Only its ID is required.
 	Task task.Task
-	// Timeout is the lease length wanted; zero for the task's own.
+	// Timeout is how long to keep the claim without hearing from the agent; zero for the lease.
 	Timeout time.Duration
 	// Keep keeps a granted claim even if the caller went away before the answer, because a
 	// retry of its request can still ask for it.

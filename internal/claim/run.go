@@ -130,7 +130,7 @@ func (c *Claimer) act(ctx context.Context, v *visit, e *errand) error {
 // answers reports whether the write of a step answers what somebody did to the page, see unrest.
 func (e *errand) answers(step Step) bool {
 	switch e.kind {
-	case Sweeping, Tidying, Repaying:
+	case Sweeping, Tidying:
 		return true
 	}
 	return step.Err != nil // the remains of a lost claim

@@ -19,7 +19,6 @@ const (
 	Cleanup  Errand = "clean up" // to take the next step of a mark
 	Sweeping Errand = "sweep"    // to mark a stale claim
 	Tidying  Errand = "tidy"     // to take off a claim that is over
-	Repaying Errand = "repay"    // to put a lease length back
 	Opening  Errand = "reopen"   // to take a name off a task that is reopened
 )
 
@@ -189,9 +188,4 @@ func undated(t task.Task) bool {
 // lasts that long by a confirmed time, or its claim's date was cleared.
 func (p Policy) live(r Reading) bool {
 	return undated(r.Task) || !r.Unsure && r.At.Before(p.LeaseEnd(r.Task)) && p.outlives(r.Task, r.At)
-}
-
-// vacant reports whether a task shows no claim and may be claimed by anybody.
-func vacant(t task.Task) bool {
-	return !t.Trashed && t.Status == task.Open && Assignee(t) == "" && (t.ClaimedBy == "" || ParseToken(t.Token).Done)
 }

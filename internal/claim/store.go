@@ -62,8 +62,8 @@ type Write struct {
 	ClaimedBy *string
 	ClaimedAt *time.Time
 	Token     *string
-	// Timeout sets the task's own lease length, kept in whole minutes,
-	// rounded up.
+	// Timeout sets the task's own lease length, kept in whole minutes, rounded up. Only Repay
+	// does.
 	Timeout *time.Duration
 	// Note is a line for the page's note, in place of our earlier lines, see Noted. It is for
 	// people: nothing is decided by it. A store leaves the note as it is if it cannot write it

@@ -86,22 +86,3 @@ func (c *Claimer) Tidy(ctx context.Context, seen task.Task) (tidied bool, err er
 	err = c.run(ctx, e)
 	return e.wrote, err
 }
-
-// Repay restores the lease lengths that lost claims left on their tasks, where nobody has the
-// task. seen returns a task in the mirror. Notion is asked only if the mirror shows that the
-// task is vacant, or has another lease length by now. Repay goes on after an error and returns
-// the errors joined.
-func (c *Claimer) Repay(ctx context.Context, seen func(task.ID) (task.Task, bool)) error {
-	free := func(m Mark) bool {
-		t, ok := seen(m.Task.ID)
-		return m.owed() && ok && c.LeftAlone(t.ID) == 0 && (!m.borrows(t) || vacant(t))
-	}
-	return c.eachMark(ctx, c.book.allMarks(), free, func(m Mark) error {
-		e := &errand{kind: Repaying, mark: m}
-		if err := c.run(ctx, e); err != nil || !e.wrote {
-			return err
-		}
-		_, _, err := c.takeOff(ctx, e.mark)
-		return err
-	})
-}

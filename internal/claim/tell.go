@@ -39,3 +39,8 @@ func (c *Claimer) Tell(ctx context.Context, id task.ID, reason func(task.Task) s
 	_, _, err = v.write(Write{Note: &line})
 	return err == nil, err
 }
+
+// vacant reports whether a task shows no claim and may be claimed by anybody.
+func vacant(t task.Task) bool {
+	return !t.Trashed && t.Status == task.Open && Assignee(t) == "" && (t.ClaimedBy == "" || ParseToken(t.Token).Done)
+}

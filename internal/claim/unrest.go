@@ -10,7 +10,7 @@ import (
 )
 
 // Some of what people do to a card the daemon answers with a write of its own: it takes off what
-// is left of a claim, sweeps a stale one, puts a lease length back. An automation in Notion may
+// is left of a claim, sweeps a stale one. An automation in Notion may
 // answer that in turn, and so on for ever. So a card that was answered mostAnswers times within
 // answersWithin is left alone for restFor. What safety needs goes on: claims, renewals, finishes,
 // the withdrawal of attempts, claims that are written back, and the end of a claim, of which only

@@ -117,32 +117,9 @@ func (c *Claimer) remains(ctx context.Context, t task.Task) (m Mark, ok bool, er
 	now := c.store.Now()
 	return Mark{
 		ID: NewID(now), Why: Leftover, Of: tok.ID, Agent: of.Agent, Task: of.Task, Made: now,
-		Lease: Lease{Requested: of.Requested, Own: of.Own}, Assigned: of.Assigned,
-		Reason: "the card showed this claim although it was over",
+		Assigned: of.Assigned,
+		Reason:   "the card showed this claim although it was over",
 	}, err == nil && (over || of.Task.ID != t.ID), err
-}
-
-// lender returns the lease of the claim, known here, that requested the lease length on t;
-// false if the length is the task's own, as far as is known. The claim own is left out.
-func (c *Claimer) lender(ctx context.Context, t task.Task, own ID) (Lease, bool) {
-	if t.Timeout == 0 {
-		return Lease{}, false
-	}
-	for _, h := range c.book.on(t.ID) {
-		if h.ID != own && h.State != Reserved && h.borrows(t) {
-			return h.Lease, true
-		}
-	}
-	for _, m := range c.book.marksOn(t.ID) {
-		if m.borrows(t) {
-			return m.Lease, true
-		}
-	}
-	if id := ParseToken(t.Token).ID; id != "" && id != own {
-		m, _, err := c.known(ctx, id)
-		return m.Lease, err == nil && m.Task.ID == t.ID && m.borrows(t)
-	}
-	return Lease{}, false
 }
 
 // seeStale adds what a sweep must know about a page.
@@ -152,8 +129,7 @@ func (c *Claimer) seeStale(ctx context.Context, s *Sight) (err error) {
 		return nil
 	}
 	s.Local = c.held(t)
-	lender, _ := c.lender(ctx, t, "")
-	m.Agent, m.Lease = t.ClaimedBy, Lease{Requested: lender.Requested, Own: lender.Own}
+	m.Agent = t.ClaimedBy
 	reason := "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format("15:04 UTC on Jan 2")
 	if m.Reason != "" {
 		reason += "; " + m.Reason

@@ -254,14 +254,14 @@ func (p preceded) Write(ctx context.Context, id task.ID, w claim.Write) (claim.R
 // A late claim may land between the reading of an OPEN task and the write that takes a mark off
 // it. The task is OPEN afterwards: IN_PROGRESS without a name, only a person could open it.
 func TestLateClaimBeforeAMarkIsTakenOff(t *testing.T) {
-	inWorld(t, personsTask(), func(w *world) {
+	inWorld(t, openTask(), func(w *world) {
 		late := func() { w.Edit(page, func(t *task.Task) { hold(t, "Oracle", time.Now()) }) }
-		d := w.daemon("a", claimsim.InTurn(claimsim.Openings, func(s claim.Store) claim.Store { return preceded{s, late} }))
-		w.longer(d, "Sandman")
-		w.Edit(page, func(t *task.Task) { unclaim(t); t.Status = task.Open })
-		w.sync(time.Minute, d)
+		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
+			claimsim.InTurn(claimsim.Openings, func(s claim.Store) claim.Store { return preceded{s, late} }))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		w.Edit(page, func(t *task.Task) { t.Status = task.Open })
+		w.sync(2*time.Minute, d)
 		w.shows(task.Open, "", "")
-		w.leases(own)
 		w.claim(w.daemon("b"), "Hypnos")
 	})
 }

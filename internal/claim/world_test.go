@@ -112,7 +112,6 @@ type entrant struct {
 	daemon *claimsim.Daemon
 	agent  string
 	after  time.Duration // when it starts
-	lease  time.Duration // what it asks for, 0 for the task's own
 }
 
 // race lets the entrants claim the page, waits for all of them, and returns the
@@ -124,9 +123,7 @@ func (w *world) race(entrants ...entrant) (granted []claim.Hold) {
 	for _, e := range entrants {
 		wg.Go(func() {
 			time.Sleep(e.after)
-			r := request(e.agent)
-			r.Timeout = e.lease
-			if c, err := e.daemon.Claim(w.ctx, r); err == nil {
+			if c, err := e.daemon.Claim(w.ctx, request(e.agent)); err == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				granted = append(granted, c)

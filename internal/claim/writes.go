@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -11,28 +10,12 @@ import (
 
 // claimWrite returns the write that puts h on its page.
 func claimWrite(h Hold) Write {
-	w := Write{
+	return Write{
 		Status:    new(task.InProgress),
 		ClaimedBy: new(h.Agent),
 		ClaimedAt: new(h.ClaimedAt),
 		Token:     new(string(h.ID)),
 	}
-	if h.Requested > 0 || !h.Task.OddTimeout {
-		// Written even if unchanged: a rival that this write covers may have asked
-		// for another lease.
-		w.Timeout = new(cmp.Or(h.Requested, h.Own))
-	}
-	return w
-}
-
-// restoreWrite returns the write that puts cl back on a page that shows t, with the lease that
-// its holder counts on.
-func restoreWrite(cl Hold, t task.Task) Write {
-	w := claimWrite(cl)
-	if w.Timeout = nil; t.Timeout != cl.Task.Timeout {
-		w.Timeout = new(cl.Task.Timeout)
-	}
-	return w
 }
 
 // voidMark returns the write that makes the token of that id void on its page. It also writes
@@ -60,6 +43,10 @@ func finishWrite(cl Hold, p Policy) Write {
 		w = Write{Status: new(orBlocked(task.Review, p.Review)), ClaimedBy: new(cl.Agent), Token: new(doneToken(cl))}
 	case EndBlocked:
 		w.Status = new(task.Blocked)
+	case EndReleased:
+		if f.History != "" {
+			w.Status = new(task.Blocked)
+		}
 	case EndFailed:
 		if !f.Reopen {
 			w.Status = new(orBlocked(task.Failed, p.Failed && f.History == ""))
@@ -94,26 +81,6 @@ func leavingWrite(agent string, t task.Task) Write {
 	return w
 }
 
-// givingBack adds to w, which takes a claim with the lease l off t, the task's earlier lease
-// length, unless that was changed since.
-func (w Write) givingBack(l Lease, t task.Task) Write {
-	if l.borrows(t) {
-		w.Timeout = new(l.Own)
-	}
-	return w
-}
-
-// asked returns the requested lease length as a page shows it; 0 if there is none.
-func (l Lease) asked() time.Duration {
-	return (l.Requested + time.Minute - 1).Truncate(time.Minute)
-}
-
-// borrows reports whether t shows the lease length that l requested instead of its own.
-func (l Lease) borrows(t task.Task) bool {
-	asked := l.asked()
-	return asked > 0 && t.Timeout == asked && l.Own != asked
-}
-
 // frees reports whether w may hand the task to others: it sets it to OPEN, or takes a claim off.
 func (w Write) frees() bool {
 	if w.Status != nil {
@@ -122,7 +89,7 @@ func (w Write) frees() bool {
 	return w.Token != nil && *w.Token == ""
 }
 
-// shows reports whether t has every value that w sets, except note and lease length. Notion has
+// shows reports whether t has every value that w sets, except the note. Notion has
 // been seen to answer 200 to a write and show the old values.
 func (w Write) shows(t task.Task) bool {
 	return (w.Status == nil || *w.Status == t.Status) &&

@@ -54,7 +54,7 @@ func (f *claimFlags) add(a *app, cmd *cobra.Command) {
 
 func (f *claimFlags) addWait(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.wait, "wait", 0, "how long to wait for a task, at most 1h")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long the lease lasts, in whole minutes (default: as the task or the daemon says)")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to keep the claim without a sign of life, in whole minutes (default: the lease)")
 }
 
 // claimRequest adds the flags to a request for a task, or for the next ready one.

@@ -162,11 +162,8 @@ type finishing struct {
 // meets finishes a new claim, with an edit that long after it began.
 func (f *finishing) meets(verb, what string, after time.Duration) {
 	w, edit := f.world, personEdits[what]
-	id := w.add(what, nil)
-	cl, err := f.n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id, TimeoutMinutes: 7}, "")
-	if err != nil {
-		w.Fatal(err)
-	}
+	id := w.add(what, map[string]any{"claim_timeout_minutes": number(7)})
+	cl := f.n.mustClaim("Sandman", id)
 	end := cl.ClaimedAt.Truncate(time.Minute).Add(8 * time.Minute)
 	time.Sleep(time.Until(end.Add(-f.lease)))
 	w.notion.ResetRequests()

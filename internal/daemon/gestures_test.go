@@ -263,44 +263,6 @@ func TestDuplicatedAndTemplated(t *testing.T) {
 	})
 }
 
-// The lease length that an agent asked for ends with its claim.
-func TestLeaseLengthGoesWithItsClaim(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		a, b := w.daemon(nil), w.daemon(nil)
-		minutes := func(id string) float64 { return w.page(id).Number("claim_timeout_minutes") }
-		claim := func(n *node, agent, id string, minutes int) api.Claim {
-			cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: agent, Task: id, TimeoutMinutes: minutes}, "")
-			if err != nil {
-				w.Fatal(err)
-			}
-			return cl
-		}
-		cleared := w.add("cleared by a person", map[string]any{"claim_timeout_minutes": number(45)})
-		claim(a, "Sandman", cleared, 5)
-		overridden := w.add("overridden", map[string]any{"claim_timeout_minutes": number(45)})
-		claim(a, "Sandman", overridden, 5)
-		elsewhere := w.add("overridden elsewhere", map[string]any{"claim_timeout_minutes": number(45)})
-		claim(a, "Sandman", elsewhere, 5)
-		w.edit(cleared, map[string]any{
-			"status": option("status", "OPEN"), "claimed_by": text("rich_text", ""), "claim_token": text("rich_text", ""), "claimed_at": map[string]any{"date": nil},
-		})
-		w.until(time.Minute, "put back", func() bool { return minutes(cleared) == 45 && show(w.page(cleared)) == openCard })
-		stale := func() { time.Sleep(7 * time.Minute) }
-		stale()
-		for n, id := range map[*node]string{a: overridden, b: elsewhere} {
-			cl, err := n.claim("Oracle", id)
-			if err != nil {
-				continue // swept by now
-			}
-			if _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{Agent: "Oracle"}, ""); err != nil {
-				w.Error(err)
-			}
-		}
-		w.until(2*time.Minute, "put back", func() bool { return minutes(overridden) == 45 && minutes(elsewhere) == 45 })
-	})
-}
-
 // A person's edit between the read and the write of a claim is overwritten: nothing can prevent
 // that. The daemon reports how long that window is.
 func TestEditBetweenReadAndWrite(t *testing.T) {

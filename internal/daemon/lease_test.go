@@ -54,21 +54,24 @@ func TestRefusalIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestLongestLease has a card and an agent ask for a lease of a year: it is one of a day.
+// TestLongestLease has a card ask for a lease of a year: it is one of a day. An agent may ask for its
+// claim to be kept that long; its lease is still the page's.
 func TestLongestLease(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		card, plain := w.add("card", map[string]any{"claim_timeout_minutes": number(525600)}), w.add("plain", nil)
 		n := w.daemon(func(c *config.Config) { quiet(c); c.Claim.MaxLifetime = 500 * 24 * time.Hour })
-		for id, minutes := range map[string]int{card: 0, plain: 525600} {
-			cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id, TimeoutMinutes: minutes}, "")
-			if lasts := time.Until(cl.ExpiresAt.Time); err != nil || lasts > 24*time.Hour || lasts < 23*time.Hour {
-				w.Errorf("%s lasts %v, %v; want a day", cl.Task.Title, lasts, err)
-			}
+		cl := n.mustClaim("Sandman", card)
+		if lasts := time.Until(cl.ExpiresAt.Time); lasts > 24*time.Hour || lasts < 23*time.Hour || !cl.KeptUntil.IsZero() {
+			w.Errorf("it lasts %v, and is kept until %v; want a day", lasts, cl.KeptUntil)
+		}
+		cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: plain, TimeoutMinutes: 525600}, "")
+		if kept := time.Until(cl.KeptUntil.Time); err != nil || time.Until(cl.ExpiresAt.Time) > 30*time.Minute || kept < 364*24*time.Hour {
+			w.Errorf("it expires at %v, and is kept for %v, %v; want the lease, and a year", cl.ExpiresAt, kept, err)
 		}
 		time.Sleep(25 * time.Hour)
-		if s := n.status(); s.ClaimsHeld > 0 {
-			w.Errorf("%d claims are held after a day", s.ClaimsHeld)
+		if all, err := n.Claims(w.Context(), ""); err != nil || len(all.Claims) != 1 || all.Claims[0].ID != cl.ID {
+			w.Errorf("held after a day: %+v, %v; want the claim of Oracle", all.Claims, err)
 		}
 	})
 }

@@ -34,6 +34,9 @@ func (w watcher) Wrote(took time.Duration, err error) {
 func (w watcher) Stored(c claim.Hold) {
 	w.broker.Claimed(c)
 	w.leases.Wake()
+	if c.State == claim.Held && c.Requested > 0 {
+		w.due.Wake()
+	}
 	if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
 		w.offers.Wake()
 	}

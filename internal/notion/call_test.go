@@ -170,7 +170,7 @@ func TestPropertiesMeanWhatNotionShows(t *testing.T) {
 				}
 				return
 			}
-			lease, _ := p.lease()
+			lease := p.lease()
 			got := meaning{p.text(), p.value(), p.moment(), lease, p.key(), p.related(), p.ticked()}
 			if diff := cmp.Diff(*tc.want, got); diff != "" {
 				t.Errorf("-want +got\n%s", diff)

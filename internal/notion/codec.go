@@ -129,7 +129,7 @@ func (c *codec) task(page *page) (task.Task, error) {
 		Trashed:   page.trashed(),
 	}
 	t.Assignee, t.AssigneeIsAgent = c.assignee(of(c.columns.assignee))
-	t.Timeout, t.OddTimeout = of(c.columns.timeout).lease()
+	t.Timeout = of(c.columns.timeout).lease()
 	name := of(c.columns.status).text()
 	if status, ok := c.statuses[name]; ok {
 		t.Status = status

@@ -178,17 +178,12 @@ func (p *property) moment() time.Time {
 	return at.UTC()
 }
 
-// lease reads a lease's length in minutes. An impossible number counts as none. odd says that
-// writing the length back would change the number.
-func (p *property) lease() (length time.Duration, odd bool) {
-	if p == nil || p.Number == nil || *p.Number == 0 {
-		return 0, false
+// lease reads a lease's length in minutes. An impossible number counts as none.
+func (p *property) lease() time.Duration {
+	if p == nil || p.Number == nil || !(*p.Number > 0) || *p.Number > longestTimeout.Minutes() {
+		return 0
 	}
-	n := *p.Number
-	if !(n > 0) || n > longestTimeout.Minutes() {
-		return 0, true
-	}
-	return time.Duration(n * float64(time.Minute)), n != math.Trunc(n)
+	return time.Duration(*p.Number * float64(time.Minute))
 }
 
 // key reads a unique id. Without a valid prefix there is no key.

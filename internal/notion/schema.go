@@ -120,7 +120,7 @@ func (s TaskSchema) wants(c *taskColumns) []wanted {
 		{key: tokenKey, name: p.ClaimToken, types: []string{typeRichText}, into: &c.token},
 		{
 			key: "claim_timeout_minutes", name: p.ClaimTimeoutMinutes, types: []string{typeNumber}, into: &c.timeout,
-			without: "all claims last as long as claim.timeout says, and a claim of another length cannot be told to others",
+			without: "all claims last as long as claim.timeout says",
 		},
 		{
 			key: "priority", name: p.Priority, types: []string{typeSelect, typeStatus, typeRichText}, into: &c.priority,

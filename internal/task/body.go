@@ -8,17 +8,16 @@ type Body struct {
 	Task
 	Token   string        `json:"token,omitempty"`
 	Timeout time.Duration `json:"timeout,omitempty"`
-	Odd     bool          `json:"odd_timeout,omitempty"`
 	Editor  string        `json:"edited_by,omitempty"`
 }
 
 // BodyOf returns the body of t.
 func BodyOf(t Task) Body {
-	return Body{Task: t, Token: t.Token, Timeout: t.Timeout, Odd: t.OddTimeout, Editor: t.EditedBy}
+	return Body{Task: t, Token: t.Token, Timeout: t.Timeout, Editor: t.EditedBy}
 }
 
 // Whole is the inverse of BodyOf.
 func (b Body) Whole() Task {
-	b.Task.Token, b.Task.Timeout, b.Task.OddTimeout, b.Task.EditedBy = b.Token, b.Timeout, b.Odd, b.Editor
+	b.Task.Token, b.Task.Timeout, b.Task.EditedBy = b.Token, b.Timeout, b.Editor
 	return b.Task
 }

@@ -47,9 +47,6 @@ type Task struct {
 	Token string `json:"-"`
 	// Timeout is the task's own lease length; zero for the configured default.
 	Timeout time.Duration `json:"-"`
-	// OddTimeout is set if the page has an invalid lease length, such as a fraction of a minute.
-	// A person wrote it, so it is left as it is.
-	OddTimeout bool `json:"-"`
 
 	DependsOn []ID `json:"depends_on,omitempty"`
 	// SubItems are the parts of the task, which come before the whole. It is empty if the board's

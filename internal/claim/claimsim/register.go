@@ -15,10 +15,6 @@ import (
 // one instant, and the last writer of a property wins. Dates are cut to the minute, lease
 // lengths are rounded up to whole minutes, and times are in UTC.
 type Register struct {
-	// NoTimeout says that the database lacks the property: writes to it are ignored. It is set
-	// before the register is used.
-	NoTimeout bool
-
 	mu    sync.Mutex
 	pages map[task.ID][]Version // the last is what the page shows
 }
@@ -51,9 +47,6 @@ func (r *Register) Add(t task.Task) {
 func (r *Register) put(by string, t task.Task) {
 	t.ClaimedAt = t.ClaimedAt.UTC().Truncate(time.Minute)
 	t.Timeout = (t.Timeout + time.Minute - 1).Truncate(time.Minute)
-	if r.NoTimeout {
-		t.Timeout = 0
-	}
 	r.pages[t.ID] = append(r.pages[t.ID], Version{From: time.Now(), By: by, Task: t})
 }
 

@@ -273,7 +273,7 @@ func (t *ledgerTest) mark(n int) claim.Mark {
 	c := t.attempt("Ghost", n)
 	return claim.Mark{
 		ID: c.ID, Why: claim.Swept, Of: claim.NewID(ledgerTime), Agent: c.Agent, Task: c.Task, State: claim.Abandoned, Made: c.Reserved,
-		Lease: claim.Lease{ClaimedAt: ledgerTime, Requested: time.Hour, Own: time.Minute}, Assigned: true, Due: ledgerTime.Add(time.Minute),
+		Lease: claim.Lease{ClaimedAt: ledgerTime, Requested: time.Hour}, Assigned: true, Due: ledgerTime.Add(time.Minute),
 		Reason: "its lease ran out", History: "tried twice", By: "user 1000",
 	}
 }

@@ -152,8 +152,7 @@ func (r *race) quiet(ctx context.Context) bool {
 			return false
 		}
 		for _, m := range marks {
-			// A debt is repaid when nobody has the task.
-			if !watched(m) || m.Why == claim.Debt && r.register.Page(m.Task.ID).Status == task.Open {
+			if !watched(m) {
 				return false
 			}
 		}
