@@ -2,6 +2,7 @@ package internal_test
 
 import (
 	"flag"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,17 +23,16 @@ var update = flag.Bool("update", false, "write testdata/imports.txt anew")
 
 // module is the source, as far as pages name it and the list of imports needs it.
 type module struct {
-	text    map[string]string          // by package, tests included
+	names   map[string]map[string]bool // by package, tests aside: what begins a line, such as a field
 	imports map[string]map[string]bool // of this module, by package, tests aside
 	tests   map[string]bool            // functions, and scripts such as claim.txtar
 }
 
-var declared = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+var declared = regexp.MustCompile(`^(?:func (?:\([^)]*\) )?|type |var |const |\t+)(\w+)\b`)
 
-// readModule reads the source.
-func readModule(t *testing.T) *module {
-	t.Helper()
-	m := &module{text: make(map[string]string), imports: make(map[string]map[string]bool), tests: make(map[string]bool)}
+// readModule reads the source, once.
+var readModule = sync.OnceValues(func() (*module, error) {
+	m := &module{names: make(map[string]map[string]bool), imports: make(map[string]map[string]bool), tests: make(map[string]bool)}
 	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
 		if _, none := os.Stat(filepath.Join(file, "go.mod")); none == nil && file != ".." {
 			return fs.SkipDir // a module of its own
@@ -47,15 +48,22 @@ func readModule(t *testing.T) *module {
 			return err
 		}
 		pkg := strings.TrimPrefix(path.Dir(filepath.ToSlash(file)), "../")
-		m.text[pkg] += string(text)
 		if strings.HasSuffix(file, "_test.go") {
-			for _, test := range declared.FindAllStringSubmatch(string(text), -1) {
-				m.tests[test[1]] = true
+			for line := range strings.Lines(string(text)) {
+				if test, ok := strings.CutPrefix(line, "func Test"); ok {
+					name, _, _ := strings.Cut(test, "(")
+					m.tests["Test"+name] = true
+				}
 			}
 			return nil
 		}
 		if m.imports[pkg] == nil {
-			m.imports[pkg] = make(map[string]bool)
+			m.imports[pkg], m.names[pkg] = make(map[string]bool), make(map[string]bool)
+		}
+		for line := range strings.Lines(string(text)) {
+			if named := declared.FindStringSubmatch(line); named != nil {
+				m.names[pkg][named[1]] = true
+			}
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ImportsOnly)
 		if err != nil {
@@ -68,14 +76,11 @@ func readModule(t *testing.T) *module {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err == nil && (len(m.imports) < 30 || len(m.tests) < 300) {
+		err = fmt.Errorf("found %d packages and %d tests", len(m.imports), len(m.tests))
 	}
-	if len(m.imports) < 30 || len(m.tests) < 300 {
-		t.Fatalf("found %d packages and %d tests", len(m.imports), len(m.tests))
-	}
-	return m
-}
+	return m, err
+})
 
 // importsList lists for each package which others it imports, in lines of less than 100 characters.
 func (m *module) importsList() string {
@@ -112,7 +117,11 @@ func (m *module) importsList() string {
 // there, for whoever reads it to see that it points one way.
 func TestImportsAreListed(t *testing.T) {
 	const file = "testdata/imports.txt"
-	want := readModule(t).importsList()
+	m, err := readModule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := m.importsList()
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -144,10 +153,8 @@ func (m *module) has(name string) bool {
 		return err == nil
 	}
 	parts := strings.Split(name, ".")
-	for pkg, text := range m.text {
-		if path.Base(pkg) == parts[0] && !slices.ContainsFunc(parts[1:], func(word string) bool {
-			return !regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |var |const |\t+)` + word + `\b`).MatchString(text)
-		}) {
+	for pkg, names := range m.names {
+		if path.Base(pkg) == parts[0] && !slices.ContainsFunc(parts[1:], func(name string) bool { return !names[name] }) {
 			return true
 		}
 	}
@@ -156,7 +163,11 @@ func (m *module) has(name string) bool {
 
 // TestPagesNameWhatThereIs looks for what pages name: those on working on dibs, and the one on threats.
 func TestPagesNameWhatThereIs(t *testing.T) {
-	m, found := readModule(t), 0
+	m, err := readModule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
 	for _, file := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "contributing/tests.md", "contributing/how-to-add.md", "threats.md"} {
 		page, err := os.ReadFile("../docs/" + file)
 		if err != nil {

@@ -1,6 +1,7 @@
-// Package alive keeps claims alive for agents that forget to. A process or a connection can
-// be named as a claim's keeper. While it lives, the claim is renewed in the agent's name.
-// Once the last keeper is gone, the claim is released.
+// Package alive keeps claims alive for agents that forget to. A process or a connection can be
+// named as a claim's keeper. While it lives, the claim is renewed in the agent's name. Once the
+// last keeper is gone, the claim is released. A keeper is stored before its claim is asked for.
+// Heartbeats cost no requests of their own.
 package alive
 
 import (

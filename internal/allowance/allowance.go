@@ -1,5 +1,5 @@
-// Package allowance limits how often each user of the machine may do something: a token bucket
-// for each user.
+// Package allowance limits how often each user of the machine may do something: a token bucket for
+// each user. Refused requests do not count.
 package allowance
 
 import (

@@ -1,5 +1,6 @@
-// Package clock estimates Notion's time from the Date headers of its answers, on a machine
-// whose own clocks may be wrong. It also has timers and loops. It does no I/O.
+// Package clock estimates Notion's time from the Date headers of its answers, on a machine whose
+// own clocks may be wrong. It also has timers and loops. It does no I/O. One answer alone never
+// makes it jump.
 package clock
 
 import (

@@ -1,5 +1,6 @@
 // Package connect sets clients up to work with dibs: it adds what they need to their own settings
-// files, leaves everything else there unchanged, and removes it again.
+// files, leaves everything else there unchanged, and removes it again. A file is replaced as a whole.
+// Nothing outside of a project or repository is written, whatever becomes a link meanwhile.
 //
 // The places of these files are from documentation: Claude Code's pages on settings, MCP, hooks and
 // skills, Codex's on config.toml, hooks and skills, and Cursor's on MCP, hooks and skills; git's is

@@ -1,5 +1,6 @@
 // Package daemon assembles the parts and runs them: the journal, the Notion client, the claim
-// protocol, the mirror, the logs, the schedule and the socket API.
+// protocol, the mirror, the logs, the schedule and the socket API. It wires and wakes, and decides
+// nothing about claims. One daemon has a state directory and a socket to itself.
 package daemon
 
 import (

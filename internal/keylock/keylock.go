@@ -1,5 +1,5 @@
-// Package keylock has locks by key: callers with the same key wait for each other,
-// callers with different keys do not.
+// Package keylock has locks by key: callers with the same key wait for each other, callers with
+// different keys do not. First come, first served. A lock takes memory only while it is in use.
 package keylock
 
 import (

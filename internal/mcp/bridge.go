@@ -4,7 +4,7 @@
 // The process that runs the server keeps the agent's claims alive. When it ends, they stay alive
 // for a grace period, so that the next server of the same agent can take them over. Every answer
 // begins with what the agent must know: the claims that it lost, and those that it holds without
-// knowing.
+// knowing. Only the end of its input ends it. A claim granted to a cancelled call is given back.
 package mcp
 
 import (

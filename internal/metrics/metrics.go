@@ -1,6 +1,6 @@
 // Package metrics exports the daemon's numbers to Prometheus. Events are counted as they happen;
 // states are read at each scrape. There is no global state, so that several daemons can live in one
-// process.
+// process. Numbers by agent are bounded.
 package metrics
 
 import (

@@ -3,8 +3,9 @@
 // finished ones, and the tasks that these depend on. It decides when to ask Notion for
 // changes, and how long to wait for the answer.
 //
-// The mirror is a hint: queries lag, and a person may have edited a task since. So read
-// the page of a task before acting on it.
+// The mirror is a hint: queries lag, and a person may have edited a task since. So read the page of
+// a task before acting on it. A query that fails changes nothing, and nothing is shown that is not
+// stored.
 package mirror
 
 import (

@@ -3,7 +3,8 @@
 // stored with the fact behind it. Each Receiver, an address or a command, gets its own.
 //
 // A notice arrives at least once: if an answer is lost, it is sent again under the same id. Those
-// of one minute go into one message.
+// of one minute go into one message. No address leaves the package, and no text of others is markup
+// or a command.
 package notice
 
 import (

@@ -1,4 +1,5 @@
-// Package pgtest gives tests PostgreSQL servers of their own.
+// Package pgtest gives tests PostgreSQL servers of their own. Where none is installed the tests say
+// so, and fail in CI.
 package pgtest
 
 import (

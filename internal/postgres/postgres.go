@@ -1,5 +1,6 @@
-// Package postgres runs PostgreSQL servers for tests. They are real servers, from
-// the installed programs, each with a folder and a port of its own.
+// Package postgres runs PostgreSQL servers for tests. They are real servers, from the installed
+// programs, each with a folder and a port of its own. A server ends with the process that started
+// it, however that ends.
 package postgres
 
 import (

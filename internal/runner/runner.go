@@ -1,5 +1,7 @@
 // Package runner runs a command for each task that it claims. It keeps the claim while the command
-// runs, stops the command if the claim is lost, and reports the outcome of the task.
+// runs, stops the command if the claim is lost, and reports the outcome of the task. No command
+// outlives its claim, or the process that started it, by more than its patience. A task is given
+// back only once nothing runs that its command started.
 package runner
 
 import (

@@ -1,5 +1,6 @@
 // Package server answers HTTP on the daemon's socket. It translates between package api and a
-// Broker, identifies the calling user, and makes requests with an idempotency key repeatable.
+// Broker, identifies the calling user, and makes requests with an idempotency key repeatable. Every
+// failure is a problem document with a code.
 package server
 
 import (

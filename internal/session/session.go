@@ -1,5 +1,6 @@
-// Package session identifies the session that a command runs in, among those of the same user:
-// the session of an agent's client, or a terminal.
+// Package session identifies the session that a command runs in, among those of the same user: the
+// session of an agent's client, or a terminal. It is for clients alone: the values of variables
+// leave the process only hashed.
 package session
 
 import (

@@ -1,4 +1,5 @@
-// Package sorted keeps items in order.
+// Package sorted keeps items in order. Its Tree hides a library's behind an interface, so that Go
+// compiles it only where one is made.
 package sorted
 
 import "github.com/tidwall/btree"

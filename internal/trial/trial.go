@@ -1,4 +1,5 @@
-// Package trial runs a board and its daemon in one process, to try dibs without a Notion account.
+// Package trial runs a board and its daemon in one process, to try dibs without a Notion account. A
+// command in a trial sees nothing of the user's settings.
 package trial
 
 import (

@@ -1,4 +1,5 @@
-// Package markup makes what others wrote fit to stand in a page of the board.
+// Package markup makes what others wrote fit to stand in a page of the board. Their HTML is shown
+// as text, and only http and https addresses become links.
 package markup
 
 import (

@@ -1,4 +1,5 @@
-// Package journaltest makes new journals cheaply, for tests that need many.
+// Package journaltest makes new journals cheaply, for tests that need many. The tables of a file
+// are made once, as journal.Open makes them.
 package journaltest
 
 import (
