@@ -132,15 +132,9 @@ type PolicyStatus struct {
 	MaxPerAgent        *int     `json:"max_per_agent,omitempty" doc:"How many tasks an agent may have at a time; 0 is any number"`
 	MaxLifetimeSeconds *float64 `json:"max_lifetime_seconds,omitempty" doc:"The longest life of a claim, renewals included; 0 is any"`
 	// MaxAttempts is nil from a daemon of an earlier version.
-	MaxAttempts *int `json:"max_attempts,omitempty" doc:"How often a task may fail or its claim run out before it becomes BLOCKED; 0 is any number of times"`
-	// Others has a line for each different set of settings.
-	Others []string `json:"others,omitempty" doc:"Agents whose daemons claim on this board under settings that do not go with these"`
-	// Stranger is empty where this daemon is not said to be the only claimer.
-	Stranger string `json:"stranger,omitempty" doc:"The daemon with a journal of its own that was seen within a day, although this one is to be the only claimer"`
+	MaxAttempts *int   `json:"max_attempts,omitempty" doc:"How often a task may fail or its claim run out before it becomes BLOCKED; 0 is any number of times"`
+	Stranger    string `json:"stranger,omitempty" doc:"The daemon with a journal of its own that was seen within a day"`
 }
 
 // OneJournal is the advice for PolicyStatus.Stranger.
 const OneJournal = "stop it, or give it this daemon's journal (journal.postgres)"
-
-// SameSettings is the advice for the lines of PolicyStatus.Others.
-const SameSettings = "give all daemons on the board the same claim.timeout, claim.write_window and claim.settle, and restart them, or have them share one journal: journal.postgres"

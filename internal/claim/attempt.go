@@ -248,7 +248,7 @@ func (a *attempt) overruling(t task.Task) *Denied {
 func (a *attempt) grant(ctx, work context.Context, at time.Time) (Hold, error) {
 	a.cl.State, a.cl.Started = Held, at
 	granted := a.cl.fact(KindGranted, a.store.Now())
-	granted.Remote, granted.Settings, granted.Detail = true, a.policy.Settings().String(), a.note
+	granted.Remote, granted.Detail = true, a.note
 	granted.Assigned, granted.Expires = a.cl.Assigned, a.cl.ExpiresAt()
 	if a.cl.Assigned && a.from != "" {
 		granted.Kind, granted.Holder = KindAccepted, a.from

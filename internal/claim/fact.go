@@ -114,8 +114,6 @@ type Fact struct {
 	// Changed names the parts of a task that were edited.
 	Changed []string `json:"changed,omitempty"`
 
-	// Settings are the settings of a grant, as written by Settings.String.
-	Settings string `json:"settings,omitempty"`
 	// Started, Finished, Summary and Evidence describe finished work.
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"crypto/rand"
 	"strings"
 	"time"
 
@@ -23,8 +24,9 @@ type Origin string
 // The characters of an id that are its origin.
 const originStart, originEnd = 10, 14
 
-// NewOrigin returns the origin of a new journal.
-func NewOrigin() Origin { return NewID(time.Now()).Origin() }
+// NewOrigin returns the origin of a new journal. It is random even beside another one of the same
+// millisecond, while ids of one millisecond only count up.
+func NewOrigin() Origin { return ID(ulid.MustNew(0, rand.Reader).String()).Origin() }
 
 // NewID is the function NewID for a claim of this origin. An empty origin leaves the id as it is.
 func (o Origin) NewID(now time.Time) ID {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 
 	"dibs/internal/api"
@@ -10,13 +11,10 @@ import (
 	"dibs/internal/mirror"
 )
 
-// openDoubt starts the check whether the database of a shared journal was restored from a backup, and
-// whether the only claimer is alone. A journal of the daemon's own needs no check of the former: it
-// lies in the state directory with everything else.
+// openDoubt starts the check whether this journal's daemon is alone on the board, and whether the
+// database of a shared journal was restored from a backup. A journal of the daemon's own needs no
+// check of the latter: it lies in the state directory with everything else.
 func (d *works) openDoubt(ctx context.Context) (err error) {
-	if !d.claimer.Policy().Exclusive {
-		return nil
-	}
 	c := foreign.DoubtConfig{
 		Claims: d.claimer, Policy: d.claimer.Policy(), Storage: d.journal, Clock: d.notion, Log: d.log,
 	}
@@ -46,13 +44,15 @@ func (b board) Closed() error {
 	return b.Mirror.Closed()
 }
 
-// doubtAll compares the mirror's tasks with the journal after a sync.
+// doubtAll compares the mirror's tasks with the journal after a sync. The broker hears of the agents
+// that claim through strangers.
 func (d *works) doubtAll(ctx context.Context) {
-	if d.doubt == nil {
-		return
-	}
 	for t := range d.mirror.Tasks() {
 		d.doubt.See(ctx, t)
+		if token := claim.ParseToken(t.Token); token.ID != "" && !token.Void && d.doubt.Strange(token.ID) {
+			made, _ := token.ID.Minted()
+			d.broker.Met(cmp.Or(token.By, t.ClaimedBy), d.notion.Now().Sub(made))
+		}
 	}
 }
 

@@ -58,7 +58,6 @@ func (d *works) standing(ctx context.Context) (metrics.State, error) {
 		Waiting: make(map[string]int, len(sent.Waiting)), Permits: sent.Permits, Burst: sent.Burst,
 		Paused:    time.Until(sent.PausedUntil),
 		ClockSkew: time.Until(d.notion.Now()),
-		Others:    len(d.otherLines()),
 		Mirror:    status.Mirror, Held: make(map[string]int), Reservations: len(status.Reservations),
 	}
 	if d.shared != nil {

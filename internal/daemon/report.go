@@ -32,7 +32,9 @@ func (d house) Report(ctx context.Context, s *api.Status) {
 	}
 	if beside := d.doubt.Stranger(); beside != "" {
 		s.Policy.Stranger = beside
-		s.Warnings = append(s.Warnings, beside+": "+api.OneJournal)
+		if d.claimer.Policy().Exclusive {
+			s.Warnings = append(s.Warnings, beside+": "+api.OneJournal)
+		}
 	}
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
 	for _, q := range d.queues {
@@ -43,11 +45,6 @@ func (d house) Report(ctx context.Context, s *api.Status) {
 		s.ReadToWrite = &api.ReadToWrite{Writes: n, MedianSeconds: median.Seconds(), SlowestSeconds: slowest.Seconds()}
 	}
 	s.Webhook = d.hookStatus()
-	s.Policy.Others = d.otherLines()
-	for _, other := range s.Policy.Others {
-		s.Warnings = append(s.Warnings, other+": "+api.SameSettings)
-	}
-
 	if d.shared != nil {
 		s.Cluster = d.shared.report()
 	}

@@ -104,9 +104,6 @@ func (d *works) loops() []func(context.Context) {
 		d.telling.loop.Run, d.mirror.Run, d.hooks.loop.Run, d.hooks.board.Run, d.alive.Run, d.reservations.Run,
 		d.due.Run, d.news.Run, d.leases.Run, d.held.Run, d.untidy.Run, d.offers.Run, d.backLoop,
 	}
-	if d.foreign != nil {
-		all = append(all, d.foreignLoop)
-	}
 	if d.shared != nil {
 		all = append(all, d.shared.machines.Run)
 	}
@@ -146,9 +143,6 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 		}
 	}
 	d.doubtAll(ctx)
-	if len(errs) == 0 && d.foreign != nil {
-		d.seeForeign(ctx)
-	}
 	err := errors.Join(append(errs, d.answered(ctx), d.guard(ctx, false))...)
 	d.untidy.Wake()
 	if err == nil {

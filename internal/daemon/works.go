@@ -38,9 +38,8 @@ type works struct {
 	journal *journal.Journal
 	claimer *claim.Claimer
 	mirror  *mirror.Mirror
-	queues  []*owed.Queue    // one for each log, one for comments, and one for each receiver of notices; independent of each other
-	foreign *foreign.Lookout // nil if the mesh log cannot be queried
-	doubt   *foreign.Doubt   // nil with a journal of its own
+	queues  []*owed.Queue // one for each log, one for comments, and one for each receiver of notices; independent of each other
+	doubt   *foreign.Doubt
 	// overwrites measures for how long people's edits are at risk.
 	overwrites   times
 	hooks        hooks
@@ -219,7 +218,6 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	if err := d.openReceivers(ctx); err != nil {
 		return err
 	}
-	d.openForeign(logs[claim.MeshLog])
 	if err := d.openHooks(ctx); err != nil {
 		return err
 	}

@@ -12,10 +12,10 @@ import (
 	"dibs/internal/server"
 )
 
-// The doctor reports other daemons with other settings that the daemon has seen.
-func TestDaemonsWithOtherSettings(t *testing.T) {
+// The doctor reports the stranger that the daemon has seen, which is amiss only beside one that is to
+// be the only claimer.
+func TestStranger(t *testing.T) {
 	inWorld(t, func(w *world) {
-		const other = "the daemon of Oracle claims under claim.timeout 45m0s, and 30m0s here"
 		status := api.Status{Version: "test", PID: 7, Warnings: []string{}}
 		status.Policy.WriteWindowSeconds = w.options.Config.Claim.WriteWindow.Seconds()
 		status.Policy.SettleSeconds = w.options.Config.Claim.Settle.Seconds()
@@ -33,18 +33,18 @@ func TestDaemonsWithOtherSettings(t *testing.T) {
 		if f := find(doctor.Run(w.Context(), w.options), "settings"); f != (doctor.Finding{}) {
 			w.Errorf("found %+v of a daemon that has met no others", f)
 		}
-		status.Policy.Others, status.Policy.Stranger = []string{other}, "a daemon with a journal of its own"
+		status.Policy.Stranger = "a daemon with a journal of its own"
 		status.ReadToWrite = &api.ReadToWrite{Writes: 7, MedianSeconds: 0.3, SlowestSeconds: 1.2}
 		report := doctor.Run(w.Context(), w.options)
-		f := find(report, "settings")
-		if f.Level != doctor.Warning || f.Found != other || !strings.Contains(f.Remedy, "the same claim.timeout") {
-			w.Errorf("found %+v, want a warning of the other's settings", f)
-		}
-		if f := find(report, "stranger"); f.Level != doctor.Warning || f.Found != status.Policy.Stranger {
-			w.Errorf("found %+v, want a warning of the stranger", f)
+		if f := find(report, "stranger"); f.Level != doctor.OK || f.Found != status.Policy.Stranger {
+			w.Errorf("found %+v, want the stranger named", f)
 		}
 		if f := find(report, "overwrite"); f.Level != doctor.OK || !strings.Contains(f.Found, "300ms as a rule, 1.2s at most, in the last 7 claims") {
 			w.Errorf("found %+v, want to be told what edits are not safe", f)
+		}
+		status.Policy.Exclusive = true
+		if f := find(doctor.Run(w.Context(), w.options), "stranger"); f.Level != doctor.Warning || f.Remedy != api.OneJournal {
+			w.Errorf("found %+v, want a warning of the stranger", f)
 		}
 	})
 }

@@ -51,11 +51,12 @@ func (e *examination) settings(p api.PolicyStatus, member bool) {
 	if len(differ) > 0 {
 		e.warn("settings", "the daemon runs with "+strings.Join(differ, "; "), "restart it, or configure what it runs with: leases are judged by it")
 	}
-	for _, other := range p.Others {
-		e.warn("settings", other, api.SameSettings)
-	}
-	if p.Stranger != "" {
+	switch {
+	case p.Stranger == "":
+	case p.Exclusive:
 		e.warn("stranger", p.Stranger, api.OneJournal)
+	default:
+		e.ok("stranger", p.Stranger)
 	}
 }
 

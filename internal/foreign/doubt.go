@@ -1,3 +1,6 @@
+// Package foreign tells by the claims on the board what is amiss with the journal: that it was
+// restored to an older state, or that a daemon with another journal claims beside this one. It asks
+// Notion nothing.
 package foreign
 
 import (
@@ -25,6 +28,13 @@ const (
 
 // adviceRestored is what to do about a doubt.
 const adviceRestored = "nothing is granted: see that no daemon with the newer database runs, then run dibs cluster adopt as the daemon's user"
+
+// Claims has the claims made by this daemon and those that share its journal. Its method is safe
+// for concurrent use.
+type Claims interface {
+	// Find returns a claim that the journal knows, or claim.ErrUnknownClaim.
+	Find(context.Context, claim.ID) (claim.Hold, error)
+}
 
 // Doubt notices that the journal's database was restored to an older state, or emptied. Such a
 // journal does not know claims that the board shows, or has them in an older state. So it cannot be
@@ -187,13 +197,13 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 		token.ID == "" || token.Void || token.Done || t.ClaimedBy == "" || t.ClaimedAt.IsZero() || d.Policy.Stale(t, d.Clock.Now()) {
 		return
 	}
-	if d.isStranger(token.ID) {
+	if d.Strange(token.ID) {
 		if _, err := d.Claims.Find(ctx, token.ID); errors.Is(err, claim.ErrUnknownClaim) {
 			d.meet(ctx, t)
 		}
 		return
 	}
-	if done {
+	if done || bot == "" {
 		return
 	}
 	what, at := d.contradiction(ctx, t, token.ID)
@@ -201,7 +211,7 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 		return
 	}
 	// A person who copies a page, or edits it, proves nothing: only this daemon's own writes do.
-	if made, _ := token.ID.Minted(); what == "" || bot == "" || bot != t.EditedBy || !made.After(adopted) && !t.ClaimedAt.After(adopted) {
+	if made, _ := token.ID.Minted(); what == "" || bot != t.EditedBy || !made.After(adopted) && !t.ClaimedAt.After(adopted) {
 		return
 	}
 	d.raise(ctx, &evidence{Task: t.ID, Title: t.Title, Claim: token.ID, Agent: t.ClaimedBy, At: d.Clock.Now(), What: what, Since: at})
@@ -212,10 +222,9 @@ func (c DoubtConfig) lost(at time.Time) bool {
 	return !c.LostUntil.IsZero() && at.After(c.LostFrom.Add(-slack)) && at.Before(c.LostUntil.Add(slack))
 }
 
-// isStranger reports whether a claim that the journal does not know is a stranger's. One of another
-// origin that is older than this one may be of this journal, too, before it was emptied, until the
-// journal is adopted.
-func (d *Doubt) isStranger(id claim.ID) bool {
+// Strange reports whether a claim has the origin of a stranger's. One of another origin that is older
+// than this one may be of this journal, too, before it was emptied, until the journal is adopted.
+func (d *Doubt) Strange(id claim.ID) bool {
 	if id.Origin() == d.origin {
 		return false
 	}
@@ -277,8 +286,12 @@ func (d *Doubt) Stranger() string {
 
 // line words the stranger. d.mu is held.
 func (d *Doubt) line() string {
-	return fmt.Sprintf("a daemon with a journal of its own claims on this board: %s had %q at %s; claims here wait for claim.settle until none was seen for a day",
+	line := fmt.Sprintf("a daemon with a journal of its own claims on this board: %s had %q at %s",
 		d.stranger.Agent, d.stranger.Title, d.stranger.At.UTC().Format("15:04 UTC on Jan 2"))
+	if d.Policy.Exclusive {
+		line += "; claims here wait for claim.settle until none was seen for a day"
+	}
+	return line
 }
 
 // slack is how far a date in Notion may differ from the one noted: Notion truncates to the minute.

@@ -33,8 +33,6 @@ type State struct {
 	Outbox []Backlog
 	// Notices has the counts of each receiver since the start.
 	Notices []Notices
-	// Others is the number of different settings under which other daemons claim on the board.
-	Others int
 	// Cluster describes the daemons that share the journal; nil if none do.
 	Cluster *Cluster
 	// Reservations is the number of reservations.
@@ -79,9 +77,9 @@ type standing struct {
 	read  Standing
 	label func(agent string) string
 
-	requests, waiting, permits, burst, paused, skew    *prometheus.Desc
-	tasks, ready, lag, held, depth, doubt, age, others *prometheus.Desc
-	reserved, members, epoch, away, doubted, notices   *prometheus.Desc
+	requests, waiting, permits, burst, paused, skew  *prometheus.Desc
+	tasks, ready, lag, held, depth, doubt, age       *prometheus.Desc
+	reserved, members, epoch, away, doubted, notices *prometheus.Desc
 }
 
 func newStanding(read Standing, label func(string) string) *standing {
@@ -108,7 +106,6 @@ func newStanding(read Standing, label func(string) string) *standing {
 		away:     desc("cluster_database_away", "Whether the database of the journal could not be asked just now: 1, and then nothing is accepted, or 0; absent without journal.postgres."),
 		doubted:  desc("journal_doubted", "Whether the journal's database looks as if it was restored to an older state, or emptied: 1, until dibs cluster adopt, or 0; absent without journal.postgres."),
 		notices:  desc("notices_total", "Notices to a receiver of notify, by what became of them: sent, given_up, or failed for each message that was not taken.", "receiver", "outcome"),
-		others:   desc("other_settings", "How many kinds of settings there are under which other daemons on the board claim, and which do not go with those here."),
 
 		age: desc("outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log"),
 	}
@@ -117,7 +114,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 // Describe implements prometheus.Collector.
 func (s *standing) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.reserved, s.others, s.members, s.epoch, s.away, s.doubted, s.notices,
+		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.reserved, s.members, s.epoch, s.away, s.doubted, s.notices,
 	} {
 		descs <- d
 	}
@@ -165,7 +162,6 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 		gauge(s.held, float64(n), agent)
 	}
 	gauge(s.reserved, float64(state.Reservations))
-	gauge(s.others, float64(state.Others))
 	if c := state.Cluster; c != nil {
 		gauge(s.members, float64(c.Members))
 		gauge(s.epoch, float64(c.Epoch))

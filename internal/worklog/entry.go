@@ -6,7 +6,6 @@ package worklog
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -120,8 +119,7 @@ func NewEntry(e claim.Fact, log claim.Log) Entry {
 			add(float64(e.Count), "count")
 			add(strings.Join(e.Names, "; "), "names", "agents")
 		}
-		detail := slices.DeleteFunc([]string{e.Detail, e.Settings}, func(s string) bool { return s == "" })
-		add(strings.Join(detail, "; "), "detail", "details", "message")
+		add(e.Detail, "detail", "details", "message")
 		add(e.Summary, "summary", "notes")
 	}
 	add(e.URL, "task_url", "url", "link")
@@ -130,11 +128,3 @@ func NewEntry(e claim.Fact, log claim.Log) Entry {
 
 // takenBack reports whether e says that Holder took a task back from Agent through dibs.
 func takenBack(e claim.Fact) bool { return e.Kind == claim.KindLost && e.By != "" }
-
-// Grant is what a grant's entry in the mesh log says about its daemon.
-type Grant struct {
-	// EntryID is empty if somebody cleared it.
-	EntryID  string
-	Agent    string
-	Settings claim.Settings
-}
