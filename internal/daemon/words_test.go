@@ -19,7 +19,7 @@ import (
 func TestWords(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
-		b := speaking(w, dialectOf([]string{"status", "rich_text", "german", "german", "there", "there", "missing", "there", "full"}))
+		b := speaking(w, dialectOf([]string{"status", "rich_text", "german", "german", "there", "missing", "there", "full"}))
 		mustDo(w, w.notion.EditSchema(b.ids.Tasks, map[string]any{b.names.Priority: typed("select", "Später", "low", "Hoch", "Notfall")}))
 		b.d.priority = "select"
 		roof := b.task("Roof", task.Open, "Hoch")
