@@ -1,9 +1,7 @@
 package setup
 
 import (
-	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,15 +116,4 @@ func (p *Plan) adopt(db notion.Database, given map[string]string) {
 func (p *Plan) nobodys(f notion.Fit, col notion.Column) bool {
 	return f.Key == "claimed_by" && col.Type == "people" &&
 		!slices.ContainsFunc(p.Config.Agents, func(a config.Agent) bool { return a.NotionUser != "" })
-}
-
-// columnTypes returns the types of a database's properties.
-func columnTypes(db notion.Database) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, col := range db.Columns {
-			if !yield(cmp.Or(col.Type, "unknown")) {
-				return
-			}
-		}
-	}
 }

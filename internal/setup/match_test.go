@@ -45,7 +45,7 @@ func TestGuesses(t *testing.T) {
 				"Übernommen am": of("date"), "Priorität": of("select", "hoch"), "Fällig": of("date"),
 			},
 			map[string]string{
-				"status": "Zustand", "claimed_by": "Zuständig", "claimed_at": "Übernommen am", "priority": "Priorität", "high": "hoch",
+				"status": "Zustand", "claimed_by": "Zuständig", "priority": "Priorität", "high": "hoch",
 				"open": "Offen", "in_progress": "In Arbeit", "blocked": "Blockiert", "completed": "Erledigt",
 			},
 		},
@@ -55,7 +55,7 @@ func TestGuesses(t *testing.T) {
 				"Pris le": of("date"), "Priorité": of("select", "Haute", "Basse"), "Échéance": of("date"), "Responsable": of("people"),
 			},
 			map[string]string{
-				"status": "Statut", "claimed_by": "Pris par", "claimed_at": "Pris le", "priority": "Priorité", "assignee": "Responsable",
+				"status": "Statut", "claimed_by": "Pris par", "priority": "Priorité", "assignee": "Responsable",
 				"open": "Pas commencé", "in_progress": "En cours", "blocked": "Bloqué", "completed": "Terminé", "cancelled": "Annulé", "high": "Haute", "low": "Basse",
 			},
 		},
@@ -89,6 +89,9 @@ func TestGuesses(t *testing.T) {
 		},
 		"several columns of people": {
 			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Reviewer": of("people"), "Tester": of("people")}, map[string]string{},
+		},
+		"data that a claim would overwrite": {
+			map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Claimed on": of("date"), "Timeout": of("number"), "Token": of("rich_text")}, map[string]string{},
 		},
 		"of a type that will not do": {
 			map[string]any{"Name": of("title"), "State": of("checkbox"), "Assignee": of("number"), "Start date": of("date"), "Blocked by": of("rich_text")}, map[string]string{},

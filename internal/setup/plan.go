@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -288,7 +289,7 @@ func (p *Plan) planTasks(k kind, db notion.Database, given map[string]string, ma
 			p.note("database %q: %s: %s", db.Title, f.Problem, f.Remedy)
 		}
 	}
-	if made && !slices.ContainsFunc(slices.Collect(columnTypes(db)), func(t string) bool { return t == "unique_id" }) {
+	if made && !slices.ContainsFunc(slices.Collect(maps.Values(db.Columns)), func(c notion.Column) bool { return c.Type == "unique_id" }) {
 		special = append(special, notion.NewColumn{Name: "ID", Type: "unique_id", Prefix: "TASK"})
 	}
 	if _, ok := db.Similar(p.until().Name); !ok {

@@ -1,8 +1,11 @@
 package setup
 
 import (
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"dibs/config"
 	"dibs/internal/notion"
@@ -57,27 +60,26 @@ func (p *Plan) guessPriorities(db notion.Database, given map[string]string) {
 	if len(col.Options) == 0 || string(db.ID) == p.saved.Databases.Tasks {
 		return
 	}
-	names, means := prioritiesByKey(&p.Config.Tasks.Priorities), scale(col.Options)
+	names, means := prioritiesByKey(&p.Config.Tasks.Priorities), ranks(col.Options)
 	found := make(map[string][]string) // the options of each priority
 	guessed := make(map[string]bool)
 	var left []string
 	for _, name := range col.Options {
-		i := slices.IndexFunc(priorityKeys, func(key string) bool { return has(*names[key], name) })
-		key := means[name].String()
+		rank, known := means[name]
+		key := rank.String()
 		_, said := given[key]
-		switch o := understood(name); {
+		switch i := slices.IndexFunc(priorityKeys, func(key string) bool { return has(*names[key], name) }); {
 		case i >= 0: // as the configuration says
 			key = priorityKeys[i]
 			if _, said := given[key]; !said && !slices.Contains(*names[key], name) {
 				p.Adopted = append(p.Adopted, Guess{Key: key, Name: name})
 			}
-		case means[name] != task.None && !said:
+		case !known || said:
+			left = append(left, name)
+			continue
+		case rank != task.None:
 			guessed[key] = true
 			p.Guesses = append(p.Guesses, Guess{Key: key, Name: name})
-		default:
-			if key = ""; !o.named || o.rank != task.None {
-				left = append(left, name)
-			}
 		}
 		found[key] = append(found[key], name)
 	}
@@ -93,4 +95,49 @@ func (p *Plan) guessPriorities(db notion.Database, given map[string]string) {
 // has reports whether the name is among the names, in any case.
 func has(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(other, name) })
+}
+
+// ranks returns what the options of a column of priorities mean by their words. Of those that say
+// more than none it returns nothing, rather than something wrong, if one option says what another does
+// and more, such as Urgent beside Not urgent, or if most say nothing.
+func ranks(options []string) map[string]task.Priority {
+	means, different := make(map[string]task.Priority), make(map[task.Priority]bool)
+	unknown, doubtful := false, false
+	for _, name := range options {
+		words := rankingWords(name)
+		if p, ok := rankOf(strings.Join(words, " ")); ok {
+			means[name], different[p] = p, true
+			continue
+		}
+		unknown = true
+		doubtful = doubtful || slices.ContainsFunc(words, func(word string) bool { _, ok := rankOf(word); return ok })
+	}
+	delete(different, task.None)
+	if doubtful || unknown && len(different) < 2 {
+		maps.DeleteFunc(means, func(_ string, p task.Priority) bool { return p != task.None })
+	}
+	return means
+}
+
+// level is what may stand before the words of an option: 1 – High, P2 (medium).
+var level = regexp.MustCompile(`^p?[0-9]+$`)
+
+// rankingWords returns the words of an option that may say its rank.
+func rankingWords(name string) []string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words = slices.DeleteFunc(words, saysPriority)
+	if len(words) > 1 {
+		words = slices.DeleteFunc(words, level.MatchString)
+	}
+	return words
+}
+
+// rankOf returns the priority that the words mean.
+func rankOf(words string) (task.Priority, bool) {
+	for p, list := range rankWords {
+		if firstOf(list, []string{words}) != "" {
+			return p, true
+		}
+	}
+	return task.None, false
 }

@@ -40,45 +40,6 @@ var groupOf = map[task.Status]string{
 	task.Completed: "Complete", task.Cancelled: "Complete",
 }
 
-// statusWords are other names of statuses, the likeliest first. They say what groups do not: which of
-// a group's options is meant, and anything about a select.
-var statusWords = map[task.Status]struct{ english, others string }{
-	task.Open: {
-		"to do, todo, not started, new, ready, backlog",
-		"offen, zu erledigen, zu tun, nicht begonnen, nicht gestartet, neu, bereit, " +
-			"à faire, ouvert, ouverte, pas commencé, non commencé, nouveau, prêt, " +
-			"por hacer, pendiente, abierto, abierta, sin empezar, no iniciado, nuevo, listo para empezar, " +
-			"não iniciada, não iniciado, a fazer, niet gestart, te doen, nie rozpoczęto, nierozpoczęte, do zrobienia, " +
-			"не начато, к выполнению, 未着手, 未対応, 시작 전, 할 일, 未开始, 未開始, 待办, 待辦",
-	},
-	task.InProgress: {
-		"doing, in work, started, active, working",
-		"in arbeit, in bearbeitung, begonnen, läuft, en cours, commencé, en curso, en progreso, en proceso, haciendo, empezado, " +
-			"em andamento, em progresso, bezig, in uitvoering, w toku, w trakcie, " +
-			"в работе, в процессе, 進行中, 対応中, 作業中, 진행 중, 进行中",
-	},
-	task.Blocked: {
-		"on hold, waiting, stuck, paused",
-		"blockiert, wartet, wartend, pausiert, zurückgestellt, " +
-			"bloqué, bloquée, en attente, en pause, suspendu, bloqueado, bloqueada, en espera, en pausa, detenido, " +
-			"em espera, pausado, pausada, geblokkeerd, in de wacht, zablokowane, zablokowany, wstrzymane, " +
-			"заблокировано, заблокирован, на паузе, приостановлено, 保留, 保留中, ブロック, ブロック中, 보류, 보류 중, 차단됨, 막힘, 阻塞, 受阻, 搁置, 擱置, 暂停, 暫停",
-	},
-	task.Completed: {
-		"done, complete, finished, closed",
-		"erledigt, fertig, abgeschlossen, terminé, terminée, fait, fini, achevé, " +
-			"hecho, hecha, terminado, terminada, completado, completada, listo, " +
-			"concluído, concluída, feito, klaar, gereed, voltooid, afgerond, gotowe, ukończone, zakończone, zrobione, " +
-			"готово, выполнено, завершено, 完了, 対応済み, 완료, 완료됨, 已完成, 完成",
-	},
-	task.Cancelled: {
-		"canceled, won't do, wont do, dropped, rejected",
-		"abgebrochen, gestrichen, verworfen, storniert, entfällt, annulé, annulée, abandonné, abandonnée, rejeté, " +
-			"cancelado, cancelada, descartado, descartada, rechazado, geannuleerd, vervallen, anulowane, odrzucone, " +
-			"отменено, отменён, отклонено, 中止, キャンセル, 取りやめ, 취소, 취소됨, 取消, 已取消",
-	},
-}
-
 // keyOf returns the key of a status below tasks.statuses.
 func keyOf(s task.Status) string { return strings.ToLower(string(s)) }
 
@@ -173,18 +134,12 @@ func pick(s task.Status, status notion.Column, free []string) (name string, amon
 // firstWord returns the option that the likeliest word for s names; empty if none does.
 func firstWord(s task.Status, options []string) string {
 	words := statusWords[s]
-	for word := range strings.SplitSeq(string(s)+", "+words.english+", "+words.others, ", ") {
-		if name := notion.Similar(word, options); name != "" {
-			return name
-		}
-	}
-	return ""
+	return firstOf(string(s)+", "+words.english+", "+words.others, options)
 }
 
 // inEnglish reports whether a name for s is plain English, beside which dibs's own words look like the
 // team's.
 func inEnglish(s task.Status, name string) bool {
 	plain := !strings.ContainsFunc(name, func(r rune) bool { return r > 0x7f })
-	words := strings.Split(string(s)+", "+statusWords[s].english, ", ")
-	return plain && slices.ContainsFunc(words, func(word string) bool { return notion.Similar(word, []string{name}) != "" })
+	return plain && firstOf(string(s)+", "+statusWords[s].english, []string{name}) != ""
 }
