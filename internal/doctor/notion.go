@@ -241,36 +241,23 @@ func (e *examination) tasksDatabase(ctx context.Context) {
 			e.warn("tasks.fields", f.Problem, f.Remedy)
 		}
 	}
-	e.offered(ctx, schema, assignee)
+	e.offered(ctx, db, schema, assignee)
 	e.priorities(db)
 	if e.Probe {
-		e.open(ctx, schema)
+		e.tasks, _ = e.client.Tasks(ctx, e.Config.Databases.Tasks, schema) // the faults are reported above
 	}
-}
-
-// open opens the tasks database once, for all checks that read or write tasks. It returns nil if the
-// database is not fit for that. The faults are reported with the properties.
-func (e *examination) open(ctx context.Context, schema notion.TaskSchema) *notion.Tasks {
-	if e.tasks == nil {
-		e.tasks, _ = e.client.Tasks(ctx, e.Config.Databases.Tasks, schema)
-	}
-	return e.tasks
 }
 
 // offered says how many open tasks the column of assignees keeps back from agents, and how many
 // tasks.only does.
-func (e *examination) offered(ctx context.Context, schema notion.TaskSchema, assignee notion.Fit) {
+func (e *examination) offered(ctx context.Context, db notion.Database, schema notion.TaskSchema, assignee notion.Fit) {
 	check := "tasks.only"
 	if assignee.Key != "" {
 		check = "tasks.properties.assignee"
 	} else if len(schema.Only) == 0 {
 		return
 	}
-	tasks := e.open(ctx, schema)
-	if tasks == nil {
-		return
-	}
-	rows, _, err := tasks.Query(ctx, notion.Query{UnfinishedOnly: true})
+	rows, err := e.client.Survey(ctx, db, schema)
 	if err != nil {
 		e.failed(check, err)
 		return
@@ -313,35 +300,27 @@ func (e *examination) priorities(db notion.Database) {
 
 // logProperties reports where the values of a log's entries go.
 func (e *examination) logProperties(key string, db notion.Database, example worklog.Entry) {
-	places := db.Places(example, e.client.Sources()[task.ID(e.Config.Databases.Tasks)].Source)
 	var fit, text []string
-	for _, f := range example.Fields {
-		if col, ok := places[f.Name]; ok {
-			name := f.Name
-			if col.Name != f.Name {
-				name += fmt.Sprintf(" (in %q)", col.Name)
+	for _, f := range db.ExamineLog(example, e.client.Sources()[task.ID(e.Config.Databases.Tasks)].Source) {
+		switch name := f.Key; f.Grade {
+		case notion.Fits:
+			if f.Name != name {
+				name += fmt.Sprintf(" (in %q)", f.Name)
 			}
 			fit = append(fit, name)
-			continue
+		case notion.Poor:
+			e.warn(key, f.Problem, f.Remedy)
+		default:
+			text = append(text, name)
 		}
-		if col, ok := db.Similar(f.Name); ok {
-			e.warn(key, fmt.Sprintf("property %q is of type %s, which cannot hold %s: it goes into the text of the page", col.Name, cmp.Or(col.Type, "unknown"), f.Name),
-				"change its type, or rename it")
-			continue
-		}
-		text = append(text, f.Name)
 	}
 	if len(fit) > 0 {
 		e.ok(key, "properties for "+strings.Join(fit, ", "))
 	}
 	if len(text) > 0 {
-		remedy := ""
+		level, remedy := OK, ""
 		if slices.Contains(text, worklog.EntryID) {
-			remedy = "dibs init adds them; without entry_id, titles end in the id"
-		}
-		level := OK
-		if remedy != "" {
-			level = Warning
+			level, remedy = Warning, "dibs init adds them; without entry_id, titles end in the id"
 		}
 		e.add(level, key, "no property for "+strings.Join(text, ", ")+": they go into the text of the page", remedy)
 	}

@@ -1,6 +1,7 @@
 package notion
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -119,20 +120,25 @@ func (l layout) relate(f worklog.Field, in *Column, props notionapi.Properties) 
 	}
 }
 
-// Places returns the property for each field of an entry, by the fields' names, without fields that
-// go into the page's text. tasks is the data source of the tasks, to which a relation must relate.
-func (db Database) Places(e worklog.Entry, tasks task.ID) map[string]Column {
+// ExamineLog says how the properties of a log fit each field of an entry. What fits none goes into
+// the page's text. tasks is the data source of the tasks, to which a relation must relate.
+func (db Database) ExamineLog(e worklog.Entry, tasks task.ID) []Fit {
 	l := newLayout(db, tasks)
-	places := make(map[string]Column)
-	if l.entryID.ID != "" {
-		places[worklog.EntryID] = l.entryID
-	}
+	fits := make([]Fit, len(e.Fields))
 	for i, col := range l.fill(e, make(notionapi.Properties), new(spanWriter)) {
-		if col.ID != "" {
-			places[e.Fields[i].Name] = col
+		f := Fit{Key: e.Fields[i].Name, Name: col.Name, Found: col.Type}
+		switch other, similar := db.Similar(f.Key); {
+		case f.Key == worklog.EntryID && l.entryID.ID != "":
+			f.Name, f.Found = l.entryID.Name, l.entryID.Type
+		case col.ID == "" && similar:
+			f.Grade, f.Remedy = Poor, "change its type, or rename it"
+			f.Problem = fmt.Sprintf("property %q is of type %s, which cannot hold %s: it goes into the text of the page", other.Name, cmp.Or(other.Type, "unknown"), f.Key)
+		case col.ID == "":
+			f.Grade = Spare
 		}
+		fits[i] = f
 	}
-	return places
+	return fits
 }
 
 func paragraph(spans []notionapi.RichText) notionapi.Block {

@@ -336,21 +336,18 @@ func (p *Plan) planBoard(k kind) {
 // planLog plans what a log database lacks.
 func (p *Plan) planLog(k kind, db notion.Database) {
 	example := worklog.Example(k.log)
-	places := db.Places(example, p.client.Sources()[task.ID(p.Config.Databases.Tasks)].Source)
 	var missing []notion.NewColumn
-	for _, f := range example.Fields {
-		if _, ok := places[f.Name]; ok {
-			continue
+	for i, f := range db.ExamineLog(example, p.client.Sources()[task.ID(p.Config.Databases.Tasks)].Source) {
+		switch f.Grade {
+		case notion.Poor:
+			p.note("database %q: %s", db.Title, f.Problem)
+		case notion.Spare:
+			name := f.Key
+			if name == "task" { // "task" is the relation
+				name = "task_title"
+			}
+			missing = append(missing, notion.NewColumn{Name: name, Type: columnType(example.Fields[i])})
 		}
-		if there, ok := db.Similar(f.Name); ok {
-			p.note("database %q: property %q is of type %s, which cannot hold %s: it goes into the text of the page", db.Title, there.Name, there.Type, f.Name)
-			continue
-		}
-		name := f.Name
-		if name == "task" { // "task" is the relation
-			name = "task_title"
-		}
-		missing = append(missing, notion.NewColumn{Name: name, Type: columnType(f)})
 	}
 	if k.log == claim.MeshLog && db.ID == "" {
 		for _, name := range worklog.MessageColumns {

@@ -144,11 +144,9 @@ func (w *world) complete(p *setup.Plan) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		example := worklog.Example(log)
-		places := db.Places(example, task.ID(p.Config.Databases.Tasks))
-		for _, f := range example.Fields {
-			if _, ok := places[f.Name]; !ok {
-				w.Errorf("the %s log has no place for %s", log, f.Name)
+		for _, f := range db.ExamineLog(worklog.Example(log), task.ID(p.Config.Databases.Tasks)) {
+			if f.Grade != notion.Fits {
+				w.Errorf("the %s log has no place for %s", log, f.Key)
 			}
 		}
 	}
