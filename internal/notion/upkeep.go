@@ -24,9 +24,14 @@ func (t *Tasks) Broken() error {
 
 // mayHaveChanged reports whether the schema is to be read before the next query.
 func (t *Tasks) mayHaveChanged() bool {
+	return t.Broken() != nil || t.doubtful.Load() || t.isAnother()
+}
+
+// isAnother reports whether another data source was chosen than the one whose schema is known.
+func (t *Tasks) isAnother() bool {
 	c := t.codec.Load()
 	used, _ := t.client.sources.of(c.database)
-	return t.Broken() != nil || t.doubtful.Load() || used.Source != c.source
+	return used.Source != c.source
 }
 
 // breaks records that the database is broken, and why. The caller has locked t.changing.
@@ -65,13 +70,14 @@ func (t *Tasks) buried(ctx context.Context) error {
 // Check reads the schema again, with one request, and uses it from then on. Names may have
 // changed, and properties may have been made anew. If a property in use is missing, the database is
 // broken, and the error says so. A data source that is gone may be shared again: no other one takes
-// its place before a restart. Where the board was in the trash, Check looks there, too, and asks once
-// in trashEvery.
+// its place before a restart. Where the board was in the trash, Check looks there, too; of one
+// data source it asks once in trashEvery.
 func (t *Tasks) Check(ctx context.Context) error {
-	if errors.Is(t.Broken(), errTrashed) {
+	trashed := errors.Is(t.Broken(), errTrashed)
+	if trashed && !t.isAnother() {
 		return t.buried(ctx)
 	}
-	return t.check(ctx, false)
+	return t.check(ctx, trashed)
 }
 
 func (t *Tasks) check(ctx context.Context, above bool) error {
