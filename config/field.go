@@ -13,6 +13,16 @@ type field struct {
 	target any // a pointer
 }
 
+// ByKey returns pointers to the settings of a part of a Config, all of type T, by their keys in it.
+// part is a pointer to the part, such as Tasks.Statuses.
+func ByKey[T any](part any) map[string]*T {
+	v, settings := reflect.ValueOf(part).Elem(), make(map[string]*T)
+	for i := range v.NumField() {
+		settings[v.Type().Field(i).Tag.Get("key")] = v.Field(i).Addr().Interface().(*T)
+	}
+	return settings
+}
+
 // fieldsOf returns the keys of c, in the order of its declaration.
 func fieldsOf(c *Config) []field {
 	var fields []field

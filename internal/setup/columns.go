@@ -88,7 +88,7 @@ func (p *Plan) options(key string) []string {
 // unusable type are left alone.
 func (p *Plan) adopt(db notion.Database, given map[string]string) {
 	p.chosen(db, given)
-	byKey := propertyNames(&p.Config.Tasks.Properties)
+	byKey := config.ByKey[string](&p.Config.Tasks.Properties)
 	for _, f := range workspace.Schema(p.Config).Examine(db) {
 		_, said := given[f.Key]
 		if !said && f.Similar != "" && slices.Contains(f.Types, db.Columns[f.Similar].Type) && !p.nobodys(f, db.Columns[f.Similar]) {
@@ -99,7 +99,7 @@ func (p *Plan) adopt(db notion.Database, given map[string]string) {
 	}
 	p.guess(db, given)
 	status := db.Columns[p.Config.Tasks.Properties.Status]
-	for key, name := range statusesByKey(&p.Config.Tasks.Statuses) {
+	for key, name := range config.ByKey[string](&p.Config.Tasks.Statuses) {
 		_, said := given[key]
 		if other := notion.Similar(*name, status.Options); !said && *name != "" && other != "" && other != *name && !slices.Contains(status.Options, *name) {
 			p.note("database %q: %q is used for %s", db.Title, other, *name)

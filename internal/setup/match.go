@@ -56,16 +56,7 @@ func (g Guess) String() string {
 // MapKeys returns the keys that Options.Map may have.
 func MapKeys() []string {
 	var c config.Config
-	return slices.Concat(slices.Sorted(maps.Keys(propertyNames(&c.Tasks.Properties))), slices.Sorted(maps.Keys(statusesByKey(&c.Tasks.Statuses))), priorityKeys)
-}
-
-// propertyNames returns pointers to the names of properties, by key.
-func propertyNames(p *config.Properties) map[string]*string {
-	return map[string]*string{
-		"status": &p.Status, "claimed_by": &p.ClaimedBy, "claimed_at": &p.ClaimedAt,
-		"claim_timeout_minutes": &p.ClaimTimeoutMinutes, "claim_token": &p.ClaimToken,
-		"priority": &p.Priority, "depends_on": &p.DependsOn, "note": &p.Note, assignee: &p.Assignee, done: &p.Done, subItems: &p.SubItems, doneWhen: &p.DoneWhen,
-	}
+	return slices.Concat(slices.Sorted(maps.Keys(config.ByKey[string](&c.Tasks.Properties))), slices.Sorted(maps.Keys(config.ByKey[string](&c.Tasks.Statuses))), priorityKeys)
 }
 
 // chosen uses the names that the user gave. The name of a property that the database lacks must be
@@ -74,9 +65,9 @@ func (p *Plan) chosen(db notion.Database, given map[string]string) {
 	plain := config.Default()
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		name := given[key]
-		if to, ok := propertyNames(&p.Config.Tasks.Properties)[key]; ok {
+		if to, ok := config.ByKey[string](&p.Config.Tasks.Properties)[key]; ok {
 			*to = name
-			if _, there := db.Columns[name]; db.ID != "" && !there && name != *propertyNames(&plain.Tasks.Properties)[key] && !(name == "" && optional(key)) {
+			if _, there := db.Columns[name]; db.ID != "" && !there && name != *config.ByKey[string](&plain.Tasks.Properties)[key] && !(name == "" && optional(key)) {
 				p.problem("database %q has no property %q, which --map gives as %s: its properties are %s", db.Title, name, key, propertyList(db))
 			}
 		}
@@ -103,7 +94,7 @@ func propertyList(db notion.Database) string {
 // first; and what says when it is done. A database that is in use already has what it is to have of
 // these. given are the names that the user gave.
 func (p *Plan) guess(db notion.Database, given map[string]string) {
-	names := propertyNames(&p.Config.Tasks.Properties)
+	names := config.ByKey[string](&p.Config.Tasks.Properties)
 	fits := workspace.Schema(p.Config).Examine(db)
 	if db.ID != "" && string(db.ID) != p.saved.Databases.Tasks {
 		fits = append(fits, slices.DeleteFunc(slices.Clone(ofTeams), func(f notion.Fit) bool { return *names[f.Key] != "" })...)
@@ -136,11 +127,12 @@ func ofTeam(key string) bool {
 // meant returns the property that could be meant by a missing one.
 func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
 	var fits, only []string // only are those of a type that says enough
+	inUse := slices.Collect(maps.Values(config.ByKey[string](&p.Config.Tasks.Properties)))
 	for _, name := range slices.Sorted(maps.Keys(db.Columns)) {
 		col := db.Columns[name]
 		otherDatabase := (f.Key == "depends_on" || f.Key == subItems) && col.Source != db.Source
 		people := f.Key == "claimed_by" && col.Type == "people" // a team's own: dibs does not write there unasked
-		if !slices.Contains(f.Types, col.Type) || p.taken(name) || otherDatabase || people {
+		if !slices.Contains(f.Types, col.Type) || otherDatabase || people || slices.ContainsFunc(inUse, func(used *string) bool { return *used == name }) {
 			continue
 		}
 		if f.Key == "priority" && len(col.Options) > 0 && saysPriority(name) {
@@ -156,14 +148,4 @@ func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
 		name = only[0]
 	}
 	return db.Columns[name], name != ""
-}
-
-// taken reports whether a property is already in use.
-func (p *Plan) taken(name string) bool {
-	for _, used := range propertyNames(&p.Config.Tasks.Properties) {
-		if *used == name {
-			return true
-		}
-	}
-	return false
 }

@@ -15,15 +15,10 @@ import (
 // priorityKeys are the keys below tasks.priorities, the most urgent first.
 var priorityKeys = []string{"critical", "high", "medium", "low"}
 
-// prioritiesByKey returns pointers to the names of priorities, by key.
-func prioritiesByKey(p *config.Priorities) map[string]*[]string {
-	return map[string]*[]string{"critical": &p.Critical, "high": &p.High, "medium": &p.Medium, "low": &p.Low}
-}
-
 // chosenPriorities uses the names that the user gave, with commas between several. What is given
 // to one priority is not another's.
 func (p *Plan) chosenPriorities(col notion.Column, given map[string]string) {
-	names := prioritiesByKey(&p.Config.Tasks.Priorities)
+	names := config.ByKey[[]string](&p.Config.Tasks.Priorities)
 	keyOf := make(map[string]string) // of the given names
 	for _, key := range priorityKeys {
 		value, said := given[key]
@@ -60,7 +55,7 @@ func (p *Plan) guessPriorities(db notion.Database, given map[string]string) {
 	if len(col.Options) == 0 || string(db.ID) == p.saved.Databases.Tasks {
 		return
 	}
-	names, means := prioritiesByKey(&p.Config.Tasks.Priorities), ranks(col.Options)
+	names, means := config.ByKey[[]string](&p.Config.Tasks.Priorities), ranks(col.Options)
 	found := make(map[string][]string) // the options of each priority
 	guessed := make(map[string]bool)
 	var left []string

@@ -43,17 +43,9 @@ var groupOf = map[task.Status]string{
 // keyOf returns the key of a status below tasks.statuses.
 func keyOf(s task.Status) string { return strings.ToLower(string(s)) }
 
-// statusesByKey returns pointers to the names of statuses, by key.
-func statusesByKey(s *config.Statuses) map[string]*string {
-	return map[string]*string{
-		"open": &s.Open, "in_progress": &s.InProgress, "blocked": &s.Blocked, "completed": &s.Completed, "cancelled": &s.Cancelled,
-		"review": &s.Review, "failed": &s.Failed,
-	}
-}
-
 // chosenStatuses uses the names that the user gave. One that the board lacks is added.
 func (p *Plan) chosenStatuses(given map[string]string) {
-	for key, to := range statusesByKey(&p.Config.Tasks.Statuses) {
+	for key, to := range config.ByKey[string](&p.Config.Tasks.Statuses) {
 		name, said := given[key]
 		switch {
 		case !said:
@@ -76,7 +68,7 @@ func (p *Plan) guessStatuses(status notion.Column, given map[string]string) {
 	if len(status.Options) == 0 {
 		return
 	}
-	names := statusesByKey(&p.Config.Tasks.Statuses)
+	names := config.ByKey[string](&p.Config.Tasks.Statuses)
 	free := slices.Clone(status.Options)
 	for _, used := range names {
 		free = slices.DeleteFunc(free, func(name string) bool { return name == *used })
