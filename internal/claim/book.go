@@ -265,7 +265,11 @@ func (h Hold) step() (time.Time, bool) {
 	case Reserved, Writing:
 		return h.Reserved, true // at once, if the attempt was cut short
 	case Held:
-		return h.KeptUntil().Add(clockAllowance), h.Requested > 0
+		at := h.KeptUntil().Add(clockAllowance)
+		if h.Due.After(at) {
+			at = h.Due
+		}
+		return at, h.Requested > 0
 	case Finishing:
 		return h.Due, true
 	}

@@ -176,7 +176,10 @@ func (c *Claimer) cutShort(h Hold) bool {
 
 // unkept reports whether h is to be given back, because nothing was heard of its agent for as long
 // as it had asked for. Like a lease, it lasts longer for others than for its holder.
-func (c *Claimer) unkept(h Hold) bool { return c.unkeptAt(h, c.store.Now()) }
+func (c *Claimer) unkept(h Hold) bool {
+	now := c.store.Now()
+	return c.unkeptAt(h, now) && !h.Due.After(now)
+}
 
 func (c *Claimer) unkeptAt(h Hold, now time.Time) bool {
 	return h.State == Held && h.Requested > 0 && now.After(h.KeptUntil().Add(c.policy.WriteWindow+c.policy.Settle+clockAllowance))
@@ -187,7 +190,8 @@ func (c *Claimer) unkeptAt(h Hold, now time.Time) bool {
 func (c *Claimer) takeBack(ctx context.Context, h Hold) error {
 	r, err := c.read(ctx, h.Task.ID)
 	if err != nil && storeKind(err) != NotFound || err == nil && (r.Unsure || !c.unkeptAt(h, r.At)) {
-		return err
+		h.Due = laterThan(c.store.Now(), h.KeptUntil(), err)
+		return errors.Join(err, c.save(ctx, h))
 	}
 	_, err = c.finish(ctx, h, Finish{
 		As: EndReleased, By: Sweeper, At: c.store.Now(),

@@ -160,8 +160,8 @@ type Hold struct {
 
 	// Suspect is when another claim token was first seen over this claim; zero if none is.
 	Suspect time.Time `json:"suspect_at,omitzero"`
-	// Due is when a finishing hold takes its next step, or when a held one under suspicion is
-	// looked at again.
+	// Due is when a finishing hold takes its next step, when a held one under suspicion is looked
+	// at again, or when it is tried again to give one back that is kept no longer.
 	Due time.Time `json:"due_at,omitzero"`
 
 	Ending Ending    `json:"ending,omitempty"`

@@ -177,3 +177,29 @@ func TestClockJumpsWhileAClaimIsKept(t *testing.T) {
 		}
 	})
 }
+
+// While Notion does not answer, a claim that is kept no longer is looked at less and less often.
+func TestGivingBackWaitsForNotion(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		gone, asked := false, 0
+		d := w.daemon("a", claimsim.Outage(func() bool {
+			if gone {
+				asked++
+			}
+			return gone
+		}))
+		w.kept(d, 10*time.Minute)
+		gone = true
+		for time.Since(bubbleStart) < 25*time.Minute {
+			_, _ = d.RunDue(w.ctx)
+			time.Sleep(time.Second)
+		}
+		if asked == 0 || asked > 12 {
+			t.Errorf("%d requests in a quarter of an hour", asked)
+		}
+		gone = false
+		w.sync(6*time.Minute, d)
+		w.shows(task.Open, "", "")
+		w.none(d)
+	})
+}

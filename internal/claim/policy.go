@@ -82,7 +82,7 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// MaxLease is the longest lease, whatever a task, an agent or a setting says. It is the same for
+// MaxLease is the longest lease, whatever a task or a setting says. It is the same for
 // all daemons: otherwise one would take what another still counts on.
 const MaxLease = 24 * time.Hour
 
