@@ -205,6 +205,7 @@ func (r *race) run(ctx context.Context) {
 	// read, or make a debt payable.
 	rest()
 	people.Wait()
+	_ = claimsim.Sleep(ctx, 2*time.Minute) // what they sent lands
 	r.settle(ctx)
 	r.finalCheck(ctx)
 	stop()
