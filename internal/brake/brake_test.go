@@ -40,3 +40,18 @@ func TestDay(t *testing.T) {
 		}
 	}
 }
+
+// A claim that is given back because nothing was heard of its agent counts as one that went stale, and
+// one that a person took back does not.
+func TestBreakerCountsSilence(t *testing.T) {
+	for by, trips := range map[string]bool{claim.Sweeper: true, "Ada": false} {
+		h := claim.Hold{
+			ID: claim.NewID(bubbleStart), Agent: "Sandman", Started: bubbleStart, State: claim.Ended, Ending: claim.EndLost, Ended: bubbleStart,
+			Finish: &claim.Finish{As: claim.EndReleased, By: by, At: bubbleStart},
+		}
+		var b claim.Brake
+		if b.Ended(h, claim.Breaker{Failures: 1, Within: time.Minute, Pause: time.Minute}); (b.Tripped != nil) != trips {
+			t.Errorf("taken back by %s: %+v, want tripped %v", by, b.Tripped, trips)
+		}
+	}
+}

@@ -1,11 +1,13 @@
 package daemon_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/claim"
 	"dibs/internal/emulator"
 	"dibs/internal/task"
 )
@@ -74,4 +76,34 @@ func TestLongestLease(t *testing.T) {
 			w.Errorf("held after a day: %+v, %v; want the claim of Oracle", all.Claims, err)
 		}
 	})
+}
+
+// A claim is kept for as long as its agent asked for, with leases that are renewed, and then given back:
+// whoever waits gets the task at once, and the agent is told.
+func TestKeptUntil(t *testing.T) {
+	t.Parallel()
+	for _, minutes := range []int{5, 90} {
+		inWorld(t, 0, func(w *world) {
+			id := w.add("work", nil)
+			n := w.daemon(quiet)
+			cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id, TimeoutMinutes: minutes}, "")
+			if kept := cl.KeptUntil.Sub(cl.ClaimedAt.Time); err != nil || kept != time.Duration(minutes)*time.Minute || cl.ExpiresAt.After(cl.KeptUntil.Time) {
+				w.Errorf("it is kept for %v, and expires at %v, %v", kept, cl.ExpiresAt, err)
+			}
+			time.Sleep(time.Until(cl.KeptUntil.Time) - time.Second)
+			if _, err := n.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
+				w.Errorf("just before: %v, want held", err)
+			}
+			got, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: id, WaitSeconds: 60}, "")
+			if after := time.Since(cl.KeptUntil.Time); err != nil || got.Override || after > 30*time.Second {
+				w.Errorf("%v after: %+v, %v", after, got, err)
+			}
+			if err := n.complete(cl); code(err) != string(api.CodeClaimLost) || !strings.Contains(err.Error(), "dibs took the task back: nothing was heard of Sandman for") {
+				w.Errorf("complete: %v, want claim_lost, and why", err)
+			}
+			if got := w.page(id).Number("claim_timeout_minutes"); got != 0 {
+				w.Errorf("the page has a lease of %v minutes", got)
+			}
+		})
+	}
 }
