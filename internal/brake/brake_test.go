@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dibs/internal/brake"
+	"dibs/internal/claim"
 )
 
 // A day begins at its first moment and ends at that of the next, also where the clocks change at
@@ -44,13 +45,14 @@ func TestDay(t *testing.T) {
 // A claim that is given back because nothing was heard of its agent counts as one that went stale, and
 // one that a person took back does not.
 func TestBreakerCountsSilence(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	for by, trips := range map[string]bool{claim.Sweeper: true, "Ada": false} {
 		h := claim.Hold{
-			ID: claim.NewID(bubbleStart), Agent: "Sandman", Started: bubbleStart, State: claim.Ended, Ending: claim.EndLost, Ended: bubbleStart,
-			Finish: &claim.Finish{As: claim.EndReleased, By: by, At: bubbleStart},
+			ID: claim.NewID(now), Agent: "Sandman", Started: now, State: claim.Ended, Ending: claim.EndLost, Ended: now,
+			Finish: &claim.Finish{As: claim.EndReleased, By: by, At: now},
 		}
-		var b claim.Brake
-		if b.Ended(h, claim.Breaker{Failures: 1, Within: time.Minute, Pause: time.Minute}); (b.Tripped != nil) != trips {
+		var b brake.State
+		if b.Ended(h, brake.Breaker{Failures: 1, Within: time.Minute, Pause: time.Minute}); (b.Tripped != nil) != trips {
 			t.Errorf("taken back by %s: %+v, want tripped %v", by, b.Tripped, trips)
 		}
 	}
