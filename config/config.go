@@ -121,23 +121,23 @@ type Priorities struct {
 
 // Agent is a name that may claim, or, if it ends in *, all names with that prefix.
 type Agent struct {
-	Name string
+	Name string `key:"name"`
 	// UIDs are the users of this machine who may use the name; empty means any.
-	UIDs []int
+	UIDs []int `key:"uids,omitempty"`
 	// NotionUser is the id of the agent's Notion user. It is needed if claimed_by is a property of
 	// type people, and for tasks that the column of assignees leaves to the agent.
-	NotionUser string
+	NotionUser string `key:"notion_user,omitempty"`
 	// Lead delivers a trigger to the agent for every finished task.
-	Lead bool
+	Lead bool `key:"lead,omitempty"`
 	// MaxPerAgent replaces Claim.MaxPerAgent for this agent; nil keeps that, and 0 means any
 	// number.
-	MaxPerAgent *int
+	MaxPerAgent *int `key:"max_per_agent,omitempty"`
 	// MaxPerDay is how many tasks all agents that the name covers are granted in a day, together;
 	// 0 is any number.
-	MaxPerDay int
+	MaxPerDay int `key:"max_per_day,omitempty"`
 	// MaxUSDPerDay is how many US dollars all agents of that name together may report to have spent
 	// in a day, before they get no more tasks; 0 means any amount.
-	MaxUSDPerDay float64
+	MaxUSDPerDay float64 `key:"max_usd_per_day,omitempty"`
 }
 
 // Override says which stale claims may be overridden.

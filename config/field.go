@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -106,26 +107,12 @@ func resolve(path *string, dir string) error {
 func sectionKeys(section string, fields []field) []string {
 	var names []string
 	for _, f := range fields {
-		rest, ok := strings.CutPrefix(f.key, section+".")
-		if !ok {
-			continue
-		}
-		name, _, _ := strings.Cut(rest, ".")
-		if len(names) == 0 || names[len(names)-1] != name {
+		if rest, ok := strings.CutPrefix(f.key, section+"."); ok {
+			name, _, _ := strings.Cut(rest, ".")
 			names = append(names, name)
 		}
 	}
-	return names
-}
-
-// leafAbove returns the key that is a prefix of path, "" if none is.
-func leafAbove(path string, fields []field) string {
-	for _, f := range fields {
-		if strings.HasPrefix(path, f.key+".") {
-			return f.key
-		}
-	}
-	return ""
+	return slices.Compact(names)
 }
 
 // nearest returns the name that was probably meant by an unknown one, or "": a similarly spelled

@@ -102,11 +102,10 @@ func (f field) read(v *viper.Viper, o Options, file string) error {
 		}
 		variable = f.variable()
 	}
-	raw := v.Get(f.key)
-	if raw == nil {
+	if v.Get(f.key) == nil {
 		return nil
 	}
-	if err := f.set(raw, variable != ""); err != nil {
+	if err := f.decode(v, variable != ""); err != nil {
 		return fmt.Errorf("%w (in %s)", err, cmp.Or(variable, file))
 	}
 	dir := filepath.Dir(file)
@@ -174,7 +173,8 @@ func unknownKeys(written *viper.Viper, fields []field, file string) []error {
 	slices.Sort(keys)
 	var errs []error
 	for _, key := range keys {
-		below, above := sectionKeys(key, fields), leafAbove(key, fields)
+		below := sectionKeys(key, fields)
+		above := slices.IndexFunc(fields, func(f field) bool { return strings.HasPrefix(key, f.key+".") })
 		switch {
 		case slices.ContainsFunc(fields, func(f field) bool { return f.key == key }):
 		case former[key] != "":
@@ -182,8 +182,8 @@ func unknownKeys(written *viper.Viper, fields []field, file string) []error {
 		case len(below) > 0 && written.Get(key) == nil: // an empty section
 		case len(below) > 0:
 			errs = append(errs, fmt.Errorf("%s: want a section with some of the keys %s (in %s)", key, strings.Join(below, ", "), file))
-		case above != "":
-			errs = append(errs, fmt.Errorf("%s: want a value, got a section (in %s)", above, file))
+		case above >= 0:
+			errs = append(errs, fmt.Errorf("%s: want a value, got a section (in %s)", fields[above].key, file))
 		default:
 			errs = append(errs, fmt.Errorf("unknown key %s in %s%s", key, file, didYouMean(nearest(key, Keys()))))
 		}

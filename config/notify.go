@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -40,15 +39,15 @@ const (
 type Receiver struct {
 	// URL is the address to POST to; URLFile is a file with nothing but that. Command is run by
 	// sh instead. One of the three is set.
-	URL     Secret
-	URLFile string
-	Command string
+	URL     Secret `key:"url,omitempty"`
+	URLFile string `key:"url_file,omitempty"`
+	Command string `key:"command,omitempty"`
 	// Form is that of a message to an address; empty means the one that fits the address.
-	Form Form
+	Form Form `key:"form,omitempty"`
 	// On lists the kinds of notices; empty means all.
-	On []Notice
+	On []Notice `key:"on,omitempty"`
 	// Insecure allows an address with http on another machine.
-	Insecure bool
+	Insecure bool `key:"insecure,omitempty"`
 }
 
 // Address returns the receiver's address, from its file if it is there, and nil for a command. Its
@@ -103,51 +102,4 @@ func validateReceivers(all []Receiver) []error {
 		}
 	}
 	return errs
-}
-
-// asReceiver accepts a section {url | url_file | command, form, on, insecure}. Its errors repeat no
-// value that may be an address.
-func asReceiver(raw any) (r Receiver, err error) {
-	section, ok := raw.(map[string]any)
-	if !ok {
-		return Receiver{}, errors.New("want sections such as {url: …, on: [ask, block]}")
-	}
-	var file, command Secret // errors about them do not repeat them
-	for _, key := range slices.Sorted(maps.Keys(section)) {
-		var f field
-		switch key {
-		case "url":
-			f.target = &r.URL
-		case "url_file":
-			f.target = &file
-		case "command":
-			f.target = &command
-		case "form":
-			f.target = &r.Form
-		case "on":
-			f.target = &r.On
-		case "insecure":
-			f.target = &r.Insecure
-		default:
-			return Receiver{}, fmt.Errorf("%s: unknown key: a receiver has url, url_file or command, and form, on and insecure", key)
-		}
-		if err := f.set(section[key], false); err != nil {
-			return Receiver{}, fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	r.URLFile, r.Command = string(file), string(command)
-	return r, nil
-}
-
-// written returns the receiver's value in the file, with its address.
-func (r Receiver) written() map[string]any {
-	full := map[string]any{"url": string(r.URL), "url_file": r.URLFile, "command": r.Command, "form": string(r.Form)}
-	maps.DeleteFunc(full, func(_ string, value any) bool { return value == "" })
-	if len(r.On) > 0 {
-		full["on"] = r.On
-	}
-	if r.Insecure {
-		full["insecure"] = true
-	}
-	return full
 }

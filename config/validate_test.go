@@ -44,6 +44,8 @@ func TestMistakes(t *testing.T) {
 		{name: "agent with half a uid", file: "agents: [{name: Oracle, uids: [1.5]}]", want: []string{"agents: uids: 1.5 is not a user id"}},
 		{name: "agent with a negative uid", file: "agents: [{name: Oracle, uids: [-1]}]", want: []string{"agents: uids: -1 is not a user id"}},
 		{name: "agent with too large a uid", file: "agents: [{name: Oracle, uids: [4294967296]}]", want: []string{"agents: uids: 4294967296 is not a user id"}},
+		{name: "agent with uids without a value", file: "agents: [{name: Oracle, uids: }]", want: []string{"agents: uids: want a list of user ids, got nothing (in FILE)"}},
+		{name: "list for a secret", file: "journal: {postgres: [hush]}", want: []string{"journal.postgres: want text"}, wantNot: "hush"},
 		{name: "agent with one uid", file: "agents: [{name: Oracle, uids: 1000}]", want: []string{"agents: uids: want a list of user ids"}},
 		{name: "agent with a negative limit", file: "agents: [{name: Oracle, max_per_agent: -1}]", want: []string{"agents: max_per_agent: -1: want a whole number, 0 (any number) or more"}},
 		{name: "agent with negative money", file: "agents: [{name: Oracle, max_usd_per_day: -1}]", want: []string{"agents: max_usd_per_day: -1: want US dollars, 0.01 to 1000000, or 0 for any amount"}},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/adrg/xdg"
+	"github.com/go-viper/mapstructure/v2"
 )
 
 // Path returns the path of the configuration file, which may not exist: the given one, else
@@ -73,20 +74,27 @@ func written(value any) (string, error) {
 	switch v := value.(type) {
 	case time.Duration:
 		return v.String(), nil
-	case []Agent:
-		agents := make([]any, len(v))
-		for i, a := range v {
-			agents[i] = a.written()
+	case []Agent, []Receiver:
+		var sections []map[string]any
+		d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{TagName: "key", Result: &sections})
+		if err == nil {
+			err = d.Decode(v)
 		}
-		value = agents
+		if err != nil {
+			return "", err
+		}
+		items := make([]any, len(sections))
+		for i, section := range sections {
+			if url, ok := section["url"].(Secret); ok {
+				section["url"] = string(url)
+			}
+			if items[i] = section; len(section) == 1 && section["name"] != nil {
+				items[i] = section["name"]
+			}
+		}
+		value = items
 	case Secret:
 		value = string(v)
-	case []Receiver:
-		receivers := make([]any, len(v))
-		for i, r := range v {
-			receivers[i] = r.written()
-		}
-		value = receivers
 	default:
 		if text := reflect.ValueOf(value); text.Kind() == reflect.String && bare.MatchString(text.String()) && !words.MatchString(text.String()) {
 			return text.String(), nil
@@ -94,31 +102,4 @@ func written(value any) (string, error) {
 	}
 	data, err := json.Marshal(value)
 	return string(data), err
-}
-
-// written returns the agent's value in the file: its name, or a section.
-func (a Agent) written() any {
-	if len(a.UIDs) == 0 && a.NotionUser == "" && !a.Lead && a.MaxPerAgent == nil && a.MaxPerDay == 0 && a.MaxUSDPerDay == 0 {
-		return a.Name
-	}
-	full := map[string]any{"name": a.Name}
-	if len(a.UIDs) > 0 {
-		full["uids"] = a.UIDs
-	}
-	if a.NotionUser != "" {
-		full["notion_user"] = a.NotionUser
-	}
-	if a.Lead {
-		full["lead"] = true
-	}
-	if a.MaxPerAgent != nil {
-		full["max_per_agent"] = *a.MaxPerAgent
-	}
-	if a.MaxPerDay > 0 {
-		full["max_per_day"] = a.MaxPerDay
-	}
-	if a.MaxUSDPerDay > 0 {
-		full["max_usd_per_day"] = a.MaxUSDPerDay
-	}
-	return full
 }
