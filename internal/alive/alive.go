@@ -165,7 +165,15 @@ func (w *Watch) Connect(ctx context.Context, id claim.ID, grace time.Duration) (
 	}, nil
 }
 
-// Orphaned reports whether a claim had keepers, and all of them are gone.
+// Keeps reports whether a claim has keepers. When the last is gone, the watch releases the claim.
+func (w *Watch) Keeps(id claim.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, ok := w.kept[id]
+	return ok && len(c.stored) > 0
+}
+
+// KeepersGone reports whether a claim had keepers, and all of them are gone.
 func (w *Watch) KeepersGone(id claim.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -236,6 +236,7 @@ func (b *Broker) finish(ctx context.Context, r Ref, f claim.Finish) (claim.Hold,
 		return claim.Hold{}, &claim.Lost{Claim: cl, Detail: "it is blocked already: say more with dibs comment"}
 	}
 	if completes && cl.State == claim.Held && b.claimer.Policy().Todos {
+		_, _ = b.claimer.Renew(ctx, cl.ID) // its agent is heard of; the finish tells if it is lost
 		if err := b.ticked(ctx, cl.Task); err != nil {
 			return claim.Hold{}, err
 		}

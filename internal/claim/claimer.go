@@ -32,6 +32,9 @@ type Config struct {
 	// Beside reports whether another claimer is on the board although Policy.Exclusive is set: then
 	// claims are settled all the same. Nil means that there never is.
 	Beside func() bool
+	// Kept reports whether something keeps a claim alive, or may: then it is not given back because
+	// its agent is silent. Nil means that nothing does.
+	Kept func(ID) bool
 	// Cases is the page of cases; nil means Protocol().
 	Cases Cases
 	Log   *slog.Logger
@@ -50,6 +53,7 @@ type Claimer struct {
 	cases    Cases
 	origin   Origin
 	beside   func() bool
+	kept     func(ID) bool
 	log      *slog.Logger
 	book     *book
 	gate     *gate
@@ -72,7 +76,7 @@ func New(c Config) (*Claimer, error) {
 	k := &Claimer{
 		store: c.Store, ledger: c.Ledger, policy: c.Policy,
 		board: c.Board, watcher: c.Watcher, clocks: c.Clocks, editor: c.Editor, cases: c.Cases, log: c.Log,
-		origin: c.Origin, beside: c.Beside,
+		origin: c.Origin, beside: c.Beside, kept: c.Kept,
 		book: newBook(), gate: newGate(),
 	}
 	if k.board == nil {
@@ -90,6 +94,9 @@ func New(c Config) (*Claimer, error) {
 	}
 	if k.beside == nil {
 		k.beside = func() bool { return false }
+	}
+	if k.kept == nil {
+		k.kept = func(ID) bool { return false }
 	}
 	if k.cases == nil {
 		k.cases = Protocol()

@@ -8,16 +8,15 @@ import (
 	"time"
 )
 
-// RunDue takes the next due step of every hold and mark: it ends an attempt that was cut short, takes
-// back what was to be kept no longer, delivers a finish, makes a mark void, takes a mark off its page, or forgets a mark that never
-// showed. Finishes are delivered in the order in which they were accepted. It returns the time
+// RunDue takes the next due step of every hold and mark: it ends an attempt that was cut short, makes
+// a mark void, takes a mark off its page, forgets a mark that never showed, delivers a finish, or gives
+// back a claim that is kept no longer. Finishes are delivered in the order in which they were accepted. It returns the time
 // of the earliest remaining step; zero if there is none.
 func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 	now := c.store.Now()
 	err = errors.Join(
 		c.redate(ctx, longestWait(c.policy)),
 		c.each(ctx, c.book.until(c.book.steps, now), c.cutShort, func(h Hold) error { return c.giveUp(ctx, h) }),
-		c.each(ctx, c.book.until(c.book.steps, now), c.unkept, func(h Hold) error { return c.takeBack(ctx, h) }),
 		c.eachMark(ctx, c.book.dueUntil(now), c.isDue, func(m Mark) error { return c.tend(ctx, m) }),
 	)
 	away := false // Notion cannot be asked: a later finish must not overtake the one that found out
@@ -37,6 +36,7 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 			return err
 		}))
 	}
+	err = errors.Join(err, c.each(ctx, c.book.until(c.book.steps, now), c.unkept, func(h Hold) error { return c.takeBack(ctx, h) }))
 	next = c.book.first(c.book.steps, time.Time{}, func(h Hold) bool {
 		return !h.attempting() && !(away && !h.Due.After(c.store.Now()))
 	})
@@ -153,6 +153,12 @@ func (c *Claimer) Recover(ctx context.Context) error {
 	}
 	return errors.Join(
 		c.each(ctx, holds, func(h Hold) bool { return h.Asked > 0 }, func(h Hold) error { return c.carryOver(ctx, h) }),
+		c.eachMark(ctx, marks, func(m Mark) bool { return m.Asked > 0 && (m.Why != Debt || m.State != Unseen) }, func(m Mark) error {
+			owes := m
+			owes.ID, owes.Why, owes.State, owes.Made = c.NewID(), Debt, Unseen, c.store.Now()
+			m.Borrowed = Borrowed{}
+			return c.commit(ctx, Change{Marks: []Mark{m, owes}})
+		}),
 		c.each(ctx, holds, c.cutShort, func(h Hold) error { return c.giveUp(ctx, h) }),
 		c.redate(ctx, 0),
 	)
@@ -178,11 +184,12 @@ func (c *Claimer) cutShort(h Hold) bool {
 // as it had asked for. Like a lease, it lasts longer for others than for its holder.
 func (c *Claimer) unkept(h Hold) bool {
 	now := c.store.Now()
-	return c.unkeptAt(h, now) && !h.Due.After(now)
+	return c.unkeptAt(h, now) && !h.Due.After(now) && h.Suspect.IsZero()
 }
 
 func (c *Claimer) unkeptAt(h Hold, now time.Time) bool {
-	return h.State == Held && h.Requested > 0 && now.After(h.KeptUntil().Add(c.policy.WriteWindow+c.policy.Settle+clockAllowance))
+	over := h.KeptUntil().Add(c.policy.WriteWindow + c.policy.Settle + clockAllowance)
+	return h.State == Held && h.Requested > 0 && now.After(over) && !c.kept(h.ID)
 }
 
 // takeBack gives back a claim that is kept no longer, once an answer of Notion's confirms that its
@@ -193,12 +200,20 @@ func (c *Claimer) takeBack(ctx context.Context, h Hold) error {
 		h.Due = laterThan(c.store.Now(), h.KeptUntil(), err)
 		return errors.Join(err, c.save(ctx, h))
 	}
-	_, err = c.finish(ctx, h, Finish{
-		As: EndReleased, By: Sweeper, At: c.store.Now(),
-		Summary: fmt.Sprintf("nothing was heard of %s for %s, as long as it had asked for", h.Agent, h.Requested),
-	})
+	if s, _, _ := c.policy.standing(h, r.Task, r.At, nil); err != nil || s != isMine {
+		err = c.run(ctx, &errand{kind: Guard, hold: h}) // somebody may have been first
+		if h, live := c.book.get(h.ID); live && h.State == Held {
+			h.Due = laterThan(c.store.Now(), h.KeptUntil(), err)
+			err = errors.Join(err, c.save(ctx, h))
+		}
+	} else {
+		_, err = c.finish(ctx, h, Finish{
+			As: EndReleased, By: Sweeper, At: c.store.Now(),
+			Summary: fmt.Sprintf("nothing was heard of %s for %s, as long as it had asked for", h.Agent, h.Requested),
+		})
+	}
 	if isLost(err) {
-		return nil // somebody else was first
+		return nil // an outcome, not a failure
 	}
 	return err
 }

@@ -120,7 +120,15 @@ func TestRepay(t *testing.T) {
 		before func(w *world, d *claimsim.Daemon, c claim.Hold) // what happens before the claim ends
 		want   time.Duration
 	}{
-		"finished":   {func(w *world, d *claimsim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndCompleted) }, 45 * time.Minute},
+		"finished": {func(w *world, d *claimsim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndCompleted) }, 45 * time.Minute},
+		"given back after a day": {func(w *world, d *claimsim.Daemon, c claim.Hold) {
+			for range 25 {
+				_, err := d.Renew(w.ctx, c.ID)
+				w.ok(err)
+				w.sync(time.Hour, d)
+			}
+			w.finish(d, c, claim.EndReleased)
+		}, 45 * time.Minute},
 		"given back": {func(w *world, d *claimsim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndReleased) }, 45 * time.Minute},
 		"still held": {func(*world, *claimsim.Daemon, claim.Hold) {}, 2 * time.Hour},
 		"changed": {func(w *world, d *claimsim.Daemon, c claim.Hold) {
@@ -200,6 +208,50 @@ func TestGivingBackWaitsForNotion(t *testing.T) {
 		gone = false
 		w.sync(6*time.Minute, d)
 		w.shows(task.Open, "", "")
+		w.none(d)
+	})
+}
+
+// A claim that something keeps alive is not given back, and one that a person took is the person's.
+func TestNotGivenBack(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.start(claimsim.DaemonOptions{Policy: claimsim.Policy(), Kept: func(claim.ID) bool { return true }})
+		w.kept(d, 5*time.Minute)
+		w.sync(20*time.Minute, d)
+		if got := w.only(d).State; got != claim.Held {
+			t.Errorf("the claim is %s", got)
+		}
+	})
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		c := w.kept(d, 5*time.Minute)
+		time.Sleep(6 * time.Minute)
+		w.Edit(page, func(t *task.Task) { t.ClaimedBy = "Maria" })
+		_, err := d.RunDue(w.ctx)
+		w.ok(err)
+		_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+		if lost := w.lost(err); lost.Claim.LostTo != "Maria" {
+			t.Errorf("it is lost to %q: %v", lost.Claim.LostTo, lost)
+		}
+	})
+}
+
+// TestRepayOfAMark is about an attempt that an older version abandoned, with the length that it wrote.
+func TestRepayOfAMark(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		id := claim.NewID(time.Now())
+		w.Edit(page, func(t *task.Task) {
+			t.Status, t.ClaimedBy, t.ClaimedAt, t.Token, t.Timeout = task.InProgress, "Sandman", time.Now(), string(id), 2*time.Hour
+		})
+		m := claim.Mark{ID: id, Why: claim.Withdrawn, Of: id, Agent: "Sandman", Task: w.Page(page), State: claim.Abandoned, Made: time.Now(), Due: time.Now()}
+		m.Borrowed = claim.Borrowed{Asked: 2 * time.Hour, Own: 45 * time.Minute}
+		w.ok(d.Ledger.Lead().Save(w.ctx, claim.Change{Marks: []claim.Mark{m}}))
+		w.ok(d.Restart(w.ctx))
+		w.sync(10*time.Minute, d)
+		if got := w.Page(page).Timeout; got != 45*time.Minute {
+			t.Errorf("the task has a lease of %v, want 45m", got)
+		}
 		w.none(d)
 	})
 }

@@ -130,6 +130,9 @@ func (m Mark) step() (time.Time, bool) {
 	case Abandoned, Voided, Clearing:
 		return m.Due, true
 	case Unseen:
+		if m.Why == Debt {
+			return time.Time{}, false // see Repay
+		}
 		if end := m.watchEnd(); end.After(m.Due) {
 			return end, true
 		}

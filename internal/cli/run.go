@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"dibs/internal/api"
@@ -66,6 +67,9 @@ func (a *app) runCommand() *cobra.Command {
 					return usagef("--task: %w", err)
 				}
 				id = string(parsed)
+			}
+			if worker {
+				syscall.CloseOnExec(endsFile)
 			}
 			if loop && id != "" {
 				return usagef("--loop goes on with whatever is ready: leave out --task")

@@ -189,7 +189,6 @@ func countEnds(ends io.ReadCloser, failures *runner.Failures, leash io.Writer, a
 // once it is to claim no more. count reports how a task ended, and waits for the answer.
 func obey(parent context.Context, stdin io.Reader) (ctx context.Context, count func(runner.End) error) {
 	ctx, cancel := context.WithCancelCause(parent)
-	syscall.CloseOnExec(endsFile)
 	ends, answers := json.NewEncoder(os.NewFile(endsFile, "ends")), make(chan struct{}, 1)
 	go func() {
 		for said := bufio.NewReader(stdin); ; {

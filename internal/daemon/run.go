@@ -198,7 +198,6 @@ func (d *works) guard(ctx context.Context, pages bool) error {
 // takeSteps takes the steps that claims are owed as they become due. A late write of an abandoned
 // claim wakes it.
 func (d *works) takeSteps(ctx context.Context) time.Duration {
-	d.alive.RunOnce(ctx) // after a standstill of the machine, claims are due back whose agents live
 	next, err := d.claimer.RunDue(ctx)
 	if err != nil && ctx.Err() == nil {
 		d.log.Warn("a step that Notion is owed failed; it is tried again", claim.AttrError, err)

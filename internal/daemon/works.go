@@ -198,7 +198,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Origin: origin, Beside: func() bool { return d.doubt.Beside() },
+		Origin: origin, Beside: func() bool { return d.doubt.Beside() }, Kept: func(id claim.ID) bool { return d.alive.Keeps(id) },
 		Board: board{d.mirror, d}, Watcher: watcher{d}, Editor: d.users.Name, Log: d.log,
 	})
 	if err != nil {

@@ -61,7 +61,8 @@ const trashEvery = time.Minute
 // restored, and the error says that.
 func (t *Tasks) buried(ctx context.Context) error {
 	last, now := t.asked.Load(), time.Now().UnixNano()
-	if last != 0 && now-last < int64(trashEvery) || !t.asked.CompareAndSwap(last, now) {
+	since := now - last // negative if the clock was set back
+	if last != 0 && since >= 0 && since < int64(trashEvery) || !t.asked.CompareAndSwap(last, now) {
 		return t.Broken()
 	}
 	return t.check(ctx, true)

@@ -42,10 +42,11 @@ type DaemonOptions struct {
 	Clocks func(func() clock.Instant) func() clock.Instant
 	// Lag, if set, draws how far a query lags behind the page of a task.
 	Lag func(*rand.Rand) time.Duration
-	// Board, Cases and Beside are as in claim.Config.
+	// Board, Cases, Beside and Kept are as in claim.Config.
 	Board  claim.Board
 	Cases  claim.Cases
 	Beside func() bool
+	Kept   func(claim.ID) bool
 	Log    *slog.Logger
 }
 
@@ -90,7 +91,7 @@ func (d *Daemon) start() {
 	d.life = new(life)
 	c, err := claim.New(claim.Config{
 		Store: mortalStore{store, d.life}, Ledger: mortalLedger{ledger, d.life}, Policy: d.options.Policy,
-		Board: d.options.Board, Watcher: d.mirror, Clocks: clocks, Cases: d.options.Cases, Beside: d.options.Beside, Log: d.options.Log,
+		Board: d.options.Board, Watcher: d.mirror, Clocks: clocks, Cases: d.options.Cases, Beside: d.options.Beside, Kept: d.options.Kept, Log: d.options.Log,
 	})
 	if err != nil {
 		panic(fmt.Sprintf("claimsim: %v", err))
