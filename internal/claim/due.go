@@ -10,8 +10,8 @@ import (
 
 // RunDue takes the next due step of every hold and mark: it ends an attempt that was cut short, makes
 // a mark void, takes a mark off its page, forgets a mark that never showed, delivers a finish, or gives
-// back a claim that is kept no longer. Finishes are delivered in the order in which they were accepted. It returns the time
-// of the earliest remaining step; zero if there is none.
+// back a claim that is kept no longer. Finishes are delivered in the order in which they were accepted.
+// It returns the time of the earliest remaining step; zero if there is none.
 func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 	now := c.store.Now()
 	err = errors.Join(

@@ -68,8 +68,8 @@ func (c *Claimer) Report(ctx context.Context, id ID, r Report) (Hold, error) {
 }
 
 // KeepAlive renews the leases of held claims whose agents were alive since the last renewal, or
-// which are kept for longer, once half the lease has passed. A claim that it cannot renew keeps its old lease. It goes on
-// after an error and returns the errors joined.
+// which are kept for longer, once half the lease has passed. A claim that it cannot renew keeps its old
+// lease. It goes on after an error and returns the errors joined.
 func (c *Claimer) KeepAlive(ctx context.Context) error {
 	due := func(h Hold) bool {
 		_, wanted := h.renewal()
