@@ -9,8 +9,8 @@ import (
 )
 
 // RunDue takes the next due step of every hold and mark: it ends an attempt that was cut short, makes
-// a mark void, takes a mark off its page, forgets a mark that never showed, delivers a finish, or gives
-// back a claim that is kept no longer. Finishes are delivered in the order in which they were accepted.
+// a mark void, takes a mark off its page, forgets a mark that never showed, gives back a claim that is
+// kept no longer, or delivers a finish. Finishes are delivered in the order in which they were accepted.
 // It returns the time of the earliest remaining step; zero if there is none.
 func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 	now := c.store.Now()
@@ -18,6 +18,7 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 		c.redate(ctx, longestWait(c.policy)),
 		c.each(ctx, c.book.until(c.book.steps, now), c.cutShort, func(h Hold) error { return c.giveUp(ctx, h) }),
 		c.eachMark(ctx, c.book.dueUntil(now), c.isDue, func(m Mark) error { return c.tend(ctx, m) }),
+		c.each(ctx, c.book.until(c.book.steps, now), c.unkept, func(h Hold) error { return c.takeBack(ctx, h) }),
 	)
 	away := false // Notion cannot be asked: a later finish must not overtake the one that found out
 	due := func(h Hold) bool { return h.State == Finishing && !away && !h.Due.After(c.store.Now()) }
@@ -36,7 +37,6 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 			return err
 		}))
 	}
-	err = errors.Join(err, c.each(ctx, c.book.until(c.book.steps, now), c.unkept, func(h Hold) error { return c.takeBack(ctx, h) }))
 	next = c.book.first(c.book.steps, time.Time{}, func(h Hold) bool {
 		return !h.attempting() && !(away && !h.Due.After(c.store.Now()))
 	})
