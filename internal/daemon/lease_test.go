@@ -95,7 +95,7 @@ func TestKeptUntil(t *testing.T) {
 				w.Errorf("just before: %v, want held", err)
 			}
 			got, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: id, WaitSeconds: 60}, "")
-			if after := time.Since(cl.KeptUntil.Time); err != nil || got.Override || after > 35*time.Second { // the allowance, a sync interval and the settle wait
+			if after := time.Since(cl.KeptUntil.Time); err != nil || got.Override || after > 35*time.Second { // the allowance, until who waits looks again, and the settle wait
 				w.Errorf("%v after: %+v, %v", after, got, err)
 			}
 			if err := n.complete(cl); code(err) != string(api.CodeClaimLost) || !strings.Contains(err.Error(), "dibs took the task back: nothing was heard of Sandman for") {
