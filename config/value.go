@@ -19,7 +19,7 @@ import (
 
 // decode stores the value that the key has in the file or the environment. Values from the file must
 // have the right type; those from the environment are strings. The error is about the first mistake,
-// in words of check, as those of mapstructure tell types of Go.
+// in check's words: those of mapstructure name types of Go.
 func (f field) decode(v *viper.Viper, fromEnvironment bool) error {
 	var found mapstructure.Metadata
 	err := v.UnmarshalKey(f.key, f.target, func(c *mapstructure.DecoderConfig) {

@@ -15,7 +15,7 @@ const maxAttempt = 1000
 // AddAttempts adds to the tasks of claims what became of the earlier claims on them, the newest
 // first. A claim works without them: if the journal cannot be read, they are left out.
 func (b *Broker) AddAttempts(ctx context.Context, claims ...*api.Claim) {
-	// They are worth a moment, and no refusal.
+	// An answer waits a moment for them, and is not refused without them.
 	ctx, cancel := context.WithTimeout(claim.Patience(ctx, nil), claim.Silence)
 	defer cancel()
 	for _, c := range claims {

@@ -32,8 +32,8 @@ type Config struct {
 	// Beside reports whether another claimer is on the board although Policy.Exclusive is set: then
 	// claims are settled all the same. Nil means that there never is.
 	Beside func() bool
-	// Kept reports whether something keeps a claim alive, or may: then it is not given back because
-	// its agent is silent. Nil means that nothing does.
+	// Kept reports whether something keeps a claim alive, or may. Such a claim is not given back for
+	// its agent's silence. Nil means that nothing keeps any.
 	Kept func(ID) bool
 	// Cases is the page of cases; nil means Protocol().
 	Cases Cases

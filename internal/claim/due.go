@@ -152,25 +152,32 @@ func (c *Claimer) Recover(ctx context.Context) error {
 		}
 	}
 	return errors.Join(
-		c.each(ctx, holds, func(h Hold) bool { return h.Asked > 0 }, func(h Hold) error { return c.carryOver(ctx, h) }),
-		c.eachMark(ctx, marks, func(m Mark) bool { return m.Asked > 0 && (m.Why != Debt || m.State != Unseen) }, func(m Mark) error {
-			owes := m
-			owes.ID, owes.Why, owes.State, owes.Made = c.NewID(), Debt, Unseen, c.store.Now()
-			m.Borrowed = Borrowed{}
-			return c.commit(ctx, Change{Marks: []Mark{m, owes}})
-		}),
+		c.carryOver(ctx, holds, marks),
 		c.each(ctx, holds, c.cutShort, func(h Hold) error { return c.giveUp(ctx, h) }),
 		c.redate(ctx, 0),
 	)
 }
 
-// carryOver records a hold of an older version as one of this version, with what it owes its page
-// as a mark of its own.
-func (c *Claimer) carryOver(ctx context.Context, h Hold) error {
-	m := h.mark(Unseen, time.Time{}, "")
-	m.ID, m.Why, m.Made = c.NewID(), Debt, c.store.Now()
-	h.Requested, h.Borrowed = h.Asked, Borrowed{}
-	return c.commit(ctx, Change{Holds: []Hold{h}, Marks: []Mark{m}})
+// carryOver records the holds and marks of an older version as ones of this version, with what each
+// owes its page as a mark of its own.
+func (c *Claimer) carryOver(ctx context.Context, holds []Hold, marks []Mark) error {
+	debt := func(m Mark) Mark {
+		m.ID, m.Why, m.State, m.Made = c.NewID(), Debt, Unseen, c.store.Now()
+		return m
+	}
+	owes := func(m Mark) bool { return m.Asked > 0 && (m.Why != Debt || m.State != Unseen) }
+	return errors.Join(
+		c.each(ctx, holds, func(h Hold) bool { return h.Asked > 0 }, func(h Hold) error {
+			d := debt(h.mark(Unseen, time.Time{}, ""))
+			h.Requested, h.Borrowed = h.Asked, Borrowed{}
+			return c.commit(ctx, Change{Holds: []Hold{h}, Marks: []Mark{d}})
+		}),
+		c.eachMark(ctx, marks, owes, func(m Mark) error {
+			d := debt(m)
+			m.Borrowed = Borrowed{}
+			return c.commit(ctx, Change{Marks: []Mark{m, d}})
+		}),
+	)
 }
 
 // cutShort reports whether h is an attempt that nobody is making any more: it belongs to an

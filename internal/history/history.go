@@ -32,8 +32,8 @@ type Period struct {
 // Hour returns the end of the hour that at is in.
 func Hour(at time.Time) time.Time { return at.Truncate(time.Hour).Add(time.Hour) }
 
-// Periods divides a time into days or hours, oldest first; end returns the end of the one that a
-// moment is in. It takes the claims that ended in that time, in that order, those that are held,
+// Periods divides a time into days or hours, oldest first; end returns when the day or hour of a
+// moment ends. It takes the claims that ended in that time, in that order, those that are held,
 // and the facts of that time in the order of storing.
 func Periods(from, to time.Time, end func(time.Time) time.Time, holds []claim.Hold, facts []claim.Fact) (periods []Period) {
 	for at := from; at.Before(to); at = end(at) {

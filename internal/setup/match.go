@@ -89,10 +89,10 @@ func propertyList(db notion.Database) string {
 	return strings.Join(list, ", ")
 }
 
-// guess uses existing properties for missing ones, if type and name suggest it, and what says on a
-// team's own board that a task is not for agents yet: people have it, it is done, or its parts come
-// first; and what says when it is done. A database that is in use already has what it is to have of
-// these. given are the names that the user gave.
+// guess uses existing properties for missing ones, if type and name suggest it. On a team's own board
+// it also looks for what says that people have a task, that it is done, that its parts come first, and
+// when it counts as done. In a database that dibs uses already, these stay as they are configured.
+// given are the names that the user gave.
 func (p *Plan) guess(db notion.Database, given map[string]string) {
 	names := config.ByKey[string](&p.Config.Tasks.Properties)
 	fits := workspace.Schema(p.Config).Examine(db)
