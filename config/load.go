@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"dibs/internal/ownfile"
+	"dibs/internal/kit/safefile"
 	"dibs/internal/task"
 
 	"github.com/spf13/viper"
@@ -152,7 +152,7 @@ func readFile(file string) (*viper.Viper, error) {
 	if file == "" {
 		return v, nil
 	}
-	f, err := ownfile.OpenNamed(file)
+	f, err := safefile.OpenNamed(file)
 	if err != nil {
 		return nil, fmt.Errorf("configuration file: %w", err)
 	}

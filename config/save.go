@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"dibs/internal/ownfile"
+	"dibs/internal/kit/safefile"
 )
 
 // WriteFile writes c as YAML to a file that only this user can read, and makes its directory if
@@ -84,12 +84,12 @@ func give(f *os.File, dir *os.Root, old fs.FileInfo) error {
 	if old != nil && (!old.Mode().IsRegular() || folder.Mode().Perm()&0o002 != 0) {
 		old = nil // anybody may have made it
 	}
-	uid, gid := ownfile.Owner(folder), ownfile.Group(folder)
+	uid, gid := safefile.Owner(folder), safefile.Group(folder)
 	mode := fs.FileMode(0o600)
 	mine := uid == os.Geteuid()
-	if old != nil && (mine || ownfile.Owner(old) == uid) {
+	if old != nil && (mine || safefile.Owner(old) == uid) {
 		// Only the folder's owner can have put it there like this.
-		uid, gid, mode = ownfile.Owner(old), ownfile.Group(old), old.Mode().Perm()&^0o022
+		uid, gid, mode = safefile.Owner(old), safefile.Group(old), old.Mode().Perm()&^0o022
 	} else if mine {
 		return nil
 	}
@@ -136,7 +136,7 @@ func openFolder(path string) (*os.Root, error) {
 // put another one in its place: a directory with something in it is left as it is.
 func inherit(dir, above *os.Root) error {
 	info, err := above.Stat(".")
-	if err != nil || os.Geteuid() != 0 || ownfile.Owner(info) <= 0 {
+	if err != nil || os.Geteuid() != 0 || safefile.Owner(info) <= 0 {
 		return err
 	}
 	made, err := dir.Open(".")
@@ -147,5 +147,5 @@ func inherit(dir, above *os.Root) error {
 	if _, err := made.ReadDir(1); !errors.Is(err, io.EOF) {
 		return err
 	}
-	return made.Chown(ownfile.Owner(info), ownfile.Group(info))
+	return made.Chown(safefile.Owner(info), safefile.Group(info))
 }

@@ -15,7 +15,7 @@ import (
 
 // mayTest is the one file of the binary that may import package testing: the
 // simulation's, for the virtual time of testing/synctest.
-const mayTest = "dibs/internal/simulate/bubble.go"
+const mayTest = "dibs/internal/claim/simulate/bubble.go"
 
 // What helps to test dibs is not part of the program that people install.
 func TestBinaryHasNoTestHelpers(t *testing.T) {
@@ -37,7 +37,7 @@ func TestBinaryHasNoTestHelpers(t *testing.T) {
 		}
 		ours := strings.HasPrefix(pkg.ImportPath, "dibs/")
 		found = found || pkg.ImportPath == "dibs/cmd/dibs"
-		helper := ours && (strings.HasSuffix(pkg.ImportPath, "test") || pkg.ImportPath == "dibs/internal/postgres")
+		helper := ours && (strings.HasSuffix(pkg.ImportPath, "test") || pkg.ImportPath == "dibs/internal/testkit/postgres")
 		if helper || strings.HasPrefix(pkg.ImportPath, "github.com/google/go-cmp/") {
 			t.Errorf("the binary contains %s", pkg.ImportPath)
 		}

@@ -1,7 +1,8 @@
-package internal
+package internal_test
 
 import (
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/build"
 	"go/parser"
@@ -22,35 +23,38 @@ func TestClaimRefersOneWay(t *testing.T) {
 	if len(uses) < 25 {
 		t.Fatalf("only %d files of package claim refer to others: the references were not found", len(uses))
 	}
-	var path []string
-	clean := map[string]bool{}
-	var visit func(file string)
-	visit = func(file string) {
-		if i := slices.Index(path, file); i >= 0 {
-			t.Fatalf("files of package claim refer to each other in a circle: %s", circle(uses, append(path[i:], file)))
-		}
-		if clean[file] {
-			return
-		}
-		path = append(path, file)
-		for _, used := range slices.Sorted(maps.Keys(uses[file])) {
-			visit(used)
-		}
-		path = path[:len(path)-1]
-		clean[file] = true
-	}
-	for _, file := range slices.Sorted(maps.Keys(uses)) {
-		visit(file)
+	if path := circle(uses); path != nil {
+		t.Fatalf("files of package claim refer to each other in a circle: %s", strings.Join(path, ", "))
 	}
 }
 
-// circle names the files of a circle, and what each takes from the next.
-func circle(uses map[string]map[string]string, files []string) string {
-	var said strings.Builder
-	for i, file := range files[1:] {
-		said.WriteString(files[i] + " uses " + uses[files[i]][file] + " of ")
+// circle returns a circle of references, each with what makes it; nil if there is none.
+func circle(uses map[string]map[string]string) []string {
+	var path, found []string
+	clean := map[string]bool{}
+	var visit func(from string)
+	visit = func(from string) {
+		if found != nil || clean[from] {
+			return
+		}
+		if i := slices.Index(path, from); i >= 0 {
+			in := append(path[i:], from)
+			for j, to := range in[1:] {
+				found = append(found, fmt.Sprintf("%s uses %s of %s", in[j], uses[in[j]][to], to))
+			}
+			return
+		}
+		path = append(path, from)
+		for _, to := range slices.Sorted(maps.Keys(uses[from])) {
+			visit(to)
+		}
+		path = path[:len(path)-1]
+		clean[from] = true
 	}
-	return said.String() + files[0]
+	for _, from := range slices.Sorted(maps.Keys(uses)) {
+		visit(from)
+	}
+	return found
 }
 
 // references returns, for each file of a package, the files to whose functions, methods, types,

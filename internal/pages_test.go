@@ -3,6 +3,7 @@ package internal_test
 import (
 	"flag"
 	"fmt"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -195,4 +196,47 @@ func TestPagesNameWhatThereIs(t *testing.T) {
 			t.Errorf("%s is said to be there", none)
 		}
 	}
+}
+
+// TestWingsImportOneWay holds that the folders of internal import each other one way, that each says
+// what it is for, and that there are few enough to know.
+func TestWingsImportOneWay(t *testing.T) {
+	m, err := readModule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	uses := map[string]map[string]string{}
+	for pkg, imports := range m.imports {
+		from, ours := wing(pkg)
+		if !ours {
+			continue
+		}
+		if uses[from] == nil {
+			uses[from] = map[string]string{}
+		}
+		for used := range imports {
+			if to, ours := wing(used); ours && to != from {
+				uses[from][to] = pkg + " of " + used
+			}
+		}
+	}
+	if path := circle(uses); path != nil {
+		t.Errorf("the folders of internal import each other in a circle: %s", strings.Join(path, ", "))
+	}
+	if len(uses) > 17 {
+		t.Errorf("internal has %d folders: %v", len(uses), slices.Sorted(maps.Keys(uses)))
+	}
+	for name := range uses {
+		of, err := build.ImportDir(name, build.ImportComment)
+		if err != nil || of.Doc == "" {
+			t.Errorf("internal/%s has no package documentation: %v", name, err)
+		}
+	}
+}
+
+// wing returns the folder of internal that a package is in.
+func wing(pkg string) (string, bool) {
+	rest, ours := strings.CutPrefix(pkg, "internal/")
+	name, _, _ := strings.Cut(rest, "/")
+	return name, ours
 }

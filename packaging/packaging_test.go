@@ -20,7 +20,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/claim"
-	"dibs/internal/metrics"
+	"dibs/internal/daemon/metrics"
 
 	"github.com/spf13/viper"
 )

@@ -1,6 +1,6 @@
 package api
 
-import "dibs/internal/inbox"
+import "dibs/internal/journal/inbox"
 
 // Trigger is something an agent should react to. Each is delivered once.
 type Trigger struct {

@@ -8,7 +8,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/creation"
+	"dibs/internal/outbox/creation"
 	"dibs/internal/task"
 )
 

@@ -4,18 +4,18 @@ import (
 	"context"
 	"time"
 
-	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/claim/keepers"
 )
 
 // Keep binds the claim to a process: the claim is kept alive while the process lives. It also
 // renews the claim, see Renew.
-func (b *Broker) Keep(ctx context.Context, r Ref, k alive.Keeper) (api.Claim, error) {
+func (b *Broker) Keep(ctx context.Context, r Ref, k keepers.Keeper) (api.Claim, error) {
 	return b.answer(b.keep(ctx, r, k))
 }
 
-func (b *Broker) keep(ctx context.Context, r Ref, k alive.Keeper) (claim.Hold, error) {
+func (b *Broker) keep(ctx context.Context, r Ref, k keepers.Keeper) (claim.Hold, error) {
 	cl, err := b.renew(ctx, r)
 	if err != nil {
 		return cl, err
@@ -25,7 +25,7 @@ func (b *Broker) keep(ctx context.Context, r Ref, k alive.Keeper) (claim.Hold, e
 
 // Adopt is Keep for a claim whose keepers are all gone. It changes no other claim. It returns the
 // claim as it is afterwards.
-func (b *Broker) Adopt(ctx context.Context, r Ref, k alive.Keeper) (api.Claim, error) {
+func (b *Broker) Adopt(ctx context.Context, r Ref, k keepers.Keeper) (api.Claim, error) {
 	cl, err := b.lookup(ctx, r)
 	if err != nil || !b.alive.KeepersGone(cl.ID) {
 		return b.answer(cl, err)

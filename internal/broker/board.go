@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/broker/ready"
 	"dibs/internal/claim"
-	"dibs/internal/history"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
+	"dibs/internal/journal/report"
 	"dibs/internal/mirror"
-	"dibs/internal/ready"
 	"dibs/internal/task"
 )
 
@@ -190,11 +190,11 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (api.Task, error) {
 		return api.Task{}, err
 	}
 	out := bd.view(t, "")
-	spent, err := b.past.Spent(ctx, history.Spending{Task: id})
+	spent, err := b.past.Spent(ctx, report.Spending{Task: id})
 	if err != nil {
 		return api.Task{}, err
 	}
-	out.Usage = api.NewUsage(history.Total(spent))
+	out.Usage = api.NewUsage(report.Total(spent))
 	if earlier, err := b.earlier(ctx, id); err == nil {
 		out.Attempts = b.attempts(earlier)
 	}

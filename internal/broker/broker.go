@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dibs/internal/alive"
 	"dibs/internal/api"
-	"dibs/internal/brake"
+	"dibs/internal/broker/ready"
 	"dibs/internal/claim"
-	"dibs/internal/clock"
+	"dibs/internal/claim/brake"
+	"dibs/internal/claim/keepers"
+	"dibs/internal/kit/clock"
 	"dibs/internal/mirror"
-	"dibs/internal/ready"
 	"dibs/internal/task"
 )
 
@@ -81,7 +81,7 @@ type Config struct {
 	Journal Journal
 	Feed    Feed
 	// Alive watches the processes that keep claims alive.
-	Alive    *alive.Watch
+	Alive    *keepers.Watch
 	Inbox    InboxConfig
 	Reserved Reservations
 	// Clock is Notion's time.
@@ -134,7 +134,7 @@ type Broker struct {
 	ready   *ready.View
 	journal Journal
 	feed    Feed
-	alive   *alive.Watch
+	alive   *keepers.Watch
 	inbox   InboxConfig
 
 	reserved Reservations

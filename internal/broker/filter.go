@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"dibs/internal/api"
-	"dibs/internal/clock"
+	"dibs/internal/kit/clock"
 	"dibs/internal/task"
 )
 

@@ -6,17 +6,17 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/history"
+	"dibs/internal/journal/report"
 )
 
 // Past keeps statistics.
 type Past interface {
 	// Agents returns the record of each agent, the one last seen first.
-	Agents(context.Context, history.Asking) ([]history.Agent, error)
+	Agents(context.Context, report.Asking) ([]report.Agent, error)
 	// Day returns when the day of now began, and when it ends, see brake.Bounds.
 	Day(now time.Time) (from, until time.Time)
 	// Spent returns what was used, by agent.
-	Spent(context.Context, history.Spending) ([]history.Spent, error)
+	Spent(context.Context, report.Spending) ([]report.Spent, error)
 	// Ended returns the claims that ended from one time on and before another, in that order.
 	Ended(ctx context.Context, from, to time.Time) ([]claim.Hold, error)
 }
@@ -32,7 +32,7 @@ const (
 func (b *Broker) Agents(ctx context.Context, days int) (api.Agents, error) {
 	now := b.now()
 	today, _ := b.past.Day(now)
-	agents, err := b.past.Agents(ctx, history.Asking{
+	agents, err := b.past.Agents(ctx, report.Asking{
 		Since: now.AddDate(0, 0, -days), Limit: maxAgents,
 		DoneSince: today, MedianSince: now.AddDate(0, 0, -medianDays),
 	})

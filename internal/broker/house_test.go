@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/keepers"
+	"dibs/internal/claim/sim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/mirror"
@@ -28,8 +28,8 @@ import (
 type house struct {
 	*testing.T
 	*broker.Broker
-	board   *claimsim.Register
-	store   *claimsim.Store
+	board   *sim.Register
+	store   *sim.Store
 	claimer *claim.Claimer
 	path    string // of the journal
 	config  broker.Config
@@ -42,7 +42,7 @@ type house struct {
 func inHouse(t *testing.T, change func(*house), tasks []task.Task, test func(h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{T: t, board: claimsim.NewRegister(tasks...), path: filepath.Join(t.TempDir(), journal.FileName), policy: claimsim.Policy()}
+		h := &house{T: t, board: sim.NewRegister(tasks...), path: filepath.Join(t.TempDir(), journal.FileName), policy: sim.Policy()}
 		h.config = broker.Config{
 			Inbox: broker.InboxConfig{
 				Listen:     func(context.Context, string) (int, time.Duration) { return 0, time.Minute },
@@ -67,7 +67,7 @@ func (h *house) open() {
 		h.Fatal(err)
 	}
 	led, c := ledger{h.journal}, h.config
-	h.store = h.board.Store(claimsim.StoreOptions{Name: "here"})
+	h.store = h.board.Store(sim.StoreOptions{Name: "here"})
 	h.claimer, err = claim.New(claim.Config{
 		Store: h.store, Ledger: led, Policy: h.policy, Board: shown{h.board}, Watcher: watcher{h: h}, Log: c.Log,
 	})
@@ -79,11 +79,11 @@ func (h *house) open() {
 	}
 	c.Claimer, c.Mirror, c.Journal, c.Feed, c.Names, c.Past, c.Clock = h.claimer, shown{h.board}, led, led, led, led, h.store
 	c.Inbox.Inbox = led
-	if c.Alive, err = alive.New(h.Context(), alive.Config{Storage: h.journal, Claims: h.claimer, Log: c.Log}); err != nil {
+	if c.Alive, err = keepers.New(h.Context(), keepers.Config{Storage: h.journal, Claims: h.claimer, Log: c.Log}); err != nil {
 		h.Fatal(err)
 	}
 	reserved, err := reserve.NewBook(h.Context(), reserve.Config{
-		Storage: led, Claims: h.claimer, Processes: alive.Here{}, Clock: h.store, Log: c.Log,
+		Storage: led, Claims: h.claimer, Processes: keepers.Here{}, Clock: h.store, Log: c.Log,
 	})
 	if err != nil {
 		h.Fatal(err)
@@ -181,7 +181,7 @@ func (l ledger) Feed(ctx context.Context, f broker.FeedFilter) ([]claim.Fact, er
 }
 
 // shown is a mirror, and a claimer's board, that is never behind.
-type shown struct{ *claimsim.Register }
+type shown struct{ *sim.Register }
 
 func (s shown) Tasks() iter.Seq[task.Task] {
 	tasks := s.Register.Tasks()

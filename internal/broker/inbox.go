@@ -11,10 +11,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/inbox"
+	"dibs/internal/claim/keepers"
+	"dibs/internal/journal/inbox"
 	"dibs/internal/task"
 )
 
@@ -60,7 +60,7 @@ type Poll struct {
 	Finished bool
 	// Process is the process that polls; zero if unknown. When it is gone, unacknowledged triggers
 	// come back.
-	Process alive.Process
+	Process keepers.Process
 	Keyed
 	// New is as in a Take.
 	New func() error
@@ -153,7 +153,7 @@ func (b *Broker) take(ctx context.Context, t inbox.Take, first bool) (got []inbo
 	}
 	pause = time.Hour
 	for _, name := range waiting.Processes {
-		var p alive.Process
+		var p keepers.Process
 		if json.Unmarshal([]byte(name), &p) == nil && !b.alive.Lives(p) {
 			t.Gone = append(t.Gone, name)
 		}
@@ -179,7 +179,7 @@ func (b *Broker) take(ctx context.Context, t inbox.Take, first bool) (got []inbo
 }
 
 // processName returns a process in the form in which it is stored.
-func processName(p alive.Process) string {
+func processName(p keepers.Process) string {
 	name, _ := json.Marshal(p) // cannot fail on texts and numbers
 	return string(name)
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"dibs/internal/api"
+	"dibs/internal/broker/ready"
 	"dibs/internal/claim"
-	"dibs/internal/ready"
 	"dibs/internal/task"
 )
 

@@ -12,7 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
 	"dibs/internal/mirror"
 	"dibs/internal/task"
 	"dibs/internal/testkit"

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/alive"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/claim/keepers"
 	"dibs/internal/task"
 )
 
@@ -16,11 +16,11 @@ import (
 func TestSweepLeavesWhatLives(t *testing.T) {
 	kept, dead := openTask(1, "Kept"), openTask(2, "Dead")
 	inHouse(t, nil, []task.Task{kept, dead}, func(h *house) {
-		self, err := alive.Of(os.Getpid())
+		self, err := keepers.Of(os.Getpid())
 		if err != nil {
 			t.Fatal(err)
 		}
-		cl, err := h.Claim(h.Context(), broker.Request{Agent: "Sandman", Task: kept.ID, Keeper: alive.Keeper{Process: self}})
+		cl, err := h.Claim(h.Context(), broker.Request{Agent: "Sandman", Task: kept.ID, Keeper: keepers.Keeper{Process: self}})
 		if err != nil {
 			t.Fatal(err)
 		}

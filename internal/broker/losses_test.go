@@ -9,7 +9,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
 	"dibs/internal/task"
 )
 

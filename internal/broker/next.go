@@ -8,9 +8,9 @@ import (
 	"iter"
 	"time"
 
+	"dibs/internal/broker/ready"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
-	"dibs/internal/ready"
 	"dibs/internal/task"
 )
 

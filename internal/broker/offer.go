@@ -10,7 +10,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
 	"dibs/internal/task"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/brake"
 	"dibs/internal/claim"
+	"dibs/internal/claim/brake"
 	"dibs/internal/task"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"dibs/internal/brake"
 	"dibs/internal/broker"
+	"dibs/internal/claim/brake"
 )
 
 // What the daemon's user paused, only that user and root end, or replace by another pause.

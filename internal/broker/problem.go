@@ -6,7 +6,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/creation"
+	"dibs/internal/outbox/creation"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
 )

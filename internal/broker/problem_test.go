@@ -12,7 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/creation"
+	"dibs/internal/outbox/creation"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
 

@@ -9,7 +9,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/history"
+	"dibs/internal/journal/report"
 	"dibs/internal/task"
 )
 
@@ -24,7 +24,7 @@ func (b *Broker) Report(ctx context.Context, days int) (api.Report, error) {
 	if err != nil {
 		return api.Report{}, err
 	}
-	spent, err := b.past.Spent(ctx, history.Spending{From: from}) // to the end: sums are of quarters of an hour
+	spent, err := b.past.Spent(ctx, report.Spending{From: from}) // to the end: sums are of quarters of an hour
 	if err != nil {
 		return api.Report{}, err
 	}
@@ -32,22 +32,22 @@ func (b *Broker) Report(ctx context.Context, days int) (api.Report, error) {
 	if err != nil {
 		return api.Report{}, err
 	}
-	out := api.Report{From: b.time(from), To: b.time(now), Agents: each(history.Sum(ended, spent...), workOf), Hours: []api.Period{}, Losses: []api.Loss{}}
+	out := api.Report{From: b.time(from), To: b.time(now), Agents: each(report.Sum(ended, spent...), workOf), Hours: []api.Period{}, Losses: []api.Loss{}}
 	holds := append(slices.Clip(ended), b.claimer.Claims("")...)
 	midnight := func(at time.Time) time.Time {
 		_, until := b.past.Day(at)
 		return until
 	}
-	if out.Days, err = b.periods(ctx, history.Periods(from, now, midnight, holds, facts)); err != nil {
+	if out.Days, err = b.periods(ctx, report.Periods(from, now, midnight, holds, facts)); err != nil {
 		return api.Report{}, err
 	}
 	if days == 1 {
-		if out.Hours, err = b.periods(ctx, history.Periods(from, now, history.Hour, holds, facts)); err != nil {
+		if out.Hours, err = b.periods(ctx, report.Periods(from, now, report.Hour, holds, facts)); err != nil {
 			return api.Report{}, err
 		}
 	}
 	for _, h := range slices.Backward(ended) {
-		if history.Counted(h) == history.Lost && len(out.Losses) < maxLosses {
+		if report.Counted(h) == report.Lost && len(out.Losses) < maxLosses {
 			out.Losses = append(out.Losses, api.Loss{
 				At: b.time(h.Ended), Task: b.ref(h.Task), Agent: h.Agent, By: h.LostTo, How: string(h.Ending), Why: api.Collapse(claim.NotHeld(h).Detail),
 			})
@@ -60,17 +60,17 @@ func (b *Broker) Report(ctx context.Context, days int) (api.Report, error) {
 	return out, err
 }
 
-func workOf(w history.Work) api.AgentWork {
+func workOf(w report.Work) api.AgentWork {
 	return api.AgentWork{
-		Agent: w.Agent, Completed: w.Completed, Failed: w.Failed, Lost: w.Lost, USD: api.USD(w.Micros), MedianSeconds: secondsOf(history.Median(w.Took)),
+		Agent: w.Agent, Completed: w.Completed, Failed: w.Failed, Lost: w.Lost, USD: api.USD(w.Micros), MedianSeconds: secondsOf(report.Median(w.Took)),
 	}
 }
 
 // periods adds to each period what agents used in it.
-func (b *Broker) periods(ctx context.Context, of []history.Period) ([]api.Period, error) {
+func (b *Broker) periods(ctx context.Context, of []report.Period) ([]api.Period, error) {
 	out := make([]api.Period, len(of))
 	for i, s := range of {
-		asked := history.Spending{From: s.From, To: s.To}
+		asked := report.Spending{From: s.From, To: s.To}
 		if i == len(of)-1 {
 			asked.To = time.Time{}
 		}
@@ -83,12 +83,12 @@ func (b *Broker) periods(ctx context.Context, of []history.Period) ([]api.Period
 	return out, nil
 }
 
-func (b *Broker) period(s history.Period, spent []history.Spent) api.Period {
-	used, works := history.Total(spent), history.Sum(s.Ended, spent...)
+func (b *Broker) period(s report.Period, spent []report.Spent) api.Period {
+	used, works := report.Total(spent), report.Sum(s.Ended, spent...)
 	out := api.Period{
 		Day: s.From.In(time.Local).Format(time.DateOnly), From: b.time(s.From), USD: api.USD(used.Micros), Tokens: used.Tokens, Agents: each(works, workOf),
 		Granted: s.Granted, Held: math.Round(s.Held*100) / 100, Denied: make(map[string]int, len(s.Denied)),
-		WaitP50: secondsOf(history.Median(s.Waited)), WaitP90: secondsOf(history.NineOfTen(s.Waited)),
+		WaitP50: secondsOf(report.Median(s.Waited)), WaitP90: secondsOf(report.NineOfTen(s.Waited)),
 	}
 	for code, n := range s.Denied {
 		out.Denied[string(code)] = n
@@ -98,7 +98,7 @@ func (b *Broker) period(s history.Period, spent []history.Spent) api.Period {
 		out.Completed, out.Failed, out.Lost = out.Completed+w.Completed, out.Failed+w.Failed, out.Lost+w.Lost
 		took = append(took, w.Took...)
 	}
-	out.WorkP50, out.WorkP90 = secondsOf(history.Median(took)), secondsOf(history.NineOfTen(took))
+	out.WorkP50, out.WorkP90 = secondsOf(report.Median(took)), secondsOf(report.NineOfTen(took))
 	return out
 }
 

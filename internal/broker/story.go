@@ -6,8 +6,8 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 )
 
 // Story tells what happened to a task, or to the claim that r names. It fails with
@@ -38,7 +38,7 @@ func (b *Broker) Story(ctx context.Context, r Ref) (api.Story, error) {
 	} else if !isClaim {
 		return api.Story{}, ErrNoTask
 	}
-	return api.Story{Task: b.ref(t), Story: each(worklog.Story(facts, of), func(s worklog.Step) api.Step {
+	return api.Story{Task: b.ref(t), Story: each(wording.Story(facts, of), func(s wording.Step) api.Step {
 		return api.Step{At: b.time(s.At), Who: s.Who, What: s.What, Why: s.Why}
 	})}, nil
 }

@@ -10,9 +10,9 @@ import (
 	"fmt"
 	"time"
 
-	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/claim/keepers"
 	"dibs/internal/task"
 )
 
@@ -32,7 +32,7 @@ type Request struct {
 	// Keyed has a request that comes again find its claim.
 	Keyed
 	// Keeper keeps the claim alive, if it has a process.
-	Keeper alive.Keeper
+	Keeper keepers.Keeper
 	// Note is for the record, if the claim is granted.
 	Note string
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,15 +31,15 @@ func (w *world) assigned() {
 // An attempt that came to nothing leaves an assignment as it was, whatever becomes of the
 // writes that take it back.
 func TestWithdrawalFromAnAssignment(t *testing.T) {
-	for name, f := range map[string]claimsim.Fault{
-		"in time": nil, "answer dropped": claimsim.AnswerDropped, "request dropped": claimsim.RequestDropped,
-		"late": claimsim.Late(5 * time.Second), "not applied": claimsim.NotApplied,
+	for name, f := range map[string]sim.Fault{
+		"in time": nil, "answer dropped": sim.AnswerDropped, "request dropped": sim.RequestDropped,
+		"late": sim.Late(5 * time.Second), "not applied": sim.NotApplied,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, assignedTask(), func(w *world) {
-				faults := []claimsim.Fault{claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second))}
+				faults := []sim.Fault{sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second))}
 				if f != nil {
-					faults = append(faults, claimsim.InTurn(claimsim.Openings, f))
+					faults = append(faults, sim.InTurn(sim.Openings, f))
 				}
 				d, other := w.daemon("a", faults...), w.daemon("b")
 				w.deny(d, "Sandman", claim.CodeNotionUnavailable)

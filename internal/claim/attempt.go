@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"dibs/internal/clock"
+	"dibs/internal/kit/clock"
 	"dibs/internal/task"
 )
 

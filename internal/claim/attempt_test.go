@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // steady is a network where every call takes 200 ms, half of it before its effect.
-func steady(name string) claimsim.DaemonOptions {
-	return claimsim.DaemonOptions{StoreOptions: claimsim.StoreOptions{Name: name, Latency: claimsim.Always(claimsim.Delay{Before: 100 * time.Millisecond, After: 100 * time.Millisecond})}}
+func steady(name string) sim.DaemonOptions {
+	return sim.DaemonOptions{StoreOptions: sim.StoreOptions{Name: name, Latency: sim.Always(sim.Delay{Before: 100 * time.Millisecond, After: 100 * time.Millisecond})}}
 }
 
 func TestUncontendedClaim(t *testing.T) {
@@ -30,7 +30,7 @@ func TestUncontendedClaim(t *testing.T) {
 		if got, want := time.Since(begun), 3*time.Second+600*time.Millisecond; got != want {
 			t.Errorf("took %v, want %v", got, want)
 		}
-		want := []claimsim.Kind{claimsim.Reads, claimsim.Claims, claimsim.Reads}
+		want := []sim.Kind{sim.Reads, sim.Claims, sim.Reads}
 		if diff := cmp.Diff(want, requests(d)); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
@@ -132,7 +132,7 @@ func TestLosersOfTheSameDaemonCostNoRequest(t *testing.T) {
 func TestSameDaemonRaceHasOneWinner(t *testing.T) {
 	for seed := range uint64(50) {
 		inWorld(t, openTask(), func(w *world) {
-			o := claimsim.DaemonOptions{StoreOptions: claimsim.StoreOptions{Name: "a", Seed: seed, Latency: claimsim.Uniform(300 * time.Millisecond)}}
+			o := sim.DaemonOptions{StoreOptions: sim.StoreOptions{Name: "a", Seed: seed, Latency: sim.Uniform(300 * time.Millisecond)}}
 			d := w.start(o)
 			var entrants []entrant
 			for _, agent := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
@@ -221,8 +221,8 @@ func TestDenials(t *testing.T) {
 			first := openTask()
 			tt.change(&first)
 			inWorld(t, first, func(w *world) {
-				o := claimsim.DaemonOptions{
-					Policy: claimsim.Policy(),
+				o := sim.DaemonOptions{
+					Policy: sim.Policy(),
 					Board:  waiting{},
 				}
 				if tt.policy != nil {
@@ -285,7 +285,7 @@ func TestMostTasksPerAgent(t *testing.T) {
 		second := openTask()
 		second.ID = otherPage
 		w.Add(second)
-		o := claimsim.DaemonOptions{Policy: claimsim.Policy()}
+		o := sim.DaemonOptions{Policy: sim.Policy()}
 		o.Policy.MaxPerAgent = 1
 		d := w.start(o)
 		first := w.claim(d, "Sandman")
@@ -318,9 +318,9 @@ func TestMostTasksPerAgent(t *testing.T) {
 // keep the task from the others here: the page speaks for itself.
 func TestAbandonedAttemptsDoNotCount(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		o := claimsim.DaemonOptions{Policy: claimsim.Policy()}
+		o := sim.DaemonOptions{Policy: sim.Policy()}
 		o.Policy.MaxPerAgent = 1
-		d := w.start(o, claimsim.InTurn(claimsim.Claims, claimsim.RequestDropped))
+		d := w.start(o, sim.InTurn(sim.Claims, sim.RequestDropped))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		if got := w.onlyMark(d).State; got != claim.Unseen {
 			t.Fatalf("the attempt is %s, want unseen", got)

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"dibs/internal/clock"
-	"dibs/internal/sorted"
+	"dibs/internal/kit/btree"
+	"dibs/internal/kit/clock"
 	"dibs/internal/task"
 )
 
@@ -55,7 +55,7 @@ func (d calendar[R]) put(id ID, r R) {
 }
 
 // headings lists ids under headings, oldest first.
-type headings struct{ sorted.Tree[listed] }
+type headings struct{ btree.Tree[listed] }
 
 type listed struct {
 	under string
@@ -63,7 +63,7 @@ type listed struct {
 }
 
 func newHeadings() headings {
-	return headings{sorted.New(func(a, b listed) bool {
+	return headings{btree.New(func(a, b listed) bool {
 		return cmp.Or(strings.Compare(a.under, b.under), cmp.Compare(a.id, b.id)) < 0
 	})}
 }

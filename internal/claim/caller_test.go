@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -63,11 +63,11 @@ func (l leaving) Blockers(context.Context, task.Task) ([]task.ID, error) {
 func TestCallerGoneBeforeTheWrite(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		ctx, cancel := context.WithCancel(w.ctx)
-		d := w.start(claimsim.DaemonOptions{Board: leaving{cancel: cancel}})
+		d := w.start(sim.DaemonOptions{Board: leaving{cancel: cancel}})
 		if _, err := d.Claim(ctx, request("Sandman")); err == nil {
 			t.Error("granted, although nobody hears it")
 		}
-		if n := count(d, claimsim.Claims); n != 0 {
+		if n := count(d, sim.Claims); n != 0 {
 			t.Errorf("%d claim writes, want none", n)
 		}
 		w.none(d)

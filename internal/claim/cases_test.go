@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 )
@@ -28,7 +28,7 @@ func onPage() claim.Reading {
 
 // sightOfHold is what is seen on an errand for a claim that stands.
 func sightOfHold(e claim.Errand) claim.Sight {
-	p := claimsim.Policy()
+	p := sim.Policy()
 	h := claim.Hold{
 		ID: ours, Agent: "Sandman", Task: openTask(), State: claim.Held, Reserved: bubbleStart, Started: bubbleStart,
 		Lease: claim.Lease{ClaimedAt: bubbleStart, Timeout: p.Timeout, StaleAt: p.StaleAt(bubbleStart, p.Timeout)},
@@ -333,7 +333,7 @@ func unsafe(cs claim.Cases, most int, on ...claim.Errand) (seen int, wrong []str
 		of := []claim.ID{s.Hold.ID, s.Mark.ID, s.Mark.Of}
 		again := s.Errand == claim.Cleanup && s.Task.Status == task.Open // a mark is taken off an OPEN task
 		frees := free(after(s.Task, *w), s) && !free(s.Task, s)
-		opens, f := claimsim.KindOf(w) == claimsim.Openings, s.Hold.Finish
+		opens, f := sim.KindOf(w) == sim.Openings, s.Hold.Finish
 		known := !s.Unsure || s.Errand == claim.Delivery || s.Task.ClaimedAt.IsZero()
 		switch {
 		case frees && !known:

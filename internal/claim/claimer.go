@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dibs/internal/clock"
-	"dibs/internal/keylock"
+	"dibs/internal/kit/clock"
+	"dibs/internal/kit/keylock"
 	"dibs/internal/task"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 )
@@ -53,8 +53,8 @@ func TestCrowd(t *testing.T) {
 	const each = 20 * time.Millisecond // 50 requests a second
 	granted := func(t *testing.T, agents int) (n, refused int) {
 		synctest.Test(t, func(t *testing.T) {
-			register := claimsim.NewRegister()
-			o := claimsim.DaemonOptions{Policy: claimsim.Policy()}
+			register := sim.NewRegister()
+			o := sim.DaemonOptions{Policy: sim.Policy()}
 			o.Policy.WriteWindow, o.Policy.Settle, o.Policy.Exclusive = 300*time.Millisecond, 0, true
 			o.Fault = func(s claim.Store) claim.Store { return counter{s, each, new(sync.Mutex), new(time.Time)} }
 			d := register.Daemon(o)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -18,8 +18,8 @@ type onRequest struct {
 	n, sent int
 }
 
-func (o *onRequest) fault(f claimsim.Fault) claimsim.Fault {
-	return claimsim.On(func(task.ID, *claim.Write) bool {
+func (o *onRequest) fault(f sim.Fault) sim.Fault {
+	return sim.On(func(task.ID, *claim.Write) bool {
 		if !o.armed {
 			return false
 		}
@@ -29,17 +29,17 @@ func (o *onRequest) fault(f claimsim.Fault) claimsim.Fault {
 }
 
 // wrongDates are Dates of which one is wrong, and that which is missing.
-func wrongDates() map[string]claimsim.Fault {
-	faults := map[string]claimsim.Fault{"no date": claimsim.NoDate}
+func wrongDates() map[string]sim.Fault {
+	faults := map[string]sim.Fault{"no date": sim.NoDate}
 	for _, by := range []time.Duration{-10 * 365 * 24 * time.Hour, -time.Hour, -20 * time.Second, 20 * time.Second, time.Minute, time.Hour, 10 * 365 * 24 * time.Hour} {
-		faults["off by "+by.String()] = claimsim.WrongDate(by)
+		faults["off by "+by.String()] = sim.WrongDate(by)
 	}
 	return faults
 }
 
 // eachWrongDate runs a test with one wrong Date, in each of the first requests that a
 // daemon sends once it is armed.
-func eachWrongDate(t *testing.T, first func() task.Task, test func(w *world, d *claimsim.Daemon, arm func())) {
+func eachWrongDate(t *testing.T, first func() task.Task, test func(w *world, d *sim.Daemon, arm func())) {
 	for name, fault := range wrongDates() {
 		for n := range 8 {
 			for _, known := range []bool{true, false} {
@@ -60,7 +60,7 @@ func eachWrongDate(t *testing.T, first func() task.Task, test func(w *world, d *
 
 // One answer with a wrong Date, or none, does not make a live claim look stale.
 func TestOneWrongDateOverridesNothing(t *testing.T) {
-	eachWrongDate(t, openTask, func(w *world, rival *claimsim.Daemon, arm func()) {
+	eachWrongDate(t, openTask, func(w *world, rival *sim.Daemon, arm func()) {
 		holder := w.start(steady("holder"))
 		c := w.claim(holder, "Sandman")
 		time.Sleep(time.Until(c.ExpiresAt()) - 2*time.Minute)
@@ -83,7 +83,7 @@ func TestOneWrongDateOverridesNothing(t *testing.T) {
 
 // One answer with a wrong Date does not get into what is written.
 func TestOneWrongDateIsNotWritten(t *testing.T) {
-	eachWrongDate(t, openTask, func(w *world, d *claimsim.Daemon, arm func()) {
+	eachWrongDate(t, openTask, func(w *world, d *sim.Daemon, arm func()) {
 		arm()
 		now := time.Now()
 		c := w.claim(d, "Sandman")
@@ -106,7 +106,7 @@ func TestOneWrongDateIsNotWritten(t *testing.T) {
 func TestOneWrongDateLosesNothing(t *testing.T) {
 	for _, after := range []time.Duration{16 * time.Minute, 29*time.Minute + 50*time.Second, 30*time.Minute + 5*time.Second} {
 		t.Run(after.String(), func(t *testing.T) {
-			eachWrongDate(t, openTask, func(w *world, d *claimsim.Daemon, arm func()) {
+			eachWrongDate(t, openTask, func(w *world, d *sim.Daemon, arm func()) {
 				rival := w.start(steady("rival"))
 				c := w.claim(d, "Sandman")
 				time.Sleep(after)
@@ -137,7 +137,7 @@ func TestOneWrongDateCutsNoGraceShort(t *testing.T) {
 					inWorld(t, openTask(), func(w *world) {
 						strikes := map[string]*onRequest{"the writer": {n: -1}, "the holder": {n: -1}}
 						strikes[whose].n = n
-						other := w.daemon("b", strikes["the writer"].fault(fault), claimsim.InTurn(claimsim.Claims, claimsim.Late(7*time.Second)))
+						other := w.daemon("b", strikes["the writer"].fault(fault), sim.InTurn(sim.Claims, sim.Late(7*time.Second)))
 						d := w.daemon("a", strikes["the holder"].fault(fault))
 						granted := w.race(entrant{daemon: other, agent: "Oracle"}, entrant{daemon: d, agent: "Sandman", after: time.Millisecond})
 						if len(granted) != 1 || granted[0].Agent != "Sandman" {
@@ -173,7 +173,7 @@ func TestWithoutDates(t *testing.T) {
 		t.Run(skew.String(), func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
 				holder := w.start(steady("holder"))
-				rival := w.start(skewed("rival", skew), claimsim.NoDate)
+				rival := w.start(skewed("rival", skew), sim.NoDate)
 				c := w.claim(holder, "Sandman")
 				for range 5 {
 					denied := w.deny(rival, "Oracle", claim.CodeHeld)
@@ -194,7 +194,7 @@ func TestWithoutDates(t *testing.T) {
 			})
 			inWorld(t, openTask(), func(w *world) {
 				dated := true
-				d := w.start(steady("d"), claimsim.On(func(task.ID, *claim.Write) bool { return !dated }, claimsim.NoDate))
+				d := w.start(steady("d"), sim.On(func(task.ID, *claim.Write) bool { return !dated }, sim.NoDate))
 				c := w.claim(d, "Sandman")
 				dated = false
 				d.Store.SetSkew(skew)
@@ -219,7 +219,7 @@ func TestAJumpIsConfirmed(t *testing.T) {
 	inWorld(t, staleTask(), func(w *world) {
 		d := w.start(skewed("slow", -24*time.Hour)) // by its own clock, the claim is of tomorrow
 		c := w.claim(d, "Oracle")
-		if got := requests(d)[:2]; got[0] != claimsim.Reads || got[1] != claimsim.Reads {
+		if got := requests(d)[:2]; got[0] != sim.Reads || got[1] != sim.Reads {
 			t.Errorf("requests begin with %v, want two reads", got)
 		}
 		if time.Until(c.ClaimedAt).Abs() > 10*time.Second {
@@ -236,10 +236,10 @@ func TestDatesTellThatClocksStoodStill(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
 				wrote := false
 				since := func(_ task.ID, write *claim.Write) bool {
-					wrote = wrote || claimsim.KindOf(write) == claimsim.Claims
+					wrote = wrote || sim.KindOf(write) == sim.Claims
 					return wrote
 				}
-				d := w.start(steady("stands still"), claimsim.On(since, claimsim.WrongDate(stood)))
+				d := w.start(steady("stands still"), sim.On(since, sim.WrongDate(stood)))
 				w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 			})
 		})

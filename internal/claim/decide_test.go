@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 )
@@ -107,7 +107,7 @@ func TestDecideEveryCombination(t *testing.T) {
 							for _, blockers := range [][]task.ID{nil, {otherPage}, {otherPage, page}} {
 								for _, openOnly := range []bool{false, true} {
 									n++
-									policy := claimsim.Policy()
+									policy := sim.Policy()
 									policy.OpenOnly = openOnly
 									page := task.Task{ID: page, Status: status, ClaimedBy: by, ClaimedAt: age.at, Token: token.text, Trashed: trashed}
 									got := claim.Decide(page, agent, blockers, now, policy)
@@ -228,7 +228,7 @@ func TestStaleToTheSecond(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			page := task.Task{Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: tt.at, Timeout: tt.timeout}
-			if got := claimsim.Policy().Stale(page, tt.now); got != tt.stale {
+			if got := sim.Policy().Stale(page, tt.now); got != tt.stale {
 				t.Errorf("stale at %v = %v, want %v", tt.now, got, tt.stale)
 			}
 		})

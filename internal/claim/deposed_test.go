@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
 // deposing is a store after whose next reading somebody else leads the ledger.
 type deposing struct {
 	claim.Store
-	ledger *claimsim.Ledger
+	ledger *sim.Ledger
 	armed  *bool
 }
 
@@ -32,70 +32,70 @@ func TestDeposedWritesNothing(t *testing.T) {
 	tests := map[string]struct {
 		first task.Task
 		// before leads up to what act does, which is what the daemon is deposed at.
-		before func(*world, *claimsim.Daemon) claim.Hold
-		act    func(*world, *claimsim.Daemon, claim.Hold) error
+		before func(*world, *sim.Daemon) claim.Hold
+		act    func(*world, *sim.Daemon, claim.Hold) error
 	}{
-		"claim": {act: func(w *world, d *claimsim.Daemon, _ claim.Hold) error {
+		"claim": {act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
 			_, err := d.Claim(w.ctx, request("Sandman"))
 			return err
 		}},
-		"renewal": {before: held, act: func(w *world, d *claimsim.Daemon, c claim.Hold) error {
+		"renewal": {before: held, act: func(w *world, d *sim.Daemon, c claim.Hold) error {
 			time.Sleep(20 * time.Minute)
 			_, err := d.Renew(w.ctx, c.ID)
 			return err
 		}},
-		"renewal by itself": {before: held, act: func(w *world, d *claimsim.Daemon, c claim.Hold) error {
+		"renewal by itself": {before: held, act: func(w *world, d *sim.Daemon, c claim.Hold) error {
 			time.Sleep(time.Minute)
 			_, err := d.Renew(w.ctx, c.ID)
 			w.ok(err)
 			time.Sleep(20 * time.Minute)
 			return d.KeepAlive(w.ctx)
 		}},
-		"finish": {before: held, act: func(w *world, d *claimsim.Daemon, c claim.Hold) error {
+		"finish": {before: held, act: func(w *world, d *sim.Daemon, c claim.Hold) error {
 			_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
 			return err
 		}},
-		"finish that is owed": {before: owing, act: func(w *world, d *claimsim.Daemon, _ claim.Hold) error {
+		"finish that is owed": {before: owing, act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
 			_, err := d.RunDue(w.ctx)
 			return err
 		}},
-		"sweep": {first: staleTask(), act: func(w *world, d *claimsim.Daemon, _ claim.Hold) error {
+		"sweep": {first: staleTask(), act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
 			_, _, err := d.Sweep(w.ctx, page)
 			return err
 		}},
-		"repair": {before: held, act: func(w *world, d *claimsim.Daemon, c claim.Hold) error {
+		"repair": {before: held, act: func(w *world, d *sim.Daemon, c claim.Hold) error {
 			w.Edit(page, func(t *task.Task) { t.Token = "void " + string(claim.NewID(time.Now())) })
 			return d.Guard(w.ctx, c.ID, nil)
 		}},
-		"withdrawal": {before: cutShort, act: func(w *world, d *claimsim.Daemon, _ claim.Hold) error {
+		"withdrawal": {before: cutShort, act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
 			_, err := d.RunDue(w.ctx)
 			return err
 		}},
-		"clearing": {before: voided, act: func(w *world, d *claimsim.Daemon, _ claim.Hold) error {
+		"clearing": {before: voided, act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
 			_, err := d.RunDue(w.ctx)
 			return err
 		}},
-		"stepping aside": {before: voided, act: func(w *world, d *claimsim.Daemon, _ claim.Hold) error {
+		"stepping aside": {before: voided, act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
 			w.Edit(page, func(t *task.Task) { t.ClaimedBy = "Maria" })
 			_, err := d.RunDue(w.ctx)
 			return err
 		}},
-		"what is left of a lost claim": {before: held, act: func(w *world, d *claimsim.Daemon, c claim.Hold) error {
+		"what is left of a lost claim": {before: held, act: func(w *world, d *sim.Daemon, c claim.Hold) error {
 			w.Edit(page, func(t *task.Task) { t.Status = task.Open })
 			return d.Guard(w.ctx, c.ID, nil)
 		}},
-		"a claim that is over": {before: undone, act: func(w *world, d *claimsim.Daemon, _ claim.Hold) error {
+		"a claim that is over": {before: undone, act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
 			_, err := d.Tidy(w.ctx, w.Page(page))
 			return err
 		}},
-		"a claim that is over, under another name": {before: undone, act: func(w *world, d *claimsim.Daemon, _ claim.Hold) error {
+		"a claim that is over, under another name": {before: undone, act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
 			w.Edit(page, func(t *task.Task) { t.ClaimedBy = "Maria" })
 			_, err := d.Tidy(w.ctx, w.Page(page))
 			return err
 		}},
 		"reopening": {
 			first: task.Task{ID: page, Title: "Mend the roof", Status: task.Blocked},
-			act: func(w *world, d *claimsim.Daemon, _ claim.Hold) error {
+			act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
 				_, _, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}})
 				return err
 			},
@@ -107,9 +107,9 @@ func TestDeposedWritesNothing(t *testing.T) {
 				tt.first = openTask()
 			}
 			inWorld(t, tt.first, func(w *world) {
-				ledger, armed := claimsim.NewLedger(), false
-				d := w.start(claimsim.DaemonOptions{
-					StoreOptions: claimsim.StoreOptions{Name: "a"}, Ledger: ledger,
+				ledger, armed := sim.NewLedger(), false
+				d := w.start(sim.DaemonOptions{
+					StoreOptions: sim.StoreOptions{Name: "a"}, Ledger: ledger,
 					Fault: func(s claim.Store) claim.Store { return deposing{s, ledger, &armed} },
 				})
 				var c claim.Hold
@@ -136,10 +136,10 @@ func TestDeposedWritesNothing(t *testing.T) {
 }
 
 // held has Sandman hold the page.
-func held(w *world, d *claimsim.Daemon) claim.Hold { return w.claim(d, "Sandman") }
+func held(w *world, d *sim.Daemon) claim.Hold { return w.claim(d, "Sandman") }
 
 // owing has Sandman be done with the page, of which Notion has yet to be told.
-func owing(w *world, d *claimsim.Daemon) claim.Hold {
+func owing(w *world, d *sim.Daemon) claim.Hold {
 	c := held(w, d)
 	c.State, c.Finish, c.Due = claim.Finishing, &claim.Finish{As: claim.EndReleased}, time.Now()
 	w.ok(d.Ledger.Save(w.ctx, claim.Change{Holds: []claim.Hold{c}}))
@@ -148,7 +148,7 @@ func owing(w *world, d *claimsim.Daemon) claim.Hold {
 }
 
 // cutShort leaves a claim on the page that was written by a daemon which ended then.
-func cutShort(w *world, d *claimsim.Daemon) claim.Hold {
+func cutShort(w *world, d *sim.Daemon) claim.Hold {
 	c := held(w, d)
 	c.State, c.Started = claim.Writing, time.Time{}
 	w.ok(d.Ledger.Save(w.ctx, claim.Change{Holds: []claim.Hold{c}}))
@@ -157,7 +157,7 @@ func cutShort(w *world, d *claimsim.Daemon) claim.Hold {
 }
 
 // voided leaves such a claim marked, and to be taken off.
-func voided(w *world, d *claimsim.Daemon) claim.Hold {
+func voided(w *world, d *sim.Daemon) claim.Hold {
 	c := cutShort(w, d)
 	_, err := d.RunDue(w.ctx)
 	w.ok(err)
@@ -166,7 +166,7 @@ func voided(w *world, d *claimsim.Daemon) claim.Hold {
 }
 
 // undone has a claim show on its page that is over, as an undo does.
-func undone(w *world, d *claimsim.Daemon) claim.Hold {
+func undone(w *world, d *sim.Daemon) claim.Hold {
 	c := held(w, d)
 	was := w.Page(page)
 	_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
 // RunDue says when it is wanted next.
 func TestRunDueSaysWhen(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
+		d := w.daemon("a", sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)))
 		next, err := d.RunDue(w.ctx)
 		if !next.IsZero() || err != nil {
 			t.Errorf("with nothing owed: %v, %v", next, err)
@@ -39,10 +39,10 @@ func TestRunDueSaysWhen(t *testing.T) {
 // RunDue never asks to be called in the past.
 func TestRunDueBacksOff(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		down := claimsim.On(func(_ task.ID, w *claim.Write) bool {
+		down := sim.On(func(_ task.ID, w *claim.Write) bool {
 			return w == nil && time.Since(bubbleStart) > 4*time.Second
-		}, claimsim.ReadFails(claim.Unavailable))
-		d := w.daemon("a", down, claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
+		}, sim.ReadFails(claim.Unavailable))
+		d := w.daemon("a", down, sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		tries := 0
 		for time.Since(bubbleStart) < 6*time.Hour {
@@ -79,7 +79,7 @@ func TestNoPermits(t *testing.T) {
 		var denied bool
 		d := w.daemon("a",
 			func(s claim.Store) claim.Store { return noPermits{s, func() bool { return denied }} },
-			claimsim.InTurn(claimsim.Claims, nil, claimsim.Late(10*time.Second)))
+			sim.InTurn(sim.Claims, nil, sim.Late(10*time.Second)))
 		c := w.claim(d, "Sandman")
 		denied = true
 		got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
@@ -118,7 +118,7 @@ func TestNoPermits(t *testing.T) {
 func TestRunDueTwiceAtOnce(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		o := steady("a")
-		d := w.start(o, claimsim.InTurn(claimsim.Claims, claimsim.Late(10*time.Second)))
+		d := w.start(o, sim.InTurn(sim.Claims, sim.Late(10*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		time.Sleep(10 * time.Second)
 		_, err := d.Sighted(w.ctx, w.Page(page).Token)
@@ -133,12 +133,12 @@ func TestRunDueTwiceAtOnce(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if n := count(d, claimsim.Openings); n != step {
+			if n := count(d, sim.Openings); n != step {
 				t.Errorf("step %d: %d writes that reopen the task", step, n)
 			}
 			time.Sleep(time.Minute)
 		}
-		for _, kind := range []claimsim.Kind{claimsim.Voidings, claimsim.Openings} {
+		for _, kind := range []sim.Kind{sim.Voidings, sim.Openings} {
 			if n := count(d, kind); n != 1 {
 				t.Errorf("%d writes of kind %s, want 1", n, kind)
 			}

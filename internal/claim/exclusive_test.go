@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
 // alone is a daemon that is the only claimer and does not wait for the page to settle.
-func (w *world) alone(faults ...claimsim.Fault) *claimsim.Daemon {
+func (w *world) alone(faults ...sim.Fault) *sim.Daemon {
 	w.Helper()
-	o := claimsim.DaemonOptions{Policy: claimsim.Policy()}
+	o := sim.DaemonOptions{Policy: sim.Policy()}
 	o.Policy.Exclusive, o.Policy.Settle = true, 0
 	return w.start(o, faults...)
 }
@@ -23,7 +23,7 @@ func TestClaimWithoutSettling(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.alone()
 		c := w.claim(d, "Sandman")
-		if want := []claimsim.Kind{claimsim.Reads, claimsim.Claims}; !slices.Equal(requests(d), want) {
+		if want := []sim.Kind{sim.Reads, sim.Claims}; !slices.Equal(requests(d), want) {
 			t.Errorf("requests %v, want %v", requests(d), want)
 		}
 		w.shows(task.InProgress, "Sandman", string(c.ID))
@@ -35,15 +35,15 @@ func TestClaimWithoutSettling(t *testing.T) {
 
 // An answer that does not show the claim, all of it, grants nothing by itself.
 func TestNotShownWithoutSettling(t *testing.T) {
-	for name, fault := range map[string]claimsim.Fault{
-		"not applied":    claimsim.NotApplied,
-		"answer dropped": claimsim.AnswerDropped,
-		"slow":           claimsim.Slow(0, 3e9),
+	for name, fault := range map[string]sim.Fault{
+		"not applied":    sim.NotApplied,
+		"answer dropped": sim.AnswerDropped,
+		"slow":           sim.Slow(0, 3e9),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
-				d := w.alone(claimsim.InTurn(claimsim.Claims, fault))
-				if _, err := d.Claim(w.ctx, request("Sandman")); err == nil && count(d, claimsim.Reads) < 2 {
+				d := w.alone(sim.InTurn(sim.Claims, fault))
+				if _, err := d.Claim(w.ctx, request("Sandman")); err == nil && count(d, sim.Reads) < 2 {
 					t.Errorf("granted after %v", requests(d))
 				}
 			})
@@ -70,7 +70,7 @@ type overwritten struct {
 
 func (s overwritten) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
 	r, err := s.Store.Write(ctx, id, w)
-	if claimsim.KindOf(&w) == claimsim.Claims {
+	if sim.KindOf(&w) == sim.Claims {
 		s.w.Edit(id, func(t *task.Task) { t.ClaimedBy = "Maria" })
 		r.Task.ClaimedBy = "Maria"
 	}

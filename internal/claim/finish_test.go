@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,14 +19,14 @@ var finishes = []struct {
 	finish claim.Finish
 	kind   claim.Kind
 	status task.Status // of the page, afterwards
-	write  claimsim.Kind
+	write  sim.Kind
 }{
-	{"completed", claim.Finish{As: claim.EndCompleted, Summary: "mended"}, claim.KindCompleted, task.Completed, claimsim.Completions},
-	{"failed", claim.Finish{As: claim.EndFailed, Summary: "no ladder"}, claim.KindFailed, task.Blocked, claimsim.Blockings},
-	{"failed, to be tried again", claim.Finish{As: claim.EndFailed, Reopen: true}, claim.KindFailed, task.Open, claimsim.Openings},
-	{"blocked", claim.Finish{As: claim.EndBlocked, Summary: "rain"}, claim.KindBlocked, task.Blocked, claimsim.Blockings},
-	{"review", claim.Finish{As: claim.EndReview, Summary: "mended, look at the ridge"}, claim.KindReview, task.Review, claimsim.Reviews},
-	{"released", claim.Finish{As: claim.EndReleased}, claim.KindReleased, task.Open, claimsim.Openings},
+	{"completed", claim.Finish{As: claim.EndCompleted, Summary: "mended"}, claim.KindCompleted, task.Completed, sim.Completions},
+	{"failed", claim.Finish{As: claim.EndFailed, Summary: "no ladder"}, claim.KindFailed, task.Blocked, sim.Blockings},
+	{"failed, to be tried again", claim.Finish{As: claim.EndFailed, Reopen: true}, claim.KindFailed, task.Open, sim.Openings},
+	{"blocked", claim.Finish{As: claim.EndBlocked, Summary: "rain"}, claim.KindBlocked, task.Blocked, sim.Blockings},
+	{"review", claim.Finish{As: claim.EndReview, Summary: "mended, look at the ridge"}, claim.KindReview, task.Review, sim.Reviews},
+	{"released", claim.Finish{As: claim.EndReleased}, claim.KindReleased, task.Open, sim.Openings},
 }
 
 // tries is what the finishes mean for the tries at their task.
@@ -162,7 +162,7 @@ func TestFencing(t *testing.T) {
 // While one ending is on its way to Notion, another is refused.
 func TestSecondThoughts(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.On(firstMinutes(5, claimsim.Openings), claimsim.Fails(503, false)))
+		d := w.daemon("a", sim.On(firstMinutes(5, sim.Openings), sim.Fails(503, false)))
 		c := w.claim(d, "Sandman")
 		got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
 		w.ok(err)
@@ -206,7 +206,7 @@ func TestFinishTwiceAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if n := count(d, claimsim.Completions); n != 1 {
+		if n := count(d, sim.Completions); n != 1 {
 			t.Errorf("%d writes, want 1", n)
 		}
 		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindCompleted}, kinds(d)); diff != "" {
@@ -217,17 +217,17 @@ func TestFinishTwiceAtOnce(t *testing.T) {
 
 // A write follows its read within the window, or not at all.
 func TestSlowReadsBeforeOtherWrites(t *testing.T) {
-	slow := claimsim.SlowRead(2 * time.Second)
+	slow := sim.SlowRead(2 * time.Second)
 	tests := []struct {
 		name string
-		do   func(w *world, d *claimsim.Daemon, c claim.Hold)
+		do   func(w *world, d *sim.Daemon, c claim.Hold)
 		want int // versions of the page, in the end
 	}{
-		{"finish", func(w *world, d *claimsim.Daemon, c claim.Hold) {
+		{"finish", func(w *world, d *sim.Daemon, c claim.Hold) {
 			_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 			w.ok(err)
 		}, 2},
-		{"renewal", func(w *world, d *claimsim.Daemon, c claim.Hold) {
+		{"renewal", func(w *world, d *sim.Daemon, c claim.Hold) {
 			time.Sleep(20 * time.Minute)
 			_, err := d.Renew(w.ctx, c.ID)
 			_, ok := errors.AsType[*claim.StoreError](err)
@@ -235,7 +235,7 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 				w.Errorf("error %v, want a *claim.StoreError", err)
 			}
 		}, 2},
-		{"sweep", func(w *world, d *claimsim.Daemon, c claim.Hold) {
+		{"sweep", func(w *world, d *sim.Daemon, c claim.Hold) {
 			time.Sleep(time.Hour)
 			_, swept, err := d.Sweep(w.ctx, page)
 			w.ok(err)
@@ -243,7 +243,7 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 				w.Error("swept")
 			}
 		}, 2},
-		{"repair", func(w *world, d *claimsim.Daemon, c claim.Hold) {
+		{"repair", func(w *world, d *sim.Daemon, c claim.Hold) {
 			w.Edit(page, func(t *task.Task) { t.ClaimedBy, t.Token = "Oracle", "void "+string(claim.NewID(time.Now())) })
 			w.ok(d.Guard(w.ctx, c.ID, nil))
 		}, 3},
@@ -251,7 +251,7 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
-				d := w.daemon("a", claimsim.InTurn(claimsim.Reads, nil, nil, slow, slow, slow))
+				d := w.daemon("a", sim.InTurn(sim.Reads, nil, nil, slow, slow, slow))
 				c := w.claim(d, "Sandman")
 				tt.do(w, d, c)
 				if got := len(w.History(page)); got != tt.want {
@@ -263,10 +263,10 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 	t.Run("withdrawal", func(t *testing.T) {
 		inWorld(t, openTask(), func(w *world) {
 			d := w.daemon("a",
-				claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
-				claimsim.InTurn(claimsim.Reads, nil, nil, slow))
+				sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)),
+				sim.InTurn(sim.Reads, nil, nil, slow))
 			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-			if n := count(d, claimsim.Voidings); n != 0 {
+			if n := count(d, sim.Voidings); n != 0 {
 				t.Errorf("%d writes after a slow read, want none", n)
 			}
 			w.sync(3*time.Minute, d)

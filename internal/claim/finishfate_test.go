@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,29 +18,29 @@ import (
 func TestFateOfTheFinish(t *testing.T) {
 	faults := []struct {
 		name  string
-		fault claimsim.Fault
+		fault sim.Fault
 	}{
-		{"answer dropped", claimsim.AnswerDropped},
-		{"request dropped", claimsim.RequestDropped},
-		{"saved but 503", claimsim.SavedBut503},
-		{"409", claimsim.Fails(409, false)},
-		{"409, saved", claimsim.Fails(409, true)},
-		{"500", claimsim.Fails(500, false)},
-		{"502", claimsim.Fails(502, false)},
-		{"504, saved", claimsim.Fails(504, true)},
-		{"turned away", claimsim.TurnedAway(429, 40*time.Second)},
-		{"not applied", claimsim.NotApplied},
-		{"answered late", claimsim.Slow(0, 5*time.Second)},
-		{"landing late", claimsim.Late(2 * time.Second)},
-		{"landing much later", claimsim.Late(20 * time.Second)},
-		{"applied late", claimsim.AppliedLate(2 * time.Second)},
+		{"answer dropped", sim.AnswerDropped},
+		{"request dropped", sim.RequestDropped},
+		{"saved but 503", sim.SavedBut503},
+		{"409", sim.Fails(409, false)},
+		{"409, saved", sim.Fails(409, true)},
+		{"500", sim.Fails(500, false)},
+		{"502", sim.Fails(502, false)},
+		{"504, saved", sim.Fails(504, true)},
+		{"turned away", sim.TurnedAway(429, 40*time.Second)},
+		{"not applied", sim.NotApplied},
+		{"answered late", sim.Slow(0, 5*time.Second)},
+		{"landing late", sim.Late(2 * time.Second)},
+		{"landing much later", sim.Late(20 * time.Second)},
+		{"applied late", sim.AppliedLate(2 * time.Second)},
 	}
 	for _, tt := range finishes {
 		for _, f := range faults {
-			for times, fault := range map[string]claimsim.Fault{
-				"first": claimsim.InTurn(tt.write, f.fault),
-				"third": claimsim.InTurn(tt.write, claimsim.RequestDropped, claimsim.RequestDropped, f.fault),
-				"every": claimsim.On(firstMinutes(10, tt.write), f.fault),
+			for times, fault := range map[string]sim.Fault{
+				"first": sim.InTurn(tt.write, f.fault),
+				"third": sim.InTurn(tt.write, sim.RequestDropped, sim.RequestDropped, f.fault),
+				"every": sim.On(firstMinutes(10, tt.write), f.fault),
 			} {
 				t.Run(tt.name+", "+f.name+", "+times, func(t *testing.T) {
 					inWorld(t, openTask(), func(w *world) {
@@ -71,9 +71,9 @@ func TestFateOfTheFinish(t *testing.T) {
 }
 
 // firstMinutes chooses the requests of a kind for the bubble's first n minutes.
-func firstMinutes(n int, kind claimsim.Kind) claimsim.Pick {
+func firstMinutes(n int, kind sim.Kind) sim.Pick {
 	return func(_ task.ID, w *claim.Write) bool {
-		return claimsim.KindOf(w) == kind && time.Since(bubbleStart) < time.Duration(n)*time.Minute
+		return sim.KindOf(w) == kind && time.Since(bubbleStart) < time.Duration(n)*time.Minute
 	}
 }
 
@@ -81,7 +81,7 @@ func firstMinutes(n int, kind claimsim.Kind) claimsim.Pick {
 // else took since, has released it.
 func TestReleasedAndTakenBeforeTheAnswer(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		a := w.daemon("a", claimsim.InTurn(claimsim.Openings, claimsim.AnswerDropped))
+		a := w.daemon("a", sim.InTurn(sim.Openings, sim.AnswerDropped))
 		b := w.daemon("b")
 		c := w.claim(a, "Sandman")
 		var granted []claim.Hold
@@ -128,7 +128,7 @@ func TestFinishUnsentAndTaken(t *testing.T) {
 // the task meanwhile.
 func TestCompletedAndReopenedBeforeTheAnswer(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Completions, claimsim.AnswerDropped))
+		d := w.daemon("a", sim.InTurn(sim.Completions, sim.AnswerDropped))
 		c := w.claim(d, "Sandman")
 		time.AfterFunc(time.Second, func() { w.Edit(page, func(t *task.Task) { t.Status = task.Open }) })
 		got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
@@ -152,7 +152,7 @@ func TestFinishWithNotionDown(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
 					var down bool
-					d := w.daemon("a", claimsim.On(func(_ task.ID, w *claim.Write) bool { return down && w == nil }, claimsim.ReadFails(claim.Unavailable)))
+					d := w.daemon("a", sim.On(func(_ task.ID, w *claim.Write) bool { return down && w == nil }, sim.ReadFails(claim.Unavailable)))
 					c := w.claim(d, "Sandman")
 					down = true
 					got, err := d.Finish(w.ctx, c.ID, tt.finish)
@@ -222,8 +222,8 @@ func TestFinishAgainAfterALateWrite(t *testing.T) {
 	for _, tt := range finishes {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
-				late := claimsim.Late(time.Minute)
-				d := w.daemon("a", claimsim.InTurn(tt.write, late, late, late))
+				late := sim.Late(time.Minute)
+				d := w.daemon("a", sim.InTurn(tt.write, late, late, late))
 				c := w.claim(d, "Sandman")
 				got, err := d.Finish(w.ctx, c.ID, tt.finish)
 				w.ok(err)
@@ -249,7 +249,7 @@ func TestSlowFinishAgainstAnOverride(t *testing.T) {
 		for _, slow := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
 			for after := time.Duration(0); after < 10*time.Second; after += 500 * time.Millisecond {
 				inWorld(t, openTask(), func(w *world) {
-					a := w.daemon("a", claimsim.On(claimsim.Every(tt.write, claimsim.Renewals), claimsim.Slow(slow, 0)))
+					a := w.daemon("a", sim.On(sim.Every(tt.write, sim.Renewals), sim.Slow(slow, 0)))
 					b := w.start(steady("b"))
 					c := w.claim(a, "Sandman")
 					time.Sleep(time.Until(c.StaleAt) + time.Second)

@@ -5,34 +5,34 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
 // freeings are the ways in which a daemon frees a task.
 var freeings = map[string]struct {
 	first func(*task.Task)
-	do    func(w *world, d *claimsim.Daemon)
+	do    func(w *world, d *sim.Daemon)
 }{
-	"a release": {do: func(w *world, d *claimsim.Daemon) {
+	"a release": {do: func(w *world, d *sim.Daemon) {
 		_, err := d.Finish(w.ctx, w.claim(d, "Sandman").ID, claim.Finish{As: claim.EndReleased})
 		w.ok(err)
 	}},
-	"a release near the end of the lease": {do: func(w *world, d *claimsim.Daemon) {
+	"a release near the end of the lease": {do: func(w *world, d *sim.Daemon) {
 		c := w.claim(d, "Sandman")
 		time.Sleep(time.Until(c.StaleAt.Add(-20 * time.Second)))
 		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
 		w.ok(err)
 	}},
-	"a failure": {do: func(w *world, d *claimsim.Daemon) {
+	"a failure": {do: func(w *world, d *sim.Daemon) {
 		_, err := d.Finish(w.ctx, w.claim(d, "Sandman").ID, claim.Finish{As: claim.EndFailed, Reopen: true})
 		w.ok(err)
 	}},
 	"a sweep": {
 		first: func(t *task.Task) { *t = staleTask() },
-		do:    func(w *world, d *claimsim.Daemon) { _, _, _ = d.Sweep(w.ctx, page) },
+		do:    func(w *world, d *sim.Daemon) { _, _, _ = d.Sweep(w.ctx, page) },
 	},
-	"a withdrawal": {do: func(w *world, d *claimsim.Daemon) {
+	"a withdrawal": {do: func(w *world, d *sim.Daemon) {
 		now := time.Now() // an attempt that was cut short
 		h := claim.Hold{ID: claim.NewID(now), Agent: "Sandman", Task: openTask(), State: claim.Writing, Reserved: now, Lease: claim.Lease{ClaimedAt: now}}
 		_, _, err := d.Ledger.Reserve(w.ctx, h, now, 0)
@@ -42,36 +42,36 @@ var freeings = map[string]struct {
 		})
 		w.ok(d.Restart(w.ctx))
 	}},
-	"a tidying": {do: func(w *world, d *claimsim.Daemon) {
+	"a tidying": {do: func(w *world, d *sim.Daemon) {
 		c := w.claim(d, "Sandman")
 		was := w.Page(page)
 		w.finish(d, c, claim.EndCompleted)
 		w.Edit(page, func(t *task.Task) { *t = was })
 	}},
-	"a gesture": {do: func(w *world, d *claimsim.Daemon) {
+	"a gesture": {do: func(w *world, d *sim.Daemon) {
 		w.claim(d, "Sandman")
 		w.Edit(page, func(t *task.Task) { t.Status = task.Open })
 	}},
 	"a reopening": {
 		first: func(t *task.Task) { t.Status = task.Blocked },
-		do:    func(w *world, d *claimsim.Daemon) { _, _ = w.reopen(d) },
+		do:    func(w *world, d *sim.Daemon) { _, _ = w.reopen(d) },
 	},
 	"a reopening beside an old token": {
 		first: func(t *task.Task) {
 			t.Status, t.Token = task.Blocked, "done "+string(claim.NewID(time.Now().Add(-time.Hour)))+" Sandman"
 		},
-		do: func(w *world, d *claimsim.Daemon) { _, _ = w.reopen(d) },
+		do: func(w *world, d *sim.Daemon) { _, _ = w.reopen(d) },
 	},
 	"a reopening of a name": {
 		first: func(t *task.Task) { *t = staleTask(); t.Status = task.Blocked },
-		do:    func(w *world, d *claimsim.Daemon) { _, _ = w.reopen(d) },
+		do:    func(w *world, d *sim.Daemon) { _, _ = w.reopen(d) },
 	},
 }
 
 // freed frees a task, with a fate of the write that does, and returns who was granted it next, and
 // when: by a daemon that is restarted at once, if again is set.
-func freed(w *world, way string, again bool, fate claimsim.Fault) (next claim.Hold, after time.Duration) {
-	d := w.daemon("a", claimsim.InTurn(claimsim.Openings, fate))
+func freed(w *world, way string, again bool, fate sim.Fault) (next claim.Hold, after time.Duration) {
+	d := w.daemon("a", sim.InTurn(sim.Openings, fate))
 	began := time.Now()
 	freeings[way].do(w, d)
 	if again {
@@ -108,7 +108,7 @@ func TestFreeingWriteLandsLate(t *testing.T) {
 			for _, late := range []time.Duration{4 * time.Second, 20 * time.Second, time.Minute} {
 				for _, again := range []bool{false, true} {
 					inWorld(t, first, func(w *world) {
-						c, after := freed(w, way, again, claimsim.Late(late))
+						c, after := freed(w, way, again, sim.Late(late))
 						for range 75 {
 							if p := w.Page(page); p.Token != string(c.ID) || p.ClaimedBy != c.Agent || p.Status != task.InProgress {
 								w.Fatalf("landing after %v, restarted %v: granted after %v, and then the page shows %s, %q, token %q", late, again, after, p.Status, p.ClaimedBy, p.Token)
@@ -132,8 +132,8 @@ func TestFreeingWriteDelaysNobody(t *testing.T) {
 		var usual time.Duration
 		for _, tt := range []struct {
 			name string
-			fate claimsim.Fault
-		}{{"answered", nil}, {"landed", claimsim.AnswerDropped}, {"turned away", claimsim.TurnedAway(429, time.Second)}} {
+			fate sim.Fault
+		}{{"answered", nil}, {"landed", sim.AnswerDropped}, {"turned away", sim.TurnedAway(429, time.Second)}} {
 			inWorld(t, first, func(w *world) {
 				_, after := freed(w, way, false, tt.fate)
 				if usual == 0 {

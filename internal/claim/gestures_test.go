@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // last returns the last event of a kind that the daemon recorded.
-func (w *world) last(d *claimsim.Daemon, kind claim.Kind) claim.Fact {
+func (w *world) last(d *sim.Daemon, kind claim.Kind) claim.Fact {
 	w.Helper()
 	var out claim.Fact
 	for _, e := range d.Ledger.Events() {
@@ -35,7 +35,7 @@ func TestHeldCardSetToOpen(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.Edit(page, func(t *task.Task) { t.Status = task.Open })
 		w.deny(other, "Oracle", claim.CodeHeld) // it is the holder's to hand it out
-		w.sync(claimsim.SyncInterval, d)
+		w.sync(sim.SyncInterval, d)
 		w.shows(task.Open, "", "")
 		if got := w.record(d, c.ID); got.Ending != claim.EndLost || !strings.Contains(got.Detail, "OPEN by a person") {
 			t.Errorf("the claim ended as %s, %q; want it lost, and to know how", got.Ending, got.Detail)
@@ -49,13 +49,13 @@ func TestHeldCardSetToOpen(t *testing.T) {
 
 // It does not matter who finds out: the guard, a renewal, or the end of the work.
 func TestWhoFindsTheCardOpen(t *testing.T) {
-	for name, find := range map[string]func(w *world, d *claimsim.Daemon, c claim.Hold) error{
-		"guard": func(w *world, d *claimsim.Daemon, c claim.Hold) error { return d.Guard(w.ctx, c.ID, nil) },
-		"renewal": func(w *world, d *claimsim.Daemon, c claim.Hold) error {
+	for name, find := range map[string]func(w *world, d *sim.Daemon, c claim.Hold) error{
+		"guard": func(w *world, d *sim.Daemon, c claim.Hold) error { return d.Guard(w.ctx, c.ID, nil) },
+		"renewal": func(w *world, d *sim.Daemon, c claim.Hold) error {
 			_, err := d.Renew(w.ctx, c.ID)
 			return err
 		},
-		"completion": func(w *world, d *claimsim.Daemon, c claim.Hold) error {
+		"completion": func(w *world, d *sim.Daemon, c claim.Hold) error {
 			_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 			return err
 		},
@@ -82,7 +82,7 @@ func TestHeldCardUnderAnotherName(t *testing.T) {
 		w.claim(d, "Sandman")
 		time.Sleep(time.Minute)
 		w.Edit(page, func(t *task.Task) { t.ClaimedBy = "Maria" })
-		w.sync(claimsim.SyncInterval, d, other)
+		w.sync(sim.SyncInterval, d, other)
 		if got := w.Page(page); got.ClaimedBy != "Maria" || !got.ClaimedAt.IsZero() || got.Token != "" {
 			t.Errorf("the page shows %+v, want it Maria's without a time limit", got)
 		}
@@ -90,7 +90,7 @@ func TestHeldCardUnderAnotherName(t *testing.T) {
 			t.Errorf("event %+v, want it to name Maria", e)
 		}
 		w.sync(time.Hour, d, other)
-		for _, daemon := range []*claimsim.Daemon{d, other} {
+		for _, daemon := range []*sim.Daemon{d, other} {
 			if _, swept, err := daemon.Sweep(w.ctx, page); swept || err != nil {
 				t.Errorf("swept = %v, %v", swept, err)
 			}
@@ -105,9 +105,9 @@ func TestHeldCardUnderAnotherNameInTwoSteps(t *testing.T) {
 		d := w.daemon("a")
 		w.claim(d, "Sandman")
 		w.Edit(page, func(t *task.Task) { t.ClaimedBy = "" })
-		w.sync(claimsim.SyncInterval, d)
+		w.sync(sim.SyncInterval, d)
 		w.Edit(page, func(t *task.Task) { t.ClaimedBy = "Maria" })
-		w.sync(claimsim.SyncInterval, d)
+		w.sync(sim.SyncInterval, d)
 		if got := w.Page(page); got.ClaimedBy != "Maria" || !got.ClaimedAt.IsZero() || got.Token != "" {
 			t.Errorf("the page shows %+v, want it Maria's without a time limit", got)
 		}
@@ -137,25 +137,25 @@ func TestHeldCardUnderAnotherNameAndItsDaemonGone(t *testing.T) {
 }
 
 // endings are the ways in which a claim ends, and the page no longer shows it.
-var endings = map[string]func(w *world, d *claimsim.Daemon, c claim.Hold){
-	"released":  func(w *world, d *claimsim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndReleased) },
-	"completed": func(w *world, d *claimsim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndCompleted) },
-	"blocked":   func(w *world, d *claimsim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndBlocked) },
-	"cancelled by a person": func(w *world, d *claimsim.Daemon, _ claim.Hold) {
+var endings = map[string]func(w *world, d *sim.Daemon, c claim.Hold){
+	"released":  func(w *world, d *sim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndReleased) },
+	"completed": func(w *world, d *sim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndCompleted) },
+	"blocked":   func(w *world, d *sim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndBlocked) },
+	"cancelled by a person": func(w *world, d *sim.Daemon, _ claim.Hold) {
 		w.Edit(page, func(t *task.Task) { t.Status = task.Cancelled })
 	},
-	"cleared by a person": func(w *world, d *claimsim.Daemon, _ claim.Hold) {
+	"cleared by a person": func(w *world, d *sim.Daemon, _ claim.Hold) {
 		w.Edit(page, func(t *task.Task) { unclaim(t); t.Status = task.Open })
 	},
-	"in the trash": func(w *world, d *claimsim.Daemon, _ claim.Hold) {
+	"in the trash": func(w *world, d *sim.Daemon, _ claim.Hold) {
 		w.Edit(page, func(t *task.Task) { t.Trashed = true })
 	},
-	"without a known status": func(w *world, d *claimsim.Daemon, _ claim.Hold) {
+	"without a known status": func(w *world, d *sim.Daemon, _ claim.Hold) {
 		w.Edit(page, func(t *task.Task) { t.Status = task.Unknown })
 	},
 }
 
-func (w *world) finish(d *claimsim.Daemon, c claim.Hold, as claim.Ending) {
+func (w *world) finish(d *sim.Daemon, c claim.Hold, as claim.Ending) {
 	w.Helper()
 	got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: as})
 	if err != nil || got.State != claim.Ended {
@@ -267,18 +267,18 @@ func TestPersonEditsWhileACardIsPutRight(t *testing.T) {
 
 // Whatever becomes of the writes, a card is put right, and that is logged once.
 func TestFateOfACardThatIsPutRight(t *testing.T) {
-	for _, step := range []claimsim.Kind{claimsim.Voidings, claimsim.Openings} {
-		for name, f := range map[string]claimsim.Fault{
-			"answer dropped": claimsim.AnswerDropped, "request dropped": claimsim.RequestDropped, "turned away": claimsim.TurnedAway(429, time.Second),
-			"late": claimsim.Late(8 * time.Second), "not applied": claimsim.NotApplied, "refused": claimsim.WriteRefused,
+	for _, step := range []sim.Kind{sim.Voidings, sim.Openings} {
+		for name, f := range map[string]sim.Fault{
+			"answer dropped": sim.AnswerDropped, "request dropped": sim.RequestDropped, "turned away": sim.TurnedAway(429, time.Second),
+			"late": sim.Late(8 * time.Second), "not applied": sim.NotApplied, "refused": sim.WriteRefused,
 		} {
 			t.Run(string(step)+", "+name, func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
-					spare := []claimsim.Fault{f}
-					if step == claimsim.Openings {
-						spare = []claimsim.Fault{nil, f} // the release
+					spare := []sim.Fault{f}
+					if step == sim.Openings {
+						spare = []sim.Fault{nil, f} // the release
 					}
-					d := w.daemon("a", claimsim.InTurn(step, spare...))
+					d := w.daemon("a", sim.InTurn(step, spare...))
 					c := w.claim(d, "Sandman")
 					before := w.Page(page)
 					w.finish(d, c, claim.EndReleased)
@@ -315,7 +315,7 @@ func TestDuplicatedCard(t *testing.T) {
 						original = w.Page(page)
 					}
 					w.Add(duplicate)
-					w.sync(claimsim.SyncInterval, d, other)
+					w.sync(sim.SyncInterval, d, other)
 					if got := w.Page(otherPage); got.Status != task.Open || got.ClaimedBy != "" || got.Token != "" || !got.ClaimedAt.IsZero() {
 						t.Errorf("the duplicate shows %+v, want it for everybody", got)
 					}
@@ -346,7 +346,7 @@ func TestDuplicatedCardUnderAnotherName(t *testing.T) {
 		duplicate := w.Page(page)
 		duplicate.ID, duplicate.ClaimedBy, duplicate.Status = otherPage, "Maria", task.Open
 		w.Add(duplicate)
-		w.sync(claimsim.SyncInterval, d)
+		w.sync(sim.SyncInterval, d)
 		if got := w.Page(otherPage); got.ClaimedBy != "Maria" || got.Token != "" || !got.ClaimedAt.IsZero() {
 			t.Errorf("the duplicate shows %+v, want it Maria's", got)
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -110,7 +110,7 @@ func TestGuardOfARemovedPage(t *testing.T) {
 
 func TestGuardWithNotionDown(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Reads, nil, nil, claimsim.ReadFails(claim.Unavailable)))
+		d := w.daemon("a", sim.InTurn(sim.Reads, nil, nil, sim.ReadFails(claim.Unavailable)))
 		c := w.claim(d, "Sandman")
 		if err := d.Guard(w.ctx, c.ID, nil); err == nil {
 			t.Error("no error, although the page could not be read")
@@ -139,7 +139,7 @@ func TestGuardOfTheLease(t *testing.T) {
 				w.claim(d, "Sandman")
 				time.Sleep(time.Minute)
 				w.Edit(page, tt.edit)
-				w.sync(claimsim.SyncInterval, d)
+				w.sync(sim.SyncInterval, d)
 				w.honoured(d)
 				sent := len(d.Store.Calls())
 				w.sync(time.Minute, d)
@@ -153,9 +153,9 @@ func TestGuardOfTheLease(t *testing.T) {
 
 // late has the first claim of another daemon, made at the same time as that of
 // d, land that much later, over the claim of d.
-func (w *world) late(by time.Duration) (d, other *claimsim.Daemon, c claim.Hold) {
+func (w *world) late(by time.Duration) (d, other *sim.Daemon, c claim.Hold) {
 	w.Helper()
-	other = w.daemon("b", claimsim.InTurn(claimsim.Claims, claimsim.Late(by)))
+	other = w.daemon("b", sim.InTurn(sim.Claims, sim.Late(by)))
 	d = w.daemon("a")
 	granted := w.race(entrant{daemon: other, agent: "Oracle"}, entrant{daemon: d, agent: "Sandman", after: time.Millisecond})
 	if len(granted) != 1 || granted[0].Agent != "Sandman" {
@@ -173,12 +173,12 @@ func TestLateWriteOverAHeldClaim(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
 					d, other, c := w.late(by)
 					third := w.daemon("c")
-					daemons := []*claimsim.Daemon{d, other}
+					daemons := []*sim.Daemon{d, other}
 					if order == "writer first" {
-						daemons = []*claimsim.Daemon{other, d}
+						daemons = []*sim.Daemon{other, d}
 					}
 					for range 12 {
-						w.sync(claimsim.SyncInterval, daemons...)
+						w.sync(sim.SyncInterval, daemons...)
 						if got := w.only(d).State; got != claim.Held {
 							t.Fatalf("the claim is %s, want held", got)
 						}
@@ -205,18 +205,18 @@ func TestSuspicionThatTurnsOutTrue(t *testing.T) {
 		d, _, c := w.late(20 * time.Minute)
 		time.Sleep(20 * time.Minute)
 		begun := time.Now()
-		w.sync(2*claimsim.SyncInterval, d)
+		w.sync(2*sim.SyncInterval, d)
 		if got := w.only(d); got.State != claim.Held || got.Suspect.IsZero() {
 			t.Fatalf("the claim is %s, suspect since %v; want it held and under suspicion", got.State, got.Suspect)
 		}
 		// While in doubt, a renewal neither writes nor loses.
 		got, err := d.Renew(w.ctx, c.ID)
 		w.ok(err)
-		if !got.ClaimedAt.Equal(c.ClaimedAt) || count(d, claimsim.Renewals) != 0 {
+		if !got.ClaimedAt.Equal(c.ClaimedAt) || count(d, sim.Renewals) != 0 {
 			t.Errorf("renewed at %v, while somebody else's claim lay over it", got.ClaimedAt)
 		}
 		w.sync(time.Minute, d)
-		if got := w.record(d, c.ID); got.Ending != claim.EndLost || got.Ended.Sub(begun) > d.Policy().Grace+claimsim.SyncInterval {
+		if got := w.record(d, c.ID); got.Ending != claim.EndLost || got.Ended.Sub(begun) > d.Policy().Grace+sim.SyncInterval {
 			t.Errorf("the claim is %s, %s after %v; want it lost after the grace", got.State, got.Ending, got.Ended.Sub(begun))
 		}
 		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindLost}, kinds(d)); diff != "" {
@@ -259,7 +259,7 @@ func TestRenewUnderALateWrite(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d, other, c := w.late(50 * time.Second)
 		time.Sleep(50 * time.Second)
-		w.sync(claimsim.SyncInterval, other)
+		w.sync(sim.SyncInterval, other)
 		time.Sleep(time.Until(c.ClaimedAt.Add(16 * time.Minute)))
 		_, err := d.Renew(w.ctx, c.ID)
 		w.ok(err)
@@ -278,22 +278,22 @@ func TestRenewUnderALateWrite(t *testing.T) {
 
 // Writing a claim back can fail like any other write. It is logged once.
 func TestFateOfTheRepair(t *testing.T) {
-	for name, fault := range map[string]claimsim.Fault{
-		"answer dropped":  claimsim.AnswerDropped,
-		"request dropped": claimsim.RequestDropped,
-		"not applied":     claimsim.NotApplied,
-		"turned away":     claimsim.TurnedAway(429, time.Second),
-		"applied late":    claimsim.AppliedLate(2 * time.Second),
+	for name, fault := range map[string]sim.Fault{
+		"answer dropped":  sim.AnswerDropped,
+		"request dropped": sim.RequestDropped,
+		"not applied":     sim.NotApplied,
+		"turned away":     sim.TurnedAway(429, time.Second),
+		"applied late":    sim.AppliedLate(2 * time.Second),
 	} {
 		for _, order := range []string{"holder first", "writer first"} {
 			t.Run(name+", "+order, func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
-					other := w.daemon("b", claimsim.InTurn(claimsim.Claims, claimsim.Late(20*time.Second)))
-					d := w.daemon("a", claimsim.InTurn(claimsim.Claims, nil, fault))
+					other := w.daemon("b", sim.InTurn(sim.Claims, sim.Late(20*time.Second)))
+					d := w.daemon("a", sim.InTurn(sim.Claims, nil, fault))
 					granted := w.race(entrant{daemon: other, agent: "Oracle"}, entrant{daemon: d, agent: "Sandman", after: time.Millisecond})
-					daemons := []*claimsim.Daemon{d, other}
+					daemons := []*sim.Daemon{d, other}
 					if order == "writer first" {
-						daemons = []*claimsim.Daemon{other, d}
+						daemons = []*sim.Daemon{other, d}
 					}
 					w.sync(3*time.Minute, daemons...)
 					w.shows(task.InProgress, "Sandman", string(granted[0].ID))
@@ -314,7 +314,7 @@ func TestFateOfTheRepair(t *testing.T) {
 // withdrawn.
 func TestLateWriteOfTheSameDaemon(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Late(20*time.Second)))
+		d := w.daemon("a", sim.InTurn(sim.Claims, sim.Late(20*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		c := w.claim(d, "Oracle")
 		time.Sleep(20 * time.Second)
@@ -334,12 +334,12 @@ func TestSuspicionClearedUp(t *testing.T) {
 		d, _, c := w.late(20 * time.Second)
 		mine := w.Page(page)
 		time.Sleep(20 * time.Second)
-		w.sync(claimsim.SyncInterval, d)
+		w.sync(sim.SyncInterval, d)
 		if got := w.only(d); got.Suspect.IsZero() {
 			t.Fatal("the claim is not under suspicion")
 		}
 		w.Edit(page, func(t *task.Task) { *t = mine })
-		w.sync(claimsim.SyncInterval, d)
+		w.sync(sim.SyncInterval, d)
 		if got := w.only(d); got.ID != c.ID || !got.Suspect.IsZero() {
 			t.Errorf("the claim is %s, suspect since %v; want it held and no more", got.State, got.Suspect)
 		}

@@ -6,19 +6,19 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 )
 
 // Whatever stands still between the read and the claim write, for however long, as long
 // as one of the three clocks tells: what another daemon was granted meanwhile stays its
 // own.
 func TestStandingStillBeforeTheClaimWrite(t *testing.T) {
-	names := map[claimsim.Halt]string{claimsim.Stopped: "stopped", claimsim.Suspended: "suspended", claimsim.Paused: "paused"}
+	names := map[sim.Halt]string{sim.Stopped: "stopped", sim.Suspended: "suspended", sim.Paused: "paused"}
 	for what, name := range names {
 		for _, lasts := range []time.Duration{4 * time.Second, 6 * time.Second, 30 * time.Second} {
 			t.Run(fmt.Sprint(name, " for ", lasts), func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
-					stands := w.daemon("stands", claimsim.InTurn(claimsim.Claims, claimsim.Halted(what, lasts)))
+					stands := w.daemon("stands", sim.InTurn(sim.Claims, sim.Halted(what, lasts)))
 					rival := w.daemon("rival")
 					granted := w.race(entrant{daemon: stands, agent: "Oracle"}, entrant{daemon: rival, agent: "Sandman"})
 					if len(granted) != 1 || granted[0].Agent != "Sandman" {
@@ -38,7 +38,7 @@ func TestStandingStillBeforeTheClaimWrite(t *testing.T) {
 // What a claim's life is counted from is no guess of a clock that has jumped.
 func TestStartOfAClaimVerifiedWithoutDate(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Reads, nil, claimsim.NoDate, claimsim.NoDate))
+		d := w.daemon("a", sim.InTurn(sim.Reads, nil, sim.NoDate, sim.NoDate))
 		time.AfterFunc(time.Second, func() { d.Store.SetSkew(10 * time.Minute) })
 		c := w.claim(d, "Sandman")
 		if since := time.Since(c.Started); since < 0 || since > 10*time.Second {

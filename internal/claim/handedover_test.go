@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,7 +15,7 @@ import (
 // claimed at any moment: nothing is written to it.
 func TestMarkBecomesAnAssignment(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
+		d := w.daemon("a", sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		if got := w.onlyMark(d).State; got != claim.Voided {
 			t.Fatalf("the mark is %s, want it on the page", got)
@@ -37,7 +37,7 @@ func TestHeldCardIsAssignedToAnother(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
 				other := w.daemon("b")
-				d := w.daemon("a", claimsim.InTurn(claimsim.Claims, map[bool]claimsim.Fault{true: claimsim.Slow(0, 5*time.Second)}[slow]))
+				d := w.daemon("a", sim.InTurn(sim.Claims, map[bool]sim.Fault{true: sim.Slow(0, 5*time.Second)}[slow]))
 				if slow {
 					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 				} else {
@@ -64,7 +64,7 @@ func TestCardWhoseLeaseIsOverCostsNothing(t *testing.T) {
 		w.finish(d, c, claim.EndReleased)
 		time.Sleep(time.Hour)
 		w.Edit(page, func(t *task.Task) { *t = before; t.Status = task.Open })
-		w.sync(claimsim.SyncInterval, d)
+		w.sync(sim.SyncInterval, d)
 		sent := len(d.Store.Calls())
 		w.sync(10*time.Minute, d)
 		if n := len(d.Store.Calls()) - sent; n != 0 {
@@ -86,7 +86,7 @@ func TestCompletedCardUnderAnotherName(t *testing.T) {
 					w.Edit(page, func(t *task.Task) { t.Status, t.ClaimedBy = status, "Maria" })
 					want := w.Page(page)
 					w.sync(2*time.Hour, d, other)
-					for _, daemon := range []*claimsim.Daemon{d, other} {
+					for _, daemon := range []*sim.Daemon{d, other} {
 						if denied := w.deny(daemon, "Oracle", claim.CodeReserved); denied.Holder != "Maria" {
 							t.Errorf("it is reserved for %q, want Maria", denied.Holder)
 						}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -15,7 +15,7 @@ import (
 // only what an answer says of the time does.
 func TestClockJumpsWhileAWriteIsWatchedFor(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Late(10*time.Minute)))
+		d := w.daemon("a", sim.InTurn(sim.Claims, sim.Late(10*time.Minute)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		if got := w.onlyMark(d).State; got != claim.Unseen {
 			t.Fatalf("the attempt is %s, want it unseen", got)
@@ -41,10 +41,10 @@ func TestClockJumpsWhileNotionIsAway(t *testing.T) {
 			t.Run(fmt.Sprint(state, name), func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
 					away := false
-					d := w.daemon("a", claimsim.Outage(func() bool { return away }),
-						claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
-						claimsim.InTurn(claimsim.Voidings, claimsim.Fails(503, false)),
-						claimsim.InTurn(claimsim.Openings, claimsim.Fails(503, false)))
+					d := w.daemon("a", sim.Outage(func() bool { return away }),
+						sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)),
+						sim.InTurn(sim.Voidings, sim.Fails(503, false)),
+						sim.InTurn(sim.Openings, sim.Fails(503, false)))
 					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 					for range int(after / time.Second) {
 						time.Sleep(time.Second)
@@ -72,7 +72,7 @@ func TestClockJumpsWhileNotionIsAway(t *testing.T) {
 
 // losesItsWay has Notion be away, and d's clock be two days ahead, for ten seconds. Then ten minutes
 // pass.
-func (w *world) losesItsWay(d *claimsim.Daemon, away *bool, restart bool) {
+func (w *world) losesItsWay(d *sim.Daemon, away *bool, restart bool) {
 	w.Helper()
 	*away = true
 	d.Store.SetSkew(48 * time.Hour)
@@ -92,9 +92,9 @@ func (w *world) losesItsWay(d *claimsim.Daemon, away *bool, restart bool) {
 // if that look fails.
 func TestFailureWhileTheClockIsAhead(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		var d *claimsim.Daemon
+		var d *sim.Daemon
 		ahead := false
-		d = w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)), claimsim.Outage(func() bool {
+		d = w.daemon("a", sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)), sim.Outage(func() bool {
 			defer func() { ahead = false }()
 			if ahead {
 				d.Store.SetSkew(0)
@@ -118,7 +118,7 @@ func TestFailureWhileTheClockIsAhead(t *testing.T) {
 func TestJournalAwayWhileTheClockIsSetRight(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		away := false
-		d := w.daemon("a", claimsim.Outage(func() bool { return away }), claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
+		d := w.daemon("a", sim.Outage(func() bool { return away }), sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		away = true
 		d.Store.SetSkew(48 * time.Hour)
@@ -140,7 +140,7 @@ func TestJournalAwayWhileTheClockIsSetRight(t *testing.T) {
 func TestRetriesAfterTheClockWasAhead(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		tries := -1
-		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)), claimsim.Outage(func() bool {
+		d := w.daemon("a", sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)), sim.Outage(func() bool {
 			if tries >= 0 {
 				tries++
 			}

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
 // kept has Sandman claim the page, to be kept for that long.
-func (w *world) kept(d *claimsim.Daemon, length time.Duration) claim.Hold {
+func (w *world) kept(d *sim.Daemon, length time.Duration) claim.Hold {
 	w.Helper()
 	r := request("Sandman")
 	r.Timeout = length
@@ -64,15 +64,15 @@ func TestKept(t *testing.T) {
 					w.ok(err)
 					over = heard.Add(tt.asked)
 				}
-				w.sync(time.Until(over)-claimsim.SyncInterval, d)
+				w.sync(time.Until(over)-sim.SyncInterval, d)
 				w.deny(rival, "Oracle", claim.CodeHeld)
 				if got := w.only(d); got.State != claim.Held || got.ExpiresAt().After(over) || !got.ExpiresAt().After(time.Now()) {
 					t.Errorf("just before it ends it is %s, until %v; want until %v at most", got.State, got.ExpiresAt(), over)
 				}
-				if n := count(d, claimsim.Renewals); n != tt.renewals {
+				if n := count(d, sim.Renewals); n != tt.renewals {
 					t.Errorf("%d renewals, want %d", n, tt.renewals)
 				}
-				w.sync(4*claimsim.SyncInterval, d)
+				w.sync(4*sim.SyncInterval, d)
 				if !tt.back {
 					w.deny(rival, "Oracle", claim.CodeHeld)
 				} else {
@@ -99,7 +99,7 @@ func TestKept(t *testing.T) {
 // A claim that is given back because nothing was heard counts like one that went stale.
 func TestGivenBackForSilenceIsATry(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		o := claimsim.DaemonOptions{Policy: claimsim.Policy()}
+		o := sim.DaemonOptions{Policy: sim.Policy()}
 		o.Policy.MaxAttempts = 2
 		d := w.start(o)
 		for range 2 {
@@ -117,11 +117,11 @@ func TestGivenBackForSilenceIsATry(t *testing.T) {
 // somebody has changed it since.
 func TestRepay(t *testing.T) {
 	for name, tt := range map[string]struct {
-		before func(w *world, d *claimsim.Daemon, c claim.Hold) // what happens before the claim ends
+		before func(w *world, d *sim.Daemon, c claim.Hold) // what happens before the claim ends
 		want   time.Duration
 	}{
-		"finished": {func(w *world, d *claimsim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndCompleted) }, 45 * time.Minute},
-		"given back after a day": {func(w *world, d *claimsim.Daemon, c claim.Hold) {
+		"finished": {func(w *world, d *sim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndCompleted) }, 45 * time.Minute},
+		"given back after a day": {func(w *world, d *sim.Daemon, c claim.Hold) {
 			for range 25 {
 				_, err := d.Renew(w.ctx, c.ID)
 				w.ok(err)
@@ -129,13 +129,13 @@ func TestRepay(t *testing.T) {
 			}
 			w.finish(d, c, claim.EndReleased)
 		}, 45 * time.Minute},
-		"given back": {func(w *world, d *claimsim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndReleased) }, 45 * time.Minute},
-		"still held": {func(*world, *claimsim.Daemon, claim.Hold) {}, 2 * time.Hour},
-		"changed": {func(w *world, d *claimsim.Daemon, c claim.Hold) {
+		"given back": {func(w *world, d *sim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndReleased) }, 45 * time.Minute},
+		"still held": {func(*world, *sim.Daemon, claim.Hold) {}, 2 * time.Hour},
+		"changed": {func(w *world, d *sim.Daemon, c claim.Hold) {
 			w.Edit(page, func(t *task.Task) { t.Timeout = time.Hour })
 			w.finish(d, c, claim.EndReleased)
 		}, time.Hour},
-		"claimed soon": {func(w *world, d *claimsim.Daemon, c claim.Hold) {
+		"claimed soon": {func(w *world, d *sim.Daemon, c claim.Hold) {
 			w.finish(d, c, claim.EndReleased)
 			w.claim(d, "Oracle")
 		}, 2 * time.Hour},
@@ -190,7 +190,7 @@ func TestClockJumpsWhileAClaimIsKept(t *testing.T) {
 func TestGivingBackWaitsForNotion(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		gone, asked := false, 0
-		d := w.daemon("a", claimsim.Outage(func() bool {
+		d := w.daemon("a", sim.Outage(func() bool {
 			if gone {
 				asked++
 			}
@@ -215,7 +215,7 @@ func TestGivingBackWaitsForNotion(t *testing.T) {
 // A claim that something keeps alive is not given back, and one that a person took is the person's.
 func TestNotGivenBack(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.start(claimsim.DaemonOptions{Policy: claimsim.Policy(), Kept: func(claim.ID) bool { return true }})
+		d := w.start(sim.DaemonOptions{Policy: sim.Policy(), Kept: func(claim.ID) bool { return true }})
 		w.kept(d, 5*time.Minute)
 		w.sync(20*time.Minute, d)
 		if got := w.only(d).State; got != claim.Held {

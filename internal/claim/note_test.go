@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,7 +99,7 @@ func TestNoteIsKeptUntilTheNextOne(t *testing.T) {
 func TestNoteOfALateDelivery(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		down := false
-		d := w.daemon("a", claimsim.On(func(task.ID, *claim.Write) bool { return down }, claimsim.ReadFails(claim.Unavailable)))
+		d := w.daemon("a", sim.On(func(task.ID, *claim.Write) bool { return down }, sim.ReadFails(claim.Unavailable)))
 		c := w.claim(d, "Sandman")
 		down = true
 		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted, Summary: "mended"})

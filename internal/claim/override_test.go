@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -15,7 +15,7 @@ func TestOverride(t *testing.T) {
 			first := staleTask()
 			first.Status = status
 			inWorld(t, first, func(w *world) {
-				o := claimsim.DaemonOptions{Policy: claimsim.Policy()}
+				o := sim.DaemonOptions{Policy: sim.Policy()}
 				o.Policy.OpenOnly = status == task.Open // does not stand in the way of an open task
 				d := w.start(o)
 				c := w.claim(d, "Sandman")

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 )
 
 func TestPolicyValidate(t *testing.T) {
@@ -33,13 +33,13 @@ func TestPolicyValidate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := claimsim.Policy()
+			p := sim.Policy()
 			tt.change(&p)
 			err := p.Validate()
 			if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("error %v, want one that says %q", err, tt.says)
 			}
-			_, nerr := claim.New(claim.Config{Policy: p, Ledger: claimsim.NewLedger(), Store: claimsim.NewRegister().Store(claimsim.StoreOptions{})})
+			_, nerr := claim.New(claim.Config{Policy: p, Ledger: sim.NewLedger(), Store: sim.NewRegister().Store(sim.StoreOptions{})})
 			if (nerr == nil) != (err == nil) {
 				t.Errorf("New: %v, Validate: %v", nerr, err)
 			}

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 )
 
 // quick is a network in which a read and a write together stay below the write
 // window of the default policy.
-var quick = claimsim.Uniform(300 * time.Millisecond)
+var quick = sim.Uniform(300 * time.Millisecond)
 
 // raced runs one race of 2 to 8 agents in at least 2 daemons for a fresh or a
 // stale task, and returns the claims that were granted.
@@ -23,11 +23,11 @@ func raced(t *testing.T, seed uint64, policy claim.Policy) (granted []claim.Hold
 		first = staleTask()
 	}
 	inWorld(t, first, func(w *world) {
-		var daemons []*claimsim.Daemon
+		var daemons []*sim.Daemon
 		for i := range 2 + r.IntN(3) {
-			daemons = append(daemons, w.start(claimsim.DaemonOptions{
+			daemons = append(daemons, w.start(sim.DaemonOptions{
 				Policy:       policy,
-				StoreOptions: claimsim.StoreOptions{Name: fmt.Sprint(i), Seed: seed, Latency: quick},
+				StoreOptions: sim.StoreOptions{Name: fmt.Sprint(i), Seed: seed, Latency: quick},
 			}))
 		}
 		var entrants []entrant
@@ -44,7 +44,7 @@ func raced(t *testing.T, seed uint64, policy claim.Policy) (granted []claim.Hold
 
 func TestRacesHaveOneWinner(t *testing.T) {
 	for seed := range uint64(500) {
-		if n := len(raced(t, seed, claimsim.Policy())); n != 1 {
+		if n := len(raced(t, seed, sim.Policy())); n != 1 {
 			t.Errorf("seed %d: %d agents were granted the task, want 1", seed, n)
 		}
 	}
@@ -53,7 +53,7 @@ func TestRacesHaveOneWinner(t *testing.T) {
 // The same races without a settle wait have more winners than one, which shows
 // that they could.
 func TestRacesWithoutSettling(t *testing.T) {
-	policy := claimsim.Policy()
+	policy := sim.Policy()
 	policy.Settle, policy.Exclusive = 0, true
 	double := 0
 	for seed := range uint64(500) {

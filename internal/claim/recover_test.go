@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,7 +28,7 @@ func TestRecover(t *testing.T) {
 			Reserved: bubbleStart, Lease: claim.Lease{ClaimedAt: bubbleStart, Timeout: 30 * time.Minute},
 		}
 		if s != claim.Reserved && s != claim.Writing {
-			c.Started, c.StaleAt = bubbleStart, claimsim.Policy().StaleAt(bubbleStart, 30*time.Minute)
+			c.Started, c.StaleAt = bubbleStart, sim.Policy().StaleAt(bubbleStart, 30*time.Minute)
 		}
 		return c
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,7 +67,7 @@ func TestKeepAlive(t *testing.T) {
 		_, err = d.Renew(w.ctx, lively.ID) // too early to be written
 		w.ok(err)
 		w.ok(d.KeepAlive(w.ctx))
-		if n := count(d, claimsim.Renewals); n != 0 {
+		if n := count(d, sim.Renewals); n != 0 {
 			t.Errorf("%d renewals after 10 minutes, want none", n)
 		}
 		time.Sleep(6 * time.Minute)
@@ -82,7 +82,7 @@ func TestKeepAlive(t *testing.T) {
 		// One sign of life is good for one renewal.
 		time.Sleep(16 * time.Minute)
 		w.ok(d.KeepAlive(w.ctx))
-		if n := count(d, claimsim.Renewals); n != 1 {
+		if n := count(d, sim.Renewals); n != 1 {
 			t.Errorf("%d renewals, want 1", n)
 		}
 	})
@@ -90,7 +90,7 @@ func TestKeepAlive(t *testing.T) {
 
 func TestMaxLifetime(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		o := claimsim.DaemonOptions{Policy: claimsim.Policy()}
+		o := sim.DaemonOptions{Policy: sim.Policy()}
 		o.Policy.MaxLifetime = 2 * time.Hour
 		d := w.start(o)
 		c := w.claim(d, "Sandman")
@@ -116,27 +116,27 @@ func TestMaxLifetime(t *testing.T) {
 func TestFateOfTheRenewal(t *testing.T) {
 	tests := []struct {
 		name    string
-		fault   claimsim.Fault
+		fault   sim.Fault
 		renewed bool
 	}{
-		{"answer dropped", claimsim.AnswerDropped, true},
-		{"saved but 503", claimsim.SavedBut503, true},
-		{"409, saved", claimsim.Fails(409, true), true},
-		{"504, saved", claimsim.Fails(504, true), true},
-		{"answered late", claimsim.Slow(0, 5*time.Second), true},
-		{"landing during the settle wait", claimsim.Late(time.Second), true},
-		{"applied during the settle wait", claimsim.AppliedLate(time.Second), true},
-		{"request dropped", claimsim.RequestDropped, false},
-		{"409", claimsim.Fails(409, false), false},
-		{"500", claimsim.Fails(500, false), false},
-		{"not applied", claimsim.NotApplied, false},
-		{"turned away", claimsim.TurnedAway(429, time.Second), false},
-		{"landing later", claimsim.Late(time.Minute), false},
+		{"answer dropped", sim.AnswerDropped, true},
+		{"saved but 503", sim.SavedBut503, true},
+		{"409, saved", sim.Fails(409, true), true},
+		{"504, saved", sim.Fails(504, true), true},
+		{"answered late", sim.Slow(0, 5*time.Second), true},
+		{"landing during the settle wait", sim.Late(time.Second), true},
+		{"applied during the settle wait", sim.AppliedLate(time.Second), true},
+		{"request dropped", sim.RequestDropped, false},
+		{"409", sim.Fails(409, false), false},
+		{"500", sim.Fails(500, false), false},
+		{"not applied", sim.NotApplied, false},
+		{"turned away", sim.TurnedAway(429, time.Second), false},
+		{"landing later", sim.Late(time.Minute), false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
-				d := w.daemon("a", claimsim.InTurn(claimsim.Renewals, tt.fault))
+				d := w.daemon("a", sim.InTurn(sim.Renewals, tt.fault))
 				c := w.claim(d, "Sandman")
 				time.Sleep(20 * time.Minute)
 				now := d.Store.Now()
@@ -170,7 +170,7 @@ func TestFateOfTheRenewal(t *testing.T) {
 // holder must not trust its claim for longer than the others now grant it.
 func TestRenewalsOutOfOrder(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Renewals, claimsim.Late(5*time.Minute)))
+		d := w.daemon("a", sim.InTurn(sim.Renewals, sim.Late(5*time.Minute)))
 		c := w.claim(d, "Sandman")
 		time.Sleep(16 * time.Minute)
 		if _, err := d.Renew(w.ctx, c.ID); err == nil {
@@ -184,14 +184,14 @@ func TestRenewalsOutOfOrder(t *testing.T) {
 		if at := w.Page(page).ClaimedAt; !at.After(first) || !at.Before(w.only(d).ClaimedAt.Truncate(time.Minute)) {
 			t.Fatalf("the page is claimed at %v, want the time of the first renewal", at)
 		}
-		w.sync(claimsim.SyncInterval, d)
+		w.sync(sim.SyncInterval, d)
 		w.honoured(d)
 	})
 }
 
 // honoured checks that the holder trusts its claim for no longer than the page
 // makes others wait.
-func (w *world) honoured(d *claimsim.Daemon) {
+func (w *world) honoured(d *sim.Daemon) {
 	w.Helper()
 	c := w.only(d)
 	t := w.Page(page)
@@ -204,16 +204,16 @@ func (w *world) honoured(d *claimsim.Daemon) {
 func TestRenewAgainstARival(t *testing.T) {
 	for ms := time.Duration(-4000); ms <= 4000; ms += 50 {
 		inWorld(t, openTask(), func(w *world) {
-			a := w.start(claimsim.DaemonOptions{StoreOptions: claimsim.StoreOptions{Name: "a"}})
+			a := w.start(sim.DaemonOptions{StoreOptions: sim.StoreOptions{Name: "a"}})
 			// What the rival reads is dated late, and so takes the claim for
 			// stale although it was not when it was read.
 			first := true
-			b := w.start(claimsim.DaemonOptions{StoreOptions: claimsim.StoreOptions{Name: "b", Latency: func(*rand.Rand) claimsim.Delay {
+			b := w.start(sim.DaemonOptions{StoreOptions: sim.StoreOptions{Name: "b", Latency: func(*rand.Rand) sim.Delay {
 				defer func() { first = false }()
 				if first {
-					return claimsim.Delay{Dated: 1900 * time.Millisecond}
+					return sim.Delay{Dated: 1900 * time.Millisecond}
 				}
-				return claimsim.Delay{}
+				return sim.Delay{}
 			}}})
 			c := w.claim(a, "Sandman")
 			time.Sleep(time.Until(c.StaleAt) - 5*time.Second)
@@ -286,7 +286,7 @@ func TestTakenDuringTheRenewal(t *testing.T) {
 
 func TestRenewWithNotionDown(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Reads, nil, nil, claimsim.ReadFails(claim.Unavailable)))
+		d := w.daemon("a", sim.InTurn(sim.Reads, nil, nil, sim.ReadFails(claim.Unavailable)))
 		c := w.claim(d, "Sandman")
 		time.Sleep(20 * time.Minute)
 		_, err := d.Renew(w.ctx, c.ID)
@@ -306,7 +306,7 @@ func TestRenewWithNotionDown(t *testing.T) {
 // told so.
 func TestRenewOfAFinish(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.On(claimsim.Every(claimsim.Completions), claimsim.RequestDropped))
+		d := w.daemon("a", sim.On(sim.Every(sim.Completions), sim.RequestDropped))
 		c := w.claim(d, "Sandman")
 		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 		w.ok(err)

@@ -10,20 +10,20 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // reopen has Oracle reopen the page in whatever status it is.
-func (w *world) reopen(d *claimsim.Daemon) (task.Status, error) {
+func (w *world) reopen(d *sim.Daemon) (task.Status, error) {
 	w.Helper()
 	return w.reopenSeen(d, w.Page(page).Status)
 }
 
 // reopenSeen has Oracle reopen the page, which it saw in that status, with the name that is on it.
-func (w *world) reopenSeen(d *claimsim.Daemon, seen task.Status) (task.Status, error) {
+func (w *world) reopenSeen(d *sim.Daemon, seen task.Status) (task.Status, error) {
 	w.Helper()
 	t, was, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}, Agent: "Oracle", Note: "look again", Was: seen, Holder: w.Page(page).ClaimedBy})
 	if err == nil && (t.ID != page || t.Status != task.Open) {
@@ -84,7 +84,7 @@ func TestReopen(t *testing.T) {
 				want := w.Page(page)
 				was, err := w.reopen(d)
 				var events []claim.Kind
-				sent := []claimsim.Kind{claimsim.Reads}
+				sent := []sim.Kind{sim.Reads}
 				switch {
 				case tt.code != "":
 					if denied := w.denied(err); denied.Code != tt.code {
@@ -98,9 +98,9 @@ func TestReopen(t *testing.T) {
 					if first.ClaimedBy != "" { // else what is left is nobody's claim, and stays
 						unclaim(&want)
 					}
-					events, sent = []claim.Kind{claim.KindReopened}, append(sent, claimsim.Openings)
+					events, sent = []claim.Kind{claim.KindReopened}, append(sent, sim.Openings)
 					if first.ClaimedBy != "" { // which is taken off first
-						sent = []claimsim.Kind{claimsim.Reads, claimsim.Voidings, claimsim.Reads, claimsim.Openings, claimsim.Reads, claimsim.Openings}
+						sent = []sim.Kind{sim.Reads, sim.Voidings, sim.Reads, sim.Openings, sim.Reads, sim.Openings}
 						events = []claim.Kind{claim.KindCleared, claim.KindReopened}
 					}
 				}
@@ -126,7 +126,7 @@ func TestReopen(t *testing.T) {
 func TestReopenOfAClaimHeldHere(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		away := false
-		d := w.daemon("a", claimsim.Outage(func() bool { return away }))
+		d := w.daemon("a", sim.Outage(func() bool { return away }))
 		c := w.claim(d, "Sandman")
 		if _, err := w.reopen(d); w.denied(err).Code != claim.CodeHeld || w.denied(err).Holder != "Sandman" {
 			t.Errorf("reopening a held task: %v", err)
@@ -210,19 +210,19 @@ func TestReopenAfterAClaimOfTwoDaemons(t *testing.T) {
 
 // Whatever becomes of the write that reopens a task, it is reopened once it is said to be.
 func TestReopenUnderFaults(t *testing.T) {
-	faults := map[string]claimsim.Fault{
-		"answer dropped": claimsim.AnswerDropped, "request dropped": claimsim.RequestDropped,
-		"saved, but 503": claimsim.SavedBut503, "not applied": claimsim.NotApplied, "turned away": claimsim.TurnedAway(429, time.Second),
+	faults := map[string]sim.Fault{
+		"answer dropped": sim.AnswerDropped, "request dropped": sim.RequestDropped,
+		"saved, but 503": sim.SavedBut503, "not applied": sim.NotApplied, "turned away": sim.TurnedAway(429, time.Second),
 	}
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			first := openTask()
 			first.Status = task.Blocked
 			inWorld(t, first, func(w *world) {
-				d := w.daemon("a", claimsim.InTurn(claimsim.Openings, fault))
+				d := w.daemon("a", sim.InTurn(sim.Openings, fault))
 				_, err := w.reopen(d)
 				if denied, not := errors.AsType[*claim.Denied](err); not {
-					if w.shows(task.Blocked, "", ""); denied.RetryAfter == 0 || count(d, claimsim.Openings) > 1 {
+					if w.shows(task.Blocked, "", ""); denied.RetryAfter == 0 || count(d, sim.Openings) > 1 {
 						t.Errorf("denied as %+v after %v", denied, requests(d))
 					}
 					time.Sleep(denied.RetryAfter)
@@ -240,7 +240,7 @@ func TestReopenUnderFaults(t *testing.T) {
 		first := openTask()
 		first.Status = task.Blocked
 		inWorld(t, first, func(w *world) {
-			d := w.daemon("a", claimsim.On(claimsim.Every(claimsim.Openings), claimsim.RequestDropped))
+			d := w.daemon("a", sim.On(sim.Every(sim.Openings), sim.RequestDropped))
 			_, err := w.reopen(d)
 			if denied := w.denied(err); denied.Code != claim.CodeNotionUnavailable || len(kinds(d)) > 0 {
 				t.Errorf("%v, events %v", err, kinds(d))
@@ -258,7 +258,7 @@ func TestReopenBesideAPersonAndAClaim(t *testing.T) {
 			first := openTask()
 			first.Status = task.Blocked
 			inWorld(t, first, func(w *world) {
-				a := w.daemon("a", claimsim.InTurn(claimsim.Openings, claimsim.Slow(slow, 0)))
+				a := w.daemon("a", sim.InTurn(sim.Openings, sim.Slow(slow, 0)))
 				b := w.daemon("b")
 				time.AfterFunc(50*time.Millisecond, func() { w.Edit(page, func(t *task.Task) { t.Status = task.Open }) })
 				go func() { _, _ = w.reopen(a) }()
@@ -366,13 +366,13 @@ func TestReopenBesideADecision(t *testing.T) {
 			w.shows(task.Completed, "", "")
 		})
 	})
-	for name, fault := range map[string]claimsim.Fault{"answer dropped": claimsim.AnswerDropped, "request dropped": claimsim.RequestDropped} {
+	for name, fault := range map[string]sim.Fault{"answer dropped": sim.AnswerDropped, "request dropped": sim.RequestDropped} {
 		t.Run(name, func(t *testing.T) {
 			first := openTask()
 			first.Status = task.Blocked
 			inWorld(t, first, func(w *world) {
 				cancel := func() { w.Edit(page, func(t *task.Task) { t.Status = task.Cancelled }) }
-				d := w.daemon("a", func(s claim.Store) claim.Store { return followed{s, cancel} }, claimsim.InTurn(claimsim.Openings, fault))
+				d := w.daemon("a", func(s claim.Store) claim.Store { return followed{s, cancel} }, sim.InTurn(sim.Openings, fault))
 				if _, err := w.reopenSeen(d, task.Blocked); w.denied(err).Code != claim.CodeNotOpen {
 					t.Errorf("reopening what a person cancelled meanwhile: %v", err)
 				}
@@ -436,20 +436,20 @@ func TestMove(t *testing.T) {
 // the task has it. Unseen, only the name of the task's last claim goes.
 func TestReopenUnderAName(t *testing.T) {
 	const name = "Ann"
-	ends := func(as claim.Ending) func(*world, *claimsim.Daemon) {
-		return func(w *world, d *claimsim.Daemon) {
+	ends := func(as claim.Ending) func(*world, *sim.Daemon) {
+		return func(w *world, d *sim.Daemon) {
 			_, err := d.Finish(w.ctx, w.claim(d, "Sandman").ID, claim.Finish{As: as})
 			w.ok(err)
 		}
 	}
-	sets := func(s task.Status) func(*world, *claimsim.Daemon) {
-		return func(w *world, _ *claimsim.Daemon) { w.Edit(page, func(t *task.Task) { t.Status = s }) }
+	sets := func(s task.Status) func(*world, *sim.Daemon) {
+		return func(w *world, _ *sim.Daemon) { w.Edit(page, func(t *task.Task) { t.Status = s }) }
 	}
 	writes := func(w *world) { w.Edit(page, func(t *task.Task) { t.ClaimedBy = name }) }
-	for what, before := range map[string]func(*world, *claimsim.Daemon){
+	for what, before := range map[string]func(*world, *sim.Daemon){
 		"completed": ends(claim.EndCompleted), "blocked": ends(claim.EndBlocked), "in review": ends(claim.EndReview),
 		"cancelled": sets(task.Cancelled), "open": sets(task.Open),
-		"blocked by a person under a claim": func(w *world, d *claimsim.Daemon) {
+		"blocked by a person under a claim": func(w *world, d *sim.Daemon) {
 			w.claim(d, "Sandman")
 			sets(task.Blocked)(w, d)
 		},

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 
-	"dibs/internal/clock"
+	"dibs/internal/kit/clock"
 	"dibs/internal/task"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -100,13 +100,13 @@ func TestPersonEditsWhileSettling(t *testing.T) {
 // A write that takes an attempt off the card that a person cancelled may fail, and the
 // daemon with it: it is made later.
 func TestPersonEditWhileSettlingAndThenNotion(t *testing.T) {
-	for name, f := range map[string]claimsim.Fault{
-		"dropped": claimsim.RequestDropped, "turned away": claimsim.TurnedAway(429, 2*time.Second), "saved": claimsim.AnswerDropped,
-		"late": claimsim.Late(8 * time.Second), "refused": claimsim.WriteRefused,
+	for name, f := range map[string]sim.Fault{
+		"dropped": sim.RequestDropped, "turned away": sim.TurnedAway(429, 2*time.Second), "saved": sim.AnswerDropped,
+		"late": sim.Late(8 * time.Second), "refused": sim.WriteRefused,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
-				d := w.daemon("a", claimsim.InTurn(claimsim.Openings, f))
+				d := w.daemon("a", sim.InTurn(sim.Openings, f))
 				time.AfterFunc(time.Second, func() { w.Edit(page, func(t *task.Task) { t.Status = task.Cancelled }) })
 				w.deny(d, "Sandman", claim.CodeNotOpen)
 				w.ok(d.Restart(w.ctx))

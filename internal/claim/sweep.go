@@ -3,7 +3,7 @@ package claim
 import (
 	"context"
 
-	"dibs/internal/clock"
+	"dibs/internal/kit/clock"
 	"dibs/internal/task"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 
@@ -148,7 +148,7 @@ func TestSweepOfOnesOwn(t *testing.T) {
 // What an agent has finished is told to Notion before anything is swept.
 func TestSweepLeavesAFinish(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.On(firstMinutes(60, claimsim.Completions), claimsim.RequestDropped))
+		d := w.daemon("a", sim.On(firstMinutes(60, sim.Completions), sim.RequestDropped))
 		c := w.claim(d, "Sandman")
 		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 		w.ok(err)
@@ -185,7 +185,7 @@ func TestSweepOfADuplicate(t *testing.T) {
 // A duplicate of a page with an abandoned claim must not keep the daemon busy.
 func TestDuplicateOfAnAbandonedClaim(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
+		d := w.daemon("a", sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)))
 		time.AfterFunc(time.Second, func() {
 			duplicate := w.Page(page)
 			duplicate.ID = otherPage
@@ -207,29 +207,29 @@ func TestDuplicateOfAnAbandonedClaim(t *testing.T) {
 func TestFateOfTheSweep(t *testing.T) {
 	tests := []struct {
 		name  string
-		fault claimsim.Fault
+		fault sim.Fault
 	}{
-		{"none", claimsim.Slow(0, 0)},
-		{"answer dropped", claimsim.AnswerDropped},
-		{"saved but 503", claimsim.SavedBut503},
-		{"409, saved", claimsim.Fails(409, true)},
-		{"landing during the settle wait", claimsim.Late(time.Second)},
-		{"landing later", claimsim.Late(20 * time.Second)},
-		{"landing while another sweep settles", claimsim.Late(62 * time.Second)},
-		{"applied late", claimsim.AppliedLate(20 * time.Second)},
-		{"answered late", claimsim.Slow(0, 5*time.Second)},
-		{"landing and answered late", claimsim.Slow(5*time.Second, 0)},
-		{"request dropped", claimsim.RequestDropped},
-		{"504", claimsim.Fails(504, false)},
-		{"not applied", claimsim.NotApplied},
-		{"turned away", claimsim.TurnedAway(429, time.Second)},
-		{"refused", claimsim.WriteRefused},
+		{"none", sim.Slow(0, 0)},
+		{"answer dropped", sim.AnswerDropped},
+		{"saved but 503", sim.SavedBut503},
+		{"409, saved", sim.Fails(409, true)},
+		{"landing during the settle wait", sim.Late(time.Second)},
+		{"landing later", sim.Late(20 * time.Second)},
+		{"landing while another sweep settles", sim.Late(62 * time.Second)},
+		{"applied late", sim.AppliedLate(20 * time.Second)},
+		{"answered late", sim.Slow(0, 5*time.Second)},
+		{"landing and answered late", sim.Slow(5*time.Second, 0)},
+		{"request dropped", sim.RequestDropped},
+		{"504", sim.Fails(504, false)},
+		{"not applied", sim.NotApplied},
+		{"turned away", sim.TurnedAway(429, time.Second)},
+		{"refused", sim.WriteRefused},
 	}
-	for _, step := range []claimsim.Kind{claimsim.Voidings, claimsim.Openings} {
+	for _, step := range []sim.Kind{sim.Voidings, sim.Openings} {
 		for _, tt := range tests {
 			t.Run(string(step)+", "+tt.name, func(t *testing.T) {
 				inWorld(t, staleTask(), func(w *world) {
-					d := w.daemon("a", claimsim.InTurn(step, tt.fault))
+					d := w.daemon("a", sim.InTurn(step, tt.fault))
 					for range 10 {
 						_, swept, err := d.Sweep(w.ctx, page)
 						if swept && (err != nil || w.Page(page).Status != task.Open) {
@@ -257,7 +257,7 @@ func TestFateOfTheSweep(t *testing.T) {
 // withdrawn, and nothing is swept a second time.
 func TestMarkOfAnEarlierSweep(t *testing.T) {
 	inWorld(t, staleTask(), func(w *world) {
-		d, other := w.daemon("a", claimsim.InTurn(claimsim.Voidings, claimsim.Late(3*time.Minute))), w.daemon("b")
+		d, other := w.daemon("a", sim.InTurn(sim.Voidings, sim.Late(3*time.Minute))), w.daemon("b")
 		if _, swept, err := d.Sweep(w.ctx, page); swept || err == nil {
 			t.Fatalf("swept = %v, error %v; want the mark on its way", swept, err)
 		}
@@ -282,11 +282,11 @@ func TestSlowSweepAgainstAnOverride(t *testing.T) {
 	if testing.Short() || testkit.Race {
 		step *= 4
 	}
-	for _, steps := range [][]claimsim.Kind{{claimsim.Voidings}, {claimsim.Openings}, {claimsim.Voidings, claimsim.Openings}} {
+	for _, steps := range [][]sim.Kind{{sim.Voidings}, {sim.Openings}, {sim.Voidings, sim.Openings}} {
 		for _, slow := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
 			for after := time.Duration(0); after < 10*time.Second; after += step {
 				inWorld(t, staleTask(), func(w *world) {
-					Sweeper := w.daemon("a", claimsim.On(claimsim.Every(steps...), claimsim.Slow(slow, 0)))
+					Sweeper := w.daemon("a", sim.On(sim.Every(steps...), sim.Slow(slow, 0)))
 					b, c := w.start(steady("b")), w.start(steady("c"))
 					var wg sync.WaitGroup
 					wg.Go(func() { _, _, _ = Sweeper.Sweep(w.ctx, page) })
@@ -302,7 +302,7 @@ func TestSlowSweepAgainstAnOverride(t *testing.T) {
 						t.Errorf("%v slow by %v, override after %v: granted only after %v", steps, slow, after, took)
 					}
 					for range 12 {
-						w.sync(claimsim.SyncInterval, Sweeper, b)
+						w.sync(sim.SyncInterval, Sweeper, b)
 						w.deny(c, "Hypnos", claim.CodeHeld)
 					}
 					if got := w.only(b).State; got != claim.Held {

@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 )
 
 // skewed is a daemon whose own clock is wrong.
-func skewed(name string, by time.Duration) claimsim.DaemonOptions {
+func skewed(name string, by time.Duration) sim.DaemonOptions {
 	o := steady(name)
 	o.Skew = by
 	return o

@@ -8,20 +8,20 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
 // patient starts a daemon under which a task may be tried so many times.
-func (w *world) patient(name string, attempts int, faults ...claimsim.Fault) *claimsim.Daemon {
+func (w *world) patient(name string, attempts int, faults ...sim.Fault) *sim.Daemon {
 	w.Helper()
-	p := claimsim.Policy()
+	p := sim.Policy()
 	p.MaxAttempts = attempts
-	return w.start(claimsim.DaemonOptions{Policy: p, StoreOptions: claimsim.StoreOptions{Name: name}}, faults...)
+	return w.start(sim.DaemonOptions{Policy: p, StoreOptions: sim.StoreOptions{Name: name}}, faults...)
 }
 
 // fails has the agent claim the page and fail at it.
-func (w *world) fails(d *claimsim.Daemon, agent, why string) claim.Hold {
+func (w *world) fails(d *sim.Daemon, agent, why string) claim.Hold {
 	w.Helper()
 	c := w.claim(d, agent)
 	c, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: why})
@@ -124,7 +124,7 @@ func TestNoOverrideAfterTheLastTry(t *testing.T) {
 		if !strings.Contains(denied.Detail, "claim.max_attempts") {
 			t.Errorf("denied: %s", denied.Detail)
 		}
-		if got := requests(d)[sent:]; !slices.Equal(got, []claimsim.Kind{claimsim.Reads, claimsim.Voidings}) {
+		if got := requests(d)[sent:]; !slices.Equal(got, []sim.Kind{sim.Reads, sim.Voidings}) {
 			t.Errorf("requests %v, want a read and the mark", got)
 		}
 		time.Sleep(5 * time.Second)
@@ -165,7 +165,7 @@ func TestASweepInDoubtIsOneTry(t *testing.T) {
 	for name, attempts := range map[string]int{"reopened": 5, "blocked": 1} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
-				d := w.patient("a", attempts, claimsim.InTurn(claimsim.Openings, claimsim.AnswerDropped), claimsim.InTurn(claimsim.Blockings, claimsim.AnswerDropped))
+				d := w.patient("a", attempts, sim.InTurn(sim.Openings, sim.AnswerDropped), sim.InTurn(sim.Blockings, sim.AnswerDropped))
 				c := w.claim(d, "Sandman")
 				time.Sleep(2 * time.Hour)
 				if _, swept, _ := d.Sweep(w.ctx, page); swept {
@@ -189,7 +189,7 @@ func TestASweepInDoubtIsOneTry(t *testing.T) {
 func TestTheLastTrySurvives(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		away := false
-		d := w.patient("a", 1, claimsim.Outage(func() bool { return away }))
+		d := w.patient("a", 1, sim.Outage(func() bool { return away }))
 		c := w.claim(d, "Sandman")
 		away = true
 		got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: "rain"})
@@ -229,9 +229,9 @@ func TestHistoryOfManyTries(t *testing.T) {
 // nothing is done.
 func TestOptionalStatuses(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		p := claimsim.Policy()
+		p := sim.Policy()
 		p.Review, p.Failed = false, true
-		d := w.start(claimsim.DaemonOptions{Policy: p, StoreOptions: claimsim.StoreOptions{Name: "a"}})
+		d := w.start(sim.DaemonOptions{Policy: p, StoreOptions: sim.StoreOptions{Name: "a"}})
 		c := w.claim(d, "Sandman")
 		sent := len(d.Store.Calls())
 		if _, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReview}); !errors.Is(err, claim.ErrNoReview) || len(d.Store.Calls()) != sent {
@@ -249,9 +249,9 @@ func TestOptionalStatuses(t *testing.T) {
 // once a person opens it again.
 func TestReview(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		p := claimsim.Policy()
+		p := sim.Policy()
 		p.MaxPerAgent = 1
-		d := w.start(claimsim.DaemonOptions{Policy: p, StoreOptions: claimsim.StoreOptions{Name: "a"}})
+		d := w.start(sim.DaemonOptions{Policy: p, StoreOptions: sim.StoreOptions{Name: "a"}})
 		w.Add(task.Task{ID: otherPage, Status: task.Open})
 		c := w.claim(d, "Sandman")
 		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReview, Summary: "look at the ridge"})

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,45 +27,45 @@ func TestFateOfTheClaimWrite(t *testing.T) {
 	)
 	tests := []struct {
 		name  string
-		fault claimsim.Fault
+		fault sim.Fault
 		want  outcome
 	}{
-		{"answer dropped", claimsim.AnswerDropped, granted},
-		{"saved but 503", claimsim.SavedBut503, granted},
-		{"409, saved", claimsim.Fails(409, true), granted},
-		{"500, saved", claimsim.Fails(500, true), granted},
-		{"502, saved", claimsim.Fails(502, true), granted},
-		{"504, saved", claimsim.Fails(504, true), granted},
-		{"landing just within the window", claimsim.Slow(1500*time.Millisecond, 0), granted},
-		{"answered just within the window", claimsim.Slow(0, 1500*time.Millisecond), granted},
+		{"answer dropped", sim.AnswerDropped, granted},
+		{"saved but 503", sim.SavedBut503, granted},
+		{"409, saved", sim.Fails(409, true), granted},
+		{"500, saved", sim.Fails(500, true), granted},
+		{"502, saved", sim.Fails(502, true), granted},
+		{"504, saved", sim.Fails(504, true), granted},
+		{"landing just within the window", sim.Slow(1500*time.Millisecond, 0), granted},
+		{"answered just within the window", sim.Slow(0, 1500*time.Millisecond), granted},
 
-		{"request dropped", claimsim.RequestDropped, forgotten},
-		{"409", claimsim.Fails(409, false), forgotten},
-		{"500", claimsim.Fails(500, false), forgotten},
-		{"502", claimsim.Fails(502, false), forgotten},
-		{"503", claimsim.Fails(503, false), forgotten},
-		{"504", claimsim.Fails(504, false), forgotten},
-		{"acknowledged but not applied", claimsim.NotApplied, forgotten},
+		{"request dropped", sim.RequestDropped, forgotten},
+		{"409", sim.Fails(409, false), forgotten},
+		{"500", sim.Fails(500, false), forgotten},
+		{"502", sim.Fails(502, false), forgotten},
+		{"503", sim.Fails(503, false), forgotten},
+		{"504", sim.Fails(504, false), forgotten},
+		{"acknowledged but not applied", sim.NotApplied, forgotten},
 
-		{"answered late", claimsim.Slow(0, 5*time.Second), withdrawn},
-		{"saved, and failing late", func(s claim.Store) claim.Store { return claimsim.Slow(0, 5*time.Second)(claimsim.AnswerDropped(s)) }, withdrawn},
-		{"landing late", claimsim.Slow(5*time.Second, 0), withdrawn},
-		{"landing during the settle wait", claimsim.Late(time.Second), withdrawn},
-		{"landing after the attempt", claimsim.Late(8 * time.Second), withdrawn},
-		{"landing a minute later", claimsim.Late(time.Minute), withdrawn},
-		{"landing hours later", claimsim.Late(5 * time.Hour), stale},
-		{"acknowledged, and applied during the settle wait", claimsim.AppliedLate(time.Second), withdrawn},
-		{"acknowledged, and applied much later", claimsim.AppliedLate(time.Minute), withdrawn},
+		{"answered late", sim.Slow(0, 5*time.Second), withdrawn},
+		{"saved, and failing late", func(s claim.Store) claim.Store { return sim.Slow(0, 5*time.Second)(sim.AnswerDropped(s)) }, withdrawn},
+		{"landing late", sim.Slow(5*time.Second, 0), withdrawn},
+		{"landing during the settle wait", sim.Late(time.Second), withdrawn},
+		{"landing after the attempt", sim.Late(8 * time.Second), withdrawn},
+		{"landing a minute later", sim.Late(time.Minute), withdrawn},
+		{"landing hours later", sim.Late(5 * time.Hour), stale},
+		{"acknowledged, and applied during the settle wait", sim.AppliedLate(time.Second), withdrawn},
+		{"acknowledged, and applied much later", sim.AppliedLate(time.Minute), withdrawn},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
-				d := w.start(steady("a"), claimsim.InTurn(claimsim.Claims, tt.fault))
+				d := w.start(steady("a"), sim.InTurn(sim.Claims, tt.fault))
 				c, err := d.Claim(w.ctx, request("Sandman"))
 				if tt.want == granted {
 					w.ok(err)
 					w.shows(task.InProgress, "Sandman", string(c.ID))
-					if n := count(d, claimsim.Claims); n != 1 {
+					if n := count(d, sim.Claims); n != 1 {
 						t.Errorf("%d claim writes, want 1", n)
 					}
 					if diff := cmp.Diff([]claim.Kind{claim.KindGranted}, kinds(d)); diff != "" {
@@ -93,7 +93,7 @@ func TestFateOfTheClaimWrite(t *testing.T) {
 					w.shows(task.Open, "", "")
 				}
 				w.none(d)
-				if n := count(d, claimsim.Claims); n > 1 {
+				if n := count(d, sim.Claims); n > 1 {
 					t.Errorf("%d claim writes, want 1", n)
 				}
 				events := []claim.Kind{claim.KindDenied}
@@ -124,8 +124,8 @@ func TestFateOfTheClaimWrite(t *testing.T) {
 // and may take effect in the middle of a rival's attempt.
 func TestAcknowledgedButAppliedDuringARivalsAttempt(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		a := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.AppliedLate(2900*time.Millisecond)))
-		b := w.daemon("b", claimsim.Slow(time.Second, 0))
+		a := w.daemon("a", sim.InTurn(sim.Claims, sim.AppliedLate(2900*time.Millisecond)))
+		b := w.daemon("b", sim.Slow(time.Second, 0))
 		granted := w.race(entrant{daemon: a, agent: "Sandman"}, entrant{daemon: b, agent: "Oracle", after: 2800 * time.Millisecond})
 		if len(granted) != 1 {
 			t.Errorf("%d agents were granted the task, want 1", len(granted))
@@ -137,7 +137,7 @@ func TestAcknowledgedButAppliedDuringARivalsAttempt(t *testing.T) {
 // that is a lost race, not an outage.
 func TestUnknownFateAndARival(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		a := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.RequestDropped))
+		a := w.daemon("a", sim.InTurn(sim.Claims, sim.RequestDropped))
 		b := w.daemon("b")
 		var granted []claim.Hold
 		var wg sync.WaitGroup
@@ -159,10 +159,10 @@ func TestUnknownFateAndARival(t *testing.T) {
 func TestTurnedAway(t *testing.T) {
 	t.Run("once", func(t *testing.T) {
 		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.TurnedAway(429, time.Second)))
+			d := w.daemon("a", sim.InTurn(sim.Claims, sim.TurnedAway(429, time.Second)))
 			w.claim(d, "Sandman")
 			// It starts over at the read.
-			want := []claimsim.Kind{claimsim.Reads, claimsim.Reads, claimsim.Claims, claimsim.Reads}
+			want := []sim.Kind{sim.Reads, sim.Reads, sim.Claims, sim.Reads}
 			if diff := cmp.Diff(want, requests(d)); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
@@ -170,7 +170,7 @@ func TestTurnedAway(t *testing.T) {
 	})
 	t.Run("always", func(t *testing.T) {
 		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", claimsim.TurnedAway(529, 7*time.Second))
+			d := w.daemon("a", sim.TurnedAway(529, 7*time.Second))
 			if denied := w.deny(d, "Sandman", claim.CodeNotionUnavailable); denied.RetryAfter == 0 {
 				t.Errorf("denied %+v, want to be told when to try again", denied)
 			}
@@ -179,10 +179,10 @@ func TestTurnedAway(t *testing.T) {
 	})
 	t.Run("for good", func(t *testing.T) {
 		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", claimsim.WriteRefused)
+			d := w.daemon("a", sim.WriteRefused)
 			w.deny(d, "Sandman", claim.CodeNotionRefused)
 			w.none(d)
-			if n := count(d, claimsim.Reads); n != 1 {
+			if n := count(d, sim.Reads); n != 1 {
 				t.Errorf("%d reads, want 1: trying again changes nothing", n)
 			}
 		})
@@ -192,18 +192,18 @@ func TestTurnedAway(t *testing.T) {
 // A read that uses up the window is followed by another read, not by a write.
 func TestSlowReads(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		slow := claimsim.SlowRead(2 * time.Second)
-		d := w.daemon("a", claimsim.InTurn(claimsim.Reads, slow), claimsim.InTurn(claimsim.Reads, nil, slow))
+		slow := sim.SlowRead(2 * time.Second)
+		d := w.daemon("a", sim.InTurn(sim.Reads, slow), sim.InTurn(sim.Reads, nil, slow))
 		w.claim(d, "Sandman")
-		want := []claimsim.Kind{claimsim.Reads, claimsim.Reads, claimsim.Reads, claimsim.Claims, claimsim.Reads}
+		want := []sim.Kind{sim.Reads, sim.Reads, sim.Reads, sim.Claims, sim.Reads}
 		if diff := cmp.Diff(want, requests(d)); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 	})
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.SlowRead(2*time.Second))
+		d := w.daemon("a", sim.SlowRead(2*time.Second))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		if n := count(d, claimsim.Claims); n != 0 {
+		if n := count(d, sim.Claims); n != 0 {
 			t.Errorf("%d claim writes, want none", n)
 		}
 		w.none(d)
@@ -211,10 +211,10 @@ func TestSlowReads(t *testing.T) {
 }
 
 func TestReadFailures(t *testing.T) {
-	unavailable := claimsim.ReadFails(claim.Unavailable)
+	unavailable := sim.ReadFails(claim.Unavailable)
 	t.Run("pre-flight", func(t *testing.T) {
 		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", claimsim.InTurn(claimsim.Reads, unavailable))
+			d := w.daemon("a", sim.InTurn(sim.Reads, unavailable))
 			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 			w.none(d)
 			w.shows(task.Open, "", "")
@@ -222,7 +222,7 @@ func TestReadFailures(t *testing.T) {
 	})
 	t.Run("verifying read", func(t *testing.T) {
 		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", claimsim.InTurn(claimsim.Reads, nil, unavailable))
+			d := w.daemon("a", sim.InTurn(sim.Reads, nil, unavailable))
 			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 			w.sync(2*time.Minute, d)
 			w.shows(task.Open, "", "")
@@ -235,7 +235,7 @@ func TestReadFailures(t *testing.T) {
 				past := time.Since(bubbleStart)
 				return w == nil && past > 0 && past < 10*time.Minute
 			}
-			d := w.daemon("a", claimsim.On(pick, unavailable))
+			d := w.daemon("a", sim.On(pick, unavailable))
 			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 			w.sync(20*time.Minute, d)
 			w.shows(task.Open, "", "")
@@ -247,7 +247,7 @@ func TestReadFailures(t *testing.T) {
 	})
 	t.Run("page gone", func(t *testing.T) {
 		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", claimsim.InTurn(claimsim.Reads, nil, claimsim.ReadFails(claim.NotFound)))
+			d := w.daemon("a", sim.InTurn(sim.Reads, nil, sim.ReadFails(claim.NotFound)))
 			w.deny(d, "Sandman", claim.CodeNotFound)
 		})
 	})

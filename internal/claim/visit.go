@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"dibs/internal/clock"
+	"dibs/internal/kit/clock"
 	"dibs/internal/task"
 )
 

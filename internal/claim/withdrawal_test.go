@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,35 +18,35 @@ import (
 func TestFateOfTheWithdrawal(t *testing.T) {
 	faults := []struct {
 		name   string
-		fault  claimsim.Fault
+		fault  sim.Fault
 		landed bool
 	}{
-		{"answer dropped", claimsim.AnswerDropped, true},
-		{"saved but 503", claimsim.SavedBut503, true},
-		{"504, saved", claimsim.Fails(504, true), true},
-		{"answered late", claimsim.Slow(0, 5*time.Second), true},
-		{"landing late", claimsim.Late(5 * time.Second), true},
-		{"applied late", claimsim.AppliedLate(5 * time.Second), true},
-		{"sent after the machine was paused", claimsim.Halted(claimsim.Paused, 10*time.Minute), true},
-		{"request dropped", claimsim.RequestDropped, false},
-		{"409", claimsim.Fails(409, false), false},
-		{"turned away", claimsim.TurnedAway(429, 40*time.Second), false},
-		{"not applied", claimsim.NotApplied, false},
+		{"answer dropped", sim.AnswerDropped, true},
+		{"saved but 503", sim.SavedBut503, true},
+		{"504, saved", sim.Fails(504, true), true},
+		{"answered late", sim.Slow(0, 5*time.Second), true},
+		{"landing late", sim.Late(5 * time.Second), true},
+		{"applied late", sim.AppliedLate(5 * time.Second), true},
+		{"sent after the machine was paused", sim.Halted(sim.Paused, 10*time.Minute), true},
+		{"request dropped", sim.RequestDropped, false},
+		{"409", sim.Fails(409, false), false},
+		{"turned away", sim.TurnedAway(429, 40*time.Second), false},
+		{"not applied", sim.NotApplied, false},
 	}
-	for _, step := range []claimsim.Kind{claimsim.Voidings, claimsim.Openings} {
+	for _, step := range []sim.Kind{sim.Voidings, sim.Openings} {
 		for _, tt := range faults {
 			t.Run(string(step)+", "+tt.name, func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
 					tried := 0
-					counted := claimsim.On(func(_ task.ID, w *claim.Write) bool {
-						if claimsim.KindOf(w) == step {
+					counted := sim.On(func(_ task.ID, w *claim.Write) bool {
+						if sim.KindOf(w) == step {
 							tried++
 						}
 						return false
 					}, nil)
 					d := w.daemon("a", counted,
-						claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
-						claimsim.InTurn(step, tt.fault))
+						sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)),
+						sim.InTurn(step, tt.fault))
 					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 					w.sync(5*time.Minute, d)
 					w.shows(task.Open, "", "")
@@ -69,7 +69,7 @@ func TestFateOfTheWithdrawal(t *testing.T) {
 }
 
 // graced checks that the page was opened no sooner than a grace after a void mark was on it.
-func (w *world) graced(d *claimsim.Daemon) {
+func (w *world) graced(d *sim.Daemon) {
 	w.Helper()
 	var marked, reopened time.Time
 	for _, v := range w.History(page) {
@@ -90,8 +90,8 @@ func TestWithdrawalWaitsAsItIsTold(t *testing.T) {
 	for _, asked := range []time.Duration{20 * time.Minute, 48 * time.Hour} {
 		inWorld(t, openTask(), func(w *world) {
 			d := w.daemon("a",
-				claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
-				claimsim.InTurn(claimsim.Voidings, claimsim.TurnedAway(429, asked)))
+				sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)),
+				sim.InTurn(sim.Voidings, sim.TurnedAway(429, asked)))
 			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 			sent := len(d.Store.Calls())
 			w.sync(20*time.Minute, d)
@@ -111,7 +111,7 @@ func TestWithdrawalWaitsAsItIsTold(t *testing.T) {
 // A withdrawal that comes too late leaves the task to whoever wants it.
 func TestWithdrawalAfterTheLease(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
+		d := w.daemon("a", sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		void := w.Page(page)
 		time.Sleep(40 * time.Minute)
@@ -127,7 +127,7 @@ func TestWithdrawalAfterTheLease(t *testing.T) {
 // An abandoned write that landed is noticed by any read of its page.
 func TestSightedByTheProtocolItself(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Late(10*time.Second)))
+		d := w.daemon("a", sim.InTurn(sim.Claims, sim.Late(10*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		time.Sleep(10 * time.Second)
 		w.deny(d, "Oracle", claim.CodeHeld)
@@ -145,7 +145,7 @@ func TestSightedByTheProtocolItself(t *testing.T) {
 // A copy of a page is not its claim's page.
 func TestSightedOnACopy(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.RequestDropped))
+		d := w.daemon("a", sim.InTurn(sim.Claims, sim.RequestDropped))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		other := openTask()
 		hold(&other, "Sandman", bubbleStart)
@@ -181,7 +181,7 @@ func TestPersonEditsDuringTheWithdrawal(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
-					d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Late(8*time.Second)))
+					d := w.daemon("a", sim.InTurn(sim.Claims, sim.Late(8*time.Second)))
 					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 					time.Sleep(10 * time.Second)
 					if !before {
@@ -227,7 +227,7 @@ func unclaim(t *task.Task) { t.ClaimedBy, t.ClaimedAt, t.Token = "", time.Time{}
 // grace.
 func TestVoidMarkOverARival(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)), claimsim.InTurn(claimsim.Voidings, claimsim.Slow(time.Second, 0)))
+		d := w.daemon("a", sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)), sim.InTurn(sim.Voidings, sim.Slow(time.Second, 0)))
 		time.AfterFunc(5500*time.Millisecond, func() {
 			w.Edit(page, func(t *task.Task) {
 				t.ClaimedBy, t.ClaimedAt, t.Token = "Oracle", time.Now(), string(claim.NewID(time.Now()))
@@ -256,8 +256,8 @@ func (p preceded) Write(ctx context.Context, id task.ID, w claim.Write) (claim.R
 func TestLateClaimBeforeAMarkIsTakenOff(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		late := func() { w.Edit(page, func(t *task.Task) { hold(t, "Oracle", time.Now()) }) }
-		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
-			claimsim.InTurn(claimsim.Openings, func(s claim.Store) claim.Store { return preceded{s, late} }))
+		d := w.daemon("a", sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)),
+			sim.InTurn(sim.Openings, func(s claim.Store) claim.Store { return preceded{s, late} }))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		w.Edit(page, func(t *task.Task) { t.Status = task.Open })
 		w.sync(2*time.Minute, d)

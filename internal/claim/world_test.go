@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -49,7 +49,7 @@ func staleTask() task.Task {
 // world is a register with one task in it, in a bubble of its own.
 type world struct {
 	*testing.T
-	*claimsim.Register
+	*sim.Register
 	ctx context.Context
 }
 
@@ -57,17 +57,17 @@ type world struct {
 func inWorld(t *testing.T, first task.Task, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f(&world{T: t, Register: claimsim.NewRegister(first), ctx: context.WithoutCancel(t.Context())})
+		f(&world{T: t, Register: sim.NewRegister(first), ctx: context.WithoutCancel(t.Context())})
 	})
 }
 
 // daemon starts a daemon with the default policy, reached through the faults,
 // the first of which is the outermost.
-func (w *world) daemon(name string, faults ...claimsim.Fault) *claimsim.Daemon {
-	return w.start(claimsim.DaemonOptions{StoreOptions: claimsim.StoreOptions{Name: name}}, faults...)
+func (w *world) daemon(name string, faults ...sim.Fault) *sim.Daemon {
+	return w.start(sim.DaemonOptions{StoreOptions: sim.StoreOptions{Name: name}}, faults...)
 }
 
-func (w *world) start(o claimsim.DaemonOptions, faults ...claimsim.Fault) *claimsim.Daemon {
+func (w *world) start(o sim.DaemonOptions, faults ...sim.Fault) *sim.Daemon {
 	w.Helper()
 	if len(faults) > 0 {
 		o.Fault = func(s claim.Store) claim.Store {
@@ -85,7 +85,7 @@ func (w *world) start(o claimsim.DaemonOptions, faults ...claimsim.Fault) *claim
 		}
 		for i, c := range d.Store.Calls() {
 			if c.Unpermitted {
-				w.Errorf("daemon %s: request %d (%s) was sent without a permit", o.Name, i+1, claimsim.KindOf(c.Write))
+				w.Errorf("daemon %s: request %d (%s) was sent without a permit", o.Name, i+1, sim.KindOf(c.Write))
 			}
 		}
 	})
@@ -98,7 +98,7 @@ func request(agent string) claim.Request {
 }
 
 // claim has the agent claim the page, which must be granted.
-func (w *world) claim(d *claimsim.Daemon, agent string) claim.Hold {
+func (w *world) claim(d *sim.Daemon, agent string) claim.Hold {
 	w.Helper()
 	c, err := d.Claim(w.ctx, request(agent))
 	if err != nil {
@@ -109,7 +109,7 @@ func (w *world) claim(d *claimsim.Daemon, agent string) claim.Hold {
 
 // entrant is an agent in a race for the page.
 type entrant struct {
-	daemon *claimsim.Daemon
+	daemon *sim.Daemon
 	agent  string
 	after  time.Duration // when it starts
 }
@@ -135,7 +135,7 @@ func (w *world) race(entrants ...entrant) (granted []claim.Hold) {
 }
 
 // deny has the agent claim the page, which must be denied with the given code.
-func (w *world) deny(d *claimsim.Daemon, agent string, code claim.Code) *claim.Denied {
+func (w *world) deny(d *sim.Daemon, agent string, code claim.Code) *claim.Denied {
 	w.Helper()
 	_, err := d.Claim(w.ctx, request(agent))
 	denied := w.denied(err)
@@ -174,9 +174,9 @@ func (w *world) ok(err error) {
 }
 
 // sync has the daemons run for d: each looks at the register every sync interval.
-func (w *world) sync(d time.Duration, daemons ...*claimsim.Daemon) {
+func (w *world) sync(d time.Duration, daemons ...*sim.Daemon) {
 	w.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(claimsim.SyncInterval) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(sim.SyncInterval) {
 		for _, daemon := range daemons {
 			var lost *claim.Lost
 			if err := daemon.Sync(w.ctx); err != nil && !errors.As(err, &lost) {
@@ -187,7 +187,7 @@ func (w *world) sync(d time.Duration, daemons ...*claimsim.Daemon) {
 }
 
 // record returns what the daemon's ledger says of a claim.
-func (w *world) record(d *claimsim.Daemon, id claim.ID) claim.Hold {
+func (w *world) record(d *sim.Daemon, id claim.ID) claim.Hold {
 	w.Helper()
 	c, err := d.Ledger.Hold(w.ctx, id)
 	w.ok(err)
@@ -195,7 +195,7 @@ func (w *world) record(d *claimsim.Daemon, id claim.ID) claim.Hold {
 }
 
 // live returns what has not ended for the daemon.
-func (w *world) live(d *claimsim.Daemon) ([]claim.Hold, []claim.Mark) {
+func (w *world) live(d *sim.Daemon) ([]claim.Hold, []claim.Mark) {
 	w.Helper()
 	holds, marks, err := d.Ledger.Live(w.ctx)
 	w.ok(err)
@@ -204,7 +204,7 @@ func (w *world) live(d *claimsim.Daemon) ([]claim.Hold, []claim.Mark) {
 
 // only returns the only claim that the daemon's ledger has not ended, beside which there is
 // no mark.
-func (w *world) only(d *claimsim.Daemon) claim.Hold {
+func (w *world) only(d *sim.Daemon) claim.Hold {
 	w.Helper()
 	holds, marks := w.live(d)
 	if len(holds) != 1 || len(marks) > 0 {
@@ -214,7 +214,7 @@ func (w *world) only(d *claimsim.Daemon) claim.Hold {
 }
 
 // onlyMark returns the only mark of the daemon, beside which no claim is live.
-func (w *world) onlyMark(d *claimsim.Daemon) claim.Mark {
+func (w *world) onlyMark(d *sim.Daemon) claim.Mark {
 	w.Helper()
 	holds, marks := w.live(d)
 	if len(marks) != 1 || len(holds) > 0 {
@@ -224,7 +224,7 @@ func (w *world) onlyMark(d *claimsim.Daemon) claim.Mark {
 }
 
 // none checks that all claims and marks of the daemon have ended.
-func (w *world) none(d *claimsim.Daemon) {
+func (w *world) none(d *sim.Daemon) {
 	w.Helper()
 	holds, marks := w.live(d)
 	for _, c := range holds {
@@ -236,7 +236,7 @@ func (w *world) none(d *claimsim.Daemon) {
 }
 
 // kinds returns the kinds of events that the daemon recorded, in order.
-func kinds(d *claimsim.Daemon) []claim.Kind {
+func kinds(d *sim.Daemon) []claim.Kind {
 	var out []claim.Kind
 	for _, e := range d.Ledger.Events() {
 		out = append(out, e.Kind)
@@ -245,16 +245,16 @@ func kinds(d *claimsim.Daemon) []claim.Kind {
 }
 
 // requests returns the kinds of requests that the daemon sent, in order.
-func requests(d *claimsim.Daemon) []claimsim.Kind {
-	var out []claimsim.Kind
+func requests(d *sim.Daemon) []sim.Kind {
+	var out []sim.Kind
 	for _, c := range d.Store.Calls() {
-		out = append(out, claimsim.KindOf(c.Write))
+		out = append(out, sim.KindOf(c.Write))
 	}
 	return out
 }
 
 // count returns how many requests of a kind the daemon sent.
-func count(d *claimsim.Daemon, k claimsim.Kind) int {
+func count(d *sim.Daemon, k sim.Kind) int {
 	n := 0
 	for _, sent := range requests(d) {
 		if sent == k {

@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"dibs/internal/api"
-	"dibs/internal/session"
+	"dibs/internal/run/sessionid"
 	"dibs/internal/task"
 
 	"github.com/oklog/ulid/v2"
@@ -45,7 +45,7 @@ func (a *app) ownName(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	got, err := daemon.Mint(ctx, api.MintRequest{Session: session.Of("run " + ulid.Make().String()).ID}, "")
+	got, err := daemon.Mint(ctx, api.MintRequest{Session: sessionid.Of("run " + ulid.Make().String()).ID}, "")
 	if err != nil {
 		return err
 	}
@@ -73,12 +73,12 @@ func (a *app) named(anew bool) error {
 		}
 		return nil
 	}
-	here, known := session.Find(os.Getenv)
+	here, known := sessionid.Find(os.Getenv)
 	if !known && !anew {
 		return usagef("nothing here tells one session from another, so that auto would be a new name for each command: set DIBS_AGENT to the name that you were given, or DIBS_SESSION to a text of your own")
 	}
 	if !known && a.request != "" {
-		here.ID = session.Of(a.request).ID // a repeated command belongs to the same agent
+		here.ID = sessionid.Of(a.request).ID // a repeated command belongs to the same agent
 	}
 	daemon, err := a.daemon()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"dibs/internal/board"
-	"dibs/internal/ownfile"
+	"dibs/internal/door/board"
+	"dibs/internal/kit/safefile"
 
 	"github.com/spf13/cobra"
 )
@@ -145,8 +145,8 @@ func reachable(at *net.TCPAddr) string {
 // programs, so the argument is a file that only this user can read; the file redirects to the link.
 func browse(ctx context.Context, link string, environment []string) error {
 	const prefix, suffix = "dibs-board-", ".html"
-	ownfile.RemoveAbandoned(prefix, suffix)
-	page, err := ownfile.Scratch(prefix, suffix)
+	safefile.RemoveAbandoned(prefix, suffix)
+	page, err := safefile.Scratch(prefix, suffix)
 	if err != nil {
 		return err
 	}

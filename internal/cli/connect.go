@@ -15,9 +15,9 @@ import (
 	"unicode"
 
 	"dibs/config"
-	"dibs/internal/connect"
 	"dibs/internal/daemon"
-	"dibs/internal/ownfile"
+	"dibs/internal/kit/safefile"
+	"dibs/internal/setup/connect"
 	"dibs/internal/task"
 	"dibs/packaging"
 
@@ -161,7 +161,7 @@ func (a *app) placeOf(cmd *cobra.Command, project bool) (connect.Place, error) {
 	}
 	if runtime.GOOS == "darwin" { // elsewhere no sandbox can allow a single socket
 		c, _ := config.Reach(config.Options{File: a.config, Socket: a.socket})
-		if p.Socket, err = ownfile.Follow(c.Socket); err != nil {
+		if p.Socket, err = safefile.Follow(c.Socket); err != nil {
 			return p, err
 		}
 	}

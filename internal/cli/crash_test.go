@@ -23,8 +23,8 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
-	"dibs/internal/emulator"
-	"dibs/internal/server"
+	"dibs/internal/door/server"
+	"dibs/internal/notion/emulator"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -8,7 +8,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // TestKilledWhileAdding kills daemons with SIGKILL at the request that makes a task. The next

@@ -5,7 +5,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"dibs/internal/demo"
+	"dibs/internal/setup/demo"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"

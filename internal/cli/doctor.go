@@ -9,7 +9,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/doctor"
+	"dibs/internal/setup/doctor"
 
 	"github.com/spf13/cobra"
 )

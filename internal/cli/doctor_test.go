@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // TestPausesAreTold lets Notion ask for a pause that is too long to wait for.

@@ -18,9 +18,9 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/emulator"
-	"dibs/internal/pgtest"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
+	"dibs/internal/testkit/pgtest"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )

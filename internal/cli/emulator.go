@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 
 	"github.com/spf13/cobra"
 )

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"dibs/internal/cli"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )

@@ -11,7 +11,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/member"
+	"dibs/internal/cluster"
 
 	"github.com/spf13/cobra"
 )
@@ -81,7 +81,7 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 		return api.NewProblem(api.CodeUnreachable, err.Error())
 	}
 	_, usage := errors.AsType[*usageError](err)
-	_, others := errors.AsType[*member.DatabasesError](err)
+	_, others := errors.AsType[*cluster.DatabasesError](err)
 	if usage || others {
 		return api.NewProblem(api.CodeUsage, err.Error())
 	}

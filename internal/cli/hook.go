@@ -21,9 +21,9 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/hook"
+	"dibs/internal/door/agenthook"
 	"dibs/internal/reserve"
-	"dibs/internal/session"
+	"dibs/internal/run/sessionid"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
@@ -58,7 +58,7 @@ func (a *app) hookCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			limit := hookTime
-			if hook.KindOf(args[0]) == hook.PreCommit {
+			if agenthook.KindOf(args[0]) == agenthook.PreCommit {
 				limit = commitTime
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
@@ -78,7 +78,7 @@ func (a *app) hookCommand() *cobra.Command {
 					fmt.Fprintf(a.stderr, "dibs: %s\n", clean(line))
 				}
 			}
-			if code := hook.React(ctx, e, d, reminders()).Write(e, a.stdout, a.stderr); code != 0 {
+			if code := agenthook.React(ctx, e, d, reminders()).Write(e, a.stdout, a.stderr); code != 0 {
 				return ended{code}
 			}
 			return nil
@@ -111,11 +111,11 @@ func (a *app) checkHookAgent() error {
 func harmless(detail string) error { return errors.New(detail) }
 
 // hookEvent reads an event from stdin, or asks git what is being committed.
-func hookEvent(ctx context.Context, name string, stdin io.Reader) (hook.Event, error) {
-	if hook.KindOf(name) == hook.PreCommit {
+func hookEvent(ctx context.Context, name string, stdin io.Reader) (agenthook.Event, error) {
+	if agenthook.KindOf(name) == agenthook.PreCommit {
 		return commitEvent(ctx, name)
 	}
-	e := hook.Parse(name, hookInput(ctx, stdin))
+	e := agenthook.Parse(name, hookInput(ctx, stdin))
 	if e.Dir == "" {
 		e.Dir, _ = os.Getwd()
 	}
@@ -142,12 +142,12 @@ func hookInput(ctx context.Context, stdin io.Reader) json.RawMessage {
 }
 
 // commitEvent returns the event of a commit in the repository of the current folder.
-func commitEvent(ctx context.Context, name string) (hook.Event, error) {
+func commitEvent(ctx context.Context, name string) (agenthook.Event, error) {
 	top, err := git(ctx, "rev-parse", "--show-toplevel")
 	if err != nil {
-		return hook.Event{}, err
+		return agenthook.Event{}, err
 	}
-	e := hook.Event{Kind: hook.PreCommit, Name: name, Dir: filepath.FromSlash(strings.TrimRight(top, "\r\n"))}
+	e := agenthook.Event{Kind: agenthook.PreCommit, Name: name, Dir: filepath.FromSlash(strings.TrimRight(top, "\r\n"))}
 	staged, err := changed(ctx)
 	if err != nil {
 		return e, err
@@ -205,11 +205,11 @@ func git(ctx context.Context, args ...string) (string, error) {
 }
 
 // hookSession returns the session to which the client's other commands belong.
-func hookSession(e hook.Event) string {
+func hookSession(e agenthook.Event) string {
 	// Codex gives its commands the session in CODEX_THREAD_ID, but its hooks only in the event
 	// (https://developers.openai.com/codex/hooks). Claude Code sets the same variable for both.
 	const codex, claude = "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"
-	found, ok := session.Find(func(name string) string {
+	found, ok := sessionid.Find(func(name string) string {
 		value := os.Getenv(name)
 		if name == codex && value == "" && e.Session != "" && !e.Cursor() && e.Session != os.Getenv(claude) {
 			return e.Session
@@ -223,12 +223,12 @@ func hookSession(e hook.Event) string {
 }
 
 // reminders is the folder that records of which claims an agent was reminded.
-func reminders() hook.Reminders {
+func reminders() agenthook.Reminders {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return ""
 	}
-	return hook.Reminders(filepath.Join(dir, "dibs", "reminded"))
+	return agenthook.Reminders(filepath.Join(dir, "dibs", "reminded"))
 }
 
 // hookDaemon is the daemon as hooks see it.
@@ -239,8 +239,8 @@ type hookDaemon struct {
 	dir            string
 }
 
-// Standing implements hook.Daemon.
-func (d *hookDaemon) Standing(ctx context.Context) (hook.Standing, error) {
+// Standing implements agenthook.Daemon.
+func (d *hookDaemon) Standing(ctx context.Context) (agenthook.Standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()
 	var at api.Agent
@@ -249,18 +249,18 @@ func (d *hookDaemon) Standing(ctx context.Context) (hook.Standing, error) {
 	case d.agent != "" && d.agent != task.AutoAgent:
 		at, err = d.client.Agent(ctx, d.agent)
 	case d.session == "":
-		return hook.Standing{}, nil
+		return agenthook.Standing{}, nil
 	default:
 		at, err = d.client.SessionAgent(ctx, d.session)
 		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.Code(claim.CodeNotFound) {
-			return hook.Standing{}, nil // the session has no name yet
+			return agenthook.Standing{}, nil // the session has no name yet
 		}
 	}
 	if err != nil {
-		return hook.Standing{}, away(err)
+		return agenthook.Standing{}, away(err)
 	}
 	d.name = at.Agent
-	s := hook.Standing{Agent: clean(at.Agent), Inbox: at.Inbox}
+	s := agenthook.Standing{Agent: clean(at.Agent), Inbox: at.Inbox}
 	for _, c := range at.Claims {
 		if c.State == claim.Held {
 			s.Held = append(s.Held, hookClaim(c))
@@ -272,17 +272,17 @@ func (d *hookDaemon) Standing(ctx context.Context) (hook.Standing, error) {
 	return s, nil
 }
 
-func hookClaim(c api.Claim) hook.Claim {
-	return hook.Claim{ID: string(c.ID), Key: clean(c.Task.Key), Title: clean(c.Task.Title), Until: c.ExpiresAt.Time, Why: clean(c.Detail)}
+func hookClaim(c api.Claim) agenthook.Claim {
+	return agenthook.Claim{ID: string(c.ID), Key: clean(c.Task.Key), Title: clean(c.Task.Title), Until: c.ExpiresAt.Time, Why: clean(c.Detail)}
 }
 
-// Check implements hook.Daemon. It asks once for all reservations and compares the paths here.
-func (d *hookDaemon) Check(ctx context.Context, agent string, paths []string) (conflicts []hook.Conflict, err error) {
+// Check implements agenthook.Daemon. It asks once for all reservations and compares the paths here.
+func (d *hookDaemon) Check(ctx context.Context, agent string, paths []string) (conflicts []agenthook.Conflict, err error) {
 	asking, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()
 	set, unread := d.client.Reserved(asking)
 	err = client.Taken(ctx, set, agent, d.dir, paths, func(t *reserve.Taken) {
-		conflicts = append(conflicts, hook.Conflict{
+		conflicts = append(conflicts, agenthook.Conflict{
 			Path: clean(t.Asked), Pattern: clean(t.Pattern), Holder: clean(t.By.Agent), Until: t.Until,
 		})
 	})
@@ -292,7 +292,7 @@ func (d *hookDaemon) Check(ctx context.Context, agent string, paths []string) (c
 // away maps an error of a request for hooks: to ErrAway only if nothing listens.
 func away(err error) error {
 	if e, ok := errors.AsType[*client.UnreachableError](err); ok && !e.Sent && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
-		return hook.ErrAway
+		return agenthook.ErrAway
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("the daemon did not answer within %v", hookTime)
@@ -300,7 +300,7 @@ func away(err error) error {
 	return err
 }
 
-// LossNotified implements hook.Daemon.
+// LossNotified implements agenthook.Daemon.
 func (d *hookDaemon) LossNotified(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()

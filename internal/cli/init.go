@@ -15,10 +15,10 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/runner"
+	"dibs/internal/notion/workspace"
+	"dibs/internal/run/runner"
 	"dibs/internal/setup"
 	"dibs/internal/task"
-	"dibs/internal/workspace"
 
 	"github.com/spf13/cobra"
 )

@@ -47,12 +47,12 @@ func passedListener() (net.Listener, error) {
 }
 
 // tellReady tells systemd that the daemon serves, and sets its status line.
-func tellReady(status string) error { return notify(systemd.SdNotifyReady + "\nSTATUS=" + status) }
+func tellReady(status string) error { return report(systemd.SdNotifyReady + "\nSTATUS=" + status) }
 
 // tellStopping tells systemd that the daemon is about to end.
-func tellStopping() error { return notify(systemd.SdNotifyStopping) }
+func tellStopping() error { return report(systemd.SdNotifyStopping) }
 
-func notify(state string) error {
+func report(state string) error {
 	if _, err := systemd.SdNotify(false, state); err != nil {
 		return fmt.Errorf("notify systemd of the daemon's state: %w", err)
 	}
@@ -76,7 +76,7 @@ func assureAlive(ctx context.Context, alive func(context.Context) error, log *sl
 		err := alive(check)
 		cancel()
 		if err == nil {
-			err = notify(systemd.SdNotifyWatchdog)
+			err = report(systemd.SdNotifyWatchdog)
 		}
 		if err != nil && ctx.Err() == nil {
 			log.Error("the watchdog is not assured: systemd will restart the daemon", "error", err)
@@ -109,7 +109,7 @@ func onReload(ctx context.Context, signals <-chan os.Signal, reload func() error
 		if ctx.Err() != nil {
 			return
 		}
-		if err := notify(systemd.SdNotifyReloading + "\n" + systemd.SdNotifyMonotonicUsec()); err != nil {
+		if err := report(systemd.SdNotifyReloading + "\n" + systemd.SdNotifyMonotonicUsec()); err != nil {
 			log.Warn(err.Error())
 		}
 		status := "serving, configuration reloaded"

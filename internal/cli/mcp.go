@@ -5,8 +5,8 @@ import (
 	"os"
 	"time"
 
-	"dibs/internal/mcp"
-	"dibs/internal/session"
+	"dibs/internal/door/mcp"
+	"dibs/internal/run/sessionid"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
@@ -49,7 +49,7 @@ func (a *app) mcpCommand() *cobra.Command {
 // its thread with each request: Codex does, and its commands have the same thread in
 // CODEX_THREAD_ID, so they share one name with the agent.
 func clientSession(thread string) string {
-	here, _ := session.OfClient(func(name string) string {
+	here, _ := sessionid.OfClient(func(name string) string {
 		if name == "CODEX_THREAD_ID" && thread != "" {
 			return thread
 		}

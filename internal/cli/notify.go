@@ -8,7 +8,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/notice"
+	"dibs/internal/outbox/notify"
 
 	"github.com/spf13/cobra"
 )
@@ -42,7 +42,7 @@ func (a *app) testReceivers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	receivers, err := notice.Open(c.Notify, notice.Options{Output: a.stderr, Environment: config.Environment(c.Journal.Shared()), Log: slog.New(slog.NewTextHandler(a.stderr, nil))})
+	receivers, err := notify.Open(c.Notify, notify.Options{Output: a.stderr, Environment: config.Environment(c.Journal.Shared()), Log: slog.New(slog.NewTextHandler(a.stderr, nil))})
 	if err != nil {
 		return err
 	}

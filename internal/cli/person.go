@@ -11,7 +11,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/connect"
+	"dibs/internal/setup/connect"
 )
 
 // person reports whether a person reads what the command prints: stdout is a terminal, and JSON was

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/connect"
-	"dibs/internal/runner"
+	"dibs/internal/run/runner"
+	"dibs/internal/setup/connect"
 
 	"github.com/spf13/cobra"
 )

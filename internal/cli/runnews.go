@@ -7,7 +7,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/runner"
+	"dibs/internal/run/runner"
 )
 
 // news prints what dibs run does: a document for each task with --json, else a line on stderr for

@@ -23,7 +23,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // manager stands in for systemd.

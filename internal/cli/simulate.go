@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/config"
-	"dibs/internal/simulate"
+	"dibs/internal/claim/simulate"
 
 	"github.com/spf13/cobra"
 )

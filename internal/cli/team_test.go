@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )

@@ -14,7 +14,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/trial"
+	"dibs/internal/setup/try"
 
 	"github.com/spf13/cobra"
 )
@@ -34,7 +34,7 @@ func (a *app) tryCommand() *cobra.Command {
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeTried,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			folder, err := trial.Default()
+			folder, err := try.Default()
 			switch {
 			case err != nil:
 				return err
@@ -61,14 +61,14 @@ type trying struct {
 }
 
 // runTrial runs a trial until ctx ends.
-func (a *app) runTrial(ctx context.Context, folder trial.Folder) (err error) {
+func (a *app) runTrial(ctx context.Context, folder try.Folder) (err error) {
 	unlock, err := folder.Lock()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	t, err := trial.Start(ctx, trial.Options{
+	t, err := try.Start(ctx, try.Options{
 		Dir: string(folder), Limit: 180, StateFile: folder.Board(), Version: thisBuild().Version, Log: log,
 	})
 	if err != nil {
@@ -87,7 +87,7 @@ func (a *app) runTrial(ctx context.Context, folder trial.Folder) (err error) {
 	return errors.Join(err, <-ended)
 }
 
-func showTrial(w io.Writer, t *trial.Trial, folder trial.Folder) {
+func showTrial(w io.Writer, t *try.Trial, folder try.Folder) {
 	fmt.Fprintf(w, "A board of %s and a daemon, until Ctrl-C. In another terminal:\n\n", number(len(t.Notion.Pages(t.Notion.Databases().Tasks)), "task"))
 	for _, command := range []string{"ready", "next --agent Sandman", `complete --agent Sandman --summary "Fixed, with a test."`, "log", "status"} {
 		fmt.Fprintf(w, "  dibs try %s\n", command)
@@ -101,7 +101,7 @@ var untried = []string{"serve", "init", "demo", "emulator", "try", "simulate"}
 
 // tryOut runs a command on the trial. It ignores the environment except DIBS_AGENT and
 // DIBS_SESSION.
-func (a *app) tryOut(ctx context.Context, folder trial.Folder, args []string) error {
+func (a *app) tryOut(ctx context.Context, folder try.Folder, args []string) error {
 	if slices.Contains(untried, args[0]) {
 		return usagef("dibs try %s: a trial has a board and a daemon already: leave out \"try\" for the real thing", args[0])
 	}

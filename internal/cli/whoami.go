@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/session"
+	"dibs/internal/run/sessionid"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
@@ -140,7 +140,7 @@ func nameFrom(who whoami) string {
 	by := ""
 	switch who.Session {
 	case "":
-	case session.Terminal:
+	case sessionid.Terminal:
 		by = ", identified by its terminal"
 	default:
 		by = ", identified by " + clean(who.Session)

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/runner"
+	"dibs/internal/run/runner"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"

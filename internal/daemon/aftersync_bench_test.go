@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/journal"
 	"dibs/internal/task"
 )
@@ -25,7 +25,7 @@ func BenchmarkLookAfter(b *testing.B) {
 	}
 	defer j.Close()
 	c, err := claim.New(claim.Config{
-		Store: claimsim.NewRegister().Store(claimsim.StoreOptions{}), Ledger: j, Policy: claimsim.Policy(), Log: slog.New(slog.DiscardHandler),
+		Store: sim.NewRegister().Store(sim.StoreOptions{}), Ledger: j, Policy: sim.Policy(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -14,9 +14,9 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
-	"dibs/internal/pgtest"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
+	"dibs/internal/testkit/pgtest"
 )
 
 // inRealWorld is inWorld in real time, for servers outside of the process.

@@ -9,9 +9,9 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
+	"dibs/internal/notion/workspace"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
-	"dibs/internal/workspace"
 )
 
 // unavailable reports whether err says that Notion cannot be reached.
@@ -54,7 +54,7 @@ func (d *works) openTasks(ctx, asking context.Context, known string, was task.ID
 
 // openLog opens a log database. If Notion cannot be reached and an earlier run used the database,
 // its schema is read once Notion answers.
-func (d *works) openLog(ctx context.Context, id string, earlier bool) (worklog.Writer, error) {
+func (d *works) openLog(ctx context.Context, id string, earlier bool) (wording.Writer, error) {
 	log, err := d.notion.Log(ctx, id)
 	if unavailable(err) && earlier {
 		return d.notion.RecallLog(id)

@@ -13,8 +13,8 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/daemon"
-	"dibs/internal/emulator"
-	"dibs/internal/server"
+	"dibs/internal/door/server"
+	"dibs/internal/notion/emulator"
 )
 
 // BenchmarkMirror measures daemons with large boards, through their sockets. Requests and memory

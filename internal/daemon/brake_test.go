@@ -10,9 +10,9 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/pgtest"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
+	"dibs/internal/testkit/pgtest"
 )
 
 // barred asks for the next task, and returns the denial, which must have that code.

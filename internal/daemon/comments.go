@@ -6,7 +6,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/notion"
-	"dibs/internal/worklog"
+	"dibs/internal/outbox/wording"
 )
 
 // comments writes agents' comments on tasks while the configuration allows it.
@@ -14,13 +14,13 @@ type comments struct {
 	*notion.CommentLog
 	people *notion.People
 	on     func() bool
-	off    func(worklog.Entry) // called with an entry that is dropped because comments are off
+	off    func(wording.Entry) // called with an entry that is dropped because comments are off
 }
 
 func (d *works) newComments() comments {
 	return comments{
 		d.notion.CommentLog(), d.notion.People(), func() bool { return d.live.Load().Notion.Comments },
-		func(e worklog.Entry) {
+		func(e wording.Entry) {
 			d.log.Info("notion.comments is off: a comment that is owed is dropped", "entry", e.ID, claim.AttrTitle, e.Title)
 		},
 	}
@@ -39,9 +39,9 @@ func (c comments) People(ctx context.Context, anew bool) ([]broker.Person, error
 	return people, err
 }
 
-// Create implements worklog.Writer. While comments are off it drops what was queued when they were
+// Create implements wording.Writer. While comments are off it drops what was queued when they were
 // on, so that nobody receives it long afterwards.
-func (c comments) Create(ctx context.Context, e worklog.Entry) error {
+func (c comments) Create(ctx context.Context, e wording.Entry) error {
 	if !c.on() && !e.Comment.Asked {
 		c.off(e)
 		return nil
@@ -49,8 +49,8 @@ func (c comments) Create(ctx context.Context, e worklog.Entry) error {
 	return c.CommentLog.Create(ctx, e)
 }
 
-// Find implements worklog.Writer.
-func (c comments) Find(ctx context.Context, e worklog.Entry) (bool, error) {
+// Find implements wording.Writer.
+func (c comments) Find(ctx context.Context, e wording.Entry) (bool, error) {
 	if !c.on() && !e.Comment.Asked {
 		c.off(e)
 		return true, nil

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"dibs/config"
+	"dibs/internal/cluster"
+	"dibs/internal/door/server"
 	"dibs/internal/journal"
-	"dibs/internal/member"
-	"dibs/internal/server"
 )
 
 // Options configures a daemon.
@@ -34,7 +34,7 @@ type Options struct {
 	// Webhooks accepts what Notion posts; nil means webhook.listen, if set.
 	Webhooks net.Listener
 	// Network connects the members of a cluster; nil means the machine's network.
-	Network member.Network
+	Network cluster.Network
 	Log     *slog.Logger
 	// LogLevel, if set, is the level of Log. A reload changes it.
 	LogLevel *slog.LevelVar

@@ -7,7 +7,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
 )
 

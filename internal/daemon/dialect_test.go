@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dibs/config"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"

@@ -9,7 +9,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 )
 
 // members starts a daemon for each name; the first leads.

@@ -7,7 +7,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/foreign"
+	"dibs/internal/claim/doubt"
 	"dibs/internal/mirror"
 )
 
@@ -15,7 +15,7 @@ import (
 // database of a shared journal was restored from a backup. A journal of the daemon's own needs no
 // check of the latter: it lies in the state directory with everything else.
 func (d *works) openDoubt(ctx context.Context) (err error) {
-	c := foreign.DoubtConfig{
+	c := doubt.DoubtConfig{
 		Claims: d.claimer, Policy: d.claimer.Policy(), Storage: d.journal, Clock: d.notion, Log: d.log,
 	}
 	if lost := d.journal.Lost(); !lost.Until.IsZero() {
@@ -23,7 +23,7 @@ func (d *works) openDoubt(ctx context.Context) (err error) {
 		from, until := lost.Ago() // Notion's clock may be another one than the database's
 		c.LostFrom, c.LostUntil = d.notion.Now().Add(-from), d.notion.Now().Add(-until)
 	}
-	d.doubt, err = foreign.OpenDoubt(ctx, c)
+	d.doubt, err = doubt.OpenDoubt(ctx, c)
 	return err
 }
 

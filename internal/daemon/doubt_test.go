@@ -17,10 +17,10 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
-	"dibs/internal/foreign"
-	"dibs/internal/pgtest"
+	"dibs/internal/claim/doubt"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
+	"dibs/internal/testkit/pgtest"
 )
 
 // tables executes a statement for each table of the board's journal, whose name replaces %[1]s, in
@@ -352,7 +352,7 @@ func TestStranger(t *testing.T) {
 				if name == "a leader" {
 					return // members poll their database all the time
 				}
-				time.Sleep(foreign.Beside)
+				time.Sleep(doubt.Beside)
 				if took := takes("Phobetor"); took > config.Default().Claim.WriteWindow {
 					w.Errorf("a day later a claim takes %v, and %v alone", took, alone)
 				}

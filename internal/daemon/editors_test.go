@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
 )
 

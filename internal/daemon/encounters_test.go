@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // encounter is a write and its fate.

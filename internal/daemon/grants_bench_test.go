@@ -9,11 +9,11 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // BenchmarkGrants lets agents claim the next of 10,000 tasks, with or without completing it, with a
-// daemon and an emulator in this process, for a profiler. internal/bench measures them as separate
+// daemon and an emulator in this process, for a profiler. internal/testkit/bench measures them as separate
 // processes.
 //
 //	go test -run=NONE -bench=Grants -cpuprofile=cpu.out ./internal/daemon

@@ -10,8 +10,8 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
+	"dibs/internal/notion/workspace"
 	"dibs/internal/task"
-	"dibs/internal/workspace"
 )
 
 // metaHome is the journal's key for the home.

@@ -7,8 +7,8 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
-	"dibs/internal/emulator"
-	"dibs/internal/server"
+	"dibs/internal/door/server"
+	"dibs/internal/notion/emulator"
 )
 
 // A state directory belongs to one tasks database: with another one the daemon does not start, and

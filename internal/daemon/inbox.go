@@ -10,11 +10,11 @@ import (
 	"dibs/config"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/clock"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
+	"dibs/internal/kit/clock"
 	"dibs/internal/notion"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 // messages reads messages from a mesh log.
 type messages interface {
 	// Messages returns the rows made since then that may be messages, the oldest first.
-	Messages(ctx context.Context, since time.Time) ([]worklog.Row, error)
+	Messages(ctx context.Context, since time.Time) ([]wording.Row, error)
 }
 
 // listener fetches what was written in Notion for agents, while an agent polls.
@@ -216,7 +216,7 @@ func (e *listener) read(ctx context.Context) (added int, err error) {
 	}
 	var triggers []inbox.Trigger
 	for _, row := range rows {
-		if event, ok := worklog.ParseMessageID(row.EntryID); ok {
+		if event, ok := wording.ParseMessageID(row.EntryID); ok {
 			ours, err := d.journal.Recorded(ctx, event)
 			if err != nil {
 				return 0, err

@@ -12,7 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 )

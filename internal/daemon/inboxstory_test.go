@@ -8,7 +8,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
 )
 
 // mortal is what may be killed during a story: one daemon, or the members of a cluster.

@@ -8,7 +8,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
 )
 

@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	"dibs/internal/api"
-	"dibs/internal/brake"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/claim/brake"
+	"dibs/internal/daemon/metrics"
 	"dibs/internal/journal"
-	"dibs/internal/metrics"
 	"dibs/internal/reserve"
 )
 

@@ -12,9 +12,9 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/pgtest"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
+	"dibs/internal/testkit/pgtest"
 )
 
 // berlin is the zone of the limits in tests.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // Who polls while somebody else's poll has the mesh log read, and Notion takes its time, does not

@@ -11,7 +11,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/journal"
-	"dibs/internal/ownfile"
+	"dibs/internal/kit/safefile"
 
 	"github.com/gofrs/flock"
 )
@@ -29,20 +29,20 @@ func lockState(dir, socket string) (unlock func() error, err error) {
 	if dir == "" {
 		return nil, config.ErrNoHome
 	}
-	if err := ownfile.MakeDirectory(dir); err != nil {
-		if unsafe, ok := errors.AsType[*ownfile.Unsafe](err); ok {
+	if err := safefile.MakeDirectory(dir); err != nil {
+		if unsafe, ok := errors.AsType[*safefile.Unsafe](err); ok {
 			return nil, fmt.Errorf("the state directory %s: %s could put files of their own into it: run: %s; or set state_dir to a directory of your own", dir, unsafe.Who, unsafe.Remedy)
 		}
 		return nil, fmt.Errorf("the state directory could not be made: %w", journal.Unmade(err))
 	}
 	path := filepath.Join(dir, lockName)
 	// ownfile makes and checks the file first: flock opens it by name.
-	file, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := safefile.Open(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("the lock of the state directory: %w", journal.Unmade(err))
 	}
 	defer file.Close()
-	lock := flock.New(path, flock.SetFlag(os.O_RDWR|ownfile.NoFollow))
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR|safefile.NoFollow))
 	// Running may hold it for an instant.
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
@@ -111,7 +111,7 @@ func Running(dir string) (pid string, running bool, err error) {
 	} else if err == nil && !info.Mode().IsRegular() {
 		return "", false, fmt.Errorf("%s is not a file: move it away", path)
 	}
-	lock := flock.New(path, flock.SetFlag(os.O_RDONLY|ownfile.NoFollow))
+	lock := flock.New(path, flock.SetFlag(os.O_RDONLY|safefile.NoFollow))
 	free, err := lock.TryRLock()
 	if err != nil {
 		return "", false, fmt.Errorf("cannot find out whether a daemon is using the state directory %s: %w", dir, err)

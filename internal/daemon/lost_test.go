@@ -8,7 +8,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 )
 
 // A standby that lagged takes over while the members run: they say what may be lost, grant nothing

@@ -1,9 +1,9 @@
 package daemon
 
 import (
-	"dibs/internal/alive"
 	"dibs/internal/broker"
-	"dibs/internal/server"
+	"dibs/internal/claim/keepers"
+	"dibs/internal/door/server"
 )
 
 // cluster returns the members for the broker; nil without a shared journal.
@@ -23,9 +23,9 @@ func (d *works) machines() *server.Machines {
 }
 
 // processes returns the processes of the members' machines, or of this one.
-func (d *works) processes() alive.Processes {
+func (d *works) processes() keepers.Processes {
 	if d.shared == nil {
-		return alive.Here{}
+		return keepers.Here{}
 	}
 	return d.shared.machines
 }

@@ -11,8 +11,8 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
+	"dibs/internal/notion/emulator"
 )
 
 // hand is an agent of a mesh, which asks the daemon of one line.

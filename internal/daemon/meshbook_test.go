@@ -8,7 +8,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
 )
 
 // book is what is known of a mesh without asking its daemons: what agents were told, what

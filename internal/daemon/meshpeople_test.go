@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 
 	"github.com/oklog/ulid/v2"
 	mathrand "math/rand"

@@ -13,9 +13,9 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/journal"
-	"dibs/internal/worklog"
+	"dibs/internal/notion/emulator"
+	"dibs/internal/outbox/wording"
 )
 
 // judge waits until everything is quiet, and looks at what is left.
@@ -187,7 +187,7 @@ func (m *mesh) checkLogs(facts map[*dynasty][]claim.Fact) {
 		for _, f := range facts[l] {
 			id := f.ID
 			if f.Kind == claim.KindMessage {
-				id = worklog.MessagePrefix + id
+				id = wording.MessagePrefix + id
 			}
 			for _, log := range f.Logs() {
 				want[fmt.Sprint(log, " ", id)] = f

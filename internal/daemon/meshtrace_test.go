@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // trace is what happened in a mesh: each line has the virtual time in nanoseconds, and those of

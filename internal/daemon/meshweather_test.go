@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // storms are what goes wrong with requests to Notion for a while.

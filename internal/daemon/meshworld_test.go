@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 
 	"github.com/oklog/ulid/v2"
 	mathrand "math/rand"

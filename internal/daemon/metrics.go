@@ -9,8 +9,8 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/daemon/metrics"
 	"dibs/internal/journal"
-	"dibs/internal/metrics"
 )
 
 // measured is the broker with counts and durations of the requests for claims.

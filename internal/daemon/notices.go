@@ -6,22 +6,22 @@ import (
 
 	"dibs/config"
 	"dibs/internal/claim"
-	"dibs/internal/notice"
-	"dibs/internal/owed"
+	"dibs/internal/outbox"
+	"dibs/internal/outbox/notify"
 )
 
 // openReceivers makes a queue for each receiver of notices.
 func (d *works) openReceivers(ctx context.Context) error {
-	receivers, err := notice.Open(d.config.Notify, notice.Options{
+	receivers, err := notify.Open(d.config.Notify, notify.Options{
 		Transport: d.outside, Output: os.Stderr, Environment: config.Environment(d.config.Journal.Shared()), Log: d.log,
 	})
 	if err != nil {
 		return err
 	}
-	wants := make(map[owed.Kind]func(claim.Fact) bool)
+	wants := make(map[outbox.Kind]func(claim.Fact) bool)
 	for _, r := range receivers {
 		wants[r.Kind()] = r.Wants
-		d.queues = append(d.queues, owed.New(owed.Config{
+		d.queues = append(d.queues, outbox.New(outbox.Config{
 			Kind: r.Kind(), Ledger: d.journal, Entries: r, Notion: always{}, To: r.Terms(), Log: d.log,
 		}))
 	}

@@ -12,7 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
-	"dibs/internal/server"
+	"dibs/internal/door/server"
 	"dibs/internal/testkit"
 )
 

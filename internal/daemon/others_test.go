@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/foreign"
+	"dibs/internal/claim/doubt"
 )
 
 // Daemons with journals of their own name each other by their claims, for a day. That is no warning
@@ -26,7 +26,7 @@ func TestDaemonsWithJournalsOfTheirOwn(t *testing.T) {
 			w.Errorf("its own claims are a stranger's: %s", s.Policy.Stranger)
 		}
 		mustDo(w, a.complete(cl))
-		time.Sleep(foreign.Beside + time.Hour)
+		time.Sleep(doubt.Beside + time.Hour)
 		if s := b.status(); s.Policy.Stranger != "" {
 			w.Errorf("a day later: %s", s.Policy.Stranger)
 		}

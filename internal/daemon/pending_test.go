@@ -9,8 +9,8 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
+	"dibs/internal/notion/emulator"
 )
 
 // A finish is accepted while Notion is away; the answer says that it is pending, and what is

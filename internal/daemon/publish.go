@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/clock"
+	"dibs/internal/kit/clock"
 	"dibs/internal/task"
 )
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
 	"dibs/internal/task"
 )
 

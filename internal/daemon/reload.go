@@ -12,13 +12,13 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/brake"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/claim/brake"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
+	"dibs/internal/notion/workspace"
 	"dibs/internal/task"
-	"dibs/internal/workspace"
 )
 
 // reloadable are the keys that can change while the daemon runs.

@@ -12,7 +12,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 func TestReload(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/clock"
 	"dibs/internal/journal"
+	"dibs/internal/kit/clock"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
 )

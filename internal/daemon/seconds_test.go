@@ -17,7 +17,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
 )
 

@@ -17,10 +17,10 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/cluster"
+	"dibs/internal/daemon/metrics"
+	"dibs/internal/door/server"
 	"dibs/internal/journal"
-	"dibs/internal/member"
-	"dibs/internal/metrics"
-	"dibs/internal/server"
 	"dibs/internal/task"
 )
 
@@ -31,7 +31,7 @@ const doorDrain = 3 * time.Second
 // it one leads and does all the work; the others are doors to it.
 type shared struct {
 	daemon   *Daemon
-	member   *member.Member
+	member   *cluster.Member
 	machines *server.Machines
 	door     *server.Door
 	front    *server.Front // for callers of this machine
@@ -40,7 +40,7 @@ type shared struct {
 }
 
 // share connects to the database and sets up this daemon's member.
-func (d *Daemon) share(ctx context.Context, network member.Network) error {
+func (d *Daemon) share(ctx context.Context, network cluster.Network) error {
 	c := d.live.Load()
 	name, err := memberName(c.Cluster)
 	if err != nil {
@@ -57,7 +57,7 @@ func (d *Daemon) share(ctx context.Context, network member.Network) error {
 	}
 	d.cleanup = append(d.cleanup, database.Close)
 	s := &shared{daemon: d}
-	s.member, err = member.New(ctx, member.Config{
+	s.member, err = cluster.New(ctx, cluster.Config{
 		Database: database, Name: name, Dir: c.StateDir, Network: network, Log: d.log.With(claim.AttrEvent, claim.EventLeadership),
 		Agents: namesAt(*c), Databases: logsOf(*c),
 	})
@@ -137,10 +137,10 @@ func logsOf(c config.Config) map[string]string {
 }
 
 // namesAt returns the agents' names and users for the member.
-func namesAt(c config.Config) []member.Name {
-	var out []member.Name
+func namesAt(c config.Config) []cluster.Name {
+	var out []cluster.Name
 	for _, a := range c.Agents {
-		out = append(out, member.Name{Name: a.Name, UIDs: a.UIDs})
+		out = append(out, cluster.Name{Name: a.Name, UIDs: a.UIDs})
 	}
 	return out
 }
@@ -288,7 +288,7 @@ func (s *shared) Members(ctx context.Context) (api.Cluster, error) {
 		if leads {
 			out.Leader = m.Name
 		}
-		out.Members = append(out.Members, api.Member{Name: m.Name, Leader: leads, Address: member.AddressIn(m.Body), SeenAt: api.Time{Time: m.Seen}, Self: m.Name == out.Name})
+		out.Members = append(out.Members, api.Member{Name: m.Name, Leader: leads, Address: cluster.AddressIn(m.Body), SeenAt: api.Time{Time: m.Seen}, Self: m.Name == out.Name})
 	}
 	return out, nil
 }

@@ -9,10 +9,10 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/cluster"
 	"dibs/internal/daemon"
-	"dibs/internal/member"
-	"dibs/internal/pgtest"
 	"dibs/internal/testkit"
+	"dibs/internal/testkit/pgtest"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 )
@@ -126,7 +126,7 @@ func TestOtherDatabases(t *testing.T) {
 			c.Databases.TaskLog, c.Databases.MeshLog = c.Databases.MeshLog, c.Databases.TaskLog
 		})
 		_, err := daemon.Start(w.Context(), swapped)
-		if _, ok := errors.AsType[*member.DatabasesError](err); !ok || !strings.Contains(err.Error(), "databases.mesh_log") || !strings.Contains(err.Error(), "at a") {
+		if _, ok := errors.AsType[*cluster.DatabasesError](err); !ok || !strings.Contains(err.Error(), "databases.mesh_log") || !strings.Contains(err.Error(), "at a") {
 			t.Errorf("Start = %v, want that the databases differ from those of a", err)
 		}
 		a.stop()

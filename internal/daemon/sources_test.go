@@ -9,8 +9,8 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
-	"dibs/internal/emulator"
-	"dibs/internal/server"
+	"dibs/internal/door/server"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dibs/internal/emulator"
 	"dibs/internal/journal"
+	"dibs/internal/notion/emulator"
 
 	"github.com/google/go-cmp/cmp"
 )

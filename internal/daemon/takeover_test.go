@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 )
 
 // A member that takes the lead and then cannot read the journal stays a door, and tries again.

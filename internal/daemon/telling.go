@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/clock"
 	"dibs/internal/journal"
-	"dibs/internal/worklog"
+	"dibs/internal/kit/clock"
+	"dibs/internal/outbox/wording"
 )
 
 // mostUntold is how many lines wait at most for a log that stands still. They take a few megabytes.
@@ -20,7 +20,7 @@ const mostUntold = 4096
 // holds up nothing else.
 type telling struct {
 	log   *slog.Logger
-	lines worklog.Lines
+	lines wording.Lines
 	loop  *clock.Loop
 
 	writing sync.Mutex // keeps lines in order
@@ -31,7 +31,7 @@ type telling struct {
 }
 
 func newTelling(log *slog.Logger) *telling {
-	t := &telling{log: log, lines: worklog.NewLines(log)}
+	t := &telling{log: log, lines: wording.NewLines(log)}
 	t.loop = clock.NewLoop(clock.UntilWoken, func(context.Context) (wait time.Duration) {
 		t.write()
 		return clock.UntilWoken

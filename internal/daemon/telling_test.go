@@ -19,9 +19,9 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
-	"dibs/internal/emulator"
-	"dibs/internal/pgtest"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
+	"dibs/internal/testkit/pgtest"
 
 	"github.com/google/go-cmp/cmp"
 )

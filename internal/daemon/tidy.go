@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/clock"
+	"dibs/internal/kit/clock"
 )
 
 // tidyUp tidies the board after a sync.

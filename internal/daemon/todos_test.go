@@ -11,7 +11,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 
 	"github.com/google/go-cmp/cmp"
 )

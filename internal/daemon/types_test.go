@@ -13,10 +13,10 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/notion/sdktypes"
+	"dibs/internal/notion/workspace"
 	"dibs/internal/setup"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
-	"dibs/internal/workspace"
 )
 
 // Whatever daemons send to Notion and get from the emulator is of the types of Notion's SDK: on the

@@ -11,11 +11,11 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/clock"
+	"dibs/internal/door/server"
+	"dibs/internal/kit/clock"
 	"dibs/internal/mirror"
-	"dibs/internal/server"
+	"dibs/internal/mirror/webhook"
 	"dibs/internal/task"
-	"dibs/internal/webhook"
 )
 
 const (

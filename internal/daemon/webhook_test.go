@@ -14,12 +14,12 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/daemon"
-	"dibs/internal/emulator"
-	"dibs/internal/inbox"
-	"dibs/internal/pgtest"
-	"dibs/internal/server"
+	"dibs/internal/door/server"
+	"dibs/internal/journal/inbox"
+	"dibs/internal/mirror/webhook"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
-	"dibs/internal/webhook"
+	"dibs/internal/testkit/pgtest"
 )
 
 // hook is where a daemon hears webhooks, and the connection's token there.

@@ -6,7 +6,7 @@ import (
 	"net"
 	"sync"
 
-	"dibs/internal/server"
+	"dibs/internal/door/server"
 )
 
 // wires is the network between members in a bubble.

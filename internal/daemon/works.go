@@ -11,21 +11,21 @@ import (
 	"time"
 
 	"dibs/config"
-	"dibs/internal/alive"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/clock"
-	"dibs/internal/creation"
-	"dibs/internal/foreign"
+	"dibs/internal/claim/doubt"
+	"dibs/internal/claim/keepers"
+	"dibs/internal/daemon/metrics"
+	"dibs/internal/door/server"
 	"dibs/internal/journal"
-	"dibs/internal/metrics"
+	"dibs/internal/kit/clock"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
-	"dibs/internal/owed"
+	"dibs/internal/notion/workspace"
+	"dibs/internal/outbox"
+	"dibs/internal/outbox/creation"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/reserve"
-	"dibs/internal/server"
-	"dibs/internal/worklog"
-	"dibs/internal/workspace"
 )
 
 // works is the part of a daemon that exists while it leads: everything built on the journal.
@@ -38,14 +38,14 @@ type works struct {
 	journal *journal.Journal
 	claimer *claim.Claimer
 	mirror  *mirror.Mirror
-	queues  []*owed.Queue // one for each log, one for comments, and one for each receiver of notices; independent of each other
-	doubt   *foreign.Doubt
+	queues  []*outbox.Queue // one for each log, one for comments, and one for each receiver of notices; independent of each other
+	doubt   *doubt.Doubt
 	// overwrites measures for how long people's edits are at risk.
 	overwrites   times
 	hooks        hooks
 	users        *notion.Users // who edits the cards of held claims
 	broker       *broker.Broker
-	alive        *alive.Watch
+	alive        *keepers.Watch
 	reservations *reserve.Book
 	server       *server.Server
 	metrics      *metrics.Metrics
@@ -129,7 +129,7 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 // connect opens the three databases, which checks the token, the sharing and the schema. It does
 // not wait if Notion asks for a long pause. If the schema of the tasks is from an earlier run, down
 // is the reason; otherwise it is nil.
-func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs map[claim.Log]worklog.Writer, down, err error) {
+func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs map[claim.Log]wording.Writer, down, err error) {
 	c := d.config
 	if d.notion, err = workspace.Connect(c.Notion, transport, d.log); err != nil {
 		return nil, nil, err
@@ -155,7 +155,7 @@ func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs 
 	if down, err = d.openTasks(ctx, asking, known, was); err != nil {
 		return nil, nil, fmt.Errorf("databases.tasks: %w", err)
 	}
-	logs = make(map[claim.Log]worklog.Writer)
+	logs = make(map[claim.Log]wording.Writer)
 	for _, db := range []struct {
 		log     claim.Log
 		key, id string
@@ -171,7 +171,7 @@ func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs 
 }
 
 // build makes the parts and connects them. down is as of connect.
-func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, down error) (err error) {
+func (d *works) build(ctx context.Context, logs map[claim.Log]wording.Writer, down error) (err error) {
 	d.mirror, err = mirror.New(ctx, mirror.Config{
 		Scoped: len(d.config.Tasks.Only) > 0,
 		Source: d.source(), Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval, Waiting: d.config.Sync.Waiting,
@@ -192,7 +192,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		d.news.Wake() // tasks that the protocol was working on can be published now
 	}}
 	d.users = d.notion.Users()
-	origin, _, err := foreign.Origin(ctx, d.journal, d.notion.Now())
+	origin, _, err := doubt.Origin(ctx, d.journal, d.notion.Now())
 	if err != nil {
 		return err
 	}
@@ -210,8 +210,8 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	said := d.newComments()
 	logs[claim.Comments] = said
 	for _, log := range slices.Sorted(maps.Keys(logs)) {
-		d.queues = append(d.queues, owed.New(owed.Config{
-			Kind: owed.Kind(log), Ledger: d.journal, Entries: worklog.Entries{Log: log, Writer: logs[log]},
+		d.queues = append(d.queues, outbox.New(outbox.Config{
+			Kind: outbox.Kind(log), Ledger: d.journal, Entries: wording.Entries{Log: log, Writer: logs[log]},
 			Notion: d.notion, Watcher: watcher{d}, Log: d.log,
 		}))
 	}
@@ -229,7 +229,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	if err := d.journal.SetBounds(ctx, boundsOf(d.config)); err != nil {
 		return err
 	}
-	d.alive, err = alive.New(ctx, alive.Config{
+	d.alive, err = keepers.New(ctx, keepers.Config{
 		Storage: d.journal, Claims: kept{d.claimer, d}, Processes: d.processes(), Log: d.log,
 	})
 	if err != nil {

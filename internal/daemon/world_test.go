@@ -23,11 +23,11 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
-	"dibs/internal/emulator"
+	"dibs/internal/door/server"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/notion/sdktypes"
-	"dibs/internal/server"
 	"dibs/internal/testkit"
 )
 

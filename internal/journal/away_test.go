@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 )
 
 // soon has the test fail unless something is refused, with when to try again, in time.

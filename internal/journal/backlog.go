@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/owed"
+	"dibs/internal/outbox"
 )
 
 // Finishes stands among the logs for the tasks' own pages, which are owed what agents said
@@ -43,7 +43,7 @@ func (j *Journal) OutboxStats(ctx context.Context) ([]Backlog, error) {
 		          ORDER BY sent_at DESC, seq DESC LIMIT 1), '')
 		  FROM (SELECT kind, count(*) AS depth, count(*) FILTER (WHERE state = 'in_doubt') AS in_doubt, min(at) AS oldest
 		          FROM owed WHERE `+undelivered+` GROUP BY kind) AS backlog
-		 WHERE kind <> ? AND NOT (`+ofNotices+`) ORDER BY kind`, owed.Creation)
+		 WHERE kind <> ? AND NOT (`+ofNotices+`) ORDER BY kind`, outbox.Creation)
 	return stats, j.failed(err, "reading the outbox")
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
-	"dibs/internal/owed"
+	"dibs/internal/outbox"
 	"dibs/internal/task"
 )
 
@@ -176,7 +176,7 @@ func BenchmarkGrant(b *testing.B) {
 				if err := j.Save(ctx, claim.Change{Holds: []claim.Hold{c}, Facts: []claim.Fact{granted}}); err != nil {
 					return err
 				}
-				return j.FinishRequest(ctx, 1000, key, owed.Answer{Status: 201, Body: []byte(`{"id":"` + string(c.ID) + `"}`)})
+				return j.FinishRequest(ctx, 1000, key, outbox.Answer{Status: 201, Body: []byte(`{"id":"` + string(c.ID) + `"}`)})
 			})
 		})
 	}
@@ -251,7 +251,7 @@ func BenchmarkRequest(b *testing.B) {
 		if _, err := j.BeginRequest(b.Context(), 1000, key, "f", t0); err != nil {
 			return err
 		}
-		return j.FinishRequest(b.Context(), 1000, key, owed.Answer{Status: 201, Body: []byte(`{}`)})
+		return j.FinishRequest(b.Context(), 1000, key, outbox.Answer{Status: 201, Body: []byte(`{}`)})
 	})
 }
 
@@ -287,7 +287,7 @@ func BenchmarkTell(b *testing.B) {
 // An entry taken from the outbox, sent, and delivered.
 func BenchmarkOutbox(b *testing.B) {
 	j, live := usedJournal(b)
-	var items []owed.Intent
+	var items []outbox.Intent
 	run(b, 1, func(i int) error {
 		if len(items) == 0 {
 			e := event(live[i%len(live)], claim.KindGranted, t0)
@@ -295,7 +295,7 @@ func BenchmarkOutbox(b *testing.B) {
 				return err
 			}
 			var err error
-			if items, err = j.NextOwed(b.Context(), owed.MeshEntry, t0, 32); err != nil {
+			if items, err = j.NextOwed(b.Context(), outbox.MeshEntry, t0, 32); err != nil {
 				return err
 			}
 		}
@@ -330,7 +330,7 @@ func BenchmarkRead(b *testing.B) {
 		{"Untold", func(i int) error { _, err := j.Unpublished(b.Context(), "", 200); return err }},
 		{"Backlog", func(i int) error { _, err := j.Backlog(b.Context(), nil); return err }},
 		{"NextOwedAt", func(i int) error {
-			_, _, err := j.NextOwedAt(b.Context(), owed.MeshEntry)
+			_, _, err := j.NextOwedAt(b.Context(), outbox.MeshEntry)
 			return err
 		}},
 	} {

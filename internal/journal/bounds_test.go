@@ -8,10 +8,10 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
-	"dibs/internal/owed"
-	"dibs/internal/pgtest"
+	"dibs/internal/outbox"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
+	"dibs/internal/testkit/pgtest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -25,16 +25,16 @@ func TestKeysOfUsers(t *testing.T) {
 		}
 		do(t, j.BindRequest(t.Context(), uid, "k", claim.ID(fmt.Sprint("claim of ", uid))))
 	}
-	do(t, j.FinishRequest(t.Context(), 0, "k", owed.Answer{Status: 200, Body: []byte("root's")}))
+	do(t, j.FinishRequest(t.Context(), 0, "k", outbox.Answer{Status: 200, Body: []byte("root's")}))
 	do(t, j.DropRequest(t.Context(), -1, "k"))
 	if id, err := j.RequestMade(t.Context(), 1000, "k"); id != "claim of 1000" || err != nil {
 		t.Errorf("RequestMade = %q, %v", id, err)
 	}
-	if _, err := j.BeginRequest(t.Context(), 1000, "k", "of 1000", t0); !errors.Is(err, owed.ErrUnanswered) {
+	if _, err := j.BeginRequest(t.Context(), 1000, "k", "of 1000", t0); !errors.Is(err, outbox.ErrUnanswered) {
 		t.Errorf("err = %v, want ErrUnanswered", err)
 	}
 	prior, err := j.BeginRequest(t.Context(), 0, "k", "of 0", t0)
-	if diff := cmp.Diff(&owed.Answer{Status: 200, Body: []byte("root's")}, prior); err != nil || diff != "" {
+	if diff := cmp.Diff(&outbox.Answer{Status: 200, Body: []byte("root's")}, prior); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
@@ -45,8 +45,8 @@ func TestKeysOfOneUserAreBounded(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	pgtest.TakesLong(t)
 	j := newJournal(t)
-	answer := owed.Answer{Status: 200, Body: []byte("{}")}
-	begin := func(uid int, key string) *owed.Answer {
+	answer := outbox.Answer{Status: 200, Body: []byte("{}")}
+	begin := func(uid int, key string) *outbox.Answer {
 		t.Helper()
 		prior, err := j.BeginRequest(t.Context(), uid, key, "f", t0)
 		if err != nil {
@@ -59,7 +59,7 @@ func TestKeysOfOneUserAreBounded(t *testing.T) {
 	do(t, j.FinishRequest(t.Context(), 1, "other", answer))
 	for _, key := range []string{"made", "owed"} {
 		begin(2, key)
-		in, err := j.Owe(t.Context(), owed.Intent{ID: key, Kind: owed.Creation, At: t0, UID: 2, Key: key})
+		in, err := j.Owe(t.Context(), outbox.Intent{ID: key, Kind: outbox.Creation, At: t0, UID: 2, Key: key})
 		do(t, err)
 		do(t, j.FinishRequest(t.Context(), 2, key, answer))
 		if key == "made" {

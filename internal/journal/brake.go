@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"dibs/internal/brake"
 	"dibs/internal/claim"
-	"dibs/internal/history"
+	"dibs/internal/claim/brake"
+	"dibs/internal/journal/report"
 	"dibs/internal/task"
 
 	"github.com/oklog/ulid/v2"
@@ -155,8 +155,8 @@ func usedUp(ctx context.Context, q querier, l brake.DayLimit, from time.Time) (g
 		}
 	}
 	if l.Micros > 0 {
-		spent, err := spent(ctx, q, history.Spending{Agent: l.Name, From: from})
-		return grants, history.Total(spent).Micros, err
+		spent, err := spent(ctx, q, report.Spending{Agent: l.Name, From: from})
+		return grants, report.Total(spent).Micros, err
 	}
 	return grants, 0, nil
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/brake"
 	"dibs/internal/claim"
+	"dibs/internal/claim/brake"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/task"

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unsafe"
 
-	"dibs/internal/inbox"
-	"dibs/internal/pgtest"
+	"dibs/internal/journal/inbox"
+	"dibs/internal/testkit/pgtest"
 
 	sqlite3 "modernc.org/sqlite/lib"
 )

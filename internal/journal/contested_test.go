@@ -9,7 +9,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
-	"dibs/internal/owed"
+	"dibs/internal/outbox"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -86,8 +86,8 @@ func TestContestedGoesToTheMeshLogOnce(t *testing.T) {
 
 	contested := event(c, claim.KindContested, end)
 	contested.Count, contested.Names = 3, []string{"Merlin", "Sandman"}
-	want := []owed.Intent{due(remote, owed.MeshEntry), due(done, owed.TaskEntry), due(contested, owed.MeshEntry)}
-	if diff := cmp.Diff(want, next(t, j, end, 0), cmpopts.IgnoreFields(claim.Fact{}, "ID"), cmpopts.IgnoreFields(owed.Intent{}, "ID", "Seq")); diff != "" {
+	want := []outbox.Intent{due(remote, outbox.MeshEntry), due(done, outbox.TaskEntry), due(contested, outbox.MeshEntry)}
+	if diff := cmp.Diff(want, next(t, j, end, 0), cmpopts.IgnoreFields(claim.Fact{}, "ID"), cmpopts.IgnoreFields(outbox.Intent{}, "ID", "Seq")); diff != "" {
 		t.Errorf("outbox (-want +got):\n%s", diff)
 	}
 }

@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/owed"
-	"dibs/internal/pgtest"
+	"dibs/internal/outbox"
+	"dibs/internal/testkit/pgtest"
 
 	"dibs/internal/claim"
-	"dibs/internal/inbox"
 	"dibs/internal/journal"
+	"dibs/internal/journal/inbox"
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
@@ -66,7 +66,7 @@ func victim(path string) {
 		c = held(c, now)
 		check(j.Save(ctx, claim.Change{Holds: []claim.Hold{c}, Facts: []claim.Fact{event(c, claim.KindGranted, now)}}))
 		fmt.Println("held", c.ID)
-		items, err := j.NextOwed(ctx, owed.MeshEntry, now, 1)
+		items, err := j.NextOwed(ctx, outbox.MeshEntry, now, 1)
 		check(err)
 		check(j.StartSending(ctx, items[0], now))
 		if i%2 == 1 {
@@ -187,7 +187,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 			entries := map[claim.ID]string{}
 			for _, item := range next(t, j, t0.Add(time.Hour), 0) {
 				entries[item.Fact.Claim] = "due"
-				if item.State == owed.Doubted {
+				if item.State == outbox.Doubted {
 					entries[item.Fact.Claim] = "in doubt"
 				}
 			}
@@ -218,7 +218,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 				if free := refusal == nil; free != (c.State == claim.Ended) {
 					t.Errorf("the task of a claim that is %s is free: %v", c.State, free)
 				}
-				wantBegin(t, j, "key-"+string(id), "f", nil, owed.ErrUnanswered)
+				wantBegin(t, j, "key-"+string(id), "f", nil, outbox.ErrUnanswered)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 )
 
 // Connections end at any time: a pooler cuts those that are idle, an administrator ends sessions.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/ownfile"
+	"dibs/internal/kit/safefile"
 )
 
 // retryIn is when to ask again for what could not be stored. It is rough: somebody has to fix
@@ -29,7 +29,7 @@ func unusable(err error, advice string) *claim.JournalError {
 // Unmade adds an advice to a file system's error about the journal's file, or one beside it,
 // that could not be created or written. If the disk is full, it returns a *claim.JournalError.
 func Unmade(err error) error {
-	if _, ok := errors.AsType[*ownfile.Unsafe](err); ok {
+	if _, ok := errors.AsType[*safefile.Unsafe](err); ok {
 		return fmt.Errorf("%w: %s", err, adviceUnsafe)
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {

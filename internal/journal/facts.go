@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/feed"
-	"dibs/internal/history"
-	"dibs/internal/owed"
+	"dibs/internal/journal/news"
+	"dibs/internal/journal/report"
+	"dibs/internal/outbox"
 	"dibs/internal/task"
 
 	"github.com/oklog/ulid/v2"
@@ -47,7 +47,7 @@ func unrecorded(ctx context.Context, tx *tx, facts []claim.Fact) ([]claim.Fact, 
 // tasks, questions to people, when agents were seen, the log entries that Notion is owed, and notices.
 func insertRecord(ctx context.Context, tx *tx, facts ...claim.Fact) error {
 	for _, f := range facts {
-		seq, err := insertFact(ctx, tx, f, true, feed.Publishes(f))
+		seq, err := insertFact(ctx, tx, f, true, news.Publishes(f))
 		if err != nil {
 			return err
 		}
@@ -63,9 +63,9 @@ func insertRecord(ctx context.Context, tx *tx, facts ...claim.Fact) error {
 			return err
 		}
 		for _, kind := range tx.kindsOf(f) {
-			state := owed.Due
+			state := outbox.Due
 			if f.IsNamed() && tx.lost.isRecent() { // it may have been sent in the time that is lost
-				state = owed.Doubted
+				state = outbox.Doubted
 			}
 			if _, err := tx.ExecContext(ctx, "INSERT INTO owed (fact, kind, at, state) VALUES (?, ?, ?, ?)", seq, kind, millis(f.At), state); err != nil {
 				return err
@@ -96,7 +96,7 @@ func insertFact(ctx context.Context, tx *tx, f claim.Fact, logged, published boo
 	// again.
 	tallied := f.Kind == claim.KindDenied && !f.Remote && f.Against != ""
 	holder := f.Holder
-	if feed.ForAgents(f).Holder == "" {
+	if news.ForAgents(f).Holder == "" {
 		holder = "" // the feed does not show it to that name either
 	}
 	_, ends := f.Earlier()
@@ -107,7 +107,7 @@ func insertFact(ctx context.Context, tx *tx, f claim.Fact, logged, published boo
 		sql.NullString{String: string(f.Against), Valid: tallied},
 		sql.NullInt64{Int64: 1, Valid: f.Tried == claim.TriedAgain},
 		sql.NullInt64{Int64: 1, Valid: logged && ends},
-		sql.NullInt64{Int64: max(0, f.Finished.Sub(f.Started).Milliseconds()), Valid: logged && history.Completes(f)}, string(body))
+		sql.NullInt64{Int64: max(0, f.Finished.Sub(f.Started).Milliseconds()), Valid: logged && report.Completes(f)}, string(body))
 	if err != nil {
 		return 0, fmt.Errorf("fact %q: %w", f.ID, err)
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/feed"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
+	"dibs/internal/journal/news"
 	"dibs/internal/task"
 )
 
@@ -46,7 +46,7 @@ func scanPublished(row scanner) (claim.Fact, error) {
 	}
 	f, err := decodeFact(body)
 	f.Told = told
-	return feed.ForAgents(f), err
+	return news.ForAgents(f), err
 }
 
 // FeedBounds returns the number of the last fact published, and of the last one pruned; 0 for
@@ -72,7 +72,7 @@ func (j *Journal) Unpublished(ctx context.Context, after task.ID, limit int) ([]
 // Publish compares the given tasks in the mirror with what was last published of them, and
 // adds the difference to the feed. It returns whether there may be more to publish, of tasks
 // that depend on these. It leaves a task for later while a claim on it here is in a state that
-// may still change the page, see [feed.Stable].
+// may still change the page, see [news.Stable].
 //
 // Until BeginFeed is called, it only notes the state of each task, once. So whatever happens to
 // a task after that is published as soon as the feed has begun.
@@ -137,7 +137,7 @@ func (j *Journal) publish(ctx context.Context, tx *tx, id task.ID, at time.Time,
 	if !begun && noted && len(record) == 0 {
 		return false, nil // until the feed begins
 	}
-	var after *feed.State
+	var after *news.State
 	stable := false
 	// Facts recorded without Notion say nothing about the page.
 	if len(record) == 0 || slices.ContainsFunc(record, func(e claim.Fact) bool { return e.Remote }) {
@@ -153,11 +153,11 @@ func (j *Journal) publish(ctx context.Context, tx *tx, id task.ID, at time.Time,
 		}
 		before = &was
 	}
-	news := after
+	fresh := after
 	if !stable || !begun && before == nil {
-		news = nil
+		fresh = nil
 	}
-	record, changed := feed.Compose(before, news, record)
+	record, changed := news.Compose(before, fresh, record)
 	if err := insertRecord(ctx, tx, record...); err != nil {
 		return false, err
 	}
@@ -171,7 +171,7 @@ func (j *Journal) publish(ctx context.Context, tx *tx, id task.ID, at time.Time,
 	if !stable {
 		known = nil
 	}
-	if err := j.triggerOf(ctx, tx, inbox.News{At: at, Before: before, After: news, Record: record, Changed: changed}, known); err != nil {
+	if err := j.triggerOf(ctx, tx, inbox.News{At: at, Before: before, After: fresh, Record: record, Changed: changed}, known); err != nil {
 		return false, err
 	}
 	switch {
@@ -195,8 +195,8 @@ func (j *Journal) publish(ctx context.Context, tx *tx, id task.ID, at time.Time,
 }
 
 // current returns the task's state in the mirror, nil if there is nothing to publish of it,
-// and whether that state is stable, see [feed.Stable].
-func current(ctx context.Context, tx *tx, id task.ID, before *feed.State) (after *feed.State, stable bool, err error) {
+// and whether that state is stable, see [news.Stable].
+func current(ctx context.Context, tx *tx, id task.ID, before *news.State) (after *news.State, stable bool, err error) {
 	t, err := scanTask(tx.QueryRowContext(ctx, "SELECT body FROM tasks WHERE id = ?", id))
 	switch {
 	case errors.Is(err, sql.ErrNoRows) && (before == nil || before.Status.Finished()):
@@ -216,11 +216,11 @@ func current(ctx context.Context, tx *tx, id task.ID, before *feed.State) (after
 		return nil, false, err
 	}
 	state, err := stateOf(ctx, tx, t)
-	return &state, feed.Stable(t, live, marks), err
+	return &state, news.Stable(t, live, marks), err
 }
 
 // stateOf returns the state of t, with its dependencies as the mirror shows them.
-func stateOf(ctx context.Context, tx *tx, t task.Task) (feed.State, error) {
+func stateOf(ctx context.Context, tx *tx, t task.Task) (news.State, error) {
 	var failed error
 	blockers := task.Unfinished(t, func(on task.ID) (task.Task, bool) {
 		known, err := scanTask(tx.QueryRowContext(ctx, "SELECT body FROM tasks WHERE id = ?", on))
@@ -230,7 +230,7 @@ func stateOf(ctx context.Context, tx *tx, t task.Task) (feed.State, error) {
 		failed = errors.Join(failed, err)
 		return known, true
 	})
-	s := feed.NewState(t, blockers)
+	s := news.NewState(t, blockers)
 	if failed != nil {
 		return s, failed
 	}
@@ -239,7 +239,7 @@ func stateOf(ctx context.Context, tx *tx, t task.Task) (feed.State, error) {
 
 // withoutCopy removes the claim from a state if it is a copy of a claim on another task, as on
 // a duplicated page: its agent has nothing to do with this task.
-func withoutCopy(ctx context.Context, tx *tx, s *feed.State) error {
+func withoutCopy(ctx context.Context, tx *tx, s *news.State) error {
 	id := claim.ParseToken(s.Token).ID
 	if id == "" {
 		return nil
@@ -272,7 +272,7 @@ type stateBody struct {
 	Ready bool `json:"ready,omitempty"`
 }
 
-func lastPublished(ctx context.Context, tx *tx, id task.ID) (*feed.State, error) {
+func lastPublished(ctx context.Context, tx *tx, id task.ID) (*news.State, error) {
 	var body []byte
 	err := tx.QueryRowContext(ctx, "SELECT body FROM told WHERE task_id = ? AND body <> ''", id).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -285,12 +285,12 @@ func lastPublished(ctx context.Context, tx *tx, id task.ID) (*feed.State, error)
 	if err := json.Unmarshal(body, &s); err != nil {
 		return nil, fmt.Errorf("the body of a state: %w", err)
 	}
-	return &feed.State{Task: s.Whole(), Ready: s.Ready}, nil
+	return &news.State{Task: s.Whole(), Ready: s.Ready}, nil
 }
 
 // remember stores the state that was published. If that may make tasks that depend on it
 // ready, or no longer ready, it notes them for publication, and returns true.
-func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, after feed.State) (more bool, err error) {
+func remember(ctx context.Context, tx *tx, at time.Time, before *news.State, after news.State) (more bool, err error) {
 	body, err := json.Marshal(stateBody{bodyOf(after.Task), after.Ready})
 	if err != nil {
 		return false, err
@@ -321,7 +321,7 @@ func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, aft
 
 // ended returns in which way a task has ended, as far as it matters to those that wait for it;
 // empty if it has not.
-func ended(s *feed.State) task.Status {
+func ended(s *news.State) task.Status {
 	switch {
 	case s == nil:
 		return ""
@@ -334,7 +334,7 @@ func ended(s *feed.State) task.Status {
 }
 
 // dependOn stores what an unfinished task waits for.
-func dependOn(ctx context.Context, tx *tx, before *feed.State, after feed.State) error {
+func dependOn(ctx context.Context, tx *tx, before *news.State, after news.State) error {
 	if before != nil && len(before.Awaited()) > 0 {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM dependencies WHERE task_id = ?", after.ID); err != nil {
 			return err

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/history"
+	"dibs/internal/journal/report"
 )
 
 // seeIn notes that a fact's agent was active, if the fact shows it.
 func seeIn(ctx context.Context, tx *tx, e claim.Fact) error {
-	if !history.Alive(e) {
+	if !report.Alive(e) {
 		return nil
 	}
 	return see(ctx, tx, e.Agent, e.At)
@@ -31,8 +31,8 @@ func (j *Journal) Ended(ctx context.Context, from, to time.Time) ([]claim.Hold, 
 }
 
 // Agents returns the agents that q asks for, the one seen last first.
-func (j *Journal) Agents(ctx context.Context, q history.Asking) ([]history.Agent, error) {
-	agents, err := collect(ctx, j.readers, func(row scanner) (a history.Agent, err error) {
+func (j *Journal) Agents(ctx context.Context, q report.Asking) ([]report.Agent, error) {
+	agents, err := collect(ctx, j.readers, func(row scanner) (a report.Agent, err error) {
 		var at int64
 		err = row.Scan(&a.Name, &at)
 		a.Seen = moment(at)
@@ -48,7 +48,7 @@ func (j *Journal) Agents(ctx context.Context, q history.Asking) ([]history.Agent
 }
 
 // fill fills in what an agent completed, and what it used.
-func (j *Journal) fill(ctx context.Context, a *history.Agent, q history.Asking) error {
+func (j *Journal) fill(ctx context.Context, a *report.Agent, q report.Asking) error {
 	err := j.readers.QueryRowContext(ctx, "SELECT count(*) FROM facts WHERE agent = ? AND at >= ? AND took IS NOT NULL", a.Name, millis(q.DoneSince)).Scan(&a.Done)
 	if err != nil {
 		return err
@@ -57,13 +57,13 @@ func (j *Journal) fill(ctx context.Context, a *history.Agent, q history.Asking) 
 		var ms int64
 		err := row.Scan(&ms)
 		return time.Duration(ms) * time.Millisecond, err
-	}, "SELECT took FROM facts WHERE agent = ? AND at >= ? AND took IS NOT NULL ORDER BY at DESC, seq DESC"+upTo, a.Name, millis(q.MedianSince), history.Newest)
-	a.Median = history.Median(took)
+	}, "SELECT took FROM facts WHERE agent = ? AND at >= ? AND took IS NOT NULL ORDER BY at DESC, seq DESC"+upTo, a.Name, millis(q.MedianSince), report.Newest)
+	a.Median = report.Median(took)
 	for since, sum := range map[time.Time]*claim.Usage{q.DoneSince: &a.UsedToday, q.Since: &a.Used} {
-		var spent []history.Spent
+		var spent []report.Spent
 		if err == nil {
-			spent, err = j.Spent(ctx, history.Spending{Agent: a.Name, From: since})
-			*sum = history.Total(spent)
+			spent, err = j.Spent(ctx, report.Spending{Agent: a.Name, From: since})
+			*sum = report.Total(spent)
 		}
 	}
 	return err

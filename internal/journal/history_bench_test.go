@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/history"
 	"dibs/internal/journal"
+	"dibs/internal/journal/report"
 )
 
 // millionEvents is how many events the benchmarks of the history have, over a month.
@@ -36,7 +36,7 @@ func BenchmarkAgents(b *testing.B) {
 	j := busy(b)
 	b.Run("agents", func(b *testing.B) {
 		run(b, 1, func(int) error {
-			list, err := j.Agents(b.Context(), history.Asking{
+			list, err := j.Agents(b.Context(), report.Asking{
 				Limit: 500, Since: t0.AddDate(0, 0, -7), DoneSince: t0.Add(-9 * time.Hour), MedianSince: t0.AddDate(0, 0, -7),
 			})
 			if err == nil && len(list) != 100 {

@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/history"
-	"dibs/internal/inbox"
 	"dibs/internal/journal"
+	"dibs/internal/journal/inbox"
+	"dibs/internal/journal/report"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // agents says how agents do, in a line each.
-func agents(t testing.TB, j *journal.Journal, q history.Asking) []string {
+func agents(t testing.TB, j *journal.Journal, q report.Asking) []string {
 	t.Helper()
 	list, err := j.Agents(t.Context(), q)
 	if err != nil {
@@ -32,7 +32,7 @@ func agents(t testing.TB, j *journal.Journal, q history.Asking) []string {
 	return out
 }
 
-func wantAgents(t testing.TB, j *journal.Journal, q history.Asking, want ...string) {
+func wantAgents(t testing.TB, j *journal.Journal, q report.Asking, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, agents(t, j, q)); diff != "" {
 		t.Errorf("agents (-want +got):\n%s", diff)
@@ -51,21 +51,21 @@ func TestHowAgentsDo(t *testing.T) {
 	}
 	c := grant(t, j, attempt("Oracle", "a", at(3)), at(3))
 	save(t, j, c, event(c, claim.KindGranted, at(3)))
-	everybody := history.Asking{Limit: 500}
+	everybody := report.Asking{Limit: 500}
 	wantAgents(t, j, everybody, "Oracle at 09:03: 0 done", "Sandman at 09:02: 3 done, 5m0s")
 
 	// A renewal that stays here, and a poll; but nothing that others did to the agent.
 	c.Heartbeat = at(4)
 	save(t, j, c)
-	wantAgents(t, j, history.Asking{Limit: 1}, "Oracle at 09:04: 0 done")
+	wantAgents(t, j, report.Asking{Limit: 1}, "Oracle at 09:04: 0 done")
 	if _, err := j.TakeTriggers(t.Context(), inbox.Take{Agent: "Merlin", Taker: "p", Now: at(5), At: at(5)}); err != nil {
 		t.Fatal(err)
 	}
 	swept := event(c, claim.KindLost, at(6))
 	record(t, j, swept)
-	wantAgents(t, j, history.Asking{Limit: 500, DoneSince: at(2), MedianSince: at(1)},
+	wantAgents(t, j, report.Asking{Limit: 500, DoneSince: at(2), MedianSince: at(1)},
 		"Merlin at 09:05: 0 done", "Oracle at 09:04: 0 done", "Sandman at 09:02: 1 done, 32m30s")
-	wantAgents(t, j, history.Asking{Limit: 500, Since: at(5)}, "Merlin at 09:05: 0 done")
+	wantAgents(t, j, report.Asking{Limit: 500, Since: at(5)}, "Merlin at 09:05: 0 done")
 
 	// What is older than the time it is kept is forgotten.
 	if n, err := j.PruneSeen(t.Context(), at(3)); err != nil || n != 1 {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/inbox"
 	"dibs/internal/journal"
+	"dibs/internal/journal/inbox"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/inbox/inboxtest"
+	"dibs/internal/journal/inbox/inboxtest"
 )
 
 // The inbox of the journal is as inboxes are.

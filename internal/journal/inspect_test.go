@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"

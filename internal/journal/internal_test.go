@@ -2,7 +2,7 @@ package journal
 
 import (
 	"database/sql"
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/ownfile"
+	"dibs/internal/kit/safefile"
 )
 
 // These promises cannot be watched from outside without cutting the power.
@@ -153,7 +153,7 @@ func TestWhoseFaultAnErrorIs(t *testing.T) {
 		t.Errorf("while another process has it: %v", err)
 	}
 	for err, advice := range map[error]string{
-		syscall.ENOSPC: adviceFull, &fs.PathError{Err: syscall.EDQUOT}: adviceFull, fs.ErrPermission: adviceUnwritable, new(ownfile.Unsafe): adviceUnsafe,
+		syscall.ENOSPC: adviceFull, &fs.PathError{Err: syscall.EDQUOT}: adviceFull, fs.ErrPermission: adviceUnwritable, new(safefile.Unsafe): adviceUnsafe,
 	} {
 		if got := Unmade(err); !strings.HasSuffix(got.Error(), advice) || isAway(got) != (advice == adviceFull) {
 			t.Errorf("%v: %v", err, got)

@@ -17,8 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dibs/internal/brake"
 	"dibs/internal/claim"
+	"dibs/internal/claim/brake"
 )
 
 var _ claim.Ledger = (*Journal)(nil)

@@ -16,10 +16,10 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
-	"dibs/internal/owed"
-	"dibs/internal/pgtest"
+	"dibs/internal/outbox"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
+	"dibs/internal/testkit/pgtest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -293,7 +293,7 @@ func TestAnyText(t *testing.T) {
 		if _, err := j.BeginRequest(t.Context(), 1000, text, "f", t0); err != nil {
 			t.Errorf("key %.20q: %v", text, err)
 		}
-		if _, err := j.BeginRequest(t.Context(), 1000, text, "f", t0); !errors.Is(err, owed.ErrUnanswered) {
+		if _, err := j.BeginRequest(t.Context(), 1000, text, "f", t0); !errors.Is(err, outbox.ErrUnanswered) {
 			t.Errorf("key %.20q again: %v, want ErrUnanswered", text, err)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/inbox"
 	"dibs/internal/journal"
+	"dibs/internal/journal/inbox"
 	"dibs/internal/task"
 )
 

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/feed"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
+	"dibs/internal/journal/news"
 )
 
 // triggerOf stores the triggers that news of a task cause. known is the task's state, nil if
 // it is not stable.
-func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *feed.State) error {
+func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *news.State) error {
 	offered, err := offer(ctx, tx, known, n.Record)
 	if err != nil {
 		return err
@@ -29,7 +29,7 @@ func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *fe
 
 // offer stores an offer that the record makes, or ends the one there is once the task is no
 // longer assigned to its agent. It returns the agent that the task is offered to, if any.
-func offer(ctx context.Context, tx *tx, known *feed.State, record []claim.Fact) (to string, err error) {
+func offer(ctx context.Context, tx *tx, known *news.State, record []claim.Fact) (to string, err error) {
 	for _, e := range record {
 		t, ok := inbox.Offered(e, known)
 		if !ok {
@@ -58,7 +58,7 @@ func offer(ctx context.Context, tx *tx, known *feed.State, record []claim.Fact) 
 
 // available tells every polling agent that there are tasks to claim again, if the task has
 // become ready and is the only ready one.
-func (j *Journal) available(ctx context.Context, tx *tx, at time.Time, before *feed.State, after feed.State) error {
+func (j *Journal) available(ctx context.Context, tx *tx, at time.Time, before *news.State, after news.State) error {
 	if !after.Ready || before != nil && before.Ready {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
-	"dibs/internal/pgtest"
 	"dibs/internal/task"
+	"dibs/internal/testkit/pgtest"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/owed"
+	"dibs/internal/outbox"
 )
 
-var _ owed.Ledger = (*Journal)(nil)
+var _ outbox.Ledger = (*Journal)(nil)
 
 // Conditions on rows of owed. The partial indices have the first one, so every statement must
 // spell it this way to use them.
@@ -22,10 +22,10 @@ const (
 // Owe adds an intent without a fact. It is due, and bound to its request if that has a key. After a
 // loss it is in doubt: it may have been sent for the same request in the time that is lost. If there
 // is one with its id, of the same request made before, Owe returns that.
-func (j *Journal) Owe(ctx context.Context, in owed.Intent) (there owed.Intent, _ error) {
-	in.State = owed.Due
+func (j *Journal) Owe(ctx context.Context, in outbox.Intent) (there outbox.Intent, _ error) {
+	in.State = outbox.Due
 	if from, _ := j.lost.Ago(); in.Key != "" && j.lost.isRecent() {
-		in.State, in.At = owed.Doubted, in.At.Add(-from)
+		in.State, in.At = outbox.Doubted, in.At.Add(-from)
 	}
 	err := j.write(ctx, func(tx *tx) (err error) {
 		_, err = tx.ExecContext(ctx, "INSERT INTO owed (kind, id, at, state) VALUES (?, ?, ?, ?) ON CONFLICT (id) WHERE id IS NOT NULL DO NOTHING",
@@ -47,11 +47,11 @@ const intents = `
 	SELECT owed.seq, owed.kind, coalesce(owed.id, facts.id), owed.at, owed.state, tries, sent_at, ref, facts.body
 	  FROM owed LEFT JOIN facts ON facts.seq = owed.fact `
 
-func scanIntent(row scanner) (in owed.Intent, err error) {
+func scanIntent(row scanner) (in outbox.Intent, err error) {
 	var at, sent int64
 	var body []byte
 	if err := row.Scan(&in.Seq, &in.Kind, &in.ID, &at, &in.State, &in.Tries, &sent, &in.Ref, &body); err != nil {
-		return owed.Intent{}, err
+		return outbox.Intent{}, err
 	}
 	in.At, in.Sent = moment(at), moment(sent)
 	if body != nil {
@@ -62,10 +62,10 @@ func scanIntent(row scanner) (in owed.Intent, err error) {
 
 // OwedFor returns the intent bound to the request of that user and key; ok is false if there is
 // none.
-func (j *Journal) OwedFor(ctx context.Context, uid int, key string) (in owed.Intent, ok bool, err error) {
+func (j *Journal) OwedFor(ctx context.Context, uid int, key string) (in outbox.Intent, ok bool, err error) {
 	in, err = scanIntent(j.readers.QueryRowContext(ctx, intents+"WHERE owed.id = (SELECT made FROM requests WHERE uid = ? AND key = ?)", uid, key))
 	if errors.Is(err, sql.ErrNoRows) {
-		return owed.Intent{}, false, nil
+		return outbox.Intent{}, false, nil
 	}
 	in.UID, in.Key = uid, key
 	return in, err == nil, j.failed(err, "reading what was made for request %q", key)
@@ -73,7 +73,7 @@ func (j *Journal) OwedFor(ctx context.Context, uid int, key string) (in owed.Int
 
 // NextOwed returns the intents of a kind that are due or in doubt and may be tried now, oldest
 // first; at most limit of them, 0 for no limit.
-func (j *Journal) NextOwed(ctx context.Context, kind owed.Kind, now time.Time, limit int) ([]owed.Intent, error) {
+func (j *Journal) NextOwed(ctx context.Context, kind outbox.Kind, now time.Time, limit int) ([]outbox.Intent, error) {
 	// "not_before + 0" makes SQLite use the index owed_next, which has the wanted order, and
 	// stop at the limit.
 	list, err := collect(ctx, j.readers, scanIntent, intents+`
@@ -84,14 +84,14 @@ func (j *Journal) NextOwed(ctx context.Context, kind owed.Kind, now time.Time, l
 
 // NextOwedAt returns when the first intent of a kind that is due or in doubt may be tried, and
 // false if there is none. The time is zero or past if that is now.
-func (j *Journal) NextOwedAt(ctx context.Context, kind owed.Kind) (time.Time, bool, error) {
+func (j *Journal) NextOwedAt(ctx context.Context, kind outbox.Kind) (time.Time, bool, error) {
 	var at sql.NullInt64
 	err := j.readers.QueryRowContext(ctx, "SELECT min(not_before) FROM owed WHERE "+waiting+" AND kind = ?", kind).Scan(&at)
 	return moment(at.Int64), at.Valid, j.failed(err, "reading the outbox")
 }
 
 // Hurry brings forward to latest the intents of the kind that would wait longer.
-func (j *Journal) Hurry(ctx context.Context, kind owed.Kind, latest time.Time) error {
+func (j *Journal) Hurry(ctx context.Context, kind outbox.Kind, latest time.Time) error {
 	err := j.write(ctx, func(tx *tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE owed SET not_before = ?1 WHERE "+waiting+" AND kind = ?2 AND not_before > ?1",
 			latest.UnixMilli(), kind)
@@ -102,30 +102,30 @@ func (j *Journal) Hurry(ctx context.Context, kind owed.Kind, latest time.Time) e
 
 // StartSending notes that an intent is about to be sent. It fails if the intent is being sent
 // already, or was delivered.
-func (j *Journal) StartSending(ctx context.Context, in owed.Intent, at time.Time) error {
+func (j *Journal) StartSending(ctx context.Context, in outbox.Intent, at time.Time) error {
 	return j.changeOwed(ctx, in, waiting, "state = 'sending', tries = tries + 1, sent_at = ?", millis(at))
 }
 
 // NoteInDoubt notes that an intent was sent and may be in Notion, why that is not known, and
 // when to look it up.
-func (j *Journal) NoteInDoubt(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
+func (j *Journal) NoteInDoubt(ctx context.Context, in outbox.Intent, notBefore time.Time, why error) error {
 	return j.changeOwed(ctx, in, undelivered, "state = 'in_doubt', not_before = ?, last_error = ?", millis(notBefore), text(why))
 }
 
 // Retry notes that an intent is certainly not in Notion, why, and when to send it.
-func (j *Journal) Retry(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
+func (j *Journal) Retry(ctx context.Context, in outbox.Intent, notBefore time.Time, why error) error {
 	return j.changeOwed(ctx, in, undelivered, "state = 'due', not_before = ?, last_error = ?", millis(notBefore), text(why))
 }
 
 // Delivered notes that an intent is in Notion, as ref if that is not empty. This state is final.
-// The error is owed.ErrTaken if another intent is there as ref.
-func (j *Journal) Delivered(ctx context.Context, in owed.Intent, ref string, at time.Time) error {
+// The error is outbox.ErrTaken if another intent is there as ref.
+func (j *Journal) Delivered(ctx context.Context, in outbox.Intent, ref string, at time.Time) error {
 	err := j.write(ctx, func(tx *tx) error {
 		if ref != "" {
 			var taken bool
 			err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM owed WHERE ref = ?1 AND ref <> '' AND seq <> ?2)", ref, in.Seq).Scan(&taken)
 			if err == nil && taken {
-				err = owed.ErrTaken
+				err = outbox.ErrTaken
 			}
 			if err != nil {
 				return err
@@ -137,7 +137,7 @@ func (j *Journal) Delivered(ctx context.Context, in owed.Intent, ref string, at 
 }
 
 // Drop deletes an intent and unbinds it from its request.
-func (j *Journal) Drop(ctx context.Context, in owed.Intent) error {
+func (j *Journal) Drop(ctx context.Context, in outbox.Intent) error {
 	err := j.write(ctx, func(tx *tx) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM owed WHERE seq = ?", in.Seq); err != nil || in.Key == "" {
 			return err
@@ -159,12 +159,12 @@ func (j *Journal) Delivery(ctx context.Context, event string, log claim.Log) (de
 var errNotOwed = errors.New("it is not owed, or is being sent already")
 
 // changeOwed sets columns in the rows of an intent and those with it, if they meet the condition.
-func (j *Journal) changeOwed(ctx context.Context, in owed.Intent, condition, set string, args ...any) error {
+func (j *Journal) changeOwed(ctx context.Context, in outbox.Intent, condition, set string, args ...any) error {
 	err := j.write(ctx, func(tx *tx) error { return changeOwed(ctx, tx, in, condition, set, args...) })
 	return j.failedOwed(err, in)
 }
 
-func changeOwed(ctx context.Context, tx *tx, in owed.Intent, condition, set string, args ...any) error {
+func changeOwed(ctx context.Context, tx *tx, in outbox.Intent, condition, set string, args ...any) error {
 	for _, one := range in.All() {
 		n, err := affect(ctx, tx, "UPDATE owed SET "+set+" WHERE seq = ? AND "+condition, append(args, one.Seq)...)
 		if err == nil && n == 0 {
@@ -178,8 +178,8 @@ func changeOwed(ctx context.Context, tx *tx, in owed.Intent, condition, set stri
 }
 
 // failedOwed adds to an error which intent it is about.
-func (j *Journal) failedOwed(err error, in owed.Intent) error {
-	if in.Kind == owed.Creation {
+func (j *Journal) failedOwed(err error, in outbox.Intent) error {
+	if in.Kind == outbox.Creation {
 		return j.failed(err, "storing that a task is made for request %q", in.Key)
 	}
 	return j.failed(err, "entry %s of the %s log", in.ID, in.Kind)
@@ -200,6 +200,6 @@ func recoverOwed(ctx context.Context, tx *tx, lost Span) error {
 		before = time.Now().Add(time.Minute - until) // Notion's clock, by which at is, may be behind
 	}
 	_, err := tx.ExecContext(ctx, "UPDATE owed SET state = 'in_doubt', last_error = ? WHERE "+undelivered+" AND (state = 'sending' OR state = 'due' AND at < ?)",
-		owed.ErrCutOff.Error(), millis(before))
+		outbox.ErrCutOff.Error(), millis(before))
 	return err
 }

@@ -10,8 +10,8 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
-	"dibs/internal/owed"
-	"dibs/internal/owed/owedtest"
+	"dibs/internal/outbox"
+	"dibs/internal/outbox/outboxtest"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -25,17 +25,17 @@ func record(t testing.TB, j *journal.Journal, list ...claim.Fact) {
 }
 
 // next returns what both logs are owed, in the order of the events.
-func next(t testing.TB, j *journal.Journal, now time.Time, limit int) []owed.Intent {
+func next(t testing.TB, j *journal.Journal, now time.Time, limit int) []outbox.Intent {
 	t.Helper()
-	var all []owed.Intent
-	for _, kind := range []owed.Kind{owed.MeshEntry, owed.TaskEntry} {
+	var all []outbox.Intent
+	for _, kind := range []outbox.Kind{outbox.MeshEntry, outbox.TaskEntry} {
 		list, err := j.NextOwed(t.Context(), kind, now, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, list...)
 	}
-	slices.SortFunc(all, func(a, b owed.Intent) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(all, func(a, b outbox.Intent) int { return cmp.Compare(a.Seq, b.Seq) })
 	if limit > 0 {
 		all = all[:min(limit, len(all))]
 	}
@@ -43,7 +43,7 @@ func next(t testing.TB, j *journal.Journal, now time.Time, limit int) []owed.Int
 }
 
 // entry returns what a log is owed of an event.
-func entry(t testing.TB, j *journal.Journal, e claim.Fact, kind owed.Kind) owed.Intent {
+func entry(t testing.TB, j *journal.Journal, e claim.Fact, kind outbox.Kind) outbox.Intent {
 	t.Helper()
 	for _, in := range next(t, j, t0.Add(1000*time.Hour), 0) {
 		if in.ID == e.ID && in.Kind == kind {
@@ -51,17 +51,17 @@ func entry(t testing.TB, j *journal.Journal, e claim.Fact, kind owed.Kind) owed.
 		}
 	}
 	t.Fatalf("the %s log is not owed %s", kind, e.ID)
-	return owed.Intent{}
+	return outbox.Intent{}
 }
 
 // due is what a log is owed of an event that nobody has seen to; its number does not count.
-func due(e claim.Fact, kind owed.Kind) owed.Intent {
-	return owed.Intent{ID: e.ID, Kind: kind, Fact: e, At: e.At, State: owed.Due}
+func due(e claim.Fact, kind outbox.Kind) outbox.Intent {
+	return outbox.Intent{ID: e.ID, Kind: kind, Fact: e, At: e.At, State: outbox.Due}
 }
 
-func wantNext(t testing.TB, j *journal.Journal, now time.Time, want ...owed.Intent) {
+func wantNext(t testing.TB, j *journal.Journal, now time.Time, want ...outbox.Intent) {
 	t.Helper()
-	if diff := gocmp.Diff(want, next(t, j, now, 0), cmpopts.IgnoreFields(owed.Intent{}, "Seq")); diff != "" {
+	if diff := gocmp.Diff(want, next(t, j, now, 0), cmpopts.IgnoreFields(outbox.Intent{}, "Seq")); diff != "" {
 		t.Errorf("NextOwed (-want +got):\n%s", diff)
 	}
 }
@@ -79,19 +79,19 @@ func TestOutboxTakesWhatLogsWant(t *testing.T) {
 	remote.Remote = true
 	tests := map[string]struct {
 		event claim.Fact
-		want  []owed.Kind
+		want  []outbox.Kind
 	}{
-		"orphaned":      {event(c, claim.KindOrphaned, t0), []owed.Kind{owed.TaskEntry}},
-		"granted":       {event(c, claim.KindGranted, t0), []owed.Kind{owed.MeshEntry}},
-		"completed":     {event(c, claim.KindCompleted, t0), []owed.Kind{owed.TaskEntry}},
-		"failed":        {event(c, claim.KindFailed, t0), []owed.Kind{owed.MeshEntry, owed.TaskEntry}},
+		"orphaned":      {event(c, claim.KindOrphaned, t0), []outbox.Kind{outbox.TaskEntry}},
+		"granted":       {event(c, claim.KindGranted, t0), []outbox.Kind{outbox.MeshEntry}},
+		"completed":     {event(c, claim.KindCompleted, t0), []outbox.Kind{outbox.TaskEntry}},
+		"failed":        {event(c, claim.KindFailed, t0), []outbox.Kind{outbox.MeshEntry, outbox.TaskEntry}},
 		"renewed":       {event(c, claim.KindRenewed, t0), nil},
 		"denied here":   {event(c, claim.KindDenied, t0), nil},
-		"denied remote": {remote, []owed.Kind{owed.MeshEntry}},
+		"denied remote": {remote, []outbox.Kind{outbox.MeshEntry}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var want []owed.Intent
+			var want []outbox.Intent
 			for _, kind := range test.want {
 				want = append(want, due(test.event, kind))
 			}
@@ -106,16 +106,16 @@ func TestOutboxTakesWhatLogsWant(t *testing.T) {
 
 // What the journal says of intents is what ledgers say.
 func TestOwed(t *testing.T) {
-	owedtest.LedgerSuite(t, func(t *testing.T) owedtest.World {
+	outboxtest.LedgerSuite(t, func(t *testing.T) outboxtest.World {
 		j := newJournal(t)
-		return owedtest.World{
+		return outboxtest.World{
 			Ledger: j,
 			Begin: func(t *testing.T, uid int, key string) {
 				if _, err := j.BeginRequest(t.Context(), uid, key, "f", t0); err != nil {
 					t.Fatal(err)
 				}
 			},
-			Restart: func() owed.Ledger { j = reopen(t, j); return j },
+			Restart: func() outbox.Ledger { j = reopen(t, j); return j },
 		}
 	})
 }
@@ -125,16 +125,16 @@ func TestOutboxIsPerLog(t *testing.T) {
 	j := newJournal(t)
 	e := event(attempt("Sandman", "a", t0), claim.KindFailed, t0)
 	record(t, j, e)
-	for _, kind := range []owed.Kind{owed.MeshEntry, owed.TaskEntry} {
+	for _, kind := range []outbox.Kind{outbox.MeshEntry, outbox.TaskEntry} {
 		got, err := j.NextOwed(t.Context(), kind, t0, 0)
 		if err != nil || len(got) != 1 || got[0].Kind != kind || got[0].ID != e.ID {
 			t.Errorf("NextOwed(%s) = %+v, %v, want the entry", kind, got, err)
 		}
 	}
-	mesh := entry(t, j, e, owed.MeshEntry)
+	mesh := entry(t, j, e, outbox.MeshEntry)
 	do(t, j.StartSending(t.Context(), mesh, t0))
 	do(t, j.Delivered(t.Context(), mesh, "", t0))
-	wantNext(t, j, t0, due(e, owed.TaskEntry))
+	wantNext(t, j, t0, due(e, outbox.TaskEntry))
 	for log, want := range map[claim.Log]bool{claim.MeshLog: true, claim.TaskLog: false} {
 		if delivered, why, err := j.Delivery(t.Context(), e.ID, log); delivered != want || why != "" || err != nil {
 			t.Errorf("Delivery(%s) = %v, %q, %v", log, delivered, why, err)
@@ -147,9 +147,9 @@ func TestOpenDoubtsWhatWasBeingSent(t *testing.T) {
 	j := newJournal(t)
 	e := event(attempt("Sandman", "a", t0), claim.KindGranted, t0)
 	record(t, j, e)
-	do(t, j.StartSending(t.Context(), entry(t, j, e, owed.MeshEntry), t0))
+	do(t, j.StartSending(t.Context(), entry(t, j, e, outbox.MeshEntry), t0))
 	j = reopen(t, j)
-	if got := entry(t, j, e, owed.MeshEntry); got.State != owed.Doubted || got.Tries != 1 || !got.Sent.Equal(t0) {
+	if got := entry(t, j, e, outbox.MeshEntry); got.State != outbox.Doubted || got.Tries != 1 || !got.Sent.Equal(t0) {
 		t.Errorf("it is %+v", got)
 	}
 	stats, err := j.OutboxStats(t.Context())
@@ -171,7 +171,7 @@ func TestOutboxStats(t *testing.T) {
 		}
 	}
 	want()
-	made, err := j.Owe(t.Context(), owed.Intent{ID: "a", Kind: owed.Creation, At: t0}) // not in the backlog: its caller got an answer
+	made, err := j.Owe(t.Context(), outbox.Intent{ID: "a", Kind: outbox.Creation, At: t0}) // not in the backlog: its caller got an answer
 	do(t, errors.Join(err, j.NoteInDoubt(t.Context(), made, t0, errors.New("no answer"))))
 	want()
 

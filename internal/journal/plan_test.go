@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/owed"
-	"dibs/internal/pgtest"
+	"dibs/internal/outbox"
+	"dibs/internal/testkit/pgtest"
 
-	"dibs/internal/alive"
-	"dibs/internal/brake"
 	"dibs/internal/claim"
-	"dibs/internal/history"
-	"dibs/internal/inbox"
+	"dibs/internal/claim/brake"
+	"dibs/internal/claim/keepers"
+	"dibs/internal/journal/inbox"
+	"dibs/internal/journal/report"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
 )
@@ -94,7 +94,7 @@ func callAll(t *testing.T, j *Journal) {
 		note(err)
 	}
 	for range 2 {
-		note(j.SetReceivers(ctx, map[owed.Kind]func(claim.Fact) bool{owed.Notices + "a": func(claim.Fact) bool { return true }}))
+		note(j.SetReceivers(ctx, map[outbox.Kind]func(claim.Fact) bool{outbox.Notices + "a": func(claim.Fact) bool { return true }}))
 		note(j.Record(ctx, claim.Fact{ID: claim.NewFactID(now), At: now, Kind: claim.KindReview, Agent: "Sandman", Task: "a"}))
 		note(j.SetReceivers(ctx, nil))
 	}
@@ -108,7 +108,7 @@ func callAll(t *testing.T, j *Journal) {
 		key := "key of " + agent
 		check(j.BeginRequest(ctx, 1000, key, "f", now))
 		_, err := j.BeginRequest(ctx, 1000, key, "f", now)
-		if !errors.Is(err, owed.ErrUnanswered) {
+		if !errors.Is(err, outbox.ErrUnanswered) {
 			note(err)
 		}
 		c := claim.Hold{ID: claim.NewID(now), Agent: agent, Task: task.Task{ID: "a"}, Lease: claim.Lease{Timeout: time.Hour}, Reserved: now}
@@ -116,7 +116,7 @@ func callAll(t *testing.T, j *Journal) {
 		check(j.RequestMade(ctx, 1000, key))
 		_, refusal, err := j.Reserve(ctx, c, now, 1)
 		note(err)
-		note(j.FinishRequest(ctx, 1000, key, owed.Answer{Status: 201}))
+		note(j.FinishRequest(ctx, 1000, key, outbox.Answer{Status: 201}))
 		note(j.DropRequest(ctx, 1000, key))
 		if refusal != nil {
 			continue
@@ -129,7 +129,7 @@ func callAll(t *testing.T, j *Journal) {
 		_, _, err = j.Reserve(ctx, claim.Hold{ID: claim.NewID(now), Agent: "Merlin", Task: c.Task, Reserved: now}, now, 1)
 		note(err)
 		note(j.Record(ctx, event(claim.KindDenied)))
-		note(j.SetKeepers(ctx, c.ID, []alive.Keeper{{Grace: time.Minute}}))
+		note(j.SetKeepers(ctx, c.ID, []keepers.Keeper{{Grace: time.Minute}}))
 		note(j.SetKeepers(ctx, c.ID, nil))
 		c.State, c.Ending, c.Ended = claim.Ended, claim.EndReleased, now
 		note(j.Save(ctx, claim.Change{
@@ -140,9 +140,9 @@ func callAll(t *testing.T, j *Journal) {
 			note(err)
 		}
 		check(j.Hold(ctx, c.ID))
-		list, err := j.NextOwed(ctx, owed.MeshEntry, now, 1)
+		list, err := j.NextOwed(ctx, outbox.MeshEntry, now, 1)
 		check(list, err)
-		note(j.Hurry(ctx, owed.MeshEntry, now))
+		note(j.Hurry(ctx, outbox.MeshEntry, now))
 		note(j.StartSending(ctx, list[0], now))
 		note(j.NoteInDoubt(ctx, list[0], now, nil))
 		note(j.Retry(ctx, list[0], now, nil))
@@ -150,8 +150,8 @@ func callAll(t *testing.T, j *Journal) {
 	}
 	note(j.Record(ctx, claim.Fact{ID: claim.NewFactID(now), At: now, Kind: claim.KindCompleted, Agent: "Sandman", Task: "a"}))
 	check(j.Ended(ctx, now, now))
-	check(j.Agents(ctx, history.Asking{Limit: 500}))
-	for _, q := range []history.Spending{{Agent: "Sandman"}, {Agent: "Sand*", From: now, To: now}, {Task: "a"}, {From: now}} {
+	check(j.Agents(ctx, report.Asking{Limit: 500}))
+	for _, q := range []report.Spending{{Agent: "Sandman"}, {Agent: "Sand*", From: now, To: now}, {Task: "a"}, {From: now}} {
 		check(j.Spent(ctx, q))
 	}
 	note(j.Save(ctx, claim.Change{Used: []claim.Hold{{ID: "c", Agent: "Sandman", Task: task.Task{ID: "a"}, State: claim.Ended, Used: claim.Usage{Tokens: 1, At: now}}}}))
@@ -170,7 +170,7 @@ func callAll(t *testing.T, j *Journal) {
 	check(j.Offers(ctx))
 	note(j.EndOffer(ctx, "a"))
 	check(j.BeginRequest(ctx, 1000, "k", "f", now))
-	made, err := j.Owe(ctx, owed.Intent{ID: "c", Kind: owed.Creation, At: now, UID: 1000, Key: "k"})
+	made, err := j.Owe(ctx, outbox.Intent{ID: "c", Kind: outbox.Creation, At: now, UID: 1000, Key: "k"})
 	check(made, err)
 	note(j.Delivered(ctx, made, "a", now))
 	_, _, err = j.OwedFor(ctx, 1000, "k")
@@ -193,7 +193,7 @@ func callAll(t *testing.T, j *Journal) {
 	check(j.Losses(ctx, "Oracle"))
 	check(nil, j.LossNotified(ctx, claim.NewID(now)))
 	check(j.Backlog(ctx, nil))
-	_, _, err = j.NextOwedAt(ctx, owed.MeshEntry)
+	_, _, err = j.NextOwedAt(ctx, outbox.MeshEntry)
 	note(err)
 	for _, f := range []FeedFilter{{}, {Task: "a"}, {Agent: "Sandman"}} {
 		check(j.Feed(ctx, f))

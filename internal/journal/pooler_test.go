@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/owed"
-	"dibs/internal/pgtest"
+	"dibs/internal/outbox"
 	"dibs/internal/task"
+	"dibs/internal/testkit/pgtest"
 )
 
 // A pooler that hands each transaction to any of its connections keeps nothing between two.
@@ -106,7 +106,7 @@ func TestDatabaseWithItsOwnForms(t *testing.T) {
 	where := pgtest.Pooled(t, s, "transaction")
 	j := openPostgres(t, where)
 	callAll(t, j)
-	answer := owed.Answer{Status: 200, Body: []byte(`{"a":"\\x00é"}`)}
+	answer := outbox.Answer{Status: 200, Body: []byte(`{"a":"\\x00é"}`)}
 	if _, err := j.BeginRequest(t.Context(), 1, "key", "it", time.Now()); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"dibs/internal/journal"
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 )
 
 const (

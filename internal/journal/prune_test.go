@@ -8,7 +8,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
-	"dibs/internal/owed"
+	"dibs/internal/outbox"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,8 +51,8 @@ func TestPruneEvents(t *testing.T) {
 
 	prune(t, j, cut, 1) // only what no log wants
 	wantEvents(t, j, both, young)
-	do(t, j.Delivered(t.Context(), entry(t, j, both, owed.TaskEntry), "", t0))
-	item := entry(t, j, both, owed.MeshEntry)
+	do(t, j.Delivered(t.Context(), entry(t, j, both, outbox.TaskEntry), "", t0))
+	item := entry(t, j, both, outbox.MeshEntry)
 	for _, change := range []func() error{
 		func() error { return nil }, // due
 		func() error { return j.StartSending(t.Context(), item, t0) },
@@ -146,7 +146,7 @@ func TestPruneRequests(t *testing.T) {
 			t.Fatalf("BeginRequest(%s) = %v, %v", key, prior, err)
 		}
 	}
-	answer := owed.Answer{Status: 201, Body: []byte("{}")}
+	answer := outbox.Answer{Status: 201, Body: []byte("{}")}
 	c := grant(t, j, attempt("Sandman", "a", t0), t0)
 	begin("old", t0)
 	do(t, j.FinishRequest(ctx, 1000, "old", answer))
@@ -169,7 +169,7 @@ func TestPruneRequests(t *testing.T) {
 			t.Errorf("key %s = %v, %v, want its answer", key, prior, err)
 		}
 	}
-	if _, err := j.BeginRequest(ctx, 1000, "working", "f", cut); !errors.Is(err, owed.ErrUnanswered) {
+	if _, err := j.BeginRequest(ctx, 1000, "working", "f", cut); !errors.Is(err, outbox.ErrUnanswered) {
 		t.Errorf("key in flight = %v, want ErrUnanswered", err)
 	}
 	save(t, j, ended(c, claim.EndReleased, cut))
@@ -181,14 +181,14 @@ func TestPruneCreations(t *testing.T) {
 	j := newJournal(t)
 	for id, at := range map[string]time.Time{"old": t0, "young": t0.Add(time.Hour)} {
 		wantBegin(t, j, id, "f", nil, nil)
-		_, err := j.Owe(t.Context(), owed.Intent{ID: id, Kind: owed.Creation, At: at, UID: 1000, Key: id})
+		_, err := j.Owe(t.Context(), outbox.Intent{ID: id, Kind: outbox.Creation, At: at, UID: 1000, Key: id})
 		do(t, err)
 	}
 	prune(t, j, t0.Add(time.Millisecond), 3) // with both requests
 	for id, want := range map[string]bool{"old": false, "young": true} {
-		list, err := j.NextOwed(t.Context(), owed.Creation, t0, 0)
+		list, err := j.NextOwed(t.Context(), outbox.Creation, t0, 0)
 		do(t, err)
-		if got := slices.ContainsFunc(list, func(in owed.Intent) bool { return in.ID == id }); got != want {
+		if got := slices.ContainsFunc(list, func(in outbox.Intent) bool { return in.ID == id }); got != want {
 			t.Errorf("%s is there: %v, want %v", id, got, want)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"dibs/internal/claim"
-	"dibs/internal/inbox"
+	"dibs/internal/journal/inbox"
 )
 
 // question stores the question that a fact asks, if it asks one, in place of an earlier one

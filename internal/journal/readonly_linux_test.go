@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 
 	"dibs/internal/journal"
 	"dibs/internal/testkit"

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/owed"
+	"dibs/internal/outbox"
 )
 
 var errNoRequest = errors.New("no unanswered request has this key")
@@ -19,10 +19,10 @@ const keptRequests = 10_000
 // BeginRequest begins a request with an idempotency key. Keys are per user; uid is -1 for an
 // unknown one. The first caller gets nil, and owns the key until it calls FinishRequest or
 // DropRequest. Once it has finished, later callers get its answer. fingerprint identifies the
-// request: who asks, and everything that decides what it asks for. The error is owed.ErrReused
-// if the key belongs to a request with another fingerprint, or owed.ErrUnanswered.
-func (j *Journal) BeginRequest(ctx context.Context, uid int, key, fingerprint string, now time.Time) (*owed.Answer, error) {
-	var prior *owed.Answer
+// request: who asks, and everything that decides what it asks for. The error is outbox.ErrReused
+// if the key belongs to a request with another fingerprint, or outbox.ErrUnanswered.
+func (j *Journal) BeginRequest(ctx context.Context, uid int, key, fingerprint string, now time.Time) (*outbox.Answer, error) {
+	var prior *outbox.Answer
 	err := j.write(ctx, func(tx *tx) error {
 		prior = nil // of a first run, see writer
 		n, err := affect(ctx, tx, `
@@ -40,16 +40,16 @@ func (j *Journal) BeginRequest(ctx context.Context, uid int, key, fingerprint st
 			return err
 		}
 		var first string
-		var a owed.Answer
+		var a outbox.Answer
 		err = tx.QueryRowContext(ctx, "SELECT fingerprint, status, body FROM requests WHERE uid = ? AND key = ?", uid, key).
 			Scan(&first, &a.Status, &a.Body)
 		switch {
 		case err != nil:
 			return err
 		case first != fingerprint:
-			return owed.ErrReused
+			return outbox.ErrReused
 		case a.Status == 0:
-			return owed.ErrUnanswered
+			return outbox.ErrUnanswered
 		}
 		prior = &a
 		return nil
@@ -78,7 +78,7 @@ func (j *Journal) RequestMade(ctx context.Context, uid int, key string) (string,
 }
 
 // FinishRequest stores the answer to the request of that user and key.
-func (j *Journal) FinishRequest(ctx context.Context, uid int, key string, a owed.Answer) error {
+func (j *Journal) FinishRequest(ctx context.Context, uid int, key string, a outbox.Answer) error {
 	return j.changeRequest(ctx, uid, key, "status = ?, body = ?", a.Status, a.Body)
 }
 

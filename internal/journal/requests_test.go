@@ -6,13 +6,13 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
-	"dibs/internal/owed"
+	"dibs/internal/outbox"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // wantBegin checks what beginning the request with that key and fingerprint gives.
-func wantBegin(t testing.TB, j *journal.Journal, key, fingerprint string, want *owed.Answer, wantErr error) {
+func wantBegin(t testing.TB, j *journal.Journal, key, fingerprint string, want *outbox.Answer, wantErr error) {
 	t.Helper()
 	got, err := j.BeginRequest(t.Context(), 1000, key, fingerprint, t0)
 	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
@@ -27,20 +27,20 @@ func TestRequests(t *testing.T) {
 	ctx := t.Context()
 	j := newJournal(t)
 	wantBegin(t, j, "k", "claim a", nil, nil)
-	wantBegin(t, j, "k", "claim a", nil, owed.ErrUnanswered)
-	wantBegin(t, j, "k", "claim b", nil, owed.ErrReused)
+	wantBegin(t, j, "k", "claim a", nil, outbox.ErrUnanswered)
+	wantBegin(t, j, "k", "claim b", nil, outbox.ErrReused)
 	wantBegin(t, j, "other", "claim a", nil, nil)
 
-	answer := owed.Answer{Status: 409, Body: []byte(`{"code":"held"}`)}
+	answer := outbox.Answer{Status: 409, Body: []byte(`{"code":"held"}`)}
 	do(t, j.FinishRequest(ctx, 1000, "k", answer))
-	do(t, j.FinishRequest(ctx, 1000, "other", owed.Answer{Status: 204}))
+	do(t, j.FinishRequest(ctx, 1000, "other", outbox.Answer{Status: 204}))
 	j = reopen(t, j)
 	wantBegin(t, j, "k", "claim a", &answer, nil)
-	wantBegin(t, j, "k", "claim b", nil, owed.ErrReused)
-	wantBegin(t, j, "other", "claim a", &owed.Answer{Status: 204}, nil)
+	wantBegin(t, j, "k", "claim b", nil, outbox.ErrReused)
+	wantBegin(t, j, "other", "claim a", &outbox.Answer{Status: 204}, nil)
 
 	// An answer, once given, stays.
-	if err := j.FinishRequest(ctx, 1000, "k", owed.Answer{Status: 500}); err == nil {
+	if err := j.FinishRequest(ctx, 1000, "k", outbox.Answer{Status: 500}); err == nil {
 		t.Error("an answer was replaced")
 	}
 	do(t, j.DropRequest(ctx, 1000, "k"))
@@ -53,7 +53,7 @@ func TestDroppedRequestIsForgotten(t *testing.T) {
 	do(t, j.BindRequest(t.Context(), 1000, "k", claim.NewID(t0)))
 	do(t, j.DropRequest(t.Context(), 1000, "k"))
 	do(t, j.DropRequest(t.Context(), 1000, "k"))
-	if err := j.FinishRequest(t.Context(), 1000, "k", owed.Answer{Status: 200}); err == nil {
+	if err := j.FinishRequest(t.Context(), 1000, "k", outbox.Answer{Status: 200}); err == nil {
 		t.Error("a request that was dropped was answered")
 	}
 	if err := j.BindRequest(t.Context(), 1000, "k", claim.NewID(t0)); err == nil {
@@ -74,7 +74,7 @@ func TestOneOwnerOfAKey(t *testing.T) {
 		switch {
 		case err == nil:
 			owners++
-		case !errors.Is(err, owed.ErrUnanswered):
+		case !errors.Is(err, outbox.ErrUnanswered):
 			t.Error(err)
 		}
 	}
@@ -112,14 +112,14 @@ func TestOpenEndsRequestsInFlight(t *testing.T) {
 	for range 2 {
 		j = reopen(t, j)
 		for key, id := range map[string]claim.ID{"granted": granted.ID, "over": over.ID, "reserved": reserved.ID} {
-			wantBegin(t, j, key, "f", nil, owed.ErrUnanswered)
-			wantBegin(t, j, key, "g", nil, owed.ErrReused)
+			wantBegin(t, j, key, "f", nil, outbox.ErrUnanswered)
+			wantBegin(t, j, key, "g", nil, outbox.ErrReused)
 			if made, err := j.RequestMade(ctx, 1000, key); made != string(id) || err != nil {
 				t.Errorf("RequestMade(%s) = %v, %v, want %v", key, made, err, id)
 			}
 		}
 	}
-	answer := owed.Answer{Status: 201, Body: []byte("{}")}
+	answer := outbox.Answer{Status: 201, Body: []byte("{}")}
 	do(t, j.FinishRequest(ctx, 1000, "granted", answer))
 	wantBegin(t, j, "granted", "f", &answer, nil)
 }
@@ -129,11 +129,11 @@ func TestKeysOfTasksThatAreMade(t *testing.T) {
 	ctx := t.Context()
 	j := newJournal(t)
 	wantBegin(t, j, "k", "f", nil, nil)
-	in, err := j.Owe(ctx, owed.Intent{ID: "c", Kind: owed.Creation, At: t0, UID: 1000, Key: "k"})
+	in, err := j.Owe(ctx, outbox.Intent{ID: "c", Kind: outbox.Creation, At: t0, UID: 1000, Key: "k"})
 	do(t, err)
 	j = reopen(t, j)
-	wantBegin(t, j, "k", "f", nil, owed.ErrUnanswered)
-	wantBegin(t, j, "k", "g", nil, owed.ErrReused)
+	wantBegin(t, j, "k", "f", nil, outbox.ErrUnanswered)
+	wantBegin(t, j, "k", "g", nil, outbox.ErrReused)
 	if id, err := j.RequestMade(ctx, 1000, "k"); id != "c" || err != nil {
 		t.Errorf("RequestMade = %q, %v", id, err)
 	}

@@ -1,7 +1,7 @@
 package journal_test
 
 import (
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 	"os"
 	"path/filepath"
 	"strings"

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/owed"
-	"dibs/internal/pgtest"
+	"dibs/internal/outbox"
+	"dibs/internal/testkit/pgtest"
 )
 
 // Whoever knows of a later transaction than the database has, whether it leads or not, says from
@@ -36,7 +36,7 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if _, err := old.Owe(t.Context(), owed.Intent{ID: "early", Kind: owed.Creation, At: time.Now().Add(-time.Hour), Key: ""}); err != nil {
+				if _, err := old.Owe(t.Context(), outbox.Intent{ID: "early", Kind: outbox.Creation, At: time.Now().Add(-time.Hour), Key: ""}); err != nil {
 					t.Fatal(err)
 				}
 				for _, d := range []*Database{a, b} {
@@ -74,7 +74,7 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 						if _, err := j.BeginRequest(t.Context(), 1, key, "it", time.Now()); err != nil {
 							t.Fatal(err)
 						}
-						if _, err := j.Owe(t.Context(), owed.Intent{ID: "again", Kind: owed.Creation, At: time.Now(), UID: 1, Key: key}); err != nil {
+						if _, err := j.Owe(t.Context(), outbox.Intent{ID: "again", Kind: outbox.Creation, At: time.Now(), UID: 1, Key: key}); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -87,12 +87,12 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				next, err := j.NextOwed(t.Context(), owed.Creation, time.Now(), 0)
-				if err != nil || len(next) != 2 || next[0].State != owed.Doubted || next[1].State != owed.Doubted {
+				next, err := j.NextOwed(t.Context(), outbox.Creation, time.Now(), 0)
+				if err != nil || len(next) != 2 || next[0].State != outbox.Doubted || next[1].State != outbox.Doubted {
 					t.Errorf("owed: %+v, %v; want both in doubt", next, err)
 				}
-				next, err = j.NextOwed(t.Context(), owed.MeshEntry, now, 0)
-				if err != nil || len(next) != 2 || next[0].State != owed.Doubted || next[1].State != owed.Due {
+				next, err = j.NextOwed(t.Context(), outbox.MeshEntry, now, 0)
+				if err != nil || len(next) != 2 || next[0].State != outbox.Doubted || next[1].State != outbox.Due {
 					t.Errorf("entries that are owed: %+v, %v; want the one in doubt that may have been sent", next, err)
 				}
 				// Whoever else finds it does not end the next term, too.

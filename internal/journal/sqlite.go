@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"dibs/internal/ownfile"
+	"dibs/internal/kit/safefile"
 
 	"modernc.org/sqlite" // and the database driver "sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -102,7 +102,7 @@ func (f file) connect(conns int, how url.Values, pragmas ...string) (*sql.DB, er
 // replace the file before SQLite opens it by name, because the directory is this user's.
 func (f file) create() error {
 	path := string(f)
-	if err := ownfile.MakeDirectory(filepath.Dir(path)); err != nil {
+	if err := safefile.MakeDirectory(filepath.Dir(path)); err != nil {
 		return err
 	}
 	for _, beside := range []string{path + "-wal", path + "-shm", path} {
@@ -111,13 +111,13 @@ func (f file) create() error {
 			continue
 		}
 		if err == nil && !info.IsDir() { // which SQLite refuses
-			err = ownfile.Check(beside, info)
+			err = safefile.Check(beside, info)
 		}
 		if err != nil || beside == path {
 			return err
 		}
 	}
-	made, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	made, err := safefile.Open(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}

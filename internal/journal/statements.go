@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/owed"
+	"dibs/internal/outbox"
 )
 
 // querier runs queries: a pool, or the connection of a transaction.
@@ -23,11 +23,11 @@ type querier interface {
 type tx struct {
 	store    store
 	conn     *sql.Conn
-	prepared map[string]*sql.Stmt                // by query; unused if the store does not compile
-	changed  bool                                // a statement changed something since this was set to false
-	stored   []Stored                            // facts stored by the transaction so far
-	notices  map[owed.Kind]func(claim.Fact) bool // see SetReceivers
-	lost     Span                                // see Journal.Lost
+	prepared map[string]*sql.Stmt                  // by query; unused if the store does not compile
+	changed  bool                                  // a statement changed something since this was set to false
+	stored   []Stored                              // facts stored by the transaction so far
+	notices  map[outbox.Kind]func(claim.Fact) bool // see SetReceivers
+	lost     Span                                  // see Journal.Lost
 }
 
 // statement is a query ready to run: prepared, or sent anew each time.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 )
 
 // board makes the names of journals that no other test has.

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dibs/internal/owed"
-	"dibs/internal/pgtest"
+	"dibs/internal/outbox"
+	"dibs/internal/testkit/pgtest"
 
 	"dibs/internal/task"
 )
@@ -198,7 +198,7 @@ func TestRefusalsShareCommits(t *testing.T) {
 		l.sets("2")
 		before := commits(t, l.Path())
 		errs := l.ends()
-		for i, want := range []error{nil, nil, owed.ErrReused, owed.ErrUnanswered, nil} {
+		for i, want := range []error{nil, nil, outbox.ErrReused, outbox.ErrUnanswered, nil} {
 			if !errors.Is(errs[i], want) {
 				t.Errorf("number %d: error = %v, want %v", i, errs[i], want)
 			}

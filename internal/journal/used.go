@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"dibs/internal/claim"
-	"dibs/internal/history"
+	"dibs/internal/journal/report"
 )
 
 // saveUsed stores what the claims in ch used.
@@ -49,26 +49,26 @@ func addUsed(ctx context.Context, tx *tx, h claim.Hold) error {
 		VALUES (?, ?, ?, ?, ?, ?)
 		    ON CONFLICT (claim_id, start) DO UPDATE
 		   SET tokens = used.tokens + excluded.tokens, micros = used.micros + excluded.micros`,
-		h.ID, millis(history.Begin(h.Used.At)), h.Task.ID, h.Agent, tokens, micros)
+		h.ID, millis(report.Begin(h.Used.At)), h.Task.ID, h.Agent, tokens, micros)
 	return err
 }
 
 // sumsUsed are the sums that scanUsed reads. PostgreSQL would make decimals of them.
 const sumsUsed = "CAST(coalesce(sum(tokens), 0) AS BIGINT), CAST(coalesce(sum(micros), 0) AS BIGINT)"
 
-func scanUsed(row scanner) (s history.Spent, err error) {
+func scanUsed(row scanner) (s report.Spent, err error) {
 	err = row.Scan(&s.Agent, &s.Tokens, &s.Micros)
 	return s, err
 }
 
 // Spent returns what was used, by agent, in the order of their names. It knows of what was reported
 // since Prune's limit, and of all claims that are kept.
-func (j *Journal) Spent(ctx context.Context, q history.Spending) ([]history.Spent, error) {
+func (j *Journal) Spent(ctx context.Context, q report.Spending) ([]report.Spent, error) {
 	found, err := spent(ctx, j.readers, q)
 	return found, j.failed(err, "reading what was used")
 }
 
-func spent(ctx context.Context, from querier, q history.Spending) ([]history.Spent, error) {
+func spent(ctx context.Context, from querier, q report.Spending) ([]report.Spent, error) {
 	// Grouped by the bare column, SQLite would walk the whole index of agents.
 	const group = "coalesce(agent, '')"
 	query, args := "SELECT "+group+", "+sumsUsed+" FROM used WHERE true", []any{}
@@ -86,10 +86,10 @@ func spent(ctx context.Context, from querier, q history.Spending) ([]history.Spe
 		add("task_id = ?", q.Task)
 	}
 	if !q.From.IsZero() {
-		add("start >= ?", millis(q.From.Round(history.Quarter)))
+		add("start >= ?", millis(q.From.Round(report.Quarter)))
 	}
 	if !q.To.IsZero() {
-		add("start < ?", millis(q.To.Round(history.Quarter)))
+		add("start < ?", millis(q.To.Round(report.Quarter)))
 	}
 	return collect(ctx, from, scanUsed, query+" GROUP BY "+group+" ORDER BY "+group, args...)
 }

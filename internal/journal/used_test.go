@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/history"
 	"dibs/internal/journal"
+	"dibs/internal/journal/report"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // wantSpent checks what was used, in a line for each agent.
-func wantSpent(t *testing.T, j *journal.Journal, q history.Spending, want ...string) {
+func wantSpent(t *testing.T, j *journal.Journal, q report.Spending, want ...string) {
 	t.Helper()
 	spent, err := j.Spent(t.Context(), q)
 	if err != nil {
@@ -54,16 +54,16 @@ func TestSpent(t *testing.T) {
 	do(t, j.Save(t.Context(), claim.Change{Used: []claim.Hold{first}}))
 
 	j = reopen(t, j)
-	wantSpent(t, j, history.Spending{}, "worker 7 7", "worker-1 150 100", "worker-2 0 5")
-	wantSpent(t, j, history.Spending{Agent: "worker-*"}, "worker-1 150 100", "worker-2 0 5")
-	wantSpent(t, j, history.Spending{Agent: "worker*"}, "worker-1 150 100", "worker-2 0 5") // as a pattern covers names
-	wantSpent(t, j, history.Spending{Agent: "worker"}, "worker 7 7")
-	wantSpent(t, j, history.Spending{To: midnight}, "worker-1 100 0", "worker-2 0 5")
+	wantSpent(t, j, report.Spending{}, "worker 7 7", "worker-1 150 100", "worker-2 0 5")
+	wantSpent(t, j, report.Spending{Agent: "worker-*"}, "worker-1 150 100", "worker-2 0 5")
+	wantSpent(t, j, report.Spending{Agent: "worker*"}, "worker-1 150 100", "worker-2 0 5") // as a pattern covers names
+	wantSpent(t, j, report.Spending{Agent: "worker"}, "worker 7 7")
+	wantSpent(t, j, report.Spending{To: midnight}, "worker-1 100 0", "worker-2 0 5")
 	// the clocks of a machine and of Notion differ by a little
 	for _, off := range []time.Duration{-2 * time.Second, 0, 2 * time.Second} {
-		wantSpent(t, j, history.Spending{From: midnight.Add(off), To: midnight.Add(24*time.Hour + off)}, "worker-1 50 100")
+		wantSpent(t, j, report.Spending{From: midnight.Add(off), To: midnight.Add(24*time.Hour + off)}, "worker-1 50 100")
 	}
-	wantSpent(t, j, history.Spending{Task: "a"}, "worker-1 150 100")
+	wantSpent(t, j, report.Spending{Task: "a"}, "worker-1 150 100")
 	if got, err := j.Hold(t.Context(), first.ID); err != nil || got.Used.Micros != 100 || got.Ending != claim.EndLost {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -84,7 +84,7 @@ func TestPruneSpent(t *testing.T) {
 	do(t, j.Save(t.Context(), claim.Change{Used: []claim.Hold{used(late, 10, 10, cut.Add(time.Hour))}}))
 
 	prune(t, j, cut, 4) // two claims, and the two quarters of an hour of one
-	wantSpent(t, j, history.Spending{}, "Sandman 11 11")
+	wantSpent(t, j, report.Spending{}, "Sandman 11 11")
 	save(t, j, used(alive, 3, 3, cut))
-	wantSpent(t, j, history.Spending{}, "Sandman 13 13")
+	wantSpent(t, j, report.Spending{}, "Sandman 13 13")
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/sorted"
+	"dibs/internal/kit/btree"
 	"dibs/internal/task"
 )
 
@@ -19,10 +19,10 @@ type index struct {
 	rows map[task.ID]*row
 	// order has the tasks in ready order, see task.Before. The tasks in it are immutable:
 	// a change replaces one.
-	order sorted.Tree[*task.Task]
+	order btree.Tree[*task.Task]
 	// snapshot is an immutable copy of order, which shares most of it. Readers iterate over
 	// it without a lock.
-	snapshot atomic.Pointer[sorted.Tree[*task.Task]]
+	snapshot atomic.Pointer[btree.Tree[*task.Task]]
 	// waits counts what each task unblocks, which decides on its place in order. moved are
 	// the tasks that have another place because of that, until somebody takes them.
 	waits *task.Waits
@@ -33,7 +33,7 @@ func newIndex(tasks []task.Task) *index {
 	before := func(a, b *task.Task) bool { return task.Before(*a, *b) < 0 }
 	x := &index{
 		rows:  make(map[task.ID]*row, len(tasks)),
-		order: sorted.New(before), // mu guards it
+		order: btree.New(before), // mu guards it
 		waits: task.NewWaits(),
 	}
 	for _, t := range tasks {

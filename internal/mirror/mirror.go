@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dibs/internal/clock"
+	"dibs/internal/kit/clock"
 	"dibs/internal/task"
 )
 

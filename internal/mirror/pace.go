@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"dibs/internal/clock"
+	"dibs/internal/kit/clock"
 )
 
 const (

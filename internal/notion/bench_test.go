@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"dibs/internal/notion"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 )
 
 // board answers like Notion, without a network: a database, its schema, a page, or a hundred rows.
@@ -102,7 +102,7 @@ func BenchmarkRequest(b *testing.B) {
 	for name, request := range map[string]func() error{
 		"get a page":   func() error { _, err := tasks.Get(b.Context(), cardID); return err },
 		"patch a page": func() error { _, err := tasks.Write(b.Context(), cardID, write); return err },
-		"post a page":  func() error { return log.Create(b.Context(), worklog.Entry{ID: "1", Title: "Done"}) },
+		"post a page":  func() error { return log.Create(b.Context(), wording.Entry{ID: "1", Title: "Done"}) },
 		"post a query": func() error { _, _, err := tasks.Query(b.Context(), notion.Query{}); return err },
 	} {
 		b.Run(name, func(b *testing.B) {

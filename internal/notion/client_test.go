@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/notion/transport"
 
 	"github.com/google/go-cmp/cmp"

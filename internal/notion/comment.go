@@ -12,9 +12,9 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
-	"dibs/internal/owed"
+	"dibs/internal/outbox"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 )
 
 // CommentLog makes agents' comments on the pages of tasks. It is safe for concurrent use.
@@ -31,15 +31,15 @@ type CommentLog struct {
 // CommentLog returns the log of comments on tasks' pages. It sends nothing.
 func (c *Client) CommentLog() *CommentLog { return &CommentLog{client: c} }
 
-var _ worklog.Writer = (*CommentLog)(nil)
+var _ wording.Writer = (*CommentLog)(nil)
 
 // resolvable is how long an entry of unknown fate is looked for. Notion lists open comments only:
 // later, a missing comment may have been resolved.
 const resolvable = time.Hour
 
-// Create implements worklog.Writer: it makes the comment, with one request that is sent at most
+// Create implements wording.Writer: it makes the comment, with one request that is sent at most
 // once.
-func (c *CommentLog) Create(ctx context.Context, e worklog.Entry) error {
+func (c *CommentLog) Create(ctx context.Context, e wording.Entry) error {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
 	var made struct {
 		ID task.ID `json:"id"`
@@ -74,7 +74,7 @@ type (
 )
 
 // commentSpans returns the text of a comment, which begins with the mention.
-func commentSpans(c worklog.Comment) []commentSpan {
+func commentSpans(c wording.Comment) []commentSpan {
 	var spans []commentSpan
 	if c.Mention != "" {
 		spans = append(spans, commentSpan{Mention: &commentMention{"user", pageRef{c.Mention}}}, commentSpan{Text: &commentWords{" "}})
@@ -99,10 +99,10 @@ func commentText(spans []commentSpan) string {
 	return strings.Join(strings.Fields(said.String()), " ")
 }
 
-// Find implements worklog.Writer: it reports whether the page has that comment, made by the
+// Find implements wording.Writer: it reports whether the page has that comment, made by the
 // connection since the event. If it is missing, but may have been there, the error is an
-// *owed.GoneError.
-func (c *CommentLog) Find(ctx context.Context, e worklog.Entry) (bool, error) {
+// *outbox.GoneError.
+func (c *CommentLog) Find(ctx context.Context, e wording.Entry) (bool, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
 	bot, err := c.client.Bot(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *CommentLog) Find(ctx context.Context, e worklog.Entry) (bool, error) {
 		}
 		switch {
 		case !listed.HasMore && c.client.Now().Sub(e.At) > resolvable:
-			return false, &owed.GoneError{Err: claim.Errorf(claim.Refused, claim.LandedUnknown,
+			return false, &outbox.GoneError{Err: claim.Errorf(claim.Refused, claim.LandedUnknown,
 				"it was sent, Notion did not say what became of it, and it is not among the open comments, though it may have been resolved: it is not sent twice")}
 		case !listed.HasMore:
 			return false, nil
@@ -161,7 +161,7 @@ func (c *CommentLog) belongs(comment task.ID, entry string) bool {
 
 // failed converts the error of a request for a comment. A comment that Notion would always refuse
 // is given up, and so is one whose page is gone.
-func (c *CommentLog) failed(ctx context.Context, e worklog.Entry, err error, capability string) error {
+func (c *CommentLog) failed(ctx context.Context, e wording.Entry, err error, capability string) error {
 	answered, isAnswered := errors.AsType[*APIError](err)
 	if isAnswered && forbidden(answered) {
 		return &claim.StoreError{Kind: claim.Refused, Landed: answered.Landed, Err: needs(capability, answered)}
@@ -170,10 +170,10 @@ func (c *CommentLog) failed(ctx context.Context, e worklog.Entry, err error, cap
 	switch {
 	case failed.Kind == claim.NotFound, failed.Kind == claim.Trashed:
 		if c.gone(ctx, e.Comment.Page) {
-			return &owed.GoneError{Err: failed}
+			return &outbox.GoneError{Err: failed}
 		}
 	case answered != nil && answered.Status == http.StatusBadRequest:
-		return &owed.GoneError{Err: failed}
+		return &outbox.GoneError{Err: failed}
 	}
 	return failed
 }
@@ -209,7 +209,7 @@ func (c *Client) CanComment(ctx context.Context) error {
 	}{
 		{"insert comments", func() error {
 			return c.post(ctx, "/v1/comments", map[string]any{
-				"parent": map[string]any{"page_id": nowhere}, "rich_text": commentSpans(worklog.Comment{Text: "dibs doctor"}),
+				"parent": map[string]any{"page_id": nowhere}, "rich_text": commentSpans(wording.Comment{Text: "dibs doctor"}),
 			}, nil)
 		}},
 		{"read comments", func() error {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/creation"
 	"dibs/internal/notion/transport"
+	"dibs/internal/outbox/creation"
 	"dibs/internal/task"
 
 	"github.com/jomei/notionapi"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"dibs/internal/creation"
+	"dibs/internal/outbox/creation"
 	"dibs/internal/task"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"

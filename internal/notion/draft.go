@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"dibs/internal/claim"
-	"dibs/internal/creation"
+	"dibs/internal/outbox/creation"
 	"dibs/internal/task"
 
 	"github.com/jomei/notionapi"

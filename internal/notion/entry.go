@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 
 	"github.com/jomei/notionapi"
 )
@@ -36,7 +36,7 @@ func newLayout(db Database, tasks task.ID) layout {
 		switch _, taken := l.columns[folded]; {
 		case col.Type == typeTitle:
 			l.title = col
-		case folded == fold(worklog.EntryID) && col.Type == typeRichText && l.entryID.ID == "":
+		case folded == fold(wording.EntryID) && col.Type == typeRichText && l.entryID.ID == "":
 			l.entryID = col
 		case !taken:
 			l.columns[folded] = col
@@ -46,7 +46,7 @@ func newLayout(db Database, tasks task.ID) layout {
 }
 
 // page converts an entry to a page. Without a property for entry ids, the title ends in the id.
-func (l layout) page(e worklog.Entry) *notionapi.PageCreateRequest {
+func (l layout) page(e wording.Entry) *notionapi.PageCreateRequest {
 	texts := new(spanWriter)
 	title := e.Title
 	props := make(notionapi.Properties)
@@ -73,13 +73,13 @@ func (l layout) page(e worklog.Entry) *notionapi.PageCreateRequest {
 }
 
 // said reports whether a field needs no property: it is empty, or is the id, which has its own.
-func (l layout) said(f worklog.Field) bool {
-	return asText(f.Value) == "" || f.Name == worklog.EntryID && l.entryID.ID != ""
+func (l layout) said(f wording.Field) bool {
+	return asText(f.Value) == "" || f.Name == wording.EntryID && l.entryID.ID != ""
 }
 
 // fill puts the fields of an entry into properties. It returns the property of each field; one
 // without an id means none.
-func (l layout) fill(e worklog.Entry, props notionapi.Properties, texts *spanWriter) []Column {
+func (l layout) fill(e wording.Entry, props notionapi.Properties, texts *spanWriter) []Column {
 	in := make([]Column, len(e.Fields))
 	place := func(i int, names ...string) {
 		for _, name := range names {
@@ -107,7 +107,7 @@ func (l layout) fill(e worklog.Entry, props notionapi.Properties, texts *spanWri
 
 // relate puts the page of a field such as "task_id" into a relation of the name without "id", if
 // there is one. in is the field's property so far.
-func (l layout) relate(f worklog.Field, in *Column, props notionapi.Properties) {
+func (l layout) relate(f wording.Field, in *Column, props notionapi.Properties) {
 	col := l.columns[strings.TrimSuffix(fold(f.Name), "id")]
 	if col.Type != typeRelation || props[col.ID] != nil {
 		return
@@ -122,13 +122,13 @@ func (l layout) relate(f worklog.Field, in *Column, props notionapi.Properties) 
 
 // ExamineLog says how the properties of a log fit each field of an entry. What fits none goes into
 // the page's text. tasks is the data source of the tasks, to which a relation must relate.
-func (db Database) ExamineLog(e worklog.Entry, tasks task.ID) []Fit {
+func (db Database) ExamineLog(e wording.Entry, tasks task.ID) []Fit {
 	l := newLayout(db, tasks)
 	fits := make([]Fit, len(e.Fields))
 	for i, col := range l.fill(e, make(notionapi.Properties), new(spanWriter)) {
 		f := Fit{Key: e.Fields[i].Name, Name: col.Name, Found: col.Type}
 		switch other, similar := db.Similar(f.Key); {
-		case f.Key == worklog.EntryID && l.entryID.ID != "":
+		case f.Key == wording.EntryID && l.entryID.ID != "":
 			f.Name, f.Found = l.entryID.Name, l.entryID.Type
 		case col.ID == "" && similar:
 			f.Grade, f.Remedy = Poor, "change its type, or rename it"

@@ -3,14 +3,14 @@ package notion
 import (
 	"time"
 
-	"dibs/internal/worklog"
+	"dibs/internal/outbox/wording"
 
 	"github.com/jomei/notionapi"
 )
 
 // find returns the filter for an entry, in every form in which it may have been made: the property
 // for entry ids may have been added or removed since.
-func (l layout) find(e worklog.Entry) notionapi.Filter {
+func (l layout) find(e wording.Entry) notionapi.Filter {
 	inTitle := l.titled(notionapi.TextFilterCondition{Contains: e.ID})
 	if l.entryID.ID != "" {
 		inProperty := notionapi.PropertyFilter{
@@ -26,7 +26,7 @@ func (l layout) find(e worklog.Entry) notionapi.Filter {
 
 // alike returns the filter for entries that look like e but lost their id with its property: they
 // have the same title, claim, task and minute, and were made since e happened.
-func (l layout) alike(e worklog.Entry) notionapi.Filter {
+func (l layout) alike(e wording.Entry) notionapi.Filter {
 	same := notionapi.TextFilterCondition{Equals: e.Title}
 	if !fits(e.Title, spanLimit) {
 		same = notionapi.TextFilterCondition{StartsWith: e.Title[:prefix(e.Title, spanLimit)]}

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 )
 
 // Every failed answer says what happened, and whether a write may have landed.
@@ -140,7 +140,7 @@ func TestDatabaseNoLongerShared(t *testing.T) {
 		w.emulator.Unshare(w.databases.Tasks)
 		w.emulator.Unshare(w.databases.MeshLog)
 		_, _, err := tasks.Query(w.Context(), notion.Query{})
-		_, findErr := log.Find(w.Context(), worklog.Entry{ID: entryID})
+		_, findErr := log.Find(w.Context(), wording.Entry{ID: entryID})
 		for _, err := range []error{err, findErr} {
 			failed, isFailed := errors.AsType[*claim.StoreError](err)
 			if !isFailed || failed.Kind != claim.NotFound {

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -254,13 +254,13 @@ var scenes = []scene{
 				if err != nil {
 					s.Fatal(err)
 				}
-				if found, err := log.Find(s.Context(), worklog.NewEntry(finished, db.kind)); err != nil || found {
+				if found, err := log.Find(s.Context(), wording.NewEntry(finished, db.kind)); err != nil || found {
 					s.Errorf("%s: Find = %t, %v before the entry is made", db.kind, found, err)
 				}
-				if err := log.Create(s.Context(), worklog.NewEntry(finished, db.kind)); err != nil {
+				if err := log.Create(s.Context(), wording.NewEntry(finished, db.kind)); err != nil {
 					s.Errorf("%s: %v", db.kind, err)
 				}
-				if found, err := log.Find(s.Context(), worklog.NewEntry(finished, db.kind)); err != nil || !found {
+				if found, err := log.Find(s.Context(), wording.NewEntry(finished, db.kind)); err != nil || !found {
 					s.Errorf("%s: Find = %t, %v after the entry was made", db.kind, found, err)
 				}
 			}
@@ -280,10 +280,10 @@ var scenes = []scene{
 			if err != nil {
 				s.Fatal(err)
 			}
-			if err := log.Create(s.Context(), worklog.NewEntry(finished, claim.MeshLog)); err != nil {
+			if err := log.Create(s.Context(), wording.NewEntry(finished, claim.MeshLog)); err != nil {
 				s.Error(err)
 			}
-			if found, err := log.Find(s.Context(), worklog.NewEntry(finished, claim.MeshLog)); err != nil || !found {
+			if found, err := log.Find(s.Context(), wording.NewEntry(finished, claim.MeshLog)); err != nil || !found {
 				s.Errorf("Find = %t, %v", found, err)
 			}
 		},

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 

@@ -18,8 +18,8 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/notion"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/testkit"
-	"dibs/internal/worklog"
 )
 
 // secret is a token that servers in these tests repeat.
@@ -41,8 +41,8 @@ func calls(w *world) map[string]func() error {
 		"get":      func() error { _, err := tasks.Get(ctx, id); return err },
 		"write":    func() error { _, err := tasks.Write(ctx, id, claimed("Sandman", time.Now())); return err },
 		"me":       func() error { _, err := w.client.Me(ctx); return err },
-		"create":   func() error { return log.Create(ctx, worklog.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K", Title: "x"}) },
-		"find":     func() error { _, err := log.Find(ctx, worklog.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K"}); return err },
+		"create":   func() error { return log.Create(ctx, wording.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K", Title: "x"}) },
+		"find":     func() error { _, err := log.Find(ctx, wording.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K"}); return err },
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 
 	"github.com/jomei/notionapi"
 )
@@ -52,12 +52,12 @@ func (c *Client) layout(db Database) layout {
 	return newLayout(db, *tasks)
 }
 
-var _ worklog.Writer = (*Log)(nil)
+var _ wording.Writer = (*Log)(nil)
 
-// Create implements worklog.Writer: it makes an entry, with one request that is sent at most once.
+// Create implements wording.Writer: it makes an entry, with one request that is sent at most once.
 // If the error says that the entry may have landed, Find finds out, though with a delay: Notion's
 // queries may lag behind.
-func (l *Log) Create(ctx context.Context, e worklog.Entry) error {
+func (l *Log) Create(ctx context.Context, e wording.Entry) error {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
 	layout, err := l.current(ctx)
 	if err != nil {
@@ -72,8 +72,8 @@ func (l *Log) Create(ctx context.Context, e worklog.Entry) error {
 	return nil
 }
 
-// Find implements worklog.Writer: it reports whether there is such an entry.
-func (l *Log) Find(ctx context.Context, e worklog.Entry) (bool, error) {
+// Find implements wording.Writer: it reports whether there is such an entry.
+func (l *Log) Find(ctx context.Context, e wording.Entry) (bool, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
 	found, err := l.search(ctx, e)
 	if invalid(err) { // the database has changed
@@ -82,7 +82,7 @@ func (l *Log) Find(ctx context.Context, e worklog.Entry) (bool, error) {
 	return found, err
 }
 
-func (l *Log) search(ctx context.Context, e worklog.Entry) (bool, error) {
+func (l *Log) search(ctx context.Context, e wording.Entry) (bool, error) {
 	layout, err := l.current(ctx)
 	if err != nil {
 		return false, storeError(err)

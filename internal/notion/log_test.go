@@ -10,10 +10,10 @@ import (
 	"unicode/utf16"
 
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 )
 
 // log opens a log database.
@@ -51,7 +51,7 @@ func TestEntryInAFullLog(t *testing.T) {
 	inWorld(t, func(w *world) {
 		about := w.page(props{})
 		log := w.log(w.databases.MeshLog)
-		if err := log.Create(w.Context(), worklog.NewEntry(event(about), claim.MeshLog)); err != nil {
+		if err := log.Create(w.Context(), wording.NewEntry(event(about), claim.MeshLog)); err != nil {
 			w.Fatal(err)
 		}
 		entry := w.onlyEntry(w.databases.MeshLog)
@@ -73,11 +73,11 @@ func TestEntryInAFullLog(t *testing.T) {
 		if want := "summary: nothing done\ntask_url: https://www.notion.so/Fix-1"; entry.Body() != want {
 			w.Errorf("the text is %q, want %q", entry.Body(), want)
 		}
-		found, err := log.Find(w.Context(), worklog.Entry{ID: entryID})
+		found, err := log.Find(w.Context(), wording.Entry{ID: entryID})
 		if err != nil || !found {
 			w.Errorf("Find = %t, %v", found, err)
 		}
-		if found, err := log.Find(w.Context(), worklog.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ"}); err != nil || found {
+		if found, err := log.Find(w.Context(), wording.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ"}); err != nil || found {
 			w.Errorf("Find of another entry = %t, %v", found, err)
 		}
 	})
@@ -88,7 +88,7 @@ func TestEntryInABareLog(t *testing.T) {
 	inWorld(t, func(w *world) {
 		database := w.database(props{"Event": of("title"), "Place": of("place")})
 		log := w.log(database)
-		e := worklog.NewEntry(event(w.page(props{})), claim.MeshLog)
+		e := wording.NewEntry(event(w.page(props{})), claim.MeshLog)
 		e.Title = strings.Repeat("🦋", 1500)
 		if err := log.Create(w.Context(), e); err != nil {
 			w.Fatal(err)
@@ -104,10 +104,10 @@ func TestEntryInABareLog(t *testing.T) {
 				w.Errorf("the text lacks %q:\n%s", line, entry.Body())
 			}
 		}
-		if found, err := log.Find(w.Context(), worklog.Entry{ID: entryID}); err != nil || !found {
+		if found, err := log.Find(w.Context(), wording.Entry{ID: entryID}); err != nil || !found {
 			w.Errorf("Find = %t, %v", found, err)
 		}
-		if found, err := log.Find(w.Context(), worklog.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ"}); err != nil || found {
+		if found, err := log.Find(w.Context(), wording.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ"}); err != nil || found {
 			w.Errorf("Find of another entry = %t, %v", found, err)
 		}
 	})
@@ -125,7 +125,7 @@ func TestEntryInALogOfOtherNamesAndTypes(t *testing.T) {
 		}
 		database := w.database(schema)
 		about := w.page(props{})
-		err := w.log(database).Create(w.Context(), worklog.Entry{ID: entryID, Title: "Done", Fields: []worklog.Field{
+		err := w.log(database).Create(w.Context(), wording.Entry{ID: entryID, Title: "Done", Fields: []wording.Field{
 			{Name: "entry_id", Value: entryID},
 			{Name: "agent", Aliases: []string{"agent_name"}, Value: "Sandman, the\nfirst"},
 			{Name: "worker", Aliases: []string{"agent_name"}, Value: "Oracle"},
@@ -170,7 +170,7 @@ func TestEntryInALogOfOtherNamesAndTypes(t *testing.T) {
 func TestValuesThatDoNotFit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		schema := props{"Name": of("title")}
-		var fields []worklog.Field
+		var fields []wording.Field
 		for _, tc := range []struct {
 			column any
 			value  any
@@ -182,10 +182,10 @@ func TestValuesThatDoNotFit(t *testing.T) {
 		} {
 			name := "f" + string(rune('a'+len(fields)))
 			schema[name] = tc.column
-			fields = append(fields, worklog.Field{Name: name, Value: tc.value})
+			fields = append(fields, wording.Field{Name: name, Value: tc.value})
 		}
 		database := w.database(schema)
-		if err := w.log(database).Create(w.Context(), worklog.Entry{ID: entryID, Title: "T", Fields: fields}); err != nil {
+		if err := w.log(database).Create(w.Context(), wording.Entry{ID: entryID, Title: "T", Fields: fields}); err != nil {
 			w.Fatal(err)
 		}
 		lines := strings.Split(w.onlyEntry(database).Body(), "\n")
@@ -208,7 +208,7 @@ func TestLongTexts(t *testing.T) {
 			{strings.Repeat("<", 300_000), 50_000},  // six bytes each, in JSON
 		} {
 			database := w.database(props{"Name": of("title"), "summary": of("rich_text")})
-			err := w.log(database).Create(w.Context(), worklog.Entry{ID: entryID, Title: "T", Fields: []worklog.Field{
+			err := w.log(database).Create(w.Context(), wording.Entry{ID: entryID, Title: "T", Fields: []wording.Field{
 				{Name: "summary", Value: whole}, {Name: "detail", Value: tc.detail},
 			}})
 			if err != nil {
@@ -241,7 +241,7 @@ func TestCreateIsSentOnce(t *testing.T) {
 			inWorld(t, func(w *world) {
 				log := w.log(w.databases.MeshLog)
 				w.emulator.Inject(emulator.Fault{Method: http.MethodPost, Path: "/v1/pages", Times: 1, Kind: tc.kind, RetryAfter: time.Minute})
-				entry := worklog.NewEntry(event("11111111-2222-3333-4444-555555555555"), claim.MeshLog)
+				entry := wording.NewEntry(event("11111111-2222-3333-4444-555555555555"), claim.MeshLog)
 				err := log.Create(w.Context(), entry)
 				failed, isFailed := errors.AsType[*claim.StoreError](err)
 				if !isFailed || failed.Landed != tc.landed {
@@ -268,7 +268,7 @@ func TestNoBlocksLeft(t *testing.T) {
 	inWorld(t, func(w *world) {
 		log := w.log(w.databases.MeshLog)
 		w.emulator.SetBlockLimit(0)
-		err := log.Create(w.Context(), worklog.Entry{ID: entryID, Title: "T"})
+		err := log.Create(w.Context(), wording.Entry{ID: entryID, Title: "T"})
 		refused, isRefused := errors.AsType[*claim.StoreError](err)
 		if !isRefused || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo || !strings.Contains(err.Error(), "no blocks left") {
 			w.Errorf("err = %v", err)
@@ -283,7 +283,7 @@ func TestLogAdaptsToItsDatabase(t *testing.T) {
 		if err := w.emulator.EditSchema(w.databases.MeshLog, props{"agent": nil, "from": nil, "entry_id": nil}); err != nil {
 			w.Fatal(err)
 		}
-		entry := worklog.NewEntry(event("11111111-2222-3333-4444-555555555555"), claim.MeshLog)
+		entry := wording.NewEntry(event("11111111-2222-3333-4444-555555555555"), claim.MeshLog)
 		err := log.Create(w.Context(), entry)
 		var refused *claim.StoreError
 		if !errors.As(err, &refused) || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo {
@@ -325,7 +325,7 @@ func TestEntryRelatesToItsTask(t *testing.T) {
 				w.Fatal(err)
 			}
 			w.tasks(notion.TaskSchema{})
-			if err := w.log(db).Create(w.Context(), worklog.NewEntry(event(about), claim.MeshLog)); err != nil {
+			if err := w.log(db).Create(w.Context(), wording.NewEntry(event(about), claim.MeshLog)); err != nil {
 				w.Fatal(err)
 			}
 			entry := w.onlyEntry(db)
@@ -352,11 +352,11 @@ func TestLogIsWaitedFor(t *testing.T) {
 		}
 		lift := w.emulator.Inject(emulator.Fault{Kind: emulator.Stop, Method: http.MethodGet})
 		first := make(chan error, 1)
-		go func() { first <- log.Create(w.Context(), worklog.NewEntry(event(""), claim.MeshLog)) }()
+		go func() { first <- log.Create(w.Context(), wording.NewEntry(event(""), claim.MeshLog)) }()
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
-		if _, err := log.Find(ctx, worklog.Entry{ID: entryID}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := log.Find(ctx, wording.Entry{ID: entryID}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("after %v: %v", time.Second, err)
 		}
 		lift()

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"

@@ -9,8 +9,8 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 
 	"github.com/jomei/notionapi"
 )
@@ -21,7 +21,7 @@ const maxMessageAnswers = 100
 // Messages returns the rows of a mesh log that were made since then, to the minute, and may be
 // messages, oldest first: rows of people and other programs, and messages of daemons. It takes one
 // request for each hundred rows, in the lowest lane.
-func (l *Log) Messages(ctx context.Context, since time.Time) ([]worklog.Row, error) {
+func (l *Log) Messages(ctx context.Context, since time.Time) ([]wording.Row, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
 	layout, err := l.current(ctx)
 	if err != nil {
@@ -40,14 +40,14 @@ func (l *Log) Messages(ctx context.Context, since time.Time) ([]worklog.Row, err
 			return notionapi.PropertyFilter{Property: layout.entryID.ID, RichText: &condition}
 		}
 		filter = append(filter, notionapi.OrCompoundFilter{
-			is(notionapi.TextFilterCondition{IsEmpty: true}), is(notionapi.TextFilterCondition{StartsWith: worklog.MessagePrefix}),
+			is(notionapi.TextFilterCondition{IsEmpty: true}), is(notionapi.TextFilterCondition{StartsWith: wording.MessagePrefix}),
 		})
 	}
 	request := &notionapi.DatabaseQueryRequest{
 		Filter: filter, PageSize: pageSize,
 		Sorts: []notionapi.SortObject{{Timestamp: notionapi.TimestampCreated, Direction: notionapi.SortOrderASC}},
 	}
-	var rows []worklog.Row
+	var rows []wording.Row
 	for range maxMessageAnswers {
 		answer, _, err := l.client.query(ctx, layout.source, request, only...)
 		if err != nil {
@@ -73,7 +73,7 @@ func (l *Log) Messages(ctx context.Context, since time.Time) ([]worklog.Row, err
 // messagePlaces returns the columns of messages: those that a daemon's own messages use.
 func (l layout) messagePlaces() map[string]Column {
 	places := make(map[string]Column)
-	message := worklog.MessageExample()
+	message := wording.MessageExample()
 	for i, col := range l.fill(message, make(notionapi.Properties), new(spanWriter)) {
 		switch name := message.Fields[i].Name; name {
 		case "from", "to", "message":
@@ -83,26 +83,26 @@ func (l layout) messagePlaces() map[string]Column {
 		}
 	}
 	if l.entryID.ID != "" {
-		places[worklog.EntryID] = l.entryID
+		places[wording.EntryID] = l.entryID
 	}
 	return places
 }
 
 // row reads a row of the log; ok is false for a daemon's entry about a claim.
-func (l layout) row(page *page, places map[string]Column) (row worklog.Row, ok bool) {
+func (l layout) row(page *page, places map[string]Column) (row wording.Row, ok bool) {
 	id, err := task.ParseID(page.ID)
 	if err != nil {
 		return row, false
 	}
 	text := func(col Column) string { return task.Plain(page.Properties[col.ID].text()) }
-	row = worklog.Row{Page: id, Created: page.Created.UTC(), Title: text(l.title), EntryID: text(places[worklog.EntryID])}
+	row = wording.Row{Page: id, Created: page.Created.UTC(), Title: text(l.title), EntryID: text(places[wording.EntryID])}
 	if i := strings.LastIndex(row.Title, " ["); row.EntryID == "" && i >= 0 && strings.HasSuffix(row.Title, "]") {
 		// In a log without a property for it, the id ends the title.
-		if entry := row.Title[i+2 : len(row.Title)-1]; worklog.IsEntryID(entry) {
+		if entry := row.Title[i+2 : len(row.Title)-1]; wording.IsEntryID(entry) {
 			row.EntryID, row.Title = entry, row.Title[:i]
 		}
 	}
-	_, message := worklog.ParseMessageID(row.EntryID)
+	_, message := wording.ParseMessageID(row.EntryID)
 	if row.EntryID != "" && !message {
 		return row, false
 	}

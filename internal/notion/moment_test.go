@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
 )
 
 // A reading is of the moment that its answer's Date says. If that is missing, or nobody

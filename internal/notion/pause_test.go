@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
 )
 
 // While Notion asks for one pause after another, whoever sits there and waits is

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
 )
 
 func TestProbe(t *testing.T) {

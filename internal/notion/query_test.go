@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"

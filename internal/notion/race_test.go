@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/notion"
 	"dibs/internal/task"
 )
@@ -28,7 +28,7 @@ func raced(t *testing.T, seed uint64, policy claim.Policy) (granted int) {
 		var claimers []*claim.Claimer
 		for range 3 {
 			w.through(func(*http.Request) {})
-			claimer, err := claim.New(claim.Config{Store: w.tasks(notion.TaskSchema{}), Ledger: claimsim.NewLedger(), Policy: policy})
+			claimer, err := claim.New(claim.Config{Store: w.tasks(notion.TaskSchema{}), Ledger: sim.NewLedger(), Policy: policy})
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func raced(t *testing.T, seed uint64, policy claim.Policy) (granted int) {
 // them speak for an agent of the same name.
 func TestRace(t *testing.T) {
 	for seed := range uint64(40) {
-		if n := raced(t, seed, claimsim.Policy()); n != 1 {
+		if n := raced(t, seed, sim.Policy()); n != 1 {
 			t.Errorf("seed %d: %d daemons were granted the task, want 1", seed, n)
 		}
 	}
@@ -67,7 +67,7 @@ func TestRace(t *testing.T) {
 // Without the settle wait more than one wins now and then, which shows that they
 // do race.
 func TestRaceWithoutSettling(t *testing.T) {
-	policy := claimsim.Policy()
+	policy := sim.Policy()
 	policy.Settle, policy.Exclusive = 0, true
 	for seed := range uint64(40) {
 		if raced(t, seed, policy) > 1 {

@@ -9,8 +9,8 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/notion"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -148,7 +148,7 @@ func TestLogOfADataSource(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		entry := worklog.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K", Title: "entry"}
+		entry := wording.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K", Title: "entry"}
 		err = log.Create(w.Context(), entry)
 		var which *notion.SourceError
 		var failed *claim.StoreError

@@ -19,8 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"sync"
 
-	"dibs/internal/alive"
-	"dibs/internal/allowance"
 	"dibs/internal/claim"
-	"dibs/internal/clock"
+	"dibs/internal/claim/keepers"
+	"dibs/internal/kit/clock"
+	"dibs/internal/kit/ratelimit"
 )
 
 // Storage stores reservations, so that they survive the daemon. Its methods are safe for concurrent
@@ -32,7 +32,7 @@ type Config struct {
 	Storage Storage
 	Claims  Claims
 	// Processes knows the processes that reservations may end with.
-	Processes alive.Processes
+	Processes keepers.Processes
 	// Clock has Notion's time.
 	Clock clock.Source
 	Log   *slog.Logger
@@ -52,7 +52,7 @@ type Book struct {
 	// changing is locked while a change is decided and stored, and mu while live is read or
 	// replaced: so readers do not wait for the disk.
 	changing sync.Mutex
-	made     *allowance.Allowance // limits new reservations, by user
+	made     *ratelimit.Allowance // limits new reservations, by user
 	folds    folds
 
 	mu   sync.RWMutex
@@ -67,7 +67,7 @@ type entry struct {
 
 // NewBook returns a book of the stored reservations.
 func NewBook(ctx context.Context, c Config) (*Book, error) {
-	b := &Book{config: c, made: allowance.New(burst, every), folds: make(folds)}
+	b := &Book{config: c, made: ratelimit.New(burst, every), folds: make(folds)}
 	b.loop = clock.NewLoop(0, b.turn)
 	stored, err := c.Storage.Reservations(ctx)
 	if err != nil {
@@ -135,7 +135,7 @@ func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	var news []claim.Fact
 	if before >= 0 {
 		e.ID, e.Made = b.live[before].ID, b.live[before].Made
-		if e.Process == (alive.Process{}) {
+		if e.Process == (keepers.Process{}) {
 			e.Process = b.live[before].Process
 		}
 	} else if err := b.full(e.Reservation, now); err != nil {
@@ -310,7 +310,7 @@ func (b *Book) over(ctx context.Context, r Reservation) (why string, err error) 
 	if !r.Until.After(now) {
 		return "its time is over", nil
 	}
-	if r.Process != (alive.Process{}) && b.config.Processes.Life(r.Process) == alive.Gone {
+	if r.Process != (keepers.Process{}) && b.config.Processes.Life(r.Process) == keepers.Gone {
 		return fmt.Sprintf("process %d is gone", r.Process.ID), nil
 	}
 	if r.Claim == "" {

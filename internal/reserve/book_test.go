@@ -13,15 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dibs/internal/alive"
 	"dibs/internal/claim"
+	"dibs/internal/claim/keepers"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
-	"dibs/internal/owed"
-	"dibs/internal/pgtest"
+	"dibs/internal/outbox"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
+	"dibs/internal/testkit/pgtest"
 )
 
 func TestMain(m *testing.M) {
@@ -56,13 +56,13 @@ func (w *world) Find(_ context.Context, id claim.ID) (claim.Hold, error) {
 	return c, nil
 }
 
-func (w *world) Life(p alive.Process) alive.Life {
+func (w *world) Life(p keepers.Process) keepers.Life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.dead[p.ID] {
-		return alive.Gone
+		return keepers.Gone
 	}
-	return alive.Living
+	return keepers.Living
 }
 
 // start opens the book, as a daemon does that starts.
@@ -219,7 +219,7 @@ func TestEnds(t *testing.T) {
 
 		w.must("Sandman", reserve.Request{For: 10 * time.Minute}, "timed")
 		ofClaim := w.must("Sandman", reserve.Request{Claim: "C1"}, "claimed")
-		w.must("Sandman", reserve.Request{Process: alive.Process{ID: 7, Began: "then"}}, "kept")
+		w.must("Sandman", reserve.Request{Process: keepers.Process{ID: 7, Began: "then"}}, "kept")
 		if !ofClaim.Until.Equal(held.StaleAt) {
 			t.Errorf("a reservation of a claim ends at %v, and the claim's lease at %v", ofClaim.Until, held.StaleAt)
 		}
@@ -293,7 +293,7 @@ func TestRenewal(t *testing.T) {
 // TestSurvives: what was granted is there after a kill.
 func TestSurvives(t *testing.T) {
 	w := newWorld(t)
-	made := w.must("Sandman", reserve.Request{UID: 7, Shared: true, Folder: "/repo", Process: alive.Process{ID: 7, Began: "then"}}, "src/[ab]", "name:db")
+	made := w.must("Sandman", reserve.Request{UID: 7, Shared: true, Folder: "/repo", Process: keepers.Process{ID: 7, Began: "then"}}, "src/[ab]", "name:db")
 	w.start() // the first is not closed
 	list := w.List(t.Context(), "")
 	if len(list) != 1 || list[0].ID != made.ID || !list[0].Until.Equal(made.Until) || list[0].Process != made.Process || list[0].UID != 7 || list[0].Folder != "/repo" {
@@ -324,7 +324,7 @@ func TestTold(t *testing.T) {
 		}
 		wantOwed := func(want ...string) {
 			t.Helper()
-			items, err := w.journal.NextOwed(t.Context(), owed.MeshEntry, time.Now(), 0)
+			items, err := w.journal.NextOwed(t.Context(), outbox.MeshEntry, time.Now(), 0)
 			var got []string
 			for _, item := range items {
 				got = append(got, item.Fact.Detail)

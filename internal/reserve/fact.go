@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/clock"
+	"dibs/internal/kit/clock"
 )
 
 // fact returns the fact that r was made or has ended. why is the reason, if there is one to give.

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"dibs/internal/pgtest"
 	"dibs/internal/reserve"
+	"dibs/internal/testkit/pgtest"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"pgregory.net/rapid"

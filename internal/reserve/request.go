@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"dibs/internal/alive"
 	"dibs/internal/claim"
+	"dibs/internal/claim/keepers"
 )
 
 // How long a reservation lasts at most, and by default without a claim or process.
@@ -25,7 +25,7 @@ type Request struct {
 	// DefaultFor if there is neither.
 	For     time.Duration
 	Claim   claim.ID
-	Process alive.Process
+	Process keepers.Process
 	// Member is the member of a cluster on whose machine it is made; empty without a cluster.
 	Member string
 }
@@ -58,7 +58,7 @@ func (r Request) lasts() time.Duration {
 	switch {
 	case r.For > 0:
 		return r.For
-	case r.Claim != "" || r.Process != (alive.Process{}):
+	case r.Claim != "" || r.Process != (keepers.Process{}):
 		return MaxFor
 	}
 	return DefaultFor

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"dibs/internal/alive"
 	"dibs/internal/claim"
+	"dibs/internal/claim/keepers"
 )
 
 // Reservation is an agent's lease on its targets. Its times are Notion's.
@@ -27,7 +27,7 @@ type Reservation struct {
 	// Claim is the claim that it ends with; empty for none.
 	Claim claim.ID `json:"claim,omitempty"`
 	// Process is the process that it ends with; zero for none.
-	Process alive.Process `json:"process,omitzero"`
+	Process keepers.Process `json:"process,omitzero"`
 	// Member is the member of a cluster on whose machine it was made; empty without a cluster.
 	Member string `json:"member,omitempty"`
 }

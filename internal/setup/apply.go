@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"dibs/internal/notion"
+	"dibs/internal/notion/workspace"
 	"dibs/internal/task"
-	"dibs/internal/workspace"
 )
 
 // Apply carries out the plan step by step and calls done after each. After an error the steps done

@@ -10,7 +10,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/setup"
 	"dibs/internal/task"
 )

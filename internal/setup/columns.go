@@ -9,9 +9,9 @@ import (
 
 	"dibs/config"
 	"dibs/internal/notion"
+	"dibs/internal/notion/workspace"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
-	"dibs/internal/workspace"
 )
 
 // groups maps each status to its group in a status property.
@@ -48,7 +48,7 @@ func describe(col notion.NewColumn) string {
 }
 
 // columnType returns the property type for a field of a log.
-func columnType(f worklog.Field) string {
+func columnType(f wording.Field) string {
 	switch f.Value.(type) {
 	case time.Time:
 		return "date"

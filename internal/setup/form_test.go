@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/workspace"
 	"dibs/internal/setup"
 	"dibs/internal/task"
-	"dibs/internal/workspace"
 )
 
 // A board may have its names in another form of Unicode than the configuration. They are the same

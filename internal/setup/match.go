@@ -9,7 +9,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/notion"
-	"dibs/internal/workspace"
+	"dibs/internal/notion/workspace"
 )
 
 // Guess is a name in the database that probably means one that dibs needs, by its type and wording.

@@ -10,8 +10,8 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/notion"
+	"dibs/internal/notion/workspace"
 	"dibs/internal/task"
-	"dibs/internal/workspace"
 )
 
 // scope takes the conditions for tasks that agents may have, and checks that the database has their

@@ -18,9 +18,9 @@ import (
 	"dibs/config"
 	"dibs/internal/claim"
 	"dibs/internal/notion"
+	"dibs/internal/notion/workspace"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
-	"dibs/internal/workspace"
 )
 
 // Options configures a plan.
@@ -242,7 +242,7 @@ func (p *Plan) isOurs(k kind, db notion.Database) bool {
 	names := p.Config.Tasks.Properties
 	telltale := []string{names.ClaimedBy, names.ClaimedAt}
 	if k.log != "" {
-		telltale = []string{worklog.EntryID}
+		telltale = []string{wording.EntryID}
 	}
 	for _, name := range telltale {
 		if _, ok := db.Columns[name]; !ok {
@@ -335,7 +335,7 @@ func (p *Plan) planBoard(k kind) {
 
 // planLog plans what a log database lacks.
 func (p *Plan) planLog(k kind, db notion.Database) {
-	example := worklog.Example(k.log)
+	example := wording.Example(k.log)
 	var missing []notion.NewColumn
 	for i, f := range db.ExamineLog(example, p.client.Sources()[task.ID(p.Config.Databases.Tasks)].Source) {
 		switch f.Grade {
@@ -350,7 +350,7 @@ func (p *Plan) planLog(k kind, db notion.Database) {
 		}
 	}
 	if k.log == claim.MeshLog && db.ID == "" {
-		for _, name := range worklog.MessageColumns {
+		for _, name := range wording.MessageColumns {
 			missing = append(missing, notion.NewColumn{Name: name, Type: "rich_text"})
 		}
 	}

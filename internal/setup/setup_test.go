@@ -17,12 +17,12 @@ import (
 
 	"dibs/config"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/emulator"
+	"dibs/internal/notion/workspace"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/setup"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
-	"dibs/internal/workspace"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -144,7 +144,7 @@ func (w *world) complete(p *setup.Plan) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		for _, f := range db.ExamineLog(worklog.Example(log), task.ID(p.Config.Databases.Tasks)) {
+		for _, f := range db.ExamineLog(wording.Example(log), task.ID(p.Config.Databases.Tasks)) {
 			if f.Grade != notion.Fits {
 				w.Errorf("the %s log has no place for %s", log, f.Key)
 			}

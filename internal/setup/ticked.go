@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"dibs/internal/notion"
-	"dibs/internal/workspace"
+	"dibs/internal/notion/workspace"
 )
 
 // planTicked plans to complete what is ticked as done on a board that gets its first status: Notion

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/setup"
 )
 

@@ -21,7 +21,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/server"
+	"dibs/internal/door/server"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"

@@ -15,7 +15,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/server"
+	"dibs/internal/door/server"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dibs/internal/ownfile"
+	"dibs/internal/kit/safefile"
 )
 
 // ImpostorError says that the wrong user listens on the socket. Nothing was sent.
@@ -18,7 +18,7 @@ type ImpostorError struct {
 }
 
 func (e *ImpostorError) Error() string {
-	who := ownfile.UserName(e.UID)
+	who := safefile.UserName(e.UID)
 	if e.Wanted != "" {
 		return fmt.Sprintf("user %s listens on %s, and not %s, whom socket_user names: nothing was asked: mend socket_user or DIBS_SOCKET", who, e.Socket, e.Wanted)
 	}
@@ -42,11 +42,11 @@ func believe(uid int, socket, named string) error {
 		}
 		return nil
 	}
-	where := ownfile.Resolved{} // root and this user only
+	where := safefile.Resolved{} // root and this user only
 	if !strings.HasPrefix(socket, "@") {
 		var err error
-		where, err = ownfile.Resolve(socket)
-		if _, unsafe := errors.AsType[*ownfile.Unsafe](err); err != nil && !unsafe {
+		where, err = safefile.Resolve(socket)
+		if _, unsafe := errors.AsType[*safefile.Unsafe](err); err != nil && !unsafe {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/server"
+	"dibs/internal/door/server"
 )
 
 // unsaving is a daemon whose journal cannot be used until a time.

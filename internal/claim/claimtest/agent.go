@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -30,15 +30,15 @@ func (r *race) agent(i int, n *node) *agent {
 }
 
 func (a *agent) run(ctx context.Context) {
-	_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, a.rush))
+	_ = sim.Sleep(ctx, sim.UpTo(a.rand, a.rush))
 	if a.hasty {
 		a.hurry(ctx)
 		return
 	}
-	for ; time.Since(a.began) < raceTime; _ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 20*time.Second)) {
+	for ; time.Since(a.began) < raceTime; _ = sim.Sleep(ctx, sim.UpTo(a.rand, 20*time.Second)) {
 		c, ok := a.claim(ctx)
 		if !ok {
-			_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 30*time.Second))
+			_ = sim.Sleep(ctx, sim.UpTo(a.rand, 30*time.Second))
 			continue
 		}
 		if a.work(ctx, c) {
@@ -49,9 +49,9 @@ func (a *agent) run(ctx context.Context) {
 
 // hurry is run for quick agents: many come for a task as soon as it is free.
 func (a *agent) hurry(ctx context.Context) {
-	for ; time.Since(a.began) < hurryTime; _ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 1500*time.Millisecond)) {
+	for ; time.Since(a.began) < hurryTime; _ = sim.Sleep(ctx, sim.UpTo(a.rand, 1500*time.Millisecond)) {
 		if c, ok := a.claim(ctx); ok {
-			_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 10*time.Second))
+			_ = sim.Sleep(ctx, sim.UpTo(a.rand, 10*time.Second))
 			a.finish(ctx, c, claim.Finish{As: claim.EndReleased})
 		}
 	}
@@ -61,7 +61,7 @@ func (a *agent) hurry(ctx context.Context) {
 func (a *agent) claim(ctx context.Context) (claim.Hold, bool) {
 	if a.rand.IntN(10) == 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, claimsim.UpTo(a.rand, 6*time.Second))
+		ctx, cancel = context.WithTimeout(ctx, sim.UpTo(a.rand, 6*time.Second))
 		defer cancel()
 	}
 	r := claim.Request{
@@ -125,13 +125,13 @@ func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Hold, error) 
 			case c.State == claim.Finishing, c.State == claim.Ended && c.Ending != claim.EndNotGranted:
 				return claim.Hold{}, &claim.Lost{Claim: c, Detail: "it has ended"}
 			case c.State != claim.Ended, marked && left.State != claim.Unseen:
-				_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 10*time.Second))
+				_ = sim.Sleep(ctx, sim.UpTo(a.rand, 10*time.Second))
 				continue
 			}
 		}
 		r.ID = claim.NewID(d.Store.Now())
 		bound = append(bound, r.ID)
-		patient, cancel := context.WithTimeout(ctx, 2*time.Second+claimsim.UpTo(a.rand, 20*time.Second))
+		patient, cancel := context.WithTimeout(ctx, 2*time.Second+sim.UpTo(a.rand, 20*time.Second))
 		c, err = d.Claim(patient, r)
 		heard := patient.Err() == nil
 		cancel()
@@ -139,7 +139,7 @@ func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Hold, error) 
 		if heard && (err == nil || isDenied && denied.Code != claim.CodeNotionUnavailable) {
 			return c, err
 		}
-		_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 5*time.Second))
+		_ = sim.Sleep(ctx, sim.UpTo(a.rand, 5*time.Second))
 	}
 	if err == nil {
 		err = context.DeadlineExceeded
@@ -151,14 +151,14 @@ func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Hold, error) 
 func (a *agent) work(ctx context.Context, c claim.Hold) bool {
 	switch a.rand.IntN(6) {
 	case 0: // is quick
-		_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 30*time.Second))
+		_ = sim.Sleep(ctx, sim.UpTo(a.rand, 30*time.Second))
 	case 1: // forgets to renew, and is late
-		_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 5*time.Minute))
+		_ = sim.Sleep(ctx, sim.UpTo(a.rand, 5*time.Minute))
 	case 2: // vanishes
 		return false
 	default: // shows that it is alive, now and then
 		for range a.rand.IntN(10) {
-			_ = claimsim.Sleep(ctx, 5*time.Second+claimsim.UpTo(a.rand, 25*time.Second))
+			_ = sim.Sleep(ctx, 5*time.Second+sim.UpTo(a.rand, 25*time.Second))
 			renewed, err := a.daemon.Load().Renew(ctx, c.ID)
 			if _, ok := errors.AsType[*claim.Lost](err); ok {
 				return false
@@ -207,6 +207,6 @@ func (a *agent) finish(ctx context.Context, c claim.Hold, f claim.Finish) {
 			}
 			return
 		}
-		_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 20*time.Second))
+		_ = sim.Sleep(ctx, sim.UpTo(a.rand, 20*time.Second))
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -146,32 +146,32 @@ func slowest(p claim.Policy) time.Duration {
 const slow = 4 * time.Second
 
 // dawdling delays writes, each within the time that it may be on its way.
-func dawdling(seed uint64, p claim.Policy) claimsim.Fault {
-	var claims, others []claimsim.Fault
+func dawdling(seed uint64, p claim.Policy) sim.Fault {
+	var claims, others []sim.Fault
 	for _, d := range []time.Duration{500, 1000, 1400, 1900, 2500, 4000} {
-		claims = append(claims, claimsim.Slow(d*time.Millisecond, 0))
+		claims = append(claims, sim.Slow(d*time.Millisecond, 0))
 	}
 	most := p.Request - time.Second // the rest is for the usual delay
 	for _, part := range []time.Duration{2, 4, 6, 7, 8, 9, 10} {
-		others = append(others, claimsim.Slow(part*most/10, 0))
+		others = append(others, sim.Slow(part*most/10, 0))
 	}
-	rest := func(_ task.ID, w *claim.Write) bool { return w != nil && claimsim.KindOf(w) != claimsim.Claims }
+	rest := func(_ task.ID, w *claim.Write) bool { return w != nil && sim.KindOf(w) != sim.Claims }
 	return func(s claim.Store) claim.Store {
-		s = claimsim.Sometimes(seed, 0.5, claimsim.Every(claimsim.Claims), claims...)(s)
-		s = claimsim.Sometimes(seed+2, 0.3, claimsim.Every(claimsim.Openings), claimsim.Late(latest))(s)
-		return claimsim.Sometimes(seed+1, 0.6, rest, others...)(s)
+		s = sim.Sometimes(seed, 0.5, sim.Every(sim.Claims), claims...)(s)
+		s = sim.Sometimes(seed+2, 0.3, sim.Every(sim.Openings), sim.Late(latest))(s)
+		return sim.Sometimes(seed+1, 0.6, rest, others...)(s)
 	}
 }
 
 // standing halts a daemon before it sends its claim writes.
-func standing(seed uint64, mayStrike func() bool, spared *respite) claimsim.Fault {
-	var faults []claimsim.Fault
+func standing(seed uint64, mayStrike func() bool, spared *respite) sim.Fault {
+	var faults []sim.Fault
 	for _, d := range []time.Duration{700, 1100, 1400, 1700, 2000, 2300, 2600, 4000, 8000} {
-		faults = append(faults, claimsim.Halted(claimsim.Stopped, d*time.Millisecond), claimsim.Halted(claimsim.Suspended, d*time.Millisecond))
+		faults = append(faults, sim.Halted(sim.Stopped, d*time.Millisecond), sim.Halted(sim.Suspended, d*time.Millisecond))
 	}
-	faults = append(faults, claimsim.Halted(claimsim.Paused, shortest))
-	claims := func(_ task.ID, w *claim.Write) bool { return claimsim.KindOf(w) == claimsim.Claims && mayStrike() }
-	return claimsim.Sometimes(seed, 0.5, claims, spared.after(faults)...)
+	faults = append(faults, sim.Halted(sim.Paused, shortest))
+	claims := func(_ task.ID, w *claim.Write) bool { return sim.KindOf(w) == sim.Claims && mayStrike() }
+	return sim.Sometimes(seed, 0.5, claims, spared.after(faults)...)
 }
 
 // spells are the periods in which something fails.
@@ -181,9 +181,9 @@ type spells struct{ from, till []time.Time }
 func newSpells(r *rand.Rand, n int, most time.Duration) *spells {
 	s := &spells{}
 	for range 1 + r.IntN(n) {
-		from := time.Now().Add(claimsim.UpTo(r, raceTime))
+		from := time.Now().Add(sim.UpTo(r, raceTime))
 		s.from = append(s.from, from)
-		s.till = append(s.till, from.Add(claimsim.UpTo(r, most)))
+		s.till = append(s.till, from.Add(sim.UpTo(r, most)))
 	}
 	return s
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -36,7 +36,7 @@ func (r *race) meet(ctx context.Context) {
 	}
 	at := func(when time.Time, do func()) {
 		parts.Go(func() {
-			if claimsim.Sleep(ctx, time.Until(when)) == nil {
+			if sim.Sleep(ctx, time.Until(when)) == nil {
 				do()
 			}
 		})
@@ -55,11 +55,11 @@ func (r *race) meet(ctx context.Context) {
 		if r.Seed%2 == 0 {
 			last = c.StaleAt.Add(-latest)
 		}
-		at(last.Add(-claimsim.UpTo(r.rand, 4*time.Second)), finishes)
+		at(last.Add(-sim.UpTo(r.rand, 4*time.Second)), finishes)
 	case 2: // when somebody else may have it, or have had it
-		at(c.StaleAt.Add(4*time.Second+claimsim.UpTo(r.rand, 20*time.Second)), finishes)
+		at(c.StaleAt.Add(4*time.Second+sim.UpTo(r.rand, 20*time.Second)), finishes)
 	case 3, 4:
-		at(c.StaleAt.Add(2*time.Second-claimsim.UpTo(r.rand, 18*time.Second)), func() {
+		at(c.StaleAt.Add(2*time.Second-sim.UpTo(r.rand, 18*time.Second)), func() {
 			if renewed, err := holder.daemon.Load().Renew(ctx, c.ID); err == nil {
 				r.check("renewal by " + holder.name)
 				holder.expires(renewed)
@@ -81,12 +81,12 @@ func (r *race) meet(ctx context.Context) {
 				})
 				if ok {
 					if a.rand.IntN(2) == 0 {
-						_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, []time.Duration{2 * time.Second, 12 * time.Second}[a.rand.IntN(2)]))
+						_ = sim.Sleep(ctx, sim.UpTo(a.rand, []time.Duration{2 * time.Second, 12 * time.Second}[a.rand.IntN(2)]))
 						a.finish(ctx, c, over(a.rand))
 					}
 					return
 				}
-				_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 2*time.Second))
+				_ = sim.Sleep(ctx, sim.UpTo(a.rand, 2*time.Second))
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -149,8 +149,8 @@ func (x *explorer) times() ([]time.Duration, bool) {
 // Run lets real claimers race for the task by the schedule, under the policy that it was made
 // for. It returns the granted claims and what the page shows afterwards. Each mutate function
 // may change the configuration of each daemon.
-func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy, mutate ...func(*claimsim.Register, *claimsim.DaemonOptions)) (granted []claim.Hold, page task.Task) {
-	register := claimsim.NewRegister(first)
+func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy, mutate ...func(*sim.Register, *sim.DaemonOptions)) (granted []claim.Hold, page task.Task) {
+	register := sim.NewRegister(first)
 	points := make(map[step]time.Duration)
 	claimers := 0
 	for i, step := range s.steps {
@@ -163,10 +163,10 @@ func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy, muta
 		read, write, verify := points[step{c, pointRead}], points[step{c, pointWrite}], points[step{c, pointVerify}]
 		// Reads are sent at the moment of their effect, and answers take no time.
 		before := []time.Duration{0, write - read, verify - write - p.Settle}
-		o := claimsim.DaemonOptions{Policy: p, StoreOptions: claimsim.StoreOptions{
+		o := sim.DaemonOptions{Policy: p, StoreOptions: sim.StoreOptions{
 			Name: fmt.Sprint(c),
-			Latency: func(*rand.Rand) claimsim.Delay {
-				d := claimsim.Delay{Before: before[0]}
+			Latency: func(*rand.Rand) sim.Delay {
+				d := sim.Delay{Before: before[0]}
 				before = before[1:]
 				return d
 			},

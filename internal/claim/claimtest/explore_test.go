@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 
@@ -77,7 +77,7 @@ func TestEverySchedule(t *testing.T) {
 	}
 	for n := 1; n <= most; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			schedules, failures := explored(t, n, claimsim.Policy())
+			schedules, failures := explored(t, n, sim.Policy())
 			for _, f := range failures {
 				t.Error(f)
 			}
@@ -89,7 +89,7 @@ func TestEverySchedule(t *testing.T) {
 // With the settle wait just longer than the window there are more orders, and
 // still no two winners.
 func TestEveryScheduleAtTheEdge(t *testing.T) {
-	p := claimsim.Policy()
+	p := sim.Policy()
 	p.Settle = p.WriteWindow + 1
 	for n := 1; n <= 3; n++ {
 		_, failures := explored(t, n, p)
@@ -109,7 +109,7 @@ func TestSchedulesOfTwo(t *testing.T) {
 		"R0 W0 V0 R1",
 	}
 	var got []string
-	for s := range claimtest.Schedules(2, claimsim.Policy()) {
+	for s := range claimtest.Schedules(2, sim.Policy()) {
 		got = append(got, s.String())
 	}
 	slices.Sort(got)
@@ -121,7 +121,7 @@ func TestSchedulesOfTwo(t *testing.T) {
 // Timings drawn at random bring about no order that is not among the schedules,
 // and all those that are.
 func TestSchedulesOfThreeAreAll(t *testing.T) {
-	p := claimsim.Policy()
+	p := sim.Policy()
 	known := make(map[string]bool)
 	for s := range claimtest.Schedules(3, p) {
 		known[s.String()] = false

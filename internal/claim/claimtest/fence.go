@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -64,17 +64,17 @@ func (f *fence) saw(t task.Task) {
 func (f *fence) sends(id task.ID, w claim.Write) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	kind := claimsim.KindOf(&w)
-	mark := kind == claimsim.Voidings && w.ClaimedAt != nil
+	kind := sim.KindOf(&w)
+	mark := kind == sim.Voidings && w.ClaimedAt != nil
 	t := f.last[id]
-	if kind == claimsim.Claims || kind == claimsim.Voidings {
+	if kind == sim.Claims || kind == sim.Voidings {
 		defer f.own.Store(plain(*w.Token), nil)
 	}
-	if kind == claimsim.Claims || mark {
+	if kind == sim.Claims || mark {
 		return
 	}
 	over := claim.ParseToken(t.Token).Void && f.finishes(id) // an abandoned claim lies over its own
-	reopens := f.race.reopens && kind == claimsim.Openings && f.nobodys(t)
+	reopens := f.race.reopens && kind == sim.Openings && f.nobodys(t)
 	if _, own := f.own.Load(plain(t.Token)); !own && !over && !reopens {
 		f.race.mu.Lock()
 		defer f.race.mu.Unlock()

@@ -5,16 +5,16 @@ import (
 	"testing"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/sim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 )
 
 func TestLedger(t *testing.T) {
 	claimtest.LedgerSuite(t, func(*testing.T) (claim.Ledger, func() []claim.Fact) {
-		l := claimsim.NewLedger()
+		l := sim.NewLedger()
 		return l, l.Events
 	})
 }

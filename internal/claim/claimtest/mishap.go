@@ -11,27 +11,27 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
 // daemon returns the i-th daemon, with its own network, machine and ledger.
-func (r *race) daemon(i int) *claimsim.Daemon {
+func (r *race) daemon(i int) *sim.Daemon {
 	seed := r.rand.Uint64()
 	policy := r.policy()
-	o := claimsim.DaemonOptions{Policy: policy, StoreOptions: claimsim.StoreOptions{
+	o := sim.DaemonOptions{Policy: policy, StoreOptions: sim.StoreOptions{
 		Name: fmt.Sprint(i), Seed: seed, Timeout: policy.Request,
 	}}
 	if r.Outside && r.rand.IntN(2) == 0 {
 		o.Timeout = time.Minute
 	}
-	usual := claimsim.Uniform(300 * time.Millisecond)
-	tail := claimsim.HeavyTail(usual, []float64{0, 0.03, 0.2}[r.rand.IntN(3)], slowest(policy))
+	usual := sim.Uniform(300 * time.Millisecond)
+	tail := sim.HeavyTail(usual, []float64{0, 0.03, 0.2}[r.rand.IntN(3)], slowest(policy))
 	if r.Outside {
-		tail = claimsim.HeavyTail(usual, 0.1, o.Timeout)
+		tail = sim.HeavyTail(usual, 0.1, o.Timeout)
 	}
 	spared := &respite{}
-	o.Latency = func(rnd *rand.Rand) claimsim.Delay {
+	o.Latency = func(rnd *rand.Rand) sim.Delay {
 		d := usual(rnd)
 		if r.faulty.Load() && spared.over() {
 			d = tail(rnd)
@@ -50,7 +50,7 @@ func (r *race) daemon(i int) *claimsim.Daemon {
 			if !r.faulty.Load() {
 				return 0
 			}
-			return claimsim.UpTo(rnd, lag)
+			return sim.UpTo(rnd, lag)
 		}
 	}
 	faults := r.faults(seed, []float64{0, 0.05, 0.25}[r.rand.IntN(3)], spared)
@@ -68,12 +68,12 @@ func (r *race) daemon(i int) *claimsim.Daemon {
 	away := newSpells(r.rand, 3, time.Minute)
 	if r.away && r.rand.IntN(2) == 0 {
 		inner := faults
-		faults = func(s claim.Store) claim.Store { return inner(claimsim.Outage(away.on)(s)) }
+		faults = func(s claim.Store) claim.Store { return inner(sim.Outage(away.on)(s)) }
 	}
 	full, chance := newSpells(r.rand, 2, 30*time.Second), rand.New(rand.NewPCG(seed, 5))
 	if r.full && r.rand.IntN(2) == 0 {
 		var mu sync.Mutex
-		o.Journal = claimsim.Failing(func() bool {
+		o.Journal = sim.Failing(func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return r.faulty.Load() && (full.on() || chance.IntN(30) == 0)
@@ -90,12 +90,12 @@ func (r *race) daemon(i int) *claimsim.Daemon {
 // move makes another daemon the leader after some time. The former leader is halted, or only
 // cut off, and carries on where it was.
 func (r *race) move(ctx context.Context, n *node, after, lasts time.Duration) {
-	if claimsim.Sleep(ctx, after) != nil {
+	if sim.Sleep(ctx, after) != nil {
 		return
 	}
 	former := n.Load()
-	former.Store.Halt(claimsim.Stopped, lasts)
-	if claimsim.Sleep(ctx, leaseTime) != nil {
+	former.Store.Halt(sim.Stopped, lasts)
+	if sim.Sleep(ctx, leaseTime) != nil {
 		return
 	}
 	defer former.Close()
@@ -109,16 +109,16 @@ func (r *race) move(ctx context.Context, n *node, after, lasts time.Duration) {
 			r.serve(ctx, n, 0)
 			break
 		}
-		if !errors.Is(err, claimsim.ErrNotSaved) {
+		if !errors.Is(err, sim.ErrNotSaved) {
 			r.mu.Lock()
 			r.wrong("recovery: %v", err)
 			r.mu.Unlock()
 		}
-		if next.Kill(); claimsim.Sleep(ctx, time.Second) != nil {
+		if next.Kill(); sim.Sleep(ctx, time.Second) != nil {
 			return
 		}
 	}
-	for end := time.Now().Add(lasts + 30*time.Second); time.Now().Before(end) && claimsim.Sleep(ctx, 5*time.Second) == nil; {
+	for end := time.Now().Add(lasts + 30*time.Second); time.Now().Before(end) && sim.Sleep(ctx, 5*time.Second) == nil; {
 		_ = former.Sync(ctx)
 		_, _ = former.RunDue(ctx)
 		_ = former.SweepAll(ctx)
@@ -126,11 +126,11 @@ func (r *race) move(ctx context.Context, n *node, after, lasts time.Duration) {
 }
 
 // standStill halts a daemon now and then, if the race has halts.
-func (r *race) standStill(d *claimsim.Daemon) {
+func (r *race) standStill(d *sim.Daemon) {
 	for range r.rand.IntN(4) {
-		at, how := claimsim.UpTo(r.rand, raceTime), claimsim.Halt(r.rand.IntN(3))
-		lasts := claimsim.UpTo(r.rand, time.Minute)
-		if how == claimsim.Paused {
+		at, how := sim.UpTo(r.rand, raceTime), sim.Halt(r.rand.IntN(3))
+		lasts := sim.UpTo(r.rand, time.Minute)
+		if how == sim.Paused {
 			lasts += shortest
 		}
 		if r.still {
@@ -156,8 +156,8 @@ func (r *respite) count() { r.left.Add(-1) }
 func (r *respite) over() bool { return r.left.Load() <= 0 }
 
 // after makes each fault begin a respite when it strikes.
-func (r *respite) after(faults []claimsim.Fault) []claimsim.Fault {
-	out := make([]claimsim.Fault, len(faults))
+func (r *respite) after(faults []sim.Fault) []sim.Fault {
+	out := make([]sim.Fault, len(faults))
 	for i, f := range faults {
 		out[i] = func(s claim.Store) claim.Store {
 			r.begin()
@@ -168,33 +168,33 @@ func (r *respite) after(faults []claimsim.Fault) []claimsim.Fault {
 }
 
 // either draws a time up to most, ahead or behind.
-func either(r *rand.Rand, most time.Duration) time.Duration { return claimsim.UpTo(r, 2*most) - most }
+func either(r *rand.Rand, most time.Duration) time.Duration { return sim.UpTo(r, 2*most) - most }
 
 // latest is how late a write lands at most, as the protocol allows for the write window and the
 // cut of a Date.
 const latest = 66 * time.Second
 
 // lateFates are those of a write that lands after its sender gave it up.
-var lateFates = []claimsim.Fault{
-	claimsim.Late(time.Second), claimsim.Late(5 * time.Second), claimsim.Late(20 * time.Second), claimsim.Late(latest),
-	claimsim.AppliedLate(2 * time.Second), claimsim.AppliedLate(10 * time.Second), claimsim.AppliedLate(latest),
+var lateFates = []sim.Fault{
+	sim.Late(time.Second), sim.Late(5 * time.Second), sim.Late(20 * time.Second), sim.Late(latest),
+	sim.AppliedLate(2 * time.Second), sim.AppliedLate(10 * time.Second), sim.AppliedLate(latest),
 }
 
 // faults lets requests go wrong in every way, each with the given probability.
-func (r *race) faults(seed uint64, probability float64, spared *respite) claimsim.Fault {
-	answered := []claimsim.Fault{
-		claimsim.Slow(slow, 0), claimsim.Slow(0, slow),
-		claimsim.SavedBut503, claimsim.AnswerDropped, claimsim.RequestDropped, claimsim.NotApplied, claimsim.WriteRefused,
-		claimsim.Fails(409, false), claimsim.Fails(409, true), claimsim.Fails(500, false), claimsim.Fails(500, true), claimsim.Fails(502, false),
-		claimsim.Fails(502, true), claimsim.Fails(503, false), claimsim.Fails(504, false), claimsim.Fails(504, true),
-		claimsim.TurnedAway(429, 2*time.Second), claimsim.TurnedAway(529, 5*time.Second),
+func (r *race) faults(seed uint64, probability float64, spared *respite) sim.Fault {
+	answered := []sim.Fault{
+		sim.Slow(slow, 0), sim.Slow(0, slow),
+		sim.SavedBut503, sim.AnswerDropped, sim.RequestDropped, sim.NotApplied, sim.WriteRefused,
+		sim.Fails(409, false), sim.Fails(409, true), sim.Fails(500, false), sim.Fails(500, true), sim.Fails(502, false),
+		sim.Fails(502, true), sim.Fails(503, false), sim.Fails(504, false), sim.Fails(504, true),
+		sim.TurnedAway(429, 2*time.Second), sim.TurnedAway(529, 5*time.Second),
 	}
 	late := append(slices.Clone(lateFates), answered...)
 
 	var mu sync.Mutex
 	claimed := make(map[string]bool)
 	first := func(w *claim.Write) bool { // the first write of its claim, not one that puts it back
-		if claimsim.KindOf(w) != claimsim.Claims {
+		if sim.KindOf(w) != sim.Claims {
 			return false
 		}
 		mu.Lock()
@@ -209,21 +209,21 @@ func (r *race) faults(seed uint64, probability float64, spared *respite) claimsi
 	writes := func(_ task.ID, w *claim.Write) bool { return w != nil && mayStrike() }
 	reads := func(_ task.ID, w *claim.Write) bool { return w == nil && mayStrike() }
 	answers := func(task.ID, *claim.Write) bool { return r.faulty.Load() }
-	mayFreeLate := func(_ task.ID, w *claim.Write) bool { return claimsim.KindOf(w) == claimsim.Openings && mayStrike() }
-	wrongDates := []claimsim.Fault{claimsim.NoDate, wrongDates()}
-	badReads := []claimsim.Fault{claimsim.ReadFails(claim.Unavailable), claimsim.SlowRead(time.Second), claimsim.SlowRead(5 * time.Second)}
+	mayFreeLate := func(_ task.ID, w *claim.Write) bool { return sim.KindOf(w) == sim.Openings && mayStrike() }
+	wrongDates := []sim.Fault{sim.NoDate, wrongDates()}
+	badReads := []sim.Fault{sim.ReadFails(claim.Unavailable), sim.SlowRead(time.Second), sim.SlowRead(5 * time.Second)}
 	return func(s claim.Store) claim.Store {
-		s = claimsim.Sometimes(seed+4, probability, answers, wrongDates...)(s)
-		s = claimsim.Sometimes(seed+1, probability, writes, spared.after(answered)...)(s)
-		s = claimsim.Sometimes(seed+2, probability, mayBeLate, spared.after(late)...)(s)
-		s = claimsim.Sometimes(seed+7, probability, mayFreeLate, lateFates...)(s)
-		return claimsim.Sometimes(seed+3, probability/2, reads, spared.after(badReads)...)(s)
+		s = sim.Sometimes(seed+4, probability, answers, wrongDates...)(s)
+		s = sim.Sometimes(seed+1, probability, writes, spared.after(answered)...)(s)
+		s = sim.Sometimes(seed+2, probability, mayBeLate, spared.after(late)...)(s)
+		s = sim.Sometimes(seed+7, probability, mayFreeLate, lateFates...)(s)
+		return sim.Sometimes(seed+3, probability/2, reads, spared.after(badReads)...)(s)
 	}
 }
 
 // wrongDates gives answers wrong Dates. No two of them agree with each other, nor with the
 // wrong clock of a daemon.
-func wrongDates() claimsim.Fault {
+func wrongDates() sim.Fault {
 	var wrong atomic.Int64
 	return func(s claim.Store) claim.Store {
 		n := time.Duration(wrong.Add(1))
@@ -231,6 +231,6 @@ func wrongDates() claimsim.Fault {
 		if n%3 == 0 {
 			off = -off
 		}
-		return claimsim.WrongDate(off)(s)
+		return sim.WrongDate(off)(s)
 	}
 }

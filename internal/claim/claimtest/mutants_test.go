@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/sim"
 )
 
 // A mutant is the protocol with one of its parts taken out: by a policy that no
@@ -14,9 +14,9 @@ import (
 // would see, and write what it would write, without that part.
 type mutant struct {
 	policy func(*claim.Policy)
-	store  func(*claimsim.Register, claim.Store) claim.Store
+	store  func(*sim.Register, claim.Store) claim.Store
 	// daemon changes what a daemon is made of, where a store is not enough.
-	daemon func(*claimsim.DaemonOptions)
+	daemon func(*sim.DaemonOptions)
 	// scene is the kind of race in which it shows soonest, and seed that of the race with
 	// which to begin; 0 for the first.
 	scene claimtest.Scene
@@ -31,12 +31,12 @@ func (m mutant) options() claimtest.RaceOptions {
 	}
 	switch {
 	case m.store != nil:
-		o.Mutate = func(reg *claimsim.Register, d *claimsim.DaemonOptions) {
+		o.Mutate = func(reg *sim.Register, d *sim.DaemonOptions) {
 			rest := d.Fault
 			d.Fault = func(s claim.Store) claim.Store { return m.store(reg, rest(s)) }
 		}
 	case m.daemon != nil:
-		o.Mutate = func(_ *claimsim.Register, d *claimsim.DaemonOptions) { m.daemon(d) }
+		o.Mutate = func(_ *sim.Register, d *sim.DaemonOptions) { m.daemon(d) }
 	}
 	return o
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
-	"dibs/internal/clock"
+	"dibs/internal/claim/sim"
+	"dibs/internal/kit/clock"
 	"dibs/internal/task"
 )
 
@@ -39,7 +39,7 @@ func (m *memory) of(id task.ID, do func(*remembered)) {
 
 // isMark reports whether w is the mark of a sweep.
 func isMark(w claim.Write) bool {
-	return claimsim.KindOf(&w) == claimsim.Voidings && w.ClaimedAt != nil
+	return sim.KindOf(&w) == sim.Voidings && w.ClaimedAt != nil
 }
 
 // stepping is a store with other ways of reading and of writing.
@@ -64,7 +64,7 @@ func (s stepping) Write(ctx context.Context, id task.ID, w claim.Write) (claim.R
 }
 
 // monotonicAlone measures by the clock that stands still while the machine is suspended.
-func monotonicAlone(d *claimsim.DaemonOptions) {
+func monotonicAlone(d *sim.DaemonOptions) {
 	d.Clocks = func(read func() clock.Instant) func() clock.Instant {
 		return func() clock.Instant {
 			now := read()
@@ -75,7 +75,7 @@ func monotonicAlone(d *claimsim.DaemonOptions) {
 }
 
 // anyDone takes the completion under any claim for that of the one it wrote last.
-func anyDone(_ *claimsim.Register, s claim.Store) claim.Store {
+func anyDone(_ *sim.Register, s claim.Store) claim.Store {
 	m := newMemory()
 	return stepping{s,
 		func(ctx context.Context, s claim.Store, id task.ID) (claim.Reading, error) {
@@ -89,7 +89,7 @@ func anyDone(_ *claimsim.Register, s claim.Store) claim.Store {
 		},
 		func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
 			m.of(id, func(of *remembered) {
-				if claimsim.KindOf(&w) == claimsim.Claims {
+				if sim.KindOf(&w) == sim.Claims {
 					of.own = claim.ID(*w.Token)
 				}
 			})
@@ -100,7 +100,7 @@ func anyDone(_ *claimsim.Register, s claim.Store) claim.Store {
 
 // markNotLookedFor takes for granted that the mark of a sweep is still there when it has
 // settled.
-func markNotLookedFor(_ *claimsim.Register, s claim.Store) claim.Store {
+func markNotLookedFor(_ *sim.Register, s claim.Store) claim.Store {
 	m := newMemory()
 	return stepping{s,
 		func(ctx context.Context, s claim.Store, id task.ID) (claim.Reading, error) {
@@ -123,7 +123,7 @@ func markNotLookedFor(_ *claimsim.Register, s claim.Store) claim.Store {
 }
 
 // noMark reopens a task whose claim is stale without having marked it.
-func noMark(_ *claimsim.Register, s claim.Store) claim.Store {
+func noMark(_ *sim.Register, s claim.Store) claim.Store {
 	m := newMemory()
 	marked := func(t task.Task, mark string) task.Task {
 		t.Token, t.ClaimedAt = mark, time.Now().Truncate(time.Minute).UTC()
@@ -160,7 +160,7 @@ func noMark(_ *claimsim.Register, s claim.Store) claim.Store {
 }
 
 // noSettleOfMark reopens a task as soon as it was marked.
-func noSettleOfMark(_ *claimsim.Register, s claim.Store) claim.Store {
+func noSettleOfMark(_ *sim.Register, s claim.Store) claim.Store {
 	return stepping{Store: s,
 		write: func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
 			r, err := s.Write(ctx, id, w)
@@ -182,11 +182,11 @@ func noSettleOfMark(_ *claimsim.Register, s claim.Store) claim.Store {
 }
 
 // noSettleOfRenewal takes every renewal for one that came in good time.
-func noSettleOfRenewal(_ *claimsim.Register, s claim.Store) claim.Store {
+func noSettleOfRenewal(_ *sim.Register, s claim.Store) claim.Store {
 	return stepping{Store: s,
 		write: func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
 			r, err := s.Write(ctx, id, w)
-			if claimsim.KindOf(&w) == claimsim.Renewals {
+			if sim.KindOf(&w) == sim.Renewals {
 				r.At = r.At.Add(-time.Hour)
 			}
 			return r, err
@@ -195,7 +195,7 @@ func noSettleOfRenewal(_ *claimsim.Register, s claim.Store) claim.Store {
 }
 
 // finishNotRenewed does not see that the lease of a claim that is to be ended is over.
-func finishNotRenewed(d *claimsim.DaemonOptions) {
+func finishNotRenewed(d *sim.DaemonOptions) {
 	m := newMemory()
 	rest := d.Fault
 	d.Fault = func(s claim.Store) claim.Store {
@@ -226,7 +226,7 @@ func finishNotRenewed(d *claimsim.DaemonOptions) {
 
 // staleAtOnce overrides a claim as soon as the lease is over, when its holder is not yet out of the
 // way.
-func staleAtOnce(d *claimsim.DaemonOptions) {
+func staleAtOnce(d *sim.DaemonOptions) {
 	m, rest, early := newMemory(), d.Fault, d.Policy.WriteWindow+d.Policy.Settle+10*time.Second
 	d.Fault = func(s claim.Store) claim.Store {
 		return stepping{rest(s),
@@ -241,7 +241,7 @@ func staleAtOnce(d *claimsim.DaemonOptions) {
 			},
 			func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
 				m.of(id, func(of *remembered) {
-					if claimsim.KindOf(&w) == claimsim.Claims {
+					if sim.KindOf(&w) == sim.Claims {
 						of.own = claim.ID(*w.Token)
 					}
 				})
@@ -252,7 +252,7 @@ func staleAtOnce(d *claimsim.DaemonOptions) {
 }
 
 // notJournalled sends a claim write of which the ledger does not know.
-func notJournalled(d *claimsim.DaemonOptions) {
+func notJournalled(d *sim.DaemonOptions) {
 	d.Journal = watching(d.Journal, func(c claim.Hold) bool { return c.State != claim.Writing })
 }
 
@@ -281,14 +281,14 @@ func (l watchedLedger) Save(ctx context.Context, ch claim.Change) error {
 }
 
 // caseLeftOut has a finish written although the lease is over.
-func caseLeftOut(d *claimsim.DaemonOptions) {
+func caseLeftOut(d *sim.DaemonOptions) {
 	d.Cases = slices.DeleteFunc(claim.Protocol(), func(c claim.Case) bool {
 		return c.On == claim.Delivery && c.If == "the lease is over, or may be before what gives the task back must have arrived"
 	})
 }
 
 // casesSwapped has a mark taken off before it is looked whether it is still there.
-func casesSwapped(d *claimsim.DaemonOptions) {
+func casesSwapped(d *sim.DaemonOptions) {
 	d.Cases = claim.Protocol()
 	find := func(condition string) int {
 		return slices.IndexFunc(d.Cases, func(c claim.Case) bool { return c.On == claim.Cleanup && c.If == condition })

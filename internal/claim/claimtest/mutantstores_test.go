@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -31,7 +31,7 @@ func (l looking) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Re
 
 // nameAsToken writes the agent's name where the claim's id would be, and takes
 // the name for the id of the claim that the agent made last.
-func nameAsToken(_ *claimsim.Register, s claim.Store) claim.Store {
+func nameAsToken(_ *sim.Register, s claim.Store) claim.Store {
 	var mu sync.Mutex
 	names, last := make(map[string]string), make(map[string]string)
 	return looking{s,
@@ -46,7 +46,7 @@ func nameAsToken(_ *claimsim.Register, s claim.Store) claim.Store {
 		func(_ task.ID, w claim.Write) claim.Write {
 			mu.Lock()
 			defer mu.Unlock()
-			if claimsim.KindOf(&w) == claimsim.Claims {
+			if sim.KindOf(&w) == sim.Claims {
 				names[*w.Token], last[*w.ClaimedBy] = *w.ClaimedBy, *w.Token
 			}
 			if w.Token != nil {
@@ -62,7 +62,7 @@ func nameAsToken(_ *claimsim.Register, s claim.Store) claim.Store {
 }
 
 // verifyByQuery reads back what was claimed by a query, which lags behind.
-func verifyByQuery(reg *claimsim.Register, s claim.Store) claim.Store {
+func verifyByQuery(reg *sim.Register, s claim.Store) claim.Store {
 	var mu sync.Mutex
 	wrote := make(map[task.ID]time.Time)
 	lag := rand.New(rand.NewPCG(1, 1))
@@ -86,7 +86,7 @@ func verifyByQuery(reg *claimsim.Register, s claim.Store) claim.Store {
 		func(id task.ID, w claim.Write) claim.Write {
 			mu.Lock()
 			defer mu.Unlock()
-			if claimsim.KindOf(&w) == claimsim.Claims {
+			if sim.KindOf(&w) == sim.Claims {
 				wrote[id] = time.Now()
 			}
 			return w
@@ -96,7 +96,7 @@ func verifyByQuery(reg *claimsim.Register, s claim.Store) claim.Store {
 
 // staleAMinuteEarly takes what the page says was claimed at 12:00 for a claim
 // that was made at 12:00:00, although it may have been at 12:00:59.
-func staleAMinuteEarly(_ *claimsim.Register, s claim.Store) claim.Store {
+func staleAMinuteEarly(_ *sim.Register, s claim.Store) claim.Store {
 	return looking{s,
 		func(r claim.Reading) claim.Reading {
 			r.At = r.At.Add(time.Minute)
@@ -107,7 +107,7 @@ func staleAMinuteEarly(_ *claimsim.Register, s claim.Store) claim.Store {
 }
 
 // anyDate takes a moment that nobody has confirmed for the time.
-func anyDate(_ *claimsim.Register, s claim.Store) claim.Store {
+func anyDate(_ *sim.Register, s claim.Store) claim.Store {
 	return looking{s,
 		func(r claim.Reading) claim.Reading {
 			if r.Unsure {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -48,7 +48,7 @@ func handOut(t *task.Task) {
 // After a while it hands out tasks that nobody can claim any more.
 func (r *race) person(ctx context.Context, rnd *rand.Rand) {
 	patience := 0
-	for claimsim.Sleep(ctx, 10*time.Second+claimsim.UpTo(rnd, 20*time.Second)) == nil {
+	for sim.Sleep(ctx, 10*time.Second+sim.UpTo(rnd, 20*time.Second)) == nil {
 		id := r.pages[rnd.IntN(len(r.pages))]
 		t := r.register.Page(id)
 		stuck := t.Trashed || waits(t.Status) ||
@@ -74,7 +74,7 @@ func waits(s task.Status) bool { return s != task.Open && s != task.InProgress &
 
 // reopen makes daemons reopen tasks in any status, until acting ends.
 func (r *race) reopen(ctx, acting context.Context, rnd *rand.Rand) {
-	for claimsim.Sleep(acting, claimsim.UpTo(rnd, 20*time.Second)) == nil {
+	for sim.Sleep(acting, sim.UpTo(rnd, 20*time.Second)) == nil {
 		d := r.daemons[rnd.IntN(len(r.daemons))].Load()
 		id := r.pages[rnd.IntN(len(r.pages))]
 		if _, _, err := d.Reopen(ctx, claim.Reopening{Task: task.Task{ID: id}, Agent: "Nyx", Was: r.register.Page(id).Status, Holder: r.register.Page(id).ClaimedBy}); err == nil {

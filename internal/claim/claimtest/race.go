@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -31,14 +31,14 @@ type RaceOptions struct {
 	Scene Scene
 	// Mutate, if set, changes the configuration of a daemon, for protocols that are broken on
 	// purpose.
-	Mutate func(*claimsim.Register, *claimsim.DaemonOptions)
+	Mutate func(*sim.Register, *sim.DaemonOptions)
 }
 
 // RacePolicy is the policy of races. Leases are short enough to run out, but not so short that
 // a claim which lands a minute late goes stale before the covered claim's holder can repair its
 // own.
 func RacePolicy() claim.Policy {
-	p := claimsim.Policy()
+	p := sim.Policy()
 	p.Timeout = 2 * time.Minute
 	return p
 }
@@ -65,7 +65,7 @@ type Race struct {
 	// Operations are the agents' operations as they saw them.
 	Operations []Operation
 	// Pages are all versions of the tasks' pages.
-	Pages []claimsim.Version
+	Pages []sim.Version
 	// Events are the facts of each daemon.
 	Events [][]claim.Fact
 }
@@ -112,7 +112,7 @@ func RunRace(ctx context.Context, o RaceOptions) Race {
 	}
 	r := &race{RaceOptions: o, rand: rand.New(rand.NewPCG(o.Seed, 0)), began: time.Now(), books: newBooks()}
 	r.conditions = draw(r.rand, o)
-	r.register = claimsim.NewRegister()
+	r.register = sim.NewRegister()
 	for i := range r.tasks {
 		t := task.Task{ID: task.ID(strings.ReplaceAll("11111111-1111-1111-1111-111111111111", "1", fmt.Sprint(i+1))), Title: "Mend the roof", Status: task.Open}
 		if r.rand.IntN(3) == 0 && !r.encounter {
@@ -140,7 +140,7 @@ type race struct {
 	conditions
 	rand     *rand.Rand
 	began    time.Time
-	register *claimsim.Register
+	register *sim.Register
 	pages    []task.ID
 	daemons  []*node
 	rush     time.Duration // within which all agents claim for the first time
@@ -154,7 +154,7 @@ type race struct {
 
 // node is where a daemon runs; it holds the present daemon, or the one killed last.
 type node struct {
-	atomic.Pointer[claimsim.Daemon]
+	atomic.Pointer[sim.Daemon]
 	term atomic.Int32 // how often another machine has taken over the lead
 }
 
@@ -164,16 +164,16 @@ func (r *race) run(ctx context.Context) {
 	moves := rand.New(rand.NewPCG(r.Seed, 4000))
 	for i, n := range r.daemons {
 		d := n.Load()
-		phase := claimsim.UpTo(r.rand, claimsim.SyncInterval)
-		if killed := claimsim.UpTo(r.rand, raceTime); r.rand.IntN(3) == 0 {
+		phase := sim.UpTo(r.rand, sim.SyncInterval)
+		if killed := sim.UpTo(r.rand, raceTime); r.rand.IntN(3) == 0 {
 			loops.Go(func() { r.kill(ctx, n, killed) })
-		} else if at, lasts := claimsim.UpTo(moves, raceTime), claimsim.UpTo(moves, time.Minute); r.moves && moves.IntN(2) == 0 {
+		} else if at, lasts := sim.UpTo(moves, raceTime), sim.UpTo(moves, time.Minute); r.moves && moves.IntN(2) == 0 {
 			if moves.IntN(2) == 0 {
 				lasts = 0
 			}
 			loops.Go(func() { r.move(ctx, n, at, lasts) })
 		}
-		jump := claimsim.UpTo(r.rand, 2*raceTime)
+		jump := sim.UpTo(r.rand, 2*raceTime)
 		skew := d.Store.Skew() + either(r.rand, 5*time.Minute) // small enough not to put a step off beyond the end
 		if i > 0 && r.rand.IntN(2) == 0 {
 			time.AfterFunc(jump, func() { d.Store.SetSkew(skew) })
@@ -199,13 +199,13 @@ func (r *race) run(ctx context.Context) {
 		r.crowd(ctx)
 	}
 	r.faulty.Store(false)
-	_ = claimsim.Sleep(ctx, 2*time.Minute) // the last late writes land
+	_ = sim.Sleep(ctx, 2*time.Minute) // the last late writes land
 	r.settle(ctx)
 	// A reopening that is under way may come between a claim of the final check and its verifying
 	// read, or make a debt payable.
 	rest()
 	people.Wait()
-	_ = claimsim.Sleep(ctx, 2*time.Minute) // what they sent lands
+	_ = sim.Sleep(ctx, 2*time.Minute) // what they sent lands
 	r.settle(ctx)
 	r.finalCheck(ctx)
 	stop()
@@ -226,8 +226,8 @@ func (r *race) run(ctx context.Context) {
 
 // settle waits until no daemon has anything left to do.
 func (r *race) settle(ctx context.Context) {
-	for waited := time.Duration(0); waited < settleTime && !r.quiet(ctx); waited += claimsim.SyncInterval {
-		_ = claimsim.Sleep(ctx, claimsim.SyncInterval)
+	for waited := time.Duration(0); waited < settleTime && !r.quiet(ctx); waited += sim.SyncInterval {
+		_ = sim.Sleep(ctx, sim.SyncInterval)
 	}
 }
 
@@ -250,8 +250,8 @@ func (r *race) serve(ctx context.Context, n *node, phase time.Duration) {
 
 // keep syncs a daemon at every sync interval, and sweeps now and then.
 func (r *race) keep(ctx context.Context, n *node, term int32, phase time.Duration) {
-	for round := 0; claimsim.Sleep(ctx, phase) == nil && n.term.Load() == term; round++ {
-		phase = claimsim.SyncInterval
+	for round := 0; sim.Sleep(ctx, phase) == nil && n.term.Load() == term; round++ {
+		phase = sim.SyncInterval
 		d := n.Load()
 		_ = d.Sync(ctx)
 		r.check("sync")
@@ -264,10 +264,10 @@ func (r *race) keep(ctx context.Context, n *node, term int32, phase time.Duratio
 
 // runDue takes the due steps of a daemon.
 func (r *race) runDue(ctx context.Context, n *node, term int32) {
-	for wait := time.Duration(0); claimsim.Sleep(ctx, wait) == nil && n.term.Load() == term; {
+	for wait := time.Duration(0); sim.Sleep(ctx, wait) == nil && n.term.Load() == term; {
 		d := n.Load()
 		next, _ := d.RunDue(ctx)
-		wait = claimsim.SyncInterval
+		wait = sim.SyncInterval
 		if !next.IsZero() {
 			wait = max(time.Second, min(wait, next.Sub(d.Store.Now())))
 		}
@@ -276,11 +276,11 @@ func (r *race) runDue(ctx context.Context, n *node, term int32) {
 
 // kill kills a daemon after some time, and restarts it soon enough to repair its claims.
 func (r *race) kill(ctx context.Context, n *node, after time.Duration) {
-	if claimsim.Sleep(ctx, after) != nil {
+	if sim.Sleep(ctx, after) != nil {
 		return
 	}
 	n.Load().Kill()
-	if claimsim.Sleep(ctx, 5*time.Second) != nil {
+	if sim.Sleep(ctx, 5*time.Second) != nil {
 		return
 	}
 	for {
@@ -290,12 +290,12 @@ func (r *race) kill(ctx context.Context, n *node, after time.Duration) {
 			return
 		}
 		// The daemon exits and is restarted.
-		if !errors.Is(err, claimsim.ErrNotSaved) {
+		if !errors.Is(err, sim.ErrNotSaved) {
 			r.mu.Lock()
 			r.wrong("recovery: %v", err)
 			r.mu.Unlock()
 		}
-		if d.Kill(); claimsim.Sleep(ctx, time.Second) != nil {
+		if d.Kill(); sim.Sleep(ctx, time.Second) != nil {
 			return
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -62,7 +62,7 @@ const onItsWay = 30 * time.Second
 // daemons may be kept from Notion for so long. The protocol requires a holder to repair its
 // claim in time.
 func (r *race) keptAway(c claim.Hold) bool {
-	if !r.away && !r.still && !r.full && r.lag <= claimsim.SyncInterval {
+	if !r.away && !r.still && !r.full && r.lag <= sim.SyncInterval {
 		return false
 	}
 	history := r.register.History(c.Task.ID)
@@ -173,7 +173,7 @@ func (r *race) finalCheck(ctx context.Context) {
 	r.check("end")
 	r.checkLedgers(ctx)
 	r.checkTold()
-	o := claimsim.DaemonOptions{Policy: r.Policy, StoreOptions: claimsim.StoreOptions{Name: "late"}}
+	o := sim.DaemonOptions{Policy: r.Policy, StoreOptions: sim.StoreOptions{Name: "late"}}
 	late := r.register.Daemon(o)
 	defer late.Close()
 	for _, id := range r.pages {
@@ -252,7 +252,7 @@ func (r *race) checkLedgers(ctx context.Context) {
 		r.checkEvents(i, d)
 		for k, call := range d.Store.Calls() {
 			if call.Unpermitted {
-				r.wrong("daemon %d: request %d (%s) was sent without a permit", i, k, claimsim.KindOf(call.Write))
+				r.wrong("daemon %d: request %d (%s) was sent without a permit", i, k, sim.KindOf(call.Write))
 			}
 		}
 	}
@@ -260,7 +260,7 @@ func (r *race) checkLedgers(ctx context.Context) {
 
 // checkEvents checks the facts of the i-th daemon: each granted claim ended once, and as its
 // record says.
-func (r *race) checkEvents(i int, d *claimsim.Daemon) {
+func (r *race) checkEvents(i int, d *sim.Daemon) {
 	granted, denied, ends := make(map[claim.ID]bool), make(map[claim.ID]bool), make(map[claim.ID][]claim.Kind)
 	for _, e := range d.Ledger.Events() {
 		switch e.Kind {

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/sim"
 )
 
 // A leader that does not let its claims settle, beside a stranger with a ledger of its own, makes two
@@ -13,11 +13,11 @@ import (
 func TestLeaderBesideAStranger(t *testing.T) {
 	for seen, want := range map[bool]bool{false: true, true: false} {
 		twice := false
-		for s := range claimtest.Schedules(2, claimsim.Policy()) {
+		for s := range claimtest.Schedules(2, sim.Policy()) {
 			for leader := range 2 {
 				synctest.Test(t, func(t *testing.T) {
 					daemons := 0
-					granted, _ := s.Run(t.Context(), openTask(), claimsim.Policy(), func(_ *claimsim.Register, o *claimsim.DaemonOptions) {
+					granted, _ := s.Run(t.Context(), openTask(), sim.Policy(), func(_ *sim.Register, o *sim.DaemonOptions) {
 						if daemons == leader {
 							o.Policy.Exclusive, o.Policy.Settle = true, 0
 							o.Beside = func() bool { return seen }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 )
 
@@ -30,7 +30,7 @@ type Takeover struct {
 	// Lenient checks only the result, and not whether each write was saved first.
 	Lenient bool
 	// Mutate, if set, changes the configuration of the daemons.
-	Mutate func(*claimsim.DaemonOptions)
+	Mutate func(*sim.DaemonOptions)
 }
 
 // Blow is what happens to the leader.
@@ -38,7 +38,7 @@ type Blow struct {
 	// Killed kills it. Otherwise it is halted in that way for that long. With a length of zero
 	// it is deposed at work, as when a network is cut.
 	Killed bool
-	What   claimsim.Halt
+	What   sim.Halt
 	Lasts  time.Duration
 }
 
@@ -55,8 +55,8 @@ var Blows = []Blow{
 	{Lasts: 70 * time.Second},
 	{},
 	{Lasts: 12 * time.Second},
-	{What: claimsim.Suspended, Lasts: 70 * time.Second},
-	{What: claimsim.Paused, Lasts: 70 * time.Second},
+	{What: sim.Suspended, Lasts: 70 * time.Second},
+	{What: sim.Paused, Lasts: 70 * time.Second},
 }
 
 const (
@@ -74,15 +74,15 @@ const (
 type takeover struct {
 	*race
 	Takeover
-	ledger  *claimsim.Ledger
-	leader  *claimsim.Daemon // until it is deposed
+	ledger  *sim.Ledger
+	leader  *sim.Daemon // until it is deposed
 	node    *node
 	sandman *agent
 
 	mu     sync.Mutex
 	armed  bool
 	passed int
-	next   claimsim.Delay // of the leader's next request
+	next   sim.Delay // of the leader's next request
 	struck chan struct{}
 	dead   bool
 	edited time.Time // when the person cancelled the task
@@ -104,8 +104,8 @@ func (o Takeover) Run(ctx context.Context) (_ Race, struck bool) {
 	if deed.first != nil {
 		deed.first(&first)
 	}
-	r.register, r.pages = claimsim.NewRegister(first), []task.ID{first.ID}
-	x := &takeover{race: r, Takeover: o, ledger: claimsim.NewLedger(), node: new(node), struck: make(chan struct{})}
+	r.register, r.pages = sim.NewRegister(first), []task.ID{first.ID}
+	x := &takeover{race: r, Takeover: o, ledger: sim.NewLedger(), node: new(node), struck: make(chan struct{})}
 	r.daemons = []*node{x.node}
 	x.leader = x.daemon(true)
 	x.node.Store(x.leader)
@@ -130,8 +130,8 @@ func (o Takeover) Run(ctx context.Context) (_ Race, struck bool) {
 	}
 	x.takeOver(ctx, &parts, done)
 	parts.Wait()
-	for waited := time.Duration(0); waited < settleTime && !r.quiet(ctx); waited += claimsim.SyncInterval {
-		x.tend(ctx, x.node.Load(), claimsim.SyncInterval, 0)
+	for waited := time.Duration(0); waited < settleTime && !r.quiet(ctx); waited += sim.SyncInterval {
+		x.tend(ctx, x.node.Load(), sim.SyncInterval, 0)
 	}
 	x.judge(ctx)
 	x.leader.Close()
@@ -206,12 +206,12 @@ func (x *takeover) goOn(ctx context.Context) {
 }
 
 // tend runs a daemon's periodic work for that long.
-func (x *takeover) tend(ctx context.Context, d *claimsim.Daemon, long, every time.Duration) {
+func (x *takeover) tend(ctx context.Context, d *sim.Daemon, long, every time.Duration) {
 	every = max(every, time.Second)
 	synced := time.Time{}
 	for end := time.Now().Add(long); time.Now().Before(end); {
 		_, _ = d.RunDue(ctx)
-		if time.Since(synced) >= claimsim.SyncInterval {
+		if time.Since(synced) >= sim.SyncInterval {
 			synced = time.Now()
 			_ = errors.Join(d.Sync(ctx), d.SweepAll(ctx))
 			x.check("sync")
@@ -259,11 +259,11 @@ func (x *takeover) wrong(format string, args ...any) {
 }
 
 // daemon starts a daemon on the ledger: the first one, or the next.
-func (x *takeover) daemon(first bool) *claimsim.Daemon {
-	o := claimsim.DaemonOptions{Policy: x.Policy, Ledger: x.ledger}
+func (x *takeover) daemon(first bool) *sim.Daemon {
+	o := sim.DaemonOptions{Policy: x.Policy, Ledger: x.ledger}
 	o.Policy.Request = 10 * time.Second
 	o.Name = "b"
-	o.Latency = claimsim.Always(claimsim.Delay{Before: 100 * time.Millisecond, After: 100 * time.Millisecond})
+	o.Latency = sim.Always(sim.Delay{Before: 100 * time.Millisecond, After: 100 * time.Millisecond})
 	d := &doors{takeover: x}
 	if first {
 		o.Name, d.struck = "a", true
@@ -290,11 +290,11 @@ func (x *takeover) isDeposed() bool {
 	return x.deposed
 }
 
-func (x *takeover) latency(*rand.Rand) claimsim.Delay {
+func (x *takeover) latency(*rand.Rand) sim.Delay {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	d := x.next
-	x.next = claimsim.Delay{}
+	x.next = sim.Delay{}
 	d.Before, d.After = d.Before+100*time.Millisecond, d.After+100*time.Millisecond
 	return d
 }
@@ -386,18 +386,18 @@ func (d *doors) writes(w claim.Write) {
 	d.saving.Lock()
 	defer d.saving.Unlock()
 	if !d.saved && !d.Lenient {
-		d.wrong("%s sent a %s that it had not saved", d.name(), claimsim.KindOf(&w))
+		d.wrong("%s sent a %s that it had not saved", d.name(), sim.KindOf(&w))
 	}
 	if d.struck && d.isDeposed() {
 		// If all clocks stood still, the daemon cannot know for how long.
-		if d.late = true; d.Blow.What != claimsim.Paused && !d.Lenient {
-			d.wrong("%s began a %s although it was deposed", d.name(), claimsim.KindOf(&w))
+		if d.late = true; d.Blow.What != sim.Paused && !d.Lenient {
+			d.wrong("%s began a %s although it was deposed", d.name(), sim.KindOf(&w))
 		}
 	}
 }
 
 func flightTime(w claim.Write) time.Duration {
-	if claimsim.KindOf(&w) == claimsim.Openings {
+	if sim.KindOf(&w) == sim.Openings {
 		return freeUnderWay
 	}
 	return underWay

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/sim"
 	"dibs/internal/testkit"
 )
 
@@ -86,7 +86,7 @@ func TestTakeovers(t *testing.T) {
 // is sent before it is saved, or after the epoch; and those with harm also by what comes of it.
 var takeoverMutants = map[string]struct {
 	deed   string
-	mutate func(*claimsim.DaemonOptions)
+	mutate func(*sim.DaemonOptions)
 	harm   bool
 }{
 	"no epoch":                           {"claim", noEpoch, true},
@@ -121,15 +121,15 @@ func TestTakeoverMutants(t *testing.T) {
 }
 
 // freedTwice frees a task again while the first write that was to may be on its way.
-func freedTwice(d *claimsim.DaemonOptions) {
+func freedTwice(d *sim.DaemonOptions) {
 	d.Cases = slices.DeleteFunc(claim.Protocol(), func(c claim.Case) bool { return strings.HasPrefix(c.Then, "look again, until") })
 }
 
 // noEpoch lets a former leader change the ledger.
-func noEpoch(d *claimsim.DaemonOptions) {
+func noEpoch(d *sim.DaemonOptions) {
 	rest := d.Journal
 	d.Journal = func(l claim.Ledger) claim.Ledger {
-		l = l.(*claimsim.Term).Ledger
+		l = l.(*sim.Term).Ledger
 		if rest != nil {
 			l = rest(l)
 		}
@@ -138,7 +138,7 @@ func noEpoch(d *claimsim.DaemonOptions) {
 }
 
 // sentBeforeSaved saves what is to be written to a page only when it was sent.
-func sentBeforeSaved(d *claimsim.DaemonOptions) {
+func sentBeforeSaved(d *sim.DaemonOptions) {
 	rest := d.Journal
 	d.Journal = func(l claim.Ledger) claim.Ledger { return hastyLedger{rest(l)} }
 }
@@ -156,7 +156,7 @@ func (l hastyLedger) Save(ctx context.Context, ch claim.Change) error {
 }
 
 // notAsserted takes for granted that the ledger takes what is done.
-func notAsserted(d *claimsim.DaemonOptions) {
+func notAsserted(d *sim.DaemonOptions) {
 	rest := d.Journal
 	d.Journal = func(l claim.Ledger) claim.Ledger { return trustingLedger{rest(l)} }
 }

@@ -11,8 +11,8 @@ import (
 	"dibs/config"
 	"dibs/internal/api/client"
 	"dibs/internal/daemon"
-	"dibs/internal/emulator"
-	"dibs/internal/server"
+	"dibs/internal/door/server"
+	"dibs/internal/notion/emulator"
 )
 
 // node is a daemon in this process, and a client of its socket.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 var chaosSeed = flag.Uint64("seed", 0, "the seed of the chaos; 0 for one that nobody had before")

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unsafe"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 
 	"golang.org/x/sys/unix"
 )

@@ -13,10 +13,10 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/journal"
+	"dibs/internal/notion/emulator"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -186,7 +186,7 @@ func (c *chaos) checkLogs() {
 	for _, p := range c.journals() {
 		for _, e := range c.events(p) {
 			for _, log := range e.Logs() {
-				want[fmt.Sprint(log, " ", worklog.NewEntry(e, log).ID)] = e
+				want[fmt.Sprint(log, " ", wording.NewEntry(e, log).ID)] = e
 			}
 			switch e.Kind {
 			case claim.KindGranted:

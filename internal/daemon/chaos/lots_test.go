@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // lots injects faults into single requests during a run: each fault strikes a share of its

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // trialAgent is an agent that claims and finishes tasks as fast as it can.

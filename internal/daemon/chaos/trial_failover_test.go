@@ -11,7 +11,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 )
 
 // careless are settings of a database that keeps nothing which it is not told to keep.

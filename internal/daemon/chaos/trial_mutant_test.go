@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // withoutEpoch removes the epoch's check from the journal: a former leader can save.

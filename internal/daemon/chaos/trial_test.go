@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/emulator"
-	"dibs/internal/pgtest"
+	"dibs/internal/notion/emulator"
+	"dibs/internal/testkit/pgtest"
 )
 
 // TestTrial runs a cluster on one board, and a stranger with a journal of its own: four members, each a process of its own, and the

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/api/client"
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // trouble is a fault of the cluster.

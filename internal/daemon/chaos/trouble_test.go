@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 )
 
 // misfortune causes a daemon's troubles.

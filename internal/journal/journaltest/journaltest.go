@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"dibs/internal/journal"
-	"dibs/internal/pgtest"
+	"dibs/internal/testkit/pgtest"
 )
 
 // Open opens the journal that path stands for, and creates it if there is none: a file, or, while

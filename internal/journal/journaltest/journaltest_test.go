@@ -14,8 +14,8 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
-	"dibs/internal/pgtest"
 	"dibs/internal/task"
+	"dibs/internal/testkit/pgtest"
 )
 
 // What is made is what the journal makes of no file, byte for byte, and nothing is left

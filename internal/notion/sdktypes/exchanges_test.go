@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"dibs/internal/emulator"
+	"dibs/internal/notion/emulator"
 	"dibs/internal/notion/sdktypes"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"dibs/internal/clock"
+	"dibs/internal/kit/clock"
 )
 
 // Moment is when an answer was made, in Notion's time.

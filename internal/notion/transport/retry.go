@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"dibs/internal/clock"
+	"dibs/internal/kit/clock"
 )
 
 const (

@@ -1,0 +1,59 @@
+package brake_test
+
+import (
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/brake"
+)
+
+// A day begins at its first moment and ends at that of the next, also where the clocks change at
+// midnight, or a date is left out.
+func TestDay(t *testing.T) {
+	for _, tt := range []struct{ zone, now, from, until string }{
+		{"UTC", "2026-11-26T12:00:00Z", "2026-11-26T00:00:00Z", "2026-11-27T00:00:00Z"},
+		{"Europe/Berlin", "2026-03-29T12:00:00Z", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"},
+		{"Europe/Berlin", "2026-10-25T22:59:59Z", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"},
+		{"Asia/Beirut", "2026-03-29T12:00:00Z", "2026-03-28T22:00:00Z", "2026-03-29T21:00:00Z"},    // 00:00 is 01:00
+		{"Asia/Beirut", "2026-03-28T21:59:59Z", "2026-03-27T22:00:00Z", "2026-03-28T22:00:00Z"},    // the day before
+		{"America/Havana", "2026-11-01T05:30:00Z", "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"}, // 00:30 for the second time
+		{"America/Havana", "2026-10-31T12:00:00Z", "2026-10-31T04:00:00Z", "2026-11-01T04:00:00Z"},
+		{"Atlantic/Azores", "2026-10-25T12:00:00Z", "2026-10-25T00:00:00Z", "2026-10-26T01:00:00Z"}, // 00:59 again, but of the same day
+		{"America/Sao_Paulo", "2018-02-18T12:00:00Z", "2018-02-18T03:00:00Z", "2018-02-19T03:00:00Z"},
+		{"America/Sao_Paulo", "2018-02-18T02:30:00Z", "2018-02-17T02:00:00Z", "2018-02-18T03:00:00Z"}, // 23:30 for the second time
+		{"Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z"},      // the 30th is left out
+	} {
+		zone, err := time.LoadLocation(tt.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := time.Parse(time.RFC3339, tt.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, until, _ := brake.Bounds{Zone: zone}.Day(now)
+		if got := from.UTC().Format(time.RFC3339); got != tt.from {
+			t.Errorf("%s: the day of %s begins at %s, want %s", tt.zone, tt.now, got, tt.from)
+		}
+		if got := until.UTC().Format(time.RFC3339); got != tt.until {
+			t.Errorf("%s: the day of %s ends at %s, want %s", tt.zone, tt.now, got, tt.until)
+		}
+	}
+}
+
+// A claim that is given back because nothing was heard of its agent counts as one that went stale, and
+// one that a person took back does not.
+func TestBreakerCountsSilence(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	for by, trips := range map[string]bool{claim.Sweeper: true, "Ada": false} {
+		h := claim.Hold{
+			ID: claim.NewID(now), Agent: "Sandman", Started: now, State: claim.Ended, Ending: claim.EndLost, Ended: now,
+			Finish: &claim.Finish{As: claim.EndReleased, By: by, At: now},
+		}
+		var b brake.State
+		if b.Ended(h, brake.Breaker{Failures: 1, Within: time.Minute, Pause: time.Minute}); (b.Tripped != nil) != trips {
+			t.Errorf("taken back by %s: %+v, want tripped %v", by, b.Tripped, trips)
+		}
+	}
+}

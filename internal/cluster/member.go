@@ -1,0 +1,312 @@
+// Package cluster makes a daemon one of several that share a journal: it is the leader, which does
+// the work, or a door to the leader.
+//
+// The database decides who leads, by its clock: a term ends unless it is renewed. A leader renews
+// its term every two seconds. The journal refuses every write of a former leader. So safety does not
+// depend on a leader noticing in time that its term is over; it only has to start again.
+//
+// Members talk to each other over TLS. Each publishes its certificate in the database, and trusts
+// those that it finds there. So whoever may write to the database can be a member, and nobody else.
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"dibs/internal/journal"
+	"dibs/internal/kit/clock"
+)
+
+const (
+	// beat is how often a leader renews its term, how often members announce themselves, and how
+	// long either may take.
+	beat = 2 * time.Second
+	// watch is how often members check who leads.
+	watch = time.Second
+	// Unseen is the time without an announcement after which a member counts as away, and its name
+	// as free.
+	Unseen = 5 * beat
+	// gone is the time without an announcement after which a member is forgotten.
+	gone = 7 * 24 * time.Hour
+)
+
+// Member is one of the daemons that share a journal. It is safe for concurrent use.
+type Member struct {
+	database *journal.Database
+	name     string
+	key      tls.Certificate
+	network  Network
+	log      *slog.Logger
+	logs     map[string]string // see Config.Databases
+
+	mu         sync.Mutex
+	address    string
+	agents     []Name
+	leadership Leadership
+	peers      map[string]Peer
+	asked      time.Time     // when peers were read, by the database's clock
+	read       chan struct{} // closed when they are read again
+	changed    chan struct{} // closed when the leader changes, or the database is away or back
+}
+
+// Leadership is who leads, as far as a member knows.
+type Leadership struct {
+	// Leader leads since Since, by the database's clock. Its name is empty if no leader is known.
+	Leader Peer
+	Epoch  int64
+	Since  time.Time
+	// Away is why the database cannot be reached, nil if it can. While it is set, the other fields
+	// are from before.
+	Away error
+}
+
+// Config configures a Member.
+type Config struct {
+	Database *journal.Database
+	// Name is the member's name, unique among the members.
+	Name string
+	// Dir is the directory for its key.
+	Dir string
+	// Agents are the agent names that users of this machine may use, see SetAgents.
+	Agents []Name
+	// Databases are the ids of the log databases, by their keys in the configuration.
+	Databases map[string]string
+	// Network is how members reach each other; nil for TCP.
+	Network Network
+	Log     *slog.Logger
+}
+
+// New returns a member. It fails if another member was recently there under the same name, or with
+// other databases: then the error is a *DatabasesError.
+func New(ctx context.Context, c Config) (*Member, error) {
+	key, err := keyOf(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	m := &Member{
+		database: c.Database, name: c.Name, key: key, network: c.Network, log: c.Log,
+		agents: c.Agents, logs: c.Databases, peers: make(map[string]Peer), read: make(chan struct{}), changed: make(chan struct{}),
+	}
+	if m.network == nil {
+		m.network = tcp{}
+	}
+	now, err := c.Database.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range now.Members {
+		card := readCard(other.Body)
+		own := Peer{Card: card}.shows(key.Leaf)
+		if own || now.Now.Sub(other.Seen) >= Unseen {
+			continue
+		}
+		if err := card.differs(other.Name, c.Databases); err != nil {
+			return nil, err
+		}
+		if other.Name == c.Name {
+			return nil, fmt.Errorf("another member is called %s, and was there %v ago: give this one a name of its own with cluster.name", c.Name, now.Now.Sub(other.Seen).Round(time.Second))
+		}
+	}
+	m.take(now)
+	return m, nil
+}
+
+// SetAgents changes Config.Agents. The other members see it with the next announcement.
+func (m *Member) SetAgents(agents []Name) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.agents = agents
+}
+
+// Name returns the member's name.
+func (m *Member) Name() string { return m.name }
+
+// Run announces the member and checks who leads, until ctx ends. Then it takes the member off the
+// list.
+func (m *Member) Run(ctx context.Context) {
+	for said, stood := (time.Time{}), (time.Time{}); ctx.Err() == nil; {
+		begun := time.Now()
+		err := m.say(ctx, &said)
+		if time.Since(begun) > beat+watch {
+			stood = time.Now() // this process did: its time limits say nothing of the database
+		}
+		if err != nil && time.Since(stood) < beat {
+			clock.Pause(ctx, watch/10)
+			continue
+		}
+		if ctx.Err() == nil {
+			m.note(err)
+		}
+		clock.Pause(ctx, watch)
+	}
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), beat)
+	defer cancel()
+	if err := m.database.Leave(leaving, m.name); err != nil {
+		m.log.Debug("this member stays on the list for a while", "error", err)
+	}
+}
+
+func (m *Member) say(ctx context.Context, said *time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, beat)
+	defer cancel()
+	if time.Since(*said) >= beat {
+		if err := m.introduce(ctx); err != nil {
+			return err
+		}
+		*said = time.Now()
+	}
+	return m.refresh(ctx)
+}
+
+func (m *Member) introduce(ctx context.Context) error {
+	m.mu.Lock()
+	card := Card{Address: m.address, Certificate: m.key.Leaf.Raw, Agents: m.agents, Databases: m.logs}
+	m.mu.Unlock()
+	body, err := json.Marshal(card)
+	if err != nil {
+		return err
+	}
+	return m.database.Introduce(ctx, m.name, body, gone)
+}
+
+// refresh reads who the members are, and who leads.
+func (m *Member) refresh(ctx context.Context) error {
+	now, err := m.database.Members(ctx)
+	if err == nil {
+		m.take(now)
+	}
+	return err
+}
+
+// take stores who the members are, and who leads.
+func (m *Member) take(now journal.Membership) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.peers, m.asked = make(map[string]Peer), now.Now
+	close(m.read)
+	m.read = make(chan struct{})
+	for _, p := range now.Members {
+		m.peers[p.Name] = Peer{p.Name, readCard(p.Body), p.Seen}
+	}
+	before := m.leadership
+	next := Leadership{Epoch: now.Epoch, Since: now.Since, Away: before.Away}
+	if !now.Over {
+		next.Leader = m.peers[now.Leader]
+		next.Leader.Name = now.Leader
+	}
+	m.setLeadership(next)
+}
+
+// note stores whether the database can be reached.
+func (m *Member) note(away error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if away != nil && m.leadership.Away == nil {
+		m.log.Warn("who leads cannot be asked; it is tried again", "error", away)
+	}
+	next := m.leadership
+	next.Away = away
+	m.setLeadership(next)
+}
+
+// setLeadership changes the leadership, and wakes those who wait for a change. m.mu is held.
+func (m *Member) setLeadership(next Leadership) {
+	before := m.leadership
+	m.leadership = next
+	led := next.Epoch != before.Epoch || next.Leader.Name != before.Leader.Name || next.Leader.Address != before.Leader.Address
+	if led && next.Leader.Name != "" && next.Leader.Name != m.name {
+		m.log.Info("another daemon leads", "leader", next.Leader.Name, "address", next.Leader.Address, "epoch", next.Epoch)
+	}
+	if led || (next.Away == nil) != (before.Away == nil) {
+		close(m.changed)
+		m.changed = make(chan struct{})
+	}
+}
+
+// Leadership returns who leads, and a channel that is closed when that changes.
+func (m *Member) Leadership() (now Leadership, changed <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.leadership, m.changed
+}
+
+// Peer returns the member with that name.
+func (m *Member) Peer(name string) (Peer, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, ok := m.peers[name]
+	return p, ok
+}
+
+// There returns the number of members that have announced themselves recently.
+func (m *Member) There() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.peers {
+		if m.asked.Sub(p.Seen) < Unseen {
+			n++
+		}
+	}
+	return n
+}
+
+// Lead waits until the member leads, and returns its term. Run has to run meanwhile: it notices when
+// nobody leads. The error is ctx's. A member that was deposed lets the others try first, because
+// something kept it from renewing its term.
+func (m *Member) Lead(ctx context.Context, deposed bool) (*Term, error) {
+	if deposed {
+		if err := clock.Pause(ctx, beat); err != nil {
+			return nil, err
+		}
+	}
+	for failed := false; ; {
+		if err := m.vacant(ctx); err != nil {
+			return nil, err
+		}
+		led, err := m.try(ctx)
+		if err == nil && led.Epoch > 0 {
+			return &Term{member: m, term: led, over: make(chan struct{})}, nil
+		}
+		if err != nil && ctx.Err() == nil && !failed {
+			m.log.Warn("the lead could not be taken; it is tried again", "error", err)
+		}
+		failed = err != nil
+		if err := clock.Pause(ctx, watch); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// vacant waits until nobody leads, as far as the member knows. The error is ctx's.
+func (m *Member) vacant(ctx context.Context) error {
+	for {
+		now, changed := m.Leadership()
+		if now.Leader.Name == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		}
+	}
+}
+
+// try takes the lead if nobody leads. It returns the new term, or a zero one.
+func (m *Member) try(ctx context.Context) (journal.Term, error) {
+	ctx, cancel := context.WithTimeout(ctx, beat)
+	defer cancel()
+	return m.database.Lead(ctx, m.name)
+}
+
+// All returns all members and the leader, from the database.
+func (m *Member) All(ctx context.Context) (journal.Membership, error) {
+	ctx, cancel := context.WithTimeout(ctx, beat)
+	defer cancel()
+	return m.database.Members(ctx)
+}

@@ -1,0 +1,212 @@
+package cluster_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/cluster"
+	"dibs/internal/journal"
+	"dibs/internal/testkit/pgtest"
+)
+
+// join makes a member, which keeps its key in dir.
+func join(t *testing.T, s *pgtest.Server, name, dir string) (*cluster.Member, error) {
+	t.Helper()
+	database, err := journal.Dial(t.Context(), journal.Postgres{URL: s.URL(), Schema: "dibs", Board: "board"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { database.Close() })
+	return cluster.New(t.Context(), cluster.Config{
+		Database: database, Name: name, Dir: dir,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+}
+
+// mustJoin has the member listen and run, too.
+func mustJoin(t *testing.T, s *pgtest.Server, name, dir string) (*cluster.Member, net.Listener) {
+	t.Helper()
+	m, err := join(t, s, name, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := m.Listen(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l = m.Secure(l)
+	t.Cleanup(func() { l.Close() })
+	go m.Run(t.Context())
+	return m, l
+}
+
+// knows waits until a member knows another one.
+func knows(t *testing.T, m *cluster.Member, name string) cluster.Peer {
+	t.Helper()
+	for range 100 {
+		if p, known := m.Peer(name); known && p.Address != "" {
+			return p
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("%s is not known", name)
+	return cluster.Peer{}
+}
+
+// answer says hello to whoever is let in.
+func answer(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			io.WriteString(conn, "hello") // the handshake comes first
+			conn.Close()
+		}()
+	}
+}
+
+// hears calls a member and returns what it says.
+func hears(ctx context.Context, dial func(context.Context) (net.Conn, error)) (string, error) {
+	conn, err := dial(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	said, err := io.ReadAll(conn)
+	return string(said), err
+}
+
+// Members believe the certificates that are in the database, and no others, on both sides.
+func TestWhoIsBelieved(t *testing.T) {
+	s := pgtest.Run(t)
+	a, _ := mustJoin(t, s, "a", t.TempDir())
+	b, listening := mustJoin(t, s, "b", t.TempDir())
+	go answer(listening)
+	to := knows(t, a, "b")
+	call := func(ctx context.Context) (net.Conn, error) { return a.Dial(ctx, to) }
+	if said, err := hears(t.Context(), call); said != "hello" {
+		t.Fatalf("a member hears %q, %v", said, err)
+	}
+
+	// Somebody whose certificate is not in the database calls.
+	strangers := t.TempDir()
+	stranger, err := join(t, pgtest.Run(t), "b", strangers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, err := hears(t.Context(), func(ctx context.Context) (net.Conn, error) { return stranger.Dial(ctx, to) }); said != "" || err == nil {
+		t.Errorf("a stranger hears %q, %v", said, err)
+	}
+	if said, err := hears(t.Context(), func(ctx context.Context) (net.Conn, error) {
+		d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+		return d.DialContext(ctx, "tcp", to.Address)
+	}); said != "" || err == nil {
+		t.Errorf("who shows no certificate hears %q, %v", said, err)
+	}
+	if said, err := hears(t.Context(), func(ctx context.Context) (net.Conn, error) {
+		d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, Certificates: []tls.Certificate{keyIn(t, strangers)}}}
+		return d.DialContext(ctx, "tcp", to.Address)
+	}); said != "" || err == nil {
+		t.Errorf("who speaks TLS 1.2 hears %q, %v", said, err)
+	}
+
+	// Somebody else answers at the address.
+	listening.Close()
+	l, err := tls.Listen("tcp", to.Address, &tls.Config{Certificates: []tls.Certificate{keyIn(t, strangers)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go answer(l)
+	if said, err := hears(t.Context(), call); said != "" || err == nil || !strings.Contains(err.Error(), "is not b") {
+		t.Errorf("of an impostor a member hears %q, %v", said, err)
+	}
+	_ = b
+}
+
+// keyIn reads the key of a member.
+func keyIn(t *testing.T, dir string) tls.Certificate {
+	t.Helper()
+	path := filepath.Join(dir, "member.pem")
+	made, err := tls.LoadX509KeyPair(path, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// A member keeps its key, which nobody else can read; it is called as no other one.
+func TestAKeyIsKept(t *testing.T) {
+	s, dir := pgtest.Run(t), t.TempDir()
+	mustJoin(t, s, "a", dir)
+	before, err := os.ReadFile(filepath.Join(dir, "member.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "member.pem")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key's file: %v, %v", info.Mode(), err)
+	}
+	block, _ := pem.Decode(before)
+	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+		t.Error(err)
+	}
+	other, _ := mustJoin(t, s, "other", t.TempDir())
+	knows(t, other, "a")
+	if _, err := join(t, s, "a", dir); err != nil { // it was started anew
+		t.Errorf("the same member again: %v", err)
+	}
+	if after, err := os.ReadFile(filepath.Join(dir, "member.pem")); err != nil || string(after) != string(before) {
+		t.Errorf("it has another key: %v", err)
+	}
+	if _, err := join(t, s, "a", t.TempDir()); err == nil || !strings.Contains(err.Error(), "cluster.name") {
+		t.Errorf("another one of its name: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "member.pem"), []byte("half a key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := join(t, s, "a", dir); err == nil || !strings.Contains(err.Error(), "remove the file") {
+		t.Errorf("with a broken key: %v", err)
+	}
+}
+
+// A member stands by while another one leads, until it is told to stop, or nobody leads.
+func TestWhoStandsBy(t *testing.T) {
+	s := pgtest.Run(t)
+	a, _ := mustJoin(t, s, "a", t.TempDir())
+	first, err := a.Lead(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := mustJoin(t, s, "b", t.TempDir())
+
+	why := errors.New("its socket failed")
+	ctx, stop := context.WithCancelCause(t.Context())
+	time.AfterFunc(100*time.Millisecond, func() { stop(why) })
+	if term, err := b.Lead(ctx, false); term != nil || !errors.Is(err, why) {
+		t.Errorf("beside a leader, and told to stop: %v, %v; want why", term, err)
+	}
+
+	time.AfterFunc(100*time.Millisecond, func() {
+		if err := first.Resign(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	next, err := b.Lead(t.Context(), false)
+	if err != nil || next.Epoch() != first.Epoch()+1 {
+		t.Fatalf("after the leader has resigned: %v, %v", next, err)
+	}
+}

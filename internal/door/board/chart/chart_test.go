@@ -1,0 +1,74 @@
+package chart_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"dibs/internal/door/board/chart"
+)
+
+func TestUnit(t *testing.T) {
+	for peak, want := range map[float64]float64{0: 1, 1: 1, 3: 1, 4: 2, 7: 5, 16: 10, 31: 20, 61: 50, 200: 100, 151: 100} {
+		if got := chart.Unit(peak, 3); got != want {
+			t.Errorf("Unit(%v, 3) = %v, want %v", peak, got, want)
+		}
+	}
+}
+
+func TestDraw(t *testing.T) {
+	from := time.Date(2026, 11, 22, 7, 50, 0, 0, time.UTC)
+	none := math.NaN()
+	d := chart.Chart{
+		From: from, Step: 5 * time.Minute,
+		Bars:  []chart.Series{{Name: "completed", Values: []float64{2, 0, 1, 0}}, {Name: "failed", Values: []float64{1, 0, 0, 0}}},
+		Lines: []chart.Series{{Name: "median", Values: []float64{1, none, 2, 3}}},
+	}.Draw()
+	if d.Empty || len(d.Bars) != 3 || len(d.Rows) < 3 {
+		t.Fatalf("drawing %+v", d)
+	}
+	first, on := d.Bars[0], d.Bars[1]
+	if first.X != on.X || math.Abs(on.Y+on.Height-first.Y) > 0.11 || math.Abs(first.Height-2*on.Height) > 0.11 {
+		t.Errorf("bars do not stand on each other: %+v, %+v", first, on)
+	}
+	if first.Tip != "07:50 completed: 2" {
+		t.Errorf("a bar says %q", first.Tip)
+	}
+	if line := d.Lines[0]; len(line.Dots) != 1 || line.Path == "" || line.Path[0] != 'M' {
+		t.Errorf("the value without neighbours is no dot, or the others are no line: %+v", line)
+	}
+	if d.Times[0].Label != "07:50" && d.Times[0].Label != "07:55" && d.Times[0].Label != "08:00" {
+		t.Errorf("times begin with %+v", d.Times[0])
+	}
+}
+
+func TestLargeNumbersFitTheAxis(t *testing.T) {
+	d := chart.Chart{Step: time.Minute, Bars: []chart.Series{{Name: "requests", Values: []float64{25_000, 3}}}}.Draw()
+	if last := d.Rows[len(d.Rows)-1]; last.Label != "30k" || d.Bars[0].Tip != "00:00 requests: 25000" {
+		t.Errorf("the axis ends with %q, and a bar says %q", last.Label, d.Bars[0].Tip)
+	}
+}
+
+func TestNothingToDraw(t *testing.T) {
+	for _, c := range []chart.Chart{{}, {Step: time.Minute, Bars: []chart.Series{{Values: []float64{0, 0}}}}, {Step: time.Minute, Lines: []chart.Series{{Values: []float64{math.NaN()}}}}} {
+		if !c.Draw().Empty {
+			t.Errorf("%+v is not empty", c)
+		}
+	}
+}
+
+// Where the clocks are set, a day has another length, and the next begins at midnight all the same.
+func TestDaysBeginAtMidnight(t *testing.T) {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip(err)
+	}
+	c := chart.Chart{From: time.Date(2026, 10, 24, 0, 0, 0, 0, zone), Step: 24 * time.Hour}
+	if at := c.At(2); at.Format(time.DateTime) != "2026-10-26 00:00:00" {
+		t.Errorf("the third day begins at %v", at)
+	}
+	c.Step = time.Hour
+	if at := c.At(27); !at.Equal(c.From.Add(27 * time.Hour)) {
+		t.Errorf("the 28th hour begins at %v", at)
+	}
+}

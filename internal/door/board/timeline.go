@@ -1,0 +1,305 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/door/board/chart"
+	"dibs/internal/task"
+)
+
+// ranges are the periods that the timeline can show.
+var ranges = []struct {
+	Key, Name string
+	Length    time.Duration
+}{
+	{"10m", "10 min", 10 * time.Minute}, {"1h", "1 hour", time.Hour}, {"6h", "6 hours", 6 * time.Hour},
+	{"1d", "1 day", 24 * time.Hour}, {"1w", "1 week", 7 * 24 * time.Hour},
+}
+
+// How much a timeline reads, and shows.
+const (
+	maxFacts  = 5000
+	maxLanes  = 100
+	maxMarked = 500
+)
+
+// bar is a claim on the timeline.
+type bar struct {
+	chart.Strip
+	ID     claim.ID
+	Task   task.ID
+	Title  string
+	Agent  string
+	From   api.Time // zero: before the record that was read
+	To     api.Time // zero: goes on
+	Lease  api.Time
+	How    string // how it ended, or that it is held
+	Tip    string
+	Class  string
+	Closed bool
+}
+
+// mark is what happened at one moment.
+type mark struct {
+	chart.Spot
+	At    api.Time
+	Lane  string // the agent; empty for people
+	What  string
+	Task  task.ID
+	Title string
+	Tip   string
+	Class string
+	claim claim.ID
+}
+
+// track is the lane of one agent, or of people.
+type track struct {
+	Name   string
+	Hue    int
+	Height int
+	Bars   []*bar
+	Marks  []*mark
+}
+
+// timeline is what the page shows.
+type timeline struct {
+	Range     string
+	Ranges    any
+	From      api.Time
+	Now       chart.Percent
+	Ticks     []chart.Tick
+	Tracks    []*track
+	Bars      []*bar  // newest first
+	Marks     []*mark // newest first
+	More      int     // lanes that are not shown
+	Truncated bool    // not all of the range was read
+}
+
+func (b *Board) timelinePage(w http.ResponseWriter, r *http.Request) {
+	key := cmp.Or(r.URL.Query().Get("range"), "1h")
+	for _, span := range ranges {
+		if span.Key != key {
+			continue
+		}
+		line, err := b.timeline(r.Context(), time.Now(), span.Length)
+		if err != nil {
+			b.refuse(w, r, "timeline", "Timeline", err)
+			return
+		}
+		line.Range, line.Ranges = key, ranges
+		render(w, http.StatusOK, "timeline.html", b.page("timeline", "Timeline", b.state.current(), line))
+		return
+	}
+	b.say(w, http.StatusNotFound, "There is no such timeline", "A timeline shows the last 10 minutes, hour, 6 hours, day or week.")
+}
+
+func (b *Board) timeline(ctx context.Context, now time.Time, length time.Duration) (timeline, error) {
+	from := now.Add(-length)
+	record, err := b.Daemon.Log(ctx, api.LogFilter{Since: from, Seen: true, Limit: maxFacts})
+	if err != nil {
+		return timeline{}, err
+	}
+	held, err := b.Daemon.Claims(ctx, "")
+	if err != nil {
+		return timeline{}, err
+	}
+	bars, marks := follow(record.Entries, held.Claims)
+	scale := chart.Scale{From: from, To: now.Add(length / 10)} // with room for what is left of leases
+	out := timeline{From: api.Time{Time: from}, Now: chart.Percent(scale.X(now)), Ticks: scale.Ticks(), Truncated: len(record.Entries) == maxFacts}
+	out.Tracks, out.More = tracks(scale, now, bars, marks)
+	slices.SortStableFunc(bars, func(a, b *bar) int { return b.From.Compare(a.From.Time) })
+	slices.SortStableFunc(marks, func(a, b *mark) int { return b.At.Compare(a.At.Time) })
+	out.Bars, out.Marks = bars[:min(len(bars), maxMarked)], marks[:min(len(marks), maxMarked)]
+	return out, nil
+}
+
+// follow makes bars and marks of a record, and of the claims that are held now.
+func follow(record []api.LogEntry, held []api.Claim) (bars []*bar, marks []*mark) {
+	known := make(map[claim.ID]*bar)
+	of := func(id claim.ID, agent string, e api.LogEntry) *bar {
+		if known[id] == nil {
+			known[id] = &bar{ID: id, Agent: text(agent, 80), Task: e.Task, Title: cmp.Or(text(e.Title, maxTitle), "Untitled")}
+			bars = append(bars, known[id])
+		}
+		return known[id]
+	}
+	end := func(c *bar, e api.LogEntry, how string) {
+		if !c.Closed {
+			c.Closed, c.To, c.How, c.Class = true, e.At, how, "b-"+string(e.Kind)
+		}
+	}
+	point := func(e api.LogEntry, lane, what string) {
+		marks = append(marks, &mark{
+			At: e.At, Lane: text(lane, 80), What: what, Task: e.Task, Title: cmp.Or(text(e.Title, maxTitle), "Untitled"), Class: "m-" + string(e.Kind), claim: e.Claim,
+		})
+	}
+	for _, e := range record {
+		word := strings.ReplaceAll(string(e.Kind), "_", " ")
+		switch {
+		case e.Seen:
+			c := known[e.Claim]
+			if what := edit(e, c); what != "" && c != nil {
+				point(e, c.Agent, what)
+			} else if what != "" {
+				point(e, "", what)
+			}
+		case e.Kind == claim.KindReopened || e.Kind == claim.KindAdded:
+			point(e, e.Agent, word)
+		case e.Claim == "":
+		case e.Kind.Grants():
+			c := of(e.Claim, e.Agent, e)
+			c.From, c.Lease = e.At, e.Expires
+		case e.Kind == claim.KindRenewed:
+			of(e.Claim, e.Agent, e).Lease = e.Expires
+			point(e, e.Agent, word)
+		case e.Kind == claim.KindOverridden && e.Former != "":
+			end(of(e.Former, e.Holder, e), e, "taken over by "+text(e.Agent, 80))
+			e.Claim = e.Former
+			point(e, e.Holder, "taken over by "+text(e.Agent, 80))
+		case e.Kind == claim.KindSwept:
+			end(of(e.Claim, e.Holder, e), e, word)
+			point(e, e.Holder, word)
+		case slices.Contains([]claim.Kind{claim.KindLost, claim.KindBlocked}, e.Kind):
+			end(of(e.Claim, e.Agent, e), e, word)
+			point(e, e.Agent, word)
+		case (e.Kind == claim.KindOffered || e.Kind == claim.KindDeclined) && e.Started.IsZero(): // nobody worked on it
+			point(e, e.Agent, word)
+		case slices.Contains([]claim.Kind{claim.KindCompleted, claim.KindReview, claim.KindFailed, claim.KindReleased, claim.KindOffered, claim.KindDeclined}, e.Kind):
+			c := of(e.Claim, e.Agent, e)
+			if c.From.IsZero() {
+				c.From = e.Started
+			}
+			end(c, e, word)
+		case e.Kind == claim.KindConflict || e.Kind == claim.KindOrphaned || e.Kind == claim.KindExpiring:
+			point(e, e.Agent, word)
+		}
+	}
+	for _, h := range held {
+		c := of(h.ID, h.Agent, api.LogEntry{Task: h.Task.ID, Title: h.Task.Title})
+		c.Lease = h.ExpiresAt
+		if !c.Closed {
+			c.How, c.Class, c.To = "held", "b-held", api.Time{}
+		}
+	}
+	for _, c := range bars {
+		if c.How == "" { // its end is not on record
+			c.How, c.Closed, c.To, c.Class = "over", true, c.Lease, "b-over"
+		}
+	}
+	return bars, marks
+}
+
+// edit says what people did to a task, as the board showed it; empty if that only shows what is on
+// record. c is the claim that it touches; nil for none.
+func edit(e api.LogEntry, c *bar) string {
+	switch e.Kind {
+	case claim.KindEdited:
+		return "edited: " + text(strings.Join(e.Changed, ", "), maxLine)
+	case claim.KindCreated, claim.KindCancelled, claim.KindTrashed, claim.KindRestored:
+		return string(e.Kind)
+	case claim.KindReassigned:
+		return "given to " + text(e.Holder, 80)
+	case claim.KindReopened, claim.KindUnblocked:
+		if e.By == "" {
+			return string(e.Kind)
+		}
+	case claim.KindCompleted, claim.KindBlocked, claim.KindReview, claim.KindFailed:
+		if c == nil || !c.Closed || c.How == string(claim.KindLost) {
+			return string(e.Kind)
+		}
+	}
+	return ""
+}
+
+// tracks lays bars and marks out in lanes, in the order of their names; more is the number of lanes
+// left out.
+func tracks(scale chart.Scale, now time.Time, bars []*bar, marks []*mark) (out []*track, more int) {
+	lanes := make(map[string]*track)
+	laid := make(map[string]*chart.Lane)
+	lane := func(name string) (*track, *chart.Lane) {
+		if lanes[name] == nil {
+			lanes[name], laid[name] = &track{Name: cmp.Or(name, "People"), Hue: hue(name)}, chart.NewLane(scale)
+			out = append(out, lanes[name])
+		}
+		return lanes[name], laid[name]
+	}
+	begun := func(c *bar) time.Time { return cmp.Or(c.From, api.Time{Time: scale.From}).Time }
+	slices.SortStableFunc(bars, func(a, b *bar) int { return begun(a).Compare(begun(b)) })
+	strips := make(map[claim.ID]*chart.Strip)
+	for _, c := range bars {
+		t, l := lane(c.Agent)
+		to, lease := cmp.Or(c.To, api.Time{Time: now}).Time, c.Lease.Time
+		if c.Closed {
+			lease = time.Time{}
+		}
+		c.Strip = l.Bar(begun(c), to, lease)
+		strips[c.ID] = &c.Strip
+		c.Tip = fmt.Sprintf("%s, “%s”: %s to %s, %s", c.Agent, c.Title, cmp.Or(short(c.From), "before"), cmp.Or(short(c.To), "now"), c.How)
+		if !c.Closed {
+			c.Tip += ", lease until " + short(c.Lease)
+		}
+		t.Bars = append(t.Bars, c)
+	}
+	for _, m := range marks {
+		t, l := lane(m.Lane)
+		m.Spot = l.Mark(m.At.Time, strips[m.claim])
+		m.Tip = fmt.Sprintf("%s %s, “%s”", short(m.At), m.What, m.Title)
+		t.Marks = append(t.Marks, m)
+	}
+	for name, t := range lanes {
+		t.Height = laid[name].Height
+	}
+	slices.SortFunc(out, func(a, b *track) int { // people first, who have no colour
+		return cmp.Or(cmp.Compare(min(a.Hue, 1), min(b.Hue, 1)), cmp.Compare(a.Name, b.Name))
+	})
+	more = max(0, len(out)-maxLanes)
+	return out[:len(out)-more], more
+}
+
+// short writes a moment for a tip; empty for none.
+func short(t api.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	if time.Since(t.Time) < 20*time.Hour {
+		return t.Local().Format("15:04:05")
+	}
+	return t.Local().Format("Jan 2 15:04")
+}
+
+// storyPage tells what happened to a task, or to one claim.
+func (b *Board) storyPage(w http.ResponseWriter, r *http.Request) {
+	story, err := b.Daemon.Story(r.Context(), r.PathValue("id"))
+	if err != nil {
+		b.refuse(w, r, "timeline", "Story", err)
+		return
+	}
+	type step struct {
+		api.Step
+		Person bool
+		Hue    int
+	}
+	var steps []step
+	for _, s := range story.Story {
+		s.Who, s.What, s.Why = text(s.Who, 80), text(s.What, maxLine), text(s.Why, 2*maxLine)
+		steps = append(steps, step{Step: s, Hue: hue(s.Who)})
+	}
+	title := cmp.Or(text(story.Task.Title, maxTitle), "Untitled")
+	_, isClaim := claim.ParseID(r.PathValue("id"))
+	render(w, http.StatusOK, "story.html", b.page("timeline", "The story of "+title, b.state.current(), struct {
+		ID    task.ID
+		Title string
+		Claim bool
+		Whole string
+		Steps []step
+	}{story.Task.ID, title, isClaim, "/story/" + url.PathEscape(string(story.Task.ID)), steps}))
+}

@@ -1,0 +1,364 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/kit/clock"
+	"dibs/internal/task"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// ClaimArgs are the arguments of claim_task.
+type ClaimArgs struct {
+	Who
+	Task string `json:"task,omitempty" jsonschema:"its id, key or URL"`
+	api.Filter
+	Wait    float64 `json:"wait_seconds,omitempty" jsonschema:"wait for it so long"`
+	Content bool    `json:"content,omitempty" jsonschema:"with its page"`
+	Minutes int     `json:"timeout_minutes,omitempty"`
+}
+
+// Granted is the answer of claim_task.
+type Granted struct {
+	Claim     claim.ID      `json:"claim_id"`
+	Task      Task          `json:"task"`
+	ExpiresAt api.Time      `json:"expires_at"`
+	Fence     int64         `json:"fence,omitempty"`
+	Former    string        `json:"former,omitempty"`
+	DoneWhen  string        `json:"done_when,omitempty"`
+	Attempts  []api.Attempt `json:"attempts,omitempty"`
+	WrittenBy string        `json:"written_by,omitempty"`
+	Content   string        `json:"content,omitempty"`
+	Comments  []api.Comment `json:"comments,omitempty"`
+	Missing   string        `json:"missing,omitempty"`
+	News
+}
+
+func grantedOf(c api.Claim) Granted {
+	return Granted{Claim: c.ID, Task: taskOf(c.Task), ExpiresAt: c.ExpiresAt, Fence: c.Fence, Former: line(c.Former), DoneWhen: line(c.Task.DoneWhen), Attempts: c.Task.Attempts}
+}
+
+func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
+	id, err := taskID(in.Task)
+	if err != nil {
+		return "", Granted{}, err
+	}
+	if in.Wait < 0 || in.Wait > api.MaxWait.Seconds() {
+		return "", Granted{}, usagef("wait_seconds: want 0 to %.0f", api.MaxWait.Seconds())
+	}
+	if in.Minutes < 0 {
+		return "", Granted{}, usagef("timeout_minutes: want whole minutes, 1 or more")
+	}
+	ctx, done := c.Context, func() {}
+	if in.Wait > 0 {
+		ctx, done = c.waiting()
+		c.background.Go(func() { c.progress(ctx, seconds(in.Wait), "no task yet") })
+	}
+	defer done()
+	// Without a key, a caller that goes away gets nothing: the daemon releases a claim that is
+	// granted all the same.
+	ask := func() (api.Claim, error) {
+		return c.daemon.Claim(ctx, api.ClaimRequest{
+			Agent: c.agent.name, Task: string(id), Filter: in.Filter, TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(),
+		}, "")
+	}
+	cl, err := ask()
+	if c.isRemote(err) {
+		cl, err = ask()
+	}
+	if err == nil && ctx.Err() != nil {
+		c.giveBack(cl)
+		return "", Granted{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return "", Granted{}, err
+	}
+	c.agent.granted(cl)
+	out := grantedOf(cl)
+	read := "Read it with show_task; end"
+	if in.Content {
+		read = "End"
+	}
+	text := fmt.Sprintf("You hold %s%s. %s with finish_task.", called(out.Task), lasting(cl.ExpiresAt), read)
+	if cl.Override {
+		text += " " + out.Former + " had it before, and let the lease run out: look for work that is half done."
+	}
+	text += doneText(out.DoneWhen) + attemptsText(out.Attempts)
+	if in.Content {
+		page := c.page(cl.Task.ID)
+		out.WrittenBy, out.Comments, out.Missing = page.WrittenBy, page.Comments, missing(page)
+		if page.Content != nil {
+			out.Content = *page.Content
+		}
+		text += "\n" + byOthers + "\n\n" + pageText(page)
+	}
+	return text, out, nil
+}
+
+// pageWait is how long to wait for a claimed task's page. The daemon gives up earlier, and says why.
+const pageWait = 15 * time.Second
+
+// page returns the page of a claimed task. The claim is valid without it.
+func (c *call) page(id task.ID) api.Page {
+	ctx, cancel := context.WithTimeout(c, pageWait)
+	defer cancel()
+	t, err := c.daemon.Content(ctx, id)
+	if err != nil {
+		return api.Unread(err)
+	}
+	return shortened(t.Page)
+}
+
+// giveBack releases a claim that was granted to a cancelled call.
+func (b *Bridge) giveBack(cl api.Claim) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.over), linger)
+	defer cancel()
+	daemon, err := b.options.Daemon()
+	if err == nil {
+		_, err = daemon.Release(ctx, string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "the call that asked for it was cancelled", Unheard: true}, "mcp back "+string(cl.ID))
+	}
+	if err != nil {
+		b.options.Log.Warn("could not release the claim of a cancelled call; it is released when dibs mcp ends", "claim", cl.ID, "error", err)
+	}
+}
+
+// FinishArgs are the arguments of finish_task.
+type FinishArgs struct {
+	Who
+	Task    string `json:"task,omitempty" jsonschema:"default: your only one"`
+	Outcome string `json:"outcome" jsonschema:"completed|blocked|failed|released|review"`
+	Summary string `json:"summary,omitempty" fit:"exact" jsonschema:"what was done, or why not"`
+	Usage   string `json:"usage,omitempty" jsonschema:"in all: tokens=N,usd=X"`
+
+	Evidence []string `json:"evidence,omitempty" fit:"exact"`
+}
+
+// Finished is the answer of finish_task.
+type Finished struct {
+	Task    Task   `json:"task"`
+	Outcome string `json:"outcome"`
+	Owed
+	News
+}
+
+// Owed says that a change is still owed to Notion, and what is unknown until then.
+type Owed struct {
+	Pending bool   `json:"pending,omitempty"`
+	Unknown string `json:"unknown,omitempty"`
+}
+
+func owedOf(o api.Owed) Owed { return Owed{o.Pending, line(o.Unknown)} }
+
+// text returns that as the end of an answer.
+func (o Owed) text() string {
+	if !o.Pending {
+		return ""
+	}
+	return " PENDING: accepted, and Notion has yet to be told. Not known is " + o.Unknown + "; if so, it comes to nothing, and CLAIM LOST will say so."
+}
+
+func finishTask(c *call, in FinishArgs) (string, Finished, error) {
+	cl, err := c.mine(in.Task)
+	if err != nil {
+		return "", Finished{}, err
+	}
+	finish, known := outcomes[in.Outcome]
+	if !known {
+		return "", Finished{}, usagef("outcome %q: want completed, blocked, failed, released or review", line(in.Outcome))
+	}
+	var used api.Used
+	if in.Usage != "" {
+		if used.Usage, err = api.ParseUsage(in.Usage); err != nil {
+			return "", Finished{}, usagef("usage: %v", err)
+		}
+	}
+	// Repeated with the same key, the daemon does nothing twice and answers the same.
+	said := sha256.Sum256([]byte(strings.Join(append([]string{in.Summary, in.Usage}, in.Evidence...), "\x00")))
+	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, said)
+	ended, err := c.ending(cl, func() (api.Claim, error) { return finish(c, cl, in, used, key) })
+	if err != nil {
+		return "", Finished{}, err
+	}
+	out := Finished{Task: taskOf(ended.Task), Outcome: cmp.Or(string(ended.Outcome), in.Outcome), Owed: owedOf(ended.Owed)}
+	return fmt.Sprintf("%s: %s.", called(out.Task), out.Outcome) + out.text(), out, nil
+}
+
+// ending ends a claim at the daemon. That is no news to the agent, unless it fails.
+func (c *call) ending(cl api.Claim, end func() (api.Claim, error)) (api.Claim, error) {
+	c.agent.done(cl.ID)
+	ended, err := insist(c, end)
+	if err == nil && ended.State == claim.Finishing {
+		c.agent.finishing(ended)
+	}
+	if p, refused := errors.AsType[*api.Problem](err); err != nil && (!refused || p.Code != api.CodeClaimLost) {
+		c.agent.granted(cl)
+	}
+	return ended, err
+}
+
+// outcomes map the outcome of the work to the daemon's operation.
+var outcomes = map[string]func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error){
+	"completed": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Complete(c, string(cl.ID), api.CompleteRequest{Agent: c.agent.name, Summary: in.Summary, Evidence: in.Evidence, Used: used}, key)
+	},
+	"released": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Release(c, string(cl.ID), api.StopRequest{Agent: c.agent.name, Reason: in.Summary, Used: used}, key)
+	},
+	"blocked": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Block(c, string(cl.ID), api.BlockRequest{Agent: c.agent.name, Reason: in.Summary, Used: used}, key)
+	},
+	"failed": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Fail(c, string(cl.ID), api.FailRequest{Agent: c.agent.name, Reason: in.Summary, Used: used}, key)
+	},
+	"review": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
+		return c.daemon.Review(c, string(cl.ID), api.ReviewRequest{Agent: c.agent.name, Note: in.Summary, Used: used}, key)
+	},
+}
+
+// UpdateArgs are the arguments of update_claim.
+type UpdateArgs struct {
+	Who
+	Task    string `json:"task,omitempty"`
+	OfferTo string `json:"offer_to,omitempty" jsonschema:"the agent to hand it to"`
+	Decline bool   `json:"decline,omitempty"`
+	Text    string `json:"text,omitempty" fit:"exact" jsonschema:"said with it"`
+}
+
+// Updated is the answer of update_claim.
+type Updated struct {
+	Task      Task     `json:"task"`
+	Claim     claim.ID `json:"claim_id,omitempty"`
+	ExpiresAt api.Time `json:"expires_at,omitzero"` // the claim, or the offer
+	Owed
+	News
+}
+
+func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
+	switch {
+	case in.Decline && in.OfferTo != "":
+		return "", Updated{}, usagef("decline and offer_to exclude each other: leave one of them out")
+	case in.Decline:
+		return decline(c, in)
+	}
+	cl, err := c.mine(in.Task)
+	if err != nil {
+		return "", Updated{}, err
+	}
+	if in.OfferTo != "" {
+		c.agent.done(cl.ID)
+		offered, err := insist(c, func() (api.Offered, error) {
+			return c.daemon.Offer(c, cl.Task.ID, api.OfferRequest{Agent: c.agent.name, To: in.OfferTo, Text: in.Text}, "mcp offer "+string(cl.ID))
+		})
+		if err != nil {
+			c.agent.granted(cl)
+			return "", Updated{}, err
+		}
+		out := Updated{Task: taskOf(offered.Task), Owed: owedOf(offered.Owed)}
+		if out.Pending {
+			cl.State, cl.Outcome = claim.Finishing, claim.EndReleased
+			c.agent.finishing(cl)
+		}
+		if offered.Offer != nil {
+			out.ExpiresAt = offered.Offer.ExpiresAt
+		}
+		return fmt.Sprintf("%s is offered to %s%s; it is yours no longer.", called(out.Task), line(in.OfferTo), lasting(out.ExpiresAt)) + out.text(), out, nil
+	}
+	renewal := api.RenewRequest{Agent: c.agent.name, Progress: in.Text, Keeper: c.keeper()}
+	renewed, err := c.daemon.Renew(c, string(cl.ID), renewal, "")
+	if c.isRemote(err) {
+		renewal.Keeper = api.Keeper{}
+		renewed, err = c.daemon.Renew(c, string(cl.ID), renewal, "")
+	}
+	if err != nil {
+		return "", Updated{}, err
+	}
+	c.agent.granted(renewed)
+	out := Updated{Task: taskOf(renewed.Task), Claim: renewed.ID, ExpiresAt: renewed.ExpiresAt, Owed: owedOf(renewed.Owed)}
+	text := fmt.Sprintf("You hold %s%s.", called(out.Task), lasting(out.ExpiresAt))
+	if renewed.Detail != "" {
+		text += " " + line(renewed.Detail)
+	}
+	return text, out, nil
+}
+
+// decline refuses a task that is offered to the agent.
+func decline(c *call, in UpdateArgs) (string, Updated, error) {
+	id, err := taskID(in.Task)
+	if err == nil && id == "" {
+		err = usagef("which task do you decline? name it in task")
+	}
+	if err != nil {
+		return "", Updated{}, err
+	}
+	declined, err := insist(c, func() (api.Offered, error) {
+		return c.daemon.Decline(c, id, api.DeclineRequest{Agent: c.agent.name, Reason: in.Text}, newKey())
+	})
+	if err != nil {
+		return "", Updated{}, err
+	}
+	out := Updated{Task: taskOf(declined.Task), Owed: owedOf(declined.Owed)}
+	return fmt.Sprintf("%s is declined.", called(out.Task)) + out.text(), out, nil
+}
+
+// mine finds the agent's claim on a task, or its only one.
+func (c *call) mine(named string) (api.Claim, error) {
+	id := api.OnlyClaim
+	if parsed, ok := claim.ParseID(named); ok {
+		id = string(parsed)
+	} else if named != "" {
+		t, err := taskID(named)
+		if err != nil {
+			return api.Claim{}, err
+		}
+		id = string(t)
+	}
+	return c.daemon.Lookup(c, id, c.agent.name)
+}
+
+// taskID parses the name of a task; empty for none.
+func taskID(named string) (task.ID, error) {
+	if named == "" {
+		return "", nil
+	}
+	if id, err := task.ParseTaskID(named); err == nil {
+		return id, nil
+	}
+	if key, ok := task.ParseKey(named); ok {
+		return task.ID(key), nil
+	}
+	return "", usagef("%q names no task: want its id, its key such as T-3, or its URL", beginning(line(named)))
+}
+
+// insist repeats a request if the daemon went away without an answer: it may be about to come back.
+// The request must have a key. If the daemon stays away, the error says that it may have been
+// carried out.
+func insist[T any](ctx context.Context, ask func() (T, error)) (answer T, err error) {
+	var sent error
+	for range 6 {
+		answer, err = ask()
+		away, ok := errors.AsType[*client.UnreachableError](err)
+		if ok && !away.Sent && sent != nil {
+			return answer, sent
+		}
+		if !ok || !away.Sent || clock.Pause(ctx, time.Second) != nil {
+			return answer, err
+		}
+		sent = err
+	}
+	return answer, err
+}
+
+// newKey returns the key of a request that only insist repeats.
+func newKey() string { return "mcp " + ulid.Make().String() }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

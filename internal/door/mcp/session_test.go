@@ -1,0 +1,387 @@
+package mcp_test
+
+//lint:file-ignore SA1019 clients of before 2026-07-28 are told of lost claims by logging
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/door/mcp"
+	"dibs/internal/notion/emulator"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestLostClaim has a person take a task out of an agent's hands.
+func TestLostClaim(t *testing.T) {
+	inWorld(t, []string{"Write", "Read"}, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		if err := s.SetLoggingLevel(w.Context(), &sdk.SetLoggingLevelParams{Level: "info"}); err != nil {
+			w.Fatal(err)
+		}
+		if err := s.Subscribe(w.Context(), &sdk.SubscribeParams{URI: "dibs://claims"}); err != nil {
+			w.Fatal(err)
+		}
+		s.must("claim_task", `{"task":"`+w.task("Write")+`"}`)
+		w.person("Write", status("CANCELLED"))
+
+		s.mu.Lock()
+		logs, uris := strings.Join(s.logs, "\n"), slices.Clone(s.uris)
+		s.mu.Unlock()
+		if !strings.HasPrefix(logs, "warning: CLAIM LOST: TASK-1 “Write”") || strings.Count(logs, "\n") != 0 || !slices.Contains(uris, "dibs://claims") {
+			w.Errorf("pushed: %q, updated: %v", logs, uris)
+		}
+		a := s.must("list_tasks", `{}`)
+		if !strings.HasPrefix(a.text, "CLAIM LOST: TASK-1 “Write” is no longer yours: ") || !strings.Contains(a.text, "\nTasks ready for Sandman:") {
+			w.Errorf("the next answer: %s", a.text)
+		}
+		if notices, _ := a.fields["notices"].([]any); len(notices) != 1 {
+			w.Errorf("notices: %v", a.fields["notices"])
+		}
+		if a := s.must("list_tasks", `{}`); strings.Contains(a.text, "LOST") {
+			w.Errorf("said again: %s", a.text)
+		}
+		s.refused("claim_lost", "finish_task", `{"outcome":"completed","task":"`+w.task("Write")+`"}`)
+
+		// In the answer of a failure, too, and found by the call itself.
+		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
+		w.person("Read", status("OPEN"))
+		if a := s.refused("usage", "show_task", `{}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-2 “Read”") {
+			w.Errorf("the next answer: %s", a.text)
+		}
+
+		// By a person through dibs.
+		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
+		if _, err := w.ask().Release(w.Context(), w.task("Read"), api.StopRequest{By: "Ada", Reason: "mine"}, ""); err != nil {
+			w.Fatal(err)
+		}
+		if a := s.must("list_tasks", `{}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-2 “Read” is no longer yours: Ada (user unknown) took the task back: mine") {
+			w.Errorf("the next answer: %s", a.text)
+		}
+	})
+}
+
+// TestToldOnce loses one of two claims: once an answer has said so, the agent means the
+// other one when it names none.
+func TestToldOnce(t *testing.T) {
+	inWorld(t, []string{"Write", "Read"}, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		s.must("claim_task", `{"task":"`+w.task("Write")+`"}`)
+		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
+		w.person("Write", status("CANCELLED"))
+		if a := s.must("list_tasks", `{}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-1") {
+			w.Errorf("answered %s", a.text)
+		}
+		if a := s.must("finish_task", `{"outcome":"completed"}`); !strings.HasPrefix(a.text, "TASK-2") || w.status("Read") != "COMPLETED Sandman" {
+			w.Errorf("answered %s, and the other task is %s", a.text, w.status("Read"))
+		}
+	})
+}
+
+// TestPendingFinish finishes while Notion is away, and a person takes the task meanwhile: the
+// agent is told that it came to nothing, and not told of one that came to what it said.
+func TestPendingFinish(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		inWorld(t, []string{"Write"}, func(w *world) {
+			s := w.connect(mcp.Options{Agent: "Sandman"})
+			defer s.close()
+			s.must("claim_task", `{}`)
+			back := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
+			a := s.must("finish_task", `{"outcome":"completed","summary":"all of it"}`)
+			if unknown, _ := a.fields["unknown"].(string); a.fields["pending"] != true || unknown == "" || !strings.Contains(a.text, "PENDING") || !strings.Contains(a.text, unknown) {
+				w.Errorf("answered %s, %v", a.text, a.fields)
+			}
+			if taken {
+				w.person("Write", status("CANCELLED"))
+			}
+			if a := s.must("list_tasks", `{}`); strings.Contains(a.text, "LOST") || strings.Contains(a.text, "NOTE") {
+				w.Errorf("while it is pending: %s", a.text)
+			}
+			back()
+			time.Sleep(2 * time.Minute)
+			if a := s.must("list_tasks", `{}`); strings.HasPrefix(a.text, "CLAIM LOST: TASK-1") != taken || strings.Contains(a.text, "NOTE") {
+				w.Errorf("taken %v: %s", taken, a.text)
+			}
+			if got := w.status("Write"); (got == "COMPLETED Sandman") == taken {
+				w.Errorf("taken %v: the task is %s", taken, got)
+			}
+		})
+	}
+}
+
+// TestClaimsOfOthers has something else act for the agent.
+func TestClaimsOfOthers(t *testing.T) {
+	inWorld(t, []string{"Write"}, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		s.must("list_tasks", `{"mine":true}`)
+		other := w.connect(mcp.Options{Agent: "Sandman"})
+		defer other.close()
+		other.must("claim_task", `{}`)
+		if a := s.must("inbox", `{}`); !strings.HasPrefix(a.text, "NOTE: you hold TASK-1 “Write”") {
+			w.Errorf("answered %s", a.text)
+		}
+		if a := s.must("inbox", `{}`); strings.Contains(a.text, "NOTE") {
+			w.Errorf("said again: %s", a.text)
+		}
+		other.must("finish_task", `{"outcome":"completed","summary":"it was easy"}`)
+		if a := s.must("inbox", `{}`); !strings.HasPrefix(a.text, "NOTE: your claim on TASK-1 “Write”") || strings.Contains(a.text, "LOST") {
+			w.Errorf("answered %s", a.text)
+		}
+	})
+}
+
+// TestCancelledCalls cancels calls at several moments: nothing stays claimed.
+func TestCancelledCalls(t *testing.T) {
+	for name, after := range map[string]time.Duration{
+		"before the write":  time.Millisecond,
+		"during the settle": time.Second,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, []string{"Write"}, func(w *world) {
+				s := w.connect(mcp.Options{Agent: "Sandman"})
+				defer s.close()
+				ctx, cancel := context.WithTimeout(w.Context(), after)
+				defer cancel()
+				if _, err := s.try(ctx, "claim_task", `{}`); !errors.Is(err, context.DeadlineExceeded) {
+					w.Fatalf("err = %v", err)
+				}
+				time.Sleep(time.Minute)
+				if got := w.status("Write"); got != "OPEN" {
+					w.Errorf("the task shows %q", got)
+				}
+				if a := s.must("list_tasks", `{"mine":true}`); strings.Contains(a.text, "Write") {
+					w.Errorf("answered %s", a.text)
+				}
+			})
+		})
+	}
+}
+
+// TestWaitIsCancelled waits for a task, and stops waiting before there is one.
+func TestWaitIsCancelled(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		ctx, cancel := context.WithTimeout(w.Context(), 12*time.Second)
+		defer cancel()
+		if _, err := s.try(ctx, "claim_task", `{"wait_seconds":600}`); !errors.Is(err, context.DeadlineExceeded) {
+			w.Fatalf("err = %v", err)
+		}
+		s.mu.Lock()
+		done := slices.Clone(s.done)
+		s.mu.Unlock()
+		if !slices.Equal(done, []float64{5, 10}) {
+			w.Errorf("progress = %v, want 5 and 10", done)
+		}
+		w.add("Write")
+		time.Sleep(2 * time.Minute)
+		if got := w.status("Write"); got != "OPEN" {
+			w.Errorf("the task shows %q", got)
+		}
+		// One who waits gets the next.
+		s.must("claim_task", `{}`)
+		go func() {
+			time.Sleep(time.Minute)
+			w.add("Read")
+		}()
+		if a := s.must("claim_task", `{"wait_seconds":600}`); !strings.Contains(a.text, "“Read”") {
+			w.Errorf("answered %s", a.text)
+		}
+	})
+}
+
+// TestClientGoesAway closes the input while calls are open: what is quick is answered, what
+// waits ends, and what was claimed stays for a while.
+func TestClientGoesAway(t *testing.T) {
+	inWorld(t, []string{"Write"}, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		s.must("claim_task", `{}`)
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := s.try(w.Context(), "claim_task", `{"wait_seconds":3600}`)
+			waiting <- err
+		}()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		if err := s.bridge.end(); err != nil {
+			w.Error(err)
+		}
+		<-waiting
+		s.Close()
+		if took := time.Since(began); took > 5*time.Second {
+			w.Errorf("the bridge ended after %v", took)
+		}
+		if got := w.status("Write"); got != "IN_PROGRESS Sandman" {
+			w.Errorf("the task shows %q", got)
+		}
+		again := w.connect(mcp.Options{Agent: "Sandman"})
+		defer again.close()
+		if a := again.must("list_tasks", `{}`); !strings.HasPrefix(a.text, "NOTE: you hold TASK-1 “Write”") {
+			w.Errorf("a new bridge says: %s", a.text)
+		}
+	})
+}
+
+// TestNoDaemon asks before there is a daemon, while it is away, and after.
+func TestNoDaemon(t *testing.T) {
+	inWorld(t, []string{"Write"}, func(w *world) {
+		w.halt()
+		fails := true
+		s := w.connect(mcp.Options{Agent: "Sandman", Daemon: func() (*client.Client, error) {
+			if fails {
+				return nil, errors.New("the configuration cannot be read")
+			}
+			return w.ask(), nil
+		}})
+		defer s.close()
+		if a := s.refused("failed", "list_tasks", `{}`); !strings.Contains(a.text, "the configuration cannot be read") {
+			w.Errorf("answered %s", a.text)
+		}
+		synctest.Wait()
+		fails = false
+		for _, tool := range []string{"list_tasks", "claim_task", "inbox"} {
+			began := time.Now()
+			if a := s.refused("unreachable", tool, `{}`); a.text != "unreachable: the daemon is away. Try again in 10 seconds" {
+				w.Errorf("answered %s", a.text)
+			}
+			if took := time.Since(began); took < 5*time.Second || took > 6*time.Second {
+				w.Errorf("%s waited %v for the daemon, want 5s", tool, took)
+			}
+		}
+		if _, err := s.ReadResource(w.Context(), &sdk.ReadResourceParams{URI: "dibs://claims"}); err == nil || !strings.Contains(err.Error(), "the daemon is away") {
+			w.Errorf("err = %v", err)
+		}
+		w.serve()
+		s.must("claim_task", `{}`)
+		time.Sleep(20 * time.Minute)
+		w.halt()
+		if a := s.refused("unreachable", "finish_task", `{"outcome":"completed"}`); a.text != "unreachable: the daemon is away; your claim on TASK-1 “Write” lives until 00:45. Try again in 10 seconds" {
+			w.Errorf("answered %s", a.text)
+		}
+		go func() { // a restart
+			time.Sleep(4 * time.Second)
+			w.serve()
+		}()
+		s.must("list_tasks", `{}`)
+		s.must("finish_task", `{"outcome":"completed"}`)
+		if got := w.status("Write"); got != "COMPLETED Sandman" {
+			w.Errorf("the task shows %q", got)
+		}
+	})
+}
+
+// inSession is a session of that id, whose threads count by themselves.
+func inSession(id string) func(string) string {
+	return func(thread string) string {
+		if thread != "" {
+			return "thread " + thread
+		}
+		return id
+	}
+}
+
+// TestNames looks under which names agents act.
+func TestNames(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		name := func(s *session, meta sdk.Meta) string {
+			w.Helper()
+			result, err := s.CallTool(w.Context(), &sdk.CallToolParams{Name: "list_tasks", Arguments: map[string]any{}, Meta: meta})
+			if err != nil {
+				w.Fatal(err)
+			}
+			return result.StructuredContent.(map[string]any)["agent"].(string)
+		}
+		named := w.connect(mcp.Options{Agent: "Sandman", Session: inSession("1")})
+		defer named.close()
+		if got := name(named, sdk.Meta{"threadId": "7"}); got != "Sandman" {
+			w.Errorf("the agent's name is %q", got)
+		}
+		if a := named.must("list_tasks", `{"agent":"Oracle"}`); a.fields["agent"] != "Oracle" {
+			w.Errorf("asked as Oracle: %v", a.fields)
+		}
+		one, again, other := w.connect(mcp.Options{Session: inSession("1")}), w.connect(mcp.Options{Session: inSession("1")}), w.connect(mcp.Options{Session: inSession("2")})
+		defer one.close()
+		defer again.close()
+		defer other.close()
+		a, b, c := name(one, nil), name(again, nil), name(other, nil)
+		if a != b || a == c || a == "" {
+			w.Errorf("names %q, %q of one session, %q of another", a, b, c)
+		}
+		// One process serves several threads.
+		t1, t2 := name(one, sdk.Meta{"threadId": "t1"}), name(one, sdk.Meta{"x-codex-turn-metadata": map[string]any{"thread_id": "t2"}})
+		if t1 == t2 || t1 == a || t1 != name(other, sdk.Meta{"x-codex-turn-metadata": `{"session_id":"t1"}`}) {
+			w.Errorf("names %q and %q of threads, in session %q", t1, t2, a)
+		}
+		none, neither := w.connect(mcp.Options{}), w.connect(mcp.Options{})
+		defer none.close()
+		defer neither.close()
+		if n := name(none, nil); n != name(none, nil) || n == name(neither, nil) {
+			w.Errorf("name %q without a session", n)
+		}
+	})
+}
+
+// TestResources reads what is there to be read, and the prompt.
+func TestResources(t *testing.T) {
+	inWorld(t, []string{"Write"}, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		s.must("claim_task", `{}`)
+		read := func(uri string) string {
+			r, err := s.ReadResource(w.Context(), &sdk.ReadResourceParams{URI: uri})
+			if err != nil {
+				return "error: " + err.Error()
+			}
+			return r.Contents[0].Text
+		}
+		mine := read("dibs://claims")
+		if !strings.Contains(mine, `"agent":"Sandman"`) || !strings.Contains(mine, `"title":"Write"`) || mine != read("dibs://agents/Sandman/claims") {
+			w.Errorf("claims: %s", mine)
+		}
+		if got := read("dibs://agents/Oracle/claims"); got != `{"agent":"Oracle","claims":[]}` {
+			w.Errorf("Oracle's claims: %s", got)
+		}
+		if got := read("dibs://tasks/" + w.task("Write")); !strings.HasPrefix(got, "# Write\n") {
+			w.Errorf("task: %s", got)
+		}
+		for _, uri := range []string{"dibs://tasks/nothing", "dibs://tasks/T-99", "dibs://nothing"} {
+			if got := read(uri); !strings.HasPrefix(got, "error: ") || !strings.Contains(strings.ToLower(got), "not found") {
+				w.Errorf("%s: %s", uri, got)
+			}
+		}
+		p, err := s.GetPrompt(w.Context(), &sdk.GetPromptParams{Name: "work"})
+		if err != nil || !strings.Contains(p.Messages[0].Content.(*sdk.TextContent).Text, "finish_task") {
+			w.Errorf("prompt: %v, %v", p, err)
+		}
+	})
+}
+
+// TestAnothersTasks asks what another agent holds: that is none of the asker's, who does
+// not hear that it is.
+func TestAnothersTasks(t *testing.T) {
+	inWorld(t, []string{"Write"}, func(w *world) {
+		oracle := w.connect(mcp.Options{Agent: "Oracle"})
+		defer oracle.close()
+		oracle.must("claim_task", `{}`)
+		for _, o := range []mcp.Options{{Agent: "Sandman"}, {Session: func(string) string { return "one" }}} {
+			s := w.connect(o)
+			defer s.close()
+			for _, args := range []string{`{"agent":"Oracle"}`, `{"agent":"Oracle","mine":true}`} {
+				a := s.must("list_tasks", args)
+				if strings.Contains(a.text, "NOTE") || a.fields["notices"] != nil || a.fields["agent"] != "Oracle" || strings.Contains(args, "mine") != strings.Contains(a.text, "“Write”") {
+					w.Errorf("%s: %s", args, a.text)
+				}
+			}
+		}
+	})
+}

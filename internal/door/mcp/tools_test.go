@@ -1,0 +1,279 @@
+package mcp_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/door/mcp"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+func indented(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Indent(&out, raw, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	out.WriteByte('\n')
+	return out.Bytes()
+}
+
+// TestToolsList asks for the tools: every agent pays for what is listed.
+func TestToolsList(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		list, err := s.ListTools(w.Context(), nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		raw, err := json.Marshal(list)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if len(raw) >= 5000 {
+			w.Errorf("tools/list is %d bytes long, want less than 5000", len(raw))
+		}
+		w.Logf("tools/list: %d bytes", len(raw))
+		const golden = "testdata/tools.json"
+		if *update {
+			if err := os.WriteFile(golden, indented(w.T, raw), 0o644); err != nil {
+				w.Fatal(err)
+			}
+		}
+		recorded, err := os.ReadFile(golden)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if diff := cmp.Diff(string(recorded), string(indented(w.T, raw))); diff != "" {
+			w.Errorf("tools/list (-want +got):\n%s", diff)
+		}
+		var names, reading []string
+		for _, tool := range list.Tools {
+			names = append(names, tool.Name)
+			if tool.Annotations.ReadOnlyHint {
+				reading = append(reading, tool.Name)
+			}
+			if tool.Description == "" || tool.InputSchema == nil || tool.OutputSchema == nil {
+				w.Errorf("%s has no description, or not both schemas", tool.Name)
+			}
+			one, _ := json.Marshal(tool)
+			w.Logf("%s: %d bytes", tool.Name, len(one))
+		}
+		want := []string{"list_tasks", "show_task", "claim_task", "finish_task", "update_claim", "add_task", "comment", "inbox", "send"}
+		if diff := cmp.Diff(want, names); diff != "" {
+			w.Errorf("tools (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(want[:2], reading); diff != "" {
+			w.Errorf("tools that only read (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAnswersFit holds answers, also those of failures, against the schemas that are listed.
+func TestAnswersFit(t *testing.T) {
+	inWorld(t, []string{"Write"}, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		list, err := s.ListTools(w.Context(), nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		schemas := make(map[string]*jsonschema.Resolved)
+		for _, tool := range list.Tools {
+			raw, _ := json.Marshal(tool.OutputSchema)
+			var schema jsonschema.Schema
+			if err := json.Unmarshal(raw, &schema); err != nil {
+				w.Fatal(err)
+			}
+			if schemas[tool.Name], err = schema.Resolve(nil); err != nil {
+				w.Fatal(err)
+			}
+		}
+		id := w.task("Write")
+		for _, c := range [][2]string{
+			{"list_tasks", `{}`}, {"show_task", `{"task":"` + id + `"}`}, {"claim_task", `{}`}, {"claim_task", `{}`},
+			{"list_tasks", `{"mine":true}`}, {"update_claim", `{}`}, {"finish_task", `{"outcome":"released"}`},
+			{"finish_task", `{"outcome":"released"}`}, {"inbox", `{}`}, {"send", `{"to":"all","text":"x"}`}, {"send", `{}`},
+			{"add_task", `{"title":"More"}`}, {"add_task", `{}`}, {"comment", `{"task":"` + id + `","text":"x"}`},
+		} {
+			a := s.call(c[0], c[1])
+			if err := schemas[c[0]].Validate(a.fields); err != nil {
+				w.Errorf("%s %s: %v does not fit its schema: %v", c[0], c[1], a.fields, err)
+			}
+		}
+	})
+}
+
+// TestArgumentsRefused calls tools wrongly.
+func TestArgumentsRefused(t *testing.T) {
+	inWorld(t, []string{"Write"}, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		for _, tt := range []struct{ tool, args, want string }{
+			{"list_tasks", `{"limit":-1}`, "limit: want 1 or more"},
+			{"list_tasks", `{"limit":"all"}`, "the arguments do not fit: "},
+			{"list_tasks", `{"mine":true,"status":"OPEN"}`, "mine goes with no filter"},
+			{"list_tasks", `{"mine":true,"priority":"high"}`, "mine goes with no filter"},
+			{"add_task", `{"title":" "}`, "the arguments do not fit: title is missing"},
+			{"comment", `{"text":""}`, "text is missing"},
+			{"list_tasks", `{"filter":"x"}`, `there is no argument "filter": there are agent, mine, priority, where, text, status, limit`},
+			{"list_tasks", `[]`, "the arguments are no object"},
+			{"list_tasks", `{"agent":7}`, "the arguments do not fit: "},
+			{"claim_task", `{"agent":7}`, "the arguments do not fit: "},
+			{"claim_task", `{"agent":"x\ny"}`, `contains a control character`},
+			{"claim_task", `{"task":"the first one"}`, `"the first one" names no task: want its id, its key such as T-3, or its URL`},
+			{"claim_task", `{"wait_seconds":-1}`, "wait_seconds: want 0 to 3600"},
+			{"claim_task", `{"wait_seconds":1e300}`, "wait_seconds: want 0 to 3600"},
+			{"claim_task", `{"timeout_minutes":-1}`, "timeout_minutes: want whole minutes"},
+			{"show_task", `{}`, "the arguments do not fit: "},
+			{"show_task", `{"task":""}`, "task is missing: its id, key or URL"},
+			{"finish_task", `{}`, "the arguments do not fit: "},
+			{"finish_task", `{"outcome":"done"}`, "the arguments do not fit: "},
+			{"update_claim", `{"decline":true}`, "which task do you decline? name it in task"},
+			{"update_claim", `{"decline":true,"offer_to":"Oracle"}`, "decline and offer_to exclude each other"},
+			{"inbox", `{"limit":101}`, "limit: want 1 to 100"},
+			{"inbox", `{"wait_seconds":4000}`, "wait_seconds: want 0 to 3600"},
+			{"send", `{"to":"Oracle","text":" "}`, "text is missing"},
+			{"list_tasks", `{"limit":"many"}`, `limit: want a whole number, not "many"`},
+			{"list_tasks", `{"limit":1e300}`, "limit: want a whole number, not 1e+300"},
+			{"list_tasks", `{"where":"7"}`, "where: want a list of texts, not 7"},
+			{"list_tasks", `{"where":{"title":{"is":"Read"}}}`, "where: want a list of texts, not "},
+			{"list_tasks", `{"where":[7]}`, "where: want a list of texts, not [7]"},
+			{"list_tasks", `{"mine":"yes"}`, `mine: want true or false, not "yes"`},
+			{"add_task", `{"title":"x","fields":[]}`, "fields: want an object, not []"},
+			{"claim_task", `{"timeout_minutes":2.5}`, "timeout_minutes: want a whole number, not 2.5"},
+			{"finish_task", `{"outcome":"done"}`, `outcome: want completed, blocked, failed, released, review, not "done"`},
+		} {
+			if a := s.refused("usage", tt.tool, tt.args); !strings.Contains(a.text, tt.want) || strings.Contains(a.text, "validating") || strings.Contains(a.text, "Go ") || strings.Contains(a.text, "reflect") {
+				w.Errorf("%s %s: %q, want %q", tt.tool, tt.args, a.text, tt.want)
+			}
+		}
+		if got := w.status("Write"); got != "OPEN" {
+			w.Errorf("the task shows %q", got)
+		}
+		if _, err := s.try(w.Context(), "steal_task", `{}`); err == nil || !strings.Contains(err.Error(), `unknown tool "steal_task"`) {
+			w.Errorf("a tool that there is not: %v", err)
+		}
+	})
+}
+
+// TestArgumentsFit calls tools as models do in spite of the schemas.
+func TestArgumentsFit(t *testing.T) {
+	inWorld(t, []string{"Write", "Read"}, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		s.must("claim_task", `{"task":"TASK-1 ","where":null,"priority":"","wait_seconds":"","timeout_minutes":"45.0"}`)
+		if a := s.must("list_tasks", `{"mine":"false","limit":1.0,"where":"[\"title=Read\"]","status":null}`); a.fields["total"] != 1.0 {
+			w.Errorf("listed: %s", a.text)
+		}
+		for _, where := range []string{`"title=Read"`, `{"title":"Read"}`, `"{\"title\":\"Read\"}"`} {
+			if a := s.must("list_tasks", `{"where":`+where+`}`); a.fields["total"] != 1.0 {
+				w.Errorf("listed where %s: %s", where, a.text)
+			}
+		}
+		s.must("finish_task", `"{\"outcome\":\" completed\",\"task\":null,\"evidence\":\"[\\\"seen\\\"]\"}"`)
+		if got := w.status("Write"); got != "COMPLETED Sandman" {
+			w.Errorf("the task shows %q", got)
+		}
+		s.must("add_task", `{"title":" More ","depends_on":"[\"TASK-2\"]","fields":"{}","body":null,"for":""}`)
+		s.must("inbox", `{"done":"","limit":"3"}`)
+		s.must("send", `{"to":" Oracle","text":"    indented\n  more"}`)
+		got, err := w.ask().Poll(w.Context(), "Oracle", api.PollRequest{}, "")
+		if err != nil || len(got.Triggers) == 0 || got.Triggers[0].Text != "    indented\n  more" {
+			w.Errorf("sent: %+v, %v", got, err)
+		}
+	})
+}
+
+// TestRefusals has two agents run into each other.
+func TestRefusals(t *testing.T) {
+	inWorld(t, []string{"Write", "Read"}, func(w *world) {
+		a := w.connect(mcp.Options{Agent: "Sandman"})
+		defer a.close()
+		b := w.connect(mcp.Options{Agent: "Oracle"})
+		defer b.close()
+		write := w.task("Write")
+		held := a.must("claim_task", `{"task":"`+write+`"}`)
+
+		r := b.refused("held", "claim_task", `{"task":"`+write+`"}`)
+		if r.fields["holder"] != "Sandman" || r.fields["expires_at"] == nil || !strings.Contains(r.text, "Sandman") || !strings.Contains(r.text, "Call claim_task without task") {
+			w.Errorf("refused with %s, %v", r.text, r.fields)
+		}
+		if r := b.refused("claim_lost", "finish_task", `{"outcome":"completed","task":"`+held.fields["claim_id"].(string)+`"}`); !strings.Contains(r.text, "Sandman has it") {
+			w.Errorf("finishing another's claim: %s", r.text)
+		}
+		b.refused("unknown_claim", "finish_task", `{"outcome":"completed"}`)
+		for _, c := range [][2]string{
+			{"claim_task", `{"task":"00000000-0000-4000-8000-000000000000"}`}, {"show_task", `{"task":"T-99"}`}, {"comment", `{"task":"T-99","text":"x"}`},
+		} {
+			r := b.refused("not_found", c[0], c[1])
+			if strings.Contains(r.text, "dibs ") || !strings.HasSuffix(r.text, ". If it was just made, call again in a minute") {
+				w.Errorf("refused with %s", r.text)
+			}
+		}
+
+		b.must("claim_task", `{}`)
+		r = b.refused("nothing_ready", "claim_task", `{}`)
+		if !strings.Contains(r.text, "Call claim_task with wait_seconds") {
+			w.Errorf("refused with %s", r.text)
+		}
+		if l := b.must("list_tasks", `{}`); !strings.HasPrefix(l.text, "No task is ready for Oracle.") {
+			w.Errorf("listed: %s", l.text)
+		}
+		// Several claims, and none of them named.
+		a.must("finish_task", `{"outcome":"released"}`)
+		w.add("More")
+		time.Sleep(time.Minute)
+		a.must("claim_task", `{}`)
+		a.must("claim_task", `{}`)
+		r = a.refused("ambiguous_claim", "finish_task", `{"outcome":"completed"}`)
+		if claims, _ := r.fields["claims"].([]any); len(claims) != 2 || strings.Count(r.text, "\n- ") != 2 {
+			w.Errorf("refused with %s, %v", r.text, r.fields)
+		}
+	})
+}
+
+// TestRequests counts what tools cost: those that read ask Notion nothing.
+func TestRequests(t *testing.T) {
+	inWorld(t, []string{"Write", "Read"}, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		time.Sleep(time.Minute + time.Second) // between two syncs, which read pages, too
+		cost := func(tool, args string) []string {
+			w.notion.ResetRequests()
+			s.must(tool, args)
+			var out []string
+			for _, r := range w.notion.Requests() {
+				if strings.HasPrefix(r.Path, "/v1/pages/") {
+					out = append(out, r.Method)
+				}
+			}
+			return out
+		}
+		for _, tt := range []struct {
+			tool, args string
+			want       []string
+		}{
+			{"list_tasks", `{}`, nil},
+			{"claim_task", `{}`, []string{"GET", "PATCH", "GET"}},
+			{"list_tasks", `{"mine":true}`, nil},
+			{"update_claim", `{}`, nil},
+			{"inbox", `{}`, nil},
+			{"show_task", `{"task":"TASK-1"}`, []string{"GET"}},
+			{"finish_task", `{"outcome":"completed"}`, []string{"GET", "PATCH"}},
+		} {
+			if got := cost(tt.tool, tt.args); !slices.Equal(got, tt.want) {
+				w.Errorf("%s %s: requests %v, want %v", tt.tool, tt.args, got, tt.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/door/server"
+	"dibs/internal/reserve"
+)
+
+// noting is a broker that notes what it is asked, and answers nothing.
+type noting struct {
+	*fake
+	asked []string
+}
+
+func (n *noting) note(format string, args ...any) {
+	n.asked = append(n.asked, fmt.Sprintf(format, args...))
+}
+
+func (n *noting) Authorize(string, broker.Caller) error { return nil }
+
+func (n *noting) Claims(agent string) api.Claims {
+	n.note("claims of %s", agent)
+	return api.Claims{}
+}
+
+func (n *noting) Reservations(_ context.Context, agent string) api.Reservations {
+	n.note("reservations of %s", agent)
+	return api.Reservations{}
+}
+
+func (n *noting) ComparedReservations(_ context.Context, agent, member string) api.Reservations {
+	n.note("reservations of %s, compared at %s", agent, member)
+	return api.Reservations{}
+}
+
+func (n *noting) CheckReserved(_ context.Context, agent, member string, _ []reserve.Target) (api.Checked, error) {
+	n.note("whether %s may, at %s", agent, member)
+	return api.Checked{}, nil
+}
+
+func (n *noting) Poll(_ context.Context, p broker.Poll) (api.Triggers, error) {
+	n.note("poll of %s, key %s of %d", p.Agent, p.Key, p.UID)
+	return api.Triggers{}, nil
+}
+
+func (n *noting) Send(_ context.Context, m broker.Message) (api.Message, error) {
+	n.note("message of %s, key %s of %d", m.From, m.Key, m.UID)
+	return api.Message{}, nil
+}
+
+func (n *noting) Comment(_ context.Context, r broker.Remark) (api.Commented, error) {
+	n.note("comment of %s, key %s of %d", r.Agent, r.Key, r.UID)
+	return api.Commented{}, nil
+}
+
+// What decides the answer to a request reaches the broker: whose it is, and where it came in. Two
+// users may use one key.
+func TestWhatIsAskedArrives(t *testing.T) {
+	const id = "11111111-1111-1111-1111-111111111111"
+	for _, tt := range []struct{ method, path, body, want string }{
+		{"GET", "/v1/claims?agent=Sandman", "", "claims of Sandman"},
+		{"GET", "/v1/reservations?agent=Sandman", "", "reservations of Sandman"},
+		{"GET", "/v1/reservations?agent=Sandman&targets=true", "", "reservations of Sandman, compared at one"},
+		{"POST", "/v1/reservations/check", `{"agent":"Sandman","targets":[{"path":"a.go","at":[{"in":"name:x","path":"a.go"}]}]}`, "whether Sandman may, at one"},
+		{"POST", "/v1/agents/Sandman/poll", `{}`, "poll of Sandman, key k of -1"},
+		{"POST", "/v1/messages", `{"from":"Sandman","to":"Oracle","text":"hi"}`, "message of Sandman, key k of -1"},
+		{"POST", "/v1/tasks/" + id + "/comments", `{"agent":"Sandman","text":"hi"}`, "comment of Sandman, key k of -1"},
+	} {
+		inBubble(t, tt.want, func(t *testing.T) {
+			n := &noting{fake: newFake(t)}
+			f := &fixture{t: t, broker: n.fake, keys: newMemory(t), pipe: server.NewPipe(), log: new(logBuffer)}
+			f.server = server.New(server.Options{Broker: n, Journal: f.keys, Version: "v1.2.3", Log: f.logger()})
+			front := server.NewFront(f.server, server.FrontOptions{Member: "one", Log: f.logger()})
+			f.serveAt(front, f.pipe)
+			var header []string
+			if tt.method == "POST" {
+				header = []string{"Idempotency-Key", "k"}
+			}
+			if got := f.must(tt.method, tt.path, tt.body, header...); got.status >= 300 {
+				t.Errorf("answered %d: %s\n%s", got.status, got.body, f.log)
+			}
+			if !slices.Equal(n.asked, []string{tt.want}) {
+				t.Errorf("the broker was asked for %q, want %q", n.asked, tt.want)
+			}
+		})
+	}
+}

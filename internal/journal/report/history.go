@@ -1,0 +1,96 @@
+// Package report turns the record into statistics: what was done in the last days, and the numbers
+// of each agent. It is pure.
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Completes reports whether a fact says that an agent completed a task, or handed it in for review.
+// A person's approval is no work.
+func Completes(e claim.Fact) bool {
+	return (e.Kind == claim.KindCompleted || e.Kind == claim.KindReview) && e.By == ""
+}
+
+// Period is what happened in a day or an hour, or in the part of it that was asked for.
+type Period struct {
+	From, To time.Time
+	Ended    []claim.Hold
+	Granted  int
+	Held     float64 // how many claims were held at a time, on average
+	Denied   map[claim.Code]int
+	// Waited has how long granted tasks had been ready, where it is known since when.
+	Waited []time.Duration
+}
+
+// Hour returns the end of the hour that at is in.
+func Hour(at time.Time) time.Time { return at.Truncate(time.Hour).Add(time.Hour) }
+
+// Periods divides a time into days or hours, oldest first; end returns when the day or hour of a
+// moment ends. It takes the claims that ended in that time, in that order, those that are held,
+// and the facts of that time in the order of storing.
+func Periods(from, to time.Time, end func(time.Time) time.Time, holds []claim.Hold, facts []claim.Fact) (periods []Period) {
+	for at := from; at.Before(to); at = end(at) {
+		periods = append(periods, Period{From: at, To: end(at), Denied: make(map[claim.Code]int)})
+	}
+	if len(periods) > 0 {
+		periods[len(periods)-1].To = to
+	}
+	of := func(at time.Time) *Period {
+		i, _ := slices.BinarySearchFunc(periods, at, func(p Period, at time.Time) int { return cmp.Or(p.To.Compare(at), -1) })
+		if i == len(periods) || at.Before(from) {
+			return &Period{Denied: make(map[claim.Code]int)} // not asked for
+		}
+		return &periods[i]
+	}
+	for _, h := range holds {
+		if h.Started.IsZero() || h.Brief {
+			continue
+		}
+		of(h.Started).Granted++
+		until := to
+		if h.State == claim.Ended {
+			until = h.Ended
+			p := of(until)
+			p.Ended = append(p.Ended, h)
+		}
+		for i := range periods {
+			p := &periods[i]
+			if held := min(until.UnixNano(), p.To.UnixNano()) - max(h.Started.UnixNano(), p.From.UnixNano()); held > 0 {
+				p.Held += float64(held) / float64(p.To.Sub(p.From))
+			}
+		}
+	}
+	ready := make(map[task.ID]time.Time) // since when tasks are
+	for _, f := range facts {
+		switch {
+		case f.Kind == claim.KindReady:
+			ready[f.Task] = f.At
+		case f.Kind.Grants():
+			if since, known := ready[f.Task]; known {
+				p := of(f.At)
+				p.Waited = append(p.Waited, max(0, f.At.Sub(since)))
+				delete(ready, f.Task)
+			}
+		case f.Kind == claim.KindDenied:
+			of(f.At).Denied[f.Code] += max(1, f.Count)
+		}
+	}
+	return periods
+}
+
+// NineOfTen returns the length that nine of ten lengths do not exceed; nil if there are none. It
+// sorts lengths.
+func NineOfTen(lengths []time.Duration) *time.Duration {
+	if len(lengths) == 0 {
+		return nil
+	}
+	slices.Sort(lengths)
+	return new(lengths[int(math.Ceil(0.9*float64(len(lengths))))-1])
+}

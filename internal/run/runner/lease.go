@@ -1,0 +1,115 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/kit/clock"
+)
+
+// standing is news about the claim while its command runs: it is in doubt, it stands after all, or
+// it is lost.
+type standing struct {
+	doubt bool
+	lost  error // wraps ErrLost
+}
+
+// lostError is an ErrLost with how the claim ended. The command may have ended it itself.
+type lostError struct {
+	as  claim.Ending // empty if that is not known
+	why string
+}
+
+func (e *lostError) Error() string { return ErrLost.Error() + ": " + e.why }
+func (e *lostError) Unwrap() error { return ErrLost }
+
+// lost returns the error of a claim on which the daemon refused a request.
+func lost(p *api.Problem) error {
+	e := &lostError{why: cmp.Or(p.Detail, p.Title)}
+	if p.Claim != nil {
+		e.as = p.Claim.Outcome
+	}
+	return e
+}
+
+// watch reports how the claim stands, until it is lost or ctx ends. Once its lease is over it is in
+// doubt until the page was read: when this machine slept, nobody else may have taken the task.
+func (j *job) watch(ctx context.Context, tell chan<- standing) {
+	report := func(s standing) {
+		select {
+		case tell <- s:
+		case <-ctx.Done():
+		}
+	}
+	until, err := j.claim.ExpiresAt.Time, error(nil)
+	for err == nil && ctx.Err() == nil {
+		if time.Now().Before(until) {
+			until, err = j.listen(ctx, until)
+			continue
+		}
+		report(standing{doubt: true})
+		if until, err = j.judge(ctx); err == nil {
+			report(standing{})
+		}
+	}
+	if ctx.Err() == nil {
+		report(standing{lost: err})
+	}
+}
+
+// listen waits for news of the claim until its lease is over, and returns the end of that.
+func (j *job) listen(ctx context.Context, until time.Time) (time.Time, error) {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // a timer would stand still while the machine sleeps
+		for clock.Pause(asking, again) == nil {
+			if !time.Now().Before(until) {
+				cancel()
+			}
+		}
+	}()
+	cl, err := j.Daemon.WatchAtWork(asking, string(j.claim.ID), j.claim.Agent, min(time.Minute, max(time.Until(until)/2, time.Second)))
+	p, refused := errors.AsType[*api.Problem](err)
+	switch {
+	case err == nil && cl.State != claim.Held:
+		return until, &lostError{cl.Outcome, cmp.Or(cl.Detail, "it was "+string(cmp.Or(cl.Outcome, "ended")))}
+	case err == nil:
+		return cl.ExpiresAt.Time, nil
+	case refused && (p.Code == api.CodeClaimLost || p.Code == api.CodeUnknownClaim):
+		return until, lost(p)
+	}
+	clock.Pause(ctx, min(again, max(0, time.Until(until))))
+	return until, nil
+}
+
+// judge has the daemon renew a claim whose lease is over, which it does if the page still shows the
+// claim, and returns the end of the new lease. It waits for Notion and the journal as long as the
+// daemon answers, and for a daemon that does not answer as long as insist.
+func (j *job) judge(ctx context.Context) (until time.Time, err error) {
+	for heard := time.Now(); ; {
+		asking, cancel := context.WithTimeout(ctx, insist)
+		cl, err := j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent}, "")
+		cancel()
+		p, refused := errors.AsType[*api.Problem](err)
+		switch {
+		case ctx.Err() != nil:
+			return until, ctx.Err()
+		case err == nil && time.Now().Before(cl.ExpiresAt.Time):
+			return cl.ExpiresAt.Time, nil
+		case err == nil:
+			return until, fmt.Errorf("%w: its lease is over, and it lives no longer (claim.max_lifetime)", ErrLost)
+		case refused && (p.Code.Passes() || p.Code == api.CodeStopping || p.Code == api.CodeBusy):
+			heard = time.Now()
+		case refused:
+			return until, lost(p)
+		case time.Since(heard) >= insist:
+			return until, fmt.Errorf("%w: its lease is over, and the daemon cannot be asked", ErrLost)
+		}
+		clock.Pause(ctx, again)
+	}
+}

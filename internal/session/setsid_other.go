@@ -1,6 +1,0 @@
-//go:build !linux && !darwin
-
-package session
-
-// sessionLeader is not known on this system.
-func sessionLeader() (string, bool) { return "", false }

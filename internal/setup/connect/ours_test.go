@@ -1,0 +1,190 @@
+package connect_test
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dibs/internal/setup/connect"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const skillPath = ".claude/skills/dibs/SKILL.md"
+
+// A skill of that name that we did not write is refused before anything is written, and stays.
+func TestAnotherSkill(t *testing.T) {
+	for client, path := range map[string]string{"claude": skillPath, "codex": ".agents/skills/dibs/SKILL.md", "cursor": ".cursor/skills/dibs/SKILL.md"} {
+		for _, text := range []string{"---\nname: dibs\n---\nMy own.\n", ""} {
+			home := t.TempDir()
+			put(t, filepath.Join(home, path), text)
+			if _, err := connect.Plan(client, place(home), false); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "another one") {
+				t.Errorf("%s: %v", client, err)
+			}
+			do(t, client, place(home), true)
+			if diff := cmp.Diff(map[string]string{path: text}, tree(t, home)); diff != "" {
+				t.Errorf("%s afterwards (-want +got):\n%s", client, diff)
+			}
+		}
+	}
+}
+
+// A skill that another version wrote is replaced, and removed.
+func TestSkillOfAnOlderDibs(t *testing.T) {
+	for name, edit := range map[string]func(string) string{
+		"as it was":    func(s string) string { return s },
+		"windows":      func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
+		"no last line": func(s string) string { return strings.TrimSuffix(s, "\n") },
+	} {
+		home := t.TempDir()
+		older := place(home)
+		older.Skill = []byte("---\nname: dibs\n---\nOlder.\n")
+		do(t, "claude", older, false)
+		put(t, filepath.Join(home, skillPath), edit(tree(t, home)[skillPath]))
+		if changed := do(t, "claude", place(home), false); len(changed) != 1 || changed[0] != "SKILL.md" {
+			t.Errorf("%s: changed %v", name, changed)
+		}
+		if got := tree(t, home)[skillPath]; strings.Contains(got, "Older") || !strings.HasPrefix(got, string(place(home).Skill)) {
+			t.Errorf("%s: it is\n%s", name, got)
+		}
+		do(t, "claude", older, false)
+		do(t, "claude", place(home), true)
+		if left := tree(t, home); len(left) > 0 {
+			t.Errorf("%s: left %v", name, left)
+		}
+	}
+}
+
+// Skills as dibs skill prints them, and those from before they were signed, are ours.
+func TestSkillWithoutSignature(t *testing.T) {
+	first, err := os.ReadFile("testdata/first-skill.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{string(first), string(place("").Skill)} {
+		home := t.TempDir()
+		put(t, filepath.Join(home, skillPath), text)
+		do(t, "claude", place(home), false)
+		do(t, "claude", place(home), true)
+		if left := tree(t, home); len(left) > 0 {
+			t.Errorf("left %v", left)
+		}
+	}
+}
+
+// A skill that its user changed is kept, with a message, by every version.
+func TestChangedSkill(t *testing.T) {
+	for name, edit := range map[string]func(string) string{
+		"before": func(s string) string { return strings.Replace(s, "name: dibs", "name: dibs\nmine: 1", 1) },
+		"behind": func(s string) string { return s + "Mine.\n" },
+	} {
+		home := t.TempDir()
+		do(t, "claude", place(home), false)
+		text := edit(tree(t, home)[skillPath])
+		put(t, filepath.Join(home, skillPath), text)
+		newer := place(home)
+		newer.Skill = []byte("---\nname: dibs\n---\nNewer.\n")
+		for _, p := range []connect.Place{place(home), newer} {
+			for _, undo := range []bool{false, true} {
+				changes, err := connect.Plan("claude", p, undo)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c := changes[len(changes)-1]; filepath.Base(c.Path) != "SKILL.md" || !strings.Contains(c.Kept, "was changed since dibs wrote it") {
+					t.Errorf("%s, undo %v: %+v", name, undo, c)
+				}
+				do(t, "claude", p, undo)
+				if got := tree(t, home)[skillPath]; got != text {
+					t.Errorf("%s, undo %v: it is\n%s", name, undo, got)
+				}
+			}
+		}
+	}
+}
+
+// A program is recognized by its name with a version at the end, by being this one, or by its build
+// information. Calls are updated to the current path of dibs, with their additions.
+func TestCalledOtherwise(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "mesh tool")
+	from, err := os.Open(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	to, err := os.OpenFile(copied, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		t.Fatal(err)
+	}
+	to.Close()
+	for _, program := range []string{"/opt/dibs-1.2", "/opt/it's/dibs_linux", `C:\bin\dibs.exe`, copied} {
+		for _, client := range []string{"claude", "codex", "cursor"} {
+			home := t.TempDir()
+			p := place(home)
+			p.Dibs = program
+			do(t, client, p, false)
+			if again := do(t, client, p, false); again != nil {
+				t.Errorf("%s, %s: connected twice: %v", client, program, again)
+			}
+			for name, was := range tree(t, home) {
+				text := strings.Replace(was, `"mcp"`, `"mcp", "--agent", "Sandman"`, 1)
+				for _, stop := range []string{"hook Stop", "hook stop"} {
+					text = strings.Replace(text, stop, stop+" --socket /run/s", 1)
+				}
+				put(t, filepath.Join(home, name), text)
+			}
+			if again := do(t, client, p, false); again != nil {
+				t.Errorf("%s, %s: connected again: %v", client, program, again)
+			}
+			do(t, client, place(home), false)
+			var all strings.Builder
+			for _, text := range tree(t, home) {
+				all.WriteString(text)
+			}
+			if text := all.String(); strings.Contains(text, program[strings.LastIndexAny(program, `/\`)+1:]) || !strings.Contains(text, "Sandman") ||
+				!strings.Contains(strings.ToLower(text), `"dibs hook stop --socket /run/s"`) {
+				t.Errorf("%s: moved from %s:\n%s", client, program, text)
+			}
+			do(t, client, p, false)
+			do(t, client, place(home), true)
+			if left := tree(t, home); len(left) > 0 {
+				t.Errorf("%s, %s: left %v", client, program, left)
+			}
+		}
+	}
+}
+
+// Entries that only look like ours stay, on undo as well.
+func TestOthersPrograms(t *testing.T) {
+	home := t.TempDir()
+	text := `{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "lefthook hook Stop"}]}, {"hooks": [{"type": "command", "command": "dibsy hook Stop"}]}]}}`
+	put(t, filepath.Join(home, ".claude/settings.json"), text)
+	do(t, "claude", place(home), false)
+	do(t, "claude", place(home), true)
+	if got := tree(t, home)[".claude/settings.json"]; got != text {
+		t.Errorf("it is %s", got)
+	}
+	for client, c := range map[string]struct{ path, text string }{
+		"claude": {".claude.json", `{"mcpServers": {"dibs": {"command": "/opt/other", "args": ["mcp"]}}}`},
+		"cursor": {".cursor/mcp.json", `{"mcpServers": {"dibs": {"url": "https://example.com"}}}`},
+		"codex":  {".codex/config.toml", "[mcp_servers.dibs]\ncommand = \"other\"\n"},
+	} {
+		home := t.TempDir()
+		put(t, filepath.Join(home, c.path), c.text)
+		if _, err := connect.Plan(client, place(home), false); err == nil || !strings.Contains(err.Error(), "another one") {
+			t.Errorf("%s: %v", client, err)
+		}
+		do(t, client, place(home), true)
+		if got := tree(t, home)[c.path]; got != c.text {
+			t.Errorf("%s: it is %s", client, got)
+		}
+	}
+}

@@ -1,0 +1,435 @@
+package doctor_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+	"dibs/internal/notion/emulator"
+	"dibs/internal/setup/doctor"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAllIsWell(t *testing.T) {
+	inWorld(t, func(w *world) {
+		if err := w.journal().Close(); err != nil {
+			w.Fatal(err)
+		}
+		report := doctor.Run(w.Context(), w.options)
+		for _, f := range report.Findings {
+			// The emulated workspace is a Free one.
+			if f.Level != doctor.OK && f.Check != "plan" || f.Found == "" {
+				w.Errorf("%+v", f)
+			}
+		}
+		if report.Failed() || report.Unreachable {
+			w.Error("the report failed")
+		}
+		for _, r := range w.notion.Requests() {
+			if r.Method != "GET" {
+				w.Errorf("it sent %s %s", r.Method, r.Path)
+			}
+		}
+	})
+}
+
+func TestWhatIsWrongIsFound(t *testing.T) {
+	tests := map[string]struct {
+		sabotage      func(w *world)
+		level         doctor.Level
+		check         string
+		found, remedy string
+	}{
+		"no token": {
+			func(w *world) { w.options.Config.Notion.Token = "" },
+			doctor.Error, "token", "no Notion token", "set NOTION_TOKEN",
+		},
+		"a token that cannot be one": {
+			func(w *world) { w.options.Config.Notion.Token = "ntn_ä" },
+			doctor.Error, "token", "characters that no token has", "copy the token anew",
+		},
+		"comments": {
+			func(w *world) { w.options.Config.Notion.Comments = true },
+			doctor.OK, "notion.comments", "may make them", "",
+		},
+		"comments without the capability to make them": {
+			func(w *world) {
+				w.options.Config.Notion.Comments = true
+				w.notion.Inject(emulator.Fault{Method: http.MethodPost, Path: "/v1/comments", Kind: emulator.Forbidden403})
+			},
+			doctor.Warning, "notion.comments", `need the capability "insert comments"`, "switch it on",
+		},
+		"comments without the capability to read them": {
+			func(w *world) {
+				w.options.Config.Notion.Comments = true
+				w.notion.Inject(emulator.Fault{Method: http.MethodGet, Path: "/v1/comments", Kind: emulator.Forbidden403})
+			},
+			doctor.Warning, "notion.comments", `need the capability "read comments"`, "switch it on",
+		},
+		"comments without the capability to mention people": {
+			func(w *world) {
+				w.options.Config.Notion.Comments = true
+				w.notion.Inject(emulator.Fault{Path: "/v1/users", Match: func(r *http.Request, _ []byte) bool { return r.URL.Path == "/v1/users" }, Kind: emulator.Forbidden403})
+			},
+			doctor.Warning, "notion.comments", "user information", "switch it on",
+		},
+		"a wrong token": {
+			func(w *world) { w.options.Config.Notion.Token = "ntn_wrong" },
+			doctor.Error, "connection", "401", "check notion.token",
+		},
+		"a token file that others can read": {
+			func(w *world) {
+				file := filepath.Join(w.TempDir(), "token")
+				if err := os.WriteFile(file, []byte(w.notion.Token()), 0o644); err != nil {
+					w.Fatal(err)
+				}
+				w.options.Config.Notion.Token, w.options.Config.Notion.TokenFile = "", file
+			},
+			doctor.Warning, "token", "mode 0644", "chmod 600",
+		},
+		"Notion away": {
+			func(w *world) { w.notion.Inject(emulator.Fault{Kind: emulator.Error503}) },
+			doctor.Error, "connection", "503", "status page",
+		},
+		"a clock that is off": {
+			func(w *world) {
+				w.options.Transport = shifted{w.options.Transport, 10 * time.Minute}
+			},
+			doctor.Warning, "clock", "10m0s behind Notion's", "NTP",
+		},
+		"a database that is not shared": {
+			func(w *world) { w.notion.Unshare(w.notion.Databases().MeshLog) },
+			doctor.Error, "databases.mesh_log", "404", "share the database with the connection",
+		},
+		"a linked database": {
+			func(w *world) {
+				id, err := w.notion.LinkDatabase(w.notion.Databases().Tasks)
+				if err != nil {
+					w.Fatal(err)
+				}
+				w.options.Config.Databases.Tasks = id
+			},
+			doctor.Error, "databases.tasks", "400", "that is a linked view of another database",
+		},
+		"the id of a data source": {
+			func(w *world) {
+				id, err := w.notion.AddDataSource(w.notion.Databases().MeshLog, "More", map[string]any{"Name": of("title")})
+				if err != nil {
+					w.Fatal(err)
+				}
+				w.options.Config.Databases.Tasks = id
+			},
+			doctor.Error, "databases.tasks", `is the id of the data source "More", not of a database`, "use that of its database, ",
+		},
+		"an id of wrong digits": {
+			func(w *world) { w.options.Config.Databases.MeshLog = "12345678-1234-1234-1234-123456789abc" },
+			doctor.Error, "databases.mesh_log", "should be a valid uuid", "copy it anew",
+		},
+		"an edge that turns away": {
+			func(w *world) { w.options.Transport = edge{} },
+			doctor.Error, "connection", "403: Forbidden, a page of HTML from the edge", "try from another network",
+		},
+		"a database with several data sources": {
+			func(w *world) {
+				if _, err := w.notion.AddDataSource(w.notion.Databases().Tasks, "More", map[string]any{"Name": of("title")}); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Error, "databases.tasks_source", `several data sources, "Tasks" (`, "set databases.tasks_source",
+		},
+		"a data source that there is not": {
+			func(w *world) { w.options.Config.Databases.TasksSource = "Sprint" },
+			doctor.Error, "databases.tasks_source", `has no data source "Sprint", only "Tasks" (`, "one of them",
+		},
+		"a log with several data sources": {
+			func(w *world) {
+				if _, err := w.notion.AddDataSource(w.notion.Databases().MeshLog, "More", map[string]any{"Name": of("title")}); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Error, "databases.mesh_log_source", `"More" (`, "set databases.mesh_log_source",
+		},
+		"a property that is missing": {
+			func(w *world) { w.schema(map[string]any{"claimed_at": nil}) },
+			doctor.Error, "tasks.properties.claimed_at", "is missing", "add it with type date",
+		},
+		"a property of another type": {
+			func(w *world) { w.schema(map[string]any{"claimed_by": of("checkbox")}) },
+			doctor.Error, "tasks.properties.claimed_by", "is of type checkbox, want rich_text, select or people", "change its type",
+		},
+		"no claim token": {
+			func(w *world) { w.schema(map[string]any{"claim_token": nil}) },
+			doctor.Error, "tasks.properties.claim_token", "is missing", "run dibs init, which adds it",
+		},
+		"a property that would be good to have": {
+			func(w *world) { w.schema(map[string]any{"claim_timeout_minutes": nil}) },
+			doctor.Warning, "tasks.properties.claim_timeout_minutes", "is missing", "all claims last as long as claim.timeout says",
+		},
+		"a status that is no option": {
+			func(w *world) { w.options.Config.Tasks.Statuses.Blocked = "STUCK" },
+			doctor.Error, "tasks.properties.status", `no option "STUCK"`, "tasks.statuses",
+		},
+		"a priority that means nothing": {
+			func(w *world) { w.options.Config.Tasks.Priorities.High = []string{"P1"} },
+			doctor.Warning, "tasks.priorities", `"high"`, "say in tasks.priorities",
+		},
+		"a log property of another type": {
+			func(w *world) {
+				if err := w.notion.EditSchema(w.notion.Databases().TaskLog, map[string]any{"started": of("checkbox")}); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Warning, "databases.task_log", `"started" is of type checkbox`, "change its type",
+		},
+		"a log without entry ids": {
+			func(w *world) {
+				if err := w.notion.EditSchema(w.notion.Databases().TaskLog, map[string]any{"entry_id": nil}); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Warning, "databases.task_log", "no property for entry_id", "dibs init",
+		},
+		"a state directory for everybody": {
+			func(w *world) {
+				w.stateDir(0o755)
+			},
+			doctor.Warning, "state_dir", "mode 0755", "chmod 700",
+		},
+		"a state directory with the socket of a group, for everybody": {
+			func(w *world) {
+				w.options.Config.SocketGroup = "agents"
+				w.stateDir(0o711)
+			},
+			doctor.Warning, "state_dir", "mode 0711", "chgrp agents ",
+		},
+		"a state directory for a group whose socket is elsewhere": {
+			func(w *world) {
+				w.options.Config.SocketGroup, w.options.Config.Socket = "agents", "/run/dibs/dibs.sock"
+				w.stateDir(0o710)
+			},
+			doctor.Warning, "state_dir", "mode 0710", "chmod 700",
+		},
+		"a state directory that is none": {
+			func(w *world) {
+				if err := os.WriteFile(w.options.Config.StateDir, nil, 0o600); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Error, "state_dir", "is not a directory", "another state_dir",
+		},
+		"a socket that is none": {
+			func(w *world) {
+				w.options.Config.Socket = filepath.Join(w.TempDir(), "s")
+				if err := os.WriteFile(w.options.Config.Socket, nil, 0o600); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Error, "socket", "is not a socket", "another socket",
+		},
+		"a journal that is damaged": {
+			func(w *world) {
+				if err := os.Mkdir(w.options.Config.StateDir, 0o700); err != nil {
+					w.Fatal(err)
+				}
+				file := filepath.Join(w.options.Config.StateDir, journal.FileName)
+				if err := os.WriteFile(file, []byte(strings.Repeat("not a database. ", 500)), 0o600); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Error, "journal", "file is not a database", "backup",
+		},
+		"a journal of another version": {
+			func(w *world) {
+				j := w.journal()
+				if err := errors.Join(j.SetMeta(w.Context(), "schema", "of another version"), j.Close()); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Error, "journal", "journal.db has another schema", "use the version of dibs that made it",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				tt.sabotage(w)
+				report := doctor.Run(w.Context(), w.options)
+				if report.Failed() != (tt.level == doctor.Error) || report.Unreachable != (name == "Notion away" || name == "an edge that turns away") {
+					w.Errorf("failed = %v, unreachable = %v", report.Failed(), report.Unreachable)
+				}
+				for _, f := range report.Findings {
+					if f.Check == tt.check && f.Level == tt.level && strings.Contains(f.Found, tt.found) && strings.Contains(f.Remedy, tt.remedy) {
+						return
+					}
+					if strings.Contains(f.Found+f.Remedy, w.notion.Token()) {
+						w.Errorf("the token is in %+v", f)
+					}
+				}
+				w.Errorf("no %s of %s that says %q and %q in:\n%+v", tt.level, tt.check, tt.found, tt.remedy, report.Findings)
+			})
+		})
+	}
+}
+
+// With a group's socket in the state directory, the group may pass through it: the daemon itself
+// asks for that mode.
+func TestStateDirOfAGroup(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Config.SocketGroup = "agents"
+		w.stateDir(0o710)
+		if f := find(doctor.Run(w.Context(), w.options), "state_dir"); f.Level != doctor.OK {
+			w.Errorf("finding = %+v", f)
+		}
+	})
+}
+
+// A long pause that Notion asks for is reported instead of waited for.
+func TestPauses(t *testing.T) {
+	const busy = "what else uses this connection's token; the other questions to Notion were left out"
+	tests := map[string]struct {
+		fault  emulator.Fault
+		check  string // the last check that needs Notion
+		remedy string
+	}{
+		"at once":           {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 20 * time.Second}, "connection", busy},
+		"after a database":  {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 20 * time.Second, Skip: 4}, "databases.task_log", busy},
+		"blocked":           {emulator.Fault{Kind: emulator.Blocked429, Skip: 1}, "databases.tasks", "has blocked this connection: see the connection's page in Notion, or ask Notion's support; the other questions"},
+		"for very long":     {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: time.Hour, Skip: 1}, "databases.tasks", busy},
+		"for a few seconds": {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 3 * time.Second, Times: 1}, "databases.mesh_log", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.notion.Inject(tt.fault)
+				start := time.Now()
+				w.options.Probe = tt.remedy != "" // probing takes time, too
+				report := doctor.Run(w.Context(), w.options)
+				if took := time.Since(start); took > 5*time.Second {
+					w.Errorf("it took %v", took)
+				}
+				if f := find(report, tt.check); f.Remedy == "" != (tt.remedy == "") || !strings.Contains(f.Remedy, tt.remedy) {
+					w.Errorf("%+v, want the remedy %q", f, tt.remedy)
+				}
+				reached := false
+				for _, f := range report.Findings {
+					if f.Check == tt.check {
+						reached = true
+					} else if reached && strings.HasPrefix(f.Check, "databases.") {
+						w.Errorf("%s was looked at, too", f.Check)
+					}
+				}
+				if f := find(report, "journal"); f.Level != doctor.OK {
+					w.Errorf("journal: %+v", f)
+				}
+				if f := find(report, "probe"); w.options.Probe && (f.Level != doctor.Warning || !strings.Contains(f.Found, "pause")) {
+					w.Errorf("probe: %+v", f)
+				}
+			})
+		})
+	}
+}
+
+// Findings are reported as they come; errors from being stopped are not.
+func TestStopped(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, stop := context.WithCancelCause(w.Context())
+		var told []doctor.Finding
+		w.options.OnFinding = func(f doctor.Finding) {
+			if told = append(told, f); f.Check == "connection" {
+				w.notion.SetLatency(func(*http.Request) (before, after time.Duration) {
+					time.AfterFunc(time.Second, func() { stop(errors.New("terminated")) })
+					return 2 * time.Second, 0
+				})
+			}
+		}
+		report := doctor.Run(ctx, w.options)
+		var checks []string
+		for _, f := range report.Findings {
+			checks = append(checks, f.Check)
+		}
+		if diff := cmp.Diff([]string{"token", "connection", "plan", "clock"}, checks); diff != "" {
+			w.Errorf("checks (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(report.Findings, told); diff != "" {
+			w.Errorf("told (-found +told):\n%s", diff)
+		}
+	})
+}
+
+// Inspecting the journal changes nothing, and finds the backlog.
+func TestBacklogOfAStoppedDaemon(t *testing.T) {
+	inWorld(t, func(w *world) {
+		j := w.journal()
+		if err := j.Record(w.Context(), finished(time.Now())); err != nil {
+			w.Fatal(err)
+		}
+		now := time.Now()
+		for _, cl := range []claim.Hold{
+			{State: claim.Finishing, Finish: &claim.Finish{As: claim.EndCompleted, At: now.Add(-time.Minute)}, Detail: "503"},
+			{State: claim.Held, Lease: claim.Lease{StaleAt: now.Add(2 * time.Hour)}},
+			{State: claim.Held, Lease: claim.Lease{StaleAt: now}},
+			{State: claim.Writing},
+		} {
+			cl.ID, cl.Agent, cl.Task.ID, cl.Reserved = claim.NewID(now), "Sandman", "11111111-2222-3333-4444-555555555555", now
+			if err := j.Save(w.Context(), claim.Change{Holds: []claim.Hold{cl}}); err != nil {
+				w.Fatal(err)
+			}
+		}
+		if err := j.Close(); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		for range 2 {
+			report := doctor.Run(w.Context(), w.options)
+			want := doctor.Finding{Check: "outbox", Level: doctor.Warning, Found: "2 owed to Notion, 1 of them finished claims, the oldest from 1h1m0s ago, last error: 503", Remedy: "start dibs serve: it delivers them"}
+			if diff := cmp.Diff(want, find(report, "outbox")); diff != "" {
+				w.Errorf("-want +got:\n%s", diff)
+			}
+			want = doctor.Finding{Check: "claims", Level: doctor.Warning, Found: "1 held, and no daemon looks after them", Remedy: "start dibs serve before their leases end"}
+			if diff := cmp.Diff(want, find(report, "claims")); diff != "" {
+				w.Errorf("-want +got:\n%s", diff)
+			}
+		}
+	})
+}
+
+// If there are several data sources, the configured one is examined and measured.
+func TestANamedDataSource(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ideas, err := w.notion.AddDataSource(w.notion.Databases().Tasks, "Ideas", map[string]any{"Name": of("title")})
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.options.Config.Databases.TasksSource, w.options.Probe = "Tasks", true
+		report := doctor.Run(w.Context(), w.options)
+		if f := find(report, "databases.tasks_source"); f.Level != doctor.OK || !strings.Contains(f.Found, `"Tasks" (`) {
+			w.Errorf("finding = %+v", f)
+		}
+		if f := find(report, "latency"); f.Level != doctor.OK || report.Failed() {
+			w.Errorf("finding = %+v in %+v", f, report.Findings)
+		}
+		w.options.Config.Databases.TasksSource = ideas
+		report = doctor.Run(w.Context(), w.options)
+		if f := find(report, "tasks.properties.status"); f.Level != doctor.Error || !strings.Contains(f.Found, "missing") {
+			w.Errorf("finding = %+v, want the data source without a status", f)
+		}
+	})
+}
+
+// edge is a proxy in front of Notion that lets nobody through.
+type edge struct{}
+
+func (edge) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"text/html"}, "Cf-Ray": {"a125f6839ba26576-AMS"}},
+		Body: io.NopCloser(strings.NewReader("<html>Sorry, you have been blocked</html>")), Request: req,
+	}, nil
+}

@@ -1,0 +1,103 @@
+// Package try runs a board and its daemon in one process, to try dibs without a Notion account. A
+// command in a trial sees nothing of the user's settings.
+package try
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/daemon"
+	"dibs/internal/notion/emulator"
+)
+
+// Options configures a trial.
+type Options struct {
+	// Dir holds the daemon's state and, if its path is short enough, the socket. It must exist.
+	Dir string
+	// Limit is how many requests the board allows per minute.
+	Limit int
+	// StateFile keeps the board; empty keeps nothing.
+	StateFile string
+	// Config is the daemon's configuration; nil for the default. The trial sets its directories,
+	// and the address, token and databases of the board.
+	Config *config.Config
+	// Version is shown by the daemon.
+	Version string
+	// Log is the daemon's log; nil discards it.
+	Log *slog.Logger
+}
+
+// Trial is a board and the daemon that works on it.
+type Trial struct {
+	// Notion is the board, served at URL.
+	Notion *emulator.Emulator
+	URL    string
+	// Config is the daemon's.
+	Config config.Config
+
+	server *http.Server
+	daemon *daemon.Daemon
+}
+
+// Start starts a daemon, and a board with its kept state, or else with the tasks of the demo. The
+// caller must Run the trial.
+func Start(ctx context.Context, o Options) (_ *Trial, err error) {
+	t := new(Trial)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.close())
+		}
+	}()
+	if t.Notion, err = emulator.New(emulator.Options{Limit: o.Limit, StateFile: o.StateFile}); err != nil {
+		return nil, err
+	}
+	dbs, err := t.Notion.Seed("demo")
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	t.URL = "http://" + listener.Addr().String()
+	t.server = &http.Server{Handler: emulator.Addressed(nil, t.Notion), ReadHeaderTimeout: 10 * time.Second}
+	go t.server.Serve(listener)
+
+	t.Config = config.Default()
+	if o.Config != nil {
+		t.Config = *o.Config
+	}
+	t.Config.StateDir, t.Config.Socket = o.Dir, config.SocketIn(o.Dir)
+	t.Config.Notion.BaseURL, t.Config.Notion.Token = t.URL, config.Secret(t.Notion.Token())
+	t.Config.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
+	if err := t.Config.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if t.daemon, err = daemon.Start(ctx, daemon.Options{Config: t.Config, Version: o.Version, Log: o.Log}); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Run serves until ctx ends. The daemon stops before the board.
+func (t *Trial) Run(ctx context.Context) error {
+	return errors.Join(t.daemon.Run(ctx), t.close())
+}
+
+func (t *Trial) close() error {
+	if t.server != nil {
+		t.server.Close()
+	}
+	if t.Notion == nil {
+		return nil
+	}
+	return t.Notion.Close()
+}
