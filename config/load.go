@@ -32,11 +32,8 @@ type Options struct {
 // Load returns the configuration in effect. Its error lists everything that is wrong, one line
 // each.
 func Load(o Options) (Config, error) {
-	c, errs := read(o)
-	if len(errs) > 0 {
-		return Config{}, errors.Join(errs...)
-	}
-	if err := c.Validate(); err != nil {
+	c, err := Reach(o)
+	if err != nil {
 		return Config{}, err
 	}
 	return c, nil
