@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"time"
 	_ "time/tzdata" // zones have to be known on machines without a zone database, too
 )
@@ -32,7 +31,8 @@ func (l Limits) Location() (*time.Location, error) {
 	return zone, nil
 }
 
-// countedFor is the least journal.keep with a limit of the day, which is counted in the journal.
+// countedFor is the least journal.keep with a limit of the day: grants are counted, and money is summed
+// up, in the journal.
 const countedFor = 48 * time.Hour
 
 func (c Config) validateBrake() []error {
@@ -40,8 +40,13 @@ func (c Config) validateBrake() []error {
 	if _, err := c.Limits.Location(); err != nil {
 		errs = append(errs, err)
 	}
-	if limited := slices.IndexFunc(c.Agents, func(a Agent) bool { return a.MaxPerDay > 0 }); limited >= 0 && c.Journal.Keep < countedFor {
-		errs = append(errs, fmt.Errorf("journal.keep: %v is too short to count what %q is granted in a day (max_per_day): want at least %v", c.Journal.Keep, c.Agents[limited].Name, countedFor))
+	for _, a := range c.Agents {
+		if a.MaxPerDay > 0 && c.Journal.Keep < countedFor {
+			errs = append(errs, fmt.Errorf("journal.keep: %v is too short to count what %q is granted in a day (max_per_day): want at least %v", c.Journal.Keep, a.Name, countedFor))
+		}
+		if a.MaxUSDPerDay > 0 && c.Journal.Keep < countedFor {
+			errs = append(errs, fmt.Errorf("journal.keep: %v is too short to sum up what %q spends in a day (max_usd_per_day): want at least %v", c.Journal.Keep, a.Name, countedFor))
+		}
 	}
 	b := c.Claim.Breaker
 	if b.Failures < 0 {

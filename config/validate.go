@@ -47,11 +47,6 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("events.keep: %v is too short: want at least 1h", c.Events.Keep))
 	}
 	errs = append(errs, c.Journal.validate()...)
-	for _, a := range c.Agents {
-		if a.MaxUSDPerDay > 0 && c.Journal.Keep < summedFor {
-			errs = append(errs, fmt.Errorf("journal.keep: %v is too short to sum up what %q spends in a day (max_usd_per_day): want at least %v", c.Journal.Keep, a.Name, summedFor))
-		}
-	}
 	if n := len(c.Socket); n > maxSocketPath {
 		errs = append(errs, fmt.Errorf("socket: the path has %d bytes, sockets allow %d: set a shorter one: %s", n, maxSocketPath, c.Socket))
 	}
@@ -59,9 +54,6 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Log.validate()...)
 	return errors.Join(errs...)
 }
-
-// summedFor is the least journal.keep with a limit of money a day, which is summed in the journal.
-const summedFor = 48 * time.Hour
 
 func (n Notion) validate() []error {
 	var errs []error
@@ -111,15 +103,15 @@ func hideSecrets(text string) string {
 	return begin + rest
 }
 
+func (d Databases) byKey() []struct{ key, id string } {
+	return []struct{ key, id string }{{"databases.tasks", d.Tasks}, {"databases.task_log", d.TaskLog}, {"databases.mesh_log", d.MeshLog}}
+}
+
 // Named returns an error that lists the unnamed databases and says what to do. The daemon needs all
 // three; commands that only talk to it need none.
 func (d Databases) Named() error {
 	var missing []string
-	for _, db := range []struct{ key, id string }{
-		{"databases.tasks", d.Tasks},
-		{"databases.task_log", d.TaskLog},
-		{"databases.mesh_log", d.MeshLog},
-	} {
+	for _, db := range d.byKey() {
 		if db.id == "" {
 			missing = append(missing, db.key)
 		}
@@ -136,11 +128,7 @@ func (d Databases) Named() error {
 func (d Databases) validate() []error {
 	var errs []error
 	seen := make(map[string]string)
-	for _, db := range []struct{ key, id string }{
-		{"databases.tasks", d.Tasks},
-		{"databases.task_log", d.TaskLog},
-		{"databases.mesh_log", d.MeshLog},
-	} {
+	for _, db := range d.byKey() {
 		if db.id == "" { // see Named
 			continue
 		}
@@ -156,45 +144,9 @@ func (d Databases) validate() []error {
 }
 
 func (t Tasks) validate() []error {
-	p, s := t.Properties, t.Statuses
-	errs := distinct("tasks.properties", []name{
-		{"status", p.Status, true},
-		{"claimed_by", p.ClaimedBy, true},
-		{"claimed_at", p.ClaimedAt, true},
-		{"claim_timeout_minutes", p.ClaimTimeoutMinutes, false},
-		{"claim_token", p.ClaimToken, true},
-		{"priority", p.Priority, false},
-		{"depends_on", p.DependsOn, false},
-		{"note", p.Note, false},
-		{"assignee", p.Assignee, false},
-		{"done", p.Done, false},
-		{"sub_items", p.SubItems, false},
-		{"done_when", p.DoneWhen, false},
-	})
-	errs = append(errs, distinct("tasks.statuses", []name{
-		{"open", s.Open, true},
-		{"in_progress", s.InProgress, true},
-		{"blocked", s.Blocked, true},
-		{"completed", s.Completed, true},
-		{"cancelled", s.Cancelled, true},
-		{"review", s.Review, false},
-		{"failed", s.Failed, false},
-	})...)
-	var priorities []name
-	for _, level := range []struct {
-		key   string
-		names []string
-	}{
-		{"critical", t.Priorities.Critical},
-		{"high", t.Priorities.High},
-		{"medium", t.Priorities.Medium},
-		{"low", t.Priorities.Low},
-	} {
-		for _, value := range level.names {
-			priorities = append(priorities, name{level.key, value, true})
-		}
-	}
-	errs = append(errs, distinct("tasks.priorities", priorities)...)
+	errs := t.distinct("tasks.properties", "claim_timeout_minutes", "priority", "depends_on", "note", "assignee", "done", "sub_items", "done_when")
+	errs = append(errs, t.distinct("tasks.statuses", "review", "failed")...)
+	errs = append(errs, t.distinct("tasks.priorities")...)
 	if _, err := t.Scope(); err != nil {
 		errs = append(errs, fmt.Errorf("tasks.only: %w", err))
 	}
@@ -231,10 +183,8 @@ func (t Tasks) Selectable() []string {
 // validateFields checks that no field is listed twice or is a property that dibs works with.
 func (t Tasks) validateFields() []error {
 	managed := make(map[string]string)
-	for _, f := range fieldsOf(&Config{Tasks: Tasks{Properties: t.Properties}}) {
-		if key, ok := strings.CutPrefix(f.key, "tasks.properties."); ok {
-			managed[*f.target.(*string)] = key
-		}
+	for key, name := range ByKey[string](&t.Properties) {
+		managed[*name] = key
 	}
 	delete(managed, "")
 	var errs []error
@@ -251,25 +201,30 @@ func (t Tasks) validateFields() []error {
 	return errs
 }
 
-// name is the database's name for a key.
-type name struct {
-	key, value string
-	required   bool
-}
-
-// distinct returns errors for required names that are empty, and for names used twice.
-func distinct(section string, names []name) []error {
+// distinct returns errors for names in a section that are empty, unless they are optional, and for
+// those that are used twice.
+func (t Tasks) distinct(section string, optional ...string) []error {
 	var errs []error
 	seen := make(map[string]string)
-	for _, n := range names {
-		switch other, ok := seen[n.value]; {
-		case n.value == "" && n.required:
-			errs = append(errs, fmt.Errorf("%s.%s: a name is empty", section, n.key))
-		case n.value == "":
-		case ok:
-			errs = append(errs, fmt.Errorf("%s.%s: %q is already the name of %s.%s", section, n.key, n.value, section, other))
-		default:
-			seen[n.value] = n.key
+	for _, f := range fieldsOf(&Config{Tasks: t}) {
+		key, within := strings.CutPrefix(f.key, section+".")
+		if !within {
+			continue
+		}
+		names, isList := f.target.(*[]string)
+		if !isList {
+			names = &[]string{*f.target.(*string)}
+		}
+		for _, name := range *names {
+			switch other, ok := seen[name]; {
+			case name == "" && slices.Contains(optional, key):
+			case name == "":
+				errs = append(errs, fmt.Errorf("%s: a name is empty", f.key))
+			case ok:
+				errs = append(errs, fmt.Errorf("%s: %q is already the name of %s.%s", f.key, name, section, other))
+			default:
+				seen[name] = key
+			}
 		}
 	}
 	return errs
