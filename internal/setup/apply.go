@@ -48,19 +48,15 @@ func (p *Plan) run(ctx context.Context, s *Step) error {
 		c.Tasks.Only = p.Config.Tasks.Only
 		return c.WriteFile(p.File, p.replace)
 	}
-	var id, source *string
-	for _, k := range kinds {
-		if k.key == s.Database {
-			id, source = k.ids(&p.Config.Databases)
-		}
-	}
+	k := kind{key: s.Database}
+	id := k.id(&p.Config.Databases)
 	switch s.Action {
 	case CreateDatabase:
 		db, err := p.client.CreateDatabase(ctx, p.parent, s.title, s.columns...)
 		if err != nil {
 			return err
 		}
-		*id, *source = string(db.ID), string(db.Source)
+		*id, *k.source(&p.Config.Databases) = string(db.ID), string(db.Source)
 		return nil
 	case Complete:
 		db, err := p.client.Database(ctx, *id)

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -83,28 +82,16 @@ type Plan struct {
 type kind struct {
 	key, title string
 	log        claim.Log // empty for the tasks
-	// ids returns pointers to the database's id and data source.
-	ids func(*config.Databases) (id, source *string)
 }
 
-var kinds = []kind{
-	{"tasks", "Tasks", "", func(d *config.Databases) (id, source *string) { return &d.Tasks, &d.TasksSource }},
-	{"task_log", "Agent Task Log", claim.TaskLog, func(d *config.Databases) (id, source *string) { return &d.TaskLog, &d.TaskLogSource }},
-	{"mesh_log", "Mesh Communication Log", claim.MeshLog, func(d *config.Databases) (id, source *string) { return &d.MeshLog, &d.MeshLogSource }},
-}
-
-func (k kind) id(d *config.Databases) *string {
-	id, _ := k.ids(d)
-	return id
-}
+var kinds = []kind{{"tasks", "Tasks", ""}, {"task_log", "Agent Task Log", claim.TaskLog}, {"mesh_log", "Mesh Communication Log", claim.MeshLog}}
 
 // flag returns the name of the database's flag.
 func (k kind) flag() string { return strings.ReplaceAll(k.key, "_", "-") }
 
-func (k kind) source(d *config.Databases) *string {
-	_, source := k.ids(d)
-	return source
-}
+func (k kind) id(d *config.Databases) *string { return config.ByKey[string](d)[k.key] }
+
+func (k kind) source(d *config.Databases) *string { return config.ByKey[string](d)[k.key+"_source"] }
 
 // New reads the existing databases and plans what is missing. A long pause that Notion asks for is
 // an error.
@@ -387,9 +374,7 @@ func (p *Plan) planFile(o Options) {
 		p.step(Step{Action: WriteConfig, What: p.File})
 	case err != nil:
 		p.problem("%v", err)
-	case p.Config.Databases.Named() == nil && p.Config.Databases == o.Config.Databases && p.Config.Tasks.Properties == o.Config.Tasks.Properties &&
-		p.Config.Tasks.Statuses == o.Config.Tasks.Statuses && reflect.DeepEqual(p.Config.Tasks.Priorities, o.Config.Tasks.Priorities) &&
-		slices.Equal(p.Config.Tasks.Only, o.Config.Tasks.Only):
+	case p.Config.Databases.Named() == nil && len(config.Changed(o.Config, p.Config)) == 0:
 	case p.replace:
 		what := p.File + ", and keep the one that is there as " + p.File + ".bak"
 		if o.Saved.Notion.Token != "" {
