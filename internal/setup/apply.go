@@ -67,7 +67,11 @@ func (p *Plan) run(ctx context.Context, s *Step) error {
 	case AddView:
 		return p.leftOut(s, p.client.AddBoard(ctx, task.ID(*id), boardName, p.Config.Tasks.Properties.Status))
 	case AddOptions:
-		return p.extend(ctx, task.ID(*id), s.columns[0])
+		_, err := p.client.Extend(ctx, task.ID(*id), s.columns[0])
+		if answered, ok := errors.AsType[*notion.APIError](err); ok && answered.Status == http.StatusBadRequest {
+			return fmt.Errorf("add the options in Notion by hand, or say in tasks.statuses what they are called: %w", err)
+		}
+		return err
 	default:
 		return p.add(ctx, task.ID(*id), s)
 	}
@@ -84,8 +88,7 @@ func (p *Plan) leftOut(s *Step, err error) error {
 	return nil
 }
 
-// add adds properties. If Notion refuses a status with groups, it tries one without groups, and
-// then a select.
+// add adds properties.
 func (p *Plan) add(ctx context.Context, id task.ID, s *Step) error {
 	for i := range s.columns {
 		if col := &s.columns[i]; col.Type == "relation" && s.Database != "tasks" {
@@ -93,64 +96,5 @@ func (p *Plan) add(ctx context.Context, id task.ID, s *Step) error {
 		}
 	}
 	_, err := p.client.AddColumns(ctx, id, s.columns...)
-	if !refused(err) || len(s.columns) != 1 || s.columns[0].Type != "status" {
-		return p.leftOut(s, err)
-	}
-	col := s.columns[0]
-	col.Groups = nil
-	if _, err := p.client.AddColumns(ctx, id, col); !refused(err) {
-		if err == nil {
-			p.ungrouped(s.columns[0])
-		}
-		return err
-	}
-	col.Type = "select"
-	if _, err := p.client.AddColumns(ctx, id, col); err != nil {
-		return err
-	}
-	s.What = describe(col)
-	p.note("Notion does not accept a property of type status here, so %s is a select, which does as well", col.Name)
-	if len(p.Offered) > 0 { // there are rows that want to be OPEN
-		p.note("no row has a %s yet, apart from those that are ticked: agents are offered a row once you set it to %s", col.Name, p.Config.Tasks.Statuses.Open)
-	}
-	return nil
-}
-
-// extend adds options to a property, in their groups if Notion accepts that.
-func (p *Plan) extend(ctx context.Context, id task.ID, col notion.NewColumn) error {
-	db, err := p.client.Extend(ctx, id, col)
-	if refused(err) {
-		plain := col
-		plain.Groups = nil
-		if db, err = p.client.Extend(ctx, id, plain); err == nil && db.Columns[col.Name].Type == "status" {
-			p.ungrouped(col)
-		}
-	}
-	if refused(err) {
-		return fmt.Errorf("add the options in Notion by hand, or say in tasks.statuses what they are called: %w", err)
-	}
-	return err
-}
-
-// ungrouped notes that new options of a status are not in their groups.
-func (p *Plan) ungrouped(status notion.NewColumn) {
-	var moves []string
-	for _, group := range []string{"In progress", "Complete"} { // they are in To-do
-		in := slices.DeleteFunc(slices.Clone(status.Options), func(name string) bool { return status.Groups[name] != group })
-		if last := len(in) - 1; last > 0 {
-			in = []string{strings.Join(in[:last], ", ") + " and " + in[last]}
-		}
-		for _, names := range in {
-			moves = append(moves, names+" to "+group)
-		}
-	}
-	if len(moves) > 0 {
-		p.note("Notion did not put the options of %s into their groups: by hand, in the settings of the property, move %s", status.Name, strings.Join(moves, ", and "))
-	}
-}
-
-// refused reports whether Notion rejected the request itself, rather than being unreachable.
-func refused(err error) bool {
-	answered, ok := errors.AsType[*notion.APIError](err)
-	return ok && answered.Status == http.StatusBadRequest
+	return p.leftOut(s, err)
 }

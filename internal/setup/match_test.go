@@ -259,22 +259,6 @@ func (w *world) refuse(parts ...string) {
 	})
 }
 
-// If Notion refuses groups, the options are made without, and a note says so.
-func TestGroupsThatNotionRefuses(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.refuse(`"group":`)
-		p := w.plan()
-		w.apply(p)
-		w.complete(p)
-		if db, err := w.client().Database(w.Context(), p.Config.Databases.Tasks); err != nil || db.Columns["status"].Type != "status" {
-			w.Errorf("status is %+v, err = %v", db.Columns["status"], err)
-		}
-		if said := strings.Join(p.Notes, "\n"); !strings.Contains(said, "move IN_PROGRESS and BLOCKED to In progress, and COMPLETED and CANCELLED to Complete") {
-			w.Errorf("notes %q", said)
-		}
-	})
-}
-
 // Optional steps are done, and if Notion refuses one, a note says how to do it by hand.
 func TestWhatPeopleSee(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -293,12 +277,12 @@ func TestWhatPeopleSee(t *testing.T) {
 		}
 	})
 	inWorld(t, func(w *world) {
-		w.refuse(`"claimed_until":{"formula"`, `"type":"board"`, `"task":{"relation"`)
+		w.refuse(`"unique_id"`, `"claimed_until":{"formula"`, `"type":"board"`, `"task":{"relation"`)
 		p := w.plan()
 		w.apply(p)
 		said := strings.Join(p.Notes, "\n")
 		for _, part := range []string{
-			"claimed_until (formula) was left out, as Notion refused it", `by hand: add a property claimed_until of type formula: dateAdd(prop("claimed_at"), if(prop("claim_timeout_minutes") > 0, prop("claim_timeout_minutes"), 30), "minutes")`,
+			"ID (unique_id) was left out", "claimed_until (formula) was left out, as Notion refused it", `by hand: add a property claimed_until of type formula: dateAdd(prop("claimed_at"), if(prop("claim_timeout_minutes") > 0, prop("claim_timeout_minutes"), 30), "minutes")`,
 			`"Board", a board by status was left out`, "by hand: open the database in Notion, add a view of type board, and group it by status",
 			"task (relation) was left out", "by hand: add a property task of type relation, to the tasks",
 		} {

@@ -294,7 +294,7 @@ func (p *Plan) planTasks(k kind, db notion.Database, given map[string]string, ma
 	}
 }
 
-// special plans a property in a step of its own, because some Notion versions refuse its type.
+// special plans a property in a step of its own, because Notion may refuse it.
 func (p *Plan) special(k kind, col notion.NewColumn) {
 	s := Step{Action: AddProperties, Database: k.key, What: describe(col), columns: []notion.NewColumn{col}}
 	switch {

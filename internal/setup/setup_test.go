@@ -1,10 +1,8 @@
 package setup_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -215,39 +213,6 @@ func TestEveryInterruption(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestStatusThatNotionDoesNotAccept(t *testing.T) {
-	inWorld(t, func(w *world) {
-		next := w.transport
-		w.transport = roundTrip(func(req *http.Request) (*http.Response, error) {
-			if req.Method == "PATCH" {
-				body, err := io.ReadAll(req.Body)
-				if err != nil {
-					return nil, err
-				}
-				if bytes.Contains(body, []byte(`"status":{"options"`)) || bytes.Contains(body, []byte(`"unique_id"`)) {
-					answer := `{"object":"error","status":400,"code":"validation_error","message":"body.properties.status should be something else","request_id":"r"}`
-					return &http.Response{
-						StatusCode: 400, Header: http.Header{"Content-Type": {"application/json"}},
-						Body: io.NopCloser(strings.NewReader(answer)), Request: req,
-					}, nil
-				}
-				req.Body = io.NopCloser(bytes.NewReader(body))
-			}
-			return next.RoundTrip(req)
-		})
-		p := w.plan()
-		w.apply(p)
-		w.complete(p)
-		db, err := w.client().Database(w.Context(), p.Config.Databases.Tasks)
-		if err != nil || db.Columns["status"].Type != "select" || len(db.Columns["status"].Options) != 5 {
-			w.Errorf("status is %+v, err = %v, want a select", db.Columns["status"], err)
-		}
-		if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "is a select") || !strings.Contains(notes, "ID (unique_id) was left out") {
-			w.Errorf("notes: %q", notes)
-		}
-	})
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

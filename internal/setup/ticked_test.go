@@ -15,62 +15,45 @@ import (
 // A board with nothing but a box gets a status. What is ticked becomes COMPLETED, also if that is
 // interrupted; nothing else is written to.
 func TestTickedRowsGetTheirStatus(t *testing.T) {
-	inWorld(t, func(w *world) { getTheirStatus(w, "OPEN") })
-}
-
-// Where Notion refuses a status, and a select takes its place, the other rows have none.
-func TestTickedRowsGetTheirStatusInASelect(t *testing.T) {
 	inWorld(t, func(w *world) {
-		plain := w.transport
-		defer func() { w.transport = plain }()
-		w.refuse(`"status":{"options"`)
-		if notes := getTheirStatus(w, ""); !strings.Contains(notes, "once you set it to OPEN") {
-			w.Errorf("notes %q", notes)
+		w.options.Given.Tasks = w.database("Shopping", map[string]any{"Thing": of("title"), "Erledigt": of("checkbox")})
+		rows := map[string]bool{}
+		for i := range 6 {
+			id, err := w.notion.CreatePage(w.options.Given.Tasks, map[string]any{
+				"Thing":    map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": fmt.Sprint(i)}}}},
+				"Erledigt": map[string]any{"checkbox": i%2 == 0},
+			})
+			if err != nil {
+				w.Fatal(err)
+			}
+			rows[id] = i%2 == 0
+		}
+		time.Sleep(time.Minute) // Notion's times are whole minutes
+		p := w.plan()
+		if len(p.Offered) != 3 || !slices.ContainsFunc(p.Steps, func(s setup.Step) bool {
+			return s.String() == "complete tasks: 3 rows that are ticked in Erledigt: status COMPLETED"
+		}) {
+			w.Errorf("%d offered, steps %v", len(p.Offered), p.Steps)
+		}
+		remove := w.notion.Inject(emulator.Fault{Method: "PATCH", Path: "/v1/pages/*", Kind: emulator.Forbidden403, Skip: 1})
+		if err := p.Apply(w.Context(), func(setup.Step) {}); err == nil {
+			w.Fatal("the plan was carried out although Notion refused a part")
+		}
+		remove()
+		again := w.plan()
+		if len(again.Offered) != 3 || len(again.Problems) > 0 {
+			w.Errorf("again: %d offered, problems %q", len(again.Offered), again.Problems)
+		}
+		w.apply(again)
+		for _, row := range w.notion.Pages(w.options.Given.Tasks) {
+			if got := row.Select("status"); got != map[bool]string{true: "COMPLETED", false: "OPEN"}[rows[row.ID]] {
+				w.Errorf("%s, ticked %v: %s", row.Title(), rows[row.ID], got)
+			}
+			if untouched := row.Edited.Equal(row.Created); untouched == rows[row.ID] {
+				w.Errorf("%s, ticked %v: written to %v", row.Title(), rows[row.ID], !untouched)
+			}
 		}
 	})
-}
-
-// getTheirStatus adopts a board with ticked rows. Those that are not ticked have the status others
-// in the end. It returns the notes.
-func getTheirStatus(w *world, others string) (notes string) {
-	w.options.Given.Tasks = w.database("Shopping", map[string]any{"Thing": of("title"), "Erledigt": of("checkbox")})
-	rows := map[string]bool{}
-	for i := range 6 {
-		id, err := w.notion.CreatePage(w.options.Given.Tasks, map[string]any{
-			"Thing":    map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": fmt.Sprint(i)}}}},
-			"Erledigt": map[string]any{"checkbox": i%2 == 0},
-		})
-		if err != nil {
-			w.Fatal(err)
-		}
-		rows[id] = i%2 == 0
-	}
-	time.Sleep(time.Minute) // Notion's times are whole minutes
-	p := w.plan()
-	if len(p.Offered) != 3 || !slices.ContainsFunc(p.Steps, func(s setup.Step) bool {
-		return s.String() == "complete tasks: 3 rows that are ticked in Erledigt: status COMPLETED"
-	}) {
-		w.Errorf("%d offered, steps %v", len(p.Offered), p.Steps)
-	}
-	remove := w.notion.Inject(emulator.Fault{Method: "PATCH", Path: "/v1/pages/*", Kind: emulator.Forbidden403, Skip: 1})
-	if err := p.Apply(w.Context(), func(setup.Step) {}); err == nil {
-		w.Fatal("the plan was carried out although Notion refused a part")
-	}
-	remove()
-	again := w.plan()
-	if open := map[string]int{"OPEN": 3}[others]; len(again.Offered) != open || len(again.Problems) > 0 {
-		w.Errorf("again: %d offered, problems %q", len(again.Offered), again.Problems)
-	}
-	w.apply(again)
-	for _, row := range w.notion.Pages(w.options.Given.Tasks) {
-		if got := row.Select("status"); got != map[bool]string{true: "COMPLETED", false: others}[rows[row.ID]] {
-			w.Errorf("%s, ticked %v: %s", row.Title(), rows[row.ID], got)
-		}
-		if untouched := row.Edited.Equal(row.Created); untouched == rows[row.ID] {
-			w.Errorf("%s, ticked %v: written to %v", row.Title(), rows[row.ID], !untouched)
-		}
-	}
-	return strings.Join(p.Notes, "\n")
 }
 
 // An adoption that ended too early goes on with the rows that still show what Notion gave them. A row
