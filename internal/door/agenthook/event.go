@@ -6,6 +6,7 @@
 package agenthook
 
 import (
+	"cmp"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -63,58 +64,49 @@ func KindOf(name string) Kind {
 // input is the relevant JSON of Claude Code, Codex and Cursor. A field that is missing or of
 // another type stays zero.
 type input struct {
-	Session      text            `json:"session_id"`
-	Conversation text            `json:"conversation_id"`
-	Dir          text            `json:"cwd"`
-	Roots        texts           `json:"workspace_roots"`
-	Tool         text            `json:"tool_name"`
+	Session      loose[string]   `json:"session_id"`
+	Conversation loose[string]   `json:"conversation_id"`
+	Dir          loose[string]   `json:"cwd"`
+	Roots        loose[[]string] `json:"workspace_roots"`
+	Tool         loose[string]   `json:"tool_name"`
 	Arguments    json.RawMessage `json:"tool_input"`
-	Said         text            `json:"last_assistant_message"`
-	Again        flag            `json:"stop_hook_active"`
-	Loops        count           `json:"loop_count"`
+	Said         loose[string]   `json:"last_assistant_message"`
+	Again        loose[bool]     `json:"stop_hook_active"`
+	Loops        loose[int]      `json:"loop_count"`
 }
 
 // arguments are the inputs of the tools that write files.
 type arguments struct {
-	FilePath     text  `json:"file_path"`
-	NotebookPath text  `json:"notebook_path"`
-	Path         text  `json:"path"`
-	TargetFile   text  `json:"target_file"`
-	Command      patch `json:"command"`
-	Input        text  `json:"input"`
-	Patch        text  `json:"patch"`
+	FilePath     loose[string] `json:"file_path"`
+	NotebookPath loose[string] `json:"notebook_path"`
+	Path         loose[string] `json:"path"`
+	TargetFile   loose[string] `json:"target_file"`
+	Command      patch         `json:"command"`
+	Input        loose[string] `json:"input"`
+	Patch        loose[string] `json:"patch"`
 }
 
-type (
-	text  string
-	texts []string
-	flag  bool
-	count int
-	// patch is a text, or a command's arguments, the last of which is the text.
-	patch string
-)
+// loose is a value that may be of another type: then it stays zero.
+type loose[T any] struct{ is T }
 
-// lenient decodes a value, and ignores one of another type.
-func lenient[T any](data []byte, into *T) error {
+func (l *loose[T]) UnmarshalJSON(data []byte) error {
 	var v T
 	if json.Unmarshal(data, &v) == nil {
-		*into = v
+		l.is = v
 	}
 	return nil
 }
 
-func (t *text) UnmarshalJSON(data []byte) error  { return lenient(data, (*string)(t)) }
-func (t *texts) UnmarshalJSON(data []byte) error { return lenient(data, (*[]string)(t)) }
-func (f *flag) UnmarshalJSON(data []byte) error  { return lenient(data, (*bool)(f)) }
-func (c *count) UnmarshalJSON(data []byte) error { return lenient(data, (*int)(c)) }
+// patch is a text, or a command's arguments, the last of which is the text.
+type patch struct{ loose[string] }
 
 func (p *patch) UnmarshalJSON(data []byte) error {
 	var list []string
 	if json.Unmarshal(data, &list) == nil && len(list) > 0 {
-		*p = patch(list[len(list)-1])
+		p.is = list[len(list)-1]
 		return nil
 	}
-	return lenient(data, (*string)(p))
+	return p.loose.UnmarshalJSON(data)
 }
 
 // Parse reads an event. Without valid JSON, only its name is known.
@@ -124,16 +116,13 @@ func Parse(name string, stdin []byte) Event {
 	if json.Unmarshal(stdin, &in) != nil {
 		return e
 	}
-	e.Session, e.Dir, e.Said = string(in.Session), string(in.Dir), string(in.Said)
-	e.Again = bool(in.Again) || in.Loops > 0
-	if e.Session == "" {
-		e.Session = string(in.Conversation)
-	}
-	if e.Dir == "" && len(in.Roots) > 0 {
-		e.Dir = in.Roots[0]
+	e.Session, e.Dir, e.Said = cmp.Or(in.Session.is, in.Conversation.is), in.Dir.is, in.Said.is
+	e.Again = in.Again.is || in.Loops.is > 0
+	if e.Dir == "" && len(in.Roots.is) > 0 {
+		e.Dir = in.Roots.is[0]
 	}
 	if e.Kind == BeforeTool {
-		e.Paths = edited(string(in.Tool), in.Arguments)
+		e.Paths = edited(in.Tool.is, in.Arguments)
 	}
 	return e
 }
@@ -148,15 +137,15 @@ func edited(tool string, raw json.RawMessage) []string {
 	var paths []string
 	switch strings.ToLower(tool) {
 	case "apply_patch":
-		for _, p := range []string{string(args.Command), string(args.Input), string(args.Patch)} {
+		for _, p := range []string{args.Command.is, args.Input.is, args.Patch.is} {
 			paths = append(paths, patched(p)...)
 		}
 	case "bash", "shell", "local_shell", "exec_command", "read", "grep", "glob", "ls":
 		return nil
 	default:
-		for _, p := range []text{args.FilePath, args.NotebookPath, args.TargetFile, args.Path} {
+		for _, p := range []string{args.FilePath.is, args.NotebookPath.is, args.TargetFile.is, args.Path.is} {
 			if p != "" {
-				paths = append(paths, string(p))
+				paths = append(paths, p)
 			}
 		}
 	}
