@@ -48,12 +48,6 @@ type Daemon interface {
 	LossNotified(ctx context.Context, claim string) error
 }
 
-// Memory remembers the claims of which a stopping agent was reminded.
-type Memory interface {
-	// Remind reports whether to remind of a claim: true once for each.
-	Remind(claim string) bool
-}
-
 // Answer is the answer to the client. An empty one lets it go on.
 type Answer struct {
 	Context string // for the agent to know
@@ -62,7 +56,7 @@ type Answer struct {
 }
 
 // React answers an event.
-func React(ctx context.Context, e Event, d Daemon, m Memory) Answer {
+func React(ctx context.Context, e Event, d Daemon, m Reminders) Answer {
 	if e.Kind == Other || e.Kind == BeforeTool && len(e.Paths) == 0 {
 		return Answer{}
 	}
@@ -143,7 +137,7 @@ func greet(s Standing) string {
 
 // remind lists the held claims that the agent did not mention, once for each claim. It is empty for
 // an agent that goes on because of a reminder.
-func remind(e Event, s Standing, m Memory) string {
+func remind(e Event, s Standing, m Reminders) string {
 	if e.Again {
 		return ""
 	}

@@ -46,7 +46,7 @@ func holding() *daemon {
 }
 
 // react feeds a client's JSON to a hook, and returns the exit code and what it printed.
-func react(t *testing.T, name, stdin string, d *daemon, m agenthook.Memory) (code int, stdout, stderr string) {
+func react(t *testing.T, name, stdin string, d *daemon, m agenthook.Reminders) (code int, stdout, stderr string) {
 	t.Helper()
 	e := agenthook.Parse(name, []byte(stdin))
 	var out, errs bytes.Buffer
@@ -59,7 +59,7 @@ const claudeStart = `{"session_id":"abc123","transcript_path":"/h/.claude/projec
 func TestSessionStart(t *testing.T) {
 	d := holding()
 	d.Inbox = 2
-	code, out, errs := react(t, "SessionStart", claudeStart, d, nil)
+	code, out, errs := react(t, "SessionStart", claudeStart, d, "")
 	var answer struct {
 		Specific struct {
 			Event   string `json:"hookEventName"`
@@ -77,10 +77,10 @@ func TestSessionStart(t *testing.T) {
 			t.Errorf("no %s in %q", want, answer.Specific.Context)
 		}
 	}
-	if code, out, errs := react(t, "SessionStart", claudeStart, &daemon{}, nil); code != 0 || out != "" || errs != "" {
+	if code, out, errs := react(t, "SessionStart", claudeStart, &daemon{}, ""); code != 0 || out != "" || errs != "" {
 		t.Errorf("nothing to say: %d, %s, %s", code, out, errs)
 	}
-	_, out, _ = react(t, "sessionStart", `{"conversation_id":"c1","hook_event_name":"sessionStart","workspace_roots":["/repo"]}`, holding(), nil)
+	_, out, _ = react(t, "sessionStart", `{"conversation_id":"c1","hook_event_name":"sessionStart","workspace_roots":["/repo"]}`, holding(), "")
 	if !strings.HasPrefix(out, `{"additional_context":`) {
 		t.Errorf("Cursor is told %s", out)
 	}
@@ -142,7 +142,7 @@ func TestPaths(t *testing.T) {
 		{"PostToolUse", `{"cwd":"/repo","tool_name":"Edit","tool_input":{"file_path":"/repo/a.go"}}`, nil},
 	} {
 		d := holding()
-		if code, out, errs := react(t, c.event, c.stdin, d, nil); code != 0 || out != "" || errs != "" {
+		if code, out, errs := react(t, c.event, c.stdin, d, ""); code != 0 || out != "" || errs != "" {
 			t.Errorf("%s: %d, %s, %s", c.stdin, code, out, errs)
 		}
 		if diff := cmp.Diff(c.want, d.asked); diff != "" {
@@ -156,10 +156,10 @@ const edit = `{"cwd":"/repo","tool_name":"Edit","tool_input":{"file_path":"/repo
 func TestReserved(t *testing.T) {
 	d := holding()
 	d.conflicts = []agenthook.Conflict{{Path: "a.go", Pattern: "*.go", Holder: "Oracle", Until: until}}
-	if code, out, errs := react(t, "PreToolUse", edit, d, nil); code != 2 || out != "" || !strings.Contains(errs, "a.go is reserved by Oracle (*.go) until 12:30") {
+	if code, out, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || out != "" || !strings.Contains(errs, "a.go is reserved by Oracle (*.go) until 12:30") {
 		t.Errorf("%d, %s, %s", code, out, errs)
 	}
-	if code, out, _ := react(t, "preToolUse", edit, d, nil); code != 2 || !strings.Contains(out, `"permission":"deny"`) {
+	if code, out, _ := react(t, "preToolUse", edit, d, ""); code != 2 || !strings.Contains(out, `"permission":"deny"`) {
 		t.Errorf("Cursor is told %d, %s", code, out)
 	}
 }
@@ -168,13 +168,13 @@ func TestReserved(t *testing.T) {
 func TestLost(t *testing.T) {
 	d := holding()
 	d.Held, d.Lost = nil, []agenthook.Claim{{ID: "01K", Key: "T-3", Title: "Write the docs", Why: "a person took it off"}}
-	if code, _, errs := react(t, "PreToolUse", edit, d, nil); code != 2 || !strings.Contains(errs, `your claim on T-3 "Write the docs" is lost (a person took it off)`) {
+	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || !strings.Contains(errs, `your claim on T-3 "Write the docs" is lost (a person took it off)`) {
 		t.Errorf("%d, %s", code, errs)
 	}
 	if diff := cmp.Diff([]string{"01K"}, d.told); diff != "" {
 		t.Errorf("told of (-want +got):\n%s", diff)
 	}
-	if code, _, errs := react(t, "PreToolUse", edit, d, nil); code != 0 {
+	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 0 {
 		t.Errorf("again: %d, %s", code, errs)
 	}
 }
@@ -204,11 +204,11 @@ func TestNotLookedAt(t *testing.T) {
 	d = holding()
 	d.conflicts = []agenthook.Conflict{{Path: "a.go", Pattern: "*.go", Holder: "Oracle", Until: until}}
 	d.late = errors.New("b.go")
-	if code, _, errs := react(t, "PreToolUse", edit, d, nil); code != 2 || !strings.HasPrefix(errs, missed("b.go")) || !strings.Contains(errs, "a.go is reserved by Oracle") {
+	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || !strings.HasPrefix(errs, missed("b.go")) || !strings.Contains(errs, "a.go is reserved by Oracle") {
 		t.Errorf("%d, %s", code, errs)
 	}
 	d.conflicts, d.late = nil, errors.New(strings.Repeat("b.go\n", 95))
-	if code, _, errs := react(t, "PreToolUse", edit, d, nil); code != 0 || strings.Count(errs, "\n") != 11 || !strings.HasSuffix(errs, "\ndibs: and 85 more\n") {
+	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 0 || strings.Count(errs, "\n") != 11 || !strings.HasSuffix(errs, "\ndibs: and 85 more\n") {
 		t.Errorf("%d, %s", code, errs)
 	}
 }
@@ -228,7 +228,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, stdin string) {
 		e := agenthook.Parse(name, []byte(stdin))
 		var out, errs bytes.Buffer
-		if code := agenthook.React(t.Context(), e, asked{&daemon{}}, nil).Write(e, &out, &errs); code != 0 || out.Len() > 0 || errs.Len() > 0 {
+		if code := agenthook.React(t.Context(), e, asked{&daemon{}}, "").Write(e, &out, &errs); code != 0 || out.Len() > 0 || errs.Len() > 0 {
 			t.Errorf("%d, %s, %s", code, &out, &errs)
 		}
 	})
@@ -263,7 +263,7 @@ func TestManyReserved(t *testing.T) {
 	for range 95 {
 		d.conflicts = append(d.conflicts, agenthook.Conflict{Path: "a.go", Pattern: "*.go", Holder: "Oracle", Until: until})
 	}
-	if code, _, errs := react(t, "PreToolUse", edit, d, nil); code != 2 || strings.Count(errs, "\n") != 11 || !strings.HasSuffix(errs, "\ndibs: and 85 more\n") {
+	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || strings.Count(errs, "\n") != 11 || !strings.HasSuffix(errs, "\ndibs: and 85 more\n") {
 		t.Errorf("%d, %s", code, errs)
 	}
 }
@@ -281,11 +281,11 @@ func TestMentionedByKey(t *testing.T) {
 // One whose name is not known may be the holder itself, and is told how to say so.
 func TestReservedByOneselfPerhaps(t *testing.T) {
 	d := &daemon{conflicts: []agenthook.Conflict{{Path: "a.go", Pattern: "*.go", Holder: "Oracle", Until: until}}}
-	if code, _, errs := react(t, "PreToolUse", edit, d, nil); code != 2 || !strings.Contains(errs, "\ndibs: your name is not known here: if that is you, set DIBS_AGENT to it, and never to another's\n") {
+	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || !strings.Contains(errs, "\ndibs: your name is not known here: if that is you, set DIBS_AGENT to it, and never to another's\n") {
 		t.Errorf("%d, %s", code, errs)
 	}
 	d.Agent = "Sandman"
-	if code, _, errs := react(t, "PreToolUse", edit, d, nil); code != 2 || strings.Contains(errs, "DIBS_AGENT") {
+	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || strings.Contains(errs, "DIBS_AGENT") {
 		t.Errorf("%d, %s", code, errs)
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Reminders is a Memory in a directory of the user, with an empty file for each claim. Files older
-// than a week are removed.
+// Reminders remembers the claims of which a stopping agent was reminded: it is a directory of the
+// user, with an empty file for each. Files older than a week are removed.
 type Reminders string
 
 // reminded is how long a reminder is remembered: longer than claims live.
 const reminded = 7 * 24 * time.Hour
 
-// Remind reports whether to remind of a claim, and remembers the reminder. If it cannot remember,
-// it returns false: an agent that is reminded for ever never stops.
+// Remind reports whether to remind of a claim: true once for each. If it cannot remember, it returns
+// false: an agent that is reminded for ever never stops.
 func (r Reminders) Remind(claim string) bool {
 	if claim == "" || strings.ContainsAny(claim, `/\.`) {
 		return false
