@@ -99,7 +99,7 @@ func New(o Options) *Metrics {
 		constant("dibs_build_info", "Which dibs this is; always 1.", 1, prometheus.Labels{"version": o.Version}),
 		constant("dibs_claim_write_window_seconds", "The setting claim.write_window.", o.WriteWindow.Seconds(), nil),
 		constant("dibs_claim_settle_seconds", "The setting claim.settle.", o.Settle.Seconds(), nil),
-		newStanding(o.Standing, m.label),
+		&standing{o.Standing, m.label},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	// Counters begin at zero, so that the first event shows as a change.

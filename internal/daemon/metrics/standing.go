@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -76,49 +77,10 @@ const readTimeout = 5 * time.Second
 type standing struct {
 	read  Standing
 	label func(agent string) string
-
-	requests, waiting, permits, burst, paused, skew  *prometheus.Desc
-	tasks, ready, lag, held, depth, doubt, age       *prometheus.Desc
-	reserved, members, epoch, away, doubted, notices *prometheus.Desc
 }
 
-func newStanding(read Standing, label func(string) string) *standing {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("dibs_"+name, help, labels, nil)
-	}
-	return &standing{
-		read: read, label: label,
-		requests: desc("notion_requests_total", "Requests sent to Notion, by endpoint and the status of the answer; 0 is none.", "endpoint", "status"),
-		waiting:  desc("notion_waiting", "Requests that wait for a permit to be sent, by lane.", "lane"),
-		permits:  desc("notion_permits", "Requests that could be sent at once now."),
-		burst:    desc("notion_permits_max", "The setting notion.burst."),
-		paused:   desc("notion_paused_seconds", "For how much longer Notion asked to be left alone."),
-		skew:     desc("clock_skew_seconds", "Notion's time minus this machine's."),
-		tasks:    desc("mirror_tasks", "Tasks in the local copy of the database."),
-		ready:    desc("mirror_ready_tasks", "Tasks that a claim could get now."),
-		lag:      desc("sync_lag_seconds", "Time since the local copy last agreed with Notion; -1 if it never did."),
-		held:     desc("agent_claims_held", "Claims held through this daemon, by agent.", "agent"),
-		reserved: desc("reservations", "Reservations of files and other things."),
-		depth:    desc("outbox_entries", "Log entries and, as claims, finished claims that Notion has yet to be told of.", "log"),
-		doubt:    desc("outbox_in_doubt_entries", "Log entries of which it is being found out whether they arrived.", "log"),
-		members:  desc("cluster_members", "How many daemons share the journal, this one too; absent without journal.postgres."),
-		epoch:    desc("cluster_epoch", "How many daemons have led so far, this one too; absent without journal.postgres."),
-		away:     desc("cluster_database_away", "Whether the database of the journal could not be asked just now: 1, and then nothing is accepted, or 0; absent without journal.postgres."),
-		doubted:  desc("journal_doubted", "Whether the journal's database looks as if it was restored to an older state, or emptied: 1, until dibs cluster adopt, or 0; absent without journal.postgres."),
-		notices:  desc("notices_total", "Notices to a receiver of notify, by what became of them: sent, given_up, or failed for each message that was not taken.", "receiver", "outcome"),
-
-		age: desc("outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log"),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (s *standing) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.reserved, s.members, s.epoch, s.away, s.doubted, s.notices,
-	} {
-		descs <- d
-	}
-}
+// Describe implements prometheus.Collector. It describes nothing: what there is depends on the state.
+func (s *standing) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (s *standing) Collect(metrics chan<- prometheus.Metric) {
@@ -126,52 +88,60 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 	defer cancel()
 	state, err := s.read(ctx)
 	if err != nil {
-		metrics <- prometheus.NewInvalidMetric(s.lag, err)
+		metrics <- prometheus.NewInvalidMetric(prometheus.NewDesc("dibs_sync_lag_seconds", "", nil, nil), err)
 		return
+	}
+	// Labels are a name and a value each.
+	add := func(kind prometheus.ValueType, value float64, name, help string, labels ...string) {
+		var names, values []string
+		for label := range slices.Chunk(labels, 2) {
+			names, values = append(names, label[0]), append(values, label[1])
+		}
+		metrics <- prometheus.MustNewConstMetric(prometheus.NewDesc("dibs_"+name, help, names, nil), kind, value, values...)
+	}
+	gauge := func(value float64, name, help string, labels ...string) {
+		add(prometheus.GaugeValue, value, name, help, labels...)
 	}
 	for _, n := range state.Notices {
 		for outcome, count := range map[string]int{"sent": n.Sent, "failed": n.Failed, "given_up": n.GivenUp} {
-			metrics <- prometheus.MustNewConstMetric(s.notices, prometheus.CounterValue, float64(count), n.Receiver, outcome)
+			add(prometheus.CounterValue, float64(count), "notices_total", "Notices to a receiver of notify, by what became of them: sent, given_up, or failed for each message that was not taken.", "receiver", n.Receiver, "outcome", outcome)
 		}
 	}
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
 	for _, r := range state.Requests {
-		metrics <- prometheus.MustNewConstMetric(s.requests, prometheus.CounterValue, float64(r.N), r.Endpoint, strconv.Itoa(r.Status))
+		add(prometheus.CounterValue, float64(r.N), "notion_requests_total", "Requests sent to Notion, by endpoint and the status of the answer; 0 is none.", "endpoint", r.Endpoint, "status", strconv.Itoa(r.Status))
 	}
 	for lane, n := range state.Waiting {
-		gauge(s.waiting, float64(n), lane)
+		gauge(float64(n), "notion_waiting", "Requests that wait for a permit to be sent, by lane.", "lane", lane)
 	}
-	gauge(s.permits, float64(state.Permits))
-	gauge(s.burst, float64(state.Burst))
-	gauge(s.paused, max(0, state.Paused.Seconds()))
-	gauge(s.skew, state.ClockSkew.Seconds())
-	gauge(s.tasks, float64(state.Mirror.Tasks))
-	gauge(s.ready, float64(state.Mirror.Ready))
+	gauge(float64(state.Permits), "notion_permits", "Requests that could be sent at once now.")
+	gauge(float64(state.Burst), "notion_permits_max", "The setting notion.burst.")
+	gauge(max(0, state.Paused.Seconds()), "notion_paused_seconds", "For how much longer Notion asked to be left alone.")
+	gauge(state.ClockSkew.Seconds(), "clock_skew_seconds", "Notion's time minus this machine's.")
+	gauge(float64(state.Mirror.Tasks), "mirror_tasks", "Tasks in the local copy of the database.")
+	gauge(float64(state.Mirror.Ready), "mirror_ready_tasks", "Tasks that a claim could get now.")
 	lag := state.Mirror.AgeSeconds
 	if state.Mirror.SyncedAt.IsZero() {
 		lag = -1
 	}
-	gauge(s.lag, lag)
+	gauge(lag, "sync_lag_seconds", "Time since the local copy last agreed with Notion; -1 if it never did.")
 	held := make(map[string]int)
 	for agent, n := range state.Held {
 		held[s.label(agent)] += n
 	}
 	for agent, n := range held {
-		gauge(s.held, float64(n), agent)
+		gauge(float64(n), "agent_claims_held", "Claims held through this daemon, by agent.", "agent", agent)
 	}
-	gauge(s.reserved, float64(state.Reservations))
+	gauge(float64(state.Reservations), "reservations", "Reservations of files and other things.")
 	if c := state.Cluster; c != nil {
-		gauge(s.members, float64(c.Members))
-		gauge(s.epoch, float64(c.Epoch))
+		gauge(float64(c.Members), "cluster_members", "How many daemons share the journal, this one too; absent without journal.postgres.")
+		gauge(float64(c.Epoch), "cluster_epoch", "How many daemons have led so far, this one too; absent without journal.postgres.")
 		flag := map[bool]float64{true: 1}
-		gauge(s.away, flag[c.Away])
-		gauge(s.doubted, flag[c.Doubted])
+		gauge(flag[c.Away], "cluster_database_away", "Whether the database of the journal could not be asked just now: 1, and then nothing is accepted, or 0; absent without journal.postgres.")
+		gauge(flag[c.Doubted], "journal_doubted", "Whether the journal's database looks as if it was restored to an older state, or emptied: 1, until dibs cluster adopt, or 0; absent without journal.postgres.")
 	}
 	for _, b := range state.Outbox {
-		gauge(s.depth, float64(b.Depth), b.Log)
-		gauge(s.doubt, float64(b.InDoubt), b.Log)
-		gauge(s.age, b.Age.Seconds(), b.Log)
+		gauge(float64(b.Depth), "outbox_entries", "Log entries and, as claims, finished claims that Notion has yet to be told of.", "log", b.Log)
+		gauge(float64(b.InDoubt), "outbox_in_doubt_entries", "Log entries of which it is being found out whether they arrived.", "log", b.Log)
+		gauge(b.Age.Seconds(), "outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log", b.Log)
 	}
 }
