@@ -183,12 +183,7 @@ const (
 )
 
 // clipped shortens a text by somebody else. Write removes the tags from everything.
-func clipped(text string) string {
-	if runes := []rune(text); len(runes) > maxQuoted {
-		text = string(runes[:maxQuoted-1]) + "…"
-	}
-	return text
-}
+func clipped(text string) string { return task.Brief(text, maxQuoted) }
 
 func (c Claim) name() string {
 	if c.Key != "" {

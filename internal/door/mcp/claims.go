@@ -336,7 +336,7 @@ func taskID(named string) (task.ID, error) {
 	if key, ok := task.ParseKey(named); ok {
 		return task.ID(key), nil
 	}
-	return "", usagef("%q names no task: want its id, its key such as T-3, or its URL", beginning(line(named)))
+	return "", usagef("%q names no task: want its id, its key such as T-3, or its URL", task.Brief(line(named), maxTitle))
 }
 
 // insist repeats a request if the daemon went away without an answer: it may be about to come back.

@@ -109,7 +109,7 @@ func arguments[In any](raw json.RawMessage, listed, all *jsonschema.Schema) (In,
 			return in, usagef("%s", text)
 		case set && !fits(v, s):
 			what, _ := document(v)
-			return in, usagef("the arguments do not fit: %s: want %s, not %s", name, wanted(s), beginning(line(what)))
+			return in, usagef("the arguments do not fit: %s: want %s, not %s", name, wanted(s), task.Brief(line(what), maxTitle))
 		}
 	}
 	if err := json.Unmarshal(raw, &in); err != nil {

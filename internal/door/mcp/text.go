@@ -74,7 +74,7 @@ func called(t Task) string {
 	if t.Title == "" {
 		return name
 	}
-	return name + " “" + beginning(quotes.Replace(t.Title)) + "”"
+	return name + " “" + task.Brief(quotes.Replace(t.Title), maxTitle) + "”"
 }
 
 // quotes replaces the quotation marks that delimit a title, so that a title cannot end early.
@@ -82,14 +82,6 @@ var quotes = strings.NewReplacer("“", `"`, "”", `"`)
 
 // maxTitle limits the characters of a title.
 const maxTitle = 80
-
-func beginning(s string) string {
-	runes := []rune(s)
-	if len(runes) <= maxTitle {
-		return s
-	}
-	return string(runes[:maxTitle-1]) + "…"
-}
 
 // goneText says that a claim ended without its agent's doing.
 func goneText(c api.Claim) string {
