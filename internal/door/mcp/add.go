@@ -41,7 +41,7 @@ func (in CommentArgs) who() string { return in.Agent }
 // Commented is the answer of comment.
 type Commented struct {
 	Task Task `json:"task"`
-	Owed
+	api.Owed
 	News
 }
 
@@ -64,7 +64,7 @@ func comment(c *call, in CommentArgs) (string, Commented, error) {
 	if err != nil {
 		return "", Commented{}, err
 	}
-	out := Commented{Task: taskOf(said.Task), Owed: Owed{Pending: said.Detail != ""}}
+	out := Commented{Task: taskOf(said.Task), Owed: api.Owed{Pending: said.Detail != ""}}
 	text := fmt.Sprintf("Commented on %s.", called(out.Task))
 	if out.Pending {
 		text += " Not on the page yet: " + line(said.Detail)
@@ -85,6 +85,6 @@ func ask(c *call, in CommentArgs) (string, Commented, error) {
 	if err != nil {
 		return "", Commented{}, err
 	}
-	out := Commented{Task: taskOf(ended.Task), Owed: owedOf(ended.Owed)}
-	return fmt.Sprintf("Asked on %s, which is blocked and yours no longer; the answer comes to your inbox.", called(out.Task)) + out.text(), out, nil
+	out := Commented{Task: taskOf(ended.Task), Owed: ended.Owed}
+	return fmt.Sprintf("Asked on %s, which is blocked and yours no longer; the answer comes to your inbox.", called(out.Task)) + owedText(out.Owed), out, nil
 }

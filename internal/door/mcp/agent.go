@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -33,14 +32,6 @@ func (a *agent) granted(claims ...api.Claim) {
 			a.claims[c.ID] = c
 		}
 	}
-}
-
-// finishing records a claim that the agent ended, but whose end is still owed to Notion: the agent
-// must be told if that fails.
-func (a *agent) finishing(c api.Claim) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.claims[c.ID] = c
 }
 
 // done records that the agent itself ended a claim.
@@ -213,12 +204,8 @@ func (b *Bridge) listen(name string, loop *clock.Loop) {
 	}
 }
 
-// errNoName says that no agent can have such a name.
-func errNoName(name string, err error) error {
-	return &usageError{fmt.Sprintf("agent %q: %v", name, err)}
-}
-
-// learns records that the agent holds a claim, and reports whether that is news to it.
+// learns records that the agent holds a claim, or ended one whose end is still owed to Notion: it must
+// be told if that fails. It reports whether the claim is news.
 func (a *agent) learns(c api.Claim) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -147,20 +147,12 @@ type FinishArgs struct {
 type Finished struct {
 	Task    Task   `json:"task"`
 	Outcome string `json:"outcome"`
-	Owed
+	api.Owed
 	News
 }
 
-// Owed says that a change is still owed to Notion, and what is unknown until then.
-type Owed struct {
-	Pending bool   `json:"pending,omitempty"`
-	Unknown string `json:"unknown,omitempty"`
-}
-
-func owedOf(o api.Owed) Owed { return Owed{o.Pending, line(o.Unknown)} }
-
-// text returns that as the end of an answer.
-func (o Owed) text() string {
+// owedText says what is owed to Notion, as the end of an answer.
+func owedText(o api.Owed) string {
 	if !o.Pending {
 		return ""
 	}
@@ -172,10 +164,6 @@ func finishTask(c *call, in FinishArgs) (string, Finished, error) {
 	if err != nil {
 		return "", Finished{}, err
 	}
-	finish, known := outcomes[in.Outcome]
-	if !known {
-		return "", Finished{}, usagef("outcome %q: want completed, blocked, failed, released or review", line(in.Outcome))
-	}
 	var used api.Used
 	if in.Usage != "" {
 		if used.Usage, err = api.ParseUsage(in.Usage); err != nil {
@@ -185,12 +173,12 @@ func finishTask(c *call, in FinishArgs) (string, Finished, error) {
 	// Repeated with the same key, the daemon does nothing twice and answers the same.
 	said := sha256.Sum256([]byte(strings.Join(append([]string{in.Summary, in.Usage}, in.Evidence...), "\x00")))
 	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, said)
-	ended, err := c.ending(cl, func() (api.Claim, error) { return finish(c, cl, in, used, key) })
+	ended, err := c.ending(cl, func() (api.Claim, error) { return c.finish(string(cl.ID), in, used, key) })
 	if err != nil {
 		return "", Finished{}, err
 	}
-	out := Finished{Task: taskOf(ended.Task), Outcome: cmp.Or(string(ended.Outcome), in.Outcome), Owed: owedOf(ended.Owed)}
-	return fmt.Sprintf("%s: %s.", called(out.Task), out.Outcome) + out.text(), out, nil
+	out := Finished{Task: taskOf(ended.Task), Outcome: cmp.Or(string(ended.Outcome), in.Outcome), Owed: ended.Owed}
+	return fmt.Sprintf("%s: %s.", called(out.Task), out.Outcome) + owedText(out.Owed), out, nil
 }
 
 // ending ends a claim at the daemon. That is no news to the agent, unless it fails.
@@ -198,7 +186,7 @@ func (c *call) ending(cl api.Claim, end func() (api.Claim, error)) (api.Claim, e
 	c.agent.done(cl.ID)
 	ended, err := insist(c, end)
 	if err == nil && ended.State == claim.Finishing {
-		c.agent.finishing(ended)
+		c.agent.learns(ended)
 	}
 	if p, refused := errors.AsType[*api.Problem](err); err != nil && (!refused || p.Code != api.CodeClaimLost) {
 		c.agent.granted(cl)
@@ -206,23 +194,20 @@ func (c *call) ending(cl api.Claim, end func() (api.Claim, error)) (api.Claim, e
 	return ended, err
 }
 
-// outcomes map the outcome of the work to the daemon's operation.
-var outcomes = map[string]func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error){
-	"completed": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
-		return c.daemon.Complete(c, string(cl.ID), api.CompleteRequest{Agent: c.agent.name, Summary: in.Summary, Evidence: in.Evidence, Used: used}, key)
-	},
-	"released": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
-		return c.daemon.Release(c, string(cl.ID), api.StopRequest{Agent: c.agent.name, Reason: in.Summary, Used: used}, key)
-	},
-	"blocked": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
-		return c.daemon.Block(c, string(cl.ID), api.BlockRequest{Agent: c.agent.name, Reason: in.Summary, Used: used}, key)
-	},
-	"failed": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
-		return c.daemon.Fail(c, string(cl.ID), api.FailRequest{Agent: c.agent.name, Reason: in.Summary, Used: used}, key)
-	},
-	"review": func(c *call, cl api.Claim, in FinishArgs, used api.Used, key string) (api.Claim, error) {
-		return c.daemon.Review(c, string(cl.ID), api.ReviewRequest{Agent: c.agent.name, Note: in.Summary, Used: used}, key)
-	},
+// finish ends a claim with one of the outcomes that the tool's schema lists.
+func (c *call) finish(id string, in FinishArgs, used api.Used, key string) (api.Claim, error) {
+	switch agent := c.agent.name; in.Outcome {
+	case "completed":
+		return c.daemon.Complete(c, id, api.CompleteRequest{Agent: agent, Summary: in.Summary, Evidence: in.Evidence, Used: used}, key)
+	case "released":
+		return c.daemon.Release(c, id, api.StopRequest{Agent: agent, Reason: in.Summary, Used: used}, key)
+	case "blocked":
+		return c.daemon.Block(c, id, api.BlockRequest{Agent: agent, Reason: in.Summary, Used: used}, key)
+	case "failed":
+		return c.daemon.Fail(c, id, api.FailRequest{Agent: agent, Reason: in.Summary, Used: used}, key)
+	default:
+		return c.daemon.Review(c, id, api.ReviewRequest{Agent: agent, Note: in.Summary, Used: used}, key)
+	}
 }
 
 // UpdateArgs are the arguments of update_claim.
@@ -239,7 +224,7 @@ type Updated struct {
 	Task      Task     `json:"task"`
 	Claim     claim.ID `json:"claim_id,omitempty"`
 	ExpiresAt api.Time `json:"expires_at,omitzero"` // the claim, or the offer
-	Owed
+	api.Owed
 	News
 }
 
@@ -263,15 +248,15 @@ func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 			c.agent.granted(cl)
 			return "", Updated{}, err
 		}
-		out := Updated{Task: taskOf(offered.Task), Owed: owedOf(offered.Owed)}
+		out := Updated{Task: taskOf(offered.Task), Owed: offered.Owed}
 		if out.Pending {
 			cl.State, cl.Outcome = claim.Finishing, claim.EndReleased
-			c.agent.finishing(cl)
+			c.agent.learns(cl)
 		}
 		if offered.Offer != nil {
 			out.ExpiresAt = offered.Offer.ExpiresAt
 		}
-		return fmt.Sprintf("%s is offered to %s%s; it is yours no longer.", called(out.Task), line(in.OfferTo), lasting(out.ExpiresAt)) + out.text(), out, nil
+		return fmt.Sprintf("%s is offered to %s%s; it is yours no longer.", called(out.Task), line(in.OfferTo), lasting(out.ExpiresAt)) + owedText(out.Owed), out, nil
 	}
 	renewal := api.RenewRequest{Agent: c.agent.name, Progress: in.Text, Keeper: c.keeper()}
 	renewed, err := c.daemon.Renew(c, string(cl.ID), renewal, "")
@@ -283,7 +268,7 @@ func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 		return "", Updated{}, err
 	}
 	c.agent.granted(renewed)
-	out := Updated{Task: taskOf(renewed.Task), Claim: renewed.ID, ExpiresAt: renewed.ExpiresAt, Owed: owedOf(renewed.Owed)}
+	out := Updated{Task: taskOf(renewed.Task), Claim: renewed.ID, ExpiresAt: renewed.ExpiresAt, Owed: renewed.Owed}
 	text := fmt.Sprintf("You hold %s%s.", called(out.Task), lasting(out.ExpiresAt))
 	if renewed.Detail != "" {
 		text += " " + line(renewed.Detail)
@@ -306,8 +291,8 @@ func decline(c *call, in UpdateArgs) (string, Updated, error) {
 	if err != nil {
 		return "", Updated{}, err
 	}
-	out := Updated{Task: taskOf(declined.Task), Owed: owedOf(declined.Owed)}
-	return fmt.Sprintf("%s is declined.", called(out.Task)) + out.text(), out, nil
+	out := Updated{Task: taskOf(declined.Task), Owed: declined.Owed}
+	return fmt.Sprintf("%s is declined.", called(out.Task)) + owedText(out.Owed), out, nil
 }
 
 // mine finds the agent's claim on a task, or its only one.

@@ -31,7 +31,7 @@ func (b *Bridge) agent(ctx context.Context, who caller) (*agent, error) {
 		}
 	}
 	if err := task.ValidateAgent(name); err != nil {
-		return nil, errNoName(name, err)
+		return nil, usagef("agent %q: %v", name, err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
