@@ -280,12 +280,3 @@ func (e *examination) journal(ctx context.Context) {
 func (e *examination) uptime() time.Duration { return e.since(e.status.StartedAt) }
 
 func (e *examination) since(t api.Time) time.Duration { return time.Since(t.Time).Round(time.Second) }
-
-// readableByOthers returns a sentence if users other than the owner may read a file, else "". An
-// unreadable file is reported by the check that needs it.
-func readableByOthers(file string) string {
-	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
-		return fmt.Sprintf("%s, which others may be able to read (mode %#o)", file, info.Mode().Perm())
-	}
-	return ""
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"dibs/internal/cluster"
@@ -14,13 +13,13 @@ import (
 
 // sharedJournal checks the journal's database, and whether the leader can be reached.
 func (e *examination) sharedJournal(ctx context.Context) {
-	where, err := daemon.Place(e.Config, slog.New(slog.DiscardHandler))
+	where, err := daemon.Place(e.Config, silent)
 	if err != nil {
 		e.failed("journal", err)
 		return
 	}
-	if said := readableByOthers(e.Config.Journal.PostgresFile); said != "" {
-		e.warn("journal.postgres_file", said, "chmod 600 "+e.Config.Journal.PostgresFile)
+	if file := e.Config.Journal.PostgresFile; file != "" {
+		e.looseFile("journal.postgres_file", file, "in "+file)
 	}
 	found, err := journal.Probe(ctx, where)
 	if err != nil {
