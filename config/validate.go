@@ -263,9 +263,9 @@ func validateAgents(agents []Agent) []error {
 	return errs
 }
 
-// clockAllowance is the protocol's allowance for clocks: a claim may be overridden only that long
+// ClockAllowance is the protocol's allowance for clocks: a claim may be overridden only that long
 // after its lease has ended, plus write_window and settle.
-const clockAllowance = 10 * time.Second
+const ClockAllowance = 10 * time.Second
 
 // validateTimeout checks that a request ends before another agent may take its task.
 func (c Config) validateTimeout() []error {
@@ -273,12 +273,12 @@ func (c Config) validateTimeout() []error {
 	if c.Journal.Shared() {
 		settle = 0 // there is no settle wait
 	}
-	longest := c.Claim.WriteWindow + settle + clockAllowance
+	longest := c.Claim.WriteWindow + settle + ClockAllowance
 	if c.Notion.Timeout <= longest || c.Claim.Exclusive && !c.Journal.Shared() { // a single daemon waits for its own requests
 		return nil
 	}
 	return []error{fmt.Errorf("notion.timeout: %v: want at most claim.write_window, claim.settle and %v together, which is %v: a release that is longer on its way could land on the claim of the next holder",
-		c.Notion.Timeout, clockAllowance, longest)}
+		c.Notion.Timeout, ClockAllowance, longest)}
 }
 
 func (c Claim) validate(shared bool) []error {

@@ -14,8 +14,6 @@ const (
 	// settleMargin is how much longer the proposed settle wait is than necessary; staleMargin, if
 	// stale reads were seen.
 	settleMargin, staleMargin = 100 * time.Millisecond, time.Second
-	// clockAllowance is what config adds to the two times to bound notion.timeout.
-	clockAllowance = 10 * time.Second
 )
 
 // Proposal is the pair of times that fits a measured workspace. Every daemon of the workspace needs
@@ -39,7 +37,7 @@ func propose(slowest, stale time.Duration, c config.Config) (window, settle time
 	if c.Claim.Exclusive {
 		return window, c.Claim.Settle // there are no other claimers' writes to wait for
 	}
-	if together := c.Notion.Timeout - clockAllowance; 2*window+after < together {
+	if together := c.Notion.Timeout - config.ClockAllowance; 2*window+after < together {
 		window = tenths((together - after + 1) / 2)
 	}
 	return window, window + after
