@@ -47,10 +47,10 @@ func Verify(token string, body []byte, signature string) bool {
 type Event struct {
 	Type string `json:"type"`
 	// At is when it happened, by Notion's clock; zero if that is not understood.
-	At moment `json:"timestamp"`
+	At loose[time.Time] `json:"timestamp"`
 	// Authors are who did it; empty if that is not understood.
-	Authors authors `json:"authors"`
-	Entity  Object  `json:"entity"`
+	Authors loose[[]Object] `json:"authors"`
+	Entity  Object          `json:"entity"`
 	Data    struct {
 		// Parent is what the entity lies in.
 		Parent struct {
@@ -68,25 +68,13 @@ type Object struct {
 	Type string `json:"type"`
 }
 
-// moment is a time that may be of another form.
-type moment struct{ time.Time }
+// loose is a value that may be of another form: then it stays zero.
+type loose[T any] struct{ is T }
 
-// UnmarshalJSON never fails.
-func (m *moment) UnmarshalJSON(data []byte) error {
-	if m.Time.UnmarshalJSON(data) != nil {
-		m.Time = time.Time{}
-	}
-	return nil
-}
-
-// authors are users that may be of another form.
-type authors []Object
-
-// UnmarshalJSON never fails.
-func (a *authors) UnmarshalJSON(data []byte) error {
-	var all []Object
-	if json.Unmarshal(data, &all) == nil {
-		*a = all
+func (l *loose[T]) UnmarshalJSON(data []byte) error {
+	var v T
+	if json.Unmarshal(data, &v) == nil {
+		l.is = v
 	}
 	return nil
 }

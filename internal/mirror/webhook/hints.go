@@ -57,18 +57,15 @@ type Batch struct {
 // Empty reports whether there is nothing in the batch.
 func (b Batch) Empty() bool { return len(b.Changed)+len(b.Gone)+len(b.Commented) == 0 && !b.All }
 
-// Only returns what is left of the batch if these pages were not read, and all else was.
+// Only returns the part of the batch about these pages.
 func (b Batch) Only(pages []task.ID) Batch {
-	left := Batch{First: b.First}
+	left := Batch{First: b.First, Changed: make(map[task.ID]bool), Gone: make(map[task.ID]bool)}
 	for _, page := range pages {
-		set := &left.Changed
 		if b.Gone[page] {
-			set = &left.Gone
+			left.Gone[page] = true
+		} else {
+			left.Changed[page] = true
 		}
-		if *set == nil {
-			*set = make(map[task.ID]bool)
-		}
-		(*set)[page] = true
 	}
 	return left
 }
@@ -94,7 +91,7 @@ func (h *Hints) Add(e Event) Kind {
 	case isPage && h.echo(e, page):
 		return Echo
 	}
-	at := e.At.Time
+	at := e.At.is
 	if at.IsZero() {
 		at = h.house.Now()
 	}
@@ -173,7 +170,7 @@ func (h *Hints) onBoard(e Event) bool {
 	return h.house.Board(id(e.Data.Parent.ID), id(e.Data.Parent.Source))
 }
 
-// id returns an id in canonical form; empty for what is none.
+// id returns the canonical form of s, or "" if s is no id.
 func id(s string) task.ID {
 	parsed, err := task.ParseID(s)
 	if err != nil {
@@ -185,15 +182,12 @@ func id(s string) task.ID {
 // echo reports whether an event is of a write of this daemon, and of nobody else's.
 func (h *Hints) echo(e Event, page task.ID) bool {
 	bot := id(h.house.Bot())
-	if bot == "" || len(e.Authors) == 0 {
-		return false
-	}
-	if slices.ContainsFunc(e.Authors, func(o Object) bool { return id(o.ID) != bot }) {
+	if bot == "" || len(e.Authors.is) == 0 || slices.ContainsFunc(e.Authors.is, func(o Object) bool { return id(o.ID) != bot }) {
 		return false
 	}
 	at := h.house.Now()
-	if !e.At.IsZero() && e.At.Before(at) {
-		at = e.At.Time // Notion may take a minute to send it
+	if !e.At.is.IsZero() && e.At.is.Before(at) {
+		at = e.At.is // Notion may take a minute to send it
 	}
 	return h.house.Wrote(page, at.Add(-echoTime))
 }
