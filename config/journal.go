@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"regexp"
 	"sync"
-	"time"
 )
 
 // Shared reports whether the journal is in PostgreSQL, where several machines may share it.
@@ -26,12 +25,8 @@ var schemaName = sync.OnceValue(func() *regexp.Regexp {
 })
 
 func (j Journal) validate() []error {
-	var errs []error
-	if j.Keep < 24*time.Hour {
-		errs = append(errs, fmt.Errorf("journal.keep: %v is too short: want at least 24h", j.Keep))
-	}
 	if !schemaName().MatchString(j.Schema) {
-		errs = append(errs, fmt.Errorf("journal.schema: %q: want small letters, digits and _, at most 30, such as dibs", j.Schema))
+		return []error{fmt.Errorf("journal.schema: %q: want small letters, digits and _, at most 30, such as dibs", j.Schema)}
 	}
-	return errs
+	return nil
 }

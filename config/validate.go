@@ -21,37 +21,30 @@ import (
 // Validate returns an error for every invalid setting, one line each. A missing token is not an
 // error, see [Notion.ReadToken].
 func (c Config) Validate() error {
-	errs := c.Notion.validate()
-	errs = append(errs, c.Databases.validate()...)
-	errs = append(errs, c.Tasks.validate()...)
-	errs = append(errs, validateAgents(c.Agents)...)
-	errs = append(errs, c.Claim.validate(c.Journal.Shared())...)
+	errs := slices.Concat(c.Notion.validate(), c.Databases.validate(), c.Tasks.validate(), validateAgents(c.Agents), c.Claim.validate(c.Journal.Shared()),
+		c.Cluster.validate(), c.validateTimeout(), c.validateBrake(), validateReceivers(c.Notify), positive("sync.waiting", c.Sync.Waiting),
+		c.Webhook.validate(), c.Schedule.validate(), c.Journal.validate(), c.Metrics.validate(), c.Log.validate())
 	if c.Claim.Review == ReviewAlways && c.Tasks.Statuses.Review == "" {
 		errs = append(errs, errors.New("claim.review: always needs a status for work that waits for a person's decision: name one in tasks.statuses.review"))
 	}
-	errs = append(errs, c.Cluster.validate()...)
-	errs = append(errs, c.validateTimeout()...)
-	errs = append(errs, c.validateBrake()...)
-	errs = append(errs, c.Inbox.validate()...)
-	errs = append(errs, validateReceivers(c.Notify)...)
-	if c.Sync.Interval < time.Second {
-		errs = append(errs, fmt.Errorf("sync.interval: %v is too short: want at least 1s", c.Sync.Interval))
+	for _, d := range []struct {
+		key       string
+		is, least time.Duration
+	}{
+		{"claim.breaker.within", c.Claim.Breaker.Within, time.Second}, {"claim.breaker.pause", c.Claim.Breaker.Pause, time.Second},
+		{"inbox.visibility", c.Inbox.Visibility, time.Second}, {"inbox.comments", c.Inbox.Comments, time.Second}, {"inbox.offer", c.Inbox.Offer, time.Second},
+		{"sync.interval", c.Sync.Interval, time.Second}, {"events.keep", c.Events.Keep, time.Hour}, {"journal.keep", c.Journal.Keep, 24 * time.Hour},
+	} {
+		if d.is < d.least {
+			errs = append(errs, fmt.Errorf("%s: %v is too short: want at least %v", d.key, d.is, d.least))
+		}
 	}
 	if c.Sync.KeepFinished < 0 {
 		errs = append(errs, fmt.Errorf("sync.keep_finished: %v: want 0 or more", c.Sync.KeepFinished))
 	}
-	errs = append(errs, positive("sync.waiting", c.Sync.Waiting)...)
-	errs = append(errs, c.Webhook.validate()...)
-	errs = append(errs, c.Schedule.validate()...)
-	if c.Events.Keep < time.Hour {
-		errs = append(errs, fmt.Errorf("events.keep: %v is too short: want at least 1h", c.Events.Keep))
-	}
-	errs = append(errs, c.Journal.validate()...)
 	if n := len(c.Socket); n > maxSocketPath {
 		errs = append(errs, fmt.Errorf("socket: the path has %d bytes, sockets allow %d: set a shorter one: %s", n, maxSocketPath, c.Socket))
 	}
-	errs = append(errs, c.Metrics.validate()...)
-	errs = append(errs, c.Log.validate()...)
 	return errors.Join(errs...)
 }
 
@@ -307,23 +300,6 @@ func (c Claim) validate(shared bool) []error {
 	}
 	if c.MaxPerAgent < 0 {
 		errs = append(errs, fmt.Errorf("claim.max_per_agent: want 0 (any number) or more, got %d", c.MaxPerAgent))
-	}
-	return errs
-}
-
-func (i Inbox) validate() []error {
-	var errs []error
-	for _, wait := range []struct {
-		key   string
-		value time.Duration
-	}{
-		{"inbox.visibility", i.Visibility},
-		{"inbox.comments", i.Comments},
-		{"inbox.offer", i.Offer},
-	} {
-		if wait.value < time.Second {
-			errs = append(errs, fmt.Errorf("%s: %v is too short: want at least 1s", wait.key, wait.value))
-		}
 	}
 	return errs
 }
