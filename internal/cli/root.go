@@ -128,7 +128,7 @@ func (a *app) daemon() (*client.Client, error) {
 		}
 	}
 	daemon, err := a.direct()
-	if err == nil && a.watched() && isTerminal(a.stdin) {
+	if err == nil && isTerminal(a.stderr) && isTerminal(a.stdin) {
 		daemon.Insist(insist, func(p *api.Problem) {
 			fmt.Fprintf(a.stderr, "dibs: %s; trying again for a minute, Ctrl-C ends that\n", clean(p.Detail))
 		})

@@ -33,10 +33,7 @@ func (a *app) simulateCommand() *cobra.Command {
 			if err := o.Validate(); err != nil {
 				return &usageError{err}
 			}
-			bar := a.progress(o.Total(), "races")
-			o.Progress = func() { _ = bar.Add(1) }
 			report, err := simulate.Run(cmd.Context(), o)
-			_ = bar.Clear()
 			if err != nil {
 				return err
 			}

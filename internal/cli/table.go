@@ -210,16 +210,20 @@ func (t *table) widest(widths []int) int {
 	return widest
 }
 
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
 // defaultWidth is the width of a terminal that does not report one.
 const defaultWidth = 80
 
 // width returns how many columns a terminal has; 0 if w is not a terminal.
 func width(w io.Writer) int {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	if !isTerminal(w) {
 		return 0
 	}
-	if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
+	if columns, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && columns > 0 {
 		return columns
 	}
 	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {

@@ -60,12 +60,7 @@ type Options struct {
 
 	// Workers is how many races run at a time; zero for one per processor.
 	Workers int
-	// Progress, if set, is called after each race, by several goroutines at once.
-	Progress func()
 }
-
-// Total returns how many races the options ask for.
-func (o Options) Total() int { return o.Races * len(o.contests()) }
 
 // Validate returns an error if the options cannot be simulated.
 func (o Options) Validate() error {

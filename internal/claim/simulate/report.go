@@ -110,9 +110,6 @@ func (c contest) races(ctx context.Context, o Options) (*tally, error) {
 					return
 				}
 				t.add(c.run(o, n))
-				if o.Progress != nil {
-					o.Progress()
-				}
 			}
 		})
 	}

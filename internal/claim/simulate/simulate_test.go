@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,23 +120,12 @@ func TestSameSeedSameReport(t *testing.T) {
 	}
 }
 
-func TestProgress(t *testing.T) {
-	o := options()
-	o.Races = 5
-	var calls atomic.Int64
-	o.Progress = func() { calls.Add(1) }
-	run(t, o)
-	if n := calls.Load(); n != int64(o.Total()) || n != 25 {
-		t.Errorf("%d calls of Progress and a total of %d, want 25", n, o.Total())
-	}
-}
-
 func TestRunStops(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	o := options()
 	o.Races = 1e9
-	o.Progress = func() { cancel(enough) }
+	cancel(enough)
 	if _, err := simulate.Run(ctx, o); !errors.Is(err, enough) {
 		t.Errorf("error %v, want the cause of the context", err)
 	}
