@@ -40,7 +40,7 @@ func (a *app) screen() *demo.Terminal {
 	if !a.person() || !inFront(in) || os.Getenv("CI") != "" || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	return &demo.Terminal{In: in, Out: out}
+	return &demo.Terminal{In: in, Out: out, Colours: coloured(out)}
 }
 
 // inFront reports whether this process may read its terminal: a job in the background would be

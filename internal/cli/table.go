@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/charmbracelet/colorprofile"
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 )
@@ -234,7 +233,8 @@ func width(w io.Writer) int {
 
 // coloured reports whether to use colours: on a terminal that has them, unless NO_COLOR is set.
 func coloured(w io.Writer) bool {
-	return width(w) > 0 && colorprofile.Detect(w, os.Environ()) >= colorprofile.ANSI
+	term := os.Getenv("TERM")
+	return isTerminal(w) && term != "" && term != "dumb" && os.Getenv("NO_COLOR") == ""
 }
 
 // defaultLimit is how many lines of a list people see without --limit.

@@ -10,14 +10,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/charmbracelet/colorprofile"
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
 // Terminal is where the demo shows a screen that changes, and waits for a key.
-type Terminal struct{ In, Out *os.File }
+type Terminal struct {
+	In, Out *os.File
+	Colours bool // it shows them
+}
 
 // redraw is how often the screen is drawn at least, and mostEvents how many events it keeps.
 const (
@@ -53,7 +55,7 @@ type counted struct {
 // newScreen takes over the terminal, until close.
 func newScreen(t Terminal, about, link string, actors []string, counts func() []counted) *screen {
 	s := &screen{
-		out: t.Out, colour: colorprofile.Detect(t.Out, os.Environ()) >= colorprofile.ANSI,
+		out: t.Out, colour: t.Colours,
 		size: func() (int, int) {
 			columns, rows, err := term.GetSize(int(t.Out.Fd()))
 			if err != nil || columns <= 0 || rows <= 0 {
