@@ -94,9 +94,7 @@ func read(o Options) (Config, []error) {
 func (f field) read(v *viper.Viper, o Options, file string) error {
 	variable := ""
 	if !o.FileOnly {
-		if err := v.BindEnv(append([]string{f.key}, f.variables()...)...); err != nil {
-			return err
-		}
+		_ = v.BindEnv(append([]string{f.key}, f.variables()...)...) // cannot fail with a name
 		variable = f.variable()
 	}
 	if v.Get(f.key) == nil {

@@ -211,12 +211,9 @@ func (c *lines) drain(ctx context.Context) {
 
 // refuse answers a line that is no request.
 func (c *lines) refuse(id json.RawMessage, code int64, why string) {
-	data, err := json.Marshal(map[string]any{
+	data, _ := json.Marshal(map[string]any{ // cannot fail on what was read
 		"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": why},
 	})
-	if err != nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.out.Write(append(data, '\n')) // a client that is gone is noticed at the end of the input

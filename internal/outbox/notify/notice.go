@@ -80,14 +80,12 @@ func (r *Receiver) of(in outbox.Intent) Notice {
 		what += ": " + why
 	}
 	kinds := slices.DeleteFunc(Of(f), func(k config.Notice) bool { return !r.on(k) })
-	n := Notice{ID: f.ID, At: f.At, Agent: f.Agent, Task: f.Task, Title: cut(title), URL: link(f.URL), Text: cut(what)}
+	n := Notice{ID: f.ID, At: f.At, Agent: f.Agent, Task: f.Task, Title: task.Brief(title, longestText), URL: link(f.URL), Text: task.Brief(what, longestText)}
 	if len(kinds) > 0 {
 		n.Event = kinds[0]
 	}
 	return n
 }
-
-func cut(text string) string { return task.Brief(text, longestText) }
 
 // link returns an address that may be put into a message, or "".
 func link(text string) string {
