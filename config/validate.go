@@ -96,17 +96,20 @@ func hideSecrets(text string) string {
 	return begin + rest
 }
 
-func (d Databases) byKey() []struct{ key, id string } {
-	return []struct{ key, id string }{{"databases.tasks", d.Tasks}, {"databases.task_log", d.TaskLog}, {"databases.mesh_log", d.MeshLog}}
+// All returns the keys, the ids and the data sources of the three databases.
+func (d Databases) All() []struct{ Key, ID, Source string } {
+	return []struct{ Key, ID, Source string }{
+		{"databases.tasks", d.Tasks, d.TasksSource}, {"databases.task_log", d.TaskLog, d.TaskLogSource}, {"databases.mesh_log", d.MeshLog, d.MeshLogSource},
+	}
 }
 
 // Named returns an error that lists the unnamed databases and says what to do. The daemon needs all
 // three; commands that only talk to it need none.
 func (d Databases) Named() error {
 	var missing []string
-	for _, db := range d.byKey() {
-		if db.id == "" {
-			missing = append(missing, db.key)
+	for _, db := range d.All() {
+		if db.ID == "" {
+			missing = append(missing, db.Key)
 		}
 	}
 	switch len(missing) {
@@ -121,16 +124,16 @@ func (d Databases) Named() error {
 func (d Databases) validate() []error {
 	var errs []error
 	seen := make(map[string]string)
-	for _, db := range d.byKey() {
-		if db.id == "" { // see Named
+	for _, db := range d.All() {
+		if db.ID == "" { // see Named
 			continue
 		}
-		if _, err := task.ParseID(db.id); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %q is not the id of a database: want 32 hexadecimal digits, with or without dashes, or the database's URL", db.key, hideSecrets(db.id)))
-		} else if other, ok := seen[db.id]; ok {
-			errs = append(errs, fmt.Errorf("%s: the same database as %s", db.key, other))
+		if _, err := task.ParseID(db.ID); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %q is not the id of a database: want 32 hexadecimal digits, with or without dashes, or the database's URL", db.Key, hideSecrets(db.ID)))
+		} else if other, ok := seen[db.ID]; ok {
+			errs = append(errs, fmt.Errorf("%s: the same database as %s", db.Key, other))
 		} else {
-			seen[db.id] = db.key
+			seen[db.ID] = db.Key
 		}
 	}
 	return errs

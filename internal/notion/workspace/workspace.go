@@ -29,12 +29,8 @@ const TasksSource = "databases.tasks_source"
 
 // Choose tells the client which data source of each database to use. It sends nothing.
 func Choose(client *notion.Client, d config.Databases) {
-	for _, db := range []struct{ id, key, source string }{
-		{d.Tasks, TasksSource, d.TasksSource},
-		{d.TaskLog, "databases.task_log_source", d.TaskLogSource},
-		{d.MeshLog, "databases.mesh_log_source", d.MeshLogSource},
-	} {
-		client.Choose(task.ID(db.id), db.key, db.source)
+	for _, db := range d.All() {
+		client.Choose(task.ID(db.ID), db.Key+"_source", db.Source)
 	}
 }
 
@@ -48,11 +44,7 @@ func Schema(c config.Config) notion.TaskSchema {
 	}
 	p, s, prio := c.Tasks.Properties, c.Tasks.Statuses, c.Tasks.Priorities
 	schema := notion.TaskSchema{
-		Properties: notion.Properties{
-			Status: p.Status, ClaimedBy: p.ClaimedBy, ClaimedAt: p.ClaimedAt,
-			ClaimTimeoutMinutes: p.ClaimTimeoutMinutes, ClaimToken: p.ClaimToken,
-			Priority: p.Priority, DependsOn: p.DependsOn, Note: p.Note, Assignee: p.Assignee, Done: p.Done, SubItems: p.SubItems, DoneWhen: p.DoneWhen,
-		},
+		Properties: notion.Properties(p),
 		Statuses: map[task.Status]string{
 			task.Open: s.Open, task.InProgress: s.InProgress, task.Blocked: s.Blocked,
 			task.Completed: s.Completed, task.Cancelled: s.Cancelled,
