@@ -8,7 +8,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -34,14 +33,13 @@ type Options struct {
 	// Session returns the id of the client's session, or of a thread in it; thread may be empty. It
 	// returns nothing if it does not know.
 	Session func(thread string) string
-	// Grace is how long claims are kept after the bridge is gone; 0 means a minute.
+	// Grace is how long claims are kept after the bridge is gone.
 	Grace   time.Duration
 	Version string
 	Log     *slog.Logger
 }
 
 const (
-	defaultGrace = time.Minute
 	// restart is how long a request waits for a daemon that is away: it may be restarting.
 	restart = 5 * time.Second
 	// retry is when a model is told to ask a daemon again that stayed away.
@@ -73,7 +71,6 @@ type Bridge struct {
 // New returns a bridge that keeps its agents' claims alive until ctx ends. The caller must Close
 // it.
 func New(ctx context.Context, o Options) *Bridge {
-	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	b := &Bridge{options: o, pid: os.Getpid(), names: make(map[string]string), agents: make(map[string]*agent)}
 	b.over, b.end = context.WithCancel(ctx)
 	b.options.Daemon = func() (*client.Client, error) {

@@ -173,7 +173,7 @@ func (w *world) bridge(o mcp.Options) *bridge {
 	if o.Daemon == nil {
 		o.Daemon = func() (*client.Client, error) { return w.ask(), nil }
 	}
-	o.Version, o.Log = "test", slog.New(slog.NewTextHandler(w.Output(), nil))
+	o.Version, o.Grace, o.Log = "test", time.Minute, slog.New(slog.NewTextHandler(w.Output(), nil))
 	served := make(chan error, 1)
 	go func() {
 		err := mcp.Serve(w.Context(), o, inR, outW)
