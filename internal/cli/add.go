@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
@@ -34,7 +35,7 @@ func (a *app) addCommand() *cobra.Command {
 		Example: "  dibs add \"Write the release notes\" --priority high --depends-on T-3 --depends-on T-4\n" +
 			"  dibs add \"Look at the logs\" --for Oracle --body plan.md --field Sprint=12 --field \"Area=api,web\"",
 		Args: arguments("TITLE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
 			if err := a.checkAgent(); err != nil {
 				return err
 			}
@@ -56,10 +57,6 @@ func (a *app) addCommand() *cobra.Command {
 					return err
 				}
 			}
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
 			minted := a.request == ""
 			if minted {
 				a.request = "add-" + ulid.Make().String()
@@ -76,7 +73,7 @@ func (a *app) addCommand() *cobra.Command {
 				line += ": " + clean(string(added.Task.ID))
 			}
 			return a.answer(added, line)
-		},
+		}),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&content, "body", "", "a `file` with the content of the page, in Markdown; - is stdin")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/spf13/cobra"
 )
@@ -23,15 +24,11 @@ func (a *app) agentsCommand() *cobra.Command {
 			"and what it reported to have used. An agent is seen when it asks for a task, renews, polls or finishes.\n" +
 			"--agent limits the list to one.",
 		Example: "  dibs agents --days 1",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			if days < 1 || days > maxDays {
 				return usagef("--days %d: want 1 to %d", days, maxDays)
 			}
 			only, err := a.only(cmd)
-			if err != nil {
-				return err
-			}
-			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
@@ -50,7 +47,7 @@ func (a *app) agentsCommand() *cobra.Command {
 				a.say("Nobody was seen here within %s.", since)
 			}
 			return a.list(list, func(t *table) { showAgents(t, list.Agents, time.Now()) })
-		},
+		}),
 	}
 	cmd.Flags().IntVar(&days, "days", days, "only agents seen in that many days, at most 30")
 	return cmd

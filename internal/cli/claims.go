@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/spf13/cobra"
 )
@@ -16,15 +17,11 @@ func (a *app) claimsCommand() *cobra.Command {
 		Long: "List the claims that are held: on which tasks, by whom, and until when; in a cluster, through whichever\n" +
 			"member. --agent limits the list to one agent.",
 		Example: "  dibs claims --agent Sandman",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			if err := checkLimit(limit); err != nil {
 				return err
 			}
 			agent, err := a.only(cmd)
-			if err != nil {
-				return err
-			}
-			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
@@ -49,7 +46,7 @@ func (a *app) claimsCommand() *cobra.Command {
 			err = a.list(nil, func(t *table) { showClaims(t, shown, time.Now()) })
 			a.more(left)
 			return err
-		},
+		}),
 	}
 	addLimit(cmd, &limit)
 	return cmd

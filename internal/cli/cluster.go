@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/spf13/cobra"
 )
@@ -17,17 +18,13 @@ func (a *app) clusterCommand() *cobra.Command {
 		Long: "Show the daemons that work as one with this one: those that have their journal in the same\n" +
 			"PostgreSQL database (journal.postgres in the configuration), for the same tasks database.\n" +
 			"One of them leads, and does the work; the others are doors to it.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			c, err := daemon.Cluster(cmd.Context())
 			if err != nil {
 				return err
 			}
 			return a.print(c, func(w io.Writer) { showCluster(w, c, time.Now()) })
-		},
+		}),
 	}
 	cmd.AddCommand(a.adoptCommand())
 	return cmd
@@ -42,11 +39,7 @@ func (a *app) adoptCommand() *cobra.Command {
 			"database until its user, or root, says so: what was claimed, said and done since is not known any\n" +
 			"more. What is on the tasks' pages stays as it is until its lease is over. Do so only once no daemon\n" +
 			"with the newer database runs.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			c, err := daemon.AdoptCluster(cmd.Context(), a.request)
 			if err != nil {
 				return err
@@ -59,7 +52,7 @@ func (a *app) adoptCommand() *cobra.Command {
 				}
 				showCluster(w, c, time.Now())
 			})
-		},
+		}),
 	}
 	a.addRequestID(cmd)
 	return cmd

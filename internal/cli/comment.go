@@ -21,7 +21,7 @@ func (a *app) commentCommand() *cobra.Command {
 		Example:           "  dibs comment T-3 \"half of it is done\" --agent Sandman --mention ada@example.com",
 		Args:              arguments("TASK", "TEXT"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
 			agent, err := a.claimer()
 			if err != nil {
 				return err
@@ -33,17 +33,13 @@ func (a *app) commentCommand() *cobra.Command {
 			if strings.TrimSpace(args[1]) == "" {
 				return usagef("the comment is empty: say something")
 			}
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
 			body.Agent, body.Text = agent, args[1]
 			said, err := daemon.Comment(cmd.Context(), id, body, a.request)
 			if err != nil {
 				return denial(err)
 			}
 			return a.answer(said, "commented on "+quoted(said.Task)+accepted(said.Detail))
-		},
+		}),
 	}
 	mentioning(cmd, &body.Mention)
 	a.addRequestID(cmd)

@@ -25,7 +25,7 @@ func (a *app) eventsCommand() *cobra.Command {
 			"the one with the id that --after gives. With --follow, wait for new ones; without --after, show\n" +
 			"only these. --agent limits it to what concerns one agent. With --json, one document a line.",
 		Example: "  dibs events --follow --agent Sandman\n  dibs events --follow --after 1204 --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			var err error
 			if filter.Agent, err = a.only(cmd); err != nil {
 				return err
@@ -40,10 +40,6 @@ func (a *app) eventsCommand() *cobra.Command {
 				return usagef("--after %d: want the id of an event, or 0", filter.After)
 			case !given && follow:
 				filter.After = api.EventsFuture
-			}
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
 			}
 			next, err := daemon.Events(cmd.Context(), filter, follow, func(e api.Event) error {
 				err := a.printEvent(e)
@@ -62,7 +58,7 @@ func (a *app) eventsCommand() *cobra.Command {
 				return api.NewProblem(api.CodeStopping, "the daemon has stopped; once it runs, "+goOn(next))
 			}
 			return err
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&follow, "follow", false, "go on with events as they come")
 	cmd.Flags().Int64Var(&filter.After, "after", 0, "only events after the one with this `id`")

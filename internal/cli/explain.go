@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/spf13/cobra"
 )
@@ -22,12 +23,8 @@ func (a *app) explainCommand() *cobra.Command {
 		Example:           "  dibs explain T-3\n  dibs explain T-3 --json",
 		Args:              arguments("TASK|CLAIM"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
 			id, err := claimID(args[0])
-			if err != nil {
-				return err
-			}
-			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
@@ -48,7 +45,7 @@ func (a *app) explainCommand() *cobra.Command {
 					t.add(plain(clock(step.At.Time, now)), plain(clean(step.Who)), plain(clean(step.What)), plain(clean(step.Why)))
 				}
 			})
-		},
+		}),
 	}
 }
 
@@ -61,16 +58,12 @@ func (a *app) reportCommand() *cobra.Command {
 			"and lost, how long it had what it completed (the median), and what it said to have spent. Below that, what is\n" +
 			"blocked now, and what agents ask people. --csv writes the agents, --md all of it.",
 		Example: "  dibs report --days 30 --csv > agents.csv\n  dibs report --md",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			if days < 1 || days > maxReport {
 				return usagef("--days %d: want 1 to %d", days, maxReport)
 			}
 			if asCSV && asMarkdown || a.json && (asCSV || asMarkdown) {
 				return usagef("--csv, --md and --json exclude each other: want one of them")
-			}
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
 			}
 			r, err := daemon.Report(cmd.Context(), days)
 			if err != nil {
@@ -89,7 +82,7 @@ func (a *app) reportCommand() *cobra.Command {
 				return writeJSON(a.stdout, r)
 			}
 			return a.showReport(r, time.Now())
-		},
+		}),
 	}
 	cmd.Flags().IntVar(&days, "days", days, "how many days to look back, at most 366 and as long as journal.keep")
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "write the agents as comma-separated values")

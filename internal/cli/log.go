@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ func (a *app) logCommand() *cobra.Command {
 		Long:  "Show what happened to claims here, the newest last. --agent limits it to one agent.",
 		Example: "  dibs log --since 2h\n" +
 			"  dibs log --since 15:00 --task T-3",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			var err error
 			if filter.Agent, err = a.only(cmd); err != nil {
 				return err
@@ -51,10 +52,6 @@ func (a *app) logCommand() *cobra.Command {
 			if err := checkLimit(filter.Limit); err != nil {
 				return err
 			}
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
 			list, err := daemon.Log(cmd.Context(), filter)
 			if err != nil {
 				return err
@@ -74,7 +71,7 @@ func (a *app) logCommand() *cobra.Command {
 				a.say("Older entries are not shown: --limit 1000 shows more.")
 			}
 			return err
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&taskArg, "task", "", "only about this `task`")
 	completeFlag(cmd, "task", a.someTasks(api.TaskFilter{}))

@@ -92,7 +92,7 @@ func (a *app) handCommand(verb, short, long string, flags func(*cobra.Command), 
 		Long:              long,
 		Args:              arguments("TASK"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
 			agent, err := a.claimer()
 			if err != nil {
 				return err
@@ -101,12 +101,8 @@ func (a *app) handCommand(verb, short, long string, flags func(*cobra.Command), 
 			if err != nil {
 				return err
 			}
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
 			return run(cmd, hand{agent, id, daemon})
-		},
+		}),
 	}
 	if flags != nil {
 		flags(cmd)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/spf13/cobra"
 )
@@ -21,7 +22,7 @@ func (a *app) pollCommand() *cobra.Command {
 		Long: "Take what the agent should react to: triggers, each handed out once, the most urgent first.\n" +
 			"What is not acknowledged with dibs ack within inbox.visibility comes back. Exit code 3: none.",
 		Example: "  dibs poll --agent Sandman --wait 10m --limit 5",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			agent, err := a.claimer()
 			if err != nil {
 				return err
@@ -34,10 +35,6 @@ func (a *app) pollCommand() *cobra.Command {
 			}
 			if cmd.Flags().Changed("pid") && body.PID <= 0 {
 				return usagef("--pid %d: want the number of a process", body.PID)
-			}
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
 			}
 			body.WaitSeconds = wait.Seconds()
 			stop := a.tellPaused(cmd.Context(), daemon, agent, wait)
@@ -54,7 +51,7 @@ func (a *app) pollCommand() *cobra.Command {
 				return ended{api.ExitNotClaimed}
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait for a trigger, at most 1h")
 	cmd.Flags().IntVar(&body.Limit, "limit", 0, "at most that many (0: a hundred)")
@@ -105,12 +102,8 @@ func (a *app) ackCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, ids []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, ids []string, daemon *client.Client) error {
 			if err := a.checkAgent(); err != nil {
-				return err
-			}
-			daemon, err := a.daemon()
-			if err != nil {
 				return err
 			}
 			done, err := daemon.Ack(cmd.Context(), a.agent, api.AckRequest{IDs: ids}, a.request)
@@ -131,7 +124,7 @@ func (a *app) ackCommand() *cobra.Command {
 			}
 			a.say("dibs: there is no trigger%s with the id %s: see dibs poll", of, clean(strings.Join(done.Unknown, ", ")))
 			return ended{api.ExitFailure}
-		},
+		}),
 	}
 	a.addRequestID(cmd)
 	return cmd

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,7 @@ func (a *app) reopenCommand() *cobra.Command {
 			"  dibs reopen --failed-by Sandman --since 2h --dry-run",
 		Args:              arguments("[TASK]"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
 			if err := a.checkAgent(); err != nil {
 				return err
 			}
@@ -46,17 +47,13 @@ func (a *app) reopenCommand() *cobra.Command {
 				return usagef("--since and --dry-run go with --failed-by")
 			case all:
 				failed.Agent, failed.Note = a.agent, body.Note
-				return a.reopenFailed(cmd, failed, since)
+				return a.reopenFailed(cmd, daemon, failed, since)
 			}
 			id, err := taskID(args[0])
 			if err != nil {
 				return err
 			}
 			body.Agent = a.agent
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
 			done, err := daemon.Reopen(cmd.Context(), id, body, a.request)
 			if err != nil {
 				return err
@@ -65,7 +62,7 @@ func (a *app) reopenCommand() *cobra.Command {
 				return a.answer(done, quoted(done.Task)+" is open already")
 			}
 			return a.answer(done, "reopened "+quoted(done.Task)+", which was "+clean(cmp.Or(done.WasName, string(done.Was))))
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&body.Note, "note", "", "why, a `text`")
 	cmd.Flags().StringVar(&body.Was, "was", "", "the `status` that it was seen in, as the board calls it, or blocked, completed, cancelled, review, failed or in_progress")
@@ -80,15 +77,11 @@ func (a *app) reopenCommand() *cobra.Command {
 }
 
 // reopenFailed opens what an agent failed.
-func (a *app) reopenFailed(cmd *cobra.Command, body api.ReopenFailedRequest, since string) (err error) {
+func (a *app) reopenFailed(cmd *cobra.Command, daemon *client.Client, body api.ReopenFailedRequest, since string) (err error) {
 	if since != "" {
 		if body.Since.Time, err = moment(since, time.Now()); err != nil {
 			return usagef("--since: %w", err)
 		}
-	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
 	}
 	done, err := daemon.ReopenFailed(cmd.Context(), body, a.request)
 	if err != nil {

@@ -35,7 +35,7 @@ func (a *app) reserveCommand() *cobra.Command {
 			"  dibs reserve name:db-migrations --agent Sandman --claim T-3",
 		Args:              many("PATTERN"),
 		ValidArgsFunction: filesToo,
-		RunE: func(cmd *cobra.Command, patterns []string) (err error) {
+		RunE: a.asking(func(cmd *cobra.Command, patterns []string, daemon *client.Client) (err error) {
 			if body.Agent, err = a.claimer(); err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func (a *app) reserveCommand() *cobra.Command {
 					return err
 				}
 			}
-			daemon, folder, err := a.here()
+			folder, err := here()
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ func (a *app) reserveCommand() *cobra.Command {
 				}
 				row(w, clean(made.Agent)+verb+somePatterns(made)+lasting(made.ExpiresAt, time.Now())+"; give it back with: dibs unreserve "+clean(made.ID))
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "take a pattern for all files of the repository, such as '**', at its word")
 	cmd.Flags().BoolVar(&body.Shared, "shared", false, "let others have it, too, who ask for it with --shared")
@@ -100,12 +100,8 @@ func (a *app) unreserveCommand() *cobra.Command {
 			return many("ID")(cmd, args)
 		},
 		ValidArgsFunction: suggestions(a.ownReservations).complete,
-		RunE: func(cmd *cobra.Command, ids []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, ids []string, daemon *client.Client) error {
 			if err := a.checkAgent(); err != nil {
-				return err
-			}
-			daemon, err := a.daemon()
-			if err != nil {
 				return err
 			}
 			if all {
@@ -138,7 +134,7 @@ func (a *app) unreserveCommand() *cobra.Command {
 			if failed != nil && a.json {
 				return failed
 			}
-			err = a.print(ended, func(w io.Writer) {
+			err := a.print(ended, func(w io.Writer) {
 				for _, r := range ended.Reservations {
 					row(w, "gave back "+somePatterns(r))
 				}
@@ -150,7 +146,7 @@ func (a *app) unreserveCommand() *cobra.Command {
 				a.say("%s has nothing reserved", clean(a.agent))
 			}
 			return err
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all that the agent has reserved")
 	return cmd
@@ -162,7 +158,7 @@ func (a *app) reservationID(ctx context.Context, daemon *client.Client, name str
 	if id, ok := claim.ParseID(strings.ToUpper(name)); ok {
 		return string(id), nil
 	}
-	_, folder, err := a.here()
+	folder, err := here()
 	if err != nil {
 		return "", err
 	}
@@ -218,15 +214,11 @@ func (a *app) reservationsCommand() *cobra.Command {
 		Short: "List what is reserved",
 		Long: "List what agents have reserved with dibs reserve: what, by whom, and until when. --agent limits the list\n" +
 			"to one agent.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			if err := checkLimit(limit); err != nil {
 				return err
 			}
 			agent, err := a.only(cmd)
-			if err != nil {
-				return err
-			}
-			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
@@ -244,7 +236,7 @@ func (a *app) reservationsCommand() *cobra.Command {
 			err = a.list(api.Reservations{Reservations: shown}, func(t *table) { showReservations(t, shown, time.Now()) })
 			a.more(left)
 			return err
-		},
+		}),
 	}
 	addLimit(cmd, &limit)
 	return cmd
@@ -280,11 +272,11 @@ func (a *app) checkCommand() *cobra.Command {
 		Example:           "  dibs check src/main.go --agent Sandman && $EDITOR src/main.go",
 		Args:              many("PATH"),
 		ValidArgsFunction: filesToo,
-		RunE: func(cmd *cobra.Command, paths []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, paths []string, daemon *client.Client) error {
 			if err := a.checkAgent(); err != nil {
 				return err
 			}
-			daemon, folder, err := a.here()
+			folder, err := here()
 			if err != nil {
 				return err
 			}
@@ -297,19 +289,18 @@ func (a *app) checkCommand() *cobra.Command {
 					row(w, clean(path), "nobody else's")
 				}
 			})
-		},
+		}),
 	}
 	return cmd
 }
 
-// here returns a client of the daemon, and the current folder.
-func (a *app) here() (*client.Client, string, error) {
+// here returns the current folder.
+func here() (string, error) {
 	folder, err := os.Getwd()
 	if err != nil {
-		return nil, "", fmt.Errorf("the current folder cannot be found out: %w: go to one that is there", err)
+		return "", fmt.Errorf("the current folder cannot be found out: %w: go to one that is there", err)
 	}
-	daemon, err := a.daemon()
-	return daemon, folder, err
+	return folder, nil
 }
 
 // many accepts one or more arguments.

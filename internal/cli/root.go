@@ -136,6 +136,17 @@ func (a *app) daemon() (*client.Client, error) {
 	return daemon, err
 }
 
+// asking runs a command that asks the daemon.
+func (a *app) asking(run func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		daemon, err := a.daemon()
+		if err != nil {
+			return err
+		}
+		return run(cmd, args, daemon)
+	}
+}
+
 // insist is how long a person waits for a journal that cannot be used.
 const insist = time.Minute
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/spf13/cobra"
 )
@@ -19,7 +20,7 @@ func (a *app) sendCommand() *cobra.Command {
 		Example: "  dibs send --agent Sandman --to Oracle \"the API has changed\"\n" +
 			"  dibs send --agent Sandman --to all \"deploying at 5\"",
 		Args: arguments("TEXT"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
 			if err := a.checkAgent(); err != nil {
 				return err
 			}
@@ -28,10 +29,6 @@ func (a *app) sendCommand() *cobra.Command {
 			}
 			if strings.TrimSpace(args[0]) == "" {
 				return usagef("the message is empty: say something")
-			}
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
 			}
 			body.From, body.Text = a.agent, args[0]
 			sent, err := daemon.Send(cmd.Context(), body, a.request)
@@ -45,7 +42,7 @@ func (a *app) sendCommand() *cobra.Command {
 				}
 				row(w, "sent to "+to)
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&body.To, "to", "", "whom to tell, an `agent`, or all")
 	a.addRequestID(cmd)

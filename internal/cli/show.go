@@ -31,12 +31,8 @@ func (a *app) showCommand() *cobra.Command {
 			"  dibs show T-3 --content --json",
 		Args:              arguments("TASK"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
 			id, err := taskID(args[0])
-			if err != nil {
-				return err
-			}
-			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
@@ -52,7 +48,7 @@ func (a *app) showCommand() *cobra.Command {
 			}
 			names := a.names(cmd.Context(), daemon, t)
 			return a.print(t, func(w io.Writer) { showTask(w, t, names, time.Now()) })
-		},
+		}),
 	}
 	content.add(cmd)
 	return cmd

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/spf13/cobra"
 )
@@ -14,17 +15,13 @@ func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of the daemon",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			s, err := daemon.Status(cmd.Context())
 			if err != nil {
 				return err
 			}
 			return a.print(s, func(w io.Writer) { showStatus(w, s, time.Now()) })
-		},
+		}),
 	}
 }
 

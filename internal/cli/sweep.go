@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/spf13/cobra"
 )
@@ -16,11 +17,7 @@ func (a *app) sweepCommand() *cobra.Command {
 		Short: "Reopen tasks whose claim is stale, now",
 		Long: "Reopen tasks whose claim is stale, now, and write onto the cards of tasks that can never become ready\n" +
 			"why that is, once for each reason. The daemon does so by itself as schedule.sweep says.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			done, err := daemon.SweepFor(cmd.Context(), api.SweepRequest{Note: note}, a.request)
 			if err != nil {
 				return err
@@ -41,7 +38,7 @@ func (a *app) sweepCommand() *cobra.Command {
 					row(w, fmt.Sprintf("reopened %s, which %s had claimed", quoted(api.TaskRef{ID: s.Task, Title: s.Title}), clean(s.Agent)))
 				}
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&note, "note", "", "why, or who asks, a `text` for the record")
 	a.addRequestID(cmd)

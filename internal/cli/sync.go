@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/spf13/cobra"
 )
@@ -17,11 +18,7 @@ func (a *app) syncCommand() *cobra.Command {
 		Long: "Read from Notion what has changed, now. The daemon does so by itself as sync.interval says. With\n" +
 			"--full it reads the whole board, as it does at its start and as schedule.full_sync says: that\n" +
 			"finds tasks that were trashed, archived, moved or are no longer shared, and changed properties.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			done, err := daemon.Sync(cmd.Context(), body, a.request)
 			if err != nil {
 				return err
@@ -34,7 +31,7 @@ func (a *app) syncCommand() *cobra.Command {
 				row(w, fmt.Sprintf("read %s: %d tasks, %d of them changed, %d gone; %d in all",
 					what, done.Read, done.Changed, done.Gone, done.Tasks))
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&body.Full, "full", false, "read the whole board")
 	a.addRequestID(cmd)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 
 	"github.com/spf13/cobra"
@@ -24,17 +25,13 @@ func (a *app) waitCommand() *cobra.Command {
 			"the agent's.",
 		Example: "  dibs wait --agent Sandman --wait 10m",
 		Args:    arguments("[CLAIM_OR_TASK]"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
 			id, err := a.own(args)
 			if err != nil {
 				return err
 			}
 			if wait < 0 {
 				return usagef("--wait %v: want a time from 0s", wait)
-			}
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
 			}
 			found, err := daemon.Lookup(cmd.Context(), id, a.agent)
 			if err != nil {
@@ -48,7 +45,7 @@ func (a *app) waitCommand() *cobra.Command {
 				}
 			}
 			return a.waited(found)
-		},
+		}),
 	}
 	cmd.Flags().DurationVar(&wait, "wait", 0, "how long at the most (default: as long as it takes)")
 	return cmd

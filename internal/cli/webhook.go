@@ -25,11 +25,7 @@ func (a *app) webhookCommand() *cobra.Command {
 			"step, and wait until it works. The daemon has to listen for it (webhook.listen in the\n" +
 			"configuration), at an address that Notion reaches by a tunnel or a proxy. Off a terminal, print\n" +
 			"what is known and wait for nothing. Only the daemon's user, and root, may see the token.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			w, err := daemon.Webhook(cmd.Context())
 			if err != nil {
 				return err
@@ -46,7 +42,7 @@ func (a *app) webhookCommand() *cobra.Command {
 				return a.print(w, func(out io.Writer) { showWebhook(out, w, time.Now()) })
 			}
 			return a.setUpWebhook(cmd.Context(), daemon, w)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&renew, "renew", false, "forget the token, so that Notion may send another: for a subscription made anew")
 	a.addRequestID(cmd)

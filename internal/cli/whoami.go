@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/run/sessionid"
+	"dibs/internal/api/client"
+	"dibs/internal/session"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
@@ -40,16 +41,12 @@ func (a *app) whoamiCommand() *cobra.Command {
 			"and may hold, and how many triggers wait in your inbox. It takes none of them. auto is the name of this\n" +
 			"session, which is minted now if it has none.",
 		Example: "  dibs whoami --agent auto\n  export DIBS_AGENT=$(dibs whoami --agent auto --name)",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
 			if nameOnly && a.json {
 				return usagef("--name prints no document: leave out --json, which has the name as agent")
 			}
 			auto := a.agent == task.AutoAgent
 			agent, err := a.claimer()
-			if err != nil {
-				return err
-			}
-			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
@@ -83,7 +80,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 				_, _ = daemon.Lookup(cmd.Context(), string(c.ID), agent)
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&nameOnly, "name", false, "print the name and nothing else")
 	return cmd
