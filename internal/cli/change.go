@@ -70,9 +70,7 @@ func (a *app) changeCommand(c change) *cobra.Command {
 			return a.answer(changed, lines...)
 		},
 	}
-	if c.flags != nil {
-		c.flags(cmd)
-	}
+	c.flags(cmd)
 	a.addRequestID(cmd)
 	return cmd
 }

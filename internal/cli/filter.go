@@ -39,18 +39,11 @@ func (f *filterFlags) filter() (api.Filter, error) {
 }
 
 // fieldNames suggests the fields for --where.
-func (a *app) fieldNames(ctx context.Context) []string {
-	daemon, err := a.daemon()
-	if err != nil {
-		return nil
-	}
-	list, err := daemon.Tasks(ctx, api.TaskFilter{Limit: 1})
-	if err != nil || len(list.Tasks) == 0 {
-		return nil
-	}
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(list.Tasks[0].Fields)) {
-		out = append(out, clean(name)+"=")
+func (a *app) fieldNames(ctx context.Context) (out []string) {
+	for _, t := range a.listed(ctx, api.TaskFilter{Limit: 1}) {
+		for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
+			out = append(out, clean(name)+"=")
+		}
 	}
 	return out
 }

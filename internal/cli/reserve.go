@@ -14,7 +14,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/reserve"
 	"dibs/internal/reserve/place"
-	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
 )
@@ -324,20 +323,8 @@ func somePatterns(r api.Reservation) string {
 }
 
 // ownReservations suggests the reservations of the agent, or of everybody.
-func (a *app) ownReservations(ctx context.Context) []string {
-	daemon, err := a.daemon()
-	if err != nil {
-		return nil
-	}
-	agent := a.agent
-	if agent == task.AutoAgent {
-		agent = "" // no name is minted for somebody who types
-	}
-	list, err := daemon.Reservations(ctx, agent)
-	if err != nil {
-		return nil
-	}
-	var out []string
+func (a *app) ownReservations(ctx context.Context) (out []string) {
+	list := suggested(a, func(daemon *client.Client) (api.Reservations, error) { return daemon.Reservations(ctx, a.typing()) })
 	for _, r := range list.Reservations {
 		out = append(out, clean(r.ID)+"\t"+somePatterns(r))
 	}
