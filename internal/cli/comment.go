@@ -36,7 +36,7 @@ func (a *app) commentCommand() *cobra.Command {
 			body.Agent, body.Text = agent, args[1]
 			said, err := daemon.Comment(cmd.Context(), id, body, a.request)
 			if err != nil {
-				return denial(err)
+				return err
 			}
 			return a.answer(said, "commented on "+quoted(said.Task)+accepted(said.Detail))
 		}),

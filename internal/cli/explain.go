@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -29,9 +28,6 @@ func (a *app) explainCommand() *cobra.Command {
 				return err
 			}
 			s, err := daemon.Story(cmd.Context(), id)
-			if p, ok := errors.AsType[*api.Problem](err); ok {
-				return notClaimed{p}
-			}
 			if err != nil {
 				return err
 			}

@@ -16,9 +16,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// notClaimed is the error of a claim that was not granted.
-type notClaimed struct{ *api.Problem }
-
 // ended is the exit code of a command that has printed everything already.
 type ended struct{ code int }
 
@@ -54,9 +51,6 @@ func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem {
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return p
-	}
-	if denied, ok := errors.AsType[notClaimed](err); ok {
-		return denied.Problem
 	}
 	if _, ok := errors.AsType[misconfigured](err); ok {
 		return api.NewProblem(api.CodeInvalidRequest, err.Error())

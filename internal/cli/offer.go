@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"time"
 
 	"dibs/internal/api"
@@ -27,7 +26,7 @@ func (a *app) offerCommand() *cobra.Command {
 			body.Agent = h.agent
 			offered, err := h.daemon.Offer(cmd.Context(), h.task, body, a.request)
 			if err != nil {
-				return denial(err)
+				return err
 			}
 			a.sayUnknown(offered.Task, offered.Owed, "dibs show "+string(offered.Task.ID))
 			line := quoted(offered.Task) + " is offered to " + clean(body.To)
@@ -47,7 +46,7 @@ func (a *app) acceptCommand() *cobra.Command {
 			a.document = true
 			c, err := h.daemon.Accept(cmd.Context(), h.task, api.AcceptRequest{Agent: h.agent, Note: note}, a.request)
 			if err != nil {
-				return denial(err)
+				return err
 			}
 			return a.grant(cmd.Context(), h.daemon, c, c)
 		})
@@ -62,7 +61,7 @@ func (a *app) declineCommand() *cobra.Command {
 		func(cmd *cobra.Command, h hand) error {
 			done, err := h.daemon.Decline(cmd.Context(), h.task, api.DeclineRequest{Agent: h.agent, Reason: reason}, a.request)
 			if err != nil {
-				return denial(err)
+				return err
 			}
 			a.sayUnknown(done.Task, done.Owed, "dibs show "+string(done.Task.ID))
 			return a.answer(done, "declined "+quoted(done.Task)+accepted(done.Detail))
@@ -74,14 +73,6 @@ type hand struct {
 	agent  string
 	task   task.ID
 	daemon *client.Client
-}
-
-// denial marks a problem as a refused claim.
-func denial(err error) error {
-	if p, ok := errors.AsType[*api.Problem](err); ok {
-		return notClaimed{p}
-	}
-	return err
 }
 
 // handCommand makes a command that hands one task over.

@@ -134,14 +134,12 @@ func (a *app) runCommand() *cobra.Command {
 				Supervisor: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
 				Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
 			})
-			switch p, refused := errors.AsType[*api.Problem](err); {
+			switch {
 			case errors.Is(err, runner.ErrLost):
 				if quiet {
 					a.say("dibs: %s", clean(err.Error()))
 				}
 				return ended{api.ExitLost}
-			case refused:
-				return notClaimed{p}
 			case errors.Is(err, errEnough):
 				return nil
 			case err != nil:

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -40,9 +39,6 @@ func (a *app) showCommand() *cobra.Command {
 				return a.showContent(cmd.Context(), daemon, id)
 			}
 			t, err := daemon.Task(cmd.Context(), id)
-			if p, ok := errors.AsType[*api.Problem](err); ok {
-				return notClaimed{p} // exit code 3 for an unknown task, as with every command
-			}
 			if err != nil {
 				return err
 			}
@@ -57,9 +53,6 @@ func (a *app) showCommand() *cobra.Command {
 // showContent shows a task and its page's content.
 func (a *app) showContent(ctx context.Context, daemon *client.Client, id task.ID) error {
 	t, err := daemon.Content(ctx, id)
-	if p, ok := errors.AsType[*api.Problem](err); ok {
-		return notClaimed{p}
-	}
 	if err != nil {
 		return err
 	}
