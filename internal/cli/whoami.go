@@ -10,7 +10,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/session"
+	"dibs/internal/run/sessionid"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
