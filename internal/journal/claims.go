@@ -97,12 +97,6 @@ func saveReservation(ctx context.Context, tx *tx, h claim.Hold) error {
 	return err
 }
 
-// insertClaim inserts the row of a new claim.
-func insertClaim(ctx context.Context, tx *tx, c claim.Hold) error {
-	_, err := writeClaim(ctx, tx, c, "")
-	return err
-}
-
 // putClaim inserts or updates the row of c. It fails with ErrEnded if the row has ended.
 func putClaim(ctx context.Context, tx *tx, c claim.Hold) error {
 	if c.State == claim.Ended && c.Ended.IsZero() {
@@ -182,34 +176,10 @@ func (j *Journal) Live(ctx context.Context) ([]claim.Hold, []claim.Mark, error) 
 	return holds, marks, j.failed(err, "reading the live marks")
 }
 
-// ClaimFilter chooses claims; its zero value chooses all live ones.
-type ClaimFilter struct {
-	Task         task.ID // empty for any
-	Agent        string  // empty for any
-	IncludeEnded bool
-	Limit        int // 0 for no limit
-}
-
-// Claims returns the claims that f chooses, newest first.
-func (j *Journal) Claims(ctx context.Context, f ClaimFilter) ([]claim.Hold, error) {
-	query, args := "SELECT body FROM claims WHERE true", []any{}
-	if f.Task != "" {
-		query, args = query+" AND task_id = ?", append(args, f.Task)
-	}
-	if f.Agent != "" {
-		query, args = query+" AND agent = ?", append(args, f.Agent)
-	}
-	if !f.IncludeEnded {
-		query += " AND " + unended
-	}
-	query, args = query+" ORDER BY id DESC"+upTo, append(args, atMost(f.Limit))
-	claims, err := collect(ctx, j.readers, scanClaim, query, args...)
-	return claims, j.failed(err, "reading claims")
-}
-
 // TaskClaims returns the claims on a task, ended ones too, newest first.
 func (j *Journal) TaskClaims(ctx context.Context, id task.ID) ([]claim.Hold, error) {
-	return j.Claims(ctx, ClaimFilter{Task: id, IncludeEnded: true})
+	claims, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE task_id = ? ORDER BY id DESC", id)
+	return claims, j.failed(err, "reading claims")
 }
 
 // claimBody is the JSON in a claim's row: the claim, with all fields of its task.

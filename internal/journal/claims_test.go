@@ -101,29 +101,6 @@ func TestListingClaims(t *testing.T) {
 	if diff := cmp.Diff([]claim.Hold{a, c, d}, live(t, j), anyFence); diff != "" {
 		t.Errorf("Live (-want +got):\n%s", diff)
 	}
-	tests := map[string]struct {
-		filter journal.ClaimFilter
-		want   []claim.Hold
-	}{
-		"live":        {journal.ClaimFilter{}, []claim.Hold{d, c, a}},
-		"on a task":   {journal.ClaimFilter{Task: "b", IncludeEnded: true}, []claim.Hold{b}},
-		"of an agent": {journal.ClaimFilter{Agent: "Sandman"}, []claim.Hold{c, a}},
-		"all":         {journal.ClaimFilter{IncludeEnded: true}, []claim.Hold{d, c, b, a}},
-		"all of one":  {journal.ClaimFilter{Agent: "Oracle", IncludeEnded: true}, []claim.Hold{d, b}},
-		"limited":     {journal.ClaimFilter{IncludeEnded: true, Limit: 3}, []claim.Hold{d, c, b}},
-		"of nobody":   {journal.ClaimFilter{Agent: "sandman"}, nil},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, err := j.Claims(t.Context(), test.filter)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, got, anyFence); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
 	b2 := attempt("Sandman", "b", t0.Add(4*time.Second))
 	reserve(t, j, b2, b2.Reserved)
 	got, err := j.TaskClaims(t.Context(), "b")

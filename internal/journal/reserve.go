@@ -45,7 +45,7 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Hold, now time.Time, limi
 				return err
 			}
 			c.Fence = fence
-			if err := insertClaim(ctx, tx, c); err != nil {
+			if _, err := writeClaim(ctx, tx, c, ""); err != nil {
 				return err
 			}
 			return j.admit(ctx, tx, c, now)
