@@ -123,7 +123,7 @@ func putClaim(ctx context.Context, tx *tx, c claim.Hold) error {
 // writeClaim inserts the row of c, or does what onConflict says. It returns the number of
 // rows changed.
 func writeClaim(ctx context.Context, tx *tx, c claim.Hold, onConflict string) (int64, error) {
-	body, err := json.Marshal(claimBody{Hold: c, Task: bodyOf(c.Task)})
+	body, err := json.Marshal(claimBody{Hold: c, Task: task.BodyOf(c.Task)})
 	if err != nil {
 		return 0, err
 	}
@@ -185,7 +185,7 @@ func (j *Journal) TaskClaims(ctx context.Context, id task.ID) ([]claim.Hold, err
 // claimBody is the JSON in a claim's row: the claim, with all fields of its task.
 type claimBody struct {
 	claim.Hold
-	Task taskBody `json:"task"` // instead of Hold.Task
+	Task task.Body `json:"task"` // instead of Hold.Task
 }
 
 // renameHolds puts the agents of live claims into the form in which names are compared. Older
@@ -216,18 +216,11 @@ func renameHolds(ctx context.Context, tx *tx) error {
 }
 
 func scanClaim(row scanner) (claim.Hold, error) {
-	var body []byte
-	if err := row.Scan(&body); err != nil {
-		return claim.Hold{}, err
-	}
-	return decodeClaim(body)
+	b, err := scanBody[claimBody](row, "claim")
+	return b.whole(), err
 }
 
-func decodeClaim(body []byte) (claim.Hold, error) {
-	var b claimBody
-	if err := json.Unmarshal(body, &b); err != nil {
-		return claim.Hold{}, fmt.Errorf("the body of a claim: %w", err)
-	}
+func (b claimBody) whole() claim.Hold {
 	b.Hold.Task = b.Task.Whole()
-	return b.Hold, nil
+	return b.Hold
 }

@@ -74,7 +74,7 @@ func lastLimit(ctx context.Context, tx *tx, e *claim.Fact) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	last, err := decodeFact(body)
+	last, err := fromBody[claim.Fact](body, "fact")
 	if err != nil || last.Kind != claim.KindDenied || last.Code != e.Code || last.Remote || e.At.Sub(last.At) >= countedFor {
 		return 0, err
 	}

@@ -179,18 +179,10 @@ func scanFact(row scanner) (claim.Fact, error) {
 	if err := row.Scan(&body, &count, &logged); err != nil {
 		return claim.Fact{}, err
 	}
-	e, err := decodeFact(body)
+	e, err := fromBody[claim.Fact](body, "fact")
 	e.Seen = logged == 0
 	if count > 1 { // since it was stored
 		e.Count = count
 	}
 	return e, err
-}
-
-func decodeFact(body []byte) (claim.Fact, error) {
-	var e claim.Fact
-	if err := json.Unmarshal(body, &e); err != nil {
-		return claim.Fact{}, fmt.Errorf("the body of a fact: %w", err)
-	}
-	return e, nil
 }

@@ -44,7 +44,7 @@ func scanPublished(row scanner) (claim.Fact, error) {
 	if err := row.Scan(&told, &body); err != nil {
 		return claim.Fact{}, err
 	}
-	f, err := decodeFact(body)
+	f, err := fromBody[claim.Fact](body, "fact")
 	f.Told = told
 	return news.ForAgents(f), err
 }
@@ -268,22 +268,17 @@ func withoutCopy(ctx context.Context, tx *tx, s *news.State) error {
 
 // stateBody is the JSON in a state's row.
 type stateBody struct {
-	taskBody
+	task.Body
 	Ready bool `json:"ready,omitempty"`
 }
 
 func lastPublished(ctx context.Context, tx *tx, id task.ID) (*news.State, error) {
-	var body []byte
-	err := tx.QueryRowContext(ctx, "SELECT body FROM told WHERE task_id = ? AND body <> ''", id).Scan(&body)
+	s, err := scanBody[stateBody](tx.QueryRowContext(ctx, "SELECT body FROM told WHERE task_id = ? AND body <> ''", id), "state")
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	var s stateBody
-	if err := json.Unmarshal(body, &s); err != nil {
-		return nil, fmt.Errorf("the body of a state: %w", err)
 	}
 	return &news.State{Task: s.Whole(), Ready: s.Ready}, nil
 }
@@ -291,7 +286,7 @@ func lastPublished(ctx context.Context, tx *tx, id task.ID) (*news.State, error)
 // remember stores the state that was published. If that may make tasks that depend on it
 // ready, or no longer ready, it notes them for publication, and returns true.
 func remember(ctx context.Context, tx *tx, at time.Time, before *news.State, after news.State) (more bool, err error) {
-	body, err := json.Marshal(stateBody{bodyOf(after.Task), after.Ready})
+	body, err := json.Marshal(stateBody{task.BodyOf(after.Task), after.Ready})
 	if err != nil {
 		return false, err
 	}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -111,7 +110,7 @@ func taken(ctx context.Context, tx *tx, out *inbox.Trigger, t inbox.Take) error 
 	if out.Type == inbox.TasksAvailable {
 		out.Count, out.At = t.Available, t.At
 	}
-	body, err := json.Marshal(triggerBody{*out, bodyOf(out.Task)})
+	body, err := json.Marshal(triggerBody{*out, task.BodyOf(out.Task)})
 	if err != nil {
 		return err
 	}
@@ -226,20 +225,13 @@ func (j *Journal) Send(ctx context.Context, message claim.Fact, triggers ...inbo
 // triggerBody is the JSON in a trigger's row.
 type triggerBody struct {
 	inbox.Trigger
-	Task taskBody `json:"task"` // instead of Trigger.Task
+	Task task.Body `json:"task"` // instead of Trigger.Task
 }
 
 func scanTrigger(row scanner) (inbox.Trigger, error) {
-	var body []byte
-	if err := row.Scan(&body); err != nil {
-		return inbox.Trigger{}, err
-	}
-	var b triggerBody
-	if err := json.Unmarshal(body, &b); err != nil {
-		return inbox.Trigger{}, fmt.Errorf("the body of a trigger: %w", err)
-	}
+	b, err := scanBody[triggerBody](row, "trigger")
 	b.Trigger.Task = b.Task.Whole()
-	return b.Trigger, nil
+	return b.Trigger, err
 }
 
 // insertTriggers stores each trigger once: it skips those whose key was ever stored for the
@@ -262,7 +254,7 @@ func insertTriggers(ctx context.Context, tx *tx, triggers ...inbox.Trigger) (add
 				continue
 			}
 		}
-		body, err := json.Marshal(triggerBody{t, bodyOf(t.Task)})
+		body, err := json.Marshal(triggerBody{t, task.BodyOf(t.Task)})
 		if err != nil {
 			return added, err
 		}

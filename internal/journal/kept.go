@@ -39,13 +39,9 @@ func (k kind) drop(ctx context.Context, tx *tx, key string) error {
 
 // kept returns the thing with that key; ok is false if there is none.
 func kept[T any](ctx context.Context, q querier, k kind, key string) (thing T, ok bool, err error) {
-	var body []byte
-	err = q.QueryRowContext(ctx, "SELECT body FROM kept WHERE kind = ? AND key = ?", k, key).Scan(&body)
+	thing, err = scanBody[T](q.QueryRowContext(ctx, "SELECT body FROM kept WHERE kind = ? AND key = ?", k, key), string(k))
 	if errors.Is(err, sql.ErrNoRows) {
 		return thing, false, nil
-	}
-	if err == nil {
-		err = k.read(body, &thing)
 	}
 	return thing, err == nil, err
 }
@@ -59,14 +55,24 @@ func allKept[T any](ctx context.Context, q querier, k kind) (keys []string, thin
 			return thing, err
 		}
 		keys = append(keys, key)
-		return thing, k.read(body, &thing)
+		return fromBody[T](body, string(k))
 	}, "SELECT key, body FROM kept WHERE kind = ? ORDER BY key", k)
 	return keys, things, err
 }
 
-func (k kind) read(body []byte, thing any) error {
-	if err := json.Unmarshal(body, thing); err != nil {
-		return fmt.Errorf("the body of something kept (%s): %w", k, err)
+// fromBody returns what a row's body says, which is JSON; what names it in an error.
+func fromBody[T any](body []byte, what string) (thing T, err error) {
+	if err := json.Unmarshal(body, &thing); err != nil {
+		return thing, fmt.Errorf("the body of a %s: %w", what, err)
 	}
-	return nil
+	return thing, nil
+}
+
+// scanBody is fromBody for a row of a body alone.
+func scanBody[T any](row scanner, what string) (thing T, err error) {
+	var body []byte
+	if err := row.Scan(&body); err != nil {
+		return thing, err
+	}
+	return fromBody[T](body, what)
 }

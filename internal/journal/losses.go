@@ -46,7 +46,7 @@ func scanLoss(row scanner) (claim.Loss, error) {
 	if err := row.Scan(&body, &l.Told, &l.Last); err != nil {
 		return l, err
 	}
-	var err error
-	l.Hold, err = decodeClaim(body)
+	b, err := fromBody[claimBody](body, "claim")
+	l.Hold = b.whole()
 	return l, err
 }

@@ -5,9 +5,9 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"dibs/internal/claim"
+	"dibs/internal/task"
 )
 
 // putMark inserts or updates the row of m, unless it says that m has ended.
@@ -15,7 +15,7 @@ func putMark(ctx context.Context, tx *tx, m claim.Mark) error {
 	if m.State == claim.Gone && m.Ended.IsZero() {
 		return errors.New("it is to end, and does not say when")
 	}
-	body, err := json.Marshal(markBody{Mark: m, Task: bodyOf(m.Task)})
+	body, err := json.Marshal(markBody{Mark: m, Task: task.BodyOf(m.Task)})
 	if err != nil {
 		return err
 	}
@@ -43,18 +43,11 @@ func (j *Journal) Mark(ctx context.Context, id claim.ID) (claim.Mark, error) {
 // markBody is a mark as its row's body holds it: its task with all its fields.
 type markBody struct {
 	claim.Mark
-	Task taskBody `json:"task"` // instead of Mark.Task
+	Task task.Body `json:"task"` // instead of Mark.Task
 }
 
 func scanMark(row scanner) (claim.Mark, error) {
-	var body []byte
-	if err := row.Scan(&body); err != nil {
-		return claim.Mark{}, err
-	}
-	var b markBody
-	if err := json.Unmarshal(body, &b); err != nil {
-		return claim.Mark{}, fmt.Errorf("the body of a mark: %w", err)
-	}
+	b, err := scanBody[markBody](row, "mark")
 	b.Mark.Task = b.Task.Whole()
-	return b.Mark, nil
+	return b.Mark, err
 }

@@ -55,7 +55,7 @@ func scanIntent(row scanner) (in outbox.Intent, err error) {
 	}
 	in.At, in.Sent = moment(at), moment(sent)
 	if body != nil {
-		in.Fact, err = decodeFact(body)
+		in.Fact, err = fromBody[claim.Fact](body, "fact")
 	}
 	return in, err
 }

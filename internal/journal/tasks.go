@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"dibs/internal/task"
 )
@@ -12,7 +11,7 @@ import (
 func (j *Journal) PutTasks(ctx context.Context, tasks []task.Task) error {
 	err := j.writeMany(ctx, len(tasks), func(tx *tx) error {
 		for _, t := range tasks {
-			body, err := json.Marshal(bodyOf(t))
+			body, err := json.Marshal(task.BodyOf(t))
 			if err != nil {
 				return err
 			}
@@ -57,23 +56,7 @@ func (j *Journal) Tasks(ctx context.Context) ([]task.Task, error) {
 	return tasks, j.failed(err, "reading the mirror")
 }
 
-// taskBody is a task as stored in bodies.
-type taskBody = task.Body
-
-func bodyOf(t task.Task) taskBody { return task.BodyOf(t) }
-
 func scanTask(row scanner) (task.Task, error) {
-	var body []byte
-	if err := row.Scan(&body); err != nil {
-		return task.Task{}, err
-	}
-	return decodeTask(body)
-}
-
-func decodeTask(body []byte) (task.Task, error) {
-	var b taskBody
-	if err := json.Unmarshal(body, &b); err != nil {
-		return task.Task{}, fmt.Errorf("the body of a task: %w", err)
-	}
-	return b.Whole(), nil
+	b, err := scanBody[task.Body](row, "task")
+	return b.Whole(), err
 }

@@ -10,11 +10,7 @@ import (
 // Tries returns the tries at a task that still count, oldest first. See [claim.Ledger].
 func (j *Journal) Tries(ctx context.Context, id task.ID) ([]claim.Try, error) {
 	tries, err := collect(ctx, j.readers, func(row scanner) (claim.Try, error) {
-		var body []byte
-		if err := row.Scan(&body); err != nil {
-			return claim.Try{}, err
-		}
-		e, err := decodeFact(body)
+		e, err := scanBody[claim.Fact](row, "fact")
 		return e.Try(), err
 	}, "SELECT body FROM facts WHERE task_id = ? AND tried IS NOT NULL ORDER BY seq", id)
 	return tries, j.failed(err, "reading the tries at task %s", id)
@@ -23,11 +19,7 @@ func (j *Journal) Tries(ctx context.Context, id task.ID) ([]claim.Try, error) {
 // Earlier returns the newest ends of claims on a task, the newest first, as far as they are on record.
 func (j *Journal) Earlier(ctx context.Context, id task.ID) ([]claim.Earlier, error) {
 	earlier, err := collect(ctx, j.readers, func(row scanner) (claim.Earlier, error) {
-		var body []byte
-		if err := row.Scan(&body); err != nil {
-			return claim.Earlier{}, err
-		}
-		e, err := decodeFact(body)
+		e, err := scanBody[claim.Fact](row, "fact")
 		f, _ := e.Earlier()
 		return f, err
 	}, "SELECT body FROM facts WHERE task_id = ? AND earlier IS NOT NULL ORDER BY seq DESC"+upTo, id, claim.MostEarlier)

@@ -7,13 +7,14 @@ import (
 	"unicode/utf8"
 
 	"dibs/internal/claim"
-	"dibs/internal/journal/report"
+	"dibs/internal/history"
+	"dibs/internal/task"
 )
 
 // saveUsed stores what the claims in ch used.
 func saveUsed(ctx context.Context, tx *tx, ch claim.Change) error {
 	for _, h := range ch.Used {
-		body, err := json.Marshal(claimBody{Hold: h, Task: bodyOf(h.Task)})
+		body, err := json.Marshal(claimBody{Hold: h, Task: task.BodyOf(h.Task)})
 		if err != nil {
 			return err
 		}
