@@ -69,6 +69,11 @@ func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int,
 	return removed, err
 }
 
+// Compact returns the space of removed rows to the file system.
+func (j *Journal) Compact(ctx context.Context) error {
+	return j.failed(j.engine.compact(ctx, j), "compacting the journal")
+}
+
 // pruning deletes the old rows of a table, or clears columns in them.
 type pruning struct {
 	table string

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"slices"
 	"time"
 
 	"dibs/internal/claim"
@@ -55,7 +56,8 @@ func Of(n News) []Trigger {
 			out = append(out, Trigger{Type: TaskAssigned, Agent: is, At: n.At, Task: n.After.Task})
 		}
 	}
-	return keepNamed(out)
+	// No agent can have such a name: it is a person's.
+	return slices.DeleteFunc(out, func(t Trigger) bool { return task.ValidateAgent(t.Agent) != nil })
 }
 
 // sweptTo returns the status that a sweep gave a task: OPEN, or BLOCKED after too many tries.
@@ -90,15 +92,4 @@ func Available(agent string, at time.Time) Trigger {
 
 func taskOf(f claim.Fact) task.Task {
 	return task.Task{ID: f.Task, Title: f.Title, URL: f.URL, Status: f.Status, Priority: f.Priority}
-}
-
-// keepNamed leaves out triggers for names that no agent can have: those of people.
-func keepNamed(all []Trigger) []Trigger {
-	var out []Trigger
-	for _, t := range all {
-		if task.ValidateAgent(t.Agent) == nil {
-			out = append(out, t)
-		}
-	}
-	return out
 }
