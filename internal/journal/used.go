@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"dibs/internal/claim"
-	"dibs/internal/history"
+	"dibs/internal/journal/report"
 	"dibs/internal/task"
 )
 
