@@ -2,8 +2,12 @@ package agenthook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -225,4 +229,75 @@ func speaksOf(text, name string) bool {
 
 func ofWord(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
+}
+
+// Refused is the exit code with which Claude Code, Codex and Cursor refuse.
+const Refused = 2
+
+// Write writes the answer in the client's form for the event, and returns the exit code. Clients
+// put it between their own tags, which no text by others may close.
+func (a Answer) Write(e Event, stdout, stderr io.Writer) int {
+	a.Context, a.Refusal, a.Missed = task.Untagged(a.Context), task.Untagged(a.Refusal), task.Untagged(a.Missed)
+	io.WriteString(stderr, a.Missed)
+	switch {
+	case e.Cursor() && e.Kind == Stop && a.Refusal != "":
+		// Cursor cannot refuse to stop: the text becomes its next message.
+		writeJSON(stdout, map[string]any{"followup_message": a.Refusal})
+	case e.Cursor() && e.Kind == BeforeTool && a.Refusal != "":
+		writeJSON(stdout, map[string]any{"permission": "deny", "user_message": a.Refusal, "agent_message": a.Refusal})
+		io.WriteString(stderr, a.Refusal)
+		return Refused
+	case a.Refusal != "":
+		io.WriteString(stderr, a.Refusal)
+		return Refused
+	case a.Context != "" && e.Cursor():
+		writeJSON(stdout, map[string]any{"additional_context": a.Context})
+	case a.Context != "":
+		writeJSON(stdout, map[string]any{"hookSpecificOutput": map[string]any{"hookEventName": e.Name, "additionalContext": a.Context}})
+	}
+	return 0
+}
+
+// writeJSON writes a document. Nobody waits for one that cannot be written.
+func writeJSON(w io.Writer, v any) {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v)
+}
+
+// Reminders remembers the claims of which a stopping agent was reminded: it is a directory of the
+// user, with an empty file for each. Files older than a week are removed.
+type Reminders string
+
+// reminded is how long a reminder is remembered: longer than claims live.
+const reminded = 7 * 24 * time.Hour
+
+// Remind reports whether to remind of a claim: true once for each. If it cannot remember, it returns
+// false: an agent that is reminded for ever never stops.
+func (r Reminders) Remind(claim string) bool {
+	if claim == "" || strings.ContainsAny(claim, `/\.`) {
+		return false
+	}
+	if err := os.MkdirAll(string(r), 0o700); err != nil {
+		return false
+	}
+	f, err := os.OpenFile(filepath.Join(string(r), claim), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	r.forget()
+	return true
+}
+
+func (r Reminders) forget() {
+	entries, err := os.ReadDir(string(r))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > reminded {
+			os.Remove(filepath.Join(string(r), e.Name()))
+		}
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
@@ -116,7 +115,7 @@ type question struct {
 	Task    card
 	Text    string
 	Key     string // the idempotency key of the request
-	Seen    seen
+	Seen    shown
 	Differs []difference // what is otherwise than in the form that was sent
 	Since   []event      // what happened to the task since then
 	Agents  []string     // the agents to choose from
@@ -125,20 +124,6 @@ type question struct {
 	Problem string       // why the action failed
 	Refused string       // why there is no form
 	Instead []action     // what can be done, if there is no form
-}
-
-// taskOf finds the task of a request.
-func (b *Board) taskOf(w http.ResponseWriter, r *http.Request) (api.Task, bool) {
-	id, err := task.ParseTaskID(r.PathValue("id"))
-	if err != nil {
-		b.say(w, http.StatusNotFound, "There is no such task", "A task is named by its id.")
-		return api.Task{}, false
-	}
-	t, err := b.Daemon.Task(r.Context(), id)
-	if err != nil {
-		b.refuse(w, r, "task", "Task", err)
-	}
-	return t, err == nil
 }
 
 // confirm asks for confirmation of an action, or of that by which a card gets into a column.
@@ -169,7 +154,7 @@ func (b *Board) confirm(w http.ResponseWriter, r *http.Request) {
 // ask shows a question, or why the action is not possible.
 func (b *Board) ask(w http.ResponseWriter, r *http.Request, status int, t api.Task, q question) {
 	g := b.state.current()
-	q.Task, q.Key, q.Seen = cardOf(t), cmp.Or(q.Key, rand.Text()), seenOf(t)
+	q.Task, q.Key, q.Seen = cardOf(t), cmp.Or(q.Key, rand.Text()), shownOf(t)
 	if !b.possible(t, q.action) {
 		q.Refused, q.Instead = refusal(t, q), b.actions(t)
 	}
@@ -251,7 +236,7 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 	if a.Long {
 		q.Said = written(r.PostForm.Get("text"))
 	}
-	q.Seen = parseSeen(r.PostForm.Get("seen"))
+	q.Seen = parseShown(r.PostForm.Get("seen"))
 	switch {
 	case a.Must && q.Said == "":
 		q.Problem = "Nothing was done: say something first."
@@ -285,45 +270,13 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 	b.Log.Info("done on the board", "action", a.Verb, claim.AttrKey, t.Key, claim.AttrTitle, claim.Brief(t.Title),
 		claim.AttrAgent, cmp.Or(q.For, t.Agent, t.AssignedTo), claim.AttrBy, b.User, claim.AttrTask, t.ID, claim.AttrReason, claim.Brief(q.Said))
 	b.follower.invalidate(t.ID)
-	b.saids.forget(t.ID)
+	b.contents.forget(t.ID)
 	to := fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb)
 	if r.PostForm.Get("back") != "" {
 		to = "/?done=" + a.Verb
 	}
 	b.finished.add(q.Key, to)
 	http.Redirect(w, r, to, http.StatusSeeOther)
-}
-
-// maxFinished is how many forms are remembered that were done.
-const maxFinished = 1000
-
-// finished remembers by their keys the forms that were done, and where they led. Its zero value is
-// empty.
-type finished struct {
-	mu   sync.Mutex
-	to   map[string]string
-	keys []string // the oldest first
-}
-
-func (f *finished) of(key string) (to string, done bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	to, done = f.to[key]
-	return to, done
-}
-
-func (f *finished) add(key, to string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.to == nil {
-		f.to = make(map[string]string)
-	}
-	if len(f.keys) == maxFinished {
-		delete(f.to, f.keys[0])
-		f.keys = f.keys[1:]
-	}
-	f.to[key] = to
-	f.keys = append(f.keys, key)
 }
 
 // keyOf returns the idempotency key of a form; empty for none.
@@ -404,4 +357,90 @@ func (b *Board) sync(w http.ResponseWriter, r *http.Request) {
 	}
 	b.Log.Info("done on the board", "action", "sync", claim.AttrBy, b.User)
 	http.Redirect(w, r, "/health", http.StatusSeeOther)
+}
+
+// since returns what happened to a task after a moment, as far as the board knows.
+func (b *Board) since(id task.ID, ms int64) (events []event) {
+	for _, e := range b.state.current().Events {
+		if e.Task == id && e.At > ms {
+			events = append(events, e)
+		}
+	}
+	return events[max(0, len(events)-5):]
+}
+
+func (b *Board) pause(w http.ResponseWriter, r *http.Request) {
+	done, err := b.Daemon.Pause(r.Context(), api.PauseRequest{By: b.User, Reason: "on the board"}, "")
+	b.braked(w, r, "Pause", done, err)
+}
+
+func (b *Board) resume(w http.ResponseWriter, r *http.Request) {
+	done, err := b.Daemon.Resume(r.Context(), api.ResumeRequest{Agent: r.FormValue("agent"), By: b.User}, "")
+	b.braked(w, r, "Resume", done, err)
+}
+
+// braked goes back to the board, which shows what is paused by now.
+func (b *Board) braked(w http.ResponseWriter, r *http.Request, action string, done api.Paused, err error) {
+	if err != nil {
+		b.Log.Warn("an action on the board was refused", "action", action, claim.AttrBy, b.User, claim.AttrError, err)
+		b.refuse(w, r, "health", action, err)
+		return
+	}
+	b.Log.Info("done on the board", "action", action, claim.AttrBy, b.User)
+	b.state.setPauses(done.Pauses)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// draft is the form for a new task.
+type draft struct {
+	Title, Text, Priority, Needs, For string
+	Key                               string
+	Agents                            []string
+	Problem                           string
+}
+
+// Priorities are those to choose from.
+func (draft) Priorities() []string { return []string{"critical", "high", "medium", "low"} }
+
+func (b *Board) newPage(w http.ResponseWriter, r *http.Request) {
+	b.draft(w, r, http.StatusOK, draft{Needs: text(r.URL.Query().Get("after"), maxLine)})
+}
+
+func (b *Board) draft(w http.ResponseWriter, r *http.Request, status int, d draft) {
+	d.Key, d.Agents = cmp.Or(d.Key, rand.Text()), b.agentNames(r.Context())
+	render(w, status, "new.html", b.page("task", "New task", b.state.current(), d))
+}
+
+// add makes a task. A form that is sent again makes no second one: it keeps its key.
+func (b *Board) add(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		b.say(w, http.StatusBadRequest, "The form could not be read", "Go back and try again.")
+		return
+	}
+	key := keyOf(r)
+	d := draft{
+		Title: text(strings.TrimSpace(r.PostFormValue("title")), maxTitle), Text: written(r.PostFormValue("text")), Key: key,
+		Priority: text(r.PostFormValue("priority"), 80), Needs: text(r.PostFormValue("needs"), maxLine), For: text(strings.TrimSpace(r.PostFormValue("agent")), 80),
+	}
+	if d.Title == "" {
+		d.Problem = "Nothing was done: a task needs a title."
+		b.draft(w, r, http.StatusConflict, d)
+		return
+	}
+	made, err := b.Daemon.Add(r.Context(), api.AddRequest{
+		Title: d.Title, Body: d.Text, Priority: d.Priority, For: d.For,
+		DependsOn: strings.FieldsFunc(d.Needs, func(c rune) bool { return c == ',' || c == ' ' }),
+	}, key)
+	if err != nil {
+		if gone(r) {
+			return
+		}
+		b.Log.Warn("an action on the board was refused", "action", "add", claim.AttrTitle, claim.Brief(d.Title), claim.AttrBy, b.User, claim.AttrError, err)
+		d.Problem = text(err.Error(), 2*maxLine)
+		b.draft(w, r, http.StatusConflict, d)
+		return
+	}
+	b.Log.Info("done on the board", "action", "add", claim.AttrKey, made.Task.Key, claim.AttrTitle, claim.Brief(d.Title), claim.AttrBy, b.User, claim.AttrTask, made.Task.ID)
+	b.follower.invalidate(made.Task.ID)
+	http.Redirect(w, r, fmt.Sprintf("/tasks/%s?done=add", made.Task.ID), http.StatusSeeOther)
 }

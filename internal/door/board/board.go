@@ -4,56 +4,21 @@
 //
 // One loop follows the daemon (follow.go) and keeps the state that pages show (state.go).
 // html/template writes the pages; the modules in static only keep an open page up to date. Only
-// browsers with the cookie of a one-time link get in (sessions.go).
+// browsers with the cookie of a one-time link get in (frame.go).
 package board
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
-	"dibs/internal/api/client"
 	"dibs/internal/task"
 )
-
-// Options configures a board.
-type Options struct {
-	// Daemon answers all questions.
-	Daemon *client.Client
-	// User is the user in whose name the board acts. Every action names it.
-	User string
-	// ReadOnly disables every action.
-	ReadOnly bool
-	// Hosts are the host names allowed in requests, beside localhost and addresses.
-	Hosts []string
-	// Log records what people do on the board; nil discards it.
-	Log *slog.Logger
-}
-
-// Board serves pages for people. It is safe for concurrent use.
-type Board struct {
-	Options
-	state *state
-	// follower keeps state up to date while Follow runs.
-	follower *follower
-	sessions *sessions
-	static   fs.FS
-	// streams has a value for each reader of GET /live; its capacity is maxStreams.
-	streams  chan struct{}
-	attended attendance
-	finished finished
-	saids    saids
-	entered  chan struct{} // has a value when a link was used
-
-	stopOnce sync.Once
-	stopped  chan struct{}
-}
 
 // maxStreams is how many pages may be kept up to date at a time.
 const maxStreams = 100
@@ -66,10 +31,10 @@ func New(o Options) *Board {
 	b := &Board{
 		Options: o, state: newState(rand.Text()[:8], o.ReadOnly), sessions: newSessions(), static: staticFiles(),
 		streams: make(chan struct{}, maxStreams), entered: make(chan struct{}, 1), stopped: make(chan struct{}),
-		saids: saids{kept: make(map[task.ID]said)},
+		contents: contents{daemon: o.Daemon, known: make(map[task.ID]content)},
 	}
-	b.follower = newFollower(b)
-	b.attended.board = b
+	b.follower = newFollower(b.Daemon, b.state)
+	b.attended.daemon = b.Daemon
 	return b
 }
 
@@ -129,7 +94,7 @@ func (b *Board) Handler() http.Handler {
 	inside.HandleFunc("GET /report.csv", b.reportCSV)
 	inside.HandleFunc("GET /health", b.healthPage)
 	inside.HandleFunc("GET /tasks/{id}", b.taskPage)
-	inside.HandleFunc("GET /tasks/{id}/page", b.saidPage)
+	inside.HandleFunc("GET /tasks/{id}/page", b.contentPage)
 	inside.HandleFunc("GET /board.json", b.snapshot)
 	inside.HandleFunc("GET /live", b.live)
 	if !b.ReadOnly {
@@ -149,3 +114,6 @@ func (b *Board) Handler() http.Handler {
 	mux.Handle("/", b.admitted(patient(inside)))
 	return b.checked(mux)
 }
+
+// Follow keeps the board's state up to date until ctx ends.
+func (b *Board) Follow(ctx context.Context) { b.follower.follow(ctx) }

@@ -2,6 +2,8 @@ package board_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"dibs/internal/task"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -311,4 +314,228 @@ func TestKeyboard(t *testing.T) {
 	c.do(chromedp.Evaluate(`document.getElementById('words').value = ''`, nil), chromedp.KeyEvent("certificates"))
 	c.until(`document.querySelectorAll('.card').length === 1`)
 	c.calm()
+}
+
+// TestPane looks at a task beside the list: its page, comments, dependencies and address.
+func TestPane(t *testing.T) {
+	needsBrowser(t)
+	m := newMesh(t, "empty", 0)
+	first := m.add("Sew a button on", nil)
+	m.sync()
+	add := func(title, body string, after ...string) string {
+		made, err := m.client.Add(t.Context(), api.AddRequest{Title: title, Body: body, DependsOn: after}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(made.Task.ID)
+	}
+	second := add("Iron the shirt", strings.Join([]string{"# Heat", "Not **too** hot.", "- [ ] steam", "[a link](https://example.com/x)",
+		"[bad](javascript:window.hit=1)", "![pic](https://example.com/p.png)", "<img src=x onerror=\"window.hit=1\"><script>window.hit=1</script>"}, "\n\n"), "TASK-1")
+	last := add("Wear it", "", second)
+	if _, err := m.client.Comment(t.Context(), task.ID(second), api.CommentRequest{Agent: "Oracle", Text: "<b>Which</b> iron?"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	m.sync()
+	c := newChrome(t)
+	c.size(1600, 900, "light")
+	c.openTasks(m)
+	c.until(columnOf("Wear it"))
+	c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, second))
+	c.until(`document.querySelector('#pane .markdown strong')?.textContent === 'too'`)
+	c.until(fmt.Sprintf(`location.pathname === '/tasks' && new URLSearchParams(location.search).get('task') === %q`, second))
+	if eval[bool](c, `'hit' in window || document.querySelector('#pane img, #pane script, #pane b, #pane a[href^="javascript"]') !== null`) {
+		t.Error("what somebody wrote became markup that loads or runs something")
+	}
+	text := eval[string](c, `document.querySelector('#pane').innerText`)
+	for _, want := range []string{"Heat", "steam", "<b>Which</b> iron?", "Oracle", "onerror", "Sew a button on", "Wear it"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the pane lacks %q:\n%s", want, text)
+		}
+	}
+	if n := eval[int](c, `document.querySelectorAll('#pane .deps a').length * 10 + document.querySelectorAll('#pane .deps path').length`); n != 22 {
+		t.Errorf("the graph has %d links and arrows, want 2 and 2", n)
+	}
+	if !eval[bool](c, `document.querySelector('#pane .markdown a').target === '_blank' && document.querySelector('.column').getBoundingClientRect().right <= document.querySelector('#pane').getBoundingClientRect().left`) {
+		t.Error("the pane is not beside the list")
+	}
+
+	// The graph leads on, the way back leads back, and the address opens the same again.
+	c.press(fmt.Sprintf(`#pane .deps a[href="/tasks/%s"]`, last))
+	c.until(`document.querySelector('#pane h1').textContent === 'Wear it'`)
+	c.do(chromedp.Evaluate(`history.back()`, nil))
+	c.until(`document.querySelector('#pane h1').textContent === 'Iron the shirt'`)
+	c.do(chromedp.Reload())
+	c.until(`document.querySelector('#pane:not([hidden]) h1')?.textContent === 'Iron the shirt'`)
+
+	// It is live.
+	m.claim("Sandman", first)
+	c.press(fmt.Sprintf(`#pane .deps a[href="/tasks/%s"]`, first))
+	c.until(`document.querySelector('#pane h1').textContent === 'Sew a button on' && document.querySelector('#pane .facts .agent')?.textContent === 'Sandman'`)
+	held, err := m.client.Task(t.Context(), task.ID(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.client.Complete(t.Context(), string(held.ClaimID), api.CompleteRequest{Summary: "It holds."}, ""); err != nil {
+		t.Fatal(err)
+	}
+	c.until(`document.querySelector('#pane .history').innerText.includes('It holds.')`)
+	c.do(chromedp.KeyEvent(kb.Escape))
+	c.until(`document.querySelector('#pane').hidden && !location.search.includes('task=')`)
+	c.calm()
+
+	// On a narrow screen it is a page of its own.
+	c.size(390, 800, "dark")
+	c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, last))
+	c.until(fmt.Sprintf(`location.pathname === '/tasks/%s' && document.querySelector('main h1')?.textContent === 'Wear it'`, last))
+	c.until(`document.querySelector('main .said:not([data-load])')`)
+	c.calm()
+}
+
+// TestDrag drags a card onto other columns: what that takes is asked as on the task's page.
+func TestDrag(t *testing.T) {
+	needsBrowser(t)
+	m := newMesh(t, "empty", 0)
+	id := m.add("Sew a button on", nil)
+	m.sync()
+	c := newChrome(t)
+	c.size(1600, 900, "light")
+	c.openTasks(m)
+	drop := func(to string) {
+		t.Helper()
+		eval[bool](c, fmt.Sprintf(`(() => {
+			const card = document.querySelector('.card .title[href="/tasks/%s"]'), column = document.querySelector('.column[data-status=%s] .scroll');
+			const say = (at, kind) => at.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: new DataTransfer() }));
+			say(card, 'dragstart');
+			const taken = !say(column, 'dragover') && column.closest('.column').classList.contains('over');
+			say(column, 'drop');
+			say(card, 'dragend');
+			return taken;
+		})()`, id, to))
+	}
+	c.until(columnOf("Sew a button on") + ` === 'OPEN'`)
+	drop("BLOCKED")
+	c.until(`document.querySelector('#pane form[action$="/block"] input[name=text]') === document.activeElement`)
+	c.do(chromedp.KeyEvent("no thread"), chromedp.KeyEvent(kb.Enter))
+	c.until(columnOf("Sew a button on") + ` === 'BLOCKED'`)
+	done := `document.querySelector('#pane .done')?.textContent === 'The task is blocked.'`
+	c.until(done)
+	if err := m.notion.EditPage(id, titled("Sew two buttons on")); err != nil {
+		t.Fatal(err)
+	}
+	m.sync()
+	c.until(`document.querySelector('#pane h1')?.textContent === 'Sew two buttons on' && ` + done)
+	drop("IN_PROGRESS")
+	c.until(`document.querySelector('#pane [role=alert]')?.textContent.includes('People do not set this status here')`)
+	c.calm()
+}
+
+// axe is the checker of accessibility, which .ci/mcp installs.
+func axe(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(os.Getenv("TEST_CLIENTS"), "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		lacks(t, "axe-core", "export TEST_CLIENTS=$(.ci/mcp)")
+	}
+	return string(data)
+}
+
+// sizes are the windows that pages have to fit, and those in which axe looks at them: it
+// finds what it finds in any, but for contrast and what a narrow page does otherwise. It does not load
+// what pages have loaded once more (preload): only its rule about sounds wants that.
+var sizes = []struct {
+	width, height int64
+	scheme        string
+	checked       bool
+}{{1366, 768, "dark", false}, {2560, 1440, "light", true}, {360, 740, "dark", true}}
+
+// TestAccessible has axe look at every page, and looks itself whether a page is wider than
+// its window. Pages on which modules draw something are loaded, each anew. The others are as the server
+// writes them: they are put into one window, in which axe is at home already. What is on top of every
+// page is looked at in both schemes on those that are loaded. With -long, all are loaded, and
+// axe looks at all of each.
+func TestAccessible(t *testing.T) {
+	checker := axe(t)
+	needsBrowser(t)
+	m := newMesh(t, "demo", 0)
+	busy(m)
+	c := newChrome(t)
+	c.openTasks(m)
+	c.until(`document.querySelectorAll('.card').length > 5`)
+	detail := eval[string](c, `document.querySelector('.column[data-status=COMPLETED] .title').getAttribute('href')`)
+	held := eval[string](c, `document.querySelector('.column[data-status=IN_PROGRESS] .card:last-child .title').getAttribute('href')`)
+	waits := eval[string](c, `document.querySelector('.column[data-status=OPEN] .card.waits .title').getAttribute('href')`)
+	c.do(page.SetBypassCSP(true)) // for the checker, whose code is no module of the board's
+	drawn := []string{"/", "/tasks?group=agent&open=COMPLETED", "/events", "/tasks?task=" + strings.TrimPrefix(held, "/tasks/"), "/nowhere"}
+	written := []string{"/agents", "/timeline", "/charts", "/report", "/health", detail, "/story" + detail[len("/tasks"):], held + "/release", held + "/move?to=BLOCKED", waits, waits + "/page", "/new", "/sweep", "/list?status=OPEN"}
+	if *long {
+		drawn, written = append(drawn, written...), nil
+	}
+	for _, path := range drawn {
+		beside := strings.Contains(path, "?task=")
+		if beside {
+			c.size(1366, 768, "light")
+		}
+		c.visit(path)
+		if path != "/nowhere" {
+			c.until(`document.querySelector('#link')?.textContent === 'live'`)
+		}
+		if beside {
+			c.until(`document.querySelector('#pane:not([hidden]) .said:not([data-load])')`)
+		}
+		c.do(chromedp.Evaluate(checker, nil))
+		c.fits(path, func(string) string {
+			if beside && !*long {
+				return "#pane" // the rest is the page before it
+			}
+			return "html"
+		})
+	}
+	if len(written) == 0 {
+		return
+	}
+	c.visit("/static/board.css") // where no module runs
+	c.do(chromedp.Evaluate(checker, nil))
+	for _, path := range written {
+		c.put(path)
+		c.fits(path, func(scheme string) string {
+			if scheme == "dark" {
+				return "main"
+			}
+			return "html"
+		})
+	}
+}
+
+// put has the window show a page as the server writes it, and what a module adds to every one.
+func (c *chrome) put(path string) {
+	c.t.Helper()
+	if mode := eval[string](c, fmt.Sprintf(`(async () => {
+		const page = new DOMParser().parseFromString(await (await fetch(%q)).text(), 'text/html');
+		page.body.classList.add('scripted');
+		document.documentElement.replaceWith(document.adoptNode(page.documentElement));
+		await Promise.all([...document.querySelectorAll('link[rel=stylesheet]')].map((l) => l.sheet || new Promise((done) => { l.onload = l.onerror = done; })));
+		return page.compatMode + ' ' + document.compatMode + ' ' + document.styleSheets.length;
+	})()`, path)); mode != "CSS1Compat CSS1Compat 2" {
+		c.t.Fatalf("%s is shown in the modes, and with the style sheets, %s", path, mode)
+	}
+}
+
+// fits looks at a page in windows of all sizes; in says at which part of it axe looks.
+func (c *chrome) fits(path string, in func(scheme string) string) {
+	c.t.Helper()
+	for _, s := range sizes {
+		c.size(s.width, s.height, s.scheme)
+		eval[bool](c, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`) // is laid out
+		if wide := eval[int](c, `document.documentElement.scrollWidth`); int64(wide) > s.width {
+			c.t.Errorf("%s is %d pixels wide in a window of %d", path, wide, s.width)
+		}
+		if !s.checked {
+			continue
+		}
+		found := eval[[]string](c, fmt.Sprintf(`axe.run(%q, { resultTypes: ['violations'], preload: false }).then((r) => r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical')
+			.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.html.slice(0, 200) + ' ' + n.any.map((a) => a.message).join(' '))))`, in(s.scheme)))
+		for _, f := range found {
+			c.t.Errorf("%s, %d pixels, %s: %s", path, s.width, s.scheme, f)
+		}
+	}
 }

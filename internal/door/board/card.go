@@ -3,14 +3,18 @@ package board
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/door/board/chart"
 	"dibs/internal/door/board/markup"
 	"dibs/internal/task"
 )
@@ -184,3 +188,197 @@ func (c card) Left(now time.Time) int {
 
 // Self returns the card, for templates, which cannot name an embedded one.
 func (c card) Self() card { return c }
+
+// column shows the tasks of one status, or of people among those in progress.
+type column struct {
+	Key    string      // in addresses
+	Status task.Status // whose name it has
+	Name   string
+	Empty  string // the text of an empty column
+	live   bool   // the names on its tasks have live claims
+	Over   bool   // its tasks are finished: it is folded
+	Always bool   // it is shown even when it is empty
+}
+
+// people is the key of the column of tasks in progress that no agent has.
+const people = "PEOPLE"
+
+var columns = []column{
+	{Status: task.Open, Name: "Open", Empty: "Nothing is open.", live: true, Always: true},
+	{Status: task.InProgress, Name: "In progress", Empty: "No agent works on anything.", live: true, Always: true},
+	{Key: people, Status: task.InProgress, Name: "In progress", Empty: "No person works on anything."},
+	{Status: task.Review, Name: "Review", Empty: "Nothing waits for a decision."},
+	{Status: task.Blocked, Name: "Blocked", Empty: "Nothing is blocked.", Always: true},
+	{Status: task.Failed, Name: "Failed", Empty: "Nothing has failed."},
+	{Status: task.Completed, Name: "Completed", Empty: "Nothing is completed yet.", Over: true, Always: true},
+	{Status: task.Cancelled, Name: "Cancelled", Empty: "Nothing was cancelled.", Over: true},
+	{Status: task.Unknown, Name: "Other", Empty: "Nothing has another status."},
+}
+
+func init() {
+	for i := range columns {
+		if columns[i].Key == "" {
+			columns[i].Key = string(columns[i].Status)
+		}
+	}
+}
+
+// columnFor returns the key of the column of t. A person's task has no lease.
+func columnFor(t api.Task) string {
+	if t.Status == task.InProgress && t.ClaimID == "" && t.ExpiresAt.IsZero() {
+		return people
+	}
+	return string(t.Status)
+}
+
+func columnOf(key string) column {
+	i := slices.IndexFunc(columns, func(c column) bool { return c.Key == key })
+	if i < 0 {
+		return column{Key: key, Name: key}
+	}
+	return columns[i]
+}
+
+// rank sorts a column. Open tasks that are ready come first, in the daemon's order, see task.Before;
+// of held ones, that whose lease ends first; of finished ones, the last edited.
+func rank(t api.Task, c card) string {
+	switch {
+	case columnOf(c.Column).Over:
+		return fmt.Sprintf("%014d%s", 99999999999999-milliseconds(t.EditedAt), t.ID)
+	case c.Column == string(task.InProgress):
+		return heldRank(c)
+	}
+	waiting := 0
+	if t.Status == task.Open && !t.Ready {
+		waiting = 1
+	}
+	// Notion has the time of creation to the minute; ours may be a moment beside it.
+	made := t.CreatedAt.Round(time.Minute).Unix() / 60
+	number, err := strconv.ParseInt(t.Key[strings.LastIndexByte(t.Key, '-')+1:], 10, 64)
+	if err != nil {
+		number = 0
+	}
+	return fmt.Sprintf("%d%d%02d%010d%019d%s", waiting, urgency(t.Priority), task.MostUnblocks-t.Unblocks, made, number, t.ID)
+}
+
+func heldRank(c card) string { return fmt.Sprintf("%014d%s", c.Until, c.ID) }
+
+func urgency(priority string) int {
+	if i := slices.Index([]string{"critical", "high", "medium", "low"}, priority); i >= 0 {
+		return i
+	}
+	return 4
+}
+
+// hues is the number of colours for names. None of them looks like an alarm.
+const hues = 12
+
+// maxNames limits the names whose colour is remembered.
+const maxNames = 1000
+
+// colours gives names colours, on all pages the same. A name gets the colour that fits it, or the
+// next one that fewer names have: so twelve agents have twelve colours.
+var colours struct {
+	sync.Mutex
+	of   map[string]int
+	used [hues]int
+}
+
+// hue returns the colour of a name, 1 to hues; zero for no name.
+func hue(name string) int {
+	if name == "" {
+		return 0
+	}
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	fits := int(h.Sum32() % hues)
+	colours.Lock()
+	defer colours.Unlock()
+	if is, ok := colours.of[name]; ok {
+		return is + 1
+	}
+	if len(colours.of) == maxNames {
+		return fits + 1
+	}
+	best := fits
+	for i := range hues {
+		if at := (fits + i) % hues; colours.used[at] < colours.used[best] {
+			best = at
+		}
+	}
+	if colours.of == nil {
+		colours.of = make(map[string]int)
+	}
+	colours.of[name] = best
+	colours.used[best]++
+	return best + 1
+}
+
+// initials returns the two characters on an agent's mark: of a name in parts, those that begin the
+// first and the last. The modules do the same.
+func initials(name string) string {
+	parts := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" -_.@", r) })
+	switch len(parts) {
+	case 0:
+		return "?"
+	case 1:
+		return string([]rune(parts[0])[:min(2, len([]rune(parts[0])))])
+	}
+	return string([]rune(parts[0])[:1]) + string([]rune(parts[len(parts)-1])[:1])
+}
+
+// graph shows what a task waits for, above it, and what waits for it, below.
+type graph struct {
+	Width, Height int
+	Nodes         []node
+	Edges         []string // the paths of arrows, from a task to one that waits for it
+	// Needs and Unblocks are the same, directly, as lists.
+	Needs, Unblocks []card
+}
+
+// node is a task in the graph.
+type node struct {
+	card
+	X, Y  int
+	Label string
+	Self  bool
+	More  int // instead of a task: how many are left out of this row
+}
+
+// maxLabel is how many characters of a title fit into a node.
+const maxLabel = 19
+
+// graphOf returns the graph around a task among cards. What is finished for long, or in no copy, is
+// not among them.
+func graphOf(cards []card, self card) graph {
+	byID := map[string]card{string(self.ID): self}
+	all := []chart.Need{{ID: string(self.ID), Needs: self.needs()}}
+	for _, c := range cards {
+		if c.ID != self.ID {
+			byID[string(c.ID)] = c
+			all = append(all, chart.Need{ID: string(c.ID), Needs: c.needs()})
+		}
+	}
+	places := chart.NewGraph(string(self.ID), all)
+	g := graph{Width: places.Width, Height: places.Height, Edges: places.Edges}
+	for _, id := range places.Needs {
+		g.Needs = append(g.Needs, byID[id])
+	}
+	for _, id := range places.NeededBy {
+		g.Unblocks = append(g.Unblocks, byID[id])
+	}
+	for _, at := range places.Nodes {
+		n := node{card: byID[at.ID], X: at.X, Y: at.Y, More: at.More, Self: at.ID == string(self.ID)}
+		if n.Label = text(n.Title, maxLabel); n.More > 0 {
+			n.Label = fmt.Sprintf("and %d more", n.More)
+		}
+		g.Nodes = append(g.Nodes, n)
+	}
+	return g
+}
+
+// needs returns the ids of the tasks that c waits for, finished or not.
+func (c card) needs() []string { return strings.Fields(c.Needs) }
+
+// dayLayout is that of a moment with its date.
+const dayLayout = "2 Jan 2006, 15:04"

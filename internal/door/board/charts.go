@@ -276,21 +276,6 @@ func grouped(n int) string {
 	return out
 }
 
-// spoken formats a number of seconds in the largest unit that fits.
-func spoken(seconds float64) string {
-	switch {
-	case seconds < 60:
-		return fmt.Sprintf("%.0f s", seconds)
-	case seconds < 3600:
-		return trim(seconds/60) + " min"
-	case seconds < 48*3600:
-		return trim(seconds/3600) + " h"
-	}
-	return trim(seconds/86400) + " d"
-}
-
-func trim(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }
-
 // reportPage shows the report of the last days, to be printed.
 func (b *Board) reportPage(w http.ResponseWriter, r *http.Request) {
 	if report, ok := b.report(w, r); ok {

@@ -30,20 +30,6 @@ const (
 	reloadLarge = time.Minute
 )
 
-// Follow keeps the board's state up to date until ctx ends. While the daemon does not answer, pages
-// say so, and it is asked again every second.
-func (b *Board) Follow(ctx context.Context) {
-	f := b.follower
-	for ctx.Err() == nil {
-		err := f.run(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		b.state.down(reason(err), time.Now())
-		clock.Pause(ctx, againAfter)
-	}
-}
-
 // errStopped is the error when the daemon shut down normally.
 var errStopped = errors.New("it has stopped")
 
@@ -57,8 +43,9 @@ func reason(err error) string {
 
 // follower follows the daemon.
 type follower struct {
-	board *Board
-	next  int64 // the event to continue after
+	daemon *client.Client
+	state  *state
+	next   int64 // the event to continue after
 
 	mu    sync.Mutex
 	dirty map[task.ID]bool // tasks that changed
@@ -66,8 +53,21 @@ type follower struct {
 	woken clock.Bell
 }
 
-func newFollower(b *Board) *follower {
-	return &follower{board: b, next: api.EventsFuture, dirty: make(map[task.ID]bool), woken: clock.NewBell()}
+func newFollower(daemon *client.Client, s *state) *follower {
+	return &follower{daemon: daemon, state: s, next: api.EventsFuture, dirty: make(map[task.ID]bool), woken: clock.NewBell()}
+}
+
+// follow keeps the state up to date until ctx ends. While the daemon does not answer, pages say so,
+// and it is asked again every second.
+func (f *follower) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := f.run(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		f.state.down(reason(err), time.Now())
+		clock.Pause(ctx, againAfter)
+	}
 }
 
 // run follows the daemon until it fails.
@@ -93,26 +93,26 @@ func (f *follower) run(ctx context.Context) error {
 func (f *follower) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askAtMost)
 	defer cancel()
-	now, err := f.board.Daemon.Events(ctx, api.EventFilter{After: api.EventsFuture}, false, func(api.Event) error { return nil })
+	now, err := f.daemon.Events(ctx, api.EventFilter{After: api.EventsFuture}, false, func(api.Event) error { return nil })
 	if err != nil {
 		return err
 	}
 	if f.next < 0 || f.next > now {
 		f.next = max(0, now-maxEvents)
 	}
-	f.next, err = f.board.Daemon.Events(ctx, api.EventFilter{After: f.next}, false, f.take)
+	f.next, err = f.daemon.Events(ctx, api.EventFilter{After: f.next}, false, f.take)
 	return err
 }
 
 // listen takes new events.
 func (f *follower) listen(ctx context.Context) error {
-	next, err := f.board.Daemon.Events(ctx, api.EventFilter{After: f.next, Patient: true}, true, f.take)
+	next, err := f.daemon.Events(ctx, api.EventFilter{After: f.next, Patient: true}, true, f.take)
 	f.next = next
 	return cmp.Or(err, errStopped)
 }
 
 func (f *follower) take(e api.Event) error {
-	f.board.state.addEvent(eventOf(e))
+	f.state.addEvent(eventOf(e))
 	if e.Kind == api.Gap {
 		f.mu.Lock()
 		f.all = true
@@ -142,7 +142,7 @@ func (f *follower) invalidate(ids ...task.ID) {
 func (f *follower) refresh(ctx context.Context) error {
 	for {
 		every := reloadSmall
-		if f.board.state.size() > smallBoard {
+		if f.state.size() > smallBoard {
 			every = reloadLarge
 		}
 		select {
@@ -162,7 +162,7 @@ func (f *follower) refresh(ctx context.Context) error {
 		dirty, all := f.dirty, f.all
 		f.dirty, f.all = make(map[task.ID]bool), false
 		f.mu.Unlock()
-		if err := f.read(ctx, dirty, all || len(dirty) > maxSingly || f.board.state.size() <= smallBoard); err != nil {
+		if err := f.read(ctx, dirty, all || len(dirty) > maxSingly || f.state.size() <= smallBoard); err != nil {
 			return err
 		}
 	}
@@ -174,18 +174,18 @@ func (f *follower) read(ctx context.Context, dirty map[task.ID]bool, all bool) e
 	}
 	var cards []card
 	for id := range dirty {
-		t, err := f.board.Daemon.Task(ctx, id)
+		t, err := f.daemon.Task(ctx, id)
 		problem, refused := errors.AsType[*api.Problem](err)
 		switch {
 		case refused && problem.Status == 404, err == nil && t.Trashed:
-			f.board.state.drop(id)
+			f.state.drop(id)
 		case err != nil:
 			return err
 		default:
 			cards = append(cards, cardOf(t))
 		}
 	}
-	f.board.state.put(cards, false)
+	f.state.put(cards, false)
 	return nil
 }
 
@@ -193,7 +193,7 @@ func (f *follower) read(ctx context.Context, dirty map[task.ID]bool, all bool) e
 func (f *follower) reload(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 3*askAtMost, errors.New("it takes too long to answer"))
 	defer cancel()
-	tasks, err := f.board.Daemon.Tasks(ctx, api.TaskFilter{})
+	tasks, err := f.daemon.Tasks(ctx, api.TaskFilter{})
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (f *follower) reload(ctx context.Context) error {
 	for i, t := range tasks.Tasks {
 		cards[i] = cardOf(t)
 	}
-	f.board.state.put(cards, true)
+	f.state.put(cards, true)
 	return nil
 }
 
@@ -220,20 +220,20 @@ func (f *follower) watch(ctx context.Context) error {
 func (f *follower) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, askAtMost, errors.New("it takes too long to answer"))
 	defer cancel()
-	status, err := f.board.Daemon.Status(ctx)
+	status, err := f.daemon.Status(ctx)
 	if err != nil {
 		return err
 	}
-	claims, err := f.board.Daemon.Claims(ctx, "")
+	claims, err := f.daemon.Claims(ctx, "")
 	if err != nil {
 		return err
 	}
-	f.invalidate(f.board.state.updateClaims(claims.Claims)...)
+	f.invalidate(f.state.updateClaims(claims.Claims)...)
 	if status.Words != nil {
-		f.board.state.setWords(status.Words.Statuses)
+		f.state.setWords(status.Words.Statuses)
 	}
-	f.board.state.setPauses(status.Pauses)
-	f.board.state.setHealth(healthOf(status))
+	f.state.setPauses(status.Pauses)
+	f.state.setHealth(healthOf(status))
 	return nil
 }
 
@@ -274,9 +274,40 @@ func eventOf(e api.Event) event {
 	return out
 }
 
-// size returns the number of tasks.
-func (s *state) size() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.cards)
+// attendance counts the pages in front of somebody. While there is one, the daemon is told by an
+// impatient reader of its events, which makes it ask Notion more often. The board's own reader is
+// patient: it is there all the time.
+type attendance struct {
+	daemon *client.Client
+
+	mu    sync.Mutex
+	pages int
+	end   context.CancelFunc
+}
+
+// enter counts a page until leave is called.
+func (a *attendance) enter() (leave func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pages++; a.pages == 1 {
+		var ctx context.Context
+		ctx, a.end = context.WithCancel(context.Background())
+		go a.hurry(ctx)
+	}
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.pages--; a.pages == 0 {
+			a.end()
+		}
+	}
+}
+
+// hurry reads events and drops them, until ctx ends.
+func (a *attendance) hurry(ctx context.Context) {
+	for ctx.Err() == nil {
+		// The board's own reader reports errors.
+		_, _ = a.daemon.Events(ctx, api.EventFilter{After: api.EventsFuture}, true, func(api.Event) error { return nil })
+		_ = clock.Pause(ctx, againAfter)
+	}
 }

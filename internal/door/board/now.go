@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/task"
 )
 
@@ -50,7 +51,7 @@ type stuck struct {
 	Kind   string // asked, blocked, failed, stale, or waits in vain
 	Answer bool   // a person may answer
 	Key    string // the idempotency key of the answer
-	Seen   seen
+	Seen   shown
 }
 
 // Says returns what is known of why it is stuck.
@@ -72,7 +73,7 @@ func overviewOf(g glance) overview {
 	var working, persons, review, done, next []card
 	var stuckOnes []stuck
 	add := func(kind string, c card) {
-		stuckOnes = append(stuckOnes, stuck{card: c, Kind: kind, Answer: c.Status == task.Blocked || c.Status == task.Failed, Key: rand.Text(), Seen: c.seen()})
+		stuckOnes = append(stuckOnes, stuck{card: c, Kind: kind, Answer: c.Status == task.Blocked || c.Status == task.Failed, Key: rand.Text(), Seen: c.shown()})
 	}
 	now := g.Now.UnixMilli()
 	y, m, d := g.Now.Date()
@@ -157,4 +158,91 @@ func (b *Board) nowPage(w http.ResponseWriter, r *http.Request) {
 	done, _ := actionOf(r.URL.Query().Get("done"))
 	o.Said = done.Done
 	render(w, http.StatusOK, "now.html", b.page("now", "Now", g, o))
+}
+
+// worker is an agent, as a page shows it.
+type worker struct {
+	api.AgentSummary
+	Name   string
+	Hue    int
+	Median time.Duration // zero for none
+	Held   []card
+}
+
+func (b *Board) agentsPage(w http.ResponseWriter, r *http.Request) {
+	g := b.state.current()
+	agents, err := b.Daemon.Agents(r.Context(), 0)
+	if err != nil {
+		b.refuse(w, r, "agents", "Agents", err)
+		return
+	}
+	var workers []worker
+	for _, a := range agents.Agents {
+		k := worker{AgentSummary: a, Name: text(a.Agent, 80)}
+		k.Hue = hue(k.Name)
+		if a.MedianSeconds != nil {
+			k.Median = time.Duration(*a.MedianSeconds * float64(time.Second))
+		}
+		for _, c := range a.Claims {
+			k.Held = append(k.Held, heldOf(c))
+		}
+		workers = append(workers, k)
+	}
+	render(w, http.StatusOK, "agents.html", b.page("agents", "Agents", g, workers))
+}
+
+func heldOf(c api.Claim) card {
+	return cardOf(api.Task{TaskRef: c.Task, Agent: c.Agent, ClaimID: c.ID, Progress: c.Progress, ClaimedAt: c.ClaimedAt, ExpiresAt: c.ExpiresAt})
+}
+
+// eventFilter selects the events of a page. Modules filter alike.
+type eventFilter struct {
+	Kind, Agent, Words string
+	Kinds, Agents      []string // the choices
+}
+
+func (b *Board) eventsPage(w http.ResponseWriter, r *http.Request) {
+	g, q := b.state.current(), r.URL.Query()
+	f := eventFilter{Kind: q.Get("kind"), Agent: q.Get("agent"), Words: q.Get("q")}
+	var shown []event
+	for _, e := range slices.Backward(g.Events) {
+		f.Kinds, f.Agents = append(f.Kinds, e.Kind), append(f.Agents, e.Agent)
+		if len(shown) < firstLines && f.selects(e) {
+			shown = append(shown, e)
+		}
+	}
+	f.Kinds, f.Agents = choices(f.Kinds, f.Kind), choices(f.Agents, f.Agent)
+	render(w, http.StatusOK, "events.html", b.page("events", "Events", g, struct {
+		Filter eventFilter
+		Events []event
+	}{f, shown}))
+}
+
+func (f eventFilter) selects(e event) bool {
+	return (f.Kind == "" || f.Kind == e.Kind) && (f.Agent == "" || f.Agent == e.Agent) &&
+		card{Title: e.Title, Agent: e.Agent, Why: e.Kind, Note: e.Text}.matches(f.Words)
+}
+
+func (b *Board) healthPage(w http.ResponseWriter, r *http.Request) {
+	status, err := b.Daemon.Status(r.Context())
+	if err != nil {
+		b.refuse(w, r, "health", "Health", err)
+		return
+	}
+	how := condition{Status: status}
+	if status.Cluster != nil {
+		// Show the daemon even if the cluster cannot be asked.
+		cluster, err := b.Daemon.Cluster(r.Context())
+		if how.Members = cluster.Members; err != nil {
+			how.NoMembers = text(err.Error(), 2*maxLine)
+		}
+	}
+	render(w, http.StatusOK, "health.html", b.page("health", "Health", b.state.current(), how))
+}
+
+// condition is the state of the daemon, and of its cluster if it has one.
+type condition struct {
+	api.Status
+	Members   []api.Member
+	NoMembers string // why the members cannot be shown
 }

@@ -290,3 +290,40 @@ func (s *state) pulse() (health, place) {
 	defer s.mu.Unlock()
 	return s.health, place{s.run, s.number}
 }
+
+// brake shows in h what is paused.
+func (h *health) brake(pauses []api.Pause) {
+	h.Brake, h.Halted = "", false
+	for _, p := range pauses {
+		h.Brake += fmt.Sprintf("%s %d %d;", p.Agent, milliseconds(p.At), milliseconds(p.ExpiresAt))
+		h.Halted = h.Halted || p.Agent == ""
+	}
+}
+
+// setPauses stores what is paused.
+func (s *state) setPauses(pauses []api.Pause) {
+	s.mu.Lock()
+	s.pauses = pauses
+	h := s.health
+	s.mu.Unlock()
+	h.brake(pauses)
+	s.setHealth(h)
+}
+
+// called returns the column under the board's own name, if it has one.
+func (g glance) called(c column) column {
+	if name := g.words[c.Status]; name != "" && name != string(c.Status) {
+		c.Name = text(name, 80)
+	}
+	if c.Key == people {
+		c.Name += ": people"
+	}
+	return c
+}
+
+// size returns the number of tasks.
+func (s *state) size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.cards)
+}

@@ -5,6 +5,7 @@ package chart
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -214,3 +215,201 @@ func Unit(peak float64, rows int) float64 {
 }
 
 func round(v float64) float64 { return math.Round(v*10) / 10 }
+
+// Scale places moments between two others, in percent: what is drawn with it fits any width.
+type Scale struct{ From, To time.Time }
+
+// X returns the place of a moment, at most at the edges.
+func (s Scale) X(at time.Time) float64 {
+	return round(100 * min(1, max(0, float64(at.Sub(s.From))/float64(s.To.Sub(s.From)))))
+}
+
+// Ticks returns round moments, roughly wantTimes of them.
+func (s Scale) Ticks() []Tick {
+	const steps = 1000
+	return Chart{From: s.From, Step: s.To.Sub(s.From) / steps}.times(steps, func(i float64) float64 { return 100 * i / steps })
+}
+
+// The heights in a lane, in pixels.
+const (
+	laneRow    = 22
+	laneBar    = 16
+	laneMargin = 4
+	leastBar   = 0.4 // percent of the width, so that a short bar can be seen and hit
+)
+
+// Lane is what one agent did, as bars below each other where they overlap, and marks.
+type Lane struct {
+	Height int
+	Strips []Strip
+	Spots  []Spot
+	rows   []time.Time // when the last bar of each row ends
+	scale  Scale
+}
+
+// Strip is a bar with the lease that goes on behind it.
+type Strip struct {
+	X, Width, LeaseX, LeaseWidth Percent
+	Y, Height                    int
+}
+
+// Spot is the place of a mark.
+type Spot struct {
+	X Percent
+	Y int
+}
+
+// Percent is a length in a template.
+type Percent float64
+
+func (p Percent) String() string { return fmt.Sprintf("%.4g%%", float64(p)) }
+
+// NewLane returns an empty lane.
+func NewLane(s Scale) *Lane { return &Lane{scale: s, Height: laneRow + 2*laneMargin} }
+
+// Bar adds a bar, in the first row that is free. Bars are added in the order of their beginnings.
+// lease is when its lease ends; a lease that ends before the bar is not drawn.
+func (l *Lane) Bar(from, to, lease time.Time) Strip {
+	row := 0
+	for row < len(l.rows) && l.rows[row].After(from) {
+		row++
+	}
+	if row == len(l.rows) {
+		l.rows = append(l.rows, to)
+	}
+	x, end := l.scale.X(from), l.scale.X(to)
+	width := max(end-x, leastBar)
+	x = min(x, 100-width)
+	s := Strip{X: Percent(x), Width: Percent(width), Y: laneMargin + row*laneRow, Height: laneBar}
+	if until := l.scale.X(lease); until > x+width {
+		s.LeaseX, s.LeaseWidth = Percent(x+width), Percent(until-x-width)
+	}
+	l.rows[row] = later(to, l.scale.From.Add(time.Duration((x+width)/100*float64(l.scale.To.Sub(l.scale.From)))))
+	l.Height = max(l.Height, 2*laneMargin+len(l.rows)*laneRow)
+	l.Strips = append(l.Strips, s)
+	return s
+}
+
+// Mark adds a mark on the row of a strip; nil for the first row.
+func (l *Lane) Mark(at time.Time, on *Strip) Spot {
+	y := laneMargin + laneBar/2
+	if on != nil {
+		y = on.Y + on.Height/2
+	}
+	s := Spot{X: Percent(l.scale.X(at)), Y: y}
+	l.Spots = append(l.Spots, s)
+	return s
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Graph shows what a node needs, above it, and what needs it, below: two rows each way.
+type Graph struct {
+	Width, Height int
+	Nodes         []Node
+	Edges         []string // the paths of arrows, from a node to one that needs it
+	// Needs is all that the node needs itself, and NeededBy all that need it themselves.
+	Needs, NeededBy []string
+}
+
+// Need is a node, and what it needs.
+type Need struct {
+	ID    string
+	Needs []string
+}
+
+// Node is a node's place, its top left corner, in a graph.
+type Node struct {
+	ID   string
+	X, Y int
+	More int // instead of a node: how many are left out of this row
+}
+
+// The measures of a graph, in units of its drawing, and how many nodes a row has.
+const (
+	NodeWidth  = 140
+	NodeHeight = 26
+	nodeGap    = 12
+	rowGap     = 26
+	mostInRow  = 3
+	mostRows   = 2
+)
+
+// NewGraph returns the graph around one of the nodes. What a node needs that is none of them is left
+// out. The graph is empty if the node needs nothing and nothing needs it.
+func NewGraph(self string, all []Need) Graph {
+	needs, neededBy := make(map[string][]string, len(all)), make(map[string][]string)
+	for _, n := range all {
+		needs[n.ID] = nil
+	}
+	for _, n := range all {
+		for _, id := range n.Needs {
+			if _, known := needs[id]; known {
+				needs[n.ID] = append(needs[n.ID], id)
+				neededBy[id] = append(neededBy[id], n.ID)
+			}
+		}
+	}
+	g := Graph{Needs: needs[self], NeededBy: neededBy[self]}
+	if len(g.Needs)+len(g.NeededBy) == 0 {
+		return g
+	}
+	seen := map[string]bool{self: true}
+	above, below := rowsOf(self, needs, seen), rowsOf(self, neededBy, seen)
+	slices.Reverse(above)
+	rows := slices.Concat(above, [][]string{{self}}, below)
+	g.Width = mostInRow*(NodeWidth+nodeGap) + nodeGap
+	g.Height = len(rows)*(NodeHeight+rowGap) - rowGap + 2
+	at := make(map[string]Node)
+	for i, row := range rows {
+		shown := row[:min(len(row), mostInRow)]
+		left := (g.Width - len(shown)*(NodeWidth+nodeGap) + nodeGap) / 2
+		for j, id := range shown {
+			n := Node{ID: id, X: left + j*(NodeWidth+nodeGap), Y: 1 + i*(NodeHeight+rowGap)}
+			if j == mostInRow-1 && len(row) > mostInRow {
+				n.More = len(row) - mostInRow + 1
+			} else {
+				at[id] = n
+			}
+			g.Nodes = append(g.Nodes, n)
+		}
+	}
+	for _, n := range g.Nodes {
+		if n.More > 0 {
+			continue
+		}
+		for _, need := range needs[n.ID] {
+			if from, ok := at[need]; ok && from.Y < n.Y {
+				x1, y1, x2, y2 := from.X+NodeWidth/2, from.Y+NodeHeight, n.X+NodeWidth/2, n.Y
+				g.Edges = append(g.Edges, fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, y1, x1, y1+rowGap/2, x2, y2-rowGap/2, x2, y2))
+			}
+		}
+	}
+	return g
+}
+
+// rowsOf returns the nodes at one step from id, at two, and so on, each once.
+func rowsOf(id string, next map[string][]string, seen map[string]bool) (rows [][]string) {
+	from := []string{id}
+	for range mostRows {
+		var row []string
+		for _, id := range from {
+			for _, n := range next[id] {
+				if !seen[n] {
+					seen[n] = true
+					row = append(row, n)
+				}
+			}
+		}
+		if len(row) == 0 {
+			break
+		}
+		rows, from = append(rows, row), row
+	}
+	return rows
+}

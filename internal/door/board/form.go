@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"dibs/internal/api"
@@ -11,8 +12,8 @@ import (
 	"dibs/internal/task"
 )
 
-// seen is what a form showed of its task. It travels in the form.
-type seen struct {
+// shown is what a form showed of its task. It travels in the form.
+type shown struct {
 	At       int64       `json:"at"` // when, in milliseconds
 	Status   task.Status `json:"status"`
 	Standing string      `json:"standing"`
@@ -25,21 +26,21 @@ type seen struct {
 	Edited   int64       `json:"edited"`
 }
 
-func seenOf(t api.Task) seen { return cardOf(t).seen() }
+func shownOf(t api.Task) shown { return cardOf(t).shown() }
 
-func (c card) seen() seen {
+func (c card) shown() shown {
 	who := cmp.Or(c.Agent, "nobody")
 	if c.OfferedTo != "" {
 		who = "offered to " + c.OfferedTo
 	}
-	return seen{
+	return shown{
 		At: time.Now().UnixMilli(), Status: c.Status, Standing: c.Standing, Who: who, Claim: c.Claim,
 		Title: c.Title, Priority: cmp.Or(c.Word, "none"), Note: c.Note, Needs: c.Needs, Edited: c.Edited,
 	}
 }
 
 // String returns the value of the form's field.
-func (s seen) String() string {
+func (s shown) String() string {
 	data, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // texts and numbers only
@@ -47,9 +48,9 @@ func (s seen) String() string {
 	return string(data)
 }
 
-// parseSeen is the inverse of String. A field that is none differs from every task.
-func parseSeen(field string) seen {
-	var s seen
+// parseShown is the inverse of String. A field that cannot be read differs from every task.
+func parseShown(field string) shown {
+	var s shown
 	_ = json.Unmarshal([]byte(field), &s)
 	return s
 }
@@ -57,10 +58,10 @@ func parseSeen(field string) seen {
 // difference is what somebody has changed.
 type difference struct{ What, Was, Is string }
 
-// differences returns what is otherwise by now than it was seen. That a task was edited counts by
-// itself only if nobody works on it: whoever works on it edits it, to renew the claim.
-func (s seen) differences(t api.Task) (all []difference) {
-	now := seenOf(t)
+// differences lists the parts of a task that changed since the form was shown. The edit time counts
+// only on a task that nobody holds, since renewals change it.
+func (s shown) differences(t api.Task) (all []difference) {
+	now := shownOf(t)
 	add := func(what, was, is string) {
 		if was != is {
 			all = append(all, difference{what, cmp.Or(was, "–"), cmp.Or(is, "–")})
@@ -95,12 +96,34 @@ func day(ms int64) string {
 	return time.UnixMilli(ms).Format(dayLayout)
 }
 
-// since returns what happened to a task after a moment, as far as the board knows.
-func (b *Board) since(id task.ID, ms int64) (events []event) {
-	for _, e := range b.state.current().Events {
-		if e.Task == id && e.At > ms {
-			events = append(events, e)
-		}
-	}
-	return events[max(0, len(events)-5):]
+// finished remembers by their keys the forms that were done, and where they led. Its zero value is
+// empty.
+type finished struct {
+	mu   sync.Mutex
+	to   map[string]string
+	keys []string // the oldest first
 }
+
+func (f *finished) of(key string) (to string, done bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	to, done = f.to[key]
+	return to, done
+}
+
+func (f *finished) add(key, to string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.to == nil {
+		f.to = make(map[string]string)
+	}
+	if len(f.keys) == maxFinished {
+		delete(f.to, f.keys[0])
+		f.keys = f.keys[1:]
+	}
+	f.to[key] = to
+	f.keys = append(f.keys, key)
+}
+
+// maxFinished is how many forms are remembered that were done.
+const maxFinished = 1000

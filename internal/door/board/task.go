@@ -2,6 +2,8 @@ package board
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -22,7 +24,7 @@ type details struct {
 	Fields   []field
 	Reserved []api.Reservation // with its claim
 	Graph    graph
-	Said     said
+	Said     content
 	Actions  []action
 	Done     string // what was just done
 	History  []entry
@@ -58,7 +60,7 @@ func (b *Board) taskPage(w http.ResponseWriter, r *http.Request) {
 	}
 	g := b.state.current()
 	d := details{
-		card: cardOf(t), Of: t, Note: task.Plain(t.Note), Assigned: text(t.AssignedTo, 80), Said: b.saids.of(t), Actions: b.actions(t),
+		card: cardOf(t), Of: t, Note: task.Plain(t.Note), Assigned: text(t.AssignedTo, 80), Said: b.contents.of(t), Actions: b.actions(t),
 	}
 	d.Done = doneOf(r.URL.Query().Get("done"))
 	d.Graph = graphOf(g.Cards, d.card)
@@ -123,4 +125,27 @@ func entryOf(e api.LogEntry) entry {
 	}
 	out.Text = text(said.String(), 2*maxLine)
 	return out
+}
+
+// contentPage shows the content of a task's page: for browsers without JavaScript, and for the module to
+// put it into the task's own page.
+func (b *Board) contentPage(w http.ResponseWriter, r *http.Request) {
+	t, ok := b.taskOf(w, r)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(r.Context(), contentWait, errors.New("it takes too long to answer"))
+	defer cancel()
+	one, err := b.contents.read(ctx, t)
+	if err != nil {
+		if gone(r) {
+			return
+		}
+		one = b.contents.of(t)
+		one.Load, one.Problems = false, []string{"What the page says could not be read: " + text(err.Error(), 2*maxLine)}
+	}
+	render(w, http.StatusOK, "said.html", b.page("task", "What the page says", b.state.current(), struct {
+		card
+		Said content
+	}{cardOf(t), one}))
 }
