@@ -1,27 +1,266 @@
-// Package mcp serves agents that use the Model Context Protocol: a server on stdin and stdout whose
-// tools call the daemon.
-//
-// The process that runs the server keeps the agent's claims alive. When it ends, they stay alive
-// for a grace period, so that the next server of the same agent can take them over. Every answer
-// begins with what the agent must know: the claims that it lost, and those that it holds without
-// knowing. Only the end of its input ends it. A claim granted to a cancelled call is given back.
 package mcp
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/claim"
 	"dibs/internal/kit/clock"
+	"dibs/internal/task"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/oklog/ulid/v2"
 )
+
+// agent is an agent that a bridge works for, with the claims that it knows of.
+type agent struct {
+	name string
+
+	mu     sync.Mutex             // guards all below
+	claims map[claim.ID]api.Claim // those that the agent knows that it holds
+	lost   []api.Claim            // those whose end the agent has yet to be told
+}
+
+// granted records claims that the agent knows it holds.
+func (a *agent) granted(claims ...api.Claim) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range claims {
+		if c.State == claim.Held {
+			a.claims[c.ID] = c
+		}
+	}
+}
+
+// done records that the agent itself ended a claim.
+func (a *agent) done(id claim.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.claims, id)
+}
+
+// news returns the lost claims that the agent has yet to be told of, each once.
+func (a *agent) news() []api.Claim {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	news := a.lost
+	a.lost = nil
+	return news
+}
+
+// refresh compares the agent's claims with the daemon's. This bridge takes over claims whose keeper
+// is gone, and records those that ended. It returns the held claims, and how many were found to
+// have ended.
+func (b *Bridge) refresh(ctx context.Context, a *agent) (held []api.Claim, over int, err error) {
+	daemon, err := b.options.Daemon()
+	if err != nil {
+		return nil, 0, err
+	}
+	if held, err = heldBy(ctx, daemon, a.name); err != nil {
+		return nil, 0, err
+	}
+	for _, c := range held {
+		// A claim whose keeper lives, or that never had one, is left as it is.
+		renewal := api.RenewRequest{Agent: a.name, Orphaned: true, Keeper: b.keeper()}
+		if b.remote.Load() { // only this bridge can renew its claims
+			renewal.Orphaned = false
+			if !a.knows(c.ID) {
+				continue
+			}
+		}
+		if _, err := daemon.Renew(ctx, string(c.ID), renewal, ""); b.isRemote(err) {
+			return b.refresh(ctx, a)
+		} else if err != nil {
+			b.options.Log.Debug("a claim could not be taken over", "claim", c.ID, "error", err)
+		}
+	}
+	a.mu.Lock()
+	for _, c := range held {
+		if a.claims[c.ID].State == claim.Held {
+			a.claims[c.ID] = c // with its lease as it is now
+		}
+	}
+	missing := make([]api.Claim, 0, len(a.claims))
+	for id, c := range a.claims {
+		if !slices.ContainsFunc(held, func(h api.Claim) bool { return h.ID == id }) {
+			missing = append(missing, c)
+		}
+	}
+	a.mu.Unlock()
+	slices.SortFunc(missing, func(x, y api.Claim) int { return cmp.Compare(x.ID, y.ID) })
+	for _, c := range missing {
+		is, err := daemon.Lookup(ctx, string(c.ID), "")
+		p, refused := errors.AsType[*api.Problem](err)
+		switch {
+		case refused && p.Code == api.CodeUnknownClaim:
+			is = c
+			is.Outcome, is.Detail = claim.EndLost, "the daemon no longer knows it"
+		case err != nil:
+			return held, over, err
+		case is.State == claim.Held: // it is held again
+			continue
+		case c.State == claim.Finishing && is.State == claim.Finishing:
+			continue
+		case c.State == claim.Finishing && is.Outcome == c.Outcome: // as the agent asked
+			a.done(c.ID)
+			continue
+		}
+		if a.ended(is) {
+			over++
+		}
+	}
+	return held, over, nil
+}
+
+// heldBy returns the claims that an agent holds.
+func heldBy(ctx context.Context, daemon *client.Client, name string) ([]api.Claim, error) {
+	list, err := daemon.Claims(ctx, name)
+	return slices.DeleteFunc(list.Claims, func(c api.Claim) bool { return c.State != claim.Held }), err
+}
+
+// ended records the end of a claim that the agent did not end itself. It returns false if the claim
+// is not among the known ones.
+func (a *agent) ended(c api.Claim) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, known := a.claims[c.ID]; !known {
+		return false
+	}
+	delete(a.claims, c.ID)
+	a.lost = append(a.lost, c)
+	return true
+}
+
+// knows reports whether the agent knows that it holds a claim.
+func (a *agent) knows(id claim.ID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, known := a.claims[id]
+	return known
+}
+
+// isRemote reports whether an error says that the daemon is on another machine, where it cannot see
+// this process. The request is then repeated without the process, and this bridge renews the
+// claims.
+func (b *Bridge) isRemote(err error) bool {
+	p, refused := errors.AsType[*api.Problem](err)
+	if !refused || p.Code != api.CodeOtherMachine {
+		return false
+	}
+	b.remote.Store(true)
+	return true
+}
+
+// process returns the number of this process; 0 if the daemon cannot see it.
+func (b *Bridge) process() int {
+	if b.remote.Load() {
+		return 0
+	}
+	return b.pid
+}
+
+// keeper returns this process as the keeper of claims.
+func (b *Bridge) keeper() api.Keeper {
+	if b.remote.Load() {
+		return api.Keeper{}
+	}
+	return api.Keeper{PID: b.pid, GraceSeconds: b.options.Grace.Seconds()}
+}
+
+// watch refreshes an agent's claims until the bridge ends, and tells the client which ones were
+// lost.
+func (b *Bridge) watch(a *agent) {
+	loop := clock.NewLoop(0, func(ctx context.Context) time.Duration {
+		_, over, err := b.refresh(ctx, a)
+		if err != nil && ctx.Err() == nil {
+			b.options.Log.Debug("claims could not be refreshed", "agent", a.name, "error", err)
+		}
+		if over > 0 {
+			b.push(ctx, a)
+		}
+		return refreshInterval
+	})
+	b.background.Go(func() { b.listen(a.name, loop) })
+	loop.Run(b.over)
+}
+
+// listen wakes a loop when something happened to a claim of the agent's.
+func (b *Bridge) listen(name string, loop *clock.Loop) {
+	for b.over.Err() == nil {
+		var err error
+		var daemon *client.Client
+		if daemon, err = b.options.Daemon(); err == nil {
+			_, err = daemon.Events(b.over, api.EventFilter{After: api.EventsFuture, Agent: name, Patient: true}, true, func(api.Event) error {
+				loop.Wake()
+				return nil
+			})
+		}
+		if err != nil {
+			b.options.Log.Debug("the daemon's events could not be followed", "agent", name, "error", err)
+		}
+		clock.Pause(b.over, refreshInterval/3)
+	}
+}
+
+// learns records that the agent holds a claim, or ended one whose end is still owed to Notion: it must
+// be told if that fails. It reports whether the claim is news.
+func (a *agent) learns(c api.Claim) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, known := a.claims[c.ID]
+	a.claims[c.ID] = c
+	return !known
+}
+
+// kept returns until when the agent's claims live that nobody renews; empty if it has none.
+func (a *agent) kept() string {
+	a.mu.Lock()
+	held := slices.SortedFunc(maps.Values(a.claims), func(x, y api.Claim) int { return x.ExpiresAt.Compare(y.ExpiresAt.Time) })
+	a.mu.Unlock()
+	switch len(held) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("; your claim on %s lives until %s", called(taskOf(held[0].Task)), timeOfDay(held[0].ExpiresAt.Time))
+	}
+	return fmt.Sprintf("; your %d claims live until %s at least", len(held), timeOfDay(held[0].ExpiresAt.Time))
+}
+
+// push notifies the client of the agent's lost claims, if the client supports that.
+func (b *Bridge) push(ctx context.Context, a *agent) {
+	a.mu.Lock()
+	var lost []string
+	for _, c := range a.lost {
+		lost = append(lost, goneText(c))
+	}
+	a.mu.Unlock()
+	news := strings.Join(lost, "\n")
+	if err := b.server.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: claimsURI}); err != nil {
+		b.options.Log.Debug("the client was not told of a change", "error", err)
+	}
+	if news == "" {
+		return
+	}
+	for session := range b.server.Sessions() {
+		//lint:ignore SA1019 clients of before 2026-07-28 are told by it
+		err := session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: "dibs", Data: news})
+		if err != nil {
+			b.options.Log.Debug("the client was not told of a lost claim", "error", err)
+		}
+	}
+}
 
 // Options configure a bridge: its agent and its daemon.
 type Options struct {
@@ -42,8 +281,6 @@ type Options struct {
 const (
 	// restart is how long a request waits for a daemon that is away: it may be restarting.
 	restart = 5 * time.Second
-	// retry is when a model is told to ask a daemon again that stayed away.
-	retry = 10 * time.Second
 	// refreshInterval is how often a bridge refreshes the claims of its agents.
 	refreshInterval = 15 * time.Second
 )
@@ -68,86 +305,141 @@ type Bridge struct {
 	background sync.WaitGroup    // goroutines beside the calls
 }
 
-// New returns a bridge that keeps its agents' claims alive until ctx ends. The caller must Close
-// it.
-func New(ctx context.Context, o Options) *Bridge {
-	b := &Bridge{options: o, pid: os.Getpid(), names: make(map[string]string), agents: make(map[string]*agent)}
-	b.over, b.end = context.WithCancel(ctx)
-	b.options.Daemon = func() (*client.Client, error) {
-		daemon, err := o.Daemon()
-		if err == nil {
-			daemon.Await(restart)
+// caller is the caller of a tool: an agent of that name, or else the agent of the client's session,
+// or of the thread that the request names.
+type caller struct {
+	name   string
+	thread string
+}
+
+// maxWatched is how many agents a bridge watches even while they call no tool: each takes a
+// connection to the daemon.
+const maxWatched = 32
+
+// agent returns the calling agent, and watches its claims from now on.
+func (b *Bridge) agent(ctx context.Context, who caller) (*agent, error) {
+	name := task.Name(cmp.Or(who.name, b.options.Agent))
+	if name == "" {
+		var err error
+		if name, err = b.nameOf(ctx, who); err != nil {
+			return nil, err
 		}
-		return daemon, err
 	}
-	own := o.Log
-	if !own.Enabled(ctx, slog.LevelDebug) {
-		own = slog.New(slog.DiscardHandler) // the SDK logs every end as an error
+	if err := task.ValidateAgent(name); err != nil {
+		return nil, usagef("agent %q: %v", name, err)
 	}
-	if b.options.Session == nil {
-		b.options.Session = func(string) string { return "" }
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a, known := b.agents[name]
+	if !known {
+		a = newAgent(name)
+		b.agents[name] = a
+		if len(b.agents) <= maxWatched {
+			b.background.Go(func() { b.watch(a) })
+		}
 	}
-	b.server = sdk.NewServer(&sdk.Implementation{Name: "dibs", Title: "dibs task queue", Version: o.Version}, &sdk.ServerOptions{
-		Instructions: instructions,
-		Logger:       own,
-		Capabilities: &sdk.ServerCapabilities{
-			//lint:ignore SA1019 clients of before 2026-07-28 are told of lost claims by it
-			Logging: &sdk.LoggingCapabilities{}, // nothing else changes while a bridge runs
-			Tools:   &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}, Resources: &sdk.ResourceCapabilities{},
-		},
-		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
-		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
+	return a, nil
+}
+
+func newAgent(name string) *agent { return &agent{name: name, claims: make(map[claim.ID]api.Claim)} }
+
+// isAnother reports whether the named agent is neither the caller nor one that the bridge works
+// for: this bridge must not keep its claims. A bridge without a name of its own works for whoever
+// is named.
+func (b *Bridge) isAnother(who caller) bool {
+	if task.ValidateAgent(who.name) != nil || who.name == b.options.Agent {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, known := b.agents[who.name]
+	return !known && (b.options.Agent != "" || b.options.Session(who.thread) != "")
+}
+
+// nameOf returns the name of a session's agent: the same one at every call. If the client names no
+// sessions, the name lasts as long as the bridge.
+func (b *Bridge) nameOf(ctx context.Context, who caller) (string, error) {
+	b.mu.Lock()
+	id := b.options.Session(who.thread)
+	name, known := b.names[id]
+	b.mu.Unlock()
+	if known {
+		return name, nil
+	}
+	daemon, err := b.options.Daemon()
+	if err != nil {
+		return "", err
+	}
+	b.minting.Lock() // two calls of one session must not get two names
+	defer b.minting.Unlock()
+	b.mu.Lock()
+	name, known = b.names[id]
+	b.mu.Unlock()
+	if known {
+		return name, nil
+	}
+	key := newKey()
+	minted, err := insist(ctx, func() (api.Minted, error) {
+		return daemon.Mint(ctx, api.MintRequest{Session: id}, key)
 	})
-	b.addTools()
-	b.addResources()
-	b.addPrompt()
-	b.server.AddReceivingMiddleware(b.recovered, inOrder)
-	return b
-}
-
-// Server returns the MCP server, to be connected to a client.
-func (b *Bridge) Server() *sdk.Server { return b.server }
-
-// Close ends the bridge's goroutines.
-func (b *Bridge) Close() {
-	b.end()
-	b.background.Wait()
-}
-
-// Serve serves a client that writes requests to in and reads answers from out, until the input or
-// ctx ends. It writes nothing else to out.
-func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
-	b := New(ctx, o)
-	defer b.Close()
-	if o.Agent != "" || b.options.Session("") != "" {
-		b.background.Go(b.greet)
+	if err != nil {
+		return "", err
 	}
-	err := b.server.Run(ctx, transport{in: in, out: out, over: b.end})
-	if b.over.Err() != nil { // nobody is left to be told
-		return nil
-	}
-	return err
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.names[id] = minted.Agent
+	return minted.Agent, nil
 }
 
-// greet begins to refresh the claims of an agent that is known from the start, so that it takes
-// over those of a former bridge in time even if the agent calls no tool yet.
-func (b *Bridge) greet() {
-	for {
-		if _, err := b.agent(b.over, caller{}); err == nil || clock.Pause(b.over, refreshInterval/3) != nil {
-			return
+// threadOf returns the client's thread that a request belongs to, from the request's metadata.
+// Codex sends it with every call (https://github.com/openai/codex/pull/18093, and before that
+// https://github.com/openai/codex/pull/21329), with the value that its shells have in
+// CODEX_THREAD_ID.
+func threadOf(meta map[string]any) string {
+	if id, ok := meta["threadId"].(string); ok && id != "" {
+		return id
+	}
+	turn := meta["x-codex-turn-metadata"]
+	if text, ok := turn.(string); ok {
+		var parsed map[string]any
+		if json.Unmarshal([]byte(text), &parsed) == nil {
+			turn = parsed
 		}
 	}
+	if fields, ok := turn.(map[string]any); ok {
+		for _, key := range []string{"thread_id", "session_id"} {
+			if id, ok := fields[key].(string); ok && id != "" {
+				return id
+			}
+		}
+	}
+	return ""
 }
 
-// recovered turns a panic in a request into its error, so that the bridge survives.
-func (b *Bridge) recovered(next sdk.MethodHandler) sdk.MethodHandler {
-	return func(ctx context.Context, method string, req sdk.Request) (result sdk.Result, err error) {
-		defer func() {
-			if r := recover(); r != nil {
-				b.options.Log.Error("a request could not be worked on: report this line", "method", method, "error", fmt.Sprint(r))
-				result, err = nil, fmt.Errorf("%s could not be worked on: %v", method, r)
-			}
-		}()
-		return next(ctx, method, req)
+// insist repeats a request if the daemon went away without an answer: it may be about to come back.
+// The request must have a key. If the daemon stays away, the error says that it may have been
+// carried out.
+func insist[T any](ctx context.Context, ask func() (T, error)) (answer T, err error) {
+	var sent error
+	for range 6 {
+		answer, err = ask()
+		away, ok := errors.AsType[*client.UnreachableError](err)
+		if ok && !away.Sent && sent != nil {
+			return answer, sent
+		}
+		if !ok || !away.Sent || clock.Pause(ctx, time.Second) != nil {
+			return answer, err
+		}
+		sent = err
 	}
+	return answer, err
 }
+
+// newKey returns the key of a request that only insist repeats.
+func newKey() string { return "mcp " + ulid.Make().String() }
+
+// The addresses of resources.
+const (
+	claimsURI = "dibs://claims"
+	taskURI   = "dibs://tasks/"
+)

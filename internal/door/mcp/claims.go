@@ -10,12 +10,8 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/kit/clock"
 	"dibs/internal/task"
-
-	"github.com/oklog/ulid/v2"
 )
 
 // ClaimArgs are the arguments of claim_task.
@@ -295,55 +291,85 @@ func decline(c *call, in UpdateArgs) (string, Updated, error) {
 	return fmt.Sprintf("%s is declined.", called(out.Task)) + owedText(out.Owed), out, nil
 }
 
-// mine finds the agent's claim on a task, or its only one.
-func (c *call) mine(named string) (api.Claim, error) {
-	id := api.OnlyClaim
-	if parsed, ok := claim.ParseID(named); ok {
-		id = string(parsed)
-	} else if named != "" {
-		t, err := taskID(named)
-		if err != nil {
-			return api.Claim{}, err
-		}
-		id = string(t)
-	}
-	return c.daemon.Lookup(c, id, c.agent.name)
+// AddArgs are the arguments of add_task.
+type AddArgs struct{ api.AddRequest }
+
+func (in AddArgs) who() string { return in.Agent }
+
+// Added is the answer of add_task.
+type Added struct {
+	Task Task   `json:"task"`
+	URL  string `json:"url,omitempty"`
+	News
 }
 
-// taskID parses the name of a task; empty for none.
-func taskID(named string) (task.ID, error) {
-	if named == "" {
-		return "", nil
+func addTask(c *call, in AddArgs) (string, Added, error) {
+	in.Agent = c.agent.name
+	key := newKey()
+	added, err := insist(c, func() (api.Added, error) { return c.daemon.Add(c, in.AddRequest, key) })
+	if err != nil {
+		return "", Added{}, err
 	}
-	if id, err := task.ParseTaskID(named); err == nil {
-		return id, nil
-	}
-	if key, ok := task.ParseKey(named); ok {
-		return task.ID(key), nil
-	}
-	return "", usagef("%q names no task: want its id, its key such as T-3, or its URL", task.Brief(line(named), maxTitle))
+	out := Added{Task: listedTask(added.Task), URL: added.Task.URL}
+	return fmt.Sprintf("Added %s.", taskLine(out.Task)), out, nil
 }
 
-// insist repeats a request if the daemon went away without an answer: it may be about to come back.
-// The request must have a key. If the daemon stays away, the error says that it may have been
-// carried out.
-func insist[T any](ctx context.Context, ask func() (T, error)) (answer T, err error) {
-	var sent error
-	for range 6 {
-		answer, err = ask()
-		away, ok := errors.AsType[*client.UnreachableError](err)
-		if ok && !away.Sent && sent != nil {
-			return answer, sent
-		}
-		if !ok || !away.Sent || clock.Pause(ctx, time.Second) != nil {
-			return answer, err
-		}
-		sent = err
-	}
-	return answer, err
+// CommentArgs are the arguments of comment.
+type CommentArgs struct {
+	Task string `json:"task,omitempty" jsonschema:"default: the one you hold"`
+	api.CommentRequest
+	Ask bool `json:"ask,omitempty"`
 }
 
-// newKey returns the key of a request that only insist repeats.
-func newKey() string { return "mcp " + ulid.Make().String() }
+func (in CommentArgs) who() string { return in.Agent }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// Commented is the answer of comment.
+type Commented struct {
+	Task Task `json:"task"`
+	api.Owed
+	News
+}
+
+func comment(c *call, in CommentArgs) (string, Commented, error) {
+	if in.Ask {
+		return ask(c, in)
+	}
+	id, err := taskID(in.Task)
+	if err == nil && id == "" {
+		var cl api.Claim
+		cl, err = c.mine("")
+		id = cl.Task.ID
+	}
+	if err != nil {
+		return "", Commented{}, err
+	}
+	in.Agent = c.agent.name
+	key := newKey()
+	said, err := insist(c, func() (api.Commented, error) { return c.daemon.Comment(c, id, in.CommentRequest, key) })
+	if err != nil {
+		return "", Commented{}, err
+	}
+	out := Commented{Task: taskOf(said.Task), Owed: api.Owed{Pending: said.Detail != ""}}
+	text := fmt.Sprintf("Commented on %s.", called(out.Task))
+	if out.Pending {
+		text += " Not on the page yet: " + line(said.Detail)
+	}
+	return text, out, nil
+}
+
+// ask asks people a question, and ends the claim until they answer.
+func ask(c *call, in CommentArgs) (string, Commented, error) {
+	cl, err := c.mine(in.Task)
+	if err != nil {
+		return "", Commented{}, err
+	}
+	key := newKey()
+	ended, err := c.ending(cl, func() (api.Claim, error) {
+		return c.daemon.Ask(c, string(cl.ID), api.AskRequest{Agent: c.agent.name, Text: in.Text, To: in.Mention}, key)
+	})
+	if err != nil {
+		return "", Commented{}, err
+	}
+	out := Commented{Task: taskOf(ended.Task), Owed: ended.Owed}
+	return fmt.Sprintf("Asked on %s, which is blocked and yours no longer; the answer comes to your inbox.", called(out.Task)) + owedText(out.Owed), out, nil
+}

@@ -2,14 +2,22 @@ package mcp
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/task"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Task is a task in an answer. It is short, as agents pay for each word.
@@ -132,3 +140,146 @@ func timeOfDay(t time.Time) string {
 
 // line folds text from others into one line, without invisible characters.
 func line(s string) string { return task.OneLine(s, unicode.ReplacementChar) }
+
+// document returns JSON as a text for a model. Angle brackets are not escaped, so that tags in it
+// can be seen and removed.
+func document(v any) (string, error) {
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return strings.TrimSpace(out.String()), err
+}
+
+// taskID parses the name of a task; empty for none.
+func taskID(named string) (task.ID, error) {
+	if named == "" {
+		return "", nil
+	}
+	if id, err := task.ParseTaskID(named); err == nil {
+		return id, nil
+	}
+	if key, ok := task.ParseKey(named); ok {
+		return task.ID(key), nil
+	}
+	return "", usagef("%q names no task: want its id, its key such as T-3, or its URL", task.Brief(line(named), maxTitle))
+}
+
+// usageError is a call that makes no sense.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// problemOf turns every failure into a problem like the daemon's own.
+func problemOf(ctx context.Context, err error) *api.Problem {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return p
+	}
+	if e, ok := errors.AsType[*client.UnreachableError](err); ok {
+		p := api.NewProblem(api.CodeUnreachable, err.Error())
+		switch {
+		case e.Sandboxed():
+			p.Detail = "a sandbox keeps dibs mcp from the daemon, and only a person can change that: tell them (docs/clients.md, In a sandbox)"
+		case !e.Sent && !errors.Is(err, fs.ErrPermission):
+			p.Detail = "the daemon is away"
+			p.RetryIn(retry)
+		case e.Sent:
+			p.Detail = "the daemon went away without an answer, and may have done what it was asked to: call list_tasks with mine to see what you hold"
+		}
+		return p
+	}
+	if _, ok := errors.AsType[*client.ImpostorError](err); ok {
+		return api.NewProblem(api.CodeUnreachable, err.Error())
+	}
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return api.NewProblem(api.CodeUsage, err.Error())
+	}
+	if ctx.Err() != nil {
+		return api.NewProblem(api.CodeFailed, fmt.Sprintf("stopped: %v", context.Cause(ctx)))
+	}
+	return api.NewProblem(api.CodeFailed, err.Error())
+}
+
+// command matches advice to run a command. A model that has the tools may have no shell.
+var command = regexp.MustCompile("(?:; [^;:]*: |[,;:] (?:or |see |then run |say more with )*)`?dibs (?:adopt|cluster|comment|log|ready|reopen|resume|show|status|sweep|sync)\\b[^;,)]*")
+
+// withoutCommands removes such advice from what the daemon says.
+func withoutCommands(detail string) string { return command.ReplaceAllString(detail, "") }
+
+// Failure is the answer of a tool that failed.
+type Failure struct {
+	Code       api.Code `json:"code"`
+	Detail     string   `json:"detail"`
+	Holder     string   `json:"holder,omitempty"`
+	ExpiresAt  api.Time `json:"expires_at,omitzero"`
+	RetryAfter int      `json:"retry_after,omitempty"` // in seconds
+	Task       *Task    `json:"task,omitempty"`
+	Claims     []Task   `json:"claims,omitempty"`
+	// Summary says what the unfinished tasks wait for, if none is ready.
+	Summary *api.Summary `json:"summary,omitempty"`
+	Notices []string     `json:"notices,omitempty"`
+}
+
+// failed returns the answer of a tool that failed, for programs and for the model.
+func failed(ctx context.Context, err error, news []string) *sdk.CallToolResult {
+	p := problemOf(ctx, err)
+	detail := strings.TrimSuffix(withoutCommands(line(p.Detail)), "; ask for the next ready task instead") // see instead
+	f := Failure{Code: p.Code, Detail: detail, Holder: p.Holder, ExpiresAt: p.ExpiresAt, RetryAfter: p.RetryAfter, Summary: p.Summary, Notices: news}
+	if p.Task != nil {
+		t := taskOf(*p.Task)
+		f.Task = &t
+	}
+	for _, c := range p.Claims {
+		f.Claims = append(f.Claims, heldTask(c))
+	}
+	text := string(p.Code) + ": " + f.Detail
+	if until := lasting(p.ExpiresAt); until != "" && !strings.Contains(f.Detail, until) {
+		text += ":" + until
+	}
+	if p.RetryAfter > 0 {
+		text += fmt.Sprintf(". Try again in %d seconds", p.RetryAfter)
+	}
+	if more := instead(p.Code); more != "" {
+		text += ". " + more
+	}
+	for _, c := range f.Claims {
+		text += "\n- " + taskLine(c)
+	}
+	return result(text, f, news, true)
+}
+
+// instead returns what to do after a refusal.
+func instead(code api.Code) string {
+	switch claim.Code(code) {
+	case claim.CodeHeld, claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved, claim.CodeNotOffered:
+		return "Call claim_task without task to get another one"
+	case claim.CodeNotFound:
+		return "If it was just made, call again in a minute"
+	case claim.CodeNothingReady:
+		return "Call claim_task with wait_seconds to wait for one"
+	case claim.CodePaused:
+		return "Call claim_task with wait_seconds to wait until that is over"
+	}
+	switch code {
+	case api.CodeClaimLost:
+		return "Stop working on that task"
+	case api.CodeAmbiguousClaim:
+		return "Name the task"
+	}
+	return ""
+}
+
+// result returns the answer of a tool.
+func result(text string, structured any, news []string, isError bool) *sdk.CallToolResult {
+	text = strings.Join(append(news, text), "\n")
+	r := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, IsError: isError}
+	if data, err := json.Marshal(structured); err == nil {
+		r.StructuredContent = json.RawMessage(data)
+	}
+	return r
+}
+
+// retry is when a model is told to ask a daemon again that stayed away.
+const retry = 10 * time.Second
