@@ -400,3 +400,186 @@ func TestReplaceKeepsWhatElseIsConfigured(t *testing.T) {
 		}
 	})
 }
+
+// A board may have its names in another form of Unicode than the configuration. They are the same
+// names, and Notion gets them as it has them.
+func TestNamesInAnotherForm(t *testing.T) {
+	const composed, apart = "\u00fc", "u\u0308" // ü
+	inWorld(t, func(w *world) {
+		w.options.Given.Tasks = w.database("Aufgaben", map[string]any{
+			"Name": of("title"), "Zust" + apart + "ndig": of("rich_text"),
+			"Pr" + apart + "fstand": grouped([]string{"Offen"}, []string{"L" + apart + "uft"}, []string{"Gepr" + apart + "ft"}),
+		})
+		w.options.Map = map[string]string{
+			"claimed_by": "Zust" + composed + "ndig", "status": "Pr" + composed + "fstand", "completed": "Gepr" + composed + "ft", "blocked": "Gest" + composed + "tzt",
+		}
+		p := w.plan()
+		if len(p.Problems)+len(p.Unanswered()) > 0 || slices.ContainsFunc(p.Steps, func(s setup.Step) bool { return strings.Contains(s.What, "ndig") }) {
+			w.Fatalf("problems %q, questions %v, steps %v", p.Problems, p.Questions, p.Steps)
+		}
+		id, err := w.notion.CreatePage(w.options.Given.Tasks, map[string]any{"Zust" + apart + "ndig": text("J" + apart + "rgen")})
+		if err != nil {
+			w.Fatal(err)
+		}
+		before := len(optionsOf(w.schemaOf(w.options.Given.Tasks)["Pr"+apart+"fstand"], "status"))
+		w.apply(p)
+		w.complete(p)
+		schema := w.schemaOf(w.options.Given.Tasks)
+		if after := len(optionsOf(schema["Pr"+apart+"fstand"], "status")); after != before+1 || schema["Pr"+composed+"fstand"] != nil {
+			w.Errorf("the status has %d options, and had %d; there is a second one: %v", after, before, schema["Pr"+composed+"fstand"] != nil)
+		}
+		w.again(p)
+		tasks, err := w.client().Tasks(w.Context(), w.options.Given.Tasks, workspace.Schema(w.options.Config))
+		if err != nil {
+			w.Fatal(err)
+		}
+		got, err := tasks.Get(w.Context(), task.ID(id))
+		if err != nil || got.Task.ClaimedBy != "J"+composed+"rgen" || got.Task.Status != task.Open {
+			w.Errorf("the task is %+v, %v", got.Task, err)
+		}
+		if _, err := tasks.Write(w.Context(), task.ID(id), claim.Write{Status: new(task.Completed)}); err != nil {
+			w.Error(err)
+		}
+		if page, _ := w.notion.Page(id); page.Select("Pr"+apart+"fstand") != "Gepr"+apart+"ft" {
+			w.Errorf("the page shows %q", page.Select("Pr"+apart+"fstand"))
+		}
+	})
+}
+
+// Optional statuses are added if they are asked for, and only then.
+func TestOptionalStatuses(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title")})
+		p := w.plan()
+		w.apply(p)
+		if s := p.Config.Tasks.Statuses; s.Review != "" || s.Failed != "" {
+			w.Errorf("without being asked: %+v", s)
+		}
+		w.again(p)
+
+		w.options.Replace = true
+		w.options.Map = map[string]string{"review": "REVIEW", "failed": "Given up"}
+		if p := w.plan(); len(p.Problems) > 0 || p.Steps[0].String() != "extend tasks: status by REVIEW, Given up" {
+			w.Errorf("problems %q, steps %v", p.Problems, p.Steps)
+		}
+		w.options.Map = map[string]string{"review": "REVIEW", "failed": ""}
+		p = w.plan()
+		w.apply(p)
+		if s := p.Config.Tasks.Statuses; s.Review != "REVIEW" || s.Failed != "" {
+			w.Errorf("the statuses are %+v", s)
+		}
+		if got := w.group(w.options.Given.Tasks, p.Config.Tasks.Properties.Status, "REVIEW"); got != "In progress" {
+			w.Errorf("REVIEW is in group %q", got)
+		}
+		c, err := config.Load(config.Options{File: p.File, FileOnly: true})
+		if err != nil || c.Tasks.Statuses.Review != "REVIEW" {
+			w.Errorf("the file says %+v, %v", c.Tasks.Statuses, err)
+		}
+		w.again(p)
+		if again := w.plan(); len(again.Steps) > 0 {
+			w.Errorf("a second run would %v, problems %q", again.Steps, again.Problems)
+		}
+	})
+}
+
+// source adds a minimal data source to a database.
+func (w *world) source(database, name string) string {
+	w.Helper()
+	id, err := w.notion.AddDataSource(database, name, map[string]any{"Name": of("title"), "Status": of("status", "OPEN")})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return id
+}
+
+// If a database has several data sources, the named one is completed and the others are left alone.
+func TestDataSourcesThatAreNamed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Parent = ""
+		given := &w.options.Given
+		given.Tasks = w.database("Backlog", map[string]any{"Name": of("title")})
+		given.TaskLog = w.database("Work", map[string]any{"Name": of("title")})
+		given.MeshLog = w.database("Mesh", map[string]any{"Name": of("title")})
+		w.source(given.Tasks, "Sprint")
+		mesh := w.source(given.MeshLog, "Talk")
+
+		refused := func(says ...string) {
+			w.Helper()
+			w.options.Client = w.client()
+			_, err := setup.New(w.Context(), w.options)
+			for _, part := range says {
+				if err == nil || !strings.Contains(err.Error(), part) {
+					w.Errorf("err = %v, want %q", err, part)
+				}
+			}
+		}
+		refused(`databases.tasks: database "Backlog" has several data sources, "Backlog" (`, "set databases.tasks_source")
+		given.TasksSource = "Sprints"
+		refused(`has no data source "Sprints"`)
+		given.TasksSource = "Sprint"
+		refused("databases.mesh_log: database", "set databases.mesh_log_source")
+		w.options.Config.Databases.MeshLogSource = mesh // in the environment, say
+
+		p := w.plan()
+		if len(p.Problems) > 0 {
+			w.Fatalf("problems: %q", p.Problems)
+		}
+		var what []string
+		for _, s := range p.Steps {
+			what = append(what, s.String())
+		}
+		if plan := strings.Join(what, "\n"); !strings.Contains(plan, `to "Sprint"`) || !strings.Contains(plan, `to "Talk"`) {
+			w.Errorf("the plan does not say where:\n%s", plan)
+		}
+		w.apply(p)
+		want := config.Databases{
+			Tasks: given.Tasks, TasksSource: "Sprint", TaskLog: given.TaskLog, MeshLog: given.MeshLog, MeshLogSource: mesh,
+			TaskLogSource: w.named(given.TaskLog, "Work"), // the only one: another may come
+		}
+		if diff := cmp.Diff(want, p.Config.Databases); diff != "" {
+			w.Errorf("databases (-want +got):\n%s", diff)
+		}
+		w.again(p)
+		if diff := cmp.Diff(want, w.options.Config.Databases); diff != "" {
+			w.Errorf("databases as written (-want +got):\n%s", diff)
+		}
+		w.options.Given = config.Databases{}
+		if again := w.plan(); len(again.Steps)+len(again.Problems) > 0 {
+			w.Errorf("a second run would %v, problems %q", again.Steps, again.Problems)
+		}
+
+		// The others are unchanged.
+		if err := w.notion.TrashDataSource(w.named(want.Tasks, "Sprint")); err != nil {
+			w.Fatal(err)
+		}
+		if schema := w.schemaOf(want.Tasks); len(schema) != 1 {
+			w.Errorf("the other data source has %v", schema)
+		}
+	})
+}
+
+// named returns the id of a data source.
+func (w *world) named(database, name string) string {
+	w.Helper()
+	source, err := w.client().FindSource(w.Context(), task.ID(database), "k", name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(source.ID)
+}
+
+// A new database has one data source, which is written down, even if another one was named.
+func TestADatabaseThatIsMadeHasOneDataSource(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Config.Databases.TasksSource = "Sprint"
+		p := w.plan()
+		w.apply(p)
+		if got, want := p.Config.Databases.TasksSource, w.named(p.Config.Databases.Tasks, "Tasks"); got != want {
+			w.Errorf("the data source is %q, want %q", got, want)
+		}
+		w.again(p)
+		if again := w.plan(); len(again.Steps)+len(again.Problems) > 0 {
+			w.Errorf("a second run would %v, problems %q", again.Steps, again.Problems)
+		}
+	})
+}

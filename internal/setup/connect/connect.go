@@ -9,34 +9,15 @@ package connect
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 )
-
-// Clients are the clients that can be set up.
-var Clients = []string{"claude", "codex", "cursor", "git"}
-
-// Place says where a client's files are and what goes into them.
-type Place struct {
-	// Home is the user's home directory.
-	Home string
-	// Project is the directory of a project: only files in it are changed. Empty means the user's
-	// own files, which apply to all projects.
-	Project string
-	// Getenv is os.Getenv or a substitute.
-	Getenv func(string) string
-	// Dibs is the command for dibs, an absolute path: clients may have another PATH.
-	Dibs string
-	// Flags are names of flags and their values, for every call of dibs. They replace those of the
-	// same name that are there, and others stay.
-	Flags [][2]string
-	// Socket is the daemon's socket, for sandboxes that can allow a single one; empty on systems
-	// where none can.
-	Socket string
-	// Skill is the text of the skill.
-	Skill []byte
-}
 
 // Change is the planned change of one file.
 type Change struct {
@@ -47,27 +28,6 @@ type Change struct {
 	Kept   string
 	target target
 	mode   fs.FileMode
-}
-
-// runnable is the mode of a file that must be executable.
-const runnable fs.FileMode = 0o755
-
-// maxNested bounds the lists and objects in a file. The parsers recurse for each level, and Go ends
-// a program at about a million.
-const maxNested = 300_000
-
-// file is one file of a client's.
-type file struct {
-	path string
-	mode fs.FileMode // for a new file
-	// within are directories: the file must be in one of them, links resolved. Nil allows any
-	// place: users often link their own files into a repository of settings.
-	within []string
-	// edit returns the file's new content, with our part or, with undo, without it; nil for no
-	// file.
-	edit func(before []byte, undo bool) ([]byte, error)
-	// kept, if set, returns why a file is not edited; empty if it is.
-	kept func(before []byte, undo bool) string
 }
 
 // Plan returns the changes that connect a client to dibs, or, with undo, disconnect it. It changes
@@ -165,3 +125,92 @@ func (c Change) exchange(before, after []byte) error {
 
 // same reports whether two contents are equal, or both missing.
 func same(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
+
+// files returns a client's files.
+func (p Place) files(client string, undo bool) ([]file, error) {
+	switch client {
+	case "claude":
+		return p.claude(), nil
+	case "codex":
+		return p.codex(), nil
+	case "cursor":
+		return p.cursor(), nil
+	case "git":
+		return p.git(undo)
+	}
+	return nil, fmt.Errorf("there is no client %q: it is one of %s", client, strings.Join(Clients, ", "))
+}
+
+func (p Place) claude() []file {
+	settings, servers := p.settings("claude"), filepath.Join(p.Project, ".mcp.json")
+	if p.Project == "" {
+		servers = filepath.Join(cmp.Or(p.Getenv("CLAUDE_CONFIG_DIR"), p.Home), ".claude.json")
+	}
+	entry := func(event, matcher string) group {
+		return group{Matcher: matcher, Hooks: []handler{{Type: "command", Command: p.hook(event, ""), Timeout: hookTimeout}}}
+	}
+	edit := p.hooks(setting{},
+		hookEntry{"SessionStart", entry("SessionStart", "")},
+		hookEntry{"PreToolUse", entry("PreToolUse", "Edit|Write|MultiEdit|NotebookEdit")},
+		hookEntry{"Stop", entry("Stop", "")},
+	)
+	if p.Socket != "" {
+		edit = both(edit, p.allow)
+	}
+	return []file{
+		{path: servers, mode: 0o600, edit: p.server(map[string]any{"type": "stdio", "command": p.Dibs, "args": p.args(nil)})},
+		{path: filepath.Join(settings, "settings.json"), mode: 0o600, edit: edit},
+		p.skill(settings),
+	}
+}
+
+func (p Place) codex() []file {
+	skills := filepath.Join(cmp.Or(p.Project, p.Home), ".agents")
+	return []file{{path: filepath.Join(p.settings("codex"), "config.toml"), mode: 0o600, edit: p.codexConfig}, p.skill(skills)}
+}
+
+func (p Place) cursor() []file {
+	dir := p.settings("cursor")
+	type entry struct {
+		Command string `json:"command"`
+		Matcher string `json:"matcher,omitempty"`
+	}
+	return []file{
+		{path: filepath.Join(dir, "mcp.json"), mode: 0o600, edit: p.server(map[string]any{"command": p.Dibs, "args": p.args(nil)})},
+		{path: filepath.Join(dir, "hooks.json"), mode: 0o600, edit: p.hooks(setting{"version", 1},
+			hookEntry{"sessionStart", entry{p.hook("sessionStart", ""), ""}},
+			hookEntry{"preToolUse", entry{p.hook("preToolUse", ""), "Write|Edit|StrReplace|MultiEdit|Delete"}},
+			hookEntry{"stop", entry{p.hook("stop", ""), ""}},
+		)},
+		p.skill(dir),
+	}
+}
+
+// Standing says how a client stands to dibs.
+type Standing struct {
+	Here      bool // its program, or its folder of settings, is on this machine
+	Connected bool // something of ours is in its files
+	Current   bool // all of it is, as this dibs would write it
+}
+
+// programs are the names of the clients' programs.
+var programs = map[string][]string{"claude": {"claude"}, "codex": {"codex"}, "cursor": {"cursor", "cursor-agent"}}
+
+// Standing looks for a client's program and for our part in its files. It changes nothing.
+func (p Place) Standing(client string) (s Standing, err error) {
+	for _, name := range programs[client] {
+		if _, err := exec.LookPath(name); err == nil {
+			s.Here = true
+		}
+	}
+	if folder, err := os.Stat(p.settings(client)); err == nil && folder.IsDir() {
+		s.Here = true
+	}
+	theirs, err := Plan(client, p, true)
+	if err != nil {
+		return s, err
+	}
+	ours, err := Plan(client, p, false)
+	s.Connected, s.Current = len(theirs) > 0, len(ours) == 0
+	return s, err
+}

@@ -10,9 +10,6 @@ import (
 	"slices"
 )
 
-// skillName is the name of the skill, and of its directory.
-const skillName = "dibs"
-
 // signature matches the last line of a skill that we wrote. It has a hash of the text above it, so
 // that a later dibs can tell whether somebody changed the skill.
 var signature = regexp.MustCompile(`(?m)^<!-- dibs connect wrote this: ([0-9a-f]{32}) -->\n?`)

@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"dibs/internal/kit/safefile"
@@ -164,9 +162,3 @@ func reason(err error) error {
 	}
 	return err
 }
-
-// blank reports whether a text is only whitespace.
-func blank[T ~[]byte](text T) bool { return len(bytes.TrimSpace(text)) == 0 }
-
-// cutName returns the last part of a path of any system.
-func cutName(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }

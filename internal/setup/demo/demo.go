@@ -9,36 +9,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"dibs/config"
+	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/door/board"
+	"dibs/internal/kit/clock"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/setup/try"
 	"dibs/internal/task"
 )
-
-// Options configures the demo.
-type Options struct {
-	// JSON prints the summary as one JSON document on Out, and the events on Err.
-	JSON bool
-	// Keep leaves daemon and server running until the context ends.
-	Keep bool
-	// Terminal, if set, shows a screen that changes, and keeps the board in the browser open until
-	// a key is pressed.
-	Terminal *Terminal
-	// Command is how dibs is called, for the commands to try next.
-	Command string
-	// Version is shown by the daemon.
-	Version  string
-	Out, Err io.Writer
-}
 
 // Summary is the demo's result.
 type Summary struct {
@@ -237,4 +227,297 @@ In the browser it is at %s
 `, d.config.Socket, d.url, d.notion.Token(), d.link())
 	<-ctx.Done()
 	return nil
+}
+
+// workTime is how long the work on a task takes.
+const (
+	workTime    = 150 * time.Millisecond
+	watchedTime = 700 * time.Millisecond // for somebody who watches
+)
+
+// idleTime is how long an agent waits for a ready task before it checks whether to stop.
+// longestIdle bounds the wait: a task may be held by nobody of the demo.
+const (
+	idleTime    = 4 * time.Second
+	longestIdle = 30 * time.Second
+)
+
+// personEdits is the number of grants after which the person edits the board.
+const personEdits = 6
+
+// work runs one agent: it claims the next task, does it and completes it, until nothing has been
+// ready for a while.
+func (d *demo) work(ctx context.Context, agent string) error {
+	busy := time.Now() // the time of its last grant
+	for {
+		cl, err := d.client.Claim(ctx, api.ClaimRequest{Agent: agent, WaitSeconds: idleTime.Seconds()}, "")
+		refused, isRefused := errors.AsType[*api.Problem](err)
+		switch {
+		case isRefused && refused.Code == api.Code(claim.CodeNothingReady):
+			if d.underWay() && time.Since(busy) < longestIdle {
+				continue
+			}
+			d.print.line(agent, "goes home: nothing is ready")
+			return nil
+		case isRefused && refused.Code.Passes():
+			clock.Pause(ctx, workTime)
+			d.print.line(agent, "tries again: %s", refused.Detail)
+			continue
+		case err != nil:
+			return fmt.Errorf("%s: next: %w", agent, err)
+		}
+		first := d.granted(cl)
+		d.print.line(agent, "claimed    %s", describe(cl.Task))
+		if err := d.interludes(ctx, agent, cl, first); err != nil {
+			return err
+		}
+		clock.Pause(ctx, d.workTime())
+		if err := d.finish(ctx, agent, cl); err != nil {
+			return err
+		}
+		busy = time.Now()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// workTime returns how long the work on a task takes: long enough to be seen, if somebody watches.
+func (d *demo) workTime() time.Duration {
+	if d.Terminal != nil {
+		return watchedTime
+	}
+	return workTime
+}
+
+// underWay reports whether a task is IN_PROGRESS, for an agent or for a claim that is being
+// withdrawn: when that ends, something may become ready.
+func (d *demo) underWay() bool {
+	return slices.ContainsFunc(d.notion.Pages(d.notion.Databases().Tasks), func(p emulator.Page) bool {
+		return p.Select("status") == string(task.InProgress)
+	})
+}
+
+// finish completes a task.
+func (d *demo) finish(ctx context.Context, agent string, cl api.Claim) error {
+	_, err := d.client.Complete(ctx, string(cl.ID), api.CompleteRequest{Agent: agent, Summary: "Done in the demo."}, "")
+	refused, isRefused := errors.AsType[*api.Problem](err)
+	switch {
+	case isRefused && refused.Code == api.CodeClaimLost:
+		d.mu.Lock()
+		d.summary.Lost++
+		d.mu.Unlock()
+		d.print.line(agent, "lost       %s (%s)", describe(cl.Task), refused.Detail)
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: complete %s: %w", agent, cl.Task.Title, err)
+	}
+	d.print.line(agent, "completed  %s", describe(cl.Task))
+	return nil
+}
+
+// granted counts a grant, and reports whether it is the first. No task of the demo may be granted twice, even one after the other: a
+// granted task is completed, or cancelled by the person.
+func (d *demo) granted(cl api.Claim) (first bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	earlier := d.grantees[cl.Task.ID]
+	if len(earlier) > 0 {
+		d.print.line(cl.Agent, "WAS GRANTED WHAT %s HAD: %s", strings.Join(earlier, " AND "), describe(cl.Task))
+	}
+	if len(earlier) == 1 {
+		d.summary.GrantedTwice++
+	}
+	d.grantees[cl.Task.ID] = append(earlier, cl.Agent)
+	d.grants++
+	return d.grants == 1
+}
+
+// interludes runs what happens once: the other agent asks for a task that this one holds, and a
+// person edits the board.
+func (d *demo) interludes(ctx context.Context, agent string, cl api.Claim, first bool) error {
+	d.mu.Lock()
+	edit := d.grants >= personEdits && !d.edited && !d.isAwaited(cl.Task.ID)
+	d.edited = d.edited || edit
+	d.mu.Unlock()
+	if first {
+		return d.askForHeld(ctx, agent, cl)
+	}
+	if edit {
+		return d.person(cl)
+	}
+	return nil
+}
+
+// isAwaited reports whether other tasks depend on one. If the person cancelled it, these would stay
+// undone, and the result would depend on timing.
+func (d *demo) isAwaited(id task.ID) bool {
+	return slices.ContainsFunc(d.notion.Pages(d.notion.Databases().Tasks), func(p emulator.Page) bool {
+		return slices.Contains(p.Relation("depends_on"), string(id))
+	})
+}
+
+// askForHeld lets the other agent ask for a held task, and be refused.
+func (d *demo) askForHeld(ctx context.Context, holder string, cl api.Claim) error {
+	rival := crew[0]
+	if rival == holder {
+		rival = crew[1]
+	}
+	got, err := d.client.Claim(ctx, api.ClaimRequest{Agent: rival, Task: string(cl.Task.ID)}, "")
+	if err == nil {
+		d.granted(got)
+		return nil
+	}
+	refused, ok := errors.AsType[*api.Problem](err)
+	if !ok {
+		return fmt.Errorf("%s: claim %s: %w", rival, cl.Task.Title, err)
+	}
+	d.mu.Lock()
+	d.summary.Refused++
+	d.mu.Unlock()
+	d.print.line(rival, "refused    %s (%s)", describe(cl.Task), refused.Detail)
+	return nil
+}
+
+// visitor is the person who edits the board.
+const visitor = "Maria"
+
+// person cancels the task that an agent works on, and makes another one urgent. People win: the
+// agent learns of it when it reports its work.
+func (d *demo) person(cl api.Claim) error {
+	if err := d.notion.EditPage(string(cl.Task.ID), map[string]any{"status": option("status", "CANCELLED")}); err != nil {
+		return err
+	}
+	d.print.line(visitor, "cancelled  %s in Notion, while %s works on it", describe(cl.Task), cl.Agent)
+	for _, p := range d.notion.Pages(d.notion.Databases().Tasks) {
+		if p.Select("status") == "OPEN" && p.Text("claimed_by") == "" && p.Select("priority") == "low" && len(p.Relation("depends_on")) == 0 {
+			d.print.line(visitor, "made       “%s” critical", p.Title())
+			return d.notion.EditPage(p.ID, map[string]any{"priority": option("select", "critical")})
+		}
+	}
+	return nil
+}
+
+func describe(t api.TaskRef) string { return fmt.Sprintf("“%s” (%s)", t.Title, t.Priority) }
+
+// option and text return property values in the form of Notion's API.
+func option(kind, name string) any { return map[string]any{kind: map[string]any{"name": name}} }
+
+func text(kind, content string) any {
+	return map[string]any{kind: []any{map[string]any{"text": map[string]any{"content": content}}}}
+}
+
+// show serves the demo's board in the browser; link opens it, and closed stops it.
+func (d *demo) show(ctx context.Context) (link string, closed func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, fmt.Errorf("a board in the browser: %w", err)
+	}
+	base := "http://" + l.Addr().String()
+	b := board.New(board.Options{Daemon: d.client, User: "a visitor of the demo"})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var serving sync.WaitGroup
+	serving.Go(func() { b.Serve(ctx, l) })
+	serving.Go(func() {
+		for {
+			select {
+			case <-b.Entered():
+				d.print.line("board", "the link was used; for another browser: %s", b.Link(base))
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	d.link = func() string { return b.Link(base) }
+	return b.Link(base), func() {
+		cancel()
+		serving.Wait()
+	}, nil
+}
+
+// deliveryTime is how long the log entries may take to arrive.
+const deliveryTime = 8 * time.Second
+
+// check compares the local record with the board, and fills in the summary. It returns what is
+// wrong.
+func (d *demo) check(ctx context.Context) (problems []error) {
+	var entries []api.LogEntry
+	if err := d.delivered(ctx); err != nil {
+		problems = append(problems, err)
+	}
+	record, err := d.client.Log(ctx, api.LogFilter{Limit: 1000})
+	if err != nil {
+		problems = append(problems, err)
+	}
+	entries = append(entries, record.Entries...)
+	return append(problems, d.audit(entries)...)
+}
+
+// audit checks the board after delivery.
+func (d *demo) audit(record []api.LogEntry) (problems []error) {
+	dbs, s := d.notion.Databases(), &d.summary
+	mesh, tasks := d.notion.Pages(dbs.MeshLog), d.notion.Pages(dbs.TaskLog)
+	s.MeshLog, s.TaskLog, s.Requests = len(mesh), len(tasks), len(d.notion.Requests())
+	for _, p := range d.notion.Pages(dbs.Tasks) {
+		if p.Select("status") == "COMPLETED" && p.Text("claimed_by") != "" {
+			s.Completed++
+		}
+	}
+	for _, r := range d.notion.Requests() {
+		if r.Status == http.StatusTooManyRequests {
+			s.TooMany++
+		}
+	}
+	if s.GrantedTwice > 0 {
+		problems = append(problems, fmt.Errorf("%d task(s) were granted twice", s.GrantedTwice))
+	}
+	logged := make(map[claim.Log]map[string]bool)
+	for _, e := range record {
+		if e.Kind == claim.KindSwept {
+			s.Swept++
+		}
+		for _, log := range (claim.Fact{Kind: e.Kind, Remote: e.Remote}).Logs() {
+			if logged[log] == nil {
+				logged[log] = make(map[string]bool)
+			}
+			logged[log][e.ID] = true
+		}
+	}
+	problems = append(problems, compare("mesh log", logged[claim.MeshLog], mesh)...)
+	return append(problems, compare("task log", logged[claim.TaskLog], tasks)...)
+}
+
+// delivered waits until the daemon owes Notion nothing.
+func (d *demo) delivered(ctx context.Context) error {
+	for deadline := time.Now().Add(deliveryTime); ; clock.Pause(ctx, 100*time.Millisecond) {
+		status, err := d.client.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if status.Outbox.Depth == 0 && !status.Outbox.Unknown() {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d log entries did not arrive: %s", status.Outbox.Depth, status.Outbox.LastError)
+		}
+	}
+}
+
+// compare checks that a log has each entry once, and nothing else.
+func compare(log string, logged map[string]bool, rows []emulator.Page) (problems []error) {
+	seen := make(map[string]int)
+	for _, row := range rows {
+		seen[row.Text("entry_id")]++
+	}
+	for id := range logged {
+		if n := seen[id]; n != 1 {
+			problems = append(problems, fmt.Errorf("the %s has entry %s %d times, want once", log, id, n))
+		}
+	}
+	for id := range seen {
+		if !logged[id] {
+			problems = append(problems, fmt.Errorf("the %s has an entry %q that nothing accounts for", log, id))
+		}
+	}
+	return problems
 }

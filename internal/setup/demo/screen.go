@@ -15,6 +15,65 @@ import (
 	"golang.org/x/term"
 )
 
+// event is something that somebody did.
+type event struct {
+	at   time.Time
+	who  string
+	what string
+}
+
+// printer shows events as they happen: one per line, or on a screen that changes.
+type printer struct {
+	mu     sync.Mutex
+	w      io.Writer
+	screen *screen // nil for lines
+}
+
+func newPrinter(o Options) *printer {
+	if o.JSON {
+		return &printer{w: o.Err}
+	}
+	return &printer{w: o.Out}
+}
+
+// line shows who did what. It drops control characters, which a title may contain.
+func (p *printer) line(who, format string, args ...any) {
+	e := event{at: time.Now(), who: who, what: strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, fmt.Sprintf(format, args...))}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.screen != nil {
+		p.screen.add(e)
+		return
+	}
+	fmt.Fprintln(p.w, e)
+}
+
+func (e event) String() string {
+	return fmt.Sprintf("%s  %-8s %s", e.at.Format("15:04:05.0"), e.who, e.what)
+}
+
+// open changes from lines to a screen; close changes back.
+func (p *printer) open(s *screen) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.screen = s
+}
+
+func (p *printer) close() {
+	p.mu.Lock()
+	s := p.screen
+	p.screen = nil
+	p.mu.Unlock()
+	if s != nil {
+		s.close()
+	}
+}
+
 // Terminal is where the demo shows a screen that changes, and waits for a key.
 type Terminal struct {
 	In, Out *os.File
@@ -207,4 +266,20 @@ func (t Terminal) anyKey(done <-chan struct{}) error {
 	case <-done:
 	}
 	return nil
+}
+
+// Options configures the demo.
+type Options struct {
+	// JSON prints the summary as one JSON document on Out, and the events on Err.
+	JSON bool
+	// Keep leaves daemon and server running until the context ends.
+	Keep bool
+	// Terminal, if set, shows a screen that changes, and keeps the board in the browser open until
+	// a key is pressed.
+	Terminal *Terminal
+	// Command is how dibs is called, for the commands to try next.
+	Command string
+	// Version is shown by the daemon.
+	Version  string
+	Out, Err io.Writer
 }

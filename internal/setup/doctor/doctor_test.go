@@ -2,20 +2,28 @@ package doctor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/door/server"
 	"dibs/internal/journal"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/setup/doctor"
 
+	"github.com/gofrs/flock"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -432,4 +440,150 @@ func (edge) RoundTrip(req *http.Request) (*http.Response, error) {
 		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"text/html"}, "Cf-Ray": {"a125f6839ba26576-AMS"}},
 		Body: io.NopCloser(strings.NewReader("<html>Sorry, you have been blocked</html>")), Request: req,
 	}, nil
+}
+
+// find returns the finding of a check, zero if there is none.
+func find(r *doctor.Report, check string) doctor.Finding {
+	for _, f := range r.Findings {
+		if f.Check == check {
+			return f
+		}
+	}
+	return doctor.Finding{}
+}
+
+// shifted is a server whose clock is ahead.
+type shifted struct {
+	next  http.RoundTripper
+	ahead time.Duration
+}
+
+func (s shifted) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := s.next.RoundTrip(req)
+	if err == nil {
+		resp.Header.Set("Date", time.Now().Add(s.ahead).UTC().Format(http.TimeFormat))
+	}
+	return resp, err
+}
+
+func of(kind string) any { return map[string]any{kind: map[string]any{}} }
+
+// finished is a fact for the task log.
+func finished(at time.Time) claim.Fact {
+	return claim.Fact{
+		ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: at, Kind: claim.KindCompleted, Agent: "Sandman",
+		Task: "11111111-2222-3333-4444-555555555555", Title: "A task",
+	}
+}
+
+// A daemon that runs and could not be asked may be well: nobody is told to stop it.
+func TestUnaskedDaemon(t *testing.T) {
+	failing := func(errno syscall.Errno) func(context.Context) (net.Conn, error) {
+		return func(context.Context) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", errno)}
+		}
+	}
+	for name, tt := range map[string]struct {
+		dial          func(context.Context) (net.Conn, error)
+		found, remedy string
+	}{
+		"sandbox":      {failing(syscall.EPERM), "a sandbox keeps this process from its socket", "use the tools of dibs mcp"},
+		"another user": {failing(syscall.EACCES), "the socket belongs to another user", "ask for a place in its socket_group"},
+		"elsewhere":    {failing(syscall.ENOENT), "nothing answers on ", "give both the same socket"},
+		"silent": {func(context.Context) (net.Conn, error) {
+			mine, theirs := net.Pipe()
+			go io.Copy(io.Discard, theirs)
+			return mine, nil
+		}, "does not answer", "see its log"},
+		"gone": {func(context.Context) (net.Conn, error) {
+			mine, theirs := net.Pipe()
+			go func() {
+				theirs.Read(make([]byte, 4096))
+				theirs.Close()
+			}()
+			return mine, nil
+		}, "does not answer", "see its log"},
+		"impostor": {func(context.Context) (net.Conn, error) {
+			return nil, &client.ImpostorError{Socket: "/s", UID: 64001}
+		}, "user 64001 listens on /s", "set DIBS_SOCKET"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.stateDir(0o700)
+				lock := flock.New(filepath.Join(w.options.Config.StateDir, "daemon.lock"))
+				if locked, err := lock.TryLock(); !locked || err != nil {
+					w.Fatal(err)
+				}
+				defer lock.Close()
+				w.options.Daemon = client.Over("/s", tt.dial)
+				f := find(doctor.Run(w.Context(), w.options), "daemon")
+				if f.Level != doctor.Error || !strings.Contains(f.Found, tt.found) || !strings.Contains(f.Remedy, tt.remedy) {
+					w.Errorf("%+v", f)
+				}
+				if regexp.MustCompile(`\b(stop|restart|start dibs serve)\b`).MatchString(f.Remedy) {
+					w.Errorf("it advises: %s", f.Remedy)
+				}
+			})
+		})
+	}
+}
+
+// The doctor reports the stranger that the daemon has seen, which is amiss only beside one that is to
+// be the only claimer.
+func TestStranger(t *testing.T) {
+	inWorld(t, func(w *world) {
+		status := api.Status{Version: "test", PID: 7, Warnings: []string{}}
+		status.Policy.WriteWindowSeconds = w.options.Config.Claim.WriteWindow.Seconds()
+		status.Policy.SettleSeconds = w.options.Config.Claim.Settle.Seconds()
+		pipe := server.NewPipe()
+		serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "application/json")
+			if err := json.NewEncoder(rw).Encode(status); err != nil {
+				w.Error(err)
+			}
+		})}
+		go serving.Serve(pipe)
+		defer serving.Close()
+		w.options.Daemon = client.Over("pipe", pipe.Dial)
+
+		if f := find(doctor.Run(w.Context(), w.options), "settings"); f != (doctor.Finding{}) {
+			w.Errorf("found %+v of a daemon that has met no others", f)
+		}
+		status.Policy.Stranger = "a daemon with a journal of its own"
+		status.ReadToWrite = &api.ReadToWrite{Writes: 7, MedianSeconds: 0.3, SlowestSeconds: 1.2}
+		report := doctor.Run(w.Context(), w.options)
+		if f := find(report, "stranger"); f.Level != doctor.OK || f.Found != status.Policy.Stranger {
+			w.Errorf("found %+v, want the stranger named", f)
+		}
+		if f := find(report, "overwrite"); f.Level != doctor.OK || !strings.Contains(f.Found, "300ms as a rule, 1.2s at most, in the last 7 claims") {
+			w.Errorf("found %+v, want to be told what edits are not safe", f)
+		}
+		status.Policy.Exclusive = true
+		if f := find(doctor.Run(w.Context(), w.options), "stranger"); f.Level != doctor.Warning || f.Remedy != api.OneJournal {
+			w.Errorf("found %+v, want a warning of the stranger", f)
+		}
+	})
+}
+
+// The doctor tells a webhook that works from one of which nothing comes.
+func TestWebhook(t *testing.T) {
+	for _, tt := range []struct {
+		webhook *api.WebhookStatus
+		level   doctor.Level
+		found   string
+	}{
+		{nil, "", ""},
+		{&api.WebhookStatus{Address: "http://h:1/notion"}, doctor.Warning, "Notion has sent nothing yet"},
+		{&api.WebhookStatus{Verified: true, Polled: 19, Missed: 9}, doctor.OK, "no event yet"},
+		{&api.WebhookStatus{Verified: true, Received: 3, Edits: 1, Polled: 19, Missed: 10, LastAt: api.Time{Time: time.Now()}}, doctor.Warning, "syncs found 10 edits since the last event came"},
+		{&api.WebhookStatus{Verified: true, Received: 7, Edits: 3, Polled: 1, LastAt: api.Time{Time: time.Now()}}, doctor.OK, "they told of 3 of 4 edits first"},
+	} {
+		inWorld(t, func(w *world) {
+			defer w.serve(&api.Status{Webhook: tt.webhook})()
+			f := find(doctor.Run(w.Context(), w.options), "webhook")
+			if f.Level != tt.level || !strings.Contains(f.Found, tt.found) || (f.Remedy != "") != (tt.level == doctor.Warning) {
+				w.Errorf("%+v: %+v, want %s: %s", tt.webhook, f, tt.level, tt.found)
+			}
+		})
+	}
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,19 +38,6 @@ func (e *examination) token() {
 		e.looseFile("token", file, "in "+file)
 	default:
 		e.ok("token", "set in the environment")
-	}
-}
-
-// looseFile checks the mode of a file with a secret.
-func (e *examination) looseFile(check, file, where string) {
-	info, err := os.Stat(file)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		e.problem(check, err.Error(), "make the file readable for this user")
-	case err == nil && info.Mode().Perm()&0o077 != 0:
-		e.warn(check, fmt.Sprintf("%s, which others may be able to read (mode %#o)", where, info.Mode().Perm()), "chmod 600 "+file)
-	default:
-		e.ok(check, where)
 	}
 }
 
@@ -115,10 +100,6 @@ func (e *examination) plan(bot notion.Bot) {
 		e.ok("plan", "not Free; in Business and Enterprise notion.rate may be 10")
 	}
 }
-
-// skewAllowed is how far this machine's clock may be off. Leases go by Notion's clock, so nothing
-// breaks, but logs and people are misled.
-const skewAllowed = 30 * time.Second
 
 func (e *examination) clock(ctx context.Context) {
 	if e.client.DoubtsNow() {
@@ -323,5 +304,25 @@ func (e *examination) logProperties(key string, db notion.Database, example word
 			level, remedy = Warning, "dibs init adds them; without entry_id, titles end in the id"
 		}
 		e.add(level, key, "no property for "+strings.Join(text, ", ")+": they go into the text of the page", remedy)
+	}
+}
+
+// users checks the agents' Notion users, which claimed_by needs if it is of type people.
+func (e *examination) users(f notion.Fit) {
+	if f.Key != "claimed_by" || f.Found != "people" {
+		return
+	}
+	var without []string
+	for _, a := range e.Config.Agents {
+		if a.NotionUser == "" {
+			without = append(without, a.Name)
+		}
+	}
+	remedy := fmt.Sprintf("name a Notion user for each in agents[].notion_user, or make %q a text", f.Name)
+	switch {
+	case len(without) == len(e.Config.Agents):
+		e.problem("agents", fmt.Sprintf("property %q takes users only, and no agent has one: nobody can claim anything", f.Name), remedy)
+	case len(without) > 0:
+		e.warn("agents", fmt.Sprintf("property %q takes users only, and %s cannot claim without one", f.Name, quoted(without)), remedy)
 	}
 }

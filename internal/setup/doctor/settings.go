@@ -10,7 +10,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/notion"
 	"dibs/internal/outbox/notify"
 )
 
@@ -121,26 +120,6 @@ func quoted(names []string) string {
 		list[i] = fmt.Sprintf("%q", name)
 	}
 	return strings.Join(list, " and ")
-}
-
-// users checks the agents' Notion users, which claimed_by needs if it is of type people.
-func (e *examination) users(f notion.Fit) {
-	if f.Key != "claimed_by" || f.Found != "people" {
-		return
-	}
-	var without []string
-	for _, a := range e.Config.Agents {
-		if a.NotionUser == "" {
-			without = append(without, a.Name)
-		}
-	}
-	remedy := fmt.Sprintf("name a Notion user for each in agents[].notion_user, or make %q a text", f.Name)
-	switch {
-	case len(without) == len(e.Config.Agents):
-		e.problem("agents", fmt.Sprintf("property %q takes users only, and no agent has one: nobody can claim anything", f.Name), remedy)
-	case len(without) > 0:
-		e.warn("agents", fmt.Sprintf("property %q takes users only, and %s cannot claim without one", f.Name, quoted(without)), remedy)
-	}
 }
 
 // notify checks that the addresses of receivers can be read. It tells nobody.

@@ -1,0 +1,420 @@
+package connect_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"dibs/internal/setup/connect"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// project returns the place of a project.
+func project(dir string) connect.Place {
+	p := place("/nowhere")
+	p.Project = dir
+	return p
+}
+
+func link(t testing.TB, to, path string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(to, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refused plans both ways and expects the words of want in both errors, without hanging.
+func refused(t testing.TB, client string, p connect.Place, want ...string) {
+	t.Helper()
+	for _, undo := range []bool{false, true} {
+		ended := make(chan error, 1)
+		go func() {
+			changes, err := connect.Plan(client, p, undo)
+			if err == nil {
+				err = connect.Apply(changes)
+			}
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			if err == nil || strings.Contains(err.Error(), "\n") {
+				t.Errorf("undo %v: %v, want an error of one line", undo, err)
+				continue
+			}
+			for _, w := range want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("undo %v: %v, want %q in it", undo, err, w)
+				}
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("undo %v: it does not come to an end", undo)
+		}
+	}
+}
+
+// Nothing outside of the project is written or removed, even if a file or a folder is a link,
+// broken or not.
+func TestProjectIsNotLeft(t *testing.T) {
+	for client, names := range map[string][]string{
+		"claude": {".mcp.json", ".claude", ".claude/settings.json", ".claude/skills", ".claude/skills/dibs", ".claude/skills/dibs/SKILL.md"},
+		"codex":  {".codex", ".codex/config.toml", ".agents", ".agents/skills/dibs/SKILL.md"},
+		"cursor": {".cursor", ".cursor/mcp.json", ".cursor/hooks.json", ".cursor/skills/dibs/SKILL.md"},
+	} {
+		for _, name := range names {
+			for _, there := range []string{"theirs", "ours", "nothing"} {
+				t.Run(client+"/"+name+"/"+there, func(t *testing.T) {
+					dir, home := filepath.Join(t.TempDir(), "a", "project"), t.TempDir()
+					other := filepath.Join(home, "other")
+					isFile := filepath.Ext(name) != "" && strings.Count(name, ".") > strings.Count(name, "/.")+1 || name == ".mcp.json" || strings.HasSuffix(name, ".md") || strings.HasSuffix(name, ".toml")
+					switch {
+					case there == "nothing":
+					case there == "ours": // connected by somebody else
+						do(t, client, project(home), false)
+						other = filepath.Join(home, name)
+					case isFile:
+						put(t, other, "{}")
+					default:
+						put(t, filepath.Join(other, "settings.json"), "{}")
+					}
+					before := tree(t, home)
+					link(t, other, filepath.Join(dir, name))
+					refused(t, client, project(dir), name, "leads out of", home, "in the place of the link")
+					if diff := cmp.Diff(before, tree(t, home)); diff != "" {
+						t.Errorf("what it leads to was changed (-want +got):\n%s", diff)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A relative link is resolved like the system does: from the folder in which it really is.
+func TestRelativeLinkOut(t *testing.T) {
+	home := t.TempDir()
+	put(t, filepath.Join(home, ".bashrc"), "mine")
+	dir := filepath.Join(home, "src", "project")
+	link(t, "../../../../../.bashrc", filepath.Join(dir, ".claude", "skills", "dibs", "SKILL.md"))
+	refused(t, "claude", project(dir), "SKILL.md leads out of", ".bashrc")
+	// through a folder that is a link, the dots count from its target
+	other := filepath.Join(home, "src", "other")
+	put(t, filepath.Join(other, "x", "y"), "")
+	link(t, "deep/er", filepath.Join(other, ".codex"))
+	link(t, "../../../out.toml", filepath.Join(other, "deep", "er", "config.toml"))
+	refused(t, "codex", project(other), "config.toml leads out of", "out.toml")
+}
+
+// Links within the project are followed, and so is a link to the project.
+func TestLinksWithin(t *testing.T) {
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "shared", "settings.json"), "{}")
+	link(t, "../shared/settings.json", filepath.Join(dir, ".claude", "settings.json"))
+	link(t, filepath.Join(dir, "shared", "mcp.json"), filepath.Join(dir, ".mcp.json")) // the target does not exist yet
+	link(t, "../shared/skills", filepath.Join(dir, ".claude", "skills"))
+	also := filepath.Join(t.TempDir(), "link")
+	link(t, dir, also)
+	do(t, "claude", project(also), false)
+	if got := tree(t, filepath.Join(dir, "shared")); !strings.Contains(got["settings.json"], "dibs hook") || !strings.Contains(got["mcp.json"], "dibs") || got["skills/dibs/SKILL.md"] == "" {
+		t.Errorf("%v", got)
+	}
+	do(t, "claude", project(also), true)
+	if got := tree(t, filepath.Join(dir, "shared")); len(got) != 1 || got["settings.json"] != "{}" {
+		t.Errorf("afterwards: %v", got)
+	}
+}
+
+// A folder that becomes a link between Plan and Apply leads nowhere either.
+func TestLinkMeanwhile(t *testing.T) {
+	dir, home := t.TempDir(), t.TempDir()
+	p := project(dir)
+	for _, undo := range []bool{false, true} {
+		changes, err := connect.Plan("claude", p, undo)
+		if err != nil || len(changes) == 0 {
+			t.Fatalf("%v, %v", changes, err)
+		}
+		if undo { // the same files, elsewhere
+			do(t, "claude", project(home), false)
+		}
+		before := tree(t, home)
+		if err := errorsOf(os.RemoveAll(filepath.Join(dir, ".claude")), os.RemoveAll(filepath.Join(dir, ".mcp.json"))); err != nil {
+			t.Fatal(err)
+		}
+		link(t, filepath.Join(home, ".claude"), filepath.Join(dir, ".claude"))
+		link(t, filepath.Join(home, ".mcp.json"), filepath.Join(dir, ".mcp.json"))
+		for _, c := range changes {
+			if err := connect.Apply([]connect.Change{c}); err == nil {
+				t.Errorf("undo %v: %s was changed", undo, c.Path)
+			}
+		}
+		if diff := cmp.Diff(before, tree(t, home)); diff != "" {
+			t.Errorf("undo %v: what the links lead to was changed (-want +got):\n%s", undo, diff)
+		}
+		if err := errorsOf(os.Remove(filepath.Join(dir, ".claude")), os.Remove(filepath.Join(dir, ".mcp.json"))); err != nil {
+			t.Fatal(err)
+		}
+		do(t, "claude", p, false)
+	}
+}
+
+func errorsOf(errs ...error) error {
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return errs[i]
+	}
+	return nil
+}
+
+// Anything but a file is refused at once, and so is a circle of links.
+func TestNoFile(t *testing.T) {
+	for what, make := range map[string]func(path string) error{
+		"is not a file":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"move it away":     func(path string) error { return os.Mkdir(path, 0o700) },
+		"lead in a circle": func(path string) error { return os.Symlink(path, path) },
+		// never use a device of this machine: failing code would replace it
+		"pipe is not a file": func(path string) error {
+			pipe := filepath.Join(t.TempDir(), "pipe")
+			return errorsOf(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, path))
+		},
+	} {
+		for client, name := range map[string]string{"claude": ".claude/settings.json", "codex": ".codex/config.toml", "cursor": ".cursor/skills/dibs/SKILL.md"} {
+			home := t.TempDir()
+			path := filepath.Join(home, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := make(path); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, client, place(home), what)
+		}
+	}
+	home := t.TempDir()
+	put(t, filepath.Join(home, ".claude"), "a file")
+	refused(t, "claude", place(home), ".claude/settings.json", "a part of its path is a file")
+}
+
+// Planning alone changes nothing.
+func TestPlanChangesNothing(t *testing.T) {
+	home := t.TempDir()
+	for _, client := range []string{"claude", "codex", "cursor"} {
+		for _, undo := range []bool{false, true} {
+			if _, err := connect.Plan(client, place(home), undo); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	err := filepath.WalkDir(home, func(path string, _ fs.DirEntry, err error) error {
+		if path != home {
+			t.Errorf("there is %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exact connects and undoes, each twice, and compares the bytes.
+func exact(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, client string, p connect.Place, path string, before []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatalf("%v", err)
+	}
+	if err := os.WriteFile(path, before, 0o755); err != nil {
+		t.Fatalf("%v", err)
+	}
+	var connected []byte
+	for i, undo := range []bool{false, false, true, true} {
+		changes, err := connect.Plan(client, p, undo)
+		if err == nil {
+			err = connect.Apply(changes)
+		}
+		if err != nil {
+			t.Fatalf("undo %v of %q: %v", undo, before, err)
+		}
+		if i%2 == 1 && len(changes) > 0 {
+			t.Fatalf("undo %v of %q, the second time: %s changed", undo, before, changes[0].Path)
+		}
+		if !undo {
+			connected, _ = os.ReadFile(path)
+			if bytes.Equal(connected, before) {
+				t.Fatalf("%q is not changed", before)
+			}
+		}
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
+		t.Fatalf("%v, afterwards it is\n%q, before\n%q, connected\n%q", err, after, before, connected)
+	}
+}
+
+// Undo restores the same bytes.
+func TestUndoIsExact(t *testing.T) {
+	json := []string{
+		"", "\n", "{}", "{}\n", "{\n}\n", "{ }", "{ // mine\n}\n", "{\n  // mine\n}\n", "\n\n{}", "// mine\n{}\n",
+		`{"a":1}`, `{"a":1,}`, "{\"a\": 1 // one\n}", "{\"a\": 1, // one\n}", "{\n\t\"a\": 1 /* one */ , /* two */\n\t// three\n}\n",
+		"{\r\n  \"a\": 1\r\n}\r\n", "{\n  \"a\": 1\n\n}", "{\"a\": 1 /* c */ }",
+		`{"mcpServers": {}, "hooks": {}}`, "{\n  \"mcpServers\": {\n  },\n  \"hooks\": {\n  },\n}\n",
+		`{"version": 1}`, `{"version": 1, "hooks": {"stop": [], "Stop": []}}`, `{"hooks": {}, "version": 1}`,
+		"{\n  \"hooks\": {\n    \"Stop\": [\n      {\"hooks\": []}, // one\n    ],\n    \"stop\": [{\"command\": \"x\"},]\n  },\n  \"mcpServers\": {\"o\": {\"command\": \"x\"},},\n}\n",
+	}
+	for _, client := range []string{"claude", "cursor"} {
+		for _, name := range map[string][]string{"claude": {".claude.json", ".claude/settings.json"}, "cursor": {".cursor/mcp.json", ".cursor/hooks.json"}}[client] {
+			for _, text := range json {
+				home := t.TempDir()
+				exact(t, client, place(home), filepath.Join(home, name), []byte(text))
+			}
+		}
+	}
+	for _, text := range []string{"", "\n", "# mine", "a = 1", "a = 1\n", "a = 1\n\n", "a = 1\r\n", "[b]\nc = 1\n"} {
+		home := t.TempDir()
+		exact(t, "codex", place(home), filepath.Join(home, ".codex", "config.toml"), []byte(text))
+	}
+	for _, text := range []string{"#!/bin/sh\n", "#!/bin/sh\necho mine", "#!/bin/bash\n\necho mine\n", "#!/bin/sh\r\necho\r\n"} {
+		p := repository(t)
+		exact(t, "git", p, filepath.Join(p.Project, ".git", "hooks", "pre-commit"), []byte(text))
+	}
+}
+
+// It also does for any JSON with comments, spaces and commas anywhere.
+func TestUndoOfAnythingIsExact(t *testing.T) {
+	home := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		space := rapid.SampledFrom([]string{"", "", " ", "\n", "\n  ", "\t", "\r\n", " // c\n", "/* c */", "\n  // c\n  ", "\n\n"})
+		var value func(name string, depth int) string
+		list := func(open, closing string, items []string) string {
+			text := open
+			for i, item := range items {
+				text += space.Draw(t, "before") + item + space.Draw(t, "after")
+				if i < len(items)-1 || rapid.Bool().Draw(t, "comma") {
+					text += ","
+				}
+			}
+			return text + space.Draw(t, "end") + closing
+		}
+		value = func(name string, depth int) string {
+			switch name {
+			case "mcpServers", "hooks", "sandbox", "network", "":
+				names := map[string][]string{"": {"a", "mcpServers", "hooks", "version", "sandbox"}, "mcpServers": {"other"}, "hooks": {"Stop", "stop", "PreToolUse"}, "sandbox": {"network"}, "network": {"allowUnixSockets"}}[name]
+				var members []string
+				for _, key := range rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID).Draw(t, "keys") {
+					members = append(members, `"`+key+`"`+space.Draw(t, "colon")+":"+space.Draw(t, "value")+value(key+" ", depth+1))
+				}
+				return list("{", "}", members)
+			case "mcpServers ", "hooks ", "sandbox ", "network ":
+				return value(strings.TrimSpace(name), depth)
+			case "allowUnixSockets ":
+				return list("[", "]", rapid.SliceOfN(rapid.SampledFrom([]string{`"/a"`, `"~/b"`}), 0, 2).Draw(t, "sockets"))
+			case "Stop ", "stop ", "PreToolUse ":
+				return list("[", "]", rapid.SliceOfN(rapid.SampledFrom([]string{`{"command": "x"}`, `{"hooks":[]}`}), 0, 2).Draw(t, "list"))
+			}
+			return rapid.SampledFrom([]string{"1", `"x"`, "[1,]", "{}"}).Draw(t, "value")
+		}
+		text := space.Draw(t, "first") + value("", 0) + space.Draw(t, "last")
+		client := rapid.SampledFrom([]string{"claude", "cursor"}).Draw(t, "client")
+		name := rapid.SampledFrom(map[string][]string{"claude": {".claude.json", ".claude/settings.json"}, "cursor": {".cursor/mcp.json", ".cursor/hooks.json"}}[client]).Draw(t, "file")
+		path := filepath.Join(home, name)
+		defer os.Remove(path)
+		p := place(home)
+		p.Socket = rapid.SampledFrom([]string{"", "/s"}).Draw(t, "socket")
+		exact(t, client, p, path, []byte(text))
+	})
+}
+
+// A name that occurs twice is refused: programs differ in which one counts.
+func TestTwice(t *testing.T) {
+	for _, c := range []struct{ path, text, name string }{
+		{".claude.json", `{"mcpServers": {}, "mcpServers": {}}`, "mcpServers"},
+		{".claude.json", `{"mcpServers": {"dibs": {"command": "dibs", "args": ["mcp"]}, "dib\u0073": {}}}`, "dibs"},
+		{".claude.json", `{"mcpServers": {"dibs": {"command": "dibs", "command": "/opt/dibs", "args": ["mcp"]}}}`, "command"},
+		{".claude/settings.json", `{"hooks": {}, "hooks": {}}`, "hooks"},
+		{".claude/settings.json", `{"hooks": {"Stop": [], "Stop": []}}`, "Stop"},
+	} {
+		home := t.TempDir()
+		put(t, filepath.Join(home, c.path), c.text)
+		for _, undo := range []bool{false, true} {
+			if _, err := connect.Plan("claude", place(home), undo); (err == nil || !strings.Contains(err.Error(), `"`+c.name+`" is twice in it`)) && !(undo && c.name == "command") {
+				t.Errorf("%s, undo %v: %v", c.text, undo, err)
+			}
+		}
+	}
+}
+
+// If a change fails, all files are as before.
+func TestAllOrNothing(t *testing.T) {
+	for _, undo := range []bool{false, true} {
+		home := t.TempDir()
+		put(t, filepath.Join(home, ".claude.json"), `{"mine": 1}`)
+		if undo {
+			do(t, "claude", place(home), false)
+		}
+		changes, err := connect.Plan("claude", place(home), undo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(home, ".claude", "skills", "dibs", "SKILL.md"), "mine")
+		want := tree(t, home)
+		if err := connect.Apply(changes); err == nil || !strings.Contains(err.Error(), "try again") {
+			t.Errorf("undo %v: %v, want an error", undo, err)
+		}
+		if diff := cmp.Diff(want, tree(t, home)); diff != "" {
+			t.Errorf("undo %v: (-want +got)\n%s", undo, diff)
+		}
+	}
+}
+
+// Folders that connect made are removed with their files. Others stay: those reached over a link,
+// and the project's own, whatever their names.
+func TestFoldersGo(t *testing.T) {
+	for _, client := range []string{"claude", "codex", "cursor"} {
+		home, dir, own := t.TempDir(), filepath.Join(t.TempDir(), "skills"), filepath.Join(t.TempDir(), "skills")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []connect.Place{place(home), project(dir)} {
+			do(t, client, p, false)
+			do(t, client, p, true)
+		}
+		for _, top := range []string{home, dir} {
+			entries, err := os.ReadDir(top)
+			if err != nil || len(entries) > 0 {
+				t.Errorf("%s: %v, %v is left", client, err, entries)
+			}
+		}
+		settings := map[string]string{"claude": ".claude", "codex": ".agents", "cursor": ".cursor"}[client]
+		if err := os.Mkdir(own, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		link(t, own, filepath.Join(home, settings, "skills"))
+		do(t, client, place(home), false)
+		do(t, client, place(home), true)
+		entries, err := os.ReadDir(filepath.Join(home, settings, "skills"))
+		if err != nil || len(entries) > 0 {
+			t.Errorf("%s: %v, %v is behind the link", client, err, entries)
+		}
+	}
+}
+
+// A file with absurdly deep nesting is refused before the parser runs out of stack.
+func TestNested(t *testing.T) {
+	dir := t.TempDir()
+	deep := strings.Repeat("[", 2_000_000)
+	put(t, filepath.Join(dir, ".mcp.json"), `{"a": `+deep)
+	put(t, filepath.Join(dir, ".codex", "config.toml"), "a = "+deep)
+	for _, client := range []string{"claude", "codex"} {
+		if _, err := connect.Plan(client, project(dir), false); err == nil || !strings.Contains(err.Error(), "nested") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want one line that says so", client, err)
+		}
+	}
+}
