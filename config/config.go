@@ -6,7 +6,20 @@
 // set in each place; unknown keys are errors.
 package config
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	_ "time/tzdata" // zones have to be known on machines without a zone database, too
+	"unicode/utf8"
+)
 
 // Config is the whole configuration. After [Load] paths are absolute, ids canonical, and
 // [Config.Validate] found no error.
@@ -293,5 +306,225 @@ func Default() Config {
 		Events:   Events{Keep: 7 * 24 * time.Hour},
 		Journal:  Journal{Keep: 30 * 24 * time.Hour, Schema: "dibs"},
 		Log:      Log{Level: "info", Format: "text"},
+	}
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// Notice is a kind of notice: what a receiver can be told of.
+type Notice string
+
+// The kinds of notices.
+const (
+	NoticeAsk    Notice = "ask"    // an agent asks people a question
+	NoticeBlock  Notice = "block"  // a task stands still until a person acts
+	NoticeReview Notice = "review" // work waits for a person's decision
+	NoticeLost   Notice = "lost"   // an agent lost its task
+	NoticeStuck  Notice = "stuck"  // a task can never become ready
+	NoticePaused Notice = "paused" // nothing is granted
+)
+
+// Notices lists the kinds of notices.
+var Notices = []Notice{NoticeAsk, NoticeBlock, NoticeReview, NoticeLost, NoticeStuck, NoticePaused}
+
+// Form is what a message to an address looks like.
+type Form string
+
+// The forms.
+const (
+	FormSlack Form = "slack" // JSON with text, as an incoming webhook of Slack takes it
+	FormText  Form = "text"  // plain text, with headers that ntfy knows
+	FormJSON  Form = "json"  // JSON with text and the notices
+)
+
+// Receiver is an address or a command that gets notices.
+type Receiver struct {
+	// URL is the address to POST to; URLFile is a file with nothing but that. Command is run by
+	// sh instead. One of the three is set.
+	URL     Secret `key:"url,omitempty"`
+	URLFile string `key:"url_file,omitempty"`
+	Command string `key:"command,omitempty"`
+	// Form is that of a message to an address; empty means the one that fits the address.
+	Form Form `key:"form,omitempty"`
+	// On lists the kinds of notices; empty means all.
+	On []Notice `key:"on,omitempty"`
+	// Insecure allows an address with http on another machine.
+	Insecure bool `key:"insecure,omitempty"`
+}
+
+// Address returns the receiver's address, from its file if it is there, and nil for a command. Its
+// errors do not repeat the address, all of which may be secret.
+func (r Receiver) Address(log *slog.Logger) (*url.URL, error) {
+	text := r.URL
+	if r.URLFile != "" {
+		var err error
+		if text, err = readSecret("notify: url_file", r.URLFile, "the address of a receiver", log); err != nil {
+			return nil, err
+		}
+	} else if text == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(string(text))
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("notify: an address is not an http or https URL")
+	case u.Scheme == "http" && !r.Insecure && !isLoopback(u.Hostname()):
+		return nil, fmt.Errorf("notify: http://%s would get its notices, and the secrets in its address, over the network unencrypted: use https, or, if that is meant, set insecure: true beside it", u.Host)
+	}
+	return u, nil
+}
+
+// Breaker pauses all grants if many tasks in a row fail, are blocked or go stale.
+type Breaker struct {
+	Failures int           `key:"failures"` // that many; 0 is never
+	Within   time.Duration `key:"within"`   // in that time
+	Pause    time.Duration `key:"pause"`    // for that long
+}
+
+// Limits says how the limits of a day are counted.
+type Limits struct {
+	// Zone is the IANA name of the time zone whose midnight ends a day; empty is the machine's.
+	Zone string `key:"zone"`
+}
+
+// Location returns the zone of the limits.
+func (l Limits) Location() (*time.Location, error) {
+	if l.Zone == "" {
+		return time.Local, nil
+	}
+	zone, err := time.LoadLocation(l.Zone)
+	if err != nil || l.Zone == "Local" {
+		return nil, fmt.Errorf("limits.zone: %q is not a time zone: want a name such as Europe/Berlin or UTC", l.Zone)
+	}
+	return zone, nil
+}
+
+// Cluster says how the other daemons on a shared journal reach this one, see journal.postgres.
+type Cluster struct {
+	// Name is this member's name; empty for the machine's.
+	Name string `key:"name"`
+	// Listen is the address for the other members, such as :7331; empty for a free port at the
+	// address by which this machine reaches PostgreSQL. If they need another address, it is
+	// Advertise.
+	Listen    string `key:"listen"`
+	Advertise string `key:"advertise"`
+}
+
+// Shared reports whether the journal is in PostgreSQL, where several machines may share it.
+func (j Journal) Shared() bool { return j.Postgres != "" || j.PostgresFile != "" }
+
+// ReadPostgres returns the address of the database, from the file if it is there.
+func (j Journal) ReadPostgres(log *slog.Logger) (Secret, error) {
+	if j.Postgres != "" {
+		return j.Postgres, nil
+	}
+	return readSecret("journal.postgres_file", j.PostgresFile, "the address of the database", log)
+}
+
+// Log configures the daemon's log.
+type Log struct {
+	Level  string `key:"level"`
+	Format string `key:"format"`
+}
+
+var (
+	logLevels  = []string{"debug", "info", "warn", "error"}
+	logFormats = []string{"text", "json"}
+)
+
+// Severity returns the lowest level that is logged. l must be valid.
+func (l Log) Severity() slog.Level {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		panic("config: log level used before it was validated: " + err.Error())
+	}
+	return level
+}
+
+// Handler returns a handler that writes records of at least that level to w, in l's format.
+func (l Log) Handler(w io.Writer, level slog.Leveler) slog.Handler {
+	options := &slog.HandlerOptions{Level: level}
+	if l.Format == "json" {
+		return slog.NewJSONHandler(w, options)
+	}
+	return slog.NewTextHandler(w, options)
+}
+
+// Secret is a text that no output shows. Convert it to a string to use it.
+type Secret string
+
+const redacted = "[redacted]"
+
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return redacted
+}
+
+// Format keeps the secret out of every verb of package fmt.
+func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
+
+// LogValue keeps the secret out of logs.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText keeps the secret out of JSON and YAML.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// theToken names the token in messages.
+const theToken = "the Notion token"
+
+// ReadToken returns the token, from the token file if it is there. It fails if there is none. Load
+// does not, because only the daemon needs one.
+func (n Notion) ReadToken(log *slog.Logger) (Secret, error) {
+	if n.Token != "" {
+		if n.TokenOrigin != "" {
+			warnIfReadable(n.TokenOrigin, theToken, log)
+		}
+		return n.Token, nil
+	}
+	if n.TokenFile == "" {
+		return "", errors.New("no Notion token: set NOTION_TOKEN, notion.token or notion.token_file")
+	}
+	if name := filepath.Base(n.TokenFile); strings.HasPrefix(name, "ntn_") || strings.HasPrefix(name, "secret_") {
+		if _, err := os.Stat(n.TokenFile); err != nil {
+			return "", errors.New("notion.token_file looks like the token itself: it must be the path of a file with the token")
+		}
+	}
+	token, err := readSecret("notion.token_file", n.TokenFile, theToken, log)
+	if strings.ContainsAny(string(token), " \t") {
+		return "", fmt.Errorf("notion.token_file: %s holds more than one word: it must hold nothing but the token", n.TokenFile)
+	}
+	return token, err
+}
+
+// readSecret reads a secret from the file named by key. what names the secret in messages.
+func readSecret(key, file, what string, log *slog.Logger) (Secret, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", key, err)
+	}
+	// Editors of Windows begin files with a byte order mark.
+	secret := strings.TrimSpace(strings.TrimPrefix(string(data), "\ufeff"))
+	switch {
+	case !utf8.ValidString(secret) || strings.Contains(secret, "\x00"):
+		return "", fmt.Errorf("%s: %s is no text in UTF-8: save it as that", key, file)
+	case secret == "":
+		return "", fmt.Errorf("%s: %s is empty", key, file)
+	case strings.ContainsAny(secret, "\r\n"):
+		return "", fmt.Errorf("%s: %s holds more than one line: it must hold nothing but %s", key, file, what)
+	}
+	warnIfReadable(file, what, log)
+	return Secret(secret), nil
+}
+
+// warnIfReadable warns of a file with a secret that others may read.
+func warnIfReadable(file, what string, log *slog.Logger) {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+		log.Warn("other users of this machine may be able to read a secret: run chmod 600",
+			"secret", what, "file", file, "mode", fmt.Sprintf("%#o", info.Mode().Perm()))
 	}
 }

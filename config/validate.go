@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"dibs/internal/task"
@@ -71,11 +71,6 @@ func (n Notion) validateURL() []error {
 		return []error{fmt.Errorf("notion.base_url: %q would send the token over the network unencrypted: use https, or, if that is meant, set notion.insecure: true", hideSecrets(n.BaseURL))}
 	}
 	return nil
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // scheme matches the beginning of a URL, even with a slash missing.
@@ -362,4 +357,107 @@ func positive(key string, d time.Duration) []error {
 		return nil
 	}
 	return []error{fmt.Errorf("%s: %v: want a time longer than 0", key, d)}
+}
+
+// countedFor is the least journal.keep with a limit of the day: grants are counted, and money is summed
+// up, in the journal.
+const countedFor = 48 * time.Hour
+
+func (c Config) validateBrake() []error {
+	var errs []error
+	if _, err := c.Limits.Location(); err != nil {
+		errs = append(errs, err)
+	}
+	for _, a := range c.Agents {
+		if a.MaxPerDay > 0 && c.Journal.Keep < countedFor {
+			errs = append(errs, fmt.Errorf("journal.keep: %v is too short to count what %q is granted in a day (max_per_day): want at least %v", c.Journal.Keep, a.Name, countedFor))
+		}
+		if a.MaxUSDPerDay > 0 && c.Journal.Keep < countedFor {
+			errs = append(errs, fmt.Errorf("journal.keep: %v is too short to sum up what %q spends in a day (max_usd_per_day): want at least %v", c.Journal.Keep, a.Name, countedFor))
+		}
+	}
+	if n := c.Claim.Breaker.Failures; n < 0 {
+		errs = append(errs, fmt.Errorf("claim.breaker.failures: want 0 (never) or more, got %d", n))
+	}
+	return errs
+}
+
+// mostName is the longest name of a member, in bytes.
+const mostName = 64
+
+func (c Cluster) validate() []error {
+	var errs []error
+	if len(c.Name) > mostName || strings.ContainsFunc(c.Name, func(r rune) bool { return r < ' ' }) {
+		errs = append(errs, fmt.Errorf("cluster.name: want at most %d characters in one line, got %q", mostName, c.Name))
+	}
+	for _, a := range []struct {
+		key, address string
+		reached      bool // other members connect to it
+	}{{"listen", c.Listen, false}, {"advertise", c.Advertise, true}} {
+		if a.address == "" {
+			continue
+		}
+		host, port, err := net.SplitHostPort(a.address)
+		n, perr := strconv.ParseUint(port, 10, 16)
+		if err != nil || perr != nil || a.reached && (host == "" || n == 0) {
+			errs = append(errs, fmt.Errorf("cluster.%s: %q: want an address such as 10.0.0.1:7331", a.key, a.address))
+		}
+	}
+	return errs
+}
+
+// schemaName matches the beginnings of schema names: what PostgreSQL takes without quotes, with
+// room for an id.
+var schemaName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z_][a-z0-9_]{0,29}$`)
+})
+
+func (j Journal) validate() []error {
+	if !schemaName().MatchString(j.Schema) {
+		return []error{fmt.Errorf("journal.schema: %q: want small letters, digits and _, at most 30, such as dibs", j.Schema)}
+	}
+	return nil
+}
+
+func (l Log) validate() []error {
+	var errs []error
+	if !slices.Contains(logLevels, l.Level) {
+		errs = append(errs, fmt.Errorf("log.level: %q is not a level: want one of %v", l.Level, logLevels))
+	}
+	if !slices.Contains(logFormats, l.Format) {
+		errs = append(errs, fmt.Errorf("log.format: %q is not a format: want one of %v", l.Format, logFormats))
+	}
+	return errs
+}
+
+func validateReceivers(all []Receiver) []error {
+	var errs []error
+	for i, r := range all {
+		set := 0
+		for _, given := range []string{string(r.URL), r.URLFile, r.Command} {
+			if strings.TrimSpace(given) != "" {
+				set++
+			}
+		}
+		same := func(o Receiver) bool { return o.URL == r.URL && o.URLFile == r.URLFile && o.Command == r.Command }
+		switch {
+		case set != 1:
+			errs = append(errs, fmt.Errorf("notify: receiver %d: want one of url, url_file and command", i+1))
+		case slices.ContainsFunc(all[:i], same):
+			errs = append(errs, fmt.Errorf("notify: receiver %d is listed twice: put all that it is told of into one list", i+1))
+		case r.URL != "":
+			if _, err := r.Address(nil); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		if !slices.Contains([]Form{"", FormSlack, FormText, FormJSON}, r.Form) {
+			errs = append(errs, fmt.Errorf("notify: form: want %s, %s or %s, got %q", FormSlack, FormText, FormJSON, string(r.Form)))
+		}
+		for _, e := range r.On {
+			if !slices.Contains(Notices, e) {
+				errs = append(errs, fmt.Errorf("notify: on: want some of %v, got %q", Notices, string(e)))
+			}
+		}
+	}
+	return errs
 }

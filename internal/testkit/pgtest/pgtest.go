@@ -4,9 +4,17 @@ package pgtest
 
 import (
 	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"dibs/internal/testkit"
 	"dibs/internal/testkit/postgres"
@@ -65,4 +73,136 @@ func Write(t testing.TB, s *Server, name string, content []byte) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// env has the URL of the server for journals, for tests and the processes that they start.
+const env = "JOURNAL_TEST_POSTGRES"
+
+// URL returns the URL of the server for the journals of tests; empty while they are in SQLite files.
+func URL() string { return os.Getenv(env) }
+
+// Both runs the tests of a package with journals in SQLite files, and then again with journals on a
+// PostgreSQL server, see URL. It returns the exit code. Benchmarks and fuzzing run with SQLite only.
+// If no server is installed, Both says so, and fails if CI is set.
+//
+// With -short the second run has only the tests in core, a pattern of their names, and under the
+// race detector those in watched, too.
+func Both(m *testing.M, run func(*testing.M) int, core, watched string) int {
+	code := run(m)
+	for _, name := range []string{"test.bench", "test.fuzz", "test.list"} {
+		if flag.Lookup(name).Value.String() != "" {
+			return code
+		}
+	}
+	server, err := New()
+	if err == nil {
+		defer server.Remove()
+		err = server.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "journals in PostgreSQL are not tested:", err)
+		if os.Getenv("CI") != "" || !errors.Is(err, ErrMissing) {
+			return max(code, 1)
+		}
+		return code
+	}
+	if chosen := flag.Lookup("test.run").Value; testing.Short() && chosen.String() == "" {
+		if testkit.Race {
+			core += "|" + watched
+		}
+		chosen.Set(core)
+	}
+	// go test keeps a result together with a log of what the tests read. Only the first run finishes
+	// that log. A second one would leave half a line in it, and go test would keep nothing.
+	flag.Lookup("test.testlogfile").Value.Set("")
+	os.Setenv(env, server.URL())
+	defer os.Unsetenv(env)
+	fmt.Println("once more, with journals in PostgreSQL:")
+	if checks := flag.Lookup("rapid.checks"); checks != nil && checks.Value.String() == checks.DefValue {
+		checks.Value.Set("20") // each creates a journal of its own, which takes a while
+	}
+	return max(code, run(m))
+}
+
+// OnlySQLite skips a test that is about SQLite's file while journals are in PostgreSQL.
+func OnlySQLite(t testing.TB) {
+	if URL() != "" {
+		t.Skip("this is about SQLite's file")
+	}
+}
+
+// TakesLong skips a test that makes transactions by the thousand while journals are in
+// PostgreSQL, where each takes milliseconds.
+func TakesLong(t testing.TB) {
+	if URL() != "" {
+		t.Skip("this makes thousands of transactions")
+	}
+}
+
+// Use puts the journals of a test into PostgreSQL, if journaltest opens them.
+func Use(t *testing.T) {
+	t.Helper()
+	t.Setenv(env, Run(t).URL())
+}
+
+// Pooled returns the URL of a server behind a pooler (PgBouncer) with three connections. mode is the
+// pool_mode: transaction, session or statement. If no pooler is installed, it skips the test, or fails
+// it if CI is set.
+func Pooled(t testing.TB, s *Server, mode string) string {
+	where := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: Pooler(t, s, s.Address(), mode), Path: "/postgres", RawQuery: "sslmode=disable"}
+	return where.String()
+}
+
+// Pooler is Pooled for a server's other address, such as that of a way to it. It returns the pooler's
+// address. More settings of the pooler are NAME = VALUE.
+func Pooler(t testing.TB, s *Server, server, mode string, settings ...string) string {
+	t.Helper()
+	program, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		program, err = exec.LookPath("/usr/sbin/pgbouncer") // where Debian has it
+	}
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := postgres.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	host, at, err := net.SplitHostPort(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := fmt.Sprintf(`[databases]
+postgres = host=%s port=%s dbname=postgres user=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = any
+admin_users = postgres
+pool_mode = %s
+default_pool_size = 3
+%s
+`, host, at, port, mode, strings.Join(settings, "\n"))
+	cmd := s.Command(program, "--quiet", Write(t, s, "pgbouncer.ini", []byte(content)))
+	if err := postgres.Begin(cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			break
+		} else if time.Since(begun) > time.Minute {
+			t.Fatal(err)
+		}
+	}
+	return address
 }
