@@ -13,6 +13,8 @@ func TestSort(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	want := []task.Task{
 		{ID: "9", Key: "T-30", Priority: task.Critical, Created: noon.Add(time.Hour)},
+		{ID: "6", Key: "T-40", Unblocks: 11, Created: noon.Add(time.Hour)},
+		{ID: "5", Key: "T-41", Unblocks: 2, Created: noon},
 		{ID: "8", Key: "T-31", Created: noon.Add(-time.Minute)},
 		{ID: "7", Created: noon}, // from before there were numbers
 		{ID: "6", Key: "T-2", Created: noon},
@@ -35,6 +37,9 @@ func TestSort(t *testing.T) {
 	for i := range want {
 		if got[i].ID != want[i].ID || got[i].Key != want[i].Key {
 			t.Errorf("place %d has %s (%s), want %s (%s)", i+1, got[i].ID, got[i].Key, want[i].ID, want[i].Key)
+		}
+		if i > 0 && got[i].Order() <= got[i-1].Order() {
+			t.Errorf("place %d has the order %q, after %q", i+1, got[i].Order(), got[i-1].Order())
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -239,7 +238,7 @@ func columnOf(key string) column {
 	return columns[i]
 }
 
-// rank sorts a column. Open tasks that are ready come first, in the daemon's order, see task.Before;
+// rank sorts a column. Open tasks that are ready come first, in the daemon's order, see task.Task.Order;
 // of held ones, that whose lease ends first; of finished ones, the last edited.
 func rank(t api.Task, c card) string {
 	switch {
@@ -252,22 +251,18 @@ func rank(t api.Task, c card) string {
 	if t.Status == task.Open && !t.Ready {
 		waiting = 1
 	}
-	// Notion has the time of creation to the minute; ours may be a moment beside it.
-	made := t.CreatedAt.Round(time.Minute).Unix() / 60
-	number, err := strconv.ParseInt(t.Key[strings.LastIndexByte(t.Key, '-')+1:], 10, 64)
-	if err != nil {
-		number = 0
-	}
-	return fmt.Sprintf("%d%d%02d%010d%019d%s", waiting, urgency(t.Priority), task.MostUnblocks-t.Unblocks, made, number, t.ID)
+	ready := task.Task{ID: t.ID, Key: t.Key, Priority: priorityOf(t.Priority), Unblocks: t.Unblocks, Created: t.CreatedAt.Time}
+	return fmt.Sprintf("%d%s", waiting, ready.Order())
 }
 
 func heldRank(c card) string { return fmt.Sprintf("%014d%s", c.Until, c.ID) }
 
-func urgency(priority string) int {
-	if i := slices.Index([]string{"critical", "high", "medium", "low"}, priority); i >= 0 {
-		return i
+func priorityOf(name string) task.Priority {
+	i := slices.IndexFunc(task.Priorities, func(p task.Priority) bool { return p.String() == name })
+	if i < 0 {
+		return task.None
 	}
-	return 4
+	return task.Priorities[i]
 }
 
 // hues is the number of colours for names. None of them looks like an alarm.

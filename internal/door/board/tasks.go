@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"dibs/internal/task"
 )
 
 // taskFilter selects the cards of a page. It is kept in the address. Modules filter alike.
@@ -43,12 +45,12 @@ func (f taskFilter) selects(c card) bool {
 
 // choose collects the choices that cards give.
 func (f *taskFilter) choose(cards []card) {
-	urgencies, agents, fields := make(map[string]int), make(map[string]bool), make(map[string]bool)
+	urgencies, agents, fields := make(map[string]task.Priority), make(map[string]bool), make(map[string]bool)
 	f.Groups = []string{"agent", "priority"}
 	for _, c := range cards {
 		agents[c.Agent] = true
 		if c.Word != "" {
-			urgencies[c.Word] = urgency(c.Priority)
+			urgencies[c.Word] = priorityOf(c.Priority)
 			f.Priorities = append(f.Priorities, c.Word)
 		}
 		if c.Fields == "" {
