@@ -2,14 +2,20 @@ package claim_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -327,4 +333,389 @@ func TestAbandonedAttemptsDoNotCount(t *testing.T) {
 		}
 		w.claim(d, "Sandman")
 	})
+}
+
+func TestOverride(t *testing.T) {
+	for _, status := range []task.Status{task.InProgress, task.Open} {
+		t.Run(string(status), func(t *testing.T) {
+			first := staleTask()
+			first.Status = status
+			inWorld(t, first, func(w *world) {
+				o := sim.DaemonOptions{Policy: sim.Policy()}
+				o.Policy.OpenOnly = status == task.Open // does not stand in the way of an open task
+				d := w.start(o)
+				c := w.claim(d, "Sandman")
+				if c.Former != "Ghost" {
+					t.Errorf("claim %+v, want an override of Ghost", c)
+				}
+				w.shows(task.InProgress, "Sandman", string(c.ID))
+				events := d.Ledger.Events()
+				if len(events) != 2 || events[0].Kind != claim.KindGranted || events[1].Kind != claim.KindOverridden || events[1].Holder != "Ghost" || events[1].Agent != "Sandman" {
+					t.Errorf("events %+v, want granted and overridden", events)
+				}
+			})
+		})
+	}
+}
+
+// An override through the same daemon ends the claim that went stale.
+func TestOverrideOfOnesOwn(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		old := w.claim(d, "Sandman")
+		second := openTask()
+		second.ID = otherPage
+		w.Add(second)
+		other, err := d.Claim(w.ctx, claim.Request{Agent: "Hypnos", Task: second})
+		w.ok(err)
+		time.Sleep(time.Until(old.StaleAt))
+		w.deny(d, "Oracle", claim.CodeHeld)
+		time.Sleep(time.Second)
+		w.claim(d, "Oracle")
+		if got := w.record(d, old.ID); got.State != claim.Ended || got.Ending != claim.EndOverridden {
+			t.Errorf("the stale claim is %s, %s; want it overridden", got.State, got.Ending)
+		}
+		_, err = d.Finish(w.ctx, old.ID, claim.Finish{As: claim.EndCompleted})
+		w.lost(err)
+		if got := w.record(d, other.ID); got.State != claim.Held {
+			t.Errorf("the claim on another task is %s, %s; want it held", got.State, got.Ending)
+		}
+	})
+}
+
+// alone is a daemon that is the only claimer and does not wait for the page to settle.
+func (w *world) alone(faults ...sim.Fault) *sim.Daemon {
+	w.Helper()
+	o := sim.DaemonOptions{Policy: sim.Policy()}
+	o.Policy.Exclusive, o.Policy.Settle = true, 0
+	return w.start(o, faults...)
+}
+
+// Where nobody else claims, the answer to the write is enough.
+func TestClaimWithoutSettling(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.alone()
+		c := w.claim(d, "Sandman")
+		if want := []sim.Kind{sim.Reads, sim.Claims}; !slices.Equal(requests(d), want) {
+			t.Errorf("requests %v, want %v", requests(d), want)
+		}
+		w.shows(task.InProgress, "Sandman", string(c.ID))
+		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+		w.ok(err)
+		w.shows(task.Completed, "Sandman", "done "+string(c.ID)+" "+c.Agent)
+	})
+}
+
+// An answer that does not show the claim, all of it, grants nothing by itself.
+func TestNotShownWithoutSettling(t *testing.T) {
+	for name, fault := range map[string]sim.Fault{
+		"not applied":    sim.NotApplied,
+		"answer dropped": sim.AnswerDropped,
+		"slow":           sim.Slow(0, 3e9),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.alone(sim.InTurn(sim.Claims, fault))
+				if _, err := d.Claim(w.ctx, request("Sandman")); err == nil && count(d, sim.Reads) < 2 {
+					t.Errorf("granted after %v", requests(d))
+				}
+			})
+		})
+	}
+}
+
+// A person who puts another name on the task at the same moment wins.
+func TestOverwrittenWithoutSettling(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.alone(func(s claim.Store) claim.Store { return overwritten{s, w} })
+		if denied := w.deny(d, "Sandman", claim.CodeLostRace); denied.Holder != "Maria" {
+			t.Errorf("denied %+v, want Maria as holder", denied)
+		}
+		w.shows(task.InProgress, "Maria", string(w.onlyMark(d).ID))
+	})
+}
+
+// overwritten is a store on which a person puts her name right after each claim.
+type overwritten struct {
+	claim.Store
+	w *world
+}
+
+func (s overwritten) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	r, err := s.Store.Write(ctx, id, w)
+	if sim.KindOf(&w) == sim.Claims {
+		s.w.Edit(id, func(t *task.Task) { t.ClaimedBy = "Maria" })
+		r.Task.ClaimedBy = "Maria"
+	}
+	return r, err
+}
+
+// Whatever happens to a claim while it settles, it is not granted.
+func TestTouchedWhileSettling(t *testing.T) {
+	rival := string(claim.NewID(bubbleStart))
+	tests := []struct {
+		name   string
+		edit   func(*task.Task)
+		holder string
+	}{
+		{"overwritten", func(t *task.Task) { t.ClaimedBy, t.Token = "Oracle", rival }, "Oracle"},
+		{"overwritten under the same name", func(t *task.Task) { t.Token = rival }, "Sandman"},
+		{"marked void", func(t *task.Task) { t.Token = "void " + rival }, ""},
+		{"token cleared", func(t *task.Task) { t.Token = "" }, "Sandman"},
+		{"name cleared", func(t *task.Task) { t.ClaimedBy = "" }, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.daemon("a")
+				time.AfterFunc(time.Second, func() { w.Edit(page, tt.edit) })
+				denied := w.deny(d, "Sandman", claim.CodeLostRace)
+				if denied.Holder != tt.holder || denied.ExpiresAt.IsZero() != (tt.holder == "") {
+					t.Errorf("denied %+v, want %q as holder, and until when", denied, tt.holder)
+				}
+				w.none(d)
+				w.sync(2*time.Minute, d)
+				if n := len(w.History(page)); n != 3 {
+					t.Errorf("the page has %d versions, want none after the edit", n)
+				}
+			})
+		})
+	}
+}
+
+// What a person does to a task in the middle of an attempt stands, nothing of the attempt
+// stays on the card, and the denial says whose doing it was.
+func TestPersonEditsWhileSettling(t *testing.T) {
+	tests := []struct {
+		name   string
+		edit   func(*task.Task)
+		code   claim.Code
+		holder string
+		says   string
+	}{
+		{"cancelled", func(t *task.Task) { t.Status = task.Cancelled }, claim.CodeNotOpen, "", "CANCELLED by a person"},
+		{"completed", func(t *task.Task) { t.Status = task.Completed }, claim.CodeNotOpen, "", "COMPLETED by a person"},
+		{"blocked", func(t *task.Task) { t.Status = task.Blocked }, claim.CodeNotOpen, "", "BLOCKED by a person"},
+		{"status unknown", func(t *task.Task) { t.Status = task.Unknown }, claim.CodeNotOpen, "", "by a person"},
+		{"opened", func(t *task.Task) { t.Status = task.Open }, claim.CodeLostRace, "", "OPEN by a person"},
+		{"given to somebody else", func(t *task.Task) { t.ClaimedBy = "Maria" }, claim.CodeReserved, "Maria", "set to Maria by a person"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				w.Edit(page, func(t *task.Task) { t.Timeout = 45 * time.Minute })
+				d := w.daemon("a")
+				time.AfterFunc(time.Second, func() { w.Edit(page, tt.edit) })
+				r := request("Sandman")
+				r.Timeout = 2 * time.Hour
+				_, err := d.Claim(w.ctx, r)
+				denied := w.denied(err)
+				if denied.Code != tt.code || denied.Holder != tt.holder || !strings.Contains(denied.Detail, tt.says) {
+					t.Errorf("denied %s, %q, %q; want %s, %q, %q", denied.Code, denied.Holder, denied.Detail, tt.code, tt.holder, tt.says)
+				}
+				want := openTask()
+				want.Timeout = 45 * time.Minute
+				tt.edit(&want)
+				if want.Status == task.Open && tt.holder != "" {
+					want.Status = task.InProgress // as the claim left it, and the person did not mind
+				}
+				if diff := cmp.Diff(want, w.Page(page)); diff != "" {
+					t.Errorf("page, at once (-want +got):\n%s", diff)
+				}
+				w.none(d)
+				w.sync(2*time.Minute, d)
+				if diff := cmp.Diff(want, w.Page(page)); diff != "" {
+					t.Errorf("page, later (-want +got):\n%s", diff)
+				}
+				if e := d.Ledger.Events()[0]; e.Code != tt.code || !strings.Contains(e.Detail, tt.says) {
+					t.Errorf("the log says %s, %q", e.Code, e.Detail)
+				}
+			})
+		})
+	}
+}
+
+// A write that takes an attempt off the card that a person cancelled may fail, and the
+// daemon with it: it is made later.
+func TestPersonEditWhileSettlingAndThenNotion(t *testing.T) {
+	for name, f := range map[string]sim.Fault{
+		"dropped": sim.RequestDropped, "turned away": sim.TurnedAway(429, 2*time.Second), "saved": sim.AnswerDropped,
+		"late": sim.Late(8 * time.Second), "refused": sim.WriteRefused,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.daemon("a", sim.InTurn(sim.Openings, f))
+				time.AfterFunc(time.Second, func() { w.Edit(page, func(t *task.Task) { t.Status = task.Cancelled }) })
+				w.deny(d, "Sandman", claim.CodeNotOpen)
+				w.ok(d.Restart(w.ctx))
+				w.sync(2*time.Minute, d)
+				w.shows(task.Cancelled, "", "")
+				w.none(d)
+			})
+		})
+	}
+}
+
+// A task that is put into the trash while a claim settles is for the taking once it
+// is restored.
+func TestTrashedWhileSettling(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		time.AfterFunc(time.Second, func() { w.Edit(page, func(t *task.Task) { t.Trashed = true }) })
+		if denied := w.deny(d, "Sandman", claim.CodeNotOpen); !strings.Contains(denied.Detail, "trash by a person") {
+			t.Errorf("denied: %s", denied.Detail)
+		}
+		w.sync(2*time.Minute, d)
+		if n := len(w.History(page)); n != 3 {
+			t.Errorf("the page has %d versions, want none after the edit", n)
+		}
+		w.Edit(page, func(t *task.Task) { t.Trashed = false })
+		w.sync(3*time.Minute, d)
+		w.shows(task.Open, "", "")
+		w.none(d)
+	})
+}
+
+// quick is a network in which a read and a write together stay below the write
+// window of the default policy.
+var quick = sim.Uniform(300 * time.Millisecond)
+
+// raced runs one race of 2 to 8 agents in at least 2 daemons for a fresh or a
+// stale task, and returns the claims that were granted.
+func raced(t *testing.T, seed uint64, policy claim.Policy) (granted []claim.Hold) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	first := openTask()
+	if r.IntN(2) == 0 {
+		first = staleTask()
+	}
+	inWorld(t, first, func(w *world) {
+		var daemons []*sim.Daemon
+		for i := range 2 + r.IntN(3) {
+			daemons = append(daemons, w.start(sim.DaemonOptions{
+				Policy:       policy,
+				StoreOptions: sim.StoreOptions{Name: fmt.Sprint(i), Seed: seed, Latency: quick},
+			}))
+		}
+		var entrants []entrant
+		for i := range max(len(daemons), 2+r.IntN(7)) {
+			entrants = append(entrants, entrant{
+				daemon: daemons[i%len(daemons)], agent: fmt.Sprintf("agent %d", i),
+				after: time.Duration(r.Int64N(int64(3 * time.Second))),
+			})
+		}
+		granted = w.race(entrants...)
+	})
+	return granted
+}
+
+func TestRacesHaveOneWinner(t *testing.T) {
+	for seed := range uint64(500) {
+		if n := len(raced(t, seed, sim.Policy())); n != 1 {
+			t.Errorf("seed %d: %d agents were granted the task, want 1", seed, n)
+		}
+	}
+}
+
+// The same races without a settle wait have more winners than one, which shows
+// that they could.
+func TestRacesWithoutSettling(t *testing.T) {
+	policy := sim.Policy()
+	policy.Settle, policy.Exclusive = 0, true
+	double := 0
+	for seed := range uint64(500) {
+		if len(raced(t, seed, policy)) > 1 {
+			double++
+		}
+	}
+	if double == 0 {
+		t.Error("no race had two winners: the races prove nothing")
+	}
+	t.Logf("%d of 500 races had two winners or more", double)
+}
+
+// counter is a store that answers requests one after the other, each of which takes
+// some time: whoever comes while others wait is answered late.
+type counter struct {
+	claim.Store
+	each time.Duration
+
+	mu   *sync.Mutex
+	free *time.Time
+}
+
+func (s counter) serve() {
+	s.mu.Lock()
+	now := time.Now()
+	if s.free.Before(now) {
+		*s.free = now
+	}
+	*s.free = s.free.Add(s.each)
+	wait := s.free.Sub(now)
+	s.mu.Unlock()
+	time.Sleep(wait)
+}
+
+func (s counter) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	s.serve()
+	return s.Store.Get(ctx, id)
+}
+
+func (s counter) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	s.serve()
+	return s.Store.Write(ctx, id, w)
+}
+
+// More agents than the store can answer in time get as many tasks as few would:
+// those who come too late are told to wait, and what is written is granted.
+func TestCrowd(t *testing.T) {
+	const each = 20 * time.Millisecond // 50 requests a second
+	granted := func(t *testing.T, agents int) (n, refused int) {
+		synctest.Test(t, func(t *testing.T) {
+			register := sim.NewRegister()
+			o := sim.DaemonOptions{Policy: sim.Policy()}
+			o.Policy.WriteWindow, o.Policy.Settle, o.Policy.Exclusive = 300*time.Millisecond, 0, true
+			o.Fault = func(s claim.Store) claim.Store { return counter{s, each, new(sync.Mutex), new(time.Time)} }
+			d := register.Daemon(o)
+			defer d.Close()
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			for i := range agents {
+				all.Go(func() {
+					for k := 0; time.Since(bubbleStart) < time.Minute; k++ {
+						next := task.Task{ID: task.ID(fmt.Sprintf("%08d-1111-1111-1111-%012d", i, k)), Status: task.Open}
+						register.Add(next)
+						c, err := d.Claim(t.Context(), claim.Request{Agent: fmt.Sprint(i), Task: next})
+						mu.Lock()
+						if denied := (*claim.Denied)(nil); err == nil {
+							n++
+						} else if errors.As(err, &denied) && denied.RetryAfter > 0 {
+							refused++
+						}
+						mu.Unlock()
+						if err == nil {
+							if _, err := d.Finish(t.Context(), c.ID, claim.Finish{As: claim.EndReleased}); err != nil {
+								t.Error(err)
+							}
+						} else {
+							time.Sleep(time.Second)
+						}
+					}
+				})
+			}
+			all.Wait()
+		})
+		return n, refused
+	}
+	few, _ := granted(t, 4)
+	crowds := []int{16, 64, 256}
+	if testkit.Quick() {
+		crowds = crowds[1:2]
+	}
+	for _, agents := range crowds {
+		many, refused := granted(t, agents)
+		t.Logf("%d agents: %d claims in a minute, %d refusals; 4 agents: %d claims", agents, many, refused, few)
+		if many < few*8/10 {
+			t.Errorf("%d agents got %d claims, 4 agents %d: want at least 80 %%", agents, many, few)
+		}
+	}
 }

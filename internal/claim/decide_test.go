@@ -1,15 +1,19 @@
 package claim_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The rules of the pre-flight, as a decision table. A cell lists the values that
@@ -246,4 +250,137 @@ func TestWithoutStatus(t *testing.T) {
 			t.Errorf("%s: %q, want %q", got.Code, got.Reason, want)
 		}
 	}
+}
+
+// assignedTask is a task that a person has put Sandman's name on.
+func assignedTask() task.Task {
+	t := openTask()
+	t.ClaimedBy = "Sandman"
+	return t
+}
+
+// assigned checks that the page shows the assignment, and nothing else.
+func (w *world) assigned() {
+	w.Helper()
+	w.shows(task.Open, "Sandman", "")
+	if got := w.Page(page).ClaimedAt; !got.IsZero() {
+		w.Errorf("the page shows the date %v, want none", got)
+	}
+}
+
+// An attempt that came to nothing leaves an assignment as it was, whatever becomes of the
+// writes that take it back.
+func TestWithdrawalFromAnAssignment(t *testing.T) {
+	for name, f := range map[string]sim.Fault{
+		"in time": nil, "answer dropped": sim.AnswerDropped, "request dropped": sim.RequestDropped,
+		"late": sim.Late(5 * time.Second), "not applied": sim.NotApplied,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, assignedTask(), func(w *world) {
+				faults := []sim.Fault{sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second))}
+				if f != nil {
+					faults = append(faults, sim.InTurn(sim.Openings, f))
+				}
+				d, other := w.daemon("a", faults...), w.daemon("b")
+				w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+				w.sync(5*time.Minute, d)
+				w.assigned()
+				w.none(d)
+				if diff := cmp.Diff([]claim.Kind{claim.KindDenied, claim.KindWithdrawn}, kinds(d)); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				w.deny(other, "Oracle", claim.CodeReserved)
+				w.claim(other, "Sandman")
+			})
+		})
+	}
+}
+
+// So does one that is cut short.
+func TestCrashInTheMiddleOfAnAssignment(t *testing.T) {
+	inWorld(t, assignedTask(), func(w *world) {
+		d := w.daemon("a")
+		go func() { _, _ = d.Claim(w.ctx, request("Sandman")) }()
+		time.Sleep(time.Second)
+		d.Kill()
+		next, err := d.Successor(w.ctx)
+		w.ok(err)
+		defer next.Close()
+		w.sync(graceful, next)
+		w.assigned()
+	})
+}
+
+// A grant that nobody hears of is given back as it was; an agent that gives the task back
+// gives it to all.
+func TestAssignmentIsGivenBack(t *testing.T) {
+	inWorld(t, assignedTask(), func(w *world) {
+		d := w.daemon("a")
+		gone, leave := context.WithCancel(w.ctx)
+		time.AfterFunc(time.Second, leave)
+		if _, err := d.Claim(gone, request("Sandman")); err == nil {
+			t.Fatal("the caller was answered")
+		}
+		w.assigned()
+		w.none(d)
+		w.finish(d, w.claim(d, "Sandman"), claim.EndReleased)
+		w.shows(task.Open, "", "")
+	})
+}
+
+func TestPolicyValidate(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*claim.Policy)
+		says   string // empty for a valid policy
+	}{
+		{"the default", func(*claim.Policy) {}, ""},
+		{"settle just above the window", func(p *claim.Policy) { p.Settle = p.WriteWindow + 1 }, ""},
+		{"settle equal to the window", func(p *claim.Policy) { p.Settle = p.WriteWindow }, "longer than the write window 2s"},
+		{"settle below the window", func(p *claim.Policy) { p.Settle = time.Second }, "settle 1s must be longer"},
+		{"the same for an only claimer", func(p *claim.Policy) { p.Settle, p.Exclusive = 0, true }, ""},
+		{"negative settle for an only claimer", func(p *claim.Policy) { p.Settle, p.Exclusive = -1, true }, "must not be negative"},
+		{"no window", func(p *claim.Policy) { p.WriteWindow = 0 }, "write window 0s: must be positive"},
+		{"a lease below a minute", func(p *claim.Policy) { p.Timeout = 59 * time.Second }, "at least a minute"},
+		{"a lease shorter than an attempt", func(p *claim.Policy) { p.Timeout, p.Settle = time.Minute, time.Minute }, "window and settle together"},
+		{"a request as long as it may take", func(p *claim.Policy) { p.Request = 15 * time.Second }, ""},
+		{"a longer request", func(p *claim.Policy) { p.Request = 15*time.Second + 1 }, "on the claim of the next holder"},
+		{"the same for an only claimer", func(p *claim.Policy) { p.Request, p.Exclusive = time.Minute, true }, ""},
+		{"negative lifetime", func(p *claim.Policy) { p.MaxLifetime = -1 }, "must not be negative"},
+		{"negative number of tasks", func(p *claim.Policy) { p.MaxPerAgent = -1 }, "must not be negative"},
+		{"negative grace", func(p *claim.Policy) { p.Grace = -1 }, "must not be negative"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := sim.Policy()
+			tt.change(&p)
+			err := p.Validate()
+			if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error %v, want one that says %q", err, tt.says)
+			}
+			_, nerr := claim.New(claim.Config{Policy: p, Ledger: sim.NewLedger(), Store: sim.NewRegister().Store(sim.StoreOptions{})})
+			if (nerr == nil) != (err == nil) {
+				t.Errorf("New: %v, Validate: %v", nerr, err)
+			}
+		})
+	}
+}
+
+// The claims of a journal have its origin, and those of another journal have another, even if both
+// began in the same millisecond.
+func TestOrigin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, other := claim.NewOrigin(), claim.NewOrigin()
+		if one == other || len(one) != 4 {
+			t.Errorf("the origins are %q and %q", one, other)
+		}
+		now := time.Now()
+		first, second := one.NewID(now), one.NewID(now.Add(time.Hour))
+		if first.Origin() != one || second.Origin() != one || first == second {
+			t.Errorf("the claims of %q are %s and %s", one, first, second)
+		}
+		if made, ok := first.Minted(); !ok || !made.Equal(now) {
+			t.Errorf("%s was minted at %v, want %v", first, made, now)
+		}
+	})
 }

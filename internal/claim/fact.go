@@ -1,6 +1,9 @@
 package claim
 
 import (
+	"cmp"
+	"fmt"
+	"strings"
 	"time"
 
 	"dibs/internal/task"
@@ -241,3 +244,145 @@ func (h Hold) orphaned(f Finish, at time.Time, holder, detail string) Fact {
 	e.Started, e.Finished, e.Summary, e.Evidence, e.Used = h.Started, f.At, f.Summary, f.Evidence, h.Used
 	return e
 }
+
+// Try is an attempt at the work on a task that failed while the task stayed claimable: the
+// agent reported failure and the task was to be tried again, or its claim went stale.
+type Try struct {
+	Agent string    `json:"agent"`
+	At    time.Time `json:"at"` // when it was over, in Notion's time
+	// Failed is set if the agent reported failure; otherwise its lease ran out.
+	Failed bool   `json:"failed,omitempty"`
+	Why    string `json:"why,omitempty"`
+}
+
+// Tried says how a fact changes the list of tries at its task, which a Ledger keeps.
+type Tried string
+
+// The meanings of facts for the tries. Most facts have none.
+const (
+	// TriedAgain: one more try, see Fact.Try.
+	TriedAgain Tried = "again"
+	// TriedOver: the tries so far are forgotten. The task is done, waits for a person, or was
+	// reopened.
+	TriedOver Tried = "over"
+)
+
+// The limits of a history, which must fit into a line of a note.
+const (
+	mostTries  = 6
+	longestWhy = 100
+)
+
+// historyOf describes tries in one line.
+func historyOf(tries []Try) string {
+	text := fmt.Sprintf("tried %d times", len(tries))
+	if len(tries) == 1 {
+		text = "tried once"
+	}
+	if len(tries) > mostTries {
+		tries = tries[len(tries)-mostTries:]
+		text += fmt.Sprintf(", the last %d", mostTries)
+	}
+	said := make([]string, len(tries))
+	for i, t := range tries {
+		what := "the claim of " + t.Agent + " ran out"
+		if t.Failed {
+			what = t.Agent + " failed"
+		}
+		said[i] = what + " at " + noteTime(t.At)
+		if why := task.OneLine(t.Why, longestWhy); why != "" {
+			said[i] += " (" + why + ")"
+		}
+	}
+	return text + ": " + strings.Join(said, ", ")
+}
+
+// Earlier is what became of an earlier claim on a task.
+type Earlier struct {
+	Claim   ID // empty if it is not known
+	Agent   string
+	At      time.Time // when it was over, in Notion's time
+	Outcome Outcome
+	// Text says what was done, or why it ended, in the words of whoever ended it.
+	Text string
+}
+
+// Outcome is how an earlier claim ended, as agents are told.
+type Outcome string
+
+// MostEarlier is how many earlier claims a claim comes with: the newest.
+const MostEarlier = 10
+
+// outcomes are the outcomes of the claims whose ends facts record.
+var outcomes = map[Kind]Outcome{
+	KindCompleted: "completed", KindReview: "completed", KindFailed: "failed", KindBlocked: "blocked",
+	KindReleased: "released", KindOffered: "released", KindDeclined: "released", KindLost: "lost", KindOverridden: "stale", KindSwept: "swept",
+}
+
+// Precedes reports whether e is earlier than the claim of that id on the same task.
+func (e Earlier) Precedes(id ID) bool {
+	if e.Claim != "" {
+		return e.Claim < id // by the time at which they were made
+	}
+	made, _ := id.Minted()
+	return e.At.Before(made)
+}
+
+// Earlier returns the claim whose end the fact records; false if it records none.
+func (e Fact) Earlier() (Earlier, bool) {
+	f := Earlier{Claim: e.Claim, Agent: e.Agent, At: e.At, Outcome: outcomes[e.Kind], Text: cmp.Or(e.Summary, e.Detail)}
+	if e.Kind == KindOverridden {
+		f.Claim, f.Agent = e.Former, e.Holder
+	}
+	if (e.Kind == KindOffered || e.Kind == KindDeclined) && e.Started.IsZero() { // it was claimed to be handed on
+		return f, false
+	}
+	// A sweep without an agent is that of a copied page, to whose claim nothing happened.
+	return f, f.Outcome != "" && f.Agent != "" && (e.Claim != "" || e.Kind == KindSwept)
+}
+
+// The keys of attributes in the daemon's log. They are part of the contract: whoever looks
+// for what happened goes by them, so a thing has the same key in every line.
+const (
+	// AttrEvent is what happened: the kind of a fact, or one of the events below.
+	AttrEvent = "event"
+
+	AttrTask  = "task"  // the task's id
+	AttrKey   = "key"   // the task's name for people, such as T-3
+	AttrTitle = "title" // the task's title
+	AttrAgent = "agent" // who did it, or whom it happened to
+	AttrClaim = "claim" // the agent's claim
+	AttrFence = "fence" // the claim's number, see Hold.Fence
+	AttrBy    = "by"    // the user of the machine who asked for it
+
+	AttrHolder   = "holder"   // the other party: it has the task, had it, or took it
+	AttrFormer   = "former"   // the holder's claim
+	AttrAssigned = "assigned" // the task was assigned to the agent before
+	AttrUntil    = "until"    // when the lease, the offer or the reservation ends
+	AttrCode     = "code"     // why an attempt was denied, or what Notion calls its refusal
+	AttrReason   = "reason"   // why, in one line
+	AttrSummary  = "summary"  // what the agent said at the end of its work
+	AttrCount    = "count"    // how often it happened, if a line says that of several
+
+	AttrRequest = "request" // the kind of a request to Notion, such as pages.update
+	AttrStatus  = "status"  // the HTTP status of its answer
+
+	AttrError = "error" // what failed, in the words of whoever says so
+)
+
+// What happens to a daemon, besides the kinds of facts.
+const (
+	EventLeadership    = "leadership"     // who leads has changed, or cannot be asked
+	EventNotionDown    = "notion_down"    // nothing is sent until Notion answers again
+	EventNotionBack    = "notion_back"    // it does
+	EventNotionPaused  = "notion_paused"  // Notion asked for a pause
+	EventNotionRefused = "notion_refused" // Notion refused a request, and would again
+	EventGivenUp       = "given_up"       // a log entry or a notice will never arrive
+)
+
+// longestLogged is the most characters of a text in the daemon's log.
+const longestLogged = 240
+
+// Brief returns a text that others wrote as the daemon's log has it: one short line, of visible
+// characters.
+func Brief(s string) string { return task.Brief(s, longestLogged) }

@@ -274,3 +274,403 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 		})
 	})
 }
+
+// Whatever becomes of the write that finishes a claim, it is delivered, the
+// agent is not told that the claim is lost, and it is logged once.
+func TestFateOfTheFinish(t *testing.T) {
+	faults := []struct {
+		name  string
+		fault sim.Fault
+	}{
+		{"answer dropped", sim.AnswerDropped},
+		{"request dropped", sim.RequestDropped},
+		{"saved but 503", sim.SavedBut503},
+		{"409", sim.Fails(409, false)},
+		{"409, saved", sim.Fails(409, true)},
+		{"500", sim.Fails(500, false)},
+		{"502", sim.Fails(502, false)},
+		{"504, saved", sim.Fails(504, true)},
+		{"turned away", sim.TurnedAway(429, 40*time.Second)},
+		{"not applied", sim.NotApplied},
+		{"answered late", sim.Slow(0, 5*time.Second)},
+		{"landing late", sim.Late(2 * time.Second)},
+		{"landing much later", sim.Late(20 * time.Second)},
+		{"applied late", sim.AppliedLate(2 * time.Second)},
+	}
+	for _, tt := range finishes {
+		for _, f := range faults {
+			for times, fault := range map[string]sim.Fault{
+				"first": sim.InTurn(tt.write, f.fault),
+				"third": sim.InTurn(tt.write, sim.RequestDropped, sim.RequestDropped, f.fault),
+				"every": sim.On(firstMinutes(10, tt.write), f.fault),
+			} {
+				t.Run(tt.name+", "+f.name+", "+times, func(t *testing.T) {
+					inWorld(t, openTask(), func(w *world) {
+						d := w.daemon("a", fault)
+						c := w.claim(d, "Sandman")
+						got, err := d.Finish(w.ctx, c.ID, tt.finish)
+						w.ok(err)
+						if got.State != claim.Ended && got.State != claim.Finishing {
+							t.Errorf("the claim is %s, want it ended or finishing", got.State)
+						}
+						w.sync(15*time.Minute, d)
+
+						// The agent asks again, having heard nothing.
+						got, err = d.Finish(w.ctx, c.ID, tt.finish)
+						w.ok(err)
+						if got.State != claim.Ended || got.Ending != tt.finish.As {
+							t.Errorf("the claim is %s, %s; want it ended as %s", got.State, got.Ending, tt.finish.As)
+						}
+						w.finished(c, tt.status)
+						if diff := cmp.Diff([]claim.Kind{claim.KindGranted, tt.kind}, kinds(d)); diff != "" {
+							t.Errorf("events (-want +got):\n%s", diff)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// firstMinutes chooses the requests of a kind for the bubble's first n minutes.
+func firstMinutes(n int, kind sim.Kind) sim.Pick {
+	return func(_ task.ID, w *claim.Write) bool {
+		return sim.KindOf(w) == kind && time.Since(bubbleStart) < time.Duration(n)*time.Minute
+	}
+}
+
+// An agent that released the task, whose answer was lost, and which somebody
+// else took since, has released it.
+func TestReleasedAndTakenBeforeTheAnswer(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		a := w.daemon("a", sim.InTurn(sim.Openings, sim.AnswerDropped))
+		b := w.daemon("b")
+		c := w.claim(a, "Sandman")
+		var granted []claim.Hold
+		var wg sync.WaitGroup
+		wg.Go(func() { granted = w.race(entrant{daemon: b, agent: "Oracle", after: time.Second}) })
+		got, err := a.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
+		w.ok(err)
+		if got.Ending != claim.EndReleased {
+			t.Errorf("ended as %s, want released", got.Ending)
+		}
+		wg.Wait()
+		if len(granted) != 1 {
+			t.Fatalf("%d claims were granted, want Oracle's", len(granted))
+		}
+		w.shows(task.InProgress, "Oracle", string(granted[0].ID))
+	})
+}
+
+// A finish that was never sent is not taken for delivered because somebody else has the task: a
+// person may have handed it on.
+func TestFinishUnsentAndTaken(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		a, b := w.daemon("a"), w.daemon("b")
+		c := w.claim(a, "Sandman")
+		w.Edit(page, func(t *task.Task) { t.ClaimedAt, t.Token = time.Time{}, "" }) // Sandman's, whoever that is
+		other := w.claim(b, "Sandman")
+		got, err := a.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: "no ladder"})
+		w.ok(err)
+		if got.State != claim.Finishing {
+			t.Errorf("the claim is %s, want finishing until the other one is explained", got.State)
+		}
+		w.sync(2*time.Minute, a, b)
+		if got := w.record(a, c.ID); got.Ending != claim.EndLost {
+			t.Errorf("the claim is %s, %s; want it lost", got.State, got.Ending)
+		}
+		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindLost, claim.KindOrphaned}, kinds(a)); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		w.shows(task.InProgress, "Sandman", string(other.ID))
+	})
+}
+
+// A completion whose answer was lost stays a completion when a person reopens
+// the task meanwhile.
+func TestCompletedAndReopenedBeforeTheAnswer(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", sim.InTurn(sim.Completions, sim.AnswerDropped))
+		c := w.claim(d, "Sandman")
+		time.AfterFunc(time.Second, func() { w.Edit(page, func(t *task.Task) { t.Status = task.Open }) })
+		got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+		w.ok(err)
+		if got.Ending != claim.EndCompleted {
+			t.Errorf("ended as %s, want completed", got.Ending)
+		}
+		// It is open to all again, although its last claim is still to be seen.
+		w.claim(d, "Oracle")
+	})
+}
+
+// With Notion down, a finish is accepted, journalled and delivered later, once.
+func TestFinishWithNotionDown(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		for _, tt := range finishes {
+			name := tt.name
+			if restart {
+				name += ", with a restart"
+			}
+			t.Run(name, func(t *testing.T) {
+				inWorld(t, openTask(), func(w *world) {
+					var down bool
+					d := w.daemon("a", sim.On(func(_ task.ID, w *claim.Write) bool { return down && w == nil }, sim.ReadFails(claim.Unavailable)))
+					c := w.claim(d, "Sandman")
+					down = true
+					got, err := d.Finish(w.ctx, c.ID, tt.finish)
+					w.ok(err)
+					if got.State != claim.Finishing {
+						t.Fatalf("the claim is %s, want finishing", got.State)
+					}
+					w.deny(d, "Oracle", claim.CodeHeld)
+					if restart {
+						w.ok(d.Restart(w.ctx))
+					}
+					w.sync(20*time.Minute, d)
+					if got := w.only(d).State; got != claim.Finishing {
+						t.Fatalf("the claim is %s, want finishing", got)
+					}
+					down = false
+					w.sync(6*time.Minute, d)
+					w.none(d)
+					w.finished(c, tt.status)
+					if n := count(d, tt.write); n != 1 {
+						t.Errorf("%d writes of the finish, want 1", n)
+					}
+					events := d.Ledger.Events()
+					var finish []claim.Fact
+					for _, e := range events {
+						if e.Kind == tt.kind {
+							finish = append(finish, e)
+						}
+					}
+					if len(finish) != 1 || !finish[0].Finished.Equal(got.Finish.At) || finish[0].Summary != tt.finish.Summary {
+						t.Errorf("events of the finish: %+v, want one, finished at %v", finish, got.Finish.At)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The daemon dies after the write that finishes a claim, and before it could
+// note that.
+func TestCrashAfterTheFinish(t *testing.T) {
+	for _, tt := range finishes {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.start(steady("a"))
+				c := w.claim(d, "Sandman")
+				crash := errors.New("crash")
+				time.AfterFunc(350*time.Millisecond, func() { d.Ledger.Break(crash) })
+				if _, err := d.Finish(w.ctx, c.ID, tt.finish); !errors.Is(err, crash) {
+					t.Fatalf("error %v, want %v", err, crash)
+				}
+				d.Ledger.Break(nil)
+				w.ok(d.Restart(w.ctx))
+				w.sync(time.Minute, d)
+				w.none(d)
+				w.finished(c, tt.status)
+				if diff := cmp.Diff([]claim.Kind{claim.KindGranted, tt.kind}, kinds(d)); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// The agent asks again once what it said has landed after all.
+func TestFinishAgainAfterALateWrite(t *testing.T) {
+	for _, tt := range finishes {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				late := sim.Late(time.Minute)
+				d := w.daemon("a", sim.InTurn(tt.write, late, late, late))
+				c := w.claim(d, "Sandman")
+				got, err := d.Finish(w.ctx, c.ID, tt.finish)
+				w.ok(err)
+				if got.State != claim.Finishing {
+					t.Fatalf("the claim is %s, want finishing", got.State)
+				}
+				time.Sleep(2 * time.Minute)
+				got, err = d.Finish(w.ctx, c.ID, tt.finish)
+				w.ok(err)
+				if got.State != claim.Ended || got.Ending != tt.finish.As || !got.Due.IsZero() {
+					t.Errorf("the claim is %s, %s, due at %v; want it ended as %s", got.State, got.Ending, got.Due, tt.finish.As)
+				}
+				w.finished(c, tt.status)
+			})
+		})
+	}
+}
+
+// An agent that is done after its lease competes with whoever overrides its
+// claim. However slow its write is, whoever is granted the task keeps it.
+func TestSlowFinishAgainstAnOverride(t *testing.T) {
+	for _, tt := range finishes {
+		for _, slow := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
+			for after := time.Duration(0); after < 10*time.Second; after += 500 * time.Millisecond {
+				inWorld(t, openTask(), func(w *world) {
+					a := w.daemon("a", sim.On(sim.Every(tt.write, sim.Renewals), sim.Slow(slow, 0)))
+					b := w.start(steady("b"))
+					c := w.claim(a, "Sandman")
+					time.Sleep(time.Until(c.StaleAt) + time.Second)
+					var granted []claim.Hold
+					var wg sync.WaitGroup
+					wg.Go(func() { granted = w.race(entrant{daemon: b, agent: "Oracle", after: after}) })
+					_, err := a.Finish(w.ctx, c.ID, tt.finish)
+					wg.Wait()
+					w.sync(2*time.Minute, a, b)
+					if len(granted) == 0 {
+						if err != nil {
+							t.Errorf("%s slow by %v, override after %v: nobody has the task: %v", tt.name, slow, after, err)
+						}
+						return
+					}
+					if got := w.only(b).State; got != claim.Held {
+						t.Errorf("%s slow by %v, override after %v: the claim is %s, want held", tt.name, slow, after, got)
+					}
+					w.shows(task.InProgress, "Oracle", string(granted[0].ID))
+				})
+			}
+		}
+	}
+}
+
+// freeings are the ways in which a daemon frees a task.
+var freeings = map[string]struct {
+	first func(*task.Task)
+	do    func(w *world, d *sim.Daemon)
+}{
+	"a release": {do: func(w *world, d *sim.Daemon) {
+		_, err := d.Finish(w.ctx, w.claim(d, "Sandman").ID, claim.Finish{As: claim.EndReleased})
+		w.ok(err)
+	}},
+	"a release near the end of the lease": {do: func(w *world, d *sim.Daemon) {
+		c := w.claim(d, "Sandman")
+		time.Sleep(time.Until(c.StaleAt.Add(-20 * time.Second)))
+		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
+		w.ok(err)
+	}},
+	"a failure": {do: func(w *world, d *sim.Daemon) {
+		_, err := d.Finish(w.ctx, w.claim(d, "Sandman").ID, claim.Finish{As: claim.EndFailed, Reopen: true})
+		w.ok(err)
+	}},
+	"a sweep": {
+		first: func(t *task.Task) { *t = staleTask() },
+		do:    func(w *world, d *sim.Daemon) { _, _, _ = d.Sweep(w.ctx, page) },
+	},
+	"a withdrawal": {do: func(w *world, d *sim.Daemon) {
+		now := time.Now() // an attempt that was cut short
+		h := claim.Hold{ID: claim.NewID(now), Agent: "Sandman", Task: openTask(), State: claim.Writing, Reserved: now, Lease: claim.Lease{ClaimedAt: now}}
+		_, _, err := d.Ledger.Reserve(w.ctx, h, now, 0)
+		w.ok(err)
+		w.Edit(page, func(t *task.Task) {
+			t.Status, t.ClaimedBy, t.ClaimedAt, t.Token = task.InProgress, h.Agent, now, string(h.ID)
+		})
+		w.ok(d.Restart(w.ctx))
+	}},
+	"a tidying": {do: func(w *world, d *sim.Daemon) {
+		c := w.claim(d, "Sandman")
+		was := w.Page(page)
+		w.finish(d, c, claim.EndCompleted)
+		w.Edit(page, func(t *task.Task) { *t = was })
+	}},
+	"a gesture": {do: func(w *world, d *sim.Daemon) {
+		w.claim(d, "Sandman")
+		w.Edit(page, func(t *task.Task) { t.Status = task.Open })
+	}},
+	"a reopening": {
+		first: func(t *task.Task) { t.Status = task.Blocked },
+		do:    func(w *world, d *sim.Daemon) { _, _ = w.reopen(d) },
+	},
+	"a reopening beside an old token": {
+		first: func(t *task.Task) {
+			t.Status, t.Token = task.Blocked, "done "+string(claim.NewID(time.Now().Add(-time.Hour)))+" Sandman"
+		},
+		do: func(w *world, d *sim.Daemon) { _, _ = w.reopen(d) },
+	},
+	"a reopening of a name": {
+		first: func(t *task.Task) { *t = staleTask(); t.Status = task.Blocked },
+		do:    func(w *world, d *sim.Daemon) { _, _ = w.reopen(d) },
+	},
+}
+
+// freed frees a task, with a fate of the write that does, and returns who was granted it next, and
+// when: by a daemon that is restarted at once, if again is set.
+func freed(w *world, way string, again bool, fate sim.Fault) (next claim.Hold, after time.Duration) {
+	d := w.daemon("a", sim.InTurn(sim.Openings, fate))
+	began := time.Now()
+	freeings[way].do(w, d)
+	if again {
+		w.ok(d.Restart(w.ctx))
+	}
+	for i := 0; time.Since(began) < 35*time.Minute; i++ {
+		if _, err := d.RunDue(w.ctx); err != nil {
+			w.Logf("%s: %v", way, err)
+		}
+		if i%15 == 1 {
+			_ = d.Sync(w.ctx)
+		}
+		if c, err := d.Claim(w.ctx, request("Oracle")); err == nil {
+			return c, time.Since(began)
+		}
+		if w.Page(page).Status == task.Blocked && i > 0 && i%30 == 0 {
+			_, _ = w.reopen(d) // as its caller was told to
+		}
+		time.Sleep(time.Second)
+	}
+	w.Fatal("nobody is granted the task any more")
+	return claim.Hold{}, 0
+}
+
+// A write that frees a task and was never answered may land a minute later. By then it has not
+// freed the task under the next holder, whoever restarted meanwhile.
+func TestFreeingWriteLandsLate(t *testing.T) {
+	for way, f := range freeings {
+		t.Run(way, func(t *testing.T) {
+			first := openTask()
+			if f.first != nil {
+				f.first(&first)
+			}
+			for _, late := range []time.Duration{4 * time.Second, 20 * time.Second, time.Minute} {
+				for _, again := range []bool{false, true} {
+					inWorld(t, first, func(w *world) {
+						c, after := freed(w, way, again, sim.Late(late))
+						for range 75 {
+							if p := w.Page(page); p.Token != string(c.ID) || p.ClaimedBy != c.Agent || p.Status != task.InProgress {
+								w.Fatalf("landing after %v, restarted %v: granted after %v, and then the page shows %s, %q, token %q", late, again, after, p.Status, p.ClaimedBy, p.Token)
+							}
+							time.Sleep(time.Second)
+						}
+					})
+				}
+			}
+		})
+	}
+}
+
+// A write that was answered, shows on the page or was surely not sent delays nobody.
+func TestFreeingWriteDelaysNobody(t *testing.T) {
+	for way, f := range freeings {
+		first := openTask()
+		if f.first != nil {
+			f.first(&first)
+		}
+		var usual time.Duration
+		for _, tt := range []struct {
+			name string
+			fate sim.Fault
+		}{{"answered", nil}, {"landed", sim.AnswerDropped}, {"turned away", sim.TurnedAway(429, time.Second)}} {
+			inWorld(t, first, func(w *world) {
+				_, after := freed(w, way, false, tt.fate)
+				if usual == 0 {
+					usual = after
+				}
+				if after > usual+45*time.Second {
+					w.Errorf("%s, %s: granted again after %v, and otherwise after %v", way, tt.name, after, usual)
+				}
+			})
+		}
+	}
+}

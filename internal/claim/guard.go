@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -143,4 +144,41 @@ func (c *Claimer) lastRenewal(ctx context.Context, h Hold) (Hold, error) {
 		return Hold{}, fmt.Errorf("a claim lives for %v at the most, all renewals together", c.policy.MaxLifetime)
 	}
 	return c.renew(ctx, h)
+}
+
+// Report is what an agent says of its work while it goes on.
+type Report struct {
+	// Progress is how far it is; empty if it says nothing new. Only the first line's worth is
+	// kept, see MaxProgress.
+	Progress string
+}
+
+// MaxProgress is how many characters of a report are kept.
+const MaxProgress = 300
+
+// on returns h with what r says.
+func (r Report) on(h Hold) Hold {
+	h.Progress = cmp.Or(task.Brief(r.Progress, MaxProgress), h.Progress)
+	return h
+}
+
+// Spend notes what the agent of a claim has used for it so far, and returns the claim. It does so
+// in any state of a claim that was granted, also once that has ended: what was used is gone. The
+// error is ErrUnknownClaim, or the ledger's.
+func (c *Claimer) Spend(ctx context.Context, id ID, report Usage) (Hold, error) {
+	h, unlock, err := c.lockClaim(ctx, id)
+	if err != nil {
+		return Hold{}, err
+	}
+	defer unlock()
+	used, grew := h.Used.grown(report, c.store.Now())
+	if !grew || h.Started.IsZero() {
+		return h, nil
+	}
+	h.Used = used
+	ch := holding(h)
+	if h.State == Ended {
+		ch = Change{Used: []Hold{h}}
+	}
+	return h, c.commit(ctx, ch)
 }

@@ -1,6 +1,9 @@
 package claim_test
 
 import (
+	"errors"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -345,6 +348,321 @@ func TestSuspicionClearedUp(t *testing.T) {
 		}
 		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindConflict}, kinds(d)); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// At most one renewal per half lease reaches Notion.
+func TestHalfLeaseRule(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		c := w.claim(d, "Sandman")
+		sent := len(d.Store.Calls())
+
+		time.Sleep(time.Until(c.ClaimedAt.Add(15*time.Minute - time.Second)))
+		got, err := d.Renew(w.ctx, c.ID)
+		w.ok(err)
+		if n := len(d.Store.Calls()); n != sent || !got.ClaimedAt.Equal(c.ClaimedAt) {
+			t.Errorf("before half the lease: %d requests, claimed at %v", n-sent, got.ClaimedAt)
+		}
+		if !got.Heartbeat.Equal(d.Store.Now()) {
+			t.Errorf("heartbeat at %v, want %v", got.Heartbeat, d.Store.Now())
+		}
+
+		time.Sleep(time.Second)
+		now := d.Store.Now()
+		got, err = d.Renew(w.ctx, c.ID)
+		w.ok(err)
+		if n := len(d.Store.Calls()); n != sent+2 || !got.ClaimedAt.Equal(now) {
+			t.Errorf("at half the lease: %d requests, claimed at %v; want 2, %v", n-sent, got.ClaimedAt, now)
+		}
+		if want := now.Truncate(time.Minute).Add(31*time.Minute + 15*time.Second); !got.StaleAt.Equal(want) || !got.ExpiresAt().Equal(now.Add(30*time.Minute)) {
+			t.Errorf("stale at %v, expires at %v", got.StaleAt, got.ExpiresAt())
+		}
+		if diff := cmp.Diff(&claim.Write{ClaimedAt: &now}, d.Store.Calls()[sent+1].Write); diff != "" {
+			t.Errorf("write (-want +got):\n%s", diff)
+		}
+		if at := w.Page(page).ClaimedAt; !at.Equal(now.Truncate(time.Minute)) {
+			t.Errorf("the page is claimed at %v, want %v", at, now.Truncate(time.Minute))
+		}
+		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindRenewed}, kinds(d)); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestKeepAlive(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		second := openTask()
+		second.ID = otherPage
+		w.Add(second)
+		d := w.daemon("a")
+		lively := w.claim(d, "Sandman")
+		silent, err := d.Claim(w.ctx, claim.Request{Agent: "Oracle", Task: second})
+		w.ok(err)
+
+		time.Sleep(10 * time.Minute)
+		_, err = d.Renew(w.ctx, lively.ID) // too early to be written
+		w.ok(err)
+		w.ok(d.KeepAlive(w.ctx))
+		if n := count(d, sim.Renewals); n != 0 {
+			t.Errorf("%d renewals after 10 minutes, want none", n)
+		}
+		time.Sleep(6 * time.Minute)
+		now := d.Store.Now()
+		w.ok(d.KeepAlive(w.ctx))
+		if got := w.record(d, lively.ID); !got.ClaimedAt.Equal(now) {
+			t.Errorf("claimed at %v, want %v", got.ClaimedAt, now)
+		}
+		if got := w.record(d, silent.ID); !got.ClaimedAt.Equal(silent.ClaimedAt) {
+			t.Errorf("the claim of an agent that gave no sign of life was renewed at %v", got.ClaimedAt)
+		}
+		// One sign of life is good for one renewal.
+		time.Sleep(16 * time.Minute)
+		w.ok(d.KeepAlive(w.ctx))
+		if n := count(d, sim.Renewals); n != 1 {
+			t.Errorf("%d renewals, want 1", n)
+		}
+	})
+}
+
+func TestMaxLifetime(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		o := sim.DaemonOptions{Policy: sim.Policy()}
+		o.Policy.MaxLifetime = 2 * time.Hour
+		d := w.start(o)
+		c := w.claim(d, "Sandman")
+		end := c.Started.Add(2 * time.Hour)
+		rival := w.daemon("b")
+		for time.Now().Before(end.Add(2 * time.Minute)) {
+			time.Sleep(time.Minute)
+			got, err := d.Renew(w.ctx, c.ID)
+			w.ok(err)
+			w.ok(d.KeepAlive(w.ctx))
+			if got.ExpiresAt().After(end) {
+				t.Fatalf("at %v the claim lasts until %v, want until %v at most", time.Now(), got.ExpiresAt(), end)
+			}
+		}
+		if got := w.only(d).ExpiresAt(); end.Sub(got) > 16*time.Minute {
+			t.Errorf("the claim lasted until %v, want close to %v", got, end)
+		}
+		w.claim(rival, "Oracle")
+	})
+}
+
+// A renewal whose fate is unknown is believed only if the page shows it.
+func TestFateOfTheRenewal(t *testing.T) {
+	tests := []struct {
+		name    string
+		fault   sim.Fault
+		renewed bool
+	}{
+		{"answer dropped", sim.AnswerDropped, true},
+		{"saved but 503", sim.SavedBut503, true},
+		{"409, saved", sim.Fails(409, true), true},
+		{"504, saved", sim.Fails(504, true), true},
+		{"answered late", sim.Slow(0, 5*time.Second), true},
+		{"landing during the settle wait", sim.Late(time.Second), true},
+		{"applied during the settle wait", sim.AppliedLate(time.Second), true},
+		{"request dropped", sim.RequestDropped, false},
+		{"409", sim.Fails(409, false), false},
+		{"500", sim.Fails(500, false), false},
+		{"not applied", sim.NotApplied, false},
+		{"turned away", sim.TurnedAway(429, time.Second), false},
+		{"landing later", sim.Late(time.Minute), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.daemon("a", sim.InTurn(sim.Renewals, tt.fault))
+				c := w.claim(d, "Sandman")
+				time.Sleep(20 * time.Minute)
+				now := d.Store.Now()
+				got, err := d.Renew(w.ctx, c.ID)
+				want := now
+				if !tt.renewed {
+					want = c.ClaimedAt
+					se, ok := errors.AsType[*claim.StoreError](err)
+					if !ok || se.Kind != claim.Unavailable {
+						t.Fatalf("error %v, want an unavailable store", err)
+					}
+				} else if err != nil || !got.ClaimedAt.Equal(want) {
+					t.Fatalf("claimed at %v, error %v; want %v", got.ClaimedAt, err, want)
+				}
+				if got := w.only(d); !got.ClaimedAt.Equal(want) || got.State != claim.Held {
+					t.Errorf("ledger: %s, claimed at %v; want held, %v", got.State, got.ClaimedAt, want)
+				}
+				// It stands, whatever comes later.
+				w.sync(5*time.Minute, d)
+				if got := w.only(d); got.State != claim.Held {
+					t.Errorf("the claim is %s, want held", got.State)
+				}
+				_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+				w.ok(err)
+			})
+		})
+	}
+}
+
+// An earlier renewal that lands after a later one sets the date back. The
+// holder must not trust its claim for longer than the others now grant it.
+func TestRenewalsOutOfOrder(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", sim.InTurn(sim.Renewals, sim.Late(5*time.Minute)))
+		c := w.claim(d, "Sandman")
+		time.Sleep(16 * time.Minute)
+		if _, err := d.Renew(w.ctx, c.ID); err == nil {
+			t.Fatal("a renewal that did not land was believed")
+		}
+		first := w.Page(page).ClaimedAt
+		time.Sleep(4 * time.Minute)
+		_, err := d.Renew(w.ctx, c.ID)
+		w.ok(err)
+		time.Sleep(2 * time.Minute) // the first one lands
+		if at := w.Page(page).ClaimedAt; !at.After(first) || !at.Before(w.only(d).ClaimedAt.Truncate(time.Minute)) {
+			t.Fatalf("the page is claimed at %v, want the time of the first renewal", at)
+		}
+		w.sync(sim.SyncInterval, d)
+		w.honoured(d)
+	})
+}
+
+// honoured checks that the holder trusts its claim for no longer than the page
+// makes others wait.
+func (w *world) honoured(d *sim.Daemon) {
+	w.Helper()
+	c := w.only(d)
+	t := w.Page(page)
+	if stale := d.Policy().StaleAt(t.ClaimedAt, d.Policy().LeaseOf(t)); !c.ExpiresAt().Before(stale) || !c.StaleAt.Equal(stale) {
+		w.Errorf("the holder expects to expire at %v and to be stale at %v; others override after %v", c.ExpiresAt(), c.StaleAt, stale)
+	}
+}
+
+// When a lease has run out, renewing it is a race with whoever overrides it.
+func TestRenewAgainstARival(t *testing.T) {
+	for ms := time.Duration(-4000); ms <= 4000; ms += 50 {
+		inWorld(t, openTask(), func(w *world) {
+			a := w.start(sim.DaemonOptions{StoreOptions: sim.StoreOptions{Name: "a"}})
+			// What the rival reads is dated late, and so takes the claim for
+			// stale although it was not when it was read.
+			first := true
+			b := w.start(sim.DaemonOptions{StoreOptions: sim.StoreOptions{Name: "b", Latency: func(*rand.Rand) sim.Delay {
+				defer func() { first = false }()
+				if first {
+					return sim.Delay{Dated: 1900 * time.Millisecond}
+				}
+				return sim.Delay{}
+			}}})
+			c := w.claim(a, "Sandman")
+			time.Sleep(time.Until(c.StaleAt) - 5*time.Second)
+
+			rival := make(chan bool)
+			go func() {
+				time.Sleep(4300 * time.Millisecond)
+				_, err := b.Claim(w.ctx, request("Oracle"))
+				rival <- err == nil
+			}()
+			time.Sleep(5*time.Second + ms*time.Millisecond)
+			renewed, err := a.Renew(w.ctx, c.ID)
+			granted := <-rival
+			if granted && err == nil && renewed.ExpiresAt().After(time.Now()) {
+				t.Errorf("renewal %v ms after StaleAt: renewed, and granted to a rival", int64(ms))
+			}
+			if !granted && err != nil {
+				t.Errorf("renewal %v ms after StaleAt: nobody has the task: %v", int64(ms), err)
+			}
+		})
+	}
+}
+
+// A lease that ran out while nobody took the task can be renewed, after a wait.
+func TestRenewAfterTheLease(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		c := w.claim(d, "Sandman")
+		time.Sleep(2 * time.Hour)
+		begun := time.Now()
+		got, err := d.Renew(w.ctx, c.ID)
+		w.ok(err)
+		if took := time.Since(begun); took < d.Policy().Settle {
+			t.Errorf("renewed after %v, want the settle wait", took)
+		}
+		if !got.ExpiresAt().After(time.Now()) {
+			t.Errorf("expires at %v", got.ExpiresAt())
+		}
+	})
+}
+
+func TestRenewOfALostClaim(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		c := w.claim(d, "Sandman")
+		time.Sleep(time.Hour)
+		rival := w.claim(w.daemon("b"), "Oracle")
+		_, err := d.Renew(w.ctx, c.ID)
+		if lost := w.lost(err); lost.Holder != "Oracle" {
+			t.Errorf("lost %+v, want it to name Oracle", lost)
+		}
+		w.shows(task.InProgress, "Oracle", string(rival.ID))
+		w.none(d)
+	})
+}
+
+// A person takes the task between the read and the write of a renewal.
+func TestTakenDuringTheRenewal(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.start(steady("a"))
+		c := w.claim(d, "Sandman")
+		time.Sleep(20 * time.Minute)
+		time.AfterFunc(200*time.Millisecond, func() { w.Edit(page, func(t *task.Task) { t.ClaimedBy = "Maria" }) })
+		_, err := d.Renew(w.ctx, c.ID)
+		if lost := w.lost(err); lost.Holder != "Maria" {
+			t.Errorf("lost %+v, want it to name Maria", lost)
+		}
+	})
+}
+
+func TestRenewWithNotionDown(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", sim.InTurn(sim.Reads, nil, nil, sim.ReadFails(claim.Unavailable)))
+		c := w.claim(d, "Sandman")
+		time.Sleep(20 * time.Minute)
+		_, err := d.Renew(w.ctx, c.ID)
+		_, ok := errors.AsType[*claim.StoreError](err)
+		if !ok {
+			t.Fatalf("error %v, want a *claim.StoreError", err)
+		}
+		// The sign of life is noted: the next KeepAlive renews.
+		w.ok(d.KeepAlive(w.ctx))
+		if got := w.only(d); !got.ClaimedAt.After(c.ClaimedAt) {
+			t.Errorf("claimed at %v, want it renewed", got.ClaimedAt)
+		}
+	})
+}
+
+// A sign of life that comes after the finish, which Notion has yet to be told of, is
+// told so.
+func TestRenewOfAFinish(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", sim.On(sim.Every(sim.Completions), sim.RequestDropped))
+		c := w.claim(d, "Sandman")
+		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+		w.ok(err)
+		_, err = d.Renew(w.ctx, c.ID)
+		if lost := w.lost(err); lost.Detail != "it was reported as completed, and Notion has yet to be told" || lost.Holder != "Sandman" {
+			t.Errorf("renew: %+v; want to be told that the claim is being ended", lost)
+		}
+	})
+}
+
+// A status that is none of ours is not told by a name that nobody finds in Notion.
+func TestLostToAStatusOfThePersonsOwn(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		c := w.claim(d, "Sandman")
+		w.Edit(page, func(t *task.Task) { t.Status, t.StatusName = task.Unknown, "Parked" })
+		if lost := w.lost(d.Guard(w.ctx, c.ID, nil)); !strings.Contains(lost.Detail, "tasks.statuses does not name") {
+			t.Errorf("lost: %q", lost.Detail)
 		}
 	})
 }

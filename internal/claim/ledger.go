@@ -1,8 +1,11 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"dibs/internal/task"
@@ -72,3 +75,123 @@ func (c Change) subject() (id ID, on task.ID) {
 func holding(h Hold, facts ...Fact) Change { return Change{Holds: []Hold{h}, Facts: facts} }
 
 func marking(m Mark, facts ...Fact) Change { return Change{Marks: []Mark{m}, Facts: facts} }
+
+// Refusal says why a reservation was refused: Holder is the claim that has the task, or Limit
+// is set because the agent has as many tasks as it may, or Barred because it gets none for now.
+type Refusal struct {
+	Holder *Hold
+	Limit  bool
+	Barred *Barred
+}
+
+// Barred says why an agent is granted nothing for now, whatever the task.
+type Barred struct {
+	Code   Code      // CodePaused or CodeLimitReached
+	By     string    // who paused
+	Until  time.Time // zero if that is not known
+	Detail string    // why, in one line
+}
+
+// deny returns the denial of the claim c.
+func (b Barred) deny(c Hold) *Denied {
+	return &Denied{Code: b.Code, Task: c.Task, Holder: b.By, ExpiresAt: b.Until, Local: true, Barred: true, Detail: b.Detail}
+}
+
+// Denied returns the denial of any task.
+func (b Barred) Denied() *Denied { return b.deny(Hold{}) }
+
+// Fact returns the denial of c at now as a fact. limit is the number of tasks that an agent may
+// have at a time.
+func (r Refusal) Fact(c Hold, now time.Time, limit int) Fact {
+	e := c.fact(KindDenied, now)
+	if r.Limit {
+		e.Code, e.Detail = CodeLimitReached, tooMany(c, limit)
+		return e
+	}
+	if b := r.Barred; b != nil {
+		e.Code, e.Holder, e.Detail, e.Expires = b.Code, b.By, b.Detail, b.Until
+		return e
+	}
+	h := r.Holder
+	e.Code, e.Holder, e.Against, e.Detail = CodeHeld, h.Agent, h.ID, h.occupies()
+	if h.State == Held {
+		e.Expires = h.ExpiresAt()
+	}
+	e.Title, e.URL = cmp.Or(e.Title, h.Task.Title), cmp.Or(e.URL, h.Task.URL)
+	return e
+}
+
+// deny returns what the agent of c, which was refused, is told. has are the claims that it
+// holds or is finishing.
+func (r Refusal) deny(c Hold, limit int, has []Hold) *Denied {
+	if r.Limit {
+		detail := tooMany(c, limit)
+		if len(has) > 0 {
+			detail += ": " + TasksOf(has)
+		}
+		return &Denied{
+			Code: CodeLimitReached, Task: c.Task, Local: true, Has: has, Detail: detail + "; finish or release one first",
+		}
+	}
+	if r.Barred != nil {
+		return r.Barred.deny(c)
+	}
+	return Occupied(*r.Holder)
+}
+
+func tooMany(c Hold, limit int) string {
+	return fmt.Sprintf("%s already holds as many tasks as it may (%d)", c.Agent, limit)
+}
+
+// maxNamed is the most tasks named in a line.
+const maxNamed = 5
+
+// TasksOf names the tasks of claims in one line.
+func TasksOf(claims []Hold) string {
+	var names []string
+	for i, c := range claims {
+		if i == maxNamed {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, strings.TrimSpace(c.Task.Key+" “"+cmp.Or(c.Task.Title, string(c.Task.ID))+"”"))
+	}
+	return strings.Join(names, ", ")
+}
+
+// Occupied returns the denial of a task that is reserved by a claim held here.
+func Occupied(h Hold) *Denied {
+	d := &Denied{
+		Code: CodeHeld, Task: h.Task, Holder: h.Agent, Local: true,
+		Detail: h.occupies() + "; ask for the next ready task instead",
+	}
+	if h.State == Held {
+		d.ExpiresAt = h.ExpiresAt()
+	}
+	return d
+}
+
+// occupies says how c keeps its task from others.
+func (c Hold) occupies() string {
+	switch c.State {
+	case Held:
+		return fmt.Sprintf("%s holds %q", c.Agent, c.Task.Title)
+	case Finishing:
+		return fmt.Sprintf("%s is done with %q and Notion has yet to be told", c.Agent, c.Task.Title)
+	}
+	return c.Agent + " is claiming the task at this moment"
+}
+
+// PassedOver returns one fact for an agent's request for the next task that was denied, one or
+// more times, because the tasks were held by others or not open any more. id is that of the
+// first attempt.
+func PassedOver(agent string, id ID, at time.Time, denials []*Denied) Fact {
+	first := denials[0]
+	e := Hold{ID: id, Agent: agent, Task: first.Task}.fact(KindDenied, at)
+	e.Code, e.Holder, e.Detail, e.Remote = first.Code, first.Holder, first.Detail, true
+	if n := len(denials); n > 1 {
+		e.Count = n
+		e.Detail = fmt.Sprintf("%d tasks that looked ready were taken by others, or not open any more, when their pages were read, the first being %q", n, first.Task.Title)
+	}
+	return e
+}

@@ -1,6 +1,8 @@
 package claim_test
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,5 +227,262 @@ func TestTell(t *testing.T) {
 		if told, err := d.Tell(w.ctx, page, func(task.Task) string { return why }); told || err != nil || len(d.Store.Calls()) != sent {
 			t.Errorf("told is %v, %v, after %d requests", told, err, len(d.Store.Calls())-sent)
 		}
+	})
+}
+
+// patient starts a daemon under which a task may be tried so many times.
+func (w *world) patient(name string, attempts int, faults ...sim.Fault) *sim.Daemon {
+	w.Helper()
+	p := sim.Policy()
+	p.MaxAttempts = attempts
+	return w.start(sim.DaemonOptions{Policy: p, StoreOptions: sim.StoreOptions{Name: name}}, faults...)
+}
+
+// fails has the agent claim the page and fail at it.
+func (w *world) fails(d *sim.Daemon, agent, why string) claim.Hold {
+	w.Helper()
+	c := w.claim(d, agent)
+	c, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: why})
+	w.ok(err)
+	return c
+}
+
+// noted checks the last line of the page's note.
+func (w *world) noted(want string) {
+	w.Helper()
+	if got := w.Page(page).Note; got != want {
+		w.Errorf("the note says\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTasksThatFailTooOften(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.patient("a", 2)
+		if c := w.fails(d, "Sandman", "no ladder"); c.Task.Status != task.Open || c.Detail != "" {
+			t.Fatalf("after one of two attempts the task is %s: %s", c.Task.Status, c.Detail)
+		}
+		time.Sleep(time.Hour)
+		c := w.fails(d, "Oracle", "rain")
+		w.shows(task.Blocked, "", "")
+		const history = "tried 2 times: Sandman failed at 2000-01-01 00:00 UTC (no ladder), Oracle failed at 2000-01-01 01:00 UTC (rain)"
+		w.noted("Blocked: " + history + " — Oracle, 2000-01-01 01:00 UTC")
+		if c.Ending != claim.EndFailed || c.Detail != "the task is BLOCKED: "+history {
+			t.Errorf("the claim ended as %s: %s", c.Ending, c.Detail)
+		}
+		events := d.Ledger.Events()
+		if last := events[len(events)-1]; last.Kind != claim.KindFailed || last.Summary != "rain" || last.Detail != c.Detail {
+			t.Errorf("last event %+v", last)
+		}
+
+		// It begins anew once it is reopened.
+		_, err := w.reopen(d)
+		w.ok(err)
+		w.fails(d, "Sandman", "")
+		w.shows(task.Open, "", "")
+	})
+}
+
+// What is done, given back or lost to a person is no failure.
+func TestWhatIsNoTry(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.patient("a", 2)
+		w.fails(d, "Sandman", "no ladder")
+		c := w.claim(d, "Oracle")
+		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
+		w.ok(err)
+		w.claim(d, "Oracle")
+		w.Edit(page, func(t *task.Task) { t.Status = task.Open; unclaim(t) })
+		w.sync(time.Minute, d)
+		if tries, err := d.Ledger.Tries(w.ctx, page); err != nil || len(tries) != 1 {
+			t.Errorf("tries %v, %v; want Sandman's", tries, err)
+		}
+		c = w.claim(d, "Oracle")
+		_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReview})
+		w.ok(err)
+		if tries, err := d.Ledger.Tries(w.ctx, page); err != nil || len(tries) != 0 {
+			t.Errorf("tries %v, %v; want none after work that came to something", tries, err)
+		}
+	})
+}
+
+// A task that goes stale that often is set to BLOCKED by the sweep, whoever held it.
+func TestTasksThatGoStaleTooOften(t *testing.T) {
+	inWorld(t, staleTask(), func(w *world) {
+		d := w.patient("a", 2)
+		_, swept, err := d.Sweep(w.ctx, page)
+		w.ok(err)
+		w.shows(task.Open, "", "")
+		w.claim(d, "Sandman")
+		time.Sleep(2 * time.Hour)
+		former, swept2, err := d.Sweep(w.ctx, page)
+		w.ok(err)
+		if !swept || !swept2 || former != "Sandman" {
+			t.Errorf("swept %v, %v, of %s", swept, swept2, former)
+		}
+		w.shows(task.Blocked, "", "")
+		w.noted("Blocked: tried 2 times: the claim of Ghost ran out at 2000-01-01 00:00 UTC, the claim of Sandman ran out at 2000-01-01 00:31 UTC — dibs, 2000-01-01 02:00 UTC")
+		events := d.Ledger.Events()
+		if last := events[len(events)-1]; last.Kind != claim.KindSwept || !strings.Contains(last.Detail, "; the task is BLOCKED: tried 2 times: ") {
+			t.Errorf("last event %+v", last)
+		}
+	})
+}
+
+// A stale claim is not overridden when it was the last try: the task is set to BLOCKED.
+func TestNoOverrideAfterTheLastTry(t *testing.T) {
+	inWorld(t, staleTask(), func(w *world) {
+		d := w.patient("a", 2)
+		c := w.claim(d, "Sandman") // the first one
+		if c.Former != "Ghost" {
+			t.Fatalf("the claim overrode %q", c.Former)
+		}
+		time.Sleep(2 * time.Hour)
+		sent := len(d.Store.Calls())
+		denied := w.deny(d, "Oracle", claim.CodeNotOpen)
+		if !strings.Contains(denied.Detail, "claim.max_attempts") {
+			t.Errorf("denied: %s", denied.Detail)
+		}
+		if got := requests(d)[sent:]; !slices.Equal(got, []sim.Kind{sim.Reads, sim.Voidings}) {
+			t.Errorf("requests %v, want a read and the mark", got)
+		}
+		time.Sleep(5 * time.Second)
+		_, err := d.RunDue(w.ctx)
+		w.ok(err)
+		w.shows(task.Blocked, "", "")
+		w.none(d)
+		if note := w.Page(page).Note; !strings.HasPrefix(note, "Blocked: tried 2 times: the claim of Ghost ran out at ") {
+			t.Errorf("note %q", note)
+		}
+		if got := w.record(d, c.ID); got.Ending != claim.EndSwept {
+			t.Errorf("Sandman's claim ended as %s, want swept", got.Ending)
+		}
+	})
+}
+
+// A claim that went stale and was swept by another daemon counts here, too.
+func TestTriesEndedByAnotherDaemon(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d, other := w.patient("a", 2), w.daemon("other")
+		w.claim(d, "Sandman")
+		time.Sleep(2 * time.Hour)
+		if _, swept, err := other.Sweep(w.ctx, page); err != nil || !swept {
+			t.Fatalf("swept %v, %v", swept, err)
+		}
+		w.sync(time.Minute, d)
+		if tries, err := d.Ledger.Tries(w.ctx, page); err != nil || len(tries) != 1 || tries[0].Agent != "Sandman" || tries[0].Failed {
+			t.Errorf("tries %+v, %v; want Sandman's, which ran out", tries, err)
+		}
+		w.fails(d, "Oracle", "rain")
+		w.shows(task.Blocked, "", "")
+	})
+}
+
+// A claim that goes stale counts once, also if the guard sees its page before it is known
+// here that a sweep of this daemon has reopened it.
+func TestASweepInDoubtIsOneTry(t *testing.T) {
+	for name, attempts := range map[string]int{"reopened": 5, "blocked": 1} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.patient("a", attempts, sim.InTurn(sim.Openings, sim.AnswerDropped), sim.InTurn(sim.Blockings, sim.AnswerDropped))
+				c := w.claim(d, "Sandman")
+				time.Sleep(2 * time.Hour)
+				if _, swept, _ := d.Sweep(w.ctx, page); swept {
+					t.Fatal("the sweep knows that it is done")
+				}
+				_ = d.Guard(w.ctx, c.ID, nil)
+				w.sync(10*time.Minute, d)
+				w.none(d)
+				tries, err := d.Ledger.Tries(w.ctx, page)
+				w.ok(err)
+				if want := attempts - 1; len(tries) != min(1, want) {
+					t.Errorf("tries %+v, want %d", tries, min(1, want))
+				}
+			})
+		})
+	}
+}
+
+// What is decided when the agent fails stays so, whatever becomes of the write and of the
+// daemon.
+func TestTheLastTrySurvives(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		away := false
+		d := w.patient("a", 1, sim.Outage(func() bool { return away }))
+		c := w.claim(d, "Sandman")
+		away = true
+		got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: "rain"})
+		w.ok(err)
+		if got.State != claim.Finishing {
+			t.Fatalf("the claim is %s", got.State)
+		}
+		d.Kill()
+		d, err = d.Successor(w.ctx)
+		w.ok(err)
+		away = false
+		w.sync(10*time.Minute, d)
+		w.shows(task.Blocked, "", "")
+		w.noted("Blocked: tried once: Sandman failed at 2000-01-01 00:00 UTC (rain) — Sandman, 2000-01-01 00:00 UTC")
+	})
+}
+
+// The history of many tries tells of the last ones.
+func TestHistoryOfManyTries(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.patient("a", 9)
+		for range 9 {
+			w.fails(d, "Sandman", strings.Repeat("no ladder ", 50))
+			time.Sleep(time.Minute)
+		}
+		note := w.Page(page).Note
+		if !strings.HasPrefix(note, "Blocked: tried 9 times, the last 6: Sandman failed at ") || strings.Contains(note, "\n") || len([]rune(note)) > 1100 {
+			t.Errorf("note %q", note)
+		}
+		if found := claim.NoteLines(note); len(found) != 1 {
+			t.Errorf("it is not known for a line of ours: %q", note)
+		}
+	})
+}
+
+// A board without FAILED has BLOCKED in its place; one without REVIEW has nothing, and
+// nothing is done.
+func TestOptionalStatuses(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		p := sim.Policy()
+		p.Review, p.Failed = false, true
+		d := w.start(sim.DaemonOptions{Policy: p, StoreOptions: sim.StoreOptions{Name: "a"}})
+		c := w.claim(d, "Sandman")
+		sent := len(d.Store.Calls())
+		if _, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReview}); !errors.Is(err, claim.ErrNoReview) || len(d.Store.Calls()) != sent {
+			t.Errorf("review on a board without it: %v", err)
+		}
+		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Summary: "rain"})
+		w.ok(err)
+		w.shows(task.Failed, "", "")
+		w.noted("Failed: rain — Sandman, 2000-01-01 00:00 UTC")
+		w.deny(d, "Oracle", claim.CodeNotOpen)
+	})
+}
+
+// Work that waits for review keeps the name of who did it, holds nobody up, and is no claim
+// once a person opens it again.
+func TestReview(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		p := sim.Policy()
+		p.MaxPerAgent = 1
+		d := w.start(sim.DaemonOptions{Policy: p, StoreOptions: sim.StoreOptions{Name: "a"}})
+		w.Add(task.Task{ID: otherPage, Status: task.Open})
+		c := w.claim(d, "Sandman")
+		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReview, Summary: "look at the ridge"})
+		w.ok(err)
+		w.finished(c, task.Review)
+		w.noted("In review: look at the ridge — Sandman, 2000-01-01 00:00 UTC")
+		w.deny(d, "Oracle", claim.CodeNotOpen)
+		if _, err := d.Claim(w.ctx, claim.Request{Agent: "Sandman", Task: task.Task{ID: otherPage}}); err != nil {
+			t.Errorf("Sandman cannot go on with another task: %v", err)
+		}
+		w.sync(2*time.Hour, d)
+		w.finished(c, task.Review)
+		w.Edit(page, func(t *task.Task) { t.Status = task.Open })
+		w.claim(w.daemon("b"), "Oracle")
 	})
 }

@@ -119,9 +119,18 @@ func asUser(t *testing.T, uid, gid int, first func() error, do func()) {
 		t.Skip("only root can be another user")
 	}
 	done := make(chan error)
-	go func() {
-		// From here on the thread belongs to the other user; it ends with the goroutine.
+	var begin func()
+	begin = func() {
+		// From here on the thread belongs to the other user; it ends with the goroutine. The process's
+		// first thread would not end, and the whole process would pass for that user's.
 		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			begun := make(chan struct{})
+			go func() { close(begun); begin() }()
+			<-begun
+			runtime.UnlockOSThread()
+			return
+		}
 		if err := first(); err != nil {
 			done <- err
 			return
@@ -138,7 +147,8 @@ func asUser(t *testing.T, uid, gid int, first func() error, do func()) {
 		}
 		do()
 		done <- nil
-	}()
+	}
+	go begin()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}

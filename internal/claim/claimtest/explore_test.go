@@ -1,27 +1,203 @@
-package claimtest_test
+package claimtest
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 
 	gocmp "github.com/google/go-cmp/cmp"
 )
+
+// The points at which the three requests of an attempt take effect.
+const (
+	pointRead = iota
+	pointWrite
+	pointVerify
+)
+
+// step is one point of one claimer.
+type step struct{ claimer, point int }
+
+func (s step) String() string { return fmt.Sprintf("%c%d", "RWV"[s.point], s.claimer) }
+
+// Schedule is an order in which the reads, the writes and the verifying reads of several
+// claimers, each in its own daemon, take effect, with times that bring the order about.
+type Schedule struct {
+	steps []step
+	at    []time.Duration // of each step, from the beginning
+}
+
+// String lists the steps: R1 is the read of claimer 1, W its write, V its
+// verifying read.
+func (s Schedule) String() string {
+	names := make([]string, len(s.steps))
+	for i, step := range s.steps {
+		names[i] = step.String()
+	}
+	return strings.Join(names, " ")
+}
+
+// Schedules returns every order in which the points of n claimers can follow each other under
+// p: a write comes at most the write window after its read, and a verifying read at least the
+// settle wait after its write. Claimers are numbered in the order of their reads, since any
+// other numbering gives the same schedule. A claimer whose read comes after a write finds the
+// task held and stops.
+func Schedules(n int, p claim.Policy) iter.Seq[Schedule] {
+	return func(yield func(Schedule) bool) {
+		x := explorer{n: n, policy: p, next: make([]int, n), yield: yield}
+		x.explore()
+	}
+}
+
+// explorer walks the tree of schedules.
+type explorer struct {
+	n      int
+	policy claim.Policy
+	yield  func(Schedule) bool
+
+	steps   []step
+	next    []int // the next point of each claimer
+	started int
+	written bool
+}
+
+// explore yields all schedules that begin with x.steps, and reports whether to go on.
+func (x *explorer) explore() bool {
+	at, possible := x.times()
+	if !possible {
+		return true
+	}
+	complete := x.started == x.n
+	for c := range x.started {
+		if x.next[c] > pointVerify {
+			continue
+		}
+		complete = false
+		if !x.take(step{c, x.next[c]}) {
+			return false
+		}
+	}
+	if complete {
+		return x.yield(Schedule{steps: slices.Clone(x.steps), at: at})
+	}
+	return x.started == x.n || x.take(step{x.started, pointRead})
+}
+
+// take explores the schedules that continue with s.
+func (x *explorer) take(s step) bool {
+	before := *x
+	next := x.next[s.claimer]
+	x.steps = append(x.steps, s)
+	x.next[s.claimer] = s.point + 1
+	switch {
+	case s.point == pointWrite:
+		x.written = true
+	case s.point == pointRead:
+		x.started++
+		if x.written {
+			x.next[s.claimer] = pointVerify + 1
+		}
+	}
+	more := x.explore()
+	x.steps, x.started, x.written = before.steps, before.started, before.written
+	x.next[s.claimer] = next
+	return more
+}
+
+// times returns the earliest times at which the steps can happen in this order; false if the
+// order is impossible.
+func (x *explorer) times() ([]time.Duration, bool) {
+	at := make([]time.Duration, len(x.steps))
+	points := make(map[step]int)
+	for i, s := range x.steps {
+		points[s] = i
+	}
+	// Each round moves times to as late as the others require. Times that have not settled
+	// after as many rounds as there are steps never will.
+	for range len(x.steps) + 1 {
+		settled := true
+		atLeast := func(i int, t time.Duration) {
+			if at[i] < t {
+				at[i], settled = t, false
+			}
+		}
+		for i, s := range x.steps {
+			if i > 0 {
+				atLeast(i, at[i-1]+time.Millisecond)
+			}
+			switch s.point {
+			case pointWrite:
+				atLeast(points[step{s.claimer, pointRead}], at[i]-x.policy.WriteWindow)
+			case pointVerify:
+				atLeast(i, at[points[step{s.claimer, pointWrite}]]+x.policy.Settle)
+			}
+		}
+		if settled {
+			return at, true
+		}
+	}
+	return nil, false
+}
+
+// Run lets real claimers race for the task by the schedule, under the policy that it was made
+// for. It returns the granted claims and what the page shows afterwards. Each mutate function
+// may change the configuration of each daemon.
+func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy, mutate ...func(*sim.Register, *sim.DaemonOptions)) (granted []claim.Hold, page task.Task) {
+	register := sim.NewRegister(first)
+	points := make(map[step]time.Duration)
+	claimers := 0
+	for i, step := range s.steps {
+		points[step] = s.at[i]
+		claimers = max(claimers, step.claimer+1)
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for c := range claimers {
+		read, write, verify := points[step{c, pointRead}], points[step{c, pointWrite}], points[step{c, pointVerify}]
+		// Reads are sent at the moment of their effect, and answers take no time.
+		before := []time.Duration{0, write - read, verify - write - p.Settle}
+		o := sim.DaemonOptions{Policy: p, StoreOptions: sim.StoreOptions{
+			Name: fmt.Sprint(c),
+			Latency: func(*rand.Rand) sim.Delay {
+				d := sim.Delay{Before: before[0]}
+				before = before[1:]
+				return d
+			},
+		}}
+		for _, f := range mutate {
+			f(register, &o)
+		}
+		d := register.Daemon(o)
+		wg.Go(func() {
+			defer d.Close()
+			time.Sleep(read)
+			if cl, err := d.Claim(ctx, claim.Request{Agent: fmt.Sprintf("agent %d", c), Task: first}); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				granted = append(granted, cl)
+			}
+		})
+	}
+	wg.Wait()
+	return granted, register.Page(first.ID)
+}
 
 var long = flag.Bool("long", false, "explore more schedules and run 100,000 races: takes its time")
 
@@ -48,7 +224,7 @@ func staleTask() task.Task {
 // and returns how many there were, and what went wrong in which.
 func explored(t *testing.T, n int, p claim.Policy) (schedules int, failures []string) {
 	t.Helper()
-	for s := range claimtest.Schedules(n, p) {
+	for s := range Schedules(n, p) {
 		schedules++
 		for name, first := range map[string]task.Task{"fresh": openTask(), "stale": staleTask()} {
 			synctest.Test(t, func(t *testing.T) {
@@ -109,7 +285,7 @@ func TestSchedulesOfTwo(t *testing.T) {
 		"R0 W0 V0 R1",
 	}
 	var got []string
-	for s := range claimtest.Schedules(2, sim.Policy()) {
+	for s := range Schedules(2, sim.Policy()) {
 		got = append(got, s.String())
 	}
 	slices.Sort(got)
@@ -123,7 +299,7 @@ func TestSchedulesOfTwo(t *testing.T) {
 func TestSchedulesOfThreeAreAll(t *testing.T) {
 	p := sim.Policy()
 	known := make(map[string]bool)
-	for s := range claimtest.Schedules(3, p) {
+	for s := range Schedules(3, p) {
 		known[s.String()] = false
 	}
 	r := rand.New(rand.NewPCG(1, 2))

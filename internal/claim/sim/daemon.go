@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/claim"
@@ -195,4 +200,119 @@ func (d *Daemon) SweepAll(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// mirror is a daemon's copy of the tasks: the rows of its last query, which may have lagged,
+// and the pages that it read or wrote since.
+type mirror struct {
+	claim.Unwatched
+
+	lag func(*rand.Rand) time.Duration
+
+	mu   sync.Mutex
+	rand *rand.Rand
+	rows map[task.ID]task.Task
+}
+
+func newMirror(o DaemonOptions) *mirror {
+	h := fnv.New64a()
+	h.Write([]byte(o.Name))
+	m := &mirror{lag: o.Lag, rand: rand.New(rand.NewPCG(o.Seed, h.Sum64())), rows: make(map[task.ID]task.Task)}
+	if m.lag == nil {
+		m.lag = func(*rand.Rand) time.Duration { return 0 }
+	}
+	return m
+}
+
+// take queries the register and returns the rows.
+func (m *mirror) take(r *Register) []task.Task {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rows := r.Query(func(task.ID) time.Duration { return m.lag(m.rand) })
+	clear(m.rows)
+	for _, t := range rows {
+		m.rows[t.ID] = t
+	}
+	return rows
+}
+
+// Observe stores a page that was read or written.
+func (m *mirror) Observe(r claim.Reading) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.rows[r.Task.ID] = r.Task; r.Task.Trashed {
+		delete(m.rows, r.Task.ID)
+	}
+}
+
+func (m *mirror) task(id task.ID) (task.Task, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, ok := m.rows[id]
+	return t, ok
+}
+
+// tasks returns all tasks in the order of their ids.
+func (m *mirror) tasks() []task.Task {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]task.Task, 0, len(m.rows))
+	for _, t := range m.rows {
+		all = append(all, t)
+	}
+	slices.SortFunc(all, func(a, b task.Task) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return all
+}
+
+var errKilled = errors.New("the daemon was killed")
+
+// life is one run of a daemon, until it is killed.
+type life struct{ over atomic.Bool }
+
+func (l *life) err() error {
+	if l.over.Load() {
+		return errKilled
+	}
+	return nil
+}
+
+// mortalLedger is the ledger of one run of a daemon. It does nothing after the end of the run.
+type mortalLedger struct {
+	claim.Ledger
+	*life
+}
+
+func (l mortalLedger) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit int) (int64, *claim.Refusal, error) {
+	if err := l.err(); err != nil {
+		return 0, nil, err
+	}
+	return l.Ledger.Reserve(ctx, c, now, limit)
+}
+
+func (l mortalLedger) Save(ctx context.Context, ch claim.Change) error {
+	if err := l.err(); err != nil {
+		return err
+	}
+	return l.Ledger.Save(ctx, ch)
+}
+
+// mortalStore is the store of one run of a daemon. It sends nothing after the end of the run;
+// requests sent before go on.
+type mortalStore struct {
+	claim.Store
+	*life
+}
+
+func (s mortalStore) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	if err := s.err(); err != nil {
+		return claim.Reading{}, err
+	}
+	return s.Store.Get(ctx, id)
+}
+
+func (s mortalStore) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	if err := s.err(); err != nil {
+		return claim.Reading{}, err
+	}
+	return s.Store.Write(ctx, id, w)
 }

@@ -243,3 +243,73 @@ func cloneHold(c claim.Hold) claim.Hold {
 	}
 	return c
 }
+
+// ErrDeposed is the error of every change that a former leader tries to make to a ledger.
+var ErrDeposed = &claim.JournalError{Err: errors.New("another daemon leads now, and only that one changes the journal")}
+
+// Term is a ledger in the hands of one epoch's leader. Every transaction asserts the epoch:
+// once there is a later one, it fails with ErrDeposed and changes nothing. Reads still work.
+type Term struct {
+	*Ledger
+	epoch int
+}
+
+type epochKey struct{}
+
+// Lead begins a new epoch and deposes the former leader.
+func (l *Ledger) Lead() *Term {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epoch++
+	return &Term{l, l.epoch}
+}
+
+// Deposed reports whether the epoch is over.
+func (t *Term) Deposed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.epoch != t.Ledger.epoch
+}
+
+// bound returns a context whose transactions assert the epoch.
+func (t *Term) bound(ctx context.Context) context.Context {
+	return context.WithValue(ctx, epochKey{}, t.epoch)
+}
+
+// Reserve implements claim.Ledger.
+func (t *Term) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit int) (int64, *claim.Refusal, error) {
+	return t.Ledger.Reserve(t.bound(ctx), c, now, limit)
+}
+
+// Save implements claim.Ledger.
+func (t *Term) Save(ctx context.Context, ch claim.Change) error {
+	return t.Ledger.Save(t.bound(ctx), ch)
+}
+
+// ErrNotSaved is the error of a ledger that fails to save.
+var ErrNotSaved = errors.New("the disk is full")
+
+// failingLedger is a ledger that fails to save now and then.
+type failingLedger struct {
+	claim.Ledger
+	fails func() bool
+}
+
+// Failing makes changes to a ledger fail, storing nothing, whenever fails returns true.
+func Failing(fails func() bool) func(claim.Ledger) claim.Ledger {
+	return func(l claim.Ledger) claim.Ledger { return failingLedger{l, fails} }
+}
+
+func (l failingLedger) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit int) (int64, *claim.Refusal, error) {
+	if l.fails() {
+		return 0, nil, ErrNotSaved
+	}
+	return l.Ledger.Reserve(ctx, c, now, limit)
+}
+
+func (l failingLedger) Save(ctx context.Context, ch claim.Change) error {
+	if l.fails() {
+		return ErrNotSaved
+	}
+	return l.Ledger.Save(ctx, ch)
+}

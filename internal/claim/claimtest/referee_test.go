@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"testing"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
+
+	"github.com/anishathalye/porcupine"
 )
 
 // books are the referee's notes on a race.
@@ -327,4 +331,155 @@ func (r *race) ended(c claim.Hold) bool {
 		}
 	}
 	return false
+}
+
+// OpKind is the kind of an operation.
+type OpKind string
+
+// The kinds of operations.
+const (
+	OpClaim  OpKind = "claim"
+	OpFinish OpKind = "finish" // with any ending
+	// OpExpire is the end of the lease that the agent was last told. It takes effect at that
+	// moment or later, unseen.
+	OpExpire OpKind = "expire"
+	// OpLose is the daemon's discovery that the claim is lost. The agent is told from then on.
+	OpLose OpKind = "lose"
+)
+
+// Operation is one operation of an agent, from its call to its return.
+type Operation struct {
+	Agent int // its number in the race
+	Kind  OpKind
+	Claim claim.ID // empty for a claim that was denied
+	Task  task.ID  // of a claim that was granted
+	// OK is set if a claim was granted or a finish accepted.
+	OK bool
+	// Call and Return count from the beginning of the race. Return is 0 if the effect may come
+	// later than the return.
+	Call, Return time.Duration
+}
+
+// losses returns the claims that the daemons found lost, according to their facts, whose times
+// are cut to the second.
+func losses(events []claim.Fact, began time.Time) []Operation {
+	var out []Operation
+	for _, e := range events {
+		if e.Kind == claim.KindLost {
+			out = append(out, Operation{Kind: OpLose, Claim: e.Claim, OK: true, Call: e.At.Sub(began)})
+		}
+	}
+	return out
+}
+
+// call starts an operation of the agent.
+func (a *agent) call(op Operation) Operation {
+	op.Agent, op.Call = a.number, time.Since(a.began)
+	return op
+}
+
+// returned ends an operation of the agent and stores it.
+func (a *agent) returned(op Operation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if op.Return = time.Since(a.began); op.Kind == OpFinish {
+		op.Return = 0 // it may be delivered later
+	}
+	a.Operations = append(a.Operations, op)
+}
+
+// expires records when the agent stops trusting its claim.
+func (a *agent) expires(c claim.Hold) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	end := c.ExpiresAt().Sub(a.began)
+	for i, op := range a.Operations {
+		if op.Kind == OpExpire && op.Claim == c.ID {
+			a.Operations[i].Call = max(op.Call, end)
+			return
+		}
+	}
+	a.Operations = append(a.Operations, Operation{Agent: a.number, Kind: OpExpire, Claim: c.ID, OK: true, Call: end})
+}
+
+// lease is a lock with a lease, as its holders see it. Its state is the claim
+// that has it, empty if none. It can be taken while nobody has it; and whoever
+// has it has it until he says that he is done, or is told that he has lost it, or
+// the lease that he was told of has ended, or somewhat longer.
+var lease = porcupine.Model{
+	Init: func() any { return claim.ID("") },
+	Step: func(state, input, _ any) (bool, any) {
+		holder, op := state.(claim.ID), input.(leaseOp)
+		if op.ends {
+			return holder == op.claim, claim.ID("")
+		}
+		return holder == "", op.claim
+	},
+}
+
+// leaseOp takes the lock, or gives it up.
+type leaseOp struct {
+	claim claim.ID
+	ends  bool
+}
+
+// leaseHistory is what the agents did, in the terms of the lock. An attempt that
+// was denied may have been for any reason, and says nothing.
+func leaseHistory(operations []Operation) []porcupine.Operation {
+	granted := make(map[claim.ID]Operation)
+	ends := make(map[claim.ID]time.Duration)
+	for _, op := range operations {
+		if op.Kind == OpClaim {
+			if op.OK {
+				granted[op.Claim] = op
+			}
+			continue
+		}
+		if end, ok := ends[op.Claim]; !ok || op.Call < end {
+			ends[op.Claim] = op.Call
+		}
+	}
+	var history []porcupine.Operation
+	for id, op := range granted {
+		history = append(history,
+			porcupine.Operation{ClientId: op.Agent, Input: leaseOp{claim: id}, Call: int64(op.Call), Return: int64(op.Return)},
+			porcupine.Operation{ClientId: op.Agent, Input: leaseOp{claim: id, ends: true}, Call: int64(max(ends[id], op.Return)), Return: math.MaxInt64})
+	}
+	return history
+}
+
+// linearizable reports whether what the agents did in a race can have been done
+// with a lock with a lease.
+func linearizable(r Race) bool {
+	tasks := make(map[task.ID][]claim.ID)
+	for _, op := range r.Operations {
+		if op.Kind == OpClaim && op.OK {
+			tasks[op.Task] = append(tasks[op.Task], op.Claim)
+		}
+	}
+	for _, claims := range tasks {
+		ofTask := slices.DeleteFunc(slices.Clone(r.Operations), func(op Operation) bool { return !slices.Contains(claims, op.Claim) })
+		if !porcupine.CheckOperations(lease, leaseHistory(ofTask)) {
+			return false
+		}
+	}
+	return true
+}
+
+// What agents do with a broken protocol cannot be done with a lock. That what
+// they do with ours can, is part of TestRaces.
+func TestHistoriesOfMutants(t *testing.T) {
+	for _, name := range []string{"no settle wait", "the agent's name as token", "stale without the minute"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := mutants[name].options()
+			for o.Seed = 1; o.Seed <= 2_000; o.Seed++ {
+				if !linearizable(run(t, o)) {
+					t.Logf("caught by seed %d", o.Seed)
+					return
+				}
+			}
+			t.Error("survived")
+		})
+	}
 }
