@@ -68,7 +68,7 @@ func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Hold,
 			return cl, err
 		}
 		pause := max(recheck, denied.RetryAfter)
-		if denied.Code == claim.CodeNotionUnavailable && !denied.Page && denied.Task.ID != "" {
+		if denied.Code == claim.CodeNotionUnavailable && !denied.Reach.IsPage() && denied.Task.ID != "" {
 			changed = nil // no local change brings Notion back
 			if denied.RetryAfter == 0 {
 				pause = min(recheck, soon<<min(failed, 10))
@@ -101,7 +101,7 @@ func passing(d *claim.Denied, next bool) bool {
 	case claim.CodeNotFound, claim.CodeLimitReached:
 		return false
 	case claim.CodeNotionRefused:
-		return next && d.Page // another task may do
+		return next && d.Reach.IsPage() // another task may do
 	case claim.CodeNotOpen:
 		return !d.Task.Status.Finished() && !d.Task.Trashed
 	}
@@ -136,7 +136,7 @@ func (b *Broker) attempt(ctx context.Context, r Request, t task.Task, unwanted f
 	for try := 1; ; try++ {
 		cl, err := b.attemptOnce(ctx, r, t, unwanted)
 		denied, isDenied := errors.AsType[*claim.Denied](err)
-		if !isDenied || !denied.Unseen || try == claimTries || ctx.Err() != nil {
+		if !isDenied || denied.Reach != claim.ReachUnseen || try == claimTries || ctx.Err() != nil {
 			return cl, err
 		}
 	}
@@ -172,11 +172,11 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 		}
 	}
 	denied, isDenied := errors.AsType[*claim.Denied](err)
-	if !isDenied || !denied.Local && !denied.Page { // else the caller would wake itself
+	if !isDenied || !denied.Reach.IsLocal() && !denied.Reach.IsPage() { // else the caller would wake itself
 		b.Changed()
 		b.ready.Claimed(t.ID)
 	}
-	if denied == nil && err == nil || denied != nil && denied.Holder != "" && !denied.Local {
+	if denied == nil && err == nil || denied != nil && denied.Holder != "" && !denied.Reach.IsLocal() {
 		b.troubles.works(t.ID)
 	}
 	return cl, err

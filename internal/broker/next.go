@@ -69,17 +69,17 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold
 		case claim.CodeLimitReached, claim.CodePaused, claim.CodeJournalUnavailable:
 			return cl, err
 		case claim.CodeNotionUnavailable, claim.CodeNotionRefused:
-			if failures++; !denied.Page || failures == maxTroubled || ctx.Err() != nil {
+			if failures++; !denied.Reach.IsPage() || failures == maxTroubled || ctx.Err() != nil {
 				return cl, err
 			}
 			b.troubles.meet(t, cmp.Or(denied.Err, err))
 			b.sums.changed()
 			troubled = denied
 		case claim.CodeHeld, claim.CodeNotOpen, claim.CodeLostRace:
-			if denied.Local {
+			if denied.Reach.IsLocal() {
 				break
 			}
-			if denied.Unrecorded {
+			if denied.Reach == claim.ReachUnrecorded {
 				denials = append(denials, denied)
 			}
 			if token := claim.ParseToken(denied.Task.Token); denied.Code != claim.CodeNotOpen || token.ID != "" {
@@ -102,7 +102,7 @@ func (b *Broker) nothing(troubled *claim.Denied, passed bool) *claim.Denied {
 	}
 	if passed {
 		return &claim.Denied{
-			Code: claim.CodeNotionUnavailable, RetryAfter: firstPass, Page: true,
+			Code: claim.CodeNotionUnavailable, RetryAfter: firstPass, Reach: claim.ReachPage,
 			Detail: "the tasks that are ready cannot be read or written in Notion at present, see `dibs status`; try again later",
 		}
 	}

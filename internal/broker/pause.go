@@ -44,7 +44,7 @@ func (b *Broker) Pause(ctx context.Context, p Pausing) (api.Paused, error) {
 	}
 	out, err := b.change(ctx, p, func(s *brake.State) (claim.Fact, bool) { return s.Pause(p.Agent, pause, p.User) })
 	if err == nil && !out.Changed {
-		err = &claim.Denied{Code: claim.CodeLimitReached, Local: true, Detail: fmt.Sprintf("nothing was paused: %d agents and patterns are, which is the most; end one of these pauses first, or pause everybody", brake.MostPauses)}
+		err = &claim.Denied{Code: claim.CodeLimitReached, Reach: claim.ReachLocal, Detail: fmt.Sprintf("nothing was paused: %d agents and patterns are, which is the most; end one of these pauses first, or pause everybody", brake.MostPauses)}
 	}
 	return out, err
 }

@@ -92,7 +92,7 @@ func (b *Broker) denied(d *claim.Denied) *api.Problem {
 	if d.Code == claim.CodeNotionUnavailable && d.RetryAfter == 0 {
 		p.RetryIn(RetryUnavailable)
 	}
-	if d.Barred && d.Code == claim.CodeLimitReached {
+	if d.Reach == claim.ReachBarred && d.Code == claim.CodeLimitReached {
 		p.Title = "The limit of the day is used up"
 	}
 	if len(d.Has) > 0 {

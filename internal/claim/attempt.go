@@ -111,7 +111,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 		}
 	}
 	return a.deny(ctx, Denied{
-		Code: CodeNotionUnavailable, RetryAfter: c.policy.WriteWindow, Page: true,
+		Code: CodeNotionUnavailable, RetryAfter: c.policy.WriteWindow, Reach: ReachPage,
 		Detail: fmt.Sprintf("Notion answered too slowly or turned the write away %d times (claim.write_window is %v); try again later", maxStarts, c.policy.WriteWindow),
 	}, true)
 }
@@ -132,9 +132,11 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 			Detail: err.Error() + ": ask again later, or wait for a task",
 		}, false)
 	case err != nil:
-		d := a.ofPage(err)
-		d.Page = Asked(err)
-		return a.deny(ctx, d, d.Page && d.Code != CodeNotionUnavailable)
+		d := ofPage(a.cl.Task, err)
+		if !Asked(err) {
+			d.Reach = ReachDecided
+		}
+		return a.deny(ctx, d, d.Reach.IsPage() && d.Code != CodeNotionUnavailable)
 	}
 	defer v.Close()
 	a.cl.Task = v.Task
@@ -147,7 +149,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	}
 	blockers, err := a.board.Blockers(ctx, v.Task)
 	if err != nil {
-		return a.deny(ctx, a.ofPage(err), true)
+		return a.deny(ctx, ofPage(a.cl.Task, err), true)
 	}
 	d, unwanted := a.policy.decide(v.Reading, a.cl.Agent, blockers).wanted(v.Task, a.unwanted)
 	if under, left := a.landing(v.Task); d.Code == "" && left > 0 {
@@ -158,7 +160,9 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	}
 	if taken := a.quiet && (d.Code == CodeHeld || d.Code == CodeNotOpen); taken || unwanted {
 		denied := d.Deny(v.Task)
-		denied.Unrecorded = !unwanted
+		if !unwanted {
+			denied.Reach = ReachUnrecorded
+		}
 		if _, err := a.end(ctx, a.cl, EndNotGranted, denied.Detail); err != nil {
 			return Hold{}, err
 		}
@@ -214,7 +218,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	case storeKind(err) == Unavailable:
 		return Hold{}, errAgain
 	}
-	return a.deny(ctx, a.ofPage(err), true)
+	return a.deny(ctx, ofPage(a.cl.Task, err), true)
 }
 
 // verify waits for the settle time after the claim was seen on the page, reads the page again,
@@ -353,7 +357,7 @@ func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Hol
 		return a.abandon(ctx, work, Unseen, new(a.lostRace(d.Holder, d.Reason)))
 	}
 	d := a.failed(cause)
-	d.Unseen = true
+	d.Reach = ReachUnseen
 	return a.abandon(ctx, work, Unseen, d)
 }
 
@@ -407,16 +411,9 @@ func (a *attempt) abandon(ctx, work context.Context, s MarkState, d *Denied) (Ho
 // failed returns the denial of an attempt that failed for that cause after its claim was
 // written.
 func (a *attempt) failed(cause error) *Denied {
-	d := a.ofPage(cause)
+	d := ofPage(a.cl.Task, cause)
 	d.Detail = cause.Error() + "; try again later"
 	return &d
-}
-
-// ofPage returns the denial for a failure to read or write the task's page.
-func (a *attempt) ofPage(err error) Denied {
-	d := unavailable(err)
-	d.Page = true
-	return d
 }
 
 // deny ends the attempt and records the denial. remote says whether Notion was asked.

@@ -174,22 +174,38 @@ type Denied struct {
 	RetryAfter time.Duration
 	// Detail says what happened and what to do, in one line.
 	Detail string
-	// Page is set if the task's page could not be read or written. Other tasks may still be
-	// available.
-	Page bool
-	// Unseen is set if the claim was written but is not on the page, and neither is a claim of
-	// anybody else. A new attempt, under a new id, may be made at once.
-	Unseen bool
-	// Local is set if the reservation was refused: Notion was not asked, and nothing changed
-	// for anybody else.
-	Local bool
-	// Barred is set if the agent is granted nothing for now, whatever the task.
-	Barred bool
-	// Unrecorded is set if the caller is to record the denial, see Request.Quiet.
-	Unrecorded bool
+	// Reach is how far the attempt got.
+	Reach Reach
 	// Err is the store's or the journal's error, if one caused the denial.
 	Err error
 }
+
+// Reach says how far an attempt got that was denied.
+type Reach int
+
+// The reaches.
+const (
+	// ReachDecided: the page shows why, or nothing could be asked of Notion, whatever the task.
+	ReachDecided Reach = iota
+	// ReachUnrecorded: the page shows why, and the caller is to record it, see Request.Quiet.
+	ReachUnrecorded
+	// ReachBarred: the agent is granted nothing for now, whatever the task. Notion was not asked.
+	ReachBarred
+	// ReachLocal: the reservation was refused. Notion was not asked, and nothing changed for anybody
+	// else.
+	ReachLocal
+	// ReachPage: the task's page could not be read or written. Other tasks may still be available.
+	ReachPage
+	// ReachUnseen: the claim was written but is not on the page, and neither is a claim of anybody
+	// else. A new attempt, under a new id, may be made at once.
+	ReachUnseen
+)
+
+// IsLocal reports whether the denial was made here, before Notion was asked.
+func (r Reach) IsLocal() bool { return r == ReachBarred || r == ReachLocal }
+
+// IsPage reports whether the page was tried in vain.
+func (r Reach) IsPage() bool { return r == ReachPage || r == ReachUnseen }
 
 func (d *Denied) Error() string { return d.Detail }
 
@@ -235,5 +251,12 @@ func unavailable(err error) Denied {
 	case Refused:
 		d.Code = CodeNotionRefused
 	}
+	return d
+}
+
+// ofPage returns the denial for a failure to read or write the task's page.
+func ofPage(t task.Task, err error) Denied {
+	d := unavailable(err)
+	d.Task, d.Reach = t, ReachPage
 	return d
 }

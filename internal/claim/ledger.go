@@ -94,7 +94,7 @@ type Barred struct {
 
 // deny returns the denial of the claim c.
 func (b Barred) deny(c Hold) *Denied {
-	return &Denied{Code: b.Code, Task: c.Task, Holder: b.By, ExpiresAt: b.Until, Local: true, Barred: true, Detail: b.Detail}
+	return &Denied{Code: b.Code, Task: c.Task, Holder: b.By, ExpiresAt: b.Until, Reach: ReachBarred, Detail: b.Detail}
 }
 
 // Denied returns the denial of any task.
@@ -130,7 +130,7 @@ func (r Refusal) deny(c Hold, limit int, has []Hold) *Denied {
 			detail += ": " + TasksOf(has)
 		}
 		return &Denied{
-			Code: CodeLimitReached, Task: c.Task, Local: true, Has: has, Detail: detail + "; finish or release one first",
+			Code: CodeLimitReached, Task: c.Task, Reach: ReachLocal, Has: has, Detail: detail + "; finish or release one first",
 		}
 	}
 	if r.Barred != nil {
@@ -162,7 +162,7 @@ func TasksOf(claims []Hold) string {
 // Occupied returns the denial of a task that is reserved by a claim held here.
 func Occupied(h Hold) *Denied {
 	d := &Denied{
-		Code: CodeHeld, Task: h.Task, Holder: h.Agent, Local: true,
+		Code: CodeHeld, Task: h.Task, Holder: h.Agent, Reach: ReachLocal,
 		Detail: h.occupies() + "; ask for the next ready task instead",
 	}
 	if h.State == Held {

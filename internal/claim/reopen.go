@@ -91,8 +91,7 @@ func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was tas
 			return t, o.was, err
 		}
 	}
-	d := unavailable(o.failure)
-	d.Task, d.Page = o.Task, true
+	d := ofPage(o.Task, o.failure)
 	if _, left := o.landing(o.Task); left > 0 {
 		d.RetryAfter = left
 	}
@@ -127,8 +126,7 @@ func (o *reopener) once(ctx context.Context) (task.Task, error) {
 			o.failure = err
 			return task.Task{}, errAgain
 		}
-		d := unavailable(err)
-		d.Task, d.Page = o.Task, true
+		d := ofPage(o.Task, err)
 		return task.Task{}, &d
 	}
 	defer v.Close()
@@ -319,8 +317,7 @@ func (o *reopener) clear(ctx context.Context, v *visit) error {
 	err := o.act(ctx, v, e)
 	v.Close()
 	if e.mark.State == Gone && storeKind(err) != Unavailable { // nothing was written
-		d := unavailable(err)
-		d.Task, d.Page = t, true
+		d := ofPage(t, err)
 		return &d
 	}
 	if e.wrote {
@@ -356,8 +353,7 @@ func (o *reopener) write(ctx context.Context, v *visit) (task.Task, error) {
 	case notSaved(err):
 		return task.Task{}, err
 	case f == notLanded && storeKind(err) != Unavailable:
-		d := unavailable(err)
-		d.Task, d.Page = v.Task, true
+		d := ofPage(v.Task, err)
 		return task.Task{}, &d
 	}
 	if f == unknown {
