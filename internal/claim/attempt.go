@@ -106,7 +106,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	defer unlock()
 
 	for range maxStarts {
-		if cl, err := a.once(ctx); !errors.Is(err, errAgain) {
+		if cl, err := a.once(ctx); !isNotYet(err) {
 			return cl, err
 		}
 	}
@@ -116,10 +116,8 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	}, true)
 }
 
-// errAgain says that nothing was written and that the caller should start over.
-var errAgain = errors.New("to be tried again")
-
-// once runs the protocol from the pre-flight on. It returns errAgain if it should start over.
+// once runs the protocol from the pre-flight on. It returns a notYet if nothing was written and it
+// should start over.
 func (a *attempt) once(ctx context.Context) (Hold, error) {
 	if err := a.board.Closed(); err != nil {
 		return a.deny(ctx, unavailable(err), false)
@@ -175,7 +173,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 		return a.deny(ctx, *denied, true)
 	}
 	if !known {
-		return Hold{}, errAgain // the page may show something else by now
+		return Hold{}, notYet{} // the page may show something else by now
 	}
 	if v.Unsure {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Err: errUntimed, Detail: errUntimed.Error() + "; try again"}, true)
@@ -200,7 +198,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 		return Hold{}, err
 	}
 	if ctx.Err() != nil {
-		return Hold{}, errAgain
+		return Hold{}, notYet{}
 	}
 	work, cancel := a.detached(ctx)
 	defer cancel()
@@ -216,7 +214,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	case f == unknown:
 		return a.enquire(ctx, work, v, fmt.Errorf("the claim write %w", err))
 	case storeKind(err) == Unavailable:
-		return Hold{}, errAgain
+		return Hold{}, notYet{}
 	}
 	return a.deny(ctx, ofPage(a.cl.Task, err), true)
 }

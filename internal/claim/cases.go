@@ -101,9 +101,9 @@ func (s Sight) restore() Step {
 		},
 		Else: func(f fate, err error) (Change, error) {
 			if errors.Is(err, errSlow) || errors.Is(err, errNoEffect) {
-				return Change{}, tryAgain{}
+				return Change{}, notYet{}
 			}
-			return Change{}, tryAgain{f.explain(fmt.Sprintf("claim %s: the write that puts it back", h.ID), err)}
+			return Change{}, notYet{f.explain(fmt.Sprintf("claim %s: the write that puts it back", h.ID), err)}
 		},
 	}
 }
@@ -214,7 +214,7 @@ func (s Sight) renew() Step {
 			if f == notLanded {
 				return Change{}, fmt.Errorf("claim %s was not renewed: %w", h.ID, err)
 			}
-			return Change{}, tryAgain{unproven(h)}
+			return Change{}, notYet{unproven(h)}
 		},
 	}
 }
@@ -269,9 +269,7 @@ func (s Sight) shows() bool {
 
 func (s Sight) holdOn() Step {
 	s.Hold.Due = s.lookAgain(s.Hold.Finish.At)
-	step := storing(holding(s.Hold))
-	step.Err = errOwed
-	return step
+	return storing(holding(s.Hold))
 }
 
 func (s Sight) deliver() Step {

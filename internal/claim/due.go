@@ -30,11 +30,8 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 		ours := func(h Hold) bool { return h.State == Finishing && !away && (due(h) || h.Suspect.IsZero()) }
 		err = errors.Join(err, c.each(ctx, c.Finishing(), ours, func(h Hold) error {
 			err := c.run(ctx, &errand{kind: Delivery, hold: h, sent: true})
-			switch {
-			case errors.Is(err, errOwed):
-				away, err = errors.Is(err, errAway), nil
-			case isLost(err):
-				err = nil // an outcome, not a failure; the fact says so
+			if away = !Asked(err); away || isLost(err) { // an outcome, not a failure; the fact says so
+				return nil
 			}
 			return err
 		}))

@@ -109,10 +109,10 @@ func (c *Claimer) finish(ctx context.Context, h Hold, f Finish) (Hold, error) {
 	}
 	e := &errand{kind: Delivery, hold: h, sent: sent}
 	switch err := c.run(ctx, e); {
-	case errors.Is(err, errOwed):
-		return e.hold, nil
 	case isLost(err):
 		return Hold{}, err
+	case !Asked(err):
+		return e.hold, nil
 	default:
 		return e.hold, err
 	}

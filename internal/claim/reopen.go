@@ -87,7 +87,7 @@ func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was tas
 		if err := ctx.Err(); err != nil {
 			return task.Task{}, "", err
 		}
-		if t, err := o.once(work); !errors.Is(err, errAgain) {
+		if t, err := o.once(work); !isNotYet(err) {
 			return t, o.was, err
 		}
 	}
@@ -118,13 +118,13 @@ type reopener struct {
 	failure error // of the last try
 }
 
-// once tries to reopen the task. It returns errAgain if the page must be visited again.
+// once tries to reopen the task. It returns a notYet if the page must be visited again.
 func (o *reopener) once(ctx context.Context) (task.Task, error) {
 	v, err := o.visit(ctx, o.Task.ID, 0)
 	if err != nil {
 		if storeKind(err) == NotFound && o.askAgain(ctx, o.Task.ID) == nil {
 			o.failure = err
-			return task.Task{}, errAgain
+			return task.Task{}, notYet{}
 		}
 		d := ofPage(o.Task, err)
 		return task.Task{}, &d
@@ -182,12 +182,12 @@ func (o *reopener) once(ctx context.Context) (task.Task, error) {
 }
 
 // discover ends a claim that is held here but over according to its page, before the task is
-// reopened under it. It returns errAgain if that succeeded.
+// reopened under it. It returns a notYet if that succeeded.
 func (o *reopener) discover(ctx context.Context, cl Hold) error {
 	err := o.run(ctx, &errand{kind: Guard, hold: cl})
 	if err == nil || isLost(err) {
 		o.failure = err
-		return errAgain
+		return notYet{}
 	}
 	d := unavailable(err)
 	d.Task = o.Task
@@ -331,7 +331,7 @@ func (o *reopener) clear(ctx context.Context, v *visit) error {
 	if err != nil {
 		o.failure = err
 	}
-	return errAgain
+	return notYet{}
 }
 
 // write sets the status on the page, with a note, and nothing else.
@@ -380,7 +380,7 @@ func (o *reopener) waiting(ctx context.Context) error {
 	if clock.Pause(ctx, o.settle()) != nil {
 		return ErrStopped
 	}
-	return errAgain
+	return notYet{}
 }
 
 // done records the change. If there was none, done records a reopening only if tries are

@@ -49,8 +49,8 @@ func (e *errand) follow(ch Change) {
 const mostLooks = 3
 
 // run reads the page of an errand, and takes the step that the page of cases decides on. The
-// task is locked. The error is a *Lost if the claim is over, and errOwed if a finish is still
-// owed.
+// task is locked. The error is a *Lost if the claim is over. A finish that is put off is no failure:
+// its hold is still Finishing then, and the error is nil if Notion could be asked (Asked).
 func (c *Claimer) run(ctx context.Context, e *errand) error {
 	var failure error
 	for range mostLooks {
@@ -61,7 +61,7 @@ func (c *Claimer) run(ctx context.Context, e *errand) error {
 			e.paused = false
 		}
 		err := c.look(ctx, e)
-		again, ok := errors.AsType[tryAgain](err)
+		again, ok := errors.AsType[notYet](err)
 		if !ok {
 			return err
 		}
@@ -172,9 +172,9 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 	e.paused = f != notLanded // give a write on its way the time to arrive
 	switch {
 	case f == seen:
-		return tryAgain{unproven(e.hold)}
+		return notYet{unproven(e.hold)}
 	case step.Else == nil:
-		return tryAgain{f.explain("the write", err)}
+		return notYet{f.explain("the write", err)}
 	}
 	ch, err := step.Else(f, err)
 	return errors.Join(err, c.record(ctx, c.commit, e, ch))
@@ -192,7 +192,7 @@ func (c *Claimer) unread(ctx context.Context, e *errand, err error) error {
 	again := c.askAgain(ctx, e.page())
 	switch {
 	case again == nil:
-		return tryAgain{err}
+		return notYet{err}
 	case storeKind(again) != NotFound:
 		return c.putOff(ctx, e, again)
 	case e.kind == Cleanup:
@@ -213,17 +213,13 @@ func (c *Claimer) putOff(ctx context.Context, e *errand, cause error) error {
 		return cause
 	case e.kind == Delivery:
 		e.hold.Due = laterThan(c.store.Now(), e.hold.Finish.At, cause)
-		outcome := errOwed
 		if cause != nil {
 			e.hold.Detail = cause.Error()
-			if !Asked(cause) {
-				outcome = errAway
-			}
 		}
-		if err := c.save(ctx, e.hold); err != nil {
+		if err := c.save(ctx, e.hold); err != nil || Asked(cause) {
 			return err
 		}
-		return outcome
+		return cause
 	case e.kind == Cleanup:
 		return errors.Join(cause, c.saveMark(ctx, e.mark.putOff(c.store.Now(), cause)))
 	case e.hold.ID == "" && cause != nil && storeKind(cause) == Trashed: // there was only a mark to make
@@ -245,7 +241,7 @@ func (c *Claimer) renewFirst(ctx context.Context, e *errand) error {
 	if err != nil {
 		return c.putOff(ctx, e, err)
 	}
-	return tryAgain{}
+	return notYet{}
 }
 
 // sight gathers what the page of cases needs.

@@ -238,7 +238,7 @@ type Step struct {
 	// there is no write. It is called with the page as it is then.
 	Then func(now Reading) Change
 	// Else returns the change to store, and the error to return, if the write is not seen. A
-	// tryAgain has the page read again, as does a nil Else.
+	// notYet has the page read again, as does a nil Else.
 	Else func(f fate, err error) (Change, error)
 	// Under is the mark under which the write is sent, if that is not the errand's own record.
 	Under ID

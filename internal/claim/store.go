@@ -287,17 +287,17 @@ func notSaved(err error) bool {
 	return ok
 }
 
-// tryAgain is the error of a look that must be repeated. cause is the error behind it, if there
-// was one.
-type tryAgain struct{ cause error }
+// notYet is the error of a look at a page, or of an attempt, that must be repeated. cause is the
+// error behind it, if there was one.
+type notYet struct{ cause error }
 
-func (t tryAgain) Error() string { return fmt.Sprintf("to be tried again: %v", t.cause) }
+func (n notYet) Error() string { return fmt.Sprintf("to be tried again: %v", n.cause) }
 
-// errOwed is the outcome of a finish to be delivered later.
-var errOwed = errors.New("not delivered yet")
-
-// errAway is the errOwed of a finish for which Notion could not be asked.
-var errAway = fmt.Errorf("%w: nothing can be asked of Notion", errOwed)
+// isNotYet reports whether err is a notYet.
+func isNotYet(err error) bool {
+	_, again := errors.AsType[notYet](err)
+	return again
+}
 
 // unproven is the error of a renewal that nothing has shown.
 func unproven(h Hold) error {
