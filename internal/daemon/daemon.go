@@ -6,39 +6,22 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"dibs/config"
-	"dibs/internal/cluster"
+	"dibs/internal/claim"
 	"dibs/internal/door/server"
 	"dibs/internal/journal"
+	"dibs/internal/mirror"
+	"dibs/internal/mirror/webhook"
 )
-
-// Options configures a daemon.
-type Options struct {
-	Config  config.Config
-	Version string
-	// Transport carries the requests to Notion; nil means the network.
-	Transport http.RoundTripper
-	// Outside carries notices to their receivers; nil means the network.
-	Outside http.RoundTripper
-	// Listener accepts agents' connections; nil means the configured socket.
-	Listener net.Listener
-	// Webhooks accepts what Notion posts; nil means webhook.listen, if set.
-	Webhooks net.Listener
-	// Network connects the members of a cluster; nil means the machine's network.
-	Network cluster.Network
-	Log     *slog.Logger
-	// LogLevel, if set, is the level of Log. A reload changes it.
-	LogLevel *slog.LevelVar
-}
 
 // Daemon is one running daemon. Its fields last as long as it runs, whether it leads or stands by.
 type Daemon struct {
@@ -59,18 +42,6 @@ type Daemon struct {
 
 	shared  *shared // nil with a journal of its own
 	cleanup cleanup
-}
-
-// cleanup is a stack of functions to run at the end, in reverse order.
-type cleanup []func() error
-
-func (c *cleanup) run() error {
-	var errs []error
-	for i := len(*c) - 1; i >= 0; i-- {
-		errs = append(errs, (*c)[i]())
-	}
-	*c = nil
-	return errors.Join(errs...)
 }
 
 // Start takes the socket and the state directory, which no other daemon may be using, checks the
@@ -136,26 +107,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	return d.works.Load().run(ctx, d.listen, nil)
 }
 
-// openToOthers reports whether users other than its owner can open a socket. They need write
-// permission, which is set by whoever made the socket, systemd for instance.
-func openToOthers(addr net.Addr) bool {
-	path := addr.String()
-	if strings.HasPrefix(path, "@") {
-		return true // an abstract socket has no mode
-	}
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().Perm()&0o022 != 0
-}
-
 func (d *Daemon) closeListener() error { return closeOnce(d.listen) }
-
-// closeOnce closes a listener that may be closed already.
-func closeOnce(l net.Listener) error {
-	if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	return nil
-}
 
 // Addr is the address on which the daemon listens.
 func (d *Daemon) Addr() net.Addr { return d.listen.Addr() }
@@ -167,4 +119,151 @@ func (d *Daemon) Close() error {
 		err = w.cleanup.run()
 	}
 	return errors.Join(err, d.cleanup.run())
+}
+
+// takeTurns answers callers and members until ctx ends; meanwhile it stands by and leads in turn.
+// It returns nil after an orderly stop.
+func (d *Daemon) takeTurns(ctx context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	there, leave := context.WithCancel(context.WithoutCancel(ctx)) // outlasts ctx, for an orderly stop
+	var serving sync.WaitGroup
+	serving.Go(func() { d.shared.member.Run(there) })
+	serving.Go(func() {
+		if err := d.shared.front.Serve(d.listen); err != nil {
+			fail(fmt.Errorf("the socket failed: %w: start dibs serve again", err))
+		}
+	})
+	serving.Go(func() {
+		if err := d.shared.peers.Serve(d.shared.listen); err != nil {
+			fail(fmt.Errorf("other members cannot come in any more: %w: start dibs serve again", err))
+		}
+	})
+	err := d.turns(ctx)
+	stopping, cancel := context.WithTimeout(there, doorDrain)
+	defer cancel()
+	// Requests handed to the leader are answered while other members can still connect.
+	d.shared.front.Shutdown(stopping)
+	d.shared.peers.Shutdown(stopping)
+	leave()
+	serving.Wait()
+	return err
+}
+
+// turns runs one turn after another. If the journal fails at the start of a term and may recover by
+// itself, this daemon becomes a door again, so that another can lead. Any other failure ends it.
+func (d *Daemon) turns(ctx context.Context) error {
+	for deposed := false; ; deposed = true {
+		err := d.turn(ctx, deposed)
+		if errors.Is(err, journal.ErrDeposed) && ctx.Err() == nil {
+			continue
+		}
+		passes := journal.Passing(err)
+		if u, ok := errors.AsType[*unbegun](err); ok {
+			passes = u.passes
+		}
+		if passes && ctx.Err() == nil {
+			d.log.Warn("this daemon could have led, and stands by again", claim.AttrError, err)
+			continue
+		}
+		if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) && (err == nil || errors.Is(err, cause) || errors.Is(err, journal.ErrDeposed)) {
+			return nil
+		}
+		return err
+	}
+}
+
+// turn stands by until the daemon leads, and then leads until ctx or its term ends.
+func (d *Daemon) turn(ctx context.Context, deposed bool) error {
+	term, err := d.shared.member.Lead(ctx, deposed)
+	if err != nil {
+		return err
+	}
+	leading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var kept sync.WaitGroup
+	defer kept.Wait()
+	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx)) // outlasts ctx, too
+	defer stopRenewing()
+	kept.Go(func() { term.Keep(renewing) })
+	kept.Go(func() {
+		<-term.Over()
+		stop(journal.ErrDeposed)
+	})
+	w, err := d.begin(leading, term.Open)
+	if err == nil {
+		d.log.Info("this daemon leads", claim.AttrEvent, claim.EventLeadership, "epoch", term.Epoch())
+		d.works.Store(w)
+		err = w.run(ctx, nil, term.Over())
+		d.works.Store(nil)
+		err = errors.Join(err, w.cleanup.run())
+	}
+	select {
+	case <-term.Over():
+		if err != nil {
+			d.log.Debug("the end of a term", claim.AttrError, err)
+		}
+		return journal.ErrDeposed
+	default:
+	}
+	stopRenewing()
+	if rerr := term.Resign(context.WithoutCancel(ctx)); rerr != nil {
+		d.log.Warn("another daemon leads only once the term of this one is over", claim.AttrError, rerr)
+	}
+	return err
+}
+
+// serveHooks takes webhooks until stop is called: the leader's receiver gets them.
+func (d *Daemon) serveHooks() (stop func()) {
+	if d.hookListen == nil {
+		return func() {}
+	}
+	var to http.HandlerFunc
+	if d.shared != nil {
+		to = d.shared.door.Forward
+	} else {
+		to = d.works.Load().hooks.receiver.ServeHTTP
+	}
+	h := server.NewWebhooks(d.live.Load().Webhook.Path, to, d.log, webhook.SignatureHeader)
+	d.hooksIn = h
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if err := h.Serve(d.hookListen); err != nil {
+			d.log.Error("webhooks are not heard any more: their listener failed; syncs go on; restart the daemon", claim.AttrError, err)
+		}
+	}()
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), doorDrain)
+		defer cancel()
+		h.Shutdown(ctx)
+		<-over
+	}
+}
+
+// Hooks returns what takes webhooks while this daemon leads, else nil.
+func (s *shared) Hooks() http.Handler {
+	if w := s.daemon.works.Load(); w != nil {
+		return w.hooks.receiver
+	}
+	return nil
+}
+
+// Leading returns the server while this daemon leads, else nil.
+func (s *shared) Leading() http.Handler {
+	if w := s.daemon.works.Load(); w != nil {
+		return w.server
+	}
+	return nil
+}
+
+// Alive returns an error if the journal cannot be read before ctx ends: without it the daemon can
+// do nothing.
+func (d *Daemon) Alive(ctx context.Context) error {
+	w := d.works.Load()
+	if w == nil {
+		return nil // it stands by
+	}
+	_, err := mirror.Schema(ctx, w.journal)
+	return err
 }

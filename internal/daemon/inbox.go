@@ -7,11 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"dibs/config"
-	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/journal/inbox"
-	"dibs/internal/kit/clock"
 	"dibs/internal/notion"
 	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
@@ -235,39 +232,35 @@ func (e *listener) read(ctx context.Context) (added int, err error) {
 	return added, d.journal.SetMeta(ctx, metaMessages, now.UTC().Format(time.RFC3339))
 }
 
-// takeBackOffers withdraws the offers that nobody answered in time. Changes of claims wake it.
-func (d *works) takeBackOffers(ctx context.Context) time.Duration {
-	next, err := d.broker.TakeBackOffers(ctx)
+// page is a page whose comments are for an agent.
+type page struct {
+	// key identifies the page in listener.commentsRead.
+	key   string
+	agent string
+	task  task.Task
+	since time.Time // earlier comments are not for the agent
+	// question is what the comments may answer; nil for a task that the agent holds.
+	question *inbox.Question
+}
+
+// pages returns the pages of the tasks that an agent holds, and of those about which it asked
+// people. An empty agent means all.
+func (e *listener) pages(ctx context.Context, agent string) ([]page, error) {
+	d := e.daemon
+	var pages []page
+	for _, cl := range d.claimer.Claims(agent) {
+		if cl.State == claim.Held {
+			pages = append(pages, page{key: string(cl.ID), agent: cl.Agent, task: cl.Task, since: cl.Started})
+		}
+	}
+	questions, err := d.journal.Questions(ctx)
 	if err != nil {
-		if ctx.Err() == nil {
-			d.log.Warn("an offer that nobody answered could not be taken back; it is tried again", claim.AttrError, err)
-		}
-		return d.left(next, d.interval())
+		return pages, err
 	}
-	return d.left(next, clock.UntilWoken) // by whoever makes an offer
-}
-
-// Send stores a message and queues it for the mesh log.
-func (l ledger) Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error {
-	defer l.stored()
-	return l.Journal.Send(ctx, message, triggers...)
-}
-
-// inboxOf returns the broker's configuration of the inbox.
-func (d *works) inboxOf(l ledger) broker.InboxConfig {
-	return broker.InboxConfig{
-		Inbox: l, Listen: d.listener.listen,
-		Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer,
-	}
-}
-
-// leads returns the agents that hear of every finished task.
-func leads(c config.Config) []string {
-	var names []string
-	for _, a := range c.Agents {
-		if a.Lead {
-			names = append(names, a.Name)
+	for _, q := range questions {
+		if t, known := d.mirror.Task(q.Task); known && (q.Agent == agent || agent == "") {
+			pages = append(pages, page{key: q.ID, agent: q.Agent, task: t, since: q.At, question: &q})
 		}
 	}
-	return names
+	return pages, nil
 }

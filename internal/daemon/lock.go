@@ -36,7 +36,7 @@ func lockState(dir, socket string) (unlock func() error, err error) {
 		return nil, fmt.Errorf("the state directory could not be made: %w", journal.Unmade(err))
 	}
 	path := filepath.Join(dir, lockName)
-	// ownfile makes and checks the file first: flock opens it by name.
+	// safefile makes and checks the file first: flock opens it by name.
 	file, err := safefile.Open(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("the lock of the state directory: %w", journal.Unmade(err))

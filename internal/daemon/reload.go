@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +10,6 @@ import (
 	"time"
 
 	"dibs/config"
-	"dibs/internal/api"
-	"dibs/internal/broker"
-	"dibs/internal/claim"
-	"dibs/internal/claim/brake"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
 	"dibs/internal/notion/workspace"
@@ -100,37 +95,6 @@ func (d *works) reload(before, c config.Config) error {
 	return nil
 }
 
-// listed returns the users that may use the agents' names, sorted and each once.
-func listed(c config.Config) []int {
-	var uids []int
-	for _, a := range c.Agents {
-		uids = append(uids, a.UIDs...)
-	}
-	slices.Sort(uids)
-	return slices.Compact(uids)
-}
-
-// agentsOf returns the configured agents for the broker.
-func agentsOf(c config.Config) []broker.Agent {
-	var out []broker.Agent
-	for _, a := range c.Agents {
-		out = append(out, broker.Agent{Name: a.Name, UIDs: a.UIDs, Limit: a.MaxPerAgent})
-	}
-	return out
-}
-
-// boundsOf returns for the journal the limits of reservations.
-func boundsOf(c config.Config) brake.Bounds {
-	b := brake.Bounds{Breaker: brake.Breaker(c.Claim.Breaker)}
-	b.Zone, _ = c.Limits.Location() // a configuration is valid
-	for _, a := range c.Agents {
-		if l := (brake.DayLimit{Name: a.Name, Grants: a.MaxPerDay, Micros: api.Micros(a.MaxUSDPerDay)}); l.Grants > 0 || l.Micros > 0 {
-			b.Days = append(b.Days, l)
-		}
-	}
-	return b
-}
-
 // chooseWait is how long a reload waits for Notion.
 const chooseWait = time.Minute
 
@@ -198,37 +162,4 @@ func (d *works) setFields(before []string, after config.Tasks) error {
 	d.broker.SetFields(after.Selectable())
 	d.mirror.Anew()
 	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
-}
-
-// hasHeld checks that a data source contains every task that is held here or whose finish Notion
-// does not have yet. A task of another data source would never be found again.
-func (d *works) hasHeld(ctx context.Context, used notion.Choice) error {
-	live, _, err := d.journal.Live(ctx)
-	if err != nil {
-		return err
-	}
-	for _, cl := range live {
-		if cl.State != claim.Finishing && (cl.State != claim.Held || !cl.StaleAt.After(d.notion.Now())) {
-			continue
-		}
-		in, err := d.notion.SourceOf(ctx, cl.Task.ID)
-		if err != nil {
-			return err
-		}
-		if in != used.Source {
-			return fmt.Errorf("data source %q does not have %q, which %s holds: name the one that has it", cmp.Or(used.Wanted, string(used.Source)), cl.Task.Title, cl.Agent)
-		}
-	}
-	return nil
-}
-
-// Alive returns an error if the journal cannot be read before ctx ends: without it the daemon can
-// do nothing.
-func (d *Daemon) Alive(ctx context.Context) error {
-	w := d.works.Load()
-	if w == nil {
-		return nil // it stands by
-	}
-	_, err := mirror.Schema(ctx, w.journal)
-	return err
 }

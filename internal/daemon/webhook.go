@@ -2,16 +2,13 @@ package daemon
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/door/server"
 	"dibs/internal/kit/clock"
 	"dibs/internal/mirror"
 	"dibs/internal/mirror/webhook"
@@ -161,25 +158,6 @@ func (d *works) countSynced(r mirror.Result) {
 	}
 }
 
-// Webhook implements broker.House.
-func (d house) Webhook() api.Webhook {
-	known := d.hooks.receiver.State()
-	w := api.Webhook{Token: known.Token, Address: d.hookURL(), Received: known.Received, RefusedAt: api.Time{Time: known.Refused}, Refused: d.hooksIn.Refused()}
-	if !known.Last.IsZero() {
-		w.LastAt = &api.Time{Time: known.Last}
-	}
-	return w
-}
-
-// RenewWebhook implements broker.House.
-func (d house) RenewWebhook(ctx context.Context, by string) error {
-	err := d.hooks.receiver.Renew(ctx)
-	if err == nil {
-		d.log.Info("the verification token of the webhook is forgotten; the next one is kept", claim.AttrBy, by)
-	}
-	return err
-}
-
 // hookStatus returns the status of the webhook; nil if none is listened for, and none ever came.
 func (d *works) hookStatus() *api.WebhookStatus {
 	known := d.hooks.receiver.State()
@@ -197,63 +175,32 @@ func (d *works) hookStatus() *api.WebhookStatus {
 	return s
 }
 
-// listenForHooks listens for webhooks, unless that is off.
-func (d *Daemon) listenForHooks(ctx context.Context, o Options) (err error) {
-	d.hookListen = o.Webhooks
-	if address := o.Config.Webhook.Listen; d.hookListen == nil && address != "" {
-		var network net.ListenConfig
-		if d.hookListen, err = network.Listen(ctx, "tcp", address); err != nil {
-			return fmt.Errorf("webhook.listen: %w: set another address, or none", err)
-		}
-	}
-	if d.hookListen == nil {
-		return nil
-	}
-	d.cleanup = append(d.cleanup, func() error { return closeOnce(d.hookListen) })
-	d.log.Info("listening for Notion's webhooks", "url", d.hookURL())
-	return nil
+// timesKept is how many times are kept.
+const timesKept = 100
+
+// times keeps how long something took, the last times. It is safe for concurrent use.
+type times struct {
+	mu   sync.Mutex
+	took []time.Duration // oldest first
 }
 
-// hookURL returns the URL at which webhooks are listened for; empty if they are not.
-func (d *Daemon) hookURL() string {
-	if d.hookListen == nil {
-		return ""
+// note records one more.
+func (o *times) note(took time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.took) == timesKept {
+		o.took = o.took[1:]
 	}
-	return "http://" + d.hookListen.Addr().String() + d.live.Load().Webhook.Path
+	o.took = append(o.took, took)
 }
 
-// serveHooks takes webhooks until stop is called: the leader's receiver gets them.
-func (d *Daemon) serveHooks() (stop func()) {
-	if d.hookListen == nil {
-		return func() {}
+// sum returns the number of times kept, their median and their maximum; zeros for none.
+func (o *times) sum() (n int, median, slowest time.Duration) {
+	o.mu.Lock()
+	sorted := slices.Sorted(slices.Values(o.took))
+	o.mu.Unlock()
+	if n = len(sorted); n == 0 {
+		return 0, 0, 0
 	}
-	var to http.HandlerFunc
-	if d.shared != nil {
-		to = d.shared.door.Forward
-	} else {
-		to = d.works.Load().hooks.receiver.ServeHTTP
-	}
-	h := server.NewWebhooks(d.live.Load().Webhook.Path, to, d.log, webhook.SignatureHeader)
-	d.hooksIn = h
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		if err := h.Serve(d.hookListen); err != nil {
-			d.log.Error("webhooks are not heard any more: their listener failed; syncs go on; restart the daemon", claim.AttrError, err)
-		}
-	}()
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), doorDrain)
-		defer cancel()
-		h.Shutdown(ctx)
-		<-over
-	}
-}
-
-// Hooks returns what takes webhooks while this daemon leads, else nil.
-func (s *shared) Hooks() http.Handler {
-	if w := s.daemon.works.Load(); w != nil {
-		return w.hooks.receiver
-	}
-	return nil
+	return n, sorted[n/2], sorted[n-1]
 }

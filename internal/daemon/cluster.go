@@ -3,14 +3,11 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"dibs/config"
@@ -100,14 +97,6 @@ func (s *shared) Who(c *tls.ConnectionState) (string, error) {
 	return p.Name, err
 }
 
-// Leading returns the server while this daemon leads, else nil.
-func (s *shared) Leading() http.Handler {
-	if w := s.daemon.works.Load(); w != nil {
-		return w.server
-	}
-	return nil
-}
-
 // Way returns how to reach the leader.
 func (s *shared) Way() server.Way {
 	now, changed := s.member.Leadership()
@@ -182,98 +171,6 @@ func memberName(c config.Cluster) (string, error) {
 		return "", fmt.Errorf("cluster.name: this machine has no name to take (%w): set one", err)
 	}
 	return name, nil
-}
-
-// takeTurns answers callers and members until ctx ends; meanwhile it stands by and leads in turn.
-// It returns nil after an orderly stop.
-func (d *Daemon) takeTurns(ctx context.Context) error {
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	there, leave := context.WithCancel(context.WithoutCancel(ctx)) // outlasts ctx, for an orderly stop
-	var serving sync.WaitGroup
-	serving.Go(func() { d.shared.member.Run(there) })
-	serving.Go(func() {
-		if err := d.shared.front.Serve(d.listen); err != nil {
-			fail(fmt.Errorf("the socket failed: %w: start dibs serve again", err))
-		}
-	})
-	serving.Go(func() {
-		if err := d.shared.peers.Serve(d.shared.listen); err != nil {
-			fail(fmt.Errorf("other members cannot come in any more: %w: start dibs serve again", err))
-		}
-	})
-	err := d.turns(ctx)
-	stopping, cancel := context.WithTimeout(there, doorDrain)
-	defer cancel()
-	// Requests handed to the leader are answered while other members can still connect.
-	d.shared.front.Shutdown(stopping)
-	d.shared.peers.Shutdown(stopping)
-	leave()
-	serving.Wait()
-	return err
-}
-
-// turns runs one turn after another. If the journal fails at the start of a term and may recover by
-// itself, this daemon becomes a door again, so that another can lead. Any other failure ends it.
-func (d *Daemon) turns(ctx context.Context) error {
-	for deposed := false; ; deposed = true {
-		err := d.turn(ctx, deposed)
-		if errors.Is(err, journal.ErrDeposed) && ctx.Err() == nil {
-			continue
-		}
-		passes := journal.Passing(err)
-		if u, ok := errors.AsType[*unbegun](err); ok {
-			passes = u.passes
-		}
-		if passes && ctx.Err() == nil {
-			d.log.Warn("this daemon could have led, and stands by again", claim.AttrError, err)
-			continue
-		}
-		if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) && (err == nil || errors.Is(err, cause) || errors.Is(err, journal.ErrDeposed)) {
-			return nil
-		}
-		return err
-	}
-}
-
-// turn stands by until the daemon leads, and then leads until ctx or its term ends.
-func (d *Daemon) turn(ctx context.Context, deposed bool) error {
-	term, err := d.shared.member.Lead(ctx, deposed)
-	if err != nil {
-		return err
-	}
-	leading, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var kept sync.WaitGroup
-	defer kept.Wait()
-	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx)) // outlasts ctx, too
-	defer stopRenewing()
-	kept.Go(func() { term.Keep(renewing) })
-	kept.Go(func() {
-		<-term.Over()
-		stop(journal.ErrDeposed)
-	})
-	w, err := d.begin(leading, term.Open)
-	if err == nil {
-		d.log.Info("this daemon leads", claim.AttrEvent, claim.EventLeadership, "epoch", term.Epoch())
-		d.works.Store(w)
-		err = w.run(ctx, nil, term.Over())
-		d.works.Store(nil)
-		err = errors.Join(err, w.cleanup.run())
-	}
-	select {
-	case <-term.Over():
-		if err != nil {
-			d.log.Debug("the end of a term", claim.AttrError, err)
-		}
-		return journal.ErrDeposed
-	default:
-	}
-	stopRenewing()
-	if rerr := term.Resign(context.WithoutCancel(ctx)); rerr != nil {
-		d.log.Warn("another daemon leads only once the term of this one is over", claim.AttrError, rerr)
-	}
-	return err
 }
 
 // Members returns who shares the journal. Its times are the database's.

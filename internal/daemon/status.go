@@ -9,6 +9,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/daemon/metrics"
 	"dibs/internal/journal"
 )
 
@@ -77,4 +78,72 @@ func (d house) Report(ctx context.Context, s *api.Status) {
 // owed returns the backlog of each outbox.
 func (d *works) owed(ctx context.Context) ([]journal.Backlog, error) {
 	return d.journal.Backlog(ctx, d.claimer.Finishing())
+}
+
+// standing returns the gauges, read anew for every scrape.
+func (d *works) standing(ctx context.Context) (metrics.State, error) {
+	status, err := d.broker.Status(ctx)
+	if err != nil {
+		return metrics.State{}, err
+	}
+	sent := d.notion.Stats()
+	state := metrics.State{
+		Waiting: make(map[string]int, len(sent.Waiting)), Permits: sent.Permits, Burst: sent.Burst,
+		Paused:    time.Until(sent.PausedUntil),
+		ClockSkew: time.Until(d.notion.Now()),
+		Mirror:    status.Mirror, Held: make(map[string]int), Reservations: len(status.Reservations),
+	}
+	if d.shared != nil {
+		state.Cluster = d.shared.state()
+		state.Cluster.Doubted = d.doubt.Why() != nil
+	}
+	for _, c := range sent.Requests {
+		state.Requests = append(state.Requests, metrics.Requests(c))
+	}
+	for lane, n := range sent.Waiting {
+		state.Waiting[lane.String()] = n
+	}
+	for _, c := range d.broker.Claims("").Claims {
+		if c.State == claim.Held {
+			state.Held[c.Agent]++
+		}
+	}
+	for _, q := range d.queues {
+		if to, t := q.Tally(); to != "" {
+			state.Notices = append(state.Notices, metrics.Notices{Receiver: to, Sent: t.Sent, Failed: t.Failed, GivenUp: t.GivenUp})
+		}
+	}
+	owed, err := d.owed(ctx)
+	if err != nil { // not known
+		return state, nil
+	}
+	for _, log := range []claim.Log{journal.Finishes, claim.MeshLog, claim.TaskLog, claim.Comments} { // an empty log is reported as 0
+		backlog := metrics.Backlog{Log: string(log)}
+		for _, b := range owed {
+			if b.Log == log {
+				backlog.Depth, backlog.InDoubt, backlog.Age = b.Depth, b.InDoubt, max(0, d.notion.Now().Sub(b.Oldest))
+			}
+		}
+		state.Outbox = append(state.Outbox, backlog)
+	}
+	return state, nil
+}
+
+// Webhook implements broker.House.
+func (d house) Webhook() api.Webhook {
+	known := d.hooks.receiver.State()
+	w := api.Webhook{Token: known.Token, Address: d.hookURL(), Received: known.Received, RefusedAt: api.Time{Time: known.Refused}, Refused: d.hooksIn.Refused()}
+	if !known.Last.IsZero() {
+		w.LastAt = &api.Time{Time: known.Last}
+	}
+	return w
+}
+
+// RenewWebhook implements broker.House.
+func (d house) RenewWebhook(ctx context.Context, by string) error {
+	err := d.hooks.receiver.Renew(ctx)
+	if err == nil {
+		d.log.Info("the verification token of the webhook is forgotten; the next one is kept", claim.AttrBy, by)
+	}
+	return err
 }

@@ -1,0 +1,136 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim/brake"
+	"dibs/internal/cluster"
+)
+
+// Options configures a daemon.
+type Options struct {
+	Config  config.Config
+	Version string
+	// Transport carries the requests to Notion; nil means the network.
+	Transport http.RoundTripper
+	// Outside carries notices to their receivers; nil means the network.
+	Outside http.RoundTripper
+	// Listener accepts agents' connections; nil means the configured socket.
+	Listener net.Listener
+	// Webhooks accepts what Notion posts; nil means webhook.listen, if set.
+	Webhooks net.Listener
+	// Network connects the members of a cluster; nil means the machine's network.
+	Network cluster.Network
+	Log     *slog.Logger
+	// LogLevel, if set, is the level of Log. A reload changes it.
+	LogLevel *slog.LevelVar
+}
+
+// cleanup is a stack of functions to run at the end, in reverse order.
+type cleanup []func() error
+
+func (c *cleanup) run() error {
+	var errs []error
+	for i := len(*c) - 1; i >= 0; i-- {
+		errs = append(errs, (*c)[i]())
+	}
+	*c = nil
+	return errors.Join(errs...)
+}
+
+// closeOnce closes a listener that may be closed already.
+func closeOnce(l net.Listener) error {
+	if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// openToOthers reports whether users other than its owner can open a socket. They need write
+// permission, which is set by whoever made the socket, systemd for instance.
+func openToOthers(addr net.Addr) bool {
+	path := addr.String()
+	if strings.HasPrefix(path, "@") {
+		return true // an abstract socket has no mode
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Perm()&0o022 != 0
+}
+
+// listenForHooks listens for webhooks, unless that is off.
+func (d *Daemon) listenForHooks(ctx context.Context, o Options) (err error) {
+	d.hookListen = o.Webhooks
+	if address := o.Config.Webhook.Listen; d.hookListen == nil && address != "" {
+		var network net.ListenConfig
+		if d.hookListen, err = network.Listen(ctx, "tcp", address); err != nil {
+			return fmt.Errorf("webhook.listen: %w: set another address, or none", err)
+		}
+	}
+	if d.hookListen == nil {
+		return nil
+	}
+	d.cleanup = append(d.cleanup, func() error { return closeOnce(d.hookListen) })
+	d.log.Info("listening for Notion's webhooks", "url", d.hookURL())
+	return nil
+}
+
+// hookURL returns the URL at which webhooks are listened for; empty if they are not.
+func (d *Daemon) hookURL() string {
+	if d.hookListen == nil {
+		return ""
+	}
+	return "http://" + d.hookListen.Addr().String() + d.live.Load().Webhook.Path
+}
+
+// agentsOf returns the configured agents for the broker.
+func agentsOf(c config.Config) []broker.Agent {
+	var out []broker.Agent
+	for _, a := range c.Agents {
+		out = append(out, broker.Agent{Name: a.Name, UIDs: a.UIDs, Limit: a.MaxPerAgent})
+	}
+	return out
+}
+
+// listed returns the users that may use the agents' names, sorted and each once.
+func listed(c config.Config) []int {
+	var uids []int
+	for _, a := range c.Agents {
+		uids = append(uids, a.UIDs...)
+	}
+	slices.Sort(uids)
+	return slices.Compact(uids)
+}
+
+// leads returns the agents that hear of every finished task.
+func leads(c config.Config) []string {
+	var names []string
+	for _, a := range c.Agents {
+		if a.Lead {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// boundsOf returns for the journal the limits of reservations.
+func boundsOf(c config.Config) brake.Bounds {
+	b := brake.Bounds{Breaker: brake.Breaker(c.Claim.Breaker)}
+	b.Zone, _ = c.Limits.Location() // a configuration is valid
+	for _, a := range c.Agents {
+		if l := (brake.DayLimit{Name: a.Name, Grants: a.MaxPerDay, Micros: api.Micros(a.MaxUSDPerDay)}); l.Grants > 0 || l.Micros > 0 {
+			b.Days = append(b.Days, l)
+		}
+	}
+	return b
+}

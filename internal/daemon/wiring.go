@@ -1,0 +1,537 @@
+package daemon
+
+import (
+	"context"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/claim/brake"
+	"dibs/internal/claim/doubt"
+	"dibs/internal/claim/keepers"
+	"dibs/internal/daemon/metrics"
+	"dibs/internal/door/server"
+	"dibs/internal/journal"
+	"dibs/internal/journal/inbox"
+	"dibs/internal/mirror"
+	"dibs/internal/notion"
+	"dibs/internal/outbox"
+	"dibs/internal/outbox/creation"
+	"dibs/internal/outbox/notify"
+	"dibs/internal/outbox/wording"
+	"dibs/internal/reserve"
+	"dibs/internal/task"
+)
+
+// build makes the parts and connects them. down is as of connect.
+func (d *works) build(ctx context.Context, logs map[claim.Log]wording.Writer, down error) (err error) {
+	d.mirror, err = mirror.New(ctx, mirror.Config{
+		Scoped: len(d.config.Tasks.Only) > 0,
+		Source: d.source(), Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval, Waiting: d.config.Sync.Waiting,
+		Idle:    func() bool { return d.claimer.Holding() == 0 },
+		Failure: down, Watcher: watcher{d}, Notion: d.notion, Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	policy := policyOf(d.config, d.tasks)
+	d.metrics = metrics.New(metrics.Options{
+		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
+	})
+	led := ledger{Journal: d.journal, metrics: d.metrics, stored: func() {
+		for _, q := range d.queues {
+			q.Wake()
+		}
+		d.news.Wake() // tasks that the protocol was working on can be published now
+	}}
+	d.users = d.notion.Users()
+	origin, _, err := doubt.Origin(ctx, d.journal, d.notion.Now())
+	if err != nil {
+		return err
+	}
+	d.claimer, err = claim.New(claim.Config{
+		Store: d.tasks, Ledger: led, Policy: policy,
+		Origin: origin, Beside: func() bool { return d.doubt.Beside() }, Kept: func(id claim.ID) bool { return d.alive.Keeps(id) },
+		Board: board{d.mirror, d}, Watcher: watcher{d}, Editor: d.users.Name, Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := d.openDoubt(ctx); err != nil {
+		return err
+	}
+	said := d.newComments()
+	logs[claim.Comments] = said
+	for _, log := range slices.Sorted(maps.Keys(logs)) {
+		d.queues = append(d.queues, outbox.New(outbox.Config{
+			Kind: outbox.Kind(log), Ledger: d.journal, Entries: wording.Entries{Log: log, Writer: logs[log]},
+			Notion: d.notion, Watcher: watcher{d}, Log: d.log,
+		}))
+	}
+	if err := d.openReceivers(ctx); err != nil {
+		return err
+	}
+	if err := d.openHooks(ctx); err != nil {
+		return err
+	}
+	d.listener.daemon, d.listener.turn = d, make(chan struct{}, 1)
+	d.listener.mesh, _ = logs[claim.MeshLog].(messages)
+	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {
+		return err
+	}
+	if err := d.journal.SetBounds(ctx, boundsOf(d.config)); err != nil {
+		return err
+	}
+	d.alive, err = keepers.New(ctx, keepers.Config{
+		Storage: d.journal, Claims: kept{d.claimer, d}, Processes: d.processes(), Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	d.reservations, err = reserve.NewBook(ctx, reserve.Config{
+		Storage: led, Claims: d.claimer, Processes: d.processes(), Clock: d.notion, Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	d.broker = broker.New(broker.Config{
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reservations, Clock: d.notion, Notion: d.notion,
+		Past: led, House: house{d},
+		Agents: agentsOf(d.config), Names: led, Fields: d.config.Tasks.Selectable(), Words: d.tasks.Words(), Comments: said, Pages: pages{d.notion}, Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Log: d.log,
+	})
+	d.server = server.New(server.Options{
+		Broker: measured{d.broker, d.metrics}, Journal: d.journal, Log: d.log, Version: d.version,
+		Metrics: d.metrics, Machines: d.machines(),
+	})
+	d.server.SetListed(listed(d.config))
+	return nil
+}
+
+// policyOf returns the protocol's policy under this configuration. Grace is how long a voided claim
+// stays visible: longer than another daemon takes to check the claims it holds.
+func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
+	return claim.Policy{
+		Timeout: c.Claim.Timeout, WriteWindow: c.Claim.WriteWindow, Settle: settle(c),
+		OpenOnly: c.Claim.Override == config.OverrideOpenOnly, Exclusive: c.Claim.Exclusive || c.Journal.Shared(),
+		Request:     c.Notion.Timeout,
+		Grace:       2*c.Sync.Interval + settle(c) + c.Notion.Timeout,
+		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
+		MaxAttempts: c.Claim.MaxAttempts, Todos: c.Claim.Todos, ReviewAll: c.Claim.Review == config.ReviewAlways,
+		Review: c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
+		NoNote: !tasks.HasNote(), Words: tasks.Words(),
+	}
+}
+
+// settle returns the settle wait: none with a shared journal, which ensures that there is one
+// claimer.
+func settle(c config.Config) time.Duration {
+	if c.Journal.Shared() {
+		return 0
+	}
+	return c.Claim.Settle
+}
+
+// watcher passes what the claimer, the mirror and the queues do to the broker, which is above them,
+// and wakes the loops concerned.
+type watcher struct{ *works }
+
+var (
+	_ claim.Watcher  = watcher{}
+	_ mirror.Watcher = watcher{}
+)
+
+// Observe is called with each page that the protocol has read or written.
+func (w watcher) Observe(r claim.Reading) {
+	w.mirror.Observe(r)
+	w.doubt.See(context.Background(), r.Task)
+}
+
+func (w watcher) Wrote(took time.Duration, err error) {
+	w.metrics.Wrote(took, err)
+	if err == nil { // else nobody knows whether and when it took effect
+		w.overwrites.note(took)
+	}
+}
+
+func (w watcher) Stored(c claim.Hold) {
+	w.broker.Claimed(c)
+	w.leases.Wake()
+	if c.State == claim.Held && c.Requested > 0 {
+		w.due.Wake()
+	}
+	if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
+		w.offers.Wake()
+	}
+}
+
+func (w watcher) Changed(ids ...task.ID) { w.broker.Changed(ids...) }
+
+func (w watcher) Delivered() { w.broker.Delivered() }
+
+func (w watcher) Synced(ctx context.Context, r mirror.Result) error {
+	w.countSynced(r)
+	return w.afterSync(ctx, r)
+}
+
+func (w watcher) Unsynced(ctx context.Context, again bool) { w.afterFailedSync(ctx, again) }
+
+// kept is the claimer for claims that end with their process or connection. When one ends, the
+// broker's waiters hear of its task.
+type kept struct {
+	*claim.Claimer
+	works *works
+}
+
+func (k kept) Finish(ctx context.Context, id claim.ID, f claim.Finish) (claim.Hold, error) {
+	c, err := k.Claimer.Finish(ctx, id, f)
+	if err == nil {
+		k.works.broker.Changed(c.Task.ID)
+	}
+	return c, err
+}
+
+// measured is the broker with counts and durations of the requests for claims.
+type measured struct {
+	*broker.Broker
+	metrics *metrics.Metrics
+}
+
+func (m measured) Claim(ctx context.Context, r broker.Request) (api.Claim, error) {
+	begin := time.Now()
+	cl, err := m.Broker.Claim(ctx, r)
+	m.metrics.Claimed(r.Agent, err, time.Since(begin))
+	return cl, err
+}
+
+// openDoubt starts the check whether this journal's daemon is alone on the board, and whether the
+// database of a shared journal was restored from a backup. A journal of the daemon's own needs no
+// check of the latter: it lies in the state directory with everything else.
+func (d *works) openDoubt(ctx context.Context) (err error) {
+	c := doubt.DoubtConfig{
+		Claims: d.claimer, Policy: d.claimer.Policy(), Storage: d.journal, Clock: d.notion, Log: d.log,
+	}
+	if lost := d.journal.Lost(); !lost.Until.IsZero() {
+		d.log.Error("what was accepted may be lost: have agents and people look at what they did then", claim.AttrReason, lost.String())
+		from, until := lost.Ago() // Notion's clock may be another one than the database's
+		c.LostFrom, c.LostUntil = d.notion.Now().Add(-from), d.notion.Now().Add(-until)
+	}
+	d.doubt, err = doubt.OpenDoubt(ctx, c)
+	return err
+}
+
+// board is the mirror; it is closed for claims while the journal is in doubt.
+type board struct {
+	*mirror.Mirror
+	daemon *works
+}
+
+// Closed returns why no task may be claimed now; nil if any may.
+func (b board) Closed() error {
+	if why := b.daemon.doubt.Why(); why != nil {
+		return why
+	}
+	if why := b.daemon.closed(); why != nil {
+		return why
+	}
+	return b.Mirror.Closed()
+}
+
+// sharedDoor implements broker.Cluster on the leader of a shared journal.
+type sharedDoor struct{ *works }
+
+// Members returns the members, and why nothing is granted, if so.
+func (d sharedDoor) Members(ctx context.Context) (api.Cluster, error) {
+	c, err := d.shared.Members(ctx)
+	if why := d.doubt.Why(); why != nil {
+		c.LastError = why.Error()
+	}
+	return c, err
+}
+
+// Adopt ends the doubt for good: the database counts as the journal's, as it is.
+func (d sharedDoor) Adopt(ctx context.Context, by string) (api.Cluster, error) {
+	why := d.doubt.Why()
+	adopted, err := d.doubt.Adopt(ctx)
+	if err != nil {
+		return api.Cluster{}, err
+	}
+	if adopted {
+		d.log.Warn("the journal's database was adopted as it is", claim.AttrBy, by, claim.AttrReason, why)
+		d.broker.Changed() // waiters may claim again
+	}
+	c, err := d.Members(ctx)
+	c.Adopted = &adopted
+	return c, err
+}
+
+// AgentsAt returns the names that users of a member's machine may use.
+func (d sharedDoor) AgentsAt(member string) ([]broker.Agent, bool) { return d.shared.agentsAt(member) }
+
+var _ broker.Cluster = sharedDoor{}
+
+// ledger is the journal as the protocol and the broker see it. It counts what is stored for the
+// metrics, and calls stored when there may be log entries to deliver or facts to publish.
+type ledger struct {
+	*journal.Journal
+	metrics *metrics.Metrics
+	stored  func()
+}
+
+func (l ledger) Save(ctx context.Context, ch claim.Change) error {
+	err := l.Journal.Save(ctx, ch)
+	if err == nil {
+		l.metrics.Saved(ch)
+	}
+	ended := func(h claim.Hold) bool { return h.State == claim.Ended }
+	if len(ch.Facts) > 0 || slices.ContainsFunc(ch.Holds, ended) || len(ch.Marks) > 0 {
+		l.stored()
+	}
+	return err
+}
+
+// Record is Save for facts alone.
+func (l ledger) Record(ctx context.Context, facts ...claim.Fact) error {
+	return l.Save(ctx, claim.Change{Facts: facts})
+}
+
+func (l ledger) StoreReservation(ctx context.Context, r reserve.Reservation, news ...claim.Fact) error {
+	err := l.Journal.StoreReservation(ctx, r, news...)
+	l.reservationsStored(err, news)
+	return err
+}
+
+func (l ledger) EndReservations(ctx context.Context, ids []string, news ...claim.Fact) error {
+	err := l.Journal.EndReservations(ctx, ids, news...)
+	l.reservationsStored(err, news)
+	return err
+}
+
+func (l ledger) ChangeBrake(ctx context.Context, change func(*brake.State) (claim.Fact, bool)) (brake.State, bool, error) {
+	b, done, err := l.Journal.ChangeBrake(ctx, change)
+	if done {
+		l.stored()
+	}
+	return b, done, err
+}
+
+// reservationsStored counts the facts of a reservation.
+func (l ledger) reservationsStored(err error, news []claim.Fact) {
+	if err == nil {
+		l.metrics.Recorded(news...)
+	}
+	l.stored()
+}
+
+// Log returns the facts that f selects, oldest first: the newest of them, or, with f.After, the
+// first ones after that.
+func (l ledger) Log(ctx context.Context, f api.LogFilter) ([]claim.Fact, error) {
+	newest := f.After == ""
+	facts, err := l.Facts(ctx, journal.FactFilter{
+		After: f.After, Since: f.Since, Task: f.Task, Agent: f.Agent, Claim: f.Claim, Seen: f.Seen, Limit: f.Limit, Newest: newest,
+	})
+	if newest {
+		slices.Reverse(facts)
+	}
+	return facts, err
+}
+
+// Feed returns the facts that f selects, in the order of their numbers.
+func (l ledger) Feed(ctx context.Context, f broker.FeedFilter) ([]claim.Fact, error) {
+	return l.Journal.Feed(ctx, journal.FeedFilter{After: f.After, Agent: f.Agent, Task: f.Task, Limit: f.Limit})
+}
+
+// Send stores a message and queues it for the mesh log.
+func (l ledger) Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error {
+	defer l.stored()
+	return l.Journal.Send(ctx, message, triggers...)
+}
+
+// inboxOf returns the broker's configuration of the inbox.
+func (d *works) inboxOf(l ledger) broker.InboxConfig {
+	return broker.InboxConfig{
+		Inbox: l, Listen: d.listener.listen,
+		Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer,
+	}
+}
+
+// cluster returns the members for the broker; nil without a shared journal.
+func (d *works) cluster() broker.Cluster {
+	if d.shared == nil {
+		return nil
+	}
+	return sharedDoor{d}
+}
+
+// machines returns the members' machines; nil without a shared journal.
+func (d *works) machines() *server.Machines {
+	if d.shared == nil {
+		return nil
+	}
+	return d.shared.machines
+}
+
+// processes returns the processes of the members' machines, or of this one.
+func (d *works) processes() keepers.Processes {
+	if d.shared == nil {
+		return keepers.Here{}
+	}
+	return d.shared.machines
+}
+
+// source implements mirror.Source with the tasks database.
+type source struct {
+	*notion.Tasks
+	client *notion.Client
+	rate   func() float64 // requests a second that may be sent
+}
+
+// source returns the tasks database for the mirror.
+func (d *works) source() source {
+	return source{d.tasks, d.notion, func() float64 { return d.live.Load().Notion.Rate }}
+}
+
+func (s source) List(ctx context.Context, since time.Time, read func(int)) ([]task.Task, error) {
+	tasks, _, err := s.Query(ctx, notion.Query{UnfinishedOnly: true, Scoped: true, FinishedSince: since, Progress: read})
+	return tasks, err
+}
+
+func (s source) EditedSince(ctx context.Context, t time.Time) ([]task.Task, error) {
+	tasks, _, err := s.Query(ctx, notion.Query{EditedSince: t, Claimed: true})
+	return tasks, err
+}
+
+// quickShare is the part of the rate that quick syncs may take: 20 of 180 requests a minute.
+const quickShare = 9
+
+// Room implements mirror.Source. Quick syncs leave half of the burst to claims.
+func (s source) Room() (free bool, apart time.Duration) {
+	stats := s.client.Stats()
+	waiting := 0
+	for _, n := range stats.Waiting {
+		waiting += n
+	}
+	return waiting == 0 && 2*stats.Permits >= stats.Burst, time.Duration(quickShare / s.rate() * float64(time.Second))
+}
+
+func (s source) Paused() error { return s.client.Paused() }
+
+func (source) Patient(ctx context.Context, longest time.Duration) context.Context {
+	return notion.Patient(ctx, longest)
+}
+
+func (source) Impatient(ctx context.Context) context.Context { return notion.Impatient(ctx) }
+
+// Background implements mirror.Source.
+func (source) Background(ctx context.Context) context.Context { return notion.Background(ctx) }
+
+// openReceivers makes a queue for each receiver of notices.
+func (d *works) openReceivers(ctx context.Context) error {
+	receivers, err := notify.Open(d.config.Notify, notify.Options{
+		Transport: d.outside, Output: os.Stderr, Environment: config.Environment(d.config.Journal.Shared()), Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	wants := make(map[outbox.Kind]func(claim.Fact) bool)
+	for _, r := range receivers {
+		wants[r.Kind()] = r.Wants
+		d.queues = append(d.queues, outbox.New(outbox.Config{
+			Kind: r.Kind(), Ledger: d.journal, Entries: r, Notion: always{}, To: r.Terms(), Log: d.log,
+		}))
+	}
+	return d.journal.SetReceivers(ctx, wants)
+}
+
+// always is the reach of what does not depend on Notion.
+type always struct{}
+
+func (always) Down() error { return nil }
+
+func (always) Back() <-chan struct{} { return nil }
+
+func (always) Await() {}
+
+// pages reads tasks' pages from Notion. An agent is waiting for the answer, so the requests go
+// first.
+type pages struct{ notion *notion.Client }
+
+var _ broker.Pages = pages{}
+
+// Text implements broker.Pages.
+func (p pages) Text(ctx context.Context, id task.ID) (string, []string, error) {
+	md, err := p.notion.Markdown(notion.Awaited(ctx), id)
+	return md.Text, md.Missing, err
+}
+
+// Whole implements broker.Pages.
+func (p pages) Whole(ctx context.Context, id task.ID) (string, error) {
+	md, err := p.notion.Markdown(notion.Awaited(ctx), id)
+	if err == nil && md.Unloaded > 0 {
+		err = claim.Errorf(claim.Unavailable, claim.LandedNo, "%d parts of the page could not be read", md.Unloaded)
+	}
+	return md.Text, err
+}
+
+// Comments implements broker.Pages.
+func (p pages) Comments(ctx context.Context, id task.ID) ([]broker.Comment, error) {
+	found, err := p.notion.Comments(notion.Awaited(ctx), id)
+	comments := make([]broker.Comment, len(found))
+	for i, c := range found {
+		comments[i] = broker.Comment{By: c.By, Signed: c.Named, At: c.At, Text: c.Text}
+	}
+	return comments, err
+}
+
+// comments writes agents' comments on tasks while the configuration allows it.
+type comments struct {
+	*notion.CommentLog
+	people *notion.People
+	on     func() bool
+	off    func(wording.Entry) // called with an entry that is dropped because comments are off
+}
+
+func (d *works) newComments() comments {
+	return comments{
+		d.notion.CommentLog(), d.notion.People(), func() bool { return d.live.Load().Notion.Comments },
+		func(e wording.Entry) {
+			d.log.Info("notion.comments is off: a comment that is owed is dropped", "entry", e.ID, claim.AttrTitle, e.Title)
+		},
+	}
+}
+
+// On implements broker.Comments.
+func (c comments) On() bool { return c.on() }
+
+// People implements broker.Comments.
+func (c comments) People(ctx context.Context, anew bool) ([]broker.Person, error) {
+	list, err := c.people.List(ctx, anew)
+	people := make([]broker.Person, len(list))
+	for i, p := range list {
+		people[i] = broker.Person(p)
+	}
+	return people, err
+}
+
+// Create implements wording.Writer. While comments are off it drops what was queued when they were
+// on, so that nobody receives it long afterwards.
+func (c comments) Create(ctx context.Context, e wording.Entry) error {
+	if !c.on() && !e.Comment.Asked {
+		c.off(e)
+		return nil
+	}
+	return c.CommentLog.Create(ctx, e)
+}
+
+// Find implements wording.Writer.
+func (c comments) Find(ctx context.Context, e wording.Entry) (bool, error) {
+	if !c.on() && !e.Comment.Asked {
+		c.off(e)
+		return true, nil
+	}
+	return c.CommentLog.Find(ctx, e)
+}
