@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -27,7 +28,8 @@ const doorDrain = 3 * time.Second
 // shared belongs to a daemon whose journal lies in a PostgreSQL database. Of the daemons that share
 // it one leads and does all the work; the others are doors to it.
 type shared struct {
-	daemon   *Daemon
+	process  *process
+	handlers func() (agents, webhooks http.Handler) // while this daemon leads, else nil
 	member   *cluster.Member
 	machines *server.Machines
 	door     *server.Door
@@ -36,41 +38,40 @@ type shared struct {
 	listen   net.Listener  // for peers
 }
 
-// share connects to the database and sets up this daemon's member.
-func (d *Daemon) share(ctx context.Context, network cluster.Network) error {
-	c := d.live.Load()
+// share connects to the database and sets up this daemon's member. handlers is as in shared.
+func (p *process) share(ctx context.Context, network cluster.Network, handlers func() (agents, webhooks http.Handler)) (*shared, error) {
+	c := p.live.Load()
 	name, err := memberName(c.Cluster)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	where, err := Place(*c, d.log)
+	where, err := Place(*c, p.log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	where.Memory = filepath.Join(c.StateDir, "database.json")
 	database, err := journal.Dial(ctx, where)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	d.cleanup = append(d.cleanup, database.Close)
-	s := &shared{daemon: d}
+	p.cleanup = append(p.cleanup, database.Close)
+	s := &shared{process: p, handlers: handlers}
 	s.member, err = cluster.New(ctx, cluster.Config{
-		Database: database, Name: name, Dir: c.StateDir, Network: network, Log: d.log.With(claim.AttrEvent, claim.EventLeadership),
+		Database: database, Name: name, Dir: c.StateDir, Network: network, Log: p.log.With(claim.AttrEvent, claim.EventLeadership),
 		Agents: namesAt(*c), Databases: logsOf(*c),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.listen, err = s.member.Listen(ctx, c.Cluster.Listen, c.Cluster.Advertise); err != nil {
-		return err
+		return nil, err
 	}
 	s.machines = server.NewMachines(name, s.dial)
-	s.door = server.NewDoor(s, d.log)
-	s.front = server.NewFront(s.door, server.FrontOptions{Member: name, Log: d.log})
+	s.door = server.NewDoor(s, p.log)
+	s.front = server.NewFront(s.door, server.FrontOptions{Member: name, Log: p.log})
 	s.front.SetListed(listed(*c))
-	s.peers = server.NewPeers(s, d.log)
-	d.shared = s
-	return nil
+	s.peers = server.NewPeers(s, p.log)
+	return s, nil
 }
 
 // dial connects to a member.
@@ -95,6 +96,18 @@ func (s *shared) Who(c *tls.ConnectionState) (string, error) {
 	}
 	p, err := s.member.Caller(c)
 	return p.Name, err
+}
+
+// Leading returns the server while this daemon leads, else nil.
+func (s *shared) Leading() http.Handler {
+	agents, _ := s.handlers()
+	return agents
+}
+
+// Hooks returns what takes webhooks while this daemon leads, else nil.
+func (s *shared) Hooks() http.Handler {
+	_, webhooks := s.handlers()
+	return webhooks
 }
 
 // Way returns how to reach the leader.
@@ -138,7 +151,7 @@ func namesAt(c config.Config) []cluster.Name {
 // the member is not known.
 func (s *shared) agentsAt(name string) ([]broker.Agent, bool) {
 	if name == s.member.Name() {
-		return agentsOf(*s.daemon.live.Load()), true
+		return agentsOf(*s.process.live.Load()), true
 	}
 	p, known := s.member.Peer(name)
 	var out []broker.Agent

@@ -1,13 +1,17 @@
 // Package daemon assembles the parts and runs them: the journal, the Notion client, the claim
 // protocol, the mirror, the logs, the schedule and the socket API. It wires and wakes, and decides
 // nothing about claims. One daemon has a state directory and a socket to itself.
+//
+// A Daemon is a process that leads or stands by; everything built on the journal is its leader, which
+// lasts one term (term.go). Which part stands behind which interface, and in which order they are
+// made, is in wiring.go, what they do again and again in loops.go. No part lives longer than its
+// term: a daemon that leads again builds all of them anew.
 package daemon
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -15,7 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dibs/config"
 	"dibs/internal/claim"
 	"dibs/internal/door/server"
 	"dibs/internal/journal"
@@ -23,25 +26,11 @@ import (
 	"dibs/internal/mirror/webhook"
 )
 
-// Daemon is one running daemon. Its fields last as long as it runs, whether it leads or stands by.
+// Daemon is one running daemon.
 type Daemon struct {
-	version   string
-	started   time.Time
-	log       *slog.Logger
-	logLevel  *slog.LevelVar
-	transport http.RoundTripper
-	outside   http.RoundTripper
-	listen    net.Listener
-	// hookListen is for webhooks; nil without webhook.listen.
-	hookListen net.Listener
-	hooksIn    *server.Webhooks // accepts on it, once this daemon runs
-
-	reloading chan struct{} // a mutex for jobs and for a reload, which may send requests
-	live      atomic.Pointer[config.Config]
-	works     atomic.Pointer[works] // nil while it stands by
-
-	shared  *shared // nil with a journal of its own
-	cleanup cleanup
+	*process
+	shared *shared                // nil with a journal of its own
+	leader atomic.Pointer[leader] // nil while it stands by
 }
 
 // Start takes the socket and the state directory, which no other daemon may be using, checks the
@@ -50,10 +39,10 @@ type Daemon struct {
 // database; Run does the rest whenever this daemon leads. The caller must call Run or Close next.
 // Errors are written for the person who starts the daemon.
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
-	d := &Daemon{
+	d := &Daemon{process: &process{
 		version: o.Version, started: time.Now(), log: o.Log, logLevel: o.LogLevel,
 		transport: o.Transport, outside: o.Outside, listen: o.Listener, reloading: make(chan struct{}, 1),
-	}
+	}}
 	d.live.Store(&o.Config)
 	defer func() {
 		if err != nil {
@@ -83,15 +72,16 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		d.log.Warn("other users of this machine can open the socket, and claim under any name: list agents, with their uids")
 	}
 	if o.Config.Journal.Shared() {
-		return d, d.share(ctx, o.Network)
+		d.shared, err = d.share(ctx, o.Network, d.handlers)
+		return d, err
 	}
-	w, err := d.begin(ctx, func(ctx context.Context) (*journal.Journal, error) {
+	l, err := begin(ctx, d.process, nil, func(ctx context.Context) (*journal.Journal, error) {
 		return journal.Open(ctx, filepath.Join(o.Config.StateDir, journal.FileName))
 	})
 	if err != nil {
 		return nil, err
 	}
-	d.works.Store(w)
+	d.leader.Store(l)
 	return d, nil
 }
 
@@ -104,7 +94,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	if d.shared != nil {
 		return d.takeTurns(ctx)
 	}
-	return d.works.Load().run(ctx, d.listen, nil)
+	return d.leader.Load().run(ctx, d.listen, nil)
 }
 
 func (d *Daemon) closeListener() error { return closeOnce(d.listen) }
@@ -115,8 +105,8 @@ func (d *Daemon) Addr() net.Addr { return d.listen.Addr() }
 // Close releases what Start took, in reverse order. Run calls it when it ends.
 func (d *Daemon) Close() error {
 	var err error
-	if w := d.works.Load(); w != nil {
-		err = w.cleanup.run()
+	if l := d.leader.Load(); l != nil {
+		err = l.cleanup.run()
 	}
 	return errors.Join(err, d.cleanup.run())
 }
@@ -181,22 +171,22 @@ func (d *Daemon) turn(ctx context.Context, deposed bool) error {
 	}
 	leading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var kept sync.WaitGroup
-	defer kept.Wait()
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
 	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx)) // outlasts ctx, too
 	defer stopRenewing()
-	kept.Go(func() { term.Keep(renewing) })
-	kept.Go(func() {
+	keeping.Go(func() { term.Keep(renewing) })
+	keeping.Go(func() {
 		<-term.Over()
 		stop(journal.ErrDeposed)
 	})
-	w, err := d.begin(leading, term.Open)
+	l, err := begin(leading, d.process, d.shared, term.Open)
 	if err == nil {
 		d.log.Info("this daemon leads", claim.AttrEvent, claim.EventLeadership, "epoch", term.Epoch())
-		d.works.Store(w)
-		err = w.run(ctx, nil, term.Over())
-		d.works.Store(nil)
-		err = errors.Join(err, w.cleanup.run())
+		d.leader.Store(l)
+		err = l.run(ctx, nil, term.Over())
+		d.leader.Store(nil)
+		err = errors.Join(err, l.cleanup.run())
 	}
 	select {
 	case <-term.Over():
@@ -222,7 +212,7 @@ func (d *Daemon) serveHooks() (stop func()) {
 	if d.shared != nil {
 		to = d.shared.door.Forward
 	} else {
-		to = d.works.Load().hooks.receiver.ServeHTTP
+		to = d.leader.Load().hooks.receiver.ServeHTTP
 	}
 	h := server.NewWebhooks(d.live.Load().Webhook.Path, to, d.log, webhook.SignatureHeader)
 	d.hooksIn = h
@@ -241,29 +231,21 @@ func (d *Daemon) serveHooks() (stop func()) {
 	}
 }
 
-// Hooks returns what takes webhooks while this daemon leads, else nil.
-func (s *shared) Hooks() http.Handler {
-	if w := s.daemon.works.Load(); w != nil {
-		return w.hooks.receiver
-	}
-	return nil
-}
-
-// Leading returns the server while this daemon leads, else nil.
-func (s *shared) Leading() http.Handler {
-	if w := s.daemon.works.Load(); w != nil {
-		return w.server
-	}
-	return nil
-}
-
 // Alive returns an error if the journal cannot be read before ctx ends: without it the daemon can
 // do nothing.
 func (d *Daemon) Alive(ctx context.Context) error {
-	w := d.works.Load()
-	if w == nil {
+	l := d.leader.Load()
+	if l == nil {
 		return nil // it stands by
 	}
-	_, err := mirror.Schema(ctx, w.journal)
+	_, err := mirror.Schema(ctx, l.journal)
 	return err
+}
+
+// handlers returns what answers agents and webhooks while this daemon leads, else nil.
+func (d *Daemon) handlers() (agents, webhooks http.Handler) {
+	if l := d.leader.Load(); l != nil {
+		return l.server, l.hooks.receiver
+	}
+	return nil, nil
 }

@@ -35,7 +35,7 @@ var errConnect = fmt.Errorf("no answer within %s", connectWait)
 // openTasks opens the tasks database with the schema that Notion gives, asked with the context
 // asking. If Notion cannot be reached, it uses the schema of an earlier run, and down is the
 // reason. known is empty if there was no earlier run; was is the data source that it used.
-func (d *works) openTasks(ctx, asking context.Context, known string, was task.ID) (down, err error) {
+func (d *leader) openTasks(ctx, asking context.Context, known string, was task.ID) (down, err error) {
 	schema := workspace.Schema(d.config)
 	schema.Known = known
 	d.tasks, err = d.notion.Tasks(asking, d.config.Databases.Tasks, schema)
@@ -58,7 +58,7 @@ func (d *works) openTasks(ctx, asking context.Context, known string, was task.ID
 
 // openLog opens a log database. If Notion cannot be reached and an earlier run used the database,
 // its schema is read once Notion answers.
-func (d *works) openLog(ctx context.Context, id string, earlier bool) (wording.Writer, error) {
+func (d *leader) openLog(ctx context.Context, id string, earlier bool) (wording.Writer, error) {
 	log, err := d.notion.Log(ctx, id)
 	if unavailable(err) && earlier {
 		return d.notion.RecallLog(id)
@@ -69,7 +69,7 @@ func (d *works) openLog(ctx context.Context, id string, earlier bool) (wording.W
 // connect opens the three databases, which checks the token, the sharing and the schema. It does
 // not wait if Notion asks for a long pause. If the schema of the tasks is from an earlier run, down
 // is the reason; otherwise it is nil.
-func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs map[claim.Log]wording.Writer, down, err error) {
+func (d *leader) connect(ctx context.Context, transport http.RoundTripper) (logs map[claim.Log]wording.Writer, down, err error) {
 	c := d.config
 	if d.notion, err = workspace.Connect(c.Notion, transport, d.log); err != nil {
 		return nil, nil, err
@@ -136,13 +136,13 @@ func (h home) String() string {
 
 // keptHome returns the home in the journal, with an empty Database if there is none. A journal of
 // an earlier version has at least the last schema of its tasks database.
-func (d *works) keptHome(ctx context.Context) (h home, err error) {
-	said, err := d.journal.Meta(ctx, metaHome)
+func (d *leader) keptHome(ctx context.Context) (h home, err error) {
+	stored, err := d.journal.Meta(ctx, metaHome)
 	if err != nil {
 		return home{}, err
 	}
-	if said != "" {
-		return h, json.Unmarshal([]byte(said), &h)
+	if stored != "" {
+		return h, json.Unmarshal([]byte(stored), &h)
 	}
 	known, err := mirror.Schema(ctx, d.journal)
 	return home{Database: notion.KnownDatabase(known)}, err
@@ -150,7 +150,7 @@ func (d *works) keptHome(ctx context.Context) (h home, err error) {
 
 // checkHome returns an error if the configured tasks database is not the one to which the state
 // directory belongs. It changes nothing.
-func (d *works) checkHome(ctx context.Context, transport http.RoundTripper) error {
+func (d *leader) checkHome(ctx context.Context, transport http.RoundTripper) error {
 	kept, err := d.keptHome(ctx)
 	if err != nil || kept.Database == "" {
 		return err
@@ -170,7 +170,7 @@ func (d *works) checkHome(ctx context.Context, transport http.RoundTripper) erro
 }
 
 // nameHome fills in the names of h that Notion gives.
-func (d *works) nameHome(ctx context.Context, client *notion.Client, h home) home {
+func (d *leader) nameHome(ctx context.Context, client *notion.Client, h home) home {
 	if bot, err := client.Me(ctx); err == nil {
 		h.Workspace, h.Bot = bot.Workspace, bot.ID
 	}
@@ -182,7 +182,7 @@ func (d *works) nameHome(ctx context.Context, client *notion.Client, h home) hom
 
 // keepHome stores the home at the first start, and updates its names later. It asks Notion at most
 // once.
-func (d *works) keepHome(ctx context.Context) error {
+func (d *leader) keepHome(ctx context.Context) error {
 	kept, err := d.keptHome(ctx)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (d *works) keepHome(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if said, err := d.journal.Meta(ctx, metaHome); err != nil || said == string(data) {
+	if stored, err := d.journal.Meta(ctx, metaHome); err != nil || stored == string(data) {
 		return err
 	}
 	return d.journal.SetMeta(ctx, metaHome, string(data))
@@ -209,22 +209,22 @@ func (d *works) keepHome(ctx context.Context) error {
 
 // recallSources gives the client the data sources of the databases as an earlier run found them. It
 // returns that of the tasks; empty if it is not known.
-func (d *works) recallSources(ctx context.Context) (tasks task.ID, err error) {
-	said, err := d.journal.Meta(ctx, journal.MetaSources)
+func (d *leader) recallSources(ctx context.Context) (tasks task.ID, err error) {
+	stored, err := d.journal.Meta(ctx, journal.MetaSources)
 	var known map[task.ID]notion.Choice
-	if err == nil && json.Unmarshal([]byte(said), &known) == nil { // else they are found again
+	if err == nil && json.Unmarshal([]byte(stored), &known) == nil { // else they are found again
 		d.notion.RecallSources(known)
 	}
 	return known[task.ID(d.config.Databases.Tasks)].Source, err
 }
 
 // keepSources stores the data sources of the databases, so that the next run does not look for them.
-func (d *works) keepSources(ctx context.Context) error {
+func (d *leader) keepSources(ctx context.Context) error {
 	data, err := json.Marshal(d.notion.Sources())
 	if err != nil {
 		return err
 	}
-	if said, err := d.journal.Meta(ctx, journal.MetaSources); err != nil || said == string(data) {
+	if stored, err := d.journal.Meta(ctx, journal.MetaSources); err != nil || stored == string(data) {
 		return err
 	}
 	return d.journal.SetMeta(ctx, journal.MetaSources, string(data))
@@ -232,7 +232,7 @@ func (d *works) keepSources(ctx context.Context) error {
 
 // hasHeld checks that a data source contains every task that is held here or whose finish Notion
 // does not have yet. A task of another data source would never be found again.
-func (d *works) hasHeld(ctx context.Context, used notion.Choice) error {
+func (d *leader) hasHeld(ctx context.Context, used notion.Choice) error {
 	live, _, err := d.journal.Live(ctx)
 	if err != nil {
 		return err
@@ -254,7 +254,7 @@ func (d *works) hasHeld(ctx context.Context, used notion.Choice) error {
 
 // knowBot asks Notion who this daemon is to it, until that has been answered once. Only the check of
 // a shared journal and webhooks need to know.
-func (d *works) knowBot(ctx context.Context) {
+func (d *leader) knowBot(ctx context.Context) {
 	if d.shared == nil && d.hookListen == nil || d.notion.KnownBot() != "" && (d.shared == nil || d.doubt.Bot() != "") {
 		return
 	}

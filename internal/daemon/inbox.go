@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/journal"
 	"dibs/internal/journal/inbox"
+	"dibs/internal/mirror"
 	"dibs/internal/notion"
 	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
@@ -33,8 +36,16 @@ type messages interface {
 
 // listener fetches what was written in Notion for agents, while an agent polls.
 type listener struct {
-	daemon *works
-	mesh   messages // nil if the mesh log cannot be queried
+	notion   *notion.Client
+	mesh     messages // nil if the mesh log cannot be queried
+	mirror   *mirror.Mirror
+	journal  *journal.Journal
+	claimer  *claim.Claimer
+	names    func(context.Context) ([]string, error) // of all agents
+	every    time.Duration                           // inbox.comments
+	interval func() time.Duration                    // between two reads of messages
+	keep     func() time.Duration                    // events.keep
+	log      *slog.Logger
 
 	turn         chan struct{}        // holds a value while Notion is asked, by whoever uses what is below
 	asked        time.Time            // when the last read of messages began
@@ -46,8 +57,8 @@ type listener struct {
 // listen implements broker.Listen. It sends one query per interval for everybody's messages, and
 // one per inbox.comments for the comments on each task that the agent holds.
 func (e *listener) listen(ctx context.Context, agent string) (added int, next time.Duration) {
-	next = e.daemon.interval()
-	if e.daemon.notion.Down() != nil {
+	next = e.interval()
+	if e.notion.Down() != nil {
 		return 0, next
 	}
 	select {
@@ -65,7 +76,7 @@ func (e *listener) listen(ctx context.Context, agent string) (added int, next ti
 		var err error
 		added, err = e.read(ctx)
 		if err != nil && ctx.Err() == nil && !e.failed {
-			e.daemon.log.Warn("messages in the mesh log could not be read; they will be with a later poll", claim.AttrError, err)
+			e.log.Warn("messages in the mesh log could not be read; they will be with a later poll", claim.AttrError, err)
 		}
 		e.failed = err != nil
 	}
@@ -79,21 +90,19 @@ const refusedFor = time.Hour
 // comments stores new comments for an agent as triggers, and returns when to ask again. Comment ids
 // make sure that each is delivered once.
 func (e *listener) comments(ctx context.Context, agent string) (added int, next time.Duration) {
-	d := e.daemon
-	every := d.config.Inbox.Comments
-	next = every
+	next = e.every
 	pages, err := e.pages(ctx, agent)
 	if err != nil && ctx.Err() == nil {
-		d.log.Warn("what agents have asked people could not be read", claim.AttrError, err)
+		e.log.Warn("what agents have asked people could not be read", claim.AttrError, err)
 	}
 	for key, at := range e.commentsRead {
-		if time.Since(at) > every {
+		if time.Since(at) > e.every {
 			delete(e.commentsRead, key)
 		}
 	}
 	for _, p := range pages {
 		if at, ok := e.commentsRead[p.key]; ok {
-			next = min(next, max(time.Second, every-time.Since(at)))
+			next = min(next, max(time.Second, e.every-time.Since(at)))
 			continue
 		}
 		added += e.ask(ctx, p)
@@ -110,7 +119,7 @@ const (
 // hear reads the comments on those of the tasks that an agent holds or has asked about. It does not
 // wait for inbox.comments; what it does not get to, that brings.
 func (e *listener) hear(ctx context.Context, tasks map[task.ID]bool) (added int, err error) {
-	if err := cmp.Or(e.daemon.notion.Down(), e.daemon.notion.Paused()); err != nil {
+	if err := cmp.Or(e.notion.Down(), e.notion.Paused()); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(notion.Impatient(ctx), hearTime)
@@ -152,7 +161,7 @@ func (e *listener) ask(ctx context.Context, p page) int {
 	if err != nil && ctx.Err() == nil {
 		// At debug: that Notion refuses, or is down, has a line of its own, and this would come
 		// with every poll.
-		e.daemon.log.Debug("the comments on a task could not be read", claim.AttrKey, p.task.Key, claim.AttrTitle, claim.Brief(p.task.Title), claim.AttrTask, p.task.ID, claim.AttrError, err)
+		e.log.Debug("the comments on a task could not be read", claim.AttrKey, p.task.Key, claim.AttrTitle, claim.Brief(p.task.Title), claim.AttrTask, p.task.ID, claim.AttrError, err)
 	}
 	return added
 }
@@ -160,11 +169,11 @@ func (e *listener) ask(ctx context.Context, p page) int {
 // comment stores the comments on a page that are for an agent. A comment signed with an agent's
 // name was written by a daemon and is skipped.
 func (e *listener) comment(ctx context.Context, p page) (added int, err error) {
-	found, err := e.daemon.notion.Comments(ctx, p.task.ID)
+	found, err := e.notion.Comments(ctx, p.task.ID)
 	if err != nil {
 		return 0, err
 	}
-	known, err := e.daemon.broker.Known(ctx)
+	known, err := e.names(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -178,21 +187,20 @@ func (e *listener) comment(ctx context.Context, p page) (added int, err error) {
 		})
 	}
 	if p.question != nil && p.question.Last {
-		return e.daemon.journal.SetQuestion(ctx, *p.question, true, triggers...)
+		return e.journal.SetQuestion(ctx, *p.question, true, triggers...)
 	}
 	if len(triggers) == 0 {
 		return 0, nil
 	}
-	return e.daemon.journal.AddTriggers(ctx, triggers...)
+	return e.journal.AddTriggers(ctx, triggers...)
 }
 
 // read stores the messages written since the last read. Page ids make sure that each is delivered
 // once.
 func (e *listener) read(ctx context.Context) (added int, err error) {
-	d := e.daemon
-	now := d.notion.Now()
+	now := e.notion.Now()
 	since := now.Add(-messagesFirst)
-	last, err := d.journal.Meta(ctx, metaMessages)
+	last, err := e.journal.Meta(ctx, metaMessages)
 	if err != nil {
 		return 0, err
 	}
@@ -200,21 +208,21 @@ func (e *listener) read(ctx context.Context) (added int, err error) {
 		since = t.Add(-messagesOverlap)
 	}
 	// Older ones may have been pruned, and would be delivered again.
-	if oldest := now.Add(-d.live.Load().Events.Keep + messagesOverlap); since.Before(oldest) {
+	if oldest := now.Add(-e.keep() + messagesOverlap); since.Before(oldest) {
 		since = oldest
 	}
 	rows, err := e.mesh.Messages(ctx, since)
 	if err != nil {
 		return 0, err
 	}
-	known, err := d.broker.Known(ctx)
+	known, err := e.names(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var triggers []inbox.Trigger
 	for _, row := range rows {
 		if event, ok := wording.ParseMessageID(row.EntryID); ok {
-			ours, err := d.journal.Recorded(ctx, event)
+			ours, err := e.journal.Recorded(ctx, event)
 			if err != nil {
 				return 0, err
 			}
@@ -225,11 +233,11 @@ func (e *listener) read(ctx context.Context) (added int, err error) {
 		triggers = append(triggers, inbox.Messages(row, known)...)
 	}
 	if len(triggers) > 0 {
-		if added, err = d.journal.AddTriggers(ctx, triggers...); err != nil {
+		if added, err = e.journal.AddTriggers(ctx, triggers...); err != nil {
 			return 0, err
 		}
 	}
-	return added, d.journal.SetMeta(ctx, metaMessages, now.UTC().Format(time.RFC3339))
+	return added, e.journal.SetMeta(ctx, metaMessages, now.UTC().Format(time.RFC3339))
 }
 
 // page is a page whose comments are for an agent.
@@ -246,19 +254,18 @@ type page struct {
 // pages returns the pages of the tasks that an agent holds, and of those about which it asked
 // people. An empty agent means all.
 func (e *listener) pages(ctx context.Context, agent string) ([]page, error) {
-	d := e.daemon
 	var pages []page
-	for _, cl := range d.claimer.Claims(agent) {
+	for _, cl := range e.claimer.Claims(agent) {
 		if cl.State == claim.Held {
 			pages = append(pages, page{key: string(cl.ID), agent: cl.Agent, task: cl.Task, since: cl.Started})
 		}
 	}
-	questions, err := d.journal.Questions(ctx)
+	questions, err := e.journal.Questions(ctx)
 	if err != nil {
 		return pages, err
 	}
 	for _, q := range questions {
-		if t, known := d.mirror.Task(q.Task); known && (q.Agent == agent || agent == "") {
+		if t, known := e.mirror.Task(q.Task); known && (q.Agent == agent || agent == "") {
 			pages = append(pages, page{key: q.ID, agent: q.Agent, task: t, since: q.At, question: &q})
 		}
 	}

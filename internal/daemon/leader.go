@@ -23,78 +23,73 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// works is the part of a daemon that exists while it leads: everything built on the journal.
-type works struct {
-	*Daemon
-	config config.Config // as at the start; a reload changes Daemon.live
+// leader is the part of a daemon that exists while it leads: everything built on the journal.
+type leader struct {
+	*process
+	shared  *shared       // nil with a journal of the daemon's own
+	config  config.Config // as at the start; a reload changes process.live
+	cleanup cleanup       // at the end of the term
 
-	notion  *notion.Client
-	tasks   *notion.Tasks
+	// All that is remembered.
 	journal *journal.Journal
-	claimer *claim.Claimer
-	mirror  *mirror.Mirror
-	queues  []*outbox.Queue // one for each log, one for comments, and one for each receiver of notices; independent of each other
-	doubt   *doubt.Doubt
-	// overwrites measures for how long people's edits are at risk.
-	overwrites   times
-	hooks        hooks
-	users        *notion.Users // who edits the cards of held claims
-	broker       *broker.Broker
+	lines   *lines // of the log, one for each fact that is stored
+
+	// Notion's board, and its copy.
+	notion *notion.Client
+	tasks  *notion.Tasks
+	users  *notion.Users // who edits the cards of held claims
+	mirror *mirror.Mirror
+
+	// The protocol, and what may end a claim or stop all claims.
+	claimer      *claim.Claimer
+	doubt        *doubt.Doubt
 	alive        *keepers.Watch
 	reservations *reserve.Book
-	server       *server.Server
-	metrics      *metrics.Metrics
-	telling      *telling
-	scrapes      net.Listener // for metrics alone; nil without one
-	listener     listener
 
-	jobs *jobs
+	// What is owed: a queue for each log, one for comments, and one for each receiver of notices,
+	// independent of each other.
+	queues []*outbox.Queue
 
-	// Loops that other parts wake.
-	due, news, leases, held, untidy, offers *clock.Loop
+	// What people write and change in Notion, sooner than a sync finds it.
+	listener *listener
+	hooks    *hooks
 
-	checked bool   // checkHeld has succeeded; used by held only
-	begun   bool   // the feed has begun, see journal.Begin; used by news only
-	said    string // the last error of tidying; used by untidy only
+	// What agents ask, and what is measured.
+	broker  *broker.Broker
+	server  *server.Server
+	metrics *metrics.Metrics
+	scrapes net.Listener // for metrics alone; nil without one
+	// overwrites measures for how long people's edits are at risk.
+	overwrites metrics.Times
 
-	cleanup cleanup
+	// Loops that other parts wake, each with what it alone uses.
+	due, leases, offers *clock.Loop
+	news                struct {
+		*clock.Loop
+		begun bool // the feed has begun, see journal.BeginFeed
+	}
+	held struct {
+		*clock.Loop
+		checked bool // the claims held at the start were checked
+	}
+	untidy struct {
+		*clock.Loop
+		trouble string // the last error of tidying
+	}
+
+	jobs *jobs // nil until run makes them; guarded by reloading
 }
 
 // interval is the time between two syncs, and before a retry.
-func (d *works) interval() time.Duration { return d.live.Load().Sync.Interval }
+func (d *leader) interval() time.Duration { return d.live.Load().Sync.Interval }
 
 // left returns how long a loop waits until next, a time of Notion's: at least a second, unless most
 // is shorter, and at most most. It returns most if next is zero.
-func (d *works) left(next time.Time, most time.Duration) time.Duration {
+func (d *leader) left(next time.Time, most time.Duration) time.Duration {
 	if next.IsZero() {
 		return most
 	}
 	return max(time.Second, min(most, next.Sub(d.notion.Now())))
-}
-
-const (
-	// onItsWay is how long a request may be on its way to Notion, which ends it after a minute.
-	onItsWay = 65 * time.Second
-	// readSoon is when to ask again while the board is being read.
-	readSoon = 5 * time.Second
-)
-
-// closed returns why nothing is granted yet after a loss: a write of a lost claim may still arrive,
-// and one that has arrived has to be seen.
-func (d *works) closed() error {
-	lost := d.journal.Lost()
-	_, ago := lost.Ago()
-	left := onItsWay - ago
-	switch {
-	case lost.Until.IsZero():
-		return nil
-	case left > 0:
-	case !d.mirror.Listed():
-		left = readSoon
-	default:
-		return nil
-	}
-	return &claim.JournalError{RetryAfter: left, Err: fmt.Errorf("%s; nothing is granted until lost writes have arrived and the board was read", lost)}
 }
 
 // jobs is the daemon's schedule.
@@ -117,17 +112,18 @@ func (j *jobs) set(key, spec string) error {
 	return nil
 }
 
-// reschedule moves the jobs whose times have changed. The caller has locked d.reloading.
-func (d *works) reschedule(before, after config.Schedule) error {
-	if d.jobs == nil {
-		return nil // run has not made them yet
+// reschedule moves the jobs whose times have changed. It does nothing for jobs that run has not made
+// yet.
+func (j *jobs) reschedule(before, after config.Schedule) error {
+	if j == nil {
+		return nil
 	}
 	var errs []error
 	if before.Sweep != after.Sweep {
-		errs = append(errs, d.jobs.set("sweep", after.Sweep))
+		errs = append(errs, j.set("sweep", after.Sweep))
 	}
 	if before.FullSync != after.FullSync {
-		errs = append(errs, d.jobs.set("full_sync", after.FullSync))
+		errs = append(errs, j.set("full_sync", after.FullSync))
 	}
 	return errors.Join(errs...)
 }

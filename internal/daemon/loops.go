@@ -23,12 +23,12 @@ const editorWait = 3 * time.Second
 
 // checkHeld guards all claims held here once by their pages: anything may have happened to them
 // while no daemon ran. If that fails, it tries again after the next successful sync.
-func (d *works) checkHeld(ctx context.Context) time.Duration {
-	if d.checked {
+func (d *leader) checkHeld(ctx context.Context) time.Duration {
+	if d.held.checked {
 		return clock.UntilWoken
 	}
 	err := d.guard(ctx, true)
-	if d.checked = err == nil; !d.checked && ctx.Err() == nil {
+	if d.held.checked = err == nil; !d.held.checked && ctx.Err() == nil {
 		d.log.Warn("held claims could not be checked; they will be once Notion answers", claim.AttrError, err)
 	}
 	return clock.UntilWoken
@@ -36,7 +36,7 @@ func (d *works) checkHeld(ctx context.Context) time.Duration {
 
 // afterSync guards the claims held here by what a sync has read, and finds late writes of abandoned
 // claims.
-func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
+func (d *leader) afterSync(ctx context.Context, r mirror.Result) error {
 	// At the end, so that agents hear of a claim's end together with its cause.
 	defer d.news.Wake()
 	d.knowBot(ctx)
@@ -64,7 +64,7 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 
 // afterFailedSync guards the claims held here by their pages, unless Notion is down or asked for a
 // pause.
-func (d *works) afterFailedSync(ctx context.Context, again bool) {
+func (d *leader) afterFailedSync(ctx context.Context, again bool) {
 	defer d.news.Wake()
 	if d.notion.Down() != nil || d.notion.Paused() != nil {
 		return
@@ -76,23 +76,23 @@ func (d *works) afterFailedSync(ctx context.Context, again bool) {
 
 // guard compares each claim held here with its task in the mirror, or with its page if pages is
 // set. Then it renews the claims that are due.
-func (d *works) guard(ctx context.Context, pages bool) error {
+func (d *leader) guard(ctx context.Context, pages bool) error {
 	var errs []error
 	for _, cl := range d.claimer.Claims("") {
 		if cl.State != claim.Held {
 			continue
 		}
 		var err error
-		seen, ok := d.mirror.Task(cl.Task.ID)
-		if ok && seen.EditedBy != "" && seen.EditedBy != cl.Task.EditedBy {
+		now, ok := d.mirror.Task(cl.Task.ID)
+		if ok && now.EditedBy != "" && now.EditedBy != cl.Task.EditedBy {
 			asking, cancel := context.WithTimeout(notion.Impatient(ctx), editorWait)
-			d.users.Learn(asking, seen.EditedBy)
+			d.users.Learn(asking, now.EditedBy)
 			cancel()
 		}
 		if pages || !ok {
 			err = d.claimer.Guard(ctx, cl.ID, nil)
 		} else {
-			err = d.claimer.Guard(ctx, cl.ID, &seen)
+			err = d.claimer.Guard(ctx, cl.ID, &now)
 		}
 		if _, ok := errors.AsType[*claim.Lost](err); ok {
 			d.broker.Changed()
@@ -108,7 +108,7 @@ func (d *works) guard(ctx context.Context, pages bool) error {
 
 // takeSteps takes the steps that claims are owed as they become due. A late write of an abandoned
 // claim wakes it.
-func (d *works) takeSteps(ctx context.Context) time.Duration {
+func (d *leader) takeSteps(ctx context.Context) time.Duration {
 	next, err := d.claimer.RunDue(ctx)
 	if err != nil && ctx.Err() == nil {
 		d.log.Warn("a step that Notion is owed failed; it is tried again", claim.AttrError, err)
@@ -117,7 +117,7 @@ func (d *works) takeSteps(ctx context.Context) time.Duration {
 }
 
 // backLoop takes the steps that claims are owed as soon as Notion is reachable again.
-func (d *works) backLoop(ctx context.Context) {
+func (d *leader) backLoop(ctx context.Context) {
 	for back := d.notion.Back(); ; {
 		select {
 		case <-back:
@@ -134,7 +134,7 @@ func (d *works) backLoop(ctx context.Context) {
 
 // doubtAll compares the mirror's tasks with the journal after a sync. The broker hears of the agents
 // that claim through strangers.
-func (d *works) doubtAll(ctx context.Context) {
+func (d *leader) doubtAll(ctx context.Context) {
 	for t := range d.mirror.Tasks() {
 		d.doubt.See(ctx, t)
 		if token := claim.ParseToken(t.Token); token.ID != "" && !token.Void && d.doubt.Strange(token.ID) {
@@ -146,7 +146,7 @@ func (d *works) doubtAll(ctx context.Context) {
 
 // answered checks the tasks about which agents asked people. An agent hears of a task that a person
 // opened again; the question ends with its task. This costs no requests.
-func (d *works) answered(ctx context.Context) error {
+func (d *leader) answered(ctx context.Context) error {
 	questions, err := d.journal.Questions(ctx)
 	if err != nil {
 		return err
@@ -175,26 +175,26 @@ func (d *works) answered(ctx context.Context) error {
 }
 
 // tidyUp tidies the board after a sync.
-func (d *works) tidyUp(ctx context.Context) time.Duration {
+func (d *leader) tidyUp(ctx context.Context) time.Duration {
 	if d.mirror.Closed() != nil {
 		return clock.UntilWoken // the mirror is incomplete
 	}
 	err := d.tidy(ctx)
-	said := ""
+	trouble := ""
 	if err != nil {
-		said = err.Error()
+		trouble = err.Error()
 	}
-	if said != "" && said != d.said && ctx.Err() == nil {
+	if trouble != "" && trouble != d.untidy.trouble && ctx.Err() == nil {
 		d.log.Warn("what claims that are over have left on tasks could not be taken off yet; it is tried again", claim.AttrError, err)
 	}
-	d.said = said
+	d.untidy.trouble = trouble
 	return clock.UntilWoken
 }
 
 // tidy clears the remains of this daemon's ended claims from tasks' pages, as the mirror has them:
 // people undo, restore and duplicate what they see. If a page fails, the others are still tidied,
 // and it is tried again after the next sync.
-func (d *works) tidy(ctx context.Context) error {
+func (d *leader) tidy(ctx context.Context) error {
 	var errs []error
 	for t := range d.mirror.Tasks() {
 		tidied, err := d.claimer.Tidy(ctx, t)
@@ -222,7 +222,7 @@ const publishBatch = 200
 const publishRetry = time.Second
 
 // publishNews adds what happened to tasks to the feed. Every change of a task wakes it.
-func (d *works) publishNews(ctx context.Context) time.Duration {
+func (d *leader) publishNews(ctx context.Context) time.Duration {
 	busy, err := d.publish(ctx)
 	d.broker.Published() // even if nothing was published: the protocol adds to the feed, too
 	if err != nil && ctx.Err() == nil {
@@ -237,12 +237,12 @@ func (d *works) publishNews(ctx context.Context) time.Duration {
 // publish compares every changed task with its last published state and adds the difference to the
 // feed. It skips tasks that the protocol is working on, and returns busy if there are any. The very
 // first call only records the tasks' states: nothing before the daemon's first start is news.
-func (d *works) publish(ctx context.Context) (busy bool, err error) {
+func (d *leader) publish(ctx context.Context) (busy bool, err error) {
 	if !d.mirror.Listed() {
 		return false, nil // changes are known only once the whole board was read
 	}
-	if !d.begun {
-		if d.begun, err = d.journal.FeedBegun(ctx); err != nil {
+	if !d.news.begun {
+		if d.news.begun, err = d.journal.FeedBegun(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -263,7 +263,7 @@ func (d *works) publish(ctx context.Context) (busy bool, err error) {
 				again = again || more
 				return err
 			}
-			if d.begun {
+			if d.news.begun {
 				err = d.claimer.Between(ids, publish)
 			} else {
 				err = publish(ids) // this only records them
@@ -273,7 +273,7 @@ func (d *works) publish(ctx context.Context) (busy bool, err error) {
 			}
 		}
 	}
-	if d.begun {
+	if d.news.begun {
 		return busy, nil
 	}
 	if err := d.journal.BeginFeed(ctx); err != nil {
@@ -283,7 +283,7 @@ func (d *works) publish(ctx context.Context) (busy bool, err error) {
 }
 
 // warn publishes warnings to agents whose leases are about to end.
-func (d *works) warn(ctx context.Context) time.Duration {
+func (d *leader) warn(ctx context.Context) time.Duration {
 	next, err := d.claimer.Warn(ctx)
 	if err != nil && ctx.Err() == nil {
 		d.log.Error("agents could not be warned that their leases end", claim.AttrError, err)
@@ -293,7 +293,7 @@ func (d *works) warn(ctx context.Context) time.Duration {
 }
 
 // takeBackOffers withdraws the offers that nobody answered in time. Changes of claims wake it.
-func (d *works) takeBackOffers(ctx context.Context) time.Duration {
+func (d *leader) takeBackOffers(ctx context.Context) time.Duration {
 	next, err := d.broker.TakeBackOffers(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -305,7 +305,7 @@ func (d *works) takeBackOffers(ctx context.Context) time.Duration {
 }
 
 // newJobs returns the jobs. They run at their times once Start is called.
-func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
+func (d *leader) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 	j := &jobs{
 		Cron: cron.New(cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger))),
 		run:  make(map[string]func()), ids: make(map[string]cron.EntryID),

@@ -10,12 +10,15 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim/brake"
 	"dibs/internal/cluster"
+	"dibs/internal/door/server"
 )
 
 // Options configures a daemon.
@@ -35,6 +38,25 @@ type Options struct {
 	Log     *slog.Logger
 	// LogLevel, if set, is the level of Log. A reload changes it.
 	LogLevel *slog.LevelVar
+}
+
+// process is what a daemon has for as long as it runs, whether it leads or stands by.
+type process struct {
+	version   string
+	started   time.Time
+	log       *slog.Logger
+	logLevel  *slog.LevelVar
+	transport http.RoundTripper // to Notion
+	outside   http.RoundTripper // to receivers of notices
+	cleanup   cleanup
+
+	listen net.Listener // for agents
+	// hookListen is for webhooks; nil without webhook.listen.
+	hookListen net.Listener
+	hooksIn    *server.Webhooks // accepts on it, once this daemon runs
+
+	live      atomic.Pointer[config.Config] // the configuration; a reload changes it
+	reloading chan struct{}                 // a mutex for jobs and for a reload, which may send requests
 }
 
 // cleanup is a stack of functions to run at the end, in reverse order.
@@ -69,28 +91,28 @@ func openToOthers(addr net.Addr) bool {
 }
 
 // listenForHooks listens for webhooks, unless that is off.
-func (d *Daemon) listenForHooks(ctx context.Context, o Options) (err error) {
-	d.hookListen = o.Webhooks
-	if address := o.Config.Webhook.Listen; d.hookListen == nil && address != "" {
+func (p *process) listenForHooks(ctx context.Context, o Options) (err error) {
+	p.hookListen = o.Webhooks
+	if address := o.Config.Webhook.Listen; p.hookListen == nil && address != "" {
 		var network net.ListenConfig
-		if d.hookListen, err = network.Listen(ctx, "tcp", address); err != nil {
+		if p.hookListen, err = network.Listen(ctx, "tcp", address); err != nil {
 			return fmt.Errorf("webhook.listen: %w: set another address, or none", err)
 		}
 	}
-	if d.hookListen == nil {
+	if p.hookListen == nil {
 		return nil
 	}
-	d.cleanup = append(d.cleanup, func() error { return closeOnce(d.hookListen) })
-	d.log.Info("listening for Notion's webhooks", "url", d.hookURL())
+	p.cleanup = append(p.cleanup, func() error { return closeOnce(p.hookListen) })
+	p.log.Info("listening for Notion's webhooks", "url", p.hookURL())
 	return nil
 }
 
 // hookURL returns the URL at which webhooks are listened for; empty if they are not.
-func (d *Daemon) hookURL() string {
-	if d.hookListen == nil {
+func (p *process) hookURL() string {
+	if p.hookListen == nil {
 		return ""
 	}
-	return "http://" + d.hookListen.Addr().String() + d.live.Load().Webhook.Path
+	return "http://" + p.hookListen.Addr().String() + p.live.Load().Webhook.Path
 }
 
 // agentsOf returns the configured agents for the broker.

@@ -35,9 +35,9 @@ func (d *Daemon) Reload(c config.Config) error {
 	if fixed := slices.DeleteFunc(slices.Clone(changed), func(key string) bool { return slices.Contains(reloadable, key) }); len(fixed) > 0 {
 		return fmt.Errorf("%s cannot change while the daemon runs: restart it", strings.Join(fixed, ", "))
 	}
-	w := d.works.Load()
-	if w != nil {
-		if err := w.reload(before, c); err != nil {
+	l := d.leader.Load()
+	if l != nil {
+		if err := l.reload(before, c); err != nil {
 			return err
 		}
 	}
@@ -49,8 +49,8 @@ func (d *Daemon) Reload(c config.Config) error {
 		d.shared.front.SetListed(listed(c))
 		d.shared.member.SetAgents(namesAt(c))
 	}
-	if w != nil {
-		if err := w.reschedule(before.Schedule, c.Schedule); err != nil {
+	if l != nil {
+		if err := l.jobs.reschedule(before.Schedule, c.Schedule); err != nil {
 			return err // impossible: both are valid
 		}
 	}
@@ -59,7 +59,7 @@ func (d *Daemon) Reload(c config.Config) error {
 }
 
 // reload applies a changed configuration to the parts of a daemon that leads.
-func (d *works) reload(before, c config.Config) error {
+func (d *leader) reload(before, c config.Config) error {
 	if c.Sync.Interval > d.config.Sync.Interval {
 		return fmt.Errorf("sync.interval: %v is longer than the %v at the daemon's start, on which the grace of abandoned claims depends: restart the daemon", c.Sync.Interval, d.config.Sync.Interval)
 	}
@@ -101,7 +101,7 @@ const chooseWait = time.Minute
 // choose switches the client to the data sources in after. Another data source for the tasks is
 // refused, and nothing changes, while tasks can be claimed, or if it lacks a task that is held here,
 // or the properties of a task.
-func (d *works) choose(before, after config.Databases) error {
+func (d *leader) choose(before, after config.Databases) error {
 	if before.TasksSource == after.TasksSource {
 		workspace.Choose(d.notion, after)
 		return nil
@@ -136,7 +136,7 @@ func (d *works) choose(before, after config.Databases) error {
 
 // renameStatuses follows a renaming of options in Notion. It is refused, and nothing changes, while
 // tasks can still be claimed under the old names, or cannot be claimed under the new ones.
-func (d *works) renameStatuses(before, after config.Config) error {
+func (d *leader) renameStatuses(before, after config.Config) error {
 	names := workspace.Schema(after).Statuses
 	if maps.Equal(workspace.Schema(before).Statuses, names) {
 		return nil
@@ -150,7 +150,7 @@ func (d *works) renameStatuses(before, after config.Config) error {
 }
 
 // setFields changes the extra fields; the next sync reads them for all tasks.
-func (d *works) setFields(before []string, after config.Tasks) error {
+func (d *leader) setFields(before []string, after config.Tasks) error {
 	if slices.Equal(before, after.Fields) {
 		return nil
 	}

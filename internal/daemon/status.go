@@ -14,7 +14,7 @@ import (
 )
 
 // house implements broker.House.
-type house struct{ *works }
+type house struct{ *leader }
 
 func (h house) Doubt() error { return h.doubt.Why() }
 
@@ -28,8 +28,8 @@ func (d house) Report(ctx context.Context, s *api.Status) {
 	if why := d.doubt.Why(); why != nil {
 		s.Warnings = append(s.Warnings, why.Error())
 	}
-	if said := d.journal.Lost().String(); said != "" {
-		s.Warnings = append(s.Warnings, said)
+	if lost := d.journal.Lost().String(); lost != "" {
+		s.Warnings = append(s.Warnings, lost)
 	}
 	if beside := d.doubt.Stranger(); beside != "" {
 		s.Policy.Stranger = beside
@@ -42,7 +42,7 @@ func (d house) Report(ctx context.Context, s *api.Status) {
 		s.Warnings = append(s.Warnings, q.Troubles()...)
 	}
 	// Between read and write of a claim, a person's edit would be overwritten.
-	if n, median, slowest := d.overwrites.sum(); n > 0 {
+	if n, median, slowest := d.overwrites.Sum(); n > 0 {
 		s.ReadToWrite = &api.ReadToWrite{Writes: n, MedianSeconds: median.Seconds(), SlowestSeconds: slowest.Seconds()}
 	}
 	s.Webhook = d.hookStatus()
@@ -76,12 +76,12 @@ func (d house) Report(ctx context.Context, s *api.Status) {
 }
 
 // owed returns the backlog of each outbox.
-func (d *works) owed(ctx context.Context) ([]journal.Backlog, error) {
+func (d *leader) owed(ctx context.Context) ([]journal.Backlog, error) {
 	return d.journal.Backlog(ctx, d.claimer.Finishing())
 }
 
 // standing returns the gauges, read anew for every scrape.
-func (d *works) standing(ctx context.Context) (metrics.State, error) {
+func (d *leader) standing(ctx context.Context) (metrics.State, error) {
 	status, err := d.broker.Status(ctx)
 	if err != nil {
 		return metrics.State{}, err
@@ -146,4 +146,21 @@ func (d house) RenewWebhook(ctx context.Context, by string) error {
 		d.log.Info("the verification token of the webhook is forgotten; the next one is kept", claim.AttrBy, by)
 	}
 	return err
+}
+
+// hookStatus returns the status of the webhook; nil if none is listened for, and none ever came.
+func (d *leader) hookStatus() *api.WebhookStatus {
+	known := d.hooks.receiver.State()
+	address := d.hookURL()
+	if address == "" && known.Token == "" {
+		return nil
+	}
+	s := &api.WebhookStatus{
+		Address: address, Verified: known.Token != "", Received: known.Received, LastAt: api.Time{Time: known.Last}, Refused: d.hooksIn.Refused(),
+		Edits: int(d.hooks.heard.Load()), Polled: int(d.hooks.polled.Load()), Missed: int(d.hooks.missed.Load()),
+	}
+	if n, median, slowest := d.hooks.delays.Sum(); n > 0 {
+		s.MedianSeconds, s.SlowestSeconds = median.Seconds(), slowest.Seconds()
+	}
+	return s
 }

@@ -21,12 +21,14 @@ type unbegun struct {
 
 func (u *unbegun) Unwrap() error { return u.error }
 
-// begin builds everything on the journal that open opens. The caller must call run or cleanup.run
-// next.
-func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal.Journal, error)) (_ *works, err error) {
-	d := &works{Daemon: h, config: *h.live.Load(), telling: newTelling(h.log)}
-	d.due, d.news, d.leases = clock.NewLoop(0, d.takeSteps), clock.NewLoop(0, d.publishNews), clock.NewLoop(0, d.warn)
-	d.held, d.untidy, d.offers = clock.NewLoop(0, d.checkHeld), clock.NewLoop(clock.UntilWoken, d.tidyUp), clock.NewLoop(0, d.takeBackOffers)
+// begin makes a leader on the journal that open opens; s is nil with a journal of the daemon's own. The
+// caller must call run or cleanup.run next. Its order: what may refuse the start comes before what
+// changes anything, the claims of the last run are recovered before anything else is done with them,
+// and loops run only with run.
+func begin(ctx context.Context, p *process, s *shared, open func(context.Context) (*journal.Journal, error)) (_ *leader, err error) {
+	d := &leader{process: p, shared: s, config: *p.live.Load(), lines: newLines(p.log)}
+	d.due, d.leases, d.offers = clock.NewLoop(0, d.takeSteps), clock.NewLoop(0, d.warn), clock.NewLoop(0, d.takeBackOffers)
+	d.news.Loop, d.held.Loop, d.untidy.Loop = clock.NewLoop(0, d.publishNews), clock.NewLoop(0, d.checkHeld), clock.NewLoop(clock.UntilWoken, d.tidyUp)
 	defer func() {
 		if err != nil {
 			err = &unbegun{error: errors.Join(err, d.cleanup.run()), passes: journal.Passing(err)}
@@ -38,8 +40,9 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 	if d.journal, err = open(ctx); err != nil {
 		return nil, err
 	}
-	d.journal.Hear(d.telling.hear)
-	d.cleanup = append(d.cleanup, d.telling.close, d.journal.Close)
+	// The log hears of facts from the first one on, and of the last ones once the journal is closed.
+	d.journal.Hear(d.lines.hear)
+	d.cleanup = append(d.cleanup, d.lines.close, d.journal.Close)
 	d.journal.Watch(func(why error) {
 		if why != nil {
 			d.log.Error("the journal cannot be written: nothing is accepted until it can be", claim.AttrError, why)
@@ -47,6 +50,7 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 			d.log.Info("the journal can be written again")
 		}
 	})
+	// With another board than the journal's, nothing of it may be touched.
 	if err := d.checkHome(ctx, d.transport); err != nil {
 		return nil, err
 	}
@@ -57,6 +61,7 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 	if err := d.build(ctx, logs, down); err != nil {
 		return nil, err
 	}
+	// Before the mirror has anything to say of these claims.
 	if err := d.claimer.Recover(ctx); err != nil {
 		return nil, err
 	}
@@ -64,6 +69,7 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 	if err := d.mirror.Begin(ctx); err != nil {
 		return nil, err
 	}
+	// A start that failed has not made the journal this board's.
 	if err := errors.Join(d.keepHome(ctx), d.keepSources(ctx)); err != nil {
 		return nil, err
 	}
@@ -82,7 +88,7 @@ const drainTime = 10 * time.Second
 // listen is nil, the front passes requests to the server. When over is closed, run ends at once:
 // another daemon may lead, and nothing can be saved any more. over is nil for a journal of the
 // daemon's own.
-func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct{}) (err error) {
+func (d *leader) run(ctx context.Context, listen net.Listener, over <-chan struct{}) (err error) {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 
@@ -154,9 +160,9 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 }
 
 // loops returns what runs for as long as the daemon leads, besides the outboxes.
-func (d *works) loops() []func(context.Context) {
+func (d *leader) loops() []func(context.Context) {
 	all := []func(context.Context){
-		d.telling.loop.Run, d.mirror.Run, d.hooks.loop.Run, d.hooks.board.Run, d.alive.Run, d.reservations.Run,
+		d.lines.loop.Run, d.mirror.Run, d.hooks.loop.Run, d.hooks.board.Run, d.alive.Run, d.reservations.Run,
 		d.due.Run, d.news.Run, d.leases.Run, d.held.Run, d.untidy.Run, d.offers.Run, d.backLoop,
 	}
 	if d.shared != nil {
@@ -167,7 +173,7 @@ func (d *works) loops() []func(context.Context) {
 
 // listenForScrapes listens at metrics.listen, if set. It refuses an address that other machines can
 // reach, whatever its name.
-func (d *works) listenForScrapes(ctx context.Context) error {
+func (d *leader) listenForScrapes(ctx context.Context) error {
 	address := d.config.Metrics.Listen
 	if address == "" {
 		return nil

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"dibs/internal/journal"
 	"dibs/internal/journal/inbox"
 	"dibs/internal/mirror"
+	"dibs/internal/mirror/webhook"
 	"dibs/internal/notion"
 	"dibs/internal/outbox"
 	"dibs/internal/outbox/creation"
@@ -28,17 +30,82 @@ import (
 	"dibs/internal/task"
 )
 
-// build makes the parts and connects them. down is as of connect.
-func (d *works) build(ctx context.Context, logs map[claim.Log]wording.Writer, down error) (err error) {
+// Who stands behind which interface. A part that is not here stands behind it as it is; the others
+// are below, each around the part that does the work.
+var (
+	// What the protocol, the mirror, the queues and the watch over processes use.
+	_ claim.Store       = (*notion.Tasks)(nil)
+	_ claim.Ledger      = ledger{}  // the journal; counts, and wakes who delivers and publishes
+	_ claim.Board       = board{}   // the mirror; closed for claims while the journal is in doubt
+	_ claim.Watcher     = watcher{} // metrics, broker and loops
+	_ mirror.Source     = source{}  // notion.Tasks, with the rate and the pauses of its client
+	_ mirror.Storage    = (*journal.Journal)(nil)
+	_ mirror.Watcher    = watcher{}
+	_ mirror.Notion     = (*notion.Client)(nil)
+	_ outbox.Ledger     = (*journal.Journal)(nil)
+	_ outbox.Reach      = (*notion.Client)(nil)
+	_ outbox.Reach      = always{} // for receivers of notices
+	_ outbox.Watcher    = watcher{}
+	_ wording.Writer    = comments{} // notion.CommentLog, unless comments are off
+	_ keepers.Claims    = finisher{} // the claimer; tells waiters which task is free
+	_ keepers.Storage   = (*journal.Journal)(nil)
+	_ keepers.Processes = keepers.Here{}
+	_ keepers.Processes = (*server.Machines)(nil) // with a shared journal
+	_ doubt.Claims      = (*claim.Claimer)(nil)
+	_ doubt.Storage     = (*journal.Journal)(nil)
+	_ reserve.Claims    = (*claim.Claimer)(nil)
+	_ reserve.Storage   = ledger{}
+	_ webhook.House     = hinted{}
+	_ webhook.Memory    = (*journal.Journal)(nil)
+
+	// What the broker uses, and who uses the broker.
+	_ broker.Mirror       = (*mirror.Mirror)(nil)
+	_ broker.Journal      = ledger{}
+	_ broker.Feed         = ledger{}
+	_ broker.Inbox        = ledger{}
+	_ broker.Names        = ledger{}
+	_ broker.Past         = ledger{}
+	_ broker.Reservations = (*reserve.Book)(nil)
+	_ broker.Comments     = comments{}
+	_ broker.Pages        = pages{} // notion.Client, ahead of what nobody waits for
+	_ broker.Creations    = (*creation.Maker)(nil)
+	_ broker.Cluster      = members{}  // shared, and the doubt
+	_ broker.House        = house{}    // see status.go
+	_ server.Broker       = measured{} // the broker, with the times that claims take
+	_ server.Journal      = (*journal.Journal)(nil)
+	_ server.Metrics      = (*metrics.Metrics)(nil)
+	_ server.House        = (*shared)(nil)
+	_ server.Doorway      = (*shared)(nil)
+)
+
+// build makes the parts on the journal and on the databases that connect has opened, from the bottom
+// up: each gets the parts made before it, for it may use them at once. Of those made after it, it
+// gets a function or a decorator that looks for them when it is called; nobody calls one before build
+// has returned. Nothing runs yet, and nothing is asked of Notion: begin recovers the claims next, and
+// whatever that stores has to be counted, delivered and told. down is as of connect.
+func (d *leader) build(ctx context.Context, logs map[claim.Log]wording.Writer, down error) (err error) {
+	// Who is told of what is stored, before anything is.
+	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {
+		return err
+	}
+	if err := d.journal.SetBounds(ctx, boundsOf(d.config)); err != nil {
+		return err
+	}
+
+	// The mirror comes before the claimer, which looks at the board before each claim. It is idle
+	// while nothing is held: the claimer is made below.
 	d.mirror, err = mirror.New(ctx, mirror.Config{
-		Scoped: len(d.config.Tasks.Only) > 0,
-		Source: d.source(), Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval, Waiting: d.config.Sync.Waiting,
+		Scoped:  len(d.config.Tasks.Only) > 0,
+		Source:  source{d.tasks, d.notion, func() float64 { return d.live.Load().Notion.Rate }},
+		Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval, Waiting: d.config.Sync.Waiting,
 		Idle:    func() bool { return d.claimer.Holding() == 0 },
 		Failure: down, Watcher: watcher{d}, Notion: d.notion, Log: d.log,
 	})
 	if err != nil {
 		return err
 	}
+
+	// The ledger counts what it stores, so the metrics come first.
 	policy := policyOf(d.config, d.tasks)
 	d.metrics = metrics.New(metrics.Options{
 		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
@@ -49,6 +116,9 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]wording.Writer, do
 		}
 		d.news.Wake() // tasks that the protocol was working on can be published now
 	}}
+
+	// The claimer marks its tokens with the journal's origin. Whether it is alone on the board, the
+	// doubt finds out by its policy; what keeps its claims alive asks it for them. Both come after it.
 	d.users = d.notion.Users()
 	origin, _, err := doubt.Origin(ctx, d.journal, d.notion.Now())
 	if err != nil {
@@ -65,30 +135,8 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]wording.Writer, do
 	if err := d.openDoubt(ctx); err != nil {
 		return err
 	}
-	said := d.newComments()
-	logs[claim.Comments] = said
-	for _, log := range slices.Sorted(maps.Keys(logs)) {
-		d.queues = append(d.queues, outbox.New(outbox.Config{
-			Kind: outbox.Kind(log), Ledger: d.journal, Entries: wording.Entries{Log: log, Writer: logs[log]},
-			Notion: d.notion, Watcher: watcher{d}, Log: d.log,
-		}))
-	}
-	if err := d.openReceivers(ctx); err != nil {
-		return err
-	}
-	if err := d.openHooks(ctx); err != nil {
-		return err
-	}
-	d.listener.daemon, d.listener.turn = d, make(chan struct{}, 1)
-	d.listener.mesh, _ = logs[claim.MeshLog].(messages)
-	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {
-		return err
-	}
-	if err := d.journal.SetBounds(ctx, boundsOf(d.config)); err != nil {
-		return err
-	}
 	d.alive, err = keepers.New(ctx, keepers.Config{
-		Storage: d.journal, Claims: kept{d.claimer, d}, Processes: d.processes(), Log: d.log,
+		Storage: d.journal, Claims: finisher{d.claimer, func(ids ...task.ID) { d.broker.Changed(ids...) }}, Processes: d.processes(), Log: d.log,
 	})
 	if err != nil {
 		return err
@@ -99,10 +147,54 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]wording.Writer, do
 	if err != nil {
 		return err
 	}
+
+	// The queues: one for each log, in the order of their names, then one for each receiver.
+	remarks := comments{
+		d.notion.CommentLog(), d.notion.People(), func() bool { return d.live.Load().Notion.Comments },
+		func(e wording.Entry) {
+			d.log.Info("notion.comments is off: a comment that is owed is dropped", "entry", e.ID, claim.AttrTitle, e.Title)
+		},
+	}
+	logs[claim.Comments] = remarks
+	for _, log := range slices.Sorted(maps.Keys(logs)) {
+		d.queues = append(d.queues, outbox.New(outbox.Config{
+			Kind: outbox.Kind(log), Ledger: d.journal, Entries: wording.Entries{Log: log, Writer: logs[log]},
+			Notion: d.notion, Watcher: watcher{d}, Log: d.log,
+		}))
+	}
+	if err := d.openReceivers(ctx); err != nil {
+		return err
+	}
+
+	// What people write: the hooks hand events about comments to the listener.
+	d.listener = &listener{
+		notion: d.notion, mirror: d.mirror, journal: d.journal, claimer: d.claimer,
+		names: func(ctx context.Context) ([]string, error) { return d.broker.Known(ctx) },
+		every: d.config.Inbox.Comments, interval: d.interval, keep: func() time.Duration { return d.live.Load().Events.Keep },
+		log: d.log, turn: make(chan struct{}, 1),
+	}
+	d.listener.mesh, _ = logs[claim.MeshLog].(messages)
+	d.hooks = &hooks{
+		hints: webhook.NewHints(hinted{d}), mirror: d.mirror, metrics: d.metrics, clock: d.notion, interval: d.interval, log: d.log,
+		comments: func(ctx context.Context, tasks map[task.ID]bool) error {
+			added, err := d.listener.hear(ctx, tasks)
+			if added > 0 {
+				d.broker.Published()
+			}
+			return err
+		},
+	}
+	if err := d.hooks.open(ctx, d.journal); err != nil {
+		return err
+	}
+
+	// The broker is on top of all of them, and the server answers with it.
 	d.broker = broker.New(broker.Config{
-		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reservations, Clock: d.notion, Notion: d.notion,
-		Past: led, House: house{d},
-		Agents: agentsOf(d.config), Names: led, Fields: d.config.Tasks.Selectable(), Words: d.tasks.Words(), Comments: said, Pages: pages{d.notion}, Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Log: d.log,
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Reserved: d.reservations, Clock: d.notion, Notion: d.notion,
+		Inbox: broker.InboxConfig{Inbox: led, Listen: d.listener.listen, Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer},
+		Past:  led, House: house{d},
+		Agents: agentsOf(d.config), Names: led, Fields: d.config.Tasks.Selectable(), Words: d.tasks.Words(), Comments: remarks, Pages: pages{d.notion},
+		Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Journal: d.journal, Log: d.log, Version: d.version,
@@ -136,82 +228,10 @@ func settle(c config.Config) time.Duration {
 	return c.Claim.Settle
 }
 
-// watcher passes what the claimer, the mirror and the queues do to the broker, which is above them,
-// and wakes the loops concerned.
-type watcher struct{ *works }
-
-var (
-	_ claim.Watcher  = watcher{}
-	_ mirror.Watcher = watcher{}
-)
-
-// Observe is called with each page that the protocol has read or written.
-func (w watcher) Observe(r claim.Reading) {
-	w.mirror.Observe(r)
-	w.doubt.See(context.Background(), r.Task)
-}
-
-func (w watcher) Wrote(took time.Duration, err error) {
-	w.metrics.Wrote(took, err)
-	if err == nil { // else nobody knows whether and when it took effect
-		w.overwrites.note(took)
-	}
-}
-
-func (w watcher) Stored(c claim.Hold) {
-	w.broker.Claimed(c)
-	w.leases.Wake()
-	if c.State == claim.Held && c.Requested > 0 {
-		w.due.Wake()
-	}
-	if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
-		w.offers.Wake()
-	}
-}
-
-func (w watcher) Changed(ids ...task.ID) { w.broker.Changed(ids...) }
-
-func (w watcher) Delivered() { w.broker.Delivered() }
-
-func (w watcher) Synced(ctx context.Context, r mirror.Result) error {
-	w.countSynced(r)
-	return w.afterSync(ctx, r)
-}
-
-func (w watcher) Unsynced(ctx context.Context, again bool) { w.afterFailedSync(ctx, again) }
-
-// kept is the claimer for claims that end with their process or connection. When one ends, the
-// broker's waiters hear of its task.
-type kept struct {
-	*claim.Claimer
-	works *works
-}
-
-func (k kept) Finish(ctx context.Context, id claim.ID, f claim.Finish) (claim.Hold, error) {
-	c, err := k.Claimer.Finish(ctx, id, f)
-	if err == nil {
-		k.works.broker.Changed(c.Task.ID)
-	}
-	return c, err
-}
-
-// measured is the broker with counts and durations of the requests for claims.
-type measured struct {
-	*broker.Broker
-	metrics *metrics.Metrics
-}
-
-func (m measured) Claim(ctx context.Context, r broker.Request) (api.Claim, error) {
-	begin := time.Now()
-	cl, err := m.Broker.Claim(ctx, r)
-	m.metrics.Claimed(r.Agent, err, time.Since(begin))
-	return cl, err
-}
-
 // openDoubt starts the check whether this journal's daemon is alone on the board, and whether the
 // database of a shared journal was restored from a backup. A journal of the daemon's own needs no
 // check of the latter: it lies in the state directory with everything else.
-func (d *works) openDoubt(ctx context.Context) (err error) {
+func (d *leader) openDoubt(ctx context.Context) (err error) {
 	c := doubt.DoubtConfig{
 		Claims: d.claimer, Policy: d.claimer.Policy(), Storage: d.journal, Clock: d.notion, Log: d.log,
 	}
@@ -224,55 +244,47 @@ func (d *works) openDoubt(ctx context.Context) (err error) {
 	return err
 }
 
-// board is the mirror; it is closed for claims while the journal is in doubt.
-type board struct {
-	*mirror.Mirror
-	daemon *works
-}
-
-// Closed returns why no task may be claimed now; nil if any may.
-func (b board) Closed() error {
-	if why := b.daemon.doubt.Why(); why != nil {
-		return why
-	}
-	if why := b.daemon.closed(); why != nil {
-		return why
-	}
-	return b.Mirror.Closed()
-}
-
-// sharedDoor implements broker.Cluster on the leader of a shared journal.
-type sharedDoor struct{ *works }
-
-// Members returns the members, and why nothing is granted, if so.
-func (d sharedDoor) Members(ctx context.Context) (api.Cluster, error) {
-	c, err := d.shared.Members(ctx)
-	if why := d.doubt.Why(); why != nil {
-		c.LastError = why.Error()
-	}
-	return c, err
-}
-
-// Adopt ends the doubt for good: the database counts as the journal's, as it is.
-func (d sharedDoor) Adopt(ctx context.Context, by string) (api.Cluster, error) {
-	why := d.doubt.Why()
-	adopted, err := d.doubt.Adopt(ctx)
+// openReceivers makes a queue for each receiver of notices.
+func (d *leader) openReceivers(ctx context.Context) error {
+	receivers, err := notify.Open(d.config.Notify, notify.Options{
+		Transport: d.outside, Output: os.Stderr, Environment: config.Environment(d.config.Journal.Shared()), Log: d.log,
+	})
 	if err != nil {
-		return api.Cluster{}, err
+		return err
 	}
-	if adopted {
-		d.log.Warn("the journal's database was adopted as it is", claim.AttrBy, by, claim.AttrReason, why)
-		d.broker.Changed() // waiters may claim again
+	wants := make(map[outbox.Kind]func(claim.Fact) bool)
+	for _, r := range receivers {
+		wants[r.Kind()] = r.Wants
+		d.queues = append(d.queues, outbox.New(outbox.Config{
+			Kind: r.Kind(), Ledger: d.journal, Entries: r, Notion: always{}, To: r.Terms(), Log: d.log,
+		}))
 	}
-	c, err := d.Members(ctx)
-	c.Adopted = &adopted
-	return c, err
+	return d.journal.SetReceivers(ctx, wants)
 }
 
-// AgentsAt returns the names that users of a member's machine may use.
-func (d sharedDoor) AgentsAt(member string) ([]broker.Agent, bool) { return d.shared.agentsAt(member) }
+// cluster returns the members for the broker; nil without a shared journal.
+func (d *leader) cluster() broker.Cluster {
+	if d.shared == nil {
+		return nil
+	}
+	return members{d}
+}
 
-var _ broker.Cluster = sharedDoor{}
+// machines returns the members' machines; nil without a shared journal.
+func (d *leader) machines() *server.Machines {
+	if d.shared == nil {
+		return nil
+	}
+	return d.shared.machines
+}
+
+// processes returns the processes of the members' machines, or of this one.
+func (d *leader) processes() keepers.Processes {
+	if d.shared == nil {
+		return keepers.Here{}
+	}
+	return d.shared.machines
+}
 
 // ledger is the journal as the protocol and the broker see it. It counts what is stored for the
 // metrics, and calls stored when there may be log entries to deliver or facts to publish.
@@ -327,6 +339,12 @@ func (l ledger) reservationsStored(err error, news []claim.Fact) {
 	l.stored()
 }
 
+// Send stores a message and queues it for the mesh log.
+func (l ledger) Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error {
+	defer l.stored()
+	return l.Journal.Send(ctx, message, triggers...)
+}
+
 // Log returns the facts that f selects, oldest first: the newest of them, or, with f.After, the
 // first ones after that.
 func (l ledger) Log(ctx context.Context, f api.LogFilter) ([]claim.Fact, error) {
@@ -345,42 +363,160 @@ func (l ledger) Feed(ctx context.Context, f broker.FeedFilter) ([]claim.Fact, er
 	return l.Journal.Feed(ctx, journal.FeedFilter{After: f.After, Agent: f.Agent, Task: f.Task, Limit: f.Limit})
 }
 
-// Send stores a message and queues it for the mesh log.
-func (l ledger) Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error {
-	defer l.stored()
-	return l.Journal.Send(ctx, message, triggers...)
+// board is the mirror; it is closed for claims while the journal is in doubt.
+type board struct {
+	*mirror.Mirror
+	leader *leader
 }
 
-// inboxOf returns the broker's configuration of the inbox.
-func (d *works) inboxOf(l ledger) broker.InboxConfig {
-	return broker.InboxConfig{
-		Inbox: l, Listen: d.listener.listen,
-		Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer,
+// Closed returns why no task may be claimed now; nil if any may.
+func (b board) Closed() error {
+	if why := b.leader.doubt.Why(); why != nil {
+		return why
 	}
+	if why := b.leader.closed(); why != nil {
+		return why
+	}
+	return b.Mirror.Closed()
 }
 
-// cluster returns the members for the broker; nil without a shared journal.
-func (d *works) cluster() broker.Cluster {
-	if d.shared == nil {
+const (
+	// onItsWay is how long a request may be on its way to Notion, which ends it after a minute.
+	onItsWay = 65 * time.Second
+	// readSoon is when to ask again while the board is being read.
+	readSoon = 5 * time.Second
+)
+
+// closed returns why nothing is granted yet after a loss: a write of a lost claim may still arrive,
+// and one that has arrived has to be seen.
+func (d *leader) closed() error {
+	lost := d.journal.Lost()
+	_, ago := lost.Ago()
+	left := onItsWay - ago
+	switch {
+	case lost.Until.IsZero():
+		return nil
+	case left > 0:
+	case !d.mirror.Listed():
+		left = readSoon
+	default:
 		return nil
 	}
-	return sharedDoor{d}
+	return &claim.JournalError{RetryAfter: left, Err: fmt.Errorf("%s; nothing is granted until lost writes have arrived and the board was read", lost)}
 }
 
-// machines returns the members' machines; nil without a shared journal.
-func (d *works) machines() *server.Machines {
-	if d.shared == nil {
-		return nil
-	}
-	return d.shared.machines
+// watcher passes what the claimer, the mirror and the queues do to the broker, which is above them,
+// and wakes the loops concerned.
+type watcher struct{ *leader }
+
+// Observe is called with each page that the protocol has read or written.
+func (w watcher) Observe(r claim.Reading) {
+	w.mirror.Observe(r)
+	w.doubt.See(context.Background(), r.Task)
 }
 
-// processes returns the processes of the members' machines, or of this one.
-func (d *works) processes() keepers.Processes {
-	if d.shared == nil {
-		return keepers.Here{}
+func (w watcher) Wrote(took time.Duration, err error) {
+	w.metrics.Wrote(took, err)
+	if err == nil { // else nobody knows whether and when it took effect
+		w.overwrites.Note(took)
 	}
-	return d.shared.machines
+}
+
+func (w watcher) Stored(c claim.Hold) {
+	w.broker.Claimed(c)
+	w.leases.Wake()
+	if c.State == claim.Held && c.Requested > 0 {
+		w.due.Wake()
+	}
+	if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
+		w.offers.Wake()
+	}
+}
+
+func (w watcher) Changed(ids ...task.ID) { w.broker.Changed(ids...) }
+
+func (w watcher) Delivered() { w.broker.Delivered() }
+
+func (w watcher) Synced(ctx context.Context, r mirror.Result) error {
+	w.hooks.countSynced(r)
+	return w.afterSync(ctx, r)
+}
+
+func (w watcher) Unsynced(ctx context.Context, again bool) { w.afterFailedSync(ctx, again) }
+
+// finisher is the claimer for claims that end with their process or connection. When one ends, the
+// broker's waiters hear of its task.
+type finisher struct {
+	*claim.Claimer
+	changed func(...task.ID)
+}
+
+func (f finisher) Finish(ctx context.Context, id claim.ID, end claim.Finish) (claim.Hold, error) {
+	c, err := f.Claimer.Finish(ctx, id, end)
+	if err == nil {
+		f.changed(c.Task.ID)
+	}
+	return c, err
+}
+
+// measured is the broker with counts and durations of the requests for claims.
+type measured struct {
+	*broker.Broker
+	metrics *metrics.Metrics
+}
+
+func (m measured) Claim(ctx context.Context, r broker.Request) (api.Claim, error) {
+	begin := time.Now()
+	cl, err := m.Broker.Claim(ctx, r)
+	m.metrics.Claimed(r.Agent, err, time.Since(begin))
+	return cl, err
+}
+
+// members implements broker.Cluster on the leader of a shared journal.
+type members struct{ *leader }
+
+// Members returns the members, and why nothing is granted, if so.
+func (m members) Members(ctx context.Context) (api.Cluster, error) {
+	c, err := m.shared.Members(ctx)
+	if why := m.doubt.Why(); why != nil {
+		c.LastError = why.Error()
+	}
+	return c, err
+}
+
+// Adopt ends the doubt for good: the database counts as the journal's, as it is.
+func (m members) Adopt(ctx context.Context, by string) (api.Cluster, error) {
+	why := m.doubt.Why()
+	adopted, err := m.doubt.Adopt(ctx)
+	if err != nil {
+		return api.Cluster{}, err
+	}
+	if adopted {
+		m.log.Warn("the journal's database was adopted as it is", claim.AttrBy, by, claim.AttrReason, why)
+		m.broker.Changed() // waiters may claim again
+	}
+	c, err := m.Members(ctx)
+	c.Adopted = &adopted
+	return c, err
+}
+
+// AgentsAt returns the names that users of a member's machine may use.
+func (m members) AgentsAt(member string) ([]broker.Agent, bool) { return m.shared.agentsAt(member) }
+
+// hinted implements webhook.House.
+type hinted struct{ *leader }
+
+func (h hinted) Now() time.Time { return h.notion.Now() }
+
+func (h hinted) Bot() string { return h.notion.KnownBot() }
+
+func (h hinted) Wrote(page task.ID, since time.Time) bool { return h.notion.Wrote(page, since) }
+
+func (h hinted) Board(database, source task.ID) bool { return h.tasks.Holds(database, source) }
+
+func (h hinted) Knows(page task.ID) bool {
+	_, known := h.mirror.Task(page)
+	return known
 }
 
 // source implements mirror.Source with the tasks database.
@@ -388,11 +524,6 @@ type source struct {
 	*notion.Tasks
 	client *notion.Client
 	rate   func() float64 // requests a second that may be sent
-}
-
-// source returns the tasks database for the mirror.
-func (d *works) source() source {
-	return source{d.tasks, d.notion, func() float64 { return d.live.Load().Notion.Rate }}
 }
 
 func (s source) List(ctx context.Context, since time.Time, read func(int)) ([]task.Task, error) {
@@ -429,38 +560,9 @@ func (source) Impatient(ctx context.Context) context.Context { return notion.Imp
 // Background implements mirror.Source.
 func (source) Background(ctx context.Context) context.Context { return notion.Background(ctx) }
 
-// openReceivers makes a queue for each receiver of notices.
-func (d *works) openReceivers(ctx context.Context) error {
-	receivers, err := notify.Open(d.config.Notify, notify.Options{
-		Transport: d.outside, Output: os.Stderr, Environment: config.Environment(d.config.Journal.Shared()), Log: d.log,
-	})
-	if err != nil {
-		return err
-	}
-	wants := make(map[outbox.Kind]func(claim.Fact) bool)
-	for _, r := range receivers {
-		wants[r.Kind()] = r.Wants
-		d.queues = append(d.queues, outbox.New(outbox.Config{
-			Kind: r.Kind(), Ledger: d.journal, Entries: r, Notion: always{}, To: r.Terms(), Log: d.log,
-		}))
-	}
-	return d.journal.SetReceivers(ctx, wants)
-}
-
-// always is the reach of what does not depend on Notion.
-type always struct{}
-
-func (always) Down() error { return nil }
-
-func (always) Back() <-chan struct{} { return nil }
-
-func (always) Await() {}
-
 // pages reads tasks' pages from Notion. An agent is waiting for the answer, so the requests go
 // first.
 type pages struct{ notion *notion.Client }
-
-var _ broker.Pages = pages{}
 
 // Text implements broker.Pages.
 func (p pages) Text(ctx context.Context, id task.ID) (string, []string, error) {
@@ -495,15 +597,6 @@ type comments struct {
 	off    func(wording.Entry) // called with an entry that is dropped because comments are off
 }
 
-func (d *works) newComments() comments {
-	return comments{
-		d.notion.CommentLog(), d.notion.People(), func() bool { return d.live.Load().Notion.Comments },
-		func(e wording.Entry) {
-			d.log.Info("notion.comments is off: a comment that is owed is dropped", "entry", e.ID, claim.AttrTitle, e.Title)
-		},
-	}
-}
-
 // On implements broker.Comments.
 func (c comments) On() bool { return c.on() }
 
@@ -535,3 +628,12 @@ func (c comments) Find(ctx context.Context, e wording.Entry) (bool, error) {
 	}
 	return c.CommentLog.Find(ctx, e)
 }
+
+// always is the outbox.Reach of what does not depend on Notion.
+type always struct{}
+
+func (always) Down() error { return nil }
+
+func (always) Back() <-chan struct{} { return nil }
+
+func (always) Await() {}

@@ -368,3 +368,34 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 		gauge(b.Age.Seconds(), "outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log", b.Log)
 	}
 }
+
+// timesKept is how many durations Times remembers.
+const timesKept = 100
+
+// Times remembers how long something took, the last times. It is safe for concurrent use.
+type Times struct {
+	mu   sync.Mutex
+	took []time.Duration // oldest first
+}
+
+// Note records one more.
+func (o *Times) Note(took time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.took) == timesKept {
+		o.took = o.took[1:]
+	}
+	o.took = append(o.took, took)
+}
+
+// Sum returns the number of durations remembered, their median and their maximum; zeros for an empty
+// Times.
+func (o *Times) Sum() (n int, median, slowest time.Duration) {
+	o.mu.Lock()
+	sorted := slices.Sorted(slices.Values(o.took))
+	o.mu.Unlock()
+	if n = len(sorted); n == 0 {
+		return 0, 0, 0
+	}
+	return n, sorted[n/2], sorted[n-1]
+}
