@@ -36,18 +36,6 @@ type Count struct {
 	N      int
 }
 
-// Stats returns the present numbers.
-func (t *Transport) Stats() Stats {
-	s := Stats{Requests: t.meter.counts(), Waiting: make(map[Lane]int, lanes)}
-	waiting, until := t.permits.waiting()
-	s.Permits, s.Burst = t.permits.room()
-	for lane, n := range waiting {
-		s.Waiting[Lane(lane)] = n
-	}
-	s.PausedUntil = until
-	return s
-}
-
 // measured counts and logs requests.
 type measured struct {
 	next  http.RoundTripper
@@ -121,5 +109,52 @@ func endpoint(method, path string) string {
 		return parts[0] + ".list"
 	default:
 		return parts[0] + ".get"
+	}
+}
+
+// silentAfter is how long no line follows one about the same refusal. The daemon asks again with
+// every sync, and each answer would have a line.
+const silentAfter = time.Hour
+
+// refusals logs what Notion refuses: what it has understood, and would refuse again.
+type refusals struct {
+	log *slog.Logger
+
+	mu   sync.Mutex
+	said map[Count]*refusal // by endpoint and status; the N of a key is zero
+}
+
+// refusal is one that was logged.
+type refusal struct {
+	at    time.Time // when
+	since int       // how many like it came since
+}
+
+func newRefusals(log *slog.Logger) *refusals {
+	return &refusals{log: log, said: make(map[Count]*refusal)}
+}
+
+// note logs an answer, unless one like it was logged lately. The next line has how many there were.
+func (r *refusals) note(kind string, e *APIError) {
+	if !e.Refused() {
+		return
+	}
+	key, now := Count{Endpoint: kind, Status: e.Status}, time.Now()
+	r.mu.Lock()
+	known := r.said[key]
+	if known == nil {
+		known = new(refusal)
+		r.said[key] = known
+	}
+	known.since++
+	count := known.since
+	again := known.at.IsZero() || now.Sub(known.at) >= silentAfter
+	if again {
+		known.at, known.since = now, 0
+	}
+	r.mu.Unlock()
+	if again {
+		r.log.Info("Notion refused a request", claim.AttrEvent, claim.EventNotionRefused, claim.AttrRequest, kind,
+			claim.AttrStatus, e.Status, claim.AttrCode, e.Code, claim.AttrCount, count, claim.AttrReason, e.Message)
 	}
 }

@@ -3,61 +3,117 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/kit/clock"
 )
 
-// The lengths of pauses.
 const (
-	// firstPause is the first of several pauses for which Notion names no length; each further
-	// one is twice as long, up to a minute.
-	firstPause = 5 * time.Second
-	// blockedPause is how long a connection stays silent that Notion has blocked.
-	blockedPause = time.Minute
-	// longestPause is the longest pause that Notion is believed to ask for.
-	longestPause = 15 * time.Minute
-	// impatience is the longest wait for the end of a pause while somebody else is waiting.
-	// Beyond that, it is better to tell them when to come back.
-	impatience = 5 * time.Second
+	// tries is the most times that a read is sent.
+	tries = 4
+	// silentTries is the most times that a read without any answer is sent. Each costs the
+	// whole time limit, and an agent may be waiting.
+	silentTries = 2
 )
 
-// errHeldBack is wrapped by the error of every request that was not sent because of a pause or
-// because Notion is down.
-var errHeldBack = errors.New("held back")
-
-// RetryAfter returns how long to wait before a retry, according to the error of a request or of
-// a wait for permits; zero if it does not say.
-func RetryAfter(err error) time.Duration {
-	type later interface {
-		error
-		retryAfter() time.Duration
-	}
-	if later, ok := errors.AsType[later](err); ok {
-		return later.retryAfter()
-	}
-	return 0
+// retry sends a failed read again. It never repeats a write that may have landed: only its
+// caller can find out. A write that Notion would not take for now has not landed, and is sent
+// again if its context is one of Making. Every sending gets a new body, because the network has
+// used up the last one.
+type retry struct {
+	next   http.RoundTripper
+	base   time.Duration // the wait before the second try; it doubles with each further try
+	jitter jitter
 }
 
-// pausedError is the error of a request that was not sent because of a pause.
-type pausedError struct{ left time.Duration }
-
-func (e *pausedError) Error() string {
-	return fmt.Sprintf("not sent: Notion asked for a pause, which ends in %s", e.left.Round(time.Second))
+func (r *retry) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	// The caller's patience counts from here, over all tries.
+	until := pausesUntil(ctx)
+	resp, err := r.next.RoundTrip(req)
+	if !again(req, err) || (req.Body != nil && req.GetBody == nil) {
+		return resp, err
+	}
+	ctx = waitingUntil(ctx, until)
+	silent := 0
+	for try := 1; try < tries && again(req, err); try++ {
+		if errors.Is(err, errNoAnswer) {
+			if silent++; silent == silentTries {
+				break
+			}
+		}
+		// A rate limit starts a pause, which ends at its own time. Callers that will not wait
+		// so long are told at once.
+		if !rateLimited(err) && !sleep(ctx, r.jitter.around(r.base<<(try-1))) {
+			// Notion's answer says more than a timeout.
+			return nil, err
+		}
+		grantOf(ctx).startOver()
+		next := req.Clone(ctx)
+		if req.GetBody != nil {
+			body, bodyErr := req.GetBody()
+			if bodyErr != nil {
+				return nil, bodyErr
+			}
+			next.Body = body
+		}
+		if resp, err = r.next.RoundTrip(next); err == nil {
+			return resp, nil
+		}
+	}
+	return nil, err
 }
 
-func (e *pausedError) retryAfter() time.Duration { return e.left }
+// again reports whether a request that failed like this may be sent again.
+func again(req *http.Request, err error) bool {
+	if isRead(req) {
+		return temporary(err)
+	}
+	return making(req.Context()) && refusedForNow(err)
+}
 
-func (e *pausedError) Is(target error) bool { return target == errHeldBack }
+// refusedForNow reports whether Notion itself, and not the edge, would not take a request for
+// now.
+func refusedForNow(err error) bool {
+	answered, isAnswered := errors.AsType[*APIError](err)
+	return isAnswered && answered.RateLimited() && answered.Code != "" && !answered.Blocked()
+}
 
-type (
-	patienceKey struct{} // how long a context's reads wait for the end of a pause
-	untilKey    struct{} // the time until which they wait
-	makingKey   struct{} // set for requests that make something nobody competes for
-)
+// isRead reports whether a request changes nothing. Queries are sent by POST.
+func isRead(req *http.Request) bool {
+	return req.Method == http.MethodGet ||
+		req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/query")
+}
+
+// temporary reports whether a read that failed like this may succeed in a moment.
+func temporary(err error) bool {
+	if answered, ok := errors.AsType[*APIError](err); ok {
+		switch answered.Status {
+		case http.StatusInternalServerError, http.StatusBadGateway,
+			http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return true
+		}
+		return answered.RateLimited() && !answered.Blocked()
+	}
+	_, isFailed := errors.AsType[*SendError](err)
+	return isFailed && !errors.Is(err, errHeldBack) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// sleep waits for d and reports whether it did. It does not start if ctx ends sooner.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+		return false
+	}
+	return clock.Pause(ctx, d) == nil
+}
+
+// blockedPause is how long a connection stays silent that Notion has blocked.
+const blockedPause = time.Minute
 
 // Making returns a context for a request that makes something nobody competes for. The request
 // waits for the end of a pause as long as a read does. It is sent again if Notion answered that
@@ -66,37 +122,6 @@ type (
 func Making(ctx context.Context) context.Context { return context.WithValue(ctx, makingKey{}, true) }
 
 func making(ctx context.Context) bool { return ctx.Value(makingKey{}) != nil }
-
-// Patient returns a context whose reads wait at most that long for the end of a pause. A read
-// that would have to wait longer fails at once, and RetryAfter says when to try again.
-func Patient(ctx context.Context, longest time.Duration) context.Context {
-	return context.WithValue(ctx, patienceKey{}, longest)
-}
-
-// Impatient returns a context for a caller that sits and waits: its reads wait only a few
-// seconds for the end of a pause, like those of a claim.
-func Impatient(ctx context.Context) context.Context { return Patient(ctx, impatience) }
-
-// waitingUntil returns a context whose reads wait until then for the end of a pause; a zero
-// time means for ever.
-func waitingUntil(ctx context.Context, until time.Time) context.Context {
-	return context.WithValue(ctx, untilKey{}, until)
-}
-
-// pausesUntil returns until when a read that is made now waits for the end of a pause; zero if
-// it waits for ever.
-func pausesUntil(ctx context.Context) time.Time {
-	if until, ok := ctx.Value(untilKey{}).(time.Time); ok {
-		return until
-	}
-	if g := grantOf(ctx); g != nil {
-		return g.until
-	}
-	if longest, ok := ctx.Value(patienceKey{}).(time.Duration); ok {
-		return time.Now().Add(longest)
-	}
-	return time.Time{}
-}
 
 // pace sends a request once it has a permit, and pauses everything when Notion answers 429 or
 // 529.

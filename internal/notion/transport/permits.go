@@ -2,14 +2,56 @@ package transport
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 )
+
+// Lane is a queue for permits.
+type Lane int
+
+// The lanes, the most urgent first.
+const (
+	LaneClaim Lane = iota // what an agent waits for
+	LaneLog               // entries of the log databases, and pages read out to agents
+	LaneSync              // the mirror's queries
+
+	lanes = iota
+)
+
+func (l Lane) String() string {
+	return [lanes]string{"claim", "log", "sync"}[l]
+}
+
+// share keeps the lower lanes from starving: while somebody waits in the log lane, it gets one
+// of every 4 permits, and the sync lane one of every 40.
+var share = [lanes]int{LaneLog: 4, LaneSync: 40}
+
+type laneKey struct{}
+
+// InLane returns a context whose requests wait in lane l. The default is LaneClaim.
+func InLane(ctx context.Context, l Lane) context.Context {
+	return context.WithValue(ctx, laneKey{}, l)
+}
+
+func laneOf(ctx context.Context) Lane {
+	l, _ := ctx.Value(laneKey{}).(Lane)
+	return l
+}
+
+// InLaneUnlessChosen is InLane, unless ctx has a lane already.
+func InLaneUnlessChosen(ctx context.Context, l Lane) context.Context {
+	if _, chosen := ctx.Value(laneKey{}).(Lane); chosen {
+		return ctx
+	}
+	return InLane(ctx, l)
+}
 
 const (
 	// window is the time over which Notion counts requests.
@@ -21,6 +63,10 @@ const (
 
 // errInLine is wrapped by the error of a request whose context ended before it had a permit.
 var errInLine = errors.New("not sent: gave up waiting in")
+
+// firstPause is the first of several pauses for which Notion names no length; each further
+// one is twice as long, up to a minute.
+const firstPause = 5 * time.Second
 
 // permits hands out the permits to send. In any window of a minute, no more of them are used
 // than Notion allows.
@@ -321,4 +367,201 @@ func (p *permits) waiting() (n [lanes]int, until time.Time) {
 		n[lane] = len(queue)
 	}
 	return n, p.until
+}
+
+// errHeldBack is wrapped by the error of every request that was not sent because of a pause or
+// because Notion is down.
+var errHeldBack = errors.New("held back")
+
+// pausedError is the error of a request that was not sent because of a pause.
+type pausedError struct{ left time.Duration }
+
+func (e *pausedError) Error() string {
+	return fmt.Sprintf("not sent: Notion asked for a pause, which ends in %s", e.left.Round(time.Second))
+}
+
+func (e *pausedError) retryAfter() time.Duration { return e.left }
+
+func (e *pausedError) Is(target error) bool { return target == errHeldBack }
+
+type (
+	patienceKey struct{} // how long a context's reads wait for the end of a pause
+	untilKey    struct{} // the time until which they wait
+	makingKey   struct{} // set for requests that make something nobody competes for
+)
+
+// Patient returns a context whose reads wait at most that long for the end of a pause. A read
+// that would have to wait longer fails at once, and RetryAfter says when to try again.
+func Patient(ctx context.Context, longest time.Duration) context.Context {
+	return context.WithValue(ctx, patienceKey{}, longest)
+}
+
+// Impatient returns a context for a caller that sits and waits: its reads wait only a few
+// seconds for the end of a pause, like those of a claim.
+func Impatient(ctx context.Context) context.Context { return Patient(ctx, impatience) }
+
+// impatience is the longest wait for the end of a pause while somebody else is waiting.
+// Beyond that, it is better to tell them when to come back.
+const impatience = 5 * time.Second
+
+// waitingUntil returns a context whose reads wait until then for the end of a pause; a zero
+// time means for ever.
+func waitingUntil(ctx context.Context, until time.Time) context.Context {
+	return context.WithValue(ctx, untilKey{}, until)
+}
+
+// pausesUntil returns until when a read that is made now waits for the end of a pause; zero if
+// it waits for ever.
+func pausesUntil(ctx context.Context) time.Time {
+	if until, ok := ctx.Value(untilKey{}).(time.Time); ok {
+		return until
+	}
+	if g := grantOf(ctx); g != nil {
+		return g.until
+	}
+	if longest, ok := ctx.Value(patienceKey{}).(time.Duration); ok {
+		return time.Now().Add(longest)
+	}
+	return time.Time{}
+}
+
+// grant holds permits that were taken together, for the requests of one context. The mutex of
+// its permits guards it.
+type grant struct {
+	permits *permits
+	ctx     context.Context // its end returns the unused permits
+	until   time.Time       // its requests wait no longer than that for the end of a pause
+	left    int             // permits not yet used by its requests
+	held    bool            // those permits are held; if not, the next request takes them anew
+	unwatch func() bool     // ends the watch over ctx, while they are held
+	expiry  *time.Timer     // returns them in the end, while they are held
+}
+
+// grantLife is how long permits taken together are held. Without it, holders of permits that
+// wait for another could make everybody wait for each other for ever.
+const grantLife = 5 * time.Second
+
+type grantKey struct{}
+
+// grantOf returns the grant of the context, or nil.
+func grantOf(ctx context.Context) *grant {
+	g, _ := ctx.Value(grantKey{}).(*grant)
+	return g
+}
+
+// HasPermits reports whether ctx comes from Transport.Permit.
+func HasPermits(ctx context.Context) bool { return grantOf(ctx) != nil }
+
+// WithoutPermits returns a context whose requests wait for their own permits instead of using
+// those of ctx. They wait for the end of a pause as long as those of ctx do.
+func WithoutPermits(ctx context.Context) context.Context {
+	g := grantOf(ctx)
+	if g == nil {
+		return ctx
+	}
+	return context.WithValue(waitingUntil(ctx, g.until), grantKey{}, (*grant)(nil))
+}
+
+// grant waits for n permits and returns a context that carries them.
+func (p *permits) grant(ctx context.Context, n int) (context.Context, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	g := &grant{permits: p, ctx: ctx, until: time.Now().Add(impatience)}
+	p.mu.Lock()
+	if err := p.wait(ctx, &waiter{n: n, grant: g, until: g.until}); err != nil {
+		return nil, err
+	}
+	return context.WithValue(ctx, grantKey{}, g), nil
+}
+
+// hold keeps n permits for the grant, until they are used or its context ends.
+func (g *grant) hold(n int) {
+	g.left = n
+	if n == 0 {
+		return
+	}
+	g.held = true
+	g.permits.held += n
+	over := func() {
+		g.permits.mu.Lock()
+		defer g.permits.mu.Unlock()
+		g.giveBack()
+		g.permits.serve()
+	}
+	g.unwatch, g.expiry = context.AfterFunc(g.ctx, over), time.AfterFunc(grantLife, over)
+}
+
+// givenBack reports whether the next request of the grant would need new permits.
+func (g *grant) givenBack() bool {
+	if g == nil {
+		return false
+	}
+	g.permits.mu.Lock()
+	defer g.permits.mu.Unlock()
+	return g.left > 0 && !g.held
+}
+
+// spend uses one held permit.
+func (g *grant) spend() {
+	g.left--
+	g.permits.held--
+	if g.left == 0 {
+		g.release()
+	}
+}
+
+// giveBack returns the held permits, if any. The next request takes as many anew, so that
+// nothing waits between it and those that follow.
+func (g *grant) giveBack() {
+	if g.held {
+		g.permits.held -= g.left
+		g.permits.spare += g.left
+		g.release()
+	}
+}
+
+func (g *grant) release() {
+	g.held = false
+	g.unwatch()
+	g.expiry.Stop()
+}
+
+// startOver prepares the grant, if there is one, for a request that is sent again. That request
+// takes a new permit together with the remaining ones. Those are not held while it waits,
+// because everybody could end up waiting for each other.
+func (g *grant) startOver() {
+	if g == nil {
+		return
+	}
+	g.permits.mu.Lock()
+	defer g.permits.mu.Unlock()
+	g.giveBack()
+	g.left++
+	g.permits.serve()
+}
+
+// jitter returns a random duration of at least zero and less than n, which is positive. It
+// spreads out the retries of callers that failed together.
+type jitter func(n time.Duration) time.Duration
+
+// around returns a duration between half of d and one and a half of it.
+func (j jitter) around(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return d/2 + j(d)
+}
+
+// after returns d, or up to a tenth more.
+func (j jitter) after(d time.Duration) time.Duration { return d + j(d/10+1) }
+
+// random is a jitter. It draws from crypto/rand, which a test can give a seed, as it cannot
+// math/rand/v2.
+func random(n time.Duration) time.Duration {
+	drawn, err := rand.Int(rand.Reader, big.NewInt(int64(n)))
+	if err != nil {
+		return n / 2 // crypto/rand never fails
+	}
+	return time.Duration(drawn.Int64())
 }

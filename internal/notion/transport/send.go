@@ -8,6 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -99,3 +104,108 @@ func newNetwork() http.RoundTripper {
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}
 	return t
 }
+
+// DefaultBaseURL is Notion's own server.
+const DefaultBaseURL = "https://api.notion.com"
+
+// Version is the version of Notion's API in which all requests are made.
+const Version = "2025-09-03"
+
+// baseURL sends requests to the configured server, whichever server they name.
+type baseURL struct {
+	next http.RoundTripper
+	base *url.URL
+}
+
+func (b *baseURL) RoundTrip(req *http.Request) (*http.Response, error) {
+	to := b.base.JoinPath(req.URL.EscapedPath())
+	to.RawQuery = req.URL.RawQuery
+	req = req.WithContext(req.Context())
+	req.URL, req.Host = to, to.Host
+	return b.next.RoundTrip(req)
+}
+
+func parseBaseURL(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" ||
+		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		shown := "no URL"
+		if err == nil { // without what may be a secret
+			shown = strconv.Quote((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String())
+		}
+		return nil, fmt.Errorf("notion.base_url is %s: set it to http:// or https:// with a host and perhaps a path, and nothing else, such as %s", shown, DefaultBaseURL)
+	}
+	if u.Path == "" {
+		u.Path = "/" // else JoinPath makes a relative path, which HTTP/2 does not take
+	}
+	return u, nil
+}
+
+// redact removes the token from everything that comes back. A server may repeat it, in an error
+// or as the title of a page, and it must not get into logs, the journal or another database.
+type redact struct {
+	next  http.RoundTripper
+	token string
+
+	once    sync.Once
+	pattern *regexp.Regexp // see escaped
+}
+
+// shortestToken is the shortest length of a token that is removed. A shorter one is made up for
+// a private server, and may be a word of any page.
+const shortestToken = 7
+
+// redacted replaces the token.
+const redacted = "[redacted]"
+
+func (r *redact) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := r.next.RoundTrip(req)
+	if len(r.token) < shortestToken {
+		return resp, err
+	}
+	if err != nil {
+		if text := err.Error(); strings.Contains(text, r.token) {
+			err = &redactedError{strings.ReplaceAll(text, r.token, redacted), err}
+		}
+		return nil, err
+	}
+	body, err := Body(resp)
+	if err != nil {
+		return nil, fmt.Errorf("the answer broke off: %w", err)
+	}
+	resp.Status = strings.ReplaceAll(resp.Status, r.token, redacted)
+	for _, values := range resp.Header {
+		for i := range values {
+			values[i] = strings.ReplaceAll(values[i], r.token, redacted)
+		}
+	}
+	if bytes.Contains(body, []byte(r.token)) {
+		body = bytes.ReplaceAll(body, []byte(r.token), []byte(redacted))
+	}
+	if bytes.Contains(body, []byte(`\u00`)) {
+		body = r.escaped().ReplaceAll(body, []byte(redacted))
+	}
+	return WithBody(resp, body), nil
+}
+
+// escaped returns the pattern of the token in JSON, which can write any character as its
+// number.
+func (r *redact) escaped() *regexp.Regexp {
+	r.once.Do(func() {
+		var pattern strings.Builder
+		for _, c := range []byte(r.token) {
+			fmt.Fprintf(&pattern, `(?:%s|\\u00(?i:%02x))`, regexp.QuoteMeta(string(rune(c))), c)
+		}
+		r.pattern = regexp.MustCompile(pattern.String())
+	})
+	return r.pattern
+}
+
+// redactedError is an error whose text contained the token.
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }

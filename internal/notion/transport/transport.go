@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// DefaultBaseURL is Notion's own server.
-const DefaultBaseURL = "https://api.notion.com"
-
 // Options configures a Transport. All fields are optional.
 type Options struct {
 	// Token is the secret that authorizes the requests. The transport removes it from
@@ -37,9 +34,6 @@ type Options struct {
 	// use. The default is truly random.
 	Jitter func(n time.Duration) time.Duration
 }
-
-// Version is the version of Notion's API in which all requests are made.
-const Version = "2025-09-03"
 
 // Transport carries requests to Notion. It implements http.RoundTripper; it returns a good
 // answer, an *APIError or a *SendError. It is safe for concurrent use. A process should have
@@ -136,4 +130,16 @@ func (t *Transport) Permit(ctx context.Context, n int) (context.Context, error) 
 		return nil, err
 	}
 	return t.permits.grant(ctx, n)
+}
+
+// Stats returns the present numbers.
+func (t *Transport) Stats() Stats {
+	s := Stats{Requests: t.meter.counts(), Waiting: make(map[Lane]int, lanes)}
+	waiting, until := t.permits.waiting()
+	s.Permits, s.Burst = t.permits.room()
+	for lane, n := range waiting {
+		s.Waiting[Lane(lane)] = n
+	}
+	s.PausedUntil = until
+	return s
 }
