@@ -21,11 +21,10 @@ import (
 // of the others. only lists the properties, by id, that a query shall return; without any it
 // returns all. The moment is that of the answer.
 func (c *Client) call(ctx context.Context, into any, do func(context.Context, *notionapi.Client) error, only ...string) (transport.Moment, error) {
-	var at transport.Moment
 	tap := &tap{client: c, into: into, only: only}
-	err := do(transport.Timed(ctx, &at), notionapi.NewClient(notionapi.Token(c.token),
+	err := do(ctx, notionapi.NewClient(notionapi.Token(c.token),
 		notionapi.WithHTTPClient(&http.Client{Transport: tap}), notionapi.WithVersion(transport.Version), notionapi.WithRetry(1)))
-	return at, err
+	return tap.at, err
 }
 
 // tap carries one request of the library, and takes its answer.
@@ -33,6 +32,7 @@ type tap struct {
 	client *Client
 	into   any
 	only   []string
+	at     transport.Moment // of the answer
 }
 
 func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -47,11 +47,10 @@ func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		req.URL.RawQuery = query.Encode()
 	}
-	resp, err := t.client.deliver(req, t.into)
-	if err != nil {
+	if t.at, err = t.client.deliver(req, t.into); err != nil {
 		return nil, err
 	}
-	return transport.WithBody(resp, []byte("{}")), nil
+	return transport.WithBody(&http.Response{StatusCode: http.StatusOK}, []byte("{}")), nil
 }
 
 // plainID returns the id of a property without the URL encoding in which Notion gives it.
@@ -130,15 +129,18 @@ func reshaped(req *http.Request, change func(map[string]json.RawMessage) error) 
 
 // get makes a request that the library lacks.
 func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
-	return c.ask(ctx, http.MethodGet, path, query, nil, into)
+	_, err := c.ask(ctx, http.MethodGet, path, query, nil, into)
+	return err
 }
 
 // post makes a request that the library lacks. It is sent at most once. into may be nil.
 func (c *Client) post(ctx context.Context, path string, body, into any) error {
-	return c.ask(ctx, http.MethodPost, path, nil, body, into)
+	_, err := c.ask(ctx, http.MethodPost, path, nil, body, into)
+	return err
 }
 
-func (c *Client) ask(ctx context.Context, method, path string, query url.Values, body, into any) error {
+// ask makes a request that the library lacks. The moment is that of the answer.
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, body, into any) (at transport.Moment, err error) {
 	address := transport.DefaultBaseURL + path // as in the library; the transport knows the server
 	if len(query) > 0 {
 		address += "?" + query.Encode()
@@ -147,38 +149,38 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	if body != nil {
 		data, err := json.Marshal(body)
 		if err != nil {
-			return err
+			return at, err
 		}
 		sent = bytes.NewReader(data)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, address, sent)
 	if err != nil {
-		return err
+		return at, err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	req.Header.Set("Notion-Version", transport.Version)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	_, err = c.deliver(req, into)
-	return err
+	return c.deliver(req, into)
 }
 
 // deliver sends a request, and decodes its good answer into into; nil means that only the kind of
-// its object matters. The error is an *APIError or a *transport.SendError.
-func (c *Client) deliver(req *http.Request, into any) (*http.Response, error) {
+// its object matters. The moment is that of the answer. The error is an *APIError or a
+// *transport.SendError.
+func (c *Client) deliver(req *http.Request, into any) (at transport.Moment, err error) {
 	resp, err := c.carrier.RoundTrip(req)
 	if err != nil {
-		return nil, err
+		return at, err
 	}
 	body, err := transport.Body(resp)
 	if err == nil {
 		err = read(body, objectOf(req), into)
 	}
 	if err != nil {
-		return nil, transport.Unread(req, fmt.Errorf("the answer is not of Notion's form: %w", err))
+		return at, transport.Unread(req, fmt.Errorf("the answer is not of Notion's form: %w", err))
 	}
-	return resp, nil
+	return transport.MomentOf(resp), nil
 }
 
 // kinder is an answer that says of which kind its object is.

@@ -3,6 +3,7 @@ package notion
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"time"
 
@@ -57,8 +58,7 @@ func (p *Plan) send(ctx context.Context) (*page, transport.Moment, error) {
 		return p.tasks.client.createPage(ctx, p.codec.source, &notionapi.PageCreateRequest{Properties: p.props})
 	}
 	made := new(page)
-	var at transport.Moment
-	err := p.tasks.client.post(transport.Timed(ctx, &at), "/v1/pages", map[string]any{
+	at, err := p.tasks.client.ask(ctx, http.MethodPost, "/v1/pages", nil, map[string]any{
 		"parent": inSource(string(p.codec.source)), "properties": p.props, "markdown": p.body,
 	}, made)
 	return made, at, err

@@ -29,6 +29,7 @@ import (
 type whole struct {
 	bytes.Reader
 	data []byte
+	at   Moment // when the answer was made; zero until hear has looked at it
 }
 
 // Close implements io.Closer.
@@ -44,9 +45,26 @@ func Body(resp *http.Response) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
+// Moment is when an answer was made, in Notion's time.
+type Moment struct {
+	// At is the Date of the answer, cut to the second; or, if there was no Date or it is
+	// doubted, the estimated time at which the answer was received.
+	At time.Time
+	// Sure is set if there was a Date and it is believed, see clock.Clock.
+	Sure bool
+}
+
+// MomentOf returns when an answer that a Transport returned was made; zero for any other answer.
+func MomentOf(resp *http.Response) Moment {
+	if body, ok := resp.Body.(*whole); ok {
+		return body.at
+	}
+	return Moment{}
+}
+
 // WithBody replaces the body of an answer, and returns the answer.
 func WithBody(resp *http.Response, data []byte) *http.Response {
-	body := &whole{data: data}
+	body := &whole{data: data, at: MomentOf(resp)}
 	body.Reset(data)
 	resp.Body, resp.ContentLength = body, int64(len(data))
 	return resp
@@ -336,23 +354,6 @@ func askedToWait(h http.Header, data map[string]any) time.Duration {
 	return min(max(0, until.Sub(from)), longestPause)
 }
 
-// Moment is when an answer was made, in Notion's time.
-type Moment struct {
-	// At is the Date of the answer, cut to the second; or, if there was no Date or it is
-	// doubted, the estimated time at which the answer was received.
-	At time.Time
-	// Sure is set if there was a Date and it is believed, see clock.Clock.
-	Sure bool
-}
-
-type momentKey struct{}
-
-// Timed returns a context whose requests store the moment of their last answer in m. It serves
-// one goroutine.
-func Timed(ctx context.Context, m *Moment) context.Context {
-	return context.WithValue(ctx, momentKey{}, m)
-}
-
 // ears keep Notion's time from its answers.
 type ears struct {
 	clock   *clock.Clock
@@ -370,7 +371,7 @@ func (e *ears) local() clock.Instant { return clock.Local(e.started) }
 
 func (e *ears) now() time.Time { return e.clock.Now(e.local()) }
 
-// hear passes the time of every answer to the ears.
+// hear passes the time of every answer to the ears, and notes on the answer when it was made.
 type hear struct {
 	next http.RoundTripper
 	ears *ears
@@ -383,8 +384,8 @@ func (t *hear) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	moment := t.ears.hear(resp.Header.Get("Date"), sent)
-	if m, ok := req.Context().Value(momentKey{}).(*Moment); ok {
-		*m = moment
+	if body, ok := resp.Body.(*whole); ok {
+		body.at = moment
 	}
 	return resp, nil
 }

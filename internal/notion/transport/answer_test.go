@@ -216,9 +216,9 @@ func TestClockListensToAnswers(t *testing.T) {
 		ahead := start.Add(time.Hour).Truncate(time.Second)
 		said := ""
 		e := newEars(slog.New(slog.DiscardHandler))
-		chain := &hear{ears: e, next: transporttest.Server(func(*http.Request) (*http.Response, error) {
+		chain := &hear{ears: e, next: &send{timeout: time.Minute, limit: answerLimit, next: transporttest.Server(func(*http.Request) (*http.Response, error) {
 			return transporttest.Reply(503, "", "Date", said), nil
-		})}
+		})}}
 		date := ahead.UTC().Format(http.TimeFormat)
 		for _, a := range []struct {
 			said string
@@ -232,12 +232,12 @@ func TestClockListensToAnswers(t *testing.T) {
 			{"", Moment{At: ahead.UTC()}, ahead},
 		} {
 			said = a.said
-			var heard Moment
-			if _, err := chain.RoundTrip(transporttest.Request(t, Timed(t.Context(), &heard), http.MethodGet, transporttest.PagePath, "")); err != nil {
+			resp, err := chain.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""))
+			if err != nil {
 				t.Fatal(err)
 			}
-			if heard != a.want || !e.now().Equal(a.now) {
-				t.Errorf("after %q: %+v, now = %s; want %+v, %s", said, heard, e.now(), a.want, a.now)
+			if heard := MomentOf(WithBody(resp, nil)); heard != a.want || !e.now().Equal(a.now) {
+				t.Errorf("after %q: %+v, now = %s; want %+v, %s", said, MomentOf(resp), e.now(), a.want, a.now)
 			}
 		}
 		time.Sleep(time.Minute)

@@ -10,7 +10,7 @@
 //	pace      waits for a permit; pauses everything when Notion asks for that
 //	measured  counts and logs every request that is sent
 //	typed     turns everything but a good answer into a typed error
-//	hear      learns Notion's time from the Date header
+//	hear      learns Notion's time from the Date header, and when the answer was made
 //	baseURL   points the request at the configured server
 //	redact    removes the token from everything that comes back
 //	send      one request, one whole answer, within the time limit
