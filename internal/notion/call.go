@@ -9,8 +9,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
+	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
 
 	"github.com/jomei/notionapi"
@@ -208,6 +210,18 @@ func read(body []byte, kind string, into any) error {
 	return err
 }
 
+// pageSize is the most rows that Notion puts into one answer.
+const pageSize = 100
+
+// maxAnswers limits the answers of a list: ten times those of the largest practical board.
+const maxAnswers = 10_000
+
+// errNoCursor says that an answer has more results but no cursor.
+var errNoCursor = errors.New("the answer says that there are more results, but has no cursor to them")
+
+// errEndless says that a list does not end.
+var errEndless = errors.New("the list of results does not come to an end")
+
 // objectOf returns the kind of object in a good answer to a request.
 func objectOf(req *http.Request) string {
 	parts := strings.Split(strings.TrimPrefix(req.URL.Path, "/v1/"), "/")
@@ -218,4 +232,94 @@ func objectOf(req *http.Request) string {
 		return "list" // a query, a property's values, a page's blocks; users, comments, views
 	}
 	return strings.TrimSuffix(parts[0], "s")
+}
+
+// codeValidation is the code of an answer that refuses a request for its content.
+const codeValidation = "validation_error"
+
+// gone reports whether Notion knows of no such object.
+func gone(err error) bool {
+	answered, isAnswered := errors.AsType[*APIError](err)
+	return isAnswered && answered.Status == http.StatusNotFound
+}
+
+// forbidden reports whether an answer means that the connection lacks a capability.
+func forbidden(e *APIError) bool {
+	return e.Status == http.StatusForbidden && e.Code != "" && !e.Blocked() && e.Data("block_limit") == ""
+}
+
+// storeError returns the error of a request as a StoreError, however the library wrapped it. If
+// a person must act, the error says how.
+func storeError(err error) *claim.StoreError {
+	if already, ok := errors.AsType[*claim.StoreError](err); ok {
+		return already
+	}
+	if answered, ok := errors.AsType[*APIError](err); ok {
+		kind, advice := sorted(answered)
+		err := error(answered)
+		if advice != "" {
+			err = fmt.Errorf("%s: %w", advice, answered)
+		}
+		return &claim.StoreError{Kind: kind, Landed: answered.Landed, RetryAfter: answered.RetryAfter, Err: err}
+	}
+	if failed, ok := errors.AsType[*transport.SendError](err); ok {
+		return &claim.StoreError{Kind: claim.Unavailable, Landed: failed.Landed, RetryAfter: failed.RetryAfter, Err: failed}
+	}
+	// The answer was good, but not what the library expects.
+	return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion's answer cannot be read: %w", err)
+}
+
+// Advice returns what a person can do about an answer; empty if only Notion can act.
+func Advice(e *APIError) string {
+	_, advice := sorted(e)
+	return advice
+}
+
+// inTrash matches Notion's message about a page that cannot be written because it is in the
+// trash. The answer has no code of its own.
+var inTrash = regexp.MustCompile(`(?i)\bedit\b.*\b(archived|in (the )?trash)\b|\bunarchive\b`)
+
+// Notion's messages about an id that is not that of a usable database have no code of their own
+// either.
+var (
+	unshownSources = regexp.MustCompile(`(?i)\bnot contain any data sources\b|\blinked databases?\b`)
+	otherKind      = regexp.MustCompile(`(?i)\bis a (page|block), not a database\b`)
+	badID          = regexp.MustCompile(`(?i)^path failed validation: .*\bshould be a valid uuid\b`)
+)
+
+// hidden is the advice for a database without a data source.
+const hidden = "that is a linked view of another database, or a database whose data source is not shared: open the original database in Notion, share it with the connection, and use its id"
+
+// sorted returns the kind of failure, and what a person can do about it.
+func sorted(e *APIError) (kind claim.StoreErrorKind, advice string) {
+	switch {
+	case e.Blocked():
+		return claim.Refused, "Notion has blocked this connection: see the connection's page in Notion, or ask Notion's support"
+	case e.Status == http.StatusUnauthorized:
+		return claim.Refused, "the token was refused: check notion.token"
+	case e.Data("block_limit") != "":
+		return claim.Refused, "the workspace has no blocks left: make room or upgrade its plan"
+	case e.Status == http.StatusForbidden && e.Code == "":
+		return claim.Unavailable, "the edge in front of Notion turned the request away, not Notion itself: see whether a proxy, a VPN or a firewall is on the way, or try from another network"
+	case e.Status == http.StatusForbidden:
+		return claim.Refused, "the connection may not do this: check its capabilities in Notion"
+	case e.Status == http.StatusNotFound:
+		return claim.NotFound, "no such object, or it is not shared: share the database with the connection"
+	case e.Status == http.StatusBadRequest && e.Code == codeValidation && unshownSources.MatchString(e.Message):
+		return claim.Refused, hidden
+	case e.Status == http.StatusBadRequest && e.Code == codeValidation && otherKind.MatchString(e.Message):
+		return claim.Refused, "that is the id of something else, not of a database: open the database as a page of its own, and copy the id from its URL"
+	case e.Status == http.StatusBadRequest && e.Code == codeValidation && badID.MatchString(e.Message):
+		return claim.NotFound, "that is no id of Notion's, though it looks like one: copy it anew from the URL of the database or page"
+	case e.Status == http.StatusBadRequest && e.Code == codeValidation && inTrash.MatchString(e.Message):
+		return claim.Trashed, ""
+	case e.Status == http.StatusRequestTimeout, e.Status == http.StatusConflict, e.RateLimited(), e.Status >= 500:
+		return claim.Unavailable, ""
+	case e.Status < 300:
+		return claim.Unavailable, "the server does not answer like Notion: check notion.base_url"
+	case e.Status < 400:
+		return claim.Refused, "the server sends requests elsewhere: check notion.base_url"
+	default:
+		return claim.Refused, ""
+	}
 }

@@ -2,12 +2,15 @@ package notion
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 )
@@ -122,3 +125,134 @@ func (c *Client) Permit(ctx context.Context, n int) (context.Context, error) {
 	}
 	return ctx, nil
 }
+
+// notSent returns the error of a failed wait for permits.
+func notSent(err error) *claim.StoreError {
+	return &claim.StoreError{Kind: claim.Unavailable, Landed: claim.LandedNo, RetryAfter: transport.RetryAfter(err), Err: err}
+}
+
+// Users knows the names of users of the workspace by their ids: people, connections, and Notion's
+// own agents, as far as the connection may read them. It is safe for concurrent use.
+type Users struct {
+	client *Client
+
+	mu    sync.Mutex
+	known map[string]learned
+}
+
+// learned is a user's name, empty if it could not be read, and when it was asked for.
+type learned struct {
+	name string
+	at   time.Time
+}
+
+// Users returns the names of users, as far as they are known. It sends nothing.
+func (c *Client) Users() *Users { return &c.users }
+
+// Name returns the name of a user; empty if it is not known. It sends nothing.
+func (u *Users) Name(id string) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.known[id].name
+}
+
+// Choice is the data source of a database that is used.
+type Choice struct {
+	Wanted string  `json:",omitempty"` // the name or the id that was given; empty if none was
+	Source task.ID // empty until it is found
+}
+
+// UnmarshalJSON implements json.Unmarshaler. A string is the form in which an earlier version of dibs
+// kept a data source that nobody had named.
+func (c *Choice) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &c.Source) == nil {
+		return nil
+	}
+	type fields Choice
+	return json.Unmarshal(data, (*fields)(c))
+}
+
+// sources records which data source of each database is used. It is safe for concurrent use.
+type sources struct {
+	mu   sync.Mutex
+	keys map[task.ID]string // the configuration's keys for the data sources, by database
+	used map[task.ID]Choice
+}
+
+func (s *sources) of(database task.ID) (c Choice, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used[database], s.keys[database]
+}
+
+// set records the data source of a database, unless another one was named meanwhile.
+func (s *sources) set(database task.ID, c Choice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was, ok := s.used[database]; !ok || was.Wanted == c.Wanted {
+		s.used[database] = c
+	}
+}
+
+// writes remembers when pages were written last, in Notion's time. It is safe for concurrent use.
+type writes struct {
+	mu sync.Mutex
+	at lately[task.ID, time.Time]
+}
+
+// writing records that a page is written now.
+func (c *Client) writing(page task.ID) {
+	c.writes.mu.Lock()
+	defer c.writes.mu.Unlock()
+	c.writes.at.put(page, c.Now())
+}
+
+// Wrote reports whether this client wrote the page of a task, or a comment on it, at since or later,
+// in Notion's time.
+func (c *Client) Wrote(page task.ID, since time.Time) bool {
+	c.writes.mu.Lock()
+	defer c.writes.mu.Unlock()
+	at, ok := c.writes.at.get(page)
+	return ok && !at.Before(since)
+}
+
+// memory is how long something about a page is remembered. A page is read right before it is
+// written.
+const memory = time.Hour
+
+// lately is a cache of something about recently read pages. It is not safe for concurrent use.
+type lately[K comparable, V any] struct {
+	of map[K]seen[V]
+	// full limits the entries. When it is reached, or memory has passed since tidied, old ones are
+	// dropped.
+	full   int
+	tidied time.Time
+}
+
+type seen[V any] struct {
+	value V
+	at    time.Time
+}
+
+func (l *lately[K, V]) put(id K, v V) {
+	now := time.Now()
+	if len(l.of) >= l.full || now.Sub(l.tidied) > memory {
+		for id, s := range l.of {
+			if now.Sub(s.at) > memory {
+				delete(l.of, id)
+			}
+		}
+		l.full, l.tidied = 2*len(l.of)+64, now
+	}
+	if l.of == nil {
+		l.of = make(map[K]seen[V])
+	}
+	l.of[id] = seen[V]{v, now}
+}
+
+func (l *lately[K, V]) get(id K) (V, bool) {
+	s, ok := l.of[id]
+	return s.value, ok
+}
+
+func (l *lately[K, V]) forget(id K) { delete(l.of, id) }

@@ -1,10 +1,10 @@
 package notion
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unique"
 
 	"dibs/internal/claim"
@@ -12,9 +12,6 @@ import (
 
 	"github.com/jomei/notionapi"
 )
-
-// longestTimeout is the longest lease of a task. A longer one is taken for a mistake.
-const longestTimeout = 365 * 24 * time.Hour
 
 // codec converts pages to tasks, and changes of tasks to properties.
 type codec struct {
@@ -146,6 +143,24 @@ func (c *codec) task(page *page) (task.Task, error) {
 	return t, nil
 }
 
+// relation is one relation property of one page.
+type relation struct{ page, property string }
+
+// whole makes the relations of a task whole that its page shows in part. all
+// returns a relation of which that part is shown.
+func (c *codec) whole(page *page, row *task.Task, all func(of relation, shown []task.ID) ([]task.ID, error)) error {
+	for id, ids := range map[string]*[]task.ID{c.columns.dependsOn.ID: &row.DependsOn, c.columns.subItems.ID: &row.SubItems} {
+		if p := page.Properties[id]; p == nil || !p.HasMore {
+			continue
+		}
+		var err error
+		if *ids, err = all(relation{page.ID, id}, *ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // newStatus reports whether a page has a status option that is not in the last schema.
 func (c *codec) newStatus(page *page) bool {
 	name := page.Properties[c.columns.status.ID].text()
@@ -271,11 +286,64 @@ func (c *codec) claimedBy(agent string, on shown) (notionapi.Property, error) {
 	}
 }
 
-// shortened cuts a text that is too long for a line of a log, or for an entry of a log database.
-// Nothing depends on a text of that length.
-func shortened(s string) string {
-	if fits(s, spanLimit) {
+// shown is what a page shows beside its task, for the next write to go by.
+type shown struct {
+	// holder is the page's holder if that is a Notion user who stands for no agent, or several
+	// users. A sweep changes a stale claim but not its holder, so it has to write such a name
+	// back. That works only on the page where it was read.
+	holder string
+	users  []pageRef
+	// ticked is set if the box for done is ticked. A write that makes the task anything else than
+	// COMPLETED takes the tick off; any other leaves the box to people.
+	ticked bool
+	// status is the name of the page's status, which says nothing while the box is ticked.
+	status string
+}
+
+// empty reports whether there is nothing to go by.
+func (s shown) empty() bool { return s.holder == "" && !s.ticked }
+
+// shownBy returns what a page shows beside its task.
+func (c *codec) shownBy(page *page) shown {
+	s := shown{ticked: page.Properties[c.columns.done.ID].ticked(), status: page.Properties[c.columns.status.ID].text()}
+	by := page.Properties[c.columns.claimedBy.ID]
+	if by == nil || by.Type != typePeople {
 		return s
 	}
-	return s[:prefix(s, spanLimit-1)] + "…"
+	known := true
+	for _, user := range by.People {
+		_, isAgent := c.users[c.userName(user)]
+		known = known && isAgent
+		s.users = append(s.users, pageRef{user.ID})
+	}
+	if s.holder = c.holder(by); known && len(s.users) < 2 {
+		s.holder, s.users = "", nil
+	}
+	return s
+}
+
+// lostError says that a property in use is gone, or has another type.
+type lostError struct{ column Column }
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("property %q of type %s is gone or of another type", e.column.Name, e.column.Type)
+}
+
+// lost reports whether an error says that a property is lost.
+func lost(err error) bool {
+	_, isGone := errors.AsType[*lostError](err)
+	return isGone
+}
+
+// foreignError says that a page is not in the tasks database.
+type foreignError struct{ page task.ID }
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("page %s belongs to another database, or to another data source of the tasks database", e.page)
+}
+
+// foreign reports whether an error says that a page is elsewhere.
+func foreign(err error) bool {
+	_, isOf := errors.AsType[*foreignError](err)
+	return isOf
 }

@@ -4,10 +4,12 @@
 // makes the databases themselves or adds what they lack.
 //
 // It speaks one version of the API, [dibs/internal/notion/transport.Version], through
-// github.com/jomei/notionapi, which knows an older one. Each call of the library goes through a
-// tap (call.go). The tap turns the request into one of today's version, in which a data source has
-// the schema and the rows of a database, and decodes the answer in the library's place. Below it,
-// the transport carries all requests, see [dibs/internal/notion/transport].
+// github.com/jomei/notionapi, which knows an older one. Each call has a client of the library to
+// itself, whose http.RoundTripper is a tap (call.go). The tap turns the request into one of today's
+// version, in which a data source has the schema and the rows of a database. It decodes the answer in
+// the library's place, straight into the value that the caller gave: properties never pass through
+// the library, nor through a context. Below it, the transport carries all requests, see
+// [dibs/internal/notion/transport].
 //
 // A database's data source is found once, see Client.Sources: the one that the configuration names,
 // or else the only one.

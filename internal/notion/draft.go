@@ -7,10 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"net/http"
+	"net/mail"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/outbox/creation"
 	"dibs/internal/task"
 
@@ -204,6 +211,30 @@ func (p *drafting) instead(col Column) string {
 	return ""
 }
 
+// inScope gives a draft the values that the scope asks for, except those of the protocol's own
+// properties, and those that the draft sets otherwise.
+func (p *drafting) inScope(d task.Draft) task.Draft {
+	d.Fields = slices.Clone(d.Fields)
+	for _, want := range p.codec.scope {
+		i := slices.IndexFunc(p.codec.columns.fields, func(f field) bool { return f.Name == want.Field })
+		if want.Value == "" || i < 0 {
+			continue
+		}
+		col := p.codec.columns.fields[i].Column
+		given := slices.ContainsFunc(d.Fields, func(f task.Field) bool {
+			of, err := p.column(f.Name)
+			return err == nil && of.ID == col.ID
+		})
+		switch {
+		case col.ID == p.codec.columns.priority.ID && d.Priority == "":
+			d.Priority = want.Value
+		case !given && p.instead(col) == "" && writable[col.Type] != nil:
+			d.Fields = append(d.Fields, task.Field{Name: col.Name, Values: []string{want.Value}})
+		}
+	}
+	return d
+}
+
 func (p *drafting) field(ctx context.Context, f task.Field) error {
 	col, err := p.column(f.Name)
 	if err != nil {
@@ -225,4 +256,313 @@ func (p *drafting) field(ctx context.Context, f task.Field) error {
 	}
 	p.props[col.ID] = value{notionapi.PropertyType(col.Type), content}
 	return nil
+}
+
+// several are the types of properties that take several values.
+var several = map[string]bool{
+	string(notionapi.PropertyTypeMultiSelect): true, typePeople: true, typeRelation: true,
+}
+
+// writable maps the types of properties that a field can have to functions that convert its texts
+// for Notion. There is at least one text, and only one unless the type is in several.
+var writable map[string]func(p *drafting, ctx context.Context, col Column, values []string) (any, error)
+
+func init() { // an initializer would be circular
+	writable = map[string]func(*drafting, context.Context, Column, []string) (any, error){
+		typeRichText: (*drafting).richText,
+		typeNumber:   single(numberOf),
+		typeSelect:   (*drafting).selected,
+		typeStatus:   (*drafting).selected,
+		typeDate:     single(dateOfText),
+		typePeople:   (*drafting).people,
+		typeRelation: (*drafting).related,
+		string(notionapi.PropertyTypeMultiSelect): (*drafting).selectedMany,
+		string(notionapi.PropertyTypeCheckbox):    single(checkboxOf),
+		string(notionapi.PropertyTypeURL):         single(urlOf),
+		string(notionapi.PropertyTypeEmail):       single(emailOf),
+		string(notionapi.PropertyTypePhoneNumber): single(phoneOf),
+	}
+}
+
+// single converts a single value that needs no context.
+func single(parse func(string) (any, string)) func(*drafting, context.Context, Column, []string) (any, error) {
+	return func(_ *drafting, _ context.Context, col Column, values []string) (any, error) {
+		content, want := parse(strings.TrimSpace(values[0]))
+		if want != "" {
+			return nil, wrong(col, values[0], want)
+		}
+		return content, nil
+	}
+}
+
+func wrong(col Column, said, want string) error {
+	return &task.DraftError{Detail: fmt.Sprintf("property %q is of type %s, and %q is none: want %s", col.Name, col.Type, said, want)}
+}
+
+func (p *drafting) richText(_ context.Context, col Column, values []string) (any, error) {
+	if !fits(values[0], spanLimit*spansLimit/2) {
+		return nil, &task.DraftError{Detail: fmt.Sprintf("the text for property %q is too long: put it into the body", col.Name)}
+	}
+	return p.texts.write(values[0]), nil
+}
+
+func numberOf(s string) (any, string) {
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+		return nil, "a number such as 3 or 0.5"
+	}
+	return n, ""
+}
+
+func checkboxOf(s string) (any, string) {
+	switch strings.ToLower(s) {
+	case "true", "yes":
+		return true, ""
+	case "false", "no":
+		return false, ""
+	}
+	return nil, "true or false"
+}
+
+func urlOf(s string) (any, string) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme == "" || !fits(s, spanLimit) {
+		return nil, "a URL such as https://example.com"
+	}
+	return s, ""
+}
+
+func emailOf(s string) (any, string) {
+	a, err := mail.ParseAddress(s)
+	if err != nil || a.Address != s || !fits(s, 200) {
+		return nil, "an address such as ada@example.com"
+	}
+	return s, ""
+}
+
+func phoneOf(s string) (any, string) {
+	if !fits(s, 200) {
+		return nil, "at most 200 characters"
+	}
+	return s, ""
+}
+
+// dateSpan is a date property's value: a day or a moment, or from one to another.
+type dateSpan struct {
+	Start string `json:"start"`
+	End   string `json:"end,omitempty"`
+}
+
+func dateOfText(s string) (any, string) {
+	const want = "a day such as 2026-11-30, a time such as 2026-11-30T14:30:00+01:00, or two of a kind with / between them"
+	first, last, ranged := strings.Cut(s, "/")
+	start, startIsDay, ok := dateText(first)
+	if !ok {
+		return nil, want
+	}
+	if !ranged {
+		return dateSpan{Start: start}, ""
+	}
+	end, endIsDay, ok := dateText(last)
+	if !ok || endIsDay != startIsDay {
+		return nil, want
+	}
+	return dateSpan{start, end}, ""
+}
+
+// dateText returns a day, or a moment with its offset, in Notion's form.
+func dateText(s string) (out string, day, ok bool) {
+	if t, err := time.Parse(time.DateOnly, s); err == nil {
+		return t.Format(time.DateOnly), true, true
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	return t.Format("2006-01-02T15:04:05.000-07:00"), false, err == nil
+}
+
+// option finds the option of that name, ignoring case.
+func (p *drafting) option(col Column, name string) (named, error) {
+	name = task.Name(strings.TrimSpace(name))
+	if slices.Contains(col.Options, name) {
+		return named{col.inNotion(name)}, nil
+	}
+	i := slices.IndexFunc(col.Options, func(o string) bool { return strings.EqualFold(o, name) })
+	if i >= 0 {
+		return named{col.inNotion(col.Options[i])}, nil
+	}
+	has := "it has none"
+	if len(col.Options) > 0 {
+		has = "there is " + quotedList(col.Options)
+	}
+	return named{}, &task.DraftError{Detail: fmt.Sprintf("property %q has no option %q: %s", col.Name, name, has)}
+}
+
+func (p *drafting) selected(_ context.Context, col Column, values []string) (any, error) {
+	return p.option(col, values[0])
+}
+
+func (p *drafting) selectedMany(_ context.Context, col Column, values []string) (any, error) {
+	options := []named{}
+	for _, name := range parts(values) {
+		o, err := p.option(col, name)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(options, o) {
+			options = append(options, o)
+		}
+	}
+	return options, nil
+}
+
+// parts splits a single text at its commas.
+func parts(values []string) []string {
+	if len(values) > 1 {
+		return values
+	}
+	var list []string
+	for part := range strings.SplitSeq(values[0], ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
+func (p *drafting) people(ctx context.Context, _ Column, values []string) (any, error) {
+	people := []pageRef{}
+	for _, who := range parts(values) {
+		id, err := p.Person(ctx, who)
+		if err != nil {
+			return nil, err
+		}
+		if ref := (pageRef{id}); !slices.Contains(people, ref) {
+			people = append(people, ref)
+		}
+	}
+	return people, nil
+}
+
+// related returns the pages for a relation: tasks by any name, pages of other databases by id or
+// URL.
+func (p *drafting) related(ctx context.Context, col Column, values []string) (any, error) {
+	var ids []task.ID
+	for _, name := range parts(values) {
+		if col.Source == p.codec.source {
+			id, err := p.Named(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			ids = append(ids, id)
+			continue
+		}
+		id, err := task.ParseTaskID(name)
+		if err != nil {
+			return nil, wrong(col, name, "the id or the URL of a page")
+		}
+		ids = append(ids, id)
+	}
+	return refsTo(ids)
+}
+
+// newPrefix begins the claim token of a new task that nobody has claimed yet. No claim's token
+// begins so.
+const newPrefix = "new "
+
+// Create makes the page of a plan, with one request. The request is repeated only if Notion asked
+// for a pause of a few seconds. If ctx ends before it is sent, nothing is made. The first plan with
+// a body needs another request first, which reads the data source. A page that Notion made but
+// could not show is read. Find finds the page by id. The error is a *claim.StoreError.
+func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
+	t := p.tasks
+	p.props[p.codec.columns.token.ID] = text(newPrefix + id)
+	page, at, err := p.send(transport.Making(Impatient(ctx)))
+	if err != nil {
+		failed := t.noted(err)
+		if answered, ok := errors.AsType[*APIError](err); ok {
+			if made, perr := task.ParseID(answered.Data("committed_resource_id")); perr == nil {
+				if read, rerr := t.Get(context.WithoutCancel(ctx), made); rerr == nil {
+					return read, nil
+				}
+			}
+		}
+		return claim.Reading{}, failed
+	}
+	t.client.writing(task.ID(page.ID))
+	made, err := t.read(p.codec, page)
+	if err != nil {
+		return claim.Reading{}, t.noted(err)
+	}
+	err = p.codec.whole(page, &made, func(of relation, shown []task.ID) ([]task.ID, error) {
+		if of.property == p.codec.columns.dependsOn.ID {
+			return p.dependsOn, nil
+		}
+		return shown, nil
+	})
+	return reading(made, at), err
+}
+
+// send makes the page. The library cannot send Markdown.
+func (p *Plan) send(ctx context.Context) (*page, transport.Moment, error) {
+	if p.body == "" {
+		return p.tasks.client.createPage(ctx, p.codec.source, &notionapi.PageCreateRequest{Properties: p.props})
+	}
+	made := new(page)
+	at, err := p.tasks.client.ask(ctx, http.MethodPost, "/v1/pages", nil, map[string]any{
+		"parent": inSource(string(p.codec.source)), "properties": p.props, "markdown": p.body,
+	}, made)
+	return made, at, err
+}
+
+// newSince is how much too early a page's time of creation may seem: Notion cuts it to the minute,
+// and ours is an estimate.
+const newSince = 2 * time.Minute
+
+// Find returns the page that was made under an id, as a query shows it, which may be out of date. A
+// page loses the id when somebody claims the task. So if no page has the id, Find returns the pages
+// with that title which the connection made since then, without those that have another such id. It
+// takes one query, and, the first time that a page lacks the id, one more request.
+func (t *Tasks) Find(ctx context.Context, s creation.Sought) ([]claim.Reading, error) {
+	c := t.codec.Load()
+	same := notionapi.TextFilterCondition{Equals: s.Title}
+	if !fits(s.Title, spanLimit) || s.Title != strings.TrimSpace(s.Title) {
+		same = notionapi.TextFilterCondition{StartsWith: strings.TrimSpace(s.Title[:prefix(s.Title, spanLimit/20)])}
+	}
+	answer, at, err := t.client.query(ctx, c.source, &notionapi.DatabaseQueryRequest{
+		Filter: notionapi.AndCompoundFilter{
+			titleFilter{Property: c.columns.title.ID, Title: same},
+			notionapi.TimestampFilter{Timestamp: notionapi.TimestampCreated, CreatedTime: &notionapi.DateFilterCondition{OnOrAfter: dateOf(s.Since.Add(-newSince).UTC().Truncate(time.Minute))}},
+		},
+		PageSize: pageSize,
+	}, c.used()...)
+	if err != nil {
+		return nil, t.noted(err)
+	}
+	var near []claim.Reading
+	for i := range answer.Results {
+		page := &answer.Results[i]
+		made, err := t.read(c, page)
+		if err != nil {
+			return nil, t.noted(err)
+		}
+		sure := made.Token == newPrefix+s.ID
+		if !sure {
+			if strings.HasPrefix(made.Token, newPrefix) || made.Title != shortened(s.Title) {
+				continue
+			}
+			if bot, err := t.client.Bot(ctx); err != nil || string(page.CreatedBy) != bot {
+				if err != nil {
+					return nil, err
+				}
+				continue
+			}
+		}
+		if made, err = t.row(ctx, c, page); err != nil {
+			return nil, t.noted(err)
+		}
+		if sure {
+			return []claim.Reading{reading(made, at)}, nil
+		}
+		near = append(near, reading(made, at))
+	}
+	return near, nil
 }

@@ -2,11 +2,13 @@ package notion_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,10 +17,14 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/notion"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/notion/sdktypes"
+	"dibs/internal/outbox/creation"
 	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
+	"gopkg.in/dnaeon/go-vcr.v4/pkg/cassette"
 )
 
 // scene is what is on a cassette.
@@ -410,4 +416,178 @@ func (s *stage) failed(err error, kind claim.StoreErrorKind, landed claim.Landed
 	if !isFailed || failed.Kind != kind || failed.Landed != landed || !strings.Contains(err.Error(), says) {
 		s.Errorf("err = %v, want kind %d, landed %s, %q", err, kind, landed, says)
 	}
+}
+
+// setupScenes are what only dibs init and dibs doctor ask of Notion.
+var setupScenes = []scene{
+	{
+		name: "init",
+		set:  func(s *stage) { s.task(props{"Name": title("A page for databases"), "status": status("CANCELLED")}) },
+		play: func(s *stage) {
+			ctx, page := s.Context(), s.only()
+			if below, err := s.client.Below(ctx, page); err != nil || len(below) != 0 {
+				s.Errorf("Below = %v, %v; want nothing", below, err)
+			}
+			made, err := s.client.CreateDatabase(ctx, page, "Tasks",
+				notion.NewColumn{Name: "Name", Type: "title"},
+				notion.NewColumn{Name: "level", Type: "select", Options: []string{"high", "low"}},
+				notion.NewColumn{Name: "claimed_by", Type: "rich_text"},
+				notion.NewColumn{Name: "claimed_at", Type: "date"})
+			if err != nil {
+				s.Fatal(err)
+			}
+			below, err := s.client.Below(ctx, page)
+			if diff := cmp.Diff(map[task.ID]string{made.ID: "Tasks"}, below); err != nil || diff != "" {
+				s.Errorf("Below: %v (-want +got):\n%s", err, diff)
+			}
+			added, err := s.client.AddColumns(ctx, made.ID,
+				notion.NewColumn{Name: "claimed_by", Type: "rich_text"},
+				notion.NewColumn{Name: "claim_timeout_minutes", Type: "number"},
+				notion.NewColumn{Name: "depends_on", Type: "relation"})
+			if err != nil {
+				s.Fatal(err)
+			}
+			for name, kind := range map[string]string{
+				"Name": "title", "level": "select", "claimed_by": "rich_text", "claimed_at": "date",
+				"claim_timeout_minutes": "number", "depends_on": "relation",
+			} {
+				if got := added.Columns[name].Type; got != kind {
+					s.Errorf("property %q is of type %q, want %q", name, got, kind)
+				}
+			}
+			grown, err := s.client.Extend(ctx, made.ID, notion.NewColumn{Name: "level", Options: []string{"low", "critical"}})
+			if err != nil {
+				s.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{"critical", "high", "low"}, slices.Sorted(slices.Values(grown.Columns["level"].Options))); diff != "" {
+				s.Errorf("options (-want +got):\n%s", diff)
+			}
+		},
+	},
+	{
+		name: "probe",
+		play: func(s *stage) {
+			measured, err := s.opened().Probe(s.Context(), "dibs probe, can be deleted", 2)
+			if err != nil || len(measured.Rounds) != 2 {
+				s.Errorf("Probe = %+v, %v; want two rounds", measured, err)
+			}
+		},
+	},
+}
+
+// createScenes are about tasks that are made.
+var createScenes = []scene{{
+	name: "create",
+	play: func(s *stage) {
+		tasks := s.opened()
+		for _, draft := range []task.Draft{
+			{Title: "Plain", Priority: "high", For: "Oracle"},
+			{Title: "With content", Body: "# Plan\n- one\n", Fields: []task.Field{{Name: "claim_timeout_minutes", Values: []string{"45"}}}},
+		} {
+			plan, err := tasks.Plan(s.Context(), draft, nobody{})
+			if err != nil {
+				s.Fatal(err)
+			}
+			made, err := plan.Create(s.Context(), "01JYSAFZ0D"+draft.Title[:1])
+			if err != nil || made.Task.Title != draft.Title || made.Task.Status != task.Open || made.Task.ClaimedBy != draft.For || made.At.IsZero() {
+				s.Errorf("%s: %+v, %v", draft.Title, made, err)
+			}
+			found, err := tasks.Find(s.Context(), creation.Sought{ID: "01JYSAFZ0D" + draft.Title[:1], Title: draft.Title, Since: taped})
+			if err != nil || len(found) != 1 || found[0].Task.ID != made.Task.ID {
+				s.Errorf("%s is found as %+v, %v", draft.Title, found, err)
+			}
+		}
+		// Another one's is none of ours.
+		if found, err := tasks.Find(s.Context(), creation.Sought{ID: "01JYSAFZ0DX", Title: "Plain", Since: taped}); err != nil || len(found) > 0 {
+			s.Errorf("another id finds %+v, %v", found, err)
+		}
+	},
+}}
+
+// nobody finds nothing that a draft names.
+type nobody struct{}
+
+func (nobody) Person(context.Context, string) (string, error) { return "", errors.New("nobody") }
+
+func (nobody) Named(context.Context, string) (task.ID, error) { return "", errors.New("nothing") }
+
+// contentScenes are about what people wrote on a page.
+var contentScenes = []scene{{
+	name: "content",
+	set: func(s *stage) {
+		id := s.task(prepared("Read me"))
+		if s.transport == nil {
+			return
+		}
+		s.call(http.MethodPatch, "/v1/blocks/"+string(id)+"/children", props{"children": []any{
+			props{"heading_2": props{"rich_text": spans("Done when")}},
+			props{"to_do": props{"rich_text": spans("it has a test")}},
+			props{"bookmark": props{"url": "https://example.com"}},
+		}}, nil)
+		s.call(http.MethodPost, "/v1/comments", props{"parent": props{"page_id": id}, "rich_text": spans("Which of the two is meant?")}, nil)
+	},
+	play: func(s *stage) {
+		md, err := s.client.Markdown(s.Context(), s.only())
+		if err != nil || !strings.HasPrefix(md.Text, "## Done when\n- [ ] it has a test\n<unknown ") {
+			s.Errorf("%+v, %v", md, err)
+		}
+		if len(md.Missing) != 1 || !strings.HasPrefix(md.Missing[0], "bookmark, https://") {
+			s.Errorf("missing: %q", md.Missing)
+		}
+		comments, err := s.client.Comments(s.Context(), s.only())
+		if err != nil || len(comments) != 1 || comments[0].Text != "Which of the two is meant?" || comments[0].By == "" || comments[0].At.IsZero() {
+			s.Errorf("%+v, %v", comments, err)
+		}
+	},
+}}
+
+// secretLike matches what could be a token of Notion's, or any other secret that
+// goes with a request.
+var secretLike = regexp.MustCompile(`(?i)\b(ntn|secret)_[a-z0-9]{8,}|authorization|bearer |cookie`)
+
+// No cassette holds a token, or a header that could.
+func TestNoTokenOnTape(t *testing.T) {
+	tapes, err := filepath.Glob(filepath.Join(fixtures, "*"))
+	if err != nil || len(tapes) < 10 {
+		t.Fatalf("%d cassettes, %v", len(tapes), err)
+	}
+	for _, tape := range tapes {
+		data, err := os.ReadFile(tape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(string(data), "ntn_redacted", "")
+		if found := secretLike.FindString(text); found != "" {
+			t.Errorf("%s holds %q", tape, found)
+		}
+	}
+	for _, is := range []string{"ntn_0123456789abcdef", "Authorization: [x]", "Set-Cookie: y", "secret_0123456789"} {
+		if !secretLike.MatchString(is) {
+			t.Errorf("%q would not be found", is)
+		}
+	}
+}
+
+// What is on the cassettes is of the types of Notion's SDK.
+func TestTypesOnTape(t *testing.T) {
+	testkit.TakesSeconds(t)
+	testkit.SkipUnderRace(t)
+	tapes, err := filepath.Glob(filepath.Join(fixtures, "*.yaml"))
+	if err != nil || len(tapes) < 10 {
+		t.Fatalf("%d cassettes, %v", len(tapes), err)
+	}
+	var taped []sdktypes.Exchange
+	for _, tape := range tapes {
+		c, err := cassette.Load(strings.TrimSuffix(tape, ".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range c.Interactions {
+			taped = append(taped, sdktypes.Exchange{
+				Method: i.Request.Method, URL: i.Request.URL, Version: i.Request.Headers.Get("Notion-Version"), Body: i.Request.Body,
+				Status: i.Response.Code, Type: i.Response.Headers.Get("Content-Type"), Answer: i.Response.Body,
+			})
+		}
+	}
+	sdktypes.Check(t, taped)
 }

@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 
 	"dibs/internal/claim"
-	"dibs/internal/task"
-
-	"github.com/jomei/notionapi"
 )
 
 // note is the text of a page's note, as spans that can be sent back unchanged.
@@ -18,38 +15,6 @@ type noteSpan struct {
 	// sent is the span in the form of a request. It is nil if that form is unknown: then writing
 	// the note would damage it.
 	sent map[string]any
-}
-
-// noteOn remembers the note on a page, or that it has none. The caller has locked t.mu.
-func (t *Tasks) noteOn(id task.ID, on *noted) {
-	if on.spans == nil {
-		t.notes.forget(id)
-		return
-	}
-	shown := make(note, len(on.spans))
-	for i, span := range on.spans {
-		shown[i] = newNoteSpan(span)
-	}
-	t.notes.put(id, shown)
-}
-
-// addNote adds the note to a page update, and reports whether it did. It does not if there is no
-// property for it, or if writing would damage somebody's text.
-func (t *Tasks) addNote(c *codec, id task.ID, w claim.Write, props notionapi.Properties) bool {
-	if w.Note == nil || c.columns.note.ID == "" {
-		return false
-	}
-	t.mu.Lock()
-	shown, known := t.notes.get(id)
-	t.mu.Unlock()
-	if !known {
-		return false
-	}
-	spans, ok := shown.with(*w.Note)
-	if ok {
-		props[c.columns.note.ID] = value{notionapi.PropertyTypeRichText, spans}
-	}
-	return ok
 }
 
 // with returns the note's spans with line in place of our own lines, see claim.Noted. ok is false

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"dibs/internal/claim"
@@ -139,16 +140,35 @@ func (r *rows) next(last string) (string, error) {
 	return *r.NextCursor, nil
 }
 
-// rawTitle is the title of a database; empty if it is of another form.
-type rawTitle []span
+// skipped is a row in a query's answer that is no task.
+type skipped struct {
+	id, title string
+	why       string
+	partial   bool // it may be a task, but shows too little to be read
+}
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *rawTitle) UnmarshalJSON(data []byte) error {
-	var spans []span
-	if json.Unmarshal(data, &spans) == nil {
-		*t = spans
+func (s skipped) String() string {
+	name := cmp.Or(s.id, "of unknown id")
+	if s.title != "" {
+		name = fmt.Sprintf("%q (%s)", transport.Excerpt(s.title), name)
 	}
-	return nil
+	return fmt.Sprintf("row %s is skipped: it %s", name, s.why)
+}
+
+// odd describes a row of a query that is no page, or shows too little to be a task.
+func (p *page) odd() (skipped, bool) {
+	row := skipped{id: shortened(transport.Excerpt(p.ID))}
+	switch {
+	case p.Object == "database", p.Object == "data_source":
+		row.title = shortened(plainText(p.Title))
+		row.why = "is a database, as wikis have them among their pages"
+	case p.Properties == nil && p.Object == "page" && p.ID != "":
+		row.partial = true
+		row.why = "is shown without its properties: see whether the connection may read it"
+	default:
+		return skipped{}, false
+	}
+	return row, true
 }
 
 // reading returns a task of an answer with the answer's time.

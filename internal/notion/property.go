@@ -5,8 +5,28 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode/utf16"
 
 	"dibs/internal/task"
+
+	"github.com/jomei/notionapi"
+)
+
+// The property types that something depends on.
+const (
+	typeTitle    = "title"
+	typeRichText = "rich_text"
+	typeNumber   = "number"
+	typeSelect   = "select"
+	typeStatus   = "status"
+	typeDate     = "date"
+	typePeople   = "people"
+	typeRelation = "relation"
+	typeUniqueID = "unique_id"
+	typeFormula  = "formula"
+
+	typeCheckbox    = "checkbox"
+	typeMultiSelect = "multi_select"
 )
 
 // property is a property of a page, with the value of its own type only.
@@ -121,6 +141,18 @@ func (ps *properties) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// rawTitle is the title of a database; empty if it is of another form.
+type rawTitle []span
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *rawTitle) UnmarshalJSON(data []byte) error {
+	var spans []span
+	if json.Unmarshal(data, &spans) == nil {
+		*t = spans
+	}
+	return nil
+}
+
 // text returns the text of a title or a text, or the name of an option; empty for any other
 // property, and for a missing one.
 func (p *property) text() string {
@@ -177,6 +209,9 @@ func (p *property) moment() time.Time {
 	}
 	return at.UTC()
 }
+
+// longestTimeout is the longest lease of a task. A longer one is taken for a mistake.
+const longestTimeout = 365 * 24 * time.Hour
 
 // lease reads a lease's length in minutes. An impossible number counts as none.
 func (p *property) lease() time.Duration {
@@ -390,4 +425,104 @@ func isDate(s string) bool {
 	}
 	_, err := time.Parse(time.RFC3339, s+"Z")
 	return err == nil
+}
+
+// value is the value of a property in a request. The library's own values cannot be empty,
+// except texts and lists, and its dates have no milliseconds.
+type value struct {
+	kind    notionapi.PropertyType
+	content any // the value without its type; nil clears the property
+}
+
+// GetID implements notionapi.Property. A value in a request has no id.
+func (v value) GetID() string { return "" }
+
+// GetType implements notionapi.Property.
+func (v value) GetType() notionapi.PropertyType { return v.kind }
+
+// MarshalJSON implements json.Marshaler.
+func (v value) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[notionapi.PropertyType]any{v.kind: v.content})
+}
+
+// option returns the value of a select or status; the empty name clears it.
+func option(kind notionapi.PropertyType, name string) value {
+	if name == "" {
+		return value{kind: kind}
+	}
+	return value{kind, named{name}}
+}
+
+// date returns the value of a point in time; the zero time clears it. Notion cuts it to the
+// minute.
+func date(t time.Time) value {
+	if t.IsZero() {
+		return value{kind: notionapi.PropertyTypeDate}
+	}
+	return value{notionapi.PropertyTypeDate, rawDate{Start: stamp(t)}}
+}
+
+// stamp formats a time with milliseconds.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// minutes returns the value of a duration in whole minutes, rounded up; zero clears it.
+func minutes(d time.Duration) value {
+	if d <= 0 {
+		return value{kind: notionapi.PropertyTypeNumber}
+	}
+	return value{notionapi.PropertyTypeNumber, math.Ceil(d.Minutes())}
+}
+
+// text returns the value of a rich text; the empty text clears it.
+func text(s string) value {
+	return value{notionapi.PropertyTypeRichText, new(spanWriter).write(s)}
+}
+
+// The limits of texts.
+const (
+	spanLimit  = 2000    // UTF-16 code units in a span
+	spansLimit = 100     // spans in a text
+	sizeLimit  = 400_000 // bytes of text in a request; Notion takes requests of 500 KB
+)
+
+// spanWriter writes the texts of one request, and cuts off what does not fit.
+type spanWriter struct{ size int }
+
+// write splits s into spans.
+func (w *spanWriter) write(s string) []notionapi.RichText {
+	spans := []notionapi.RichText{}
+	for s != "" && len(spans) < spansLimit {
+		n := prefix(s, spanLimit)
+		encoded, err := json.Marshal(s[:n])
+		if err != nil || w.size+len(encoded) > sizeLimit {
+			break
+		}
+		w.size += len(encoded)
+		spans = append(spans, notionapi.RichText{Text: &notionapi.Text{Content: s[:n]}})
+		s = s[n:]
+	}
+	return spans
+}
+
+// prefix returns the length, in bytes, of the longest prefix of s with at most n UTF-16 code
+// units.
+func prefix(s string, n int) int {
+	for i, r := range s {
+		if n -= max(1, utf16.RuneLen(r)); n < 0 {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// fits reports whether s has at most n UTF-16 code units.
+func fits(s string, n int) bool { return prefix(s, n) == len(s) }
+
+// shortened cuts a text that is too long for a line of a log, or for an entry of a log database.
+// Nothing depends on a text of that length.
+func shortened(s string) string {
+	if fits(s, spanLimit) {
+		return s
+	}
+	return s[:prefix(s, spanLimit-1)] + "…"
 }

@@ -35,9 +35,6 @@ type Query struct {
 	Progress func(rows int)
 }
 
-// pageSize is the most rows that Notion puts into one answer.
-const pageSize = 100
-
 // Query reads the tasks of the database, except those in the trash, which Notion leaves out.
 // Every row shows its task as it was at the time returned, or later, except that Notion's
 // queries may lag. So a row is a hint, and Get decides.
@@ -178,39 +175,6 @@ func (l *listing) add(row task.Task) {
 	l.rows = append(l.rows, row)
 }
 
-// row reads a row of a query. If the row does not show all that the task waits for, or a user without
-// a name, row requests the rest.
-func (t *Tasks) row(ctx context.Context, c *codec, page *page) (task.Task, error) {
-	for _, user := range c.nameless(page) {
-		t.client.users.Learn(transport.WithoutPermits(ctx), user.ID)
-	}
-	row, err := t.read(c, page)
-	if err != nil {
-		return row, err
-	}
-	err = c.whole(page, &row, func(of relation, _ []task.ID) ([]task.ID, error) { return t.related(ctx, of) })
-	if err != nil {
-		return row, storeError(err)
-	}
-	return row, nil
-}
-
-// read reads a page, and its fields.
-func (t *Tasks) read(c *codec, page *page) (task.Task, error) {
-	for _, user := range c.nameless(page) {
-		user.Name = t.client.users.Name(user.ID)
-	}
-	row, err := c.task(page)
-	if err != nil {
-		return row, err
-	}
-	t.readFields(c, page, &row)
-	if c.newStatus(page) {
-		t.doubtful.Store(true)
-	}
-	return row, nil
-}
-
 // filter returns the filter of a query; nil for all rows. Notion lets compound filters nest
 // only two deep, so each alternative repeats the conditions that all rows must meet.
 func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
@@ -313,4 +277,111 @@ func (c *codec) unset() notionapi.Filter {
 // isUnset reports whether a task of that status's name is one of unset's.
 func (c *codec) isUnset(name string) bool {
 	return name == "" || c.columns.status.Type != typeSelect && name == c.names[task.Open]
+}
+
+// scoped returns the conditions of the scope that a filter of Notion's can say exactly. Rows are
+// judged once they are read, so a condition may be left out.
+func (c *codec) scoped() (all notionapi.AndCompoundFilter) {
+	for _, f := range c.columns.fields {
+		for _, want := range c.scope {
+			if want.Field != f.Name || want.Value == "" {
+				continue
+			}
+			if one, ok := says(f.Column, want.Value); ok {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+// says returns the filter for rows whose property has a value; false if Notion has none that means
+// the same, see task.FieldMatches.
+func says(col Column, value string) (notionapi.Filter, bool) {
+	f := notionapi.PropertyFilter{Property: col.ID}
+	var options []string // those that are meant
+	for _, o := range col.Options {
+		if task.FieldMatches(o, value) {
+			options = append(options, o)
+		}
+	}
+	if col.Type == typeCheckbox {
+		is := task.FieldMatches(true, value)
+		f.Checkbox = &notionapi.CheckboxFilterCondition{Equals: is, DoesNotEqual: !is}
+		return f, is || task.FieldMatches(false, value)
+	}
+	if len(options) != 1 {
+		return nil, false
+	}
+	option := col.inNotion(options[0])
+	switch col.Type {
+	case typeSelect:
+		f.Select = &notionapi.SelectFilterCondition{Equals: option}
+	case typeStatus:
+		f.Status = &notionapi.StatusFilterCondition{Equals: option}
+	case typeMultiSelect:
+		f.MultiSelect = &notionapi.MultiSelectFilterCondition{Contains: option}
+	default:
+		return nil, false
+	}
+	return f, true
+}
+
+// survey opens a database that may lack what claims need yet. The properties are db's: they are not
+// read again.
+func (c *Client) survey(db Database, schema TaskSchema) (*Tasks, error) {
+	columns, warnings, _ := schema.find(db, taskColumns{}) // what is missing is made later
+	return c.open(db, schema, columns, warnings)
+}
+
+// Survey reads the unfinished tasks of a database that may lack what claims need yet, as far as its
+// properties say. Without a status they are OPEN, as Notion shows them once it has one.
+func (c *Client) Survey(ctx context.Context, db Database, schema TaskSchema) ([]task.Task, error) {
+	t, err := c.survey(db, schema)
+	if err != nil {
+		return nil, err
+	}
+	rows, _, err := t.Query(ctx, Query{UnfinishedOnly: true})
+	for i := range rows {
+		if t.codec.Load().columns.status.ID == "" {
+			rows[i].Status = task.Open
+		}
+	}
+	return rows, err
+}
+
+// Ticked lists the tasks of a database that are ticked as done and were given no status.
+func (c *Client) Ticked(ctx context.Context, db Database, schema TaskSchema) ([]task.Task, error) {
+	t, err := c.survey(db, schema)
+	if err != nil || t.codec.Load().columns.done.ID == "" {
+		return nil, err
+	}
+	rows, _, err := t.Query(ctx, Query{Ticked: true})
+	return rows, err
+}
+
+// CompleteTicked sets the status of those tasks to COMPLETED, one by one. It reads each of them once
+// more, and leaves it alone if somebody took the tick off or chose a status meanwhile. After an error
+// the others are left as they are.
+func (c *Client) CompleteTicked(ctx context.Context, db Database, schema TaskSchema) error {
+	rows, err := c.Ticked(ctx, db, schema)
+	if err != nil {
+		return err
+	}
+	t, err := c.survey(db, schema)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if _, err := t.Get(ctx, row.ID); err != nil {
+			return err
+		}
+		if on := t.met(row.ID); !on.ticked || !t.codec.Load().isUnset(on.status) {
+			continue
+		}
+		if _, err := t.Write(ctx, row.ID, claim.Write{Status: new(task.Completed)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

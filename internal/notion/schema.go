@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -72,23 +70,6 @@ const (
 // forPeople reports whether nothing in dibs depends on the property of that key: what it says is for
 // people and agents.
 func forPeople(key string) bool { return key == noteKey || key == doneWhenKey }
-
-// The property types that something depends on.
-const (
-	typeTitle    = "title"
-	typeRichText = "rich_text"
-	typeNumber   = "number"
-	typeSelect   = "select"
-	typeStatus   = "status"
-	typeDate     = "date"
-	typePeople   = "people"
-	typeRelation = "relation"
-	typeUniqueID = "unique_id"
-	typeFormula  = "formula"
-
-	typeCheckbox    = "checkbox"
-	typeMultiSelect = "multi_select"
-)
 
 // taskColumns are the properties in use. A missing one has no id.
 type taskColumns struct {
@@ -411,37 +392,6 @@ func (s TaskSchema) statusName(status task.Status) string {
 	return cmp.Or(s.Statuses[status], string(status))
 }
 
-// Similar returns the first of the names that differs from name only in case, spaces, "_", "-" and
-// emoji, and so may be meant; empty if there is none.
-func Similar(name string, among []string) string {
-	i := slices.IndexFunc(among, func(other string) bool { return fold(other) == fold(name) })
-	if i < 0 {
-		return ""
-	}
-	return among[i]
-}
-
-// Similar returns a property whose name is similar.
-func (db Database) Similar(name string) (Column, bool) {
-	col, ok := db.Columns[Similar(name, slices.Sorted(maps.Keys(db.Columns)))]
-	return col, ok
-}
-
-// keycap matches an emoji such as 1️⃣.
-var keycap = regexp.MustCompile(`[0-9#*]\x{FE0F}?\x{20E3}`)
-
-// fold makes names equal that differ only in case, spaces, "_", "-" and emoji. A name of nothing but
-// those stays as it is.
-func fold(name string) string {
-	folded := strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.So, unicode.Sk, unicode.Cf, unicode.Variation_Selector) || strings.ContainsRune(" _-", r) {
-			return -1
-		}
-		return unicode.ToLower(r)
-	}, keycap.ReplaceAllString(name, ""))
-	return cmp.Or(folded, name)
-}
-
 // oneOf lists alternatives in a sentence.
 func oneOf(types []string) string {
 	if len(types) == 1 {
@@ -449,4 +399,167 @@ func oneOf(types []string) string {
 	}
 	last := len(types) - 1
 	return strings.Join(types[:last], ", ") + " or " + types[last]
+}
+
+// field is a further property whose values are read. If the database lacks it, it has no id, but
+// Gone may have its former id, by which it is found when it comes back.
+type field struct {
+	Name   string // in the configuration
+	Column Column
+	// Gone is the former id of a missing property.
+	Gone string `json:",omitempty"`
+	// Must is set if the database has to have the property, because tasks.only names it.
+	Must bool `json:",omitempty"`
+}
+
+// valueless lists types of properties without a value.
+var valueless = []string{"button"}
+
+// findFields finds the fields in a database: by their known ids, or else by name.
+func (s TaskSchema) findFields(db Database, known []field) []field {
+	var found []field
+	for _, f := range s.fields() {
+		if i := slices.IndexFunc(known, func(k field) bool { return k.Name == f.Name }); i >= 0 {
+			f.Gone = cmp.Or(known[i].Column.ID, known[i].Gone)
+		}
+		for _, col := range db.Columns {
+			if col.ID == f.Gone && f.Gone != "" {
+				f.Column = col
+			}
+		}
+		if f.Column.ID == "" {
+			f.Column = db.Columns[f.Name]
+		}
+		if f.Column.ID != "" {
+			f.Gone = ""
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// fields lists the fields to show, and then those that only the scope needs.
+func (s TaskSchema) fields() []field {
+	var all []field
+	for _, name := range s.Fields {
+		all = append(all, field{Name: name, Must: slices.ContainsFunc(s.Only, func(c task.Condition) bool { return c.Field == name })})
+	}
+	for _, c := range s.Only {
+		if !slices.ContainsFunc(all, func(f field) bool { return f.Name == c.Field }) {
+			all = append(all, field{Name: c.Field, Must: true})
+		}
+	}
+	return all
+}
+
+// fit says whether a field can be shown.
+func (f field) fit(db Database) Fit {
+	fit := Fit{Key: f.Name, Name: f.Name, Found: f.Column.Type, column: f.Column}
+	grade, key, until := Poor, "tasks.fields", "; until then it is empty in every task"
+	if f.Must {
+		grade, key, until = Unusable, "tasks.only", ""
+	}
+	switch {
+	case f.Column.ID == "":
+		fit.Grade = grade
+		fit.Problem = fmt.Sprintf("property %q of %s is missing", f.Name, key)
+		fit.Remedy = "add it, or take it out of " + key
+		if other, ok := db.Similar(f.Name); ok {
+			fit.Similar = other.Name
+			fit.Remedy += fmt.Sprintf(" (there is %q)", other.Name)
+		}
+		fit.Remedy += until
+	case slices.Contains(valueless, f.Column.Type), f.Column.Type == "":
+		fit.Grade = grade
+		fit.Problem = fmt.Sprintf("property %q of %s is of type %s, which has no value that can be shown", f.Name, key, cmp.Or(f.Column.Type, "unknown"))
+		fit.Remedy = "take it out of " + key + until
+	}
+	return fit
+}
+
+// ExamineFields returns the fit of each further property. Their keys are the names in the
+// configuration.
+func (s TaskSchema) ExamineFields(db Database) []Fit {
+	fields := s.findFields(db, nil)
+	fits := make([]Fit, len(fields))
+	for i, f := range fields {
+		fits[i] = f.fit(db)
+	}
+	return fits
+}
+
+// The options of a status may be renamed or deleted while claims live. A claim shows its status by
+// the option for IN_PROGRESS, so such a change of the schema looks like an edit of every held task:
+//
+//   - A renamed option keeps its id. Tasks show its new name.
+//   - A task whose option is deleted shows none, or the status's default, which may be OPEN. That does
+//     not change when an option of the same name is made anew.
+//
+// Nobody edited those tasks, and the claims on them are not over: while an option is missing the
+// database is broken, and what a task lost with a deleted one is written again by the claim's holder.
+
+// remember copies from was, the earlier status, the ids of former options that tasks still use.
+// A property that was made again with another type does not inherit them.
+func (s TaskSchema) remember(is, was Column) Column {
+	if is.Type != was.Type {
+		return is
+	}
+	ids := maps.Clone(is.OptionIDs)
+	for _, status := range s.statuses() {
+		name := s.statusName(status)
+		if id := was.OptionIDs[name]; id != "" && !slices.Contains(is.Options, name) {
+			if ids == nil {
+				ids = make(map[string]string)
+			}
+			ids[name] = id
+		}
+	}
+	is.OptionIDs = ids
+	return is
+}
+
+// nowNamed returns the present name of an option that had the given name. renamed is false if
+// the name is the same, or the option is gone.
+func (col Column) nowNamed(name string) (now string, renamed bool) {
+	id := col.OptionIDs[name]
+	if id == "" || slices.Contains(col.Options, name) {
+		return name, false
+	}
+	for _, other := range col.Options {
+		if col.OptionIDs[other] == id {
+			return other, true
+		}
+	}
+	return name, false
+}
+
+// deleted reports whether a status once had an option of that name, and has it no more under
+// any name.
+func (col Column) deleted(name string) bool {
+	_, renamed := col.nowNamed(name)
+	return !renamed && col.OptionIDs[name] != "" && !slices.Contains(col.Options, name)
+}
+
+// changedOptions returns which missing options were renamed or deleted, and what to do about
+// it.
+func (s TaskSchema) changedOptions(col Column, missing []string) (problems, remedies []string) {
+	var deleted []string
+	for _, status := range s.statuses() {
+		name := s.statusName(status)
+		if !slices.Contains(missing, name) {
+			continue
+		}
+		key := "tasks.statuses." + strings.ToLower(string(status))
+		if now, renamed := col.nowNamed(name); renamed {
+			problems = append(problems, fmt.Sprintf("option %q of property %q was renamed to %q", name, col.Name, now))
+			remedies = append(remedies, fmt.Sprintf("set %s to %q, or rename it back", key, now))
+		} else if col.deleted(name) {
+			problems = append(problems, fmt.Sprintf("option %q of property %q was deleted", name, col.Name))
+			deleted = append(deleted, key)
+		}
+	}
+	if len(deleted) > 0 {
+		remedies = append(remedies, fmt.Sprintf("add what was deleted again, or set %s to the option that stands for it now", strings.Join(deleted, ", ")))
+	}
+	return problems, remedies
 }

@@ -1,18 +1,20 @@
 package notion
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
+
+	"github.com/jomei/notionapi"
 )
 
 // Source is a data source of a database: a schema, and the pages that follow it.
@@ -96,44 +98,6 @@ func (e *SourceError) pick() (Source, error) {
 		return Source{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: e}
 	}
 	return which[0], nil
-}
-
-// Choice is the data source of a database that is used.
-type Choice struct {
-	Wanted string  `json:",omitempty"` // the name or the id that was given; empty if none was
-	Source task.ID // empty until it is found
-}
-
-// UnmarshalJSON implements json.Unmarshaler. A string is the form in which an earlier version of dibs
-// kept a data source that nobody had named.
-func (c *Choice) UnmarshalJSON(data []byte) error {
-	if json.Unmarshal(data, &c.Source) == nil {
-		return nil
-	}
-	type fields Choice
-	return json.Unmarshal(data, (*fields)(c))
-}
-
-// sources records which data source of each database is used. It is safe for concurrent use.
-type sources struct {
-	mu   sync.Mutex
-	keys map[task.ID]string // the configuration's keys for the data sources, by database
-	used map[task.ID]Choice
-}
-
-func (s *sources) of(database task.ID) (c Choice, key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.used[database], s.keys[database]
-}
-
-// set records the data source of a database, unless another one was named meanwhile.
-func (s *sources) set(database task.ID, c Choice) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if was, ok := s.used[database]; !ok || was.Wanted == c.Wanted {
-		s.used[database] = c
-	}
 }
 
 // Choose selects a database's data source by name or id; wanted is empty for a database with
@@ -227,19 +191,167 @@ func (c *Client) SourceOf(ctx context.Context, id task.ID) (task.ID, error) {
 	return source, nil
 }
 
-// Holds reports whether these are the database and the data source of the tasks. Either may be
-// empty: unknown.
-func (t *Tasks) Holds(database, source task.ID) bool {
-	c := t.codec.Load()
-	if source != "" {
-		return source == c.source
-	}
-	return database == c.database
-}
-
 // unclear reports whether an error says that a database has several data sources and none is
 // chosen.
 func unclear(err error) bool {
 	_, isWhich := errors.AsType[*SourceError](err)
 	return isWhich
+}
+
+// mistaken returns an error that says what an id is, if it is no database's, with two more requests
+// at most. It returns nil if that is unknown: a database that is not shared looks like one that
+// does not exist.
+func (c *Client) mistaken(ctx context.Context, id task.ID, key string) error {
+	var source struct {
+		Object string   `json:"object"`
+		Title  rawTitle `json:"title"`
+		Parent struct {
+			Database string `json:"database_id"`
+		} `json:"parent"`
+	}
+	if c.get(ctx, "/v1/data_sources/"+string(id), nil, &source) == nil {
+		of, err := task.ParseID(source.Parent.Database)
+		if err != nil {
+			return nil
+		}
+		if key == "" {
+			key = "the key with _source behind its name"
+		}
+		return refusedID(fmt.Sprintf("%s is the id of the data source %q, not of a database: use that of its database, %s, and if the database has several data sources set %s to the one that you gave",
+			id, transport.Excerpt(plainText(source.Title)), of, key))
+	}
+	var page struct {
+		Object string `json:"object"`
+	}
+	if c.get(ctx, "/v1/pages/"+string(id), nil, &page) == nil {
+		return refusedID(fmt.Sprintf("%s is the id of a page, not of a database: open the database as a page of its own, and copy the id from its URL", id))
+	}
+	return nil
+}
+
+func refusedID(says string) error {
+	return claim.Errorf(claim.Refused, claim.LandedNo, "%s", says)
+}
+
+// Database reads a database, by its id or URL, with one request, and another one if its data source
+// is not known yet. The error is a *SourceError if it is not clear which data source is meant.
+func (c *Client) Database(ctx context.Context, id string) (Database, error) {
+	canonical, err := task.ParseID(id)
+	if err != nil {
+		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
+			"%q is not the id of a database: give its id or its URL", id)
+	}
+	known, key := c.sources.of(canonical)
+	db, err := c.database(ctx, canonical)
+	if known == (Choice{}) || !gone(err) && !errors.Is(err, errTrashed) && !errors.Is(err, errElsewhere) {
+		return db, err
+	}
+	// The database may have another one now, or one whose name looks like an id.
+	named, _ := task.ParseID(known.Wanted)
+	if another, ferr := c.find(ctx, canonical, key, known.Wanted); ferr != nil || another == cmp.Or(known.Source, named) {
+		return db, cmp.Or(ferr, err)
+	}
+	return c.database(ctx, canonical)
+}
+
+func (c *Client) database(ctx context.Context, id task.ID) (Database, error) {
+	source, err := c.source(ctx, id)
+	if err != nil {
+		return Database{}, err
+	}
+	db, trashed, err := c.schema(ctx, id, source, func(ctx context.Context, api *notionapi.Client) error {
+		_, err := api.Database.Get(ctx, notionapi.DatabaseID(source))
+		return err
+	})
+	if err == nil && trashed {
+		err = trashedError(db.Title)
+	}
+	if err == nil {
+		choice, _ := c.sources.of(id)
+		c.sources.set(id, Choice{choice.Wanted, source})
+	}
+	return db, err
+}
+
+// schema makes a request whose answer shows the data source of a database.
+func (c *Client) schema(ctx context.Context, database, source task.ID, do func(context.Context, *notionapi.Client) error) (db Database, trashed bool, err error) {
+	var shown schema
+	if _, err := c.call(ctx, &shown, do); err != nil {
+		return Database{}, false, storeError(err)
+	}
+	title := cmp.Or(plainText(shown.Title), string(database))
+	if of, err := task.ParseID(shown.Parent.Database); err == nil && of != database {
+		return Database{}, false, claim.Errorf(claim.Refused, claim.LandedNo, "data source %q %w %s, not of %s", title, errElsewhere, of, database)
+	}
+	return Database{ID: database, Source: source, Title: title, Columns: shown.columns()}, shown.Archived || shown.InTrash, nil
+}
+
+// errElsewhere is part of the error of a data source that belongs to another database.
+var errElsewhere = errors.New("is one of database")
+
+// above returns an error if a database is in the trash, or the page that it lies on. What cannot be
+// read there does not count.
+func (c *Client) above(ctx context.Context, database task.ID, title string) error {
+	path := "/v1/databases/" + string(database)
+	for range 2 {
+		var shown struct {
+			Archived bool `json:"archived"`
+			InTrash  bool `json:"in_trash"`
+			Parent   struct {
+				Page string `json:"page_id"`
+			} `json:"parent"`
+		}
+		if err := c.get(ctx, path, nil, &shown); err != nil {
+			if failed := storeError(err); failed.Kind == claim.Unavailable {
+				return failed
+			}
+			return nil
+		}
+		if shown.Archived || shown.InTrash {
+			return trashedError(title)
+		}
+		if shown.Parent.Page == "" {
+			return nil
+		}
+		path = "/v1/pages/" + url.PathEscape(shown.Parent.Page)
+	}
+	return nil
+}
+
+// Below returns the titles of the databases directly on a page, by their ids.
+func (c *Client) Below(ctx context.Context, page task.ID) (map[task.ID]string, error) {
+	below := make(map[task.ID]string)
+	query := url.Values{"page_size": {"100"}}
+	for {
+		var blocks struct {
+			Results []struct {
+				ID            string `json:"id"`
+				ChildDatabase *struct {
+					Title string `json:"title"`
+				} `json:"child_database"`
+			} `json:"results"`
+			HasMore    bool   `json:"has_more"`
+			NextCursor string `json:"next_cursor"`
+		}
+		if err := c.get(ctx, "/v1/blocks/"+string(page)+"/children", query, &blocks); err != nil {
+			return nil, storeError(err)
+		}
+		for _, b := range blocks.Results {
+			if b.ChildDatabase == nil {
+				continue
+			}
+			id, err := task.ParseID(b.ID)
+			if err != nil {
+				return nil, storeError(err)
+			}
+			below[id] = b.ChildDatabase.Title
+		}
+		if !blocks.HasMore {
+			return below, nil
+		}
+		if blocks.NextCursor == "" || blocks.NextCursor == query.Get("start_cursor") {
+			return nil, storeError(errNoCursor)
+		}
+		query.Set("start_cursor", blocks.NextCursor)
+	}
 }

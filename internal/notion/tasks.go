@@ -2,8 +2,11 @@ package notion
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,8 +14,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
-
-	"github.com/jomei/notionapi"
 )
 
 // Tasks is a tasks database. It implements claim.Store, and the mirror reads its rows
@@ -118,149 +119,328 @@ func (t *Tasks) Title() string { return t.title }
 // HasNote reports whether the database has a property for the note.
 func (t *Tasks) HasNote() bool { return t.codec.Load().columns.note.ID != "" }
 
-// Permit implements claim.Store, see Client.Permit. It fails while the database is broken.
-func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
-	if err := t.Broken(); err != nil {
-		return nil, err
-	}
-	return t.client.Permit(ctx, n)
-}
-
-// Now implements claim.Store, see Client.Now.
-func (t *Tasks) Now() time.Time { return t.client.Now() }
-
-// Get implements claim.Store. A task with more than 25 dependencies takes further requests,
-// with their own permits. If a page has lost a property, or has an unknown status, Get reads the
-// schema with one more request.
-func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
-	if err := t.Broken(); err != nil {
-		return claim.Reading{}, err
-	}
+// Holds reports whether these are the database and the data source of the tasks. Either may be
+// empty: unknown.
+func (t *Tasks) Holds(database, source task.ID) bool {
 	c := t.codec.Load()
-	shown := noted{property: c.columns.note.ID}
-	at, err := t.client.getPage(ctx, id, &shown)
-	if err != nil {
-		return claim.Reading{}, t.missing(ctx, storeError(err))
+	if source != "" {
+		return source == c.source
 	}
-	read, err := t.row(ctx, c, &shown.page)
-	if lost(err) || c.newStatus(&shown.page) {
-		if err := t.Check(ctx); err != nil {
-			return claim.Reading{}, storeError(err)
-		}
-		c = t.codec.Load()
-		read, err = t.row(ctx, c, &shown.page)
-	}
-	if err == nil && read.ID != id {
-		err = anotherPage(read.ID, id)
-	}
-	if err != nil {
-		return claim.Reading{}, t.noted(err)
-	}
-	if read.Trashed && transport.HasPermits(ctx) { // somebody counts on it
-		if err := t.buried(ctx); err != nil {
-			return claim.Reading{}, storeError(err)
-		}
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.isBasis(ctx, id) {
-		t.meet(id, c.shownBy(&shown.page))
-		t.noteOn(id, &shown)
-	}
-	return reading(read, at), nil
+	return database == c.database
 }
 
-// missing returns the error of a page that could not be read. If Notion does not know the page,
-// missing checks whether the database is still there; only then is the page gone. While a
-// database is not shared, Notion does not know its pages either, and they come back unchanged
-// with the database.
-func (t *Tasks) missing(ctx context.Context, failed *claim.StoreError) error {
-	if failed.Kind != claim.NotFound {
-		return failed
-	}
-	err := t.Check(ctx)
-	board, isStore := errors.AsType[*claim.StoreError](err)
-	switch {
-	case err == nil:
-		return failed
-	case isStore && board.Kind == claim.NotFound:
-		return &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: board}
-	default:
+// Broken says why nothing can be read or written at present, in one line. It returns nil if the
+// database is whole, or if nothing has met the change yet that broke it.
+func (t *Tasks) Broken() error {
+	if err := t.broken.Load(); err != nil {
 		return err
 	}
+	return nil
 }
 
-// isBasis reports whether the next write to the page may rest on this read, made with ctx. A write
-// rests on the read for which it took its permits. The mirror reads pages at any moment: an
-// answer that it gets in between may be older, and the write would overwrite what a person has
-// changed since. t.mu is held.
-func (t *Tasks) isBasis(ctx context.Context, id task.ID) bool {
-	if transport.HasPermits(ctx) {
-		t.visited.put(id, struct{}{})
-		return true
+// mayHaveChanged reports whether the schema is to be read before the next query.
+func (t *Tasks) mayHaveChanged() bool {
+	return t.Broken() != nil || t.doubtful.Load() || t.isAnother()
+}
+
+// isAnother reports whether another data source was chosen than the one whose schema is known.
+func (t *Tasks) isAnother() bool {
+	c := t.codec.Load()
+	used, _ := t.client.sources.of(c.database)
+	return used.Source != c.source
+}
+
+// breaks records that the database is broken, and why. The caller has locked t.changing.
+func (t *Tasks) breaks(why error) error {
+	err := claim.Errorf(claim.Refused, claim.LandedNo, "%w; nothing is claimed until then", why)
+	t.broken.Store(err)
+	return err
+}
+
+// noted returns the error of a request like storeError, and records what it says about
+// the schema.
+func (t *Tasks) noted(err error) *claim.StoreError {
+	failed := storeError(err)
+	answered, ok := errors.AsType[*APIError](err)
+	if lost(err) || ok && answered.Code == codeValidation && failed.Kind == claim.Refused {
+		t.doubtful.Store(true)
 	}
-	_, visited := t.visited.get(id)
-	return !visited
+	return failed
 }
 
-// meet remembers what a page shows beside its task. t.mu is held.
-func (t *Tasks) meet(id task.ID, on shown) {
-	if on.empty() {
-		t.shown.forget(id)
-	} else {
-		t.shown.put(id, on)
+// trashEvery is how often Notion is asked at most whether a page that is in the trash is there with
+// the whole board.
+const trashEvery = time.Minute
+
+// buried is called when a page that is no more a task's makes it likely that the whole board is in
+// the trash, by itself or with the page that it lies on. If so, the database is broken until it is
+// restored, and the error says that.
+func (t *Tasks) buried(ctx context.Context) error {
+	last, now := t.asked.Load(), time.Now().UnixNano()
+	since := now - last // negative if the clock was set back
+	if last != 0 && since >= 0 && since < int64(trashEvery) || !t.asked.CompareAndSwap(last, now) {
+		return t.Broken()
 	}
+	return t.check(ctx, true)
 }
 
-// met returns what the page showed beside its task when it was last read.
-func (t *Tasks) met(id task.ID) shown {
+// Check reads the schema again, with one request, and uses it from then on. Names may have
+// changed, and properties may have been made anew. If a property in use is missing, the database is
+// broken, and the error says so. A data source that is gone may be shared again: no other one takes
+// its place before a restart. Where the board was in the trash, Check looks there, too; of one
+// data source it asks once in trashEvery.
+func (t *Tasks) Check(ctx context.Context) error {
+	trashed := errors.Is(t.Broken(), errTrashed)
+	if trashed && !t.isAnother() {
+		return t.buried(ctx)
+	}
+	return t.check(ctx, trashed)
+}
+
+// SetStatuses changes the database's names of the statuses, and reads the schema with one
+// request before and one after. It is for renamed options. It fails, and changes nothing, if
+// tasks can be claimed under the old names, or cannot be claimed under the new ones.
+func (t *Tasks) SetStatuses(ctx context.Context, names map[task.Status]string) error {
+	if t.Check(ctx) == nil {
+		return errors.New("the names of the statuses cannot change while tasks can be claimed under the old ones: restart the daemon")
+	}
+	before := t.rename(names)
+	err := t.Check(ctx)
+	if err != nil {
+		t.rename(before)
+		_ = t.Check(ctx) // fails as before
+	}
+	return err
+}
+
+// rename sets the names of the statuses, and returns the former ones.
+func (t *Tasks) rename(names map[task.Status]string) map[task.Status]string {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	before := t.schema.Statuses
+	t.schema.Statuses = names
+	return before
+}
+
+// SetFields sets the further properties to read, and reads the schema with one request. Tasks show
+// them once they have been read again.
+func (t *Tasks) SetFields(ctx context.Context, names []string) error {
+	t.changing.Lock()
+	before := t.schema.Fields
+	t.schema.Fields = names
+	t.changing.Unlock()
+	err := t.Check(ctx)
+	if err != nil {
+		t.changing.Lock()
+		t.schema.Fields = before
+		t.changing.Unlock()
+	}
+	return err
+}
+
+func (t *Tasks) check(ctx context.Context, above bool) error {
+	ctx = transport.WithoutPermits(transport.InLaneUnlessChosen(ctx, transport.LaneSync))
+	db, err := t.client.database(ctx, t.ID())
+	if err == nil && above {
+		err = t.client.above(ctx, t.ID(), db.Title)
+	}
+	if err != nil && !unclear(err) && !errors.Is(err, errTrashed) {
+		return err
+	}
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	if err != nil {
+		return t.breaks(err)
+	}
+	next, err := t.schema.again(db, t.codec.Load().columns)
+	if err != nil {
+		return t.breaks(err)
+	}
+	t.use(next)
+	t.all.Store(&db.Columns)
+	t.forgetMissed(next.columns.fields)
+	t.broken.Store(nil)
+	t.doubtful.Store(false)
+	return nil
+}
+
+// forgetMissed forgets missing fields that the new schema does not have either, so that they are
+// noticed if they come back and go again.
+func (t *Tasks) forgetMissed(fields []field) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	on, _ := t.shown.get(id)
-	return on
-}
-
-// Write implements claim.Store. If Notion refuses a write for its content, the write is sent
-// once more without its note: the task's state matters more than the note.
-func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
-	if err := t.Broken(); err != nil {
-		return claim.Reading{}, err
-	}
-	c := t.codec.Load()
-	props, err := c.properties(w, t.met(id))
-	if err != nil {
-		return claim.Reading{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: err}
-	}
-	noted := t.addNote(c, id, w, props)
-	t.client.writing(id)
-	update := &notionapi.PageUpdateRequest{Properties: props}
-	shown, at, err := t.client.updatePage(ctx, id, update)
-	if noted && err != nil && storeError(err).Kind == claim.Refused {
-		t.doubtful.Store(true)
-		delete(props, c.columns.note.ID)
-		shown, at, err = t.client.updatePage(ctx, id, update)
-	}
-	if err != nil {
-		failed := t.noted(err)
-		if failed.Kind == claim.Trashed {
-			if err := t.buried(ctx); err != nil {
-				return claim.Reading{}, storeError(err)
-			}
+	for _, f := range fields {
+		if f.Column.ID == "" {
+			delete(t.missed, f.Gone)
 		}
-		return claim.Reading{}, failed
 	}
-	written, err := t.read(c, shown)
-	if err == nil && written.ID != id {
-		err = anotherPage(written.ID, id)
-	}
-	if err != nil {
-		return claim.Reading{}, t.noted(err)
-	}
-	err = c.whole(shown, &written, t.recall)
-	return reading(written, at), err
 }
 
-// anotherPage returns the error of an answer that shows another page than the requested one.
-func anotherPage(got, want task.ID) error {
-	return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion answered with page %s where page %s was asked for", got, want)
+// again makes the codec for a database that had the columns before. Those that were missing then
+// may still be missing; those in use must still be there.
+func (s TaskSchema) again(db Database, before taskColumns) (*codec, error) {
+	columns, warnings, err := s.find(db, before)
+	found := s.byKey(&columns)
+	var problems []string
+	for _, w := range s.wants(&before) {
+		switch is := found[w.key]; {
+		case w.into.ID == "", forPeople(w.key) && is.ID == "":
+			*is = Column{} // taken into use at the next start
+		case is.ID == "" && w.without != "": // if it is empty, find has said so
+			problems = append(problems, fmt.Sprintf("property %q of type %s is gone or of another type: restore it, or restart to go on without it",
+				w.into.Name, w.into.Type))
+		}
+	}
+	switch said := strings.Join(problems, "; "); {
+	case said != "" && err != nil:
+		return nil, fmt.Errorf("%w; %s", err, said)
+	case said != "":
+		return nil, fmt.Errorf("database %q has changed: %s", db.Title, said)
+	case err != nil:
+		return nil, err
+	}
+	return newCodec(db, s, columns, warnings)
+}
+
+// kept is a column as Known keeps it.
+type kept struct {
+	// Name is the configured name. If another name is configured later, what is kept no longer
+	// counts: another column may be meant.
+	Name   string
+	Column Column
+}
+
+// known is the content of Known.
+type known struct {
+	Database task.ID
+	Title    Column
+	Columns  map[string]kept // by their keys in the configuration
+	Fields   []field         `json:",omitempty"`
+}
+
+// Known returns what is known about the schema, for TaskSchema.Known in a later run.
+func (t *Tasks) Known() string {
+	c := t.codec.Load()
+	columns := c.columns
+	k := known{Database: c.database, Title: columns.title, Columns: make(map[string]kept), Fields: columns.fields}
+	t.changing.Lock()
+	schema := t.schema
+	t.changing.Unlock()
+	for _, w := range schema.wants(&columns) {
+		if w.into.ID != "" {
+			k.Columns[w.key] = kept{w.name, *w.into}
+		}
+	}
+	data, err := json.Marshal(k)
+	if err != nil {
+		panic(err) // it is made of strings
+	}
+	return string(data)
+}
+
+// KnownDatabase returns the database that a result of Tasks.Known is about; empty if there is
+// none.
+func KnownDatabase(text string) task.ID {
+	var k known
+	if json.Unmarshal([]byte(text), &k) != nil {
+		return ""
+	}
+	return k.Database
+}
+
+// recall returns the content of s.Known, and the columns in it that are configured now.
+func (s TaskSchema) recall() (known, taskColumns) {
+	var k known
+	var columns taskColumns
+	if json.Unmarshal([]byte(s.Known), &k) != nil {
+		return known{}, columns
+	}
+	columns.title, columns.fields = k.Title, k.Fields
+	for _, w := range s.wants(&columns) {
+		if c, ok := k.Columns[w.key]; ok && c.Name == w.name {
+			*w.into = c.Column
+		}
+	}
+	return k, columns
+}
+
+// recalled returns the columns in s.Known that are configured now.
+func (s TaskSchema) recalled() taskColumns {
+	_, columns := s.recall()
+	return columns
+}
+
+// RecallTasks opens a tasks database from schema.Known, and its data source from RecallSources,
+// without a request. The schema is read before the first query.
+func (c *Client) RecallTasks(databaseID string, schema TaskSchema) (*Tasks, error) {
+	id, err := task.ParseID(databaseID)
+	if err != nil {
+		return nil, err
+	}
+	k, columns := schema.recall()
+	used, _ := c.sources.of(id)
+	if k.Database != id || used.Source == "" {
+		return nil, errors.New("nothing is known of the tasks database from an earlier run")
+	}
+	db := Database{ID: id, Source: used.Source, Title: string(id), Columns: make(map[string]Column)}
+	for _, col := range columns.inUse() {
+		db.Columns[col.Name] = col
+	}
+	for _, f := range columns.fields {
+		if f.Column.ID != "" {
+			db.Columns[f.Column.Name] = f.Column
+		}
+	}
+	columns, warnings, err := schema.find(db, columns)
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.open(db, schema, columns, warnings)
+	if err == nil {
+		t.doubtful.Store(true)
+	}
+	return t, err
+}
+
+// errPartial is the error of a list whose pages show no properties.
+func errPartial(rows []skipped) error {
+	return claim.Errorf(claim.Refused, claim.LandedUnknown,
+		"Notion shows no row of the tasks database with its properties (%d of them without): give the connection the capability to read content", len(rows))
+}
+
+// mostSkipped limits the skipped rows in a message.
+const mostSkipped = 5
+
+// skip records the skipped rows. A list of all rows has all of them; another list may have some
+// more.
+func (t *Tasks) skip(rows []skipped, all bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.skipped
+	if all {
+		t.skipped = nil
+	}
+	for _, row := range rows {
+		if !slices.Contains(t.skipped, row) {
+			t.skipped = append(t.skipped, row)
+		}
+		if !slices.Contains(before, row) && t.client.log != nil {
+			t.client.log.Warn("a row of the tasks database is no task, and is skipped", "row", row.id, claim.AttrTitle, claim.Brief(row.title), claim.AttrReason, row.why)
+		}
+	}
+}
+
+// skippedRows describes the skipped rows, one line each.
+func (t *Tasks) skippedRows() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lines []string
+	for i, row := range t.skipped {
+		if i == mostSkipped {
+			lines = append(lines, fmt.Sprintf("%d more rows of the tasks database are skipped", len(t.skipped)-i))
+			break
+		}
+		lines = append(lines, "tasks database: "+row.String())
+	}
+	return lines
 }

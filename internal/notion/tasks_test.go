@@ -4,342 +4,318 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/notion"
-	"dibs/internal/task"
+	"dibs/internal/notion/emulator"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestGet(t *testing.T) {
+// A query goes on where Notion cuts it off, as often as it takes.
+func TestQueryOfMoreThanNotionShows(t *testing.T) {
+	testkit.TakesSeconds(t)
+	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
-		tasks := w.tasks(notion.TaskSchema{})
-		before := w.page(props{"Name": title("Before")})
-		id := w.page(props{
-			"Name":   props{"title": []any{props{"text": props{"content": "Fix the "}}, props{"text": props{"content": "login"}}}},
-			"status": status("IN_PROGRESS"), "claimed_by": richText("  Sandman "), "claimed_at": day("2000-01-01T01:02:03+01:00"),
-			"claim_token": richText("01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K"), "claim_timeout_minutes": number(90),
-			"priority": choice("High"), "depends_on": relates(before),
-		})
-		time.Sleep(90*time.Second + 700*time.Millisecond)
-		got, err := tasks.Get(w.Context(), id)
-		if err != nil {
+		var want []string
+		for i := range 1000 {
+			if i%70 == 0 {
+				time.Sleep(time.Minute)
+			}
+			name := fmt.Sprintf("Task %03d", i)
+			w.page(props{"Name": title(name)})
+			want = append(want, name)
+		}
+		if err := w.emulator.SetQueryLimit(250); err != nil {
 			w.Fatal(err)
 		}
-		want := claim.Reading{
-			At: dawn.Add(90 * time.Second), // by the Date header
-			Task: task.Task{
-				ID: id, Key: "TASK-2", Title: "Fix the login", URL: got.Task.URL, Status: task.InProgress, Priority: task.High, PriorityName: "High",
-				ClaimedBy: "Sandman", ClaimedAt: dawn.Add(2 * time.Minute), Token: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K",
-				Timeout: 90 * time.Minute, DependsOn: []task.ID{before}, Created: dawn, Edited: dawn, EditedBy: got.Task.EditedBy,
-			},
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			w.Errorf("-want +got\n%s", diff)
-		}
-		if !strings.HasPrefix(got.Task.URL, "https://") {
-			w.Errorf("URL = %q", got.Task.URL)
-		}
-	})
-}
-
-func TestValuesThatSayNothing(t *testing.T) {
-	inWorld(t, func(w *world) {
 		tasks := w.tasks(notion.TaskSchema{})
-		empty := w.get(tasks, w.page(props{"Name": props{"title": []any{}}}))
-		for name, p := range map[string]props{
-			"blank name":         {"claimed_by": richText(" \t")},
-			"no timeout":         {"claim_timeout_minutes": number(0)},
-			"negative timeout":   {"claim_timeout_minutes": number(-5)},
-			"absurd timeout":     {"claim_timeout_minutes": number(1e12)},
-			"no such priority":   {"priority": choice("urgent!")},
-			"priority of no use": {"priority": props{"select": nil}},
+		for _, q := range []notion.Query{
+			{}, {UnfinishedOnly: true}, {UnfinishedOnly: true, FinishedSince: dawn}, {EditedSince: dawn},
 		} {
-			got := w.get(tasks, w.page(p))
-			got.ID, got.Key, got.URL = empty.ID, empty.Key, empty.URL
-			if wrong := name == "no such priority"; (got.PriorityName == "urgent!") != wrong { // people are shown what they wrote
-				w.Errorf("%s: the priority is called %q", name, got.PriorityName)
-			}
-			got.PriorityName = ""
-			if diff := cmp.Diff(empty, got); diff != "" {
-				w.Errorf("%s: -want +got\n%s", name, diff)
-			}
-		}
-	})
-}
-
-// A day without a time is not over before it is over everywhere.
-func TestClaimedOnADay(t *testing.T) {
-	inWorld(t, func(w *world) {
-		tasks := w.tasks(notion.TaskSchema{})
-		got := w.get(tasks, w.page(props{"claimed_by": richText("Oracle"), "claimed_at": day("2000-01-01")}))
-		if want := time.Date(2000, 1, 2, 11, 59, 0, 0, time.UTC); !got.ClaimedAt.Equal(want) {
-			w.Errorf("claimed at %s, want %s", got.ClaimedAt, want)
-		}
-	})
-}
-
-func TestWrite(t *testing.T) {
-	inWorld(t, func(w *world) {
-		tasks := w.tasks(notion.TaskSchema{})
-		id := w.page(props{"Name": title("Fix it"), "priority": choice("low"), "Notes": richText("keep")})
-		time.Sleep(100 * time.Second)
-		before, err := tasks.Get(w.Context(), id)
-		if err != nil {
-			w.Fatal(err)
-		}
-		me, err := w.client.Me(w.Context())
-		if err != nil || before.Task.EditedBy == "" || before.Task.EditedBy == me.ID {
-			w.Errorf("the page is made by %q, and this is %q: %v", before.Task.EditedBy, me.ID, err)
-		}
-		w.emulator.ResetRequests()
-		got, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn.Add(100*time.Second+123*time.Millisecond)))
-		if err != nil {
-			w.Fatal(err)
-		}
-		want := claim.Reading{At: dawn.Add(100 * time.Second), Task: task.Task{
-			ID: id, Key: "TASK-1", Title: "Fix it", URL: got.Task.URL, Status: task.InProgress, Priority: task.Low, PriorityName: "low", ClaimedBy: "Sandman",
-			ClaimedAt: dawn.Add(time.Minute), Token: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K", Timeout: 45 * time.Minute,
-			Created: dawn, Edited: dawn.Add(time.Minute), EditedBy: me.ID,
-		}}
-		if diff := cmp.Diff(want, got); diff != "" {
-			w.Errorf("-want +got\n%s", diff)
-		}
-		requests := w.emulator.Requests()
-		sent := string(requests[len(requests)-1].Body)
-		if !strings.Contains(sent, `"2000-01-01T00:01:40.123Z"`) || strings.Contains(sent, "archived") {
-			w.Errorf("sent %s", sent)
-		}
-
-		// A write names what it changes, and nothing else changes.
-		if _, err := tasks.Write(w.Context(), id, claim.Write{Status: new(task.Blocked)}); err != nil {
-			w.Fatal(err)
-		}
-		page := w.look(id)
-		if page.Select("status") != "BLOCKED" || page.Text("claimed_by") != "Sandman" || page.Text("Notes") != "keep" {
-			w.Errorf("the page has status %q, claimed_by %q, Notes %q", page.Select("status"), page.Text("claimed_by"), page.Text("Notes"))
-		}
-
-		// What is empty clears.
-		clear := claim.Write{Status: new(task.Open), ClaimedBy: new(""), ClaimedAt: new(time.Time{}), Token: new(""), Timeout: new(time.Duration(0))}
-		cleared, err := tasks.Write(w.Context(), id, clear)
-		if err != nil {
-			w.Fatal(err)
-		}
-		if got := cleared.Task; got.ClaimedBy != "" || !got.ClaimedAt.IsZero() || got.Token != "" || got.Timeout != 0 || got.Status != task.Open {
-			w.Errorf("after clearing: %+v", got)
-		}
-		page = w.look(id)
-		if page.Value("claimed_at") != nil || page.Value("claim_timeout_minutes") != nil {
-			w.Errorf("the page has claimed_at %v, claim_timeout_minutes %v", page.Value("claimed_at"), page.Value("claim_timeout_minutes"))
-		}
-	})
-}
-
-func TestTimeoutsAreKeptInWholeMinutes(t *testing.T) {
-	inWorld(t, func(w *world) {
-		tasks := w.tasks(notion.TaskSchema{})
-		id := w.page(props{})
-		for d, want := range map[time.Duration]float64{time.Second: 1, time.Minute: 1, 61 * time.Second: 2, 90 * time.Minute: 90} {
-			if _, err := tasks.Write(w.Context(), id, claim.Write{Timeout: &d}); err != nil {
+			last := 0
+			q.Progress = func(n int) { last = n }
+			rows, _, err := tasks.Query(w.Context(), q)
+			if err != nil {
 				w.Fatal(err)
 			}
-			if got := w.look(id).Number("claim_timeout_minutes"); got != want {
-				w.Errorf("%s is kept as %g minutes, want %g", d, got, want)
+			got := titles(rows)
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				w.Errorf("-want +got\n%s", diff)
+			}
+			if last != len(want) {
+				w.Errorf("the last progress was %d", last)
 			}
 		}
 	})
 }
 
-func TestTrashedTaskStaysTrashed(t *testing.T) {
+// More rows of one minute than a query shows cannot be told apart.
+func TestQueryOfTooManyRowsOfOneMinute(t *testing.T) {
 	inWorld(t, func(w *world) {
-		tasks := w.tasks(notion.TaskSchema{})
-		id := w.page(props{"Name": title("Gone")})
-		if err := w.emulator.TrashPage(string(id)); err != nil {
+		for range 300 {
+			w.page(props{})
+		}
+		if err := w.emulator.SetQueryLimit(250); err != nil {
 			w.Fatal(err)
 		}
-		if got := w.get(tasks, id); !got.Trashed {
-			w.Error("a trashed task does not look it")
-		}
-		_, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
-		refused, isRefused := errors.AsType[*claim.StoreError](err)
-		if !isRefused || refused.Kind != claim.Trashed || refused.Landed != claim.LandedNo {
-			w.Errorf("a write to it: %v, want a refusal", err)
-		}
-		if page := w.look(id); !page.Trashed || page.Text("claimed_by") != "" {
-			w.Error("the write brought the task back")
-		}
-
-		archived := w.page(props{})
-		if err := w.emulator.ArchivePage(string(archived), true); err != nil {
-			w.Fatal(err)
-		}
-		if got := w.get(tasks, archived); !got.Trashed {
-			w.Error("an archived task does not look it")
+		rows, _, err := w.tasks(notion.TaskSchema{}).Query(w.Context(), notion.Query{})
+		if err == nil || rows != nil || !strings.Contains(err.Error(), "same minute") {
+			w.Errorf("%d rows, %v", len(rows), err)
 		}
 	})
 }
 
-// strange are the properties that the library refuses to read.
-var strange = props{
-	"Where": of("place"), "Press": of("button"), "Checked": of("verification"),
-	"Sum": props{"formula": props{"expression": "1"}}, "Odd": of("unsupported"),
-}
-
-func TestStrangePropertiesBreakNothing(t *testing.T) {
+func TestFinishedTasksOfLate(t *testing.T) {
 	inWorld(t, func(w *world) {
-		if err := w.emulator.EditSchema(w.databases.Tasks, strange); err != nil {
+		w.page(props{"Name": title("done before"), "status": status("COMPLETED")})
+		w.page(props{"Name": title("open")})
+		time.Sleep(time.Hour)
+		w.page(props{"Name": title("done since"), "status": status("CANCELLED")})
+		rows, _, err := w.tasks(notion.TaskSchema{}).Query(w.Context(), notion.Query{UnfinishedOnly: true, FinishedSince: dawn.Add(time.Minute)})
+		if err != nil {
 			w.Fatal(err)
 		}
-		tasks := w.tasks(notion.TaskSchema{})
-		id := w.page(props{"Name": title("Odd"), "Where": props{"place": props{"lat": 1, "lon": 2}}})
-		if got := w.get(tasks, id); got.Title != "Odd" {
-			w.Errorf("get: %+v", got)
+		if diff := cmp.Diff([]string{"open", "done since"}, titles(rows)); diff != "" {
+			w.Errorf("-want +got\n%s", diff)
 		}
+	})
+}
+
+// What is known of a schema is enough to begin with, and is checked before the
+// first query.
+func TestRecallTasks(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.page(props{"Name": title("task")})
+		schema := notion.TaskSchema{Known: w.tasks(notion.TaskSchema{}).Known()}
+		remove := w.emulator.Inject(emulator.Fault{Kind: emulator.DropRequest})
+		w.emulator.ResetRequests()
+		tasks, err := w.client.RecallTasks(w.databases.Tasks, schema)
+		if err != nil || len(w.emulator.Requests()) != 0 {
+			w.Fatalf("%v, %d requests", err, len(w.emulator.Requests()))
+		}
+		if len(tasks.Warnings()) != 0 {
+			w.Errorf("warnings: %q", tasks.Warnings())
+		}
+		remove()
 		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
-			w.Errorf("write: %v", err)
-		}
-		rows, _, err := tasks.Query(w.Context(), notion.Query{})
-		if err != nil || len(rows) != 1 || rows[0].ClaimedBy != "Sandman" {
-			w.Errorf("query: %+v, %v", rows, err)
-		}
-		if err := w.emulator.EditSchema(w.databases.MeshLog, strange); err != nil {
-			w.Fatal(err)
-		}
-		if _, err := w.client.Log(w.Context(), w.databases.MeshLog); err != nil {
-			w.Errorf("log: %v", err)
-		}
-	})
-}
-
-func TestPagesThatAreNoTasks(t *testing.T) {
-	inWorld(t, func(w *world) {
-		tasks := w.tasks(notion.TaskSchema{})
-		other := w.pageIn(w.databases.MeshLog, props{"Name": title("An entry")})
-		for name, tc := range map[string]struct {
-			id   task.ID
-			kind claim.StoreErrorKind
-			says string
-		}{
-			"of another database": {other, claim.NotFound, "belongs to another database"},
-			"unknown":             {"11111111-2222-3333-8444-555555555555", claim.NotFound, "share the database with the connection"},
-		} {
-			_, err := tasks.Get(w.Context(), tc.id)
-			failed, isFailed := errors.AsType[*claim.StoreError](err)
-			if !isFailed || failed.Kind != tc.kind || !strings.Contains(err.Error(), tc.says) {
-				w.Errorf("%s: %v, want kind %d and %q", name, err, tc.kind, tc.says)
-			}
-		}
-
-		// A page that lost the property must not look free.
-		id := w.page(props{"claimed_by": richText("Sandman")})
-		if err := w.emulator.EditSchema(w.databases.Tasks, props{"claimed_by": nil}); err != nil {
-			w.Fatal(err)
-		}
-		_, err := tasks.Get(w.Context(), id)
-		failed, isFailed := errors.AsType[*claim.StoreError](err)
-		if !isFailed || failed.Kind != claim.Refused || !strings.Contains(err.Error(), `"claimed_by"`) {
-			w.Errorf("without claimed_by: %v", err)
-		}
-	})
-}
-
-// A property that is renamed while the daemon runs stays the same property.
-func TestPropertiesSurviveRenaming(t *testing.T) {
-	inWorld(t, func(w *world) {
-		tasks := w.tasks(notion.TaskSchema{})
-		id := w.page(props{"claimed_by": richText("Sandman")})
-		if err := w.emulator.EditSchema(w.databases.Tasks, props{"claimed_by": props{"name": "Who"}, "status": props{"name": "State"}}); err != nil {
-			w.Fatal(err)
+			w.Error(err)
 		}
 		if got := w.get(tasks, id); got.ClaimedBy != "Sandman" {
-			w.Errorf("claimed by %q after renaming", got.ClaimedBy)
+			w.Errorf("claimed by %q", got.ClaimedBy)
 		}
-		if _, err := tasks.Write(w.Context(), id, claimed("Oracle", dawn)); err != nil {
-			w.Fatal(err)
+		w.emulator.ResetRequests()
+		for range 2 {
+			if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 1 {
+				w.Errorf("%d rows, %v", len(rows), err)
+			}
 		}
-		if got := w.look(id).Text("Who"); got != "Oracle" {
-			w.Errorf("the page has %q", got)
+		if n := len(w.emulator.Requests()); n != 3 {
+			w.Errorf("%d requests, want one for the schema and two queries", n)
 		}
-		if rows, _, err := tasks.Query(w.Context(), notion.Query{UnfinishedOnly: true}); err != nil || len(rows) != 1 {
-			w.Errorf("query: %v, %v", rows, err)
+
+		for _, known := range []string{"", "{}", "nonsense"} {
+			if _, err := w.client.RecallTasks(w.databases.Tasks, notion.TaskSchema{Known: known}); err == nil {
+				w.Errorf("recalled a database from %q", known)
+			}
+		}
+		if _, err := w.client.RecallTasks(w.databases.MeshLog, schema); err == nil {
+			w.Error("recalled one database as another")
 		}
 	})
 }
 
-// drain uses up what may be sent at once.
-func drain(w *world) {
-	for start := time.Now(); time.Since(start) == 0; {
-		if _, err := w.client.Me(w.Context()); err != nil {
+// An id is known for the configured name only: whoever names another property
+// means that one.
+func TestKnownPropertiesAndConfiguredNames(t *testing.T) {
+	inWorld(t, func(w *world) {
+		known := w.tasks(notion.TaskSchema{}).Known()
+		if err := w.emulator.EditSchema(w.databases.Tasks, props{
+			"claimed_by": props{"name": "who"}, "someone else": of("rich_text"),
+		}); err != nil {
 			w.Fatal(err)
 		}
+		id := w.page(props{"who": richText("Oracle"), "someone else": richText("Sandman")})
+		for name, want := range map[string]string{"": "Oracle", "someone else": "Sandman"} {
+			tasks := w.tasks(notion.TaskSchema{Known: known, Properties: notion.Properties{ClaimedBy: name}})
+			if got := w.get(tasks, id).ClaimedBy; got != want {
+				w.Errorf("with claimed_by: %q, claimed by %q, want %q", name, got, want)
+			}
+		}
+		if _, err := w.client.Tasks(w.Context(), w.databases.Tasks, notion.TaskSchema{}); err == nil {
+			w.Error("found a property of another name without knowing it")
+		}
+	})
+}
+
+func TestBrokenSchema(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.page(props{})
+		tasks := w.tasks(notion.TaskSchema{})
+		edit := func(change props) {
+			w.Helper()
+			if err := w.emulator.EditSchema(w.databases.Tasks, change); err != nil {
+				w.Fatal(err)
+			}
+		}
+		check := func(err error, says string) {
+			w.Helper()
+			refused, isRefused := errors.AsType[*claim.StoreError](err)
+			if says == "" && err != nil || says != "" && (!isRefused || refused.Kind != claim.Refused || !strings.Contains(err.Error(), says)) {
+				w.Errorf("err = %v, want %q", err, says)
+			}
+		}
+		permit := func() error { return permitted(tasks) }
+
+		// An option that is gone shows when it is written.
+		edit(props{"status": of("status", "OPEN", "BLOCKED", "COMPLETED", "CANCELLED")})
+		check(permit(), "")
+		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err == nil {
+			w.Error("wrote a status that does not exist")
+		}
+		_, _, err := tasks.Query(w.Context(), notion.Query{})
+		check(err, `"IN_PROGRESS"`)
+		check(permit(), `"IN_PROGRESS"`)
+		edit(props{"status": of("status", "OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED")})
+		_, _, err = tasks.Query(w.Context(), notion.Query{})
+		check(err, "")
+		check(permit(), "")
+
+		// So does a property that is gone when a page is read.
+		edit(props{"claim_token": nil})
+		_, err = tasks.Get(w.Context(), id)
+		check(err, `"claim_token"`)
+		check(permit(), `"claim_token"`)
+		check(tasks.Check(w.Context()), `"claim_token"`)
+		check(tasks.Broken(), `"claim_token"`)
+		edit(props{"claim_token": of("rich_text")})
+		check(tasks.Check(w.Context()), "")
+		check(permit(), "")
+		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+// While a property in use is missing, nothing is read and nothing is written. Tasks show again what
+// they have once it is back, whatever its id.
+func TestLostProperties(t *testing.T) {
+	for _, name := range []string{"status", "claimed_by", "claimed_at", "claim_token", "priority", "claim_timeout_minutes"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, func(w *world) {
+				id := w.page(props{})
+				tasks := w.tasks(notion.TaskSchema{})
+				if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
+					w.Fatal(err)
+				}
+				before := w.get(tasks, id)
+				ctx, err := tasks.Permit(w.Context(), 2)
+				if err != nil {
+					w.Fatal(err)
+				}
+				edit := func(to any) {
+					w.Helper()
+					if err := w.emulator.EditSchema(w.databases.Tasks, props{name: to}); err != nil {
+						w.Fatal(err)
+					}
+				}
+				time.Sleep(time.Minute)
+				edit(nil)
+				_, get := tasks.Get(ctx, id)
+				_, write := tasks.Write(ctx, id, claimed("Oracle", dawn))
+				_, _, query := tasks.Query(w.Context(), notion.Query{})
+				for what, err := range map[string]error{"get": get, "write": write, "query": query, "permit": permitted(tasks), "broken": tasks.Broken()} {
+					failed, isFailed := errors.AsType[*claim.StoreError](err)
+					if !isFailed || failed.Kind != claim.Refused || failed.Landed != claim.LandedNo || !strings.Contains(err.Error(), strconv.Quote(name)) {
+						w.Errorf("%s: err = %v, want it refused for want of %s", what, err, name)
+					}
+				}
+				edit(complete()[name])
+				if err := tasks.Check(w.Context()); err != nil {
+					w.Fatal(err)
+				}
+				if got := w.get(tasks, id); !got.Edited.Equal(before.Edited) || got.EditedBy != before.EditedBy || got.EditedBy == "" {
+					w.Errorf("the task was edited at %s by %q, want as before: %s, %q", got.Edited, got.EditedBy, before.Edited, before.EditedBy)
+				}
+				if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
+					w.Fatal(err)
+				}
+			})
+		})
 	}
 }
 
-func TestMoreRelatedTasksThanAnAnswerShows(t *testing.T) {
+func TestProbe(t *testing.T) {
 	inWorld(t, func(w *world) {
-		// No task here can have enough of them for two answers of 100.
-		w.through(func(req *http.Request) {
-			if query := req.URL.Query(); query.Has("page_size") {
-				query.Set("page_size", "40")
-				req.URL.RawQuery = query.Encode()
+		tasks := w.tasks(notion.TaskSchema{})
+		w.emulator.SetLatency(func(r *http.Request) (before, after time.Duration) {
+			if r.Method == "PATCH" {
+				return 300 * time.Millisecond, 100 * time.Millisecond
 			}
+			return 50 * time.Millisecond, 50 * time.Millisecond
 		})
-		if err := w.emulator.EditSchema(w.databases.Tasks, map[string]any{"Sub-item": map[string]any{
-			"relation": map[string]any{"database_id": w.databases.Tasks, "single_property": map[string]any{}},
-		}}); err != nil {
-			w.Fatal(err)
+		got, err := tasks.Probe(w.Context(), "dibs probe", 5)
+		if err != nil || len(got.Rounds) != 5 {
+			w.Fatalf("%+v, %v", got, err)
 		}
-		tasks := w.tasks(notion.TaskSchema{Properties: notion.Properties{SubItems: "Sub-item"}})
-		var all []task.ID
-		for i := range 90 {
-			all = append(all, w.page(props{"Name": title(fmt.Sprint("Part ", i))}))
+		for _, r := range got.Rounds {
+			if want := (notion.Round{Read: 100 * time.Millisecond, Write: 400 * time.Millisecond}); r != want || r.Attempt() != 500*time.Millisecond {
+				w.Errorf("round = %+v, want %+v", r, want)
+			}
 		}
-		id := w.page(props{"Name": title("Whole"), "depends_on": relates(all...), "Sub-item": relates(all[10:]...)})
-		related := func(t task.Task) [2][]task.ID { return [2][]task.ID{t.DependsOn, t.SubItems} }
-		want := [2][]task.ID{all, all[10:]}
-		ctx, err := tasks.Permit(w.Context(), 2)
-		if err != nil {
-			w.Fatal(err)
+		rows := w.emulator.Pages(w.databases.Tasks)
+		if len(rows) != 1 || !rows[0].Trashed || rows[0].Select("status") != "CANCELLED" || !strings.HasPrefix(rows[0].Title(), "dibs probe") {
+			w.Errorf("the rows are %+v, want the scratch row in the trash", rows)
 		}
-		drain(w)
-		got, err := tasks.Get(ctx, id)
-		if err != nil {
-			w.Fatal(err)
+		first := w.emulator.Requests()[2]
+		if first.Method != "POST" || !strings.Contains(string(first.Body), "CANCELLED") {
+			w.Errorf("the row was made by %s %s, want it to be CANCELLED from the start", first.Method, first.Body)
 		}
-		if diff := cmp.Diff(want, related(got.Task)); diff != "" {
-			w.Errorf("get: -want +got\n%s", diff)
-		}
-		// The answer to a write shows 25; the rest is as read before, without a request.
-		w.emulator.ResetRequests()
-		read := time.Now()
-		got, err = tasks.Write(ctx, id, claimed("Sandman", dawn))
-		if err != nil {
-			w.Fatal(err)
-		}
-		if waited := time.Since(read); waited != 0 {
-			w.Errorf("the write waited %s: its permit went to another request", waited)
-		}
-		if diff := cmp.Diff(want, related(got.Task)); diff != "" {
-			w.Errorf("write: -want +got\n%s", diff)
-		}
-		if n := len(w.emulator.Requests()); n != 1 {
-			w.Errorf("the write made %d requests", n)
-		}
-		rows, _, err := tasks.Query(w.Context(), notion.Query{})
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, row := range rows {
-			if row.ID == id {
-				if diff := cmp.Diff(want, related(row)); diff != "" {
-					w.Errorf("query: -want +got\n%s", diff)
+	})
+}
+
+// A store that shows old values for a while is noticed.
+func TestProbeOfStaleReads(t *testing.T) {
+	inWorld(t, func(w *world) {
+		tasks := w.tasks(notion.TaskSchema{})
+		// The write takes effect two seconds after it was answered.
+		defer w.emulator.Inject(emulator.Fault{Method: "PATCH", Kind: emulator.NotApplied, Times: 1})()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			time.Sleep(2*time.Second + 100*time.Millisecond)
+			for _, p := range w.emulator.Pages(w.databases.Tasks) {
+				if err := w.emulator.EditPage(p.ID, props{"Name": title("dibs probe, write 1 of 1")}); err != nil {
+					w.Error(err)
 				}
 			}
+		}()
+		got, err := tasks.Probe(w.Context(), "dibs probe", 1)
+		<-done
+		if err != nil || len(got.Rounds) != 1 || got.Rounds[0].Stale != 2*time.Second {
+			w.Errorf("%+v, %v, want reads that were stale for 2s", got, err)
+		}
+	})
+}
+
+// Whatever fails, the row does not stay.
+func TestProbeThatFailsCleansUp(t *testing.T) {
+	inWorld(t, func(w *world) {
+		tasks := w.tasks(notion.TaskSchema{})
+		w.emulator.Inject(emulator.Fault{Method: "PATCH", Kind: emulator.Error500, Skip: 1, Times: 1})
+		if _, err := tasks.Probe(w.Context(), "dibs probe", 3); err == nil {
+			w.Error("the failed write was not reported")
+		}
+		if rows := w.emulator.Pages(w.databases.Tasks); len(rows) != 1 || !rows[0].Trashed {
+			w.Errorf("the rows are %+v, want the scratch row in the trash", rows)
 		}
 	})
 }
