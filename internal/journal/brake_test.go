@@ -131,9 +131,3 @@ func TestLimitsOfADayHold(t *testing.T) {
 		})
 	})
 }
-
-func must(t interface{ Fatal(...any) }, err error) {
-	if err != nil {
-		t.Fatal(err)
-	}
-}

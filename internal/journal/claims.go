@@ -10,91 +10,46 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/claim/keepers"
 	"dibs/internal/task"
 )
 
 // ErrEnded is returned by Save for a claim or a mark that has ended: its record is final.
 var ErrEnded = errors.New("it has ended already")
 
-// Save stores a change, its facts in the order given, and publishes what agents should know of
-// them. See [claim.Ledger].
-//
-// A claim whose reservation was taken over gets it back if the task is free again.
-func (j *Journal) Save(ctx context.Context, ch claim.Change) error {
-	err := j.write(ctx, func(tx *tx) error { return j.save(ctx, tx, ch) })
-	return j.failed(err, "saving %s", saved(ch))
+// TaskClaims returns the claims on a task, ended ones too, newest first.
+func (j *Journal) TaskClaims(ctx context.Context, id task.ID) ([]claim.Hold, error) {
+	claims, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE task_id = ? ORDER BY id DESC", id)
+	return claims, j.failed(err, "reading claims")
 }
 
-// saved says what a change is about.
-func saved(ch claim.Change) string {
-	switch {
-	case len(ch.Holds) > 0:
-		return "claim " + string(ch.Holds[0].ID)
-	case len(ch.Marks) > 0:
-		return "mark " + string(ch.Marks[0].ID)
-	case len(ch.Used) > 0:
-		return "what claim " + string(ch.Used[0].ID) + " used"
+// Hold returns the claim with that id, in any state, or [claim.ErrUnknownClaim].
+func (j *Journal) Hold(ctx context.Context, id claim.ID) (claim.Hold, error) {
+	c, err := scanClaim(j.readers.QueryRowContext(ctx, "SELECT body FROM claims WHERE id = ?", id))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = claim.ErrUnknownClaim
 	}
-	return "what happened"
+	return c, j.failed(err, "reading claim %s", id)
 }
 
-func (j *Journal) save(ctx context.Context, tx *tx, ch claim.Change) error {
-	for _, h := range ch.Holds {
-		if err := putClaim(ctx, tx, h); err != nil {
-			return err
-		}
+// unended is the condition for live claims. The partial index has the same condition, so
+// every statement must spell it this way to use the index.
+const unended = "state <> 'ended'"
+
+// Live returns the claims and the marks that have not ended, oldest first (the order of their ids).
+func (j *Journal) Live(ctx context.Context) ([]claim.Hold, []claim.Mark, error) {
+	holds, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE "+unended+" ORDER BY id")
+	if err != nil {
+		return nil, nil, j.failed(err, "reading the live claims")
 	}
-	for _, m := range ch.Marks {
-		if err := putMark(ctx, tx, m); err != nil {
-			return err
-		}
-	}
-	if err := saveUsed(ctx, tx, ch); err != nil {
-		return err
-	}
-	facts := ch.Facts
-	if len(ch.Holds)+len(ch.Marks) == 0 {
-		var err error
-		if facts, err = unrecorded(ctx, tx, facts); err != nil {
-			return err
-		}
-	}
-	if err := j.record(ctx, tx, facts); err != nil {
-		return err
-	}
-	for _, h := range ch.Holds {
-		if err := saveReservation(ctx, tx, h); err != nil {
-			return err
-		}
-		if h.State == claim.Ended {
-			if err := j.heed(ctx, tx, h); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	marks, err := collect(ctx, j.readers, scanMark, "SELECT body FROM marks WHERE ended = 0 ORDER BY id")
+	return holds, marks, j.failed(err, "reading the live marks")
 }
 
-// saveReservation has the reservation of a task follow the claim h on it, and its agent be seen.
-func saveReservation(ctx context.Context, tx *tx, h claim.Hold) error {
-	if h.State == claim.Held && !h.Heartbeat.IsZero() {
-		if err := see(ctx, tx, h.Agent, h.Heartbeat); err != nil {
-			return err
-		}
-	}
-	if h.State == claim.Ended {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM reservations WHERE claim_id = ?", h.ID); err != nil {
-			return err
-		}
-		return sumUpDenials(ctx, tx, h)
-	}
-	_, err := tx.ExecContext(ctx, `
-		INSERT INTO reservations (task_id, claim_id, agent, until)
-		VALUES (?, ?, ?, ?)
-		    ON CONFLICT (task_id) DO UPDATE SET until = excluded.until
-		 WHERE reservations.claim_id = excluded.claim_id AND reservations.until <> excluded.until`,
-		h.Task.ID, h.ID, h.Agent, until(h))
-	return err
+// claimBody is the JSON in a claim's row: the claim, with all fields of its task.
+type claimBody struct {
+	claim.Hold
+	Task task.Body `json:"task"` // instead of Hold.Task
 }
 
 // putClaim inserts or updates the row of c. It fails with ErrEnded if the row has ended.
@@ -141,6 +96,15 @@ func grantedAt(c claim.Hold) time.Time {
 	return c.Started
 }
 
+// lossOf returns the value of a claim's column loss, nil if it is no loss. An agent that had
+// finished, and whose finish only did not reach Notion, lost nothing that it relies on.
+func lossOf(c claim.Hold) any {
+	if c.Taken() && c.Said() == nil {
+		return "untold"
+	}
+	return nil
+}
+
 // never is the `until` of a reservation that cannot be taken over.
 const never = math.MaxInt64
 
@@ -153,39 +117,14 @@ func until(c claim.Hold) int64 {
 	return c.StaleAt.Add(time.Millisecond - time.Nanosecond).UnixMilli()
 }
 
-// Hold returns the claim with that id, in any state, or [claim.ErrUnknownClaim].
-func (j *Journal) Hold(ctx context.Context, id claim.ID) (claim.Hold, error) {
-	c, err := scanClaim(j.readers.QueryRowContext(ctx, "SELECT body FROM claims WHERE id = ?", id))
-	if errors.Is(err, sql.ErrNoRows) {
-		err = claim.ErrUnknownClaim
-	}
-	return c, j.failed(err, "reading claim %s", id)
+func scanClaim(row scanner) (claim.Hold, error) {
+	b, err := scanBody[claimBody](row, "claim")
+	return b.whole(), err
 }
 
-// unended is the condition for live claims. The partial index has the same condition, so
-// every statement must spell it this way to use the index.
-const unended = "state <> 'ended'"
-
-// Live returns the claims and the marks that have not ended, oldest first (the order of their ids).
-func (j *Journal) Live(ctx context.Context) ([]claim.Hold, []claim.Mark, error) {
-	holds, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE "+unended+" ORDER BY id")
-	if err != nil {
-		return nil, nil, j.failed(err, "reading the live claims")
-	}
-	marks, err := collect(ctx, j.readers, scanMark, "SELECT body FROM marks WHERE ended = 0 ORDER BY id")
-	return holds, marks, j.failed(err, "reading the live marks")
-}
-
-// TaskClaims returns the claims on a task, ended ones too, newest first.
-func (j *Journal) TaskClaims(ctx context.Context, id task.ID) ([]claim.Hold, error) {
-	claims, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE task_id = ? ORDER BY id DESC", id)
-	return claims, j.failed(err, "reading claims")
-}
-
-// claimBody is the JSON in a claim's row: the claim, with all fields of its task.
-type claimBody struct {
-	claim.Hold
-	Task task.Body `json:"task"` // instead of Hold.Task
+func (b claimBody) whole() claim.Hold {
+	b.Hold.Task = b.Task.Whole()
+	return b.Hold
 }
 
 // renameHolds puts the agents of live claims into the form in which names are compared. Older
@@ -215,12 +154,101 @@ func renameHolds(ctx context.Context, tx *tx) error {
 	return nil
 }
 
-func scanClaim(row scanner) (claim.Hold, error) {
-	b, err := scanBody[claimBody](row, "claim")
-	return b.whole(), err
+// Mark returns the mark of that id in whatever state it is, or [claim.ErrUnknownClaim].
+func (j *Journal) Mark(ctx context.Context, id claim.ID) (claim.Mark, error) {
+	m, err := scanMark(j.readers.QueryRowContext(ctx, "SELECT body FROM marks WHERE id = ?", id))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = claim.ErrUnknownClaim
+	}
+	return m, j.failed(err, "reading mark %s", id)
 }
 
-func (b claimBody) whole() claim.Hold {
-	b.Hold.Task = b.Task.Whole()
-	return b.Hold
+// putMark inserts or updates the row of m, unless it says that m has ended.
+func putMark(ctx context.Context, tx *tx, m claim.Mark) error {
+	if m.State == claim.Gone && m.Ended.IsZero() {
+		return errors.New("it is to end, and does not say when")
+	}
+	body, err := json.Marshal(markBody{Mark: m, Task: task.BodyOf(m.Task)})
+	if err != nil {
+		return err
+	}
+	n, err := affect(ctx, tx, `
+		INSERT INTO marks (id, task_id, agent, ended, body)
+		VALUES (?, ?, ?, ?, ?)
+		    ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, ended = excluded.ended, body = excluded.body
+		 WHERE marks.ended = 0 AND marks.task_id = excluded.task_id`,
+		m.ID, m.Task.ID, m.Agent, millis(m.Ended), string(body))
+	if err == nil && n == 0 {
+		err = ErrEnded
+	}
+	return err
+}
+
+// markBody is a mark as its row's body holds it: its task with all its fields.
+type markBody struct {
+	claim.Mark
+	Task task.Body `json:"task"` // instead of Mark.Task
+}
+
+func scanMark(row scanner) (claim.Mark, error) {
+	b, err := scanBody[markBody](row, "mark")
+	b.Mark.Task = b.Task.Whole()
+	return b.Mark, err
+}
+
+// maxLosses bounds the losses of an agent that are read: far more than it can have missed.
+const maxLosses = 100
+
+// Losses returns the newest claims taken from the agent, newest first.
+func (j *Journal) Losses(ctx context.Context, agent string) ([]claim.Loss, error) {
+	losses, err := collect(ctx, j.readers, scanLoss, `
+		SELECT body, loss = 'told', NOT EXISTS (
+		           SELECT 1 FROM claims AS later
+		            WHERE later.agent = claims.agent AND later.id > claims.id AND later.started > 0)
+		  FROM claims
+		 WHERE agent = ? AND loss IS NOT NULL
+		 ORDER BY id DESC`+upTo, agent, maxLosses)
+	return losses, j.failed(err, "reading the losses of %s", agent)
+}
+
+// LossNotified records that the agent was told that its claim was taken. It does nothing for a
+// claim that was not taken.
+func (j *Journal) LossNotified(ctx context.Context, id claim.ID) error {
+	err := j.write(ctx, func(tx *tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE claims SET loss = 'told' WHERE id = ? AND loss = 'untold'", id)
+		return err
+	})
+	return j.failed(err, "noting that the loss of claim %s was told", id)
+}
+
+func scanLoss(row scanner) (claim.Loss, error) {
+	var body []byte
+	var l claim.Loss
+	if err := row.Scan(&body, &l.Told, &l.Last); err != nil {
+		return l, err
+	}
+	b, err := fromBody[claimBody](body, "claim")
+	l.Hold = b.whole()
+	return l, err
+}
+
+// Keepers returns who keeps which claim alive.
+func (j *Journal) Keepers(ctx context.Context) (map[claim.ID][]keepers.Keeper, error) {
+	ids, found, err := allKept[[]keepers.Keeper](ctx, j.readers, keptKeepers)
+	out := make(map[claim.ID][]keepers.Keeper)
+	for i := range found {
+		out[claim.ID(ids[i])] = found[i]
+	}
+	return out, j.failed(err, "reading who keeps claims alive")
+}
+
+// SetKeepers stores who keeps a claim alive, in place of who did; nobody, if there are none.
+func (j *Journal) SetKeepers(ctx context.Context, id claim.ID, by []keepers.Keeper) error {
+	err := j.write(ctx, func(tx *tx) error {
+		if len(by) == 0 {
+			return keptKeepers.drop(ctx, tx, string(id))
+		}
+		return keptKeepers.keep(ctx, tx, string(id), "", by)
+	})
+	return j.failed(err, "storing who keeps claim %s alive", id)
 }

@@ -257,3 +257,22 @@ func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
 		}
 	})
 }
+
+// A loss is the agent's last unless it was granted another claim; to ask for one is not enough.
+func TestTheLastLoss(t *testing.T) {
+	j := newJournal(t)
+	c := grant(t, j, attempt("Sandman", "a", t0), t0)
+	save(t, j, ended(c, claim.EndLost, t0))
+	last := func(want bool) {
+		t.Helper()
+		losses, err := j.Losses(t.Context(), "Sandman")
+		if err != nil || len(losses) != 1 || losses[0].Last != want {
+			t.Errorf("Losses = %+v, %v; want one, last = %v", losses, err, want)
+		}
+	}
+	later := attempt("Sandman", "b", t0.Add(time.Second))
+	reserve(t, j, later, later.Reserved)
+	last(true)
+	save(t, j, held(later, later.Reserved))
+	last(false)
+}

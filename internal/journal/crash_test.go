@@ -15,15 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/outbox"
-	"dibs/internal/testkit/pgtest"
-
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/inbox"
 	"dibs/internal/journal/journaltest"
+	"dibs/internal/outbox"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
+	"dibs/internal/testkit/pgtest"
 )
 
 // victimEnv makes the test binary a victim: a process that works on the journal

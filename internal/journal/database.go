@@ -10,10 +10,10 @@ import (
 	"net"
 	"time"
 
+	"dibs/internal/claim"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"dibs/internal/claim"
 )
 
 // Database is a PostgreSQL database in which members share a journal. One member leads, for
@@ -107,13 +107,6 @@ func (d *Database) failed(err error, doing string) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", doing, d.explain(err))
-}
-
-// Term is one leader's time at the lead. After a failover to a standby that lagged, two terms can
-// have one epoch; the random id tells them apart.
-type Term struct {
-	Epoch int64
-	ID    string
 }
 
 // over is a condition on the row of the leader: its term is over. A term that ends later than a
@@ -277,15 +270,157 @@ func (d *Database) Members(ctx context.Context) (s Membership, err error) {
 	return s, err
 }
 
+// look compares the database with what this process knows of it, and remembers its last transaction.
+// If the database was set back, look notes that in it and ends the term: whoever leads has to start
+// again on what is there.
+func (d *Database) look(ctx context.Context) error {
+	defer func() { d.memory.keep(d.space) }()
+	before := d.memory.newest()
+	var now known
+	var there, last, at sql.NullInt64
+	err := d.db.QueryRowContext(ctx, d.in(`
+		SELECT coalesce(epoch, 0), coalesce(id, ''), last, `+micros("at")+`,
+		       (SELECT last FROM %[1]s.terms WHERE epoch = $1 AND id = $2)
+		  FROM (SELECT 1) AS one LEFT JOIN (%[1]s.leader JOIN %[1]s.terms USING (epoch, id)) ON true`), before.Epoch, before.ID).
+		Scan(&now.Epoch, &now.ID, &last, &at, &there)
+	if err != nil {
+		return err
+	}
+	if now.last, now.at = last.Int64, at.Int64; before.ID == "" || there.Valid && there.Int64 >= before.last {
+		if now.ID != "" {
+			d.memory.note(now)
+		}
+		return nil
+	}
+	// What is left of the term, or else of those before it, tells from when on something is lost.
+	_, err = d.db.ExecContext(ctx, fmt.Sprintf(`
+		WITH kept AS (
+		    SELECT coalesce(max(at), to_timestamp(0)) AS at, to_timestamp($3 / 1e6) AS known
+		      FROM %[1]s.terms WHERE epoch < $1 OR epoch = $1 AND id = $2)
+		UPDATE %[1]s.leader
+		   SET lost_from = CASE WHEN lost_until > kept.at THEN least(lost_from, kept.at) ELSE kept.at END,
+		       lost_until = greatest(lost_until, clock_timestamp(), known), until = clock_timestamp()
+		  FROM kept
+		 WHERE (lost_from <= kept.at AND lost_until >= known) IS NOT TRUE AND %[2]s <> ''`, d.space, synchronous), before.Epoch, before.ID, before.at)
+	if err == nil {
+		d.memory.forget(before, now)
+	}
+	return err
+}
+
 // Open opens the journal for the leader of a term. Like the function Open, it recovers what the
 // last leader left half done.
 func (d *Database) Open(ctx context.Context, t Term) (*Journal, error) {
 	return open(ctx, newTerm(d.postgres, t))
 }
 
-// micros is an expression for a time in microseconds since 1970. Unlike the time itself, it is given
-// in the same form whatever the database's DateStyle and TimeZone.
-func micros(at string) string { return "(extract(epoch FROM " + at + ") * 1000000)::bigint" }
-
 // in fills the name of the journal's schema into a statement.
 func (d *Database) in(statement string) string { return fmt.Sprintf(statement, d.space) }
+
+// Findings is what Probe found out about a database.
+type Findings struct {
+	Version string
+	Took    time.Duration // to connect and get an answer
+	Ahead   time.Duration // how far the database's clock is ahead of this machine's, give or take half an answer
+	Pooled  bool          // there is a pooler in between
+	// Missing has the statements with which an administrator grants the user the rights that it
+	// lacks; empty if it has all.
+	Missing string
+	// Synchronous names the standbys that commits wait for, as synchronous_standby_names does, and
+	// Standbys counts those that copy the database now.
+	Synchronous string
+	Standbys    int
+	Made        bool // the tables exist
+	Membership       // if they exist and can be read
+}
+
+// Probe checks that a database is usable, as Dial does, and who shares the journal in it. It
+// changes nothing.
+func Probe(ctx context.Context, p Postgres) (found Findings, err error) {
+	place, err := newPostgres(p)
+	if err != nil {
+		return Findings{}, err
+	}
+	d := &Database{postgres: place, db: place.pool(1, place.patience, false)}
+	defer d.db.Close()
+	begun := time.Now()
+	readers := &pool{DB: d.db, store: place}
+	if err := place.check(ctx, readers); err != nil {
+		return Findings{}, d.failed(err, "looking at the journal")
+	}
+	found.Took = time.Since(begun)
+	if err := d.greet(ctx, &found); err != nil {
+		return found, d.failed(err, "looking at the journal")
+	}
+	tables, _, err := place.tables(ctx, readers)
+	if err == nil {
+		found.Made = tables > 0
+		found.Missing, err = d.missing(ctx)
+	}
+	if err != nil || !found.Made || found.Missing != "" {
+		return found, d.failed(err, "looking at the journal")
+	}
+	if _, err := made(ctx, place, readers); err != nil {
+		return found, d.failed(err, "looking at the journal")
+	}
+	found.Membership, err = d.Members(ctx)
+	return found, err
+}
+
+// greet asks the server for its version and its clock, and whether a pooler is in between. It
+// does so in a transaction, to find out whether transactions work.
+func (d *Database) greet(ctx context.Context, found *Findings) error {
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	var backend uint32
+	var now int64
+	asked := time.Now()
+	err = tx.QueryRowContext(ctx, "SELECT current_setting('server_version'), pg_backend_pid(), "+micros("clock_timestamp()")+
+		", current_setting('synchronous_standby_names'), (SELECT count(*) FROM pg_stat_replication)").
+		Scan(&found.Version, &backend, &now, &found.Synchronous, &found.Standbys)
+	if err != nil {
+		return err
+	}
+	found.Ahead = time.UnixMicro(now).Sub(asked.Add(time.Since(asked) / 2))
+	return conn.Raw(func(driver any) error {
+		// A server that lets a client in names the process that answers; a pooler makes one up.
+		found.Pooled = server(driver).PID() != backend
+		return nil
+	})
+}
+
+// missing returns the statements that grant the user the rights that a daemon needs and the
+// user lacks. It reads the catalog, and tries nothing.
+func (d *Database) missing(ctx context.Context) (statements string, err error) {
+	var user string
+	var create, schema, usage, mayMake, tables, allTables bool
+	err = d.db.QueryRowContext(ctx, `
+		SELECT current_user, has_database_privilege(current_database(), 'CREATE'), n.oid IS NOT NULL,
+		       coalesce(has_schema_privilege(n.oid, 'USAGE'), false), coalesce(has_schema_privilege(n.oid, 'CREATE'), false),
+		       EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = n.oid AND relkind = 'r'),
+		       NOT EXISTS (
+		           SELECT 1 FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS needed
+		            WHERE relnamespace = n.oid AND relkind = 'r' AND NOT has_table_privilege(c.oid, needed))
+		  FROM (SELECT $1::text AS name) AS own LEFT JOIN pg_namespace n ON n.nspname = own.name`, d.space).
+		Scan(&user, &create, &schema, &usage, &mayMake, &tables, &allTables)
+	user = pgx.Identifier{user}.Sanitize()
+	switch {
+	case err != nil:
+		return "", err
+	case !schema && !create:
+		return fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s;", d.space, user), nil
+	case schema && !tables && !(usage && mayMake):
+		return fmt.Sprintf("GRANT USAGE, CREATE ON SCHEMA %s TO %s;", d.space, user), nil
+	case tables && !(usage && allTables):
+		return fmt.Sprintf("GRANT USAGE ON SCHEMA %[1]s TO %[2]s; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO %[2]s;", d.space, user), nil
+	}
+	return "", nil
+}

@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -219,146 +218,68 @@ func current(ctx context.Context, tx *tx, id task.ID, before *news.State) (after
 	return &state, news.Stable(t, live, marks), err
 }
 
-// stateOf returns the state of t, with its dependencies as the mirror shows them.
-func stateOf(ctx context.Context, tx *tx, t task.Task) (news.State, error) {
-	var failed error
-	blockers := task.Unfinished(t, func(on task.ID) (task.Task, bool) {
-		known, err := scanTask(tx.QueryRowContext(ctx, "SELECT body FROM tasks WHERE id = ?", on))
-		if errors.Is(err, sql.ErrNoRows) {
-			return known, false
-		}
-		failed = errors.Join(failed, err)
-		return known, true
-	})
-	s := news.NewState(t, blockers)
-	if failed != nil {
-		return s, failed
-	}
-	return s, withoutCopy(ctx, tx, &s)
-}
-
-// withoutCopy removes the claim from a state if it is a copy of a claim on another task, as on
-// a duplicated page: its agent has nothing to do with this task.
-func withoutCopy(ctx context.Context, tx *tx, s *news.State) error {
-	id := claim.ParseToken(s.Token).ID
-	if id == "" {
-		return nil
-	}
-	var agent string
-	err := tx.QueryRowContext(ctx, `
-		SELECT agent FROM claims WHERE id = ?1 AND task_id <> ?2
-		 UNION ALL SELECT agent FROM marks WHERE id = ?1 AND task_id <> ?2
-		 LIMIT 1`, id, s.ID).Scan(&agent)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil
-	case err != nil:
+// triggerOf stores the triggers that news of a task cause. known is the task's state, nil if
+// it is not stable.
+func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *news.State) error {
+	offered, err := offer(ctx, tx, known, n.Record)
+	if err != nil {
 		return err
 	}
-	s.Token = ""
-	if s.ClaimedBy != agent {
-		return nil
-	}
-	s.ClaimedBy, s.ClaimedAt = "", time.Time{}
-	if s.Status == task.InProgress {
-		s.Status = task.Open // nobody is at work on it
-	}
-	return nil
-}
-
-// stateBody is the JSON in a state's row.
-type stateBody struct {
-	task.Body
-	Ready bool `json:"ready,omitempty"`
-}
-
-func lastPublished(ctx context.Context, tx *tx, id task.ID) (*news.State, error) {
-	s, err := scanBody[stateBody](tx.QueryRowContext(ctx, "SELECT body FROM told WHERE task_id = ? AND body <> ''", id), "state")
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &news.State{Task: s.Whole(), Ready: s.Ready}, nil
-}
-
-// remember stores the state that was published. If that may make tasks that depend on it
-// ready, or no longer ready, it notes them for publication, and returns true.
-func remember(ctx context.Context, tx *tx, at time.Time, before *news.State, after news.State) (more bool, err error) {
-	body, err := json.Marshal(stateBody{task.BodyOf(after.Task), after.Ready})
-	if err != nil {
-		return false, err
-	}
-	var since time.Time
-	if after.Ready {
-		since = at // unless the row is ready already: then it keeps its time
-	}
-	_, err = tx.ExecContext(ctx, `
-		INSERT INTO told (task_id, at, ready, since, body, due) VALUES (?, ?, ?, ?, ?, 0)
-		    ON CONFLICT (task_id) DO UPDATE
-		   SET at = excluded.at, ready = excluded.ready, body = excluded.body, due = 0,
-		       since = CASE WHEN told.ready = 1 AND excluded.ready = 1 THEN told.since ELSE excluded.since END`,
-		after.ID, millis(at), flag(after.Ready), millis(since), string(body))
-	if err != nil {
-		return false, err
-	}
-	if err := dependOn(ctx, tx, before, after); err != nil {
-		return false, err
-	}
-	// One that is in the trash may have left the mirror, or have come back to it.
-	if ended(before) == ended(&after) && !after.Trashed {
-		return false, nil
-	}
-	n, err := affect(ctx, tx, publishLater+" SELECT task_id, 0, 0, 0, '', 1 FROM dependencies WHERE on_id = ? "+publishAgain, after.ID)
-	return n > 0, err
-}
-
-// ended returns in which way a task has ended, as far as it matters to those that wait for it;
-// empty if it has not.
-func ended(s *news.State) task.Status {
-	switch {
-	case s == nil:
-		return ""
-	case s.Trashed:
-		return task.Cancelled
-	case s.Status.Finished():
-		return s.Status
-	}
-	return ""
-}
-
-// dependOn stores what an unfinished task waits for.
-func dependOn(ctx context.Context, tx *tx, before *news.State, after news.State) error {
-	if before != nil && len(before.Awaited()) > 0 {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM dependencies WHERE task_id = ?", after.ID); err != nil {
+	n.Offered = offered
+	if slices.ContainsFunc(n.Changed, func(f claim.Fact) bool { return f.Kind == claim.KindCompleted }) {
+		if n.Leads, err = collect(ctx, tx, scanString, "SELECT agent FROM pollers WHERE lead = 1 OR finished = 1"); err != nil {
 			return err
 		}
 	}
-	if after.Trashed || after.Status.Finished() {
-		return nil
-	}
-	for _, on := range after.Awaited() {
-		_, err := tx.ExecContext(ctx, "INSERT INTO dependencies (on_id, task_id) VALUES (?, ?) ON CONFLICT DO NOTHING", on, after.ID)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = insertTriggers(ctx, tx, inbox.Of(n)...)
+	return err
 }
 
-// publishLater and publishAgain are the two ends of a statement that notes tasks for
-// publication.
-const (
-	publishLater = "INSERT INTO told (task_id, at, ready, since, body, due)"
-	publishAgain = "ON CONFLICT (task_id) DO UPDATE SET due = 1 WHERE told.due = 0"
-)
+// offer stores an offer that the record makes, or ends the one there is once the task is no
+// longer assigned to its agent. It returns the agent that the task is offered to, if any.
+func offer(ctx context.Context, tx *tx, known *news.State, record []claim.Fact) (to string, err error) {
+	for _, e := range record {
+		t, ok := inbox.Offered(e, known)
+		if !ok {
+			continue
+		}
+		t.ID = inbox.NewID(e.At)
+		o := inbox.Offer{ID: t.ID, Task: e.Task, From: t.From, To: t.Agent, At: e.At, Until: e.Expires}
+		if err := keptOffer.keep(ctx, tx, string(e.Task), "", o); err != nil {
+			return "", err
+		}
+		_, err := insertTriggers(ctx, tx, t)
+		return t.Agent, err
+	}
+	if known == nil {
+		return "", nil
+	}
+	o, ok, err := kept[inbox.Offer](ctx, tx, keptOffer, string(known.ID))
+	switch {
+	case err != nil || !ok:
+		return "", err
+	case claim.AssignedAgent(known.Task) == o.To:
+		return o.To, nil
+	}
+	return "", endOffer(ctx, tx, known.ID)
+}
 
-// forget takes the task off the list of those that may have news.
-func forget(ctx context.Context, tx *tx, id task.ID) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM told WHERE task_id = ? AND body = ''", id); err != nil {
+// available tells every polling agent that there are tasks to claim again, if the task has
+// become ready and is the only ready one.
+func (j *Journal) available(ctx context.Context, tx *tx, at time.Time, before *news.State, after news.State) error {
+	if !after.Ready || before != nil && before.Ready {
+		return nil
+	}
+	var others bool
+	err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM told WHERE ready = 1 AND task_id <> ?)", after.ID).Scan(&others)
+	if err != nil || others {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE told SET due = 0 WHERE task_id = ? AND due = 1", id)
+	agents, err := collect(ctx, tx, scanString, "SELECT agent FROM pollers WHERE polled > 0")
+	for _, agent := range agents {
+		if err == nil {
+			_, err = insertTriggers(ctx, tx, inbox.Available(agent, at))
+		}
+	}
 	return err
 }

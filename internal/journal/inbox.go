@@ -205,23 +205,6 @@ func (j *Journal) AddTriggers(ctx context.Context, triggers ...inbox.Trigger) (a
 	return added, j.failed(err, "storing triggers")
 }
 
-// Send stores a message, owed to the mesh log, and its triggers. It does nothing if the message
-// is stored already.
-func (j *Journal) Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error {
-	err := j.write(ctx, func(tx *tx) error {
-		fresh, err := unrecorded(ctx, tx, []claim.Fact{message})
-		if err != nil || len(fresh) == 0 {
-			return err
-		}
-		if err := insertRecord(ctx, tx, fresh...); err != nil {
-			return err
-		}
-		_, err = insertTriggers(ctx, tx, triggers...)
-		return err
-	})
-	return j.failed(err, "sending a message")
-}
-
 // triggerBody is the JSON in a trigger's row.
 type triggerBody struct {
 	inbox.Trigger
@@ -328,17 +311,40 @@ func endOffer(ctx context.Context, tx *tx, id task.ID) error {
 	return err
 }
 
-// PruneInbox removes triggers stored and last taken before that time, and agents that have not
-// polled since. It returns the number of triggers removed. It keeps triggers for comments that
-// may be read again, so that the agent does not get them twice.
-func (j *Journal) PruneInbox(ctx context.Context, before time.Time) (removed int, err error) {
-	removed, err = j.prune(ctx, pruning{table: "triggers", by: "seq", old: `
-		at < ?1 AND taken < ?1
-		AND NOT (type = 'comment' AND (
-			EXISTS (SELECT 1 FROM kept WHERE kept.kind = 'question' AND kept.agent = triggers.agent)
-			OR EXISTS (SELECT 1 FROM claims WHERE claims.agent = triggers.agent AND ` + unended + `)))`}, before.UnixMilli())
-	if err == nil {
-		_, err = j.prune(ctx, pruning{table: "pollers", by: "agent", old: "polled < ?1 AND lead = 0"}, before.UnixMilli())
+// Questions returns the open questions of agents.
+func (j *Journal) Questions(ctx context.Context) ([]inbox.Question, error) {
+	_, questions, err := allKept[inbox.Question](ctx, j.readers, keptQuestion)
+	return questions, j.failed(err, "reading the questions")
+}
+
+// SetQuestion deletes a question if it is over, else stores it as q, and adds triggers for its
+// agent. It does nothing if another question was asked about the task since.
+func (j *Journal) SetQuestion(ctx context.Context, q inbox.Question, over bool, news ...inbox.Trigger) (added int, err error) {
+	err = j.write(ctx, func(tx *tx) error {
+		known, ok, err := kept[inbox.Question](ctx, tx, keptQuestion, string(q.Task))
+		if err != nil || !ok || known.ID != q.ID {
+			return err
+		}
+		if over {
+			err = keptQuestion.drop(ctx, tx, string(q.Task))
+		} else {
+			err = keptQuestion.keep(ctx, tx, string(q.Task), q.Agent, q)
+		}
+		if err != nil {
+			return err
+		}
+		added, err = insertTriggers(ctx, tx, news...)
+		return err
+	})
+	return added, j.failed(err, "storing what became of a question about task %s", q.Task)
+}
+
+// question stores the question that a fact asks, if it asks one, in place of an earlier one
+// about the task.
+func question(ctx context.Context, tx *tx, e claim.Fact) error {
+	q, ok := inbox.Asked(e)
+	if !ok {
+		return nil
 	}
-	return removed, j.failed(err, "pruning the inbox")
+	return keptQuestion.keep(ctx, tx, string(q.Task), q.Agent, q)
 }

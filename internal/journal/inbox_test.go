@@ -7,14 +7,27 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/inbox"
+	"dibs/internal/journal/inbox/inboxtest"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+func TestInbox(t *testing.T) {
+	inboxtest.Run(t, func(t *testing.T) *inboxtest.World {
+		now := t0
+		return &inboxtest.World{
+			Inbox: newJournal(t), Visibility: time.Minute,
+			Over: func() { now = now.Add(time.Minute) }, Now: func() time.Time { return now },
+		}
+	})
+}
 
 // take takes Oracle's triggers at some time.
 func take(t *testing.T, j *journal.Journal, at time.Time, change func(*inbox.Take)) []string {
@@ -51,60 +64,24 @@ func add(t *testing.T, j *journal.Journal, triggers ...inbox.Trigger) {
 	}
 }
 
-func TestTriggersAreTakenInOrder(t *testing.T) {
+// An acknowledged trigger is forgotten when it is pruned.
+func TestPrunedTriggersAreUnknown(t *testing.T) {
 	j := newJournal(t)
+	const id = "01KAFQZ0000000000000000021"
 	take(t, j, t0, nil)
-	for _, text := range []string{"a", "b"} {
-		for _, kind := range slices.Backward(inbox.Types[:6]) {
-			add(t, j, inbox.Trigger{Type: kind, Text: text})
-		}
-	}
-	wantTaken(t, take(t, j, t0, func(r *inbox.Take) { r.Limit = 3 }), "claim_lost a", "claim_lost b", "task_offered a")
-	wantTaken(t, take(t, j, t0, func(r *inbox.Take) { r.Limit = 3 }), "task_offered b", "task_assigned a", "task_assigned b")
-	wantTaken(t, take(t, j, t0, nil), "message a", "message b", "comment a", "comment b", "task_finished a", "task_finished b")
-	wantTaken(t, take(t, j, t0, nil))
-}
-
-func TestTriggersComeBack(t *testing.T) {
-	j := newJournal(t)
+	add(t, j, inbox.Trigger{ID: id, Type: inbox.Message, Text: "a"})
 	take(t, j, t0, nil)
-	add(t, j, inbox.Trigger{Type: inbox.Message, Text: "a"})
-	by := func(process string) func(*inbox.Take) { return func(r *inbox.Take) { r.Process = process } }
-	wantTaken(t, take(t, j, t0, by("p")), "message a")
-	wantTaken(t, take(t, j, t0.Add(time.Minute-time.Millisecond), nil))
-	wantTaken(t, take(t, j, t0.Add(time.Minute), by("p")), "message a")
-	// At once, if the process is gone; that of another is none of its business.
-	wantTaken(t, take(t, j, t0.Add(time.Minute), func(r *inbox.Take) { r.Gone = []string{"q"} }))
-	wantTaken(t, take(t, j, t0.Add(time.Minute), func(r *inbox.Take) { r.Gone, r.Taker = []string{"p"}, "poll" }), "message a")
-	// The same poll gets the same, and what it gives back the next one gets.
-	wantTaken(t, take(t, j, t0.Add(time.Minute), func(r *inbox.Take) { r.Taker = "poll" }), "message a")
-	if err := j.ReturnTriggers(t.Context(), "poll"); err != nil {
-		t.Fatal(err)
-	}
-	wantTaken(t, take(t, j, t0.Add(time.Minute), nil), "message a")
-}
-
-func TestAcknowledging(t *testing.T) {
-	j := newJournal(t)
-	take(t, j, t0, nil)
-	add(t, j, inbox.Trigger{ID: "01KAFQZ0000000000000000021", Type: inbox.Message, Text: "a", Key: "row a"})
-	take(t, j, t0, nil)
-	ack := func(agent string, want ...string) {
+	ack := func(want ...string) {
 		t.Helper()
-		got, err := j.AckTriggers(t.Context(), agent, []string{"01KAFQZ0000000000000000021"})
-		if err != nil || !slices.Equal(want, got) {
-			t.Errorf("%s: unknown = %q, %v; want %q", agent, got, err, want)
+		if got, err := j.AckTriggers(t.Context(), "Oracle", []string{id}); err != nil || !slices.Equal(want, got) {
+			t.Errorf("unknown = %q, %v; want %q", got, err, want)
 		}
 	}
-	ack("Sandman", "01KAFQZ0000000000000000021")
-	ack("Oracle")
-	ack("Oracle")
-	add(t, j, inbox.Trigger{Type: inbox.Message, Text: "a", Key: "row a"}) // read again
-	wantTaken(t, take(t, j, t0.Add(time.Hour), nil))
+	ack()
 	if n, err := j.PruneInbox(t.Context(), t0.AddDate(100, 0, 0)); n != 2 || err != nil { // with the first poll's
 		t.Errorf("pruned %d, %v; want 2", n, err)
 	}
-	ack("Oracle", "01KAFQZ0000000000000000021")
+	ack(id)
 }
 
 // That tasks are available is told at the first poll, and whenever none became some.
@@ -330,5 +307,174 @@ func (s *pollers) ack(trigger inbox.Trigger) {
 		if _, err := s.journal.AddTriggers(s.Context(), inbox.Available("Oracle", t0)); err != nil {
 			s.Error(err)
 		}
+	}
+}
+
+// inInbox runs a test in virtual time, with Oracle's inbox, to be had or pruned now.
+func inInbox(t *testing.T, test func(t *testing.T, j *journal.Journal, have func(want ...string), prune func(want int))) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(t)
+		have := func(want ...string) {
+			t.Helper()
+			wantTaken(t, take(t, j, time.Now(), nil), want...)
+		}
+		have()
+		test(t, j, have, func(want int) {
+			t.Helper()
+			if n, err := j.PruneInbox(t.Context(), time.Now().Add(-7*day)); n != want || err != nil {
+				t.Errorf("pruned %d, %v; want %d", n, err, want)
+			}
+		})
+	})
+}
+
+const day = 24 * time.Hour
+
+// said is a comment that a person wrote so long ago.
+func said(text string, ago time.Duration) inbox.Trigger {
+	return inbox.Trigger{Type: inbox.Comment, Agent: "Oracle", At: time.Now().Add(-ago), Text: text, Key: "comment " + text}
+}
+
+// What is told late is kept for as long as anything, and what was taken for as long again.
+func TestWhatWasTakenIsNotPruned(t *testing.T) {
+	inInbox(t, func(t *testing.T, j *journal.Journal, have func(...string), prune func(int)) {
+		_, err := j.AddTriggers(t.Context(), said("old", 10*day))
+		do(t, err)
+		prune(0)
+		time.Sleep(7*day - time.Hour)
+		have("comment old") // by a poll that dies
+		time.Sleep(2 * time.Hour)
+		prune(1) // that of the first poll
+		have("comment old")
+		time.Sleep(7*day - time.Hour)
+		prune(0)
+		time.Sleep(2 * time.Hour)
+		prune(1)
+	})
+}
+
+// A comment is read anew for as long as its task is held, or a question about it is open: it
+// is known by then that the agent was told.
+func TestCommentsThatAreReadAgainAreNotToldAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		begin, end func(t *testing.T, j *journal.Journal)
+	}{
+		"a question": {
+			begin: func(t *testing.T, j *journal.Journal) {
+				do(t, j.Record(t.Context(), claim.Fact{
+					ID: claim.NewFactID(time.Now()), At: time.Now(), Kind: claim.KindBlocked, Agent: "Oracle", Task: "a", Asked: true,
+				}))
+			},
+			end: func(t *testing.T, j *journal.Journal) {
+				questions, err := j.Questions(t.Context())
+				do(t, err)
+				if len(questions) != 1 {
+					t.Fatalf("questions: %v", questions)
+				}
+				_, err = j.SetQuestion(t.Context(), questions[0], true)
+				do(t, err)
+			},
+		},
+		"a claim": {
+			begin: func(t *testing.T, j *journal.Journal) {
+				save(t, j, held(attempt("Oracle", task.ID("a"), time.Now()), time.Now()))
+			},
+			end: func(t *testing.T, j *journal.Journal) {
+				for _, c := range live(t, j) {
+					c.State, c.Ending, c.Ended = claim.Ended, claim.EndReleased, time.Now()
+					save(t, j, c)
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inInbox(t, func(t *testing.T, j *journal.Journal, have func(...string), prune func(int)) {
+				tt.begin(t, j)
+				first := said("told", 0)
+				first.ID = inbox.NewID(time.Now())
+				_, err := j.AddTriggers(t.Context(), first)
+				do(t, err)
+				have("comment told")
+				_, err = j.AckTriggers(t.Context(), "Oracle", []string{first.ID})
+				do(t, err)
+				time.Sleep(8 * day)
+				prune(1) // what tells of tasks at the first poll
+				_, err = j.AddTriggers(t.Context(), said("told", 8*day))
+				do(t, err)
+				have()
+				tt.end(t, j)
+				prune(1)
+			})
+		})
+	}
+}
+
+// A clock that was wrong when a trigger was taken does not keep it for longer than twice the
+// visibility, nor has it come back early.
+func TestTakenByAClockThatWasAhead(t *testing.T) {
+	inInbox(t, func(t *testing.T, j *journal.Journal, have func(...string), _ func(int)) {
+		_, err := j.AddTriggers(t.Context(), said("a", 0))
+		do(t, err)
+		wantTaken(t, take(t, j, time.Now().Add(365*day), nil), "comment a")
+		have()
+		time.Sleep(time.Minute - time.Millisecond)
+		have()
+		time.Sleep(time.Millisecond)
+		have("comment a")
+	})
+}
+
+// A poll that is repeated gets what it took as if it took it then: for a whole visibility,
+// and for the process that asks now.
+func TestARepeatedPollTakesAnew(t *testing.T) {
+	j := newJournal(t)
+	take(t, j, t0, nil)
+	add(t, j, inbox.Trigger{Type: inbox.Message, Text: "a"})
+	repeated := func(process string) func(*inbox.Take) {
+		return func(r *inbox.Take) { r.Taker, r.Process = "poll", process }
+	}
+	wantTaken(t, take(t, j, t0, repeated("p")), "message a")
+	wantTaken(t, take(t, j, t0, func(r *inbox.Take) { r.Agent, r.Taker = "Merlin", "poll" }))
+	wantTaken(t, take(t, j, t0.Add(59*time.Second), repeated("q")), "message a")
+	wantTaken(t, take(t, j, t0.Add(time.Minute), func(r *inbox.Take) { r.Gone = []string{"p"} }))
+	wantTaken(t, take(t, j, t0.Add(119*time.Second), func(r *inbox.Take) { r.Taker = "another" }), "message a")
+	wantTaken(t, take(t, j, t0.Add(119*time.Second), repeated("q")))
+}
+
+// What became of a question leaves alone the one that was asked since.
+func TestALaterQuestionStays(t *testing.T) {
+	j := newJournal(t)
+	ask := func(at time.Time) inbox.Question {
+		e := event(attempt("Sandman", "a", at), claim.KindBlocked, at)
+		e.Asked = true
+		record(t, j, e)
+		questions, err := j.Questions(t.Context())
+		if err != nil || len(questions) != 1 {
+			t.Fatalf("Questions = %v, %v; want one", questions, err)
+		}
+		return questions[0]
+	}
+	first, second := ask(t0), ask(t0.Add(time.Minute))
+	_, err := j.SetQuestion(t.Context(), first, true)
+	do(t, err)
+	if got, err := j.Questions(t.Context()); err != nil || len(got) != 1 || got[0].ID != second.ID {
+		t.Errorf("Questions = %+v, %v; want the second", got, err)
+	}
+}
+
+// Who once asked for what is finished goes on being told.
+func TestPollsGoOnAskingForWhatIsFinished(t *testing.T) {
+	b := newBoard(t, open1("a"))
+	for _, finished := range []bool{true, false} {
+		_, err := b.TakeTriggers(t.Context(), inbox.Take{Agent: "Oracle", Taker: "poll", Now: t0, At: t0, Visibility: time.Minute, Finished: finished})
+		do(t, err)
+	}
+	done := open1("a")
+	done.Status = task.Completed
+	b.put(done)
+	b.tell()
+	w, err := b.Waiting(t.Context(), "Oracle")
+	if err != nil || w.Count != 1 {
+		t.Errorf("Waiting = %+v, %v; want that the task is finished", w, err)
 	}
 }

@@ -11,11 +11,12 @@ package journal
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"strings"
 	"sync/atomic"
-	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/claim/brake"
@@ -35,96 +36,6 @@ type Journal struct {
 	lost    Span
 }
 
-// Open opens the journal in the file at path. It creates the file (for this user
-// only) and its directory if they are missing. The caller makes sure that no
-// other process has the journal open.
-//
-// It recovers what the last process left half done. Claims that were only
-// reserved end as not granted, for nothing was written; entries that were being
-// sent are in doubt; requests without an answer are forgotten, unless a claim or
-// a task was made for them. All other claims are left to the protocol's recovery.
-func Open(ctx context.Context, path string) (*Journal, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("opening the journal: %w", err)
-	}
-	if err := file(path).create(); err != nil {
-		return nil, fmt.Errorf("making the journal: %w", Unmade(err))
-	}
-	return open(ctx, file(path))
-}
-
-// open opens the journal in a database.
-func open(ctx context.Context, e engine) (_ *Journal, err error) {
-	j := &Journal{engine: e}
-	defer func() {
-		if err != nil {
-			j.Close()
-		}
-	}()
-	// First make sure that it is a journal of this program, before it is opened for writing.
-	db, err := e.reads()
-	if err != nil {
-		return nil, err
-	}
-	j.readers = &pool{DB: db, store: e}
-	if err := e.check(ctx, j.readers); err != nil {
-		return nil, j.failed(err, "checking the journal")
-	}
-	made, err := made(ctx, e, j.readers)
-	if err != nil {
-		return nil, j.failed(err, "opening the journal")
-	}
-	if db, err = e.writes(); err != nil {
-		return nil, err
-	}
-	if j.writer, err = openWriter(ctx, db, e); err != nil {
-		return nil, j.failed(errors.Join(err, db.Close()), "opening the journal")
-	}
-	if err := e.prepare(ctx, j, made); err != nil {
-		return nil, j.failed(err, "opening the journal")
-	}
-	if err := j.recover(ctx); err != nil {
-		return nil, j.failed(err, "recovering the journal")
-	}
-	return j, nil
-}
-
-// Check reads through the file and returns an error if it is damaged.
-func (j *Journal) Check(ctx context.Context) error {
-	return j.failed(j.engine.check(ctx, j.readers), "checking the journal")
-}
-
-// recover cleans up what the last process left half done, see Open.
-func (j *Journal) recover(ctx context.Context) error {
-	return j.writeAlone(ctx, func(tx *tx) error {
-		tx.lost = j.lost
-		if err := renameHolds(ctx, tx); err != nil {
-			return err
-		}
-		reserved, err := collect(ctx, tx, scanClaim, "SELECT body FROM claims WHERE "+unended+" AND state = 'reserved'")
-		if err != nil {
-			return err
-		}
-		for _, c := range reserved {
-			c.State, c.Ending = claim.Ended, claim.EndNotGranted
-			c.Detail = "the daemon stopped before anything was written to Notion"
-			// This machine's clock stands in for Notion's, which is not known yet.
-			c.Ended = time.Now().UTC()
-			if c.Ended.Before(c.Reserved) {
-				c.Ended = c.Reserved
-			}
-			if err := j.save(ctx, tx, claim.Change{Holds: []claim.Hold{c}}); err != nil {
-				return err
-			}
-		}
-		if err := recoverOwed(ctx, tx, j.lost); err != nil {
-			return err
-		}
-		return recoverRequests(ctx, tx)
-	})
-}
-
 // Lost returns from when to when accepted things may be lost, as of when the journal was opened.
 func (j *Journal) Lost() Span { return j.lost }
 
@@ -136,14 +47,166 @@ func (j *Journal) Path() string { return j.engine.String() }
 // happens with an SQLite file.
 func (j *Journal) Over() <-chan struct{} { return j.engine.over() }
 
-// Close closes the journal. Calls under way end first; later ones fail.
-func (j *Journal) Close() error {
-	var errs []error
-	if j.readers != nil {
-		errs = append(errs, j.readers.Close())
+// Away returns why the journal's database cannot be reached, as a *claim.JournalError, or nil if it
+// can. It does not ask the database. For an SQLite file it is always nil: a file that cannot be
+// written can still be read.
+func (j *Journal) Away() error { return j.engine.explain(j.engine.away()) }
+
+// Watch has watch called with a *claim.JournalError when the journal cannot be written, and with
+// nil when it can be written again. The call comes during a change, and must not use the journal.
+// Earlier failures are not reported.
+func (j *Journal) Watch(watch func(why error)) {
+	j.writer.trouble.mu.Lock()
+	defer j.writer.trouble.mu.Unlock()
+	j.writer.trouble.watch = watch
+}
+
+const (
+	// metaTried is the key of a value that is stored only to find out whether writing works.
+	metaTried = "tried"
+	// usual is the size of that value in bytes: more than a change usually takes.
+	usual = 64 << 10
+)
+
+// Trouble returns why the journal cannot be written, as a *claim.JournalError, or nil if it can.
+// If the last change failed, it tries to write something first.
+func (j *Journal) Trouble(ctx context.Context) error {
+	j.writer.trouble.mu.Lock()
+	why := j.writer.trouble.why
+	j.writer.trouble.mu.Unlock()
+	if why == nil {
+		return nil
 	}
-	if j.writer != nil { // last: the last connection to close empties the WAL
-		errs = append(errs, j.writer.close())
+	if err := j.SetMeta(ctx, metaTried, strings.Repeat("-", usual)); err != nil {
+		return err
 	}
-	return j.failed(errors.Join(errs...), "closing the journal")
+	return j.SetMeta(ctx, metaTried, "")
+}
+
+// Hear has hear called with the facts of each transaction from now on, once they are durable, in
+// the order of storing. So each fact is heard once, and only by the process that stored it: not
+// again after a restart, nor by another member. A process that dies between the two was not heard
+// to say it; the fact is in the journal.
+//
+// The next transaction waits for the call, which must be short and must not use the journal.
+func (j *Journal) Hear(hear func([]Stored)) { j.writer.hear.Store(&hear) }
+
+// failed says what was being done when err happened; it returns nil for nil.
+func (j *Journal) failed(err error, doing string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(doing, args...), j.engine.explain(err))
+}
+
+// write runs fn in a transaction, and commits it if fn returns nil. It may share the
+// transaction with concurrent writes. fn may run twice.
+func (j *Journal) write(ctx context.Context, fn func(tx *tx) error) error {
+	return j.writer.do(ctx, grouped, fn)
+}
+
+// writeAlone is write for long operations: it has a transaction of its own.
+func (j *Journal) writeAlone(ctx context.Context, fn func(tx *tx) error) error {
+	return j.writer.do(ctx, alone, fn)
+}
+
+// maxShared is the largest number of things with which writeMany shares a transaction.
+const maxShared = 16
+
+// writeMany is write or writeAlone, depending on the number of things that fn writes.
+func (j *Journal) writeMany(ctx context.Context, n int, fn func(tx *tx) error) error {
+	if n > maxShared {
+		return j.writeAlone(ctx, fn)
+	}
+	return j.write(ctx, fn)
+}
+
+// outside runs fn on the writing connection, outside of any transaction.
+func (j *Journal) outside(ctx context.Context, fn func(conn *sql.Conn) error) error {
+	return j.writer.do(ctx, bare, func(tx *tx) error { return fn(tx.conn) })
+}
+
+// MetaSources is the key of the data sources that are used: a JSON object of notion.Choice, by the
+// id of the database.
+const MetaSources = "data_sources"
+
+// Meta returns the value that SetMeta stored under key; "" if there is none.
+func (j *Journal) Meta(ctx context.Context, key string) (string, error) {
+	value, err := readMeta(ctx, j.readers, key)
+	return value, j.failed(err, "reading %q", key)
+}
+
+// SetMeta stores value under key.
+func (j *Journal) SetMeta(ctx context.Context, key, value string) error {
+	err := j.write(ctx, func(tx *tx) error { return setMeta(ctx, tx, key, value) })
+	return j.failed(err, "storing %q", key)
+}
+
+// kind names a set of few, short-lived things. Each has a key, and is stored as JSON.
+type kind string
+
+const (
+	keptKeepers     kind = "keepers"  // who keeps a claim alive, by the claim
+	keptOffer       kind = "offer"    // of a task to an agent that has not answered yet, by the task
+	keptQuestion    kind = "question" // of an agent to people, by the task
+	keptReservation kind = "reserved" // files or other things, by the reservation
+)
+
+// keep stores a thing, in place of any with the same key. agent is its owner, for the kinds that
+// statements select by agent.
+func (k kind) keep(ctx context.Context, tx *tx, key, agent string, thing any) error {
+	body, err := json.Marshal(thing)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO kept (kind, key, agent, body) VALUES (?, ?, ?, ?)
+		    ON CONFLICT (kind, key) DO UPDATE SET agent = excluded.agent, body = excluded.body`, k, key, agent, string(body))
+	return err
+}
+
+// drop deletes the thing with that key, if there is one.
+func (k kind) drop(ctx context.Context, tx *tx, key string) error {
+	_, err := tx.ExecContext(ctx, "DELETE FROM kept WHERE kind = ? AND key = ?", k, key)
+	return err
+}
+
+// kept returns the thing with that key; ok is false if there is none.
+func kept[T any](ctx context.Context, q querier, k kind, key string) (thing T, ok bool, err error) {
+	thing, err = scanBody[T](q.QueryRowContext(ctx, "SELECT body FROM kept WHERE kind = ? AND key = ?", k, key), string(k))
+	if errors.Is(err, sql.ErrNoRows) {
+		return thing, false, nil
+	}
+	return thing, err == nil, err
+}
+
+// allKept returns the things of a kind and their keys, by key.
+func allKept[T any](ctx context.Context, q querier, k kind) (keys []string, things []T, err error) {
+	things, err = collect(ctx, q, func(row scanner) (thing T, err error) {
+		var key string
+		var body []byte
+		if err := row.Scan(&key, &body); err != nil {
+			return thing, err
+		}
+		keys = append(keys, key)
+		return fromBody[T](body, string(k))
+	}, "SELECT key, body FROM kept WHERE kind = ? ORDER BY key", k)
+	return keys, things, err
+}
+
+// fromBody returns what a row's body says, which is JSON; what names it in an error.
+func fromBody[T any](body []byte, what string) (thing T, err error) {
+	if err := json.Unmarshal(body, &thing); err != nil {
+		return thing, fmt.Errorf("the body of a %s: %w", what, err)
+	}
+	return thing, nil
+}
+
+// scanBody is fromBody for a row of a body alone.
+func scanBody[T any](row scanner, what string) (thing T, err error) {
+	var body []byte
+	if err := row.Scan(&body); err != nil {
+		return thing, err
+	}
+	return fromBody[T](body, what)
 }

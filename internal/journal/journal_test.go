@@ -298,3 +298,33 @@ func TestAnyText(t *testing.T) {
 		}
 	}
 }
+
+func TestMeta(t *testing.T) {
+	j := newJournal(t)
+	want := func(key, want string) {
+		t.Helper()
+		if got, err := j.Meta(t.Context(), key); err != nil || got != want {
+			t.Errorf("Meta(%q) = %q, %v, want %q", key, got, err, want)
+		}
+	}
+	want("cursor", "")
+	do(t, j.SetMeta(t.Context(), "cursor", "1"))
+	do(t, j.SetMeta(t.Context(), "cursor", "2"))
+	do(t, j.SetMeta(t.Context(), "other", "3"))
+	j = reopen(t, j)
+	want("cursor", "2")
+	want("other", "3")
+}
+
+func must(t interface{ Fatal(...any) }, err error) {
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func do(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

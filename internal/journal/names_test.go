@@ -14,6 +14,8 @@ import (
 	"dibs/internal/journal"
 	"dibs/internal/journal/inbox"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
+	"dibs/internal/testkit/pgtest"
 )
 
 // mint mints a name at t0; change may alter how.
@@ -216,5 +218,31 @@ func TestForbiddenNamesAreGivenUp(t *testing.T) {
 	}
 	if again := mustMint(t, j, "a", nil); again != got {
 		t.Errorf("then %q, want %q", again, got)
+	}
+}
+
+// Of the names minted for one user those asked for last are kept, and those with claims.
+func TestNamesOfOneUserAreBounded(t *testing.T) {
+	testkit.TakesSeconds(t)
+	testkit.SkipUnderRace(t)
+	pgtest.TakesLong(t)
+	j := newJournal(t)
+	other := mustMint(t, j, "a", func(m *task.Mint) { m.UID = 1001 })
+	holder, heard, silent := mustMint(t, j, "holds", nil), mustMint(t, j, "asks", nil), mustMint(t, j, "silent", nil)
+	grant(t, j, attempt(holder, "a", t0), t0)
+	const kept = 10_000
+	for i := range kept {
+		if i == kept/2 {
+			mustMint(t, j, "asks", nil)
+		}
+		mustMint(t, j, "", nil)
+	}
+	for session, want := range map[string]string{"holds": holder, "asks": heard, "silent": ""} {
+		if got, _, err := j.SessionName(t.Context(), 1000, session, t0.Add(-time.Hour)); got != want || err != nil {
+			t.Errorf("the session that %s has %q, %v; want %q (%q was silent)", session, got, err, want, silent)
+		}
+	}
+	if got, _, err := j.SessionName(t.Context(), 1001, "a", t0.Add(-time.Hour)); got != other || err != nil {
+		t.Errorf("another user's session has %q, %v; want %q", got, err, other)
 	}
 }

@@ -2,11 +2,13 @@ package journal_test
 
 import (
 	"database/sql"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
@@ -192,5 +194,102 @@ func runSQL(t testing.TB, path, script string) {
 	defer db.Close()
 	if _, err := db.ExecContext(t.Context(), script); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A daemon that was killed before the first journal was whole leaves no obstacle.
+func TestAnEmptyFileIsANewJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	write(t, path, nil)
+	if found, err := journal.Inspect(t.Context(), path); err != nil || found.Live != nil || found.Owed != nil {
+		t.Errorf("Inspect = %+v, %v; want nothing", found, err)
+	}
+	j := reopen(t, open(t, path)) // nothing is made twice
+	if err := j.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A journal of another schema is refused before anything in it is changed, whoever looks.
+func TestAnotherSchemaIsLeftAlone(t *testing.T) {
+	pgtest.OnlySQLite(t)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	filled(t, path)
+	runSQL(t, path, "UPDATE meta SET value = 'of another version' WHERE key = 'schema'")
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j, err := journal.Open(t.Context(), path); err == nil {
+		j.Close()
+		t.Error("Open succeeded")
+	}
+	if _, err := journal.Inspect(t.Context(), path); err == nil || !strings.Contains(err.Error(), "another schema") {
+		t.Errorf("Inspect = %v, want that it has another schema", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("the file was changed, err = %v", err)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	pgtest.OnlySQLite(t)
+	path := filepath.Join(t.TempDir(), journal.FileName)
+	if _, err := journal.Inspect(t.Context(), path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of no file: err = %v, want that there is none", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the look made a file")
+	}
+	j := open(t, path)
+	event := claim.Fact{ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: time.Now(), Kind: claim.KindCompleted, Agent: "Sandman", Task: "11111111-2222-3333-4444-555555555555"}
+	if err := j.Record(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	look := func() {
+		t.Helper()
+		got, err := journal.Inspect(t.Context(), path)
+		if err != nil || len(got.Owed) != 1 || got.Owed[0].Depth != 1 {
+			t.Errorf("%+v, err = %v, want one entry owed", got, err)
+		}
+	}
+	look() // while it is open
+	crashed := filepath.Join(t.TempDir(), journal.FileName)
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(crashed+suffix, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("the look changed the file, err = %v", err)
+	}
+	if err := os.WriteFile(path, append(before[:len(before)-4096:len(before)-4096], make([]byte, 4096)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.Inspect(t.Context(), path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("of a damaged file: err = %v, want one that names it", err)
+	}
+
+	// What a daemon that was killed has yet to move into the file stays where it is.
+	path = crashed
+	before, err = os.ReadFile(path + "-wal")
+	if err != nil || len(before) == 0 {
+		t.Fatalf("err = %v, want a log of %d bytes to be longer", err, len(before))
+	}
+	look()
+	if after, err := os.ReadFile(path + "-wal"); err != nil || string(after) != string(before) {
+		t.Errorf("the look changed what a killed daemon left, err = %v", err)
 	}
 }

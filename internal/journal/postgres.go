@@ -7,20 +7,22 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"dibs/internal/claim"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // What to do about the ways in which a PostgreSQL database fails.
@@ -140,6 +142,97 @@ func newPostgres(p Postgres) (*postgres, error) {
 	return made, nil
 }
 
+// anAddress is an example of one.
+const anAddress = "postgres://dibs@db.example.com/dibs?sslmode=verify-full"
+
+// sslModes are the values of sslmode.
+var sslModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
+
+var (
+	foreignScheme = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.]*:`)
+	sslMode       = regexp.MustCompile(`(?:^|[?&\s])sslmode\s*=\s*'?([^&\s']*)`)
+	badCode       = regexp.MustCompile(`%(?:[^0-9a-fA-F]|.[^0-9a-fA-F]|.?$)`)
+)
+
+// misread returns an error for an address that libpq refuses, or reads otherwise than it is meant:
+// its password has a character that ends it. It shows nothing of the address.
+func misread(address string) error {
+	scheme := foreignScheme.FindString(address)
+	rest, isURL := strings.CutPrefix(strings.TrimPrefix(address, scheme), "//")
+	switch {
+	case strings.EqualFold(scheme, "jdbc:"):
+		return errors.New("it begins with jdbc:, which is for Java: write " + anAddress)
+	case scheme != "" && isURL && scheme != "postgres:" && scheme != "postgresql:":
+		return errors.New("it does not begin with postgres://: write " + anAddress)
+	case isURL && strings.Contains(rest, "#"):
+		return errors.New("it has a #, which ends an address: in a password write %23")
+	case isURL && early(rest):
+		return errors.New("its password has a character that ends it: write %2F for /, %3F for ?, %40 for @")
+	case isURL && badCode.MatchString(rest):
+		return errors.New("it has a % that begins no code of two digits: in a password write %25")
+	}
+	if mode := sslMode.FindStringSubmatch(address); mode != nil && !slices.Contains(sslModes, mode[1]) {
+		return errors.New("its sslmode is none of " + strings.Join(sslModes, ", "))
+	}
+	return nil
+}
+
+// early reports whether a / or ? comes before the @ that ends user and password.
+func early(rest string) bool {
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 || strings.Contains(rest[:end], "@") || !strings.Contains(rest[:end], ":") {
+		return false
+	}
+	after := rest[end+1:]
+	if rest[end] == '/' {
+		after, _, _ = strings.Cut(after, "?")
+	} else if _, err := url.Parse("//" + rest[:end]); err == nil {
+		return false // a host with a port
+	}
+	return strings.Contains(after, "@")
+}
+
+// pool returns a pool of up to n connections, which connect on first use. The server must begin
+// each answer, and go on with it, within limit. If it does not, the read fails, and the breaker
+// opens unless mayWait is set, see breaker.fell.
+func (p *postgres) pool(n int, limit time.Duration, mayWait bool) *sql.DB {
+	config := p.config.Copy()
+	fell := p.breaker.fell
+	if mayWait {
+		fell = func(error) {}
+	}
+	config.AfterNetConnect = func(_ context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
+		return &watched{Conn: conn, born: p.breaker.age(), fell: fell}, nil
+	}
+	config.AfterConnect = func(_ context.Context, c *pgconn.PgConn) error {
+		c.Conn().(*watched).watch(limit)
+		return nil
+	}
+	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			c.CustomData()[warning] = n
+		}
+	}
+	stale := func(conn *pgx.Conn) bool {
+		w, ok := conn.PgConn().Conn().(*watched)
+		return ok && w.born != p.breaker.age()
+	}
+	db := sql.OpenDB(connector{breaker: &p.breaker, Connector: stdlib.GetConnector(*config,
+		stdlib.OptionShouldPing(func(_ context.Context, how stdlib.ShouldPingParams) bool {
+			return how.IdleDuration > time.Second && !stale(how.Conn)
+		}),
+		stdlib.OptionResetSession(func(_ context.Context, conn *pgx.Conn) error {
+			if stale(conn) {
+				return driver.ErrBadConn
+			}
+			return nil
+		}),
+	)})
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	return db
+}
+
 // explain implements store.
 func (p *postgres) explain(err error) error {
 	if err == nil {
@@ -206,23 +299,6 @@ func (p *postgres) fault(err error) bool {
 	return said || network || lost(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// lost reports whether the connection is gone, so that another one may work.
-func lost(err error) bool {
-	if failure, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return final(failure)
-	}
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || pgconn.SafeToRetry(err) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-}
-
-// final reports whether the server ended the connection with an error. A pooler gives no unlocalized
-// severity, and does not localize.
-func final(failure *pgconn.PgError) bool {
-	severity := cmp.Or(failure.SeverityUnlocalized, failure.Severity)
-	return severity == "FATAL" || severity == "PANIC"
-}
-
 // oneLine shows an error in one line: for several servers the driver's message has several.
 type oneLine struct{ error }
 
@@ -261,3 +337,47 @@ func (p *postgres) tables(ctx context.Context, readers *pool) (all, meta int, er
 		 WHERE nspname = $1 AND relkind = 'r'`, p.space).Scan(&all, &meta)
 	return all, meta, err
 }
+
+// rewrite translates a statement from SQLite's dialect to PostgreSQL's: it numbers parameters,
+// and puts the schema before the names of tables, because a pooler may lose a search_path.
+func (p *postgres) rewrite(statement string) string {
+	if made, ok := p.rewritten.Load(statement); ok {
+		return made.(string)
+	}
+	var out strings.Builder
+	params, before := 0, ""
+	for _, word := range words().FindAllString(statement, -1) {
+		switch {
+		case word == "?":
+			params++
+			word = "$" + strconv.Itoa(params)
+		case strings.HasPrefix(word, "?"):
+			word = "$" + word[1:]
+		case beforeTable[strings.ToUpper(before)] && slices.Contains(tables(), word):
+			out.WriteString(p.space + ".")
+		}
+		out.WriteString(word)
+		if strings.TrimSpace(word) != "" {
+			before = word
+		}
+	}
+	made := out.String()
+	p.rewritten.Store(statement, made)
+	return made
+}
+
+var (
+	// words splits a statement into quoted texts, names, parameters, and single characters.
+	words = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`'(?:[^']|'')*'|[A-Za-z_][A-Za-z0-9_]*|\?\d*|\s+|.`)
+	})
+	// beforeTable has the words that the name of a table may follow.
+	beforeTable = map[string]bool{"FROM": true, "JOIN": true, "INTO": true, "UPDATE": true}
+	// tables has the names of all tables.
+	tables = sync.OnceValue(func() (names []string) {
+		for _, found := range regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`).FindAllStringSubmatch(sqliteSchema, -1) {
+			names = append(names, found[1])
+		}
+		return names
+	})
+)

@@ -69,6 +69,28 @@ func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int,
 	return removed, err
 }
 
+// PruneInbox removes triggers stored and last taken before that time, and agents that have not
+// polled since. It returns the number of triggers removed. It keeps triggers for comments that
+// may be read again, so that the agent does not get them twice.
+func (j *Journal) PruneInbox(ctx context.Context, before time.Time) (removed int, err error) {
+	removed, err = j.prune(ctx, pruning{table: "triggers", by: "seq", old: `
+		at < ?1 AND taken < ?1
+		AND NOT (type = 'comment' AND (
+			EXISTS (SELECT 1 FROM kept WHERE kept.kind = 'question' AND kept.agent = triggers.agent)
+			OR EXISTS (SELECT 1 FROM claims WHERE claims.agent = triggers.agent AND ` + unended + `)))`}, before.UnixMilli())
+	if err == nil {
+		_, err = j.prune(ctx, pruning{table: "pollers", by: "agent", old: "polled < ?1 AND lead = 0"}, before.UnixMilli())
+	}
+	return removed, j.failed(err, "pruning the inbox")
+}
+
+// PruneSeen removes agents that were last seen before that time. It returns the number of rows
+// removed, also when it fails on the way.
+func (j *Journal) PruneSeen(ctx context.Context, before time.Time) (removed int, err error) {
+	removed, err = j.prune(ctx, pruning{table: "seen", by: "agent", old: "at < ?1"}, before.UnixMilli())
+	return removed, j.failed(err, "pruning who was seen")
+}
+
 // Compact returns the space of removed rows to the file system.
 func (j *Journal) Compact(ctx context.Context) error {
 	return j.failed(j.engine.compact(ctx, j), "compacting the journal")

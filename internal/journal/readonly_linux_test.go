@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"dibs/internal/testkit/pgtest"
-
 	"dibs/internal/journal"
 	"dibs/internal/testkit"
+	"dibs/internal/testkit/pgtest"
 )
 
 // A journal that its user cannot write is refused in one line that says what to do.

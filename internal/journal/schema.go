@@ -3,8 +3,10 @@ package journal
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	_ "embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -63,4 +65,19 @@ func made(ctx context.Context, e store, readers *pool) (bool, error) {
 		}
 	}
 	return true, fmt.Errorf("%s has another schema than this dibs makes: %s", e, e.foreign())
+}
+
+func readMeta(ctx context.Context, q querier, key string) (string, error) {
+	value, err := scanString(q.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = ?", key))
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return value, err
+}
+
+func setMeta(ctx context.Context, tx *tx, key, value string) error {
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO meta (key, value) VALUES (?, ?)
+		    ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
+	return err
 }

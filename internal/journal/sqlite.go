@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"dibs/internal/kit/safefile"
 
@@ -28,8 +29,6 @@ const (
 	adviceFull       = "make room on its disk"
 	adviceDisk       = "look at the health and the mount of its disk"
 )
-
-const maxReaders = 4
 
 const (
 	// checkpointAfter is how many pages the WAL has before a commit copies them into
@@ -220,4 +219,16 @@ func (f file) explain(err error) error {
 func (file) fault(err error) bool {
 	_, is := errors.AsType[*sqlite.Error](err)
 	return is
+}
+
+// Unmade adds an advice to a file system's error about the journal's file, or one beside it,
+// that could not be created or written. If the disk is full, it returns a *claim.JournalError.
+func Unmade(err error) error {
+	if _, ok := errors.AsType[*safefile.Unsafe](err); ok {
+		return fmt.Errorf("%w: %s", err, adviceUnsafe)
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return unusable(err, adviceFull)
+	}
+	return fmt.Errorf("%w: %s", err, adviceUnwritable)
 }

@@ -1,6 +1,8 @@
 package journal_test
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,19 +52,25 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-func TestMeta(t *testing.T) {
+// Only what was changed in the mirror may be news.
+func TestTheSameTaskIsNoNews(t *testing.T) {
 	j := newJournal(t)
-	want := func(key, want string) {
+	untold := func(want ...task.ID) {
 		t.Helper()
-		if got, err := j.Meta(t.Context(), key); err != nil || got != want {
-			t.Errorf("Meta(%q) = %q, %v, want %q", key, got, err, want)
+		got, err := j.Unpublished(t.Context(), "", 0)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("Untold = %v, %v; want %v", got, err, want)
 		}
+		_, err = j.Publish(t.Context(), t0, got)
+		do(t, errors.Join(err, j.BeginFeed(t.Context())))
 	}
-	want("cursor", "")
-	do(t, j.SetMeta(t.Context(), "cursor", "1"))
-	do(t, j.SetMeta(t.Context(), "cursor", "2"))
-	do(t, j.SetMeta(t.Context(), "other", "3"))
-	j = reopen(t, j)
-	want("cursor", "2")
-	want("other", "3")
+	put := func(title string) { do(t, j.PutTasks(t.Context(), []task.Task{mirrored("a", title, task.Open)})) }
+	put("one")
+	untold("a")
+	put("one")
+	untold()
+	put("another")
+	untold("a")
+	do(t, j.DeleteTasks(t.Context(), []task.ID{"a", "b"}))
+	untold("a")
 }

@@ -1,263 +1,150 @@
 package journal
 
 import (
-	"cmp"
-	"context"
 	"database/sql"
-	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"os"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // ErrDeposed says that the term is over: another member may lead.
 var ErrDeposed = errors.New("this member does not lead any more")
 
-// unsure is the error of a COMMIT without an answer: the transaction may have been kept or not.
-type unsure struct {
-	cause  error // why there was no answer
-	id     string
-	number int64 // in its term
+// Term is one leader's time at the lead. After a failover to a standby that lagged, two terms can
+// have one epoch; the random id tells them apart.
+type Term struct {
+	Epoch int64
+	ID    string
 }
 
-func (u *unsure) Error() string {
-	return fmt.Sprintf("it is not known whether the last change was kept (%v)", u.cause)
-}
-func (u *unsure) Unwrap() error { return u.cause }
+// Span is a time from which transactions may be lost: the database was set back to an older state,
+// such as that of a standby which lagged and was promoted. From and Until are by the database's
+// clock. It is zero if nothing is known to be lost.
+type Span struct {
+	From, Until time.Time
 
-// unconfirmed is the error of a transaction that was committed with a warning: the wait for a standby
-// was cut off. A standby that is promoted may lack it.
-type unconfirmed struct{ notice *pgconn.Notice }
-
-func (u *unconfirmed) Error() string {
-	return fmt.Sprintf("%s (%s)", u.notice.Message, cmp.Or(u.notice.Detail, "committed with a warning"))
+	read  time.Time
+	since time.Duration // from Until to read
 }
 
-// warning is the key of a connection's last warning.
-const warning = "warning"
+// Ago returns how long ago the span began and ended. A span that began long ago, or at an unknown
+// time, counts as one of a week.
+func (s Span) Ago() (from, until time.Duration) {
+	until = s.since + time.Since(s.read)
+	return until + min(remembered, s.Until.Sub(s.From)), until
+}
 
-// warned returns the warning that came on a connection since the last call, as an *unconfirmed.
-func warned(c *pgconn.PgConn) error {
-	notice, ok := c.CustomData()[warning].(*pgconn.Notice)
-	delete(c.CustomData(), warning)
-	if ok {
-		return &unconfirmed{notice}
+// doneAgain is for how long after a loss things may be done again that were done before.
+const doneAgain = 24 * time.Hour
+
+func (s Span) isRecent() bool {
+	_, until := s.Ago()
+	return !s.Until.IsZero() && until < doneAgain
+}
+
+// String describes what may be lost; empty if nothing is known to be lost.
+func (s Span) String() string {
+	if s.Until.IsZero() {
+		return ""
 	}
-	return nil
+	from := "the beginning"
+	if !s.From.IsZero() {
+		from = s.From.Local().Format(time.DateTime)
+	}
+	return fmt.Sprintf("the journal's database was set back: what was accepted from %s to %s may be lost, or done again", from, s.Until.Local().Format(time.DateTime))
 }
 
-// synchronous is an expression that makes the commit of its transaction synchronous, whatever the
-// role's settings say, and never less so than the database's.
-const synchronous = `set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') = 'remote_apply' OR EXISTS (
-	SELECT FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
-	 WHERE s.setrole = 0 AND d.datname = current_database() AND 'synchronous_commit=remote_apply' = ANY(s.setconfig))
-	THEN 'remote_apply' ELSE 'on' END, true)`
+// remembered is how long a span is told of.
+const remembered = 7 * 24 * time.Hour
 
-// term is a PostgreSQL database in the hands of the leader of a term. Each transaction first
-// checks that the term is not over and that the database has all of its transactions, and locks
-// the leader's row, so that nobody else can take the lead before the transaction ends. The wait
-// for that is bounded: the server aborts idle transactions.
-type term struct {
-	*postgres
+// spanned has the columns of a span, for scanSpan.
+var spanned = micros("lost_from") + ", " + micros("lost_until") + ", " + micros("clock_timestamp()")
+
+func scanSpan(from, until sql.NullInt64, now int64) (s Span) {
+	s = Span{moment(from.Int64 / 1000), moment(until.Int64 / 1000), time.Now(), time.Duration(now-until.Int64) * time.Microsecond}
+	if !until.Valid || s.since > remembered {
+		return Span{}
+	}
+	return s
+}
+
+// micros is an expression for a time in microseconds since 1970. Unlike the time itself, it is given
+// in the same form whatever the database's DateStyle and TimeZone.
+func micros(at string) string { return "(extract(epoch FROM " + at + ") * 1000000)::bigint" }
+
+// known is the last transaction of a term that this process knows of, and when it was made, in
+// microseconds by the database's clock.
+type known struct {
 	Term
-
-	once  sync.Once
-	ended chan struct{}
-
-	// id is the server's number for the current transaction, or else the last, and last counts
-	// those of the term that were kept. Only the writer uses them.
-	id   string
-	last int64
+	last, at int64
 }
 
-func newTerm(p *postgres, t Term) *term {
-	return &term{postgres: p, Term: t, ended: make(chan struct{})}
+// memory is what this machine knows of the database, so that an older one is noticed. It is safe for
+// concurrent use.
+type memory struct {
+	path string // of the file that outlives this process; empty for none
+
+	mu         sync.Mutex
+	last, kept known // kept is what the file has
 }
 
-// row is a condition on the row of the term, in the tables leader and terms.
-func (t *term) row() string { return fmt.Sprintf("epoch = %d AND id = '%s'", t.Epoch, t.ID) }
-
-func (t *term) over() <-chan struct{} { return t.ended }
-
-func (t *term) end() { t.once.Do(func() { close(t.ended) }) }
-
-func (t *term) away() error { return t.breaker.away() }
-
-// prepare reads how many transactions the term has. Dial has created the tables.
-func (t *term) prepare(ctx context.Context, j *Journal, _ bool) error {
-	var from, until sql.NullInt64
-	var now int64
-	err := j.readers.DB.QueryRowContext(ctx, fmt.Sprintf("SELECT last, %s FROM %s.leader JOIN %[2]s.terms USING (epoch, id) WHERE %[3]s", spanned, t.space, t.row())).
-		Scan(&t.last, &from, &until, &now)
-	if errors.Is(err, sql.ErrNoRows) {
-		return ErrDeposed
-	}
-	j.lost = scanSpan(from, until, now)
-	return err
+// noted is the content of the file.
+type noted struct {
+	Space, ID       string
+	Epoch, Last, At int64
 }
 
-// begin begins a transaction in one round trip. All settings are local to the transaction: a
-// pooler may run the next one on another connection.
-func (t *term) begin(tx *tx) error {
-	select {
-	case <-t.ended:
-		return ErrDeposed
-	default:
+// recall reads what an earlier process knew of the journal with that schema.
+func (m *memory) recall(space string) {
+	var n noted
+	if data, err := os.ReadFile(m.path); err != nil || json.Unmarshal(data, &n) != nil || n.Space != space {
+		return // without it, a loss is noticed by those who know
 	}
-	current := fmt.Sprintf("FROM %s.leader JOIN %[1]s.terms USING (epoch, id) WHERE %[2]s AND last = %[3]d AND until > clock_timestamp() FOR KEY SHARE OF leader",
-		t.space, t.row(), t.last)
-	if t.blind {
-		current = ""
-	}
-	wait := t.patience.Milliseconds()
-	results, err := run(tx.conn, fmt.Sprintf(`
-		BEGIN ISOLATION LEVEL READ COMMITTED;
-		SET LOCAL idle_in_transaction_session_timeout = %d;
-		SET LOCAL lock_timeout = %d;
-		SELECT pg_current_xact_id(), %s %s`, wait, wait, synchronous, current))
-	if err != nil {
-		return err
-	}
-	proof := results[len(results)-1].Rows
-	if len(proof) == 0 {
-		t.end()
-		return ErrDeposed
-	}
-	t.id = string(proof[0][0])
-	return nil
+	m.last = known{Term{Epoch: n.Epoch, ID: n.ID}, n.Last, n.At}
+	m.kept = m.last
 }
 
-// commit numbers the transaction and commits it, in one round trip.
-func (t *term) commit(tx *tx) error {
-	number := t.last + 1
-	results, err := run(tx.conn, fmt.Sprintf("UPDATE %s.terms SET last = %d, at = clock_timestamp() WHERE %s RETURNING %s; COMMIT", t.space, number, t.row(), micros("at")))
+// keep writes what is news into the file. If that fails, a restart forgets it, and nothing else
+// happens.
+func (m *memory) keep(space string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.path == "" || m.last == m.kept {
+		return
+	}
+	data, err := json.Marshal(noted{space, m.last.ID, m.last.Epoch, m.last.last, m.last.at})
 	if err == nil {
-		t.kept(number, results[0].Rows)
+		err = os.WriteFile(m.path+".new", data, 0o600)
 	}
-	if err == nil || errors.Is(err, driver.ErrBadConn) {
-		return err // nothing was sent
-	}
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !final(refused) {
-		return err
-	}
-	return &unsure{cause: err, id: t.id, number: number}
-}
-
-// kept notes that the transaction of that number was kept. The first value of rows is when it was
-// made.
-func (t *term) kept(number int64, rows [][][]byte) {
-	t.last = number
-	k := known{Term: t.Term, last: number}
-	if len(rows) > 0 {
-		k.at, _ = strconv.ParseInt(string(rows[0][0]), 10, 64)
-	}
-	t.memory.note(k)
-}
-
-// run runs statements on conn in one round trip. The error is driver.ErrBadConn if the
-// connection was lost before anything was sent, and an *unconfirmed if they were run, with a
-// warning. (The driver's own test for that,
-// pgconn.SafeToRetry, also says yes when something was sent and no answer came.)
-func run(conn *sql.Conn, statements string) (results []*pgconn.Result, err error) {
-	err = conn.Raw(func(c any) error {
-		server := server(c)
-		if server.IsClosed() {
-			return driver.ErrBadConn
-		}
-		_ = warned(server) // an earlier one
-		var err error
-		results, err = server.Exec(context.Background(), statements).ReadAll()
-		for _, result := range results {
-			if result.Err != nil { // the first failure says more than the final one
-				return result.Err
-			}
-		}
-		return cmp.Or(err, warned(server))
-	})
-	return results, err
-}
-
-// fate finds out, on new connections, what became of a transaction whose COMMIT got no answer, or a
-// warning. One that was kept also has to be confirmed: a wait for a standby may have been cut off.
-// fate asks for twice as long as the server keeps an idle transaction open. If the fate is still
-// unknown then, the term ends: nothing may be saved on top of it.
-func (t *term) fate(u *unsure) error {
-	db := t.pool(1, t.patience, false)
-	db.SetMaxIdleConns(-1)
-	defer db.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*t.patience)
-	defer cancel()
-	for {
-		kept, err := t.isKept(ctx, db, u)
-		if err == nil && kept {
-			err = t.confirm(ctx, db)
-		}
-		switch {
-		case err == nil && kept:
-			t.kept(u.number, nil)
-			return nil
-		case err == nil:
-			return u.cause
-		}
-		select {
-		case <-ctx.Done():
-			t.end()
-			return u
-		case <-time.After(t.patience / 40):
-		}
+	if err == nil && os.Rename(m.path+".new", m.path) == nil {
+		m.kept = m.last
 	}
 }
 
-var (
-	errOpen    = errors.New("the transaction is still open")
-	errUnknown = errors.New("the database has forgotten this term, or a part of it")
-)
-
-// confirm commits something without a warning. A standby that has it also has all that was committed
-// before.
-func (t *term) confirm(ctx context.Context, db *sql.DB) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
+// note remembers a transaction, unless a later one of its term is known.
+func (m *memory) note(k known) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k.Term != m.last.Term || k.last > m.last.last {
+		m.last = k
 	}
-	defer conn.Close()
-	_, err = run(conn, fmt.Sprintf("BEGIN; SELECT %s, pg_current_xact_id(); UPDATE %s.terms SET last = last WHERE %s; COMMIT", synchronous, t.space, t.row()))
-	return err
 }
 
-// isKept reports whether a transaction was kept.
-//
-// The server says by the transaction's number whether it has ended. But numbers can be used
-// again after a crash, or after a failover to a standby that lagged behind. So once it has
-// ended, the term's row tells whether it was kept.
-func (t *term) isKept(ctx context.Context, db *sql.DB, u *unsure) (bool, error) {
-	var status sql.NullString
-	err := db.QueryRowContext(ctx, "SELECT pg_xact_status($1::text::xid8)", u.id).Scan(&status)
-	if failure, ok := errors.AsType[*pgconn.PgError](err); ok && failure.Code == "22023" {
-		return false, nil // the server has not used this number yet
+// forget remembers now in place of before.
+func (m *memory) forget(before, now known) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last == before {
+		m.last = now
 	}
-	switch {
-	case err != nil:
-		return false, err
-	case status.String == "in progress":
-		return false, errOpen
-	case status.String == "aborted":
-		return false, nil
-	}
-	// A statement of its own, so that it sees what was committed before.
-	var last int64
-	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT last FROM %s.terms WHERE %s", t.space, t.row())).Scan(&last)
-	switch {
-	case err != nil && !errors.Is(err, sql.ErrNoRows):
-		return false, err
-	case err == nil && last == u.number:
-		return true, nil
-	case err == nil && last == u.number-1:
-		return false, nil
-	}
-	return false, errUnknown
+}
+
+// newest returns the last transaction known.
+func (m *memory) newest() known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // withoutEpoch removes the epoch's check from the journal: a former leader can save.
-var withoutEpoch = change{"../../journal/term.go", "if t.blind {", "if true {"}
+var withoutEpoch = change{"../../journal/leader.go", "if t.blind {", "if true {"}
 
 // TestTrialWithoutEpoch runs two trials that are as dangerous as possible for a deposed leader: its
 // machine is paused, including its clocks, while it waits for claims to be written, and when it
@@ -56,15 +56,14 @@ func TestTrialMutants(t *testing.T) {
 	if !*long {
 		t.Skip("takes a quarter of an hour")
 	}
-	const breaker = "../../journal/breaker.go"
 	for name, changes := range map[string][]change{
-		"commits are as the role has them":  {{"../../journal/term.go", "ELSE 'on' END, true)", "ELSE current_setting('synchronous_commit') END, true)"}},
-		"nobody knows that it was set back": {{"../../journal/setback.go", `before.ID == "" ||`, "true ||"}},
+		"commits are as the role has them":  {{"../../journal/leader.go", "ELSE 'on' END, true)", "ELSE current_setting('synchronous_commit') END, true)"}},
+		"nobody knows that it was set back": {{"../../journal/database.go", `before.ID == "" ||`, "true ||"}},
 		"a stranger is not reckoned with":   {{"../../claim/claimer.go", "if c.beside() {", "if false {"}},
 		"what is cut fails": {
-			{breaker, "return how.IdleDuration > time.Second && !stale(how.Conn)", "return false"},
-			{breaker, "return &cut{err}", "return err"},
-			{"../../journal/tx.go", "if !lost(err) {", "if true {"},
+			{"../../journal/postgres.go", "return how.IdleDuration > time.Second && !stale(how.Conn)", "return false"},
+			{"../../journal/connection.go", "return &cut{err}", "return err"},
+			{"../../journal/writer.go", "if !lost(err) {", "if true {"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,9 +15,8 @@ import (
 	"time"
 
 	"dibs/internal/outbox"
-	"dibs/internal/testkit/pgtest"
-
 	"dibs/internal/task"
+	"dibs/internal/testkit/pgtest"
 )
 
 // commits counts the commits in the WAL of the file at path, which must not have

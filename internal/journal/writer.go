@@ -5,11 +5,159 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"dibs/internal/claim"
+	"dibs/internal/outbox"
 )
+
+// engine is the store of an open journal.
+type engine interface {
+	store
+	// reads returns connections that cannot write, and writes the one that does. Both
+	// connect on first use.
+	reads() (*sql.DB, error)
+	writes() (*sql.DB, error)
+	// prepare runs before the first transaction. It creates the tables unless made is set.
+	prepare(ctx context.Context, j *Journal, made bool) error
+	// begin begins a transaction, and commit commits it. If commit fails with an *unsure,
+	// fate finds out whether the transaction was kept; it returns nil if so.
+	begin(tx *tx) error
+	commit(tx *tx) error
+	fate(*unsure) error
+	// over returns a channel that is closed once this process can save nothing any more; nil
+	// if that cannot happen.
+	over() <-chan struct{}
+	// away returns why the database cannot be reached; nil if it can.
+	away() error
+	// compact frees unused space.
+	compact(ctx context.Context, j *Journal) error
+}
+
+// unsure is the error of a COMMIT without an answer: the transaction may have been kept or not.
+type unsure struct {
+	cause  error // why there was no answer
+	id     string
+	number int64 // in its term
+}
+
+func (u *unsure) Error() string {
+	return fmt.Sprintf("it is not known whether the last change was kept (%v)", u.cause)
+}
+func (u *unsure) Unwrap() error { return u.cause }
+
+// tx is the writing connection during a transaction. It prepares each statement once.
+// Its methods ignore their contexts: a transaction that has begun is not interrupted.
+type tx struct {
+	store    store
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt                  // by query; unused if the store does not compile
+	changed  bool                                  // a statement changed something since this was set to false
+	stored   []Stored                              // facts stored by the transaction so far
+	notices  map[outbox.Kind]func(claim.Fact) bool // see SetReceivers
+	lost     Span                                  // see Journal.Lost
+}
+
+// statement returns the query as a statement.
+func (t *tx) statement(query string) (statement, error) {
+	if !t.store.compiles() {
+		return sent{t.conn, t.store.rewrite(query)}, nil
+	}
+	if s := t.prepared[query]; s != nil {
+		return s, nil
+	}
+	s, err := t.conn.PrepareContext(context.Background(), t.store.rewrite(query))
+	if err == nil {
+		t.prepared[query] = s
+	}
+	return s, err
+}
+
+func (t *tx) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
+	s, err := t.statement(query)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.ExecContext(context.Background(), args...)
+	if err != nil {
+		return nil, err
+	}
+	n, err := result.RowsAffected()
+	t.changed = t.changed || n > 0
+	return result, err
+}
+
+func (t *tx) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := t.statement(query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(context.Background(), args...)
+}
+
+func (t *tx) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
+	s, err := t.statement(query)
+	if err != nil { // running it again gives the caller the same error
+		return t.conn.QueryRowContext(context.Background(), query, args...)
+	}
+	return s.QueryRowContext(context.Background(), args...)
+}
+
+// insert runs an INSERT into a table whose rows have a number, seq, and returns that of the new row.
+func (t *tx) insert(ctx context.Context, query string, args ...any) (seq int64, err error) {
+	if t.store.numbers() {
+		result, err := t.ExecContext(ctx, query, args...)
+		if err != nil {
+			return 0, err
+		}
+		return result.LastInsertId()
+	}
+	t.changed = true // perhaps
+	err = t.QueryRowContext(ctx, query+" RETURNING seq", args...).Scan(&seq)
+	return seq, err
+}
+
+// affect runs a statement and returns the number of rows changed.
+func affect(ctx context.Context, tx *tx, query string, args ...any) (int64, error) {
+	result, err := tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// control runs a statement that begins or ends a transaction or a part of one.
+func (t *tx) control(statement string) error {
+	_, err := t.ExecContext(context.Background(), statement)
+	return err
+}
+
+// close closes the prepared statements, and gives the connection back.
+func (t *tx) close() error {
+	var errs []error
+	for _, s := range t.prepared {
+		errs = append(errs, s.Close())
+	}
+	if err := t.conn.Close(); !errors.Is(err, sql.ErrConnDone) { // it may have been cut
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// script runs several statements, without preparing them.
+func (t *tx) script(statements string) error {
+	_, err := t.conn.ExecContext(context.Background(), statements)
+	return err
+}
+
+// Stored is a fact that was just stored.
+type Stored struct {
+	claim.Fact
+	// Recorded is set if the fact is on record. Else it is a change that was seen on the board.
+	Recorded bool
+}
 
 // maxGroup is how many operations are committed together at most, so that none of
 // them waits long for the others.
@@ -274,6 +422,13 @@ func (w *writer) transact(fn func() error) (err error) {
 	return err
 }
 
+// tell passes on the facts of a transaction.
+func (w *writer) tell(facts []Stored) {
+	if hear := w.hear.Load(); hear != nil && len(facts) > 0 {
+		(*hear)(facts)
+	}
+}
+
 // stall finds out whether a transaction was kept. Meanwhile operations fail, those that wait
 // and those that come.
 func (w *writer) stall(unsure *unsure) error {
@@ -326,29 +481,20 @@ func (w *writer) close() error {
 	return err
 }
 
-// write runs fn in a transaction, and commits it if fn returns nil. It may share the
-// transaction with concurrent writes. fn may run twice.
-func (j *Journal) write(ctx context.Context, fn func(tx *tx) error) error {
-	return j.writer.do(ctx, grouped, fn)
+// trouble is the reason why the journal cannot be written. It is safe for concurrent use.
+type trouble struct {
+	mu    sync.Mutex
+	why   error // why the last change was not stored; nil if it was
+	watch func(why error)
 }
 
-// writeAlone is write for long operations: it has a transaction of its own.
-func (j *Journal) writeAlone(ctx context.Context, fn func(tx *tx) error) error {
-	return j.writer.do(ctx, alone, fn)
-}
-
-// maxShared is the largest number of things with which writeMany shares a transaction.
-const maxShared = 16
-
-// writeMany is write or writeAlone, depending on the number of things that fn writes.
-func (j *Journal) writeMany(ctx context.Context, n int, fn func(tx *tx) error) error {
-	if n > maxShared {
-		return j.writeAlone(ctx, fn)
+// note stores the outcome of a change, and reports it to the watcher if it is news.
+func (t *trouble) note(why error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	news := (t.why == nil) != (why == nil)
+	t.why = why
+	if news && t.watch != nil {
+		t.watch(why)
 	}
-	return j.write(ctx, fn)
-}
-
-// outside runs fn on the writing connection, outside of any transaction.
-func (j *Journal) outside(ctx context.Context, fn func(conn *sql.Conn) error) error {
-	return j.writer.do(ctx, bare, func(tx *tx) error { return fn(tx.conn) })
 }

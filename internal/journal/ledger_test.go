@@ -2,17 +2,22 @@ package journal_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/journal/journaltest"
+	"dibs/internal/outbox"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 )
 
 // race calls f(0) … f(n-1) at the same time.
@@ -366,4 +371,255 @@ func TestSaveMovesStaleAt(t *testing.T) {
 		t.Errorf("refusal (-want +got):\n%s", diff)
 	}
 	reserve(t, j, attempt("Sandman", "a", renewed.StaleAt), renewed.StaleAt)
+}
+
+func TestContestedCountsEveryDenial(t *testing.T) {
+	j := newJournal(t)
+	const agents, attempts = 8, 25
+	var mu sync.Mutex
+	want := map[claim.ID][]string{} // who was refused because of the claim
+	race(agents, func(i int) {
+		agent := fmt.Sprintf("agent-%d", i)
+		for range attempts {
+			c := attempt(agent, "a", t0)
+			_, refusal, err := j.Reserve(t.Context(), c, t0, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if refusal != nil {
+				mu.Lock()
+				want[refusal.Holder.ID] = append(want[refusal.Holder.ID], agent)
+				mu.Unlock()
+				continue
+			}
+			if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{ended(c, claim.EndReleased, t0)}, Facts: []claim.Fact{event(c, claim.KindReleased, t0)}}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	got := map[claim.ID]claim.Fact{}
+	for _, e := range events(t, j, journal.FactFilter{}) {
+		if e.Kind == claim.KindContested {
+			if _, twice := got[e.Claim]; twice {
+				t.Errorf("claim %s was summed up twice", e.Claim)
+			}
+			got[e.Claim] = e
+		}
+	}
+	if len(want) == 0 {
+		t.Fatal("nobody was refused: nothing was tested")
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d claims were summed up, want %d", len(got), len(want))
+	}
+	for id, names := range want {
+		slices.Sort(names)
+		count := len(names)
+		e := got[id]
+		if e.Count != count || !slices.Equal(e.Names, slices.Compact(names)) || e.Task != "a" || !e.At.Equal(t0) {
+			t.Errorf("contested event of %s = %+v, want %d denials of %v", id, e, count, names)
+		}
+	}
+}
+
+func TestContestedGoesToTheMeshLogOnce(t *testing.T) {
+	j := newJournal(t)
+	c := grant(t, j, attempt("Oracle", "a", t0), t0)
+	for _, agent := range []string{"Sandman", "Merlin", "Sandman"} {
+		if _, refusal, err := j.Reserve(t.Context(), attempt(agent, "a", t0), t0, 0); err != nil || refusal == nil {
+			t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
+		}
+	}
+	// A denial that Notion was asked about is an entry by itself.
+	remote := event(attempt("Zed", "a", t0), claim.KindDenied, t0)
+	remote.Remote, remote.Against = true, c.ID
+	if err := j.Record(t.Context(), remote); err != nil {
+		t.Fatal(err)
+	}
+	end := t0.Add(time.Minute)
+	done := event(c, claim.KindCompleted, end)
+	save(t, j, ended(c, claim.EndCompleted, end), done)
+
+	contested := event(c, claim.KindContested, end)
+	contested.Count, contested.Names = 3, []string{"Merlin", "Sandman"}
+	want := []outbox.Intent{due(remote, outbox.MeshEntry), due(done, outbox.TaskEntry), due(contested, outbox.MeshEntry)}
+	if diff := cmp.Diff(want, next(t, j, end, 0), cmpopts.IgnoreFields(claim.Fact{}, "ID"), cmpopts.IgnoreFields(outbox.Intent{}, "ID", "Seq")); diff != "" {
+		t.Errorf("outbox (-want +got):\n%s", diff)
+	}
+}
+
+// An agent that asks for a held task again and again leaves one event, and many names
+// leave a bounded number. All of them are counted.
+func TestDenialsAreCounted(t *testing.T) {
+	j := newJournal(t)
+	c := grant(t, j, attempt("Oracle", "a", t0), t0)
+	refuse := func(agent string, at time.Time) {
+		t.Helper()
+		if _, refusal, err := j.Reserve(t.Context(), attempt(agent, "a", at), at, 0); err != nil || refusal == nil {
+			t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
+		}
+	}
+	for i := range 50 {
+		refuse("Sandman", t0.Add(time.Duration(i)*time.Second))
+	}
+	list := events(t, j, journal.FactFilter{Agent: "Sandman"})
+	if len(list) != 1 || list[0].Count != 50 || list[0].Kind != claim.KindDenied || !list[0].At.Equal(t0) {
+		t.Errorf("events = %+v, want one of 50 denials", list)
+	}
+	for i := range 130 {
+		refuse(fmt.Sprint("made up ", i), t0)
+		refuse(fmt.Sprint("made up ", i), t0)
+	}
+	if n := len(events(t, j, journal.FactFilter{Task: "a"})); n > 110 {
+		t.Errorf("%d events, want about 100", n)
+	}
+	end := t0.Add(time.Minute)
+	save(t, j, ended(c, claim.EndCompleted, end), event(c, claim.KindCompleted, end))
+	list = events(t, j, journal.FactFilter{Newest: true, Limit: 1})
+	if e := list[0]; e.Kind != claim.KindContested || e.Count != 50+2*130 || len(e.Names) != 100 {
+		t.Errorf("%s of %d denials with %d names, want contested, 310 and 100", e.Kind, e.Count, len(e.Names))
+	}
+}
+
+// So does one that has as many tasks as it may, whichever it asks for.
+func TestLimitsAreCounted(t *testing.T) {
+	j := newJournal(t)
+	grant(t, j, attempt("Oracle", "a", t0), t0)
+	for i := range 20 {
+		at := t0.Add(time.Duration(i) * 6 * time.Minute)
+		_, refusal, err := j.Reserve(t.Context(), attempt("Oracle", "b", at), at, 1)
+		if err != nil || refusal == nil || !refusal.Limit {
+			t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
+		}
+	}
+	var counts []int
+	for _, e := range events(t, j, journal.FactFilter{Agent: "Oracle"}) {
+		if e.Kind == claim.KindDenied {
+			counts = append(counts, e.Count)
+		}
+	}
+	if diff := cmp.Diff([]int{10, 10}, counts); diff != "" {
+		t.Errorf("denials of two hours (-want +got):\n%s", diff)
+	}
+}
+
+// model is what a ledger does, in the plainest way: the claims that live, and
+// which of them has which task.
+type model struct {
+	live    map[claim.ID]claim.Hold
+	holders map[task.ID]claim.ID
+}
+
+// free reports whether a new claim may have the task.
+func (m *model) free(id task.ID, now time.Time) bool {
+	holder, taken := m.live[m.holders[id]]
+	return !taken || holder.State == claim.Held && !now.Before(holder.StaleAt)
+}
+
+func (m *model) reserve(c claim.Hold, now time.Time, limit int) *claim.Refusal {
+	if !m.free(c.Task.ID, now) {
+		holder := m.live[m.holders[c.Task.ID]]
+		return &claim.Refusal{Holder: &holder}
+	}
+	others := 0
+	for id, holder := range m.holders {
+		if id != c.Task.ID && m.live[holder].Agent == c.Agent {
+			others++
+		}
+	}
+	if limit > 0 && others >= limit {
+		return &claim.Refusal{Limit: true}
+	}
+	m.live[c.ID], m.holders[c.Task.ID] = c, c.ID
+	return nil
+}
+
+func (m *model) save(c claim.Hold) {
+	holder, taken := m.holders[c.Task.ID]
+	m.live[c.ID] = c
+	switch c.State {
+	case claim.Writing, claim.Held, claim.Finishing:
+		if !taken {
+			m.holders[c.Task.ID] = c.ID
+		}
+		return
+	case claim.Ended:
+		delete(m.live, c.ID)
+	}
+	if holder == c.ID {
+		delete(m.holders, c.Task.ID)
+	}
+}
+
+// list is the live claims, oldest first.
+func (m *model) list() []claim.Hold {
+	var out []claim.Hold
+	for _, c := range m.live {
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b claim.Hold) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return out
+}
+
+// Whatever the order of calls, the journal answers as the model does.
+func TestLedgerAgreesWithModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		j, err := journaltest.Open(t.Context(), path)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer func() {
+			must(rt, j.Close())
+			retire(rt, path)
+		}()
+		m := model{live: map[claim.ID]claim.Hold{}, holders: map[task.ID]claim.ID{}}
+		now := t0
+		states := []claim.State{
+			claim.Writing, claim.Held, claim.Held, claim.Held, claim.Finishing, claim.Ended, claim.Ended,
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"": func(rt *rapid.T) {
+				if diff := cmp.Diff(m.list(), live(t, j), anyFence); diff != "" {
+					rt.Fatalf("live claims (-want +got):\n%s", diff)
+				}
+			},
+			"time passes": func(rt *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(0, 3_000_000).Draw(rt, "µs")) * time.Microsecond)
+			},
+			"reserve": func(rt *rapid.T) {
+				agent := fmt.Sprint("agent-", rapid.IntRange(1, 3).Draw(rt, "agent"))
+				id := task.ID(fmt.Sprint(rapid.IntRange(1, 4).Draw(rt, "task")))
+				limit := rapid.IntRange(0, 2).Draw(rt, "limit")
+				c := attempt(agent, id, now)
+				_, got, err := j.Reserve(t.Context(), c, now, limit)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				if diff := cmp.Diff(m.reserve(c, now, limit), got, anyFence); diff != "" {
+					rt.Fatalf("refusal (-want +got):\n%s", diff)
+				}
+			},
+			"save": func(rt *rapid.T) {
+				known := m.list()
+				if len(known) == 0 {
+					rt.Skip("no claims")
+				}
+				c := rapid.SampledFrom(known).Draw(rt, "claim")
+				c.State = rapid.SampledFrom(states).Draw(rt, "state")
+				switch c.State {
+				case claim.Held:
+					c.StaleAt = now.Add(time.Duration(rapid.IntRange(-2, 4).Draw(rt, "s")) * time.Second).Truncate(time.Millisecond)
+				case claim.Ended:
+					c.Ending, c.Ended = claim.EndReleased, now
+				}
+				if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}}); err != nil {
+					rt.Fatal(err)
+				}
+				m.save(c)
+			},
+		})
+	})
 }

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"database/sql"
-	"dibs/internal/testkit/pgtest"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +14,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/kit/safefile"
+	"dibs/internal/testkit/pgtest"
 )
 
 // These promises cannot be watched from outside without cutting the power.

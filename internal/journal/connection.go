@@ -5,12 +5,14 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -87,37 +89,6 @@ func (c connector) open(ctx context.Context) (driver.Conn, error) {
 	return session{made.(*stdlib.Conn)}, nil
 }
 
-// session is a connection. A statement on it that fails because the connection was cut, by a pooler
-// for instance, is tried again by sql.DB, on a fresh connection in the end. Such a statement is a
-// whole transaction that may run twice. A sql.Conn, which may be in a transaction, tries nothing
-// again.
-type session struct{ *stdlib.Conn }
-
-func (s session) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	result, err := s.Conn.ExecContext(ctx, query, args)
-	return result, wasCut(err)
-}
-
-func (s session) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	rows, err := s.Conn.QueryContext(ctx, query, args)
-	return rows, wasCut(err)
-}
-
-func wasCut(err error) error {
-	if lost(err) {
-		return &cut{err}
-	}
-	return err
-}
-
-// cut is an error of a connection that was cut. It also is driver.ErrBadConn.
-type cut struct{ error }
-
-func (c *cut) Unwrap() []error { return []error{c.error, driver.ErrBadConn} }
-
-// server returns the connection to the server behind a driver's.
-func server(conn any) *pgconn.PgConn { return conn.(session).Conn.Conn().PgConn() }
-
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	down, try := c.breaker.enter()
 	if down == nil {
@@ -156,45 +127,96 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 }
 
-// pool returns a pool of up to n connections, which connect on first use. The server must begin
-// each answer, and go on with it, within limit. If it does not, the read fails, and the breaker
-// opens unless mayWait is set, see breaker.fell.
-func (p *postgres) pool(n int, limit time.Duration, mayWait bool) *sql.DB {
-	config := p.config.Copy()
-	fell := p.breaker.fell
-	if mayWait {
-		fell = func(error) {}
+// session is a connection. A statement on it that fails because the connection was cut, by a pooler
+// for instance, is tried again by sql.DB, on a fresh connection in the end. Such a statement is a
+// whole transaction that may run twice. A sql.Conn, which may be in a transaction, tries nothing
+// again.
+type session struct{ *stdlib.Conn }
+
+func (s session) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	result, err := s.Conn.ExecContext(ctx, query, args)
+	return result, wasCut(err)
+}
+
+func (s session) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := s.Conn.QueryContext(ctx, query, args)
+	return rows, wasCut(err)
+}
+
+func wasCut(err error) error {
+	if lost(err) {
+		return &cut{err}
 	}
-	config.AfterNetConnect = func(_ context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
-		return &watched{Conn: conn, born: p.breaker.age(), fell: fell}, nil
+	return err
+}
+
+// cut is an error of a connection that was cut. It also is driver.ErrBadConn.
+type cut struct{ error }
+
+func (c *cut) Unwrap() []error { return []error{c.error, driver.ErrBadConn} }
+
+// lost reports whether the connection is gone, so that another one may work.
+func lost(err error) bool {
+	if failure, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return final(failure)
 	}
-	config.AfterConnect = func(_ context.Context, c *pgconn.PgConn) error {
-		c.Conn().(*watched).watch(limit)
-		return nil
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || pgconn.SafeToRetry(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// final reports whether the server ended the connection with an error. A pooler gives no unlocalized
+// severity, and does not localize.
+func final(failure *pgconn.PgError) bool {
+	severity := cmp.Or(failure.SeverityUnlocalized, failure.Severity)
+	return severity == "FATAL" || severity == "PANIC"
+}
+
+// server returns the connection to the server behind a driver's.
+func server(conn any) *pgconn.PgConn { return conn.(session).Conn.Conn().PgConn() }
+
+// warning is the key of a connection's last warning.
+const warning = "warning"
+
+// unconfirmed is the error of a transaction that was committed with a warning: the wait for a standby
+// was cut off. A standby that is promoted may lack it.
+type unconfirmed struct{ notice *pgconn.Notice }
+
+func (u *unconfirmed) Error() string {
+	return fmt.Sprintf("%s (%s)", u.notice.Message, cmp.Or(u.notice.Detail, "committed with a warning"))
+}
+
+// warned returns the warning that came on a connection since the last call, as an *unconfirmed.
+func warned(c *pgconn.PgConn) error {
+	notice, ok := c.CustomData()[warning].(*pgconn.Notice)
+	delete(c.CustomData(), warning)
+	if ok {
+		return &unconfirmed{notice}
 	}
-	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {
-		if n.SeverityUnlocalized == "WARNING" {
-			c.CustomData()[warning] = n
+	return nil
+}
+
+// run runs statements on conn in one round trip. The error is driver.ErrBadConn if the
+// connection was lost before anything was sent, and an *unconfirmed if they were run, with a
+// warning. (The driver's own test for that,
+// pgconn.SafeToRetry, also says yes when something was sent and no answer came.)
+func run(conn *sql.Conn, statements string) (results []*pgconn.Result, err error) {
+	err = conn.Raw(func(c any) error {
+		server := server(c)
+		if server.IsClosed() {
+			return driver.ErrBadConn
 		}
-	}
-	stale := func(conn *pgx.Conn) bool {
-		w, ok := conn.PgConn().Conn().(*watched)
-		return ok && w.born != p.breaker.age()
-	}
-	db := sql.OpenDB(connector{breaker: &p.breaker, Connector: stdlib.GetConnector(*config,
-		stdlib.OptionShouldPing(func(_ context.Context, how stdlib.ShouldPingParams) bool {
-			return how.IdleDuration > time.Second && !stale(how.Conn)
-		}),
-		stdlib.OptionResetSession(func(_ context.Context, conn *pgx.Conn) error {
-			if stale(conn) {
-				return driver.ErrBadConn
+		_ = warned(server) // an earlier one
+		var err error
+		results, err = server.Exec(context.Background(), statements).ReadAll()
+		for _, result := range results {
+			if result.Err != nil { // the first failure says more than the final one
+				return result.Err
 			}
-			return nil
-		}),
-	)})
-	db.SetMaxOpenConns(n)
-	db.SetMaxIdleConns(n)
-	return db
+		}
+		return cmp.Or(err, warned(server))
+	})
+	return results, err
 }
 
 // watched is a connection whose server has to answer within a limit. pgconn reads and writes only

@@ -3,31 +3,64 @@ package journal
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"fmt"
 	"math"
+	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/outbox"
 )
+
+// store is where a journal is stored: what differs between the databases. All databases take
+// the same statements; a store says how they get there.
+type store interface {
+	// String names the place of the journal for people, without a password.
+	String() string
+	// rewrite translates a statement into the database's dialect.
+	rewrite(statement string) string
+	// compiles reports whether a connection may keep prepared statements.
+	compiles() bool
+	// waiting is claim.Waiting if a server may leave a caller without an answer. A file may be slow,
+	// but it is there.
+	waiting(ctx context.Context) (end func())
+	// numbers reports whether the driver tells the number of a new row. Otherwise RETURNING does.
+	numbers() bool
+
+	// check returns an error if the journal is damaged or the database is unsuitable.
+	check(ctx context.Context, readers *pool) error
+	// tables counts the tables in the journal's place, and those of them named meta.
+	tables(ctx context.Context, readers *pool) (all, meta int, err error)
+	// schema returns the statements that create the tables.
+	schema() string
+	// foreign advises what to do about tables that another version of this program made.
+	foreign() string
+
+	// explain adds the place and an advice to an error of the database. It alone tells errors
+	// of the database from faults of our statements, and wraps the former in a
+	// *claim.JournalError.
+	explain(error) error
+	// fault reports whether an error came from the database, and so may have ended a
+	// transaction.
+	fault(error) bool
+}
+
+const maxReaders = 4
+
+// retryIn is when to ask again for what could not be stored. It is rough: somebody has to fix
+// the cause first.
+const retryIn = 5 * time.Second
+
+func unusable(err error, advice string) *claim.JournalError {
+	return &claim.JournalError{RetryAfter: retryIn, Err: fmt.Errorf("%w: %s", err, advice)}
+}
 
 // querier runs queries: a pool, or the connection of a transaction.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// tx is the writing connection during a transaction. It prepares each statement once.
-// Its methods ignore their contexts: a transaction that has begun is not interrupted.
-type tx struct {
-	store    store
-	conn     *sql.Conn
-	prepared map[string]*sql.Stmt                  // by query; unused if the store does not compile
-	changed  bool                                  // a statement changed something since this was set to false
-	stored   []Stored                              // facts stored by the transaction so far
-	notices  map[outbox.Kind]func(claim.Fact) bool // see SetReceivers
-	lost     Span                                  // see Journal.Lost
 }
 
 // statement is a query ready to run: prepared, or sent anew each time.
@@ -58,87 +91,20 @@ func (s sent) QueryRowContext(ctx context.Context, args ...any) *sql.Row {
 	return s.conn.QueryRowContext(ctx, s.query, storable(args)...)
 }
 
-// statement returns the query as a statement.
-func (t *tx) statement(query string) (statement, error) {
-	if !t.store.compiles() {
-		return sent{t.conn, t.store.rewrite(query)}, nil
-	}
-	if s := t.prepared[query]; s != nil {
-		return s, nil
-	}
-	s, err := t.conn.PrepareContext(context.Background(), t.store.rewrite(query))
-	if err == nil {
-		t.prepared[query] = s
-	}
-	return s, err
-}
-
-func (t *tx) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
-	s, err := t.statement(query)
-	if err != nil {
-		return nil, err
-	}
-	result, err := s.ExecContext(context.Background(), args...)
-	if err != nil {
-		return nil, err
-	}
-	n, err := result.RowsAffected()
-	t.changed = t.changed || n > 0
-	return result, err
-}
-
-func (t *tx) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
-	s, err := t.statement(query)
-	if err != nil {
-		return nil, err
-	}
-	return s.QueryContext(context.Background(), args...)
-}
-
-func (t *tx) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
-	s, err := t.statement(query)
-	if err != nil { // running it again gives the caller the same error
-		return t.conn.QueryRowContext(context.Background(), query, args...)
-	}
-	return s.QueryRowContext(context.Background(), args...)
-}
-
-// insert runs an INSERT into a table whose rows have a number, seq, and returns that of the new row.
-func (t *tx) insert(ctx context.Context, query string, args ...any) (seq int64, err error) {
-	if t.store.numbers() {
-		result, err := t.ExecContext(ctx, query, args...)
-		if err != nil {
-			return 0, err
+// storable replaces what PostgreSQL refuses in texts: zero bytes, and bytes that are not UTF-8.
+// Callers may ask for any text; one with such bytes matches nothing that is stored.
+func storable(args []any) []any {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		v := reflect.ValueOf(arg)
+		if data, ok := arg.([]byte); ok && data != nil {
+			v = reflect.ValueOf(string(data))
 		}
-		return result.LastInsertId()
+		if v.Kind() == reflect.String {
+			out[i] = strings.ReplaceAll(strings.ToValidUTF8(v.String(), "\uFFFD"), "\x00", "\uFFFD")
+		}
 	}
-	t.changed = true // perhaps
-	err = t.QueryRowContext(ctx, query+" RETURNING seq", args...).Scan(&seq)
-	return seq, err
-}
-
-// control runs a statement that begins or ends a transaction or a part of one.
-func (t *tx) control(statement string) error {
-	_, err := t.ExecContext(context.Background(), statement)
-	return err
-}
-
-// close closes the prepared statements, and gives the connection back.
-func (t *tx) close() error {
-	var errs []error
-	for _, s := range t.prepared {
-		errs = append(errs, s.Close())
-	}
-	if err := t.conn.Close(); !errors.Is(err, sql.ErrConnDone) { // it may have been cut
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// script runs several statements, without preparing them.
-func (t *tx) script(statements string) error {
-	_, err := t.conn.ExecContext(context.Background(), statements)
-	return err
+	return out
 }
 
 // pool is a pool of reading connections. It prepares each statement once on each of them.
@@ -208,15 +174,6 @@ type scanner interface{ Scan(dest ...any) error }
 func scanString(row scanner) (s string, err error) {
 	err = row.Scan(&s)
 	return s, err
-}
-
-// affect runs a statement and returns the number of rows changed.
-func affect(ctx context.Context, tx *tx, query string, args ...any) (int64, error) {
-	result, err := tx.ExecContext(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
 }
 
 // millis converts a time to the tables' form: milliseconds since 1970, 0 for none.
