@@ -1,12 +1,19 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"io"
+	"os/user"
 	"slices"
+	"strconv"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/run/sessionid"
+	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
 )
@@ -83,13 +90,261 @@ func showAgents(t *table, agents []api.AgentSummary, now time.Time) {
 	}
 }
 
-// took formats a duration in a few characters: in seconds up to two minutes.
-func took(s float64) string {
-	if d := seconds(s); d >= 2*time.Minute {
-		return length(d)
+// whoami is what the daemon knows of the agent, and where its name came from.
+type whoami struct {
+	api.Agent
+	From    string `json:"from"` // one of the constants below
+	Session string `json:"session,omitempty"`
+	User    string `json:"user,omitempty"`
+}
+
+// Where a name came from.
+const (
+	fromFlag        = "flag"
+	fromEnvironment = "DIBS_AGENT"
+	fromSession     = "session" // named earlier
+	fromMint        = "minted"  // just now
+)
+
+func (a *app) whoamiCommand() *cobra.Command {
+	var nameOnly bool
+	cmd := &cobra.Command{
+		Use:   "whoami",
+		Short: "Show which agent you are, and how you stand",
+		Long: "Show which agent you are: your name and where it comes from, whether your user may use it, what you hold\n" +
+			"and may hold, and how many triggers wait in your inbox. It takes none of them. auto is the name of this\n" +
+			"session, which is minted now if it has none.",
+		Example: "  dibs whoami --agent auto\n  export DIBS_AGENT=$(dibs whoami --agent auto --name)",
+		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
+			if nameOnly && a.json {
+				return usagef("--name prints no document: leave out --json, which has the name as agent")
+			}
+			auto := a.agent == task.AutoAgent
+			agent, err := a.claimer()
+			if err != nil {
+				return err
+			}
+			who := whoami{From: fromEnvironment, Session: a.given.from}
+			switch {
+			case a.given.minted:
+				who.From = fromMint
+			case auto:
+				who.From = fromSession
+			case cmd.Flags().Changed("agent"):
+				who.From = fromFlag
+			}
+			if who.Agent, err = daemon.Agent(cmd.Context(), agent); err != nil {
+				return err
+			}
+			if nameOnly {
+				_, err := fmt.Fprintln(a.stdout, clean(who.Agent.Agent))
+				return err
+			}
+			if who.UID != nil {
+				if u, err := user.LookupId(strconv.Itoa(*who.UID)); err == nil {
+					who.User = u.Username
+				}
+			}
+			err = a.print(who, func(w io.Writer) { showWhoami(w, who, time.Now()) })
+			if err != nil || !who.Allowed {
+				return err
+			}
+			for _, c := range who.Lost {
+				// Marks the loss as delivered; on failure the agent hears of it again.
+				_, _ = daemon.Lookup(cmd.Context(), string(c.ID), agent)
+			}
+			return nil
+		}),
 	}
-	if s < 10 && s > 0 {
-		return fmt.Sprintf("%.1fs", s)
+	cmd.Flags().BoolVar(&nameOnly, "name", false, "print the name and nothing else")
+	return cmd
+}
+
+func showWhoami(w io.Writer, who whoami, now time.Time) {
+	row(w, "agent", clean(who.Agent.Agent))
+	row(w, "name from", nameFrom(who))
+	if who.UID != nil {
+		row(w, "user", clean(cmp.Or(who.User, "no name"))+fmt.Sprintf(" (%d)", *who.UID))
 	}
-	return fmt.Sprintf("%.0fs", s)
+	if who.Allowed {
+		row(w, "allowed", "yes")
+	} else {
+		row(w, "allowed", "no: "+clean(who.Reason))
+	}
+	if who.Paused != nil {
+		row(w, "paused", pausedLine(*who.Paused, now))
+	}
+	for i, c := range who.Claims {
+		name := "holds"
+		if i > 0 {
+			name = ""
+		}
+		row(w, name, heldUntil(c, now)+spending(c))
+		if c.Progress != "" {
+			row(w, "", clean(c.Progress))
+		}
+	}
+	if len(who.Claims) == 0 {
+		row(w, "holds", "nothing")
+	}
+	for i, c := range who.Lost {
+		name := "lost"
+		if i > 0 {
+			name = ""
+		}
+		row(w, name, quoted(c.Task)+": "+clean(cmp.Or(c.Detail, string(c.Outcome))))
+	}
+	limit := "any number of tasks"
+	if who.MaxPerAgent > 0 {
+		limit = fmt.Sprintf("%d of at most %d", len(who.Claims), who.MaxPerAgent)
+	}
+	row(w, "limit", limit)
+	waits := "nothing waits"
+	if who.Inbox > 0 {
+		waits = fmt.Sprintf("%d waiting: dibs poll", who.Inbox)
+	}
+	row(w, "inbox", waits)
+}
+
+// nameFrom says where a name came from.
+func nameFrom(who whoami) string {
+	by := ""
+	switch who.Session {
+	case "":
+	case sessionid.Terminal:
+		by = ", identified by its terminal"
+	default:
+		by = ", identified by " + clean(who.Session)
+	}
+	switch who.From {
+	case fromFlag:
+		return "--agent"
+	case fromSession:
+		return "this session" + by
+	case fromMint:
+		if by == "" {
+			return "minted now, and for this command only, unless you set DIBS_AGENT to it"
+		}
+		return "minted now for this session" + by
+	}
+	return who.From
+}
+
+func (a *app) pauseCommand() *cobra.Command {
+	var body api.PauseRequest
+	var length time.Duration
+	cmd := &cobra.Command{
+		Use:   "pause",
+		Short: "Grant nothing for a while; what is held goes on",
+		Long: "Grant nothing for a while, to anybody or, with --agent, to one agent or all that a pattern covers, such\n" +
+			"as agent-*. DIBS_AGENT does not count here. What is held goes on: it can be renewed, finished and given\n" +
+			"back. Who asks for a task is refused with the code paused; who waits for one with --wait goes on waiting.\n" +
+			"Without --for it lasts until dibs resume; a restart does not end it.",
+		Example: "  dibs pause --reason 'the build is broken'\n  dibs pause --agent Sandman --for 2h",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("for") && length < time.Second {
+				return usagef("--for %v: want a time from 1s", length)
+			}
+			body.ForSeconds = length.Seconds()
+			return a.brake(cmd, "nothing was paused", func(ctx context.Context, daemon *client.Client, agent string) (api.Paused, error) {
+				body.Agent = agent
+				return daemon.Pause(ctx, body, a.request)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&length, "for", 0, "how long (default: until dibs resume)")
+	cmd.Flags().StringVar(&body.Reason, "reason", "", "why, a `text` for those who are refused")
+	a.addRequestID(cmd)
+	return cmd
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "resume",
+		Short: "End a pause",
+		Long: "End the pause of everybody, that of claim.breaker included, or with --agent that of one agent or\n" +
+			"pattern, as it was given. Other pauses go on, and are named.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.brake(cmd, "nothing was paused", func(ctx context.Context, daemon *client.Client, agent string) (api.Paused, error) {
+				return daemon.Resume(ctx, api.ResumeRequest{Agent: agent}, a.request)
+			})
+		},
+	}
+	a.addRequestID(cmd)
+	return cmd
+}
+
+// brake pauses or resumes the agent of --agent, or else everybody, and prints what is paused then.
+// none is the line if nothing changed.
+func (a *app) brake(cmd *cobra.Command, none string, do func(ctx context.Context, daemon *client.Client, agent string) (api.Paused, error)) error {
+	agent := ""
+	if cmd.Flags().Changed("agent") {
+		var err error
+		if agent, err = a.claimer(); err != nil {
+			return err
+		}
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	done, err := do(cmd.Context(), daemon, agent)
+	if err != nil {
+		return err
+	}
+	return a.print(done, func(w io.Writer) {
+		switch {
+		case !done.Changed:
+			row(w, none)
+		case len(done.Pauses) == 0:
+			row(w, "nothing is paused")
+		}
+		for _, p := range done.Pauses {
+			row(w, pausedLine(p, time.Now()))
+		}
+	})
+}
+
+// pausedLine says who is paused, by whom, until when and why.
+func pausedLine(p api.Pause, now time.Time) string {
+	whom := "everybody is paused"
+	if p.Agent != "" {
+		whom = clean(p.Agent) + " is paused"
+	}
+	line := whom + lasting(p.ExpiresAt, now) + ", by " + clean(p.By)
+	if p.Reason != "" {
+		line += ": " + clean(p.Reason)
+	}
+	return line
+}
+
+// firstPaused is after what time a command that still waits asks whether its agent is paused, and
+// askPaused how often from then on.
+const (
+	firstPaused = time.Second
+	askPaused   = 5 * time.Second
+)
+
+// tellPaused says once on stderr, while a command waits, that the agent is paused.
+func (a *app) tellPaused(ctx context.Context, daemon *client.Client, agent string, wait time.Duration) (stop func()) {
+	if wait <= 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for pause := firstPaused; ; pause = askPaused {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+			if who, err := daemon.Agent(ctx, agent); err == nil && who.Paused != nil {
+				fmt.Fprintf(a.stderr, "dibs: %s; waiting\n", pausedLine(*who.Paused, time.Now()))
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-gone }
 }

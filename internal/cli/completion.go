@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -133,4 +134,23 @@ func (a *app) agents(ctx context.Context) []string {
 
 func (a *app) someClaims(ctx context.Context, agent string) []api.Claim {
 	return suggested(a, func(daemon *client.Client) (api.Claims, error) { return daemon.Claims(ctx, agent) }).Claims
+}
+
+// fieldNames suggests the fields for --where.
+func (a *app) fieldNames(ctx context.Context) (out []string) {
+	for _, t := range a.listed(ctx, api.TaskFilter{Limit: 1}) {
+		for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
+			out = append(out, clean(name)+"=")
+		}
+	}
+	return out
+}
+
+// ownReservations suggests the reservations of the agent, or of everybody.
+func (a *app) ownReservations(ctx context.Context) (out []string) {
+	list := suggested(a, func(daemon *client.Client) (api.Reservations, error) { return daemon.Reservations(ctx, a.typing()) })
+	for _, r := range list.Reservations {
+		out = append(out, clean(r.ID)+"\t"+somePatterns(r))
+	}
+	return out
 }

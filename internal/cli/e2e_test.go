@@ -2,22 +2,29 @@ package cli_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/cli"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
 	"dibs/internal/testkit/pgtest"
@@ -342,4 +349,309 @@ func said(ts *testscript.TestScript, _ bool, args []string) {
 	if want := args[1:]; !slices.Equal(got, want) {
 		ts.Fatalf("comments %q, want %q", got, want)
 	}
+}
+
+// TestTeamsBoards takes the boards of invented teams, in testdata/teams, from the plan of init to
+// a finished task. Beside the commands of TestEndToEnd, its scripts have
+//
+//	team FILE                 serve a team's board; $BOARD is its database, $PAGE an empty page
+//	row TITLE PROPERTY VALUE  check what a row shows, as text
+func TestTeamsBoards(t *testing.T) {
+	takesSeconds(t)
+	runEndToEnd(t, "testdata/boards")
+}
+
+// boards is the folder of the boards. Scripts run in another one.
+var boards, _ = filepath.Abs("testdata/teams")
+
+// teamsBoard is a board as its file describes it.
+type teamsBoard struct {
+	Title string
+	// Properties has a type for each name, or a type with its options, those of a status in groups.
+	Properties map[string]any
+	// Rows have values by the names of properties: texts, lists of people's names, and titles of
+	// other rows. A row with times is there that often, with its number in the title.
+	Rows []map[string]any
+}
+
+// startTeam serves a team's board.
+func startTeam(ts *testscript.TestScript, _ bool, args []string) {
+	data, err := os.ReadFile(filepath.Join(boards, args[0]))
+	ts.Check(err)
+	var b teamsBoard
+	ts.Check(json.Unmarshal(data, &b))
+	notion, err := emulator.New(emulator.Options{})
+	ts.Check(err)
+	newPage(ts, serveBoard(ts, notion), notion.Token())
+	m := &mover{TestScript: ts, notion: notion, kinds: make(map[string]string), people: make(map[string]string), rows: make(map[string]string)}
+	ts.Setenv("BOARD", m.move(b))
+}
+
+// mover makes a team's board.
+type mover struct {
+	*testscript.TestScript
+	notion *emulator.Emulator
+	kinds  map[string]string // the types of the properties
+	people map[string]string // ids by name
+	rows   map[string]string // ids by title
+}
+
+// move returns the id of the new database.
+func (m *mover) move(b teamsBoard) string {
+	schema, relations := map[string]any{}, map[string]any{}
+	for name, of := range b.Properties {
+		config := map[string]any{}
+		if with, ok := of.(map[string]any); ok {
+			for kind, options := range with {
+				var list []any
+				grouped, ok := options.(map[string]any)
+				if !ok {
+					grouped = map[string]any{"To-do": options}
+				}
+				for _, group := range []string{"To-do", "In progress", "Complete"} {
+					names, _ := grouped[group].([]any)
+					for _, name := range names {
+						one := map[string]any{"name": name}
+						if ok {
+							one["group"] = group
+						}
+						list = append(list, one)
+					}
+				}
+				of, config["options"] = kind, list
+			}
+		}
+		m.kinds[name] = of.(string)
+		if schema[name] = map[string]any{m.kinds[name]: config}; of == "relation" {
+			relations[name] = schema[name]
+			delete(schema, name)
+		}
+	}
+	id, err := m.notion.CreateDatabase(b.Title, schema)
+	m.Check(err)
+	for _, of := range relations {
+		of.(map[string]any)["relation"] = map[string]any{"database_id": id, "single_property": map[string]any{}}
+	}
+	m.Check(m.notion.EditSchema(id, relations))
+	var later []func()
+	for _, row := range b.Rows {
+		times, several := row["times"].(float64)
+		delete(row, "times")
+		for i := range max(int(times), 1) {
+			props := map[string]any{}
+			title := ""
+			for name, v := range row {
+				if m.kinds[name] == "title" {
+					if title = v.(string); several {
+						title = fmt.Sprintf(title, i+1)
+					}
+					v = title
+				}
+				if m.kinds[name] == "relation" {
+					later = append(later, func() { m.Check(m.notion.EditPage(m.rows[title], map[string]any{name: m.value(name, v)})) })
+					continue
+				}
+				props[name] = m.value(name, v)
+			}
+			made, err := m.notion.CreatePage(id, props)
+			m.Check(err)
+			m.rows[title] = made
+		}
+	}
+	for _, relate := range later { // every row is there
+		relate()
+	}
+	return id
+}
+
+// value returns a property's value as the API takes it.
+func (m *mover) value(name string, v any) any {
+	kind := m.kinds[name]
+	spans := func(v any) any { return []any{map[string]any{"text": map[string]any{"content": v}}} }
+	var list []any
+	all, _ := v.([]any)
+	for _, one := range all {
+		switch kind {
+		case "people":
+			who := one.(string)
+			if m.people[who] == "" {
+				id, err := m.notion.AddPerson(who, "")
+				m.Check(err)
+				m.people[who] = id
+			}
+			list = append(list, map[string]any{"id": m.people[who]})
+		case "relation":
+			list = append(list, map[string]any{"id": m.rows[one.(string)]})
+		default:
+			list = append(list, map[string]any{"name": one})
+		}
+	}
+	switch kind {
+	case "title", "rich_text":
+		v = spans(v)
+	case "select", "status":
+		v = map[string]any{"name": v}
+	case "people", "relation", "multi_select":
+		v = list
+	}
+	return map[string]any{kind: v}
+}
+
+// row checks what a row of the team's board shows.
+func row(ts *testscript.TestScript, _ bool, args []string) {
+	for _, p := range boardOf(ts).notion.Pages(ts.Getenv("BOARD")) {
+		if p.Title() != args[0] {
+			continue
+		}
+		got := p.Text(args[1])
+		if is, ok := p.Value(args[1]).(bool); ok {
+			got = strconv.FormatBool(is)
+		}
+		if got != args[2] {
+			ts.Fatalf("%q shows %s %q, want %q", args[0], args[1], got, args[2])
+		}
+		return
+	}
+	ts.Fatalf("there is no row %q", args[0])
+}
+
+// TestEmulatorTasks fills a new state, and only a new one.
+func TestEmulatorTasks(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state.json")
+	for _, tasks := range []string{"45", "7"} {
+		ctx, stop := context.WithCancel(t.Context())
+		out, in := io.Pipe()
+		var stderr bytes.Buffer
+		ended := make(chan int, 1)
+		go func() {
+			ended <- cli.Main(ctx, []string{"emulator", "--json", "--seed", "empty", "--state", state, "--tasks", tasks}, nil, in, &stderr)
+			in.Close()
+		}()
+		var where struct{ Databases emulator.Databases }
+		if err := json.NewDecoder(out).Decode(&where); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		io.Copy(io.Discard, out)
+		if code := <-ended; code != 0 {
+			t.Fatalf("exit code %d: %s", code, &stderr)
+		}
+		e, err := emulator.New(emulator.Options{StateFile: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(e.Pages(where.Databases.Tasks)); n != 45 {
+			t.Errorf("--tasks %s: %d tasks, want 45", tasks, n)
+		}
+	}
+}
+
+// emulate starts an emulator in a process of its own, and points the script at it.
+func emulate(ts *testscript.TestScript, _ bool, args []string) {
+	line := launch(ts, args[0], append([]string{"emulator", "--json"}, args[1:]...))
+	var where struct {
+		URL, Token string
+		Databases  emulator.Databases
+	}
+	ts.Check(json.Unmarshal([]byte(line), &where))
+	for name, value := range map[string]string{
+		"EMULATOR": strings.TrimPrefix(where.URL, "http://"), "DIBS_NOTION_BASE_URL": where.URL, "NOTION_TOKEN": where.Token,
+		"DIBS_DATABASES_TASKS": where.Databases.Tasks, "DIBS_DATABASES_TASK_LOG": where.Databases.TaskLog, "DIBS_DATABASES_MESH_LOG": where.Databases.MeshLog,
+	} {
+		ts.Setenv(name, value)
+	}
+}
+
+// hook keeps what is posted to $HOOK.
+func hook(ts *testscript.TestScript, _ bool, args []string) {
+	file, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	var mu sync.Mutex
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // of a sender that is gone it is cut, and no line matches
+		mu.Lock()
+		defer mu.Unlock()
+		file.Write(append(body, '\n'))
+	}))
+	ts.Defer(func() {
+		server.Close()
+		file.Close()
+	})
+	ts.Setenv("HOOK", server.URL+"/notion")
+}
+
+func waitLine(ts *testscript.TestScript, _ bool, args []string) {
+	line := regexp.MustCompile("(?m)" + args[1])
+	until(ts, args[0]+" has a line like "+args[1], func() bool {
+		data, err := os.ReadFile(ts.MkAbs(args[0]))
+		return err == nil && line.Match(data)
+	})
+}
+
+// member sets a variable to a text in the JSON that the last command printed.
+func member(ts *testscript.TestScript, _ bool, args []string) {
+	var m map[string]any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &m))
+	text, ok := m[args[1]].(string)
+	if !ok || text == "" {
+		ts.Fatalf("there is no text %s in %v", args[1], m)
+	}
+	ts.Setenv(args[0], text)
+}
+
+// newPage makes an empty page in the workspace, as $PAGE.
+func newPage(ts *testscript.TestScript, url, token string) {
+	body := `{"parent":{"workspace":true},"properties":{"title":{"title":[{"text":{"content":"Team"}}]}}}`
+	req, err := http.NewRequest("POST", url+"/v1/pages", strings.NewReader(body))
+	ts.Check(err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Notion-Version", "2025-09-03")
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	var page struct {
+		ID string `json:"id"`
+	}
+	ts.Check(json.NewDecoder(resp.Body).Decode(&page))
+	ts.Setenv("PAGE", page.ID)
+}
+
+// property changes the type of a database's property, or removes it.
+func property(ts *testscript.TestScript, _ bool, args []string) {
+	var schema any
+	if args[2] != "-" {
+		schema = map[string]any{args[2]: map[string]any{}}
+	}
+	ts.Check(boardOf(ts).notion.EditSchema(args[0], map[string]any{args[1]: schema}))
+}
+
+// rename renames a property of a database.
+func rename(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(boardOf(ts).notion.EditSchema(args[0], map[string]any{args[1]: map[string]any{"name": args[2]}}))
+}
+
+// addOption adds an option to a property.
+func addOption(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(boardOf(ts).notion.AddOption(args[0], args[1], args[2]))
+}
+
+// unshare revokes the connection's access to a database.
+func unshare(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(boardOf(ts).notion.Unshare(args[0]))
+}
+
+// TestMCPClients runs the scripts in testdata/mcp, in which third-party clients use dibs mcp.
+// .ci/mcp installs them in the folder named by TEST_CLIENTS.
+func TestMCPClients(t *testing.T) {
+	takesSeconds(t)
+	dir := os.Getenv("TEST_CLIENTS")
+	switch {
+	case dir == "" && os.Getenv("CI") == "true":
+		t.Fatal("TEST_CLIENTS is not set: export TEST_CLIENTS=$(.ci/mcp)")
+	case dir == "":
+		t.Skip("the clients are not there: export TEST_CLIENTS=$(.ci/mcp)")
+	}
+	t.Setenv("PATH", filepath.Join(dir, "node_modules", "node", "bin")+string(filepath.ListSeparator)+
+		filepath.Join(dir, "node_modules", ".bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	runEndToEnd(t, "testdata/mcp")
 }

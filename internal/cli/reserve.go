@@ -301,32 +301,3 @@ func here() (string, error) {
 	}
 	return folder, nil
 }
-
-// many accepts one or more arguments.
-func many(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usagef("%s wants %s...", cmd.CommandPath(), name)
-		}
-		return nil
-	}
-}
-
-// filesToo lets the shell complete file names.
-func filesToo(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveDefault
-}
-
-// somePatterns lists a reservation's patterns, cut to fit a line.
-func somePatterns(r api.Reservation) string {
-	return beginning(strings.Join(r.Patterns, ", "), maxText)
-}
-
-// ownReservations suggests the reservations of the agent, or of everybody.
-func (a *app) ownReservations(ctx context.Context) (out []string) {
-	list := suggested(a, func(daemon *client.Client) (api.Reservations, error) { return daemon.Reservations(ctx, a.typing()) })
-	for _, r := range list.Reservations {
-		out = append(out, clean(r.ID)+"\t"+somePatterns(r))
-	}
-	return out
-}

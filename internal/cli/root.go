@@ -1,21 +1,20 @@
-// Package cli is the command line, one file per command. Commands print their answer on stdout and
+// Package cli is the command line, one file for each noun. Commands print their answer on stdout and
 // everything else on stderr, and use the exit codes of package api.
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"time"
+	"strings"
 
-	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
-	"dibs/internal/daemon"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 )
 
 // Main runs the command that args name and returns the exit code.
@@ -37,31 +36,6 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		return api.ExitFailure // exit code 2 of a hook would mean a refusal
 	}
 	return code
-}
-
-// app holds what the commands share: the streams and the global flags.
-type app struct {
-	ctx            context.Context // of the command that runs
-	stdin          io.Reader
-	stdout, stderr io.Writer
-
-	json  bool
-	agent string
-	given given // where the agent's name came from, if it was auto
-	// request is the command's --request-id, empty if it has none.
-	request string
-	socket  string
-	config  string
-
-	// document is set by commands that print failures as JSON on stdout, unless a person reads it.
-	document bool
-	// changes is set by commands that change a claim. They print failures like document, and with
-	// --json on stderr as well.
-	changes bool
-	// waiting is the last line about what dibs run waits for.
-	waiting string
-	// tried is set if the daemon asked is that of a trial.
-	tried bool
 }
 
 // root makes the command tree.
@@ -111,91 +85,108 @@ func defaults(above *cobra.Command) {
 	}
 }
 
-// addRequestID adds --request-id, the idempotency key.
-func (a *app) addRequestID(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.request, "request-id", "", "a `text` of your choice: repeat the command with the same text, and it is done once and answered the same")
+// group is a part of the list of commands.
+type group struct {
+	title    string
+	commands []*cobra.Command
 }
 
-// daemon returns a client of the daemon, or an error if --request-id is not a valid key. On a
-// terminal the client retries for a while if the journal cannot be used; a script gets the error at
-// once and decides itself.
-func (a *app) daemon() (*client.Client, error) {
-	if a.request != "" {
-		if err := api.ValidateKey(a.request); err != nil {
-			return nil, usagef("--request-id: %w", err)
+// addCommands adds all commands, in groups. The six of an agent's day come first.
+func (a *app) addCommands(root *cobra.Command) {
+	cobra.EnableCommandSorting = false // the order is that of use
+	for _, g := range []group{
+		{"Work:", []*cobra.Command{
+			a.nextCommand(), a.showCommand(), a.renewCommand(), a.completeCommand(), a.releaseCommand(), a.blockCommand(),
+			a.claimCommand(), a.runCommand(), a.reviewCommand(), a.failCommand(), a.reopenCommand(), a.addCommand(),
+		}},
+		{"Look:", []*cobra.Command{
+			a.readyCommand(), a.tasksCommand(), a.claimsCommand(), a.whoamiCommand(), a.agentsCommand(), a.logCommand(),
+			a.explainCommand(), a.reportCommand(), a.statusCommand(), a.boardCommand(),
+		}},
+		{"People, and other agents:", []*cobra.Command{
+			a.askCommand(), a.commentCommand(), a.offerCommand(), a.acceptCommand(), a.declineCommand(), a.sendCommand(),
+			a.pollCommand(), a.ackCommand(),
+		}},
+		{"Files:", []*cobra.Command{
+			a.reserveCommand(), a.unreserveCommand(), a.reservationsCommand(), a.checkCommand(),
+		}},
+		{"Set up:", []*cobra.Command{
+			a.tryCommand(), a.demoCommand(), a.initCommand(), a.doctorCommand(), a.connectCommand(), a.notifyCommand(), a.webhookCommand(),
+		}},
+		{"Run the daemon:", []*cobra.Command{
+			a.serveCommand(), a.pauseCommand(), a.resumeCommand(), a.clusterCommand(), a.versionCommand(),
+		}},
+		{"For programs:", []*cobra.Command{
+			a.mcpCommand(), a.hookCommand(), a.skillCommand(), a.eventsCommand(), a.waitCommand(),
+		}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.title
+		}
+		root.AddCommand(g.commands...)
+	}
+	root.SetHelpCommandGroupID("Look:")
+	rare := []*cobra.Command{a.sweepCommand(), a.syncCommand(), a.simulateCommand(), a.emulatorCommand()}
+	root.AddCommand(rare...)
+	root.AddCommand(a.guardCommand(), a.manCommand())
+	listWithout(root, append(rare, completionCommand(root)))
+}
+
+// completionCommand returns the command that writes completions.
+func completionCommand(root *cobra.Command) *cobra.Command {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			return cmd
 		}
 	}
-	daemon, err := a.direct()
-	if err == nil && isTerminal(a.stderr) && isTerminal(a.stdin) {
-		daemon.Insist(insist, func(p *api.Problem) {
-			fmt.Fprintf(a.stderr, "dibs: %s; trying again for a minute, Ctrl-C ends that\n", clean(p.Detail))
-		})
-	}
-	return daemon, err
+	panic("cobra made no completion command") // impossible: dibs has commands
 }
 
-// asking runs a command that asks the daemon.
-func (a *app) asking(run func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		daemon, err := a.daemon()
-		if err != nil {
-			return err
+// listWithout leaves rare commands out of the list of commands, and names them in a line below it.
+// They have help, man pages and completions like all others.
+func listWithout(root *cobra.Command, rare []*cobra.Command) {
+	var names []string
+	for _, cmd := range rare {
+		names = append(names, cmd.Name())
+	}
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd == root {
+			for _, cmd := range rare {
+				cmd.Hidden = true
+				defer func() { cmd.Hidden = false }()
+			}
+			cmd.Long += "\n\nRarely needed, and not in the list: " + strings.Join(names, ", ") + "."
 		}
-		return run(cmd, args, daemon)
-	}
-}
-
-// insist is how long a person waits for a journal that cannot be used.
-const insist = time.Minute
-
-// direct returns a client of the daemon that does not retry. From the configuration it needs only
-// the socket's path and user.
-func (a *app) direct() (*client.Client, error) {
-	c := config.Config{Socket: a.socket, SocketUser: os.Getenv("DIBS_SOCKET_USER")}
-	if c.Socket == "" {
-		var err error
-		if c, err = config.Load(config.Options{File: a.config}); err != nil {
-			return nil, err
-		}
-	}
-	return a.daemonAt(c), nil
-}
-
-// environment returns the environment of programs that a command starts. Where the configuration
-// cannot be read, the journal may be shared.
-func (a *app) environment() []string {
-	c, err := config.Load(config.Options{File: a.config})
-	return config.Environment(err != nil || c.Journal.Shared())
-}
-
-func (a *app) daemonAt(c config.Config) *client.Client {
-	d := clientOf(c)
-	d.OnSilence(silence, func() {
-		fmt.Fprintf(a.stderr, "dibs: the daemon on %s answers nothing: it is suspended, or its machine has too much to do; still waiting, Ctrl-C ends that\n", c.Socket)
+		help(cmd, args)
 	})
-	return d
 }
 
-// clientOf returns a client of the configured daemon. Which socket is the default depends on
-// XDG_RUNTIME_DIR, which the daemon, agents, MCP servers and hooks may have or not: where no daemon
-// is on it, the one that uses the state directory is on another. No other place is tried: another
-// board's daemon could be there.
-func clientOf(c config.Config) *client.Client {
-	if !c.SocketByDefault || c.StateDir == "" {
-		return client.Of(c.Socket, c.SocketUser)
+func (a *app) manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "man DIRECTORY",
+		Short: "Write the man pages of all commands into a directory",
+		Long: "Write the man pages of all commands into a directory, which is made if it is missing. Their\n" +
+			"date is today's, or SOURCE_DATE_EPOCH.",
+		Hidden:            true, // for those who make packages
+		Args:              arguments("DIRECTORY"),
+		ValidArgsFunction: filesToo,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			root := cmd.Root()
+			root.DisableAutoGenTag = true
+			root.InitDefaultCompletionCmd()
+			header := &doc.GenManHeader{
+				Section: "1", Source: "dibs " + cmp.Or(thisBuild().Version, "(unknown)"), Manual: "dibs",
+			}
+			if err := doc.GenManTree(root, header, args[0]); err != nil {
+				return fmt.Errorf("the man pages could not be written: %w", err)
+			}
+			return nil
+		},
 	}
-	return client.Either(c.Socket, func() string { return daemon.SocketOf(c.StateDir) }, c.SocketUser)
-}
-
-// silence is how long the daemon may take for an answer before the client checks whether it runs at
-// all.
-const silence = 10 * time.Second
-
-// usageError is the error of an invalid command line.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-
-func usagef(format string, args ...any) error {
-	return &usageError{fmt.Errorf(format, args...)}
 }

@@ -3,14 +3,21 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
+	"time"
 
 	"dibs/config"
 	"dibs/internal/daemon"
 
+	"github.com/coreos/go-systemd/v22/activation"
+	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 )
 
@@ -93,4 +100,110 @@ func managed(ctx context.Context, d *daemon.Daemon, reloads <-chan os.Signal, re
 	})
 	defer context.AfterFunc(ctx, func() { warn(tellStopping()) })()
 	return d.Run(ctx)
+}
+
+// passedListener returns the unix socket that systemd opened for the daemon, or nil if it opened none.
+// Any other socket is an error: somebody expects the daemon to listen where it would not.
+func passedListener() (net.Listener, error) {
+	passed, err := activation.Listeners()
+	if err != nil {
+		return nil, fmt.Errorf("the sockets passed by systemd: %w", err)
+	}
+	switch {
+	case len(passed) == 0:
+		return nil, nil
+	case len(passed) > 1:
+		err = fmt.Errorf("systemd passed %d sockets: want one ListenStream", len(passed))
+	case passed[0] == nil:
+		err = errors.New("systemd passed something that cannot be listened on: want a ListenStream")
+	case passed[0].Addr().Network() != "unix":
+		err = fmt.Errorf("systemd passed %s, where other machines could come in: want a ListenStream with the path of a unix socket; see metrics.listen for metrics", passed[0].Addr())
+	default:
+		return passed[0], nil
+	}
+	for _, l := range passed {
+		if l != nil {
+			l.Close()
+		}
+	}
+	return nil, err
+}
+
+// tellReady tells systemd that the daemon serves, and sets its status line.
+func tellReady(status string) error { return report(systemd.SdNotifyReady + "\nSTATUS=" + status) }
+
+// tellStopping tells systemd that the daemon is about to end.
+func tellStopping() error { return report(systemd.SdNotifyStopping) }
+
+func report(state string) error {
+	if _, err := systemd.SdNotify(false, state); err != nil {
+		return fmt.Errorf("notify systemd of the daemon's state: %w", err)
+	}
+	return nil
+}
+
+// assureAlive feeds systemd's watchdog while alive returns nil, until ctx ends. Without a watchdog it
+// returns at once. If alive fails for too long, systemd restarts the daemon.
+func assureAlive(ctx context.Context, alive func(context.Context) error, log *slog.Logger) error {
+	within, err := systemd.SdWatchdogEnabled(false)
+	if err != nil {
+		return fmt.Errorf("systemd's watchdog: %w", err)
+	}
+	if within == 0 {
+		return nil
+	}
+	ticker := time.NewTicker(within / 3)
+	defer ticker.Stop()
+	for {
+		check, cancel := context.WithTimeout(ctx, within/3)
+		err := alive(check)
+		cancel()
+		if err == nil {
+			err = report(systemd.SdNotifyWatchdog)
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Error("the watchdog is not assured: systemd will restart the daemon", "error", err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// reloadSignals returns a channel of the SIGHUPs sent to this process from now on. They no longer end the
+// process, as they would by default. One that arrives while the daemon starts is kept until it has
+// started; one that arrives while it stops is lost.
+func reloadSignals() <-chan os.Signal {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	return hup
+}
+
+// onReload calls reload for every signal until ctx ends. If reload fails, the daemon keeps its
+// configuration.
+func onReload(ctx context.Context, signals <-chan os.Signal, reload func() error, log *slog.Logger) {
+	for {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err := report(systemd.SdNotifyReloading + "\n" + systemd.SdNotifyMonotonicUsec()); err != nil {
+			log.Warn(err.Error())
+		}
+		status := "serving, configuration reloaded"
+		if err := reload(); err != nil {
+			log.Error("the configuration was not reloaded; everything is as it was", "error", err)
+			status = "serving, with the configuration from before: the reload was refused, see the log"
+		} else {
+			log.Info("configuration reloaded")
+		}
+		if err := tellReady(status); err != nil {
+			log.Warn(err.Error())
+		}
+	}
 }

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
@@ -25,7 +29,8 @@ type cell struct {
 	style ansi.Style
 }
 
-func plain(text string) cell            { return cell{text: text} }
+func plain(text string) cell { return cell{text: text} }
+
 func (c cell) in(style ansi.Style) cell { return cell{c.text, style} }
 
 // The styles of cells.
@@ -55,17 +60,6 @@ func (t *table) head(names ...string) {
 }
 
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
-
-// list prints an answer: as JSON with --json, else as the table that fill makes.
-func (a *app) list(answer any, fill func(*table)) error {
-	if a.json {
-		return writeJSON(a.stdout, answer)
-	}
-	var t table
-	fill(&t)
-	_, err := io.WriteString(a.stdout, t.layout(width(a.stdout), coloured(a.stdout)))
-	return err
-}
 
 // layout formats the table for a terminal of so many columns, 0 for any number.
 func (t *table) layout(fits int, colours bool) string {
@@ -237,20 +231,30 @@ func coloured(w io.Writer) bool {
 	return isTerminal(w) && term != "" && term != "dumb" && os.Getenv("NO_COLOR") == ""
 }
 
-// defaultLimit is how many lines of a list people see without --limit.
-const defaultLimit = 50
-
-// limited returns the first limit items, and how many are left out. A limit of 0 means all.
-func limited[T any](list []T, limit int) (shown []T, more int) {
-	if limit == 0 || len(list) <= limit {
-		return list, 0
-	}
-	return list[:limit], len(list) - limit
+// row prints a line of a table. Cells must not contain tabs or line ends, see clean.
+func row(w io.Writer, cells ...string) {
+	fmt.Fprintln(w, strings.Join(cells, "\t"))
 }
 
-// more says how many lines were left out.
-func (a *app) more(left int) {
-	if left > 0 {
-		a.say("%s", fmt.Sprintf("… and %d more; --limit 0 shows them all", left))
+// writeJSON writes a document on one line. It also escapes the characters that could control a
+// terminal and that JSON allows.
+func writeJSON(w io.Writer, value any) error {
+	var plain bytes.Buffer
+	e := json.NewEncoder(&plain)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return err
 	}
+	var out bytes.Buffer
+	for _, r := range plain.String() {
+		if r == '\n' || unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) {
+			out.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&out, `\u%04x`, unit)
+		}
+	}
+	_, err := w.Write(out.Bytes())
+	return err
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 
@@ -141,4 +142,78 @@ func moment(s string, now time.Time) (time.Time, error) {
 		}
 	}
 	return time.Time{}, fmt.Errorf("%q is no time: want one such as 15:04, 2026-11-25 or 2026-11-25T15:04, or how long ago, such as 2h", s)
+}
+
+// handle returns the shortest name of a task for use in a command.
+func handle(t api.TaskRef) string { return clean(cmp.Or(t.Key, string(t.ID))) }
+
+// heldUntil names a held task and says until when.
+func heldUntil(c api.Claim, now time.Time) string {
+	name := quoted(c.Task)
+	if c.State == "finishing" {
+		return name + ", " + clean(string(c.Outcome)) + ", not yet in Notion"
+	}
+	return name + lasting(c.ExpiresAt, now)
+}
+
+// withHolder adds the other party to a text that does not name it. alone introduces it if the text
+// is empty.
+func withHolder(text, holder, alone string) string {
+	switch {
+	case holder == "" || strings.Contains(text, holder):
+		return text
+	case text == "":
+		return alone + holder
+	}
+	return text + " (" + holder + ")"
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// took formats a duration in a few characters: in seconds up to two minutes.
+func took(s float64) string {
+	if d := seconds(s); d >= 2*time.Minute {
+		return length(d)
+	}
+	if s < 10 && s > 0 {
+		return fmt.Sprintf("%.1fs", s)
+	}
+	return fmt.Sprintf("%.0fs", s)
+}
+
+// number formats a number of things; none is "no things".
+func number(n int, thing string) string {
+	return cmp.Or(map[int]string{0: "no " + thing + "s", 1: "1 " + thing}[n], fmt.Sprintf("%d %ss", n, thing))
+}
+
+// percent formats a share; 0 means none at all.
+func percent(share float64) string {
+	switch {
+	case share == 0:
+		return "0"
+	case share < 0.0005:
+		return "<0.1%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*share)
+}
+
+// spent formats what was used; a dash for nothing.
+func spent(u *api.Usage) string {
+	if u == nil {
+		return "-"
+	}
+	return u.String()
+}
+
+// spending returns what was used for a claim as the end of a sentence; empty for nothing.
+func spending(c api.Claim) string {
+	if c.Usage == nil {
+		return ""
+	}
+	return fmt.Sprintf(", used %v", c.Usage)
+}
+
+// somePatterns lists a reservation's patterns, cut to fit a line.
+func somePatterns(r api.Reservation) string {
+	return beginning(strings.Join(r.Patterns, ", "), maxText)
 }

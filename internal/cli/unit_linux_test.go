@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +19,8 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/cli"
+	"dibs/internal/testkit"
 )
 
 // keepers are the ways to have a process keep a claim. Each prints a line with an id once it has one.
@@ -132,5 +136,40 @@ func (m *manager) begins(cmd *exec.Cmd) string {
 		if err != nil || strings.Contains(line, `"id":`) && !strings.Contains(line, `"hello"`) {
 			return said.String()
 		}
+	}
+}
+
+// TestMainImpostor connects to another user's socket in a directory for everybody.
+func TestMainImpostor(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	dir, err := os.MkdirTemp("", "dibs")
+	if err := errors.Join(err, os.Chmod(dir, 0o777|fs.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(dir, "s")
+	var l net.Listener
+	testkit.AsUser(t, 64001, 64001, func() { l, err = net.Listen("unix", socket) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for named, want := range map[string]string{"": "DIBS_SOCKET_USER=64001\n", "64002": "mend socket_user or DIBS_SOCKET\n"} {
+		t.Setenv("DIBS_SOCKET_USER", named)
+		var stdout, stderr bytes.Buffer
+		code := cli.Main(t.Context(), []string{"status", "--socket", socket}, nil, &stdout, &stderr)
+		if code != 5 || stdout.Len() > 0 || !strings.HasPrefix(stderr.String(), "dibs: user 64001 listens on "+socket) || !strings.HasSuffix(stderr.String(), want) {
+			t.Errorf("named %q: exit code %d, stdout %q, stderr %q", named, code, &stdout, &stderr)
+		}
+	}
+}
+
+// A script's "sandboxed COMMAND…" runs a command without unix sockets.
+func init() {
+	programs["sandboxed"] = func() {
+		fmt.Fprintln(os.Stderr, testkit.Sandboxed(os.Args[1:]...))
+		os.Exit(1)
 	}
 }

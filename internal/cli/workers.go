@@ -19,6 +19,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/run/runner"
+	"dibs/internal/setup/connect"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
@@ -255,4 +256,17 @@ func (l *lines) flush() {
 	if len(l.begun) > 0 {
 		_ = l.write(append(l.begun, '\n'))
 	}
+}
+
+// reopening adds to an error about failed tasks how to open them again.
+func (a *app) reopening(err error) error {
+	failing, ok := errors.AsType[*runner.FailingError](err)
+	if !ok {
+		return err
+	}
+	command := a.program() + " reopen"
+	for _, agent := range failing.Agents {
+		command += " --failed-by " + connect.ShellWord(agent)
+	}
+	return fmt.Errorf("%w; this opens them again: %s --since %s", err, command, failing.Since.Local().Format(time.RFC3339))
 }

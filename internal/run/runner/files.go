@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"dibs/internal/api"
 	"dibs/internal/kit/safefile"
 	"dibs/internal/task"
 )
@@ -51,6 +52,17 @@ func (f files) remove() {
 // last line on stdout. It is empty if the command said nothing.
 func (f files) said(stdout *output) string {
 	return cmp.Or(readWritten(f.summary.Name()), stdout.said().last())
+}
+
+// used returns what the command wrote into its file that it used for the task, if anything.
+func (f files) used() (used api.Used, err error) {
+	if f.usage == nil {
+		return used, nil
+	}
+	if written := readWritten(f.usage.Name()); written != "" {
+		used.Usage, err = api.ParseUsage(written)
+	}
+	return used, err
 }
 
 // readWritten returns what the command wrote into one of its files, as plain text; nothing unless

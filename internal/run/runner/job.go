@@ -11,9 +11,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/kit/clock"
 	"dibs/internal/task"
 )
 
@@ -248,4 +251,165 @@ func (j *job) giveBack(ctx context.Context, because error) error {
 		return errors.Join(because, err)
 	}
 	return fmt.Errorf("%w: the task was given back", because)
+}
+
+// verdict is what becomes of a command that ended with 0.
+type verdict struct {
+	said   string // the summary
+	undone string // why the task is not done all the same; empty if it is
+}
+
+// verdict waits for the command's last words, and then for the check.
+func (j *job) verdict(c *checking, f files) verdict {
+	v := verdict{said: f.said(j.supervisor.stdout)}
+	if j.Check != "" {
+		v.undone = j.check(c, f)
+	}
+	return v
+}
+
+// checking stops a check that is no longer wanted.
+type checking struct {
+	stop, kill      func()
+	stopped, killed <-chan struct{}
+}
+
+func newChecking() *checking {
+	stopped, killed := make(chan struct{}), make(chan struct{})
+	return &checking{
+		stop: sync.OnceFunc(func() { close(stopped) }), kill: sync.OnceFunc(func() { close(killed) }),
+		stopped: stopped, killed: killed,
+	}
+}
+
+// check runs the check, which has a supervisor of its own, and returns why the task is not done; empty
+// if it is. It returns when nothing runs any more that the check started.
+func (j *job) check(c *checking, f files) string {
+	s, err := j.newSupervisor()
+	if err != nil {
+		return fmt.Sprintf("the check could not be started: %v", err)
+	}
+	defer adopt(true) // for the command's supervisor
+	defer s.dismiss()
+	s.run([]string{"sh", "-c", j.Check}, j.environment(f), nil)
+	stopped, killed := c.stopped, c.killed
+	pid, code, failed := 0, 0, ""
+	var late <-chan time.Time
+	for {
+		select {
+		case r, more := <-s.reports:
+			switch {
+			case r.PID != 0:
+				pid = r.PID
+				continue
+			case r.Ended:
+				code, pid = r.Code, 0
+				s.send(order{Signal: syscall.SIGKILL, Everything: true}) // what it left running
+				continue
+			case r.Failed != "":
+				failed = "the check could not be started: " + r.Failed
+			case !more:
+				s.killRest(pid)
+				failed = "the process that watches over the check was killed"
+			}
+			if failed == "" && code != 0 {
+				failed = cmp.Or(s.stdout.said().last(), s.stderr.said().last(), fmt.Sprintf("the check ended with %d", code))
+			}
+			return failed
+		case <-stopped:
+			stopped, late = nil, time.After(j.Patience)
+			s.send(order{Signal: syscall.SIGTERM, Everything: true})
+		case <-late:
+			s.send(order{Signal: syscall.SIGKILL, Everything: true})
+		case <-killed:
+			killed = nil
+			s.send(order{Signal: syscall.SIGKILL, Everything: true})
+		}
+	}
+}
+
+// finish reports the outcome to the daemon, by the command's exit code. said is what the command
+// said of it. It retries while there is no daemon, or its journal or Notion is needed and cannot be
+// used; the key keeps a repetition from acting twice. Once running has ended, as after a signal, it does not wait for a
+// journal.
+func (j *job) finish(running context.Context, code int, said string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), insist)
+	defer cancel()
+	key := "run " + string(j.claim.ID)
+	if j.refused {
+		key += " not done"
+	}
+	end := j.ending(code, said)
+	for told := false; ; {
+		ended, err := end(ctx, key)
+		_, away := errors.AsType[*client.UnreachableError](err)
+		p, refused := errors.AsType[*api.Problem](err)
+		if refused && p.Code == api.CodeClaimLost {
+			err := lost(p)
+			j.become(claim.EndLost, code, err.Error())
+			return err
+		}
+		wait := again
+		waiting := ctx
+		unsaved := refused && p.Code.Passes() && p.RetryAfter > 0 && !j.stopped && running.Err() == nil
+		if unsaved {
+			waiting, wait = running, max(again, time.Duration(p.RetryAfter)*time.Second)
+		}
+		if !away && !unsaved && !(refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy)) {
+			if err == nil {
+				j.result.Task, j.result.Pending = ended.Task, ended.Pending
+				j.result.Outcome = cmp.Or(ended.Outcome, j.result.Outcome)
+			}
+			if err == nil && ended.Pending {
+				j.Say("%q: pending: Notion has not been told yet. It is not known %s", ended.Task.Title, task.OneLine(ended.Unknown, unicode.ReplacementChar))
+			}
+			return err
+		}
+		if !told {
+			j.Say("%v; trying again for a minute", err)
+			told = true
+		}
+		if clock.Pause(waiting, wait) != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// ending returns the request that ends the claim, by the command's exit code and what it said.
+func (j *job) ending(code int, said string) func(context.Context, string) (api.Claim, error) {
+	id, agent := string(j.claim.ID), j.claim.Agent
+	used := j.spent()
+	took := time.Since(j.began).Round(time.Second)
+	release := func(ctx context.Context, key string) (api.Claim, error) {
+		return j.Daemon.Release(ctx, id, api.StopRequest{Agent: agent, Reason: j.result.Text, Used: used}, key)
+	}
+	switch {
+	case j.stopped:
+		j.become(claim.EndReleased, code, j.name()+" was stopped")
+		return release
+	case unstarted(code):
+		j.become(claim.EndReleased, code, "the command could not be started: "+cmp.Or(said, fmt.Sprintf("%s ended with %d", j.name(), code)))
+		return release
+	case code == TryLater:
+		j.become(claim.EndReleased, code, cmp.Or(said, j.name()+" wants to be tried later"))
+		return release
+	case code == 0:
+		j.become(claim.EndCompleted, code, cmp.Or(said, fmt.Sprintf("%s ended well after %s", j.name(), took)))
+		return func(ctx context.Context, key string) (api.Claim, error) {
+			return j.Daemon.Complete(ctx, id, api.CompleteRequest{Agent: agent, Summary: j.result.Text, Used: used}, key)
+		}
+	}
+	j.become(claim.EndFailed, code, cmp.Or(said, fmt.Sprintf("%s ended with %d", j.name(), code)))
+	return func(ctx context.Context, key string) (api.Claim, error) {
+		return j.Daemon.Fail(ctx, id, api.FailRequest{Agent: agent, Reason: j.result.Text, Used: used}, key)
+	}
+}
+
+// spent is used at the end of the command. What cannot be read is said, and changes nothing else.
+func (j *job) spent() api.Used {
+	used, err := j.made.used()
+	if err != nil {
+		j.Say("what %s wrote into DIBS_USAGE_FILE is not counted: %v", j.name(), err)
+	}
+	return used
 }

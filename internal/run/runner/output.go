@@ -5,11 +5,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode"
+
+	"dibs/internal/task"
 
 	"github.com/creack/pty"
+	"golang.org/x/term"
 )
 
 // output is an output of the command. It is copied to where it goes, and its end is kept.
@@ -156,4 +162,65 @@ func (t *tail) readEnd(file *os.File, begun int64) {
 	defer t.mu.Unlock()
 	t.at = info.ModTime()
 	t.data, _ = io.ReadAll(io.NewSectionReader(again, from, info.Size()-from))
+}
+
+// How much of a command's last output becomes the reason of its failure.
+const (
+	tailBytes = 4096
+	tailLines = 10
+)
+
+// tail keeps the end of its input.
+type tail struct {
+	mu   sync.Mutex
+	data []byte
+	at   time.Time // of the last input
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(p) > 0 {
+		t.at = time.Now()
+	}
+	t.data = append(t.data, p...)
+	if over := len(t.data) - tailBytes; over > 0 {
+		t.data = append(t.data[:0], t.data[over:]...)
+	}
+	return len(p), nil
+}
+
+// last returns the last line that is not empty, without what controls a terminal.
+func (t *tail) last() string {
+	lines := strings.Split(t.text(), "\n")
+	return lines[len(lines)-1]
+}
+
+// wrote returns when the last input came.
+func (t *tail) wrote() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.at
+}
+
+// text returns the last lines, without what controls a terminal.
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lines []string
+	for line := range strings.Lines(task.Plain(strings.ToValidUTF8(string(t.data), ""))) {
+		if line = strings.TrimSpace(task.OneLine(line, unicode.ReplacementChar)); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
+}
+
+// lastWords is how long to wait for the command's outputs after it ended: processes that it left
+// running may keep them open.
+const lastWords = 2 * time.Second
+
+func isTerminal(stdin any) bool {
+	file, ok := stdin.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }

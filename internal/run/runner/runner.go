@@ -8,9 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"sync"
 	"time"
 
 	"dibs/internal/api"
@@ -18,87 +15,10 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/kit/clock"
 	"dibs/internal/kit/safefile"
+	"dibs/internal/task"
 
 	"github.com/oklog/ulid/v2"
 )
-
-// Options configure what to run, and for which tasks.
-type Options struct {
-	Daemon *client.Client
-	// Claim is the request for a task. The supervisor is the process that keeps the claim alive.
-	Claim api.ClaimRequest
-	// Loop continues with further tasks until none is ready or, if the request waits, until the
-	// context ends.
-	Loop bool
-	// Command is the command with its arguments.
-	Command []string
-	// Patience is how long a command may take to end when asked, before SIGKILL.
-	Patience time.Duration
-	// Stdin is the command's. Stdout and Stderr get what it writes, see newOutput.
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	// Env is the command's environment; the variables of the task are added.
-	Env []string
-	// Supervisor is a command that calls Supervise.
-	Supervisor []string
-	// Brief writes the description of the task for the command.
-	Brief func(context.Context, io.Writer, api.Claim) error
-	// Attempts is how often the command may give a task back before a loop gives it up; 0 for no
-	// limit.
-	Attempts int
-	// Count is told how each task of a loop ended, before another is claimed. Its error ends the loop.
-	Count func(End) error
-	// Check is a command of a shell that decides whether the task is done, once the command has ended
-	// with 0; empty for none.
-	Check string
-	// Progress makes the last line of the command's output the claim's progress.
-	Progress bool
-	// Tell is told what happens, as it happens.
-	Tell func(News)
-	// Say prints messages about trouble, for people.
-	Say func(format string, args ...any)
-}
-
-// Exit codes of commands, beside 0.
-const (
-	// NoCommand and NotFound are a shell's codes for a command that it could not start.
-	NoCommand, NotFound = 126, 127
-	// TryLater asks to give the task back: EX_TEMPFAIL of sysexits.h.
-	TryLater = 75
-	// NotDone is the code of a command that ended with 0 although the task is not done.
-	NotDone = 1
-	// Signalled is added to the number of the signal that killed a command.
-	Signalled = 128
-)
-
-// ErrLost says that the claim was lost while the command ran.
-var ErrLost = errors.New("the claim was lost")
-
-// End is how a task ended, as it counts for a row of failures.
-type End struct {
-	Agent   string
-	Claimed time.Time
-	Outcome claim.Ending // empty if that is not known
-}
-
-// Failures counts the tasks that failed in a row, of one loop or of several at once.
-type Failures struct {
-	Most int // after how many the loops end; 0 for never
-	mu   sync.Mutex
-	row  FailingError
-	over bool
-}
-
-// FailingError says that loops ended because so many tasks in a row failed.
-type FailingError struct {
-	Agents []string // who failed them
-	Tasks  int
-	Since  time.Time // when the first of them was claimed
-}
-
-func (e *FailingError) Error() string {
-	return fmt.Sprintf("%d tasks failed in a row, and the loop ends: look at why", e.Tasks)
-}
 
 const (
 	// again is the pause before a retry when the daemon cannot be reached.
@@ -175,46 +95,6 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 	}
 }
 
-// Count takes in how a task ended. A claim that somebody else ended says nothing of the work. Once
-// Most have failed in a row, only what still fails counts. Count is safe for concurrent use.
-func (f *Failures) Count(end End) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch end.Outcome {
-	case claim.EndFailed:
-		if f.row.Tasks++; f.row.Tasks == 1 || end.Claimed.Before(f.row.Since) {
-			f.row.Since = end.Claimed
-		}
-		if !slices.Contains(f.row.Agents, end.Agent) {
-			f.row.Agents = append(f.row.Agents, end.Agent)
-		}
-		f.over = f.over || f.row.Tasks == f.Most
-	case claim.EndCompleted, claim.EndReview, claim.EndReleased:
-		if !f.over {
-			f.row = FailingError{}
-		}
-	}
-	return f.err()
-}
-
-// Err returns a *FailingError once Most tasks have failed in a row.
-func (f *Failures) Err() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err()
-}
-
-func (f *Failures) err() error {
-	if !f.over {
-		return nil
-	}
-	row := f.row
-	return &row
-}
-
-// unstarted reports whether a command's exit code says that it could not be started.
-func unstarted(code int) bool { return code == NoCommand || code == NotFound }
-
 // claim asks for a task. It passes over those that are to be tried later while others are ready. If
 // it may wait for ever, it waits for a daemon, too. Before it waits it says what for.
 func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
@@ -287,4 +167,67 @@ func (o Options) request(later *later, wait time.Duration) (r api.ClaimRequest, 
 	}
 	r.WaitSeconds = wait.Seconds()
 	return r, due, "run " + ulid.Make().String()
+}
+
+// later lists the tasks that commands gave back to be tried later. Each is passed over for a while,
+// longer each time, so that a loop gets to the others.
+type later struct {
+	most  int // how often a task is tried; 0 for no limit
+	tasks []postponed
+	given []task.ID // given up
+}
+
+type postponed struct {
+	id    task.ID
+	times int
+	due   time.Time
+}
+
+// mostLater limits the tasks passed over: as many as one request may name.
+const mostLater = 1000
+
+// add puts a task off. It returns how often that was, and when it is due again; or that it is given
+// up, because it was tried often enough.
+func (l *later) add(id task.ID) (times int, due api.Time, givenUp bool) {
+	p := postponed{id: id}
+	for i, known := range l.tasks {
+		if known.id == id {
+			p = known
+			l.tasks = append(l.tasks[:i], l.tasks[i+1:]...)
+			break
+		}
+	}
+	p.due = time.Now().Add(min(longestPause, shortestPause<<min(p.times, 10)))
+	p.times++
+	if p.times == l.most {
+		l.given = append(l.given, id)
+		if len(l.given) > mostLater {
+			l.given = l.given[1:]
+		}
+		return p.times, api.Time{}, true
+	}
+	l.tasks = append(l.tasks, p)
+	if len(l.tasks)+len(l.given) > mostLater && len(l.tasks) > 0 {
+		l.tasks = l.tasks[1:]
+	}
+	return p.times, api.Time{Time: p.due}, false
+}
+
+// pending returns the tasks still to be passed over, and the time until the first of them is due;
+// zero if there is none.
+func (l *later) pending() (ids []string, due time.Duration) {
+	for _, id := range l.given {
+		ids = append(ids, string(id))
+	}
+	for _, p := range l.tasks {
+		left := time.Until(p.due)
+		if left <= 0 {
+			continue
+		}
+		ids = append(ids, string(p.id))
+		if due == 0 || left < due {
+			due = left
+		}
+	}
+	return ids, due
 }

@@ -2,13 +2,16 @@ package runner
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/term"
 )
 
 // supervisor is the supervisor's process as dibs run sees it, see Supervise.
@@ -86,10 +89,6 @@ func (o *Options) newSupervisor() (*supervisor, error) {
 	return s, nil
 }
 
-// lastWords is how long to wait for the command's outputs after it ended: processes that it left
-// running may keep them open.
-const lastWords = 2 * time.Second
-
 // send sends an order. If the supervisor is gone, its reports end.
 func (s *supervisor) send(o order) { _ = s.orders.Encode(o) }
 
@@ -132,7 +131,222 @@ func (s *supervisor) killRest(pid int) {
 	}
 }
 
-func isTerminal(stdin any) bool {
-	file, ok := stdin.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
+// The supervisor is a process between dibs run and its command. If dibs run is killed, it kills the
+// command and everything that the command started. On Linux it becomes the parent of orphaned
+// descendants, so that it loses none of them, whatever session, group or environment they have; on
+// other systems it knows only the command's process group. To the daemon, it is the process that
+// keeps the claim alive: it ends last, after dibs run has reported the outcome of the task, or is
+// gone.
+
+// order is an order of dibs run to its supervisor: to start a command, to send a signal, or to end
+// and leave running processes alone.
+type order struct {
+	Run   []string
+	Env   []string
+	Group int      // the process group of the command; 0 for one of its own
+	Files []string // removed if dibs run is killed
+
+	Signal     syscall.Signal
+	Everything bool // everything that was started gets the signal, not only the command's group
+
+	Leave bool
+}
+
+// report is a report of the supervisor to dibs run: that the command was started or could not be,
+// with the code that a shell has for that; the code with which it ended; that nothing runs any more.
+type report struct {
+	PID    int
+	Failed string
+	Ended  bool
+	Code   int
+	Clear  bool
+}
+
+// The supervisor reads orders from the first of these files and writes reports to the second. The
+// others become the command's stderr and stdout; the supervisor closes its own copies. All are
+// pipes, but stdout may be a terminal.
+const ordersFile, reportsFile, stderrFile, stdoutFile = 3, 4, 5, 6
+
+// killAgain is how often remaining processes are killed again: they may start more meanwhile.
+const killAgain = 20 * time.Millisecond
+
+// stopPasses limits how often more processes to stop are looked for.
+const stopPasses = 20
+
+// Supervise runs in the supervisor's process. It returns once nothing is left to supervise.
+func Supervise() error {
+	for _, fd := range []int{ordersFile, reportsFile, stderrFile} {
+		var stat syscall.Stat_t
+		if err := syscall.Fstat(fd, &stat); err != nil || stat.Mode&syscall.S_IFMT != syscall.S_IFIFO {
+			return errors.New("this command is part of dibs run, and not for people: only dibs run may start it")
+		}
+		syscall.CloseOnExec(fd)
+	}
+	syscall.CloseOnExec(stdoutFile)
+	in, out := json.NewDecoder(os.NewFile(ordersFile, "orders")), json.NewEncoder(os.NewFile(reportsFile, "reports"))
+	// The command dies with the thread that started it, see attributes.
+	runtime.LockOSThread()
+	rename()
+	adopt(true)
+	s := supervising{parent: os.Getppid(), out: out, stderr: os.NewFile(stderrFile, "stderr"), stdout: os.NewFile(stdoutFile, "stdout"), signals: make(chan os.Signal, 8)}
+	signal.Notify(s.signals, passed()...)
+	orders := make(chan order)
+	go func() {
+		defer close(orders)
+		for {
+			var o order
+			if in.Decode(&o) != nil {
+				return
+			}
+			orders <- o
+		}
+	}()
+	first, ok := <-orders
+	if !ok || len(first.Run) == 0 {
+		return nil
+	}
+	return s.run(first, orders)
+}
+
+// supervising is a supervisor at work.
+type supervising struct {
+	parent  int // dibs run
+	out     *json.Encoder
+	stdout  *os.File
+	stderr  *os.File
+	signals chan os.Signal
+}
+
+func (s *supervising) run(first order, orders <-chan order) error {
+	cmd := exec.Command(first.Run[0], first.Run[1:]...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = first.Env, os.Stdin, s.stdout, s.stderr
+	cmd.SysProcAttr = attributes(first.Group)
+	err := cmd.Start()
+	s.stderr.Close()
+	s.stdout.Close()
+	if err != nil {
+		code := NoCommand
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			code = NotFound
+		}
+		_ = s.out.Encode(report{Failed: err.Error(), Code: code})
+		for o := range orders { // the claim lives until its task is given back
+			if o.Leave {
+				return nil
+			}
+		}
+		return remove(first.Files)
+	}
+	// Reports fail once dibs run is gone. Its orders end then, too.
+	_ = s.out.Encode(report{PID: cmd.Process.Pid})
+	target := cmd.Process.Pid
+	if first.Group == 0 {
+		target = -target
+	}
+	ended, running, orphaned := reap(target), true, false
+	var kill <-chan time.Time
+	for {
+		select {
+		case code, more := <-ended:
+			if !more {
+				if orphaned {
+					return remove(first.Files)
+				}
+				ended, kill = nil, nil
+				_ = s.out.Encode(report{Clear: true})
+				continue
+			}
+			running = false
+			_ = s.out.Encode(report{Ended: true, Code: code})
+		case o, more := <-orders:
+			switch {
+			case !more && ended == nil:
+				return remove(first.Files)
+			case !more:
+				orders, orphaned = nil, true
+				kill = time.After(0)
+			case o.Leave:
+				return nil
+			case ended == nil:
+			case running && !o.Everything:
+				_ = syscall.Kill(target, o.Signal) // it may have ended
+			default:
+				signalAll(target, o.Signal)
+				if o.Signal == syscall.SIGKILL {
+					kill = time.After(killAgain)
+				}
+			}
+		case <-kill:
+			signalAll(target, syscall.SIGKILL)
+			kill = time.After(killAgain)
+		case got := <-s.signals:
+			// The command meant dibs run, which it takes for its parent.
+			if os.Getppid() == s.parent {
+				_ = syscall.Kill(s.parent, got.(syscall.Signal))
+			}
+		}
+	}
+}
+
+func remove(files []string) (err error) {
+	for _, file := range files {
+		if e := os.Remove(file); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// reap waits for all children of this process. It sends the exit code of target, which is as in
+// syscall.Kill, and closes the channel once no child is left, nor any process in target's group.
+func reap(target int) <-chan int {
+	ended := make(chan int, 1)
+	go func() {
+		defer close(ended)
+		for {
+			var status syscall.WaitStatus
+			pid, err := syscall.Wait4(-1, &status, 0, nil)
+			switch {
+			case err == syscall.EINTR:
+			case err != nil && target < 0 && syscall.Kill(target, 0) != syscall.ESRCH:
+				time.Sleep(killAgain)
+			case err != nil:
+				return
+			case (pid == target || pid == -target) && status.Signaled():
+				ended <- Signalled + int(status.Signal())
+			case pid == target || pid == -target:
+				ended <- status.ExitStatus()
+			}
+		}
+	}()
+	return ended
+}
+
+// signalAll sends a signal to all descendants of this process, or, where they are unknown, to the
+// target, if there is one. What they start meanwhile is stopped, too.
+func signalAll(target int, s syscall.Signal) {
+	reached := make(map[int]bool)
+	for range stopPasses {
+		pids, known := descendants()
+		if !known && target != 0 {
+			pids = []int{target}
+		}
+		before := len(reached)
+		for _, pid := range pids {
+			if !reached[pid] {
+				reached[pid] = true
+				_ = syscall.Kill(pid, s) // it may have ended
+			}
+		}
+		if s != syscall.SIGSTOP || len(reached) == before {
+			return
+		}
+	}
+}
+
+// passed returns the signals that are passed to a command, without those that this process was
+// started to ignore, as under nohup.
+func passed() []os.Signal {
+	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+	return slices.DeleteFunc(all, signal.Ignored)
 }

@@ -26,6 +26,7 @@ type lostError struct {
 }
 
 func (e *lostError) Error() string { return ErrLost.Error() + ": " + e.why }
+
 func (e *lostError) Unwrap() error { return ErrLost }
 
 // lost returns the error of a claim on which the daemon refused a request.
@@ -112,4 +113,78 @@ func (j *job) judge(ctx context.Context) (until time.Time, err error) {
 		}
 		clock.Pause(ctx, again)
 	}
+}
+
+// renewEvery is how often to renew a claim if the daemon cannot see this process, or there is more to
+// say of what was used.
+const renewEvery = 30 * time.Second
+
+// renew keeps the claim alive until ctx ends, for a daemon on another machine, and tells any daemon
+// what was used so far.
+func (j *job) renew(ctx context.Context) {
+	var told api.Usage
+	until := j.claim.ExpiresAt.Time
+	for clock.Pause(ctx, min(renewEvery, max(time.Until(until)/3, time.Second))) == nil {
+		used, _ := j.made.used() // what cannot be read may be half written
+		if news := used.Usage != nil && *used.Usage != told; j.Claim.PID != 0 && !news {
+			continue
+		}
+		asking, cancel := context.WithTimeout(ctx, renewEvery)
+		// watch notices a failure by the end of the lease.
+		renewed, err := j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent, Used: used}, "")
+		cancel()
+		if err != nil {
+			continue
+		}
+		until = renewed.ExpiresAt.Time
+		if used.Usage != nil {
+			told = *used.Usage
+		}
+	}
+}
+
+// reportLost tells the daemon what was used for a claim that was lost: it is gone all the same.
+func (j *job) reportLost() {
+	if used := j.spent(); used.Usage != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), again)
+		defer cancel()
+		// It is refused, since the claim is lost, and noted.
+		_, _ = j.Daemon.Renew(ctx, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent, Used: used}, "")
+	}
+}
+
+// progressEvery is the shortest time between two reports of progress, and lookEvery that between two
+// looks for something new to report.
+const (
+	progressEvery = 30 * time.Second
+	lookEvery     = time.Second
+)
+
+// progress reports the last line of the command's output until ctx ends. A report that fails is left
+// to the next one: watch notices what matters.
+func (j *job) progress(ctx context.Context) {
+	said := ""
+	for pause := lookEvery; clock.Pause(ctx, pause) == nil; {
+		pause = lookEvery
+		line := j.supervisor.latest()
+		if line == "" || line == said {
+			continue
+		}
+		asking, cancel := context.WithTimeout(ctx, progressEvery)
+		_, err := j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent, Progress: line}, "")
+		cancel()
+		if err == nil {
+			said = line
+		}
+		pause = progressEvery
+	}
+}
+
+// latest returns the last line of the output that the command wrote to last.
+func (s *supervisor) latest() string {
+	out, err := s.stdout.now(), s.stderr.now()
+	if line := err.last(); line != "" && err.wrote().After(out.wrote()) {
+		return line
+	}
+	return out.last()
 }
