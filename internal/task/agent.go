@@ -42,7 +42,7 @@ func ValidateAgent(name string) error {
 	case name == "." || name == ".." || strings.ContainsAny(name, `/\`):
 		return fmt.Errorf("%q is no agent's name: it cannot stand in a path: use one that is not . or .. and has no / or backslash", name)
 	case strings.ContainsFunc(name, invisible):
-		return fmt.Errorf("agent name %+q contains a character that is not seen: want visible characters, with no space but the plain one", name)
+		return fmt.Errorf("agent name %+q contains an invisible character: use printable characters and plain spaces", name)
 	}
 	return nil
 }

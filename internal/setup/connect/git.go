@@ -28,9 +28,9 @@ func (p Place) git(undo bool) ([]file, error) {
 	hook := file{path: filepath.Join(hooks, "pre-commit"), mode: runnable, within: within, edit: p.preCommit}
 	if _, err := (file{path: hooks, within: within}).find(); err != nil {
 		if undo {
-			return nil, fmt.Errorf("git runs the hooks in %s, which is outside of %s (core.hooksPath), where nothing is changed: take our lines out of %s yourself, if it has any", hooks, within[0], hook.path)
+			return nil, fmt.Errorf("core.hooksPath points outside this repository (%s is not below %s): take the lines of dibs out of %s yourself, if it has any", hooks, within[0], hook.path)
 		}
-		return nil, fmt.Errorf("git runs the hooks in %s, which is outside of %s (core.hooksPath), and may do so for other repositories: have %s call %q and refuse on exit code 2, or set core.hooksPath to a folder of this one", hooks, within[0], hook.path, p.hook("pre-commit", ""))
+		return nil, fmt.Errorf("core.hooksPath points outside this repository (%s is not below %s): add %q to %s yourself; exit code 2 must stop the commit", hooks, within[0], p.hook("pre-commit", ""), hook.path)
 	}
 	return []file{hook}, nil
 }

@@ -358,7 +358,7 @@ func (e *examination) databaseClock(ahead time.Duration) {
 	if ahead < 0 {
 		said = fmt.Sprintf("the database's is %v behind this machine's", -ahead)
 	}
-	e.warn("journal.clock", said, "set both, for example with NTP: who leads does not depend on it, but since when, and when members were seen, cannot be compared with the logs")
+	e.warn("journal.clock", said, "synchronise both clocks (NTP): who leads does not depend on it, but the times of members and logs do not match")
 }
 
 // leader checks whether this machine reaches the leader.
