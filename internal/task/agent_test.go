@@ -39,20 +39,20 @@ func TestValidateAgent(t *testing.T) {
 		{"User 1000", "signs for a user"},
 		{" Sandman", "space"},
 		{"Sandman\u00a0", "space"},
-		{"Sand\u00a0man", "not seen"},  // a space that does not break
-		{"Sand\u2003man", "not seen"},  // a wide one
-		{"Sand\u200bman", "not seen"},  // one of no width
-		{"Sand\u200dman", "not seen"},  // a joiner
-		{"Sand\u00adman", "not seen"},  // a soft hyphen
-		{"Sand\u202eman", "not seen"},  // writing from right to left
-		{"Sand\ufeffman", "not seen"},  // a byte order mark
-		{"Sand\ue000man", "not seen"},  // private use
-		{"Sand\ufe0fman", "not seen"},  // a variation selector
-		{"Sand\u3164man", "not seen"},  // a letter that is blank
-		{"Sand\u2800man", "not seen"},  // a symbol that is blank
-		{"Sand\u034fman", "not seen"},  // a mark that is not seen
-		{"Sand\U000e0041", "not seen"}, // a tag
-		{"Sand\u0378man", "not seen"},  // unassigned
+		{"Sand\u00a0man", "invisible"},  // a space that does not break
+		{"Sand\u2003man", "invisible"},  // a wide one
+		{"Sand\u200bman", "invisible"},  // one of no width
+		{"Sand\u200dman", "invisible"},  // a joiner
+		{"Sand\u00adman", "invisible"},  // a soft hyphen
+		{"Sand\u202eman", "invisible"},  // writing from right to left
+		{"Sand\ufeffman", "invisible"},  // a byte order mark
+		{"Sand\ue000man", "invisible"},  // private use
+		{"Sand\ufe0fman", "invisible"},  // a variation selector
+		{"Sand\u3164man", "invisible"},  // a letter that is blank
+		{"Sand\u2800man", "invisible"},  // a symbol that is blank
+		{"Sand\u034fman", "invisible"},  // a mark that is not seen
+		{"Sand\U000e0041", "invisible"}, // a tag
+		{"Sand\u0378man", "invisible"},  // unassigned
 	} {
 		err := task.ValidateAgent(tt.name)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
