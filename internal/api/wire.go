@@ -65,6 +65,8 @@ type Claim struct {
 	Fence    int64  `json:"fence,omitempty" doc:"A number that is greater than that of every earlier claim of the task, for whoever guards something with it"`
 	Override bool   `json:"override,omitempty" doc:"The claim took the task over from a stale one"`
 	Former   string `json:"former,omitempty" doc:"Who had the stale claim"`
+	// Withdrawing says that nobody was granted it, and that it may still be on its page.
+	Withdrawing bool `json:"-"`
 	// Unheard says that the daemon gave it back, because its caller went away before the answer.
 	Unheard bool `json:"-"`
 

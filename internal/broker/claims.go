@@ -262,7 +262,7 @@ func (b *Broker) Lookup(ctx context.Context, r Ref) (api.Claim, error) {
 		return out, err
 	}
 	if m, ok := b.claimer.Mark(cl.ID); ok { // of an attempt that was given up, and is not off its page
-		out.State, out.Outcome, out.EndedAt = claim.State(m.State), "", api.Time{}
+		out.State, out.Withdrawing, out.Outcome, out.EndedAt = m.Shown(), m.OnPage(), "", api.Time{}
 	}
 	return out, nil
 }

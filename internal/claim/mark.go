@@ -79,6 +79,13 @@ func (h Hold) mark(s MarkState, due time.Time, reason string) Mark {
 	}
 }
 
+// Shown returns the state in which others are shown the attempt that left m: to them a claim has one
+// life, and its withdrawal is a part of that.
+func (m Mark) Shown() State { return State(m.State) }
+
+// OnPage reports whether m is on its page, or may be.
+func (m Mark) OnPage() bool { return m.State != Unseen && m.State != Gone }
+
 // competes reports whether m was written to replace a stale claim, or no claim, in competition
 // with the claims of others.
 func (m Mark) competes() bool { return m.Why == Swept || m.Why == ForReopening }

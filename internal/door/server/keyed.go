@@ -123,7 +123,7 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*outbox.Answe
 		status, body = http.StatusCreated, c
 	case c.State == claim.Reserved, c.State == claim.Writing:
 		return askAgain(claim.CodeNotionUnavailable, "what became of the first request with this idempotency key is still being found out")
-	case c.State == claim.State(claim.Abandoned), c.State == claim.State(claim.Voided), c.State == claim.State(claim.Clearing):
+	case c.Withdrawing:
 		// A new attempt would be refused because of this one's remains on the page. One that was
 		// never seen there left none.
 		return askAgain(claim.CodeNotionUnavailable, "the claim that the first request with this idempotency key made could not be verified and is being withdrawn")

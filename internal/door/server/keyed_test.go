@@ -353,7 +353,8 @@ func TestInterrupted(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		bound  bool
-		state  claim.State // of the claim
+		state  claim.State     // of the claim
+		mark   claim.MarkState // of the attempt that left it
 		ending claim.Ending
 		err    error // of looking it up
 		status int
@@ -366,9 +367,9 @@ func TestInterrupted(t *testing.T) {
 		{name: "completed since", bound: true, state: claim.Ended, ending: claim.EndCompleted, status: 409, code: api.CodeClaimLost, stored: true},
 		{name: "completing", bound: true, state: claim.Finishing, status: 409, code: api.CodeClaimLost, stored: true},
 		{name: "not granted", bound: true, state: claim.Ended, ending: claim.EndNotGranted, status: 201, anew: true, stored: true},
-		{name: "being withdrawn", bound: true, state: claim.State(claim.Abandoned), status: 503, code: api.Code(claim.CodeNotionUnavailable)},
-		{name: "marked as withdrawn", bound: true, state: claim.State(claim.Voided), status: 503, code: api.Code(claim.CodeNotionUnavailable)},
-		{name: "written, and not seen", bound: true, state: claim.State(claim.Unseen), status: 201, anew: true, stored: true},
+		{name: "being withdrawn", bound: true, mark: claim.Abandoned, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
+		{name: "marked as withdrawn", bound: true, mark: claim.Voided, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
+		{name: "written, and not seen", bound: true, mark: claim.Unseen, status: 201, anew: true, stored: true},
 		{name: "forgotten", bound: true, err: claim.ErrUnknownClaim, status: 201, anew: true, stored: true},
 		{name: "no claim was made", status: 201, anew: true, stored: true},
 		{name: "journal broken", bound: true, err: errors.New("disk full"), status: 500, code: api.CodeInternal},
@@ -384,6 +385,9 @@ func TestInterrupted(t *testing.T) {
 			f.broker.lookup = func(context.Context, broker.Ref) (api.Claim, error) {
 				c := held()
 				c.State, c.Outcome = tt.state, tt.ending
+				if m := (claim.Mark{State: tt.mark}); tt.mark != "" {
+					c.State, c.Withdrawing = m.Shown(), m.OnPage()
+				}
 				return c, tt.err
 			}
 			f.broker.claimed.Store(0)
