@@ -3,22 +3,7 @@ package emulator
 import (
 	"cmp"
 	"slices"
-	"time"
 )
-
-// comment is a comment on a page or a block.
-type comment struct {
-	ID         string `json:"id"`
-	Parent     parent `json:"parent"`
-	Discussion string `json:"discussion"`
-	Text       []span `json:"text"`
-	// Name is the display name; empty for the author's own.
-	Name      string    `json:"name,omitempty"`
-	Created   time.Time `json:"created"`
-	CreatedBy string    `json:"created_by"`
-	Resolved  bool      `json:"resolved,omitempty"`
-	Seq       int64     `json:"seq"`
-}
 
 func (c *call) createComment() (render, error) {
 	if err := c.body.only("parent", "discussion_id", "rich_text", "attachments", "display_name", "markdown"); err != nil {

@@ -5,13 +5,6 @@ import (
 	_ "time/tzdata" // IANA zones in dates have to work on machines without a zone database
 )
 
-// date is the value of a date property, as shown: each end is a day, or a time cut to the minute
-// with a numeric offset, never "Z".
-type date struct {
-	Start string `json:"start"`
-	End   string `json:"end,omitempty"`
-}
-
 func (d *date) encode() map[string]any {
 	m := map[string]any{"start": d.Start, "end": nil, "time_zone": nil}
 	if d.End != "" {

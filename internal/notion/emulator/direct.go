@@ -1,8 +1,11 @@
 package emulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -92,6 +95,28 @@ func (e *Emulator) EditPageAs(user, id string, properties map[string]any) error 
 	})
 }
 
+// WriteMarkdown appends Markdown to a page, as a person does by typing.
+func (e *Emulator) WriteMarkdown(id, text string) error {
+	return e.do(func(tx *tx) error {
+		p, err := tx.world.find(id)
+		if err != nil {
+			return err
+		}
+		tx.appendBlocks(p.ID, parent{Page: p.ID}, markdownBlocks(text), len(tx.world.Children[p.ID]))
+		tx.edit(p, func(*page) {})
+		return nil
+	})
+}
+
+// SetMarkdownLimit sets how many blocks one answer shows of a page as Markdown; 0 restores Notion's
+// limit of about 20,000.
+func (e *Emulator) SetMarkdownLimit(n int) error {
+	return e.do(func(tx *tx) error {
+		assign(tx, &tx.world.MarkdownLimit, n)
+		return nil
+	})
+}
+
 // EditSchema changes, adds, renames and (with nil) removes properties of a database's first data
 // source, or of the data source with that id.
 func (e *Emulator) EditSchema(databaseID string, properties map[string]any) error {
@@ -141,6 +166,71 @@ func (e *Emulator) AddDataSource(databaseID, name string, schema map[string]any)
 	return id, err
 }
 
+// CopyDataSource adds a copy of a database's first data source to the database, without its rows.
+// The copy's properties keep the original's ids.
+func (e *Emulator) CopyDataSource(databaseID, name string) (id string, err error) {
+	err = e.do(func(tx *tx) error {
+		first, err := tx.world.firstSource(databaseID)
+		if err != nil {
+			return err
+		}
+		made, err := tx.createSource(tx.world.Databases[first.Database], textSpans(name), node{
+			path: "schema", present: true, value: map[string]any{"Name": map[string]any{"title": map[string]any{}}},
+		})
+		if err != nil {
+			return err
+		}
+		id = made.ID
+		tx.editSource(made, func(s *source) {
+			s.Properties = slices.Clone(first.Properties)
+			for i, p := range s.Properties {
+				if p.Link != nil && p.Link.Source == first.ID && p.Link.Synced == "" {
+					s.Properties[i].Link = &relation{Source: id}
+				}
+			}
+		})
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("copying a data source: %w", err)
+	}
+	return id, nil
+}
+
+// LinkDatabase adds a linked view of a database to the home page. It looks like a database, but the
+// API has no data source for it and refuses to work with it.
+func (e *Emulator) LinkDatabase(databaseID string) (id string, err error) {
+	id = newID()
+	return id, e.do(func(tx *tx) error {
+		if _, err := tx.world.firstSource(databaseID); err != nil {
+			return err
+		}
+		put(tx, tx.world.Databases, id, &database{
+			ID: id, Linked: true, Parent: parent{Page: homeID}, Seq: tx.seq(),
+			Created: tx.now, Edited: tx.now, CreatedBy: tx.user, EditedBy: tx.user,
+		})
+		return nil
+	})
+}
+
+// CreateRowDatabase makes a database that is a row of another one, as in wikis. Queries return it
+// among the pages.
+func (e *Emulator) CreateRowDatabase(databaseID, title string, schema map[string]any) (id string, err error) {
+	id = newID()
+	return id, e.do(func(tx *tx) error {
+		s, err := tx.world.firstSource(databaseID)
+		if err != nil {
+			return err
+		}
+		properties, err := asNode("schema", schema)
+		if err != nil {
+			return err
+		}
+		_, err = tx.createDatabase(id, parent{Source: s.ID}, textSpans(title), properties)
+		return err
+	})
+}
+
 // TrashDataSource moves a data source to the trash. It fails for the last one of a database.
 func (e *Emulator) TrashDataSource(id string) error {
 	return e.do(func(tx *tx) error {
@@ -181,39 +271,6 @@ func (e *Emulator) change(id string, f func(*page)) error {
 		}
 		return err
 	})
-}
-
-func (w *world) find(id string) (*page, error) {
-	if canonical, ok := parseID(id); ok {
-		if p := w.Pages[canonical]; p != nil {
-			return p, nil
-		}
-	}
-	return nil, fmt.Errorf("no page with the id %q", id)
-}
-
-func (w *world) firstSource(databaseID string) (*source, error) {
-	if canonical, ok := parseID(databaseID); ok {
-		if d := w.Databases[canonical]; d != nil && !d.Linked {
-			return w.first(d), nil
-		}
-		if s := w.Sources[canonical]; s != nil {
-			return s, nil
-		}
-	}
-	return nil, fmt.Errorf("no database with the id %q", databaseID)
-}
-
-// asNode converts maps, slices and structs to what decoding a request's JSON returns.
-func asNode(path string, v any) (node, error) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return node{}, err
-	}
-	n := node{path: path}
-	err = json.Unmarshal(data, &n.value)
-	n.present = n.value != nil
-	return n, err
 }
 
 // AddPerson adds a person to the workspace. An empty address is one that the connection may not
@@ -297,4 +354,347 @@ func (tx *tx) addComment(page, user, text string) {
 		ID: newID(), Parent: parent{Page: page}, Discussion: newID(), Text: textSpans(text), Created: tx.now, CreatedBy: user, Seq: tx.seq(),
 	}
 	put(tx, tx.world.Comments, m.ID, m)
+}
+
+// Unshare revokes the connection's access to a database: it and its pages answer 404, as if they
+// did not exist.
+func (e *Emulator) Unshare(databaseID string) error { return e.hideDatabase(databaseID, true) }
+
+// Share restores the access.
+func (e *Emulator) Share(databaseID string) error { return e.hideDatabase(databaseID, false) }
+
+// UnsharePage revokes the connection's access to one page: it answers 404, as if it did not exist,
+// and queries leave it out. Relations still point to it.
+func (e *Emulator) UnsharePage(id string) error { return e.hidePage(id, true) }
+
+// SharePage restores the access.
+func (e *Emulator) SharePage(id string) error { return e.hidePage(id, false) }
+
+func (e *Emulator) hideDatabase(id string, hidden bool) error {
+	return e.do(func(tx *tx) error {
+		s, err := tx.world.firstSource(id)
+		if err != nil {
+			return err
+		}
+		put(tx, tx.world.Hidden, s.Database, hidden)
+		return nil
+	})
+}
+
+// hidePage does not count as an edit of the page.
+func (e *Emulator) hidePage(id string, hidden bool) error {
+	return e.do(func(tx *tx) error {
+		p, err := tx.world.find(id)
+		if err != nil {
+			return err
+		}
+		put(tx, tx.world.Hidden, p.ID, hidden)
+		return nil
+	})
+}
+
+// These methods change the options of a select or a status as a person does.
+
+// RenameOption renames an option, as a person does. It keeps its id, and the pages that have it
+// show the new name.
+func (e *Emulator) RenameOption(databaseID, property, from, to string) error {
+	return e.editOptions(databaseID, property, func(options []option) ([]option, error) {
+		i := slices.IndexFunc(options, func(o option) bool { return o.Name == from })
+		if i < 0 {
+			return nil, fmt.Errorf("property %q has no option %q", property, from)
+		}
+		options[i].Name = to
+		return options, nil
+	})
+}
+
+// DeleteOption removes an option. The pages that had it then show none, or the default of a status,
+// even if an option of that name is added again.
+func (e *Emulator) DeleteOption(databaseID, property, name string) error {
+	return e.editOptions(databaseID, property, func(options []option) ([]option, error) {
+		return slices.DeleteFunc(options, func(o option) bool { return o.Name == name }), nil
+	})
+}
+
+// AddOption appends an option.
+func (e *Emulator) AddOption(databaseID, property, name string) error {
+	return e.editOptions(databaseID, property, func(options []option) ([]option, error) {
+		return append(options, option{ID: newID(), Name: name, Color: "default"}), nil
+	})
+}
+
+func (e *Emulator) editOptions(databaseID, name string, edit func([]option) ([]option, error)) error {
+	return e.do(func(tx *tx) error {
+		s, err := tx.world.firstSource(databaseID)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(s.Properties, func(p property) bool { return p.Name == name })
+		if i < 0 {
+			return fmt.Errorf("no property %q", name)
+		}
+		options, err := edit(slices.Clone(s.Properties[i].Options))
+		if err != nil {
+			return err
+		}
+		tx.editSource(s, func(s *source) {
+			s.Properties = slices.Clone(s.Properties)
+			p := &s.Properties[i]
+			p.Options = options
+			if p.Type == "status" {
+				p.Groups = p.regroup(slices.Clone(p.Groups))
+			}
+		})
+		return nil
+	})
+}
+
+// MovePage moves a row to another database's first data source, or to the data source with that id,
+// as a person can. The row keeps its id, and the values of properties that exist in both places.
+func (e *Emulator) MovePage(id, databaseID string) error {
+	return e.do(func(tx *tx) error {
+		p, err := tx.world.find(id)
+		if err != nil {
+			return err
+		}
+		from := tx.world.source(p)
+		if from == nil {
+			return fmt.Errorf("%s is not a row of a database", id)
+		}
+		to, err := tx.world.firstSource(databaseID)
+		if err == nil && from != to {
+			tx.movePage(p, from, to)
+		}
+		return err
+	})
+}
+
+func (tx *tx) movePage(p *page, from, to *source) {
+	values := map[string]value{}
+	for _, prop := range from.Properties {
+		if kept, ok := to.property(prop.Name); ok {
+			values[kept.ID] = carried(p.Values[prop.ID], prop, kept)
+		}
+		if prop.Type == "relation" {
+			tx.relate(p, prop, p.Values[prop.ID].Pages, nil)
+		}
+	}
+	rows := tx.world.Rows
+	put(tx, rows, from.ID, slices.DeleteFunc(slices.Clone(rows[from.ID]), func(row string) bool { return row == p.ID }))
+	at, _ := slices.BinarySearchFunc(rows[to.ID], p.Seq, func(row string, seq int64) int {
+		return cmp.Compare(tx.world.Pages[row].Seq, seq)
+	})
+	put(tx, rows, to.ID, slices.Insert(slices.Clone(rows[to.ID]), at, p.ID))
+	moved := tx.edit(tx.world.Pages[p.ID], func(p *page) { p.Parent, p.Values = parent{Source: to.ID}, values })
+	tx.relateAll(moved, nil)
+}
+
+// carried returns what a moved value keeps: options with the same name in the new property, and
+// pages to which that may point as well.
+func carried(v value, from, to property) value {
+	if from.Type != to.Type || from.Type == "relation" && from.Link.Source != to.Link.Source {
+		return value{}
+	}
+	var options []string
+	for _, id := range v.Options {
+		if o, ok := from.option(func(o option) bool { return o.ID == id }); ok {
+			if o, ok = to.optionNamed(o.Name); ok {
+				options = append(options, o.ID)
+			}
+		}
+	}
+	v.Options = options
+	return v
+}
+
+// EmptyTrash deletes the pages in the trash with their blocks and comments, as Notion does after a
+// month.
+func (e *Emulator) EmptyTrash() error {
+	return e.do(func(tx *tx) error {
+		gone := make(map[string]bool)
+		for id, p := range tx.world.Pages {
+			if p.Trashed {
+				gone[id] = true
+			}
+		}
+		for id := range gone {
+			tx.removePage(tx.world.Pages[id])
+		}
+		for source, rows := range tx.world.Rows {
+			left := slices.DeleteFunc(slices.Clone(rows), func(id string) bool { return gone[id] })
+			put(tx, tx.world.Rows, source, left)
+		}
+		for id, m := range tx.world.Comments {
+			if gone[m.Parent.Page] || m.Parent.Block != "" && tx.world.Blocks[m.Parent.Block] == nil {
+				drop(tx, tx.world.Comments, id)
+			}
+		}
+		return nil
+	})
+}
+
+// removePage removes a page, its blocks, and the relations that point back to it.
+func (tx *tx) removePage(p *page) {
+	if s := tx.world.source(p); s != nil {
+		for _, prop := range s.Properties {
+			if prop.Type == "relation" {
+				tx.relate(p, prop, p.Values[prop.ID].Pages, nil)
+			}
+		}
+	}
+	tx.removeBlocks(p.ID)
+	drop(tx, tx.world.past, p.ID)
+	drop(tx, tx.world.Pages, p.ID)
+}
+
+// removeBlocks removes everything inside a page or a block.
+func (tx *tx) removeBlocks(id string) {
+	for _, child := range tx.world.Children[id] {
+		tx.removeBlocks(child)
+		drop(tx, tx.world.Blocks, child)
+	}
+	drop(tx, tx.world.Children, id)
+}
+
+// Page is a copy of a page at one moment, for tests.
+type Page struct {
+	ID       string
+	Database string // the id of its database, if it is a row
+	Trashed  bool
+	Archived bool
+	Created  time.Time // exact, not cut to the minute
+	Edited   time.Time
+
+	// properties are JSON as in an answer of the API, with all related pages.
+	properties map[string]string
+	title      string
+	body       []string
+}
+
+// Page returns a page, even from the trash.
+func (e *Emulator) Page(id string) (Page, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p, err := e.world.find(id)
+	if err != nil {
+		return Page{}, false
+	}
+	return e.world.snapshot(p), true
+}
+
+// Pages returns the rows of all data sources of a database, in the order of their creation,
+// including those in the trash.
+func (e *Emulator) Pages(databaseID string) []Page {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	canonical, _ := parseID(databaseID)
+	d := e.world.Databases[canonical]
+	if d == nil {
+		return nil
+	}
+	var out []Page
+	for _, s := range d.Sources {
+		for _, id := range e.world.Rows[s] {
+			out = append(out, e.world.snapshot(e.world.Pages[id]))
+		}
+	}
+	return out
+}
+
+func (w *world) snapshot(p *page) Page {
+	out := Page{
+		ID: p.ID, Trashed: p.Trashed, Archived: p.Archived, Created: p.Created, Edited: p.Edited,
+		properties: map[string]string{}, title: w.title(p), body: w.blockLines(p.ID),
+	}
+	if s := w.source(p); s != nil {
+		out.Database = s.Database
+		for _, prop := range s.Properties {
+			m := w.encodeProperty(p, prop)
+			m[prop.Type] = w.encodeValue(p, prop)
+			out.properties[prop.Name] = string(compact(m))
+		}
+	}
+	return out
+}
+
+// Title returns the page's title.
+func (p Page) Title() string { return p.title }
+
+// Body returns the plain text of the page's content, a line for each block.
+func (p Page) Body() string { return strings.Join(p.body, "\n") }
+
+// Value returns the JSON under the key of the property's type, decoded: nil for a property that is
+// empty or does not exist.
+func (p Page) Value(name string) any {
+	data, ok := p.properties[name]
+	if !ok {
+		return nil
+	}
+	var m map[string]any
+	if err := json.Unmarshal([]byte(data), &m); err != nil {
+		panic(err) // compact writes valid JSON
+	}
+	kind, _ := m["type"].(string)
+	return m[kind]
+}
+
+// Text returns a property as a person reads it, whether text, an option, or people and options
+// separated by commas; "" if it is empty.
+func (p Page) Text(name string) string {
+	switch v := p.Value(name).(type) {
+	case string:
+		return v
+	case map[string]any:
+		return p.Select(name)
+	case []any:
+		var text strings.Builder
+		var names []string
+		for _, e := range v {
+			m, _ := e.(map[string]any)
+			if s, ok := m["plain_text"].(string); ok {
+				text.WriteString(s)
+			} else if s, ok := m["name"].(string); ok {
+				names = append(names, s)
+			}
+		}
+		return text.String() + strings.Join(names, ", ")
+	}
+	return ""
+}
+
+// Select returns the option of a select or status property, "" if none is chosen.
+func (p Page) Select(name string) string { return p.member(name, "name") }
+
+// Date returns the start of a date property as the API shows it, "" if it is empty.
+func (p Page) Date(name string) string { return p.member(name, "start") }
+
+func (p Page) member(name, key string) string {
+	m, _ := p.Value(name).(map[string]any)
+	s, _ := m[key].(string)
+	return s
+}
+
+// Number returns a number or unique_id property, 0 if it is empty; Value tells empty from zero.
+func (p Page) Number(name string) float64 {
+	switch v := p.Value(name).(type) {
+	case float64:
+		return v
+	case map[string]any:
+		f, _ := v["number"].(float64)
+		return f
+	}
+	return 0
+}
+
+// Relation returns the ids of all pages in a relation property.
+func (p Page) Relation(name string) []string {
+	var ids []string
+	v, _ := p.Value(name).([]any)
+	for _, e := range v {
+		m, _ := e.(map[string]any)
+		if id, ok := m["id"].(string); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }

@@ -1,35 +1,16 @@
-// Package emulator is a server that speaks Notion's REST API well enough for any Notion client to
-// work against it. It reproduces what matters to software that shares a database: dates cut to the
-// minute, no conditional writes, a fixed rate-limit window, writes that are saved and still answer
-// an error, queries that return old rows.
-//
-// The emulator is an [http.Handler]. Tests use it through [Emulator.Client], an in-memory HTTP
-// client that works inside a testing/synctest bubble. Further methods bypass the API, as a person
-// does who edits in Notion's own interface. Faults, latency, rate and block limits are injected.
-//
-// Every request takes effect atomically, at one instant; the Date header of its answer is that
-// instant, cut to the second.
-//
-// # Events
-//
-// With a webhook it posts a verification token until the answer is 2xx, and then events as Notion does,
-// signed with the token (X-Notion-Signature). Each type has Notion's delay, longer by a random part, so
-// that events overtake each other; properties_updated of a minute, and content_updated of 30 seconds,
-// are one event. An answer other than 2xx within ten seconds is a failure: the event comes again, under
-// the same id, after 1, 5 and 15 minutes and 1, 2, 5 and 11 hours, and is lost after that.
-//
-// # Faults
-//
-// A POST to /_emulator/faults, with the token as the bearer, makes things go wrong, and DELETE ends
-// that: {"kind": "LoseEvent", "event": "page.*", "skip": 2, "times": 1}. With event a fault strikes the
-// attempts to send such events (LoseEvent, RepeatEvent, Delay, Stop, DropRequest, DropAnswer), without
-// it the requests of its method and path.
 package emulator
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -243,3 +224,271 @@ func (e *Emulator) wait(r *http.Request, d time.Duration) bool {
 }
 
 var _ http.Handler = (*Emulator)(nil)
+
+// Client returns an HTTP client whose connections end in this emulator, whatever host and scheme a
+// URL names. A real HTTP server answers, but over pipes instead of sockets, so that the client
+// works inside a testing/synctest bubble. The first request starts the server and Close stops it;
+// both must then happen inside the bubble.
+func (e *Emulator) Client() *http.Client {
+	t := &http.Transport{
+		DialContext:         e.dial,
+		DialTLSContext:      e.dial, // even https is served without TLS
+		MaxIdleConnsPerHost: 64,
+	}
+	return &http.Client{Transport: t}
+}
+
+func (e *Emulator) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	e.mu.Lock()
+	if e.isClosed {
+		e.mu.Unlock()
+		return nil, errors.New("the emulator is closed")
+	}
+	if e.pipes == nil {
+		e.pipes = listen(e)
+	}
+	p := e.pipes
+	e.mu.Unlock()
+	return p.dial(ctx)
+}
+
+// pipes is an HTTP server without sockets.
+type pipes struct {
+	server *http.Server
+	conns  chan net.Conn
+	done   chan struct{} // closed by close
+	once   sync.Once
+	wg     sync.WaitGroup
+}
+
+func listen(e *Emulator) *pipes {
+	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	p.server = &http.Server{Handler: e, ErrorLog: slog.NewLogLogger(e.log.Handler(), slog.LevelError)}
+	p.wg.Go(func() { p.server.Serve(p) }) // returns when p is closed
+	return p
+}
+
+func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case p.conns <- server:
+		return client, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// close closes all connections and waits for the server to end.
+func (p *pipes) close() {
+	p.server.Close()
+	p.Close()
+	p.wg.Wait()
+}
+
+// Accept, Close and Addr make pipes a net.Listener.
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return addr{} }
+
+type addr struct{}
+
+func (addr) Network() string { return "pipe" }
+func (addr) String() string  { return "emulator" }
+
+// Addressed admits only requests whose host is localhost, an IP address or one of these names. This
+// stops DNS rebinding: the page in a browser whose own name was made to resolve to this server
+// still sends that name.
+func Addressed(names []string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		host = strings.ToLower(host)
+		_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if err != nil && host != "localhost" && !slices.Contains(names, host) {
+			http.Error(w, fmt.Sprintf("the request is for the host %.100q: ask for localhost or the address, or start the emulator with --host and that name", r.Host), http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Request is one request that reached the emulator.
+type Request struct {
+	Time     time.Time `json:"time"` // arrival, after the latency
+	Method   string    `json:"method"`
+	Path     string    `json:"path"`
+	RawQuery string    `json:"query,omitempty"`
+	Version  string    `json:"version"` // the Notion-Version header
+	Body     []byte    `json:"body,omitempty"`
+	// Status is the answer's: 0 before it is sent, and if the connection was cut instead.
+	Status int `json:"status"`
+}
+
+// arrived logs a request and returns its entry, to pass to answered.
+func (e *Emulator) arrived(r *http.Request, body []byte) *Request {
+	entry := &Request{
+		Time: time.Now(), Method: r.Method, Path: r.URL.Path, RawQuery: r.URL.RawQuery,
+		Version: r.Header.Get("Notion-Version"), Body: body,
+	}
+	if !e.knows(r) {
+		entry.Body = nil // a body without the token is not kept
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.requests = append(e.requests, entry)
+	return entry
+}
+
+func (e *Emulator) answered(entry *Request, a *answer) {
+	e.mu.Lock()
+	if !a.cut {
+		entry.Status = a.status
+	}
+	line := *entry
+	e.mu.Unlock()
+	e.log.Info("request", "method", line.Method, "path", line.Path, "status", line.Status, "took", time.Since(line.Time))
+}
+
+// Requests returns the requests since the start or the last ResetRequests, in the order of their
+// arrival.
+func (e *Emulator) Requests() []Request {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]Request, len(e.requests))
+	for i, r := range e.requests {
+		out[i] = *r
+		out[i].Body = slices.Clone(r.Body)
+	}
+	return out
+}
+
+// ResetRequests forgets the requests so far.
+func (e *Emulator) ResetRequests() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.requests = nil
+}
+
+// windowLength is the length of Notion's rate-limit windows.
+const windowLength = time.Minute
+
+// window counts the requests of one connection in fixed windows, back to back
+// from the first request on.
+type window struct {
+	limit int // 0 for any
+	start time.Time
+	count int
+}
+
+// admit counts a request that arrives now, or returns the refusal.
+func (e *Emulator) admit() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.window.admit(time.Now())
+}
+
+func (w *window) admit(now time.Time) error {
+	if w.limit <= 0 {
+		return nil
+	}
+	if w.start.IsZero() {
+		w.start = now
+	}
+	if passed := now.Sub(w.start) / windowLength; passed > 0 {
+		w.start, w.count = w.start.Add(passed*windowLength), 0
+	}
+	if w.count >= w.limit {
+		return rateLimited("public_api_request_rate_limit", w.start.Add(windowLength).Sub(now))
+	}
+	w.count++
+	return nil
+}
+
+// SetVersions changes Options.Versions.
+func (e *Emulator) SetVersions(names ...string) error {
+	all, err := spoken(names)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.versions = all
+	return nil
+}
+
+// parseVersion returns the version of a request, which must be accepted.
+func (e *Emulator) parseVersion(h http.Header) (version, error) {
+	v := version(h.Get("Notion-Version"))
+	e.mu.Lock()
+	accepted := e.versions
+	e.mu.Unlock()
+	switch {
+	case slices.Contains(accepted, v):
+		return v, nil
+	case v == "":
+		return "", &apiError{
+			status:  http.StatusBadRequest,
+			code:    "missing_version",
+			message: "Notion-Version header failed validation: Notion-Version header should be defined, instead was `undefined`.",
+		}
+	}
+	return "", invalid("Notion-Version header failed validation: Notion-Version header should be %s, instead was `%q`.", orList(accepted), v)
+}
+
+// knows reports whether a request has the token.
+func (e *Emulator) knows(r *http.Request) bool {
+	return r.Header.Get("Authorization") == "Bearer "+e.token
+}
+
+// apply carries out a call as one transaction, saved before the answer.
+func (e *Emulator) apply(c *call, route *route) *answer {
+	return e.run(c, route, true)
+}
+
+// dryRun carries out a call and rolls it back: the answer shows the old state.
+func (e *Emulator) dryRun(c *call, route *route) *answer {
+	return e.run(c, route, false)
+}
+
+func (e *Emulator) run(c *call, route *route, keep bool) *answer {
+	a, changed := e.runLocked(c, route, keep)
+	if changed {
+		if err := e.save(); err != nil {
+			e.log.Error("state not saved", "err", err)
+			return errorAnswer(err)
+		}
+	}
+	return a
+}
+
+func (e *Emulator) runLocked(c *call, route *route, keep bool) (a *answer, changed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.tx = e.begin(botID)
+	c.oneSource = !c.version.hasSources()
+	show, err := route.handle(c)
+	changed = e.end(c.tx, err == nil && keep)
+	if err != nil {
+		return errorAnswer(err), changed
+	}
+	id := newID()
+	body := show()
+	body["request_id"] = id
+	return jsonAnswer(http.StatusOK, nil, id, body), changed
+}

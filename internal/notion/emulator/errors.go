@@ -1,6 +1,8 @@
 package emulator
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -106,4 +108,42 @@ func rateLimited(reason string, after time.Duration) *apiError {
 		},
 		retryAfter: after,
 	}
+}
+
+// Built-in ids of every workspace: the integration of the token, and the person who makes changes
+// that bypass the API.
+const (
+	botName       = "dibs"
+	botID         = "6d2f5c1e-94a3-4c0b-8b53-0f7c2f1d9a10"
+	workspaceName = "Workspace"
+	integrationID = "b7c0a0f4-3f5e-4d0e-9a57-1f2f4a6e8c21"
+	workspaceID   = "1a8ef6b2-5d3c-4e1f-a6b7-3c9d8e0f1a2b"
+	personID      = "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a01"
+
+	// homeID is the page that contains the databases.
+	homeID = "9c1f0b6e-2a47-81d0-b3c5-7e6d5f4a3b21"
+)
+
+// orList formats alternatives as Notion's messages do.
+func orList[T ~string](all []T) string {
+	var quoted []string
+	for _, v := range all {
+		quoted = append(quoted, fmt.Sprintf("`%q`", v))
+	}
+	if last := len(quoted) - 1; last > 1 {
+		return strings.Join(quoted[:last], ", ") + ", or " + quoted[last]
+	}
+	return strings.Join(quoted, " or ")
+}
+
+// compact returns v as JSON, without HTML escapes.
+func compact(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		// Only maps, slices and plain values of this package get here.
+		panic(fmt.Sprintf("emulator: encoding %T: %v", v, err))
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

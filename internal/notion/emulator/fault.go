@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 	"time"
 )
@@ -98,22 +97,6 @@ type injected struct {
 	gone    bool
 }
 
-// Inject adds a fault after those in force. A request is struck by the first fault that matches,
-// and only by that. remove ends the fault and lets the requests that wait for it go on. Inject
-// panics if the kind is unknown, or strikes only events and Event is empty, or the other way round.
-func (e *Emulator) Inject(f Fault) (remove func()) {
-	if err := f.check(); err != nil {
-		panic("emulator: " + err.Error())
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	in := &injected{Fault: f, removed: make(chan struct{})}
-	e.faultSeq++
-	in.id = e.faultSeq
-	e.faults = append(e.faults, in)
-	return func() { e.remove(in) }
-}
-
 // check returns an error if the fault can strike nothing.
 func (f *Fault) check() error {
 	strikes := faultKinds[f.Kind]
@@ -126,45 +109,6 @@ func (f *Fault) check() error {
 		return fmt.Errorf("the fault %s is none of events: leave event out", f.Kind)
 	}
 	return nil
-}
-
-func (e *Emulator) remove(f *injected) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.faults = slices.DeleteFunc(e.faults, func(g *injected) bool { return g == f })
-	if !f.gone {
-		f.gone = true
-		close(f.removed)
-	}
-}
-
-// strike returns the fault that strikes a request, or nil.
-func (e *Emulator) strike(r *http.Request, body []byte, route *route) *injected {
-	for _, f := range e.inForce() {
-		// Match runs without the lock, so that it may call the emulator.
-		if f.matches(r, body, route) && e.count(f) {
-			return f
-		}
-	}
-	return nil
-}
-
-func (e *Emulator) inForce() []*injected {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.faults)
-}
-
-// count records a match and reports whether the fault strikes. A fault that has struck Times
-// requests stays, because some may still wait for its removal.
-func (e *Emulator) count(f *injected) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if f.gone {
-		return false
-	}
-	f.matched++
-	return f.matched > f.Skip && (f.Times == 0 || f.matched <= f.Skip+f.Times)
 }
 
 func (f *Fault) matches(r *http.Request, body []byte, route *route) bool {

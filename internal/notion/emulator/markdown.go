@@ -13,28 +13,6 @@ import (
 // for the others by their ids.
 const maxMarkdown = 20000
 
-// SetMarkdownLimit sets how many blocks one answer shows of a page as Markdown; 0 restores Notion's
-// limit of about 20,000.
-func (e *Emulator) SetMarkdownLimit(n int) error {
-	return e.do(func(tx *tx) error {
-		assign(tx, &tx.world.MarkdownLimit, n)
-		return nil
-	})
-}
-
-// WriteMarkdown appends Markdown to a page, as a person does by typing.
-func (e *Emulator) WriteMarkdown(id, text string) error {
-	return e.do(func(tx *tx) error {
-		p, err := tx.world.find(id)
-		if err != nil {
-			return err
-		}
-		tx.appendBlocks(p.ID, parent{Page: p.ID}, markdownBlocks(text), len(tx.world.Children[p.ID]))
-		tx.edit(p, func(*page) {})
-		return nil
-	})
-}
-
 // markdown writes blocks in Notion's dialect of Markdown. It ignores annotations and escapes
 // nothing.
 type markdown struct {
@@ -42,33 +20,6 @@ type markdown struct {
 	out     strings.Builder
 	left    int      // how many blocks may still be shown
 	unknown []string // the ids of blocks that are not shown
-}
-
-// getMarkdown answers a page, or a block and everything below it.
-func (c *call) getMarkdown() (render, error) {
-	id := c.params["page_id"]
-	if _, err := c.container(id); err != nil {
-		return nil, err
-	}
-	w := &markdown{world: c.world, left: cmp.Or(c.world.MarkdownLimit, maxMarkdown)}
-	if b, ok := c.world.Blocks[id]; ok {
-		w.left--
-		w.block(b, 0, 1)
-	} else {
-		w.below(id, 0)
-	}
-	for _, p := range c.world.pagesBelow(id) {
-		if c.world.hidden(p) {
-			w.unloaded(p.ID, "child_page", 0)
-			continue
-		}
-		fmt.Fprintf(&w.out, "<page url=%q>%s</page>\n", pageURL(c.world.title(p), p.ID), c.world.title(p))
-	}
-	body := map[string]any{
-		"object": "page_markdown", "id": id, "markdown": w.out.String(),
-		"truncated": len(w.unknown) > 0, "unknown_block_ids": orEmpty(w.unknown),
-	}
-	return func() map[string]any { return body }, nil
 }
 
 // pagesBelow returns the pages directly on a page, in the order of their creation.

@@ -1,26 +1,12 @@
 package emulator
 
 import (
-	"encoding/json"
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 )
-
-// page returns a page, or Notion's 404 for one that does not exist or is not shared.
-func (c *call) page(id string) (*page, error) {
-	p, ok := c.world.Pages[id]
-	if !ok || c.world.hidden(p) {
-		return nil, notFound("page", id)
-	}
-	return p, nil
-}
-
-// hidden reports whether a page is not shared, or is in a database that is not.
-func (w *world) hidden(p *page) bool {
-	s := w.source(p)
-	return w.Hidden[p.ID] || s != nil && w.Hidden[s.Database]
-}
 
 func (c *call) getPage() (render, error) {
 	p, err := c.page(c.params["page_id"])
@@ -32,6 +18,33 @@ func (c *call) getPage() (render, error) {
 		return nil, err
 	}
 	return func() map[string]any { return c.encodePage(p, only) }, nil
+}
+
+// getMarkdown answers a page, or a block and everything below it.
+func (c *call) getMarkdown() (render, error) {
+	id := c.params["page_id"]
+	if _, err := c.container(id); err != nil {
+		return nil, err
+	}
+	w := &markdown{world: c.world, left: cmp.Or(c.world.MarkdownLimit, maxMarkdown)}
+	if b, ok := c.world.Blocks[id]; ok {
+		w.left--
+		w.block(b, 0, 1)
+	} else {
+		w.below(id, 0)
+	}
+	for _, p := range c.world.pagesBelow(id) {
+		if c.world.hidden(p) {
+			w.unloaded(p.ID, "child_page", 0)
+			continue
+		}
+		fmt.Fprintf(&w.out, "<page url=%q>%s</page>\n", pageURL(c.world.title(p), p.ID), c.world.title(p))
+	}
+	body := map[string]any{
+		"object": "page_markdown", "id": id, "markdown": w.out.String(),
+		"truncated": len(w.unknown) > 0, "unknown_block_ids": orEmpty(w.unknown),
+	}
+	return func() map[string]any { return body }, nil
 }
 
 func (c *call) createPage() (render, error) {
@@ -67,50 +80,6 @@ func (c *call) createPage() (render, error) {
 	c.appendBlocks(p.ID, parent{Page: p.ID}, children, len(c.world.Children[p.ID]))
 	c.created = p.ID
 	return func() map[string]any { return c.encodePage(p, only) }, nil
-}
-
-// pageParent decodes the parent of a new page; s is nil below a page.
-func (c *call) pageParent(n node) (to parent, s *source, err error) {
-	forms := []variant{
-		{kind: "page_id", decode: func(n node) (any, error) {
-			if to.Page, err = n.id(); err == nil {
-				_, err = c.page(to.Page)
-			}
-			return nil, err
-		}},
-		{kind: "database_id", decode: func(n node) (any, error) {
-			id, err := n.id()
-			if err != nil {
-				return nil, err
-			}
-			d, err := c.database(id)
-			if err != nil {
-				return nil, err
-			}
-			if len(c.world.sources(d)) > 1 {
-				return nil, c.world.severalSources(d)
-			}
-			s = c.world.first(d)
-			return nil, nil
-		}},
-		{kind: "workspace", decode: func(n node) (any, error) { return nil, n.truth() }},
-	}
-	if c.version.hasSources() {
-		forms = append(forms, variant{kind: "data_source_id", decode: func(n node) (any, error) {
-			id, err := n.id()
-			if err == nil {
-				s, err = c.source(id)
-			}
-			return nil, err
-		}})
-	}
-	if _, err := n.variant(forms...); err != nil {
-		return parent{}, nil, err
-	}
-	if s != nil {
-		to.Source = s.ID
-	}
-	return to, s, nil
 }
 
 // createPage makes a page with the given properties.
@@ -269,102 +238,78 @@ func (c *call) setFlags(p *page) (*page, error) {
 	return c.edit(p, func(p *page) { p.Archived, p.Locked = next.Archived, next.Locked }), nil
 }
 
-// decodeTrash returns whether the body trashes or restores; nil if neither.
-func (c *call) decodeTrash() (*bool, error) {
-	for _, key := range []string{"in_trash", "archived"} {
-		if n := c.body.opt(key); n.present {
-			b, err := n.boolean()
-			return &b, err
+// getPropertyItem answers one property of a page in full: as a paginated list for the types with
+// many values, else as a single item.
+func (c *call) getPropertyItem() (render, error) {
+	p, err := c.page(c.params["page_id"])
+	if err != nil {
+		return nil, err
+	}
+	prop := property{ID: titleID, Name: "title", Type: "title"}
+	ok := c.params[propertyParam] == titleID
+	if s := c.world.source(p); s != nil {
+		prop, ok = s.property(c.params[propertyParam])
+		ok = ok && (prop.Name == c.params[propertyParam] || prop.inURL(c.params[propertyParam]))
+	}
+	if !ok {
+		return nil, notFound("property", c.params[propertyParam])
+	}
+	var elements []any
+	switch v := c.world.encodeValue(p, prop).(type) {
+	case []span:
+		for _, s := range v {
+			elements = append(elements, s)
 		}
+	case []any:
+		elements = v
+	default:
+		return func() map[string]any {
+			m := c.world.encodeProperty(p, prop)
+			m["object"] = "property_item"
+			return m
+		}, nil
 	}
-	return nil, nil
-}
-
-func trashed() error {
-	return invalid("Can't edit block that is archived. You must unarchive the block before editing.")
-}
-
-// decorate sets the icon and the cover of a page that the body names.
-func (c *call) decorate(p *page) (*page, error) {
-	next := *p
-	named, err := c.decodeLooks(&next.Icon, &next.Cover)
-	if err != nil || !named {
-		return p, err
+	if !slices.Contains([]string{"title", "rich_text", "relation", "people"}, prop.Type) {
+		return func() map[string]any {
+			return map[string]any{"object": "property_item", "id": prop.ID, "type": prop.Type, prop.Type: elements}
+		}, nil
 	}
-	return c.edit(p, func(p *page) { p.Icon, p.Cover = next.Icon, next.Cover }), nil
+	return c.listItems(prop, elements)
 }
 
-// decodeLooks sets the icon and the cover that the body names; a null removes one. cover is nil for
-// an object without.
-func (c *call) decodeLooks(icon, cover *json.RawMessage) (named bool, err error) {
-	for _, look := range []struct {
-		key   string
-		to    *json.RawMessage
-		forms []variant
-	}{{"icon", icon, icons}, {"cover", cover, covers}} {
-		n := c.body.opt(look.key)
-		if !n.present || look.to == nil {
-			continue
+// listItems answers one page of a property's values. They have no ids, so the cursor counts them.
+func (c *call) listItems(prop property, elements []any) (render, error) {
+	size, err := pageSize(c.param("page_size"))
+	if err != nil {
+		return nil, err
+	}
+	after, err := decodeCursor(c.param("start_cursor"))
+	if err != nil {
+		return nil, err
+	}
+	from := 0
+	if after != nil {
+		if after.ID != prop.ID || after.Returned > len(elements) {
+			return nil, badCursor(after.encode())
 		}
-		named, *look.to = true, nil
-		if n.null() {
-			continue
-		}
-		shown, err := n.variant(look.forms...)
-		if err != nil {
-			return false, err
-		}
-		*look.to = compact(shown)
+		from = after.Returned
 	}
-	return named, nil
-}
-
-// encodePage encodes a page; only lists the ids of the properties to show, nil for all.
-func (c *call) encodePage(p *page, only []string) map[string]any {
-	m := map[string]any{
-		"object":           "page",
-		"id":               p.ID,
-		"created_time":     stamp(p.Created),
-		"last_edited_time": stamp(p.Edited),
-		"created_by":       partialUser(p.CreatedBy),
-		"last_edited_by":   partialUser(p.EditedBy),
-		"cover":            orNull(p.Cover),
-		"icon":             orNull(p.Icon),
-		"parent":           c.encodeParent(p.Parent),
-		"in_trash":         c.world.inTrash(p),
-		"is_archived":      p.Archived,
-		"is_locked":        p.Locked,
-		"properties":       c.world.encodeProperties(p, only),
-		"url":              pageURL(c.world.title(p), p.ID),
-		"public_url":       nil,
+	to := min(from+size, len(elements))
+	results := []any{}
+	for _, e := range elements[from:to] {
+		results = append(results, map[string]any{"object": "property_item", "id": prop.ID, "type": prop.Type, prop.Type: e})
 	}
-	if !c.version.trashOnly() {
-		m["archived"] = m["in_trash"]
+	next := ""
+	if to < len(elements) {
+		next = cursor{ID: prop.ID, Returned: to}.encode()
 	}
-	return m
-}
-
-// orNull encodes missing JSON as null.
-func orNull(raw json.RawMessage) any {
-	if len(raw) == 0 {
-		return nil
+	var nextURL any
+	if next != "" {
+		nextURL = "https://api.notion.com/v1/pages/" + c.params["page_id"] + "/properties/" + prop.ID + "?start_cursor=" + next
 	}
-	return raw
-}
-
-// encodeParent encodes an object's parent for the request's version.
-func (c *call) encodeParent(p parent) map[string]any {
-	switch {
-	case p.Source != "" && c.version.hasSources():
-		return map[string]any{"type": "data_source_id", "data_source_id": p.Source, "database_id": c.world.Sources[p.Source].Database}
-	case p.Source != "":
-		return map[string]any{"type": "database_id", "database_id": c.world.Sources[p.Source].Database}
-	case p.Database != "":
-		return map[string]any{"type": "database_id", "database_id": p.Database}
-	case p.Page != "":
-		return map[string]any{"type": "page_id", "page_id": p.Page}
-	case p.Block != "":
-		return map[string]any{"type": "block_id", "block_id": p.Block}
-	}
-	return map[string]any{"type": "workspace", "workspace": true}
+	return func() map[string]any {
+		m := listBody("property_item", results, next)
+		m["property_item"] = map[string]any{"id": prop.ID, "type": prop.Type, prop.Type: map[string]any{}, "next_url": nextURL}
+		return m
+	}, nil
 }

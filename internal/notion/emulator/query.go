@@ -2,67 +2,11 @@ package emulator
 
 import (
 	"cmp"
-	"encoding/base64"
-	"encoding/json"
+	"container/heap"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 )
-
-// maxResults is how many rows one query returns, over all its pages, unless SetQueryLimit changes
-// it.
-const maxResults = 10_000
-
-// cursor says where the next page of a list begins: after the object ID in its version of the time
-// At (Unix nanoseconds), when Returned objects had been given. Because it names the last object,
-// changes anywhere in the list neither repeat nor skip anything.
-type cursor struct {
-	ID       string `json:"id"`
-	At       int64  `json:"at,omitempty"`
-	Returned int    `json:"n,omitempty"`
-}
-
-func (c cursor) encode() string { return base64.RawURLEncoding.EncodeToString(compact(c)) }
-
-// decodeCursor decodes start_cursor; nil for the first page.
-func decodeCursor(n node) (*cursor, error) {
-	if n.unset() {
-		return nil, nil
-	}
-	s, err := n.text(maxContent)
-	if err != nil {
-		return nil, err
-	}
-	c := &cursor{}
-	data, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || json.Unmarshal(data, c) != nil || c.ID == "" {
-		return nil, badCursor(s)
-	}
-	return c, nil
-}
-
-func badCursor(s string) error { return invalid("The start_cursor provided is invalid: %s", s) }
-
-// pageSize decodes page_size, which is text in a query parameter.
-func pageSize(n node) (int, error) {
-	if !n.present {
-		return maxElements, nil
-	}
-	f, ok := n.value.(float64)
-	if s, isText := n.value.(string); isText && n.path == "query.page_size" {
-		i, err := strconv.Atoi(s)
-		f, ok = float64(i), err == nil
-	}
-	switch {
-	case !ok || f != float64(int(f)):
-		return 0, n.mistyped("a number")
-	case f > maxElements:
-		return 0, n.should("≤ `%d`", maxElements)
-	case f < 1:
-		return 0, n.should("≥ `1`")
-	}
-	return int(f), nil
-}
 
 func (c *call) queryDatabase() (render, error) {
 	d, err := c.database(c.params["database_id"])
@@ -220,45 +164,218 @@ func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
 	return rows[:size], size < left, size == left
 }
 
-// listBody returns a page of a list.
-func listBody(kind string, results []any, next string) map[string]any {
-	m := map[string]any{"object": "list", "results": results, "next_cursor": nil, "has_more": false, "type": kind, kind: map[string]any{}}
-	if next != "" {
-		m["has_more"], m["next_cursor"] = true, next
-	}
-	return m
+// order compares rows by a query's sorts, one after the other. Rows that are equal come newest
+// first. Notion promises no order there, so nobody should rely on creation order.
+type order []sortBy
+
+// sortBy is one of a query's sorts.
+type sortBy struct {
+	key        func(*page) sortKey
+	descending bool
+	grows      bool // newer rows usually have larger keys
 }
 
-// list answers one page of a list of objects with ids. get returns page_size and start_cursor from
-// the request's query or its body.
-func (c *call) list(kind string, all []any, get func(string) node) (render, error) {
-	n, err := pageSize(get("page_size"))
-	if err != nil {
-		return nil, err
+// forward reports whether visiting rows in the order of their creation, rather than in reverse, is
+// nearly the sorted order.
+func (o order) forward() bool { return len(o) > 0 && o[0].grows && !o[0].descending }
+
+// ranked is a row with its keys.
+type ranked struct {
+	*page
+	keys []sortKey
+}
+
+// rank computes the keys of a row, reusing the memory of keys.
+func (o order) rank(p *page, keys []sortKey) ranked {
+	keys = keys[:0]
+	for _, by := range o {
+		keys = append(keys, by.key(p))
 	}
-	after, err := decodeCursor(get("start_cursor"))
-	if err != nil {
-		return nil, err
-	}
-	if after != nil {
-		i := slices.IndexFunc(all, func(x any) bool { return x.(map[string]any)["id"] == after.ID })
-		if i < 0 {
-			return nil, badCursor(after.encode())
+	return ranked{p, keys}
+}
+
+// compare is a total order.
+func (o order) compare(a, b ranked) int {
+	for i, by := range o {
+		x, y := &a.keys[i], &b.keys[i]
+		if x.empty || y.empty {
+			if c := compareBools(x.empty, y.empty); c != 0 {
+				return c // empty values come last in both directions
+			}
+			continue
 		}
-		all = all[i+1:]
+		c := cmp.Compare(x.number, y.number)
+		if c == 0 {
+			c = strings.Compare(x.text, y.text)
+		}
+		switch {
+		case c == 0:
+		case by.descending:
+			return -c
+		default:
+			return c
+		}
 	}
-	next := ""
-	if len(all) > n {
-		all = all[:n]
-		next = cursor{ID: all[n-1].(map[string]any)["id"].(string)}.encode()
-	}
-	return func() map[string]any { return listBody(kind, append([]any{}, all...), next) }, nil
+	return cmp.Compare(b.Seq, a.Seq)
 }
 
-// param returns a parameter of the request's query as a node.
-func (c *call) param(name string) node {
-	if !c.query.Has(name) {
-		return node{path: "query." + name}
+// compileSorts decodes a query's sorts.
+func (c *call) compileSorts(s *source, n node) (order, error) {
+	if !n.present {
+		return nil, nil
 	}
-	return node{path: "query." + name, value: c.query.Get(name), present: true}
+	elements, err := n.array()
+	if err != nil {
+		return nil, err
+	}
+	var o order
+	for _, e := range elements {
+		by, err := c.compileSort(s, e)
+		if err != nil {
+			return nil, err
+		}
+		o = append(o, by)
+	}
+	return o, nil
+}
+
+func (c *call) compileSort(s *source, n node) (sortBy, error) {
+	if err := n.only("property", "timestamp", "direction"); err != nil {
+		return sortBy{}, err
+	}
+	direction, err := n.get("direction").oneOf("ascending", "descending")
+	if err != nil {
+		return sortBy{}, err
+	}
+	descending := direction == "descending"
+	if t := n.get("timestamp"); t.present {
+		kind, err := t.oneOf("created_time", "last_edited_time")
+		if err != nil {
+			return sortBy{}, err
+		}
+		if kind == "created_time" {
+			return sortBy{func(p *page) sortKey { return p.created().sortKey() }, descending, true}, nil
+		}
+		return sortBy{func(p *page) sortKey { return p.edited().sortKey() }, descending, true}, nil
+	}
+	name, err := n.get("property").text(maxContent)
+	if err != nil {
+		return sortBy{}, err
+	}
+	p, ok := s.property(name)
+	if !ok {
+		return sortBy{}, invalid("Could not find sort property with name or id: %s", name)
+	}
+	return sortBy{func(row *page) sortKey { return c.sortKey(row, p) }, descending, false}, nil
+}
+
+// sortKey is a row's key for one sort: number first, then text.
+type sortKey struct {
+	empty  bool
+	number float64
+	text   string
+}
+
+func (c *call) sortKey(row *page, p property) sortKey {
+	v := row.Values[p.ID]
+	switch p.Type {
+	case "number", "unique_id":
+		f, ok := v.float()
+		return sortKey{number: f, empty: !ok}
+	case "checkbox":
+		if v.Checked {
+			return sortKey{number: 1}
+		}
+		return sortKey{}
+	case "select", "status":
+		o, ok := c.world.chosen(row, p)
+		i := slices.IndexFunc(p.Options, func(x option) bool { return x.ID == o.ID })
+		return sortKey{number: float64(i), empty: !ok}
+	case "multi_select":
+		names := v.names(p)
+		return sortKey{text: strings.Join(names, ","), empty: len(names) == 0}
+	case "date", "created_time", "last_edited_time":
+		m := row.moment(p)
+		if m == nil {
+			return sortKey{empty: true}
+		}
+		return m.sortKey()
+	case "people", "created_by", "last_edited_by":
+		var names []string
+		for _, id := range row.people(p) {
+			if u, ok := c.world.Users[id]; ok {
+				names = append(names, strings.ToLower(u.Name))
+			}
+		}
+		return sortKey{text: strings.Join(names, ","), empty: len(names) == 0}
+	case "relation":
+		related := c.world.related(v)
+		return sortKey{number: float64(len(related)), empty: len(related) == 0}
+	case "formula", "rollup":
+		m, _ := v.rawJSON().(map[string]any)
+		f, isNumber := m["number"].(float64)
+		s, isText := m["string"].(string)
+		return sortKey{number: f, text: strings.ToLower(s), empty: !isNumber && !isText}
+	}
+	s := v.plain()
+	return sortKey{text: strings.ToLower(s), empty: s == ""}
+}
+
+func (m moment) sortKey() sortKey { return sortKey{number: float64(m.Unix())} }
+
+// compareBools orders false before true.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// firsts keeps the first rows of many in an order, at most a given number. It does not sort the
+// others: a large board has many.
+type firsts struct {
+	order order
+	most  int
+	rows  []ranked // a heap, the last row on top
+}
+
+// add keeps a row if it is among the first. It copies the keys.
+func (f *firsts) add(r ranked) {
+	if len(f.rows) < f.most {
+		r.keys = slices.Clone(r.keys)
+		heap.Push(f, r)
+		return
+	}
+	if top := &f.rows[0]; f.order.compare(r, *top) < 0 {
+		top.page, top.keys = r.page, append(top.keys[:0], r.keys...)
+		heap.Fix(f, 0)
+	}
+}
+
+// sorted empties f and returns its rows in order.
+func (f *firsts) sorted() []*page {
+	slices.SortFunc(f.rows, f.order.compare)
+	pages := make([]*page, len(f.rows))
+	for i, r := range f.rows {
+		pages[i] = r.page
+	}
+	f.rows = nil
+	return pages
+}
+
+// For container/heap.
+
+func (f *firsts) Len() int           { return len(f.rows) }
+func (f *firsts) Less(i, j int) bool { return f.order.compare(f.rows[i], f.rows[j]) > 0 }
+func (f *firsts) Swap(i, j int)      { f.rows[i], f.rows[j] = f.rows[j], f.rows[i] }
+func (f *firsts) Push(x any)         { f.rows = append(f.rows, x.(ranked)) }
+
+// Pop is never called: add replaces the last row in place.
+func (f *firsts) Pop() any {
+	r := f.rows[len(f.rows)-1]
+	f.rows = f.rows[:len(f.rows)-1]
+	return r
 }

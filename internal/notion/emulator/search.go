@@ -111,3 +111,34 @@ func (c *call) searchable() []hit {
 	}
 	return hits
 }
+
+func (c *call) getMe() (render, error) {
+	return func() map[string]any {
+		m := c.world.encodeUser(botID)
+		m["bot"] = map[string]any{
+			"owner":            map[string]any{"type": "workspace", "workspace": true},
+			"workspace_name":   workspaceName,
+			"workspace_id":     workspaceID,
+			"workspace_limits": map[string]any{"max_file_upload_size_in_bytes": 5 << 20},
+		}
+		return m
+	}, nil
+}
+
+func (c *call) getUser() (render, error) {
+	id := c.params["user_id"]
+	if _, ok := c.world.Users[id]; !ok {
+		return nil, notFound("user", id)
+	}
+	return func() map[string]any { return c.world.encodeUser(id) }, nil
+}
+
+func (c *call) listUsers() (render, error) {
+	var all []any
+	ids := sortedKeys(c.world.Users)
+	slices.SortStableFunc(ids, func(a, b string) int { return compareBools(b == botID, a == botID) })
+	for _, id := range ids {
+		all = append(all, c.world.encodeUser(id))
+	}
+	return c.list("user", all, c.param)
+}

@@ -7,13 +7,6 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Databases are the ids of the databases that Seed makes.
-type Databases struct {
-	Tasks   string `json:"tasks"`
-	TaskLog string `json:"task_log"`
-	MeshLog string `json:"mesh_log"`
-}
-
 // The ids of the seeded databases are always the same, so that a configuration
 // made for one emulator works with the next.
 var seeded = Databases{

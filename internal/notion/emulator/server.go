@@ -2,70 +2,12 @@ package emulator
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 )
-
-// call is one request being carried out.
-type call struct {
-	*tx
-	params  map[string]string // of the path
-	query   url.Values
-	body    node
-	version version
-	// past is how old the data is that a query returns.
-	past time.Duration
-	// created is the id of the object that the call made.
-	created string
-}
-
-// render returns the body of an answer. It is called after the transaction is committed or rolled
-// back, with the lock still held.
-type render func() map[string]any
-
-// answer is what goes back to the client.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-	// cut closes the connection instead of answering.
-	cut bool
-}
-
-func jsonAnswer(status int, header http.Header, requestID string, body map[string]any) *answer {
-	if header == nil {
-		header = http.Header{}
-	}
-	header.Set("Content-Type", "application/json; charset=utf-8")
-	header.Set("X-Notion-Request-Id", requestID)
-	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-	return &answer{status: status, header: header, body: compact(body)}
-}
-
-func errorAnswer(err error) *answer {
-	e, isE := errors.AsType[*apiError](err)
-	if !isE {
-		e = &apiError{status: http.StatusInternalServerError, code: "internal_server_error", message: err.Error()}
-	}
-	id := newID()
-	return jsonAnswer(e.status, e.header(), id, e.body(id))
-}
-
-// maxRead is how much of a body is read: more than is accepted, so that a client that sends too
-// much can still read the refusal.
-const maxRead = 32 * maxBody
-
-// maxUnauthorized is how much is read of a body without the token.
-const maxUnauthorized = 64 << 10
-
-// knows reports whether a request has the token.
-func (e *Emulator) knows(r *http.Request) bool {
-	return r.Header.Get("Authorization") == "Bearer "+e.token
-}
 
 // ServeHTTP answers a request of Notion's API, or of the emulator's own API below /_emulator/.
 func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -174,39 +116,73 @@ func parseParams(params map[string]string) (map[string]string, error) {
 	return params, nil
 }
 
-// apply carries out a call as one transaction, saved before the answer.
-func (e *Emulator) apply(c *call, route *route) *answer {
-	return e.run(c, route, true)
+// routes lists the endpoints; the first that matches counts.
+var routes = []route{
+	{method: http.MethodGet, pattern: "/v1/users/me", handle: (*call).getMe},
+	{method: http.MethodGet, pattern: "/v1/users", handle: (*call).listUsers},
+	{method: http.MethodGet, pattern: "/v1/users/{user_id}", handle: (*call).getUser},
+
+	{method: http.MethodPost, pattern: "/v1/databases", effect: writes, handle: (*call).createDatabase},
+	{method: http.MethodGet, pattern: "/v1/databases/{database_id}", handle: (*call).getDatabase},
+	{method: http.MethodPatch, pattern: "/v1/databases/{database_id}", effect: writes, handle: (*call).updateDatabase},
+	{method: http.MethodPost, pattern: "/v1/databases/{database_id}/query", effect: queries, handle: (*call).queryDatabase, until: version2025},
+
+	{method: http.MethodPost, pattern: "/v1/data_sources", effect: writes, handle: (*call).createSource, since: version2025},
+	{method: http.MethodGet, pattern: "/v1/data_sources/{data_source_id}", handle: (*call).getSource, since: version2025},
+	{method: http.MethodPatch, pattern: "/v1/data_sources/{data_source_id}", effect: writes, handle: (*call).updateSource, since: version2025},
+	{method: http.MethodPost, pattern: "/v1/data_sources/{data_source_id}/query", effect: queries, handle: (*call).querySource, since: version2025},
+
+	{method: http.MethodPost, pattern: "/v1/pages", effect: writes, handle: (*call).createPage},
+	{method: http.MethodGet, pattern: "/v1/pages/{page_id}", handle: (*call).getPage},
+	{method: http.MethodPatch, pattern: "/v1/pages/{page_id}", effect: writes, handle: (*call).updatePage},
+	{method: http.MethodGet, pattern: "/v1/pages/{page_id}/markdown", handle: (*call).getMarkdown, since: version2025},
+	{method: http.MethodGet, pattern: "/v1/pages/{page_id}/properties/{" + propertyParam + "}", handle: (*call).getPropertyItem},
+
+	{method: http.MethodGet, pattern: "/v1/blocks/{block_id}", handle: (*call).getBlock},
+	{method: http.MethodGet, pattern: "/v1/blocks/{block_id}/children", handle: (*call).listChildren},
+	{method: http.MethodPatch, pattern: "/v1/blocks/{block_id}/children", effect: writes, handle: (*call).appendChildren},
+
+	{method: http.MethodPost, pattern: "/v1/comments", effect: writes, handle: (*call).createComment},
+	{method: http.MethodGet, pattern: "/v1/comments", handle: (*call).listComments},
+
+	{method: http.MethodPost, pattern: "/v1/views", effect: writes, handle: (*call).createView, since: version2025},
+	{method: http.MethodGet, pattern: "/v1/views", handle: (*call).listViews, since: version2025},
+	{method: http.MethodGet, pattern: "/v1/views/{view_id}", handle: (*call).getView, since: version2025},
+
+	{method: http.MethodPost, pattern: "/v1/search", handle: (*call).search},
 }
 
-// dryRun carries out a call and rolls it back: the answer shows the old state.
-func (e *Emulator) dryRun(c *call, route *route) *answer {
-	return e.run(c, route, false)
-}
-
-func (e *Emulator) run(c *call, route *route, keep bool) *answer {
-	a, changed := e.runLocked(c, route, keep)
-	if changed {
-		if err := e.save(); err != nil {
-			e.log.Error("state not saved", "err", err)
-			return errorAnswer(err)
+// findRoute returns a request's endpoint, nil if there is none, and the parameters in its path.
+func findRoute(method, path string) (*route, map[string]string) {
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	for i := range routes {
+		r := &routes[i]
+		if r.method != method {
+			continue
+		}
+		if params, ok := r.match(segments); ok {
+			return r, params
 		}
 	}
-	return a
+	return nil, nil
 }
 
-func (e *Emulator) runLocked(c *call, route *route, keep bool) (a *answer, changed bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c.tx = e.begin(botID)
-	c.oneSource = !c.version.hasSources()
-	show, err := route.handle(c)
-	changed = e.end(c.tx, err == nil && keep)
-	if err != nil {
-		return errorAnswer(err), changed
+func (r *route) match(segments []string) (map[string]string, bool) {
+	pattern := strings.Split(strings.Trim(r.pattern, "/"), "/")
+	if len(pattern) != len(segments) {
+		return nil, false
 	}
-	id := newID()
-	body := show()
-	body["request_id"] = id
-	return jsonAnswer(http.StatusOK, nil, id, body), changed
+	params := map[string]string{}
+	for i, p := range pattern {
+		s, err := url.PathUnescape(segments[i])
+		if err != nil {
+			return nil, false
+		}
+		if name, ok := strings.CutPrefix(p, "{"); ok {
+			params[strings.TrimSuffix(name, "}")] = s
+		} else if p != s {
+			return nil, false
+		}
+	}
+	return params, true
 }

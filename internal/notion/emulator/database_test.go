@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dibs/internal/notion/emulator"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -183,5 +185,126 @@ func TestDataSourcesInTheTrash(t *testing.T) {
 	a25.ok("PATCH", "/v1/data_sources/"+second, object{"in_trash": true})
 	if got := titles(a.ok("POST", "/v1/databases/"+dbs.Tasks+"/query", object{})); len(got) != 0 {
 		t.Errorf("rows are %v, want those of the first", got)
+	}
+}
+
+func TestLinkedDatabases(t *testing.T) {
+	a, dbs := seeded(t, "empty")
+	linked, err := a.e.LinkDatabase(dbs.Tasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := "Database with ID " + linked + " does not contain any data sources accessible by this API bot."
+	for _, version := range []string{"2022-06-28", "2025-09-03", "2026-03-11"} {
+		a.as(version).refused("GET", "/v1/databases/"+linked, nil, badRequest, validation, says)
+		a.as(version).refused("PATCH", "/v1/databases/"+linked, object{}, badRequest, validation, says)
+		a.as(version).refused("POST", pathPages, object{"parent": object{"database_id": linked}}, badRequest, validation, says)
+		a.as(version).ok("POST", "/v1/search", object{})
+		home := at(a.as(version).ok("GET", "/v1/databases/"+dbs.Tasks, nil), "parent", "page_id").(string)
+		blocks := a.as(version).ok("GET", "/v1/blocks/"+home+"/children", nil)["results"].(list)
+		if last := blocks[len(blocks)-1]; at(last, "id") != linked || at(last, "type") != "child_database" {
+			t.Errorf("%s: the page shows %v", version, last)
+		}
+	}
+	a.refused("POST", "/v1/databases/"+linked+"/query", object{}, badRequest, validation, says)
+	if _, err := a.e.LinkDatabase(nobody); err == nil {
+		t.Error("no database was linked")
+	}
+}
+
+// A wiki's rows may be databases.
+func TestDatabasesAsRows(t *testing.T) {
+	a, dbs := seeded(t, "empty")
+	a.row(dbs.Tasks, object{"Name": title("page")})
+	id, err := a.e.CreateRowDatabase(dbs.Tasks, "Handbook", object{"Name": object{"title": object{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := func(answer object) (got []string) {
+		for _, row := range answer["results"].(list) {
+			got = append(got, row.(object)["object"].(string))
+		}
+		return got
+	}
+	if diff := cmp.Diff([]string{"page", "database"}, kinds(a.ok("POST", "/v1/databases/"+dbs.Tasks+"/query", object{}))); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+	source := a.sourceOf(dbs.Tasks)
+	rows := a.as("2025-09-03").ok("POST", "/v1/data_sources/"+source+"/query", object{})
+	if diff := cmp.Diff([]string{"page", "data_source"}, kinds(rows)); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+	if got := at(rows, "results", 1, "parent", "database_id"); got != id {
+		t.Errorf("the row is of database %v, want %s", got, id)
+	}
+	if got := at(a.as("2025-09-03").ok("GET", "/v1/databases/"+id, nil), "parent", "database_id"); got != dbs.Tasks {
+		t.Errorf("the row lies in %v, want %s", got, dbs.Tasks)
+	}
+}
+
+func TestCopiedDataSources(t *testing.T) {
+	a, dbs := seeded(t, "demo")
+	copied, err := a.e.CopyDataSource(dbs.Tasks, "Copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a25 := a.as("2025-09-03")
+	want := a25.ok("GET", "/v1/data_sources/"+a.sourceOf(dbs.Tasks), nil)["properties"].(object)
+	got := a25.ok("GET", "/v1/data_sources/"+copied, nil)["properties"].(object)
+	if at(got, "depends_on", "relation", "data_source_id") != copied {
+		t.Errorf("the copy relates to %v", at(got, "depends_on"))
+	}
+	delete(want, "depends_on")
+	delete(got, "depends_on")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("properties (-want +got):\n%s", diff)
+	}
+	if rows := a25.ok("POST", "/v1/data_sources/"+copied+"/query", object{})["results"].(list); len(rows) != 0 {
+		t.Errorf("the copy has %d rows", len(rows))
+	}
+	if _, err := a.e.CopyDataSource(nobody, "Copy"); err == nil {
+		t.Error("no data source was copied")
+	}
+}
+
+// The formula of a claim's end is computed: a date, or empty.
+func TestFormulaOfALease(t *testing.T) {
+	a := start(t, emulator.Options{})
+	dbs, err := a.e.Seed("empty")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		claimed any
+		minutes any
+		want    string
+	}{
+		{object{"start": "2026-11-22T14:02:59Z"}, nil, "2026-11-22T14:32:00.000+00:00"},
+		{object{"start": "2026-11-22T14:02:00+01:00"}, 90, "2026-11-22T15:32:00.000+01:00"},
+		{object{"start": "2026-11-22T14:02:00Z"}, 0, "2026-11-22T14:32:00.000+00:00"},
+		{nil, 90, ""},
+	} {
+		id := a.row(dbs.Tasks, object{"claimed_at": object{"date": tt.claimed}, "claim_timeout_minutes": object{"number": tt.minutes}})
+		got := at(a.ok("GET", "/v1/pages/"+id, nil), "properties", "claimed_until", "formula")
+		if at(got, "type") != "date" {
+			t.Fatalf("formula %v, want a date", got)
+		}
+		start, _ := at(got, "date", "start").(string)
+		if start != tt.want {
+			t.Errorf("claimed at %v for %v: %q, want %q", tt.claimed, tt.minutes, start, tt.want)
+		}
+	}
+	a.refused("PATCH", "/v1/databases/"+dbs.Tasks, object{"properties": object{"Until": object{"formula": object{"expression": `dateAdd(prop("Since"), 30, "minutes")`}}}},
+		http.StatusBadRequest, "validation_error", "Could not find property with name or id: Since")
+}
+
+func TestViewsSayWhereTheyAre(t *testing.T) {
+	a, dbs := seeded(t, "empty")
+	a25 := a.as("2025-09-03")
+	made := a25.ok("POST", "/v1/views", object{"database_id": dbs.Tasks, "data_source_id": a.sourceOf(dbs.Tasks), "name": "All", "type": "table"})
+	id := made["id"].(string)
+	want := "https://www.notion.so/" + undashed(dbs.Tasks) + "?v=" + undashed(id)
+	if got := a25.ok("GET", "/v1/views/"+id, nil); made["url"] != want || got["url"] != want {
+		t.Errorf("made at %v, read at %v, want %s", made["url"], got["url"], want)
 	}
 }
