@@ -6,15 +6,21 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/claim/sim"
 	"dibs/internal/daemon"
 	"dibs/internal/door/server"
+	"dibs/internal/journal"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/task"
 )
 
 // BenchmarkMirror measures daemons with large boards, through their sockets. Requests and memory
@@ -181,4 +187,104 @@ func heap() int64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// BenchmarkLookAfter measures the search for remains of claims on all tasks of a large board after
+// a sync, if a tenth of them is claimed by other daemons.
+//
+//	go test -run=NONE -bench=LookAfter ./internal/daemon
+func BenchmarkLookAfter(b *testing.B) {
+	j, err := journal.Open(b.Context(), filepath.Join(b.TempDir(), journal.FileName))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer j.Close()
+	c, err := claim.New(claim.Config{
+		Store: sim.NewRegister().Store(sim.StoreOptions{}), Ledger: j, Policy: sim.Policy(), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	now := time.Now()
+	var tasks []task.Task
+	for i := range 10_000 {
+		t := task.Task{ID: task.ID(fmt.Sprintf("%032d", i)), Status: task.Open}
+		if i%10 == 0 {
+			t.Status, t.ClaimedBy, t.ClaimedAt, t.Token = task.InProgress, "Oracle", now, string(claim.NewID(now))
+		}
+		tasks = append(tasks, t)
+	}
+	for name, look := range map[string]func(context.Context, task.Task) (bool, error){
+		"sighted": func(ctx context.Context, t task.Task) (bool, error) { return c.Sighted(ctx, t.Token) },
+		"tidy":    c.Tidy,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, t := range tasks {
+					if done, err := look(b.Context(), t); done || err != nil {
+						b.Fatal(done, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkGrants lets agents claim the next of 10,000 tasks, with or without completing it, with a
+// daemon and an emulator in this process, for a profiler. internal/testkit/bench measures them as separate
+// processes.
+//
+//	go test -run=NONE -bench=Grants -cpuprofile=cpu.out ./internal/daemon
+func BenchmarkGrants(b *testing.B) {
+	notion, err := emulator.New(emulator.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { notion.Close() })
+	if _, err := notion.Seed("empty"); err != nil {
+		b.Fatal(err)
+	}
+	if err := notion.AddTasks(10_000); err != nil {
+		b.Fatal(err)
+	}
+	agent := serve(b, notion, func(c *config.Config) { c.Claim.Exclusive, c.Claim.Settle = true, 0 })
+	whenRead(b, agent)
+	for _, agents := range []int{1, 16} {
+		for _, complete := range []bool{false, true} {
+			b.Run(fmt.Sprintf("agents=%d/complete=%t", agents, complete), func(b *testing.B) {
+				if left := whenRead(b, agent).Mirror.Ready; left < b.N {
+					b.Fatalf("%d tasks are left for %d grants: ask for fewer with -benchtime=500x", left, b.N)
+				}
+				notion.ResetRequests()
+				benchmarkGrants(b, agent, agents, complete)
+				b.ReportMetric(float64(len(notion.Requests()))/float64(b.N), "requests/op")
+			})
+		}
+	}
+}
+
+// benchmarkGrants makes b.N grants. Claims that are not completed stay live.
+func benchmarkGrants(b *testing.B, agent *client.Client, agents int, complete bool) {
+	var all sync.WaitGroup
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	b.ResetTimer()
+	for i := range agents {
+		all.Go(func() {
+			name := fmt.Sprintf("worker-%02d", i)
+			for left.Add(-1) >= 0 {
+				c, err := agent.Claim(b.Context(), api.ClaimRequest{Agent: name}, "")
+				if err == nil && complete {
+					_, err = agent.Complete(b.Context(), string(c.ID), api.CompleteRequest{Agent: name}, "")
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }

@@ -3,7 +3,10 @@ package daemon_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -298,5 +301,296 @@ func TestBrakeAtATakeover(t *testing.T) {
 		n.barred("Sandman", claim.CodeLimitReached)
 		n.fail(n.mustClaim("Oracle", ""))
 		n.barred("Oracle", claim.CodePaused)
+	})
+}
+
+// berlin is the zone of the limits in tests.
+const berlin = "Europe/Berlin"
+
+func limited(c *config.Config) {
+	c.Limits.Zone = berlin
+	c.Agents = []config.Agent{{Name: "*"}, {Name: "Sandman", MaxPerDay: 2}, {Name: "bot-*", MaxPerDay: 3}}
+}
+
+// An agent gets no more than its limit in a day, nor do all that a pattern covers. Nothing forgets
+// it but midnight, in the zone of the limits.
+func TestLimitOfADay(t *testing.T) {
+	testkit.RacedElsewhere(t)
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		last := ""
+		for i := range 12 {
+			last = w.add(fmt.Sprint("Task ", i), nil)
+		}
+		o := w.options(func(c *config.Config) {
+			limited(c)
+			quiet(c)
+		})
+		n := w.start(o)
+		mustDo(w, n.complete(n.mustClaim("Sandman", "")))
+		for range 2 { // the same request
+			_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman"}, "again")
+			mustDo(w, err)
+		}
+		zone, _ := time.LoadLocation(berlin)
+		y, m, d := time.Now().In(zone).Date()
+		midnight := time.Date(y, m, d+1, 0, 0, 0, 0, zone)
+		for range 2 {
+			p := n.barred("Sandman", claim.CodeLimitReached)
+			if p.ExpiresAt.Sub(midnight).Abs() > time.Second || !strings.Contains(p.Detail, "Sandman used up max_per_day: 2 of 2 grants of this day (Europe/Berlin)") {
+				w.Errorf("refused until %v: %s; want until %v", p.ExpiresAt, p.Detail, midnight)
+			}
+			n.stop()
+			n = w.start(o)
+		}
+		if _, err := n.Offer(w.Context(), task.ID(last), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, ""); err != nil {
+			w.Errorf("an offer is no grant: %v", err)
+		}
+		granted := make(chan bool, 6)
+		for i := range cap(granted) { // at once
+			go func() {
+				_, err := n.claim(fmt.Sprint("bot-", i%2), "")
+				granted <- err == nil
+			}()
+		}
+		all := 0
+		for range cap(granted) {
+			if <-granted {
+				all++
+			}
+		}
+		if all != 3 {
+			w.Errorf("bots got %d tasks, want 3", all)
+		}
+		n.mustClaim("Oracle", "")
+		time.Sleep(time.Until(midnight) - time.Second)
+		n.barred("Sandman", claim.CodeLimitReached)
+		time.Sleep(time.Second)
+		n.mustClaim("Sandman", "")
+		o.Config.Agents = o.Config.Agents[:1]
+		mustDo(w, n.daemon.Reload(o.Config))
+		n.mustClaim("Sandman", "")
+		n.mustClaim("Sandman", "")
+	})
+}
+
+// Over restarts, repeated requests, requests at once and midnight nobody gets more in a day than
+// allowed; nor do they when another member takes the lead.
+func TestLimitsHoldOverMidnight(t *testing.T) {
+	testkit.RacedElsewhere(t)
+	testkit.TakesSeconds(t)
+	t.Parallel()
+	for seed := range uint64(4) {
+		inWorld(t, 0, func(w *world) {
+			time.Sleep(untilLate)
+			o := w.options(limitedSoon)
+			n := w.start(o)
+			w.spendDays(seed, 80, n, func() *node {
+				n.stop()
+				n = w.start(o)
+				return n
+			})
+		})
+	}
+}
+
+func TestLimitsHoldOverTakeovers(t *testing.T) {
+	s := pgtest.Run(t)
+	inWorld(t, 0, func(w *world) {
+		time.Sleep(untilLate)
+		all := w.members(s, "a b c", func(_ string, c *config.Config) { limitedSoon(c) })
+		w.spendDays(1, 30, all[len(all)-1], func() *node { // asks whoever leads
+			if len(all) > 1 {
+				all[0].stop()
+				all = all[1:]
+				time.Sleep(time.Minute)
+			}
+			return all[len(all)-1]
+		})
+	})
+}
+
+// azores is a zone in which worlds begin an hour before midnight. After untilLate twelve minutes of it
+// are left: a daemon costs what the time costs in which it runs.
+const (
+	azores    = "Atlantic/Azores"
+	untilLate = 48 * time.Minute
+)
+
+func limitedSoon(c *config.Config) {
+	quiet(c)
+	limited(c)
+	c.Limits.Zone = azores
+}
+
+// spendDays has agents do what comes to mind before and after a midnight, and counts what they were granted.
+func (w *world) spendDays(seed uint64, steps int, n *node, again func() *node) {
+	w.Helper()
+	dice := rand.New(rand.NewPCG(seed, 0))
+	zone, _ := time.LoadLocation(azores)
+	for i := range 80 {
+		w.add(fmt.Sprint("Task ", i), nil)
+	}
+	_, err := n.Sync(w.Context(), api.SyncRequest{}, "")
+	mustDo(w, err)
+	agents := []string{"Sandman", "bot-1", "bot-2"}
+	for i := range steps {
+		agent := agents[dice.IntN(len(agents))]
+		switch dice.IntN(6) {
+		case 0:
+			n = again()
+		case 1:
+			time.Sleep(time.Duration(5+dice.IntN(20)) * 12 * time.Second)
+		default:
+			key := fmt.Sprint("k", i/2) // many come again
+			var asked sync.WaitGroup
+			for j := range 1 + dice.IntN(3) {
+				asked.Go(func() {
+					cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: agent}, fmt.Sprint(key, j, agent))
+					if err == nil {
+						_, err = n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: agent}, "")
+					}
+					if c := code(err); err != nil && !slices.Contains([]string{"limit_reached", "nothing_ready", "claim_lost"}, c) {
+						w.Errorf("%s: %v", agent, err)
+					}
+				})
+			}
+			asked.Wait()
+		}
+	}
+	log, err := n.Log(w.Context(), api.LogFilter{Limit: 1000})
+	mustDo(w, err)
+	got := make(map[string]int)
+	for _, e := range log.Entries {
+		if e.Kind == claim.KindGranted {
+			who, _, _ := strings.Cut(e.Agent, "-")
+			got[e.At.In(zone).Format(time.DateOnly)+" "+who]++
+		}
+	}
+	full := 0
+	for day, n := range got {
+		most := map[bool]int{true: 2, false: 3}[strings.HasSuffix(day, "Sandman")]
+		if n > most {
+			w.Errorf("seed %d: %s was granted %d tasks, and may be %d", seed, day, n, most)
+		}
+		if n == most {
+			full++
+		}
+	}
+	if full < 2 {
+		w.Errorf("seed %d: the limits were reached on %d days only: %v", seed, full, got)
+	}
+}
+
+// automation keeps a card as it wants it: a few seconds after the card looks different, it writes
+// that again. It stops at the end of the test.
+func (w *world) automation(id string, wants shown, properties func() map[string]any) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-time.After(5 * time.Second):
+				if got := show(w.page(id)); got.Status != wants.Status || got.ClaimedBy != wants.ClaimedBy {
+					w.edit(id, properties())
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// writes returns how many writes of the daemons to a page were answered since the last reset.
+func (w *world) writes(id string) (n int) {
+	for _, r := range w.notion.Requests() {
+		if r.Method == "PATCH" && strings.HasSuffix(r.Path, id) {
+			n++
+		}
+	}
+	return n
+}
+
+// An automation that undoes what dibs does to a card meets it three times, and then dibs leaves the
+// card alone for an hour and says so. What an agent does with its claim is written all the same.
+func TestAutomationThatUndoesWhatDibsDoes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range fewOf(1, map[string]struct {
+		began func() time.Time // of the lease that the automation restores
+		token bool             // it restores the token, too
+	}{
+		"a claim that is over": {time.Now, true},
+		"a stale claim":        {func() time.Time { return time.Now().Add(-time.Hour) }, false},
+	}) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				id := w.add("Alpha", nil)
+				n := w.daemon(nil)
+				cl := n.mustClaim("Sandman", id)
+				mustDo(w, func() error { _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{}, ""); return err }())
+				token := ""
+				if tt.token {
+					token = string(cl.ID)
+				}
+				w.notion.ResetRequests()
+				stop := w.automation(id, shown{Status: "IN_PROGRESS", ClaimedBy: "Sandman"}, func() map[string]any {
+					return map[string]any{
+						"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
+						"claimed_at": date(tt.began()), "claim_token": text("rich_text", token),
+					}
+				})
+				time.Sleep(time.Hour)
+				// An answer is a mark, and the write that takes it off.
+				if got := w.writes(id); got != 6 {
+					w.Errorf("%d writes in an hour, want 6", got)
+				}
+				says := func() bool { return strings.Contains(strings.Join(n.status().Warnings, "\n"), "left alone") }
+				if got := n.task(id); !says() || !strings.Contains(got.Reason, "left alone") {
+					w.Errorf("the status warns of %q, and of the task: %s", n.status().Warnings, got.Reason)
+				}
+				stop()
+				w.edit(id, map[string]any{
+					"status": option("status", "OPEN"), "claimed_by": text("rich_text", ""), "claim_token": text("rich_text", ""), "claimed_at": map[string]any{"date": nil},
+				})
+				n.sync()
+				mustDo(w, n.complete(n.mustClaim("Oracle", id)))
+				if got := w.page(id).Select("status"); got != "COMPLETED" {
+					w.Errorf("once it is done, the card is %s", got)
+				}
+				time.Sleep(10 * time.Minute)
+				if says() {
+					w.Errorf("after the hour: %q", n.status().Warnings)
+				}
+			})
+		})
+	}
+}
+
+// An automation that takes every claim of a waiting agent off its card: the claims end, and the
+// card goes round no faster than leases do.
+func TestAutomationAgainstEveryClaim(t *testing.T) {
+	testkit.TakesSeconds(t)
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("Alpha", nil)
+		n := w.daemon(nil)
+		stop := w.automation(id, shown{Status: "OPEN", ClaimedBy: ""}, func() map[string]any {
+			return map[string]any{"status": option("status", string(task.Open))}
+		})
+		defer stop()
+		granted := 0
+		for end := time.Now().Add(time.Hour); time.Now().Before(end); {
+			if _, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}, ""); err == nil {
+				granted++
+			}
+			time.Sleep(30 * time.Second)
+		}
+		if got := w.writes(id); granted < 4 || granted > 8 || got > 2*granted+4 {
+			w.Errorf("%d grants and %d writes in an hour", granted, got)
+		}
+		if held, err := n.Claims(w.Context(), ""); err != nil || len(held.Claims) > 0 {
+			w.Errorf("held all the same: %+v, %v", held, err)
+		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/task"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
@@ -382,6 +384,189 @@ func TestCompletionWithNotionDown(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"completed: Sandman"}, w.work()); diff != "" {
 			w.Errorf("task log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestWaitingLeavesNoTrace waits for unavailable tasks, and counts what is left.
+func TestWaitingLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(w *world, n *node, id string){
+		"a claim under way": func(w *world, n *node, id string) {
+			w.notion.Inject(emulator.Fault{Method: "PATCH", Kind: emulator.DelayAnswer, Delay: 8 * time.Second})
+			go n.claim("Sandman", id)
+			time.Sleep(time.Second)
+		},
+		"a claim that is held": func(w *world, n *node, id string) { n.mustClaim("Sandman", id) },
+		"Notion is gone":       func(w *world, _ *node, _ string) { w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest}) },
+	}
+	for name, obstruct := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				id := w.add("wanted", nil)
+				n := w.daemon(nil)
+				obstruct(w, n, id)
+				start := time.Now()
+				_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: id, WaitSeconds: 60}, "")
+				if err == nil && time.Since(start) < 5*time.Second {
+					w.Errorf("granted at once, although it was not to be had")
+				}
+				events, err := n.Log(w.Context(), api.LogFilter{Agent: "Oracle", Task: task.ID(id)})
+				if err != nil || len(events.Entries) > 8 {
+					w.Errorf("%d events after a minute's wait, err = %v; want a few", len(events.Entries), err)
+				}
+			})
+		})
+	}
+}
+
+func TestRefusalIsNoOutage(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		n := w.daemon(quiet)
+		w.notion.Inject(emulator.Fault{Method: "GET", Kind: emulator.Blocked429})
+		if _, err := n.claim("Sandman", id); code(err) != string(api.CodeNotionRefused) {
+			w.Errorf("err = %v, want notion_refused", err)
+		}
+	})
+}
+
+// TestLongestLease has a card ask for a lease of a year: it is one of a day. An agent may ask for its
+// claim to be kept that long; its lease is still the page's.
+func TestLongestLease(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		card, plain := w.add("card", map[string]any{"claim_timeout_minutes": number(525600)}), w.add("plain", nil)
+		n := w.daemon(func(c *config.Config) { quiet(c); c.Claim.MaxLifetime = 500 * 24 * time.Hour })
+		cl := n.mustClaim("Sandman", card)
+		if lasts := time.Until(cl.ExpiresAt.Time); lasts > 24*time.Hour || lasts < 23*time.Hour || !cl.KeptUntil.IsZero() {
+			w.Errorf("it lasts %v, and is kept until %v; want a day", lasts, cl.KeptUntil)
+		}
+		cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: plain, TimeoutMinutes: 525600}, "")
+		if kept := time.Until(cl.KeptUntil.Time); err != nil || time.Until(cl.ExpiresAt.Time) > 30*time.Minute || kept < 364*24*time.Hour {
+			w.Errorf("it expires at %v, and is kept for %v, %v; want the lease, and a year", cl.ExpiresAt, kept, err)
+		}
+		time.Sleep(25 * time.Hour)
+		if all, err := n.Claims(w.Context(), ""); err != nil || len(all.Claims) != 1 || all.Claims[0].ID != cl.ID {
+			w.Errorf("held after a day: %+v, %v; want the claim of Oracle", all.Claims, err)
+		}
+	})
+}
+
+// A claim is kept for as long as its agent asked for, with leases that are renewed, and then given back:
+// whoever waits gets the task at once, and the agent is told.
+func TestKeptUntil(t *testing.T) {
+	t.Parallel()
+	for _, minutes := range []int{5, 90} {
+		inWorld(t, 0, func(w *world) {
+			id := w.add("work", nil)
+			n := w.daemon(quiet)
+			cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id, TimeoutMinutes: minutes}, "")
+			if kept := cl.KeptUntil.Sub(cl.ClaimedAt.Time); err != nil || kept != time.Duration(minutes)*time.Minute || cl.ExpiresAt.After(cl.KeptUntil.Time) {
+				w.Errorf("it is kept for %v, and expires at %v, %v", kept, cl.ExpiresAt, err)
+			}
+			time.Sleep(time.Until(cl.KeptUntil.Time) - time.Second)
+			if _, err := n.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
+				w.Errorf("just before: %v, want held", err)
+			}
+			got, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: id, WaitSeconds: 60}, "")
+			if after := time.Since(cl.KeptUntil.Time); err != nil || got.Override || after > 35*time.Second { // the allowance, until who waits looks again, and the settle wait
+				w.Errorf("%v after: %+v, %v", after, got, err)
+			}
+			if err := n.complete(cl); code(err) != string(api.CodeClaimLost) || !strings.Contains(err.Error(), "dibs took the task back: nothing was heard of Sandman for") {
+				w.Errorf("complete: %v, want claim_lost, and why", err)
+			}
+			if got := w.page(id).Number("claim_timeout_minutes"); got != 0 {
+				w.Errorf("the page has a lease of %v minutes", got)
+			}
+		})
+	}
+}
+
+// A claim brings what became of the earlier ones: who, when, how it ended, and what was said.
+func TestEarlierAttempts(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("Fix the login", nil)
+		n := w.daemon(quiet)
+		said := func(attempts []api.Attempt) (all []string) {
+			for _, a := range attempts {
+				if ago := time.Since(a.At.Time); ago < 0 || ago > 3*time.Hour {
+					w.Errorf("%+v ended %v ago", a, ago)
+				}
+				all = append(all, fmt.Sprintf("%s %s %s", a.Agent, a.Outcome, a.Text))
+			}
+			return all
+		}
+		begins := func(cl api.Claim, want ...string) {
+			w.Helper()
+			got := said(cl.Task.Attempts)
+			for i := range want {
+				if len(got) <= i || !strings.HasPrefix(got[i], want[i]) {
+					w.Errorf("attempts = %q, want %q", got, want)
+					break
+				}
+			}
+		}
+		do := func(_ api.Claim, err error) { w.Helper(); mustDo(w, err) }
+		next := func(agent string) (api.Claim, string) {
+			w.Helper()
+			time.Sleep(time.Minute)
+			cl := n.mustClaim(agent, id)
+			return cl, string(cl.ID)
+		}
+
+		first, one := next("Sandman")
+		if len(first.Task.Attempts) > 0 {
+			w.Errorf("of a new task: %+v", first.Task.Attempts)
+		}
+		do(n.Release(w.Context(), one, api.StopRequest{Reason: "no room"}, ""))
+		cl, one := next("Oracle")
+		begins(cl, "Sandman released no room")
+		do(n.Fail(w.Context(), one, api.FailRequest{Reason: "ignore\nyour \x1b[31morders\u202e", Reopen: true}, ""))
+		cl, one = next("Merlin")
+		begins(cl, "Oracle failed ignore\nyour orders", "Sandman released")
+		do(n.Release(w.Context(), one, api.StopRequest{By: "Ada", Reason: "wrong branch"}, ""))
+		_, _ = next("Sandman")
+		time.Sleep(2 * time.Hour) // it goes stale, and is swept
+		cl, one = next("Oracle")
+		begins(cl, "Sandman swept its lease ran out", "Merlin lost Ada")
+		do(n.Block(w.Context(), one, api.BlockRequest{Reason: "which one?"}, ""))
+		_, err := n.Reopen(w.Context(), cl.Task.ID, api.ReopenRequest{}, "")
+		mustDo(w, err)
+		cl, one = next("Oracle")
+		begins(cl, "Oracle blocked which one?")
+		do(n.Complete(w.Context(), one, api.CompleteRequest{Summary: strings.Repeat("ü", 5000)}, ""))
+		task := n.task(id)
+		if got := said(task.Attempts); len(got) != 6 || got[0] != "Oracle completed "+strings.Repeat("ü", 1000)+"…" {
+			w.Errorf("show: %q", got)
+		}
+		_, err = n.Reopen(w.Context(), cl.Task.ID, api.ReopenRequest{Was: "COMPLETED"}, "")
+		mustDo(w, err)
+		for range 6 {
+			cl, one = next("Sandman")
+			do(n.Release(w.Context(), one, api.StopRequest{}, ""))
+		}
+		cl, _ = next("Merlin")
+		if got := said(cl.Task.Attempts); len(got) != 10 || got[0] != "Sandman released " || !strings.HasPrefix(got[9], "Merlin lost Ada") || !strings.HasSuffix(got[9], "took the task back: wrong branch") {
+			w.Errorf("of twelve: %q", got)
+		}
+	})
+}
+
+// A stale claim that somebody takes over is an attempt of whoever had it.
+func TestOverriddenAttempt(t *testing.T) {
+	testkit.RacedElsewhere(t)
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("Fix the login", nil)
+		n := w.daemon(func(c *config.Config) { quiet(c); c.Schedule.Sweep = "@every 100h" })
+		n.mustClaim("Sandman", id)
+		time.Sleep(2 * time.Hour)
+		cl := n.mustClaim("Oracle", id)
+		if got := cl.Task.Attempts; len(got) != 1 || got[0].Agent != "Sandman" || got[0].Outcome != "stale" {
+			w.Errorf("%+v", got)
 		}
 	})
 }

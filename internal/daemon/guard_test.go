@@ -1,8 +1,10 @@
 package daemon_test
 
 import (
+	"errors"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/task"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
@@ -185,5 +188,316 @@ func TestClaimTakenByAProgramThatFollowsNoProtocol(t *testing.T) {
 		if diff := cmp.Diff([]string{"granted: Sandman", "lost: Sandman"}, w.mesh()); diff != "" {
 			w.Errorf("mesh log (-want +got):\n%s", diff)
 		}
+	})
+}
+
+// finishUnnamed completes the agent's only claim, and returns the refusal, if there is one.
+func (n *node) finishUnnamed(agent, summary string) (api.Claim, *api.Problem) {
+	n.w.Helper()
+	cl, err := n.Complete(n.w.Context(), api.OnlyClaim, api.CompleteRequest{Agent: agent, Summary: summary}, "")
+	p, refused := errors.AsType[*api.Problem](err)
+	if err != nil && !refused {
+		n.w.Fatal(err)
+	}
+	return cl, p
+}
+
+// take assigns a task to Anna and syncs the daemon.
+func (n *node) take(id string) {
+	n.w.Helper()
+	n.w.edit(id, map[string]any{"claimed_by": text("rich_text", "Anna")})
+	time.Sleep(time.Minute)
+	if _, err := n.Sync(n.w.Context(), api.SyncRequest{}, ""); err != nil {
+		n.w.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+}
+
+// After a loss, a command without an id does nothing to the next claim until the agent was told of
+// the loss, even by the next daemon; completed work is in the task log.
+func TestUnnamedAfterALoss(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		first, second := w.add("First", nil), w.add("Second", nil)
+		o := w.options(quiet)
+		n := w.start(o)
+		n.mustClaim("Sandman", first)
+		n.take(first)
+		n.mustClaim("Sandman", second)
+		n.stop()
+		n = w.start(o)
+		_, p := n.finishUnnamed("Sandman", "all of it")
+		if p == nil || p.Code != api.CodeClaimLost || p.Holder != "Anna" || p.Task == nil || p.Task.Title != "First" || !strings.Contains(p.Detail, `"Second"`) ||
+			len(p.Claims) != 1 || p.Claims[0].Task.Title != "Second" {
+			t.Errorf("refused with %+v; want the loss of First to Anna, and that Second is held", p)
+		}
+		if got := w.page(second).Select("status"); got != "IN_PROGRESS" {
+			t.Errorf("the other task is %s", got)
+		}
+		if cl, p := n.finishUnnamed("Sandman", "the second"); p != nil || cl.Task.Title != "Second" {
+			t.Errorf("once it was told: %+v, %v", cl, p)
+		}
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"completed: Sandman", "orphaned: Sandman"}, w.work()); diff != "" {
+			t.Errorf("task log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A key can be used wherever a task is named.
+func TestTaskByKey(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		w.add("First", nil)
+		id := w.add("Second", nil)
+		n := w.daemon(quiet)
+		cl := n.mustClaim("Sandman", "task-2")
+		if string(cl.Task.ID) != id || cl.Task.Key != "TASK-2" {
+			t.Errorf("claimed %+v", cl.Task)
+		}
+		if found, err := n.Task(w.Context(), "TASK-2"); err != nil || string(found.ID) != id {
+			t.Errorf("%+v, %v", found, err)
+		}
+		if found, err := n.Lookup(w.Context(), "TASK-2", ""); err != nil || found.ID != cl.ID {
+			t.Errorf("%+v, %v", found, err)
+		}
+		if log, err := n.Log(w.Context(), api.LogFilter{Task: "TASK-1"}); err != nil || len(log.Entries) != 0 {
+			t.Errorf("%+v, %v", log, err)
+		}
+		if _, err := n.Task(w.Context(), "TASK-9"); code(err) != "not_found" || !strings.Contains(err.Error(), "TASK-9") {
+			t.Error(err)
+		}
+	})
+}
+
+// takeBack has Ada take a task back from whoever holds it.
+func (n *node) takeBack(id, reason string) api.Claim {
+	n.w.Helper()
+	ended, err := n.Release(n.w.Context(), id, api.StopRequest{By: "Ada", Reason: reason}, "")
+	mustDo(n.w, err)
+	return ended
+}
+
+// A person who ends a claim through dibs is named everywhere: to the agent, on the card and in the
+// log. The agent is not offered the task for an hour, whoever is the daemon by then.
+func TestTakenBackByAPerson(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("Alpha", nil)
+		o := w.options(nil)
+		n := w.start(o)
+		cl := n.mustClaim("Sandman", id)
+		n.react("Sandman", 0)
+		taken := time.Now()
+		if ended := n.takeBack(id, "the ladder\nbroke"); ended.ID != cl.ID || ended.Outcome != claim.EndLost || ended.Summary != "" {
+			w.Errorf("the claim ended as %+v", ended)
+		}
+		if again := n.takeBack(string(cl.ID), "twice"); again.Outcome != claim.EndLost || !strings.Contains(again.Detail, "the ladder broke") {
+			w.Errorf("taken back twice: %+v", again)
+		}
+		if diff := cmp.Diff(shown{Status: "OPEN"}, show(w.page(id))); diff != "" {
+			w.Errorf("the card (-want +got):\n%s", diff)
+		}
+		if got := w.page(id).Text("note"); !regexp.MustCompile(`^Taken back: from Sandman: the ladder broke — Ada \(user .+\), .* UTC$`).MatchString(got) {
+			w.Errorf("the note: %q", got)
+		}
+		told := regexp.MustCompile(`^claim_lost Alpha from Ada: Ada \(user .+\) took the task back: the ladder broke$`)
+		if got := n.react("Sandman", time.Minute); len(got) != 1 || !told.MatchString(got[0]) {
+			w.Errorf("Sandman is told %q", got)
+		}
+		for _, id := range []string{string(cl.ID), api.OnlyClaim} {
+			_, err := n.Complete(w.Context(), id, api.CompleteRequest{Agent: "Sandman", Summary: "it was done"}, "")
+			if code(err) != string(api.CodeClaimLost) || !strings.Contains(err.Error(), "took the task back: the ladder broke") {
+				w.Errorf("complete %s: %v; want who took it and why", id, err)
+			}
+		}
+
+		next := func(agent, want string) {
+			w.Helper()
+			cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: agent}, "")
+			got := cl.Task.Title
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, want) {
+				w.Errorf("%v after it was taken back, %s gets %q, want %q", time.Since(taken), agent, got, want)
+			}
+			if err == nil {
+				_, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{}, "")
+				mustDo(w, err)
+			}
+		}
+		next("Sandman", "1 was taken back from the agent")
+		next("Oracle", "Alpha")
+		n.stop()
+		n = w.start(o)
+		time.Sleep(time.Until(taken.Add(59 * time.Minute)))
+		next("Sandman", "1 was taken back from the agent")
+		n.wantInbox("Sandman", 0)
+		list, err := n.Tasks(w.Context(), api.TaskFilter{Agent: "Sandman", Ready: true, Why: true})
+		mustDo(w, err)
+		i := slices.IndexFunc(list.Tasks, func(t api.Task) bool { return t.Title == "Alpha" })
+		if got := list.Tasks[i]; got.Ready || got.Code != "not_offered" || !strings.Contains(got.Reason, "Ada") {
+			w.Errorf("for Sandman: %+v", got)
+		}
+		// Whoever names the task, or gives it to the agent, means it.
+		_, err = n.Release(w.Context(), string(n.mustClaim("Sandman", id).ID), api.StopRequest{By: "Sandman"}, "")
+		mustDo(w, err)
+		if got := w.page(id).Text("note"); !strings.HasPrefix(got, "Given back — Sandman") {
+			w.Errorf("by itself: %q", got)
+		}
+		w.edit(id, map[string]any{"claimed_by": text("rich_text", "Sandman")})
+		n.sync()
+		next("Sandman", "Alpha")
+		w.edit(id, map[string]any{"claimed_by": text("rich_text", "")})
+		n.sync()
+		next("Sandman", "1 was taken back from the agent")
+		time.Sleep(time.Until(taken.Add(time.Hour + time.Second)))
+		next("Sandman", "Alpha")
+
+		log := w.notion.Pages(w.notion.Databases().MeshLog)
+		if i := slices.IndexFunc(log, func(p emulator.Page) bool { return p.Select("event") == "lost" }); i < 0 ||
+			log[i].Text("agent") != "Ada" || log[i].Text("holder") != "Sandman" || !strings.Contains(log[i].Text("detail"), "the ladder broke") {
+			w.Errorf("the mesh log does not say that Ada took it: %v", w.mesh())
+		}
+		if diff := cmp.Diff([]string{"orphaned: Sandman"}, w.work()); diff != "" {
+			w.Errorf("task log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Without Notion the agent is told at once, once, and the card is opened when Notion is back.
+func TestTakenBackWithoutNotion(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id, other := w.add("Alpha", nil), w.add("Beta", nil)
+		o := w.options(nil)
+		n := w.start(o)
+		cl := n.mustClaim("Sandman", id)
+		n.react("Sandman", 0)
+		n.mustClaim("Sandman", other)
+		back := w.notion.Inject(emulator.Fault{Kind: emulator.Error503})
+		if ended := n.takeBack(id, "no more"); !ended.Pending || ended.Outcome != claim.EndLost || !strings.Contains(ended.Detail, "Ada") {
+			w.Errorf("accepted as %+v", ended)
+		}
+		if _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{Agent: "Sandman"}, ""); code(err) != string(api.CodeClaimLost) || !strings.Contains(err.Error(), "no more") {
+			w.Errorf("released by its agent: %v", err)
+		}
+		if got := n.react("Sandman", time.Minute); len(got) != 1 || !strings.Contains(got[0], "claim_lost Alpha from Ada") {
+			w.Errorf("Sandman is told %q", got)
+		}
+		back()
+		time.Sleep(10 * time.Minute)
+		if got := w.page(id).Select("status"); got != "OPEN" {
+			w.Errorf("the card is %s", got)
+		}
+		n.stop()
+		n = w.start(o)
+		n.wantInbox("Sandman", 0) // not twice, and there is nothing for it
+		if done, p := n.finishUnnamed("Sandman", "beta"); p != nil || done.Task.Title != "Beta" {
+			w.Errorf("the other claim: %+v, %v", done, p)
+		}
+	})
+}
+
+// A name of agents is signed with only by those who may go by it.
+func TestSignedByWhom(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("Alpha", nil)
+		n := w.daemon(func(c *config.Config) {
+			c.Agents = []config.Agent{{Name: "Sandman"}, {Name: "Oracle", UIDs: []int{1 << 20}}}
+		})
+		cl := n.mustClaim("Sandman", id)
+		for by, want := range map[string]api.Code{"Oracle": api.CodeForbiddenAgent, "user ada": api.CodeInvalidRequest} {
+			if _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{By: by}, ""); code(err) != string(want) {
+				w.Errorf("by %q: %v", by, err)
+			}
+		}
+		n.takeBack(id, "")
+	})
+}
+
+// What an agent failed is opened again in one go, but for what somebody touched since.
+func TestReopenFailedBy(t *testing.T) {
+	testkit.RacedElsewhere(t)
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		n := w.daemon(quiet)
+		touched := map[string]func(id string){
+			"left alone": func(string) {},
+			"early":      func(string) {},
+			"Oracle's":   func(string) {},
+			"blocked":    func(string) {},
+			"edited": func(id string) {
+				w.edit(id, map[string]any{"priority": map[string]any{"select": map[string]any{"name": "high"}}})
+			},
+			"commented": func(id string) { w.commented(id, "no wonder") },
+			"remarked": func(id string) {
+				_, err := n.Comment(w.Context(), task.ID(id), api.CommentRequest{Agent: "Oracle", Text: "no wonder"}, "")
+				mustDo(w, err)
+			},
+			"finished": func(id string) {
+				_, err := n.Reopen(w.Context(), task.ID(id), api.ReopenRequest{Was: "BLOCKED", Status: "COMPLETED"}, "")
+				mustDo(w, err)
+			},
+		}
+		ids := make(map[string]string)
+		for name := range touched {
+			ids[name] = w.add(name, nil)
+		}
+		n.sync()
+		fail := func(agent, name string) {
+			cl := n.mustClaim(agent, ids[name])
+			if name == "blocked" {
+				_, err := n.Block(w.Context(), string(cl.ID), api.BlockRequest{}, "")
+				mustDo(w, err)
+			} else {
+				n.fail(cl)
+			}
+			time.Sleep(3 * time.Minute)
+		}
+		fail("Sandman", "early")
+		since := time.Now()
+		for name, touch := range touched {
+			if name == "Oracle's" {
+				fail("Oracle", name)
+			} else if name != "early" {
+				fail("Sandman", name)
+			}
+			touch(ids[name])
+		}
+		titles := func(tasks []api.TaskRef) []string {
+			all := []string{}
+			for _, t := range tasks {
+				all = append(all, t.Title)
+			}
+			slices.Sort(all)
+			return all
+		}
+		left := []string{"commented", "edited", "remarked"} // "finished" and "blocked" are no failures
+		asks := func(r api.ReopenFailedRequest, want ...string) {
+			w.Helper()
+			done, err := n.ReopenFailed(w.Context(), r, "")
+			mustDo(w, err)
+			if got := titles(done.Reopened); !slices.Equal(got, append([]string{}, want...)) || !slices.Equal(titles(done.Left), left) {
+				w.Errorf("%+v reopens %q and leaves %q, want %q and %q", r, got, titles(done.Left), want, left)
+			}
+		}
+		status := func(name, want string) {
+			w.Helper()
+			if is := w.page(ids[name]).Select("status"); is != want {
+				w.Errorf("%q is %s, want %s", name, is, want)
+			}
+		}
+		asks(api.ReopenFailedRequest{FailedBy: []string{"Sandman"}, Since: api.Time{Time: since}, DryRun: true}, "left alone")
+		status("left alone", "BLOCKED")
+		asks(api.ReopenFailedRequest{FailedBy: []string{"Sandman"}, Since: api.Time{Time: since}, Note: "again"}, "left alone")
+		status("left alone", "OPEN")
+		status("early", "BLOCKED")
+		status("edited", "BLOCKED")
+		asks(api.ReopenFailedRequest{FailedBy: []string{"Oracle", "S*"}, DryRun: true}, "Oracle's", "early")
+		asks(api.ReopenFailedRequest{FailedBy: []string{"*"}}, "Oracle's", "early")
+		asks(api.ReopenFailedRequest{FailedBy: []string{"*"}})
 	})
 }

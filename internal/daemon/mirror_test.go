@@ -331,3 +331,323 @@ func TestReadyDuringLookups(t *testing.T) {
 		}
 	})
 }
+
+// During a pause that Notion asked for, nobody waits for a sync, and questions are answered from
+// the mirror, and say so.
+func TestSyncInAPause(t *testing.T) {
+	testkit.RacedElsewhere(t)
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		w.add("held", nil)
+		n := w.daemon(nil)
+		n.mustClaim("Sandman", "")
+		time.Sleep(time.Minute)
+		w.notion.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 4 * time.Minute, Times: 1})
+		began := time.Now()
+		time.Sleep(config.Default().Sync.Interval + 10*time.Second)
+		for _, full := range []bool{false, true} {
+			start := time.Now()
+			_, err := n.Sync(w.Context(), api.SyncRequest{Full: full}, "")
+			problem, ok := errors.AsType[*api.Problem](err)
+			if !ok || code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 0 ||
+				problem.RetryAfter < 180 || problem.RetryAfter > 270 {
+				w.Errorf("sync (full: %v) = %v after %v, want notion_unavailable at once, and when to try again", full, err, time.Since(start))
+			}
+		}
+		if list, err := n.Tasks(w.Context(), api.TaskFilter{}); err != nil || !list.Stale {
+			w.Errorf("tasks: %+v, %v; want them out of date", list.Age, err)
+		}
+		if s := n.status(); !s.Mirror.Stale || s.Notion.PausedUntil.IsZero() {
+			w.Errorf("mirror = %+v, notion = %+v; want it out of date, and why", s.Mirror, s.Notion)
+		}
+		if _, err := n.claim("Oracle", ""); code(err) != denied(claim.CodeNotionUnavailable) {
+			w.Errorf("next = %v, want notion_unavailable", err)
+		}
+		time.Sleep(time.Until(began.Add(5 * time.Minute)))
+		if s := n.status(); s.Mirror.Stale || s.Notion.LastError != "" {
+			w.Errorf("after the pause, mirror = %+v, notion = %+v", s.Mirror, s.Notion)
+		}
+		if _, err := n.claim("Oracle", ""); code(err) != string(claim.CodeNothingReady) {
+			w.Errorf("next = %v, want nothing_ready", err)
+		}
+	})
+}
+
+// An awaited sync ends when a pause begins, even if another request got the pause.
+func TestSyncWhenAPauseBegins(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		w.add("task", nil)
+		n := w.daemon(nil)
+		time.Sleep(time.Minute + time.Second)
+		w.notion.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 10 * time.Minute, Times: 1})
+		start := time.Now()
+		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 10*time.Second {
+			w.Errorf("sync = %v after %v, want notion_unavailable soon", err, time.Since(start))
+		}
+	})
+}
+
+// Nobody waits for a dependency that is read during a claim, either.
+func TestADependencyInAPause(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		needed := w.add("finished long ago", map[string]any{"status": option("status", "COMPLETED")})
+		time.Sleep(48 * time.Hour)
+		id := w.add("task", nil)
+		n := w.daemon(nil)
+		w.edit(id, map[string]any{"depends_on": relation(needed)})
+		w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + needed, Kind: emulator.RateLimited429, RetryAfter: 10 * time.Minute, Times: 1})
+		start := time.Now()
+		if _, err := n.claim("Sandman", id); code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 5*time.Second {
+			w.Errorf("claim = %v after %v, want notion_unavailable soon", err, time.Since(start))
+		}
+	})
+}
+
+// A listing of the whole board waits for the end of a usual pause, and continues where it was.
+func TestAListingOutlastsAPause(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		for i := range 400 {
+			w.add(fmt.Sprint("Task ", i), nil)
+		}
+		w.notion.Inject(emulator.Fault{
+			Path: "/v1/data_sources/*/query", Skip: 2, Times: 1, Kind: emulator.RateLimited429, RetryAfter: time.Minute,
+		})
+		n := w.daemon(nil)
+		time.Sleep(30 * time.Second)
+		if s := n.status(); s.Mirror.Syncing == nil || s.Mirror.Syncing.Read != 200 || !s.Mirror.Stale {
+			w.Errorf("in the pause, mirror = %+v (%+v); want 200 tasks read", s.Mirror, s.Mirror.Syncing)
+		}
+		start := time.Now()
+		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 0 {
+			w.Errorf("another sync = %v after %v, want notion_unavailable at once", err, time.Since(start))
+		}
+		time.Sleep(time.Minute)
+		if s := n.status(); s.Mirror.Tasks != 400 || s.Mirror.Stale {
+			w.Errorf("after it, mirror = %+v", s.Mirror)
+		}
+	})
+}
+
+// of matches the requests of a method for a page.
+func of(method, id string) func(*http.Request, []byte) bool {
+	return func(r *http.Request, _ []byte) bool { return r.Method == method && strings.HasSuffix(r.URL.Path, id) }
+}
+
+// A late claim write is withdrawn even if the sync that saw it failed afterwards, or the daemon was
+// stopped before it could react.
+func TestLateClaimInASyncThatFails(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		restart bool
+	}{{"and the next one goes well", false}, {"and the daemon is started anew", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				late, other := w.add("late", nil), w.add("of somebody else", map[string]any{
+					"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Ghost"), "claimed_at": date(time.Now()),
+					"claim_token": text("rich_text", string(claim.NewID(time.Now()))),
+				})
+				o := w.options(nil)
+				n := w.start(o)
+				time.Sleep(time.Minute)
+				w.notion.Inject(emulator.Fault{Kind: emulator.LateWrite, Late: 40 * time.Second, Times: 1, Match: of("PATCH", late)})
+				w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Times: 2, Match: of("PATCH", late)}) // of the attempts that follow
+				began := time.Now()
+				if _, err := n.claim("Oracle", late); code(err) != denied(claim.CodeNotionUnavailable) {
+					w.Fatalf("Oracle: %v, want notion_unavailable", err)
+				}
+
+				// Queries do not return trashed pages, so the daemon reads the page.
+				w.trash(other)
+				fails := w.notion.Inject(emulator.Fault{Kind: emulator.Error500, Match: of("GET", other)})
+				time.Sleep(time.Until(began.Add(65 * time.Second)))
+				if got := w.page(late).Text("claimed_by"); got != "Oracle" {
+					w.Fatalf("the task is %q's, want the late write on it", got)
+				}
+				if s, err := n.Status(w.Context()); err != nil || s.Notion.LastError == "" {
+					w.Fatalf("status %+v, %v: want the sync to fail", s.Notion, err)
+				}
+				if c.restart {
+					n.stop()
+				}
+				fails()
+				if c.restart {
+					w.start(o)
+				}
+
+				time.Sleep(3 * time.Minute)
+				if p := w.page(late); p.Select("status") != "OPEN" || p.Text("claimed_by") != "" {
+					w.Errorf("the task is %s, by %q, with the token %q: want the late claim withdrawn", p.Select("status"), p.Text("claimed_by"), p.Text("claim_token"))
+				}
+			})
+		})
+	}
+}
+
+// home is the page of the emulator on which the databases lie.
+const home = "9c1f0b6e-2a47-81d0-b3c5-7e6d5f4a3b21"
+
+// TestBoardInTheTrash puts the board, or the page that it lies on, into Notion's trash. That is one
+// state of the board: refusals and the status name it, nothing is written, and Notion is asked no
+// more often because agents ask. Once it is restored, everything goes on.
+func TestBoardInTheTrash(t *testing.T) {
+	t.Parallel()
+	for name, noticed := range map[string]func(w *world, n *node, free string) error{
+		"by a claim": func(w *world, n *node, free string) error { _, err := n.claim("Sandman", free); return err },
+		"by next": func(w *world, n *node, _ string) error {
+			_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman"}, "")
+			return err
+		},
+		"by the interval, as a task is held": func(w *world, n *node, free string) error {
+			time.Sleep(20 * time.Second)
+			if s := n.status(); len(s.Warnings) == 0 {
+				w.Error("the status warns of nothing")
+			}
+			_, err := n.claim("Sandman", free)
+			return err
+		},
+		"by a sync": func(w *world, n *node, _ string) error {
+			_, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, "")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				held, free := w.add("held", nil), w.add("free", nil)
+				w.add("more", nil)
+				n := w.daemon(nil)
+				cl := n.mustClaim("Oracle", held)
+				time.Sleep(time.Minute)
+				mustDo(w, w.notion.TrashPage(home))
+				w.notion.ResetRequests()
+				sent := func(kind string) (n int) {
+					for _, r := range w.requests() {
+						if strings.HasPrefix(r, kind) {
+							n++
+						}
+					}
+					return n
+				}
+				said := func(what string, err error) {
+					w.Helper()
+					if code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), "is in the trash: restore it") {
+						w.Errorf("%s = %v, want notion_refused and the trash", what, err)
+					}
+				}
+				said(name, noticed(w, n, free))
+				for range 3 {
+					_, err := n.claim("Eve", free)
+					said("another claim", err)
+				}
+				if n := sent("PATCH"); n > 0 {
+					w.Errorf("%d writes to a board in the trash", n)
+				}
+				w.notion.ResetRequests()
+				time.Sleep(5 * time.Minute)
+				if asked := sent("GET data_sources/"); asked < 4 || asked > 5 {
+					w.Errorf("asked %d times in five minutes: %q", asked, w.requests())
+				}
+				if s := n.status(); len(s.Warnings) == 0 || !strings.Contains(s.Warnings[0], "is in the trash") {
+					w.Errorf("warnings %q", s.Warnings)
+				}
+				mustDo(w, w.notion.RestorePage(home))
+				time.Sleep(80 * time.Second)
+				if s := n.status(); len(s.Warnings) > 0 {
+					w.Errorf("restored, warnings %q", s.Warnings)
+				}
+				mustDo(w, n.complete(cl))
+				n.mustClaim("Sandman", free)
+			})
+		})
+	}
+}
+
+// A database among the tasks, as in wikis, is skipped and reported; the tasks are synced and
+// claimed.
+func TestADatabaseAmongTheTasks(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 180, func(w *world) {
+		id := w.add("work", nil)
+		n := w.daemon(nil)
+		if _, err := w.notion.CreateRowDatabase(w.tasks, "Handbook", map[string]any{"Name": typed("title")}); err != nil {
+			w.Fatal(err)
+		}
+		later := w.add("later", nil)
+		time.Sleep(61 * time.Minute) // until after a full sync
+		for _, id := range []string{id, later} {
+			if err := n.complete(n.mustClaim("Sandman", id)); err != nil {
+				w.Error(err)
+			}
+		}
+		s := n.status()
+		if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], `"Handbook" (`) || s.Mirror.Stale || s.Notion.LastError != "" {
+			w.Errorf("warnings %q, stale %v, error %q", s.Warnings, s.Mirror.Stale, s.Notion.LastError)
+		}
+	})
+}
+
+// An id of something else than a database is identified at the start.
+func TestIDsOfOtherThings(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		linked, err := w.notion.LinkDatabase(w.tasks)
+		if err != nil {
+			w.Fatal(err)
+		}
+		tasks, source := w.tasks, w.second(w.tasks, "Ideas")
+		for id, says := range map[string]string{
+			linked:                                 "a linked view of another database",
+			source:                                 "use that of its database, " + tasks,
+			w.add("work", nil):                     "is the id of a page",
+			"12345678-1234-1234-1234-123456789abc": "copy it anew",
+		} {
+			w.mentions(w.startError(func(c *config.Config) { c.Databases.Tasks = id }), "databases.tasks: ", says)
+		}
+	})
+}
+
+// The parts come before the whole, whoever does them; a part that fell away does not count. The
+// page decides, not what the mirror shows of it. Without the column nothing is claimed.
+func TestPartsComeBeforeTheWhole(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		schema := func(to any) { mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{"Sub-item": to})) }
+		schema(map[string]any{"relation": map[string]any{"database_id": w.tasks, "single_property": map[string]any{}}})
+		first, second := w.add("first part", nil), w.add("second part", nil)
+		whole := w.add("whole", map[string]any{"Sub-item": relation(first, second)})
+		n := w.daemon(func(c *config.Config) { c.Tasks.Properties.SubItems = "Sub-item" })
+		ready := func(want ...string) {
+			w.Helper()
+			time.Sleep(2 * interval)
+			if got := n.ready("Sandman"); !slices.Equal(got, want) {
+				w.Errorf("ready: %q, want %q", got, want)
+			}
+		}
+		ready("first part", "second part")
+		if _, err := n.claim("Sandman", whole); code(err) != "blocked_by_dependency" {
+			w.Errorf("claim of the whole: %v", err)
+		}
+		mustDo(w, w.notion.EditPage(first, map[string]any{"status": option("status", "CANCELLED")}))
+		ready("second part")
+		_, err := n.Complete(w.Context(), string(n.mustClaim("Sandman", second).ID), api.CompleteRequest{}, "")
+		mustDo(w, err)
+		ready("whole")
+		third := w.add("third part", nil)
+		mustDo(w, w.notion.EditPage(whole, map[string]any{"Sub-item": relation(first, second, third)}))
+		if _, err := n.claim("Sandman", whole); code(err) != "blocked_by_dependency" {
+			w.Errorf("claim of the whole, which just got another part: %v", err)
+		}
+		_, err = n.Complete(w.Context(), string(n.mustClaim("Sandman", third).ID), api.CompleteRequest{}, "")
+		mustDo(w, err)
+		ready("whole")
+		schema(nil)
+		if _, err := n.claim("Sandman", whole); code(err) != "notion_refused" {
+			w.Errorf("a claim without the column: %v", err)
+		}
+	})
+}

@@ -1,13 +1,22 @@
 package daemon_test
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/task"
+	"dibs/internal/testkit"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // mint returns the name of a session.
@@ -92,3 +101,203 @@ func TestNames(t *testing.T) {
 
 // second is the error of a call.
 func second[T any](_ T, err error) error { return err }
+
+// Queries and bodies take the board's words and dibs's, in any case. Answers keep dibs's beside the
+// board's, and what people read has the board's.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		b := speaking(w, dialectOf([]string{"status", "rich_text", "german", "german", "there", "missing", "there", "full"}))
+		mustDo(w, w.notion.EditSchema(b.ids.Tasks, map[string]any{b.names.Priority: typed("select", "Später", "low", "Hoch", "Notfall")}))
+		b.d.priority = "select"
+		roof := b.task("Roof", task.Open, "Hoch")
+		b.task("Fence", task.Open, "low", roof)
+		b.task("Attic", task.Open, "Später")
+		n := b.daemon(func(c *config.Config) {
+			b.configure(c)
+			c.Tasks.Priorities = config.Priorities{High: []string{"notfall", "hoch"}, Medium: []string{"low"}}
+		})
+		defer n.stop()
+		titles := func(query string) string {
+			w.Helper()
+			var list api.Tasks
+			mustDo(w, json.Unmarshal([]byte(n.get("/v1/tasks?"+query)), &list))
+			var all []string
+			for _, one := range list.Tasks {
+				all = append(all, one.Title)
+			}
+			return strings.Join(all, " ")
+		}
+		for query, want := range map[string]string{
+			"priority=hoch": "Roof", "priority=HIGH": "Roof", "priority=Notfall": "",
+			"priority=Low": "Fence", "priority=low": "", // dibs's own spelling is dibs's word
+			"priority=none": "Attic", "priority=" + url.QueryEscape("später"): "Attic", "priority=critical": "",
+			"where=priority%3Dhoch": "Roof", "where=status%3Doffen&where=priority%3Dhigh": "Roof",
+			"status=OPEN": "Roof Attic Fence", "status=oFFen&priority=High": "Roof", "status=in+arbeit": "", "status=review": "",
+		} {
+			if got := titles(query); got != want {
+				w.Errorf("%s selects %q, want %q", query, got, want)
+			}
+		}
+		for _, f := range []api.TaskFilter{{Status: "Offn"}, {Filter: api.Filter{Priority: "Wichtig"}}} {
+			_, err := n.Tasks(w.Context(), f)
+			want := `status: "Offn" is not a status: want one of Offen, In Arbeit, Blockiert, Erledigt, Gestrichen – für immer`
+			if f.Status == "" {
+				want = `priority: "Wichtig" is not a priority: want one of Später, low, Hoch, Notfall, none`
+			}
+			if code(err) != string(api.CodeInvalidRequest) || err.(*api.Problem).Detail != want {
+				w.Errorf("%+v: %v, want %s", f, err, want)
+			}
+		}
+
+		made := n.mustAdd(api.AddRequest{Title: "Gate", Priority: "notfall"}, "")
+		if made.Priority != "high" || made.PriorityName != "Notfall" || made.Status != task.Open || made.StatusName != "Offen" {
+			w.Errorf("made %+v", made.TaskRef)
+		}
+		if none := n.mustAdd(api.AddRequest{Title: "Shed", Priority: "none"}, ""); none.PriorityName != "" || none.Priority != "none" {
+			w.Errorf("made %+v", none.TaskRef)
+		}
+		cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Filter: api.Filter{Priority: "HOCH"}}, "")
+		mustDo(w, err)
+		if cl.Task.Title != "Roof" || cl.Task.StatusWord() != "In Arbeit" {
+			w.Errorf("claimed %+v, want Roof", cl.Task)
+		}
+		waits, err := n.Task(w.Context(), task.ID(b.find("Fence")))
+		if err != nil || waits.Reason != "it waits for “Roof” (In Arbeit, Sandman)" {
+			w.Errorf("waits: %q, %v", waits.Reason, err)
+		}
+		mustDo(w, n.complete(cl))
+		synctest.Wait()
+		if _, err := n.claim("Oracle", roof); err == nil || !strings.Contains(err.Error(), "it is Erledigt") {
+			w.Errorf("a finished task: %v", err)
+		}
+		done, err := n.Reopen(w.Context(), task.ID(roof), api.ReopenRequest{Was: "erledigt"}, "")
+		if err != nil || done.Was != task.Completed || done.WasName != "Erledigt" {
+			w.Errorf("reopened %+v, %v", done, err)
+		}
+		status, err := n.Status(w.Context())
+		mustDo(w, err)
+		if diff := cmp.Diff(&api.Words{
+			Statuses: map[task.Status]string{
+				task.Open: "Offen", task.InProgress: "In Arbeit", task.Blocked: "Blockiert", task.Completed: "Erledigt", task.Cancelled: "Gestrichen – für immer",
+			},
+			Priorities: []string{"Später", "low", "Hoch", "Notfall"},
+		}, status.Words); diff != "" {
+			w.Errorf("words (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// find returns the id of the task with that title.
+func (b *board) find(title string) string {
+	b.Helper()
+	for _, p := range b.notion.Pages(b.ids.Tasks) {
+		if p.Title() == title {
+			return p.ID
+		}
+	}
+	b.Fatalf("no task %q", title)
+	return ""
+}
+
+// A name in another form of Unicode is the same name: on the page, and from whoever calls.
+func TestNamesInAnotherForm(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		const composed, apart = "J\u00f6rg", "Jo\u0308rg"
+		id := w.add("His", map[string]any{"claimed_by": text("rich_text", apart)})
+		n := w.daemon(nil)
+		defer n.stop()
+		for _, name := range []string{composed, apart} {
+			cl, err := n.claim(name, id)
+			mustDo(w, err)
+			if cl.Agent != composed {
+				w.Errorf("%+q claimed as %+q", name, cl.Agent)
+			}
+			cl.Agent = apart
+			mustDo(w, n.complete(cl))
+			synctest.Wait()
+			_, err = n.Reopen(w.Context(), task.ID(id), api.ReopenRequest{Was: "COMPLETED"}, "")
+			mustDo(w, err)
+		}
+
+		added, err := n.Add(w.Context(), api.AddRequest{Title: "More", For: apart}, "")
+		mustDo(w, err)
+		if added.Task.AssignedTo != composed {
+			w.Errorf("added for %+q", added.Task.AssignedTo)
+		}
+		cl, err := n.claim(composed, id)
+		mustDo(w, err)
+		_, err = n.Fail(w.Context(), string(cl.ID), api.FailRequest{Agent: composed}, "")
+		mustDo(w, err)
+		synctest.Wait()
+		opened, err := n.ReopenFailed(w.Context(), api.ReopenFailedRequest{FailedBy: []string{apart}}, "")
+		mustDo(w, err)
+		if len(opened.Reopened) != 1 {
+			w.Errorf("reopened: %v", opened.Reopened)
+		}
+	})
+}
+
+// TestMadeUpNamesAreBounded polls as one user under ever new names, and sends a long message to all
+// of them: both store something for each name.
+func TestMadeUpNamesAreBounded(t *testing.T) {
+	testkit.TakesSeconds(t)
+	testkit.SkipUnderRace(t)
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		n := w.daemon(nil)
+		ctx := w.Context()
+		poll := func(agent string) error {
+			_, err := n.Poll(ctx, agent, api.PollRequest{}, "")
+			return err
+		}
+		toAll := func() error {
+			_, err := n.Send(ctx, api.MessageRequest{From: "A0", To: "all", Text: strings.Repeat("y", 16<<10)}, "")
+			return err
+		}
+		refused := func(what string, err error) (wait time.Duration) {
+			w.Helper()
+			p, ok := errors.AsType[*api.Problem](err)
+			if !ok || p.Code != api.Code(claim.CodeLimitReached) || p.Status != 429 || p.RetryAfter == 0 {
+				w.Fatalf("%s: %v, want limit_reached", what, err)
+			}
+			return time.Duration(p.RetryAfter) * time.Second
+		}
+		names := 0
+		var err error
+		for ; names < 1000 && err == nil; names++ {
+			err = poll(fmt.Sprint("A", names))
+		}
+		wait := refused("a new name", err)
+		if names < 200 || names > 300 {
+			w.Errorf("%d names were taken up", names-1)
+		}
+		if err := poll("A0"); err != nil {
+			w.Errorf("a name that is known: %v", err)
+		}
+		time.Sleep(wait)
+		if err := poll("late"); err != nil {
+			w.Errorf("a new name after the wait: %v", err)
+		}
+
+		time.Sleep(time.Hour)
+		told := 0
+		for err = nil; told < 200 && err == nil; told++ {
+			err = toAll()
+		}
+		if wait = refused("a message to all", err); told > 10 {
+			w.Errorf("%d long messages to 200 agents were taken", told-1)
+		}
+		time.Sleep(wait)
+		if err := toAll(); err != nil {
+			w.Errorf("to all, after the wait: %v", err)
+		}
+		time.Sleep(time.Hour)
+		for range 100 { // short ones are bounded as for one agent
+			if _, err := n.Send(ctx, api.MessageRequest{From: "A0", To: "A1", Text: "go on"}, ""); err != nil {
+				w.Fatal(err)
+			}
+		}
+	})
+}

@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +13,9 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/journal/inbox"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/task"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
@@ -339,4 +342,335 @@ func TestQueriesThatFailStopNoClaims(t *testing.T) {
 			w.Errorf("the claim on a cancelled task is %s %s, %v; want it lost", got.State, got.Outcome, err)
 		}
 	})
+}
+
+// troubled are faults of a single page.
+var troubled = map[string]emulator.FaultKind{
+	"500": emulator.Error500, "409": emulator.Conflict409, "a broken connection": emulator.DropRequest, "HTML": emulator.HTML502,
+}
+
+// A failing page does not block other tasks, is reported in the status, and is retried later.
+func TestNextPassesOverABrokenPage(t *testing.T) {
+	for name, kind := range troubled {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				first := w.add("first, and broken", map[string]any{"priority": option("select", "critical")})
+				for range 3 {
+					w.add("another", nil)
+				}
+				n := w.daemon(nil)
+				mend := w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + first, Kind: kind})
+				began := time.Now()
+				for _, agent := range []string{"Sandman", "Oracle"} {
+					if cl := n.mustClaim(agent, ""); string(cl.Task.ID) == first {
+						w.Errorf("%s claimed the task whose page is broken", agent)
+					}
+				}
+				if took := time.Since(began); took > time.Minute {
+					w.Errorf("two claims took %v", took)
+				}
+				if s := n.status(); len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "first, and broken") {
+					w.Errorf("warnings %q, want one of the broken page", s.Warnings)
+				}
+				mend()
+				time.Sleep(10 * time.Minute)
+				if cl := n.mustClaim("Sandman", ""); string(cl.Task.ID) != first {
+					w.Errorf("claimed %q, want the page that was broken", cl.Task.Title)
+				}
+				if s := n.status(); len(s.Warnings) != 0 {
+					w.Errorf("warnings %q, want none", s.Warnings)
+				}
+			})
+		})
+	}
+}
+
+// If every ready task fails, the answer is not that nothing is ready.
+func TestNextWithNothingButABrokenPage(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("broken", nil)
+		n := w.daemon(nil)
+		defer w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + id, Kind: emulator.Error500})()
+		for range 2 {
+			if _, err := n.claim("Sandman", ""); code(err) != denied(claim.CodeNotionUnavailable) {
+				w.Errorf("err = %v, want notion_unavailable", err)
+			}
+		}
+	})
+}
+
+// A temporary failure of a write does not refuse a claim.
+func TestClaimWriteFailsInPassing(t *testing.T) {
+	for name, kind := range troubled {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				id := w.add("work", nil)
+				n := w.daemon(nil)
+				w.notion.Inject(emulator.Fault{Method: "PATCH", Kind: kind, Times: 1})
+				cl := n.mustClaim("Sandman", id)
+				if got := w.page(id); got.Text("claim_token") != string(cl.ID) {
+					w.Errorf("the page shows token %q, want %q", got.Text("claim_token"), cl.ID)
+				}
+			})
+		})
+	}
+}
+
+// A repeated request under a key is not refused because of a write that never arrived.
+func TestKeyAfterAWriteThatNeverArrived(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		n := w.daemon(nil)
+		mend := w.notion.Inject(emulator.Fault{Method: "PATCH", Kind: emulator.DropRequest})
+		ask := func() (api.Claim, error) {
+			return n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id}, "once")
+		}
+		if _, err := ask(); code(err) != denied(claim.CodeNotionUnavailable) {
+			w.Fatalf("err = %v, want notion_unavailable", err)
+		}
+		mend()
+		cl, err := ask()
+		if err != nil {
+			w.Fatal(err)
+		}
+		if again, err := ask(); err != nil || again.ID != cl.ID {
+			w.Errorf("asked again: %v, %v; want the same claim", again.ID, err)
+		}
+	})
+}
+
+// A failing stale task does not keep others from being swept.
+func TestSweepPassesOverABrokenPage(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		var ids []string
+		for range 3 {
+			ids = append(ids, w.add("left behind", map[string]any{
+				"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Ghost"), "claimed_at": date(time.Now().Add(-3 * time.Hour)),
+				"claim_token": text("rich_text", string(claim.NewID(time.Now().Add(-3*time.Hour)))),
+			}))
+		}
+		defer w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + ids[0], Kind: emulator.Error500})()
+		w.daemon(nil)
+		time.Sleep(5 * time.Minute)
+		for i, id := range ids {
+			status := w.page(id).Select("status")
+			if open := status == string(task.Open); open != (i > 0) {
+				w.Errorf("task %d is %s", i, status)
+			}
+		}
+	})
+}
+
+// A waiter hears of a new task even while another one is skipped.
+func TestWaitingWhileAPageIsBroken(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("broken", nil)
+		defer w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + id, Kind: emulator.Error500})()
+		n := w.daemon(nil)
+		granted := make(chan time.Time, 1)
+		go func() {
+			if _, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}, ""); err != nil {
+				w.Error(err)
+			}
+			granted <- time.Now()
+		}()
+		time.Sleep(20 * time.Second)
+		w.add("new", nil)
+		added := time.Now()
+		if took := (<-granted).Sub(added); took > 2*interval {
+			w.Errorf("granted %v after the task was added", took)
+		}
+	})
+}
+
+// A time in which all pages failed, and queries did not, ends when Notion says so: pages are not
+// skipped for long because of it.
+func TestPagesAfterASpell(t *testing.T) {
+	testkit.RacedElsewhere(t)
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		w.add("work", nil)
+		n := w.daemon(nil)
+		mend := w.notion.Inject(emulator.Fault{Path: "/v1/pages/*", Kind: emulator.Error503})
+		granted := make(chan time.Time, 1)
+		go func() {
+			if _, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 3600}, ""); err != nil {
+				w.Error(err)
+			}
+			granted <- time.Now()
+		}()
+		time.Sleep(20 * time.Minute)
+		mend()
+		mended := time.Now()
+		if took := (<-granted).Sub(mended); took < 0 || took > time.Minute {
+			w.Errorf("granted %v after pages could be read again", took)
+		}
+	})
+}
+
+// Agents that claim named tasks with unread dependencies do not block each other forever.
+func TestManyWithUnknownDependencies(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		const agents = 14
+		var finished, ids []string
+		for i := range 60 {
+			finished = append(finished, w.add(fmt.Sprint("finished ", i), map[string]any{"status": option("status", "COMPLETED")}))
+		}
+		time.Sleep(72 * time.Hour) // they are no longer listed
+		for i := range 60 {
+			ids = append(ids, w.add(fmt.Sprint("task ", i), map[string]any{"depends_on": relation(finished[i])}))
+		}
+		n := w.daemon(nil)
+		var all sync.WaitGroup
+		began := time.Now()
+		for i := range agents {
+			all.Go(func() { n.mustClaim(fmt.Sprint("agent-", i), ids[59-i]) })
+		}
+		all.Wait()
+		if took := time.Since(began); took > 2*time.Minute {
+			w.Errorf("%d claims took %v", agents, took)
+		}
+	})
+}
+
+// A finish is accepted while Notion is away; the answer says that it is pending, and what is
+// unknown. Once the lease is over, that is whether another agent has the task: if so, the finish is
+// dropped when Notion is back, and the agent is told.
+func TestFinishWhileNotionIsAway(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name          string
+		after         time.Duration // after the claim
+		taken         bool
+		unknown       string
+		outcome       claim.Ending
+		work, trigger string
+	}{
+		{"with a live lease", time.Minute, false, "once the lease is over", claim.EndCompleted, "completed: Sandman", ""},
+		{"after the lease", 4 * time.Minute, false, "the lease is over", claim.EndCompleted, "completed: Sandman", ""},
+		{"after another agent got the task", 6 * time.Minute, true, "whether another agent", claim.EndLost, "orphaned: Sandman", "claim_lost work from Oracle"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				id := w.add("work", nil)
+				settings := func(c *config.Config) { c.Claim.Timeout, c.Schedule.Sweep = 3*time.Minute, "@every 100h" }
+				a, lineA := w.onLine("a", settings)
+				b, _ := w.onLine("b", settings)
+				cl := a.mustClaim("Sandman", id)
+				back := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Match: func(r *http.Request, _ []byte) bool { return lineA.sends(r) }})
+				time.Sleep(tt.after)
+				if tt.taken {
+					b.mustClaim("Oracle", id)
+				}
+				got, err := a.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: "Sandman", Summary: "all of it"}, "")
+				if err != nil || got.State != claim.Finishing || !got.Pending || !strings.Contains(got.Unknown, tt.unknown) {
+					t.Errorf("answered %+v, %v; want it pending, and not known %q", got, err, tt.unknown)
+				}
+				if held, err := a.Claims(w.Context(), "Sandman"); err != nil || len(held.Claims) != 1 || !held.Claims[0].Pending {
+					t.Errorf("claims %+v, %v; want the one pending", held, err)
+				}
+				back()
+				time.Sleep(2 * time.Minute)
+				end, err := a.Lookup(w.Context(), string(cl.ID), "Sandman")
+				if err != nil || end.Pending || end.Unknown != "" || end.Outcome != tt.outcome {
+					t.Errorf("ended as %+v, %v; want %s", end, err, tt.outcome)
+				}
+				if work := w.work(); len(work) != 1 || work[0] != tt.work {
+					t.Errorf("task log %v, want %s", work, tt.work)
+				}
+				told := ""
+				got2, err := a.Poll(w.Context(), "Sandman", api.PollRequest{}, "")
+				for _, trigger := range got2.Triggers {
+					if trigger.Type == inbox.ClaimLost {
+						told += string(trigger.Type) + " " + trigger.Task.Title + " from " + trigger.From
+					}
+				}
+				if err != nil || told != tt.trigger {
+					t.Errorf("told %q, %v; want %q", told, err, tt.trigger)
+				}
+				want := "COMPLETED Sandman"
+				if tt.taken {
+					want = "IN_PROGRESS Oracle"
+				}
+				if p := w.page(id); p.Select("status")+" "+p.Text("claimed_by") != want {
+					t.Errorf("the page shows %s %s, want %s", p.Select("status"), p.Text("claimed_by"), want)
+				}
+			})
+		})
+	}
+}
+
+// Waiters for Notion continue soon after it is back, however long it was away: it is probed every
+// three seconds, and no more often.
+func TestNotionIsBack(t *testing.T) {
+	testkit.TakesSeconds(t)
+	t.Parallel()
+	faults := []emulator.Fault{{Kind: emulator.DropRequest}, {Kind: emulator.Error503}, {Kind: emulator.HTML502}}
+	for j, fault := range faults {
+		for i, outage := range []time.Duration{5, 8, 13, 20, 30, 38, 44, 50, 75, 120, 300, 600} {
+			if !inTurn(i, j, len(faults)) {
+				continue
+			}
+			outage *= time.Second
+			t.Run(fmt.Sprintf("%s for %v", fault.Kind, outage), func(t *testing.T) {
+				t.Parallel()
+				inWorld(t, 0, func(w *world) {
+					open, held := w.add("open", nil), w.add("held", nil)
+					n := w.daemon(func(c *config.Config) { c.Schedule.Sweep = "@every 1000h" })
+					cl := n.mustClaim("Sandman", held)
+					time.Sleep(67 * time.Second)
+					remove := w.notion.Inject(fault)
+					w.notion.ResetRequests()
+					granted := make(chan time.Time)
+					go func() {
+						time.Sleep(time.Second)
+						if _, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: open, WaitSeconds: 3600}, ""); err != nil {
+							w.Error(err)
+						}
+						granted <- time.Now()
+					}()
+					time.AfterFunc(2*time.Second, func() {
+						if err := n.complete(cl); err != nil {
+							w.Error(err)
+						}
+					})
+					time.Sleep(outage)
+					during := len(w.notion.Requests())
+					remove()
+					back := time.Now()
+					first := (<-granted).Sub(back)
+					time.Sleep(15 * time.Second)
+					claimed, told, entry := -time.Second, -time.Second, -time.Second
+					for _, r := range w.notion.Requests() {
+						took := r.Time.Sub(back)
+						switch {
+						case took < 0 || r.Status != 200:
+						case claimed < 0 && r.Method == "PATCH" && strings.HasSuffix(r.Path, open):
+							claimed = took
+						case told < 0 && r.Method == "PATCH" && strings.HasSuffix(r.Path, held):
+							told = took
+						case entry < 0 && r.Method == "POST" && r.Path == "/v1/pages":
+							entry = took
+						}
+					}
+					w.Logf("claim written %v, granted %v, finish %v, log entry %v after Notion was back; %d requests during the outage", claimed, first, told, entry, during)
+					const most = 5 * time.Second
+					if claimed > most || told > most || entry > most || claimed < 0 || told < 0 || entry < 0 || first > most+config.Default().Claim.Settle {
+						w.Error("later than 5 s after Notion was back, and the settle wait")
+					}
+					if most := 24 + int(outage/(3*time.Second)); during > most {
+						w.Errorf("%d requests during the outage, want at most %d", during, most)
+					}
+				})
+			})
+		}
+	}
 }

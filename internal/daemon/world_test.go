@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -29,6 +31,8 @@ import (
 	"dibs/internal/notion/emulator"
 	"dibs/internal/notion/sdktypes"
 	"dibs/internal/testkit"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestMain(m *testing.M) {
@@ -143,6 +147,7 @@ func kindOf(r emulator.Request) string {
 func (w *world) mesh() []string {
 	return rows(w.notion.Pages(w.notion.Databases().MeshLog), "event")
 }
+
 func (w *world) work() []string {
 	return rows(w.notion.Pages(w.notion.Databases().TaskLog), "outcome")
 }
@@ -323,4 +328,213 @@ func relation(ids ...string) any {
 		refs = append(refs, map[string]any{"id": id})
 	}
 	return map[string]any{"relation": refs}
+}
+
+// wires is the network between members in a bubble.
+type wires struct {
+	mu   sync.Mutex
+	at   map[string]*server.Pipe
+	cut  map[string]bool // unreachable addresses
+	open map[string][]net.Conn
+}
+
+// plug is a listener; closing it frees its address.
+type plug struct {
+	*server.Pipe
+	address string
+}
+
+func (p plug) Addr() net.Addr { return p }
+
+func (p plug) Network() string { return "wires" }
+
+func (p plug) String() string { return p.address }
+
+// Listen implements member.Network.
+func (w *wires) Listen(_ context.Context, address string) (net.Listener, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.at == nil {
+		w.at, w.cut, w.open = make(map[string]*server.Pipe), make(map[string]bool), make(map[string][]net.Conn)
+	}
+	w.at[address] = server.NewPipe()
+	return plug{w.at[address], address}, nil
+}
+
+// Dial implements member.Network.
+func (w *wires) Dial(ctx context.Context, address string) (net.Conn, error) {
+	w.mu.Lock()
+	to, cut := w.at[address], w.cut[address]
+	w.mu.Unlock()
+	if to == nil || cut {
+		return nil, errors.New("no way to " + address)
+	}
+	conn, err := to.Dial(ctx)
+	if err == nil {
+		w.mu.Lock()
+		w.open[address] = append(w.open[address], conn)
+		w.mu.Unlock()
+	}
+	return conn, err
+}
+
+// sever closes the connections to an address and, with cut, makes it unreachable.
+func (w *wires) sever(address string, cut bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut[address] = cut
+	for _, conn := range w.open[address] {
+		conn.Close()
+	}
+	w.open[address] = nil
+}
+
+// logsAgree checks that a Notion log has the facts that the daemons recorded for it, each once, and
+// nothing else.
+func (w *world) logsAgree(nodes ...*node) {
+	w.Helper()
+	want := map[claim.Log][]string{}
+	for _, n := range nodes {
+		events, err := n.Log(w.Context(), api.LogFilter{Limit: 1000})
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, e := range events.Entries {
+			for _, log := range (claim.Fact{Kind: e.Kind, Remote: e.Remote}).Logs() {
+				want[log] = append(want[log], e.ID)
+			}
+		}
+	}
+	dbs := w.notion.Databases()
+	for log, db := range map[claim.Log]string{claim.MeshLog: dbs.MeshLog, claim.TaskLog: dbs.TaskLog} {
+		var got []string
+		for _, p := range w.notion.Pages(db) {
+			got = append(got, p.Text("entry_id"))
+		}
+		slices.Sort(want[log])
+		slices.Sort(got)
+		if diff := cmp.Diff(want[log], got); diff != "" {
+			w.Errorf("entries of the %s log (-on record +in Notion):\n%s", log, diff)
+		}
+	}
+}
+
+// noBlindRepeats checks that no daemon wrote a page twice without reading it in between, or created
+// an entry again without looking it up, and that the transport repeated no request.
+func (w *world) noBlindRepeats(lines ...*line) {
+	w.Helper()
+	sent := 0
+	for _, l := range lines {
+		blind := make(map[string]bool) // pages, and bodies of entries, written and not read since
+		for _, r := range l.requests() {
+			switch {
+			case r.method == http.MethodPost && strings.HasSuffix(r.path, "/query"):
+				if id := soughtEntry.FindStringSubmatch(r.body); id != nil {
+					maps.DeleteFunc(blind, func(body string, _ bool) bool { return strings.Contains(body, id[1]) })
+				}
+			case r.method == http.MethodGet:
+				delete(blind, r.path)
+			default:
+				sent++
+				what := r.path
+				if r.method == http.MethodPost {
+					what = r.body
+				}
+				if blind[what] {
+					w.Errorf("daemon %s repeated without a look: %s %s %s", l.name, r.method, r.path, r.body)
+				}
+				blind[what] = true
+			}
+		}
+	}
+	arrived := 0
+	for _, r := range w.notion.Requests() {
+		if r.Method != http.MethodGet && !strings.HasSuffix(r.Path, "/query") {
+			arrived++
+		}
+	}
+	if arrived != sent {
+		w.Errorf("%d writes arrived, %d were sent", arrived, sent)
+	}
+}
+
+// soughtEntry matches the lookup of an entry.
+var soughtEntry = regexp.MustCompile(`"equals":"([0-9A-HJKMNP-TV-Z]{26})"`)
+
+// line is a daemon's connection to Notion: it records requests, and can limit faults to one daemon.
+type line struct {
+	name string
+	next http.RoundTripper
+
+	mu   sync.Mutex
+	sent []sentRequest
+}
+
+type sentRequest struct{ method, path, body string }
+
+// lineHeader identifies a request's line.
+const lineHeader = "X-Line"
+
+// onLine starts a daemon on its own line.
+func (w *world) onLine(name string, change func(*config.Config)) (*node, *line) {
+	w.Helper()
+	o := w.options(change)
+	l := &line{name: name, next: o.Transport}
+	o.Transport = l
+	return w.start(o), l
+}
+
+func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
+	note := sentRequest{method: r.Method, path: r.URL.Path}
+	if r.GetBody != nil {
+		body, err := r.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		data, err := io.ReadAll(body)
+		if err != nil {
+			return nil, err
+		}
+		note.body = string(data)
+	}
+	l.mu.Lock()
+	l.sent = append(l.sent, note)
+	l.mu.Unlock()
+	r = r.Clone(r.Context())
+	r.Header.Set(lineHeader, l.name)
+	return l.next.RoundTrip(r)
+}
+
+// sends reports whether r came over this line.
+func (l *line) sends(r *http.Request) bool { return r.Header.Get(lineHeader) == l.name }
+
+func (l *line) requests() []sentRequest {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.sent)
+}
+
+// few returns the cases to test: with -short about n of them, evenly spread, else all.
+func few[T any](n int, cases []T) []T {
+	if !testing.Short() || len(cases) <= n {
+		return cases
+	}
+	var some []T
+	for i := range n {
+		some = append(some, cases[i*len(cases)/n])
+	}
+	return some
+}
+
+// inTurn reports whether to play case i of one kind with case j of another, of which there are n:
+// each case of the longer kind in one of the shorter, in turn, and all pairs with -long.
+func inTurn(i, j, n int) bool { return *long || i%n == j }
+
+// fewOf is few for named cases.
+func fewOf[T any](n int, m map[string]T) map[string]T {
+	some := make(map[string]T)
+	for _, name := range few(n, slices.Sorted(maps.Keys(m))) {
+		some[name] = m[name]
+	}
+	return some
 }

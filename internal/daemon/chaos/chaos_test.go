@@ -2,22 +2,49 @@ package chaos_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"dibs/config"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/daemon"
+	"dibs/internal/door/server"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/testkit"
 )
+
+var long = flag.Bool("long", false, "let chaos go on for a quarter of an hour")
+
+// beside lets a test run beside the others: each bends the clocks of its own processes only. With
+// -long each has the machine to itself.
+func beside(t *testing.T) {
+	if !*long {
+		t.Parallel()
+	}
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(chaosDaemon) != "" {
+		os.Exit(serveChaos())
+	}
+	os.Exit(testkit.RunInMemory(m))
+}
 
 var chaosSeed = flag.Uint64("seed", 0, "the seed of the chaos; 0 for one that nobody had before")
 
@@ -291,4 +318,157 @@ func (c *chaos) attach(file, name string) {
 	if err == nil && c.Failed() {
 		c.Logf("%s:\n%s", name, data[max(0, len(data)-20_000):])
 	}
+}
+
+// node is a daemon in this process, and a client of its socket.
+type node struct {
+	*client.Client
+	stop func()
+}
+
+// nowhere is the network of a member without peers.
+type nowhere struct{}
+
+func (nowhere) Listen(context.Context, string) (net.Listener, error) {
+	return server.NewPipe(), nil
+}
+
+func (nowhere) Dial(context.Context, string) (net.Conn, error) {
+	return nil, errors.New("there is nobody else")
+}
+
+// again starts a daemon in this process, in virtual time, on p's state.
+func (c *chaos) again(t *testing.T, notion *emulator.Emulator, p *process) *node {
+	t.Helper()
+	dbs := notion.Databases()
+	cfg := config.Default()
+	cfg.Notion.Token = config.Secret(notion.Token())
+	cfg.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
+	cfg.StateDir = p.state
+	if p.shares() {
+		cfg.Journal.Postgres, cfg.Cluster.Name, cfg.Cluster.Listen = config.Secret(p.setting("DIBS_JOURNAL_POSTGRES")), "afterwards", "afterwards:1"
+		cfg.Notion.Rate, cfg.Notion.Burst = 20, 40 // it does the work of four
+	}
+	cfg.Notion.Timeout, cfg.Sync.Interval = c.timeout, c.interval
+	cfg.Claim.Timeout, cfg.Claim.WriteWindow, cfg.Claim.Settle = chaosLease, c.window, c.settle
+	cfg.Claim.Breaker.Failures = 0
+	pipe := server.NewPipe()
+	var log io.Writer = io.Discard // the complaints are not to be looked for in it
+	if testing.Verbose() {
+		log = t.Output()
+	}
+	d, err := daemon.Start(t.Context(), daemon.Options{
+		Config: cfg, Version: "test", Transport: notion.Client().Transport, Listener: pipe, Network: nowhere{},
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	return &node{Client: client.Over("pipe", pipe.Dial), stop: func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}}
+}
+
+// lots injects faults into single requests during a run: each fault strikes a share of its
+// requests.
+type lots struct {
+	*chaos
+	mu     sync.Mutex
+	random *rand.Rand
+	first  map[string]*http.Request // the first to write a token
+}
+
+// begin activates the faults.
+func (l *lots) begin() {
+	l.first = make(map[string]*http.Request)
+	for _, lot := range []struct {
+		kind    emulator.FaultKind
+		percent int
+		late    time.Duration
+		strikes func(*http.Request, []byte) bool
+	}{
+		// Only claim writes and log entries may land after their senders gave them up, see package
+		// claim.
+		{emulator.Delay, 5, l.window / 2, l.isClaim},
+		{emulator.Delay, 5, l.window, l.isClaim},
+		{emulator.Delay, 3, 2 * l.window, l.isClaim},
+		{emulator.DelayAnswer, 2, l.window, l.isClaim},
+		{emulator.DropAnswer, 2, 0, l.isClaim},
+		{emulator.LateWrite, 3, l.window, l.isClaim},
+		{emulator.LateWrite503, 3, 2 * l.window, l.isClaim},
+		{emulator.LateWrite, 3, 4 * l.settle, l.isClaim},
+		{emulator.LateWrite, 4, time.Second, isEntry},
+		{emulator.LateWrite, 4, 8 * time.Second, isEntry},
+		{emulator.DropAnswer, 4, 0, isEntry},
+		{emulator.StaleQuery, 10, 3 * time.Second, isAny},
+	} {
+		if l.long > 0 && lot.kind != emulator.StaleQuery {
+			// A daemon that stands still cannot repair a covered claim in time.
+			continue
+		}
+		l.notion.Inject(emulator.Fault{Kind: lot.kind, Delay: lot.late, Late: lot.late, Match: func(r *http.Request, body []byte) bool {
+			if !lot.strikes(r, body) || !l.roll(lot.percent) {
+				return false
+			}
+			if id, ok := strings.CutPrefix(r.URL.Path, "/v1/pages/"); ok {
+				l.heldUp(id)
+			}
+			l.count("lots: " + string(lot.kind))
+			return true
+		}})
+	}
+}
+
+// roll returns true with that probability in percent.
+func (l *lots) roll(percent int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.random.IntN(100) < percent
+}
+
+var tokenWritten = regexp.MustCompile(`"content":"([0-9A-HJKMNP-TV-Z]{26})"`)
+
+// isClaim matches the writes of new claims.
+func (l *lots) isClaim(r *http.Request, body []byte) bool {
+	if r.Method != http.MethodPatch || !strings.Contains(string(body), `"IN_PROGRESS"`) {
+		return false
+	}
+	m := tokenWritten.FindSubmatch(body)
+	if m == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first[string(m[1])] == nil {
+		l.first[string(m[1])] = r
+	}
+	return l.first[string(m[1])] == r
+}
+
+// isEntry matches the writes of log entries.
+func isEntry(r *http.Request, _ []byte) bool {
+	return r.Method == http.MethodPost && r.URL.Path == "/v1/pages"
+}
+
+func isAny(*http.Request, []byte) bool { return true }
+
+// Property values in the form of Notion's API.
+func text(kind, content string) any {
+	spans := []any{}
+	if content != "" {
+		spans = append(spans, map[string]any{"text": map[string]any{"content": content}})
+	}
+	return map[string]any{kind: spans}
+}
+
+func option(kind, name string) any { return map[string]any{kind: map[string]any{"name": name}} }
+
+func date(t time.Time) any {
+	return map[string]any{"date": map[string]any{"start": t.UTC().Format(time.RFC3339)}}
 }

@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -14,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/api"
+	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit/pgtest"
 )
@@ -253,5 +256,180 @@ func (tr *trial) inspect() {
 	tr.Logf("%s", strings.Join(did, ", "))
 	if n := len(tr.holds); n < tr.claims {
 		tr.complain("%d claims were granted, want %d", n, tr.claims)
+	}
+}
+
+// trialAgent is an agent that claims and finishes tasks as fast as it can.
+type trialAgent struct {
+	*chaosAgent
+	trial *trial
+}
+
+// hot is how many tasks are wanted by many agents of all daemons at once.
+const hot = 4
+
+func (a *trialAgent) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		body := api.ClaimRequest{Agent: a.name}
+		contested := a.stranger() || a.chance(20)
+		if contested {
+			body.Task = a.trial.ids[a.random.IntN(min(hot, len(a.trial.ids)))]
+		}
+		cl, ok := a.ask(ctx, body)
+		if !ok {
+			sleep(ctx, a.upTo(time.Second)) // every failure takes time
+			continue
+		}
+		if a.stranger() {
+			a.count("grants of the stranger")
+		} else {
+			a.trial.made.Add(1)
+		}
+		switch {
+		case contested || a.chance(a.trial.holding):
+			a.workOn(ctx, cl)
+		default:
+			sleep(ctx, a.upTo(20*time.Millisecond))
+		}
+		if a.chance(10) {
+			a.tell()
+		}
+		a.end(cl)
+	}
+}
+
+// stranger reports whether the agent's daemon has a journal of its own.
+func (a *trialAgent) stranger() bool { return !a.daemon.shares() }
+
+// compete lets the stranger's agents compete with the others from half of the grants on. Before that,
+// one of them has a task that nobody else may take, until the shared journal has that there is a
+// stranger: from then on the others' claims are settled. The stranger takes its time between a read and
+// its write.
+func (tr *trial) compete(ctx context.Context) {
+	for int(tr.made.Load()) < tr.claims/2 {
+		if !sleep(ctx, 50*time.Millisecond) {
+			return
+		}
+	}
+	p := tr.daemons[members]
+	first := &trialAgent{newAgent(tr.chaos, p, 0), tr}
+	id, err := tr.notion.CreatePage(tr.chaos.tasks, map[string]any{"Name": text("title", "Strange"), "claimed_by": text("rich_text", first.name)})
+	if err != nil {
+		tr.Error(err)
+	}
+	began := tr.now()
+	for seen := false; !seen && ctx.Err() == nil; tr.turning.Unlock() {
+		if tr.now()-began > comesUp {
+			tr.complain("in %v nobody has seen that there is a stranger", comesUp)
+		}
+		tr.turning.Lock() // what is seen now is not lost
+		cl, ok := first.ask(ctx, api.ClaimRequest{Agent: first.name, Task: id})
+		for ok && !seen && first.trusted(cl.ID) && sleep(ctx, 100*time.Millisecond) {
+			_ = ask(tr.database, fmt.Sprintf("SELECT EXISTS (SELECT FROM %s.meta WHERE key = 'stranger')", tr.space()), &seen) // it may be down
+		}
+	}
+	tr.notion.Inject(emulator.Fault{Kind: emulator.DelayAnswer, Delay: tr.window / 5, Match: func(r *http.Request, _ []byte) bool {
+		return r.Host == p.host && r.Method == http.MethodGet
+	}})
+	var all sync.WaitGroup
+	all.Go(func() { first.work(ctx) })
+	for n := range 3 {
+		a := &trialAgent{newAgent(tr.chaos, p, n+1), tr}
+		all.Go(func() { a.work(ctx) })
+	}
+	all.Wait()
+}
+
+// tell lets the agent send a message, whose text is its key, too.
+func (a *trialAgent) tell() {
+	key, call := a.key(), a.now()
+	_, err := persist(a.chaosAgent, func(ctx context.Context) (api.Claim, error) {
+		_, err := a.client.Send(ctx, api.MessageRequest{From: a.name, To: "Bob", Text: key}, key)
+		return api.Claim{}, err
+	}, nil)
+	if err == nil {
+		a.accepted(key, call)
+		a.count("messages")
+	} else {
+		a.count("messages given up")
+	}
+}
+
+// reopen lets a person reopen finished tasks until ctx ends.
+func (tr *trial) reopen(ctx context.Context) {
+	for sleep(ctx, time.Second) {
+		for _, page := range tr.notion.Pages(tr.chaos.tasks) {
+			if s := page.Select("status"); s == "OPEN" || s == "IN_PROGRESS" {
+				continue
+			}
+			if err := tr.notion.EditPage(page.ID, opened); err != nil {
+				tr.Error(err)
+			}
+		}
+	}
+}
+
+// pageWrite has the properties that a request writes to a page, by id.
+type pageWrite struct {
+	Properties map[string]struct {
+		Text *[]struct {
+			Text struct{ Content string } `json:"text"`
+		} `json:"rich_text"`
+	} `json:"properties"`
+}
+
+// token returns the written claim token, and whether the request writes any part of a claim.
+func (w pageWrite) token() (token claim.Token, any bool) {
+	for _, p := range w.Properties {
+		if p.Text == nil {
+			continue
+		}
+		any = true
+		for _, span := range *p.Text {
+			if t := claim.ParseToken(span.Text.Content); t.ID != "" {
+				token = t
+			}
+		}
+	}
+	return token, any
+}
+
+// checkPages checks, from the writes to Notion, that no page showed a granted claim over another
+// one whose lease had not ended.
+func (tr *trial) checkPages() {
+	type shown struct {
+		claim claim.ID
+		at    time.Time // the last write
+	}
+	bound, pages, claims := tr.bindings(), make(map[string]shown), 0
+	for _, r := range tr.requests { // in the order of arrival; no page has two relevant ones at a time
+		id, ok := strings.CutPrefix(r.Path, "/v1/pages/")
+		cut := r.Status == 0 // before its answer; it may have taken effect
+		if !ok || r.Method != http.MethodPatch || r.Status != http.StatusOK && !cut {
+			continue
+		}
+		var w pageWrite
+		if err := json.Unmarshal(r.Body, &w); err != nil {
+			tr.Error(err)
+		}
+		token, any := w.token()
+		if !any || cut && token.ID != "" && !bound[token.ID] {
+			continue
+		}
+		before := pages[id]
+		switch {
+		case token.ID == "" || token.Void || token.Done: // it ends, or is withdrawn
+			delete(pages, id)
+			continue
+		case token.ID != before.claim:
+			claims++
+			if bound[before.claim] && bound[token.ID] && r.Time.Sub(before.at) < chaosLease {
+				tr.doubles = append(tr.doubles, fmt.Sprintf("task %s was given to %s at %v, while it was that of %s:\n%s", id, token.ID, r.Time.Sub(tr.began), before.claim, tr.requestsTo(id)))
+			}
+		}
+		pages[id] = shown{token.ID, r.Time}
+	}
+	if claims < tr.claims {
+		tr.complain("%d claims were written to pages, want at least %d", claims, tr.claims)
 	}
 }
