@@ -2,7 +2,7 @@ package api
 
 // AddRequest asks for a new task. The jsonschema tags describe the arguments of the MCP tool.
 type AddRequest struct {
-	Agent     string         `json:"agent,omitempty" doc:"Who asks; without one, the caller's user is on record"`
+	Agent     string         `json:"agent,omitempty" is:"actor" doc:"Who asks; without one, the caller's user is on record"`
 	Title     string         `json:"title" minLength:"1"`
 	Body      string         `json:"body,omitempty" fit:"exact" doc:"The content of the page, in Markdown" jsonschema:"Markdown"`
 	Priority  string         `json:"priority,omitempty" doc:"In dibs's words (critical, high, medium, low) or the board's"`
@@ -19,7 +19,7 @@ type Added struct {
 // CommentRequest asks for a comment on a task's page. The jsonschema tags describe the arguments of
 // the MCP tool.
 type CommentRequest struct {
-	Agent   string `json:"agent,omitempty" doc:"Who says it, and signs; without one, the caller's user does"`
+	Agent   string `json:"agent,omitempty" is:"actor" doc:"Who says it, and signs; without one, the caller's user does"`
 	Text    string `json:"text" fit:"exact" minLength:"1"`
 	Mention string `json:"mention,omitempty" doc:"Whom the comment mentions: a Notion user by name, e-mail address or id" jsonschema:"a person"`
 }
@@ -35,7 +35,7 @@ type Commented struct {
 
 // AskRequest asks people a question: in a comment, and the task is blocked until they answer.
 type AskRequest struct {
-	Agent string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Agent string `json:"agent,omitempty" is:"owner" doc:"Whose claim it must be"`
 	Text  string `json:"text" fit:"exact" minLength:"1" doc:"The question"`
 	To    string `json:"to,omitempty" doc:"Whom the comment mentions: a Notion user by name, e-mail address or id"`
 	Used

@@ -30,7 +30,7 @@ type PollRequest struct {
 	WaitSeconds float64 `json:"wait_seconds,omitempty" minimum:"0" maximum:"3600" doc:"How long to wait for a trigger if there is none"`
 	Limit       int     `json:"limit,omitempty" minimum:"0" maximum:"100" doc:"At most that many; 0 is a hundred"`
 	Finished    bool    `json:"finished,omitempty" doc:"From now on, tell this agent of every task that is finished"`
-	PID         int     `json:"pid,omitempty" minimum:"1" doc:"A process of the caller's on this machine: once it is gone, what it has not acknowledged comes back at once"`
+	PID         int     `json:"pid,omitempty" is:"process" minimum:"1" doc:"A process of the caller's on this machine: once it is gone, what it has not acknowledged comes back at once"`
 }
 
 // AckRequest acknowledges triggers.
@@ -46,7 +46,7 @@ type Acked struct {
 
 // MessageRequest sends a message to an agent, or to all.
 type MessageRequest struct {
-	From string `json:"from,omitempty" doc:"Which agent says it; without one, the message is from the caller's user"`
+	From string `json:"from,omitempty" is:"actor" doc:"Which agent says it; without one, the message is from the caller's user"`
 	To   string `json:"to" minLength:"1" doc:"An agent, or all"`
 	Text string `json:"text" fit:"exact" minLength:"1"`
 }
@@ -63,7 +63,7 @@ type Message struct {
 
 // OfferRequest hands a task to another agent.
 type OfferRequest struct {
-	Agent string `json:"agent" minLength:"1" doc:"Who offers it"`
+	Agent string `json:"agent" is:"actor" minLength:"1" doc:"Who offers it"`
 	To    string `json:"to" minLength:"1" doc:"Who is to accept or decline"`
 	Text  string `json:"text,omitempty" fit:"exact" doc:"What that agent is told with it"`
 }
@@ -89,13 +89,13 @@ type Offered struct {
 
 // AcceptRequest claims a task that is offered to an agent.
 type AcceptRequest struct {
-	Agent          string `json:"agent" minLength:"1" doc:"Who accepts"`
+	Agent          string `json:"agent" is:"actor" minLength:"1" doc:"Who accepts"`
 	TimeoutMinutes int    `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"For how long the claim is kept without hearing from the agent; without it, as long as the lease"`
 	Note           string `json:"note,omitempty" fit:"exact" doc:"For the record: who accepts in the agent's place, say"`
 }
 
 // DeclineRequest refuses a task that is offered to an agent.
 type DeclineRequest struct {
-	Agent  string `json:"agent" minLength:"1" doc:"Who declines"`
+	Agent  string `json:"agent" is:"actor" minLength:"1" doc:"Who declines"`
 	Reason string `json:"reason,omitempty" fit:"exact" doc:"Why"`
 }

@@ -10,7 +10,7 @@ type KeyedInput[Body any] struct {
 
 // ClaimInput is the input of an operation on a claim.
 type ClaimInput[Body any] struct {
-	ID   string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
+	ID   string `path:"id" is:"claim" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 	Body *Body
 }
@@ -22,8 +22,8 @@ type AgentFilter struct {
 
 // GetClaimInput asks for a claim.
 type GetClaimInput struct {
-	ID      string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
-	Agent   string `query:"agent" doc:"Whose claim it must be"`
+	ID      string `path:"id" is:"claim" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
+	Agent   string `query:"agent" is:"owner" doc:"Whose claim it must be"`
 	Wait    string `query:"wait" doc:"How long to wait, such as 60s, for the claim to end or for an event about it"`
 	After   int64  `query:"after" default:"-1" minimum:"-1" doc:"Only events after the one with this id; -1: only new ones"`
 	Patient bool   `query:"patient" doc:"Do not make the daemon ask Notion more often because of this wait"`
@@ -31,8 +31,8 @@ type GetClaimInput struct {
 
 // KeepAliveInput keeps a claim alive.
 type KeepAliveInput struct {
-	ID    string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
-	Agent string `query:"agent" doc:"Whose claim it must be"`
+	ID    string `path:"id" is:"claim" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
+	Agent string `query:"agent" is:"owner" doc:"Whose claim it must be"`
 	Grace string `query:"grace" default:"10s" doc:"How long the claim is kept once the connection is gone, such as 60s, for another one"`
 }
 
@@ -51,19 +51,19 @@ type ListTasksInput struct {
 
 // GetTaskInput names a task.
 type GetTaskInput struct {
-	ID string `path:"id" doc:"The task's id, URL or key, such as T-3"`
+	ID string `path:"id" is:"task" doc:"The task's id, URL or key, such as T-3"`
 }
 
 // TaskInput is the input of an operation on a task.
 type TaskInput[Body any] struct {
-	ID   string `path:"id" doc:"The task's id, URL or key, such as T-3"`
+	ID   string `path:"id" is:"task" doc:"The task's id, URL or key, such as T-3"`
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 	Body Body
 }
 
 // ReopenInput asks to reopen a task.
 type ReopenInput struct {
-	ID   string `path:"id" doc:"A task, by its id or key"`
+	ID   string `path:"id" is:"task" doc:"A task, by its id or key"`
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 	Body *ReopenRequest
 }
@@ -76,14 +76,14 @@ type AddInput struct {
 
 // PollInput asks for an agent's triggers.
 type PollInput struct {
-	Name string `path:"name" doc:"The agent"`
+	Name string `path:"name" is:"actor" doc:"The agent"`
 	Key  string `header:"Idempotency-Key" doc:"A repeated poll with the same key gets what it took, but what was acknowledged or taken by another one since"`
 	Body *PollRequest
 }
 
 // AckInput acknowledges triggers.
 type AckInput struct {
-	Name string `path:"name" doc:"The agent"`
+	Name string `path:"name" is:"actor" doc:"The agent"`
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 	Body AckRequest
 }
@@ -127,7 +127,7 @@ type EventsInput struct {
 	After       int64  `query:"after" default:"-1" minimum:"-1" doc:"Only events after the one with this id; 0: all that are kept; -1: only new ones"`
 	LastEventID string `header:"Last-Event-ID" doc:"Stands before after, for readers that connect again"`
 	Agent       string `query:"agent" doc:"Only those that concern this agent"`
-	Task        string `query:"task" doc:"Only those about this task"`
+	Task        string `query:"task" is:"task" doc:"Only those about this task"`
 	Patient     bool   `query:"patient" doc:"Do not make the daemon ask Notion more often because of this reader"`
 	Follow      bool   `query:"follow" default:"true" doc:"Go on with events as they come; false: end after those that are there"`
 }
@@ -135,7 +135,7 @@ type EventsInput struct {
 // LogInput selects entries of the local record.
 type LogInput struct {
 	Agent string `query:"agent" doc:"Only this agent's"`
-	Task  string `query:"task" doc:"Only about this task"`
+	Task  string `query:"task" is:"task" doc:"Only about this task"`
 	Claim string `query:"claim" doc:"Only about this claim"`
 	Since string `query:"since" doc:"Only what happened at this time or later, such as 2026-11-25T15:00:00Z"`
 	After string `query:"after" doc:"Only after the entry with this id; 00000000000000000000000000 stands before the first"`
@@ -145,7 +145,7 @@ type LogInput struct {
 
 // StoryInput names what a story is about.
 type StoryInput struct {
-	ID string `path:"id" doc:"A claim, by its id, or a task, by its id or key"`
+	ID string `path:"id" is:"claim" doc:"A claim, by its id, or a task, by its id or key"`
 }
 
 // ReportInput selects the days of a report.

@@ -52,6 +52,13 @@ func NewProblem(code Code, detail string) *Problem {
 	}
 }
 
+// Invalid returns the problem for an unusable part of a request.
+func Invalid(location string, err error) *Problem {
+	p := NewProblem(CodeInvalidRequest, location+": "+err.Error())
+	p.Errors = []Fault{{Location: location, Message: err.Error()}}
+	return p
+}
+
 func (p *Problem) Error() string { return p.Detail }
 
 // RetryIn sets how long to wait before trying again, rounded up to seconds.

@@ -17,8 +17,8 @@ const MaxWait = time.Hour
 
 // ClaimRequest asks for a claim.
 type ClaimRequest struct {
-	Agent          string  `json:"agent" minLength:"1" doc:"Who claims"`
-	Task           string  `json:"task,omitempty" doc:"The task's id or URL; without it, the first ready task"`
+	Agent          string  `json:"agent" is:"actor" minLength:"1" doc:"Who claims"`
+	Task           string  `json:"task,omitempty" is:"task" doc:"The task's id or URL; without it, the first ready task"`
 	TimeoutMinutes int     `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"For how long the claim is kept without hearing from the agent; without it, as long as the lease"`
 	WaitSeconds    float64 `json:"wait_seconds,omitempty" minimum:"0" maximum:"3600" doc:"How long to wait for the task, or for a ready one"`
 	Filter
@@ -29,13 +29,13 @@ type ClaimRequest struct {
 // Keeper is a process of this machine that keeps a claim alive while it lives, up to
 // claim.max_lifetime.
 type Keeper struct {
-	PID          int     `json:"pid,omitempty" minimum:"1" doc:"A process of the caller's on this machine: while it lives, the claim is renewed, and once it is gone, given back"`
+	PID          int     `json:"pid,omitempty" is:"process" minimum:"1" doc:"A process of the caller's on this machine: while it lives, the claim is renewed, and once it is gone, given back"`
 	GraceSeconds float64 `json:"grace_seconds,omitempty" minimum:"0" maximum:"3600" doc:"How long the claim is kept after that, for another process to take over"`
 }
 
 // RenewRequest asks for a fresh lease.
 type RenewRequest struct {
-	Agent    string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Agent    string `json:"agent,omitempty" is:"owner" doc:"Whose claim it must be"`
 	Progress string `json:"progress,omitempty" fit:"exact" doc:"How far the work is, in one line: the first 300 characters are shown with the claim. Notion is not told"`
 	Orphaned bool   `json:"orphaned,omitempty" doc:"With pid: only if whatever kept the claim alive is gone; else nothing is done"`
 	Keeper
@@ -49,7 +49,7 @@ type SyncRequest struct {
 
 // CompleteRequest says that the work is done.
 type CompleteRequest struct {
-	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Agent   string `json:"agent,omitempty" is:"owner" doc:"Whose claim it must be"`
 	Summary string `json:"summary,omitempty" fit:"exact" doc:"What was done"`
 	Used
 
@@ -58,7 +58,7 @@ type CompleteRequest struct {
 
 // ReviewRequest says that the work is done, for a person to decide.
 type ReviewRequest struct {
-	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Agent   string `json:"agent,omitempty" is:"owner" doc:"Whose claim it must be"`
 	Note    string `json:"note,omitempty" fit:"exact" doc:"What was done, and what is to be decided"`
 	Mention string `json:"mention,omitempty" doc:"Whom the comment with the note mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
 	Used
@@ -66,7 +66,7 @@ type ReviewRequest struct {
 
 // ReopenRequest gives a task that no agent has another status.
 type ReopenRequest struct {
-	Agent  string `json:"agent,omitempty" doc:"Which agent asks: it can only open the task; without one, the note is signed with the caller's user"`
+	Agent  string `json:"agent,omitempty" is:"actor" doc:"Which agent asks: it can only open the task; without one, the note is signed with the caller's user"`
 	Note   string `json:"note,omitempty" fit:"exact" doc:"Why"`
 	Was    string `json:"was,omitempty" maxLength:"200" doc:"The status that was seen, in dibs's words or the board's: a task in any other is left alone. Without it, only one that is BLOCKED, FAILED or in REVIEW is opened"`
 	Holder string `json:"holder,omitempty" maxLength:"2000" doc:"The name that was seen on the task: under any other, it is left alone. Without it, the name of the last claim, which a finished task keeps, counts as seen"`
@@ -75,7 +75,7 @@ type ReopenRequest struct {
 
 // ReopenFailedRequest opens what an agent failed, and what nobody touched since.
 type ReopenFailedRequest struct {
-	Agent    string   `json:"agent,omitempty" doc:"Which agent asks; without one, the notes are signed with the caller's user"`
+	Agent    string   `json:"agent,omitempty" is:"actor" doc:"Which agent asks; without one, the notes are signed with the caller's user"`
 	FailedBy []string `json:"failed_by" minItems:"1" maxItems:"100" nullable:"false" doc:"The agents that failed them, or patterns for names, such as agent-*; one may be given as a text"`
 	Since    Time     `json:"since,omitzero" doc:"Only what was failed since then"`
 	DryRun   bool     `json:"dry_run,omitempty" doc:"Only say which tasks these are"`
@@ -103,7 +103,7 @@ type Reopened struct {
 
 // StopRequest gives a task back, or takes it back from its agent.
 type StopRequest struct {
-	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Agent  string `json:"agent,omitempty" is:"owner" doc:"Whose claim it must be"`
 	By     string `json:"by,omitempty" doc:"Who takes the task back, if not the agent: the agent is told that it lost the claim, by whom and why, and is not offered the task for an hour"`
 	Reason string `json:"reason,omitempty" fit:"exact" doc:"Why"`
 	// Unheard is as in a claim.Finish.
@@ -113,7 +113,7 @@ type StopRequest struct {
 
 // BlockRequest says that the work cannot go on.
 type BlockRequest struct {
-	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Agent   string `json:"agent,omitempty" is:"owner" doc:"Whose claim it must be"`
 	Reason  string `json:"reason,omitempty" fit:"exact" doc:"Why"`
 	Mention string `json:"mention,omitempty" doc:"Whom the comment with the reason mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
 	Used
@@ -121,7 +121,7 @@ type BlockRequest struct {
 
 // FailRequest says that the work was tried and failed.
 type FailRequest struct {
-	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Agent  string `json:"agent,omitempty" is:"owner" doc:"Whose claim it must be"`
 	Reason string `json:"reason,omitempty" fit:"exact" doc:"Why"`
 	Reopen bool   `json:"reopen,omitempty" doc:"Put the task back to OPEN instead of FAILED or BLOCKED, unless it was tried as often as claim.max_attempts allows"`
 	// Mention is as in a BlockRequest.

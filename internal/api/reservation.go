@@ -35,13 +35,13 @@ type ReserveTarget struct {
 // ReserveRequest asks for everything that it names, or nothing. Repeating it renews the
 // reservation.
 type ReserveRequest struct {
-	Agent      string          `json:"agent" minLength:"1" doc:"Who reserves"`
+	Agent      string          `json:"agent" is:"actor" minLength:"1" doc:"Who reserves"`
 	Targets    []ReserveTarget `json:"targets" minItems:"1" nullable:"false" doc:"At most 32" maxItems:"32"`
 	Folder     string          `json:"folder,omitempty" fit:"exact" maxLength:"4096" doc:"Where the patterns were given, for people"`
 	Shared     bool            `json:"shared,omitempty" doc:"Let others have it, too, who ask to share it"`
 	ForSeconds float64         `json:"for_seconds,omitempty" minimum:"0" maximum:"86400" doc:"How long at the most; without it, as long as the claim or the process lasts, at most a day, and half an hour if there is neither"`
-	Claim      string          `json:"claim,omitempty" doc:"End it with this claim of the agent's: a claim id or a task id"`
-	PID        int             `json:"pid,omitempty" minimum:"1" doc:"End it with this process of the caller's on this machine"`
+	Claim      string          `json:"claim,omitempty" is:"claim" doc:"End it with this claim of the agent's: a claim id or a task id"`
+	PID        int             `json:"pid,omitempty" is:"process" minimum:"1" doc:"End it with this process of the caller's on this machine"`
 }
 
 // Reserved answers a ReserveRequest.

@@ -33,6 +33,9 @@ type Used struct {
 	Usage *Usage `json:"usage,omitempty" doc:"What was used for the task since it was claimed, in all: of several reports, the larger numbers count"`
 }
 
+// Spent returns what was reported.
+func (u Used) Spent() claim.Usage { return u.Usage.Report() }
+
 // NewUsage returns u for the wire; nil if nothing was used.
 func NewUsage(u claim.Usage) *Usage {
 	if u.None() {

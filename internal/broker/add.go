@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"dibs/internal/api"
@@ -20,65 +23,83 @@ type Creations interface {
 	Get(ctx context.Context, id task.ID) (claim.Reading, error)
 }
 
-// Addition asks for a new task.
-type Addition struct {
-	// Agent asks; it is empty if a person does, see By.
-	Agent string
-	// By is as in a Reopening.
-	By string
-	// Draft describes the task, except for its dependencies.
-	Draft task.Draft
-	// DependsOn names the tasks to wait for, each by its key, id or URL.
-	DependsOn []string
-	// Keyed has a request that comes again find its task.
-	Keyed
-}
-
-// Add creates a task, once for each key. The task can be claimed as soon as Add returns, unless
-// something blocks it. If the request makes no sense, the error is an *InvalidError, a
+// AddTask creates a task, once for each key. The task can be claimed as soon as AddTask returns,
+// unless something blocks it. If the request makes no sense, the error is an *InvalidError, a
 // *task.DraftError or ErrNoTask; otherwise it is a *claim.StoreError. If that is a
 // *creation.UnknownError, repeat the request under its key to find out whether the task was made.
-func (b *Broker) Add(ctx context.Context, a Addition) (api.Added, error) {
-	made, err := b.add(ctx, a)
+func (b *Broker) AddTask(ctx context.Context, who Caller, in *api.AddInput) (api.Added, error) {
+	made, err := b.add(ctx, who, in.Body)
 	if err != nil {
 		return api.Added{}, err
 	}
-	shown, err := b.Task(ctx, made.ID)
+	shown, err := b.task(ctx, made.ID)
 	if errors.Is(err, ErrNoTask) { // finished or trashed since
 		shown, err = b.present().shown(made), nil
 	}
 	return api.Added{Task: shown}, err
 }
 
-func (b *Broker) add(ctx context.Context, a Addition) (task.Task, error) {
-	if strings.TrimSpace(a.Draft.Title) == "" {
+func (b *Broker) add(ctx context.Context, who Caller, r api.AddRequest) (task.Task, error) {
+	draft := task.Draft{Title: task.OneLine(strings.TrimSpace(r.Title), -1), Body: r.Body, Priority: r.Priority, For: r.For}
+	for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
+		values, err := textsOf(r.Fields[name])
+		if err != nil {
+			return task.Task{}, api.Invalid("body.fields."+name, err)
+		}
+		draft.Fields = append(draft.Fields, task.Field{Name: name, Values: values})
+	}
+	if strings.TrimSpace(r.Title) == "" {
 		return task.Task{}, &InvalidError{"a task needs a title"}
 	}
-	a.Draft.Title = task.OneLine(strings.TrimSpace(a.Draft.Title), -1)
-	if a.Draft.For != "" {
-		if err := b.checkName(a.Draft.For); err != nil {
+	if draft.For != "" {
+		if err := b.checkName(draft.For); err != nil {
 			return task.Task{}, err
 		}
 	}
-	for _, name := range a.DependsOn {
+	for _, name := range r.DependsOn {
 		id, err := b.Named(ctx, name)
 		if err != nil {
 			return task.Task{}, fmt.Errorf("the new task is to depend on %q: %w", name, err)
 		}
-		a.Draft.DependsOn = append(a.Draft.DependsOn, id)
+		draft.DependsOn = append(draft.DependsOn, id)
 	}
-	made, fresh, err := b.creations.Make(ctx, creation.Request{Draft: a.Draft, Lookup: b, UID: a.UID, Key: a.Key})
+	made, fresh, err := b.creations.Make(ctx, creation.Request{Draft: draft, Lookup: b, UID: who.UID, Key: who.Key})
 	if err != nil {
 		return task.Task{}, err
 	}
 	if fresh {
 		at := b.now()
-		e := claim.Fact{ID: claim.NewFactID(at), At: at, Kind: claim.KindAdded, Task: made.ID, Key: made.Key, Title: made.Title, URL: made.URL, Agent: a.Agent, By: a.By, Holder: a.Draft.For}
+		e := claim.Fact{ID: claim.NewFactID(at), At: at, Kind: claim.KindAdded, Task: made.ID, Key: made.Key, Title: made.Title, URL: made.URL, Agent: r.Agent, By: who.signs(r.Agent), Holder: draft.For}
 		if err := b.journal.Record(context.WithoutCancel(ctx), e); err != nil {
 			b.log.Error("could not journal that a task was made; only its entry in dibs log is missing", claim.AttrTask, made.ID, claim.AttrError, err)
 		}
 	}
 	return made, nil
+}
+
+// textsOf returns the values of a field as texts.
+func textsOf(value any) ([]string, error) {
+	switch v := value.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		return []string{v}, nil
+	case bool:
+		return []string{strconv.FormatBool(v)}, nil
+	case float64:
+		return []string{strconv.FormatFloat(v, 'f', -1, 64)}, nil
+	case []any:
+		var all []string
+		for _, one := range v {
+			texts, err := textsOf(one)
+			if _, nested := one.([]any); err != nil || nested {
+				return nil, errors.New("a list of texts is wanted")
+			}
+			all = append(all, texts...)
+		}
+		return all, nil
+	}
+	return nil, fmt.Errorf("a text, a number, true or false, or a list of texts is wanted")
 }
 
 // Named returns the task with that key, id or URL. It asks Notion for a task that the mirror does

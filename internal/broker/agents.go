@@ -2,11 +2,19 @@ package broker
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/claim/keepers"
 	"dibs/internal/task"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // Agent is a name that may be used, and the users who may use it.
@@ -63,10 +71,67 @@ func (b *Broker) SetAgents(agents []Agent) {
 	b.agents = agents
 }
 
-// Caller is a user at a member's machine. UID is -1 if unknown; an empty Member is this one.
+// Caller is who makes a request, as its door knows it.
 type Caller struct {
-	UID    int
-	Member string
+	UID    int    // of the user at the member's machine; -1 if unknown
+	Member string // at which the request came in; empty for this one
+	// User is what the user signs with, see task.UserSignature, and Own is set for the daemon's user
+	// and root.
+	User string
+	Own  bool
+	// Key is the request's idempotency key, of that user; empty for none. A request that comes again
+	// under its key does nothing twice.
+	Key string
+	// Process is the process of the caller's that the request names; zero for none.
+	Process keepers.Process
+	// Quota bounds what the user may have stored; nil for no bound.
+	Quota Quota
+}
+
+// Quota bounds what a user may have stored. An error refuses the request.
+type Quota interface {
+	// Charge counts one request.
+	Charge() error
+	// ChargeCopies counts the copies of a text for that many agents, beyond one request.
+	ChargeCopies(agents int, text string) error
+}
+
+// signs returns the user for the record of what is done in no agent's name; empty if there is an
+// agent.
+func (c Caller) signs(agent string) string {
+	if agent != "" {
+		return ""
+	}
+	return c.User
+}
+
+// owner returns a *ForbiddenError unless the caller is the daemon's user or root. what is what only
+// they may do.
+func (c Caller) owner(what string) error {
+	if c.Own {
+		return nil
+	}
+	return &ForbiddenError{Detail: "only the daemon's user, and root, " + what}
+}
+
+// keeper reads the process that is to keep a claim alive.
+func (c Caller) keeper(k api.Keeper) (keepers.Keeper, error) {
+	if k.PID == 0 && k.GraceSeconds != 0 {
+		return keepers.Keeper{}, api.Invalid("body.grace_seconds", errors.New("a grace is for the end of a process: name that in pid"))
+	}
+	return keepers.Keeper{Process: c.Process, Grace: seconds(k.GraceSeconds)}, nil
+}
+
+// factID is the id of the fact that the request makes at some time. With a key it is the same one
+// however often the request comes that says what, also after a crash.
+func (c Caller) factID(at time.Time, what ...string) string {
+	if c.Key == "" {
+		return claim.NewFactID(at)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s", c.UID, c.Key, strings.Join(what, "\x00")))
+	var id ulid.ULID // of no time
+	copy(id[6:], sum[:])
+	return id.String()
 }
 
 // Authorize returns an error unless the caller may use the agent's name. The configuration of the

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"dibs/internal/api"
@@ -9,36 +10,39 @@ import (
 	"dibs/internal/claim/keepers"
 )
 
-// Keep binds the claim to a process: the claim is kept alive while the process lives. It also
-// renews the claim, see Renew.
-func (b *Broker) Keep(ctx context.Context, r Ref, k keepers.Keeper) (api.Claim, error) {
-	return b.answer(b.keep(ctx, r, k))
-}
-
-func (b *Broker) keep(ctx context.Context, r Ref, k keepers.Keeper) (claim.Hold, error) {
-	cl, err := b.renew(ctx, r)
+// keep binds the claim to a process: the claim is kept alive while the process lives. It also renews
+// the claim.
+func (b *Broker) keep(ctx context.Context, r ref, said claim.Report, k keepers.Keeper) (claim.Hold, error) {
+	cl, err := b.renew(ctx, r, said)
 	if err != nil {
 		return cl, err
 	}
 	return cl, b.alive.Keep(ctx, cl.ID, k)
 }
 
-// Adopt is Keep for a claim whose keepers are all gone. It changes no other claim. It returns the
+// adopt is keep for a claim whose keepers are all gone. It changes no other claim. It returns the
 // claim as it is afterwards.
-func (b *Broker) Adopt(ctx context.Context, r Ref, k keepers.Keeper) (api.Claim, error) {
+func (b *Broker) adopt(ctx context.Context, r ref, said claim.Report, k keepers.Keeper) (claim.Hold, error) {
 	cl, err := b.lookup(ctx, r)
 	if err != nil || !b.alive.KeepersGone(cl.ID) {
-		return b.answer(cl, err)
+		return cl, err
 	}
-	r.Claim = string(cl.ID)
-	return b.Keep(ctx, r, k)
+	r.claim = string(cl.ID)
+	return b.keep(ctx, r, said, k)
 }
 
-// Connect renews the claim and keeps it alive for a connection: until leave is called, and for the
-// grace period after that. If the renewal is pending, Connect keeps nothing alive and leave is nil.
-// The error is one of Renew's.
-func (b *Broker) Connect(ctx context.Context, r Ref, grace time.Duration) (c api.Claim, leave func(), err error) {
-	cl, err := b.renew(ctx, r)
+// longestGrace limits how long a claim waits for its connection to come back.
+const longestGrace = time.Hour
+
+// KeepAlive renews the claim and keeps it alive for a connection: until leave is called, and for the
+// grace period after that. If the renewal is pending, it keeps nothing alive and leave is nil. The
+// error is one of Renew's.
+func (b *Broker) KeepAlive(ctx context.Context, _ Caller, in *api.KeepAliveInput) (c api.Claim, leave func(), err error) {
+	grace, err := time.ParseDuration(in.Grace)
+	if err != nil || grace < 0 || grace > longestGrace {
+		return c, nil, api.Invalid("query.grace", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Grace, longestGrace))
+	}
+	cl, err := b.renew(ctx, refTo(in.ID, in.Agent), claim.Report{})
 	if err == nil {
 		leave, err = b.alive.Connect(ctx, cl.ID, grace)
 	}

@@ -179,8 +179,12 @@ func (b *Broker) atLimit(agent string, bd *board) bool {
 	return agent != "" && limit > 0 && len(bd.claimer.Claims(agent)) >= limit
 }
 
-// Task returns one task of the mirror. The error is ErrNoTask, or the journal's.
-func (b *Broker) Task(ctx context.Context, id task.ID) (api.Task, error) {
+// GetTask returns one task of the mirror. The error is ErrNoTask, or the journal's.
+func (b *Broker) GetTask(ctx context.Context, _ Caller, in *api.GetTaskInput) (api.Task, error) {
+	return b.task(ctx, task.ID(in.ID))
+}
+
+func (b *Broker) task(ctx context.Context, id task.ID) (api.Task, error) {
 	bd := b.present()
 	t, ok := bd.Task(id)
 	if !ok {
@@ -209,6 +213,17 @@ func (b *Broker) TaskByKey(ctx context.Context, key string) (task.ID, error) {
 		}
 	}
 	return "", fmt.Errorf("%w %s; if it was just made: dibs sync", ErrNoTask, key)
+}
+
+// ListClaims returns the claims held through this daemon, oldest first, with the earlier attempts.
+func (b *Broker) ListClaims(ctx context.Context, _ Caller, in *api.AgentFilter) (api.Claims, error) {
+	out := b.Claims(in.Agent)
+	var all []*api.Claim
+	for i := range out.Claims {
+		all = append(all, &out.Claims[i])
+	}
+	b.AddAttempts(ctx, all...)
+	return out, nil
 }
 
 // Claims returns the claims held through this daemon, oldest first. An empty agent means all.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -46,6 +47,8 @@ type Mirror interface {
 // Journal stores what the daemon knows.
 type Journal interface {
 	claim.Ledger
+	// Away returns why the journal cannot be reached; nil if it can.
+	Away() error
 	// Record stores facts that change no claim.
 	Record(ctx context.Context, facts ...claim.Fact) error
 	// TaskClaims returns the claims on a task, ended ones too, newest first.
@@ -116,6 +119,9 @@ type House interface {
 	// Report adds to the status what the broker does not know: the daemon itself, its exchange with
 	// Notion, and what it owes to Notion.
 	Report(context.Context, *api.Status)
+
+	// Claimed is told how a request for a claim ended, and how long it took.
+	Claimed(agent string, err error, took time.Duration)
 
 	// Doubt returns why no claim is granted although the mirror is open; nil if claims are.
 	Doubt() error
@@ -223,9 +229,6 @@ func (b *Broker) back() <-chan struct{} {
 	return b.notion.Back()
 }
 
-// Await says that somebody waits for what people do in Notion, until done is called.
-func (b *Broker) Await() (done func()) { return b.mirror.Await() }
-
 // Close ends all waiting: every waiting call returns ErrStopping.
 func (b *Broker) Close() { b.close() }
 
@@ -247,9 +250,13 @@ func (b *Broker) Claimed(c claim.Hold) {
 	b.sums.changed()
 }
 
-// Sync brings the mirror up to date, with the whole board if full is set.
-func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {
-	r, err := b.mirror.Sync(ctx, full)
+// Sync brings the mirror up to date, with the whole board if the request says so. The error is a
+// *claim.StoreError, or the journal's.
+func (b *Broker) Sync(ctx context.Context, _ Caller, in *api.KeyedInput[*api.SyncRequest]) (api.Sync, error) {
+	if err := b.journal.Away(); err != nil { // its result could not be saved
+		return api.Sync{}, err
+	}
+	r, err := b.mirror.Sync(ctx, orZero(in.Body).Full)
 	done := api.Sync{Full: r.Full, Read: r.Read, Changed: len(r.Changed), Gone: len(r.Gone), Age: b.age(ageOf(b.mirror.Standing()))}
 	done.Tasks = b.mirror.Len()
 	return done, err
@@ -257,22 +264,45 @@ func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {
 
 func ageOf(s mirror.Standing) api.Age { return api.NewAge(s.SyncedAt, s.Old, s.Stale) }
 
-// Webhook returns the address for Notion's webhooks, with its secret.
-func (b *Broker) Webhook() api.Webhook { return b.house.Webhook() }
+// Webhook returns the address for Notion's webhooks, with its secret. The error is a *ForbiddenError.
+func (b *Broker) Webhook(_ context.Context, who Caller, _ *struct{}) (api.Webhook, error) {
+	if err := who.owner("may see the secret of the webhook"); err != nil {
+		return api.Webhook{}, err
+	}
+	return b.house.Webhook(), nil
+}
 
-// RenewWebhook forgets the secret of the webhooks, so that Notion may send another. by is who asked
-// for it.
-func (b *Broker) RenewWebhook(ctx context.Context, by string) (api.Webhook, error) {
-	if err := b.house.RenewWebhook(ctx, by); err != nil {
+// RenewWebhook forgets the secret of the webhooks, so that Notion may send another. The error is a
+// *ForbiddenError, or the journal's.
+func (b *Broker) RenewWebhook(ctx context.Context, who Caller, _ *api.BareInput) (api.Webhook, error) {
+	if err := who.owner("may replace the secret of the webhook"); err != nil {
+		return api.Webhook{}, err
+	}
+	if err := b.house.RenewWebhook(ctx, who.User); err != nil {
 		return api.Webhook{}, err
 	}
 	return b.house.Webhook(), nil
 }
 
 // Log returns entries of the local record, oldest first.
-func (b *Broker) Log(ctx context.Context, f api.LogFilter) (api.Log, error) {
-	if f.Limit == 0 {
-		f.Limit = 100
+func (b *Broker) Log(ctx context.Context, _ Caller, in *api.LogInput) (api.Log, error) {
+	f := api.LogFilter{Agent: in.Agent, Task: task.ID(in.Task), After: in.After, Seen: in.Seen, Limit: cmp.Or(in.Limit, 100)}
+	var err error
+	if in.Since != "" {
+		if f.Since, err = time.Parse(time.RFC3339, in.Since); err != nil {
+			return api.Log{}, api.Invalid("query.since", fmt.Errorf("%q is no time: want one such as 2026-11-25T15:00:00Z", in.Since))
+		}
+	}
+	if in.Claim != "" {
+		var ok bool
+		if f.Claim, ok = claim.ParseID(in.Claim); !ok {
+			return api.Log{}, api.Invalid("query.claim", fmt.Errorf("%q is not the id of a claim", in.Claim))
+		}
+	}
+	if in.After != "" {
+		if _, ok := claim.ParseID(in.After); !ok { // they have the same form
+			return api.Log{}, api.Invalid("query.after", fmt.Errorf("%q is not the id of an entry", in.After))
+		}
 	}
 	events, err := b.journal.Log(ctx, f)
 	if err != nil {
@@ -294,8 +324,8 @@ func (b *Broker) logEntry(e claim.Fact) api.LogEntry {
 }
 
 // Status returns the state of the daemon. While the journal cannot be reached, it is without the
-// pauses, and the outbox's error says so.
-func (b *Broker) Status(ctx context.Context) (api.Status, error) {
+// pauses, and the outbox's error says so. Its member is the one at which the caller came in.
+func (b *Broker) Status(ctx context.Context, who Caller, _ *struct{}) (api.Status, error) {
 	standing := b.mirror.Standing()
 	p := b.claimer.Policy()
 	s := api.Status{
@@ -320,7 +350,7 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("%v; dibs ready --why says what to do about each", stuck))
 	}
 	s.ClaimsHeld = b.claimer.Holding()
-	s.Reservations = b.Reservations(ctx, "").Reservations
+	s.Reservations = each(b.reserved.List(ctx, ""), b.reservation)
 	paused, err := b.journal.Brake(ctx)
 	if err != nil && !unreachable(err) {
 		return s, err
@@ -328,6 +358,9 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	s.Pauses = b.pauses(paused)
 	b.house.Report(ctx, &s)
 	s.Outbox.Oldest = b.time(s.Outbox.Oldest.Time)
+	if s.Cluster != nil {
+		s.Cluster.Name = who.Member
+	}
 	return s, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 
@@ -37,10 +36,10 @@ func TestNextExcept(t *testing.T) {
 	tasks := []task.Task{with(openTask(1, "First"), ranks(task.Critical)), openTask(2, "Second")}
 	inHouse(t, nil, tasks, func(h *house) {
 		for _, tt := range []struct {
-			except      []task.ID
+			except      []string
 			title, code string
-		}{{[]task.ID{tasks[0].ID}, "Second", "<nil>"}, {[]task.ID{tasks[0].ID}, "", "nothing_ready"}, {nil, "First", "<nil>"}} {
-			cl, err := h.Claim(h.Context(), broker.Request{Agent: "Sandman", Except: tt.except})
+		}{{[]string{string(tasks[0].ID)}, "Second", "<nil>"}, {[]string{string(tasks[0].ID)}, "", "nothing_ready"}, {nil, "First", "<nil>"}} {
+			cl, err := h.ask(api.ClaimRequest{Agent: "Sandman", Except: tt.except})
 			if cl.Task.Title != tt.title || h.code(err) != tt.code {
 				h.Errorf("except %v: %q, %v; want %q, %s", tt.except, cl.Task.Title, err, tt.title, tt.code)
 			}
@@ -72,7 +71,7 @@ func TestTasksThatMatter(t *testing.T) {
 	}
 	inHouse(t, nil, tasks, func(h *house) {
 		h.mustClaim("alice", design.ID)
-		list, err := h.Tasks(h.Context(), api.TaskFilter{})
+		list, err := h.ListTasks(h.Context(), nobody, &api.ListTasksInput{})
 		if err != nil {
 			h.Fatal(err)
 		}
@@ -90,7 +89,7 @@ func TestTasksThatMatter(t *testing.T) {
 		if got := strings.Join(titles, " "); got != "Design Free Late Stuck Over Gone" && got != "Design Free Late Stuck Gone Over" {
 			h.Errorf("order: %s", got)
 		}
-		list, err = h.Tasks(h.Context(), api.TaskFilter{Limit: 2})
+		list, err = h.ListTasks(h.Context(), nobody, &api.ListTasksInput{Limit: 2})
 		if err != nil || len(list.Tasks) != 2 || list.Tasks[1].Title != "Free" || list.Total != 6 {
 			h.Errorf("two of them: %+v, %v", list, err)
 		}
@@ -107,7 +106,7 @@ func TestTimeoutLeavesThePageAlone(t *testing.T) {
 	for _, asked := range []time.Duration{5 * time.Hour, 10 * time.Minute} {
 		one := with(openTask(1, "long work"), func(t *task.Task) { t.Timeout = own })
 		inHouse(t, nil, []task.Task{one}, func(h *house) {
-			cl, err := h.Claim(h.Context(), broker.Request{Agent: "Sandman", Task: one.ID, Timeout: asked})
+			cl, err := h.ask(api.ClaimRequest{Agent: "Sandman", Task: string(one.ID), TimeoutMinutes: int(asked.Minutes())})
 			if err != nil {
 				h.Fatal(err)
 			}
@@ -126,11 +125,11 @@ func TestNotWaitedFor(t *testing.T) {
 	tasks := []task.Task{with(openTask(1, "done"), is(task.Completed)), openTask(2, "endless")}
 	inHouse(t, nil, tasks, func(h *house) {
 		start := time.Now()
-		for want, r := range map[string]broker.Request{
-			string(claim.CodeNotOpen):      {Agent: "Oracle", Task: tasks[0].ID, Wait: 10 * time.Minute},
-			string(api.CodeInvalidRequest): {Agent: "Oracle", Task: tasks[1].ID, Wait: 10 * time.Minute, Timeout: 24*time.Hour + time.Minute},
+		for want, r := range map[string]api.ClaimRequest{
+			string(claim.CodeNotOpen):      {Agent: "Oracle", Task: string(tasks[0].ID), WaitSeconds: 600},
+			string(api.CodeInvalidRequest): {Agent: "Oracle", Task: string(tasks[1].ID), WaitSeconds: 600, TimeoutMinutes: 24*60 + 1},
 		} {
-			if _, err := h.Claim(h.Context(), r); h.code(err) != want || time.Since(start) > time.Minute {
+			if _, err := h.ask(r); h.code(err) != want || time.Since(start) > time.Minute {
 				h.Errorf("err = %v after %v, want %s at once", err, time.Since(start), want)
 			}
 		}
@@ -145,7 +144,7 @@ func TestWaitForTask(t *testing.T) {
 		h.mustClaim("Sandman", tasks[0].ID)
 		for _, wanted := range []task.ID{tasks[0].ID, ""} {
 			start := time.Now()
-			_, err := h.Claim(h.Context(), broker.Request{Agent: "Oracle", Task: wanted, Wait: 20 * time.Second})
+			_, err := h.ask(api.ClaimRequest{Agent: "Oracle", Task: string(wanted), WaitSeconds: 20})
 			if err == nil || time.Since(start) != 20*time.Second {
 				h.Errorf("waited %v, err = %v, want a denial after 20s", time.Since(start), err)
 			}
@@ -153,7 +152,7 @@ func TestWaitForTask(t *testing.T) {
 		sent := len(h.store.Calls())
 		done := make(chan error, 1)
 		go func() {
-			_, err := h.Claim(h.Context(), broker.Request{Agent: "Oracle", Task: tasks[0].ID, Wait: 10 * time.Minute})
+			_, err := h.ask(api.ClaimRequest{Agent: "Oracle", Task: string(tasks[0].ID), WaitSeconds: 600})
 			done <- err
 		}()
 		time.Sleep(time.Minute)
@@ -175,10 +174,10 @@ func TestWaitingForAnAssignment(t *testing.T) {
 	one := with(openTask(1, "task"), assigned("Maria"))
 	inHouse(t, nil, []task.Task{one}, func(h *house) {
 		got := make(chan string, 3)
-		for _, ask := range []broker.Request{{Agent: "Sandman"}, {Agent: "Oracle"}, {Agent: "Oracle", Task: one.ID}} {
-			ask.Wait = 10 * time.Minute
+		for _, ask := range []api.ClaimRequest{{Agent: "Sandman"}, {Agent: "Oracle"}, {Agent: "Oracle", Task: string(one.ID)}} {
+			ask.WaitSeconds = 600
 			go func() {
-				if cl, err := h.Claim(h.Context(), ask); err == nil {
+				if cl, err := h.ask(ask); err == nil {
 					got <- cl.Agent
 				}
 			}()
@@ -211,14 +210,14 @@ func TestWhoWorksHere(t *testing.T) {
 		}
 		done := time.Now()
 		time.Sleep(time.Minute)
-		if _, err := h.Renew(h.Context(), broker.Ref{Claim: string(second.ID), Agent: "Oracle"}); err != nil {
+		if err := h.renew("Oracle", string(second.ID)); err != nil {
 			h.Fatal(err)
 		}
 		renewed, sent := time.Now(), len(h.store.Calls())
-		if _, err := h.Send(h.Context(), broker.Message{To: "Oracle", Text: "hello"}); err != nil {
+		if err := h.send(api.MessageRequest{To: "Oracle", Text: "hello"}); err != nil {
 			h.Fatal(err)
 		}
-		list, err := h.Agents(h.Context(), 7)
+		list, err := h.ListAgents(h.Context(), nobody, &api.ListAgentsInput{Days: 7})
 		if err != nil || len(list.Agents) != 2 {
 			h.Fatalf("%+v, %v; want two agents", list, err)
 		}
@@ -236,10 +235,10 @@ func TestWhoWorksHere(t *testing.T) {
 		}
 		// A day later nothing was done today, and nobody was seen within it.
 		time.Sleep(24*time.Hour + time.Minute)
-		if list, err = h.Agents(h.Context(), 7); err != nil || len(list.Agents) != 2 || list.Agents[1].DoneToday != 0 || list.Agents[1].MedianSeconds == nil {
+		if list, err = h.ListAgents(h.Context(), nobody, &api.ListAgentsInput{Days: 7}); err != nil || len(list.Agents) != 2 || list.Agents[1].DoneToday != 0 || list.Agents[1].MedianSeconds == nil {
 			h.Errorf("a day later: %+v, %v", list, err)
 		}
-		if list, err = h.Agents(h.Context(), 1); err != nil || len(list.Agents) != 0 {
+		if list, err = h.ListAgents(h.Context(), nobody, &api.ListAgentsInput{Days: 1}); err != nil || len(list.Agents) != 0 {
 			h.Errorf("seen within a day: %+v, %v", list, err)
 		}
 	})
@@ -251,17 +250,17 @@ func TestVisibility(t *testing.T) {
 	inHouse(t, nil, nil, func(h *house) {
 		send := func(text string) {
 			h.Helper()
-			if _, err := h.Send(h.Context(), broker.Message{By: "user 1000", To: "Oracle", Text: text}); err != nil {
+			if err := h.send(api.MessageRequest{To: "Oracle", Text: text}); err != nil {
 				h.Fatal(err)
 			}
 		}
 		poll := func(key string, wait time.Duration) []api.Trigger {
 			h.Helper()
-			got, err := h.Poll(h.Context(), broker.Poll{Agent: "Oracle", Keyed: broker.Keyed{Key: key}, Wait: wait})
+			got, err := h.poll(h.Context(), "Oracle", key, wait.Seconds())
 			if err != nil {
 				h.Fatal(err)
 			}
-			return got.Triggers
+			return got
 		}
 		send("hello")
 		first := poll("k", 0)
@@ -278,7 +277,7 @@ func TestVisibility(t *testing.T) {
 			h.Errorf("after %v: %+v", took, again)
 		}
 		for range 2 {
-			acked, err := h.AckAny(h.Context(), []string{first[0].ID, "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}, nobody)
+			acked, err := h.AckAny(h.Context(), nobody, &api.KeyedInput[api.AckRequest]{Body: api.AckRequest{IDs: []string{first[0].ID, "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}}})
 			want := api.Acked{Acknowledged: []string{first[0].ID}, Unknown: []string{"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}}
 			if diff := cmp.Diff(want, acked); err != nil || diff != "" {
 				h.Errorf("%v, acked (-want +got):\n%s", err, diff)
@@ -303,7 +302,7 @@ func TestVisibility(t *testing.T) {
 		// Who goes away while it waits takes nothing along.
 		waiting, leave := context.WithTimeout(h.Context(), time.Minute)
 		defer leave()
-		if _, err := h.Poll(waiting, broker.Poll{Agent: "Oracle", Wait: time.Hour}); err == nil {
+		if _, err := h.poll(waiting, "Oracle", "", 3600); err == nil {
 			h.Error("a poll that nobody waits for was answered")
 		}
 		send("again")
@@ -324,7 +323,8 @@ func TestEarlierAttempts(t *testing.T) {
 			if agent == "Trinity" {
 				break
 			}
-			if _, err := h.Finish(h.Context(), broker.Ref{Claim: string(cl.ID)}, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: "by " + agent}); err != nil {
+			failed := api.On(string(cl.ID), "", api.FailRequest{Reopen: true, Reason: "by " + agent})
+			if _, err := h.Fail(h.Context(), nobody, &failed); err != nil {
 				h.Fatal(err)
 			}
 			time.Sleep(time.Minute)
@@ -337,7 +337,7 @@ func TestEarlierAttempts(t *testing.T) {
 			return all
 		}
 		for i, want := range [][]string{nil, {"by Sandman"}, {"by Oracle", "by Sandman"}} {
-			cl, err := h.Lookup(h.Context(), broker.Ref{Claim: string(ids[i])})
+			cl, err := h.Lookup(h.Context(), string(ids[i]), "")
 			if got := texts(cl); err != nil || !slices.Equal(got, want) {
 				t.Errorf("claim %d had the earlier attempts %q, %v; want %q", i+1, got, err, want)
 			}
@@ -352,7 +352,7 @@ func TestTheRecordHasTheCause(t *testing.T) {
 	inHouse(t, nil, []task.Task{openTask(1, "First"), second}, func(h *house) {
 		_, err := h.claim("Sandman", second.ID)
 		denied, ok := errors.AsType[*claim.Denied](err)
-		log, lerr := h.Log(h.Context(), api.LogFilter{Task: second.ID})
+		log, lerr := h.Log(h.Context(), nobody, &api.LogInput{Task: string(second.ID)})
 		if !ok || lerr != nil || len(log.Entries) != 1 || !strings.Contains(denied.Detail, "“First”") || log.Entries[0].Detail != denied.Detail {
 			t.Errorf("told %v, and on record is %+v, %v", err, log.Entries, lerr)
 		}

@@ -15,34 +15,23 @@ import (
 	"dibs/internal/task"
 )
 
-// Remark is a comment on a task's page.
-type Remark struct {
-	// Agent signs it, or By if that is empty, as in a Reopening.
-	Agent, By string
-
-	Task task.ID
-	Text string
-	// Mention is a person to mention, by name, e-mail address or id; empty for nobody.
-	Mention string
-	Keyed
-}
-
 // commentWait is how long Comment waits for the comment to be on the page.
 const commentWait = 5 * time.Second
 
-// Comment puts a remark on a task's page, once for each key. A comment that cannot be delivered now
+// Comment puts a comment on a task's page, once for each key. A comment that cannot be delivered now
 // is owed to Notion, and delivered later. The error is an *InvalidError, ErrNoTask, or a
 // *claim.StoreError if the person to mention cannot be looked up; then nothing is written.
-func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
+func (b *Broker) Comment(ctx context.Context, who Caller, in *api.TaskInput[api.CommentRequest]) (api.Commented, error) {
+	r := in.Body
 	if strings.TrimSpace(r.Text) == "" {
 		return api.Commented{}, &InvalidError{"the comment is empty: say something"}
 	}
 	if len(r.Text) > inbox.MaxText || !utf8.ValidString(r.Text) {
 		return api.Commented{}, &InvalidError{fmt.Sprintf("the comment has %d bytes: want text of at most %d KiB", len(r.Text), inbox.MaxText>>10)}
 	}
-	t, known := b.mirror.Task(r.Task)
+	t, known := b.mirror.Task(task.ID(in.ID))
 	if !known {
-		id, err := b.Named(ctx, string(r.Task))
+		id, err := b.Named(ctx, in.ID)
 		if err != nil {
 			return api.Commented{}, err
 		}
@@ -51,8 +40,8 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	if t.Trashed {
 		return api.Commented{}, fmt.Errorf("%w: %q is in the trash", ErrNoTask, t.Title)
 	}
-	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Agent: r.Agent, By: r.By, Summary: r.Text, Comment: true}
-	e.ID = r.factID(e.At, r.Agent, string(r.Task), r.Mention, r.Text)
+	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Agent: r.Agent, By: who.signs(r.Agent), Summary: r.Text, Comment: true}
+	e.ID = who.factID(e.At, r.Agent, in.ID, r.Mention, r.Text)
 	if r.Mention != "" {
 		who, err := b.person(ctx, strings.TrimSpace(r.Mention))
 		if err != nil {
@@ -65,7 +54,7 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	}
 	delivered, why, err := b.delivery(ctx, e.ID)
 	return api.Commented{
-		Task: b.ref(t), Comment: api.Comment{By: cmp.Or(r.Agent, r.By), At: b.time(e.At), Text: r.Text},
+		Task: b.ref(t), Comment: api.Comment{By: cmp.Or(e.Agent, e.By), At: b.time(e.At), Text: r.Text},
 		Owed: !delivered, Detail: api.Saying(errors.New(why)),
 	}, err
 }

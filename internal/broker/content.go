@@ -59,11 +59,12 @@ const (
 // contentWait limits the reading of a page.
 const contentWait = 10 * time.Second
 
-// Content returns a task's page and comments, within contentWait. It takes two requests or more,
+// GetTaskContent returns a task's page and comments, within contentWait. It takes two requests or more,
 // see Config.Pages. A failure to read the page or the comments is part of the answer. The error is
 // ErrNoTask, or ctx's.
-func (b *Broker) Content(ctx context.Context, id task.ID) (api.TaskContent, error) {
-	shown, err := b.Task(ctx, id)
+func (b *Broker) GetTaskContent(ctx context.Context, _ Caller, in *api.GetTaskInput) (api.TaskContent, error) {
+	id := task.ID(in.ID)
+	shown, err := b.task(ctx, id)
 	if err != nil {
 		return api.TaskContent{}, err
 	}

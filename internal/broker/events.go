@@ -138,12 +138,22 @@ func (b *Broker) gap(after, last, pruned int64) claim.Fact {
 	return e
 }
 
-// Watch waits until the claim that r names ends, or the feed has an event of it with an id above
-// after, other than that it was claimed. It returns the claim with that event, or without one if
-// the wait ended first. If the claim was taken from r.Agent, the answer counts as notice of the
-// loss. The error is one of Lookup's, or ErrStopping.
-func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Duration) (api.Claim, error) {
-	cl, event, err := b.watch(ctx, r, after, wait)
+// Watch waits until a claim ends, or the feed has an event of it with an id above in.After, other than
+// that it was claimed. It returns the claim with that event, or without one if the wait ended first. If
+// the claim was taken from the agent, the answer counts as notice of the loss. A wait outlasts the
+// journal's absence, and begins only while it is there. The error is one of Lookup's, or ErrStopping.
+func (b *Broker) Watch(ctx context.Context, in *api.GetClaimInput) (api.Claim, error) {
+	wait, err := time.ParseDuration(in.Wait)
+	if err != nil || wait < 0 || wait > api.MaxWait {
+		return api.Claim{}, api.Invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Wait, api.MaxWait))
+	}
+	if err := b.journal.Away(); err != nil {
+		return api.Claim{}, err
+	}
+	if !in.Patient && wait > 0 {
+		defer b.mirror.Await()()
+	}
+	cl, event, err := b.watch(ctx, refTo(in.ID, in.Agent), in.After, wait)
 	if err != nil {
 		return api.Claim{}, err
 	}
@@ -154,7 +164,7 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 	return out, nil
 }
 
-func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Hold, *claim.Fact, error) {
+func (b *Broker) watch(ctx context.Context, r ref, after int64, wait time.Duration) (claim.Hold, *claim.Fact, error) {
 	if after == api.EventsFuture {
 		var err error
 		if after, _, err = b.feed.FeedBounds(ctx); err != nil {
@@ -185,7 +195,7 @@ func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Durati
 		return event != nil, nil
 	})
 	if err == nil {
-		b.notifiedByAnswer(ctx, r.Agent, cl)
+		b.notifiedByAnswer(ctx, r.agent, cl)
 	}
 	return cl, event, err
 }

@@ -28,12 +28,12 @@ const (
 	medianDays = 7
 )
 
-// Agents returns the agents seen in the last days, the one last seen first.
-func (b *Broker) Agents(ctx context.Context, days int) (api.Agents, error) {
+// ListAgents returns the agents seen in the last days, the one last seen first.
+func (b *Broker) ListAgents(ctx context.Context, _ Caller, in *api.ListAgentsInput) (api.Agents, error) {
 	now := b.now()
 	today, _ := b.past.Day(now)
 	agents, err := b.past.Agents(ctx, report.Asking{
-		Since: now.AddDate(0, 0, -days), Limit: maxAgents,
+		Since: now.AddDate(0, 0, -in.Days), Limit: maxAgents,
 		DoneSince: today, MedianSince: now.AddDate(0, 0, -medianDays),
 	})
 	if err != nil {

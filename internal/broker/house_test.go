@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -123,9 +124,33 @@ func (h *house) edit(id task.ID, change func(*task.Task)) {
 	h.Changed(id)
 }
 
+// ask asks for a claim, as nobody known.
+func (h *house) ask(r api.ClaimRequest) (api.Claim, error) {
+	return h.Claim(h.Context(), nobody, &api.KeyedInput[api.ClaimRequest]{Body: r})
+}
+
+// send sends a message, in the name of a user if it has no sender.
+func (h *house) send(m api.MessageRequest) error {
+	_, err := h.Send(h.Context(), broker.Caller{UID: -1, User: "user 1000"}, &api.KeyedInput[api.MessageRequest]{Body: m})
+	return err
+}
+
+// poll takes an agent's triggers, and waits for so many seconds.
+func (h *house) poll(ctx context.Context, agent, key string, wait float64) ([]api.Trigger, error) {
+	got, err := h.Poll(ctx, broker.Caller{UID: -1, Key: key}, &api.PollInput{Name: agent, Body: &api.PollRequest{WaitSeconds: wait}})
+	return got.Triggers, err
+}
+
+// renew renews a claim, the only one of the agent if id is empty.
+func (h *house) renew(agent, id string) error {
+	in := api.On(cmp.Or(id, api.OnlyClaim), "", api.RenewRequest{Agent: agent})
+	_, err := h.Renew(h.Context(), nobody, &in)
+	return err
+}
+
 // claim asks for a task, the next ready one if id is empty.
 func (h *house) claim(agent string, id task.ID) (api.Claim, error) {
-	return h.Claim(h.Context(), broker.Request{Agent: agent, Task: id})
+	return h.ask(api.ClaimRequest{Agent: agent, Task: string(id)})
 }
 
 // mustClaim fails the test unless the claim is granted.
@@ -140,7 +165,23 @@ func (h *house) mustClaim(agent string, id task.ID) api.Claim {
 
 // finish ends a claim, the only one of the agent if id is empty.
 func (h *house) finish(agent, id string, as claim.Ending, summary string) (api.Claim, error) {
-	return h.Finish(h.Context(), broker.Ref{Claim: id, Agent: agent}, claim.Finish{As: as, Summary: summary})
+	id = cmp.Or(id, api.OnlyClaim)
+	switch as {
+	case claim.EndCompleted:
+		in := api.On(id, "", api.CompleteRequest{Agent: agent, Summary: summary})
+		return h.Complete(h.Context(), nobody, &in)
+	case claim.EndReleased:
+		in := api.On(id, "", api.StopRequest{Agent: agent, Reason: summary})
+		return h.Release(h.Context(), nobody, &in)
+	case claim.EndFailed:
+		in := api.On(id, "", api.FailRequest{Agent: agent, Reason: summary})
+		return h.Fail(h.Context(), nobody, &in)
+	case claim.EndBlocked:
+		in := api.On(id, "", api.BlockRequest{Agent: agent, Reason: summary})
+		return h.Block(h.Context(), nobody, &in)
+	}
+	h.Fatalf("nothing ends as %s", as)
+	return api.Claim{}, nil
 }
 
 // code is the code of the problem that callers are told of, or the error's text.

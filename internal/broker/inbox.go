@@ -51,21 +51,6 @@ type InboxConfig struct {
 	Visibility, Offer time.Duration
 }
 
-// Poll asks for an agent's triggers.
-type Poll struct {
-	Agent string
-	Wait  time.Duration
-	Limit int // 0 for any number
-	// Finished subscribes the agent to every task that is finished from now on.
-	Finished bool
-	// Process is the process that polls; zero if unknown. When it is gone, unacknowledged triggers
-	// come back.
-	Process keepers.Process
-	Keyed
-	// New is as in a Take.
-	New func() error
-}
-
 // takerCheck is how often a waiting poll checks whether the processes that took triggers earlier
 // still live.
 const takerCheck = time.Second
@@ -73,10 +58,24 @@ const takerCheck = time.Second
 // listenTime limits how long a poll waits for Listen.
 const listenTime = 5 * time.Second
 
-// Poll takes an agent's triggers, and waits for one if there are none. The error is ErrStopping if
-// the daemon stops meanwhile.
-func (b *Broker) Poll(ctx context.Context, p Poll) (api.Triggers, error) {
-	got, err := b.poll(ctx, p)
+// Poll takes an agent's triggers, and waits for one if there are none. Triggers that the caller's
+// process does not acknowledge come back when it is gone. The error is ErrStopping if the daemon stops
+// meanwhile.
+func (b *Broker) Poll(ctx context.Context, who Caller, in *api.PollInput) (api.Triggers, error) {
+	body := orZero(in.Body)
+	take := inbox.Take{
+		Agent: in.Name, Taker: inbox.NewID(time.Now()), Limit: cmp.Or(body.Limit, api.MaxTriggers), Visibility: b.inbox.Visibility, Finished: body.Finished,
+	}
+	if who.Quota != nil {
+		take.New = who.Quota.Charge
+	}
+	if who.Key != "" {
+		take.Taker = fmt.Sprintf("%d %s", who.UID, who.Key)
+	}
+	if who.Process.ID != 0 {
+		take.Process = processName(who.Process)
+	}
+	got, err := b.poll(ctx, take, seconds(body.WaitSeconds))
 	if err != nil {
 		return api.Triggers{}, err
 	}
@@ -91,19 +90,10 @@ func (b *Broker) trigger(t inbox.Trigger) api.Trigger {
 	return out
 }
 
-func (b *Broker) poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
-	deadline := time.Now().Add(p.Wait)
-	take := inbox.Take{
-		Agent: p.Agent, Taker: inbox.NewID(time.Now()), Limit: p.Limit, Visibility: b.inbox.Visibility, Finished: p.Finished, New: p.New,
-	}
-	if p.Key != "" {
-		take.Taker = fmt.Sprintf("%d %s", p.UID, p.Key)
-	}
-	if p.Process.ID != 0 {
-		take.Process = processName(p.Process)
-	}
+func (b *Broker) poll(ctx context.Context, take inbox.Take, wait time.Duration) ([]inbox.Trigger, error) {
+	deadline := time.Now().Add(wait)
 	b.mirror.Use(ctx)
-	if p.Wait > 0 {
+	if wait > 0 {
 		defer b.mirror.Await()()
 	}
 	for first := true; ; {
@@ -114,7 +104,7 @@ func (b *Broker) poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
 		}
 		first = false
 		listening, cancel := context.WithTimeout(ctx, listenTime)
-		added, next := b.inbox.Listen(listening, p.Agent)
+		added, next := b.inbox.Listen(listening, take.Agent)
 		cancel()
 		if added > 0 {
 			b.Published() // some may be for other agents
@@ -124,7 +114,7 @@ func (b *Broker) poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
 		if left <= 0 {
 			return nil, nil
 		}
-		if barred, err := b.paused(ctx, p.Agent); barred == nil || err != nil {
+		if barred, err := b.paused(ctx, take.Agent); barred == nil || err != nil {
 			eased = nil
 		} else {
 			pause = b.until(barred.Until, pause)
@@ -204,8 +194,9 @@ func (b *Broker) available(ctx context.Context, agent string) (int, error) {
 }
 
 // Ack acknowledges an agent's triggers. It may be repeated.
-func (b *Broker) Ack(ctx context.Context, agent string, ids []string) (api.Acked, error) {
-	unknown, err := b.inbox.Inbox.AckTriggers(ctx, agent, ids)
+func (b *Broker) Ack(ctx context.Context, _ Caller, in *api.AckInput) (api.Acked, error) {
+	ids := in.Body.IDs
+	unknown, err := b.inbox.Inbox.AckTriggers(ctx, in.Name, ids)
 	if err != nil {
 		return api.Acked{}, err
 	}
@@ -219,7 +210,8 @@ func acked(ids, unknown []string) api.Acked {
 
 // AckAny is Ack for triggers of several agents. The caller must be allowed to use the name of each;
 // otherwise the error is one of Authorize's, and nothing is acknowledged.
-func (b *Broker) AckAny(ctx context.Context, ids []string, who Caller) (api.Acked, error) {
+func (b *Broker) AckAny(ctx context.Context, who Caller, in *api.KeyedInput[api.AckRequest]) (api.Acked, error) {
+	ids := in.Body.IDs
 	agents, err := b.inbox.Inbox.TriggerAgents(ctx, ids)
 	if err != nil {
 		return api.Acked{}, err
@@ -252,21 +244,10 @@ func (b *Broker) AckAny(ctx context.Context, ids []string, who Caller) (api.Acke
 	return acked(ids, unknown), nil
 }
 
-// Message is a message from one agent to another.
-type Message struct {
-	From string // empty if the sender is no agent, see By
-	By   string // as in a Reopening
-	To   string // inbox.Everybody for all
-	Text string
-	Keyed
-	// Admit, if set, is called with the number of recipients before they get the message. Its error
-	// refuses the message.
-	Admit func(agents int) error
-}
-
-// Send sends m, once for each key. Its triggers are available at once; its entry in the mesh log
+// Send sends a message, once for each key. Its triggers are available at once; its entry in the mesh log
 // follows.
-func (b *Broker) Send(ctx context.Context, m Message) (api.Message, error) {
+func (b *Broker) Send(ctx context.Context, who Caller, in *api.KeyedInput[api.MessageRequest]) (api.Message, error) {
+	m, by := in.Body, who.signs(in.Body.From)
 	if strings.TrimSpace(m.Text) == "" {
 		return api.Message{}, &InvalidError{Detail: "the message is empty: say something"}
 	}
@@ -277,19 +258,19 @@ func (b *Broker) Send(ctx context.Context, m Message) (api.Message, error) {
 	if err != nil {
 		return api.Message{}, err
 	}
-	if m.Admit != nil {
-		if err := m.Admit(len(agents)); err != nil {
+	if who.Quota != nil {
+		if err := who.Quota.ChargeCopies(len(agents), m.Text); err != nil {
 			return api.Message{}, err
 		}
 	}
 	at := b.now()
-	id := m.factID(at, "message", m.From, m.To, m.Text)
-	from := cmp.Or(m.From, m.By)
+	id := who.factID(at, "message", m.From, m.To, m.Text)
+	from := cmp.Or(m.From, by)
 	var triggers []inbox.Trigger
 	for _, name := range agents {
 		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: at, From: from, Text: m.Text})
 	}
-	event := claim.Fact{ID: id, At: at, Kind: claim.KindMessage, Agent: m.From, By: m.By, Holder: m.To, Detail: m.Text}
+	event := claim.Fact{ID: id, At: at, Kind: claim.KindMessage, Agent: m.From, By: by, Holder: m.To, Detail: m.Text}
 	if err := b.inbox.Inbox.Send(ctx, event, triggers...); err != nil {
 		return api.Message{}, err
 	}
@@ -298,7 +279,7 @@ func (b *Broker) Send(ctx context.Context, m Message) (api.Message, error) {
 }
 
 // meant returns a message's recipients.
-func (b *Broker) meant(ctx context.Context, m Message) ([]string, error) {
+func (b *Broker) meant(ctx context.Context, m api.MessageRequest) ([]string, error) {
 	if m.To != inbox.Everybody {
 		return []string{m.To}, b.checkName(m.To)
 	}

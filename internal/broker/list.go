@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"dibs/internal/api"
@@ -13,11 +14,15 @@ import (
 // CodeFiltered is the code of a ready task that the filter excludes. No denial has it.
 const CodeFiltered claim.Code = "filtered"
 
-// Tasks lists the tasks that f selects. Ready ones come in the order in which they are offered; all
+// ListTasks lists the tasks that f selects. Ready ones come in the order in which they are offered; all
 // tasks come in the order of matters. With f.Why, the ready ones come first and then the others.
 // The error is an *InvalidError if the filter cannot be used.
-func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error) {
-	filter, err := b.filter(f.Filter)
+func (b *Broker) ListTasks(ctx context.Context, _ Caller, in *api.ListTasksInput) (api.Tasks, error) {
+	f := *in
+	if f.Why && !f.Ready {
+		return api.Tasks{}, api.Invalid("query.why", errors.New("goes with ready=true only"))
+	}
+	filter, err := b.filter(api.Filter{Priority: f.Priority, Where: f.Where, Text: f.Text})
 	if err != nil {
 		return api.Tasks{}, err
 	}
@@ -71,7 +76,7 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 // readyTasks returns the first tasks that are ready for f.Agent and selected by f, in the order in
 // which they are offered, and how many there are in all. limit is how many to return, 0 for all. It
 // looks at tasks beyond the limit only if f selects by fields, words or status.
-func (b *Broker) readyTasks(bd *board, f api.TaskFilter, filter task.Filter, limit int) (first []task.Task, total int) {
+func (b *Broker) readyTasks(bd *board, f api.ListTasksInput, filter task.Filter, limit int) (first []task.Task, total int) {
 	listed := f.Status == "" && len(filter.Where) == 0 && len(filter.Words) == 0 && len(bd.kept) == 0 // everything that offered returns
 	assigned, open := b.offered(f.Agent, filter)
 	for _, list := range []ready.List{assigned, open} {
@@ -96,7 +101,7 @@ func (b *Broker) readyTasks(bd *board, f api.TaskFilter, filter task.Filter, lim
 }
 
 // matching returns all tasks that f selects, ready or not.
-func (bd *board) matching(f api.TaskFilter, filter task.Filter) (out []task.Task) {
+func (bd *board) matching(f api.ListTasksInput, filter task.Filter) (out []task.Task) {
 	for t := range bd.tasks {
 		if t.Trashed || f.Status != "" && string(t.Status) != f.Status || f.Agent != "" && claim.Whose(t) != f.Agent || !filter.Match(t) {
 			continue
@@ -107,7 +112,7 @@ func (bd *board) matching(f api.TaskFilter, filter task.Filter) (out []task.Task
 }
 
 // rest returns the unfinished tasks that were not selected, in the order of matters.
-func (bd *board) rest(selected []task.Task, f api.TaskFilter) []task.Task {
+func (bd *board) rest(selected []task.Task, f api.ListTasksInput) []task.Task {
 	listed := make(map[task.ID]bool, len(selected))
 	for _, t := range selected {
 		listed[t.ID] = true

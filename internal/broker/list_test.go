@@ -97,10 +97,10 @@ func TestReadyIsSortedAndCounted(t *testing.T) {
 			tasks = append(tasks, one)
 		}
 		b, m := brokerOf(t, tasks...)
-		f := api.TaskFilter{
+		f := api.ListTasksInput{
 			Ready: true, Agent: rapid.SampledFrom(agents).Draw(t, "agent"), Limit: rapid.SampledFrom([]int{0, 1, 3, 20}).Draw(t, "limit"),
-			Status: rapid.SampledFrom([]string{"", "", "OPEN", "open"}).Draw(t, "only"),
-			Filter: api.Filter{Priority: rapid.SampledFrom([]string{"", "", "high", "low"}).Draw(t, "filter"), Text: rapid.SampledFrom([]string{"", "", "login"}).Draw(t, "words")},
+			Status:   rapid.SampledFrom([]string{"", "", "OPEN", "open"}).Draw(t, "only"),
+			Priority: rapid.SampledFrom([]string{"", "", "high", "low"}).Draw(t, "filter"), Text: rapid.SampledFrom([]string{"", "", "login"}).Draw(t, "words"),
 		}
 		if f.Text == "" && rapid.Bool().Draw(t, "where") {
 			f.Where = []string{"title=Write the docs"}
@@ -125,7 +125,7 @@ func TestReadyIsSortedAndCounted(t *testing.T) {
 		if f.Limit > 0 {
 			want = want[:min(f.Limit, total)]
 		}
-		got, err := b.Tasks(context.Background(), f)
+		got, err := b.ListTasks(context.Background(), nobody, &f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,12 +161,12 @@ func large(n int) []task.Task {
 }
 
 // lists are questions for twenty tasks of a large board.
-var lists = map[string]api.TaskFilter{
+var lists = map[string]api.ListTasksInput{
 	"all":      {Ready: true, Limit: 20},
 	"agent":    {Ready: true, Limit: 20, Agent: "Sandman"},
-	"priority": {Ready: true, Limit: 20, Filter: api.Filter{Priority: "low"}},
-	"text":     {Ready: true, Limit: 20, Filter: api.Filter{Text: "many"}},
-	"where":    {Ready: true, Limit: 20, Filter: api.Filter{Where: []string{"status=OPEN"}}},
+	"priority": {Ready: true, Limit: 20, Priority: "low"},
+	"text":     {Ready: true, Limit: 20, Text: "many"},
+	"where":    {Ready: true, Limit: 20, Where: []string{"status=OPEN"}},
 }
 
 // Whoever asks for twenty of many ready tasks has twenty judged, and no more.
@@ -175,7 +175,7 @@ func TestFirstOfManyReady(t *testing.T) {
 	b, m := brokerOf(t, large(10_000)...)
 	for name, f := range lists {
 		*m.asked = 0
-		got, err := b.Tasks(t.Context(), f)
+		got, err := b.ListTasks(t.Context(), nobody, &f)
 		if err != nil || len(got.Tasks) != 20 || f.Priority == "" && got.Total != 10_000 {
 			t.Fatalf("%s: %d of %d tasks, %v", name, len(got.Tasks), got.Total, err)
 		}
@@ -211,7 +211,7 @@ func BenchmarkReady(b *testing.B) {
 		}
 		for name, f := range lists {
 			measure(name, func(int) error {
-				_, err := br.Tasks(b.Context(), f)
+				_, err := br.ListTasks(b.Context(), nobody, &f)
 				return err
 			})
 		}

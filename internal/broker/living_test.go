@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/claim/keepers"
@@ -20,13 +21,13 @@ func TestSweepLeavesWhatLives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cl, err := h.Claim(h.Context(), broker.Request{Agent: "Sandman", Task: kept.ID, Keeper: keepers.Keeper{Process: self}})
+		cl, err := h.Claim(h.Context(), broker.Caller{UID: -1, Process: self}, &api.KeyedInput[api.ClaimRequest]{Body: api.ClaimRequest{Agent: "Sandman", Task: string(kept.ID), Keeper: api.Keeper{PID: self.ID}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		h.mustClaim("Oracle", dead.ID)
 		time.Sleep(2 * time.Hour) // nothing runs meanwhile
-		done, err := h.Sweep(h.Context(), "", "")
+		done, err := h.Sweep(h.Context(), nobody, new(api.KeyedInput[*api.SweepRequest]))
 		if err != nil || len(done.Swept) != 1 || done.Swept[0].Task != dead.ID {
 			t.Errorf("swept %+v, %v; want the task of Oracle alone", done.Swept, err)
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/journal/inbox"
 	"dibs/internal/task"
@@ -82,22 +81,22 @@ func TestUnnamedBesideALoss(t *testing.T) {
 			if _, err := h.journal.AddTriggers(h.Context(), inbox.Trigger{Type: inbox.ClaimLost, Agent: "Sandman", At: time.Now(), Task: task.Task{ID: lost.Task.ID}}); err != nil {
 				return err
 			}
-			got, err := h.Poll(h.Context(), broker.Poll{Agent: "Sandman"})
-			if err == nil && (len(got.Triggers) == 0 || got.Triggers[0].Type != inbox.ClaimLost) {
-				return fmt.Errorf("triggers %+v", got.Triggers)
+			got, err := h.poll(h.Context(), "Sandman", "", 0)
+			if err == nil && (len(got) == 0 || got[0].Type != inbox.ClaimLost) {
+				return fmt.Errorf("triggers %+v", got)
 			}
 			return err
 		},
 		"its claim": func(h *house, lost api.Claim) error {
-			_, err := h.Lookup(h.Context(), broker.Ref{Claim: string(lost.ID), Agent: "Sandman"})
+			_, err := h.Lookup(h.Context(), string(lost.ID), "Sandman")
 			return err
 		},
 		"a wait": func(h *house, lost api.Claim) error {
-			_, err := h.Watch(h.Context(), broker.Ref{Claim: string(lost.ID), Agent: "Sandman"}, api.EventsFuture, time.Second)
+			_, err := h.Watch(h.Context(), &api.GetClaimInput{ID: string(lost.ID), Agent: "Sandman", After: api.EventsFuture, Wait: "1s"})
 			return err
 		},
 		"a refusal by its task": func(h *house, lost api.Claim) error {
-			_, err := h.Renew(h.Context(), broker.Ref{Claim: string(lost.Task.ID), Agent: "Sandman"})
+			err := h.renew("Sandman", string(lost.Task.ID))
 			if h.code(err) != string(api.CodeClaimLost) {
 				return fmt.Errorf("renewed: %w", err)
 			}
@@ -110,7 +109,7 @@ func TestUnnamedBesideALoss(t *testing.T) {
 				kept := h.mustClaim("Sandman", pair()[1].ID)
 				h.take(lost)
 				// What others ask does not tell Sandman.
-				if _, err := h.Lookup(h.Context(), broker.Ref{Claim: string(lost.ID)}); err != nil {
+				if _, err := h.Lookup(h.Context(), string(lost.ID), ""); err != nil {
 					h.Error(err)
 				}
 				if at := h.agent("Sandman"); len(at.Lost) != 1 {
@@ -135,7 +134,7 @@ func TestUnnamedBesideALoss(t *testing.T) {
 func TestUnnamedWithNothingHeld(t *testing.T) {
 	inHouse(t, nil, pair(), func(h *house) {
 		h.take(h.mustClaim("Sandman", pair()[0].ID))
-		_, err := h.Renew(h.Context(), broker.Ref{Agent: "Sandman"})
+		err := h.renew("Sandman", "")
 		h.wantLoss(h.Problem(err), "First")
 		_, p := h.finishUnnamed("Sandman", "all of it")
 		h.wantLoss(p, "First")

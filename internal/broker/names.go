@@ -25,8 +25,8 @@ const refresh = time.Minute
 // Mint returns the name of a user's session, and mints one if it has none. A new name belongs to no
 // agent here and is on no task. Without a session, the name is always new. The error is a
 // *ForbiddenError if `agents` allows the user no such name.
-func (b *Broker) Mint(ctx context.Context, who Caller, session string) (api.Minted, error) {
-	name, minted, err := b.mint(ctx, who, session)
+func (b *Broker) Mint(ctx context.Context, who Caller, in *api.MintInput) (api.Minted, error) {
+	name, minted, err := b.mint(ctx, who, orZero(in.Body).Session)
 	if err != nil {
 		return api.Minted{}, err
 	}
@@ -85,9 +85,24 @@ func (b *Broker) namesInUse() map[string]bool {
 	return used
 }
 
-// Identify describes an agent, and says whether the caller may use its name. It takes nothing from
-// the inbox. The error is an *InvalidError, or the journal's.
-func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (api.Agent, error) {
+// GetAgent describes an agent, or that of a session, and says whether the caller may use its name. It
+// takes nothing from the inbox, and does not prolong the session's right to the name. The error is an
+// *InvalidError, ErrNoName, or the journal's.
+func (b *Broker) GetAgent(ctx context.Context, who Caller, in *api.GetAgentInput) (api.Agent, error) {
+	if in.Name != task.AutoAgent || in.Session == "" {
+		return b.identify(ctx, who, in.Name)
+	}
+	name, _, err := b.names.SessionName(ctx, who.UID, in.Session, time.Now().Add(-task.NameKept))
+	if err != nil {
+		return api.Agent{}, err
+	}
+	if name == "" {
+		return api.Agent{}, ErrNoName
+	}
+	return b.identify(ctx, who, name)
+}
+
+func (b *Broker) identify(ctx context.Context, who Caller, agent string) (api.Agent, error) {
 	if err := task.ValidateAgent(agent); err != nil {
 		return api.Agent{}, &InvalidError{Detail: err.Error()}
 	}
@@ -136,19 +151,6 @@ func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
 	}
 	n, err := b.available(ctx, agent)
 	return waiting.Count + min(n, 1), err
-}
-
-// IdentifySession is Identify for the agent of a user's session. It does not prolong the session's
-// right to the name. The error is ErrNoName if the session has none.
-func (b *Broker) IdentifySession(ctx context.Context, session string, who Caller) (api.Agent, error) {
-	name, _, err := b.names.SessionName(ctx, who.UID, session, time.Now().Add(-task.NameKept))
-	if err != nil {
-		return api.Agent{}, err
-	}
-	if name == "" {
-		return api.Agent{}, ErrNoName
-	}
-	return b.Identify(ctx, name, who)
 }
 
 // ErrNoName is the error for a session that has no name.

@@ -52,14 +52,14 @@ func TestNamesOnTheBoardAreTaken(t *testing.T) {
 		Clock:  testkit.Clock{},
 	})
 	for _, session := range []string{"", "a"} {
-		if got, err := b.Mint(t.Context(), broker.Caller{UID: 1000}, session); got.Agent != "agent-FREE" || !got.Minted || err != nil {
+		if got, err := b.Mint(t.Context(), broker.Caller{UID: 1000}, &api.MintInput{Body: &api.MintRequest{Session: session}}); got.Agent != "agent-FREE" || !got.Minted || err != nil {
 			t.Errorf("session %q: minted %+v, %v; want agent-FREE", session, got, err)
 		}
 	}
 }
 
 func (h *house) mint(session string) (api.Minted, error) {
-	return h.Mint(h.Context(), nobody, session)
+	return h.Mint(h.Context(), nobody, &api.MintInput{Body: &api.MintRequest{Session: session}})
 }
 
 func (h *house) mustMint(session string) string {
@@ -73,7 +73,7 @@ func (h *house) mustMint(session string) string {
 
 func (h *house) agent(name string) api.Agent {
 	h.Helper()
-	a, err := h.Identify(h.Context(), name, nobody)
+	a, err := h.GetAgent(h.Context(), nobody, &api.GetAgentInput{Name: name})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestLimitsOfSingleAgents(t *testing.T) {
 			h.Errorf("claims %+v, want %+v", p.Claims, got)
 		}
 		for agent, want := range map[string]bool{"Sandman": true, "Oracle": true, "Hypnos": false} {
-			list, err := h.Tasks(h.Context(), api.TaskFilter{Ready: true, Agent: agent})
+			list, err := h.ListTasks(h.Context(), nobody, &api.ListTasksInput{Ready: true, Agent: agent})
 			if err != nil || list.LimitReached != want || want != (len(list.Tasks) == 0) {
 				h.Errorf("ready for %s: %d, limit reached: %v, %v", agent, len(list.Tasks), list.LimitReached, err)
 			}
@@ -231,7 +231,7 @@ func TestLimitsOfSingleAgents(t *testing.T) {
 		if _, err := h.finish("Sandman", "", claim.EndCompleted, ""); err != nil {
 			h.Fatal(err)
 		}
-		if list, err := h.Tasks(h.Context(), api.TaskFilter{Ready: true, Agent: "Sandman"}); err != nil || list.LimitReached || len(list.Tasks) == 0 {
+		if list, err := h.ListTasks(h.Context(), nobody, &api.ListTasksInput{Ready: true, Agent: "Sandman"}); err != nil || list.LimitReached || len(list.Tasks) == 0 {
 			h.Errorf("ready for Sandman once it is done: %+v, %v", list, err)
 		}
 	})
@@ -242,17 +242,17 @@ func TestAgent(t *testing.T) {
 	inHouse(t, nil, nil, func(h *house) {
 		poll := func() int {
 			h.Helper()
-			got, err := h.Poll(h.Context(), broker.Poll{Agent: "Oracle"})
+			got, err := h.poll(h.Context(), "Oracle", "", 0)
 			if err != nil {
 				h.Fatal(err)
 			}
-			return len(got.Triggers)
+			return len(got)
 		}
 		if got := poll(); got != 0 {
 			h.Errorf("the first poll got %d, want none", got)
 		}
 		for range 2 {
-			if _, err := h.Send(h.Context(), broker.Message{From: "Sandman", To: "Oracle", Text: "hello"}); err != nil {
+			if err := h.send(api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"}); err != nil {
 				h.Fatal(err)
 			}
 		}
@@ -275,13 +275,13 @@ func TestAgent(t *testing.T) {
 			h.Errorf("Oracle holds %+v, want %s", who.Claims, cl.ID)
 		}
 		for _, name := range []string{"auto", " Oracle"} {
-			if _, err := h.Identify(h.Context(), name, nobody); h.code(err) != "invalid_request" {
+			if _, err := h.GetAgent(h.Context(), nobody, &api.GetAgentInput{Name: name}); h.code(err) != "invalid_request" {
 				h.Errorf("agent %q: err = %v", name, err)
 			}
 			if err := h.Authorize(name, nobody); h.code(err) != "invalid_request" {
 				h.Errorf("a claim of %q: err = %v", name, err)
 			}
-			if _, err := h.Send(h.Context(), broker.Message{To: name, Text: "hello"}); h.code(err) != "invalid_request" {
+			if err := h.send(api.MessageRequest{To: name, Text: "hello"}); h.code(err) != "invalid_request" {
 				h.Errorf("a message to %q: err = %v", name, err)
 			}
 		}

@@ -17,12 +17,12 @@ import (
 // next tries the ready tasks that the filter selects until a claim is granted. A task whose page
 // cannot be read or written is passed over, also by later calls for a while. One event records all
 // tasks that turned out to be taken.
-func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold, error) {
+func (b *Broker) next(ctx context.Context, r request, f task.Filter) (claim.Hold, error) {
 	tried := make(map[task.ID]bool)
-	for _, id := range r.Except {
+	for _, id := range r.except {
 		tried[id] = true
 	}
-	kept, err := b.kept(ctx, r.Agent)
+	kept, err := b.kept(ctx, r.agent)
 	if err != nil {
 		return claim.Hold{}, err
 	}
@@ -40,19 +40,19 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold
 		if len(denials) == 0 {
 			return
 		}
-		if err := b.journal.Record(context.WithoutCancel(ctx), claim.PassedOver(r.Agent, first, b.now(), denials)); err != nil {
-			b.log.Error("could not journal the tasks that were passed over", claim.AttrAgent, r.Agent, claim.AttrError, err)
+		if err := b.journal.Record(context.WithoutCancel(ctx), claim.PassedOver(r.agent, first, b.now(), denials)); err != nil {
+			b.log.Error("could not journal the tasks that were passed over", claim.AttrAgent, r.agent, claim.AttrError, err)
 		}
 	}()
 	for failures := 0; ; {
-		c := b.pick(r.Agent, f, tried)
+		c := b.pick(r.agent, f, tried)
 		age := catchUpAfter
 		if c.sure {
 			age = sureAfter
 		}
 		if c.done != nil && b.rivals.catchUp(ctx, b.mirror, age) {
 			c.done()
-			c = b.pick(r.Agent, f, tried)
+			c = b.pick(r.agent, f, tried)
 		}
 		if c.done == nil {
 			return claim.Hold{}, b.nothing(troubled, c.passed)

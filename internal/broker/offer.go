@@ -14,19 +14,12 @@ import (
 	"dibs/internal/task"
 )
 
-// Offer hands a task to another agent, which accepts or declines it.
-type Offer struct {
-	Agent string // the agent that offers
-	To    string
-	Task  task.ID
-	Text  string // the message to To
-}
-
 // Offer offers a task that the agent holds, or an open one. An open task is claimed first, by the
 // protocol, so that nobody else gets it meanwhile. Then one write gives up the claim and assigns
-// the task to r.To. The error is one of Claim's, or of Finish's.
-func (b *Broker) Offer(ctx context.Context, r Offer) (api.Offered, error) {
-	cl, until, err := b.offer(ctx, r)
+// the task to that other agent. The error is one of Claim's, or of Complete's.
+func (b *Broker) Offer(ctx context.Context, _ Caller, in *api.TaskInput[api.OfferRequest]) (api.Offered, error) {
+	r := in.Body
+	cl, until, err := b.offer(ctx, task.ID(in.ID), r)
 	if err != nil {
 		return api.Offered{}, err
 	}
@@ -45,17 +38,17 @@ func (b *Broker) handedOver(cl claim.Hold) api.Offered {
 }
 
 // offer is Offer. It returns the ended claim, and when the offer ends.
-func (b *Broker) offer(ctx context.Context, r Offer) (claim.Hold, time.Time, error) {
+func (b *Broker) offer(ctx context.Context, id task.ID, r api.OfferRequest) (claim.Hold, time.Time, error) {
 	if err := b.checkName(r.To); err != nil {
 		return claim.Hold{}, time.Time{}, err
 	}
 	if r.To == r.Agent {
 		return claim.Hold{}, time.Time{}, &InvalidError{Detail: fmt.Sprintf("%s cannot offer a task to itself: claim it", r.Agent)}
 	}
-	if err := b.keptByColumn(r.Task, "offered"); err != nil {
+	if err := b.keptByColumn(id, "offered"); err != nil {
 		return claim.Hold{}, time.Time{}, err
 	}
-	cl, taken := b.claimer.On(r.Task)
+	cl, taken := b.claimer.On(id)
 	switch {
 	case taken && cl.Agent != r.Agent, taken && cl.State != claim.Held && cl.State != claim.Finishing:
 		return claim.Hold{}, time.Time{}, claim.Occupied(cl)
@@ -63,7 +56,7 @@ func (b *Broker) offer(ctx context.Context, r Offer) (claim.Hold, time.Time, err
 		return cl, b.now().Add(b.inbox.Offer), nil
 	case !taken:
 		var err error
-		if cl, err = b.claimBriefly(ctx, r.Agent, r.Task); err != nil {
+		if cl, err = b.claimBriefly(ctx, r.Agent, id); err != nil {
 			return claim.Hold{}, time.Time{}, err
 		}
 	}
@@ -95,8 +88,8 @@ func (b *Broker) claimBriefly(ctx context.Context, agent string, id task.ID) (cl
 
 // Decline refuses a task that is offered or assigned to the agent. The task is then open to all,
 // and the agent that offered it is told the reason.
-func (b *Broker) Decline(ctx context.Context, agent string, id task.ID, reason string) (api.Offered, error) {
-	cl, err := b.decline(ctx, agent, id, reason)
+func (b *Broker) Decline(ctx context.Context, _ Caller, in *api.TaskInput[api.DeclineRequest]) (api.Offered, error) {
+	cl, err := b.decline(ctx, in.Body.Agent, task.ID(in.ID), in.Body.Reason)
 	if err != nil {
 		return api.Offered{}, err
 	}

@@ -13,36 +13,30 @@ import (
 	"dibs/internal/task"
 )
 
-// Pausing asks to pause an agent, all that a pattern covers, or everybody; or to resume them.
-type Pausing struct {
-	Agent string // empty for everybody
-	By    string // who asks
-	User  string // as in a Finish
-	// Own is set if the daemon's user asks, or root: nobody else ends or replaces their pause.
-	Own    bool
-	For    time.Duration
-	Reason string
-}
-
 // Pause has nothing granted for a while; what is held goes on. It costs no request to Notion. The
 // error is an *InvalidError for a name that no agent here can have, a *ForbiddenError if the pause
 // is another's, and a *claim.Denied if there are brake.MostPauses.
-func (b *Broker) Pause(ctx context.Context, p Pausing) (api.Paused, error) {
-	if task.IsAgentPattern(p.Agent) {
-		if err := task.ValidateAgent(p.Agent); err != nil {
+func (b *Broker) Pause(ctx context.Context, who Caller, in *api.KeyedInput[*api.PauseRequest]) (api.Paused, error) {
+	body := orZero(in.Body)
+	by, err := b.pauser(who, body.By)
+	if err != nil {
+		return api.Paused{}, err
+	}
+	if task.IsAgentPattern(body.Agent) {
+		if err := task.ValidateAgent(body.Agent); err != nil {
 			return api.Paused{}, &InvalidError{Detail: err.Error()}
 		}
-	} else if p.Agent != "" {
-		if err := b.checkName(p.Agent); err != nil {
+	} else if body.Agent != "" {
+		if err := b.checkName(body.Agent); err != nil {
 			return api.Paused{}, err
 		}
 	}
 	now := b.now()
-	pause := brake.Pause{By: p.By, Reason: task.OneLine(p.Reason, -1), At: now, Own: p.Own}
-	if p.For > 0 {
-		pause.Until = now.Add(p.For)
+	pause := brake.Pause{By: by, Reason: task.OneLine(body.Reason, -1), At: now, Own: who.Own}
+	if body.ForSeconds > 0 {
+		pause.Until = now.Add(seconds(body.ForSeconds))
 	}
-	out, err := b.change(ctx, p, func(s *brake.State) (claim.Fact, bool) { return s.Pause(p.Agent, pause, p.User) })
+	out, err := b.change(ctx, who, body.Agent, func(s *brake.State) (claim.Fact, bool) { return s.Pause(body.Agent, pause, who.User) })
 	if err == nil && !out.Changed {
 		err = &claim.Denied{Code: claim.CodeLimitReached, Reach: claim.ReachLocal, Detail: fmt.Sprintf("nothing was paused: %d agents and patterns are, which is the most; end one of these pauses first, or pause everybody", brake.MostPauses)}
 	}
@@ -51,18 +45,32 @@ func (b *Broker) Pause(ctx context.Context, p Pausing) (api.Paused, error) {
 
 // Resume ends a pause; that of everybody with the breaker's. The error is a *ForbiddenError if the
 // pause is another's.
-func (b *Broker) Resume(ctx context.Context, p Pausing) (api.Paused, error) {
-	return b.change(ctx, p, func(s *brake.State) (claim.Fact, bool) {
-		return s.Resume(p.Agent, p.By, p.User, b.now())
+func (b *Broker) Resume(ctx context.Context, who Caller, in *api.KeyedInput[*api.ResumeRequest]) (api.Paused, error) {
+	body := orZero(in.Body)
+	by, err := b.pauser(who, body.By)
+	if err != nil {
+		return api.Paused{}, err
+	}
+	return b.change(ctx, who, body.Agent, func(s *brake.State) (claim.Fact, bool) {
+		return s.Resume(body.Agent, by, who.User, b.now())
 	})
 }
 
-// change changes the brake, unless p is about a pause of the daemon's user and somebody else asks.
-func (b *Broker) change(ctx context.Context, p Pausing, change func(*brake.State) (claim.Fact, bool)) (api.Paused, error) {
+// pauser returns who pauses or resumes. Only the daemon's user and root may name somebody else in by:
+// a pause stops everybody, so the name under it has to be true.
+func (b *Broker) pauser(who Caller, by string) (string, error) {
+	if by == "" || !who.Own {
+		return who.User, nil
+	}
+	return by, b.AuthorizeSigner(by, who)
+}
+
+// change changes the brake, unless it is about a pause of the daemon's user and somebody else asks.
+func (b *Broker) change(ctx context.Context, who Caller, agent string, change func(*brake.State) (claim.Fact, bool)) (api.Paused, error) {
 	var forbidden error
 	state, changed, err := b.journal.ChangeBrake(ctx, func(s *brake.State) (claim.Fact, bool) {
 		forbidden = nil
-		if of, owned := s.Owned(p.Agent, b.now()); owned && !p.Own {
+		if of, owned := s.Owned(agent, b.now()); owned && !who.Own {
 			forbidden = &ForbiddenError{Detail: fmt.Sprintf("%s paused %s for the daemon's user: only that user, and root, may end or replace this pause", of.By, of.Whom())}
 			return claim.Fact{}, false
 		}
@@ -98,15 +106,15 @@ func (b *Broker) until(end time.Time, most time.Duration) time.Duration {
 
 // tryUnpaused is try, but of a pause it tries nothing, so that waiting through one costs nothing
 // and leaves no trace. waited says that the pause was met before.
-func (b *Broker) tryUnpaused(ctx context.Context, r Request, f task.Filter, first, waited bool) (claim.Hold, error) {
+func (b *Broker) tryUnpaused(ctx context.Context, r request, f task.Filter, first, waited bool) (claim.Hold, error) {
 	if waited {
-		if barred, err := b.paused(ctx, r.Agent); barred != nil && err == nil {
+		if barred, err := b.paused(ctx, r.agent); barred != nil && err == nil {
 			return claim.Hold{}, barred.Denied()
 		}
 	}
 	cl, err := b.try(ctx, r, f, first)
 	if denied, ok := errors.AsType[*claim.Denied](err); ok && denied.Code == claim.CodeNothingReady {
-		if barred, err := b.paused(ctx, r.Agent); barred != nil && err == nil {
+		if barred, err := b.paused(ctx, r.agent); barred != nil && err == nil {
 			return claim.Hold{}, barred.Denied()
 		}
 	}

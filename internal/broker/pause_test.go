@@ -5,9 +5,34 @@ import (
 	"strings"
 	"testing"
 
+	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim/brake"
 )
+
+func (h *house) pause(who broker.Caller, agent, by string) error {
+	_, err := h.Pause(h.Context(), who, &api.KeyedInput[*api.PauseRequest]{Body: &api.PauseRequest{Agent: agent, By: by}})
+	return err
+}
+
+func (h *house) resume(who broker.Caller, agent string) (api.Paused, error) {
+	return h.Resume(h.Context(), who, &api.KeyedInput[*api.ResumeRequest]{Body: &api.ResumeRequest{Agent: agent}})
+}
+
+// The daemon's user and root pause in anybody's name; of anybody else the kernel's word counts.
+func TestInWhoseNameIsPaused(t *testing.T) {
+	inHouse(t, nil, nil, func(h *house) {
+		for _, own := range []bool{false, true} {
+			if err := h.pause(broker.Caller{User: "user ada", Own: own}, "Sandman", "Maria"); err != nil {
+				h.Fatal(err)
+			}
+			want := map[bool]string{false: "user ada", true: "Maria"}[own]
+			if now, err := h.resume(broker.Caller{User: "root", Own: true}, "nobody"); err != nil || now.Pauses[0].By != want {
+				h.Errorf("%+v, %v; want it by %s", now.Pauses, err, want)
+			}
+		}
+	})
+}
 
 // What the daemon's user paused, only that user and root end, or replace by another pause.
 func TestWhoEndsAPause(t *testing.T) {
@@ -16,19 +41,21 @@ func TestWhoEndsAPause(t *testing.T) {
 			began, ends, again := n&1 != 0, n&2 != 0, n&4 != 0
 			t.Run(fmt.Sprintf("%q, own %v, ended by own %v, replaced %v", agent, began, ends, again), func(t *testing.T) {
 				inHouse(t, nil, nil, func(h *house) {
-					if _, err := h.Pause(h.Context(), broker.Pausing{Agent: agent, By: "Anna", Own: began}); err != nil {
+					if err := h.pause(broker.Caller{User: "Anna", Own: began}, agent, ""); err != nil {
 						h.Fatal(err)
 					}
-					by, do := "", h.Resume
+					by, do := "", h.resume
 					if again {
-						by, do = "Bob", h.Pause
+						by, do = "Bob", func(who broker.Caller, agent string) (api.Paused, error) {
+							return api.Paused{}, h.pause(who, agent, "")
+						}
 					}
 					want := "<nil>"
 					if began && !ends {
 						by, want = "Anna", "forbidden_agent"
 					}
-					_, err := do(h.Context(), broker.Pausing{Agent: agent, By: "Bob", Own: ends})
-					now, _ := h.Resume(h.Context(), broker.Pausing{Agent: "nobody"})
+					_, err := do(broker.Caller{User: "Bob", Own: ends}, agent)
+					now, _ := h.resume(nobody, "nobody")
 					is := ""
 					for _, p := range now.Pauses {
 						is += p.By
@@ -47,8 +74,7 @@ func TestWhoEndsAPause(t *testing.T) {
 func TestPausesAreBounded(t *testing.T) {
 	inHouse(t, nil, nil, func(h *house) {
 		pause := func(agent string) string {
-			_, err := h.Pause(h.Context(), broker.Pausing{Agent: agent, By: "user bob"})
-			return h.code(err)
+			return h.code(h.pause(broker.Caller{User: "user bob"}, agent, ""))
 		}
 		for i := range brake.MostPauses {
 			if code := pause(fmt.Sprint("made up ", i)); code != "<nil>" {
@@ -63,7 +89,7 @@ func TestPausesAreBounded(t *testing.T) {
 				t.Errorf("pausing %q: %s, want %s", agent, code, want)
 			}
 		}
-		if _, err := h.Resume(h.Context(), broker.Pausing{Agent: "made up 1"}); err != nil {
+		if _, err := h.resume(nobody, "made up 1"); err != nil {
 			t.Fatal(err)
 		}
 		if code := pause("one more"); code != "<nil>" {

@@ -12,23 +12,11 @@ import (
 	"dibs/internal/task"
 )
 
-// Reopening asks to give a task that no agent has another status.
-type Reopening struct {
-	Task task.ID
-	// Agent asks; it is empty if a person does, see By.
-	Agent string
-	// By is the user that asks if no agent does: task.UserSignature.
-	By   string
-	Note string
-	// Was is the status that the caller saw, and Status the new one, in any words, and Holder the
-	// name that it saw, see claim.Reopening.
-	Was, Status, Holder string
-}
-
 // Reopen gives a task another status. See claim.Claimer.Reopen. The error is an *InvalidError if Was
 // or Status will not do. An agent may only open a task: it ends what it holds, and other tasks are
 // for people to decide.
-func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) {
+func (b *Broker) Reopen(ctx context.Context, who Caller, in *api.ReopenInput) (api.Reopened, error) {
+	r := orZero(in.Body)
 	seen, err := b.status("was", r.Was)
 	if err != nil {
 		return api.Reopened{}, err
@@ -46,11 +34,11 @@ func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) 
 	case to != "" && to != task.Open && seen == "":
 		return api.Reopened{}, &InvalidError{fmt.Sprintf("was: say in which status you saw the task, so that %s replaces nothing else", to)}
 	}
-	t, known := b.mirror.Task(r.Task)
+	t, known := b.mirror.Task(task.ID(in.ID))
 	if !known {
-		t = task.Task{ID: r.Task}
+		t = task.Task{ID: task.ID(in.ID)}
 	}
-	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: r.By, Note: r.Note, Was: seen, Holder: r.Holder, To: to})
+	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: who.signs(r.Agent), Note: r.Note, Was: seen, Holder: r.Holder, To: to})
 	b.Changed()
 	if err != nil {
 		return api.Reopened{}, err
@@ -62,19 +50,11 @@ func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) 
 	return out, nil
 }
 
-// ReopeningFailed asks to open what agents failed.
-type ReopeningFailed struct {
-	FailedBy []string  // names, or patterns as in task.MatchAgent
-	Since    time.Time // by this machine's clock; zero for all that is on record
-	DryRun   bool
-	// Agent, By and Note are as in a Reopening.
-	Agent, By, Note string
-}
-
 // ReopenFailed opens the tasks whose last claim failed, by one of those agents, and that nobody
 // edited or commented on since. It also returns those that somebody did. With DryRun it only returns
 // them. It stops at an error; asked again, it goes on with the others.
-func (b *Broker) ReopenFailed(ctx context.Context, r ReopeningFailed) (api.ReopenedTasks, error) {
+func (b *Broker) ReopenFailed(ctx context.Context, who Caller, in *api.KeyedInput[api.ReopenFailedRequest]) (api.ReopenedTasks, error) {
+	r := in.Body
 	out := api.ReopenedTasks{Reopened: []api.TaskRef{}}
 	if _, err := b.mirror.Sync(ctx, false); err != nil {
 		return out, err
@@ -89,7 +69,7 @@ func (b *Broker) ReopenFailed(ctx context.Context, r ReopeningFailed) (api.Reope
 			return out, err
 		}
 		i := slices.IndexFunc(claims, func(h claim.Hold) bool { return !h.Started.IsZero() })
-		if i < 0 || !r.covers(claims[i], b.Local(claims[i].Ended)) {
+		if i < 0 || !failedBy(r, claims[i]) || b.Local(claims[i].Ended).Before(r.Since.Time) {
 			continue
 		}
 		last := claims[i]
@@ -99,7 +79,7 @@ func (b *Broker) ReopenFailed(ctx context.Context, r ReopeningFailed) (api.Reope
 		}
 		if err == nil && !touched && !r.DryRun {
 			var now task.Task
-			if now, _, err = b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: r.By, Note: r.Note, Was: t.Status, Left: &last.Task}); err == nil {
+			if now, _, err = b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: who.signs(r.Agent), Note: r.Note, Was: t.Status, Left: &last.Task}); err == nil {
 				t = now
 			}
 		}
@@ -119,10 +99,10 @@ func (b *Broker) ReopenFailed(ctx context.Context, r ReopeningFailed) (api.Reope
 // justTouched are the codes with which a claim.Claimer refuses to open what somebody touched just now.
 var justTouched = []claim.Code{claim.CodeHeld, claim.CodeNotOpen, claim.CodeReserved, claim.CodeNotFound}
 
-// covers reports whether a claim that ended at that time of this machine is meant.
-func (r ReopeningFailed) covers(h claim.Hold, ended time.Time) bool {
+// failedBy reports whether a claim failed, of one of the agents that are meant.
+func failedBy(r api.ReopenFailedRequest, h claim.Hold) bool {
 	meant := func(pattern string) bool { return task.MatchAgent(pattern, h.Agent) }
-	return h.Ending == claim.EndFailed && slices.ContainsFunc(r.FailedBy, meant) && !ended.Before(r.Since)
+	return h.Ending == claim.EndFailed && slices.ContainsFunc(r.FailedBy, meant)
 }
 
 // commentedSince reports whether the page of an ended claim has a comment that is newer than the

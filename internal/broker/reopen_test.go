@@ -18,7 +18,7 @@ func TestAgentsOnlyOpen(t *testing.T) {
 				failed := openTask(1, "First")
 				failed.Status = task.Failed
 				inHouse(t, nil, []task.Task{failed}, func(h *house) {
-					_, err := h.Reopen(h.Context(), broker.Reopening{Task: failed.ID, Agent: agent, By: "user maria", Was: "failed", Status: string(to)})
+					_, err := h.Reopen(h.Context(), broker.Caller{User: "user maria"}, &api.ReopenInput{ID: string(failed.ID), Body: &api.ReopenRequest{Agent: agent, Was: "failed", Status: string(to)}})
 					want, code := to, "<nil>"
 					if agent != "" && to != task.Open {
 						want, code = task.Failed, string(api.CodeInvalidRequest)

@@ -17,9 +17,9 @@ import (
 const maxLosses = 100
 
 // Report tells how agents did in the last days, and what waits for people now.
-func (b *Broker) Report(ctx context.Context, days int) (api.Report, error) {
+func (b *Broker) Report(ctx context.Context, _ Caller, in *api.ReportInput) (api.Report, error) {
 	now := b.now()
-	from := now.AddDate(0, 0, -days)
+	from := now.AddDate(0, 0, -in.Days)
 	ended, err := b.past.Ended(ctx, from, now)
 	if err != nil {
 		return api.Report{}, err
@@ -41,7 +41,7 @@ func (b *Broker) Report(ctx context.Context, days int) (api.Report, error) {
 	if out.Days, err = b.periods(ctx, report.Periods(from, now, midnight, holds, facts)); err != nil {
 		return api.Report{}, err
 	}
-	if days == 1 {
+	if in.Days == 1 {
 		if out.Hours, err = b.periods(ctx, report.Periods(from, now, report.Hour, holds, facts)); err != nil {
 			return api.Report{}, err
 		}

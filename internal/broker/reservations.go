@@ -20,12 +20,19 @@ type Reservations interface {
 	Claimed(claim.Hold)
 }
 
-// Reserve reserves everything that r asks for, or nothing. The reservation ends with the claim of,
-// which must be the agent's; the zero Ref is none. The error is one of reserve.Book's, or of
-// Lookup's.
-func (b *Broker) Reserve(ctx context.Context, r reserve.Request, of Ref) (api.Reserved, error) {
-	if of != (Ref{}) {
-		cl, err := b.lookup(ctx, of)
+// Reserve reserves everything that the request names, or nothing. The error is one of reserve.Book's,
+// or of Lookup's, if the reservation is to end with a claim.
+func (b *Broker) Reserve(ctx context.Context, who Caller, in *api.KeyedInput[api.ReserveRequest]) (api.Reserved, error) {
+	body := in.Body
+	r := reserve.Request{
+		Agent: body.Agent, UID: who.UID, Folder: body.Folder, Shared: body.Shared,
+		For: seconds(body.ForSeconds), Process: who.Process, Member: who.Member,
+	}
+	for _, t := range body.Targets {
+		r.Targets = append(r.Targets, reserve.Target{Text: t.Pattern, At: spotsOf(t.At), Files: t.Files})
+	}
+	if body.Claim != "" {
+		cl, err := b.lookup(ctx, refTo(body.Claim, body.Agent))
 		if err != nil {
 			return api.Reserved{}, err
 		}
@@ -39,6 +46,10 @@ func (b *Broker) Reserve(ctx context.Context, r reserve.Request, of Ref) (api.Re
 	return api.Reserved{Reservation: b.reservation(made)}, nil
 }
 
+func spotsOf(spots []api.Spot) []reserve.Spot {
+	return each(spots, func(s api.Spot) reserve.Spot { return reserve.Spot{Place: s.In, Path: s.Path} })
+}
+
 func (b *Broker) reservation(r reserve.Reservation) api.Reservation {
 	return api.Reservation{
 		ID: r.ID, Patterns: r.Patterns(), Agent: r.Agent, ExpiresAt: b.time(r.Until), Shared: r.Shared,
@@ -46,42 +57,44 @@ func (b *Broker) reservation(r reserve.Reservation) api.Reservation {
 	}
 }
 
-// Unreserve ends a reservation. agent, if not empty, must be its owner, and the caller must be
+// Unreserve ends a reservation. The agent, if not empty, must be its owner, and the caller must be
 // allowed to use the owner's name. The error is one of reserve.Book's, or of Authorize's.
-func (b *Broker) Unreserve(ctx context.Context, id, agent string, who Caller) (api.Reserved, error) {
-	r, err := b.reserved.Find(ctx, id)
+func (b *Broker) Unreserve(ctx context.Context, who Caller, in *api.UnreserveInput) (api.Reserved, error) {
+	r, err := b.reserved.Find(ctx, in.ID)
 	if err != nil {
 		return api.Reserved{}, err
 	}
 	if err := b.Authorize(r.Agent, who); err != nil {
 		return api.Reserved{}, err
 	}
-	if r, err = b.reserved.Unreserve(ctx, id, agent); err != nil {
+	if r, err = b.reserved.Unreserve(ctx, in.ID, in.Agent); err != nil {
 		return api.Reserved{}, err
 	}
 	return api.Reserved{Reservation: b.reservation(r)}, nil
 }
 
-// Reservations returns the reservations of an agent, or of all if empty, oldest first.
-func (b *Broker) Reservations(ctx context.Context, agent string) api.Reservations {
-	return api.Reservations{Reservations: each(b.reserved.List(ctx, agent), b.reservation)}
-}
-
-// ComparedReservations is Reservations with the targets that a member needs for a reserve.Set.
-func (b *Broker) ComparedReservations(ctx context.Context, agent, member string) api.Reservations {
-	return api.Reservations{Reservations: each(b.reserved.Compared(ctx, agent, member), func(r reserve.Reservation) api.Reservation {
+// Reservations returns the reservations of an agent, or of all if empty, oldest first. With targets it
+// returns those that the caller's member needs for a reserve.Set, with their targets.
+func (b *Broker) Reservations(ctx context.Context, who Caller, in *api.ListReservationsInput) (api.Reservations, error) {
+	if !in.Targets {
+		return api.Reservations{Reservations: each(b.reserved.List(ctx, in.Agent), b.reservation)}, nil
+	}
+	return api.Reservations{Reservations: each(b.reserved.Compared(ctx, in.Agent, who.Member), func(r reserve.Reservation) api.Reservation {
 		out := b.reservation(r)
 		out.Targets = each(r.Targets, func(t reserve.Target) api.ReserveTarget {
 			return api.ReserveTarget{Pattern: t.Text, Files: t.Files, At: each(t.At, func(s reserve.Spot) api.Spot { return api.Spot{In: s.Place, Path: s.Path} })}
 		})
 		return out
-	})}
+	})}, nil
 }
 
-// CheckReserved checks that the agent may touch the targets on a member's machine. The error is a
-// *reserve.Taken if it may not.
-func (b *Broker) CheckReserved(ctx context.Context, agent, member string, targets []reserve.Target) (api.Checked, error) {
-	if err := b.reserved.Check(ctx, agent, member, targets); err != nil {
+// Check checks that the agent may touch files on the caller's machine. The error is a *reserve.Taken
+// if it may not, or a *reserve.InvalidError.
+func (b *Broker) Check(ctx context.Context, who Caller, in *api.CheckInput) (api.Checked, error) {
+	targets := each(in.Body.Targets, func(t api.CheckTarget) reserve.Target {
+		return reserve.Target{Text: t.Path, At: spotsOf(t.At), Folder: t.Folder}
+	})
+	if err := b.reserved.Check(ctx, in.Body.Agent, who.Member, targets); err != nil {
 		return api.Checked{}, err
 	}
 	return api.Checked{Paths: each(targets, func(t reserve.Target) string { return t.Text })}, nil

@@ -5,14 +5,17 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/reserve"
 )
 
-// inSrc is a file or a folder of a repository.
-func inSrc(path string) []reserve.Target {
-	return []reserve.Target{{Text: path, At: []reserve.Spot{{Place: "/repo/.git", Path: "/" + path}}}}
+// inSrc is where a file or a folder of a repository is.
+func inSrc(path string) []api.Spot { return []api.Spot{{In: "/repo/.git", Path: "/" + path}} }
+
+// reserve reserves a pattern of a repository until the end of a claim.
+func (h *house) reserve(agent, pattern string, of api.Claim) (api.Reserved, error) {
+	return h.Reserve(h.Context(), nobody, &api.KeyedInput[api.ReserveRequest]{Body: api.ReserveRequest{
+		Agent: agent, Targets: []api.ReserveTarget{{Pattern: pattern, At: inSrc(pattern)}}, Claim: string(of.ID),
+	}})
 }
 
 // What is reserved for a claim ends with it, however it ends, and across restarts.
@@ -31,19 +34,17 @@ func TestReservationsOfAClaim(t *testing.T) {
 			inHouse(t, nil, pair(), func(h *house) {
 				free := func(want bool) {
 					h.Helper()
-					_, err := h.CheckReserved(h.Context(), "Oracle", "", inSrc("src/a"))
+					_, err := h.Check(h.Context(), nobody, &api.CheckInput{Body: api.CheckRequest{Agent: "Oracle", Targets: []api.CheckTarget{{Path: "src/a", At: inSrc("src/a")}}}})
 					if (err == nil) != want || err != nil && (h.code(err) != string(claim.CodeReserved) || h.Problem(err).Holder != "Sandman") {
 						h.Errorf("src/a: %v, want it free: %v", err, want)
 					}
 				}
 				cl := h.mustClaim("Sandman", "")
-				of := broker.Ref{Claim: string(cl.ID), Agent: "Sandman"}
-				got, err := h.Reserve(h.Context(), reserve.Request{Agent: "Sandman", Targets: inSrc("src/**")}, of)
+				got, err := h.reserve("Sandman", "src/**", cl)
 				if made := got.Reservation; err != nil || made.ClaimID != cl.ID || made.ExpiresAt.Before(cl.ExpiresAt.Time) || made.ExpiresAt.After(cl.ExpiresAt.Add(2*time.Minute)) {
 					h.Fatalf("reserved %+v, %v for a claim until %v", made, err, cl.ExpiresAt)
 				}
-				of.Agent = "Oracle"
-				if _, err := h.Reserve(h.Context(), reserve.Request{Agent: "Oracle", Targets: inSrc("doc/**")}, of); h.code(err) != string(api.CodeClaimLost) {
+				if _, err := h.reserve("Oracle", "doc/**", cl); h.code(err) != string(api.CodeClaimLost) {
 					h.Errorf("Oracle reserved something for Sandman's claim: %v", err)
 				}
 				h.restart()

@@ -10,11 +10,11 @@ import (
 	"dibs/internal/task"
 )
 
-// Story tells what happened to a task, or to the claim that r names. It fails with
+// Story tells what happened to a task, or to one claim. It fails with
 // claim.ErrUnknownClaim or ErrNoTask.
-func (b *Broker) Story(ctx context.Context, r Ref) (api.Story, error) {
+func (b *Broker) Story(ctx context.Context, _ Caller, in *api.StoryInput) (api.Story, error) {
 	var t task.Task
-	of, isClaim := claim.ParseID(r.Claim)
+	of, isClaim := claim.ParseID(in.ID)
 	if isClaim {
 		cl, err := b.claimer.Find(ctx, of)
 		if err != nil {
@@ -22,7 +22,7 @@ func (b *Broker) Story(ctx context.Context, r Ref) (api.Story, error) {
 		}
 		t = cl.Task
 	} else {
-		t.ID = task.ID(r.Claim)
+		t.ID = task.ID(in.ID)
 	}
 	facts, err := b.journal.Log(ctx, api.LogFilter{Task: t.ID, Seen: true})
 	if err != nil {

@@ -83,7 +83,7 @@ func (b *Broker) tell(ctx context.Context, t task.Task, why string) (done bool, 
 	}
 	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, By: claim.Sweeper, Summary: why}
 	e.Comment = !noted && b.comments.On()
-	e.ID = Keyed{UID: -1, Key: metaTold}.factID(e.At, string(t.ID), why)
+	e.ID = Caller{UID: -1, Key: metaTold}.factID(e.At, string(t.ID), why)
 	err = b.journal.Record(context.WithoutCancel(ctx), e)
 	return err == nil, err
 }

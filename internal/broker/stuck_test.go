@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
@@ -24,7 +25,7 @@ func TestStuckWithoutNote(t *testing.T) {
 	furnish := func(h *house) { h.policy.NoNote, h.config.Comments = true, remarks{} }
 	inHouse(t, furnish, tasks, func(h *house) {
 		for turn := range 3 {
-			done, err := h.Sweep(h.Context(), "", "")
+			done, err := h.Sweep(h.Context(), nobody, new(api.KeyedInput[*api.SweepRequest]))
 			if err != nil || (len(done.Told) == 1) != (turn == 0) {
 				h.Errorf("turn %d: %+v, %v", turn, done, err)
 			}

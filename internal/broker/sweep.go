@@ -14,14 +14,13 @@ import (
 
 // Sweep is the scheduled clean-up: it sets tasks back to OPEN whose holder went silent, so that a
 // dead agent never keeps a task for good. It also tells the cards of tasks that can never become
-// ready. It returns what it did, also with an error. note, and by, the user that asked (empty for
-// nobody), are for the record.
-func (b *Broker) Sweep(ctx context.Context, note, by string) (api.Sweep, error) {
+// ready. It returns what it did, also with an error. The note, and the caller's user, are for the record.
+func (b *Broker) Sweep(ctx context.Context, who Caller, in *api.KeyedInput[*api.SweepRequest]) (api.Sweep, error) {
 	if err := b.mirror.Closed(); err != nil {
 		return api.Sweep{}, err
 	}
 	b.alive.RunOnce(ctx) // after a standstill of the machine, leases are over whose agents live
-	swept, err := sweep(ctx, noted{b.claimer, note, by}, silent(b.mirror.Tasks(), b.now(), b.claimer.Policy()), &b.troubles)
+	swept, err := sweep(ctx, noted{b.claimer, orZero(in.Body).Note, who.User}, silent(b.mirror.Tasks(), b.now(), b.claimer.Policy()), &b.troubles)
 	for i := range swept {
 		t, _ := b.mirror.Task(swept[i].Task)
 		swept[i].Blocked = t.Status == task.Blocked

@@ -16,41 +16,55 @@ import (
 	"dibs/internal/task"
 )
 
-// Request asks for a claim.
-type Request struct {
-	Agent string
-	// Task is the task wanted; empty means the first ready one.
-	Task task.ID
-	// Filter selects among the ready tasks; a named task is not filtered.
-	Filter api.Filter
-	// Except excludes ready tasks; a named task is not excluded.
-	Except []task.ID
-	// Timeout is the lease length; zero means the task's own, or the default.
-	Timeout time.Duration
-	// Wait is how long to wait for a task before a denial.
-	Wait time.Duration
-	// Keyed has a request that comes again find its claim.
-	Keyed
-	// Keeper keeps the claim alive, if it has a process.
-	Keeper keepers.Keeper
-	// Note is for the record, if the claim is granted.
-	Note string
+// request asks for a claim.
+type request struct {
+	Caller
+	agent string
+	// task is the task wanted; empty means the first ready one.
+	task task.ID
+	// except excludes ready tasks; a named task is not excluded.
+	except []task.ID
+	// timeout is how long to keep the claim without hearing from the agent; zero means as long as
+	// the lease.
+	timeout time.Duration
+	// wait is how long to wait for a task before a denial.
+	wait time.Duration
+	// keeper keeps the claim alive, if it has a process.
+	keeper keepers.Keeper
+	// note is for the record, if the claim is granted.
+	note string
 }
 
-// Ref names a claim: by its id, by its task's id, or, if Claim is empty, as the only claim that
-// Agent holds.
-type Ref struct {
-	Claim string
-	// Agent, if not empty, must be the claim's agent.
-	Agent string
-	// Report is what the agent says of its work, for a renewal.
-	Report claim.Report
+// ref names a claim: by its id, by its task's id, or, if claim is empty, as the only claim that
+// agent holds.
+type ref struct {
+	claim string
+	// agent, if not empty, must be the claim's agent.
+	agent string
 }
 
-var (
-	// ErrNoTask: the mirror has no task of that id.
-	ErrNoTask = errors.New("the daemon knows no such task")
-)
+// refTo reads the name of a claim in a request, see api.Parts.
+func refTo(id, agent string) ref {
+	if id == api.OnlyClaim {
+		id = ""
+	}
+	return ref{id, agent}
+}
+
+// orZero returns the optional body of a request.
+func orZero[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// seconds reads a number of seconds in a request.
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+// ErrNoTask: the mirror has no task of that id.
+var ErrNoTask = errors.New("the daemon knows no such task")
 
 // AmbiguousError says that an agent was to have one claim, but has none or several.
 type AmbiguousError struct {

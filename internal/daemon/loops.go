@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/journal/inbox"
 	"dibs/internal/kit/clock"
@@ -312,7 +314,7 @@ func (d *leader) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) 
 	}
 	for key, job := range map[string]func(context.Context) error{
 		"sweep": func(ctx context.Context) error {
-			_, err := d.broker.Sweep(ctx, "", "")
+			_, err := d.broker.Sweep(ctx, broker.Caller{}, new(api.KeyedInput[*api.SweepRequest]))
 			return err
 		},
 		"full_sync": func(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/daemon/metrics"
 	"dibs/internal/journal"
@@ -17,6 +18,10 @@ import (
 type house struct{ *leader }
 
 func (h house) Doubt() error { return h.doubt.Why() }
+
+func (h house) Claimed(agent string, err error, took time.Duration) {
+	h.metrics.Claimed(agent, err, took)
+}
 
 // Report fills in the parts of the status that only the daemon knows.
 func (d house) Report(ctx context.Context, s *api.Status) {
@@ -82,7 +87,7 @@ func (d *leader) owed(ctx context.Context) ([]journal.Backlog, error) {
 
 // standing returns the gauges, read anew for every scrape.
 func (d *leader) standing(ctx context.Context) (metrics.State, error) {
-	status, err := d.broker.Status(ctx)
+	status, err := d.broker.Status(ctx, broker.Caller{}, nil)
 	if err != nil {
 		return metrics.State{}, err
 	}

@@ -69,9 +69,8 @@ var (
 	_ broker.Comments     = comments{}
 	_ broker.Pages        = pages{} // notion.Client, ahead of what nobody waits for
 	_ broker.Creations    = (*creation.Maker)(nil)
-	_ broker.Cluster      = members{}  // shared, and the doubt
-	_ broker.House        = house{}    // see status.go
-	_ server.Broker       = measured{} // the broker, with the times that claims take
+	_ broker.Cluster      = members{} // shared, and the doubt
+	_ broker.House        = house{}   // see status.go
 	_ server.Journal      = (*journal.Journal)(nil)
 	_ server.Metrics      = (*metrics.Metrics)(nil)
 	_ server.House        = (*shared)(nil)
@@ -197,7 +196,7 @@ func (d *leader) build(ctx context.Context, logs map[claim.Log]wording.Writer, d
 		Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Log: d.log,
 	})
 	d.server = server.New(server.Options{
-		Broker: measured{d.broker, d.metrics}, Journal: d.journal, Log: d.log, Version: d.version,
+		Broker: d.broker, Journal: d.journal, Log: d.log, Version: d.version,
 		Metrics: d.metrics, Machines: d.machines(),
 	})
 	d.server.SetListed(listed(d.config))
@@ -457,19 +456,6 @@ func (f finisher) Finish(ctx context.Context, id claim.ID, end claim.Finish) (cl
 		f.changed(c.Task.ID)
 	}
 	return c, err
-}
-
-// measured is the broker with counts and durations of the requests for claims.
-type measured struct {
-	*broker.Broker
-	metrics *metrics.Metrics
-}
-
-func (m measured) Claim(ctx context.Context, r broker.Request) (api.Claim, error) {
-	begin := time.Now()
-	cl, err := m.Broker.Claim(ctx, r)
-	m.metrics.Claimed(r.Agent, err, time.Since(begin))
-	return cl, err
 }
 
 // members implements broker.Cluster on the leader of a shared journal.

@@ -4,43 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/claim/keepers"
 
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// keeperOf reads the process that is to keep a claim alive. It must be one of the caller's.
-func (s *Server) keeperOf(ctx context.Context, k api.Keeper) (keepers.Keeper, error) {
-	keeper := keepers.Keeper{Grace: time.Duration(k.GraceSeconds * float64(time.Second))}
-	switch {
-	case k.PID == 0 && k.GraceSeconds != 0:
-		return keeper, invalid("body.grace_seconds", errors.New("a grace is for the end of a process: name that in pid"))
-	case k.PID == 0:
-		return keeper, nil
+func (s *Server) keepAlive(ctx context.Context, who broker.Caller, in *api.KeepAliveInput) (*huma.StreamResponse, error) {
+	found, err := owned(ctx, s.broker, who, in.ID, in.Agent)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	keeper.Process, err = s.ownProcess(ctx, k.PID)
-	return keeper, err
-}
-
-// longestGrace limits how long a claim waits for its connection to come back.
-const longestGrace = time.Hour
-
-func (s *Server) keepAlive(ctx context.Context, in *api.KeepAliveInput) (*huma.StreamResponse, error) {
-	grace, err := time.ParseDuration(in.Grace)
-	if err != nil || grace < 0 || grace > longestGrace {
-		return nil, invalid("query.grace", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Grace, longestGrace))
+	id := in.ID
+	in.ID = string(found.ID)
+	out, leave, err := s.broker.KeepAlive(ctx, who, in)
+	if lost, ok := errors.AsType[*claim.Lost](err); ok && id == api.OnlyClaim {
+		return nil, notMeant(s.broker, in.Agent, lost)
 	}
-	var leave func()
-	out, err := s.change(ctx, in.ID, in.Agent, api.Used{}, func(ctx context.Context, r broker.Ref) (c api.Claim, err error) {
-		c, leave, err = s.broker.Connect(ctx, r, grace)
-		return c, err
-	})
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +49,7 @@ func (s *Server) follow(ctx context.Context, out *eventStream, c api.Claim) erro
 			return err
 		}
 		for {
-			seen, err := s.broker.Watch(ctx, broker.Ref{Claim: string(c.ID)}, after, heartbeat)
+			seen, err := s.broker.Watch(ctx, &api.GetClaimInput{ID: string(c.ID), After: after, Wait: heartbeat.String(), Patient: true})
 			if errors.Is(err, broker.ErrStopping) {
 				return nil
 			} else if err != nil {

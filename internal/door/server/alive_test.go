@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
@@ -19,21 +18,21 @@ import (
 func TestConnectionKeepsAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t)
-		f.broker.act = func(what string, r broker.Ref, with any) (api.Claim, error) {
-			if what != "connect" || r != (broker.Ref{Claim: string(claimID), Agent: "Sandman"}) || with != time.Minute {
-				t.Errorf("the broker was asked to %s %v, %v", what, r, with)
+		f.broker.act = func(what, id string, with any) (api.Claim, error) {
+			if what != "connect" || id != string(claimID) || with != "60s" {
+				t.Errorf("the broker was asked to %s %v, %v", what, id, with)
 			}
 			return held(), nil
 		}
 		f.broker.events = reads(t, reading(api.EventFilter{After: -1}, 0, 16))
 		looks := 0
-		f.broker.watch = func(r broker.Ref, after int64, wait time.Duration) (api.Claim, error) {
+		f.broker.watch = func(in api.GetClaimInput) (api.Claim, error) {
 			c := held()
 			if looks++; looks == 2 {
 				c.State, c.Outcome, c.Event = claim.Ended, claim.EndLost, &lost
 			}
-			if r.Claim != string(claimID) || after != 16 || wait != 15*time.Second {
-				t.Errorf("the broker was asked to watch %v after %d for %v", r, after, wait)
+			if in.ID != string(claimID) || in.After != 16 || in.Wait != "15s" {
+				t.Errorf("the broker was asked to watch %+v", in)
 			}
 			return c, nil
 		}
@@ -65,6 +64,7 @@ func TestKeepersRefused(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			f := start(t)
+			f.broker.real = true
 			got := f.must(tt.method, tt.path, tt.body)
 			if got.status != 422 || !strings.Contains(got.body, tt.want) {
 				t.Errorf("answered %d %s, want 422 with %s", got.status, got.body, tt.want)
@@ -79,31 +79,21 @@ func TestProcessKeepsAClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keeper := keepers.Keeper{Process: me, Grace: time.Minute}
 	body := `{"agent":"Sandman","pid":` + strconv.Itoa(os.Getpid()) + `,"grace_seconds":60}`
-	inBubble(t, "claim", func(t *testing.T) {
-		f := start(t)
-		f.broker.claim = func(_ context.Context, r broker.Request) (api.Claim, error) {
-			if r.Keeper != keeper {
-				t.Errorf("the claim is to be kept by %v", r.Keeper)
-			}
-			return held(), nil
-		}
-		if got := f.must("POST", "/v1/claims", body); got.status != 201 {
-			t.Errorf("answered %d %s", got.status, got.body)
-		}
-	})
-	for want, body := range map[string]string{"keep": body, "adopt": strings.Replace(body, "{", `{"orphaned":true,`, 1)} {
-		inBubble(t, want, func(t *testing.T) {
+	for _, path := range []string{"/v1/claims", "/v1/claims/mine/renew"} {
+		inBubble(t, path, func(t *testing.T) {
 			f := start(t)
-			f.broker.act = func(what string, r broker.Ref, with any) (api.Claim, error) {
-				if what != want || r != (broker.Ref{Claim: string(claimID), Agent: "Sandman"}) || with != keeper {
-					t.Errorf("the broker was asked to %s %v by %v", what, r, with)
-				}
+			var by broker.Caller
+			f.broker.claim = func(_ context.Context, who broker.Caller, _ api.ClaimRequest) (api.Claim, error) {
+				by = who
 				return held(), nil
 			}
-			if got := f.must("POST", "/v1/claims/mine/renew", body); got.status != 200 {
-				t.Errorf("answered %d %s", got.status, got.body)
+			f.broker.act = func(_, _ string, with any) (api.Claim, error) {
+				by = with.(broker.Caller)
+				return held(), nil
+			}
+			if got := f.must("POST", path, body); got.status >= 300 || by.Process != me {
+				t.Errorf("answered %d %s, to be kept by %v", got.status, got.body, by.Process)
 			}
 		})
 	}

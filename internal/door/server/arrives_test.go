@@ -9,7 +9,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/door/server"
-	"dibs/internal/reserve"
 )
 
 // noting is a broker that notes what it is asked, and answers nothing.
@@ -24,38 +23,33 @@ func (n *noting) note(format string, args ...any) {
 
 func (n *noting) Authorize(string, broker.Caller) error { return nil }
 
-func (n *noting) Claims(agent string) api.Claims {
-	n.note("claims of %s", agent)
-	return api.Claims{}
+func (n *noting) ListClaims(_ context.Context, _ broker.Caller, in *api.AgentFilter) (api.Claims, error) {
+	n.note("claims of %s", in.Agent)
+	return api.Claims{}, nil
 }
 
-func (n *noting) Reservations(_ context.Context, agent string) api.Reservations {
-	n.note("reservations of %s", agent)
-	return api.Reservations{}
+func (n *noting) Reservations(_ context.Context, who broker.Caller, in *api.ListReservationsInput) (api.Reservations, error) {
+	n.note("reservations of %s, compared %v, at %s", in.Agent, in.Targets, who.Member)
+	return api.Reservations{}, nil
 }
 
-func (n *noting) ComparedReservations(_ context.Context, agent, member string) api.Reservations {
-	n.note("reservations of %s, compared at %s", agent, member)
-	return api.Reservations{}
-}
-
-func (n *noting) CheckReserved(_ context.Context, agent, member string, _ []reserve.Target) (api.Checked, error) {
-	n.note("whether %s may, at %s", agent, member)
+func (n *noting) Check(_ context.Context, who broker.Caller, in *api.CheckInput) (api.Checked, error) {
+	n.note("whether %s may, at %s", in.Body.Agent, who.Member)
 	return api.Checked{}, nil
 }
 
-func (n *noting) Poll(_ context.Context, p broker.Poll) (api.Triggers, error) {
-	n.note("poll of %s, key %s of %d", p.Agent, p.Key, p.UID)
+func (n *noting) Poll(_ context.Context, who broker.Caller, in *api.PollInput) (api.Triggers, error) {
+	n.note("poll of %s, key %s of %d", in.Name, who.Key, who.UID)
 	return api.Triggers{}, nil
 }
 
-func (n *noting) Send(_ context.Context, m broker.Message) (api.Message, error) {
-	n.note("message of %s, key %s of %d", m.From, m.Key, m.UID)
+func (n *noting) Send(_ context.Context, who broker.Caller, in *api.KeyedInput[api.MessageRequest]) (api.Message, error) {
+	n.note("message of %s, key %s of %d", in.Body.From, who.Key, who.UID)
 	return api.Message{}, nil
 }
 
-func (n *noting) Comment(_ context.Context, r broker.Remark) (api.Commented, error) {
-	n.note("comment of %s, key %s of %d", r.Agent, r.Key, r.UID)
+func (n *noting) Comment(_ context.Context, who broker.Caller, in *api.TaskInput[api.CommentRequest]) (api.Commented, error) {
+	n.note("comment of %s, key %s of %d", in.Body.Agent, who.Key, who.UID)
 	return api.Commented{}, nil
 }
 
@@ -65,8 +59,8 @@ func TestWhatIsAskedArrives(t *testing.T) {
 	const id = "11111111-1111-1111-1111-111111111111"
 	for _, tt := range []struct{ method, path, body, want string }{
 		{"GET", "/v1/claims?agent=Sandman", "", "claims of Sandman"},
-		{"GET", "/v1/reservations?agent=Sandman", "", "reservations of Sandman"},
-		{"GET", "/v1/reservations?agent=Sandman&targets=true", "", "reservations of Sandman, compared at one"},
+		{"GET", "/v1/reservations?agent=Sandman", "", "reservations of Sandman, compared false, at one"},
+		{"GET", "/v1/reservations?agent=Sandman&targets=true", "", "reservations of Sandman, compared true, at one"},
 		{"POST", "/v1/reservations/check", `{"agent":"Sandman","targets":[{"path":"a.go","at":[{"in":"name:x","path":"a.go"}]}]}`, "whether Sandman may, at one"},
 		{"POST", "/v1/agents/Sandman/poll", `{}`, "poll of Sandman, key k of -1"},
 		{"POST", "/v1/messages", `{"from":"Sandman","to":"Oracle","text":"hi"}`, "message of Sandman, key k of -1"},

@@ -12,6 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -20,29 +21,16 @@ import (
 // heartbeat is how long a stream of events is silent at most.
 const heartbeat = 15 * time.Second
 
-func (s *Server) filter(ctx context.Context, in *api.EventsInput) (api.EventFilter, error) {
-	f := api.EventFilter{After: in.After, Agent: in.Agent, Patient: in.Patient}
-	var err error
-	if in.LastEventID != "" {
-		if f.After, err = strconv.ParseInt(in.LastEventID, 10, 64); err != nil || f.After < 0 {
-			return f, invalid("header."+api.LastEventID, fmt.Errorf("%q is not the id of an event", in.LastEventID))
-		}
-	}
-	if in.Task != "" {
-		if f.Task, err = s.named(ctx, "query.task", in.Task); err != nil {
-			return f, err
-		}
-	}
-	return f, nil
-}
-
-func (s *Server) stream(ctx context.Context, in *api.EventsInput) (*huma.StreamResponse, error) {
+func (s *Server) stream(ctx context.Context, _ broker.Caller, in *api.EventsInput) (*huma.StreamResponse, error) {
 	if err := s.journal.Away(); err != nil { // a stream can no longer fail with a status
 		return nil, err
 	}
-	f, err := s.filter(ctx, in)
-	if err != nil {
-		return nil, err
+	f := api.EventFilter{After: in.After, Agent: in.Agent, Task: task.ID(in.Task), Patient: in.Patient}
+	var err error
+	if in.LastEventID != "" {
+		if f.After, err = strconv.ParseInt(in.LastEventID, 10, 64); err != nil || f.After < 0 {
+			return nil, api.Invalid("header."+api.LastEventID, fmt.Errorf("%q is not the id of an event", in.LastEventID))
+		}
 	}
 	if f.After == api.EventsFuture {
 		if _, f.After, err = s.broker.Events(ctx, f, 0); err != nil {
@@ -133,20 +121,4 @@ func (o *eventStream) flush() error {
 		return err
 	}
 	return o.connection.Flush()
-}
-
-// watch answers when something happens to a claim, or when the wait is over. A wait outlasts the
-// journal's absence, and begins only while it is there.
-func (s *Server) watch(ctx context.Context, ref broker.Ref, in *api.GetClaimInput) (api.Claim, error) {
-	d, err := time.ParseDuration(in.Wait)
-	if err != nil || d < 0 || d > api.MaxWait {
-		return api.Claim{}, invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Wait, api.MaxWait))
-	}
-	if err := s.journal.Away(); err != nil {
-		return api.Claim{}, err
-	}
-	if !in.Patient && d > 0 {
-		defer s.broker.Await()()
-	}
-	return s.broker.Watch(ctx, ref, in.After, d)
 }

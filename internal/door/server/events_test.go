@@ -142,7 +142,9 @@ func TestStreamRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				got := start(t).must("GET", tt.path, "", tt.header...)
+				f := start(t)
+				f.broker.real = true
+				got := f.must("GET", tt.path, "", tt.header...)
 				if got.status != 422 || !strings.Contains(got.body, `"code":"invalid_request"`) || !strings.Contains(got.body, tt.want) {
 					t.Errorf("answer %d %s, want a problem with %s", got.status, got.body, tt.want)
 				}
@@ -155,6 +157,7 @@ func TestStreamRefuses(t *testing.T) {
 func TestStreamBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t)
+		f.broker.real = true
 		f.broker.events = reads(t,
 			reading(api.EventFilter{}, 15*time.Second, 17, lost),
 			read{filter: api.EventFilter{After: 17}, wait: 15 * time.Second, err: errors.New("disk full")},
@@ -172,40 +175,40 @@ func TestStreamBreaks(t *testing.T) {
 func TestWatch(t *testing.T) {
 	ended := held()
 	ended.State, ended.Outcome, ended.Event = claim.Ended, claim.EndLost, &lost
-	ref := broker.Ref{Claim: string(claimID), Agent: "Sandman"}
+	asked := func(id, wait string, after int64) api.GetClaimInput {
+		return api.GetClaimInput{ID: id, Agent: "Sandman", Wait: wait, After: after}
+	}
 	for name, tt := range map[string]struct {
 		path   string
-		ref    broker.Ref
-		after  int64
-		wait   time.Duration
+		asked  api.GetClaimInput
 		claim  api.Claim
 		err    error
 		status int
 		want   []string
 	}{
 		"something happened": {
-			"/v1/claims/" + string(claimID) + "?wait=60s&agent=Sandman", ref, -1, time.Minute, ended, nil,
+			"/v1/claims/" + string(claimID) + "?wait=60s&agent=Sandman", asked(string(claimID), "60s", -1), ended, nil,
 			http.StatusOK, []string{`"state":"ended"`, `"outcome":"lost"`, `"event":` + lostJSON},
 		},
 		"nothing happened": {
-			"/v1/claims/mine?agent=Sandman&wait=1m30s&after=4", broker.Ref{Agent: "Sandman"}, 4, 90 * time.Second, held(), nil,
+			"/v1/claims/mine?agent=Sandman&wait=1m30s&after=4", asked(api.OnlyClaim, "1m30s", 4), held(), nil,
 			http.StatusOK, []string{heldJSON},
 		},
 		"no such claim": {
-			"/v1/claims/" + string(claimID) + "?wait=0s&agent=Sandman", ref, -1, 0, api.Claim{}, claim.ErrUnknownClaim,
+			"/v1/claims/" + string(claimID) + "?wait=0s&agent=Sandman", asked(string(claimID), "0s", -1), api.Claim{}, claim.ErrUnknownClaim,
 			http.StatusNotFound, []string{`"code":"unknown_claim"`},
 		},
 		"the daemon stops": {
-			"/v1/claims/" + string(claimID) + "?wait=60s&agent=Sandman", ref, -1, time.Minute, api.Claim{}, broker.ErrStopping,
+			"/v1/claims/" + string(claimID) + "?wait=60s&agent=Sandman", asked(string(claimID), "60s", -1), api.Claim{}, broker.ErrStopping,
 			http.StatusServiceUnavailable, []string{`"code":"stopping"`, `"retry_after":1`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := start(t)
-				f.broker.watch = func(r broker.Ref, after int64, wait time.Duration) (api.Claim, error) {
-					if r != tt.ref || after != tt.after || wait != tt.wait {
-						t.Errorf("the broker was asked to watch %v after %d for %v", r, after, wait)
+				f.broker.watch = func(in api.GetClaimInput) (api.Claim, error) {
+					if in != tt.asked {
+						t.Errorf("the broker was asked to watch %+v", in)
 					}
 					return tt.claim, tt.err
 				}

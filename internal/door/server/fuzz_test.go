@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -141,23 +142,23 @@ func checkAnswer(t *testing.T, req *http.Request, resp *http.Response) {
 // not have been asked.
 func easygoing(t *testing.T) *fake {
 	f := newFake(t)
-	f.claim = func(_ context.Context, r broker.Request) (api.Claim, error) {
-		if r.Agent == "" || r.Wait < 0 || r.Wait > api.MaxWait || r.Timeout < 0 || r.Timeout%time.Minute != 0 {
+	f.claim = func(_ context.Context, _ broker.Caller, r api.ClaimRequest) (api.Claim, error) {
+		if r.Agent == "" || r.WaitSeconds < 0 || r.WaitSeconds > api.MaxWait.Seconds() || r.TimeoutMinutes < 0 {
 			t.Errorf("asked for a claim that cannot be: %+v", r)
 		}
 		return held(), nil
 	}
-	f.lookup = func(_ context.Context, r broker.Ref) (api.Claim, error) {
-		if r.Claim == "" && r.Agent == "" {
+	f.lookup = func(id, agent string) (api.Claim, error) {
+		if id == "" || id == api.OnlyClaim && agent == "" {
 			t.Error("asked for no claim in particular")
 		}
 		return held(), nil
 	}
-	f.watch = func(r broker.Ref, _ int64, wait time.Duration) (api.Claim, error) {
-		if wait < 0 || wait > api.MaxWait {
-			t.Errorf("asked to wait for %v", wait)
+	f.watch = func(in api.GetClaimInput) (api.Claim, error) {
+		if wait, err := time.ParseDuration(in.Wait); err != nil || wait < 0 || wait > api.MaxWait {
+			return api.Claim{}, api.Invalid("query.wait", errors.New("no time to wait"))
 		}
-		return f.lookup(context.Background(), r)
+		return f.lookup(in.ID, in.Agent)
 	}
 	f.events = func(ctx context.Context, _ api.EventFilter, wait time.Duration) ([]api.Event, int64, error) {
 		if wait > 0 { // there is none, however long it waits
@@ -165,7 +166,7 @@ func easygoing(t *testing.T) *fake {
 		}
 		return nil, 0, ctx.Err()
 	}
-	f.tasks = func(filter api.TaskFilter) (api.Tasks, error) {
+	f.tasks = func(filter api.ListTasksInput) (api.Tasks, error) {
 		if filter.Limit < 0 {
 			t.Errorf("asked for tasks that cannot be: %+v", filter)
 		}

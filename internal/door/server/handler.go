@@ -232,8 +232,9 @@ func (s *Server) unheard(r *http.Request, a outbox.Answer) {
 	if a.Status != http.StatusCreated || api.Outlives(r.Header.Get(api.KeyHeader)) || json.Unmarshal(a.Body, &granted) != nil || granted.State != claim.Held {
 		return
 	}
-	f := claim.Finish{As: claim.EndReleased, Unheard: true, Summary: "the caller was not told that it was granted"}
-	if _, err := s.broker.Finish(context.WithoutCancel(r.Context()), broker.Ref{Claim: string(granted.ID)}, f); err != nil {
+	ctx := context.WithoutCancel(r.Context())
+	back := api.On(string(granted.ID), "", api.StopRequest{Unheard: true, Reason: "the caller was not told that it was granted"})
+	if _, err := s.broker.Release(ctx, s.caller(ctx), &back); err != nil {
 		s.log.Warn("a claim whose grant nobody was told of could not be given back", claim.AttrClaim, granted.ID, claim.AttrError, err)
 	}
 }

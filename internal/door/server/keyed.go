@@ -63,7 +63,7 @@ func (s *Server) keyed(next *http.ServeMux) http.Handler {
 			return
 		}
 		answer := &recordedAnswer{ResponseWriter: w}
-		named := r.WithContext(context.WithValue(r.Context(), keyedKey{}, broker.Keyed{Key: key, UID: caller(r.Context())}))
+		named := r.WithContext(context.WithValue(r.Context(), keyedKey{}, key))
 		func() {
 			defer func() { // also after a panic
 				asked.Pattern = named.Pattern // which is what observed tells of
@@ -103,7 +103,7 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*outbox.Answe
 	if err != nil || id == "" {
 		return nil, err
 	}
-	c, err := s.broker.Lookup(ctx, broker.Ref{Claim: id})
+	c, err := s.broker.Lookup(ctx, id, "")
 	if errors.Is(err, claim.ErrUnknownClaim) {
 		return nil, nil
 	}
@@ -119,7 +119,9 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*outbox.Answe
 	var body any
 	switch {
 	case c.State == claim.Held:
-		s.broker.AddAttempts(ctx, &c)
+		if c, err = s.broker.GetClaim(ctx, s.caller(ctx), &api.GetClaimInput{ID: id}); err != nil {
+			return nil, err
+		}
 		status, body = http.StatusCreated, c
 	case c.State == claim.Reserved, c.State == claim.Writing:
 		return askAgain(claim.CodeNotionUnavailable, "what became of the first request with this idempotency key is still being found out")

@@ -22,13 +22,13 @@ var withKey = []string{"Idempotency-Key", "k 1"}
 func denial(code claim.Code) error { return &claim.Denied{Code: code, Detail: "because"} }
 
 // refused has every claim end with an error.
-func refused(err error) func(context.Context, broker.Request) (api.Claim, error) {
-	return func(context.Context, broker.Request) (api.Claim, error) { return api.Claim{}, err }
+func refused(err error) func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) {
+	return func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) { return api.Claim{}, err }
 }
 
 // slowly has a claim take a while.
-func slowly(took time.Duration, err error) func(context.Context, broker.Request) (api.Claim, error) {
-	return func(context.Context, broker.Request) (api.Claim, error) {
+func slowly(took time.Duration, err error) func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) {
+	return func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) {
 		time.Sleep(took)
 		return held(), err
 	}
@@ -65,18 +65,18 @@ func TestRepeated(t *testing.T) {
 				f.broker.only("Oracle")
 			}
 			asked := 0
-			f.broker.claim = func(_ context.Context, r broker.Request) (api.Claim, error) {
-				if asked++; r.Key != "k 1" || r.UID != -1 {
-					t.Errorf("the broker was asked for %+v", r)
+			f.broker.claim = func(_ context.Context, who broker.Caller, _ api.ClaimRequest) (api.Claim, error) {
+				if asked++; who.Key != "k 1" || who.UID != -1 {
+					t.Errorf("%+v asks the broker", who)
 				}
 				return held(), tt.claim
 			}
-			f.broker.lookup = func(context.Context, broker.Ref) (api.Claim, error) {
+			f.broker.lookup = func(string, string) (api.Claim, error) {
 				asked++
 				return held(), tt.lookup
 			}
-			f.broker.act = func(string, broker.Ref, any) (api.Claim, error) { return finishing, tt.act }
-			f.broker.sweep = func(context.Context, string, string) (api.Sweep, error) {
+			f.broker.act = func(string, string, any) (api.Claim, error) { return finishing, tt.act }
+			f.broker.sweep = func(context.Context, broker.Caller) (api.Sweep, error) {
 				asked++
 				return api.Sweep{}, nil
 			}
@@ -140,7 +140,7 @@ func TestKeyReused(t *testing.T) {
 	inBubble(t, "while the first is worked on", func(t *testing.T) {
 		f := start(t)
 		release := make(chan struct{})
-		f.broker.claim = func(context.Context, broker.Request) (api.Claim, error) {
+		f.broker.claim = func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) {
 			<-release
 			return held(), nil
 		}
@@ -165,7 +165,7 @@ func TestJournalSilent(t *testing.T) {
 		inBubble(t, fmt.Sprintf("crashed %v", crashed), func(t *testing.T) {
 			f := start(t)
 			gone := make(chan error, 2)
-			f.broker.claim = func(ctx context.Context, _ broker.Request) (api.Claim, error) {
+			f.broker.claim = func(ctx context.Context, _ broker.Caller, _ api.ClaimRequest) (api.Claim, error) {
 				time.Sleep(10 * time.Second) // for Notion
 				for range 2 {
 					end := claim.Waiting(ctx)
@@ -212,14 +212,14 @@ func TestJournalSilent(t *testing.T) {
 func TestUnheardGrant(t *testing.T) {
 	inBubble(t, "without a key", func(t *testing.T) {
 		f := start(t)
-		f.broker.claim = func(ctx context.Context, _ broker.Request) (api.Claim, error) {
+		f.broker.claim = func(ctx context.Context, _ broker.Caller, _ api.ClaimRequest) (api.Claim, error) {
 			defer claim.Waiting(ctx)()
 			time.Sleep(5 * time.Second)
 			return held(), nil
 		}
-		var ended []claim.Finish
-		f.broker.act = func(what string, r broker.Ref, with any) (api.Claim, error) {
-			if finish, ok := with.(claim.Finish); ok && r.Claim == string(claimID) {
+		var ended []api.StopRequest
+		f.broker.act = func(_, id string, with any) (api.Claim, error) {
+			if finish, ok := with.(api.StopRequest); ok && id == string(claimID) {
 				ended = append(ended, finish)
 			}
 			return held(), nil
@@ -228,7 +228,7 @@ func TestUnheardGrant(t *testing.T) {
 			t.Errorf("answered %d %s", got.status, got.body)
 		}
 		time.Sleep(5 * time.Second)
-		if f.logged(); len(ended) != 1 || ended[0].As != claim.EndReleased || !ended[0].Unheard {
+		if f.logged(); len(ended) != 1 || !ended[0].Unheard {
 			t.Errorf("ended %+v, want it given back", ended)
 		}
 	})
@@ -275,7 +275,7 @@ func TestRepeatedInFlight(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			f.broker.claim = func(context.Context, broker.Request) (api.Claim, error) {
+			f.broker.claim = func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) {
 				if f.broker.claimed.Load() > 1 {
 					return held(), nil
 				}
@@ -382,7 +382,7 @@ func TestInterrupted(t *testing.T) {
 			}
 			f.keys.Interrupt("k 1")
 
-			f.broker.lookup = func(context.Context, broker.Ref) (api.Claim, error) {
+			f.broker.lookup = func(string, string) (api.Claim, error) {
 				c := held()
 				c.State, c.Outcome = tt.state, tt.ending
 				if m := (claim.Mark{State: tt.mark}); tt.mark != "" {
@@ -430,7 +430,7 @@ func TestFailedAfterGrant(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			f.broker.claim = func(context.Context, broker.Request) (api.Claim, error) {
+			f.broker.claim = func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) {
 				f.keys.Bind("k 1", claimID)
 				f.keys.Lose(tt.lost)
 				return api.Claim{}, errors.New("disk full")
@@ -450,7 +450,7 @@ func TestFailedAfterGrant(t *testing.T) {
 func TestKeyAfterPanic(t *testing.T) {
 	inBubble(t, "panic", func(t *testing.T) {
 		f := start(t)
-		f.broker.sweep = func(context.Context, string, string) (api.Sweep, error) {
+		f.broker.sweep = func(context.Context, broker.Caller) (api.Sweep, error) {
 			if f.broker.swept.Load() == 1 {
 				panic("not a sweep")
 			}
@@ -473,7 +473,7 @@ func TestUnansweredAdd(t *testing.T) {
 		const body = `{"title":"Write"}`
 		failed := errors.New("no answer")
 		tries := 0
-		f.broker.owing = func(string, string) error {
+		f.broker.owing = func(string, broker.Caller) error {
 			f.keys.Bind("k 1", claimID)
 			if tries++; tries < 3 {
 				return failed

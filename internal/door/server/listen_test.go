@@ -195,13 +195,13 @@ func TestCaller(t *testing.T) {
 		"a socket": func() (answer, error) { return exchange(t.Context(), dial, "POST", "/v1/sweep", "", withKey...) },
 	}
 	for who, ask := range ask {
-		f.broker.sweep = func(_ context.Context, _, by string) (api.Sweep, error) {
+		f.broker.sweep = func(_ context.Context, asks broker.Caller) (api.Sweep, error) {
 			want := task.UserSignature("unknown")
 			if me, err := user.Current(); err == nil && who == "a socket" {
 				want = task.UserSignature(me.Username)
 			}
-			if by != want {
-				t.Errorf("%s sweeps as %s, want %s", who, by, want)
+			if asks.User != want {
+				t.Errorf("%s sweeps as %s, want %s", who, asks.User, want)
 			}
 			return api.Sweep{Swept: []api.Swept{{Title: who}}}, nil
 		}

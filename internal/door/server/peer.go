@@ -10,7 +10,6 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/peer"
-	"dibs/internal/broker"
 	"dibs/internal/task"
 )
 
@@ -54,27 +53,11 @@ func guest(ctx context.Context) Guest { return ctx.Value(guestKey{}).(Guest) }
 // caller returns the user of a request, or -1.
 func caller(ctx context.Context) int { return guest(ctx).UID }
 
-// asks returns the caller of a request as the broker needs it.
-func asks(ctx context.Context) broker.Caller {
-	g := guest(ctx)
-	return broker.Caller{UID: g.UID, Member: g.Member}
-}
-
+// keyedKey marks the idempotency key of a request.
 type keyedKey struct{}
 
-// keyedBy returns the idempotency key of a request; an empty one for none.
-func keyedBy(ctx context.Context) broker.Keyed {
-	k, _ := ctx.Value(keyedKey{}).(broker.Keyed)
-	return k
-}
-
-// signature returns the signature for an action of the agent: empty if there is an agent, or else
-// the user of the request, as the kernel says, whatever the caller says.
-func signature(ctx context.Context, agent string) string {
-	if agent != "" {
-		return ""
-	}
-	g := guest(ctx)
+// signature returns what the user signs with, as the kernel says, whatever the caller says.
+func (g Guest) signature() string {
 	name := g.User
 	switch {
 	case g.UID == peer.Unknown.UID:

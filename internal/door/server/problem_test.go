@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,7 +70,7 @@ func TestNotMeant(t *testing.T) {
 		inBubble(t, fmt.Sprint(n), func(t *testing.T) {
 			f := start(t)
 			f.broker.claims = slices.Repeat([]api.Claim{held()}, n)
-			f.broker.act = func(string, broker.Ref, any) (api.Claim, error) {
+			f.broker.act = func(string, string, any) (api.Claim, error) {
 				return api.Claim{}, &claim.Lost{Claim: claim.Hold{ID: claimID, Agent: "Sandman"}, Detail: "taken over"}
 			}
 			p := problemIn(t, f.must("POST", "/v1/claims/mine/complete", claimBody))
@@ -93,7 +92,7 @@ func TestWhoMayAct(t *testing.T) {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
 			f.broker.only(tt.may)
-			f.broker.act = func(what string, _ broker.Ref, _ any) (api.Claim, error) {
+			f.broker.act = func(what, _ string, _ any) (api.Claim, error) {
 				t.Errorf("%s was done", what)
 				return held(), nil
 			}
@@ -109,8 +108,8 @@ func TestWhoMayAct(t *testing.T) {
 func TestLookupFails(t *testing.T) {
 	inBubble(t, "unknown", func(t *testing.T) {
 		f := start(t)
-		f.broker.lookup = func(context.Context, broker.Ref) (api.Claim, error) { return api.Claim{}, claim.ErrUnknownClaim }
-		f.broker.act = func(what string, _ broker.Ref, _ any) (api.Claim, error) {
+		f.broker.lookup = func(string, string) (api.Claim, error) { return api.Claim{}, claim.ErrUnknownClaim }
+		f.broker.act = func(what, _ string, _ any) (api.Claim, error) {
 			t.Errorf("%s was done", what)
 			return held(), nil
 		}

@@ -22,15 +22,20 @@ const (
 	rowBytes = 512
 )
 
-// charge counts one request. The error says that the user has asked for too much.
-func (s *Server) charge(ctx context.Context) error {
-	return tooMuch(s.quota.Take(caller(ctx), time.Now()))
+// purse is a user's quota.
+type purse struct {
+	of  *Server
+	uid int
 }
 
-// chargeCopies counts the copies of a message to that many agents, beyond what charge has counted.
-func (s *Server) chargeCopies(ctx context.Context, agents int, text string) error {
-	return tooMuch(s.quota.TakeMore(caller(ctx), agents*(len(text)+rowBytes)/maxBody, time.Now()))
+func (p purse) Charge() error { return tooMuch(p.of.quota.Take(p.uid, time.Now())) }
+
+func (p purse) ChargeCopies(agents int, text string) error {
+	return tooMuch(p.of.quota.TakeMore(p.uid, agents*(len(text)+rowBytes)/maxBody, time.Now()))
 }
+
+// charge counts one request. The error says that the user has asked for too much.
+func (s *Server) charge(ctx context.Context) error { return purse{s, caller(ctx)}.Charge() }
 
 func tooMuch(wait time.Duration) error {
 	if wait > 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/broker"
 	"dibs/internal/claim"
 )
 
@@ -42,7 +43,7 @@ func TestOwingIsBounded(t *testing.T) {
 	inBubble(t, "bounds", func(t *testing.T) {
 		f := start(t)
 		done := 0
-		f.broker.owing = func(string, string) error {
+		f.broker.owing = func(string, broker.Caller) error {
 			done++
 			return nil
 		}

@@ -75,6 +75,7 @@ func TestRequestsRefused(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
+			f.broker.real = true
 			got := f.must(tt.method, tt.path, tt.body, tt.header...)
 			p := problemIn(t, got)
 			if got.status != tt.status || p.Code != tt.code || !strings.Contains(p.Detail, tt.want) {
@@ -135,9 +136,9 @@ func TestLongWait(t *testing.T) {
 		inBubble(t, "key "+key, func(t *testing.T) {
 			f := start(t)
 			begin := time.Now()
-			f.broker.claim = func(ctx context.Context, r broker.Request) (api.Claim, error) {
-				if r.Wait != time.Hour || r.Key != key || key != "" && r.UID != -1 { // who is at the other end of a pipe is not known
-					t.Errorf("the broker was asked for %+v", r)
+			f.broker.claim = func(ctx context.Context, who broker.Caller, r api.ClaimRequest) (api.Claim, error) {
+				if r.WaitSeconds != 3600 || who.Key != key || who.UID != -1 { // who is at the other end of a pipe is not known
+					t.Errorf("%+v asks the broker for %+v", who, r)
 				}
 				select {
 				case <-time.After(time.Hour):
@@ -162,7 +163,7 @@ func TestLongWait(t *testing.T) {
 func TestLongWork(t *testing.T) {
 	inBubble(t, "sweep", func(t *testing.T) {
 		f := start(t)
-		f.broker.sweep = func(ctx context.Context, _, _ string) (api.Sweep, error) {
+		f.broker.sweep = func(ctx context.Context, _ broker.Caller) (api.Sweep, error) {
 			time.Sleep(time.Minute)
 			return api.Sweep{}, ctx.Err()
 		}
@@ -177,7 +178,7 @@ func TestCallerGone(t *testing.T) {
 	inBubble(t, "gone", func(t *testing.T) {
 		f := start(t)
 		var ended error
-		f.broker.claim = func(ctx context.Context, _ broker.Request) (api.Claim, error) {
+		f.broker.claim = func(ctx context.Context, _ broker.Caller, _ api.ClaimRequest) (api.Claim, error) {
 			<-ctx.Done()
 			ended = ctx.Err()
 			return api.Claim{}, ended
@@ -221,7 +222,7 @@ func TestSlowBody(t *testing.T) {
 }
 
 func TestShutdown(t *testing.T) {
-	waiting := func(ctx context.Context, _ broker.Request) (api.Claim, error) {
+	waiting := func(ctx context.Context, _ broker.Caller, _ api.ClaimRequest) (api.Claim, error) {
 		select {
 		case <-ctx.Done():
 			return api.Claim{}, ctx.Err()
@@ -279,8 +280,8 @@ func TestRequestsFit(t *testing.T) {
 	} {
 		inBubble(t, body, func(t *testing.T) {
 			f := start(t)
-			f.broker.claim = func(_ context.Context, r broker.Request) (api.Claim, error) {
-				if r.Agent != "Sandman" || r.Timeout != 45*time.Minute || len(r.Filter.Where) != 1 {
+			f.broker.claim = func(_ context.Context, _ broker.Caller, r api.ClaimRequest) (api.Claim, error) {
+				if r.Agent != "Sandman" || r.TimeoutMinutes != 45 || len(r.Filter.Where) != 1 {
 					t.Errorf("%s is taken for %+v", body, r)
 				}
 				return api.Claim{}, &claim.Denied{Code: claim.CodeNothingReady, Detail: "x"}
@@ -295,7 +296,7 @@ func TestRequestsFit(t *testing.T) {
 func TestDebugLog(t *testing.T) {
 	inBubble(t, "log", func(t *testing.T) {
 		f := start(t)
-		f.broker.claim = func(context.Context, broker.Request) (api.Claim, error) {
+		f.broker.claim = func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) {
 			return api.Claim{}, &claim.Denied{Code: claim.CodeNothingReady, Detail: "x"}
 		}
 		f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/broker"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -125,55 +126,55 @@ func schemaName(t reflect.Type, hint string) string {
 
 // register connects each operation with its handler.
 func register(o operations) {
-	serve(o, api.OpClaim, (*Server).claim)
-	serve(o, api.OpListClaims, (*Server).claims)
-	serve(o, api.OpGetClaim, (*Server).lookup)
+	serve(o, api.OpClaim, Broker.Claim)
+	serve(o, api.OpListClaims, Broker.ListClaims)
+	serve(o, api.OpGetClaim, Broker.GetClaim)
 	stream(o, api.OpKeepAlive, (*Server).keepAlive)
-	serve(o, api.OpRenew, (*Server).renew)
-	serve(o, api.OpComplete, (*Server).complete)
-	serve(o, api.OpReview, (*Server).review)
-	serve(o, api.OpRelease, (*Server).release)
-	serve(o, api.OpBlock, (*Server).block)
-	serve(o, api.OpFail, (*Server).fail)
-	serve(o, api.OpAsk, (*Server).ask)
+	change(o, api.OpRenew, Broker.Renew)
+	change(o, api.OpComplete, Broker.Complete)
+	change(o, api.OpReview, Broker.Review)
+	change(o, api.OpRelease, Broker.Release)
+	change(o, api.OpBlock, Broker.Block)
+	change(o, api.OpFail, Broker.Fail)
+	change(o, api.OpAsk, Broker.Ask)
 
-	serve(o, api.OpListTasks, (*Server).tasks)
-	serve(o, api.OpGetTask, (*Server).task)
-	serve(o, api.OpGetTaskContent, (*Server).content)
-	serve(o, api.OpAddTask, (*Server).add)
-	serve(o, api.OpComment, (*Server).comment)
-	serve(o, api.OpOffer, (*Server).offer)
-	serve(o, api.OpAccept, (*Server).accept)
-	serve(o, api.OpDecline, (*Server).decline)
-	serve(o, api.OpReopen, (*Server).reopen)
-	serve(o, api.OpReopenFailed, (*Server).reopenFailed)
+	serve(o, api.OpListTasks, Broker.ListTasks)
+	serve(o, api.OpGetTask, Broker.GetTask)
+	serve(o, api.OpGetTaskContent, Broker.GetTaskContent)
+	serve(o, api.OpAddTask, Broker.AddTask)
+	serve(o, api.OpComment, Broker.Comment)
+	serve(o, api.OpOffer, Broker.Offer)
+	serve(o, api.OpAccept, Broker.Accept)
+	serve(o, api.OpDecline, Broker.Decline)
+	serve(o, api.OpReopen, Broker.Reopen)
+	serve(o, api.OpReopenFailed, Broker.ReopenFailed)
 
-	serve(o, api.OpPoll, (*Server).poll)
-	serve(o, api.OpAck, (*Server).ack)
-	serve(o, api.OpAckAny, (*Server).ackAny)
-	serve(o, api.OpSend, (*Server).message)
-	serve(o, api.OpMint, (*Server).mint)
-	serve(o, api.OpGetAgent, (*Server).agent)
-	serve(o, api.OpListAgents, (*Server).agents)
+	serve(o, api.OpPoll, Broker.Poll)
+	serve(o, api.OpAck, Broker.Ack)
+	serve(o, api.OpAckAny, Broker.AckAny)
+	serve(o, api.OpSend, Broker.Send)
+	serve(o, api.OpMint, Broker.Mint)
+	serve(o, api.OpGetAgent, Broker.GetAgent)
+	serve(o, api.OpListAgents, Broker.ListAgents)
 
-	serve(o, api.OpReserve, (*Server).reserve)
-	serve(o, api.OpReservations, (*Server).reservations)
-	serve(o, api.OpUnreserve, (*Server).unreserve)
-	serve(o, api.OpCheck, (*Server).check)
+	serve(o, api.OpReserve, Broker.Reserve)
+	serve(o, api.OpReservations, Broker.Reservations)
+	serve(o, api.OpUnreserve, Broker.Unreserve)
+	serve(o, api.OpCheck, Broker.Check)
 
 	stream(o, api.OpEvents, (*Server).stream)
-	serve(o, api.OpLog, (*Server).logEntries)
-	serve(o, api.OpStory, (*Server).story)
-	serve(o, api.OpReport, (*Server).report)
-	serve(o, api.OpPause, (*Server).pause)
-	serve(o, api.OpResume, (*Server).endPause)
-	serve(o, api.OpSweep, (*Server).sweep)
-	serve(o, api.OpSync, (*Server).sync)
-	serve(o, api.OpStatus, (*Server).status)
-	serve(o, api.OpWebhook, (*Server).webhook)
-	serve(o, api.OpRenewWebhook, (*Server).renewWebhook)
-	serve(o, api.OpCluster, (*Server).cluster)
-	serve(o, api.OpAdoptCluster, (*Server).adoptCluster)
+	serve(o, api.OpLog, Broker.Log)
+	serve(o, api.OpStory, Broker.Story)
+	serve(o, api.OpReport, Broker.Report)
+	serve(o, api.OpPause, Broker.Pause)
+	serve(o, api.OpResume, Broker.Resume)
+	serve(o, api.OpSweep, Broker.Sweep)
+	serve(o, api.OpSync, Broker.Sync)
+	serve(o, api.OpStatus, Broker.Status)
+	serve(o, api.OpWebhook, Broker.Webhook)
+	serve(o, api.OpRenewWebhook, Broker.RenewWebhook)
+	serve(o, api.OpCluster, Broker.Cluster)
+	serve(o, api.OpAdoptCluster, Broker.AdoptCluster)
 }
 
 // operations is the API to which operations are added.
@@ -182,14 +183,8 @@ type operations struct {
 	failed *huma.Response
 }
 
-// answer is the answer to an operation.
-type answer[Out any] struct {
-	Status int
-	Body   Out
-}
-
-// serve answers an operation with the result of handle.
-func serve[In, Out any](o operations, op api.Op[In, Out], handle func(*Server, context.Context, *In) (Out, error)) {
+// serve answers an operation with the result of a method of the broker.
+func serve[In, Out any](o operations, op api.Op[In, Out], answer func(Broker, context.Context, broker.Caller, *In) (Out, error)) {
 	described := o.describe(op.Operation)
 	status := cmp.Or(op.Status, http.StatusOK)
 	if op.Found != "" {
@@ -198,23 +193,29 @@ func serve[In, Out any](o operations, op api.Op[In, Out], handle func(*Server, c
 	if op.Owed {
 		described.Responses["202"] = o.response("Accepted, and owed to Notion", "application/json", op.Answer())
 	}
-	add(o, op.Operation, described, func(s *Server, ctx context.Context, in *In) (*answer[Out], error) {
-		out, err := handle(s, ctx, in)
+	add(o, op.Operation, described, func(s *Server, ctx context.Context, who broker.Caller, in *In) (*answered[Out], error) {
+		out, err := answer(s.broker, ctx, who, in)
 		if err != nil {
 			return nil, err
 		}
 		if so, ok := any(out).(api.Outcome); ok {
-			return &answer[Out]{cmp.Or(so.StatusOf(op.Operation), status), out}, nil
+			return &answered[Out]{cmp.Or(so.StatusOf(op.Operation), status), out}, nil
 		}
-		return &answer[Out]{status, out}, nil
+		return &answered[Out]{status, out}, nil
 	})
 }
 
+// answered is the answer to an operation.
+type answered[Out any] struct {
+	Status int
+	Body   Out
+}
+
 // stream is serve for an operation that answers with a stream.
-func stream[In, Out any](o operations, op api.Op[In, Out], handle func(*Server, context.Context, *In) (*huma.StreamResponse, error)) {
+func stream[In, Out any](o operations, op api.Op[In, Out], answer func(*Server, context.Context, broker.Caller, *In) (*huma.StreamResponse, error)) {
 	described := o.describe(op.Operation)
 	described.Responses["200"] = o.response(op.Sends, api.EventStream, op.Answer())
-	add(o, op.Operation, described, handle)
+	add(o, op.Operation, described, answer)
 }
 
 // describe describes an operation to huma. Huma's limits are off: withBody has read the body
@@ -235,9 +236,10 @@ func (o operations) response(what, media string, body reflect.Type) *huma.Respon
 }
 
 // add adds an operation. Its errors become problems.
-func add[In, Out any](o operations, op *api.Operation, described huma.Operation, handle func(*Server, context.Context, *In) (*Out, error)) {
+func add[In, Out any](o operations, op *api.Operation, described huma.Operation, answer func(*Server, context.Context, broker.Caller, *In) (*Out, error)) {
 	huma.Register(o.API, described, func(ctx context.Context, in *In) (*Out, error) {
 		s := ctx.Value(serving{}).(*Server)
+		var who broker.Caller
 		var out *Out
 		var err error
 		if op.Meter == api.ByQuota {
@@ -245,7 +247,10 @@ func add[In, Out any](o operations, op *api.Operation, described huma.Operation,
 		}
 		if err == nil {
 			api.FormC(reflect.ValueOf(in))
-			out, err = handle(s, ctx, in)
+			who, err = s.admit(ctx, in)
+		}
+		if err == nil {
+			out, err = answer(s, ctx, who, in)
 		}
 		if err != nil {
 			return nil, failure{s.problem(ctx, err)}

@@ -104,7 +104,7 @@ func TestClaimOfAnotherUser(t *testing.T) {
 	f := start(t)
 	f.serve(listenFor(t, path, strconv.Itoa(group)))
 	f.broker.SetAgents([]broker.Agent{{Name: "Sandman", UIDs: []int{os.Getuid()}}, {Name: "Oracle", UIDs: []int{member}}})
-	f.broker.act = func(what string, _ broker.Ref, _ any) (api.Claim, error) {
+	f.broker.act = func(what, _ string, _ any) (api.Claim, error) {
 		t.Errorf("%s was done", what)
 		return held(), nil
 	}
@@ -128,8 +128,8 @@ func TestOneUserOwesForItself(t *testing.T) {
 	f := start(t)
 	f.serve(listenFor(t, path, strconv.Itoa(group)))
 	var by string
-	f.broker.owing = func(_, who string) error {
-		by = who
+	f.broker.owing = func(_ string, who broker.Caller) error {
+		by = who.User
 		return nil
 	}
 	send := func() int {
@@ -155,22 +155,27 @@ func TestOneUserOwesForItself(t *testing.T) {
 	}
 }
 
-// TestWhoPauses has users pause and resume in other names: the daemon's user and root may, for
-// anybody else the kernel's word counts.
+// TestWhoPauses has users pause and resume: the broker is told who they are, as the kernel says, and
+// whether one is the daemon's user or root.
 func TestWhoPauses(t *testing.T) {
 	path := open(t)
 	f := start(t)
 	f.serve(listenFor(t, path, strconv.Itoa(group)))
+	var asked broker.Caller
+	f.broker.owing = func(_ string, who broker.Caller) error {
+		asked = who
+		return nil
+	}
 	for _, verb := range []string{"pause", "resume"} {
-		ask := func(by, user string, own bool) {
+		ask := func(user string, own bool) {
 			t.Helper()
 			got, err := exchange(t.Context(), dialer(path), "POST", "/v1/"+verb, `{"by":"Maria"}`)
-			if p := f.broker.pausing; err != nil || got.status != 200 || p.By != by || p.User != user || p.Own != own {
-				t.Errorf("%s: %d %s, %v; asked for %+v, want it by %s (%s)", verb, got.status, got.body, err, p, by, user)
+			if err != nil || got.status != 200 || asked.User != user || asked.Own != own {
+				t.Errorf("%s: %d %s, %v; asked by %+v, want it by %s", verb, got.status, got.body, err, asked, user)
 			}
 		}
-		testkit.AsUser(t, member, group, func() { ask("user 64002", "user 64002", false) })
-		ask("Maria", "user root", true)
+		testkit.AsUser(t, member, group, func() { ask("user 64002", false) })
+		ask("user root", true)
 	}
 }
 
