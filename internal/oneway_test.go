@@ -25,18 +25,23 @@ var rooms = []string{
 	"broker",
 	"claim",
 	"cli",
+	"cluster",
 	"daemon",
 	"door/board",
 	"door/mcp",
 	"door/server",
 	"journal",
+	"mirror",
 	"notion",
 	"notion/emulator",
 	"notion/transport",
+	"outbox",
+	"reserve",
 	"run/runner",
 	"setup",
 	"setup/connect",
 	"setup/doctor",
+	"task",
 }
 
 func TestFilesReferOneWay(t *testing.T) {

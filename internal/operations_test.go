@@ -65,7 +65,7 @@ func TestEveryCodeIsListed(t *testing.T) {
 		}
 		return string(text)
 	}
-	source := read("internal/api/code.go") + read("internal/claim/decide.go")
+	source := read("internal/api/problem.go") + read("internal/claim/decide.go")
 	page, commands := read("docs/http.md"), read("docs/commands.md")
 	rows := make(map[string]int) // the status of a code
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z_`, ]+`) \\| ([0-9, ]+) \\|").FindAllStringSubmatch(page, -1) {

@@ -1,5 +1,15 @@
 package api
 
+import (
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
 // The inputs of operations, see Op.
 
 // KeyedInput is the input of an operation on no existing thing. An optional body is a pointer.
@@ -156,4 +166,67 @@ type ReportInput struct {
 // BareInput is a request without a body.
 type BareInput struct {
 	Key string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+}
+
+// The headers of idempotent requests.
+const (
+	KeyHeader      = "Idempotency-Key"
+	ReplayedHeader = "Idempotency-Replayed" // "true" on a repeated answer
+)
+
+// ProcessHeader carries the number of the calling process, as it knows it itself. If the daemon
+// sees another number, the process and those that it names are on another machine, or in another
+// container.
+const ProcessHeader = "Dibs-Process"
+
+const maxKey = 200
+
+// madeKey begins the keys that commands make for a single run.
+const madeKey = "once "
+
+// NewKey makes an idempotency key for a command that was given none. It is used in one run only.
+func NewKey() string { return madeKey + rand.Text() }
+
+// Outlives reports whether a request may be repeated under that key after its process is gone. It
+// may not with a key of NewKey.
+func Outlives(key string) bool { return key != "" && !strings.HasPrefix(key, madeKey) }
+
+// ValidateKey returns an error if key cannot be an idempotency key.
+func ValidateKey(key string) error {
+	notPrintable := func(r rune) bool { return r < ' ' || r > '~' }
+	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, notPrintable) {
+		return errors.New("an idempotency key is 1 to 200 printable ASCII characters")
+	}
+	return nil
+}
+
+// TaskFilter selects tasks; its zero value selects all.
+type TaskFilter struct {
+	Filter
+	Status string // in dibs's words or the board's; empty: any
+	Ready  bool   // only those that a claim could get now, in the order in which they are offered
+	Agent  string // only those claimed by this name; with Ready, those that this agent could get
+	Limit  int    // at most that many; zero: all
+	// Why, with Ready, adds the unfinished tasks that are not ready, each with the reason.
+	Why bool
+}
+
+// LogFilter selects entries of the local record.
+type LogFilter struct {
+	Agent string
+	Task  task.ID
+	Claim claim.ID
+	After string    // only entries after the one with this id
+	Since time.Time // only what happened at this time or later
+	Seen  bool      // also what was only seen on the board, such as people's edits
+	Limit int       // the newest that many; zero: a hundred
+}
+
+// EventFilter selects events; its zero value selects all that are kept.
+type EventFilter struct {
+	After int64   // only those with a higher id; EventsFuture: only those that are yet to come
+	Agent string  // only those that concern this agent, as whose claim it is or as the other party
+	Task  task.ID // only those about this task
+	// Patient readers do not make the daemon ask Notion more often.
+	Patient bool
 }

@@ -138,3 +138,84 @@ type PolicyStatus struct {
 
 // OneJournal is the advice for PolicyStatus.Stranger.
 const OneJournal = "stop it, or give it this daemon's journal (journal.postgres)"
+
+// ClusterStatus describes the cluster of the answering daemon.
+type ClusterStatus struct {
+	Name   string `json:"name" doc:"What the daemon is called at which this was asked"`
+	Leader string `json:"leader,omitempty" doc:"The member that leads, which does the work; absent while none does"`
+	Epoch  int64  `json:"epoch" doc:"How many have led so far"`
+	Since  Time   `json:"since,omitzero" doc:"Since when the leader does"`
+
+	LastError string `json:"last_error,omitempty" doc:"Why nothing is granted now; absent if there is no doubt about the database"`
+}
+
+// Cluster lists the daemons that share a journal.
+type Cluster struct {
+	Members []Member `json:"members" nullable:"false" doc:"Those that are there, or were in the last days; none without journal.postgres"`
+	ClusterStatus
+
+	Adopted *bool `json:"adopted,omitempty" doc:"In the answer to a request to adopt the database: it was in doubt, and is adopted now; false if nothing had to be adopted"`
+}
+
+// Member is one of the daemons of a cluster.
+type Member struct {
+	Name    string `json:"name"`
+	Leader  bool   `json:"leader" doc:"It does the work; the others are doors to it"`
+	Address string `json:"address,omitempty" doc:"Where it listens for the other members"`
+	SeenAt  Time   `json:"seen_at,omitzero" doc:"When it said so last; it says so every two seconds"`
+	Self    bool   `json:"self,omitempty" doc:"It is the daemon at which this was asked"`
+}
+
+// Webhook is the address at which the daemon hears Notion's webhooks, and the secret for it.
+type Webhook struct {
+	Token     string `json:"token" doc:"The verification token that Notion sent, to be entered there; empty until it did"`
+	Address   string `json:"address" doc:"The URL that the daemon listens on, which a proxy or tunnel has to reach; empty without webhook.listen"`
+	RefusedAt Time   `json:"refused_at,omitzero" doc:"When another token than this was refused last"`
+	Received  int    `json:"received" doc:"Events with a right signature since the daemon started"`
+	LastAt    *Time  `json:"last_at" nullable:"true" doc:"When the last one came"`
+
+	Refused *RefusedHook `json:"refused,omitempty" doc:"The last request to the address of the member that answers that was refused, since it started"`
+}
+
+// RefusedHook is a request to the address of the webhook that was refused, by whomever.
+type RefusedHook struct {
+	At      Time   `json:"at"`
+	Request string `json:"request" doc:"Its method and path"`
+	Reason  string `json:"reason"`
+}
+
+// WebhookStatus says how webhooks do, without the secret.
+type WebhookStatus struct {
+	Address  string       `json:"address,omitempty" doc:"The URL that the daemon listens on"`
+	Verified bool         `json:"verified" doc:"Notion has sent its verification token"`
+	Received int          `json:"received" doc:"Events since the daemon started"`
+	LastAt   Time         `json:"last_at,omitzero" doc:"When the last one came"`
+	Refused  *RefusedHook `json:"refused,omitempty" doc:"The last request to the address that was refused"`
+
+	Edits          int     `json:"edits" doc:"Edits that were first heard of by an event"`
+	Missed         int     `json:"missed" doc:"Edits that syncs found since the last event"`
+	Polled         int     `json:"polled" doc:"Edits that a sync found first"`
+	MedianSeconds  float64 `json:"median_seconds,omitzero" doc:"From an edit in Notion until it was known here, for those of the last events"`
+	SlowestSeconds float64 `json:"slowest_seconds,omitzero"`
+}
+
+// ProcessesPath is where members ask each other about processes. It is not for callers.
+const ProcessesPath = "/v1/processes"
+
+// ProcessesRequest asks about processes of another member's machine.
+type ProcessesRequest struct {
+	PIDs []int `json:"pids"`
+}
+
+// Processes are the processes that live.
+type Processes struct {
+	Processes []Process `json:"processes"`
+}
+
+// Process is a living process. Unknown says why it cannot be watched.
+type Process struct {
+	PID     int    `json:"pid"`
+	Began   string `json:"began,omitempty"`
+	UID     int    `json:"uid"`
+	Unknown string `json:"unknown,omitempty"`
+}

@@ -1,180 +1,118 @@
 package broker
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
+	"context"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/claim/keepers"
+	"dibs/internal/journal/report"
 	"dibs/internal/task"
-
-	"github.com/oklog/ulid/v2"
 )
 
-// Agent is a name that may be used, and the users who may use it.
-type Agent struct {
-	// Name is a name, or, if it ends in *, a pattern for all names with that beginning.
-	Name string
-	// UIDs are the users who may go by the name; none means any.
-	UIDs []int
-	// Limit is how many tasks the agent may hold at a time, 0 for any number; nil means the
-	// policy's limit.
-	Limit *int
+// GetAgent describes an agent, or that of a session, and says whether the caller may use its name. It
+// takes nothing from the inbox, and does not prolong the session's right to the name. The error is an
+// *InvalidError, ErrNoName, or the journal's.
+func (b *Broker) GetAgent(ctx context.Context, who Caller, in *api.GetAgentInput) (api.Agent, error) {
+	if in.Name != task.AutoAgent || in.Session == "" {
+		return b.identify(ctx, who, in.Name)
+	}
+	name, _, err := b.names.SessionName(ctx, who.UID, in.Session, time.Now().Add(-task.NameKept))
+	if err != nil {
+		return api.Agent{}, err
+	}
+	if name == "" {
+		return api.Agent{}, ErrNoName
+	}
+	return b.identify(ctx, who, name)
 }
 
-// entry finds the entry for a name: the name itself, or else the longest pattern that covers it. It
-// returns false if there is none.
-func entry(agents []Agent, name string) (Agent, bool) {
-	var covering []Agent
-	for _, a := range agents {
-		switch {
-		case a.Name == name:
-			return a, true
-		case task.IsAgentPattern(a.Name) && task.MatchAgent(a.Name, name):
-			covering = append(covering, a)
+func (b *Broker) identify(ctx context.Context, who Caller, agent string) (api.Agent, error) {
+	if err := task.ValidateAgent(agent); err != nil {
+		return api.Agent{}, &InvalidError{Detail: err.Error()}
+	}
+	waiting, err := b.waiting(ctx, agent)
+	if err != nil {
+		return api.Agent{}, err
+	}
+	losses, err := b.journal.Losses(ctx, agent)
+	if err != nil {
+		return api.Agent{}, err
+	}
+	out := api.Agent{
+		Agent: agent, Claims: each(b.claimer.Claims(agent), b.claim), Lost: []api.Claim{},
+		MaxPerAgent: b.limit(agent, b.claimer.Policy()), Inbox: waiting,
+	}
+	paused, err := b.journal.Brake(ctx)
+	if err != nil {
+		return api.Agent{}, err
+	}
+	for _, p := range paused.InForce(b.now()) {
+		if p.Of(agent) {
+			out.Paused = new(b.pause(p))
+			break
 		}
 	}
-	if len(covering) == 0 {
-		return Agent{}, false
+	for _, l := range losses {
+		if !l.Told {
+			out.Lost = append(out.Lost, b.claim(l.Hold))
+		}
 	}
-	return slices.MaxFunc(covering, func(a, b Agent) int { return cmp.Compare(len(a.Name), len(b.Name)) }), true
+	if who.UID >= 0 {
+		out.UID = &who.UID
+	}
+	forbidden := b.Authorize(agent, who)
+	if out.Allowed = forbidden == nil; !out.Allowed {
+		out.Reason = api.Saying(forbidden)
+	}
+	return out, nil
 }
 
-// configured returns the current Config.Agents.
-func (b *Broker) configured() []Agent {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.agents
+// waiting returns how many triggers a poll of the agent would get.
+func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
+	waiting, err := b.inbox.Inbox.Waiting(ctx, agent)
+	if err != nil || !waiting.Available {
+		return waiting.Count, err
+	}
+	n, err := b.available(ctx, agent)
+	return waiting.Count + min(n, 1), err
 }
 
-// agentsOf returns the agents in a member's configuration; an empty member is this one.
-func (b *Broker) agentsOf(member string) (agents []Agent, known bool) {
-	if member == "" {
-		return b.configured(), true
+// ListAgents returns the agents seen in the last days, the one last seen first.
+func (b *Broker) ListAgents(ctx context.Context, _ Caller, in *api.ListAgentsInput) (api.Agents, error) {
+	now := b.now()
+	today, _ := b.past.Day(now)
+	agents, err := b.past.Agents(ctx, report.Asking{
+		Since: now.AddDate(0, 0, -in.Days), Limit: maxAgents,
+		DoneSince: today, MedianSince: now.AddDate(0, 0, -medianDays),
+	})
+	if err != nil {
+		return api.Agents{}, err
 	}
-	if b.cluster == nil {
-		return nil, false
+	held := make(map[string][]claim.Hold)
+	for _, c := range b.claimer.Claims("") {
+		held[c.Agent] = append(held[c.Agent], c)
 	}
-	return b.cluster.AgentsAt(member)
+	out := api.Agents{Agents: make([]api.AgentSummary, len(agents))}
+	for i, a := range agents {
+		waiting, err := b.waiting(ctx, a.Name)
+		if err != nil {
+			return api.Agents{}, err
+		}
+		out.Agents[i] = api.AgentSummary{
+			Agent: a.Name, Claims: each(held[a.Name], b.claim), DoneToday: a.Done, LastSeen: b.time(a.Seen), Inbox: waiting,
+			UsageToday: api.NewUsage(a.UsedToday), Usage: api.NewUsage(a.Used),
+		}
+		if a.Median != nil {
+			out.Agents[i].MedianSeconds = new(a.Median.Seconds())
+		}
+	}
+	return out, nil
 }
 
-// SetAgents replaces Config.Agents. It ends no claim.
-func (b *Broker) SetAgents(agents []Agent) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.agents = agents
-}
-
-// Caller is who makes a request, as its door knows it.
-type Caller struct {
-	UID    int    // of the user at the member's machine; -1 if unknown
-	Member string // at which the request came in; empty for this one
-	// User is what the user signs with, see task.UserSignature, and Own is set for the daemon's user
-	// and root.
-	User string
-	Own  bool
-	// Key is the request's idempotency key, of that user; empty for none. A request that comes again
-	// under its key does nothing twice.
-	Key string
-	// Process is the process of the caller's that the request names; zero for none.
-	Process keepers.Process
-	// Quota bounds what the user may have stored; nil for no bound.
-	Quota Quota
-}
-
-// Quota bounds what a user may have stored. An error refuses the request.
-type Quota interface {
-	// Charge counts one request.
-	Charge() error
-	// ChargeCopies counts the copies of a text for that many agents, beyond one request.
-	ChargeCopies(agents int, text string) error
-}
-
-// signs returns the user for the record of what is done in no agent's name; empty if there is an
-// agent.
-func (c Caller) signs(agent string) string {
-	if agent != "" {
-		return ""
-	}
-	return c.User
-}
-
-// owner returns a *ForbiddenError unless the caller is the daemon's user or root. what is what only
-// they may do.
-func (c Caller) owner(what string) error {
-	if c.Own {
-		return nil
-	}
-	return &ForbiddenError{Detail: "only the daemon's user, and root, " + what}
-}
-
-// keeper reads the process that is to keep a claim alive.
-func (c Caller) keeper(k api.Keeper) (keepers.Keeper, error) {
-	if k.PID == 0 && k.GraceSeconds != 0 {
-		return keepers.Keeper{}, api.Invalid("body.grace_seconds", errors.New("a grace is for the end of a process: name that in pid"))
-	}
-	return keepers.Keeper{Process: c.Process, Grace: seconds(k.GraceSeconds)}, nil
-}
-
-// factID is the id of the fact that the request makes at some time. With a key it is the same one
-// however often the request comes that says what, also after a crash.
-func (c Caller) factID(at time.Time, what ...string) string {
-	if c.Key == "" {
-		return claim.NewFactID(at)
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s", c.UID, c.Key, strings.Join(what, "\x00")))
-	var id ulid.ULID // of no time
-	copy(id[6:], sum[:])
-	return id.String()
-}
-
-// Authorize returns an error unless the caller may use the agent's name. The configuration of the
-// caller's member decides. An unknown user may use only names that are open to everybody. The error
-// is an *InvalidError or a *ForbiddenError.
-func (b *Broker) Authorize(agent string, who Caller) error {
-	if err := task.ValidateAgent(agent); err != nil {
-		return &InvalidError{Detail: err.Error()}
-	}
-	if b.mirror != nil {
-		b.mirror.Used()
-	}
-	agents, known := b.agentsOf(who.Member)
-	if !known {
-		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("the names allowed to users of %s are not known yet: ask again, or see dibs cluster", who.Member)}
-	}
-	if len(agents) == 0 {
-		return nil
-	}
-	a, listed := entry(agents, agent)
-	switch {
-	case !listed:
-		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("%q is not among the agents of this daemon; use one of those configured, or add it to `agents`", agent)}
-	case len(a.UIDs) > 0 && !slices.Contains(a.UIDs, who.UID):
-		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("user %d may not go by the name %q; its `uids` in the configuration say who may", who.UID, agent)}
-	}
-	return nil
-}
-
-// AuthorizeSigner returns an error unless the caller may act under a name that need not be an
-// agent's: a person's name is taken as given, and recorded with the user of the machine.
-func (b *Broker) AuthorizeSigner(name string, who Caller) error {
-	agents, known := b.agentsOf(who.Member)
-	if _, listed := entry(agents, name); known && !listed && task.ValidateAgent(name) == nil {
-		return nil
-	}
-	return b.Authorize(name, who)
-}
-
-// limit returns how many tasks an agent may hold at a time, 0 for any number.
-func (b *Broker) limit(agent string, p claim.Policy) int {
-	if a, listed := entry(b.configured(), agent); listed && a.Limit != nil {
-		return *a.Limit
-	}
-	return p.MaxPerAgent
-}
+const (
+	// maxAgents limits the list of agents.
+	maxAgents = 500
+	// medianDays is the number of days that a median covers.
+	medianDays = 7
+)

@@ -1,8 +1,13 @@
+// Package broker answers the requests of agents and people at this machine: it gets and ends
+// claims, and shows tasks, inboxes and the state of the queue. It joins the claim protocol, the
+// mirror and the journal. Requests bear Notion's time. Answers are in the types of package api,
+// with this machine's time; Problem converts errors. Questions and waiting cost no requests to
+// Notion, except for a page's text.
 package broker
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -15,8 +20,12 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/brake"
 	"dibs/internal/claim/keepers"
+	"dibs/internal/journal/inbox"
+	"dibs/internal/journal/report"
 	"dibs/internal/kit/clock"
 	"dibs/internal/mirror"
+	"dibs/internal/outbox/creation"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 )
 
@@ -77,6 +86,165 @@ type Journal interface {
 	ChangeBrake(ctx context.Context, change func(*brake.State) (news claim.Fact, done bool)) (b brake.State, done bool, err error)
 }
 
+// Feed is the ordered stream of facts that agents see. Their numbers increase.
+type Feed interface {
+	// Feed returns the facts that f selects, in the order of their numbers.
+	Feed(ctx context.Context, f FeedFilter) ([]claim.Fact, error)
+	// FeedBounds returns the number of the last fact, and of the last one that was pruned; 0 for
+	// none.
+	FeedBounds(ctx context.Context) (last, pruned int64, err error)
+}
+
+// FeedFilter selects events of the feed.
+type FeedFilter struct {
+	api.EventFilter     // After is never api.EventsFuture
+	Limit           int // zero: all
+}
+
+// Inbox stores triggers.
+type Inbox interface {
+	// TakeTriggers delivers triggers, each to one poll.
+	TakeTriggers(context.Context, inbox.Take) ([]inbox.Trigger, error)
+	// ReturnTriggers makes the triggers that a poll took available again.
+	ReturnTriggers(ctx context.Context, taker string) error
+	Waiting(ctx context.Context, agent string) (inbox.Waiting, error)
+	// TriggerAgents returns the agent of each trigger; unknown ids are left out.
+	TriggerAgents(ctx context.Context, ids []string) (map[string]string, error)
+	AckTriggers(ctx context.Context, agent string, ids []string) (unknown []string, err error)
+	AddTriggers(ctx context.Context, triggers ...inbox.Trigger) (added int, err error)
+	// Send stores a message that is owed to the mesh log, and its triggers.
+	Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error
+	// Known returns the agents that poll or have a claim, possibly with duplicates.
+	Known(context.Context) ([]string, error)
+	Offers(context.Context) ([]inbox.Offer, error)
+	// Questions returns the open questions of agents to people.
+	Questions(context.Context) ([]inbox.Question, error)
+	EndOffer(ctx context.Context, id task.ID, news ...inbox.Trigger) error
+}
+
+// Listen fetches what people wrote in Notion for agents, unless it did so just now. added is the
+// number of new triggers; next is how long to wait before calling again.
+type Listen func(ctx context.Context, agent string) (added int, next time.Duration)
+
+// InboxConfig configures a Broker's inbox.
+type InboxConfig struct {
+	Inbox  Inbox
+	Listen Listen
+	// Visibility and Offer are durations from the configuration.
+	Visibility, Offer time.Duration
+}
+
+// Reservations keeps the reservations of files and other things. Its times are Notion's. Its
+// methods are safe for concurrent use.
+type Reservations interface {
+	Reserve(context.Context, reserve.Request) (reserve.Reservation, error)
+	Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error)
+	Find(ctx context.Context, id string) (reserve.Reservation, error)
+	List(ctx context.Context, agent string) []reserve.Reservation
+	Compared(ctx context.Context, agent, member string) []reserve.Reservation
+	Check(ctx context.Context, agent, member string, targets []reserve.Target) error
+	Claimed(claim.Hold)
+}
+
+// Names stores minted names.
+type Names interface {
+	// SessionName returns the name of a user's session and when the session last asked for it;
+	// empty if it has none, or has not asked since gone.
+	SessionName(ctx context.Context, uid int, session string, gone time.Time) (name string, used time.Time, err error)
+	// MintName returns a session's name, or mints one.
+	MintName(context.Context, task.Mint) (name string, minted bool, err error)
+}
+
+// Past keeps statistics.
+type Past interface {
+	// Agents returns the record of each agent, the one last seen first.
+	Agents(context.Context, report.Asking) ([]report.Agent, error)
+	// Day returns when the day of now began, and when it ends, see brake.Bounds.
+	Day(now time.Time) (from, until time.Time)
+	// Spent returns what was used, by agent.
+	Spent(context.Context, report.Spending) ([]report.Spent, error)
+	// Ended returns the claims that ended from one time on and before another, in that order.
+	Ended(ctx context.Context, from, to time.Time) ([]claim.Hold, error)
+}
+
+// Person is somebody in the workspace.
+type Person struct {
+	ID    string // of the Notion user
+	Name  string
+	Email string // may be missing
+}
+
+// Comments are the comments that agents leave on tasks when they stop work.
+type Comments interface {
+	// On reports whether comments are made.
+	On() bool
+	// People returns the people who can be mentioned. anew bypasses the cache. The error of a
+	// request is a *claim.StoreError.
+	People(ctx context.Context, anew bool) ([]Person, error)
+}
+
+type noComments struct{}
+
+func (noComments) On() bool { return false }
+
+func (noComments) People(context.Context, bool) ([]Person, error) { return nil, nil }
+
+// Pages reads tasks' pages. The texts have no control characters, see task.Plain. Errors are
+// *claim.StoreErrors.
+type Pages interface {
+	// Text returns a page as Markdown. missing names the parts that the text does not show.
+	Text(ctx context.Context, id task.ID) (text string, missing []string, err error)
+	// Whole is Text, but fails if a part of the page could not be read.
+	Whole(ctx context.Context, id task.ID) (string, error)
+	// Comments returns the open comments on a page, oldest first.
+	Comments(ctx context.Context, id task.ID) ([]Comment, error)
+}
+
+// Comment is somebody's comment on a task.
+type Comment struct {
+	By     string // the author's name; empty if unknown
+	Signed bool   // the author chose that name, as dibs does for agents
+	At     time.Time
+	Text   string
+}
+
+// Creations make tasks.
+type Creations interface {
+	// Make creates a task, see creation.Maker. fresh is false if an earlier request made it.
+	Make(ctx context.Context, r creation.Request) (made task.Task, fresh bool, err error)
+	// Get reads a task's page. The error is a *claim.StoreError.
+	Get(ctx context.Context, id task.ID) (claim.Reading, error)
+}
+
+// Cluster is the group of daemons that share this one's journal.
+type Cluster interface {
+	// Members returns the daemons of the cluster.
+	Members(context.Context) (api.Cluster, error)
+	// Adopt accepts the journal as it is now, on the word of a user.
+	Adopt(ctx context.Context, by string) (api.Cluster, error)
+	// AgentsAt returns the names allowed to users of a member, and false if they are unknown.
+	AgentsAt(member string) ([]Agent, bool)
+}
+
+// House is the daemon around the broker.
+type House interface {
+	// Report adds to the status what the broker does not know: the daemon itself, its exchange with
+	// Notion, and what it owes to Notion.
+	Report(context.Context, *api.Status)
+
+	// Claimed is told how a request for a claim ended, and how long it took.
+	Claimed(agent string, err error, took time.Duration)
+
+	// Doubt returns why no claim is granted although the mirror is open; nil if claims are.
+	Doubt() error
+
+	// Webhook returns the address for Notion's webhooks, with its secret.
+	Webhook() api.Webhook
+
+	// RenewWebhook forgets the secret, so that Notion may send another. by is who asked for it.
+	RenewWebhook(ctx context.Context, by string) error
+}
+
 // Config configures a Broker.
 type Config struct {
 	Claimer *claim.Claimer
@@ -112,25 +280,6 @@ type Config struct {
 	Cluster Cluster
 	House   House
 	Log     *slog.Logger
-}
-
-// House is the daemon around the broker.
-type House interface {
-	// Report adds to the status what the broker does not know: the daemon itself, its exchange with
-	// Notion, and what it owes to Notion.
-	Report(context.Context, *api.Status)
-
-	// Claimed is told how a request for a claim ended, and how long it took.
-	Claimed(agent string, err error, took time.Duration)
-
-	// Doubt returns why no claim is granted although the mirror is open; nil if claims are.
-	Doubt() error
-
-	// Webhook returns the address for Notion's webhooks, with its secret.
-	Webhook() api.Webhook
-
-	// RenewWebhook forgets the secret, so that Notion may send another. by is who asked for it.
-	RenewWebhook(ctx context.Context, by string) error
 }
 
 // Broker is safe for concurrent use.
@@ -201,37 +350,6 @@ func New(c Config) *Broker {
 	return b
 }
 
-// judged is the board as the ready view sees it.
-type judged struct{ b *Broker }
-
-func (j judged) Task(id task.ID) (task.Task, bool)   { return j.b.mirror.Task(id) }
-func (j judged) Judge(t task.Task) ready.Verdict     { return j.b.present().judge(t) }
-func (j judged) Became(t task.Task, v ready.Verdict) { j.b.waiters.wake(t, v.For) }
-func (j judged) Now() time.Time                      { return j.b.now() }
-
-// now is Notion's time.
-func (b *Broker) now() time.Time { return b.clock.Now() }
-
-// doubt is House.Doubt, or nil without a House.
-func (b *Broker) doubt() error {
-	if b.house == nil {
-		return nil
-	}
-	return b.house.Doubt()
-}
-
-// back returns a channel that is closed when Notion can next be reached again; nil without a source
-// for that.
-func (b *Broker) back() <-chan struct{} {
-	if b.notion == nil {
-		return nil
-	}
-	return b.notion.Back()
-}
-
-// Close ends all waiting: every waiting call returns ErrStopping.
-func (b *Broker) Close() { b.close() }
-
 // Changed takes in changes of tasks in the mirror, and wakes the requests that wait for one.
 func (b *Broker) Changed(ids ...task.ID) {
 	b.ready.Changed(ids...)
@@ -250,154 +368,108 @@ func (b *Broker) Claimed(c claim.Hold) {
 	b.sums.changed()
 }
 
-// Sync brings the mirror up to date, with the whole board if the request says so. The error is a
-// *claim.StoreError, or the journal's.
-func (b *Broker) Sync(ctx context.Context, _ Caller, in *api.KeyedInput[*api.SyncRequest]) (api.Sync, error) {
-	if err := b.journal.Away(); err != nil { // its result could not be saved
-		return api.Sync{}, err
-	}
-	r, err := b.mirror.Sync(ctx, orZero(in.Body).Full)
-	done := api.Sync{Full: r.Full, Read: r.Read, Changed: len(r.Changed), Gone: len(r.Gone), Age: b.age(ageOf(b.mirror.Standing()))}
-	done.Tasks = b.mirror.Len()
-	return done, err
+// Published wakes the calls that wait for events: the feed has a new one.
+func (b *Broker) Published() {
+	b.published.fire()
 }
 
-func ageOf(s mirror.Standing) api.Age { return api.NewAge(s.SyncedAt, s.Old, s.Stale) }
+// Delivered wakes calls of Comment: a log entry was delivered, or could not be.
+func (b *Broker) Delivered() { b.delivered.fire() }
 
-// Webhook returns the address for Notion's webhooks, with its secret. The error is a *ForbiddenError.
-func (b *Broker) Webhook(_ context.Context, who Caller, _ *struct{}) (api.Webhook, error) {
-	if err := who.owner("may see the secret of the webhook"); err != nil {
-		return api.Webhook{}, err
+// Met records that an agent made a claim that long ago through an unrelated daemon.
+func (b *Broker) Met(agent string, ago time.Duration) { b.rivals.meet(agent, time.Now().Add(-ago)) }
+
+// Close ends all waiting: every waiting call returns ErrStopping.
+func (b *Broker) Close() { b.close() }
+
+// now is Notion's time.
+func (b *Broker) now() time.Time { return b.clock.Now() }
+
+// Local converts Notion's time to this machine's, so that agents see times of their own clock.
+//
+// The difference between the clocks is an estimate that varies a little all the time. Added as it
+// is, it would give two answers two times for one moment. So Local adds whole seconds, and keeps
+// the same number until the estimate is more than a second away from it. If both clocks are right,
+// that number is zero, and agents see the times that Notion shows. A second of error does no harm:
+// much more than that lies between the end of a lease and the moment at which somebody else may
+// take the task.
+func (b *Broker) Local(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
 	}
-	return b.house.Webhook(), nil
+	ahead := time.Duration(b.ahead.Load())
+	if now := time.Since(b.now()); (now - ahead).Abs() > coarse {
+		ahead = now.Round(coarse)
+		b.ahead.Store(int64(ahead))
+	}
+	return t.Add(ahead)
 }
 
-// RenewWebhook forgets the secret of the webhooks, so that Notion may send another. The error is a
-// *ForbiddenError, or the journal's.
-func (b *Broker) RenewWebhook(ctx context.Context, who Caller, _ *api.BareInput) (api.Webhook, error) {
-	if err := who.owner("may replace the secret of the webhook"); err != nil {
-		return api.Webhook{}, err
+// coarse is the precision of Notion's time: its answers give whole seconds.
+const coarse = time.Second
+
+// The daemon's own records bear Notion's time; its answers bear this machine's. The conversion is
+// made here, and in the constructors beside the questions.
+
+// time converts Notion's time to this machine's; zero stays zero.
+func (b *Broker) time(t time.Time) api.Time { return api.Time{Time: b.Local(t)} }
+
+// doubt is House.Doubt, or nil without a House.
+func (b *Broker) doubt() error {
+	if b.house == nil {
+		return nil
 	}
-	if err := b.house.RenewWebhook(ctx, who.User); err != nil {
-		return api.Webhook{}, err
-	}
-	return b.house.Webhook(), nil
+	return b.house.Doubt()
 }
 
-// Log returns entries of the local record, oldest first.
-func (b *Broker) Log(ctx context.Context, _ Caller, in *api.LogInput) (api.Log, error) {
-	f := api.LogFilter{Agent: in.Agent, Task: task.ID(in.Task), After: in.After, Seen: in.Seen, Limit: cmp.Or(in.Limit, 100)}
-	var err error
-	if in.Since != "" {
-		if f.Since, err = time.Parse(time.RFC3339, in.Since); err != nil {
-			return api.Log{}, api.Invalid("query.since", fmt.Errorf("%q is no time: want one such as 2026-11-25T15:00:00Z", in.Since))
-		}
+// back returns a channel that is closed when Notion can next be reached again; nil without a source
+// for that.
+func (b *Broker) back() <-chan struct{} {
+	if b.notion == nil {
+		return nil
 	}
-	if in.Claim != "" {
-		var ok bool
-		if f.Claim, ok = claim.ParseID(in.Claim); !ok {
-			return api.Log{}, api.Invalid("query.claim", fmt.Errorf("%q is not the id of a claim", in.Claim))
-		}
-	}
-	if in.After != "" {
-		if _, ok := claim.ParseID(in.After); !ok { // they have the same form
-			return api.Log{}, api.Invalid("query.after", fmt.Errorf("%q is not the id of an entry", in.After))
-		}
-	}
-	events, err := b.journal.Log(ctx, f)
-	if err != nil {
-		return api.Log{}, err
-	}
-	return api.Log{Entries: each(events, b.logEntry)}, nil
+	return b.notion.Back()
 }
 
-func (b *Broker) logEntry(e claim.Fact) api.LogEntry {
-	return api.LogEntry{
-		ID: e.ID, At: b.time(e.At), Kind: e.Kind,
-		Task: e.Task, Key: e.Key, Title: e.Title, URL: e.URL,
-		Agent: e.Agent, By: e.By, Claim: e.Claim,
-		Code: e.Code, Holder: e.Holder, Against: e.Against, Remote: e.Remote, Detail: e.Detail,
-		Started: b.time(e.Started), Finished: b.time(e.Finished), Summary: e.Summary,
-		Count: e.Count, Names: e.Names, Expires: b.time(e.Expires), Usage: api.NewUsage(e.Used),
-		Former: e.Former, Changed: e.Changed, Seen: e.Seen,
-	}
+// unreachable reports whether err says that the journal cannot be reached.
+func unreachable(err error) bool {
+	_, is := errors.AsType[*claim.JournalError](err)
+	return is
 }
 
-// Status returns the state of the daemon. While the journal cannot be reached, it is without the
-// pauses, and the outbox's error says so. Its member is the one at which the caller came in.
-func (b *Broker) Status(ctx context.Context, who Caller, _ *struct{}) (api.Status, error) {
-	standing := b.mirror.Standing()
-	p := b.claimer.Policy()
-	s := api.Status{
-		Mirror:   api.MirrorStatus{Age: b.age(ageOf(standing))},
-		Policy:   policyStatus(p),
-		Warnings: []string{},
-		Words:    &api.Words{Statuses: b.words.ByStatus(), Priorities: b.words.Priorities()},
+// checkName returns an *InvalidError for a name that no agent of this daemon can have.
+func (b *Broker) checkName(name string) error {
+	if err := task.ValidateAgent(name); err != nil {
+		return &InvalidError{Detail: err.Error()}
 	}
-	if p := standing.Progress; p != nil {
-		s.Mirror.Syncing = api.NewSyncProgress(p.Read, p.Of)
+	agents := b.configured()
+	if _, listed := entry(agents, name); len(agents) > 0 && !listed {
+		return &InvalidError{Detail: fmt.Sprintf("%q is not among the agents of this daemon; use one of those configured, or add it to `agents`", name)}
 	}
-	if err := b.mirror.Closed(); err != nil {
-		s.Warnings = append(s.Warnings, "no task can be claimed: "+err.Error())
-	}
-	s.Warnings = append(s.Warnings, b.troubles.warnings()...)
-	for _, t := range b.claimer.AllLeftAlone() {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("task %q (%s) is %s", t.Title, t.ID, leftAlone(b.claimer.LeftAlone(t.ID))))
-	}
-	s.Mirror.Tasks, s.Mirror.Ready = b.mirror.Len(), b.ready.Len()
-	if stuck := b.sum(task.Filter{}).stuck; stuck.Count > 0 {
-		s.Mirror.Stuck = &stuck
-		s.Warnings = append(s.Warnings, fmt.Sprintf("%v; dibs ready --why says what to do about each", stuck))
-	}
-	s.ClaimsHeld = b.claimer.Holding()
-	s.Reservations = each(b.reserved.List(ctx, ""), b.reservation)
-	paused, err := b.journal.Brake(ctx)
-	if err != nil && !unreachable(err) {
-		return s, err
-	}
-	s.Pauses = b.pauses(paused)
-	b.house.Report(ctx, &s)
-	s.Outbox.Oldest = b.time(s.Outbox.Oldest.Time)
-	if s.Cluster != nil {
-		s.Cluster.Name = who.Member
-	}
-	return s, nil
+	return nil
 }
 
-func policyStatus(p claim.Policy) api.PolicyStatus {
-	override := "any"
-	if p.OpenOnly {
-		override = "open_only"
-	}
-	return api.PolicyStatus{
-		TimeoutSeconds: p.Timeout.Seconds(), WriteWindowSeconds: p.WriteWindow.Seconds(),
-		SettleSeconds: p.Settle.Seconds(), Override: override, Exclusive: p.Exclusive,
-		MaxPerAgent: new(p.MaxPerAgent), MaxLifetimeSeconds: new(p.MaxLifetime.Seconds()),
-		MaxAttempts: new(p.MaxAttempts),
-	}
+// configured returns the current Config.Agents.
+func (b *Broker) configured() []Agent {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.agents
 }
 
-// signal wakes everybody who waits for the next change.
-type signal struct {
-	mu sync.Mutex
-	ch chan struct{}
+// SetAgents replaces Config.Agents. It ends no claim.
+func (b *Broker) SetAgents(agents []Agent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.agents = agents
 }
 
-// next returns a channel that is closed by the next fire.
-func (s *signal) next() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch == nil {
-		s.ch = make(chan struct{})
+// agentsOf returns the agents in a member's configuration; an empty member is this one.
+func (b *Broker) agentsOf(member string) (agents []Agent, known bool) {
+	if member == "" {
+		return b.configured(), true
 	}
-	return s.ch
-}
-
-func (s *signal) fire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch != nil {
-		close(s.ch)
-		s.ch = nil
+	if b.cluster == nil {
+		return nil, false
 	}
+	return b.cluster.AgentsAt(member)
 }

@@ -1,42 +1,19 @@
 package broker
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
 )
 
 // batch is how many events are read at a time.
 const batch = 100
-
-// FeedFilter selects events of the feed.
-type FeedFilter struct {
-	api.EventFilter     // After is never api.EventsFuture
-	Limit           int // zero: all
-}
-
-// Feed is the ordered stream of facts that agents see. Their numbers increase.
-type Feed interface {
-	// Feed returns the facts that f selects, in the order of their numbers.
-	Feed(ctx context.Context, f FeedFilter) ([]claim.Fact, error)
-	// FeedBounds returns the number of the last fact, and of the last one that was pruned; 0 for
-	// none.
-	FeedBounds(ctx context.Context) (last, pruned int64, err error)
-}
-
-// ErrStopping: the daemon is stopping, so waiting ends.
-var ErrStopping = errors.New("the daemon is stopping")
-
-// Published wakes the calls that wait for events: the feed has a new one.
-func (b *Broker) Published() {
-	b.published.fire()
-}
 
 // Events returns the first events that f selects, in the order of their ids. If there is none, it
 // waits up to wait for one. If f.After names an event that was pruned or never existed, the first
@@ -100,12 +77,6 @@ func (b *Broker) await(ctx context.Context, wait time.Duration, check func() (do
 	}
 }
 
-// unreachable reports whether err says that the journal cannot be reached.
-func unreachable(err error) bool {
-	_, is := errors.AsType[*claim.JournalError](err)
-	return is
-}
-
 // read returns the first events that f selects, and the id to continue after.
 func (b *Broker) read(ctx context.Context, f FeedFilter) (events []claim.Fact, next int64, err error) {
 	last, pruned, err := b.feed.FeedBounds(ctx)
@@ -138,78 +109,74 @@ func (b *Broker) gap(after, last, pruned int64) claim.Fact {
 	return e
 }
 
-// Watch waits until a claim ends, or the feed has an event of it with an id above in.After, other than
-// that it was claimed. It returns the claim with that event, or without one if the wait ended first. If
-// the claim was taken from the agent, the answer counts as notice of the loss. A wait outlasts the
-// journal's absence, and begins only while it is there. The error is one of Lookup's, or ErrStopping.
-func (b *Broker) Watch(ctx context.Context, in *api.GetClaimInput) (api.Claim, error) {
-	wait, err := time.ParseDuration(in.Wait)
-	if err != nil || wait < 0 || wait > api.MaxWait {
-		return api.Claim{}, api.Invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Wait, api.MaxWait))
-	}
-	if err := b.journal.Away(); err != nil {
-		return api.Claim{}, err
-	}
-	if !in.Patient && wait > 0 {
-		defer b.mirror.Await()()
-	}
-	cl, event, err := b.watch(ctx, refTo(in.ID, in.Agent), in.After, wait)
-	if err != nil {
-		return api.Claim{}, err
-	}
-	out := b.claim(cl)
-	if event != nil {
-		out.Event = new(b.event(*event))
-	}
-	return out, nil
-}
-
-func (b *Broker) watch(ctx context.Context, r ref, after int64, wait time.Duration) (claim.Hold, *claim.Fact, error) {
-	if after == api.EventsFuture {
-		var err error
-		if after, _, err = b.feed.FeedBounds(ctx); err != nil {
-			return claim.Hold{}, nil, err
+// Log returns entries of the local record, oldest first.
+func (b *Broker) Log(ctx context.Context, _ Caller, in *api.LogInput) (api.Log, error) {
+	f := api.LogFilter{Agent: in.Agent, Task: task.ID(in.Task), After: in.After, Seen: in.Seen, Limit: cmp.Or(in.Limit, 100)}
+	var err error
+	if in.Since != "" {
+		if f.Since, err = time.Parse(time.RFC3339, in.Since); err != nil {
+			return api.Log{}, api.Invalid("query.since", fmt.Errorf("%q is no time: want one such as 2026-11-25T15:00:00Z", in.Since))
 		}
 	}
-	cl, err := b.lookup(ctx, r)
-	if err != nil {
-		return claim.Hold{}, nil, err
+	if in.Claim != "" {
+		var ok bool
+		if f.Claim, ok = claim.ParseID(in.Claim); !ok {
+			return api.Log{}, api.Invalid("query.claim", fmt.Errorf("%q is not the id of a claim", in.Claim))
+		}
 	}
-	var event *claim.Fact
-	err = b.await(ctx, wait, func() (done bool, err error) {
-		// A copy of the task's page shows the claim too, but is another task.
-		news, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{After: after, Task: cl.Task.ID}})
+	if in.After != "" {
+		if _, ok := claim.ParseID(in.After); !ok { // they have the same form
+			return api.Log{}, api.Invalid("query.after", fmt.Errorf("%q is not the id of an entry", in.After))
+		}
+	}
+	events, err := b.journal.Log(ctx, f)
+	if err != nil {
+		return api.Log{}, err
+	}
+	return api.Log{Entries: each(events, b.logEntry)}, nil
+}
+
+func (b *Broker) logEntry(e claim.Fact) api.LogEntry {
+	return api.LogEntry{
+		ID: e.ID, At: b.time(e.At), Kind: e.Kind,
+		Task: e.Task, Key: e.Key, Title: e.Title, URL: e.URL,
+		Agent: e.Agent, By: e.By, Claim: e.Claim,
+		Code: e.Code, Holder: e.Holder, Against: e.Against, Remote: e.Remote, Detail: e.Detail,
+		Started: b.time(e.Started), Finished: b.time(e.Finished), Summary: e.Summary,
+		Count: e.Count, Names: e.Names, Expires: b.time(e.Expires), Usage: api.NewUsage(e.Used),
+		Former: e.Former, Changed: e.Changed, Seen: e.Seen,
+	}
+}
+
+// Story tells what happened to a task, or to one claim. It fails with
+// claim.ErrUnknownClaim or ErrNoTask.
+func (b *Broker) Story(ctx context.Context, _ Caller, in *api.StoryInput) (api.Story, error) {
+	var t task.Task
+	of, isClaim := claim.ParseID(in.ID)
+	if isClaim {
+		cl, err := b.claimer.Find(ctx, of)
 		if err != nil {
-			return false, err
+			return api.Story{}, err
 		}
-		if cl, err = b.claimer.Find(ctx, cl.ID); err != nil {
-			return false, err
-		}
-		if cl.State == claim.Ended {
-			event, err = b.lastOf(ctx, cl)
-			return true, err
-		}
-		if i := slices.IndexFunc(news, func(e claim.Fact) bool { return e.Claim == cl.ID && e.Kind != claim.KindClaimed }); i >= 0 {
-			event = &news[i]
-		}
-		return event != nil, nil
-	})
-	if err == nil {
-		b.notifiedByAnswer(ctx, r.agent, cl)
+		t = cl.Task
+	} else {
+		t.ID = task.ID(in.ID)
 	}
-	return cl, event, err
-}
-
-// lastOf returns the event that best explains how a claim ended: the protocol's own, or else the
-// claim's last event. It is nil if neither is kept any longer.
-func (b *Broker) lastOf(ctx context.Context, cl claim.Hold) (*claim.Fact, error) {
-	events, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{Task: cl.Task.ID}})
-	var end *claim.Fact
-	for i, e := range events {
-		said := end != nil && (end.Kind == claim.KindLost || end.Kind == claim.KindSwept || end.Kind == claim.KindOverridden)
-		if e.Claim == cl.ID && e.Kind != claim.KindClaimed && !said {
-			end = &events[i]
-		}
+	facts, err := b.journal.Log(ctx, api.LogFilter{Task: t.ID, Seen: true})
+	if err != nil {
+		return api.Story{}, err
 	}
-	return end, err
+	if known, ok := b.mirror.Task(t.ID); ok {
+		t = known
+	} else if len(facts) > 0 { // it is no longer on the board
+		for _, f := range facts {
+			t.Key, t.Title, t.URL = cmp.Or(f.Key, t.Key), cmp.Or(f.Title, t.Title), cmp.Or(f.URL, t.URL)
+			t.Status = cmp.Or(f.Status, t.Status, task.Unknown)
+		}
+	} else if !isClaim {
+		return api.Story{}, ErrNoTask
+	}
+	return api.Story{Task: b.ref(t), Story: each(wording.Story(facts, of), func(s wording.Step) api.Step {
+		return api.Step{At: b.time(s.At), Who: s.Who, What: s.What, Why: s.Why}
+	})}, nil
 }

@@ -15,41 +15,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/keepers"
 	"dibs/internal/journal/inbox"
-	"dibs/internal/task"
 )
-
-// Inbox stores triggers.
-type Inbox interface {
-	// TakeTriggers delivers triggers, each to one poll.
-	TakeTriggers(context.Context, inbox.Take) ([]inbox.Trigger, error)
-	// ReturnTriggers makes the triggers that a poll took available again.
-	ReturnTriggers(ctx context.Context, taker string) error
-	Waiting(ctx context.Context, agent string) (inbox.Waiting, error)
-	// TriggerAgents returns the agent of each trigger; unknown ids are left out.
-	TriggerAgents(ctx context.Context, ids []string) (map[string]string, error)
-	AckTriggers(ctx context.Context, agent string, ids []string) (unknown []string, err error)
-	AddTriggers(ctx context.Context, triggers ...inbox.Trigger) (added int, err error)
-	// Send stores a message that is owed to the mesh log, and its triggers.
-	Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error
-	// Known returns the agents that poll or have a claim, possibly with duplicates.
-	Known(context.Context) ([]string, error)
-	Offers(context.Context) ([]inbox.Offer, error)
-	// Questions returns the open questions of agents to people.
-	Questions(context.Context) ([]inbox.Question, error)
-	EndOffer(ctx context.Context, id task.ID, news ...inbox.Trigger) error
-}
-
-// Listen fetches what people wrote in Notion for agents, unless it did so just now. added is the
-// number of new triggers; next is how long to wait before calling again.
-type Listen func(ctx context.Context, agent string) (added int, next time.Duration)
-
-// InboxConfig configures a Broker's inbox.
-type InboxConfig struct {
-	Inbox  Inbox
-	Listen Listen
-	// Visibility and Offer are durations from the configuration.
-	Visibility, Offer time.Duration
-}
 
 // takerCheck is how often a waiting poll checks whether the processes that took triggers earlier
 // still live.
@@ -285,31 +251,4 @@ func (b *Broker) meant(ctx context.Context, m api.MessageRequest) ([]string, err
 	}
 	known, err := b.Known(ctx)
 	return slices.DeleteFunc(known, func(name string) bool { return name == m.From }), err
-}
-
-// Known returns the configured agents, and those that poll or have a claim.
-func (b *Broker) Known(ctx context.Context) ([]string, error) {
-	known, err := b.inbox.Inbox.Known(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range b.configured() {
-		if !task.IsAgentPattern(a.Name) {
-			known = append(known, a.Name)
-		}
-	}
-	slices.Sort(known)
-	return slices.Compact(known), nil
-}
-
-// checkName returns an *InvalidError for a name that no agent of this daemon can have.
-func (b *Broker) checkName(name string) error {
-	if err := task.ValidateAgent(name); err != nil {
-		return &InvalidError{Detail: err.Error()}
-	}
-	agents := b.configured()
-	if _, listed := entry(agents, name); len(agents) > 0 && !listed {
-		return &InvalidError{Detail: fmt.Sprintf("%q is not among the agents of this daemon; use one of those configured, or add it to `agents`", name)}
-	}
-	return nil
 }

@@ -2,21 +2,58 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
-// Names stores minted names.
-type Names interface {
-	// SessionName returns the name of a user's session and when the session last asked for it;
-	// empty if it has none, or has not asked since gone.
-	SessionName(ctx context.Context, uid int, session string, gone time.Time) (name string, used time.Time, err error)
-	// MintName returns a session's name, or mints one.
-	MintName(context.Context, task.Mint) (name string, minted bool, err error)
+// Authorize returns an error unless the caller may use the agent's name. The configuration of the
+// caller's member decides. An unknown user may use only names that are open to everybody. The error
+// is an *InvalidError or a *ForbiddenError.
+func (b *Broker) Authorize(agent string, who Caller) error {
+	if err := task.ValidateAgent(agent); err != nil {
+		return &InvalidError{Detail: err.Error()}
+	}
+	if b.mirror != nil {
+		b.mirror.Used()
+	}
+	agents, known := b.agentsOf(who.Member)
+	if !known {
+		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("the names allowed to users of %s are not known yet: ask again, or see dibs cluster", who.Member)}
+	}
+	if len(agents) == 0 {
+		return nil
+	}
+	a, listed := entry(agents, agent)
+	switch {
+	case !listed:
+		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("%q is not among the agents of this daemon; use one of those configured, or add it to `agents`", agent)}
+	case len(a.UIDs) > 0 && !slices.Contains(a.UIDs, who.UID):
+		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("user %d may not go by the name %q; its `uids` in the configuration say who may", who.UID, agent)}
+	}
+	return nil
+}
+
+// AuthorizeSigner returns an error unless the caller may act under a name that need not be an
+// agent's: a person's name is taken as given, and recorded with the user of the machine.
+func (b *Broker) AuthorizeSigner(name string, who Caller) error {
+	agents, known := b.agentsOf(who.Member)
+	if _, listed := entry(agents, name); known && !listed && task.ValidateAgent(name) == nil {
+		return nil
+	}
+	return b.Authorize(name, who)
+}
+
+// limit returns how many tasks an agent may hold at a time, 0 for any number.
+func (b *Broker) limit(agent string, p claim.Policy) int {
+	if a, listed := entry(b.configured(), agent); listed && a.Limit != nil {
+		return *a.Limit
+	}
+	return p.MaxPerAgent
 }
 
 // refresh is how often at most the journal stores that a session asked for its name.
@@ -85,73 +122,17 @@ func (b *Broker) namesInUse() map[string]bool {
 	return used
 }
 
-// GetAgent describes an agent, or that of a session, and says whether the caller may use its name. It
-// takes nothing from the inbox, and does not prolong the session's right to the name. The error is an
-// *InvalidError, ErrNoName, or the journal's.
-func (b *Broker) GetAgent(ctx context.Context, who Caller, in *api.GetAgentInput) (api.Agent, error) {
-	if in.Name != task.AutoAgent || in.Session == "" {
-		return b.identify(ctx, who, in.Name)
-	}
-	name, _, err := b.names.SessionName(ctx, who.UID, in.Session, time.Now().Add(-task.NameKept))
+// Known returns the configured agents, and those that poll or have a claim.
+func (b *Broker) Known(ctx context.Context) ([]string, error) {
+	known, err := b.inbox.Inbox.Known(ctx)
 	if err != nil {
-		return api.Agent{}, err
+		return nil, err
 	}
-	if name == "" {
-		return api.Agent{}, ErrNoName
-	}
-	return b.identify(ctx, who, name)
-}
-
-func (b *Broker) identify(ctx context.Context, who Caller, agent string) (api.Agent, error) {
-	if err := task.ValidateAgent(agent); err != nil {
-		return api.Agent{}, &InvalidError{Detail: err.Error()}
-	}
-	waiting, err := b.waiting(ctx, agent)
-	if err != nil {
-		return api.Agent{}, err
-	}
-	losses, err := b.journal.Losses(ctx, agent)
-	if err != nil {
-		return api.Agent{}, err
-	}
-	out := api.Agent{
-		Agent: agent, Claims: b.Claims(agent).Claims, Lost: []api.Claim{},
-		MaxPerAgent: b.limit(agent, b.claimer.Policy()), Inbox: waiting,
-	}
-	paused, err := b.journal.Brake(ctx)
-	if err != nil {
-		return api.Agent{}, err
-	}
-	for _, p := range paused.InForce(b.now()) {
-		if p.Of(agent) {
-			out.Paused = new(b.pause(p))
-			break
+	for _, a := range b.configured() {
+		if !task.IsAgentPattern(a.Name) {
+			known = append(known, a.Name)
 		}
 	}
-	for _, l := range losses {
-		if !l.Told {
-			out.Lost = append(out.Lost, b.claim(l.Hold))
-		}
-	}
-	if who.UID >= 0 {
-		out.UID = &who.UID
-	}
-	forbidden := b.Authorize(agent, who)
-	if out.Allowed = forbidden == nil; !out.Allowed {
-		out.Reason = api.Saying(forbidden)
-	}
-	return out, nil
+	slices.Sort(known)
+	return slices.Compact(known), nil
 }
-
-// waiting returns how many triggers a poll of the agent would get.
-func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
-	waiting, err := b.inbox.Inbox.Waiting(ctx, agent)
-	if err != nil || !waiting.Available {
-		return waiting.Count, err
-	}
-	n, err := b.available(ctx, agent)
-	return waiting.Count + min(n, 1), err
-}
-
-// ErrNoName is the error for a session that has no name.
-var ErrNoName = errors.New("this session has no name yet: it gets one when it first asks with --agent auto")

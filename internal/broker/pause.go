@@ -3,9 +3,7 @@ package broker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
@@ -94,29 +92,4 @@ func (b *Broker) pause(p brake.PauseFor) api.Pause {
 func (b *Broker) paused(ctx context.Context, agent string) (*claim.Barred, error) {
 	s, err := b.journal.Brake(ctx)
 	return s.Bars(agent, b.now()), err
-}
-
-// until returns the time until the end of a pause, but most at the most; an end of zero is none.
-func (b *Broker) until(end time.Time, most time.Duration) time.Duration {
-	if end.IsZero() {
-		return most
-	}
-	return max(0, min(most, end.Sub(b.now())))
-}
-
-// tryUnpaused is try, but of a pause it tries nothing, so that waiting through one costs nothing
-// and leaves no trace. waited says that the pause was met before.
-func (b *Broker) tryUnpaused(ctx context.Context, r request, f task.Filter, first, waited bool) (claim.Hold, error) {
-	if waited {
-		if barred, err := b.paused(ctx, r.agent); barred != nil && err == nil {
-			return claim.Hold{}, barred.Denied()
-		}
-	}
-	cl, err := b.try(ctx, r, f, first)
-	if denied, ok := errors.AsType[*claim.Denied](err); ok && denied.Code == claim.CodeNothingReady {
-		if barred, err := b.paused(ctx, r.agent); barred != nil && err == nil {
-			return claim.Hold{}, barred.Denied()
-		}
-	}
-	return cl, err
 }

@@ -4,21 +4,8 @@ import (
 	"context"
 
 	"dibs/internal/api"
-	"dibs/internal/claim"
 	"dibs/internal/reserve"
 )
-
-// Reservations keeps the reservations of files and other things. Its times are Notion's. Its
-// methods are safe for concurrent use.
-type Reservations interface {
-	Reserve(context.Context, reserve.Request) (reserve.Reservation, error)
-	Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error)
-	Find(ctx context.Context, id string) (reserve.Reservation, error)
-	List(ctx context.Context, agent string) []reserve.Reservation
-	Compared(ctx context.Context, agent, member string) []reserve.Reservation
-	Check(ctx context.Context, agent, member string, targets []reserve.Target) error
-	Claimed(claim.Hold)
-}
 
 // Reserve reserves everything that the request names, or nothing. The error is one of reserve.Book's,
 // or of Lookup's, if the reservation is to end with a claim.

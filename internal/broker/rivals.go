@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/mirror"
 	"dibs/internal/task"
 )
 
@@ -122,10 +123,16 @@ func (r *rivals) choose(agent string, tasks iter.Seq[task.Task]) (chosen task.Ta
 	return chosen, fewest == 0, ok
 }
 
+// synced is a mirror that can be brought up to date.
+type synced interface {
+	Standing() mirror.Standing
+	Sync(ctx context.Context, full bool) (mirror.Result, error)
+}
+
 // catchUp brings a mirror older than age up to date while rivals are active, and reports whether it
 // did. Concurrent callers share one query. It gives up if that takes long, and does nothing while the
 // whole board is being read.
-func (r *rivals) catchUp(ctx context.Context, m Mirror, age time.Duration) bool {
+func (r *rivals) catchUp(ctx context.Context, m synced, age time.Duration) bool {
 	if s := m.Standing(); !r.active() || s.Old <= age || s.Progress != nil {
 		return false
 	}
@@ -144,6 +151,3 @@ func (r *rivals) catchUp(ctx context.Context, m Mirror, age time.Duration) bool 
 	_, err := m.Sync(ctx, false)
 	return err == nil
 }
-
-// Met records that an agent made a claim that long ago through an unrelated daemon.
-func (b *Broker) Met(agent string, ago time.Duration) { b.rivals.meet(agent, time.Now().Add(-ago)) }

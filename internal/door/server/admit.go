@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
@@ -103,43 +104,6 @@ func claimNamed(ctx context.Context, b Broker, name, agent string) (string, erro
 	return string(id), err
 }
 
-// spender is the body of a change of a claim.
-type spender interface{ Spent() claim.Usage }
-
-// change is serve for a change of a claim: it looks the claim up only once, so that the very claim is
-// changed that the caller may change, and notes what was used for it.
-func change[Body spender](o operations, op api.Op[api.ClaimInput[Body], api.Claim], answer func(Broker, context.Context, broker.Caller, *api.ClaimInput[Body]) (api.Claim, error)) {
-	serve(o, op, func(b Broker, ctx context.Context, who broker.Caller, in *api.ClaimInput[Body]) (api.Claim, error) {
-		if in.Body == nil {
-			in.Body = new(Body)
-		}
-		id, agent := in.ID, api.PartsOf(in).Owner
-		found, err := owned(ctx, b, who, id, agent)
-		if err != nil {
-			return api.Claim{}, err
-		}
-		in.ID = string(found.ID)
-		spent := (*in.Body).Spent()
-		if id == api.OnlyClaim && found.Outcome != "" && len(b.Claims(agent).Claims) > 0 {
-			spent = claim.Usage{} // it may be another claim's
-		}
-		if err := b.Spend(ctx, found.ID, spent); err != nil {
-			return api.Claim{}, err
-		}
-		c, err := answer(b, ctx, who, in)
-		lost, ok := errors.AsType[*claim.Lost](err)
-		switch {
-		case ok && id == api.OnlyClaim:
-			return api.Claim{}, notMeant(b, agent, lost)
-		case ok && !spent.None():
-			over := *lost
-			over.Detail += "; what was used for it is counted"
-			err = &over
-		}
-		return c, err
-	})
-}
-
 // owned finds a claim that the caller may change.
 func owned(ctx context.Context, b Broker, who broker.Caller, id, agent string) (api.Claim, error) {
 	if agent != "" {
@@ -175,4 +139,50 @@ func titleOf(t api.TaskRef) string {
 		return cmp.Or(t.Key, string(t.ID))
 	}
 	return strconv.Quote(api.Collapse(t.Title))
+}
+
+// Each user may make quotaBurst requests that are metered so (api.ByQuota) at once, and then
+// one every quotaEvery. Notion takes three requests a second, for all users together.
+//
+// A message to all is stored for each agent, and counts once more for each maxBody of that. An
+// agent's first poll counts as one, too: the agent is stored, and gets every later message to all
+// (see poll).
+const (
+	quotaBurst = 200
+	quotaEvery = 2 * time.Second
+	// rowBytes is roughly the size of a message to one agent, without its text.
+	rowBytes = 512
+)
+
+// purse is a user's quota.
+type purse struct {
+	of  *Server
+	uid int
+}
+
+func (p purse) Charge() error { return tooMuch(p.of.quota.Take(p.uid, time.Now())) }
+
+func (p purse) ChargeCopies(agents int, text string) error {
+	return tooMuch(p.of.quota.TakeMore(p.uid, agents*(len(text)+rowBytes)/maxBody, time.Now()))
+}
+
+// charge counts one request. The error says that the user has asked for too much.
+func (s *Server) charge(ctx context.Context) error { return purse{s, caller(ctx)}.Charge() }
+
+func tooMuch(wait time.Duration) error {
+	if wait > 0 {
+		return overQuota(wait)
+	}
+	return nil
+}
+
+// overQuota refuses a request of a user who has asked for too much. It may be repeated under the
+// same idempotency key.
+func overQuota(wait time.Duration) *api.Problem {
+	p := api.NewProblem(api.Code(claim.CodeLimitReached), "")
+	p.Title = "The user has asked for too much at once"
+	p.TooOften(wait)
+	p.Detail = fmt.Sprintf("rate limit of this user: %d changes at once, then one every %v; nothing was done: try again in %ds",
+		quotaBurst, quotaEvery, p.RetryAfter)
+	return p
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,8 +27,6 @@ const (
 	doorAgain = 250 * time.Millisecond
 	// doorGlance is how long a door waits for a leader's answer to a question about the cluster.
 	doorGlance = 2 * time.Second
-	// doorRetry is the Retry-After of a door that reached no leader.
-	doorRetry = 2 * time.Second
 	// doorIdle is how many idle connections to the leader a door keeps.
 	doorIdle = 64
 )
@@ -34,10 +34,6 @@ const (
 // guestHeader is the header in which a door names the caller, as the JSON of a Guest. It is
 // believed from members only, see Peers.
 const guestHeader = "Dibs-Guest"
-
-// standbyHeader marks the answer of a member that does not lead, or no longer does. The door then
-// asks the new leader, which knows from the key what was done already.
-const standbyHeader = "Dibs-Standby"
 
 // Way is the way to the leader.
 type Way struct {
@@ -276,4 +272,110 @@ type brokenOff struct {
 func (b *brokenOff) Close() error {
 	b.end()
 	return b.ReadCloser.Close()
+}
+
+// Peers accepts the other members: doors, which forward requests, and the leader, which asks about
+// processes of this machine.
+type Peers struct {
+	http   http.Server
+	house  House
+	log    *slog.Logger
+	inside *Pipe
+}
+
+// House is this member, as Peers needs it.
+type House interface {
+	// Secure returns a listener that lets only connections of members of another one through.
+	Secure(net.Listener) net.Listener
+
+	// Who returns the name of the member that made a connection; nil stands for one of Dial.
+	Who(*tls.ConnectionState) (name string, err error)
+
+	// Leading returns the handler while this member leads; nil while it does not.
+	Leading() http.Handler
+
+	// Hooks returns what takes webhooks while this member leads; nil while it does not.
+	Hooks() http.Handler
+
+	Way() Way
+}
+
+// NewPeers returns a Peers for this member.
+func NewPeers(house House, log *slog.Logger) *Peers {
+	mux := http.NewServeMux()
+	mux.Handle("POST "+api.ProcessesPath, withBody(http.HandlerFunc(processes)))
+	standby := func(w http.ResponseWriter) {
+		w.Header().Set(standbyHeader, "1")
+		p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), house.Way().Why)
+		p.RetryIn(doorRetry)
+		writeProblem(w, p)
+	}
+	mux.HandleFunc("POST "+hookPath, func(w http.ResponseWriter, r *http.Request) {
+		if hooks := house.Hooks(); hooks != nil {
+			hooks.ServeHTTP(w, r)
+			return
+		}
+		standby(w)
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		leading := house.Leading()
+		if leading == nil {
+			standby(w)
+			return
+		}
+		who, err := house.Who(r.TLS)
+		var g Guest
+		if err == nil {
+			err = json.Unmarshal([]byte(r.Header.Get(guestHeader)), &g)
+		}
+		if err != nil {
+			writeProblem(w, api.NewProblem(api.CodeInvalidRequest, fmt.Sprintf("who asks is not known: %v", err)))
+			return
+		}
+		g.Member = who
+		leading.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
+	})
+	p := &Peers{plain(mux, log), house, log, NewPipe()}
+	p.http.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateActive { // a member's, or it would not have come through Secure
+			owes(c, false)
+		}
+	}
+	p.http.MaxHeaderBytes += maxHeader                                  // for the door's header
+	p.http.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // failed handshakes of strangers
+	return p
+}
+
+// Serve answers members on a listener that anybody may be able to reach, and connections of Dial,
+// until Shutdown. It closes the listener. At the limit, as with strangers, the connection that has
+// owed its first request longest gives way.
+func (p *Peers) Serve(l net.Listener) error {
+	go p.http.Serve(p.inside)
+	limited := limit(l, maxPeers, p.log, nil)
+	limited.yields = true
+	return ended(p.http.Serve(p.house.Secure(limited)))
+}
+
+// Dial connects within this process, without TLS: for a door whose own member leads.
+func (p *Peers) Dial(ctx context.Context) (net.Conn, error) { return p.inside.Dial(ctx) }
+
+// Shutdown accepts no more connections, and waits for the requests in progress until ctx ends. Then
+// it aborts the rest.
+func (p *Peers) Shutdown(ctx context.Context) error {
+	if err := p.http.Shutdown(ctx); err != nil {
+		return p.http.Close()
+	}
+	return nil
+}
+
+// hookPath is where members pass webhooks on to the leader. Callers of a socket cannot reach it.
+const hookPath = "/webhook"
+
+// Forward passes a webhook on to the leader. While none leads, it is answered at once: Notion sends
+// it again.
+func (d *Door) Forward(w http.ResponseWriter, r *http.Request) {
+	away := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, strings.ToLower(http.StatusText(http.StatusServiceUnavailable)), http.StatusServiceUnavailable)
+	})
+	d.pass(w, r.WithContext(context.WithValue(r.Context(), onceKey{}, away)))
 }

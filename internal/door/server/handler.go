@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,17 +10,37 @@ import (
 	"log/slog"
 	"maps"
 	"mime"
+	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/kit/ratelimit"
 	"dibs/internal/outbox"
 )
+
+// New returns a server.
+func New(o Options) *Server {
+	s := &Server{
+		broker:   o.Broker,
+		journal:  o.Journal,
+		log:      o.Log,
+		machines: cmp.Or(o.Machines, NewMachines("", nil)),
+		idle:     make(chan struct{}),
+		quota:    ratelimit.New(quotaBurst, quotaEvery),
+	}
+	s.base, s.stop = context.WithCancelCause(context.Background())
+	s.handler = s.layers(o)
+	s.front = NewFront(s, FrontOptions{Log: o.Log})
+	s.scrapes = plain(addressed(onlyMetrics(o.Metrics)), o.Log)
+	s.scrapes.ReadTimeout, s.scrapes.WriteTimeout = bodyTimeout, writeTimeout
+	return s
+}
 
 // layers builds the chain of handlers that a request passes.
 func (s *Server) layers(o Options) http.Handler {
@@ -81,33 +102,6 @@ func (s *Server) panicked(r *http.Request, cause any) *api.Problem {
 	return api.NewProblem(api.CodeInternal, "the daemon failed while it worked on this: its log says more")
 }
 
-// observedWriter remembers the status of an answer, and limits the time that the caller takes to
-// read each piece: a caller that reads nothing must not keep its connection for ever.
-type observedWriter struct {
-	http.ResponseWriter
-	connection *http.ResponseController
-	status     int // zero until there is one
-}
-
-func (w *observedWriter) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.connection.SetWriteDeadline(time.Now().Add(writeTimeout))
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *observedWriter) Write(data []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	w.connection.SetWriteDeadline(time.Now().Add(writeTimeout))
-	return w.ResponseWriter.Write(data)
-}
-
-// Unwrap gives http.ResponseController the connection.
-func (w *observedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 // routed refuses requests for which the mux has no handler.
 func routed(mux *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -126,13 +120,6 @@ func routed(mux *http.ServeMux, next http.Handler) http.Handler {
 		writeProblem(w, api.NewProblem(api.CodeNoRoute, fmt.Sprintf("there is no %s here: GET /openapi.json tells what there is", r.URL.Path)))
 	})
 }
-
-// discarded keeps only the header of an answer.
-type discarded struct{ header http.Header }
-
-func (d *discarded) Header() http.Header            { return d.header }
-func (d *discarded) Write(data []byte) (int, error) { return len(data), nil }
-func (d *discarded) WriteHeader(int)                {}
 
 // withBody reads the whole body before the handler runs, and makes it fit. The body must be JSON and
 // not too large.
@@ -239,15 +226,6 @@ func (s *Server) unheard(r *http.Request, a outbox.Answer) {
 	}
 }
 
-func silent(says string) *api.Problem {
-	p := api.NewProblem(api.CodeJournalUnavailable, says)
-	p.RetryIn(broker.RetryUnavailable)
-	return p
-}
-
-// errSilent is why a stream is given up before it has begun.
-var errSilent = silent("the journal has not answered for a second: ask again")
-
 // promptStream is prompt for a stream. A stream only reads, so its wait before the first byte is cut
 // short. Once it has begun it may wait.
 func (s *Server) promptStream(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -263,25 +241,6 @@ func (s *Server) promptStream(w http.ResponseWriter, r *http.Request, next http.
 	next.ServeHTTP(answer, named)
 }
 
-// begunWriter notes that an answer has begun.
-type begunWriter struct {
-	http.ResponseWriter
-	begun atomic.Bool
-}
-
-func (w *begunWriter) WriteHeader(status int) {
-	w.begun.Store(true)
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *begunWriter) Write(data []byte) (int, error) {
-	w.begun.Store(true)
-	return w.ResponseWriter.Write(data)
-}
-
-// Unwrap gives http.ResponseController the connection.
-func (w *begunWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 func requireJSON(contentType string) *api.Problem {
 	media, _, err := mime.ParseMediaType(contentType)
 	if err == nil && media == "application/json" {
@@ -294,35 +253,34 @@ func requireJSON(contentType string) *api.Problem {
 	return api.NewProblem(api.CodeWrongMediaType, fmt.Sprintf("the body is %s: send JSON, and say so with the header Content-Type: application/json", is))
 }
 
-// writeProblem answers with a problem.
-func writeProblem(w http.ResponseWriter, p *api.Problem) {
-	for name, values := range problemHeader(p) {
-		w.Header()[name] = values
-	}
-	writeJSON(w, p.Status, p)
+// addressed refuses requests whose Host is neither this machine nor the daemon. This stops a
+// browser that a hostile page sent here through a forwarded port: it names the page's host. A
+// browser that asks for a change from a page of another origin is refused, too.
+func addressed(next http.Handler) http.Handler {
+	var origins http.CrossOriginProtection
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isLocal(r.Host) {
+			writeProblem(w, api.NewProblem(api.CodeWrongHost, fmt.Sprintf("the request is for the host %.100q: ask for http://dibs or http://localhost", r.Host)))
+			return
+		}
+		if origins.Check(r) != nil {
+			writeProblem(w, api.NewProblem(api.CodeCrossOrigin, "a web page of another origin asks for a change: ask from a program that is not a browser"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
-func writeJSON(w http.ResponseWriter, status int, value any) {
-	var body bytes.Buffer
-	if err := encode(&body, value); err != nil {
-		panic(err) // values of package api can be written
+// isLocal reports whether a Host header can mean this daemon. HTTP/1.0 has none, so an empty one
+// can.
+func isLocal(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
 	}
-	writeAnswer(w, outbox.Answer{Status: status, Body: body.Bytes()})
-}
-
-func writeAnswer(w http.ResponseWriter, a outbox.Answer) {
-	media := "application/json"
-	if a.Status >= http.StatusBadRequest {
-		media = api.ProblemType
+	switch strings.ToLower(host) {
+	case "", "dibs", "localhost":
+		return true
 	}
-	w.Header().Set("Content-Type", media)
-	w.WriteHeader(a.Status)
-	w.Write(a.Body) // no use for an error: the caller is gone
-}
-
-// encode writes a value as JSON and ends the line.
-func encode(w io.Writer, value any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(value)
+	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && address.IsLoopback()
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,13 +10,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/kit/keylock"
 	"dibs/internal/outbox"
 )
 
@@ -209,67 +206,4 @@ func bodyOf(r *http.Request) ([]byte, error) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return body, nil
-}
-
-// recordedAnswer buffers an answer, which is stored before it is sent. Header fields go straight to
-// the answer that will be sent.
-type recordedAnswer struct {
-	http.ResponseWriter
-	outbox.Answer
-}
-
-func (r *recordedAnswer) WriteHeader(status int) { r.Status = status }
-
-func (r *recordedAnswer) Write(data []byte) (int, error) {
-	r.Status = cmp.Or(r.Status, http.StatusOK)
-	r.Body = append(r.Body, data...)
-	return len(data), nil
-}
-
-// flights are the idempotency keys, with their users, of the requests in progress.
-type flights struct {
-	locks keylock.Locks[string]
-	first sync.Map // by key, a *flying: the request that has its lock, or waits for it first
-}
-
-// flying is a request in progress.
-type flying struct {
-	fingerprint string
-	// heard ends once the journal keeps the request waiting: its caller was told, see prompt.
-	heard  context.Context
-	silent context.CancelFunc
-}
-
-// flight returns the key of a user's request in flights.
-func flight(uid int, key string) string { return fmt.Sprint(uid, " ", key) }
-
-// enter waits until no other request with this key is in progress, and returns the function that
-// lets the next one in, and a context for the request. It refuses a request with another fingerprint at
-// once. If that comes just as one leaves, it waits, and Keys refuses it. It does not wait for a request
-// that the journal keeps waiting.
-func (f *flights) enter(ctx context.Context, key, fingerprint string) (leave func(), patient context.Context, err error) {
-	own := &flying{fingerprint: fingerprint}
-	own.heard, own.silent = context.WithCancel(context.Background())
-	found, busy := f.first.LoadOrStore(key, own)
-	ahead := found.(*flying)
-	if ahead.fingerprint != fingerprint {
-		return nil, nil, outbox.ErrReused
-	}
-	wait, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-	if busy {
-		defer context.AfterFunc(ahead.heard, func() { giveUp(errSilent) })()
-	}
-	unlock, err := f.locks.Lock(wait, key)
-	if err != nil {
-		if !busy {
-			f.first.Delete(key)
-		}
-		return nil, nil, context.Cause(wait)
-	}
-	f.first.Store(key, own) // again: the one before has deleted it
-	return func() {
-		f.first.Delete(key)
-		unlock()
-	}, claim.Patience(ctx, own.silent), nil
 }

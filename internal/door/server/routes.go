@@ -14,6 +14,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
+	"dibs/internal/claim"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -256,5 +257,42 @@ func add[In, Out any](o operations, op *api.Operation, described huma.Operation,
 			return nil, failure{s.problem(ctx, err)}
 		}
 		return out, nil
+	})
+}
+
+// spender is the body of a change of a claim.
+type spender interface{ Spent() claim.Usage }
+
+// change is serve for a change of a claim: it looks the claim up only once, so that the very claim is
+// changed that the caller may change, and notes what was used for it.
+func change[Body spender](o operations, op api.Op[api.ClaimInput[Body], api.Claim], answer func(Broker, context.Context, broker.Caller, *api.ClaimInput[Body]) (api.Claim, error)) {
+	serve(o, op, func(b Broker, ctx context.Context, who broker.Caller, in *api.ClaimInput[Body]) (api.Claim, error) {
+		if in.Body == nil {
+			in.Body = new(Body)
+		}
+		id, agent := in.ID, api.PartsOf(in).Owner
+		found, err := owned(ctx, b, who, id, agent)
+		if err != nil {
+			return api.Claim{}, err
+		}
+		in.ID = string(found.ID)
+		spent := (*in.Body).Spent()
+		if id == api.OnlyClaim && found.Outcome != "" && len(b.Claims(agent).Claims) > 0 {
+			spent = claim.Usage{} // it may be another claim's
+		}
+		if err := b.Spend(ctx, found.ID, spent); err != nil {
+			return api.Claim{}, err
+		}
+		c, err := answer(b, ctx, who, in)
+		lost, ok := errors.AsType[*claim.Lost](err)
+		switch {
+		case ok && id == api.OnlyClaim:
+			return api.Claim{}, notMeant(b, agent, lost)
+		case ok && !spent.None():
+			over := *lost
+			over.Detail += "; what was used for it is counted"
+			err = &over
+		}
+		return c, err
 	})
 }

@@ -4,30 +4,20 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
-	"time"
 
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/kit/keylock"
 	"dibs/internal/kit/ratelimit"
-)
-
-const (
-	maxBody       = 64 << 10
-	maxAdded      = 512 << 10 // of a request for a new task, with its content
-	maxMistake    = 1 << 20   // how much is read beyond maxBody
-	maxHeader     = 16 << 10
-	headerTimeout = 5 * time.Second
-	bodyTimeout   = 10 * time.Second
-	idleTimeout   = 2 * time.Minute
-	// writeTimeout limits how long a caller takes to read each piece of an answer.
-	writeTimeout = 30 * time.Second
-	// flushTimeout is for answering the requests that a shutdown cut off.
-	flushTimeout = time.Second
+	"dibs/internal/outbox"
 )
 
 // Options configure a server. The fields up to Version are required.
@@ -71,26 +61,6 @@ type Server struct {
 	stopping bool
 	requests sync.WaitGroup
 	idle     chan struct{} // closed when all are done
-}
-
-var errStopping = errors.New("the daemon is stopping: ask again once it runs")
-
-// New returns a server.
-func New(o Options) *Server {
-	s := &Server{
-		broker:   o.Broker,
-		journal:  o.Journal,
-		log:      o.Log,
-		machines: cmp.Or(o.Machines, NewMachines("", nil)),
-		idle:     make(chan struct{}),
-		quota:    ratelimit.New(quotaBurst, quotaEvery),
-	}
-	s.base, s.stop = context.WithCancelCause(context.Background())
-	s.handler = s.layers(o)
-	s.front = NewFront(s, FrontOptions{Log: o.Log})
-	s.scrapes = plain(addressed(onlyMetrics(o.Metrics)), o.Log)
-	s.scrapes.ReadTimeout, s.scrapes.WriteTimeout = bodyTimeout, writeTimeout
-	return s
 }
 
 // SetListed is Front.SetListed.
@@ -166,4 +136,77 @@ func (s *Server) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// problem converts an error for the caller.
+func (s *Server) problem(ctx context.Context, err error) *api.Problem {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return p
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return cutOff(ctx)
+	}
+	if _, ok := errors.AsType[*claim.JournalError](err); ok {
+		select {
+		case <-s.journal.Over():
+			return stopping()
+		default:
+		}
+	}
+	if p := s.broker.Problem(err); p != nil {
+		return p
+	}
+	if errors.Is(err, errStopping) || errors.Is(err, broker.ErrStopping) || errors.Is(err, claim.ErrStopped) {
+		return stopping()
+	}
+	s.log.Error("a request failed", claim.AttrError, err)
+	return api.NewProblem(api.CodeInternal, api.Saying(err))
+}
+
+// flights are the idempotency keys, with their users, of the requests in progress.
+type flights struct {
+	locks keylock.Locks[string]
+	first sync.Map // by key, a *flying: the request that has its lock, or waits for it first
+}
+
+// flying is a request in progress.
+type flying struct {
+	fingerprint string
+	// heard ends once the journal keeps the request waiting: its caller was told, see prompt.
+	heard  context.Context
+	silent context.CancelFunc
+}
+
+// flight returns the key of a user's request in flights.
+func flight(uid int, key string) string { return fmt.Sprint(uid, " ", key) }
+
+// enter waits until no other request with this key is in progress, and returns the function that
+// lets the next one in, and a context for the request. It refuses a request with another fingerprint at
+// once. If that comes just as one leaves, it waits, and Keys refuses it. It does not wait for a request
+// that the journal keeps waiting.
+func (f *flights) enter(ctx context.Context, key, fingerprint string) (leave func(), patient context.Context, err error) {
+	own := &flying{fingerprint: fingerprint}
+	own.heard, own.silent = context.WithCancel(context.Background())
+	found, busy := f.first.LoadOrStore(key, own)
+	ahead := found.(*flying)
+	if ahead.fingerprint != fingerprint {
+		return nil, nil, outbox.ErrReused
+	}
+	wait, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	if busy {
+		defer context.AfterFunc(ahead.heard, func() { giveUp(errSilent) })()
+	}
+	unlock, err := f.locks.Lock(wait, key)
+	if err != nil {
+		if !busy {
+			f.first.Delete(key)
+		}
+		return nil, nil, context.Cause(wait)
+	}
+	f.first.Store(key, own) // again: the one before has deleted it
+	return func() {
+		f.first.Delete(key)
+		unlock()
+	}, claim.Patience(ctx, own.silent), nil
 }

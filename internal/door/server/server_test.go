@@ -10,14 +10,18 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/door/server"
+	"dibs/internal/outbox"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 const (
@@ -188,3 +192,338 @@ func inBubble(t *testing.T, name string, test func(*testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
+
+// fake is a broker that does what a test says. Who may go by which name, and what an error
+// means, it knows itself; what a test has not said panics.
+type fake struct {
+	*broker.Broker
+	real    bool // the broker itself is asked for claims, events and the record: it refuses before it looks
+	claim   func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error)
+	claims  []api.Claim
+	lookup  func(id, agent string) (api.Claim, error)
+	act     func(what, id string, with any) (api.Claim, error) // renew, finish, connect, spend
+	left    atomic.Bool                                        // what connected has left
+	events  func(context.Context, api.EventFilter, time.Duration) ([]api.Event, int64, error)
+	watch   func(api.GetClaimInput) (api.Claim, error)
+	tasks   func(api.ListTasksInput) (api.Tasks, error)
+	sweep   func(context.Context, broker.Caller) (api.Sweep, error)
+	owing   func(what string, who broker.Caller) error // all else that is done
+	status  func() (api.Status, error)
+	swept   atomic.Int32
+	claimed atomic.Int32
+}
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	return &fake{
+		Broker: broker.New(broker.Config{Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler)}),
+		claim:  func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) { return held(), nil },
+		lookup: func(string, string) (api.Claim, error) { return held(), nil },
+		act:    func(string, string, any) (api.Claim, error) { return held(), nil },
+		sweep:  func(context.Context, broker.Caller) (api.Sweep, error) { return api.Sweep{Swept: []api.Swept{}}, nil },
+		status: func() (api.Status, error) { return api.Status{}, nil },
+		owing:  func(string, broker.Caller) error { return nil },
+	}
+}
+
+// only has the broker allow no other name.
+func (f *fake) only(name string) { f.SetAgents([]broker.Agent{{Name: name}}) }
+
+func (f *fake) Claim(ctx context.Context, who broker.Caller, in *api.KeyedInput[api.ClaimRequest]) (api.Claim, error) {
+	if f.claimed.Add(1); f.real {
+		return f.Broker.Claim(ctx, who, in)
+	}
+	return f.claim(ctx, who, in.Body)
+}
+
+func (f *fake) Claims(string) api.Claims { return api.Claims{Claims: f.claims} }
+
+func (f *fake) ListClaims(context.Context, broker.Caller, *api.AgentFilter) (api.Claims, error) {
+	return api.Claims{Claims: f.claims}, nil
+}
+
+func (f *fake) Lookup(_ context.Context, id, agent string) (api.Claim, error) {
+	return f.lookup(id, agent)
+}
+
+func (f *fake) GetClaim(ctx context.Context, who broker.Caller, in *api.GetClaimInput) (api.Claim, error) {
+	switch {
+	case f.real:
+		return f.Broker.GetClaim(ctx, who, in)
+	case in.Wait != "":
+		return f.watch(*in)
+	}
+	return f.lookup(in.ID, in.Agent)
+}
+
+func (f *fake) Renew(ctx context.Context, who broker.Caller, in *api.ClaimInput[api.RenewRequest]) (api.Claim, error) {
+	if f.real {
+		return f.Broker.Renew(ctx, who, in)
+	}
+	return f.act("renew", in.ID, who)
+}
+
+func (f *fake) Spend(_ context.Context, id claim.ID, used claim.Usage) error {
+	if used.None() {
+		return nil
+	}
+	_, err := f.act("spend", string(id), used)
+	return err
+}
+
+func (f *fake) Complete(_ context.Context, _ broker.Caller, in *api.ClaimInput[api.CompleteRequest]) (api.Claim, error) {
+	return f.act("finish", in.ID, *in.Body)
+}
+
+func (f *fake) Review(_ context.Context, _ broker.Caller, in *api.ClaimInput[api.ReviewRequest]) (api.Claim, error) {
+	return f.act("finish", in.ID, *in.Body)
+}
+
+func (f *fake) Release(_ context.Context, _ broker.Caller, in *api.ClaimInput[api.StopRequest]) (api.Claim, error) {
+	return f.act("finish", in.ID, *in.Body)
+}
+
+func (f *fake) Block(_ context.Context, _ broker.Caller, in *api.ClaimInput[api.BlockRequest]) (api.Claim, error) {
+	return f.act("finish", in.ID, *in.Body)
+}
+
+func (f *fake) Fail(_ context.Context, _ broker.Caller, in *api.ClaimInput[api.FailRequest]) (api.Claim, error) {
+	return f.act("finish", in.ID, *in.Body)
+}
+
+func (f *fake) Ask(_ context.Context, _ broker.Caller, in *api.ClaimInput[api.AskRequest]) (api.Claim, error) {
+	return f.act("finish", in.ID, *in.Body)
+}
+
+func (f *fake) KeepAlive(ctx context.Context, who broker.Caller, in *api.KeepAliveInput) (api.Claim, func(), error) {
+	if f.real {
+		return f.Broker.KeepAlive(ctx, who, in)
+	}
+	c, err := f.act("connect", in.ID, in.Grace)
+	return c, func() { f.left.Store(true) }, err
+}
+
+func (f *fake) Watch(_ context.Context, in *api.GetClaimInput) (api.Claim, error) {
+	return f.watch(*in)
+}
+
+func (f *fake) Events(ctx context.Context, e api.EventFilter, wait time.Duration) ([]api.Event, int64, error) {
+	return f.events(ctx, e, wait)
+}
+
+func (f *fake) ListTasks(_ context.Context, _ broker.Caller, in *api.ListTasksInput) (api.Tasks, error) {
+	return f.tasks(*in)
+}
+
+func (f *fake) GetTask(context.Context, broker.Caller, *api.GetTaskInput) (api.Task, error) {
+	return api.Task{}, nil
+}
+
+func (f *fake) Log(ctx context.Context, who broker.Caller, in *api.LogInput) (api.Log, error) {
+	if f.real {
+		return f.Broker.Log(ctx, who, in)
+	}
+	return api.Log{}, nil
+}
+
+func (f *fake) Sweep(ctx context.Context, who broker.Caller, _ *api.KeyedInput[*api.SweepRequest]) (api.Sweep, error) {
+	f.swept.Add(1)
+	return f.sweep(ctx, who)
+}
+
+func (f *fake) Status(context.Context, broker.Caller, *struct{}) (api.Status, error) {
+	return f.status()
+}
+
+func (f *fake) Sync(_ context.Context, who broker.Caller, _ *api.KeyedInput[*api.SyncRequest]) (api.Sync, error) {
+	return api.Sync{}, f.owing("Sync", who)
+}
+
+func (f *fake) AddTask(_ context.Context, who broker.Caller, _ *api.AddInput) (api.Added, error) {
+	return api.Added{}, f.owing("AddTask", who)
+}
+
+func (f *fake) Comment(_ context.Context, who broker.Caller, _ *api.TaskInput[api.CommentRequest]) (api.Commented, error) {
+	return api.Commented{}, f.owing("Comment", who)
+}
+
+func (f *fake) Offer(_ context.Context, who broker.Caller, _ *api.TaskInput[api.OfferRequest]) (api.Offered, error) {
+	return api.Offered{}, f.owing("Offer", who)
+}
+
+func (f *fake) Decline(_ context.Context, who broker.Caller, _ *api.TaskInput[api.DeclineRequest]) (api.Offered, error) {
+	return api.Offered{}, f.owing("Decline", who)
+}
+
+func (f *fake) Reopen(_ context.Context, who broker.Caller, _ *api.ReopenInput) (api.Reopened, error) {
+	return api.Reopened{}, f.owing("Reopen", who)
+}
+
+func (f *fake) ReopenFailed(_ context.Context, who broker.Caller, _ *api.KeyedInput[api.ReopenFailedRequest]) (api.ReopenedTasks, error) {
+	return api.ReopenedTasks{}, f.owing("ReopenFailed", who)
+}
+
+func (f *fake) Poll(_ context.Context, who broker.Caller, _ *api.PollInput) (api.Triggers, error) {
+	return api.Triggers{}, f.owing("Poll", who)
+}
+
+func (f *fake) Send(_ context.Context, who broker.Caller, _ *api.KeyedInput[api.MessageRequest]) (api.Message, error) {
+	return api.Message{}, f.owing("Send", who)
+}
+
+func (f *fake) Mint(_ context.Context, who broker.Caller, _ *api.MintInput) (api.Minted, error) {
+	return api.Minted{}, f.owing("Mint", who)
+}
+
+func (f *fake) Check(_ context.Context, who broker.Caller, _ *api.CheckInput) (api.Checked, error) {
+	return api.Checked{}, f.owing("Check", who)
+}
+
+func (f *fake) Reservations(_ context.Context, who broker.Caller, _ *api.ListReservationsInput) (api.Reservations, error) {
+	return api.Reservations{}, f.owing("Reservations", who)
+}
+
+func (f *fake) Pause(_ context.Context, who broker.Caller, _ *api.KeyedInput[*api.PauseRequest]) (api.Paused, error) {
+	return api.Paused{}, f.owing("Pause", who)
+}
+
+func (f *fake) Resume(_ context.Context, who broker.Caller, _ *api.KeyedInput[*api.ResumeRequest]) (api.Paused, error) {
+	return api.Paused{}, f.owing("Resume", who)
+}
+
+func (f *fake) AdoptCluster(_ context.Context, who broker.Caller, _ *api.BareInput) (api.Cluster, error) {
+	return api.Cluster{}, f.owing("AdoptCluster", who)
+}
+
+func (f *fake) RenewWebhook(_ context.Context, who broker.Caller, _ *api.BareInput) (api.Webhook, error) {
+	return api.Webhook{}, f.owing("RenewWebhook", who)
+}
+
+// memory is a memory for idempotency keys. It fails the test when it is used
+// against its contract, and does nothing once a context has ended.
+type memory struct {
+	t    testing.TB
+	mu   sync.Mutex
+	rows map[ownKey]*row
+	// lost is why the claims of requests cannot be looked up, nil if they can.
+	lost error
+}
+
+type row struct {
+	fingerprint string
+	interrupted bool
+	answer      *outbox.Answer
+	claim       claim.ID
+}
+
+// ownKey is a user's key.
+type ownKey struct {
+	uid int
+	key string
+}
+
+// unknown is the user of a pipe, of whom nothing is known.
+const unknown = -1
+
+// newMemory returns an empty memory.
+func newMemory(t testing.TB) *memory {
+	return &memory{t: t, rows: make(map[ownKey]*row)}
+}
+
+// BeginRequest begins a request.
+func (k *memory) BeginRequest(ctx context.Context, uid int, key, fingerprint string, _ time.Time) (*outbox.Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r, ok := k.rows[ownKey{uid, key}]
+	switch {
+	case !ok:
+		k.rows[ownKey{uid, key}] = &row{fingerprint: fingerprint}
+		return nil, nil
+	case r.fingerprint != fingerprint:
+		return nil, outbox.ErrReused
+	case r.answer == nil && !r.interrupted && r.claim == "":
+		k.t.Errorf("key %q is begun while its first request is in flight", key)
+		return nil, outbox.ErrUnanswered
+	case r.answer == nil:
+		return nil, outbox.ErrUnanswered
+	}
+	return r.answer, nil
+}
+
+// FinishRequest stores the answer.
+func (k *memory) FinishRequest(ctx context.Context, uid int, key string, a outbox.Answer) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r, ok := k.rows[ownKey{uid, key}]; !ok || r.answer != nil {
+		k.t.Errorf("key %q gets an answer, and needs none", key)
+	} else {
+		r.answer = &a
+	}
+	return nil
+}
+
+// DropRequest forgets the request.
+func (k *memory) DropRequest(ctx context.Context, uid int, key string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r, ok := k.rows[ownKey{uid, key}]; !ok || r.answer != nil {
+		k.t.Errorf("key %q is dropped, and has nothing to drop", key)
+	}
+	delete(k.rows, ownKey{uid, key})
+	return nil
+}
+
+// RequestMade returns what was made for the request.
+func (k *memory) RequestMade(ctx context.Context, uid int, key string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r, ok := k.rows[ownKey{uid, key}]; ok && k.lost == nil {
+		return string(r.claim), nil
+	}
+	return "", k.lost
+}
+
+// Bind notes that the claim was made for the request of that key.
+func (k *memory) Bind(key string, id claim.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rows[ownKey{unknown, key}].claim = id
+}
+
+// Lose has looking up claims fail for that reason; nil ends it.
+func (k *memory) Lose(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lost = err
+}
+
+// Interrupt turns a request that was answered into one that was cut off before.
+func (k *memory) Interrupt(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rows[ownKey{unknown, key}].answer, k.rows[ownKey{unknown, key}].interrupted = nil, true
+}
+
+// Has reports whether the key stands for a request.
+func (k *memory) Has(key string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, ok := k.rows[ownKey{unknown, key}]
+	return ok
+}
+
+func (k *memory) Away() error { return nil }
+
+func (k *memory) Over() <-chan struct{} { return nil }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,9 +25,6 @@ const (
 	// hookIdle is how long a connection may be silent between two posts.
 	hookIdle = 15 * time.Second
 )
-
-// hookPath is where members pass webhooks on to the leader. Callers of a socket cannot reach it.
-const hookPath = "/webhook"
 
 // Webhooks accepts what Notion posts to an address that anybody may be able to reach. It answers
 // nothing but POST on one path, and cuts off whoever is slow.
@@ -189,13 +185,4 @@ func (h *Webhooks) Shutdown(ctx context.Context) {
 	if h.http.Shutdown(ctx) != nil {
 		h.http.Close()
 	}
-}
-
-// Forward passes a webhook on to the leader. While none leads, it is answered at once: Notion sends
-// it again.
-func (d *Door) Forward(w http.ResponseWriter, r *http.Request) {
-	away := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, strings.ToLower(http.StatusText(http.StatusServiceUnavailable)), http.StatusServiceUnavailable)
-	})
-	d.pass(w, r.WithContext(context.WithValue(r.Context(), onceKey{}, away)))
 }

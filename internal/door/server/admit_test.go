@@ -1,0 +1,308 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/user"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/door/server"
+	"dibs/internal/reserve"
+	"dibs/internal/task"
+	"dibs/internal/testkit"
+)
+
+// noting is a broker that notes what it is asked, and answers nothing.
+type noting struct {
+	*fake
+	asked []string
+}
+
+func (n *noting) note(format string, args ...any) {
+	n.asked = append(n.asked, fmt.Sprintf(format, args...))
+}
+
+func (n *noting) Authorize(string, broker.Caller) error { return nil }
+
+func (n *noting) ListClaims(_ context.Context, _ broker.Caller, in *api.AgentFilter) (api.Claims, error) {
+	n.note("claims of %s", in.Agent)
+	return api.Claims{}, nil
+}
+
+func (n *noting) Reservations(_ context.Context, who broker.Caller, in *api.ListReservationsInput) (api.Reservations, error) {
+	n.note("reservations of %s, compared %v, at %s", in.Agent, in.Targets, who.Member)
+	return api.Reservations{}, nil
+}
+
+func (n *noting) Check(_ context.Context, who broker.Caller, in *api.CheckInput) (api.Checked, error) {
+	n.note("whether %s may, at %s", in.Body.Agent, who.Member)
+	return api.Checked{}, nil
+}
+
+func (n *noting) Poll(_ context.Context, who broker.Caller, in *api.PollInput) (api.Triggers, error) {
+	n.note("poll of %s, key %s of %d", in.Name, who.Key, who.UID)
+	return api.Triggers{}, nil
+}
+
+func (n *noting) Send(_ context.Context, who broker.Caller, in *api.KeyedInput[api.MessageRequest]) (api.Message, error) {
+	n.note("message of %s, key %s of %d", in.Body.From, who.Key, who.UID)
+	return api.Message{}, nil
+}
+
+func (n *noting) Comment(_ context.Context, who broker.Caller, in *api.TaskInput[api.CommentRequest]) (api.Commented, error) {
+	n.note("comment of %s, key %s of %d", in.Body.Agent, who.Key, who.UID)
+	return api.Commented{}, nil
+}
+
+// What decides the answer to a request reaches the broker: whose it is, and where it came in. Two
+// users may use one key.
+func TestWhatIsAskedArrives(t *testing.T) {
+	const id = "11111111-1111-1111-1111-111111111111"
+	for _, tt := range []struct{ method, path, body, want string }{
+		{"GET", "/v1/claims?agent=Sandman", "", "claims of Sandman"},
+		{"GET", "/v1/reservations?agent=Sandman", "", "reservations of Sandman, compared false, at one"},
+		{"GET", "/v1/reservations?agent=Sandman&targets=true", "", "reservations of Sandman, compared true, at one"},
+		{"POST", "/v1/reservations/check", `{"agent":"Sandman","targets":[{"path":"a.go","at":[{"in":"name:x","path":"a.go"}]}]}`, "whether Sandman may, at one"},
+		{"POST", "/v1/agents/Sandman/poll", `{}`, "poll of Sandman, key k of -1"},
+		{"POST", "/v1/messages", `{"from":"Sandman","to":"Oracle","text":"hi"}`, "message of Sandman, key k of -1"},
+		{"POST", "/v1/tasks/" + id + "/comments", `{"agent":"Sandman","text":"hi"}`, "comment of Sandman, key k of -1"},
+	} {
+		inBubble(t, tt.want, func(t *testing.T) {
+			n := &noting{fake: newFake(t)}
+			f := &fixture{t: t, broker: n.fake, keys: newMemory(t), pipe: server.NewPipe(), log: new(logBuffer)}
+			f.server = server.New(server.Options{Broker: n, Journal: f.keys, Version: "v1.2.3", Log: f.logger()})
+			front := server.NewFront(f.server, server.FrontOptions{Member: "one", Log: f.logger()})
+			f.serveAt(front, f.pipe)
+			var header []string
+			if tt.method == "POST" {
+				header = []string{"Idempotency-Key", "k"}
+			}
+			if got := f.must(tt.method, tt.path, tt.body, header...); got.status >= 300 {
+				t.Errorf("answered %d: %s\n%s", got.status, got.body, f.log)
+			}
+			if !slices.Equal(n.asked, []string{tt.want}) {
+				t.Errorf("the broker was asked for %q, want %q", n.asked, tt.want)
+			}
+		})
+	}
+}
+
+// operation is what the description says of one.
+type operation struct {
+	RequestBody struct {
+		Content map[string]struct{ Schema *schema }
+	}
+}
+
+// schema is a type, as the description has it.
+type schema struct {
+	Ref        string `json:"$ref"`
+	Type       any
+	Properties map[string]*schema
+	Required   []string
+	Items      *schema
+}
+
+// nobodysRow is a row of the table of what is done in nobody's name.
+var nobodysRow = regexp.MustCompile("(?m)^\\| `([A-Z]+ /v1/[^`]*)` \\|([^|]*)\\|$")
+
+// sandmans are triggers and reservations, all of them Sandman's.
+type sandmans struct {
+	broker.Inbox
+	broker.Reservations
+}
+
+func (sandmans) TriggerAgents(context.Context, []string) (map[string]string, error) {
+	return map[string]string{"x": "Sandman"}, nil
+}
+
+func (sandmans) Find(context.Context, string) (reserve.Reservation, error) {
+	return reserve.Reservation{Agent: "Sandman"}, nil
+}
+
+// Every operation that changes something demands an agent's name that the caller may use, or
+// stands in the table of docs/threats.md; where that says that it is signed, the broker is
+// told which user it was (TestSigned of package broker shows that it signs). It goes through all
+// operations that there are.
+func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
+	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
+		t.Skip("the kernel does not say who calls")
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature := task.UserSignature(me.Username)
+	threats, err := os.ReadFile("../../../docs/threats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make(map[string]string)
+	for _, row := range nobodysRow.FindAllStringSubmatch(string(threats), -1) {
+		rows[row[1]] = row[2]
+	}
+
+	path := socketPath(t)
+	f := start(t)
+	f.serve(listen(t, path))
+	f.broker.Broker = broker.New(broker.Config{
+		Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
+		Agents: []broker.Agent{{Name: "somebody else"}}, Inbox: broker.InboxConfig{Inbox: sandmans{}}, Reserved: sandmans{},
+	})
+	var acted, signed bool
+	f.broker.owing = func(_ string, who broker.Caller) error {
+		acted, signed = true, who.User == signature
+		return nil
+	}
+	f.broker.sweep = func(_ context.Context, who broker.Caller) (api.Sweep, error) {
+		return api.Sweep{}, f.broker.owing("sweep", who)
+	}
+	var doc struct {
+		Paths      map[string]map[string]operation
+		Components struct{ Schemas map[string]*schema }
+	}
+	if err := json.Unmarshal([]byte(f.must("GET", "/openapi.json", "").body), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var least func(s *schema) any
+	least = func(s *schema) any {
+		if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
+			s = doc.Components.Schemas[name]
+		}
+		switch {
+		case s.Properties != nil:
+			made := make(map[string]any)
+			for _, name := range s.Required {
+				made[name] = least(s.Properties[name])
+			}
+			return made
+		case s.Items != nil:
+			return []any{least(s.Items)}
+		}
+		return "x"
+	}
+	var seen []string
+	for address, methods := range doc.Paths {
+		for method, op := range methods {
+			if method == "get" {
+				continue
+			}
+			name := strings.ToUpper(method) + " " + address
+			seen = append(seen, name)
+			about := string(taskID)
+			if strings.HasPrefix(address, "/v1/claims/") {
+				about = string(claimID)
+			}
+			body := ""
+			if content, ok := op.RequestBody.Content["application/json"]; ok {
+				data, err := json.Marshal(least(content.Schema))
+				if err != nil {
+					t.Fatal(err)
+				}
+				body = string(data)
+			}
+			acted, signed = false, false
+			got, err := exchange(t.Context(), dialer(path), strings.ToUpper(method), strings.NewReplacer("{id}", about, "{name}", "Sandman").Replace(address), body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row, listed := rows[name]
+			switch {
+			case !acted && problemIn(t, got).Code == api.CodeForbiddenAgent:
+				if listed {
+					t.Errorf("%s demands an agent's name, and stands in the table of what is done in nobody's", name)
+				}
+			case !acted:
+				t.Errorf("%s %s was answered %d %s: it is to be seen whether it demands an agent's name", name, body, got.status, got.body)
+			case !listed:
+				t.Errorf("%s is done in nobody's name and does not stand in the table of docs/threats.md: have it demand an agent's name, or sign it (see signature), and say so there", name)
+			case strings.Contains(row, "signed") && !signed:
+				t.Errorf("%s: signed is %v, and docs/threats.md says:%s", name, signed, row)
+			}
+		}
+	}
+	for name := range rows {
+		if !slices.Contains(seen, name) {
+			t.Errorf("docs/threats.md speaks of %s, which there is not", name)
+		}
+	}
+}
+
+// What a user may ask for without end is bounded, all together: so many at once, then one
+// every so often. The refusal says when to go on, and is not remembered under the key. Every
+// operation that writes says what meters it.
+func TestOwingIsBounded(t *testing.T) {
+	requests := []struct{ path, body string }{
+		{"/v1/messages", `{"from":"Sandman","to":"Oracle","text":"hello"}`},
+		{"/v1/messages", `{"to":"all","text":"hello"}`},
+		{"/v1/tasks", `{"title":"Write"}`},
+		{"/v1/tasks/" + string(taskID) + "/comments", `{"agent":"Sandman","text":"hello"}`},
+		{"/v1/tasks/" + string(taskID) + "/offer", `{"agent":"Sandman","to":"Oracle"}`},
+		{"/v1/tasks/" + string(taskID) + "/decline", `{"agent":"Sandman"}`},
+		{"/v1/tasks/" + string(taskID) + "/reopen", `{}`},
+		{"/v1/reopen", `{"failed_by":"Sandman"}`},
+		{"/v1/pause", `{"agent":"Sandman"}`},
+	}
+	asks := []*api.Operation{api.OpCheck.Operation} // which is no GET, and writes nothing
+	for _, op := range api.Operations() {
+		if writes := (op.Method != http.MethodGet || op.Changes) && !slices.Contains(asks, op); writes != (op.Meter != "") {
+			t.Errorf("%s: that it writes is %v, and what meters it is %q", op.Pattern(), writes, op.Meter)
+		}
+		asked := slices.ContainsFunc(requests, func(r struct{ path, body string }) bool {
+			return api.OperationOf(httptest.NewRequest(http.MethodPost, r.path, nil)) == op
+		})
+		if metered := op.Meter == api.ByQuota; metered != asked {
+			t.Errorf("%s is metered by the user's quota: %v, and asked for here: %v", op.Pattern(), metered, asked)
+		}
+	}
+	inBubble(t, "bounds", func(t *testing.T) {
+		f := start(t)
+		done := 0
+		f.broker.owing = func(string, broker.Caller) error {
+			done++
+			return nil
+		}
+		for i := range 200 {
+			r := requests[i%len(requests)]
+			if got := f.must("POST", r.path, r.body); got.status >= 300 {
+				t.Fatalf("%d, %s: answered %d %s", i, r.path, got.status, got.body)
+			}
+		}
+		for i, r := range requests {
+			key := fmt.Sprint("key", i)
+			got := f.must("POST", r.path, r.body, api.KeyHeader, key)
+			p := problemIn(t, got)
+			if got.status != 429 || p.Code != api.Code(claim.CodeLimitReached) || p.RetryAfter != 2 || got.header.Get("Retry-After") != "2" {
+				t.Errorf("%s: answered %d %v %s", r.path, got.status, got.header, got.body)
+			}
+			if done != 200+i {
+				t.Fatalf("%s: %d were done, want %d", r.path, done, 200+i)
+			}
+			time.Sleep(time.Duration(p.RetryAfter) * time.Second)
+			if got := f.must("POST", r.path, r.body, api.KeyHeader, key); got.status >= 300 {
+				t.Errorf("%s, after the wait: answered %d %s", r.path, got.status, got.body)
+			}
+		}
+		// An answer that was given is given again at any time, and counts for nothing.
+		if got := f.must("POST", requests[0].path, requests[0].body, api.KeyHeader, "key0"); got.header.Get(api.ReplayedHeader) != "true" {
+			t.Errorf("a repetition was answered %d %s", got.status, got.body)
+		}
+		// Nothing else is held up.
+		if got := f.must("POST", "/v1/claims/"+string(claimID)+"/release", ""); got.status >= 300 {
+			t.Errorf("a release was answered %d %s", got.status, got.body)
+		}
+	})
+}

@@ -1,0 +1,580 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/door/server"
+	"dibs/internal/reserve"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestRequestsRefused sends requests of which nothing is done.
+func TestRequestsRefused(t *testing.T) {
+	const claims = "/v1/claims"
+	for _, tt := range []struct {
+		name, method, path, body string
+		header                   []string
+		status                   int
+		code                     api.Code
+		want                     string // in the detail
+		location                 string // of the only fault, if it has one
+	}{
+		{name: "no body", method: "POST", path: claims, status: 400, code: api.CodeInvalidRequest, want: "body is required"},
+		{name: "not JSON", method: "POST", path: claims, body: `{"agent":`, status: 400, code: api.CodeInvalidRequest, want: "unexpected end", location: "body"},
+		{name: "two documents", method: "POST", path: claims, body: `{"agent":"Sandman"}{}`, status: 400, code: api.CodeInvalidRequest, want: "invalid character", location: "body"},
+		{name: "null", method: "POST", path: claims, body: `null`, status: 422, code: api.CodeInvalidRequest, want: "expected object", location: "body"},
+		{name: "no agent", method: "POST", path: claims, body: `{}`, status: 422, code: api.CodeInvalidRequest, want: "agent", location: "body"},
+		{name: "empty agent", method: "POST", path: claims, body: `{"agent":""}`, status: 422, code: api.CodeInvalidRequest, want: "body.agent: ", location: "body.agent"},
+		{name: "unknown field", method: "POST", path: claims, body: `{"agent":"Sandman","taks":"x"}`, status: 422, code: api.CodeInvalidRequest, want: "body.taks: unexpected property", location: "body.taks"},
+		{name: "unknown field of a change", method: "POST", path: claims + "/mine/complete", body: `{"agent":"Sandman","reason":"x"}`, status: 422, code: api.CodeInvalidRequest, want: "body.reason: unexpected property", location: "body.reason"},
+		{name: "wrong type", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":"five"}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes: expected integer", location: "body.timeout_minutes"},
+		{name: "too large a number", method: "POST", path: claims, body: `{"agent":"Sandman","pid":1e300}`, status: 422, code: api.CodeInvalidRequest, want: "body: pid: the number 1e300 does not fit", location: "body"},
+		{name: "fraction of a minute", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":1.5}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes", location: "body.timeout_minutes"},
+		{name: "no time at all", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":0}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes", location: "body.timeout_minutes"},
+		{name: "too long a wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":3600.1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds: expected number <= 3600", location: "body.wait_seconds"},
+		{name: "negative wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":-1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds", location: "body.wait_seconds"},
+		{name: "no task to claim", method: "POST", path: claims, body: `{"agent":"Sandman","task":"nonsense"}`, status: 422, code: api.CodeInvalidRequest, want: `body.task: "nonsense" is not a Notion id`, location: "body.task"},
+		{name: "no task to leave out", method: "POST", path: claims, body: `{"agent":"Sandman","except":["nonsense"]}`, status: 422, code: api.CodeInvalidRequest, want: `"nonsense" is not a Notion id`, location: "body.except[0]"},
+		{name: "a task, and others left out", method: "POST", path: claims, body: `{"agent":"Sandman","task":"11111111-1111-1111-1111-111111111111","except":["11111111-1111-1111-1111-111111111111"]}`, status: 422, code: api.CodeInvalidRequest, want: "except", location: "body.except"},
+		{name: "no claim id", method: "POST", path: claims + "/nonsense/renew", status: 422, code: api.CodeInvalidRequest, want: `path.id: "nonsense" is neither the id of a claim nor of a task`, location: "path.id"},
+		{name: "whose only claim", method: "POST", path: claims + "/mine/renew", status: 422, code: api.CodeInvalidRequest, want: "which agent's only claim?", location: "agent"},
+		{name: "no task id", method: "GET", path: "/v1/tasks/nonsense", status: 422, code: api.CodeInvalidRequest, want: `path.id: "nonsense" is not a Notion id`, location: "path.id"},
+		{name: "ready", method: "GET", path: "/v1/tasks?ready=maybe", status: 422, code: api.CodeInvalidRequest, want: "query.ready: invalid boolean", location: "query.ready"},
+		{name: "limit", method: "GET", path: "/v1/tasks?limit=-1", status: 422, code: api.CodeInvalidRequest, want: "query.limit", location: "query.limit"},
+		{name: "unknown query", method: "GET", path: "/v1/tasks?state=OPEN", status: 422, code: api.CodeInvalidRequest, want: "query.state: unknown query parameter", location: "query.state"},
+		{name: "log of no task", method: "GET", path: "/v1/log?task=x", status: 422, code: api.CodeInvalidRequest, want: "query.task", location: "query.task"},
+		{name: "log after no entry", method: "GET", path: "/v1/log?after=zz", status: 422, code: api.CodeInvalidRequest, want: `query.after: "zz" is not the id of an entry`, location: "query.after"},
+		{name: "log of no claim", method: "GET", path: "/v1/log?claim=x", status: 422, code: api.CodeInvalidRequest, want: "query.claim", location: "query.claim"},
+
+		{name: "agents of no day", method: "GET", path: "/v1/agents?days=0", status: 422, code: api.CodeInvalidRequest, want: "query.days: expected number >= 1", location: "query.days"},
+		{name: "agents of too many days", method: "GET", path: "/v1/agents?days=31", status: 422, code: api.CodeInvalidRequest, want: "query.days: expected number <= 30", location: "query.days"},
+
+		{name: "form", method: "POST", path: claims, body: `{"agent":"Sandman"}`, header: []string{"Content-Type", "application/x-www-form-urlencoded"}, status: 415, code: api.CodeWrongMediaType, want: "sent as application/x-www-form-urlencoded: send JSON, and say so with the header Content-Type: application/json"},
+		{name: "no media type", method: "POST", path: claims, body: `{"agent":"Sandman"}`, header: []string{"Content-Type", "-"}, status: 415, code: api.CodeWrongMediaType, want: "without a Content-Type"},
+		{name: "too large", method: "POST", path: claims, body: `{"agent":"` + strings.Repeat("S", 64<<10) + `"}`, status: 413, code: api.CodeTooLarge, want: "more than 64 KiB"},
+
+		{name: "another host", method: "GET", path: "/v1/status", header: []string{"Host", "evil.example"}, status: 421, code: api.CodeWrongHost, want: `the request is for the host "evil.example"`},
+		{name: "another host, no such address", method: "GET", path: "/", header: []string{"Host", "evil.example:80"}, status: 421, code: api.CodeWrongHost, want: "ask for http://dibs"},
+		{name: "another machine", method: "POST", path: "/v1/sweep", header: []string{"Host", "192.168.1.2"}, status: 421, code: api.CodeWrongHost, want: "192.168.1.2"},
+		{name: "a name that begins like ours", method: "POST", path: "/v1/sweep", header: []string{"Host", "localhost.evil.example"}, status: 421, code: api.CodeWrongHost, want: "localhost.evil.example"},
+		{name: "another site", method: "POST", path: "/v1/sweep", header: []string{"Host", "localhost:8080", "Sec-Fetch-Site", "cross-site"}, status: 403, code: api.CodeCrossOrigin, want: "web page"},
+		{name: "another origin", method: "POST", path: claims + "/11111111-1111-1111-1111-111111111111/complete", header: []string{"Host", "localhost:8080", "Origin", "https://evil.example"}, status: 403, code: api.CodeCrossOrigin, want: "web page"},
+		{name: "wrong method", method: "DELETE", path: claims, status: 405, code: api.CodeWrongMethod, want: "does not answer DELETE: use GET, HEAD, POST"},
+		{name: "no such address", method: "GET", path: "/v2/claims", status: 404, code: api.CodeNoRoute, want: "there is no /v2/claims here"},
+
+		{name: "empty key", method: "POST", path: "/v1/sweep", header: []string{"Idempotency-Key", ""}, status: 422, code: api.CodeInvalidRequest, want: "1 to 200 printable"},
+		{name: "long key", method: "POST", path: "/v1/sweep", header: []string{"Idempotency-Key", strings.Repeat("k", 201)}, status: 422, code: api.CodeInvalidRequest, want: "1 to 200 printable"},
+		{name: "key with other characters", method: "POST", path: "/v1/sweep", header: []string{"Idempotency-Key", "é"}, status: 422, code: api.CodeInvalidRequest, want: "1 to 200 printable"},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			f.broker.real = true
+			got := f.must(tt.method, tt.path, tt.body, tt.header...)
+			p := problemIn(t, got)
+			if got.status != tt.status || p.Code != tt.code || !strings.Contains(p.Detail, tt.want) {
+				t.Errorf("answered %d %s %q, want %d %s %q", got.status, p.Code, p.Detail, tt.status, tt.code, tt.want)
+			}
+			location := ""
+			if len(p.Errors) > 0 {
+				location = p.Errors[0].Location
+			}
+			if location != tt.location || len(p.Errors) > 1 {
+				t.Errorf("the faults are %+v, want one at %q", p.Errors, tt.location)
+			}
+			if allow := got.header.Get("Allow"); (allow != "") != (tt.status == 405) {
+				t.Errorf("Allow = %q", allow)
+			}
+		})
+	}
+}
+
+func TestSeveralFaults(t *testing.T) {
+	inBubble(t, "several", func(t *testing.T) {
+		f := start(t)
+		p := problemIn(t, f.must("POST", "/v1/claims", `{"wait_seconds":"x","timeout_minutes":0}`))
+		if len(p.Errors) != 3 || strings.Count(p.Detail, "; ") != 2 {
+			t.Errorf("want all three faults: %q, %+v", p.Detail, p.Errors)
+		}
+	})
+}
+
+// TestBodiesAccepted is the counterpart of the bodies that are refused.
+func TestBodiesAccepted(t *testing.T) {
+	largest := `{"agent":"Sandman"}` + strings.Repeat(" ", 64<<10-19)
+	for _, tt := range []struct {
+		name, body string
+		header     []string
+	}{
+		{name: "with a charset", body: `{"agent":"Sandman"}`, header: []string{"Content-Type", "application/json; charset=utf-8"}},
+		{name: "the largest", body: largest},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			if got := f.must("POST", "/v1/claims", tt.body, tt.header...); got.status != 201 {
+				t.Errorf("answered %d %s, want 201", got.status, got.body)
+			}
+		})
+	}
+	inBubble(t, "none, of whatever type", func(t *testing.T) {
+		f := start(t)
+		if got := f.must("POST", "/v1/sweep", "", "Content-Type", "application/x-www-form-urlencoded"); got.status != 200 {
+			t.Errorf("answered %d %s, want 200", got.status, got.body)
+		}
+	})
+}
+
+// TestLongWait waits for a claim as long as a request may.
+func TestLongWait(t *testing.T) {
+	for _, key := range []string{"", "k"} {
+		inBubble(t, "key "+key, func(t *testing.T) {
+			f := start(t)
+			begin := time.Now()
+			f.broker.claim = func(ctx context.Context, who broker.Caller, r api.ClaimRequest) (api.Claim, error) {
+				if r.WaitSeconds != 3600 || who.Key != key || who.UID != -1 { // who is at the other end of a pipe is not known
+					t.Errorf("%+v asks the broker for %+v", who, r)
+				}
+				select {
+				case <-time.After(time.Hour):
+					return held(), nil
+				case <-ctx.Done():
+					return api.Claim{}, ctx.Err()
+				}
+			}
+			header := []string{}
+			if key != "" {
+				header = []string{"Idempotency-Key", key}
+			}
+			got := f.must("POST", "/v1/claims", `{"agent":"Sandman","wait_seconds":3600}`, header...)
+			if took := time.Since(begin); got.status != 201 || took != time.Hour {
+				t.Errorf("answered %d after %v: %s", got.status, took, got.body)
+			}
+		})
+	}
+}
+
+// TestLongWork takes longer over a request than its body may take to arrive.
+func TestLongWork(t *testing.T) {
+	inBubble(t, "sweep", func(t *testing.T) {
+		f := start(t)
+		f.broker.sweep = func(ctx context.Context, _ broker.Caller) (api.Sweep, error) {
+			time.Sleep(time.Minute)
+			return api.Sweep{}, ctx.Err()
+		}
+		if got := f.must("POST", "/v1/sweep", "{}"); got.status != 200 {
+			t.Errorf("answered %d %s, want 200", got.status, got.body)
+		}
+	})
+}
+
+// TestCallerGone ends the work for a caller that went away.
+func TestCallerGone(t *testing.T) {
+	inBubble(t, "gone", func(t *testing.T) {
+		f := start(t)
+		var ended error
+		f.broker.claim = func(ctx context.Context, _ broker.Caller, _ api.ClaimRequest) (api.Claim, error) {
+			<-ctx.Done()
+			ended = ctx.Err()
+			return api.Claim{}, ended
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := f.ask(ctx, "POST", "/v1/claims", `{"agent":"Sandman"}`); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the caller got %v, want its own deadline", err)
+		}
+		synctest.Wait()
+		if !errors.Is(ended, context.Canceled) {
+			t.Errorf("the broker's context ended with %v, want canceled", ended)
+		}
+		if strings.Contains(f.logged(), "level=ERROR") {
+			t.Errorf("a caller that goes away is an error in the log: %s", f.logged())
+		}
+	})
+}
+
+// TestSlowBody sends a body that never ends.
+func TestSlowBody(t *testing.T) {
+	inBubble(t, "slow", func(t *testing.T) {
+		f := start(t)
+		conn, err := f.pipe.Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		begin := time.Now()
+		if _, err := io.WriteString(conn, "POST /v1/sweep HTTP/1.1\r\nHost: dibs\r\nContent-Length: 9\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 422 ") {
+			t.Errorf("answered %q, %v; want a 422", reply, err)
+		}
+		if took := time.Since(begin); took > time.Minute {
+			t.Errorf("that took %v", took)
+		}
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	waiting := func(ctx context.Context, _ broker.Caller, _ api.ClaimRequest) (api.Claim, error) {
+		select {
+		case <-ctx.Done():
+			return api.Claim{}, ctx.Err()
+		case <-time.After(time.Minute):
+			return held(), nil
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		grace   time.Duration
+		took    time.Duration
+		status  int
+		wantErr error
+	}{
+		{"in time", 2 * time.Minute, time.Minute, http.StatusCreated, nil},
+		{"too late", 10 * time.Second, 10 * time.Second, http.StatusServiceUnavailable, context.DeadlineExceeded},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			f.broker.claim = waiting
+			answers := make(chan answer, 1)
+			go func() { answers <- f.must("POST", "/v1/claims", `{"agent":"Sandman"}`) }()
+			synctest.Wait()
+
+			begin := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), tt.grace)
+			defer cancel()
+			if err := f.server.Shutdown(ctx); !errors.Is(err, tt.wantErr) {
+				t.Errorf("Shutdown = %v, want %v", err, tt.wantErr)
+			}
+			if took := time.Since(begin); took < tt.took || took > tt.took+2*time.Second {
+				t.Errorf("Shutdown took %v, want %v", took, tt.took)
+			}
+			got := <-answers
+			if got.status != tt.status {
+				t.Errorf("the request was answered %d %s, want %d", got.status, got.body, tt.status)
+			}
+			if got.status == http.StatusServiceUnavailable {
+				if p := problemIn(t, got); p.Code != api.CodeStopping || got.header.Get("Retry-After") != "1" {
+					t.Errorf("answered %s, want code stopping and a Retry-After", got.body)
+				}
+			}
+			if _, err := f.ask(t.Context(), "GET", "/v1/status", ""); err == nil {
+				t.Error("the server still answers")
+			}
+		})
+	}
+}
+
+// TestRequestsFit sends what means only one thing, and is not as the description has it.
+func TestRequestsFit(t *testing.T) {
+	for _, body := range []string{
+		`{"agent":"Sandman","timeout_minutes":45.0,"where":["a=b"]}`,
+		`{"agent":" Sandman ","timeout_minutes":"45","where":"[\"a=b\"]","task":"","pid":null,"wait_seconds":"","except":null}`,
+	} {
+		inBubble(t, body, func(t *testing.T) {
+			f := start(t)
+			f.broker.claim = func(_ context.Context, _ broker.Caller, r api.ClaimRequest) (api.Claim, error) {
+				if r.Agent != "Sandman" || r.TimeoutMinutes != 45 || len(r.Filter.Where) != 1 {
+					t.Errorf("%s is taken for %+v", body, r)
+				}
+				return api.Claim{}, &claim.Denied{Code: claim.CodeNothingReady, Detail: "x"}
+			}
+			if got := f.must("POST", "/v1/claims", body); got.status != 409 {
+				t.Errorf("answered %d %s", got.status, got.body)
+			}
+		})
+	}
+}
+
+func TestDebugLog(t *testing.T) {
+	inBubble(t, "log", func(t *testing.T) {
+		f := start(t)
+		f.broker.claim = func(context.Context, broker.Caller, api.ClaimRequest) (api.Claim, error) {
+			return api.Claim{}, &claim.Denied{Code: claim.CodeNothingReady, Detail: "x"}
+		}
+		f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
+		if want := "method=POST path=/v1/claims status=409 uid=-1 took="; !strings.Contains(f.logged(), want) {
+			t.Errorf("logged %q, want %q", f.logged(), want)
+		}
+	})
+}
+
+// TestHostsAccepted is the counterpart of the hosts that are refused.
+func TestHostsAccepted(t *testing.T) {
+	for _, host := range []string{"dibs", "localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:80"} {
+		inBubble(t, host, func(t *testing.T) {
+			f := start(t)
+			if got := f.must("GET", "/v1/status", "", "Host", host); got.status != 200 {
+				t.Errorf("answered %d %s, want 200", got.status, got.body)
+			}
+		})
+	}
+	inBubble(t, "none", func(t *testing.T) {
+		f := start(t)
+		if got := f.raw("GET /v1/status HTTP/1.0\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.0 200 ") {
+			t.Errorf("answered %q, want 200", got)
+		}
+	})
+}
+
+// raw sends what it is given and returns all that comes back.
+func (f *fixture) raw(request string) string {
+	f.t.Helper()
+	conn, err := f.pipe.Dial(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer conn.Close()
+	go io.WriteString(conn, request)
+	reply, err := io.ReadAll(conn)
+	if err != nil {
+		f.t.Errorf("after %q: %v", reply, err)
+	}
+	return string(reply)
+}
+
+// TestLargeHeader sends a header that is larger than any has to be.
+func TestLargeHeader(t *testing.T) {
+	inBubble(t, "large", func(t *testing.T) {
+		f := start(t)
+		reply := f.raw("GET /v1/status HTTP/1.1\r\nHost: dibs\r\nX: " + strings.Repeat("x", 24<<10) + "\r\n\r\n")
+		if !strings.HasPrefix(reply, "HTTP/1.1 431 ") {
+			t.Errorf("answered %.100q, want a 431", reply)
+		}
+	})
+}
+
+// TestSlowHeader never gets to the end of its header.
+func TestSlowHeader(t *testing.T) {
+	inBubble(t, "slow", func(t *testing.T) {
+		f := start(t)
+		begin := time.Now()
+		f.raw("GET /v1/status HTTP/1.1\r\nHost: dibs\r\n")
+		if took := time.Since(begin); took != 5*time.Second {
+			t.Errorf("the connection was closed after %v, want 5s", took)
+		}
+	})
+}
+
+// TestSlowReader never reads its answer.
+func TestSlowReader(t *testing.T) {
+	inBubble(t, "slow", func(t *testing.T) {
+		f := start(t)
+		conn, err := f.pipe.Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET /v1/status HTTP/1.1\r\nHost: dibs\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if reply, err := io.ReadAll(conn); len(reply) > 0 {
+			t.Errorf("read %q, %v after a minute: want a closed connection", reply, err)
+		}
+	})
+}
+
+// problemIn reads a problem document, and checks that it looks like one.
+func problemIn(t *testing.T, a answer) api.Problem {
+	t.Helper()
+	var p api.Problem
+	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
+		t.Fatalf("the body is no problem: %v: %q", err, a.body)
+	}
+	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
+		t.Errorf("Content-Type = %q, want application/problem+json", got)
+	}
+	if p.Status != a.status || p.Type != "urn:dibs:problem:"+string(p.Code) || p.Title == "" || p.Detail == "" || strings.Contains(p.Detail, "\n") {
+		t.Errorf("answer with status %d is no proper problem: %s", a.status, a.body)
+	}
+	return p
+}
+
+// TestRefused says why nothing is done, and when to ask again.
+func TestRefused(t *testing.T) {
+	lost := &claim.Lost{Claim: claim.Hold{ID: claimID, Agent: "Sandman"}, Holder: "Oracle", Detail: "taken over"}
+	for name, tt := range map[string]struct {
+		err    error
+		status int
+		code   api.Code
+		retry  string
+	}{
+		"denied":         {fmt.Errorf("claiming: %w", denial(claim.CodeHeld)), 409, api.Code(claim.CodeHeld), ""},
+		"Notion away":    {denial(claim.CodeNotionUnavailable), 503, api.Code(claim.CodeNotionUnavailable), "5"},
+		"too often":      {&reserve.Full{Detail: "too much", RetryAfter: 4 * time.Second}, 429, api.Code(claim.CodeLimitReached), "4"},
+		"lost":           {lost, 409, api.CodeClaimLost, ""},
+		"the daemon's":   {broker.ErrStopping, 503, api.CodeStopping, "1"},
+		"a problem":      {api.NewProblem(api.CodeOtherMachine, "x"), 422, api.CodeOtherMachine, ""},
+		"anything else":  {errors.New("disk full\n\tof logs"), 500, api.CodeInternal, ""},
+		"the journal's":  {&claim.JournalError{RetryAfter: 7 * time.Second, Err: errors.New("away")}, 503, api.Code(claim.CodeJournalUnavailable), "7"},
+		"the protocol's": {claim.ErrStopped, 503, api.CodeStopping, "1"},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := start(t)
+			f.broker.claim = refused(tt.err)
+			got := f.must("POST", "/v1/claims", claimBody)
+			if p := problemIn(t, got); got.status != tt.status || p.Code != tt.code || got.header.Get("Retry-After") != tt.retry {
+				t.Errorf("answered %d %s, Retry-After %q; want %d %s, %q", got.status, got.body, got.header.Get("Retry-After"), tt.status, tt.code, tt.retry)
+			}
+			if logged := strings.Contains(f.logged(), "level=ERROR"); logged != (tt.status == 500) {
+				t.Errorf("logged as an error: %v: %s", logged, f.logged())
+			}
+		})
+	}
+}
+
+// TestNotMeant has an agent that names no claim lose one: the refusal names what it holds beside.
+func TestNotMeant(t *testing.T) {
+	for n, want := range []string{"", "; nothing was done to \"Write the <README>\", which Sandman holds too: name it if you mean it", "; nothing was done to the 2 tasks that Sandman holds too: name the one you mean"} {
+		inBubble(t, fmt.Sprint(n), func(t *testing.T) {
+			f := start(t)
+			f.broker.claims = slices.Repeat([]api.Claim{held()}, n)
+			f.broker.act = func(string, string, any) (api.Claim, error) {
+				return api.Claim{}, &claim.Lost{Claim: claim.Hold{ID: claimID, Agent: "Sandman"}, Detail: "taken over"}
+			}
+			p := problemIn(t, f.must("POST", "/v1/claims/mine/complete", claimBody))
+			if p.Code != api.CodeClaimLost || len(p.Claims) != n || !strings.HasSuffix(p.Detail, "taken over"+want) {
+				t.Errorf("answered %+v", p)
+			}
+		})
+	}
+}
+
+// TestWhoMayAct checks that nothing is done in a name that may not be used.
+func TestWhoMayAct(t *testing.T) {
+	for _, tt := range []struct{ name, path, body, may string }{
+		{"claim", "/v1/claims", `{"agent":"Oracle"}`, "Sandman"},
+		{"somebody's claim", "/v1/claims/" + string(claimID) + "/complete", "", "Oracle"},
+		{"in somebody's name", "/v1/claims/" + string(claimID) + "/renew", `{"agent":"Oracle"}`, "Sandman"},
+		{"somebody's claim, in one's own name", "/v1/claims/" + string(claimID) + "/fail", `{"agent":"Oracle"}`, "Oracle"},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			f.broker.only(tt.may)
+			f.broker.act = func(what, _ string, _ any) (api.Claim, error) {
+				t.Errorf("%s was done", what)
+				return held(), nil
+			}
+			got := f.must("POST", tt.path, tt.body)
+			if p := problemIn(t, got); got.status != 403 || p.Code != api.CodeForbiddenAgent || f.broker.claimed.Load() > 0 {
+				t.Errorf("answered %d %s, want 403 forbidden_agent", got.status, got.body)
+			}
+		})
+	}
+}
+
+// TestLookupFails checks that nothing is done to a claim that was not found.
+func TestLookupFails(t *testing.T) {
+	inBubble(t, "unknown", func(t *testing.T) {
+		f := start(t)
+		f.broker.lookup = func(string, string) (api.Claim, error) { return api.Claim{}, claim.ErrUnknownClaim }
+		f.broker.act = func(what, _ string, _ any) (api.Claim, error) {
+			t.Errorf("%s was done", what)
+			return held(), nil
+		}
+		if got := f.must("POST", "/v1/claims/"+string(taskID)+"/release", ""); got.status != 404 {
+			t.Errorf("answered %d %s, want 404", got.status, got.body)
+		}
+	})
+}
+
+func TestQuestionsFail(t *testing.T) {
+	inBubble(t, "status", func(t *testing.T) {
+		f := start(t)
+		f.broker.status = func() (api.Status, error) { return api.Status{}, errors.New("disk full") }
+		got := f.must("GET", "/v1/status", "")
+		if p := problemIn(t, got); got.status != 500 || p.Code != api.CodeInternal {
+			t.Errorf("answered %d %s, want 500 internal", got.status, got.body)
+		}
+	})
+}
+
+func TestPanic(t *testing.T) {
+	inBubble(t, "panic", func(t *testing.T) {
+		f := start(t)
+		f.broker.status = func() (api.Status, error) { panic("conversion") }
+		got := f.must("GET", "/v1/status", "")
+		if p := problemIn(t, got); got.status != 500 || p.Code != api.CodeInternal || strings.Contains(got.body, "conversion") {
+			t.Errorf("answered %d %s, want 500 internal and no insides", got.status, got.body)
+		}
+		if !strings.Contains(f.logged(), "level=ERROR") || !strings.Contains(f.logged(), "handler_test.go") {
+			t.Errorf("the log lacks the panic: %s", f.logged())
+		}
+	})
+}
+
+func TestMetricsOnTheSocket(t *testing.T) {
+	inBubble(t, "metrics", func(t *testing.T) {
+		f := start(t)
+		if got := f.must("GET", "/metrics", ""); got.status != 200 || got.body != "up 1\n" {
+			t.Errorf("answered %d %q", got.status, got.body)
+		}
+		f.must("POST", "/v1/sweep", "")
+		f.must("POST", "/v1/sync", "", api.KeyHeader, "key")
+		f.must("GET", "/nowhere", "")
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"GET /metrics 200", "POST /v1/sweep 200", "POST /v1/sync 200", " 404"}, f.routes); diff != "" {
+			t.Errorf("told of the answers (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestMetricsOnly asks for more than metrics where nothing else is to be had.
+func TestMetricsOnly(t *testing.T) {
+	inBubble(t, "metrics", func(t *testing.T) {
+		f := start(t)
+		open := server.NewPipe()
+		served := make(chan error, 1)
+		go func() { served <- f.server.ServeMetrics(open) }()
+		for _, tt := range []struct {
+			method, path string
+			header       []string
+			status       int
+			want         string
+		}{
+			{"GET", "/metrics", nil, 200, "up 1"},
+			{"GET", "/metrics", []string{"Host", "127.0.0.1:9464"}, 200, "up 1"},
+			{"GET", "/metrics", []string{"Host", "evil.example:9464"}, 421, string(api.CodeWrongHost)},
+			{"POST", "/metrics", nil, 405, string(api.CodeWrongMethod)},
+			{"POST", "/v1/sweep", nil, 404, string(api.CodeNoRoute)},
+			{"GET", "/v1/status", nil, 404, string(api.CodeNoRoute)},
+			{"GET", "/openapi.json", nil, 404, string(api.CodeNoRoute)},
+		} {
+			got, err := exchange(t.Context(), open.Dial, tt.method, tt.path, "", tt.header...)
+			if err != nil || got.status != tt.status || !strings.Contains(got.body, tt.want) {
+				t.Errorf("%s %s %v: answered %d %q, %v; want %d %q", tt.method, tt.path, tt.header, got.status, got.body, err, tt.status, tt.want)
+			}
+		}
+		for range 600 { // shut nobody out, see TestSlowStrangersGiveWay
+			conn, err := open.Dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+		}
+		if got, err := exchange(t.Context(), open.Dial, "GET", "/metrics", ""); err != nil || got.status != 200 {
+			t.Errorf("beside many that say nothing: answered %d %q, %v", got.status, got.body, err)
+		}
+		if err := f.server.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,228 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/door/server"
+)
+
+// TestDescription looks at what programs rely on that are made from the description; all of it is in
+// the record of TestGolden.
+func TestDescription(t *testing.T) {
+	inBubble(t, "openapi", func(t *testing.T) {
+		f := start(t)
+		got := f.must("GET", "/openapi.json", "")
+		if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/openapi+json" {
+			t.Fatalf("status %d, type %q", got.status, got.header.Get("Content-Type"))
+		}
+		type schema struct {
+			Ref        string                     `json:"$ref"`
+			Type       any                        `json:"type"`
+			Format     string                     `json:"format"`
+			Properties map[string]json.RawMessage `json:"properties"`
+		}
+		var doc struct {
+			Info  struct{ Version string }
+			Paths map[string]map[string]struct {
+				Responses map[string]struct {
+					Content map[string]struct{ Schema schema }
+				}
+			}
+			Components struct{ Schemas map[string]schema }
+		}
+		if err := json.Unmarshal([]byte(got.body), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if doc.Info.Version != "v1.2.3" {
+			t.Errorf("version %q", doc.Info.Version)
+		}
+		for path, methods := range doc.Paths {
+			for method, op := range methods {
+				if ref := op.Responses["default"].Content["application/problem+json"].Schema.Ref; ref != "#/components/schemas/Problem" {
+					t.Errorf("%s %s: the schema of errors is %q", method, path, ref)
+				}
+			}
+		}
+		if doc.Components.Schemas["FeedEvent"].Properties["changed"] == nil || doc.Components.Schemas["Event"].Properties["against"] == nil {
+			t.Error("FeedEvent is not what happens to tasks, or Event is not an entry of the log")
+		}
+		for _, name := range []string{"id", "title", "status", "content", "comments", "written_by"} {
+			if doc.Components.Schemas["TaskContent"].Properties[name] == nil {
+				t.Errorf("TaskContent has no %s", name)
+			}
+		}
+		var at schema
+		if err := json.Unmarshal(doc.Components.Schemas["Claim"].Properties["expires_at"], &at); err != nil || at.Format != "date-time" {
+			t.Errorf("expires_at is described as %+v (%v), want a date-time", at, err)
+		}
+	})
+}
+
+// FuzzRequest asks for anything in any way. The answer is what was asked for, or
+// a problem document that says what is wrong with the request.
+func FuzzRequest(f *testing.F) {
+	claims := "/v1/claims/" + string(claimID)
+	for _, seed := range []struct{ method, path, media, key, body string }{
+		{"POST", "/v1/claims", "application/json", "", `{"agent":"Sandman"}`},
+		{"POST", "/v1/claims", "application/json; charset=utf-8", "k1", `{"agent":"Sandman","task":"11111111222233334444555555555555","timeout_minutes":30,"wait_seconds":0.5}`},
+		{"POST", "/v1/claims", "application/json", "k1", `{"agent":"Oracle","wait_seconds":1e308}`},
+		{"POST", "/v1/claims", "application/json", "", `{"agent":"Oracle","timeout_minutes":9223372036854775807}`},
+		{"POST", "/v1/claims", "application/json", "", `{"agent":"\u0000\ud800","task":"","extra":[{}]}`},
+		{"POST", "/v1/claims", "application/x-www-form-urlencoded", "", `agent=Sandman`},
+		{"POST", "/v1/claims", "", "", `{}`},
+		{"POST", "/v1/claims", "application/json", "", `[[[[`},
+		{"GET", "/v1/claims?agent=Sandman", "", "", ""},
+		{"GET", claims, "", "", ""},
+		{"GET", claims + "?wait=60s&after=-1", "", "", ""},
+		{"GET", claims + "?wait=-1ns&after=9223372036854775808", "", "", ""},
+		{"GET", "/v1/claims/mine?agent=", "", "", ""},
+		{"POST", claims + "/renew", "", "k2", ""},
+		{"POST", "/v1/claims/mine/renew", "application/json", "k2", `{"agent":"Sandman"}`},
+		{"POST", claims + "/complete", "application/json", "", `{"summary":"done\r\n\u2028"}`},
+		{"POST", claims + "/release", "application/json", "", `{"reason":null}`},
+		{"POST", claims + "/block", "application/json", "", `null`},
+		{"POST", claims + "/fail", "application/json", "", `{"reopen":"yes"}`},
+		{"GET", "/v1/tasks?status=OPEN&ready=true&limit=5", "", "", ""},
+		{"GET", "/v1/tasks?status=open&limit=-1&nonsense=%zz", "", "", ""},
+		{"GET", "/v1/tasks/" + string(taskID), "", "", ""},
+		{"GET", "/v1/tasks/%00", "", "", ""},
+		{"GET", "/v1/events?after=0&follow=false", "", "", ""},
+		{"GET", "/v1/events?task=" + string(taskID), "", "", ""},
+		{"POST", "/v1/sweep", "", "", ""},
+		{"POST", "/v1/sync", "application/json", "", `{"full":true}`},
+		{"GET", "/v1/status", "", "", ""},
+		{"GET", "/v1/log?limit=3&claim=" + string(claimID), "", "", ""},
+		{"GET", "/openapi.json", "", "", ""},
+		{"PATCH", "//v1/../v1/claims", "", "", ""},
+		{"OPTIONS", "/", "", "", "x"},
+		{"HEAD", "/v1/nowhere", "", "", ""},
+	} {
+		f.Add(seed.method, seed.path, seed.media, seed.key, seed.body)
+	}
+	f.Fuzz(func(t *testing.T, method, path, media, key, body string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://dibs"+path, strings.NewReader(body))
+		if err != nil || !strings.HasPrefix(path, "/") || method == http.MethodConnect {
+			return // not a request that could be sent
+		}
+		if media != "" {
+			req.Header.Set("Content-Type", media)
+		}
+		if key != "" {
+			req.Header.Set(api.KeyHeader, key)
+		}
+		s := server.New(server.Options{
+			Broker: easygoing(t), Journal: newMemory(t), Version: "v1", Log: slog.New(slog.DiscardHandler),
+		})
+		pipe := server.NewPipe()
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(pipe) }()
+		transport := &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return pipe.Dial(ctx) },
+		}
+		defer func() {
+			transport.CloseIdleConnections()
+			if err := s.Shutdown(context.Background()); err != nil {
+				t.Errorf("Shutdown: %v", err)
+			}
+			if err := <-served; err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+		}()
+		for range 2 { // the second time, a key is known
+			if body != "" {
+				req.Body, _ = req.GetBody()
+			}
+			resp, err := transport.RoundTrip(req)
+			switch {
+			case err != nil && strings.Contains(err.Error(), "invalid header field"):
+				return // not one that could be sent, either
+			case err != nil:
+				t.Fatalf("%s %s: no answer: %v", method, path, err)
+			case strings.HasPrefix(resp.Header.Get("Content-Type"), api.EventStream):
+				resp.Body.Close() // it need not have an end
+			default:
+				checkAnswer(t, req, resp)
+			}
+		}
+	})
+}
+
+// checkAnswer checks the form of an answer, and that nothing is called the
+// daemon's fault.
+func checkAnswer(t *testing.T, req *http.Request, resp *http.Response) {
+	t.Helper()
+	data, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		t.Fatalf("%s %s: %v", req.Method, req.URL, err)
+	}
+	media := resp.Header.Get("Content-Type")
+	switch {
+	case resp.StatusCode >= 500:
+		t.Errorf("%s %s: %d %s", req.Method, req.URL, resp.StatusCode, data)
+	case req.Method == http.MethodHead:
+	case resp.StatusCode >= 400:
+		var p api.Problem
+		decoder := json.NewDecoder(bytes.NewReader(data))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&p); err != nil || media != api.ProblemType {
+			t.Errorf("%s %s: %d %q is no problem document (%v): %s", req.Method, req.URL, resp.StatusCode, media, err, data)
+		}
+		if p.Status != resp.StatusCode || p.Code == "" || p.Title == "" || p.Detail == "" || strings.Contains(p.Detail, "\n") {
+			t.Errorf("%s %s: %d says %s", req.Method, req.URL, resp.StatusCode, data)
+		}
+	case resp.StatusCode < 300:
+		if !strings.HasSuffix(media, "json") || !json.Valid(data) {
+			t.Errorf("%s %s: %d %q: %s", req.Method, req.URL, resp.StatusCode, media, data)
+		}
+	}
+}
+
+// easygoing is a broker that grants whatever it is asked for, at once, and reports what it should
+// not have been asked.
+func easygoing(t *testing.T) *fake {
+	f := newFake(t)
+	f.claim = func(_ context.Context, _ broker.Caller, r api.ClaimRequest) (api.Claim, error) {
+		if r.Agent == "" || r.WaitSeconds < 0 || r.WaitSeconds > api.MaxWait.Seconds() || r.TimeoutMinutes < 0 {
+			t.Errorf("asked for a claim that cannot be: %+v", r)
+		}
+		return held(), nil
+	}
+	f.lookup = func(id, agent string) (api.Claim, error) {
+		if id == "" || id == api.OnlyClaim && agent == "" {
+			t.Error("asked for no claim in particular")
+		}
+		return held(), nil
+	}
+	f.watch = func(in api.GetClaimInput) (api.Claim, error) {
+		if wait, err := time.ParseDuration(in.Wait); err != nil || wait < 0 || wait > api.MaxWait {
+			return api.Claim{}, api.Invalid("query.wait", errors.New("no time to wait"))
+		}
+		return f.lookup(in.ID, in.Agent)
+	}
+	f.events = func(ctx context.Context, _ api.EventFilter, wait time.Duration) ([]api.Event, int64, error) {
+		if wait > 0 { // there is none, however long it waits
+			<-ctx.Done()
+		}
+		return nil, 0, ctx.Err()
+	}
+	f.tasks = func(filter api.ListTasksInput) (api.Tasks, error) {
+		if filter.Limit < 0 {
+			t.Errorf("asked for tasks that cannot be: %+v", filter)
+		}
+		return api.Tasks{}, nil
+	}
+	return f
+}
