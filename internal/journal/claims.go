@@ -108,9 +108,9 @@ func lossOf(c claim.Hold) any {
 // never is the `until` of a reservation that cannot be taken over.
 const never = math.MaxInt64
 
-// until returns when the reservation of c may be taken over: once c goes stale, if it is
+// reservedUntil returns when the reservation of c may be taken over: once c goes stale, if it is
 // held, else never. It is rounded up, so that it is never early.
-func until(c claim.Hold) int64 {
+func reservedUntil(c claim.Hold) int64 {
 	if c.State != claim.Held || c.StaleAt.IsZero() {
 		return never
 	}
@@ -234,7 +234,7 @@ func scanLoss(row scanner) (claim.Loss, error) {
 
 // Keepers returns who keeps which claim alive.
 func (j *Journal) Keepers(ctx context.Context) (map[claim.ID][]keepers.Keeper, error) {
-	ids, found, err := allKept[[]keepers.Keeper](ctx, j.readers, keptKeepers)
+	ids, found, err := list[[]keepers.Keeper](ctx, j.readers, kindKeepers)
 	out := make(map[claim.ID][]keepers.Keeper)
 	for i := range found {
 		out[claim.ID(ids[i])] = found[i]
@@ -246,9 +246,9 @@ func (j *Journal) Keepers(ctx context.Context) (map[claim.ID][]keepers.Keeper, e
 func (j *Journal) SetKeepers(ctx context.Context, id claim.ID, by []keepers.Keeper) error {
 	err := j.write(ctx, func(tx *tx) error {
 		if len(by) == 0 {
-			return keptKeepers.drop(ctx, tx, string(id))
+			return kindKeepers.drop(ctx, tx, string(id))
 		}
-		return keptKeepers.keep(ctx, tx, string(id), "", by)
+		return kindKeepers.put(ctx, tx, string(id), "", by)
 	})
 	return j.failed(err, "storing who keeps claim %s alive", id)
 }

@@ -80,8 +80,8 @@ type connector struct {
 	breaker *breaker
 }
 
-// open connects.
-func (c connector) open(ctx context.Context) (driver.Conn, error) {
+// dial connects.
+func (c connector) dial(ctx context.Context) (driver.Conn, error) {
 	made, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (c connector) open(ctx context.Context) (driver.Conn, error) {
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	down, try := c.breaker.enter()
 	if down == nil {
-		conn, err := c.open(ctx)
+		conn, err := c.dial(ctx)
 		if err == nil || ctx.Err() == nil { // else the caller gave up: that says nothing about the server
 			c.breaker.tried(err)
 		}
@@ -108,7 +108,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	came := make(chan result)
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	go func() {
-		conn, err := c.open(context.WithoutCancel(ctx)) // it has its own time limit
+		conn, err := c.dial(context.WithoutCancel(ctx)) // it has its own time limit
 		c.breaker.tried(err)
 		select {
 		case came <- result{conn, err}:

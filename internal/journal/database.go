@@ -51,7 +51,7 @@ func dial(ctx context.Context, p *postgres) (_ *Database, err error) {
 	if err := p.check(ctx, readers); err != nil {
 		return nil, err
 	}
-	there, err := made(ctx, p, readers)
+	there, err := hasTables(ctx, p, readers)
 	if err == nil && !there {
 		err = d.make(ctx)
 	}
@@ -311,7 +311,7 @@ func (d *Database) look(ctx context.Context) error {
 // Open opens the journal for the leader of a term. Like the function Open, it recovers what the
 // last leader left half done.
 func (d *Database) Open(ctx context.Context, t Term) (*Journal, error) {
-	return open(ctx, newTerm(d.postgres, t))
+	return open(ctx, newLeader(d.postgres, t))
 }
 
 // in fills the name of the journal's schema into a statement.
@@ -360,7 +360,7 @@ func Probe(ctx context.Context, p Postgres) (found Findings, err error) {
 	if err != nil || !found.Made || found.Missing != "" {
 		return found, d.failed(err, "looking at the journal")
 	}
-	if _, err := made(ctx, place, readers); err != nil {
+	if _, err := hasTables(ctx, place, readers); err != nil {
 		return found, d.failed(err, "looking at the journal")
 	}
 	found.Membership, err = d.Members(ctx)

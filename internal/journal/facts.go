@@ -146,10 +146,10 @@ func insertRecord(ctx context.Context, tx *tx, facts ...claim.Fact) error {
 				return err
 			}
 		}
-		if err := question(ctx, tx, f); err != nil {
+		if err := storeQuestion(ctx, tx, f); err != nil {
 			return err
 		}
-		if err := seeIn(ctx, tx, f); err != nil {
+		if err := noteActiveIn(ctx, tx, f); err != nil {
 			return err
 		}
 		for _, kind := range tx.kindsOf(f) {

@@ -182,7 +182,7 @@ func (j *Journal) publish(ctx context.Context, tx *tx, id task.ID, at time.Time,
 			return false, err
 		}
 	case after == nil:
-		return false, forget(ctx, tx, id)
+		return false, clearDue(ctx, tx, id)
 	}
 	// Agents that polled before the feed began already know of the tasks there.
 	if begun {
@@ -190,7 +190,7 @@ func (j *Journal) publish(ctx context.Context, tx *tx, id task.ID, at time.Time,
 			return false, err
 		}
 	}
-	return remember(ctx, tx, at, before, *after)
+	return storePublished(ctx, tx, at, before, *after)
 }
 
 // current returns the task's state in the mirror, nil if there is nothing to publish of it,
@@ -221,7 +221,7 @@ func current(ctx context.Context, tx *tx, id task.ID, before *news.State) (after
 // triggerOf stores the triggers that news of a task cause. known is the task's state, nil if
 // it is not stable.
 func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *news.State) error {
-	offered, err := offer(ctx, tx, known, n.Record)
+	offered, err := storeOffer(ctx, tx, known, n.Record)
 	if err != nil {
 		return err
 	}
@@ -235,9 +235,9 @@ func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *ne
 	return err
 }
 
-// offer stores an offer that the record makes, or ends the one there is once the task is no
+// storeOffer stores an offer that the record makes, or ends the one there is once the task is no
 // longer assigned to its agent. It returns the agent that the task is offered to, if any.
-func offer(ctx context.Context, tx *tx, known *news.State, record []claim.Fact) (to string, err error) {
+func storeOffer(ctx context.Context, tx *tx, known *news.State, record []claim.Fact) (to string, err error) {
 	for _, e := range record {
 		t, ok := inbox.Offered(e, known)
 		if !ok {
@@ -245,7 +245,7 @@ func offer(ctx context.Context, tx *tx, known *news.State, record []claim.Fact) 
 		}
 		t.ID = inbox.NewID(e.At)
 		o := inbox.Offer{ID: t.ID, Task: e.Task, From: t.From, To: t.Agent, At: e.At, Until: e.Expires}
-		if err := keptOffer.keep(ctx, tx, string(e.Task), "", o); err != nil {
+		if err := kindOffer.put(ctx, tx, string(e.Task), "", o); err != nil {
 			return "", err
 		}
 		_, err := insertTriggers(ctx, tx, t)
@@ -254,7 +254,7 @@ func offer(ctx context.Context, tx *tx, known *news.State, record []claim.Fact) 
 	if known == nil {
 		return "", nil
 	}
-	o, ok, err := kept[inbox.Offer](ctx, tx, keptOffer, string(known.ID))
+	o, ok, err := find[inbox.Offer](ctx, tx, kindOffer, string(known.ID))
 	switch {
 	case err != nil || !ok:
 		return "", err

@@ -21,7 +21,7 @@ func (j *Journal) TakeTriggers(ctx context.Context, t inbox.Take) ([]inbox.Trigg
 		if err := poll(ctx, tx, t); err != nil {
 			return err
 		}
-		if err := see(ctx, tx, t.Agent, t.At); err != nil {
+		if err := noteActive(ctx, tx, t.Agent, t.At); err != nil {
 			return err
 		}
 		if out, err = collect(ctx, tx, scanTrigger, `
@@ -282,7 +282,7 @@ func (j *Journal) Known(ctx context.Context) ([]string, error) {
 
 // Offers returns the open offers.
 func (j *Journal) Offers(ctx context.Context) ([]inbox.Offer, error) {
-	_, offers, err := allKept[inbox.Offer](ctx, j.readers, keptOffer)
+	_, offers, err := list[inbox.Offer](ctx, j.readers, kindOffer)
 	return offers, j.failed(err, "reading the offers")
 }
 
@@ -300,11 +300,11 @@ func (j *Journal) EndOffer(ctx context.Context, id task.ID, news ...inbox.Trigge
 
 // endOffer deletes an offer. Its trigger is dropped if it is still pending.
 func endOffer(ctx context.Context, tx *tx, id task.ID) error {
-	o, ok, err := kept[inbox.Offer](ctx, tx, keptOffer, string(id))
+	o, ok, err := find[inbox.Offer](ctx, tx, kindOffer, string(id))
 	if err != nil || !ok {
 		return err
 	}
-	if err := keptOffer.drop(ctx, tx, string(id)); err != nil {
+	if err := kindOffer.drop(ctx, tx, string(id)); err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, "UPDATE triggers SET state = 'acknowledged' WHERE id = ? AND state = 'pending'", o.ID)
@@ -313,7 +313,7 @@ func endOffer(ctx context.Context, tx *tx, id task.ID) error {
 
 // Questions returns the open questions of agents.
 func (j *Journal) Questions(ctx context.Context) ([]inbox.Question, error) {
-	_, questions, err := allKept[inbox.Question](ctx, j.readers, keptQuestion)
+	_, questions, err := list[inbox.Question](ctx, j.readers, kindQuestion)
 	return questions, j.failed(err, "reading the questions")
 }
 
@@ -321,14 +321,14 @@ func (j *Journal) Questions(ctx context.Context) ([]inbox.Question, error) {
 // agent. It does nothing if another question was asked about the task since.
 func (j *Journal) SetQuestion(ctx context.Context, q inbox.Question, over bool, news ...inbox.Trigger) (added int, err error) {
 	err = j.write(ctx, func(tx *tx) error {
-		known, ok, err := kept[inbox.Question](ctx, tx, keptQuestion, string(q.Task))
+		known, ok, err := find[inbox.Question](ctx, tx, kindQuestion, string(q.Task))
 		if err != nil || !ok || known.ID != q.ID {
 			return err
 		}
 		if over {
-			err = keptQuestion.drop(ctx, tx, string(q.Task))
+			err = kindQuestion.drop(ctx, tx, string(q.Task))
 		} else {
-			err = keptQuestion.keep(ctx, tx, string(q.Task), q.Agent, q)
+			err = kindQuestion.put(ctx, tx, string(q.Task), q.Agent, q)
 		}
 		if err != nil {
 			return err
@@ -339,12 +339,12 @@ func (j *Journal) SetQuestion(ctx context.Context, q inbox.Question, over bool, 
 	return added, j.failed(err, "storing what became of a question about task %s", q.Task)
 }
 
-// question stores the question that a fact asks, if it asks one, in place of an earlier one
+// storeQuestion stores the question that a fact asks, if it asks one, in place of an earlier one
 // about the task.
-func question(ctx context.Context, tx *tx, e claim.Fact) error {
+func storeQuestion(ctx context.Context, tx *tx, e claim.Fact) error {
 	q, ok := inbox.Asked(e)
 	if !ok {
 		return nil
 	}
-	return keptQuestion.keep(ctx, tx, string(q.Task), q.Agent, q)
+	return kindQuestion.put(ctx, tx, string(q.Task), q.Agent, q)
 }

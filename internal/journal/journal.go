@@ -121,11 +121,6 @@ func (j *Journal) writeMany(ctx context.Context, n int, fn func(tx *tx) error) e
 	return j.write(ctx, fn)
 }
 
-// outside runs fn on the writing connection, outside of any transaction.
-func (j *Journal) outside(ctx context.Context, fn func(conn *sql.Conn) error) error {
-	return j.writer.do(ctx, bare, func(tx *tx) error { return fn(tx.conn) })
-}
-
 // MetaSources is the key of the data sources that are used: a JSON object of notion.Choice, by the
 // id of the database.
 const MetaSources = "data_sources"
@@ -146,15 +141,15 @@ func (j *Journal) SetMeta(ctx context.Context, key, value string) error {
 type kind string
 
 const (
-	keptKeepers     kind = "keepers"  // who keeps a claim alive, by the claim
-	keptOffer       kind = "offer"    // of a task to an agent that has not answered yet, by the task
-	keptQuestion    kind = "question" // of an agent to people, by the task
-	keptReservation kind = "reserved" // files or other things, by the reservation
+	kindKeepers     kind = "keepers"  // who keeps a claim alive, by the claim
+	kindOffer       kind = "offer"    // of a task to an agent that has not answered yet, by the task
+	kindQuestion    kind = "question" // of an agent to people, by the task
+	kindReservation kind = "reserved" // files or other things, by the reservation
 )
 
-// keep stores a thing, in place of any with the same key. agent is its owner, for the kinds that
+// put stores a thing, in place of any with the same key. agent is its owner, for the kinds that
 // statements select by agent.
-func (k kind) keep(ctx context.Context, tx *tx, key, agent string, thing any) error {
+func (k kind) put(ctx context.Context, tx *tx, key, agent string, thing any) error {
 	body, err := json.Marshal(thing)
 	if err != nil {
 		return err
@@ -171,8 +166,8 @@ func (k kind) drop(ctx context.Context, tx *tx, key string) error {
 	return err
 }
 
-// kept returns the thing with that key; ok is false if there is none.
-func kept[T any](ctx context.Context, q querier, k kind, key string) (thing T, ok bool, err error) {
+// find returns the thing with that key; ok is false if there is none.
+func find[T any](ctx context.Context, q querier, k kind, key string) (thing T, ok bool, err error) {
 	thing, err = scanBody[T](q.QueryRowContext(ctx, "SELECT body FROM kept WHERE kind = ? AND key = ?", k, key), string(k))
 	if errors.Is(err, sql.ErrNoRows) {
 		return thing, false, nil
@@ -180,8 +175,8 @@ func kept[T any](ctx context.Context, q querier, k kind, key string) (thing T, o
 	return thing, err == nil, err
 }
 
-// allKept returns the things of a kind and their keys, by key.
-func allKept[T any](ctx context.Context, q querier, k kind) (keys []string, things []T, err error) {
+// list returns the things of a kind and their keys, by key.
+func list[T any](ctx context.Context, q querier, k kind) (keys []string, things []T, err error) {
 	things, err = collect(ctx, q, func(row scanner) (thing T, err error) {
 		var key string
 		var body []byte

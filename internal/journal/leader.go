@@ -20,11 +20,11 @@ const synchronous = `set_config('synchronous_commit', CASE WHEN current_setting(
 	 WHERE s.setrole = 0 AND d.datname = current_database() AND 'synchronous_commit=remote_apply' = ANY(s.setconfig))
 	THEN 'remote_apply' ELSE 'on' END, true)`
 
-// term is a PostgreSQL database in the hands of the leader of a term. Each transaction first
+// leader is a PostgreSQL database in the hands of the leader of a term. Each transaction first
 // checks that the term is not over and that the database has all of its transactions, and locks
 // the leader's row, so that nobody else can take the lead before the transaction ends. The wait
 // for that is bounded: the server aborts idle transactions.
-type term struct {
+type leader struct {
 	*postgres
 	Term
 
@@ -37,35 +37,34 @@ type term struct {
 	last int64
 }
 
-func newTerm(p *postgres, t Term) *term {
-	return &term{postgres: p, Term: t, ended: make(chan struct{})}
+func newLeader(p *postgres, t Term) *leader {
+	return &leader{postgres: p, Term: t, ended: make(chan struct{})}
 }
 
 // row is a condition on the row of the term, in the tables leader and terms.
-func (t *term) row() string { return fmt.Sprintf("epoch = %d AND id = '%s'", t.Epoch, t.ID) }
+func (t *leader) row() string { return fmt.Sprintf("epoch = %d AND id = '%s'", t.Epoch, t.ID) }
 
-func (t *term) over() <-chan struct{} { return t.ended }
+func (t *leader) over() <-chan struct{} { return t.ended }
 
-func (t *term) end() { t.once.Do(func() { close(t.ended) }) }
+func (t *leader) end() { t.once.Do(func() { close(t.ended) }) }
 
-func (t *term) away() error { return t.breaker.away() }
+func (t *leader) away() error { return t.breaker.away() }
 
 // prepare reads how many transactions the term has. Dial has created the tables.
-func (t *term) prepare(ctx context.Context, j *Journal, _ bool) error {
+func (t *leader) prepare(ctx context.Context, _ *writer, readers *pool, _ bool) (Span, error) {
 	var from, until sql.NullInt64
 	var now int64
-	err := j.readers.DB.QueryRowContext(ctx, fmt.Sprintf("SELECT last, %s FROM %s.leader JOIN %[2]s.terms USING (epoch, id) WHERE %[3]s", spanned, t.space, t.row())).
+	err := readers.DB.QueryRowContext(ctx, fmt.Sprintf("SELECT last, %s FROM %s.leader JOIN %[2]s.terms USING (epoch, id) WHERE %[3]s", spanned, t.space, t.row())).
 		Scan(&t.last, &from, &until, &now)
 	if errors.Is(err, sql.ErrNoRows) {
-		return ErrDeposed
+		return Span{}, ErrDeposed
 	}
-	j.lost = scanSpan(from, until, now)
-	return err
+	return scanSpan(from, until, now), err
 }
 
 // begin begins a transaction in one round trip. All settings are local to the transaction: a
 // pooler may run the next one on another connection.
-func (t *term) begin(tx *tx) error {
+func (t *leader) begin(tx *tx) error {
 	select {
 	case <-t.ended:
 		return ErrDeposed
@@ -95,11 +94,11 @@ func (t *term) begin(tx *tx) error {
 }
 
 // commit numbers the transaction and commits it, in one round trip.
-func (t *term) commit(tx *tx) error {
+func (t *leader) commit(tx *tx) error {
 	number := t.last + 1
 	results, err := run(tx.conn, fmt.Sprintf("UPDATE %s.terms SET last = %d, at = clock_timestamp() WHERE %s RETURNING %s; COMMIT", t.space, number, t.row(), micros("at")))
 	if err == nil {
-		t.kept(number, results[0].Rows)
+		t.note(number, results[0].Rows)
 	}
 	if err == nil || errors.Is(err, driver.ErrBadConn) {
 		return err // nothing was sent
@@ -110,9 +109,9 @@ func (t *term) commit(tx *tx) error {
 	return &unsure{cause: err, id: t.id, number: number}
 }
 
-// kept notes that the transaction of that number was kept. The first value of rows is when it was
+// note notes that the transaction of that number was kept. The first value of rows is when it was
 // made.
-func (t *term) kept(number int64, rows [][][]byte) {
+func (t *leader) note(number int64, rows [][][]byte) {
 	t.last = number
 	k := known{Term: t.Term, last: number}
 	if len(rows) > 0 {
@@ -125,7 +124,7 @@ func (t *term) kept(number int64, rows [][][]byte) {
 // warning. One that was kept also has to be confirmed: a wait for a standby may have been cut off.
 // fate asks for twice as long as the server keeps an idle transaction open. If the fate is still
 // unknown then, the term ends: nothing may be saved on top of it.
-func (t *term) fate(u *unsure) error {
+func (t *leader) fate(u *unsure) error {
 	db := t.pool(1, t.patience, false)
 	db.SetMaxIdleConns(-1)
 	defer db.Close()
@@ -138,7 +137,7 @@ func (t *term) fate(u *unsure) error {
 		}
 		switch {
 		case err == nil && kept:
-			t.kept(u.number, nil)
+			t.note(u.number, nil)
 			return nil
 		case err == nil:
 			return u.cause
@@ -159,7 +158,7 @@ var (
 
 // confirm commits something without a warning. A standby that has it also has all that was committed
 // before.
-func (t *term) confirm(ctx context.Context, db *sql.DB) error {
+func (t *leader) confirm(ctx context.Context, db *sql.DB) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
@@ -174,7 +173,7 @@ func (t *term) confirm(ctx context.Context, db *sql.DB) error {
 // The server says by the transaction's number whether it has ended. But numbers can be used
 // again after a crash, or after a failover to a standby that lagged behind. So once it has
 // ended, the term's row tells whether it was kept.
-func (t *term) isKept(ctx context.Context, db *sql.DB, u *unsure) (bool, error) {
+func (t *leader) isKept(ctx context.Context, db *sql.DB, u *unsure) (bool, error) {
 	var status sql.NullString
 	err := db.QueryRowContext(ctx, "SELECT pg_xact_status($1::text::xid8)", u.id).Scan(&status)
 	if failure, ok := errors.AsType[*pgconn.PgError](err); ok && failure.Code == "22023" {

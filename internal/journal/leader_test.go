@@ -372,7 +372,7 @@ func TestFateOfAReusedNumber(t *testing.T) {
 	p := shared(t)
 	d := member(t, p, time.Hour, time.Second)
 	j, _ := leads(t, d, "a")
-	e := j.engine.(*term)
+	e := j.engine.(*leader)
 	if err := j.SetMeta(t.Context(), "k", "v"); err != nil {
 		t.Fatal(err)
 	}

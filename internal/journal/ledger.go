@@ -78,7 +78,7 @@ func (j *Journal) save(ctx context.Context, tx *tx, ch claim.Change) error {
 // saveReservation has the reservation of a task follow the claim h on it, and its agent be seen.
 func saveReservation(ctx context.Context, tx *tx, h claim.Hold) error {
 	if h.State == claim.Held && !h.Heartbeat.IsZero() {
-		if err := see(ctx, tx, h.Agent, h.Heartbeat); err != nil {
+		if err := noteActive(ctx, tx, h.Agent, h.Heartbeat); err != nil {
 			return err
 		}
 	}
@@ -93,7 +93,7 @@ func saveReservation(ctx context.Context, tx *tx, h claim.Hold) error {
 		VALUES (?, ?, ?, ?)
 		    ON CONFLICT (task_id) DO UPDATE SET until = excluded.until
 		 WHERE reservations.claim_id = excluded.claim_id AND reservations.until <> excluded.until`,
-		h.Task.ID, h.ID, h.Agent, until(h))
+		h.Task.ID, h.ID, h.Agent, reservedUntil(h))
 	return err
 }
 
@@ -124,7 +124,7 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Hold, now time.Time, limi
 			    ON CONFLICT (task_id) DO UPDATE
 			   SET claim_id = excluded.claim_id, agent = excluded.agent, until = excluded.until
 			 WHERE reservations.until <= ?6`,
-			c.Task.ID, c.ID, c.Agent, until(c), limit, now.UnixMilli())
+			c.Task.ID, c.ID, c.Agent, reservedUntil(c), limit, now.UnixMilli())
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func recordDenial(ctx context.Context, tx *tx, e claim.Fact) error {
 	if err != nil {
 		return err
 	}
-	return seeIn(ctx, tx, e)
+	return noteActiveIn(ctx, tx, e)
 }
 
 // sameDenial returns the row to count a denial in, or 0 if it needs a row of its own. Once
@@ -264,14 +264,14 @@ var _ reserve.Storage = (*Journal)(nil)
 
 // Reservations returns the agents' reservations, by id: the oldest first.
 func (j *Journal) Reservations(ctx context.Context) ([]reserve.Reservation, error) {
-	_, list, err := allKept[reserve.Reservation](ctx, j.readers, keptReservation)
-	return list, j.failed(err, "reading the reservations")
+	_, reserved, err := list[reserve.Reservation](ctx, j.readers, kindReservation)
+	return reserved, j.failed(err, "reading the reservations")
 }
 
 // StoreReservation stores a reservation, in place of any with the same id, and its facts.
 func (j *Journal) StoreReservation(ctx context.Context, r reserve.Reservation, news ...claim.Fact) error {
 	err := j.write(ctx, func(tx *tx) error {
-		if err := keptReservation.keep(ctx, tx, r.ID, "", r); err != nil {
+		if err := kindReservation.put(ctx, tx, r.ID, "", r); err != nil {
 			return err
 		}
 		return insertRecord(ctx, tx, news...)
@@ -283,7 +283,7 @@ func (j *Journal) StoreReservation(ctx context.Context, r reserve.Reservation, n
 func (j *Journal) EndReservations(ctx context.Context, ids []string, news ...claim.Fact) error {
 	err := j.writeMany(ctx, len(ids), func(tx *tx) error {
 		for _, id := range ids {
-			if err := keptReservation.drop(ctx, tx, id); err != nil {
+			if err := kindReservation.drop(ctx, tx, id); err != nil {
 				return err
 			}
 		}

@@ -16,9 +16,9 @@ const mintTries = 100
 // forgotten first, except those with claims.
 const keptNames = 10_000
 
-// idle is a condition on rows of names: since ?1 nobody asked for the name or polled under it,
+// unusedName is a condition on rows of names: since ?1 nobody asked for the name or polled under it,
 // and it has no claim.
-const idle = `used < ?1
+const unusedName = `used < ?1
 	AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.agent = names.name AND claims.` + unended + `)
 	AND NOT EXISTS (SELECT 1 FROM pollers WHERE pollers.agent = names.name AND pollers.polled >= ?1)`
 
@@ -27,7 +27,7 @@ const idle = `used < ?1
 func (j *Journal) SessionName(ctx context.Context, uid int, session string, gone time.Time) (name string, used time.Time, err error) {
 	var at int64
 	err = j.readers.QueryRowContext(ctx, `
-		SELECT name, used FROM names WHERE uid = ?2 AND session = ?3 AND session <> '' AND NOT (`+idle+`)`,
+		SELECT name, used FROM names WHERE uid = ?2 AND session = ?3 AND session <> '' AND NOT (`+unusedName+`)`,
 		gone.UnixMilli(), uid, session).Scan(&name, &at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", time.Time{}, nil
@@ -41,7 +41,7 @@ func (j *Journal) SessionName(ctx context.Context, uid int, session string, gone
 func (j *Journal) MintName(ctx context.Context, m task.Mint) (name string, minted bool, err error) {
 	err = j.write(ctx, func(tx *tx) error {
 		name, minted = "", false
-		_, err := tx.ExecContext(ctx, "DELETE FROM names WHERE "+idle, m.Gone.UnixMilli())
+		_, err := tx.ExecContext(ctx, "DELETE FROM names WHERE "+unusedName, m.Gone.UnixMilli())
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (j *Journal) MintName(ctx context.Context, m task.Mint) (name string, minte
 			case err != nil:
 				return err
 			case m.Usable(name):
-				_, err = tx.ExecContext(ctx, "UPDATE names SET used = ?, nth = "+next+" WHERE name = ?", m.Now.UnixMilli(), m.UID, name)
+				_, err = tx.ExecContext(ctx, "UPDATE names SET used = ?, nth = "+nextRequest+" WHERE name = ?", m.Now.UnixMilli(), m.UID, name)
 				return err
 			default:
 				if err := disown(ctx, tx, name); err != nil {
@@ -82,12 +82,12 @@ func disown(ctx context.Context, tx *tx, name string) error {
 	return err
 }
 
-// next is an expression for the number of user ?'s next request for a name.
-const next = "(SELECT coalesce(max(nth), 0) + 1 FROM names WHERE uid = ?)"
+// nextRequest is an expression for the number of user ?'s next request for a name.
+const nextRequest = "(SELECT coalesce(max(nth), 0) + 1 FROM names WHERE uid = ?)"
 
 // keepName stores a new name, and forgets the user's oldest ones beyond keptNames.
 func keepName(ctx context.Context, tx *tx, name string, m task.Mint) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO names (name, uid, session, used, nth) VALUES (?, ?, ?, ?, "+next+")",
+	_, err := tx.ExecContext(ctx, "INSERT INTO names (name, uid, session, used, nth) VALUES (?, ?, ?, ?, "+nextRequest+")",
 		name, m.UID, m.Session, m.Now.UnixMilli(), m.UID)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func open(ctx context.Context, e engine) (_ *Journal, err error) {
 	if err := e.check(ctx, j.readers); err != nil {
 		return nil, j.failed(err, "checking the journal")
 	}
-	made, err := made(ctx, e, j.readers)
+	made, err := hasTables(ctx, e, j.readers)
 	if err != nil {
 		return nil, j.failed(err, "opening the journal")
 	}
@@ -59,7 +59,7 @@ func open(ctx context.Context, e engine) (_ *Journal, err error) {
 	if j.writer, err = openWriter(ctx, db, e); err != nil {
 		return nil, j.failed(errors.Join(err, db.Close()), "opening the journal")
 	}
-	if err := e.prepare(ctx, j, made); err != nil {
+	if j.lost, err = e.prepare(ctx, j.writer, j.readers, made); err != nil {
 		return nil, j.failed(err, "opening the journal")
 	}
 	if err := j.recover(ctx); err != nil {
@@ -167,7 +167,7 @@ func (j *Journal) inspect(ctx context.Context) (found Inspection, err error) {
 	if err := j.engine.check(ctx, j.readers); err != nil {
 		return found, err
 	}
-	if made, err := made(ctx, j.engine, j.readers); err != nil || !made {
+	if made, err := hasTables(ctx, j.engine, j.readers); err != nil || !made {
 		return found, err
 	}
 	if found.Live, found.Marks, err = j.Live(ctx); err == nil {

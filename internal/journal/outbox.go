@@ -18,7 +18,7 @@ var _ outbox.Ledger = (*Journal)(nil)
 // spell it this way to use them.
 const (
 	undelivered = "owed.state <> 'delivered'"
-	waiting     = undelivered + " AND owed.state <> 'sending'"
+	unsent      = undelivered + " AND owed.state <> 'sending'"
 )
 
 // Owe adds an intent without a fact. It is due, and bound to its request if that has a key. After a
@@ -79,7 +79,7 @@ func (j *Journal) NextOwed(ctx context.Context, kind outbox.Kind, now time.Time,
 	// "not_before + 0" makes SQLite use the index owed_next, which has the wanted order, and
 	// stop at the limit.
 	list, err := collect(ctx, j.readers, scanIntent, intents+`
-		 WHERE `+waiting+` AND owed.kind = ? AND not_before + 0 <= ?
+		 WHERE `+unsent+` AND owed.kind = ? AND not_before + 0 <= ?
 		 ORDER BY owed.seq`+upTo, kind, now.UnixMilli(), atMost(limit))
 	return list, j.failed(err, "reading the outbox")
 }
@@ -88,14 +88,14 @@ func (j *Journal) NextOwed(ctx context.Context, kind outbox.Kind, now time.Time,
 // false if there is none. The time is zero or past if that is now.
 func (j *Journal) NextOwedAt(ctx context.Context, kind outbox.Kind) (time.Time, bool, error) {
 	var at sql.NullInt64
-	err := j.readers.QueryRowContext(ctx, "SELECT min(not_before) FROM owed WHERE "+waiting+" AND kind = ?", kind).Scan(&at)
+	err := j.readers.QueryRowContext(ctx, "SELECT min(not_before) FROM owed WHERE "+unsent+" AND kind = ?", kind).Scan(&at)
 	return moment(at.Int64), at.Valid, j.failed(err, "reading the outbox")
 }
 
 // Hurry brings forward to latest the intents of the kind that would wait longer.
 func (j *Journal) Hurry(ctx context.Context, kind outbox.Kind, latest time.Time) error {
 	err := j.write(ctx, func(tx *tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE owed SET not_before = ?1 WHERE "+waiting+" AND kind = ?2 AND not_before > ?1",
+		_, err := tx.ExecContext(ctx, "UPDATE owed SET not_before = ?1 WHERE "+unsent+" AND kind = ?2 AND not_before > ?1",
 			latest.UnixMilli(), kind)
 		return err
 	})
@@ -105,7 +105,7 @@ func (j *Journal) Hurry(ctx context.Context, kind outbox.Kind, latest time.Time)
 // StartSending notes that an intent is about to be sent. It fails if the intent is being sent
 // already, or was delivered.
 func (j *Journal) StartSending(ctx context.Context, in outbox.Intent, at time.Time) error {
-	return j.changeOwed(ctx, in, waiting, "state = 'sending', tries = tries + 1, sent_at = ?", millis(at))
+	return j.changeOwed(ctx, in, unsent, "state = 'sending', tries = tries + 1, sent_at = ?", millis(at))
 }
 
 // NoteInDoubt notes that an intent was sent and may be in Notion, why that is not known, and
@@ -282,7 +282,7 @@ func backlogOf(claims []claim.Hold) Backlog {
 			continue
 		}
 		b.Depth++
-		b.Oldest = earlier(b.Oldest, c.Finish.At)
+		b.Oldest = earliest(b.Oldest, c.Finish.At)
 		b.LastError = cmp.Or(c.Detail, b.LastError)
 	}
 	return b
@@ -307,7 +307,7 @@ func Total(backlogs []Backlog) Owed {
 			failure = sourceOf(b.Log) + ": " + failure
 		}
 		all.Depth += b.Depth
-		all.Oldest = earlier(all.Oldest, b.Oldest)
+		all.Oldest = earliest(all.Oldest, b.Oldest)
 		all.LastError = cmp.Or(failure, all.LastError)
 	}
 	return all
@@ -321,8 +321,8 @@ func sourceOf(log claim.Log) string {
 	return string(log) + " log"
 }
 
-// earlier returns the earlier of two moments; known is zero if it is not known.
-func earlier(known, t time.Time) time.Time {
+// earliest returns the earlier of two moments; known is zero if it is not known.
+func earliest(known, t time.Time) time.Time {
 	if known.IsZero() || t.Before(known) {
 		return t
 	}

@@ -238,45 +238,45 @@ func (p *postgres) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	said := oneLine{fmt.Errorf("%s: %w", p.place, err)}
+	shown := oneLine{fmt.Errorf("%s: %w", p.place, err)}
 	_, unconfirmed := errors.AsType[*unconfirmed](err)
 	switch _, unsure := errors.AsType[*unsure](err); {
 	case unsure:
-		return unusable(passing{said}, adviceUnsure)
+		return unusable(passing{shown}, adviceUnsure)
 	case unconfirmed:
-		return unusable(passing{said}, adviceStandby)
+		return unusable(passing{shown}, adviceStandby)
 	case errors.Is(err, ErrDeposed):
-		return unusable(said, adviceDeposed)
+		return unusable(shown, adviceDeposed)
 	}
 	if failure, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if strings.Contains(failure.Message, "statement pooling") { // PgBouncer's, with a code of class 08
-			return fmt.Errorf("%w: %s", said, advicePooler)
+			return fmt.Errorf("%w: %s", shown, advicePooler)
 		}
 		switch class := failure.Code[:min(2, len(failure.Code))]; {
 		case failure.Code == "57014":
-			return unusable(passing{said}, adviceCancelled)
+			return unusable(passing{shown}, adviceCancelled)
 		case class == "08" || class == "57" || failure.Code == "25P03" || failure.Code == "25P04": // it ends, starts, or gave us up
-			return unusable(passing{said}, adviceUnreached)
+			return unusable(passing{shown}, adviceUnreached)
 		case failure.Code == "55P03":
-			return unusable(passing{said}, adviceHeld)
+			return unusable(passing{shown}, adviceHeld)
 		case failure.Code == "53300": // too many connections
-			return unusable(passing{said}, adviceMany)
+			return unusable(passing{shown}, adviceMany)
 		case class == "28" || class == "3D" || failure.Code == "42501":
-			return unusable(said, adviceRefused)
+			return unusable(shown, adviceRefused)
 		case failure.Code == "25006":
-			return unusable(passing{said}, adviceReadOnly) // until another server takes over
+			return unusable(passing{shown}, adviceReadOnly) // until another server takes over
 		case class == "53" || class == "58":
-			return unusable(passing{said}, adviceCrowded)
+			return unusable(passing{shown}, adviceCrowded)
 		}
-		return said
+		return shown
 	}
 	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
 	failed, network := errors.AsType[net.Error](err)
 	switch {
 	case !unconnected && (network && failed.Timeout() || errors.Is(err, context.DeadlineExceeded)):
-		return unusable(passing{said}, adviceSilent)
+		return unusable(passing{shown}, adviceSilent)
 	case unconnected || network || lost(err):
-		return unusable(passing{said}, adviceUnreached)
+		return unusable(passing{shown}, adviceUnreached)
 	}
 	return err
 }
@@ -294,9 +294,9 @@ func Passing(err error) bool {
 
 // fault implements store.
 func (p *postgres) fault(err error) bool {
-	_, said := errors.AsType[*pgconn.PgError](err)
+	_, refused := errors.AsType[*pgconn.PgError](err)
 	_, network := errors.AsType[net.Error](err)
-	return said || network || lost(err) || errors.Is(err, context.DeadlineExceeded)
+	return refused || network || lost(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // oneLine shows an error in one line: for several servers the driver's message has several.
@@ -317,7 +317,7 @@ func (p *postgres) writes() (*sql.DB, error) { return p.pool(1, p.patience, fals
 func (p *postgres) reads() (*sql.DB, error)  { return p.pool(maxReaders, readPatience, true), nil }
 
 // compact does nothing: the server vacuums by itself.
-func (p *postgres) compact(context.Context, *Journal) error { return nil }
+func (p *postgres) compact(context.Context, *writer) error { return nil }
 
 // check checks the server's version.
 func (p *postgres) check(ctx context.Context, readers *pool) error {
@@ -353,7 +353,7 @@ func (p *postgres) rewrite(statement string) string {
 			word = "$" + strconv.Itoa(params)
 		case strings.HasPrefix(word, "?"):
 			word = "$" + word[1:]
-		case beforeTable[strings.ToUpper(before)] && slices.Contains(tables(), word):
+		case beforeTable[strings.ToUpper(before)] && slices.Contains(tableNames(), word):
 			out.WriteString(p.space + ".")
 		}
 		out.WriteString(word)
@@ -373,8 +373,8 @@ var (
 	})
 	// beforeTable has the words that the name of a table may follow.
 	beforeTable = map[string]bool{"FROM": true, "JOIN": true, "INTO": true, "UPDATE": true}
-	// tables has the names of all tables.
-	tables = sync.OnceValue(func() (names []string) {
+	// tableNames has the names of all tables.
+	tableNames = sync.OnceValue(func() (names []string) {
 		for _, found := range regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`).FindAllStringSubmatch(sqliteSchema, -1) {
 			names = append(names, found[1])
 		}

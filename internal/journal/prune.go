@@ -93,7 +93,7 @@ func (j *Journal) PruneSeen(ctx context.Context, before time.Time) (removed int,
 
 // Compact returns the space of removed rows to the file system.
 func (j *Journal) Compact(ctx context.Context) error {
-	return j.failed(j.engine.compact(ctx, j), "compacting the journal")
+	return j.failed(j.engine.compact(ctx, j.writer), "compacting the journal")
 }
 
 // pruning deletes the old rows of a table, or clears columns in them.

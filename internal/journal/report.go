@@ -51,20 +51,20 @@ func (j *Journal) fill(ctx context.Context, a *report.Agent, q report.Asking) er
 	return err
 }
 
-// see notes that an agent was active.
-func see(ctx context.Context, tx *tx, agent string, at time.Time) error {
+// noteActive notes that an agent was active.
+func noteActive(ctx context.Context, tx *tx, agent string, at time.Time) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO seen (agent, at) VALUES (?, ?)
 		    ON CONFLICT (agent) DO UPDATE SET at = excluded.at WHERE excluded.at > seen.at`, agent, millis(at))
 	return err
 }
 
-// seeIn notes that a fact's agent was active, if the fact shows it.
-func seeIn(ctx context.Context, tx *tx, e claim.Fact) error {
+// noteActiveIn notes that a fact's agent was active, if the fact shows it.
+func noteActiveIn(ctx context.Context, tx *tx, e claim.Fact) error {
 	if !report.Alive(e) {
 		return nil
 	}
-	return see(ctx, tx, e.Agent, e.At)
+	return noteActive(ctx, tx, e.Agent, e.At)
 }
 
 // Ended returns the claims that ended from one time on and before another, in that order.

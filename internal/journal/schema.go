@@ -38,8 +38,8 @@ var remark = regexp.MustCompile(`--[^\n]*`)
 
 // fingerprint hashes a schema without its comments and layout.
 func fingerprint(schema string) string {
-	said := strings.Join(strings.Fields(remark.ReplaceAllString(schema, "")), " ")
-	sum := sha256.Sum256([]byte(said))
+	text := strings.Join(strings.Fields(remark.ReplaceAllString(schema, "")), " ")
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -51,9 +51,9 @@ func makeTables(ctx context.Context, tx *tx, e store, script string) error {
 	return setMeta(ctx, tx, metaSchema, fingerprint(e.schema()))
 }
 
-// made reports whether the journal's tables exist. It fails if they are not the ones that this
+// hasTables reports whether the journal's tables exist. It fails if they are not the ones that this
 // program creates.
-func made(ctx context.Context, e store, readers *pool) (bool, error) {
+func hasTables(ctx context.Context, e store, readers *pool) (bool, error) {
 	tables, known, err := e.tables(ctx, readers)
 	if err != nil || tables == 0 {
 		return false, err

@@ -127,21 +127,21 @@ func (f file) create() error {
 }
 
 // prepare puts the file into WAL mode, which is permanent, and creates its tables.
-func (f file) prepare(ctx context.Context, j *Journal, made bool) error {
+func (f file) prepare(ctx context.Context, w *writer, _ *pool, made bool) (Span, error) {
 	var mode string
-	err := j.outside(ctx, func(conn *sql.Conn) error {
+	err := w.outside(ctx, func(conn *sql.Conn) error {
 		return conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
 	})
 	if err != nil {
-		return err
+		return Span{}, err
 	}
 	if mode != "wal" {
-		return fmt.Errorf("%s: its file system cannot share memory between processes: set a state_dir on a local disk", f)
+		return Span{}, fmt.Errorf("%s: its file system cannot share memory between processes: set a state_dir on a local disk", f)
 	}
 	if made {
-		return nil
+		return Span{}, nil
 	}
-	return j.writeAlone(ctx, func(tx *tx) error { return makeTables(ctx, tx, f, sqliteSchema) })
+	return Span{}, w.do(ctx, alone, func(tx *tx) error { return makeTables(ctx, tx, f, sqliteSchema) })
 }
 
 // check reads the whole file.
@@ -157,16 +157,16 @@ func (f file) check(ctx context.Context, readers *pool) error {
 	return nil
 }
 
-func (f file) compact(ctx context.Context, j *Journal) error {
+func (f file) compact(ctx context.Context, w *writer) error {
 	for freed := vacuumStep; freed > 0; {
 		var err error
-		if freed, err = f.vacuum(ctx, j, vacuumStep); err != nil {
+		if freed, err = f.vacuum(ctx, w, vacuumStep); err != nil {
 			return err
 		}
 	}
 	// A busy reader keeps part of the WAL in use. Claims must not wait for it: the rest
 	// is done next time.
-	return j.outside(ctx, func(conn *sql.Conn) error {
+	return w.outside(ctx, func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)")
 		_, restored := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout = 5000")
 		return cmp.Or(err, restored)
@@ -174,8 +174,8 @@ func (f file) compact(ctx context.Context, j *Journal) error {
 }
 
 // vacuum gives up to n free pages back to the file system, and returns how many.
-func (file) vacuum(ctx context.Context, j *Journal, n int) (freed int, err error) {
-	err = j.outside(ctx, func(conn *sql.Conn) error {
+func (file) vacuum(ctx context.Context, w *writer, n int) (freed int, err error) {
+	err = w.outside(ctx, func(conn *sql.Conn) error {
 		rows, err := conn.QueryContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n))
 		if err != nil {
 			return err

@@ -68,8 +68,8 @@ const (
 	publishAgain = "ON CONFLICT (task_id) DO UPDATE SET due = 1 WHERE told.due = 0"
 )
 
-// forget takes the task off the list of those that may have news.
-func forget(ctx context.Context, tx *tx, id task.ID) error {
+// clearDue takes the task off the list of those that may have news.
+func clearDue(ctx context.Context, tx *tx, id task.ID) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM told WHERE task_id = ? AND body = ''", id); err != nil {
 		return err
 	}
@@ -99,9 +99,9 @@ func lastPublished(ctx context.Context, tx *tx, id task.ID) (*news.State, error)
 	return &news.State{Task: s.Whole(), Ready: s.Ready}, nil
 }
 
-// remember stores the state that was published. If that may make tasks that depend on it
+// storePublished stores the state that was published. If that may make tasks that depend on it
 // ready, or no longer ready, it notes them for publication, and returns true.
-func remember(ctx context.Context, tx *tx, at time.Time, before *news.State, after news.State) (more bool, err error) {
+func storePublished(ctx context.Context, tx *tx, at time.Time, before *news.State, after news.State) (more bool, err error) {
 	body, err := json.Marshal(stateBody{task.BodyOf(after.Task), after.Ready})
 	if err != nil {
 		return false, err

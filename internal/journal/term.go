@@ -87,8 +87,8 @@ type known struct {
 type memory struct {
 	path string // of the file that outlives this process; empty for none
 
-	mu         sync.Mutex
-	last, kept known // kept is what the file has
+	mu          sync.Mutex
+	last, filed known // filed is what the file has
 }
 
 // noted is the content of the file.
@@ -104,7 +104,7 @@ func (m *memory) recall(space string) {
 		return // without it, a loss is noticed by those who know
 	}
 	m.last = known{Term{Epoch: n.Epoch, ID: n.ID}, n.Last, n.At}
-	m.kept = m.last
+	m.filed = m.last
 }
 
 // keep writes what is news into the file. If that fails, a restart forgets it, and nothing else
@@ -112,7 +112,7 @@ func (m *memory) recall(space string) {
 func (m *memory) keep(space string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.path == "" || m.last == m.kept {
+	if m.path == "" || m.last == m.filed {
 		return
 	}
 	data, err := json.Marshal(noted{space, m.last.ID, m.last.Epoch, m.last.last, m.last.at})
@@ -120,7 +120,7 @@ func (m *memory) keep(space string) {
 		err = os.WriteFile(m.path+".new", data, 0o600)
 	}
 	if err == nil && os.Rename(m.path+".new", m.path) == nil {
-		m.kept = m.last
+		m.filed = m.last
 	}
 }
 

@@ -20,8 +20,9 @@ type engine interface {
 	// connect on first use.
 	reads() (*sql.DB, error)
 	writes() (*sql.DB, error)
-	// prepare runs before the first transaction. It creates the tables unless made is set.
-	prepare(ctx context.Context, j *Journal, made bool) error
+	// prepare runs before the first transaction. It creates the tables unless made is set, and
+	// returns in which time transactions may be lost.
+	prepare(ctx context.Context, w *writer, readers *pool, made bool) (lost Span, err error)
 	// begin begins a transaction, and commit commits it. If commit fails with an *unsure,
 	// fate finds out whether the transaction was kept; it returns nil if so.
 	begin(tx *tx) error
@@ -33,7 +34,7 @@ type engine interface {
 	// away returns why the database cannot be reached; nil if it can.
 	away() error
 	// compact frees unused space.
-	compact(ctx context.Context, j *Journal) error
+	compact(ctx context.Context, w *writer) error
 }
 
 // unsure is the error of a COMMIT without an answer: the transaction may have been kept or not.
@@ -467,6 +468,11 @@ func (w *writer) begin() error {
 	}
 	w.tx.conn, w.tx.prepared = conn, map[string]*sql.Stmt{}
 	return w.engine.begin(w.tx)
+}
+
+// outside runs fn on the connection, outside of any transaction.
+func (w *writer) outside(ctx context.Context, fn func(conn *sql.Conn) error) error {
+	return w.do(ctx, bare, func(tx *tx) error { return fn(tx.conn) })
 }
 
 // close closes the connection once the operations under way are done.

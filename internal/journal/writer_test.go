@@ -251,7 +251,7 @@ func TestWritersTakeTurns(t *testing.T) {
 		l.writes(t.Context(), "2", look)
 		l.joins(func() error { return l.writeAlone(t.Context(), look) })
 		l.writes(t.Context(), "3", look)
-		l.joins(func() error { return l.outside(t.Context(), func(*sql.Conn) error { return look(l.writer.tx) }) })
+		l.joins(func() error { return l.writer.outside(t.Context(), func(*sql.Conn) error { return look(l.writer.tx) }) })
 		l.writes(t.Context(), "4", look)
 		l.writes(t.Context(), "5", look)
 		before := commits(t, l.Path())
