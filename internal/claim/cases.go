@@ -10,7 +10,7 @@ import (
 )
 
 // Protocol returns the protocol's page of cases.
-func Protocol() Cases { return slices.Concat(ofHolds(), ofMarks()) }
+func Protocol() Cases { return slices.Concat(ofHolds(), ofMarks(), ofOpenings()) }
 
 // fares returns the condition that the hold fares like want.
 func fares(want standing) func(Sight) bool { return func(s Sight) bool { return s.standing == want } }
@@ -55,7 +55,7 @@ func ofHolds() Cases {
 		case Delivery:
 			cs = append(cs,
 				Case{On: e, If: "the lease is over, or may be before what gives the task back must have arrived", Then: "renew it first: nobody overrides a live claim",
-					when: Sight.running, step: func(Sight) Step { return Step{Renew: true} }},
+					when: Sight.running, step: func(Sight) Step { return Step{Next: Renewal} }},
 				Case{On: e, If: "the page shows the claim", Then: "write what the agent said",
 					when: Sight.always, step: Sight.deliver})
 		}
@@ -101,9 +101,9 @@ func (s Sight) restore() Step {
 		},
 		Else: func(f fate, err error) (Change, error) {
 			if errors.Is(err, errSlow) || errors.Is(err, errNoEffect) {
-				return Change{}, notYet{}
+				return Change{}, s.again(f, nil)
 			}
-			return Change{}, notYet{f.explain(fmt.Sprintf("claim %s: the write that puts it back", h.ID), err)}
+			return Change{}, s.again(f, f.explain(fmt.Sprintf("claim %s: the write that puts it back", h.ID), err))
 		},
 	}
 }
@@ -214,7 +214,7 @@ func (s Sight) renew() Step {
 			if f == notLanded {
 				return Change{}, fmt.Errorf("claim %s was not renewed: %w", h.ID, err)
 			}
-			return Change{}, notYet{unproven(h)}
+			return Change{}, s.again(f, unproven(h))
 		},
 	}
 }

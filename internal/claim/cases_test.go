@@ -68,6 +68,15 @@ func toMark(e claim.Errand, why claim.Purpose) claim.Sight {
 	return s
 }
 
+// toOpen is what is seen of a BLOCKED task without a name that is to be OPEN.
+func toOpen() claim.Sight {
+	s := toMark(claim.Opening, claim.ForReopening)
+	s.Task = openTask()
+	s.Task.Status, s.Task.EditedBy, s.Was = task.Blocked, "Maria", ""
+	s.Ask = &claim.Reopening{Task: s.Task, Was: task.Blocked}
+	return s
+}
+
 // What each case is about, and that it decides then.
 func TestCases(t *testing.T) {
 	held := func(e claim.Errand, change ...func(*claim.Sight)) claim.Sight {
@@ -90,6 +99,17 @@ func TestCases(t *testing.T) {
 			f(&s)
 		}
 		return s
+	}
+	opening := func(change ...func(*claim.Sight)) claim.Sight {
+		s := toOpen()
+		for _, f := range change {
+			f(&s)
+		}
+		return s
+	}
+	asked := func(to task.Status) func(*claim.Sight) { return func(s *claim.Sight) { s.Ask.To = to } }
+	here := func(st claim.State) func(*claim.Sight) {
+		return func(s *claim.Sight) { s.Local = sightOfHold(claim.Guard).Hold; s.Local.State = st }
 	}
 	token := func(text string) func(*claim.Sight) { return func(s *claim.Sight) { s.Task.Token = text } }
 	status := func(st task.Status) func(*claim.Sight) { return func(s *claim.Sight) { s.Task.Status = st } }
@@ -164,7 +184,27 @@ func TestCases(t *testing.T) {
 		{"sweep: stale", making(claim.Sweeping, claim.Swept), "the page shows a stale claim"},
 		{"sweep: live", making(claim.Sweeping, claim.Swept, func(s *claim.Sight) { s.At = bubbleStart }), "the page shows no stale claim, or what takes one off may be on its way"},
 		{"sweep: done", making(claim.Sweeping, claim.Swept, func(s *claim.Sight) { s.Local.State = claim.Finishing }), "its agent is done, and Notion has yet to be told"},
-		{"reopen", making(claim.Opening, claim.ForReopening, status(task.Blocked)), "a name is left on a task that nobody can claim"},
+		{"reopen: sent and shown", opening(sent, status(task.Open)), "the status was sent, and the page shows it, or a claim since"},
+		{"reopen: sent and claimed since", opening(sent, status(task.InProgress)), "the status was sent, and the page shows it, or a claim since"},
+		{"reopen: sent, and decided otherwise", opening(sent, status(task.Completed)), "the status was sent, and the page shows another one"},
+		{"cancel: sent, and claimed since", opening(sent, asked(task.Cancelled), status(task.InProgress)), "the status was sent, and the page shows another one"},
+		{"reopen: sent before", opening(flying), "what opens the task or takes a claim off may be on its way"},
+		{"reopen: over, and held here", opening(here(claim.Held)), "an agent here has it, and the page shows that its claim is over"},
+		{"reopen: over, and held here, unsure", opening(here(claim.Held), unsure), "an agent here has it"},
+		{"reopen: finishing here", opening(here(claim.Finishing)), "an agent here has it"},
+		{"reopen: trashed", opening(func(s *claim.Sight) { s.Task.Trashed = true }), "the page is in the trash, of an unknown status, or in progress under a name"},
+		{"reopen: assigned", opening(status(task.InProgress), name("Maria")), "the page is in the trash, of an unknown status, or in progress under a name"},
+		{"reopen: a claim without its name", opening(token(string(theirs))), "the page shows a claim, or a part of one, that may not be over"},
+		{"reopen: a claim without its name that is over", opening(token(string(theirs)), func(s *claim.Sight) { s.Over = true }), "the task is as it was seen"},
+		{"reopen: a claim without its name that ran out", opening(token(string(theirs)), func(s *claim.Sight) { s.Task.ClaimedAt = s.At.Add(-2 * time.Hour) }), "the task is as it was seen"},
+		{"reopen: not as it was seen", opening(status(task.Completed)), "it is in another status than was seen"},
+		{"reopen: edited", opening(func(s *claim.Sight) { s.Ask.Left = &task.Task{} }), "somebody edited it since its last claim, and that was not seen"},
+		{"reopen: edited by ourselves", opening(func(s *claim.Sight) { s.Ask.Left, s.Was = &task.Task{}, task.Blocked }), "the task is as it was seen"},
+		{"reopen: open", opening(status(task.Open)), "it is in that status already"},
+		{"reopen: another name", opening(name("Maria")), "there is a name on it that was not seen"},
+		{"reopen: the last one's name", opening(name("Maria"), func(s *claim.Sight) { s.Last = "Maria" }), "a name is left on a task that nobody can claim, and that is to be open"},
+		{"cancel: the last one's name", opening(asked(task.Cancelled), name("Maria"), func(s *claim.Sight) { s.Last = "Maria" }), "the task is as it was seen"},
+		{"reopen: as it was seen", opening(), "the task is as it was seen"},
 		{"tidy: nothing", making(claim.Tidying, claim.Leftover, func(s *claim.Sight) { s.Over = false }), "the page shows no claim of this ledger that is over, or somebody may take the task"},
 		{"tidy: stale", making(claim.Tidying, claim.Leftover, over), "the page shows no claim of this ledger that is over, or somebody may take the task"},
 		{"tidy: copy", making(claim.Tidying, claim.Leftover, func(s *claim.Sight) { s.Copied = true }), "the page is a copy, with the claim of another page"},
@@ -265,6 +305,22 @@ func every(on []claim.Errand) iter.Seq[claim.Sight] {
 				pages(s)
 			}
 		}
+		for _, to := range []task.Status{task.Open, task.Cancelled} {
+			for bits := range 9 {
+				s := toOpen()
+				s.Ask.To, s.Ask.Holder, s.Last = to, "Maria", "Sandman"
+				if s.Over = bits&1 != 0; bits&2 != 0 {
+					s.Local = sightOfHold(claim.Guard).Hold
+				}
+				if bits&4 != 0 {
+					s.Sent, s.Was = true, task.Blocked
+				}
+				if bits == 8 {
+					s.Arrives = time.Second
+				}
+				pages(s)
+			}
+		}
 	}
 }
 
@@ -297,9 +353,8 @@ func TestEverySight(t *testing.T) {
 	}
 }
 
-// errands are those on which something is seen first; on Opening, one case decides always.
 var errands = []claim.Errand{
-	claim.Delivery, claim.Guard, claim.Renewal, claim.Cleanup, claim.Sweeping, claim.Tidying,
+	claim.Delivery, claim.Guard, claim.Renewal, claim.Cleanup, claim.Sweeping, claim.Tidying, claim.Opening,
 }
 
 // unsafe walks the page of cases for some errands, and returns how much was seen, and what is wrong
@@ -335,6 +390,27 @@ func unsafe(cs claim.Cases, most int, on ...claim.Errand) (seen int, wrong []str
 		frees := free(after(s.Task, *w), s) && !free(s.Task, s)
 		opens, f := sim.KindOf(w) == sim.Openings, s.Hold.Finish
 		known := !s.Unsure || s.Errand == claim.Delivery || s.Task.ClaimedAt.IsZero()
+		if s.Errand == claim.Opening {
+			live := tok.ID != "" && !tok.Done && !s.Over && !s.At.After(s.Policy.StaleAt(s.Task.ClaimedAt, s.Policy.Timeout))
+			named := s.Task.ClaimedBy != "" && w.ClaimedBy == nil
+			switch {
+			case s.Local.ID != "":
+				say("it writes on the task of an agent here")
+			case live:
+				say("it writes on a page that shows a live claim")
+			case s.Arrives > 0:
+				say("it writes again before the first such write must have arrived")
+			case s.Task.Status != task.Blocked:
+				say("it writes on a task in another status than was seen")
+			case s.Task.ClaimedBy != "" && s.Task.ClaimedBy != "Maria":
+				say("it writes on a task under another name than was seen")
+			case named && *w.Status == task.Open:
+				say("it opens a task under a name")
+			case step.Compete && free(after(s.Task, *w), s):
+				say("a mark that competes leaves the task free")
+			}
+			continue
+		}
 		switch {
 		case frees && !known:
 			say("it frees a task, and the time is not known")
@@ -387,6 +463,13 @@ func TestUnsafeCases(t *testing.T) {
 		"a mark taken off at once":   {claim.Cleanup, lastFirst},
 		"a claim tidied at once":     {claim.Tidying, lastFirst},
 		"a claim on a person's task": {claim.Renewal, without("the page shows that somebody else ended the claim")},
+		"a task opened twice":        {claim.Opening, without("what opens the task or takes a claim off may be on its way")},
+		"a held task opened":         {claim.Opening, without("an agent here has it")},
+		"a claimed task opened":      {claim.Opening, without("the page shows a claim, or a part of one, that may not be over")},
+		"a person's task opened":     {claim.Opening, without("there is a name on it that was not seen")},
+		"a finished task opened":     {claim.Opening, without("it is in another status than was seen")},
+		"a task opened under a name": {claim.Opening, without("a name is left on a task that nobody can claim, and that is to be open")},
+		"a task opened at once":      {claim.Opening, lastFirst},
 		"no case":                    {claim.Guard, without("the page shows the claim")},
 	} {
 		cs := slices.DeleteFunc(claim.Protocol(), func(c claim.Case) bool { return c.On != tt.on })

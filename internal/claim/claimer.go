@@ -142,7 +142,12 @@ var ErrStopped = errors.New("the daemon is stopping")
 // Notion must be seen through even if the caller has gone. The context ends when the claimer is
 // closed.
 func (c *Claimer) detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	return c.untilClosed(context.WithoutCancel(ctx))
+}
+
+// untilClosed returns a context that ends with ctx, and when the claimer is closed.
+func (c *Claimer) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	work, cancel := context.WithCancelCause(ctx)
 	unhook := context.AfterFunc(c.stopped, func() { cancel(ErrStopped) })
 	return work, func() { unhook(); cancel(nil) }
 }
@@ -411,6 +416,35 @@ func (c *Claimer) seeCopy(ctx context.Context, s *Sight) error {
 		return nil
 	}
 	s.Copied = err == nil && of.Task.ID != s.Mark.Task.ID
+	return err
+}
+
+// seeOpening adds what is known here of a task whose status is to be set.
+func (c *Claimer) seeOpening(ctx context.Context, s *Sight) error {
+	for _, h := range c.book.on(s.Task.ID) {
+		if h.State == Held || h.State == Finishing {
+			s.Local = h
+			break
+		}
+	}
+	tok := ParseToken(s.Task.Token)
+	if s.Last = tok.By; tok.ID != "" && tok.By == "" {
+		m, over, err := c.known(ctx, tok.ID)
+		if err != nil && !errors.Is(err, ErrUnknownClaim) {
+			return err
+		}
+		s.Last, s.Over = m.Agent, err == nil && (over || m.State != "")
+	}
+	if s.Last == "" && dated(s.Task) { // of a claim that is stale
+		s.Last = s.Task.ClaimedBy
+	}
+	if !s.Ask.opens() || s.Task.Status != task.Open {
+		return nil
+	}
+	tries, err := c.ledger.Tries(ctx, s.Task.ID)
+	if err == nil && len(tries) > 0 {
+		s.Tried = historyOf(tries)
+	}
 	return err
 }
 

@@ -62,9 +62,6 @@ func ofMarks() Cases {
 		{On: Sweeping, If: "the page shows a stale claim", Then: "put a void mark in its place; it competes like a claim, and is taken off once it has settled",
 			when: Sight.always, step: Sight.put},
 
-		{On: Opening, If: "a name is left on a task that nobody can claim", Then: "put a void mark in its place; it competes like a claim, and is taken off once it has settled",
-			when: Sight.always, step: Sight.put},
-
 		{On: Tidying, If: "the page shows no claim of this ledger that is over, or somebody may take the task", Then: "nothing",
 			when: func(s Sight) bool { return !s.Over || s.Arrives > 0 || !s.Policy.live(s.Reading) }, step: Sight.nothing},
 		{On: Tidying, If: "the page is a copy, with the claim of another page", Then: "take it off",
@@ -209,20 +206,31 @@ func (s Sight) put() Step {
 	m.Task, m.ClaimedAt, m.State, m.Due = s.Task, s.Now, Abandoned, s.Now.Add(s.Policy.Grace)
 	w := voidMark(m.ID, m.Agent)
 	w.ClaimedAt = new(s.Now) // so that no part of another claim shows
-	return Step{
+	step := Step{
 		Save: marking(m), Write: &w, Compete: true,
 		Then: func(Reading) Change {
 			m.State, m.Due = Voided, s.Now.Add(s.Policy.WriteWindow+s.Policy.Settle) // its answer came within the window
 			return marking(m)
 		},
 		Else: func(f fate, err error) (Change, error) {
+			ch := marking(m.gone(s.Now, err.Error()))
 			if f == unknown {
 				m.Due = s.Now
-				return marking(m), fmt.Errorf("the mark of the sweep %w", err)
+				ch = marking(m)
 			}
-			return marking(m.gone(s.Now, err.Error())), err
+			switch {
+			case s.Errand == Opening:
+				return ch, s.undone(f, err)
+			case f == unknown:
+				return ch, fmt.Errorf("the mark of the sweep %w", err)
+			}
+			return ch, err
 		},
 	}
+	if s.Errand == Opening { // whose own write is that of the status
+		step.Other, step.Next = true, Cleanup
+	}
+	return step
 }
 
 // takeOff takes the mark off its page, and opens the task if it is IN_PROGRESS. An OPEN task is

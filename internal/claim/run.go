@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"dibs/internal/kit/clock"
 	"dibs/internal/task"
@@ -15,11 +16,15 @@ type errand struct {
 	hold Hold
 	mark Mark
 
+	ask    *Reopening // see Sight.Ask, and there Was and Former
+	was    task.Status
+	former string
+
 	sent    bool // see Sight.Sent
 	settled bool // see Sight.Settled
 	wrote   bool // the page shows what was to be written
 	off     bool // the write took the mark off, see Step.Off
-	paused  bool // the next look waits for the settle time
+	missing bool // Notion said at the last look that it does not know the page
 }
 
 // page returns the page that the errand is to.
@@ -45,27 +50,38 @@ func (e *errand) follow(ch Change) {
 }
 
 // mostLooks is how often one errand looks at its page. A holder must succeed within the grace
-// of whoever covered its claim, and the caller of a finish waits for it.
-const mostLooks = 3
+// of whoever covered its claim, and the caller of a finish waits for it. What is reopened needs two
+// looks where remains of a claim are left.
+const mostLooks, mostOpenings = 3, 5
+
+// confirmAfter is the shortest wait before Notion is asked again for a page that it said it
+// does not know: it has been seen to say so in passing.
+const confirmAfter = 3 * time.Second
 
 // run reads the page of an errand, and takes the step that the page of cases decides on. The
 // task is locked. The error is a *Lost if the claim is over. A finish that is put off is no failure:
 // its hold is still Finishing then, and the error is nil if Notion could be asked (Asked).
 func (c *Claimer) run(ctx context.Context, e *errand) error {
 	var failure error
-	for range mostLooks {
-		if e.paused {
-			if err := clock.Pause(ctx, c.settle()); err != nil {
+	var wait time.Duration
+	looks := mostLooks
+	if e.kind == Opening {
+		looks = mostOpenings
+	}
+	for range looks {
+		if wait > 0 {
+			if err := clock.Pause(ctx, wait); err != nil {
 				return c.putOff(ctx, e, err)
 			}
-			e.paused = false
 		}
 		err := c.look(ctx, e)
 		again, ok := errors.AsType[notYet](err)
 		if !ok {
 			return err
 		}
-		failure = again.cause
+		if wait = again.wait; again.cause != nil || !e.sent {
+			failure = again.cause
+		}
 	}
 	return c.putOff(ctx, e, failure)
 }
@@ -77,6 +93,7 @@ func (c *Claimer) look(ctx context.Context, e *errand) error {
 		return c.unread(ctx, e, err)
 	}
 	defer v.Close()
+	e.missing = false
 	return c.act(ctx, v, e)
 }
 
@@ -93,9 +110,12 @@ func (c *Claimer) act(ctx context.Context, v *visit, e *errand) error {
 		return err
 	}
 	_, step := c.cases.Next(s)
-	if step.Renew {
+	if step.Write == nil && step.Next != "" {
 		v.Close()
-		return c.renewFirst(ctx, e)
+		return c.next(ctx, e, step.Next, s)
+	}
+	if e.kind == Opening && step.Err == nil {
+		e.was, e.former = s.before(), cmp.Or(e.former, s.Task.ClaimedBy)
 	}
 	if step.Write != nil && e.answers(step) && c.LeftAlone(v.id) > 0 {
 		if step.Err == nil {
@@ -123,6 +143,10 @@ func (c *Claimer) act(ctx context.Context, v *visit, e *errand) error {
 			c.log.Warn("what is left of a lost claim could not be taken off its page yet; it is tried again", AttrClaim, e.hold.ID, AttrTask, v.id, AttrError, err)
 		}
 		return step.Err
+	}
+	if err == nil && step.Next != "" {
+		v.Close()
+		return c.next(ctx, e, step.Next, s)
 	}
 	return err
 }
@@ -161,6 +185,9 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 	switch {
 	case f == seen && (step.Enough == nil || step.Enough(answer)):
 		e.wrote, e.off = true, step.Off
+		if e.kind == Opening {
+			e.mark.Task = answer.Task
+		}
 		return c.record(ctx, c.commit, e, step.Then(answer))
 	case notSaved(err): // nor can anything else be
 		return err
@@ -169,12 +196,17 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 		c.fly(cmp.Or(step.Under, e.hold.ID, e.mark.ID))
 	}
 	e.sent = e.sent || f != notLanded && !step.Other
-	e.paused = f != notLanded // give a write on its way the time to arrive
+	again := notYet{wait: c.settle()} // gives a write on its way the time to arrive
+	if f == notLanded {
+		again.wait = 0
+	}
 	switch {
 	case f == seen:
-		return notYet{unproven(e.hold)}
+		again.cause = unproven(e.hold)
+		return again
 	case step.Else == nil:
-		return notYet{f.explain("the write", err)}
+		again.cause = f.explain("the write", err)
+		return again
 	}
 	ch, err := step.Else(f, err)
 	return errors.Join(err, c.record(ctx, c.commit, e, ch))
@@ -183,22 +215,20 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 // unread ends a look at a page that could not be read. The page counts as gone only if Notion
 // says twice that it does not know it.
 func (c *Claimer) unread(ctx context.Context, e *errand, err error) error {
-	if storeKind(err) != NotFound {
-		return c.putOff(ctx, e, err)
-	}
-	if e.kind != Cleanup && e.hold.ID == "" { // there was only a mark to make
-		return nil
-	}
-	again := c.askAgain(ctx, e.page())
 	switch {
-	case again == nil:
-		return notYet{err}
-	case storeKind(again) != NotFound:
-		return c.putOff(ctx, e, again)
+	case storeKind(err) != NotFound:
+		return c.putOff(ctx, e, err)
+	case e.kind == Sweeping, e.kind == Tidying: // there was only a mark to make
+		return nil
+	case !e.missing:
+		e.missing = true
+		return notYet{err, max(c.settle(), confirmAfter)}
+	case e.kind == Opening:
+		return c.putOff(ctx, e, err)
 	case e.kind == Cleanup:
-		return c.saveMark(ctx, e.mark.gone(c.store.Now(), again.Error()))
+		return c.saveMark(ctx, e.mark.gone(c.store.Now(), err.Error()))
 	}
-	s := Sight{Errand: e.kind, Hold: e.hold, Policy: c.policy, Now: c.store.Now(), standing: isGone, detail: again.Error()}
+	s := Sight{Errand: e.kind, Hold: e.hold, Policy: c.policy, Now: c.store.Now(), standing: isGone, detail: err.Error()}
 	step := s.lose()
 	if err := c.record(ctx, c.commit, e, step.Save); err != nil {
 		return err
@@ -222,33 +252,64 @@ func (c *Claimer) putOff(ctx context.Context, e *errand, cause error) error {
 		return cause
 	case e.kind == Cleanup:
 		return errors.Join(cause, c.saveMark(ctx, e.mark.putOff(c.store.Now(), cause)))
+	case e.kind == Opening && ctx.Err() == nil:
+		return new(ofPage(e.mark.Task, cause))
 	case e.hold.ID == "" && cause != nil && storeKind(cause) == Trashed: // there was only a mark to make
 		return nil
 	}
 	return cause
 }
 
-// renewFirst renews the claim before a finish takes it off its page. Its lease is over, and
-// somebody may be about to override it: only a live claim can be taken off without harm to
-// others.
-func (c *Claimer) renewFirst(ctx context.Context, e *errand) error {
-	renewing := &errand{kind: Renewal, hold: e.hold}
-	err := c.run(ctx, renewing)
-	if isLost(err) || notSaved(err) {
-		return err
+// next does the errand that follows a step, see Step.Next, and has the page read again. That renews
+// the claim before a finish takes it off its page: its lease is over, and somebody may be about to
+// override it, and only a live claim can be taken off without harm to others. Before a task is reopened
+// it ends the claim of an agent here (s.Local), or takes off the mark that was put.
+func (c *Claimer) next(ctx context.Context, e *errand, kind Errand, s Sight) (err error) {
+	n := &errand{kind: kind, hold: e.hold}
+	switch kind {
+	case Cleanup:
+		_, _, err = c.takeOff(ctx, e.mark)
+		return notYet{cause: err}
+	case Guard:
+		n.hold = s.Local
 	}
-	e.hold = renewing.hold
-	if err != nil {
+	err = c.run(ctx, n)
+	if kind == Renewal && !isLost(err) && !notSaved(err) {
+		e.hold = n.hold
+	}
+	switch {
+	case isLost(err) && kind == Guard:
+		return notYet{cause: err}
+	case isLost(err), notSaved(err):
+		return err
+	case err != nil:
 		return c.putOff(ctx, e, err)
 	}
 	return notYet{}
 }
 
+// takeOff waits until a mark has settled, and takes it off its page, unless somebody has
+// changed the page meanwhile. off reports whether it did.
+func (c *Claimer) takeOff(ctx context.Context, m Mark) (_ Mark, off bool, err error) {
+	if err := clock.Pause(ctx, c.settle()); err != nil {
+		return m, false, err
+	}
+	e := &errand{kind: Cleanup, mark: m, settled: true}
+	err = c.run(ctx, e)
+	return e.mark, e.off, err
+}
+
 // sight gathers what the page of cases needs.
 func (c *Claimer) sight(ctx context.Context, v *visit, e *errand) (s Sight, err error) {
+	if e.kind == Opening { // a mark to put, if a name is left
+		id, now := ParseToken(v.Task.Token).ID, c.store.Now()
+		e.mark = Mark{ID: NewID(now), Why: ForReopening, Agent: v.Task.ClaimedBy, Task: v.Task, Made: now, Reason: "the task is being reopened"}
+		e.mark.Of = cmp.Or(id, e.mark.ID)
+	}
 	s = Sight{
 		Errand: e.kind, Hold: e.hold, Mark: e.mark, Reading: v.Reading, Policy: c.policy, Now: c.store.Now(),
 		Sent: e.sent, Slow: v.late(), Settled: e.settled, Arrives: c.arrives(e.hold.ID, e.mark.ID), Marks: c.book.marksOn(v.id),
+		Ask: e.ask, Was: e.was, Former: e.former,
 	}
 	s.Policy.Settle = c.settle()
 	if _, other := c.landing(v.Task); other > s.Arrives {
@@ -267,6 +328,8 @@ func (c *Claimer) sight(ctx context.Context, v *visit, e *errand) (s Sight, err 
 		if m, ok, rerr := c.remains(ctx, v.Task); ok || rerr != nil {
 			s.Mark, s.Over, s.Copied, err = m, ok, m.Task.ID != v.id, rerr
 		}
+	case Opening:
+		err = c.seeOpening(ctx, &s)
 	case Cleanup:
 		if s.Mark.Why == Swept {
 			s.Local = c.held(s.Mark.Task)

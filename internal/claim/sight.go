@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -20,7 +21,7 @@ const (
 	Cleanup  Errand = "clean up" // to take the next step of a mark
 	Sweeping Errand = "sweep"    // to mark a stale claim
 	Tidying  Errand = "tidy"     // to take off a claim that is over
-	Opening  Errand = "reopen"   // to take a name off a task that is reopened
+	Opening  Errand = "reopen"   // to set the status of a task that no agent has
 )
 
 // Sight is the input of the page of cases: a record, what its page shows, and what else is
@@ -47,11 +48,22 @@ type Sight struct {
 	Late *Mark
 	// Marks are the marks on the task.
 	Marks []Mark
-	// Local is the claim that the page shows, or that a sweep covers, if an agent here has it.
+	// Local is the claim that the page shows, or that a sweep covers, if an agent here has it. On
+	// Opening it is whatever claim an agent here has on the task.
 	Local Hold
-	// Over is set if the page shows an ended claim of this ledger, which is the record's.
-	// Copied is set if that claim was made on another task.
+	// Over is set if the page shows an ended claim of this ledger, which is the record's; on Opening
+	// also if it is that of a mark. Copied is set if that claim was made on another task.
 	Over, Copied bool
+
+	// Ask is what was asked for, on Opening. Was and Former are the status and the name that the page
+	// showed before something was written on this errand; empty if nothing was.
+	Ask    *Reopening
+	Was    task.Status
+	Former string
+	// Last is the agent of the last claim on the page, as far as that shows it, and Tried the history
+	// of an OPEN task; both on Opening.
+	Last, Tried string
+
 	// Editor is the name of the Notion user who edited the page last, if it is known, and
 	// another one than when the record was last compared with the page.
 	Editor string
@@ -87,8 +99,11 @@ const (
 // judge compares the record with the page. It runs once everything else is known.
 func (s *Sight) judge() {
 	s.token = ParseToken(s.Task.Token)
-	if s.ofHold() {
+	switch {
+	case s.ofHold():
 		s.standing, s.holder, s.detail = s.Policy.standing(s.Hold, s.Task, s.judged(), s.Late)
+	case s.Errand == Opening:
+		s.standing, s.holder, s.detail = s.Policy.standing(s.Local, s.Task, s.judged(), nil)
 	}
 }
 
@@ -191,6 +206,69 @@ func (p Policy) live(r Reading) bool {
 	return undated(r.Task) || !r.Unsure && r.At.Before(p.LeaseEnd(r.Task)) && p.outlives(r.Task, r.At)
 }
 
+// Reopening asks for a task that no agent has to get another status: OPEN again, or what else a
+// person says of it.
+type Reopening struct {
+	// Task is the task to reopen. Only its ID is required.
+	Task task.Task
+	// Agent is the agent that asks; empty for a person.
+	Agent string
+	// By is the user who asks where no agent does, see Fact.By.
+	By string
+	// Note says why.
+	Note string
+	// Was is the status in which the caller saw the task: in any other, the task is left alone.
+	// If it is empty, only a task that is BLOCKED, FAILED or in REVIEW is opened.
+	Was task.Status
+	// Holder is the name that the caller saw on the task: under any other, the task is left
+	// alone. If it is empty, the caller saw the name of the last claim, which a finished task
+	// keeps.
+	Holder string
+	// Left is the task as its last claim left it: if anybody edited the page since, it is left
+	// alone. Nil allows that.
+	Left *task.Task
+	// To is the new status, one of ToStatuses; empty is OPEN. Any other than OPEN needs Was.
+	To task.Status
+}
+
+// ToStatuses returns the statuses that a Reopening may give.
+func ToStatuses() []task.Status {
+	return []task.Status{task.Open, task.Blocked, task.Completed, task.Cancelled}
+}
+
+// moves are the facts and the notes of a change of status.
+var moves = map[task.Status]struct {
+	kind Kind
+	note string
+}{
+	task.Open: {KindReopened, noteReopened}, task.Blocked: {KindBlocked, noteBlocked},
+	task.Completed: {KindCompleted, noteDone}, task.Cancelled: {KindCancelled, noteCancelled},
+}
+
+// opens reports whether the task is to be OPEN.
+func (r Reopening) opens() bool { return r.to() == task.Open }
+
+func (r Reopening) to() task.Status { return cmp.Or(r.To, task.Open) }
+
+// allows reports whether a task in status s may be changed, or is changed already.
+func (r Reopening) allows(s task.Status) bool {
+	if r.Was == "" && (s == task.Blocked || s == task.Failed || s == task.Review) {
+		return true
+	}
+	return s == r.Was || s == r.to()
+}
+
+// asked says what r asks for.
+func (p Policy) asked(r Reopening) string {
+	if r.opens() {
+		return "reopened"
+	}
+	return "set to " + p.word(r.To)
+}
+
+// signature returns the name under the note.
+func (r Reopening) signature() string { return cmp.Or(r.Agent, r.By, Sweeper) }
+
 // Case is a row of the page of cases.
 type Case struct {
 	On Errand
@@ -220,9 +298,11 @@ func (cs Cases) Next(s Sight) (Case, Step) {
 }
 
 // Step is what a case does. Its fields are carried out in order, as far as they are set.
+//
+// Enough, Then and Else are functions because they depend on the answer to the write, which there is
+// only once the step is taken. They look at nothing but that answer and the Sight that the step was
+// made from, and change nothing.
 type Step struct {
-	// Renew renews the lease first, and then has the page read again.
-	Renew bool
 	// Save is stored before anything is written.
 	Save Change
 	// Write is sent to the page. Compete says that others may be about to write to it as well.
@@ -240,6 +320,9 @@ type Step struct {
 	// Else returns the change to store, and the error to return, if the write is not seen. A
 	// notYet has the page read again, as does a nil Else.
 	Else func(f fate, err error) (Change, error)
+	// Next is an errand that follows: once the write was seen, or at once if there is none. Then the
+	// page is read again.
+	Next Errand
 	// Under is the mark under which the write is sent, if that is not the errand's own record.
 	Under ID
 	// Off is set if the write takes a mark off its page, as planned.
@@ -268,6 +351,24 @@ func (s Step) under(m Mark) Step {
 		return ch, err
 	}
 	return s
+}
+
+// again returns the error of a write that was not seen: the page is read again, after the settle wait
+// if the write may be on its way.
+func (s Sight) again(f fate, cause error) error {
+	if f == notLanded {
+		return notYet{cause: cause}
+	}
+	return notYet{cause, s.Policy.Settle}
+}
+
+// undone returns the error of a write that was not seen: the page is read again after the settle wait,
+// unless Notion refused the write.
+func (s Sight) undone(f fate, err error) error {
+	if f == notLanded && storeKind(err) != Unavailable {
+		return new(ofPage(s.Task, err))
+	}
+	return notYet{err, s.Policy.Settle}
 }
 
 // nothing returns the step that does nothing.

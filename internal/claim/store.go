@@ -287,9 +287,11 @@ func notSaved(err error) bool {
 	return ok
 }
 
-// notYet is the error of a look at a page, or of an attempt, that must be repeated. cause is the
-// error behind it, if there was one.
-type notYet struct{ cause error }
+// notYet is the error of a look at a page, or of an attempt, that must be repeated.
+type notYet struct {
+	cause error         // nil if there was none
+	wait  time.Duration // before the next look
+}
 
 func (n notYet) Error() string { return fmt.Sprintf("to be tried again: %v", n.cause) }
 

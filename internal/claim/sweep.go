@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"dibs/internal/kit/clock"
 	"dibs/internal/task"
 )
 
@@ -50,17 +49,6 @@ func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note, by string) (fo
 func (c *Claimer) sweeping(id task.ID, note, by string) *errand {
 	now := c.store.Now()
 	return &errand{kind: Sweeping, mark: Mark{ID: NewID(now), Why: Swept, Task: task.Task{ID: id}, Made: now, Reason: note, By: by}}
-}
-
-// takeOff waits until a mark has settled, and takes it off its page, unless somebody has
-// changed the page meanwhile. off reports whether it did.
-func (c *Claimer) takeOff(ctx context.Context, m Mark) (_ Mark, off bool, err error) {
-	if err := clock.Pause(ctx, c.settle()); err != nil {
-		return m, false, err
-	}
-	e := &errand{kind: Cleanup, mark: m, settled: true}
-	err = c.run(ctx, e)
-	return e.mark, e.off, err
 }
 
 // Tidy takes off a page the claim of this ledger that it shows without right: a claim that is

@@ -80,20 +80,6 @@ func (c *Claimer) read(ctx context.Context, id task.ID) (Reading, error) {
 	return c.get(permit, id)
 }
 
-// confirmAfter is the shortest wait before Notion is asked again for a page that it said it
-// does not know: it has been seen to say so in passing.
-const confirmAfter = 3 * time.Second
-
-// askAgain reads a page again that Notion said it does not know. The page is gone only if
-// Notion says so twice.
-func (c *Claimer) askAgain(ctx context.Context, id task.ID) error {
-	if err := clock.Pause(ctx, max(c.settle(), confirmAfter)); err != nil {
-		return err
-	}
-	_, err := c.read(ctx, id)
-	return err
-}
-
 // get fetches the page of a task with a permit of ctx. The task is locked.
 func (c *Claimer) get(ctx context.Context, id task.ID) (Reading, error) {
 	r, err := c.store.Get(ctx, id)
