@@ -193,13 +193,13 @@ func Collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // Saying returns an error's text in one line, also that of joined errors.
 func Saying(err error) string {
-	var said []string
+	var lines []string
 	for line := range strings.Lines(err.Error()) {
 		if line = Collapse(line); line != "" {
-			said = append(said, line)
+			lines = append(lines, line)
 		}
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(lines, "; ")
 }
 
 // Summary counts why the unfinished tasks of the board are not ready, for an agent that asked for

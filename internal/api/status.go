@@ -73,17 +73,17 @@ type Stuck struct {
 
 // String says how many tasks are stuck, and names the first.
 func (s Stuck) String() string {
-	said := fmt.Sprintf("%d of %d open tasks can never become ready: ", s.Count, s.Open)
+	text := fmt.Sprintf("%d of %d open tasks can never become ready: ", s.Count, s.Open)
 	for i, title := range s.Titles {
 		if i > 0 {
-			said += ", "
+			text += ", "
 		}
-		said += "“" + title + "”"
+		text += "“" + title + "”"
 	}
 	if more := s.Count - len(s.Titles); more > 0 {
-		said += fmt.Sprintf(" and %d more", more)
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return said
+	return text
 }
 
 // SyncProgress is the progress of a full sync.

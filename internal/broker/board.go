@@ -27,7 +27,7 @@ type board struct {
 	now      time.Time
 	policy   claim.Policy
 	offers   map[task.ID]inbox.Offer  // set by load
-	kept     map[task.ID]claim.Finish // set by load, see Broker.kept
+	withheld map[task.ID]claim.Finish // set by load, see Broker.withheld
 	time     func(time.Time) api.Time
 	words    *task.Words
 	rot      *task.Rot // see waitsInVain
@@ -38,7 +38,7 @@ func (bd *board) ref(t task.Task) api.TaskRef { return api.NewTaskRef(t, bd.word
 // load reads what else the agent's views of tasks show: the offers, and the tasks that it is not
 // offered.
 func (b *Broker) load(ctx context.Context, bd *board, agent string) (err error) {
-	if bd.kept, err = b.kept(ctx, agent); err != nil {
+	if bd.withheld, err = b.withheld(ctx, agent); err != nil {
 		return err
 	}
 	offers, err := b.inbox.Inbox.Offers(ctx)
@@ -95,7 +95,7 @@ func (bd *board) occupied(id task.ID) (claim.Hold, bool) {
 // mirror shows: nobody holds t, nothing blocks it, and it is OPEN or assigned to the agent. For an
 // empty agent, no assigned task is ready.
 func (bd *board) ready(t task.Task, agent string) bool {
-	if _, kept := bd.kept[t.ID]; kept {
+	if _, withheld := bd.withheld[t.ID]; withheld {
 		return false
 	}
 	v := bd.judge(t)
@@ -209,7 +209,7 @@ func (bd *board) why(t task.Task, waitsFor []task.Task, agent string) (claim.Cod
 	case claim.CodeBlockedByDependency:
 		return d.Code, cmp.Or(bd.stuck(t), "it "+bd.waits(waitsFor))
 	case "": // it may be claimed by name, but is not offered
-		if f, kept := bd.kept[t.ID]; kept {
+		if f, withheld := bd.withheld[t.ID]; withheld {
 			return claim.CodeNotOffered, fmt.Sprintf("%s; %s is not offered it for an hour", f.Taking(), agent)
 		}
 		return claim.CodeNotOpen, fmt.Sprintf("the lease of %s is over: the next sweep opens it", d.Holder)

@@ -69,8 +69,9 @@ type Journal interface {
 	// LossNotified records that the agent was told that its claim was taken. It does nothing for a
 	// claim that was not taken.
 	LossNotified(ctx context.Context, id claim.ID) error
-	// Log returns the events that f selects, oldest first.
-	Log(ctx context.Context, f api.LogFilter) ([]claim.Fact, error)
+	// Facts returns the facts on record that f selects, in the order of storing unless f says
+	// otherwise.
+	Facts(ctx context.Context, f claim.FactFilter) ([]claim.Fact, error)
 	// Delivery reports whether an event's entry is in the log. If not, why is the reason, or empty
 	// if it is unknown.
 	Delivery(ctx context.Context, event string, log claim.Log) (delivered bool, why string, err error)
@@ -89,16 +90,10 @@ type Journal interface {
 // Feed is the ordered stream of facts that agents see. Their numbers increase.
 type Feed interface {
 	// Feed returns the facts that f selects, in the order of their numbers.
-	Feed(ctx context.Context, f FeedFilter) ([]claim.Fact, error)
+	Feed(ctx context.Context, f claim.FactFilter) ([]claim.Fact, error)
 	// FeedBounds returns the number of the last fact, and of the last one that was pruned; 0 for
 	// none.
 	FeedBounds(ctx context.Context) (last, pruned int64, err error)
-}
-
-// FeedFilter selects events of the feed.
-type FeedFilter struct {
-	api.EventFilter     // After is never api.EventsFuture
-	Limit           int // zero: all
 }
 
 // Inbox stores triggers.
@@ -226,8 +221,8 @@ type Cluster interface {
 	AgentsAt(member string) ([]Agent, bool)
 }
 
-// House is the daemon around the broker.
-type House interface {
+// Daemon is the daemon around the broker.
+type Daemon interface {
 	// Report adds to the status what the broker does not know: the daemon itself, its exchange with
 	// Notion, and what it owes to Notion.
 	Report(context.Context, *api.Status)
@@ -278,7 +273,7 @@ type Config struct {
 	Creations Creations
 	// Cluster is the daemon's cluster; nil for none.
 	Cluster Cluster
-	House   House
+	Daemon  Daemon
 	Log     *slog.Logger
 }
 
@@ -299,7 +294,7 @@ type Broker struct {
 
 	notion mirror.Notion
 	past   Past
-	house  House
+	daemon Daemon
 
 	comments  Comments
 	pages     Pages
@@ -334,7 +329,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, clock: c.Clock, notion: c.Notion,
-		agents: c.Agents, names: c.Names, fields: c.Fields, words: c.Words, past: c.Past, house: c.House, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, log: c.Log,
+		agents: c.Agents, names: c.Names, fields: c.Fields, words: c.Words, past: c.Past, daemon: c.Daemon, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, log: c.Log,
 		picked: make(map[task.ID]bool), rivals: newRivals(),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
@@ -414,12 +409,12 @@ const coarse = time.Second
 // time converts Notion's time to this machine's; zero stays zero.
 func (b *Broker) time(t time.Time) api.Time { return api.Time{Time: b.Local(t)} }
 
-// doubt is House.Doubt, or nil without a House.
+// doubt is Daemon.Doubt, or nil without a Daemon.
 func (b *Broker) doubt() error {
-	if b.house == nil {
+	if b.daemon == nil {
 		return nil
 	}
-	return b.house.Doubt()
+	return b.daemon.Doubt()
 }
 
 // back returns a channel that is closed when Notion can next be reached again; nil without a source

@@ -54,9 +54,9 @@ func (b *Broker) Accept(ctx context.Context, who Caller, in *api.TaskInput[api.A
 
 // grant gets the claim that r asks for, and tells the house how that ended.
 func (b *Broker) grant(ctx context.Context, r request, of api.Filter) (out api.Claim, err error) {
-	if b.house != nil {
+	if b.daemon != nil {
 		began := time.Now()
-		defer func() { b.house.Claimed(r.agent, err, time.Since(began)) }()
+		defer func() { b.daemon.Claimed(r.agent, err, time.Since(began)) }()
 	}
 	f, err := b.filter(of)
 	if err != nil {
@@ -77,7 +77,8 @@ const recheck = 15 * time.Second
 // doubles up to recheck.
 const soon = 3 * time.Second
 
-// get is Claim without the summary of a denial.
+// get is Claim without the summary of a denial: it tries again until waiting cannot help, or the wait
+// is over.
 func (b *Broker) get(ctx context.Context, r request, f task.Filter) (claim.Hold, error) {
 	if most := b.claimer.Policy().MaxLifetime; most > 0 && r.timeout > most {
 		return claim.Hold{}, &InvalidError{Detail: fmt.Sprintf("to be kept for %v: a claim lives at most %v (claim.max_lifetime)", r.timeout, most)}
@@ -92,47 +93,67 @@ func (b *Broker) get(ctx context.Context, r request, f task.Filter) (claim.Hold,
 	if r.wait > 0 {
 		defer b.mirror.Await()()
 	}
-	failed, paused := 0, false
-	for first := true; ; first = false {
-		changed, eased, back := b.changed.next(), b.eased.next(), b.back()
-		if fresh != nil {
-			changed = fresh.begin()
-		}
-		cl, err := b.tryUnpaused(ctx, r, f, first, paused)
+	var last *claim.Denied // of the try before
+	for failures := 0; ; {
+		ends := b.listen(fresh) // before the try, which may take long
+		cl, err := b.tryUnpaused(ctx, r, f, last)
 		denied, isDenied := errors.AsType[*claim.Denied](err)
-		if !isDenied || !passing(denied, r.task == "") {
-			return cl, err
-		}
 		left := time.Until(deadline)
-		if left <= 0 {
+		if !isDenied || !passing(denied, r.task == "") || left <= 0 {
 			return cl, err
 		}
-		pause := max(recheck, denied.RetryAfter)
-		if denied.Code == claim.CodeNotionUnavailable && !denied.Reach.IsPage() && denied.Task.ID != "" {
-			changed = nil // no local change brings Notion back
-			if denied.RetryAfter == 0 {
-				pause = min(recheck, soon<<min(failed, 10))
-				failed++
-			}
-		}
-		if paused = denied.Code == claim.CodePaused; paused {
-			pause = b.until(denied.ExpiresAt, pause)
-			changed = nil
-		} else {
-			eased = nil
-		}
-		pause = min(left, pause)
+		last = denied
+		news, pause := ends.of(denied, &failures)
 		select {
-		case <-changed:
-		case <-eased:
-		case <-back:
-		case <-time.After(pause):
+		case <-news:
+		case <-ends.back:
+		case <-time.After(min(left, pause)):
 		case <-b.closed:
 			return claim.Hold{}, ErrStopping
 		case <-ctx.Done():
 			return claim.Hold{}, context.Cause(ctx)
 		}
 	}
+}
+
+// endings are what may end the wait after a denial: channels that are closed, or ring, once something
+// happened since they were taken.
+type endings struct {
+	b       *Broker
+	changed <-chan struct{} // a task or a claim; for a waiter, a task became ready that it wants
+	eased   <-chan struct{} // agents may be granted something that were not before
+	back    <-chan struct{} // Notion can be reached again
+}
+
+// listen takes what may end a wait from now on.
+func (b *Broker) listen(fresh *waiter) endings {
+	e := endings{b, b.changed.next(), b.eased.next(), b.back()}
+	if fresh != nil {
+		e.changed = fresh.begin()
+	}
+	return e
+}
+
+// of returns what is waited for after a denial, and after how long there is another try in any case.
+// Beside that, every wait ends when Notion is back.
+//
+//	the denial        the news                   another try
+//	paused            a pause was ended          at the end of the pause
+//	Notion is away    nothing that happens here  as Notion says, or after 3, 6, 12, 15 s
+//	any other         a task or a claim changed  after 15 s, or as Notion says, if that is later
+func (e endings) of(d *claim.Denied, failures *int) (news <-chan struct{}, pause time.Duration) {
+	pause = max(recheck, d.RetryAfter)
+	switch {
+	case d.Code == claim.CodePaused:
+		return e.eased, e.b.until(d.ExpiresAt, pause)
+	case d.Code == claim.CodeNotionUnavailable && !d.Reach.IsPage() && d.Task.ID != "":
+		if d.RetryAfter == 0 {
+			pause = min(recheck, soon<<min(*failures, 10))
+			*failures++
+		}
+		return nil, pause
+	}
+	return e.changed, pause
 }
 
 // passing reports whether waiting may overcome a denial. next says that any ready task will do.
@@ -149,14 +170,14 @@ func passing(d *claim.Denied, next bool) bool {
 }
 
 // tryUnpaused is try, but of a pause it tries nothing, so that waiting through one costs nothing
-// and leaves no trace. waited says that the pause was met before.
-func (b *Broker) tryUnpaused(ctx context.Context, r request, f task.Filter, first, waited bool) (claim.Hold, error) {
-	if waited {
+// and leaves no trace. last is the denial of the try before; nil for the first try.
+func (b *Broker) tryUnpaused(ctx context.Context, r request, f task.Filter, last *claim.Denied) (claim.Hold, error) {
+	if last != nil && last.Code == claim.CodePaused {
 		if barred, err := b.paused(ctx, r.agent); barred != nil && err == nil {
 			return claim.Hold{}, barred.Denied()
 		}
 	}
-	cl, err := b.try(ctx, r, f, first)
+	cl, err := b.try(ctx, r, f, last == nil)
 	if denied, ok := errors.AsType[*claim.Denied](err); ok && denied.Code == claim.CodeNothingReady {
 		if barred, err := b.paused(ctx, r.agent); barred != nil && err == nil {
 			return claim.Hold{}, barred.Denied()
@@ -255,11 +276,11 @@ func (b *Broker) next(ctx context.Context, r request, f task.Filter) (claim.Hold
 	for _, id := range r.except {
 		tried[id] = true
 	}
-	kept, err := b.kept(ctx, r.agent)
+	withheld, err := b.withheld(ctx, r.agent)
 	if err != nil {
 		return claim.Hold{}, err
 	}
-	for id := range kept {
+	for id := range withheld {
 		tried[id] = true
 	}
 	var unwanted func(task.Task) string

@@ -85,16 +85,16 @@ func (b *Broker) delivery(ctx context.Context, event string) (delivered bool, wh
 // cannot, the error is an *InvalidError, and f must not be carried out.
 func (b *Broker) comment(ctx context.Context, f claim.Finish) (claim.Finish, error) {
 	mention := strings.TrimSpace(f.Mention)
-	said := strings.TrimSpace(f.Summary) != ""
+	hasText := strings.TrimSpace(f.Summary) != ""
 	switch {
-	case f.Ask && !said:
+	case f.Ask && !hasText:
 		return f, &InvalidError{"the question is empty: say what you want to know"}
 	case mention != "" && !b.comments.On() && !f.Ask:
 		return f, &InvalidError{"nobody can be mentioned, because no comments are made: set notion.comments to true, or leave the mention out"}
-	case mention != "" && !said:
+	case mention != "" && !hasText:
 		return f, &InvalidError{"nobody can be mentioned without a reason: say in the reason what the person is to know"}
 	}
-	if !said || !b.comments.On() && !f.Ask || f.As != claim.EndBlocked && f.As != claim.EndFailed && f.As != claim.EndReview {
+	if !hasText || !b.comments.On() && !f.Ask || f.As != claim.EndBlocked && f.As != claim.EndFailed && f.As != claim.EndReview {
 		return f, nil
 	}
 	f.Comment, f.Mention = true, ""

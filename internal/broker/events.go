@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"dibs/internal/api"
@@ -15,22 +16,22 @@ import (
 // batch is how many events are read at a time.
 const batch = 100
 
-// Events returns the first events that f selects, in the order of their ids. If there is none, it
-// waits up to wait for one. If f.After names an event that was pruned or never existed, the first
+// Events returns the first events that in selects, in the order of their ids. If there is none, it
+// waits up to wait for one. If in.After names an event that was pruned or never existed, the first
 // event is an api.Gap, which says so. next is the id to continue after. The error is ErrStopping if
 // the daemon stops meanwhile.
-func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Duration) (events []api.Event, next int64, err error) {
-	if wait > 0 && !f.Patient {
+func (b *Broker) Events(ctx context.Context, in api.EventsInput, wait time.Duration) (events []api.Event, next int64, err error) {
+	if wait > 0 && !in.Patient {
 		defer b.mirror.Await()()
 	}
 	err = b.await(ctx, wait, func() (done bool, err error) {
-		more, next, err := b.read(ctx, FeedFilter{EventFilter: f, Limit: batch})
+		more, next, err := b.read(ctx, claim.FactFilter{Told: in.After, Agent: in.Agent, Task: task.ID(in.Task), Limit: batch})
 		if err == nil {
-			events, f.After = each(more, b.event), next
+			events, in.After = each(more, b.event), next
 		}
 		return len(more) > 0, err
 	})
-	return events, f.After, err
+	return events, in.After, err
 }
 
 func (b *Broker) event(e claim.Fact) api.Event {
@@ -78,14 +79,14 @@ func (b *Broker) await(ctx context.Context, wait time.Duration, check func() (do
 }
 
 // read returns the first events that f selects, and the id to continue after.
-func (b *Broker) read(ctx context.Context, f FeedFilter) (events []claim.Fact, next int64, err error) {
+func (b *Broker) read(ctx context.Context, f claim.FactFilter) (events []claim.Fact, next int64, err error) {
 	last, pruned, err := b.feed.FeedBounds(ctx)
-	if err != nil || f.After == api.EventsFuture {
+	if err != nil || f.Told == api.EventsFuture {
 		return nil, last, err
 	}
-	if f.After > last || 0 < f.After && f.After < pruned {
-		events = append(events, b.gap(f.After, last, pruned))
-		f.After = pruned
+	if f.Told > last || 0 < f.Told && f.Told < pruned {
+		events = append(events, b.gap(f.Told, last, pruned))
+		f.Told = pruned
 	}
 	more, err := b.feed.Feed(ctx, f)
 	if err != nil {
@@ -109,9 +110,9 @@ func (b *Broker) gap(after, last, pruned int64) claim.Fact {
 	return e
 }
 
-// Log returns entries of the local record, oldest first.
+// Log returns entries of the local record, oldest first: the newest of them, or those after one.
 func (b *Broker) Log(ctx context.Context, _ Caller, in *api.LogInput) (api.Log, error) {
-	f := api.LogFilter{Agent: in.Agent, Task: task.ID(in.Task), After: in.After, Seen: in.Seen, Limit: cmp.Or(in.Limit, 100)}
+	f := claim.FactFilter{Agent: in.Agent, Task: task.ID(in.Task), After: in.After, Seen: in.Seen, Limit: cmp.Or(in.Limit, 100)}
 	var err error
 	if in.Since != "" {
 		if f.Since, err = time.Parse(time.RFC3339, in.Since); err != nil {
@@ -129,11 +130,15 @@ func (b *Broker) Log(ctx context.Context, _ Caller, in *api.LogInput) (api.Log, 
 			return api.Log{}, api.Invalid("query.after", fmt.Errorf("%q is not the id of an entry", in.After))
 		}
 	}
-	events, err := b.journal.Log(ctx, f)
+	f.Newest = f.After == ""
+	facts, err := b.journal.Facts(ctx, f)
 	if err != nil {
 		return api.Log{}, err
 	}
-	return api.Log{Entries: each(events, b.logEntry)}, nil
+	if f.Newest {
+		slices.Reverse(facts)
+	}
+	return api.Log{Entries: each(facts, b.logEntry)}, nil
 }
 
 func (b *Broker) logEntry(e claim.Fact) api.LogEntry {
@@ -162,7 +167,7 @@ func (b *Broker) Story(ctx context.Context, _ Caller, in *api.StoryInput) (api.S
 	} else {
 		t.ID = task.ID(in.ID)
 	}
-	facts, err := b.journal.Log(ctx, api.LogFilter{Task: t.ID, Seen: true})
+	facts, err := b.journal.Facts(ctx, claim.FactFilter{Task: t.ID, Seen: true})
 	if err != nil {
 		return api.Story{}, err
 	}

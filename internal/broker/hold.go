@@ -139,7 +139,7 @@ func (e *noClaimError) Unwrap() error { return claim.ErrUnknownClaim }
 func (b *Broker) Renew(ctx context.Context, who Caller, in *api.ClaimInput[api.RenewRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
 	r := refTo(in.ID, body.Agent)
-	said := claim.Report{Progress: body.Progress}
+	report := claim.Report{Progress: body.Progress}
 	k, err := who.keeper(body.Keeper)
 	switch {
 	case err != nil:
@@ -147,20 +147,20 @@ func (b *Broker) Renew(ctx context.Context, who Caller, in *api.ClaimInput[api.R
 	case body.Orphaned && body.PID == 0:
 		return api.Claim{}, api.Invalid("body.orphaned", errors.New("who is to take the claim over? name a process in pid"))
 	case body.Orphaned:
-		return b.answer(b.adopt(ctx, r, said, k))
+		return b.answer(b.adopt(ctx, r, report, k))
 	case body.PID != 0:
-		return b.answer(b.keep(ctx, r, said, k))
+		return b.answer(b.keep(ctx, r, report, k))
 	}
-	return b.answer(b.renew(ctx, r, said))
+	return b.answer(b.renew(ctx, r, report))
 }
 
 // renew is Renew, but its error is an *owedError while the renewal is pending.
-func (b *Broker) renew(ctx context.Context, r ref, said claim.Report) (claim.Hold, error) {
+func (b *Broker) renew(ctx context.Context, r ref, report claim.Report) (claim.Hold, error) {
 	cl, err := b.lookup(ctx, r)
 	if err != nil {
 		return claim.Hold{}, err
 	}
-	renewed, err := b.claimer.Report(ctx, cl.ID, said)
+	renewed, err := b.claimer.Report(ctx, cl.ID, report)
 	b.notifiedByError(ctx, err)
 	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Unavailable {
 		held, herr := b.claimer.Find(ctx, cl.ID)
@@ -173,8 +173,8 @@ func (b *Broker) renew(ctx context.Context, r ref, said claim.Report) (claim.Hol
 
 // keep binds the claim to a process: the claim is kept alive while the process lives. It also renews
 // the claim.
-func (b *Broker) keep(ctx context.Context, r ref, said claim.Report, k keepers.Keeper) (claim.Hold, error) {
-	cl, err := b.renew(ctx, r, said)
+func (b *Broker) keep(ctx context.Context, r ref, report claim.Report, k keepers.Keeper) (claim.Hold, error) {
+	cl, err := b.renew(ctx, r, report)
 	if err != nil {
 		return cl, err
 	}
@@ -183,13 +183,13 @@ func (b *Broker) keep(ctx context.Context, r ref, said claim.Report, k keepers.K
 
 // adopt is keep for a claim whose keepers are all gone. It changes no other claim. It returns the
 // claim as it is afterwards.
-func (b *Broker) adopt(ctx context.Context, r ref, said claim.Report, k keepers.Keeper) (claim.Hold, error) {
+func (b *Broker) adopt(ctx context.Context, r ref, report claim.Report, k keepers.Keeper) (claim.Hold, error) {
 	cl, err := b.lookup(ctx, r)
 	if err != nil || !b.alive.KeepersGone(cl.ID) {
 		return cl, err
 	}
 	r.claim = string(cl.ID)
-	return b.keep(ctx, r, said, k)
+	return b.keep(ctx, r, report, k)
 }
 
 // longestGrace limits how long a claim waits for its connection to come back.
@@ -302,7 +302,7 @@ func (b *Broker) finish(ctx context.Context, r ref, f claim.Finish) (claim.Hold,
 	if f, err = b.comment(ctx, f); err != nil {
 		return claim.Hold{}, err
 	}
-	if said := cl.Finish; f.Ask && cl.State != claim.Held && said != nil && said.As == f.As && (!said.Ask || said.Summary != f.Summary) {
+	if earlier := cl.Finish; f.Ask && cl.State != claim.Held && earlier != nil && earlier.As == f.As && (!earlier.Ask || earlier.Summary != f.Summary) {
 		return claim.Hold{}, &claim.Lost{Claim: cl, Detail: "it is blocked already: say more with dibs comment"}
 	}
 	if completes && cl.State == claim.Held && b.claimer.Policy().Todos {
@@ -360,7 +360,7 @@ func (b *Broker) watch(ctx context.Context, r ref, after int64, wait time.Durati
 	var event *claim.Fact
 	err = b.await(ctx, wait, func() (done bool, err error) {
 		// A copy of the task's page shows the claim too, but is another task.
-		news, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{After: after, Task: cl.Task.ID}})
+		news, err := b.feed.Feed(ctx, claim.FactFilter{Told: after, Task: cl.Task.ID})
 		if err != nil {
 			return false, err
 		}
@@ -385,11 +385,11 @@ func (b *Broker) watch(ctx context.Context, r ref, after int64, wait time.Durati
 // lastOf returns the event that best explains how a claim ended: the protocol's own, or else the
 // claim's last event. It is nil if neither is kept any longer.
 func (b *Broker) lastOf(ctx context.Context, cl claim.Hold) (*claim.Fact, error) {
-	events, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{Task: cl.Task.ID}})
+	events, err := b.feed.Feed(ctx, claim.FactFilter{Task: cl.Task.ID})
 	var end *claim.Fact
 	for i, e := range events {
-		said := end != nil && (end.Kind == claim.KindLost || end.Kind == claim.KindSwept || end.Kind == claim.KindOverridden)
-		if e.Claim == cl.ID && e.Kind != claim.KindClaimed && !said {
+		explained := end != nil && (end.Kind == claim.KindLost || end.Kind == claim.KindSwept || end.Kind == claim.KindOverridden)
+		if e.Claim == cl.ID && e.Kind != claim.KindClaimed && !explained {
 			end = &events[i]
 		}
 	}

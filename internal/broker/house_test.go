@@ -67,7 +67,7 @@ func (h *house) open() {
 	if h.journal, err = journaltest.Open(h.Context(), h.path); err != nil {
 		h.Fatal(err)
 	}
-	led, c := ledger{h.journal}, h.config
+	led, c := h.journal, h.config
 	h.store = h.board.Store(sim.StoreOptions{Name: "here"})
 	h.claimer, err = claim.New(claim.Config{
 		Store: h.store, Ledger: led, Policy: h.policy, Board: shown{h.board}, Watcher: watcher{h: h}, Log: c.Log,
@@ -208,17 +208,6 @@ func (shown) Knows(task.Task) bool { return true }
 
 func (s shown) Blockers(_ context.Context, t task.Task) (left []task.ID, err error) {
 	return task.Unfinished(t, s.Task), nil
-}
-
-// ledger is the journal in the terms of the broker.
-type ledger struct{ *journal.Journal }
-
-func (l ledger) Log(ctx context.Context, f api.LogFilter) ([]claim.Fact, error) {
-	return l.Facts(ctx, journal.FactFilter{After: f.After, Task: f.Task, Agent: f.Agent, Claim: f.Claim, Limit: f.Limit})
-}
-
-func (l ledger) Feed(ctx context.Context, f broker.FeedFilter) ([]claim.Fact, error) {
-	return l.Journal.Feed(ctx, journal.FeedFilter{After: f.After, Agent: f.Agent, Task: f.Task, Limit: f.Limit})
 }
 
 // shown is a mirror, and a claimer's board, that is never behind.

@@ -149,9 +149,9 @@ func (b *Broker) available(ctx context.Context, agent string) (int, error) {
 	if barred, err := b.paused(ctx, agent); barred != nil || err != nil {
 		return 0, err
 	}
-	kept, err := b.kept(ctx, agent)
+	withheld, err := b.withheld(ctx, agent)
 	bd := b.present()
-	for id := range kept {
+	for id := range withheld {
 		if t, ok := bd.Task(id); ok && bd.ready(t, "") {
 			n--
 		}

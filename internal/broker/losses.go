@@ -82,27 +82,27 @@ func (b *Broker) notifiedOf(ctx context.Context, id claim.ID) {
 	}
 }
 
-// keptFor is how long a task is not offered to the agent from which somebody took it back.
-const keptFor = time.Hour
+// withheldFor is how long a task is not offered to the agent from which somebody took it back.
+const withheldFor = time.Hour
 
-// kept returns the tasks that the agent is not offered, with who took each back from it and why. The
-// journal has them, so they outlive the daemon. A task that is assigned to the agent since is none of
-// them, and the agent may claim any of them by name.
-func (b *Broker) kept(ctx context.Context, agent string) (map[task.ID]claim.Finish, error) {
+// withheld returns the tasks that the agent is not offered because somebody took them back within the
+// hour, with who did and why. The journal has them, so they outlive the daemon. A task that was
+// assigned to the agent since is offered; the agent may claim all of them by name.
+func (b *Broker) withheld(ctx context.Context, agent string) (map[task.ID]claim.Finish, error) {
 	if agent == "" {
 		return nil, nil
 	}
 	losses, err := b.journal.Losses(ctx, agent)
-	kept := make(map[task.ID]claim.Finish)
+	withheld := make(map[task.ID]claim.Finish)
 	for _, l := range slices.Backward(losses) {
-		if l.Finish == nil || !b.now().Before(l.Finish.At.Add(keptFor)) {
+		if l.Finish == nil || !b.now().Before(l.Finish.At.Add(withheldFor)) {
 			continue
 		}
 		if t, _ := b.mirror.Task(l.Task.ID); claim.Assignee(t) != agent {
-			kept[l.Task.ID] = *l.Finish
+			withheld[l.Task.ID] = *l.Finish
 		}
 	}
-	return kept, err
+	return withheld, err
 }
 
 // takenFrom returns the agent's last granted claim among those on a task, newest first, if it was

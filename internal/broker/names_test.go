@@ -291,7 +291,7 @@ func TestAgent(t *testing.T) {
 
 // outside notes in whose name the daemon around a broker is asked for something.
 type outside struct {
-	broker.House
+	broker.Daemon
 	broker.Cluster
 	renewed, adopted string
 }
@@ -328,7 +328,7 @@ func TestSigned(t *testing.T) {
 	})
 	around := new(outside)
 	furnish := func(h *house) {
-		h.config.House, h.config.Cluster, h.config.Creations = around, around, maker{blocked}
+		h.config.Daemon, h.config.Cluster, h.config.Creations = around, around, maker{blocked}
 	}
 	inHouse(t, furnish, []task.Task{blocked, stale}, func(h *house) {
 		ctx, who := h.Context(), broker.Caller{UID: 1000, User: "user ada", Own: true}

@@ -83,8 +83,8 @@ func (b *Broker) page(c content) api.Page {
 	if c.commentsErr != nil {
 		page.CommentsError = api.Saying(c.commentsErr)
 	} else {
-		page.Comments = each(c.comments, func(said Comment) api.Comment {
-			return api.Comment{By: api.Collapse(said.By), At: b.time(said.At), Text: said.Text}
+		page.Comments = each(c.comments, func(c Comment) api.Comment {
+			return api.Comment{By: api.Collapse(c.By), At: b.time(c.At), Text: c.Text}
 		})
 	}
 	return page

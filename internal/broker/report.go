@@ -28,7 +28,7 @@ func (b *Broker) Report(ctx context.Context, _ Caller, in *api.ReportInput) (api
 	if err != nil {
 		return api.Report{}, err
 	}
-	facts, err := b.journal.Log(ctx, api.LogFilter{Since: from, Seen: true})
+	facts, err := b.journal.Facts(ctx, claim.FactFilter{Since: from, Seen: true})
 	if err != nil {
 		return api.Report{}, err
 	}
@@ -116,24 +116,24 @@ func (b *Broker) blocked(ctx context.Context) ([]api.Blocked, error) {
 		if t.Status != task.Blocked || t.Trashed {
 			continue
 		}
-		said := api.Blocked{Task: b.ref(t), Since: b.time(t.Edited), Why: api.Collapse(t.Note)}
-		facts, err := b.journal.Log(ctx, api.LogFilter{Task: t.ID, Seen: true})
+		one := api.Blocked{Task: b.ref(t), Since: b.time(t.Edited), Why: api.Collapse(t.Note)}
+		facts, err := b.journal.Facts(ctx, claim.FactFilter{Task: t.ID, Seen: true})
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range slices.Backward(facts) {
 			blocks := f.Kind == claim.KindBlocked || f.Tried == claim.TriedOver && (f.Kind == claim.KindFailed || f.Kind == claim.KindSwept)
 			if blocks {
-				said.Since = b.time(f.At)
+				one.Since = b.time(f.At)
 			}
 			if blocks && !f.Seen {
-				said.Why = api.Collapse(cmp.Or(f.Summary, f.Detail, t.Note))
+				one.Why = api.Collapse(cmp.Or(f.Summary, f.Detail, t.Note))
 			}
 			if blocks && !f.Seen || f.Kind == claim.KindUnblocked || f.Kind == claim.KindReopened || f.Kind.Grants() {
 				break
 			}
 		}
-		out = append(out, said)
+		out = append(out, one)
 	}
 	slices.SortStableFunc(out, func(x, y api.Blocked) int { return x.Since.Compare(y.Since.Time) })
 	return out, nil
@@ -152,17 +152,17 @@ func (b *Broker) questions(ctx context.Context) ([]api.OpenQuestion, error) {
 		if _, _, over := q.See(t, known, b.now()); over || q.Last || t.Status != task.Blocked {
 			continue
 		}
-		said := api.OpenQuestion{Task: b.ref(t), AskedAt: b.time(q.At), By: q.Agent, Text: t.Note}
-		facts, err := b.journal.Log(ctx, api.LogFilter{Task: q.Task})
+		one := api.OpenQuestion{Task: b.ref(t), AskedAt: b.time(q.At), By: q.Agent, Text: t.Note}
+		facts, err := b.journal.Facts(ctx, claim.FactFilter{Task: q.Task})
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range facts {
 			if f.ID == q.ID {
-				said.To, said.Text = b.nameOf(ctx, f.Mention), f.Summary
+				one.To, one.Text = b.nameOf(ctx, f.Mention), f.Summary
 			}
 		}
-		out = append(out, said)
+		out = append(out, one)
 	}
 	slices.SortStableFunc(out, func(x, y api.OpenQuestion) int { return x.AskedAt.Compare(y.AskedAt.Time) })
 	return out, nil

@@ -26,7 +26,7 @@ func (b *Broker) Webhook(_ context.Context, who Caller, _ *struct{}) (api.Webhoo
 	if err := who.owner("may see the secret of the webhook"); err != nil {
 		return api.Webhook{}, err
 	}
-	return b.house.Webhook(), nil
+	return b.daemon.Webhook(), nil
 }
 
 // RenewWebhook forgets the secret of the webhooks, so that Notion may send another. The error is a
@@ -35,10 +35,10 @@ func (b *Broker) RenewWebhook(ctx context.Context, who Caller, _ *api.BareInput)
 	if err := who.owner("may replace the secret of the webhook"); err != nil {
 		return api.Webhook{}, err
 	}
-	if err := b.house.RenewWebhook(ctx, who.User); err != nil {
+	if err := b.daemon.RenewWebhook(ctx, who.User); err != nil {
 		return api.Webhook{}, err
 	}
-	return b.house.Webhook(), nil
+	return b.daemon.Webhook(), nil
 }
 
 // Status returns the state of the daemon. While the journal cannot be reached, it is without the
@@ -74,7 +74,7 @@ func (b *Broker) Status(ctx context.Context, who Caller, _ *struct{}) (api.Statu
 		return s, err
 	}
 	s.Pauses = b.pauses(paused)
-	b.house.Report(ctx, &s)
+	b.daemon.Report(ctx, &s)
 	s.Outbox.Oldest = b.time(s.Outbox.Oldest.Time)
 	if s.Cluster != nil {
 		s.Cluster.Name = who.Member

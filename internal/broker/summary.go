@@ -31,10 +31,10 @@ func (b *Broker) summed(ctx context.Context, err error, agent string, f task.Fil
 	if !isDenied || denied.Code != claim.CodeNothingReady {
 		return err
 	}
-	said := *denied
+	summed := *denied
 	s := b.summary(ctx, agent, f)
-	said.Detail = nothingReady(s, !f.Empty()) + "; try again later, or wait for one"
-	return &NothingError{&said, s}
+	summed.Detail = nothingReady(s, !f.Empty()) + "; try again later, or wait for one"
+	return &NothingError{&summed, s}
 }
 
 // sum returns what the unfinished tasks that the filter selects wait for, as of the last change.
@@ -54,8 +54,8 @@ func (b *Broker) summary(ctx context.Context, agent string, f task.Filter) api.S
 			count(&out, t, code, until, bd.now)
 		}
 	}
-	kept, _ := b.kept(ctx, agent) // an answer that cannot count them is better than none
-	for id := range kept {
+	withheld, _ := b.withheld(ctx, agent) // an answer that cannot count them is better than none
+	for id := range withheld {
 		if t, ok := bd.Task(id); ok && f.Match(t) && bd.ready(t, "") {
 			out.TakenBack++
 		}

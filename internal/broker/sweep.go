@@ -110,13 +110,13 @@ func (b *Broker) tellStuck(ctx context.Context) (told []api.TaskRef, err error) 
 		return nil, nil // it may be over
 	}
 	bd := b.board()
-	said, err := b.journal.Meta(ctx, metaTold)
+	stored, err := b.journal.Meta(ctx, metaTold)
 	if err != nil {
 		return nil, err
 	}
 	before := make(map[task.ID]string)
-	if said != "" {
-		if err := json.Unmarshal([]byte(said), &before); err != nil {
+	if stored != "" {
+		if err := json.Unmarshal([]byte(stored), &before); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +147,7 @@ func (b *Broker) tellStuck(ctx context.Context) (told []api.TaskRef, err error) 
 			told = append(told, b.ref(t))
 		}
 	}
-	if said != "" && maps.Equal(before, now) {
+	if stored != "" && maps.Equal(before, now) {
 		return told, errors.Join(errs...)
 	}
 	data, err := json.Marshal(now)

@@ -110,7 +110,7 @@ func (b *Broker) ListTasks(ctx context.Context, _ Caller, in *api.ListTasksInput
 // which they are offered, and how many there are in all. limit is how many to return, 0 for all. It
 // looks at tasks beyond the limit only if f selects by fields, words or status.
 func (b *Broker) readyTasks(bd *board, f api.ListTasksInput, filter task.Filter, limit int) (first []task.Task, total int) {
-	listed := f.Status == "" && len(filter.Where) == 0 && len(filter.Words) == 0 && len(bd.kept) == 0 // everything that offered returns
+	listed := f.Status == "" && len(filter.Where) == 0 && len(filter.Words) == 0 && len(bd.withheld) == 0 // everything that offered returns
 	assigned, open := b.offered(f.Agent, filter)
 	for _, list := range []ready.List{assigned, open} {
 		left := list.Len()
@@ -301,7 +301,7 @@ func (b *Broker) Named(ctx context.Context, name string) (task.ID, error) {
 // for people to decide.
 func (b *Broker) Reopen(ctx context.Context, who Caller, in *api.ReopenInput) (api.Reopened, error) {
 	r := orZero(in.Body)
-	seen, err := b.status("was", r.Was)
+	before, err := b.status("was", r.Was)
 	if err != nil {
 		return api.Reopened{}, err
 	}
@@ -315,14 +315,14 @@ func (b *Broker) Reopen(ctx context.Context, who Caller, in *api.ReopenInput) (a
 		return api.Reopened{}, &InvalidError{fmt.Sprintf("status: the board has no option for %s: add one in Notion, and name it in tasks.statuses", to)}
 	case to != "" && to != task.Open && r.Agent != "":
 		return api.Reopened{}, &InvalidError{fmt.Sprintf("status: %s may only open a task: its holder, or a person in no agent's name, sets it to %s", r.Agent, to)}
-	case to != "" && to != task.Open && seen == "":
+	case to != "" && to != task.Open && before == "":
 		return api.Reopened{}, &InvalidError{fmt.Sprintf("was: say in which status you saw the task, so that %s replaces nothing else", to)}
 	}
 	t, known := b.mirror.Task(task.ID(in.ID))
 	if !known {
 		t = task.Task{ID: task.ID(in.ID)}
 	}
-	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: who.signs(r.Agent), Note: r.Note, Was: seen, Holder: r.Holder, To: to})
+	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: who.signs(r.Agent), Note: r.Note, Was: before, Holder: r.Holder, To: to})
 	b.Changed()
 	if err != nil {
 		return api.Reopened{}, err

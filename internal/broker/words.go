@@ -56,11 +56,11 @@ func (b *Broker) filter(f api.Filter) (task.Filter, error) {
 }
 
 // status parses the status in that part of a request; empty is any. The error is an *InvalidError.
-func (b *Broker) status(part, said string) (task.Status, error) {
-	if said == "" {
+func (b *Broker) status(part, word string) (task.Status, error) {
+	if word == "" {
 		return "", nil
 	}
-	s, err := b.words.Status(said)
+	s, err := b.words.Status(word)
 	if err != nil {
 		return "", &InvalidError{Detail: fmt.Sprintf("%s: %v", part, err)}
 	}
@@ -101,8 +101,8 @@ func (b *Broker) claim(c claim.Hold) api.Claim {
 	if !c.ClaimedAt.IsZero() {
 		out.ExpiresAt, out.KeptUntil = b.time(c.ExpiresAt()), b.time(c.KeptUntil())
 	}
-	if said := c.Said(); said != nil {
-		out.Summary, out.Evidence = said.Summary, said.Evidence
+	if end := c.Said(); end != nil {
+		out.Summary, out.Evidence = end.Summary, end.Evidence
 	}
 	if c.State == claim.Finishing {
 		if c.Finish != nil {

@@ -148,6 +148,24 @@ type Fact struct {
 	Names []string `json:"names,omitempty"`
 }
 
+// FactFilter selects facts; its zero value selects all. A fact has to meet every part of it.
+type FactFilter struct {
+	Task  task.ID
+	Agent string // who did it, or whom it happened to; in the feed also the other party
+	Claim ID
+	Since time.Time // only what happened at this time or later; zero for all
+	// After is the id of a fact: only facts stored after it are selected. If it was pruned, they
+	// begin with the first one stored with a later id. Told is the same for the feed, see Fact.Told.
+	After string
+	Told  int64
+	// Seen selects what was only seen on the board, too: the facts of the feed that are not on
+	// record.
+	Seen  bool
+	Limit int // 0 for no limit
+	// Newest puts the newest first, so that Limit cuts off the oldest.
+	Newest bool
+}
+
 // NewFactID returns a new fact id that carries the millisecond of now.
 func NewFactID(now time.Time) string {
 	return ulid.MustNew(ulid.Timestamp(now), ulid.DefaultEntropy()).String()

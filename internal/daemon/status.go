@@ -14,7 +14,7 @@ import (
 	"dibs/internal/journal"
 )
 
-// house implements broker.House.
+// house implements broker.Daemon.
 type house struct{ *leader }
 
 func (h house) Doubt() error { return h.doubt.Why() }
@@ -134,7 +134,7 @@ func (d *leader) standing(ctx context.Context) (metrics.State, error) {
 	return state, nil
 }
 
-// Webhook implements broker.House.
+// Webhook implements broker.Daemon.
 func (d house) Webhook() api.Webhook {
 	known := d.hooks.receiver.State()
 	w := api.Webhook{Token: known.Token, Address: d.hookURL(), Received: known.Received, RefusedAt: api.Time{Time: known.Refused}, Refused: d.hooksIn.Refused()}
@@ -144,7 +144,7 @@ func (d house) Webhook() api.Webhook {
 	return w
 }
 
-// RenewWebhook implements broker.House.
+// RenewWebhook implements broker.Daemon.
 func (d house) RenewWebhook(ctx context.Context, by string) error {
 	err := d.hooks.receiver.Renew(ctx)
 	if err == nil {

@@ -70,10 +70,10 @@ var (
 	_ broker.Pages        = pages{} // notion.Client, ahead of what nobody waits for
 	_ broker.Creations    = (*creation.Maker)(nil)
 	_ broker.Cluster      = members{} // shared, and the doubt
-	_ broker.House        = house{}   // see status.go
+	_ broker.Daemon       = house{}   // see status.go
 	_ server.Journal      = (*journal.Journal)(nil)
 	_ server.Metrics      = (*metrics.Metrics)(nil)
-	_ server.House        = (*shared)(nil)
+	_ server.Member       = (*shared)(nil)
 	_ server.Doorway      = (*shared)(nil)
 )
 
@@ -191,7 +191,7 @@ func (d *leader) build(ctx context.Context, logs map[claim.Log]wording.Writer, d
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Reserved: d.reservations, Clock: d.notion, Notion: d.notion,
 		Inbox: broker.InboxConfig{Inbox: led, Listen: d.listener.listen, Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer},
-		Past:  led, House: house{d},
+		Past:  led, Daemon: house{d},
 		Agents: agentsOf(d.config), Names: led, Fields: d.config.Tasks.Selectable(), Words: d.tasks.Words(), Comments: remarks, Pages: pages{d.notion},
 		Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Log: d.log,
 	})
@@ -342,24 +342,6 @@ func (l ledger) reservationsStored(err error, news []claim.Fact) {
 func (l ledger) Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error {
 	defer l.stored()
 	return l.Journal.Send(ctx, message, triggers...)
-}
-
-// Log returns the facts that f selects, oldest first: the newest of them, or, with f.After, the
-// first ones after that.
-func (l ledger) Log(ctx context.Context, f api.LogFilter) ([]claim.Fact, error) {
-	newest := f.After == ""
-	facts, err := l.Facts(ctx, journal.FactFilter{
-		After: f.After, Since: f.Since, Task: f.Task, Agent: f.Agent, Claim: f.Claim, Seen: f.Seen, Limit: f.Limit, Newest: newest,
-	})
-	if newest {
-		slices.Reverse(facts)
-	}
-	return facts, err
-}
-
-// Feed returns the facts that f selects, in the order of their numbers.
-func (l ledger) Feed(ctx context.Context, f broker.FeedFilter) ([]claim.Fact, error) {
-	return l.Journal.Feed(ctx, journal.FeedFilter{After: f.After, Agent: f.Agent, Task: f.Task, Limit: f.Limit})
 }
 
 // board is the mirror; it is closed for claims while the journal is in doubt.

@@ -326,7 +326,7 @@ func BenchmarkRead(b *testing.B) {
 			_, err := j.Facts(b.Context(), journal.FactFilter{Agent: "agent-7", Newest: true, Limit: 20})
 			return err
 		}},
-		{"Feed", func(i int) error { _, err := j.Feed(b.Context(), journal.FeedFilter{Limit: 20}); return err }},
+		{"Feed", func(i int) error { _, err := j.Feed(b.Context(), journal.FactFilter{Limit: 20}); return err }},
 		{"FeedBounds", func(i int) error { _, _, err := j.FeedBounds(b.Context()); return err }},
 		{"Untold", func(i int) error { _, err := j.Unpublished(b.Context(), "", 200); return err }},
 		{"Backlog", func(i int) error { _, err := j.Backlog(b.Context(), nil); return err }},

@@ -18,24 +18,10 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// FactFilter chooses facts of the record; its zero value chooses all.
-type FactFilter struct {
-	// After is the id of a fact: only facts stored after it are chosen. If it was pruned,
-	// they begin with the first one stored with a later id.
-	After string
-	Since time.Time // only what happened at this time or later; zero for all
-	Task  task.ID
-	Agent string // who did it, or whom it happened to; not the fact's Holder
-	Claim claim.ID
-	// Seen chooses what was only seen on the board, too: the facts of the feed that are not on
-	// record.
-	Seen  bool
-	Limit int // 0 for no limit
-	// Newest puts the newest first, so that Limit cuts off the oldest.
-	Newest bool
-}
+// FactFilter selects facts of the record.
+type FactFilter = claim.FactFilter
 
-// Facts returns the facts that f chooses, in the order of storing unless f says
+// Facts returns the facts that f selects, except by Told, in the order of storing unless f says
 // otherwise. They became visible in that order too, so a reader that goes on after the last
 // one it saw misses nothing.
 func (j *Journal) Facts(ctx context.Context, f FactFilter) ([]claim.Fact, error) {

@@ -104,7 +104,7 @@ func TestSeen(t *testing.T) {
 	if _, err := b.PruneFeed(t.Context(), t0.Add(1000*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if news, err := b.Feed(t.Context(), journal.FeedFilter{Task: "a"}); err != nil || len(news) > 0 {
+	if news, err := b.Feed(t.Context(), journal.FactFilter{Task: "a"}); err != nil || len(news) > 0 {
 		t.Errorf("the feed still has %v, %v", news, err)
 	}
 	if diff := cmp.Diff(want, seen()); diff != "" {

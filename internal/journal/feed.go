@@ -14,18 +14,10 @@ import (
 	"dibs/internal/task"
 )
 
-// FeedFilter chooses facts of the feed; its zero value chooses all.
-type FeedFilter struct {
-	After int64  // the cursor: only later facts, see [claim.Fact.Told]
-	Agent string // whom it concerns, or the other party
-	Task  task.ID
-	Limit int // 0 for no limit
-}
-
-// Feed returns the facts that f chooses as agents see them, in the order of publication. They
-// became visible in that order, too.
-func (j *Journal) Feed(ctx context.Context, f FeedFilter) ([]claim.Fact, error) {
-	query, args := "SELECT told, body FROM facts WHERE told > ?", []any{f.After}
+// Feed returns the facts that f selects by Told, Agent, Task and Limit, as agents see them, in the
+// order of publication. They became visible in that order, too.
+func (j *Journal) Feed(ctx context.Context, f claim.FactFilter) ([]claim.Fact, error) {
+	query, args := "SELECT told, body FROM facts WHERE told > ?", []any{f.Told}
 	if f.Task != "" {
 		query, args = query+" AND task_id = ?", append(args, f.Task)
 	}

@@ -55,7 +55,7 @@ func (b *board) tell() {
 // wants checks what was told since the last time.
 func (b *board) wants(want ...string) {
 	b.Helper()
-	list, err := b.Feed(b.Context(), journal.FeedFilter{After: b.seen})
+	list, err := b.Feed(b.Context(), journal.FactFilter{Told: b.seen})
 	do(b, err)
 	var got []string
 	for _, e := range list {
@@ -220,7 +220,7 @@ func TestFeedWithoutThePage(t *testing.T) {
 	warning.Expires = t0.Add(time.Minute)
 	save(t, b.Journal, c, warning)
 	b.wants("expiring a Sandman")
-	list, err := b.Feed(t.Context(), journal.FeedFilter{Task: "a"})
+	list, err := b.Feed(t.Context(), journal.FactFilter{Task: "a"})
 	do(t, err)
 	want := claim.Fact{
 		ID: warning.ID, Told: 2, At: t0, Kind: claim.KindExpiring, Task: "a", Title: "Task a", URL: c.Task.URL, Status: task.InProgress, Priority: task.Medium,
@@ -321,16 +321,16 @@ func TestFeedFilter(t *testing.T) {
 	lost.Holder = "Oracle"
 	do(t, b.Record(t.Context(), lost, remote(d, claim.KindConflict), remote(c, claim.KindSwept)))
 	for name, tt := range map[string]struct {
-		f    journal.FeedFilter
+		f    journal.FactFilter
 		want []int64
 	}{
-		"all":             {journal.FeedFilter{}, []int64{1, 2, 3}},
-		"after":           {journal.FeedFilter{After: 1}, []int64{2, 3}},
-		"limit":           {journal.FeedFilter{Limit: 2}, []int64{1, 2}},
-		"the other party": {journal.FeedFilter{Agent: "Oracle"}, []int64{1, 2}},
-		"agent":           {journal.FeedFilter{Agent: "Sandman"}, []int64{1, 3}},
-		"nobody":          {journal.FeedFilter{Agent: "Maria"}, nil},
-		"task":            {journal.FeedFilter{Task: "b"}, []int64{2}},
+		"all":             {journal.FactFilter{}, []int64{1, 2, 3}},
+		"after":           {journal.FactFilter{Told: 1}, []int64{2, 3}},
+		"limit":           {journal.FactFilter{Limit: 2}, []int64{1, 2}},
+		"the other party": {journal.FactFilter{Agent: "Oracle"}, []int64{1, 2}},
+		"agent":           {journal.FactFilter{Agent: "Sandman"}, []int64{1, 3}},
+		"nobody":          {journal.FactFilter{Agent: "Maria"}, nil},
+		"task":            {journal.FactFilter{Task: "b"}, []int64{2}},
 	} {
 		list, err := b.Feed(t.Context(), tt.f)
 		do(t, err)
@@ -415,7 +415,7 @@ func TestPruneOneView(t *testing.T) {
 			t.Helper()
 			facts, err := j.Facts(t.Context(), journal.FactFilter{Task: "a"})
 			do(t, err)
-			news, err := j.Feed(t.Context(), journal.FeedFilter{Task: "a"})
+			news, err := j.Feed(t.Context(), journal.FactFilter{Task: "a"})
 			do(t, err)
 			tries, err := j.Tries(t.Context(), "a")
 			do(t, err)

@@ -284,7 +284,7 @@ func TestAnyText(t *testing.T) {
 		if _, err := j.Hold(t.Context(), claim.ID(text)); !errors.Is(err, claim.ErrUnknownClaim) {
 			t.Errorf("claim %.20q: %v, want ErrUnknownClaim", text, err)
 		}
-		if found, err := j.Feed(t.Context(), journal.FeedFilter{Agent: text}); err != nil || len(found) > 0 {
+		if found, err := j.Feed(t.Context(), journal.FactFilter{Agent: text}); err != nil || len(found) > 0 {
 			t.Errorf("events of agent %.20q: %v, %v", text, found, err)
 		}
 		if unknown, err := j.AckTriggers(t.Context(), "Oracle", []string{text}); err != nil || len(unknown) != 1 {

@@ -199,7 +199,7 @@ func callAll(t *testing.T, j *Journal) {
 	check(j.Backlog(ctx, nil))
 	_, _, err = j.NextOwedAt(ctx, outbox.MeshEntry)
 	note(err)
-	for _, f := range []FeedFilter{{}, {Task: "a"}, {Agent: "Sandman"}} {
+	for _, f := range []FactFilter{{}, {Task: "a"}, {Agent: "Sandman"}} {
 		check(j.Feed(ctx, f))
 	}
 	_, _, err = j.FeedBounds(ctx)
@@ -276,7 +276,7 @@ func callRest(t *testing.T, j *Journal) {
 		check(j.Earlier(ctx, "a"))
 		check(j.Tasks(ctx))
 		check(j.Facts(ctx, FactFilter{Since: now, Seen: true}))
-		check(j.Feed(ctx, FeedFilter{Task: "a", Agent: "Sandman", Limit: 1}))
+		check(j.Feed(ctx, FactFilter{Task: "a", Agent: "Sandman", Limit: 1}))
 		_, err := j.TakeTriggers(ctx, inbox.Take{Agent: "Merlin", Taker: "t", Now: now, At: now, Limit: 1})
 		check(nil, err)
 	}

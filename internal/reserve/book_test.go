@@ -337,7 +337,7 @@ func TestTold(t *testing.T) {
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
 		wantOwed("a in /work", "b9: the last of 10")
-		told, err := w.journal.Feed(t.Context(), journal.FeedFilter{})
+		told, err := w.journal.Feed(t.Context(), journal.FactFilter{})
 		if err != nil || len(told) != 12 || told[0].Kind != "reserved" || told[11].Kind != "unreserved" || told[11].Detail != "a in /work: given back" || told[11].Reservation != made.ID {
 			t.Errorf("told: %+v, %v", told, err)
 		}

@@ -31,7 +31,7 @@ type Broker interface {
 
 	// Events returns the next events, and waits if there are none. next is the id to continue
 	// after. It fails with broker.ErrStopping.
-	Events(ctx context.Context, f api.EventFilter, wait time.Duration) (events []api.Event, next int64, err error)
+	Events(ctx context.Context, in api.EventsInput, wait time.Duration) (events []api.Event, next int64, err error)
 	// Watch returns a claim when it ends, when there is an event of it, or when the wait is over. It
 	// fails as Lookup does, and with broker.ErrStopping.
 	Watch(context.Context, *api.GetClaimInput) (api.Claim, error)

@@ -140,11 +140,11 @@ func (d *Door) members(w http.ResponseWriter, r *http.Request, _ error) {
 }
 
 func (d *Door) pass(w http.ResponseWriter, r *http.Request) {
-	said, err := json.Marshal(guest(r.Context()))
+	who, err := json.Marshal(guest(r.Context()))
 	if err != nil {
 		panic(err) // texts and numbers only
 	}
-	r.Header.Set(guestHeader, string(said))
+	r.Header.Set(guestHeader, string(who))
 	if r.Method == http.MethodPost && r.Header.Get(api.KeyHeader) == "" {
 		r.Header.Set(api.KeyHeader, api.NewKey())
 	}
@@ -278,13 +278,13 @@ func (b *brokenOff) Close() error {
 // processes of this machine.
 type Peers struct {
 	http   http.Server
-	house  House
+	member Member
 	log    *slog.Logger
 	inside *Pipe
 }
 
-// House is this member, as Peers needs it.
-type House interface {
+// Member is this member of the cluster, as Peers needs it.
+type Member interface {
 	// Secure returns a listener that lets only connections of members of another one through.
 	Secure(net.Listener) net.Listener
 
@@ -301,29 +301,29 @@ type House interface {
 }
 
 // NewPeers returns a Peers for this member.
-func NewPeers(house House, log *slog.Logger) *Peers {
+func NewPeers(member Member, log *slog.Logger) *Peers {
 	mux := http.NewServeMux()
 	mux.Handle("POST "+api.ProcessesPath, withBody(http.HandlerFunc(processes)))
 	standby := func(w http.ResponseWriter) {
 		w.Header().Set(standbyHeader, "1")
-		p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), house.Way().Why)
+		p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), member.Way().Why)
 		p.RetryIn(doorRetry)
 		writeProblem(w, p)
 	}
 	mux.HandleFunc("POST "+hookPath, func(w http.ResponseWriter, r *http.Request) {
-		if hooks := house.Hooks(); hooks != nil {
+		if hooks := member.Hooks(); hooks != nil {
 			hooks.ServeHTTP(w, r)
 			return
 		}
 		standby(w)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		leading := house.Leading()
+		leading := member.Leading()
 		if leading == nil {
 			standby(w)
 			return
 		}
-		who, err := house.Who(r.TLS)
+		who, err := member.Who(r.TLS)
 		var g Guest
 		if err == nil {
 			err = json.Unmarshal([]byte(r.Header.Get(guestHeader)), &g)
@@ -335,7 +335,7 @@ func NewPeers(house House, log *slog.Logger) *Peers {
 		g.Member = who
 		leading.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
 	})
-	p := &Peers{plain(mux, log), house, log, NewPipe()}
+	p := &Peers{plain(mux, log), member, log, NewPipe()}
 	p.http.ConnState = func(c net.Conn, state http.ConnState) {
 		if state == http.StateActive { // a member's, or it would not have come through Secure
 			owes(c, false)
@@ -353,7 +353,7 @@ func (p *Peers) Serve(l net.Listener) error {
 	go p.http.Serve(p.inside)
 	limited := limit(l, maxPeers, p.log, nil)
 	limited.yields = true
-	return ended(p.http.Serve(p.house.Secure(limited)))
+	return ended(p.http.Serve(p.member.Secure(limited)))
 }
 
 // Dial connects within this process, without TLS: for a door whose own member leads.

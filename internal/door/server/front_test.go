@@ -85,7 +85,7 @@ func tooManyConnections(t *testing.T, most int) {
 }
 
 // insecure is a house that lets everybody in.
-type insecure struct{ server.House }
+type insecure struct{ server.Member }
 
 func (insecure) Secure(l net.Listener) net.Listener       { return l }
 func (insecure) Who(*tls.ConnectionState) (string, error) { return "another", nil }

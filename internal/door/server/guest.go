@@ -86,7 +86,7 @@ func withProcess(r *http.Request) *http.Request {
 // socket it came in. They do not if the caller's number for itself differs from the kernel's: then
 // the socket is forwarded from another machine, or the caller is in a container.
 func sameMachine(ctx context.Context) bool {
-	says, said := ctx.Value(saysKey{}).(int)
+	says, given := ctx.Value(saysKey{}).(int)
 	is := guest(ctx).PID
-	return !said || is < 0 || says == is
+	return !given || is < 0 || says == is
 }

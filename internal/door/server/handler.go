@@ -110,9 +110,9 @@ func routed(mux *http.ServeMux, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		said := &discarded{header: make(http.Header)}
-		fallback.ServeHTTP(said, r)
-		if allowed := said.header.Get("Allow"); allowed != "" {
+		fallen := &discarded{header: make(http.Header)}
+		fallback.ServeHTTP(fallen, r)
+		if allowed := fallen.header.Get("Allow"); allowed != "" {
 			w.Header().Set("Allow", allowed)
 			writeProblem(w, api.NewProblem(api.CodeWrongMethod, fmt.Sprintf("%s does not answer %s: use %s", r.URL.Path, r.Method, allowed)))
 			return

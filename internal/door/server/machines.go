@@ -41,8 +41,8 @@ type Machines struct {
 
 // machine is another member's machine.
 type machine struct {
-	http http.Client
-	seen map[keepers.Process]*sight
+	http   http.Client
+	sights map[keepers.Process]*sight
 }
 
 // sight is the last report about a process.
@@ -104,10 +104,10 @@ func (m *Machines) Life(p keepers.Process) keepers.Life {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	of := m.member(p.Member)
-	s := of.seen[p]
+	s := of.sights[p]
 	if s == nil {
 		s = new(sight)
-		of.seen[p] = s
+		of.sights[p] = s
 	}
 	s.wanted = time.Now()
 	if time.Since(s.heard) > machinesFresh {
@@ -119,7 +119,7 @@ func (m *Machines) Life(p keepers.Process) keepers.Life {
 // member returns another member's machine. The caller has locked m.mu.
 func (m *Machines) member(name string) *machine {
 	if m.members[name] == nil {
-		m.members[name] = &machine{seen: make(map[keepers.Process]*sight), http: http.Client{Transport: &http.Transport{
+		m.members[name] = &machine{sights: make(map[keepers.Process]*sight), http: http.Client{Transport: &http.Transport{
 			DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return m.dial(ctx, name) },
 			DisableCompression: true, IdleConnTimeout: idleTimeout,
 		}}}
@@ -152,8 +152,8 @@ func (m *Machines) wanted() map[string][]int {
 	defer m.mu.Unlock()
 	out := make(map[string][]int)
 	for name, of := range m.members {
-		maps.DeleteFunc(of.seen, func(_ keepers.Process, s *sight) bool { return time.Since(s.wanted) > machinesForget })
-		for p := range of.seen {
+		maps.DeleteFunc(of.sights, func(_ keepers.Process, s *sight) bool { return time.Since(s.wanted) > machinesForget })
+		for p := range of.sights {
 			out[name] = append(out[name], p.ID)
 		}
 	}
@@ -168,7 +168,7 @@ func (m *Machines) refresh(ctx context.Context, member string, pids []int) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for p, s := range m.member(member).seen {
+	for p, s := range m.member(member).sights {
 		if !slices.Contains(pids, p.ID) {
 			continue
 		}

@@ -212,7 +212,7 @@ func easygoing(t *testing.T) *fake {
 		}
 		return f.lookup(in.ID, in.Agent)
 	}
-	f.events = func(ctx context.Context, _ api.EventFilter, wait time.Duration) ([]api.Event, int64, error) {
+	f.events = func(ctx context.Context, _ api.EventsInput, wait time.Duration) ([]api.Event, int64, error) {
 		if wait > 0 { // there is none, however long it waits
 			<-ctx.Done()
 		}

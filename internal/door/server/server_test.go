@@ -203,7 +203,7 @@ type fake struct {
 	lookup  func(id, agent string) (api.Claim, error)
 	act     func(what, id string, with any) (api.Claim, error) // renew, finish, connect, spend
 	left    atomic.Bool                                        // what connected has left
-	events  func(context.Context, api.EventFilter, time.Duration) ([]api.Event, int64, error)
+	events  func(context.Context, api.EventsInput, time.Duration) ([]api.Event, int64, error)
 	watch   func(api.GetClaimInput) (api.Claim, error)
 	tasks   func(api.ListTasksInput) (api.Tasks, error)
 	sweep   func(context.Context, broker.Caller) (api.Sweep, error)
@@ -307,7 +307,7 @@ func (f *fake) Watch(_ context.Context, in *api.GetClaimInput) (api.Claim, error
 	return f.watch(*in)
 }
 
-func (f *fake) Events(ctx context.Context, e api.EventFilter, wait time.Duration) ([]api.Event, int64, error) {
+func (f *fake) Events(ctx context.Context, e api.EventsInput, wait time.Duration) ([]api.Event, int64, error) {
 	return f.events(ctx, e, wait)
 }
 

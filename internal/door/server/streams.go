@@ -12,7 +12,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -25,7 +24,8 @@ func (s *Server) stream(ctx context.Context, _ broker.Caller, in *api.EventsInpu
 	if err := s.journal.Away(); err != nil { // a stream can no longer fail with a status
 		return nil, err
 	}
-	f := api.EventFilter{After: in.After, Agent: in.Agent, Task: task.ID(in.Task), Patient: in.Patient}
+	f := *in
+	f.LastEventID, f.Follow = "", false // which are the door's
 	var err error
 	if in.LastEventID != "" {
 		if f.After, err = strconv.ParseInt(in.LastEventID, 10, 64); err != nil || f.After < 0 {
@@ -52,7 +52,7 @@ func (s *Server) stream(ctx context.Context, _ broker.Caller, in *api.EventsInpu
 // send streams the events that f selects until the reader goes, the daemon stops or, without a
 // wait, there are no more. A slow reader is cut off like any other caller, and can continue later
 // where it stopped.
-func (s *Server) send(ctx context.Context, out *eventStream, f api.EventFilter, wait time.Duration) error {
+func (s *Server) send(ctx context.Context, out *eventStream, f api.EventsInput, wait time.Duration) error {
 	if err := out.beat(f.After); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *Server) keepAlive(ctx context.Context, who broker.Caller, in *api.KeepA
 
 // follow streams the changes of a claim until it has ended, the reader goes or the daemon stops.
 func (s *Server) follow(ctx context.Context, out *eventStream, c api.Claim) error {
-	_, after, err := s.broker.Events(ctx, api.EventFilter{After: api.EventsFuture}, 0) // so that no event is missed
+	_, after, err := s.broker.Events(ctx, api.EventsInput{After: api.EventsFuture}, 0) // so that no event is missed
 	if err != nil {
 		return err
 	}
@@ -160,13 +160,13 @@ func (s *Server) follow(ctx context.Context, out *eventStream, c api.Claim) erro
 			return err
 		}
 		for {
-			seen, err := s.broker.Watch(ctx, &api.GetClaimInput{ID: string(c.ID), After: after, Wait: heartbeat.String(), Patient: true})
+			now, err := s.broker.Watch(ctx, &api.GetClaimInput{ID: string(c.ID), After: after, Wait: heartbeat.String(), Patient: true})
 			if errors.Is(err, broker.ErrStopping) {
 				return nil
 			} else if err != nil {
 				return err
 			}
-			c = seen
+			c = now
 			if c.Event != nil {
 				after = c.Event.ID
 			}

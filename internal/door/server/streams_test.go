@@ -33,27 +33,27 @@ const lostJSON = `{"id":17,"at":"2026-11-20T12:00:00.000Z","kind":"claim_lost",`
 
 // read is a question for events, and its answer.
 type read struct {
-	filter api.EventFilter
+	filter api.EventsInput
 	wait   time.Duration
 	events []api.Event
 	next   int64
 	err    error
 }
 
-func reading(f api.EventFilter, wait time.Duration, next int64, events ...api.Event) read {
+func reading(f api.EventsInput, wait time.Duration, next int64, events ...api.Event) read {
 	return read{f, wait, events, next, nil}
 }
 
-func stopped(f api.EventFilter) read { return read{f, 15 * time.Second, nil, 0, broker.ErrStopping} }
+func stopped(f api.EventsInput) read { return read{f, 15 * time.Second, nil, 0, broker.ErrStopping} }
 
 // reads answers these questions, in their order, and no other.
-func reads(t *testing.T, expected ...read) func(context.Context, api.EventFilter, time.Duration) ([]api.Event, int64, error) {
+func reads(t *testing.T, expected ...read) func(context.Context, api.EventsInput, time.Duration) ([]api.Event, int64, error) {
 	t.Cleanup(func() {
 		if len(expected) > 0 {
 			t.Errorf("the broker was not asked for %v", expected)
 		}
 	})
-	return func(_ context.Context, f api.EventFilter, wait time.Duration) ([]api.Event, int64, error) {
+	return func(_ context.Context, f api.EventsInput, wait time.Duration) ([]api.Event, int64, error) {
 		if len(expected) == 0 || f != expected[0].filter || wait != expected[0].wait {
 			t.Errorf("the broker was asked for %v within %v, want %v", f, wait, expected)
 			return nil, 0, broker.ErrStopping
@@ -77,18 +77,18 @@ func TestStream(t *testing.T) {
 		"from now on": {
 			path: "/v1/events",
 			calls: []read{
-				reading(api.EventFilter{After: -1}, 0, 16),
-				reading(api.EventFilter{After: 16}, beat, 17, lost),
-				reading(api.EventFilter{After: 17}, beat, 30),
-				stopped(api.EventFilter{After: 30}),
+				reading(api.EventsInput{After: -1}, 0, 16),
+				reading(api.EventsInput{After: 16}, beat, 17, lost),
+				reading(api.EventsInput{After: 17}, beat, 30),
+				stopped(api.EventsInput{After: 30}),
 			},
 			want: ": alive\nid: 16\n\nid: 17\nevent: claim_lost\ndata: " + lostJSON + "\n\n: alive\nid: 30\n\n",
 		},
 		"selected": {
 			path: "/v1/events?after=5&agent=Oracle&task=11111111222233334444555555555555&follow=true",
 			calls: []read{
-				reading(api.EventFilter{After: 5, Agent: "Oracle", Task: taskID}, beat, 18, gap, lost, edited),
-				stopped(api.EventFilter{After: 18, Agent: "Oracle", Task: taskID}),
+				reading(api.EventsInput{After: 5, Agent: "Oracle", Task: string(taskID)}, beat, 18, gap, lost, edited),
+				stopped(api.EventsInput{After: 18, Agent: "Oracle", Task: string(taskID)}),
 			},
 			want: ": alive\nid: 5\n\n" +
 				"id: 9\nevent: gap\ndata: {\"id\":9,\"at\":\"2026-11-20T12:00:00.000Z\",\"kind\":\"gap\",\"detail\":\"gone\"}\n\n" +
@@ -98,14 +98,14 @@ func TestStream(t *testing.T) {
 		},
 		"once more": {
 			path: "/v1/events?after=5", header: []string{"Last-Event-ID", "12"},
-			calls: []read{stopped(api.EventFilter{After: 12})},
+			calls: []read{stopped(api.EventsInput{After: 12})},
 			want:  ": alive\nid: 12\n\n",
 		},
 		"what is there": {
 			path: "/v1/events?after=0&follow=false",
 			calls: []read{
-				reading(api.EventFilter{}, 0, 17, lost),
-				reading(api.EventFilter{After: 17}, 0, 17),
+				reading(api.EventsInput{}, 0, 17, lost),
+				reading(api.EventsInput{After: 17}, 0, 17),
 			},
 			want: ": alive\nid: 0\n\nid: 17\nevent: claim_lost\ndata: " + lostJSON + "\n\n",
 		},
@@ -162,8 +162,8 @@ func TestStreamBreaks(t *testing.T) {
 		f := start(t)
 		f.broker.real = true
 		f.broker.events = reads(t,
-			reading(api.EventFilter{}, 15*time.Second, 17, lost),
-			read{filter: api.EventFilter{After: 17}, wait: 15 * time.Second, err: errors.New("disk full")},
+			reading(api.EventsInput{}, 15*time.Second, 17, lost),
+			read{filter: api.EventsInput{After: 17}, wait: 15 * time.Second, err: errors.New("disk full")},
 		)
 		got := f.must("GET", "/v1/events?after=0", "")
 		if !strings.HasSuffix(got.body, lostJSON+"\n\n") {
@@ -239,7 +239,7 @@ func TestConnectionKeepsAClaim(t *testing.T) {
 			}
 			return held(), nil
 		}
-		f.broker.events = reads(t, reading(api.EventFilter{After: -1}, 0, 16))
+		f.broker.events = reads(t, reading(api.EventsInput{After: -1}, 0, 16))
 		looks := 0
 		f.broker.watch = func(in api.GetClaimInput) (api.Claim, error) {
 			c := held()
