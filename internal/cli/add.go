@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
@@ -20,9 +19,7 @@ import (
 const maxContent = 512 << 10
 
 func (a *app) addCommand() *cobra.Command {
-	var body api.AddRequest
-	var content string
-	var fields []string
+	var o addOptions
 	cmd := &cobra.Command{
 		Use:   "add TITLE",
 		Short: "Make a task",
@@ -35,56 +32,72 @@ func (a *app) addCommand() *cobra.Command {
 		Example: "  dibs add \"Write the release notes\" --priority high --depends-on T-3 --depends-on T-4\n" +
 			"  dibs add \"Look at the logs\" --for Oracle --body plan.md --field Sprint=12 --field \"Area=api,web\"",
 		Args: arguments("TITLE"),
-		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
-			if err := a.checkAgent(); err != nil {
-				return err
-			}
-			body.Agent, body.Title = a.agent, strings.TrimSpace(args[0])
-			if body.Title == "" {
-				return usagef("a task needs a title")
-			}
-			var err error
-			if body.Fields, err = fieldsOf(fields); err != nil {
-				return err
-			}
-			for _, name := range body.DependsOn {
-				if _, err := taskID(name); err != nil {
-					return err
-				}
-			}
-			if cmd.Flags().Changed("body") {
-				if body.Body, err = contentOf(cmd.InOrStdin(), content); err != nil {
-					return err
-				}
-			}
-			minted := a.request == ""
-			if minted {
-				a.request = "add-" + ulid.Make().String()
-			}
-			added, err := a.added(cmd.Context(), daemon.Add, body, a.request, minted)
-			if err != nil {
-				return err
-			}
-			line := "added " + quoted(added.Task.TaskRef)
-			if added.Task.AssignedTo != "" {
-				line += ", assigned to " + clean(added.Task.AssignedTo)
-			}
-			if added.Task.Key == "" {
-				line += ": " + clean(string(added.Task.ID))
-			}
-			return a.answer(added, line)
-		}),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runAdd(cmd, o, args) },
 	}
+	o.add(a, cmd)
+	return cmd
+}
+
+type addOptions struct {
+	body    api.AddRequest
+	content string // the file with the page's content
+	fields  []string
+}
+
+func (o *addOptions) add(a *app, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&content, "body", "", "a `file` with the content of the page, in Markdown; - is stdin")
-	flags.StringVar(&body.Priority, "priority", "", "its `priority`, as the board calls it, or critical, high, medium or low")
-	flags.StringArrayVar(&body.DependsOn, "depends-on", nil, "a `task` that it waits for; can be repeated")
-	flags.StringArrayVar(&fields, "field", nil, "a value for a property of the database, `NAME=VALUE`; can be repeated")
-	flags.StringVar(&body.For, "for", "", "the `agent` that it is assigned to")
+	flags.StringVar(&o.content, "body", "", "a `file` with the content of the page, in Markdown; - is stdin")
+	flags.StringVar(&o.body.Priority, "priority", "", "its `priority`, as the board calls it, or critical, high, medium or low")
+	flags.StringArrayVar(&o.body.DependsOn, "depends-on", nil, "a `task` that it waits for; can be repeated")
+	flags.StringArrayVar(&o.fields, "field", nil, "a value for a property of the database, `NAME=VALUE`; can be repeated")
+	flags.StringVar(&o.body.For, "for", "", "the `agent` that it is assigned to")
 	completeFlag(cmd, "priority", a.priorities)
 	completeFlag(cmd, "depends-on", a.someTasks(api.TaskFilter{}))
 	a.addRequestID(cmd)
-	return cmd
+}
+
+func (a *app) runAdd(cmd *cobra.Command, o addOptions, args []string) error {
+	if err := a.checkAgent(); err != nil {
+		return err
+	}
+	o.body.Agent, o.body.Title = a.agent, strings.TrimSpace(args[0])
+	if o.body.Title == "" {
+		return usagef("a task needs a title")
+	}
+	var err error
+	if o.body.Fields, err = fieldsOf(o.fields); err != nil {
+		return err
+	}
+	for _, name := range o.body.DependsOn {
+		if _, err := taskID(name); err != nil {
+			return err
+		}
+	}
+	if cmd.Flags().Changed("body") {
+		if o.body.Body, err = contentOf(cmd.InOrStdin(), o.content); err != nil {
+			return err
+		}
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	minted := a.request == ""
+	if minted {
+		a.request = "add-" + ulid.Make().String()
+	}
+	added, err := a.added(cmd.Context(), daemon.Add, o.body, a.request, minted)
+	if err != nil {
+		return err
+	}
+	line := "added " + quoted(added.Task.TaskRef)
+	if added.Task.AssignedTo != "" {
+		line += ", assigned to " + clean(added.Task.AssignedTo)
+	}
+	if added.Task.Key == "" {
+		line += ": " + clean(string(added.Task.ID))
+	}
+	return a.answer(added, line)
 }
 
 // added asks for a task to be made. If the outcome is unknown, the error says how to find out.
@@ -92,6 +105,8 @@ func (a *app) added(ctx context.Context, add func(context.Context, api.AddReques
 	added, err := add(ctx, body, key)
 	p, answered := errors.AsType[*api.Problem](err)
 	switch {
+	case answered && p.Code.Exit() == api.ExitNotClaimed:
+		return added, notClaimed{p}
 	case answered && p.Unknown && minted:
 		p.Detail += "; repeat the command with --request-id " + key
 	case err != nil && !answered && minted && ctx.Err() == nil:

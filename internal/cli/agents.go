@@ -31,63 +31,57 @@ func (a *app) agentsCommand() *cobra.Command {
 			"and what it reported to have used. An agent is seen when it asks for a task, renews, polls or finishes.\n" +
 			"--agent limits the list to one.",
 		Example: "  dibs agents --days 1",
-		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
-			if days < 1 || days > maxDays {
-				return usagef("--days %d: want 1 to %d", days, maxDays)
-			}
-			only, err := a.only(cmd)
-			if err != nil {
-				return err
-			}
-			list, err := daemon.Agents(cmd.Context(), days)
-			if err != nil {
-				return err
-			}
-			if only != "" {
-				list.Agents = slices.DeleteFunc(list.Agents, func(s api.AgentSummary) bool { return s.Agent != only })
-			}
-			switch since := count(int64(days), "day"); {
-			case len(list.Agents) > 0:
-			case only != "":
-				a.say("%s was not seen here within %s.", clean(only), since)
-			default:
-				a.say("Nobody was seen here within %s.", since)
-			}
-			return a.list(list, func(t *table) { showAgents(t, list.Agents, time.Now()) })
-		}),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runAgents(cmd, days) },
 	}
 	cmd.Flags().IntVar(&days, "days", days, "only agents seen in that many days, at most 30")
 	return cmd
 }
 
-func showAgents(t *table, agents []api.AgentSummary, now time.Time) {
-	if len(agents) == 0 {
-		return
+func (a *app) runAgents(cmd *cobra.Command, days int) error {
+	if days < 1 || days > maxDays {
+		return usagef("--days %d: want 1 to %d", days, maxDays)
 	}
-	used := anyUsed(agents, func(s api.AgentSummary) *api.Usage { return s.Usage })
-	heads := []string{"AGENT", "LAST SEEN", "TODAY", "MEDIAN", "INBOX", "HOLDS"}
-	if used {
-		heads = append(heads, "USED TODAY", "USED IN ALL")
+	only, err := a.only(cmd)
+	if err != nil {
+		return err
 	}
-	t.head(heads...)
-	for _, s := range agents {
-		median, holds := "-", "-"
-		if s.MedianSeconds != nil {
-			median = took(*s.MedianSeconds)
-		}
-		if len(s.Claims) > 0 {
-			holds = heldUntil(s.Claims[0], now)
-		}
-		if more := len(s.Claims) - 1; more > 0 {
-			holds += fmt.Sprintf(", and %d more", more)
-		}
-		row := []cell{plain(clean(s.Agent)), plain(ago(s.LastSeen.Time, now)), plain(fmt.Sprint(s.DoneToday)),
-			plain(median), plain(fmt.Sprint(s.Inbox)), plain(holds)}
-		if used {
-			row = append(row, plain(spent(s.UsageToday)), plain(spent(s.Usage)))
-		}
-		t.add(row...)
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
 	}
+	lately, err := daemon.Agents(cmd.Context(), days)
+	if err != nil {
+		return err
+	}
+	empty := fmt.Sprintf("Nobody was seen here within %s.", count(int64(days), "day"))
+	if only != "" {
+		lately.Agents = slices.DeleteFunc(lately.Agents, func(s api.AgentSummary) bool { return s.Agent != only })
+		empty = fmt.Sprintf("%s was not seen here within %s.", clean(only), count(int64(days), "day"))
+	}
+	now := time.Now()
+	unused := !slices.ContainsFunc(lately.Agents, func(s api.AgentSummary) bool { return s.Usage != nil })
+	return list[api.AgentSummary]{document: lately, items: lately.Agents, empty: empty, columns: []column[api.AgentSummary]{
+		{name: "AGENT", cell: func(s api.AgentSummary) cell { return plain(clean(s.Agent)) }},
+		{name: "LAST SEEN", cell: func(s api.AgentSummary) cell { return plain(ago(s.LastSeen.Time, now)) }},
+		{name: "TODAY", cell: func(s api.AgentSummary) cell { return plain(fmt.Sprint(s.DoneToday)) }},
+		{name: "MEDIAN", cell: func(s api.AgentSummary) cell { return plain(median(s.MedianSeconds)) }},
+		{name: "INBOX", cell: func(s api.AgentSummary) cell { return plain(fmt.Sprint(s.Inbox)) }},
+		{name: "HOLDS", cell: func(s api.AgentSummary) cell { return plain(holding(s.Claims, now)) }},
+		{name: "USED TODAY", hide: unused, cell: func(s api.AgentSummary) cell { return plain(spent(s.UsageToday)) }},
+		{name: "USED IN ALL", hide: unused, cell: func(s api.AgentSummary) cell { return plain(spent(s.Usage)) }},
+	}}.print(a)
+}
+
+// holding names the first of the claims, and says how many more there are.
+func holding(claims []api.Claim, now time.Time) string {
+	if len(claims) == 0 {
+		return "-"
+	}
+	line := heldUntil(claims[0], now)
+	if more := len(claims) - 1; more > 0 {
+		line += fmt.Sprintf(", and %d more", more)
+	}
+	return line
 }
 
 // whoami is what the daemon knows of the agent, and where its name came from.
@@ -107,7 +101,7 @@ const (
 )
 
 func (a *app) whoamiCommand() *cobra.Command {
-	var nameOnly bool
+	var o whoamiOptions
 	cmd := &cobra.Command{
 		Use:   "whoami",
 		Short: "Show which agent you are, and how you stand",
@@ -115,49 +109,61 @@ func (a *app) whoamiCommand() *cobra.Command {
 			"and may hold, and how many triggers wait in your inbox. It takes none of them. auto is the name of this\n" +
 			"session, which is minted now if it has none.",
 		Example: "  dibs whoami --agent auto\n  export DIBS_AGENT=$(dibs whoami --agent auto --name)",
-		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
-			if nameOnly && a.json {
-				return usagef("--name prints no document: leave out --json, which has the name as agent")
-			}
-			auto := a.agent == task.AutoAgent
-			agent, err := a.claimer()
-			if err != nil {
-				return err
-			}
-			who := whoami{From: fromEnvironment, Session: a.given.from}
-			switch {
-			case a.given.minted:
-				who.From = fromMint
-			case auto:
-				who.From = fromSession
-			case cmd.Flags().Changed("agent"):
-				who.From = fromFlag
-			}
-			if who.Agent, err = daemon.Agent(cmd.Context(), agent); err != nil {
-				return err
-			}
-			if nameOnly {
-				_, err := fmt.Fprintln(a.stdout, clean(who.Agent.Agent))
-				return err
-			}
-			if who.UID != nil {
-				if u, err := user.LookupId(strconv.Itoa(*who.UID)); err == nil {
-					who.User = u.Username
-				}
-			}
-			err = a.print(who, func(w io.Writer) { showWhoami(w, who, time.Now()) })
-			if err != nil || !who.Allowed {
-				return err
-			}
-			for _, c := range who.Lost {
-				// Marks the loss as delivered; on failure the agent hears of it again.
-				_, _ = daemon.Lookup(cmd.Context(), string(c.ID), agent)
-			}
-			return nil
-		}),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runWhoami(cmd, o) },
 	}
-	cmd.Flags().BoolVar(&nameOnly, "name", false, "print the name and nothing else")
+	o.add(cmd)
 	return cmd
+}
+
+type whoamiOptions struct{ nameOnly bool }
+
+func (o *whoamiOptions) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.nameOnly, "name", false, "print the name and nothing else")
+}
+
+func (a *app) runWhoami(cmd *cobra.Command, o whoamiOptions) error {
+	if o.nameOnly && a.json {
+		return usagef("--name prints no document: leave out --json, which has the name as agent")
+	}
+	auto := a.agent == task.AutoAgent
+	agent, err := a.claimer()
+	if err != nil {
+		return err
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	who := whoami{From: fromEnvironment, Session: a.given.from}
+	switch {
+	case a.given.minted:
+		who.From = fromMint
+	case auto:
+		who.From = fromSession
+	case cmd.Flags().Changed("agent"):
+		who.From = fromFlag
+	}
+	if who.Agent, err = daemon.Agent(cmd.Context(), agent); err != nil {
+		return err
+	}
+	if o.nameOnly {
+		_, err := fmt.Fprintln(a.stdout, clean(who.Agent.Agent))
+		return err
+	}
+	if who.UID != nil {
+		if u, err := user.LookupId(strconv.Itoa(*who.UID)); err == nil {
+			who.User = u.Username
+		}
+	}
+	err = a.print(who, func(w io.Writer) { showWhoami(w, who, time.Now()) })
+	if err != nil || !who.Allowed {
+		return err
+	}
+	for _, c := range who.Lost {
+		// Marks the loss as delivered; on failure the agent hears of it again.
+		_, _ = daemon.Lookup(cmd.Context(), string(c.ID), agent)
+	}
+	return nil
 }
 
 func showWhoami(w io.Writer, who whoami, now time.Time) {
@@ -231,8 +237,7 @@ func nameFrom(who whoami) string {
 }
 
 func (a *app) pauseCommand() *cobra.Command {
-	var body api.PauseRequest
-	var length time.Duration
+	var o pauseOptions
 	cmd := &cobra.Command{
 		Use:   "pause",
 		Short: "Grant nothing for a while; what is held goes on",
@@ -241,21 +246,32 @@ func (a *app) pauseCommand() *cobra.Command {
 			"back. Who asks for a task is refused with the code paused; who waits for one with --wait goes on waiting.\n" +
 			"Without --for it lasts until dibs resume; a restart does not end it.",
 		Example: "  dibs pause --reason 'the build is broken'\n  dibs pause --agent Sandman --for 2h",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("for") && length < time.Second {
-				return usagef("--for %v: want a time from 1s", length)
-			}
-			body.ForSeconds = length.Seconds()
-			return a.brake(cmd, "nothing was paused", func(ctx context.Context, daemon *client.Client, agent string) (api.Paused, error) {
-				body.Agent = agent
-				return daemon.Pause(ctx, body, a.request)
-			})
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPause(cmd, o) },
 	}
-	cmd.Flags().DurationVar(&length, "for", 0, "how long (default: until dibs resume)")
-	cmd.Flags().StringVar(&body.Reason, "reason", "", "why, a `text` for those who are refused")
-	a.addRequestID(cmd)
+	o.add(a, cmd)
 	return cmd
+}
+
+type pauseOptions struct {
+	body  api.PauseRequest
+	lasts time.Duration
+}
+
+func (o *pauseOptions) add(a *app, cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&o.lasts, "for", 0, "how long (default: until dibs resume)")
+	cmd.Flags().StringVar(&o.body.Reason, "reason", "", "why, a `text` for those who are refused")
+	a.addRequestID(cmd)
+}
+
+func (a *app) runPause(cmd *cobra.Command, o pauseOptions) error {
+	if cmd.Flags().Changed("for") && o.lasts < time.Second {
+		return usagef("--for %v: want a time from 1s", o.lasts)
+	}
+	o.body.ForSeconds = o.lasts.Seconds()
+	return a.brake(cmd, "nothing was paused", func(ctx context.Context, daemon *client.Client, agent string) (api.Paused, error) {
+		o.body.Agent = agent
+		return daemon.Pause(ctx, o.body, a.request)
+	})
 }
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -274,9 +290,9 @@ func (a *app) resumeCommand() *cobra.Command {
 	return cmd
 }
 
-// brake pauses or resumes the agent of --agent, or else everybody, and prints what is paused then.
-// none is the line if nothing changed.
-func (a *app) brake(cmd *cobra.Command, none string, do func(ctx context.Context, daemon *client.Client, agent string) (api.Paused, error)) error {
+// brake pauses or resumes the agent of --agent, or else everybody, and prints the pauses. unchanged is
+// the line if that changed nothing.
+func (a *app) brake(cmd *cobra.Command, unchanged string, do func(ctx context.Context, daemon *client.Client, agent string) (api.Paused, error)) error {
 	agent := ""
 	if cmd.Flags().Changed("agent") {
 		var err error
@@ -295,7 +311,7 @@ func (a *app) brake(cmd *cobra.Command, none string, do func(ctx context.Context
 	return a.print(done, func(w io.Writer) {
 		switch {
 		case !done.Changed:
-			row(w, none)
+			row(w, unchanged)
 		case len(done.Pauses) == 0:
 			row(w, "nothing is paused")
 		}
@@ -305,7 +321,7 @@ func (a *app) brake(cmd *cobra.Command, none string, do func(ctx context.Context
 	})
 }
 
-// pausedLine says who is paused, by whom, until when and why.
+// pausedLine describes a pause: whose it is, who ordered it, until when and why.
 func pausedLine(p api.Pause, now time.Time) string {
 	whom := "everybody is paused"
 	if p.Agent != "" {

@@ -86,17 +86,6 @@ func (a *app) daemon() (*client.Client, error) {
 	return daemon, err
 }
 
-// asking runs a command that asks the daemon.
-func (a *app) asking(run func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		daemon, err := a.daemon()
-		if err != nil {
-			return err
-		}
-		return run(cmd, args, daemon)
-	}
-}
-
 // insist is how long a person waits for a journal that cannot be used.
 const insist = time.Minute
 
@@ -163,35 +152,6 @@ func (a *app) print(answer any, people func(io.Writer)) error {
 func (a *app) say(format string, args ...any) {
 	if !a.json {
 		fmt.Fprintf(a.stderr, format+"\n", args...)
-	}
-}
-
-// list prints an answer: as JSON with --json, else as the table that fill makes.
-func (a *app) list(answer any, fill func(*table)) error {
-	if a.json {
-		return writeJSON(a.stdout, answer)
-	}
-	var t table
-	fill(&t)
-	_, err := io.WriteString(a.stdout, t.layout(width(a.stdout), coloured(a.stdout)))
-	return err
-}
-
-// defaultLimit is how many lines of a list people see without --limit.
-const defaultLimit = 50
-
-// limited returns the first limit items, and how many are left out. A limit of 0 means all.
-func limited[T any](list []T, limit int) (shown []T, more int) {
-	if limit == 0 || len(list) <= limit {
-		return list, 0
-	}
-	return list[:limit], len(list) - limit
-}
-
-// more says how many lines were left out.
-func (a *app) more(left int) {
-	if left > 0 {
-		a.say("%s", fmt.Sprintf("… and %d more; --limit 0 shows them all", left))
 	}
 }
 

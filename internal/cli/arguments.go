@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -154,18 +153,6 @@ func (goneFlag) String() string { return "" }
 
 func (goneFlag) Type() string { return "" }
 
-// addLimit adds --limit.
-func addLimit(cmd *cobra.Command, limit *int) {
-	cmd.Flags().IntVar(limit, "limit", 0, fmt.Sprintf("at most that many (0: all; not given: %d, or all with --json)", defaultLimit))
-}
-
-func checkLimit(limit int) error {
-	if limit < 0 {
-		return usagef("--limit %d: want 0 or more", limit)
-	}
-	return nil
-}
-
 // filterFlags select tasks by their pages' properties.
 type filterFlags struct {
 	priority, text string
@@ -232,7 +219,7 @@ func mentioning(cmd *cobra.Command, who *string) {
 	cmd.Flags().StringVar(who, "mention", "", "whom the comment mentions, a `person` by name, e-mail address or Notion's id")
 }
 
-// usedFlag is --usage: what was used for a task.
+// usedFlag is --usage: the tokens and dollars spent on a task.
 type usedFlag struct{ api.Used }
 
 func (f *usedFlag) add(cmd *cobra.Command) {
@@ -250,8 +237,3 @@ func (f *usedFlag) String() string { return "" }
 
 // Type implements pflag.Value.
 func (f *usedFlag) Type() string { return "usage" }
-
-// anyUsed reports whether anything was used of a list.
-func anyUsed[T any](list []T, of func(T) *api.Usage) bool {
-	return slices.ContainsFunc(list, func(one T) bool { return of(one) != nil })
-}

@@ -27,9 +27,7 @@ type boarding struct {
 }
 
 func (a *app) boardCommand() *cobra.Command {
-	var listen, as string
-	var remote, open, readOnly bool
-	var hosts []string
+	var o boardOptions
 	cmd := &cobra.Command{
 		Use:   "board",
 		Short: "Show the mesh in the browser, live",
@@ -38,36 +36,51 @@ func (a *app) boardCommand() *cobra.Command {
 			"nobody else. The link that it prints opens the page once, in one browser; whenever it was used, the\n" +
 			"next one is printed. People may release, block, cancel, reopen, hand on and add tasks there.",
 		Example: "  dibs board --open\n  dibs board --listen 127.0.0.1:8090 --read-only",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := a.direct()
-			if err != nil {
-				return err
-			}
-			if as == "" {
-				as = userName()
-			}
-			l, err := net.Listen("tcp", listen)
-			if err != nil {
-				return cannotListen(listen, err)
-			}
-			at := l.Addr().(*net.TCPAddr)
-			if !at.IP.IsLoopback() && !remote {
-				l.Close()
-				return usagef("--listen %s: other machines could reach the board there, over a connection that is not encrypted: give --remote if that is meant, or reach 127.0.0.1 with ssh -L", listen)
-			}
-			return a.serveBoard(cmd.Context(), l, open, board.Options{
-				Daemon: daemon, User: as, ReadOnly: readOnly, Hosts: hosts,
-				Log: slog.New(slog.NewTextHandler(a.stderr, nil)),
-			})
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runBoard(cmd, o) },
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "the `address` to serve on; port 0 is any free one")
-	cmd.Flags().BoolVar(&remote, "remote", false, "allow an address that other machines can reach")
-	cmd.Flags().StringSliceVar(&hosts, "host", nil, "a `name` that requests may be for, beside localhost and addresses")
-	cmd.Flags().BoolVar(&open, "open", false, "open it in the browser")
-	cmd.Flags().BoolVar(&readOnly, "read-only", false, "only show, change nothing")
-	cmd.Flags().StringVar(&as, "as", "", "the `name` in which things are done there (default: that of your account)")
+	o.add(cmd)
 	return cmd
+}
+
+type boardOptions struct {
+	listen   string
+	remote   bool
+	hosts    []string
+	open     bool
+	readOnly bool
+	as       string
+}
+
+func (o *boardOptions) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "the `address` to serve on; port 0 is any free one")
+	cmd.Flags().BoolVar(&o.remote, "remote", false, "allow an address that other machines can reach")
+	cmd.Flags().StringSliceVar(&o.hosts, "host", nil, "a `name` that requests may be for, beside localhost and addresses")
+	cmd.Flags().BoolVar(&o.open, "open", false, "open it in the browser")
+	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "only show, change nothing")
+	cmd.Flags().StringVar(&o.as, "as", "", "the `name` in which things are done there (default: that of your account)")
+}
+
+func (a *app) runBoard(cmd *cobra.Command, o boardOptions) error {
+	daemon, err := a.direct()
+	if err != nil {
+		return err
+	}
+	if o.as == "" {
+		o.as = userName()
+	}
+	l, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return cannotListen(o.listen, err)
+	}
+	at := l.Addr().(*net.TCPAddr)
+	if !at.IP.IsLoopback() && !o.remote {
+		l.Close()
+		return usagef("--listen %s: other machines could reach the board there, over a connection that is not encrypted: give --remote if that is meant, or reach 127.0.0.1 with ssh -L", o.listen)
+	}
+	return a.serveBoard(cmd.Context(), l, o.open, board.Options{
+		Daemon: daemon, User: o.as, ReadOnly: o.readOnly, Hosts: o.hosts,
+		Log: slog.New(slog.NewTextHandler(a.stderr, nil)),
+	})
 }
 
 // cannotListen returns the error of a listener: a usage error if the address is invalid or unknown.

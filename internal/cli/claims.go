@@ -41,44 +41,48 @@ func (a *app) changeCommand(c change) *cobra.Command {
 			"\nExit code 0 with a line on stderr that says pending: Notion has yet to be told.",
 		Args:              arguments("[CLAIM_OR_TASK]"),
 		ValidArgsFunction: suggestions(a.ownTasks).first,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a.changes = true
-			id, err := a.own(args)
-			if err != nil {
-				return err
-			}
-			if c.check != nil {
-				if err := c.check(cmd); err != nil {
-					return err
-				}
-			}
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
-			changed, err := c.do(cmd.Context(), daemon, id)
-			if err != nil {
-				return err
-			}
-			a.sayUnknown(changed.Task, changed.Owed, "dibs wait "+string(changed.ID))
-			lines := []string{c.done(changed)}
-			if changed.State == claim.Finishing {
-				lines[0] += cmp.Or(accepted(changed.Detail), "; accepted, and written to Notion as soon as it can be reached")
-			}
-			if a.person() && changed.State != claim.Held && a.agent != "" {
-				if next := a.further(cmd.Context(), daemon, a.agent); next != "" {
-					lines = append(lines, next)
-				}
-			}
-			return a.answer(changed, lines...)
-		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.runChange(cmd, c, args) },
 	}
-	c.flags(cmd)
+	if c.flags != nil {
+		c.flags(cmd)
+	}
 	a.addRequestID(cmd)
 	return cmd
 }
 
-// sayUnknown says on stderr, with --json too, what is not yet known of a pending change and how to
+func (a *app) runChange(cmd *cobra.Command, c change, args []string) error {
+	a.changes = true
+	id, err := a.own(args)
+	if err != nil {
+		return err
+	}
+	if c.check != nil {
+		if err := c.check(cmd); err != nil {
+			return err
+		}
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	changed, err := c.do(cmd.Context(), daemon, id)
+	if err != nil {
+		return err
+	}
+	a.sayUnknown(changed.Task, changed.Owed, "dibs wait "+string(changed.ID))
+	lines := []string{c.done(changed)}
+	if changed.State == claim.Finishing {
+		lines[0] += cmp.Or(accepted(changed.Detail), "; accepted, and written to Notion as soon as it can be reached")
+	}
+	if a.person() && changed.State != claim.Held && a.agent != "" {
+		if next := a.further(cmd.Context(), daemon, a.agent); next != "" {
+			lines = append(lines, next)
+		}
+	}
+	return a.answer(changed, lines...)
+}
+
+// sayUnknown says on stderr, with --json too, which question a pending change leaves open and how to
 // find out. The command itself succeeds, which must not be taken for more.
 func (a *app) sayUnknown(t api.TaskRef, o api.Owed, learn string) {
 	if o.Pending {
@@ -264,66 +268,51 @@ func (a *app) reviewCommand() *cobra.Command {
 func reviewed(c api.Claim) string { return quoted(c.Task) + " waits for review" }
 
 func (a *app) claimsCommand() *cobra.Command {
-	var limit int
+	var limit limitFlag
 	cmd := &cobra.Command{
 		Use:   "claims",
 		Short: "List the claims that are held",
 		Long: "List the claims that are held: on which tasks, by whom, and until when; in a cluster, through whichever\n" +
 			"member. --agent limits the list to one agent.",
 		Example: "  dibs claims --agent Sandman",
-		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
-			if err := checkLimit(limit); err != nil {
-				return err
-			}
-			agent, err := a.only(cmd)
-			if err != nil {
-				return err
-			}
-			list, err := daemon.Claims(cmd.Context(), agent)
-			if err != nil {
-				return err
-			}
-			if !a.json && !cmd.Flags().Changed("limit") {
-				limit = defaultLimit
-			}
-			shown, left := limited(list.Claims, limit)
-			if a.json {
-				return writeJSON(a.stdout, api.Claims{Claims: shown})
-			}
-			switch {
-			case len(list.Claims) > 0:
-			case agent != "":
-				a.say("%s holds no claim through this daemon.", clean(agent))
-			default:
-				a.say("Nobody holds a claim through this daemon.")
-			}
-			err = a.list(nil, func(t *table) { showClaims(t, shown, time.Now()) })
-			a.more(left)
-			return err
-		}),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runClaims(cmd, limit) },
 	}
-	addLimit(cmd, &limit)
+	limit.add(cmd)
 	return cmd
 }
 
-func showClaims(t *table, claims []api.Claim, now time.Time) {
-	if len(claims) == 0 {
-		return
+func (a *app) runClaims(cmd *cobra.Command, limit limitFlag) error {
+	if err := limit.check(); err != nil {
+		return err
 	}
-	t.whole = 4
-	used := anyUsed(claims, func(c api.Claim) *api.Usage { return c.Usage })
-	heads := []string{"TASK", "AGENT", "UNTIL", "CLAIM", "TITLE", "PROGRESS"}
-	if used {
-		heads = append(heads, "USED")
+	agent, err := a.only(cmd)
+	if err != nil {
+		return err
 	}
-	t.head(heads...)
-	for _, c := range claims {
-		row := []cell{plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title)), plain(beginning(c.Progress, maxText))}
-		if used {
-			row = append(row, plain(spent(c.Usage)))
-		}
-		t.add(row...)
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
 	}
+	held, err := daemon.Claims(cmd.Context(), agent)
+	if err != nil {
+		return err
+	}
+	shown, left := limited(a, cmd, limit, held.Claims)
+	empty := "Nobody holds a claim through this daemon."
+	if agent != "" {
+		empty = clean(agent) + " holds no claim through this daemon."
+	}
+	now := time.Now()
+	return list[api.Claim]{document: api.Claims{Claims: shown}, items: shown, empty: empty, left: left, columns: []column[api.Claim]{
+		{name: "TASK", cell: func(c api.Claim) cell { return plain(handle(c.Task)) }},
+		{name: "AGENT", cell: func(c api.Claim) cell { return plain(clean(c.Agent)) }},
+		{name: "UNTIL", cell: func(c api.Claim) cell { return lasts(c, now) }},
+		{name: "CLAIM", cell: func(c api.Claim) cell { return plain(clean(string(c.ID))).in(faint) }},
+		{name: "TITLE", whole: true, cell: func(c api.Claim) cell { return plain(short(c.Task.Title)) }},
+		{name: "PROGRESS", cell: func(c api.Claim) cell { return plain(beginning(c.Progress, maxText)) }},
+		{name: "USED", cell: func(c api.Claim) cell { return plain(spent(c.Usage)) },
+			hide: !slices.ContainsFunc(shown, func(c api.Claim) bool { return c.Usage != nil })},
+	}}.print(a)
 }
 
 // lasts returns the cell that says until when a claim lasts.
@@ -338,7 +327,7 @@ func lasts(c api.Claim, now time.Time) cell {
 }
 
 func (a *app) waitCommand() *cobra.Command {
-	var wait time.Duration
+	var o waitOptions
 	cmd := &cobra.Command{
 		Use:   "wait [CLAIM_OR_TASK]",
 		Short: "Wait until something happens to a claim",
@@ -348,30 +337,42 @@ func (a *app) waitCommand() *cobra.Command {
 			"the agent's.",
 		Example: "  dibs wait --agent Sandman --wait 10m",
 		Args:    arguments("[CLAIM_OR_TASK]"),
-		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
-			id, err := a.own(args)
-			if err != nil {
-				return err
-			}
-			if wait < 0 {
-				return usagef("--wait %v: want a time from 0s", wait)
-			}
-			found, err := daemon.Lookup(cmd.Context(), id, a.agent)
-			if err != nil {
-				return err
-			}
-			over := time.Now().Add(cmp.Or(wait, 1<<62)) // without --wait, for ever
-			for found.Event == nil && found.State != claim.Ended && time.Now().Before(over) {
-				found, err = daemon.Watch(cmd.Context(), string(found.ID), found.Agent, api.EventsFuture, min(api.MaxWait, time.Until(over)))
-				if err != nil {
-					return err
-				}
-			}
-			return a.waited(found)
-		}),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runWait(cmd, o, args) },
 	}
-	cmd.Flags().DurationVar(&wait, "wait", 0, "how long at the most (default: as long as it takes)")
+	o.add(cmd)
 	return cmd
+}
+
+type waitOptions struct{ wait time.Duration }
+
+func (o *waitOptions) add(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&o.wait, "wait", 0, "how long at the most (default: as long as it takes)")
+}
+
+func (a *app) runWait(cmd *cobra.Command, o waitOptions, args []string) error {
+	id, err := a.own(args)
+	if err != nil {
+		return err
+	}
+	if o.wait < 0 {
+		return usagef("--wait %v: want a time from 0s", o.wait)
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	found, err := daemon.Lookup(cmd.Context(), id, a.agent)
+	if err != nil {
+		return err
+	}
+	over := time.Now().Add(cmp.Or(o.wait, 1<<62)) // without --wait, for ever
+	for found.Event == nil && found.State != claim.Ended && time.Now().Before(over) {
+		found, err = daemon.Watch(cmd.Context(), string(found.ID), found.Agent, api.EventsFuture, min(api.MaxWait, time.Until(over)))
+		if err != nil {
+			return err
+		}
+	}
+	return a.waited(found)
 }
 
 // waited says what happened to a claim.

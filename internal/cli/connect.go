@@ -62,7 +62,7 @@ type clientHere struct {
 }
 
 func (a *app) connectCommand() *cobra.Command {
-	var dryRun, undo, project bool
+	var o connectOptions
 	cmd := &cobra.Command{
 		Use:   "connect [" + strings.Join(connect.Clients, "|") + "]",
 		Short: "Set a client up to work with dibs",
@@ -79,46 +79,54 @@ func (a *app) connectCommand() *cobra.Command {
 			"  dibs connect claude --undo",
 		Args:      arguments("[CLIENT]"),
 		ValidArgs: connect.Clients,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return a.listClients(cmd, project)
-			}
-			if !slices.Contains(connect.Clients, args[0]) {
-				return usagef("there is no client %q: want one of %s", args[0], strings.Join(connect.Clients, ", "))
-			}
-			place, err := a.placeOf(cmd, project || args[0] == "git")
-			if err != nil {
-				return err
-			}
-			changes, err := connect.Plan(args[0], place, undo)
-			if err != nil {
-				return err
-			}
-			if !dryRun {
-				if err := connect.Apply(changes); err != nil {
-					return err
-				}
-			}
-			done := connected{Client: args[0], DryRun: dryRun, Changes: []connectedFile{}}
-			if !undo {
-				done.Sandbox = place.Sandbox(args[0])
-			}
-			for _, c := range changes {
-				done.Changes = append(done.Changes, connectedFile{Path: c.Path, What: whatBecomes(c), Why: c.Kept, Diff: string(diff.Diff(c.Path, c.Before, c.Path, c.After))})
-			}
-			if a.json {
-				return writeJSON(a.stdout, done)
-			}
-			var out bytes.Buffer // not aligned: the files keep their tabs
-			showConnected(&out, done, undo)
-			_, err = a.stdout.Write(out.Bytes())
-			return err
-		},
+		RunE:      func(cmd *cobra.Command, args []string) error { return a.runConnect(cmd, o, args) },
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be changed, and change nothing")
-	cmd.Flags().BoolVar(&undo, "undo", false, "take out what was put in")
-	cmd.Flags().BoolVar(&project, "project", false, "for the project in the current folder only")
+	o.add(cmd)
 	return cmd
+}
+
+type connectOptions struct{ dryRun, undo, project bool }
+
+func (o *connectOptions) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed, and change nothing")
+	cmd.Flags().BoolVar(&o.undo, "undo", false, "take out what was put in")
+	cmd.Flags().BoolVar(&o.project, "project", false, "for the project in the current folder only")
+}
+
+func (a *app) runConnect(cmd *cobra.Command, o connectOptions, args []string) error {
+	if len(args) == 0 {
+		return a.listClients(cmd, o.project)
+	}
+	if !slices.Contains(connect.Clients, args[0]) {
+		return usagef("there is no client %q: want one of %s", args[0], strings.Join(connect.Clients, ", "))
+	}
+	place, err := a.placeOf(cmd, o.project || args[0] == "git")
+	if err != nil {
+		return err
+	}
+	changes, err := connect.Plan(args[0], place, o.undo)
+	if err != nil {
+		return err
+	}
+	if !o.dryRun {
+		if err := connect.Apply(changes); err != nil {
+			return err
+		}
+	}
+	done := connected{Client: args[0], DryRun: o.dryRun, Changes: []connectedFile{}}
+	if !o.undo {
+		done.Sandbox = place.Sandbox(args[0])
+	}
+	for _, c := range changes {
+		done.Changes = append(done.Changes, connectedFile{Path: c.Path, What: whatBecomes(c), Why: c.Kept, Diff: string(diff.Diff(c.Path, c.Before, c.Path, c.After))})
+	}
+	if a.json {
+		return writeJSON(a.stdout, done)
+	}
+	var out bytes.Buffer // not aligned: the files keep their tabs
+	showConnected(&out, done, o.undo)
+	_, err = a.stdout.Write(out.Bytes())
+	return err
 }
 
 // placeOf returns where the files of clients are.
@@ -273,7 +281,7 @@ func showConnected(w io.Writer, done connected, undo bool) {
 }
 
 func (a *app) mcpCommand() *cobra.Command {
-	var grace time.Duration
+	var o mcpOptions
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Serve an agent that speaks the Model Context Protocol",
@@ -282,27 +290,35 @@ func (a *app) mcpCommand() *cobra.Command {
 			"has ended, unless one of the same name has started by then.\n\n" +
 			"The agent's name is --agent or DIBS_AGENT, else one that belongs to the client's session.",
 		Example: "  claude mcp add dibs -- dibs mcp\n  codex mcp add dibs -- dibs mcp",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if a.agent == task.AutoAgent {
-				a.agent = "" // each session of the client gets its own name
-			} else if err := a.checkAgent(); err != nil {
-				return err
-			}
-			if grace < time.Second || grace > time.Hour {
-				return usagef("--grace %v: want a time from 1s to 1h", grace)
-			}
-			level := slog.LevelWarn
-			if os.Getenv("DIBS_LOG_LEVEL") == "debug" {
-				level = slog.LevelDebug
-			}
-			return mcp.Serve(cmd.Context(), mcp.Options{
-				Daemon: a.direct, Agent: a.agent, Session: clientSession,
-				Grace: grace, Version: thisBuild().Version, Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),
-			}, cmd.InOrStdin(), a.stdout)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runMCP(cmd, o) },
 	}
-	cmd.Flags().DurationVar(&grace, "grace", time.Minute, "how long what was claimed is kept once this has ended")
+	o.add(cmd)
 	return cmd
+}
+
+type mcpOptions struct{ grace time.Duration }
+
+func (o *mcpOptions) add(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&o.grace, "grace", time.Minute, "how long what was claimed is kept once this has ended")
+}
+
+func (a *app) runMCP(cmd *cobra.Command, o mcpOptions) error {
+	if a.agent == task.AutoAgent {
+		a.agent = "" // each session of the client gets its own name
+	} else if err := a.checkAgent(); err != nil {
+		return err
+	}
+	if o.grace < time.Second || o.grace > time.Hour {
+		return usagef("--grace %v: want a time from 1s to 1h", o.grace)
+	}
+	level := slog.LevelWarn
+	if os.Getenv("DIBS_LOG_LEVEL") == "debug" {
+		level = slog.LevelDebug
+	}
+	return mcp.Serve(cmd.Context(), mcp.Options{
+		Daemon: a.direct, Agent: a.agent, Session: clientSession,
+		Grace: o.grace, Version: thisBuild().Version, Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),
+	}, cmd.InOrStdin(), a.stdout)
 }
 
 // clientSession returns the id of the client's session that started this process. A client may send

@@ -17,8 +17,7 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var probe bool
-	var stateDir string
+	var o doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what keeps dibs from working, and say what to do",
@@ -28,26 +27,37 @@ func (a *app) doctorCommand() *cobra.Command {
 			"and goes to the trash, and says whether claim.write_window and claim.settle fit, and which would.\n" +
 			"Exit code 0: no errors; 1: errors; 6: Notion cannot be reached, or asks to be left alone.",
 		Example: "  dibs doctor --probe",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			report := a.examine(cmd, stateDir, probe)
-			if ctx := cmd.Context(); ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if err := a.print(diagnosis{report.Findings, report.Proposal}, func(w io.Writer) { showCount(w, report.Findings) }); err != nil {
-				return err
-			}
-			switch {
-			case report.Unreachable:
-				return ended{api.ExitNotion}
-			case report.Failed():
-				return ended{api.ExitFailure}
-			}
-			return nil
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runDoctor(cmd, o) },
 	}
-	cmd.Flags().BoolVar(&probe, "probe", false, "measure Notion on a scratch row")
-	cmd.Flags().StringVar(&stateDir, "state-dir", "", "the `directory` of what the daemon must not forget (or DIBS_STATE_DIR)")
+	o.add(cmd)
 	return cmd
+}
+
+type doctorOptions struct {
+	probe    bool
+	stateDir string
+}
+
+func (o *doctorOptions) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.probe, "probe", false, "measure Notion on a scratch row")
+	cmd.Flags().StringVar(&o.stateDir, "state-dir", "", "the `directory` of what the daemon must not forget (or DIBS_STATE_DIR)")
+}
+
+func (a *app) runDoctor(cmd *cobra.Command, o doctorOptions) error {
+	report := a.examine(cmd, o.stateDir, o.probe)
+	if ctx := cmd.Context(); ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := a.print(diagnosis{report.Findings, report.Proposal}, func(w io.Writer) { showCount(w, report.Findings) }); err != nil {
+		return err
+	}
+	switch {
+	case report.Unreachable:
+		return ended{api.ExitNotion}
+	case report.Failed():
+		return ended{api.ExitFailure}
+	}
+	return nil
 }
 
 // diagnosis is the output of `doctor --json`.
@@ -152,11 +162,11 @@ func (a *app) testReceivers(ctx context.Context) error {
 	}
 	err = a.print(map[string]any{"receivers": results}, func(w io.Writer) {
 		for _, t := range results {
-			said := "took it"
+			result := "took it"
 			if !t.Took {
-				said = "did not take it: " + clean(t.Error)
+				result = "did not take it: " + clean(t.Error)
 			}
-			row(w, clean(t.Receiver), said)
+			row(w, clean(t.Receiver), result)
 		}
 	})
 	if err == nil && failed {

@@ -25,52 +25,68 @@ type emulating struct {
 }
 
 func (a *app) emulatorCommand() *cobra.Command {
-	var listen, state, seed, token, webhook string
-	var hosts, versions []string
-	var limit, tasks int
+	var o emulatorOptions
 	cmd := &cobra.Command{
 		Use:   "emulator",
 		Short: "Run a Notion-compatible server",
 		Long: "Run a server that speaks Notion's API, with the three databases that dibs works with, for trying\n" +
 			"things and for tests. Any Notion client can use it. It serves until it is stopped.",
 		Example: "  dibs emulator --listen 127.0.0.1:8787 --seed demo",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 0 {
-				return usagef("--limit %d: want a number of requests a minute, or 0 for no limit", limit)
-			}
-			if seed != "demo" && seed != "empty" {
-				return usagef("--seed %q: want demo or empty", seed)
-			}
-			if tasks < 0 || tasks > maxAdded {
-				return usagef("--tasks %d: want a number of tasks to add, 0 to %d", tasks, maxAdded)
-			}
-			log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-			e, err := emulator.New(emulator.Options{Token: token, Limit: limit, StateFile: state, Versions: versions, Log: log})
-			if err != nil {
-				return err
-			}
-			err = furnish(e, seed, tasks)
-			if err == nil && webhook != "" {
-				if err = e.Subscribe(emulator.Webhook{URL: webhook}); err != nil {
-					err = usagef("--webhook: %w", err)
-				}
-			}
-			if err == nil {
-				err = a.emulate(cmd.Context(), e, listen, hosts)
-			}
-			return errors.Join(err, e.Close())
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runEmulator(cmd, o) },
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "the `address` to serve on; port 0 is any free one")
-	cmd.Flags().StringSliceVar(&hosts, "host", nil, "a `name` that requests may be for, beside localhost and addresses")
-	cmd.Flags().StringSliceVar(&versions, "api-version", nil, "a `version` of the API to speak, such as 2025-09-03 (default: all)")
-	cmd.Flags().StringVar(&state, "state", "", "a `file` to keep the state in (default: keep nothing)")
-	cmd.Flags().StringVar(&seed, "seed", "demo", "what a new state holds: `demo` tasks, or empty databases")
-	cmd.Flags().IntVar(&tasks, "tasks", 0, "how many more open tasks a new state holds, for trying a large board")
-	cmd.Flags().StringVar(&token, "token", "", "the `token` to accept (default: that of the state file, or a random one)")
-	cmd.Flags().IntVar(&limit, "limit", 180, "requests allowed in each minute, 0 for any number")
-	cmd.Flags().StringVar(&webhook, "webhook", "", "the `URL` of a webhook to send events to, as Notion does (default: none)")
+	o.add(cmd)
 	return cmd
+}
+
+type emulatorOptions struct {
+	listen   string
+	hosts    []string
+	versions []string
+	state    string // the file with the state
+	seed     string
+	tasks    int
+	token    string
+	limit    int
+	webhook  string
+}
+
+func (o *emulatorOptions) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "the `address` to serve on; port 0 is any free one")
+	cmd.Flags().StringSliceVar(&o.hosts, "host", nil, "a `name` that requests may be for, beside localhost and addresses")
+	cmd.Flags().StringSliceVar(&o.versions, "api-version", nil, "a `version` of the API to speak, such as 2025-09-03 (default: all)")
+	cmd.Flags().StringVar(&o.state, "state", "", "a `file` to keep the state in (default: keep nothing)")
+	cmd.Flags().StringVar(&o.seed, "seed", "demo", "what a new state holds: `demo` tasks, or empty databases")
+	cmd.Flags().IntVar(&o.tasks, "tasks", 0, "how many more open tasks a new state holds, for trying a large board")
+	cmd.Flags().StringVar(&o.token, "token", "", "the `token` to accept (default: that of the state file, or a random one)")
+	cmd.Flags().IntVar(&o.limit, "limit", 180, "requests allowed in each minute, 0 for any number")
+	cmd.Flags().StringVar(&o.webhook, "webhook", "", "the `URL` of a webhook to send events to, as Notion does (default: none)")
+}
+
+func (a *app) runEmulator(cmd *cobra.Command, o emulatorOptions) error {
+	if o.limit < 0 {
+		return usagef("--limit %d: want a number of requests a minute, or 0 for no limit", o.limit)
+	}
+	if o.seed != "demo" && o.seed != "empty" {
+		return usagef("--seed %q: want demo or empty", o.seed)
+	}
+	if o.tasks < 0 || o.tasks > maxAdded {
+		return usagef("--tasks %d: want a number of tasks to add, 0 to %d", o.tasks, maxAdded)
+	}
+	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	e, err := emulator.New(emulator.Options{Token: o.token, Limit: o.limit, StateFile: o.state, Versions: o.versions, Log: log})
+	if err != nil {
+		return err
+	}
+	err = furnish(e, o.seed, o.tasks)
+	if err == nil && o.webhook != "" {
+		if err = e.Subscribe(emulator.Webhook{URL: o.webhook}); err != nil {
+			err = usagef("--webhook: %w", err)
+		}
+	}
+	if err == nil {
+		err = a.emulate(cmd.Context(), e, o.listen, o.hosts)
+	}
+	return errors.Join(err, e.Close())
 }
 
 // maxAdded is the largest board that fits in an ordinary machine's memory, in tasks.
@@ -122,8 +138,7 @@ func (a *app) emulate(ctx context.Context, e *emulator.Emulator, listen string, 
 }
 
 func (a *app) simulateCommand() *cobra.Command {
-	var latency, claimers string
-	o := simulate.Options{WriteWindow: config.Default().Claim.WriteWindow}
+	o := simulateOptions{Options: simulate.Options{WriteWindow: config.Default().Claim.WriteWindow}}
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Try settle waits, and ways of claiming by hand, in simulated races",
@@ -133,29 +148,21 @@ func (a *app) simulateCommand() *cobra.Command {
 			"is asked, and no configuration is read. The same command prints the same figures every time. Exit code 1: dibs\n" +
 			"granted a task twice although the settle wait was longer than the write window.",
 		Example: "  dibs simulate --latency p50=180ms,p99=900ms --write-window 1.5s --settle 1s,1.6s,3s",
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.Claimers, err = simulate.ParseRange(claimers); err != nil {
-				return usagef("--claimers %v", err)
-			}
-			if o.Latency, err = simulate.ParseProfile(latency); err != nil {
-				return usagef("--%v", err)
-			}
-			if err := o.Validate(); err != nil {
-				return &usageError{err}
-			}
-			report, err := simulate.Run(cmd.Context(), o)
-			if err != nil {
-				return err
-			}
-			if err := a.print(report, func(w io.Writer) { showRaces(w, report) }); err != nil {
-				return err
-			}
-			return report.Broken()
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runSimulate(cmd, o) },
 	}
+	o.add(cmd)
+	return cmd
+}
+
+type simulateOptions struct {
+	simulate.Options
+	latency, claimers string
+}
+
+func (o *simulateOptions) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&latency, "latency", simulate.DefaultProfile().String(), "how long a request takes: p50 and p99, perhaps min and max, a `profile`")
-	flags.StringVar(&claimers, "claimers", "2..4", "how many go for a task, 2 to 8, a `number` or two as in 2..8")
+	flags.StringVar(&o.latency, "latency", simulate.DefaultProfile().String(), "how long a request takes: p50 and p99, perhaps min and max, a `profile`")
+	flags.StringVar(&o.claimers, "claimers", "2..4", "how many go for a task, 2 to 8, a `number` or two as in 2..8")
 	flags.DurationVar(&o.Spread, "spread", time.Second, "within what `time` of each other they start")
 	flags.IntVar(&o.Races, "races", 1000, "how many races to run for each line, a `number`")
 	flags.DurationVar(&o.WriteWindow, "write-window", o.WriteWindow, "claim.write_window, a `time`")
@@ -164,7 +171,26 @@ func (a *app) simulateCommand() *cobra.Command {
 	}, "values of claim.settle to try, `times` in rising order")
 	flags.Float64Var(&o.Late, "late", 0.01, "what `share` of claim writes breaks off and takes effect up to 30s later")
 	flags.Uint64Var(&o.Seed, "seed", 1, "a `number` that decides all that is left to chance")
-	return cmd
+}
+
+func (a *app) runSimulate(cmd *cobra.Command, o simulateOptions) (err error) {
+	if o.Claimers, err = simulate.ParseRange(o.claimers); err != nil {
+		return usagef("--claimers %v", err)
+	}
+	if o.Latency, err = simulate.ParseProfile(o.latency); err != nil {
+		return usagef("--%v", err)
+	}
+	if err := o.Validate(); err != nil {
+		return &usageError{err}
+	}
+	report, err := simulate.Run(cmd.Context(), o.Options)
+	if err != nil {
+		return err
+	}
+	if err := a.print(report, func(w io.Writer) { showRaces(w, report) }); err != nil {
+		return err
+	}
+	return report.Broken()
 }
 
 // showRaces prints a report as a table.

@@ -16,6 +16,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// notClaimed is the error of a claim that was not granted.
+type notClaimed struct{ *api.Problem }
+
 // ended is the exit code of a command that has printed everything already.
 type ended struct{ code int }
 
@@ -52,6 +55,9 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return p
 	}
+	if denied, ok := errors.AsType[notClaimed](err); ok {
+		return denied.Problem
+	}
 	if _, ok := errors.AsType[misconfigured](err); ok {
 		return api.NewProblem(api.CodeInvalidRequest, err.Error())
 	}
@@ -68,9 +74,10 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 		p.RetryIn(failed.RetryAfter)
 		return p
 	}
-	_, away := errors.AsType[*client.UnreachableError](err)
-	_, impostor := errors.AsType[*client.ImpostorError](err)
-	if away || impostor {
+	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
+		return api.NewProblem(api.CodeUnreachable, err.Error())
+	}
+	if _, ok := errors.AsType[*client.ImpostorError](err); ok {
 		return api.NewProblem(api.CodeUnreachable, err.Error())
 	}
 	_, usage := errors.AsType[*usageError](err)
@@ -162,7 +169,7 @@ func barredUntil(text string, end api.Time, now time.Time) string {
 	return why + lasting(end, now) + advice
 }
 
-// meanwhile begins the daemon's advice to who is granted nothing for now.
+// meanwhile begins the daemon's advice to an agent that is granted nothing for now.
 const meanwhile = "; go on with what you hold"
 
 // limitReached lists what an agent holds that has reached its limit.
@@ -198,4 +205,12 @@ func suggest(text, command string) string {
 	}
 	text = strings.TrimSuffix(text, instead)
 	return strings.TrimSuffix(text, ".") + "; try: " + command
+}
+
+// denial marks a problem as a refused claim.
+func denial(err error) error {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return notClaimed{p}
+	}
+	return err
 }

@@ -56,36 +56,38 @@ func (a *app) hookCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			limit := hookTime
-			if agenthook.KindOf(args[0]) == agenthook.PreCommit {
-				limit = commitTime
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
-			defer cancel()
-			e, err := hookEvent(ctx, args[0], cmd.InOrStdin())
-			if err != nil {
-				return harmless(err.Error())
-			}
-			d := &hookDaemon{agent: a.agent, session: hookSession(e), dir: e.Dir}
-			if err := a.checkHookAgent(); err != nil {
-				d.agent = "" // holds nothing, so every reservation is another agent's
-				fmt.Fprintf(a.stderr, "dibs: %s\n", clean(err.Error()))
-			}
-			var wrong error
-			if d.client, wrong = a.daemonOfHook(); wrong != nil {
-				for line := range strings.Lines(wrong.Error()) {
-					fmt.Fprintf(a.stderr, "dibs: %s\n", clean(line))
-				}
-			}
-			if code := agenthook.React(ctx, e, d, reminders()).Write(e, a.stdout, a.stderr); code != 0 {
-				return ended{code}
-			}
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runHook(cmd, args[0]) },
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return harmless(err.Error()) })
 	return cmd
+}
+
+func (a *app) runHook(cmd *cobra.Command, event string) error {
+	limit := hookTime
+	if agenthook.KindOf(event) == agenthook.PreCommit {
+		limit = commitTime
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), limit)
+	defer cancel()
+	e, err := hookEvent(ctx, event, cmd.InOrStdin())
+	if err != nil {
+		return harmless(err.Error())
+	}
+	d := &hookDaemon{agent: a.agent, session: hookSession(e), dir: e.Dir}
+	if err := a.checkHookAgent(); err != nil {
+		d.agent = "" // holds nothing, so every reservation is another agent's
+		fmt.Fprintf(a.stderr, "dibs: %s\n", clean(err.Error()))
+	}
+	var wrong error
+	if d.client, wrong = a.daemonOfHook(); wrong != nil {
+		for line := range strings.Lines(wrong.Error()) {
+			fmt.Fprintf(a.stderr, "dibs: %s\n", clean(line))
+		}
+	}
+	if code := agenthook.React(ctx, e, d, reminders()).Write(e, a.stdout, a.stderr); code != 0 {
+		return ended{code}
+	}
+	return nil
 }
 
 // daemonOfHook is direct for a hook, which only needs the socket. Any other error in the

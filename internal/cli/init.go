@@ -24,10 +24,7 @@ import (
 )
 
 func (a *app) initCommand() *cobra.Command {
-	var given config.Databases
-	var parent string
-	var maps, only []string
-	var dryRun, force, yes, all bool
+	var o initOptions
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make the databases in Notion, or add what they lack",
@@ -37,47 +34,62 @@ func (a *app) initCommand() *cobra.Command {
 			"NOTION_TOKEN or notion.token_file, and is not written into the file.",
 		Example: "  NOTION_TOKEN=ntn_… dibs init --parent https://www.notion.so/Team-9c1f0b6e2a4781d0b3c57e6d5f4a3b21 --dry-run\n" +
 			"  dibs init --tasks https://www.notion.so/2f835e812bbb81b69700e18108a40b1f --parent 9c1f0b6e2a4781d0b3c57e6d5f4a3b21",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o := setup.Options{Replace: force, Given: given, Only: only}
-			if err := checkOnly(only); err != nil {
-				return err
-			}
-			if all && len(only) > 0 {
-				return usagef("--all and --only say different things: give one of them")
-			}
-			for _, id := range []struct {
-				flag  string
-				value *string
-			}{{"tasks", &o.Given.Tasks}, {"task-log", &o.Given.TaskLog}, {"mesh-log", &o.Given.MeshLog}, {"parent", &parent}} {
-				if *id.value == "" {
-					continue
-				}
-				canonical, err := task.ParseID(*id.value)
-				if err != nil {
-					return usagef("--%s: %w", id.flag, err)
-				}
-				*id.value = string(canonical)
-			}
-			o.Parent = task.ID(parent)
-			var err error
-			if o.Map, err = nameMap(maps); err != nil {
-				return err
-			}
-			return a.init(cmd, o, consent{dryRun: dryRun, names: yes, all: yes || all})
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runInit(cmd, o) },
 	}
-	cmd.Flags().StringVar(&parent, "parent", "", "the `page`, by id or URL, to find databases on, or make them")
-	cmd.Flags().StringVar(&given.Tasks, "tasks", "", "the tasks `database`, by id or URL, if there is one")
-	cmd.Flags().StringVar(&given.TasksSource, "tasks-source", "", "the `name`, or id, of the data source with the tasks, if that database has several")
-	cmd.Flags().StringVar(&given.TaskLog, "task-log", "", "the task log's `database`")
-	cmd.Flags().StringVar(&given.MeshLog, "mesh-log", "", "the mesh log's `database`")
-	cmd.Flags().StringArrayVar(&maps, "map", nil, "what the database calls a property, a status or a priority, such as status=State, open=\"To do\" or high=Hoch; `KEY=NAME`, repeatable; a priority may have several names, with commas between them")
-	cmd.Flags().StringArrayVar(&only, "only", nil, "offer agents only the tasks with this property, as `NAME=VALUE`; repeatable, all have to match")
-	cmd.Flags().BoolVar(&all, "all", false, "offer agents all open tasks of a database that dibs does not work on yet")
-	cmd.Flags().BoolVar(&yes, "yes", false, "agree with the names that are guessed and the tasks that are offered, without being asked")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the plan, and do nothing")
-	cmd.Flags().BoolVar(&force, "force", false, "replace a configuration file that says otherwise, and keep it as FILE.bak")
+	o.add(cmd)
 	return cmd
+}
+
+type initOptions struct {
+	parent string
+	given  config.Databases
+	maps   []string
+	only   []string
+	all    bool
+	yes    bool
+	dryRun bool
+	force  bool
+}
+
+func (o *initOptions) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.parent, "parent", "", "the `page`, by id or URL, to find databases on, or make them")
+	cmd.Flags().StringVar(&o.given.Tasks, "tasks", "", "the tasks `database`, by id or URL, if there is one")
+	cmd.Flags().StringVar(&o.given.TasksSource, "tasks-source", "", "the `name`, or id, of the data source with the tasks, if that database has several")
+	cmd.Flags().StringVar(&o.given.TaskLog, "task-log", "", "the task log's `database`")
+	cmd.Flags().StringVar(&o.given.MeshLog, "mesh-log", "", "the mesh log's `database`")
+	cmd.Flags().StringArrayVar(&o.maps, "map", nil, "what the database calls a property, a status or a priority, such as status=State, open=\"To do\" or high=Hoch; `KEY=NAME`, repeatable; a priority may have several names, with commas between them")
+	cmd.Flags().StringArrayVar(&o.only, "only", nil, "offer agents only the tasks with this property, as `NAME=VALUE`; repeatable, all have to match")
+	cmd.Flags().BoolVar(&o.all, "all", false, "offer agents all open tasks of a database that dibs does not work on yet")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "agree with the names that are guessed and the tasks that are offered, without being asked")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show the plan, and do nothing")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace a configuration file that says otherwise, and keep it as FILE.bak")
+}
+
+// setup validates the flags, and returns what they say to package setup.
+func (o *initOptions) setup() (s setup.Options, err error) {
+	s = setup.Options{Replace: o.force, Given: o.given, Only: o.only}
+	if err := checkOnly(o.only); err != nil {
+		return s, err
+	}
+	if o.all && len(o.only) > 0 {
+		return s, usagef("--all and --only say different things: give one of them")
+	}
+	for _, id := range []struct {
+		flag  string
+		value *string
+	}{{"tasks", &s.Given.Tasks}, {"task-log", &s.Given.TaskLog}, {"mesh-log", &s.Given.MeshLog}, {"parent", &o.parent}} {
+		if *id.value == "" {
+			continue
+		}
+		canonical, err := task.ParseID(*id.value)
+		if err != nil {
+			return s, usagef("--%s: %w", id.flag, err)
+		}
+		*id.value = string(canonical)
+	}
+	s.Parent = task.ID(o.parent)
+	s.Map, err = nameMap(o.maps)
+	return s, err
 }
 
 // nameMap parses the values of --map.
@@ -154,11 +166,11 @@ func (a *app) settle(cmd *cobra.Command, in *bufio.Reader, o *setup.Options, p *
 		if agreed.names && q.Taken != "" {
 			continue
 		}
-		said := clean(q.String())
+		question := clean(q.String())
 		if q.Taken != "" {
-			said += " [" + clean(q.Taken) + "]"
+			question += " [" + clean(q.Taken) + "]"
 		}
-		answer, err := a.ask(cmd.Context(), in, said)
+		answer, err := a.ask(cmd.Context(), in, question)
 		if err != nil {
 			return nil, err
 		}
@@ -241,19 +253,15 @@ type databases struct {
 	MeshLogSource string `json:"mesh_log_source,omitempty"`
 }
 
-func (a *app) init(cmd *cobra.Command, o setup.Options, agreed consent) (err error) {
-	if o.Config, err = config.Load(config.Options{File: a.config, New: true}); err != nil {
+func (a *app) runInit(cmd *cobra.Command, flags initOptions) error {
+	o, err := flags.setup()
+	if err != nil {
 		return err
 	}
-	if o.Saved, err = config.Load(config.Options{File: a.config, New: true, FileOnly: true}); err != nil {
+	if err := a.configured(&o); err != nil {
 		return err
 	}
-	if o.File, err = config.Path(a.config); err != nil {
-		return err
-	}
-	if o.Client, err = workspace.Connect(o.Config.Notion, nil, slog.New(slog.DiscardHandler)); err != nil {
-		return err
-	}
+	agreed := consent{dryRun: flags.dryRun, names: flags.yes, all: flags.yes || flags.all}
 	plan, err := setup.New(cmd.Context(), o)
 	if err != nil {
 		return a.adviseParent(o, err)
@@ -279,37 +287,64 @@ func (a *app) init(cmd *cobra.Command, o setup.Options, agreed consent) (err err
 		return err
 	}
 	stop := agreed.dryRun || len(plan.Problems) > 0
-	if !stop {
-		if guessed {
-			if err := a.agree(cmd.Context(), in); err != nil {
-				return err
-			}
-		}
-		if offers {
-			if plan, err = a.narrow(cmd, in, o, plan); err != nil {
-				return err
-			}
-		}
-		noted := len(plan.Notes)
-		if err := plan.Apply(cmd.Context(), func(s setup.Step) { a.say("done  %s", clean(s.String())) }); err != nil {
+	if !stop && guessed {
+		if err := a.agree(cmd.Context(), in); err != nil {
 			return err
 		}
-		for _, note := range plan.Notes[noted:] {
-			a.say("note  %s", clean(note))
+	}
+	if !stop && offers {
+		if plan, err = a.narrow(cmd, in, o, plan); err != nil {
+			return err
 		}
 	}
-	result := made{
-		Steps: append([]setup.Step{}, plan.Steps...), Problems: append([]string{}, plan.Problems...), Notes: append([]string{}, plan.Notes...),
-		Done: !stop, Databases: databases(plan.Config.Databases), Config: plan.File, Guesses: slices.Concat(plan.Guesses, plan.Adopted),
-		Offered: len(plan.Offered),
+	if !stop {
+		if err := a.apply(cmd.Context(), plan); err != nil {
+			return err
+		}
 	}
-	if err := a.print(result, func(w io.Writer) { a.showMade(w, plan, stop) }); err != nil {
+	if err := a.print(madeBy(plan, !stop), func(w io.Writer) { a.showMade(w, plan, stop) }); err != nil {
 		return err
 	}
 	if len(plan.Problems) > 0 {
 		return ended{api.ExitFailure}
 	}
 	return nil
+}
+
+// configured adds the configuration, as far as there is one, and the connection to Notion.
+func (a *app) configured(o *setup.Options) (err error) {
+	if o.Config, err = config.Load(config.Options{File: a.config, New: true}); err != nil {
+		return err
+	}
+	if o.Saved, err = config.Load(config.Options{File: a.config, New: true, FileOnly: true}); err != nil {
+		return err
+	}
+	if o.File, err = config.Path(a.config); err != nil {
+		return err
+	}
+	o.Client, err = workspace.Connect(o.Config.Notion, nil, slog.New(slog.DiscardHandler))
+	return err
+}
+
+// apply carries out the plan, and says what was done.
+func (a *app) apply(ctx context.Context, p *setup.Plan) error {
+	noted := len(p.Notes)
+	if err := p.Apply(ctx, func(s setup.Step) { a.say("done  %s", clean(s.String())) }); err != nil {
+		return err
+	}
+	for _, note := range p.Notes[noted:] {
+		a.say("note  %s", clean(note))
+	}
+	return nil
+}
+
+// madeBy returns the result of a plan.
+func madeBy(p *setup.Plan, done bool) made {
+	return made{
+		Steps: append([]setup.Step{}, p.Steps...), Problems: append([]string{}, p.Problems...), Notes: append([]string{}, p.Notes...),
+		Done: done, Databases: databases(p.Config.Databases), Config: p.File, Guesses: slices.Concat(p.Guesses, p.Adopted),
+		Offered: len(p.Offered),
+	}
 }
 
 // showPlan prints the plan, unless the output is JSON.

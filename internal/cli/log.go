@@ -2,9 +2,11 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,72 +17,90 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// logTitle is the column with a task's title.
-const logTitle = 3
-
 // newest is how many entries the daemon returns by default.
 const newest = 100
 
 func (a *app) logCommand() *cobra.Command {
-	var filter api.LogFilter
-	var taskArg, claimArg, since string
+	var o logOptions
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "Show what happened to claims, the newest last",
 		Long:  "Show what happened to claims here, the newest last. --agent limits it to one agent.",
 		Example: "  dibs log --since 2h\n" +
 			"  dibs log --since 15:00 --task T-3",
-		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
-			var err error
-			if filter.Agent, err = a.only(cmd); err != nil {
-				return err
-			}
-			if taskArg != "" {
-				if filter.Task, err = taskID(taskArg); err != nil {
-					return usagef("--task: %w", err)
-				}
-			}
-			if claimArg != "" {
-				var ok bool
-				if filter.Claim, ok = claim.ParseID(claimArg); !ok {
-					return usagef("--claim: %q is not the id of a claim", claimArg)
-				}
-			}
-			if since != "" {
-				if filter.Since, err = moment(since, time.Now()); err != nil {
-					return usagef("--since: %w", err)
-				}
-			}
-			if err := checkLimit(filter.Limit); err != nil {
-				return err
-			}
-			list, err := daemon.Log(cmd.Context(), filter)
-			if err != nil {
-				return err
-			}
-			if len(list.Entries) == 0 {
-				a.say("Nothing is on record.")
-			}
-			err = a.list(list, func(t *table) {
-				now := time.Now()
-				t.whole = logTitle
-				for _, e := range list.Entries {
-					t.add(plain(clock(e.At.Time, now)), plain(clean(string(e.Kind))), plain(cmp.Or(clean(e.Agent), clean(e.By), "-")),
-						plain(strings.TrimSpace(clean(e.Key)+" "+short(cmp.Or(e.Title, string(e.Task))))), plain(aboutEntry(e, now)))
-				}
-			})
-			if filter.Limit == 0 && len(list.Entries) == newest {
-				a.say("Older entries are not shown: --limit 1000 shows more.")
-			}
-			return err
-		}),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runLog(cmd, o) },
 	}
-	cmd.Flags().StringVar(&taskArg, "task", "", "only about this `task`")
-	completeFlag(cmd, "task", a.someTasks(api.TaskFilter{}))
-	cmd.Flags().StringVar(&claimArg, "claim", "", "only about this claim, an `id`")
-	cmd.Flags().StringVar(&since, "since", "", "only what happened since then: a `time` such as 15:04, 2026-11-25 or 2026-11-25T15:04, or how long ago, such as 2h")
-	cmd.Flags().IntVar(&filter.Limit, "limit", 0, "the newest that many (0: a hundred)")
+	o.add(a, cmd)
 	return cmd
+}
+
+type logOptions struct {
+	task, claim, since string
+	limit              limitFlag
+}
+
+func (o *logOptions) add(a *app, cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.task, "task", "", "only about this `task`")
+	completeFlag(cmd, "task", a.someTasks(api.TaskFilter{}))
+	cmd.Flags().StringVar(&o.claim, "claim", "", "only about this claim, an `id`")
+	cmd.Flags().StringVar(&o.since, "since", "", "only what happened since then: a `time` such as 15:04, 2026-11-25 or 2026-11-25T15:04, or how long ago, such as 2h")
+	cmd.Flags().IntVar(&o.limit.most, "limit", 0, "the newest that many (0: a hundred)")
+}
+
+// filter validates the flags, and returns what they select.
+func (o *logOptions) filter() (f api.LogFilter, err error) {
+	f.Limit = o.limit.most
+	if o.task != "" {
+		if f.Task, err = taskID(o.task); err != nil {
+			return f, usagef("--task: %w", err)
+		}
+	}
+	if o.claim != "" {
+		var ok bool
+		if f.Claim, ok = claim.ParseID(o.claim); !ok {
+			return f, usagef("--claim: %q is not the id of a claim", o.claim)
+		}
+	}
+	if o.since != "" {
+		if f.Since, err = moment(o.since, time.Now()); err != nil {
+			return f, usagef("--since: %w", err)
+		}
+	}
+	return f, o.limit.check()
+}
+
+func (a *app) runLog(cmd *cobra.Command, o logOptions) error {
+	agent, err := a.only(cmd)
+	if err != nil {
+		return err
+	}
+	filter, err := o.filter()
+	if err != nil {
+		return err
+	}
+	filter.Agent = agent
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	record, err := daemon.Log(cmd.Context(), filter)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	err = list[api.LogEntry]{document: record, items: record.Entries, empty: "Nothing is on record.", columns: []column[api.LogEntry]{
+		{cell: func(e api.LogEntry) cell { return plain(clock(e.At.Time, now)) }},
+		{cell: func(e api.LogEntry) cell { return plain(clean(string(e.Kind))) }},
+		{cell: func(e api.LogEntry) cell { return plain(cmp.Or(clean(e.Agent), clean(e.By), "-")) }},
+		{whole: true, cell: func(e api.LogEntry) cell {
+			return plain(strings.TrimSpace(clean(e.Key) + " " + short(cmp.Or(e.Title, string(e.Task)))))
+		}},
+		{cell: func(e api.LogEntry) cell { return plain(aboutEntry(e, now)) }},
+	}}.print(a)
+	if filter.Limit == 0 && len(record.Entries) == newest {
+		a.say("Older entries are not shown: --limit 1000 shows more.")
+	}
+	return err
 }
 
 // aboutEntry returns the entry's details, cut to fit a cell. The JSON document has all of it.
@@ -115,9 +135,7 @@ func aboutEntry(e api.LogEntry, now time.Time) string {
 }
 
 func (a *app) eventsCommand() *cobra.Command {
-	var filter api.EventFilter
-	var follow bool
-	var taskArg string
+	var o eventsOptions
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show what happens to tasks and claims",
@@ -125,46 +143,62 @@ func (a *app) eventsCommand() *cobra.Command {
 			"the one with the id that --after gives. With --follow, wait for new ones; without --after, show\n" +
 			"only these. --agent limits it to what concerns one agent. With --json, one document a line.",
 		Example: "  dibs events --follow --agent Sandman\n  dibs events --follow --after 1204 --json",
-		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
-			var err error
-			if filter.Agent, err = a.only(cmd); err != nil {
-				return err
-			}
-			if taskArg != "" {
-				if filter.Task, err = taskID(taskArg); err != nil {
-					return usagef("--task: %w", err)
-				}
-			}
-			switch given := cmd.Flags().Changed("after"); {
-			case given && filter.After < 0:
-				return usagef("--after %d: want the id of an event, or 0", filter.After)
-			case !given && follow:
-				filter.After = api.EventsFuture
-			}
-			next, err := daemon.Events(cmd.Context(), filter, follow, func(e api.Event) error {
-				err := a.printEvent(e)
-				if lost := e.Kind == api.ClaimLost || e.Kind == claim.KindOverridden || e.Kind == claim.KindSwept; err == nil && lost && e.Claim != "" && e.Agent == a.agent {
-					_, _ = daemon.Lookup(cmd.Context(), string(e.Claim), a.agent) // marks the loss as delivered; on failure the agent hears of it again
-				}
-				return err
-			})
-			if follow && cmd.Context().Err() != nil {
-				return nil // the user stopped it: the only way to end --follow
-			}
-			if gone, ok := errors.AsType[*client.UnreachableError](err); ok && gone.Sent {
-				return api.NewProblem(api.CodeUnreachable, fmt.Sprintf("the connection to the daemon broke off (%v); once it runs, %s", gone.Err, goOn(next)))
-			}
-			if err == nil && follow {
-				return api.NewProblem(api.CodeStopping, "the daemon has stopped; once it runs, "+goOn(next))
-			}
-			return err
-		}),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runEvents(cmd, o) },
 	}
-	cmd.Flags().BoolVar(&follow, "follow", false, "go on with events as they come")
-	cmd.Flags().Int64Var(&filter.After, "after", 0, "only events after the one with this `id`")
-	cmd.Flags().StringVar(&taskArg, "task", "", "only about this `task`")
-	completeFlag(cmd, "task", a.someTasks(api.TaskFilter{}))
+	o.add(a, cmd)
 	return cmd
+}
+
+type eventsOptions struct {
+	filter api.EventFilter
+	follow bool
+	task   string
+}
+
+func (o *eventsOptions) add(a *app, cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.follow, "follow", false, "go on with events as they come")
+	cmd.Flags().Int64Var(&o.filter.After, "after", 0, "only events after the one with this `id`")
+	cmd.Flags().StringVar(&o.task, "task", "", "only about this `task`")
+	completeFlag(cmd, "task", a.someTasks(api.TaskFilter{}))
+}
+
+func (a *app) runEvents(cmd *cobra.Command, o eventsOptions) error {
+	var err error
+	if o.filter.Agent, err = a.only(cmd); err != nil {
+		return err
+	}
+	if o.task != "" {
+		if o.filter.Task, err = taskID(o.task); err != nil {
+			return usagef("--task: %w", err)
+		}
+	}
+	switch given := cmd.Flags().Changed("after"); {
+	case given && o.filter.After < 0:
+		return usagef("--after %d: want the id of an event, or 0", o.filter.After)
+	case !given && o.follow:
+		o.filter.After = api.EventsFuture
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	next, err := daemon.Events(cmd.Context(), o.filter, o.follow, func(e api.Event) error {
+		err := a.printEvent(e)
+		if lost := e.Kind == api.ClaimLost || e.Kind == claim.KindOverridden || e.Kind == claim.KindSwept; err == nil && lost && e.Claim != "" && e.Agent == a.agent {
+			_, _ = daemon.Lookup(cmd.Context(), string(e.Claim), a.agent) // marks the loss as delivered; on failure the agent hears of it again
+		}
+		return err
+	})
+	if o.follow && cmd.Context().Err() != nil {
+		return nil // the user stopped it: the only way to end --follow
+	}
+	if gone, ok := errors.AsType[*client.UnreachableError](err); ok && gone.Sent {
+		return api.NewProblem(api.CodeUnreachable, fmt.Sprintf("the connection to the daemon broke off (%v); once it runs, %s", gone.Err, goOn(next)))
+	}
+	if err == nil && o.follow {
+		return api.NewProblem(api.CodeStopping, "the daemon has stopped; once it runs, "+goOn(next))
+	}
+	return err
 }
 
 // goOn says how to resume after the event with that id, with the same other flags.
@@ -214,31 +248,37 @@ func (a *app) explainCommand() *cobra.Command {
 		Example:           "  dibs explain T-3\n  dibs explain T-3 --json",
 		Args:              arguments("TASK|CLAIM"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
-			id, err := claimID(args[0])
-			if err != nil {
-				return err
-			}
-			s, err := daemon.Story(cmd.Context(), id)
-			if err != nil {
-				return err
-			}
-			if len(s.Story) == 0 {
-				a.say("Nothing is on record.")
-			}
-			return a.list(s, func(t *table) {
-				now := time.Now()
-				t.whole = 2
-				for _, step := range s.Story {
-					t.add(plain(clock(step.At.Time, now)), plain(clean(step.Who)), plain(clean(step.What)), plain(clean(step.Why)))
-				}
-			})
-		}),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.runExplain(cmd.Context(), args[0]) },
 	}
 }
 
+func (a *app) runExplain(ctx context.Context, name string) error {
+	id, err := claimID(name)
+	if err != nil {
+		return err
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	s, err := daemon.Story(ctx, id)
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return notClaimed{p}
+	}
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	return list[api.Step]{document: s, items: s.Story, empty: "Nothing is on record.", columns: []column[api.Step]{
+		{cell: func(s api.Step) cell { return plain(clock(s.At.Time, now)) }},
+		{cell: func(s api.Step) cell { return plain(clean(s.Who)) }},
+		{whole: true, cell: func(s api.Step) cell { return plain(clean(s.What)) }},
+		{cell: func(s api.Step) cell { return plain(clean(s.Why)) }},
+	}}.print(a)
+}
+
 func (a *app) reportCommand() *cobra.Command {
-	days, asCSV, asMarkdown := 7, false, false
+	o := reportOptions{days: 7}
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Report how agents did in the last days, and what waits for people",
@@ -246,36 +286,46 @@ func (a *app) reportCommand() *cobra.Command {
 			"and lost, how long it had what it completed (the median), and what it said to have spent. Below that, what is\n" +
 			"blocked now, and what agents ask people. --csv writes the agents, --md all of it.",
 		Example: "  dibs report --days 30 --csv > agents.csv\n  dibs report --md",
-		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
-			if days < 1 || days > maxReport {
-				return usagef("--days %d: want 1 to %d", days, maxReport)
-			}
-			if asCSV && asMarkdown || a.json && (asCSV || asMarkdown) {
-				return usagef("--csv, --md and --json exclude each other: want one of them")
-			}
-			r, err := daemon.Report(cmd.Context(), days)
-			if err != nil {
-				return err
-			}
-			switch {
-			case asCSV:
-				return r.Work().CSV(a.stdout)
-			case asMarkdown:
-				return r.Markdown(a.stdout)
-			}
-			if len(r.Agents)+len(r.Blocked)+len(r.Questions) == 0 {
-				a.say("Nothing was finished within %s, and nothing is blocked.", count(int64(days), "day"))
-			}
-			if a.json {
-				return writeJSON(a.stdout, r)
-			}
-			return a.showReport(r, time.Now())
-		}),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runReport(cmd, o) },
 	}
-	cmd.Flags().IntVar(&days, "days", days, "how many days to look back, at most 366 and as long as journal.keep")
-	cmd.Flags().BoolVar(&asCSV, "csv", false, "write the agents as comma-separated values")
-	cmd.Flags().BoolVar(&asMarkdown, "md", false, "write all of it as Markdown")
+	cmd.Flags().IntVar(&o.days, "days", o.days, "how many days to look back, at most 366 and as long as journal.keep")
+	cmd.Flags().BoolVar(&o.csv, "csv", false, "write the agents as comma-separated values")
+	cmd.Flags().BoolVar(&o.markdown, "md", false, "write all of it as Markdown")
 	return cmd
+}
+
+type reportOptions struct {
+	days          int
+	csv, markdown bool
+}
+
+func (a *app) runReport(cmd *cobra.Command, o reportOptions) error {
+	if o.days < 1 || o.days > maxReport {
+		return usagef("--days %d: want 1 to %d", o.days, maxReport)
+	}
+	if o.csv && o.markdown || a.json && (o.csv || o.markdown) {
+		return usagef("--csv, --md and --json exclude each other: want one of them")
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	r, err := daemon.Report(cmd.Context(), o.days)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.csv:
+		return r.Work().CSV(a.stdout)
+	case o.markdown:
+		return r.Markdown(a.stdout)
+	case a.json:
+		return writeJSON(a.stdout, r)
+	}
+	if len(r.Agents)+len(r.Blocked)+len(r.Questions) == 0 {
+		a.say("Nothing was finished within %s, and nothing is blocked.", count(int64(o.days), "day"))
+	}
+	return a.showReport(r, time.Now())
 }
 
 // maxReport is the largest value of the report's --days.
@@ -283,32 +333,28 @@ const maxReport = 366
 
 // showReport prints the report's tables that are not empty.
 func (a *app) showReport(r api.Report, now time.Time) error {
-	agents, blocked, questions := &table{}, &table{}, &table{}
-	agents.head("AGENT", "COMPLETED", "FAILED", "LOST", "MEDIAN", "USD")
-	for _, w := range r.Agents {
-		median := "-"
-		if w.MedianSeconds != nil {
-			median = took(*w.MedianSeconds)
-		}
-		agents.add(plain(clean(w.Agent)), plain(fmt.Sprint(w.Completed)), plain(fmt.Sprint(w.Failed)), plain(fmt.Sprint(w.Lost)), plain(median), plain(fmt.Sprintf("%.2f", w.USD)))
-	}
-	blocked.head("BLOCKED", "SINCE", "WHY")
-	for _, b := range r.Blocked {
-		blocked.add(plain(short(b.Task.Title)), plain(ago(b.Since.Time, now)), plain(beginning(clean(b.Why), maxText)))
-	}
-	questions.head("QUESTION", "ASKED", "BY", "TO", "TASK")
-	for _, q := range r.Questions {
-		questions.add(plain(beginning(clean(q.Text), maxText)), plain(ago(q.AskedAt.Time, now)), plain(clean(q.By)), plain(cmp.Or(clean(q.To), "-")), plain(short(q.Task.Title)))
-	}
-	between := ""
-	for _, t := range []*table{agents, blocked, questions} {
-		if len(t.rows) == t.heads {
-			continue
-		}
-		if _, err := io.WriteString(a.stdout, between+t.layout(width(a.stdout), coloured(a.stdout))); err != nil {
-			return err
-		}
-		between = "\n"
-	}
-	return nil
+	agents := list[api.AgentWork]{items: r.Agents, columns: []column[api.AgentWork]{
+		{name: "AGENT", cell: func(w api.AgentWork) cell { return plain(clean(w.Agent)) }},
+		{name: "COMPLETED", cell: func(w api.AgentWork) cell { return plain(fmt.Sprint(w.Completed)) }},
+		{name: "FAILED", cell: func(w api.AgentWork) cell { return plain(fmt.Sprint(w.Failed)) }},
+		{name: "LOST", cell: func(w api.AgentWork) cell { return plain(fmt.Sprint(w.Lost)) }},
+		{name: "MEDIAN", cell: func(w api.AgentWork) cell { return plain(median(w.MedianSeconds)) }},
+		{name: "USD", cell: func(w api.AgentWork) cell { return plain(fmt.Sprintf("%.2f", w.USD)) }},
+	}}
+	blocked := list[api.Blocked]{items: r.Blocked, columns: []column[api.Blocked]{
+		{name: "BLOCKED", cell: func(b api.Blocked) cell { return plain(short(b.Task.Title)) }},
+		{name: "SINCE", cell: func(b api.Blocked) cell { return plain(ago(b.Since.Time, now)) }},
+		{name: "WHY", cell: func(b api.Blocked) cell { return plain(beginning(clean(b.Why), maxText)) }},
+	}}
+	questions := list[api.OpenQuestion]{items: r.Questions, columns: []column[api.OpenQuestion]{
+		{name: "QUESTION", cell: func(q api.OpenQuestion) cell { return plain(beginning(clean(q.Text), maxText)) }},
+		{name: "ASKED", cell: func(q api.OpenQuestion) cell { return plain(ago(q.AskedAt.Time, now)) }},
+		{name: "BY", cell: func(q api.OpenQuestion) cell { return plain(clean(q.By)) }},
+		{name: "TO", cell: func(q api.OpenQuestion) cell { return plain(cmp.Or(clean(q.To), "-")) }},
+		{name: "TASK", cell: func(q api.OpenQuestion) cell { return plain(short(q.Task.Title)) }},
+	}}
+	tables := []string{agents.text(a.stdout), blocked.text(a.stdout), questions.text(a.stdout)}
+	tables = slices.DeleteFunc(tables, func(t string) bool { return t == "" })
+	_, err := io.WriteString(a.stdout, strings.Join(tables, "\n"))
+	return err
 }

@@ -26,34 +26,42 @@ func (a *app) commentCommand() *cobra.Command {
 		Example:           "  dibs comment T-3 \"half of it is done\" --agent Sandman --mention ada@example.com",
 		Args:              arguments("TASK", "TEXT"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
-			agent, err := a.claimer()
-			if err != nil {
-				return err
-			}
-			id, err := taskID(args[0])
-			if err != nil {
-				return err
-			}
-			if strings.TrimSpace(args[1]) == "" {
-				return usagef("the comment is empty: say something")
-			}
-			body.Agent, body.Text = agent, args[1]
-			said, err := daemon.Comment(cmd.Context(), id, body, a.request)
-			if err != nil {
-				return err
-			}
-			return a.answer(said, "commented on "+quoted(said.Task)+accepted(said.Detail))
-		}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runComment(cmd.Context(), body, args[0], args[1])
+		},
 	}
 	mentioning(cmd, &body.Mention)
 	a.addRequestID(cmd)
 	return cmd
 }
 
+func (a *app) runComment(ctx context.Context, body api.CommentRequest, name, text string) error {
+	agent, err := a.claimer()
+	if err != nil {
+		return err
+	}
+	id, err := taskID(name)
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(text) == "" {
+		return usagef("the comment is empty: say something")
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	body.Agent, body.Text = agent, text
+	made, err := daemon.Comment(ctx, id, body, a.request)
+	if err != nil {
+		return denial(err)
+	}
+	return a.answer(made, "commented on "+quoted(made.Task)+accepted(made.Detail))
+}
+
 func (a *app) askCommand() *cobra.Command {
 	var to, text string
-	cmd := a.changeCommand(change{
+	c := change{
 		op: api.OpAsk.Operation,
 		long: "Ask people something: the question is put on the task's page as a comment, the task becomes BLOCKED, and\n" +
 			"the claim is given up. dibs poll tells the agent when a person answers with a comment, or opens the task\n" +
@@ -73,9 +81,9 @@ func (a *app) askCommand() *cobra.Command {
 		done: func(c api.Claim) string {
 			return "asked about " + quoted(c.Task) + ", which is blocked until a person opens it"
 		},
-	})
+	}
 	// The question is the first argument, before the claim.
-	run := cmd.RunE
+	cmd := a.changeCommand(c)
 	cmd.Use, cmd.Args = "ask TEXT [CLAIM_OR_TASK]", arguments("TEXT", "[CLAIM_OR_TASK]")
 	cmd.Example = "  dibs ask \"which of the two?\" --to ada@example.com --agent Sandman"
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -86,7 +94,7 @@ func (a *app) askCommand() *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		text = args[0]
-		return run(cmd, args[1:])
+		return a.runChange(cmd, c, args[1:])
 	}
 	return cmd
 }
@@ -107,7 +115,7 @@ func (a *app) offerCommand() *cobra.Command {
 			body.Agent = h.agent
 			offered, err := h.daemon.Offer(cmd.Context(), h.task, body, a.request)
 			if err != nil {
-				return err
+				return denial(err)
 			}
 			a.sayUnknown(offered.Task, offered.Owed, "dibs show "+string(offered.Task.ID))
 			line := quoted(offered.Task) + " is offered to " + clean(body.To)
@@ -127,7 +135,7 @@ func (a *app) acceptCommand() *cobra.Command {
 			a.document = true
 			c, err := h.daemon.Accept(cmd.Context(), h.task, api.AcceptRequest{Agent: h.agent, Note: note}, a.request)
 			if err != nil {
-				return err
+				return denial(err)
 			}
 			return a.grant(cmd.Context(), h.daemon, c, c)
 		})
@@ -142,7 +150,7 @@ func (a *app) declineCommand() *cobra.Command {
 		func(cmd *cobra.Command, h hand) error {
 			done, err := h.daemon.Decline(cmd.Context(), h.task, api.DeclineRequest{Agent: h.agent, Reason: reason}, a.request)
 			if err != nil {
-				return err
+				return denial(err)
 			}
 			a.sayUnknown(done.Task, done.Owed, "dibs show "+string(done.Task.ID))
 			return a.answer(done, "declined "+quoted(done.Task)+accepted(done.Detail))
@@ -164,7 +172,7 @@ func (a *app) handCommand(verb, short, long string, flags func(*cobra.Command), 
 		Long:              long,
 		Args:              arguments("TASK"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			agent, err := a.claimer()
 			if err != nil {
 				return err
@@ -173,10 +181,16 @@ func (a *app) handCommand(verb, short, long string, flags func(*cobra.Command), 
 			if err != nil {
 				return err
 			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
 			return run(cmd, hand{agent, id, daemon})
-		}),
+		},
 	}
-	flags(cmd)
+	if flags != nil {
+		flags(cmd)
+	}
 	a.addRequestID(cmd)
 	return cmd
 }
@@ -191,81 +205,101 @@ func (a *app) sendCommand() *cobra.Command {
 		Example: "  dibs send --agent Sandman --to Oracle \"the API has changed\"\n" +
 			"  dibs send --agent Sandman --to all \"deploying at 5\"",
 		Args: arguments("TEXT"),
-		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
-			if err := a.checkAgent(); err != nil {
-				return err
-			}
-			if body.To == "" {
-				return usagef("to whom? give --to AGENT, or --to all")
-			}
-			if strings.TrimSpace(args[0]) == "" {
-				return usagef("the message is empty: say something")
-			}
-			body.From, body.Text = a.agent, args[0]
-			sent, err := daemon.Send(cmd.Context(), body, a.request)
-			if err != nil {
-				return err
-			}
-			return a.print(sent, func(w io.Writer) {
-				to := clean(strings.Join(sent.Agents, ", "))
-				if to == "" {
-					to = "nobody here, as no agent is known yet; it is in the Mesh Communication Log"
-				}
-				row(w, "sent to "+to)
-			})
-		}),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runSend(cmd.Context(), body, args[0]) },
 	}
 	cmd.Flags().StringVar(&body.To, "to", "", "whom to tell, an `agent`, or all")
 	a.addRequestID(cmd)
 	return cmd
 }
 
+func (a *app) runSend(ctx context.Context, body api.MessageRequest, text string) error {
+	if err := a.checkAgent(); err != nil {
+		return err
+	}
+	if body.To == "" {
+		return usagef("to whom? give --to AGENT, or --to all")
+	}
+	if strings.TrimSpace(text) == "" {
+		return usagef("the message is empty: say something")
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	body.From, body.Text = a.agent, text
+	sent, err := daemon.Send(ctx, body, a.request)
+	if err != nil {
+		return err
+	}
+	return a.print(sent, func(w io.Writer) {
+		to := clean(strings.Join(sent.Agents, ", "))
+		if to == "" {
+			to = "nobody here, as no agent is known yet; it is in the Mesh Communication Log"
+		}
+		row(w, "sent to "+to)
+	})
+}
+
 func (a *app) pollCommand() *cobra.Command {
-	var body api.PollRequest
-	var wait time.Duration
+	var o pollOptions
 	cmd := &cobra.Command{
 		Use:   "poll",
 		Short: "Take what the agent should react to",
 		Long: "Take what the agent should react to: triggers, each handed out once, the most urgent first.\n" +
 			"What is not acknowledged with dibs ack within inbox.visibility comes back. Exit code 3: none.",
 		Example: "  dibs poll --agent Sandman --wait 10m --limit 5",
-		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
-			agent, err := a.claimer()
-			if err != nil {
-				return err
-			}
-			if wait < 0 || wait > api.MaxWait {
-				return usagef("--wait %v: want a time from 0s to %v", wait, api.MaxWait)
-			}
-			if body.Limit < 0 || body.Limit > api.MaxTriggers {
-				return usagef("--limit %d: want a number from 0 to %d", body.Limit, api.MaxTriggers)
-			}
-			if cmd.Flags().Changed("pid") && body.PID <= 0 {
-				return usagef("--pid %d: want the number of a process", body.PID)
-			}
-			body.WaitSeconds = wait.Seconds()
-			stop := a.tellPaused(cmd.Context(), daemon, agent, wait)
-			got, err := daemon.Poll(cmd.Context(), agent, body, a.request)
-			stop()
-			if err != nil {
-				return err
-			}
-			if err := a.print(got, func(w io.Writer) { showTriggers(w, got.Triggers, time.Now()) }); err != nil {
-				return err
-			}
-			if len(got.Triggers) == 0 {
-				a.say("nothing for %s", clean(agent))
-				return ended{api.ExitNotClaimed}
-			}
-			return nil
-		}),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPoll(cmd, o) },
 	}
-	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait for a trigger, at most 1h")
-	cmd.Flags().IntVar(&body.Limit, "limit", 0, "at most that many (0: a hundred)")
-	cmd.Flags().BoolVar(&body.Finished, "finished", false, "from now on, tell this agent of every task that is finished")
-	cmd.Flags().IntVar(&body.PID, "pid", 0, "a process, by its `number`: what it has not acknowledged when it ends comes back at once")
-	a.addRequestID(cmd)
+	o.add(a, cmd)
 	return cmd
+}
+
+type pollOptions struct {
+	body api.PollRequest
+	wait time.Duration
+}
+
+func (o *pollOptions) add(a *app, cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&o.wait, "wait", 0, "how long to wait for a trigger, at most 1h")
+	cmd.Flags().IntVar(&o.body.Limit, "limit", 0, "at most that many (0: a hundred)")
+	cmd.Flags().BoolVar(&o.body.Finished, "finished", false, "from now on, tell this agent of every task that is finished")
+	cmd.Flags().IntVar(&o.body.PID, "pid", 0, "a process, by its `number`: what it has not acknowledged when it ends comes back at once")
+	a.addRequestID(cmd)
+}
+
+func (a *app) runPoll(cmd *cobra.Command, o pollOptions) error {
+	agent, err := a.claimer()
+	if err != nil {
+		return err
+	}
+	if o.wait < 0 || o.wait > api.MaxWait {
+		return usagef("--wait %v: want a time from 0s to %v", o.wait, api.MaxWait)
+	}
+	if o.body.Limit < 0 || o.body.Limit > api.MaxTriggers {
+		return usagef("--limit %d: want a number from 0 to %d", o.body.Limit, api.MaxTriggers)
+	}
+	if cmd.Flags().Changed("pid") && o.body.PID <= 0 {
+		return usagef("--pid %d: want the number of a process", o.body.PID)
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	o.body.WaitSeconds = o.wait.Seconds()
+	stop := a.tellPaused(cmd.Context(), daemon, agent, o.wait)
+	got, err := daemon.Poll(cmd.Context(), agent, o.body, a.request)
+	stop()
+	if err != nil {
+		return err
+	}
+	if err := a.print(got, func(w io.Writer) { showTriggers(w, got.Triggers, time.Now()) }); err != nil {
+		return err
+	}
+	if len(got.Triggers) == 0 {
+		a.say("nothing for %s", clean(agent))
+		return ended{api.ExitNotClaimed}
+	}
+	return nil
 }
 
 // showTriggers prints a line for each trigger.
@@ -309,30 +343,36 @@ func (a *app) ackCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: a.asking(func(cmd *cobra.Command, ids []string, daemon *client.Client) error {
-			if err := a.checkAgent(); err != nil {
-				return err
-			}
-			done, err := daemon.Ack(cmd.Context(), a.agent, api.AckRequest{IDs: ids}, a.request)
-			if err != nil {
-				return err
-			}
-			err = a.print(done, func(w io.Writer) {
-				for _, id := range done.Acknowledged {
-					row(w, clean(id), "acknowledged")
-				}
-			})
-			if err != nil || len(done.Unknown) == 0 {
-				return err
-			}
-			of := ""
-			if a.agent != "" {
-				of = " for " + clean(a.agent)
-			}
-			a.say("dibs: there is no trigger%s with the id %s: see dibs poll", of, clean(strings.Join(done.Unknown, ", ")))
-			return ended{api.ExitFailure}
-		}),
+		RunE: func(cmd *cobra.Command, ids []string) error { return a.runAck(cmd.Context(), ids) },
 	}
 	a.addRequestID(cmd)
 	return cmd
+}
+
+func (a *app) runAck(ctx context.Context, ids []string) error {
+	if err := a.checkAgent(); err != nil {
+		return err
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	done, err := daemon.Ack(ctx, a.agent, api.AckRequest{IDs: ids}, a.request)
+	if err != nil {
+		return err
+	}
+	err = a.print(done, func(w io.Writer) {
+		for _, id := range done.Acknowledged {
+			row(w, clean(id), "acknowledged")
+		}
+	})
+	if err != nil || len(done.Unknown) == 0 {
+		return err
+	}
+	of := ""
+	if a.agent != "" {
+		of = " for " + clean(a.agent)
+	}
+	a.say("dibs: there is no trigger%s with the id %s: see dibs poll", of, clean(strings.Join(done.Unknown, ", ")))
+	return ended{api.ExitFailure}
 }

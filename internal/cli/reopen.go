@@ -7,16 +7,13 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
 )
 
 func (a *app) reopenCommand() *cobra.Command {
-	var body api.ReopenRequest
-	var failed api.ReopenFailedRequest
-	var since string
+	var o reopenOptions
 	cmd := &cobra.Command{
 		Use:   "reopen [TASK]",
 		Short: "Open a task again that is blocked, failed, in review or finished",
@@ -34,54 +31,75 @@ func (a *app) reopenCommand() *cobra.Command {
 			"  dibs reopen --failed-by Sandman --since 2h --dry-run",
 		Args:              arguments("[TASK]"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
-			if err := a.checkAgent(); err != nil {
-				return err
-			}
-			switch all := len(failed.FailedBy) > 0; {
-			case all == (len(args) > 0):
-				return usagef("name the task, or --failed-by and no task")
-			case all && (body.Was != "" || body.Holder != ""):
-				return usagef("--was and --holder go with a task")
-			case !all && (since != "" || failed.DryRun):
-				return usagef("--since and --dry-run go with --failed-by")
-			case all:
-				failed.Agent, failed.Note = a.agent, body.Note
-				return a.reopenFailed(cmd, daemon, failed, since)
-			}
-			id, err := taskID(args[0])
-			if err != nil {
-				return err
-			}
-			body.Agent = a.agent
-			done, err := daemon.Reopen(cmd.Context(), id, body, a.request)
-			if err != nil {
-				return err
-			}
-			if done.Was == task.Open {
-				return a.answer(done, quoted(done.Task)+" is open already")
-			}
-			return a.answer(done, "reopened "+quoted(done.Task)+", which was "+clean(cmp.Or(done.WasName, string(done.Was))))
-		}),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.runReopen(cmd, o, args) },
 	}
-	cmd.Flags().StringVar(&body.Note, "note", "", "why, a `text`")
-	cmd.Flags().StringVar(&body.Was, "was", "", "the `status` that it was seen in, as the board calls it, or blocked, completed, cancelled, review, failed or in_progress")
-	cmd.Flags().StringVar(&body.Holder, "holder", "", "the `name` that was seen on the task, if it is not that of its last claim")
-	cmd.Flags().StringArrayVar(&failed.FailedBy, "failed-by", nil, "instead of a task, all that this `agent` failed and nobody touched since; repeatable")
-	cmd.Flags().StringVar(&since, "since", "", "only what it failed since then, a `time` as for dibs log")
-	cmd.Flags().BoolVar(&failed.DryRun, "dry-run", false, "only say which tasks these are")
-	completeFlag(cmd, "was", a.statuses)
-	completeFlag(cmd, "failed-by", a.agents)
-	a.addRequestID(cmd)
+	o.add(a, cmd)
 	return cmd
 }
 
+// reopenOptions are those for one task, and those for all that an agent failed.
+type reopenOptions struct {
+	body   api.ReopenRequest
+	failed api.ReopenFailedRequest
+	since  string
+}
+
+func (o *reopenOptions) add(a *app, cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.body.Note, "note", "", "why, a `text`")
+	cmd.Flags().StringVar(&o.body.Was, "was", "", "the `status` that it was seen in, as the board calls it, or blocked, completed, cancelled, review, failed or in_progress")
+	cmd.Flags().StringVar(&o.body.Holder, "holder", "", "the `name` that was seen on the task, if it is not that of its last claim")
+	cmd.Flags().StringArrayVar(&o.failed.FailedBy, "failed-by", nil, "instead of a task, all that this `agent` failed and nobody touched since; repeatable")
+	cmd.Flags().StringVar(&o.since, "since", "", "only what it failed since then, a `time` as for dibs log")
+	cmd.Flags().BoolVar(&o.failed.DryRun, "dry-run", false, "only say which tasks these are")
+	completeFlag(cmd, "was", a.statuses)
+	completeFlag(cmd, "failed-by", a.agents)
+	a.addRequestID(cmd)
+}
+
+func (a *app) runReopen(cmd *cobra.Command, o reopenOptions, args []string) error {
+	if err := a.checkAgent(); err != nil {
+		return err
+	}
+	switch all := len(o.failed.FailedBy) > 0; {
+	case all == (len(args) > 0):
+		return usagef("name the task, or --failed-by and no task")
+	case all && (o.body.Was != "" || o.body.Holder != ""):
+		return usagef("--was and --holder go with a task")
+	case !all && (o.since != "" || o.failed.DryRun):
+		return usagef("--since and --dry-run go with --failed-by")
+	case all:
+		o.failed.Agent, o.failed.Note = a.agent, o.body.Note
+		return a.reopenFailed(cmd, o.failed, o.since)
+	}
+	id, err := taskID(args[0])
+	if err != nil {
+		return err
+	}
+	o.body.Agent = a.agent
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	done, err := daemon.Reopen(cmd.Context(), id, o.body, a.request)
+	if err != nil {
+		return err
+	}
+	if done.Was == task.Open {
+		return a.answer(done, quoted(done.Task)+" is open already")
+	}
+	return a.answer(done, "reopened "+quoted(done.Task)+", which was "+clean(cmp.Or(done.WasName, string(done.Was))))
+}
+
 // reopenFailed opens what an agent failed.
-func (a *app) reopenFailed(cmd *cobra.Command, daemon *client.Client, body api.ReopenFailedRequest, since string) (err error) {
+func (a *app) reopenFailed(cmd *cobra.Command, body api.ReopenFailedRequest, since string) (err error) {
 	if since != "" {
 		if body.Since.Time, err = moment(since, time.Now()); err != nil {
 			return usagef("--since: %w", err)
 		}
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
 	}
 	done, err := daemon.ReopenFailed(cmd.Context(), body, a.request)
 	if err != nil {

@@ -19,9 +19,7 @@ import (
 )
 
 func (a *app) reserveCommand() *cobra.Command {
-	var body api.ReserveRequest
-	var all bool
-	var lasts time.Duration
+	var o reserveOptions
 	cmd := &cobra.Command{
 		Use:   "reserve PATTERN...",
 		Short: "Reserve files, or other things that only one agent should touch",
@@ -34,50 +32,62 @@ func (a *app) reserveCommand() *cobra.Command {
 			"  dibs reserve name:db-migrations --agent Sandman --claim T-3",
 		Args:              many("PATTERN"),
 		ValidArgsFunction: filesToo,
-		RunE: a.asking(func(cmd *cobra.Command, patterns []string, daemon *client.Client) (err error) {
-			if body.Agent, err = a.claimer(); err != nil {
-				return err
-			}
-			if cmd.Flags().Changed("for") && (lasts <= 0 || lasts > reserve.MaxFor) {
-				return usagef("--for %v: want a time up to %v", lasts, reserve.MaxFor)
-			}
-			if cmd.Flags().Changed("pid") && body.PID <= 0 {
-				return usagef("--pid %d: want the number of a process", body.PID)
-			}
-			if cmd.Flags().Changed("claim") {
-				if body.Claim, err = claimID(body.Claim); err != nil {
-					return err
-				}
-			}
-			folder, err := here()
-			if err != nil {
-				return err
-			}
-			if whole := place.Whole(folder, patterns); whole != "" && !all {
-				return usagef("%q is all files of the repository, and keeps every other agent out: reserve what this agent will change, or give --all", whole)
-			}
-			body.ForSeconds = lasts.Seconds()
-			made, err := daemon.Reserve(cmd.Context(), folder, patterns, body, a.request)
-			if err != nil {
-				return err
-			}
-			return a.print(api.Reserved{Reservation: made}, func(w io.Writer) {
-				verb := " reserved "
-				if made.Shared {
-					verb = " shares "
-				}
-				row(w, clean(made.Agent)+verb+somePatterns(made)+lasting(made.ExpiresAt, time.Now())+"; give it back with: dibs unreserve "+clean(made.ID))
-			})
-		}),
+		RunE:              func(cmd *cobra.Command, patterns []string) error { return a.runReserve(cmd, o, patterns) },
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "take a pattern for all files of the repository, such as '**', at its word")
-	cmd.Flags().BoolVar(&body.Shared, "shared", false, "let others have it, too, who ask for it with --shared")
-	cmd.Flags().DurationVar(&lasts, "for", 0, "how long, at most 24h (30m if there is neither --claim nor --pid)")
-	cmd.Flags().StringVar(&body.Claim, "claim", "", "end it with this claim, an `id`, or a task's key, id or URL")
-	cmd.Flags().IntVar(&body.PID, "pid", 0, "end it with this process, a `number`")
+	o.add(a, cmd)
+	return cmd
+}
+
+type reserveOptions struct {
+	body  api.ReserveRequest
+	all   bool
+	lasts time.Duration
+}
+
+func (o *reserveOptions) add(a *app, cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.all, "all", false, "take a pattern for all files of the repository, such as '**', at its word")
+	cmd.Flags().BoolVar(&o.body.Shared, "shared", false, "let others have it, too, who ask for it with --shared")
+	cmd.Flags().DurationVar(&o.lasts, "for", 0, "how long, at most 24h (30m if there is neither --claim nor --pid)")
+	cmd.Flags().StringVar(&o.body.Claim, "claim", "", "end it with this claim, an `id`, or a task's key, id or URL")
+	cmd.Flags().IntVar(&o.body.PID, "pid", 0, "end it with this process, a `number`")
 	completeFlag(cmd, "claim", a.ownTasks)
 	a.addRequestID(cmd)
-	return cmd
+}
+
+func (a *app) runReserve(cmd *cobra.Command, o reserveOptions, patterns []string) (err error) {
+	if o.body.Agent, err = a.claimer(); err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("for") && (o.lasts <= 0 || o.lasts > reserve.MaxFor) {
+		return usagef("--for %v: want a time up to %v", o.lasts, reserve.MaxFor)
+	}
+	if cmd.Flags().Changed("pid") && o.body.PID <= 0 {
+		return usagef("--pid %d: want the number of a process", o.body.PID)
+	}
+	if cmd.Flags().Changed("claim") {
+		if o.body.Claim, err = claimID(o.body.Claim); err != nil {
+			return err
+		}
+	}
+	daemon, folder, err := a.here()
+	if err != nil {
+		return err
+	}
+	if whole := place.Whole(folder, patterns); whole != "" && !o.all {
+		return usagef("%q is all files of the repository, and keeps every other agent out: reserve what this agent will change, or give --all", whole)
+	}
+	o.body.ForSeconds = o.lasts.Seconds()
+	made, err := daemon.Reserve(cmd.Context(), folder, patterns, o.body, a.request)
+	if err != nil {
+		return err
+	}
+	return a.print(api.Reserved{Reservation: made}, func(w io.Writer) {
+		verb := " reserved "
+		if made.Shared {
+			verb = " shares "
+		}
+		row(w, clean(made.Agent)+verb+somePatterns(made)+lasting(made.ExpiresAt, time.Now())+"; give it back with: dibs unreserve "+clean(made.ID))
+	})
 }
 
 func (a *app) unreserveCommand() *cobra.Command {
@@ -99,56 +109,62 @@ func (a *app) unreserveCommand() *cobra.Command {
 			return many("ID")(cmd, args)
 		},
 		ValidArgsFunction: suggestions(a.ownReservations).complete,
-		RunE: a.asking(func(cmd *cobra.Command, ids []string, daemon *client.Client) error {
-			if err := a.checkAgent(); err != nil {
-				return err
-			}
-			if all {
-				agent, err := a.claimer()
-				if err != nil {
-					return err
-				}
-				list, err := daemon.Reservations(cmd.Context(), agent)
-				if err != nil {
-					return err
-				}
-				for _, r := range list.Reservations {
-					ids = append(ids, r.ID)
-				}
-			}
-			ended := api.Reservations{Reservations: []api.Reservation{}}
-			var failed error
-			for _, id := range ids {
-				var r api.Reservation
-				id, err := a.reservationID(cmd.Context(), daemon, id)
-				if err == nil {
-					r, err = daemon.Unreserve(cmd.Context(), id, a.agent)
-				}
-				if err == nil {
-					ended.Reservations = append(ended.Reservations, r)
-				} else if failed == nil {
-					failed = err
-				}
-			}
-			if failed != nil && a.json {
-				return failed
-			}
-			err := a.print(ended, func(w io.Writer) {
-				for _, r := range ended.Reservations {
-					row(w, "gave back "+somePatterns(r))
-				}
-			})
-			if failed != nil {
-				return failed
-			}
-			if len(ids) == 0 {
-				a.say("%s has nothing reserved", clean(a.agent))
-			}
-			return err
-		}),
+		RunE:              func(cmd *cobra.Command, ids []string) error { return a.runUnreserve(cmd.Context(), all, ids) },
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all that the agent has reserved")
 	return cmd
+}
+
+func (a *app) runUnreserve(ctx context.Context, all bool, ids []string) error {
+	if err := a.checkAgent(); err != nil {
+		return err
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	if all {
+		agent, err := a.claimer()
+		if err != nil {
+			return err
+		}
+		list, err := daemon.Reservations(ctx, agent)
+		if err != nil {
+			return err
+		}
+		for _, r := range list.Reservations {
+			ids = append(ids, r.ID)
+		}
+	}
+	ended := api.Reservations{Reservations: []api.Reservation{}}
+	var failed error // the first one
+	for _, id := range ids {
+		var r api.Reservation
+		id, err := a.reservationID(ctx, daemon, id)
+		if err == nil {
+			r, err = daemon.Unreserve(ctx, id, a.agent)
+		}
+		if err == nil {
+			ended.Reservations = append(ended.Reservations, r)
+		} else if failed == nil {
+			failed = err
+		}
+	}
+	if failed != nil && a.json {
+		return failed
+	}
+	err = a.print(ended, func(w io.Writer) {
+		for _, r := range ended.Reservations {
+			row(w, "gave back "+somePatterns(r))
+		}
+	})
+	if failed != nil {
+		return failed
+	}
+	if len(ids) == 0 {
+		a.say("%s has nothing reserved", clean(a.agent))
+	}
+	return err
 }
 
 // reservationID returns the id of a reservation, given the id itself or the only pattern reserved
@@ -157,7 +173,7 @@ func (a *app) reservationID(ctx context.Context, daemon *client.Client, name str
 	if id, ok := claim.ParseID(strings.ToUpper(name)); ok {
 		return string(id), nil
 	}
-	folder, err := here()
+	_, folder, err := a.here()
 	if err != nil {
 		return "", err
 	}
@@ -207,58 +223,47 @@ func choices(list []api.Reservation) string {
 }
 
 func (a *app) reservationsCommand() *cobra.Command {
-	var limit int
+	var limit limitFlag
 	cmd := &cobra.Command{
 		Use:   "reservations",
 		Short: "List what is reserved",
 		Long: "List what agents have reserved with dibs reserve: what, by whom, and until when. --agent limits the list\n" +
 			"to one agent.",
-		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
-			if err := checkLimit(limit); err != nil {
-				return err
-			}
-			agent, err := a.only(cmd)
-			if err != nil {
-				return err
-			}
-			list, err := daemon.Reservations(cmd.Context(), agent)
-			if err != nil {
-				return err
-			}
-			if !a.json && !cmd.Flags().Changed("limit") {
-				limit = defaultLimit
-			}
-			shown, left := limited(list.Reservations, limit)
-			if len(shown) == 0 {
-				a.say("Nothing is reserved.")
-			}
-			err = a.list(api.Reservations{Reservations: shown}, func(t *table) { showReservations(t, shown, time.Now()) })
-			a.more(left)
-			return err
-		}),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runReservations(cmd, limit) },
 	}
-	addLimit(cmd, &limit)
+	limit.add(cmd)
 	return cmd
 }
 
-func showReservations(t *table, list []api.Reservation, now time.Time) {
-	if len(list) == 0 {
-		return
+func (a *app) runReservations(cmd *cobra.Command, limit limitFlag) error {
+	if err := limit.check(); err != nil {
+		return err
 	}
-	head := []string{"AGENT", "UNTIL", "RESERVATION", "WHAT", "IN"}
-	members := slices.ContainsFunc(list, func(r api.Reservation) bool { return r.Member != "" })
-	if members {
-		head = append(head, "MEMBER")
+	agent, err := a.only(cmd)
+	if err != nil {
+		return err
 	}
-	t.head(head...)
-	for _, r := range list {
-		row := []cell{plain(clean(r.Agent)), plain(clock(r.ExpiresAt.Time, now) + ", in " + length(r.ExpiresAt.Sub(now))),
-			plain(clean(r.ID)).in(faint), plain(somePatterns(r)), plain(clean(r.Folder)).in(faint)}
-		if members {
-			row = append(row, plain(clean(r.Member)))
-		}
-		t.add(row...)
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
 	}
+	reserved, err := daemon.Reservations(cmd.Context(), agent)
+	if err != nil {
+		return err
+	}
+	shown, left := limited(a, cmd, limit, reserved.Reservations)
+	now := time.Now()
+	return list[api.Reservation]{document: api.Reservations{Reservations: shown}, items: shown, empty: "Nothing is reserved.", left: left, columns: []column[api.Reservation]{
+		{name: "AGENT", cell: func(r api.Reservation) cell { return plain(clean(r.Agent)) }},
+		{name: "UNTIL", cell: func(r api.Reservation) cell {
+			return plain(clock(r.ExpiresAt.Time, now) + ", in " + length(r.ExpiresAt.Sub(now)))
+		}},
+		{name: "RESERVATION", cell: func(r api.Reservation) cell { return plain(clean(r.ID)).in(faint) }},
+		{name: "WHAT", cell: func(r api.Reservation) cell { return plain(somePatterns(r)) }},
+		{name: "IN", cell: func(r api.Reservation) cell { return plain(clean(r.Folder)).in(faint) }},
+		{name: "MEMBER", cell: func(r api.Reservation) cell { return plain(clean(r.Member)) },
+			hide: !slices.ContainsFunc(shown, func(r api.Reservation) bool { return r.Member != "" })},
+	}}.print(a)
 }
 
 func (a *app) checkCommand() *cobra.Command {
@@ -271,11 +276,11 @@ func (a *app) checkCommand() *cobra.Command {
 		Example:           "  dibs check src/main.go --agent Sandman && $EDITOR src/main.go",
 		Args:              many("PATH"),
 		ValidArgsFunction: filesToo,
-		RunE: a.asking(func(cmd *cobra.Command, paths []string, daemon *client.Client) error {
+		RunE: func(cmd *cobra.Command, paths []string) error {
 			if err := a.checkAgent(); err != nil {
 				return err
 			}
-			folder, err := here()
+			daemon, folder, err := a.here()
 			if err != nil {
 				return err
 			}
@@ -288,16 +293,17 @@ func (a *app) checkCommand() *cobra.Command {
 					row(w, clean(path), "nobody else's")
 				}
 			})
-		}),
+		},
 	}
 	return cmd
 }
 
-// here returns the current folder.
-func here() (string, error) {
+// here returns a client of the daemon, and the current folder.
+func (a *app) here() (*client.Client, string, error) {
 	folder, err := os.Getwd()
 	if err != nil {
-		return "", fmt.Errorf("the current folder cannot be found out: %w: go to one that is there", err)
+		return nil, "", fmt.Errorf("the current folder cannot be found out: %w: go to one that is there", err)
 	}
-	return folder, nil
+	daemon, err := a.daemon()
+	return daemon, folder, err
 }

@@ -64,7 +64,9 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "show which dibs this is")
 	root.SetVersionTemplate("{{.Version}}\n")
-	completeFlag(root, "agent", a.agents)
+	if err := root.RegisterFlagCompletionFunc("agent", suggestions(a.agents).complete); err != nil {
+		panic(err) // impossible: the flag exists
+	}
 
 	a.addCommands(root)
 	refuseGone(root)

@@ -18,12 +18,7 @@ import (
 )
 
 func (a *app) runCommand() *cobra.Command {
-	var flags claimFlags
-	var filter filterFlags
-	var taskArg, check string
-	var loop, quiet, progress, worker bool
-	var attempts, failures, workers int
-	var patience time.Duration
+	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND…",
 		Short: "Claim a task and run a command for it",
@@ -60,113 +55,149 @@ func (a *app) runCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id := ""
-			if taskArg != "" {
-				parsed, err := taskID(taskArg)
-				if err != nil {
-					return usagef("--task: %w", err)
-				}
-				id = string(parsed)
-			}
-			if worker {
-				syscall.CloseOnExec(endsFile)
-			}
-			if loop && id != "" {
-				return usagef("--loop goes on with whatever is ready: leave out --task")
-			}
-			switch {
-			case attempts < 0:
-				return usagef("--attempts %d: want a number from 1, or 0 for no limit", attempts)
-			case failures < 0:
-				return usagef("--failures %d: want a number from 1, or 0 for never", failures)
-			case workers < 1 || workers > mostWorkers:
-				return usagef("--workers %d: want a number from 1 to %d", workers, mostWorkers)
-			case workers > 1 && !loop:
-				return usagef("--workers is for a loop: give --loop, too")
-			}
-			if patience < 0 {
-				return usagef("--patience %v: want a time from 0s", patience)
-			}
-			only, err := filter.filter()
-			if err != nil {
-				return err
-			}
-			if id != "" && !only.Empty() {
-				return usagef("--priority, --where and --text choose among the tasks that are ready: leave them out, or --task")
-			}
-			self, err := os.Executable()
-			if err != nil {
-				return err
-			}
-			if workers > 1 {
-				if a.agent == "" {
-					_, err := a.claimer()
-					return err
-				}
-				return a.workers(self, workers, &runner.Failures{Most: failures}, patience, again(cmd, args, "workers", "agent", "failures"))
-			}
-			a.document = a.json
-			if err := a.ownName(cmd.Context()); err != nil {
-				return err
-			}
-			request, err := a.claimRequest(cmd, api.ClaimRequest{Task: id, Filter: only}, flags)
-			if err != nil {
-				return err
-			}
-			daemon, err := a.direct()
-			if err != nil {
-				return err
-			}
-			ctx, stdin, stdout := cmd.Context(), cmd.InOrStdin(), a.stdout
-			count := (&runner.Failures{Most: failures}).Count
-			if worker {
-				ctx, count = obey(ctx, stdin)
-				stdin = nil
-			}
-			if a.json {
-				stdout = a.stderr
-			}
-			code, err := runner.Run(ctx, runner.Options{
-				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience, Attempts: attempts, Count: count, Progress: progress, Check: check,
-				Stdin: stdin, Stdout: stdout, Stderr: a.stderr,
-				Tell:       func(n runner.News) { a.news(n, quiet) },
-				Env:        a.environment(),
-				Supervisor: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
-				Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
-			})
-			switch {
-			case errors.Is(err, runner.ErrLost):
-				if quiet {
-					a.say("dibs: %s", clean(err.Error()))
-				}
-				return ended{api.ExitLost}
-			case errors.Is(err, errEnough):
-				return nil
-			case err != nil:
-				return a.reopening(err)
-			case code != 0:
-				return ended{code}
-			}
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runRun(cmd, o, args) },
 	}
-	flags.addWait(cmd)
-	filter.add(a, cmd)
-	cmd.Flags().StringVar(&taskArg, "task", "", "the task, an `id` or URL, instead of the next one")
-	cmd.Flags().BoolVar(&loop, "loop", false, "go on with the next task until none is ready; with --wait, for ever")
-	cmd.Flags().IntVar(&attempts, "attempts", 5, "how often a loop claims a task that the command gives back; 0 for no limit")
-	cmd.Flags().IntVar(&failures, "failures", 3, "after how many failed tasks in a row a loop ends; 0 for never")
-	cmd.Flags().IntVar(&workers, "workers", 1, "how many loops run at once")
-	cmd.Flags().StringVar(&check, "check", "", "a `command` for sh that decides whether the task is done, after exit code 0: its own 0 completes it")
-	cmd.Flags().BoolVar(&progress, "progress", false, "show the last line of the command's output with the claim, at most every 30s a new one")
-	cmd.Flags().BoolVar(&quiet, "quiet", false, "say nothing but what is wrong")
-	cmd.Flags().BoolVar(&worker, workerFlag, false, "")
-	if err := cmd.Flags().MarkHidden(workerFlag); err != nil {
+	o.add(a, cmd)
+	return cmd
+}
+
+// runOptions are the flags of dibs run.
+type runOptions struct {
+	claim    claimFlags
+	filter   filterFlags
+	task     string
+	check    string
+	patience time.Duration
+	progress bool
+	quiet    bool
+
+	loop     bool
+	attempts int
+	failures int
+	workers  int
+	worker   bool // set by workers for each of them
+}
+
+func (o *runOptions) add(a *app, cmd *cobra.Command) {
+	o.claim.addWait(cmd)
+	o.filter.add(a, cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.task, "task", "", "the task, an `id` or URL, instead of the next one")
+	flags.BoolVar(&o.loop, "loop", false, "go on with the next task until none is ready; with --wait, for ever")
+	flags.IntVar(&o.attempts, "attempts", 5, "how often a loop claims a task that the command gives back; 0 for no limit")
+	flags.IntVar(&o.failures, "failures", 3, "after how many failed tasks in a row a loop ends; 0 for never")
+	flags.IntVar(&o.workers, "workers", 1, "how many loops run at once")
+	flags.StringVar(&o.check, "check", "", "a `command` for sh that decides whether the task is done, after exit code 0: its own 0 completes it")
+	flags.BoolVar(&o.progress, "progress", false, "show the last line of the command's output with the claim, at most every 30s a new one")
+	flags.BoolVar(&o.quiet, "quiet", false, "say nothing but what is wrong")
+	flags.DurationVar(&o.patience, "patience", 10*time.Second, "how long the command has to end by itself once it is stopped, by a signal or because its claim is lost")
+	flags.BoolVar(&o.worker, workerFlag, false, "")
+	if err := flags.MarkHidden(workerFlag); err != nil {
 		panic(err) // impossible: the flag exists
 	}
-	cmd.Flags().DurationVar(&patience, "patience", 10*time.Second, "how long the command has to end by itself once it is stopped, by a signal or because its claim is lost")
-	return cmd
+}
+
+// request validates the flags, and returns for which tasks to ask.
+func (o *runOptions) request() (what api.ClaimRequest, err error) {
+	if o.task != "" {
+		id, err := taskID(o.task)
+		if err != nil {
+			return what, usagef("--task: %w", err)
+		}
+		what.Task = string(id)
+	}
+	switch {
+	case o.loop && what.Task != "":
+		return what, usagef("--loop goes on with whatever is ready: leave out --task")
+	case o.attempts < 0:
+		return what, usagef("--attempts %d: want a number from 1, or 0 for no limit", o.attempts)
+	case o.failures < 0:
+		return what, usagef("--failures %d: want a number from 1, or 0 for never", o.failures)
+	case o.workers < 1 || o.workers > mostWorkers:
+		return what, usagef("--workers %d: want a number from 1 to %d", o.workers, mostWorkers)
+	case o.workers > 1 && !o.loop:
+		return what, usagef("--workers is for a loop: give --loop, too")
+	case o.patience < 0:
+		return what, usagef("--patience %v: want a time from 0s", o.patience)
+	}
+	if what.Filter, err = o.filter.filter(); err != nil {
+		return what, err
+	}
+	if what.Task != "" && !what.Filter.Empty() {
+		return what, usagef("--priority, --where and --text choose among the tasks that are ready: leave them out, or --task")
+	}
+	return what, nil
+}
+
+// runRun runs a command for the tasks that it claims, or has workers do so.
+func (a *app) runRun(cmd *cobra.Command, o runOptions, command []string) error {
+	if o.worker {
+		syscall.CloseOnExec(endsFile)
+	}
+	what, err := o.request()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	failures := &runner.Failures{Most: o.failures}
+	if o.workers > 1 {
+		if a.agent == "" {
+			_, err := a.claimer()
+			return err
+		}
+		return a.workers(self, o.workers, failures, o.patience, again(cmd, command, "workers", "agent", "failures"))
+	}
+	a.document = a.json
+	if err := a.ownName(cmd.Context()); err != nil {
+		return err
+	}
+	if what, err = a.claimRequest(cmd, what, o.claim); err != nil {
+		return err
+	}
+	daemon, err := a.direct()
+	if err != nil {
+		return err
+	}
+	ctx, stdin, stdout, counted := cmd.Context(), cmd.InOrStdin(), a.stdout, failures.Count
+	if o.worker {
+		ctx, counted = obey(ctx, stdin)
+		stdin = nil
+	}
+	if a.json {
+		stdout = a.stderr
+	}
+	code, err := runner.Run(ctx, runner.Options{
+		Daemon: daemon, Claim: what, Loop: o.loop, Attempts: o.attempts, Count: counted,
+		Command: command, Check: o.check, Patience: o.patience, Progress: o.progress,
+		Env: a.environment(), Stdin: stdin, Stdout: stdout, Stderr: a.stderr, Supervisor: []string{self, guardCommand},
+		Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
+		Tell:  func(n runner.News) { a.news(n, o.quiet) },
+		Say:   func(format string, args ...any) { a.say("dibs: "+format, args...) },
+	})
+	return a.ran(code, err, o.quiet)
+}
+
+// ran returns the error, or the exit code, of a run that has ended.
+func (a *app) ran(code int, err error, quiet bool) error {
+	switch p, refused := errors.AsType[*api.Problem](err); {
+	case errors.Is(err, runner.ErrLost):
+		if quiet {
+			a.say("dibs: %s", clean(err.Error()))
+		}
+		return ended{api.ExitLost}
+	case refused:
+		return notClaimed{p}
+	case errors.Is(err, errEnough):
+		return nil
+	case err != nil:
+		return a.reopening(err)
+	case code != 0:
+		return ended{code}
+	}
+	return nil
 }
 
 // guardCommand is a hidden command: the supervisor, which kills the command of dibs run if that is
@@ -215,25 +246,25 @@ func newsLine(n runner.News, now time.Time) string {
 	}
 	r := n.Result
 	took := " after " + (time.Duration(r.Seconds * float64(time.Second))).Round(time.Second).String()
-	said := ""
+	text := ""
 	if r.Text != "" {
-		said = ": " + beginning(strings.ReplaceAll(r.Text, "\n", "; "), maxText)
+		text = ": " + beginning(strings.ReplaceAll(r.Text, "\n", "; "), maxText)
 	}
 	switch {
 	case r.Outcome == claim.EndCompleted:
-		return "completed " + quoted(r.Task) + took + said
+		return "completed " + quoted(r.Task) + took + text
 	case r.Outcome == claim.EndReview: // claim.review
-		return "put up for review " + quoted(r.Task) + took + said
+		return "put up for review " + quoted(r.Task) + took + text
 	case r.Outcome == claim.EndFailed:
-		return fmt.Sprintf("failed %s%s, with exit code %d%s", quoted(r.Task), took, r.ExitCode, said)
+		return fmt.Sprintf("failed %s%s, with exit code %d%s", quoted(r.Task), took, r.ExitCode, text)
 	case r.Outcome == claim.EndLost:
-		return "lost " + quoted(r.Task) + took + said
+		return "lost " + quoted(r.Task) + took + text
 	case r.GivenUp:
-		return fmt.Sprintf("gave back %s%s: not tried again, that was %s", quoted(r.Task), said, count(int64(r.Attempts), "attempt"))
+		return fmt.Sprintf("gave back %s%s: not tried again, that was %s", quoted(r.Task), text, count(int64(r.Attempts), "attempt"))
 	case !r.Again.IsZero():
-		return fmt.Sprintf("gave back %s%s; tried again at %s", quoted(r.Task), said, r.Again.Local().Format("15:04:05"))
+		return fmt.Sprintf("gave back %s%s; tried again at %s", quoted(r.Task), text, r.Again.Local().Format("15:04:05"))
 	}
-	return "gave back " + quoted(r.Task) + said
+	return "gave back " + quoted(r.Task) + text
 }
 
 // waitsFor says what the tasks wait for that are not ready; empty if nothing does.

@@ -29,7 +29,7 @@ type serving struct {
 }
 
 func (a *app) serveCommand() *cobra.Command {
-	var stateDir string
+	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon",
@@ -38,46 +38,54 @@ func (a *app) serveCommand() *cobra.Command {
 			"SIGTERM or Ctrl-C. With --json it prints where it serves once it does. Under systemd it takes\n" +
 			"over the socket that systemd opened, and says when it is ready and that it is alive.",
 		Example: "  NOTION_TOKEN=ntn_… dibs serve",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			reloads := reloadSignals() // first, so that no SIGHUP ends the process
-			load := func() (config.Config, error) {
-				return config.Load(config.Options{File: a.config, Socket: a.socket, StateDir: stateDir})
-			}
-			c, err := load()
-			if err != nil {
-				return err
-			}
-			passed, err := passedListener()
-			if err != nil {
-				return err
-			}
-			var level slog.LevelVar
-			level.Set(c.Log.Severity())
-			log := slog.New(c.Log.Handler(a.stderr, &level))
-			d, err := daemon.Start(cmd.Context(), daemon.Options{
-				Config: c, Version: thisBuild().Version, Listener: passed, Log: log, LogLevel: &level,
-			})
-			if err != nil {
-				return err
-			}
-			if a.json {
-				where := serving{Socket: d.Addr().String(), StateDir: c.StateDir, PID: os.Getpid()}
-				if err := a.print(where, func(io.Writer) {}); err != nil {
-					return errors.Join(err, d.Close())
-				}
-			}
-			reload := func() error {
-				c, err := load()
-				if err != nil {
-					return err
-				}
-				return d.Reload(c)
-			}
-			return managed(cmd.Context(), d, reloads, reload, log)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runServe(cmd, o) },
 	}
-	cmd.Flags().StringVar(&stateDir, "state-dir", "", "a `directory` for what the daemon must not forget (or DIBS_STATE_DIR)")
+	o.add(cmd)
 	return cmd
+}
+
+type serveOptions struct{ stateDir string }
+
+func (o *serveOptions) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.stateDir, "state-dir", "", "a `directory` for what the daemon must not forget (or DIBS_STATE_DIR)")
+}
+
+func (a *app) runServe(cmd *cobra.Command, o serveOptions) error {
+	reloads := reloadSignals() // first, so that no SIGHUP ends the process
+	load := func() (config.Config, error) {
+		return config.Load(config.Options{File: a.config, Socket: a.socket, StateDir: o.stateDir})
+	}
+	c, err := load()
+	if err != nil {
+		return err
+	}
+	passed, err := passedListener()
+	if err != nil {
+		return err
+	}
+	var level slog.LevelVar
+	level.Set(c.Log.Severity())
+	log := slog.New(c.Log.Handler(a.stderr, &level))
+	d, err := daemon.Start(cmd.Context(), daemon.Options{
+		Config: c, Version: thisBuild().Version, Listener: passed, Log: log, LogLevel: &level,
+	})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		where := serving{Socket: d.Addr().String(), StateDir: c.StateDir, PID: os.Getpid()}
+		if err := a.print(where, func(io.Writer) {}); err != nil {
+			return errors.Join(err, d.Close())
+		}
+	}
+	reload := func() error {
+		c, err := load()
+		if err != nil {
+			return err
+		}
+		return d.Reload(c)
+	}
+	return managed(cmd.Context(), d, reloads, reload, log)
 }
 
 // managed runs a daemon and reports its state to the service manager.

@@ -47,7 +47,7 @@ var (
 type table struct {
 	rows  [][]cell
 	heads int // the number of rows that are names of columns
-	whole int // the column to keep whole, such as the title; 0 for none
+	whole int // the column to keep whole, such as the title; 0 if there is no such column
 }
 
 func (t *table) head(names ...string) {
@@ -182,7 +182,7 @@ func (t *table) squeeze(fits int) []int {
 		switch {
 		case over <= 0 || t.whole == 0:
 			return widths
-		case last == 0: // only what names the row and what is kept whole are left
+		case last == 0: // only the first column and the whole one are left
 			widths[t.whole] = max(minCell, widths[t.whole]-over)
 			return widths
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -21,8 +22,7 @@ import (
 )
 
 func (a *app) tasksCommand() *cobra.Command {
-	var filter api.TaskFilter
-	var flags filterFlags
+	var o tasksOptions
 	cmd := &cobra.Command{
 		Use:   "tasks",
 		Short: "List the tasks of the queue",
@@ -30,67 +30,90 @@ func (a *app) tasksCommand() *cobra.Command {
 			"worked on, then what is ready, what waits and for what, and what is finished. --agent limits the\n" +
 			"list to those claimed by one name or assigned to it; with --ready, to those that it could claim.",
 		Example: "  dibs tasks --status open\n  dibs tasks --agent Sandman --json\n  dibs tasks --where Sprint=42 --text login",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if filter.Agent, err = a.only(cmd); err != nil {
-				return err
-			}
-			if filter.Filter, err = flags.filter(); err != nil {
-				return err
-			}
-			return a.tasks(cmd, filter)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runTasks(cmd, o) },
 	}
-	cmd.Flags().StringVar(&filter.Status, "status", "", "only tasks in this `status`, as the board calls it, or open, in_progress, blocked, completed, cancelled, review or failed")
-	cmd.Flags().BoolVar(&filter.Ready, "ready", false, "only tasks that could be claimed now, in the order they are offered")
-	flags.add(a, cmd)
-	addLimit(cmd, &filter.Limit)
+	cmd.Flags().StringVar(&o.Status, "status", "", "only tasks in this `status`, as the board calls it, or open, in_progress, blocked, completed, cancelled, review or failed")
+	cmd.Flags().BoolVar(&o.Ready, "ready", false, "only tasks that could be claimed now, in the order they are offered")
+	o.add(a, cmd)
 	completeFlag(cmd, "status", a.statuses)
 	return cmd
 }
 
-// tasks lists the tasks that the filter selects.
-func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
-	if err := checkLimit(filter.Limit); err != nil {
+func (a *app) readyCommand() *cobra.Command {
+	o := tasksOptions{TaskFilter: api.TaskFilter{Ready: true}}
+	cmd := &cobra.Command{
+		Use:   "ready",
+		Short: "List the tasks that could be claimed now",
+		Long: "List the tasks that could be claimed now, in the order in which dibs next offers them: by priority,\n" +
+			"then by how many unfinished tasks wait for them, then the oldest. With --agent,\n" +
+			"those that this agent could claim: what is assigned to it comes first, and what is assigned to others\n" +
+			"is left out. Without, those that any agent could claim. With --why, the other unfinished tasks follow,\n" +
+			"each with what it waits for, or why it can never become ready and what to do about it.",
+		Example: "  dibs ready --priority critical --where Area=Web\n" +
+			"  dibs ready --agent Sandman --why",
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runTasks(cmd, o) },
+	}
+	cmd.Flags().BoolVar(&o.Why, "why", false, "say of each task that is not ready what it waits for")
+	o.add(a, cmd)
+	return cmd
+}
+
+// tasksOptions are the flags of commands that list tasks.
+type tasksOptions struct {
+	api.TaskFilter
+	fields filterFlags
+	limit  limitFlag
+}
+
+func (o *tasksOptions) add(a *app, cmd *cobra.Command) {
+	o.fields.add(a, cmd)
+	o.limit.add(cmd)
+}
+
+// runTasks lists the tasks that the flags select.
+func (a *app) runTasks(cmd *cobra.Command, o tasksOptions) (err error) {
+	if o.Agent, err = a.only(cmd); err != nil {
+		return err
+	}
+	if o.Filter, err = o.fields.filter(); err != nil {
+		return err
+	}
+	if err := o.limit.check(); err != nil {
 		return err
 	}
 	daemon, err := a.daemon()
 	if err != nil {
 		return err
 	}
-	list, err := daemon.Tasks(cmd.Context(), filter)
+	o.Limit = o.limit.most
+	found, err := daemon.Tasks(cmd.Context(), o.TaskFilter)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return writeJSON(a.stdout, list)
-	}
 	now := time.Now()
+	l := list[api.Task]{document: found}
+	if l.items, l.left = limited(a, cmd, o.limit, found.Tasks); o.Limit > 0 {
+		l.left = max(0, found.Total-len(found.Tasks))
+	}
+	if l.columns = taskColumns(l.items, now); o.Why {
+		l.columns = reasonColumns(now)
+	}
 	switch {
-	case list.SyncedAt.IsZero():
-		a.say("The daemon has not read the tasks database yet.")
-	case list.LimitReached && len(list.Tasks) == 0:
-		a.say("%s holds as many tasks as it may (max_per_agent): it can claim none before it finishes or releases one, see dibs whoami.", clean(filter.Agent))
-	case len(list.Tasks) == 0:
-		a.say("%s, as of %s.", none(filter), ago(list.SyncedAt.Time, now))
-	case list.Stale:
-		a.say("This is as of %s: Notion was not read since; see: dibs status", ago(list.SyncedAt.Time, now))
+	case found.SyncedAt.IsZero():
+		l.empty = "The daemon has not read the tasks database yet."
+	case found.LimitReached:
+		l.empty = fmt.Sprintf("%s holds as many tasks as it may (max_per_agent): it can claim none before it finishes or releases one, see dibs whoami.", clean(o.Agent))
+	default:
+		l.empty = fmt.Sprintf("%s, as of %s.", noTasks(o.TaskFilter), ago(found.SyncedAt.Time, now))
 	}
-	shown, left := list.Tasks, max(0, list.Total-len(list.Tasks))
-	if !cmd.Flags().Changed("limit") {
-		shown, left = limited(list.Tasks, defaultLimit)
+	if found.Stale && len(found.Tasks) > 0 {
+		a.say("This is as of %s: Notion was not read since; see: dibs status", ago(found.SyncedAt.Time, now))
 	}
-	show := showTasks
-	if filter.Why {
-		show = showReasons
-	}
-	err = a.list(nil, func(t *table) { show(t, shown, now) })
-	a.more(left)
-	return err
+	return l.print(a)
 }
 
-// none says that there are no tasks, and repeats the filter.
-func none(f api.TaskFilter) string {
+// noTasks says that there are no tasks, and repeats the filter.
+func noTasks(f api.TaskFilter) string {
 	text := "No tasks"
 	switch {
 	case f.Ready && f.Filter.Empty():
@@ -109,28 +132,31 @@ func none(f api.TaskFilter) string {
 	return text
 }
 
-func showTasks(t *table, tasks []api.Task, now time.Time) {
-	if len(tasks) == 0 {
-		return
+// taskColumns returns the columns of a list of these tasks.
+func taskColumns(tasks []api.Task, now time.Time) []column[api.Task] {
+	noted := slices.ContainsFunc(tasks, func(t api.Task) bool { return note(t) != "" })
+	return []column[api.Task]{
+		{name: "TASK", cell: func(t api.Task) cell { return plain(handle(t.TaskRef)) }},
+		{name: "STATUS", cell: func(t api.Task) cell { return plain(clean(t.StatusWord())).in(statusStyle(t)) }},
+		{name: "PRIORITY", cell: func(t api.Task) cell { return plain(clean(t.PriorityWord())) }},
+		{name: "HOLDER", cell: func(t api.Task) cell { return plain(holder(t, now)) }},
+		{name: "TITLE", whole: true, cell: func(t api.Task) cell { return plain(short(t.Title)) }},
+		{name: "NOTE", hide: !noted, cell: func(t api.Task) cell { return plain(note(t)).in(faint) }},
 	}
-	names := []string{"TASK", "STATUS", "PRIORITY", "HOLDER", "TITLE"}
-	noted := false
-	for _, one := range tasks {
-		noted = noted || note(one) != ""
-	}
-	if noted {
-		names = append(names, "NOTE")
-	}
-	t.whole = slices.Index(names, "TITLE")
-	t.head(names...)
-	for _, one := range tasks {
-		style := statusStyle(one)
-		cells := []cell{plain(handle(one.TaskRef)), plain(clean(one.StatusWord())).in(style), plain(clean(one.PriorityWord())),
-			plain(holder(one, now)), plain(short(one.Title))}
-		if noted {
-			cells = append(cells, plain(note(one)).in(faint))
-		}
-		t.add(cells...)
+}
+
+// reasonColumns returns the columns of a list of tasks that says why each is not ready.
+func reasonColumns(now time.Time) []column[api.Task] {
+	return []column[api.Task]{
+		{name: "TASK", cell: func(t api.Task) cell { return plain(handle(t.TaskRef)) }},
+		{name: "PRIORITY", cell: func(t api.Task) cell { return plain(clean(t.PriorityWord())) }},
+		{name: "TITLE", cell: func(t api.Task) cell { return plain(short(t.Title)) }},
+		{name: "WHY", cell: func(t api.Task) cell {
+			if t.Ready {
+				return plain("ready").in(green)
+			}
+			return plain(reason(t, now))
+		}},
 	}
 }
 
@@ -178,50 +204,6 @@ func holder(t api.Task, now time.Time) string {
 	return fmt.Sprintf("%s (lease ended %s)", clean(t.Agent), ago(t.ExpiresAt.Time, now))
 }
 
-func (a *app) readyCommand() *cobra.Command {
-	filter := api.TaskFilter{Ready: true}
-	var flags filterFlags
-	cmd := &cobra.Command{
-		Use:   "ready",
-		Short: "List the tasks that could be claimed now",
-		Long: "List the tasks that could be claimed now, in the order in which dibs next offers them: by priority,\n" +
-			"then by how many unfinished tasks wait for them, then the oldest. With --agent,\n" +
-			"those that this agent could claim: what is assigned to it comes first, and what is assigned to others\n" +
-			"is left out. Without, those that any agent could claim. With --why, the other unfinished tasks follow,\n" +
-			"each with what it waits for, or why it can never become ready and what to do about it.",
-		Example: "  dibs ready --priority critical --where Area=Web\n" +
-			"  dibs ready --agent Sandman --why",
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if filter.Agent, err = a.only(cmd); err != nil {
-				return err
-			}
-			if filter.Filter, err = flags.filter(); err != nil {
-				return err
-			}
-			return a.tasks(cmd, filter)
-		},
-	}
-	cmd.Flags().BoolVar(&filter.Why, "why", false, "say of each task that is not ready what it waits for")
-	flags.add(a, cmd)
-	addLimit(cmd, &filter.Limit)
-	return cmd
-}
-
-// showReasons lists tasks and why each is not ready.
-func showReasons(t *table, tasks []api.Task, now time.Time) {
-	if len(tasks) == 0 {
-		return
-	}
-	t.head("TASK", "PRIORITY", "TITLE", "WHY")
-	for _, one := range tasks {
-		why := plain(reason(one, now))
-		if one.Ready {
-			why = plain("ready").in(green)
-		}
-		t.add(plain(handle(one.TaskRef)), plain(clean(one.PriorityWord())), plain(short(one.Title)), why)
-	}
-}
-
 // reason says why a task is not ready.
 func reason(t api.Task, now time.Time) string {
 	switch {
@@ -246,29 +228,41 @@ func (a *app) showCommand() *cobra.Command {
 			"  dibs show T-3 --content --json",
 		Args:              arguments("TASK"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE: a.asking(func(cmd *cobra.Command, args []string, daemon *client.Client) error {
-			id, err := taskID(args[0])
-			if err != nil {
-				return err
-			}
-			if content.on {
-				return a.showContent(cmd.Context(), daemon, id)
-			}
-			t, err := daemon.Task(cmd.Context(), id)
-			if err != nil {
-				return err
-			}
-			names := a.names(cmd.Context(), daemon, t)
-			return a.print(t, func(w io.Writer) { showTask(w, t, names, time.Now()) })
-		}),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.runShow(cmd.Context(), content.on, args[0]) },
 	}
 	content.add(cmd)
 	return cmd
 }
 
+func (a *app) runShow(ctx context.Context, content bool, name string) error {
+	id, err := taskID(name)
+	if err != nil {
+		return err
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	if content {
+		return a.showContent(ctx, daemon, id)
+	}
+	t, err := daemon.Task(ctx, id)
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return notClaimed{p} // exit code 3 for an unknown task, as with every command
+	}
+	if err != nil {
+		return err
+	}
+	names := a.names(ctx, daemon, t)
+	return a.print(t, func(w io.Writer) { showTask(w, t, names, time.Now()) })
+}
+
 // showContent shows a task and its page's content.
 func (a *app) showContent(ctx context.Context, daemon *client.Client, id task.ID) error {
 	t, err := daemon.Content(ctx, id)
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return notClaimed{p}
+	}
 	if err != nil {
 		return err
 	}
@@ -341,8 +335,23 @@ func showTask(out io.Writer, t api.Task, names map[task.ID]string, now time.Time
 	if t.Usage != nil {
 		line("used", t.Usage.String())
 	}
-	list := func(name string, tasks []string) {
-		for _, one := range tasks {
+	showRelated(out, t, names, now)
+	if !t.CreatedAt.IsZero() {
+		line("created", clock(t.CreatedAt.Time, now)+", "+ago(t.CreatedAt.Time, now))
+	}
+	if !t.EditedAt.IsZero() {
+		line("edited", clock(t.EditedAt.Time, now)+", "+ago(t.EditedAt.Time, now))
+	}
+	if t.Trashed {
+		line("trashed", "yes")
+	}
+	line("ready", readiness(t))
+}
+
+// showRelated prints who tried a task, and the tasks that it depends on or consists of.
+func showRelated(out io.Writer, t api.Task, names map[task.ID]string, now time.Time) {
+	list := func(name string, lines []string) {
+		for _, one := range lines {
 			row(out, name, one)
 			name = ""
 		}
@@ -362,25 +371,19 @@ func showTask(out io.Writer, t api.Task, names map[task.ID]string, now time.Time
 		waits[i] = waited(w)
 	}
 	list("waits for", waits)
-	if !t.CreatedAt.IsZero() {
-		line("created", clock(t.CreatedAt.Time, now)+", "+ago(t.CreatedAt.Time, now))
-	}
-	if !t.EditedAt.IsZero() {
-		line("edited", clock(t.EditedAt.Time, now)+", "+ago(t.EditedAt.Time, now))
-	}
-	if t.Trashed {
-		line("trashed", "yes")
-	}
+}
+
+// readiness says whether a task is ready, and why not.
+func readiness(t api.Task) string {
 	switch {
 	case t.Ready:
-		line("ready", "yes")
+		return "yes"
 	case t.AssignedTo != "" && t.AssignedTo == t.Agent && len(t.WaitsFor) == 0:
-		line("ready", "for "+clean(t.AssignedTo)+" only")
+		return "for " + clean(t.AssignedTo) + " only"
 	case t.Reason != "":
-		line("ready", "no: "+clean(t.Reason))
-	default:
-		line("ready", "no")
+		return "no: " + clean(t.Reason)
 	}
+	return "no"
 }
 
 // unnamed returns those of the ids that WaitingFor does not list.
@@ -522,9 +525,9 @@ func brief(ctx context.Context, w io.Writer, daemon *client.Client, c api.Claim)
 	if p.CommentsCut > 0 {
 		fmt.Fprintf(&out, "\n%s not shown\n", count(int64(p.CommentsCut), "older comment"))
 	}
-	for _, said := range p.Comments {
-		fmt.Fprintf(&out, "\n%s, %s:\n\n", author(said), said.At.UTC().Format("2006-01-02 15:04 UTC"))
-		quote(&out, said.Text)
+	for _, c := range p.Comments {
+		fmt.Fprintf(&out, "\n%s, %s:\n\n", author(c), c.At.UTC().Format("2006-01-02 15:04 UTC"))
+		quote(&out, c.Text)
 	}
 	if len(c.Task.Attempts) > 0 {
 		out.WriteString("\n## Earlier attempts\n")

@@ -121,29 +121,6 @@ func count(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// moment parses a time as people write it: a time of today, a day, both, or how long ago. A time of
-// today that has yet to come is yesterday's.
-func moment(s string, now time.Time) (time.Time, error) {
-	if ago, err := time.ParseDuration(s); err == nil && ago > 0 {
-		return now.Add(-ago), nil
-	}
-	now = now.Local()
-	if t, err := time.ParseInLocation("15:04", s, now.Location()); err == nil {
-		year, month, day := now.Date()
-		t = time.Date(year, month, day, t.Hour(), t.Minute(), 0, 0, now.Location())
-		if t.After(now) {
-			t = t.AddDate(0, 0, -1)
-		}
-		return t, nil
-	}
-	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02 15:04", time.RFC3339} {
-		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q is no time: want one such as 15:04, 2026-11-25 or 2026-11-25T15:04, or how long ago, such as 2h", s)
-}
-
 // handle returns the shortest name of a task for use in a command.
 func handle(t api.TaskRef) string { return clean(cmp.Or(t.Key, string(t.ID))) }
 
@@ -181,12 +158,35 @@ func took(s float64) string {
 	return fmt.Sprintf("%.0fs", s)
 }
 
-// number formats a number of things; none is "no things".
+// moment parses a time as people write it: a time of today, a day, both, or how long ago. A time of
+// today that has yet to come is yesterday's.
+func moment(s string, now time.Time) (time.Time, error) {
+	if ago, err := time.ParseDuration(s); err == nil && ago > 0 {
+		return now.Add(-ago), nil
+	}
+	now = now.Local()
+	if t, err := time.ParseInLocation("15:04", s, now.Location()); err == nil {
+		year, month, day := now.Date()
+		t = time.Date(year, month, day, t.Hour(), t.Minute(), 0, 0, now.Location())
+		if t.After(now) {
+			t = t.AddDate(0, 0, -1)
+		}
+		return t, nil
+	}
+	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02 15:04", time.RFC3339} {
+		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time: want one such as 15:04, 2026-11-25 or 2026-11-25T15:04, or how long ago, such as 2h", s)
+}
+
+// number formats a number of things; 0 is "no things".
 func number(n int, thing string) string {
 	return cmp.Or(map[int]string{0: "no " + thing + "s", 1: "1 " + thing}[n], fmt.Sprintf("%d %ss", n, thing))
 }
 
-// percent formats a share; 0 means none at all.
+// percent formats a share; "0" only if it is exactly 0.
 func percent(share float64) string {
 	switch {
 	case share == 0:
@@ -197,7 +197,7 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.1f%%", 100*share)
 }
 
-// spent formats what was used; a dash for nothing.
+// spent formats a usage; a dash without one.
 func spent(u *api.Usage) string {
 	if u == nil {
 		return "-"
@@ -205,7 +205,7 @@ func spent(u *api.Usage) string {
 	return u.String()
 }
 
-// spending returns what was used for a claim as the end of a sentence; empty for nothing.
+// spending returns a claim's usage as the end of a sentence; empty without one.
 func spending(c api.Claim) string {
 	if c.Usage == nil {
 		return ""
@@ -216,4 +216,12 @@ func spending(c api.Claim) string {
 // somePatterns lists a reservation's patterns, cut to fit a line.
 func somePatterns(r api.Reservation) string {
 	return beginning(strings.Join(r.Patterns, ", "), maxText)
+}
+
+// median formats the median of durations in seconds; a dash if there were none.
+func median(s *float64) string {
+	if s == nil {
+		return "-"
+	}
+	return took(*s)
 }

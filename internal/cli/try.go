@@ -111,10 +111,10 @@ func (a *app) tryOut(ctx context.Context, folder try.Folder, args []string) erro
 	if _, err := os.Stat(folder.Config()); err != nil {
 		return api.NewProblem(api.CodeUnreachable, "no trial is running: start one with: dibs try")
 	}
-	kept := a.environment()
+	passed := a.environment()
 	for _, setting := range os.Environ() {
 		name, _, _ := strings.Cut(setting, "=")
-		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT" && name != "DIBS_SESSION") || !slices.Contains(kept, setting) {
+		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT" && name != "DIBS_SESSION") || !slices.Contains(passed, setting) {
 			os.Unsetenv(name)
 		}
 	}

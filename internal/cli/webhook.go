@@ -17,7 +17,7 @@ import (
 const hookPoll = time.Second
 
 func (a *app) webhookCommand() *cobra.Command {
-	renew := false
+	var o webhookOptions
 	cmd := &cobra.Command{
 		Use:   "webhook",
 		Short: "Let Notion tell dibs of edits within seconds",
@@ -25,28 +25,40 @@ func (a *app) webhookCommand() *cobra.Command {
 			"step, and wait until it works. The daemon has to listen for it (webhook.listen in the\n" +
 			"configuration), at an address that Notion reaches by a tunnel or a proxy. Off a terminal, print\n" +
 			"what is known and wait for nothing. Only the daemon's user, and root, may see the token.",
-		RunE: a.asking(func(cmd *cobra.Command, _ []string, daemon *client.Client) error {
-			w, err := daemon.Webhook(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if w.Address == "" && w.Token == "" && !a.json {
-				return errors.New("the daemon listens for no webhook: set webhook.listen in the configuration, to 127.0.0.1:7332 for example, and restart it")
-			}
-			if renew {
-				if w, err = daemon.RenewWebhook(cmd.Context(), a.request); err != nil {
-					return err
-				}
-			}
-			if !a.person() {
-				return a.print(w, func(out io.Writer) { showWebhook(out, w, time.Now()) })
-			}
-			return a.setUpWebhook(cmd.Context(), daemon, w)
-		}),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runWebhook(cmd, o) },
 	}
-	cmd.Flags().BoolVar(&renew, "renew", false, "forget the token, so that Notion may send another: for a subscription made anew")
-	a.addRequestID(cmd)
+	o.add(a, cmd)
 	return cmd
+}
+
+type webhookOptions struct{ renew bool }
+
+func (o *webhookOptions) add(a *app, cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.renew, "renew", false, "forget the token, so that Notion may send another: for a subscription made anew")
+	a.addRequestID(cmd)
+}
+
+func (a *app) runWebhook(cmd *cobra.Command, o webhookOptions) error {
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	w, err := daemon.Webhook(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if w.Address == "" && w.Token == "" && !a.json {
+		return errors.New("the daemon listens for no webhook: set webhook.listen in the configuration, to 127.0.0.1:7332 for example, and restart it")
+	}
+	if o.renew {
+		if w, err = daemon.RenewWebhook(cmd.Context(), a.request); err != nil {
+			return err
+		}
+	}
+	if !a.person() {
+		return a.print(w, func(out io.Writer) { showWebhook(out, w, time.Now()) })
+	}
+	return a.setUpWebhook(cmd.Context(), daemon, w)
 }
 
 // hookSteps are what a person does in Notion.

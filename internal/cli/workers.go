@@ -52,45 +52,28 @@ func (a *app) workers(self string, n int, failures *runner.Failures, patience ti
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 	var writing sync.Mutex
-	commands, leashes, ends := make([]*exec.Cmd, n), make([]io.WriteCloser, n), make([]*os.File, n)
+	all, leashes := make([]*worker, n), make([]io.WriteCloser, n)
 	for i := range n {
-		name := a.agent
-		if name != task.AutoAgent {
-			name = fmt.Sprintf("%s-%d", a.agent, i+1)
-		}
-		cmd := exec.Command(self, slices.Concat([]string{"run", "--" + workerFlag, "--agent", name}, args)...)
-		prefix := fmt.Sprintf("[%d] ", i+1)
-		out, errs := &lines{to: a.stdout, prefix: prefix, writing: &writing}, &lines{to: a.stderr, prefix: prefix, writing: &writing}
-		if a.json {
-			out.prefix = ""
-		}
-		defer out.flush()
-		defer errs.flush()
-		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, patience
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals reach it through this process
-		leash, err := cmd.StdinPipe()
-		if err == nil {
-			ends[i], err = startWithPipe(cmd)
-		}
+		w, err := a.startWorker(self, i+1, patience, args, &writing)
 		if err != nil {
 			for _, l := range leashes[:i] {
 				l.Close()
 			}
 			return fmt.Errorf("a worker could not be started: %w", err)
 		}
-		commands[i], leashes[i] = cmd, leash
+		all[i], leashes[i] = w, w.leash
 	}
 	var counting sync.WaitGroup
-	for i := range n {
-		counting.Go(func() { countEnds(ends[i], failures, leashes[i], leashes) })
+	for _, w := range all {
+		counting.Go(func() { countEnds(w.ends, failures, w.leash, leashes) })
 	}
 	done := make(chan struct{})
 	go func() {
 		for {
 			select {
 			case s := <-signals:
-				for _, cmd := range commands {
-					_ = cmd.Process.Signal(s) // it may have ended
+				for _, w := range all {
+					_ = w.cmd.Process.Signal(s) // it may have ended
 				}
 			case <-done:
 				return
@@ -98,17 +81,8 @@ func (a *app) workers(self string, n int, failures *runner.Failures, patience ti
 		}
 	}()
 	codes := make([]int, n)
-	for i, cmd := range commands {
-		err := cmd.Wait()
-		status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
-		switch _, exited := errors.AsType[*exec.ExitError](err); {
-		case status.Signaled():
-			codes[i] = runner.Signalled + int(status.Signal())
-		case err != nil && !exited:
-			codes[i] = api.ExitFailure
-		default:
-			codes[i] = status.ExitStatus()
-		}
+	for i, w := range all {
+		codes[i] = w.wait()
 	}
 	close(done)
 	counting.Wait()
@@ -121,8 +95,55 @@ func (a *app) workers(self string, n int, failures *runner.Failures, patience ti
 	return nil
 }
 
+// worker is a process that runs dibs run.
+type worker struct {
+	cmd       *exec.Cmd
+	leash     io.WriteCloser // its stdin: it works until that ends
+	ends      *os.File       // see endsFile
+	out, errs *lines
+}
+
+// startWorker starts the worker of that number, from 1.
+func (a *app) startWorker(self string, number int, patience time.Duration, args []string, writing *sync.Mutex) (*worker, error) {
+	name := a.agent
+	if name != task.AutoAgent {
+		name = fmt.Sprintf("%s-%d", a.agent, number)
+	}
+	prefix := fmt.Sprintf("[%d] ", number)
+	w := &worker{
+		cmd:  exec.Command(self, slices.Concat([]string{"run", "--" + workerFlag, "--agent", name}, args)...),
+		out:  &lines{to: a.stdout, prefix: prefix, writing: writing},
+		errs: &lines{to: a.stderr, prefix: prefix, writing: writing},
+	}
+	if a.json {
+		w.out.prefix = ""
+	}
+	w.cmd.Stdout, w.cmd.Stderr, w.cmd.WaitDelay = w.out, w.errs, patience
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals reach it through this process
+	var err error
+	if w.leash, err = w.cmd.StdinPipe(); err == nil {
+		w.ends, err = startWithPipe(w.cmd)
+	}
+	return w, err
+}
+
+// wait waits until the worker has ended, and returns its exit code as a shell would.
+func (w *worker) wait() int {
+	err := w.cmd.Wait()
+	w.out.flush()
+	w.errs.flush()
+	status, _ := w.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch _, exited := errors.AsType[*exec.ExitError](err); {
+	case status.Signaled():
+		return runner.Signalled + int(status.Signal())
+	case err != nil && !exited:
+		return api.ExitFailure
+	}
+	return status.ExitStatus()
+}
+
 // together returns the exit code of several workers: the first that is not 0. That a worker found
-// nothing to claim counts only if none did.
+// nothing to claim counts only if no worker found anything.
 func together(codes []int) int {
 	if !slices.ContainsFunc(codes, func(code int) bool { return code != api.ExitNotClaimed }) {
 		return api.ExitNotClaimed
@@ -192,8 +213,8 @@ func obey(parent context.Context, stdin io.Reader) (ctx context.Context, count f
 	ctx, cancel := context.WithCancelCause(parent)
 	ends, answers := json.NewEncoder(os.NewFile(endsFile, "ends")), make(chan struct{}, 1)
 	go func() {
-		for said := bufio.NewReader(stdin); ; {
-			answer, err := said.ReadByte()
+		for in := bufio.NewReader(stdin); ; {
+			answer, err := in.ReadByte()
 			switch {
 			case err != nil:
 				_ = syscall.Kill(os.Getpid(), syscall.SIGTERM) // it then asks its command to stop

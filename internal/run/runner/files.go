@@ -25,8 +25,8 @@ type files struct {
 	usage   *os.File // where it may write what it used for that
 }
 
-// files makes them. The caller removes them, also after an error.
-func (j *job) files(ctx context.Context) (f files, err error) {
+// newFiles makes them. The caller removes them, also after an error.
+func newFiles(ctx context.Context, o Options, c api.Claim) (f files, err error) {
 	if f.task, err = safefile.Scratch(filePrefix, fileSuffix); err != nil {
 		return f, err
 	}
@@ -36,7 +36,12 @@ func (j *job) files(ctx context.Context) (f files, err error) {
 	if f.usage, err = safefile.Scratch(filePrefix, fileSuffix); err != nil {
 		return f, err
 	}
-	return f, j.Brief(ctx, f.task, j.claim)
+	return f, o.Brief(ctx, f.task, c)
+}
+
+// names returns the paths of all of them.
+func (f files) names() []string {
+	return []string{f.task.Name(), f.summary.Name(), f.usage.Name()}
 }
 
 func (f files) remove() {
@@ -48,10 +53,10 @@ func (f files) remove() {
 	}
 }
 
-// said returns what the command says of its work: what it wrote into the summary's file, else its
-// last line on stdout. It is empty if the command said nothing.
-func (f files) said(stdout *output) string {
-	return cmp.Or(readWritten(f.summary.Name()), stdout.said().last())
+// account waits for the command's account of its work: the summary's file, else the last line on
+// stdout. It is empty if the command wrote neither.
+func (f files) account(stdout *output) string {
+	return cmp.Or(readWritten(f.summary.Name()), stdout.drain().last())
 }
 
 // used returns what the command wrote into its file that it used for the task, if anything.
@@ -80,11 +85,11 @@ func readWritten(name string) string {
 	return strings.TrimSpace(task.Plain(strings.ToValidUTF8(string(written), "")))
 }
 
-// environment returns the command's environment.
-func (j *job) environment(f files) []string {
-	return append(slices.Clone(j.Env),
-		"DIBS_TASK_ID="+string(j.claim.Task.ID), "DIBS_TASK_KEY="+j.claim.Task.Key, "DIBS_TASK_TITLE="+j.claim.Task.Title, "DIBS_TASK_URL="+j.claim.Task.URL,
-		"DIBS_CLAIM_ID="+string(j.claim.ID), "DIBS_AGENT="+j.claim.Agent,
+// environment returns the environment of a command for a claim.
+func (f files) environment(o Options, c api.Claim) []string {
+	return append(slices.Clone(o.Env),
+		"DIBS_TASK_ID="+string(c.Task.ID), "DIBS_TASK_KEY="+c.Task.Key, "DIBS_TASK_TITLE="+c.Task.Title, "DIBS_TASK_URL="+c.Task.URL,
+		"DIBS_CLAIM_ID="+string(c.ID), "DIBS_AGENT="+c.Agent,
 		"DIBS_TASK_FILE="+f.task.Name(), "DIBS_SUMMARY_FILE="+f.summary.Name(), "DIBS_USAGE_FILE="+f.usage.Name(),
-		fmt.Sprintf("DIBS_FENCE=%d", j.claim.Fence))
+		fmt.Sprintf("DIBS_FENCE=%d", c.Fence))
 }

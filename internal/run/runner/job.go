@@ -23,19 +23,37 @@ import (
 // job is a claim and the command that runs for it.
 type job struct {
 	Options
-	claim      api.Claim
+	keeping
 	supervisor *supervisor
 	began      time.Time
-	// asked is when the command was asked to end; stopped says that a signal asked.
-	asked   time.Time
-	stopped bool
-	held    bool             // everything is held still
+	files      files
+	check      *checking
+	verdicts   chan verdict
+	hurried    sync.Once
+
+	// What is known of the command.
+	pid    int    // 0 before it started, and after it ended
+	ended  bool   // with code
+	code   int    // also that of a command that could not be started
+	failed string // why it could not be started
+	well   bool   // it ended with 0, and there is no verdict yet
+	clear  bool   // nothing of it runs any more
+
+	// What it was asked.
+	asked   time.Time        // when it was asked to end
+	stopped bool             // a signal asked
+	frozen  bool             // everything is held still
 	kill    <-chan time.Time // fires when everything is to be killed
-	result  Result           // set once the outcome is known
-	well    bool             // the command ended with 0
-	made    files
-	refused bool // the task could not be completed, as it is not done
-	hurried sync.Once
+	late    <-chan time.Time // fires when what was killed should have ended
+
+	// What becomes of the task.
+	lost     error  // the claim was lost
+	broken   error  // nobody watches over the command
+	undone   string // why the task is not done although the command ended with 0
+	refused  bool   // the daemon said so
+	reported bool   // the daemon knows the outcome, or failed to take it with err
+	err      error
+	result   Result // set once the outcome is known
 }
 
 // hurry ends the wait for whoever reads the command's outputs.
@@ -48,6 +66,9 @@ func (j *job) hurry() {
 
 // name returns what the command is called, without its folder.
 func (j *job) name() string { return filepath.Base(j.Command[0]) }
+
+// title returns the task's title, for messages.
+func (j *job) title() string { return task.OneLine(j.claim.Task.Title, -1) }
 
 const (
 	// oneSignal is how long signals count as one: a closing terminal, or a service manager, sends
@@ -66,130 +87,147 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 	defer signal.Stop(signals)
 
 	defer j.supervisor.dismiss()
-	files, err := j.files(ctx)
-	j.made = files
-	defer files.remove()
+	err = j.start(ctx)
+	defer j.files.remove()
 	if err != nil {
 		return 0, j.giveBack(ctx, fmt.Errorf("the command could not be started: %w", err))
 	}
-	j.supervisor.run(j.Command, j.environment(files), []string{files.task.Name(), files.summary.Name(), files.usage.Name()})
-	watching, stopWatching := context.WithCancel(context.Background())
-	defer stopWatching()
-	standings := make(chan standing)
-	go j.watch(watching, standings)
-	go j.renew(watching)
+	running, stop := context.WithCancel(context.Background())
+	defer stop()
+	standings := j.keep(running)
 
-	if j.Progress {
-		go j.progress(watching)
-	}
-
-	pid, ended, reported, clear := 0, false, false, false
-	var why, broken error // the claim was lost; nobody watches over the command
-	failed := ""          // why the command could not be started
-	var late <-chan time.Time
-	said, undone := make(chan verdict, 1), ""
-	check := newChecking()
-	// end reports the outcome once nothing runs any more.
-	end := func() (int, error) {
-		switch {
-		case broken != nil:
-			return 0, j.giveBack(ctx, broken)
-		case reported:
-			return code, err
-		case why != nil:
-			j.reportLost()
-			j.become(claim.EndLost, code, why.Error())
-			return code, why
-		case undone != "":
-			return NotDone, j.finish(ctx, NotDone, undone)
-		}
-		return code, j.finish(ctx, code, cmp.Or(failed, j.supervisor.stderr.said().text()))
-	}
-	for {
+	for over := false; !over; {
 		select {
 		case r, more := <-j.supervisor.reports:
-			switch {
-			case r.PID != 0:
-				pid = r.PID
-				continue
-			case r.Ended:
-				code, ended, pid = r.Code, true, 0
-				if code == 0 && why == nil && !j.stopped {
-					j.well = true
-					go func() { said <- j.verdict(check, files) }()
-					continue
-				}
-				j.ask(order{Signal: syscall.SIGTERM, Everything: true}) // somebody else may get the task next
-				continue
-			case r.Failed != "":
-				code, failed = r.Code, r.Failed
-			case !more: // the supervisor was killed
-				j.supervisor.killRest(pid)
-				if !ended {
-					broken = fmt.Errorf("the process that watches over %s was killed", j.name())
-				}
-				j.supervisor.reports = nil
-			}
-			if j.well { // its last words, and the check, are still to come
-				clear = true
-				continue
-			}
-			return end()
-		case v := <-said:
-			j.well = false
-			if undone = v.undone; undone == "" && !j.stopped && why == nil {
-				reported, err = true, j.finish(ctx, code, v.said)
-				if p, refused := errors.AsType[*api.Problem](err); refused && p.Code == api.CodeNotDone {
-					j.refused, reported, err, undone = true, false, nil, p.Detail
-				} else if err == nil {
-					j.still(false)
-					return code, nil
-				}
-			}
-			if clear {
-				return end()
-			}
-			j.ask(order{Signal: syscall.SIGTERM, Everything: true}) // somebody else may get the task next
+			over = j.heard(r, more)
+		case v := <-j.verdicts:
+			over = j.judged(ctx, v)
 		case s := <-signals:
-			if j.well && j.Check == "" { // the command has ended: only its last words are waited for
-				j.hurry()
-				continue
-			}
 			j.signalled(s.(syscall.Signal))
-			if j.stopped {
-				j.hurry()
-				check.stop()
-			}
 		case s := <-standings:
-			switch {
-			case reported: // ended normally
-			case s.lost != nil:
-				why = s.lost
-				check.stop()
-				j.Say("%v: %s %s", why, j.stopping(), j.name())
-				j.ask(order{Signal: syscall.SIGTERM})
-			case !s.doubt && j.held:
-				j.Say("%s goes on: the claim on %q was renewed", j.name(), task.OneLine(j.claim.Task.Title, -1))
-				j.still(false)
-			case s.doubt && !ended:
-				j.Say("the lease on %q is over: %s is held still until its page was read", task.OneLine(j.claim.Task.Title, -1), j.name())
-				j.still(true)
-			}
+			j.stands(s)
 		case <-j.kill:
-			check.kill()
+			j.check.kill()
 			j.supervisor.send(order{Signal: syscall.SIGKILL, Everything: true})
-			late = time.After(killed)
-		case <-late:
+			j.late = time.After(killed)
+		case <-j.late:
 			j.Say("what %s started was killed, and has yet to end: the task stays taken until then; find it with ps", j.name())
 		}
 	}
+	return j.end(ctx)
 }
+
+// start has the supervisor start the command.
+func (j *job) start(ctx context.Context) (err error) {
+	j.verdicts = make(chan verdict, 1)
+	if j.files, err = newFiles(ctx, j.Options, j.claim); err != nil {
+		return err
+	}
+	j.supervisor.run(j.Command, j.files.environment(j.Options, j.claim), j.files.names())
+	return nil
+}
+
+// keep keeps the claim until ctx ends, and returns how it stands.
+func (j *job) keep(ctx context.Context) <-chan standing {
+	standings := make(chan standing)
+	go j.watch(ctx, standings)
+	go j.renew(ctx, j.files.used)
+	if j.Progress {
+		go j.progress(ctx, j.supervisor.latest)
+	}
+	return standings
+}
+
+// heard takes in a report of the supervisor; false for more if that has ended. It reports whether the
+// job is over.
+func (j *job) heard(r report, more bool) (over bool) {
+	switch {
+	case r.PID != 0:
+		j.pid = r.PID
+		return false
+	case r.Ended:
+		j.code, j.ended, j.pid = r.Code, true, 0
+		if j.code == 0 && j.lost == nil && !j.stopped {
+			j.well = true
+			go func() { j.verdicts <- j.verdict() }()
+		} else {
+			j.askAll()
+		}
+		return false
+	case r.Failed != "":
+		j.code, j.failed = r.Code, r.Failed
+	case !more: // the supervisor was killed
+		j.supervisor.killRest(j.pid)
+		if !j.ended {
+			j.broken = fmt.Errorf("the process that watches over %s was killed", j.name())
+		}
+		j.supervisor.reports = nil
+	}
+	j.clear = true
+	return !j.well // or its last words, and the check, are still to come
+}
+
+// judged takes in the verdict on a command that ended with 0. It reports whether the job is over.
+func (j *job) judged(ctx context.Context, v verdict) (over bool) {
+	j.well = false
+	if j.undone = v.undone; j.undone == "" && !j.stopped && j.lost == nil {
+		j.reported, j.err = true, j.finish(ctx, j.code, v.summary)
+		if p, refused := errors.AsType[*api.Problem](j.err); refused && p.Code == api.CodeNotDone {
+			j.refused, j.reported, j.err, j.undone = true, false, nil, p.Detail
+		} else if j.err == nil {
+			j.freeze(false)
+			return true
+		}
+	}
+	if !j.clear {
+		j.askAll()
+	}
+	return j.clear
+}
+
+// stands takes in how the claim stands.
+func (j *job) stands(s standing) {
+	switch {
+	case j.reported: // ended normally
+	case s.lost != nil:
+		j.lost = s.lost
+		j.check.stop()
+		j.Say("%v: %s %s", j.lost, j.stopping(), j.name())
+		j.ask(order{Signal: syscall.SIGTERM})
+	case !s.doubt && j.frozen:
+		j.Say("%s goes on: the claim on %q was renewed", j.name(), j.title())
+		j.freeze(false)
+	case s.doubt && !j.ended:
+		j.Say("the lease on %q is over: %s is held still until its page was read", j.title(), j.name())
+		j.freeze(true)
+	}
+}
+
+// end reports the outcome, unless that is done, once the job is over.
+func (j *job) end(ctx context.Context) (code int, err error) {
+	switch {
+	case j.broken != nil:
+		return 0, j.giveBack(ctx, j.broken)
+	case j.reported:
+		return j.code, j.err
+	case j.lost != nil:
+		j.reportLost(j.spent())
+		j.become(claim.EndLost, j.code, j.lost.Error())
+		return j.code, j.lost
+	case j.undone != "":
+		return NotDone, j.finish(ctx, NotDone, j.undone)
+	}
+	return j.code, j.finish(ctx, j.code, cmp.Or(j.failed, j.supervisor.stderr.drain().text()))
+}
+
+// askAll asks all that still runs to end: somebody else may get the task next.
+func (j *job) askAll() { j.ask(order{Signal: syscall.SIGTERM, Everything: true}) }
 
 // ask asks the processes to end, and has them killed if they have not when Patience is over. Those
 // that are held still are killed at once: somebody else may have the task, so none may go on.
 func (j *job) ask(o order) {
-	if j.held {
-		o, j.held, j.kill = order{Signal: syscall.SIGKILL, Everything: true}, false, time.After(0)
+	if j.frozen {
+		o, j.frozen, j.kill = order{Signal: syscall.SIGKILL, Everything: true}, false, time.After(0)
 	}
 	j.supervisor.send(o)
 	if j.kill == nil {
@@ -199,18 +237,18 @@ func (j *job) ask(o order) {
 
 // stopping says in messages how ask ends the command.
 func (j *job) stopping() string {
-	if j.held {
+	if j.frozen {
 		return "killing"
 	}
 	return "stopping"
 }
 
-// still holds all that was started still, or lets it go on.
-func (j *job) still(hold bool) {
-	if hold == j.held {
+// freeze holds all that was started still, or lets it go on.
+func (j *job) freeze(hold bool) {
+	if hold == j.frozen {
 		return
 	}
-	j.held = hold
+	j.frozen = hold
 	s := syscall.SIGCONT
 	if hold {
 		s = syscall.SIGSTOP
@@ -218,14 +256,28 @@ func (j *job) still(hold bool) {
 	j.supervisor.send(order{Signal: s, Everything: true})
 }
 
-// signalled passes on a signal to this process. The second request to end kills.
+// signalled passes on a signal to this process. Once the command has ended well, only its last words
+// and the check are waited for: they are hurried.
 func (j *job) signalled(s syscall.Signal) {
+	if j.well && j.Check == "" {
+		j.hurry()
+		return
+	}
+	j.pass(s)
+	if j.stopped {
+		j.hurry()
+		j.check.stop()
+	}
+}
+
+// pass passes a signal on to the command. The second request to end kills.
+func (j *job) pass(s syscall.Signal) {
 	switch {
 	case s == syscall.SIGUSR1 || s == syscall.SIGUSR2:
 		j.supervisor.send(order{Signal: s})
 	case !j.stopped:
 		j.stopped = true
-		if j.held {
+		if j.frozen {
 			j.Say("killing %s: it is held still", j.name())
 		} else if j.kill == nil {
 			j.Say("stopping %s: it has %v; a second signal kills it", j.name(), j.Patience)
@@ -242,6 +294,14 @@ func (j *job) signalled(s syscall.Signal) {
 	}
 }
 
+// become notes what becomes of the job's task.
+func (j *job) become(outcome claim.Ending, code int, text string) {
+	j.result = Result{
+		Task: j.claim.Task, Claim: j.claim.ID, Agent: j.claim.Agent, Outcome: outcome, ExitCode: code,
+		Seconds: time.Since(j.began).Round(100 * time.Millisecond).Seconds(), Text: text,
+	}
+}
+
 // giveBack releases the task because of an error, and returns the error.
 func (j *job) giveBack(ctx context.Context, because error) error {
 	j.become(claim.EndReleased, 0, because.Error())
@@ -255,15 +315,15 @@ func (j *job) giveBack(ctx context.Context, because error) error {
 
 // verdict is what becomes of a command that ended with 0.
 type verdict struct {
-	said   string // the summary
-	undone string // why the task is not done all the same; empty if it is
+	summary string
+	undone  string // why the task is not done all the same; empty if it is
 }
 
 // verdict waits for the command's last words, and then for the check.
-func (j *job) verdict(c *checking, f files) verdict {
-	v := verdict{said: f.said(j.supervisor.stdout)}
+func (j *job) verdict() verdict {
+	v := verdict{summary: j.files.account(j.supervisor.stdout)}
 	if j.Check != "" {
-		v.undone = j.check(c, f)
+		v.undone = j.runCheck()
 	}
 	return v
 }
@@ -282,17 +342,17 @@ func newChecking() *checking {
 	}
 }
 
-// check runs the check, which has a supervisor of its own, and returns why the task is not done; empty
+// runCheck runs the check, which has a supervisor of its own, and returns why the task is not done; empty
 // if it is. It returns when nothing runs any more that the check started.
-func (j *job) check(c *checking, f files) string {
+func (j *job) runCheck() string {
 	s, err := j.newSupervisor()
 	if err != nil {
 		return fmt.Sprintf("the check could not be started: %v", err)
 	}
 	defer adopt(true) // for the command's supervisor
 	defer s.dismiss()
-	s.run([]string{"sh", "-c", j.Check}, j.environment(f), nil)
-	stopped, killed := c.stopped, c.killed
+	s.run([]string{"sh", "-c", j.Check}, j.files.environment(j.Options, j.claim), nil)
+	stopped, killed := j.check.stopped, j.check.killed
 	pid, code, failed := 0, 0, ""
 	var late <-chan time.Time
 	for {
@@ -313,7 +373,7 @@ func (j *job) check(c *checking, f files) string {
 				failed = "the process that watches over the check was killed"
 			}
 			if failed == "" && code != 0 {
-				failed = cmp.Or(s.stdout.said().last(), s.stderr.said().last(), fmt.Sprintf("the check ended with %d", code))
+				failed = cmp.Or(s.stdout.drain().last(), s.stderr.drain().last(), fmt.Sprintf("the check ended with %d", code))
 			}
 			return failed
 		case <-stopped:
@@ -328,19 +388,19 @@ func (j *job) check(c *checking, f files) string {
 	}
 }
 
-// finish reports the outcome to the daemon, by the command's exit code. said is what the command
-// said of it. It retries while there is no daemon, or its journal or Notion is needed and cannot be
-// used; the key keeps a repetition from acting twice. Once running has ended, as after a signal, it does not wait for a
-// journal.
-func (j *job) finish(running context.Context, code int, said string) error {
+// finish reports the outcome to the daemon, by the command's exit code; text is the command's summary
+// or reason. It retries while there is no daemon, or its journal or Notion is needed and cannot be
+// used; the key keeps a repetition from acting twice. Once running has ended, as after a signal, it
+// does not wait for a journal.
+func (j *job) finish(running context.Context, code int, text string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), insist)
 	defer cancel()
 	key := "run " + string(j.claim.ID)
 	if j.refused {
 		key += " not done"
 	}
-	end := j.ending(code, said)
-	for told := false; ; {
+	end := j.ending(code, text)
+	for warned := false; ; {
 		ended, err := end(ctx, key)
 		_, away := errors.AsType[*client.UnreachableError](err)
 		p, refused := errors.AsType[*api.Problem](err)
@@ -365,9 +425,9 @@ func (j *job) finish(running context.Context, code int, said string) error {
 			}
 			return err
 		}
-		if !told {
+		if !warned {
 			j.Say("%v; trying again for a minute", err)
-			told = true
+			warned = true
 		}
 		if clock.Pause(waiting, wait) != nil || ctx.Err() != nil {
 			return err
@@ -375,8 +435,9 @@ func (j *job) finish(running context.Context, code int, said string) error {
 	}
 }
 
-// ending returns the request that ends the claim, by the command's exit code and what it said.
-func (j *job) ending(code int, said string) func(context.Context, string) (api.Claim, error) {
+// ending returns the request that ends the claim, by the command's exit code and its summary or
+// reason.
+func (j *job) ending(code int, text string) func(context.Context, string) (api.Claim, error) {
 	id, agent := string(j.claim.ID), j.claim.Agent
 	used := j.spent()
 	took := time.Since(j.began).Round(time.Second)
@@ -388,26 +449,27 @@ func (j *job) ending(code int, said string) func(context.Context, string) (api.C
 		j.become(claim.EndReleased, code, j.name()+" was stopped")
 		return release
 	case unstarted(code):
-		j.become(claim.EndReleased, code, "the command could not be started: "+cmp.Or(said, fmt.Sprintf("%s ended with %d", j.name(), code)))
+		j.become(claim.EndReleased, code, "the command could not be started: "+cmp.Or(text, fmt.Sprintf("%s ended with %d", j.name(), code)))
 		return release
 	case code == TryLater:
-		j.become(claim.EndReleased, code, cmp.Or(said, j.name()+" wants to be tried later"))
+		j.become(claim.EndReleased, code, cmp.Or(text, j.name()+" wants to be tried later"))
 		return release
 	case code == 0:
-		j.become(claim.EndCompleted, code, cmp.Or(said, fmt.Sprintf("%s ended well after %s", j.name(), took)))
+		j.become(claim.EndCompleted, code, cmp.Or(text, fmt.Sprintf("%s ended well after %s", j.name(), took)))
 		return func(ctx context.Context, key string) (api.Claim, error) {
 			return j.Daemon.Complete(ctx, id, api.CompleteRequest{Agent: agent, Summary: j.result.Text, Used: used}, key)
 		}
 	}
-	j.become(claim.EndFailed, code, cmp.Or(said, fmt.Sprintf("%s ended with %d", j.name(), code)))
+	j.become(claim.EndFailed, code, cmp.Or(text, fmt.Sprintf("%s ended with %d", j.name(), code)))
 	return func(ctx context.Context, key string) (api.Claim, error) {
 		return j.Daemon.Fail(ctx, id, api.FailRequest{Agent: agent, Reason: j.result.Text, Used: used}, key)
 	}
 }
 
-// spent is used at the end of the command. What cannot be read is said, and changes nothing else.
+// spent returns what the command used, at its end. A file that cannot be read is reported, and changes
+// nothing else.
 func (j *job) spent() api.Used {
-	used, err := j.made.used()
+	used, err := j.files.used()
 	if err != nil {
 		j.Say("what %s wrote into DIBS_USAGE_FILE is not counted: %v", j.name(), err)
 	}

@@ -8,9 +8,24 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/kit/clock"
 )
+
+const (
+	// again is the pause before a retry when the daemon cannot be reached.
+	again = time.Second
+	// insist limits the retries to report the outcome of a task.
+	insist = time.Minute
+)
+
+// keeping keeps a claim while its command runs.
+type keeping struct {
+	daemon *client.Client
+	claim  api.Claim
+	remote bool // the daemon is on another machine, and cannot see that this process lives
+}
 
 // standing is news about the claim while its command runs: it is in doubt, it stands after all, or
 // it is lost.
@@ -40,21 +55,21 @@ func lost(p *api.Problem) error {
 
 // watch reports how the claim stands, until it is lost or ctx ends. Once its lease is over it is in
 // doubt until the page was read: when this machine slept, nobody else may have taken the task.
-func (j *job) watch(ctx context.Context, tell chan<- standing) {
+func (k *keeping) watch(ctx context.Context, tell chan<- standing) {
 	report := func(s standing) {
 		select {
 		case tell <- s:
 		case <-ctx.Done():
 		}
 	}
-	until, err := j.claim.ExpiresAt.Time, error(nil)
+	until, err := k.claim.ExpiresAt.Time, error(nil)
 	for err == nil && ctx.Err() == nil {
 		if time.Now().Before(until) {
-			until, err = j.listen(ctx, until)
+			until, err = k.listen(ctx, until)
 			continue
 		}
 		report(standing{doubt: true})
-		if until, err = j.judge(ctx); err == nil {
+		if until, err = k.judge(ctx); err == nil {
 			report(standing{})
 		}
 	}
@@ -64,7 +79,7 @@ func (j *job) watch(ctx context.Context, tell chan<- standing) {
 }
 
 // listen waits for news of the claim until its lease is over, and returns the end of that.
-func (j *job) listen(ctx context.Context, until time.Time) (time.Time, error) {
+func (k *keeping) listen(ctx context.Context, until time.Time) (time.Time, error) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { // a timer would stand still while the machine sleeps
@@ -74,7 +89,7 @@ func (j *job) listen(ctx context.Context, until time.Time) (time.Time, error) {
 			}
 		}
 	}()
-	cl, err := j.Daemon.WatchAtWork(asking, string(j.claim.ID), j.claim.Agent, min(time.Minute, max(time.Until(until)/2, time.Second)))
+	cl, err := k.daemon.WatchAtWork(asking, string(k.claim.ID), k.claim.Agent, min(time.Minute, max(time.Until(until)/2, time.Second)))
 	p, refused := errors.AsType[*api.Problem](err)
 	switch {
 	case err == nil && cl.State != claim.Held:
@@ -91,10 +106,10 @@ func (j *job) listen(ctx context.Context, until time.Time) (time.Time, error) {
 // judge has the daemon renew a claim whose lease is over, which it does if the page still shows the
 // claim, and returns the end of the new lease. It waits for Notion and the journal as long as the
 // daemon answers, and for a daemon that does not answer as long as insist.
-func (j *job) judge(ctx context.Context) (until time.Time, err error) {
+func (k *keeping) judge(ctx context.Context) (until time.Time, err error) {
 	for heard := time.Now(); ; {
 		asking, cancel := context.WithTimeout(ctx, insist)
-		cl, err := j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent}, "")
+		cl, err := k.daemon.Renew(asking, string(k.claim.ID), api.RenewRequest{Agent: k.claim.Agent}, "")
 		cancel()
 		p, refused := errors.AsType[*api.Problem](err)
 		switch {
@@ -115,23 +130,23 @@ func (j *job) judge(ctx context.Context) (until time.Time, err error) {
 	}
 }
 
-// renewEvery is how often to renew a claim if the daemon cannot see this process, or there is more to
-// say of what was used.
+// renewEvery is how often to renew a claim if the daemon cannot see this process, or the usage has
+// grown.
 const renewEvery = 30 * time.Second
 
 // renew keeps the claim alive until ctx ends, for a daemon on another machine, and tells any daemon
-// what was used so far.
-func (j *job) renew(ctx context.Context) {
+// the usage so far.
+func (k *keeping) renew(ctx context.Context, usage func() (api.Used, error)) {
 	var told api.Usage
-	until := j.claim.ExpiresAt.Time
+	until := k.claim.ExpiresAt.Time
 	for clock.Pause(ctx, min(renewEvery, max(time.Until(until)/3, time.Second))) == nil {
-		used, _ := j.made.used() // what cannot be read may be half written
-		if news := used.Usage != nil && *used.Usage != told; j.Claim.PID != 0 && !news {
+		used, _ := usage() // what cannot be read may be half written
+		if news := used.Usage != nil && *used.Usage != told; !k.remote && !news {
 			continue
 		}
 		asking, cancel := context.WithTimeout(ctx, renewEvery)
 		// watch notices a failure by the end of the lease.
-		renewed, err := j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent, Used: used}, "")
+		renewed, err := k.daemon.Renew(asking, string(k.claim.ID), api.RenewRequest{Agent: k.claim.Agent, Used: used}, "")
 		cancel()
 		if err != nil {
 			continue
@@ -143,13 +158,13 @@ func (j *job) renew(ctx context.Context) {
 	}
 }
 
-// reportLost tells the daemon what was used for a claim that was lost: it is gone all the same.
-func (j *job) reportLost() {
-	if used := j.spent(); used.Usage != nil {
+// reportLost tells the daemon the usage of a lost claim, which was spent all the same.
+func (k *keeping) reportLost(used api.Used) {
+	if used.Usage != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), again)
 		defer cancel()
 		// It is refused, since the claim is lost, and noted.
-		_, _ = j.Daemon.Renew(ctx, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent, Used: used}, "")
+		_, _ = k.daemon.Renew(ctx, string(k.claim.ID), api.RenewRequest{Agent: k.claim.Agent, Used: used}, "")
 	}
 }
 
@@ -162,29 +177,20 @@ const (
 
 // progress reports the last line of the command's output until ctx ends. A report that fails is left
 // to the next one: watch notices what matters.
-func (j *job) progress(ctx context.Context) {
-	said := ""
+func (k *keeping) progress(ctx context.Context, latest func() string) {
+	reported := ""
 	for pause := lookEvery; clock.Pause(ctx, pause) == nil; {
 		pause = lookEvery
-		line := j.supervisor.latest()
-		if line == "" || line == said {
+		line := latest()
+		if line == "" || line == reported {
 			continue
 		}
 		asking, cancel := context.WithTimeout(ctx, progressEvery)
-		_, err := j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent, Progress: line}, "")
+		_, err := k.daemon.Renew(asking, string(k.claim.ID), api.RenewRequest{Agent: k.claim.Agent, Progress: line}, "")
 		cancel()
 		if err == nil {
-			said = line
+			reported = line
 		}
 		pause = progressEvery
 	}
-}
-
-// latest returns the last line of the output that the command wrote to last.
-func (s *supervisor) latest() string {
-	out, err := s.stdout.now(), s.stderr.now()
-	if line := err.last(); line != "" && err.wrote().After(out.wrote()) {
-		return line
-	}
-	return out.last()
 }

@@ -41,7 +41,7 @@ type Options struct {
 	// Count is told how each task of a loop ended, before another is claimed. Its error ends the loop.
 	Count func(End) error
 	// Check is a command of a shell that decides whether the task is done, once the command has ended
-	// with 0; empty for none.
+	// with 0; empty for no check.
 	Check string
 	// Progress makes the last line of the command's output the claim's progress.
 	Progress bool
@@ -172,11 +172,3 @@ type Result struct {
 
 // Unstarted reports whether the task was given back because the command could not be started.
 func (r Result) Unstarted() bool { return r.Outcome == claim.EndReleased && unstarted(r.ExitCode) }
-
-// become notes what becomes of the job's task.
-func (j *job) become(outcome claim.Ending, code int, text string) {
-	j.result = Result{
-		Task: j.claim.Task, Claim: j.claim.ID, Agent: j.claim.Agent, Outcome: outcome, ExitCode: code,
-		Seconds: time.Since(j.began).Round(100 * time.Millisecond).Seconds(), Text: text,
-	}
-}

@@ -106,10 +106,10 @@ func follow(screen, same *os.File) (stop func()) {
 	}
 }
 
-// said waits until all is read and written, and returns what came last. A process that the command
+// drain waits until all is read and written, and returns what came last. A process that the command
 // left running may keep the output open: then lastWords are enough. Whoever reads what is copied
 // may take its time.
-func (o *output) said() *tail {
+func (o *output) drain() *tail {
 	for {
 		select {
 		case <-o.read:
@@ -133,7 +133,7 @@ func (o *output) now() *tail {
 
 // close ends the copy.
 func (o *output) close() {
-	o.said()
+	o.drain()
 	o.abandon()
 }
 

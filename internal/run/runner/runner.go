@@ -20,17 +20,6 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-const (
-	// again is the pause before a retry when the daemon cannot be reached.
-	again = time.Second
-	// insist limits the retries to report the outcome of a task.
-	insist = time.Minute
-	// shortestPause and longestPause are how long a task is passed over that is to be tried later:
-	// at first, and at most.
-	shortestPause = 5 * time.Second
-	longestPause  = 5 * time.Minute
-)
-
 // Run claims tasks and runs the command. It returns the command's exit code. With Loop that is 0 if
 // there was anything to do at all, TryLater if a task was given back Attempts times, and still the
 // command's if it could not be started. The error is that of the claim if none was granted, or of
@@ -40,115 +29,135 @@ const (
 // It then has Patience to end; a second signal kills it.
 func Run(ctx context.Context, o Options) (code int, err error) {
 	safefile.RemoveAbandoned(filePrefix, fileSuffix)
-	remote := false // the daemon is on another machine, and cannot see processes of this one
-	put := later{most: o.Attempts}
+	l := loop{Options: o, put: later{most: o.Attempts}}
 	for done := 0; ; done++ {
-		supervisor, err := o.newSupervisor()
+		j, err := l.next(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("the process that watches over the command could not be started: %w", err)
+			return l.idle(err, done)
 		}
-		if !remote {
-			o.Claim.PID = supervisor.cmd.Process.Pid
-		}
-		cl, err := o.claim(ctx, &put)
-		remote = o.Claim.PID == 0
-		if err != nil {
-			supervisor.dismiss()
-		}
-		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.Code(claim.CodeNothingReady) && o.Loop && done > 0 {
-			o.Tell(News{Kind: Idle, Denied: p})
-			if len(put.given) > 0 {
-				return TryLater, nil
-			}
-			return 0, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		o.Tell(News{Kind: Claimed, Claim: cl})
-		job := &job{Options: o, claim: cl, supervisor: supervisor}
-		code, err := job.run(ctx)
-		if code == TryLater && err == nil && o.Loop && !job.stopped {
-			job.result.Attempts, job.result.Again, job.result.GivenUp = put.add(cl.Task.ID)
-		}
-		if job.result.Outcome != "" && (err == nil || errors.Is(err, ErrLost)) {
-			o.Tell(News{Kind: Ended, Claim: cl, Result: job.result})
-		}
+		code, err := j.run(ctx)
+		l.tell(j, code, err)
 		if !o.Loop {
 			return code, err
 		}
-		end := End{Agent: cl.Agent, Claimed: cl.ClaimedAt.Time, Outcome: job.result.Outcome}
-		if lost, ok := errors.AsType[*lostError](err); ok {
-			end.Outcome = lost.as
-		}
-		enough := o.Count(end)
-		switch {
-		case job.stopped:
+		if over, code, err := l.over(ctx, j, code, err); over {
 			return code, err
-		case err != nil && !errors.Is(err, ErrLost):
-			return code, err
-		case err == nil && (ctx.Err() != nil || unstarted(code)):
-			return code, nil
-		case enough != nil:
-			return 0, enough
 		}
 	}
 }
 
+// loop is what goes on from task to task.
+type loop struct {
+	Options
+	put    later
+	remote bool // the daemon is on another machine, and cannot see processes of this one
+}
+
+// next claims a task, for a command that is yet to be started. The process that is to watch over the
+// command keeps the claim alive from the start.
+func (l *loop) next(ctx context.Context) (*job, error) {
+	s, err := l.newSupervisor()
+	if err != nil {
+		return nil, fmt.Errorf("the process that watches over the command could not be started: %w", err)
+	}
+	if !l.remote {
+		l.Claim.PID = s.cmd.Process.Pid
+	}
+	cl, err := l.claim(ctx)
+	if err != nil {
+		s.dismiss()
+		return nil, err
+	}
+	l.Tell(News{Kind: Claimed, Claim: cl})
+	return &job{Options: l.Options, keeping: keeping{daemon: l.Daemon, claim: cl, remote: l.remote}, supervisor: s, check: newChecking()}, nil
+}
+
+// idle returns what Run returns if nothing was claimed, after so many tasks.
+func (l *loop) idle(err error, done int) (code int, _ error) {
+	p, refused := errors.AsType[*api.Problem](err)
+	if !refused || p.Code != api.Code(claim.CodeNothingReady) || !l.Loop || done == 0 {
+		return 0, err
+	}
+	l.Tell(News{Kind: Idle, Denied: p})
+	if len(l.put.given) > 0 {
+		return TryLater, nil
+	}
+	return 0, nil
+}
+
+// tell tells how a task ended. One that a loop is to try later is put off.
+func (l *loop) tell(j *job, code int, err error) {
+	if code == TryLater && err == nil && l.Loop && !j.stopped {
+		j.result.Attempts, j.result.Again, j.result.GivenUp = l.put.add(j.claim.Task.ID)
+	}
+	if j.result.Outcome != "" && (err == nil || errors.Is(err, ErrLost)) {
+		l.Tell(News{Kind: Ended, Claim: j.claim, Result: j.result})
+	}
+}
+
+// over reports whether a loop ends with this task, and if so, what Run returns.
+func (l *loop) over(ctx context.Context, j *job, code int, err error) (bool, int, error) {
+	end := End{Agent: j.claim.Agent, Claimed: j.claim.ClaimedAt.Time, Outcome: j.result.Outcome}
+	if lost, ok := errors.AsType[*lostError](err); ok {
+		end.Outcome = lost.as
+	}
+	enough := l.Count(end)
+	switch {
+	case j.stopped, err != nil && !errors.Is(err, ErrLost):
+		return true, code, err
+	case err == nil && (ctx.Err() != nil || unstarted(code)):
+		return true, code, nil
+	}
+	return enough != nil, 0, enough
+}
+
 // claim asks for a task. It passes over those that are to be tried later while others are ready. If
 // it may wait for ever, it waits for a daemon, too. Before it waits it says what for.
-func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
+func (l *loop) claim(ctx context.Context) (api.Claim, error) {
 	// A daemon that goes away without an answer may have granted a claim: ask again under the same
 	// key.
-	patience := time.Duration(o.Claim.WaitSeconds * float64(time.Second))
+	patience := time.Duration(l.Claim.WaitSeconds * float64(time.Second))
 	until := time.Now().Add(patience)
 	first := time.Duration(0) // to learn what there is to wait for
-	if o.Claim.Task != "" {
+	if l.Claim.Task != "" {
 		first = patience
 	}
-	request, due, key := o.request(later, first)
-	for said := false; ; {
+	request, due, key := l.request(first)
+	for warned := false; ; {
 		asked := time.Now()
-		cl, err := o.Daemon.Claim(ctx, request, key)
-		wait := again
+		cl, err := l.Daemon.Claim(ctx, request, key)
 		p, refused := errors.AsType[*api.Problem](err)
-		_, away := errors.AsType[*client.UnreachableError](err)
 		paused := refused && p.Code == api.Code(claim.CodePaused)
 		nothing := paused || refused && p.Code == api.Code(claim.CodeNothingReady)
-		if refused && p.Code == api.CodeOtherMachine && o.Claim.PID != 0 {
-			o.Claim.PID = 0
-			request, due, key = o.request(later, time.Duration(request.WaitSeconds*float64(time.Second)))
-			continue
+		if l.Loop && (patience > 0 || paused) {
+			until = time.Now().Add(max(patience, askAgain)) // for ever
 		}
-		if o.Loop && (patience > 0 || paused) {
-			patience := max(patience, askAgain)
-			until = time.Now().Add(patience) // for ever
-		}
-		if left := time.Until(until); nothing && left > 0 && ctx.Err() == nil {
-			o.Tell(News{Kind: Waiting, Denied: p})
-			request, due, key = o.request(later, min(left, askAgain))
-			continue
-		}
+		left := time.Until(until)
 		switch {
+		case refused && p.Code == api.CodeOtherMachine && l.Claim.PID != 0:
+			l.remote, l.Claim.PID = true, 0
+			request, due, key = l.request(time.Duration(request.WaitSeconds * float64(time.Second)))
+			continue
+		case nothing && left > 0 && ctx.Err() == nil:
+			l.Tell(News{Kind: Waiting, Denied: p})
+			request, due, key = l.request(min(left, askAgain))
+			continue
 		case nothing && due > 0 && ctx.Err() == nil:
 			if clock.Pause(ctx, due-time.Since(asked)) != nil {
 				return api.Claim{}, context.Cause(ctx)
 			}
-			request, due, key = o.request(later, 0)
+			request, due, key = l.request(0)
 			continue
-		case err == nil || !o.Loop || o.Claim.WaitSeconds == 0 || ctx.Err() != nil:
-			return cl, err
-		case refused && p.Code.Passes():
-			wait = max(again, time.Duration(p.RetryAfter)*time.Second)
-		case refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy), away:
-		default:
+		}
+		pause, passes := passing(err)
+		if !passes || !l.Loop || l.Claim.WaitSeconds == 0 || ctx.Err() != nil {
 			return cl, err
 		}
-		if wait > 0 && !said {
-			o.Say("%v; trying again", err)
+		if !warned {
+			l.Say("%v; trying again", err)
 		}
-		said = wait > 0
-		if clock.Pause(ctx, wait) != nil {
+		warned = true
+		if clock.Pause(ctx, pause) != nil {
 			return api.Claim{}, context.Cause(ctx)
 		}
 	}
@@ -158,11 +167,25 @@ func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 // something else.
 const askAgain = time.Minute
 
+// passing returns the pause after which a request may be repeated that failed because the daemon, its
+// journal or Notion cannot be reached for now; false for any other error, or for none.
+func passing(err error) (pause time.Duration, passes bool) {
+	p, refused := errors.AsType[*api.Problem](err)
+	_, away := errors.AsType[*client.UnreachableError](err)
+	switch {
+	case refused && p.Code.Passes():
+		return max(again, time.Duration(p.RetryAfter)*time.Second), true
+	case refused:
+		return again, p.Code == api.CodeStopping || p.Code == api.CodeBusy
+	}
+	return again, away
+}
+
 // request returns the next request, which waits so long at most, and its key. due is the time until
 // the first of the tasks that it passes over may be tried; zero if there is none.
-func (o Options) request(later *later, wait time.Duration) (r api.ClaimRequest, due time.Duration, key string) {
-	r = o.Claim
-	if r.Except, due = later.pending(); due > 0 {
+func (l *loop) request(wait time.Duration) (r api.ClaimRequest, due time.Duration, key string) {
+	r = l.Claim
+	if r.Except, due = l.put.pending(); due > 0 {
 		wait = min(wait, due)
 	}
 	r.WaitSeconds = wait.Seconds()
@@ -182,6 +205,12 @@ type postponed struct {
 	times int
 	due   time.Time
 }
+
+const (
+	// shortestPause and longestPause are how long a task is passed over: at first, and at most.
+	shortestPause = 5 * time.Second
+	longestPause  = 5 * time.Minute
+)
 
 // mostLater limits the tasks passed over: as many as one request may name.
 const mostLater = 1000

@@ -73,19 +73,19 @@ func (o *Options) newSupervisor() (*supervisor, error) {
 		stdout.abandon()
 		return nil, err
 	}
-	said := make(chan report, 3)
+	heard := make(chan report, 3)
 	go func() {
-		defer close(said)
+		defer close(heard)
 		defer reports.Close()
 		for in := json.NewDecoder(reports); ; {
 			var r report
 			if in.Decode(&r) != nil {
 				return
 			}
-			said <- r
+			heard <- r
 		}
 	}()
-	s.reports = said
+	s.reports = heard
 	return s, nil
 }
 
@@ -111,6 +111,15 @@ func (s *supervisor) dismiss() {
 	outputs.Go(s.stderr.close)
 	outputs.Wait()
 	s.pipe.Close()
+}
+
+// latest returns the last line of the output that the command wrote to last.
+func (s *supervisor) latest() string {
+	out, err := s.stdout.now(), s.stderr.now()
+	if line := err.last(); line != "" && err.wrote().After(out.wrote()) {
+		return line
+	}
+	return out.last()
 }
 
 // killRest kills the processes of a supervisor that was killed: they are this process's children
@@ -217,6 +226,7 @@ type supervising struct {
 	signals chan os.Signal
 }
 
+// run runs the command of the first order, and returns once nothing of it is left.
 func (s *supervising) run(first order, orders <-chan order) error {
 	cmd := exec.Command(first.Run[0], first.Run[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = first.Env, os.Stdin, s.stdout, s.stderr
@@ -225,17 +235,7 @@ func (s *supervising) run(first order, orders <-chan order) error {
 	s.stderr.Close()
 	s.stdout.Close()
 	if err != nil {
-		code := NoCommand
-		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-			code = NotFound
-		}
-		_ = s.out.Encode(report{Failed: err.Error(), Code: code})
-		for o := range orders { // the claim lives until its task is given back
-			if o.Leave {
-				return nil
-			}
-		}
-		return remove(first.Files)
+		return s.failed(err, first, orders)
 	}
 	// Reports fail once dibs run is gone. Its orders end then, too.
 	_ = s.out.Encode(report{PID: cmd.Process.Pid})
@@ -286,6 +286,22 @@ func (s *supervising) run(first order, orders <-chan order) error {
 			}
 		}
 	}
+}
+
+// failed reports that the command could not be started, and keeps the claim alive until its task was
+// given back.
+func (s *supervising) failed(err error, first order, orders <-chan order) error {
+	code := NoCommand
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		code = NotFound
+	}
+	_ = s.out.Encode(report{Failed: err.Error(), Code: code})
+	for o := range orders {
+		if o.Leave {
+			return nil
+		}
+	}
+	return remove(first.Files)
 }
 
 func remove(files []string) (err error) {

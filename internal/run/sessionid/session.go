@@ -43,7 +43,7 @@ var clients = []string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESS
 // terminal has the variables in which a terminal passes the id of the window or pane.
 type terminal struct {
 	variables []string // all have to be set; Session.From is the last one
-	// programs are the values of TERM_PROGRAM with which the variables are trusted; none means
+	// programs are the values of TERM_PROGRAM with which the variables are trusted; empty means
 	// any.
 	programs []string
 }
