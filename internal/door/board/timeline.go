@@ -13,6 +13,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/door/board/chart"
+	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
 )
 
@@ -143,7 +144,7 @@ func follow(record []api.LogEntry, held []api.Claim) (bars []*bar, marks []*mark
 		})
 	}
 	for _, e := range record {
-		word := strings.ReplaceAll(string(e.Kind), "_", " ")
+		word := wordOf(e)
 		switch {
 		case e.Seen:
 			c := known[e.Claim]
@@ -162,9 +163,9 @@ func follow(record []api.LogEntry, held []api.Claim) (bars []*bar, marks []*mark
 			of(e.Claim, e.Agent, e).Lease = e.Expires
 			point(e, e.Agent, word)
 		case e.Kind == claim.KindOverridden && e.Former != "":
-			end(of(e.Former, e.Holder, e), e, "taken over by "+text(e.Agent, 80))
+			end(of(e.Former, e.Holder, e), e, word)
 			e.Claim = e.Former
-			point(e, e.Holder, "taken over by "+text(e.Agent, 80))
+			point(e, e.Holder, word)
 		case e.Kind == claim.KindSwept:
 			end(of(e.Claim, e.Holder, e), e, word)
 			point(e, e.Holder, word)
@@ -202,22 +203,25 @@ func follow(record []api.LogEntry, held []api.Claim) (bars []*bar, marks []*mark
 // record. c is the claim that it touches; nil for none.
 func edit(e api.LogEntry, c *bar) string {
 	switch e.Kind {
-	case claim.KindEdited:
-		return "edited: " + text(strings.Join(e.Changed, ", "), maxLine)
-	case claim.KindCreated, claim.KindCancelled, claim.KindTrashed, claim.KindRestored:
-		return string(e.Kind)
-	case claim.KindReassigned:
-		return "given to " + text(e.Holder, 80)
+	case claim.KindEdited, claim.KindReassigned, claim.KindCreated, claim.KindCancelled, claim.KindTrashed, claim.KindRestored:
+		return wordOf(e)
 	case claim.KindReopened, claim.KindUnblocked:
 		if e.By == "" {
-			return string(e.Kind)
+			return wordOf(e)
 		}
 	case claim.KindCompleted, claim.KindBlocked, claim.KindReview, claim.KindFailed:
 		if c == nil || !c.Closed || c.How == string(claim.KindLost) {
-			return string(e.Kind)
+			return wordOf(e)
 		}
 	}
 	return ""
+}
+
+// wordOf says what happened. What others wrote in it is short.
+func wordOf(e api.LogEntry) string {
+	return wording.Mark(claim.Fact{
+		Kind: e.Kind, Agent: text(e.Agent, 80), Holder: text(e.Holder, 80), Changed: []string{text(strings.Join(e.Changed, ", "), maxLine)},
+	})
 }
 
 // tracks lays bars and marks out in lanes, in the order of their names; more is the number of lanes

@@ -8,8 +8,6 @@
 package notify
 
 import (
-	"cmp"
-	"fmt"
 	"net/url"
 	"slices"
 	"time"
@@ -40,14 +38,11 @@ func Of(f claim.Fact) []config.Notice {
 	if f.Kind == claim.KindPaused {
 		kinds = append(kinds, config.NoticePaused)
 	}
-	if stuck(f) {
+	if wording.Stuck(f) {
 		kinds = append(kinds, config.NoticeStuck)
 	}
 	return kinds
 }
-
-// stuck reports whether a fact is that a card was told why its task can never become ready.
-func stuck(f claim.Fact) bool { return f.Kind == claim.KindCommented && f.By == claim.Sweeper }
 
 // Notice is what a receiver is told of one fact. Its texts are one line each, without control
 // characters.
@@ -69,18 +64,8 @@ const longestText = 400
 func (r *Receiver) of(in outbox.Intent) Notice {
 	f := in.Fact
 	title := task.OneLine(f.Title, -1)
-	what := wording.NewEntry(f, claim.MeshLog).Title
-	if f.Asked {
-		what = fmt.Sprintf("%s asks about “%s”", f.Agent, title)
-	}
-	if stuck(f) {
-		what = fmt.Sprintf("“%s” stands still", title)
-	}
-	if why := cmp.Or(f.Summary, f.Detail); why != "" {
-		what += ": " + why
-	}
 	kinds := slices.DeleteFunc(Of(f), func(k config.Notice) bool { return !r.on(k) })
-	n := Notice{ID: f.ID, At: f.At, Agent: f.Agent, Task: f.Task, Title: task.Brief(title, longestText), URL: link(f.URL), Text: task.Brief(what, longestText)}
+	n := Notice{ID: f.ID, At: f.At, Agent: f.Agent, Task: f.Task, Title: task.Brief(title, longestText), URL: link(f.URL), Text: task.Brief(wording.Notice(f), longestText)}
 	if len(kinds) > 0 {
 		n.Event = kinds[0]
 	}

@@ -6,11 +6,16 @@ package wording
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"strings"
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/outbox"
 	"dibs/internal/task"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // Entry is a row of a log database. ID is unique to its fact.
@@ -126,5 +131,123 @@ func NewEntry(e claim.Fact, log claim.Log) Entry {
 	return entry
 }
 
-// takenBack reports whether e says that Holder took a task back from Agent through dibs.
-func takenBack(e claim.Fact) bool { return e.Kind == claim.KindLost && e.By != "" }
+// Writer is one log. Its errors are *claim.StoreError, or a *outbox.GoneError around one.
+type Writer interface {
+	// Create adds the entry, in one request that is sent at most once.
+	Create(ctx context.Context, e Entry) error
+	// Find reports whether the log has that entry, in any of the forms in which it may have been
+	// created.
+	Find(ctx context.Context, e Entry) (bool, error)
+}
+
+// Entries writes the intents of one log as its entries.
+type Entries struct {
+	Log    claim.Log
+	Writer Writer
+}
+
+var _ outbox.Entries = Entries{}
+
+// Send implements outbox.Effect.
+func (e Entries) Send(ctx context.Context, in outbox.Intent) (ref string, err error) {
+	return "", e.Writer.Create(ctx, NewEntry(in.Fact, e.Log))
+}
+
+// Find implements outbox.Effect. Nobody needs the page of an entry, so the ref is empty.
+func (e Entries) Find(ctx context.Context, in outbox.Intent) (refs []string, err error) {
+	found, err := e.Writer.Find(ctx, NewEntry(in.Fact, e.Log))
+	if found {
+		refs = []string{""}
+	}
+	return refs, err
+}
+
+// Name implements outbox.Entries.
+func (e Entries) Name(in outbox.Intent) (entry, said string) {
+	return entryID(in.Fact), title(in.Fact)
+}
+
+// MessagePrefix begins the entry ids of messages, and of no other entries.
+const MessagePrefix = "message-"
+
+// entryID returns the id of a fact's entry.
+func entryID(e claim.Fact) string {
+	if e.Kind == claim.KindMessage {
+		return MessagePrefix + e.ID
+	}
+	return e.ID
+}
+
+// ParseMessageID returns the id of the fact in the entry id of a message; ok is false for any
+// other entry id.
+func ParseMessageID(entry string) (event string, ok bool) {
+	return strings.CutPrefix(entry, MessagePrefix)
+}
+
+// IsEntryID reports whether a text is the id of an entry. Titles end with it where the log
+// has no column for it.
+func IsEntryID(text string) bool {
+	event, message := ParseMessageID(text)
+	_, err := ulid.ParseStrict(event)
+	return err == nil && (message || event == text)
+}
+
+// MessageColumns are the columns in which people and other programs write messages.
+var MessageColumns = []string{"from", "to", "message"}
+
+// titleText is how much of a message its title shows, in characters.
+const titleText = 80
+
+// messageTitle addresses a message with an @, as people do, so that it arrives even if the log
+// has no columns for messages.
+func messageTitle(e claim.Fact) string {
+	text := []rune(task.OneLine(e.Detail, -1))
+	if len(text) > titleText {
+		text = append(text[:titleText-1], '…')
+	}
+	to := "@" + e.Holder
+	if e.Holder == "all" {
+		to = e.Holder
+	}
+	from := cmp.Or(e.Agent, e.By)
+	if from == "" { // an old record, from before users were recorded
+		return fmt.Sprintf("to %s: %s", to, string(text))
+	}
+	return fmt.Sprintf("%s to %s: %s", from, to, string(text))
+}
+
+// Row is a row of the mesh log that may be a message.
+type Row struct {
+	Page    task.ID
+	EntryID string // empty if no daemon made the row
+	Created time.Time
+	Title   string
+	From    string
+	To      string
+	Text    string
+}
+
+// Example returns an entry with every field that an entry of that log can have. A database
+// needs a property for each.
+func Example(log claim.Log) Entry {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	kind := claim.KindContested
+	if log == claim.TaskLog {
+		kind = claim.KindCompleted
+	}
+	return NewEntry(claim.Fact{
+		ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: at, Kind: kind, Agent: "Sandman",
+		Title: "A task", Task: "11111111-2222-3333-4444-555555555555", URL: "https://www.notion.so/11111111222233334444555555555555",
+		Claim: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1E", Code: claim.CodeHeld, Holder: "Oracle", Count: 1, Names: []string{"Oracle"},
+		Started: at, Finished: at.Add(time.Minute), Summary: "a summary", Evidence: []string{"a commit"}, Detail: "a detail",
+		Used: claim.Usage{Tokens: 12000, Micros: 420000},
+	}, log)
+}
+
+// MessageExample returns a message as an entry of the mesh log.
+func MessageExample() Entry {
+	return NewEntry(claim.Fact{
+		ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Kind: claim.KindMessage,
+		Agent: "Sandman", Holder: "Oracle", Detail: "a message",
+	}, claim.MeshLog)
+}

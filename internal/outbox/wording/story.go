@@ -31,7 +31,7 @@ func Story(facts []claim.Fact, of claim.ID) []Step {
 		if known.echo(f) || of != "" && !belongs(f, of) {
 			continue
 		}
-		steps = append(steps, Step{f.At, line(known.who(f)), line(sentence(f, "the task")), line(why(f))})
+		steps = append(steps, Step{f.At, line(known.who(f)), line(sentence(f, "the task")), line(strings.Join(details(f), "; "))})
 	}
 	return steps
 }
@@ -45,20 +45,6 @@ func belongs(f claim.Fact, of claim.ID) bool {
 		return f.Former == of
 	}
 	return f.Claim == of
-}
-
-// why says why something happened, as far as the sentence does not.
-func why(f claim.Fact) string {
-	var parts []string
-	switch f.Kind {
-	case claim.KindMessage, claim.KindReserved, claim.KindUnreserved:
-	case claim.KindContested:
-		parts = f.Names
-	default:
-		parts = []string{f.Summary, f.Detail}
-	}
-	parts = slices.DeleteFunc(slices.Clone(parts), func(s string) bool { return s == "" })
-	return strings.Join(parts, "; ")
 }
 
 // known is what the record says of the claims on a task. Boards without a column for the token
@@ -143,9 +129,10 @@ func (k *known) echo(f claim.Fact) bool {
 
 // who returns who did it. Of a claim that was made elsewhere, its agent did what is seen.
 func (k *known) who(f claim.Fact) string {
-	switch f.Kind {
-	case claim.KindExpiring, claim.KindConflict, claim.KindContested, claim.KindCleared, claim.KindWithdrawn, claim.KindReady, claim.KindExpired:
+	if tell(f).own {
 		return claim.Sweeper
+	}
+	switch f.Kind {
 	case claim.KindSwept:
 		return cmp.Or(f.By, claim.Sweeper)
 	case claim.KindLost:
