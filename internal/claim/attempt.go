@@ -207,9 +207,9 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 		a.watcher.Wrote(v.took, v.failure)
 	}
 	switch {
-	case f == seen && a.unsettled():
+	case f == confirmed && a.unsettled():
 		return a.judge(ctx, work, answer)
-	case f == seen:
+	case f == confirmed:
 		return a.verify(ctx, work)
 	case f == unknown:
 		return a.enquire(ctx, work, v, fmt.Errorf("the claim write %w", err))

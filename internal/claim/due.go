@@ -263,7 +263,7 @@ func (c *Claimer) Repay(ctx context.Context, mirror func(task.ID) (task.Task, bo
 			if !free(v.Task) {
 				return nil
 			}
-			if _, f, err := v.write(Write{Timeout: new(m.Own)}); f != seen {
+			if _, f, err := v.write(Write{Timeout: new(m.Own)}); f != confirmed {
 				return err // it may be repeated
 			}
 		}

@@ -301,18 +301,18 @@ func historyOf(tries []Try) string {
 		tries = tries[len(tries)-mostTries:]
 		text += fmt.Sprintf(", the last %d", mostTries)
 	}
-	said := make([]string, len(tries))
+	parts := make([]string, len(tries))
 	for i, t := range tries {
 		what := "the claim of " + t.Agent + " ran out"
 		if t.Failed {
 			what = t.Agent + " failed"
 		}
-		said[i] = what + " at " + noteTime(t.At)
+		parts[i] = what + " at " + noteTime(t.At)
 		if why := task.OneLine(t.Why, longestWhy); why != "" {
-			said[i] += " (" + why + ")"
+			parts[i] += " (" + why + ")"
 		}
 	}
-	return text + ": " + strings.Join(said, ", ")
+	return text + ": " + strings.Join(parts, ", ")
 }
 
 // Earlier is what became of an earlier claim on a task.

@@ -12,9 +12,9 @@ import (
 // Guard compares a held claim with the task that the mirror saw. If they differ, or the claim
 // is under suspicion, Guard reads the page itself, and the page decides: a claim covered by an
 // abandoned one is written back, a claim that somebody else ended is lost, and a changed lease
-// is taken over. If seen is nil, Guard always reads the page. The error is a *Lost if the claim
+// is taken over. If mirrored is nil, Guard always reads the page. The error is a *Lost if the claim
 // turns out to be over.
-func (c *Claimer) Guard(ctx context.Context, id ID, seen *task.Task) error {
+func (c *Claimer) Guard(ctx context.Context, id ID, mirrored *task.Task) error {
 	h, unlock, err := c.lockClaim(ctx, id)
 	if err != nil {
 		return err
@@ -23,8 +23,8 @@ func (c *Claimer) Guard(ctx context.Context, id ID, seen *task.Task) error {
 	if h.State != Held {
 		return nil
 	}
-	if seen != nil && h.Suspect.IsZero() {
-		if s, _, _ := c.policy.standing(h, *seen, c.store.Now(), nil); s == isMine && c.fresh(h, *seen) {
+	if mirrored != nil && h.Suspect.IsZero() {
+		if s, _, _ := c.policy.standing(h, *mirrored, c.store.Now(), nil); s == isMine && c.fresh(h, *mirrored) {
 			return nil
 		}
 	}

@@ -237,8 +237,8 @@ func (l Lease) KeptUntil() time.Time {
 // that comes first. It lies before StaleAt by the allowance of Policy.
 func (l Lease) ExpiresAt() time.Time {
 	end := l.ClaimedAt.Add(l.Timeout)
-	if kept := l.KeptUntil(); !kept.IsZero() && kept.Before(end) {
-		return kept
+	if until := l.KeptUntil(); !until.IsZero() && until.Before(end) {
+		return until
 	}
 	return end
 }

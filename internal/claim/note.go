@@ -130,14 +130,14 @@ func (s Saying) About(status task.Status) bool {
 // Noted returns a note in which line replaces our earlier lines: first what others wrote, then
 // line.
 func Noted(note, line string) string {
-	var kept strings.Builder
+	var others strings.Builder
 	at := 0
 	for _, own := range NoteLines(note) {
-		kept.WriteString(note[at:own[0]])
+		others.WriteString(note[at:own[0]])
 		at = own[1]
 	}
-	kept.WriteString(note[at:])
-	return kept.String() + NoteBreak(kept.String()) + line
+	others.WriteString(note[at:])
+	return others.String() + NoteBreak(others.String()) + line
 }
 
 // NoteBreak returns the line break needed between a text and a line below it.

@@ -29,7 +29,7 @@ func ofOpenings() Cases {
 				return s.trashed() || s.Task.Status == task.Unknown || s.Task.Status == task.InProgress && (s.Task.Assignee != "" || s.Task.ClaimedBy != "")
 			}, step: Sight.barred},
 		{On: Opening, If: "the page shows a claim, or a part of one, that may not be over", Then: "refuse",
-			when: Sight.claimed, step: Sight.kept},
+			when: Sight.claimed, step: Sight.stillClaimed},
 		{On: Opening, If: "it is in another status than was seen", Then: "refuse",
 			when: func(s Sight) bool { return !s.Ask.allows(s.Task.Status) }, step: Sight.decided},
 		{On: Opening, If: "somebody edited it since its last claim, and that was not seen", Then: "refuse",
@@ -142,8 +142,8 @@ func (s Sight) barred() Step {
 	return s.denied(d)
 }
 
-// kept refuses a task whose page shows a claim.
-func (s Sight) kept() Step {
+// stillClaimed refuses a task whose page shows a claim.
+func (s Sight) stillClaimed() Step {
 	t, p := s.Task, s.Policy
 	if s.named() {
 		return s.denied(Decision{

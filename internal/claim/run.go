@@ -183,7 +183,7 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 		c.log.Warn("a card is left alone: something changes it back whenever it is tidied: see in Notion who edited it last", AttrKey, v.Task.Key, AttrTitle, Brief(v.Task.Title), AttrTask, v.id, "for", restFor.String())
 	}
 	switch {
-	case f == seen && (step.Enough == nil || step.Enough(answer)):
+	case f == confirmed && (step.Enough == nil || step.Enough(answer)):
 		e.wrote, e.off = true, step.Off
 		if e.kind == Opening {
 			e.mark.Task = answer.Task
@@ -201,7 +201,7 @@ func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) err
 		again.wait = 0
 	}
 	switch {
-	case f == seen:
+	case f == confirmed:
 		again.cause = unproven(e.hold)
 		return again
 	case step.Else == nil:

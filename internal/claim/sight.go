@@ -186,8 +186,8 @@ func unedited(h Hold, t task.Task) (task.Task, bool) {
 
 // Unedited reports whether a page that was read as now is known to be as it was seen, or written here,
 // earlier. Dates of edits are cut to the minute.
-func Unedited(seen, now task.Task) bool {
-	return now.EditedBy != "" && now.EditedBy == seen.EditedBy && now.Edited.Equal(seen.Edited)
+func Unedited(before, now task.Task) bool {
+	return now.EditedBy != "" && now.EditedBy == before.EditedBy && now.Edited.Equal(before.Edited)
 }
 
 func abandonedOver(agent string) string {

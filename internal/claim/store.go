@@ -243,8 +243,8 @@ const (
 	unknown fate = iota
 	// notLanded: it did not land and never will.
 	notLanded
-	// seen: its answer showed all of it.
-	seen
+	// confirmed: its answer showed all of it.
+	confirmed
 )
 
 // explain words the error of a write that was not seen. It puts what before the error of a

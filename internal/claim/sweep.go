@@ -53,25 +53,25 @@ func (c *Claimer) sweeping(id task.ID, note, by string) *errand {
 
 // Tidy takes off a page the claim of this ledger that it shows without right: a claim that is
 // over, or that was made on another page, of which this one is a copy. Everybody else would
-// take the task for held until that lease ends. seen is the task in the mirror; Notion is asked
+// take the task for held until that lease ends. mirrored is the task in the mirror; Notion is asked
 // only if it shows such a claim. Tidy reports whether it wrote anything.
 //
 // An ended claim may be on its page because of an undo, or because its write came late and
 // covered a live claim. So it is taken off in two steps, like an abandoned claim: it is marked
 // void, and RunDue reopens the task after the grace.
-func (c *Claimer) Tidy(ctx context.Context, seen task.Task) (tidied bool, err error) {
-	if c.policy.Over(seen, c.store.Now()) || c.LeftAlone(seen.ID) > 0 {
+func (c *Claimer) Tidy(ctx context.Context, mirrored task.Task) (tidied bool, err error) {
+	if c.policy.Over(mirrored, c.store.Now()) || c.LeftAlone(mirrored.ID) > 0 {
 		return false, nil // if its lease is over, it is left to be overridden or swept
 	}
-	if _, ok, err := c.remains(ctx, seen); !ok || err != nil {
+	if _, ok, err := c.remains(ctx, mirrored); !ok || err != nil {
 		return false, err
 	}
-	unlock, err := c.locks.Lock(ctx, seen.ID)
+	unlock, err := c.locks.Lock(ctx, mirrored.ID)
 	if err != nil {
 		return false, err
 	}
 	defer unlock()
-	e := &errand{kind: Tidying, mark: Mark{Task: seen}}
+	e := &errand{kind: Tidying, mark: Mark{Task: mirrored}}
 	err = c.run(ctx, e)
 	return e.wrote, err
 }

@@ -156,7 +156,7 @@ func (v *visit) write(w Write) (Reading, fate, error) {
 	case err == nil:
 		c.watcher.Observe(r)
 		if w.shows(r.Task) {
-			return r, seen, nil
+			return r, confirmed, nil
 		}
 		return r, unknown, errNoEffect
 	case landed(err) == LandedNo:
@@ -170,7 +170,7 @@ func (v *visit) write(w Write) (Reading, fate, error) {
 func (v *visit) compete(w Write) (Reading, fate, error) {
 	r, f, err := v.write(w)
 	switch {
-	case f != seen || v.within(r):
+	case f != confirmed || v.within(r):
 		return r, f, err
 	case r.Unsure:
 		return r, unknown, errors.New("was answered without a date that is known to be right")

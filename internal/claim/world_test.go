@@ -80,7 +80,7 @@ func (w *world) start(o sim.DaemonOptions, faults ...sim.Fault) *sim.Daemon {
 	d := w.Register.Daemon(o)
 	w.Cleanup(func() {
 		d.Close()
-		if n := d.Store.Kept(); n > 0 {
+		if n := d.Store.Unspent(); n > 0 {
 			w.Errorf("daemon %s keeps %d permits that it does not use", o.Name, n)
 		}
 		for i, c := range d.Store.Calls() {

@@ -248,12 +248,12 @@ func (l DayLimit) Covers(agent string) bool { return task.MatchAgent(l.Name, age
 // Bars returns the refusal of one more grant, after those of the day and what was spent in it; nil
 // if there is room for it. until is the end of the day in zone.
 func (l DayLimit) Bars(agent string, granted int, spent int64, until time.Time, zone *time.Location) *claim.Barred {
-	var said string
+	var used string
 	switch {
 	case l.Grants > 0 && granted >= l.Grants:
-		said = fmt.Sprintf("max_per_day: %d of %d grants", granted, l.Grants)
+		used = fmt.Sprintf("max_per_day: %d of %d grants", granted, l.Grants)
 	case l.Micros > 0 && spent >= l.Micros:
-		said = fmt.Sprintf("max_usd_per_day: %s of %s USD", claim.Dollars(spent), claim.Dollars(l.Micros))
+		used = fmt.Sprintf("max_usd_per_day: %s of %s USD", claim.Dollars(spent), claim.Dollars(l.Micros))
 	default:
 		return nil
 	}
@@ -266,7 +266,7 @@ func (l DayLimit) Bars(agent string, granted int, spent int64, until time.Time, 
 		of = fmt.Sprintf(" (%v)", zone)
 	}
 	return &claim.Barred{Code: claim.CodeLimitReached, Until: until, Detail: fmt.Sprintf(
-		"%s used up %s of this day%s; go on with what you hold", whose, said, of)}
+		"%s used up %s of this day%s; go on with what you hold", whose, used, of)}
 }
 
 // Day returns the beginning of the day of now, and of the next one.

@@ -223,7 +223,7 @@ func (r *race) run(ctx context.Context) {
 	for i, n := range r.daemons {
 		d := n.Load()
 		d.Close()
-		if n := d.Store.Kept(); n > 0 {
+		if n := d.Store.Unspent(); n > 0 {
 			r.wrong("daemon %d keeps %d permits that it does not use", i, n)
 		}
 		r.Events = append(r.Events, d.Ledger.Events())

@@ -47,8 +47,8 @@ type Doubt struct {
 
 	mu      sync.Mutex
 	bot     string    // this daemon's user in Notion; empty if that is not known
-	seen    *evidence // the reason for the doubt; nil if there is none
-	stored  bool      // seen is in the journal
+	reason  *evidence // for the doubt; nil if there is none
+	stored  bool      // reason is in the journal
 	adopted time.Time // in Notion's time: earlier claims count as another daemon's
 
 	stranger sighted   // the last one
@@ -99,11 +99,11 @@ type Storage interface {
 // Origin returns the origin of a journal, and when it got it, in Notion's time. A journal without one
 // gets one now.
 func Origin(ctx context.Context, s Storage, now time.Time) (claim.Origin, time.Time, error) {
-	kept, err := s.Meta(ctx, metaOrigin)
+	text, err := s.Meta(ctx, metaOrigin)
 	if err != nil {
 		return "", now, err
 	}
-	if origin, born, ok := strings.Cut(kept, " "); ok {
+	if origin, born, ok := strings.Cut(text, " "); ok {
 		at, err := time.Parse(time.RFC3339, born)
 		return claim.Origin(origin), at, err
 	}
@@ -131,21 +131,21 @@ func OpenDoubt(ctx context.Context, c DoubtConfig) (_ *Doubt, err error) {
 			d.stranger.At = c.Clock.Now()
 		}
 	}
-	kept, err := c.Storage.Meta(ctx, metaDoubt)
+	text, err := c.Storage.Meta(ctx, metaDoubt)
 	if err != nil {
 		return nil, err
 	}
-	if kept != "" {
-		if err := json.Unmarshal([]byte(kept), &d.seen); err != nil {
+	if text != "" {
+		if err := json.Unmarshal([]byte(text), &d.reason); err != nil {
 			return nil, fmt.Errorf("the doubt of the journal: %w", err)
 		}
 		d.stored = true
 	}
-	if d.seen != nil && d.lost(d.seen.Since) {
+	if d.reason != nil && d.lost(d.reason.Since) {
 		if err := c.Storage.SetMeta(ctx, metaDoubt, ""); err != nil {
 			return nil, err
 		}
-		d.seen, d.stored = nil, false
+		d.reason, d.stored = nil, false
 	}
 	adopted, err := c.Storage.Meta(ctx, metaAdopted)
 	if err == nil && adopted != "" {
@@ -162,11 +162,11 @@ func (d *Doubt) Why() error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.seen == nil {
+	if d.reason == nil {
 		return nil
 	}
 	return &claim.JournalError{Err: fmt.Errorf("the journal's database was restored to an older state, or emptied: %q (%s) shows claim %s of %s, %s; %s",
-		d.seen.Title, d.seen.Task, d.seen.Claim, d.seen.Agent, d.seen.What, adviceRestored)}
+		d.reason.Title, d.reason.Task, d.reason.Claim, d.reason.Agent, d.reason.What, adviceRestored)}
 }
 
 // Bot returns this daemon's user in Notion. While it is empty, nothing raises a doubt.
@@ -190,7 +190,7 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 		return
 	}
 	d.mu.Lock()
-	done, adopted, bot := d.seen != nil && d.stored, d.adopted, d.bot
+	done, adopted, bot := d.reason != nil && d.stored, d.adopted, d.bot
 	d.mu.Unlock()
 	token := claim.ParseToken(t.Token)
 	if t.Trashed || t.Status != task.Open && t.Status != task.InProgress || // no claim there is live
@@ -241,14 +241,14 @@ func (d *Doubt) meet(ctx context.Context, t task.Task) {
 	d.stranger = sighted{t.ClaimedBy, t.Title, now}
 	news := now.Sub(before.At).Abs() > Beside
 	store := now.Sub(d.storedAt).Abs() > hourly
-	kept, err := json.Marshal(d.stranger)
-	said := d.line()
+	text, err := json.Marshal(d.stranger)
+	line := d.line()
 	d.mu.Unlock()
 	if news && d.Policy.Exclusive {
-		d.Log.Warn("a daemon with a journal of its own claims on this board: from now on claims are settled", claim.AttrReason, said)
+		d.Log.Warn("a daemon with a journal of its own claims on this board: from now on claims are settled", claim.AttrReason, line)
 	}
 	if err == nil && store {
-		err = d.Storage.SetMeta(context.WithoutCancel(ctx), metaStranger, string(kept))
+		err = d.Storage.SetMeta(context.WithoutCancel(ctx), metaStranger, string(text))
 	}
 	if err != nil {
 		d.Log.Warn("that there is another daemon could not be stored", claim.AttrError, err)
@@ -325,16 +325,16 @@ func (d *Doubt) contradiction(ctx context.Context, t task.Task, id claim.ID) (wh
 // at the next occasion.
 func (d *Doubt) raise(ctx context.Context, s *evidence) {
 	d.mu.Lock()
-	if d.seen == nil {
-		d.seen = s
+	if d.reason == nil {
+		d.reason = s
 		defer func() {
 			d.Log.Error("nothing is granted: the journal's database was restored to an older state, or emptied", claim.AttrReason, d.Why())
 		}()
 	}
-	kept, err := json.Marshal(d.seen)
+	text, err := json.Marshal(d.reason)
 	d.mu.Unlock()
 	if err == nil {
-		err = d.Storage.SetMeta(context.WithoutCancel(ctx), metaDoubt, string(kept))
+		err = d.Storage.SetMeta(context.WithoutCancel(ctx), metaDoubt, string(text))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -346,7 +346,7 @@ func (d *Doubt) raise(ctx context.Context, s *evidence) {
 func (d *Doubt) Adopt(ctx context.Context) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.seen == nil {
+	if d.reason == nil {
 		return false, nil
 	}
 	now := d.Clock.Now()
@@ -357,6 +357,6 @@ func (d *Doubt) Adopt(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	d.seen, d.stored, d.adopted = nil, false, now
+	d.reason, d.stored, d.adopted = nil, false, now
 	return true, nil
 }

@@ -72,12 +72,12 @@ type Watch struct {
 	config Config
 	loop   *clock.Loop
 
-	mu   sync.Mutex
-	kept map[claim.ID]*kept
+	mu     sync.Mutex
+	claims map[claim.ID]*watched
 }
 
-// kept is a claim that has keepers, or had them.
-type kept struct {
+// watched is a claim that has keepers, or had them.
+type watched struct {
 	// granted is set once there is a claim; until then it is being made.
 	granted bool
 	stored  []Keeper
@@ -97,14 +97,14 @@ func New(ctx context.Context, c Config) (*Watch, error) {
 	if c.Processes == nil {
 		c.Processes = Here{}
 	}
-	w := &Watch{config: c, kept: make(map[claim.ID]*kept)}
+	w := &Watch{config: c, claims: make(map[claim.ID]*watched)}
 	w.loop = clock.NewLoop(0, w.turn)
 	stored, err := c.Storage.Keepers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for id, keepers := range stored {
-		w.kept[id] = &kept{granted: true, stored: keepers}
+		w.claims[id] = &watched{granted: true, stored: keepers}
 	}
 	return w, nil
 }
@@ -115,7 +115,7 @@ func (w *Watch) Lives(p Process) bool { return w.config.Processes.Life(p) != Gon
 // Keep makes a process a keeper of a claim. The claim may still be in the making: then Granted or
 // Forget has to follow.
 func (w *Watch) Keep(ctx context.Context, id claim.ID, k Keeper) error {
-	return w.change(ctx, id, func(c *kept) {
+	return w.change(ctx, id, func(c *watched) {
 		c.stored = slices.DeleteFunc(c.stored, func(other Keeper) bool { return other.Process == k.Process })
 		c.stored = append(c.stored, k)
 	})
@@ -125,7 +125,7 @@ func (w *Watch) Keep(ctx context.Context, id claim.ID, k Keeper) error {
 func (w *Watch) Granted(id claim.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c, ok := w.kept[id]; ok {
+	if c, ok := w.claims[id]; ok {
 		c.granted = true
 	}
 	w.loop.Wake()
@@ -134,8 +134,8 @@ func (w *Watch) Granted(id claim.ID) {
 // Forget ends the watch over a claim.
 func (w *Watch) Forget(ctx context.Context, id claim.ID) error {
 	w.mu.Lock()
-	_, known := w.kept[id]
-	delete(w.kept, id)
+	_, known := w.claims[id]
+	delete(w.claims, id)
 	w.mu.Unlock()
 	if !known {
 		return nil
@@ -145,7 +145,7 @@ func (w *Watch) Forget(ctx context.Context, id claim.ID) error {
 
 // Connect makes a connection a keeper of a claim, until leave is called.
 func (w *Watch) Connect(ctx context.Context, id claim.ID, grace time.Duration) (leave func(), err error) {
-	err = w.change(ctx, id, func(c *kept) {
+	err = w.change(ctx, id, func(c *watched) {
 		// One stored keeper stands for all connections: after a restart, any of them will do.
 		c.stored = slices.DeleteFunc(c.stored, func(k Keeper) bool { return k.Process == Process{} })
 		c.stored = append(c.stored, Keeper{Grace: grace})
@@ -158,7 +158,7 @@ func (w *Watch) Connect(ctx context.Context, id claim.ID, grace time.Duration) (
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if c, ok := w.kept[id]; ok {
+		if c, ok := w.claims[id]; ok {
 			c.connections--
 		}
 		w.loop.Wake()
@@ -169,7 +169,7 @@ func (w *Watch) Connect(ctx context.Context, id claim.ID, grace time.Duration) (
 func (w *Watch) Keeps(id claim.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c, ok := w.kept[id]
+	c, ok := w.claims[id]
 	return ok && len(c.stored) > 0
 }
 
@@ -177,7 +177,7 @@ func (w *Watch) Keeps(id claim.ID) bool {
 func (w *Watch) KeepersGone(id claim.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c, ok := w.kept[id]
+	c, ok := w.claims[id]
 	if !ok || !c.granted || len(c.stored) == 0 {
 		return false
 	}
@@ -186,11 +186,11 @@ func (w *Watch) KeepersGone(id claim.ID) bool {
 }
 
 // change changes the keepers of a claim, and stores them.
-func (w *Watch) change(ctx context.Context, id claim.ID, change func(*kept)) error {
+func (w *Watch) change(ctx context.Context, id claim.ID, change func(*watched)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	next := kept{}
-	if c, ok := w.kept[id]; ok {
+	next := watched{}
+	if c, ok := w.claims[id]; ok {
 		next = *c
 		next.stored = slices.Clone(c.stored)
 	}
@@ -199,7 +199,7 @@ func (w *Watch) change(ctx context.Context, id claim.ID, change func(*kept)) err
 		return err
 	}
 	next.left, next.beat = time.Time{}, time.Time{}
-	w.kept[id] = &next
+	w.claims[id] = &next
 	w.loop.Wake()
 	return nil
 }
@@ -219,7 +219,7 @@ func (w *Watch) turn(ctx context.Context) time.Duration {
 // been without a keeper for their grace. It reports whether there are claims to watch.
 func (w *Watch) RunOnce(ctx context.Context) bool {
 	w.mu.Lock()
-	ids := slices.Sorted(maps.Keys(w.kept))
+	ids := slices.Sorted(maps.Keys(w.claims))
 	w.mu.Unlock()
 	for _, id := range ids {
 		if err := w.lookAfter(ctx, id); err != nil && ctx.Err() == nil {
@@ -261,7 +261,7 @@ func (w *Watch) lookAfter(ctx context.Context, id claim.ID) error {
 func (w *Watch) due(id claim.ID, now time.Time) (over, beat bool, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c, ok := w.kept[id]
+	c, ok := w.claims[id]
 	if !ok || !c.granted {
 		return false, false, ""
 	}
@@ -282,7 +282,7 @@ func (w *Watch) due(id claim.ID, now time.Time) (over, beat bool, why string) {
 
 // inspect checks the keepers of a claim. It returns the best of their lives, the longest grace, and
 // the name of one that is gone. w.mu is locked.
-func (w *Watch) inspect(c *kept) (best Life, grace time.Duration, who string) {
+func (w *Watch) inspect(c *watched) (best Life, grace time.Duration, who string) {
 	best, who = Gone, "nobody"
 	if c.connections > 0 {
 		best = Living
@@ -306,7 +306,7 @@ func (w *Watch) inspect(c *kept) (best Life, grace time.Duration, who string) {
 func (w *Watch) beaten(id claim.ID, next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c, ok := w.kept[id]; ok {
+	if c, ok := w.claims[id]; ok {
 		c.beat = next
 	}
 }

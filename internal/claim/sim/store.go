@@ -100,8 +100,8 @@ func (s *Store) Permit(ctx context.Context, n int) (context.Context, error) {
 	return context.WithValue(ctx, permitsKey{}, p), nil
 }
 
-// Kept returns how many permits were neither used nor returned.
-func (s *Store) Kept() int {
+// Unspent returns how many permits were neither used nor returned.
+func (s *Store) Unspent() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
