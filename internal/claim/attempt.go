@@ -130,7 +130,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 			Detail: err.Error() + ": ask again later, or wait for a task",
 		}, false)
 	case err != nil:
-		d := ofPage(a.cl.Task, err)
+		d := ofPage(err)
 		if !Asked(err) {
 			d.Reach = ReachDecided
 		}
@@ -147,7 +147,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	}
 	blockers, err := a.board.Blockers(ctx, v.Task)
 	if err != nil {
-		return a.deny(ctx, ofPage(a.cl.Task, err), true)
+		return a.deny(ctx, ofPage(err), true)
 	}
 	d, unwanted := a.policy.decide(v.Reading, a.cl.Agent, blockers).wanted(v.Task, a.unwanted)
 	if under, left := a.landing(v.Task); d.Code == "" && left > 0 {
@@ -216,7 +216,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	case storeKind(err) == Unavailable:
 		return Hold{}, notYet{}
 	}
-	return a.deny(ctx, ofPage(a.cl.Task, err), true)
+	return a.deny(ctx, ofPage(err), true)
 }
 
 // verify waits for the settle time after the claim was seen on the page, reads the page again,
@@ -409,7 +409,7 @@ func (a *attempt) abandon(ctx, work context.Context, s MarkState, d *Denied) (Ho
 // failed returns the denial of an attempt that failed for that cause after its claim was
 // written.
 func (a *attempt) failed(cause error) *Denied {
-	d := ofPage(a.cl.Task, cause)
+	d := ofPage(cause)
 	d.Detail = cause.Error() + "; try again later"
 	return &d
 }

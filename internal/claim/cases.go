@@ -127,21 +127,6 @@ func (s Sight) stands(t task.Task) Change {
 	return holding(s.Policy.refreshed(h, t), facts...)
 }
 
-// refreshed returns h with the date and the lease on its page: others go by what was changed
-// there.
-func (p Policy) refreshed(h Hold, t task.Task) Hold {
-	h.Task, h.Timeout = t, p.LeaseOf(t)
-	since := h.ClaimedAt
-	if !t.ClaimedAt.IsZero() {
-		since = t.ClaimedAt
-	}
-	if since.Before(h.ClaimedAt.Truncate(time.Minute)) {
-		h.ClaimedAt = since
-	}
-	h.StaleAt = p.StaleAt(since, p.LeaseOf(t))
-	return h
-}
-
 // lose ends a claim that somebody else ended. Work that was finished meanwhile is recorded as
 // orphaned in the task log. What people left of the claim on its page is taken off at once; if
 // that fails, the claim is lost all the same, and Tidy does it later.

@@ -255,8 +255,8 @@ func unavailable(err error) Denied {
 }
 
 // ofPage returns the denial for a failure to read or write the task's page.
-func ofPage(t task.Task, err error) Denied {
+func ofPage(err error) Denied {
 	d := unavailable(err)
-	d.Task, d.Reach = t, ReachPage
+	d.Reach = ReachPage
 	return d
 }

@@ -127,6 +127,21 @@ func (p Policy) Stale(t task.Task, now time.Time) bool {
 // must have arrived.
 func (p Policy) outlives(t task.Task, now time.Time) bool { return !p.Stale(t, now.Add(arrival)) }
 
+// refreshed returns h with the date and the lease on its page: others go by what was changed
+// there.
+func (p Policy) refreshed(h Hold, t task.Task) Hold {
+	h.Task, h.Timeout = t, p.LeaseOf(t)
+	since := h.ClaimedAt
+	if !t.ClaimedAt.IsZero() {
+		since = t.ClaimedAt
+	}
+	if since.Before(h.ClaimedAt.Truncate(time.Minute)) {
+		h.ClaimedAt = since
+	}
+	h.StaleAt = p.StaleAt(since, p.LeaseOf(t))
+	return h
+}
+
 // dated reports whether the date on t belongs to a claim of the agent that t names. It does not
 // if a person put another name on a completed task and reopened it: then the date is that of
 // the finished claim.

@@ -253,7 +253,9 @@ func (c *Claimer) putOff(ctx context.Context, e *errand, cause error) error {
 	case e.kind == Cleanup:
 		return errors.Join(cause, c.saveMark(ctx, e.mark.putOff(c.store.Now(), cause)))
 	case e.kind == Opening && ctx.Err() == nil:
-		return new(ofPage(e.mark.Task, cause))
+		d := ofPage(cause)
+		d.Task = e.mark.Task
+		return &d
 	case e.hold.ID == "" && cause != nil && storeKind(cause) == Trashed: // there was only a mark to make
 		return nil
 	}

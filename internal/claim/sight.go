@@ -366,7 +366,9 @@ func (s Sight) again(f fate, cause error) error {
 // unless Notion refused the write.
 func (s Sight) undone(f fate, err error) error {
 	if f == notLanded && storeKind(err) != Unavailable {
-		return new(ofPage(s.Task, err))
+		d := ofPage(err)
+		d.Task = s.Task
+		return &d
 	}
 	return notYet{err, s.Policy.Settle}
 }
