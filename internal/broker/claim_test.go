@@ -358,3 +358,30 @@ func TestTheRecordHasTheCause(t *testing.T) {
 		}
 	})
 }
+
+// An attempt that was given up is shown in the state of the mark that it left, as long as there is one.
+func TestLookupOfAWithdrawal(t *testing.T) {
+	for state, withdrawing := range map[claim.MarkState]bool{claim.Unseen: false, claim.Abandoned: true, claim.Voided: true, claim.Clearing: true, claim.Gone: false} {
+		inHouse(t, nil, []task.Task{openTask(1, "First")}, func(h *house) {
+			ref := broker.Ref{Claim: string(h.mustClaim("Sandman", openTask(1, "").ID).ID)}
+			hold, err := h.claimer.Find(h.Context(), claim.ID(ref.Claim))
+			if err != nil {
+				t.Fatal(err)
+			}
+			hold.State, hold.Ending, hold.Ended = claim.Ended, claim.EndNotGranted, h.store.Now()
+			left := claim.Mark{ID: hold.ID, Why: claim.Withdrawn, Of: hold.ID, Agent: hold.Agent, Task: hold.Task, State: state, Made: hold.Reserved}
+			outcome := claim.Ending("")
+			if state == claim.Gone {
+				outcome, left.Ended = hold.Ending, hold.Ended
+			}
+			if err := h.journal.Save(h.Context(), claim.Change{Holds: []claim.Hold{hold}, Marks: []claim.Mark{left}}); err != nil {
+				t.Fatal(err)
+			}
+			h.restart()
+			got, err := h.Lookup(h.Context(), ref)
+			if err != nil || string(got.State) != string(state) || got.Withdrawing != withdrawing || got.Outcome != outcome {
+				t.Errorf("%s: shown as %s, %s, withdrawing %v, %v", state, got.State, got.Outcome, got.Withdrawing, err)
+			}
+		})
+	}
+}
