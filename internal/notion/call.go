@@ -198,8 +198,8 @@ func read(body []byte, kind string, into any) error {
 	if into != nil {
 		err = json.Unmarshal(body, into)
 	}
-	if said, ok := into.(kinder); ok {
-		object.Object = said.kind()
+	if known, ok := into.(kinder); ok {
+		object.Object = known.kind()
 	} else if serr := json.Unmarshal(body, &object); serr != nil {
 		return serr
 	}
@@ -287,8 +287,8 @@ var (
 	badID          = regexp.MustCompile(`(?i)^path failed validation: .*\bshould be a valid uuid\b`)
 )
 
-// hidden is the advice for a database without a data source.
-const hidden = "that is a linked view of another database, or a database whose data source is not shared: open the original database in Notion, share it with the connection, and use its id"
+// hiddenAdvice is the advice for a database without a data source.
+const hiddenAdvice = "that is a linked view of another database, or a database whose data source is not shared: open the original database in Notion, share it with the connection, and use its id"
 
 // sorted returns the kind of failure, and what a person can do about it.
 func sorted(e *APIError) (kind claim.StoreErrorKind, advice string) {
@@ -306,7 +306,7 @@ func sorted(e *APIError) (kind claim.StoreErrorKind, advice string) {
 	case e.Status == http.StatusNotFound:
 		return claim.NotFound, "no such object, or it is not shared: share the database with the connection"
 	case e.Status == http.StatusBadRequest && e.Code == codeValidation && unshownSources.MatchString(e.Message):
-		return claim.Refused, hidden
+		return claim.Refused, hiddenAdvice
 	case e.Status == http.StatusBadRequest && e.Code == codeValidation && otherKind.MatchString(e.Message):
 		return claim.Refused, "that is the id of something else, not of a database: open the database as a page of its own, and copy the id from its URL"
 	case e.Status == http.StatusBadRequest && e.Code == codeValidation && badID.MatchString(e.Message):

@@ -52,19 +52,19 @@ func TestRequestsLeaveInOneVersion(t *testing.T) {
 		into   any
 		want   sent
 	}{
-		"schema": {func(ctx context.Context, c api) error { _, err := c.Database.Get(ctx, id); return err }, source, new(schema), sent{"GET", "/v1/data_sources/" + id, "", ""}},
+		"schema": {func(ctx context.Context, c api) error { _, err := c.Database.Get(ctx, id); return err }, source, new(rawSchema), sent{"GET", "/v1/data_sources/" + id, "", ""}},
 		"change of a schema": {func(ctx context.Context, c api) error {
 			_, err := c.Database.Update(ctx, id, &notionapi.DatabaseUpdateRequest{})
 			return err
-		}, source, new(schema), sent{"PATCH", "/v1/data_sources/" + id, "", `{}`}},
+		}, source, new(rawSchema), sent{"PATCH", "/v1/data_sources/" + id, "", `{}`}},
 		"query": {func(ctx context.Context, c api) error {
 			_, err := c.Database.Query(ctx, id, &notionapi.DatabaseQueryRequest{PageSize: 1})
 			return err
-		}, list, new(rows), sent{"POST", "/v1/data_sources/" + id + "/query", "", `{"page_size":1}`}},
+		}, list, new(rawRows), sent{"POST", "/v1/data_sources/" + id + "/query", "", `{"page_size":1}`}},
 		"new database": {func(ctx context.Context, c api) error {
 			_, err := c.Database.Create(ctx, &notionapi.DatabaseCreateRequest{Parent: notionapi.Parent{Type: "page_id", PageID: id}, Properties: notionapi.PropertyConfigs{"a": newColumn{NewColumn: NewColumn{Type: typeDate}}}})
 			return err
-		}, database, new(schema), sent{"POST", "/v1/databases", "", `{"initial_data_source":{"properties":{"a":{"date":{}}}},"is_inline":false,"parent":{"page_id":"` + id + `","type":"page_id"},"title":null}`}},
+		}, database, new(rawSchema), sent{"POST", "/v1/databases", "", `{"initial_data_source":{"properties":{"a":{"date":{}}}},"is_inline":false,"parent":{"page_id":"` + id + `","type":"page_id"},"title":null}`}},
 		"new page": {func(ctx context.Context, c api) error {
 			_, err := c.Page.Create(ctx, &notionapi.PageCreateRequest{Parent: notionapi.Parent{Type: "database_id", DatabaseID: id}, Properties: notionapi.Properties{"a": text("")}})
 			return err
@@ -100,7 +100,7 @@ func TestRequestsLeaveInOneVersion(t *testing.T) {
 	}
 }
 
-type pageAnswer = page
+type pageAnswer = rawPage
 
 // meaning is what a property of an answer means.
 type meaning struct {
@@ -161,7 +161,7 @@ func TestPropertiesMeanWhatNotionShows(t *testing.T) {
 		"of another form":            {prop("select", `["High"]`), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var shown page
+			var shown rawPage
 			if err := json.Unmarshal([]byte(`{"object":"page","icon":{"type":"custom_emoji","custom_emoji":7},"cover":"?","created_by":7,"properties":{"P":`+tc.property+`}}`), &shown); err != nil {
 				t.Fatal(err)
 			}

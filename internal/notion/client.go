@@ -222,14 +222,14 @@ const memory = time.Hour
 
 // lately is a cache of something about recently read pages. It is not safe for concurrent use.
 type lately[K comparable, V any] struct {
-	of map[K]seen[V]
+	of map[K]dated[V]
 	// full limits the entries. When it is reached, or memory has passed since tidied, old ones are
 	// dropped.
 	full   int
 	tidied time.Time
 }
 
-type seen[V any] struct {
+type dated[V any] struct {
 	value V
 	at    time.Time
 }
@@ -245,9 +245,9 @@ func (l *lately[K, V]) put(id K, v V) {
 		l.full, l.tidied = 2*len(l.of)+64, now
 	}
 	if l.of == nil {
-		l.of = make(map[K]seen[V])
+		l.of = make(map[K]dated[V])
 	}
-	l.of[id] = seen[V]{v, now}
+	l.of[id] = dated[V]{v, now}
 }
 
 func (l *lately[K, V]) get(id K) (V, bool) {

@@ -88,7 +88,7 @@ func (c *taskColumns) inUse() []Column {
 }
 
 // task converts a page. Its relations may be incomplete: they are those that the page shows.
-func (c *codec) task(page *page) (task.Task, error) {
+func (c *codec) task(page *rawPage) (task.Task, error) {
 	id, err := task.ParseID(page.ID)
 	if err != nil {
 		return task.Task{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion's answer is not a page: %w", err)
@@ -143,18 +143,18 @@ func (c *codec) task(page *page) (task.Task, error) {
 	return t, nil
 }
 
-// relation is one relation property of one page.
-type relation struct{ page, property string }
+// relationKey is one relation property of one page.
+type relationKey struct{ page, property string }
 
 // whole makes the relations of a task whole that its page shows in part. all
 // returns a relation of which that part is shown.
-func (c *codec) whole(page *page, row *task.Task, all func(of relation, shown []task.ID) ([]task.ID, error)) error {
+func (c *codec) whole(page *rawPage, row *task.Task, all func(of relationKey, shown []task.ID) ([]task.ID, error)) error {
 	for id, ids := range map[string]*[]task.ID{c.columns.dependsOn.ID: &row.DependsOn, c.columns.subItems.ID: &row.SubItems} {
 		if p := page.Properties[id]; p == nil || !p.HasMore {
 			continue
 		}
 		var err error
-		if *ids, err = all(relation{page.ID, id}, *ids); err != nil {
+		if *ids, err = all(relationKey{page.ID, id}, *ids); err != nil {
 			return err
 		}
 	}
@@ -162,7 +162,7 @@ func (c *codec) whole(page *page, row *task.Task, all func(of relation, shown []
 }
 
 // newStatus reports whether a page has a status option that is not in the last schema.
-func (c *codec) newStatus(page *page) bool {
+func (c *codec) newStatus(page *rawPage) bool {
 	name := page.Properties[c.columns.status.ID].text()
 	return name != "" && !slices.Contains(c.columns.status.Options, name)
 }
@@ -198,7 +198,7 @@ func (c *codec) agentOf(user person) string {
 }
 
 // nameless returns the users that a page shows as holders or assignees by their ids alone.
-func (c *codec) nameless(page *page) (users []*person) {
+func (c *codec) nameless(page *rawPage) (users []*person) {
 	for _, col := range []Column{c.columns.claimedBy, c.columns.assignee} {
 		p := page.Properties[col.ID]
 		for i := 0; p != nil && p.Type == typePeople && i < len(p.People); i++ {
@@ -224,7 +224,7 @@ func (c *codec) userName(user person) string {
 
 // properties converts a change to a page's properties, without its note. It skips properties that
 // the database does not have.
-func (c *codec) properties(w claim.Write, on shown) (notionapi.Properties, error) {
+func (c *codec) properties(w claim.Write, on basis) (notionapi.Properties, error) {
 	if on.ticked && w.Status == nil && w.Token != nil && *w.Token == "" && on.status == c.names[task.InProgress] {
 		w.Status = new(task.Completed) // a person ticked the box in the middle of the attempt that is taken off
 	}
@@ -259,7 +259,7 @@ func (c *codec) properties(w claim.Write, on shown) (notionapi.Properties, error
 	return props, nil
 }
 
-func (c *codec) claimedBy(agent string, on shown) (notionapi.Property, error) {
+func (c *codec) claimedBy(agent string, on basis) (notionapi.Property, error) {
 	switch c.columns.claimedBy.Type {
 	case typeSelect:
 		if strings.Contains(agent, ",") {
@@ -286,8 +286,8 @@ func (c *codec) claimedBy(agent string, on shown) (notionapi.Property, error) {
 	}
 }
 
-// shown is what a page shows beside its task, for the next write to go by.
-type shown struct {
+// basis is what a page shows beside its task, for the next write to go by.
+type basis struct {
 	// holder is the page's holder if that is a Notion user who stands for no agent, or several
 	// users. A sweep changes a stale claim but not its holder, so it has to write such a name
 	// back. That works only on the page where it was read.
@@ -301,11 +301,11 @@ type shown struct {
 }
 
 // empty reports whether there is nothing to go by.
-func (s shown) empty() bool { return s.holder == "" && !s.ticked }
+func (s basis) empty() bool { return s.holder == "" && !s.ticked }
 
-// shownBy returns what a page shows beside its task.
-func (c *codec) shownBy(page *page) shown {
-	s := shown{ticked: page.Properties[c.columns.done.ID].ticked(), status: page.Properties[c.columns.status.ID].text()}
+// basisOf returns what a page shows beside its task.
+func (c *codec) basisOf(page *rawPage) basis {
+	s := basis{ticked: page.Properties[c.columns.done.ID].ticked(), status: page.Properties[c.columns.status.ID].text()}
 	by := page.Properties[c.columns.claimedBy.ID]
 	if by == nil || by.Type != typePeople {
 		return s

@@ -42,8 +42,8 @@ type Column struct {
 	Source task.ID `json:",omitempty"`
 }
 
-// schema is the part of an answer about a database or a data source that is read here.
-type schema struct {
+// rawSchema is the part of an answer about a database or a data source that is read here.
+type rawSchema struct {
 	Object     string                     `json:"object"`
 	ID         string                     `json:"id"`
 	Title      rawTitle                   `json:"title"`
@@ -59,10 +59,10 @@ type schema struct {
 	} `json:"data_sources"` // of a database
 }
 
-func (s *schema) kind() string { return s.Object }
+func (s *rawSchema) kind() string { return s.Object }
 
 // columns returns the known parts of a schema. A property of a new type has few of them.
-func (s *schema) columns() map[string]Column {
+func (s *rawSchema) columns() map[string]Column {
 	columns := make(map[string]Column, len(s.Properties))
 	for given, data := range s.Properties {
 		col := Column{Name: task.Name(given)}

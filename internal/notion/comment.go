@@ -146,16 +146,16 @@ func commentSpans(c wording.Comment) []commentSpan {
 
 // commentText returns a comment's text and mentions, in a form to compare.
 func commentText(spans []commentSpan) string {
-	var said strings.Builder
+	var text strings.Builder
 	for _, s := range spans {
 		switch {
 		case s.Mention != nil && s.Mention.User.ID != "":
-			fmt.Fprintf(&said, " @%s ", s.Mention.User.ID)
+			fmt.Fprintf(&text, " @%s ", s.Mention.User.ID)
 		case s.Text != nil:
-			said.WriteString(s.Text.Content)
+			text.WriteString(s.Text.Content)
 		}
 	}
-	return strings.Join(strings.Fields(said.String()), " ")
+	return strings.Join(strings.Fields(text.String()), " ")
 }
 
 // Find implements wording.Writer: it reports whether the page has that comment, made by the
@@ -223,7 +223,7 @@ func (c *CommentLog) belongs(comment task.ID, entry string) bool {
 func (c *CommentLog) failed(ctx context.Context, e wording.Entry, err error, capability string) error {
 	answered, isAnswered := errors.AsType[*APIError](err)
 	if isAnswered && forbidden(answered) {
-		return &claim.StoreError{Kind: claim.Refused, Landed: answered.Landed, Err: needs(capability, answered)}
+		return &claim.StoreError{Kind: claim.Refused, Landed: answered.Landed, Err: lacksCapability(capability, answered)}
 	}
 	failed := storeError(err)
 	switch {
@@ -237,8 +237,8 @@ func (c *CommentLog) failed(ctx context.Context, e wording.Entry, err error, cap
 	return failed
 }
 
-// needs returns an error that names the missing capability.
-func needs(capability string, err error) error {
+// lacksCapability returns an error that names the missing capability.
+func lacksCapability(capability string, err error) error {
 	return fmt.Errorf("comments need the capability %q, which is off by default: switch it on at the connection's page in Notion, or set notion.comments to false: %w", capability, err)
 }
 
@@ -277,7 +277,7 @@ func (c *Client) CanComment(ctx context.Context) error {
 		case !isAnswer:
 			return storeError(err)
 		case forbidden(answered):
-			return &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: needs(try.capability, answered)}
+			return &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: lacksCapability(try.capability, answered)}
 		case answered.Status != http.StatusNotFound && answered.Status != http.StatusBadRequest:
 			return storeError(err)
 		}

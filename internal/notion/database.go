@@ -1,261 +1,357 @@
 package notion
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
+	"strings"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 
 	"github.com/jomei/notionapi"
 )
 
-// NewColumn is a property to create.
-type NewColumn struct {
-	Name, Type string
-	// Options are the options of a select or a status.
-	Options []string
-	// Groups are the groups of a status's options, by the options' names.
-	Groups map[string]string
-	// Prefix is the prefix of a unique_id; it may be empty.
-	Prefix string
-	// Expression is a formula's expression.
-	Expression string
-	// To is the target database of a relation; empty for its own.
-	To task.ID
+// Source is a data source of a database: a schema, and the pages that follow it.
+type Source struct {
+	ID   task.ID
+	Name string
 }
 
-// CreateDatabase makes a database on a page, with one request that is sent at most once. If the
-// error leaves open whether the database was made, call Below.
-func (c *Client) CreateDatabase(ctx context.Context, page task.ID, title string, columns ...NewColumn) (Database, error) {
-	schema, err := c.configs(ctx, "", columns)
-	if err != nil {
-		return Database{}, err
-	}
-	id, err := c.create(ctx, &notionapi.DatabaseCreateRequest{
-		Parent:     notionapi.Parent{Type: notionapi.ParentTypePageID, PageID: notionapi.PageID(page)},
-		Title:      new(spanWriter).write(title),
-		Properties: schema,
-	})
-	if err != nil {
-		return Database{}, err
-	}
-	db, err := c.Database(ctx, string(id)) // the schema is in the data source
-	if err != nil {
-		failed := *storeError(err)
-		failed.Landed, failed.Err = claim.LandedYes, fmt.Errorf("database %q was made, with the id %s, and cannot be read: %w", title, id, failed.Err)
-		return Database{}, &failed
-	}
-	return db, nil
+// SourceError says that it is not known which data source of a database is meant.
+type SourceError struct {
+	// Database is the title of the database, and Sources are its data sources.
+	Database string
+	Sources  []Source
+	// Wanted is the given name or id; empty if none was given.
+	Wanted string
+	// Key is the configuration key for Wanted; empty if there is none.
+	Key string
 }
 
-func (c *Client) create(ctx context.Context, request *notionapi.DatabaseCreateRequest) (task.ID, error) {
-	var made schema
-	_, err := c.call(ctx, &made, func(ctx context.Context, api *notionapi.Client) error {
-		_, err := api.Database.Create(ctx, request)
-		return err
-	})
-	if err != nil {
-		return "", storeError(err)
+// Setting returns the key of the setting that has to be given; empty if there is none.
+func (e *SourceError) Setting() string { return e.Key }
+
+func (e *SourceError) Error() string {
+	database := fmt.Sprintf("database %q", transport.Excerpt(e.Database))
+	namesakes := meant(e.Sources, e.Wanted)
+	switch {
+	case e.Key == "":
+		return fmt.Sprintf("%s has several data sources, %s: move all but one to databases of their own", database, listSources(e.Sources))
+	case e.Wanted == "":
+		return fmt.Sprintf("%s has several data sources, %s: set %s to the name or the id of the one that is meant", database, listSources(e.Sources), e.Key)
+	case len(namesakes) > 1:
+		return fmt.Sprintf("%s has several data sources of the name %q, %s: set %s to the id of the one that is meant",
+			database, transport.Excerpt(e.Wanted), listSources(namesakes), e.Key)
+	default:
+		return fmt.Sprintf("%s has no data source %q, only %s: set %s to the name or the id of one of them",
+			database, transport.Excerpt(e.Wanted), listSources(e.Sources), e.Key)
 	}
-	id, err := task.ParseID(made.ID)
-	if err != nil {
-		return "", storeError(err)
+}
+
+// mostListed is the most data sources listed in a message. Nobody has as many.
+const mostListed = 20
+
+// listSources lists data sources in a sentence, each with its id, since names may be equal.
+func listSources(sources []Source) string {
+	var names []string
+	for i, s := range sources {
+		if i == mostListed {
+			names = append(names, fmt.Sprintf("%d more", len(sources)-i))
+			break
+		}
+		names = append(names, fmt.Sprintf("%q (%s)", transport.Excerpt(s.Name), s.ID))
 	}
-	if len(made.Sources) == 1 {
-		if source, err := task.ParseID(made.Sources[0].ID); err == nil {
-			c.sources.set(id, Choice{Source: source})
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// meant returns the data sources that wanted may mean: the one with that id, in any spelling,
+// or else those with that name.
+func meant(sources []Source, wanted string) []Source {
+	if id, err := task.ParseID(wanted); err == nil {
+		if i := slices.IndexFunc(sources, func(s Source) bool { return s.ID == id }); i >= 0 {
+			return sources[i : i+1]
 		}
 	}
-	return id, nil
+	return slices.DeleteFunc(slices.Clone(sources), func(s Source) bool { return s.Name != wanted })
 }
 
-// AddColumns adds the properties that the database lacks. It reads the database first, because a
-// request for an existing property would change its type.
-func (c *Client) AddColumns(ctx context.Context, id task.ID, columns ...NewColumn) (Database, error) {
-	db, err := c.Database(ctx, string(id))
-	if err != nil {
-		return Database{}, err
+// pick returns the data source: the named one, or the only one.
+func (e *SourceError) pick() (Source, error) {
+	which := e.Sources
+	switch {
+	case len(which) == 0:
+		return Source{}, claim.Errorf(claim.Refused, claim.LandedNo, "database %q shows no data source: %s", transport.Excerpt(e.Database), hiddenAdvice)
+	case e.Wanted != "":
+		which = meant(which, e.Wanted)
 	}
-	var missing []NewColumn
-	for _, col := range columns {
-		if _, ok := db.Columns[col.Name]; !ok {
-			missing = append(missing, col)
-		}
+	if len(which) != 1 {
+		return Source{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: e}
 	}
-	if len(missing) == 0 {
-		return db, nil
-	}
-	if db, err = c.updateSchema(ctx, db, missing); err != nil {
-		return Database{}, err
-	}
-	for _, col := range missing {
-		if db.Columns[col.Name].Type != col.Type {
-			return db, claim.Errorf(claim.Refused, claim.LandedNo,
-				"Notion accepted property %q of type %s and did not add it: add it by hand", col.Name, col.Type)
-		}
-	}
-	return db, nil
+	return which[0], nil
 }
 
-// Extend adds the options of more to the select or status of that name, in the given groups. Notion
-// removes options that a change does not name, so Extend reads the present ones right before. It
-// loses an option that somebody adds between the two requests.
-func (c *Client) Extend(ctx context.Context, id task.ID, more NewColumn) (Database, error) {
-	column := more.Name
-	db, err := c.Database(ctx, string(id))
+// Database reads a database, by its id or URL, with one request, and another one if its data source
+// is not known yet. The error is a *SourceError if it is not clear which data source is meant.
+func (c *Client) Database(ctx context.Context, id string) (Database, error) {
+	canonical, err := task.ParseID(id)
 	if err != nil {
-		return Database{}, err
-	}
-	col, ok := db.Columns[column]
-	if !ok || col.Type != typeSelect && col.Type != typeStatus {
 		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
-			"property %q of database %q has no options to add to: it is neither a select nor a status", column, db.Title)
+			"%q is not the id of a database: give its id or its URL", id)
 	}
-	missing := lacking(col.Options, more.Options)
-	if len(missing) == 0 {
-		return db, nil
+	known, key := c.sources.of(canonical)
+	db, err := c.database(ctx, canonical)
+	if known == (Choice{}) || !gone(err) && !errors.Is(err, errTrashed) && !errors.Is(err, errElsewhere) {
+		return db, err
 	}
-	all := NewColumn{Name: col.inNotion(col.Name), Type: col.Type, Groups: make(map[string]string)}
-	for _, name := range slices.Concat(col.Options, missing) {
-		all.Options = append(all.Options, col.inNotion(name))
+	// The database may have another one now, or one whose name looks like an id.
+	named, _ := task.ParseID(known.Wanted)
+	if another, ferr := c.find(ctx, canonical, key, known.Wanted); ferr != nil || another == cmp.Or(known.Source, named) {
+		return db, cmp.Or(ferr, err)
 	}
-	for _, name := range missing {
-		all.Groups[name] = more.Groups[name]
-	}
-	if db, err = c.updateSchema(ctx, db, []NewColumn{all}); err != nil {
-		return Database{}, err
-	}
-	if left := lacking(db.Columns[column].Options, slices.Concat(col.Options, missing)); len(left) > 0 {
-		return db, claim.Errorf(claim.Refused, claim.LandedNo,
-			"property %q has no option %s although Notion accepted it: add it by hand", column, quotedList(left))
-	}
-	return db, nil
+	return c.database(ctx, canonical)
 }
 
-func (c *Client) updateSchema(ctx context.Context, of Database, columns []NewColumn) (Database, error) {
-	schema, err := c.configs(ctx, of.Source, columns)
+func (c *Client) database(ctx context.Context, id task.ID) (Database, error) {
+	source, err := c.source(ctx, id)
 	if err != nil {
 		return Database{}, err
 	}
-	db, _, err := c.schema(ctx, of.ID, of.Source, func(ctx context.Context, api *notionapi.Client) error {
-		_, err := api.Database.Update(ctx, notionapi.DatabaseID(of.Source), &notionapi.DatabaseUpdateRequest{Properties: schema})
+	db, trashed, err := c.schema(ctx, id, source, func(ctx context.Context, api *notionapi.Client) error {
+		_, err := api.Database.Get(ctx, notionapi.DatabaseID(source))
 		return err
 	})
+	if err == nil && trashed {
+		err = trashedError(db.Title)
+	}
+	if err == nil {
+		choice, _ := c.sources.of(id)
+		c.sources.set(id, Choice{choice.Wanted, source})
+	}
 	return db, err
 }
 
-// newColumn is the request for a property. The library's own lacks some types, and always sends the
-// groups of a status.
-type newColumn struct {
-	NewColumn
-	to task.ID // the data source that a relation relates to
+// schema makes a request whose answer shows the data source of a database.
+func (c *Client) schema(ctx context.Context, database, source task.ID, do func(context.Context, *notionapi.Client) error) (db Database, trashed bool, err error) {
+	var shown rawSchema
+	if _, err := c.call(ctx, &shown, do); err != nil {
+		return Database{}, false, storeError(err)
+	}
+	title := cmp.Or(plainText(shown.Title), string(database))
+	if of, err := task.ParseID(shown.Parent.Database); err == nil && of != database {
+		return Database{}, false, claim.Errorf(claim.Refused, claim.LandedNo, "data source %q %w %s, not of %s", title, errElsewhere, of, database)
+	}
+	return Database{ID: database, Source: source, Title: title, Columns: shown.columns()}, shown.Archived || shown.InTrash, nil
 }
 
-// configs makes a schema of columns, for a data source or for a new database, which has none yet.
-func (c *Client) configs(ctx context.Context, own task.ID, columns []NewColumn) (notionapi.PropertyConfigs, error) {
-	schema := make(notionapi.PropertyConfigs, len(columns))
-	for _, col := range columns {
-		to := own
-		if col.To != "" {
-			var err error
-			if to, err = c.source(ctx, col.To); err != nil {
-				return nil, err
+// errElsewhere is part of the error of a data source that belongs to another database.
+var errElsewhere = errors.New("is one of database")
+
+// above returns an error if a database is in the trash, or the page that it lies on. What cannot be
+// read there does not count.
+func (c *Client) above(ctx context.Context, database task.ID, title string) error {
+	path := "/v1/databases/" + string(database)
+	for range 2 {
+		var shown struct {
+			Archived bool `json:"archived"`
+			InTrash  bool `json:"in_trash"`
+			Parent   struct {
+				Page string `json:"page_id"`
+			} `json:"parent"`
+		}
+		if err := c.get(ctx, path, nil, &shown); err != nil {
+			if failed := storeError(err); failed.Kind == claim.Unavailable {
+				return failed
 			}
+			return nil
 		}
-		schema[col.Name] = newColumn{col, to}
-	}
-	return schema, nil
-}
-
-// GetID implements notionapi.PropertyConfig. A property to be made has none.
-func (newColumn) GetID() notionapi.PropertyID { return "" }
-
-// GetType implements notionapi.PropertyConfig.
-func (n newColumn) GetType() notionapi.PropertyConfigType {
-	return notionapi.PropertyConfigType(n.Type)
-}
-
-// MarshalJSON implements json.Marshaler.
-func (n newColumn) MarshalJSON() ([]byte, error) {
-	config := make(map[string]any)
-	switch n.Type {
-	case typeSelect, typeStatus:
-		options := []map[string]string{}
-		for _, name := range n.Options {
-			option := map[string]string{"name": name}
-			if group := n.Groups[name]; group != "" && n.Type == typeStatus {
-				option["group"] = group
-			}
-			options = append(options, option)
+		if shown.Archived || shown.InTrash {
+			return trashedError(title)
 		}
-		config["options"] = options
-	case typeFormula:
-		config["expression"] = n.Expression
-	case typeRelation:
-		config["data_source_id"] = n.to
-		config["type"] = "single_property"
-		config["single_property"] = struct{}{}
-	case typeUniqueID:
-		if n.Prefix != "" {
-			config["prefix"] = n.Prefix
+		if shown.Parent.Page == "" {
+			return nil
 		}
-	}
-	return json.Marshal(map[string]any{n.Type: config})
-}
-
-// mostViews is how many views of a database are examined.
-const mostViews = 10
-
-// HasBoard reports whether one of a database's first views is of type board. It makes one
-// request for the list, and up to one for each view.
-func (c *Client) HasBoard(ctx context.Context, database task.ID) (bool, error) {
-	type view struct {
-		ID   string `json:"id"`
-		Type string `json:"type"`
-	}
-	var listed struct {
-		Results []view `json:"results"`
-	}
-	query := url.Values{"database_id": {string(database)}, "page_size": {fmt.Sprint(mostViews)}}
-	if err := c.get(ctx, "/v1/views", query, &listed); err != nil {
-		return false, storeError(err)
-	}
-	for _, v := range listed.Results {
-		if v.Type == "" { // the list may have only references
-			if err := c.get(ctx, "/v1/views/"+url.PathEscape(v.ID), nil, &v); err != nil {
-				return false, storeError(err)
-			}
-		}
-		if v.Type == "board" {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// AddBoard adds a view of type board to a database, with a column for each option of the
-// property, which is a status or a select. Its last request makes the view and is
-// sent at most once.
-func (c *Client) AddBoard(ctx context.Context, database task.ID, name, property string) error {
-	db, err := c.Database(ctx, string(database))
-	if err != nil {
-		return err
-	}
-	col := db.Columns[property]
-	group := map[string]any{"type": col.Type, "property_id": col.ID, "sort": map[string]any{"type": "manual"}}
-	if col.Type == typeStatus {
-		group["group_by"] = "option"
-	}
-	err = c.post(ctx, "/v1/views", map[string]any{
-		"database_id": database, "data_source_id": db.Source, "name": name, "type": "board",
-		"configuration": map[string]any{"type": "board", "group_by": group},
-	}, nil)
-	if err != nil {
-		return storeError(err)
+		path = "/v1/pages/" + url.PathEscape(shown.Parent.Page)
 	}
 	return nil
+}
+
+// Below returns the titles of the databases directly on a page, by their ids.
+func (c *Client) Below(ctx context.Context, page task.ID) (map[task.ID]string, error) {
+	below := make(map[task.ID]string)
+	query := url.Values{"page_size": {"100"}}
+	for {
+		var blocks struct {
+			Results []struct {
+				ID            string `json:"id"`
+				ChildDatabase *struct {
+					Title string `json:"title"`
+				} `json:"child_database"`
+			} `json:"results"`
+			HasMore    bool   `json:"has_more"`
+			NextCursor string `json:"next_cursor"`
+		}
+		if err := c.get(ctx, "/v1/blocks/"+string(page)+"/children", query, &blocks); err != nil {
+			return nil, storeError(err)
+		}
+		for _, b := range blocks.Results {
+			if b.ChildDatabase == nil {
+				continue
+			}
+			id, err := task.ParseID(b.ID)
+			if err != nil {
+				return nil, storeError(err)
+			}
+			below[id] = b.ChildDatabase.Title
+		}
+		if !blocks.HasMore {
+			return below, nil
+		}
+		if blocks.NextCursor == "" || blocks.NextCursor == query.Get("start_cursor") {
+			return nil, storeError(errNoCursor)
+		}
+		query.Set("start_cursor", blocks.NextCursor)
+	}
+}
+
+// Choose selects a database's data source by name or id; wanted is empty for a database with
+// only one. key is the configuration key for it. Choose sends nothing: the data source is found
+// when the database is next read, and stays the same until the next Choose.
+func (c *Client) Choose(database task.ID, key, wanted string) {
+	c.sources.mu.Lock()
+	defer c.sources.mu.Unlock()
+	wanted = strings.TrimSpace(wanted)
+	c.sources.keys[database] = key
+	if was, ok := c.sources.used[database]; !ok || was.Wanted != wanted {
+		c.sources.used[database] = Choice{Wanted: wanted}
+	}
+}
+
+// Sources returns the data sources that are used, by database, as far as they are known.
+func (c *Client) Sources() map[task.ID]Choice {
+	c.sources.mu.Lock()
+	defer c.sources.mu.Unlock()
+	known := maps.Clone(c.sources.used)
+	maps.DeleteFunc(known, func(_ task.ID, c Choice) bool { return c.Source == "" })
+	return known
+}
+
+// RecallSources gives the client the result of Sources from an earlier run. It sends nothing. Call
+// it after Choose: what was found under another name does not count.
+func (c *Client) RecallSources(known map[task.ID]Choice) {
+	for database, choice := range known {
+		c.sources.set(database, choice)
+	}
+}
+
+// source returns the data source of a database that is used. If it is neither known nor named by its
+// id, source asks Notion, with one request. The error is a *SourceError if it is not clear which one is
+// meant.
+func (c *Client) source(ctx context.Context, database task.ID) (task.ID, error) {
+	choice, key := c.sources.of(database)
+	if choice.Source != "" {
+		return choice.Source, nil
+	}
+	if named, err := task.ParseID(choice.Wanted); err == nil {
+		return named, nil // whoever reads its schema finds out whether it is the database's
+	}
+	return c.find(ctx, database, key, choice.Wanted)
+}
+
+// find finds the data source of a database, and uses it from then on.
+func (c *Client) find(ctx context.Context, database task.ID, key, wanted string) (task.ID, error) {
+	found, err := c.FindSource(ctx, database, key, wanted)
+	if gone(err) {
+		if other := c.mistaken(ctx, database, key); other != nil {
+			return "", other
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	c.sources.set(database, Choice{wanted, found.ID})
+	return found.ID, nil
+}
+
+// FindSource finds the data source that Choose would select with the same arguments, with one
+// request.
+func (c *Client) FindSource(ctx context.Context, database task.ID, key, wanted string) (Source, error) {
+	var shown rawSchema
+	if err := c.get(transport.WithoutPermits(ctx), "/v1/databases/"+string(database), nil, &shown); err != nil {
+		return Source{}, storeError(err)
+	}
+	list := SourceError{Database: plainText(shown.Title), Wanted: strings.TrimSpace(wanted), Key: key}
+	for _, s := range shown.Sources {
+		id, err := task.ParseID(s.ID)
+		if err != nil {
+			return Source{}, storeError(err)
+		}
+		list.Sources = append(list.Sources, Source{id, s.Name})
+	}
+	found, err := list.pick()
+	if err == nil && (shown.Archived || shown.InTrash) {
+		err = trashedError(list.Database)
+	}
+	return found, err
+}
+
+// SourceOf reads a page's data source; empty if it has none.
+func (c *Client) SourceOf(ctx context.Context, id task.ID) (task.ID, error) {
+	shown, err := c.page(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	source, _ := task.ParseID(shown.Parent.Source)
+	return source, nil
+}
+
+// unclear reports whether an error says that a database has several data sources and none is
+// chosen.
+func unclear(err error) bool {
+	_, isWhich := errors.AsType[*SourceError](err)
+	return isWhich
+}
+
+// mistaken returns an error that says what an id is, if it is no database's, with two more requests
+// at most. It returns nil if that is unknown: a database that is not shared looks like one that
+// does not exist.
+func (c *Client) mistaken(ctx context.Context, id task.ID, key string) error {
+	var source struct {
+		Object string   `json:"object"`
+		Title  rawTitle `json:"title"`
+		Parent struct {
+			Database string `json:"database_id"`
+		} `json:"parent"`
+	}
+	if c.get(ctx, "/v1/data_sources/"+string(id), nil, &source) == nil {
+		of, err := task.ParseID(source.Parent.Database)
+		if err != nil {
+			return nil
+		}
+		if key == "" {
+			key = "the key with _source behind its name"
+		}
+		return refusedID(fmt.Sprintf("%s is the id of the data source %q, not of a database: use that of its database, %s, and if the database has several data sources set %s to the one that you gave",
+			id, transport.Excerpt(plainText(source.Title)), of, key))
+	}
+	var page struct {
+		Object string `json:"object"`
+	}
+	if c.get(ctx, "/v1/pages/"+string(id), nil, &page) == nil {
+		return refusedID(fmt.Sprintf("%s is the id of a page, not of a database: open the database as a page of its own, and copy the id from its URL", id))
+	}
+	return nil
+}
+
+func refusedID(says string) error {
+	return claim.Errorf(claim.Refused, claim.LandedNo, "%s", says)
 }

@@ -73,7 +73,7 @@ func (t *Tasks) plan(ctx context.Context, d task.Draft, l creation.Lookup) (*Pla
 	c := t.codec.Load()
 	p := &drafting{Plan: &Plan{tasks: t, codec: c, title: d.Title, body: d.Body, dependsOn: d.DependsOn}, Lookup: l, columns: *t.all.Load()}
 	d = p.inScope(d)
-	props, err := c.properties(claim.Write{Status: new(task.Open), ClaimedBy: &d.For}, shown{})
+	props, err := c.properties(claim.Write{Status: new(task.Open), ClaimedBy: &d.For}, basis{})
 	if err != nil {
 		return nil, &task.DraftError{Detail: err.Error()}
 	}
@@ -87,7 +87,7 @@ func (t *Tasks) plan(ctx context.Context, d task.Draft, l creation.Lookup) (*Pla
 	if !fits(d.Title, spanLimit) {
 		return nil, &task.DraftError{Detail: fmt.Sprintf("the title is too long: want at most %d characters; the rest goes into the body", spanLimit)}
 	}
-	if said, err := json.Marshal(d.Body); err != nil || len(said) > sizeLimit {
+	if encoded, err := json.Marshal(d.Body); err != nil || len(encoded) > sizeLimit {
 		return nil, &task.DraftError{Detail: fmt.Sprintf("the body is too long: Notion takes %d KB with a page: give the first part, and add the rest in Notion", sizeLimit/1000)}
 	}
 	props[c.columns.title.ID] = value{notionapi.PropertyTypeTitle, p.texts.write(d.Title)}
@@ -247,7 +247,7 @@ func (p *drafting) field(ctx context.Context, f task.Field) error {
 	if len(f.Values) == 0 || len(f.Values) == 1 && strings.TrimSpace(f.Values[0]) == "" {
 		return nil // it is empty without
 	}
-	if len(f.Values) > 1 && !several[col.Type] {
+	if len(f.Values) > 1 && !takesSeveral[col.Type] {
 		return &task.DraftError{Detail: fmt.Sprintf("property %q is of type %s, which takes one value, not %d", col.Name, col.Type, len(f.Values))}
 	}
 	content, err := write(p, ctx, col, f.Values)
@@ -258,8 +258,8 @@ func (p *drafting) field(ctx context.Context, f task.Field) error {
 	return nil
 }
 
-// several are the types of properties that take several values.
-var several = map[string]bool{
+// takesSeveral are the types of properties that take several values.
+var takesSeveral = map[string]bool{
 	string(notionapi.PropertyTypeMultiSelect): true, typePeople: true, typeRelation: true,
 }
 
@@ -295,8 +295,8 @@ func single(parse func(string) (any, string)) func(*drafting, context.Context, C
 	}
 }
 
-func wrong(col Column, said, want string) error {
-	return &task.DraftError{Detail: fmt.Sprintf("property %q is of type %s, and %q is none: want %s", col.Name, col.Type, said, want)}
+func wrong(col Column, given, want string) error {
+	return &task.DraftError{Detail: fmt.Sprintf("property %q is of type %s, and %q is none: want %s", col.Name, col.Type, given, want)}
 }
 
 func (p *drafting) richText(_ context.Context, col Column, values []string) (any, error) {
@@ -402,7 +402,7 @@ func (p *drafting) selected(_ context.Context, col Column, values []string) (any
 
 func (p *drafting) selectedMany(_ context.Context, col Column, values []string) (any, error) {
 	options := []named{}
-	for _, name := range parts(values) {
+	for _, name := range splitValues(values) {
 		o, err := p.option(col, name)
 		if err != nil {
 			return nil, err
@@ -414,8 +414,8 @@ func (p *drafting) selectedMany(_ context.Context, col Column, values []string) 
 	return options, nil
 }
 
-// parts splits a single text at its commas.
-func parts(values []string) []string {
+// splitValues splits a single text at its commas.
+func splitValues(values []string) []string {
 	if len(values) > 1 {
 		return values
 	}
@@ -430,7 +430,7 @@ func parts(values []string) []string {
 
 func (p *drafting) people(ctx context.Context, _ Column, values []string) (any, error) {
 	people := []pageRef{}
-	for _, who := range parts(values) {
+	for _, who := range splitValues(values) {
 		id, err := p.Person(ctx, who)
 		if err != nil {
 			return nil, err
@@ -446,7 +446,7 @@ func (p *drafting) people(ctx context.Context, _ Column, values []string) (any, 
 // URL.
 func (p *drafting) related(ctx context.Context, col Column, values []string) (any, error) {
 	var ids []task.ID
-	for _, name := range parts(values) {
+	for _, name := range splitValues(values) {
 		if col.Source == p.codec.source {
 			id, err := p.Named(ctx, name)
 			if err != nil {
@@ -492,7 +492,7 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
-	err = p.codec.whole(page, &made, func(of relation, shown []task.ID) ([]task.ID, error) {
+	err = p.codec.whole(page, &made, func(of relationKey, shown []task.ID) ([]task.ID, error) {
 		if of.property == p.codec.columns.dependsOn.ID {
 			return p.dependsOn, nil
 		}
@@ -502,11 +502,11 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 }
 
 // send makes the page. The library cannot send Markdown.
-func (p *Plan) send(ctx context.Context) (*page, transport.Moment, error) {
+func (p *Plan) send(ctx context.Context) (*rawPage, transport.Moment, error) {
 	if p.body == "" {
 		return p.tasks.client.createPage(ctx, p.codec.source, &notionapi.PageCreateRequest{Properties: p.props})
 	}
-	made := new(page)
+	made := new(rawPage)
 	at, err := p.tasks.client.ask(ctx, http.MethodPost, "/v1/pages", nil, map[string]any{
 		"parent": inSource(string(p.codec.source)), "properties": p.props, "markdown": p.body,
 	}, made)

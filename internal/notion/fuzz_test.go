@@ -174,20 +174,20 @@ func FuzzAnswer(f *testing.F) {
 "Name":{"id":"title","name":"Name","type":"title","title":{}},"status":{"id":"s","type":"status","status":{"options":[{"name":"OPEN"}],"groups":[]}},
 "place":{"id":"p","type":"place","place":{}},"r":{"id":"r","type":"relation","relation":{"data_source_id":"x","single_property":{}}},"odd":{},"null":null}}`)
 	f.Fuzz(func(t *testing.T, kind uint8, body string) {
-		var pages []page
+		var pages []rawPage
 		switch kind % 3 {
 		case pageKind:
-			shown := noted{property: "by"}
+			shown := notedPage{property: "by"}
 			if read([]byte(body), "page", &shown) == nil {
-				pages = append(pages, shown.page)
+				pages = append(pages, shown.rawPage)
 			}
 		case queryKind:
-			var answer rows
+			var answer rawRows
 			if read([]byte(body), "list", &answer) == nil {
 				pages = answer.Results
 			}
 		case sourceKind:
-			var shown schema
+			var shown rawSchema
 			if read([]byte(body), "data_source", &shown) == nil {
 				shown.columns() // must not panic
 			}

@@ -29,7 +29,7 @@ type Log struct {
 	id     task.ID // of the database
 
 	mu      sync.Mutex
-	layout  layout
+	layout  logLayout
 	reading chan struct{} // holds a value while somebody reads the database again
 
 	// stale is set if the database has to be read before the next request: it was never read, or
@@ -53,7 +53,7 @@ func (c *Client) RecallLog(databaseID string) (*Log, error) {
 	return &Log{client: c, id: id, stale: true, reading: make(chan struct{}, 1)}, err
 }
 
-func (c *Client) layout(db Database) layout {
+func (c *Client) layout(db Database) logLayout {
 	tasks := c.tasks.Load()
 	if tasks == nil {
 		tasks = new(task.ID)
@@ -122,7 +122,7 @@ func invalid(err error) bool {
 
 // current returns the database's layout, read again if it may have changed: by one caller, for
 // whom the others wait, each for as long as its context lasts.
-func (l *Log) current(ctx context.Context) (layout, error) {
+func (l *Log) current(ctx context.Context) (logLayout, error) {
 	if known, ok := l.known(); ok {
 		return known, nil
 	}
@@ -130,14 +130,14 @@ func (l *Log) current(ctx context.Context) (layout, error) {
 	case l.reading <- struct{}{}:
 		defer func() { <-l.reading }()
 	case <-ctx.Done():
-		return layout{}, context.Cause(ctx)
+		return logLayout{}, context.Cause(ctx)
 	}
 	if known, ok := l.known(); ok {
 		return known, nil
 	}
 	db, err := l.client.Database(ctx, string(l.id))
 	if err != nil {
-		return layout{}, err
+		return logLayout{}, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,17 +146,17 @@ func (l *Log) current(ctx context.Context) (layout, error) {
 }
 
 // known returns the layout; ok is false if it may have changed.
-func (l *Log) known() (_ layout, ok bool) {
+func (l *Log) known() (_ logLayout, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	used, _ := l.client.sources.of(l.id)
 	return l.layout, !l.stale && used.Source == l.layout.source
 }
 
-// layout maps the fields of an entry to the properties of a log database. A field goes into a
+// logLayout maps the fields of an entry to the properties of a log database. A field goes into a
 // property that has one of its names and can store the value. Case, spaces, "_" and "-" in names do
 // not matter. A field without a property becomes a line of the page's text.
-type layout struct {
+type logLayout struct {
 	title   Column
 	entryID Column            // without an id if the database has none
 	columns map[string]Column // the others, by folded name
@@ -164,8 +164,8 @@ type layout struct {
 	tasks   task.ID           // the data source to which a relation must relate
 }
 
-func newLayout(db Database, tasks task.ID) layout {
-	l := layout{columns: make(map[string]Column), source: db.Source, tasks: tasks}
+func newLayout(db Database, tasks task.ID) logLayout {
+	l := logLayout{columns: make(map[string]Column), source: db.Source, tasks: tasks}
 	// Of several properties whose folded names are equal, the first is used.
 	for _, name := range slices.Sorted(maps.Keys(db.Columns)) {
 		col, folded := db.Columns[name], fold(name)
@@ -182,7 +182,7 @@ func newLayout(db Database, tasks task.ID) layout {
 }
 
 // page converts an entry to a page. Without a property for entry ids, the title ends in the id.
-func (l layout) page(e wording.Entry) *notionapi.PageCreateRequest {
+func (l logLayout) page(e wording.Entry) *notionapi.PageCreateRequest {
 	texts := new(spanWriter)
 	title := e.Title
 	props := make(notionapi.Properties)
@@ -197,7 +197,7 @@ func (l layout) page(e wording.Entry) *notionapi.PageCreateRequest {
 	in := l.fill(e, props, texts)
 	var lines []string
 	for i, f := range e.Fields {
-		if in[i].ID == "" && !l.said(f) {
+		if in[i].ID == "" && !l.needless(f) {
 			lines = append(lines, f.Name+": "+asText(f.Value))
 		}
 	}
@@ -208,19 +208,19 @@ func (l layout) page(e wording.Entry) *notionapi.PageCreateRequest {
 	return request
 }
 
-// said reports whether a field needs no property: it is empty, or is the id, which has its own.
-func (l layout) said(f wording.Field) bool {
+// needless reports whether a field needs no property: it is empty, or is the id, which has its own.
+func (l logLayout) needless(f wording.Field) bool {
 	return asText(f.Value) == "" || f.Name == wording.EntryID && l.entryID.ID != ""
 }
 
-// fill puts the fields of an entry into properties. It returns the property of each field; one
-// without an id means none.
-func (l layout) fill(e wording.Entry, props notionapi.Properties, texts *spanWriter) []Column {
+// fill puts the fields of an entry into properties. It returns the property of each field, without an
+// id for a field that has no property.
+func (l logLayout) fill(e wording.Entry, props notionapi.Properties, texts *spanWriter) []Column {
 	in := make([]Column, len(e.Fields))
 	place := func(i int, names ...string) {
 		for _, name := range names {
 			col := l.columns[fold(name)]
-			if in[i].ID != "" || col.ID == "" || props[col.ID] != nil || l.said(e.Fields[i]) {
+			if in[i].ID != "" || col.ID == "" || props[col.ID] != nil || l.needless(e.Fields[i]) {
 				continue
 			}
 			if content, ok := l.content(col, e.Fields[i].Value, texts); ok {
@@ -243,7 +243,7 @@ func (l layout) fill(e wording.Entry, props notionapi.Properties, texts *spanWri
 
 // relate puts the page of a field such as "task_id" into a relation of the name without "id", if
 // there is one. in is the field's property so far.
-func (l layout) relate(f wording.Field, in *Column, props notionapi.Properties) {
+func (l logLayout) relate(f wording.Field, in *Column, props notionapi.Properties) {
 	col := l.columns[strings.TrimSuffix(fold(f.Name), "id")]
 	if col.Type != typeRelation || props[col.ID] != nil {
 		return
@@ -256,8 +256,8 @@ func (l layout) relate(f wording.Field, in *Column, props notionapi.Properties) 
 	}
 }
 
-// ExamineLog says how the properties of a log fit each field of an entry. What fits none goes into
-// the page's text. tasks is the data source of the tasks, to which a relation must relate.
+// ExamineLog says how the properties of a log fit each field of an entry. A field without a property
+// goes into the page's text. tasks is the data source of the tasks, to which a relation must relate.
 func (db Database) ExamineLog(e wording.Entry, tasks task.ID) []Fit {
 	l := newLayout(db, tasks)
 	fits := make([]Fit, len(e.Fields))
@@ -311,19 +311,19 @@ func isPage(v any) bool {
 }
 
 // content returns a property's value without its type. ok is false if the property cannot store it.
-func (l layout) content(col Column, v any, texts *spanWriter) (content any, ok bool) {
-	said := asText(v)
+func (l logLayout) content(col Column, v any, texts *spanWriter) (content any, ok bool) {
+	text := asText(v)
 	switch notionapi.PropertyType(col.Type) {
 	case notionapi.PropertyTypeRichText:
-		return texts.write(said), true
+		return texts.write(text), true
 	case notionapi.PropertyTypeSelect:
-		name := optionName(said)
+		name := optionName(text)
 		_, isString := v.(string)
 		return named{name}, isString && fits(name, optionLimit)
 	case notionapi.PropertyTypeMultiSelect:
 		return optionsOf(v)
 	case notionapi.PropertyTypeStatus: // a status cannot get new options this way
-		i := slices.IndexFunc(col.Options, func(name string) bool { return strings.EqualFold(name, said) })
+		i := slices.IndexFunc(col.Options, func(name string) bool { return strings.EqualFold(name, text) })
 		if i >= 0 {
 			return named{col.Options[i]}, true
 		}
@@ -342,11 +342,11 @@ func (l layout) content(col Column, v any, texts *spanWriter) (content any, ok b
 		b, ok := v.(bool)
 		return b, ok
 	case notionapi.PropertyTypeURL:
-		u, err := url.Parse(said)
-		return said, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && fits(said, spanLimit)
+		u, err := url.Parse(text)
+		return text, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && fits(text, spanLimit)
 	case notionapi.PropertyTypeRelation:
 		if isPage(v) && col.Source != "" && col.Source == l.tasks {
-			return []pageRef{{said}}, true
+			return []pageRef{{text}}, true
 		}
 	}
 	return nil, false
@@ -378,7 +378,7 @@ func optionName(s string) string {
 
 // find returns the filter for an entry, in every form in which it may have been made: the property
 // for entry ids may have been added or removed since.
-func (l layout) find(e wording.Entry) notionapi.Filter {
+func (l logLayout) find(e wording.Entry) notionapi.Filter {
 	inTitle := l.titled(notionapi.TextFilterCondition{Contains: e.ID})
 	if l.entryID.ID != "" {
 		inProperty := notionapi.PropertyFilter{
@@ -394,7 +394,7 @@ func (l layout) find(e wording.Entry) notionapi.Filter {
 
 // alike returns the filter for entries that look like e but lost their id with its property: they
 // have the same title, claim, task and minute, and were made since e happened.
-func (l layout) alike(e wording.Entry) notionapi.Filter {
+func (l logLayout) alike(e wording.Entry) notionapi.Filter {
 	same := notionapi.TextFilterCondition{Equals: e.Title}
 	if !fits(e.Title, spanLimit) {
 		same = notionapi.TextFilterCondition{StartsWith: e.Title[:prefix(e.Title, spanLimit)]}
@@ -406,10 +406,10 @@ func (l layout) alike(e wording.Entry) notionapi.Filter {
 	}
 	for i, col := range l.fill(e, make(notionapi.Properties), new(spanWriter)) {
 		f := e.Fields[i]
-		switch said, isText := f.Value.(string); {
+		switch text, isText := f.Value.(string); {
 		case col.ID == "":
-		case isText && col.Type == typeRichText && (f.Name == "claim_id" || f.Name == "task_id") && fits(said, spanLimit):
-			all = append(all, notionapi.PropertyFilter{Property: col.ID, RichText: &notionapi.TextFilterCondition{Equals: said}})
+		case isText && col.Type == typeRichText && (f.Name == "claim_id" || f.Name == "task_id") && fits(text, spanLimit):
+			all = append(all, notionapi.PropertyFilter{Property: col.ID, RichText: &notionapi.TextFilterCondition{Equals: text}})
 		case f.Value == e.At && notionapi.PropertyType(col.Type) == notionapi.PropertyTypeDate: // cut to the minute
 			all = append(all,
 				notionapi.PropertyFilter{Property: col.ID, Date: &notionapi.DateFilterCondition{OnOrAfter: dateOf(minute)}},
@@ -419,7 +419,7 @@ func (l layout) alike(e wording.Entry) notionapi.Filter {
 	return all
 }
 
-func (l layout) titled(condition notionapi.TextFilterCondition) notionapi.Filter {
+func (l logLayout) titled(condition notionapi.TextFilterCondition) notionapi.Filter {
 	return titleFilter{Property: l.title.ID, Title: condition}
 }
 
@@ -489,7 +489,7 @@ func (l *Log) Messages(ctx context.Context, since time.Time) ([]wording.Row, err
 }
 
 // messagePlaces returns the columns of messages: those that a daemon's own messages use.
-func (l layout) messagePlaces() map[string]Column {
+func (l logLayout) messagePlaces() map[string]Column {
 	places := make(map[string]Column)
 	message := wording.MessageExample()
 	for i, col := range l.fill(message, make(notionapi.Properties), new(spanWriter)) {
@@ -507,7 +507,7 @@ func (l layout) messagePlaces() map[string]Column {
 }
 
 // row reads a row of the log; ok is false for a daemon's entry about a claim.
-func (l layout) row(page *page, places map[string]Column) (row wording.Row, ok bool) {
+func (l logLayout) row(page *rawPage, places map[string]Column) (row wording.Row, ok bool) {
 	id, err := task.ParseID(page.ID)
 	if err != nil {
 		return row, false

@@ -55,7 +55,7 @@ func (c *Client) Markdown(ctx context.Context, id task.ID) (Markdown, error) {
 		more, further, err := c.markdown(ctx, part)
 		switch {
 		case err == nil:
-			text = insert(text, tag, more)
+			text = insertPart(text, tag, more)
 			open = append(open, further...)
 		case ctx.Err() != nil:
 			return Markdown{}, storeError(err)
@@ -93,13 +93,13 @@ func (c *Client) markdown(ctx context.Context, id string) (text string, open []s
 
 var errNoMarkdown = errors.New("an answer without Markdown")
 
-// unknown matches the line that stands for an omitted block.
-var unknown = regexp.MustCompile(`(?m)^(\t*)<unknown\b([^\n>]*)>[ \t]*(?:\n|\z)`)
+// unknownBlock matches the line that stands for an omitted block.
+var unknownBlock = regexp.MustCompile(`(?m)^(\t*)<unknown\b([^\n>]*)>[ \t]*(?:\n|\z)`)
 
 // unknownTag finds the line that stands for a block; nil if there is none.
 func unknownTag(text, id string) []int {
 	bare := strings.ReplaceAll(id, "-", "")
-	for _, at := range unknown.FindAllStringSubmatchIndex(text, -1) {
+	for _, at := range unknownBlock.FindAllStringSubmatchIndex(text, -1) {
 		if strings.Contains(strings.ReplaceAll(text[at[4]:at[5]], "-", ""), bare) {
 			return at
 		}
@@ -107,8 +107,8 @@ func unknownTag(text, id string) []int {
 	return nil
 }
 
-// insert puts an omitted part in its place, with its indentation, or else at the end.
-func insert(text string, tag []int, more string) string {
+// insertPart puts an omitted part in its place, with its indentation, or else at the end.
+func insertPart(text string, tag []int, more string) string {
 	if more != "" && !strings.HasSuffix(more, "\n") {
 		more += "\n"
 	}
@@ -134,21 +134,21 @@ const maxMissing = 50
 // unshown lists the blocks that the text only stands for, such as "bookmark, https://…".
 func unshown(text string) []string {
 	var names []string
-	tags := unknown.FindAllStringSubmatch(text, -1)
+	tags := unknownBlock.FindAllStringSubmatch(text, -1)
 	for i, tag := range tags {
 		if i == maxMissing {
 			return append(names, fmt.Sprintf("%d more", len(tags)-i))
 		}
-		said := make(map[string]string)
+		attributes := make(map[string]string)
 		for _, a := range attribute.FindAllStringSubmatch(tag[2], -1) {
-			said[a[1]] = a[2]
+			attributes[a[1]] = a[2]
 		}
-		name := said["alt"]
+		name := attributes["alt"]
 		if name == "" {
 			name = "a block"
 		}
-		if said["url"] != "" {
-			name += ", " + said["url"]
+		if attributes["url"] != "" {
+			name += ", " + attributes["url"]
 		}
 		names = append(names, task.OneLine(name, -1))
 	}

@@ -6,12 +6,12 @@ import (
 	"dibs/internal/claim"
 )
 
-// note is the text of a page's note, as spans that can be sent back unchanged.
-type note []noteSpan
+// noteText is the text of a page's note, as spans that can be sent back unchanged.
+type noteText []noteSpan
 
 // noteSpan is a part of a note.
 type noteSpan struct {
-	said string // as people read it
+	plain string // as people read it
 	// sent is the span in the form of a request. It is nil if that form is unknown: then writing
 	// the note would damage it.
 	sent map[string]any
@@ -19,33 +19,33 @@ type noteSpan struct {
 
 // with returns the note's spans with line in place of our own lines, see claim.Noted. ok is false
 // if some spans cannot be sent.
-func (n note) with(line string) (spans []map[string]any, ok bool) {
-	said := ""
+func (n noteText) with(line string) (spans []map[string]any, ok bool) {
+	all := ""
 	for _, s := range n {
-		said += s.said
+		all += s.plain
 	}
-	ours := claim.NoteLines(said)
-	kept := "" // the rest of the text
+	ours := claim.NoteLines(all)
+	rest := "" // the text without our own lines
 	at := 0
 	for _, s := range n {
-		left := s.said
+		left := s.plain
 		for i := len(ours) - 1; i >= 0; i-- {
-			from, to := max(ours[i][0]-at, 0), min(ours[i][1]-at, len(s.said))
+			from, to := max(ours[i][0]-at, 0), min(ours[i][1]-at, len(s.plain))
 			if from < to {
 				left = left[:from] + left[to:]
 			}
 		}
-		at += len(s.said)
-		if left == "" && s.said != "" {
+		at += len(s.plain)
+		if left == "" && s.plain != "" {
 			continue
 		}
-		if s.sent == nil || left != s.said && s.sent["text"] == nil {
+		if s.sent == nil || left != s.plain && s.sent["text"] == nil {
 			return nil, false
 		}
 		spans = append(spans, s.cut(left))
-		kept += left
+		rest += left
 	}
-	for _, span := range new(spanWriter).write(claim.NoteBreak(kept) + line) {
+	for _, span := range new(spanWriter).write(claim.NoteBreak(rest) + line) {
 		spans = append(spans, map[string]any{"text": map[string]any{"content": span.Text.Content}})
 	}
 	return spans, len(spans) <= spansLimit
@@ -54,7 +54,7 @@ func (n note) with(line string) (spans []map[string]any, ok bool) {
 // cut returns the span for a request, with only left of its text.
 func (s noteSpan) cut(left string) map[string]any {
 	text, ok := s.sent["text"].(map[string]any)
-	if !ok || left == s.said {
+	if !ok || left == s.plain {
 		return s.sent
 	}
 	return map[string]any{"text": map[string]any{"content": left, "link": text["link"]}, "annotations": s.sent["annotations"]}
@@ -80,7 +80,7 @@ func newNoteSpan(data json.RawMessage) noteSpan {
 	if json.Unmarshal(data, &raw) != nil {
 		return noteSpan{}
 	}
-	s := noteSpan{said: raw.PlainText}
+	s := noteSpan{plain: raw.PlainText}
 	switch raw.Type {
 	case "text":
 		var link any

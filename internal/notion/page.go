@@ -15,9 +15,9 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// page is the part of a page in an answer that is read here. A row of a query may also be a
+// rawPage is the part of a page in an answer that is read here. A row of a query may also be a
 // database.
-type page struct {
+type rawPage struct {
 	Object     string     `json:"object"`
 	ID         string     `json:"id"`
 	URL        string     `json:"url"`
@@ -28,16 +28,16 @@ type page struct {
 	Archived   bool       `json:"archived"`
 	InTrash    bool       `json:"in_trash"`
 	IsArchived bool       `json:"is_archived"`
-	Parent     parent     `json:"parent"`
+	Parent     rawParent  `json:"parent"`
 	Properties properties `json:"properties"`
 	Title      rawTitle   `json:"title"` // of a database
 }
 
-func (p *page) kind() string { return p.Object }
+func (p *rawPage) kind() string { return p.Object }
 
 // trashed reports whether the page is no task to work on: it is in the trash, or archived, which
 // queries do not tell apart.
-func (p *page) trashed() bool { return p.Archived || p.InTrash || p.IsArchived }
+func (p *rawPage) trashed() bool { return p.Archived || p.InTrash || p.IsArchived }
 
 // userID is the id of a user in an answer; empty if it is of another form.
 type userID string
@@ -51,8 +51,8 @@ func (u *userID) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// parent says where a page lies.
-type parent struct {
+// rawParent says where a page lies.
+type rawParent struct {
 	Type     string `json:"type"`
 	Database string `json:"database_id"`
 	Source   string `json:"data_source_id"`
@@ -60,7 +60,7 @@ type parent struct {
 
 // in reports whether the page lies in a data source of a database. elsewhere says that it is known
 // to lie somewhere else.
-func (p parent) in(database, source task.ID) (is, elsewhere bool) {
+func (p rawParent) in(database, source task.ID) (is, elsewhere bool) {
 	if id, err := task.ParseID(p.Source); err == nil {
 		return id == source, id != source
 	}
@@ -68,16 +68,16 @@ func (p parent) in(database, source task.ID) (is, elsewhere bool) {
 	return false, err == nil && id != database || p.Type == "page_id" || p.Type == "block_id" || p.Type == "workspace"
 }
 
-// noted is a page with the spans of one of its texts as Notion sent them.
-type noted struct {
-	page
+// notedPage is a page with the spans of one of its texts as Notion sent them.
+type notedPage struct {
+	rawPage
 	property string // the id of the text; empty for none
 	spans    []json.RawMessage
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (n *noted) UnmarshalJSON(data []byte) error {
-	if err := json.Unmarshal(data, &n.page); err != nil || n.property == "" {
+func (n *notedPage) UnmarshalJSON(data []byte) error {
+	if err := json.Unmarshal(data, &n.rawPage); err != nil || n.property == "" {
 		return err
 	}
 	var texts struct {
@@ -96,23 +96,23 @@ func (n *noted) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// rows is an answer to a query.
-type rows struct {
-	Object        string  `json:"object"`
-	Results       []page  `json:"results"`
-	HasMore       bool    `json:"has_more"`
-	NextCursor    *string `json:"next_cursor"`
+// rawRows is an answer to a query.
+type rawRows struct {
+	Object        string    `json:"object"`
+	Results       []rawPage `json:"results"`
+	HasMore       bool      `json:"has_more"`
+	NextCursor    *string   `json:"next_cursor"`
 	RequestStatus struct {
 		Type   string `json:"type"`
 		Reason string `json:"incomplete_reason"`
 	} `json:"request_status"`
 }
 
-func (r *rows) kind() string { return r.Object }
+func (r *rawRows) kind() string { return r.Object }
 
 // UnmarshalJSON implements json.Unmarshaler. A list without results is not an empty one.
-func (r *rows) UnmarshalJSON(data []byte) error {
-	type fields rows
+func (r *rawRows) UnmarshalJSON(data []byte) error {
+	type fields rawRows
 	err := json.Unmarshal(data, (*fields)(r))
 	if err == nil && r.Object == "list" && r.Results == nil {
 		return errors.New("a list without results")
@@ -121,7 +121,7 @@ func (r *rows) UnmarshalJSON(data []byte) error {
 }
 
 // incomplete says why the results are incomplete; empty if they are not.
-func (r *rows) incomplete() string {
+func (r *rawRows) incomplete() string {
 	if s := r.RequestStatus; s.Type == "incomplete" {
 		return cmp.Or(s.Reason, s.Type)
 	}
@@ -130,7 +130,7 @@ func (r *rows) incomplete() string {
 
 // next returns the cursor of the next answer, which must differ from the last one; empty if there
 // is none.
-func (r *rows) next(last string) (string, error) {
+func (r *rawRows) next(last string) (string, error) {
 	if !r.HasMore {
 		return "", nil
 	}
@@ -140,14 +140,14 @@ func (r *rows) next(last string) (string, error) {
 	return *r.NextCursor, nil
 }
 
-// skipped is a row in a query's answer that is no task.
-type skipped struct {
+// skippedRow is a row in a query's answer that is no task.
+type skippedRow struct {
 	id, title string
 	why       string
 	partial   bool // it may be a task, but shows too little to be read
 }
 
-func (s skipped) String() string {
+func (s skippedRow) String() string {
 	name := cmp.Or(s.id, "of unknown id")
 	if s.title != "" {
 		name = fmt.Sprintf("%q (%s)", transport.Excerpt(s.title), name)
@@ -156,8 +156,8 @@ func (s skipped) String() string {
 }
 
 // odd describes a row of a query that is no page, or shows too little to be a task.
-func (p *page) odd() (skipped, bool) {
-	row := skipped{id: shortened(transport.Excerpt(p.ID))}
+func (p *rawPage) odd() (skippedRow, bool) {
+	row := skippedRow{id: shortened(transport.Excerpt(p.ID))}
 	switch {
 	case p.Object == "database", p.Object == "data_source":
 		row.title = shortened(plainText(p.Title))
@@ -166,7 +166,7 @@ func (p *page) odd() (skipped, bool) {
 		row.partial = true
 		row.why = "is shown without its properties: see whether the connection may read it"
 	default:
-		return skipped{}, false
+		return skippedRow{}, false
 	}
 	return row, true
 }
@@ -177,8 +177,8 @@ func reading(t task.Task, m transport.Moment) claim.Reading {
 }
 
 // page reads a page, with one request. The error is a *claim.StoreError.
-func (c *Client) page(ctx context.Context, id task.ID) (*page, error) {
-	shown := new(page)
+func (c *Client) page(ctx context.Context, id task.ID) (*rawPage, error) {
+	shown := new(rawPage)
 	if _, err := c.getPage(ctx, id, shown); err != nil {
 		return nil, storeError(err)
 	}
@@ -194,9 +194,9 @@ func (c *Client) getPage(ctx context.Context, id task.ID, into any) (transport.M
 }
 
 // createPage makes a page in a data source, with one request that is sent at most once.
-func (c *Client) createPage(ctx context.Context, source task.ID, request *notionapi.PageCreateRequest) (*page, transport.Moment, error) {
+func (c *Client) createPage(ctx context.Context, source task.ID, request *notionapi.PageCreateRequest) (*rawPage, transport.Moment, error) {
 	request.Parent = notionapi.Parent{Type: notionapi.ParentTypeDatabaseID, DatabaseID: notionapi.DatabaseID(source)}
-	made := new(page)
+	made := new(rawPage)
 	at, err := c.call(ctx, made, func(ctx context.Context, api *notionapi.Client) error {
 		_, err := api.Page.Create(ctx, request)
 		return err
@@ -205,8 +205,8 @@ func (c *Client) createPage(ctx context.Context, source task.ID, request *notion
 }
 
 // updatePage changes a page, with one request that is sent at most once.
-func (c *Client) updatePage(ctx context.Context, id task.ID, request *notionapi.PageUpdateRequest) (*page, transport.Moment, error) {
-	shown := new(page)
+func (c *Client) updatePage(ctx context.Context, id task.ID, request *notionapi.PageUpdateRequest) (*rawPage, transport.Moment, error) {
+	shown := new(rawPage)
 	at, err := c.call(ctx, shown, func(ctx context.Context, api *notionapi.Client) error {
 		_, err := api.Page.Update(ctx, notionapi.PageID(id), request)
 		return err
@@ -216,8 +216,8 @@ func (c *Client) updatePage(ctx context.Context, id task.ID, request *notionapi.
 
 // query asks a data source for rows, with one request. only lists the properties to be shown, by id;
 // without any all are.
-func (c *Client) query(ctx context.Context, source task.ID, request *notionapi.DatabaseQueryRequest, only ...string) (*rows, transport.Moment, error) {
-	answer := new(rows)
+func (c *Client) query(ctx context.Context, source task.ID, request *notionapi.DatabaseQueryRequest, only ...string) (*rawRows, transport.Moment, error) {
+	answer := new(rawRows)
 	at, err := c.call(ctx, answer, func(ctx context.Context, api *notionapi.Client) error {
 		_, err := api.Database.Query(ctx, notionapi.DatabaseID(source), request)
 		return err

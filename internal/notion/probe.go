@@ -68,11 +68,11 @@ func (t *Tasks) makeScratch(ctx context.Context, title string) (task.ID, error) 
 	if c.names[over] == "" {
 		over = task.Completed
 	}
-	props, err := c.properties(claim.Write{Status: &over}, shown{})
+	props, err := c.properties(claim.Write{Status: &over}, basis{})
 	if err != nil {
 		return "", err
 	}
-	props[c.columns.title.ID] = titled(title)
+	props[c.columns.title.ID] = titleValue(title)
 	page, _, err := t.client.createPage(ctx, c.source, &notionapi.PageCreateRequest{Properties: props})
 	if err != nil {
 		return "", storeError(err)
@@ -99,7 +99,7 @@ func (t *Tasks) probeRound(ctx context.Context, id task.ID, title string) (Round
 	}
 	read := time.Now()
 	r.Read = read.Sub(start)
-	update := &notionapi.PageUpdateRequest{Properties: notionapi.Properties{c.columns.title.ID: titled(title)}}
+	update := &notionapi.PageUpdateRequest{Properties: notionapi.Properties{c.columns.title.ID: titleValue(title)}}
 	if _, _, err := t.client.updatePage(permitted, id, update); err != nil {
 		return r, storeError(err)
 	}
@@ -111,11 +111,11 @@ func (t *Tasks) probeRound(ctx context.Context, id task.ID, title string) (Round
 		if err != nil {
 			return r, err
 		}
-		seen, err := c.task(page)
+		shown, err := c.task(page)
 		if err != nil {
 			return r, err
 		}
-		if seen.Title == title {
+		if shown.Title == title {
 			return r, nil
 		}
 		r.Stale = max(asked.Sub(written), time.Millisecond)
@@ -142,7 +142,7 @@ func (t *Tasks) trash(ctx context.Context, id task.ID) error {
 	return nil
 }
 
-// titled is the value of a title.
-func titled(s string) value {
+// titleValue is the value of a title.
+func titleValue(s string) value {
 	return value{notionapi.PropertyTypeTitle, new(spanWriter).write(s)}
 }

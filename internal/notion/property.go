@@ -193,7 +193,7 @@ const lastOfDay = 23*time.Hour + 59*time.Minute + 12*time.Hour
 //   - A date without a time becomes the last moment at which it is that day anywhere on
 //     Earth. So a lease that began on it is never thought older than it may be.
 //   - A time without an offset is UTC.
-//   - An invalid date counts as none. Beside a name, that makes an assignment, which nobody
+//   - An invalid date is ignored. Beside a name, that makes an assignment, which nobody
 //     overrides.
 func (p *property) moment() time.Time {
 	if p == nil || p.Date == nil {
@@ -213,7 +213,7 @@ func (p *property) moment() time.Time {
 // longestTimeout is the longest lease of a task. A longer one is taken for a mistake.
 const longestTimeout = 365 * 24 * time.Hour
 
-// lease reads a lease's length in minutes. An impossible number counts as none.
+// lease reads a lease's length in minutes. An impossible number is ignored.
 func (p *property) lease() time.Duration {
 	if p == nil || p.Number == nil || !(*p.Number > 0) || *p.Number > longestTimeout.Minutes() {
 		return 0

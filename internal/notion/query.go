@@ -66,7 +66,7 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 			continue
 		}
 		if incomplete == "" {
-			if odd := slices.DeleteFunc(slices.Clone(l.skipped), func(s skipped) bool { return !s.partial }); len(l.rows) == 0 && len(odd) > 1 {
+			if odd := slices.DeleteFunc(slices.Clone(l.skipped), func(s skippedRow) bool { return !s.partial }); len(l.rows) == 0 && len(odd) > 1 {
 				return nil, time.Time{}, errPartial(odd)
 			}
 			t.skip(l.skipped, q.EditedSince.IsZero())
@@ -90,19 +90,19 @@ type listing struct {
 	query Query
 	codec *codec
 	// from leaves out rows that were created before that minute; zero leaves out none.
-	from time.Time
-	last time.Time // the minute in which the last row was created
-	rows []task.Task
-	seen map[task.ID]int // a task's index in rows
-	at   time.Time       // of the first answer
+	from  time.Time
+	last  time.Time // the minute in which the last row was created
+	rows  []task.Task
+	index map[task.ID]int // a task's index in rows
+	at    time.Time       // of the first answer
 	// skipped are the rows that are no tasks.
-	skipped []skipped
+	skipped []skippedRow
 
 	answers int
 }
 
 func newListing(q Query, c *codec) listing {
-	return listing{query: q, codec: c, seen: make(map[task.ID]int)}
+	return listing{query: q, codec: c, index: make(map[task.ID]int)}
 }
 
 // list makes one query and adds its rows. If rows are missing, incomplete says why; otherwise
@@ -137,7 +137,7 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 			}
 			row, err := t.row(ctx, l.codec, page)
 			if foreign(err) {
-				l.skipped = append(l.skipped, skipped{id: page.ID, why: "belongs to another database, or to another data source"})
+				l.skipped = append(l.skipped, skippedRow{id: page.ID, why: "belongs to another database, or to another data source"})
 				continue
 			}
 			if err != nil {
@@ -167,11 +167,11 @@ func (l *listing) add(row task.Task) {
 	if q.UnfinishedOnly && row.Status.Finished() && (q.FinishedSince.IsZero() || row.Edited.Before(q.FinishedSince.Truncate(time.Minute))) {
 		return // the filter could not name this status
 	}
-	if i, ok := l.seen[row.ID]; ok {
+	if i, ok := l.index[row.ID]; ok {
 		l.rows[i] = row
 		return
 	}
-	l.seen[row.ID] = len(l.rows)
+	l.index[row.ID] = len(l.rows)
 	l.rows = append(l.rows, row)
 }
 
@@ -287,7 +287,7 @@ func (c *codec) scoped() (all notionapi.AndCompoundFilter) {
 			if want.Field != f.Name || want.Value == "" {
 				continue
 			}
-			if one, ok := says(f.Column, want.Value); ok {
+			if one, ok := valueFilter(f.Column, want.Value); ok {
 				all = append(all, one)
 			}
 		}
@@ -295,9 +295,9 @@ func (c *codec) scoped() (all notionapi.AndCompoundFilter) {
 	return all
 }
 
-// says returns the filter for rows whose property has a value; false if Notion has none that means
+// valueFilter returns the filter for rows whose property has a value; false if Notion has none that means
 // the same, see task.FieldMatches.
-func says(col Column, value string) (notionapi.Filter, bool) {
+func valueFilter(col Column, value string) (notionapi.Filter, bool) {
 	f := notionapi.PropertyFilter{Property: col.ID}
 	var options []string // those that are meant
 	for _, o := range col.Options {

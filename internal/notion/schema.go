@@ -46,17 +46,17 @@ type Properties struct {
 	Priority            string
 	DependsOn           string
 	Note                string
-	// Assignee is a column of people, whose tasks are not for agents. Empty means that there is
-	// none; any other name has to be there.
+	// Assignee is a column of people, whose tasks are not for agents. Empty: no such column. Any
+	// other name has to be there.
 	Assignee string
-	// Done is a checkbox that says, where it is ticked, that a task is done. Empty means that there
-	// is none; any other name has to be there.
+	// Done is a checkbox that is ticked on a task that is done. Empty: no such column. Any other
+	// name has to be there.
 	Done string
-	// SubItems is the relation to a task's parts. Empty means that there is none; any other name
-	// has to be there.
+	// SubItems is the relation to a task's parts. Empty: no such column. Any other name has to be
+	// there.
 	SubItems string
-	// DoneWhen is a text that says when a task is done. Empty means that there is none, and any
-	// other name may be missing.
+	// DoneWhen is a text that says when a task is done. Empty: no such column. Any other name may
+	// be missing.
 	DoneWhen string
 }
 
@@ -81,20 +81,20 @@ type taskColumns struct {
 	fields []field
 }
 
-// wanted is a property that tasks need or may have.
-type wanted struct {
+// wantedColumn is a property that tasks need or may have.
+type wantedColumn struct {
 	key   string // its name in the configuration
 	name  string // and in the database
 	types []string
 	into  *Column
-	// without says what is impossible without the property; empty if the property is required.
+	// without is the consequence of doing without the property; empty if it is required.
 	without string
 }
 
 // wants lists the properties, and where in c each one goes.
-func (s TaskSchema) wants(c *taskColumns) []wanted {
+func (s TaskSchema) wants(c *taskColumns) []wantedColumn {
 	p := s.Properties
-	all := []wanted{
+	all := []wantedColumn{
 		{key: "status", name: p.Status, types: []string{typeStatus, typeSelect}, into: &c.status},
 		{key: "claimed_by", name: p.ClaimedBy, types: []string{typeRichText, typeSelect, typePeople}, into: &c.claimedBy},
 		{key: "claimed_at", name: p.ClaimedAt, types: []string{typeDate}, into: &c.claimedAt},
@@ -117,16 +117,16 @@ func (s TaskSchema) wants(c *taskColumns) []wanted {
 		},
 	}
 	if p.Assignee != "" { // without it, agents would be offered what people have
-		all = append(all, wanted{key: "assignee", name: p.Assignee, types: []string{typePeople}, into: &c.assignee})
+		all = append(all, wantedColumn{key: "assignee", name: p.Assignee, types: []string{typePeople}, into: &c.assignee})
 	}
 	if p.Done != "" { // without it, agents would be offered what is done
-		all = append(all, wanted{key: "done", name: p.Done, types: []string{typeCheckbox}, into: &c.done})
+		all = append(all, wantedColumn{key: "done", name: p.Done, types: []string{typeCheckbox}, into: &c.done})
 	}
 	if p.SubItems != "" { // without it, agents would be offered the whole before its parts
-		all = append(all, wanted{key: "sub_items", name: p.SubItems, types: []string{typeRelation}, into: &c.subItems})
+		all = append(all, wantedColumn{key: "sub_items", name: p.SubItems, types: []string{typeRelation}, into: &c.subItems})
 	}
 	if p.DoneWhen != "" {
-		all = append(all, wanted{
+		all = append(all, wantedColumn{
 			key: doneWhenKey, name: p.DoneWhen, types: []string{typeRichText}, into: &c.doneWhen,
 			without: "agents are not told when a task is done",
 		})
@@ -134,7 +134,7 @@ func (s TaskSchema) wants(c *taskColumns) []wanted {
 	for i := range all {
 		all[i].name = cmp.Or(all[i].name, all[i].key)
 	}
-	return slices.DeleteFunc(all, func(w wanted) bool { return w.without != "" && slices.Contains(s.Without, w.key) })
+	return slices.DeleteFunc(all, func(w wantedColumn) bool { return w.without != "" && slices.Contains(s.Without, w.key) })
 }
 
 // Grade says how well a property fits its use.
@@ -166,8 +166,8 @@ type Fit struct {
 	column Column
 }
 
-// said returns the problem and its remedy in one line.
-func (f Fit) said() string { return f.Problem + ": " + f.Remedy }
+// line returns the problem and its remedy in one line.
+func (f Fit) line() string { return f.Problem + ": " + f.Remedy }
 
 // Examine says how each property that tasks need, or may have, fits.
 func (s TaskSchema) Examine(db Database) []Fit {
@@ -219,7 +219,7 @@ const mostCandidates = 5
 
 // candidates returns the unused properties that could replace a missing one, those of the best
 // type first.
-func (s TaskSchema) candidates(db Database, missing wanted) []string {
+func (s TaskSchema) candidates(db Database, missing wantedColumn) []string {
 	var used []string
 	for _, w := range s.wants(new(taskColumns)) {
 		used = append(used, w.name)
@@ -235,8 +235,7 @@ func (s TaskSchema) candidates(db Database, missing wanted) []string {
 	return list
 }
 
-// examineUse checks a property of the right type for what it lacks, and for what is unwise
-// about it.
+// examineUse looks for missing options and unwise choices in a property of the right type.
 func (s TaskSchema) examineUse(db Database, f *Fit) {
 	col := f.column
 	switch {
@@ -290,8 +289,8 @@ func (s TaskSchema) examineStatuses(f *Fit) {
 }
 
 // find returns the columns of tasks in a database. It looks for a known column by its id, and
-// if that fails by its name, like the others. The warnings say what is amiss with columns that
-// tasks can do without. The error names everything that must be changed.
+// if that fails by its name, like the others. The warnings are about columns that tasks can
+// do without. The error names everything that must be changed.
 func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string, error) {
 	db.Columns = maps.Clone(db.Columns)
 	for _, w := range s.wants(&known) {
@@ -318,9 +317,9 @@ func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string,
 	for _, f := range s.Examine(db) {
 		switch f.Grade {
 		case Unusable:
-			problems = append(problems, f.said())
+			problems = append(problems, f.line())
 		case Poor:
-			warnings = append(warnings, f.said())
+			warnings = append(warnings, f.line())
 		}
 		if slices.Contains(f.Types, f.Found) {
 			*into[f.Key] = f.column
@@ -330,9 +329,9 @@ func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string,
 	for _, f := range found.fields {
 		switch fit := f.fit(db); fit.Grade {
 		case Unusable:
-			problems = append(problems, fit.said())
+			problems = append(problems, fit.line())
 		case Poor:
-			warnings = append(warnings, fit.said())
+			warnings = append(warnings, fit.line())
 		}
 	}
 	if len(problems) > 0 {

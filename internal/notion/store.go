@@ -33,18 +33,18 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 		return claim.Reading{}, err
 	}
 	c := t.codec.Load()
-	shown := noted{property: c.columns.note.ID}
+	shown := notedPage{property: c.columns.note.ID}
 	at, err := t.client.getPage(ctx, id, &shown)
 	if err != nil {
 		return claim.Reading{}, t.missing(ctx, storeError(err))
 	}
-	read, err := t.row(ctx, c, &shown.page)
-	if lost(err) || c.newStatus(&shown.page) {
+	read, err := t.row(ctx, c, &shown.rawPage)
+	if lost(err) || c.newStatus(&shown.rawPage) {
 		if err := t.Check(ctx); err != nil {
 			return claim.Reading{}, storeError(err)
 		}
 		c = t.codec.Load()
-		read, err = t.row(ctx, c, &shown.page)
+		read, err = t.row(ctx, c, &shown.rawPage)
 	}
 	if err == nil && read.ID != id {
 		err = anotherPage(read.ID, id)
@@ -60,7 +60,7 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.isBasis(ctx, id) {
-		t.meet(id, c.shownBy(&shown.page))
+		t.meet(id, c.basisOf(&shown.rawPage))
 		t.noteOn(id, &shown)
 	}
 	return reading(read, at), nil
@@ -145,7 +145,7 @@ func anotherPage(got, want task.ID) error {
 }
 
 // meet remembers what a page shows beside its task. t.mu is held.
-func (t *Tasks) meet(id task.ID, on shown) {
+func (t *Tasks) meet(id task.ID, on basis) {
 	if on.empty() {
 		t.shown.forget(id)
 	} else {
@@ -154,7 +154,7 @@ func (t *Tasks) meet(id task.ID, on shown) {
 }
 
 // met returns what the page showed beside its task when it was last read.
-func (t *Tasks) met(id task.ID) shown {
+func (t *Tasks) met(id task.ID) basis {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	on, _ := t.shown.get(id)
@@ -162,12 +162,12 @@ func (t *Tasks) met(id task.ID) shown {
 }
 
 // noteOn remembers the note on a page, or that it has none. The caller has locked t.mu.
-func (t *Tasks) noteOn(id task.ID, on *noted) {
+func (t *Tasks) noteOn(id task.ID, on *notedPage) {
 	if on.spans == nil {
 		t.notes.forget(id)
 		return
 	}
-	shown := make(note, len(on.spans))
+	shown := make(noteText, len(on.spans))
 	for i, span := range on.spans {
 		shown[i] = newNoteSpan(span)
 	}
@@ -195,7 +195,7 @@ func (t *Tasks) addNote(c *codec, id task.ID, w claim.Write, props notionapi.Pro
 
 // row reads a row of a query. If the row does not show all that the task waits for, or a user without
 // a name, row requests the rest.
-func (t *Tasks) row(ctx context.Context, c *codec, page *page) (task.Task, error) {
+func (t *Tasks) row(ctx context.Context, c *codec, page *rawPage) (task.Task, error) {
 	for _, user := range c.nameless(page) {
 		t.client.users.Learn(transport.WithoutPermits(ctx), user.ID)
 	}
@@ -203,7 +203,7 @@ func (t *Tasks) row(ctx context.Context, c *codec, page *page) (task.Task, error
 	if err != nil {
 		return row, err
 	}
-	err = c.whole(page, &row, func(of relation, _ []task.ID) ([]task.ID, error) { return t.related(ctx, of) })
+	err = c.whole(page, &row, func(of relationKey, _ []task.ID) ([]task.ID, error) { return t.related(ctx, of) })
 	if err != nil {
 		return row, storeError(err)
 	}
@@ -211,7 +211,7 @@ func (t *Tasks) row(ctx context.Context, c *codec, page *page) (task.Task, error
 }
 
 // read reads a page, and its fields.
-func (t *Tasks) read(c *codec, page *page) (task.Task, error) {
+func (t *Tasks) read(c *codec, page *rawPage) (task.Task, error) {
 	for _, user := range c.nameless(page) {
 		user.Name = t.client.users.Name(user.ID)
 	}
@@ -228,7 +228,7 @@ func (t *Tasks) read(c *codec, page *page) (task.Task, error) {
 
 // readFields reads the further properties of row from its page, and whether row is in the scope of
 // agents. If the page lacks one that the database should have, the schema will be read again.
-func (t *Tasks) readFields(c *codec, page *page, row *task.Task) {
+func (t *Tasks) readFields(c *codec, page *rawPage, row *task.Task) {
 	if len(c.columns.fields) == 0 {
 		return
 	}
@@ -272,7 +272,7 @@ func (t *Tasks) miss(id string) {
 }
 
 // related reads and remembers a whole relation. A page's answer shows only 25 of its tasks.
-func (t *Tasks) related(ctx context.Context, of relation) ([]task.ID, error) {
+func (t *Tasks) related(ctx context.Context, of relationKey) ([]task.ID, error) {
 	path := "/v1/pages/" + of.page + "/properties/" + url.PathEscape(plainID(of.property))
 	query := url.Values{"page_size": {"100"}}
 	var all []task.ID
@@ -311,8 +311,8 @@ func (t *Tasks) related(ctx context.Context, of relation) ([]task.ID, error) {
 	return slices.Clone(all), nil
 }
 
-// recall returns a relation from memory, or else what is shown of it.
-func (t *Tasks) recall(of relation, shown []task.ID) ([]task.ID, error) {
+// recall returns a relation from memory, or else the part that the page shows.
+func (t *Tasks) recall(of relationKey, shown []task.ID) ([]task.ID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if all, ok := t.long.get(of); ok {

@@ -47,16 +47,16 @@ type Tasks struct {
 	mu sync.Mutex
 	// long holds the few relations that are longer than one answer shows. It
 	// completes the answers to writes; another request would make those late.
-	long lately[relation, []task.ID]
+	long lately[relationKey, []task.ID]
 	// shown holds what recently read pages showed beside their tasks.
-	shown lately[task.ID, shown]
+	shown lately[task.ID, basis]
 	// skipped are the rows of queries that are no tasks.
-	skipped []skipped
+	skipped []skippedRow
 	// missed holds the ids of fields that a page lacked, each of which made the schema doubtful
 	// once.
 	missed map[string]bool
 	// notes holds the notes of recently read pages.
-	notes lately[task.ID, note]
+	notes lately[task.ID, noteText]
 	// visited holds the pages that were read with permits, see isBasis.
 	visited lately[task.ID, struct{}]
 }
@@ -291,44 +291,44 @@ func (s TaskSchema) again(db Database, before taskColumns) (*codec, error) {
 				w.into.Name, w.into.Type))
 		}
 	}
-	switch said := strings.Join(problems, "; "); {
-	case said != "" && err != nil:
-		return nil, fmt.Errorf("%w; %s", err, said)
-	case said != "":
-		return nil, fmt.Errorf("database %q has changed: %s", db.Title, said)
+	switch changes := strings.Join(problems, "; "); {
+	case changes != "" && err != nil:
+		return nil, fmt.Errorf("%w; %s", err, changes)
+	case changes != "":
+		return nil, fmt.Errorf("database %q has changed: %s", db.Title, changes)
 	case err != nil:
 		return nil, err
 	}
 	return newCodec(db, s, columns, warnings)
 }
 
-// kept is a column as Known keeps it.
-type kept struct {
+// keptColumn is a column as Known keeps it.
+type keptColumn struct {
 	// Name is the configured name. If another name is configured later, what is kept no longer
 	// counts: another column may be meant.
 	Name   string
 	Column Column
 }
 
-// known is the content of Known.
-type known struct {
+// keptSchema is the content of Known.
+type keptSchema struct {
 	Database task.ID
 	Title    Column
-	Columns  map[string]kept // by their keys in the configuration
-	Fields   []field         `json:",omitempty"`
+	Columns  map[string]keptColumn // by their keys in the configuration
+	Fields   []field               `json:",omitempty"`
 }
 
 // Known returns what is known about the schema, for TaskSchema.Known in a later run.
 func (t *Tasks) Known() string {
 	c := t.codec.Load()
 	columns := c.columns
-	k := known{Database: c.database, Title: columns.title, Columns: make(map[string]kept), Fields: columns.fields}
+	k := keptSchema{Database: c.database, Title: columns.title, Columns: make(map[string]keptColumn), Fields: columns.fields}
 	t.changing.Lock()
 	schema := t.schema
 	t.changing.Unlock()
 	for _, w := range schema.wants(&columns) {
 		if w.into.ID != "" {
-			k.Columns[w.key] = kept{w.name, *w.into}
+			k.Columns[w.key] = keptColumn{w.name, *w.into}
 		}
 	}
 	data, err := json.Marshal(k)
@@ -341,7 +341,7 @@ func (t *Tasks) Known() string {
 // KnownDatabase returns the database that a result of Tasks.Known is about; empty if there is
 // none.
 func KnownDatabase(text string) task.ID {
-	var k known
+	var k keptSchema
 	if json.Unmarshal([]byte(text), &k) != nil {
 		return ""
 	}
@@ -349,11 +349,11 @@ func KnownDatabase(text string) task.ID {
 }
 
 // recall returns the content of s.Known, and the columns in it that are configured now.
-func (s TaskSchema) recall() (known, taskColumns) {
-	var k known
+func (s TaskSchema) recall() (keptSchema, taskColumns) {
+	var k keptSchema
 	var columns taskColumns
 	if json.Unmarshal([]byte(s.Known), &k) != nil {
-		return known{}, columns
+		return keptSchema{}, columns
 	}
 	columns.title, columns.fields = k.Title, k.Fields
 	for _, w := range s.wants(&columns) {
@@ -403,7 +403,7 @@ func (c *Client) RecallTasks(databaseID string, schema TaskSchema) (*Tasks, erro
 }
 
 // errPartial is the error of a list whose pages show no properties.
-func errPartial(rows []skipped) error {
+func errPartial(rows []skippedRow) error {
 	return claim.Errorf(claim.Refused, claim.LandedUnknown,
 		"Notion shows no row of the tasks database with its properties (%d of them without): give the connection the capability to read content", len(rows))
 }
@@ -413,7 +413,7 @@ const mostSkipped = 5
 
 // skip records the skipped rows. A list of all rows has all of them; another list may have some
 // more.
-func (t *Tasks) skip(rows []skipped, all bool) {
+func (t *Tasks) skip(rows []skippedRow, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.skipped

@@ -76,17 +76,17 @@ type Fault struct {
 var faultKinds = map[FaultKind]func(effect) bool{
 	Delay: anything, DropAnswer: anything, DropRequest: anything, Stop: anything,
 	LoseEvent: onlyEvents, RepeatEvent: onlyEvents,
-	DelayAnswer: requests, Conflict409: requests, RateLimited429: requests, Overload529: requests, Blocked429: requests, HTML502: requests, Forbidden403: requests,
-	Error500: requests, Error503: requests, Error504: requests, StopAfter: requests,
-	WrongDate: requests, NoDate: requests,
+	DelayAnswer: onlyRequests, Conflict409: onlyRequests, RateLimited429: onlyRequests, Overload529: onlyRequests, Blocked429: onlyRequests, HTML502: onlyRequests, Forbidden403: onlyRequests,
+	Error500: onlyRequests, Error503: onlyRequests, Error504: onlyRequests, StopAfter: onlyRequests,
+	WrongDate: onlyRequests, NoDate: onlyRequests,
 	SavedBut503: onlyWrites, NotApplied: onlyWrites, LateWrite: onlyWrites, LateWrite503: onlyWrites, Conflict409Saved: onlyWrites,
 	StaleQuery: func(e effect) bool { return e == queries },
 }
 
-func anything(effect) bool     { return true }
-func requests(e effect) bool   { return e != events }
-func onlyEvents(e effect) bool { return e == events }
-func onlyWrites(e effect) bool { return e == writes }
+func anything(effect) bool       { return true }
+func onlyRequests(e effect) bool { return e != events }
+func onlyEvents(e effect) bool   { return e == events }
+func onlyWrites(e effect) bool   { return e == writes }
 
 // injected is a fault in force.
 type injected struct {

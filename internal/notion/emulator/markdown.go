@@ -13,9 +13,9 @@ import (
 // for the others by their ids.
 const maxMarkdown = 20000
 
-// markdown writes blocks in Notion's dialect of Markdown. It ignores annotations and escapes
+// markdownText writes blocks in Notion's dialect of Markdown. It ignores annotations and escapes
 // nothing.
-type markdown struct {
+type markdownText struct {
 	*world
 	out     strings.Builder
 	left    int      // how many blocks may still be shown
@@ -35,7 +35,7 @@ func (w *world) pagesBelow(id string) []*page {
 }
 
 // below writes the children of an object.
-func (w *markdown) below(id string, depth int) {
+func (w *markdownText) below(id string, depth int) {
 	number := 0
 	for _, child := range w.Children[id] {
 		b := w.Blocks[child]
@@ -52,18 +52,18 @@ func (w *markdown) below(id string, depth int) {
 }
 
 // unloaded writes a placeholder for a block that a further request can return.
-func (w *markdown) unloaded(id, kind string, depth int) {
+func (w *markdownText) unloaded(id, kind string, depth int) {
 	w.unshown(id, kind, depth)
 	w.unknown = append(w.unknown, id)
 }
 
 // unshown writes a placeholder for a block that Markdown cannot express.
-func (w *markdown) unshown(id, kind string, depth int) {
+func (w *markdownText) unshown(id, kind string, depth int) {
 	fmt.Fprintf(&w.out, "%s<unknown url=%q alt=%q/>\n", strings.Repeat("\t", depth), pageURL("", id), kind)
 }
 
 // block writes a block, each line after as many tabs as the block is deep.
-func (w *markdown) block(b *block, depth, number int) {
+func (w *markdownText) block(b *block, depth, number int) {
 	var rest struct {
 		Checked    bool   `json:"checked"`
 		Language   string `json:"language"`

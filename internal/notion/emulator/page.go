@@ -26,7 +26,7 @@ func (c *call) getMarkdown() (render, error) {
 	if _, err := c.container(id); err != nil {
 		return nil, err
 	}
-	w := &markdown{world: c.world, left: cmp.Or(c.world.MarkdownLimit, maxMarkdown)}
+	w := &markdownText{world: c.world, left: cmp.Or(c.world.MarkdownLimit, maxMarkdown)}
 	if b, ok := c.world.Blocks[id]; ok {
 		w.left--
 		w.block(b, 0, 1)

@@ -63,8 +63,8 @@ func (c *call) queryRows(s *source) (render, error) {
 	}, nil
 }
 
-// query is a decoded query for rows.
-type query struct {
+// rowQuery is a decoded query for rows.
+type rowQuery struct {
 	match predicate
 	order order
 	size  int
@@ -74,8 +74,8 @@ type query struct {
 	trashed, archived bool
 }
 
-func (c *call) decodeQuery(s *source) (*query, error) {
-	q := &query{match: func(*page) bool { return true }}
+func (c *call) decodeQuery(s *source) (*rowQuery, error) {
+	q := &rowQuery{match: func(*page) bool { return true }}
 	known := []string{"filter", "sorts", "start_cursor", "page_size", "is_archived", "result_type"}
 	if !c.version.trashOnly() {
 		known = append(known, "archived")
@@ -114,7 +114,7 @@ func (c *call) decodeQuery(s *source) (*query, error) {
 }
 
 // returned returns how many rows the earlier pages had.
-func (q *query) returned() int {
+func (q *rowQuery) returned() int {
 	if q.after == nil {
 		return 0
 	}
@@ -123,7 +123,7 @@ func (q *query) returned() int {
 
 // rows returns one page of the result, whether more follow, and whether the limit on results cut
 // off more.
-func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
+func (q *rowQuery) rows(c *call, s *source) (rows []*page, more, full bool) {
 	left := max(cmp.Or(c.world.QueryLimit, maxResults)-q.returned(), 0)
 	size := min(q.size, left)
 	first := firsts{order: q.order, most: size + 1} // one more, to know whether more follow

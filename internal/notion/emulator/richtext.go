@@ -77,18 +77,6 @@ func (s *span) decodeText(n node) error {
 // decodeMention decodes a mention to what answers show: with the whole user, and with all members
 // of a date.
 func (tx *tx) decodeMention(s *span, n node) error {
-	titled := func(kind string, title func(id string) (string, bool)) variant {
-		return variant{kind: kind, decode: func(n node) (any, error) {
-			id, err := n.get("id").id()
-			name, ok := title(id)
-			s.PlainText = cmp.Or(name, "Untitled")
-			if ok {
-				href := pageURL(name, id)
-				s.Href = &href
-			}
-			return map[string]any{"id": id}, err
-		}}
-	}
 	shown, err := n.variant(
 		variant{kind: "user", decode: func(n node) (any, error) {
 			id, err := n.userID()
@@ -109,14 +97,14 @@ func (tx *tx) decodeMention(s *span, n node) error {
 			}
 			return d.encode(), nil
 		}},
-		titled("page", func(id string) (string, bool) {
+		s.titled("page", func(id string) (string, bool) {
 			p, ok := tx.world.Pages[id]
 			if !ok {
 				return "", false
 			}
 			return tx.world.title(p), true
 		}),
-		titled("database", func(id string) (string, bool) {
+		s.titled("database", func(id string) (string, bool) {
 			d, ok := tx.world.Databases[id]
 			if !ok {
 				return "", false
@@ -137,6 +125,20 @@ func (tx *tx) decodeMention(s *span, n node) error {
 	)
 	s.Mention = compact(shown)
 	return err
+}
+
+// titled is the mention of an object with a title, which the span shows, with a link.
+func (s *span) titled(kind string, title func(id string) (string, bool)) variant {
+	return variant{kind: kind, decode: func(n node) (any, error) {
+		id, err := n.get("id").id()
+		name, ok := title(id)
+		s.PlainText = cmp.Or(name, "Untitled")
+		if ok {
+			href := pageURL(name, id)
+			s.Href = &href
+		}
+		return map[string]any{"id": id}, err
+	}}
 }
 
 // userID decodes a user in a request.

@@ -67,10 +67,10 @@ func (e *Emulator) Databases() Databases {
 	return e.world.Seeded
 }
 
-// of returns the schema of a property that needs only its type.
-func of(kind string) map[string]any { return map[string]any{kind: map[string]any{}} }
+// ofType returns the schema of a property that needs only its type.
+func ofType(kind string) map[string]any { return map[string]any{kind: map[string]any{}} }
 
-func options(names ...string) map[string]any {
+func withOptions(names ...string) map[string]any {
 	out := []any{}
 	for _, n := range names {
 		out = append(out, map[string]any{"name": n})
@@ -79,46 +79,46 @@ func options(names ...string) map[string]any {
 }
 
 func tasksSchema() map[string]any {
-	status := options("OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED")
+	status := withOptions("OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED")
 	status["groups"] = []any{
 		map[string]any{"name": "To-do", "option_ids": []string{"OPEN"}},
 		map[string]any{"name": "In progress", "option_ids": []string{"IN_PROGRESS", "BLOCKED"}},
 		map[string]any{"name": "Complete", "option_ids": []string{"COMPLETED", "CANCELLED"}},
 	}
 	return map[string]any{
-		"Name":                  of("title"),
+		"Name":                  ofType("title"),
 		"status":                map[string]any{"status": status},
-		"claimed_by":            of("rich_text"),
-		"claimed_at":            of("date"),
-		"claim_timeout_minutes": of("number"),
-		"claim_token":           of("rich_text"),
-		"priority":              map[string]any{"select": options("critical", "high", "medium", "low")},
+		"claimed_by":            ofType("rich_text"),
+		"claimed_at":            ofType("date"),
+		"claim_timeout_minutes": ofType("number"),
+		"claim_token":           ofType("rich_text"),
+		"priority":              map[string]any{"select": withOptions("critical", "high", "medium", "low")},
 		"depends_on":            map[string]any{"relation": map[string]any{"database_id": seeded.Tasks, "single_property": map[string]any{}}},
 		"ID":                    map[string]any{"unique_id": map[string]any{"prefix": "TASK"}},
 		"claimed_until": map[string]any{"formula": map[string]any{
 			"expression": `dateAdd(prop("claimed_at"), if(prop("claim_timeout_minutes") > 0, prop("claim_timeout_minutes"), 30), "minutes")`,
 		}},
-		"note":  of("rich_text"),
-		"Notes": of("rich_text"),
+		"note":  ofType("rich_text"),
+		"Notes": ofType("rich_text"),
 	}
 }
 
 func taskLogSchema() map[string]any {
 	return map[string]any{
-		"Name": of("title"), "entry_id": of("rich_text"), "agent": of("rich_text"), "task": of("rich_text"), "task_id": of("rich_text"),
-		"outcome": map[string]any{"select": options("completed", "failed")},
-		"started": of("date"), "finished": of("date"), "duration_seconds": of("number"),
-		"claim_id": of("rich_text"), "summary": of("rich_text"),
+		"Name": ofType("title"), "entry_id": ofType("rich_text"), "agent": ofType("rich_text"), "task": ofType("rich_text"), "task_id": ofType("rich_text"),
+		"outcome": map[string]any{"select": withOptions("completed", "failed")},
+		"started": ofType("date"), "finished": ofType("date"), "duration_seconds": ofType("number"),
+		"claim_id": ofType("rich_text"), "summary": ofType("rich_text"),
 	}
 }
 
 func meshLogSchema() map[string]any {
 	return map[string]any{
-		"Name": of("title"), "entry_id": of("rich_text"),
-		"event": map[string]any{"select": options("granted", "denied", "released", "blocked", "lost", "overridden", "swept")},
-		"agent": of("rich_text"), "task": of("rich_text"), "task_id": of("rich_text"), "claim_id": of("rich_text"),
-		"holder": of("rich_text"), "code": of("rich_text"), "detail": of("rich_text"), "at": of("date"), "count": of("number"),
-		"from": of("rich_text"), "to": of("rich_text"), "message": of("rich_text"),
+		"Name": ofType("title"), "entry_id": ofType("rich_text"),
+		"event": map[string]any{"select": withOptions("granted", "denied", "released", "blocked", "lost", "overridden", "swept")},
+		"agent": ofType("rich_text"), "task": ofType("rich_text"), "task_id": ofType("rich_text"), "claim_id": ofType("rich_text"),
+		"holder": ofType("rich_text"), "code": ofType("rich_text"), "detail": ofType("rich_text"), "at": ofType("date"), "count": ofType("number"),
+		"from": ofType("rich_text"), "to": ofType("rich_text"), "message": ofType("rich_text"),
 	}
 }
 

@@ -58,7 +58,7 @@ func (e *Emulator) Subscribe(w Webhook) error {
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	w.Client = &client
 
-	s := &sender{Webhook: w, e: e, open: map[string]*event{}, slots: make(chan struct{}, maxSending)}
+	s := &sender{Webhook: w, e: e, open: map[string]*hookEvent{}, slots: make(chan struct{}, maxSending)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	e.mu.Lock()
 	if e.isClosed || e.sender != nil {
@@ -92,7 +92,7 @@ type sender struct {
 	wg           sync.WaitGroup
 	slots        chan struct{}
 	// open are the events that later changes still join, by type and entity.
-	open map[string]*event
+	open map[string]*hookEvent
 	seq  uint64
 }
 
@@ -111,13 +111,13 @@ func (s *sender) close() {
 // verify posts the token until it is accepted.
 func (s *sender) verify() {
 	body := compact(map[string]any{"verification_token": s.subscription.Token})
-	for said := ""; ; {
+	for last := ""; ; {
 		err := s.post(body, http.Header{})
 		if err == nil {
 			break
 		}
-		if err.Error() != said && s.ctx.Err() == nil {
-			said = err.Error()
+		if err.Error() != last && s.ctx.Err() == nil {
+			last = err.Error()
 			s.e.log.Warn("the webhook does not take its verification token, which is sent until it does", "err", err)
 		}
 		if !s.wait(s.Pace.Verify) {
@@ -223,7 +223,7 @@ func NotionPace() Pace {
 
 // publish sends an event when it is time, with what joins it until then. The caller has the
 // emulator's lock.
-func (s *sender) publish(ev *event) {
+func (s *sender) publish(ev *hookEvent) {
 	ev.Timestamp = time.Now().UTC().Format(stampLayout)
 	key := ev.Type + " " + ev.Entity.ID
 	if open, isOpen := s.open[key]; isOpen {
@@ -251,7 +251,7 @@ func (s *sender) publish(ev *event) {
 	}
 }
 
-func (s *sender) sendAfter(d time.Duration, ev *event) {
+func (s *sender) sendAfter(d time.Duration, ev *hookEvent) {
 	d = ev.spread(d, s.Pace)
 	s.wg.Go(func() {
 		if s.wait(d) {
@@ -262,7 +262,7 @@ func (s *sender) sendAfter(d time.Duration, ev *event) {
 
 // gather lets later events join one for that long, and then sends it, unless it has nobody's change
 // to tell of.
-func (s *sender) gather(key string, d time.Duration, ev *event) {
+func (s *sender) gather(key string, d time.Duration, ev *hookEvent) {
 	s.open[key] = ev
 	s.wg.Go(func() {
 		in := s.wait(d)
@@ -276,7 +276,7 @@ func (s *sender) gather(key string, d time.Duration, ev *event) {
 }
 
 // spread makes a delay longer by a random part of itself.
-func (ev *event) spread(d time.Duration, p *Pace) time.Duration {
+func (ev *hookEvent) spread(d time.Duration, p *Pace) time.Duration {
 	return d + time.Duration(ev.random.Float64()*p.Spread*float64(d))
 }
 
@@ -284,7 +284,7 @@ func (ev *event) spread(d time.Duration, p *Pace) time.Duration {
 var errDropped = errors.New("dropped by a fault")
 
 // send sends an event until an attempt succeeds, or there have been enough.
-func (s *sender) send(ev *event) {
+func (s *sender) send(ev *hookEvent) {
 	for again := range len(s.Pace.Retries) + 1 {
 		if again > 0 && !s.wait(ev.spread(s.Pace.Retries[again-1], s.Pace)) {
 			return
@@ -299,7 +299,7 @@ func (s *sender) send(ev *event) {
 }
 
 // attempt sends an event once, as a fault has it. After an error the event is to be tried again.
-func (s *sender) attempt(ev *event) error {
+func (s *sender) attempt(ev *hookEvent) error {
 	body := compact(ev)
 	header := http.Header{"X-Notion-Signature": {sign(s.subscription.Token, body)}}
 	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, s.URL, nil)
@@ -327,8 +327,8 @@ func (s *sender) attempt(ev *event) error {
 	return cmp.Or(err, s.post(body, header))
 }
 
-// event is one event in the form of Notion's body.
-type event struct {
+// hookEvent is one event in the form of Notion's body.
+type hookEvent struct {
 	ID             string    `json:"id"`
 	Timestamp      string    `json:"timestamp"` // of the last change told, in milliseconds
 	WorkspaceID    string    `json:"workspace_id"`
@@ -368,7 +368,7 @@ type propertyChange struct {
 }
 
 // join adds what a later event of the same type and entity says.
-func (ev *event) join(next *event) {
+func (ev *hookEvent) join(next *hookEvent) {
 	ev.Timestamp, ev.Data.Parent = next.Timestamp, next.Data.Parent
 	ev.Authors = union(ev.Authors, next.Authors)
 	ev.Data.Properties = union(ev.Data.Properties, next.Data.Properties)
@@ -387,16 +387,16 @@ func union[T comparable](a, b []T) []T {
 // news collects the events of one transaction.
 type news struct {
 	*tx
-	events []*event
+	events []*hookEvent
 }
 
 // events returns what a committed transaction has changed for the connection: once for each object,
 // whose first change says what it was before.
-func (tx *tx) events() []*event {
+func (tx *tx) events() []*hookEvent {
 	n := &news{tx: tx}
-	seen := map[string]bool{}
+	told := map[string]bool{}
 	for _, c := range tx.changes {
-		if seen[c.id] {
+		if told[c.id] {
 			continue
 		}
 		switch was := c.was.(type) {
@@ -418,20 +418,20 @@ func (tx *tx) events() []*event {
 		default:
 			continue // lists of ids, whose elements change as well
 		}
-		seen[c.id] = true
+		told[c.id] = true
 	}
 	return n.events
 }
 
 // add tells of an entity in that place, and returns the event for more to be said.
-func (n *news) add(kind string, entity ref, in parent) *event {
+func (n *news) add(kind string, entity ref, in parent) *hookEvent {
 	author := ref{ID: n.user, Type: "bot"}
 	if u := n.world.Users[n.user]; u != nil && u.Person {
 		author.Type = "person"
 	} else if u != nil && u.Agent {
 		author.Type = "agent"
 	}
-	ev := &event{
+	ev := &hookEvent{
 		Authors: []ref{author}, Type: kind, Entity: entity, Data: eventData{Parent: n.world.refTo(in)},
 	}
 	n.events = append(n.events, ev)
@@ -470,7 +470,7 @@ func (n *news) lifecycle(entity ref, in parent, isNew, wasTrashed, isTrashed boo
 
 // content tells that something came into a page or a data source, or left it.
 func (n *news) content(in parent, what ref) {
-	var ev *event
+	var ev *hookEvent
 	if s := n.world.Sources[in.Source]; s != nil && !n.world.Hidden[s.Database] {
 		ev = n.add("data_source.content_updated", ref{ID: s.ID, Type: "data_source"}, parent{Database: s.Database})
 	} else if p := n.world.Pages[in.Page]; p != nil && !n.world.hidden(p) {

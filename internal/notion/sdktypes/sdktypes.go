@@ -96,14 +96,14 @@ var id = regexp.MustCompile(`[0-9a-f-]{32,}|\?.*`)
 func Check(t testing.TB, exchanges []Exchange, endpoints ...string) {
 	t.Helper()
 	j := Judge(t, exchanges)
-	said := make(map[string]bool)
+	reported := make(map[string]bool)
 	for i, refusals := range j.Refusals {
 		for _, refusal := range refusals {
 			refusal = id.ReplaceAllString(exchanges[i].String(), "…") + ": " + refusal
-			if !said[refusal] {
+			if !reported[refusal] {
 				t.Error(refusal)
 			}
-			said[refusal] = true
+			reported[refusal] = true
 		}
 	}
 	for _, endpoint := range endpoints {

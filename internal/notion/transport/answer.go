@@ -247,16 +247,16 @@ const statusOverload = 529
 // newAPIError returns the error of a failed answer.
 func newAPIError(req *http.Request, resp *http.Response, body []byte) *APIError {
 	e := &APIError{Method: req.Method, Path: req.URL.Path, Status: resp.StatusCode}
-	var said struct {
+	var failure struct {
 		Object         string         `json:"object"`
 		Code           string         `json:"code"`
 		Message        string         `json:"message"`
 		RequestID      string         `json:"request_id"`
 		AdditionalData map[string]any `json:"additional_data"`
 	}
-	if err := json.Unmarshal(body, &said); err == nil && said.Object == "error" {
-		e.Code, e.Message = Excerpt(said.Code), Excerpt(said.Message)
-		e.RequestID, e.AdditionalData = said.RequestID, said.AdditionalData
+	if err := json.Unmarshal(body, &failure); err == nil && failure.Object == "error" {
+		e.Code, e.Message = Excerpt(failure.Code), Excerpt(failure.Message)
+		e.RequestID, e.AdditionalData = failure.RequestID, failure.AdditionalData
 	} else {
 		e.Message = describe(resp, body)
 		e.RequestID = resp.Header.Get("X-Notion-Request-Id")
@@ -391,12 +391,12 @@ func (t *hear) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // hear records the Date of an answer to a request that was sent at that moment.
-func (e *ears) hear(said string, sent clock.Instant) Moment {
+func (e *ears) hear(header string, sent clock.Instant) Moment {
 	received := e.local()
-	date, err := http.ParseTime(said)
+	date, err := http.ParseTime(header)
 	if err != nil {
 		e.undated.Do(func() {
-			e.log.Warn("an answer of Notion's has no date: have the proxy on the way pass the Date header; until then nothing is claimed, renewed or swept", "date", said)
+			e.log.Warn("an answer of Notion's has no date: have the proxy on the way pass the Date header; until then nothing is claimed, renewed or swept", "date", header)
 		})
 		return Moment{At: e.clock.Now(received)}
 	}

@@ -153,8 +153,8 @@ func (b *breaker) fall(now time.Time) {
 
 // works reports whether an outcome shows that Notion works, whatever the answer said.
 func works(err error) bool {
-	if said, ok := errors.AsType[*APIError](err); ok {
-		return said.RateLimited() || said.Status < 500 && said.Code != ""
+	if answered, ok := errors.AsType[*APIError](err); ok {
+		return answered.RateLimited() || answered.Status < 500 && answered.Code != ""
 	}
 	return err == nil
 }

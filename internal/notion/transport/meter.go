@@ -120,8 +120,8 @@ const silentAfter = time.Hour
 type refusals struct {
 	log *slog.Logger
 
-	mu   sync.Mutex
-	said map[Count]*refusal // by endpoint and status; the N of a key is zero
+	mu     sync.Mutex
+	logged map[Count]*refusal // by endpoint and status; the N of a key is zero
 }
 
 // refusal is one that was logged.
@@ -131,7 +131,7 @@ type refusal struct {
 }
 
 func newRefusals(log *slog.Logger) *refusals {
-	return &refusals{log: log, said: make(map[Count]*refusal)}
+	return &refusals{log: log, logged: make(map[Count]*refusal)}
 }
 
 // note logs an answer, unless one like it was logged lately. The next line has how many there were.
@@ -141,10 +141,10 @@ func (r *refusals) note(kind string, e *APIError) {
 	}
 	key, now := Count{Endpoint: kind, Status: e.Status}, time.Now()
 	r.mu.Lock()
-	known := r.said[key]
+	known := r.logged[key]
 	if known == nil {
 		known = new(refusal)
-		r.said[key] = known
+		r.logged[key] = known
 	}
 	known.since++
 	count := known.since

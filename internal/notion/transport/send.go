@@ -62,8 +62,8 @@ func (s *send) exchange(req *http.Request) (*http.Response, error) {
 	}
 	defer resp.Body.Close()
 	var body bytes.Buffer
-	if said := resp.ContentLength; said > 0 {
-		body.Grow(int(min(said, expected)) + bytes.MinRead) // room to find the end without growing again
+	if length := resp.ContentLength; length > 0 {
+		body.Grow(int(min(length, expected)) + bytes.MinRead) // room to find the end without growing again
 	}
 	n, err := body.ReadFrom(io.LimitReader(resp.Body, s.limit+1))
 	switch {
