@@ -144,7 +144,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		w.Fatal(err)
 	}
 	only := n.mustClaim("Trinity", mine)
-	kept, err := n.Reserve(ctx, w.TempDir(), []string{"*.go"}, api.ReserveRequest{Agent: "Sandman"}, "")
+	files, err := n.Reserve(ctx, w.TempDir(), []string{"*.go"}, api.ReserveRequest{Agent: "Sandman"}, "")
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		"POST /v1/agents/{name}/ack":    {"/v1/agents/Oracle/ack", `{"ids":["01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"]}`},
 		"POST /v1/ack":                  {"/v1/ack", `{"ids":["01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"]}`},
 		"POST /v1/reservations":         {"/v1/reservations", string(reserved)},
-		"DELETE /v1/reservations/{id}":  {"/v1/reservations/" + kept.ID, ""},
+		"DELETE /v1/reservations/{id}":  {"/v1/reservations/" + files.ID, ""},
 		"POST /v1/sync":                 {"/v1/sync", `{}`},
 		"POST /v1/pause":                {"/v1/pause", `{}`},
 		"POST /v1/resume":               {"/v1/resume", `{}`},
@@ -196,7 +196,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		"GET /v1/claims":       {"/v1/claims", string(held.ID)},
 		"GET /v1/claims/{id}":  {"/v1/claims/" + string(held.ID), `"Sandman"`},
 		"GET /v1/status":       {"/v1/status", `"claims_held":2`},
-		"GET /v1/reservations": {"/v1/reservations", kept.ID},
+		"GET /v1/reservations": {"/v1/reservations", files.ID},
 	}
 	more := map[string]bool{ // tried below or under another name, or change nothing
 		"POST /v1/claims/{id}/review": true, // this board has no status for it

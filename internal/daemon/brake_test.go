@@ -116,8 +116,8 @@ func TestPause(t *testing.T) {
 		n.mustClaim("Merlin", "")
 		log, err := n.Log(w.Context(), api.LogFilter{})
 		mustDo(w, err)
-		if said := fmt.Sprint(log); strings.Count(said, "paused") < 2 || !strings.Contains(said, "resumed") {
-			w.Errorf("on record is %v", said)
+		if lines := fmt.Sprint(log); strings.Count(lines, "paused") < 2 || !strings.Contains(lines, "resumed") {
+			w.Errorf("on record is %v", lines)
 		}
 	})
 }
@@ -223,8 +223,8 @@ func TestBreaker(t *testing.T) {
 			w.Errorf("the refusal is %+v", p)
 		}
 		time.Sleep(2 * time.Minute)
-		if said := out.came(); len(said) != 1 || !strings.Contains(said[0].body, "dibs paused everybody") {
-			w.Errorf("people are told %+v", said)
+		if notices := out.came(); len(notices) != 1 || !strings.Contains(notices[0].body, "dibs paused everybody") {
+			w.Errorf("people are told %+v", notices)
 		}
 		mustDo(w, n.complete(held)) // from before: it says nothing
 		n.barred("Sandman", claim.CodePaused)

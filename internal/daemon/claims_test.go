@@ -444,8 +444,8 @@ func TestLongestLease(t *testing.T) {
 			w.Errorf("it lasts %v, and is kept until %v; want a day", lasts, cl.KeptUntil)
 		}
 		cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: plain, TimeoutMinutes: 525600}, "")
-		if kept := time.Until(cl.KeptUntil.Time); err != nil || time.Until(cl.ExpiresAt.Time) > 30*time.Minute || kept < 364*24*time.Hour {
-			w.Errorf("it expires at %v, and is kept for %v, %v; want the lease, and a year", cl.ExpiresAt, kept, err)
+		if ahead := time.Until(cl.KeptUntil.Time); err != nil || time.Until(cl.ExpiresAt.Time) > 30*time.Minute || ahead < 364*24*time.Hour {
+			w.Errorf("it expires at %v, and is kept for %v, %v; want the lease, and a year", cl.ExpiresAt, ahead, err)
 		}
 		time.Sleep(25 * time.Hour)
 		if all, err := n.Claims(w.Context(), ""); err != nil || len(all.Claims) != 1 || all.Claims[0].ID != cl.ID {
@@ -463,8 +463,8 @@ func TestKeptUntil(t *testing.T) {
 			id := w.add("work", nil)
 			n := w.daemon(quiet)
 			cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id, TimeoutMinutes: minutes}, "")
-			if kept := cl.KeptUntil.Sub(cl.ClaimedAt.Time); err != nil || kept != time.Duration(minutes)*time.Minute || cl.ExpiresAt.After(cl.KeptUntil.Time) {
-				w.Errorf("it is kept for %v, and expires at %v, %v", kept, cl.ExpiresAt, err)
+			if lasts := cl.KeptUntil.Sub(cl.ClaimedAt.Time); err != nil || lasts != time.Duration(minutes)*time.Minute || cl.ExpiresAt.After(cl.KeptUntil.Time) {
+				w.Errorf("it is kept for %v, and expires at %v, %v", lasts, cl.ExpiresAt, err)
 			}
 			time.Sleep(time.Until(cl.KeptUntil.Time) - time.Second)
 			if _, err := n.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
@@ -490,7 +490,7 @@ func TestEarlierAttempts(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("Fix the login", nil)
 		n := w.daemon(quiet)
-		said := func(attempts []api.Attempt) (all []string) {
+		brief := func(attempts []api.Attempt) (all []string) {
 			for _, a := range attempts {
 				if ago := time.Since(a.At.Time); ago < 0 || ago > 3*time.Hour {
 					w.Errorf("%+v ended %v ago", a, ago)
@@ -501,7 +501,7 @@ func TestEarlierAttempts(t *testing.T) {
 		}
 		begins := func(cl api.Claim, want ...string) {
 			w.Helper()
-			got := said(cl.Task.Attempts)
+			got := brief(cl.Task.Attempts)
 			for i := range want {
 				if len(got) <= i || !strings.HasPrefix(got[i], want[i]) {
 					w.Errorf("attempts = %q, want %q", got, want)
@@ -539,7 +539,7 @@ func TestEarlierAttempts(t *testing.T) {
 		begins(cl, "Oracle blocked which one?")
 		do(n.Complete(w.Context(), one, api.CompleteRequest{Summary: strings.Repeat("ü", 5000)}, ""))
 		task := n.task(id)
-		if got := said(task.Attempts); len(got) != 6 || got[0] != "Oracle completed "+strings.Repeat("ü", 1000)+"…" {
+		if got := brief(task.Attempts); len(got) != 6 || got[0] != "Oracle completed "+strings.Repeat("ü", 1000)+"…" {
 			w.Errorf("show: %q", got)
 		}
 		_, err = n.Reopen(w.Context(), cl.Task.ID, api.ReopenRequest{Was: "COMPLETED"}, "")
@@ -549,7 +549,7 @@ func TestEarlierAttempts(t *testing.T) {
 			do(n.Release(w.Context(), one, api.StopRequest{}, ""))
 		}
 		cl, _ = next("Merlin")
-		if got := said(cl.Task.Attempts); len(got) != 10 || got[0] != "Sandman released " || !strings.HasPrefix(got[9], "Merlin lost Ada") || !strings.HasSuffix(got[9], "took the task back: wrong branch") {
+		if got := brief(cl.Task.Attempts); len(got) != 10 || got[0] != "Sandman released " || !strings.HasPrefix(got[9], "Merlin lost Ada") || !strings.HasSuffix(got[9], "took the task back: wrong branch") {
 			w.Errorf("of twelve: %q", got)
 		}
 	})

@@ -41,15 +41,15 @@ var ends = map[string]func(n *node, cl api.Claim, reason, mention string) error{
 
 // comments returns the comments on a page, as "name: text".
 func (w *world) comments(id string) []string {
-	var said []string
+	var texts []string
 	for _, m := range w.notion.Comments(id) {
 		line := m.Name + ": " + m.Text
 		if len(m.Mentions) > 0 {
 			line += fmt.Sprintf(" (mentions %d)", len(m.Mentions))
 		}
-		said = append(said, line)
+		texts = append(texts, line)
 	}
-	return said
+	return texts
 }
 
 func (w *world) shows(id string, want ...string) {
@@ -259,8 +259,8 @@ func TestFateOfAComment(t *testing.T) {
 						n = w.start(o)
 					}
 					time.Sleep(20 * time.Minute)
-					said := "Sandman: @Maria the tests are red (mentions 1)"
-					w.shows(id, said, said)
+					comment := "Sandman: @Maria the tests are red (mentions 1)"
+					w.shows(id, comment, comment)
 					if s := n.status(); s.Outbox.Depth != 0 || len(s.Warnings) != 0 {
 						w.Errorf("owed: %+v, warnings %q", s.Outbox, s.Warnings)
 					}
@@ -594,13 +594,13 @@ func TestComment(t *testing.T) {
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Minute })
 		say := func(text, key string) api.Commented {
 			w.Helper()
-			said, err := n.Comment(w.Context(), "TASK-1", api.CommentRequest{Agent: "Oracle", Text: text}, key)
+			answer, err := n.Comment(w.Context(), "TASK-1", api.CommentRequest{Agent: "Oracle", Text: text}, key)
 			mustDo(w, err)
-			return said
+			return answer
 		}
 		w.notion.ResetRequests()
-		if said := say("one", "key"); said.Detail != "" || said.Comment.Text != "one" || said.Comment.By != "Oracle" {
-			w.Errorf("said %+v", said)
+		if answer := say("one", "key"); answer.Detail != "" || answer.Comment.Text != "one" || answer.Comment.By != "Oracle" {
+			w.Errorf("said %+v", answer)
 		}
 		w.shows(id, "Oracle: one")
 		if diff := cmp.Diff([]string{"POST comments"}, w.requests()); diff != "" {
@@ -608,7 +608,7 @@ func TestComment(t *testing.T) {
 		}
 		say("one", "key")
 		w.notion.Inject(emulator.Fault{Method: "POST", Path: "/v1/comments", Kind: emulator.DropAnswer, Times: 1})
-		if said := say("two", ""); said.Detail == "" {
+		if answer := say("two", ""); answer.Detail == "" {
 			w.Error("nothing is said of a comment of unknown fate")
 		}
 		remove := w.notion.Inject(emulator.Fault{Method: "POST", Path: "/v1/comments", Kind: emulator.Error503})

@@ -134,9 +134,9 @@ func (h home) String() string {
 	return s
 }
 
-// keptHome returns the home in the journal, with an empty Database if there is none. A journal of
+// storedHome returns the home in the journal, with an empty Database if there is none. A journal of
 // an earlier version has at least the last schema of its tasks database.
-func (d *leader) keptHome(ctx context.Context) (h home, err error) {
+func (d *leader) storedHome(ctx context.Context) (h home, err error) {
 	stored, err := d.journal.Meta(ctx, metaHome)
 	if err != nil {
 		return home{}, err
@@ -151,12 +151,12 @@ func (d *leader) keptHome(ctx context.Context) (h home, err error) {
 // checkHome returns an error if the configured tasks database is not the one to which the state
 // directory belongs. It changes nothing.
 func (d *leader) checkHome(ctx context.Context, transport http.RoundTripper) error {
-	kept, err := d.keptHome(ctx)
-	if err != nil || kept.Database == "" {
+	owner, err := d.storedHome(ctx)
+	if err != nil || owner.Database == "" {
 		return err
 	}
 	id, err := task.ParseID(d.config.Databases.Tasks)
-	if err != nil || id == kept.Database {
+	if err != nil || id == owner.Database {
 		return nil // an invalid id is refused when the database is opened
 	}
 	other := home{Database: id}
@@ -166,7 +166,7 @@ func (d *leader) checkHome(ctx context.Context, transport http.RoundTripper) err
 		other = d.nameHome(ctx, client, other)
 	}
 	return fmt.Errorf("the state directory %s belongs to tasks database %s, and databases.tasks names %s: set another state_dir (and socket) for that one, or databases.tasks back; nothing was changed",
-		d.config.StateDir, kept, other)
+		d.config.StateDir, owner, other)
 }
 
 // nameHome fills in the names of h that Notion gives.
@@ -183,11 +183,11 @@ func (d *leader) nameHome(ctx context.Context, client *notion.Client, h home) ho
 // keepHome stores the home at the first start, and updates its names later. It asks Notion at most
 // once.
 func (d *leader) keepHome(ctx context.Context) error {
-	kept, err := d.keptHome(ctx)
+	before, err := d.storedHome(ctx)
 	if err != nil {
 		return err
 	}
-	now := home{Database: d.tasks.ID(), Title: cmp.Or(d.tasks.Title(), kept.Title), Workspace: kept.Workspace, Bot: kept.Bot}
+	now := home{Database: d.tasks.ID(), Title: cmp.Or(d.tasks.Title(), before.Title), Workspace: before.Workspace, Bot: before.Bot}
 	if now.Workspace == "" && now.Bot == "" {
 		ctx, cancel := context.WithTimeoutCause(notion.Impatient(ctx), connectWait, errConnect)
 		defer cancel()

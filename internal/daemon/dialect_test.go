@@ -454,11 +454,11 @@ func (b *board) warnings(n *node) {
 
 // allStatuses reports whether the tasks so far have had every status.
 func (b *board) allStatuses() bool {
-	seen := make(map[string]bool)
+	statuses := make(map[string]bool)
 	for _, p := range b.notion.Pages(b.ids.Tasks) {
-		seen[p.Select(b.names.Status)] = true
+		statuses[p.Select(b.names.Status)] = true
 	}
-	return len(seen) == len(task.Statuses)
+	return len(statuses) == len(task.Statuses)
 }
 
 // lengths gives a task a longer lease than usual. If the page cannot say so, other daemons would not
@@ -527,9 +527,9 @@ func (b *board) logged() {
 			if entry == "" {
 				entry = p.Title()[strings.LastIndex(p.Title(), "[")+1:]
 			}
-			said := strings.Join([]string{p.Title(), p.Text("agent"), p.Text("Agent"), p.Body()}, "\n")
-			if entries[entry] || len(entry) < 26 || !strings.Contains(said, "Sandman") && !strings.Contains(said, "Oracle") && !strings.Contains(said, "claude-chat-7K9X") && !strings.Contains(said, "Maria") {
-				b.Errorf("an entry of %q says %q", entry, said)
+			entryText := strings.Join([]string{p.Title(), p.Text("agent"), p.Text("Agent"), p.Body()}, "\n")
+			if entries[entry] || len(entry) < 26 || !strings.Contains(entryText, "Sandman") && !strings.Contains(entryText, "Oracle") && !strings.Contains(entryText, "claude-chat-7K9X") && !strings.Contains(entryText, "Maria") {
+				b.Errorf("an entry of %q says %q", entry, entryText)
 			}
 			entries[entry] = true
 		}
@@ -589,7 +589,7 @@ func TestTypes(t *testing.T) {
 
 // everything asks a daemon for everything.
 func everything(w *world, fields map[string]any, change func(*config.Config)) {
-	g := &golden{node: w.daemon(change), seen: make(map[string]bool), names: make(map[string]string)}
+	g := &golden{node: w.daemon(change), requested: make(map[string]bool), names: make(map[string]string)}
 	g.story()
 	id := task.ID(g.add("With a page", nil))
 	mustDo(w, w.notion.WriteMarkdown(string(id), "## Done when\n- [ ] it has a test\n"))

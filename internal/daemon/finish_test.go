@@ -188,9 +188,9 @@ func TestProgress(t *testing.T) {
 		cl := n.mustClaim("Sandman", id)
 		time.Sleep(time.Second)
 		w.notion.ResetRequests()
-		renew := func(n *node, said string) api.Claim {
+		renew := func(n *node, line string) api.Claim {
 			w.Helper()
-			c, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: "Sandman", Progress: said}, "")
+			c, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: "Sandman", Progress: line}, "")
 			mustDo(w, err)
 			return c
 		}

@@ -37,10 +37,10 @@ func TestGolden(t *testing.T) {
 		g := &golden{node: w.daemon(func(c *config.Config) {
 			c.Tasks.Statuses.Review = "REVIEW"
 			c.Agents = []config.Agent{{Name: "*"}, {Name: "Root", UIDs: []int{0}}}
-		}), seen: make(map[string]bool), names: make(map[string]string)}
+		}), requested: make(map[string]bool), names: make(map[string]string)}
 		g.story()
 		for _, op := range api.Operations() {
-			if !g.seen[op.Name] {
+			if !g.requested[op.Name] {
 				t.Errorf("the record lacks %s", op.Name)
 			}
 		}
@@ -68,10 +68,10 @@ func TestGolden(t *testing.T) {
 // golden records a daemon's answers.
 type golden struct {
 	*node
-	record bytes.Buffer
-	given  []given
-	seen   map[string]bool   // the requested operations
-	names  map[string]string // placeholders for values that differ each time
+	record    bytes.Buffer
+	given     []given
+	requested map[string]bool   // the requested operations
+	names     map[string]string // placeholders for values that differ each time
 }
 
 // story requests everything.
@@ -244,7 +244,7 @@ func (g *golden) ask(method, path, body string, header ...string) {
 			r.Host = header[i+1]
 		}
 	}
-	g.seen[api.OperationOf(r).Name] = true
+	g.requested[api.OperationOf(r).Name] = true
 	web := http.Client{Transport: &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return g.dial(ctx) },
 		DisableKeepAlives: true,

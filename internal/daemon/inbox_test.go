@@ -48,7 +48,7 @@ func about(t api.Trigger) string {
 func (n *node) react(agent string, wait time.Duration) []string {
 	n.w.Helper()
 	triggers := n.poll(agent, wait)
-	var said, ids []string
+	var texts, ids []string
 	for _, t := range triggers {
 		line := about(t)
 		if t.From != "" {
@@ -60,7 +60,7 @@ func (n *node) react(agent string, wait time.Duration) []string {
 		if t.Count > 0 {
 			line += strings.Repeat(" one", t.Count)
 		}
-		said, ids = append(said, line), append(ids, t.ID)
+		texts, ids = append(texts, line), append(ids, t.ID)
 		if t.Agent != agent || t.ID == "" || t.At.IsZero() {
 			n.w.Errorf("a trigger for %s: %+v", agent, t)
 		}
@@ -71,7 +71,7 @@ func (n *node) react(agent string, wait time.Duration) []string {
 			n.w.Errorf("ack: %+v, %v", acked, err)
 		}
 	}
-	return said
+	return texts
 }
 
 // wantInbox checks an agent's triggers.
@@ -141,9 +141,9 @@ func TestMessages(t *testing.T) {
 		n := w.start(o)
 		n.wantInbox("Oracle", 0, "message: @Oracle the plan has changed")
 
-		send := func(n *node, from, to, said string) api.Message {
+		send := func(n *node, from, to, body string) api.Message {
 			w.Helper()
-			m, err := n.Send(w.Context(), api.MessageRequest{From: from, To: to, Text: said}, "")
+			m, err := n.Send(w.Context(), api.MessageRequest{From: from, To: to, Text: body}, "")
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -210,16 +210,16 @@ func TestOffers(t *testing.T) {
 		n.wantInbox("Oracle", 0, "task_offered Alpha from Sandman: you know this")
 		refused("Sandman", a)
 		refused("Merlin", a)
-		seen, err := n.Task(w.Context(), task.ID(a))
-		if err != nil || seen.Offer == nil || seen.Offer.State != "reviewing" || seen.Offer.From != "Sandman" || seen.Offer.To != "Oracle" {
-			w.Errorf("the task is shown as %+v, %v", seen.Offer, err)
+		shown, err := n.Task(w.Context(), task.ID(a))
+		if err != nil || shown.Offer == nil || shown.Offer.State != "reviewing" || shown.Offer.From != "Sandman" || shown.Offer.To != "Oracle" {
+			w.Errorf("the task is shown as %+v, %v", shown.Offer, err)
 		}
 		cl, err := n.Accept(w.Context(), task.ID(a), api.AcceptRequest{Agent: "Oracle"}, "")
 		if err != nil || cl.Agent != "Oracle" {
 			w.Fatalf("accepted: %+v, %v", cl, err)
 		}
-		if seen, _ := n.Task(w.Context(), task.ID(a)); seen.Offer != nil {
-			w.Errorf("the offer is there after it was accepted: %+v", seen.Offer)
+		if shown, _ := n.Task(w.Context(), task.ID(a)); shown.Offer != nil {
+			w.Errorf("the offer is there after it was accepted: %+v", shown.Offer)
 		}
 		n.wantInbox("Oracle", time.Minute)
 

@@ -89,15 +89,15 @@ func (j *journald) lines() []map[string]any {
 		if line == "" {
 			continue
 		}
-		said := make(map[string]any)
-		if err := json.Unmarshal([]byte(line), &said); err != nil {
+		attrs := make(map[string]any)
+		if err := json.Unmarshal([]byte(line), &attrs); err != nil {
 			j.w.Fatalf("%q: %v", line, err)
 		}
-		if said[claim.AttrEvent] == nil {
+		if attrs[claim.AttrEvent] == nil {
 			continue
 		}
-		out = append(out, said)
-		for key, value := range said {
+		out = append(out, attrs)
+		for key, value := range attrs {
 			if n, ok := value.(float64); ok {
 				value = fmt.Sprintf("%.0f", n)
 			}

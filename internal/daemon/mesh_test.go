@@ -182,10 +182,10 @@ func (o outcome) story() string {
 	for _, what := range o.wrong {
 		fmt.Fprintln(&out, what)
 	}
-	seen := make(map[string]bool)
+	traced := make(map[string]bool)
 	for _, id := range ulids.FindAllString(out.String(), 6) {
-		if !seen[id] {
-			seen[id] = true
+		if !traced[id] {
+			traced[id] = true
 			fmt.Fprintf(&out, "\nwhat has to do with %s:\n%s", id, o.trace.about(id))
 		}
 	}
@@ -215,11 +215,11 @@ func TestMeshReplays(t *testing.T) {
 		for i < min(len(a.lines), len(b.lines)) && a.lines[i] == b.lines[i] {
 			i++
 		}
-		said := fmt.Sprintf("the runs of seed %d agree in %d of %d lines; then\n%.200s\n%.200s", seed, i, len(a.lines), a.line(i), b.line(i))
+		difference := fmt.Sprintf("the runs of seed %d agree in %d of %d lines; then\n%.200s\n%.200s", seed, i, len(a.lines), a.line(i), b.line(i))
 		if replays {
-			t.Error(said)
+			t.Error(difference)
 		} else {
-			t.Log(said)
+			t.Log(difference)
 		}
 		if i == 0 {
 			t.Errorf("seed %d does not decide what the mesh is like", seed)
@@ -482,7 +482,7 @@ func (w *weather) outage(f emulator.Fault, lasts time.Duration) {
 // lifted.
 func (m *mesh) strew() (lift func()) {
 	var lifts []func()
-	claims := firsts{seen: make(map[string]bool)}
+	claims := firsts{written: make(map[string]bool)}
 	for i, lot := range []struct {
 		kind    emulator.FaultKind
 		percent uint64
@@ -535,9 +535,9 @@ var written = regexp.MustCompile(`"content":"([0-9A-HJKMNP-TV-Z]{26})"`)
 
 // firsts knows which claims have been written before.
 type firsts struct {
-	mu   sync.Mutex
-	seen map[string]bool
-	last *http.Request
+	mu      sync.Mutex
+	written map[string]bool
+	last    *http.Request
 }
 
 // are matches the writes of claims that are new.
@@ -551,10 +551,10 @@ func (f *firsts) are(r *http.Request, body []byte) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r != f.last && f.seen[string(token[1])] {
+	if r != f.last && f.written[string(token[1])] {
 		return false
 	}
-	f.last, f.seen[string(token[1])] = r, true
+	f.last, f.written[string(token[1])] = r, true
 	return true
 }
 

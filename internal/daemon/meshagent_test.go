@@ -26,11 +26,11 @@ import (
 // hand is an agent of a mesh, which asks the daemon of one line.
 type hand struct {
 	*mesh
-	name   string
-	line   *dynasty
-	random *rand.Rand
-	asked  int
-	kept   []api.Claim // that it forgot, for now
+	name      string
+	line      *dynasty
+	random    *rand.Rand
+	asked     int
+	forgotten []api.Claim // that it forgot, for now
 }
 
 func newHand(m *mesh, number int, l *dynasty) *hand {
@@ -57,7 +57,7 @@ func ask[T any](h *hand, what string, do func(ctx context.Context, c *client.Cli
 			ctx, cancel := context.WithTimeout(h.Context(), patience)
 			got, err = do(ctx, c, key)
 			cancel()
-			h.trace.add(h.name, "is told of %s: %.300s", what, said(got, err))
+			h.trace.add(h.name, "is told of %s: %.300s", what, inShort(got, err))
 			p, answered := errors.AsType[*api.Problem](err)
 			switch {
 			case err == nil:
@@ -75,8 +75,8 @@ func ask[T any](h *hand, what string, do func(ctx context.Context, c *client.Cli
 	return got, errAway
 }
 
-// said is what an answer says, in short.
-func said(got any, err error) string {
+// inShort returns an answer in short.
+func inShort(got any, err error) string {
 	if err != nil {
 		return "no: " + err.Error()
 	}
@@ -109,7 +109,7 @@ func (h *hand) work() {
 			h.reserve()
 		}
 	}
-	for _, cl := range h.kept {
+	for _, cl := range h.forgotten {
 		h.finish(cl)
 	}
 }
@@ -170,7 +170,7 @@ func (h *hand) hold(cl api.Claim) {
 	}
 	switch draw := h.random.IntN(10); {
 	case draw == 0:
-		h.kept = append(h.kept, cl)
+		h.forgotten = append(h.forgotten, cl)
 	case draw == 1:
 		return // it vanishes
 	case draw == 2 && h.offer(cl):
@@ -307,7 +307,7 @@ func (h *hand) answer(t api.Trigger) {
 	if err == nil {
 		h.count("offers accepted")
 		h.book.granted(h, call, cl)
-		h.kept = append(h.kept, cl)
+		h.forgotten = append(h.forgotten, cl)
 	}
 }
 
@@ -322,10 +322,10 @@ func (h *hand) reserve() {
 		return
 	}
 	h.count("reservations")
-	kept := h.book.reserved(h, thing, r)
+	reservation := h.book.reserved(h, thing, r)
 	if h.random.IntN(2) == 0 {
 		time.Sleep(upTo(h.random, lasts))
-		h.book.unreserved(kept)
+		h.book.unreserved(reservation)
 		_, _ = ask(h, "to give back "+thing, func(ctx context.Context, c *client.Client, _ string) (api.Reservation, error) {
 			return c.Unreserve(ctx, r.ID, h.name)
 		})

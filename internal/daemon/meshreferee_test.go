@@ -678,20 +678,20 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	said := fmt.Sprintf("%s %s %s", r.Method, r.URL.RequestURI(), body)
-	w.trace.add(w.who, "> %s", said)
+	request := fmt.Sprintf("%s %s %s", r.Method, r.URL.RequestURI(), body)
+	w.trace.add(w.who, "> %s", request)
 	in := r.Clone(r.Context())
 	in.Body, in.RequestURI, in.Host = io.NopCloser(bytes.NewReader(body)), r.URL.RequestURI(), r.URL.Host
 	in.URL.Scheme, in.URL.Host = "", ""
 	out := httptest.NewRecorder()
 	if cut := carried(w.notion, out, in); cut || r.Context().Err() != nil {
-		w.trace.add(w.who, "< cut off: %.60s", said)
+		w.trace.add(w.who, "< cut off: %.60s", request)
 		if err := r.Context().Err(); err != nil {
 			return nil, err
 		}
 		return nil, io.ErrUnexpectedEOF
 	}
-	w.trace.add(w.who, "< %d %s %.60s", out.Code, digest(out.Body.Bytes()), said)
+	w.trace.add(w.who, "< %d %s %.60s", out.Code, digest(out.Body.Bytes()), request)
 	answer := out.Result()
 	answer.Request = r
 	return answer, nil

@@ -533,16 +533,16 @@ func TestBoardInTheTrash(t *testing.T) {
 					}
 					return n
 				}
-				said := func(what string, err error) {
+				refused := func(what string, err error) {
 					w.Helper()
 					if code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), "is in the trash: restore it") {
 						w.Errorf("%s = %v, want notion_refused and the trash", what, err)
 					}
 				}
-				said(name, noticed(w, n, free))
+				refused(name, noticed(w, n, free))
 				for range 3 {
 					_, err := n.claim("Eve", free)
-					said("another claim", err)
+					refused("another claim", err)
 				}
 				if n := sent("PATCH"); n > 0 {
 					w.Errorf("%d writes to a board in the trash", n)

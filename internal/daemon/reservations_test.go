@@ -82,14 +82,14 @@ func TestWhatReservationsCost(t *testing.T) {
 				}
 			}
 		}, "POST pages", "POST pages")
-		var said []string
+		var titles []string
 		for _, p := range w.notion.Pages(w.notion.Databases().MeshLog) {
-			said = append(said, p.Text("Name"))
+			titles = append(titles, p.Text("Name"))
 		}
-		slices.Sort(said)
+		slices.Sort(titles)
 		if diff := cmp.Diff([]string{
 			"Sandman made 3 more reservations", "Sandman reserved ./a in /nowhere", "Sandman reserved ./src/, name:db in /nowhere",
-		}, said); diff != "" {
+		}, titles); diff != "" {
 			w.Errorf("the mesh log (-want +got):\n%s", diff)
 		}
 	})

@@ -100,7 +100,7 @@ func TestPruneAtTheStart(t *testing.T) {
 			if err != nil {
 				w.Fatal(err)
 			}
-			if kept, want := len(events.Entries) > 0, pause == 23*time.Hour; kept != want {
+			if logged, want := len(events.Entries) > 0, pause == 23*time.Hour; logged != want {
 				w.Errorf("after another %v, the log has %v", pause, events.Entries)
 			}
 			n.stop()

@@ -254,7 +254,7 @@ type echo struct {
 	next    http.RoundTripper
 	mu      sync.Mutex
 	failing func(*http.Request) bool
-	said    int
+	echoes  int
 }
 
 func (e *echo) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -262,7 +262,7 @@ func (e *echo) RoundTrip(req *http.Request) (*http.Response, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.failing != nil && e.failing(req) {
-		e.said++
+		e.echoes++
 		body := fmt.Sprintf(`{"object":"error","status":400,"code":"invalid_request","message":"the header Authorization: Bearer %s is not welcome","request_id":%[1]q}`, token)
 		return &http.Response{
 			StatusCode: 400, Header: http.Header{"X-Notion-Request-Id": {token}, "Date": {time.Now().UTC().Format(http.TimeFormat)}},
@@ -276,7 +276,7 @@ func (e *echo) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if bytes.Contains(body, []byte("TOKEN")) {
-		e.said++
+		e.echoes++
 	}
 	body = bytes.ReplaceAll(body, []byte("TOKEN"), []byte(token))
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -358,15 +358,15 @@ func TestTokenIsNowhere(t *testing.T) {
 		}
 		for _, line := range []string{" event=granted ", " event=notion_refused ", " event=completed "} {
 			found := false
-			for said := range strings.Lines(text.String()) {
-				found = found || strings.Contains(said, line) && strings.Contains(said, "[redacted]")
+			for logged := range strings.Lines(text.String()) {
+				found = found || strings.Contains(logged, line) && strings.Contains(logged, "[redacted]")
 			}
 			if !found {
 				w.Errorf("no line with %s and the place of the token", line)
 			}
 		}
-		if server.said < 20 {
-			w.Errorf("the server said the token %d times only", server.said)
+		if server.echoes < 20 {
+			w.Errorf("the server said the token %d times only", server.echoes)
 		}
 	})
 }

@@ -22,12 +22,12 @@ import (
 // chaosAgent is an agent of one daemon. Its connection is cut now and then.
 type chaosAgent struct {
 	*chaos
-	name   string
-	daemon *process
-	random *rand.Rand
-	client *client.Client
-	asked  int // requests with an idempotency key
-	kept   []api.Claim
+	name      string
+	daemon    *process
+	random    *rand.Rand
+	client    *client.Client
+	asked     int // requests with an idempotency key
+	neglected []api.Claim
 	// patience is how long it waits for an answer before it asks again, and renewing the chance in
 	// percent that it renews a claim.
 	patience time.Duration
@@ -74,13 +74,13 @@ func (a *chaosAgent) work(ctx context.Context) {
 		}
 		switch {
 		case a.chance(8):
-			a.kept = append(a.kept, cl) // neglected, for now
+			a.neglected = append(a.neglected, cl) // neglected, for now
 		default:
 			a.workOn(ctx, cl)
 			a.end(cl)
 		}
 	}
-	for _, cl := range a.kept {
+	for _, cl := range a.neglected {
 		a.end(cl)
 	}
 }

@@ -161,13 +161,13 @@ func TestBentClocks(t *testing.T) {
 	p := newProcess(c, 1)
 	p.wall = time.Hour
 	p.start()
-	said, err := os.ReadFile(p.log.Name())
+	lines, err := os.ReadFile(p.log.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	stamp, _, _ := strings.Cut(strings.TrimPrefix(string(said), "time="), " ")
+	stamp, _, _ := strings.Cut(strings.TrimPrefix(string(lines), "time="), " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)
 	if ahead := time.Until(at); err != nil || ahead < 50*time.Minute || ahead > time.Hour {
-		t.Errorf("the daemon is %v ahead (%v), want an hour; it says\n%s", ahead, err, said)
+		t.Errorf("the daemon is %v ahead (%v), want an hour; it says\n%s", ahead, err, lines)
 	}
 }

@@ -275,11 +275,11 @@ func mutant(t *testing.T, changes ...change) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, built := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutant.test")
-	if err := os.WriteFile(said, overlay, 0o600); err != nil {
+	listing, built := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutant.test")
+	if err := os.WriteFile(listing, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "test", "-c", "-overlay", said, "-o", built, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "test", "-c", "-overlay", listing, "-o", built, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go test -c: %v\n%s", err, out)
 	}
 	return built

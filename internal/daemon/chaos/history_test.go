@@ -470,7 +470,7 @@ func (c *chaos) cleared(t *testing.T, notion *emulator.Emulator, nodes []*node) 
 			continue
 		}
 		var known, granted bool
-		var said []string
+		var facts []string
 		for _, n := range nodes {
 			log, err := n.Log(t.Context(), api.LogFilter{Claim: token.ID})
 			if err != nil {
@@ -478,7 +478,7 @@ func (c *chaos) cleared(t *testing.T, notion *emulator.Emulator, nodes []*node) 
 			}
 			for _, e := range log.Entries {
 				known, granted = true, granted || e.Kind == claim.KindGranted
-				said = append(said, fmt.Sprint(e.At, " ", e.Kind, " ", e.Detail))
+				facts = append(facts, fmt.Sprint(e.At, " ", e.Kind, " ", e.Detail))
 			}
 		}
 		age := time.Since(ulid.Time(ulid.MustParse(string(token.ID)).Time()))
@@ -487,7 +487,7 @@ func (c *chaos) cleared(t *testing.T, notion *emulator.Emulator, nodes []*node) 
 		}
 		if token.Void || known && !granted {
 			c.complain("after %v, task %s is %s, by %q since %s, with the token %q:\n%s\n%s", soon, page.ID, page.Select("status"),
-				page.Text("claimed_by"), page.Date("claimed_at"), page.Text("claim_token"), strings.Join(said, "\n"), c.requestsTo(page.ID))
+				page.Text("claimed_by"), page.Date("claimed_at"), page.Text("claim_token"), strings.Join(facts, "\n"), c.requestsTo(page.ID))
 		}
 	}
 }

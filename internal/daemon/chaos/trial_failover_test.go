@@ -126,11 +126,11 @@ func (tr *trial) failOver(ctx context.Context) {
 	must(tr.database.Kill())
 	var promoted bool
 	must(ask(standby, "SELECT pg_promote()", &promoted))
-	var kept int64
-	must(ask(standby, fmt.Sprintf("SELECT (extract(epoch FROM max(at)) * 1000000)::bigint FROM %s.terms", tr.space()), &kept))
+	var last int64
+	must(ask(standby, fmt.Sprintf("SELECT (extract(epoch FROM max(at)) * 1000000)::bigint FROM %s.terms", tr.space()), &last))
 	tr.database = standby
 	tr.mu.Lock()
-	tr.kept, tr.promoted = time.UnixMicro(kept).Sub(tr.began), tr.now()
+	tr.kept, tr.promoted = time.UnixMicro(last).Sub(tr.began), tr.now()
 	tr.mu.Unlock()
 	tr.at.lead(standby.Address())
 	p.start()

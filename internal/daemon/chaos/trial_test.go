@@ -186,12 +186,12 @@ func (tr *trial) run() {
 		troubles.Go(func() { tr.daemonTroubles(working) })
 		troubles.Go(func() { tr.databaseTroubles(working) })
 	}
-	for said := began; int(tr.made.Load()) < tr.claims && !tr.Failed() && (tr.paused || tr.complaints() == 0); {
+	for reported := began; int(tr.made.Load()) < tr.claims && !tr.Failed() && (tr.paused || tr.complaints() == 0); {
 		if !sleep(tr.Context(), 50*time.Millisecond) || time.Since(began) > 55*time.Minute { // before go test's own limit, which shows nothing
 			break
 		}
-		if time.Since(said) > time.Minute {
-			said = time.Now()
+		if time.Since(reported) > time.Minute {
+			reported = time.Now()
 			tr.Logf("after %.0f s there were %d grants", time.Since(began).Seconds(), tr.made.Load())
 		}
 	}
@@ -318,14 +318,14 @@ func (tr *trial) compete(ctx context.Context) {
 		tr.Error(err)
 	}
 	began := tr.now()
-	for seen := false; !seen && ctx.Err() == nil; tr.turning.Unlock() {
+	for met := false; !met && ctx.Err() == nil; tr.turning.Unlock() {
 		if tr.now()-began > comesUp {
 			tr.complain("in %v nobody has seen that there is a stranger", comesUp)
 		}
 		tr.turning.Lock() // what is seen now is not lost
 		cl, ok := first.ask(ctx, api.ClaimRequest{Agent: first.name, Task: id})
-		for ok && !seen && first.trusted(cl.ID) && sleep(ctx, 100*time.Millisecond) {
-			_ = ask(tr.database, fmt.Sprintf("SELECT EXISTS (SELECT FROM %s.meta WHERE key = 'stranger')", tr.space()), &seen) // it may be down
+		for ok && !met && first.trusted(cl.ID) && sleep(ctx, 100*time.Millisecond) {
+			_ = ask(tr.database, fmt.Sprintf("SELECT EXISTS (SELECT FROM %s.meta WHERE key = 'stranger')", tr.space()), &met) // it may be down
 		}
 	}
 	tr.notion.Inject(emulator.Fault{Kind: emulator.DelayAnswer, Delay: tr.window / 5, Match: func(r *http.Request, _ []byte) bool {

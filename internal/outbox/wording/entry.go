@@ -163,7 +163,7 @@ func (e Entries) Find(ctx context.Context, in outbox.Intent) (refs []string, err
 }
 
 // Name implements outbox.Entries.
-func (e Entries) Name(in outbox.Intent) (entry, said string) {
+func (e Entries) Name(in outbox.Intent) (entry, words string) {
 	return entryID(in.Fact), title(in.Fact)
 }
 

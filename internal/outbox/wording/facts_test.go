@@ -115,15 +115,15 @@ func TestLineIsOneLine(t *testing.T) {
 	if got := line(f, slog.LevelInfo, inText); strings.ContainsFunc(got, hidden) || len(got) > 8000 || strings.Count(got, " event=lost") != strings.Count(got, " level=ERROR event=lost") {
 		t.Errorf("in text: %d bytes, %.2000q", len(got), got)
 	}
-	var said map[string]any
+	var attrs map[string]any
 	got := line(f, slog.LevelInfo, inJSON)
-	if err := json.Unmarshal([]byte(got), &said); err != nil || len(got) > 8000 {
+	if err := json.Unmarshal([]byte(got), &attrs); err != nil || len(got) > 8000 {
 		t.Fatalf("in JSON: %d bytes, %.2000q: %v", len(got), got, err)
 	}
-	if len(said) != 14 || said[claim.AttrEvent] != "failed" {
-		t.Errorf("in JSON: %d keys, %v", len(said), said)
+	if len(attrs) != 14 || attrs[claim.AttrEvent] != "failed" {
+		t.Errorf("in JSON: %d keys, %v", len(attrs), attrs)
 	}
-	for key, value := range said {
+	for key, value := range attrs {
 		if s, _ := value.(string); strings.ContainsFunc(s, hidden) || utf8.RuneCountInString(s) > 240 {
 			t.Errorf("%s: %q", key, s)
 		}
@@ -181,12 +181,12 @@ func TestMessageEntry(t *testing.T) {
 	if want := "Sandman to @Oracle: two lines"; entry.Title != want {
 		t.Errorf("title %q, want %q", entry.Title, want)
 	}
-	said := make(map[string]any)
+	fields := make(map[string]any)
 	for _, f := range entry.Fields {
-		said[f.Name] = f.Value
+		fields[f.Name] = f.Value
 	}
-	if said["from"] != "Sandman" || said["to"] != "Oracle" || said["message"] != "two\nlines" || said[wording.EntryID] != entry.ID {
-		t.Errorf("fields %v", said)
+	if fields["from"] != "Sandman" || fields["to"] != "Oracle" || fields["message"] != "two\nlines" || fields[wording.EntryID] != entry.ID {
+		t.Errorf("fields %v", fields)
 	}
 	e.Agent, e.Holder = "", "all"
 	if got := wording.NewEntry(e, claim.MeshLog).Title; got != "to all: two lines" {
