@@ -52,7 +52,7 @@ func (b *Broker) Accept(ctx context.Context, who Caller, in *api.TaskInput[api.A
 	}, api.Filter{})
 }
 
-// grant gets the claim that r asks for, and tells the house how that ended.
+// grant gets the claim that r asks for, and tells the daemon how that ended.
 func (b *Broker) grant(ctx context.Context, r request, of api.Filter) (out api.Claim, err error) {
 	if b.daemon != nil {
 		began := time.Now()

@@ -363,8 +363,8 @@ func TestTheRecordHasTheCause(t *testing.T) {
 func TestLookupOfAWithdrawal(t *testing.T) {
 	for state, withdrawing := range map[claim.MarkState]bool{claim.Unseen: false, claim.Abandoned: true, claim.Voided: true, claim.Clearing: true, claim.Gone: false} {
 		inHouse(t, nil, []task.Task{openTask(1, "First")}, func(h *house) {
-			ref := broker.Ref{Claim: string(h.mustClaim("Sandman", openTask(1, "").ID).ID)}
-			hold, err := h.claimer.Find(h.Context(), claim.ID(ref.Claim))
+			id := string(h.mustClaim("Sandman", openTask(1, "").ID).ID)
+			hold, err := h.claimer.Find(h.Context(), claim.ID(id))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -378,7 +378,7 @@ func TestLookupOfAWithdrawal(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.restart()
-			got, err := h.Lookup(h.Context(), ref)
+			got, err := h.Lookup(h.Context(), id, "")
 			if err != nil || string(got.State) != string(state) || got.Withdrawing != withdrawing || got.Outcome != outcome {
 				t.Errorf("%s: shown as %s, %s, withdrawing %v, %v", state, got.State, got.Outcome, got.Withdrawing, err)
 			}

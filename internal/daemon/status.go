@@ -14,49 +14,49 @@ import (
 	"dibs/internal/journal"
 )
 
-// house implements broker.Daemon.
-type house struct{ *leader }
+// reporter implements broker.Daemon.
+type reporter struct{ *leader }
 
-func (h house) Doubt() error { return h.doubt.Why() }
+func (r reporter) Doubt() error { return r.doubt.Why() }
 
-func (h house) Claimed(agent string, err error, took time.Duration) {
-	h.metrics.Claimed(agent, err, took)
+func (r reporter) Claimed(agent string, err error, took time.Duration) {
+	r.metrics.Claimed(agent, err, took)
 }
 
 // Report fills in the parts of the status that only the daemon knows.
-func (d house) Report(ctx context.Context, s *api.Status) {
-	s.Version, s.PID, s.StartedAt = d.version, os.Getpid(), api.Time{Time: d.started}
-	s.Socket, s.StateDir = d.listen.Addr().String(), d.config.StateDir
-	if err := d.journal.Trouble(ctx); err != nil {
+func (r reporter) Report(ctx context.Context, s *api.Status) {
+	s.Version, s.PID, s.StartedAt = r.version, os.Getpid(), api.Time{Time: r.started}
+	s.Socket, s.StateDir = r.listen.Addr().String(), r.config.StateDir
+	if err := r.journal.Trouble(ctx); err != nil {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("nothing is accepted, because the journal cannot be written: %v", err))
 	}
-	if why := d.doubt.Why(); why != nil {
+	if why := r.doubt.Why(); why != nil {
 		s.Warnings = append(s.Warnings, why.Error())
 	}
-	if lost := d.journal.Lost().String(); lost != "" {
+	if lost := r.journal.Lost().String(); lost != "" {
 		s.Warnings = append(s.Warnings, lost)
 	}
-	if beside := d.doubt.Stranger(); beside != "" {
+	if beside := r.doubt.Stranger(); beside != "" {
 		s.Policy.Stranger = beside
-		if d.claimer.Policy().Exclusive {
+		if r.claimer.Policy().Exclusive {
 			s.Warnings = append(s.Warnings, beside+": "+api.OneJournal)
 		}
 	}
-	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
-	for _, q := range d.queues {
+	s.Warnings = append(s.Warnings, r.tasks.Warnings()...)
+	for _, q := range r.queues {
 		s.Warnings = append(s.Warnings, q.Troubles()...)
 	}
 	// Between read and write of a claim, a person's edit would be overwritten.
-	if n, median, slowest := d.overwrites.Sum(); n > 0 {
+	if n, median, slowest := r.overwrites.Sum(); n > 0 {
 		s.ReadToWrite = &api.ReadToWrite{Writes: n, MedianSeconds: median.Seconds(), SlowestSeconds: slowest.Seconds()}
 	}
-	s.Webhook = d.hookStatus()
-	if d.shared != nil {
-		s.Cluster = d.shared.report()
+	s.Webhook = r.hookStatus()
+	if r.shared != nil {
+		s.Cluster = r.shared.report()
 	}
-	stats := d.notion.Stats()
+	stats := r.notion.Stats()
 	s.Notion = api.NotionStatus{
-		BaseURL: d.config.Notion.BaseURL, ClockSkewMS: time.Until(d.notion.Now()).Milliseconds(),
+		BaseURL: r.config.Notion.BaseURL, ClockSkewMS: time.Until(r.notion.Now()).Milliseconds(),
 	}
 	for _, c := range stats.Requests {
 		s.Notion.Requests += int64(c.N)
@@ -64,15 +64,15 @@ func (d house) Report(ctx context.Context, s *api.Status) {
 	if stats.PausedUntil.After(time.Now()) {
 		s.Notion.PausedUntil = api.Time{Time: stats.PausedUntil}
 	}
-	failure := d.mirror.Standing().Failure
-	if down := d.notion.Down(); down != nil {
+	failure := r.mirror.Standing().Failure
+	if down := r.notion.Down(); down != nil {
 		failure = down // may be known before a sync fails
 	}
 	if _, ours := errors.AsType[*claim.JournalError](failure); failure != nil && !ours {
 		s.Notion.LastError = failure.Error()
 	}
 
-	owed, err := d.owed(ctx)
+	owed, err := r.owed(ctx)
 	all := journal.Total(owed)
 	s.Outbox = api.OutboxStatus{Depth: all.Depth, Finishes: all.Finishes, Oldest: api.Time{Time: all.Oldest}, LastError: all.LastError}
 	if err != nil {
@@ -135,9 +135,9 @@ func (d *leader) standing(ctx context.Context) (metrics.State, error) {
 }
 
 // Webhook implements broker.Daemon.
-func (d house) Webhook() api.Webhook {
-	known := d.hooks.receiver.State()
-	w := api.Webhook{Token: known.Token, Address: d.hookURL(), Received: known.Received, RefusedAt: api.Time{Time: known.Refused}, Refused: d.hooksIn.Refused()}
+func (r reporter) Webhook() api.Webhook {
+	known := r.hooks.receiver.State()
+	w := api.Webhook{Token: known.Token, Address: r.hookURL(), Received: known.Received, RefusedAt: api.Time{Time: known.Refused}, Refused: r.hooksIn.Refused()}
 	if !known.Last.IsZero() {
 		w.LastAt = &api.Time{Time: known.Last}
 	}
@@ -145,10 +145,10 @@ func (d house) Webhook() api.Webhook {
 }
 
 // RenewWebhook implements broker.Daemon.
-func (d house) RenewWebhook(ctx context.Context, by string) error {
-	err := d.hooks.receiver.Renew(ctx)
+func (r reporter) RenewWebhook(ctx context.Context, by string) error {
+	err := r.hooks.receiver.Renew(ctx)
 	if err == nil {
-		d.log.Info("the verification token of the webhook is forgotten; the next one is kept", claim.AttrBy, by)
+		r.log.Info("the verification token of the webhook is forgotten; the next one is kept", claim.AttrBy, by)
 	}
 	return err
 }

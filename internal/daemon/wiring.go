@@ -55,7 +55,7 @@ var (
 	_ doubt.Storage     = (*journal.Journal)(nil)
 	_ reserve.Claims    = (*claim.Claimer)(nil)
 	_ reserve.Storage   = ledger{}
-	_ webhook.House     = hinted{}
+	_ webhook.Known     = informant{}
 	_ webhook.Memory    = (*journal.Journal)(nil)
 
 	// What the broker uses, and who uses the broker.
@@ -69,8 +69,8 @@ var (
 	_ broker.Comments     = comments{}
 	_ broker.Pages        = pages{} // notion.Client, ahead of what nobody waits for
 	_ broker.Creations    = (*creation.Maker)(nil)
-	_ broker.Cluster      = members{} // shared, and the doubt
-	_ broker.Daemon       = house{}   // see status.go
+	_ broker.Cluster      = members{}  // shared, and the doubt
+	_ broker.Daemon       = reporter{} // see status.go
 	_ server.Journal      = (*journal.Journal)(nil)
 	_ server.Metrics      = (*metrics.Metrics)(nil)
 	_ server.Member       = (*shared)(nil)
@@ -174,7 +174,7 @@ func (d *leader) build(ctx context.Context, logs map[claim.Log]wording.Writer, d
 	}
 	d.listener.mesh, _ = logs[claim.MeshLog].(messages)
 	d.hooks = &hooks{
-		hints: webhook.NewHints(hinted{d}), mirror: d.mirror, metrics: d.metrics, clock: d.notion, interval: d.interval, log: d.log,
+		hints: webhook.NewHints(informant{d}), mirror: d.mirror, metrics: d.metrics, clock: d.notion, interval: d.interval, log: d.log,
 		comments: func(ctx context.Context, tasks map[task.ID]bool) error {
 			added, err := d.listener.hear(ctx, tasks)
 			if added > 0 {
@@ -191,7 +191,7 @@ func (d *leader) build(ctx context.Context, logs map[claim.Log]wording.Writer, d
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Reserved: d.reservations, Clock: d.notion, Notion: d.notion,
 		Inbox: broker.InboxConfig{Inbox: led, Listen: d.listener.listen, Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer},
-		Past:  led, Daemon: house{d},
+		Past:  led, Daemon: reporter{d},
 		Agents: agentsOf(d.config), Names: led, Fields: d.config.Tasks.Selectable(), Words: d.tasks.Words(), Comments: remarks, Pages: pages{d.notion},
 		Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Log: d.log,
 	})
@@ -471,20 +471,20 @@ func (m members) Adopt(ctx context.Context, by string) (api.Cluster, error) {
 // AgentsAt returns the names that users of a member's machine may use.
 func (m members) AgentsAt(member string) ([]broker.Agent, bool) { return m.shared.agentsAt(member) }
 
-// hinted implements webhook.House.
-type hinted struct{ *leader }
+// informant implements webhook.Known.
+type informant struct{ *leader }
 
-func (h hinted) Now() time.Time { return h.notion.Now() }
+func (k informant) Now() time.Time { return k.notion.Now() }
 
-func (h hinted) Bot() string { return h.notion.KnownBot() }
+func (k informant) Bot() string { return k.notion.KnownBot() }
 
-func (h hinted) Wrote(page task.ID, since time.Time) bool { return h.notion.Wrote(page, since) }
+func (k informant) Wrote(page task.ID, since time.Time) bool { return k.notion.Wrote(page, since) }
 
-func (h hinted) Board(database, source task.ID) bool { return h.tasks.Holds(database, source) }
+func (k informant) Board(database, source task.ID) bool { return k.tasks.Holds(database, source) }
 
-func (h hinted) Knows(page task.ID) bool {
-	_, known := h.mirror.Task(page)
-	return known
+func (k informant) Knows(page task.ID) bool {
+	_, is := k.mirror.Task(page)
+	return is
 }
 
 // source implements mirror.Source with the tasks database.

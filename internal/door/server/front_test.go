@@ -84,7 +84,7 @@ func tooManyConnections(t *testing.T, most int) {
 	})
 }
 
-// insecure is a house that lets everybody in.
+// insecure is a member that lets everybody in.
 type insecure struct{ server.Member }
 
 func (insecure) Secure(l net.Listener) net.Listener       { return l }

@@ -18,8 +18,8 @@ const echoTime = time.Minute
 // read.
 const maxHints = 1000
 
-// House is the daemon, as the hints need it.
-type House interface {
+// Known is what the daemon knows that decides whether an event is worth reading for.
+type Known interface {
 	// Now returns Notion's time.
 	Now() time.Time
 	// Bot returns the id of this connection's user; empty while it is unknown.
@@ -36,14 +36,14 @@ type House interface {
 
 // Hints collects what is worth reading. It is safe for concurrent use.
 type Hints struct {
-	house House
+	known Known
 
 	mu   sync.Mutex
 	next Batch
 }
 
 // NewHints returns an empty collection.
-func NewHints(house House) *Hints { return &Hints{house: house} }
+func NewHints(known Known) *Hints { return &Hints{known: known} }
 
 // Batch is what was collected since the last one. A page is in it once.
 type Batch struct {
@@ -93,7 +93,7 @@ func (h *Hints) Add(e Event) Kind {
 	}
 	at := e.At.is
 	if at.IsZero() {
-		at = h.house.Now()
+		at = h.known.Now()
 	}
 	if h.next.First.IsZero() || at.Before(h.next.First) {
 		h.next.First = at
@@ -153,21 +153,21 @@ func (h *Hints) Return(b Batch) {
 func (h *Hints) concerns(e Event, page task.ID, isPage bool) bool {
 	switch kind, _, _ := strings.Cut(e.Type, "."); kind {
 	case "page":
-		return isPage && (h.onBoard(e) || h.house.Knows(page))
+		return isPage && (h.onBoard(e) || h.known.Knows(page))
 	case "comment":
-		return isPage && e.Type == "comment.created" && h.house.Knows(page)
+		return isPage && e.Type == "comment.created" && h.known.Knows(page)
 	case "database", "data_source":
 		if !strings.HasSuffix(e.Type, ".schema_updated") {
 			return false
 		}
-		return kind == "database" && h.house.Board(id(e.Entity.ID), "") || kind == "data_source" && h.house.Board("", id(e.Entity.ID))
+		return kind == "database" && h.known.Board(id(e.Entity.ID), "") || kind == "data_source" && h.known.Board("", id(e.Entity.ID))
 	}
 	return false
 }
 
 // onBoard reports whether an event's entity lies in the board.
 func (h *Hints) onBoard(e Event) bool {
-	return h.house.Board(id(e.Data.Parent.ID), id(e.Data.Parent.Source))
+	return h.known.Board(id(e.Data.Parent.ID), id(e.Data.Parent.Source))
 }
 
 // id returns the canonical form of s, or "" if s is no id.
@@ -181,15 +181,15 @@ func id(s string) task.ID {
 
 // echo reports whether an event is of a write of this daemon, and of nobody else's.
 func (h *Hints) echo(e Event, page task.ID) bool {
-	bot := id(h.house.Bot())
+	bot := id(h.known.Bot())
 	if bot == "" || len(e.Authors.is) == 0 || slices.ContainsFunc(e.Authors.is, func(o Object) bool { return id(o.ID) != bot }) {
 		return false
 	}
-	at := h.house.Now()
+	at := h.known.Now()
 	if !e.At.is.IsZero() && e.At.is.Before(at) {
 		at = e.At.is // Notion may take a minute to send it
 	}
-	return h.house.Wrote(page, at.Add(-echoTime))
+	return h.known.Wrote(page, at.Add(-echoTime))
 }
 
 // Take returns what was collected, and begins anew.
