@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ func (a *app) addCommand() *cobra.Command {
 		Example: "  dibs add \"Write the release notes\" --priority high --depends-on T-3 --depends-on T-4\n" +
 			"  dibs add \"Look at the logs\" --for Oracle --body plan.md --field Sprint=12 --field \"Area=api,web\"",
 		Args: arguments("TITLE"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runAdd(cmd, o, args) },
+		RunE: a.asking(with(&o, a.runAdd)),
 	}
 	o.add(a, cmd)
 	return cmd
@@ -56,7 +57,7 @@ func (o *addOptions) add(a *app, cmd *cobra.Command) {
 	a.addRequestID(cmd)
 }
 
-func (a *app) runAdd(cmd *cobra.Command, o addOptions, args []string) error {
+func (a *app) runAdd(cmd *cobra.Command, daemon *client.Client, o addOptions, args []string) error {
 	if err := a.checkAgent(); err != nil {
 		return err
 	}
@@ -77,10 +78,6 @@ func (a *app) runAdd(cmd *cobra.Command, o addOptions, args []string) error {
 		if o.body.Body, err = contentOf(cmd.InOrStdin(), o.content); err != nil {
 			return err
 		}
-	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
 	}
 	minted := a.request == ""
 	if minted {

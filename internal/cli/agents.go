@@ -31,21 +31,17 @@ func (a *app) agentsCommand() *cobra.Command {
 			"and what it reported to have used. An agent is seen when it asks for a task, renews, polls or finishes.\n" +
 			"--agent limits the list to one.",
 		Example: "  dibs agents --days 1",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runAgents(cmd, days) },
+		RunE:    a.asking(with(&days, a.runAgents)),
 	}
 	cmd.Flags().IntVar(&days, "days", days, "only agents seen in that many days, at most 30")
 	return cmd
 }
 
-func (a *app) runAgents(cmd *cobra.Command, days int) error {
+func (a *app) runAgents(cmd *cobra.Command, daemon *client.Client, days int, _ []string) error {
 	if days < 1 || days > maxDays {
 		return usagef("--days %d: want 1 to %d", days, maxDays)
 	}
 	only, err := a.only(cmd)
-	if err != nil {
-		return err
-	}
-	daemon, err := a.daemon()
 	if err != nil {
 		return err
 	}
@@ -109,7 +105,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 			"and may hold, and how many triggers wait in your inbox. It takes none of them. auto is the name of this\n" +
 			"session, which is minted now if it has none.",
 		Example: "  dibs whoami --agent auto\n  export DIBS_AGENT=$(dibs whoami --agent auto --name)",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runWhoami(cmd, o) },
+		RunE:    a.asking(with(&o, a.runWhoami)),
 	}
 	o.add(cmd)
 	return cmd
@@ -121,16 +117,12 @@ func (o *whoamiOptions) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.nameOnly, "name", false, "print the name and nothing else")
 }
 
-func (a *app) runWhoami(cmd *cobra.Command, o whoamiOptions) error {
+func (a *app) runWhoami(cmd *cobra.Command, daemon *client.Client, o whoamiOptions, _ []string) error {
 	if o.nameOnly && a.json {
 		return usagef("--name prints no document: leave out --json, which has the name as agent")
 	}
 	auto := a.agent == task.AutoAgent
 	agent, err := a.claimer()
-	if err != nil {
-		return err
-	}
-	daemon, err := a.daemon()
 	if err != nil {
 		return err
 	}
@@ -246,7 +238,7 @@ func (a *app) pauseCommand() *cobra.Command {
 			"back. Who asks for a task is refused with the code paused; who waits for one with --wait goes on waiting.\n" +
 			"Without --for it lasts until dibs resume; a restart does not end it.",
 		Example: "  dibs pause --reason 'the build is broken'\n  dibs pause --agent Sandman --for 2h",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPause(cmd, o) },
+		RunE:    a.asking(with(&o, a.runPause)),
 	}
 	o.add(a, cmd)
 	return cmd
@@ -263,14 +255,14 @@ func (o *pauseOptions) add(a *app, cmd *cobra.Command) {
 	a.addRequestID(cmd)
 }
 
-func (a *app) runPause(cmd *cobra.Command, o pauseOptions) error {
+func (a *app) runPause(cmd *cobra.Command, daemon *client.Client, o pauseOptions, _ []string) error {
 	if cmd.Flags().Changed("for") && o.lasts < time.Second {
 		return usagef("--for %v: want a time from 1s", o.lasts)
 	}
 	o.body.ForSeconds = o.lasts.Seconds()
-	return a.brake(cmd, "nothing was paused", func(ctx context.Context, daemon *client.Client, agent string) (api.Paused, error) {
+	return a.brake(cmd, func(agent string) (api.Paused, error) {
 		o.body.Agent = agent
-		return daemon.Pause(ctx, o.body, a.request)
+		return daemon.Pause(cmd.Context(), o.body, a.request)
 	})
 }
 
@@ -280,19 +272,18 @@ func (a *app) resumeCommand() *cobra.Command {
 		Short: "End a pause",
 		Long: "End the pause of everybody, that of claim.breaker included, or with --agent that of one agent or\n" +
 			"pattern, as it was given. Other pauses go on, and are named.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.brake(cmd, "nothing was paused", func(ctx context.Context, daemon *client.Client, agent string) (api.Paused, error) {
-				return daemon.Resume(ctx, api.ResumeRequest{Agent: agent}, a.request)
+		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
+			return a.brake(cmd, func(agent string) (api.Paused, error) {
+				return daemon.Resume(cmd.Context(), api.ResumeRequest{Agent: agent}, a.request)
 			})
-		},
+		}),
 	}
 	a.addRequestID(cmd)
 	return cmd
 }
 
-// brake pauses or resumes the agent of --agent, or else everybody, and prints the pauses. unchanged is
-// the line if that changed nothing.
-func (a *app) brake(cmd *cobra.Command, unchanged string, do func(ctx context.Context, daemon *client.Client, agent string) (api.Paused, error)) error {
+// brake pauses or resumes the agent of --agent, or else everybody, and prints the pauses.
+func (a *app) brake(cmd *cobra.Command, do func(agent string) (api.Paused, error)) error {
 	agent := ""
 	if cmd.Flags().Changed("agent") {
 		var err error
@@ -300,18 +291,14 @@ func (a *app) brake(cmd *cobra.Command, unchanged string, do func(ctx context.Co
 			return err
 		}
 	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
-	}
-	done, err := do(cmd.Context(), daemon, agent)
+	done, err := do(agent)
 	if err != nil {
 		return err
 	}
 	return a.print(done, func(w io.Writer) {
 		switch {
 		case !done.Changed:
-			row(w, unchanged)
+			row(w, "nothing was paused")
 		case len(done.Pauses) == 0:
 			row(w, "nothing is paused")
 		}

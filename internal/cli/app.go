@@ -86,6 +86,24 @@ func (a *app) daemon() (*client.Client, error) {
 	return daemon, err
 }
 
+// asking returns what runs a command that asks the daemon.
+func (a *app) asking(run func(*cobra.Command, *client.Client, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		daemon, err := a.daemon()
+		if err != nil {
+			return err
+		}
+		return run(cmd, daemon, args)
+	}
+}
+
+// with returns what runs a command, given the values of its flags.
+func with[F any](flags *F, run func(*cobra.Command, *client.Client, F, []string) error) func(*cobra.Command, *client.Client, []string) error {
+	return func(cmd *cobra.Command, daemon *client.Client, args []string) error {
+		return run(cmd, daemon, *flags, args)
+	}
+}
+
 // insist is how long a person waits for a journal that cannot be used.
 const insist = time.Minute
 

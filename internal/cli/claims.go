@@ -275,21 +275,17 @@ func (a *app) claimsCommand() *cobra.Command {
 		Long: "List the claims that are held: on which tasks, by whom, and until when; in a cluster, through whichever\n" +
 			"member. --agent limits the list to one agent.",
 		Example: "  dibs claims --agent Sandman",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runClaims(cmd, limit) },
+		RunE:    a.asking(with(&limit, a.runClaims)),
 	}
 	limit.add(cmd)
 	return cmd
 }
 
-func (a *app) runClaims(cmd *cobra.Command, limit limitFlag) error {
+func (a *app) runClaims(cmd *cobra.Command, daemon *client.Client, limit limitFlag, _ []string) error {
 	if err := limit.check(); err != nil {
 		return err
 	}
 	agent, err := a.only(cmd)
-	if err != nil {
-		return err
-	}
-	daemon, err := a.daemon()
 	if err != nil {
 		return err
 	}
@@ -337,7 +333,7 @@ func (a *app) waitCommand() *cobra.Command {
 			"the agent's.",
 		Example: "  dibs wait --agent Sandman --wait 10m",
 		Args:    arguments("[CLAIM_OR_TASK]"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runWait(cmd, o, args) },
+		RunE:    a.asking(with(&o, a.runWait)),
 	}
 	o.add(cmd)
 	return cmd
@@ -349,17 +345,13 @@ func (o *waitOptions) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&o.wait, "wait", 0, "how long at the most (default: as long as it takes)")
 }
 
-func (a *app) runWait(cmd *cobra.Command, o waitOptions, args []string) error {
+func (a *app) runWait(cmd *cobra.Command, daemon *client.Client, o waitOptions, args []string) error {
 	id, err := a.own(args)
 	if err != nil {
 		return err
 	}
 	if o.wait < 0 {
 		return usagef("--wait %v: want a time from 0s", o.wait)
-	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
 	}
 	found, err := daemon.Lookup(cmd.Context(), id, a.agent)
 	if err != nil {

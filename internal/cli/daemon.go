@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/spf13/cobra"
 )
@@ -14,17 +15,13 @@ func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of the daemon",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
 			s, err := daemon.Status(cmd.Context())
 			if err != nil {
 				return err
 			}
 			return a.print(s, func(w io.Writer) { showStatus(w, s, time.Now()) })
-		},
+		}),
 	}
 }
 
@@ -128,17 +125,13 @@ func (a *app) clusterCommand() *cobra.Command {
 		Long: "Show the daemons that work as one with this one: those that have their journal in the same\n" +
 			"PostgreSQL database (journal.postgres in the configuration), for the same tasks database.\n" +
 			"One of them leads, and does the work; the others are doors to it.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
 			c, err := daemon.Cluster(cmd.Context())
 			if err != nil {
 				return err
 			}
 			return a.print(c, func(w io.Writer) { showCluster(w, c, time.Now()) })
-		},
+		}),
 	}
 	cmd.AddCommand(a.adoptCommand())
 	return cmd
@@ -153,11 +146,7 @@ func (a *app) adoptCommand() *cobra.Command {
 			"database until its user, or root, says so: what was claimed, said and done since is not known any\n" +
 			"more. What is on the tasks' pages stays as it is until its lease is over. Do so only once no daemon\n" +
 			"with the newer database runs.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
 			c, err := daemon.AdoptCluster(cmd.Context(), a.request)
 			if err != nil {
 				return err
@@ -170,7 +159,7 @@ func (a *app) adoptCommand() *cobra.Command {
 				}
 				showCluster(w, c, time.Now())
 			})
-		},
+		}),
 	}
 	a.addRequestID(cmd)
 	return cmd
@@ -216,11 +205,7 @@ func (a *app) syncCommand() *cobra.Command {
 		Long: "Read from Notion what has changed, now. The daemon does so by itself as sync.interval says. With\n" +
 			"--full it reads the whole board, as it does at its start and as schedule.full_sync says: that\n" +
 			"finds tasks that were trashed, archived, moved or are no longer shared, and changed properties.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
 			done, err := daemon.Sync(cmd.Context(), body, a.request)
 			if err != nil {
 				return err
@@ -233,7 +218,7 @@ func (a *app) syncCommand() *cobra.Command {
 				row(w, fmt.Sprintf("read %s: %d tasks, %d of them changed, %d gone; %d in all",
 					what, done.Read, done.Changed, done.Gone, done.Tasks))
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&body.Full, "full", false, "read the whole board")
 	a.addRequestID(cmd)
@@ -247,7 +232,7 @@ func (a *app) sweepCommand() *cobra.Command {
 		Short: "Reopen tasks whose claim is stale, now",
 		Long: "Reopen tasks whose claim is stale, now, and write onto the cards of tasks that can never become ready\n" +
 			"why that is, once for each reason. The daemon does so by itself as schedule.sweep says.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSweep(cmd, o) },
+		RunE: a.asking(with(&o, a.runSweep)),
 	}
 	o.add(a, cmd)
 	return cmd
@@ -260,11 +245,7 @@ func (o *sweepOptions) add(a *app, cmd *cobra.Command) {
 	a.addRequestID(cmd)
 }
 
-func (a *app) runSweep(cmd *cobra.Command, o sweepOptions) error {
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
-	}
+func (a *app) runSweep(cmd *cobra.Command, daemon *client.Client, o sweepOptions, _ []string) error {
 	done, err := daemon.SweepFor(cmd.Context(), api.SweepRequest{Note: o.note}, a.request)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +27,7 @@ func (a *app) logCommand() *cobra.Command {
 		Long:  "Show what happened to claims here, the newest last. --agent limits it to one agent.",
 		Example: "  dibs log --since 2h\n" +
 			"  dibs log --since 15:00 --task T-3",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runLog(cmd, o) },
+		RunE: a.asking(with(&o, a.runLog)),
 	}
 	o.add(a, cmd)
 	return cmd
@@ -69,7 +68,7 @@ func (o *logOptions) filter() (f api.LogFilter, err error) {
 	return f, o.limit.check()
 }
 
-func (a *app) runLog(cmd *cobra.Command, o logOptions) error {
+func (a *app) runLog(cmd *cobra.Command, daemon *client.Client, o logOptions, _ []string) error {
 	agent, err := a.only(cmd)
 	if err != nil {
 		return err
@@ -79,10 +78,6 @@ func (a *app) runLog(cmd *cobra.Command, o logOptions) error {
 		return err
 	}
 	filter.Agent = agent
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
-	}
 	record, err := daemon.Log(cmd.Context(), filter)
 	if err != nil {
 		return err
@@ -143,7 +138,7 @@ func (a *app) eventsCommand() *cobra.Command {
 			"the one with the id that --after gives. With --follow, wait for new ones; without --after, show\n" +
 			"only these. --agent limits it to what concerns one agent. With --json, one document a line.",
 		Example: "  dibs events --follow --agent Sandman\n  dibs events --follow --after 1204 --json",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runEvents(cmd, o) },
+		RunE:    a.asking(with(&o, a.runEvents)),
 	}
 	o.add(a, cmd)
 	return cmd
@@ -162,7 +157,7 @@ func (o *eventsOptions) add(a *app, cmd *cobra.Command) {
 	completeFlag(cmd, "task", a.someTasks(api.TaskFilter{}))
 }
 
-func (a *app) runEvents(cmd *cobra.Command, o eventsOptions) error {
+func (a *app) runEvents(cmd *cobra.Command, daemon *client.Client, o eventsOptions, _ []string) error {
 	var err error
 	if o.filter.Agent, err = a.only(cmd); err != nil {
 		return err
@@ -177,10 +172,6 @@ func (a *app) runEvents(cmd *cobra.Command, o eventsOptions) error {
 		return usagef("--after %d: want the id of an event, or 0", o.filter.After)
 	case !given && o.follow:
 		o.filter.After = api.EventsFuture
-	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
 	}
 	next, err := daemon.Events(cmd.Context(), o.filter, o.follow, func(e api.Event) error {
 		err := a.printEvent(e)
@@ -248,20 +239,16 @@ func (a *app) explainCommand() *cobra.Command {
 		Example:           "  dibs explain T-3\n  dibs explain T-3 --json",
 		Args:              arguments("TASK|CLAIM"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.runExplain(cmd.Context(), args[0]) },
+		RunE:              a.asking(a.runExplain),
 	}
 }
 
-func (a *app) runExplain(ctx context.Context, name string) error {
-	id, err := claimID(name)
+func (a *app) runExplain(cmd *cobra.Command, daemon *client.Client, args []string) error {
+	id, err := claimID(args[0])
 	if err != nil {
 		return err
 	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
-	}
-	s, err := daemon.Story(ctx, id)
+	s, err := daemon.Story(cmd.Context(), id)
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return notClaimed{p}
 	}
@@ -286,7 +273,7 @@ func (a *app) reportCommand() *cobra.Command {
 			"and lost, how long it had what it completed (the median), and what it said to have spent. Below that, what is\n" +
 			"blocked now, and what agents ask people. --csv writes the agents, --md all of it.",
 		Example: "  dibs report --days 30 --csv > agents.csv\n  dibs report --md",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runReport(cmd, o) },
+		RunE:    a.asking(with(&o, a.runReport)),
 	}
 	cmd.Flags().IntVar(&o.days, "days", o.days, "how many days to look back, at most 366 and as long as journal.keep")
 	cmd.Flags().BoolVar(&o.csv, "csv", false, "write the agents as comma-separated values")
@@ -299,16 +286,12 @@ type reportOptions struct {
 	csv, markdown bool
 }
 
-func (a *app) runReport(cmd *cobra.Command, o reportOptions) error {
+func (a *app) runReport(cmd *cobra.Command, daemon *client.Client, o reportOptions, _ []string) error {
 	if o.days < 1 || o.days > maxReport {
 		return usagef("--days %d: want 1 to %d", o.days, maxReport)
 	}
 	if o.csv && o.markdown || a.json && (o.csv || o.markdown) {
 		return usagef("--csv, --md and --json exclude each other: want one of them")
-	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
 	}
 	r, err := daemon.Report(cmd.Context(), o.days)
 	if err != nil {

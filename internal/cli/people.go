@@ -26,33 +26,27 @@ func (a *app) commentCommand() *cobra.Command {
 		Example:           "  dibs comment T-3 \"half of it is done\" --agent Sandman --mention ada@example.com",
 		Args:              arguments("TASK", "TEXT"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runComment(cmd.Context(), body, args[0], args[1])
-		},
+		RunE:              a.asking(with(&body, a.runComment)),
 	}
 	mentioning(cmd, &body.Mention)
 	a.addRequestID(cmd)
 	return cmd
 }
 
-func (a *app) runComment(ctx context.Context, body api.CommentRequest, name, text string) error {
+func (a *app) runComment(cmd *cobra.Command, daemon *client.Client, body api.CommentRequest, args []string) error {
 	agent, err := a.claimer()
 	if err != nil {
 		return err
 	}
-	id, err := taskID(name)
+	id, err := taskID(args[0])
 	if err != nil {
 		return err
 	}
-	if strings.TrimSpace(text) == "" {
+	if strings.TrimSpace(args[1]) == "" {
 		return usagef("the comment is empty: say something")
 	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
-	}
-	body.Agent, body.Text = agent, text
-	made, err := daemon.Comment(ctx, id, body, a.request)
+	body.Agent, body.Text = agent, args[1]
+	made, err := daemon.Comment(cmd.Context(), id, body, a.request)
 	if err != nil {
 		return denial(err)
 	}
@@ -172,7 +166,7 @@ func (a *app) handCommand(verb, short, long string, flags func(*cobra.Command), 
 		Long:              long,
 		Args:              arguments("TASK"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, args []string) error {
 			agent, err := a.claimer()
 			if err != nil {
 				return err
@@ -181,12 +175,8 @@ func (a *app) handCommand(verb, short, long string, flags func(*cobra.Command), 
 			if err != nil {
 				return err
 			}
-			daemon, err := a.daemon()
-			if err != nil {
-				return err
-			}
 			return run(cmd, hand{agent, id, daemon})
-		},
+		}),
 	}
 	if flags != nil {
 		flags(cmd)
@@ -205,29 +195,25 @@ func (a *app) sendCommand() *cobra.Command {
 		Example: "  dibs send --agent Sandman --to Oracle \"the API has changed\"\n" +
 			"  dibs send --agent Sandman --to all \"deploying at 5\"",
 		Args: arguments("TEXT"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runSend(cmd.Context(), body, args[0]) },
+		RunE: a.asking(with(&body, a.runSend)),
 	}
 	cmd.Flags().StringVar(&body.To, "to", "", "whom to tell, an `agent`, or all")
 	a.addRequestID(cmd)
 	return cmd
 }
 
-func (a *app) runSend(ctx context.Context, body api.MessageRequest, text string) error {
+func (a *app) runSend(cmd *cobra.Command, daemon *client.Client, body api.MessageRequest, args []string) error {
 	if err := a.checkAgent(); err != nil {
 		return err
 	}
 	if body.To == "" {
 		return usagef("to whom? give --to AGENT, or --to all")
 	}
-	if strings.TrimSpace(text) == "" {
+	if strings.TrimSpace(args[0]) == "" {
 		return usagef("the message is empty: say something")
 	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
-	}
-	body.From, body.Text = a.agent, text
-	sent, err := daemon.Send(ctx, body, a.request)
+	body.From, body.Text = a.agent, args[0]
+	sent, err := daemon.Send(cmd.Context(), body, a.request)
 	if err != nil {
 		return err
 	}
@@ -248,7 +234,7 @@ func (a *app) pollCommand() *cobra.Command {
 		Long: "Take what the agent should react to: triggers, each handed out once, the most urgent first.\n" +
 			"What is not acknowledged with dibs ack within inbox.visibility comes back. Exit code 3: none.",
 		Example: "  dibs poll --agent Sandman --wait 10m --limit 5",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPoll(cmd, o) },
+		RunE:    a.asking(with(&o, a.runPoll)),
 	}
 	o.add(a, cmd)
 	return cmd
@@ -267,7 +253,7 @@ func (o *pollOptions) add(a *app, cmd *cobra.Command) {
 	a.addRequestID(cmd)
 }
 
-func (a *app) runPoll(cmd *cobra.Command, o pollOptions) error {
+func (a *app) runPoll(cmd *cobra.Command, daemon *client.Client, o pollOptions, _ []string) error {
 	agent, err := a.claimer()
 	if err != nil {
 		return err
@@ -280,10 +266,6 @@ func (a *app) runPoll(cmd *cobra.Command, o pollOptions) error {
 	}
 	if cmd.Flags().Changed("pid") && o.body.PID <= 0 {
 		return usagef("--pid %d: want the number of a process", o.body.PID)
-	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
 	}
 	o.body.WaitSeconds = o.wait.Seconds()
 	stop := a.tellPaused(cmd.Context(), daemon, agent, o.wait)
@@ -343,21 +325,17 @@ func (a *app) ackCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, ids []string) error { return a.runAck(cmd.Context(), ids) },
+		RunE: a.asking(a.runAck),
 	}
 	a.addRequestID(cmd)
 	return cmd
 }
 
-func (a *app) runAck(ctx context.Context, ids []string) error {
+func (a *app) runAck(cmd *cobra.Command, daemon *client.Client, ids []string) error {
 	if err := a.checkAgent(); err != nil {
 		return err
 	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
-	}
-	done, err := daemon.Ack(ctx, a.agent, api.AckRequest{IDs: ids}, a.request)
+	done, err := daemon.Ack(cmd.Context(), a.agent, api.AckRequest{IDs: ids}, a.request)
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"io"
 	"strings"
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
@@ -31,7 +33,7 @@ func (a *app) reopenCommand() *cobra.Command {
 			"  dibs reopen --failed-by Sandman --since 2h --dry-run",
 		Args:              arguments("[TASK]"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.runReopen(cmd, o, args) },
+		RunE:              a.asking(with(&o, a.runReopen)),
 	}
 	o.add(a, cmd)
 	return cmd
@@ -56,7 +58,7 @@ func (o *reopenOptions) add(a *app, cmd *cobra.Command) {
 	a.addRequestID(cmd)
 }
 
-func (a *app) runReopen(cmd *cobra.Command, o reopenOptions, args []string) error {
+func (a *app) runReopen(cmd *cobra.Command, daemon *client.Client, o reopenOptions, args []string) error {
 	if err := a.checkAgent(); err != nil {
 		return err
 	}
@@ -69,17 +71,13 @@ func (a *app) runReopen(cmd *cobra.Command, o reopenOptions, args []string) erro
 		return usagef("--since and --dry-run go with --failed-by")
 	case all:
 		o.failed.Agent, o.failed.Note = a.agent, o.body.Note
-		return a.reopenFailed(cmd, o.failed, o.since)
+		return a.reopenFailed(cmd.Context(), daemon, o.failed, o.since)
 	}
 	id, err := taskID(args[0])
 	if err != nil {
 		return err
 	}
 	o.body.Agent = a.agent
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
-	}
 	done, err := daemon.Reopen(cmd.Context(), id, o.body, a.request)
 	if err != nil {
 		return err
@@ -91,17 +89,13 @@ func (a *app) runReopen(cmd *cobra.Command, o reopenOptions, args []string) erro
 }
 
 // reopenFailed opens what an agent failed.
-func (a *app) reopenFailed(cmd *cobra.Command, body api.ReopenFailedRequest, since string) (err error) {
+func (a *app) reopenFailed(ctx context.Context, daemon *client.Client, body api.ReopenFailedRequest, since string) (err error) {
 	if since != "" {
 		if body.Since.Time, err = moment(since, time.Now()); err != nil {
 			return usagef("--since: %w", err)
 		}
 	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
-	}
-	done, err := daemon.ReopenFailed(cmd.Context(), body, a.request)
+	done, err := daemon.ReopenFailed(ctx, body, a.request)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (a *app) reserveCommand() *cobra.Command {
 			"  dibs reserve name:db-migrations --agent Sandman --claim T-3",
 		Args:              many("PATTERN"),
 		ValidArgsFunction: filesToo,
-		RunE:              func(cmd *cobra.Command, patterns []string) error { return a.runReserve(cmd, o, patterns) },
+		RunE:              a.asking(with(&o, a.runReserve)),
 	}
 	o.add(a, cmd)
 	return cmd
@@ -54,7 +54,7 @@ func (o *reserveOptions) add(a *app, cmd *cobra.Command) {
 	a.addRequestID(cmd)
 }
 
-func (a *app) runReserve(cmd *cobra.Command, o reserveOptions, patterns []string) (err error) {
+func (a *app) runReserve(cmd *cobra.Command, daemon *client.Client, o reserveOptions, patterns []string) (err error) {
 	if o.body.Agent, err = a.claimer(); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (a *app) runReserve(cmd *cobra.Command, o reserveOptions, patterns []string
 			return err
 		}
 	}
-	daemon, folder, err := a.here()
+	folder, err := here()
 	if err != nil {
 		return err
 	}
@@ -109,20 +109,17 @@ func (a *app) unreserveCommand() *cobra.Command {
 			return many("ID")(cmd, args)
 		},
 		ValidArgsFunction: suggestions(a.ownReservations).complete,
-		RunE:              func(cmd *cobra.Command, ids []string) error { return a.runUnreserve(cmd.Context(), all, ids) },
+		RunE:              a.asking(with(&all, a.runUnreserve)),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all that the agent has reserved")
 	return cmd
 }
 
-func (a *app) runUnreserve(ctx context.Context, all bool, ids []string) error {
+func (a *app) runUnreserve(cmd *cobra.Command, daemon *client.Client, all bool, ids []string) error {
 	if err := a.checkAgent(); err != nil {
 		return err
 	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
-	}
+	ctx := cmd.Context()
 	if all {
 		agent, err := a.claimer()
 		if err != nil {
@@ -153,7 +150,7 @@ func (a *app) runUnreserve(ctx context.Context, all bool, ids []string) error {
 	if failed != nil && a.json {
 		return failed
 	}
-	err = a.print(ended, func(w io.Writer) {
+	err := a.print(ended, func(w io.Writer) {
 		for _, r := range ended.Reservations {
 			row(w, "gave back "+somePatterns(r))
 		}
@@ -173,7 +170,7 @@ func (a *app) reservationID(ctx context.Context, daemon *client.Client, name str
 	if id, ok := claim.ParseID(strings.ToUpper(name)); ok {
 		return string(id), nil
 	}
-	_, folder, err := a.here()
+	folder, err := here()
 	if err != nil {
 		return "", err
 	}
@@ -229,21 +226,17 @@ func (a *app) reservationsCommand() *cobra.Command {
 		Short: "List what is reserved",
 		Long: "List what agents have reserved with dibs reserve: what, by whom, and until when. --agent limits the list\n" +
 			"to one agent.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runReservations(cmd, limit) },
+		RunE: a.asking(with(&limit, a.runReservations)),
 	}
 	limit.add(cmd)
 	return cmd
 }
 
-func (a *app) runReservations(cmd *cobra.Command, limit limitFlag) error {
+func (a *app) runReservations(cmd *cobra.Command, daemon *client.Client, limit limitFlag, _ []string) error {
 	if err := limit.check(); err != nil {
 		return err
 	}
 	agent, err := a.only(cmd)
-	if err != nil {
-		return err
-	}
-	daemon, err := a.daemon()
 	if err != nil {
 		return err
 	}
@@ -267,7 +260,7 @@ func (a *app) runReservations(cmd *cobra.Command, limit limitFlag) error {
 }
 
 func (a *app) checkCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "check PATH...",
 		Short: "Ask whether files may be touched, or somebody else has reserved them",
 		Long: "Ask whether the agent may touch files, or somebody else has reserved them. They need not be there yet.\n" +
@@ -276,11 +269,11 @@ func (a *app) checkCommand() *cobra.Command {
 		Example:           "  dibs check src/main.go --agent Sandman && $EDITOR src/main.go",
 		Args:              many("PATH"),
 		ValidArgsFunction: filesToo,
-		RunE: func(cmd *cobra.Command, paths []string) error {
+		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, paths []string) error {
 			if err := a.checkAgent(); err != nil {
 				return err
 			}
-			daemon, folder, err := a.here()
+			folder, err := here()
 			if err != nil {
 				return err
 			}
@@ -293,17 +286,15 @@ func (a *app) checkCommand() *cobra.Command {
 					row(w, clean(path), "nobody else's")
 				}
 			})
-		},
+		}),
 	}
-	return cmd
 }
 
-// here returns a client of the daemon, and the current folder.
-func (a *app) here() (*client.Client, string, error) {
+// here returns the current folder.
+func here() (string, error) {
 	folder, err := os.Getwd()
 	if err != nil {
-		return nil, "", fmt.Errorf("the current folder cannot be found out: %w: go to one that is there", err)
+		err = fmt.Errorf("the current folder cannot be found out: %w: go to one that is there", err)
 	}
-	daemon, err := a.daemon()
-	return daemon, folder, err
+	return folder, err
 }

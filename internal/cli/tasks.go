@@ -30,7 +30,7 @@ func (a *app) tasksCommand() *cobra.Command {
 			"worked on, then what is ready, what waits and for what, and what is finished. --agent limits the\n" +
 			"list to those claimed by one name or assigned to it; with --ready, to those that it could claim.",
 		Example: "  dibs tasks --status open\n  dibs tasks --agent Sandman --json\n  dibs tasks --where Sprint=42 --text login",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runTasks(cmd, o) },
+		RunE:    a.asking(with(&o, a.runTasks)),
 	}
 	cmd.Flags().StringVar(&o.Status, "status", "", "only tasks in this `status`, as the board calls it, or open, in_progress, blocked, completed, cancelled, review or failed")
 	cmd.Flags().BoolVar(&o.Ready, "ready", false, "only tasks that could be claimed now, in the order they are offered")
@@ -51,7 +51,7 @@ func (a *app) readyCommand() *cobra.Command {
 			"each with what it waits for, or why it can never become ready and what to do about it.",
 		Example: "  dibs ready --priority critical --where Area=Web\n" +
 			"  dibs ready --agent Sandman --why",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runTasks(cmd, o) },
+		RunE: a.asking(with(&o, a.runTasks)),
 	}
 	cmd.Flags().BoolVar(&o.Why, "why", false, "say of each task that is not ready what it waits for")
 	o.add(a, cmd)
@@ -71,7 +71,7 @@ func (o *tasksOptions) add(a *app, cmd *cobra.Command) {
 }
 
 // runTasks lists the tasks that the flags select.
-func (a *app) runTasks(cmd *cobra.Command, o tasksOptions) (err error) {
+func (a *app) runTasks(cmd *cobra.Command, daemon *client.Client, o tasksOptions, _ []string) (err error) {
 	if o.Agent, err = a.only(cmd); err != nil {
 		return err
 	}
@@ -79,10 +79,6 @@ func (a *app) runTasks(cmd *cobra.Command, o tasksOptions) (err error) {
 		return err
 	}
 	if err := o.limit.check(); err != nil {
-		return err
-	}
-	daemon, err := a.daemon()
-	if err != nil {
 		return err
 	}
 	o.Limit = o.limit.most
@@ -228,32 +224,28 @@ func (a *app) showCommand() *cobra.Command {
 			"  dibs show T-3 --content --json",
 		Args:              arguments("TASK"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.runShow(cmd.Context(), content.on, args[0]) },
+		RunE:              a.asking(with(&content, a.runShow)),
 	}
 	content.add(cmd)
 	return cmd
 }
 
-func (a *app) runShow(ctx context.Context, content bool, name string) error {
-	id, err := taskID(name)
+func (a *app) runShow(cmd *cobra.Command, daemon *client.Client, content contentFlag, args []string) error {
+	id, err := taskID(args[0])
 	if err != nil {
 		return err
 	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
+	if content.on {
+		return a.showContent(cmd.Context(), daemon, id)
 	}
-	if content {
-		return a.showContent(ctx, daemon, id)
-	}
-	t, err := daemon.Task(ctx, id)
+	t, err := daemon.Task(cmd.Context(), id)
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return notClaimed{p} // exit code 3 for an unknown task, as with every command
 	}
 	if err != nil {
 		return err
 	}
-	names := a.names(ctx, daemon, t)
+	names := a.names(cmd.Context(), daemon, t)
 	return a.print(t, func(w io.Writer) { showTask(w, t, names, time.Now()) })
 }
 

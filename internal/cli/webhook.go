@@ -25,7 +25,7 @@ func (a *app) webhookCommand() *cobra.Command {
 			"step, and wait until it works. The daemon has to listen for it (webhook.listen in the\n" +
 			"configuration), at an address that Notion reaches by a tunnel or a proxy. Off a terminal, print\n" +
 			"what is known and wait for nothing. Only the daemon's user, and root, may see the token.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runWebhook(cmd, o) },
+		RunE: a.asking(with(&o, a.runWebhook)),
 	}
 	o.add(a, cmd)
 	return cmd
@@ -38,11 +38,7 @@ func (o *webhookOptions) add(a *app, cmd *cobra.Command) {
 	a.addRequestID(cmd)
 }
 
-func (a *app) runWebhook(cmd *cobra.Command, o webhookOptions) error {
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
-	}
+func (a *app) runWebhook(cmd *cobra.Command, daemon *client.Client, o webhookOptions, _ []string) error {
 	w, err := daemon.Webhook(cmd.Context())
 	if err != nil {
 		return err
