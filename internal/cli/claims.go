@@ -43,9 +43,7 @@ func (a *app) changeCommand(c change) *cobra.Command {
 		ValidArgsFunction: suggestions(a.ownTasks).first,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.runChange(cmd, c, args) },
 	}
-	if c.flags != nil {
-		c.flags(cmd)
-	}
+	c.flags(cmd)
 	a.addRequestID(cmd)
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
@@ -67,49 +68,52 @@ func (a *app) priorities(ctx context.Context) []string {
 	return names
 }
 
+// suggested returns what the daemon answers; nothing if it cannot be asked.
+func suggested[T any](a *app, ask func(daemon *client.Client) (T, error)) (answer T) {
+	if daemon, err := a.daemon(); err == nil {
+		answer, _ = ask(daemon)
+	}
+	return answer
+}
+
 // words returns the board's words, or dibs's if the daemon cannot be asked.
 func (a *app) words(ctx context.Context) api.Words {
-	var own *task.Words
-	words := api.Words{Statuses: own.ByStatus(), Priorities: own.Priorities()}
-	if daemon, err := a.daemon(); err == nil {
-		if status, err := daemon.Status(ctx); err == nil && status.Words != nil {
-			words = *status.Words
-		}
+	if status := suggested(a, func(daemon *client.Client) (api.Status, error) { return daemon.Status(ctx) }); status.Words != nil {
+		return *status.Words
 	}
-	return words
+	var own *task.Words
+	return api.Words{Statuses: own.ByStatus(), Priorities: own.Priorities()}
 }
 
 // someTasks suggests the tasks that the filter selects.
 func (a *app) someTasks(filter api.TaskFilter) suggestions {
-	return func(ctx context.Context) []string {
-		daemon, err := a.daemon()
-		if err != nil {
-			return nil
-		}
-		list, err := daemon.Tasks(ctx, filter)
-		if err != nil {
-			return nil
-		}
-		var out []string
-		for _, t := range list.Tasks {
+	return func(ctx context.Context) (out []string) {
+		for _, t := range a.listed(ctx, filter) {
 			out = append(out, handle(t.TaskRef)+"\t"+short(t.Title))
 		}
 		return out
 	}
 }
 
+func (a *app) listed(ctx context.Context, filter api.TaskFilter) []api.Task {
+	return suggested(a, func(daemon *client.Client) (api.Tasks, error) { return daemon.Tasks(ctx, filter) }).Tasks
+}
+
 // ownTasks suggests the tasks that the agent holds. Without an agent, or with auto, it suggests all
 // tasks that are held through the daemon.
-func (a *app) ownTasks(ctx context.Context) []string {
-	agent := a.agent
-	if agent == task.AutoAgent {
-		agent = "" // completion mints no name
-	}
-	var out []string
-	for _, c := range a.someClaims(ctx, agent) {
+func (a *app) ownTasks(ctx context.Context) (out []string) {
+	for _, c := range a.someClaims(ctx, a.typing()) {
 		out = append(out, handle(c.Task)+"\t"+short(c.Task.Title))
 	}
 	return out
+}
+
+// typing returns the agent; empty for auto, as completion mints no name.
+func (a *app) typing() string {
+	if a.agent == task.AutoAgent {
+		return ""
+	}
+	return a.agent
 }
 
 // agents suggests auto and the names that are on tasks.
@@ -118,13 +122,9 @@ func (a *app) agents(ctx context.Context) []string {
 	for _, c := range a.someClaims(ctx, "") {
 		names = append(names, clean(c.Agent))
 	}
-	if daemon, err := a.daemon(); err == nil {
-		if list, err := daemon.Tasks(ctx, api.TaskFilter{}); err == nil {
-			for _, t := range list.Tasks {
-				if t.Agent != "" {
-					names = append(names, clean(t.Agent))
-				}
-			}
+	for _, t := range a.listed(ctx, api.TaskFilter{}) {
+		if t.Agent != "" {
+			names = append(names, clean(t.Agent))
 		}
 	}
 	slices.Sort(names)
@@ -132,49 +132,22 @@ func (a *app) agents(ctx context.Context) []string {
 }
 
 func (a *app) someClaims(ctx context.Context, agent string) []api.Claim {
-	daemon, err := a.daemon()
-	if err != nil {
-		return nil
-	}
-	list, err := daemon.Claims(ctx, agent)
-	if err != nil {
-		return nil
-	}
-	return list.Claims
+	return suggested(a, func(daemon *client.Client) (api.Claims, error) { return daemon.Claims(ctx, agent) }).Claims
 }
 
 // fieldNames suggests the fields for --where.
-func (a *app) fieldNames(ctx context.Context) []string {
-	daemon, err := a.daemon()
-	if err != nil {
-		return nil
-	}
-	list, err := daemon.Tasks(ctx, api.TaskFilter{Limit: 1})
-	if err != nil || len(list.Tasks) == 0 {
-		return nil
-	}
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(list.Tasks[0].Fields)) {
-		out = append(out, clean(name)+"=")
+func (a *app) fieldNames(ctx context.Context) (out []string) {
+	for _, t := range a.listed(ctx, api.TaskFilter{Limit: 1}) {
+		for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
+			out = append(out, clean(name)+"=")
+		}
 	}
 	return out
 }
 
 // ownReservations suggests the reservations of the agent, or of everybody.
-func (a *app) ownReservations(ctx context.Context) []string {
-	daemon, err := a.daemon()
-	if err != nil {
-		return nil
-	}
-	agent := a.agent
-	if agent == task.AutoAgent {
-		agent = "" // no name is minted for somebody who types
-	}
-	list, err := daemon.Reservations(ctx, agent)
-	if err != nil {
-		return nil
-	}
-	var out []string
+func (a *app) ownReservations(ctx context.Context) (out []string) {
+	list := suggested(a, func(daemon *client.Client) (api.Reservations, error) { return daemon.Reservations(ctx, a.typing()) })
 	for _, r := range list.Reservations {
 		out = append(out, clean(r.ID)+"\t"+somePatterns(r))
 	}

@@ -74,10 +74,9 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 		p.RetryIn(failed.RetryAfter)
 		return p
 	}
-	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
-		return api.NewProblem(api.CodeUnreachable, err.Error())
-	}
-	if _, ok := errors.AsType[*client.ImpostorError](err); ok {
+	_, away := errors.AsType[*client.UnreachableError](err)
+	_, impostor := errors.AsType[*client.ImpostorError](err)
+	if away || impostor {
 		return api.NewProblem(api.CodeUnreachable, err.Error())
 	}
 	_, usage := errors.AsType[*usageError](err)

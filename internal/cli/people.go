@@ -178,9 +178,7 @@ func (a *app) handCommand(verb, short, long string, flags func(*cobra.Command), 
 			return run(cmd, hand{agent, id, daemon})
 		}),
 	}
-	if flags != nil {
-		flags(cmd)
-	}
+	flags(cmd)
 	a.addRequestID(cmd)
 	return cmd
 }

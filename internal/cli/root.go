@@ -64,9 +64,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "show which dibs this is")
 	root.SetVersionTemplate("{{.Version}}\n")
-	if err := root.RegisterFlagCompletionFunc("agent", suggestions(a.agents).complete); err != nil {
-		panic(err) // impossible: the flag exists
-	}
+	completeFlag(root, "agent", a.agents)
 
 	a.addCommands(root)
 	refuseGone(root)
