@@ -102,8 +102,6 @@ func (a *app) added(ctx context.Context, add func(context.Context, api.AddReques
 	added, err := add(ctx, body, key)
 	p, answered := errors.AsType[*api.Problem](err)
 	switch {
-	case answered && p.Code.Exit() == api.ExitNotClaimed:
-		return added, notClaimed{p}
 	case answered && p.Unknown && minted:
 		p.Detail += "; repeat the command with --request-id " + key
 	case err != nil && !answered && minted && ctx.Err() == nil:

@@ -104,7 +104,7 @@ func (a *app) claim(cmd *cobra.Command, what api.ClaimRequest, flags claimFlags)
 	c, err := daemon.Claim(cmd.Context(), request, a.request)
 	stop()
 	if err != nil {
-		return denial(err)
+		return err
 	}
 	var page api.Page
 	var document any = c

@@ -16,9 +16,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// notClaimed is the error of a claim that was not granted.
-type notClaimed struct{ *api.Problem }
-
 // ended is the exit code of a command that has printed everything already.
 type ended struct{ code int }
 
@@ -54,9 +51,6 @@ func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem {
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return p
-	}
-	if denied, ok := errors.AsType[notClaimed](err); ok {
-		return denied.Problem
 	}
 	if _, ok := errors.AsType[misconfigured](err); ok {
 		return api.NewProblem(api.CodeInvalidRequest, err.Error())
@@ -204,12 +198,4 @@ func suggest(text, command string) string {
 	}
 	text = strings.TrimSuffix(text, instead)
 	return strings.TrimSuffix(text, ".") + "; try: " + command
-}
-
-// denial marks a problem as a refused claim.
-func denial(err error) error {
-	if p, ok := errors.AsType[*api.Problem](err); ok {
-		return notClaimed{p}
-	}
-	return err
 }

@@ -249,9 +249,6 @@ func (a *app) runExplain(cmd *cobra.Command, daemon *client.Client, args []strin
 		return err
 	}
 	s, err := daemon.Story(cmd.Context(), id)
-	if p, ok := errors.AsType[*api.Problem](err); ok {
-		return notClaimed{p}
-	}
 	if err != nil {
 		return err
 	}

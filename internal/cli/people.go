@@ -48,7 +48,7 @@ func (a *app) runComment(cmd *cobra.Command, daemon *client.Client, body api.Com
 	body.Agent, body.Text = agent, args[1]
 	made, err := daemon.Comment(cmd.Context(), id, body, a.request)
 	if err != nil {
-		return denial(err)
+		return err
 	}
 	return a.answer(made, "commented on "+quoted(made.Task)+accepted(made.Detail))
 }
@@ -109,7 +109,7 @@ func (a *app) offerCommand() *cobra.Command {
 			body.Agent = h.agent
 			offered, err := h.daemon.Offer(cmd.Context(), h.task, body, a.request)
 			if err != nil {
-				return denial(err)
+				return err
 			}
 			a.sayUnknown(offered.Task, offered.Owed, "dibs show "+string(offered.Task.ID))
 			line := quoted(offered.Task) + " is offered to " + clean(body.To)
@@ -129,7 +129,7 @@ func (a *app) acceptCommand() *cobra.Command {
 			a.document = true
 			c, err := h.daemon.Accept(cmd.Context(), h.task, api.AcceptRequest{Agent: h.agent, Note: note}, a.request)
 			if err != nil {
-				return denial(err)
+				return err
 			}
 			return a.grant(cmd.Context(), h.daemon, c, c)
 		})
@@ -144,7 +144,7 @@ func (a *app) declineCommand() *cobra.Command {
 		func(cmd *cobra.Command, h hand) error {
 			done, err := h.daemon.Decline(cmd.Context(), h.task, api.DeclineRequest{Agent: h.agent, Reason: reason}, a.request)
 			if err != nil {
-				return denial(err)
+				return err
 			}
 			a.sayUnknown(done.Task, done.Owed, "dibs show "+string(done.Task.ID))
 			return a.answer(done, "declined "+quoted(done.Task)+accepted(done.Detail))

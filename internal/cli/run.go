@@ -182,14 +182,12 @@ func (a *app) runRun(cmd *cobra.Command, o runOptions, command []string) error {
 
 // ran returns the error, or the exit code, of a run that has ended.
 func (a *app) ran(code int, err error, quiet bool) error {
-	switch p, refused := errors.AsType[*api.Problem](err); {
+	switch {
 	case errors.Is(err, runner.ErrLost):
 		if quiet {
 			a.say("dibs: %s", clean(err.Error()))
 		}
 		return ended{api.ExitLost}
-	case refused:
-		return notClaimed{p}
 	case errors.Is(err, errEnough):
 		return nil
 	case err != nil:

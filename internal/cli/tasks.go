@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -239,9 +238,6 @@ func (a *app) runShow(cmd *cobra.Command, daemon *client.Client, content content
 		return a.showContent(cmd.Context(), daemon, id)
 	}
 	t, err := daemon.Task(cmd.Context(), id)
-	if p, ok := errors.AsType[*api.Problem](err); ok {
-		return notClaimed{p} // exit code 3 for an unknown task, as with every command
-	}
 	if err != nil {
 		return err
 	}
@@ -252,9 +248,6 @@ func (a *app) runShow(cmd *cobra.Command, daemon *client.Client, content content
 // showContent shows a task and its page's content.
 func (a *app) showContent(ctx context.Context, daemon *client.Client, id task.ID) error {
 	t, err := daemon.Content(ctx, id)
-	if p, ok := errors.AsType[*api.Problem](err); ok {
-		return notClaimed{p}
-	}
 	if err != nil {
 		return err
 	}

@@ -23,11 +23,9 @@ type build struct {
 	Date string `json:"date,omitempty"`
 	// Tree says whether the sources were those of the commit: "clean", or "changed".
 	Tree string `json:"tree,omitempty"`
-	// Modified is set if Tree is "changed". It is older than Tree.
-	Modified bool   `json:"modified,omitempty"`
-	Go       string `json:"go"`
-	OS       string `json:"os"`
-	Arch     string `json:"arch"`
+	Go   string `json:"go"`
+	OS   string `json:"os"`
+	Arch string `json:"arch"`
 }
 
 func thisBuild() build {
@@ -39,15 +37,13 @@ func thisBuild() build {
 	for _, s := range info.Settings {
 		recorded[s.Key] = s.Value
 	}
-	b := build{
+	return build{
 		Version: cmp.Or(version, info.Main.Version),
 		Commit:  cmp.Or(commit, recorded["vcs.revision"]),
 		Date:    cmp.Or(date, recorded["vcs.time"]),
 		Tree:    cmp.Or(tree, map[string]string{"false": "clean", "true": "changed"}[recorded["vcs.modified"]]),
 		Go:      runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 	}
-	b.Modified = b.Tree == "changed"
-	return b
 }
 
 func (b build) String() string {
