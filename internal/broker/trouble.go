@@ -8,17 +8,19 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/kit/backoff"
 	"dibs/internal/task"
 )
 
 const (
-	// firstPass is how long a task is passed over after its page could not be read or written. Each
-	// further failure doubles it, up to longestPass.
-	firstPass   = 30 * time.Second
-	longestPass = 10 * time.Minute
+	// firstPass is how long a task is passed over after its page could not be read or written.
+	firstPass = 30 * time.Second
 	// maxTroubled is how many failing pages one request meets before it blames Notion.
 	maxTroubled = 3
 )
+
+// passes are the times for which a task is passed over: they grow with its failures while others work.
+var passes = backoff.Backoff{First: firstPass, Longest: 10 * time.Minute}
 
 // troubles are the tasks whose pages fail while others work. They are passed over for a while, so
 // that they do not block the rest. It is safe for concurrent use.
@@ -32,7 +34,7 @@ type trouble struct {
 	title string
 	met   time.Time // by this machine's clock
 	until time.Time
-	pass  time.Duration
+	count int // of its failures while other pages worked
 	err   error
 }
 
@@ -41,16 +43,16 @@ func (t *troubles) meet(one task.Task, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	maps.DeleteFunc(t.of, func(_ task.ID, old trouble) bool { return now.Sub(old.until) > longestPass })
+	maps.DeleteFunc(t.of, func(_ task.ID, old trouble) bool { return now.Sub(old.until) > passes.Longest })
 	if t.of == nil {
 		t.of = make(map[task.ID]trouble)
 	}
 	last := t.of[one.ID]
-	pass := max(firstPass, last.pass)
-	if t.worked.After(last.met) && last.pass > 0 { // it is the page, not Notion
-		pass = min(2*pass, longestPass)
+	count := max(1, last.count)
+	if t.worked.After(last.met) && last.count > 0 { // it is the page, not Notion
+		count++
 	}
-	t.of[one.ID] = trouble{one.Title, now, now.Add(pass), pass, err}
+	t.of[one.ID] = trouble{one.Title, now, now.Add(passes.After(count)), count, err}
 }
 
 // works records that a task's page can be read and written.

@@ -1,13 +1,16 @@
 package claim
 
-import "time"
+import (
+	"time"
 
-// The bounds of the wait before a step owed to Notion is retried.
-const (
-	minRetry = 3 * time.Second
-	maxRetry = 5 * time.Minute
-	maxAsked = 30 * time.Minute // where the store named the time
+	"dibs/internal/kit/backoff"
 )
+
+// retries are the waits before a step owed to Notion is retried.
+var retries = backoff.Backoff{First: 3 * time.Second, Longest: 5 * time.Minute}
+
+// maxAsked is the longest wait where the store named the time.
+const maxAsked = 30 * time.Minute
 
 // leastHeldBack is the shortest wait before a retry while the store sends nothing. Hasten is
 // called when the store sends again.
@@ -21,7 +24,7 @@ func laterThan(now, since time.Time, cause error) time.Time {
 	if wait := RetryAfter(cause); wait > 0 {
 		return now.Add(min(max(wait, leastHeldBack), maxAsked))
 	}
-	return now.Add(min(max(now.Sub(since).Abs(), minRetry), maxRetry))
+	return now.Add(retries.Since(now.Sub(since)))
 }
 
 // longestWait is longer than the wait for any step. What is due later was put off by a clock that

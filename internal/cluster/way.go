@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,32 +14,6 @@ import (
 
 // dialing is how long connecting to a member may take.
 const dialing = 2 * time.Second
-
-// Network is how members reach each other.
-type Network interface {
-	Listen(ctx context.Context, address string) (net.Listener, error)
-	Dial(ctx context.Context, address string) (net.Conn, error)
-}
-
-// tcp is the machine's network.
-type tcp struct{}
-
-func (tcp) Listen(ctx context.Context, address string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("cluster.listen: %w: name an address of this machine, such as :7331", err)
-	}
-	return l, nil
-}
-
-func (tcp) Dial(ctx context.Context, address string) (net.Conn, error) {
-	d := net.Dialer{
-		// A machine that is gone says nothing, so probe it.
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
-		Control:         giveUp,
-	}
-	return d.DialContext(ctx, "tcp", address)
-}
 
 // Listen listens for the other members at an address, such as :7331; empty for a free port on the
 // interface to the database. It publishes advertise as the address to call, or the address itself
@@ -156,3 +131,34 @@ func (m *Member) find(c *x509.Certificate) (p Peer, known bool, read <-chan stru
 	}
 	return Peer{}, false, m.read
 }
+
+// Try connects to a member at its published address, with the key in this state directory, and hangs
+// up. If the key is that member's own, it returns own and does not connect. It stores nothing: a
+// directory without a key stays without one. The error is ErrNoAddress, ErrNoKey, or the
+// connection's.
+func Try(ctx context.Context, dir, name string, body []byte) (own bool, err error) {
+	key, err := loadKey(dir, func(string, []byte) error { return nil })
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrNoKey, err)
+	}
+	p := Peer{Name: name, Card: readCard(body)}
+	if bytes.Equal(key.Certificate[0], p.Certificate) {
+		return true, nil
+	}
+	if p.Address == "" {
+		return false, ErrNoAddress
+	}
+	conn, err := (&Member{key: key, network: tcp{}}).Dial(ctx, p)
+	if err != nil {
+		return false, err
+	}
+	return false, conn.Close()
+}
+
+// Errors of Try.
+var (
+	// ErrNoAddress: the member has published no address.
+	ErrNoAddress = errors.New("it has published no address")
+	// ErrNoKey: this member's own key cannot be read.
+	ErrNoKey = errors.New("this member cannot show who it is")
+)

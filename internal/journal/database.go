@@ -262,9 +262,9 @@ func (d *Database) Members(ctx context.Context) (s Membership, err error) {
 		s.Since = time.UnixMicro(since.Int64).UTC()
 	}
 	s.Members, err = collect(ctx, d.db, func(row scanner) (m Member, err error) {
-		var seen int64
-		err = row.Scan(&m.Name, &m.Body, &seen)
-		m.Seen = time.UnixMicro(seen).UTC()
+		var at int64
+		err = row.Scan(&m.Name, &m.Body, &at)
+		m.Seen = time.UnixMicro(at).UTC()
 		return m, err
 	}, d.in("SELECT name, body, "+micros("seen")+" FROM %s.members ORDER BY name"))
 	return s, err

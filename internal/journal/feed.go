@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -119,36 +120,23 @@ func (j *Journal) publish(ctx context.Context, tx *tx, id task.ID, at time.Time,
 	if err != nil {
 		return false, err
 	}
-	var begun bool
-	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?)", metaFeed).Scan(&begun)
-	if err != nil {
-		return false, err
+	begun, err := readMeta(ctx, tx, metaFeed)
+	if err != nil || begun == "" && before != nil && len(record) == 0 {
+		return false, err // nothing until the feed begins
 	}
-	noted := before != nil
-	if !begun && noted && len(record) == 0 {
-		return false, nil // until the feed begins
-	}
-	var after *news.State
-	stable := false
+	first := begun == "" && before == nil
+	var p page
 	// Facts recorded without Notion say nothing about the page.
 	if len(record) == 0 || slices.ContainsFunc(record, func(e claim.Fact) bool { return e.Remote }) {
-		if after, stable, err = current(ctx, tx, id, before); err != nil {
+		if p, err = pageOf(ctx, tx, id, before, first); err != nil {
 			return false, err
 		}
 	}
-	if !begun && !noted && after != nil && len(record) > 0 {
-		// What the protocol does is news even before the feed begins.
-		was, err := stateOf(ctx, tx, after.Unclaimed().Task)
-		if err != nil {
-			return false, err
-		}
-		before = &was
+	e := edition{before, p.settled, p.settled}
+	if first {
+		e = p.first(len(record) > 0)
 	}
-	fresh := after
-	if !stable || !begun && before == nil {
-		fresh = nil
-	}
-	record, changed := news.Compose(before, fresh, record)
+	record, changed := news.Compose(e.before, e.after, record)
 	if err := insertRecord(ctx, tx, record...); err != nil {
 		return false, err
 	}
@@ -158,56 +146,87 @@ func (j *Journal) publish(ctx context.Context, tx *tx, id task.ID, at time.Time,
 	if err := insertNews(ctx, tx, at, changed); err != nil {
 		return false, err
 	}
-	known := after
-	if !stable {
-		known = nil
-	}
-	if err := j.triggerOf(ctx, tx, inbox.News{At: at, Before: before, After: fresh, Record: record, Changed: changed}, known); err != nil {
+	if err := j.triggerOf(ctx, tx, inbox.News{At: at, Before: e.before, After: e.after, Record: record, Changed: changed}, p.settled); err != nil {
 		return false, err
 	}
 	switch {
-	case !stable && (begun || noted || after == nil):
-		return false, nil
-	case !stable:
-		// Note the task without the claim, so that the claim's outcome is news.
-		if *after, err = stateOf(ctx, tx, after.Unclaimed().Task); err != nil {
-			return false, err
-		}
-	case after == nil:
+	case p.absent:
 		return false, clearDue(ctx, tx, id)
+	case e.published == nil:
+		return false, nil
 	}
 	// Agents that polled before the feed began already know of the tasks there.
-	if begun {
-		if err := j.available(ctx, tx, at, before, *after); err != nil {
+	if begun != "" {
+		if err := j.available(ctx, tx, at, before, *e.published); err != nil {
 			return false, err
 		}
 	}
-	return storePublished(ctx, tx, at, before, *after)
+	return storePublished(ctx, tx, at, e.before, *e.published)
 }
 
-// current returns the task's state in the mirror, nil if there is nothing to publish of it,
-// and whether that state is stable, see [news.Stable].
-func current(ctx context.Context, tx *tx, id task.ID, before *news.State) (after *news.State, stable bool, err error) {
+// page is a task as the mirror shows it. It is empty if nobody looked.
+type page struct {
+	settled   *news.State // nil while a claim here may still change the page, see [news.Stable]
+	unclaimed *news.State // without the claim on it; for [page.first] alone
+	absent    bool        // there is nothing to publish of it
+}
+
+// edition says what to publish of a task.
+type edition struct {
+	before, after *news.State // their difference is news; nothing is news, but for the record, if after is nil
+	published     *news.State // the state to compare with next time; nil to leave it as it is
+}
+
+// first returns what is published of a task for the first time before the feed has begun. What the
+// mirror shows then is no news, but what the protocol recorded is. While a claim may still change the
+// page, it counts as published without the claim, so that the claim's outcome is news.
+//
+//	              before      after     published
+//	with a record unclaimed   settled   settled, or else unclaimed
+//	without       -           -         settled, or else unclaimed
+func (p page) first(recorded bool) edition {
+	e := edition{published: cmp.Or(p.settled, p.unclaimed)}
+	if recorded {
+		e.before, e.after = p.unclaimed, p.settled
+	}
+	return e
+}
+
+// pageOf returns a task as the mirror shows it; without the claim, too, if first is set.
+func pageOf(ctx context.Context, tx *tx, id task.ID, before *news.State, first bool) (p page, err error) {
 	t, err := scanTask(tx.QueryRowContext(ctx, "SELECT body FROM tasks WHERE id = ?", id))
 	switch {
 	case errors.Is(err, sql.ErrNoRows) && (before == nil || before.Status.Finished()):
-		return nil, true, nil // it was never published, or was finished and pruned
+		return page{absent: true}, nil // it was never published, or was finished and pruned
 	case errors.Is(err, sql.ErrNoRows):
 		t = before.Task
 		t.Trashed = true
 	case err != nil:
-		return nil, false, err
+		return page{}, err
 	}
 	live, err := collect(ctx, tx, scanClaim, "SELECT body FROM claims WHERE task_id = ? AND state <> 'ended'", id)
 	if err != nil {
-		return nil, false, err
+		return page{}, err
 	}
 	marks, err := collect(ctx, tx, scanMark, "SELECT body FROM marks WHERE task_id = ? AND ended = 0", id)
 	if err != nil {
-		return nil, false, err
+		return page{}, err
 	}
 	state, err := stateOf(ctx, tx, t)
-	return &state, news.Stable(t, live, marks), err
+	if err != nil {
+		return page{}, err
+	}
+	if news.Stable(t, live, marks) {
+		p.settled = &state
+	}
+	if first {
+		unclaimed, err := stateOf(ctx, tx, state.Unclaimed().Task)
+		if err != nil {
+			return page{}, err
+		}
+		p.unclaimed = &unclaimed
+	}
+	return p, nil
 }
 
 // triggerOf stores the triggers that news of a task cause. known is the task's state, nil if

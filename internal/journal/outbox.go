@@ -232,7 +232,7 @@ func (j *Journal) SetReceivers(ctx context.Context, wants map[outbox.Kind]func(c
 // when they finished.
 const Finishes claim.Log = "claims"
 
-// Backlog is what is owed to one log.
+// Backlog sums up the entries owed to one log.
 type Backlog struct {
 	Log       claim.Log
 	Depth     int       // the number of entries

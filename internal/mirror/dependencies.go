@@ -3,9 +3,28 @@ package mirror
 import (
 	"context"
 	"errors"
+	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
+)
+
+const (
+	// lag is how far Notion's queries have been seen behind its pages. An incremental
+	// sync goes back that far before the last one, and a page read within that time
+	// outweighs a query's row that contradicts it.
+	lag = 2 * time.Minute
+	// keepEvery is how often the time of the last sync is stored, which waits for the disk. Until
+	// its first sync a daemon says that the tasks are older than they are, by that much at most.
+	keepEvery = time.Minute
+	// maxLookups bounds the pages that one sync reads beside its queries, so that a
+	// large board cannot use up the rate limit.
+	maxLookups = 20
+	// batch is how many rows are stored at a time. Other writers, claims above all, get
+	// their turn in between.
+	batch = 500
+	// pageSize is how many rows an answer of Notion has at most.
+	pageSize = 100
 )
 
 // Blockers returns the tasks that t waits for, see task.Unfinished, for a caller that

@@ -3,6 +3,9 @@ package outbox_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -224,4 +227,430 @@ func TestStopped(t *testing.T) {
 			})
 		})
 	}
+}
+
+// outage is a Notion that goes down and comes back.
+type outage struct {
+	mu     sync.Mutex
+	down   error
+	back   chan struct{}
+	awaits int
+}
+
+func (o *outage) Down() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.down
+}
+
+func (o *outage) Back() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.back
+}
+
+func (o *outage) Await() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.awaits++
+}
+
+func (o *outage) begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.down = claim.Errorf(claim.Unavailable, claim.LandedNo, "down")
+}
+
+// end has Notion be back.
+func (o *outage) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	close(o.back)
+	o.down, o.back = nil, make(chan struct{})
+}
+
+// running runs a queue for the mesh log until the test ends it.
+func (w *world) running(o outbox.Reach) (q *outbox.Queue, stopped chan struct{}, kill context.CancelFunc, done chan struct{}) {
+	q = outbox.New(outbox.Config{Kind: outbox.MeshEntry, Ledger: w.ledger, Entries: w.mesh, Notion: o, Log: slog.New(slog.NewTextHandler(w.Output(), nil))})
+	ctx, kill := context.WithCancel(w.Context())
+	stopped, done = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		q.Run(ctx, stopped)
+	}()
+	return q, stopped, kill, done
+}
+
+// A queue delivers when it is woken, and one last time when it is stopped.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.owe(outbox.MeshEntry, "before")
+		q, stopped, kill, done := w.running(reach{})
+		defer kill()
+		synctest.Wait()
+		w.wantOnce(w.mesh, "before")
+		w.owe(outbox.MeshEntry, "later")
+		q.Wake()
+		synctest.Wait()
+		w.wantOnce(w.mesh, "later")
+		w.owe(outbox.MeshEntry, "last")
+		close(stopped)
+		<-done
+		w.wantOnce(w.mesh, "last")
+		if took := time.Since(w.began); took != 0 {
+			t.Errorf("that took %v", took)
+		}
+	})
+}
+
+// What waits because it failed is delivered as soon as Notion is back. While it is down nothing
+// is sent, and Notion is told that it is waited for.
+func TestRunWhenNotionIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mesh.create = func(_ context.Context, _ string, n int) fate {
+			if n < 4 {
+				return fate{lost: true, err: refused}
+			}
+			return fate{}
+		}
+		w.owe(outbox.MeshEntry, "e")
+		o := &outage{back: make(chan struct{})}
+		_, _, kill, done := w.running(o)
+		time.Sleep(2 * time.Minute) // it waits for that long by now
+		o.begin()
+		time.Sleep(4 * time.Minute)
+		if n := w.mesh.requests(); n != 4 {
+			t.Errorf("%d requests, want none while Notion is down", n-4)
+		}
+		if o.mu.Lock(); o.awaits < 2 {
+			t.Errorf("Notion was awaited %d times", o.awaits)
+		}
+		o.mu.Unlock()
+		o.end()
+		synctest.Wait()
+		w.wantOnce(w.mesh, "e")
+		kill()
+		<-done
+	})
+}
+
+// Whatever a queue waits for, it ends when it is to.
+func TestRunEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mesh.create = func(ctx context.Context, _ string, _ int) fate { return fate{lost: true, err: unknown} }
+		w.owe(outbox.MeshEntry, "e")
+		_, _, kill, done := w.running(reach{})
+		time.Sleep(time.Second)
+		kill()
+		<-done
+		if took := time.Since(w.began); took != time.Second {
+			t.Errorf("it ended after %v", took)
+		}
+	})
+}
+
+// That Notion is back is heeded also if it happens while the queue is at work, or is woken for
+// something else at the same moment: what waits because it failed is delivered then.
+func TestRunWhenNotionIsBackMeanwhile(t *testing.T) {
+	for name, during := range map[string]func(q *outbox.Queue, o *outage){
+		"and it is woken": func(q *outbox.Queue, o *outage) {
+			o.end()
+			q.Wake()
+		},
+		"after it was woken": func(q *outbox.Queue, o *outage) {
+			q.Wake()
+			o.end()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 { // which of the two is seen first is chance
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					w.mesh.create = func(_ context.Context, id string, n int) fate {
+						if id == "slow" {
+							time.Sleep(time.Second)
+						} else if n < 4 {
+							return fate{lost: true, err: refused}
+						}
+						return fate{}
+					}
+					w.owe(outbox.MeshEntry, "e")
+					o := &outage{back: make(chan struct{})}
+					q, _, kill, done := w.running(o)
+					time.Sleep(2 * time.Minute) // it waits for two more by now
+					w.owe(outbox.MeshEntry, "slow")
+					q.Wake()
+					time.Sleep(time.Second / 2)
+					o.begin()
+					during(q, o)
+					time.Sleep(time.Second)
+					if at := w.row("e").State; at != outbox.Delivered {
+						t.Errorf("e is %s a second after Notion is back", at)
+					}
+					kill()
+					<-done
+				})
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+// A stop ends each wait of a queue within the moment: for something to deliver, for Notion, and after
+// a failure.
+func TestAStopEndsEveryWait(t *testing.T) {
+	for name, begin := range map[string]func(*world, *outage){
+		"nothing is owed": func(*world, *outage) {},
+		"Notion is down":  func(w *world, o *outage) { w.owe(outbox.MeshEntry, "e"); o.begin() },
+		"it was refused": func(w *world, _ *outage) {
+			w.mesh.create = func(context.Context, string, int) fate { return fate{lost: true, err: refused} }
+			w.owe(outbox.MeshEntry, "e")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, o := newWorld(t), &outage{back: make(chan struct{})}
+				begin(w, o)
+				_, stopped, kill, done := w.running(o)
+				defer kill()
+				time.Sleep(10 * time.Second)
+				time.AfterFunc(time.Minute, kill)
+				close(stopped)
+				<-done
+				if took := time.Since(w.began); took != 10*time.Second {
+					t.Errorf("stopped after 10s, it ended after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// wantTroubles fails the test unless the log's drainer tells of as many troubles, each
+// with these words in it.
+func (w *world) wantTroubles(log outbox.Kind, want ...[]string) {
+	w.Helper()
+	got := w.queues[log].Troubles()
+	if len(got) != len(want) {
+		w.Errorf("troubles of the %s log: %q, want %d", log, got, len(want))
+		return
+	}
+	for i, words := range want {
+		for _, word := range words {
+			if !strings.Contains(got[i], word) {
+				w.Errorf("trouble %q does not say %q", got[i], word)
+			}
+		}
+	}
+}
+
+// TestUnansweredLog has one log answer nothing that tells what became of an entry, for
+// an hour: it is asked less and less, all that it is owed is kept, and the other log
+// does not notice.
+func TestUnansweredLog(t *testing.T) {
+	for name, lost := range map[string]bool{"and nothing lands": true, "and all of it lands": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				mended := false
+				w.mesh.create = func(context.Context, string, int) fate {
+					if mended {
+						return fate{}
+					}
+					time.Sleep(10 * time.Second) // until the time limit
+					return fate{lost: lost, err: unknown}
+				}
+				var mesh, work []string
+				for i := range 40 {
+					mesh, work = append(mesh, fmt.Sprintf("m%02d", i)), append(work, fmt.Sprintf("w%02d", i))
+				}
+				w.owe(outbox.MeshEntry, mesh...)
+				w.owe(outbox.TaskEntry, work...)
+				w.pass(0)
+				w.wantOnce(w.work, work...)
+				if lost {
+					w.pass(time.Minute)
+					w.wantTroubles(outbox.MeshEntry, []string{"the mesh log takes no entries", "503", "tried again in"})
+				}
+				w.wantTroubles(outbox.TaskEntry)
+				w.pass(time.Hour)
+				if n := w.mesh.requests(); lost && n > 60 {
+					t.Errorf("the log that does not answer was asked %d times in an hour, want a few times", n)
+				}
+				w.owe(outbox.TaskEntry, "later")
+				w.pass(0)
+				w.wantOnce(w.work, "later")
+				mended = true
+				w.pass(20 * time.Minute)
+				w.wantOnce(w.mesh, mesh...)
+				w.wantTroubles(outbox.MeshEntry)
+			})
+		})
+	}
+}
+
+// TestUnansweredEntry has the requests for one entry go unanswered for good, while all
+// others are taken: it is sent less and less often, and named.
+func TestUnansweredEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mesh.create = func(_ context.Context, id string, _ int) fate {
+			if id == "poison" {
+				return fate{lost: true, err: unknown}
+			}
+			return fate{}
+		}
+		w.owe(outbox.MeshEntry, "poison")
+		w.pass(time.Second)
+		w.wantTroubles(outbox.MeshEntry) // it may be there
+		for i := range 120 {
+			id := fmt.Sprintf("e%03d", i)
+			w.owe(outbox.MeshEntry, id)
+			w.pass(time.Minute)
+			w.wantOnce(w.mesh, id)
+		}
+		sent := w.since(w.mesh.sent["poison"])
+		last := time.Duration(0)
+		for i := 2; i < len(sent); i++ {
+			pause := sent[i] - sent[i-1]
+			if pause < last && last < 10*time.Minute {
+				t.Errorf("sent at %v: the pauses do not grow", sent)
+				break
+			}
+			last = pause
+		}
+		if n := len(sent); n < 5 || n > 15 {
+			t.Errorf("sent %d times in two hours, want a few times", n)
+		}
+		w.wantTroubles(outbox.MeshEntry, []string{"entry poison of the mesh log", "Sandman claimed “poison”", "503", "kept"})
+	})
+}
+
+// TestRefusedEntriesAreNamed names the entries that are refused, and not too many.
+func TestRefusedEntriesAreNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mesh.create = func(_ context.Context, id string, _ int) fate {
+			if strings.HasPrefix(id, "p") {
+				return fate{lost: true, err: refused}
+			}
+			return fate{}
+		}
+		for i := range 5 {
+			w.owe(outbox.MeshEntry, fmt.Sprintf("p%d", i))
+			w.pass(0)
+			w.owe(outbox.MeshEntry, fmt.Sprintf("e%d", i))
+			w.pass(0)
+		}
+		w.wantTroubles(outbox.MeshEntry, []string{"entry p0", "400"}, []string{"entry p1"}, []string{"entry p2"}, []string{"2 more"})
+	})
+}
+
+// TestNotionIsDown has nothing be sent because Notion as a whole is down. That is no
+// entry's fault, nor the log's: nothing is named, and once Notion is back nothing waits.
+func TestNotionIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		down := claim.Errorf(claim.Unavailable, claim.LandedNo, "Notion is down")
+		down.RetryAfter = 5 * time.Second
+		w.mesh.create = func(context.Context, string, int) fate {
+			if time.Since(w.began) < time.Hour {
+				return fate{lost: true, err: down}
+			}
+			return fate{}
+		}
+		var mesh []string
+		for i := range 10 {
+			mesh = append(mesh, fmt.Sprintf("m%02d", i))
+		}
+		w.owe(outbox.MeshEntry, mesh...)
+		w.pass(time.Hour - time.Second)
+		w.wantTroubles(outbox.MeshEntry)
+		w.pass(6 * time.Second)
+		w.wantOnce(w.mesh, mesh...)
+		for _, id := range mesh {
+			if at := w.row(id).DeliveredAt.Sub(w.began); at > time.Hour+5*time.Second {
+				t.Errorf("%s was delivered after %v", id, at)
+			}
+		}
+		if diff := cmp.Diff([]string(nil), w.queues[outbox.MeshEntry].Troubles()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestOneRefusedEntryInAQuietLog has one entry be refused again and again while there is
+// nothing else to deliver. The next one is delivered at once all the same.
+func TestOneRefusedEntryInAQuietLog(t *testing.T) {
+	for name, err := range map[string]error{"refused": refused, "unanswered": unknown} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.mesh.create = func(_ context.Context, id string, _ int) fate {
+					if id == "poison" {
+						return fate{lost: true, err: err}
+					}
+					return fate{}
+				}
+				w.owe(outbox.MeshEntry, "poison")
+				w.pass(3 * time.Hour)
+				w.owe(outbox.MeshEntry, "next")
+				w.pass(0)
+				w.wantOnce(w.mesh, "next")
+			})
+		})
+	}
+}
+
+// TestClockJumpsWhileInDoubt sets the machine's clock while an entry is there that
+// queries do not show yet. However long the clock says that ago is, it is not sent
+// again before it must have shown.
+func TestClockJumpsWhileInDoubt(t *testing.T) {
+	for name, restart := range map[string]bool{"while the daemon runs": false, "before the next one starts": true} {
+		for _, jump := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
+			t.Run(name+", "+jump.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					w.mesh.lag = 100 * time.Second
+					w.mesh.create = func(_ context.Context, _ string, _ int) fate { return fate{err: unknown} }
+					w.owe(outbox.MeshEntry, "e")
+					w.pass(time.Second)
+					if w.ledger.Shift(jump); restart {
+						w.start()
+					}
+					w.pass(15 * time.Minute)
+					w.wantOnce(w.mesh, "e")
+				})
+			})
+		}
+	}
+}
+
+// TestClockSetBackWhileWaiting sets the clock back by an hour while an entry that was
+// refused waits to be sent again, and no daemon runs. The next one does not wait for
+// that hour.
+func TestClockSetBackWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mesh.create = func(_ context.Context, _ string, n int) fate {
+			if n == 0 {
+				return fate{lost: true, err: refused}
+			}
+			return fate{}
+		}
+		w.owe(outbox.MeshEntry, "e")
+		w.pass(time.Second)
+		w.ledger.Shift(-time.Hour)
+		w.start()
+		again := time.Now()
+		w.pass(2 * time.Hour)
+		w.wantOnce(w.mesh, "e")
+		if took := w.row("e").DeliveredAt.Sub(again); took > 10*time.Minute {
+			t.Errorf("delivered %v after the next start, want it within ten minutes", took)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/claim/keepers"
@@ -59,12 +60,6 @@ type Book struct {
 	live []entry // oldest first
 }
 
-// entry is a reservation with the matchers of its targets.
-type entry struct {
-	Reservation
-	matchers []matcher
-}
-
 // NewBook returns a book of the stored reservations.
 func NewBook(ctx context.Context, c Config) (*Book, error) {
 	b := &Book{config: c, made: ratelimit.New(burst, every), folds: make(folds)}
@@ -82,24 +77,6 @@ func NewBook(ctx context.Context, c Config) (*Book, error) {
 		b.live = append(b.live, e)
 	}
 	return b, nil
-}
-
-// entryOf returns the entry of a reservation. at translates the places of its targets.
-func entryOf(r Reservation, at func(Target) Target) (entry, error) {
-	e := entry{Reservation: r}
-	for _, t := range r.Targets {
-		if err := t.check(); err != nil {
-			return entry{}, err
-		}
-		m, err := matcherOf(at(t))
-		if err != nil {
-			return entry{}, err
-		}
-		if len(m.spots) > 0 {
-			e.matchers = append(e.matchers, m)
-		}
-	}
-	return e, nil
 }
 
 // Reserve reserves everything that r asks for, or nothing. Asking for the same again renews the
@@ -372,4 +349,162 @@ func (b *Book) end(ctx context.Context, ends map[string]string) error {
 	b.live = left
 	b.mu.Unlock()
 	return nil
+}
+
+// The largest number of reserved patterns: of an agent, of a user under all names, and of all.
+// Every pattern makes every request a little slower.
+const (
+	maxOfAgent = 256
+	maxOfUser  = 1024
+	maxOfAll   = 4096
+)
+
+// The rate of new reservations of a user: burst at once, and then one in every. Each leaves lines in
+// the record.
+const (
+	burst = 200
+	every = 5 * time.Second
+)
+
+// full returns a *Full if a new reservation would be too many. changing is locked.
+func (b *Book) full(r Reservation, now time.Time) error {
+	ofAgent, ofUser, all := 0, 0, 0
+	for _, e := range b.live {
+		all += len(e.Targets)
+		if e.Agent == r.Agent {
+			ofAgent += len(e.Targets)
+		}
+		if e.UID == r.UID && e.Member == r.Member {
+			ofUser += len(e.Targets)
+		}
+	}
+	n := len(r.Targets)
+	switch {
+	case ofAgent+n > maxOfAgent:
+		return &Full{Detail: fmt.Sprintf("%s has %d patterns reserved, of at most %d: give some back with dibs unreserve, or reserve folders in the place of files", r.Agent, ofAgent, maxOfAgent)}
+	case ofUser+n > maxOfUser:
+		return &Full{Detail: fmt.Sprintf("the user of this agent has %d patterns reserved under all names, of at most %d: give some back with dibs unreserve", ofUser, maxOfUser)}
+	case all+n > maxOfAll:
+		return &Full{Detail: fmt.Sprintf("%d patterns are reserved by all agents, of at most %d: try again when some were given back", all, maxOfAll)}
+	}
+	if wait := b.made.Wait(r.UID, now); wait > 0 {
+		return &Full{Detail: fmt.Sprintf("too many reservations were made by the user of this agent: reserve more patterns at a time, and renew in the place of making new ones; try again in %v", wait.Round(time.Second)), RetryAfter: wait}
+	}
+	return nil
+}
+
+// fact returns the fact that r was made or has ended. why is the reason, if there is one to give.
+func (r Reservation) fact(kind claim.Kind, at time.Time, why string) claim.Fact {
+	f := claim.Fact{
+		ID: claim.NewFactID(at), At: at, Kind: kind, Agent: r.Agent, Claim: r.Claim, Detail: r.Says(),
+		Reservation: r.ID, Patterns: r.Patterns(), Shared: r.Shared,
+	}
+	if kind == claim.KindReserved {
+		f.Expires = r.Until
+	}
+	if r.Folder != "" {
+		f.Detail += " in " + r.Folder
+	}
+	if why != "" {
+		f.Detail += ": " + why
+	}
+	return f
+}
+
+// quiet is the time between two entries in the mesh log about an agent's reservations. Every entry
+// is a request to Notion, and those are few.
+const quiet = time.Minute
+
+// folds has the reservations that are not in the mesh log yet, by agent.
+type folds map[string]*fold
+
+type fold struct {
+	// until is when the next entry may be made.
+	until time.Time
+	count int
+	last  Reservation
+}
+
+// announce returns the fact of a new reservation. An agent's first one in a while gets an entry of its
+// own in the mesh log; those soon after it share one, see unfold. changing is locked.
+func (b *Book) announce(r Reservation, now time.Time) claim.Fact {
+	made := r.fact(claim.KindReserved, now, "")
+	f := b.folds[r.Agent]
+	if f == nil {
+		b.folds[r.Agent] = &fold{until: now.Add(quiet)}
+		made.Remote = true
+		return made
+	}
+	f.count++
+	f.last = r
+	return made
+}
+
+// unfold makes the shared entries in the mesh log that are due. changing is locked.
+func (b *Book) unfold(ctx context.Context) error {
+	now := b.config.Clock.Now()
+	for agent, f := range b.folds {
+		switch {
+		case f.until.After(now):
+			continue
+		case f.count == 0:
+			delete(b.folds, agent)
+			continue
+		}
+		why := "told late, because others were reserved just before"
+		if f.count > 1 {
+			why = fmt.Sprintf("the last of %d", f.count)
+		}
+		sum := f.last.fact(claim.KindReserved, now, why)
+		sum.Remote, sum.Count, sum.Reservation = true, f.count, ""
+		if err := b.config.Storage.Record(ctx, sum); err != nil {
+			return err
+		}
+		b.folds[agent] = &fold{until: now.Add(quiet)}
+	}
+	return nil
+}
+
+// checkEvery is how often the book checks whether something is over.
+const checkEvery = time.Second
+
+// Run ends reservations that are over, until ctx ends.
+func (b *Book) Run(ctx context.Context) { b.loop.Run(ctx) }
+
+// turn is one turn of the loop. It returns the wait until the next.
+func (b *Book) turn(ctx context.Context) time.Duration {
+	if b.RunOnce(ctx) {
+		return checkEvery
+	}
+	return clock.UntilWoken // by whoever reserves something
+}
+
+// RunOnce ends reservations that are over, and makes the entries in the mesh log that are due. It
+// reports whether anything is left to watch.
+func (b *Book) RunOnce(ctx context.Context) bool {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	err := b.endOver(ctx)
+	if err == nil {
+		err = b.unfold(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		b.config.Log.Warn("reservations that are over could not be ended; it is tried again", claim.AttrError, err)
+	}
+	return len(b.live) > 0 || len(b.folds) > 0
+}
+
+// Claimed reports a change of a claim. Reservations that end with it end soon.
+func (b *Book) Claimed(c claim.Hold) {
+	if c.State == claim.Held {
+		return
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, e := range b.live {
+		if e.Claim == c.ID {
+			b.loop.Wake()
+			return
+		}
+	}
 }

@@ -140,3 +140,27 @@ func (x index) coveredBy(matchers []matcher) map[int]matcher {
 	}
 	return covered
 }
+
+// entry is a reservation with the matchers of its targets.
+type entry struct {
+	Reservation
+	matchers []matcher
+}
+
+// entryOf returns the entry of a reservation. at translates the places of its targets.
+func entryOf(r Reservation, at func(Target) Target) (entry, error) {
+	e := entry{Reservation: r}
+	for _, t := range r.Targets {
+		if err := t.check(); err != nil {
+			return entry{}, err
+		}
+		m, err := matcherOf(at(t))
+		if err != nil {
+			return entry{}, err
+		}
+		if len(m.spots) > 0 {
+			e.matchers = append(e.matchers, m)
+		}
+	}
+	return e, nil
+}

@@ -4,6 +4,7 @@
 package clock
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -126,4 +127,21 @@ func clamp(t, earliest, latest time.Time) time.Time {
 		return latest
 	}
 	return t
+}
+
+// Source returns the time. It is safe for concurrent use.
+type Source interface{ Now() time.Time }
+
+// Pause waits for d, or until ctx ends. If ctx has ended, the error is its cause.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }

@@ -10,17 +10,15 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/kit/backoff"
 )
 
-const (
-	// tolerated is how many reads in a row must fail before Notion counts as down. They must
-	// not all be for the same path: that alone may be broken.
-	tolerated = 3
-	// firstSilence is how long nothing is sent then. It doubles with every failed try, up to
-	// longestSilence.
-	firstSilence   = 5 * time.Second
-	longestSilence = 30 * time.Second
-)
+// tolerated is how many reads in a row must fail before Notion counts as down. They must not all be
+// for the same path: that alone may be broken.
+const tolerated = 3
+
+// silence is how long nothing is sent then, after every try that failed.
+var silence = backoff.Backoff{First: 5 * time.Second, Longest: 30 * time.Second}
 
 // breaker fails requests at once, unsent, while Notion is down. Otherwise each caller would
 // wait for time limits and retries to learn what is already known.
@@ -142,12 +140,11 @@ func (b *breaker) note(req *http.Request, err error, try bool) {
 
 // fall stops sending for a while. b.mu is held.
 func (b *breaker) fall(now time.Time) {
-	silence := min(firstSilence<<min(b.silences, 10), longestSilence)
 	if b.silences++; b.silences == 1 {
 		b.log.Warn("Notion is down: nothing is sent until it answers again", claim.AttrEvent, claim.EventNotionDown, claim.AttrError, b.last)
 		b.tried = now
 	}
-	b.until = now.Add(silence)
+	b.until = now.Add(silence.After(b.silences))
 	b.arm(now)
 }
 
@@ -162,7 +159,7 @@ func works(err error) bool {
 const (
 	// lookEvery is the time between two looks for Notion while somebody waits for it.
 	lookEvery = 3 * time.Second
-	// lookShare lengthens that time in a long outage, up to longestSilence: to 1/lookShare of
+	// lookShare lengthens that time in a long outage, up to the longest silence: to 1/lookShare of
 	// the time for which Notion has been down. It takes effect after ten minutes.
 	lookShare = 200
 	// lookLimit is how long a look waits for its answer.
@@ -172,6 +169,9 @@ const (
 	// patience is how long a refused caller counts as waiting.
 	patience = time.Minute
 )
+
+// looks are the waits between looks, with lookShare.
+var looks = backoff.Backoff{First: lookEvery, Longest: silence.Longest}
 
 // lookout looks for a Notion that is down, with one small request at a time, while somebody
 // waits for it. It is part of the breaker and guarded by its mutex.
@@ -205,7 +205,7 @@ func (b *breaker) due(now time.Time) time.Time {
 	if !now.Before(b.wanted) {
 		return b.until
 	}
-	return b.tried.Add(min(max(now.Sub(b.since)/lookShare, lookEvery), longestSilence))
+	return b.tried.Add(looks.Since(now.Sub(b.since) / lookShare))
 }
 
 // arm schedules the next look, if Notion is down and somebody waits for it.

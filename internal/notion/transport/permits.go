@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/kit/backoff"
+
 	"golang.org/x/time/rate"
 )
 
@@ -340,7 +342,7 @@ func (p *permits) pause(d time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if d <= 0 {
-		d = min(firstPause<<min(p.pauses, 10), window)
+		d = backoff.Backoff{First: firstPause, Longest: window}.After(p.pauses + 1)
 	}
 	p.pauses++
 	now := time.Now()

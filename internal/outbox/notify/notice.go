@@ -8,13 +8,15 @@
 package notify
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"net/url"
-	"slices"
+	"strings"
 	"time"
 
 	"dibs/config"
 	"dibs/internal/claim"
-	"dibs/internal/outbox"
 	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
 )
@@ -60,17 +62,7 @@ type Notice struct {
 // longestText is the most characters in the text of a notice.
 const longestText = 400
 
-// of returns the notice of an intent.
-func (r *Receiver) of(in outbox.Intent) Notice {
-	f := in.Fact
-	title := task.OneLine(f.Title, -1)
-	kinds := slices.DeleteFunc(Of(f), func(k config.Notice) bool { return !r.on(k) })
-	n := Notice{ID: f.ID, At: f.At, Agent: f.Agent, Task: f.Task, Title: task.Brief(title, longestText), URL: link(f.URL), Text: task.Brief(wording.Notice(f), longestText)}
-	if len(kinds) > 0 {
-		n.Event = kinds[0]
-	}
-	return n
-}
+func cut(text string) string { return task.Brief(text, longestText) }
 
 // link returns an address that may be put into a message, or "".
 func link(text string) string {
@@ -79,4 +71,102 @@ func link(text string) string {
 		return ""
 	}
 	return u.String()
+}
+
+// longestMessage is the most bytes in the text of a message. ntfy takes 4,096, and makes more an
+// attachment.
+const longestMessage = 3900
+
+// message is a list of notices that are sent together; there is at least one.
+type message []Notice
+
+// lines joins what line returns for each notice. If that is too long, it ends with how many are
+// left out.
+func (m message) lines(line func(Notice) string) string {
+	const end = "\n… and %d more: dibs log has them"
+	var text string
+	for i, n := range m {
+		next := text + line(n)
+		if i > 0 && len(next)+len(end) > longestMessage {
+			return strings.TrimSuffix(text, "\n") + fmt.Sprintf(end, len(m)-i)
+		}
+		text = next + "\n"
+	}
+	return strings.TrimSuffix(text, "\n")
+}
+
+// text returns the message as plain text.
+func (m message) text() string {
+	return m.lines(func(n Notice) string { return strings.TrimSpace(n.Text + "\n" + n.URL) })
+}
+
+// escaped keeps Slack from taking a text for a mention, a link or a command: these begin with <.
+var escaped = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+func (m message) slack() string {
+	return m.lines(func(n Notice) string {
+		if n.URL == "" {
+			return escaped.Replace(n.Text)
+		}
+		address := strings.NewReplacer("|", "%7C", "<", "%3C", ">", "%3E", "&", "&amp;").Replace(n.URL)
+		return fmt.Sprintf("%s <%s|open>", escaped.Replace(n.Text), address)
+	})
+}
+
+// titles are the titles of messages with one notice.
+var titles = map[config.Notice]string{
+	config.NoticeAsk: "a question", config.NoticeBlock: "blocked", config.NoticeReview: "to review", config.NoticeLost: "a claim was lost",
+	config.NoticeStuck: "stands still",
+}
+
+// title is in ASCII: it goes into a header.
+func (m message) title() string {
+	switch title := titles[m[0].Event]; {
+	case len(m) > 1:
+		return fmt.Sprintf("dibs: %d notices", len(m))
+	case title != "":
+		return "dibs: " + title
+	}
+	return "dibs"
+}
+
+// body returns the message in a form, and its headers. Its id is that of the first notice: a
+// message that is sent again begins with the same one. ntfy shows the latter in place of the former.
+func (m message) body(form config.Form) (string, http.Header) {
+	h := http.Header{"User-Agent": {"dibs"}, "Idempotency-Key": {m[0].ID}, "Content-Type": {"application/json"}}
+	var value any
+	switch form {
+	case config.FormText:
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		h.Set("Title", m.title())
+		h.Set("X-Sequence-ID", m[0].ID)
+		if m[0].URL != "" {
+			h.Set("Click", m[0].URL)
+		}
+		return m.text(), h
+	case config.FormSlack:
+		value = map[string]any{"text": m.slack(), "unfurl_links": false, "unfurl_media": false}
+	default:
+		value = map[string]any{"text": m.text(), "notices": []Notice(m)}
+	}
+	data, _ := json.Marshal(value) // cannot fail on texts
+	return string(data), h
+}
+
+// variables returns the message as environment variables of a command. Those that stand for one
+// notice have a word for each.
+func (m message) variables() []string {
+	words := func(of func(Notice) string) string {
+		all := make([]string, len(m))
+		for i, n := range m {
+			all[i] = of(n)
+		}
+		return strings.Join(all, " ")
+	}
+	return []string{
+		"DIBS_EVENT=" + words(func(n Notice) string { return string(n.Event) }),
+		"DIBS_TASK=" + words(func(n Notice) string { return string(n.Task) }),
+		"DIBS_URL=" + words(func(n Notice) string { return n.URL }),
+		"DIBS_TEXT=" + m.text(),
+	}
 }

@@ -21,6 +21,8 @@ import (
 	"dibs/config"
 	"dibs/internal/claim"
 	"dibs/internal/outbox"
+	"dibs/internal/outbox/wording"
+	"dibs/internal/task"
 )
 
 const (
@@ -214,4 +216,16 @@ func (r *Receiver) run(ctx context.Context, m message) error {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	return cmd.Run()
+}
+
+// of returns the notice of an intent.
+func (r *Receiver) of(in outbox.Intent) Notice {
+	f := in.Fact
+	title := task.OneLine(f.Title, -1)
+	kinds := slices.DeleteFunc(Of(f), func(k config.Notice) bool { return !r.on(k) })
+	n := Notice{ID: f.ID, At: f.At, Agent: f.Agent, Task: f.Task, Title: cut(title), URL: link(f.URL), Text: cut(wording.Notice(f))}
+	if len(kinds) > 0 {
+		n.Event = kinds[0]
+	}
+	return n
 }

@@ -13,6 +13,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/kit/backoff"
 	"dibs/internal/kit/clock"
 	"dibs/internal/kit/safefile"
 	"dibs/internal/task"
@@ -226,8 +227,8 @@ func (l *later) add(id task.ID) (times int, due api.Time, givenUp bool) {
 			break
 		}
 	}
-	p.due = time.Now().Add(min(longestPause, shortestPause<<min(p.times, 10)))
 	p.times++
+	p.due = time.Now().Add(backoff.Backoff{First: shortestPause, Longest: longestPause}.After(p.times))
 	if p.times == l.most {
 		l.given = append(l.given, id)
 		if len(l.given) > mostLater {

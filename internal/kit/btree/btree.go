@@ -2,7 +2,9 @@
 // compiles it only where one is made.
 package btree
 
-import "github.com/tidwall/btree"
+import (
+	"github.com/tidwall/btree"
+)
 
 // Tree is a set of items in order. Each method takes logarithmic time, but Len and Copy constant
 // time, and the iterations at least as much as they yield. Any number of goroutines may read a tree
