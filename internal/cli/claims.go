@@ -41,15 +41,15 @@ func (a *app) changeCommand(c change) *cobra.Command {
 			"\nExit code 0 with a line on stderr that says pending: Notion has yet to be told.",
 		Args:              arguments("[CLAIM_OR_TASK]"),
 		ValidArgsFunction: suggestions(a.ownTasks).first,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.runChange(cmd, c, args) },
+		PreRun:            func(*cobra.Command, []string) { a.changes = true },
+		RunE:              a.asking(with(&c, a.runChange)),
 	}
 	c.flags(cmd)
 	a.addRequestID(cmd)
 	return cmd
 }
 
-func (a *app) runChange(cmd *cobra.Command, c change, args []string) error {
-	a.changes = true
+func (a *app) runChange(cmd *cobra.Command, daemon *client.Client, c change, args []string) error {
 	id, err := a.own(args)
 	if err != nil {
 		return err
@@ -58,10 +58,6 @@ func (a *app) runChange(cmd *cobra.Command, c change, args []string) error {
 		if err := c.check(cmd); err != nil {
 			return err
 		}
-	}
-	daemon, err := a.daemon()
-	if err != nil {
-		return err
 	}
 	changed, err := c.do(cmd.Context(), daemon, id)
 	if err != nil {

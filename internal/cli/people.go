@@ -86,10 +86,10 @@ func (a *app) askCommand() *cobra.Command {
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = a.asking(func(cmd *cobra.Command, daemon *client.Client, args []string) error {
 		text = args[0]
-		return a.runChange(cmd, c, args[1:])
-	}
+		return a.runChange(cmd, daemon, c, args[1:])
+	})
 	return cmd
 }
 
