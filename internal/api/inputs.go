@@ -211,6 +211,25 @@ type TaskFilter struct {
 	Why bool
 }
 
+// Input returns the filter as the input of OpListTasks.
+func (f TaskFilter) Input() ListTasksInput {
+	return ListTasksInput{
+		Status: f.Status, Ready: f.Ready, Why: f.Why, Agent: f.Agent, Limit: f.Limit, Priority: f.Priority, Where: f.Where, Text: f.Text,
+	}
+}
+
+// FactFilter selects facts, such as entries of the local record.
+type FactFilter = claim.FactFilter
+
+// LogOf returns a filter as the input of OpLog.
+func LogOf(f FactFilter) LogInput {
+	in := LogInput{Agent: f.Agent, Task: string(f.Task), Claim: string(f.Claim), After: f.After, Seen: f.Seen, Limit: f.Limit}
+	if !f.Since.IsZero() {
+		in.Since = f.Since.Format(time.RFC3339)
+	}
+	return in
+}
+
 // LogFilter selects entries of the local record.
 type LogFilter struct {
 	Agent string

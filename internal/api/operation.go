@@ -157,6 +157,11 @@ func On[Body any](id, key string, body Body) ClaimInput[Body] {
 	return ClaimInput[Body]{ID: id, Key: key, Body: &body}
 }
 
+// Keyed makes the input of an operation on no existing thing.
+func Keyed[Body any](key string, body Body) KeyedInput[Body] {
+	return KeyedInput[Body]{Key: key, Body: body}
+}
+
 // OnTask makes the input of an operation on a task.
 func OnTask[Body any](id task.ID, key string, body Body) TaskInput[Body] {
 	return TaskInput[Body]{ID: string(id), Key: key, Body: body}

@@ -4,6 +4,7 @@
 package client
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -17,13 +18,17 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/user"
+	"reflect"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/peer"
+	"dibs/internal/kit/safefile"
 )
 
 // maxAnswer limits an answer's bytes. It is far more than a daemon ever sends.
@@ -234,4 +239,271 @@ func (c *Client) read(resp *http.Response, data []byte, out any) error {
 		}
 	}
 	return fmt.Errorf("what answers on %s is not a dibs daemon that this program understands: %s, %.100q", c.name, resp.Status, data)
+}
+
+// request is an HTTP request to the daemon.
+type request struct {
+	method, path string // with the query
+	header       http.Header
+	body         any // nil: none
+}
+
+// Do calls an operation of the table: an answer, an *api.Problem that the daemon refuses with, or an
+// *UnreachableError. A request that is repeated under the same key, which may be empty, gets the same
+// answer.
+func Do[In, Out any](ctx context.Context, c *Client, op api.Op[In, Out], in In) (Out, error) {
+	var out Out
+	err := c.do(ctx, newRequest(op, in), &out)
+	return out, err
+}
+
+// Ack acknowledges triggers of an agent, or, if agent is empty, of any agents.
+func (c *Client) Ack(ctx context.Context, agent string, body api.AckRequest, key string) (api.Acked, error) {
+	if agent == "" {
+		return Do(ctx, c, api.OpAckAny, api.KeyedInput[api.AckRequest]{Key: key, Body: body})
+	}
+	return Do(ctx, c, api.OpAck, api.AckInput{Name: agent, Key: key, Body: body})
+}
+
+// newRequest makes the request of an operation from its input. It leaves out fields that equal
+// their default, and zeros without a meaning of their own.
+func newRequest[In, Out any](op api.Op[In, Out], in In) request {
+	r := request{method: op.Method, path: op.Path, header: make(http.Header)}
+	query := make(url.Values)
+	parts := reflect.ValueOf(in)
+	for i := range parts.NumField() {
+		field, value := parts.Type().Field(i), parts.Field(i)
+		if field.Name == "Body" {
+			if value.Kind() != reflect.Pointer || !value.IsNil() {
+				r.body = value.Interface()
+			}
+			continue
+		}
+		text := fmt.Sprint(value)
+		usual := text == field.Tag.Get("default") || value.IsZero() && !zeroCounts(field)
+		if name, ok := field.Tag.Lookup("path"); ok {
+			r.path = strings.Replace(r.path, "{"+name+"}", url.PathEscape(text), 1)
+		} else if usual || value.Kind() == reflect.Slice && value.Len() == 0 {
+			continue
+		} else if name, ok := field.Tag.Lookup("header"); ok {
+			r.header.Set(name, text)
+		} else if name, _, _ := strings.Cut(field.Tag.Get("query"), ","); value.Kind() == reflect.Slice {
+			query[name] = value.Interface().([]string)
+		} else {
+			query.Set(name, text)
+		}
+	}
+	if len(query) > 0 {
+		r.path += "?" + query.Encode()
+	}
+	return r
+}
+
+// zeroCounts reports whether a field's zero is a value of its own: a number or a bool whose default
+// differs, unless the number has to be above zero.
+func zeroCounts(field reflect.StructField) bool {
+	if _, ok := field.Tag.Lookup("default"); !ok || field.Type.Kind() == reflect.String {
+		return false
+	}
+	least, err := strconv.Atoi(field.Tag.Get("minimum"))
+	return err != nil || least <= 0
+}
+
+// soonest is the shortest pause before a request is repeated.
+const soonest = time.Second
+
+// Insist makes the client repeat requests that change something, each under its key, while the
+// daemon says that its journal cannot be used. It stops after limit, or when ctx ends, and pauses
+// as long as the daemon asks for. notify is called once, before the first pause. Insist must be
+// called before the first request.
+func (c *Client) Insist(limit time.Duration, notify func(*api.Problem)) {
+	c.insist, c.insists = limit, notify
+}
+
+// do sends a request and reads its answer into out. See Insist for repetitions.
+func (c *Client) do(ctx context.Context, r request, out any) error {
+	if c.insist == 0 || r.method == http.MethodGet {
+		return c.once(ctx, r, out)
+	}
+	if r.header.Get(api.KeyHeader) == "" && r.method == http.MethodPost {
+		r.header.Set(api.KeyHeader, api.NewKey())
+	}
+	over := time.Now().Add(c.insist)
+	for {
+		err := c.once(ctx, r, out)
+		p, refused := errors.AsType[*api.Problem](err)
+		if !refused || p.Code != api.CodeJournalUnavailable || ctx.Err() != nil {
+			return err
+		}
+		wait := max(soonest, time.Duration(p.RetryAfter)*time.Second)
+		if p.RetryAfter == 0 || time.Now().Add(wait).After(over) {
+			return err
+		}
+		c.insisting.Do(func() { c.insists(p) })
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// askTime is how long a daemon that seems silent may take to answer the check.
+const askTime = 2 * time.Second
+
+// OnSilence makes the client call notify when a request has had no answer for that long, and the
+// daemon does not answer another one either: it hangs. notify is called at most once, in its own
+// goroutine, and the request goes on waiting. OnSilence must be called before the first request.
+func (c *Client) OnSilence(after time.Duration, notify func()) { c.patience, c.silent = after, notify }
+
+// send sends a request. The caller closes the body of the answer.
+func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
+	if c.silent != nil {
+		waiting, answered := context.WithCancel(ctx)
+		defer answered()
+		go c.listen(waiting)
+	}
+	return c.exchange(ctx, r)
+}
+
+// rarely is the longest pause between two checks.
+const rarely = 5 * time.Minute
+
+// listen checks from time to time that the daemon answers, until ctx ends or it does not. The
+// pauses grow, since many callers may wait for long.
+func (c *Client) listen(ctx context.Context) {
+	for wait := c.patience; ; wait = min(2*wait, rarely) {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		asking, cancel := context.WithTimeout(ctx, askTime)
+		resp, err := c.exchange(asking, newRequest(api.OpStatus, struct{}{}))
+		silent := errors.Is(asking.Err(), context.DeadlineExceeded)
+		cancel()
+		if err == nil {
+			resp.Body.Close()
+		} else if silent && ctx.Err() == nil {
+			c.silence.Do(c.silent)
+			return
+		}
+	}
+}
+
+// ImpostorError says that the wrong user listens on the socket. Nothing was sent.
+type ImpostorError struct {
+	Socket string
+	UID    int    // the listener's user
+	Wanted string // the expected user, if one was named
+}
+
+func (e *ImpostorError) Error() string {
+	who := safefile.UserName(e.UID)
+	if e.Wanted != "" {
+		return fmt.Sprintf("user %s listens on %s, and not %s, whom socket_user names: nothing was asked: mend socket_user or DIBS_SOCKET", who, e.Socket, e.Wanted)
+	}
+	return fmt.Sprintf("user %s listens on %s, where anybody could: nothing was asked: set DIBS_SOCKET to your daemon's socket, or, if that is your daemon's user, DIBS_SOCKET_USER=%d", who, e.Socket, e.UID)
+}
+
+// believe returns an error unless the listener's user is the named one, or, with none named, one
+// who may have put the socket there. If the kernel does not identify the listener, anybody is
+// accepted.
+func believe(uid int, socket, named string) error {
+	if uid < 0 {
+		return nil
+	}
+	if named != "" {
+		wanted, err := userID(named)
+		if err != nil {
+			return err
+		}
+		if uid != wanted && uid != 0 { // systemd listens for the daemons it starts
+			return &ImpostorError{Socket: socket, UID: uid, Wanted: named}
+		}
+		return nil
+	}
+	where := safefile.Resolved{} // root and this user only
+	if !strings.HasPrefix(socket, "@") {
+		var err error
+		where, err = safefile.Resolve(socket)
+		if _, unsafe := errors.AsType[*safefile.Unsafe](err); err != nil && !unsafe {
+			return err
+		}
+	}
+	if !where.Right(uid) {
+		return &ImpostorError{Socket: socket, UID: uid}
+	}
+	return nil
+}
+
+func userID(name string) (int, error) {
+	if uid, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return int(uid), nil
+	}
+	found, err := user.Lookup(name)
+	if err != nil {
+		return 0, fmt.Errorf("socket_user: %w: name the user that the daemon runs as", err)
+	}
+	return strconv.Atoi(found.Uid)
+}
+
+// maxLine limits the bytes of a line. It is far more than a stream of events ever sends.
+const maxLine = 1 << 20
+
+// Events calls each for the events that f selects, in order, until each fails or there are no more.
+// With follow, it waits for new events, and returns nil when the daemon stops. next is always the
+// value of f.After to continue without a gap. It grows with each event, and also while f selects
+// nothing, because the daemon reports its position.
+func (c *Client) Events(ctx context.Context, f api.EventFilter, follow bool, each func(api.Event) error) (next int64, err error) {
+	next = f.After
+	resp, err := c.send(ctx, newRequest(api.OpEvents, api.EventsInput{After: f.After, Agent: f.Agent, Task: string(f.Task), Patient: f.Patient, Follow: follow}))
+	if err != nil {
+		return next, err
+	}
+	defer resp.Body.Close()
+	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); resp.StatusCode != http.StatusOK || media != api.EventStream {
+		data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		if err != nil {
+			return next, c.unreachable(ctx, err)
+		}
+		return next, c.read(resp, data, nil)
+	}
+	var id, data string // of the current block, which ends with an empty line
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		switch field, value, _ := strings.Cut(lines.Text(), ": "); field {
+		case "id":
+			id = value
+		case "data":
+			data = value
+		case "":
+			if value != "" { // a comment
+				continue
+			}
+			if data != "" {
+				if err := take(data, each); err != nil {
+					return next, err
+				}
+			}
+			if n, err := strconv.ParseInt(id, 10, 64); err == nil {
+				next = n
+			}
+			id, data = "", ""
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return next, c.unreachable(ctx, err)
+	}
+	return next, nil
+}
+
+// take decodes an event and calls each with it.
+func take(data string, each func(api.Event) error) error {
+	var e api.Event
+	if err := json.Unmarshal([]byte(data), &e); err != nil {
+		return fmt.Errorf("an event that this program does not understand: %w", err)
+	}
+	return each(e)
 }

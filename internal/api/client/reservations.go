@@ -22,26 +22,21 @@ func (c *Client) Reserve(ctx context.Context, folder string, patterns []string, 
 	for _, t := range targets {
 		body.Targets = append(body.Targets, api.ReserveTarget{Pattern: t.Text, At: spotsOf(t), Files: t.Files})
 	}
-	made, err := do(ctx, c, api.OpReserve, api.KeyedInput[api.ReserveRequest]{Key: key, Body: body})
+	made, err := Do(ctx, c, api.OpReserve, api.KeyedInput[api.ReserveRequest]{Key: key, Body: body})
 	return made.Reservation, err
 }
 
 // Unreserve ends a reservation. agent, if not empty, must be its owner.
 func (c *Client) Unreserve(ctx context.Context, id, agent string) (api.Reservation, error) {
-	done, err := do(ctx, c, api.OpUnreserve, api.UnreserveInput{ID: id, Agent: agent})
+	done, err := Do(ctx, c, api.OpUnreserve, api.UnreserveInput{ID: id, Agent: agent})
 	return done.Reservation, err
-}
-
-// Reservations returns the reservations of an agent, or of all if empty.
-func (c *Client) Reservations(ctx context.Context, agent string) (api.Reservations, error) {
-	return do(ctx, c, api.OpReservations, api.ListReservationsInput{Agent: agent})
 }
 
 // Reserved returns all reservations as a Set, with one request, so that Taken can compare any
 // number of files with them. Unreadable reservations are left out; the error names them, beside a
 // usable Set.
 func (c *Client) Reserved(ctx context.Context) (reserve.Set, error) {
-	list, err := do(ctx, c, api.OpReservations, api.ListReservationsInput{Targets: true})
+	list, err := Do(ctx, c, api.OpReservations, api.ListReservationsInput{Targets: true})
 	if err != nil {
 		return reserve.Set{}, err
 	}
@@ -126,7 +121,7 @@ func (c *Client) MayTouch(ctx context.Context, agent, folder string, paths ...st
 				size += 20 + len(s.In) + len(s.Path)
 			}
 		}
-		part, err := do(ctx, c, api.OpCheck, api.CheckInput{Body: body})
+		part, err := Do(ctx, c, api.OpCheck, api.CheckInput{Body: body})
 		if err != nil {
 			return api.Checked{}, err
 		}
