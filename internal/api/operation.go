@@ -162,6 +162,14 @@ func Keyed[Body any](key string, body Body) KeyedInput[Body] {
 	return KeyedInput[Body]{Key: key, Body: body}
 }
 
+// SweepOf makes the input of OpSweep. Without a note, it has no body.
+func SweepOf(key string, body SweepRequest) KeyedInput[*SweepRequest] {
+	if body == (SweepRequest{}) {
+		return KeyedInput[*SweepRequest]{Key: key}
+	}
+	return Keyed(key, &body)
+}
+
 // OnTask makes the input of an operation on a task.
 func OnTask[Body any](id task.ID, key string, body Body) TaskInput[Body] {
 	return TaskInput[Body]{ID: string(id), Key: key, Body: body}
