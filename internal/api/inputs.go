@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/task"
 )
 
 // The inputs of operations, see Op.
@@ -228,24 +227,4 @@ func LogOf(f FactFilter) LogInput {
 		in.Since = f.Since.Format(time.RFC3339)
 	}
 	return in
-}
-
-// LogFilter selects entries of the local record.
-type LogFilter struct {
-	Agent string
-	Task  task.ID
-	Claim claim.ID
-	After string    // only entries after the one with this id
-	Since time.Time // only what happened at this time or later
-	Seen  bool      // also what was only seen on the board, such as people's edits
-	Limit int       // the newest that many; zero: a hundred
-}
-
-// EventFilter selects events; its zero value selects all that are kept.
-type EventFilter struct {
-	After int64   // only those with a higher id; EventsFuture: only those that are yet to come
-	Agent string  // only those that concern this agent, as whose claim it is or as the other party
-	Task  task.ID // only those about this task
-	// Patient readers do not make the daemon ask Notion more often.
-	Patient bool
 }

@@ -83,7 +83,9 @@ func (a *app) runAdd(cmd *cobra.Command, daemon *client.Client, o addOptions, ar
 	if minted {
 		a.request = "add-" + ulid.Make().String()
 	}
-	added, err := a.added(cmd.Context(), daemon.Add, o.body, a.request, minted)
+	added, err := a.added(cmd.Context(), func(ctx context.Context, body api.AddRequest, key string) (api.Added, error) {
+		return client.Do(ctx, daemon, api.OpAddTask, api.AddInput{Key: key, Body: body})
+	}, o.body, a.request, minted)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (a *app) runAgents(cmd *cobra.Command, daemon *client.Client, days int, _ [
 	if err != nil {
 		return err
 	}
-	lately, err := daemon.Agents(cmd.Context(), days)
+	lately, err := client.Do(cmd.Context(), daemon, api.OpListAgents, api.ListAgentsInput{Days: days})
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (a *app) runWhoami(cmd *cobra.Command, daemon *client.Client, o whoamiOptio
 	case cmd.Flags().Changed("agent"):
 		who.From = fromFlag
 	}
-	if who.Agent, err = daemon.Agent(cmd.Context(), agent); err != nil {
+	if who.Agent, err = client.Do(cmd.Context(), daemon, api.OpGetAgent, api.GetAgentInput{Name: agent}); err != nil {
 		return err
 	}
 	if o.nameOnly {
@@ -153,7 +153,7 @@ func (a *app) runWhoami(cmd *cobra.Command, daemon *client.Client, o whoamiOptio
 	}
 	for _, c := range who.Lost {
 		// Marks the loss as delivered; on failure the agent hears of it again.
-		_, _ = daemon.Lookup(cmd.Context(), string(c.ID), agent)
+		_, _ = client.Do(cmd.Context(), daemon, api.OpGetClaim, api.GetClaimInput{ID: string(c.ID), Agent: agent, After: api.EventsFuture})
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func (a *app) runPause(cmd *cobra.Command, daemon *client.Client, o pauseOptions
 	o.body.ForSeconds = o.lasts.Seconds()
 	return a.brake(cmd, func(agent string) (api.Paused, error) {
 		o.body.Agent = agent
-		return daemon.Pause(cmd.Context(), o.body, a.request)
+		return client.Do(cmd.Context(), daemon, api.OpPause, api.Keyed(a.request, new(o.body)))
 	})
 }
 
@@ -274,7 +274,7 @@ func (a *app) resumeCommand() *cobra.Command {
 			"pattern, as it was given. Other pauses go on, and are named.",
 		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
 			return a.brake(cmd, func(agent string) (api.Paused, error) {
-				return daemon.Resume(cmd.Context(), api.ResumeRequest{Agent: agent}, a.request)
+				return client.Do(cmd.Context(), daemon, api.OpResume, api.Keyed(a.request, &api.ResumeRequest{Agent: agent}))
 			})
 		}),
 	}
@@ -343,7 +343,7 @@ func (a *app) tellPaused(ctx context.Context, daemon *client.Client, agent strin
 			case <-ctx.Done():
 				return
 			}
-			if who, err := daemon.Agent(ctx, agent); err == nil && who.Paused != nil {
+			if who, err := client.Do(ctx, daemon, api.OpGetAgent, api.GetAgentInput{Name: agent}); err == nil && who.Paused != nil {
 				fmt.Fprintf(a.stderr, "dibs: %s; waiting\n", pausedLine(*who.Paused, time.Now()))
 				return
 			}

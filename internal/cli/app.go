@@ -242,7 +242,7 @@ func (a *app) ownName(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	got, err := daemon.Mint(ctx, api.MintRequest{Session: sessionid.Of("run " + ulid.Make().String()).ID}, "")
+	got, err := client.Do(ctx, daemon, api.OpMint, api.MintInput{Body: &api.MintRequest{Session: sessionid.Of("run " + ulid.Make().String()).ID}})
 	if err != nil {
 		return err
 	}
@@ -281,7 +281,7 @@ func (a *app) named(anew bool) error {
 	if err != nil {
 		return err
 	}
-	got, err := daemon.Mint(a.ctx, api.MintRequest{Session: here.ID}, "")
+	got, err := client.Do(a.ctx, daemon, api.OpMint, api.MintInput{Body: &api.MintRequest{Session: here.ID}})
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (a *app) grant(ctx context.Context, daemon *client.Client, c api.Claim, doc
 		return err
 	}
 	why := "its answer could not be written: " + err.Error()
-	if _, failed := daemon.Release(context.WithoutCancel(ctx), string(c.ID), api.StopRequest{Agent: c.Agent, Reason: why, Unheard: true}, ""); failed != nil {
+	if _, failed := client.Do(context.WithoutCancel(ctx), daemon, api.OpRelease, api.On(string(c.ID), "", api.StopRequest{Agent: c.Agent, Reason: why, Unheard: true})); failed != nil {
 		return fmt.Errorf("%w: %s is still %s's, and could not be given back: %w", err, quoted(c.Task), clean(c.Agent), failed)
 	}
 	return fmt.Errorf("%w: %s was given back", err, quoted(c.Task))
@@ -97,7 +97,7 @@ func (a *app) claim(cmd *cobra.Command, daemon *client.Client, what api.ClaimReq
 		return err
 	}
 	stop := a.tellPaused(cmd.Context(), daemon, request.Agent, flags.wait)
-	c, err := daemon.Claim(cmd.Context(), request, a.request)
+	c, err := client.Do(cmd.Context(), daemon, api.OpClaim, api.Keyed(a.request, request))
 	stop()
 	if err != nil {
 		return err

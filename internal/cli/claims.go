@@ -88,7 +88,7 @@ func (a *app) sayUnknown(t api.TaskRef, o api.Owed, learn string) {
 // further returns a line about what the agent could do next, for a person who has just finished a
 // task. It is empty if the daemon cannot say.
 func (a *app) further(ctx context.Context, daemon *client.Client, agent string) string {
-	list, err := daemon.Tasks(ctx, api.TaskFilter{Ready: true, Agent: agent, Limit: 1})
+	list, err := client.Do(ctx, daemon, api.OpListTasks, api.ListTasksInput{Ready: true, Agent: agent, Limit: 1})
 	switch {
 	case err != nil || list.LimitReached:
 		return ""
@@ -116,7 +116,7 @@ func (a *app) renewCommand() *cobra.Command {
 			"reached it ends when it would have, as the answer says, unless Notion is back before that. --progress is\n" +
 			"shown with the claim, on the board and in dibs claims, show and whoami; Notion is not told.",
 		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
-			return daemon.Renew(ctx, id, api.RenewRequest{Agent: a.agent, Progress: progress, Keeper: keeper.asked, Used: used.Used}, a.request)
+			return client.Do(ctx, daemon, api.OpRenew, api.On(id, a.request, api.RenewRequest{Agent: a.agent, Progress: progress, Keeper: keeper.asked, Used: used.Used}))
 		},
 		done: func(c api.Claim) string {
 			if c.Detail != "" {
@@ -141,7 +141,7 @@ func (a *app) completeCommand() *cobra.Command {
 			used.add(cmd)
 		},
 		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
-			return daemon.Complete(ctx, id, api.CompleteRequest{Agent: a.agent, Summary: summary, Evidence: evidence, Used: used.Used}, a.request)
+			return client.Do(ctx, daemon, api.OpComplete, api.On(id, a.request, api.CompleteRequest{Agent: a.agent, Summary: summary, Evidence: evidence, Used: used.Used}))
 		},
 		done: func(c api.Claim) string {
 			if c.Outcome == claim.EndReview { // claim.review
@@ -177,7 +177,7 @@ func (a *app) releaseCommand() *cobra.Command {
 			if by != "" && id != api.OnlyClaim { // DIBS_AGENT says nothing about whose task it is
 				agent = ""
 			}
-			return daemon.Release(ctx, id, api.StopRequest{Agent: agent, By: by, Reason: reason, Used: used.Used}, a.request)
+			return client.Do(ctx, daemon, api.OpRelease, api.On(id, a.request, api.StopRequest{Agent: agent, By: by, Reason: reason, Used: used.Used}))
 		},
 		done: func(c api.Claim) string {
 			if c.Outcome == claim.EndLost {
@@ -201,7 +201,7 @@ func (a *app) blockCommand() *cobra.Command {
 			used.add(cmd)
 		},
 		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
-			return daemon.Block(ctx, id, api.BlockRequest{Agent: a.agent, Reason: reason, Mention: mention, Used: used.Used}, a.request)
+			return client.Do(ctx, daemon, api.OpBlock, api.On(id, a.request, api.BlockRequest{Agent: a.agent, Reason: reason, Mention: mention, Used: used.Used}))
 		},
 		done: func(c api.Claim) string { return "blocked " + quoted(c.Task) },
 	})
@@ -223,7 +223,7 @@ func (a *app) failCommand() *cobra.Command {
 			used.add(cmd)
 		},
 		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
-			return daemon.Fail(ctx, id, api.FailRequest{Agent: a.agent, Reason: reason, Reopen: reopen, Mention: mention, Used: used.Used}, a.request)
+			return client.Do(ctx, daemon, api.OpFail, api.On(id, a.request, api.FailRequest{Agent: a.agent, Reason: reason, Reopen: reopen, Mention: mention, Used: used.Used}))
 		},
 		done: func(c api.Claim) string {
 			line := "failed " + quoted(c.Task)
@@ -253,7 +253,7 @@ func (a *app) reviewCommand() *cobra.Command {
 			used.add(cmd)
 		},
 		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
-			return daemon.Review(ctx, id, api.ReviewRequest{Agent: a.agent, Note: note, Mention: mention, Used: used.Used}, a.request)
+			return client.Do(ctx, daemon, api.OpReview, api.On(id, a.request, api.ReviewRequest{Agent: a.agent, Note: note, Mention: mention, Used: used.Used}))
 		},
 		done: reviewed,
 	})
@@ -283,7 +283,7 @@ func (a *app) runClaims(cmd *cobra.Command, daemon *client.Client, limit limitFl
 	if err != nil {
 		return err
 	}
-	held, err := daemon.Claims(cmd.Context(), agent)
+	held, err := client.Do(cmd.Context(), daemon, api.OpListClaims, api.AgentFilter{Agent: agent})
 	if err != nil {
 		return err
 	}
@@ -347,13 +347,13 @@ func (a *app) runWait(cmd *cobra.Command, daemon *client.Client, o waitOptions, 
 	if o.wait < 0 {
 		return usagef("--wait %v: want a time from 0s", o.wait)
 	}
-	found, err := daemon.Lookup(cmd.Context(), id, a.agent)
+	found, err := client.Do(cmd.Context(), daemon, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: a.agent, After: api.EventsFuture})
 	if err != nil {
 		return err
 	}
 	over := time.Now().Add(cmp.Or(o.wait, 1<<62)) // without --wait, for ever
 	for found.Event == nil && found.State != claim.Ended && time.Now().Before(over) {
-		found, err = daemon.Watch(cmd.Context(), string(found.ID), found.Agent, api.EventsFuture, min(api.MaxWait, time.Until(over)))
+		found, err = client.Do(cmd.Context(), daemon, api.OpGetClaim, api.GetClaimInput{ID: string(found.ID), Agent: found.Agent, After: api.EventsFuture, Wait: min(api.MaxWait, time.Until(over)).String()})
 		if err != nil {
 			return err
 		}

@@ -78,7 +78,9 @@ func suggested[T any](a *app, ask func(daemon *client.Client) (T, error)) (answe
 
 // words returns the board's words, or dibs's if the daemon cannot be asked.
 func (a *app) words(ctx context.Context) api.Words {
-	if status := suggested(a, func(daemon *client.Client) (api.Status, error) { return daemon.Status(ctx) }); status.Words != nil {
+	if status := suggested(a, func(daemon *client.Client) (api.Status, error) {
+		return client.Do(ctx, daemon, api.OpStatus, struct{}{})
+	}); status.Words != nil {
 		return *status.Words
 	}
 	var own *task.Words
@@ -96,7 +98,9 @@ func (a *app) someTasks(filter api.TaskFilter) suggestions {
 }
 
 func (a *app) listed(ctx context.Context, filter api.TaskFilter) []api.Task {
-	return suggested(a, func(daemon *client.Client) (api.Tasks, error) { return daemon.Tasks(ctx, filter) }).Tasks
+	return suggested(a, func(daemon *client.Client) (api.Tasks, error) {
+		return client.Do(ctx, daemon, api.OpListTasks, filter.Input())
+	}).Tasks
 }
 
 // ownTasks suggests the tasks that the agent holds. Without an agent, or with auto, it suggests all
@@ -132,7 +136,9 @@ func (a *app) agents(ctx context.Context) []string {
 }
 
 func (a *app) someClaims(ctx context.Context, agent string) []api.Claim {
-	return suggested(a, func(daemon *client.Client) (api.Claims, error) { return daemon.Claims(ctx, agent) }).Claims
+	return suggested(a, func(daemon *client.Client) (api.Claims, error) {
+		return client.Do(ctx, daemon, api.OpListClaims, api.AgentFilter{Agent: agent})
+	}).Claims
 }
 
 // fieldNames suggests the fields for --where.
@@ -147,7 +153,9 @@ func (a *app) fieldNames(ctx context.Context) (out []string) {
 
 // ownReservations suggests the reservations of the agent, or of everybody.
 func (a *app) ownReservations(ctx context.Context) (out []string) {
-	list := suggested(a, func(daemon *client.Client) (api.Reservations, error) { return daemon.Reservations(ctx, a.typing()) })
+	list := suggested(a, func(daemon *client.Client) (api.Reservations, error) {
+		return client.Do(ctx, daemon, api.OpReservations, api.ListReservationsInput{Agent: a.typing()})
+	})
 	for _, r := range list.Reservations {
 		out = append(out, clean(r.ID)+"\t"+somePatterns(r))
 	}

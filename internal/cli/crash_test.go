@@ -86,7 +86,7 @@ func TestKilled(t *testing.T) {
 		for _, c := range duringClaim {
 			id := v.add(c.name)
 			ask := func() (api.Claim, error) {
-				return v.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman", Task: id}, "claim "+c.name)
+				return client.Do(t.Context(), v.Client, api.OpClaim, api.Keyed("claim "+c.name, api.ClaimRequest{Agent: "Sandman", Task: id}))
 			}
 			first, replied := v.killDuring(c, id, ask)
 			if replied {
@@ -102,7 +102,7 @@ func TestKilled(t *testing.T) {
 				t.Errorf("killed %s: the same request gets %v", c.name, err)
 			}
 			// Claims that were not verified belong to nobody.
-			held, err := v.Claims(t.Context(), "")
+			held, err := client.Do(t.Context(), v.Client, api.OpListClaims, api.AgentFilter{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,13 +115,13 @@ func TestKilled(t *testing.T) {
 		v.afterwards(func(d *afterlife) {
 			for _, id := range v.tasks {
 				if cl, ok := granted[id]; ok {
-					if _, err := d.Claim(d.ctx, api.ClaimRequest{Agent: "Oracle", Task: id}, ""); codeOf(err) != api.Code(claim.CodeHeld) {
+					if _, err := client.Do(d.ctx, d.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Oracle", Task: id})); codeOf(err) != api.Code(claim.CodeHeld) {
 						t.Errorf("Oracle wants a task that is held: %v", err)
 					}
-					if _, err := d.Complete(d.ctx, string(cl.ID), api.CompleteRequest{}, ""); err != nil {
+					if _, err := client.Do(d.ctx, d.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{})); err != nil {
 						t.Errorf("the claim that was granted: %v", err)
 					}
-				} else if _, err := d.Claim(d.ctx, api.ClaimRequest{Agent: "Oracle", Task: id}, ""); err != nil {
+				} else if _, err := client.Do(d.ctx, d.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Oracle", Task: id})); err != nil {
 					t.Errorf("the task is stuck: %v", err)
 				}
 			}
@@ -134,7 +134,7 @@ func TestKilled(t *testing.T) {
 			v := newVictim(t)
 			for _, c := range crashes {
 				id := v.add(c.name)
-				cl, err := v.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman", Task: id}, "")
+				cl, err := client.Do(t.Context(), v.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", Task: id}))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -160,10 +160,10 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	t.Run("complete", finish(duringComplete, func(v *victim, id claim.ID, key string) (api.Claim, error) {
-		return v.Complete(v.Context(), string(id), api.CompleteRequest{Summary: "done"}, key)
+		return client.Do(v.Context(), v.Client, api.OpComplete, api.On(string(id), key, api.CompleteRequest{Summary: "done"}))
 	}, "COMPLETED", "Sandman", []string{"completed", "granted"}))
 	t.Run("release", finish(duringRelease, func(v *victim, id claim.ID, key string) (api.Claim, error) {
-		return v.Release(v.Context(), string(id), api.StopRequest{}, key)
+		return client.Do(v.Context(), v.Client, api.OpRelease, api.On(string(id), key, api.StopRequest{}))
 	}, "OPEN", "", []string{"granted", "released"}))
 }
 
@@ -404,7 +404,7 @@ func (v *victim) afterwards(look func(d *afterlife)) {
 		look(a)
 		time.Sleep(time.Minute)
 
-		events, err := a.Log(t.Context(), api.LogFilter{Limit: 1000})
+		events, err := client.Do(t.Context(), a.Client, api.OpLog, api.LogInput{Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -468,7 +468,7 @@ func TestKilledWhileAdding(t *testing.T) {
 			return hit
 		}})
 		add := func() (api.Added, error) {
-			return v.Add(t.Context(), api.AddRequest{Title: c.name, Body: c.body}, "add "+c.name)
+			return client.Do(t.Context(), v.Client, api.OpAddTask, api.AddInput{Key: "add " + c.name, Body: api.AddRequest{Title: c.name, Body: c.body}})
 		}
 		asked := make(chan error, 1)
 		go func() {
@@ -493,13 +493,13 @@ func TestKilledWhileAdding(t *testing.T) {
 		}
 	}
 	// A repeated request gets the same answer.
-	first, err := v.Add(t.Context(), api.AddRequest{Title: "answered"}, "answered")
+	first, err := client.Do(t.Context(), v.Client, api.OpAddTask, api.AddInput{Key: "answered", Body: api.AddRequest{Title: "answered"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	v.kill()
 	v.start()
-	if again, err := v.Add(t.Context(), api.AddRequest{Title: "answered"}, "answered"); err != nil || again.Task.ID != first.Task.ID || len(titled("answered")) != 1 {
+	if again, err := client.Do(t.Context(), v.Client, api.OpAddTask, api.AddInput{Key: "answered", Body: api.AddRequest{Title: "answered"}}); err != nil || again.Task.ID != first.Task.ID || len(titled("answered")) != 1 {
 		t.Errorf("the same request gets %+v, %v; want %+v", again, err, first)
 	}
 }

@@ -16,7 +16,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show the state of the daemon",
 		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
-			s, err := daemon.Status(cmd.Context())
+			s, err := client.Do(cmd.Context(), daemon, api.OpStatus, struct{}{})
 			if err != nil {
 				return err
 			}
@@ -126,7 +126,7 @@ func (a *app) clusterCommand() *cobra.Command {
 			"PostgreSQL database (journal.postgres in the configuration), for the same tasks database.\n" +
 			"One of them leads, and does the work; the others are doors to it.",
 		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
-			c, err := daemon.Cluster(cmd.Context())
+			c, err := client.Do(cmd.Context(), daemon, api.OpCluster, struct{}{})
 			if err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func (a *app) adoptCommand() *cobra.Command {
 			"more. What is on the tasks' pages stays as it is until its lease is over. Do so only once no daemon\n" +
 			"with the newer database runs.",
 		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
-			c, err := daemon.AdoptCluster(cmd.Context(), a.request)
+			c, err := client.Do(cmd.Context(), daemon, api.OpAdoptCluster, api.BareInput{Key: a.request})
 			if err != nil {
 				return err
 			}
@@ -206,7 +206,7 @@ func (a *app) syncCommand() *cobra.Command {
 			"--full it reads the whole board, as it does at its start and as schedule.full_sync says: that\n" +
 			"finds tasks that were trashed, archived, moved or are no longer shared, and changed properties.",
 		RunE: a.asking(func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
-			done, err := daemon.Sync(cmd.Context(), body, a.request)
+			done, err := client.Do(cmd.Context(), daemon, api.OpSync, api.Keyed(a.request, new(body)))
 			if err != nil {
 				return err
 			}
@@ -246,7 +246,7 @@ func (o *sweepOptions) add(a *app, cmd *cobra.Command) {
 }
 
 func (a *app) runSweep(cmd *cobra.Command, daemon *client.Client, o sweepOptions, _ []string) error {
-	done, err := daemon.SweepFor(cmd.Context(), api.SweepRequest{Note: o.note}, a.request)
+	done, err := client.Do(cmd.Context(), daemon, api.OpSweep, api.SweepOf(a.request, api.SweepRequest{Note: o.note}))
 	if err != nil {
 		return err
 	}

@@ -308,7 +308,7 @@ func waitTask(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	// A page is open a moment before the daemon has ended the claim on it.
 	until(ts, "the end of the claim on "+args[0], func() bool {
-		live, err := client.New(socket).Claims(context.Background(), "")
+		live, err := client.Do(context.Background(), client.New(socket), api.OpListClaims, api.AgentFilter{})
 		return err == nil && !slices.ContainsFunc(live.Claims, func(c api.Claim) bool { return string(c.Task.ID) == args[0] })
 	})
 }

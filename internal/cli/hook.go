@@ -249,11 +249,11 @@ func (d *hookDaemon) Standing(ctx context.Context) (agenthook.Standing, error) {
 	var err error
 	switch {
 	case d.agent != "" && d.agent != task.AutoAgent:
-		at, err = d.client.Agent(ctx, d.agent)
+		at, err = client.Do(ctx, d.client, api.OpGetAgent, api.GetAgentInput{Name: d.agent})
 	case d.session == "":
 		return agenthook.Standing{}, nil
 	default:
-		at, err = d.client.SessionAgent(ctx, d.session)
+		at, err = client.Do(ctx, d.client, api.OpGetAgent, api.GetAgentInput{Name: task.AutoAgent, Session: d.session})
 		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.Code(claim.CodeNotFound) {
 			return agenthook.Standing{}, nil // the session has no name yet
 		}
@@ -306,6 +306,6 @@ func away(err error) error {
 func (d *hookDaemon) LossNotified(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()
-	_, err := d.client.Lookup(ctx, id, d.name)
+	_, err := client.Do(ctx, d.client, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: d.name, After: api.EventsFuture})
 	return away(err)
 }

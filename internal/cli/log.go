@@ -47,7 +47,7 @@ func (o *logOptions) add(a *app, cmd *cobra.Command) {
 }
 
 // filter validates the flags, and returns what they select.
-func (o *logOptions) filter() (f api.LogFilter, err error) {
+func (o *logOptions) filter() (f api.FactFilter, err error) {
 	f.Limit = o.limit.most
 	if o.task != "" {
 		if f.Task, err = taskID(o.task); err != nil {
@@ -78,7 +78,7 @@ func (a *app) runLog(cmd *cobra.Command, daemon *client.Client, o logOptions, _ 
 		return err
 	}
 	filter.Agent = agent
-	record, err := daemon.Log(cmd.Context(), filter)
+	record, err := client.Do(cmd.Context(), daemon, api.OpLog, api.LogOf(filter))
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (a *app) eventsCommand() *cobra.Command {
 }
 
 type eventsOptions struct {
-	filter api.EventFilter
+	filter api.EventsInput
 	follow bool
 	task   string
 }
@@ -163,9 +163,11 @@ func (a *app) runEvents(cmd *cobra.Command, daemon *client.Client, o eventsOptio
 		return err
 	}
 	if o.task != "" {
-		if o.filter.Task, err = taskID(o.task); err != nil {
+		id, err := taskID(o.task)
+		if err != nil {
 			return usagef("--task: %w", err)
 		}
+		o.filter.Task = string(id)
 	}
 	switch given := cmd.Flags().Changed("after"); {
 	case given && o.filter.After < 0:
@@ -176,7 +178,7 @@ func (a *app) runEvents(cmd *cobra.Command, daemon *client.Client, o eventsOptio
 	next, err := daemon.Events(cmd.Context(), o.filter, o.follow, func(e api.Event) error {
 		err := a.printEvent(e)
 		if lost := e.Kind == api.ClaimLost || e.Kind == claim.KindOverridden || e.Kind == claim.KindSwept; err == nil && lost && e.Claim != "" && e.Agent == a.agent {
-			_, _ = daemon.Lookup(cmd.Context(), string(e.Claim), a.agent) // marks the loss as delivered; on failure the agent hears of it again
+			_, _ = client.Do(cmd.Context(), daemon, api.OpGetClaim, api.GetClaimInput{ID: string(e.Claim), Agent: a.agent, After: api.EventsFuture}) // marks the loss as delivered; on failure the agent hears of it again
 		}
 		return err
 	})
@@ -248,7 +250,7 @@ func (a *app) runExplain(cmd *cobra.Command, daemon *client.Client, args []strin
 	if err != nil {
 		return err
 	}
-	s, err := daemon.Story(cmd.Context(), id)
+	s, err := client.Do(cmd.Context(), daemon, api.OpStory, api.StoryInput{ID: id})
 	if err != nil {
 		return err
 	}
@@ -290,7 +292,7 @@ func (a *app) runReport(cmd *cobra.Command, daemon *client.Client, o reportOptio
 	if o.csv && o.markdown || a.json && (o.csv || o.markdown) {
 		return usagef("--csv, --md and --json exclude each other: want one of them")
 	}
-	r, err := daemon.Report(cmd.Context(), o.days)
+	r, err := client.Do(cmd.Context(), daemon, api.OpReport, api.ReportInput{Days: o.days})
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (a *app) runComment(cmd *cobra.Command, daemon *client.Client, body api.Com
 		return usagef("the comment is empty: say something")
 	}
 	body.Agent, body.Text = agent, args[1]
-	made, err := daemon.Comment(cmd.Context(), id, body, a.request)
+	made, err := client.Do(cmd.Context(), daemon, api.OpComment, api.OnTask(id, a.request, body))
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (a *app) askCommand() *cobra.Command {
 			return nil
 		},
 		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
-			return daemon.Ask(ctx, id, api.AskRequest{Agent: a.agent, Text: text, To: to}, a.request)
+			return client.Do(ctx, daemon, api.OpAsk, api.On(id, a.request, api.AskRequest{Agent: a.agent, Text: text, To: to}))
 		},
 		done: func(c api.Claim) string {
 			return "asked about " + quoted(c.Task) + ", which is blocked until a person opens it"
@@ -107,7 +107,7 @@ func (a *app) offerCommand() *cobra.Command {
 				return usagef("to whom? give --to AGENT")
 			}
 			body.Agent = h.agent
-			offered, err := h.daemon.Offer(cmd.Context(), h.task, body, a.request)
+			offered, err := client.Do(cmd.Context(), h.daemon, api.OpOffer, api.OnTask(h.task, a.request, body))
 			if err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ func (a *app) acceptCommand() *cobra.Command {
 		func(cmd *cobra.Command) { cmd.Flags().StringVar(&note, "note", "", "a `text` for the record") },
 		func(cmd *cobra.Command, h hand) error {
 			a.document = true
-			c, err := h.daemon.Accept(cmd.Context(), h.task, api.AcceptRequest{Agent: h.agent, Note: note}, a.request)
+			c, err := client.Do(cmd.Context(), h.daemon, api.OpAccept, api.OnTask(h.task, a.request, api.AcceptRequest{Agent: h.agent, Note: note}))
 			if err != nil {
 				return err
 			}
@@ -142,7 +142,7 @@ func (a *app) declineCommand() *cobra.Command {
 			"offered it is told why.",
 		func(cmd *cobra.Command) { cmd.Flags().StringVar(&reason, "reason", "", "why, a `text`") },
 		func(cmd *cobra.Command, h hand) error {
-			done, err := h.daemon.Decline(cmd.Context(), h.task, api.DeclineRequest{Agent: h.agent, Reason: reason}, a.request)
+			done, err := client.Do(cmd.Context(), h.daemon, api.OpDecline, api.OnTask(h.task, a.request, api.DeclineRequest{Agent: h.agent, Reason: reason}))
 			if err != nil {
 				return err
 			}
@@ -211,7 +211,7 @@ func (a *app) runSend(cmd *cobra.Command, daemon *client.Client, body api.Messag
 		return usagef("the message is empty: say something")
 	}
 	body.From, body.Text = a.agent, args[0]
-	sent, err := daemon.Send(cmd.Context(), body, a.request)
+	sent, err := client.Do(cmd.Context(), daemon, api.OpSend, api.Keyed(a.request, body))
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (a *app) runPoll(cmd *cobra.Command, daemon *client.Client, o pollOptions, 
 	}
 	o.body.WaitSeconds = o.wait.Seconds()
 	stop := a.tellPaused(cmd.Context(), daemon, agent, o.wait)
-	got, err := daemon.Poll(cmd.Context(), agent, o.body, a.request)
+	got, err := client.Do(cmd.Context(), daemon, api.OpPoll, api.PollInput{Name: agent, Key: a.request, Body: new(o.body)})
 	stop()
 	if err != nil {
 		return err

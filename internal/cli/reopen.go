@@ -78,7 +78,7 @@ func (a *app) runReopen(cmd *cobra.Command, daemon *client.Client, o reopenOptio
 		return err
 	}
 	o.body.Agent = a.agent
-	done, err := daemon.Reopen(cmd.Context(), id, o.body, a.request)
+	done, err := client.Do(cmd.Context(), daemon, api.OpReopen, api.ReopenInput{ID: string(id), Key: a.request, Body: new(o.body)})
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (a *app) reopenFailed(ctx context.Context, daemon *client.Client, body api.
 			return usagef("--since: %w", err)
 		}
 	}
-	done, err := daemon.ReopenFailed(ctx, body, a.request)
+	done, err := client.Do(ctx, daemon, api.OpReopenFailed, api.Keyed(a.request, body))
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func (a *app) runUnreserve(cmd *cobra.Command, daemon *client.Client, all bool, 
 		if err != nil {
 			return err
 		}
-		list, err := daemon.Reservations(ctx, agent)
+		list, err := client.Do(ctx, daemon, api.OpReservations, api.ListReservationsInput{Agent: agent})
 		if err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (a *app) reservationID(ctx context.Context, daemon *client.Client, name str
 	if err != nil {
 		return "", err
 	}
-	list, err := daemon.Reservations(ctx, a.agent)
+	list, err := client.Do(ctx, daemon, api.OpReservations, api.ListReservationsInput{Agent: a.agent})
 	if err != nil {
 		return "", err
 	}
@@ -240,7 +240,7 @@ func (a *app) runReservations(cmd *cobra.Command, daemon *client.Client, limit l
 	if err != nil {
 		return err
 	}
-	reserved, err := daemon.Reservations(cmd.Context(), agent)
+	reserved, err := client.Do(cmd.Context(), daemon, api.OpReservations, api.ListReservationsInput{Agent: agent})
 	if err != nil {
 		return err
 	}

@@ -221,7 +221,7 @@ func TestService(t *testing.T) {
 	m.hears("WATCHDOG=1")
 	m.hears("WATCHDOG=1")
 	daemon := client.New(socket)
-	if status, err := daemon.Status(t.Context()); err != nil || status.Socket != socket || status.PID != m.dibs.Process.Pid {
+	if status, err := client.Do(t.Context(), daemon, api.OpStatus, struct{}{}); err != nil || status.Socket != socket || status.PID != m.dibs.Process.Pid {
 		t.Errorf("status %+v, %v", status, err)
 	}
 	resp, err := http.Get(metrics)
@@ -240,7 +240,7 @@ func TestService(t *testing.T) {
 	}
 	m.hears("READY=1\nSTATUS=serving, configuration reloaded")
 	m.logs(`the configuration has changed.*agents log\.level`)
-	_, err = daemon.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman"}, "")
+	_, err = client.Do(t.Context(), daemon, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman"}))
 	if p, ok := err.(*api.Problem); !ok || p.Code != api.CodeForbiddenAgent {
 		t.Errorf("an agent that is not listed: %v", err)
 	}
@@ -255,7 +255,7 @@ func TestService(t *testing.T) {
 		m.hears("READY=1\nSTATUS=serving, with the configuration from before")
 		m.logs(`level=ERROR msg="the configuration was not reloaded.*` + tt.want)
 	}
-	if _, err := daemon.Status(t.Context()); err != nil {
+	if _, err := client.Do(t.Context(), daemon, api.OpStatus, struct{}{}); err != nil {
 		t.Errorf("after a refused reload: %v", err)
 	}
 
@@ -282,7 +282,7 @@ func TestReloadAtAnyTime(t *testing.T) {
 
 	// A stopping daemon waits for its log entry.
 	held, release = m.holds("POST", "/v1/pages")
-	if _, err := client.New(socket).Claim(t.Context(), api.ClaimRequest{Agent: "Sandman"}, ""); err != nil {
+	if _, err := client.Do(t.Context(), client.New(socket), api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman"})); err != nil {
 		t.Fatal(err)
 	}
 	<-held

@@ -81,7 +81,7 @@ func (a *app) runTasks(cmd *cobra.Command, daemon *client.Client, o tasksOptions
 		return err
 	}
 	o.Limit = o.limit.most
-	found, err := daemon.Tasks(cmd.Context(), o.TaskFilter)
+	found, err := client.Do(cmd.Context(), daemon, api.OpListTasks, o.TaskFilter.Input())
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (a *app) runShow(cmd *cobra.Command, daemon *client.Client, content content
 	if content.on {
 		return a.showContent(cmd.Context(), daemon, id)
 	}
-	t, err := daemon.Task(cmd.Context(), id)
+	t, err := client.Do(cmd.Context(), daemon, api.OpGetTask, api.GetTaskInput{ID: string(id)})
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (a *app) runShow(cmd *cobra.Command, daemon *client.Client, content content
 
 // showContent shows a task and its page's content.
 func (a *app) showContent(ctx context.Context, daemon *client.Client, id task.ID) error {
-	t, err := daemon.Content(ctx, id)
+	t, err := client.Do(ctx, daemon, api.OpGetTaskContent, api.GetTaskInput{ID: string(id)})
 	if err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (a *app) names(ctx context.Context, daemon *client.Client, t api.Task) map[
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	for _, id := range ids[:min(len(ids), mostNamed)] {
-		if other, err := daemon.Task(ctx, id); err == nil {
+		if other, err := client.Do(ctx, daemon, api.OpGetTask, api.GetTaskInput{ID: string(id)}); err == nil {
 			names[id] = waited(api.Waited{TaskRef: other.TaskRef})
 		}
 	}
@@ -409,7 +409,7 @@ const pageWait = 15 * time.Second
 func pageOf(ctx context.Context, daemon *client.Client, id task.ID) api.Page {
 	ctx, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
-	c, err := daemon.Content(ctx, id)
+	c, err := client.Do(ctx, daemon, api.OpGetTaskContent, api.GetTaskInput{ID: string(id)})
 	if err != nil {
 		return api.Unread(err)
 	}

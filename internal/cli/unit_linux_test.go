@@ -73,7 +73,7 @@ func TestUnitSeesProcesses(t *testing.T) {
 					}
 					continue
 				}
-				held, err := daemon.Claims(t.Context(), "Sandman")
+				held, err := client.Do(t.Context(), daemon, api.OpListClaims, api.AgentFilter{Agent: "Sandman"})
 				if err != nil || len(held.Claims) != 1 {
 					t.Fatalf("%s: claims %+v, %v; said %s%s", way, held, err, line, &errs)
 				}
@@ -83,9 +83,9 @@ func TestUnitSeesProcesses(t *testing.T) {
 				}
 				_ = cmd.Wait()
 				if tt.hidden {
-					_, err = daemon.Release(t.Context(), string(c.ID), api.StopRequest{Agent: c.Agent}, "")
+					_, err = client.Do(t.Context(), daemon, api.OpRelease, api.On(string(c.ID), "", api.StopRequest{Agent: c.Agent}))
 				} else {
-					c, err = daemon.Watch(t.Context(), string(c.ID), c.Agent, 0, 20*time.Second)
+					c, err = client.Do(t.Context(), daemon, api.OpGetClaim, api.GetClaimInput{ID: string(c.ID), Agent: c.Agent, Wait: (20 * time.Second).String()})
 				}
 				if err != nil || !tt.hidden && (c.State != claim.Ended || c.Event == nil || !strings.Contains(c.Event.Summary, " is gone")) {
 					t.Errorf("%s: without the process the claim is %s, %q, %+v, %v", way, c.State, c.Detail, c.Event, err)

@@ -39,7 +39,7 @@ func (o *webhookOptions) add(a *app, cmd *cobra.Command) {
 }
 
 func (a *app) runWebhook(cmd *cobra.Command, daemon *client.Client, o webhookOptions, _ []string) error {
-	w, err := daemon.Webhook(cmd.Context())
+	w, err := client.Do(cmd.Context(), daemon, api.OpWebhook, struct{}{})
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (a *app) runWebhook(cmd *cobra.Command, daemon *client.Client, o webhookOpt
 		return errors.New("the daemon listens for no webhook: set webhook.listen in the configuration, to 127.0.0.1:7332 for example, and restart it")
 	}
 	if o.renew {
-		if w, err = daemon.RenewWebhook(cmd.Context(), a.request); err != nil {
+		if w, err = client.Do(cmd.Context(), daemon, api.OpRenewWebhook, api.BareInput{Key: a.request}); err != nil {
 			return err
 		}
 	}
@@ -100,7 +100,7 @@ func (a *app) await(ctx context.Context, daemon *client.Client, w api.Webhook, d
 		case <-ctx.Done():
 			return w, context.Cause(ctx)
 		}
-		next, err := daemon.Webhook(ctx)
+		next, err := client.Do(ctx, daemon, api.OpWebhook, struct{}{})
 		if _, away := errors.AsType[*client.UnreachableError](err); away {
 			continue // it is being restarted
 		}

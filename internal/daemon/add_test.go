@@ -12,6 +12,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
@@ -32,7 +33,7 @@ func (w *world) titled(title string) []emulator.Page {
 
 func (n *node) mustAdd(body api.AddRequest, key string) api.Task {
 	n.w.Helper()
-	added, err := n.Add(n.w.Context(), body, key)
+	added, err := client.Do(n.w.Context(), n.Client, api.OpAddTask, api.AddInput{Key: key, Body: body})
 	if err != nil {
 		n.w.Fatalf("add %q: %v", body.Title, err)
 	}
@@ -73,7 +74,7 @@ func TestAdd(t *testing.T) {
 		if cl := n.mustClaim("Sandman", ""); cl.Task.Title != "plain" {
 			w.Errorf("claimed %q", cl.Task.Title)
 		}
-		_, err := n.Add(w.Context(), api.AddRequest{Title: "another"}, "key 0")
+		_, err := client.Do(w.Context(), n.Client, api.OpAddTask, api.AddInput{Key: "key 0", Body: api.AddRequest{Title: "another"}})
 		if code(err) != "key_reused" {
 			w.Errorf("another task under a key that was used: %v", err)
 		}
@@ -132,7 +133,7 @@ func TestAddOnce(t *testing.T) {
 						fault.Match = func(_ *http.Request, body []byte) bool { return strings.Contains(string(body), "new ") }
 						w.notion.Inject(fault)
 						ask := api.AddRequest{Title: "work", Body: body}
-						added, err := n.Add(w.Context(), ask, "key")
+						added, err := client.Do(w.Context(), n.Client, api.OpAddTask, api.AddInput{Key: "key", Body: ask})
 						got := ""
 						if err != nil {
 							got = code(err)
@@ -146,7 +147,7 @@ func TestAddOnce(t *testing.T) {
 						}
 						for tries := 0; err != nil; tries++ {
 							time.Sleep(20 * time.Second)
-							if added, err = n.Add(w.Context(), ask, "key"); tries > 15 {
+							if added, err = client.Do(w.Context(), n.Client, api.OpAddTask, api.AddInput{Key: "key", Body: ask}); tries > 15 {
 								w.Fatalf("five minutes later: %v", err)
 							}
 						}
@@ -180,7 +181,7 @@ func TestAddFindsWhatIsClaimed(t *testing.T) {
 				n.mustAdd(api.AddRequest{Title: "work"}, "another")
 				w.notion.Inject(emulator.Fault{Method: "POST", Path: "/v1/pages", Times: 1, Kind: emulator.LateWrite, Late: 20 * time.Second,
 					Match: func(_ *http.Request, body []byte) bool { return strings.Contains(string(body), "new ") }})
-				if _, err := n.Add(w.Context(), api.AddRequest{Title: "work"}, "key"); code(err) != "notion_unavailable" {
+				if _, err := client.Do(w.Context(), n.Client, api.OpAddTask, api.AddInput{Key: "key", Body: api.AddRequest{Title: "work"}}); code(err) != "notion_unavailable" {
 					w.Fatalf("err = %v", err)
 				}
 				time.Sleep(30 * time.Second)
@@ -202,7 +203,7 @@ func TestAddWithoutNotion(t *testing.T) {
 		remove := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
 		time.Sleep(10 * time.Minute)
 		begin := time.Now()
-		_, err := n.Add(w.Context(), api.AddRequest{Title: "work"}, "key")
+		_, err := client.Do(w.Context(), n.Client, api.OpAddTask, api.AddInput{Key: "key", Body: api.AddRequest{Title: "work"}})
 		if took := time.Since(begin); code(err) != "notion_unavailable" || took > time.Second || !strings.Contains(err.Error(), `"work" was not made: `) {
 			w.Errorf("err = %v after %v", err, took)
 		}
@@ -235,7 +236,7 @@ func TestAddAfterAPause(t *testing.T) {
 						ctx, cancel := context.WithTimeout(w.Context(), patience)
 						defer cancel()
 						begun := time.Now()
-						added, err := n.Add(ctx, api.AddRequest{Title: "work", Body: body}, "key")
+						added, err := client.Do(ctx, n.Client, api.OpAddTask, api.AddInput{Key: "key", Body: api.AddRequest{Title: "work", Body: body}})
 						took := time.Since(begun)
 						time.Sleep(time.Minute)
 						want := []string{"POST pages", "POST pages"}
@@ -358,12 +359,12 @@ func TestAddFields(t *testing.T) {
 			if test.body.Title == "" {
 				test.body.Title = "refused"
 			}
-			_, err := n.Add(w.Context(), test.body, "")
+			_, err := client.Do(w.Context(), n.Client, api.OpAddTask, api.AddInput{Body: test.body})
 			if code(err) != "invalid_request" || !strings.Contains(err.Error(), test.says) {
 				w.Errorf("%+.100v: %v, want it refused and %q", test.body, err, test.says)
 			}
 		}
-		if _, err := n.Add(w.Context(), api.AddRequest{Title: "refused", DependsOn: []string{"TASK-99"}}, ""); code(err) != "not_found" {
+		if _, err := client.Do(w.Context(), n.Client, api.OpAddTask, api.AddInput{Body: api.AddRequest{Title: "refused", DependsOn: []string{"TASK-99"}}}); code(err) != "not_found" {
 			w.Errorf("depending on nothing: %v", err)
 		}
 		if got := count(w.requests(), "POST pages"); got > 0 || len(w.titled("refused")) > 0 {

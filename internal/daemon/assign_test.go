@@ -9,6 +9,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
@@ -20,7 +21,7 @@ import (
 // ready returns the titles of the tasks that dibs ready lists for the agent.
 func (n *node) ready(agent string) []string {
 	n.w.Helper()
-	list, err := n.Tasks(n.w.Context(), api.TaskFilter{Ready: true, Agent: agent})
+	list, err := client.Do(n.w.Context(), n.Client, api.OpListTasks, api.ListTasksInput{Ready: true, Agent: agent})
 	if err != nil {
 		n.w.Fatal(err)
 	}
@@ -328,7 +329,7 @@ func TestAgentsBotIsAssigned(t *testing.T) {
 		if err := n.complete(first); err != nil {
 			w.Error(err)
 		}
-		if _, err := n.Release(w.Context(), string(second.ID), api.StopRequest{Agent: "Sandman"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(second.ID), "", api.StopRequest{Agent: "Sandman"})); err != nil {
 			w.Error(err)
 		}
 		if diff := cmp.Diff(openCard, show(w.page(begun))); diff != "" || w.page(begun).Text("Who") != "Sandman's bot" {
@@ -405,14 +406,14 @@ func TestColumnIsNotHandedOn(t *testing.T) {
 			use(c)
 			c.Agents = []config.Agent{{Name: "Sandman", NotionUser: sandman}, {Name: "Oracle"}, {Name: "Maria"}}
 		})
-		_, offered := n.Offer(w.Context(), task.ID(id), api.OfferRequest{Agent: "Sandman", To: "Oracle", Text: "yours"}, "")
-		_, declined := n.Decline(w.Context(), task.ID(id), api.DeclineRequest{Agent: "Sandman"}, "")
+		_, offered := client.Do(w.Context(), n.Client, api.OpOffer, api.OnTask(task.ID(id), "", api.OfferRequest{Agent: "Sandman", To: "Oracle", Text: "yours"}))
+		_, declined := client.Do(w.Context(), n.Client, api.OpDecline, api.OnTask(task.ID(id), "", api.DeclineRequest{Agent: "Sandman"}))
 		for _, err := range []error{offered, declined} {
 			if code(err) != denied(claim.CodeReserved) || !strings.Contains(err.Error(), "dibs does not write there") {
 				w.Errorf("%v, want reserved, and who can change it", err)
 			}
 		}
-		_, err := n.Reopen(w.Context(), task.ID(hers), api.ReopenRequest{Was: "IN_PROGRESS"}, "")
+		_, err := client.Do(w.Context(), n.Client, api.OpReopen, api.ReopenInput{ID: hers, Body: &api.ReopenRequest{Was: "IN_PROGRESS"}})
 		if code(err) != denied(claim.CodeReserved) || !strings.Contains(err.Error(), "Maria") {
 			w.Errorf("reopened while Maria works on it: %v", err)
 		}
@@ -420,7 +421,7 @@ func TestColumnIsNotHandedOn(t *testing.T) {
 			w.Errorf("requests: %q, want nothing written", sent)
 		}
 		n.wantInbox("Maria", 0) // the agent of a person's name is not told of the person's tasks
-		list, err := n.Tasks(w.Context(), api.TaskFilter{Agent: "Maria"})
+		list, err := client.Do(w.Context(), n.Client, api.OpListTasks, api.ListTasksInput{Agent: "Maria"})
 		mustDo(w, err)
 		if len(list.Tasks) != 1 || list.Tasks[0].AssignedTo != "Maria" {
 			w.Errorf("the tasks of Maria: %+v", list.Tasks)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
@@ -136,11 +137,11 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 	ctx := w.Context()
 	held := n.mustClaim("Sandman", taken)
 	if cl := n.mustClaim("Sandman", blocked); cl.ID != "" {
-		if _, err := n.Block(ctx, string(cl.ID), api.BlockRequest{Agent: "Sandman", Reason: "no"}, ""); err != nil {
+		if _, err := client.Do(ctx, n.Client, api.OpBlock, api.On(string(cl.ID), "", api.BlockRequest{Agent: "Sandman", Reason: "no"})); err != nil {
 			w.Fatal(err)
 		}
 	}
-	if _, err := n.Offer(ctx, task.ID(offered), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, ""); err != nil {
+	if _, err := client.Do(ctx, n.Client, api.OpOffer, api.OnTask(task.ID(offered), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"})); err != nil {
 		w.Fatal(err)
 	}
 	only := n.mustClaim("Trinity", mine)
@@ -148,7 +149,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if _, err := n.Send(ctx, api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"}, ""); err != nil {
+	if _, err := client.Do(ctx, n.Client, api.OpSend, api.Keyed("", api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"})); err != nil {
 		w.Fatal(err)
 	}
 	reserved, _ := json.Marshal(map[string]any{"agent": "Oracle", "targets": []any{map[string]any{
@@ -215,7 +216,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 	time.Sleep(100 * time.Millisecond)
 	waited := make(chan api.Claim, 1)
 	go func() {
-		c, _ := n.Watch(ctx, string(only.ID), "Trinity", api.EventsFuture, time.Minute)
+		c, _ := client.Do(ctx, n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(only.ID), Agent: "Trinity", After: api.EventsFuture, Wait: time.Minute.String()})
 		waited <- c
 	}()
 	stream, stop := n.follow()
@@ -326,7 +327,7 @@ func (n *node) follow() (kinds <-chan string, stop func()) {
 	ctx, cancel := context.WithCancel(n.w.Context())
 	out, ended := make(chan string, 100), make(chan error, 1)
 	go func() {
-		_, err := n.Events(ctx, api.EventFilter{After: api.EventsFuture}, true, func(e api.Event) error {
+		_, err := n.Events(ctx, api.EventsInput{After: api.EventsFuture}, true, func(e api.Event) error {
 			out <- string(e.Kind)
 			return nil
 		})

@@ -105,33 +105,33 @@ func benchmarkMirror(b *testing.B, tasks int) {
 		})
 	}
 	counted("idle-sync", func(int) error {
-		_, err := agent.Sync(b.Context(), api.SyncRequest{}, "")
+		_, err := client.Do(b.Context(), agent, api.OpSync, api.Keyed("", &api.SyncRequest{}))
 		return err
 	})
 	counted("sync-of-an-edit", func(i int) error {
 		if err := notion.EditPage(first[i%ready], map[string]any{"Name": text("title", fmt.Sprint("Edited ", i))}); err != nil {
 			return err
 		}
-		_, err := agent.Sync(b.Context(), api.SyncRequest{}, "")
+		_, err := client.Do(b.Context(), agent, api.OpSync, api.Keyed("", &api.SyncRequest{}))
 		return err
 	})
 	counted("ready", func(int) error {
-		_, err := agent.Tasks(b.Context(), api.TaskFilter{Ready: true, Limit: 20})
+		_, err := client.Do(b.Context(), agent, api.OpListTasks, api.ListTasksInput{Ready: true, Limit: 20})
 		return err
 	})
 	counted("ready-by-text", func(int) error {
-		_, err := agent.Tasks(b.Context(), api.TaskFilter{Ready: true, Limit: 20, Filter: api.Filter{Text: "one of many things"}})
+		_, err := client.Do(b.Context(), agent, api.OpListTasks, api.ListTasksInput{Ready: true, Limit: 20, Text: "one of many things"})
 		return err
 	})
 	counted("nothing-ready", func(int) error { // the answer summarizes the whole board
-		_, err := agent.Claim(b.Context(), api.ClaimRequest{Agent: "Sandman", Filter: api.Filter{Priority: "none"}}, "")
+		_, err := client.Do(b.Context(), agent, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", Filter: api.Filter{Priority: "none"}}))
 		if code(err) != "nothing_ready" {
 			return fmt.Errorf("a claim on nothing: %w", err)
 		}
 		return nil
 	})
 	counted("status", func(int) error {
-		_, err := agent.Status(b.Context())
+		_, err := client.Do(b.Context(), agent, api.OpStatus, struct{}{})
 		return err
 	})
 }
@@ -169,7 +169,7 @@ func serve(b *testing.B, notion *emulator.Emulator, set func(*config.Config)) *c
 // whenRead returns the daemon's status once it has read the whole board.
 func whenRead(b *testing.B, agent *client.Client) api.Status {
 	for {
-		s, err := agent.Status(b.Context())
+		s, err := client.Do(b.Context(), agent, api.OpStatus, struct{}{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -275,9 +275,9 @@ func benchmarkGrants(b *testing.B, agent *client.Client, agents int, complete bo
 		all.Go(func() {
 			name := fmt.Sprintf("worker-%02d", i)
 			for left.Add(-1) >= 0 {
-				c, err := agent.Claim(b.Context(), api.ClaimRequest{Agent: name}, "")
+				c, err := client.Do(b.Context(), agent, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: name}))
 				if err == nil && complete {
-					_, err = agent.Complete(b.Context(), string(c.ID), api.CompleteRequest{Agent: name}, "")
+					_, err = client.Do(b.Context(), agent, api.OpComplete, api.On(string(c.ID), "", api.CompleteRequest{Agent: name}))
 				}
 				if err != nil {
 					b.Error(err)

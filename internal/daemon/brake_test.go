@@ -12,6 +12,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
@@ -31,14 +32,14 @@ func (n *node) barred(agent string, want claim.Code) *api.Problem {
 
 func (n *node) pause(r api.PauseRequest) api.Paused {
 	n.w.Helper()
-	done, err := n.Pause(n.w.Context(), r, "")
+	done, err := client.Do(n.w.Context(), n.Client, api.OpPause, api.Keyed("", new(r)))
 	mustDo(n.w, err)
 	return done
 }
 
 func (n *node) resume(agent string) api.Paused {
 	n.w.Helper()
-	done, err := n.Resume(n.w.Context(), api.ResumeRequest{Agent: agent}, "")
+	done, err := client.Do(n.w.Context(), n.Client, api.OpResume, api.Keyed("", &api.ResumeRequest{Agent: agent}))
 	mustDo(n.w, err)
 	return done
 }
@@ -46,7 +47,7 @@ func (n *node) resume(agent string) api.Paused {
 // fail ends a claim as failed.
 func (n *node) fail(cl api.Claim) {
 	n.w.Helper()
-	_, err := n.Fail(n.w.Context(), string(cl.ID), api.FailRequest{Agent: cl.Agent, Reason: "it broke"}, "")
+	_, err := client.Do(n.w.Context(), n.Client, api.OpFail, api.On(string(cl.ID), "", api.FailRequest{Agent: cl.Agent, Reason: "it broke"}))
 	mustDo(n.w, err)
 }
 
@@ -62,9 +63,9 @@ func TestPause(t *testing.T) {
 		}
 		o := w.options(nil)
 		n := w.start(o)
-		held, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: tasks[0]}, "k")
+		held, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("k", api.ClaimRequest{Agent: "Sandman", Task: tasks[0]}))
 		mustDo(w, err)
-		_, err = n.Offer(w.Context(), task.ID(tasks[1]), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, "")
+		_, err = client.Do(w.Context(), n.Client, api.OpOffer, api.OnTask(task.ID(tasks[1]), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"}))
 		mustDo(w, err)
 		time.Sleep(10 * time.Second)
 		w.notion.ResetRequests()
@@ -76,7 +77,7 @@ func TestPause(t *testing.T) {
 			"next":  func() (api.Claim, error) { return n.claim("Merlin", "") },
 			"claim": func() (api.Claim, error) { return n.claim("Merlin", tasks[2]) },
 			"accept": func() (api.Claim, error) {
-				return n.Accept(w.Context(), task.ID(tasks[1]), api.AcceptRequest{Agent: "Oracle"}, "")
+				return client.Do(w.Context(), n.Client, api.OpAccept, api.OnTask(task.ID(tasks[1]), "", api.AcceptRequest{Agent: "Oracle"}))
 			},
 			"held": func() (api.Claim, error) { return n.claim("Merlin", tasks[0]) },
 		} {
@@ -89,21 +90,21 @@ func TestPause(t *testing.T) {
 		if asked := w.requests(); len(asked) > 0 {
 			w.Errorf("that cost %v", asked)
 		}
-		again, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: tasks[0]}, "k")
+		again, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("k", api.ClaimRequest{Agent: "Sandman", Task: tasks[0]}))
 		if err != nil || again.ID != held.ID {
 			w.Errorf("the same request gets %v, %v; want what it got before", again.ID, err)
 		}
 		n.stop()
 		n = w.start(o)
 		n.barred("Merlin", claim.CodePaused)
-		who, err := n.Agent(w.Context(), "Merlin")
+		who, err := client.Do(w.Context(), n.Client, api.OpGetAgent, api.GetAgentInput{Name: "Merlin"})
 		if err != nil || who.Paused == nil || who.Paused.Reason != "the build is broken" || len(n.status().Pauses) != 1 {
 			w.Errorf("Merlin stands so: %+v, %v; the status has %+v", who.Paused, err, n.status().Pauses)
 		}
-		if _, err := n.Renew(w.Context(), string(held.ID), api.RenewRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(held.ID), "", api.RenewRequest{})); err != nil {
 			w.Errorf("renewed: %v", err)
 		}
-		if _, err := n.Decline(w.Context(), task.ID(tasks[1]), api.DeclineRequest{Agent: "Oracle"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpDecline, api.OnTask(task.ID(tasks[1]), "", api.DeclineRequest{Agent: "Oracle"})); err != nil {
 			w.Errorf("declined: %v", err)
 		}
 		mustDo(w, n.complete(held))
@@ -114,7 +115,7 @@ func TestPause(t *testing.T) {
 			w.Errorf("resumed twice: %+v", done)
 		}
 		n.mustClaim("Merlin", "")
-		log, err := n.Log(w.Context(), api.LogFilter{})
+		log, err := client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{})
 		mustDo(w, err)
 		if lines := fmt.Sprint(log); strings.Count(lines, "paused") < 2 || !strings.Contains(lines, "resumed") {
 			w.Errorf("on record is %v", lines)
@@ -142,7 +143,7 @@ func TestPauseOfSome(t *testing.T) {
 		n.mustClaim("bot-7", "")
 		n.resume("Sandman")
 		n.mustClaim("Sandman", "")
-		if _, err := n.Pause(w.Context(), api.PauseRequest{Agent: " "}, ""); code(err) != "invalid_request" {
+		if _, err := client.Do(w.Context(), n.Client, api.OpPause, api.Keyed("", &api.PauseRequest{Agent: " "})); code(err) != "invalid_request" {
 			w.Errorf("nobody is paused: %v", err)
 		}
 	})
@@ -166,15 +167,15 @@ func TestWaitingThroughAPause(t *testing.T) {
 			}
 			got := make(chan error, 3)
 			go func() {
-				_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}, "")
+				_, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}))
 				got <- err
 			}()
 			go func() {
-				_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", WaitSeconds: 600, Filter: api.Filter{Text: "task"}}, "")
+				_, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Oracle", WaitSeconds: 600, Filter: api.Filter{Text: "task"}}))
 				got <- err
 			}()
 			go func() {
-				polled, err := n.Poll(w.Context(), "Merlin", api.PollRequest{WaitSeconds: 600}, "")
+				polled, err := client.Do(w.Context(), n.Client, api.OpPoll, api.PollInput{Name: "Merlin", Body: &api.PollRequest{WaitSeconds: 600}})
 				if len(polled.Triggers) != 1 {
 					err = fmt.Errorf("Merlin's triggers are %v, %w", polled.Triggers, err)
 				}
@@ -216,7 +217,7 @@ func TestBreaker(t *testing.T) {
 		n.fail(n.mustClaim("Sandman", ""))
 		n.fail(n.mustClaim("Sandman", ""))
 		blocked := n.mustClaim("Oracle", "")
-		_, err := n.Block(w.Context(), string(blocked.ID), api.BlockRequest{Agent: "Oracle", Reason: "no key"}, "")
+		_, err := client.Do(w.Context(), n.Client, api.OpBlock, api.On(string(blocked.ID), "", api.BlockRequest{Agent: "Oracle", Reason: "no key"}))
 		mustDo(w, err)
 		p := n.barred("Sandman", claim.CodePaused)
 		if p.Holder != claim.Sweeper || !strings.Contains(p.Detail, "3 tasks in a row") || time.Until(p.ExpiresAt.Time).Round(time.Minute) != 15*time.Minute {
@@ -244,7 +245,7 @@ func TestBreaker(t *testing.T) {
 		n = w.start(o)
 		waits := make(chan error)
 		go func() {
-			_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}, "")
+			_, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}))
 			waits <- err
 		}()
 		time.Sleep(time.Minute)
@@ -329,7 +330,7 @@ func TestLimitOfADay(t *testing.T) {
 		n := w.start(o)
 		mustDo(w, n.complete(n.mustClaim("Sandman", "")))
 		for range 2 { // the same request
-			_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman"}, "again")
+			_, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("again", api.ClaimRequest{Agent: "Sandman"}))
 			mustDo(w, err)
 		}
 		zone, _ := time.LoadLocation(berlin)
@@ -343,7 +344,7 @@ func TestLimitOfADay(t *testing.T) {
 			n.stop()
 			n = w.start(o)
 		}
-		if _, err := n.Offer(w.Context(), task.ID(last), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpOffer, api.OnTask(task.ID(last), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"})); err != nil {
 			w.Errorf("an offer is no grant: %v", err)
 		}
 		granted := make(chan bool, 6)
@@ -431,7 +432,7 @@ func (w *world) spendDays(seed uint64, steps int, n *node, again func() *node) {
 	for i := range 80 {
 		w.add(fmt.Sprint("Task ", i), nil)
 	}
-	_, err := n.Sync(w.Context(), api.SyncRequest{}, "")
+	_, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{}))
 	mustDo(w, err)
 	agents := []string{"Sandman", "bot-1", "bot-2"}
 	for i := range steps {
@@ -446,9 +447,9 @@ func (w *world) spendDays(seed uint64, steps int, n *node, again func() *node) {
 			var asked sync.WaitGroup
 			for j := range 1 + dice.IntN(3) {
 				asked.Go(func() {
-					cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: agent}, fmt.Sprint(key, j, agent))
+					cl, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed(fmt.Sprint(key, j, agent), api.ClaimRequest{Agent: agent}))
 					if err == nil {
-						_, err = n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: agent}, "")
+						_, err = client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Agent: agent}))
 					}
 					if c := code(err); err != nil && !slices.Contains([]string{"limit_reached", "nothing_ready", "claim_lost"}, c) {
 						w.Errorf("%s: %v", agent, err)
@@ -458,7 +459,7 @@ func (w *world) spendDays(seed uint64, steps int, n *node, again func() *node) {
 			asked.Wait()
 		}
 	}
-	log, err := n.Log(w.Context(), api.LogFilter{Limit: 1000})
+	log, err := client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{Limit: 1000})
 	mustDo(w, err)
 	got := make(map[string]int)
 	for _, e := range log.Entries {
@@ -528,7 +529,10 @@ func TestAutomationThatUndoesWhatDibsDoes(t *testing.T) {
 				id := w.add("Alpha", nil)
 				n := w.daemon(nil)
 				cl := n.mustClaim("Sandman", id)
-				mustDo(w, func() error { _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{}, ""); return err }())
+				mustDo(w, func() error {
+					_, err := client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(cl.ID), "", api.StopRequest{}))
+					return err
+				}())
 				token := ""
 				if tt.token {
 					token = string(cl.ID)
@@ -581,7 +585,7 @@ func TestAutomationAgainstEveryClaim(t *testing.T) {
 		defer stop()
 		granted := 0
 		for end := time.Now().Add(time.Hour); time.Now().Before(end); {
-			if _, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}, ""); err == nil {
+			if _, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600})); err == nil {
 				granted++
 			}
 			time.Sleep(30 * time.Second)
@@ -589,7 +593,7 @@ func TestAutomationAgainstEveryClaim(t *testing.T) {
 		if got := w.writes(id); granted < 4 || granted > 8 || got > 2*granted+4 {
 			w.Errorf("%d grants and %d writes in an hour", granted, got)
 		}
-		if held, err := n.Claims(w.Context(), ""); err != nil || len(held.Claims) > 0 {
+		if held, err := client.Do(w.Context(), n.Client, api.OpListClaims, api.AgentFilter{}); err != nil || len(held.Claims) > 0 {
 			w.Errorf("held all the same: %+v, %v", held, err)
 		}
 	})

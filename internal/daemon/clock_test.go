@@ -13,6 +13,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
@@ -100,7 +101,7 @@ func TestNobodyOverridesEarly(t *testing.T) {
 	takes := map[string]func(n *node, id string) (bool, error){
 		"override": override,
 		"sweep": func(n *node, _ string) (bool, error) {
-			swept, err := n.Sweep(n.w.Context(), "")
+			swept, err := client.Do(n.w.Context(), n.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{})
 			return len(swept.Swept) > 0, err
 		},
 	}
@@ -118,7 +119,7 @@ func TestNobodyOverridesEarly(t *testing.T) {
 						if i == 1 { // the lease begins again, at another second
 							time.Sleep(2*time.Minute + 13*time.Second)
 							var err error
-							if cl, err = holder.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+							if cl, err = client.Do(w.Context(), holder.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})); err != nil {
 								w.Fatal(err)
 							}
 						}
@@ -216,11 +217,11 @@ func TestClockIsSetWhileAClaimIsHeld(t *testing.T) {
 						if _, err := rival.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
 							w.Fatalf("after %v: Oracle: %v, want held", time.Since(began), err)
 						}
-						if swept, err := rival.Sweep(w.Context(), ""); err != nil || len(swept.Swept) > 0 {
+						if swept, err := client.Do(w.Context(), rival.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{}); err != nil || len(swept.Swept) > 0 {
 							w.Fatalf("after %v: swept %+v, %v; want nothing", time.Since(began), swept.Swept, err)
 						}
 						var err error
-						if cl, err = holder.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+						if cl, err = client.Do(w.Context(), holder.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})); err != nil {
 							w.Fatalf("after %v: %v", time.Since(began), err)
 						}
 						if since := time.Since(w.claimedAt(id)); since < 0 || since > time.Minute+5*time.Second {
@@ -263,7 +264,7 @@ func TestOneAnswerWithAWrongDate(t *testing.T) {
 					}
 					remove()
 					remove = strike()
-					if swept, err := rival.Sweep(w.Context(), ""); err != nil || len(swept.Swept) > 0 {
+					if swept, err := client.Do(w.Context(), rival.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{}); err != nil || len(swept.Swept) > 0 {
 						w.Errorf("answer %d: swept %+v, %v; want nothing", skip, swept.Swept, err)
 					}
 					remove()

@@ -12,6 +12,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/cluster"
 	"dibs/internal/daemon"
@@ -32,9 +33,9 @@ func sharing(s *pgtest.Server, name string) func(*config.Config) {
 func (n *node) led(leader string) {
 	n.w.Helper()
 	for range 300 {
-		c, err := n.Cluster(n.w.Context())
+		c, err := client.Do(n.w.Context(), n.Client, api.OpCluster, struct{}{})
 		if err == nil && c.Leader == leader {
-			if _, err = n.Status(n.w.Context()); err == nil {
+			if _, err = client.Do(n.w.Context(), n.Client, api.OpStatus, struct{}{}); err == nil {
 				return
 			}
 		}
@@ -47,8 +48,8 @@ func (n *node) led(leader string) {
 func (n *node) leads() {
 	n.w.Helper()
 	for range 300 {
-		if c, err := n.Cluster(n.w.Context()); err == nil && c.Leader == c.Name && c.Name != "" {
-			if _, err = n.Status(n.w.Context()); err == nil {
+		if c, err := client.Do(n.w.Context(), n.Client, api.OpCluster, struct{}{}); err == nil && c.Leader == c.Name && c.Name != "" {
+			if _, err = client.Do(n.w.Context(), n.Client, api.OpStatus, struct{}{}); err == nil {
 				return
 			}
 		}
@@ -83,13 +84,13 @@ func TestAnotherDaemonGoesOn(t *testing.T) {
 		b := w.daemon(sharing(s, "b"))
 		b.led("a")
 		for _, n := range []*node{a, b} {
-			c, err := n.Cluster(w.Context())
+			c, err := client.Do(w.Context(), n.Client, api.OpCluster, struct{}{})
 			if err != nil || c.Leader != "a" || c.Epoch != 1 || len(c.Members) != 2 || !c.Members[0].Leader || c.Members[1].Leader || c.Members[1].Address != "b:7331" {
 				w.Errorf("the members: %+v, %v", c, err)
 			}
 		}
 		first := a.mustClaim("Sandman", "")
-		if _, err := a.Send(w.Context(), api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), a.Client, api.OpSend, api.Keyed("", api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"})); err != nil {
 			w.Fatal(err)
 		}
 		second := b.mustClaim("Oracle", "")
@@ -103,11 +104,11 @@ func TestAnotherDaemonGoesOn(t *testing.T) {
 
 		b.stop()
 		a.led("a")
-		held, err := a.Claims(w.Context(), "Oracle")
+		held, err := client.Do(w.Context(), a.Client, api.OpListClaims, api.AgentFilter{Agent: "Oracle"})
 		if err != nil || len(held.Claims) != 1 || held.Claims[0].ID != second.ID {
 			w.Errorf("what is held at the next leader: %v, %v", held, err)
 		}
-		got, err := a.Poll(w.Context(), "Oracle", api.PollRequest{}, "")
+		got, err := client.Do(w.Context(), a.Client, api.OpPoll, api.PollInput{Name: "Oracle", Body: &api.PollRequest{}})
 		if err != nil || len(got.Triggers) == 0 {
 			w.Errorf("the message: %v, %v", got, err)
 		}
@@ -213,7 +214,7 @@ func TestAWaitOutlivesTheLeader(t *testing.T) {
 		var cl api.Claim
 		go func() {
 			var err error
-			cl, err = c.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 120}, "")
+			cl, err = client.Do(w.Context(), c.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", WaitSeconds: 120}))
 			got <- err
 		}()
 		time.Sleep(time.Second)
@@ -222,7 +223,7 @@ func TestAWaitOutlivesTheLeader(t *testing.T) {
 		if err := <-got; err != nil || cl.Agent != "Sandman" {
 			t.Errorf("the wait: %v, %v", cl, err)
 		}
-		held, err := b.Claims(w.Context(), "")
+		held, err := client.Do(w.Context(), b.Client, api.OpListClaims, api.AgentFilter{})
 		if err != nil || len(held.Claims) != 1 {
 			t.Errorf("claims: %v, %v", held, err)
 		}
@@ -247,17 +248,17 @@ func TestNoWayToTheLeader(t *testing.T) {
 			t.Errorf("it was tried for %v, want 10 s", took)
 		}
 		begun = time.Now()
-		if _, err := b.Cluster(w.Context()); err != nil {
+		if _, err := client.Do(w.Context(), b.Client, api.OpCluster, struct{}{}); err != nil {
 			t.Errorf("who the members are: %v", err)
 		}
-		if _, err := b.Status(w.Context()); code(err) != denied(claim.CodeJournalUnavailable) || !strings.Contains(err.Error(), "no way to a:7331") {
+		if _, err := client.Do(w.Context(), b.Client, api.OpStatus, struct{}{}); code(err) != denied(claim.CodeJournalUnavailable) || !strings.Contains(err.Error(), "no way to a:7331") {
 			t.Errorf("the status without a way: %v", err)
 		}
 		if took := time.Since(begun); took > 3*time.Second {
 			t.Errorf("questions about the cluster took %v", took)
 		}
 		w.wires.sever("a:7331", false)
-		if _, err := b.Status(w.Context()); err != nil {
+		if _, err := client.Do(w.Context(), b.Client, api.OpStatus, struct{}{}); err != nil {
 			t.Errorf("with the way back: %v", err)
 		}
 		b.stop()
@@ -276,13 +277,13 @@ func TestAProcessAtTheDoor(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		cl, err := b.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", TimeoutMinutes: 2, Keeper: api.Keeper{PID: cmd.Process.Pid}}, "")
+		cl, err := client.Do(w.Context(), b.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", TimeoutMinutes: 2, Keeper: api.Keeper{PID: cmd.Process.Pid}}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		held := func() bool {
 			w.Helper()
-			all, err := a.Claims(w.Context(), "Sandman")
+			all, err := client.Do(w.Context(), a.Client, api.OpListClaims, api.AgentFilter{Agent: "Sandman"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -461,7 +462,7 @@ func TestRepeatedAfterCut(t *testing.T) {
 			c.Claim.WriteWindow, c.Claim.Settle = 40*time.Second, time.Minute
 		})
 		ask := func(n *node) (api.Claim, error) {
-			return n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id}, "the same")
+			return client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("the same", api.ClaimRequest{Agent: "Sandman", Task: id}))
 		}
 		first := w.start(o)
 		cut := make(chan error, 1)

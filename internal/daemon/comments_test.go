@@ -11,9 +11,9 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
-	"dibs/internal/task"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,15 +26,15 @@ func commenting(c *config.Config) {
 // ends are the ways to end a claim with a reason.
 var ends = map[string]func(n *node, cl api.Claim, reason, mention string) error{
 	"block": func(n *node, cl api.Claim, reason, mention string) error {
-		_, err := n.Block(n.w.Context(), string(cl.ID), api.BlockRequest{Agent: cl.Agent, Reason: reason, Mention: mention}, "")
+		_, err := client.Do(n.w.Context(), n.Client, api.OpBlock, api.On(string(cl.ID), "", api.BlockRequest{Agent: cl.Agent, Reason: reason, Mention: mention}))
 		return err
 	},
 	"fail": func(n *node, cl api.Claim, reason, mention string) error {
-		_, err := n.Fail(n.w.Context(), string(cl.ID), api.FailRequest{Agent: cl.Agent, Reason: reason, Mention: mention}, "")
+		_, err := client.Do(n.w.Context(), n.Client, api.OpFail, api.On(string(cl.ID), "", api.FailRequest{Agent: cl.Agent, Reason: reason, Mention: mention}))
 		return err
 	},
 	"fail and reopen": func(n *node, cl api.Claim, reason, mention string) error {
-		_, err := n.Fail(n.w.Context(), string(cl.ID), api.FailRequest{Agent: cl.Agent, Reason: reason, Mention: mention, Reopen: true}, "")
+		_, err := client.Do(n.w.Context(), n.Client, api.OpFail, api.On(string(cl.ID), "", api.FailRequest{Agent: cl.Agent, Reason: reason, Mention: mention, Reopen: true}))
 		return err
 	},
 }
@@ -103,7 +103,7 @@ func TestNoComment(t *testing.T) {
 		"no reason":    {true, func(n *node, cl api.Claim) error { return ends["block"](n, cl, " ", "") }},
 		"complete":     {true, (*node).complete},
 		"release": {true, func(n *node, cl api.Claim) error {
-			_, err := n.Release(n.w.Context(), string(cl.ID), api.StopRequest{Reason: "no time"}, "")
+			_, err := client.Do(n.w.Context(), n.Client, api.OpRelease, api.On(string(cl.ID), "", api.StopRequest{Reason: "no time"}))
 			return err
 		}},
 	} {
@@ -178,7 +178,7 @@ func TestMention(t *testing.T) {
 		if err := ends["block"](n, cl, "", "Ada Lovelace"); code(err) != "invalid_request" {
 			w.Errorf("a mention without a reason: %v", err)
 		}
-		if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.State != claim.Held {
+		if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture}); err != nil || got.State != claim.Held {
 			w.Errorf("the claim is %s, %v; want it held", got.State, err)
 		}
 
@@ -425,7 +425,7 @@ func (w *world) asksFor() (n int) {
 }
 
 func (n *node) ask(agent, id, text, to string) (api.Claim, error) {
-	return n.Ask(n.w.Context(), id, api.AskRequest{Agent: agent, Text: text, To: to}, "")
+	return client.Do(n.w.Context(), n.Client, api.OpAsk, api.On(id, "", api.AskRequest{Agent: agent, Text: text, To: to}))
 }
 
 // An agent that asks is told once of each answer, and once that the task is open again, even by
@@ -594,7 +594,7 @@ func TestComment(t *testing.T) {
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Minute })
 		say := func(text, key string) api.Commented {
 			w.Helper()
-			answer, err := n.Comment(w.Context(), "TASK-1", api.CommentRequest{Agent: "Oracle", Text: text}, key)
+			answer, err := client.Do(w.Context(), n.Client, api.OpComment, api.OnTask("TASK-1", key, api.CommentRequest{Agent: "Oracle", Text: text}))
 			mustDo(w, err)
 			return answer
 		}
@@ -621,11 +621,11 @@ func TestComment(t *testing.T) {
 			"empty": {Agent: "Oracle", Text: "  "}, "too long": {Agent: "Oracle", Text: strings.Repeat("x", 60<<10)},
 			"mentions nobody": {Agent: "Oracle", Text: "x", Mention: "Nobody"},
 		} {
-			if _, err := n.Comment(w.Context(), "TASK-1", body, ""); code(err) != "invalid_request" {
+			if _, err := client.Do(w.Context(), n.Client, api.OpComment, api.OnTask("TASK-1", "", body)); code(err) != "invalid_request" {
 				w.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := n.Comment(w.Context(), "TASK-7", api.CommentRequest{Agent: "Oracle", Text: "x"}, ""); code(err) != "not_found" {
+		if _, err := client.Do(w.Context(), n.Client, api.OpComment, api.OnTask("TASK-7", "", api.CommentRequest{Agent: "Oracle", Text: "x"})); code(err) != "not_found" {
 			w.Errorf("no such task: %v", err)
 		}
 	})
@@ -641,29 +641,29 @@ func TestUsersSign(t *testing.T) {
 		blocked := w.add("Alpha", map[string]any{"status": option("status", "BLOCKED")})
 		n := w.daemon(func(c *config.Config) { c.Agents, c.Schedule.Sweep = nil, "@every 1000h" })
 		n.mustClaim("Sandman", w.add("Beta", nil))
-		if _, err := n.Reopen(w.Context(), task.ID(blocked), api.ReopenRequest{Note: "look again"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpReopen, api.ReopenInput{ID: blocked, Body: &api.ReopenRequest{Note: "look again"}}); err != nil {
 			w.Fatal(err)
 		}
 		if note := fmt.Sprint(w.page(blocked)); !strings.Contains(note, "Reopened: look again — "+signature+", ") {
 			w.Errorf("the page says %s", note)
 		}
-		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "hello"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSend, api.Keyed("", api.MessageRequest{To: "Oracle", Text: "hello"})); err != nil {
 			w.Fatal(err)
 		}
 		n.wantInbox("Oracle", 0, "message from "+signature+": hello", "tasks_available one")
 		if done := n.pause(api.PauseRequest{Agent: "Merlin"}); done.Pauses[0].By != signature {
 			w.Errorf("Merlin is paused by %q", done.Pauses[0].By)
 		}
-		if _, err := n.Add(w.Context(), api.AddRequest{Title: "Gamma"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpAddTask, api.AddInput{Body: api.AddRequest{Title: "Gamma"}}); err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(2 * time.Hour) // Sandman is silent, and there is no scheduled sweep
-		if _, err := n.SweepFor(w.Context(), api.SweepRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{}); err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 
-		log, err := n.Log(w.Context(), api.LogFilter{})
+		log, err := client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -677,7 +677,7 @@ func TestUsersSign(t *testing.T) {
 			}
 		}
 		told := make(map[claim.Kind]string)
-		_, err = n.Events(w.Context(), api.EventFilter{}, false, func(e api.Event) error {
+		_, err = n.Events(w.Context(), api.EventsInput{}, false, func(e api.Event) error {
 			if e.By != "" {
 				told[e.Kind] = e.By
 			}

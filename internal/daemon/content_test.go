@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
-	"dibs/internal/task"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,7 +45,7 @@ func (w *world) maria() string {
 func (n *node) content(id string) (api.TaskContent, time.Duration) {
 	n.w.Helper()
 	start := time.Now()
-	c, err := n.Content(n.w.Context(), task.ID(id))
+	c, err := client.Do(n.w.Context(), n.Client, api.OpGetTaskContent, api.GetTaskInput{ID: id})
 	if err != nil {
 		n.w.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestContentOfNoTask(t *testing.T) {
 			w.Fatal(err)
 		}
 		w.notion.ResetRequests()
-		_, err = n.Content(w.Context(), task.ID(secret))
+		_, err = client.Do(w.Context(), n.Client, api.OpGetTaskContent, api.GetTaskInput{ID: secret})
 		p, ok := errors.AsType[*api.Problem](err)
 		if !ok || p.Code != api.Code(claim.CodeNotFound) || len(w.requests()) > 0 {
 			w.Errorf("%v, after %q", err, w.requests())
@@ -189,7 +189,7 @@ func TestContentSlowsNoClaim(t *testing.T) {
 				start := time.Now()
 				cl := n.mustClaim("Sandman", id)
 				took = append(took, time.Since(start))
-				if _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{}, ""); err != nil {
+				if _, err := client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(cl.ID), "", api.StopRequest{})); err != nil {
 					w.Fatal(err)
 				}
 				time.Sleep(30 * time.Second)

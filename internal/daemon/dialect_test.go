@@ -14,6 +14,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/notion/sdktypes"
@@ -373,7 +374,7 @@ func (b *board) cycle() {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := n.Release(b.Context(), waits, api.StopRequest{Agent: "Oracle"}, ""); err != nil {
+		if _, err := client.Do(b.Context(), n.Client, api.OpRelease, api.On(waits, "", api.StopRequest{Agent: "Oracle"})); err != nil {
 			b.Error(err)
 		}
 	}
@@ -381,7 +382,7 @@ func (b *board) cycle() {
 	// Renewed, completed.
 	claimedAt := b.page(first).Date(b.names.ClaimedAt)
 	time.Sleep(20 * time.Minute)
-	renewed, err := n.Renew(b.Context(), string(cl.ID), api.RenewRequest{}, "")
+	renewed, err := client.Do(b.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{}))
 	if err != nil || !renewed.ExpiresAt.After(cl.ExpiresAt.Time) || b.page(first).Date(b.names.ClaimedAt) == claimedAt {
 		b.Errorf("renewed: %+v, err = %v, claimed at %s", renewed, err, b.page(first).Date(b.names.ClaimedAt))
 	}
@@ -406,14 +407,20 @@ func (b *board) cycle() {
 		do   func(id string) error
 		want task.Status
 	}{
-		{"released", func(id string) error { _, err := n.Release(b.Context(), id, api.StopRequest{}, ""); return err }, task.Open},
-		{"failed, reopened", func(id string) error {
-			_, err := n.Fail(b.Context(), id, api.FailRequest{Reopen: true}, "")
+		{"released", func(id string) error {
+			_, err := client.Do(b.Context(), n.Client, api.OpRelease, api.On(id, "", api.StopRequest{}))
 			return err
 		}, task.Open},
-		{"failed", func(id string) error { _, err := n.Fail(b.Context(), id, api.FailRequest{}, ""); return err }, task.Blocked},
+		{"failed, reopened", func(id string) error {
+			_, err := client.Do(b.Context(), n.Client, api.OpFail, api.On(id, "", api.FailRequest{Reopen: true}))
+			return err
+		}, task.Open},
+		{"failed", func(id string) error {
+			_, err := client.Do(b.Context(), n.Client, api.OpFail, api.On(id, "", api.FailRequest{}))
+			return err
+		}, task.Blocked},
 		{"blocked", func(id string) error {
-			_, err := n.Block(b.Context(), id, api.BlockRequest{Reason: "no access"}, "")
+			_, err := client.Do(b.Context(), n.Client, api.OpBlock, api.On(id, "", api.BlockRequest{Reason: "no access"}))
 			return err
 		}, task.Blocked},
 	} {
@@ -434,7 +441,7 @@ func (b *board) cycle() {
 // warnings checks that the daemon warns of each missing optional property.
 func (b *board) warnings(n *node) {
 	b.Helper()
-	s, err := n.Status(b.Context())
+	s, err := client.Do(b.Context(), n.Client, api.OpStatus, struct{}{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -493,7 +500,7 @@ func (b *board) stale(n *node) {
 	left := b.task("left behind", task.InProgress, "low")
 	b.taken(left, "claude-chat-7K9X", time.Now().Add(-3*time.Hour))
 	time.Sleep(6 * time.Minute) // until the next sync
-	swept, err := n.Sweep(b.Context(), "")
+	swept, err := client.Do(b.Context(), n.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{})
 	if err != nil || !slices.ContainsFunc(swept.Swept, func(s api.Swept) bool { return string(s.Task) == left }) {
 		b.Errorf("swept %+v, err = %v, want the task left behind among them", swept.Swept, err)
 	}
@@ -599,17 +606,17 @@ func everything(w *world, fields map[string]any, change func(*config.Config)) {
 		many[i] = w.add(fmt.Sprint("Dependency ", i), nil)
 	}
 	w.add("Waits for them", map[string]any{"depends_on": relation(many...)})
-	_, err := g.Content(w.Context(), id)
+	_, err := client.Do(w.Context(), g.node.Client, api.OpGetTaskContent, api.GetTaskInput{ID: string(id)})
 	mustDo(w, err)
-	_, err = g.Comment(w.Context(), id, api.CommentRequest{Agent: "Sandman", Text: "hello", Mention: "Tom"}, "")
+	_, err = client.Do(w.Context(), g.node.Client, api.OpComment, api.OnTask(id, "", api.CommentRequest{Agent: "Sandman", Text: "hello", Mention: "Tom"}))
 	mustDo(w, err)
-	_, err = g.Add(w.Context(), api.AddRequest{
+	_, err = client.Do(w.Context(), g.node.Client, api.OpAddTask, api.AddInput{Body: api.AddRequest{
 		Agent: "Sandman", Title: "Made", Body: "# One\n- [ ] two", Priority: "low", DependsOn: []string{string(id)}, Fields: fields,
-	}, "")
+	}})
 	mustDo(w, err)
-	_, err = g.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: string(id), TimeoutMinutes: 90}, "")
+	_, err = client.Do(w.Context(), g.node.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", Task: string(id), TimeoutMinutes: 90}))
 	mustDo(w, err)
-	_, err = g.Complete(w.Context(), api.OnlyClaim, api.CompleteRequest{Agent: "Sandman", Summary: "it works", Evidence: []string{"commit 1"}}, "")
+	_, err = client.Do(w.Context(), g.node.Client, api.OpComplete, api.On(api.OnlyClaim, "", api.CompleteRequest{Agent: "Sandman", Summary: "it works", Evidence: []string{"commit 1"}}))
 	mustDo(w, err)
 	time.Sleep(time.Hour)
 }

@@ -109,7 +109,7 @@ func (n *node) doubted(cl api.Claim, open string) {
 	if s := n.status(); !strings.Contains(strings.Join(s.Warnings, "\n"), string(cl.ID)) {
 		n.w.Errorf("the status warns %q", s.Warnings)
 	}
-	if c, err := n.Cluster(n.w.Context()); err != nil || !strings.Contains(c.LastError, string(cl.ID)) {
+	if c, err := client.Do(n.w.Context(), n.Client, api.OpCluster, struct{}{}); err != nil || !strings.Contains(c.LastError, string(cl.ID)) {
 		n.w.Errorf("the cluster: %+v, %v", c, err)
 	}
 	if got := n.get("/metrics"); !strings.Contains(got, "\ndibs_journal_doubted 1\n") {
@@ -151,7 +151,7 @@ func (w *world) databaseRestored(s *pgtest.Server, emptied bool) {
 	}
 
 	n = start()
-	if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); err != nil {
+	if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 		w.Fatal(err)
 	}
 	if emptied {
@@ -165,7 +165,7 @@ func (w *world) databaseRestored(s *pgtest.Server, emptied bool) {
 		w.Errorf("beside a board with claims, an empty database: %v", err)
 	}
 	if !emptied {
-		if _, err := n.Renew(w.Context(), string(known.ID), api.RenewRequest{Agent: "Trinity"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(known.ID), "", api.RenewRequest{Agent: "Trinity"})); err != nil {
 			w.Errorf("a renewal of what is held: %v", err)
 		}
 		if err := n.complete(known); err != nil {
@@ -178,14 +178,14 @@ func (w *world) databaseRestored(s *pgtest.Server, emptied bool) {
 	if newer.ID != "" {
 		n.doubted(newer, open)
 	}
-	c, err := n.AdoptCluster(w.Context(), "")
+	c, err := client.Do(w.Context(), n.Client, api.OpAdoptCluster, api.BareInput{})
 	if err != nil || c.Adopted == nil || !*c.Adopted || c.LastError != "" || c.Epoch == 0 {
 		w.Fatalf("AdoptCluster = %+v, %v", c, err)
 	}
-	if c, err := n.AdoptCluster(w.Context(), ""); err != nil || c.Adopted == nil || *c.Adopted {
+	if c, err := client.Do(w.Context(), n.Client, api.OpAdoptCluster, api.BareInput{}); err != nil || c.Adopted == nil || *c.Adopted {
 		w.Errorf("once more: %+v, %v", c, err)
 	}
-	if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err != nil {
+	if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true})); err != nil {
 		w.Fatal(err)
 	}
 	got := n.mustClaim("Oracle", "")
@@ -208,7 +208,7 @@ func TestWhoMayAdopt(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(sharing(s, "a"))
 		n.leads()
-		_, err := n.AdoptCluster(w.Context(), "")
+		_, err := client.Do(w.Context(), n.Client, api.OpAdoptCluster, api.BareInput{})
 		if p, _ := errors.AsType[*api.Problem](err); p == nil || p.Status != 403 || !strings.Contains(p.Detail, "root") {
 			w.Errorf("AdoptCluster = %v, want it to be refused", err)
 		}
@@ -252,7 +252,7 @@ func TestNoDoubt(t *testing.T) {
 		b.led("a")
 		sync := func(n *node) {
 			w.Helper()
-			if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err != nil {
+			if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true})); err != nil {
 				w.Fatal(err)
 			}
 			if got := n.status().Warnings; len(got) > 0 {
@@ -266,13 +266,13 @@ func TestNoDoubt(t *testing.T) {
 		// Renewed repeatedly, and then at another leader; the last renewal is not answered.
 		for range 3 {
 			time.Sleep(lease / 2)
-			if _, err := a.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: "Sandman"}, ""); err != nil {
+			if _, err := client.Do(w.Context(), a.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{Agent: "Sandman"})); err != nil {
 				w.Fatal(err)
 			}
 			sync(a)
 		}
 		time.Sleep(lease/2 - time.Minute)
-		if _, err := a.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: "Sandman"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), a.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{Agent: "Sandman"})); err != nil {
 			w.Fatal(err)
 		}
 		w.notion.Inject(emulator.Fault{Kind: emulator.DropAnswer, Times: 1, Match: func(r *http.Request, _ []byte) bool {
@@ -336,7 +336,7 @@ func TestStranger(t *testing.T) {
 				}
 				alone := takes("Oracle")
 				cl := stranger.mustClaim("Sandman", w.add("Fix the login", nil))
-				_, err := a.Sync(w.Context(), api.SyncRequest{Full: true}, "")
+				_, err := client.Do(w.Context(), a.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true}))
 				mustDo(w, err)
 				mustDo(w, stranger.complete(cl))
 				stranger.stop()
@@ -391,7 +391,7 @@ func TestTwoDaemonsSeeEachOthersClaims(t *testing.T) {
 		both(`claimed Sandman "work"`, `completed Sandman "work"`, `ready "waits"`)
 		cl = b.mustClaim("Oracle", waits)
 		both(`claimed Sandman "work"`, `completed Sandman "work"`, `ready "waits"`, `claimed Oracle "waits"`)
-		if _, err := b.Release(w.Context(), string(cl.ID), api.StopRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), b.Client, api.OpRelease, api.On(string(cl.ID), "", api.StopRequest{})); err != nil {
 			w.Fatal(err)
 		}
 		both(`claimed Sandman "work"`, `completed Sandman "work"`, `ready "waits"`, `claimed Oracle "waits"`, `released Oracle "waits"`, `ready "waits"`)
@@ -411,7 +411,7 @@ func TestOneOfTwoDaemonsTakesAStaleClaim(t *testing.T) {
 		afterA, afterB := a.last(), b.last()
 		b.mustClaim("Oracle", id)
 		b.wantEvents(afterB, `overridden Sandman Oracle "work"`)
-		got, err := a.Watch(w.Context(), string(cl.ID), "", afterA, time.Hour)
+		got, err := client.Do(w.Context(), a.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: afterA, Wait: time.Hour.String()})
 		if err != nil || got.Event == nil || got.Event.Kind != api.ClaimLost || got.Event.Holder != "Oracle" {
 			w.Errorf("event = %+v, err = %v; want claim_lost to Oracle", got.Event, err)
 		}
@@ -594,7 +594,7 @@ func drainTogether(w *world, daemons, agents int, work time.Duration) drained {
 		d.requests[kind]++
 	}
 	for _, n := range nodes {
-		events, err := n.Log(w.Context(), api.LogFilter{Limit: 1000})
+		events, err := client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{Limit: 1000})
 		if err != nil {
 			w.Error(err)
 		}

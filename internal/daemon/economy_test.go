@@ -17,6 +17,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
@@ -53,19 +54,19 @@ func TestWhatAnOperationCosts(t *testing.T) {
 		})
 		cost("questions", func() {
 			for _, f := range []api.TaskFilter{{}, {Ready: true}, {Status: "OPEN"}} {
-				if _, err := n.Tasks(t.Context(), f); err != nil {
+				if _, err := client.Do(t.Context(), n.Client, api.OpListTasks, f.Input()); err != nil {
 					t.Error(err)
 				}
 			}
-			if _, err := n.Task(t.Context(), task.ID(id)); err != nil {
+			if _, err := client.Do(t.Context(), n.Client, api.OpGetTask, api.GetTaskInput{ID: id}); err != nil {
 				t.Error(err)
 			}
-			if _, err := n.Status(t.Context()); err != nil {
+			if _, err := client.Do(t.Context(), n.Client, api.OpStatus, struct{}{}); err != nil {
 				t.Error(err)
 			}
 		})
 		cost("renewal in the first half of the lease", func() {
-			if _, err := n.Renew(t.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+			if _, err := client.Do(t.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})); err != nil {
 				t.Error(err)
 			}
 		})
@@ -142,7 +143,7 @@ func TestTwentyAgentsDrainAHundredTasks(t *testing.T) {
 		wg.Wait()
 		// The outbox is delivered before the count.
 		for {
-			s, err := n.Status(t.Context())
+			s, err := client.Do(t.Context(), n.Client, api.OpStatus, struct{}{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -365,7 +366,7 @@ func (s *stopwatch) toGrants() (all []took) {
 	for i := range edits() {
 		granted := make(chan time.Time, 1)
 		go func() {
-			cl, err := s.Claim(s.w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}, "")
+			cl, err := client.Do(s.w.Context(), s.hook.node.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}))
 			granted <- time.Now()
 			if err == nil {
 				err = s.complete(cl)
@@ -402,7 +403,7 @@ func TestRequestsAnHour(t *testing.T) {
 				for i := range tt.waiting {
 					agents.Go(func() {
 						for time.Now().Before(over) {
-							_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: fmt.Sprint("agent-", i), WaitSeconds: min(600, time.Until(over).Seconds())}, "")
+							_, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: fmt.Sprint("agent-", i), WaitSeconds: min(600, time.Until(over).Seconds())}))
 							if !strings.Contains(code(err), "nothing_ready") {
 								w.Errorf("agent %d: %v", i, err)
 							}
@@ -452,7 +453,7 @@ func TestMetrics(t *testing.T) {
 		}
 		n.mustClaim("Oracle", second)
 		time.Sleep(16 * time.Minute)
-		if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})); err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(time.Second) // until the outbox is delivered

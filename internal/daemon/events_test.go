@@ -15,6 +15,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
@@ -27,7 +28,7 @@ import (
 func (n *node) eventsAfter(after int64) []string {
 	n.w.Helper()
 	out := []string{}
-	_, err := n.Events(n.w.Context(), api.EventFilter{After: after}, false, func(e api.Event) error {
+	_, err := n.Events(n.w.Context(), api.EventsInput{After: after}, false, func(e api.Event) error {
 		out = append(out, word(e))
 		return nil
 	})
@@ -53,7 +54,7 @@ func word(e api.Event) string {
 // last returns the id of the newest event.
 func (n *node) last() int64 {
 	n.w.Helper()
-	id, err := n.Events(n.w.Context(), api.EventFilter{}, false, func(api.Event) error { return nil })
+	id, err := n.Events(n.w.Context(), api.EventsInput{}, false, func(api.Event) error { return nil })
 	if err != nil {
 		n.w.Fatal(err)
 	}
@@ -101,11 +102,11 @@ func TestEventsOfATasksLife(t *testing.T) {
 
 		after = n.last()
 		cl = n.mustClaim("Oracle", second)
-		if _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{Reason: "too hard"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(cl.ID), "", api.StopRequest{Reason: "too hard"})); err != nil {
 			w.Fatal(err)
 		}
 		cl = n.mustClaim("Sandman", second)
-		if _, err := n.Block(w.Context(), string(cl.ID), api.BlockRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpBlock, api.On(string(cl.ID), "", api.BlockRequest{})); err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -193,7 +194,7 @@ func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 
 				heard := make(chan api.Claim, 1)
 				go func() {
-					got, err := n.Watch(w.Context(), string(cl.ID), "Sandman", api.EventsFuture, time.Hour)
+					got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), Agent: "Sandman", After: api.EventsFuture, Wait: time.Hour.String()})
 					if err != nil {
 						w.Error(err)
 					}
@@ -502,7 +503,7 @@ func TestEventsNoLongerKept(t *testing.T) {
 			c.Events.Keep = 2 * time.Hour
 		})
 		for range 3 {
-			if _, err := n.Release(w.Context(), string(n.mustClaim("Sandman", id).ID), api.StopRequest{}, ""); err != nil {
+			if _, err := client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(n.mustClaim("Sandman", id).ID), "", api.StopRequest{})); err != nil {
 				w.Fatal(err)
 			}
 		}

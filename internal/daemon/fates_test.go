@@ -17,6 +17,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
@@ -86,7 +87,7 @@ var writes = map[string]write{
 		},
 		send: func(s *scene) error {
 			for range 2 { // until the first lease would have ended
-				_, err := s.a.Renew(s.Context(), string(s.cl.ID), api.RenewRequest{}, "")
+				_, err := client.Do(s.Context(), s.a.Client, api.OpRenew, api.On(string(s.cl.ID), "", api.RenewRequest{}))
 				if err != nil && code(err) != denied(claim.CodeNotionUnavailable) {
 					return err
 				}
@@ -104,7 +105,7 @@ var writes = map[string]write{
 	"release": {
 		before: (*scene).claim,
 		send: func(s *scene) error {
-			_, err := s.a.Release(s.Context(), string(s.cl.ID), api.StopRequest{}, "")
+			_, err := client.Do(s.Context(), s.a.Client, api.OpRelease, api.On(string(s.cl.ID), "", api.StopRequest{}))
 			return err
 		},
 		open: true, mesh: []string{"granted", "released"},
@@ -112,7 +113,7 @@ var writes = map[string]write{
 	"block": {
 		before: (*scene).claim,
 		send: func(s *scene) error {
-			_, err := s.a.Block(s.Context(), string(s.cl.ID), api.BlockRequest{}, "")
+			_, err := client.Do(s.Context(), s.a.Client, api.OpBlock, api.On(string(s.cl.ID), "", api.BlockRequest{}))
 			return err
 		},
 		want: shown{Status: "BLOCKED"}, mesh: []string{"blocked", "granted"},
@@ -120,7 +121,7 @@ var writes = map[string]write{
 	"fail": {
 		before: (*scene).claim,
 		send: func(s *scene) error {
-			_, err := s.a.Fail(s.Context(), string(s.cl.ID), api.FailRequest{Reopen: true}, "")
+			_, err := client.Do(s.Context(), s.a.Client, api.OpFail, api.On(string(s.cl.ID), "", api.FailRequest{Reopen: true}))
 			return err
 		},
 		open: true, mesh: []string{"failed", "granted"}, work: []string{"failed"},
@@ -184,7 +185,7 @@ func TestEntryThatQueriesDoNotShowYet(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		w.logsAgree(n)
 		w.noBlindRepeats(line)
-		if s, err := n.Status(w.Context()); err != nil || s.Outbox.Depth > 0 {
+		if s, err := client.Do(w.Context(), n.Client, api.OpStatus, struct{}{}); err != nil || s.Outbox.Depth > 0 {
 			w.Errorf("outbox = %+v, %v; want it empty", s.Outbox, err)
 		}
 	})
@@ -238,7 +239,7 @@ func TestEntryIDChangesWhileAnEntryIsInDoubt(t *testing.T) {
 						if got, want := w.work(), []string{"completed: Sandman", "completed: Sandman"}; !cmp.Equal(got, want) {
 							w.Errorf("the task log says %q, want %q", got, want)
 						}
-						if s, err := n.Status(w.Context()); err != nil || s.Outbox.Depth > 0 {
+						if s, err := client.Do(w.Context(), n.Client, api.OpStatus, struct{}{}); err != nil || s.Outbox.Depth > 0 {
 							w.Errorf("outbox = %+v, %v; want it empty", s.Outbox, err)
 						}
 					})
@@ -313,7 +314,7 @@ func (s *scene) goStale() error {
 }
 
 func (s *scene) sweep() error {
-	if _, err := s.a.Sweep(s.Context(), ""); err != nil {
+	if _, err := client.Do(s.Context(), s.a.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{}); err != nil {
 		s.Logf("%s: %v", s.name, err) // the schedule retries
 	}
 	return nil
@@ -428,7 +429,7 @@ func (s *scene) compete(ctx context.Context) {
 		case <-timer.C:
 		}
 		if s.oracle != nil {
-			now, err := s.b.Lookup(s.Context(), string(s.oracle.ID), "")
+			now, err := client.Do(s.Context(), s.b.Client, api.OpGetClaim, api.GetClaimInput{ID: string(s.oracle.ID), After: api.EventsFuture})
 			if err != nil {
 				s.errorf("Oracle's claim: %v", err)
 			} else if now.State == claim.Ended {
@@ -454,7 +455,7 @@ func (s *scene) alone() {
 	s.Helper()
 	var held []api.Claim
 	for _, n := range []*node{s.a, s.b} {
-		claims, err := n.Claims(s.Context(), "")
+		claims, err := client.Do(s.Context(), n.Client, api.OpListClaims, api.AgentFilter{})
 		if err != nil {
 			s.errorf("%v", err)
 		}
@@ -669,7 +670,7 @@ func TestWhatIsNotTakenHoldsUpNothingElse(t *testing.T) {
 					if whole {
 						want = "the mesh log takes no entries: "
 					}
-					s, err := n.Status(w.Context())
+					s, err := client.Do(w.Context(), n.Client, api.OpStatus, struct{}{})
 					if err != nil || !strings.Contains(strings.Join(s.Warnings, "\n"), want) || s.Outbox.Depth != tasks-mesh {
 						w.Errorf("warnings %q, outbox %+v, %v; want %q", s.Warnings, s.Outbox, err, want)
 					}
@@ -682,7 +683,7 @@ func TestWhatIsNotTakenHoldsUpNothingElse(t *testing.T) {
 					if got := len(w.mesh()); got != tasks {
 						w.Errorf("%d entries in the mesh log in the end, want %d", got, tasks)
 					}
-					if s, err := n.Status(w.Context()); err != nil || len(s.Warnings) > 0 || s.Outbox != (api.OutboxStatus{}) {
+					if s, err := client.Do(w.Context(), n.Client, api.OpStatus, struct{}{}); err != nil || len(s.Warnings) > 0 || s.Outbox != (api.OutboxStatus{}) {
 						w.Errorf("warnings %q, outbox %+v, %v in the end; want none", s.Warnings, s.Outbox, err)
 					}
 				})

@@ -11,6 +11,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
 
@@ -44,7 +45,7 @@ func fielded(names ...string) func(*config.Config) {
 // selected lists the tasks that the filter selects.
 func (n *node) selected(f api.TaskFilter) string {
 	n.w.Helper()
-	list, err := n.Tasks(n.w.Context(), f)
+	list, err := client.Do(n.w.Context(), n.Client, api.OpListTasks, f.Input())
 	if err != nil {
 		n.w.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestFields(t *testing.T) {
 		n := w.start(o)
 		want := task.Fields{"Sprint": 42.0, "Area": []any{"Web", "API"}, "Urgent": false, "claimed_until": nil}
 		w.notion.ResetRequests()
-		one, err := n.Task(w.Context(), task.ID(id))
+		one, err := client.Do(w.Context(), n.Client, api.OpGetTask, api.GetTaskInput{ID: id})
 		if diff := cmp.Diff(want, one.Fields); diff != "" || err != nil {
 			w.Errorf("show: %v, -want +got\n%s", err, diff)
 		}
@@ -85,11 +86,11 @@ func TestFields(t *testing.T) {
 		if diff := cmp.Diff(want, cl.Task.Fields); diff != "" || want["claimed_until"] == nil {
 			w.Errorf("claim: -want +got\n%s", diff)
 		}
-		if held, err := n.Claims(w.Context(), ""); err != nil || len(held.Claims) != 1 || held.Claims[0].Task.Fields["Sprint"] != 42.0 {
+		if held, err := client.Do(w.Context(), n.Client, api.OpListClaims, api.AgentFilter{}); err != nil || len(held.Claims) != 1 || held.Claims[0].Task.Fields["Sprint"] != 42.0 {
 			w.Errorf("claims: %+v, %v", held, err)
 		}
 		w.edit(id, map[string]any{"Sprint": number(43)})
-		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 			w.Error(err)
 		}
 		if got := n.selected(api.TaskFilter{Filter: api.Filter{Where: []string{"Sprint=43"}}}); got != "Ship" {
@@ -99,7 +100,7 @@ func TestFields(t *testing.T) {
 
 		w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
 		n = w.start(o)
-		if one, err := n.Task(w.Context(), task.ID(id)); err != nil || one.Fields["Sprint"] != 43.0 || len(one.Fields) != 4 {
+		if one, err := client.Do(w.Context(), n.Client, api.OpGetTask, api.GetTaskInput{ID: id}); err != nil || one.Fields["Sprint"] != 43.0 || len(one.Fields) != 4 {
 			w.Errorf("without Notion: %+v, %v", one.Fields, err)
 		}
 	})
@@ -116,35 +117,35 @@ func TestFieldsThatChange(t *testing.T) {
 		o := w.options(fielded("Sprint"))
 		n := w.start(o)
 		mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{"Sprint": nil}))
-		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true})); err != nil {
 			w.Fatal(err)
 		}
-		s, err := n.Status(w.Context())
+		s, err := client.Do(w.Context(), n.Client, api.OpStatus, struct{}{})
 		if err != nil || len(s.Warnings) != 1 || !strings.HasPrefix(s.Warnings[0], `property "Sprint" of tasks.fields is missing`) {
 			w.Errorf("warnings %q, %v", s.Warnings, err)
 		}
-		if one, err := n.Task(w.Context(), task.ID(id)); err != nil || one.Fields["Sprint"] != nil || !one.Ready {
+		if one, err := client.Do(w.Context(), n.Client, api.OpGetTask, api.GetTaskInput{ID: id}); err != nil || one.Fields["Sprint"] != nil || !one.Ready {
 			w.Errorf("%+v, %v", one, err)
 		}
 		n.mustClaim("Sandman", id)
 		time.Sleep(10 * time.Minute) // so that it was not edited recently
-		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 			w.Fatal(err)
 		}
 
 		c := o.Config
 		c.Tasks.Fields = []string{"Area"}
 		mustDo(w, n.daemon.Reload(c))
-		if _, err := n.Tasks(w.Context(), api.TaskFilter{Filter: api.Filter{Where: []string{"Sprint=42"}}}); code(err) != "invalid_request" || !strings.Contains(err.Error(), `there is no field "Sprint": want one of Area, title, key,`) {
+		if _, err := client.Do(w.Context(), n.Client, api.OpListTasks, api.ListTasksInput{Where: []string{"Sprint=42"}}); code(err) != "invalid_request" || !strings.Contains(err.Error(), `there is no field "Sprint": want one of Area, title, key,`) {
 			w.Error(err)
 		}
-		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 			w.Fatal(err)
 		}
 		if got := n.selected(api.TaskFilter{Filter: api.Filter{Where: []string{"Area=api"}}}); got != "Rest" {
 			w.Errorf("after the change: %q", got)
 		}
-		if s, err = n.Status(w.Context()); err != nil || len(s.Warnings) != 0 {
+		if s, err = client.Do(w.Context(), n.Client, api.OpStatus, struct{}{}); err != nil || len(s.Warnings) != 0 {
 			w.Errorf("warnings %q, %v", s.Warnings, err)
 		}
 	})
@@ -160,7 +161,7 @@ func TestNextByFilter(t *testing.T) {
 		w.add("Login form", map[string]any{"Sprint": number(42)})
 		n := w.daemon(fielded("Sprint"))
 		next := func(f api.Filter) (api.Claim, error) {
-			return n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Filter: f}, "")
+			return client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", Filter: f}))
 		}
 		w.edit(moved, map[string]any{"Sprint": number(43)}) // before the next sync
 		if cl, err := next(api.Filter{Where: []string{"Sprint=42"}}); err != nil || cl.Task.Title != "Login form" {
@@ -179,7 +180,7 @@ func TestNextByFilter(t *testing.T) {
 			w.Errorf("%+v, %v", cl.Task, err)
 		}
 		but := api.ClaimRequest{Agent: "Sandman", Except: []string{moved}}
-		if _, err := n.Claim(w.Context(), but, ""); code(err) != "nothing_ready" {
+		if _, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", but)); code(err) != "nothing_ready" {
 			w.Errorf("all but what is left: %v", err)
 		}
 		if cl, err := next(api.Filter{Priority: "high"}); err != nil || cl.Task.Title != "Moved" {
@@ -190,7 +191,7 @@ func TestNextByFilter(t *testing.T) {
 				w.Errorf("%+v: %v", f, err)
 			}
 		}
-		if _, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: moved, Filter: api.Filter{Text: "x"}}, ""); code(err) != "invalid_request" {
+		if _, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", Task: moved, Filter: api.Filter{Text: "x"}})); code(err) != "invalid_request" {
 			w.Error(err)
 		}
 	})
@@ -212,7 +213,7 @@ func TestWaitByFilter(t *testing.T) {
 		answers := make(chan got, 4)
 		began := time.Now()
 		wait := func(agent, key string, f api.Filter) {
-			cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: agent, Filter: f, WaitSeconds: 600}, key)
+			cl, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed(key, api.ClaimRequest{Agent: agent, Filter: f, WaitSeconds: 600}))
 			answers <- got{agent, cl.Task.Title, code(err), time.Since(began)}
 		}
 		go wait("Sandman", "key 1", api.Filter{Where: []string{"Sprint=2"}})
@@ -220,7 +221,7 @@ func TestWaitByFilter(t *testing.T) {
 		time.Sleep(time.Second)
 		w.notion.ResetRequests()
 		w.add("Fourth", map[string]any{"Sprint": number(4)})
-		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 			w.Fatal(err)
 		}
 		synctest.Wait()
@@ -235,13 +236,13 @@ func TestWaitByFilter(t *testing.T) {
 		if one.agent != "Sandman" || one.title != "Second" || one.after > 10*time.Second {
 			w.Errorf("%+v", one)
 		}
-		again, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Filter: api.Filter{Where: []string{"Sprint=2"}}, WaitSeconds: 600}, "key 1")
+		again, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("key 1", api.ClaimRequest{Agent: "Sandman", Filter: api.Filter{Where: []string{"Sprint=2"}}, WaitSeconds: 600}))
 		if err != nil || string(again.Task.ID) != second {
 			w.Errorf("asked again: %+v, %v", again, err)
 		}
 		w.edit(third, map[string]any{"Name": text("title", "The third")}) // it was ready before
 		began = time.Now()
-		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 			w.Fatal(err)
 		}
 		if one = <-answers; one.agent != "Oracle" || one.title != "The third" || one.after > 10*time.Second {
@@ -275,7 +276,7 @@ func TestReadyWhy(t *testing.T) {
 		why := func(agent string, f api.Filter) map[string]string {
 			w.Helper()
 			w.notion.ResetRequests()
-			list, err := n.Tasks(w.Context(), api.TaskFilter{Ready: true, Why: true, Agent: agent, Filter: f})
+			list, err := client.Do(w.Context(), n.Client, api.OpListTasks, api.TaskFilter{Ready: true, Why: true, Agent: agent, Filter: f}.Input())
 			if err != nil || len(w.requests()) != 0 {
 				w.Fatal(err, w.requests())
 			}
@@ -307,11 +308,11 @@ func TestReadyWhy(t *testing.T) {
 		if limit := "limit_reached: Sandman holds as many tasks as it may (max_per_agent, 1)"; got["Free"] != limit || got["Other"] != limit || got["Held"] != want["Held"] {
 			w.Errorf("at the limit: %v", got)
 		}
-		if list, err := n.Tasks(w.Context(), api.TaskFilter{Ready: true, Agent: "Sandman"}); err != nil || len(list.Tasks) != 0 || !list.LimitReached {
+		if list, err := client.Do(w.Context(), n.Client, api.OpListTasks, api.ListTasksInput{Ready: true, Agent: "Sandman"}); err != nil || len(list.Tasks) != 0 || !list.LimitReached {
 			w.Errorf("%+v, %v", list, err)
 		}
 
-		_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Filter: api.Filter{Priority: "low"}}, "")
+		_, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Oracle", Filter: api.Filter{Priority: "low"}}))
 		p, _ := errors.AsType[*api.Problem](err)
 		if diff := cmp.Diff(&api.Summary{Filtered: 2}, p.Summary); diff != "" {
 			w.Errorf("-want +got\n%s", diff)
@@ -329,7 +330,7 @@ func TestReadyWhy(t *testing.T) {
 		if p, _ = errors.AsType[*api.Problem](err); p == nil || p.Summary.Assigned != 0 {
 			w.Fatalf("what was made is not known yet: %+v", p.Summary)
 		}
-		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 			w.Fatal(err)
 		}
 		_, err = n.claim("Carol", "")

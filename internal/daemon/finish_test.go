@@ -10,9 +10,9 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
-	"dibs/internal/task"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,7 +27,7 @@ func TestTodos(t *testing.T) {
 		cl := n.mustClaim("Sandman", id)
 		complete := func(key string) (api.Claim, *api.Problem) {
 			w.Helper()
-			c, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: "Sandman"}, key)
+			c, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), key, api.CompleteRequest{Agent: "Sandman"}))
 			p, _ := errors.AsType[*api.Problem](err)
 			return c, p
 		}
@@ -43,12 +43,12 @@ func TestTodos(t *testing.T) {
 		if got := w.requests(); !slices.Equal(got, []string{"GET page"}) {
 			w.Errorf("it cost %q", got)
 		}
-		if c, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || c.State != claim.Held {
+		if c, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture}); err != nil || c.State != claim.Held {
 			w.Errorf("the claim is %s, %v", c.State, err)
 		}
 		// Whatever else an agent says is accepted.
 		other := n.mustClaim("Oracle", w.paged("- [ ] never\n"))
-		_, err := n.Block(w.Context(), string(other.ID), api.BlockRequest{Reason: "which?"}, "")
+		_, err := client.Do(w.Context(), n.Client, api.OpBlock, api.On(string(other.ID), "", api.BlockRequest{Reason: "which?"}))
 		mustDo(w, err)
 
 		// Without Notion it is not known.
@@ -83,7 +83,7 @@ func TestManyTodos(t *testing.T) {
 			fmt.Fprintf(&page, "- [ ] %d %s\n", i, strings.Repeat("ü", 1000))
 		}
 		cl := n.mustClaim("Sandman", w.paged(page.String()))
-		_, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{}, "")
+		_, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{}))
 		p, _ := errors.AsType[*api.Problem](err)
 		if p == nil || len(p.Todos) != 20 || !strings.Contains(p.Detail, " and 30 more;") || len(p.Detail) > 6000 {
 			w.Errorf("%+v", p)
@@ -103,7 +103,7 @@ func TestReviewOfEverything(t *testing.T) {
 		id := w.add("Fix the login", nil)
 		cl := n.mustClaim("Sandman", id)
 		for range 2 {
-			c, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Summary: "fixed", Evidence: []string{"commit 1f3a"}}, "")
+			c, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Summary: "fixed", Evidence: []string{"commit 1f3a"}}))
 			if err != nil || c.Outcome != claim.EndReview || c.Task.Status != "REVIEW" {
 				w.Errorf("%+v, %v", c, err)
 			}
@@ -115,7 +115,7 @@ func TestReviewOfEverything(t *testing.T) {
 		if err := n.complete(cl); code(err) != string(api.CodeNotDone) {
 			w.Error(err)
 		}
-		_, err := n.Fail(w.Context(), string(cl.ID), api.FailRequest{}, "")
+		_, err := client.Do(w.Context(), n.Client, api.OpFail, api.On(string(cl.ID), "", api.FailRequest{}))
 		mustDo(w, err)
 		time.Sleep(time.Minute)
 		if diff := cmp.Diff([]string{"failed: Sandman", "review: Sandman"}, w.work()); diff != "" {
@@ -160,7 +160,7 @@ func TestEvidence(t *testing.T) {
 		id := w.add("Fix the login", nil)
 		n := w.daemon(quiet)
 		cl := n.mustClaim("Sandman", id)
-		done, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Summary: "fixed", Evidence: []string{"commit\n1f\u202e3a", "", "go test: 0", strings.Repeat("ü", 1000)}}, "")
+		done, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Summary: "fixed", Evidence: []string{"commit\n1f\u202e3a", "", "go test: 0", strings.Repeat("ü", 1000)}}))
 		mustDo(w, err)
 		long := strings.Repeat("ü", 499) + "…"
 		if diff := cmp.Diff([]string{"commit 1f3a", "go test: 0", long}, done.Evidence); diff != "" {
@@ -190,7 +190,7 @@ func TestProgress(t *testing.T) {
 		w.notion.ResetRequests()
 		renew := func(n *node, line string) api.Claim {
 			w.Helper()
-			c, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: "Sandman", Progress: line}, "")
+			c, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{Agent: "Sandman", Progress: line}))
 			mustDo(w, err)
 			return c
 		}
@@ -206,7 +206,7 @@ func TestProgress(t *testing.T) {
 		}
 		n.stop()
 		n = w.start(options)
-		all, err := n.Claims(w.Context(), "")
+		all, err := client.Do(w.Context(), n.Client, api.OpListClaims, api.AgentFilter{})
 		mustDo(w, err)
 		if len(all.Claims) != 1 || all.Claims[0].Progress != "tests are green" || n.task(id).Progress != "tests are green" {
 			w.Errorf("after a restart: %+v, %q", all.Claims, n.task(id).Progress)
@@ -284,7 +284,7 @@ func TestFinishingTicks(t *testing.T) {
 		if sent := slices.DeleteFunc(w.requests(), func(r string) bool { return r != "PATCH page" }); len(sent) != 1 || !w.ticked(id) {
 			w.Errorf("%d writes, ticked %v: want it ticked in the same write", len(sent), w.ticked(id))
 		}
-		if _, err := n.Reopen(w.Context(), task.ID(id), api.ReopenRequest{Was: "COMPLETED"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpReopen, api.ReopenInput{ID: id, Body: &api.ReopenRequest{Was: "COMPLETED"}}); err != nil {
 			w.Fatal(err)
 		}
 		if diff := cmp.Diff(openCard, show(w.page(id))); diff != "" || w.ticked(id) {

@@ -13,6 +13,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
@@ -55,7 +56,7 @@ func TestDraggedToOpen(t *testing.T) {
 			time.Sleep(5 * time.Minute)
 			got := make(chan api.Claim, 1)
 			go func() {
-				next, err := waits.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", WaitSeconds: 120}, "")
+				next, err := client.Do(w.Context(), waits.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Oracle", WaitSeconds: 120}))
 				if err != nil {
 					w.Error(err)
 				}
@@ -68,7 +69,7 @@ func TestDraggedToOpen(t *testing.T) {
 			if took := time.Since(began); took > 3*config.Default().Sync.Interval {
 				w.Errorf("the next agent got the task after %v", took)
 			}
-			lost, err := a.Lookup(w.Context(), string(cl.ID), "")
+			lost, err := client.Do(w.Context(), a.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture})
 			if err != nil || lost.Outcome != claim.EndLost || !strings.Contains(lost.Detail, "OPEN by a person") {
 				w.Errorf("the claim ended as %s, %q, %v; want it lost, by a person", lost.Outcome, lost.Detail, err)
 			}
@@ -189,7 +190,7 @@ func TestClaimThatIsOverOnACard(t *testing.T) {
 			w.drag(id, task.InProgress)
 		},
 		"completed, and restored": func(w *world, n *node, id, token string) {
-			if _, err := n.Complete(w.Context(), token, api.CompleteRequest{Agent: "Sandman"}, ""); err != nil {
+			if _, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(token, "", api.CompleteRequest{Agent: "Sandman"})); err != nil {
 				w.Error(err)
 			}
 			time.Sleep(time.Minute)
@@ -257,7 +258,7 @@ func TestDuplicatedAndTemplated(t *testing.T) {
 			b.mustClaim("Oracle", one)
 		}
 		time.Sleep(10 * time.Minute)
-		if now, err := a.Lookup(w.Context(), string(cl.ID), ""); err != nil || now.State != claim.Held {
+		if now, err := client.Do(w.Context(), a.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture}); err != nil || now.State != claim.Held {
 			w.Errorf("the claim of the original is %s, %s, %v; want it held", now.State, now.Detail, err)
 		}
 		events := a.get("/v1/events?after=0&follow=false&agent=Sandman")
@@ -324,7 +325,7 @@ func TestOnePageIsRefused(t *testing.T) {
 		o.Transport = notion
 		n := w.start(o)
 		long := func(agent, id string) api.Claim {
-			cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: agent, Task: id, TimeoutMinutes: 10}, "")
+			cl, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: agent, Task: id, TimeoutMinutes: 10}))
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -339,7 +340,7 @@ func TestOnePageIsRefused(t *testing.T) {
 		for range 8 { // the agents are alive, even the one whose page is refused
 			time.Sleep(2 * time.Minute)
 			for _, cl := range []api.Claim{refused, renewed} {
-				_, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: cl.Agent}, "")
+				_, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{Agent: cl.Agent}))
 				if err != nil && cl.ID == renewed.ID {
 					w.Errorf("the renewal: %v", err)
 				}
@@ -348,7 +349,7 @@ func TestOnePageIsRefused(t *testing.T) {
 				w.Errorf("the completion: %v", err)
 			}
 		}
-		if now, err := n.Lookup(w.Context(), string(renewed.ID), ""); err != nil || now.State != claim.Held {
+		if now, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(renewed.ID), After: api.EventsFuture}); err != nil || now.State != claim.Held {
 			w.Errorf("the claim whose page is fine is %s, %v", now.State, err)
 		}
 		if got := show(w.page(left)); got != openCard {
@@ -373,19 +374,19 @@ var finishVerbs = map[string]struct {
 	do     func(n *node, cl api.Claim) error
 }{
 	"complete": {"COMPLETED", func(n *node, cl api.Claim) error {
-		_, err := n.Complete(n.w.Context(), string(cl.ID), api.CompleteRequest{Agent: cl.Agent, Summary: "done"}, "")
+		_, err := client.Do(n.w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Agent: cl.Agent, Summary: "done"}))
 		return err
 	}},
 	"release": {"OPEN", func(n *node, cl api.Claim) error {
-		_, err := n.Release(n.w.Context(), string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "no time"}, "")
+		_, err := client.Do(n.w.Context(), n.Client, api.OpRelease, api.On(string(cl.ID), "", api.StopRequest{Agent: cl.Agent, Reason: "no time"}))
 		return err
 	}},
 	"block": {"BLOCKED", func(n *node, cl api.Claim) error {
-		_, err := n.Block(n.w.Context(), string(cl.ID), api.BlockRequest{Agent: cl.Agent, Reason: "no access"}, "")
+		_, err := client.Do(n.w.Context(), n.Client, api.OpBlock, api.On(string(cl.ID), "", api.BlockRequest{Agent: cl.Agent, Reason: "no access"}))
 		return err
 	}},
 	"fail": {"OPEN", func(n *node, cl api.Claim) error {
-		_, err := n.Fail(n.w.Context(), string(cl.ID), api.FailRequest{Agent: cl.Agent, Reason: "it does not build", Reopen: true}, "")
+		_, err := client.Do(n.w.Context(), n.Client, api.OpFail, api.On(string(cl.ID), "", api.FailRequest{Agent: cl.Agent, Reason: "it does not build", Reopen: true}))
 		return err
 	}},
 }
@@ -588,7 +589,7 @@ func TestEditsAroundASweep(t *testing.T) {
 						"claimed_at": date(time.Now().Add(-2 * time.Hour)), "claim_token": text("rich_text", "01JAAAAAAAAAAAAAAAAAAAAAAA"),
 					})
 					time.Sleep(time.Minute)
-					if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err != nil {
+					if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true})); err != nil {
 						w.Fatal(err)
 					}
 					w.notion.ResetRequests()
@@ -600,7 +601,7 @@ func TestEditsAroundASweep(t *testing.T) {
 					}()
 					time.Sleep(20 * time.Millisecond)
 					began := time.Now()
-					if _, err := n.Sweep(w.Context(), ""); err != nil && what != "trash" {
+					if _, err := client.Do(w.Context(), n.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{}); err != nil && what != "trash" {
 						w.Fatal(err)
 					}
 					at := <-landed

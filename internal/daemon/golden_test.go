@@ -20,6 +20,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -217,7 +218,7 @@ func (g *golden) story() {
 func (g *golden) add(title string, props map[string]any) string {
 	id := g.w.add(title, props)
 	time.Sleep(time.Minute - time.Second) // sweeps run at full minutes, and the story between them
-	if _, err := g.Sync(g.w.Context(), api.SyncRequest{Full: true}, ""); err != nil {
+	if _, err := client.Do(g.w.Context(), g.node.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true})); err != nil {
 		g.w.Fatal(err)
 	}
 	return id

@@ -12,6 +12,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
@@ -53,7 +54,7 @@ func TestClaimCoveredByALateWrite(t *testing.T) {
 		covered := time.Now()
 		repaired := time.Duration(0)
 		for time.Since(covered) < 5*time.Minute {
-			now, err := a.Lookup(w.Context(), string(cl.ID), "")
+			now, err := client.Do(w.Context(), a.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture})
 			if err != nil || now.State != claim.Held {
 				w.Fatalf("after %v: the claim is %s, %s, %v; want it held", time.Since(covered), now.State, now.Detail, err)
 			}
@@ -62,7 +63,7 @@ func TestClaimCoveredByALateWrite(t *testing.T) {
 			} else if !shows && repaired > 0 {
 				w.Fatalf("the claim was in its place after %v, and is not after %v", repaired, time.Since(covered))
 			}
-			if held, err := b.Claims(w.Context(), ""); err != nil || len(held.Claims) > 0 {
+			if held, err := client.Do(w.Context(), b.Client, api.OpListClaims, api.AgentFilter{}); err != nil || len(held.Claims) > 0 {
 				w.Fatalf("b holds %+v, %v; want nothing", held.Claims, err)
 			}
 			time.Sleep(500 * time.Millisecond)
@@ -151,7 +152,7 @@ func TestAgentKnowsWithinAnInterval(t *testing.T) {
 						w.edit(id, tt.props)
 					}
 					time.Sleep(interval + time.Millisecond)
-					now, err := n.Lookup(w.Context(), string(cl.ID), "")
+					now, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture})
 					if err != nil || now.State != claim.Ended || now.Outcome != claim.EndLost || !strings.Contains(now.Detail, tt.detail) {
 						w.Errorf("one interval after the edit the claim is %s, %s: %q, %v; want it lost, and to be told of %q", now.State, now.Outcome, now.Detail, err, tt.detail)
 					}
@@ -177,7 +178,7 @@ func TestClaimTakenByAProgramThatFollowsNoProtocol(t *testing.T) {
 		taken := show(w.page(id))
 		c := config.Default()
 		time.Sleep(4*c.Sync.Interval + c.Claim.Settle + c.Notion.Timeout)
-		now, err := n.Lookup(w.Context(), string(cl.ID), "")
+		now, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture})
 		if err != nil || now.Outcome != claim.EndLost || !strings.Contains(now.Detail, "Rogue") {
 			w.Errorf("the claim is %s, %s: %q, %v; want it lost to Rogue", now.State, now.Outcome, now.Detail, err)
 		}
@@ -194,7 +195,7 @@ func TestClaimTakenByAProgramThatFollowsNoProtocol(t *testing.T) {
 // finishUnnamed completes the agent's only claim, and returns the refusal, if there is one.
 func (n *node) finishUnnamed(agent, summary string) (api.Claim, *api.Problem) {
 	n.w.Helper()
-	cl, err := n.Complete(n.w.Context(), api.OnlyClaim, api.CompleteRequest{Agent: agent, Summary: summary}, "")
+	cl, err := client.Do(n.w.Context(), n.Client, api.OpComplete, api.On(api.OnlyClaim, "", api.CompleteRequest{Agent: agent, Summary: summary}))
 	p, refused := errors.AsType[*api.Problem](err)
 	if err != nil && !refused {
 		n.w.Fatal(err)
@@ -207,7 +208,7 @@ func (n *node) take(id string) {
 	n.w.Helper()
 	n.w.edit(id, map[string]any{"claimed_by": text("rich_text", "Anna")})
 	time.Sleep(time.Minute)
-	if _, err := n.Sync(n.w.Context(), api.SyncRequest{}, ""); err != nil {
+	if _, err := client.Do(n.w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 		n.w.Fatal(err)
 	}
 	time.Sleep(time.Minute)
@@ -255,16 +256,16 @@ func TestTaskByKey(t *testing.T) {
 		if string(cl.Task.ID) != id || cl.Task.Key != "TASK-2" {
 			t.Errorf("claimed %+v", cl.Task)
 		}
-		if found, err := n.Task(w.Context(), "TASK-2"); err != nil || string(found.ID) != id {
+		if found, err := client.Do(w.Context(), n.Client, api.OpGetTask, api.GetTaskInput{ID: "TASK-2"}); err != nil || string(found.ID) != id {
 			t.Errorf("%+v, %v", found, err)
 		}
-		if found, err := n.Lookup(w.Context(), "TASK-2", ""); err != nil || found.ID != cl.ID {
+		if found, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: "TASK-2", After: api.EventsFuture}); err != nil || found.ID != cl.ID {
 			t.Errorf("%+v, %v", found, err)
 		}
-		if log, err := n.Log(w.Context(), api.LogFilter{Task: "TASK-1"}); err != nil || len(log.Entries) != 0 {
+		if log, err := client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{Task: "TASK-1"}); err != nil || len(log.Entries) != 0 {
 			t.Errorf("%+v, %v", log, err)
 		}
-		if _, err := n.Task(w.Context(), "TASK-9"); code(err) != "not_found" || !strings.Contains(err.Error(), "TASK-9") {
+		if _, err := client.Do(w.Context(), n.Client, api.OpGetTask, api.GetTaskInput{ID: "TASK-9"}); code(err) != "not_found" || !strings.Contains(err.Error(), "TASK-9") {
 			t.Error(err)
 		}
 	})
@@ -273,7 +274,7 @@ func TestTaskByKey(t *testing.T) {
 // takeBack has Ada take a task back from whoever holds it.
 func (n *node) takeBack(id, reason string) api.Claim {
 	n.w.Helper()
-	ended, err := n.Release(n.w.Context(), id, api.StopRequest{By: "Ada", Reason: reason}, "")
+	ended, err := client.Do(n.w.Context(), n.Client, api.OpRelease, api.On(id, "", api.StopRequest{By: "Ada", Reason: reason}))
 	mustDo(n.w, err)
 	return ended
 }
@@ -306,7 +307,7 @@ func TestTakenBackByAPerson(t *testing.T) {
 			w.Errorf("Sandman is told %q", got)
 		}
 		for _, id := range []string{string(cl.ID), api.OnlyClaim} {
-			_, err := n.Complete(w.Context(), id, api.CompleteRequest{Agent: "Sandman", Summary: "it was done"}, "")
+			_, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(id, "", api.CompleteRequest{Agent: "Sandman", Summary: "it was done"}))
 			if code(err) != string(api.CodeClaimLost) || !strings.Contains(err.Error(), "took the task back: the ladder broke") {
 				w.Errorf("complete %s: %v; want who took it and why", id, err)
 			}
@@ -314,7 +315,7 @@ func TestTakenBackByAPerson(t *testing.T) {
 
 		next := func(agent, want string) {
 			w.Helper()
-			cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: agent}, "")
+			cl, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: agent}))
 			got := cl.Task.Title
 			if err != nil {
 				got = err.Error()
@@ -323,7 +324,7 @@ func TestTakenBackByAPerson(t *testing.T) {
 				w.Errorf("%v after it was taken back, %s gets %q, want %q", time.Since(taken), agent, got, want)
 			}
 			if err == nil {
-				_, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{}, "")
+				_, err := client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(cl.ID), "", api.StopRequest{}))
 				mustDo(w, err)
 			}
 		}
@@ -334,14 +335,14 @@ func TestTakenBackByAPerson(t *testing.T) {
 		time.Sleep(time.Until(taken.Add(59 * time.Minute)))
 		next("Sandman", "1 was taken back from the agent")
 		n.wantInbox("Sandman", 0)
-		list, err := n.Tasks(w.Context(), api.TaskFilter{Agent: "Sandman", Ready: true, Why: true})
+		list, err := client.Do(w.Context(), n.Client, api.OpListTasks, api.ListTasksInput{Agent: "Sandman", Ready: true, Why: true})
 		mustDo(w, err)
 		i := slices.IndexFunc(list.Tasks, func(t api.Task) bool { return t.Title == "Alpha" })
 		if got := list.Tasks[i]; got.Ready || got.Code != "not_offered" || !strings.Contains(got.Reason, "Ada") {
 			w.Errorf("for Sandman: %+v", got)
 		}
 		// Whoever names the task, or gives it to the agent, means it.
-		_, err = n.Release(w.Context(), string(n.mustClaim("Sandman", id).ID), api.StopRequest{By: "Sandman"}, "")
+		_, err = client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(n.mustClaim("Sandman", id).ID), "", api.StopRequest{By: "Sandman"}))
 		mustDo(w, err)
 		if got := w.page(id).Text("note"); !strings.HasPrefix(got, "Given back — Sandman") {
 			w.Errorf("by itself: %q", got)
@@ -380,7 +381,7 @@ func TestTakenBackWithoutNotion(t *testing.T) {
 		if ended := n.takeBack(id, "no more"); !ended.Pending || ended.Outcome != claim.EndLost || !strings.Contains(ended.Detail, "Ada") {
 			w.Errorf("accepted as %+v", ended)
 		}
-		if _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{Agent: "Sandman"}, ""); code(err) != string(api.CodeClaimLost) || !strings.Contains(err.Error(), "no more") {
+		if _, err := client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(cl.ID), "", api.StopRequest{Agent: "Sandman"})); code(err) != string(api.CodeClaimLost) || !strings.Contains(err.Error(), "no more") {
 			w.Errorf("released by its agent: %v", err)
 		}
 		if got := n.react("Sandman", time.Minute); len(got) != 1 || !strings.Contains(got[0], "claim_lost Alpha from Ada") {
@@ -410,7 +411,7 @@ func TestSignedByWhom(t *testing.T) {
 		})
 		cl := n.mustClaim("Sandman", id)
 		for by, want := range map[string]api.Code{"Oracle": api.CodeForbiddenAgent, "user ada": api.CodeInvalidRequest} {
-			if _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{By: by}, ""); code(err) != string(want) {
+			if _, err := client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(cl.ID), "", api.StopRequest{By: by})); code(err) != string(want) {
 				w.Errorf("by %q: %v", by, err)
 			}
 		}
@@ -434,11 +435,11 @@ func TestReopenFailedBy(t *testing.T) {
 			},
 			"commented": func(id string) { w.commented(id, "no wonder") },
 			"remarked": func(id string) {
-				_, err := n.Comment(w.Context(), task.ID(id), api.CommentRequest{Agent: "Oracle", Text: "no wonder"}, "")
+				_, err := client.Do(w.Context(), n.Client, api.OpComment, api.OnTask(task.ID(id), "", api.CommentRequest{Agent: "Oracle", Text: "no wonder"}))
 				mustDo(w, err)
 			},
 			"finished": func(id string) {
-				_, err := n.Reopen(w.Context(), task.ID(id), api.ReopenRequest{Was: "BLOCKED", Status: "COMPLETED"}, "")
+				_, err := client.Do(w.Context(), n.Client, api.OpReopen, api.ReopenInput{ID: id, Body: &api.ReopenRequest{Was: "BLOCKED", Status: "COMPLETED"}})
 				mustDo(w, err)
 			},
 		}
@@ -450,7 +451,7 @@ func TestReopenFailedBy(t *testing.T) {
 		fail := func(agent, name string) {
 			cl := n.mustClaim(agent, ids[name])
 			if name == "blocked" {
-				_, err := n.Block(w.Context(), string(cl.ID), api.BlockRequest{}, "")
+				_, err := client.Do(w.Context(), n.Client, api.OpBlock, api.On(string(cl.ID), "", api.BlockRequest{}))
 				mustDo(w, err)
 			} else {
 				n.fail(cl)
@@ -478,7 +479,7 @@ func TestReopenFailedBy(t *testing.T) {
 		left := []string{"commented", "edited", "remarked"} // "finished" and "blocked" are no failures
 		asks := func(r api.ReopenFailedRequest, want ...string) {
 			w.Helper()
-			done, err := n.ReopenFailed(w.Context(), r, "")
+			done, err := client.Do(w.Context(), n.Client, api.OpReopenFailed, api.Keyed("", r))
 			mustDo(w, err)
 			if got := titles(done.Reopened); !slices.Equal(got, append([]string{}, want...)) || !slices.Equal(titles(done.Left), left) {
 				w.Errorf("%+v reopens %q and leaves %q, want %q and %q", r, got, titles(done.Left), want, left)

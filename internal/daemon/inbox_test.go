@@ -16,6 +16,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/notion/emulator"
@@ -28,7 +29,7 @@ import (
 // poll takes an agent's triggers.
 func (n *node) poll(agent string, wait time.Duration) []api.Trigger {
 	n.w.Helper()
-	got, err := n.Poll(n.w.Context(), agent, api.PollRequest{WaitSeconds: wait.Seconds()}, "")
+	got, err := client.Do(n.w.Context(), n.Client, api.OpPoll, api.PollInput{Name: agent, Body: &api.PollRequest{WaitSeconds: wait.Seconds()}})
 	if err != nil {
 		n.w.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestTriggersOfTasks(t *testing.T) {
 		n.wantInbox("Oracle", time.Minute, "tasks_available one one")
 		n.wantInbox("Oracle", time.Minute)
 		// A lead subscribes to finished tasks.
-		if _, err := n.Poll(w.Context(), "Lead", api.PollRequest{Finished: true}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpPoll, api.PollInput{Name: "Lead", Body: &api.PollRequest{Finished: true}}); err != nil {
 			w.Fatal(err)
 		}
 
@@ -143,7 +144,7 @@ func TestMessages(t *testing.T) {
 
 		send := func(n *node, from, to, body string) api.Message {
 			w.Helper()
-			m, err := n.Send(w.Context(), api.MessageRequest{From: from, To: to, Text: body}, "")
+			m, err := client.Do(w.Context(), n.Client, api.OpSend, api.Keyed("", api.MessageRequest{From: from, To: to, Text: body}))
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -191,7 +192,7 @@ func TestOffers(t *testing.T) {
 		a := w.add("Alpha", nil)
 		n := w.daemon(func(c *config.Config) { c.Claim.MaxPerAgent = 1 })
 		offer := func(id string) error {
-			_, err := n.Offer(w.Context(), task.ID(id), api.OfferRequest{Agent: "Sandman", To: "Oracle", Text: "you know this"}, "")
+			_, err := client.Do(w.Context(), n.Client, api.OpOffer, api.OnTask(task.ID(id), "", api.OfferRequest{Agent: "Sandman", To: "Oracle", Text: "you know this"}))
 			return err
 		}
 		refused := func(agent, id string) {
@@ -210,15 +211,15 @@ func TestOffers(t *testing.T) {
 		n.wantInbox("Oracle", 0, "task_offered Alpha from Sandman: you know this")
 		refused("Sandman", a)
 		refused("Merlin", a)
-		shown, err := n.Task(w.Context(), task.ID(a))
+		shown, err := client.Do(w.Context(), n.Client, api.OpGetTask, api.GetTaskInput{ID: a})
 		if err != nil || shown.Offer == nil || shown.Offer.State != "reviewing" || shown.Offer.From != "Sandman" || shown.Offer.To != "Oracle" {
 			w.Errorf("the task is shown as %+v, %v", shown.Offer, err)
 		}
-		cl, err := n.Accept(w.Context(), task.ID(a), api.AcceptRequest{Agent: "Oracle"}, "")
+		cl, err := client.Do(w.Context(), n.Client, api.OpAccept, api.OnTask(task.ID(a), "", api.AcceptRequest{Agent: "Oracle"}))
 		if err != nil || cl.Agent != "Oracle" {
 			w.Fatalf("accepted: %+v, %v", cl, err)
 		}
-		if shown, _ := n.Task(w.Context(), task.ID(a)); shown.Offer != nil {
+		if shown, _ := client.Do(w.Context(), n.Client, api.OpGetTask, api.GetTaskInput{ID: a}); shown.Offer != nil {
 			w.Errorf("the offer is there after it was accepted: %+v", shown.Offer)
 		}
 		n.wantInbox("Oracle", time.Minute)
@@ -233,10 +234,10 @@ func TestOffers(t *testing.T) {
 		}
 		mustDo(w, offer(b))
 		n.wantInbox("Oracle", time.Minute, "task_offered Beta from Sandman: you know this")
-		if _, err := n.Decline(w.Context(), task.ID(b), api.DeclineRequest{Agent: "Merlin"}, ""); code(err) != denied(claim.CodeReserved) {
+		if _, err := client.Do(w.Context(), n.Client, api.OpDecline, api.OnTask(task.ID(b), "", api.DeclineRequest{Agent: "Merlin"})); code(err) != denied(claim.CodeReserved) {
 			w.Errorf("err = %v, want reserved", err)
 		}
-		if _, err := n.Decline(w.Context(), task.ID(b), api.DeclineRequest{Agent: "Oracle", Reason: "no time"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpDecline, api.OnTask(task.ID(b), "", api.DeclineRequest{Agent: "Oracle", Reason: "no time"})); err != nil {
 			w.Fatal(err)
 		}
 		if told := n.react("Sandman", 0); !slices.Contains(told, "message Beta from Oracle: declined: no time") {
@@ -287,7 +288,7 @@ func TestSendOnce(t *testing.T) {
 		n := w.start(o)
 		send := func(key string) api.Message {
 			w.Helper()
-			m, err := n.Send(w.Context(), api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"}, key)
+			m, err := client.Do(w.Context(), n.Client, api.OpSend, api.Keyed(key, api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"}))
 			mustDo(w, err)
 			return m
 		}
@@ -329,7 +330,7 @@ func TestWhatTheInboxCosts(t *testing.T) {
 			}
 		}
 		hand := func() {
-			if _, err := n.Offer(w.Context(), task.ID(id), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, ""); err != nil {
+			if _, err := client.Do(w.Context(), n.Client, api.OpOffer, api.OnTask(task.ID(id), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"})); err != nil {
 				w.Error(err)
 			}
 		}
@@ -341,7 +342,7 @@ func TestWhatTheInboxCosts(t *testing.T) {
 			n.react("Merlin", time.Minute)
 		})
 		cost("a message", func() {
-			if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "hello"}, ""); err != nil {
+			if _, err := client.Do(w.Context(), n.Client, api.OpSend, api.Keyed("", api.MessageRequest{To: "Oracle", Text: "hello"})); err != nil {
 				w.Error(err)
 			}
 			n.react("Oracle", 0)
@@ -349,7 +350,7 @@ func TestWhatTheInboxCosts(t *testing.T) {
 		cost("an offer of an open task", hand,
 			"GET page", "GET page", "GET page", "PATCH page", "PATCH page", "POST pages")
 		cost("its refusal", func() {
-			if _, err := n.Decline(w.Context(), task.ID(id), api.DeclineRequest{Agent: "Oracle"}, ""); err != nil {
+			if _, err := client.Do(w.Context(), n.Client, api.OpDecline, api.OnTask(task.ID(id), "", api.DeclineRequest{Agent: "Oracle"})); err != nil {
 				w.Error(err)
 			}
 		}, "GET page", "GET page", "GET page", "PATCH page", "PATCH page", "POST pages")
@@ -441,7 +442,7 @@ func TestPollsWaitForOneAnother(t *testing.T) {
 		var polls sync.WaitGroup
 		for _, agent := range []string{"Sandman", "Oracle"} {
 			polls.Go(func() {
-				if _, err := n.Poll(w.Context(), agent, api.PollRequest{}, ""); err != nil {
+				if _, err := client.Do(w.Context(), n.Client, api.OpPoll, api.PollInput{Name: agent, Body: &api.PollRequest{}}); err != nil {
 					w.Error(err)
 				}
 			})

@@ -17,6 +17,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
 	"dibs/internal/notion/emulator"
@@ -164,7 +165,7 @@ func TestLogTellsWhatHappens(t *testing.T) {
 		if _, err := n.claim("Oracle", first); err == nil {
 			t.Error("granted twice")
 		}
-		if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})); err != nil {
 			t.Error(err)
 		}
 		j.want("a refusal and a renewal", whoseTask)
@@ -185,15 +186,15 @@ func TestLogTellsWhatHappens(t *testing.T) {
 			do    func(cl api.Claim) error
 		}{
 			{"released", func(cl api.Claim) error {
-				_, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "no time"}, "")
+				_, err := client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(cl.ID), "", api.StopRequest{Agent: cl.Agent, Reason: "no time"}))
 				return err
 			}},
 			{"failed", func(cl api.Claim) error {
-				_, err := n.Fail(w.Context(), string(cl.ID), api.FailRequest{Agent: cl.Agent, Reason: "no time"}, "")
+				_, err := client.Do(w.Context(), n.Client, api.OpFail, api.On(string(cl.ID), "", api.FailRequest{Agent: cl.Agent, Reason: "no time"}))
 				return err
 			}},
 			{"blocked", func(cl api.Claim) error {
-				_, err := n.Block(w.Context(), string(cl.ID), api.BlockRequest{Agent: cl.Agent, Reason: "no time"}, "")
+				_, err := client.Do(w.Context(), n.Client, api.OpBlock, api.On(string(cl.ID), "", api.BlockRequest{Agent: cl.Agent, Reason: "no time"}))
 				return err
 			}},
 		} {
@@ -203,7 +204,7 @@ func TestLogTellsWhatHappens(t *testing.T) {
 			mustDo(w, end.do(cl))
 			j.want(end.event, []string{claim.AttrEvent, claim.AttrTitle, claim.AttrSummary}, end.event+" "+end.event+" no time")
 			if end.event == "blocked" {
-				_, err := n.Reopen(w.Context(), cl.Task.ID, api.ReopenRequest{Agent: "Oracle"}, "")
+				_, err := client.Do(w.Context(), n.Client, api.OpReopen, api.ReopenInput{ID: string(cl.Task.ID), Body: &api.ReopenRequest{Agent: "Oracle"}})
 				mustDo(w, err)
 				j.want("reopened", []string{claim.AttrEvent, claim.AttrTitle, claim.AttrAgent, claim.AttrReason}, "reopened blocked Oracle it was BLOCKED")
 			}
@@ -218,7 +219,7 @@ func TestLogTellsWhatHappens(t *testing.T) {
 		n.mustClaim("Oracle", stale)
 		j.want("a stale claim, taken over", append(whoseTask, claim.AttrFormer),
 			"granted TASK-6 Oracle Sandman -", "overridden TASK-6 Oracle Sandman "+string(former.ID))
-		if _, err := n.Sweep(w.Context(), ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{}); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
@@ -247,11 +248,11 @@ func TestLogIsSilent(t *testing.T) {
 		w.notion.ResetRequests()
 		for i := range 60 {
 			if i%10 == 0 {
-				if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+				if _, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})); err != nil {
 					t.Error(err)
 				}
 			}
-			if _, err := n.Poll(w.Context(), "Oracle", api.PollRequest{}, ""); err != nil {
+			if _, err := client.Do(w.Context(), n.Client, api.OpPoll, api.PollInput{Name: "Oracle", Body: &api.PollRequest{}}); err != nil {
 				t.Error(err)
 			}
 			n.claim("Oracle", id)

@@ -138,7 +138,7 @@ func (h *hand) claim() (api.Claim, bool) {
 	}
 	call := time.Now()
 	cl, err := ask(h, "a claim of "+h.book.title(body.Task), func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
-		return c.Claim(ctx, body, key)
+		return client.Do(ctx, c, api.OpClaim, api.Keyed(key, body))
 	})
 	if err != nil {
 		return cl, false
@@ -158,7 +158,7 @@ func (h *hand) hold(cl api.Claim) {
 		}
 		call := time.Now()
 		renewed, err := ask(h, "a renewal of "+cl.Task.Title, func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
-			return c.Renew(ctx, string(cl.ID), api.RenewRequest{Agent: h.name}, key)
+			return client.Do(ctx, c, api.OpRenew, api.On(string(cl.ID), key, api.RenewRequest{Agent: h.name}))
 		})
 		switch {
 		case lost(err):
@@ -194,22 +194,22 @@ func (h *hand) finish(cl api.Claim) {
 	case draw < 10:
 		verb, kind = "complete", claim.KindCompleted
 		say = func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
-			return c.Complete(ctx, id, api.CompleteRequest{Agent: h.name, Summary: "done"}, key)
+			return client.Do(ctx, c, api.OpComplete, api.On(id, key, api.CompleteRequest{Agent: h.name, Summary: "done"}))
 		}
 	case draw < 16:
 		verb, kind = "release", claim.KindReleased
 		say = func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
-			return c.Release(ctx, id, api.StopRequest{Agent: h.name}, key)
+			return client.Do(ctx, c, api.OpRelease, api.On(id, key, api.StopRequest{Agent: h.name}))
 		}
 	case draw < 18:
 		verb, kind = "block", claim.KindBlocked
 		say = func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
-			return c.Block(ctx, id, api.BlockRequest{Agent: h.name, Reason: "no access"}, key)
+			return client.Do(ctx, c, api.OpBlock, api.On(id, key, api.BlockRequest{Agent: h.name, Reason: "no access"}))
 		}
 	default:
 		verb, kind = "fail", claim.KindFailed
 		say = func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
-			return c.Fail(ctx, id, api.FailRequest{Agent: h.name, Reason: "it does not work", Reopen: draw == 18}, key)
+			return client.Do(ctx, c, api.OpFail, api.On(id, key, api.FailRequest{Agent: h.name, Reason: "it does not work", Reopen: draw == 18}))
 		}
 	}
 	h.book.ended(cl.ID, time.Now(), "its agent is to %s it", verb)
@@ -228,7 +228,7 @@ func (h *hand) offer(cl api.Claim) bool {
 	h.book.ended(cl.ID, time.Now(), "it is offered to %s", to.name)
 	h.book.offered(h, string(cl.Task.ID))
 	_, err := ask(h, "to offer "+cl.Task.Title, func(ctx context.Context, c *client.Client, key string) (api.Offered, error) {
-		return c.Offer(ctx, cl.Task.ID, api.OfferRequest{Agent: h.name, To: to.name}, key)
+		return client.Do(ctx, c, api.OpOffer, api.OnTask(cl.Task.ID, key, api.OfferRequest{Agent: h.name, To: to.name}))
 	})
 	if err == nil {
 		h.count("offers")
@@ -244,7 +244,7 @@ func (h *hand) send() {
 	}
 	text := fmt.Sprintf("message %d of %s", h.asked+1, h.name)
 	_, err := ask(h, "to send to "+to.name, func(ctx context.Context, c *client.Client, key string) (api.Message, error) {
-		return c.Send(ctx, api.MessageRequest{From: h.name, To: to.name, Text: text}, key)
+		return client.Do(ctx, c, api.OpSend, api.Keyed(key, api.MessageRequest{From: h.name, To: to.name, Text: text}))
 	})
 	if err == nil {
 		h.count("messages")
@@ -257,7 +257,7 @@ func (h *hand) poll() int {
 	taker := fmt.Sprint(h.name, "-", h.asked)
 	limit := one(h.random, 0, 2)
 	got, err := ask(h, "a poll", func(ctx context.Context, c *client.Client, key string) (api.Triggers, error) {
-		return c.Poll(ctx, h.name, api.PollRequest{Limit: limit}, key)
+		return client.Do(ctx, c, api.OpPoll, api.PollInput{Name: h.name, Key: key, Body: &api.PollRequest{Limit: limit}})
 	})
 	if err != nil {
 		return 0
@@ -296,13 +296,13 @@ func (h *hand) answer(t api.Trigger) {
 	if h.random.IntN(3) == 0 {
 		h.book.gaveUp(h, string(t.Task.ID))
 		_, _ = ask(h, "to decline "+t.Task.Title, func(ctx context.Context, c *client.Client, key string) (api.Offered, error) {
-			return c.Decline(ctx, t.Task.ID, api.DeclineRequest{Agent: h.name}, key)
+			return client.Do(ctx, c, api.OpDecline, api.OnTask(t.Task.ID, key, api.DeclineRequest{Agent: h.name}))
 		})
 		return
 	}
 	call := time.Now()
 	cl, err := ask(h, "to accept "+t.Task.Title, func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
-		return c.Accept(ctx, t.Task.ID, api.AcceptRequest{Agent: h.name}, key)
+		return client.Do(ctx, c, api.OpAccept, api.OnTask(t.Task.ID, key, api.AcceptRequest{Agent: h.name}))
 	})
 	if err == nil {
 		h.count("offers accepted")
@@ -592,7 +592,7 @@ func (l *dynasty) journal() string { return l.r.path() }
 // held are what the daemon says it holds.
 func (l *dynasty) unquiet() []string {
 	c := l.door()
-	status, err := c.Status(l.Context())
+	status, err := client.Do(l.Context(), c, api.OpStatus, struct{}{})
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -600,7 +600,7 @@ func (l *dynasty) unquiet() []string {
 	if status.Outbox.Depth > 0 {
 		left = append(left, fmt.Sprintf("%s owes %s: %s", l.name(), status.Outbox.Owed(), status.Outbox.LastError))
 	}
-	claims, err := c.Claims(l.Context(), "")
+	claims, err := client.Do(l.Context(), c, api.OpListClaims, api.AgentFilter{})
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -105,9 +105,9 @@ func (m *mesh) checkBoard() {
 			continue
 		}
 		_, err := ask(late, "a claim of "+m.book.title(p.ID), func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
-			cl, err := c.Claim(ctx, api.ClaimRequest{Agent: late.name, Task: p.ID}, key)
+			cl, err := client.Do(ctx, c, api.OpClaim, api.Keyed(key, api.ClaimRequest{Agent: late.name, Task: p.ID}))
 			if err == nil {
-				_, err = c.Release(ctx, string(cl.ID), api.StopRequest{Agent: late.name}, key+"-back")
+				_, err = client.Do(ctx, c, api.OpRelease, api.On(string(cl.ID), key+"-back", api.StopRequest{Agent: late.name}))
 			}
 			return cl, err
 		})

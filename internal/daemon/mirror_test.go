@@ -11,9 +11,9 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
-	"dibs/internal/task"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,7 +22,7 @@ import (
 // titles returns the titles of the daemon's tasks, sorted.
 func (n *node) titles() []string {
 	n.w.Helper()
-	list, err := n.Tasks(n.w.Context(), api.TaskFilter{})
+	list, err := client.Do(n.w.Context(), n.Client, api.OpListTasks, api.ListTasksInput{})
 	if err != nil {
 		n.w.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func (n *node) titles() []string {
 // status returns the daemon's status.
 func (n *node) status() api.Status {
 	n.w.Helper()
-	s, err := n.Status(n.w.Context())
+	s, err := client.Do(n.w.Context(), n.Client, api.OpStatus, struct{}{})
 	if err != nil {
 		n.w.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func (n *node) status() api.Status {
 // task returns one of the daemon's tasks.
 func (n *node) task(id string) api.Task {
 	n.w.Helper()
-	t, err := n.Task(n.w.Context(), task.ID(id))
+	t, err := client.Do(n.w.Context(), n.Client, api.OpGetTask, api.GetTaskInput{ID: id})
 	if err != nil {
 		n.w.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func (n *node) task(id string) api.Task {
 // sync reads the whole board.
 func (n *node) sync() api.Sync {
 	n.w.Helper()
-	done, err := n.Sync(n.w.Context(), api.SyncRequest{Full: true}, "")
+	done, err := client.Do(n.w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true}))
 	if err != nil {
 		n.w.Fatal(err)
 	}
@@ -164,10 +164,10 @@ func TestAnUnsharedBoardIsNotAnEmptyOne(t *testing.T) {
 		n := w.daemon(nil)
 		working, finished := n.mustClaim("Sandman", held), n.mustClaim("Oracle", done)
 		mustDo(w, w.notion.Unshare(w.tasks))
-		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err == nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true})); err == nil {
 			w.Error("synced with a board that is not shared")
 		}
-		if got, err := n.Complete(w.Context(), string(finished.ID), api.CompleteRequest{}, ""); err != nil || got.State != claim.Finishing {
+		if got, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(finished.ID), "", api.CompleteRequest{})); err != nil || got.State != claim.Finishing {
 			w.Errorf("complete = %q, %v; want it accepted", got.State, err)
 		}
 		time.Sleep(5 * time.Minute)
@@ -209,7 +209,7 @@ func TestAQueryThatFailsHalfWayChangesNothing(t *testing.T) {
 		mustDo(w, w.notion.TrashPage(ids[1]))
 		w.add("added", nil)
 		remove := w.notion.Inject(emulator.Fault{Path: "/v1/data_sources/*/query", Skip: 1, Kind: emulator.HTML502})
-		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); code(err) != denied(claim.CodeNotionUnavailable) {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true})); code(err) != denied(claim.CodeNotionUnavailable) {
 			w.Errorf("err = %v, want notion_unavailable", err)
 		}
 		if diff := cmp.Diff(before, n.titles()); diff != "" {
@@ -283,7 +283,7 @@ func TestALargeBoard(t *testing.T) {
 		if code(err) != denied(claim.CodeNotionUnavailable) || !ok || problem.RetryAfter == 0 {
 			w.Errorf("next = %v, want notion_unavailable and when to try again", err)
 		}
-		cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 300}, "")
+		cl, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", WaitSeconds: 300}))
 		if err != nil || cl.State != claim.Held {
 			w.Errorf("got %+v, %v; want a claim", cl, err)
 		}
@@ -347,14 +347,14 @@ func TestSyncInAPause(t *testing.T) {
 		time.Sleep(config.Default().Sync.Interval + 10*time.Second)
 		for _, full := range []bool{false, true} {
 			start := time.Now()
-			_, err := n.Sync(w.Context(), api.SyncRequest{Full: full}, "")
+			_, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: full}))
 			problem, ok := errors.AsType[*api.Problem](err)
 			if !ok || code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 0 ||
 				problem.RetryAfter < 180 || problem.RetryAfter > 270 {
 				w.Errorf("sync (full: %v) = %v after %v, want notion_unavailable at once, and when to try again", full, err, time.Since(start))
 			}
 		}
-		if list, err := n.Tasks(w.Context(), api.TaskFilter{}); err != nil || !list.Stale {
+		if list, err := client.Do(w.Context(), n.Client, api.OpListTasks, api.ListTasksInput{}); err != nil || !list.Stale {
 			w.Errorf("tasks: %+v, %v; want them out of date", list.Age, err)
 		}
 		if s := n.status(); !s.Mirror.Stale || s.Notion.PausedUntil.IsZero() {
@@ -382,7 +382,7 @@ func TestSyncWhenAPauseBegins(t *testing.T) {
 		time.Sleep(time.Minute + time.Second)
 		w.notion.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 10 * time.Minute, Times: 1})
 		start := time.Now()
-		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 10*time.Second {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{})); code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 10*time.Second {
 			w.Errorf("sync = %v after %v, want notion_unavailable soon", err, time.Since(start))
 		}
 	})
@@ -421,7 +421,7 @@ func TestAListingOutlastsAPause(t *testing.T) {
 			w.Errorf("in the pause, mirror = %+v (%+v); want 200 tasks read", s.Mirror, s.Mirror.Syncing)
 		}
 		start := time.Now()
-		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 0 {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{})); code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 0 {
 			w.Errorf("another sync = %v after %v, want notion_unavailable at once", err, time.Since(start))
 		}
 		time.Sleep(time.Minute)
@@ -468,7 +468,7 @@ func TestLateClaimInASyncThatFails(t *testing.T) {
 				if got := w.page(late).Text("claimed_by"); got != "Oracle" {
 					w.Fatalf("the task is %q's, want the late write on it", got)
 				}
-				if s, err := n.Status(w.Context()); err != nil || s.Notion.LastError == "" {
+				if s, err := client.Do(w.Context(), n.Client, api.OpStatus, struct{}{}); err != nil || s.Notion.LastError == "" {
 					w.Fatalf("status %+v, %v: want the sync to fail", s.Notion, err)
 				}
 				if c.restart {
@@ -499,7 +499,7 @@ func TestBoardInTheTrash(t *testing.T) {
 	for name, noticed := range map[string]func(w *world, n *node, free string) error{
 		"by a claim": func(w *world, n *node, free string) error { _, err := n.claim("Sandman", free); return err },
 		"by next": func(w *world, n *node, _ string) error {
-			_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman"}, "")
+			_, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman"}))
 			return err
 		},
 		"by the interval, as a task is held": func(w *world, n *node, free string) error {
@@ -511,7 +511,7 @@ func TestBoardInTheTrash(t *testing.T) {
 			return err
 		},
 		"by a sync": func(w *world, n *node, _ string) error {
-			_, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, "")
+			_, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true}))
 			return err
 		},
 	} {
@@ -634,7 +634,7 @@ func TestPartsComeBeforeTheWhole(t *testing.T) {
 		}
 		mustDo(w, w.notion.EditPage(first, map[string]any{"status": option("status", "CANCELLED")}))
 		ready("second part")
-		_, err := n.Complete(w.Context(), string(n.mustClaim("Sandman", second).ID), api.CompleteRequest{}, "")
+		_, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(n.mustClaim("Sandman", second).ID), "", api.CompleteRequest{}))
 		mustDo(w, err)
 		ready("whole")
 		third := w.add("third part", nil)
@@ -642,7 +642,7 @@ func TestPartsComeBeforeTheWhole(t *testing.T) {
 		if _, err := n.claim("Sandman", whole); code(err) != "blocked_by_dependency" {
 			w.Errorf("claim of the whole, which just got another part: %v", err)
 		}
-		_, err = n.Complete(w.Context(), string(n.mustClaim("Sandman", third).ID), api.CompleteRequest{}, "")
+		_, err = client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(n.mustClaim("Sandman", third).ID), "", api.CompleteRequest{}))
 		mustDo(w, err)
 		ready("whole")
 		schema(nil)

@@ -12,6 +12,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
@@ -21,7 +22,7 @@ import (
 
 // mint returns the name of a session.
 func (n *node) mint(session string) (api.Minted, error) {
-	return n.Mint(n.w.Context(), api.MintRequest{Session: session}, "")
+	return client.Do(n.w.Context(), n.Client, api.OpMint, api.MintInput{Body: &api.MintRequest{Session: session}})
 }
 
 func (n *node) mustMint(session string) string {
@@ -35,7 +36,7 @@ func (n *node) mustMint(session string) string {
 
 func (n *node) agent(name string) api.Agent {
 	n.w.Helper()
-	a, err := n.Agent(n.w.Context(), name)
+	a, err := client.Do(n.w.Context(), n.Client, api.OpGetAgent, api.GetAgentInput{Name: name})
 	if err != nil {
 		n.w.Fatal(err)
 	}
@@ -64,9 +65,9 @@ func TestNames(t *testing.T) {
 			w.Errorf("agent %+v", who)
 		}
 		for name, err := range map[string]error{
-			"an agent":       second(n.Agent(w.Context(), "auto")),
+			"an agent":       second(client.Do(w.Context(), n.Client, api.OpGetAgent, api.GetAgentInput{Name: "auto"})),
 			"a claim":        second(n.claim("auto", "")),
-			"a message":      second(n.Send(w.Context(), api.MessageRequest{To: "auto", Text: "hello"}, "")),
+			"a message":      second(client.Do(w.Context(), n.Client, api.OpSend, api.Keyed("", api.MessageRequest{To: "auto", Text: "hello"}))),
 			"a long session": second(n.mint(strings.Repeat("s", api.MaxSession+1))),
 		} {
 			if code(err) != "invalid_request" {
@@ -140,7 +141,7 @@ func TestWords(t *testing.T) {
 			}
 		}
 		for _, f := range []api.TaskFilter{{Status: "Offn"}, {Filter: api.Filter{Priority: "Wichtig"}}} {
-			_, err := n.Tasks(w.Context(), f)
+			_, err := client.Do(w.Context(), n.Client, api.OpListTasks, f.Input())
 			want := `status: "Offn" is not a status: want one of Offen, In Arbeit, Blockiert, Erledigt, Gestrichen – für immer`
 			if f.Status == "" {
 				want = `priority: "Wichtig" is not a priority: want one of Später, low, Hoch, Notfall, none`
@@ -157,12 +158,12 @@ func TestWords(t *testing.T) {
 		if none := n.mustAdd(api.AddRequest{Title: "Shed", Priority: "none"}, ""); none.PriorityName != "" || none.Priority != "none" {
 			w.Errorf("made %+v", none.TaskRef)
 		}
-		cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Filter: api.Filter{Priority: "HOCH"}}, "")
+		cl, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", Filter: api.Filter{Priority: "HOCH"}}))
 		mustDo(w, err)
 		if cl.Task.Title != "Roof" || cl.Task.StatusWord() != "In Arbeit" {
 			w.Errorf("claimed %+v, want Roof", cl.Task)
 		}
-		waits, err := n.Task(w.Context(), task.ID(b.find("Fence")))
+		waits, err := client.Do(w.Context(), n.Client, api.OpGetTask, api.GetTaskInput{ID: b.find("Fence")})
 		if err != nil || waits.Reason != "it waits for “Roof” (In Arbeit, Sandman)" {
 			w.Errorf("waits: %q, %v", waits.Reason, err)
 		}
@@ -171,11 +172,11 @@ func TestWords(t *testing.T) {
 		if _, err := n.claim("Oracle", roof); err == nil || !strings.Contains(err.Error(), "it is Erledigt") {
 			w.Errorf("a finished task: %v", err)
 		}
-		done, err := n.Reopen(w.Context(), task.ID(roof), api.ReopenRequest{Was: "erledigt"}, "")
+		done, err := client.Do(w.Context(), n.Client, api.OpReopen, api.ReopenInput{ID: roof, Body: &api.ReopenRequest{Was: "erledigt"}})
 		if err != nil || done.Was != task.Completed || done.WasName != "Erledigt" {
 			w.Errorf("reopened %+v, %v", done, err)
 		}
-		status, err := n.Status(w.Context())
+		status, err := client.Do(w.Context(), n.Client, api.OpStatus, struct{}{})
 		mustDo(w, err)
 		if diff := cmp.Diff(&api.Words{
 			Statuses: map[task.Status]string{
@@ -217,21 +218,21 @@ func TestNamesInAnotherForm(t *testing.T) {
 			cl.Agent = apart
 			mustDo(w, n.complete(cl))
 			synctest.Wait()
-			_, err = n.Reopen(w.Context(), task.ID(id), api.ReopenRequest{Was: "COMPLETED"}, "")
+			_, err = client.Do(w.Context(), n.Client, api.OpReopen, api.ReopenInput{ID: id, Body: &api.ReopenRequest{Was: "COMPLETED"}})
 			mustDo(w, err)
 		}
 
-		added, err := n.Add(w.Context(), api.AddRequest{Title: "More", For: apart}, "")
+		added, err := client.Do(w.Context(), n.Client, api.OpAddTask, api.AddInput{Body: api.AddRequest{Title: "More", For: apart}})
 		mustDo(w, err)
 		if added.Task.AssignedTo != composed {
 			w.Errorf("added for %+q", added.Task.AssignedTo)
 		}
 		cl, err := n.claim(composed, id)
 		mustDo(w, err)
-		_, err = n.Fail(w.Context(), string(cl.ID), api.FailRequest{Agent: composed}, "")
+		_, err = client.Do(w.Context(), n.Client, api.OpFail, api.On(string(cl.ID), "", api.FailRequest{Agent: composed}))
 		mustDo(w, err)
 		synctest.Wait()
-		opened, err := n.ReopenFailed(w.Context(), api.ReopenFailedRequest{FailedBy: []string{apart}}, "")
+		opened, err := client.Do(w.Context(), n.Client, api.OpReopenFailed, api.Keyed("", api.ReopenFailedRequest{FailedBy: []string{apart}}))
 		mustDo(w, err)
 		if len(opened.Reopened) != 1 {
 			w.Errorf("reopened: %v", opened.Reopened)
@@ -249,11 +250,11 @@ func TestMadeUpNamesAreBounded(t *testing.T) {
 		n := w.daemon(nil)
 		ctx := w.Context()
 		poll := func(agent string) error {
-			_, err := n.Poll(ctx, agent, api.PollRequest{}, "")
+			_, err := client.Do(ctx, n.Client, api.OpPoll, api.PollInput{Name: agent, Body: &api.PollRequest{}})
 			return err
 		}
 		toAll := func() error {
-			_, err := n.Send(ctx, api.MessageRequest{From: "A0", To: "all", Text: strings.Repeat("y", 16<<10)}, "")
+			_, err := client.Do(ctx, n.Client, api.OpSend, api.Keyed("", api.MessageRequest{From: "A0", To: "all", Text: strings.Repeat("y", 16<<10)}))
 			return err
 		}
 		refused := func(what string, err error) (wait time.Duration) {
@@ -295,7 +296,7 @@ func TestMadeUpNamesAreBounded(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		for range 100 { // short ones are bounded as for one agent
-			if _, err := n.Send(ctx, api.MessageRequest{From: "A0", To: "A1", Text: "go on"}, ""); err != nil {
+			if _, err := client.Do(ctx, n.Client, api.OpSend, api.Keyed("", api.MessageRequest{From: "A0", To: "A1", Text: "go on"})); err != nil {
 				w.Fatal(err)
 			}
 		}

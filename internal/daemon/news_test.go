@@ -7,6 +7,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
@@ -29,7 +30,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 			30 * time.Minute,
 			func(w *world, n *node, cl api.Claim) {
 				time.Sleep(20 * time.Minute)
-				if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+				if _, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})); err != nil {
 					w.Error(err)
 				}
 			},
@@ -39,7 +40,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 			30 * time.Minute,
 			func(w *world, n *node, cl api.Claim) {
 				time.Sleep(28 * time.Minute)
-				if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+				if _, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})); err != nil {
 					w.Error(err)
 				}
 			},
@@ -49,7 +50,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 			30 * time.Minute,
 			func(w *world, n *node, cl api.Claim) {
 				time.Sleep(10 * time.Minute)
-				if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+				if _, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})); err != nil {
 					w.Error(err)
 				}
 				w.notion.Inject(emulator.Fault{Kind: emulator.Error503})
@@ -72,7 +73,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 				}
 				time.Sleep(70 * time.Minute)
 				var got []time.Duration
-				_, err := n.Events(w.Context(), api.EventFilter{Agent: "Sandman"}, false, func(e api.Event) error {
+				_, err := n.Events(w.Context(), api.EventsInput{Agent: "Sandman"}, false, func(e api.Event) error {
 					if e.Kind == api.LeaseExpiring {
 						got = append(got, e.At.Sub(granted).Truncate(time.Minute))
 						if !strings.Contains(e.Detail, tt.detail) || e.Claim != cl.ID || e.ExpiresAt.Before(e.At.Time) {
@@ -119,12 +120,12 @@ func TestSweptAndOverridden(t *testing.T) {
 		time.Sleep(33 * time.Minute)
 		after := n.last()
 		cl := n.mustClaim("Oracle", over)
-		if _, err := n.Sweep(w.Context(), ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{}); err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 		n.wantEvents(after, `overridden Sandman Oracle "over"`, `swept Sandman "swept"`, `ready "swept"`)
-		got, err := n.Watch(w.Context(), string(old.ID), "", api.EventsFuture, time.Hour)
+		got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(old.ID), After: api.EventsFuture, Wait: time.Hour.String()})
 		if err != nil || got.Outcome != claim.EndOverridden || got.Event == nil || got.Event.Kind != claim.KindOverridden || got.Event.Holder != "Oracle" {
 			w.Errorf("claim = %+v, event = %+v, err = %v; want it overridden by Oracle, at once", got, got.Event, err)
 		}
@@ -144,7 +145,7 @@ func TestSweepOfADuplicateIsNotTold(t *testing.T) {
 		cl := n.mustClaim("Sandman", id)
 		for range 2 { // until the copy's lease is over, and the claim's is not
 			time.Sleep(17 * time.Minute)
-			if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+			if _, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})); err != nil {
 				w.Fatal(err)
 			}
 		}
@@ -155,13 +156,13 @@ func TestSweepOfADuplicateIsNotTold(t *testing.T) {
 		})
 		time.Sleep(time.Minute) // the claim on a live copy would have been cleared
 		after := n.last()
-		swept, err := n.Sweep(w.Context(), "")
+		swept, err := client.Do(w.Context(), n.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{})
 		if err != nil || len(swept.Swept) != 1 || string(swept.Swept[0].Task) != copied {
 			w.Fatalf("swept = %+v, %v; want the copy", swept.Swept, err)
 		}
 		time.Sleep(time.Minute)
 		n.wantEvents(after, `swept "copy"`, `ready "copy"`)
-		got, err := n.Watch(w.Context(), string(cl.ID), "Sandman", after, time.Minute)
+		got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), Agent: "Sandman", After: after, Wait: time.Minute.String()})
 		if err != nil || got.State != claim.Held || got.Event != nil {
 			w.Errorf("the claim is %s, its event %+v, err = %v; want it held, and nothing told", got.State, got.Event, err)
 		}
@@ -187,7 +188,7 @@ func TestSweepIsToldOnce(t *testing.T) {
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval, c.Schedule.Sweep = time.Second, "@every 100h" })
 		time.Sleep(3 * time.Second)
 		w.notion.Inject(emulator.Fault{Method: "PATCH", Path: "/v1/pages/*", Kind: emulator.DelayAnswer, Delay: 1400 * time.Millisecond})
-		if _, err := n.Sweep(w.Context(), ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{}); err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(5 * time.Minute)
@@ -206,33 +207,33 @@ func TestWaitOnAClaim(t *testing.T) {
 		cl := n.mustClaim("Sandman", id)
 
 		start := time.Now()
-		got, err := n.Watch(w.Context(), string(cl.ID), "Sandman", 0, time.Minute) // its grant is no news
+		got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), Agent: "Sandman", Wait: time.Minute.String()}) // its grant is no news
 		if took := time.Since(start); err != nil || got.Event != nil || got.State != claim.Held || took != time.Minute {
 			w.Errorf("nothing happened: %+v after %v, err = %v; want the claim after a minute", got, took, err)
 		}
-		if _, err := n.Watch(w.Context(), string(cl.ID), "Oracle", api.EventsFuture, time.Minute); code(err) != string(api.CodeClaimLost) {
+		if _, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), Agent: "Oracle", After: api.EventsFuture, Wait: time.Minute.String()}); code(err) != string(api.CodeClaimLost) {
 			w.Errorf("another's claim: err = %v, want claim_lost", err)
 		}
 
 		start = time.Now()
-		got, err = n.Watch(w.Context(), string(cl.ID), "Sandman", api.EventsFuture, time.Hour)
+		got, err = client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), Agent: "Sandman", After: api.EventsFuture, Wait: time.Hour.String()})
 		if took := time.Since(start); err != nil || got.Event == nil || got.Event.Kind != api.LeaseExpiring || took > 24*time.Minute {
 			w.Errorf("event = %+v after %v, err = %v; want a warning", got.Event, took, err)
 		}
 		// Events between two waits are not missed, given the last position.
 		before := got.Event.ID - 1
-		got, err = n.Watch(w.Context(), string(cl.ID), "Sandman", before, time.Hour)
+		got, err = client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), Agent: "Sandman", After: before, Wait: time.Hour.String()})
 		if err != nil || got.Event == nil || got.Event.ID != before+1 {
 			w.Errorf("event = %+v, err = %v; want the same again", got.Event, err)
 		}
 
 		time.AfterFunc(time.Minute, func() { n.complete(cl) })
-		got, err = n.Watch(w.Context(), id, "Sandman", before+1, time.Hour)
+		got, err = client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: "Sandman", After: before + 1, Wait: time.Hour.String()})
 		if err != nil || got.Event == nil || got.Event.Kind != claim.KindCompleted || got.Event.Summary != "done" || got.State != claim.Ended {
 			w.Errorf("%s, event = %+v, err = %v; want the completion", got.State, got.Event, err)
 		}
 		start = time.Now()
-		got, err = n.Watch(w.Context(), string(cl.ID), "", api.EventsFuture, time.Hour)
+		got, err = client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture, Wait: time.Hour.String()})
 		if err != nil || got.Event == nil || got.Event.Kind != claim.KindCompleted || time.Since(start) != 0 {
 			w.Errorf("an ended claim: %+v after %v, err = %v; want its end at once", got.Event, time.Since(start), err)
 		}
@@ -275,12 +276,12 @@ func TestEventsAfterARestart(t *testing.T) {
 		if diff := cmp.Diff(want, sorted(n.eventsAfter(after))); diff != "" {
 			w.Errorf("events (-want +got):\n%s", diff)
 		}
-		if got, err := n.Watch(w.Context(), string(gone.ID), "Sandman", after, time.Hour); err != nil || got.Event == nil || got.Event.ID <= after {
+		if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(gone.ID), Agent: "Sandman", After: after, Wait: time.Hour.String()}); err != nil || got.Event == nil || got.Event.ID <= after {
 			w.Errorf("event = %+v, err = %v; want the loss, with an id above %d", got.Event, err, after)
 		}
 		// The agent continues as before.
 		after = n.last()
-		if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})); err != nil {
 			w.Error(err)
 		}
 		if err := n.complete(cl); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/daemon"
 	"dibs/internal/testkit"
 
@@ -139,10 +140,10 @@ func TestNotices(t *testing.T) {
 		blocked, reviewed, lost := w.add("Beta", nil), w.add("Gamma", nil), w.add("Delta", nil)
 		n.sync()
 		cl := n.mustClaim("Oracle", lost)
-		_, err := n.Block(w.Context(), string(n.mustClaim("Sandman", blocked).ID), api.BlockRequest{Reason: "no key"}, "")
+		_, err := client.Do(w.Context(), n.Client, api.OpBlock, api.On(string(n.mustClaim("Sandman", blocked).ID), "", api.BlockRequest{Reason: "no key"}))
 		mustDo(w, err)
 		time.Sleep(20 * time.Second)
-		_, err = n.Review(w.Context(), string(n.mustClaim("Sandman", reviewed).ID), api.ReviewRequest{Note: "have a look"}, "")
+		_, err = client.Do(w.Context(), n.Client, api.OpReview, api.On(string(n.mustClaim("Sandman", reviewed).ID), "", api.ReviewRequest{Note: "have a look"}))
 		mustDo(w, err)
 		w.edit(lost, map[string]any{"claimed_by": text("rich_text", "Ada")})
 		n.sync()

@@ -12,6 +12,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/journal/inbox"
 	"dibs/internal/notion/emulator"
@@ -80,7 +81,7 @@ func TestAnHourWithoutNotion(t *testing.T) {
 				time.Sleep(5 * time.Minute)
 
 				// Questions are answered, with the age of the answer.
-				list, err := n.Tasks(w.Context(), api.TaskFilter{Ready: true})
+				list, err := client.Do(w.Context(), n.Client, api.OpListTasks, api.ListTasksInput{Ready: true})
 				if err != nil || len(list.Tasks) != 1 || string(list.Tasks[0].ID) != open {
 					w.Errorf("ready = %v, %v; want one task", list.Tasks, err)
 				}
@@ -110,24 +111,24 @@ func TestAnHourWithoutNotion(t *testing.T) {
 				}
 
 				// A renewal is accepted, and says when the lease ends.
-				before, err := n.Lookup(w.Context(), string(claims[3].ID), "")
+				before, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(claims[3].ID), After: api.EventsFuture})
 				if err != nil {
 					w.Fatal(err)
 				}
-				renewed, err := n.Renew(w.Context(), string(claims[3].ID), api.RenewRequest{}, "")
+				renewed, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(claims[3].ID), "", api.RenewRequest{}))
 				if err != nil || renewed.Detail == "" || !renewed.ExpiresAt.Equal(before.ExpiresAt.Time) {
 					w.Errorf("renew = %+v, %v; want the lease as it was, until %v", renewed, err, before.ExpiresAt)
 				}
 				// Finishes are accepted.
 				for i, end := range []func() (api.Claim, error){
 					func() (api.Claim, error) {
-						return n.Complete(w.Context(), string(claims[2].ID), api.CompleteRequest{Summary: "first"}, "")
+						return client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(claims[2].ID), "", api.CompleteRequest{Summary: "first"}))
 					},
 					func() (api.Claim, error) {
-						return n.Release(w.Context(), string(claims[1].ID), api.StopRequest{}, "")
+						return client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(claims[1].ID), "", api.StopRequest{}))
 					},
 					func() (api.Claim, error) {
-						return n.Complete(w.Context(), string(claims[0].ID), api.CompleteRequest{Summary: "last"}, "")
+						return client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(claims[0].ID), "", api.CompleteRequest{Summary: "last"}))
 					},
 				} {
 					start := time.Now()
@@ -163,7 +164,7 @@ func TestAnHourWithoutNotion(t *testing.T) {
 				if diff := cmp.Diff([]string{held[2], held[1], held[0]}, w.written()); diff != "" {
 					w.Errorf("tasks in the order of their endings (-want +got):\n%s", diff)
 				}
-				after, err := n.Lookup(w.Context(), string(claims[3].ID), "")
+				after, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(claims[3].ID), After: api.EventsFuture})
 				if err != nil || !after.ExpiresAt.After(before.ExpiresAt.Time) {
 					w.Errorf("the lease of the claim that was renewed ends at %v, %v; want later than %v", after.ExpiresAt, err, before.ExpiresAt)
 				}
@@ -197,7 +198,7 @@ func TestNotionFallsSilent(t *testing.T) {
 		})
 		wg.Go(func() {
 			start := time.Now()
-			got, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{}, "")
+			got, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{}))
 			if err != nil || got.State != claim.Finishing || time.Since(start) > most {
 				w.Errorf("complete = %q, %v after %v; want it accepted within %v", got.State, err, time.Since(start), most)
 			}
@@ -234,14 +235,14 @@ func TestWaitingForNotion(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		start := time.Now()
 		time.AfterFunc(10*time.Minute, remove)
-		cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id, WaitSeconds: 3600}, "")
+		cl, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", Task: id, WaitSeconds: 3600}))
 		if took := time.Since(start); err != nil || took < 10*time.Minute || took > 11*time.Minute {
 			w.Errorf("got %v, %v after %v; want the claim soon after 10 minutes", cl.ID, err, took)
 		}
 		w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
 		time.Sleep(time.Minute)
 		start = time.Now()
-		_, err = n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", WaitSeconds: 300}, "")
+		_, err = client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Oracle", WaitSeconds: 300}))
 		if took := time.Since(start); code(err) != denied(claim.CodeNotionUnavailable) || took != 5*time.Minute {
 			w.Errorf("err = %v after %v, want notion_unavailable after 5 minutes", err, took)
 		}
@@ -338,7 +339,7 @@ func TestQueriesThatFailStopNoClaims(t *testing.T) {
 		cl := n.mustClaim("Oracle", other)
 		w.edit(other, map[string]any{"status": option("status", "CANCELLED")})
 		time.Sleep(time.Minute)
-		if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.Outcome != claim.EndLost {
+		if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture}); err != nil || got.Outcome != claim.EndLost {
 			w.Errorf("the claim on a cancelled task is %s %s, %v; want it lost", got.State, got.Outcome, err)
 		}
 	})
@@ -427,7 +428,7 @@ func TestKeyAfterAWriteThatNeverArrived(t *testing.T) {
 		n := w.daemon(nil)
 		mend := w.notion.Inject(emulator.Fault{Method: "PATCH", Kind: emulator.DropRequest})
 		ask := func() (api.Claim, error) {
-			return n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id}, "once")
+			return client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("once", api.ClaimRequest{Agent: "Sandman", Task: id}))
 		}
 		if _, err := ask(); code(err) != denied(claim.CodeNotionUnavailable) {
 			w.Fatalf("err = %v, want notion_unavailable", err)
@@ -475,7 +476,7 @@ func TestWaitingWhileAPageIsBroken(t *testing.T) {
 		n := w.daemon(nil)
 		granted := make(chan time.Time, 1)
 		go func() {
-			if _, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}, ""); err != nil {
+			if _, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600})); err != nil {
 				w.Error(err)
 			}
 			granted <- time.Now()
@@ -500,7 +501,7 @@ func TestPagesAfterASpell(t *testing.T) {
 		mend := w.notion.Inject(emulator.Fault{Path: "/v1/pages/*", Kind: emulator.Error503})
 		granted := make(chan time.Time, 1)
 		go func() {
-			if _, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 3600}, ""); err != nil {
+			if _, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", WaitSeconds: 3600})); err != nil {
 				w.Error(err)
 			}
 			granted <- time.Now()
@@ -570,16 +571,16 @@ func TestFinishWhileNotionIsAway(t *testing.T) {
 				if tt.taken {
 					b.mustClaim("Oracle", id)
 				}
-				got, err := a.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: "Sandman", Summary: "all of it"}, "")
+				got, err := client.Do(w.Context(), a.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Agent: "Sandman", Summary: "all of it"}))
 				if err != nil || got.State != claim.Finishing || !got.Pending || !strings.Contains(got.Unknown, tt.unknown) {
 					t.Errorf("answered %+v, %v; want it pending, and not known %q", got, err, tt.unknown)
 				}
-				if held, err := a.Claims(w.Context(), "Sandman"); err != nil || len(held.Claims) != 1 || !held.Claims[0].Pending {
+				if held, err := client.Do(w.Context(), a.Client, api.OpListClaims, api.AgentFilter{Agent: "Sandman"}); err != nil || len(held.Claims) != 1 || !held.Claims[0].Pending {
 					t.Errorf("claims %+v, %v; want the one pending", held, err)
 				}
 				back()
 				time.Sleep(2 * time.Minute)
-				end, err := a.Lookup(w.Context(), string(cl.ID), "Sandman")
+				end, err := client.Do(w.Context(), a.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), Agent: "Sandman", After: api.EventsFuture})
 				if err != nil || end.Pending || end.Unknown != "" || end.Outcome != tt.outcome {
 					t.Errorf("ended as %+v, %v; want %s", end, err, tt.outcome)
 				}
@@ -587,7 +588,7 @@ func TestFinishWhileNotionIsAway(t *testing.T) {
 					t.Errorf("task log %v, want %s", work, tt.work)
 				}
 				told := ""
-				got2, err := a.Poll(w.Context(), "Sandman", api.PollRequest{}, "")
+				got2, err := client.Do(w.Context(), a.Client, api.OpPoll, api.PollInput{Name: "Sandman", Body: &api.PollRequest{}})
 				for _, trigger := range got2.Triggers {
 					if trigger.Type == inbox.ClaimLost {
 						told += string(trigger.Type) + " " + trigger.Task.Title + " from " + trigger.From
@@ -632,7 +633,7 @@ func TestNotionIsBack(t *testing.T) {
 					granted := make(chan time.Time)
 					go func() {
 						time.Sleep(time.Second)
-						if _, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: open, WaitSeconds: 3600}, ""); err != nil {
+						if _, err := client.Do(w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Oracle", Task: open, WaitSeconds: 3600})); err != nil {
 							w.Error(err)
 						}
 						granted <- time.Now()

@@ -401,17 +401,17 @@ func TestKilledWithTriggers(t *testing.T) {
 		taken, mine, done, handed := s.add("Alpha", nil), s.add("Beta", nil), s.add("Gamma", nil), s.add("Delta", nil)
 		c := s.life.client()
 		hold := func(agent, id string) (cl api.Claim) {
-			cl, err := c.Claim(s.Context(), api.ClaimRequest{Agent: agent, Task: id}, "")
+			cl, err := client.Do(s.Context(), c, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: agent, Task: id}))
 			mustDo(s.world, err)
 			return cl
 		}
-		_, err := c.Sync(s.Context(), api.SyncRequest{}, "")
+		_, err := client.Do(s.Context(), c, api.OpSync, api.Keyed("", &api.SyncRequest{}))
 		mustDo(s.world, err)
 		hold("Oracle", taken)
 		hold("Oracle", mine)
 		gamma := hold("Sandman", done)
 		hold("Sandman", handed)
-		_, err = c.Poll(s.Context(), "Oracle", api.PollRequest{Finished: true}, "") // subscribes from now on
+		_, err = client.Do(s.Context(), c, api.OpPoll, api.PollInput{Name: "Oracle", Body: &api.PollRequest{Finished: true}}) // subscribes from now on
 		mustDo(s.world, err)
 		time.Sleep(2 * time.Minute)
 		s.life.(*reaper).arm()
@@ -426,17 +426,17 @@ func TestKilledWithTriggers(t *testing.T) {
 		owe(inbox.TaskAssigned, " Epsilon")
 		owe(inbox.TasksAvailable, "")
 		s.ask("sync", func(c *client.Client, key string) error {
-			_, err := c.Sync(s.Context(), api.SyncRequest{}, key)
+			_, err := client.Do(s.Context(), c, api.OpSync, api.Keyed(key, &api.SyncRequest{}))
 			return err
 		})
 		if s.ask("complete", func(c *client.Client, key string) error {
-			_, err := c.Complete(s.Context(), string(gamma.ID), api.CompleteRequest{Agent: "Sandman"}, key)
+			_, err := client.Do(s.Context(), c, api.OpComplete, api.On(string(gamma.ID), key, api.CompleteRequest{Agent: "Sandman"}))
 			return err
 		}) {
 			owe(inbox.TaskFinished, " Gamma")
 		}
 		if s.ask("offer", func(c *client.Client, key string) error {
-			_, err := c.Offer(s.Context(), task.ID(handed), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, key)
+			_, err := client.Do(s.Context(), c, api.OpOffer, api.OnTask(task.ID(handed), key, api.OfferRequest{Agent: "Sandman", To: "Oracle"}))
 			if code(err) == denied(claim.CodeReserved) {
 				return nil // Oracle has it: done before the kill
 			}
@@ -470,7 +470,7 @@ func TestKilledWithTakers(t *testing.T) {
 		s.send("one")
 		s.send("two")
 		for _, pid := range []int{gone.Process.Pid, os.Getpid()} {
-			_, err := r.client().Poll(w.Context(), "Oracle", api.PollRequest{Limit: 1, PID: pid}, "")
+			_, err := client.Do(w.Context(), r.client(), api.OpPoll, api.PollInput{Name: "Oracle", Body: &api.PollRequest{Limit: 1, PID: pid}})
 			mustDo(w, err)
 		}
 		mustDo(w, gone.Process.Kill())
@@ -571,7 +571,7 @@ func (s *story) ask(what string, do func(c *client.Client, key string) error) bo
 // send sends Oracle a message. If the request is answered, the message must be delivered.
 func (s *story) send(text string) {
 	if s.ask("send "+text, func(c *client.Client, key string) error {
-		_, err := c.Send(s.Context(), api.MessageRequest{From: "Sandman", To: "Oracle", Text: text}, key)
+		_, err := client.Do(s.Context(), c, api.OpSend, api.Keyed(key, api.MessageRequest{From: "Sandman", To: "Oracle", Text: text}))
 		return err
 	}) {
 		s.owed[string(inbox.Message)+": "+text] = true
@@ -584,7 +584,7 @@ func (s *story) poll(limit int) (ids []string) {
 	s.polls++
 	taker := fmt.Sprint("poll ", s.polls)
 	s.ask(taker, func(c *client.Client, key string) error {
-		got, err := c.Poll(s.Context(), "Oracle", api.PollRequest{Limit: limit}, key)
+		got, err := client.Do(s.Context(), c, api.OpPoll, api.PollInput{Name: "Oracle", Key: key, Body: &api.PollRequest{Limit: limit}})
 		if err != nil {
 			return err
 		}
@@ -643,7 +643,7 @@ func (s *story) ack(ids []string) {
 func (s *story) lose() {
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
-	_, _ = s.life.client().Poll(ctx, "Oracle", api.PollRequest{Limit: 1}, "")
+	_, _ = client.Do(ctx, s.life.client(), api.OpPoll, api.PollInput{Name: "Oracle", Body: &api.PollRequest{Limit: 1}})
 	if s.life.died() {
 		s.life.back()
 	}

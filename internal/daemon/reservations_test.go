@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 
 	"github.com/google/go-cmp/cmp"
@@ -65,7 +66,7 @@ func TestWhatReservationsCost(t *testing.T) {
 				if _, err := n.reserve("Sandman", api.ReserveRequest{}, "./src/", "name:db"); err != nil {
 					w.Error(err)
 				}
-				if _, err := n.Reservations(w.Context(), ""); err != nil {
+				if _, err := client.Do(w.Context(), n.Client, api.OpReservations, api.ListReservationsInput{}); err != nil {
 					w.Error(err)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
 	"dibs/internal/door/server"
@@ -91,14 +92,14 @@ func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 						}
 					}
 					renew := func() error {
-						_, err := n.Renew(w.Context(), string(alive.ID), api.RenewRequest{}, "")
+						_, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(alive.ID), "", api.RenewRequest{}))
 						return err
 					}
 					switch noticed {
 					case "by its holder":
 						refused("renew", renew())
 					case "by a sync":
-						_, err := n.Sync(w.Context(), api.SyncRequest{}, "")
+						_, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{}))
 						refused("sync", err)
 					}
 					for range 2 {
@@ -109,16 +110,16 @@ func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 					if s := n.status(); len(s.Warnings) == 0 || !strings.Contains(s.Warnings[0], says) || !strings.Contains(s.Warnings[0], "claimed") || !s.Mirror.Stale {
 						w.Errorf("warnings: %q, mirror %+v; want one that says %s", s.Warnings, s.Mirror, says)
 					}
-					list, err := n.Tasks(w.Context(), api.TaskFilter{Ready: true})
+					list, err := client.Do(w.Context(), n.Client, api.OpListTasks, api.ListTasksInput{Ready: true})
 					if err != nil || slices.ContainsFunc(list.Tasks, func(t api.Task) bool { return t.Title == "waits" || t.Title == "held" }) {
 						w.Errorf("ready: %+v, %v; want none that waits or is held", list.Tasks, err)
 					}
 					refused("renew", renew())
-					ended, err := n.Complete(w.Context(), string(done.ID), api.CompleteRequest{}, "")
+					ended, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(done.ID), "", api.CompleteRequest{}))
 					if err != nil || ended.State != claim.Finishing {
 						w.Errorf("complete: state = %q, err = %v, want it owed", ended.State, err)
 					}
-					if got, err := n.Lookup(w.Context(), string(alive.ID), ""); err != nil || got.State != claim.Held || got.ExpiresAt.Before(alive.ExpiresAt.Time) {
+					if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(alive.ID), After: api.EventsFuture}); err != nil || got.State != claim.Held || got.ExpiresAt.Before(alive.ExpiresAt.Time) {
 						w.Errorf("%s until %v, %v; want it held as it was until %v", got.State, got.ExpiresAt, err, alive.ExpiresAt)
 					}
 
@@ -128,7 +129,7 @@ func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 					if got := w.page(held); got.Select("status") != "COMPLETED" {
 						w.Errorf("the task that was completed is %s", got.Select("status"))
 					}
-					if got, err := n.Lookup(w.Context(), string(alive.ID), ""); err != nil || got.State != claim.Held {
+					if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(alive.ID), After: api.EventsFuture}); err != nil || got.State != claim.Held {
 						w.Errorf("the other is %s, %v (%s), want it held", got.State, err, got.Detail)
 					}
 					if p := w.page(kept); shape(p) != "IN_PROGRESS Oracle" || p.Text("claim_token") != string(alive.ID) {
@@ -169,7 +170,7 @@ func TestNothingIsSweptWhileALeaseIsUnknown(t *testing.T) {
 		if got := w.page(id).Select("status"); got != "IN_PROGRESS" {
 			w.Errorf("the task is %s", got)
 		}
-		if _, err := n.Sweep(w.Context(), ""); code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), "claim_timeout_minutes") {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{}); code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), "claim_timeout_minutes") {
 			w.Errorf("sweep = %v, want notion_refused, and why", err)
 		}
 	})
@@ -264,7 +265,7 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 						switch noticed {
 						case "by its holder":
 							time.Sleep(14 * time.Minute) // half of the lease
-							_, err := n.Renew(w.Context(), string(alive.ID), api.RenewRequest{}, "")
+							_, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(alive.ID), "", api.RenewRequest{}))
 							if err != nil && code(err) != string(claim.CodeNotionRefused) { // nothing on the page shows an option that it does not have
 								w.Errorf("renew = %v", err)
 							}
@@ -274,7 +275,7 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 							}
 						}
 						time.Sleep(30 * time.Second)
-						if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err != nil && !strings.Contains(err.Error(), tt.says) {
+						if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true})); err != nil && !strings.Contains(err.Error(), tt.says) {
 							w.Errorf("sync = %v", err)
 						}
 						time.Sleep(3 * time.Minute)
@@ -284,7 +285,7 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 						if s := n.status(); len(s.Warnings) == 0 || !strings.Contains(s.Warnings[0], tt.says) {
 							w.Errorf("warnings %q, want one that says %s", s.Warnings, tt.says)
 						}
-						if got, err := n.Lookup(w.Context(), string(alive.ID), ""); err != nil || got.State != claim.Held {
+						if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(alive.ID), After: api.EventsFuture}); err != nil || got.State != claim.Held {
 							w.Errorf("what is held: %s, %v (%s)", got.State, err, got.Detail)
 						}
 						if noticed != "by a finish" {
@@ -292,7 +293,7 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 								w.Error(err)
 							}
 						}
-						if got, err := n.Lookup(w.Context(), string(done.ID), ""); err != nil || got.Outcome != claim.EndCompleted {
+						if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(done.ID), After: api.EventsFuture}); err != nil || got.Outcome != claim.EndCompleted {
 							w.Errorf("what was completed: %s, %s, %v (%s)", got.State, got.Outcome, err, got.Detail)
 						}
 
@@ -315,7 +316,7 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 						if p := w.page(kept); p.Select("status") != doing || p.Text("claim_token") != string(alive.ID) {
 							w.Errorf("the task that is held shows %s of %q, want it in progress", p.Select("status"), p.Text("claim_token"))
 						}
-						if got, err := n.Lookup(w.Context(), string(alive.ID), ""); err != nil || got.State != claim.Held {
+						if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(alive.ID), After: api.EventsFuture}); err != nil || got.State != claim.Held {
 							w.Errorf("what is held, in the end: %s, %v (%s)", got.State, err, got.Detail)
 						}
 						if err := n.complete(alive); err != nil {
@@ -365,7 +366,7 @@ func TestStatusOptionsThatChangeWhileTheDaemonIsAway(t *testing.T) {
 				mustDo(w, w.notion.AddOption(w.tasks, "status", "Doing"))
 				n = w.start(o)
 				time.Sleep(time.Minute)
-				if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.State != claim.Held || w.page(id).Select("status") != "Doing" {
+				if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture}); err != nil || got.State != claim.Held || w.page(id).Select("status") != "Doing" {
 					w.Errorf("the claim: %s, %v (%s); the task shows %q", got.State, err, got.Detail, w.page(id).Select("status"))
 				}
 			})
@@ -390,7 +391,7 @@ func TestAPersonsStatusIsNotTakenForALostOne(t *testing.T) {
 		w.edit(second, map[string]any{"status": option("status", "OPEN")})
 		time.Sleep(time.Minute)
 		for _, cl := range []api.Claim{one, two} {
-			if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.State != claim.Ended || got.Outcome != claim.EndLost {
+			if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture}); err != nil || got.State != claim.Ended || got.Outcome != claim.EndLost {
 				w.Errorf("%s: %s, %s, %v; want it lost", cl.Task.Title, got.State, got.Outcome, err)
 			}
 		}
@@ -429,7 +430,7 @@ func TestAPersonsEditOfALostColumn(t *testing.T) {
 						n = w.start(o)
 					}
 					time.Sleep(time.Minute)
-					if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.State != claim.Ended || got.Outcome != claim.EndLost {
+					if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture}); err != nil || got.State != claim.Ended || got.Outcome != claim.EndLost {
 						w.Errorf("the claim is %s, %s, %v; want it lost", got.State, got.Outcome, err)
 					}
 					if p := w.page(id); shape(p) == "IN_PROGRESS Sandman" && p.Text("claim_token") != "" {

@@ -19,6 +19,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/notion/emulator"
@@ -96,7 +97,7 @@ func TestPruneAtTheStart(t *testing.T) {
 			time.Sleep(pause)
 			n = w.start(o)
 			time.Sleep(time.Minute)
-			events, err := n.Log(w.Context(), api.LogFilter{})
+			events, err := client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{})
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -191,7 +192,7 @@ func (s *soak) warm() {
 func (s *soak) query() {
 	var wg sync.WaitGroup
 	for range 16 {
-		wg.Go(func() { s.node.Log(s.w.Context(), api.LogFilter{Limit: 200}) })
+		wg.Go(func() { client.Do(s.w.Context(), s.node.Client, api.OpLog, api.LogInput{Limit: 200}) })
 	}
 	wg.Wait()
 }
@@ -200,7 +201,7 @@ func (s *soak) query() {
 func (s *soak) agent(ctx context.Context) {
 	for s.pause(ctx, 2*time.Minute) {
 		name := s.name()
-		cl, err := s.node.Claim(ctx, api.ClaimRequest{Agent: name, WaitSeconds: float64(s.below(60)), TimeoutMinutes: 5}, name)
+		cl, err := client.Do(ctx, s.node.Client, api.OpClaim, api.Keyed(name, api.ClaimRequest{Agent: name, WaitSeconds: float64(s.below(60)), TimeoutMinutes: 5}))
 		if err != nil {
 			continue
 		}
@@ -208,21 +209,21 @@ func (s *soak) agent(ctx context.Context) {
 		id := string(cl.ID)
 		for range s.below(3) {
 			s.pause(ctx, 2*time.Minute)
-			s.node.Renew(ctx, id, api.RenewRequest{}, "")
+			client.Do(ctx, s.node.Client, api.OpRenew, api.On(id, "", api.RenewRequest{}))
 		}
 		// It finishes even after the end; Notion may still fail.
 		end := context.WithoutCancel(ctx)
 		switch s.below(7) {
 		case 0, 1:
-			s.node.Complete(end, id, api.CompleteRequest{Summary: "done"}, name+"-end")
+			client.Do(end, s.node.Client, api.OpComplete, api.On(id, name+"-end", api.CompleteRequest{Summary: "done"}))
 		case 2:
-			s.node.Release(end, id, api.StopRequest{}, "")
+			client.Do(end, s.node.Client, api.OpRelease, api.On(id, "", api.StopRequest{}))
 		case 3:
-			s.node.Block(end, id, api.BlockRequest{Reason: "no access"}, "")
+			client.Do(end, s.node.Client, api.OpBlock, api.On(id, "", api.BlockRequest{Reason: "no access"}))
 		case 4:
-			s.node.Fail(end, id, api.FailRequest{}, "")
+			client.Do(end, s.node.Client, api.OpFail, api.On(id, "", api.FailRequest{}))
 		case 5:
-			s.node.Fail(end, id, api.FailRequest{Reopen: true}, "")
+			client.Do(end, s.node.Client, api.OpFail, api.On(id, "", api.FailRequest{Reopen: true}))
 		} // or the claim is abandoned, and swept
 	}
 }
@@ -236,7 +237,7 @@ func (s *soak) count(n *int) {
 // crowd asks for unavailable tasks, and for all kinds of information.
 func (s *soak) crowd(ctx context.Context) {
 	for s.pause(ctx, 4*time.Minute) {
-		claims, err := s.node.Claims(ctx, "")
+		claims, err := client.Do(ctx, s.node.Client, api.OpListClaims, api.AgentFilter{})
 		if err != nil || len(claims.Claims) == 0 {
 			continue
 		}
@@ -246,16 +247,16 @@ func (s *soak) crowd(ctx context.Context) {
 			if i < 5 {
 				key = name
 			}
-			if _, err := s.node.Claim(ctx, api.ClaimRequest{Agent: name, Task: string(taken.Task.ID)}, key); code(err) == denied(claim.CodeHeld) {
+			if _, err := client.Do(ctx, s.node.Client, api.OpClaim, api.Keyed(key, api.ClaimRequest{Agent: name, Task: string(taken.Task.ID)})); code(err) == denied(claim.CodeHeld) {
 				s.count(&s.denied)
 			}
 		}
 		watching, stop := context.WithTimeout(ctx, time.Second)
-		s.node.Watch(watching, string(taken.ID), "", 0, time.Minute)
+		client.Do(watching, s.node.Client, api.OpGetClaim, api.GetClaimInput{ID: string(taken.ID), Wait: time.Minute.String()})
 		stop()
-		s.node.Status(ctx)
-		s.node.Tasks(ctx, api.TaskFilter{Ready: true, Limit: 5})
-		s.node.Log(ctx, api.LogFilter{Limit: 5})
+		client.Do(ctx, s.node.Client, api.OpStatus, struct{}{})
+		client.Do(ctx, s.node.Client, api.OpListTasks, api.ListTasksInput{Ready: true, Limit: 5})
+		client.Do(ctx, s.node.Client, api.OpLog, api.LogInput{Limit: 5})
 	}
 }
 
@@ -301,7 +302,9 @@ func (s *soak) many(n int) {
 }
 
 // sync reads the whole board, if Notion answers.
-func (s *soak) sync() { s.node.Sync(s.w.Context(), api.SyncRequest{Full: true}, "") }
+func (s *soak) sync() {
+	client.Do(s.w.Context(), s.node.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true}))
+}
 
 // tidy deletes the unwanted tasks, and the rows of the logs.
 func (s *soak) tidy(unwanted func(emulator.Page) bool) {
@@ -323,7 +326,7 @@ func (s *soak) tidy(unwanted func(emulator.Page) bool) {
 func (s *soak) readers(ctx context.Context) {
 	for s.pause(ctx, 2*time.Minute) {
 		reading, leave := context.WithTimeout(ctx, time.Duration(1+s.below(60))*time.Second)
-		s.node.Events(reading, api.EventFilter{After: api.EventsFuture}, true, func(api.Event) error { return nil })
+		s.node.Events(reading, api.EventsInput{After: api.EventsFuture}, true, func(api.Event) error { return nil })
 		leave()
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
 	"dibs/internal/door/server"
@@ -117,7 +118,7 @@ func TestTasksOfOneDataSource(t *testing.T) {
 				}
 				before := w.page(first).Date("claimed_at")
 				time.Sleep(20 * time.Minute)
-				if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil || w.page(first).Date("claimed_at") == before {
+				if _, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})); err != nil || w.page(first).Date("claimed_at") == before {
 					w.Errorf("renewed: err = %v, claimed at %s", err, w.page(first).Date("claimed_at"))
 				}
 				if err := n.complete(cl); err != nil {
@@ -126,13 +127,13 @@ func TestTasksOfOneDataSource(t *testing.T) {
 				if next := n.mustClaim("Sandman", ""); next.Task.Title != "third" { // it has a priority
 					w.Errorf("next is %q", next.Task.Title)
 				}
-				if _, err := n.Block(w.Context(), third, api.BlockRequest{Reason: "no access"}, ""); err != nil {
+				if _, err := client.Do(w.Context(), n.Client, api.OpBlock, api.On(third, "", api.BlockRequest{Reason: "no access"})); err != nil {
 					w.Error(err)
 				}
 				if next := n.mustClaim("Oracle", ""); string(next.Task.ID) != waits {
 					w.Errorf("next is %+v, want the one that waited", next.Task)
 				}
-				if _, err := n.Release(w.Context(), waits, api.StopRequest{}, ""); err != nil {
+				if _, err := client.Do(w.Context(), n.Client, api.OpRelease, api.On(waits, "", api.StopRequest{})); err != nil {
 					w.Error(err)
 				}
 				stale := w.add("left behind", map[string]any{
@@ -362,7 +363,7 @@ func TestTheDataSourceIsGone(t *testing.T) {
 		w.notion.ResetRequests()
 		mustDo(w, w.notion.TrashDataSource(ideas))
 		time.Sleep(20 * time.Second)
-		_, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, "")
+		_, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true}))
 		_, claimed := n.claim("Sandman", w.add("work", nil))
 		for what, err := range map[string]error{"sync": err, "claim": claimed} {
 			if code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), "is in the trash") {
@@ -374,7 +375,7 @@ func TestTheDataSourceIsGone(t *testing.T) {
 		}
 		o.Config.Databases.TasksSource = "More"
 		mustDo(w, n.daemon.Reload(o.Config))
-		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err != nil || len(n.status().Warnings) != 0 {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSync, api.Keyed("", &api.SyncRequest{Full: true})); err != nil || len(n.status().Warnings) != 0 {
 			w.Errorf("sync = %v, warnings %q", err, n.status().Warnings)
 		}
 	})
@@ -447,7 +448,7 @@ func TestOnlyTasksOfTheScope(t *testing.T) {
 				w.Errorf("%+v, want it not offered", got)
 			}
 		}
-		if _, err := n.Offer(w.Context(), task.ID(half), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, ""); code(err) != denied(claim.CodeNotOffered) {
+		if _, err := client.Do(w.Context(), n.Client, api.OpOffer, api.OnTask(task.ID(half), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"})); code(err) != denied(claim.CodeNotOffered) {
 			w.Errorf("offered: %v, want not_offered", err)
 		}
 		if sent := w.requests(); slices.Contains(sent, "PATCH page") {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
 	"dibs/internal/door/server"
@@ -56,7 +57,7 @@ func TestStartWithoutNotion(t *testing.T) {
 				if _, err := n.claim("Oracle", second); code(err) != denied(claim.CodeNotionUnavailable) {
 					w.Errorf("claim = %v, want notion_unavailable", err)
 				}
-				if got, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{}, ""); err != nil || got.State != claim.Finishing {
+				if got, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{})); err != nil || got.State != claim.Finishing {
 					w.Errorf("complete: %q, %v; want it accepted", got.State, err)
 				}
 				time.Sleep(10 * time.Minute)
@@ -90,7 +91,7 @@ func TestStopWhileTheBoardIsRead(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			_, err := n.Claim(context.Background(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 3600}, "")
+			_, err := client.Do(context.Background(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", WaitSeconds: 3600}))
 			if err == nil {
 				w.Error("got a claim from a stopped daemon")
 			}
@@ -164,7 +165,7 @@ func TestStateDirectoryOfAnotherDatabase(t *testing.T) {
 				time.Sleep(time.Minute)
 
 				n = w.start(o)
-				if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.State != claim.Held || w.page(id).Text("claim_token") != string(cl.ID) {
+				if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture}); err != nil || got.State != claim.Held || w.page(id).Text("claim_token") != string(cl.ID) {
 					w.Errorf("the claim: %s, %v; the page shows %q", got.State, err, w.page(id).Text("claim_token"))
 				}
 			})

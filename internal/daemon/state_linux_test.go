@@ -12,6 +12,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
 	"dibs/internal/task"
@@ -92,7 +93,7 @@ func TestFullDisk(t *testing.T) {
 			held[title] = n.mustClaim("Sandman", ids[i])
 		}
 		held["released"], held["renewed"] = n.mustClaim("Sandman", ids[6]), n.mustClaim("Sandman", ids[7])
-		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", From: "Sandman", Text: "hello"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpSend, api.Keyed("", api.MessageRequest{To: "Oracle", From: "Sandman", Text: "hello"})); err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(16 * time.Minute) // a renewal is due
@@ -108,54 +109,69 @@ func TestFullDisk(t *testing.T) {
 		ctx := w.Context()
 		ask := map[string]func(key string) error{
 			"claim": func(key string) error {
-				_, err := n.Claim(ctx, api.ClaimRequest{Agent: "Oracle", Task: ids[4]}, key)
+				_, err := client.Do(ctx, n.Client, api.OpClaim, api.Keyed(key, api.ClaimRequest{Agent: "Oracle", Task: ids[4]}))
 				return err
 			},
-			"next": func(key string) error { _, err := n.Claim(ctx, api.ClaimRequest{Agent: "Oracle"}, key); return err },
+			"next": func(key string) error {
+				_, err := client.Do(ctx, n.Client, api.OpClaim, api.Keyed(key, api.ClaimRequest{Agent: "Oracle"}))
+				return err
+			},
 			"renew": func(key string) error {
-				_, err := n.Renew(ctx, string(held["renewed"].ID), api.RenewRequest{}, key)
+				_, err := client.Do(ctx, n.Client, api.OpRenew, api.On(string(held["renewed"].ID), key, api.RenewRequest{}))
 				return err
 			},
 			"finish": func(key string) error {
-				_, err := n.Complete(ctx, string(held["completed"].ID), api.CompleteRequest{Summary: "done"}, key)
+				_, err := client.Do(ctx, n.Client, api.OpComplete, api.On(string(held["completed"].ID), key, api.CompleteRequest{Summary: "done"}))
 				return err
 			},
 			"release": func(key string) error {
-				_, err := n.Release(ctx, string(held["released"].ID), api.StopRequest{}, key)
+				_, err := client.Do(ctx, n.Client, api.OpRelease, api.On(string(held["released"].ID), key, api.StopRequest{}))
 				return err
 			},
 			"block": func(key string) error {
-				_, err := n.Block(ctx, string(held["blocked"].ID), api.BlockRequest{Reason: "no"}, key)
+				_, err := client.Do(ctx, n.Client, api.OpBlock, api.On(string(held["blocked"].ID), key, api.BlockRequest{Reason: "no"}))
 				return err
 			},
 			"fail": func(key string) error {
-				_, err := n.Fail(ctx, string(held["failed"].ID), api.FailRequest{Reason: "no"}, key)
+				_, err := client.Do(ctx, n.Client, api.OpFail, api.On(string(held["failed"].ID), key, api.FailRequest{Reason: "no"}))
 				return err
 			},
-			"add": func(key string) error { _, err := n.Add(ctx, api.AddRequest{Title: "more"}, key); return err },
+			"add": func(key string) error {
+				_, err := client.Do(ctx, n.Client, api.OpAddTask, api.AddInput{Key: key, Body: api.AddRequest{Title: "more"}})
+				return err
+			},
 			"comment": func(key string) error {
-				_, err := n.Comment(ctx, task.ID(ids[3]), api.CommentRequest{Agent: "Sandman", Text: "so"}, key)
+				_, err := client.Do(ctx, n.Client, api.OpComment, api.OnTask(task.ID(ids[3]), key, api.CommentRequest{Agent: "Sandman", Text: "so"}))
 				return err
 			},
 			"offer": func(key string) error {
-				_, err := n.Offer(ctx, task.ID(ids[5]), api.OfferRequest{To: "Oracle", Agent: "Sandman"}, key)
+				_, err := client.Do(ctx, n.Client, api.OpOffer, api.OnTask(task.ID(ids[5]), key, api.OfferRequest{To: "Oracle", Agent: "Sandman"}))
 				return err
 			},
 			"send": func(key string) error {
-				_, err := n.Send(ctx, api.MessageRequest{To: "Oracle", From: "Sandman", Text: "again"}, key)
+				_, err := client.Do(ctx, n.Client, api.OpSend, api.Keyed(key, api.MessageRequest{To: "Oracle", From: "Sandman", Text: "again"}))
 				return err
 			},
-			"poll": func(key string) error { _, err := n.Poll(ctx, "Oracle", api.PollRequest{}, key); return err },
+			"poll": func(key string) error {
+				_, err := client.Do(ctx, n.Client, api.OpPoll, api.PollInput{Name: "Oracle", Key: key, Body: &api.PollRequest{}})
+				return err
+			},
 			"poll, waiting": func(key string) error {
-				_, err := n.Poll(ctx, "Oracle", api.PollRequest{WaitSeconds: 60}, key)
+				_, err := client.Do(ctx, n.Client, api.OpPoll, api.PollInput{Name: "Oracle", Key: key, Body: &api.PollRequest{WaitSeconds: 60}})
 				return err
 			},
 			"reserve": func(key string) error {
 				_, err := n.Reserve(ctx, w.TempDir(), []string{"*.go"}, api.ReserveRequest{Agent: "Oracle"}, key)
 				return err
 			},
-			"mint":   func(key string) error { _, err := n.Mint(ctx, api.MintRequest{Session: "one"}, key); return err },
-			"reopen": func(key string) error { _, err := n.Reopen(ctx, task.ID(ids[4]), api.ReopenRequest{}, key); return err },
+			"mint": func(key string) error {
+				_, err := client.Do(ctx, n.Client, api.OpMint, api.MintInput{Key: key, Body: &api.MintRequest{Session: "one"}})
+				return err
+			},
+			"reopen": func(key string) error {
+				_, err := client.Do(ctx, n.Client, api.OpReopen, api.ReopenInput{ID: ids[4], Key: key, Body: &api.ReopenRequest{}})
+				return err
+			},
 		}
 		for what, do := range ask {
 			for _, key := range []string{"", "key of " + what} {
@@ -181,7 +197,7 @@ func TestFullDisk(t *testing.T) {
 		if !strings.Contains(strings.Join(s.Warnings, "\n"), "make room on its disk") {
 			w.Errorf("the status warns %q", s.Warnings)
 		}
-		if got, err := n.Tasks(ctx, api.TaskFilter{}); err != nil || len(got.Tasks) != len(ids) {
+		if got, err := client.Do(ctx, n.Client, api.OpListTasks, api.ListTasksInput{}); err != nil || len(got.Tasks) != len(ids) {
 			w.Errorf("%d tasks, %v", len(got.Tasks), err)
 		}
 		if after := strings.Join(edited(), "\n"); after != before {

@@ -19,6 +19,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 
@@ -145,7 +146,7 @@ func (n *node) in(state string) (id string) {
 	w := n.w
 	w.Helper()
 	fails := func() {
-		_, err := n.Fail(w.Context(), string(n.mustClaim("Sandman", id).ID), api.FailRequest{Reopen: true}, "")
+		_, err := client.Do(w.Context(), n.Client, api.OpFail, api.On(string(n.mustClaim("Sandman", id).ID), "", api.FailRequest{Reopen: true}))
 		mustDo(w, err)
 	}
 	id = w.add(state, nil)
@@ -156,7 +157,7 @@ func (n *node) in(state string) (id string) {
 		fails()
 		n.mustClaim("Sandman", id)
 	case "offered":
-		_, err := n.Offer(w.Context(), task.ID(id), api.OfferRequest{Agent: "Oracle", To: "Sandman"}, "")
+		_, err := client.Do(w.Context(), n.Client, api.OpOffer, api.OnTask(task.ID(id), "", api.OfferRequest{Agent: "Oracle", To: "Sandman"}))
 		mustDo(w, err)
 	case "stale", "tried and stale":
 		if state != "stale" {
@@ -310,19 +311,19 @@ func TestTokenIsNowhere(t *testing.T) {
 		note(cl, nil)
 		server.fail(func(*http.Request) bool { return true })
 		note(n.claim("Oracle", other))
-		note(n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""))
-		note(n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Summary: "done"}, ""))
-		note(n.Sweep(w.Context(), ""))
+		note(client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{})))
+		note(client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Summary: "done"})))
+		note(client.Do(w.Context(), n.Client, api.OpSweep, api.KeyedInput[*api.SweepRequest]{}))
 		time.Sleep(10 * time.Minute) // syncs, deliveries and the claim's end fail
-		status, err := n.Status(w.Context())
+		status, err := client.Do(w.Context(), n.Client, api.OpStatus, struct{}{})
 		note(status, err)
 		if !strings.Contains(status.Notion.LastError+status.Outbox.LastError, "[redacted]") {
 			w.Errorf("the status does not tell of an error with the token: %+v", status)
 		}
 		server.fail(nil)
 		time.Sleep(time.Hour)
-		note(n.Log(w.Context(), api.LogFilter{}))
-		note(n.Claims(w.Context(), ""))
+		note(client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{}))
+		note(client.Do(w.Context(), n.Client, api.OpListClaims, api.AgentFilter{}))
 		for _, path := range []string{"/v1/status", "/v1/log", "/v1/tasks", "/v1/claims/" + string(cl.ID), "/metrics", "/openapi.json", "/v1/events?after=0&follow=false"} {
 			shown.WriteString(n.get(path))
 		}

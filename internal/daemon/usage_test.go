@@ -11,8 +11,8 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/task"
 	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,13 +25,13 @@ func using(tokens int64, usd float64) api.Used {
 
 // renewUsing renews a claim with a report.
 func (n *node) renewUsing(cl api.Claim, tokens int64, usd float64) (api.Claim, error) {
-	return n.Renew(n.w.Context(), string(cl.ID), api.RenewRequest{Agent: cl.Agent, Used: using(tokens, usd)}, "")
+	return client.Do(n.w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{Agent: cl.Agent, Used: using(tokens, usd)}))
 }
 
 // summary returns an agent's numbers.
 func (n *node) summary(agent string) api.AgentSummary {
 	n.w.Helper()
-	list, err := n.Agents(n.w.Context(), 7)
+	list, err := client.Do(n.w.Context(), n.Client, api.OpListAgents, api.ListAgentsInput{Days: 7})
 	mustDo(n.w, err)
 	for _, a := range list.Agents {
 		if a.Agent == agent {
@@ -71,35 +71,35 @@ func TestUsageOfAClaim(t *testing.T) {
 		want("renewed", cl.Usage, 9000, 0.2)
 		n.stop()
 		n = w.start(o)
-		list, err := n.Claims(w.Context(), "Sandman")
+		list, err := client.Do(w.Context(), n.Client, api.OpListClaims, api.AgentFilter{Agent: "Sandman"})
 		mustDo(w, err)
 		want("after a restart", list.Claims[0].Usage, 9000, 0.2)
 
-		ended, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: "Sandman", Summary: "done", Used: using(12000, 0.42)}, "")
+		ended, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Agent: "Sandman", Summary: "done", Used: using(12000, 0.42)}))
 		mustDo(w, err)
 		want("completed", ended.Usage, 12000, 0.42)
 		// a late repetition that says more
-		ended, err = n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: "Sandman", Summary: "done", Used: using(12000, 0.5)}, "")
+		ended, err = client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Agent: "Sandman", Summary: "done", Used: using(12000, 0.5)}))
 		mustDo(w, err)
 		want("completed again", ended.Usage, 12000, 0.5)
 		other := n.mustClaim("Sandman", second)
-		_, err = n.Release(w.Context(), string(other.ID), api.StopRequest{Agent: "Sandman", Used: using(0, 1)}, "")
+		_, err = client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(other.ID), "", api.StopRequest{Agent: "Sandman", Used: using(0, 1)}))
 		mustDo(w, err)
 		time.Sleep(time.Minute)
 
 		want("today", n.summary("Sandman").UsageToday, 12000, 1.5)
 		want("in seven days", n.summary("Sandman").Usage, 12000, 1.5)
-		report, err := n.Report(w.Context(), 7)
+		report, err := client.Do(w.Context(), n.Client, api.OpReport, api.ReportInput{Days: 7})
 		if err != nil || len(report.Agents) != 1 || report.Agents[0].USD != 1.5 {
 			w.Errorf("the report has %+v, %v; want 1.5 USD", report.Agents, err)
 		}
 		if today := report.Days[len(report.Days)-1]; today.USD != 1.5 || today.Tokens != 12000 {
 			w.Errorf("the report has %v USD and %d tokens of today", today.USD, today.Tokens)
 		}
-		shown, err := n.Task(w.Context(), task.ID(id))
+		shown, err := client.Do(w.Context(), n.Client, api.OpGetTask, api.GetTaskInput{ID: id})
 		mustDo(w, err)
 		want("the task", shown.Usage, 12000, 0.5)
-		record, err := n.Log(w.Context(), api.LogFilter{Claim: cl.ID})
+		record, err := client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{Claim: string(cl.ID)})
 		mustDo(w, err)
 		want("the record", record.Entries[len(record.Entries)-1].Usage, 12000, 0.42)
 		page := w.notion.Pages(w.notion.Databases().TaskLog)[0]
@@ -123,7 +123,7 @@ func TestUsageOfALostClaim(t *testing.T) {
 		_, err := n.renewUsing(cl, 0, 1)
 		mustDo(w, err)
 		n.take(id)
-		_, err = n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{Agent: "Sandman", Summary: "all", Used: using(0, 3)}, "")
+		_, err = client.Do(w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Agent: "Sandman", Summary: "all", Used: using(0, 3)}))
 		if code(err) != string(api.CodeClaimLost) || !strings.Contains(err.Error(), "is counted") {
 			w.Fatal(err)
 		}
@@ -133,11 +133,11 @@ func TestUsageOfALostClaim(t *testing.T) {
 		if _, err := n.renewUsing(cl, 0, 4); code(err) != string(api.CodeClaimLost) {
 			w.Error(err)
 		}
-		if got, err := n.Lookup(w.Context(), string(cl.ID), "Sandman"); err != nil || got.Usage == nil || got.Usage.USD != 4 {
+		if got, err := client.Do(w.Context(), n.Client, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), Agent: "Sandman", After: api.EventsFuture}); err != nil || got.Usage == nil || got.Usage.USD != 4 {
 			w.Errorf("the claim used %+v, %v", got.Usage, err)
 		}
 		// nobody else may say so
-		if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: "Oracle", Used: using(0, 9)}, ""); code(err) != string(api.CodeClaimLost) {
+		if _, err := client.Do(w.Context(), n.Client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{Agent: "Oracle", Used: using(0, 9)})); code(err) != string(api.CodeClaimLost) {
 			w.Error(err)
 		}
 		if got := n.summary("Sandman").UsageToday; got == nil || got.USD != 4 {
@@ -149,7 +149,7 @@ func TestUsageOfALostClaim(t *testing.T) {
 		meant := n.mustClaim("Hypnos", held)
 		n.take(lost)
 		for _, named := range []string{api.OnlyClaim, string(meant.ID)} {
-			_, err := n.Complete(w.Context(), named, api.CompleteRequest{Agent: "Hypnos", Used: using(0, 5)}, "")
+			_, err := client.Do(w.Context(), n.Client, api.OpComplete, api.On(named, "", api.CompleteRequest{Agent: "Hypnos", Used: using(0, 5)}))
 			if refused := named == api.OnlyClaim; refused != (code(err) == string(api.CodeClaimLost)) || err != nil && strings.Contains(err.Error(), "is counted") {
 				w.Errorf("%s: %v", named, err)
 			}
@@ -218,7 +218,7 @@ func TestMoneyOfADay(t *testing.T) {
 		n.wantSpentOut("worker-3", ids[4], "the agents worker-* together used up max_usd_per_day: 3.51 of 3.50 USD")
 		n.mustClaim("Sandman", ids[4]) // whom no limit covers
 
-		record, err := n.Log(w.Context(), api.LogFilter{Agent: "worker-3"})
+		record, err := client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{Agent: "worker-3"})
 		mustDo(w, err)
 		if last := record.Entries[len(record.Entries)-1]; last.Kind != claim.KindDenied || last.Code != claim.CodeLimitReached {
 			w.Errorf("on record is %+v", last)
@@ -271,7 +271,7 @@ func TestMoneyOfADayIsCountedOnce(t *testing.T) {
 						s := claims[rnd.IntN(len(claims))]
 						usd := s.usd + float64(rnd.IntN(60)-20)/100
 						if usd = max(0, usd); rnd.IntN(4) == 0 {
-							_, _ = n.Release(w.Context(), string(s.cl.ID), api.StopRequest{Agent: s.cl.Agent, Used: using(0, usd)}, "")
+							_, _ = client.Do(w.Context(), n.Client, api.OpRelease, api.On(string(s.cl.ID), "", api.StopRequest{Agent: s.cl.Agent, Used: using(0, usd)}))
 						} else {
 							_, _ = n.renewUsing(s.cl, 0, usd) // refused of an ended claim, and counted
 						}
@@ -279,7 +279,7 @@ func TestMoneyOfADayIsCountedOnce(t *testing.T) {
 					}
 				}
 				sum := 0.0
-				list, err := n.Agents(w.Context(), 7)
+				list, err := client.Do(w.Context(), n.Client, api.OpListAgents, api.ListAgentsInput{Days: 7})
 				mustDo(w, err)
 				for _, a := range list.Agents {
 					if a.UsageToday != nil {
@@ -316,7 +316,7 @@ func TestReportOfADay(t *testing.T) {
 		if err := n.complete(first); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.Fail(w.Context(), string(second.ID), api.FailRequest{Agent: "Oracle", Reason: "no"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), n.Client, api.OpFail, api.On(string(second.ID), "", api.FailRequest{Agent: "Oracle", Reason: "no"})); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute + 7*time.Second) // not while a request is being sent
@@ -325,11 +325,11 @@ func TestReportOfADay(t *testing.T) {
 		// All of it is of today, whether the report is of a week or of a day, by hour.
 		reported := func() api.Period {
 			t.Helper()
-			week, err := n.Report(w.Context(), 7)
+			week, err := client.Do(w.Context(), n.Client, api.OpReport, api.ReportInput{Days: 7})
 			if err != nil || len(week.Days) != 8 || len(week.Hours) > 0 {
 				t.Fatalf("%d days, %d hours, %v", len(week.Days), len(week.Hours), err)
 			}
-			day, err := n.Report(w.Context(), 1)
+			day, err := client.Do(w.Context(), n.Client, api.OpReport, api.ReportInput{Days: 1})
 			if err != nil || len(day.Days) != 2 || len(day.Hours) < 24 || len(day.Hours) > 25 {
 				t.Fatalf("%d days, %d hours, %v", len(day.Days), len(day.Hours), err)
 			}
@@ -364,7 +364,7 @@ func TestReportOfADay(t *testing.T) {
 			t.Errorf("the report cost %d requests", asked)
 		}
 		// Everything about one task is on record, and can be read at once or in pages.
-		all, err := n.Log(w.Context(), api.LogFilter{Task: task.ID(login), Limit: 1000})
+		all, err := client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{Task: login, Limit: 1000})
 		kinds := []claim.Kind{}
 		for _, e := range all.Entries {
 			kinds = append(kinds, e.Kind)
@@ -374,7 +374,7 @@ func TestReportOfADay(t *testing.T) {
 		}
 		var paged []api.LogEntry
 		for after := "00000000000000000000000000"; ; {
-			page, err := n.Log(w.Context(), api.LogFilter{Task: task.ID(login), After: after, Limit: 1})
+			page, err := client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{Task: login, After: after, Limit: 1})
 			if err != nil || len(page.Entries) == 0 || len(paged) > len(all.Entries) {
 				break
 			}

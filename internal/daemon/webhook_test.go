@@ -13,6 +13,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/daemon"
 	"dibs/internal/door/server"
 	"dibs/internal/journal/inbox"
@@ -281,7 +282,7 @@ func TestAWaitEndsWithAnEvent(t *testing.T) {
 		h.shake("secret_one")
 		got := make(chan error, 1)
 		go func() {
-			_, err := h.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}, "")
+			_, err := client.Do(t.Context(), h.node.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}))
 			got <- err
 		}()
 		time.Sleep(time.Minute)
@@ -394,7 +395,7 @@ func TestEventsThatNeverCome(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		id := w.add("New", nil)
 		began := time.Now()
-		cl, err := h.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 60}, "")
+		cl, err := client.Do(t.Context(), h.node.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", WaitSeconds: 60}))
 		if err != nil || string(cl.Task.ID) != id {
 			t.Fatalf("%+v, %v", cl, err)
 		}

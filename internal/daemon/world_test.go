@@ -276,7 +276,7 @@ func (n *node) get(path string) string {
 
 // claim claims a task, the next ready one if id is empty.
 func (n *node) claim(agent, id string) (api.Claim, error) {
-	return n.Claim(n.w.Context(), api.ClaimRequest{Agent: agent, Task: id}, "")
+	return client.Do(n.w.Context(), n.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: agent, Task: id}))
 }
 
 // mustClaim fails the test unless the claim is granted.
@@ -291,7 +291,7 @@ func (n *node) mustClaim(agent, id string) api.Claim {
 
 // complete completes the work.
 func (n *node) complete(cl api.Claim) error {
-	_, err := n.Complete(n.w.Context(), string(cl.ID), api.CompleteRequest{Agent: cl.Agent, Summary: "done"}, "")
+	_, err := client.Do(n.w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Agent: cl.Agent, Summary: "done"}))
 	return err
 }
 
@@ -395,7 +395,7 @@ func (w *world) logsAgree(nodes ...*node) {
 	w.Helper()
 	want := map[claim.Log][]string{}
 	for _, n := range nodes {
-		events, err := n.Log(w.Context(), api.LogFilter{Limit: 1000})
+		events, err := client.Do(w.Context(), n.Client, api.OpLog, api.LogInput{Limit: 1000})
 		if err != nil {
 			w.Fatal(err)
 		}

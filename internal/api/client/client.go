@@ -451,13 +451,14 @@ func userID(name string) (int, error) {
 // maxLine limits the bytes of a line. It is far more than a stream of events ever sends.
 const maxLine = 1 << 20
 
-// Events calls each for the events that f selects, in order, until each fails or there are no more.
+// Events calls each for the events that in selects, in order, until each fails or there are no more.
 // With follow, it waits for new events, and returns nil when the daemon stops. next is always the
-// value of f.After to continue without a gap. It grows with each event, and also while f selects
+// value of in.After to continue without a gap. It grows with each event, and also while in selects
 // nothing, because the daemon reports its position.
-func (c *Client) Events(ctx context.Context, f api.EventFilter, follow bool, each func(api.Event) error) (next int64, err error) {
-	next = f.After
-	resp, err := c.send(ctx, newRequest(api.OpEvents, api.EventsInput{After: f.After, Agent: f.Agent, Task: string(f.Task), Patient: f.Patient, Follow: follow}))
+func (c *Client) Events(ctx context.Context, in api.EventsInput, follow bool, each func(api.Event) error) (next int64, err error) {
+	next = in.After
+	in.Follow = follow
+	resp, err := c.send(ctx, newRequest(api.OpEvents, in))
 	if err != nil {
 		return next, err
 	}

@@ -75,63 +75,73 @@ func TestMethods(t *testing.T) {
 		ask  func(context.Context, C) (any, error)
 	}{
 		{api.OpClaim.Operation, asked{"POST /v1/claims", "k", `{"agent":"Sandman","task":"T-3","timeout_minutes":5,"wait_seconds":90}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Claim(ctx, api.ClaimRequest{Agent: "Sandman", Task: "T-3", TimeoutMinutes: 5, WaitSeconds: 90}, "k")
+			return client.Do(ctx, c, api.OpClaim, api.Keyed("k", api.ClaimRequest{Agent: "Sandman", Task: "T-3", TimeoutMinutes: 5, WaitSeconds: 90}))
 		}},
-		{api.OpListClaims.Operation, asked{"GET /v1/claims?agent=a+%26+b", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Claims(ctx, "a & b") }},
-		{api.OpGetClaim.Operation, asked{"GET /v1/claims/mine?agent=Sandman", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Lookup(ctx, api.OnlyClaim, "Sandman") }},
+		{api.OpListClaims.Operation, asked{"GET /v1/claims?agent=a+%26+b", "", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpListClaims, api.AgentFilter{Agent: "a & b"})
+		}},
+		{api.OpGetClaim.Operation, asked{"GET /v1/claims/mine?agent=Sandman", "", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: api.OnlyClaim, Agent: "Sandman", After: api.EventsFuture})
+		}},
 		{api.OpGetClaim.Operation, asked{"GET " + at + "?after=7&agent=Sandman&wait=1m30s", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return c.Watch(ctx, string(claimID), "Sandman", 7, 90*time.Second)
+			return client.Do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: string(claimID), Agent: "Sandman", After: 7, Wait: (90 * time.Second).String()})
 		}},
 		{api.OpRenew.Operation, asked{"POST " + at + "/renew", "k", `{"agent":"Sandman"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Renew(ctx, string(claimID), api.RenewRequest{Agent: "Sandman"}, "k")
+			return client.Do(ctx, c, api.OpRenew, api.On(string(claimID), "k", api.RenewRequest{Agent: "Sandman"}))
 		}},
 		{api.OpComplete.Operation, asked{"POST " + at + "/complete", "k", `{"summary":"s"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Complete(ctx, string(claimID), api.CompleteRequest{Summary: "s"}, "k")
+			return client.Do(ctx, c, api.OpComplete, api.On(string(claimID), "k", api.CompleteRequest{Summary: "s"}))
 		}},
 		{api.OpReview.Operation, asked{"POST " + at + "/review", "k", `{"note":"n"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Review(ctx, string(claimID), api.ReviewRequest{Note: "n"}, "k")
+			return client.Do(ctx, c, api.OpReview, api.On(string(claimID), "k", api.ReviewRequest{Note: "n"}))
 		}},
 		{api.OpRelease.Operation, asked{"POST " + at + "/release", "k", `{"reason":"r"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Release(ctx, string(claimID), api.StopRequest{Reason: "r"}, "k")
+			return client.Do(ctx, c, api.OpRelease, api.On(string(claimID), "k", api.StopRequest{Reason: "r"}))
 		}},
 		{api.OpBlock.Operation, asked{"POST " + at + "/block", "k", `{"reason":"r"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Block(ctx, string(claimID), api.BlockRequest{Reason: "r"}, "k")
+			return client.Do(ctx, c, api.OpBlock, api.On(string(claimID), "k", api.BlockRequest{Reason: "r"}))
 		}},
 		{api.OpFail.Operation, asked{"POST " + at + "/fail", "k", `{"reason":"r","reopen":true}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Fail(ctx, string(claimID), api.FailRequest{Reason: "r", Reopen: true}, "k")
+			return client.Do(ctx, c, api.OpFail, api.On(string(claimID), "k", api.FailRequest{Reason: "r", Reopen: true}))
 		}},
 		{api.OpAsk.Operation, asked{"POST " + at + "/ask", "k", `{"text":"which?","to":"Ada"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Ask(ctx, string(claimID), api.AskRequest{Text: "which?", To: "Ada"}, "k")
+			return client.Do(ctx, c, api.OpAsk, api.On(string(claimID), "k", api.AskRequest{Text: "which?", To: "Ada"}))
 		}},
 		{api.OpListTasks.Operation, asked{"GET /v1/tasks?agent=Oracle&limit=3&ready=true&status=OPEN&where=a%3Db&where=c%3Dd&why=true", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return c.Tasks(ctx, api.TaskFilter{Status: "OPEN", Ready: true, Why: true, Agent: "Oracle", Limit: 3, Filter: api.Filter{Where: []string{"a=b", "c=d"}}})
+			return client.Do(ctx, c, api.OpListTasks, api.ListTasksInput{Status: "OPEN", Ready: true, Why: true, Agent: "Oracle", Limit: 3, Where: []string{"a=b", "c=d"}})
 		}},
 		{api.OpListTasks.Operation, asked{"GET /v1/tasks", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return c.Tasks(ctx, api.TaskFilter{Filter: api.Filter{Where: []string{}}})
+			return client.Do(ctx, c, api.OpListTasks, api.ListTasksInput{Where: []string{}})
 		}},
-		{api.OpGetTask.Operation, asked{"GET " + about, "", ""}, func(ctx context.Context, c C) (any, error) { return c.Task(ctx, "T-3") }},
-		{api.OpGetTaskContent.Operation, asked{"GET " + about + "/content", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Content(ctx, "T-3") }},
-		{api.OpAddTask.Operation, asked{"POST /v1/tasks", "k", `{"title":"Write"}`}, func(ctx context.Context, c C) (any, error) { return c.Add(ctx, api.AddRequest{Title: "Write"}, "k") }},
+		{api.OpGetTask.Operation, asked{"GET " + about, "", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpGetTask, api.GetTaskInput{ID: "T-3"})
+		}},
+		{api.OpGetTaskContent.Operation, asked{"GET " + about + "/content", "", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpGetTaskContent, api.GetTaskInput{ID: "T-3"})
+		}},
+		{api.OpAddTask.Operation, asked{"POST /v1/tasks", "k", `{"title":"Write"}`}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpAddTask, api.AddInput{Key: "k", Body: api.AddRequest{Title: "Write"}})
+		}},
 		{api.OpComment.Operation, asked{"POST " + about + "/comments", "k", `{"agent":"Sandman","text":"hello"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Comment(ctx, "T-3", api.CommentRequest{Agent: "Sandman", Text: "hello"}, "k")
+			return client.Do(ctx, c, api.OpComment, api.OnTask("T-3", "k", api.CommentRequest{Agent: "Sandman", Text: "hello"}))
 		}},
 		{api.OpOffer.Operation, asked{"POST " + about + "/offer", "k", `{"agent":"Sandman","to":"Oracle"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Offer(ctx, "T-3", api.OfferRequest{Agent: "Sandman", To: "Oracle"}, "k")
+			return client.Do(ctx, c, api.OpOffer, api.OnTask("T-3", "k", api.OfferRequest{Agent: "Sandman", To: "Oracle"}))
 		}},
 		{api.OpAccept.Operation, asked{"POST " + about + "/accept", "k", `{"agent":"Oracle"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Accept(ctx, "T-3", api.AcceptRequest{Agent: "Oracle"}, "k")
+			return client.Do(ctx, c, api.OpAccept, api.OnTask("T-3", "k", api.AcceptRequest{Agent: "Oracle"}))
 		}},
 		{api.OpDecline.Operation, asked{"POST " + about + "/decline", "k", `{"agent":"Oracle"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Decline(ctx, "T-3", api.DeclineRequest{Agent: "Oracle"}, "k")
+			return client.Do(ctx, c, api.OpDecline, api.OnTask("T-3", "k", api.DeclineRequest{Agent: "Oracle"}))
 		}},
 		{api.OpReopen.Operation, asked{"POST " + about + "/reopen", "k", `{"note":"n"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Reopen(ctx, "T-3", api.ReopenRequest{Note: "n"}, "k")
+			return client.Do(ctx, c, api.OpReopen, api.ReopenInput{ID: "T-3", Key: "k", Body: &api.ReopenRequest{Note: "n"}})
 		}},
 		{api.OpReopenFailed.Operation, asked{"POST /v1/reopen", "k", `{"failed_by":["a b"]}`}, func(ctx context.Context, c C) (any, error) {
-			return c.ReopenFailed(ctx, api.ReopenFailedRequest{FailedBy: []string{"a b"}}, "k")
+			return client.Do(ctx, c, api.OpReopenFailed, api.Keyed("k", api.ReopenFailedRequest{FailedBy: []string{"a b"}}))
 		}},
 		{api.OpPoll.Operation, asked{"POST /v1/agents/a%20b/poll", "k", `{"limit":3}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Poll(ctx, "a b", api.PollRequest{Limit: 3}, "k")
+			return client.Do(ctx, c, api.OpPoll, api.PollInput{Name: "a b", Key: "k", Body: &api.PollRequest{Limit: 3}})
 		}},
 		{api.OpAck.Operation, asked{"POST /v1/agents/Sandman/ack", "k", `{"ids":["x"]}`}, func(ctx context.Context, c C) (any, error) {
 			return c.Ack(ctx, "Sandman", api.AckRequest{IDs: []string{"x"}}, "k")
@@ -140,43 +150,67 @@ func TestMethods(t *testing.T) {
 			return c.Ack(ctx, "", api.AckRequest{IDs: []string{"x"}}, "k")
 		}},
 		{api.OpSend.Operation, asked{"POST /v1/messages", "k", `{"to":"all","text":"hello"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Send(ctx, api.MessageRequest{To: "all", Text: "hello"}, "k")
+			return client.Do(ctx, c, api.OpSend, api.Keyed("k", api.MessageRequest{To: "all", Text: "hello"}))
 		}},
-		{api.OpMint.Operation, asked{"POST /v1/agents", "k", `{"session":"s"}`}, func(ctx context.Context, c C) (any, error) { return c.Mint(ctx, api.MintRequest{Session: "s"}, "k") }},
-		{api.OpGetAgent.Operation, asked{"GET /v1/agents/Sandman", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Agent(ctx, "Sandman") }},
-		{api.OpGetAgent.Operation, asked{"GET /v1/agents/auto?session=s", "", ""}, func(ctx context.Context, c C) (any, error) { return c.SessionAgent(ctx, "s") }},
-		{api.OpListAgents.Operation, asked{"GET /v1/agents", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Agents(ctx, 0) }},
-		{api.OpListAgents.Operation, asked{"GET /v1/agents?days=30", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Agents(ctx, 30) }},
+		{api.OpMint.Operation, asked{"POST /v1/agents", "k", `{"session":"s"}`}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpMint, api.MintInput{Key: "k", Body: &api.MintRequest{Session: "s"}})
+		}},
+		{api.OpGetAgent.Operation, asked{"GET /v1/agents/Sandman", "", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpGetAgent, api.GetAgentInput{Name: "Sandman"})
+		}},
+		{api.OpGetAgent.Operation, asked{"GET /v1/agents/auto?session=s", "", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpGetAgent, api.GetAgentInput{Name: task.AutoAgent, Session: "s"})
+		}},
+		{api.OpListAgents.Operation, asked{"GET /v1/agents", "", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpListAgents, api.ListAgentsInput{})
+		}},
+		{api.OpListAgents.Operation, asked{"GET /v1/agents?days=30", "", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpListAgents, api.ListAgentsInput{Days: 30})
+		}},
 		{api.OpReserve.Operation, asked{"POST /v1/reservations", "k", `{"agent":"Sandman","targets":[{"pattern":"name:a","at":[{"in":"names","path":"a"}]}],"folder":"/"}`}, func(ctx context.Context, c C) (any, error) {
 			return c.Reserve(ctx, "/", []string{"name:a"}, api.ReserveRequest{Agent: "Sandman"}, "k")
 		}},
-		{api.OpReservations.Operation, asked{"GET /v1/reservations?agent=Sandman", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Reservations(ctx, "Sandman") }},
+		{api.OpReservations.Operation, asked{"GET /v1/reservations?agent=Sandman", "", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpReservations, api.ListReservationsInput{Agent: "Sandman"})
+		}},
 		{api.OpUnreserve.Operation, asked{"DELETE /v1/reservations/R?agent=Sandman", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Unreserve(ctx, "R", "Sandman") }},
 		{api.OpCheck.Operation, asked{"POST /v1/reservations/check", "", `{"agent":"Sandman","targets":[{"path":"name:a","at":[{"in":"names","path":"a"}]}]}`}, func(ctx context.Context, c C) (any, error) {
 			return c.MayTouch(ctx, "Sandman", "/", "name:a")
 		}},
 		{api.OpReservations.Operation, asked{"GET /v1/reservations?targets=true", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Reserved(ctx) }},
 		{api.OpLog.Operation, asked{"GET /v1/log?after=E0&agent=Oracle&claim=" + string(claimID) + "&limit=3&task=T-3", "", ""}, func(ctx context.Context, c C) (any, error) {
-			return c.Log(ctx, api.LogFilter{Agent: "Oracle", Task: "T-3", Claim: claimID, After: "E0", Limit: 3})
+			return client.Do(ctx, c, api.OpLog, api.LogInput{Agent: "Oracle", Task: "T-3", Claim: string(claimID), After: "E0", Limit: 3})
 		}},
-		{api.OpStory.Operation, asked{"GET /v1/story/T-3", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Story(ctx, "T-3") }},
-		{api.OpReport.Operation, asked{"GET /v1/report?days=30", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Report(ctx, 30) }},
+		{api.OpStory.Operation, asked{"GET /v1/story/T-3", "", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpStory, api.StoryInput{ID: "T-3"})
+		}},
+		{api.OpReport.Operation, asked{"GET /v1/report?days=30", "", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpReport, api.ReportInput{Days: 30})
+		}},
 		{api.OpPause.Operation, asked{"POST /v1/pause", "k", `{"agent":"Sandman","for_seconds":60,"reason":"r"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Pause(ctx, api.PauseRequest{Agent: "Sandman", ForSeconds: 60, Reason: "r"}, "k")
+			return client.Do(ctx, c, api.OpPause, api.Keyed("k", &api.PauseRequest{Agent: "Sandman", ForSeconds: 60, Reason: "r"}))
 		}},
 		{api.OpResume.Operation, asked{"POST /v1/resume", "k", `{"agent":"Sandman"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.Resume(ctx, api.ResumeRequest{Agent: "Sandman"}, "k")
+			return client.Do(ctx, c, api.OpResume, api.Keyed("k", &api.ResumeRequest{Agent: "Sandman"}))
 		}},
-		{api.OpSweep.Operation, asked{"POST /v1/sweep", "k", ""}, func(ctx context.Context, c C) (any, error) { return c.Sweep(ctx, "k") }},
+		{api.OpSweep.Operation, asked{"POST /v1/sweep", "k", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpSweep, api.KeyedInput[*api.SweepRequest]{Key: "k"})
+		}},
 		{api.OpSweep.Operation, asked{"POST /v1/sweep", "k", `{"note":"n"}`}, func(ctx context.Context, c C) (any, error) {
-			return c.SweepFor(ctx, api.SweepRequest{Note: "n"}, "k")
+			return client.Do(ctx, c, api.OpSweep, api.SweepOf("k", api.SweepRequest{Note: "n"}))
 		}},
-		{api.OpSync.Operation, asked{"POST /v1/sync", "k", `{"full":true}`}, func(ctx context.Context, c C) (any, error) { return c.Sync(ctx, api.SyncRequest{Full: true}, "k") }},
-		{api.OpStatus.Operation, asked{"GET /v1/status", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Status(ctx) }},
-		{api.OpWebhook.Operation, asked{"GET /v1/webhook", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Webhook(ctx) }},
-		{api.OpRenewWebhook.Operation, asked{"POST /v1/webhook/renew", "k", ""}, func(ctx context.Context, c C) (any, error) { return c.RenewWebhook(ctx, "k") }},
-		{api.OpCluster.Operation, asked{"GET /v1/cluster", "", ""}, func(ctx context.Context, c C) (any, error) { return c.Cluster(ctx) }},
-		{api.OpAdoptCluster.Operation, asked{"POST /v1/cluster/adopt", "k", ""}, func(ctx context.Context, c C) (any, error) { return c.AdoptCluster(ctx, "k") }},
+		{api.OpSync.Operation, asked{"POST /v1/sync", "k", `{"full":true}`}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpSync, api.Keyed("k", &api.SyncRequest{Full: true}))
+		}},
+		{api.OpStatus.Operation, asked{"GET /v1/status", "", ""}, func(ctx context.Context, c C) (any, error) { return client.Do(ctx, c, api.OpStatus, struct{}{}) }},
+		{api.OpWebhook.Operation, asked{"GET /v1/webhook", "", ""}, func(ctx context.Context, c C) (any, error) { return client.Do(ctx, c, api.OpWebhook, struct{}{}) }},
+		{api.OpRenewWebhook.Operation, asked{"POST /v1/webhook/renew", "k", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpRenewWebhook, api.BareInput{Key: "k"})
+		}},
+		{api.OpCluster.Operation, asked{"GET /v1/cluster", "", ""}, func(ctx context.Context, c C) (any, error) { return client.Do(ctx, c, api.OpCluster, struct{}{}) }},
+		{api.OpAdoptCluster.Operation, asked{"POST /v1/cluster/adopt", "k", ""}, func(ctx context.Context, c C) (any, error) {
+			return client.Do(ctx, c, api.OpAdoptCluster, api.BareInput{Key: "k"})
+		}},
 	} {
 		done[tt.op.Name] = true
 		t.Run(tt.want.line, func(t *testing.T) {
@@ -207,7 +241,7 @@ func TestAnswer(t *testing.T) {
 			Event: &api.Event{ID: 8, At: api.Time{Time: noon}, Kind: claim.KindConflict, Holder: "Oracle"},
 		}
 		c, _ := daemon(t, http.StatusOK, want)
-		got, err := c.Watch(t.Context(), string(claimID), "Sandman", 7, 90*time.Second)
+		got, err := client.Do(t.Context(), c, api.OpGetClaim, api.GetClaimInput{ID: string(claimID), Agent: "Sandman", After: 7, Wait: (90 * time.Second).String()})
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("err = %v, claim (-want +got):\n%s", err, diff)
 		}
@@ -219,7 +253,7 @@ func TestProblem(t *testing.T) {
 		held := api.NewProblem(api.Code(claim.CodeHeld), "held by Oracle")
 		held.Holder, held.ExpiresAt = "Oracle", api.Time{Time: noon}
 		c, _ := daemon(t, held.Status, held)
-		_, err := c.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman"}, "")
+		_, err := client.Do(t.Context(), c, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman"}))
 		if diff := cmp.Diff(error(held), err); diff != "" || err.Error() != "held by Oracle" {
 			t.Errorf("the denial (-want +got):\n%s", diff)
 		}
@@ -253,7 +287,7 @@ func TestSilence(t *testing.T) {
 			c.OnSilence(10*time.Second, func() { told = append(told, time.Since(began)) })
 			for range 2 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				if _, err := c.Sweep(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
+				if _, err := client.Do(ctx, c, api.OpSweep, api.KeyedInput[*api.SweepRequest]{}); !errors.Is(err, context.DeadlineExceeded) {
 					t.Error(err)
 				}
 				cancel()
@@ -303,7 +337,7 @@ func TestUnreachable(t *testing.T) {
 		{"not this socket", failing("connect", syscall.EPERM), syscall.EPERM, sandboxed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := tt.client.Status(t.Context())
+			_, err := client.Do(t.Context(), tt.client, api.OpStatus, struct{}{})
 			unreachable, ok := errors.AsType[*client.UnreachableError](err)
 			if !ok || unreachable.Sent || !errors.Is(err, tt.is) || err.Error() != tt.want {
 				t.Errorf("Status = %v, want %q", err, tt.want)
@@ -337,7 +371,7 @@ func TestAnswers(t *testing.T) {
 					}()
 					return mine, nil
 				})
-				_, err := c.Sweep(t.Context(), "")
+				_, err := client.Do(t.Context(), c, api.OpSweep, api.KeyedInput[*api.SweepRequest]{})
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("Sweep = %v, want %q", err, tt.want)
 				}
@@ -364,7 +398,7 @@ func TestInterrupted(t *testing.T) {
 		stop := errors.New("interrupted")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(stop) })
-		if _, err := c.Status(ctx); err != stop {
+		if _, err := client.Do(ctx, c, api.OpStatus, struct{}{}); err != stop {
 			t.Errorf("Status = %#v, want what ended the context", err)
 		}
 	})
@@ -385,7 +419,7 @@ func TestRequest(t *testing.T) {
 		go s.Serve(pipe)
 		defer s.Close()
 		c := client.Over("/s", pipe.Dial)
-		if _, err := c.Block(t.Context(), "a/b", api.BlockRequest{Reason: "<no>"}, "key 1"); err != nil {
+		if _, err := client.Do(t.Context(), c, api.OpBlock, api.On("a/b", "key 1", api.BlockRequest{Reason: "<no>"})); err != nil {
 			t.Fatal(err)
 		}
 		if got.RequestURI != "/v1/claims/a%2Fb/block" || got.Header.Get("Idempotency-Key") != "key 1" || got.Header.Get("Content-Type") != "application/json" {
@@ -394,7 +428,7 @@ func TestRequest(t *testing.T) {
 		if want := `{"reason":"\u003cno\u003e"}`; string(body) != want {
 			t.Errorf("sent %s, want %s", body, want)
 		}
-		if _, err := c.Status(t.Context()); err != nil {
+		if _, err := client.Do(t.Context(), c, api.OpStatus, struct{}{}); err != nil {
 			t.Fatal(err)
 		}
 		if len(got.Header.Values("Idempotency-Key")) > 0 || len(got.Header.Values("Content-Type")) > 0 || len(body) > 0 {
@@ -465,7 +499,7 @@ func TestInsist(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, tt.stopped)
 					defer cancel()
 				}
-				_, err := c.Complete(ctx, "x", api.CompleteRequest{}, tt.key)
+				_, err := client.Do(ctx, c, api.OpComplete, api.On("x", tt.key, api.CompleteRequest{}))
 				p, refused := errors.AsType[*api.Problem](err)
 				if tt.done != (err == nil) || !tt.done && (!refused || p.Code != api.Code(claim.CodeJournalUnavailable)) {
 					t.Errorf("Complete = %v", err)

@@ -40,7 +40,7 @@ func TestEvents(t *testing.T) {
 		defer s.Close()
 		c := client.Over("/run/dibs.sock", pipe.Dial)
 		var got []api.Event
-		filter := api.EventFilter{After: 4, Agent: "a & b", Task: taskID}
+		filter := api.EventsInput{After: 4, Agent: "a & b", Task: string(taskID)}
 		next, err := c.Events(t.Context(), filter, false, func(e api.Event) error { got = append(got, e); return nil })
 		if diff := cmp.Diff(want, got); err != nil || next != 6 || diff != "" {
 			t.Errorf("next = %d, want 6; err = %v; events (-want +got):\n%s", next, err, diff)
@@ -65,12 +65,12 @@ func TestEvents(t *testing.T) {
 func TestEventsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := daemon(t, http.StatusUnprocessableEntity, api.NewProblem(api.CodeInvalidRequest, "no"))
-		_, err := c.Events(t.Context(), api.EventFilter{After: -2}, false, nil)
+		_, err := c.Events(t.Context(), api.EventsInput{After: -2}, false, nil)
 		if p, ok := errors.AsType[*api.Problem](err); !ok || p.Code != api.CodeInvalidRequest {
 			t.Errorf("err = %v, want an invalid request", err)
 		}
 		nowhere := client.Over("/run/dibs.sock", func(context.Context) (net.Conn, error) { return nil, net.ErrClosed })
-		next, err := nowhere.Events(t.Context(), api.EventFilter{After: 7}, false, nil)
+		next, err := nowhere.Events(t.Context(), api.EventsInput{After: 7}, false, nil)
 		if u, ok := errors.AsType[*client.UnreachableError](err); !ok || u.Sent || next != 7 {
 			t.Errorf("no daemon: next = %d, err = %v; want 7, and that it was not reached", next, err)
 		}
@@ -78,7 +78,7 @@ func TestEventsRefused(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("gone")
 		cancel(gone)
-		if _, err := c.Events(ctx, api.EventFilter{}, false, nil); !errors.Is(err, gone) {
+		if _, err := c.Events(ctx, api.EventsInput{}, false, nil); !errors.Is(err, gone) {
 			t.Errorf("err = %v, want the cause of the end", err)
 		}
 	})
@@ -120,7 +120,7 @@ func TestEventsGoOn(t *testing.T) {
 					defer s.Close()
 					heard := 0
 					c := client.Over("pipe", pipe.Dial)
-					next, err := c.Events(t.Context(), api.EventFilter{After: 12}, true, func(api.Event) error { heard++; return nil })
+					next, err := c.Events(t.Context(), api.EventsInput{After: 12}, true, func(api.Event) error { heard++; return nil })
 					if next != tt.next || heard != tt.events {
 						t.Errorf("next = %d after %d events, want %d after %d", next, heard, tt.next, tt.events)
 					}

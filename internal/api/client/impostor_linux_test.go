@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/testkit"
 )
@@ -66,7 +67,7 @@ func TestImpostor(t *testing.T) {
 			go server.Serve(l)
 			defer server.Close()
 
-			_, err = client.Of(socket, tt.user).Status(t.Context())
+			_, err = client.Do(t.Context(), client.Of(socket, tt.user), api.OpStatus, struct{}{})
 			impostor, refused := errors.AsType[*client.ImpostorError](err)
 			switch {
 			case tt.impostor == "":

@@ -103,7 +103,9 @@ func (a *chaosAgent) claim(ctx context.Context) (api.Claim, bool) {
 // ask sends body until the agent has a grant or a refusal.
 func (a *chaosAgent) ask(ctx context.Context, body api.ClaimRequest) (api.Claim, bool) {
 	key, call := a.key(), a.now()
-	cl, err := persist(a, func(ctx context.Context) (api.Claim, error) { return a.client.Claim(ctx, body, key) }, func() bool {
+	cl, err := persist(a, func(ctx context.Context) (api.Claim, error) {
+		return client.Do(ctx, a.client, api.OpClaim, api.Keyed(key, body))
+	}, func() bool {
 		return ctx.Err() == nil && a.chance(70) // Notion does not answer: the key may be reused
 	})
 	if err != nil {
@@ -113,7 +115,9 @@ func (a *chaosAgent) ask(ctx context.Context, body api.ClaimRequest) (api.Claim,
 	a.granted(a, key, call, cl)
 	a.count("grants")
 	if a.chance(10) {
-		again, err := persist(a, func(ctx context.Context) (api.Claim, error) { return a.client.Claim(ctx, body, key) }, nil)
+		again, err := persist(a, func(ctx context.Context) (api.Claim, error) {
+			return client.Do(ctx, a.client, api.OpClaim, api.Keyed(key, body))
+		}, nil)
 		if err != nil || again.ID != cl.ID {
 			a.complainUnlessLost(span{call, a.now()}, "%s was granted %s, and under the same key %s: %s, %v", a.name, cl.ID, key, again.ID, err)
 		}
@@ -154,7 +158,7 @@ func (a *chaosAgent) workOn(ctx context.Context, cl api.Claim) {
 		}
 		off, call := a.daemon.off(), a.now()
 		asking, cancel := context.WithTimeout(a.Context(), a.patience)
-		renewed, err := a.client.Renew(asking, string(cl.ID), api.RenewRequest{Agent: a.name}, "")
+		renewed, err := client.Do(asking, a.client, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{Agent: a.name}))
 		cancel()
 		if lost(err) {
 			a.ended(cl.ID, call, "a renewal was refused: %v", err)
@@ -174,16 +178,16 @@ func (a *chaosAgent) end(cl api.Claim) {
 		say     func(context.Context) (api.Claim, error)
 	}{
 		{50, claim.KindCompleted, func(ctx context.Context) (api.Claim, error) {
-			return a.client.Complete(ctx, id, api.CompleteRequest{Agent: a.name, Summary: "done"}, key)
+			return client.Do(ctx, a.client, api.OpComplete, api.On(id, key, api.CompleteRequest{Agent: a.name, Summary: "done"}))
 		}},
 		{30, claim.KindReleased, func(ctx context.Context) (api.Claim, error) {
-			return a.client.Release(ctx, id, api.StopRequest{Agent: a.name}, key)
+			return client.Do(ctx, a.client, api.OpRelease, api.On(id, key, api.StopRequest{Agent: a.name}))
 		}},
 		{10, claim.KindBlocked, func(ctx context.Context) (api.Claim, error) {
-			return a.client.Block(ctx, id, api.BlockRequest{Agent: a.name, Reason: "no access"}, key)
+			return client.Do(ctx, a.client, api.OpBlock, api.On(id, key, api.BlockRequest{Agent: a.name, Reason: "no access"}))
 		}},
 		{10, claim.KindFailed, func(ctx context.Context) (api.Claim, error) {
-			return a.client.Fail(ctx, id, api.FailRequest{Agent: a.name, Reason: "it does not work", Reopen: true}, key)
+			return client.Do(ctx, a.client, api.OpFail, api.On(id, key, api.FailRequest{Agent: a.name, Reason: "it does not work", Reopen: true}))
 		}},
 	}
 	roll := a.random.IntN(100)

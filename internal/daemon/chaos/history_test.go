@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/notion/emulator"
@@ -417,15 +418,15 @@ func (c *chaos) afterwards() {
 // goesOn checks that a task is granted within some minutes, whatever was lost.
 func (c *chaos) goesOn(t *testing.T, n *node) {
 	const name = "late"
-	cl, err := n.Claim(t.Context(), api.ClaimRequest{Agent: name}, name)
+	cl, err := client.Do(t.Context(), n.Client, api.OpClaim, api.Keyed(name, api.ClaimRequest{Agent: name}))
 	for range 3 {
 		if err == nil {
 			c.bound(name, cl.ID)
-			_, err = n.Release(t.Context(), string(cl.ID), api.StopRequest{Agent: name}, "")
+			_, err = client.Do(t.Context(), n.Client, api.OpRelease, api.On(string(cl.ID), "", api.StopRequest{Agent: name}))
 			break
 		}
 		time.Sleep(time.Minute)
-		cl, err = n.Claim(t.Context(), api.ClaimRequest{Agent: name}, name)
+		cl, err = client.Do(t.Context(), n.Client, api.OpClaim, api.Keyed(name, api.ClaimRequest{Agent: name}))
 	}
 	if err != nil {
 		c.complain("afterwards nothing is granted: %v", err)
@@ -472,7 +473,7 @@ func (c *chaos) cleared(t *testing.T, notion *emulator.Emulator, nodes []*node) 
 		var known, granted bool
 		var facts []string
 		for _, n := range nodes {
-			log, err := n.Log(t.Context(), api.LogFilter{Claim: token.ID})
+			log, err := client.Do(t.Context(), n.Client, api.OpLog, api.LogInput{Claim: string(token.ID)})
 			if err != nil {
 				t.Error(err)
 			}
@@ -501,7 +502,7 @@ func (c *chaos) meddled(page emulator.Page) bool {
 
 // unquiet returns what a daemon still has to do.
 func unquiet(ctx context.Context, n *node) []string {
-	status, err := n.Status(ctx)
+	status, err := client.Do(ctx, n.Client, api.OpStatus, struct{}{})
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -509,7 +510,7 @@ func unquiet(ctx context.Context, n *node) []string {
 	if status.Outbox.Depth > 0 {
 		left = append(left, fmt.Sprintf("%s: %s", status.Outbox.Owed(), status.Outbox.LastError))
 	}
-	claims, err := n.Claims(ctx, "")
+	claims, err := client.Do(ctx, n.Client, api.OpListClaims, api.AgentFilter{})
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -27,7 +27,7 @@ const direct = 2
 func (tr *trial) idle() {
 	for _, p := range tr.daemons { // they come to know the leader
 		for began := tr.now(); tr.now()-began < comesUp && sleep(tr.Context(), 50*time.Millisecond); {
-			if _, err := client.New(p.socket).Log(tr.Context(), api.LogFilter{}); err == nil {
+			if _, err := client.Do(tr.Context(), client.New(p.socket), api.OpLog, api.LogInput{}); err == nil {
 				break
 			}
 		}
@@ -35,13 +35,13 @@ func (tr *trial) idle() {
 	for i, p := range tr.daemons {
 		c, text, call := client.New(p.socket), fmt.Sprint("idle-", i), tr.now()
 		sleep(tr.Context(), 1400*time.Millisecond)
-		_, err := c.Send(tr.Context(), api.MessageRequest{From: "Ada", To: "Bob", Text: text}, text)
+		_, err := client.Do(tr.Context(), c, api.OpSend, api.Keyed(text, api.MessageRequest{From: "Ada", To: "Bob", Text: text}))
 		for silent(err) && tr.now()-call < comesUp { // connecting anew takes a busy machine longer
-			_, err = c.Send(tr.Context(), api.MessageRequest{From: "Ada", To: "Bob", Text: text}, text)
+			_, err = client.Do(tr.Context(), c, api.OpSend, api.Keyed(text, api.MessageRequest{From: "Ada", To: "Bob", Text: text}))
 		}
 		if err == nil {
 			tr.accepted(text, call)
-			if _, err = c.Log(tr.Context(), api.LogFilter{}); silent(err) {
+			if _, err = client.Do(tr.Context(), c, api.OpLog, api.LogInput{}); silent(err) {
 				err = nil
 			}
 		}
@@ -183,7 +183,7 @@ func (tr *trial) leader(ctx context.Context) int {
 	for sleep(ctx, 50*time.Millisecond) {
 		for _, p := range tr.daemons[:members] {
 			asking, cancel := context.WithTimeout(ctx, time.Second)
-			st, err := client.New(p.socket).Cluster(asking)
+			st, err := client.Do(asking, client.New(p.socket), api.OpCluster, struct{}{})
 			cancel()
 			for i, m := range st.Members {
 				if err == nil && m.Leader {

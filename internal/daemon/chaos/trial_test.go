@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit/pgtest"
@@ -344,7 +345,7 @@ func (tr *trial) compete(ctx context.Context) {
 func (a *trialAgent) tell() {
 	key, call := a.key(), a.now()
 	_, err := persist(a.chaosAgent, func(ctx context.Context) (api.Claim, error) {
-		_, err := a.client.Send(ctx, api.MessageRequest{From: a.name, To: "Bob", Text: key}, key)
+		_, err := client.Do(ctx, a.client, api.OpSend, api.Keyed(key, api.MessageRequest{From: a.name, To: "Bob", Text: key}))
 		return api.Claim{}, err
 	}, nil)
 	if err == nil {

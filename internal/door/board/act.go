@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -192,7 +193,7 @@ func refusal(t api.Task, q question) string {
 
 // agentNames returns the agents seen lately; none if the daemon does not say.
 func (b *Board) agentNames(ctx context.Context) (names []string) {
-	agents, err := b.Daemon.Agents(ctx, 0)
+	agents, err := client.Do(ctx, b.Daemon, api.OpListAgents, api.ListAgentsInput{})
 	if err != nil {
 		return nil
 	}
@@ -255,7 +256,7 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 		if gone(r) {
 			return
 		}
-		if now, err := b.Daemon.Task(r.Context(), t.ID); err == nil {
+		if now, err := client.Do(r.Context(), b.Daemon, api.OpGetTask, api.GetTaskInput{ID: string(t.ID)}); err == nil {
 			q.Differs, q.Since, t = q.Seen.differences(now), b.since(t.ID, q.Seen.At), now // to be seen before a new attempt
 		}
 		q.Problem = text(err.Error(), 2*maxLine)
@@ -297,25 +298,25 @@ func (b *Board) do(ctx context.Context, t api.Task, q *question) error {
 		if q.Said == "" {
 			why = "on the board" // who is said already
 		}
-		_, err = b.Daemon.Release(ctx, string(t.ClaimID), api.StopRequest{By: b.User, Reason: why}, q.Key)
+		_, err = client.Do(ctx, b.Daemon, api.OpRelease, api.On(string(t.ClaimID), q.Key, api.StopRequest{By: b.User, Reason: why}))
 	case "accept":
-		_, err = b.Daemon.Accept(ctx, t.ID, api.AcceptRequest{Agent: t.Offer.To, Note: "accepted " + b.signed("")}, q.Key)
+		_, err = client.Do(ctx, b.Daemon, api.OpAccept, api.OnTask(t.ID, q.Key, api.AcceptRequest{Agent: t.Offer.To, Note: "accepted " + b.signed("")}))
 	case "decline":
-		_, err = b.Daemon.Decline(ctx, t.ID, api.DeclineRequest{Agent: t.Offer.To, Reason: why}, q.Key)
+		_, err = client.Do(ctx, b.Daemon, api.OpDecline, api.OnTask(t.ID, q.Key, api.DeclineRequest{Agent: t.Offer.To, Reason: why}))
 	case "offer":
-		_, err = b.Daemon.Offer(ctx, t.ID, api.OfferRequest{Agent: b.User, To: q.For, Text: why}, q.Key)
+		_, err = client.Do(ctx, b.Daemon, api.OpOffer, api.OnTask(t.ID, q.Key, api.OfferRequest{Agent: b.User, To: q.For, Text: why}))
 	case "comment":
-		_, err = b.Daemon.Comment(ctx, t.ID, api.CommentRequest{Text: why}, q.Key)
+		_, err = client.Do(ctx, b.Daemon, api.OpComment, api.OnTask(t.ID, q.Key, api.CommentRequest{Text: why}))
 	case "answer":
-		if _, err = b.Daemon.Comment(ctx, t.ID, api.CommentRequest{Text: why}, q.Key); err != nil {
+		if _, err = client.Do(ctx, b.Daemon, api.OpComment, api.OnTask(t.ID, q.Key, api.CommentRequest{Text: why})); err != nil {
 			return err
 		}
-		if _, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: "answered " + b.signed(""), Was: string(t.Status), Holder: holder}, q.Key+" reopen"); err != nil {
+		if _, err = client.Do(ctx, b.Daemon, api.OpReopen, api.ReopenInput{ID: string(t.ID), Key: q.Key + " reopen", Body: &api.ReopenRequest{Note: "answered " + b.signed(""), Was: string(t.Status), Holder: holder}}); err != nil {
 			q.action, q.Said = reopen, "" // the answer is not to be said twice
 			return fmt.Errorf("the answer is on the page, and %w", err)
 		}
 	default: // a change of status
-		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: why, Was: string(t.Status), Holder: holder, Status: string(q.Status)}, q.Key)
+		_, err = client.Do(ctx, b.Daemon, api.OpReopen, api.ReopenInput{ID: string(t.ID), Key: q.Key, Body: &api.ReopenRequest{Note: why, Was: string(t.Status), Holder: holder, Status: string(q.Status)}})
 	}
 	return err
 }
@@ -333,7 +334,7 @@ func (b *Board) confirmSweep(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
-	done, err := b.Daemon.SweepFor(r.Context(), api.SweepRequest{Note: "swept " + b.signed("")}, keyOf(r))
+	done, err := client.Do(r.Context(), b.Daemon, api.OpSweep, api.SweepOf(keyOf(r), api.SweepRequest{Note: "swept " + b.signed("")}))
 	if err != nil {
 		b.Log.Warn("an action on the board was refused", "action", "sweep", claim.AttrBy, b.User, claim.AttrError, err)
 		b.refuse(w, r, "health", "Sweep", err)
@@ -350,7 +351,7 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 
 // sync has the daemon bring its copy of the board up to date.
 func (b *Board) sync(w http.ResponseWriter, r *http.Request) {
-	if _, err := b.Daemon.Sync(r.Context(), api.SyncRequest{}, ""); err != nil {
+	if _, err := client.Do(r.Context(), b.Daemon, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 		b.Log.Warn("an action on the board was refused", "action", "sync", claim.AttrBy, b.User, claim.AttrError, err)
 		b.refuse(w, r, "health", "Sync", err)
 		return
@@ -370,12 +371,12 @@ func (b *Board) since(id task.ID, ms int64) (events []event) {
 }
 
 func (b *Board) pause(w http.ResponseWriter, r *http.Request) {
-	done, err := b.Daemon.Pause(r.Context(), api.PauseRequest{By: b.User, Reason: "on the board"}, "")
+	done, err := client.Do(r.Context(), b.Daemon, api.OpPause, api.Keyed("", &api.PauseRequest{By: b.User, Reason: "on the board"}))
 	b.braked(w, r, "Pause", done, err)
 }
 
 func (b *Board) resume(w http.ResponseWriter, r *http.Request) {
-	done, err := b.Daemon.Resume(r.Context(), api.ResumeRequest{Agent: r.FormValue("agent"), By: b.User}, "")
+	done, err := client.Do(r.Context(), b.Daemon, api.OpResume, api.Keyed("", &api.ResumeRequest{Agent: r.FormValue("agent"), By: b.User}))
 	b.braked(w, r, "Resume", done, err)
 }
 
@@ -427,10 +428,10 @@ func (b *Board) add(w http.ResponseWriter, r *http.Request) {
 		b.draft(w, r, http.StatusConflict, d)
 		return
 	}
-	made, err := b.Daemon.Add(r.Context(), api.AddRequest{
+	made, err := client.Do(r.Context(), b.Daemon, api.OpAddTask, api.AddInput{Key: key, Body: api.AddRequest{
 		Title: d.Title, Body: d.Text, Priority: d.Priority, For: d.For,
 		DependsOn: strings.FieldsFunc(d.Needs, func(c rune) bool { return c == ',' || c == ' ' }),
-	}, key)
+	}})
 	if err != nil {
 		if gone(r) {
 			return

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/task"
 )
 
@@ -89,14 +90,14 @@ func (v *sender) does(id, verb string, more ...string) string {
 func (m *mesh) is(id string, want task.Status) {
 	m.t.Helper()
 	m.until(fmt.Sprintf("%s is %s", id, want), func() bool {
-		t, err := m.client.Task(m.t.Context(), task.ID(id))
+		t, err := client.Do(m.t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: id})
 		return err == nil && t.Status == want
 	})
 }
 
 func (m *mesh) sync() {
 	m.t.Helper()
-	if _, err := m.client.Sync(m.t.Context(), api.SyncRequest{}, ""); err != nil {
+	if _, err := client.Do(m.t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -134,7 +135,7 @@ func TestGestures(t *testing.T) {
 	v.does(ids[1], "approve", "text", "good work")
 	m.is(ids[1], task.Completed)
 	v.does(ids[2], "offer", "agent", "Oracle", "text", "you know hinges")
-	if got, err := m.client.Task(t.Context(), task.ID(ids[2])); err != nil || got.Offer == nil || got.Offer.To != "Oracle" {
+	if got, err := client.Do(t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: ids[2]}); err != nil || got.Offer == nil || got.Offer.To != "Oracle" {
 		t.Errorf("the task is %+v, %v; want it offered to Oracle", got, err)
 	}
 	for _, id := range ids[:2] {
@@ -176,7 +177,7 @@ func TestNewTask(t *testing.T) {
 			t.Fatalf("answered %d %s", code, page)
 		}
 	}
-	all, err := m.client.Tasks(t.Context(), api.TaskFilter{Filter: api.Filter{Text: "Iron"}})
+	all, err := client.Do(t.Context(), m.client, api.OpListTasks, api.ListTasksInput{Text: "Iron"})
 	if err != nil || len(all.Tasks) != 1 || all.Tasks[0].Priority != "high" || len(all.Tasks[0].DependsOn) != 1 {
 		t.Fatalf("the tasks are %+v, %v; want one, after another", all.Tasks, err)
 	}
@@ -254,7 +255,7 @@ func TestMeanwhile(t *testing.T) {
 	if code != http.StatusConflict || again.Get("seen") != "" || !strings.Contains(page, "<td>nobody</td><td>Oracle</td>") || !strings.Contains(page, "release it first") {
 		t.Errorf("answered %d: %s", code, page)
 	}
-	if got, err := m.client.Task(t.Context(), task.ID(other)); err != nil || got.Agent != "Oracle" {
+	if got, err := client.Do(t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: other}); err != nil || got.Agent != "Oracle" {
 		t.Errorf("the task is %+v, %v; want Oracle at work on it", got, err)
 	}
 	// A form without what was seen does nothing.
@@ -281,7 +282,7 @@ func TestPausedAndResumed(t *testing.T) {
 		}
 	}
 	press("/pause")
-	if _, err := m.client.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman"}, ""); err == nil || !strings.Contains(err.Error(), "maria paused everybody: on the board") {
+	if _, err := client.Do(t.Context(), m.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman"})); err == nil || !strings.Contains(err.Error(), "maria paused everybody: on the board") {
 		t.Errorf("claimed in the pause: %v", err)
 	}
 	m.until("a page says that everybody is paused, and does not offer to pause", func() bool {
@@ -289,7 +290,7 @@ func TestPausedAndResumed(t *testing.T) {
 		return strings.Contains(body, "Everybody is paused, by maria: on the board") && strings.Contains(body, `action="/pause" hidden`)
 	})
 	press("/resume")
-	if _, err := m.client.Pause(t.Context(), api.PauseRequest{Agent: "Oracle", ForSeconds: 3600, Reason: "<b>too eager</b>"}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpPause, api.Keyed("", &api.PauseRequest{Agent: "Oracle", ForSeconds: 3600, Reason: "<b>too eager</b>"})); err != nil {
 		t.Fatal(err)
 	}
 	said := ""
@@ -301,7 +302,7 @@ func TestPausedAndResumed(t *testing.T) {
 		t.Errorf("the page has\n%s", said)
 	}
 	press("/resume?agent=Oracle")
-	if s, err := m.client.Status(t.Context()); err != nil || len(s.Pauses) > 0 {
+	if s, err := client.Do(t.Context(), m.client, api.OpStatus, struct{}{}); err != nil || len(s.Pauses) > 0 {
 		t.Errorf("what is paused: %+v, %v", s.Pauses, err)
 	}
 }

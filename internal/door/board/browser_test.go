@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 
@@ -26,7 +27,7 @@ func TestCardsMove(t *testing.T) {
 	second := m.add("Mend the fence", nil)
 	sync := func() {
 		t.Helper()
-		if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+		if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,7 +44,7 @@ func TestCardsMove(t *testing.T) {
 	c.until(`/^(30|29) min left$/.test(document.querySelector('.card .left').textContent)`)
 	c.until(`document.querySelector('.card progress').value > 0.9 * document.querySelector('.card progress').max`)
 	c.until(`document.querySelector('[data-vital=held]').textContent === '1'`)
-	if _, err := m.client.Complete(t.Context(), string(held.ID), api.CompleteRequest{Summary: "It holds."}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpComplete, api.On(string(held.ID), "", api.CompleteRequest{Summary: "It holds."})); err != nil {
 		t.Fatal(err)
 	}
 	in("Sew a button on", "COMPLETED")
@@ -103,12 +104,12 @@ func TestActions(t *testing.T) {
 		"Sew a button on": m.add("Sew a button on", nil), "Mend the fence": m.add("Mend the fence", nil), "Oil the hinges": m.add("Oil the hinges", nil),
 		"Paint the gate": m.add("Paint the gate", status("BLOCKED")), "Water the plants": m.add("Water the plants", stale),
 	}
-	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 		t.Fatal(err)
 	}
 	held := m.claim("Sandman", ids["Sew a button on"])
 	for _, title := range []string{"Mend the fence", "Oil the hinges"} {
-		if _, err := m.client.Offer(t.Context(), task.ID(ids[title]), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, ""); err != nil {
+		if _, err := client.Do(t.Context(), m.client, api.OpOffer, api.OnTask(task.ID(ids[title]), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,7 +140,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("the board did not log that somebody did %s:\n%s", act.verb, m.log)
 		}
 	}
-	ended, err := m.client.Lookup(t.Context(), string(held.ID), "")
+	ended, err := client.Do(t.Context(), m.client, api.OpGetClaim, api.GetClaimInput{ID: string(held.ID), After: api.EventsFuture})
 	if err != nil || ended.Outcome != claim.EndLost {
 		t.Errorf("the claim is %+v, %v; want it taken back", ended, err)
 	}
@@ -157,7 +158,7 @@ func TestActions(t *testing.T) {
 		c.until(`!document.querySelector('#pane:not([hidden])')`)
 	}
 
-	record, err := m.client.Log(t.Context(), api.LogFilter{})
+	record, err := client.Do(t.Context(), m.client, api.OpLog, api.LogInput{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func TestOldFormDoesNothing(t *testing.T) {
 	needsBrowser(t)
 	m := newMesh(t, "empty", 0)
 	id := m.add("Sew a button on", nil)
-	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 		t.Fatal(err)
 	}
 	old := m.claim("Sandman", id)
@@ -193,13 +194,13 @@ func TestOldFormDoesNothing(t *testing.T) {
 	c.openTasks(m)
 	c.visit("/tasks/" + id + "/release")
 	c.until(`document.querySelector('main form')`)
-	if _, err := m.client.Release(t.Context(), string(old.ID), api.StopRequest{}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpRelease, api.On(string(old.ID), "", api.StopRequest{})); err != nil {
 		t.Fatal(err)
 	}
 	held := m.claim("Oracle", id)
 	c.press(`main form button`)
 	c.until(`document.querySelector('main .meanwhile')`)
-	if now, err := m.client.Lookup(t.Context(), string(held.ID), ""); err != nil || now.State != claim.Held {
+	if now, err := client.Do(t.Context(), m.client, api.OpGetClaim, api.GetClaimInput{ID: string(held.ID), After: api.EventsFuture}); err != nil || now.State != claim.Held {
 		t.Errorf("the later claim is %+v, %v; want it held", now, err)
 	}
 }
@@ -216,12 +217,12 @@ func TestHostileTexts(t *testing.T) {
 	for _, text := range hostile {
 		m.add(text, map[string]any{"note": richText(text)})
 	}
-	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 		t.Fatal(err)
 	}
 	for _, agent := range []string{`<b onclick=x>`, `"onload="x`} {
 		c := m.claim(agent, "")
-		if _, err := m.client.Block(t.Context(), string(c.ID), api.BlockRequest{Reason: hostile[0]}, ""); err != nil {
+		if _, err := client.Do(t.Context(), m.client, api.OpBlock, api.On(string(c.ID), "", api.BlockRequest{Reason: hostile[0]})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -323,7 +324,7 @@ func TestPane(t *testing.T) {
 	first := m.add("Sew a button on", nil)
 	m.sync()
 	add := func(title, body string, after ...string) string {
-		made, err := m.client.Add(t.Context(), api.AddRequest{Title: title, Body: body, DependsOn: after}, "")
+		made, err := client.Do(t.Context(), m.client, api.OpAddTask, api.AddInput{Body: api.AddRequest{Title: title, Body: body, DependsOn: after}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +333,7 @@ func TestPane(t *testing.T) {
 	second := add("Iron the shirt", strings.Join([]string{"# Heat", "Not **too** hot.", "- [ ] steam", "[a link](https://example.com/x)",
 		"[bad](javascript:window.hit=1)", "![pic](https://example.com/p.png)", "<img src=x onerror=\"window.hit=1\"><script>window.hit=1</script>"}, "\n\n"), "TASK-1")
 	last := add("Wear it", "", second)
-	if _, err := m.client.Comment(t.Context(), task.ID(second), api.CommentRequest{Agent: "Oracle", Text: "<b>Which</b> iron?"}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpComment, api.OnTask(task.ID(second), "", api.CommentRequest{Agent: "Oracle", Text: "<b>Which</b> iron?"})); err != nil {
 		t.Fatal(err)
 	}
 	m.sync()
@@ -371,11 +372,11 @@ func TestPane(t *testing.T) {
 	m.claim("Sandman", first)
 	c.press(fmt.Sprintf(`#pane .deps a[href="/tasks/%s"]`, first))
 	c.until(`document.querySelector('#pane h1').textContent === 'Sew a button on' && document.querySelector('#pane .facts .agent')?.textContent === 'Sandman'`)
-	held, err := m.client.Task(t.Context(), task.ID(first))
+	held, err := client.Do(t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: first})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.client.Complete(t.Context(), string(held.ClaimID), api.CompleteRequest{Summary: "It holds."}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpComplete, api.On(string(held.ClaimID), "", api.CompleteRequest{Summary: "It holds."})); err != nil {
 		t.Fatal(err)
 	}
 	c.until(`document.querySelector('#pane .history').innerText.includes('It holds.')`)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/door/board/chart"
 	"dibs/internal/task"
 )
@@ -94,12 +95,12 @@ func (b *Board) charted(w http.ResponseWriter, r *http.Request) (report api.Repo
 		b.say(w, http.StatusNotFound, "There are no such charts", "Charts show 24 hours, 7 days or 30 days.")
 		return report, 0, false
 	}
-	report, err = b.Daemon.Report(r.Context(), cmp.Or(days, 7))
+	report, err = client.Do(r.Context(), b.Daemon, api.OpReport, api.ReportInput{Days: cmp.Or(days, 7)})
 	if err == nil && days == 0 {
 		days = 7
 		if i := slices.IndexFunc(report.Days, func(p api.Period) bool { return p.Granted+len(p.Denied)+len(p.Agents) > 0 }); i < 0 || i == len(report.Days)-1 {
 			days = 1
-			report, err = b.Daemon.Report(r.Context(), days)
+			report, err = client.Do(r.Context(), b.Daemon, api.OpReport, api.ReportInput{Days: days})
 		}
 	}
 	if err != nil {
@@ -301,7 +302,7 @@ func (b *Board) report(w http.ResponseWriter, r *http.Request) (report api.Repor
 		b.say(w, http.StatusNotFound, "There is no such report", "A report is about the last days, 1 to 366 of them.")
 		return report, false
 	}
-	if report, err = b.Daemon.Report(r.Context(), days); err != nil {
+	if report, err = client.Do(r.Context(), b.Daemon, api.OpReport, api.ReportInput{Days: days}); err != nil {
 		b.refuse(w, r, "charts", "Report", err)
 	}
 	return report, err == nil

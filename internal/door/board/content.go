@@ -81,7 +81,7 @@ func (s *contents) read(ctx context.Context, t api.Task) (content, error) {
 	if known := s.of(t); !known.Load {
 		return known, nil
 	}
-	page, err := s.daemon.Content(ctx, t.ID)
+	page, err := client.Do(ctx, s.daemon, api.OpGetTaskContent, api.GetTaskInput{ID: string(t.ID)})
 	if err != nil {
 		return content{}, err
 	}

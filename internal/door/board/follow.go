@@ -93,20 +93,20 @@ func (f *follower) run(ctx context.Context) error {
 func (f *follower) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askAtMost)
 	defer cancel()
-	now, err := f.daemon.Events(ctx, api.EventFilter{After: api.EventsFuture}, false, func(api.Event) error { return nil })
+	now, err := f.daemon.Events(ctx, api.EventsInput{After: api.EventsFuture}, false, func(api.Event) error { return nil })
 	if err != nil {
 		return err
 	}
 	if f.next < 0 || f.next > now {
 		f.next = max(0, now-maxEvents)
 	}
-	f.next, err = f.daemon.Events(ctx, api.EventFilter{After: f.next}, false, f.take)
+	f.next, err = f.daemon.Events(ctx, api.EventsInput{After: f.next}, false, f.take)
 	return err
 }
 
 // listen takes new events.
 func (f *follower) listen(ctx context.Context) error {
-	next, err := f.daemon.Events(ctx, api.EventFilter{After: f.next, Patient: true}, true, f.take)
+	next, err := f.daemon.Events(ctx, api.EventsInput{After: f.next, Patient: true}, true, f.take)
 	f.next = next
 	return cmp.Or(err, errStopped)
 }
@@ -174,7 +174,7 @@ func (f *follower) read(ctx context.Context, dirty map[task.ID]bool, all bool) e
 	}
 	var cards []card
 	for id := range dirty {
-		t, err := f.daemon.Task(ctx, id)
+		t, err := client.Do(ctx, f.daemon, api.OpGetTask, api.GetTaskInput{ID: string(id)})
 		problem, refused := errors.AsType[*api.Problem](err)
 		switch {
 		case refused && problem.Status == 404, err == nil && t.Trashed:
@@ -193,7 +193,7 @@ func (f *follower) read(ctx context.Context, dirty map[task.ID]bool, all bool) e
 func (f *follower) reload(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 3*askAtMost, errors.New("it takes too long to answer"))
 	defer cancel()
-	tasks, err := f.daemon.Tasks(ctx, api.TaskFilter{})
+	tasks, err := client.Do(ctx, f.daemon, api.OpListTasks, api.ListTasksInput{})
 	if err != nil {
 		return err
 	}
@@ -220,11 +220,11 @@ func (f *follower) watch(ctx context.Context) error {
 func (f *follower) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, askAtMost, errors.New("it takes too long to answer"))
 	defer cancel()
-	status, err := f.daemon.Status(ctx)
+	status, err := client.Do(ctx, f.daemon, api.OpStatus, struct{}{})
 	if err != nil {
 		return err
 	}
-	claims, err := f.daemon.Claims(ctx, "")
+	claims, err := client.Do(ctx, f.daemon, api.OpListClaims, api.AgentFilter{})
 	if err != nil {
 		return err
 	}
@@ -307,7 +307,7 @@ func (a *attendance) enter() (leave func()) {
 func (a *attendance) hurry(ctx context.Context) {
 	for ctx.Err() == nil {
 		// The board's own reader reports errors.
-		_, _ = a.daemon.Events(ctx, api.EventFilter{After: api.EventsFuture}, true, func(api.Event) error { return nil })
+		_, _ = a.daemon.Events(ctx, api.EventsInput{After: api.EventsFuture}, true, func(api.Event) error { return nil })
 		_ = clock.Pause(ctx, againAfter)
 	}
 }

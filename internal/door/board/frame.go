@@ -413,7 +413,7 @@ func (b *Board) taskOf(w http.ResponseWriter, r *http.Request) (api.Task, bool) 
 		b.say(w, http.StatusNotFound, "There is no such task", "A task is named by its id.")
 		return api.Task{}, false
 	}
-	t, err := b.Daemon.Task(r.Context(), id)
+	t, err := client.Do(r.Context(), b.Daemon, api.OpGetTask, api.GetTaskInput{ID: string(id)})
 	if err != nil {
 		b.refuse(w, r, "task", "Task", err)
 	}

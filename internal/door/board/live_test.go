@@ -104,7 +104,7 @@ func TestNewsGoesOn(t *testing.T) {
 			t.Errorf("%s was told before: %+v", e.id, e)
 		}
 	}
-	if _, err := m.client.Complete(t.Context(), string(first.ID), api.CompleteRequest{Summary: "Done."}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpComplete, api.On(string(first.ID), "", api.CompleteRequest{Summary: "Done."})); err != nil {
 		t.Fatal(err)
 	}
 	v.listen(last.id, func(e heard) bool { return e.kind == "event" && strings.Contains(e.data, `"kind":"completed"`) })
@@ -337,7 +337,7 @@ func TestLargeBoard(t *testing.T) {
 	for i := range 10 {
 		agents.Go(func() {
 			for range claims / 10 {
-				if _, err := m.client.Claim(t.Context(), api.ClaimRequest{Agent: fmt.Sprintf("agent-%d", i)}, ""); err != nil {
+				if _, err := client.Do(t.Context(), m.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: fmt.Sprintf("agent-%d", i)})); err != nil {
 					t.Error(err)
 					return
 				}
@@ -346,7 +346,7 @@ func TestLargeBoard(t *testing.T) {
 	}
 	agents.Wait()
 	claimed := 0
-	if _, err := m.client.Events(t.Context(), api.EventFilter{}, false, func(e api.Event) error {
+	if _, err := m.client.Events(t.Context(), api.EventsInput{}, false, func(e api.Event) error {
 		if e.Kind == claim.KindClaimed {
 			claimed++
 		}

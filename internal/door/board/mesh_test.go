@@ -170,7 +170,7 @@ func (m *mesh) serve() {
 	m.t.Helper()
 	m.daemon = m.start(new(lines), new(struct{}), "serve", "--json")
 	m.until("the daemon has read the board", func() bool {
-		s, err := m.client.Status(m.t.Context())
+		s, err := client.Do(m.t.Context(), m.client, api.OpStatus, struct{}{})
 		return err == nil && !s.Mirror.SyncedAt.IsZero() && s.Mirror.Syncing == nil
 	})
 }
@@ -218,7 +218,7 @@ func demo(t *testing.T) string {
 // claim has an agent claim the next task, or that one.
 func (m *mesh) claim(agent, task string) api.Claim {
 	m.t.Helper()
-	c, err := m.client.Claim(m.t.Context(), api.ClaimRequest{Agent: agent, Task: task}, "")
+	c, err := client.Do(m.t.Context(), m.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: agent, Task: task}))
 	if err != nil {
 		m.t.Fatal(err)
 	}

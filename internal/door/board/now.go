@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/task"
 )
 
@@ -171,7 +172,7 @@ type worker struct {
 
 func (b *Board) agentsPage(w http.ResponseWriter, r *http.Request) {
 	g := b.state.current()
-	agents, err := b.Daemon.Agents(r.Context(), 0)
+	agents, err := client.Do(r.Context(), b.Daemon, api.OpListAgents, api.ListAgentsInput{})
 	if err != nil {
 		b.refuse(w, r, "agents", "Agents", err)
 		return
@@ -224,7 +225,7 @@ func (f eventFilter) selects(e event) bool {
 }
 
 func (b *Board) healthPage(w http.ResponseWriter, r *http.Request) {
-	status, err := b.Daemon.Status(r.Context())
+	status, err := client.Do(r.Context(), b.Daemon, api.OpStatus, struct{}{})
 	if err != nil {
 		b.refuse(w, r, "health", "Health", err)
 		return
@@ -232,7 +233,7 @@ func (b *Board) healthPage(w http.ResponseWriter, r *http.Request) {
 	how := condition{Status: status}
 	if status.Cluster != nil {
 		// Show the daemon even if the cluster cannot be asked.
-		cluster, err := b.Daemon.Cluster(r.Context())
+		cluster, err := client.Do(r.Context(), b.Daemon, api.OpCluster, struct{}{})
 		if how.Members = cluster.Members; err != nil {
 			how.NoMembers = text(err.Error(), 2*maxLine)
 		}

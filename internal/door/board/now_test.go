@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/task"
 
 	"github.com/chromedp/cdproto/input"
@@ -30,7 +31,7 @@ func TestNow(t *testing.T) {
 	for _, title := range titles {
 		ids[title] = m.add(title, nil)
 	}
-	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 		t.Fatal(err)
 	}
 	v := newSender(m)
@@ -48,12 +49,12 @@ func TestNow(t *testing.T) {
 	says("who works on what, for how long", ">Sandman</span> <a href=\"/tasks/"+ids["Sew a button on"], "for less than a minute, until", "All is well: 1 task under way, 4 ready, 0 done today.")
 
 	asked, handed, done := m.claim("Oracle", ids["Mend the fence"]), m.claim("Oracle", ids["Oil the hinges"]), m.claim("Oracle", ids["Paint the gate"])
-	_, err := m.client.Ask(t.Context(), string(asked.ID), api.AskRequest{Text: "Wood or wire?"}, "")
+	_, err := client.Do(t.Context(), m.client, api.OpAsk, api.On(string(asked.ID), "", api.AskRequest{Text: "Wood or wire?"}))
 	if err == nil {
-		_, err = m.client.Review(t.Context(), string(handed.ID), api.ReviewRequest{Note: "It squeaks no more"}, "")
+		_, err = client.Do(t.Context(), m.client, api.OpReview, api.On(string(handed.ID), "", api.ReviewRequest{Note: "It squeaks no more"}))
 	}
 	if err == nil {
-		_, err = m.client.Complete(t.Context(), string(done.ID), api.CompleteRequest{Summary: "It is green."}, "")
+		_, err = client.Do(t.Context(), m.client, api.OpComplete, api.On(string(done.ID), "", api.CompleteRequest{Summary: "It is green."}))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ func TestNow(t *testing.T) {
 
 	// Work in review is approved: it is done, in its agent's name.
 	v.does(ids["Oil the hinges"], "approve", "text", "well done")
-	if is, err := m.client.Task(t.Context(), task.ID(ids["Oil the hinges"])); err != nil || is.Status != task.Completed || !strings.Contains(is.Note, "Done: well done (maria on the board)") {
+	if is, err := client.Do(t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: ids["Oil the hinges"]}); err != nil || is.Status != task.Completed || !strings.Contains(is.Note, "Done: well done (maria on the board)") {
 		t.Errorf("the approved task is %+v, %v", is, err)
 	}
 	says("that two are done today", `Done today <span class="count">2</span>`)
@@ -77,10 +78,10 @@ func TestAnswer(t *testing.T) {
 	needsBrowser(t)
 	m := newMesh(t, "empty", 0)
 	id := m.add("Mend the fence", nil)
-	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.client.Ask(t.Context(), string(m.claim("Oracle", id).ID), api.AskRequest{Text: "Wood or wire?"}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpAsk, api.On(string(m.claim("Oracle", id).ID), "", api.AskRequest{Text: "Wood or wire?"})); err != nil {
 		t.Fatal(err)
 	}
 	c := newChrome(t)
@@ -97,7 +98,7 @@ func TestAnswer(t *testing.T) {
 	c.until(`location.search === '?done=answer' && document.querySelector('.done')`)
 	c.until(`document.body.innerText.includes('All is well') || document.body.innerText.includes('no agent works')`)
 	c.calm()
-	content, err := m.client.Content(t.Context(), task.ID(id))
+	content, err := client.Do(t.Context(), m.client, api.OpGetTaskContent, api.GetTaskInput{ID: id})
 	if err != nil || content.Status != task.Open || !slices.ContainsFunc(content.Comments, func(c api.Comment) bool {
 		return strings.Contains(c.Text, "Wire, and a <b>gate</b> (maria on the board)")
 	}) {
@@ -112,13 +113,13 @@ func TestQueueOrder(t *testing.T) {
 	for i := range 12 {
 		m.add(fmt.Sprintf("Task %d", i), map[string]any{"priority": map[string]any{"select": map[string]any{"name": []string{"high", "low", "critical"}[rand.IntN(3)]}}})
 	}
-	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 		t.Fatal(err)
 	}
 	v := &visitor{t: t, server: httptest.NewServer(m.board.Handler())}
 	t.Cleanup(v.server.Close)
 	v.enter(m.board)
-	ready, err := m.client.Tasks(t.Context(), api.TaskFilter{Ready: true})
+	ready, err := client.Do(t.Context(), m.client, api.OpListTasks, api.ListTasksInput{Ready: true})
 	if err != nil || len(ready.Tasks) != 12 {
 		t.Fatalf("%d ready, %v", len(ready.Tasks), err)
 	}
@@ -199,7 +200,7 @@ func TestHowItGoes(t *testing.T) {
 	v := m.visitor()
 	acted(m)
 	blocked := m.claim("=Oracle", m.add("Oil the hinges", nil))
-	if _, err := m.client.Ask(t.Context(), string(blocked.ID), api.AskRequest{Text: "Which <i>oil</i>?"}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpAsk, api.On(string(blocked.ID), "", api.AskRequest{Text: "Which <i>oil</i>?"})); err != nil {
 		t.Fatal(err)
 	}
 	_, page := v.ask("GET", "/charts")

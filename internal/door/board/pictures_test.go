@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
@@ -115,16 +116,16 @@ func shootDay(m *mesh, c *chrome) {
 	second := m.claim("Oracle", "")
 	c.do(chromedp.Sleep(2 * time.Second))
 	f.shoot(c, time.Second)
-	m.client.Renew(ctx, string(first.ID), api.RenewRequest{Progress: "two of four pages"}, "")
+	client.Do(ctx, m.client, api.OpRenew, api.On(string(first.ID), "", api.RenewRequest{Progress: "two of four pages"}))
 	c.do(chromedp.Sleep(3 * time.Second))
 	f.shoot(c, 2*time.Second)
-	m.client.Complete(ctx, string(first.ID), api.CompleteRequest{Summary: "Fixed, with a test."}, "")
+	client.Do(ctx, m.client, api.OpComplete, api.On(string(first.ID), "", api.CompleteRequest{Summary: "Fixed, with a test."}))
 	c.do(chromedp.Sleep(3 * time.Second))
 	f.shoot(c, 2*time.Second)
-	m.client.Ask(ctx, string(second.ID), api.AskRequest{Text: "Which of the two webhooks is meant?"}, "")
+	client.Do(ctx, m.client, api.OpAsk, api.On(string(second.ID), "", api.AskRequest{Text: "Which of the two webhooks is meant?"}))
 	c.do(chromedp.Sleep(3 * time.Second))
 	f.shoot(c, 3*time.Second)
-	m.client.Reopen(ctx, second.Task.ID, api.ReopenRequest{Note: "The second."}, "")
+	client.Do(ctx, m.client, api.OpReopen, api.ReopenInput{ID: string(second.Task.ID), Body: &api.ReopenRequest{Note: "The second."}})
 	m.claim("Sandman", string(second.Task.ID))
 	c.do(chromedp.Sleep(4 * time.Second))
 	f.shoot(c, 2*time.Second)
@@ -205,15 +206,15 @@ func busy(m *mesh) {
 		c := m.claim(agent, "")
 		switch i {
 		case 0:
-			m.client.Claim(ctx, api.ClaimRequest{Agent: "Oracle", Task: string(c.Task.ID)}, "")
-			m.client.Complete(ctx, string(c.ID), api.CompleteRequest{Summary: "Retries five times, with a test for each."}, "")
+			client.Do(ctx, m.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Oracle", Task: string(c.Task.ID)}))
+			client.Do(ctx, m.client, api.OpComplete, api.On(string(c.ID), "", api.CompleteRequest{Summary: "Retries five times, with a test for each."}))
 		case 1:
-			m.client.Complete(ctx, string(c.ID), api.CompleteRequest{Summary: "Safari follows the redirect now."}, "")
+			client.Do(ctx, m.client, api.OpComplete, api.On(string(c.ID), "", api.CompleteRequest{Summary: "Safari follows the redirect now."}))
 		case 2:
-			m.client.Block(ctx, string(c.ID), api.BlockRequest{Reason: "Which of the two certificates is the staging one?"}, "")
+			client.Do(ctx, m.client, api.OpBlock, api.On(string(c.ID), "", api.BlockRequest{Reason: "Which of the two certificates is the staging one?"}))
 		}
 	}
-	if _, err := m.client.Sync(ctx, api.SyncRequest{}, ""); err != nil {
+	if _, err := client.Do(ctx, m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 		m.t.Fatal(err)
 	}
 }

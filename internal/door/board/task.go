@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/task"
 )
 
@@ -53,7 +54,7 @@ func (b *Board) taskPage(w http.ResponseWriter, r *http.Request) {
 	}
 	id := t.ID
 	after := r.URL.Query().Get("after")
-	record, err := b.Daemon.Log(r.Context(), api.LogFilter{Task: id, Limit: maxHistory, After: after})
+	record, err := client.Do(r.Context(), b.Daemon, api.OpLog, api.LogInput{Task: string(id), Limit: maxHistory, After: after})
 	if err != nil {
 		b.refuse(w, r, "board", "Task", err)
 		return
@@ -70,7 +71,7 @@ func (b *Board) taskPage(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if t.ClaimID != "" {
-		all, err := b.Daemon.Reservations(r.Context(), t.Agent)
+		all, err := client.Do(r.Context(), b.Daemon, api.OpReservations, api.ListReservationsInput{Agent: t.Agent})
 		if err != nil {
 			b.refuse(w, r, "board", "Task", err)
 			return

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/door/board/chart"
 	"dibs/internal/outbox/wording"
@@ -105,11 +106,11 @@ func (b *Board) timelinePage(w http.ResponseWriter, r *http.Request) {
 
 func (b *Board) timeline(ctx context.Context, now time.Time, length time.Duration) (timeline, error) {
 	from := now.Add(-length)
-	record, err := b.Daemon.Log(ctx, api.LogFilter{Since: from, Seen: true, Limit: maxFacts})
+	record, err := client.Do(ctx, b.Daemon, api.OpLog, api.LogInput{Since: from.Format(time.RFC3339), Seen: true, Limit: maxFacts})
 	if err != nil {
 		return timeline{}, err
 	}
-	held, err := b.Daemon.Claims(ctx, "")
+	held, err := client.Do(ctx, b.Daemon, api.OpListClaims, api.AgentFilter{})
 	if err != nil {
 		return timeline{}, err
 	}
@@ -282,7 +283,7 @@ func short(t api.Time) string {
 
 // storyPage tells what happened to a task, or to one claim.
 func (b *Board) storyPage(w http.ResponseWriter, r *http.Request) {
-	story, err := b.Daemon.Story(r.Context(), r.PathValue("id"))
+	story, err := client.Do(r.Context(), b.Daemon, api.OpStory, api.StoryInput{ID: r.PathValue("id")})
 	if err != nil {
 		b.refuse(w, r, "timeline", "Story", err)
 		return

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/task"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -21,13 +22,13 @@ func acted(m *mesh) (held, done api.Claim) {
 	first, second, third := m.add(hostile[0], nil), m.add("Mend the fence", nil), m.add("Paint the gate", nil)
 	sync := func() {
 		m.t.Helper()
-		if _, err := m.client.Sync(ctx, api.SyncRequest{}, ""); err != nil {
+		if _, err := client.Do(ctx, m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 			m.t.Fatal(err)
 		}
 	}
 	sync()
 	done = m.claim("Sandman", first)
-	if _, err := m.client.Complete(ctx, string(done.ID), api.CompleteRequest{Summary: "It holds <b>."}, ""); err != nil {
+	if _, err := client.Do(ctx, m.client, api.OpComplete, api.On(string(done.ID), "", api.CompleteRequest{Summary: "It holds <b>."})); err != nil {
 		m.t.Fatal(err)
 	}
 	held = m.claim("Sandman", second)
@@ -52,14 +53,14 @@ func TestTimelineOfOffers(t *testing.T) {
 	m := newMesh(t, "empty", 0)
 	v := m.visitor()
 	ctx, handed, tried := t.Context(), m.add("Mend the fence", nil), m.add("Paint the gate", nil)
-	if _, err := m.client.Sync(ctx, api.SyncRequest{}, ""); err != nil {
+	if _, err := client.Do(ctx, m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.client.Offer(ctx, task.ID(handed), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, ""); err != nil {
+	if _, err := client.Do(ctx, m.client, api.OpOffer, api.OnTask(task.ID(handed), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"})); err != nil {
 		t.Fatal(err)
 	}
 	m.claim("Oracle", tried)
-	if _, err := m.client.Decline(ctx, task.ID(tried), api.DeclineRequest{Agent: "Oracle"}, ""); err != nil {
+	if _, err := client.Do(ctx, m.client, api.OpDecline, api.OnTask(task.ID(tried), "", api.DeclineRequest{Agent: "Oracle"})); err != nil {
 		t.Fatal(err)
 	}
 	_, page := v.ask("GET", "/timeline?range=1h")
@@ -131,7 +132,7 @@ func TestTimelineIsLive(t *testing.T) {
 	c.open(m)
 	c.visit("/timeline?range=10m")
 	c.until(`document.querySelector('.b-held')`)
-	if _, err := m.client.Complete(t.Context(), string(held.ID), api.CompleteRequest{}, ""); err != nil {
+	if _, err := client.Do(t.Context(), m.client, api.OpComplete, api.On(string(held.ID), "", api.CompleteRequest{})); err != nil {
 		t.Fatal(err)
 	}
 	c.until(`!document.querySelector('.claim.b-held') && document.querySelectorAll('.claim.b-completed').length === 2`)

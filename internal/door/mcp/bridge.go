@@ -80,7 +80,7 @@ func (b *Bridge) refresh(ctx context.Context, a *agent) (held []api.Claim, over 
 				continue
 			}
 		}
-		if _, err := daemon.Renew(ctx, string(c.ID), renewal, ""); b.isRemote(err) {
+		if _, err := client.Do(ctx, daemon, api.OpRenew, api.On(string(c.ID), "", renewal)); b.isRemote(err) {
 			return b.refresh(ctx, a)
 		} else if err != nil {
 			b.options.Log.Debug("a claim could not be taken over", "claim", c.ID, "error", err)
@@ -101,7 +101,7 @@ func (b *Bridge) refresh(ctx context.Context, a *agent) (held []api.Claim, over 
 	a.mu.Unlock()
 	slices.SortFunc(missing, func(x, y api.Claim) int { return cmp.Compare(x.ID, y.ID) })
 	for _, c := range missing {
-		is, err := daemon.Lookup(ctx, string(c.ID), "")
+		is, err := client.Do(ctx, daemon, api.OpGetClaim, api.GetClaimInput{ID: string(c.ID), After: api.EventsFuture})
 		p, refused := errors.AsType[*api.Problem](err)
 		switch {
 		case refused && p.Code == api.CodeUnknownClaim:
@@ -126,7 +126,7 @@ func (b *Bridge) refresh(ctx context.Context, a *agent) (held []api.Claim, over 
 
 // heldBy returns the claims that an agent holds.
 func heldBy(ctx context.Context, daemon *client.Client, name string) ([]api.Claim, error) {
-	list, err := daemon.Claims(ctx, name)
+	list, err := client.Do(ctx, daemon, api.OpListClaims, api.AgentFilter{Agent: name})
 	return slices.DeleteFunc(list.Claims, func(c api.Claim) bool { return c.State != claim.Held }), err
 }
 
@@ -202,7 +202,7 @@ func (b *Bridge) listen(name string, loop *clock.Loop) {
 		var err error
 		var daemon *client.Client
 		if daemon, err = b.options.Daemon(); err == nil {
-			_, err = daemon.Events(b.over, api.EventFilter{After: api.EventsFuture, Agent: name, Patient: true}, true, func(api.Event) error {
+			_, err = daemon.Events(b.over, api.EventsInput{After: api.EventsFuture, Agent: name, Patient: true}, true, func(api.Event) error {
 				loop.Wake()
 				return nil
 			})
@@ -380,7 +380,7 @@ func (b *Bridge) nameOf(ctx context.Context, who caller) (string, error) {
 	}
 	key := newKey()
 	minted, err := insist(ctx, func() (api.Minted, error) {
-		return daemon.Mint(ctx, api.MintRequest{Session: id}, key)
+		return client.Do(ctx, daemon, api.OpMint, api.MintInput{Key: key, Body: &api.MintRequest{Session: id}})
 	})
 	if err != nil {
 		return "", err

@@ -132,7 +132,7 @@ func (b *Bridge) news(ctx context.Context, a *agent) []string {
 func (b *Bridge) confirmLoss(ctx context.Context, a *agent, c api.Claim) {
 	daemon, err := b.options.Daemon()
 	if err == nil {
-		_, err = daemon.Lookup(ctx, string(c.ID), a.name)
+		_, err = client.Do(ctx, daemon, api.OpGetClaim, api.GetClaimInput{ID: string(c.ID), Agent: a.name, After: api.EventsFuture})
 	}
 	if err != nil {
 		b.options.Log.Debug("could not report that an agent was told of a lost claim", "claim", c.ID, "error", err)
@@ -182,5 +182,5 @@ func (c *call) mine(named string) (api.Claim, error) {
 		}
 		id = string(t)
 	}
-	return c.daemon.Lookup(c, id, c.agent.name)
+	return client.Do(c, c.daemon, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: c.agent.name, After: api.EventsFuture})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -64,9 +65,9 @@ func claimTask(c *call, in ClaimArgs) (string, Granted, error) {
 	// Without a key, a caller that goes away gets nothing: the daemon releases a claim that is
 	// granted all the same.
 	ask := func() (api.Claim, error) {
-		return c.daemon.Claim(ctx, api.ClaimRequest{
+		return client.Do(ctx, c.daemon, api.OpClaim, api.Keyed("", api.ClaimRequest{
 			Agent: c.agent.name, Task: string(id), Filter: in.Filter, TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(),
-		}, "")
+		}))
 	}
 	cl, err := ask()
 	if c.isRemote(err) {
@@ -108,7 +109,7 @@ const pageWait = 15 * time.Second
 func (c *call) page(id task.ID) api.Page {
 	ctx, cancel := context.WithTimeout(c, pageWait)
 	defer cancel()
-	t, err := c.daemon.Content(ctx, id)
+	t, err := client.Do(ctx, c.daemon, api.OpGetTaskContent, api.GetTaskInput{ID: string(id)})
 	if err != nil {
 		return api.Unread(err)
 	}
@@ -121,7 +122,7 @@ func (b *Bridge) giveBack(cl api.Claim) {
 	defer cancel()
 	daemon, err := b.options.Daemon()
 	if err == nil {
-		_, err = daemon.Release(ctx, string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "the call that asked for it was cancelled", Unheard: true}, "mcp back "+string(cl.ID))
+		_, err = client.Do(ctx, daemon, api.OpRelease, api.On(string(cl.ID), "mcp back "+string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "the call that asked for it was cancelled", Unheard: true}))
 	}
 	if err != nil {
 		b.options.Log.Warn("could not release the claim of a cancelled call; it is released when dibs mcp ends", "claim", cl.ID, "error", err)
@@ -194,15 +195,15 @@ func (c *call) ending(cl api.Claim, end func() (api.Claim, error)) (api.Claim, e
 func (c *call) finish(id string, in FinishArgs, used api.Used, key string) (api.Claim, error) {
 	switch agent := c.agent.name; in.Outcome {
 	case "completed":
-		return c.daemon.Complete(c, id, api.CompleteRequest{Agent: agent, Summary: in.Summary, Evidence: in.Evidence, Used: used}, key)
+		return client.Do(c, c.daemon, api.OpComplete, api.On(id, key, api.CompleteRequest{Agent: agent, Summary: in.Summary, Evidence: in.Evidence, Used: used}))
 	case "released":
-		return c.daemon.Release(c, id, api.StopRequest{Agent: agent, Reason: in.Summary, Used: used}, key)
+		return client.Do(c, c.daemon, api.OpRelease, api.On(id, key, api.StopRequest{Agent: agent, Reason: in.Summary, Used: used}))
 	case "blocked":
-		return c.daemon.Block(c, id, api.BlockRequest{Agent: agent, Reason: in.Summary, Used: used}, key)
+		return client.Do(c, c.daemon, api.OpBlock, api.On(id, key, api.BlockRequest{Agent: agent, Reason: in.Summary, Used: used}))
 	case "failed":
-		return c.daemon.Fail(c, id, api.FailRequest{Agent: agent, Reason: in.Summary, Used: used}, key)
+		return client.Do(c, c.daemon, api.OpFail, api.On(id, key, api.FailRequest{Agent: agent, Reason: in.Summary, Used: used}))
 	default:
-		return c.daemon.Review(c, id, api.ReviewRequest{Agent: agent, Note: in.Summary, Used: used}, key)
+		return client.Do(c, c.daemon, api.OpReview, api.On(id, key, api.ReviewRequest{Agent: agent, Note: in.Summary, Used: used}))
 	}
 }
 
@@ -238,7 +239,7 @@ func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 	if in.OfferTo != "" {
 		c.agent.done(cl.ID)
 		offered, err := insist(c, func() (api.Offered, error) {
-			return c.daemon.Offer(c, cl.Task.ID, api.OfferRequest{Agent: c.agent.name, To: in.OfferTo, Text: in.Text}, "mcp offer "+string(cl.ID))
+			return client.Do(c, c.daemon, api.OpOffer, api.OnTask(cl.Task.ID, "mcp offer "+string(cl.ID), api.OfferRequest{Agent: c.agent.name, To: in.OfferTo, Text: in.Text}))
 		})
 		if err != nil {
 			c.agent.granted(cl)
@@ -255,10 +256,10 @@ func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 		return fmt.Sprintf("%s is offered to %s%s; it is yours no longer.", called(out.Task), line(in.OfferTo), lasting(out.ExpiresAt)) + owedText(out.Owed), out, nil
 	}
 	renewal := api.RenewRequest{Agent: c.agent.name, Progress: in.Text, Keeper: c.keeper()}
-	renewed, err := c.daemon.Renew(c, string(cl.ID), renewal, "")
+	renewed, err := client.Do(c, c.daemon, api.OpRenew, api.On(string(cl.ID), "", renewal))
 	if c.isRemote(err) {
 		renewal.Keeper = api.Keeper{}
-		renewed, err = c.daemon.Renew(c, string(cl.ID), renewal, "")
+		renewed, err = client.Do(c, c.daemon, api.OpRenew, api.On(string(cl.ID), "", renewal))
 	}
 	if err != nil {
 		return "", Updated{}, err
@@ -282,7 +283,7 @@ func decline(c *call, in UpdateArgs) (string, Updated, error) {
 		return "", Updated{}, err
 	}
 	declined, err := insist(c, func() (api.Offered, error) {
-		return c.daemon.Decline(c, id, api.DeclineRequest{Agent: c.agent.name, Reason: in.Text}, newKey())
+		return client.Do(c, c.daemon, api.OpDecline, api.OnTask(id, newKey(), api.DeclineRequest{Agent: c.agent.name, Reason: in.Text}))
 	})
 	if err != nil {
 		return "", Updated{}, err
@@ -306,7 +307,9 @@ type Added struct {
 func addTask(c *call, in AddArgs) (string, Added, error) {
 	in.Agent = c.agent.name
 	key := newKey()
-	added, err := insist(c, func() (api.Added, error) { return c.daemon.Add(c, in.AddRequest, key) })
+	added, err := insist(c, func() (api.Added, error) {
+		return client.Do(c, c.daemon, api.OpAddTask, api.AddInput{Key: key, Body: in.AddRequest})
+	})
 	if err != nil {
 		return "", Added{}, err
 	}
@@ -345,7 +348,9 @@ func comment(c *call, in CommentArgs) (string, Commented, error) {
 	}
 	in.Agent = c.agent.name
 	key := newKey()
-	said, err := insist(c, func() (api.Commented, error) { return c.daemon.Comment(c, id, in.CommentRequest, key) })
+	said, err := insist(c, func() (api.Commented, error) {
+		return client.Do(c, c.daemon, api.OpComment, api.OnTask(id, key, in.CommentRequest))
+	})
 	if err != nil {
 		return "", Commented{}, err
 	}
@@ -365,7 +370,7 @@ func ask(c *call, in CommentArgs) (string, Commented, error) {
 	}
 	key := newKey()
 	ended, err := c.ending(cl, func() (api.Claim, error) {
-		return c.daemon.Ask(c, string(cl.ID), api.AskRequest{Agent: c.agent.name, Text: in.Text, To: in.Mention}, key)
+		return client.Do(c, c.daemon, api.OpAsk, api.On(string(cl.ID), key, api.AskRequest{Agent: c.agent.name, Text: in.Text, To: in.Mention}))
 	})
 	if err != nil {
 		return "", Commented{}, err

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/door/mcp"
 
 	"github.com/google/go-cmp/cmp"
@@ -226,7 +228,7 @@ func TestProgress(t *testing.T) {
 		defer s.close()
 		s.must("claim_task", `{}`)
 		s.must("update_claim", `{"text":"half way"}`)
-		all, err := w.ask().Claims(w.Context(), "Sandman")
+		all, err := client.Do(w.Context(), w.ask(), api.OpListClaims, api.AgentFilter{Agent: "Sandman"})
 		if err != nil || len(all.Claims) != 1 || all.Claims[0].Progress != "half way" {
 			w.Errorf("%+v, %v", all.Claims, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/journal/inbox"
 )
 
@@ -69,7 +70,7 @@ func readInbox(c *call, in InboxArgs) (string, Taken, error) {
 	poll := func() (api.Triggers, error) {
 		key := newKey()
 		return insist(ctx, func() (api.Triggers, error) {
-			return c.daemon.Poll(ctx, c.agent.name, api.PollRequest{WaitSeconds: in.Wait, Limit: in.Limit, PID: c.process()}, key)
+			return client.Do(ctx, c.daemon, api.OpPoll, api.PollInput{Name: c.agent.name, Key: key, Body: &api.PollRequest{WaitSeconds: in.Wait, Limit: in.Limit, PID: c.process()}})
 		})
 	}
 	got, err := poll()
@@ -133,7 +134,7 @@ type Sent struct {
 func send(c *call, in SendArgs) (string, Sent, error) {
 	key := newKey()
 	sent, err := insist(c, func() (api.Message, error) {
-		return c.daemon.Send(c, api.MessageRequest{From: c.agent.name, To: in.To, Text: in.Text}, key)
+		return client.Do(c, c.daemon, api.OpSend, api.Keyed(key, api.MessageRequest{From: c.agent.name, To: in.To, Text: in.Text}))
 	})
 	if err != nil {
 		return "", Sent{}, err

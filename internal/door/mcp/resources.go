@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -42,7 +43,7 @@ func (b *Bridge) readClaims(ctx context.Context, req *sdk.ReadResourceRequest) (
 		}
 		name = a.name
 	}
-	list, err := daemon.Claims(ctx, name)
+	list, err := client.Do(ctx, daemon, api.OpListClaims, api.AgentFilter{Agent: name})
 	if err != nil {
 		return nil, problemOf(ctx, err)
 	}
@@ -69,7 +70,7 @@ func (b *Bridge) readTask(ctx context.Context, req *sdk.ReadResourceRequest) (*s
 	if err != nil {
 		return nil, sdk.ResourceNotFoundError(req.Params.URI)
 	}
-	t, err := daemon.Content(ctx, id)
+	t, err := client.Do(ctx, daemon, api.OpGetTaskContent, api.GetTaskInput{ID: string(id)})
 	if err != nil {
 		if p := problemOf(ctx, err); p.Code != api.Code("not_found") {
 			return nil, p

@@ -60,7 +60,7 @@ func TestLostClaim(t *testing.T) {
 
 		// By a person through dibs.
 		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
-		if _, err := w.ask().Release(w.Context(), w.task("Read"), api.StopRequest{By: "Ada", Reason: "mine"}, ""); err != nil {
+		if _, err := client.Do(w.Context(), w.ask(), api.OpRelease, api.On(w.task("Read"), "", api.StopRequest{By: "Ada", Reason: "mine"})); err != nil {
 			w.Fatal(err)
 		}
 		if a := s.must("list_tasks", `{}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-2 “Read” is no longer yours: Ada (user unknown) took the task back: mine") {

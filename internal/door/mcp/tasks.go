@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/task"
 )
 
@@ -63,7 +64,7 @@ func listTasks(c *call, in ListArgs) (string, Listed, error) {
 			f = api.TaskFilter{Status: in.Status, Limit: in.Limit, Filter: in.Filter}
 			what = line(f.Status)
 		}
-		list, err := c.daemon.Tasks(c, f)
+		list, err := client.Do(c, c.daemon, api.OpListTasks, f.Input())
 		if err != nil {
 			return "", out, err
 		}
@@ -135,7 +136,7 @@ func showTask(c *call, in ShowArgs) (string, Shown, error) {
 	if err != nil {
 		return "", Shown{}, err
 	}
-	t, err := c.daemon.Content(c, id)
+	t, err := client.Do(c, c.daemon, api.OpGetTaskContent, api.GetTaskInput{ID: string(id)})
 	if err != nil {
 		return "", Shown{}, err
 	}

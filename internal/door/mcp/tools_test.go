@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/door/mcp"
 
 	"github.com/google/go-cmp/cmp"
@@ -191,7 +192,7 @@ func TestArgumentsFit(t *testing.T) {
 		s.must("add_task", `{"title":" More ","depends_on":"[\"TASK-2\"]","fields":"{}","body":null,"for":""}`)
 		s.must("inbox", `{"done":"","limit":"3"}`)
 		s.must("send", `{"to":" Oracle","text":"    indented\n  more"}`)
-		got, err := w.ask().Poll(w.Context(), "Oracle", api.PollRequest{}, "")
+		got, err := client.Do(w.Context(), w.ask(), api.OpPoll, api.PollInput{Name: "Oracle", Body: &api.PollRequest{}})
 		if err != nil || len(got.Triggers) == 0 || got.Triggers[0].Text != "    indented\n  more" {
 			w.Errorf("sent: %+v, %v", got, err)
 		}

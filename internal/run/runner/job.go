@@ -305,7 +305,7 @@ func (j *job) become(outcome claim.Ending, code int, text string) {
 // giveBack releases the task because of an error, and returns the error.
 func (j *job) giveBack(ctx context.Context, because error) error {
 	j.become(claim.EndReleased, 0, because.Error())
-	_, err := j.Daemon.Release(context.WithoutCancel(ctx), string(j.claim.ID), api.StopRequest{Agent: j.claim.Agent, Reason: because.Error(), Used: j.spent()}, "")
+	_, err := client.Do(context.WithoutCancel(ctx), j.Daemon, api.OpRelease, api.On(string(j.claim.ID), "", api.StopRequest{Agent: j.claim.Agent, Reason: because.Error(), Used: j.spent()}))
 	// The daemon may have released it already, as the keeper's process is gone.
 	if p, refused := errors.AsType[*api.Problem](err); err != nil && !(refused && p.Code == api.CodeClaimLost) {
 		return errors.Join(because, err)
@@ -442,7 +442,7 @@ func (j *job) ending(code int, text string) func(context.Context, string) (api.C
 	used := j.spent()
 	took := time.Since(j.began).Round(time.Second)
 	release := func(ctx context.Context, key string) (api.Claim, error) {
-		return j.Daemon.Release(ctx, id, api.StopRequest{Agent: agent, Reason: j.result.Text, Used: used}, key)
+		return client.Do(ctx, j.Daemon, api.OpRelease, api.On(id, key, api.StopRequest{Agent: agent, Reason: j.result.Text, Used: used}))
 	}
 	switch {
 	case j.stopped:
@@ -457,12 +457,12 @@ func (j *job) ending(code int, text string) func(context.Context, string) (api.C
 	case code == 0:
 		j.become(claim.EndCompleted, code, cmp.Or(text, fmt.Sprintf("%s ended well after %s", j.name(), took)))
 		return func(ctx context.Context, key string) (api.Claim, error) {
-			return j.Daemon.Complete(ctx, id, api.CompleteRequest{Agent: agent, Summary: j.result.Text, Used: used}, key)
+			return client.Do(ctx, j.Daemon, api.OpComplete, api.On(id, key, api.CompleteRequest{Agent: agent, Summary: j.result.Text, Used: used}))
 		}
 	}
 	j.become(claim.EndFailed, code, cmp.Or(text, fmt.Sprintf("%s ended with %d", j.name(), code)))
 	return func(ctx context.Context, key string) (api.Claim, error) {
-		return j.Daemon.Fail(ctx, id, api.FailRequest{Agent: agent, Reason: j.result.Text, Used: used}, key)
+		return client.Do(ctx, j.Daemon, api.OpFail, api.On(id, key, api.FailRequest{Agent: agent, Reason: j.result.Text, Used: used}))
 	}
 }
 

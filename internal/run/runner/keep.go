@@ -89,7 +89,7 @@ func (k *keeping) listen(ctx context.Context, until time.Time) (time.Time, error
 			}
 		}
 	}()
-	cl, err := k.daemon.WatchAtWork(asking, string(k.claim.ID), k.claim.Agent, min(time.Minute, max(time.Until(until)/2, time.Second)))
+	cl, err := client.Do(asking, k.daemon, api.OpGetClaim, api.GetClaimInput{ID: string(k.claim.ID), Agent: k.claim.Agent, After: api.EventsFuture, Wait: min(time.Minute, max(time.Until(until)/2, time.Second)).String(), Patient: true})
 	p, refused := errors.AsType[*api.Problem](err)
 	switch {
 	case err == nil && cl.State != claim.Held:
@@ -109,7 +109,7 @@ func (k *keeping) listen(ctx context.Context, until time.Time) (time.Time, error
 func (k *keeping) judge(ctx context.Context) (until time.Time, err error) {
 	for heard := time.Now(); ; {
 		asking, cancel := context.WithTimeout(ctx, insist)
-		cl, err := k.daemon.Renew(asking, string(k.claim.ID), api.RenewRequest{Agent: k.claim.Agent}, "")
+		cl, err := client.Do(asking, k.daemon, api.OpRenew, api.On(string(k.claim.ID), "", api.RenewRequest{Agent: k.claim.Agent}))
 		cancel()
 		p, refused := errors.AsType[*api.Problem](err)
 		switch {
@@ -146,7 +146,7 @@ func (k *keeping) renew(ctx context.Context, usage func() (api.Used, error)) {
 		}
 		asking, cancel := context.WithTimeout(ctx, renewEvery)
 		// watch notices a failure by the end of the lease.
-		renewed, err := k.daemon.Renew(asking, string(k.claim.ID), api.RenewRequest{Agent: k.claim.Agent, Used: used}, "")
+		renewed, err := client.Do(asking, k.daemon, api.OpRenew, api.On(string(k.claim.ID), "", api.RenewRequest{Agent: k.claim.Agent, Used: used}))
 		cancel()
 		if err != nil {
 			continue
@@ -164,7 +164,7 @@ func (k *keeping) reportLost(used api.Used) {
 		ctx, cancel := context.WithTimeout(context.Background(), again)
 		defer cancel()
 		// It is refused, since the claim is lost, and noted.
-		_, _ = k.daemon.Renew(ctx, string(k.claim.ID), api.RenewRequest{Agent: k.claim.Agent, Used: used}, "")
+		_, _ = client.Do(ctx, k.daemon, api.OpRenew, api.On(string(k.claim.ID), "", api.RenewRequest{Agent: k.claim.Agent, Used: used}))
 	}
 }
 
@@ -186,7 +186,7 @@ func (k *keeping) progress(ctx context.Context, latest func() string) {
 			continue
 		}
 		asking, cancel := context.WithTimeout(ctx, progressEvery)
-		_, err := k.daemon.Renew(asking, string(k.claim.ID), api.RenewRequest{Agent: k.claim.Agent, Progress: line}, "")
+		_, err := client.Do(asking, k.daemon, api.OpRenew, api.On(string(k.claim.ID), "", api.RenewRequest{Agent: k.claim.Agent, Progress: line}))
 		cancel()
 		if err == nil {
 			reported = line

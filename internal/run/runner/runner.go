@@ -126,7 +126,7 @@ func (l *loop) claim(ctx context.Context) (api.Claim, error) {
 	request, due, key := l.request(first)
 	for warned := false; ; {
 		asked := time.Now()
-		cl, err := l.Daemon.Claim(ctx, request, key)
+		cl, err := client.Do(ctx, l.Daemon, api.OpClaim, api.Keyed(key, request))
 		p, refused := errors.AsType[*api.Problem](err)
 		paused := refused && p.Code == api.Code(claim.CodePaused)
 		nothing := paused || refused && p.Code == api.Code(claim.CodeNothingReady)

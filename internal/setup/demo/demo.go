@@ -250,7 +250,7 @@ const personEdits = 6
 func (d *demo) work(ctx context.Context, agent string) error {
 	busy := time.Now() // the time of its last grant
 	for {
-		cl, err := d.client.Claim(ctx, api.ClaimRequest{Agent: agent, WaitSeconds: idleTime.Seconds()}, "")
+		cl, err := client.Do(ctx, d.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: agent, WaitSeconds: idleTime.Seconds()}))
 		refused, isRefused := errors.AsType[*api.Problem](err)
 		switch {
 		case isRefused && refused.Code == api.Code(claim.CodeNothingReady):
@@ -300,7 +300,7 @@ func (d *demo) underWay() bool {
 
 // finish completes a task.
 func (d *demo) finish(ctx context.Context, agent string, cl api.Claim) error {
-	_, err := d.client.Complete(ctx, string(cl.ID), api.CompleteRequest{Agent: agent, Summary: "Done in the demo."}, "")
+	_, err := client.Do(ctx, d.client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Agent: agent, Summary: "Done in the demo."}))
 	refused, isRefused := errors.AsType[*api.Problem](err)
 	switch {
 	case isRefused && refused.Code == api.CodeClaimLost:
@@ -363,7 +363,7 @@ func (d *demo) askForHeld(ctx context.Context, holder string, cl api.Claim) erro
 	if rival == holder {
 		rival = crew[1]
 	}
-	got, err := d.client.Claim(ctx, api.ClaimRequest{Agent: rival, Task: string(cl.Task.ID)}, "")
+	got, err := client.Do(ctx, d.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: rival, Task: string(cl.Task.ID)}))
 	if err == nil {
 		d.granted(got)
 		return nil
@@ -445,7 +445,7 @@ func (d *demo) check(ctx context.Context) (problems []error) {
 	if err := d.delivered(ctx); err != nil {
 		problems = append(problems, err)
 	}
-	record, err := d.client.Log(ctx, api.LogFilter{Limit: 1000})
+	record, err := client.Do(ctx, d.client, api.OpLog, api.LogInput{Limit: 1000})
 	if err != nil {
 		problems = append(problems, err)
 	}
@@ -490,7 +490,7 @@ func (d *demo) audit(record []api.LogEntry) (problems []error) {
 // delivered waits until the daemon owes Notion nothing.
 func (d *demo) delivered(ctx context.Context) error {
 	for deadline := time.Now().Add(deliveryTime); ; clock.Pause(ctx, 100*time.Millisecond) {
-		status, err := d.client.Status(ctx)
+		status, err := client.Do(ctx, d.client, api.OpStatus, struct{}{})
 		if err != nil {
 			return err
 		}

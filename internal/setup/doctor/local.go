@@ -84,7 +84,7 @@ func (e *examination) daemon(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	status, err := e.Daemon.Status(ctx)
+	status, err := client.Do(ctx, e.Daemon, api.OpStatus, struct{}{})
 	gone, unreachable := errors.AsType[*client.UnreachableError](err)
 	_, impostor := errors.AsType[*client.ImpostorError](err)
 	switch {
@@ -327,7 +327,7 @@ func (e *examination) sharedJournal(ctx context.Context) {
 	if e.status == nil {
 		return
 	}
-	if c, err := e.Daemon.Cluster(ctx); err == nil && c.LastError != "" {
+	if c, err := client.Do(ctx, e.Daemon, api.OpCluster, struct{}{}); err == nil && c.LastError != "" {
 		e.problem("journal.state", c.LastError, "dibs cluster adopt, once no daemon with the newer database runs; or restore a newer copy")
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/outbox/notify"
 )
 
@@ -96,7 +97,7 @@ func (e *examination) agents(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		// On failure the other names remain.
-		list, _ := e.Daemon.Tasks(ctx, api.TaskFilter{})
+		list, _ := client.Do(ctx, e.Daemon, api.OpListTasks, api.ListTasksInput{})
 		for _, t := range list.Tasks {
 			names[t.Agent] = true
 		}

@@ -277,7 +277,7 @@ func (d *daemon) until(b *testing.B, what string, is func(api.Status) bool) {
 	b.Helper()
 	asks := d.agent()
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		s, err := asks.Status(b.Context())
+		s, err := client.Do(b.Context(), asks, api.OpStatus, struct{}{})
 		if err != nil {
 			b.Fatalf("%v\n%s", err, &d.log)
 		}

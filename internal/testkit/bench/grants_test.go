@@ -59,13 +59,13 @@ func benchmarkAgents(b *testing.B, notion *board, daemons []*daemon, agents []*c
 	notion.far(b)
 	r := together(b, len(agents), long, func(i int) error {
 		name := worker(i)
-		c, err := agents[i].Claim(b.Context(), api.ClaimRequest{Agent: name}, "")
+		c, err := client.Do(b.Context(), agents[i], api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: name}))
 		if err != nil {
 			return refusal(err)
 		}
 		grants.add(string(c.Task.ID))
 		if complete {
-			_, err = agents[i].Complete(b.Context(), string(c.ID), api.CompleteRequest{Agent: name, Summary: "Done."}, "")
+			_, err = client.Do(b.Context(), agents[i], api.OpComplete, api.On(string(c.ID), "", api.CompleteRequest{Agent: name, Summary: "Done."}))
 		}
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 )
 
 // errRefused is the error of an operation that was refused as expected.
@@ -93,7 +94,7 @@ func BenchmarkQuestions(b *testing.B) {
 	agent := d.agent()
 	var claimed []string
 	for i := range held {
-		c, err := agent.Claim(b.Context(), api.ClaimRequest{Agent: worker(i % 16)}, "")
+		c, err := client.Do(b.Context(), agent, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: worker(i % 16)}))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -115,7 +116,7 @@ func BenchmarkQuestions(b *testing.B) {
 	i := 0
 	ask("refusal", func() error {
 		i++
-		_, err := agent.Claim(b.Context(), api.ClaimRequest{Agent: "latecomer", Task: claimed[i%held]}, "")
+		_, err := client.Do(b.Context(), agent, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "latecomer", Task: claimed[i%held]}))
 		if err == nil {
 			return fmt.Errorf("task %s was granted twice", claimed[i%held])
 		}
@@ -125,11 +126,11 @@ func BenchmarkQuestions(b *testing.B) {
 		return err
 	})
 	ask("ready", func() error {
-		_, err := agent.Tasks(b.Context(), api.TaskFilter{Ready: true, Limit: 20})
+		_, err := client.Do(b.Context(), agent, api.OpListTasks, api.ListTasksInput{Ready: true, Limit: 20})
 		return err
 	})
 	ask("status", func() error {
-		_, err := agent.Status(b.Context())
+		_, err := client.Do(b.Context(), agent, api.OpStatus, struct{}{})
 		return err
 	})
 
