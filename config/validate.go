@@ -118,17 +118,17 @@ func (d Databases) Named() error {
 
 func (d Databases) validate() []error {
 	var errs []error
-	seen := make(map[string]string)
+	earlier := make(map[string]string)
 	for _, db := range d.All() {
 		if db.ID == "" { // see Named
 			continue
 		}
 		if _, err := task.ParseID(db.ID); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %q is not the id of a database: want 32 hexadecimal digits, with or without dashes, or the database's URL", db.Key, hideSecrets(db.ID)))
-		} else if other, ok := seen[db.ID]; ok {
+		} else if other, ok := earlier[db.ID]; ok {
 			errs = append(errs, fmt.Errorf("%s: the same database as %s", db.Key, other))
 		} else {
-			seen[db.ID] = db.Key
+			earlier[db.ID] = db.Key
 		}
 	}
 	return errs
@@ -196,7 +196,7 @@ func (t Tasks) validateFields() []error {
 // those that are used twice.
 func (t Tasks) distinct(section string, optional ...string) []error {
 	var errs []error
-	seen := make(map[string]string)
+	earlier := make(map[string]string)
 	for _, f := range fieldsOf(&Config{Tasks: t}) {
 		key, within := strings.CutPrefix(f.key, section+".")
 		if !within {
@@ -207,14 +207,14 @@ func (t Tasks) distinct(section string, optional ...string) []error {
 			names = &[]string{*f.target.(*string)}
 		}
 		for _, name := range *names {
-			switch other, ok := seen[name]; {
+			switch other, ok := earlier[name]; {
 			case name == "" && slices.Contains(optional, key):
 			case name == "":
 				errs = append(errs, fmt.Errorf("%s: a name is empty", f.key))
 			case ok:
 				errs = append(errs, fmt.Errorf("%s: %q is already the name of %s.%s", f.key, name, section, other))
 			default:
-				seen[name] = key
+				earlier[name] = key
 			}
 		}
 	}
@@ -223,17 +223,17 @@ func (t Tasks) distinct(section string, optional ...string) []error {
 
 func validateAgents(agents []Agent) []error {
 	var errs []error
-	seen := make(map[string]bool)
+	earlier := make(map[string]bool)
 	users := make(map[task.ID]string)
 	for _, a := range agents {
 		if err := task.ValidateAgent(a.Name); err != nil {
 			errs = append(errs, fmt.Errorf("agents: %w", err))
 			continue
 		}
-		if seen[a.Name] {
+		if earlier[a.Name] {
 			errs = append(errs, fmt.Errorf("agents: %q is listed twice", a.Name))
 		}
-		seen[a.Name] = true
+		earlier[a.Name] = true
 		switch begin := strings.TrimSuffix(a.Name, "*"); {
 		case strings.Contains(begin, "*"):
 			errs = append(errs, fmt.Errorf("agents: %q is no pattern: a * stands at the end only, for all names that begin like it", a.Name))

@@ -95,16 +95,16 @@ func keyOf(dir string) (tls.Certificate, error) {
 // loadKey is keyOf with a function that stores a new key.
 func loadKey(dir string, keep func(path string, key []byte) error) (tls.Certificate, error) {
 	path := filepath.Join(dir, keyFile)
-	kept, err := read(path)
+	pair, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if kept, err = newKey(); err == nil {
-			err = keep(path, kept)
+		if pair, err = newKey(); err == nil {
+			err = keep(path, pair)
 		}
 	}
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("the key of this member: %w", err)
 	}
-	made, err := tls.X509KeyPair(kept, kept)
+	made, err := tls.X509KeyPair(pair, pair)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("the key of this member: %s: %w: remove the file, and another one is made", path, err)
 	}

@@ -63,7 +63,7 @@ func (p *Plan) guess(db notion.Database, given map[string]string) {
 		fits = append(fits, slices.DeleteFunc(slices.Clone(ofTeams), func(f notion.Fit) bool { return *names[f.Key] != "" })...)
 	}
 	for _, f := range fits {
-		if _, said := given[f.Key]; said || f.Found != "" {
+		if _, isGiven := given[f.Key]; isGiven || f.Found != "" {
 			continue
 		}
 		if col, ok := p.meant(db, f); ok {
@@ -173,8 +173,8 @@ func (p *Plan) adopt(db notion.Database, given map[string]string) {
 	p.chosen(db, given)
 	byKey := config.ByKey[string](&p.Config.Tasks.Properties)
 	for _, f := range workspace.Schema(p.Config).Examine(db) {
-		_, said := given[f.Key]
-		if !said && f.Similar != "" && slices.Contains(f.Types, db.Columns[f.Similar].Type) && !p.nobodys(f, db.Columns[f.Similar]) {
+		_, isGiven := given[f.Key]
+		if !isGiven && f.Similar != "" && slices.Contains(f.Types, db.Columns[f.Similar].Type) && !p.nobodys(f, db.Columns[f.Similar]) {
 			*byKey[f.Key] = f.Similar
 			p.Adopted = append(p.Adopted, Guess{f.Key, f.Similar, db.Columns[f.Similar].Type})
 			p.note("database %q: %q is used as %s", db.Title, f.Similar, f.Key)
@@ -183,8 +183,8 @@ func (p *Plan) adopt(db notion.Database, given map[string]string) {
 	p.guess(db, given)
 	status := db.Columns[p.Config.Tasks.Properties.Status]
 	for key, name := range config.ByKey[string](&p.Config.Tasks.Statuses) {
-		_, said := given[key]
-		if other := notion.Similar(*name, status.Options); !said && *name != "" && other != "" && other != *name && !slices.Contains(status.Options, *name) {
+		_, isGiven := given[key]
+		if other := notion.Similar(*name, status.Options); !isGiven && *name != "" && other != "" && other != *name && !slices.Contains(status.Options, *name) {
 			p.note("database %q: %q is used for %s", db.Title, other, *name)
 			*name = other
 			p.Adopted = append(p.Adopted, Guess{Key: key, Name: other})
@@ -207,8 +207,8 @@ func (p *Plan) chosenPriorities(col notion.Column, given map[string]string) {
 	names := config.ByKey[[]string](&p.Config.Tasks.Priorities)
 	keyOf := make(map[string]string) // of the given names
 	for _, key := range priorityKeys {
-		value, said := given[key]
-		if !said {
+		value, isGiven := given[key]
+		if !isGiven {
 			continue
 		}
 		*names[key] = []string{}
@@ -227,8 +227,8 @@ func (p *Plan) chosenPriorities(col notion.Column, given map[string]string) {
 	}
 	for key, list := range names {
 		*list = slices.DeleteFunc(slices.Clone(*list), func(name string) bool {
-			owner, said := keyOf[strings.ToLower(name)]
-			return said && owner != key
+			owner, isGiven := keyOf[strings.ToLower(name)]
+			return isGiven && owner != key
 		})
 	}
 }
@@ -248,14 +248,14 @@ func (p *Plan) guessPriorities(db notion.Database, given map[string]string) {
 	for _, name := range col.Options {
 		rank, known := means[name]
 		key := rank.String()
-		_, said := given[key]
+		_, isGiven := given[key]
 		switch i := slices.IndexFunc(priorityKeys, func(key string) bool { return has(*names[key], name) }); {
 		case i >= 0: // as the configuration says
 			key = priorityKeys[i]
-			if _, said := given[key]; !said && !slices.Contains(*names[key], name) {
+			if _, isGiven := given[key]; !isGiven && !slices.Contains(*names[key], name) {
 				p.Adopted = append(p.Adopted, Guess{Key: key, Name: name})
 			}
-		case !known || said:
+		case !known || isGiven:
 			left = append(left, name)
 			continue
 		case rank != task.None:
@@ -366,7 +366,7 @@ func (p *Plan) guessStatuses(status notion.Column, given map[string]string) {
 	var lacks, foreign []task.Status
 	for _, s := range task.Statuses {
 		key := keyOf(s)
-		if _, said := given[key]; !said && !slices.Contains(status.Options, *names[key]) {
+		if _, isGiven := given[key]; !isGiven && !slices.Contains(status.Options, *names[key]) {
 			name, among := pick(s, status, free)
 			if name == "" {
 				lacks = append(lacks, s)

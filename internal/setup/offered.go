@@ -121,12 +121,12 @@ const someOffered = 5
 // SayOffered says in one line how many tasks agents would be offered, and names the first.
 func (p *Plan) SayOffered() string {
 	n := len(p.Offered)
-	said := fmt.Sprintf("%d open tasks would be offered to agents", n)
+	line := fmt.Sprintf("%d open tasks would be offered to agents", n)
 	if n == 1 {
-		said = "1 open task would be offered to agents"
+		line = "1 open task would be offered to agents"
 	}
 	if n == 0 {
-		return said
+		return line
 	}
 	var some []string
 	for _, t := range p.Offered[:min(n, someOffered)] {
@@ -135,7 +135,7 @@ func (p *Plan) SayOffered() string {
 	if n > someOffered {
 		some = append(some, "…")
 	}
-	return said + ": " + strings.Join(some, ", ")
+	return line + ": " + strings.Join(some, ", ")
 }
 
 // planTicked plans to complete what is ticked as done on a board that gets its first status: Notion

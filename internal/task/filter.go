@@ -50,9 +50,9 @@ func (f Filter) titled(t Task) bool {
 // Miss returns in one line, in the words of w, which conditions t does not meet; empty if it meets
 // all.
 func (f Filter) Miss(t Task, w *Words) string {
-	var said []string
+	var reasons []string
 	if f.Priority != nil && t.Priority != *f.Priority {
-		said = append(said, "its priority is "+w.PriorityOf(t))
+		reasons = append(reasons, "its priority is "+w.PriorityOf(t))
 	}
 	for _, c := range f.Where {
 		value := t.Field(c.Field)
@@ -66,15 +66,15 @@ func (f Filter) Miss(t Task, w *Words) string {
 		}
 		switch {
 		case FieldText(value) == "":
-			said = append(said, fmt.Sprintf("its %s is empty", c.Field))
+			reasons = append(reasons, fmt.Sprintf("its %s is empty", c.Field))
 		default:
-			said = append(said, fmt.Sprintf("its %s is %s", c.Field, FieldText(value)))
+			reasons = append(reasons, fmt.Sprintf("its %s is %s", c.Field, FieldText(value)))
 		}
 	}
 	if !f.titled(t) {
-		said = append(said, fmt.Sprintf("its title has not %s in it", quoted(f.Words)))
+		reasons = append(reasons, fmt.Sprintf("its title has not %s in it", quoted(f.Words)))
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(reasons, ", ")
 }
 
 func quoted(words []string) string {

@@ -167,22 +167,22 @@ func (w *Waits) waiting(id ID) int {
 	if len(w.links.by[id]) == 0 {
 		return 0
 	}
-	seen := map[ID]struct{}{id: {}}
+	passed := map[ID]struct{}{id: {}}
 	todo := []ID{id}
 	for len(todo) > 0 {
 		next := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for by := range w.links.By(next) {
-			if _, ok := seen[by]; ok {
+			if _, ok := passed[by]; ok {
 				continue
 			}
-			if seen[by] = struct{}{}; len(seen) > MostUnblocks {
+			if passed[by] = struct{}{}; len(passed) > MostUnblocks {
 				return MostUnblocks
 			}
 			todo = append(todo, by)
 		}
 	}
-	return len(seen) - 1
+	return len(passed) - 1
 }
 
 // Stuck says why a task can never become ready, unless a person changes what it waits for.
@@ -306,7 +306,7 @@ func (r *Rot) circle(id ID) []ID {
 				slices.Reverse(path)
 				return path
 			}
-			if _, seen := from[on]; !seen {
+			if _, passed := from[on]; !passed {
 				from[on] = t.ID
 				todo = append(todo, on)
 			}
@@ -344,15 +344,15 @@ func (r *Rot) Say(t Task, s *Stuck) string {
 		if len(circle) == 1 {
 			return never + of + " waits for itself; take it out of " + from
 		}
-		said := never + of + " waits in a circle, for "
+		text := never + of + " waits in a circle, for "
 		for i, id := range circle[1:] {
 			if i == mostInCircle {
-				said += fmt.Sprintf("%d more, the last of which waits for ", len(circle)-1-i)
+				text += fmt.Sprintf("%d more, the last of which waits for ", len(circle)-1-i)
 				break
 			}
-			said += name(id) + ", which waits for "
+			text += name(id) + ", which waits for "
 		}
-		return said + name(s.Of) + "; take one of them out of the dependencies of another"
+		return text + name(s.Of) + "; take one of them out of the dependencies of another"
 	}
 	on := name(s.On.ID)
 	is, remedy := "is CANCELLED", "reopen"

@@ -70,13 +70,13 @@ func React(ctx context.Context, e Event, d Daemon, m Reminders) Answer {
 	}
 	switch e.Kind {
 	case SessionStart:
-		said := Answer{Context: greet(s)}
+		answer := Answer{Context: greet(s)}
 		for _, c := range s.Lost {
 			if err := d.LossNotified(ctx, c.ID); err != nil {
 				break // it will be said again
 			}
 		}
-		return said
+		return answer
 	case Stop:
 		return Answer{Refusal: remind(e, s, m)}
 	}

@@ -91,8 +91,8 @@ func cardOf(t api.Task) card {
 		Progress: text(t.Progress, maxLine), Note: text(t.Note, maxLine),
 	}
 	c.Made, c.Edited, c.Since = milliseconds(t.CreatedAt), milliseconds(t.EditedAt), milliseconds(t.EditedAt)
-	if said, ok := claim.LastSaying(t.Note); ok && said.About(t.Status) {
-		c.Asks, c.Said, c.By, c.Since = said.Asks(), text(said.Why, maxLine), text(said.By, 80), said.At.UnixMilli()
+	if value, ok := claim.LastSaying(t.Note); ok && value.About(t.Status) {
+		c.Asks, c.Said, c.By, c.Since = value.Asks(), text(value.Why, maxLine), text(value.By, 80), value.At.UnixMilli()
 	}
 	c.Column = columnFor(t)
 	if !columnOf(c.Column).live {
@@ -148,8 +148,8 @@ func fieldLines(fields task.Fields) string {
 			values = []any{fields[name]}
 		}
 		for _, v := range values {
-			if said := task.FieldText(v); said != "" {
-				lines = append(lines, text(strings.ReplaceAll(name, "=", " "), 80)+"="+text(said, 80))
+			if value := task.FieldText(v); value != "" {
+				lines = append(lines, text(strings.ReplaceAll(name, "=", " "), 80)+"="+text(value, 80))
 			}
 		}
 	}

@@ -254,12 +254,12 @@ func draw(from time.Time, step time.Duration, title, did string, c chart.Chart) 
 		r := row{At: api.Time{Time: c.At(i)}}
 		some := false
 		for _, s := range f.Legend {
-			said, plain := "–", ""
+			cell, plain := "–", ""
 			if i < len(s.Values) && !math.IsNaN(s.Values[i]) {
-				said, some = write(s.Values[i]), some || s.Values[i] != 0
+				cell, some = write(s.Values[i]), some || s.Values[i] != 0
 				plain = strconv.FormatFloat(s.Values[i], 'f', -1, 64)
 			}
-			r.Values, r.Plain = append(r.Values, said), append(r.Plain, plain)
+			r.Values, r.Plain = append(r.Values, cell), append(r.Plain, plain)
 		}
 		if some {
 			f.Rows = append(f.Rows, r)

@@ -257,15 +257,15 @@ func eventOf(e api.Event) event {
 	if e.Task != nil {
 		out.Task, out.Title = e.Task.ID, cmp.Or(text(e.Task.Title, maxTitle), "Untitled")
 	}
-	said := []string{strings.Join(e.Changed, ", "), strings.Join(e.Patterns, ", "), cmp.Or(e.Summary, e.Detail)}
-	if strings.Contains(said[2], said[1]) {
-		said[1] = ""
+	parts2 := []string{strings.Join(e.Changed, ", "), strings.Join(e.Patterns, ", "), cmp.Or(e.Summary, e.Detail)}
+	if strings.Contains(parts2[2], parts2[1]) {
+		parts2[1] = ""
 	}
-	if e.Holder != "" && !strings.Contains(said[2], e.Holder) {
-		said = append(said, fmt.Sprintf("now has it: %s", e.Holder))
+	if e.Holder != "" && !strings.Contains(parts2[2], e.Holder) {
+		parts2 = append(parts2, fmt.Sprintf("now has it: %s", e.Holder))
 	}
 	var parts []string
-	for _, part := range said {
+	for _, part := range parts2 {
 		if part != "" {
 			parts = append(parts, part)
 		}

@@ -94,11 +94,11 @@ func (b *Board) refuse(w http.ResponseWriter, r *http.Request, view, title strin
 	if gone(r) {
 		return
 	}
-	status, said := http.StatusBadGateway, err.Error()
+	status, why := http.StatusBadGateway, err.Error()
 	if p, ok := errors.AsType[*api.Problem](err); ok {
-		status, said = p.Status, cmp.Or(p.Detail, p.Title)
+		status, why = p.Status, cmp.Or(p.Detail, p.Title)
 	}
-	render(w, status, "refused.html", b.page(view, title, b.state.current(), text(said, 2*maxLine)))
+	render(w, status, "refused.html", b.page(view, title, b.state.current(), text(why, 2*maxLine)))
 }
 
 // choices returns the values to choose from, always with the chosen one.

@@ -77,12 +77,12 @@ func (b *Board) live(w http.ResponseWriter, r *http.Request) {
 // greet sends the time and the daemon's health.
 func (b *Board) greet(out *bytes.Buffer) {
 	h, _ := b.state.pulse()
-	said, err := json.Marshal(struct {
+	hello, err := json.Marshal(struct {
 		Now    int64  `json:"now"`
 		Health health `json:"health"`
 	}{time.Now().UnixMilli(), h})
 	if err != nil {
 		panic(err) // texts and numbers only
 	}
-	fmt.Fprintf(out, "event: hello\ndata: %s\n\n", said)
+	fmt.Fprintf(out, "event: hello\ndata: %s\n\n", hello)
 }

@@ -113,12 +113,12 @@ func (s *state) put(cards []card, all bool) {
 	defer s.mu.Unlock()
 	var said tasksNews
 	if all {
-		seen := make(map[task.ID]bool, len(cards))
+		there := make(map[task.ID]bool, len(cards))
 		for _, c := range cards {
-			seen[c.ID] = true
+			there[c.ID] = true
 		}
 		for id := range s.cards {
-			if !seen[id] {
+			if !there[id] {
 				said.Gone = append(said.Gone, id)
 				delete(s.cards, id)
 			}

@@ -168,8 +168,8 @@ func finishTask(c *call, in FinishArgs) (string, Finished, error) {
 		}
 	}
 	// Repeated with the same key, the daemon does nothing twice and answers the same.
-	said := sha256.Sum256([]byte(strings.Join(append([]string{in.Summary, in.Usage}, in.Evidence...), "\x00")))
-	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, said)
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{in.Summary, in.Usage}, in.Evidence...), "\x00")))
+	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, sum)
 	ended, err := c.ending(cl, func() (api.Claim, error) { return c.finish(string(cl.ID), in, used, key) })
 	if err != nil {
 		return "", Finished{}, err
@@ -348,16 +348,16 @@ func comment(c *call, in CommentArgs) (string, Commented, error) {
 	}
 	in.Agent = c.agent.name
 	key := newKey()
-	said, err := insist(c, func() (api.Commented, error) {
+	sum, err := insist(c, func() (api.Commented, error) {
 		return client.Do(c, c.daemon, api.OpComment, api.OnTask(id, key, in.CommentRequest))
 	})
 	if err != nil {
 		return "", Commented{}, err
 	}
-	out := Commented{Task: taskOf(said.Task), Owed: api.Owed{Pending: said.Detail != ""}}
+	out := Commented{Task: taskOf(sum.Task), Owed: api.Owed{Pending: sum.Detail != ""}}
 	text := fmt.Sprintf("Commented on %s.", called(out.Task))
 	if out.Pending {
-		text += " Not on the page yet: " + line(said.Detail)
+		text += " Not on the page yet: " + line(sum.Detail)
 	}
 	return text, out, nil
 }

@@ -41,8 +41,8 @@ func (p Place) askGit(what ...string) (string, error) {
 	cmd.Dir = p.Project
 	out, err := cmd.Output()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-		said, _, _ := bytes.Cut(bytes.TrimSpace(failed.Stderr), []byte("\n"))
-		return "", fmt.Errorf("%s", said)
+		first, _, _ := bytes.Cut(bytes.TrimSpace(failed.Stderr), []byte("\n"))
+		return "", fmt.Errorf("%s", first)
 	}
 	return string(bytes.TrimRight(out, "\r\n")), err
 }

@@ -505,16 +505,16 @@ func (d *demo) delivered(ctx context.Context) error {
 
 // compare checks that a log has each entry once, and nothing else.
 func compare(log string, logged map[string]bool, rows []emulator.Page) (problems []error) {
-	seen := make(map[string]int)
+	granted := make(map[string]int)
 	for _, row := range rows {
-		seen[row.Text("entry_id")]++
+		granted[row.Text("entry_id")]++
 	}
 	for id := range logged {
-		if n := seen[id]; n != 1 {
+		if n := granted[id]; n != 1 {
 			problems = append(problems, fmt.Errorf("the %s has entry %s %d times, want once", log, id, n))
 		}
 	}
-	for id := range seen {
+	for id := range granted {
 		if !logged[id] {
 			problems = append(problems, fmt.Errorf("the %s has an entry %q that nothing accounts for", log, id))
 		}

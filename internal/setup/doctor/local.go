@@ -205,12 +205,12 @@ func (e *examination) budget(s *api.Status) {
 	}
 	minutes := max(1, time.Since(s.StartedAt.Time).Minutes())
 	used, allowed := float64(s.Notion.Requests)/minutes, e.Config.Notion.Rate*60
-	said := fmt.Sprintf("%.0f of %.0f requests a minute, on average since the daemon started", used, allowed)
+	line := fmt.Sprintf("%.0f of %.0f requests a minute, on average since the daemon started", used, allowed)
 	if used > nearBudget*allowed {
-		e.warn("budget", said, "make sync.interval longer, or use fewer agents")
+		e.warn("budget", line, "make sync.interval longer, or use fewer agents")
 		return
 	}
-	e.ok("budget", said)
+	e.ok("budget", line)
 }
 
 // left reports what a stopped daemon has left to the next one.
@@ -239,17 +239,17 @@ func (e *examination) outbox(o api.OutboxStatus) {
 		return
 	}
 	age := time.Since(o.Oldest.Time).Round(time.Second)
-	said := fmt.Sprintf("%s, the oldest from %v ago", o.Owed(), age)
+	line := fmt.Sprintf("%s, the oldest from %v ago", o.Owed(), age)
 	if o.LastError != "" {
-		said += ", last error: " + o.LastError
+		line += ", last error: " + o.LastError
 	}
 	switch {
 	case e.status == nil:
-		e.warn("outbox", said, "start dibs serve: it delivers them")
+		e.warn("outbox", line, "start dibs serve: it delivers them")
 	case age > oldEntry || o.LastError != "":
-		e.warn("outbox", said, "nothing is lost; they are delivered once Notion takes them, so see to the error, and to the findings on databases")
+		e.warn("outbox", line, "nothing is lost; they are delivered once Notion takes them, so see to the error, and to the findings on databases")
 	default:
-		e.ok("outbox", said)
+		e.ok("outbox", line)
 	}
 }
 
@@ -342,8 +342,8 @@ func (e *examination) standbys(found journal.Findings) {
 		e.problem("journal.standby", fmt.Sprintf("commits wait for a standby (%s), and none is there: nothing is accepted", found.Synchronous),
 			"start the standby, or take it out of synchronous_standby_names")
 	}
-	if said := found.Lost.String(); said != "" {
-		e.warn("journal.lost", said, "have agents and people look at what they did then; see docs/cluster.md, A standby that takes over")
+	if line := found.Lost.String(); line != "" {
+		e.warn("journal.lost", line, "have agents and people look at what they did then; see docs/cluster.md, A standby that takes over")
 	}
 }
 
@@ -354,11 +354,11 @@ func (e *examination) databaseClock(ahead time.Duration) {
 	if ahead.Abs() <= skewAllowed {
 		return
 	}
-	said := fmt.Sprintf("the database's is %v ahead of this machine's", ahead)
+	line := fmt.Sprintf("the database's is %v ahead of this machine's", ahead)
 	if ahead < 0 {
-		said = fmt.Sprintf("the database's is %v behind this machine's", -ahead)
+		line = fmt.Sprintf("the database's is %v behind this machine's", -ahead)
 	}
-	e.warn("journal.clock", said, "synchronise both clocks (NTP): who leads does not depend on it, but the times of members and logs do not match")
+	e.warn("journal.clock", line, "synchronise both clocks (NTP): who leads does not depend on it, but the times of members and logs do not match")
 }
 
 // leader checks whether this machine reaches the leader.

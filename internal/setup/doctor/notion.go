@@ -106,18 +106,18 @@ func (e *examination) clock(ctx context.Context) {
 		_, _ = e.client.Me(ctx) // the next check reports a failure
 	}
 	skew := time.Until(e.client.Now()).Round(time.Second)
-	said := "agrees with Notion's to the second"
+	found := "agrees with Notion's to the second"
 	switch {
 	case skew > 0:
-		said = fmt.Sprintf("%v behind Notion's", skew)
+		found = fmt.Sprintf("%v behind Notion's", skew)
 	case skew < 0:
-		said = fmt.Sprintf("%v ahead of Notion's", -skew)
+		found = fmt.Sprintf("%v ahead of Notion's", -skew)
 	}
 	if skew.Abs() > skewAllowed {
-		e.warn("clock", said, "set this machine's clock, for example with NTP; claims go by Notion's")
+		e.warn("clock", found, "set this machine's clock, for example with NTP; claims go by Notion's")
 		return
 	}
-	e.ok("clock", said)
+	e.ok("clock", found)
 }
 
 // databases checks the three databases.
@@ -152,8 +152,8 @@ func (e *examination) databases(ctx context.Context) {
 // journal is another finding.
 func (e *examination) recallSources(ctx context.Context) {
 	var known map[task.ID]notion.Choice
-	said, err := journal.ReadMeta(ctx, filepath.Join(e.Config.StateDir, journal.FileName), journal.MetaSources)
-	if err == nil && json.Unmarshal([]byte(said), &known) == nil {
+	found, err := journal.ReadMeta(ctx, filepath.Join(e.Config.StateDir, journal.FileName), journal.MetaSources)
+	if err == nil && json.Unmarshal([]byte(found), &known) == nil {
 		e.client.RecallSources(known)
 	}
 }
@@ -243,21 +243,21 @@ func (e *examination) offered(ctx context.Context, db notion.Database, schema no
 		e.failed(check, err)
 		return
 	}
-	open, kept, outside := 0, 0, 0
+	open, withheld, outside := 0, 0, 0
 	for _, t := range rows {
 		if t.Status != task.Open {
 			continue
 		}
 		open++
 		if t.Assignee != "" && !t.AssigneeIsAgent {
-			kept++
+			withheld++
 		}
 		if t.Outside != "" {
 			outside++
 		}
 	}
 	if assignee.Key != "" {
-		e.ok(check, fmt.Sprintf("%q, %s, which keeps %d of %d open tasks back from agents", assignee.Name, assignee.Found, kept, open))
+		e.ok(check, fmt.Sprintf("%q, %s, which keeps %d of %d open tasks back from agents", assignee.Name, assignee.Found, withheld, open))
 	}
 	if len(schema.Only) > 0 {
 		e.ok("tasks.only", fmt.Sprintf("%s, which keeps %d of %d open tasks back from agents", strings.Join(e.Config.Tasks.Only, " and "), outside, open))

@@ -60,17 +60,17 @@ func Judge(p notion.Probe, all config.Config) *Report {
 	window, settle := propose(slowest, behind, all)
 	remedy := fmt.Sprintf("set claim.write_window to %v and claim.settle to %v, for every daemon of the workspace", window, settle)
 
-	said := fmt.Sprintf("claim.write_window is %v, the slowest read and write took %v", c.WriteWindow, shown(slowest))
+	found := fmt.Sprintf("claim.write_window is %v, the slowest read and write took %v", c.WriteWindow, shown(slowest))
 	switch {
 	case slowest > c.WriteWindow:
-		r.problem("write_window", said+": claims would be given up", remedy)
+		r.problem("write_window", found+": claims would be given up", remedy)
 	case 2*slowest > c.WriteWindow:
-		r.warn("write_window", said+": some claims would be given up", remedy)
+		r.warn("write_window", found+": some claims would be given up", remedy)
 	default:
-		r.ok("write_window", said)
+		r.ok("write_window", found)
 	}
 	r.ok("overwrite", fmt.Sprintf("an edit of a task in the moment in which it is claimed is overwritten: %v as a rule, %v at most", shown(median(attempts)), shown(slowest)))
-	said = fmt.Sprintf("claim.settle is %v, %d of %d writes did not show at once, one for %v", c.Settle, len(stale), len(p.Rounds), shown(behind))
+	found = fmt.Sprintf("claim.settle is %v, %d of %d writes did not show at once, one for %v", c.Settle, len(stale), len(p.Rounds), shown(behind))
 	remedy += ": a page has to show its last write when a claim is verified"
 	switch {
 	case behind == 0:
@@ -78,9 +78,9 @@ func Judge(p notion.Probe, all config.Config) *Report {
 	// A rival may have read the old page for up to behind and then written within its window, and
 	// the verifying read may be late by behind again.
 	case c.Settle <= c.WriteWindow+2*behind:
-		r.problem("settle", said, remedy)
+		r.problem("settle", found, remedy)
 	default:
-		r.warn("settle", said, remedy)
+		r.warn("settle", found, remedy)
 	}
 	r.propose(window, settle, c)
 	return r
@@ -123,13 +123,13 @@ func propose(slowest, stale time.Duration, c config.Config) (window, settle time
 // propose adds the pair to the report.
 func (r *Report) propose(window, settle time.Duration, c config.Claim) {
 	r.Proposal = &Proposal{window.Seconds(), settle.Seconds()}
-	said := fmt.Sprintf("claim.write_window %v and claim.settle %v fit what was measured", window, settle)
+	found := fmt.Sprintf("claim.write_window %v and claim.settle %v fit what was measured", window, settle)
 	if window == c.WriteWindow && settle == c.Settle {
-		said += ", and are set"
+		found += ", and are set"
 	} else {
-		said += fmt.Sprintf(", for every daemon of the workspace; set are %v and %v", c.WriteWindow, c.Settle)
+		found += fmt.Sprintf(", for every daemon of the workspace; set are %v and %v", c.WriteWindow, c.Settle)
 	}
-	r.ok("proposal", said)
+	r.ok("proposal", found)
 }
 
 // tenths rounds up to tenths of a second.
