@@ -1,8 +1,3 @@
-// Package broker answers the requests of agents and people at this machine: it gets and ends
-// claims, and shows tasks, inboxes and the state of the queue. It joins the claim protocol, the
-// mirror and the journal. Requests bear Notion's time. Answers are in the types of package api,
-// with this machine's time; Problem converts errors. Questions and waiting cost no requests to
-// Notion, except for a page's text.
 package broker
 
 import (

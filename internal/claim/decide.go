@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -259,4 +260,50 @@ func ofPage(err error) Denied {
 	d := unavailable(err)
 	d.Reach = ReachPage
 	return d
+}
+
+// Assignee returns who t is assigned to, people or an agent; empty for nobody. Only an OPEN or
+// IN_PROGRESS task is assigned, and an assignment never goes stale. Whoever is in the column of
+// assignees goes before a name in claimed_by, whatever claim t shows.
+func Assignee(t task.Task) string {
+	if t.Trashed || t.Status != task.Open && t.Status != task.InProgress {
+		return ""
+	}
+	return cmp.Or(t.Assignee, unbegun(t))
+}
+
+// Whose returns who has t as far as its page says: whom it is assigned to, or else whose name is in
+// claimed_by. On a finished task that is who did the work.
+func Whose(t task.Task) string { return cmp.Or(Assignee(t), t.ClaimedBy) }
+
+// AssignedAgent returns the only agent that may claim t; empty if any may, or if people have it.
+func AssignedAgent(t task.Task) string {
+	if t.Assignee != "" && !t.AssigneeIsAgent {
+		return ""
+	}
+	return Assignee(t)
+}
+
+// unbegun returns who is assigned to t while t shows no claim. A name without a date on an OPEN
+// or IN_PROGRESS task is an assignment, unless the task shows a claim that an agent may hold and
+// whose date somebody cleared. A name that replaced that of the agent who completed the task is
+// an assignment, too.
+func unbegun(t task.Task) string {
+	if t.Trashed || dated(t) {
+		return ""
+	}
+	switch tok := ParseToken(t.Token); {
+	case t.Status == task.Open, t.Status == task.InProgress && (tok.ID == "" || tok.Done):
+		return cmp.Or(t.Assignee, t.ClaimedBy)
+	}
+	return ""
+}
+
+// Owner returns who keeps agent off t by the column of assignees, whatever claim t shows: another
+// agent, or people. It is empty if nobody is there, or if agent is.
+func Owner(t task.Task, agent string) string {
+	if t.AssigneeIsAgent && t.Assignee == agent {
+		return ""
+	}
+	return t.Assignee
 }

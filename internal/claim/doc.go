@@ -120,4 +120,10 @@
 // saves nothing of another. Nothing is sent to a page without a transaction since it was
 // read, so a former leader begins nothing; what it had on its way is a late write, as after
 // a crash. The next leader does what every start does: Recover.
+//
+// # Where it is decided
+//
+// What becomes of a page that an agent wants, Decide (decide.go); when a lease is over, Policy.Stale
+// (lease.go); what is done with a claim in every situation, Protocol (cases.go), with what a claim left
+// on a page, markcases.go, and with a task that nobody holds, opencases.go.
 package claim

@@ -1,20 +1,11 @@
 package claim
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
 	"dibs/internal/task"
 )
-
-// clockAllowance is how far two parties' estimates of Notion's time may differ: the Date header
-// is cut to the second, and an answer takes its time.
-const clockAllowance = 10 * time.Second
-
-// arrival is how long after it was sent a write that was given up may still take effect: Notion ends
-// requests after 60 s.
-const arrival = time.Minute + clockAllowance
 
 // Policy holds the settings that the protocol depends on. Every daemon on a workspace must have
 // the same Timeout, WriteWindow and Settle.
@@ -82,116 +73,6 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// MaxLease is the longest lease, whatever a task or a setting says. It is the same for
-// all daemons: otherwise one would take what another still counts on.
-const MaxLease = 24 * time.Hour
-
-// LeaseOf returns the length of a lease on t.
-func (p Policy) LeaseOf(t task.Task) time.Duration {
-	if t.Timeout > 0 {
-		return min(t.Timeout, MaxLease)
-	}
-	return min(p.Timeout, MaxLease)
-}
-
-// StaleAt returns the earliest moment, in Notion's time, at which a claim written at claimedAt
-// may be overridden. Notion shows claimedAt cut to the minute, so it allows for the whole
-// minute. The holder trusts its claim until claimedAt + lease; the write window, the settle
-// wait and a clock allowance come on top, so that its last write is out of the way.
-func (p Policy) StaleAt(claimedAt time.Time, lease time.Duration) time.Time {
-	return claimedAt.Truncate(time.Minute).Add(time.Minute + lease + p.WriteWindow + p.Settle + clockAllowance)
-}
-
-// LeaseEnd returns the latest moment at which the lease shown by t can end for its holder; zero
-// if t shows no claim with a lease.
-func (p Policy) LeaseEnd(t task.Task) time.Time {
-	if t.ClaimedBy == "" || !dated(t) {
-		return time.Time{}
-	}
-	return t.ClaimedAt.Truncate(time.Minute).Add(time.Minute + p.LeaseOf(t))
-}
-
-// Over reports whether the lease shown by t has ended at now, so that the claim is stale, or
-// soon will be.
-func (p Policy) Over(t task.Task, now time.Time) bool {
-	end := p.LeaseEnd(t)
-	return !end.IsZero() && !now.Before(end)
-}
-
-// Stale reports whether the claim that t shows may be overridden at now.
-func (p Policy) Stale(t task.Task, now time.Time) bool {
-	return t.ClaimedBy != "" && dated(t) && now.After(p.StaleAt(t.ClaimedAt, p.LeaseOf(t)))
-}
-
-// outlives reports whether the claim that t shows cannot be overridden before a write sent at now
-// must have arrived.
-func (p Policy) outlives(t task.Task, now time.Time) bool { return !p.Stale(t, now.Add(arrival)) }
-
-// refreshed returns h with the date and the lease on its page: others go by what was changed
-// there.
-func (p Policy) refreshed(h Hold, t task.Task) Hold {
-	h.Task, h.Timeout = t, p.LeaseOf(t)
-	since := h.ClaimedAt
-	if !t.ClaimedAt.IsZero() {
-		since = t.ClaimedAt
-	}
-	if since.Before(h.ClaimedAt.Truncate(time.Minute)) {
-		h.ClaimedAt = since
-	}
-	h.StaleAt = p.StaleAt(since, p.LeaseOf(t))
-	return h
-}
-
-// dated reports whether the date on t belongs to a claim of the agent that t names. It does not
-// if a person put another name on a completed task and reopened it: then the date is that of
-// the finished claim.
-func dated(t task.Task) bool {
-	tok := ParseToken(t.Token)
-	return !t.ClaimedAt.IsZero() && (!tok.Done || tok.By == "" || tok.By == t.ClaimedBy)
-}
-
-// Assignee returns who t is assigned to, people or an agent; empty for nobody. Only an OPEN or
-// IN_PROGRESS task is assigned, and an assignment never goes stale. Whoever is in the column of
-// assignees goes before a name in claimed_by, whatever claim t shows.
-func Assignee(t task.Task) string {
-	if t.Trashed || t.Status != task.Open && t.Status != task.InProgress {
-		return ""
-	}
-	return cmp.Or(t.Assignee, unbegun(t))
-}
-
-// Whose returns who has t as far as its page says: whom it is assigned to, or else whose name is in
-// claimed_by. On a finished task that is who did the work.
-func Whose(t task.Task) string { return cmp.Or(Assignee(t), t.ClaimedBy) }
-
-// AssignedAgent returns the only agent that may claim t; empty if any may, or if people have it.
-func AssignedAgent(t task.Task) string {
-	if t.Assignee != "" && !t.AssigneeIsAgent {
-		return ""
-	}
-	return Assignee(t)
-}
-
-// unbegun returns who is assigned to t while t shows no claim. A name without a date on an OPEN
-// or IN_PROGRESS task is an assignment, unless the task shows a claim that an agent may hold and
-// whose date somebody cleared. A name that replaced that of the agent who completed the task is
-// an assignment, too.
-func unbegun(t task.Task) string {
-	if t.Trashed || dated(t) {
-		return ""
-	}
-	switch tok := ParseToken(t.Token); {
-	case t.Status == task.Open, t.Status == task.InProgress && (tok.ID == "" || tok.Done):
-		return cmp.Or(t.Assignee, t.ClaimedBy)
-	}
-	return ""
-}
-
-// Owner returns who keeps agent off t by the column of assignees, whatever claim t shows: another
-// agent, or people. It is empty if nobody is there, or if agent is.
-func Owner(t task.Task, agent string) string {
-	if t.AssigneeIsAgent && t.Assignee == agent {
-		return ""
-	}
-	return t.Assignee
-}
+// clockAllowance is how far two parties' estimates of Notion's time may differ: the Date header
+// is cut to the second, and an answer takes its time.
+const clockAllowance = 10 * time.Second

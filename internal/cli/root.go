@@ -1,5 +1,3 @@
-// Package cli is the command line, one file for each noun. Commands print their answer on stdout and
-// everything else on stderr, and use the exit codes of package api.
 package cli
 
 import (

@@ -33,7 +33,7 @@
 // # Permits
 //
 // Notion limits the requests in a minute. A request waits for a permit in one of three
-// lanes, see Lane. Requests that belong together take their permits together,
+// lanes, see Lane; permits.first decides who is next. Requests that belong together take their permits together,
 // see Transport.Permit.
 //
 // When Notion asks for a pause, nothing is sent until it ends. How long a request waits

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"sync"
+	"time"
 
 	"dibs/internal/kit/clock"
 	"dibs/internal/task"
@@ -78,3 +79,7 @@ func (w *waiter) begin() <-chan struct{} {
 	w.fresh.Quiet()
 	return w.fresh
 }
+
+// recheck is how often a waiting request tries again although nothing seems to have changed: a
+// lease may have ended.
+const recheck = 15 * time.Second
