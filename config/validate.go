@@ -36,7 +36,8 @@ func (c Config) Validate() error {
 		{"sync.interval", c.Sync.Interval, time.Second}, {"events.keep", c.Events.Keep, time.Hour}, {"journal.keep", c.Journal.Keep, 24 * time.Hour},
 	} {
 		if d.is < d.least {
-			errs = append(errs, fmt.Errorf("%s: %v is too short: want at least %v", d.key, d.is, d.least))
+			least := strings.TrimSuffix(strings.TrimSuffix(d.least.String(), "0s"), "0m") // 24h, not 24h0m0s
+			errs = append(errs, fmt.Errorf("%s: %v is too short: want at least %s", d.key, d.is, least))
 		}
 	}
 	if c.Sync.KeepFinished < 0 {

@@ -103,7 +103,7 @@ type ReviewRequest struct {
 // StopRequest gives a task back, or takes it back from its agent.
 type StopRequest struct {
 	Agent  string `json:"agent,omitempty" is:"owner" doc:"Whose claim it must be"`
-	By     string `json:"by,omitempty" doc:"Who takes the task back, if not the agent: the agent is told that it lost the claim, by whom and why, and is not offered the task for an hour"`
+	By     string `json:"by,omitempty" is:"signer" doc:"Who takes the task back, if not the agent: the agent is told that it lost the claim, by whom and why, and is not offered the task for an hour"`
 	Reason string `json:"reason,omitempty" fit:"exact" doc:"Why"`
 	// Unheard is as in a claim.Finish.
 	Unheard bool `json:"unheard,omitempty" doc:"The agent never heard that it was granted: a task that was assigned or offered to it stays so"`

@@ -200,12 +200,16 @@ type Parts struct {
 	Actor string
 	// Owner is the agent whose claim it must be (is:"owner"); empty for anybody's.
 	Owner string
+	// Signer is the name under which somebody does it in the agent's place (is:"signer"); empty for none.
+	Signer string
 	// PID is a process of the caller's (is:"process"); zero for none.
 	PID int
 	// Tasks are the tasks (is:"task"), and Claim is the claim (is:"claim"; nil if there is none), as
 	// people name them. The door puts ids there.
 	Tasks []Place
 	Claim *string
+	// Fault is what an input, or its body, says of itself (Check); nil if nothing is wrong with it.
+	Fault error
 }
 
 // Place is a part of a request that is not empty.
@@ -227,6 +231,9 @@ func (p *Parts) read(v reflect.Value, within string) {
 	if v.Kind() != reflect.Struct {
 		return
 	}
+	if in, ok := v.Addr().Interface().(interface{ Check() error }); ok && p.Fault == nil {
+		p.Fault = in.Check()
+	}
 	for i := range v.NumField() {
 		field, value := v.Type().Field(i), v.Field(i)
 		switch is := field.Tag.Get("is"); {
@@ -239,6 +246,8 @@ func (p *Parts) read(v reflect.Value, within string) {
 			p.Actor = value.String()
 		case is == "owner":
 			p.Owner = value.String()
+		case is == "signer":
+			p.Signer = value.String()
 		case is == "process":
 			p.PID = int(value.Int())
 		case is == "claim":

@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -43,6 +44,49 @@ type KeepAliveInput struct {
 	ID    string `path:"id" is:"claim" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
 	Agent string `query:"agent" is:"owner" doc:"Whose claim it must be"`
 	Grace string `query:"grace" default:"10s" doc:"How long the claim is kept once the connection is gone, such as 60s, for another one"`
+}
+
+// longestGrace limits how long a claim waits for its connection to come back.
+const longestGrace = time.Hour
+
+// Kept returns how long the claim is kept once the connection is gone.
+func (in *KeepAliveInput) Kept() (time.Duration, error) {
+	grace, err := time.ParseDuration(in.Grace)
+	if err != nil || grace < 0 || grace > longestGrace {
+		return 0, Invalid("query.grace", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Grace, longestGrace))
+	}
+	return grace, nil
+}
+
+// Check returns an error if the time is none, or too long.
+func (in *KeepAliveInput) Check() error {
+	_, err := in.Kept()
+	return err
+}
+
+// Check returns an error if there is a grace, and no process whose end it could follow.
+func (k *Keeper) Check() error {
+	if k.PID == 0 && k.GraceSeconds != 0 {
+		return Invalid("body.grace_seconds", errors.New("a grace is for the end of a process: name that in pid"))
+	}
+	return nil
+}
+
+// Check returns an error if the claim is to be taken over, and no process is named that takes it.
+func (r *RenewRequest) Check() error {
+	if r.Orphaned && r.PID == 0 {
+		return Invalid("body.orphaned", errors.New("who is to take the claim over? name a process in pid"))
+	}
+	return r.Keeper.Check()
+}
+
+// WaitFor returns how long the answer may take.
+func (in *GetClaimInput) WaitFor() (time.Duration, error) {
+	wait, err := time.ParseDuration(in.Wait)
+	if err != nil || wait < 0 || wait > MaxWait {
+		return 0, Invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Wait, MaxWait))
+	}
+	return wait, nil
 }
 
 // ListTasksInput selects tasks.

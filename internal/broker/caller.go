@@ -91,10 +91,7 @@ func (c Caller) owner(what string) error {
 
 // keeper reads the process that is to keep a claim alive.
 func (c Caller) keeper(k api.Keeper) (keepers.Keeper, error) {
-	if k.PID == 0 && k.GraceSeconds != 0 {
-		return keepers.Keeper{}, api.Invalid("body.grace_seconds", errors.New("a grace is for the end of a process: name that in pid"))
-	}
-	return keepers.Keeper{Process: c.Process, Grace: seconds(k.GraceSeconds)}, nil
+	return keepers.Keeper{Process: c.Process, Grace: seconds(k.GraceSeconds)}, k.Check()
 }
 
 // factID is the id of the fact that the request makes at some time. With a key it is the same one

@@ -33,8 +33,11 @@ func (b *Broker) Claims(agent string) api.Claims {
 func (b *Broker) GetClaim(ctx context.Context, _ Caller, in *api.GetClaimInput) (c api.Claim, err error) {
 	if in.Wait == "" {
 		c, err = b.Lookup(ctx, in.ID, in.Agent)
-	} else {
-		c, err = b.Watch(ctx, in)
+	} else if _, err = in.WaitFor(); err == nil {
+		// A wait outlasts the journal's absence, but does not begin then.
+		if err = b.journal.Away(); err == nil {
+			c, err = b.Watch(ctx, in)
+		}
 	}
 	if err == nil {
 		b.AddAttempts(ctx, &c)
@@ -144,8 +147,6 @@ func (b *Broker) Renew(ctx context.Context, who Caller, in *api.ClaimInput[api.R
 	switch {
 	case err != nil:
 		return api.Claim{}, err
-	case body.Orphaned && body.PID == 0:
-		return api.Claim{}, api.Invalid("body.orphaned", errors.New("who is to take the claim over? name a process in pid"))
 	case body.Orphaned:
 		return b.answer(b.adopt(ctx, r, report, k))
 	case body.PID != 0:
@@ -192,16 +193,13 @@ func (b *Broker) adopt(ctx context.Context, r ref, report claim.Report, k keeper
 	return b.keep(ctx, r, report, k)
 }
 
-// longestGrace limits how long a claim waits for its connection to come back.
-const longestGrace = time.Hour
-
 // KeepAlive renews the claim and keeps it alive for a connection: until leave is called, and for the
 // grace period after that. If the renewal is pending, it keeps nothing alive and leave is nil. The
 // error is one of Renew's.
 func (b *Broker) KeepAlive(ctx context.Context, _ Caller, in *api.KeepAliveInput) (c api.Claim, leave func(), err error) {
-	grace, err := time.ParseDuration(in.Grace)
-	if err != nil || grace < 0 || grace > longestGrace {
-		return c, nil, api.Invalid("query.grace", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Grace, longestGrace))
+	grace, err := in.Kept()
+	if err != nil {
+		return c, nil, err
 	}
 	cl, err := b.renew(ctx, refTo(in.ID, in.Agent), claim.Report{})
 	if err == nil {
@@ -248,14 +246,11 @@ func (b *Broker) Review(ctx context.Context, _ Caller, in *api.ClaimInput[api.Re
 	return b.end(ctx, refTo(in.ID, body.Agent), claim.Finish{As: claim.EndReview, Summary: body.Note, Mention: body.Mention})
 }
 
-// Release gives the task back, or takes it back from its agent. It fails also as AuthorizeSigner does.
+// Release gives the task back, or takes it back from its agent, see api.StopRequest.
 func (b *Broker) Release(ctx context.Context, who Caller, in *api.ClaimInput[api.StopRequest]) (api.Claim, error) {
 	body := orZero(in.Body)
 	f := claim.Finish{As: claim.EndReleased, Summary: body.Reason, Unheard: body.Unheard}
 	if body.By != "" {
-		if err := b.AuthorizeSigner(body.By, who); err != nil {
-			return api.Claim{}, err
-		}
 		f.By, f.User = body.By, who.User
 	}
 	return b.end(ctx, refTo(in.ID, body.Agent), f)
@@ -322,14 +317,11 @@ func (b *Broker) finish(ctx context.Context, r ref, f claim.Finish) (claim.Hold,
 
 // Watch waits until a claim ends, or the feed has an event of it with an id above in.After, other than
 // that it was claimed. It returns the claim with that event, or without one if the wait ended first. If
-// the claim was taken from the agent, the answer counts as notice of the loss. A wait outlasts the
-// journal's absence, and begins only while it is there. The error is one of Lookup's, or ErrStopping.
+// the claim was taken from the agent, the answer counts as notice of the loss. The wait outlasts the
+// journal's absence. The error is one of Lookup's, or ErrStopping.
 func (b *Broker) Watch(ctx context.Context, in *api.GetClaimInput) (api.Claim, error) {
-	wait, err := time.ParseDuration(in.Wait)
-	if err != nil || wait < 0 || wait > api.MaxWait {
-		return api.Claim{}, api.Invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Wait, api.MaxWait))
-	}
-	if err := b.journal.Away(); err != nil {
+	wait, err := in.WaitFor()
+	if err != nil {
 		return api.Claim{}, err
 	}
 	if !in.Patient && wait > 0 {

@@ -46,7 +46,7 @@ func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was tas
 		if e.sent {
 			d.Detail = fmt.Sprintf("it is not known whether %q was %s, look at it or ask again: %s", d.Task.Title, c.policy.asked(r), d.Detail)
 		}
-	case !denied && e.wrote && e.mark.Task.Status == r.to():
+	case !denied && (e.wrote || e.sent) && e.mark.Task.Status == r.to():
 		err = fmt.Errorf("%q was %s, but that could not be journalled: %w", e.mark.Task.Title, c.policy.asked(r), err)
 	}
 	return task.Task{}, "", err

@@ -236,6 +236,21 @@ func TestReopenUnderFaults(t *testing.T) {
 			})
 		})
 	}
+	t.Run("a mark in place of a name is put at last, when there are no more looks", func(t *testing.T) {
+		first := openTask()
+		first.Status, first.ClaimedBy = task.Blocked, "Ghost"
+		inWorld(t, first, func(w *world) {
+			f := sim.TurnedAway(429, time.Second)
+			d := w.daemon("a", sim.InTurn(sim.Voidings, f, f, f, f))
+			_, err := w.reopen(d)
+			if denied := w.denied(err); denied.Code != claim.CodeNotionUnavailable || denied.RetryAfter == 0 {
+				t.Errorf("denied as %+v", denied)
+			}
+			_, err = w.reopen(d)
+			w.ok(err)
+			w.shows(task.Open, "", "")
+		})
+	})
 	t.Run("none gets through", func(t *testing.T) {
 		first := openTask()
 		first.Status = task.Blocked

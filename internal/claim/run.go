@@ -79,7 +79,8 @@ func (c *Claimer) run(ctx context.Context, e *errand) error {
 		if !ok {
 			return err
 		}
-		if wait = again.wait; again.cause != nil || !e.sent {
+		// What failed while a task is reopened is its caller's answer, also if a later look did not fail.
+		if wait = again.wait; again.cause != nil || !e.sent && e.kind != Opening {
 			failure = again.cause
 		}
 	}
@@ -253,10 +254,13 @@ func (c *Claimer) putOff(ctx context.Context, e *errand, cause error) error {
 	case e.kind == Cleanup:
 		return errors.Join(cause, c.saveMark(ctx, e.mark.putOff(c.store.Now(), cause)))
 	case e.kind == Opening && ctx.Err() == nil:
+		if cause == nil { // each look had something else to do first
+			cause = Errorf(Unavailable, LandedNo, "something changes the page back whenever it is tidied")
+		}
 		d := ofPage(cause)
 		d.Task = e.mark.Task
 		return &d
-	case e.hold.ID == "" && cause != nil && storeKind(cause) == Trashed: // there was only a mark to make
+	case e.kind != Opening && e.hold.ID == "" && cause != nil && storeKind(cause) == Trashed: // there was only a mark to make
 		return nil
 	}
 	return cause

@@ -370,7 +370,7 @@ func (s Sight) undone(f fate, err error) error {
 		d.Task = s.Task
 		return &d
 	}
-	return notYet{err, s.Policy.Settle}
+	return notYet{f.explain("the write", err), s.Policy.Settle}
 }
 
 // nothing returns the step that does nothing.

@@ -251,7 +251,8 @@ func rank(t api.Task, c card) string {
 	if t.Status == task.Open && !t.Ready {
 		waiting = 1
 	}
-	ready := task.Task{ID: t.ID, Key: t.Key, Priority: priorityOf(t.Priority), Unblocks: t.Unblocks, Created: t.CreatedAt.Time}
+	// Notion has the time of creation to the minute; ours may be a moment beside it.
+	ready := task.Task{ID: t.ID, Key: t.Key, Priority: priorityOf(t.Priority), Unblocks: t.Unblocks, Created: t.CreatedAt.Round(time.Minute)}
 	return fmt.Sprintf("%d%s", waiting, ready.Order())
 }
 

@@ -25,6 +25,16 @@ func (s *Server) admit(ctx context.Context, in any) (broker.Caller, error) {
 			return who, err
 		}
 	}
+	// What is wrong with a request is said before its claim is looked up: that may tell the agent of a
+	// loss, and then the answer has to be about the loss.
+	if parts.Fault != nil {
+		return who, parts.Fault
+	}
+	if parts.Signer != "" {
+		if err := s.broker.AuthorizeSigner(parts.Signer, who); err != nil {
+			return who, err
+		}
+	}
 	var err error
 	if parts.PID != 0 {
 		if who.Process, err = s.ownProcess(ctx, parts.PID); err != nil {

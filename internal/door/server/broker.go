@@ -17,6 +17,7 @@ type Broker interface {
 	// Authorize returns a *broker.ForbiddenError or *broker.InvalidError if the caller may not act
 	// as agent.
 	Authorize(agent string, who broker.Caller) error
+	AuthorizeSigner(name string, who broker.Caller) error
 	// TaskByKey finds a task by its key. It fails with broker.ErrNoTask.
 	TaskByKey(ctx context.Context, key string) (task.ID, error)
 	// Lookup returns a claim, even one that has ended. It fails with claim.ErrUnknownClaim,

@@ -226,3 +226,25 @@ func easygoing(t *testing.T) *fake {
 	}
 	return f
 }
+
+// A lookup may tell an agent that it lost a claim. So a request that is refused for what it says itself
+// is refused first: its answer is not about the loss.
+func TestWrongRequestsLookNothingUp(t *testing.T) {
+	for name, request := range map[string][3]string{
+		"a grace for nothing":        {"POST", "/v1/claims/mine/renew", `{"agent":"Sandman","grace_seconds":5}`},
+		"an orphan for nobody":       {"POST", "/v1/claims/mine/renew", `{"agent":"Sandman","orphaned":true}`},
+		"a name that cannot be":      {"POST", "/v1/claims/mine/release", `{"agent":"Sandman","by":"a\u200bb","usage":{"tokens":5}}`},
+		"a time that cannot be kept": {"GET", "/v1/claims/mine/alive?agent=Sandman&grace=x", ""},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := start(t)
+			f.broker.lookup = func(string, string) (api.Claim, error) {
+				t.Error("the claim was looked up")
+				return held(), nil
+			}
+			if got := f.must(request[0], request[1], request[2]); got.status != http.StatusUnprocessableEntity && got.status != http.StatusForbidden {
+				t.Errorf("answered %d %s", got.status, got.body)
+			}
+		})
+	}
+}
