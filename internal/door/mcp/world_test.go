@@ -68,7 +68,10 @@ func inWorld(t *testing.T, titles []string, test func(w *world)) {
 			Config: c, Version: "test", Transport: notion.Client().Transport, Log: slog.New(slog.DiscardHandler),
 		}
 		w.serve()
-		defer func() { w.halt() }()
+		defer func() {
+			w.halt()
+			time.Sleep(10 * time.Second) // net/http may still dial for a request that has ended, see Client.Await
+		}()
 		test(w)
 	})
 }
