@@ -5,11 +5,12 @@
 //	go run ./.ci/mutants -before FILE -after FILE
 //
 // A fault is tried with the tests of its own package, and if these pass, with those of -also. The
-// source is not touched: go test gets the changed file as an overlay. A fault that does not compile,
-// or that no test could see since the text of a log line or a panic is all it changes, is another
-// one's turn. FILE has a line for each fault: found, alive, and what it is, by the function it is in,
-// so that code that only moved within its package can be compared. With -before and -after nothing is
-// tried: it prints what was found before and lives afterwards, and fails if there is any.
+// source is not touched: go test gets the changed file as an overlay. A fault that does not compile is
+// left out. None is planted in a call that only logs or panics, since no test looks at those texts.
+// FILE gets a line for each fault: whether it was found or is alive, and what it is. The line names the
+// function and no line number, so that code which moved within its package can be compared. With
+// -before and -after, mutants tries nothing. It lists the faults that were found before and are alive
+// afterwards, and fails if there are any.
 package main
 
 import (

@@ -51,20 +51,16 @@ const longestGrace = time.Hour
 
 // Kept returns how long the claim is kept once the connection is gone.
 func (in *KeepAliveInput) Kept() (time.Duration, error) {
-	grace, err := time.ParseDuration(in.Grace)
-	if err != nil || grace < 0 || grace > longestGrace {
-		return 0, Invalid("query.grace", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Grace, longestGrace))
-	}
-	return grace, nil
+	return timeToWait("query.grace", in.Grace, longestGrace)
 }
 
-// Check returns an error if the time is none, or too long.
+// Check returns an error unless Grace is a time that the claim can be kept.
 func (in *KeepAliveInput) Check() error {
 	_, err := in.Kept()
 	return err
 }
 
-// Check returns an error if there is a grace, and no process whose end it could follow.
+// Check returns an error if it has a grace, but no process that the grace could follow.
 func (k *Keeper) Check() error {
 	if k.PID == 0 && k.GraceSeconds != 0 {
 		return Invalid("body.grace_seconds", errors.New("a grace is for the end of a process: name that in pid"))
@@ -72,7 +68,7 @@ func (k *Keeper) Check() error {
 	return nil
 }
 
-// Check returns an error if the claim is to be taken over, and no process is named that takes it.
+// Check returns an error if it asks to take the claim over, but names no process.
 func (r *RenewRequest) Check() error {
 	if r.Orphaned && r.PID == 0 {
 		return Invalid("body.orphaned", errors.New("who is to take the claim over? name a process in pid"))
@@ -82,11 +78,15 @@ func (r *RenewRequest) Check() error {
 
 // WaitFor returns how long the answer may take.
 func (in *GetClaimInput) WaitFor() (time.Duration, error) {
-	wait, err := time.ParseDuration(in.Wait)
-	if err != nil || wait < 0 || wait > MaxWait {
-		return 0, Invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Wait, MaxWait))
+	return timeToWait("query.wait", in.Wait, MaxWait)
+}
+
+func timeToWait(location, text string, most time.Duration) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > most {
+		return 0, Invalid(location, fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", text, most))
 	}
-	return wait, nil
+	return d, nil
 }
 
 // ListTasksInput selects tasks.

@@ -8,6 +8,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/kit/backoff"
 	"dibs/internal/task"
 )
 
@@ -64,9 +65,8 @@ func (b *Broker) grant(ctx context.Context, r request, of api.Filter) (out api.C
 	return out, err
 }
 
-// soon is the first pause before a retry when Notion fails without being known to be down; it
-// doubles up to recheck.
-const soon = 3 * time.Second
+// awayPauses are the pauses before a retry when Notion fails without being known to be down.
+var awayPauses = backoff.Backoff{First: 3 * time.Second, Longest: recheck}
 
 // get is Claim without the summary of a denial: it tries again until waiting cannot help, or the wait
 // is over.
@@ -139,8 +139,8 @@ func (e endings) of(d *claim.Denied, failures *int) (news <-chan struct{}, pause
 		return e.eased, e.b.until(d.ExpiresAt, pause)
 	case d.Code == claim.CodeNotionUnavailable && !d.Reach.IsPage() && d.Task.ID != "":
 		if d.RetryAfter == 0 {
-			pause = min(recheck, soon<<min(*failures, 10))
 			*failures++
+			pause = awayPauses.After(*failures)
 		}
 		return nil, pause
 	}

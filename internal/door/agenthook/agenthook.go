@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
+
+	"dibs/internal/kit/loose"
 )
 
 // Kind is the kind of an event, however its client spells it.
@@ -64,49 +66,38 @@ func KindOf(name string) Kind {
 // input is the relevant JSON of Claude Code, Codex and Cursor. A field that is missing or of
 // another type stays zero.
 type input struct {
-	Session      loose[string]   `json:"session_id"`
-	Conversation loose[string]   `json:"conversation_id"`
-	Dir          loose[string]   `json:"cwd"`
-	Roots        loose[[]string] `json:"workspace_roots"`
-	Tool         loose[string]   `json:"tool_name"`
-	Arguments    json.RawMessage `json:"tool_input"`
-	Said         loose[string]   `json:"last_assistant_message"`
-	Again        loose[bool]     `json:"stop_hook_active"`
-	Loops        loose[int]      `json:"loop_count"`
+	Session      loose.Value[string]   `json:"session_id"`
+	Conversation loose.Value[string]   `json:"conversation_id"`
+	Dir          loose.Value[string]   `json:"cwd"`
+	Roots        loose.Value[[]string] `json:"workspace_roots"`
+	Tool         loose.Value[string]   `json:"tool_name"`
+	Arguments    json.RawMessage       `json:"tool_input"`
+	Said         loose.Value[string]   `json:"last_assistant_message"`
+	Again        loose.Value[bool]     `json:"stop_hook_active"`
+	Loops        loose.Value[int]      `json:"loop_count"`
 }
 
 // arguments are the inputs of the tools that write files.
 type arguments struct {
-	FilePath     loose[string] `json:"file_path"`
-	NotebookPath loose[string] `json:"notebook_path"`
-	Path         loose[string] `json:"path"`
-	TargetFile   loose[string] `json:"target_file"`
-	Command      patch         `json:"command"`
-	Input        loose[string] `json:"input"`
-	Patch        loose[string] `json:"patch"`
-}
-
-// loose is a value that may be of another type: then it stays zero.
-type loose[T any] struct{ is T }
-
-func (l *loose[T]) UnmarshalJSON(data []byte) error {
-	var v T
-	if json.Unmarshal(data, &v) == nil {
-		l.is = v
-	}
-	return nil
+	FilePath     loose.Value[string] `json:"file_path"`
+	NotebookPath loose.Value[string] `json:"notebook_path"`
+	Path         loose.Value[string] `json:"path"`
+	TargetFile   loose.Value[string] `json:"target_file"`
+	Command      patch               `json:"command"`
+	Input        loose.Value[string] `json:"input"`
+	Patch        loose.Value[string] `json:"patch"`
 }
 
 // patch is a text, or a command's arguments, the last of which is the text.
-type patch struct{ loose[string] }
+type patch struct{ loose.Value[string] }
 
 func (p *patch) UnmarshalJSON(data []byte) error {
 	var list []string
 	if json.Unmarshal(data, &list) == nil && len(list) > 0 {
-		p.is = list[len(list)-1]
+		p.Is = list[len(list)-1]
 		return nil
 	}
-	return p.loose.UnmarshalJSON(data)
+	return p.Value.UnmarshalJSON(data)
 }
 
 // Parse reads an event. Without valid JSON, only its name is known.
@@ -116,13 +107,13 @@ func Parse(name string, stdin []byte) Event {
 	if json.Unmarshal(stdin, &in) != nil {
 		return e
 	}
-	e.Session, e.Dir, e.Said = cmp.Or(in.Session.is, in.Conversation.is), in.Dir.is, in.Said.is
-	e.Again = in.Again.is || in.Loops.is > 0
-	if e.Dir == "" && len(in.Roots.is) > 0 {
-		e.Dir = in.Roots.is[0]
+	e.Session, e.Dir, e.Said = cmp.Or(in.Session.Is, in.Conversation.Is), in.Dir.Is, in.Said.Is
+	e.Again = in.Again.Is || in.Loops.Is > 0
+	if e.Dir == "" && len(in.Roots.Is) > 0 {
+		e.Dir = in.Roots.Is[0]
 	}
 	if e.Kind == BeforeTool {
-		e.Paths = edited(in.Tool.is, in.Arguments)
+		e.Paths = edited(in.Tool.Is, in.Arguments)
 	}
 	return e
 }
@@ -137,13 +128,13 @@ func edited(tool string, raw json.RawMessage) []string {
 	var paths []string
 	switch strings.ToLower(tool) {
 	case "apply_patch":
-		for _, p := range []string{args.Command.is, args.Input.is, args.Patch.is} {
+		for _, p := range []string{args.Command.Is, args.Input.Is, args.Patch.Is} {
 			paths = append(paths, patched(p)...)
 		}
 	case "bash", "shell", "local_shell", "exec_command", "read", "grep", "glob", "ls":
 		return nil
 	default:
-		for _, p := range []string{args.FilePath.is, args.NotebookPath.is, args.TargetFile.is, args.Path.is} {
+		for _, p := range []string{args.FilePath.Is, args.NotebookPath.Is, args.TargetFile.Is, args.Path.Is} {
 			if p != "" {
 				paths = append(paths, p)
 			}

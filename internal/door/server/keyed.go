@@ -100,7 +100,7 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*outbox.Answe
 	if err != nil || id == "" {
 		return nil, err
 	}
-	c, err := s.broker.Lookup(ctx, id, "")
+	c, err := s.broker.GetClaim(ctx, s.caller(ctx), &api.GetClaimInput{ID: id})
 	if errors.Is(err, claim.ErrUnknownClaim) {
 		return nil, nil
 	}
@@ -116,9 +116,6 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*outbox.Answe
 	var body any
 	switch {
 	case c.State == claim.Held:
-		if c, err = s.broker.GetClaim(ctx, s.caller(ctx), &api.GetClaimInput{ID: id}); err != nil {
-			return nil, err
-		}
 		status, body = http.StatusCreated, c
 	case c.State == claim.Reserved, c.State == claim.Writing:
 		return askAgain(claim.CodeNotionUnavailable, "what became of the first request with this idempotency key is still being found out")

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"dibs/internal/kit/loose"
 	"dibs/internal/task"
 )
 
@@ -47,10 +48,10 @@ func Verify(token string, body []byte, signature string) bool {
 type Event struct {
 	Type string `json:"type"`
 	// At is when it happened, by Notion's clock; zero if that is not understood.
-	At loose[time.Time] `json:"timestamp"`
+	At loose.Value[time.Time] `json:"timestamp"`
 	// Authors are who did it; empty if that is not understood.
-	Authors loose[[]Object] `json:"authors"`
-	Entity  Object          `json:"entity"`
+	Authors loose.Value[[]Object] `json:"authors"`
+	Entity  Object                `json:"entity"`
 	Data    struct {
 		// Parent is what the entity lies in.
 		Parent struct {
@@ -66,17 +67,6 @@ type Event struct {
 type Object struct {
 	ID   string `json:"id"`
 	Type string `json:"type"`
-}
-
-// loose is a value that may be of another form: then it stays zero.
-type loose[T any] struct{ is T }
-
-func (l *loose[T]) UnmarshalJSON(data []byte) error {
-	var v T
-	if json.Unmarshal(data, &v) == nil {
-		l.is = v
-	}
-	return nil
 }
 
 // page returns the id of the page that the event is about; false if it is about none.

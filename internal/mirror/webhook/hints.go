@@ -91,7 +91,7 @@ func (h *Hints) Add(e Event) Kind {
 	case isPage && h.echo(e, page):
 		return Echo
 	}
-	at := e.At.is
+	at := e.At.Is
 	if at.IsZero() {
 		at = h.known.Now()
 	}
@@ -182,12 +182,12 @@ func id(s string) task.ID {
 // echo reports whether an event is of a write of this daemon, and of nobody else's.
 func (h *Hints) echo(e Event, page task.ID) bool {
 	bot := id(h.known.Bot())
-	if bot == "" || len(e.Authors.is) == 0 || slices.ContainsFunc(e.Authors.is, func(o Object) bool { return id(o.ID) != bot }) {
+	if bot == "" || len(e.Authors.Is) == 0 || slices.ContainsFunc(e.Authors.Is, func(o Object) bool { return id(o.ID) != bot }) {
 		return false
 	}
 	at := h.known.Now()
-	if !e.At.is.IsZero() && e.At.is.Before(at) {
-		at = e.At.is // Notion may take a minute to send it
+	if !e.At.Is.IsZero() && e.At.Is.Before(at) {
+		at = e.At.Is // Notion may take a minute to send it
 	}
 	return h.known.Wrote(page, at.Add(-echoTime))
 }
