@@ -17,7 +17,7 @@ import (
 // All packages and their tests are right by their types on macOS too, where these checks do not
 // run. The types are read from source, because it takes minutes to compile what dibs imports.
 func TestTypesOnMacOS(t *testing.T) {
-	testkit.TakesSeconds(t)
+	testkit.Long(t)
 	testkit.SkipUnderRace(t)
 	checkout, err := filepath.Abs("..")
 	if err != nil {

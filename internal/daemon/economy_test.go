@@ -330,9 +330,9 @@ func (s *stopwatch) read(edits []took) (all, beyond delays) {
 	return all, beyond
 }
 
-// edits is how many edits are measured; with -long more, for the figures.
+// edits is how many edits are measured; with TEST_LONG=all more, for the figures.
 func edits() int {
-	if *long {
+	if testkit.InFull() {
 		return 40
 	}
 	return 12

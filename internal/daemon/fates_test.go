@@ -141,7 +141,7 @@ var writes = map[string]write{
 }
 
 // TestFateOfEveryWrite gives each write each fate once, while an agent of another daemon tries to
-// claim the task again and again: all of them with -long, else a sample, see [encounters].
+// claim the task again and again: all of them with TEST_LONG=all, else a sample, see [encounters].
 func TestFateOfEveryWrite(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -503,10 +503,10 @@ func encounters() []encounter {
 	return all
 }
 
-// sampleOf returns the encounters to play: pairwise, singly with -short, all with -long.
+// sampleOf returns the encounters to play: pairwise, singly with -short, all with TEST_LONG=all.
 func sampleOf(all []encounter) []encounter {
 	switch {
-	case *long:
+	case testkit.InFull():
 		return all
 	case testing.Short():
 		return covering(all, singly)

@@ -469,7 +469,7 @@ func (w *world) window(id string, began, landed time.Time, fault emulator.FaultK
 
 // TestEditsAroundAFinish edits a card at every step in and around a finish. An edit survives if it
 // lands before the read on which a write of the finish depends, or after that write. Each edit comes
-// at each moment of each way, around one of the verbs in turn; with -long around all of them.
+// at each moment of each way, around one of the verbs in turn; with TEST_LONG=all around all of them.
 func TestEditsAroundAFinish(t *testing.T) {
 	testkit.TakesSeconds(t)
 	t.Parallel()
@@ -487,7 +487,7 @@ func TestEditsAroundAFinish(t *testing.T) {
 				for m, after := range meets.edits {
 					for e, what := range edits {
 						for v, verb := range verbs {
-							mine := *long || v == (m+e)%len(verbs)
+							mine := testkit.InFull() || v == (m+e)%len(verbs)
 							if mine && finishVerbs[verb].status != personEdits[what].after {
 								f.meets(verb, what, after)
 							}

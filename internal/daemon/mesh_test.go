@@ -32,13 +32,13 @@ import (
 
 var (
 	meshSeed  = flag.Uint64("seed", 0, "the seed of the first mesh to run; 0 for 1 and those behind it")
-	meshSeeds = flag.Uint64("seeds", 0, "how many meshes to run; 0 for one with -seed, else a few, and a thousand with -long")
-	meshLasts = flag.Duration("lasts", 0, "after how long no further mesh is begun with -long; 0 for never")
+	meshSeeds = flag.Uint64("seeds", 0, "how many meshes to run; 0 for one with -seed, else a few, and a thousand with TEST_LONG=all")
+	meshLasts = flag.Duration("lasts", 0, "after how long no further mesh is begun with TEST_LONG=all; 0 for never")
 	meshChild = flag.Bool("meshchild", false, "tell a test that runs many meshes how they ended")
 )
 
 // TestMesh runs whole meshes, each from its seed: daemons and their heirs, the emulator, agents,
-// people and faults, in one virtual world, and then a referee. With -long it runs a thousand, in
+// people and faults, in one virtual world, and then a referee. With TEST_LONG=all it runs a thousand, in
 // processes of their own, and prints what they came to; -seed 7 -v runs one and prints its trace.
 //
 // The seed draws the settings, who does what when, what goes wrong, when a daemon is killed, and
@@ -56,18 +56,17 @@ var (
 // by mistakes of the referee.
 func TestMesh(t *testing.T) {
 	testkit.SkipUnderRace(t)
+	testkit.Long(t)
 	first, n := max(*meshSeed, 1), *meshSeeds
 	seeds := []uint64{1, 6} // which take least
 	switch {
 	case n > 0:
 	case *meshSeed > 0:
 		n = 1
-	case *long:
+	case testkit.InFull():
 		n = 1000
-	case testing.Short():
-		n = 1
 	}
-	if *long && n > 1 && !*meshChild {
+	if testkit.InFull() && n > 1 && !*meshChild {
 		manyMeshes(t, first, n)
 		return
 	}
@@ -197,11 +196,11 @@ func (o outcome) story() string {
 // at one virtual moment run in any order.
 func TestMeshReplays(t *testing.T) {
 	testkit.SkipUnderRace(t)
-	if !*long && !replays {
+	if !testkit.InFull() && !replays {
 		t.Skip("takes its time, and cannot demand much without .ci/replay")
 	}
 	seeds := []uint64{max(*meshSeed, 1)}
-	if *long {
+	if testkit.InFull() {
 		seeds = []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	}
 	same := 0
@@ -569,8 +568,8 @@ func isAny(*http.Request, []byte) bool { return true }
 
 // A mesh in which something is wrong would be found out, by one of the first seeds.
 func TestMeshMutants(t *testing.T) {
-	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
+	testkit.Long(t)
 	const seeds = 40
 	for i, m := range []struct {
 		name string
@@ -586,8 +585,8 @@ func TestMeshMutants(t *testing.T) {
 		}}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			if !*long && i > 0 {
-				t.Skip("with -long only: takes its time")
+			if !testkit.InFull() && i > 0 {
+				t.Skip("with TEST_LONG=all only: takes its time")
 			}
 			for seed := range uint64(seeds) {
 				seed++

@@ -316,7 +316,7 @@ func runStory(t *testing.T, at int, keyed bool, m mutant, story func(*story)) (s
 // oneOf is of how many steps everyStep kills at one.
 const oneOf = 3
 
-// everyStep plays a story once with a kill at each of its steps: all of them with -long, else every
+// everyStep plays a story once with a kill at each of its steps: all of them with TEST_LONG=all, else every
 // third.
 func everyStep(t *testing.T, keyed bool, story func(*story)) {
 	steps, wrong := runStory(t, 0, keyed, mutant{}, story)
@@ -326,7 +326,7 @@ func everyStep(t *testing.T, keyed bool, story func(*story)) {
 	t.Logf("%d steps", steps)
 	every := oneOf
 	switch {
-	case *long:
+	case testkit.InFull():
 		every = 1
 	case testing.Short():
 		every = 13

@@ -3,7 +3,6 @@ package daemon_test
 import (
 	"context"
 	"database/sql"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -28,8 +27,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var long = flag.Bool("long", false, "soak for days, play all pairs of what else is played in turn, and run a thousand meshes: takes its time")
-
 const (
 	// soakKeep is the retention time of everything in these tests.
 	soakKeep = 10 * time.Minute
@@ -46,7 +43,7 @@ const (
 func TestSoak(t *testing.T) {
 	testkit.TakesSeconds(t)
 	warmUp, rounds, round := 15*time.Minute, 3, 15*time.Minute
-	if *long {
+	if testkit.InFull() {
 		warmUp, rounds, round = 12*time.Hour, 12, 6*time.Hour
 	}
 	inWorld(t, 0, func(w *world) {

@@ -527,8 +527,8 @@ func few[T any](n int, cases []T) []T {
 }
 
 // inTurn reports whether to play case i of one kind with case j of another, of which there are n:
-// each case of the longer kind in one of the shorter, in turn, and all pairs with -long.
-func inTurn(i, j, n int) bool { return *long || i%n == j }
+// each case of the longer kind in one of the shorter, in turn, and all pairs with TEST_LONG=all.
+func inTurn(i, j, n int) bool { return testkit.InFull() || i%n == j }
 
 // fewOf is few for named cases.
 func fewOf[T any](n int, m map[string]T) map[string]T {

@@ -64,7 +64,8 @@ func Memory() string {
 }
 
 // Quick says that only what is quick is wanted: -short without the race detector. With it, -short
-// leaves out cases of sweeps only, so that whatever goes on at the same time is watched.
+// leaves out cases of sweeps only, so that whatever goes on at the same time is watched. It is the
+// least of four degrees: then comes go test, then [Long], then [InFull].
 func Quick() bool { return testing.Short() && !Race }
 
 // TakesSeconds leaves a test out where only what is quick is wanted: it runs in .ci/task test
@@ -75,6 +76,18 @@ func TakesSeconds(t testing.TB) {
 		t.Skip("takes seconds: left out with -short")
 	}
 }
+
+// Long leaves a test out that takes long by nature, such as one of many processes in real time: it
+// runs once in .ci/run, with TEST_LONG=once, and in .ci/task long.
+func Long(t testing.TB) {
+	t.Helper()
+	if os.Getenv("TEST_LONG") == "" {
+		t.Skip("takes long: TEST_LONG=once runs it, TEST_LONG=all in full")
+	}
+}
+
+// InFull says that all cases of the sweeps are wanted, and the longest runs: TEST_LONG=all.
+func InFull() bool { return os.Getenv("TEST_LONG") == "all" }
 
 // RacedElsewhere leaves a test out under the race detector with -short. Other tests run each of its
 // statements, and take each of its locks while a second goroutine uses it.

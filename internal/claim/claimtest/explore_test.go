@@ -3,7 +3,6 @@ package claimtest
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"iter"
 	"math"
@@ -199,8 +198,6 @@ func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy, muta
 	return granted, register.Page(first.ID)
 }
 
-var long = flag.Bool("long", false, "explore more schedules and run 100,000 races: takes its time")
-
 // TestMain lets garbage lie for longer than usual: a race makes much, and little of it lives.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
@@ -246,7 +243,7 @@ func explored(t *testing.T, n int, p claim.Policy) (schedules int, failures []st
 func TestEverySchedule(t *testing.T) {
 	most := 4
 	switch {
-	case *long:
+	case testkit.InFull():
 		most = 5
 	case testing.Short():
 		most = 3

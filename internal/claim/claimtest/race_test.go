@@ -420,7 +420,7 @@ func shards(t *testing.T, n uint64, do func(t *testing.T, seed uint64)) {
 // seldom; so they have races of their own, and more than there would be among 2,000 of any kind.
 func programme() []uint64 {
 	switch {
-	case *long:
+	case testkit.InFull():
 		return []uint64{AnyScene: 100_000, AtLeaseEnd: 4_000, Standing: 500}
 	case testing.Short():
 		return []uint64{AnyScene: 120, AtLeaseEnd: 48, Standing: 12}
@@ -488,7 +488,7 @@ func TestRaces(t *testing.T) {
 func TestRacesOutsideTheProvisos(t *testing.T) {
 	n := uint64(200)
 	switch {
-	case *long:
+	case testkit.InFull():
 		n = 10_000
 	case testing.Short():
 		n = 50

@@ -672,7 +672,7 @@ func TestTakeovers(t *testing.T) {
 			t.Parallel()
 			walks := 0
 			for i, o := range takeovers(deed) {
-				if i >= 4 && !*long || i >= 2 && (testing.Short() || testkit.Race) {
+				if i >= 4 && !testkit.InFull() || i >= 2 && (testing.Short() || testkit.Race) {
 					break
 				}
 				points, wrong := takenOver(t, o)

@@ -29,12 +29,10 @@ import (
 	"dibs/internal/testkit"
 )
 
-var long = flag.Bool("long", false, "let chaos go on for a quarter of an hour")
-
 // beside lets a test run beside the others: each bends the clocks of its own processes only. With
-// -long each has the machine to itself.
+// TEST_LONG=all each has the machine to itself.
 func beside(t *testing.T) {
-	if !*long {
+	if !testkit.InFull() {
 		t.Parallel()
 	}
 }
@@ -81,9 +79,7 @@ type season struct {
 // in real time, so a run cannot be repeated exactly, but its seed decides what happens to whom and
 // when.
 func TestChaos(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
+	testkit.Long(t)
 	beside(t)
 	busy := season{
 		name: "busy", length: 35 * time.Second, calm: 2 * time.Second, brief: 2500 * time.Millisecond,
@@ -91,7 +87,7 @@ func TestChaos(t *testing.T) {
 		peopleEvery: 2 * time.Second, atWork: 4 * time.Second, tasks: 14, aftermath: 30 * time.Minute, least: 20,
 	}
 	seasons := []season{busy}
-	if *long {
+	if testkit.InFull() {
 		busy.length, busy.least = 4*time.Minute, 10
 		slow := busy
 		slow.least = 10
@@ -285,7 +281,7 @@ func (c *chaos) run() {
 		did = append(did, fmt.Sprint(c.counts[what], " ", what))
 	}
 	c.Logf("%s", strings.Join(did, ", "))
-	if n := len(c.holds); n < c.least && *long {
+	if n := len(c.holds); n < c.least && testkit.InFull() {
 		c.Errorf("%d claims were granted: they test nothing", n)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"dibs/internal/notion/emulator"
 	"dibs/internal/outbox/wording"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/oklog/ulid/v2"
@@ -396,7 +397,7 @@ func (c *chaos) afterwards() {
 			c.goesOn(t, nodes[0])
 		}
 		var left []string
-		for waited, quiet := time.Duration(0), 0; waited < c.aftermath && (*long || quiet < stillQuiet); waited += time.Minute {
+		for waited, quiet := time.Duration(0), 0; waited < c.aftermath && (testkit.InFull() || quiet < stillQuiet); waited += time.Minute {
 			time.Sleep(time.Minute)
 			if left = c.left(t, notion, nodes); len(left) > 0 {
 				quiet = 0
@@ -434,7 +435,7 @@ func (c *chaos) goesOn(t *testing.T, n *node) {
 }
 
 // stillQuiet is the number of minutes in which nothing may come back once everything is done. With
-// -long the whole aftermath passes.
+// TEST_LONG=all the whole aftermath passes.
 const stillQuiet = 3
 
 // left returns what the daemons have not done yet.

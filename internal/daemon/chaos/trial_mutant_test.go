@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/notion/emulator"
+	"dibs/internal/testkit"
 )
 
 // withoutEpoch removes the epoch's check from the journal: a former leader can save.
@@ -21,7 +22,7 @@ var withoutEpoch = change{"../../journal/leader.go", "if t.blind {", "if true {"
 // second the journal does not check the epoch, and the same checks as in TestTrial must find two
 // agents with one task.
 func TestTrialWithoutEpoch(t *testing.T) {
-	if !*long {
+	if !testkit.InFull() {
 		t.Skip("takes five minutes")
 	}
 	if !canBendClocks {
@@ -53,7 +54,7 @@ func TestTrialWithoutEpoch(t *testing.T) {
 // TestTrialMutants runs trials with members that lack what a failover, a crash of the database, or a
 // pooler needs. The checks of TestTrial must find each.
 func TestTrialMutants(t *testing.T) {
-	if !*long {
+	if !testkit.InFull() {
 		t.Skip("takes a quarter of an hour")
 	}
 	for name, changes := range map[string][]change{

@@ -19,6 +19,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/testkit"
 	"dibs/internal/testkit/pgtest"
 )
 
@@ -31,12 +32,10 @@ import (
 // no page may show a grant covered by another. At the end the journal is sound, every log entry
 // exists once, nothing is left on the board, and Notion has refused no request for its rate.
 func TestTrial(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
+	testkit.Long(t)
 	beside(t)
 	o := shortTrial
-	if *long {
+	if testkit.InFull() {
 		o.claims, o.agents, o.times.tasks, o.between, o.limit, o.failovers = 10_000, 64, 600, 120, 40_000, 4000
 	}
 	newTrial(t, o).passes()

@@ -12,6 +12,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
@@ -452,9 +453,10 @@ var sizes = []struct {
 // TestAccessible has axe look at every page, and looks itself whether a page is wider than
 // its window. Pages on which modules draw something are loaded, each anew. The others are as the server
 // writes them: they are put into one window, in which axe is at home already. What is on top of every
-// page is looked at in both schemes on those that are loaded. With -long, all are loaded, and
+// page is looked at in both schemes on those that are loaded. With TEST_LONG=all, all are loaded, and
 // axe looks at all of each.
 func TestAccessible(t *testing.T) {
+	testkit.Long(t)
 	checker := axe(t)
 	needsBrowser(t)
 	m := newMesh(t, "demo", 0)
@@ -468,7 +470,7 @@ func TestAccessible(t *testing.T) {
 	c.do(page.SetBypassCSP(true)) // for the checker, whose code is no module of the board's
 	drawn := []string{"/", "/tasks?group=agent&open=COMPLETED", "/events", "/tasks?task=" + strings.TrimPrefix(held, "/tasks/"), "/nowhere"}
 	written := []string{"/agents", "/timeline", "/charts", "/report", "/health", detail, "/story" + detail[len("/tasks"):], held + "/release", held + "/move?to=BLOCKED", waits, waits + "/page", "/new", "/sweep", "/list?status=OPEN"}
-	if *long {
+	if testkit.InFull() {
 		drawn, written = append(drawn, written...), nil
 	}
 	for _, path := range drawn {
@@ -485,7 +487,7 @@ func TestAccessible(t *testing.T) {
 		}
 		c.do(chromedp.Evaluate(checker, nil))
 		c.fits(path, func(string) string {
-			if beside && !*long {
+			if beside && !testkit.InFull() {
 				return "#pane" // the rest is the page before it
 			}
 			return "html"

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -20,6 +19,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/cdproto/runtime"
@@ -125,8 +125,6 @@ func TestNewsGoesOn(t *testing.T) {
 		return e.kind == "hello" && strings.Contains(e.data, `"up":true`) || e.kind == "health" && strings.Contains(e.data, `"up":true`)
 	})
 }
-
-var long = flag.Bool("long", false, "look at a daemon of many tasks, and have axe look at every page in every window: takes its time")
 
 // What a large board may cost the page.
 const (
@@ -252,6 +250,7 @@ func (w *crowd) tell(out http.ResponseWriter, r *http.Request) {
 
 // TestManyTasks shows a large board, on which a lot happens.
 func TestManyTasks(t *testing.T) {
+	testkit.Long(t)
 	needsBrowser(t)
 	w, m := newCrowd(t, manyTasks, manyClaims)
 	c := newChrome(t)
@@ -302,7 +301,7 @@ func TestManyTasks(t *testing.T) {
 
 // large is the board of TestLargeBoard: pages of one larger than this are kept up to date card by card.
 func large() (tasks, claims int) {
-	if *long {
+	if testkit.InFull() {
 		return manyTasks, manyClaims
 	}
 	return 1100, 50

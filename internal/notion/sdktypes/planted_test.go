@@ -149,7 +149,7 @@ var told = []struct {
 
 // What the emulator is asked and answers here is right, and any mistake in it is found.
 func TestPlantedMistakes(t *testing.T) {
-	testkit.TakesSeconds(t)
+	testkit.Long(t)
 	testkit.SkipUnderRace(t)
 	sdktypes.Clients(t)
 	right := exchanges(t)
