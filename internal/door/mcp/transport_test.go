@@ -20,6 +20,7 @@ import (
 
 	"dibs/internal/api/client"
 	"dibs/internal/door/mcp"
+	"dibs/internal/testkit"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -275,10 +276,9 @@ var scenarios = []string{
 // only, so that the server is put behind the SDK's. .ci/mcp installs the suite, in the
 // folder that TEST_CLIENTS names.
 func TestConformance(t *testing.T) {
+	testkit.Long(t)
 	dir := os.Getenv("TEST_CLIENTS")
 	switch {
-	case testing.Short():
-		t.Skip("takes seconds: left out with -short")
 	case dir == "" && os.Getenv("CI") == "true":
 		t.Fatal("TEST_CLIENTS is not set: export TEST_CLIENTS=$(.ci/mcp)")
 	case dir == "":
