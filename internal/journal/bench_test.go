@@ -40,13 +40,9 @@ func usedJournal(b *testing.B) (*journal.Journal, []claim.Hold) {
 	b.Helper()
 	benchFile.once.Do(func() {
 		j, live := makeUsed(b)
-		if err := j.Close(); err != nil {
-			b.Fatal(err)
-		}
+		do(b, j.Close())
 		data, err := os.ReadFile(j.Path())
-		if err != nil {
-			b.Fatal(err)
-		}
+		do(b, err)
 		benchFile.data, benchFile.live = data, live
 	})
 	path := filepath.Join(b.TempDir(), "journal.db")
@@ -62,9 +58,7 @@ func makeUsed(b *testing.B) (*journal.Journal, []claim.Hold) {
 		tasks = append(tasks, benchTask(i))
 	}
 	for part := range slices.Chunk(tasks, 500) {
-		if err := j.PutTasks(b.Context(), part); err != nil {
-			b.Fatal(err)
-		}
+		do(b, j.PutTasks(b.Context(), part))
 	}
 	var live []claim.Hold
 	for i := range benchHistory + benchLive {
@@ -81,9 +75,7 @@ func makeUsed(b *testing.B) (*journal.Journal, []claim.Hold) {
 	}
 	for {
 		ids, err := j.Unpublished(b.Context(), "", 500)
-		if err != nil {
-			b.Fatal(err)
-		}
+		do(b, err)
 		if len(ids) == 0 {
 			break
 		}
@@ -91,9 +83,7 @@ func makeUsed(b *testing.B) (*journal.Journal, []claim.Hold) {
 			b.Fatal(err)
 		}
 	}
-	if err := j.BeginFeed(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	do(b, j.BeginFeed(b.Context()))
 	return j, live
 }
 
@@ -138,9 +128,7 @@ func run(b *testing.B, callers int, op func(i int) error) {
 func cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
+	do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
@@ -347,9 +335,7 @@ func busy(b *testing.B) *journal.Journal {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "journal.db")
 	j := open(b, path)
-	if err := j.Close(); err != nil {
-		b.Fatal(err)
-	}
+	do(b, j.Close())
 	runSQL(b, path, fmt.Sprintf(`
 		WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < %[1]d - 1)
 		INSERT INTO facts (seq, id, at, task_id, agent, holder, claim_id, logged, body)

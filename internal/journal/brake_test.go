@@ -30,9 +30,7 @@ func TestLimitsOfADayHold(t *testing.T) {
 			{"Asia/Beirut", "2026-03-28T15:00:00Z"},    // forward over midnight
 		}).Draw(rt, "zone")
 		zone, err := time.LoadLocation(change.zone)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		do(rt, err)
 		now, _ := time.Parse(time.RFC3339, change.at)
 		path := filepath.Join(t.TempDir(), "journal.db")
 		var j *journal.Journal
@@ -40,11 +38,11 @@ func TestLimitsOfADayHold(t *testing.T) {
 			if j, err = journaltest.Open(t.Context(), path); err != nil {
 				rt.Fatal(err)
 			}
-			must(rt, j.SetBounds(t.Context(), brake.Bounds{Zone: zone, Days: limits}))
+			do(rt, j.SetBounds(t.Context(), brake.Bounds{Zone: zone, Days: limits}))
 		}
 		begin()
 		defer func() {
-			must(rt, j.Close())
+			do(rt, j.Close())
 			retire(rt, path)
 		}()
 		var trying, held []claim.Hold
@@ -62,7 +60,7 @@ func TestLimitsOfADayHold(t *testing.T) {
 			*from = append((*from)[:i:i], (*from)[i+1:]...)
 			return c, true
 		}
-		save := func(c claim.Hold) { must(rt, j.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}})) }
+		save := func(c claim.Hold) { do(rt, j.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}})) }
 		n := 0
 		rt.Repeat(map[string]func(*rapid.T){
 			"wait": func(rt *rapid.T) {
@@ -73,7 +71,7 @@ func TestLimitsOfADayHold(t *testing.T) {
 				c := attempt(rapid.SampledFrom(agents).Draw(rt, "agent"), task.ID(fmt.Sprint("t", n)), now)
 				c.Brief = rapid.IntRange(0, 5).Draw(rt, "brief") == 0
 				_, refusal, err := j.Reserve(t.Context(), c, now, 0)
-				must(rt, err)
+				do(rt, err)
 				full := false
 				for _, l := range limits {
 					used := granted[l][day(now)]
@@ -124,7 +122,7 @@ func TestLimitsOfADayHold(t *testing.T) {
 				if rapid.IntRange(0, 9).Draw(rt, "seldom") > 0 {
 					return
 				}
-				must(rt, j.Close())
+				do(rt, j.Close())
 				begin()
 				trying = nil // they had written nothing
 			},

@@ -66,9 +66,7 @@ func TestAllFieldsAreStored(t *testing.T) {
 	j = reopen(t, j)
 
 	gotClaim, err := j.Hold(t.Context(), c.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	if diff := cmp.Diff(c, gotClaim, anyFence); diff != "" {
 		t.Errorf("claim (-saved +read):\n%s", diff)
 	}
@@ -98,18 +96,12 @@ func TestListingClaims(t *testing.T) {
 	b = ended(b, claim.EndCompleted, t0.Add(time.Hour))
 	save(t, j, b)
 
-	if diff := cmp.Diff([]claim.Hold{a, c, d}, live(t, j), anyFence); diff != "" {
-		t.Errorf("Live (-want +got):\n%s", diff)
-	}
+	same(t, "Live", []claim.Hold{a, c, d}, live(t, j), anyFence)
 	b2 := attempt("Sandman", "b", t0.Add(4*time.Second))
 	reserve(t, j, b2, b2.Reserved)
 	got, err := j.TaskClaims(t.Context(), "b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]claim.Hold{b2, b}, got, anyFence); diff != "" {
-		t.Errorf("TaskClaims (-want +got):\n%s", diff)
-	}
+	do(t, err)
+	same(t, "TaskClaims", []claim.Hold{b2, b}, got, anyFence)
 }
 
 func TestEndedClaimsStayEnded(t *testing.T) {
@@ -129,12 +121,8 @@ func TestEndedClaimsStayEnded(t *testing.T) {
 	}
 	j = reopen(t, j)
 	got, err := j.Hold(t.Context(), c.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(over, got, anyFence); diff != "" {
-		t.Errorf("claim (-want +got):\n%s", diff)
-	}
+	do(t, err)
+	same(t, "claim", over, got, anyFence)
 	if list := events(t, j, journal.FactFilter{}); len(list) != 0 {
 		t.Errorf("events of refused changes were kept: %+v", list)
 	}
@@ -161,9 +149,7 @@ func TestSaveRefuses(t *testing.T) {
 			if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{altered}}); err == nil {
 				t.Error("Save succeeded")
 			}
-			if diff := cmp.Diff([]claim.Hold{c}, live(t, j), anyFence); diff != "" {
-				t.Errorf("live claims (-want +got):\n%s", diff)
-			}
+			same(t, "live claims", []claim.Hold{c}, live(t, j), anyFence)
 		})
 	}
 }
@@ -176,9 +162,7 @@ func TestSaveIsOneTransaction(t *testing.T) {
 	if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{ended(c, claim.EndReleased, t0)}, Facts: []claim.Fact{e, e}}); err == nil {
 		t.Fatal("one event was stored twice")
 	}
-	if diff := cmp.Diff([]claim.Hold{c}, live(t, j), anyFence); diff != "" {
-		t.Errorf("live claims (-want +got):\n%s", diff)
-	}
+	same(t, "live claims", []claim.Hold{c}, live(t, j), anyFence)
 	if list := events(t, j, journal.FactFilter{}); len(list) != 0 {
 		t.Errorf("events: %+v", list)
 	}
@@ -197,9 +181,7 @@ func TestOpenRenamesHolds(t *testing.T) {
 		c := grant(t, j, attempt("Jo\u0308rg", "a", now), now)
 		j = reopen(t, j)
 		c.Agent = "J\u00f6rg"
-		if diff := cmp.Diff([]claim.Hold{c}, live(t, j), anyFence); diff != "" {
-			t.Errorf("live claims (-want +got):\n%s", diff)
-		}
+		same(t, "live claims", []claim.Hold{c}, live(t, j), anyFence)
 		if _, refusal, err := j.Reserve(t.Context(), attempt(c.Agent, "b", now), now, 1); err != nil || refusal == nil {
 			t.Errorf("Reserve = %v, %v, want a refusal: the agent has a task", refusal, err)
 		}
@@ -230,25 +212,19 @@ func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
 		time.Sleep(time.Minute)
 		j = reopen(t, j)
 
-		if diff := cmp.Diff(others, live(t, j), anyFence); diff != "" {
-			t.Errorf("live claims (-want +got):\n%s", diff)
-		}
+		same(t, "live claims", others, live(t, j), anyFence)
 		for _, test := range []struct {
 			claim claim.Hold
 			ended time.Time
 		}{{past, now.Add(time.Minute)}, {future, future.Reserved}} {
 			want := ended(test.claim, claim.EndNotGranted, test.ended)
 			got, err := j.Hold(t.Context(), want.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			do(t, err)
 			if got.Detail == "" {
 				t.Error("the claim does not say why it ended")
 			}
 			want.Detail = got.Detail
-			if diff := cmp.Diff(want, got, anyFence); diff != "" {
-				t.Errorf("claim (-want +got):\n%s", diff)
-			}
+			same(t, "claim", want, got, anyFence)
 			reserve(t, j, attempt("Sandman", want.Task.ID, now), now) // the task is free
 			last := events(t, j, journal.FactFilter{Claim: want.ID, Newest: true, Limit: 1})
 			if len(last) != 1 || last[0].Kind != claim.KindContested || last[0].Count != 1 {

@@ -49,9 +49,7 @@ type proxy struct {
 func newProxy(t *testing.T, server string) *proxy {
 	t.Helper()
 	at, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	p := &proxy{t: t, target: at.Host}
 	if p.listen, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
@@ -216,16 +214,10 @@ func TestServerAway(t *testing.T) {
 		{"silent", server.Freeze, server.Thaw, 6 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := j.SetMeta(t.Context(), "k", tt.name); err != nil {
-				t.Fatal(err)
-			}
+			do(t, j.SetMeta(t.Context(), "k", tt.name))
 			wantMeta(t, j, "k", tt.name)
-			if err := d.Renew(t.Context(), epoch); err != nil {
-				t.Fatal(err)
-			}
-			if err := tt.away(); err != nil {
-				t.Fatal(err)
-			}
+			do(t, d.Renew(t.Context(), epoch))
+			do(t, tt.away())
 			defer func() {
 				if t.Failed() {
 					tt.back()
@@ -250,9 +242,7 @@ func TestServerAway(t *testing.T) {
 			soon(t, time.Second, func() error { _, err := j.Meta(t.Context(), "k"); return err })
 			soon(t, time.Second, func() error { return d.Renew(t.Context(), epoch) })
 			soon(t, time.Second, func() error { _, err := d.Members(t.Context()); return err })
-			if err := tt.back(); err != nil {
-				t.Fatal(err)
-			}
+			do(t, tt.back())
 			comesBack(t, func() error { return j.SetMeta(t.Context(), "k", "back") })
 			wantMeta(t, j, "k", "back")
 			if err := d.Renew(t.Context(), epoch); err != nil || isOver(j) {
@@ -266,9 +256,7 @@ func TestServerAway(t *testing.T) {
 func TestNoErrorShowsThePassword(t *testing.T) {
 	const password = "sEcr3t"
 	passfile := filepath.Join(t.TempDir(), "pass")
-	if err := os.WriteFile(passfile, []byte("*:*:*:*:"+password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.WriteFile(passfile, []byte("*:*:*:*:"+password+"\n"), 0o600))
 	t.Setenv("PGPASSWORD", password)
 	t.Setenv("PGPASSFILE", passfile)
 	for _, at := range []string{
@@ -301,9 +289,7 @@ func TestConnectionsThatAreCut(t *testing.T) {
 	server := shared(t).URL
 	way := newProxy(t, server)
 	admin, err := sql.Open("pgx", server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer admin.Close()
 	for name, cut := range map[string]func() error{
 		"by a pooler": func() error { way.cut(); return nil },
@@ -332,9 +318,7 @@ func TestConnectionsThatAreCut(t *testing.T) {
 						}
 						all.Wait()
 					}
-					if err := cut(); err != nil {
-						t.Fatal(err)
-					}
+					do(t, cut())
 					if err := call(); err != nil {
 						t.Errorf("%s: %v", what, err)
 					}
@@ -354,17 +338,13 @@ func TestSlowStartIsTold(t *testing.T) {
 	exec := func(statements ...string) {
 		t.Helper()
 		for _, statement := range statements {
-			if err := server.Exec(statement); err != nil {
-				t.Fatal(err)
-			}
+			do(t, server.Exec(statement))
 		}
 	}
 	exec("ALTER SYSTEM SET synchronous_standby_names = 'gone'", "SELECT pg_reload_conf()")
 	said, told := io.Pipe()
 	made, err := newPostgres(Postgres{URL: server.URL(), Schema: "dibs", Board: "a", Log: slog.New(slog.NewTextHandler(told, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	made.quiet = 100 * time.Millisecond
 	result := make(chan error, 1)
 	go func() {
@@ -389,9 +369,7 @@ func TestSlowStartIsTold(t *testing.T) {
 func TestPassing(t *testing.T) {
 	d := member(t, shared(t), time.Hour, time.Second)
 	epoch, err := d.Lead(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	exec := func(statement string) {
 		t.Helper()
 		if _, err := d.db.ExecContext(t.Context(), d.in(statement)); err != nil {
@@ -441,9 +419,7 @@ func TestPassingWhereFateIsUnknown(t *testing.T) {
 	p.URL = way.url
 	d := member(t, p, time.Hour, 500*time.Millisecond)
 	epoch, err := d.Lead(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	way.plan(refuseAll)
 	if _, err := d.Open(t.Context(), epoch); !Passing(err) {
 		t.Errorf("Open = %v, which does not pass", err)
@@ -495,9 +471,7 @@ func TestPoolerThatEndsConnections(t *testing.T) {
 	where := pgtest.Pooled(t, pgtest.Run(t), "transaction")
 	j := openPostgres(t, where)
 	console, err := sql.Open("pgx", strings.Replace(where, "/postgres?", "/pgbouncer?default_query_exec_mode=simple_protocol&", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer console.Close()
 	for what, call := range map[string]func() error{
 		"a change":   func() error { return j.SetMeta(t.Context(), "k", "v") },
@@ -519,18 +493,12 @@ func TestPoolerThatEndsConnections(t *testing.T) {
 func openPostgres(t *testing.T, where string) *Journal {
 	t.Helper()
 	database, err := Dial(t.Context(), Postgres{URL: where, Schema: "dibs", Board: "0123456789abcdef0123456789abcdef"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer database.Close()
 	epoch, err := database.Lead(t.Context(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	j, err := database.Open(t.Context(), epoch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	t.Cleanup(func() { j.Close() })
 	return j
 }
@@ -543,9 +511,7 @@ func TestDatabaseWithItsOwnForms(t *testing.T) {
 		"DateStyle = 'German, DMY'", "IntervalStyle = sql_standard", "TimeZone = 'Asia/Kolkata'", "bytea_output = escape",
 		"extra_float_digits = -10", "default_transaction_isolation = serializable",
 	} {
-		if err := s.Exec("ALTER DATABASE postgres SET " + setting); err != nil {
-			t.Fatal(err)
-		}
+		do(t, s.Exec("ALTER DATABASE postgres SET "+setting))
 	}
 	where := pgtest.Pooled(t, s, "transaction")
 	j := openPostgres(t, where)
@@ -554,9 +520,7 @@ func TestDatabaseWithItsOwnForms(t *testing.T) {
 	if _, err := j.BeginRequest(t.Context(), 1, "key", "it", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.FinishRequest(t.Context(), 1, "key", answer); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.FinishRequest(t.Context(), 1, "key", answer))
 	if got, err := j.BeginRequest(t.Context(), 1, "key", "it", time.Now()); err != nil || got == nil || string(got.Body) != string(answer.Body) {
 		t.Errorf("an answer is kept as %+v, %v", got, err)
 	}

@@ -140,12 +140,8 @@ func runVictim(t *testing.T, path, work string, lines int) map[string]string {
 	cmd.Env = append(os.Environ(), victimEnv+"="+path, workEnv+"="+work)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
+	do(t, cmd.Start())
 	said := map[string]string{}
 	out := bufio.NewReader(stdout)
 	for n := 1; ; n++ {
@@ -153,18 +149,14 @@ func runVictim(t *testing.T, path, work string, lines int) map[string]string {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		what, about, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if what == "error" {
 			t.Error(about)
 		}
 		said[about] = what
 		if n == lines {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			do(t, cmd.Process.Kill())
 		}
 	}
 	if err := cmd.Wait(); err == nil {
@@ -211,9 +203,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 					t.Errorf("%s, which was %s, is %s, want one of %q", id, what, got, want)
 				}
 				_, refusal, err := j.Reserve(t.Context(), attempt("Oracle", c.Task.ID, c.Reserved), c.Reserved, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				do(t, err)
 				if free := refusal == nil; free != (c.State == claim.Ended) {
 					t.Errorf("the task of a claim that is %s is free: %v", c.State, free)
 				}
@@ -239,9 +229,7 @@ func TestTornFile(t *testing.T) {
 	}
 	read := func(path string) []byte {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		return data
 	}
 	db, wal := read(j.Path()), read(j.Path()+"-wal")
@@ -263,9 +251,7 @@ func TestTornFile(t *testing.T) {
 		}
 		for k, c := range claims {
 			_, refusal, err := torn.Reserve(t.Context(), attempt("Oracle", c.Task.ID, t0), t0, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			do(t, err)
 			if taken := refusal != nil; taken != (k < kept) {
 				t.Errorf("%d claims are left, and the task of number %d is taken: %v", kept, k, taken)
 			}

@@ -32,9 +32,7 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 				a, b, c := member(t, p, time.Hour, 2*time.Second), member(t, p, time.Hour, 2*time.Second), member(t, p, time.Hour, 2*time.Second)
 				old, _ := leads(t, a, "a")
 				for _, key := range []string{"k", "l"} {
-					if err := old.SetMeta(t.Context(), key, "v"); err != nil {
-						t.Fatal(err)
-					}
+					do(t, old.SetMeta(t.Context(), key, "v"))
 				}
 				if _, err := old.Owe(t.Context(), outbox.Intent{ID: "early", Kind: outbox.Creation, At: time.Now().Add(-time.Hour), Key: ""}); err != nil {
 					t.Fatal(err)
@@ -83,9 +81,7 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 				id := claim.NewID(now.Add(-time.Minute))
 				for _, f := range []claim.Fact{{ID: string(id), Claim: id}, {ID: claim.NewFactID(now)}} {
 					f.At, f.Kind = now, claim.KindReleased
-					if err := j.Record(t.Context(), f); err != nil {
-						t.Fatal(err)
-					}
+					do(t, j.Record(t.Context(), f))
 				}
 				next, err := j.NextOwed(t.Context(), outbox.Creation, time.Now(), 0)
 				if err != nil || len(next) != 2 || next[0].State != outbox.Doubted || next[1].State != outbox.Doubted {
@@ -117,14 +113,10 @@ func TestCommitsAreSynchronous(t *testing.T) {
 	}
 	server := pgtest.Run(t)
 	for _, statement := range []string{"CREATE ROLE lazy LOGIN", "GRANT CREATE ON DATABASE postgres TO lazy", "ALTER ROLE lazy SET synchronous_commit = off"} {
-		if err := server.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		do(t, server.Exec(statement))
 	}
 	for database, want := range map[string]string{"off": "on", "on": "on", "remote_write": "on", "remote_apply": "remote_apply"} {
-		if err := server.Exec("ALTER DATABASE postgres SET synchronous_commit = " + database); err != nil {
-			t.Fatal(err)
-		}
+		do(t, server.Exec("ALTER DATABASE postgres SET synchronous_commit = "+database))
 		for _, role := range []string{"lazy", "postgres"} {
 			d := member(t, Postgres{URL: server.URLFor(role), Schema: role, Board: "a"}, time.Hour, 2*time.Second)
 			d.change(t, "UPDATE %s.leader SET until = '-infinity'")
@@ -150,9 +142,7 @@ func TestCommitWithoutItsStandby(t *testing.T) {
 	exec := func(statements ...string) {
 		t.Helper()
 		for _, statement := range statements {
-			if err := server.Exec(statement); err != nil {
-				t.Fatal(err)
-			}
+			do(t, server.Exec(statement))
 		}
 	}
 	for _, tt := range []struct {

@@ -70,9 +70,7 @@ func TestEventsNeedIDs(t *testing.T) {
 	if err := j.Record(t.Context(), claim.Fact{At: t0, Kind: claim.KindGranted}); err == nil {
 		t.Error("an event without an id was recorded")
 	}
-	if diff := cmp.Diff([]claim.Fact{e}, events(t, j, journal.FactFilter{})); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	same(t, "events", []claim.Fact{e}, events(t, j, journal.FactFilter{}))
 }
 
 // What was only seen on the board can be read for as long as the record, which is longer than the
@@ -107,9 +105,7 @@ func TestSeen(t *testing.T) {
 	if news, err := b.Feed(t.Context(), journal.FactFilter{Task: "a"}); err != nil || len(news) > 0 {
 		t.Errorf("the feed still has %v, %v", news, err)
 	}
-	if diff := cmp.Diff(want, seen()); diff != "" {
-		t.Errorf("after the feed was pruned (-want +got):\n%s", diff)
-	}
+	same(t, "after the feed was pruned", want, seen())
 	if facts, err := b.Facts(t.Context(), journal.FactFilter{Task: "a"}); err != nil || len(facts) > 0 {
 		t.Errorf("on record: %v, %v", facts, err)
 	}
@@ -164,9 +160,7 @@ func TestTriesAreForgotten(t *testing.T) {
 	}
 	becomes := func(s task.Status) {
 		t.Helper()
-		if err := j.PutTasks(ctx, []task.Task{{ID: "a", Title: "T", Status: s}}); err != nil {
-			t.Fatal(err)
-		}
+		do(t, j.PutTasks(ctx, []task.Task{{ID: "a", Title: "T", Status: s}}))
 		if _, err := j.Publish(ctx, t0, []task.ID{"a"}); err != nil {
 			t.Fatal(err)
 		}
@@ -174,13 +168,9 @@ func TestTriesAreForgotten(t *testing.T) {
 	tried := func(at time.Time) {
 		t.Helper()
 		e := claim.Fact{ID: claim.NewFactID(at), At: at, Kind: claim.KindFailed, Task: "a", Agent: "Oracle", Tried: claim.TriedAgain}
-		if err := j.Record(ctx, e); err != nil {
-			t.Fatal(err)
-		}
+		do(t, j.Record(ctx, e))
 	}
-	if err := j.BeginFeed(ctx); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.BeginFeed(ctx))
 	becomes(task.InProgress)
 	tried(t0)
 	becomes(task.Open)

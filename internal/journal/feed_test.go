@@ -9,8 +9,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/task"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // board is a journal with tasks that agents are told of.
@@ -62,9 +60,7 @@ func (b *board) wants(want ...string) {
 		got = append(got, fmt.Sprintf("%s %s %s", e.Kind, e.Task, e.Agent))
 		b.seen = e.Told
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		b.Errorf("told (-want +got):\n%s", diff)
-	}
+	same(b, "told", want, got)
 }
 
 func open1(id task.ID) task.Task { return mirrored(id, "Task "+string(id), task.Open) }
@@ -226,9 +222,7 @@ func TestFeedWithoutThePage(t *testing.T) {
 		ID: warning.ID, Told: 2, At: t0, Kind: claim.KindExpiring, Task: "a", Title: "Task a", URL: c.Task.URL, Status: task.InProgress, Priority: task.Medium,
 		Agent: "Sandman", Claim: c.ID, Expires: t0.Add(time.Minute),
 	}
-	if diff := cmp.Diff(want, list[len(list)-1]); diff != "" {
-		t.Errorf("the warning (-want +got):\n%s", diff)
-	}
+	same(t, "the warning", want, list[len(list)-1])
 	do(t, b.Record(t.Context(), event(c, claim.KindDenied, t0), remote(attempt("Maria", "b", t0), claim.KindSwept)))
 	b.wants("swept b Maria")
 }
@@ -338,9 +332,7 @@ func TestFeedFilter(t *testing.T) {
 		for _, e := range list {
 			got = append(got, e.Told)
 		}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		same(t, name, tt.want, got)
 	}
 }
 

@@ -15,8 +15,6 @@ import (
 	"dibs/internal/journal/inbox"
 	"dibs/internal/journal/inbox/inboxtest"
 	"dibs/internal/task"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestInbox(t *testing.T) {
@@ -37,9 +35,7 @@ func take(t *testing.T, j *journal.Journal, at time.Time, change func(*inbox.Tak
 		change(&request)
 	}
 	got, err := j.TakeTriggers(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	var said []string
 	for _, trigger := range got {
 		said = append(said, string(trigger.Type)+" "+trigger.Text)
@@ -49,9 +45,7 @@ func take(t *testing.T, j *journal.Journal, at time.Time, change func(*inbox.Tak
 
 func wantTaken(t *testing.T, got []string, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("taken (-want +got):\n%s", diff)
-	}
+	same(t, "taken", want, got)
 }
 
 func add(t *testing.T, j *journal.Journal, triggers ...inbox.Trigger) {
@@ -87,14 +81,10 @@ func TestPrunedTriggersAreUnknown(t *testing.T) {
 // That tasks are available is told at the first poll, and whenever none became some.
 func TestAvailable(t *testing.T) {
 	j := newJournal(t)
-	if err := j.BeginFeed(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.BeginFeed(t.Context()))
 	set := func(id task.ID, s task.Status) {
 		t.Helper()
-		if err := j.PutTasks(t.Context(), []task.Task{{ID: id, Status: s}}); err != nil {
-			t.Fatal(err)
-		}
+		do(t, j.PutTasks(t.Context(), []task.Task{{ID: id, Status: s}}))
 		if _, err := j.Publish(t.Context(), t0, []task.ID{id}); err != nil {
 			t.Fatal(err)
 		}
@@ -122,9 +112,7 @@ func TestAvailable(t *testing.T) {
 // them once.
 func TestAvailableBeforeTheFeedBegins(t *testing.T) {
 	j := newJournal(t)
-	if err := j.PutTasks(t.Context(), []task.Task{{ID: "a", Status: task.Open}}); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.PutTasks(t.Context(), []task.Task{{ID: "a", Status: task.Open}}))
 	one := func(r *inbox.Take) { r.Available, r.Visibility = 1, time.Hour }
 	wantTaken(t, take(t, j, t0, one), "tasks_available ")
 	if _, err := j.Publish(t.Context(), t0, []task.ID{"a"}); err != nil {
@@ -137,18 +125,12 @@ func TestAvailableBeforeTheFeedBegins(t *testing.T) {
 func TestLeads(t *testing.T) {
 	j := newJournal(t)
 	ctx := t.Context()
-	if err := j.BeginFeed(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.SetLeads(ctx, []string{"Oracle"}); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.BeginFeed(ctx))
+	do(t, j.SetLeads(ctx, []string{"Oracle"}))
 	finish := func(id task.ID) {
 		t.Helper()
 		for _, s := range []task.Status{task.Open, task.Completed} {
-			if err := j.PutTasks(ctx, []task.Task{{ID: id, Status: s}}); err != nil {
-				t.Fatal(err)
-			}
+			do(t, j.PutTasks(ctx, []task.Task{{ID: id, Status: s}}))
 			if _, err := j.Publish(ctx, t0, []task.ID{id}); err != nil {
 				t.Fatal(err)
 			}
@@ -156,9 +138,7 @@ func TestLeads(t *testing.T) {
 	}
 	finish("a")
 	wantTaken(t, take(t, j, t0, nil), "task_finished ")
-	if err := j.SetLeads(ctx, nil); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.SetLeads(ctx, nil))
 	finish("b")
 	wantTaken(t, take(t, j, t0, func(r *inbox.Take) { r.Finished = true }))
 	finish("c")

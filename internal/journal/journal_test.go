@@ -46,9 +46,7 @@ var t0 = time.Date(2026, time.November, 20, 9, 0, 0, 0, time.UTC)
 func open(t testing.TB, path string) *journal.Journal {
 	t.Helper()
 	j, err := journaltest.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	paths.Store(j, path)
 	t.Cleanup(func() {
 		paths.Delete(j)
@@ -79,9 +77,7 @@ func retire(t interface{ Log(...any) }, path string) {
 // reopen closes j and opens it again.
 func reopen(t testing.TB, j *journal.Journal) *journal.Journal {
 	t.Helper()
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.Close())
 	path, _ := paths.Load(j)
 	return open(t, path.(string))
 }
@@ -122,9 +118,7 @@ func event(c claim.Hold, kind claim.Kind, at time.Time) claim.Fact {
 func reserve(t testing.TB, j *journal.Journal, c claim.Hold, now time.Time) {
 	t.Helper()
 	_, refusal, err := j.Reserve(t.Context(), c, now, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	if refusal != nil {
 		t.Fatalf("Reserve(%s for %s) refused: %+v", c.Task.ID, c.Agent, refusal)
 	}
@@ -132,9 +126,7 @@ func reserve(t testing.TB, j *journal.Journal, c claim.Hold, now time.Time) {
 
 func save(t testing.TB, j *journal.Journal, c claim.Hold, events ...claim.Fact) {
 	t.Helper()
-	if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}, Facts: events}); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}, Facts: events}))
 }
 
 // grant reserves the task of c, saves c as held, and returns it so.
@@ -149,18 +141,14 @@ func grant(t testing.TB, j *journal.Journal, c claim.Hold, at time.Time) claim.H
 func events(t testing.TB, j *journal.Journal, f journal.FactFilter) []claim.Fact {
 	t.Helper()
 	list, err := j.Facts(t.Context(), f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	return list
 }
 
 func live(t testing.TB, j *journal.Journal) []claim.Hold {
 	t.Helper()
 	list, _, err := j.Live(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	return list
 }
 
@@ -185,9 +173,7 @@ func TestCheck(t *testing.T) {
 func TestClose(t *testing.T) {
 	j := newJournal(t)
 	c := grant(t, j, attempt("Sandman", "a", t0), t0)
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.Close())
 	if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}}); err == nil {
 		t.Error("Save on a closed journal succeeded")
 	}
@@ -316,15 +302,22 @@ func TestMeta(t *testing.T) {
 	want("other", "3")
 }
 
-func must(t interface{ Fatal(...any) }, err error) {
+// do fails the test at once if there was an error.
+func do(t interface {
+	Helper()
+	Fatal(...any)
+}, err error,
+) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func do(t testing.TB, err error) {
+// same checks what came of a call.
+func same(t testing.TB, what string, want, got any, options ...cmp.Option) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	if diff := cmp.Diff(want, got, options...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

@@ -30,14 +30,10 @@ func shared(t *testing.T) Postgres {
 func member(t *testing.T, p Postgres, term, patience time.Duration) *Database {
 	t.Helper()
 	made, err := newPostgres(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	made.term, made.patience = term, patience
 	d, err := dial(t.Context(), made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -47,14 +43,10 @@ func leads(t *testing.T, d *Database, name string) (*Journal, Term) {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		term, err := d.Lead(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		if term.Epoch > 0 {
 			j, err := d.Open(t.Context(), term)
-			if err != nil {
-				t.Fatal(err)
-			}
+			do(t, err)
 			t.Cleanup(func() { j.Close() })
 			return j, term
 		}
@@ -175,9 +167,7 @@ func TestDeposed(t *testing.T) {
 			a, b := member(t, p, time.Hour, 2*time.Second), member(t, p, time.Hour, 2*time.Second)
 			a.blind = blind
 			old, led := leads(t, a, "a")
-			if err := old.SetMeta(t.Context(), "k", "old"); err != nil {
-				t.Fatal(err)
-			}
+			do(t, old.SetMeta(t.Context(), "k", "old"))
 			if term, err := b.Lead(t.Context(), "b"); term.Epoch != 0 || err != nil {
 				t.Fatalf("in a term of another: %v, %v", term, err)
 			}
@@ -192,9 +182,7 @@ func TestDeposed(t *testing.T) {
 			wantMeta(t, j, "k", "old")
 			err := old.SetMeta(t.Context(), "k", "late")
 			if blind { // that is what the epoch is for
-				if err != nil {
-					t.Fatal(err)
-				}
+				do(t, err)
 				wantMeta(t, j, "k", "late")
 				return
 			}
@@ -221,9 +209,7 @@ func TestNobodyFollows(t *testing.T) {
 	p := shared(t)
 	a := member(t, p, time.Hour, 2*time.Second)
 	old, epoch := leads(t, a, "a")
-	if err := a.Resign(t.Context(), epoch); err != nil {
-		t.Fatal(err)
-	}
+	do(t, a.Resign(t.Context(), epoch))
 	wantDeposed(t, old)
 	j, _ := leads(t, a, "a")
 	wantMeta(t, j, "late", "")
@@ -264,9 +250,7 @@ func TestOpenTransaction(t *testing.T) {
 			if err := a.Renew(ctx, epoch); err != nil {
 				t.Errorf("to renew it meanwhile: %v", err)
 			}
-			if err := a.Resign(ctx, epoch); err != nil {
-				t.Fatal(err)
-			}
+			do(t, a.Resign(ctx, epoch))
 			if !tt.blind {
 				if term, err := b.Lead(ctx, "b"); term.Epoch != 0 || err != nil {
 					t.Fatalf("another leads while the transaction is open: %v, %v", term, err)
@@ -354,9 +338,7 @@ func TestFateUnknown(t *testing.T) {
 	wantDeposed(t, j)
 	comesBack(t, func() error { return d.Resign(t.Context(), led) })
 	epoch, err := d.Lead(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	var again *Journal
 	comesBack(t, func() (err error) {
 		again, err = d.Open(t.Context(), epoch)
@@ -373,9 +355,7 @@ func TestFateOfAReusedNumber(t *testing.T) {
 	d := member(t, p, time.Hour, time.Second)
 	j, _ := leads(t, d, "a")
 	e := j.engine.(*leader)
-	if err := j.SetMeta(t.Context(), "k", "v"); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.SetMeta(t.Context(), "k", "v"))
 	for _, tt := range []struct {
 		what string
 		u    unsure
@@ -463,9 +443,7 @@ func TestLeaderWhoseRowIsOdd(t *testing.T) {
 func TestDatabaseSetBackWithinATerm(t *testing.T) {
 	d := member(t, shared(t), time.Hour, 2*time.Second)
 	j, _ := leads(t, d, "a")
-	if err := j.SetMeta(t.Context(), "k", "v"); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.SetMeta(t.Context(), "k", "v"))
 	d.change(t, "UPDATE %s.terms SET last = last - 1")
 	wantDeposed(t, j)
 }

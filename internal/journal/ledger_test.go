@@ -56,13 +56,9 @@ func TestOneOfManyGetsTheTask(t *testing.T) {
 		if i == winner {
 			continue
 		}
-		if diff := cmp.Diff(want, got, anyFence); diff != "" {
-			t.Errorf("refusal of %s (-want +got):\n%s", claims[i].Agent, diff)
-		}
+		same(t, fmt.Sprintf("refusal of %s", claims[i].Agent), want, got, anyFence)
 	}
-	if diff := cmp.Diff([]claim.Hold{claims[winner]}, live(t, j), anyFence); diff != "" {
-		t.Errorf("live claims (-want +got):\n%s", diff)
-	}
+	same(t, "live claims", []claim.Hold{claims[winner]}, live(t, j), anyFence)
 	if n := len(events(t, j, journal.FactFilter{})); n != agents-1 {
 		t.Errorf("%d denials recorded, want %d", n, agents-1)
 	}
@@ -75,9 +71,7 @@ func TestReserveStoresTheClaimAsReserved(t *testing.T) {
 	c.State = claim.Held
 	reserve(t, j, c, t0)
 	c.State = claim.Reserved
-	if diff := cmp.Diff([]claim.Hold{c}, live(t, j), anyFence); diff != "" {
-		t.Errorf("live claims (-want +got):\n%s", diff)
-	}
+	same(t, "live claims", []claim.Hold{c}, live(t, j), anyFence)
 }
 
 func TestLimitHoldsUnderConcurrency(t *testing.T) {
@@ -97,9 +91,7 @@ func TestLimitHoldsUnderConcurrency(t *testing.T) {
 			granted++
 			continue
 		}
-		if diff := cmp.Diff(&claim.Refusal{Limit: true}, refusal, anyFence); diff != "" {
-			t.Errorf("refusal (-want +got):\n%s", diff)
-		}
+		same(t, "refusal", &claim.Refusal{Limit: true}, refusal, anyFence)
 	}
 	if granted != limit || len(live(t, j)) != limit {
 		t.Errorf("granted = %d with %d live claims, want %d", granted, len(live(t, j)), limit)
@@ -115,12 +107,8 @@ func TestLimitCountsOtherTasks(t *testing.T) {
 	try := func(c claim.Hold, now time.Time, limit int, want *claim.Refusal) {
 		t.Helper()
 		_, got, err := j.Reserve(t.Context(), c, now, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got, anyFence); diff != "" {
-			t.Errorf("refusal (-want +got):\n%s", diff)
-		}
+		do(t, err)
+		same(t, "refusal", want, got, anyFence)
 	}
 	try(attempt("Sandman", "d", t0), t0, 2, &claim.Refusal{Limit: true})
 	// Who has the task is the better reason.
@@ -202,9 +190,7 @@ func TestDenials(t *testing.T) {
 				want.Against = holder.ID
 			}
 			got := events(t, j, journal.FactFilter{})
-			if diff := cmp.Diff([]claim.Fact{want}, got, cmpopts.IgnoreFields(claim.Fact{}, "ID"), anyFence); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			same(t, "events", []claim.Fact{want}, got, cmpopts.IgnoreFields(claim.Fact{}, "ID"), anyFence)
 			if stats, err := j.OutboxStats(t.Context()); err != nil || len(stats) != 0 {
 				t.Errorf("a denial decided here is owed to a log: %v, %v", stats, err)
 			}
@@ -235,19 +221,13 @@ func TestStaleClaimsAreTakenOver(t *testing.T) {
 			save(t, j, first)
 			second := attempt("Sandman", "a", test.now)
 			_, refusal, err := j.Reserve(t.Context(), second, test.now, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			do(t, err)
 			want, wantLive := &claim.Refusal{Holder: &first}, []claim.Hold{first}
 			if test.want {
 				want, wantLive = nil, append(wantLive, second)
 			}
-			if diff := cmp.Diff(want, refusal, anyFence); diff != "" {
-				t.Errorf("refusal (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(wantLive, live(t, j), anyFence); diff != "" {
-				t.Errorf("live claims (-want +got):\n%s", diff)
-			}
+			same(t, "refusal", want, refusal, anyFence)
+			same(t, "live claims", wantLive, live(t, j), anyFence)
 		})
 	}
 }
@@ -281,9 +261,7 @@ func TestOneOfManyTakesOver(t *testing.T) {
 func TestTakenOverClaimHasNoSay(t *testing.T) {
 	holder := func(t *testing.T, j *journal.Journal, now time.Time) *claim.Hold {
 		_, refusal, err := j.Reserve(t.Context(), attempt("probe", "a", now), now, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		if refusal == nil {
 			return nil
 		}
@@ -344,12 +322,8 @@ func TestAbandonedAttemptsFreeTheTask(t *testing.T) {
 	}
 	holds, marks, err := j.Live(t.Context())
 	do(t, err)
-	if diff := cmp.Diff([]claim.Hold{second}, holds, anyFence); diff != "" {
-		t.Errorf("live claims (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]claim.Mark{m}, marks); diff != "" {
-		t.Errorf("live marks (-want +got):\n%s", diff)
-	}
+	same(t, "live claims", []claim.Hold{second}, holds, anyFence)
+	same(t, "live marks", []claim.Mark{m}, marks)
 	last := events(t, j, journal.FactFilter{Claim: first.ID})
 	if len(last) != 1 || last[0].Kind != claim.KindContested || last[0].Count != 1 {
 		t.Errorf("events = %+v, want its one denial summed up", last)
@@ -364,12 +338,8 @@ func TestSaveMovesStaleAt(t *testing.T) {
 	renewed.StaleAt = c.StaleAt.Add(time.Hour)
 	save(t, j, renewed)
 	_, refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", c.StaleAt), c.StaleAt, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(&claim.Refusal{Holder: &renewed}, refusal, anyFence); diff != "" {
-		t.Errorf("refusal (-want +got):\n%s", diff)
-	}
+	do(t, err)
+	same(t, "refusal", &claim.Refusal{Holder: &renewed}, refusal, anyFence)
 	reserve(t, j, attempt("Sandman", "a", renewed.StaleAt), renewed.StaleAt)
 }
 
@@ -435,9 +405,7 @@ func TestContestedGoesToTheMeshLogOnce(t *testing.T) {
 	// A denial that Notion was asked about is an entry by itself.
 	remote := event(attempt("Zed", "a", t0), claim.KindDenied, t0)
 	remote.Remote, remote.Against = true, c.ID
-	if err := j.Record(t.Context(), remote); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.Record(t.Context(), remote))
 	end := t0.Add(time.Minute)
 	done := event(c, claim.KindCompleted, end)
 	save(t, j, ended(c, claim.EndCompleted, end), done)
@@ -445,9 +413,7 @@ func TestContestedGoesToTheMeshLogOnce(t *testing.T) {
 	contested := event(c, claim.KindContested, end)
 	contested.Count, contested.Names = 3, []string{"Merlin", "Sandman"}
 	want := []outbox.Intent{due(remote, outbox.MeshEntry), due(done, outbox.TaskEntry), due(contested, outbox.MeshEntry)}
-	if diff := cmp.Diff(want, next(t, j, end, 0), cmpopts.IgnoreFields(claim.Fact{}, "ID"), cmpopts.IgnoreFields(outbox.Intent{}, "ID", "Seq")); diff != "" {
-		t.Errorf("outbox (-want +got):\n%s", diff)
-	}
+	same(t, "outbox", want, next(t, j, end, 0), cmpopts.IgnoreFields(claim.Fact{}, "ID"), cmpopts.IgnoreFields(outbox.Intent{}, "ID", "Seq"))
 }
 
 // An agent that asks for a held task again and again leaves one event, and many names
@@ -500,9 +466,7 @@ func TestLimitsAreCounted(t *testing.T) {
 			counts = append(counts, e.Count)
 		}
 	}
-	if diff := cmp.Diff([]int{10, 10}, counts); diff != "" {
-		t.Errorf("denials of two hours (-want +got):\n%s", diff)
-	}
+	same(t, "denials of two hours", []int{10, 10}, counts)
 }
 
 // model is what a ledger does, in the plainest way: the claims that live, and
@@ -568,11 +532,9 @@ func TestLedgerAgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		j, err := journaltest.Open(t.Context(), path)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		do(rt, err)
 		defer func() {
-			must(rt, j.Close())
+			do(rt, j.Close())
 			retire(rt, path)
 		}()
 		m := model{live: map[claim.ID]claim.Hold{}, holders: map[task.ID]claim.ID{}}
@@ -595,9 +557,7 @@ func TestLedgerAgreesWithModel(t *testing.T) {
 				limit := rapid.IntRange(0, 2).Draw(rt, "limit")
 				c := attempt(agent, id, now)
 				_, got, err := j.Reserve(t.Context(), c, now, limit)
-				if err != nil {
-					rt.Fatal(err)
-				}
+				do(rt, err)
 				if diff := cmp.Diff(m.reserve(c, now, limit), got, anyFence); diff != "" {
 					rt.Fatalf("refusal (-want +got):\n%s", diff)
 				}
@@ -615,9 +575,7 @@ func TestLedgerAgreesWithModel(t *testing.T) {
 				case claim.Ended:
 					c.Ending, c.Ended = claim.EndReleased, now
 				}
-				if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}}); err != nil {
-					rt.Fatal(err)
-				}
+				do(rt, j.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}}))
 				m.save(c)
 			},
 		})

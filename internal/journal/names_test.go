@@ -34,9 +34,7 @@ func mint(t *testing.T, j *journal.Journal, session string, change func(*task.Mi
 func mustMint(t *testing.T, j *journal.Journal, session string, change func(*task.Mint)) string {
 	t.Helper()
 	name, _, err := mint(t, j, session, change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	return name
 }
 
@@ -73,9 +71,7 @@ func TestOneNameASession(t *testing.T) {
 	if len(seen) != 5 {
 		t.Errorf("names %v, want five", seen)
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.Close())
 	if j = open(t, path); mustMint(t, j, "a", nil) != first {
 		t.Error("another name after a restart")
 	}
@@ -97,9 +93,7 @@ func TestTakenNamesAreNotMinted(t *testing.T) {
 	done := attempt("agent-DONE", "b", t0)
 	reserve(t, j, done, t0)
 	save(t, j, ended(done, claim.EndCompleted, t0))
-	if err := j.SetLeads(t.Context(), []string{"agent-POLL"}); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.SetLeads(t.Context(), []string{"agent-POLL"}))
 	if _, err := j.AddTriggers(t.Context(), inbox.Trigger{Type: inbox.Message, Agent: "agent-SENT", At: t0}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,6 @@ import (
 	"dibs/internal/journal"
 	"dibs/internal/task"
 	"dibs/internal/testkit/pgtest"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestOpenMakesPrivateFiles(t *testing.T) {
@@ -28,15 +26,11 @@ func TestOpenMakesPrivateFiles(t *testing.T) {
 	got := map[string]fs.FileMode{}
 	for _, name := range []string{"", "journal.db", "journal.db-wal", "journal.db-shm"} {
 		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		got[name] = info.Mode().Perm()
 	}
 	want := map[string]fs.FileMode{"": 0o700, "journal.db": 0o600, "journal.db-wal": 0o600, "journal.db-shm": 0o600}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("modes (-want +got):\n%s", diff)
-	}
+	same(t, "modes", want, got)
 }
 
 func TestOpenTakesAnyPath(t *testing.T) {
@@ -73,9 +67,7 @@ func TestOpenRefuses(t *testing.T) {
 		},
 		"another program's": {
 			func(t *testing.T, path string) {
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				do(t, os.MkdirAll(filepath.Dir(path), 0o700))
 				write(t, path, nil)
 				runSQL(t, path, "CREATE TABLE bookmarks (url TEXT)")
 			},
@@ -114,9 +106,7 @@ func TestOpenRefuses(t *testing.T) {
 		},
 		"a directory in its place": {
 			func(t *testing.T, path string) {
-				if err := os.MkdirAll(path, 0o700); err != nil {
-					t.Fatal(err)
-				}
+				do(t, os.MkdirAll(path, 0o700))
 			},
 			[]string{"unable to open", "state_dir"},
 		},
@@ -125,9 +115,7 @@ func TestOpenRefuses(t *testing.T) {
 				if os.Geteuid() == 0 {
 					t.Skip("root writes everywhere")
 				}
-				if err := os.Mkdir(filepath.Dir(path), 0o500); err != nil {
-					t.Fatal(err)
-				}
+				do(t, os.Mkdir(filepath.Dir(path), 0o500))
 			},
 			[]string{"permission denied", "state_dir"},
 		},
@@ -160,37 +148,25 @@ func filled(t *testing.T, path string) []byte {
 	for range 200 {
 		grant(t, j, attempt("Sandman", task.ID(claim.NewID(t0)), t0), t0)
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.Close())
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	return data
 }
 
 // write writes a file, and makes the directories it needs.
 func write(t testing.TB, path string, data []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	do(t, os.WriteFile(path, data, 0o600))
 }
 
 // runSQL runs a script on the file at path, which it makes if need be.
 func runSQL(t testing.TB, path, script string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer db.Close()
 	if _, err := db.ExecContext(t.Context(), script); err != nil {
 		t.Fatal(err)
@@ -217,9 +193,7 @@ func TestAnotherSchemaIsLeftAlone(t *testing.T) {
 	filled(t, path)
 	runSQL(t, path, "UPDATE meta SET value = 'of another version' WHERE key = 'schema'")
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	if j, err := journal.Open(t.Context(), path); err == nil {
 		j.Close()
 		t.Error("Open succeeded")
@@ -243,9 +217,7 @@ func TestInspect(t *testing.T) {
 	}
 	j := open(t, path)
 	event := claim.Fact{ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: time.Now(), Kind: claim.KindCompleted, Agent: "Sandman", Task: "11111111-2222-3333-4444-555555555555"}
-	if err := j.Record(t.Context(), event); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.Record(t.Context(), event))
 	look := func() {
 		t.Helper()
 		got, err := journal.Inspect(t.Context(), path)
@@ -257,27 +229,17 @@ func TestInspect(t *testing.T) {
 	crashed := filepath.Join(t.TempDir(), journal.FileName)
 	for _, suffix := range []string{"", "-wal"} {
 		data, err := os.ReadFile(path + suffix)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(crashed+suffix, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
+		do(t, os.WriteFile(crashed+suffix, data, 0o600))
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.Close())
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	look()
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
 		t.Errorf("the look changed the file, err = %v", err)
 	}
-	if err := os.WriteFile(path, append(before[:len(before)-4096:len(before)-4096], make([]byte, 4096)...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.WriteFile(path, append(before[:len(before)-4096:len(before)-4096], make([]byte, 4096)...), 0o600))
 	if _, err := journal.Inspect(t.Context(), path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("of a damaged file: err = %v, want one that names it", err)
 	}

@@ -21,9 +21,7 @@ import (
 
 func record(t testing.TB, j *journal.Journal, list ...claim.Fact) {
 	t.Helper()
-	if err := j.Record(t.Context(), list...); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.Record(t.Context(), list...))
 }
 
 // next returns what both logs are owed, in the order of the events.
@@ -32,9 +30,7 @@ func next(t testing.TB, j *journal.Journal, now time.Time, limit int) []outbox.I
 	var all []outbox.Intent
 	for _, kind := range []outbox.Kind{outbox.MeshEntry, outbox.TaskEntry} {
 		list, err := j.NextOwed(t.Context(), kind, now, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		all = append(all, list...)
 	}
 	slices.SortFunc(all, func(a, b outbox.Intent) int { return int(a.Seq - b.Seq) })
@@ -63,9 +59,7 @@ func due(e claim.Fact, kind outbox.Kind) outbox.Intent {
 
 func wantNext(t testing.TB, j *journal.Journal, now time.Time, want ...outbox.Intent) {
 	t.Helper()
-	if diff := cmp.Diff(want, next(t, j, now, 0), cmpopts.IgnoreFields(outbox.Intent{}, "Seq")); diff != "" {
-		t.Errorf("NextOwed (-want +got):\n%s", diff)
-	}
+	same(t, "NextOwed", want, next(t, j, now, 0), cmpopts.IgnoreFields(outbox.Intent{}, "Seq"))
 }
 
 func TestOutboxTakesWhatLogsWant(t *testing.T) {
@@ -158,12 +152,8 @@ func TestOutboxStats(t *testing.T) {
 	want := func(want ...journal.Backlog) {
 		t.Helper()
 		got, err := j.OutboxStats(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("OutboxStats (-want +got):\n%s", diff)
-		}
+		do(t, err)
+		same(t, "OutboxStats", want, got)
 	}
 	want()
 	made, err := j.Owe(t.Context(), outbox.Intent{ID: "a", Kind: outbox.Creation, At: t0}) // not in the backlog: its caller got an answer
@@ -206,9 +196,7 @@ func wantBegin(t testing.TB, j *journal.Journal, key, fingerprint string, want *
 	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
 		t.Errorf("BeginRequest(%s, %s) error = %v, want %v", key, fingerprint, err, wantErr)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("BeginRequest(%s, %s) (-want +got):\n%s", key, fingerprint, diff)
-	}
+	same(t, fmt.Sprintf("BeginRequest(%s, %s)", key, fingerprint), want, got)
 }
 
 func TestRequests(t *testing.T) {
@@ -366,9 +354,7 @@ func TestKeysOfOneUserAreBounded(t *testing.T) {
 	begin := func(uid int, key string) *outbox.Answer {
 		t.Helper()
 		prior, err := j.BeginRequest(t.Context(), uid, key, "f", t0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		return prior
 	}
 	live := grant(t, j, attempt("Sandman", "a", t0), t0)

@@ -29,35 +29,23 @@ const (
 func strict(t *testing.T, s *pgtest.Server) (authority string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	template := x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	certificate, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	encoded, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
 	s.Set("ssl=on", "ssl_cert_file="+pgtest.Write(t, s, "cert.pem", public),
 		"ssl_key_file="+pgtest.Write(t, s, "key.pem", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})),
 		"hba_file="+pgtest.Write(t, s, "hba.conf", []byte("local all postgres trust\nhost all postgres 127.0.0.1/32 trust\nhostssl all all all scram-sha-256\n")))
-	if err := s.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, s.Stop())
+	do(t, s.Start())
 	authority = filepath.Join(t.TempDir(), "authority.pem")
-	if err := os.WriteFile(authority, public, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.WriteFile(authority, public, 0o644))
 	return authority
 }
 
@@ -68,21 +56,15 @@ func TestPostgresIsReached(t *testing.T) {
 	s := pgtest.Run(t)
 	authority := strict(t, s)
 	_, port, err := net.SplitHostPort(s.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	for _, statement := range []string{
 		"CREATE ROLE dibs LOGIN PASSWORD '" + password + "'", "CREATE ROLE guest LOGIN PASSWORD '" + password + "'",
 		"GRANT CREATE ON DATABASE postgres TO dibs",
 	} {
-		if err := s.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		do(t, s.Exec(statement))
 	}
 	passfile := filepath.Join(t.TempDir(), "pgpass")
-	if err := os.WriteFile(passfile, []byte("*:*:*:dibs:"+password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.WriteFile(passfile, []byte("*:*:*:dibs:"+password+"\n"), 0o600))
 	at := "localhost:" + port
 	full := "?sslmode=verify-full&sslrootcert=" + authority
 	for name, test := range map[string]struct {
@@ -134,9 +116,7 @@ func TestPostgresIsReached(t *testing.T) {
 	}
 
 	// What an administrator is told to run is enough.
-	if err := s.Exec("CREATE SCHEMA dibs_111111112bbb81b69700e18108a40b1f; ALTER SCHEMA dibs_111111112bbb81b69700e18108a40b1f OWNER TO guest"); err != nil {
-		t.Fatal(err)
-	}
+	do(t, s.Exec("CREATE SCHEMA dibs_111111112bbb81b69700e18108a40b1f; ALTER SCHEMA dibs_111111112bbb81b69700e18108a40b1f OWNER TO guest"))
 	if err := opens(t, journal.Postgres{URL: "postgres://guest:" + password + "@" + at + "/postgres" + full, Schema: "dibs", Board: anotherBoard}); err != nil {
 		t.Error(err)
 	}
@@ -178,9 +158,7 @@ func TestTwoBoardsInOneDatabase(t *testing.T) {
 	var journals []*journal.Journal
 	for _, board := range []string{oneBoard, anotherBoard} {
 		j, err := lead(t, journal.Postgres{URL: s.URL(), Schema: "dibs", Board: board})
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		defer j.Close()
 		journals = append(journals, j)
 	}

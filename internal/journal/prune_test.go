@@ -25,9 +25,7 @@ func deliverAll(t testing.TB, j *journal.Journal) {
 func prune(t testing.TB, j *journal.Journal, before time.Time, want int) {
 	t.Helper()
 	got, err := j.Prune(t.Context(), before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	if got != want {
 		t.Errorf("Prune removed %d rows, want %d", got, want)
 	}
@@ -35,9 +33,7 @@ func prune(t testing.TB, j *journal.Journal, before time.Time, want int) {
 
 func wantEvents(t testing.TB, j *journal.Journal, want ...claim.Fact) {
 	t.Helper()
-	if diff := cmp.Diff(want, events(t, j, journal.FactFilter{})); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	same(t, "events", want, events(t, j, journal.FactFilter{}))
 }
 
 func TestPruneEvents(t *testing.T) {
@@ -83,9 +79,7 @@ func TestPrunedEventsKeepTheirPlace(t *testing.T) {
 	}
 	later := []claim.Fact{event(c, claim.KindRenewed, t0.Add(2*time.Hour)), event(c, claim.KindRenewed, t0.Add(3*time.Hour))}
 	record(t, j, later...)
-	if diff := cmp.Diff(later, events(t, j, journal.FactFilter{After: first.ID})); diff != "" {
-		t.Errorf("after a pruned event (-want +got):\n%s", diff)
-	}
+	same(t, "after a pruned event", later, events(t, j, journal.FactFilter{After: first.ID}))
 }
 
 // Denials stay until they have been summed up, or the sum would be wrong.

@@ -27,28 +27,16 @@ func TestReadOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "state")
 			path := filepath.Join(dir, "journal.db")
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			do(t, os.MkdirAll(dir, 0o700))
 			if modes.file != 0 {
-				if err := open(t, path).Close(); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Chmod(path, modes.file); err != nil {
-					t.Fatal(err)
-				}
+				do(t, open(t, path).Close())
+				do(t, os.Chmod(path, modes.file))
 			}
-			if err := os.Chmod(dir, modes.dir); err != nil {
-				t.Fatal(err)
-			}
+			do(t, os.Chmod(dir, modes.dir))
 			if os.Getuid() == 0 && modes.owned != "" {
-				if err := os.Chown(filepath.Join(dir, modes.owned), reader, reader); err != nil {
-					t.Fatal(err)
-				}
+				do(t, os.Chown(filepath.Join(dir, modes.owned), reader, reader))
 			}
-			if err := os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711); err != nil {
-				t.Fatal(err)
-			}
+			do(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711))
 			testkit.AsUser(t, reader, reader, func() {
 				j, err := journal.Open(t.Context(), path)
 				if err == nil {

@@ -10,17 +10,13 @@ import (
 	"dibs/internal/journal/inbox"
 	"dibs/internal/journal/report"
 	"dibs/internal/task"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // agents says how agents do, in a line each.
 func agents(t testing.TB, j *journal.Journal, q report.Asking) []string {
 	t.Helper()
 	list, err := j.Agents(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	out := []string{}
 	for _, a := range list {
 		line := fmt.Sprintf("%s at %s: %d done", a.Name, a.Seen.Format("15:04"), a.Done)
@@ -34,9 +30,7 @@ func agents(t testing.TB, j *journal.Journal, q report.Asking) []string {
 
 func wantAgents(t testing.TB, j *journal.Journal, q report.Asking, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, agents(t, j, q)); diff != "" {
-		t.Errorf("agents (-want +got):\n%s", diff)
-	}
+	same(t, "agents", want, agents(t, j, q))
 }
 
 func TestHowAgentsDo(t *testing.T) {
@@ -78,16 +72,12 @@ func TestHowAgentsDo(t *testing.T) {
 func wantSpent(t *testing.T, j *journal.Journal, q report.Spending, want ...string) {
 	t.Helper()
 	spent, err := j.Spent(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	var got []string
 	for _, s := range spent {
 		got = append(got, fmt.Sprintf("%s %d %d", s.Agent, s.Tokens, s.Micros))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%+v (-want +got):\n%s", q, diff)
-	}
+	same(t, fmt.Sprintf("%+v", q), want, got)
 }
 
 func used(c claim.Hold, tokens, micros int64, at time.Time) claim.Hold {

@@ -21,9 +21,7 @@ import (
 func TestConnectionsAreSetUp(t *testing.T) {
 	pgtest.OnlySQLite(t)
 	j, err := Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer j.Close()
 	for _, test := range []struct {
 		db     querier
@@ -42,9 +40,7 @@ func TestConnectionsAreSetUp(t *testing.T) {
 		{j.readers, "query_only", "1"},
 	} {
 		var got string
-		if err := test.db.QueryRowContext(t.Context(), "PRAGMA "+test.pragma).Scan(&got); err != nil {
-			t.Fatal(err)
-		}
+		do(t, test.db.QueryRowContext(t.Context(), "PRAGMA "+test.pragma).Scan(&got))
 		if got != test.want {
 			t.Errorf("%s = %s, want %s", test.pragma, got, test.want)
 		}
@@ -55,9 +51,7 @@ func TestConnectionsAreSetUp(t *testing.T) {
 func TestFailedCommitIsRolledBack(t *testing.T) {
 	pgtest.OnlySQLite(t)
 	j, err := Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer j.Close()
 	err = j.write(t.Context(), func(tx *tx) error {
 		_, err := tx.ExecContext(t.Context(), "INSERT INTO reservations VALUES ('a', 'no such claim', 'Sandman', 0)")
@@ -79,15 +73,11 @@ func TestFullDisk(t *testing.T) {
 	pgtest.OnlySQLite(t)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer j.Close()
 	limit := func(pages int) {
 		t.Helper()
-		if err := j.writer.tx.script(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
-			t.Fatal(err)
-		}
+		do(t, j.writer.tx.script(fmt.Sprintf("PRAGMA max_page_count = %d", pages)))
 	}
 	var told []error
 	j.Watch(func(why error) { told = append(told, why) })
@@ -128,9 +118,7 @@ func TestWhoseFaultAnErrorIs(t *testing.T) {
 	pgtest.OnlySQLite(t)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer j.Close()
 	if err := j.writer.tx.script("INSERT INTO meta VALUES ('a', 'b', 'c')"); err == nil || isAway(j.failed(err, "trying")) {
 		t.Errorf("a statement that is wrong: %v", err)
@@ -139,16 +127,12 @@ func TestWhoseFaultAnErrorIs(t *testing.T) {
 		t.Error("what is no error of SQLite's is taken for one")
 	}
 	locked, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer locked.Close()
 	if _, err := locked.Exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.writer.tx.script("PRAGMA busy_timeout = 0"); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.writer.tx.script("PRAGMA busy_timeout = 0"))
 	if err := j.SetMeta(t.Context(), "k", "v"); !isAway(err) || !strings.Contains(err.Error(), adviceLocked) {
 		t.Errorf("while another process has it: %v", err)
 	}
@@ -172,9 +156,7 @@ func TestCompact(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := Open(ctx, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer j.Close()
 	type space struct{ pages, free int }
 	look := func() (s space) {
@@ -182,17 +164,13 @@ func TestCompact(t *testing.T) {
 		err := errors.Join(
 			j.readers.QueryRowContext(ctx, "PRAGMA page_count").Scan(&s.pages),
 			j.readers.QueryRowContext(ctx, "PRAGMA freelist_count").Scan(&s.free))
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		return s
 	}
 	size := func(suffix string) int64 {
 		t.Helper()
 		info, err := os.Stat(path + suffix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		return info.Size()
 	}
 	fill := func() {
@@ -207,12 +185,8 @@ func TestCompact(t *testing.T) {
 	empty := look()
 	fill()
 	full := look()
-	if err := j.writer.tx.script("DELETE FROM meta"); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Compact(ctx); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.writer.tx.script("DELETE FROM meta"))
+	do(t, j.Compact(ctx))
 	after := look()
 	if full.pages < empty.pages+4*vacuumStep || after.pages > empty.pages+1 || after.free != 0 {
 		t.Errorf("space = %+v, with much in it %+v, and without it %+v", empty, full, after)
@@ -227,22 +201,14 @@ func TestCompactBesideAReader(t *testing.T) {
 	pgtest.OnlySQLite(t)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer j.Close()
-	if err := j.SetMeta(t.Context(), "k", "v"); err != nil {
-		t.Fatal(err)
-	}
+	do(t, j.SetMeta(t.Context(), "k", "v"))
 	reader, err := j.readers.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer reader.Rollback()
 	var value string
-	if err := reader.QueryRowContext(t.Context(), "SELECT value FROM meta WHERE key = 'k'").Scan(&value); err != nil {
-		t.Fatal(err)
-	}
+	do(t, reader.QueryRowContext(t.Context(), "SELECT value FROM meta WHERE key = 'k'").Scan(&value))
 	if err := j.SetMeta(t.Context(), "k", "w"); err != nil { // which the reader does not see
 		t.Fatal(err)
 	}

@@ -32,9 +32,7 @@ import (
 func TestNothingScansHistory(t *testing.T) {
 	pgtest.OnlySQLite(t)
 	j, err := Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer j.Close()
 	clear(j.writer.tx.prepared) // by Open, which happens once
 	callAll(t, j)
@@ -216,9 +214,7 @@ func callAll(t *testing.T, j *Journal) {
 	check(j.Meta(ctx, "k"))
 	note(j.DeleteTasks(ctx, []task.ID{"a"}))
 	check(j.Publish(ctx, now, []task.ID{"a"}))
-	if err := errors.Join(failed...); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errors.Join(failed...))
 }
 
 // A prepared statement is compiled once. SQLite compiles it again each time that it runs if the plan
@@ -233,18 +229,14 @@ func TestStatementsAreCompiledOnce(t *testing.T) {
 			j, err = Open(t.Context(), path)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer j.Close()
 	callAll(t, j)
 	callRest(t, j)
 	counts := recompiled(t, j.writer.tx.conn)
 	for range maxReaders {
 		conn, err := j.readers.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		defer conn.Close()
 		for query, n := range recompiled(t, conn) {
 			counts[query] += n
@@ -280,18 +272,14 @@ func callRest(t *testing.T, j *Journal) {
 		_, err := j.TakeTriggers(ctx, inbox.Take{Agent: "Merlin", Taker: "t", Now: now, At: now, Limit: 1})
 		check(nil, err)
 	}
-	if err := errors.Join(failed...); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errors.Join(failed...))
 }
 
 // recompiled returns how often each prepared statement of a connection was compiled again.
 func recompiled(t *testing.T, conn *sql.Conn) map[string]int {
 	t.Helper()
 	counts, err := reprepared(conn, sqlite3.Xsqlite3_next_stmt, sqlite3.Xsqlite3_sql, sqlite3.Xsqlite3_stmt_status)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	return counts
 }
 
@@ -318,4 +306,12 @@ func textAt(at uintptr) string {
 		n++
 	}
 	return strings.Clone(unsafe.String(start, n))
+}
+
+// do fails the test at once if there was an error.
+func do(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -9,8 +9,6 @@ import (
 	"dibs/internal/journal"
 	"dibs/internal/mirror"
 	"dibs/internal/task"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 var _ mirror.Storage = (*journal.Journal)(nil)
@@ -22,9 +20,7 @@ func mirrored(id task.ID, title string, status task.Status) task.Task {
 func tasks(t testing.TB, j *journal.Journal) []task.Task {
 	t.Helper()
 	list, err := j.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	return list
 }
 
@@ -37,9 +33,7 @@ func TestTasks(t *testing.T) {
 	want := func(want ...task.Task) {
 		t.Helper()
 		j = reopen(t, j)
-		if diff := cmp.Diff(want, tasks(t, j)); diff != "" {
-			t.Errorf("tasks (-want +got):\n%s", diff)
-		}
+		same(t, "tasks", want, tasks(t, j))
 	}
 	want()
 	do(t, j.PutTasks(t.Context(), []task.Task{other, old}))

@@ -24,9 +24,7 @@ import (
 func commits(t *testing.T, path string) int {
 	t.Helper()
 	wal, err := os.ReadFile(path + "-wal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	const header, frameHeader = 32, 24
 	page := int(binary.BigEndian.Uint32(wal[8:]))
 	salts, n := wal[16:24], 0
@@ -54,9 +52,7 @@ func inLine(t *testing.T, test func(t *testing.T, l *line)) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	synctest.Test(t, func(t *testing.T) {
 		j, err := Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		defer j.Close()
 		l := &line{Journal: j, t: t, release: make(chan struct{})}
 		l.joins(func() error {
@@ -228,9 +224,7 @@ func TestFullDiskFailsTheGroup(t *testing.T) {
 		if n := commits(t, l.Path()) - before; n != 0 {
 			t.Errorf("%d commits, want none", n)
 		}
-		if err := l.writer.tx.script("PRAGMA max_page_count = 1000000"); err != nil {
-			t.Fatal(err)
-		}
+		do(t, l.writer.tx.script("PRAGMA max_page_count = 1000000"))
 		if err := l.SetMeta(t.Context(), "k", "v"); err != nil {
 			t.Errorf("with room again: %v", err)
 		}
@@ -358,9 +352,7 @@ func TestCloseWaitsInLine(t *testing.T) {
 			t.Errorf("Close again: %v", err)
 		}
 		j, err := Open(t.Context(), l.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		defer j.Close()
 		(&line{Journal: j, t: t}).wants("1")
 	})
