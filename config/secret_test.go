@@ -19,9 +19,7 @@ func TestToken(t *testing.T) {
 	file := func(mode os.FileMode, content string) string {
 		t.Helper()
 		path := filepath.Join(home, fmt.Sprintf("token-%o-%d", mode, len(content)))
-		if err := os.WriteFile(path, []byte(content), mode); err != nil {
-			t.Fatal(err)
-		}
+		do(t, os.WriteFile(path, []byte(content), mode))
 		if err := os.Chmod(path, mode); err != nil { // whatever the umask is
 			t.Fatal(err)
 		}
@@ -64,9 +62,7 @@ func TestToken(t *testing.T) {
 			}
 			path := write(t, tt.config)
 			if tt.fileMode != 0 {
-				if err := os.Chmod(path, tt.fileMode); err != nil {
-					t.Fatal(err)
-				}
+				do(t, os.Chmod(path, tt.fileMode))
 				tt.wantWarning = path
 			}
 			c, err := config.Load(config.Options{File: path})
@@ -92,17 +88,13 @@ func TestTokenIsNotShown(t *testing.T) {
 	clean(t)
 	const token = "ntn_1234567890"
 	c, err := load(t, "notion: {token: "+token+"}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	var logged bytes.Buffer
 	for _, handler := range []slog.Handler{slog.NewTextHandler(&logged, nil), slog.NewJSONHandler(&logged, nil)} {
 		slog.New(handler).Info("x", "token", c.Notion.Token, "notion", c.Notion)
 	}
 	encoded, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	shown := logged.String() + string(encoded)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		shown += fmt.Sprintf(verb+" ", c.Notion.Token) + fmt.Sprintf(verb+" ", c)
@@ -134,13 +126,9 @@ func TestAddressOfReceiver(t *testing.T) {
 	clean(t)
 	path := write(t, "notify: [{url: 'https://user:hush@example.com/hush?hush'}, {url_file: hook}, {command: hush}]")
 	hook := filepath.Join(filepath.Dir(path), "hook")
-	if err := os.WriteFile(hook, []byte("https://example.com/from-file\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.WriteFile(hook, []byte("https://example.com/from-file\n"), 0o644))
 	c, err := config.Load(config.Options{File: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	encoded, err := json.Marshal(c.Notify[0])
 	if shown := fmt.Sprintf("%v %+v %#v %s", c, c.Notify[0], c.Notify[0], encoded); err != nil || strings.Contains(shown, "user:hush") {
 		t.Errorf("the address is shown: %s, %v", shown, err)
@@ -150,9 +138,7 @@ func TestAddressOfReceiver(t *testing.T) {
 	if err != nil || u.String() != "https://example.com/from-file" || !strings.Contains(log.String(), "run chmod 600") || strings.Contains(log.String(), "from-file") {
 		t.Errorf("from the file: %v, %v, and logged %s", u, err, &log)
 	}
-	if err := os.WriteFile(hook, []byte("http://example.com/from-file"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.WriteFile(hook, []byte("http://example.com/from-file"), 0o600))
 	if _, err := c.Notify[1].Address(slog.New(slog.DiscardHandler)); err == nil || strings.Contains(err.Error(), "from-file") {
 		t.Errorf("an address without encryption: %v", err)
 	}
@@ -184,12 +170,8 @@ func TestPostgres(t *testing.T) {
 	file := filepath.Join(home, "db")
 	write := func(content string, mode os.FileMode) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(content), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
+		do(t, os.WriteFile(file, []byte(content), mode))
+		do(t, os.Chmod(file, mode))
 	}
 	const address = "postgres://dibs:hunter2@db/dibs"
 	for _, tt := range []struct {

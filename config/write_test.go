@@ -17,9 +17,7 @@ func TestWrittenIsReadAgain(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	path := filepath.Join(t.TempDir(), "new", "config.yaml")
 	c, err := config.Load(config.Options{File: path, New: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	c.Notion = config.Notion{Token: "ntn_secret", TokenFile: "/run/my secrets/token", BaseURL: "https://example.com/p", Rate: 2.5, Burst: 5, Timeout: 11 * time.Second}
 	c.Databases.Tasks = "11111111-2222-3333-4444-555555555555"
 	c.Databases.TasksSource, c.Databases.TaskLogSource = "2026", "Sprint: \"12\""
@@ -37,9 +35,7 @@ func TestWrittenIsReadAgain(t *testing.T) {
 	c.Schedule.Sweep = "*/5 * * * *"
 	c.Journal.Postgres = "postgres://dibs:kept@db.example.com/dibs"
 	c.StateDir, c.Socket, c.SocketByDefault = "/var/lib/dibs", "/run/dibs.sock", false
-	if err := c.WriteFile(path, false); err != nil {
-		t.Fatal(err)
-	}
+	do(t, c.WriteFile(path, false))
 	data, err := os.ReadFile(path)
 	if err != nil || strings.Contains(string(data), "ntn_secret") {
 		t.Errorf("err = %v, or the token is in it:\n%s", err, data)
@@ -60,9 +56,7 @@ func TestWrittenIsReadAgain(t *testing.T) {
 func TestWrittenSaysOnlyWhatDiffers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	c, err := config.Load(config.Options{File: path, New: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	c.Databases = config.Databases{
 		Tasks: "2f835e81-2bbb-81b6-9700-e18108a40b1f", TaskLog: "2fa35e81-2bbb-8180-8f74-cbd9acd08b52", MeshLog: "2fa35e81-2bbb-811a-b6f7-ff9eb7448c99",
 	}
@@ -89,9 +83,7 @@ func TestFileOnly(t *testing.T) {
 
 func TestWriteFileKeepsWhatIsThere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(path, []byte("# mine\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.WriteFile(path, []byte("# mine\n"), 0o600))
 	c := config.Default()
 	if err := c.WriteFile(path, false); err == nil {
 		t.Error("a file that was there was replaced unasked")
@@ -99,9 +91,7 @@ func TestWriteFileKeepsWhatIsThere(t *testing.T) {
 	if data, _ := os.ReadFile(path); string(data) != "# mine\n" {
 		t.Errorf("the file became %q", data)
 	}
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.Chmod(path, 0o644))
 	if err := c.WriteFile(path, true); err != nil {
 		t.Error(err)
 	}
