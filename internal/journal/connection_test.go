@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -249,37 +247,6 @@ func TestServerAway(t *testing.T) {
 				t.Errorf("Renew = %v, over: %v", err, isOver(j))
 			}
 		})
-	}
-}
-
-// No error shows the password, wherever it comes from.
-func TestNoErrorShowsThePassword(t *testing.T) {
-	const password = "sEcr3t"
-	passfile := filepath.Join(t.TempDir(), "pass")
-	do(t, os.WriteFile(passfile, []byte("*:*:*:*:"+password+"\n"), 0o600))
-	t.Setenv("PGPASSWORD", password)
-	t.Setenv("PGPASSFILE", passfile)
-	for _, at := range []string{
-		"postgres://dibs:" + password + "@127.0.0.1:1/dibs",
-		"postgres://dibs:" + password + "@127.0.0.1:1,127.0.0.1:2/dibs",
-		"postgres://dibs:" + password + "@127.0.0.1:none/dibs",
-		"postgres://dibs:" + password + "@[::1/dibs",
-		"postgres://dibs:" + password + "%zz@127.0.0.1/dibs",
-		"host=127.0.0.1 port=1 password='" + password + "'",
-		"host=127.0.0.1 port=1 password='" + password,
-		"postgres://dibs:" + password + "@127.0.0.1:1/dibs?sslmode=verify-full&sslrootcert=/none",
-		"host=127.0.0.1 port=1",
-	} {
-		d, err := Dial(t.Context(), Postgres{URL: at, Schema: "dibs", Board: "a"})
-		if err == nil {
-			d.Close()
-			t.Errorf("%s is reached", at)
-			continue
-		}
-		if said := err.Error(); strings.Contains(said, password) || strings.Contains(said, "\n") {
-			t.Errorf("of %s it says %q", at, said)
-		}
-		t.Log(err)
 	}
 }
 

@@ -9,15 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
-	"dibs/internal/journal/inbox"
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/outbox"
 	"dibs/internal/task"
@@ -30,9 +27,6 @@ import (
 // and goes on until it is killed.
 const victimEnv = "JOURNAL_TEST_VICTIM"
 
-// workEnv says what the victim works on: claims, or the inbox.
-const workEnv = "JOURNAL_TEST_WORK"
-
 func victim(path string) {
 	ctx := context.Background()
 	check := func(err error) {
@@ -43,9 +37,6 @@ func victim(path string) {
 	}
 	j, err := journaltest.Open(ctx, path)
 	check(err)
-	if os.Getenv(workEnv) == "inbox" {
-		workOnInbox(ctx, j, check)
-	}
 	for i := 0; ; i++ {
 		now := t0.Add(time.Duration(i) * time.Second)
 		c := attempt("Sandman", task.ID(fmt.Sprint(i)), now)
@@ -78,66 +69,12 @@ func victim(path string) {
 	}
 }
 
-// workOnInbox sends messages, takes each, and acknowledges every second one.
-func workOnInbox(ctx context.Context, j *journal.Journal, check func(error)) {
-	for i := 0; ; i++ {
-		now, text := t0.Add(time.Duration(i)*time.Second), fmt.Sprint(i)
-		check(j.Send(ctx, claim.Fact{ID: claim.NewFactID(now), At: now, Kind: claim.KindMessage, Holder: "Oracle", Detail: text},
-			inbox.Trigger{Type: inbox.Message, Agent: "Oracle", At: now, Text: text}))
-		fmt.Println("sent", text)
-		got, err := j.TakeTriggers(ctx, inbox.Take{Agent: "Oracle", Taker: text, Now: now, At: now, Visibility: 1000 * time.Hour})
-		check(err)
-		if len(got) != 1 || got[0].Text != text {
-			check(fmt.Errorf("took %+v, want %s", got, text))
-		}
-		fmt.Println("taken", text)
-		if i%2 == 0 {
-			unknown, err := j.AckTriggers(ctx, "Oracle", []string{got[0].ID})
-			check(err)
-			if len(unknown) > 0 {
-				check(errors.New("what was taken is unknown"))
-			}
-			fmt.Println("acknowledged", text)
-		}
-	}
-}
-
-// A message that was sent, taken or acknowledged before a kill is so after it.
-func TestInboxSurvivesKill(t *testing.T) {
-	testkit.TakesSeconds(t)
-	for _, lines := range []int{1, 2, 3, 4, 5, 6, 60} {
-		t.Run(fmt.Sprint(lines), func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "journal.db")
-			said := runVictim(t, path, "inbox", lines)
-			j := open(t, path)
-			at := func(now time.Time) []string {
-				got := take(t, j, now, func(r *inbox.Take) { r.Taker, r.Visibility = "poll at "+now.String(), 1000*time.Hour })
-				return slices.DeleteFunc(got, func(s string) bool { return !strings.HasPrefix(s, "message") })
-			}
-			now, later := at(t0.Add(time.Hour)), at(t0.Add(1001*time.Hour))
-			for text, what := range said {
-				n := slices.Contains(now, "message "+text)
-				l := n || slices.Contains(later, "message "+text)
-				i, _ := strconv.Atoi(text)
-				switch {
-				case what == "sent" && !l, what == "taken" && i%2 == 1 && !l:
-					t.Errorf("message %s, which was %s, is lost", text, what)
-				case what == "taken" && n:
-					t.Errorf("message %s is handed out twice", text)
-				case what == "acknowledged" && l:
-					t.Errorf("message %s comes back after it was acknowledged", text)
-				}
-			}
-		})
-	}
-}
-
-// runVictim has a process do some work on the journal at path, kills it once it has said
-// so many lines, and returns the last thing it said of each claim or message.
-func runVictim(t *testing.T, path, work string, lines int) map[string]string {
+// runVictim has a process work on the journal at path, kills it once it has said so many lines, and
+// returns the last thing it said of each claim.
+func runVictim(t *testing.T, path string, lines int) map[string]string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), victimEnv+"="+path, workEnv+"="+work)
+	cmd.Env = append(os.Environ(), victimEnv+"="+path)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	do(t, err)
@@ -170,7 +107,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 	for _, lines := range []int{1, 2, 3, 4, 5, 60} {
 		t.Run(fmt.Sprint(lines), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")
-			said := runVictim(t, path, "claims", lines)
+			said := runVictim(t, path, lines)
 			j := open(t, path)
 			if err := j.Check(t.Context()); err != nil {
 				t.Error(err)

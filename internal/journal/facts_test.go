@@ -42,6 +42,7 @@ func TestEvents(t *testing.T) {
 		"after the last":        {journal.FactFilter{After: list[4].ID}, nil},
 		"of a task":             {journal.FactFilter{Task: "a"}, []int{0, 2, 3}},
 		"of an agent":           {journal.FactFilter{Agent: "Oracle"}, []int{1, 4}},
+		"since a time":          {journal.FactFilter{Since: t0.Add(2 * time.Minute)}, []int{0, 3, 4}},
 		"of a claim":            {journal.FactFilter{Claim: b.ID}, []int{1, 4}},
 		"of everything at once": {journal.FactFilter{After: list[0].ID, Task: "a", Agent: "Sandman", Claim: a.ID, Limit: 1, Newest: true}, []int{3}},
 		"of nothing":            {journal.FactFilter{Task: "a", Agent: "Oracle"}, nil},
@@ -127,23 +128,6 @@ func TestEnded(t *testing.T) {
 	got, err := j.Ended(t.Context(), t0.Add(time.Hour), t0.Add(2*time.Hour))
 	if err != nil || len(got) != 1 || got[0].Agent != "Oracle" {
 		t.Errorf("Ended = %+v, %v, want Oracle's", got, err)
-	}
-}
-
-// Facts can begin at a time, which is theirs still.
-func TestFactsSince(t *testing.T) {
-	j := newJournal(t)
-	c := grant(t, j, attempt("Oracle", "a", t0), t0)
-	for _, at := range []time.Time{t0, t0.Add(time.Hour)} {
-		save(t, j, c, claim.Fact{ID: claim.NewFactID(at), At: at, Kind: claim.KindGranted, Agent: "Oracle", Task: "a", Claim: c.ID})
-	}
-	for _, tt := range []struct {
-		since time.Time
-		want  int
-	}{{t0, 2}, {t0.Add(time.Minute), 1}, {t0.Add(time.Hour), 1}, {t0.Add(61 * time.Minute), 0}} {
-		if n := len(events(t, j, journal.FactFilter{Since: tt.since})); n != tt.want {
-			t.Errorf("since %v: %d facts, want %d", tt.since, n, tt.want)
-		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"dibs/internal/claim"
@@ -26,12 +25,12 @@ import (
 )
 
 // core is a test of each kind of thing that is kept, and who may write it.
-const core = "^Test(OneLeads|SaveIsOneTransaction|AllFieldsAreStored|OneOfManyGetsTheTask|Denials|" +
-	"StaleClaimsAreTakenOver|EndedClaimsStayEnded|FeedOfAClaim|TriggersAreTakenInOrder|Acknowledging|HowAgentsDo|" +
+const core = "^Test(OneLeads|AllFieldsAreStored|LedgerAgreesWithModel|Denials|" +
+	"MomentsOfStaleness|EndedClaimsStayEnded|FeedOfAClaim|TriggersAreTakenInOrder|Acknowledging|HowAgentsDo|" +
 	"Requests|TakenNamesAreNotMinted|OutboxIsPerLog|PruneClaims|Tasks|Meta|KeysOfUsers|AnyText)$"
 
 // watched are those in which a server goes away, or many ask it at the same time.
-const watched = "^Test(ServerAway|OpenTransaction|FateOfACommit|FateUnknown|Deposed|Inbox|InboxSurvivesKill/1)$"
+const watched = "^Test(ServerAway|OpenTransaction|FateOfACommit|FateUnknown|Deposed|Inbox|AcknowledgedSurvivesKill/1)$"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(victimEnv); path != "" {
@@ -189,34 +188,6 @@ func TestClose(t *testing.T) {
 			t.Errorf("%s was left behind: %v", suffix, err)
 		}
 	}
-}
-
-func TestInsideABubble(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	synctest.Test(t, func(t *testing.T) {
-		j := open(t, path)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		done := make(chan *claim.Refusal)
-		for _, agent := range []string{"Sandman", "Oracle", "claude-chat-7K9X"} {
-			go func() {
-				_, refusal, err := j.Reserve(ctx, attempt(agent, "a", time.Now()), time.Now(), 0)
-				if err != nil {
-					t.Error(err)
-				}
-				done <- refusal
-			}()
-		}
-		granted := 0
-		for range 3 {
-			if <-done == nil {
-				granted++
-			}
-		}
-		if granted != 1 {
-			t.Errorf("granted = %d, want 1", granted)
-		}
-	})
 }
 
 // A cancelled call keeps nothing, one that succeeded keeps everything, and the

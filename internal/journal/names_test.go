@@ -1,12 +1,12 @@
 package journal_test
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,47 +114,30 @@ func TestTakenNamesAreNotMinted(t *testing.T) {
 // Many who ask at the same time get as many names, and those of one session the same.
 func TestNoNameIsMintedTwice(t *testing.T) {
 	j := newJournal(t)
-	var mu sync.Mutex
-	owners := make(map[string]map[string]bool)
-	fresh := 0
-	var wg sync.WaitGroup
-	for i := range 120 {
-		session := fmt.Sprint("session ", i%20)
-		if i >= 100 {
-			session = ""
-		}
-		wg.Go(func() {
-			// Of few names, so that they meet.
-			name, minted, err := j.MintName(context.Background(), task.Mint{
-				Session: session, Now: t0, Gone: t0.Add(-time.Hour),
-				Free: func(string) bool { return true }, Usable: func(string) bool { return true },
-				Suffix: func() string { return fmt.Sprint(rand.IntN(60)) },
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			}
-			if minted {
-				fresh++
-			}
-			if owners[name] == nil {
-				owners[name] = make(map[string]bool)
-			}
-			if session == "" {
-				session = fmt.Sprint("nobody ", i)
-			}
-			owners[name][session] = true
+	var names [120]string
+	var fresh atomic.Int64
+	session := func(i int) string { return []string{fmt.Sprint("session ", i%20), ""}[i/100] }
+	race(len(names), func(i int) {
+		name, minted, err := mint(t, j, session(i), func(m *task.Mint) {
+			m.Suffix = func() string { return fmt.Sprint(rand.IntN(60)) } // of few names, so that they meet
 		})
-	}
-	wg.Wait()
-	for name, who := range owners {
-		if len(who) > 1 {
-			t.Errorf("%s is the name of %v", name, who)
+		if names[i] = name; err != nil {
+			t.Error(err)
 		}
+		if minted {
+			fresh.Add(1)
+		}
+	})
+	owners := make(map[string]string)
+	for i, name := range names {
+		owner := cmp.Or(session(i), fmt.Sprint("nobody ", i))
+		if other, taken := owners[name]; taken && other != owner {
+			t.Errorf("%s is the name of %s and of %s", name, other, owner)
+		}
+		owners[name] = owner
 	}
-	if len(owners) != 40 || fresh != 40 {
-		t.Errorf("%d names, %d of them minted; want 40", len(owners), fresh)
+	if len(owners) != 40 || fresh.Load() != 40 {
+		t.Errorf("%d names, %d of them minted; want 40", len(owners), fresh.Load())
 	}
 }
 

@@ -241,24 +241,6 @@ func TestDroppedRequestIsForgotten(t *testing.T) {
 	}
 }
 
-func TestOneOwnerOfAKey(t *testing.T) {
-	j := newJournal(t)
-	var errs [20]error
-	race(len(errs), func(i int) { _, errs[i] = j.BeginRequest(t.Context(), 1000, "k", "f", t0) })
-	owners := 0
-	for _, err := range errs {
-		switch {
-		case err == nil:
-			owners++
-		case !errors.Is(err, outbox.ErrUnanswered):
-			t.Error(err)
-		}
-	}
-	if owners != 1 {
-		t.Errorf("%d own the key, want 1", owners)
-	}
-}
-
 func TestOpenEndsRequestsInFlight(t *testing.T) {
 	ctx := t.Context()
 	j := newJournal(t)

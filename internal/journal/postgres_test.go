@@ -172,29 +172,40 @@ func TestTwoBoardsInOneDatabase(t *testing.T) {
 	grant(t, journals[1], attempt("Oracle", c.Task.ID, t0), t0) // it has another task of that id
 }
 
-// Of an address that cannot be meant, the wrong part is named, and nothing of it is shown. All other
-// addresses are tried.
+// Of an address that cannot be meant, the wrong part is named. All others are tried. No error shows
+// the password, wherever it comes from.
 func TestAddresses(t *testing.T) {
 	const secret = "hush"
+	passfile := filepath.Join(t.TempDir(), "pass")
+	do(t, os.WriteFile(passfile, []byte("*:*:*:*:"+secret+"\n"), 0o600))
+	t.Setenv("PGPASSWORD", secret)
+	t.Setenv("PGPASSFILE", passfile)
 	for address, want := range map[string]string{
-		"postgres://dibs:hush#1@127.0.0.1:1/dibs":                 "write %23",
-		"postgres://dibs:1#hush@127.0.0.1:1/dibs":                 "write %23",
-		"postgres://dibs:hush/1@127.0.0.1:1/dibs":                 "write %2F",
-		"postgres://dibs:12/hush@127.0.0.1:1/dibs":                "write %2F",
-		"postgres://dibs:hush?1@127.0.0.1:1/dibs":                 "%3F",
-		"postgres://dibs:hush%@127.0.0.1:1/dibs":                  "write %25",
-		"postgres://dibs:hush@127.0.0.1:1/dibs?sslmode=requiered": "its sslmode is none of disable, allow,",
-		"host=127.0.0.1 password=hush sslmode=full":               "its sslmode is none of disable, allow,",
-		"jdbc:postgresql://127.0.0.1:1/dibs?password=hush":        "for Java",
-		"mysql://dibs:hush@127.0.0.1:1/dibs":                      "postgres://",
-		"postgres://dibs:hush@127.0.0.1:port/dibs":                "no address of a PostgreSQL database",
-		"postgres://dibs:hush%2F%23@127.0.0.1:1/dibs":             "see that PostgreSQL runs",
-		"postgres://127.0.0.1:1/dibs?user=a@b&sslmode=disable":    "see that PostgreSQL runs",
-		"postgres://127.0.0.1:1?user=a@b&sslmode=disable":         "see that PostgreSQL runs",
-		"host=127.0.0.1 port=1 user=dibs password=hu#sh/@":        "see that PostgreSQL runs",
+		"postgres://dibs:hush#1@127.0.0.1:1/dibs":                                     "write %23",
+		"postgres://dibs:1#hush@127.0.0.1:1/dibs":                                     "write %23",
+		"postgres://dibs:hush/1@127.0.0.1:1/dibs":                                     "write %2F",
+		"postgres://dibs:12/hush@127.0.0.1:1/dibs":                                    "write %2F",
+		"postgres://dibs:hush?1@127.0.0.1:1/dibs":                                     "%3F",
+		"postgres://dibs:hush%@127.0.0.1:1/dibs":                                      "write %25",
+		"postgres://dibs:hush%zz@127.0.0.1/dibs":                                      "write %25",
+		"postgres://dibs:hush@127.0.0.1:1/dibs?sslmode=requiered":                     "its sslmode is none of disable, allow,",
+		"host=127.0.0.1 password=hush sslmode=full":                                   "its sslmode is none of disable, allow,",
+		"jdbc:postgresql://127.0.0.1:1/dibs?password=hush":                            "for Java",
+		"mysql://dibs:hush@127.0.0.1:1/dibs":                                          "postgres://",
+		"postgres://dibs:hush@127.0.0.1:port/dibs":                                    "no address of a PostgreSQL database",
+		"postgres://dibs:hush@[::1/dibs":                                              "",
+		"host=127.0.0.1 port=1 password='hush":                                        "",
+		"host=127.0.0.1 port=1 password='hush'":                                       "see that PostgreSQL runs",
+		"host=127.0.0.1 port=1":                                                       "see that PostgreSQL runs",
+		"postgres://dibs:hush@127.0.0.1:1,127.0.0.1:2/dibs":                           "see that PostgreSQL runs",
+		"postgres://dibs:hush@127.0.0.1:1/dibs?sslmode=verify-full&sslrootcert=/none": "",
+		"postgres://dibs:hush%2F%23@127.0.0.1:1/dibs":                                 "see that PostgreSQL runs",
+		"postgres://127.0.0.1:1/dibs?user=a@b&sslmode=disable":                        "see that PostgreSQL runs",
+		"postgres://127.0.0.1:1?user=a@b&sslmode=disable":                             "see that PostgreSQL runs",
+		"host=127.0.0.1 port=1 user=dibs password=hu#sh/@":                            "see that PostgreSQL runs",
 	} {
 		_, err := journal.Dial(t.Context(), journal.Postgres{URL: address, Schema: "dibs", Board: oneBoard})
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want %q", address, err, want)
 		}
 	}

@@ -47,27 +47,6 @@ func TestConnectionsAreSetUp(t *testing.T) {
 	}
 }
 
-// A COMMIT that fails leaves SQLite's transaction open; it must not stay so.
-func TestFailedCommitIsRolledBack(t *testing.T) {
-	pgtest.OnlySQLite(t)
-	j, err := Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
-	do(t, err)
-	defer j.Close()
-	err = j.write(t.Context(), func(tx *tx) error {
-		_, err := tx.ExecContext(t.Context(), "INSERT INTO reservations VALUES ('a', 'no such claim', 'Sandman', 0)")
-		if err != nil {
-			t.Errorf("the foreign key was checked before COMMIT: %v", err)
-		}
-		return err
-	})
-	if err == nil {
-		t.Error("a reservation without a claim was committed")
-	}
-	if err := j.SetMeta(t.Context(), "k", "v"); err != nil {
-		t.Errorf("the next transaction: %v", err)
-	}
-}
-
 // A full disk fails the change, in one line that says what to do, and nothing else.
 func TestFullDisk(t *testing.T) {
 	pgtest.OnlySQLite(t)

@@ -37,9 +37,7 @@ func TestJournal(t *testing.T) {
 func journals(t *testing.T) {
 	LedgerSuite(t, func(t *testing.T) (claim.Ledger, func() []claim.Fact) {
 		j, err := journaltest.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		t.Cleanup(func() {
 			if err := j.Close(); err != nil {
 				t.Error(err)
@@ -47,9 +45,7 @@ func journals(t *testing.T) {
 		})
 		return j, func() []claim.Fact {
 			events, err := j.Facts(t.Context(), journal.FactFilter{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			do(t, err)
 			return events
 		}
 	})
@@ -139,29 +135,21 @@ func (t *ledgerTest) reserve(c claim.Hold) claim.Hold {
 func (t *ledgerTest) try(c claim.Hold, now time.Time, limit int) *claim.Refusal {
 	t.Helper()
 	_, refusal, err := t.Reserve(t.ctx, c, now, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	return refusal
 }
 
 func (t *ledgerTest) save(c claim.Hold, events ...claim.Fact) claim.Hold {
 	t.Helper()
-	if err := t.Save(t.ctx, claim.Change{Holds: []claim.Hold{c}, Facts: events}); err != nil {
-		t.Fatal(err)
-	}
+	do(t, t.Save(t.ctx, claim.Change{Holds: []claim.Hold{c}, Facts: events}))
 	return c
 }
 
 func (t *ledgerTest) wants(want claim.Hold) {
 	t.Helper()
 	got, err := t.Hold(t.ctx, want.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("claim (-saved +kept):\n%s", diff)
-	}
+	do(t, err)
+	same(t, "claim", want, got)
 }
 
 func (t *ledgerTest) keeps() {
@@ -255,15 +243,11 @@ func (t *ledgerTest) contested() {
 	if denied != 30 || n < 5 || events[n-2].Kind == claim.KindDenied {
 		t.Fatalf("%d denials in %d events, want 30, then the end and its sum", denied, n)
 	}
-	if diff := cmp.Diff(released, events[n-2]); diff != "" {
-		t.Errorf("event (-saved +kept):\n%s", diff)
-	}
+	same(t, "event", released, events[n-2])
 	got := events[n-1]
 	want := claim.Contested(c, c.Ended, 30, []string{"Hypnos", "Morpheus", "Oracle"})
 	want.ID = got.ID
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("sum (-want +got):\n%s", diff)
-	}
+	same(t, "sum", want, got)
 
 	// A claim that nobody contested has no such event.
 	t.save(ended(t.reserve(t.attempt("Oracle", 1))))
@@ -299,15 +283,9 @@ func (t *ledgerTest) live() {
 		t.saveMark(m)
 	}
 	got, left, err := t.Live(t.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("live claims (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(marks, left); diff != "" {
-		t.Errorf("live marks (-want +got):\n%s", diff)
-	}
+	do(t, err)
+	same(t, "live claims", want, got)
+	same(t, "live marks", marks, left)
 }
 
 // mark returns a mark on page n with all fields set.
@@ -322,16 +300,10 @@ func (t *ledgerTest) mark(n int) claim.Mark {
 
 func (t *ledgerTest) saveMark(m claim.Mark) {
 	t.Helper()
-	if err := t.Save(t.ctx, claim.Change{Marks: []claim.Mark{m}}); err != nil {
-		t.Fatal(err)
-	}
+	do(t, t.Save(t.ctx, claim.Change{Marks: []claim.Mark{m}}))
 	got, err := t.Mark(t.ctx, m.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(m, got); diff != "" {
-		t.Errorf("mark (-saved +kept):\n%s", diff)
-	}
+	do(t, err)
+	same(t, "mark", m, got)
 }
 
 func (t *ledgerTest) marks() {
@@ -342,9 +314,7 @@ func (t *ledgerTest) marks() {
 	c := t.reserve(t.attempt("Ghost", 1))
 	m := t.mark(1)
 	m.ID = c.ID
-	if err := t.Save(t.ctx, claim.Change{Holds: []claim.Hold{ended(c)}, Marks: []claim.Mark{m}}); err != nil {
-		t.Fatal(err)
-	}
+	do(t, t.Save(t.ctx, claim.Change{Holds: []claim.Hold{ended(c)}, Marks: []claim.Mark{m}}))
 	t.wants(ended(c))
 	t.saveMark(m)
 	if refusal := t.try(t.attempt("Oracle", 1), ledgerTime, 0); refusal != nil {
@@ -352,6 +322,9 @@ func (t *ledgerTest) marks() {
 	}
 	m.State, m.Due = claim.Voided, ledgerTime.Add(time.Hour)
 	t.saveMark(m)
+	if refusal := t.try(t.attempt("Hypnos", 1), ledgerTime, 0); refusal == nil || refusal.Holder == nil || refusal.Holder.Agent != "Oracle" {
+		t.Errorf("refusal %+v, want Oracle as holder: a mark takes nothing from it", refusal)
+	}
 	m.State, m.Due, m.Ended = claim.Gone, time.Time{}, ledgerTime.Add(time.Hour)
 	t.saveMark(m)
 	again := m
@@ -392,13 +365,9 @@ func (t *ledgerTest) record() {
 	}
 	f := claim.Fact{ID: claim.NewFactID(ledgerTime.Add(time.Second)), At: ledgerTime.Add(time.Second), Kind: claim.KindConflict, Task: pageID(1)}
 	for _, events := range [][]claim.Fact{nil, {e}, {e, f}} { // recorded facts do not change
-		if err := t.Save(t.ctx, claim.Change{Facts: events}); err != nil {
-			t.Fatal(err)
-		}
+		do(t, t.Save(t.ctx, claim.Change{Facts: events}))
 	}
-	if diff := cmp.Diff([]claim.Fact{e, f}, t.events()); diff != "" {
-		t.Errorf("events (-recorded +kept):\n%s", diff)
-	}
+	same(t, "events", []claim.Fact{e, f}, t.events())
 }
 
 // crowd reserves for all claims at the same time, and returns the ids of those not refused.
@@ -449,9 +418,7 @@ func (t *ledgerTest) refusal() {
 		if refusal == nil || refusal.Limit || refusal.Holder == nil {
 			t.Fatalf("%s: refusal %+v, want one that names the holder", agent, refusal)
 		}
-		if diff := cmp.Diff(holder, *refusal.Holder); diff != "" {
-			t.Errorf("holder (-want +got):\n%s", diff)
-		}
+		same(t, "holder", holder, *refusal.Holder)
 		events := t.events()
 		got := events[len(events)-1]
 		want := claim.Fact{
@@ -620,9 +587,7 @@ func (t *ledgerTest) tries() {
 	}
 	record := func(e claim.Fact) {
 		t.Helper()
-		if err := t.Save(t.ctx, claim.Change{Facts: []claim.Fact{e}}); err != nil {
-			t.Fatal(err)
-		}
+		do(t, t.Save(t.ctx, claim.Change{Facts: []claim.Fact{e}}))
 	}
 	wants(1)
 	failed := event(1, claim.KindFailed, claim.TriedAgain)
@@ -640,4 +605,20 @@ func (t *ledgerTest) tries() {
 	wants(2)
 	record(event(1, claim.KindReopened, claim.TriedOver))
 	wants(1)
+}
+
+// do fails the test at once if there was an error.
+func do(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// same checks what came of something.
+func same(t testing.TB, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }

@@ -23,18 +23,12 @@ import (
 func TestMake(t *testing.T) {
 	dir := t.TempDir()
 	made, opened := filepath.Join(dir, "made", "journal.db"), filepath.Join(dir, "opened", "journal.db")
-	if err := journaltest.Make(made); err != nil {
-		t.Fatal(err)
-	}
+	do(t, journaltest.Make(made))
 	before := read(t, made)
 	for _, path := range []string{made, opened} {
 		j, err := journal.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
+		do(t, j.Close())
 	}
 	if after := read(t, made); !bytes.Equal(before, after) || !bytes.Equal(after, read(t, opened)) {
 		t.Error("what is made is not what the journal makes of no file")
@@ -46,9 +40,7 @@ func TestMake(t *testing.T) {
 
 func TestMakeLeavesAloneWhatIsThere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.WriteFile(path, []byte("mine"), 0o600))
 	if err := journaltest.Make(path); err != nil || string(read(t, path)) != "mine" {
 		t.Errorf("%v, and it is %q", err, read(t, path))
 	}
@@ -59,9 +51,7 @@ func TestMakeLeavesAloneWhatIsThere(t *testing.T) {
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	if len(data) > 100 {
 		clear(data[24:28])
 		clear(data[92:96])
@@ -77,15 +67,11 @@ var ofOpening = regexp.MustCompile(`\(mark,[^)]*\)|\d{4}-\d\d-\d\d [^"]*|\b[A-Z2
 func TestRetire(t *testing.T) {
 	pgtest.Use(t)
 	db, err := sql.Open("pgx", pgtest.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer db.Close()
 	schemas := func() (n int) {
 		t.Helper()
-		if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'dibs'").Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		do(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'dibs'").Scan(&n))
 		return n
 	}
 	// state is what is in the tables of a journal, and the next number of each sequence.
@@ -98,28 +84,20 @@ func TestRetire(t *testing.T) {
 			 UNION ALL
 			SELECT sequencename || ' ' || coalesce(last_value::text, 'unused') FROM pg_sequences WHERE schemaname = $1
 			 ORDER BY 1`, space)
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		defer rows.Close()
 		for rows.Next() {
 			var s string
-			if err := rows.Scan(&s); err != nil {
-				t.Fatal(err)
-			}
+			do(t, rows.Scan(&s))
 			all = append(all, ofOpening.ReplaceAllString(s, ""))
 		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
-		}
+		do(t, rows.Err())
 		return all
 	}
 	open := func(path string) *journal.Journal {
 		t.Helper()
 		j, err := journaltest.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		return j
 	}
 	j := open("first")
@@ -129,15 +107,11 @@ func TestRetire(t *testing.T) {
 	_, _, err = j.Reserve(t.Context(), hold, now, 0)
 	fact := claim.Fact{ID: claim.NewFactID(now), At: now, Kind: claim.KindGranted, Agent: "Sandman", Task: "a", Claim: hold.ID, Remote: true}
 	_, begun := j.BeginRequest(t.Context(), 1, "k", "f", now)
-	if err := errors.Join(err, begun, j.PutTasks(t.Context(), []task.Task{{ID: "a"}}), j.Record(t.Context(), fact), j.SetMeta(t.Context(), "k", "v"), j.Close()); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errors.Join(err, begun, j.PutTasks(t.Context(), []task.Task{{ID: "a"}}), j.Record(t.Context(), fact), j.SetMeta(t.Context(), "k", "v"), j.Close()))
 	if slices.Equal(state("first"), made) {
 		t.Error("nothing was written")
 	}
-	if err := journaltest.Retire(t.Context(), "first"); err != nil {
-		t.Fatal(err)
-	}
+	do(t, journaltest.Retire(t.Context(), "first"))
 	next := open("next")
 	defer next.Close()
 	if got := state("next"); !slices.Equal(got, made) {
@@ -148,5 +122,13 @@ func TestRetire(t *testing.T) {
 	}
 	if err := open("another").Close(); err != nil || schemas() != 2 {
 		t.Errorf("%d schemas, %v: want one more", schemas(), err)
+	}
+}
+
+// do fails the test at once if there was an error.
+func do(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
