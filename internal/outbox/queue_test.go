@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,8 +13,6 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/outbox"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 var (
@@ -22,144 +21,111 @@ var (
 	refused = claim.Errorf(claim.Refused, claim.LandedNo, "400")
 )
 
-// TestExactlyOnce has the first request for an entry meet each fate: whatever the
-// sender is told and however late the entry shows, it is there once in the end.
+// Whatever becomes of the first request for an entry, whatever the sender is told and however late the
+// entry shows, it is there once in the end. It is looked for no more often than is good for the budget.
 func TestExactlyOnce(t *testing.T) {
+	limited := claim.Errorf(claim.Unavailable, claim.LandedNo, "429")
+	limited.RetryAfter = 20 * time.Minute
+	at := func(times ...time.Duration) []time.Duration { return times }
 	for name, tt := range map[string]struct {
 		first fate
 		lag   time.Duration
 		// sent and delivered count from the beginning.
 		sent      []time.Duration
 		delivered time.Duration
+		lookups   int
 	}{
-		"created":                           {sent: []time.Duration{0}},
-		"503, and said to be saved":         {first: fate{err: saved}, sent: []time.Duration{0}},
-		"503, and saved":                    {first: fate{err: unknown}, sent: []time.Duration{0}, delivered: 5 * time.Second},
-		"cut off, landing at once":          {first: fate{err: context.DeadlineExceeded}, sent: []time.Duration{0}, delivered: 5 * time.Second},
-		"landing within the first half":     {first: fate{err: unknown, late: 20 * time.Second}, sent: []time.Duration{0}, delivered: 35 * time.Second},
-		"landing a minute later":            {first: fate{err: unknown, late: time.Minute}, sent: []time.Duration{0}, delivered: 65 * time.Second},
-		"landing after three minutes":       {first: fate{err: unknown, late: 3 * time.Minute}, sent: []time.Duration{0}, delivered: 185 * time.Second},
-		"a query two minutes behind":        {first: fate{err: unknown}, lag: 2 * time.Minute, sent: []time.Duration{0}, delivered: 125 * time.Second},
-		"a minute late, two minutes behind": {first: fate{err: unknown, late: time.Minute}, lag: 2 * time.Minute, sent: []time.Duration{0}, delivered: 185 * time.Second},
-		"lost":                              {first: fate{err: unknown, lost: true}, sent: []time.Duration{0, 185 * time.Second}, delivered: 185 * time.Second},
-		"refused":                           {first: fate{err: refused, lost: true}, sent: []time.Duration{0, 15 * time.Second}, delivered: 15 * time.Second},
+		"created":                           {fate{}, 0, at(0), 0, 0},
+		"503, and said to be saved":         {fate{err: saved}, 0, at(0), 0, 0},
+		"503, and saved":                    {fate{err: unknown}, 0, at(0), 5 * time.Second, 1},
+		"cut off, landing at once":          {fate{err: context.DeadlineExceeded}, 0, at(0), 5 * time.Second, 1},
+		"landing within the first half":     {fate{err: unknown, late: 20 * time.Second}, 0, at(0), 35 * time.Second, 2},
+		"landing a minute later":            {fate{err: unknown, late: time.Minute}, 0, at(0), 65 * time.Second, 3},
+		"landing after three minutes":       {fate{err: unknown, late: 3 * time.Minute}, 0, at(0), 185 * time.Second, 7},
+		"a query two minutes behind":        {fate{err: unknown}, 2 * time.Minute, at(0), 125 * time.Second, 5},
+		"a minute late, two minutes behind": {fate{err: unknown, late: time.Minute}, 2 * time.Minute, at(0), 185 * time.Second, 7},
+		"lost":                              {fate{err: unknown, lost: true}, 0, at(0, 185*time.Second), 185 * time.Second, 7},
+		"refused":                           {fate{err: refused, lost: true}, 0, at(0, 15*time.Second), 15 * time.Second, 0},
+		"left alone for as long as asked":   {fate{err: limited, lost: true}, 0, at(0, 20*time.Minute), 20 * time.Minute, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.mesh.lag = tt.lag
-				w.mesh.create = func(_ context.Context, _ string, n int) fate {
-					if n == 0 {
-						return tt.first
-					}
-					return fate{}
-				}
+			inWorld(t, func(w *world) {
+				w.mesh.lag, w.mesh.create = tt.lag, firstly(1, tt.first)
 				w.owe(outbox.MeshEntry, "e")
 				w.pass(time.Hour)
 				w.wantOnce(w.mesh, "e")
-				if diff := cmp.Diff(tt.sent, w.since(w.mesh.sent["e"])); diff != "" {
-					t.Errorf("sent (-want +got):\n%s", diff)
+				if sent := w.since(w.mesh.sent["e"]); !slices.Equal(sent, tt.sent) {
+					t.Errorf("sent after %v, want %v", sent, tt.sent)
 				}
 				if got := w.row("e").DeliveredAt.Sub(w.began); got != tt.delivered {
 					t.Errorf("known to be delivered after %v, want %v", got, tt.delivered)
+				}
+				for i, at := range w.since(w.mesh.lookups["e"]) {
+					if want := 5*time.Second + time.Duration(i)*30*time.Second; at != want || i >= tt.lookups {
+						t.Errorf("look %d after %v, want %d, each 30 seconds after the last", i+1, at, tt.lookups)
+					}
 				}
 			})
 		})
 	}
 }
 
-// TestLookups looks an entry up that nobody knows the fate of, and not more
-// often than is good for the budget.
-func TestLookups(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.mesh.create = func(_ context.Context, _ string, n int) fate {
-			if n == 0 {
-				return fate{lost: true, err: unknown}
-			}
-			return fate{}
-		}
-		w.owe(outbox.MeshEntry, "e")
-		w.pass(time.Hour)
-		var want []time.Duration
-		for at := 5 * time.Second; at <= 185*time.Second; at += 30 * time.Second {
-			want = append(want, at)
-		}
-		if diff := cmp.Diff(want, w.since(w.mesh.lookups["e"])); diff != "" {
-			t.Errorf("looked up (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// TestRefusedLog has one log refuse everything for an hour. The other does not
-// notice, nor is the one that refuses asked over and over.
-func TestRefusedLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		mended := false
-		w.mesh.create = func(context.Context, string, int) fate {
-			if mended {
-				return fate{}
-			}
-			return fate{lost: true, err: refused}
-		}
-		var mesh, work []string
-		for i := range 40 {
-			mesh, work = append(mesh, fmt.Sprintf("m%02d", i)), append(work, fmt.Sprintf("w%02d", i))
-		}
-		w.owe(outbox.MeshEntry, mesh...)
-		w.owe(outbox.TaskEntry, work...)
-		w.pass(0)
-		w.wantOnce(w.work, work...)
-		first := w.mesh.requests()
-		w.pass(time.Minute)
-		if n := w.mesh.requests(); n != first {
-			t.Errorf("the log that refuses was asked %d times at once, and %d times more within a minute", first, n-first)
-		}
-		w.pass(time.Hour)
-		if n := w.mesh.requests(); n < 4 || n > 32 {
-			t.Errorf("the log that refuses was asked %d times in an hour, want a few times", n)
-		}
-		w.owe(outbox.TaskEntry, "later")
-		w.pass(0)
-		w.wantOnce(w.work, "later")
-		mended = true
-		w.pass(10 * time.Minute)
-		w.wantOnce(w.mesh, mesh...)
-	})
-}
-
-// TestRetryAfter leaves a log alone for as long as it asks to be.
-func TestRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		limited := claim.Errorf(claim.Unavailable, claim.LandedNo, "429")
-		limited.RetryAfter = 20 * time.Minute
-		w.mesh.create = func(_ context.Context, _ string, n int) fate {
-			if n == 0 {
-				return fate{lost: true, err: limited}
-			}
-			return fate{}
-		}
-		w.owe(outbox.MeshEntry, "e")
-		w.pass(time.Hour)
-		if diff := cmp.Diff([]time.Duration{0, 20 * time.Minute}, w.since(w.mesh.sent["e"])); diff != "" {
-			t.Errorf("sent (-want +got):\n%s", diff)
-		}
-	})
+// One log takes nothing for an hour: it refuses everything, or answers nothing that tells what became of
+// an entry. It is asked less and less, all that it is owed is kept, and the other log does not notice.
+func TestALogThatTakesNothing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fate
+		says string // the log's trouble, empty if there is none to be told of
+		most int    // so many requests within an hour
+	}{
+		"refused":                         {fate{lost: true, err: refused}, "400", 32},
+		"unanswered, and nothing lands":   {fate{lost: true, err: unknown, takes: 10 * time.Second}, "503", 60},
+		"unanswered, and all of it lands": {fate{err: unknown, takes: 10 * time.Second}, "", 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				mended := false
+				w.mesh.create = func(context.Context, string, int) fate {
+					if mended {
+						return fate{}
+					}
+					return tt.fate
+				}
+				mesh, work := named("m", 40), named("w", 40)
+				w.owe(outbox.MeshEntry, mesh...)
+				w.owe(outbox.TaskEntry, work...)
+				w.pass(0)
+				w.wantOnce(w.work, work...)
+				first := w.mesh.requests()
+				w.pass(time.Minute)
+				if n := w.mesh.requests(); tt.err == refused && n != first {
+					t.Errorf("the log was asked %d times at once, and %d times more within a minute", first, n-first)
+				}
+				if tt.says != "" {
+					w.wantTroubles(outbox.MeshEntry, []string{"the mesh log takes no entries", tt.says, "tried again in"})
+				}
+				w.wantTroubles(outbox.TaskEntry)
+				w.pass(time.Hour)
+				if n := w.mesh.requests(); n < 4 || n > tt.most {
+					t.Errorf("the log was asked %d times in an hour, want a few times", n)
+				}
+				w.owe(outbox.TaskEntry, "later")
+				w.pass(0)
+				w.wantOnce(w.work, "later")
+				mended = true
+				w.pass(20 * time.Minute)
+				w.wantOnce(w.mesh, mesh...)
+				w.wantTroubles(outbox.MeshEntry)
+			})
+		})
+	}
 }
 
 // TestPoison has one entry refused for good: it waits longer and longer, and no
 // other waits for it.
 func TestPoison(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.mesh.create = func(_ context.Context, id string, _ int) fate {
-			if id == "poison" {
-				return fate{lost: true, err: refused}
-			}
-			return fate{}
-		}
+	inWorld(t, func(w *world) {
+		w.mesh.create = poisoned("poison", fate{lost: true, err: refused})
 		w.owe(outbox.MeshEntry, "poison")
 		var others []string
 		for i := range 60 { // deliveries in between do not help it
@@ -175,8 +141,8 @@ func TestPoison(t *testing.T) {
 		for _, wait := range []int{15, 30, 60, 120, 240, 480, 600, 600, 600, 600} {
 			want = append(want, want[len(want)-1]+time.Duration(wait)*time.Second)
 		}
-		if diff := cmp.Diff(want, w.since(w.mesh.sent["poison"])); diff != "" {
-			t.Errorf("the entry that is refused was sent (-want +got):\n%s", diff)
+		if got := w.since(w.mesh.sent["poison"]); !slices.Equal(got, want) {
+			w.Errorf("the entry that is refused was sent after %v, want %v", got, want)
 		}
 	})
 }
@@ -196,8 +162,7 @@ func TestStopped(t *testing.T) {
 		"and it was created": {first: fate{}, sent: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+			inWorld(t, func(w *world) {
 				w.mesh.create = func(ctx context.Context, _ string, n int) fate {
 					if n > 0 {
 						return fate{}
@@ -206,7 +171,7 @@ func TestStopped(t *testing.T) {
 					return tt.first
 				}
 				w.owe(outbox.MeshEntry, "e")
-				ctx, stop := context.WithCancel(t.Context())
+				ctx, stop := context.WithCancel(w.Context())
 				time.AfterFunc(time.Second, stop)
 				if _, err := w.queues[outbox.MeshEntry].RunOnce(ctx); err != nil {
 					t.Errorf("the run that was stopped: %v", err)
@@ -283,8 +248,7 @@ func (w *world) running(o outbox.Reach) (q *outbox.Queue, stopped chan struct{},
 
 // A queue delivers when it is woken, and one last time when it is stopped.
 func TestRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(w *world) {
 		w.owe(outbox.MeshEntry, "before")
 		q, stopped, kill, done := w.running(reach{})
 		defer kill()
@@ -307,14 +271,8 @@ func TestRun(t *testing.T) {
 // What waits because it failed is delivered as soon as Notion is back. While it is down nothing
 // is sent, and Notion is told that it is waited for.
 func TestRunWhenNotionIsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.mesh.create = func(_ context.Context, _ string, n int) fate {
-			if n < 4 {
-				return fate{lost: true, err: refused}
-			}
-			return fate{}
-		}
+	inWorld(t, func(w *world) {
+		w.mesh.create = firstly(4, fate{lost: true, err: refused})
 		w.owe(outbox.MeshEntry, "e")
 		o := &outage{back: make(chan struct{})}
 		_, _, kill, done := w.running(o)
@@ -336,22 +294,6 @@ func TestRunWhenNotionIsBack(t *testing.T) {
 	})
 }
 
-// Whatever a queue waits for, it ends when it is to.
-func TestRunEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.mesh.create = func(ctx context.Context, _ string, _ int) fate { return fate{lost: true, err: unknown} }
-		w.owe(outbox.MeshEntry, "e")
-		_, _, kill, done := w.running(reach{})
-		time.Sleep(time.Second)
-		kill()
-		<-done
-		if took := time.Since(w.began); took != time.Second {
-			t.Errorf("it ended after %v", took)
-		}
-	})
-}
-
 // That Notion is back is heeded also if it happens while the queue is at work, or is woken for
 // something else at the same moment: what waits because it failed is delivered then.
 func TestRunWhenNotionIsBackMeanwhile(t *testing.T) {
@@ -367,8 +309,7 @@ func TestRunWhenNotionIsBackMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 { // which of the two is seen first is chance
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t)
+				inWorld(t, func(w *world) {
 					w.mesh.create = func(_ context.Context, id string, n int) fate {
 						if id == "slow" {
 							time.Sleep(time.Second)
@@ -448,62 +389,11 @@ func (w *world) wantTroubles(log outbox.Kind, want ...[]string) {
 	}
 }
 
-// TestUnansweredLog has one log answer nothing that tells what became of an entry, for
-// an hour: it is asked less and less, all that it is owed is kept, and the other log
-// does not notice.
-func TestUnansweredLog(t *testing.T) {
-	for name, lost := range map[string]bool{"and nothing lands": true, "and all of it lands": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				mended := false
-				w.mesh.create = func(context.Context, string, int) fate {
-					if mended {
-						return fate{}
-					}
-					time.Sleep(10 * time.Second) // until the time limit
-					return fate{lost: lost, err: unknown}
-				}
-				var mesh, work []string
-				for i := range 40 {
-					mesh, work = append(mesh, fmt.Sprintf("m%02d", i)), append(work, fmt.Sprintf("w%02d", i))
-				}
-				w.owe(outbox.MeshEntry, mesh...)
-				w.owe(outbox.TaskEntry, work...)
-				w.pass(0)
-				w.wantOnce(w.work, work...)
-				if lost {
-					w.pass(time.Minute)
-					w.wantTroubles(outbox.MeshEntry, []string{"the mesh log takes no entries", "503", "tried again in"})
-				}
-				w.wantTroubles(outbox.TaskEntry)
-				w.pass(time.Hour)
-				if n := w.mesh.requests(); lost && n > 60 {
-					t.Errorf("the log that does not answer was asked %d times in an hour, want a few times", n)
-				}
-				w.owe(outbox.TaskEntry, "later")
-				w.pass(0)
-				w.wantOnce(w.work, "later")
-				mended = true
-				w.pass(20 * time.Minute)
-				w.wantOnce(w.mesh, mesh...)
-				w.wantTroubles(outbox.MeshEntry)
-			})
-		})
-	}
-}
-
 // TestUnansweredEntry has the requests for one entry go unanswered for good, while all
 // others are taken: it is sent less and less often, and named.
 func TestUnansweredEntry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.mesh.create = func(_ context.Context, id string, _ int) fate {
-			if id == "poison" {
-				return fate{lost: true, err: unknown}
-			}
-			return fate{}
-		}
+	inWorld(t, func(w *world) {
+		w.mesh.create = poisoned("poison", fate{lost: true, err: unknown})
 		w.owe(outbox.MeshEntry, "poison")
 		w.pass(time.Second)
 		w.wantTroubles(outbox.MeshEntry) // it may be there
@@ -532,14 +422,8 @@ func TestUnansweredEntry(t *testing.T) {
 
 // TestRefusedEntriesAreNamed names the entries that are refused, and not too many.
 func TestRefusedEntriesAreNamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.mesh.create = func(_ context.Context, id string, _ int) fate {
-			if strings.HasPrefix(id, "p") {
-				return fate{lost: true, err: refused}
-			}
-			return fate{}
-		}
+	inWorld(t, func(w *world) {
+		w.mesh.create = poisoned("p", fate{lost: true, err: refused})
 		for i := range 5 {
 			w.owe(outbox.MeshEntry, fmt.Sprintf("p%d", i))
 			w.pass(0)
@@ -553,8 +437,7 @@ func TestRefusedEntriesAreNamed(t *testing.T) {
 // TestNotionIsDown has nothing be sent because Notion as a whole is down. That is no
 // entry's fault, nor the log's: nothing is named, and once Notion is back nothing waits.
 func TestNotionIsDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+	inWorld(t, func(w *world) {
 		down := claim.Errorf(claim.Unavailable, claim.LandedNo, "Notion is down")
 		down.RetryAfter = 5 * time.Second
 		w.mesh.create = func(context.Context, string, int) fate {
@@ -563,10 +446,7 @@ func TestNotionIsDown(t *testing.T) {
 			}
 			return fate{}
 		}
-		var mesh []string
-		for i := range 10 {
-			mesh = append(mesh, fmt.Sprintf("m%02d", i))
-		}
+		mesh := named("m", 10)
 		w.owe(outbox.MeshEntry, mesh...)
 		w.pass(time.Hour - time.Second)
 		w.wantTroubles(outbox.MeshEntry)
@@ -577,9 +457,7 @@ func TestNotionIsDown(t *testing.T) {
 				t.Errorf("%s was delivered after %v", id, at)
 			}
 		}
-		if diff := cmp.Diff([]string(nil), w.queues[outbox.MeshEntry].Troubles()); diff != "" {
-			t.Error(diff)
-		}
+		w.wantTroubles(outbox.MeshEntry)
 	})
 }
 
@@ -588,14 +466,8 @@ func TestNotionIsDown(t *testing.T) {
 func TestOneRefusedEntryInAQuietLog(t *testing.T) {
 	for name, err := range map[string]error{"refused": refused, "unanswered": unknown} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.mesh.create = func(_ context.Context, id string, _ int) fate {
-					if id == "poison" {
-						return fate{lost: true, err: err}
-					}
-					return fate{}
-				}
+			inWorld(t, func(w *world) {
+				w.mesh.create = poisoned("poison", fate{lost: true, err: err})
 				w.owe(outbox.MeshEntry, "poison")
 				w.pass(3 * time.Hour)
 				w.owe(outbox.MeshEntry, "next")
@@ -613,8 +485,7 @@ func TestClockJumpsWhileInDoubt(t *testing.T) {
 	for name, restart := range map[string]bool{"while the daemon runs": false, "before the next one starts": true} {
 		for _, jump := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
 			t.Run(name+", "+jump.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t)
+				inWorld(t, func(w *world) {
 					w.mesh.lag = 100 * time.Second
 					w.mesh.create = func(_ context.Context, _ string, _ int) fate { return fate{err: unknown} }
 					w.owe(outbox.MeshEntry, "e")
@@ -634,14 +505,8 @@ func TestClockJumpsWhileInDoubt(t *testing.T) {
 // refused waits to be sent again, and no daemon runs. The next one does not wait for
 // that hour.
 func TestClockSetBackWhileWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.mesh.create = func(_ context.Context, _ string, n int) fate {
-			if n == 0 {
-				return fate{lost: true, err: refused}
-			}
-			return fate{}
-		}
+	inWorld(t, func(w *world) {
+		w.mesh.create = firstly(1, fate{lost: true, err: refused})
 		w.owe(outbox.MeshEntry, "e")
 		w.pass(time.Second)
 		w.ledger.Shift(-time.Hour)

@@ -2,10 +2,13 @@ package outbox_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dibs/internal/claim"
@@ -25,6 +28,36 @@ type fate struct {
 	lost bool          // it never lands
 	late time.Duration // else it lands that much later
 	err  error         // what the sender is told
+	// takes is how long it takes until then.
+	takes time.Duration
+}
+
+// firstly gives the first n requests for each entry a fate.
+func firstly(n int, f fate) func(context.Context, string, int) fate {
+	return func(_ context.Context, _ string, i int) fate {
+		if i < n {
+			return f
+		}
+		return fate{}
+	}
+}
+
+// poisoned gives the entries whose ids begin so a fate, for good.
+func poisoned(prefix string, f fate) func(context.Context, string, int) fate {
+	return func(_ context.Context, id string, _ int) fate {
+		if strings.HasPrefix(id, prefix) {
+			return f
+		}
+		return fate{}
+	}
+}
+
+// named returns so many ids.
+func named(prefix string, n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("%s%02d", prefix, i))
+	}
+	return ids
 }
 
 // database is a log database.
@@ -56,6 +89,7 @@ func (d *database) Send(ctx context.Context, e outbox.Intent) (string, error) {
 	if d.create != nil {
 		f = d.create(ctx, e.ID, n)
 	}
+	time.Sleep(f.takes)
 	if !f.lost {
 		d.mu.Lock()
 		d.landed[e.ID] = append(d.landed[e.ID], time.Now().Add(f.late))
@@ -116,6 +150,12 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, ledger: outboxtest.NewMemory(), mesh: newDatabase(), work: newDatabase(), began: time.Now()}
 	w.start()
 	return w
+}
+
+// inWorld runs a test in a world, in virtual time.
+func inWorld(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(newWorld(t)) })
 }
 
 func (w *world) owe(kind outbox.Kind, ids ...string) { owe(w.ledger, kind, ids...) }
