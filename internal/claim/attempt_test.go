@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -37,22 +36,16 @@ func TestUncontendedClaim(t *testing.T) {
 			t.Errorf("took %v, want %v", got, want)
 		}
 		want := []sim.Kind{sim.Reads, sim.Claims, sim.Reads}
-		if diff := cmp.Diff(want, requests(d)); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
+		same(t, "requests", want, requests(d))
 		// By the daemon's clock, with which the answer dated 0:42 agrees.
 		claimedAt := bubbleStart.Add(42*time.Second + 700*time.Millisecond)
 		wantWrite := &claim.Write{
 			Status: new(task.InProgress), ClaimedBy: new("Sandman"), ClaimedAt: &claimedAt, Token: new(string(c.ID)),
 		}
-		if diff := cmp.Diff(wantWrite, d.Store.Calls()[1].Write); diff != "" {
-			t.Errorf("claim write (-want +got):\n%s", diff)
-		}
+		same(t, "claim write", wantWrite, d.Store.Calls()[1].Write)
 		wantPage := openTask()
 		wantPage.Status, wantPage.ClaimedBy, wantPage.ClaimedAt, wantPage.Token = task.InProgress, "Sandman", bubbleStart, string(c.ID)
-		if diff := cmp.Diff(wantPage, w.Page(page)); diff != "" {
-			t.Errorf("page (-want +got):\n%s", diff)
-		}
+		same(t, "page", wantPage, w.Page(page))
 
 		if _, ok := claim.ParseID(string(c.ID)); !ok {
 			t.Errorf("claim id %q has not the form of one", c.ID)
@@ -61,12 +54,8 @@ func TestUncontendedClaim(t *testing.T) {
 			ID: c.ID, Agent: "Sandman", Task: wantPage, State: claim.Held, Fence: 1,
 			Reserved: begun, Started: bubbleStart.Add(46 * time.Second), Lease: claim.Lease{ClaimedAt: claimedAt, Timeout: 30 * time.Minute, StaleAt: bubbleStart.Add(31*time.Minute + 15*time.Second), Heartbeat: claimedAt},
 		}
-		if diff := cmp.Diff(wantClaim, c); diff != "" {
-			t.Errorf("claim (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(c, w.only(d)); diff != "" {
-			t.Errorf("ledger (-claim +ledger):\n%s", diff)
-		}
+		same(t, "claim", wantClaim, c)
+		same(t, "ledger", c, w.only(d))
 		if want := claimedAt.Add(30 * time.Minute); !c.ExpiresAt().Equal(want) {
 			t.Errorf("expires at %v, want %v", c.ExpiresAt(), want)
 		}
@@ -135,105 +124,35 @@ func TestLosersOfTheSameDaemonCostNoRequest(t *testing.T) {
 	})
 }
 
-func TestSameDaemonRaceHasOneWinner(t *testing.T) {
-	for seed := range uint64(50) {
-		inWorld(t, openTask(), func(w *world) {
-			o := sim.DaemonOptions{StoreOptions: sim.StoreOptions{Name: "a", Seed: seed, Latency: sim.Uniform(300 * time.Millisecond)}}
-			d := w.start(o)
-			var entrants []entrant
-			for _, agent := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-				entrants = append(entrants, entrant{daemon: d, agent: agent})
-			}
-			if n := len(w.race(entrants...)); n != 1 {
-				t.Errorf("seed %d: %d agents were granted the task, want 1", seed, n)
-			}
-			if n := len(d.Store.Calls()); n != 3 {
-				t.Errorf("seed %d: %d requests, want 3", seed, n)
-			}
-		})
-	}
-}
-
 // waiting is a board on which all that a task depends on is still to be done.
 type waiting struct{ claim.OpenBoard }
 
 func (waiting) Blockers(_ context.Context, t task.Task) ([]task.ID, error) { return t.DependsOn, nil }
 
 func TestDenials(t *testing.T) {
-	tests := []struct {
-		name     string
-		change   func(*task.Task)
-		policy   func(*claim.Policy)
-		code     claim.Code
-		holder   string
-		expires  time.Duration // after the bubble's start, 0 for none
-		says     string
-		requests int
+	live := bubbleStart.Add(-10 * time.Minute)
+	for name, tt := range map[string]struct {
+		change  func(*task.Task)
+		code    claim.Code
+		holder  string
+		expires time.Duration // after the bubble's start, 0 for none
+		says    string
 	}{
-		{
-			name:   "held by an agent of another daemon",
-			change: func(t *task.Task) { hold(t, "Oracle", bubbleStart.Add(-10*time.Minute)) },
-			code:   claim.CodeHeld, holder: "Oracle", expires: 21 * time.Minute, requests: 1,
-		},
-		{
-			name:   "held under one's own name",
-			change: func(t *task.Task) { hold(t, "Sandman", bubbleStart.Add(-10*time.Minute)) },
-			code:   claim.CodeHeld, holder: "Sandman", expires: 21 * time.Minute, requests: 1,
-		},
-		{
-			name:   "held with a lease of its own",
-			change: func(t *task.Task) { hold(t, "Oracle", bubbleStart); t.Timeout = 2 * time.Hour },
-			code:   claim.CodeHeld, holder: "Oracle", expires: 121 * time.Minute, requests: 1,
-		},
-		{
-			name:   "reserved by a person",
-			change: func(t *task.Task) { t.ClaimedBy = "Maria" },
-			code:   claim.CodeReserved, holder: "Maria", says: "assigned to Maria", requests: 1,
-		},
-		{
-			name:   "assigned to another agent, in progress",
-			change: func(t *task.Task) { t.Status, t.ClaimedBy = task.InProgress, "Oracle" },
-			code:   claim.CodeReserved, holder: "Oracle", requests: 1,
-		},
-		{
-			name:   "assigned, and waiting for another task",
-			change: func(t *task.Task) { t.ClaimedBy, t.DependsOn = "Sandman", []task.ID{otherPage} },
-			code:   claim.CodeBlockedByDependency, says: "waits for another task", requests: 1,
-		},
-		{
-			name:   "trashed",
-			change: func(t *task.Task) { t.Trashed = true },
-			code:   claim.CodeNotOpen, says: "trash", requests: 1,
-		},
-		{
-			name:   "completed",
-			change: func(t *task.Task) { t.Status = task.Completed },
-			code:   claim.CodeNotOpen, says: "COMPLETED", requests: 1,
-		},
-		{
-			name:   "waiting for another task",
-			change: func(t *task.Task) { t.DependsOn = []task.ID{otherPage} },
-			code:   claim.CodeBlockedByDependency, says: "waits for another task", requests: 1,
-		},
-		{
-			name:   "stale, with overrides of open tasks only",
-			change: func(t *task.Task) { *t = staleTask() },
-			policy: func(p *claim.Policy) { p.OpenOnly = true },
-			code:   claim.CodeNotOpen, holder: "Ghost", expires: -89 * time.Minute, says: "sweep", requests: 1,
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		"held by an agent of another daemon":       {func(t *task.Task) { hold(t, "Oracle", live) }, claim.CodeHeld, "Oracle", 21 * time.Minute, ""},
+		"held under one's own name":                {func(t *task.Task) { hold(t, "Sandman", live) }, claim.CodeHeld, "Sandman", 21 * time.Minute, ""},
+		"held with a lease of its own":             {func(t *task.Task) { hold(t, "Oracle", bubbleStart); t.Timeout = 2 * time.Hour }, claim.CodeHeld, "Oracle", 121 * time.Minute, ""},
+		"reserved by a person":                     {func(t *task.Task) { t.ClaimedBy = "Maria" }, claim.CodeReserved, "Maria", 0, "assigned to Maria"},
+		"trashed":                                  {func(t *task.Task) { t.Trashed = true }, claim.CodeNotOpen, "", 0, "trash"},
+		"completed":                                {func(t *task.Task) { t.Status = task.Completed }, claim.CodeNotOpen, "", 0, "COMPLETED"},
+		"waiting for another task":                 {func(t *task.Task) { t.DependsOn = []task.ID{otherPage} }, claim.CodeBlockedByDependency, "", 0, "waits for another task"},
+		"stale, with overrides of open tasks only": {func(t *task.Task) { *t = staleTask() }, claim.CodeNotOpen, "Ghost", -89 * time.Minute, "sweep"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			first := openTask()
 			tt.change(&first)
 			inWorld(t, first, func(w *world) {
-				o := sim.DaemonOptions{
-					Policy: sim.Policy(),
-					Board:  waiting{},
-				}
-				if tt.policy != nil {
-					tt.policy(&o.Policy)
-				}
+				o := sim.DaemonOptions{Policy: sim.Policy(), Board: waiting{}}
+				o.Policy.OpenOnly = true
 				d := w.start(o)
 				before := w.Page(page)
 				denied := w.deny(d, "Sandman", tt.code)
@@ -244,12 +163,10 @@ func TestDenials(t *testing.T) {
 				if denied.Holder != tt.holder || !denied.ExpiresAt.Equal(expires) || !strings.Contains(denied.Detail, tt.says) || denied.Task.Title != "Mend the roof" {
 					t.Errorf("denied %+v; want holder %q until %v, saying %q", denied, tt.holder, expires, tt.says)
 				}
-				if n := len(d.Store.Calls()); n != tt.requests {
-					t.Errorf("%d requests, want %d", n, tt.requests)
+				if n := len(d.Store.Calls()); n != 1 {
+					t.Errorf("%d requests, want 1", n)
 				}
-				if diff := cmp.Diff(before, w.Page(page)); diff != "" {
-					t.Errorf("the page changed:\n%s", diff)
-				}
+				same(t, "page", before, w.Page(page))
 				w.none(d)
 				events := d.Ledger.Events()
 				if len(events) != 1 || events[0].Kind != claim.KindDenied || events[0].Code != tt.code || events[0].Holder != tt.holder || !events[0].Remote {
@@ -453,7 +370,7 @@ func (s overwritten) Write(ctx context.Context, id task.ID, w claim.Write) (clai
 // Whatever happens to a claim while it settles, it is not granted.
 func TestTouchedWhileSettling(t *testing.T) {
 	rival := string(claim.NewID(bubbleStart))
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		edit   func(*task.Task)
 		holder string
@@ -463,8 +380,7 @@ func TestTouchedWhileSettling(t *testing.T) {
 		{"marked void", func(t *task.Task) { t.Token = "void " + rival }, ""},
 		{"token cleared", func(t *task.Task) { t.Token = "" }, "Sandman"},
 		{"name cleared", func(t *task.Task) { t.ClaimedBy = "" }, ""},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
 				d := w.daemon("a")
@@ -486,7 +402,7 @@ func TestTouchedWhileSettling(t *testing.T) {
 // What a person does to a task in the middle of an attempt stands, nothing of the attempt
 // stays on the card, and the denial says whose doing it was.
 func TestPersonEditsWhileSettling(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		edit   func(*task.Task)
 		code   claim.Code
@@ -499,8 +415,7 @@ func TestPersonEditsWhileSettling(t *testing.T) {
 		{"status unknown", func(t *task.Task) { t.Status = task.Unknown }, claim.CodeNotOpen, "", "by a person"},
 		{"opened", func(t *task.Task) { t.Status = task.Open }, claim.CodeLostRace, "", "OPEN by a person"},
 		{"given to somebody else", func(t *task.Task) { t.ClaimedBy = "Maria" }, claim.CodeReserved, "Maria", "set to Maria by a person"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
 				w.Edit(page, func(t *task.Task) { t.Timeout = 45 * time.Minute })
@@ -519,14 +434,10 @@ func TestPersonEditsWhileSettling(t *testing.T) {
 				if want.Status == task.Open && tt.holder != "" {
 					want.Status = task.InProgress // as the claim left it, and the person did not mind
 				}
-				if diff := cmp.Diff(want, w.Page(page)); diff != "" {
-					t.Errorf("page, at once (-want +got):\n%s", diff)
-				}
+				same(t, "page", want, w.Page(page))
 				w.none(d)
 				w.sync(2*time.Minute, d)
-				if diff := cmp.Diff(want, w.Page(page)); diff != "" {
-					t.Errorf("page, later (-want +got):\n%s", diff)
-				}
+				same(t, "page", want, w.Page(page))
 				if e := d.Ledger.Events()[0]; e.Code != tt.code || !strings.Contains(e.Detail, tt.says) {
 					t.Errorf("the log says %s, %q", e.Code, e.Detail)
 				}
@@ -574,63 +485,6 @@ func TestTrashedWhileSettling(t *testing.T) {
 		w.shows(task.Open, "", "")
 		w.none(d)
 	})
-}
-
-// quick is a network in which a read and a write together stay below the write
-// window of the default policy.
-var quick = sim.Uniform(300 * time.Millisecond)
-
-// raced runs one race of 2 to 8 agents in at least 2 daemons for a fresh or a
-// stale task, and returns the claims that were granted.
-func raced(t *testing.T, seed uint64, policy claim.Policy) (granted []claim.Hold) {
-	r := rand.New(rand.NewPCG(seed, 0))
-	first := openTask()
-	if r.IntN(2) == 0 {
-		first = staleTask()
-	}
-	inWorld(t, first, func(w *world) {
-		var daemons []*sim.Daemon
-		for i := range 2 + r.IntN(3) {
-			daemons = append(daemons, w.start(sim.DaemonOptions{
-				Policy:       policy,
-				StoreOptions: sim.StoreOptions{Name: fmt.Sprint(i), Seed: seed, Latency: quick},
-			}))
-		}
-		var entrants []entrant
-		for i := range max(len(daemons), 2+r.IntN(7)) {
-			entrants = append(entrants, entrant{
-				daemon: daemons[i%len(daemons)], agent: fmt.Sprintf("agent %d", i),
-				after: time.Duration(r.Int64N(int64(3 * time.Second))),
-			})
-		}
-		granted = w.race(entrants...)
-	})
-	return granted
-}
-
-func TestRacesHaveOneWinner(t *testing.T) {
-	for seed := range uint64(500) {
-		if n := len(raced(t, seed, sim.Policy())); n != 1 {
-			t.Errorf("seed %d: %d agents were granted the task, want 1", seed, n)
-		}
-	}
-}
-
-// The same races without a settle wait have more winners than one, which shows
-// that they could.
-func TestRacesWithoutSettling(t *testing.T) {
-	policy := sim.Policy()
-	policy.Settle, policy.Exclusive = 0, true
-	double := 0
-	for seed := range uint64(500) {
-		if len(raced(t, seed, policy)) > 1 {
-			double++
-		}
-	}
-	if double == 0 {
-		t.Error("no race had two winners: the races prove nothing")
-	}
-	t.Logf("%d of 500 races had two winners or more", double)
 }
 
 // counter is a store that answers requests one after the other, each of which takes

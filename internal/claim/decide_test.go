@@ -12,8 +12,6 @@ import (
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // The rules of the pre-flight, as a decision table. A cell lists the values that
@@ -286,9 +284,7 @@ func TestWithdrawalFromAnAssignment(t *testing.T) {
 				w.sync(5*time.Minute, d)
 				w.assigned()
 				w.none(d)
-				if diff := cmp.Diff([]claim.Kind{claim.KindDenied, claim.KindWithdrawn}, kinds(d)); diff != "" {
-					t.Errorf("events (-want +got):\n%s", diff)
-				}
+				same(t, "events", []claim.Kind{claim.KindDenied, claim.KindWithdrawn}, kinds(d))
 				w.deny(other, "Oracle", claim.CodeReserved)
 				w.claim(other, "Sandman")
 			})

@@ -12,8 +12,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // RunDue says when it is wanted next.
@@ -173,14 +171,6 @@ func TestRunDueDuringAnAttempt(t *testing.T) {
 	})
 }
 
-// initial is the state of a claim, which is that of an attempt if none is given.
-func initial(s claim.State) claim.State {
-	if s == "" {
-		return claim.Reserved
-	}
-	return s
-}
-
 // What an earlier run of the daemon left in each state.
 func TestRecover(t *testing.T) {
 	left := func(s claim.State) claim.Hold {
@@ -193,104 +183,49 @@ func TestRecover(t *testing.T) {
 		}
 		return c
 	}
+	type at = func(*task.Task, claim.Hold)
+	bare := func(*task.Task, claim.Hold) {}
 	written := func(t *task.Task, c claim.Hold) { hold(t, c.Agent, bubbleStart); t.Token = string(c.ID) }
-	tests := []struct {
+	taken := func(t *task.Task, _ claim.Hold) { hold(t, "Oracle", bubbleStart) }
+	void := func(t *task.Task, c claim.Hold) { written(t, c); t.Token = "void " + t.Token }
+	trashed := func(t *task.Task, c claim.Hold) { written(t, c); t.Trashed = true }
+	person := func(t *task.Task, _ claim.Hold) { t.Status, t.ClaimedBy = task.InProgress, "Maria" }
+	soon := bubbleStart.Add(30 * time.Second)
+	denied, withdrawn, never := claim.KindDenied, claim.KindWithdrawn, claim.EndNotGranted
+	type kindsOf = []claim.Kind
+	for _, tt := range []struct {
 		name  string
 		state claim.State
-		claim func(*claim.Hold)
 		mark  claim.MarkState // of what is left of an attempt
 		due   time.Time
-		page  func(*task.Task, claim.Hold)
+		page  at
 
-		held   bool // in the end
-		ending claim.Ending
-		kinds  []claim.Kind
+		ending claim.Ending // none if it is held in the end
+		kinds  kindsOf
 		status task.Status
 	}{
-		{
-			name: "reserved", state: claim.Reserved, page: func(*task.Task, claim.Hold) {},
-			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindDenied}, status: task.Open,
-		},
-		{
-			name: "writing, not written", state: claim.Writing, page: func(*task.Task, claim.Hold) {},
-			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindDenied}, status: task.Open,
-		},
-		{
-			name: "writing, written", state: claim.Writing, page: written,
-			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindDenied, claim.KindWithdrawn}, status: task.Open,
-		},
-		{
-			name: "writing, overwritten", state: claim.Writing,
-			page:   func(t *task.Task, _ claim.Hold) { hold(t, "Oracle", bubbleStart) },
-			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindDenied}, status: task.InProgress,
-		},
-		{name: "held", state: claim.Held, page: written, held: true, status: task.InProgress},
-		{
-			name: "held, lost meanwhile", state: claim.Held, page: func(*task.Task, claim.Hold) {},
-			ending: claim.EndLost, kinds: []claim.Kind{claim.KindLost}, status: task.Open,
-		},
-		{
-			name: "finishing", state: claim.Finishing, page: written,
-			claim: func(c *claim.Hold) {
-				c.Finish = &claim.Finish{As: claim.EndCompleted, At: bubbleStart}
-				c.Due = bubbleStart.Add(time.Hour) // it had been put off
-			},
-			ending: claim.EndCompleted, kinds: []claim.Kind{claim.KindCompleted}, status: task.Completed,
-		},
-		{
-			name: "finishing, but lost", state: claim.Finishing,
-			page: func(t *task.Task, _ claim.Hold) { t.Status, t.ClaimedBy = task.InProgress, "Maria" },
-			claim: func(c *claim.Hold) {
-				c.Finish = &claim.Finish{As: claim.EndCompleted, At: bubbleStart}
-			},
-			ending: claim.EndLost, kinds: []claim.Kind{claim.KindLost, claim.KindOrphaned}, status: task.InProgress,
-		},
-		{
-			name: "abandoned", mark: claim.Abandoned, page: written,
-			due:    bubbleStart,
-			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
-		},
-		{
-			name: "abandoned, not seen yet", mark: claim.Unseen, page: written,
-			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
-		},
-		{
-			name: "abandoned, marked by a write that was not noted", mark: claim.Abandoned,
-			page:   func(t *task.Task, c claim.Hold) { written(t, c); t.Token = "void " + t.Token },
-			due:    bubbleStart,
-			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
-		},
-		{
-			name: "abandoned, in the trash", mark: claim.Abandoned,
-			page:   func(t *task.Task, c claim.Hold) { written(t, c); t.Trashed = true },
-			due:    bubbleStart,
-			ending: claim.EndNotGranted, status: task.InProgress,
-		},
-		{
-			name: "voided", mark: claim.Voided,
-			page:   func(t *task.Task, c claim.Hold) { written(t, c); t.Token = "void " + t.Token },
-			due:    bubbleStart.Add(30 * time.Second),
-			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
-		},
-		{
-			name: "voided, but the mark did not take", mark: claim.Voided, page: written,
-			due:    bubbleStart.Add(30 * time.Second),
-			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
-		},
-		{
-			name: "voided, and taken back by a holder", mark: claim.Voided,
-			page:   func(t *task.Task, _ claim.Hold) { hold(t, "Oracle", bubbleStart) },
-			due:    bubbleStart.Add(30 * time.Second),
-			ending: claim.EndNotGranted, status: task.InProgress,
-		},
-	}
-	for _, tt := range tests {
+		{"reserved", claim.Reserved, "", time.Time{}, bare, never, kindsOf{denied}, task.Open},
+		{"writing, not written", claim.Writing, "", time.Time{}, bare, never, kindsOf{denied}, task.Open},
+		{"writing, written", claim.Writing, "", time.Time{}, written, never, kindsOf{denied, withdrawn}, task.Open},
+		{"writing, overwritten", claim.Writing, "", time.Time{}, taken, never, kindsOf{denied}, task.InProgress},
+		{"held", claim.Held, "", time.Time{}, written, "", nil, task.InProgress},
+		{"held, lost meanwhile", claim.Held, "", time.Time{}, bare, claim.EndLost, kindsOf{claim.KindLost}, task.Open},
+		{"finishing", claim.Finishing, "", time.Time{}, written, claim.EndCompleted, kindsOf{claim.KindCompleted}, task.Completed},
+		{"finishing, but lost", claim.Finishing, "", time.Time{}, person, claim.EndLost, kindsOf{claim.KindLost, claim.KindOrphaned}, task.InProgress},
+		{"abandoned", claim.Reserved, claim.Abandoned, bubbleStart, written, never, kindsOf{withdrawn}, task.Open},
+		{"abandoned, not seen yet", claim.Reserved, claim.Unseen, time.Time{}, written, never, kindsOf{withdrawn}, task.Open},
+		{"abandoned, marked by a write that was not noted", claim.Reserved, claim.Abandoned, bubbleStart, void, never, kindsOf{withdrawn}, task.Open},
+		{"abandoned, in the trash", claim.Reserved, claim.Abandoned, bubbleStart, trashed, never, nil, task.InProgress},
+		{"voided", claim.Reserved, claim.Voided, soon, void, never, kindsOf{withdrawn}, task.Open},
+		{"voided, but the mark did not take", claim.Reserved, claim.Voided, soon, written, never, kindsOf{withdrawn}, task.Open},
+		{"voided, and taken back by a holder", claim.Reserved, claim.Voided, soon, taken, never, nil, task.InProgress},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
 				d := w.daemon("a")
-				c := left(initial(tt.state))
-				if tt.claim != nil {
-					tt.claim(&c)
+				c := left(tt.state)
+				if tt.state == claim.Finishing {
+					c.Finish, c.Due = &claim.Finish{As: claim.EndCompleted, At: bubbleStart}, bubbleStart.Add(time.Hour) // it had been put off
 				}
 				w.Edit(page, func(t *task.Task) { tt.page(t, c) })
 				_, refusal, err := d.Ledger.Reserve(w.ctx, c, bubbleStart, 0)
@@ -321,16 +256,10 @@ func TestRecover(t *testing.T) {
 					t.Errorf("marks that are left: %+v", marks)
 				}
 				got := w.record(d, c.ID)
-				if tt.held {
-					if got.State != claim.Held {
-						t.Errorf("the claim is %s, want held", got.State)
-					}
-				} else if got.State != claim.Ended || got.Ending != tt.ending {
+				if (got.State == claim.Held) != (tt.ending == "") || got.Ending != tt.ending {
 					t.Errorf("the claim is %s, %s; want it ended as %s", got.State, got.Ending, tt.ending)
 				}
-				if diff := cmp.Diff(tt.kinds, kinds(d)); diff != "" {
-					t.Errorf("events (-want +got):\n%s", diff)
-				}
+				same(t, "events", tt.kinds, kinds(d))
 				for _, f := range d.Ledger.Events() { // the same entry, however often a finish is delivered
 					if finish := f.Kind == claim.KindCompleted || f.Kind == claim.KindOrphaned; finish != (f.ID == string(c.ID)) {
 						t.Errorf("the fact that it was %s is %s", f.Kind, f.ID)

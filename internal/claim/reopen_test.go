@@ -32,6 +32,12 @@ func (w *world) reopenSeen(d *sim.Daemon, seen task.Status) (task.Status, error)
 	return was, err
 }
 
+func blockedTask() task.Task {
+	t := openTask()
+	t.Status = task.Blocked
+	return t
+}
+
 func TestReopen(t *testing.T) {
 	const line = "Reopened: look again — Oracle, 2000-01-01 00:00 UTC"
 	claimed := func(status task.Status, at time.Time, token string) task.Task {
@@ -41,7 +47,7 @@ func TestReopen(t *testing.T) {
 	}
 	live := bubbleStart.Add(-10 * time.Minute)
 	stale := bubbleStart.Add(-2 * time.Hour)
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		page task.Task
 		code claim.Code // of the refusal
@@ -74,8 +80,7 @@ func TestReopen(t *testing.T) {
 		{name: "open", page: task.Task{Status: task.Open}, done: true},
 		{name: "open, and assigned", page: claimed(task.Open, time.Time{}, ""), done: true},
 		{name: "open under a live claim", page: claimed(task.Open, live, string(ghost)), code: claim.CodeHeld},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			first := tt.page
 			first.ID, first.Title, first.Note = page, "Mend the roof", "Bring a ladder"
@@ -107,12 +112,8 @@ func TestReopen(t *testing.T) {
 				if err == nil && was != first.Status {
 					t.Errorf("it was %s, want %s", was, first.Status)
 				}
-				if diff := cmp.Diff(want, w.Page(page)); diff != "" {
-					t.Errorf("page (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(events, kinds(d)); diff != "" {
-					t.Errorf("events (-want +got):\n%s", diff)
-				}
+				same(t, "page", want, w.Page(page))
+				same(t, "events", events, kinds(d))
 				if got := requests(d); !slices.Equal(got, sent) {
 					t.Errorf("requests: %v, want %v", got, sent)
 				}
@@ -166,21 +167,25 @@ func TestReopenOfAClaimHeldHere(t *testing.T) {
 	})
 }
 
-// A person who takes a part of a claim off a card can have it reopened as soon as the daemon
-// that had it knows: no other daemon can be sure that the agent is told.
+// A card on which a person ended a claim, or took a part of it off, can be reopened as soon as the
+// daemon that had it knows: no other daemon can be sure that the agent is told.
 func TestReopenOfACardWithAPartOfAClaim(t *testing.T) {
-	for name, edit := range map[string]func(*task.Task){
-		"no name":                func(t *task.Task) { t.ClaimedBy = "" },
-		"no name, cancelled":     func(t *task.Task) { t.ClaimedBy, t.Status = "", task.Cancelled },
-		"no date, cancelled":     func(t *task.Task) { t.ClaimedAt, t.Status = time.Time{}, task.Cancelled },
-		"neither, and cancelled": func(t *task.Task) { t.ClaimedBy, t.ClaimedAt, t.Status = "", time.Time{}, task.Cancelled },
+	for name, tt := range map[string]struct {
+		edit  func(*task.Task)
+		other claim.Code // the refusal of another daemon
+	}{
+		"blocked":                {func(t *task.Task) { t.Status = task.Blocked }, claim.CodeHeld},
+		"no name":                {func(t *task.Task) { t.ClaimedBy = "" }, claim.CodeNotOpen},
+		"no name, cancelled":     {func(t *task.Task) { t.ClaimedBy, t.Status = "", task.Cancelled }, claim.CodeNotOpen},
+		"no date, cancelled":     {func(t *task.Task) { t.ClaimedAt, t.Status = time.Time{}, task.Cancelled }, claim.CodeNotOpen},
+		"neither, and cancelled": {func(t *task.Task) { t.ClaimedBy, t.ClaimedAt, t.Status = "", time.Time{}, task.Cancelled }, claim.CodeNotOpen},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
 				ours, other := w.daemon("ours"), w.daemon("other")
 				w.claim(ours, "Sandman")
-				w.Edit(page, edit)
-				if _, err := w.reopen(other); w.denied(err).Code != claim.CodeNotOpen {
+				w.Edit(page, tt.edit)
+				if _, err := w.reopen(other); w.denied(err).Code != tt.other {
 					t.Errorf("reopening under a claim of another daemon: %v", err)
 				}
 				_, err := w.reopen(ours)
@@ -191,34 +196,14 @@ func TestReopenOfACardWithAPartOfAClaim(t *testing.T) {
 	}
 }
 
-// Another daemon's claim on a card that a person blocked is not reopened before that daemon
-// can be expected to know; this daemon's own one is.
-func TestReopenAfterAClaimOfTwoDaemons(t *testing.T) {
-	inWorld(t, openTask(), func(w *world) {
-		ours, other := w.daemon("ours"), w.daemon("other")
-		w.claim(ours, "Sandman")
-		w.Edit(page, func(t *task.Task) { t.Status = task.Blocked })
-		w.sync(time.Minute, ours)
-		if _, err := w.reopen(other); w.denied(err).Code != claim.CodeHeld {
-			t.Errorf("reopening under a claim of another daemon: %v", err)
-		}
-		_, err := w.reopen(ours)
-		w.ok(err)
-		w.claim(other, "Oracle")
-	})
-}
-
 // Whatever becomes of the write that reopens a task, it is reopened once it is said to be.
 func TestReopenUnderFaults(t *testing.T) {
-	faults := map[string]sim.Fault{
+	for name, fault := range map[string]sim.Fault{
 		"answer dropped": sim.AnswerDropped, "request dropped": sim.RequestDropped,
 		"saved, but 503": sim.SavedBut503, "not applied": sim.NotApplied, "turned away": sim.TurnedAway(429, time.Second),
-	}
-	for name, fault := range faults {
+	} {
 		t.Run(name, func(t *testing.T) {
-			first := openTask()
-			first.Status = task.Blocked
-			inWorld(t, first, func(w *world) {
+			inWorld(t, blockedTask(), func(w *world) {
 				d := w.daemon("a", sim.InTurn(sim.Openings, fault))
 				_, err := w.reopen(d)
 				if denied, not := errors.AsType[*claim.Denied](err); not {
@@ -252,9 +237,7 @@ func TestReopenUnderFaults(t *testing.T) {
 		})
 	})
 	t.Run("none gets through", func(t *testing.T) {
-		first := openTask()
-		first.Status = task.Blocked
-		inWorld(t, first, func(w *world) {
+		inWorld(t, blockedTask(), func(w *world) {
 			d := w.daemon("a", sim.On(sim.Every(sim.Openings), sim.RequestDropped))
 			_, err := w.reopen(d)
 			if denied := w.denied(err); denied.Code != claim.CodeNotionUnavailable || len(kinds(d)) > 0 {
@@ -270,9 +253,7 @@ func TestReopenUnderFaults(t *testing.T) {
 func TestReopenBesideAPersonAndAClaim(t *testing.T) {
 	for after := time.Duration(0); after < 2*time.Second; after += 100 * time.Millisecond {
 		for _, slow := range []time.Duration{0, time.Second} {
-			first := openTask()
-			first.Status = task.Blocked
-			inWorld(t, first, func(w *world) {
+			inWorld(t, blockedTask(), func(w *world) {
 				a := w.daemon("a", sim.InTurn(sim.Openings, sim.Slow(slow, 0)))
 				b := w.daemon("b")
 				time.AfterFunc(50*time.Millisecond, func() { w.Edit(page, func(t *task.Task) { t.Status = task.Open }) })
@@ -383,9 +364,7 @@ func TestReopenBesideADecision(t *testing.T) {
 	})
 	for name, fault := range map[string]sim.Fault{"answer dropped": sim.AnswerDropped, "request dropped": sim.RequestDropped} {
 		t.Run(name, func(t *testing.T) {
-			first := openTask()
-			first.Status = task.Blocked
-			inWorld(t, first, func(w *world) {
+			inWorld(t, blockedTask(), func(w *world) {
 				cancel := func() { w.Edit(page, func(t *task.Task) { t.Status = task.Cancelled }) }
 				d := w.daemon("a", func(s claim.Store) claim.Store { return followed{s, cancel} }, sim.InTurn(sim.Openings, fault))
 				if _, err := w.reopenSeen(d, task.Blocked); w.denied(err).Code != claim.CodeNotOpen {
@@ -436,9 +415,7 @@ func TestMove(t *testing.T) {
 				if tt.kind != "" {
 					want.Status, want.Note = tt.to, tt.noteLine
 				}
-				if diff := cmp.Diff(want, w.Page(page)); diff != "" {
-					t.Errorf("page (-want +got):\n%s", diff)
-				}
+				same(t, "page", want, w.Page(page))
 				if got := kinds(d); tt.kind == "" && len(got) > 0 || tt.kind != "" && !slices.Equal(got, []claim.Kind{tt.kind}) {
 					t.Errorf("events %v, want %s", got, tt.kind)
 				}

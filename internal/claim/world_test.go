@@ -14,6 +14,8 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const (
@@ -270,5 +272,13 @@ func (w *world) shows(status task.Status, by, token string) {
 	t := w.Page(page)
 	if t.Status != status || t.ClaimedBy != by || t.Token != token {
 		w.Errorf("the page shows %s, %q, token %q; want %s, %q, token %q", t.Status, t.ClaimedBy, t.Token, status, by, token)
+	}
+}
+
+// same checks what came of something.
+func same(t testing.TB, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,12 +85,8 @@ func TestDeliver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.mesh.create = func(context.Context, string, int) fate { return tt.first }
-				ctx := t.Context()
-				if tt.limit > 0 {
-					limited, cancel := context.WithTimeout(ctx, tt.limit)
-					defer cancel()
-					ctx = limited
-				}
+				ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(tt.limit, time.Hour))
+				defer cancel()
 				in, err := w.ledger.Owe(ctx, outbox.Intent{ID: "e", Kind: outbox.Creation})
 				if err != nil {
 					t.Fatal(err)

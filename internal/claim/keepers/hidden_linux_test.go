@@ -13,13 +13,9 @@ import (
 // for one that lives.
 func TestHiddenProcess(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, cmd.Start())
 	child, err := keepers.Of(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	asked := func(want error, life keepers.Life) {
 		t.Helper()
 		testkit.Hidden(t, 64001, 64001, func() {
@@ -29,9 +25,7 @@ func TestHiddenProcess(t *testing.T) {
 		})
 	}
 	asked(keepers.ErrUnseen, keepers.Unheard)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	asked(keepers.ErrNoProcess, keepers.Gone)
 }

@@ -99,9 +99,7 @@ func (w *world) watch() (*keepers.Watch, func()) {
 		Storage: w, Claims: w, Processes: w,
 		Log: slog.New(slog.NewTextHandler(w.Output(), nil)),
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	do(w, err)
 	ctx, stop := context.WithCancel(w.Context())
 	done := make(chan struct{})
 	go func() {
@@ -145,17 +143,13 @@ func process(n int) keepers.Process { return keepers.Process{ID: n, Began: "now"
 
 func (w *world) keep(watch *keepers.Watch, k keepers.Keeper) {
 	w.Helper()
-	if err := watch.Keep(w.Context(), id, k); err != nil {
-		w.Fatal(err)
-	}
+	do(w, watch.Keep(w.Context(), id, k))
 	watch.Granted(id)
 }
 
 func (w *world) wantEnds(want ...string) {
 	w.Helper()
-	if diff := cmp.Diff(want, w.ends()); diff != "" {
-		w.Errorf("claims were ended (-want +got):\n%s", diff)
-	}
+	same(w, "claims were ended", want, w.ends())
 }
 
 func TestAProcessKeepsItsClaim(t *testing.T) {
@@ -166,9 +160,7 @@ func TestAProcessKeepsItsClaim(t *testing.T) {
 		time.Sleep(100*time.Second + time.Millisecond)
 		synctest.Wait()
 		want := []time.Duration{0, 30 * time.Second, time.Minute, 90 * time.Second}
-		if diff := cmp.Diff(want, w.beats); diff != "" {
-			t.Errorf("signs of life (-want +got):\n%s", diff)
-		}
+		same(t, "signs of life", want, w.beats)
 		w.wantEnds()
 		w.with(func() { w.dead[7] = true })
 		time.Sleep(time.Second)
@@ -230,13 +222,9 @@ func TestConnections(t *testing.T) {
 		watch, stop := w.watch()
 		defer stop()
 		first, err := watch.Connect(t.Context(), id, 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		second, err := watch.Connect(t.Context(), id, 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		first()
 		time.Sleep(time.Minute)
 		w.wantEnds()
@@ -299,9 +287,7 @@ func TestBeforeTheGrant(t *testing.T) {
 	inWorld(t, func(w *world) {
 		watch, stop := w.watch()
 		defer stop()
-		if err := watch.Keep(t.Context(), id, keepers.Keeper{Process: process(7)}); err != nil {
-			t.Fatal(err)
-		}
+		do(t, watch.Keep(t.Context(), id, keepers.Keeper{Process: process(7)}))
 		w.with(func() { w.dead[7] = true })
 		time.Sleep(time.Minute)
 		w.wantEnds()
@@ -347,16 +333,12 @@ func TestProcesses(t *testing.T) {
 		t.Error("another process of that number passes for this one")
 	}
 	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, cmd.Start())
 	child, err := keepers.Of(cmd.Process.Pid)
 	if err != nil || keepers.LifeOf(child) != keepers.Living {
 		t.Errorf("a child: %+v, %v", child, err)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	if keepers.LifeOf(child) == keepers.Living {
 		t.Error("a process that was killed lives")
@@ -377,9 +359,7 @@ func TestKeepersGone(t *testing.T) {
 		}
 		orphaned(false, "a claim that never had a keeper")
 		keep := func(pid int) {
-			if err := watch.Keep(w.Context(), id, keepers.Keeper{Process: keepers.Process{ID: pid}, Grace: time.Minute}); err != nil {
-				w.Fatal(err)
-			}
+			do(w, watch.Keep(w.Context(), id, keepers.Keeper{Process: keepers.Process{ID: pid}, Grace: time.Minute}))
 		}
 		keep(7)
 		orphaned(false, "while the claim is being made")
@@ -392,12 +372,26 @@ func TestKeepersGone(t *testing.T) {
 		keep(8)
 		orphaned(false, "with another keeper")
 		leave, err := watch.Connect(w.Context(), id, time.Minute)
-		if err != nil {
-			w.Fatal(err)
-		}
+		do(w, err)
 		w.with(func() { w.dead[8] = true })
 		orphaned(false, "with a connection")
 		leave()
 		orphaned(true, "when that is gone, too")
 	})
+}
+
+// do fails the test at once if there was an error.
+func do(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// same checks what came of something.
+func same(t testing.TB, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }

@@ -28,13 +28,9 @@ func place(t *testing.T) string {
 		t.Skip("only root can make files of other users")
 	}
 	dir, err := os.MkdirTemp("", "dibs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.Chmod(dir, 0o711))
 	return dir
 }
 
@@ -45,9 +41,7 @@ func put(t *testing.T, path string, mode fs.FileMode, uid, gid int) {
 	if !mode.IsDir() {
 		err = errors.Join(os.Remove(path), os.WriteFile(path, []byte("content"), 0o600))
 	}
-	if err := errors.Join(err, os.Chown(path, uid, gid), os.Chmod(path, mode)); err != nil {
-		t.Fatal(err)
-	}
+	do(t, errors.Join(err, os.Chown(path, uid, gid), os.Chmod(path, mode)))
 }
 
 func says(t *testing.T, what string, err error, want string) {
@@ -121,18 +115,14 @@ func TestLinkedDirectories(t *testing.T) {
 	put(t, own, fs.ModeDir|0o700, me, me)
 	for name, uid := range map[string]int{"mine": me, "another's": mallory} {
 		link := filepath.Join(sticky, name)
-		if err := errors.Join(os.Symlink("../own", link), os.Lchown(link, uid, uid)); err != nil {
-			t.Fatal(err)
-		}
+		do(t, errors.Join(os.Symlink("../own", link), os.Lchown(link, uid, uid)))
 		want := ""
 		if uid == mallory {
 			want = "user 64002"
 		}
 		testkit.AsUser(t, me, me, func() { says(t, name, safefile.MakeDirectory(link), want) })
 	}
-	if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.Symlink("loop", filepath.Join(dir, "loop")))
 	says(t, "a loop", safefile.MakeDirectory(filepath.Join(dir, "loop")), unix.ELOOP.Error())
 }
 
@@ -155,15 +145,11 @@ func TestFiles(t *testing.T) {
 			path := filepath.Join(dir, "file")
 			put(t, path, tt.mode, tt.uid, tt.gid)
 			if tt.link {
-				if err := os.Symlink(path, path+".link"); err != nil {
-					t.Fatal(err)
-				}
+				do(t, os.Symlink(path, path+".link"))
 				path += ".link"
 			}
 			info, err := os.Lstat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			do(t, err)
 			testkit.AsUser(t, me, me, func() {
 				f, err := safefile.Open(path, os.O_RDWR, 0)
 				if err == nil {
@@ -176,9 +162,7 @@ func TestFiles(t *testing.T) {
 	}
 	t.Run("a pipe", func(t *testing.T) {
 		path := filepath.Join(place(t), "pipe")
-		if err := unix.Mkfifo(path, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		do(t, unix.Mkfifo(path, 0o600))
 		_, err := safefile.Open(path, os.O_RDONLY, 0) // does not wait for a writer
 		says(t, "Open", err, "is not a file")
 	})
@@ -229,9 +213,7 @@ func TestRemoveAbandoned(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	make := func() *os.File {
 		f, err := safefile.Scratch("dibs-test-", ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
@@ -266,5 +248,13 @@ func TestRemoveAbandonedOfOthers(t *testing.T) {
 	safefile.RemoveAbandoned("dibs-test-", ".md")
 	if _, err := os.Lstat(theirs); err != nil {
 		t.Errorf("it was removed: %v", err)
+	}
+}
+
+// do fails the test at once if there was an error.
+func do(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -76,34 +76,48 @@ func newMaker(l outbox.Ledger, b *board) *creation.Maker {
 	return creation.New(l, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
 }
 
-// A creation that waited long for its turn is in doubt from when it was sent, not from when
-// it was asked for.
-func TestDoubtBeginsWhenARequestWasSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &board{turn: 5 * time.Minute, behind: time.Minute, answer: noAnswer, pages: make(map[string]time.Time)}
-		m := newMaker(outboxtest.NewMemory(), b)
-		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
-		for try := range 20 {
-			made, _, err := m.Make(t.Context(), r)
-			if err == nil {
-				if made.ID == "" || try == 0 {
-					t.Errorf("made %+v at try %d", made, try)
+// asked is a request for a task.
+var asked = creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
+
+// A creation that waited long for its turn is in doubt from when it was sent, not from when it was asked
+// for. A page that Notion says it has saved, and that no query shows yet, is looked for, however long
+// ago the process began. Neither is made again.
+func TestMadeOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		began, turn time.Duration
+		answer      error
+	}{
+		"waited for its turn": {0, 5 * time.Minute, noAnswer},
+		"said to be saved":    {time.Hour, 0, claim.Errorf(claim.Unavailable, claim.LandedYes, "503, and saved")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &board{turn: tt.turn, behind: time.Minute, answer: tt.answer, pages: make(map[string]time.Time)}
+				m := newMaker(outboxtest.NewMemory(), b)
+				time.Sleep(tt.began)
+				for try := range 20 {
+					made, _, err := m.Make(t.Context(), asked)
+					if err == nil {
+						if made.ID == "" || try == 0 {
+							t.Errorf("made %+v at try %d", made, try)
+						}
+						break
+					}
+					unknown, ok := errors.AsType[*creation.UnknownError](err)
+					if !ok {
+						t.Fatalf("try %d: %v", try, err)
+					}
+					if wait := unknown.Err.RetryAfter; wait <= 0 || wait > time.Minute {
+						t.Errorf("try %d: to be asked again in %v", try, wait)
+					}
+					time.Sleep(10 * time.Second)
 				}
-				break
-			}
-			unknown, ok := errors.AsType[*creation.UnknownError](err)
-			if !ok {
-				t.Fatalf("try %d: %v", try, err)
-			}
-			if wait := unknown.Err.RetryAfter; wait <= 0 || wait > time.Minute {
-				t.Errorf("try %d: to be asked again in %v", try, wait)
-			}
-			time.Sleep(10 * time.Second)
-		}
-		if b.sent != 1 {
-			t.Errorf("sent %d times, want once", b.sent)
-		}
-	})
+				if b.sent != 1 {
+					t.Errorf("sent %d times, want once", b.sent)
+				}
+			})
+		})
+	}
 }
 
 // A stop ends each look for a creation in doubt, and each wait before one, within the moment.
@@ -114,7 +128,7 @@ func TestAStopEndsEveryWait(t *testing.T) {
 			kept, began := outboxtest.NewMemory(), time.Now()
 			ctx, stop := context.WithCancel(t.Context())
 			time.AfterFunc(at, stop)
-			_, _, err := newMaker(kept, b).Make(ctx, creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"})
+			_, _, err := newMaker(kept, b).Make(ctx, asked)
 			if _, ok := errors.AsType[*creation.UnknownError](err); !ok || time.Since(began) != at {
 				t.Errorf("stopped after %v, it ended after %v: %v", at, time.Since(began), err)
 			}
@@ -132,38 +146,17 @@ func TestNothingIsSentAgainBeforeItIsSaved(t *testing.T) {
 		b := &board{behind: time.Hour, answer: noAnswer, pages: make(map[string]time.Time)}
 		kept, over := outboxtest.NewMemory(), errors.New("another member leads")
 		m := newMaker(kept, b)
-		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
-		if _, _, err := m.Make(t.Context(), r); err == nil {
+		if _, _, err := m.Make(t.Context(), asked); err == nil {
 			t.Fatal("it was made although nothing was answered")
 		}
 		time.Sleep(5 * time.Minute)
 		kept.Depose(over)
-		if _, _, err := m.Make(t.Context(), r); !errors.Is(err, over) || b.sent != 1 {
+		if _, _, err := m.Make(t.Context(), asked); !errors.Is(err, over) || b.sent != 1 {
 			t.Errorf("sent %d times (%v), want once, and the journal's error", b.sent, err)
 		}
 		kept.Depose(nil)
-		if _, _, err := m.Make(t.Context(), r); b.sent != 2 {
+		if _, _, err := m.Make(t.Context(), asked); b.sent != 2 {
 			t.Errorf("sent %d times (%v), want twice: the journal takes it again", b.sent, err)
-		}
-	})
-}
-
-// A page that Notion says it has saved, and that no query shows yet, is looked for and not made again.
-func TestSavedIsNotMadeAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &board{behind: time.Minute, answer: claim.Errorf(claim.Unavailable, claim.LandedYes, "503, and saved"), pages: make(map[string]time.Time)}
-		m := newMaker(outboxtest.NewMemory(), b)
-		time.Sleep(time.Hour) // it began long ago
-		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
-		var err error
-		for range 20 {
-			if _, _, err = m.Make(t.Context(), r); err == nil {
-				break
-			}
-			time.Sleep(5 * time.Second)
-		}
-		if err != nil || b.sent != 1 {
-			t.Errorf("sent %d times, %v; want once, and the task in the end", b.sent, err)
 		}
 	})
 }
@@ -198,14 +191,13 @@ func TestMadeAllTheSame(t *testing.T) {
 					}
 				}
 				m := newMaker(kept, b)
-				r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
-				made, fresh, err := m.Make(ctx, r)
+				made, fresh, err := m.Make(ctx, asked)
 				if test.gone && test.answer != nil {
 					// Nothing is looked up for nobody; it is found when the request comes again.
 					if _, ok := errors.AsType[*creation.UnknownError](err); !ok {
 						t.Errorf("made %+v, %v, want that it is not known", made, err)
 					}
-					made, fresh, err = m.Make(t.Context(), r)
+					made, fresh, err = m.Make(t.Context(), asked)
 				}
 				if err != nil || made.ID == "" || !fresh {
 					t.Errorf("made %+v, %v, %v", made, fresh, err)
@@ -226,9 +218,9 @@ func TestDoubtThatIsNotSaved(t *testing.T) {
 		kept := outboxtest.NewMemory()
 		b := &board{behind: time.Hour, answer: noAnswer, pages: make(map[string]time.Time)}
 		b.made = func() { kept.Depose(errors.New("the disk is full")) }
-		m, r := newMaker(kept, b), creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
+		m := newMaker(kept, b)
 		for i, sent := range []int{1, 1, 2} {
-			_, _, err := m.Make(t.Context(), r)
+			_, _, err := m.Make(t.Context(), asked)
 			if _, ok := errors.AsType[*creation.UnknownError](err); !ok || b.sent != sent {
 				t.Errorf("request %d: sent %d times (%v), want %d, and that it is not known", i, b.sent, err, sent)
 			}
