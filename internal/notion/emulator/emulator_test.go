@@ -3,13 +3,16 @@ package emulator_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,31 +39,25 @@ type api struct {
 	client  *http.Client
 	version string
 	token   string
+	names   map[string]string // what $name stands for in a play
 }
 
 // start makes an emulator that is closed when the test ends.
 func start(t *testing.T, o emulator.Options) *api {
 	t.Helper()
-	e, err := emulator.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &api{t: t, e: e, client: e.Client(), version: "2022-06-28", token: e.Token()}
+	e := need(emulator.New(o))(t)
+	t.Cleanup(func() { must(t, e.Close()) })
+	return &api{t: t, e: e, client: e.Client(), version: "2022-06-28", token: e.Token(), names: map[string]string{"nobody": nobody}}
 }
 
-// seeded is start with the databases of Seed.
+// seeded is start with the databases of Seed: $tasks, whose data source is $source, $log and $mesh.
 func seeded(t *testing.T, kind string) (*api, emulator.Databases) {
 	t.Helper()
 	a := start(t, emulator.Options{})
-	dbs, err := a.e.Seed(kind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dbs := need(a.e.Seed(kind))(t)
+	a.names["tasks"], a.names["log"], a.names["mesh"] = dbs.Tasks, dbs.TaskLog, dbs.MeshLog
+	a.names["source"] = a.sourceOf(dbs.Tasks)
+	a.e.ResetRequests()
 	return a, dbs
 }
 
@@ -71,11 +68,43 @@ func (a *api) as(version string) *api {
 	return &b
 }
 
+// with returns the same client with another token.
+func (a *api) with(token string) *api {
+	b := *a
+	b.token = token
+	return &b
+}
+
 // in returns the same client for a subtest.
 func (a *api) in(t *testing.T) *api {
 	b := *a
 	b.t = t
 	return &b
+}
+
+// must fails the test over an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// need returns a value, or fails the test over the error beside it.
+func need[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// same compares two values; what says of what they are.
+func same(t testing.TB, want, got any, what string, args ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(what, args...), diff)
+	}
 }
 
 // reply is an answer, decoded if it is JSON.
@@ -96,18 +125,11 @@ func (a *api) send(method, path string, body any) (reply, error) {
 	switch b := body.(type) {
 	case nil:
 	case string:
-		r = bytes.NewBufferString(b)
+		r = strings.NewReader(b)
 	default:
-		data, err := json.Marshal(b)
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		r = bytes.NewReader(data)
+		r = bytes.NewReader(need(json.Marshal(b))(a.t))
 	}
-	req, err := http.NewRequestWithContext(a.t.Context(), method, "https://api.notion.com"+path, r)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	req := need(http.NewRequestWithContext(a.t.Context(), method, "https://api.notion.com"+path, r))(a.t)
 	if a.token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.token)
 	}
@@ -120,12 +142,9 @@ func (a *api) send(method, path string, body any) (reply, error) {
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
-	if err != nil {
-		return reply{}, err
-	}
 	out := reply{status: res.StatusCode, header: res.Header, text: string(data)}
 	json.Unmarshal(data, &out.body) // not every answer is JSON
-	return out, nil
+	return out, err
 }
 
 // do is send; the request must be answered.
@@ -158,6 +177,138 @@ func (a *api) refused(method, path string, body any, status int, code, message s
 	return r
 }
 
+// play sends requests and looks at their answers, each in a line, or in one that lines with tabs before
+// them continue:
+//
+//	[22|25|26] METHOD path [body] [ | what holds]…
+//
+// A path is below /v1/ if it does not begin with a slash. What holds is "status [code]: message", "path =
+// JSON", where "titles" stands for those of the rows, "#path = length", or "$name = path", which keeps a
+// text for the lines below. Without a status it is 200. ´ stands for `, and a message that begins with
+// "body." for that of a failed validation. play returns the last answer's body.
+func (a *api) play(script string) (last object) {
+	a.t.Helper()
+	script = strings.NewReplacer("\n\t", " ", "´", "`").Replace(strings.TrimSpace(script))
+	for line := range strings.Lines(script) {
+		if line = strings.TrimSpace(line); line != "" {
+			last = a.line(line)
+		}
+	}
+	return last
+}
+
+var codes = map[int]string{400: validation, 403: "restricted_resource", 404: "object_not_found", 429: "rate_limited"}
+
+func (a *api) line(line string) object {
+	a.t.Helper()
+	filled := func(s string) string {
+		return name.ReplaceAllStringFunc(s, func(n string) string {
+			if v, ok := a.names[n[1:]]; ok {
+				return v
+			}
+			return n
+		})
+	}
+	parts := strings.Split(line, " | ")
+	words := strings.SplitN(filled(parts[0]), " ", 3)
+	if i := slices.Index([]string{"22", "25", "26"}, words[0]); i >= 0 {
+		a, words = a.as(versions[i]), strings.SplitN(filled(parts[0]), " ", 4)[1:]
+	}
+	path, body := words[1], any(nil)
+	if !strings.HasPrefix(path, "/") {
+		path = "/v1/" + path
+	}
+	if len(words) > 2 {
+		body = words[2]
+	}
+	r := a.do(words[0], path, body)
+	status := http.StatusOK
+	for _, part := range parts[1:] {
+		part, isName := strings.CutPrefix(part, "$")
+		if !isName {
+			part = filled(part)
+		}
+		left, right, equals := strings.Cut(part, " = ")
+		m := refusal.FindStringSubmatch(part)
+		switch {
+		case m != nil:
+			status, _ = strconv.Atoi(m[1])
+			code := m[2]
+			if code == "" {
+				code = codes[status]
+			}
+			if r.body["code"] != nil && code != "" && r.body["code"] != code {
+				a.t.Errorf("%s\nis answered %s, want the code %s", line, r.text, code)
+			}
+			if strings.HasPrefix(m[3], "body.") {
+				m[3] = "body failed validation: " + m[3]
+			}
+			if m[3] != "" && r.body["message"] != m[3] {
+				a.t.Errorf("%s\nsays %q\nwant %q", line, r.body["message"], m[3])
+			}
+		case isName:
+			s, ok := at(r.body, steps(right)...).(string)
+			if !ok {
+				a.t.Fatalf("%s\nis answered without %s: %s", line, right, r.text)
+			}
+			a.names[left] = s
+		case equals:
+			var want any
+			must(a.t, json.Unmarshal([]byte(right), &want))
+			path, isLength := strings.CutPrefix(left, "#")
+			got := at(r.body, steps(path)...)
+			if path == "titles" {
+				all := list{}
+				for _, s := range titles(r.body) {
+					all = append(all, s)
+				}
+				got = all
+			}
+			if isLength {
+				l, _ := got.(list)
+				got = float64(len(l))
+			}
+			same(a.t, want, got, "%s\n%s", line, left)
+		default:
+			a.t.Fatalf("%s: %q says nothing", line, part)
+		}
+	}
+	if r.status != status {
+		a.t.Fatalf("%s\nis answered %d, want %d: %s", line, r.status, status, r.text)
+	}
+	return r.body
+}
+
+var (
+	name    = regexp.MustCompile(`\$\w+`)
+	refusal = regexp.MustCompile(`^(\d{3})(?: (\w+))?(?:: (.*))?$`)
+)
+
+// steps are the steps of at in a path with points.
+func steps(path string) (out []any) {
+	for _, step := range strings.Split(path, ".") {
+		if i, err := strconv.Atoi(step); err == nil {
+			out = append(out, i)
+		} else {
+			out = append(out, step)
+		}
+	}
+	return out
+}
+
+// page returns a page as it is now; id may be a $name.
+func (a *api) page(id string) emulator.Page {
+	a.t.Helper()
+	if known, ok := a.names[strings.TrimPrefix(id, "$")]; ok {
+		id = known
+	}
+	p, ok := a.e.Page(id)
+	if !ok {
+		a.t.Fatalf("there is no page %s", id)
+	}
+	return p
+}
+
 func text(s string) object {
 	return object{"rich_text": list{object{"text": object{"content": s}}}}
 }
@@ -184,56 +335,34 @@ func at(v any, path ...any) any {
 	return v
 }
 
-func TestCloseLeavesNothingRunning(t *testing.T) {
+func TestClose(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	e, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &api{t: t, e: e, client: e.Client(), version: "2022-06-28", token: e.Token()}
+	a := &api{t: t, e: need(emulator.New(emulator.Options{Token: "mine"}))(t), version: "2022-06-28", token: "mine"}
+	a.client = a.e.Client()
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() { a.ok("GET", "/v1/users/me", nil) })
 	}
 	wg.Wait()
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.e.Close())
 	if _, err := a.send("GET", "/v1/users/me", nil); err == nil {
 		t.Error("a closed emulator answers")
 	}
-	if err := e.Close(); err != nil {
-		t.Errorf("closing twice: %v", err)
-	}
+	must(t, a.e.Close())
 }
 
-func TestAnyURLLeadsToTheEmulator(t *testing.T) {
+// Any URL leads to the emulator, with a token that is made, or given.
+func TestClientAndToken(t *testing.T) {
 	a := start(t, emulator.Options{})
 	for _, host := range []string{"https://api.notion.com", "http://localhost:1234", "http://notion.invalid"} {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", host+"/v1/users/me", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+a.token)
-		req.Header.Set("Notion-Version", a.version)
-		res, err := a.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := need(a.client.Get(host + "/v1/users/me"))(t)
 		res.Body.Close()
-		if res.StatusCode != http.StatusOK {
+		if res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s: %s", host, res.Status)
 		}
 	}
-}
-
-func TestTokensAreMade(t *testing.T) {
-	one, two := start(t, emulator.Options{}), start(t, emulator.Options{})
-	if !strings.HasPrefix(one.token, "ntn_") || one.token == two.token {
-		t.Errorf("tokens are %q and %q", one.token, two.token)
-	}
-	if got := start(t, emulator.Options{Token: "mine"}).token; got != "mine" {
-		t.Errorf("token = %q, want mine", got)
+	if two := start(t, emulator.Options{}); !strings.HasPrefix(a.token, "ntn_") || a.token == two.token {
+		t.Errorf("tokens are %q and %q", a.token, two.token)
 	}
 }
 
@@ -241,153 +370,80 @@ func TestRequestsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		a := start(t, emulator.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-		dbs, err := a.e.Seed("empty")
-		if err != nil {
-			t.Fatal(err)
-		}
+		dbs := need(a.e.Seed("empty"))(t)
 		began := time.Now()
 		a.do("POST", "/v1/databases/"+dbs.Tasks+"/query?filter_properties=title", object{"page_size": 1})
 		time.Sleep(time.Second)
 		a.as("2025-09-03").do("GET", "/v1/pages/"+nobody, nil)
-		want := []emulator.Request{
+		synctest.Wait()
+		same(t, []emulator.Request{
 			{Time: began, Method: "POST", Path: "/v1/databases/" + dbs.Tasks + "/query", RawQuery: "filter_properties=title",
 				Version: "2022-06-28", Body: []byte(`{"page_size":1}`), Status: 200},
-			{Time: began.Add(time.Second), Method: "GET", Path: "/v1/pages/" + nobody, Version: "2025-09-03", Body: []byte{}, Status: 404},
-		}
-		synctest.Wait()
-		if diff := cmp.Diff(want, a.e.Requests()); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
-		if n := strings.Count(log.String(), "msg=request"); n != 2 {
-			t.Errorf("%d lines logged, want 2:\n%s", n, log.String())
-		}
-		if strings.Contains(log.String(), a.token) {
-			t.Error("the token is in the log")
+			{Time: began.Add(time.Second), Method: "GET", Path: "/v1/pages/" + nobody, Version: "2025-09-03", Status: 404},
+		}, a.e.Requests(), "requests")
+		if strings.Count(log.String(), "msg=request") != 2 || strings.Contains(log.String(), a.token) {
+			t.Errorf("want two lines, without the token:\n%s", log.String())
 		}
 		a.e.ResetRequests()
-		if got := a.e.Requests(); len(got) != 0 {
-			t.Errorf("requests after a reset: %v", got)
-		}
+		same(t, []emulator.Request(nil), a.e.Requests(), "after a reset")
 	})
 }
 
 // Other processes inject faults and read the log over HTTP.
 func TestControlOverHTTP(t *testing.T) {
-	e, err := emulator.New(emulator.Options{Token: "secret", Limit: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	srv := httptest.NewServer(e)
-	defer srv.Close()
-	send := func(token, method, path, body string) (int, []byte) {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-		req.Header.Set("Notion-Version", "2022-06-28")
-		res, err := srv.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		var b bytes.Buffer
-		if _, err := b.ReadFrom(res.Body); err != nil {
-			t.Fatal(err)
-		}
-		return res.StatusCode, b.Bytes()
-	}
-	for _, c := range []struct {
-		token, method, path, body string
-		status                    int
-	}{
-		{"wrong", "GET", "/_emulator/requests", "", 401},
-		{"secret", "GET", "/_emulator/nonsense", "", 404},
-		{"secret", "POST", "/_emulator/faults", `{"kind": "Earthquake"}`, 400},
-		{"secret", "POST", "/_emulator/faults", `{"kind": "Error500", "delay": "soon"}`, 400},
-		{"secret", "POST", "/_emulator/faults", `{"kind": "Error500", "event": "*"}`, 400},
-		{"secret", "POST", "/_emulator/faults", `{"kind": "LoseEvent"}`, 400},
-		{"secret", "POST", "/_emulator/faults", `{"kind": "LoseEvent", "event": "page.*", "times": 1}`, 204},
-		{"secret", "POST", "/_emulator/faults", `{"kind": "Error500", "method": "GET", "path": "/v1/users/*", "skip": 1, "times": 1}`, 204},
-		{"secret", "POST", "/_emulator/faults", `{"kind": "RateLimited429", "method": "POST", "retry_after": "90s", "reason": "x"}`, 204},
-		{"secret", "GET", "/v1/users/me", "", 200},
-		{"secret", "GET", "/v1/users/me", "", 500},
-		{"secret", "POST", "/v1/search", "{}", 429},
-		{"secret", "GET", "/v1/users/me", "", 429}, // from the real limit: control requests do not count
-		{"secret", "DELETE", "/_emulator/faults", "", 204},
-	} {
-		if status, body := send(c.token, c.method, c.path, c.body); status != c.status {
-			t.Errorf("%s %s %s: status %d, want %d: %s", c.method, c.path, c.body, status, c.status, body)
-		}
-	}
-	_, body := send("secret", "GET", "/_emulator/requests", "")
+	a := start(t, emulator.Options{Token: "secret", Limit: 3})
+	a.with("wrong").play(`GET /_emulator/requests | 401 unauthorized`)
+	a.play(`
+GET /_emulator/nonsense | 404 invalid_request_url
+POST /_emulator/faults {"kind": "Earthquake"} | 400
+POST /_emulator/faults {"kind": "Error500", "delay": "soon"} | 400
+POST /_emulator/faults {"kind": "Error500", "event": "*"} | 400
+POST /_emulator/faults {"kind": "LoseEvent"} | 400
+POST /_emulator/faults {"kind": "LoseEvent", "event": "page.*", "times": 1} | 204
+POST /_emulator/faults {"kind": "Error500", "method": "GET", "path": "/v1/users/*", "skip": 1, "times": 1} | 204
+POST /_emulator/faults {"kind": "RateLimited429", "method": "POST", "retry_after": "90s", "reason": "x"} | 204
+GET users/me
+GET users/me | 500
+POST search {} | 429 | additional_data = {"rate_limit_reason": "x", "retry_after": "90"}
+GET users/me | 429 | additional_data.rate_limit_reason = "public_api_request_rate_limit"
+DELETE /_emulator/faults | 204`) // control requests do not count for the real limit
 	var log []emulator.Request
-	if err := json.Unmarshal(body, &log); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(e.Requests(), log, cmpopts.EquateEmpty()); diff != "" || len(log) != 4 || string(log[2].Body) != "{}" {
+	must(t, json.Unmarshal([]byte(a.do("GET", "/_emulator/requests", nil).text), &log))
+	same(t, a.e.Requests(), log, "requests")
+	if len(log) != 4 || string(log[2].Body) != "{}" {
 		t.Errorf("requests are %+v", log)
 	}
-	send("secret", "DELETE", "/_emulator/requests", "")
-	if got := e.Requests(); len(got) != 0 {
-		t.Errorf("requests after DELETE: %v", got)
-	}
-}
-
-func TestFaultsOverHTTPSayEverything(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, dbs := seeded(t, "empty")
-		id := a.row(dbs.Tasks, nil)
-		inject := func(f object) {
-			if r := a.do("POST", "/_emulator/faults", f); r.status != http.StatusNoContent {
-				t.Fatalf("status %d: %s", r.status, r.text)
-			}
-		}
-		inject(object{"kind": "RateLimited429", "times": 1, "retry_after": "90s", "reason": "public_api_endpoint_rate_limit"})
-		r := a.do("GET", "/v1/users/me", nil)
-		want := object{"rate_limit_reason": "public_api_endpoint_rate_limit", "retry_after": "90"}
-		if diff := cmp.Diff(want, r.body["additional_data"]); diff != "" || r.header.Get("Retry-After") != "90" {
-			t.Errorf("additional_data (-want +got):\n%s", diff)
-		}
-		inject(object{"kind": "Delay", "times": 1, "delay": "1500ms"})
-		began := time.Now()
-		a.ok("GET", "/v1/users/me", nil)
-		if took := time.Since(began); took != 1500*time.Millisecond {
-			t.Errorf("answered after %s, want 1.5s", took)
-		}
-		inject(object{"kind": "LateWrite503", "times": 1, "late": "10s"})
-		a.do("PATCH", pathPages+"/"+id, object{"properties": object{"status": status("BLOCKED")}})
-		time.Sleep(9 * time.Second)
-		if p, _ := a.e.Page(id); p.Select("status") != "OPEN" {
-			t.Errorf("after 9s the status is %s, want OPEN", p.Select("status"))
-		}
-		time.Sleep(2 * time.Second)
-		if p, _ := a.e.Page(id); p.Select("status") != "BLOCKED" {
-			t.Errorf("after 11s the status is %s, want BLOCKED", p.Select("status"))
-		}
-	})
+	a.do("DELETE", "/_emulator/requests", nil)
+	same(t, []emulator.Request(nil), a.e.Requests(), "after DELETE")
 }
 
 // Deleting the faults releases the requests that they stall, even after Times is used up.
-func TestControlLetsGo(t *testing.T) {
+func TestFaultsOverHTTPSayEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, dbs := seeded(t, "empty")
-		id := a.row(dbs.Tasks, nil)
-		if r := a.do("POST", "/_emulator/faults", object{"kind": "Stop", "method": "PATCH", "times": 1}); r.status != http.StatusNoContent {
-			t.Fatalf("status %d: %s", r.status, r.text)
+		a.names["id"] = a.row(dbs.Tasks, nil)
+		status := func() string { return a.page("$id").Select("status") }
+		const write = `PATCH pages/$id {"properties":{"status":{"status":{"name":"BLOCKED"}}}}`
+		began := time.Now()
+		a.play(`
+POST /_emulator/faults {"kind": "Delay", "times": 1, "delay": "1500ms"} | 204
+GET users/me
+POST /_emulator/faults {"kind": "LateWrite503", "times": 1, "late": "10s"} | 204
+` + write + ` | 503 service_unavailable`)
+		if took := time.Since(began); took != 1500*time.Millisecond {
+			t.Errorf("answered after %s, want 1.5s", took)
 		}
-		done := make(chan reply)
-		go func() {
-			r, _ := a.send("PATCH", pathPages+"/"+id, object{"properties": object{"status": status("BLOCKED")}})
-			done <- r
-		}()
+		for _, want := range []string{"OPEN", "BLOCKED"} {
+			if time.Sleep(9 * time.Second); status() != want {
+				t.Errorf("after %s the status is %s, want %s", time.Since(began), status(), want)
+			}
+		}
+		a.play(`POST /_emulator/faults {"kind": "Stop", "method": "PATCH", "times": 1} | 204`)
+		var wg sync.WaitGroup
+		wg.Go(func() { a.play(write) })
 		synctest.Wait()
 		a.do("DELETE", "/_emulator/faults", nil)
-		if r := <-done; r.status != http.StatusOK {
-			t.Errorf("status %d", r.status)
-		}
+		wg.Wait()
 	})
 }
 
@@ -395,11 +451,7 @@ func TestControlLetsGo(t *testing.T) {
 func TestWritesAreAtomic(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.json")
 	a := start(t, emulator.Options{StateFile: file})
-	dbs, err := a.e.Seed("empty")
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := a.row(dbs.Tasks, nil)
+	id := a.row(need(a.e.Seed("empty"))(t).Tasks, nil)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -407,19 +459,20 @@ func TestWritesAreAtomic(t *testing.T) {
 				name := string(rune('a' + i))
 				a.ok("PATCH", "/v1/blocks/"+id+"/children", object{"children": list{paragraph(name)}})
 				got := a.ok("PATCH", pathPages+"/"+id, object{"properties": object{"claimed_by": text(name), "claim_token": text(name)}})
-				if by, token := at(got, "properties", "claimed_by", "rich_text", 0, "plain_text"), at(got, "properties", "claim_token", "rich_text", 0, "plain_text"); by != name || token != name {
-					t.Errorf("wrote %s, the answer shows %v and %v", name, by, token)
+				for _, property := range []string{"claimed_by", "claim_token"} {
+					if by := at(got, "properties", property, "rich_text", 0, "plain_text"); by != name {
+						t.Errorf("wrote %s, the answer shows %v in %s", name, by, property)
+					}
 				}
 			}
 		})
 	}
 	wg.Wait()
-	p, _ := a.e.Page(id)
+	p := a.page(id)
 	if p.Text("claimed_by") != p.Text("claim_token") || strings.Count(p.Body(), "\n") != 79 {
 		t.Errorf("claimed_by %q, claim_token %q, %d lines", p.Text("claimed_by"), p.Text("claim_token"), strings.Count(p.Body(), "\n")+1)
 	}
-	again := start(t, emulator.Options{StateFile: file})
-	if q, _ := again.e.Page(id); q.Body() != p.Body() || q.Text("claimed_by") != p.Text("claimed_by") {
+	if q := start(t, emulator.Options{StateFile: file}).page(id); q.Body() != p.Body() || q.Text("claimed_by") != p.Text("claimed_by") {
 		t.Error("the state file has another state than the answers")
 	}
 }
@@ -427,50 +480,32 @@ func TestWritesAreAtomic(t *testing.T) {
 func TestStateSurvives(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.json")
 	a := start(t, emulator.Options{StateFile: file})
-	dbs, err := a.e.Seed("demo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := a.e.Pages(dbs.Tasks)[4].ID
-	a.ok("PATCH", pathPages+"/"+id, object{"properties": object{"claimed_by": text("Sandman"), "priority": object{"select": object{"name": "urgent"}}}})
-	a.ok("PATCH", "/v1/blocks/"+id+"/children", object{"children": list{paragraph("a block")}})
-	a.ok("POST", "/v1/comments", object{"parent": object{"page_id": id}, "rich_text": text("a comment")["rich_text"]})
-	if err := a.e.Unshare(dbs.TaskLog); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.e.SetBlockLimit(7); err != nil {
-		t.Fatal(err)
-	}
+	dbs := need(a.e.Seed("demo"))(t)
+	a.names["id"], a.names["tasks"] = a.e.Pages(dbs.Tasks)[4].ID, dbs.Tasks
+	a.play(`
+PATCH pages/$id {"properties":{"claimed_by":{"rich_text":[{"text":{"content":"Sandman"}}]},"priority":{"select":{"name":"urgent"}}}}
+PATCH blocks/$id/children {"children":[{"paragraph":{"rich_text":[{"text":{"content":"a block"}}]}}]}
+POST comments {"parent":{"page_id":"$id"},"rich_text":[{"text":{"content":"a comment"}}]}`)
+	must(t, a.e.Unshare(dbs.TaskLog))
+	must(t, a.e.SetBlockLimit(7))
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("state file: %v, %v", info, err)
 	}
 
 	b := start(t, emulator.Options{StateFile: file}) // the first is still open
-	if b.token != a.token || b.e.Databases() != dbs {
+	if b.names = a.names; b.token != a.token || b.e.Databases() != dbs {
 		t.Errorf("token %q, databases %v, want %q, %v", b.token, b.e.Databases(), a.token, dbs)
 	}
-	for _, path := range []string{
-		"/v1/databases/" + dbs.Tasks, pathPages + "/" + id, "/v1/blocks/" + id + "/children", "/v1/comments?block_id=" + id,
-		"/v1/databases/" + dbs.TaskLog,
-	} {
+	for _, path := range []string{"databases/" + dbs.Tasks, "pages/$id", "blocks/$id/children", "comments?block_id=$id", "databases/" + dbs.TaskLog} {
+		path = "/v1/" + strings.Replace(path, "$id", a.names["id"], 1)
 		want, got := a.do("GET", path, nil).body, b.do("GET", path, nil).body
 		delete(want, "request_id")
 		delete(got, "request_id")
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", path, diff)
-		}
+		same(t, want, got, "%s", path)
 	}
-	if diff := cmp.Diff(a.query(dbs.Tasks, object{}), b.query(dbs.Tasks, object{})); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
-	if got := at(b.ok("POST", pathPages, object{"parent": object{"database_id": dbs.Tasks}}), "properties", "ID", "unique_id", "number"); got != 21.0 {
-		t.Errorf("the next task is number %v, want 21", got)
-	}
-	for range 6 {
-		b.ok("POST", pathPages, object{"parent": object{"database_id": dbs.Tasks}})
-	}
-	b.refused("POST", pathPages, object{"parent": object{"database_id": dbs.Tasks}}, http.StatusForbidden, "restricted_resource", "")
-
+	same(t, a.query(dbs.Tasks, object{}), b.query(dbs.Tasks, object{}), "rows")
+	const create = `POST pages {"parent":{"database_id":"$tasks"}}`
+	b.play(create + ` | properties.ID.unique_id.number = 21` + strings.Repeat("\n"+create, 6) + "\n" + create + ` | 403`)
 	if left, err := filepath.Glob(file + "*"); err != nil || len(left) != 1 {
 		t.Errorf("files left beside the state: %v, %v", left, err)
 	}
@@ -483,64 +518,39 @@ func TestStateSurvives(t *testing.T) {
 func TestBegin(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.json")
 	a := start(t, emulator.Options{StateFile: file})
-	dbs, err := a.e.Seed("empty")
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := a.row(dbs.Tasks, nil)
-	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := a.row(need(a.e.Seed("empty"))(t).Tasks, nil)
+	before := need(os.ReadFile(file))(t)
 	b := start(t, emulator.Options{Begin: file})
 	b.ok("PATCH", pathPages+"/"+id, object{"properties": object{"claimed_by": text("Sandman")}})
-	if err := b.e.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, b.e.Close())
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
 		t.Errorf("the file was written (%v)", err)
 	}
-	if err := b.e.WriteState(file); err != nil {
-		t.Fatal(err)
-	}
-	c := start(t, emulator.Options{Begin: file})
-	if p, _ := c.e.Page(id); p.Text("claimed_by") != "Sandman" {
-		t.Errorf("claimed_by %q", p.Text("claimed_by"))
+	must(t, b.e.WriteState(file))
+	if by := start(t, emulator.Options{Begin: file}).page(id).Text("claimed_by"); by != "Sandman" {
+		t.Errorf("claimed_by %q", by)
 	}
 }
 
 func TestBadStateFiles(t *testing.T) {
 	dir := t.TempDir()
-	broken := filepath.Join(dir, "broken.json")
-	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
+	broken, taken := filepath.Join(dir, "broken.json"), filepath.Join(dir, "taken.json")
+	must(t, os.WriteFile(broken, []byte("{"), 0o600))
+	for _, file := range []string{broken, dir} {
+		if _, err := emulator.New(emulator.Options{StateFile: file}); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("a state file that is none: %v", err)
+		}
 	}
-	if _, err := emulator.New(emulator.Options{StateFile: broken}); err == nil || !strings.Contains(err.Error(), broken) {
-		t.Errorf("a broken state file: %v", err)
+	for _, file := range []string{taken, filepath.Join(dir, "no", "such", "dir")} {
+		e := need(emulator.New(emulator.Options{StateFile: file}))(t)
+		if file == taken {
+			must(t, os.Mkdir(taken, 0o700))
+		}
+		if _, err := e.Seed("demo"); err == nil {
+			t.Errorf("the state was saved in %s", file)
+		}
 	}
-	if _, err := emulator.New(emulator.Options{StateFile: dir}); err == nil {
-		t.Error("a directory was taken for a state file")
-	}
-	// A failed replacement leaves no temporary file.
-	taken := filepath.Join(dir, "taken.json")
-	f, err := emulator.New(emulator.Options{StateFile: taken})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(taken, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Seed("demo"); err == nil {
-		t.Error("a directory was replaced by the state")
-	}
-	if left, err := filepath.Glob(taken + ".*"); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(taken + ".*"); err != nil || len(left) > 0 { // a failed replacement leaves no temporary file
 		t.Errorf("files left over: %v, %v", left, err)
-	}
-	e, err := emulator.New(emulator.Options{StateFile: filepath.Join(dir, "no", "such", "dir")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.Seed("demo"); err == nil {
-		t.Error("a state that could not be saved was not reported")
 	}
 }

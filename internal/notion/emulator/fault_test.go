@@ -1,6 +1,7 @@
 package emulator_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,6 +22,29 @@ func (a *api) inject(f emulator.Fault) (remove func()) {
 }
 
 func status(name string) object { return object{"status": object{"name": name}} }
+
+// onBoard runs a test in a bubble, with a board that has one task, $id.
+func onBoard(t *testing.T, test func(t *testing.T, a *api)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		a, dbs := seeded(t, "empty")
+		a.names["id"] = a.row(dbs.Tasks, object{"Name": title("Job")})
+		test(t, a)
+	})
+}
+
+// write sends a status for a page; it may fail.
+func (a *api) write(id, to string) (reply, error) {
+	return a.send("PATCH", pathPages+"/"+a.page(id).ID, object{"properties": object{"status": status(to)}})
+}
+
+// is checks the status of a page.
+func (a *api) is(id, want, when string) {
+	a.t.Helper()
+	if got := a.page(id).Select("status"); got != want {
+		a.t.Errorf("%s the status of %s is %s, want %s", when, id, got, want)
+	}
+}
 
 // The effects of each kind of fault on a write: what its sender sees and when, and the page right
 // then and in the end.
@@ -67,13 +91,11 @@ func TestFaultsOnWrites(t *testing.T) {
 		{emulator.Fault{Kind: emulator.StaleQuery, Delay: time.Hour}, seen{status: 200, shown: sent, after: sent, inTheEnd: sent}}, // not a query
 	} {
 		t.Run(string(c.fault.Kind), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a, dbs := seeded(t, "empty")
-				id := a.row(dbs.Tasks, nil)
-				page := func() string { p, _ := a.e.Page(id); return p.Select("status") }
+			onBoard(t, func(t *testing.T, a *api) {
+				page := func() string { return a.page("$id").Select("status") }
 				a.inject(c.fault)
 				start := time.Now()
-				r, err := a.send("PATCH", pathPages+"/"+id, object{"properties": object{"status": status(sent)}})
+				r, err := a.write("$id", sent)
 				answered := time.Now().UTC().Format(http.TimeFormat)
 				got := seen{status: r.status, took: time.Since(start), after: page()}
 				got.code, _ = r.body["code"].(string)
@@ -99,104 +121,61 @@ func TestFaultsOnWrites(t *testing.T) {
 }
 
 func TestDelayTakesEffectLate(t *testing.T) {
-	for kind, after := range map[emulator.FaultKind]string{emulator.Delay: "OPEN", emulator.DelayAnswer: "BLOCKED"} {
-		synctest.Test(t, func(t *testing.T) {
-			a, dbs := seeded(t, "empty")
-			id := a.row(dbs.Tasks, nil)
+	for kind, c := range map[emulator.FaultKind][2]string{emulator.Delay: {"OPEN", "00:00:10"}, emulator.DelayAnswer: {"BLOCKED", "00:00:00"}} {
+		onBoard(t, func(t *testing.T, a *api) {
 			a.inject(emulator.Fault{Kind: kind, Delay: 10 * time.Second})
 			done := make(chan reply)
 			go func() {
-				r, _ := a.send("PATCH", pathPages+"/"+id, object{"properties": object{"status": status("BLOCKED")}})
+				r, _ := a.write("$id", "BLOCKED")
 				done <- r
 			}()
 			time.Sleep(5 * time.Second)
-			if p, _ := a.e.Page(id); p.Select("status") != after {
-				t.Errorf("%s: after half the delay the status is %s, want %s", kind, p.Select("status"), after)
-			}
-			r := <-done
+			a.is("$id", c[0], string(kind)+": after half the delay")
 			// The Date header is the time of the effect, not of the arrival.
-			want := map[emulator.FaultKind]string{emulator.Delay: "00:00:10", emulator.DelayAnswer: "00:00:00"}[kind]
-			if !strings.Contains(r.header.Get("Date"), want) {
-				t.Errorf("%s: Date is %s, want %s", kind, r.header.Get("Date"), want)
+			if date := (<-done).header.Get("Date"); !strings.Contains(date, c[1]) {
+				t.Errorf("%s: Date is %s, want %s", kind, date, c[1])
 			}
 		})
 	}
 }
 
 func TestLateWriteLandsOverLaterOnes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, dbs := seeded(t, "empty")
-		id := a.row(dbs.Tasks, nil)
+	onBoard(t, func(t *testing.T, a *api) {
 		a.inject(emulator.Fault{Kind: emulator.LateWrite, Late: 4 * time.Second, Times: 1})
-		if _, err := a.send("PATCH", pathPages+"/"+id, object{"properties": object{"claimed_by": text("late")}}); err == nil {
+		if _, err := a.write("$id", "CANCELLED"); err == nil {
 			t.Error("the late write was answered")
 		}
-		a.ok("PATCH", pathPages+"/"+id, object{"properties": object{"claimed_by": text("prompt")}})
+		need(a.write("$id", "BLOCKED"))(t)
 		time.Sleep(3999 * time.Millisecond)
-		if p, _ := a.e.Page(id); p.Text("claimed_by") != "prompt" {
-			t.Errorf("before the write lands: %q", p.Text("claimed_by"))
-		}
+		a.is("$id", "BLOCKED", "before the write lands")
 		time.Sleep(2 * time.Millisecond)
-		if p, _ := a.e.Page(id); p.Text("claimed_by") != "late" {
-			t.Errorf("after the write landed: %q", p.Text("claimed_by"))
-		}
-	})
-}
-
-func TestCloseForgetsLateWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, dbs := seeded(t, "empty")
-		id := a.row(dbs.Tasks, nil)
+		a.is("$id", "CANCELLED", "after the write landed")
 		a.inject(emulator.Fault{Kind: emulator.LateWrite503, Late: time.Minute})
-		a.do("PATCH", pathPages+"/"+id, object{"properties": object{"claimed_by": text("late")}})
-		if err := a.e.Close(); err != nil {
-			t.Fatal(err)
-		}
+		need(a.write("$id", "OPEN"))(t)
+		must(t, a.e.Close())
 		time.Sleep(time.Hour)
-		if p, _ := a.e.Page(id); p.Text("claimed_by") != "" {
-			t.Error("a write landed after Close")
-		}
+		a.is("$id", "CANCELLED", "after Close")
 	})
 }
 
 func TestStaleQueryAnswersFromThePast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, dbs := seeded(t, "empty")
-		edited, trashed := a.row(dbs.Tasks, object{"Name": title("edited")}), a.row(dbs.Tasks, object{"Name": title("trashed")})
+	onBoard(t, func(t *testing.T, a *api) {
+		a.names["gone"] = a.row(a.names["tasks"], object{"Name": title("trashed")})
 		time.Sleep(time.Minute)
-		a.setStatus(edited, "IN_PROGRESS")
+		a.setStatus(a.names["id"], "IN_PROGRESS")
 		time.Sleep(20 * time.Second)
-		a.setStatus(edited, "COMPLETED")
-		if err := a.e.TrashPage(trashed); err != nil {
-			t.Fatal(err)
-		}
-		a.row(dbs.Tasks, object{"Name": title("new")})
+		a.setStatus(a.names["id"], "COMPLETED")
+		must(t, a.e.TrashPage(a.names["gone"]))
+		a.row(a.names["tasks"], object{"Name": title("new")})
 		time.Sleep(10 * time.Second)
-
-		open := object{"filter": object{"property": "status", "status": object{"equals": "OPEN"}}}
-		started := object{"filter": object{"property": "status", "status": object{"equals": "IN_PROGRESS"}}}
-		for _, c := range []struct {
-			ago           time.Duration
-			open, started []string
-		}{
-			{0, []string{"new"}, []string{}},
-			{9 * time.Second, []string{"new"}, []string{}},
-			{11 * time.Second, []string{"trashed"}, []string{"edited"}},
-			{29 * time.Second, []string{"trashed"}, []string{"edited"}},
-			{31 * time.Second, []string{"trashed", "edited"}, []string{}},
-			{time.Hour, []string{}, []string{}},
+		for ago, want := range map[time.Duration][2]string{ // OPEN and IN_PROGRESS
+			0: {`["new"]`, `[]`}, 9 * time.Second: {`["new"]`, `[]`}, 11 * time.Second: {`["trashed"]`, `["Job"]`},
+			29 * time.Second: {`["trashed"]`, `["Job"]`}, 31 * time.Second: {`["trashed","Job"]`, `[]`}, time.Hour: {`[]`, `[]`},
 		} {
-			remove := a.inject(emulator.Fault{Kind: emulator.StaleQuery, Delay: c.ago})
-			if diff := cmp.Diff(c.open, a.query(dbs.Tasks, open)); diff != "" {
-				t.Errorf("OPEN %s ago (-want +got):\n%s", c.ago, diff)
-			}
-			if diff := cmp.Diff(c.started, a.query(dbs.Tasks, started)); diff != "" {
-				t.Errorf("IN_PROGRESS %s ago (-want +got):\n%s", c.ago, diff)
-			}
-			// Pages themselves are never stale.
-			if got := at(a.ok("GET", pathPages+"/"+edited, nil), "properties", "status", "status", "name"); got != "COMPLETED" {
-				t.Errorf("the page is %v", got)
-			}
+			remove := a.inject(emulator.Fault{Kind: emulator.StaleQuery, Delay: ago})
+			const query = `POST databases/$tasks/query {"filter":{"property":"status","status":{"equals":"%s"}}} | titles = %s` + "\n"
+			a.play(fmt.Sprintf(query, "OPEN", want[0]) + fmt.Sprintf(query, "IN_PROGRESS", want[1]) +
+				`GET pages/$id | properties.status.status.name = "COMPLETED"`) // pages themselves are never stale
 			remove()
 		}
 	})
@@ -204,35 +183,25 @@ func TestStaleQueryAnswersFromThePast(t *testing.T) {
 
 func TestSaved503TellsWhatItSaved(t *testing.T) {
 	a, dbs := seeded(t, "empty")
-	a.inject(emulator.Fault{Kind: emulator.SavedBut503})
-	r := a.do("POST", pathPages, object{"parent": object{"database_id": dbs.Tasks}})
-	pages := a.e.Pages(dbs.Tasks)
-	if len(pages) != 1 || at(r.body, "additional_data", "committed_resource_id") != pages[0].ID {
-		t.Errorf("pages %v, additional_data %v", pages, r.body["additional_data"])
+	remove := a.inject(emulator.Fault{Kind: emulator.SavedBut503})
+	a.play(`POST pages {"parent":{"database_id":"$tasks"}} | 503 | #additional_data.retry_guidance = 2 | $id = additional_data.committed_resource_id`)
+	if pages := a.e.Pages(dbs.Tasks); len(pages) != 1 || pages[0].ID != a.names["id"] {
+		t.Errorf("the pages are %v", pages)
 	}
-	if n := len(at(r.body, "additional_data", "retry_guidance").(list)); n != 2 || !strings.Contains(r.body["message"].(string), "saved") {
-		t.Errorf("answer is %s", r.text)
+	said := a.play(`
+PATCH pages/$id {"properties":{"Colour":null}} | 400
+PATCH pages/$id {} | 503 | additional_data.committed_resource_id = null`)["message"].(string)
+	if !strings.Contains(said, "saved") {
+		t.Errorf("says %q", said)
 	}
-	r = a.do("PATCH", pathPages+"/"+pages[0].ID, object{"properties": object{"Notes": text("x")}})
-	if r.status != 503 || at(r.body, "additional_data", "committed_resource_id") != nil {
-		t.Errorf("an edit answers %s", r.text)
-	}
-	// A refused request is refused as usual.
-	a.refused("PATCH", pathPages+"/"+pages[0].ID, object{"properties": object{"Colour": text("x")}}, badRequest, validation, errNoProperty)
-}
-
-func TestNotAppliedCreatesNothing(t *testing.T) {
-	a, dbs := seeded(t, "empty")
+	remove()
 	a.inject(emulator.Fault{Kind: emulator.NotApplied, Times: 1})
-	a.ok("POST", pathPages, object{"parent": object{"database_id": dbs.Tasks}, "properties": object{"priority": object{"select": object{"name": "urgent"}}}})
-	if n := len(a.e.Pages(dbs.Tasks)); n != 0 {
-		t.Errorf("%d pages, want none", n)
-	}
-	if n := len(at(a.ok("GET", "/v1/databases/"+dbs.Tasks, nil), "properties", "priority", "select", "options").(list)); n != 4 {
-		t.Errorf("%d priorities, want 4", n)
-	}
-	if got := at(a.ok("POST", pathPages, object{"parent": object{"database_id": dbs.Tasks}}), "properties", "ID", "unique_id", "number"); got != 1.0 {
-		t.Errorf("the first page has the number %v", got)
+	a.play(`
+POST pages {"parent":{"database_id":"$tasks"},"properties":{"priority":{"select":{"name":"urgent"}}}} | properties.ID.unique_id.number = 2
+GET databases/$tasks | #properties.priority.select.options = 4
+POST pages {"parent":{"database_id":"$tasks"}} | properties.ID.unique_id.number = 2`)
+	if n := len(a.e.Pages(dbs.Tasks)); n != 2 {
+		t.Errorf("%d pages, want 2", n)
 	}
 }
 
@@ -244,40 +213,24 @@ func TestAnswersOfTheEdge(t *testing.T) {
 		t.Errorf("answer is %v %s", r.header, r.text)
 	}
 	a.inject(emulator.Fault{Kind: emulator.Blocked429, Times: 1})
-	r = a.do("GET", "/v1/users/me", nil)
-	if at(r.body, "additional_data", "rate_limit_reason") != "public_api_request_blocked" {
-		t.Errorf("answer is %s", r.text)
-	}
-	a.inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 90 * time.Second, Reason: "public_api_space_request_rate_limit"})
-	r = a.do("GET", "/v1/users/me", nil)
-	want := object{"rate_limit_reason": "public_api_space_request_rate_limit", "retry_after": "90"}
-	if diff := cmp.Diff(want, r.body["additional_data"]); diff != "" {
-		t.Errorf("additional_data (-want +got):\n%s", diff)
-	}
+	a.play(`GET users/me | 429 | additional_data.rate_limit_reason = "public_api_request_blocked"`)
 }
 
 // Faults of writes neither strike nor count reads; likewise those of queries.
 func TestFaultsOfWritesAndQueries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, dbs := seeded(t, "empty")
-		id := a.row(dbs.Tasks, object{"Name": title("Job")})
+	onBoard(t, func(t *testing.T, a *api) {
 		time.Sleep(time.Minute)
 		for _, kind := range []emulator.FaultKind{
 			emulator.SavedBut503, emulator.NotApplied, emulator.LateWrite, emulator.LateWrite503, emulator.Conflict409Saved, emulator.StaleQuery,
 		} {
 			remove := a.e.Inject(emulator.Fault{Kind: kind, Times: 1, Delay: time.Hour})
-			a.ok("GET", pathPages+"/"+id, nil)
+			a.play(`GET pages/$id`)
 			if kind == emulator.StaleQuery {
-				a.ok("PATCH", pathPages+"/"+id, object{})
-				if rows := a.query(dbs.Tasks, object{}); len(rows) != 0 {
-					t.Errorf("a query of an hour ago gives %v", rows)
-				}
+				a.play("PATCH pages/$id {}\nPOST databases/$tasks/query {} | titles = []")
 			} else {
-				if rows := a.query(dbs.Tasks, object{}); len(rows) != 1 {
-					t.Errorf("%s: a query gives %v", kind, rows)
-				}
+				a.play(`POST databases/$tasks/query {} | titles = ["Job"]`)
 				notes := string(kind)
-				r, err := a.send("PATCH", pathPages+"/"+id, object{"properties": object{"Notes": text(notes)}})
+				r, err := a.send("PATCH", pathPages+"/"+a.names["id"], object{"properties": object{"Notes": text(notes)}})
 				if shown := at(r.body, "properties", "Notes", "rich_text", 0, "plain_text"); err == nil && r.status == 200 && shown == notes {
 					t.Errorf("%s: the write was not struck", kind)
 				}
@@ -314,29 +267,21 @@ func TestFaultsStrikeWhatTheyMatch(t *testing.T) {
 		{"skip and times", emulator.Fault{Skip: 1, Times: 3}, ".xxx.."},
 		{"skip and times of a path", emulator.Fault{Path: "/v1/pages", Skip: 1, Times: 1}, ".x...."},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			a := a.in(t)
-			c.fault.Kind = emulator.Error500
-			remove := a.e.Inject(c.fault)
-			defer remove()
-			got := ""
-			for _, r := range []reply{
-				a.do("GET", "/v1/pages/"+id, nil), a.do("PATCH", "/v1/pages/"+id, body), a.do("GET", "/v1/pages/"+id+"/properties/title", nil),
-				a.do("GET", "/v1/databases/"+dbs.Tasks, nil), a.do("POST", "/v1/databases/"+dbs.Tasks+"/query", object{}),
-				a.do("POST", "/v1/pages", object{"parent": object{"database_id": dbs.Tasks}}),
-			} {
-				if r.status == 500 {
-					got += "x"
-				} else {
-					got += "."
-				}
-			}
-			if got != c.want {
-				t.Errorf("struck %s, want %s", got, c.want)
-			}
-			remove()
-			a.ok("GET", "/v1/pages/"+id, nil)
-		})
+		c.fault.Kind = emulator.Error500
+		remove := a.e.Inject(c.fault)
+		got := ""
+		for _, r := range []reply{
+			a.do("GET", "/v1/pages/"+id, nil), a.do("PATCH", "/v1/pages/"+id, body), a.do("GET", "/v1/pages/"+id+"/properties/title", nil),
+			a.do("GET", "/v1/databases/"+dbs.Tasks, nil), a.do("POST", "/v1/databases/"+dbs.Tasks+"/query", object{}),
+			a.do("POST", "/v1/pages", object{"parent": object{"database_id": dbs.Tasks}}),
+		} {
+			got += map[bool]string{true: "x", false: "."}[r.status == 500]
+		}
+		if got != c.want {
+			t.Errorf("%s: struck %s, want %s", c.name, got, c.want)
+		}
+		remove()
+		a.ok("GET", "/v1/pages/"+id, nil)
 	}
 }
 
@@ -344,19 +289,17 @@ func TestTheFirstFaultStrikes(t *testing.T) {
 	a := start(t, emulator.Options{})
 	a.inject(emulator.Fault{Kind: emulator.Error500, Skip: 1, Times: 1})
 	a.inject(emulator.Fault{Kind: emulator.Error504, Times: 2})
-	var got []int
-	for range 4 {
-		got = append(got, a.do("GET", "/v1/users/me", nil).status)
-	}
-	if diff := cmp.Diff([]int{504, 500, 504, 200}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	a.play("GET users/me | 504\nGET users/me | 500\nGET users/me | 504\nGET users/me")
+	defer func() {
+		if recover() == nil {
+			t.Error("a fault of no known kind was injected")
+		}
+	}()
+	a.e.Inject(emulator.Fault{Kind: "Earthquake"})
 }
 
 func TestLatency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, dbs := seeded(t, "empty")
-		id := a.row(dbs.Tasks, nil)
+	onBoard(t, func(t *testing.T, a *api) {
 		a.e.SetLatency(func(r *http.Request) (before, after time.Duration) {
 			if r.Method != "PATCH" {
 				return 0, 0
@@ -366,139 +309,87 @@ func TestLatency(t *testing.T) {
 		start := time.Now()
 		done := make(chan time.Duration)
 		go func() {
-			a.ok("PATCH", pathPages+"/"+id, object{"properties": object{"status": status("BLOCKED")}})
+			a.write("$id", "BLOCKED")
 			done <- time.Since(start)
 		}()
 		for _, want := range []string{"OPEN", "BLOCKED"} {
 			time.Sleep(1900 * time.Millisecond)
-			if p, _ := a.e.Page(id); p.Select("status") != want {
-				t.Errorf("after %s the status is %s, want %s", time.Since(start), p.Select("status"), want)
-			}
+			a.is("$id", want, time.Since(start).String())
 		}
-		if took := <-done; took != 5*time.Second {
-			t.Errorf("answered after %s, want 5s", took)
-		}
-		if at := a.e.Requests()[0].Time.Sub(start); at != 2*time.Second {
-			t.Errorf("arrived after %s, want 2s", at)
+		if took, at := <-done, a.e.Requests()[0].Time.Sub(start); took != 5*time.Second || at != 2*time.Second {
+			t.Errorf("arrived after %s, answered after %s, want 2s and 5s", at, took)
 		}
 		// The request of a sender that gives up on the way never arrives.
 		a.client.Timeout = time.Second
-		if _, err := a.send("PATCH", pathPages+"/"+id, object{"properties": object{"status": status("OPEN")}}); err == nil {
+		if _, err := a.write("$id", "OPEN"); err == nil {
 			t.Error("answered within a second")
 		}
 		time.Sleep(time.Minute)
-		if p, _ := a.e.Page(id); p.Select("status") != "BLOCKED" || len(a.e.Requests()) != 1 {
+		if a.is("$id", "BLOCKED", "in the end"); len(a.e.Requests()) != 1 {
 			t.Errorf("a request that was given up on arrived: %+v", a.e.Requests())
 		}
 	})
 }
 
-func TestInjectRefusesUnknownKinds(t *testing.T) {
-	a := start(t, emulator.Options{})
-	defer func() {
-		if recover() == nil {
-			t.Error("a fault of no known kind was injected")
-		}
-	}()
-	a.e.Inject(emulator.Fault{Kind: "Earthquake"})
-}
-
 func TestStopHoldsRequests(t *testing.T) {
-	for _, c := range []struct {
-		kind emulator.FaultKind
-		held string // the status while the request waits
-		gone string // the status if the sender gives up
-	}{
-		{emulator.Stop, "OPEN", "OPEN"},
-		{emulator.StopAfter, "BLOCKED", "BLOCKED"},
-	} {
-		t.Run(string(c.kind), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a, dbs := seeded(t, "empty")
-				kept, left := a.row(dbs.Tasks, nil), a.row(dbs.Tasks, nil)
-				remove := a.inject(emulator.Fault{Kind: c.kind, Method: "PATCH", Times: 2})
-				status := func(id string) string { p, _ := a.e.Page(id); return p.Select("status") }
-				blocked := object{"properties": object{"status": object{"status": object{"name": "BLOCKED"}}}}
-
-				done := make(chan reply)
-				go func() {
-					r, _ := a.send("PATCH", pathPages+"/"+kept, blocked)
-					done <- r
-				}()
-				impatient := *a
-				impatient.client = a.e.Client()
-				impatient.client.Timeout = time.Minute
-				if _, err := impatient.send("PATCH", pathPages+"/"+left, blocked); err == nil {
-					t.Error("a held request was answered")
-				}
-				synctest.Wait()
-				if status(kept) != c.held || status(left) != c.gone {
-					t.Errorf("while held: %s and %s, want %s and %s", status(kept), status(left), c.held, c.gone)
-				}
-				if r := a.e.Requests()[0]; r.Status != 0 {
-					t.Errorf("a held request has the status %d in the log", r.Status)
-				}
-				a.ok("PATCH", pathPages+"/"+kept, object{"properties": object{"Notes": text("not held: twice is enough")}})
-				remove()
-				if r := <-done; r.status != http.StatusOK || status(kept) != "BLOCKED" {
-					t.Errorf("let go: status %d, page %s", r.status, status(kept))
-				}
-				synctest.Wait()
-				if status(left) != c.gone {
-					t.Errorf("the request whose sender left took effect later: %s", status(left))
-				}
-			})
+	for kind, held := range map[emulator.FaultKind]string{emulator.Stop: "OPEN", emulator.StopAfter: "BLOCKED"} { // the status while the request waits
+		onBoard(t, func(t *testing.T, a *api) {
+			a.names["left"] = a.row(a.names["tasks"], nil)
+			remove := a.inject(emulator.Fault{Kind: kind, Method: "PATCH", Times: 2})
+			done := make(chan reply)
+			go func() {
+				r, _ := a.write("$id", "BLOCKED")
+				done <- r
+			}()
+			impatient := *a
+			impatient.client = a.e.Client()
+			impatient.client.Timeout = time.Minute
+			if _, err := impatient.write("$left", "BLOCKED"); err == nil {
+				t.Error("a held request was answered")
+			}
+			synctest.Wait()
+			a.is("$id", held, "while held")
+			a.is("$left", held, "while held")
+			if r := a.e.Requests()[0]; r.Status != 0 {
+				t.Errorf("a held request has the status %d in the log", r.Status)
+			}
+			a.play(`PATCH pages/$id {}`) // twice is enough
+			remove()
+			if r := <-done; r.status != http.StatusOK {
+				t.Errorf("let go: status %d", r.status)
+			}
+			a.is("$id", "BLOCKED", "let go")
+			synctest.Wait()
+			a.is("$left", held, "though its sender left")
 		})
 	}
 }
 
+// Close ends the requests that wait, also those of another server, which does not cut connections.
 func TestCloseEndsHeldRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, dbs := seeded(t, "empty")
-		id := a.row(dbs.Tasks, nil)
-		a.e.Inject(emulator.Fault{Kind: emulator.Stop})
-		done := make(chan error)
-		go func() {
-			_, err := a.send("PATCH", pathPages+"/"+id, object{"properties": object{"status": status("BLOCKED")}})
-			done <- err
-		}()
-		synctest.Wait()
-		if err := a.e.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-done; err == nil {
-			t.Error("the held request was answered")
-		}
-		synctest.Wait()
-		if p, _ := a.e.Page(id); p.Select("status") != "OPEN" {
-			t.Error("the held request took effect")
-		}
-	})
-}
-
-// Another server, which does not cut connections, may serve the emulator: Close also ends the
-// requests that wait there.
-func TestCloseEndsHeldRequestsOfOtherServers(t *testing.T) {
 	for _, fault := range []emulator.Fault{{Kind: emulator.Stop}, {Kind: emulator.Delay, Delay: time.Hour}} {
-		synctest.Test(t, func(t *testing.T) {
-			a := start(t, emulator.Options{})
+		onBoard(t, func(t *testing.T, a *api) {
 			a.e.Inject(fault)
 			began := time.Now()
-			done := make(chan any)
+			cut, aborted := make(chan error, 1), make(chan any, 1)
 			go func() {
-				defer func() { done <- recover() }()
+				_, err := a.write("$id", "BLOCKED")
+				cut <- err
+			}()
+			go func() {
+				defer func() { aborted <- recover() }()
 				r := httptest.NewRequest("GET", "/v1/users/me", nil)
 				r.Header.Set("Authorization", "Bearer "+a.token)
 				r.Header.Set("Notion-Version", a.version)
 				a.e.ServeHTTP(httptest.NewRecorder(), r)
 			}()
 			synctest.Wait()
-			if err := a.e.Close(); err != nil {
-				t.Fatal(err)
+			must(t, a.e.Close())
+			if err, got := <-cut, <-aborted; err == nil || got != http.ErrAbortHandler || time.Since(began) != 0 {
+				t.Errorf("%s: ended with %v and %v after %s", fault.Kind, err, got, time.Since(began))
 			}
-			if got := <-done; got != http.ErrAbortHandler || time.Since(began) != 0 {
-				t.Errorf("%s: ended with %v after %s", fault.Kind, got, time.Since(began))
-			}
+			synctest.Wait()
+			a.is("$id", "OPEN", "after Close")
 		})
 	}
 }

@@ -1,30 +1,53 @@
 package emulator_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"dibs/internal/notion/emulator"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/oklog/ulid/v2"
 )
 
-func TestSeedIDs(t *testing.T) {
+func TestSeeds(t *testing.T) {
 	want := emulator.Databases{
 		Tasks:   "2f835e81-2bbb-81b6-9700-e18108a40b1f",
 		TaskLog: "2fa35e81-2bbb-8180-8f74-cbd9acd08b52",
 		MeshLog: "2fa35e81-2bbb-811a-b6f7-ff9eb7448c99",
 	}
-	for _, kind := range []string{"empty", "demo"} {
+	for kind, tasks := range map[string]int{"empty": 0, "demo": 20} {
 		a, dbs := seeded(t, kind)
-		if dbs != want || a.e.Databases() != want {
-			t.Errorf("%s: databases are %v", kind, dbs)
+		if n := len(a.e.Pages(dbs.Tasks)); dbs != want || a.e.Databases() != want || n != tasks || len(a.query(dbs.Tasks, object{})) != tasks {
+			t.Errorf("%s: databases are %v, with %d tasks, want %d", kind, dbs, n, tasks)
 		}
-		tasks := map[string]int{"empty": 0, "demo": 20}[kind]
-		if n := len(a.e.Pages(dbs.Tasks)); n != tasks || len(a.query(dbs.Tasks, object{})) != tasks {
-			t.Errorf("%s: %d tasks, want %d", kind, n, tasks)
+		for id, types := range map[string]string{
+			dbs.Tasks: "ID unique_id, Name title, Notes rich_text, claim_timeout_minutes number, claim_token rich_text, claimed_at date, claimed_by rich_text, " +
+				"claimed_until formula, depends_on relation, note rich_text, priority select, status status",
+			dbs.MeshLog: "Name title, agent rich_text, at date, claim_id rich_text, code rich_text, count number, detail rich_text, entry_id rich_text, event select, " +
+				"from rich_text, holder rich_text, message rich_text, task rich_text, task_id rich_text, to rich_text",
+			dbs.TaskLog: "Name title, agent rich_text, claim_id rich_text, duration_seconds number, entry_id rich_text, finished date, outcome select, " +
+				"started date, summary rich_text, task rich_text, task_id rich_text",
+		} {
+			var got []string
+			for name, p := range a.ok("GET", "/v1/databases/"+id, nil)["properties"].(object) {
+				got = append(got, fmt.Sprint(name, " ", at(p, "type")))
+			}
+			slices.Sort(got)
+			same(t, types, strings.Join(got, ", "), "%s", id)
 		}
+		names := func(property, kind string) (out []string) {
+			for _, o := range at(a.ok("GET", "/v1/databases/"+dbs.Tasks, nil), "properties", property, kind, "options").(list) {
+				out = append(out, at(o, "name").(string))
+			}
+			return out
+		}
+		same(t, []string{"OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED"}, names("status", "status"), "statuses")
+		same(t, []string{"critical", "high", "medium", "low"}, names("priority", "select"), "priorities")
+		a.play(`GET databases/$tasks | properties.depends_on.relation.database_id = "$tasks" | properties.ID.unique_id.prefix = "TASK"`)
 	}
 	a := start(t, emulator.Options{})
 	if _, err := a.e.Seed("huge"); err == nil || a.e.Databases() != (emulator.Databases{}) {
@@ -32,115 +55,63 @@ func TestSeedIDs(t *testing.T) {
 	}
 }
 
-func TestSeedSchemas(t *testing.T) {
-	a, dbs := seeded(t, "empty")
-	for id, want := range map[string]map[string]any{
-		dbs.Tasks: {
-			"Name": "title", "status": "status", "claimed_by": "rich_text", "claimed_at": "date", "claim_timeout_minutes": "number",
-			"claim_token": "rich_text", "priority": "select", "depends_on": "relation", "ID": "unique_id", "claimed_until": "formula", "note": "rich_text", "Notes": "rich_text",
-		},
-		dbs.MeshLog: {
-			"Name": "title", "entry_id": "rich_text", "event": "select", "agent": "rich_text", "task": "rich_text", "task_id": "rich_text",
-			"claim_id": "rich_text", "holder": "rich_text", "code": "rich_text", "detail": "rich_text", "at": "date", "count": "number",
-			"from": "rich_text", "to": "rich_text", "message": "rich_text",
-		},
-		dbs.TaskLog: {
-			"Name": "title", "entry_id": "rich_text", "agent": "rich_text", "task": "rich_text", "task_id": "rich_text", "outcome": "select",
-			"started": "date", "finished": "date", "duration_seconds": "number", "claim_id": "rich_text", "summary": "rich_text",
-		},
-	} {
-		got := map[string]any{}
-		for name, p := range a.ok("GET", "/v1/databases/"+id, nil)["properties"].(object) {
-			got[name] = at(p, "type")
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", id, diff)
-		}
-	}
-	props := a.ok("GET", "/v1/databases/"+dbs.Tasks, nil)["properties"]
-	names := func(options any) (out []string) {
-		for _, o := range options.(list) {
-			out = append(out, at(o, "name").(string))
-		}
-		return out
-	}
-	if diff := cmp.Diff([]string{"OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED"}, names(at(props, "status", "status", "options"))); diff != "" {
-		t.Errorf("statuses (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"critical", "high", "medium", "low"}, names(at(props, "priority", "select", "options"))); diff != "" {
-		t.Errorf("priorities (-want +got):\n%s", diff)
-	}
-	if at(props, "depends_on", "relation", "database_id") != dbs.Tasks || at(props, "ID", "unique_id", "prefix") != "TASK" {
-		t.Errorf("depends_on %v, ID %v", at(props, "depends_on"), at(props, "ID"))
-	}
-}
-
 func TestDemoBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, dbs := seeded(t, "demo")
 		tasks := a.e.Pages(dbs.Tasks)
-		status, byID, priorities := map[string][]string{}, map[string]emulator.Page{}, map[string]bool{}
-		var stale, reserved []emulator.Page
+		counts, done, apart := map[string]int{}, map[string]bool{}, map[string]bool{}
 		for _, p := range tasks {
-			byID[p.ID] = p
-			status[p.Select("status")] = append(status[p.Select("status")], p.ID)
-			priorities[p.Select("priority")] = true
+			counts[p.Select("status")]++
+			counts["priority "+p.Select("priority")] = 1
+			done[p.ID] = p.Select("status") == "COMPLETED"
+			by, at := p.Text("claimed_by"), p.Date("claimed_at")
+			_, err := ulid.ParseStrict(p.Text("claim_token"))
 			switch {
-			case p.Text("claimed_by") == "":
-			case p.Date("claimed_at") == "":
-				reserved = append(reserved, p)
-			default:
-				stale = append(stale, p)
+			case p.Select("status") == "BLOCKED":
+				apart[p.ID] = true
+			case by == "Maria" && at == "" && p.Select("status") == "OPEN":
+				apart[p.ID] = true
+				counts["reserved"]++
+			case by == "claude-chat-7K9X" && at == "1999-12-31T22:00:00.000+00:00" && p.Select("status") == "IN_PROGRESS" && err == nil:
+				counts["stale"]++
+			case by != "":
+				t.Errorf("%q is claimed by %s at %s", p.Title(), by, at)
 			}
 		}
-		if len(status["OPEN"]) != 17 || len(status["IN_PROGRESS"]) != 1 || len(status["BLOCKED"]) != 1 || len(status["COMPLETED"]) != 1 {
-			t.Errorf("statuses are %v", status)
-		}
-		if len(priorities) != 5 {
-			t.Errorf("priorities are %v", priorities)
-		}
-		if len(stale) != 1 || stale[0].Text("claimed_by") != "claude-chat-7K9X" || stale[0].Date("claimed_at") != "1999-12-31T22:00:00.000+00:00" || stale[0].Select("status") != "IN_PROGRESS" {
-			t.Errorf("stale claims: %+v", stale)
-		}
-		if _, err := ulid.ParseStrict(stale[0].Text("claim_token")); err != nil {
-			t.Errorf("the stale claim's token is %q", stale[0].Text("claim_token"))
-		}
-		if len(reserved) != 1 || reserved[0].Text("claimed_by") != "Maria" || reserved[0].Select("status") != "OPEN" {
-			t.Errorf("reserved tasks: %+v", reserved)
-		}
-
-		// All other tasks can be completed one after the other, as they become ready.
-		done := map[string]bool{status["COMPLETED"][0]: true}
-		for again := true; again; {
-			again = false
+		same(t, map[string]int{
+			"OPEN": 17, "IN_PROGRESS": 1, "BLOCKED": 1, "COMPLETED": 1, "reserved": 1, "stale": 1,
+			"priority critical": 1, "priority high": 1, "priority medium": 1, "priority low": 1, "priority ": 1,
+		}, counts, "tasks")
+		// All others but the one that waits for the blocked one can be completed, as they become ready.
+		for range tasks {
 			for _, p := range tasks {
-				ready := !done[p.ID] && p.Select("status") != "BLOCKED" && p.ID != reserved[0].ID
-				for _, id := range p.Relation("depends_on") {
-					ready = ready && done[id]
-				}
-				if ready {
-					done[p.ID], again = true, true
-				}
+				waits := slices.ContainsFunc(p.Relation("depends_on"), func(id string) bool { return !done[id] })
+				done[p.ID] = done[p.ID] || !waits && !apart[p.ID]
 			}
 		}
-		blocked := status["BLOCKED"][0]
 		var stuck []string
-		onCompleted := 0
 		for _, p := range tasks {
-			if !done[p.ID] && p.ID != blocked && p.ID != reserved[0].ID {
-				stuck = append(stuck, p.ID)
-				if diff := cmp.Diff([]string{blocked}, p.Relation("depends_on")); diff != "" {
-					t.Errorf("%q is stuck for another reason (-want +got):\n%s", p.Title(), diff)
-				}
-			}
-			for _, id := range p.Relation("depends_on") {
-				if byID[id].Select("status") == "COMPLETED" {
-					onCompleted++
-				}
+			if !done[p.ID] && !apart[p.ID] {
+				stuck = append(stuck, a.page(p.Relation("depends_on")[0]).Select("status"))
 			}
 		}
-		if len(stuck) != 1 || len(done) != 17 || onCompleted != 1 {
-			t.Errorf("%d stuck, %d done in the end, %d depend on a completed task; want 1, 17, 1", len(stuck), len(done), onCompleted)
-		}
+		same(t, []string{"BLOCKED"}, stuck, "what is stuck waits for a task that is")
 	})
+}
+
+func TestAddTasks(t *testing.T) {
+	a, dbs := seeded(t, "empty")
+	must(t, a.e.AddTasks(45))
+	priorities, minutes := make(map[string]int), make(map[time.Time]int)
+	for _, p := range a.e.Pages(dbs.Tasks) {
+		priorities[p.Select("priority")]++
+		minutes[p.Created]++
+		if p.Select("status") != "OPEN" || p.Text("claimed_by") != "" || p.Created != p.Edited {
+			t.Errorf("%q is %s, edited %s", p.Title(), p.Select("status"), p.Edited)
+		}
+	}
+	same(t, map[string]int{"critical": 12, "high": 11, "medium": 11, "low": 11}, priorities, "tasks in %d minutes", len(minutes))
+	if len(minutes) != 3 {
+		t.Errorf("in %d minutes, want 3", len(minutes))
+	}
 }

@@ -13,52 +13,46 @@ import (
 
 	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit"
-
-	"github.com/google/go-cmp/cmp"
 )
-
-const nobody = "00000000-0000-0000-0000-000000000000"
 
 func TestRequestsAreCheckedInOrder(t *testing.T) {
 	a := start(t, emulator.Options{Token: "secret"})
-	stranger := *a
-	stranger.token = "wrong"
-	anonymous := *a
-	anonymous.token = ""
-	for _, c := range []struct {
-		name         string
-		as           *api
-		method, path string
-		body         any
-		status       int
-		code         string
-		message      string
-	}{
-		{"JSON comes before the token", &stranger, "POST", "/v1/search", "{", 400, "invalid_json", "Error parsing JSON body."},
-		{"wrong token", &stranger, "GET", "/v1/users/me", nil, 401, "unauthorized", "API token is invalid."},
-		{"no token", &anonymous, "GET", "/v1/users/me", nil, 401, "unauthorized", `Authorization header must use the format "Bearer <token>".`},
-		{"token comes before the version", stranger.as(""), "GET", "/v1/users/me", nil, 401, "unauthorized", ""},
-		{"no version", a.as(""), "GET", "/v1/users/me", nil, 400, "missing_version",
-			"Notion-Version header failed validation: Notion-Version header should be defined, instead was `undefined`."},
-		{"unknown version", a.as("2020-01-01"), "GET", "/v1/users/me", nil, 400, "validation_error", ""},
-		{"unknown path", a, "GET", "/v1/nonsense", nil, 400, "invalid_request_url", "Invalid request URL."},
-		{"unknown method", a, "DELETE", "/v1/pages/" + nobody, nil, 400, "invalid_request_url", "Invalid request URL."},
-		{"no uuid", a, "GET", "/v1/pages/abc", nil, 400, "validation_error",
-			"path failed validation: path.page_id should be a valid uuid, instead was `\"abc\"`."},
-		{"unknown page", a, "GET", "/v1/pages/" + nobody, nil, 404, "object_not_found",
-			"Could not find page with ID: " + nobody + ". Make sure the relevant pages and databases are shared with your integration \"dibs\"."},
-		{"unknown page, patched", a, "PATCH", "/v1/pages/" + nobody, object{}, 404, "object_not_found", ""},
-		{"unknown database", a, "GET", "/v1/databases/" + nobody, nil, 404, "object_not_found",
-			"Could not find database with ID: " + nobody + ". Make sure the relevant pages and databases are shared with your integration \"dibs\"."},
-		{"unknown block", a, "GET", "/v1/blocks/" + nobody, nil, 404, "object_not_found", ""},
-		{"unknown user", a, "GET", "/v1/users/" + nobody, nil, 404, "object_not_found", ""},
-		{"too large", a, "POST", "/v1/search", object{"query": strings.Repeat("x", 500*1024)}, 400, "validation_error", "body failed validation: body.length should be ≤ `512000`."},
-		{"query path of old versions", a.as("2025-09-03"), "POST", "/v1/databases/" + nobody + "/query", object{}, 400, "invalid_request_url", ""},
-		{"data sources in old versions", a, "GET", "/v1/data_sources/" + nobody, nil, 400, "invalid_request_url", ""},
+	const gone = ` | 404: Could not find %[1]s with ID: $nobody. Make sure the relevant pages and databases are shared with your integration "dibs".`
+	a.with("wrong").play(`
+POST search { | 400 invalid_json: Error parsing JSON body.
+GET users/me | 401 unauthorized: API token is invalid.`)
+	a.with("").play(`GET users/me | 401 unauthorized: Authorization header must use the format "Bearer <token>".`)
+	a.with("wrong").as("").play(`GET users/me | 401 unauthorized`)
+	a.as("").play(`GET users/me | 400 missing_version: Notion-Version header failed validation: Notion-Version header should be defined, instead was ´undefined´.`)
+	a.as("2020-01-01").play(`GET users/me | 400`)
+	a.play(`
+GET nonsense | 400 invalid_request_url: Invalid request URL.
+DELETE pages/$nobody | 400 invalid_request_url: Invalid request URL.
+GET pages/abc | 400: path failed validation: path.page_id should be a valid uuid, instead was ´"abc"´.
+GET pages/$nobody` + fmt.Sprintf(gone, "page") + `
+PATCH pages/$nobody {} | 404
+GET databases/$nobody` + fmt.Sprintf(gone, "database") + `
+GET blocks/$nobody | 404
+GET users/$nobody | 404
+POST search {"query":"` + strings.Repeat("x", 500*1024) + `"} | 400: body failed validation: body.length should be ≤ ´512000´.
+25 POST databases/$nobody/query {} | 400 invalid_request_url
+22 GET data_sources/$nobody | 400 invalid_request_url`)
+	for _, id := range []string{"12345678-1234-1234-1234-123456789abc", "123456781234123412341234567890ab"} { // a UUID has one of four digits in one place
+		a.play(`GET pages/` + id + ` | 400: path failed validation: path.page_id should be a valid uuid, instead was ´"` + id + `"´.`)
+	}
+	for _, id := range []string{"745e79dd-3e43-40de-9d51-39357c1c428f", "745E79DD3E43F0DE9D5139357C1C428F"} {
+		a.play(`GET pages/` + id + ` | 404`)
+	}
+	for header, says := range map[string]string{
+		"Basic YTpi": `must use the format \"Bearer`, "Bearer ": `must use the format \"Bearer`, "Bearer wrong": "token is invalid", "bearer wrong": "token is invalid",
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.as.in(t).refused(c.method, c.path, c.body, c.status, c.code, c.message)
-		})
+		r := httptest.NewRequest("GET", "/v1/users/me", nil)
+		r.Header.Set("Authorization", header)
+		w := httptest.NewRecorder()
+		a.e.ServeHTTP(w, r)
+		if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), says) {
+			t.Errorf("%q: %d %s", header, w.Code, w.Body)
+		}
 	}
 }
 
@@ -66,18 +60,11 @@ func TestAnswersCarryHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := start(t, emulator.Options{})
 		time.Sleep(90*time.Second + 700*time.Millisecond)
-		for path, status := range map[string]int{"/v1/users/me": 200, "/v1/pages/" + nobody: 404} {
+		for _, path := range []string{"/v1/users/me", "/v1/pages/" + nobody} {
 			r := a.do("GET", path, nil)
-			if r.status != status {
-				t.Errorf("%s: status %d, want %d", path, r.status, status)
-			}
-			if got, want := r.header.Get("Date"), "Sat, 01 Jan 2000 00:01:30 GMT"; got != want {
-				t.Errorf("%s: Date is %q, want %q", path, got, want)
-			}
-			if got, want := r.header.Get("Content-Type"), "application/json; charset=utf-8"; got != want {
-				t.Errorf("%s: Content-Type is %q, want %q", path, got, want)
-			}
 			id := r.header.Get("X-Notion-Request-Id")
+			got := []string{r.header.Get("Date"), r.header.Get("Content-Type")}
+			same(t, []string{"Sat, 01 Jan 2000 00:01:30 GMT", "application/json; charset=utf-8"}, got, "%s", path)
 			if id == "" || id != r.body["request_id"] {
 				t.Errorf("%s: x-notion-request-id is %q, request_id %q", path, id, r.body["request_id"])
 			}
@@ -85,38 +72,22 @@ func TestAnswersCarryHeaders(t *testing.T) {
 	})
 }
 
-func TestIDsMayBeWrittenWithoutDashes(t *testing.T) {
-	a, dbs := seeded(t, "empty")
-	got := a.ok("GET", "/v1/databases/"+strings.ToUpper(strings.ReplaceAll(dbs.Tasks, "-", "")), nil)
-	if got["id"] != dbs.Tasks {
-		t.Errorf("id = %v, want %s", got["id"], dbs.Tasks)
-	}
-}
-
 func TestUnsharedDatabasesAreNotThere(t *testing.T) {
 	a, dbs := seeded(t, "demo")
-	page := a.e.Pages(dbs.Tasks)[0].ID
-	if err := a.e.Unshare(dbs.Tasks); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ method, path string }{
-		{"GET", "/v1/databases/" + dbs.Tasks},
-		{"PATCH", "/v1/databases/" + dbs.Tasks},
-		{"POST", "/v1/databases/" + dbs.Tasks + "/query"},
-		{"GET", "/v1/pages/" + page},
-		{"PATCH", "/v1/pages/" + page},
-		{"GET", "/v1/pages/" + page + "/properties/title"},
-		{"GET", "/v1/blocks/" + page},
-		{"GET", "/v1/blocks/" + page + "/children"},
-		{"GET", "/v1/comments?block_id=" + page},
-	} {
-		var body any
-		if c.method != "GET" {
-			body = object{}
-		}
-		a.refused(c.method, c.path, body, http.StatusNotFound, "object_not_found", "")
-	}
-	a.refused("POST", "/v1/pages", object{"parent": object{"database_id": dbs.Tasks}}, http.StatusNotFound, "object_not_found", "")
+	a.names["page"] = a.e.Pages(dbs.Tasks)[0].ID
+	a.play(`GET databases/` + strings.ToUpper(undashed(dbs.Tasks)) + ` | id = "$tasks"`) // in any form
+	must(t, a.e.Unshare(dbs.Tasks))
+	a.play(`
+GET databases/$tasks | 404
+PATCH databases/$tasks {} | 404
+POST databases/$tasks/query {} | 404
+GET pages/$page | 404
+PATCH pages/$page {} | 404
+GET pages/$page/properties/title | 404
+GET blocks/$page | 404
+GET blocks/$page/children | 404
+GET comments?block_id=$page | 404
+POST pages {"parent":{"database_id":"$tasks"}} | 404`)
 	for _, hit := range a.ok("POST", "/v1/search", object{"page_size": 100})["results"].(list) {
 		if at(hit, "id") == dbs.Tasks || at(hit, "parent", "database_id") == dbs.Tasks {
 			t.Errorf("the search finds %v", hit)
@@ -129,34 +100,21 @@ func TestUnsharedDatabasesAreNotThere(t *testing.T) {
 
 // An emulator can support some versions only.
 func TestVersions(t *testing.T) {
+	const says = ` | 400: Notion-Version header failed validation: Notion-Version header should be %s, instead was ´"%s"´.`
 	for _, c := range []struct {
-		name   string
 		spoken []string
-		taken  []string
-		says   string
+		script string
 	}{
-		{"all", nil, []string{"2022-06-28", "2025-09-03", "2026-03-11"}, "`\"2022-06-28\"`, `\"2025-09-03\"`, or `\"2026-03-11\"`"},
-		{"new", []string{"2026-03-11", "2025-09-03"}, []string{"2025-09-03", "2026-03-11"}, "`\"2025-09-03\"` or `\"2026-03-11\"`"},
-		{"one", []string{"2025-09-03"}, []string{"2025-09-03"}, "`\"2025-09-03\"`"},
+		{nil, "22 GET users/me\n25 GET users/me\n26 GET users/me"},
+		{[]string{"2026-03-11", "2025-09-03"}, "25 GET users/me\n26 GET users/me\n22 GET users/me" + fmt.Sprintf(says, `´"2025-09-03"´ or ´"2026-03-11"´`, "2022-06-28")},
+		{[]string{"2025-09-03"}, "25 GET users/me\n22 GET users/me" + fmt.Sprintf(says, `´"2025-09-03"´`, "2022-06-28")},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			a := start(t, emulator.Options{Versions: c.spoken})
-			for _, version := range c.taken {
-				a.as(version).ok("GET", "/v1/users/me", nil)
-			}
-			if len(c.taken) < 3 {
-				a.as("2022-06-28").refused("GET", "/v1/users/me", nil, badRequest, validation,
-					"Notion-Version header failed validation: Notion-Version header should be "+c.says+", instead was `\"2022-06-28\"`.")
-			}
-			a.as("2019-01-01").refused("GET", "/v1/users/me", nil, badRequest, validation,
-				"Notion-Version header failed validation: Notion-Version header should be "+c.says+", instead was `\"2019-01-01\"`.")
-		})
+		start(t, emulator.Options{Versions: c.spoken}).play(c.script)
 	}
 	a := start(t, emulator.Options{})
-	if err := a.e.SetVersions("2026-03-11"); err != nil {
-		t.Fatal(err)
-	}
-	a.refused("GET", "/v1/users/me", nil, badRequest, validation, "")
+	a.as("2019-01-01").play(`GET users/me` + fmt.Sprintf(says, `´"2022-06-28"´, ´"2025-09-03"´, or ´"2026-03-11"´`, "2019-01-01"))
+	must(t, a.e.SetVersions("2026-03-11"))
+	a.play(`22 GET users/me | 400`)
 	if err := a.e.SetVersions("2026"); err == nil {
 		t.Error("a version that there is not was set")
 	}
@@ -168,62 +126,39 @@ func TestVersions(t *testing.T) {
 func TestRateLimitWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := start(t, emulator.Options{Limit: 5})
-		burst := func() (ok int, last reply) {
-			for range 7 {
-				if last = a.do("GET", "/v1/users/me", nil); last.status == http.StatusOK {
-					ok++
+		burst := func(at string) {
+			t.Helper()
+			for i := range 7 {
+				if r := a.do("GET", "/v1/users/me", nil); (r.status == http.StatusOK) != (i < 5) {
+					t.Errorf("%s: request %d is answered %d", at, i, r.status)
 				}
 			}
-			return ok, last
 		}
+		limited := func(after string) {
+			t.Helper()
+			a.play(`GET users/me | 429 | additional_data = {"rate_limit_reason": "public_api_request_rate_limit", "retry_after": "` + after + `"}`)
+			if got := a.do("GET", "/v1/users/me", nil).header.Get("Retry-After"); got != after {
+				t.Errorf("Retry-After is %s, want %s", got, after)
+			}
+		}
+		for range 3 { // those of others do not count
+			a.with("wrong").do("GET", "/v1/users/me", nil)
+		}
+		need(a.e.Seed("empty"))(t)
 		time.Sleep(7 * time.Second) // the window starts with the first request, not with the server
-		ok, refused := burst()
-		if ok != 5 {
-			t.Errorf("%d requests allowed at once, want 5", ok)
-		}
-		if refused.status != http.StatusTooManyRequests || refused.header.Get("Retry-After") != "60" || refused.body["code"] != "rate_limited" {
-			t.Errorf("refused with %d, Retry-After %s: %s", refused.status, refused.header.Get("Retry-After"), refused.text)
-		}
-		want := object{"rate_limit_reason": "public_api_request_rate_limit", "retry_after": "60"}
-		if diff := cmp.Diff(want, refused.body["additional_data"]); diff != "" {
-			t.Errorf("additional_data (-want +got):\n%s", diff)
-		}
-
+		burst("at first")
+		limited("60")
 		time.Sleep(20*time.Second + 300*time.Millisecond)
-		if r := a.do("GET", "/v1/users/me", nil); r.header.Get("Retry-After") != "40" || at(r.body, "additional_data", "retry_after") != "40" {
-			t.Errorf("20.3 s into the window, Retry-After is %s, want 40", r.header.Get("Retry-After"))
-		}
+		limited("40")
 		time.Sleep(39*time.Second + 699*time.Millisecond)
-		if r := a.do("GET", "/v1/users/me", nil); r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") != "1" {
-			t.Errorf("a millisecond before the window's end: %d, Retry-After %s", r.status, r.header.Get("Retry-After"))
-		}
+		limited("1")
 		time.Sleep(time.Millisecond)
-		if ok, _ := burst(); ok != 5 {
-			t.Errorf("%d requests allowed in the next window, want 5", ok)
-		}
+		burst("in the next window")
 		// Windows follow each other without gaps, even unused ones.
 		time.Sleep(90 * time.Second)
-		burst()
+		burst("150 s after the first")
 		time.Sleep(30 * time.Second)
-		if ok, _ := burst(); ok != 5 {
-			t.Errorf("%d requests allowed 180 s after the first, want 5", ok)
-		}
-	})
-}
-
-func TestOnlyRequestsOfTheTokenCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := start(t, emulator.Options{Limit: 1})
-		stranger := *a
-		stranger.token = "wrong"
-		for range 5 {
-			stranger.do("GET", "/v1/users/me", nil)
-		}
-		if _, err := a.e.Seed("demo"); err != nil {
-			t.Fatal(err)
-		}
-		a.ok("GET", "/v1/users/me", nil)
-		a.refused("GET", "/v1/users/me", nil, http.StatusTooManyRequests, "rate_limited", "")
+		burst("180 s after the first")
 	})
 }
 
@@ -241,11 +176,7 @@ func (c *counted) Read(p []byte) (int, error) {
 
 // TestStrangers sends a large body without the token: little of it is read, and nothing kept.
 func TestStrangers(t *testing.T) {
-	e, err := emulator.New(emulator.Options{Token: "right"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
+	e := start(t, emulator.Options{}).e
 	for _, path := range []string{"/v1/pages", "/_emulator/faults"} {
 		body := &counted{Reader: strings.NewReader(strings.Repeat("[", 8<<20))}
 		r := httptest.NewRequest("POST", path, body)

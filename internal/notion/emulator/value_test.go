@@ -3,40 +3,25 @@ package emulator_test
 import (
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestDatesAreCutToTheMinute(t *testing.T) {
 	a, db, _ := full(t)
-	id := a.row(db, nil)
-	for _, c := range []struct {
-		name  string
-		write object
-		want  any
-	}{
-		{"UTC", object{"start": "2026-06-27T17:57:39.085926Z"}, "2026-06-27T17:57:00.000+00:00"},
-		{"offset", object{"start": "2026-06-27T17:57:39.085+01:00"}, "2026-06-27T17:57:00.000+01:00"},
-		{"odd offset", object{"start": "2026-06-27T17:57:59+05:45"}, "2026-06-27T17:57:00.000+05:45"},
-		{"no offset", object{"start": "2026-06-27T17:57:59"}, "2026-06-27T17:57:00.000+00:00"},
-		{"no seconds", object{"start": "2026-06-27T17:57+02:00"}, "2026-06-27T17:57:00.000+02:00"},
-		{"zone in summer", object{"start": "2026-06-27T17:57:39.085926", "time_zone": "Europe/London"}, "2026-06-27T17:57:00.000+01:00"},
-		{"zone in winter", object{"start": "2026-12-27T17:57:39", "time_zone": "Europe/London"}, "2026-12-27T17:57:00.000+00:00"},
-		{"day", object{"start": "2026-06-27"}, "2026-06-27"},
-		{"before 1970", object{"start": "1969-12-31T23:59:59.999Z"}, "1969-12-31T23:59:00.000+00:00"},
+	a.names["row"] = a.row(db, nil)
+	for _, c := range [][2]string{ // what is sent, and how it is answered
+		{`"2026-06-27T17:57:39.085926Z"`, "2026-06-27T17:57:00.000+00:00"},
+		{`"2026-06-27T17:57:39.085+01:00"`, "2026-06-27T17:57:00.000+01:00"},
+		{`"2026-06-27T17:57:59+05:45"`, "2026-06-27T17:57:00.000+05:45"},
+		{`"2026-06-27T17:57:59"`, "2026-06-27T17:57:00.000+00:00"},
+		{`"2026-06-27T17:57+02:00"`, "2026-06-27T17:57:00.000+02:00"},
+		{`"2026-06-27T17:57:39.085926","time_zone":"Europe/London"`, "2026-06-27T17:57:00.000+01:00"}, // in summer
+		{`"2026-12-27T17:57:39","time_zone":"Europe/London"`, "2026-12-27T17:57:00.000+00:00"},        // in winter
+		{`"2026-06-27"`, "2026-06-27"},
+		{`"1969-12-31T23:59:59.999Z"`, "1969-12-31T23:59:00.000+00:00"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			got := a.in(t).ok("PATCH", pathPages+"/"+id, object{"properties": object{"Date": object{"date": c.write}}})
-			want := object{"start": c.want, "end": nil, "time_zone": nil}
-			if diff := cmp.Diff(want, at(got, "properties", "Date", "date")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
+		a.play(`PATCH pages/$row {"properties":{"Date":{"date":{"start":` + c[0] + `}}}} | properties.Date.date = {"start":"` + c[1] + `","end":null,"time_zone":null}`)
 	}
-	got := a.ok("PATCH", pathPages+"/"+id, object{"properties": object{"Date": object{"date": object{"start": "2026-01-01", "end": "2026-01-03"}}}})
-	if at(got, "properties", "Date", "date", "end") != "2026-01-03" {
-		t.Errorf("date is %v", at(got, "properties", "Date", "date"))
-	}
+	a.play(`PATCH pages/$row {"properties":{"Date":{"date":{"start":"2026-01-01","end":"2026-01-03"}}}} | properties.Date.date.end = "2026-01-03"`)
 }
 
 // Written values are returned as answers show them; null or an empty list clears a value.
@@ -85,44 +70,27 @@ func TestValuesComeBack(t *testing.T) {
 		{"Files", object{"files": list{object{"name": "f", "external": object{"url": "https://example.com/f"}}}},
 			list{object{"name": "f", "type": "external", "external": object{"url": "https://example.com/f"}}}, object{"files": list{}}, list{}},
 	} {
-		t.Run(c.property, func(t *testing.T) {
-			a := a.in(t)
-			kind := at(schema, c.property, "type").(string)
-			for _, step := range []struct{ write, want any }{{c.write, c.want}, {c.clear, c.empty}} {
-				patched := a.ok("PATCH", pathPages+"/"+id, object{"properties": object{c.property: step.write}})
-				got := a.ok("GET", pathPages+"/"+id, nil)
-				for _, answer := range []object{patched, got} {
-					if diff := cmp.Diff(step.want, at(answer, "properties", c.property, kind)); diff != "" {
-						t.Errorf("after %v (-want +got):\n%s", step.write, diff)
-					}
-				}
-			}
-		})
+		kind := at(schema, c.property, "type").(string)
+		for _, step := range []struct{ write, want any }{{c.write, c.want}, {c.clear, c.empty}} {
+			patched := a.ok("PATCH", pathPages+"/"+id, object{"properties": object{c.property: step.write}})
+			same(t, step.want, at(patched, "properties", c.property, kind), "%s after %v", c.property, step.write)
+			same(t, patched["properties"], a.ok("GET", pathPages+"/"+id, nil)["properties"], "read after %v", step.write)
+		}
 	}
 }
 
 func TestSelectsLearnOptions(t *testing.T) {
 	a, db, _ := full(t)
-	id := a.row(db, nil)
-	a.ok("PATCH", pathPages+"/"+id, object{"properties": object{
-		"Select": object{"select": object{"name": "green"}},
-		"Multi":  object{"multi_select": list{object{"name": "c"}, object{"name": "d"}, object{"name": "c"}}},
-	}})
-	schema := a.ok("GET", "/v1/databases/"+db, nil)["properties"]
-	if at(schema, "Select", "select", "options", 2, "name") != "green" || at(schema, "Multi", "multi_select", "options", 3, "name") != "d" {
-		t.Errorf("options are %v and %v", at(schema, "Select"), at(schema, "Multi"))
-	}
-	// A refused write creates none.
-	a.refused("PATCH", pathPages+"/"+id, object{"properties": object{
-		"Multi": object{"multi_select": list{object{"name": "e"}}}, "Number": object{"number": "x"},
-	}}, badRequest, validation, "")
-	if n := len(at(a.ok("GET", "/v1/databases/"+db, nil), "properties", "Multi", "multi_select", "options").(list)); n != 4 {
-		t.Errorf("%d options, want 4", n)
-	}
+	a.names["row"] = a.row(db, nil)
+	a.play(`
+PATCH pages/$row {"properties":{"Select":{"select":{"name":"green"}},"Multi":{"multi_select":[{"name":"c"},{"name":"d"},{"name":"c"}]}}}
+GET databases/$db | properties.Select.select.options.2.name = "green" | properties.Multi.multi_select.options.3.name = "d"
+PATCH pages/$row {"properties":{"Multi":{"multi_select":[{"name":"e"}]},"Number":{"number":"x"}}} | 400
+GET databases/$db | #properties.Multi.multi_select.options = 4`) // a refused write makes none
 }
 
 func TestValuesOfTheWrongForm(t *testing.T) {
-	a, db, dbs := full(t)
+	a, db, _ := full(t)
 	id := a.row(db, nil)
 	many := func(n int, v any) list {
 		out := make(list, n)
@@ -134,58 +102,53 @@ func TestValuesOfTheWrongForm(t *testing.T) {
 	span := func(s string) object { return object{"text": object{"content": s}} }
 	const props = "body failed validation: body.properties."
 	for _, c := range []struct {
-		name, property string
-		value          any
-		message        string
+		property string
+		value    any
+		message  string
 	}{
-		{"another type", "Text", object{"select": object{"name": "x"}}, "Text is expected to be rich_text."},
-		{"a type that is another's", "Status", object{"type": "select", "status": object{"name": "x"}}, "Status is expected to be status."},
-		{"no object", "Text", "x", props + "Text should be an object, instead was `\"x\"`."},
-		{"null", "Text", nil, props + "Text should be an object, instead was `null`."},
-		{"text that is no list", "Text", object{"rich_text": "x"}, props + "Text.rich_text should be an array, instead was `\"x\"`."},
-		{"text without content", "Text", object{"rich_text": list{object{"text": object{}}}}, props + "Text.rich_text[0].text.content should be defined, instead was `undefined`."},
-		{"text that is a number", "Text", object{"rich_text": list{object{"text": object{"content": 5}}}}, props + "Text.rich_text[0].text.content should be a string, instead was `5`."},
-		{"text too long", "Text", object{"rich_text": list{span("ok"), span(strings.Repeat("x", 2001))}},
+		{"Text", object{"select": object{"name": "x"}}, "Text is expected to be rich_text."},
+		{"Status", object{"type": "select", "status": object{"name": "x"}}, "Status is expected to be status."},
+		{"Text", "x", props + "Text should be an object, instead was `\"x\"`."},
+		{"Text", nil, props + "Text should be an object, instead was `null`."},
+		{"Text", object{"rich_text": "x"}, props + "Text.rich_text should be an array, instead was `\"x\"`."},
+		{"Text", object{"rich_text": list{object{"text": object{}}}}, props + "Text.rich_text[0].text.content should be defined, instead was `undefined`."},
+		{"Text", object{"rich_text": list{object{"text": object{"content": 5}}}}, props + "Text.rich_text[0].text.content should be a string, instead was `5`."},
+		{"Text", object{"rich_text": list{span("ok"), span(strings.Repeat("x", 2001))}},
 			props + "Text.rich_text[1].text.content.length should be ≤ `2000`, instead was `2001`."},
-		{"text too long in UTF-16", "Text", object{"rich_text": list{span(strings.Repeat("😀", 1001))}},
+		{"Text", object{"rich_text": list{span(strings.Repeat("😀", 1001))}},
 			props + "Text.rich_text[0].text.content.length should be ≤ `2000`, instead was `2002`."},
-		{"too many spans", "Text", object{"rich_text": many(101, span("x"))}, props + "Text.rich_text.length should be ≤ `100`, instead was `101`."},
-		{"title too long", "Name", title(strings.Repeat("x", 2001)), props + "Name.title[0].text.content.length should be ≤ `2000`, instead was `2001`."},
-		{"number as text", "Number", object{"number": "5"}, props + "Number.number should be a number, instead was `\"5\"`."},
-		{"select as text", "Select", object{"select": "red"}, props + "Select.select should be an object, instead was `\"red\"`."},
-		{"select without a name", "Select", object{"select": object{"name": ""}}, props + "Select.select.name.length should be ≥ `1`, instead was `0`."},
-		{"select with a comma", "Select", object{"select": object{"name": "a, b"}}, "Invalid select option, commas not allowed: a, b"},
-		{"select too long", "Select", object{"select": object{"name": strings.Repeat("x", 101)}}, props + "Select.select.name.length should be ≤ `100`, instead was `101`."},
-		{"unknown status", "Status", object{"status": object{"name": "GONE"}}, "Invalid status option. Status option \"GONE\" does not exist."},
-		{"status in another case", "Status", object{"status": object{"name": "open"}}, "Invalid status option. Status option \"open\" does not exist."},
-		{"unknown status id", "Status", object{"status": object{"id": "zzz"}}, "Status option \"zzz\" does not exist."},
-		{"bad date", "Date", object{"date": object{"start": "2026/01/02"}}, props + "Date.date.start should be a valid ISO 8601 date string, instead was `\"2026/01/02\"`."},
-		{"date as text", "Date", object{"date": "2026-01-02"}, props + "Date.date should be an object, instead was `\"2026-01-02\"`."},
-		{"date without a start", "Date", object{"date": object{}}, props + "Date.date.start should be defined, instead was `undefined`."},
-		{"bad zone", "Date", object{"date": object{"start": "2026-01-02T10:00:00", "time_zone": "Mars"}}, props + "Date.date.time_zone should be a valid IANA time zone, instead was `\"Mars\"`."},
-		{"zone and offset", "Date", object{"date": object{"start": "2026-01-02T10:00:00Z", "time_zone": "Europe/London"}}, ""},
-		{"end before start", "Date", object{"date": object{"start": "2026-01-02", "end": "2026-01-01"}}, ""},
-		{"checkbox as text", "Check", object{"checkbox": "true"}, props + "Check.checkbox should be a boolean, instead was `\"true\"`."},
-		{"url as a number", "URL", object{"url": 1}, props + "URL.url should be a string, instead was `1`."},
-		{"person without a uuid", "People", object{"people": list{object{"id": "x"}}}, props + "People.people[0].id should be a valid uuid, instead was `\"x\"`."},
-		{"relation without an id", "Relation", object{"relation": list{object{}}}, props + "Relation.relation[0].id should be defined, instead was `undefined`."},
-		{"too many relations", "Relation", object{"relation": many(101, object{"id": nobody})}, props + "Relation.relation.length should be ≤ `100`, instead was `101`."},
-		{"formula", "Formula", object{"formula": object{"string": "x"}}, props + "Formula.formula should be not present, instead was `{\"string\":\"x\"}`."},
-		{"unique_id", "ID", object{"unique_id": object{"number": 7}}, props + "ID.unique_id should be not present, instead was `{\"number\":7}`."},
-		{"created_time", "Made", object{"created_time": "2020-01-01T00:00:00Z"}, props + "Made.created_time should be not present, instead was `\"2020-01-01T00:00:00Z\"`."},
-		{"mention without a date", "Text", object{"rich_text": list{object{"mention": object{"date": nil}}}}, props + "Text.rich_text[0].mention.date should be an object, instead was `null`."},
+		{"Text", object{"rich_text": many(101, span("x"))}, props + "Text.rich_text.length should be ≤ `100`, instead was `101`."},
+		{"Name", title(strings.Repeat("x", 2001)), props + "Name.title[0].text.content.length should be ≤ `2000`, instead was `2001`."},
+		{"Number", object{"number": "5"}, props + "Number.number should be a number, instead was `\"5\"`."},
+		{"Select", object{"select": "red"}, props + "Select.select should be an object, instead was `\"red\"`."},
+		{"Select", object{"select": object{"name": ""}}, props + "Select.select.name.length should be ≥ `1`, instead was `0`."},
+		{"Select", object{"select": object{"name": "a, b"}}, "Invalid select option, commas not allowed: a, b"},
+		{"Select", object{"select": object{"name": strings.Repeat("x", 101)}}, props + "Select.select.name.length should be ≤ `100`, instead was `101`."},
+		{"Status", object{"status": object{"name": "GONE"}}, "Invalid status option. Status option \"GONE\" does not exist."},
+		{"Status", object{"status": object{"name": "open"}}, "Invalid status option. Status option \"open\" does not exist."},
+		{"Status", object{"status": object{"id": "zzz"}}, "Status option \"zzz\" does not exist."},
+		{"Date", object{"date": object{"start": "2026/01/02"}}, props + "Date.date.start should be a valid ISO 8601 date string, instead was `\"2026/01/02\"`."},
+		{"Date", object{"date": "2026-01-02"}, props + "Date.date should be an object, instead was `\"2026-01-02\"`."},
+		{"Date", object{"date": object{}}, props + "Date.date.start should be defined, instead was `undefined`."},
+		{"Date", object{"date": object{"start": "2026-01-02T10:00:00", "time_zone": "Mars"}}, props + "Date.date.time_zone should be a valid IANA time zone, instead was `\"Mars\"`."},
+		{"Date", object{"date": object{"start": "2026-01-02T10:00:00Z", "time_zone": "Europe/London"}}, ""},
+		{"Date", object{"date": object{"start": "2026-01-02", "end": "2026-01-01"}}, ""},
+		{"Check", object{"checkbox": "true"}, props + "Check.checkbox should be a boolean, instead was `\"true\"`."},
+		{"URL", object{"url": 1}, props + "URL.url should be a string, instead was `1`."},
+		{"People", object{"people": list{object{"id": "x"}}}, props + "People.people[0].id should be a valid uuid, instead was `\"x\"`."},
+		{"Relation", object{"relation": list{object{}}}, props + "Relation.relation[0].id should be defined, instead was `undefined`."},
+		{"Relation", object{"relation": many(101, object{"id": nobody})}, props + "Relation.relation.length should be ≤ `100`, instead was `101`."},
+		{"Formula", object{"formula": object{"string": "x"}}, props + "Formula.formula should be not present, instead was `{\"string\":\"x\"}`."},
+		{"ID", object{"unique_id": object{"number": 7}}, props + "ID.unique_id should be not present, instead was `{\"number\":7}`."},
+		{"Made", object{"created_time": "2020-01-01T00:00:00Z"}, props + "Made.created_time should be not present, instead was `\"2020-01-01T00:00:00Z\"`."},
+		{"Text", object{"rich_text": list{object{"mention": object{"date": nil}}}}, props + "Text.rich_text[0].mention.date should be an object, instead was `null`."},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			a := a.in(t)
-			before := a.ok("GET", pathPages+"/"+id, nil)["properties"]
-			body := object{"properties": object{c.property: c.value}}
-			a.refused("PATCH", pathPages+"/"+id, body, badRequest, validation, c.message)
-			body["parent"] = object{"database_id": db}
-			a.refused("POST", pathPages, body, badRequest, validation, c.message)
-			if diff := cmp.Diff(before, a.ok("GET", pathPages+"/"+id, nil)["properties"]); diff != "" {
-				t.Errorf("a refused write changed the page:\n%s", diff)
-			}
-		})
+		before := a.ok("GET", pathPages+"/"+id, nil)["properties"]
+		body := object{"properties": object{c.property: c.value}}
+		a.refused("PATCH", pathPages+"/"+id, body, badRequest, validation, c.message)
+		body["parent"] = object{"database_id": db}
+		a.refused("POST", pathPages, body, badRequest, validation, c.message)
+		same(t, before, a.ok("GET", pathPages+"/"+id, nil)["properties"], "after a refused write")
 	}
 	for name, value := range map[string]object{
 		"People":   {"people": list{object{"id": nobody}}},
@@ -196,57 +159,38 @@ func TestValuesOfTheWrongForm(t *testing.T) {
 	if n := len(a.e.Pages(db)); n != 1 {
 		t.Errorf("%d rows, want only the first: refused creates made some", n)
 	}
-	_ = dbs
 }
 
 // Values that Notion computes or only shows can be set without the API.
 func TestReadOnlyValuesAreShownAsSet(t *testing.T) {
 	a, db, _ := full(t)
 	user := object{"object": "user", "id": nobody}
-	set := map[string]any{
-		"formula":          object{"type": "string", "string": "late"},
-		"rollup":           object{"type": "unsupported", "unsupported": object{}, "function": "show_original"},
-		"created_time":     "2020-01-01T00:00:00.000Z",
-		"created_by":       user,
-		"last_edited_time": "2020-01-02T00:00:00.000Z",
-		"last_edited_by":   user,
-		"verification":     object{"state": "verified", "verified_by": user, "date": nil},
-		"button":           object{},
-		"place":            object{"lat": 52.5, "lon": 13.4, "name": "Berlin"},
-		"unsupported":      object{},
+	values := object{
+		"Formula": object{"formula": object{"type": "string", "string": "late"}}, "Made": object{"created_time": "2020-01-01T00:00:00.000Z"},
+		"Rollup": object{"rollup": object{"type": "unsupported", "unsupported": object{}, "function": "show_original"}}, "Maker": object{"created_by": user},
+		"Edited": object{"last_edited_time": "2020-01-02T00:00:00.000Z"}, "Editor": object{"last_edited_by": user}, "Button": object{"button": object{}},
+		"Verified": object{"verification": object{"state": "verified", "verified_by": user, "date": nil}}, "Strange": object{"unsupported": object{}},
+		"Place": object{"place": object{"lat": 52.5, "lon": 13.4, "name": "Berlin"}},
 	}
-	names := map[string]string{
-		"formula": "Formula", "rollup": "Rollup", "created_time": "Made", "created_by": "Maker", "last_edited_time": "Edited",
-		"last_edited_by": "Editor", "verification": "Verified", "button": "Button", "place": "Place", "unsupported": "Strange",
-	}
-	values := object{}
-	for kind, v := range set {
-		values[names[kind]] = object{kind: v}
-	}
-	id := a.row(db, values)
-	unset := a.row(db, nil)
-	if err := a.e.EditPage(unset, values); err != nil {
-		t.Fatal(err)
-	}
+	id, unset := a.row(db, values), a.row(db, nil)
+	must(t, a.e.EditPage(unset, values))
 	for _, id := range []string{id, unset} {
 		got := a.ok("GET", pathPages+"/"+id, nil)["properties"]
-		for kind, want := range set {
-			if diff := cmp.Diff(want, at(got, names[kind], kind)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", kind, diff)
+		for name, value := range values {
+			for kind, want := range value.(object) {
+				same(t, want, at(got, name, kind), "%s", kind)
 			}
 		}
 	}
-	if err := a.e.EditPage(id, object{"ID": object{"unique_id": object{"number": 42}}}); err != nil {
-		t.Fatal(err)
-	}
-	if p, _ := a.e.Page(id); p.Number("ID") != 42 {
+	must(t, a.e.EditPage(id, object{"ID": object{"unique_id": object{"number": 42}}}))
+	if p := a.page(id); p.Number("ID") != 42 {
 		t.Errorf("unique id = %v, want 42", p.Number("ID"))
 	}
 }
 
 func TestUnsetValuesOfEveryType(t *testing.T) {
-	a, db, _ := full(t)
-	got := a.ok("POST", pathPages, object{"parent": object{"database_id": db}, "properties": object{}})["properties"].(object)
+	a, _, _ := full(t)
+	got := a.play(`POST pages {"parent":{"database_id":"$db"}} | properties.Maker.created_by.type = "bot" | properties.Relation.has_more = false`)["properties"].(object)
 	empty := map[string]any{
 		"title": list{}, "rich_text": list{}, "number": nil, "select": nil, "multi_select": list{}, "date": nil, "people": list{},
 		"files": list{}, "checkbox": false, "url": nil, "email": nil, "phone_number": nil, "relation": list{}, "button": object{}, "place": nil,
@@ -258,35 +202,39 @@ func TestUnsetValuesOfEveryType(t *testing.T) {
 	for name, p := range got {
 		kind := at(p, "type").(string)
 		if want, ok := empty[kind]; ok {
-			if diff := cmp.Diff(want, at(p, kind)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", name, diff)
-			}
+			same(t, want, at(p, kind), "%s", name)
 		}
 		if _, ok := p.(object)[kind]; !ok {
 			t.Errorf("%s: nothing under %q", name, kind)
 		}
 	}
-	if at(got, "Maker", "created_by", "type") != "bot" || at(got, "Relation", "has_more") != false {
-		t.Errorf("Maker %v, Relation %v", got["Maker"], got["Relation"])
-	}
 }
 
 func TestMentionsAndEquations(t *testing.T) {
 	a, db, dbs := full(t)
-	id := a.row(db, nil)
-	task := a.e.Pages(dbs.Tasks)[0]
-	maria := at(a.ok("GET", "/v1/users", nil), "results", 1, "id")
-	got := a.ok("PATCH", pathPages+"/"+id, object{"properties": object{"Text": object{"rich_text": list{
-		object{"mention": object{"user": object{"id": maria}}},
-		object{"mention": object{"page": object{"id": task.ID}}},
-		object{"mention": object{"date": object{"start": "2026-01-02"}}},
-		object{"equation": object{"expression": "e=mc^2"}},
-	}}}})
-	var plain []any
-	for _, s := range at(got, "properties", "Text", "rich_text").(list) {
-		plain = append(plain, at(s, "plain_text"))
-	}
-	if diff := cmp.Diff([]any{"@Maria", task.Title(), "2026-01-02", "e=mc^2"}, plain); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	maria := at(a.ok("GET", "/v1/users", nil), "results", 1).(object)
+	for _, c := range []struct {
+		sent, want object
+		plain      string
+	}{
+		{object{"user": object{"id": maria["id"]}}, object{"type": "user", "user": maria}, "@Maria"},
+		{object{"user": object{"id": nobody}}, object{"type": "user", "user": object{"object": "user", "id": nobody}}, "@Anonymous"},
+		{object{"date": object{"start": "2026-01-01"}}, object{"type": "date", "date": object{"start": "2026-01-01", "end": nil, "time_zone": nil}}, "2026-01-01"},
+		{object{"date": object{"start": "2026-01-01", "end": "2026-01-02"}}, object{"type": "date", "date": object{"start": "2026-01-01", "end": "2026-01-02", "time_zone": nil}}, "2026-01-01 → 2026-01-02"},
+		{object{"page": object{"id": undashed(a.row(db, object{"Name": title("Row")}))}}, object{"type": "page", "page": object{"id": a.e.Pages(db)[0].ID}}, "Row"},
+		{object{"database": object{"id": dbs.Tasks}}, object{"type": "database", "database": object{"id": dbs.Tasks}}, "Tasks"},
+		{object{"template_mention": object{"template_mention_user": "me"}},
+			object{"type": "template_mention", "template_mention": object{"type": "template_mention_user", "template_mention_user": "me"}}, "mention"},
+		{object{"custom_emoji": object{"id": nobody}}, object{"type": "custom_emoji", "custom_emoji": object{"id": nobody, "name": "", "url": ""}}, "mention"},
+		{nil, nil, "e=mc^2"},
+	} {
+		span := object{"mention": c.sent}
+		if c.sent == nil {
+			span = object{"equation": object{"expression": c.plain}}
+		}
+		said := a.ok("POST", "/v1/comments", object{"parent": object{"page_id": a.e.Pages(dbs.Tasks)[0].ID}, "rich_text": list{span}})
+		got, _ := at(said, "rich_text", 0, "mention").(object)
+		same(t, c.want, got, "%v", c.sent)
+		same(t, any(c.plain), at(said, "rich_text", 0, "plain_text"), "%v", c.sent)
 	}
 }

@@ -112,9 +112,7 @@ func hooked(t *testing.T) (*api, emulator.Databases, *hook) {
 
 func subscribe(t *testing.T, e *emulator.Emulator, h *hook) {
 	t.Helper()
-	if err := e.Subscribe(emulator.Webhook{URL: h.url, Client: &http.Client{Transport: h}, Pace: even()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Subscribe(emulator.Webhook{URL: h.url, Client: &http.Client{Transport: h}, Pace: even()}))
 	synctest.Wait()
 }
 
@@ -157,16 +155,7 @@ const (
 
 func wants(t *testing.T, h *hook, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, h.lines()); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	same(t, want, h.lines(), "events")
 }
 
 // idOf returns the id of a property of the tasks, as events name it.
@@ -271,7 +260,7 @@ func TestWebhookKinds(t *testing.T) {
 			{"of a page", func() error { return a.e.EditPage(below, object{"title": title("B")}) }, []string{"1 page.properties_updated Maria title"}},
 			{"by another bot", func() error {
 				bot, err := a.e.AddBot("Helper", true)
-				check(t, err)
+				must(t, err)
 				return a.e.EditPageAs(bot, task, object{"Notes": text("ja")})
 			}, []string{"1 page.properties_updated  " + notes}},
 			{"relation", func() error {
@@ -309,17 +298,17 @@ func TestWebhookKinds(t *testing.T) {
 				return nil
 			}, nil},
 			{"not shared", func() error {
-				check(t, a.e.UnsharePage(task))
-				check(t, a.e.EditPage(task, object{"Remarks": text("secret")}))
-				check(t, a.e.AddComment(task, maria, "secret"))
-				check(t, a.e.WriteMarkdown(task, "secret"))
-				check(t, a.e.Unshare(dbs.MeshLog))
-				check(t, a.e.EditSchema(dbs.MeshLog, object{"Secret": object{"number": object{}}}))
+				must(t, a.e.UnsharePage(task))
+				must(t, a.e.EditPage(task, object{"Remarks": text("secret")}))
+				must(t, a.e.AddComment(task, maria, "secret"))
+				must(t, a.e.WriteMarkdown(task, "secret"))
+				must(t, a.e.Unshare(dbs.MeshLog))
+				must(t, a.e.EditSchema(dbs.MeshLog, object{"Secret": object{"number": object{}}}))
 				return a.e.TrashPage(other)
 			}, nil},
 		} {
 			began := time.Now()
-			check(t, c.do())
+			must(t, c.do())
 			time.Sleep(time.Hour)
 			synctest.Wait()
 			for i := range h.got {
@@ -327,9 +316,7 @@ func TestWebhookKinds(t *testing.T) {
 			}
 			got := h.lines()
 			slices.Sort(got) // at one moment there is no order
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", c.name, diff)
-			}
+			same(t, c.want, got, "%s", c.name)
 		}
 	})
 }
@@ -345,9 +332,9 @@ func TestWebhookCombines(t *testing.T) {
 		a.patchStatus(task, "OPEN") // the first is under way already
 		for _, s := range []string{"a", "b"} {
 			time.Sleep(10 * time.Second)
-			check(t, a.e.EditPage(task, object{"Notes": text(s)}))
-			check(t, a.e.WriteMarkdown(task, s))
-			check(t, a.e.AddComment(task, maria, s))
+			must(t, a.e.EditPage(task, object{"Notes": text(s)}))
+			must(t, a.e.WriteMarkdown(task, s))
+			must(t, a.e.AddComment(task, maria, s))
 		}
 		time.Sleep(45 * time.Second) // a new minute
 		a.patchStatus(task, "BLOCKED")
@@ -374,7 +361,7 @@ func TestWebhookSpread(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a, dbs := seeded(t, "demo")
 			h := &hook{t: t, url: hookURL}
-			check(t, a.e.Subscribe(emulator.Webhook{URL: hookURL, Client: &http.Client{Transport: h}, Seed: seed}))
+			must(t, a.e.Subscribe(emulator.Webhook{URL: hookURL, Client: &http.Client{Transport: h}, Seed: seed}))
 			synctest.Wait()
 			for _, p := range a.e.Pages(dbs.Tasks)[:8] {
 				a.patchStatus(p.ID, "BLOCKED")
@@ -411,7 +398,7 @@ func TestWebhookTriesAgain(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		}
-		check(t, a.e.AddComment(a.e.Pages(dbs.Tasks)[0].ID, maria, "Ah"))
+		must(t, a.e.AddComment(a.e.Pages(dbs.Tasks)[0].ID, maria, "Ah"))
 		time.Sleep(7 * 24 * time.Hour)
 		synctest.Wait()
 		ids := map[any]bool{}
@@ -459,9 +446,9 @@ func TestWebhookFaults(t *testing.T) {
 				c.fault.Times = 1
 				remove := a.inject(c.fault)
 				task := a.e.Pages(dbs.Tasks)[0].ID
-				check(t, a.e.AddComment(task, maria, "Ah"))
+				must(t, a.e.AddComment(task, maria, "Ah"))
 				time.Sleep(10 * time.Second)
-				check(t, a.e.AddComment(task, botID, "Oh"))
+				must(t, a.e.AddComment(task, botID, "Oh"))
 				time.Sleep(time.Hour - 10*time.Second)
 				remove()
 				wants(t, h, c.want...)
@@ -489,17 +476,17 @@ func TestWebhookKeepsItsSubscription(t *testing.T) {
 		} {
 			time.Sleep(time.Duration(run)*time.Minute - time.Since(midnight))
 			e, err := emulator.New(emulator.Options{StateFile: state})
-			check(t, err)
+			must(t, err)
 			dbs, err := e.Seed("empty")
-			check(t, err)
+			must(t, err)
 			h.url = c.url
 			subscribe(t, e, h)
 			id, err := e.CreatePage(dbs.Tasks, nil)
-			check(t, err)
+			must(t, err)
 			time.Sleep(10 * time.Second)
-			check(t, e.TrashPage(id)) // Close loses that event
+			must(t, e.TrashPage(id)) // Close loses that event
 			time.Sleep(time.Second)
-			check(t, e.Close())
+			must(t, e.Close())
 			for _, e := range h.got {
 				subscriptions[e.body["subscription_id"]] = true
 			}
@@ -536,9 +523,9 @@ func TestSignatures(t *testing.T) {
 	var asks []signed
 	synctest.Test(t, func(t *testing.T) {
 		a, dbs, h := hooked(t)
-		check(t, a.e.EditSchema(dbs.Tasks, object{"Größe <\u2028>": object{"number": object{}}})) // its name is sent
+		must(t, a.e.EditSchema(dbs.Tasks, object{"Größe <\u2028>": object{"number": object{}}})) // its name is sent
 		a.row(dbs.Tasks, nil)
-		check(t, a.e.AddComment(a.e.Pages(dbs.Tasks)[0].ID, maria, "Ah"))
+		must(t, a.e.AddComment(a.e.Pages(dbs.Tasks)[0].ID, maria, "Ah"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		token = h.tokens[0]
@@ -562,17 +549,17 @@ func TestSignatures(t *testing.T) {
 
 	bodies := [][]byte{body, {}, []byte("x"), []byte(`{"name": "Größe"}`), {0xff, 0xfe, 0}}
 	ask, err := json.Marshal(map[string]any{"token": token, "signed": asks, "bodies": bodies})
-	check(t, err)
+	must(t, err)
 	modules := filepath.Join(dir, "node_modules")
 	cmd := exec.Command(filepath.Join(modules, "node", "bin", "node"), filepath.Join("testdata", "signatures.mjs"), modules+string(filepath.Separator))
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(ask), t.Output()
 	out, err := cmd.Output()
-	check(t, err)
+	must(t, err)
 	var sdk struct {
 		Taken      []bool
 		Signatures []string
 	}
-	check(t, json.Unmarshal(out, &sdk))
+	must(t, json.Unmarshal(out, &sdk))
 	if sent < 4 || len(sdk.Taken) != len(asks) || len(sdk.Signatures) != len(bodies) {
 		t.Fatalf("%d events; asked of %d and %d, and answered %s", sent, len(asks), len(bodies), out)
 	}
