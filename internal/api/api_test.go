@@ -10,8 +10,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-
-	"github.com/google/go-cmp/cmp"
+	"dibs/internal/testkit"
 )
 
 // TestCodes pins the table of codes, which scripts rely on.
@@ -56,18 +55,12 @@ func TestCodes(t *testing.T) {
 func TestProblem(t *testing.T) {
 	p := api.NewProblem(api.CodeTooLarge, "that is much")
 	p.RetryIn(1001 * time.Millisecond)
-	got, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Got(json.Marshal(p))(t)
 	const want = `{"type":"urn:dibs:problem:too_large","title":"The request is too large","status":413,"detail":"that is much","code":"too_large","retry_after":2}`
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("problem (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, want, string(got), "problem")
 	var asError error = p
-	if back, ok := errors.AsType[*api.Problem](asError); !ok || back.Error() != "that is much" {
-		t.Errorf("as an error it says %q", asError)
-	}
+	back, ok := errors.AsType[*api.Problem](asError)
+	testkit.Check(t, ok && back.Error() == "that is much", "as an error it says %q", asError)
 }
 
 func TestTime(t *testing.T) {
@@ -80,17 +73,14 @@ func TestTime(t *testing.T) {
 		{time.Date(2026, 11, 20, 17, 45, 0, 999999999, kathmandu), `"2026-11-20T12:00:00.999Z"`},
 	} {
 		got, err := json.Marshal(api.Time{Time: tt.time})
-		if err != nil || string(got) != tt.want {
-			t.Errorf("Marshal(%v) = %s, %v; want %s", tt.time, got, err, tt.want)
-		}
+		testkit.Check(t, err == nil && string(got) == tt.want, "Marshal(%v) = %s, %v; want %s", tt.time, got, err, tt.want)
 		var back api.Time
 		if err := json.Unmarshal(got, &back); err != nil || !back.Equal(tt.time.Truncate(time.Millisecond)) {
 			t.Errorf("Unmarshal(%s) = %v, %v", got, back, err)
 		}
 	}
-	if got, _ := json.Marshal(api.Claim{}); strings.Contains(string(got), "_at") {
-		t.Errorf("times that are not known are written: %s", got)
-	}
+	got, _ := json.Marshal(api.Claim{})
+	testkit.Check(t, !strings.Contains(string(got), "_at"), "times that are not known are written: %s", got)
 }
 
 func TestValidateKey(t *testing.T) {
@@ -98,9 +88,8 @@ func TestValidateKey(t *testing.T) {
 		"k": true, "a b~!": true, strings.Repeat("k", 200): true,
 		"": false, strings.Repeat("k", 201): false, "a\nb": false, "\x7f": false, "é": false,
 	} {
-		if err := api.ValidateKey(key); (err == nil) != ok {
-			t.Errorf("ValidateKey(%q) = %v, want accepted: %v", key, err, ok)
-		}
+		err := api.ValidateKey(key)
+		testkit.Check(t, (err == nil) == ok, "ValidateKey(%q) = %v, want accepted: %v", key, err, ok)
 	}
 }
 
@@ -111,20 +100,12 @@ func TestReportOfHostileTexts(t *testing.T) {
 		Blocked: []api.Blocked{{Task: api.TaskRef{Title: "a | b\n# c"}, Why: `<img src=x> [x](javascript:y) &lt;`}},
 	}
 	var csv, md strings.Builder
-	if err := r.Work().CSV(&csv); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Work().CSV(&csv))
 	if want := "agent,completed,failed,lost,median_seconds,usd\n\"'=HYPERLINK(\"\"x\"\")\",1,0,0,1.5,0\n\"'-a,b\",0,0,2,,0\n"; csv.String() != want {
 		t.Errorf("CSV:\n%s\nwant\n%s", csv.String(), want)
 	}
-	if err := r.Markdown(&md); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`| a \| b \# c | `, `| &lt;img src=x\> \[x\](javascript:y) &amp;lt; |`, "## Questions\n\nNone.\n"} {
-		if !strings.Contains(md.String(), want) {
-			t.Errorf("the Markdown lacks %s:\n%s", want, md.String())
-		}
-	}
+	testkit.Must(t, r.Markdown(&md))
+	testkit.Says(t, "the Markdown", md.String(), `| a \| b \# c | `, `| &lt;img src=x\> \[x\](javascript:y) &amp;lt; |`, "## Questions\n\nNone.\n")
 }
 
 func TestParseUsage(t *testing.T) {
@@ -138,9 +119,8 @@ func TestParseUsage(t *testing.T) {
 		`{"usd":0.1}`:                     {Micros: 100000},
 		"tokens=1000000000000,usd=0.3333": {Tokens: 1e12, Micros: 333300},
 	} {
-		if got, err := api.ParseUsage(text); err != nil || got.Report() != want {
-			t.Errorf("%q: %+v, %v", text, got, err)
-		}
+		got, err := api.ParseUsage(text)
+		testkit.Check(t, err == nil && got.Report() == want, "%q: %+v, %v", text, got, err)
 	}
 	for text, want := range map[string]string{
 		"":                     `"": want tokens=N,usd=X`,
@@ -160,9 +140,8 @@ func TestParseUsage(t *testing.T) {
 		`{"usd":1} 2`:          `want {"tokens":N,"usd":X}, and nothing after it`,
 		`{"usd":"1"}`:          `want {"tokens":N,"usd":X}: json: cannot unmarshal string into Go struct field Usage.usd of type float64`,
 	} {
-		if got, err := api.ParseUsage(text); got != nil || err == nil || err.Error() != want {
-			t.Errorf("%q: %+v, %v; want %s", text, got, err, want)
-		}
+		got, err := api.ParseUsage(text)
+		testkit.Check(t, got == nil && err != nil && err.Error() == want, "%q: %+v, %v; want %s", text, got, err, want)
 	}
 }
 
@@ -174,16 +153,13 @@ func TestUsageIsShown(t *testing.T) {
 		"7.00 USD":               {USD: 7},
 		"0.50 USD":               {USD: 0.5},
 	} {
-		if got := u.String(); got != want {
-			t.Errorf("%+v: %q, want %q", u, got, want)
-		}
+		got := u.String()
+		testkit.Check(t, got == want, "%+v: %q, want %q", u, got, want)
 	}
 	for _, micros := range []int64{1, 333333, 420000, 999999999999} {
-		if got := api.Micros(api.USD(micros)); got != micros {
-			t.Errorf("%d becomes %d", micros, got)
-		}
+		got := api.Micros(api.USD(micros))
+		testkit.Check(t, got == micros, "%d becomes %d", micros, got)
 	}
-	if got := api.Micros(math.Nextafter(0.29, 0)); got != 290000 {
-		t.Errorf("0.29 becomes %d", got)
-	}
+	got := api.Micros(math.Nextafter(0.29, 0))
+	testkit.Check(t, got == 290000, "0.29 becomes %d", got)
 }

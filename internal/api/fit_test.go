@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dibs/internal/api"
+	"dibs/internal/testkit"
 )
 
 // TestFit makes what programs send fit, and nothing else of it.
@@ -50,9 +51,8 @@ func TestFit(t *testing.T) {
 		if want == "" {
 			want = given
 		}
-		if got := string(api.Fit([]byte(given), reflect.TypeFor[request]())); got != want {
-			t.Errorf("%s becomes %s, want %s", given, got, want)
-		}
+		got := string(api.Fit([]byte(given), reflect.TypeFor[request]()))
+		testkit.Check(t, got == want, "%s becomes %s, want %s", given, got, want)
 	}
 }
 
@@ -70,30 +70,23 @@ func TestFitKeepsTexts(t *testing.T) {
 		{api.OpPause.Operation, "reason"}, {api.OpAddTask.Operation, "body"},
 	} {
 		sent := `{"` + given.field + `":"    indented\n  more\n"}`
-		if got := string(given.op.Fit([]byte(sent))); got != sent {
-			t.Errorf("%s: %s becomes %s", given.op.Name, sent, got)
-		}
+		got := string(given.op.Fit([]byte(sent)))
+		testkit.Check(t, got == sent, "%s: %s becomes %s", given.op.Name, sent, got)
 	}
 	evidence := `{"evidence":["  + indented"]}`
-	if got := string(api.OpComplete.Fit([]byte(evidence))); got != evidence {
-		t.Errorf("%s becomes %s", evidence, got)
-	}
+	got := string(api.OpComplete.Fit([]byte(evidence)))
+	testkit.Check(t, got == evidence, "%s becomes %s", evidence, got)
 }
 
 // TestCanonical has bodies that this program sends stay: keys may be in use when it is replaced.
 func TestCanonical(t *testing.T) {
-	sent, err := json.Marshal(api.AddRequest{
+	sent := testkit.Got(json.Marshal(api.AddRequest{
 		Agent: "Sandman", Title: "<a> & b ", Body: "  x\n", Fields: map[string]any{"n": json.Number("9007199254740993"), "a": []string{"b"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	for _, body := range []string{string(sent), `{"title":"x","more":1}`, `{"title":7}`, `{"title":"x"}{}`, ``} {
-		if got := string(api.OpAddTask.Canonical([]byte(body))); got != body {
-			t.Errorf("%s becomes %s", body, got)
-		}
+		got := string(api.OpAddTask.Canonical([]byte(body)))
+		testkit.Check(t, got == body, "%s becomes %s", body, got)
 	}
-	if got := string(api.OpAddTask.Canonical([]byte(`{"for":"Jo\u0308rg","title":"x"}`))); got != "{\"title\":\"x\",\"for\":\"J\u00f6rg\"}" {
-		t.Errorf("the name becomes %s", got)
-	}
+	got := string(api.OpAddTask.Canonical([]byte(`{"for":"Jo\u0308rg","title":"x"}`)))
+	testkit.Check(t, got == "{\"title\":\"x\",\"for\":\"J\u00f6rg\"}", "the name becomes %s", got)
 }

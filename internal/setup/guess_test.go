@@ -17,6 +17,7 @@ import (
 	"dibs/internal/notion/emulator"
 	"dibs/internal/setup"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -111,12 +112,8 @@ func TestGuesses(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.options.Given.Tasks = w.database("Backlog", tt.schema)
 				p := w.plan()
-				if diff := cmp.Diff(tt.want, guesses(p)); diff != "" {
-					w.Errorf("guesses (-want +got):\n%s", diff)
-				}
-				if len(p.Problems) > 0 {
-					w.Fatalf("problems: %q", p.Problems)
-				}
+				testkit.Same(w, tt.want, guesses(p), "guesses")
+				testkit.Require(w, len(p.Problems) == 0, "problems: %q", p.Problems)
 				w.apply(p)
 				w.complete(p)
 				w.again(p)
@@ -137,9 +134,7 @@ func TestPeopleAreNotOverwritten(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Owner": of("people")})
 		w.options.Config.Agents = []config.Agent{{Name: "Sandman", NotionUser: "6794760a-1f15-45cd-9c65-0dfe42f5135a"}}
-		if diff := cmp.Diff(map[string]string{"assignee": "Owner"}, guesses(w.plan())); diff != "" {
-			w.Errorf("guesses (-want +got):\n%s", diff)
-		}
+		testkit.Same(w, map[string]string{"assignee": "Owner"}, guesses(w.plan()), "guesses")
 	})
 }
 
@@ -152,22 +147,16 @@ func TestGivenNames(t *testing.T) {
 		w.options.Given.Tasks = w.database("Backlog", schema)
 		w.options.Map = map[string]string{"status": "Phase", "open": "Idea", "completed": "Built", "note": "", "priority": "priority"}
 		p := w.plan()
-		if len(p.Guesses)+len(p.Problems) > 0 {
-			w.Fatalf("guesses %v, problems %q", p.Guesses, p.Problems)
-		}
+		testkit.Require(w, len(p.Guesses)+len(p.Problems) == 0, "guesses %v, problems %q", p.Guesses, p.Problems)
 		got := p.Config.Tasks
 		if got.Properties.Status != "Phase" || got.Properties.Note != "" || got.Statuses.Open != "Idea" || got.Statuses.Completed != "Built" {
 			w.Errorf("names %+v %+v", got.Properties, got.Statuses)
 		}
 		w.options.Map = map[string]string{"status": "Sttae", "open": "To do"}
 		said := strings.Join(w.plan().Problems, "\n")
-		for _, part := range []string{
+		testkit.Says(w, "problems", said,
 			`database "Backlog" has no property "Sttae", which --map gives as status: its properties are Name (title), Phase (select), State (select), claimed_at (date), claimed_by (rich_text)`,
-		} {
-			if !strings.Contains(said, part) {
-				w.Errorf("problems %q, want %q", said, part)
-			}
-		}
+		)
 		w.options.Map = map[string]string{"status": "State", "open": "Idea"}
 		if p := w.plan(); len(p.Problems) > 0 || p.Steps[0].String() != "extend tasks: State by Idea" {
 			w.Errorf("problems %q, steps %v: want the option added", p.Problems, p.Steps)
@@ -229,16 +218,14 @@ func TestGroupsOfAStatus(t *testing.T) {
 		grown := w.plan()
 		w.apply(grown)
 		for option, want := range wantGroups {
-			if got := w.group(p.Config.Databases.Tasks, "status", option); got != want {
-				w.Errorf("%s is in %q, want %q", option, got, want)
-			}
+			got := w.group(p.Config.Databases.Tasks, "status", option)
+			testkit.Check(w, got == want, "%s is in %q, want %q", option, got, want)
 			if got := w.group(w.options.Given.Tasks, "status", option); got != want {
 				w.Errorf("%s, added, is in %q, want %q", option, got, want)
 			}
 		}
-		if idea, shipped := w.group(w.options.Given.Tasks, "status", "Idea"), w.group(w.options.Given.Tasks, "status", "Shipped"); idea != "To-do" || shipped != "Complete" {
-			w.Errorf("Idea is in %q, and Shipped in %q", idea, shipped)
-		}
+		idea, shipped := w.group(w.options.Given.Tasks, "status", "Idea"), w.group(w.options.Given.Tasks, "status", "Shipped")
+		testkit.Check(w, idea == "To-do" && shipped == "Complete", "Idea is in %q, and Shipped in %q", idea, shipped)
 	})
 }
 
@@ -288,15 +275,11 @@ func TestWhatPeopleSee(t *testing.T) {
 		p := w.plan()
 		w.apply(p)
 		said := strings.Join(p.Notes, "\n")
-		for _, part := range []string{
+		testkit.Says(w, "notes", said,
 			"ID (unique_id) was left out", "claimed_until (formula) was left out, as Notion refused it", `by hand: add a property claimed_until of type formula: dateAdd(prop("claimed_at"), if(prop("claim_timeout_minutes") > 0, prop("claim_timeout_minutes"), 30), "minutes")`,
 			`"Board", a board by status was left out`, "by hand: open the database in Notion, add a view of type board, and group it by status",
 			"task (relation) was left out", "by hand: add a property task of type relation, to the tasks",
-		} {
-			if !strings.Contains(said, part) {
-				w.Errorf("notes %s\nwant %q", said, part)
-			}
-		}
+		)
 		w.complete(p)
 	})
 }
@@ -339,9 +322,7 @@ func TestGuessedPriorities(t *testing.T) {
 				})
 				p := w.plan()
 				got, err := json.Marshal(slices.Concat(p.Guesses, p.Adopted))
-				if err != nil || string(got) != tt.want {
-					w.Errorf("guesses %s, %v, want %s", got, err, tt.want)
-				}
+				testkit.Check(w, err == nil && string(got) == tt.want, "guesses %s, %v, want %s", got, err, tt.want)
 				c := p.Config.Tasks.Priorities
 				for _, g := range slices.Concat(p.Guesses, p.Adopted) {
 					names := map[string][]string{"critical": c.Critical, "high": c.High, "medium": c.Medium, "low": c.Low}[g.Key]
@@ -350,9 +331,8 @@ func TestGuessedPriorities(t *testing.T) {
 					}
 				}
 				note := strings.Join(p.Notes, "\n")
-				if told := strings.Contains(note, "nothing says what priority "+tt.left+" is, so tasks with it are offered last"); told != (tt.left != "") {
-					w.Errorf("notes %q, want %q to be left", note, tt.left)
-				}
+				told := strings.Contains(note, "nothing says what priority "+tt.left+" is, so tasks with it are offered last")
+				testkit.Check(w, told == (tt.left != ""), "notes %q, want %q to be left", note, tt.left)
 				w.apply(p)
 				w.again(p)
 				if again := w.plan(); len(again.Steps)+len(again.Guesses)+len(again.Problems) > 0 {
@@ -373,22 +353,16 @@ func TestGivenPriorities(t *testing.T) {
 		w.options.Map = map[string]string{"high": "Critical, Hoch", "low": "Irgendwann"}
 		p := w.plan()
 		got := p.Config.Tasks.Priorities
-		if diff := cmp.Diff([][]string{{}, {"Critical", "Hoch"}, {"Mittel"}, {"Irgendwann"}}, [][]string{got.Critical, got.High, got.Medium, got.Low}); diff != "" || len(p.Problems) > 0 {
-			w.Errorf("priorities (-want +got):\n%s\nproblems %q", diff, p.Problems)
-		}
-		if note := strings.Join(p.Notes, "\n"); !strings.Contains(note, "what priority Niedrig is,") {
-			w.Errorf("notes %q", note)
-		}
+		diff := cmp.Diff([][]string{{}, {"Critical", "Hoch"}, {"Mittel"}, {"Irgendwann"}}, [][]string{got.Critical, got.High, got.Medium, got.Low})
+		testkit.Check(w, diff == "" && len(p.Problems) == 0, "priorities (-want +got):\n%s\nproblems %q", diff, p.Problems)
+		note := strings.Join(p.Notes, "\n")
+		testkit.Check(w, strings.Contains(note, "what priority Niedrig is,"), "notes %q", note)
 		w.options.Map = map[string]string{"high": "Hohc", "low": "Hoch", "medium": "hoch"}
 		said := strings.Join(w.plan().Problems, "\n")
-		for _, part := range []string{
+		testkit.Says(w, "problems", said,
 			`property "priority" has no option "Hohc", which --map gives as high: its options are Critical, Hoch, Mittel, Niedrig, Irgendwann`,
 			`--map gives "Hoch" as medium and as low: give it once`,
-		} {
-			if !strings.Contains(said, part) {
-				w.Errorf("problems %q, want %q", said, part)
-			}
-		}
+		)
 	})
 }
 
@@ -419,9 +393,7 @@ func TestAnotherPage(t *testing.T) {
 		if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "databases.task_log is "+first.TaskLog+" so far, which does not lie on that page: give --task-log "+first.TaskLog+", or no --parent") {
 			w.Errorf("notes: %q", p.Notes)
 		}
-		if len(p.Problems) != 1 || !strings.Contains(p.Problems[0], "give --force") {
-			w.Errorf("problems: %q", p.Problems)
-		}
+		testkit.Check(w, len(p.Problems) == 1 && strings.Contains(p.Problems[0], "give --force"), "problems: %q", p.Problems)
 		w.options.Replace = true
 		p = w.plan()
 		w.apply(p)
@@ -447,9 +419,8 @@ func TestNoSuchPage(t *testing.T) {
 		w.options.Given = p.Config.Databases
 		w.options.Parent = "11111111-1111-1111-1111-111111111111"
 		w.options.Client = w.client()
-		if _, err := setup.New(w.Context(), w.options); err == nil || !strings.Contains(err.Error(), "the page for the databases: ") {
-			w.Errorf("err = %v", err)
-		}
+		_, err := setup.New(w.Context(), w.options)
+		testkit.Check(w, err != nil && strings.Contains(err.Error(), "the page for the databases: "), "err = %v", err)
 	})
 }
 
@@ -466,13 +437,11 @@ func TestEnvironmentWithOtherDatabases(t *testing.T) {
 		w.options.Given.TaskLog = w.database("Work", map[string]any{"Name": of("title")})
 		p = w.plan()
 		w.apply(p)
-		if notes := strings.Join(p.Notes, "\n"); strings.Contains(notes, "DIBS_DATABASES") {
-			w.Errorf("notes: %q", p.Notes)
-		}
+		notes := strings.Join(p.Notes, "\n")
+		testkit.Check(w, !strings.Contains(notes, "DIBS_DATABASES"), "notes: %q", p.Notes)
 		c, err := config.Load(config.Options{File: p.File, FileOnly: true})
-		if err != nil || c.Databases.MeshLog != w.options.Config.Databases.MeshLog {
-			w.Errorf("the file says %+v, %v, want the database that was set up", c.Databases, err)
-		}
+		testkit.Check(w, err == nil && c.Databases.MeshLog == w.options.Config.Databases.MeshLog,
+			"the file says %+v, %v, want the database that was set up", c.Databases, err)
 	})
 }
 
@@ -490,15 +459,12 @@ func TestClaimedByOfPeople(t *testing.T) {
 				if user != "" {
 					want = "Claimed By"
 				}
-				if got := p.Config.Tasks.Properties.ClaimedBy; got != want {
-					w.Errorf("claimed_by is %q, want %q", got, want)
-				}
-				if _, added := w.schemaOf(w.options.Given.Tasks)["claimed_by"]; added != (user == "") {
-					w.Errorf("claimed_by was added: %v", added)
-				}
-				if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "agents[].notion_user") {
-					w.Errorf("notes: %q", p.Notes)
-				}
+				got := p.Config.Tasks.Properties.ClaimedBy
+				testkit.Check(w, got == want, "claimed_by is %q, want %q", got, want)
+				_, added := w.schemaOf(w.options.Given.Tasks)["claimed_by"]
+				testkit.Check(w, added == (user == ""), "claimed_by was added: %v", added)
+				notes := strings.Join(p.Notes, "\n")
+				testkit.Check(w, strings.Contains(notes, "agents[].notion_user"), "notes: %q", p.Notes)
 				w.again(p)
 				if again := w.plan(); len(again.Steps)+len(again.Problems) > 0 {
 					w.Errorf("a second run would %v, problems %q", again.Steps, again.Problems)
@@ -516,9 +482,8 @@ func TestPausedPlan(t *testing.T) {
 		start := time.Now()
 		_, err := setup.New(w.Context(), w.options)
 		failed, isFailed := errors.AsType[*claim.StoreError](err)
-		if !isFailed || failed.RetryAfter < 10*time.Minute || time.Since(start) > 5*time.Second {
-			w.Errorf("err = %v, after %v", err, time.Since(start))
-		}
+		testkit.Check(w, isFailed && failed.RetryAfter >= 10*time.Minute && time.Since(start) <= 5*time.Second,
+			"err = %v, after %v", err, time.Since(start))
 	})
 }
 
@@ -589,9 +554,7 @@ func TestBoardsInLanguages(t *testing.T) {
 				w.options.Given.Tasks = w.database("Board", map[string]any{
 					"Name": of("title"), tt.status: grouped(tt.todo, tt.doing, tt.done), tt.priority: of("select", tt.priorities...),
 				})
-				if _, err := w.notion.CreatePage(w.options.Given.Tasks, map[string]any{tt.priority: map[string]any{"select": map[string]any{"name": tt.priorities[0]}}}); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Got(w.notion.CreatePage(w.options.Given.Tasks, map[string]any{tt.priority: map[string]any{"select": map[string]any{"name": tt.priorities[0]}}}))(w)
 				p := w.plan()
 				got := guesses(p)
 				for _, key := range []string{"status", "priority"} { // by their names
@@ -599,12 +562,8 @@ func TestBoardsInLanguages(t *testing.T) {
 						delete(got, key)
 					}
 				}
-				if diff := cmp.Diff(tt.want, got); diff != "" {
-					w.Errorf("guesses (-want +got):\n%s", diff)
-				}
-				if len(p.Offered) != 1 {
-					w.Errorf("%d tasks are offered, want 1", len(p.Offered))
-				}
+				testkit.Same(w, tt.want, got, "guesses")
+				testkit.Check(w, len(p.Offered) == 1, "%d tasks are offered, want 1", len(p.Offered))
 				for _, s := range p.Steps {
 					if strings.Contains(s.What, "CANCELLED") || strings.Contains(s.What, "priority (") || s.Action == setup.AddOptions {
 						w.Errorf("%s: beside what is there", s)
@@ -614,17 +573,14 @@ func TestBoardsInLanguages(t *testing.T) {
 					if len(p.Questions) != 1 || p.Questions[0].Key != "blocked" || !strings.Contains(p.Questions[0].String(), "--map blocked=") {
 						w.Errorf("questions %v, want the board's word for BLOCKED", p.Questions)
 					}
-					if err := p.Apply(w.Context(), func(setup.Step) {}); err == nil || !strings.Contains(err.Error(), "--map blocked=") {
-						w.Errorf("without an answer: %v", err)
-					}
+					err := p.Apply(w.Context(), func(setup.Step) {})
+					testkit.Check(w, err != nil && strings.Contains(err.Error(), "--map blocked="), "without an answer: %v", err)
 					w.options.Map = map[string]string{"blocked": tt.blocked}
 					if p = w.plan(); p.Steps[0].Action != setup.AddOptions || !strings.HasSuffix(p.Steps[0].What, " by "+tt.blocked) {
 						w.Errorf("the plan begins with %s", p.Steps[0])
 					}
 				}
-				if len(p.Questions)+len(p.Problems) > 0 {
-					w.Fatalf("questions %v, problems %q", p.Questions, p.Problems)
-				}
+				testkit.Require(w, len(p.Questions)+len(p.Problems) == 0, "questions %v, problems %q", p.Questions, p.Problems)
 				if last := p.Steps[len(p.Steps)-2]; last.Action != setup.AddProperties || last.Database != "tasks" {
 					w.Errorf("the last step before the file is %s, want new columns", last)
 				}
@@ -633,17 +589,14 @@ func TestBoardsInLanguages(t *testing.T) {
 				options := slices.Concat(tt.todo, tt.doing, tt.done)
 				if tt.blocked != "" {
 					options = append(options, tt.blocked)
-					if got := w.group(w.options.Given.Tasks, tt.status, tt.blocked); got != "In progress" {
-						w.Errorf("%s is in group %q", tt.blocked, got)
-					}
+					got := w.group(w.options.Given.Tasks, tt.status, tt.blocked)
+					testkit.Check(w, got == "In progress", "%s is in group %q", tt.blocked, got)
 				}
 				var there []string
 				for _, o := range optionsOf(w.schemaOf(w.options.Given.Tasks)[tt.status], "status") {
 					there = append(there, o.(map[string]any)["name"].(string))
 				}
-				if !sameNames(options, there) {
-					w.Errorf("the status has %q, want %q", there, options)
-				}
+				testkit.Check(w, sameNames(options, there), "the status has %q, want %q", there, options)
 				w.again(p)
 				if again := w.plan(); len(again.Steps)+len(again.Guesses)+len(again.Problems)+len(again.Questions) > 0 {
 					w.Errorf("a second run would %v, guess %v, problems %q", again.Steps, again.Guesses, again.Problems)
@@ -673,20 +626,16 @@ func TestSeveralOptionsInAGroup(t *testing.T) {
 			`which option of "ステータス" is OPEN? 📥 未着手 is taken, of アイデア, 📥 未着手; another: --map open=NAME`,
 			`which option of "ステータス" is IN_PROGRESS? 作業 is taken, of 作業, 確認; another: --map in_progress=NAME`,
 		}
-		if diff := cmp.Diff(want, said); diff != "" {
-			w.Errorf("questions (-want +got):\n%s", diff)
-		}
-		if got := guesses(p); got["blocked"] != "保留" || got["completed"] != "公開" || got["cancelled"] != "" {
-			w.Errorf("guesses %v", got)
-		}
+		testkit.Same(w, want, said, "questions")
+		got := guesses(p)
+		testkit.Check(w, got["blocked"] == "保留" && got["completed"] == "公開" && got["cancelled"] == "", "guesses %v", got)
 		w.options.Map = map[string]string{"open": "アイデア", "in_progress": "確認", "cancelled": "中止"}
 		p = w.plan()
 		if s := p.Config.Tasks.Statuses; len(p.Questions)+len(p.Problems) > 0 || s.Open != "アイデア" || s.InProgress != "確認" {
 			w.Errorf("questions %v, problems %q, statuses %+v", p.Questions, p.Problems, s)
 		}
-		if first := p.Steps[0].String(); first != "extend tasks: ステータス by 中止" {
-			w.Errorf("the plan begins with %s", first)
-		}
+		first := p.Steps[0].String()
+		testkit.Check(w, first == "extend tasks: ステータス by 中止", "the plan begins with %s", first)
 		w.apply(p)
 		w.complete(p)
 		if got := w.group(w.options.Given.Tasks, "ステータス", "中止"); got != "Complete" {
@@ -717,9 +666,7 @@ func TestSelectInAnotherLanguage(t *testing.T) {
 		for _, q := range p.Questions {
 			keys = append(keys, q.Key)
 		}
-		if diff := cmp.Diff([]string{"open", "in_progress", "blocked", "completed"}, keys); diff != "" {
-			w.Errorf("questions (-want +got):\n%s", diff)
-		}
+		testkit.Same(w, []string{"open", "in_progress", "blocked", "completed"}, keys, "questions")
 		if said := p.Questions[0].String(); said != `which option of "Status" is OPEN? Give --map open=NAME: one of Óbyrjað, Í vinnslu, Lokið, or a new one in the board's language` {
 			w.Errorf("it asks %s", said)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"dibs/internal/notion/emulator"
 	"dibs/internal/setup"
+	"dibs/internal/testkit"
 )
 
 // Conditions that no task meets are a problem, which names what there is. The plan always says how
@@ -37,15 +38,12 @@ func TestConditionsThatNothingMeets(t *testing.T) {
 					{"Area": choose("Marketing"), "Team": text("Charlie")},
 					{"Area": choose("Marketing")},
 				} {
-					if _, err := w.notion.CreatePage(w.options.Given.Tasks, row); err != nil {
-						w.Fatal(err)
-					}
+					testkit.Got(w.notion.CreatePage(w.options.Given.Tasks, row))(w)
 				}
 				w.options.Only = []string{only}
 				p := w.plan()
-				if said := strings.Join(p.Problems, "\n"); said != problem || !p.Surveyed {
-					w.Errorf("problems %q, want %q; surveyed: %v", said, problem, p.Surveyed)
-				}
+				said := strings.Join(p.Problems, "\n")
+				testkit.Check(w, said == problem && p.Surveyed, "problems %q, want %q; surveyed: %v", said, problem, p.Surveyed)
 				if zero := strings.HasPrefix(p.SayOffered(), "0 open tasks would be offered to agents"); zero != (problem != "") {
 					w.Errorf("it says %q", p.SayOffered())
 				}
@@ -55,9 +53,7 @@ func TestConditionsThatNothingMeets(t *testing.T) {
 				w.apply(p)
 				w.again(p)
 				for _, row := range w.notion.Pages(w.options.Given.Tasks) { // by now all is done
-					if err := w.notion.EditPage(row.ID, map[string]any{"status": map[string]any{"status": map[string]any{"name": "COMPLETED"}}}); err != nil {
-						w.Fatal(err)
-					}
+					testkit.Must(w, w.notion.EditPage(row.ID, map[string]any{"status": map[string]any{"status": map[string]any{"name": "COMPLETED"}}}))
 				}
 				if again := w.plan(); len(again.Problems)+len(again.Steps) > 0 {
 					w.Errorf("a second run has problems %q, steps %v", again.Problems, again.Steps)
@@ -86,9 +82,8 @@ func TestConditionsOnAnEmptyBoard(t *testing.T) {
 		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "status": of("status", "OPEN"), "Area": of("select", "Agents"), "Ready": of("checkbox")})
 		for only, problems := range map[string]int{"Area=Agents": 0, "Area=": 0, "Ready=true": 0, "Ready=yes": 0, "Area=Agnets": 1, "Ready=maybe": 1} {
 			w.options.Only = []string{only}
-			if p := w.plan(); len(p.Problems) != problems || !p.Surveyed {
-				w.Errorf("%s: problems %q", only, p.Problems)
-			}
+			p := w.plan()
+			testkit.Check(w, len(p.Problems) == problems && p.Surveyed, "%s: problems %q", only, p.Problems)
 		}
 	})
 }
@@ -104,13 +99,10 @@ func TestTickedRowsGetTheirStatus(t *testing.T) {
 		w.options.Given.Tasks = w.database("Shopping", map[string]any{"Thing": of("title"), "Erledigt": of("checkbox")})
 		rows := map[string]bool{}
 		for i := range 6 {
-			id, err := w.notion.CreatePage(w.options.Given.Tasks, map[string]any{
+			id := testkit.Got(w.notion.CreatePage(w.options.Given.Tasks, map[string]any{
 				"Thing":    map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": fmt.Sprint(i)}}}},
 				"Erledigt": map[string]any{"checkbox": i%2 == 0},
-			})
-			if err != nil {
-				w.Fatal(err)
-			}
+			}))(w)
 			rows[id] = i%2 == 0
 		}
 		time.Sleep(time.Minute) // Notion's times are whole minutes
@@ -121,14 +113,12 @@ func TestTickedRowsGetTheirStatus(t *testing.T) {
 			w.Errorf("%d offered, steps %v", len(p.Offered), p.Steps)
 		}
 		remove := w.notion.Inject(emulator.Fault{Method: "PATCH", Path: "/v1/pages/*", Kind: emulator.Forbidden403, Skip: 1})
-		if err := p.Apply(w.Context(), func(setup.Step) {}); err == nil {
-			w.Fatal("the plan was carried out although Notion refused a part")
-		}
+		err := p.Apply(w.Context(), func(setup.Step) {})
+		testkit.Require(w, err != nil, "the plan was carried out although Notion refused a part")
 		remove()
 		again := w.plan()
-		if len(again.Offered) != 3 || len(again.Problems) > 0 {
-			w.Errorf("again: %d offered, problems %q", len(again.Offered), again.Problems)
-		}
+		testkit.Check(w, len(again.Offered) == 3 && len(again.Problems) == 0,
+			"again: %d offered, problems %q", len(again.Offered), again.Problems)
 		w.apply(again)
 		for _, row := range w.notion.Pages(w.options.Given.Tasks) {
 			if got := row.Select("status"); got != map[bool]string{true: "COMPLETED", false: "OPEN"}[rows[row.ID]] {
@@ -151,22 +141,16 @@ func TestTickedRowsKeepTheirStatus(t *testing.T) {
 		blocked := map[string]any{"status": map[string]any{"status": map[string]any{"name": "BLOCKED"}}}
 		var rows []string
 		for range 5 {
-			id, err := w.notion.CreatePage(w.options.Given.Tasks, map[string]any{"Erledigt": map[string]any{"checkbox": true}})
-			if err != nil {
-				w.Fatal(err)
-			}
+			id := testkit.Got(w.notion.CreatePage(w.options.Given.Tasks, map[string]any{"Erledigt": map[string]any{"checkbox": true}}))(w)
 			rows = append(rows, id)
 			time.Sleep(time.Minute) // listed in this order
 		}
 		edit := func(id string, to map[string]any) {
-			if err := w.notion.EditPage(id, to); err != nil {
-				w.Error(err)
-			}
+			testkit.OK(w, w.notion.EditPage(id, to))
 		}
 		remove := w.notion.Inject(emulator.Fault{Method: "PATCH", Path: "/v1/pages/*", Kind: emulator.Forbidden403, Skip: 1})
-		if err := w.plan().Apply(w.Context(), func(setup.Step) {}); err == nil {
-			w.Fatal("the plan was carried out although Notion refused a part")
-		}
+		err := w.plan().Apply(w.Context(), func(setup.Step) {})
+		testkit.Require(w, err != nil, "the plan was carried out although Notion refused a part")
 		remove()
 		edit(rows[1], blocked)
 		plain := w.transport
@@ -200,10 +184,7 @@ func TestTeamsStatusIsNotWritten(t *testing.T) {
 	for _, name := range []string{"Stand", "Status", "status"} {
 		inWorld(t, func(w *world) {
 			w.options.Given.Tasks = w.database("Aufgaben", map[string]any{"Name": of("title"), name: of("status", "Offen", "Erledigt"), "Fertig": of("checkbox")})
-			_, err := w.notion.CreatePage(w.options.Given.Tasks, map[string]any{"Fertig": map[string]any{"checkbox": true}})
-			if err != nil {
-				w.Fatal(err)
-			}
+			testkit.Got(w.notion.CreatePage(w.options.Given.Tasks, map[string]any{"Fertig": map[string]any{"checkbox": true}}))(w)
 			p := w.plan()
 			if slices.ContainsFunc(p.Steps, func(s setup.Step) bool { return s.Action == setup.Complete }) || len(p.Offered) > 0 {
 				w.Errorf("%s: steps %v, %d offered: want the row left alone", name, p.Steps, len(p.Offered))

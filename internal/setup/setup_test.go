@@ -21,6 +21,7 @@ import (
 	"dibs/internal/outbox/wording"
 	"dibs/internal/setup"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -37,10 +38,7 @@ type world struct {
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		em, err := emulator.New(emulator.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		em := testkit.Got(emulator.New(emulator.Options{}))(t)
 		defer em.Close()
 		w := &world{T: t, notion: em, transport: em.Client().Transport}
 		defer w.transport.(*http.Transport).CloseIdleConnections()
@@ -57,16 +55,10 @@ func inWorld(t *testing.T, test func(w *world)) {
 // ask sends a request like another client of the workspace.
 func (w *world) ask(method, path, body string, answer any) {
 	w.Helper()
-	req, err := http.NewRequestWithContext(w.Context(), method, "http://notion"+path, strings.NewReader(body))
-	if err != nil {
-		w.Fatal(err)
-	}
+	req := testkit.Got(http.NewRequestWithContext(w.Context(), method, "http://notion"+path, strings.NewReader(body)))(w)
 	req.Header.Set("Authorization", "Bearer "+w.notion.Token())
 	req.Header.Set("Notion-Version", "2022-06-28")
-	resp, err := w.notion.Client().Transport.RoundTrip(req)
-	if err != nil {
-		w.Fatal(err)
-	}
+	resp := testkit.Got(w.notion.Client().Transport.RoundTrip(req))(w)
 	defer resp.Body.Close()
 	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil || resp.StatusCode != 200 {
 		w.Fatalf("%s %s: %d, %v", method, path, resp.StatusCode, err)
@@ -75,10 +67,7 @@ func (w *world) ask(method, path, body string, answer any) {
 
 func (w *world) client() *notion.Client {
 	w.Helper()
-	client, err := workspace.Connect(w.options.Config.Notion, w.transport, slog.New(slog.DiscardHandler))
-	if err != nil {
-		w.Fatal(err)
-	}
+	client := testkit.Got(workspace.Connect(w.options.Config.Notion, w.transport, slog.New(slog.DiscardHandler)))(w)
 	return client
 }
 
@@ -87,13 +76,9 @@ func (w *world) plan() *setup.Plan {
 	w.Helper()
 	w.options.Client = w.client()
 	w.notion.ResetRequests()
-	p, err := setup.New(w.Context(), w.options)
-	if err != nil {
-		w.Fatal(err)
-	}
-	if changes := w.changes(); len(changes) > 0 {
-		w.Errorf("planning sent %v", changes)
-	}
+	p := testkit.Got(setup.New(w.Context(), w.options))(w)
+	changes := w.changes()
+	testkit.Check(w, len(changes) == 0, "planning sent %v", changes)
 	return p
 }
 
@@ -110,18 +95,13 @@ func (w *world) changes() []string {
 
 func (w *world) apply(p *setup.Plan) {
 	w.Helper()
-	if err := p.Apply(w.Context(), func(setup.Step) {}); err != nil {
-		w.Fatal(err)
-	}
+	testkit.Must(w, p.Apply(w.Context(), func(setup.Step) {}))
 }
 
 // again loads what the plan wrote, as the next run does.
 func (w *world) again(p *setup.Plan) {
 	w.Helper()
-	c, err := config.Load(config.Options{File: p.File})
-	if err != nil {
-		w.Fatal(err)
-	}
+	c := testkit.Got(config.Load(config.Options{File: p.File}))(w)
 	c.Notion.Token = config.Secret(w.notion.Token())
 	w.options.Config, w.options.Saved = c, c
 }
@@ -130,22 +110,13 @@ func (w *world) again(p *setup.Plan) {
 func (w *world) complete(p *setup.Plan) {
 	w.Helper()
 	client := w.client()
-	tasks, err := client.Tasks(w.Context(), p.Config.Databases.Tasks, workspace.Schema(p.Config))
-	if err != nil {
-		w.Fatal(err)
-	}
-	if warnings := tasks.Warnings(); len(warnings) > 0 {
-		w.Errorf("the tasks database: %q", warnings)
-	}
+	tasks := testkit.Got(client.Tasks(w.Context(), p.Config.Databases.Tasks, workspace.Schema(p.Config)))(w)
+	warnings := tasks.Warnings()
+	testkit.Check(w, len(warnings) == 0, "the tasks database: %q", warnings)
 	for log, id := range map[claim.Log]string{claim.TaskLog: p.Config.Databases.TaskLog, claim.MeshLog: p.Config.Databases.MeshLog} {
-		db, err := client.Database(w.Context(), id)
-		if err != nil {
-			w.Fatal(err)
-		}
+		db := testkit.Got(client.Database(w.Context(), id))(w)
 		for _, f := range db.ExamineLog(wording.Example(log), task.ID(p.Config.Databases.Tasks)) {
-			if f.Grade != notion.Fits {
-				w.Errorf("the %s log has no place for %s", log, f.Key)
-			}
+			testkit.Check(w, f.Grade == notion.Fits, "the %s log has no place for %s", log, f.Key)
 		}
 	}
 }
@@ -165,9 +136,8 @@ func TestFromNothing(t *testing.T) {
 			"create tasks", "add tasks", "add tasks", "add tasks", "add tasks", "view tasks",
 			"create task_log", "add task_log", "create mesh_log", "add mesh_log", "write ",
 		}
-		if diff := cmp.Diff(want, actions(p)); diff != "" {
-			w.Fatalf("plan (-want +got):\n%s", diff)
-		}
+		diff := cmp.Diff(want, actions(p))
+		testkit.Require(w, diff == "", "plan (-want +got):\n%s", diff)
 		w.apply(p)
 		w.complete(p)
 		db, err := w.client().Database(w.Context(), p.Config.Databases.Tasks)
@@ -194,9 +164,8 @@ func TestEveryInterruption(t *testing.T) {
 					})
 					p := w.plan()
 					err := p.Apply(w.Context(), func(setup.Step) {})
-					if err == nil || !strings.Contains(err.Error(), "run the same again") {
-						w.Fatalf("err = %v, want advice to run it again", err)
-					}
+					testkit.Require(w, err != nil && strings.Contains(err.Error(), "run the same again"),
+						"err = %v, want advice to run it again", err)
 					if _, err := os.Stat(w.options.File); err == nil {
 						w.Error("the configuration was written although a step failed")
 					}
@@ -206,9 +175,7 @@ func TestEveryInterruption(t *testing.T) {
 					w.apply(p)
 					w.complete(p)
 					below, err := w.client().Below(w.Context(), w.page)
-					if err != nil || len(below) != 3 {
-						w.Errorf("the page holds %v, err = %v, want three databases", below, err)
-					}
+					testkit.Check(w, err == nil && len(below) == 3, "the page holds %v, err = %v, want three databases", below, err)
 				})
 			})
 		}
@@ -231,10 +198,7 @@ func (w *world) schemaOf(id string) map[string]map[string]any {
 
 func (w *world) database(title string, schema map[string]any) string {
 	w.Helper()
-	id, err := w.notion.CreateDatabase(title, schema)
-	if err != nil {
-		w.Fatal(err)
-	}
+	id := testkit.Got(w.notion.CreateDatabase(title, schema))(w)
 	return id
 }
 
@@ -268,39 +232,30 @@ func TestUpgradeChangesNothingThatIsThere(t *testing.T) {
 				}
 
 				p := w.plan()
-				if len(p.Problems) > 0 {
-					w.Fatalf("problems: %q", p.Problems)
-				}
+				testkit.Require(w, len(p.Problems) == 0, "problems: %q", p.Problems)
 				w.apply(p)
 				for id, was := range before {
 					is := w.schemaOf(id)
 					for name, property := range was {
 						if name == "Status" { // new options follow the old ones
 							had, has := optionsOf(property, kind), optionsOf(is[name], kind)
-							if diff := cmp.Diff(had, has[:len(had)]); diff != "" {
-								w.Errorf("options (-before +after):\n%s", diff)
-							}
+							testkit.Same(w, had, has[:len(had)], "options")
 							continue
 						}
-						if diff := cmp.Diff(property, is[name]); diff != "" {
-							w.Errorf("%s (-before +after):\n%s", name, diff)
-						}
+						testkit.Same(w, property, is[name], "%s", name)
 					}
 				}
 				for _, name := range []string{"status", "claimed_by", "started", "outcome"} {
 					for id := range before {
-						if _, ok := w.schemaOf(id)[name]; ok {
-							w.Errorf("%s was added beside one of a similar name", name)
-						}
+						_, ok := w.schemaOf(id)[name]
+						testkit.Check(w, !ok, "%s was added beside one of a similar name", name)
 					}
 				}
 				var names []string
 				for _, o := range optionsOf(w.schemaOf(given.Tasks)["Status"], kind) {
 					names = append(names, o.(map[string]any)["name"].(string))
 				}
-				if diff := cmp.Diff([]string{"Idea", "Open", "In progress", "Completed", "BLOCKED", "CANCELLED"}, names); diff != "" {
-					w.Errorf("options (-want +got):\n%s", diff)
-				}
+				testkit.Same(w, []string{"Idea", "Open", "In progress", "Completed", "BLOCKED", "CANCELLED"}, names, "options")
 				tasks, err := w.client().Tasks(w.Context(), given.Tasks, workspace.Schema(p.Config))
 				if err != nil || len(tasks.Warnings()) != 1 || !strings.Contains(tasks.Warnings()[0], "priority") {
 					w.Errorf("err = %v, warnings %q, want one of the priority", err, tasks.Warnings())
@@ -333,12 +288,8 @@ func TestWhatKeepsAPlanFromBeingCarriedOut(t *testing.T) {
 		},
 		"a configuration that says otherwise": {
 			func(w *world) {
-				if err := os.MkdirAll(filepath.Dir(w.options.File), 0o700); err != nil {
-					w.Fatal(err)
-				}
-				if err := os.WriteFile(w.options.File, []byte("# mine\n"), 0o600); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Must(w, os.MkdirAll(filepath.Dir(w.options.File), 0o700))
+				testkit.Must(w, os.WriteFile(w.options.File, []byte("# mine\n"), 0o600))
 			},
 			"is there and says otherwise: give --force",
 		},
@@ -348,9 +299,8 @@ func TestWhatKeepsAPlanFromBeingCarriedOut(t *testing.T) {
 			inWorld(t, func(w *world) {
 				tt.prepare(w)
 				p := w.plan()
-				if len(p.Problems) != 1 || !strings.Contains(p.Problems[0], tt.says) {
-					w.Errorf("problems: %q, want %q", p.Problems, tt.says)
-				}
+				testkit.Check(w, len(p.Problems) == 1 && strings.Contains(p.Problems[0], tt.says),
+					"problems: %q, want %q", p.Problems, tt.says)
 				err := p.Apply(w.Context(), func(setup.Step) {})
 				if err == nil || len(w.changes()) > 0 {
 					w.Errorf("err = %v, sent %v, want a refusal and nothing sent", err, w.changes())
@@ -383,21 +333,14 @@ func TestReplaceKeepsWhatElseIsConfigured(t *testing.T) {
 		w.options.Config.Claim.Settle = 8 * time.Second // in the environment
 		w.options.Saved.Agents = []config.Agent{{Name: "Sandman"}}
 		w.options.Replace = true
-		if err := os.MkdirAll(filepath.Dir(w.options.File), 0o700); err != nil {
-			w.Fatal(err)
-		}
-		if err := os.WriteFile(w.options.File, []byte("claim: {settle: 7s}\nagents: [Sandman]\n"), 0o600); err != nil {
-			w.Fatal(err)
-		}
+		testkit.Must(w, os.MkdirAll(filepath.Dir(w.options.File), 0o700))
+		testkit.Must(w, os.WriteFile(w.options.File, []byte("claim: {settle: 7s}\nagents: [Sandman]\n"), 0o600))
 		p := w.plan()
-		if !slices.Contains(actions(p), "write ") {
-			w.Fatalf("plan: %v", p.Steps)
-		}
+		testkit.Require(w, slices.Contains(actions(p), "write "), "plan: %v", p.Steps)
 		w.apply(p)
 		c, err := config.Load(config.Options{File: w.options.File})
-		if err != nil || c.Claim.Settle != 7*time.Second || len(c.Agents) != 1 || c.Databases != p.Config.Databases {
-			w.Errorf("read again: %+v, err = %v", c, err)
-		}
+		testkit.Check(w, err == nil && c.Claim.Settle == 7*time.Second && len(c.Agents) == 1 && c.Databases == p.Config.Databases,
+			"read again: %+v, err = %v", c, err)
 	})
 }
 
@@ -417,10 +360,7 @@ func TestNamesInAnotherForm(t *testing.T) {
 		if len(p.Problems)+len(p.Unanswered()) > 0 || slices.ContainsFunc(p.Steps, func(s setup.Step) bool { return strings.Contains(s.What, "ndig") }) {
 			w.Fatalf("problems %q, questions %v, steps %v", p.Problems, p.Questions, p.Steps)
 		}
-		id, err := w.notion.CreatePage(w.options.Given.Tasks, map[string]any{"Zust" + apart + "ndig": text("J" + apart + "rgen")})
-		if err != nil {
-			w.Fatal(err)
-		}
+		id := testkit.Got(w.notion.CreatePage(w.options.Given.Tasks, map[string]any{"Zust" + apart + "ndig": text("J" + apart + "rgen")}))(w)
 		before := len(optionsOf(w.schemaOf(w.options.Given.Tasks)["Pr"+apart+"fstand"], "status"))
 		w.apply(p)
 		w.complete(p)
@@ -429,14 +369,10 @@ func TestNamesInAnotherForm(t *testing.T) {
 			w.Errorf("the status has %d options, and had %d; there is a second one: %v", after, before, schema["Pr"+composed+"fstand"] != nil)
 		}
 		w.again(p)
-		tasks, err := w.client().Tasks(w.Context(), w.options.Given.Tasks, workspace.Schema(w.options.Config))
-		if err != nil {
-			w.Fatal(err)
-		}
+		tasks := testkit.Got(w.client().Tasks(w.Context(), w.options.Given.Tasks, workspace.Schema(w.options.Config)))(w)
 		got, err := tasks.Get(w.Context(), task.ID(id))
-		if err != nil || got.Task.ClaimedBy != "J"+composed+"rgen" || got.Task.Status != task.Open {
-			w.Errorf("the task is %+v, %v", got.Task, err)
-		}
+		testkit.Check(w, err == nil && got.Task.ClaimedBy == "J"+composed+"rgen" && got.Task.Status == task.Open,
+			"the task is %+v, %v", got.Task, err)
 		if _, err := tasks.Write(w.Context(), task.ID(id), claim.Write{Status: new(task.Completed)}); err != nil {
 			w.Error(err)
 		}
@@ -452,9 +388,8 @@ func TestOptionalStatuses(t *testing.T) {
 		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title")})
 		p := w.plan()
 		w.apply(p)
-		if s := p.Config.Tasks.Statuses; s.Review != "" || s.Failed != "" {
-			w.Errorf("without being asked: %+v", s)
-		}
+		s := p.Config.Tasks.Statuses
+		testkit.Check(w, s.Review == "" && s.Failed == "", "without being asked: %+v", s)
 		w.again(p)
 
 		w.options.Replace = true
@@ -468,27 +403,20 @@ func TestOptionalStatuses(t *testing.T) {
 		if s := p.Config.Tasks.Statuses; s.Review != "REVIEW" || s.Failed != "" {
 			w.Errorf("the statuses are %+v", s)
 		}
-		if got := w.group(w.options.Given.Tasks, p.Config.Tasks.Properties.Status, "REVIEW"); got != "In progress" {
-			w.Errorf("REVIEW is in group %q", got)
-		}
+		got := w.group(w.options.Given.Tasks, p.Config.Tasks.Properties.Status, "REVIEW")
+		testkit.Check(w, got == "In progress", "REVIEW is in group %q", got)
 		c, err := config.Load(config.Options{File: p.File, FileOnly: true})
-		if err != nil || c.Tasks.Statuses.Review != "REVIEW" {
-			w.Errorf("the file says %+v, %v", c.Tasks.Statuses, err)
-		}
+		testkit.Check(w, err == nil && c.Tasks.Statuses.Review == "REVIEW", "the file says %+v, %v", c.Tasks.Statuses, err)
 		w.again(p)
-		if again := w.plan(); len(again.Steps) > 0 {
-			w.Errorf("a second run would %v, problems %q", again.Steps, again.Problems)
-		}
+		again := w.plan()
+		testkit.Check(w, len(again.Steps) == 0, "a second run would %v, problems %q", again.Steps, again.Problems)
 	})
 }
 
 // source adds a minimal data source to a database.
 func (w *world) source(database, name string) string {
 	w.Helper()
-	id, err := w.notion.AddDataSource(database, name, map[string]any{"Name": of("title"), "Status": of("status", "OPEN")})
-	if err != nil {
-		w.Fatal(err)
-	}
+	id := testkit.Got(w.notion.AddDataSource(database, name, map[string]any{"Name": of("title"), "Status": of("status", "OPEN")}))(w)
 	return id
 }
 
@@ -508,9 +436,7 @@ func TestDataSourcesThatAreNamed(t *testing.T) {
 			w.options.Client = w.client()
 			_, err := setup.New(w.Context(), w.options)
 			for _, part := range says {
-				if err == nil || !strings.Contains(err.Error(), part) {
-					w.Errorf("err = %v, want %q", err, part)
-				}
+				testkit.Check(w, err != nil && strings.Contains(err.Error(), part), "err = %v, want %q", err, part)
 			}
 		}
 		refused(`databases.tasks: database "Backlog" has several data sources, "Backlog" (`, "set databases.tasks_source")
@@ -521,9 +447,7 @@ func TestDataSourcesThatAreNamed(t *testing.T) {
 		w.options.Config.Databases.MeshLogSource = mesh // in the environment, say
 
 		p := w.plan()
-		if len(p.Problems) > 0 {
-			w.Fatalf("problems: %q", p.Problems)
-		}
+		testkit.Require(w, len(p.Problems) == 0, "problems: %q", p.Problems)
 		var what []string
 		for _, s := range p.Steps {
 			what = append(what, s.String())
@@ -536,35 +460,25 @@ func TestDataSourcesThatAreNamed(t *testing.T) {
 			Tasks: given.Tasks, TasksSource: "Sprint", TaskLog: given.TaskLog, MeshLog: given.MeshLog, MeshLogSource: mesh,
 			TaskLogSource: w.named(given.TaskLog, "Work"), // the only one: another may come
 		}
-		if diff := cmp.Diff(want, p.Config.Databases); diff != "" {
-			w.Errorf("databases (-want +got):\n%s", diff)
-		}
+		testkit.Same(w, want, p.Config.Databases, "databases")
 		w.again(p)
-		if diff := cmp.Diff(want, w.options.Config.Databases); diff != "" {
-			w.Errorf("databases as written (-want +got):\n%s", diff)
-		}
+		testkit.Same(w, want, w.options.Config.Databases, "databases as written")
 		w.options.Given = config.Databases{}
 		if again := w.plan(); len(again.Steps)+len(again.Problems) > 0 {
 			w.Errorf("a second run would %v, problems %q", again.Steps, again.Problems)
 		}
 
 		// The others are unchanged.
-		if err := w.notion.TrashDataSource(w.named(want.Tasks, "Sprint")); err != nil {
-			w.Fatal(err)
-		}
-		if schema := w.schemaOf(want.Tasks); len(schema) != 1 {
-			w.Errorf("the other data source has %v", schema)
-		}
+		testkit.Must(w, w.notion.TrashDataSource(w.named(want.Tasks, "Sprint")))
+		schema := w.schemaOf(want.Tasks)
+		testkit.Check(w, len(schema) == 1, "the other data source has %v", schema)
 	})
 }
 
 // named returns the id of a data source.
 func (w *world) named(database, name string) string {
 	w.Helper()
-	source, err := w.client().FindSource(w.Context(), task.ID(database), "k", name)
-	if err != nil {
-		w.Fatal(err)
-	}
+	source := testkit.Got(w.client().FindSource(w.Context(), task.ID(database), "k", name))(w)
 	return string(source.ID)
 }
 
@@ -574,9 +488,8 @@ func TestADatabaseThatIsMadeHasOneDataSource(t *testing.T) {
 		w.options.Config.Databases.TasksSource = "Sprint"
 		p := w.plan()
 		w.apply(p)
-		if got, want := p.Config.Databases.TasksSource, w.named(p.Config.Databases.Tasks, "Tasks"); got != want {
-			w.Errorf("the data source is %q, want %q", got, want)
-		}
+		got, want := p.Config.Databases.TasksSource, w.named(p.Config.Databases.Tasks, "Tasks")
+		testkit.Check(w, got == want, "the data source is %q, want %q", got, want)
 		w.again(p)
 		if again := w.plan(); len(again.Steps)+len(again.Problems) > 0 {
 			w.Errorf("a second run would %v, problems %q", again.Steps, again.Problems)

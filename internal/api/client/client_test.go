@@ -25,6 +25,7 @@ import (
 	"dibs/internal/door/server"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -44,10 +45,7 @@ type asked struct{ line, key, body string }
 func daemon(t *testing.T, status int, document any) (*client.Client, *[]asked) {
 	t.Helper()
 	pipe, all := server.NewPipe(), new([]asked)
-	body, err := json.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := testkit.Got(json.Marshal(document))(t)
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, _ := io.ReadAll(r.Body)
 		*all = append(*all, asked{r.Method + " " + r.RequestURI, r.Header.Get(api.KeyHeader), string(sent)})
@@ -216,19 +214,14 @@ func TestMethods(t *testing.T) {
 		t.Run(tt.want.line, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, all := daemon(t, http.StatusOK, struct{}{})
-				if _, err := tt.ask(t.Context(), c); err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff([]asked{tt.want}, *all, cmp.AllowUnexported(asked{})); diff != "" {
-					t.Errorf("asked (-want +got):\n%s", diff)
-				}
+				testkit.Got(tt.ask(t.Context(), c))(t)
+				diff := cmp.Diff([]asked{tt.want}, *all, cmp.AllowUnexported(asked{}))
+				testkit.Check(t, diff == "", "asked (-want +got):\n%s", diff)
 			})
 		})
 	}
 	for _, op := range api.Operations() {
-		if !done[op.Name] && op.Sends == "" {
-			t.Errorf("nobody asks for %s", op.Name)
-		}
+		testkit.Check(t, done[op.Name] || op.Sends != "", "nobody asks for %s", op.Name)
 	}
 }
 
@@ -242,9 +235,8 @@ func TestAnswer(t *testing.T) {
 		}
 		c, _ := daemon(t, http.StatusOK, want)
 		got, err := client.Do(t.Context(), c, api.OpGetClaim, api.GetClaimInput{ID: string(claimID), Agent: "Sandman", After: 7, Wait: (90 * time.Second).String()})
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("err = %v, claim (-want +got):\n%s", err, diff)
-		}
+		diff := cmp.Diff(want, got)
+		testkit.Check(t, err == nil && diff == "", "err = %v, claim (-want +got):\n%s", err, diff)
 	})
 }
 
@@ -254,9 +246,8 @@ func TestProblem(t *testing.T) {
 		held.Holder, held.ExpiresAt = "Oracle", api.Time{Time: noon}
 		c, _ := daemon(t, held.Status, held)
 		_, err := client.Do(t.Context(), c, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman"}))
-		if diff := cmp.Diff(error(held), err); diff != "" || err.Error() != "held by Oracle" {
-			t.Errorf("the denial (-want +got):\n%s", diff)
-		}
+		diff := cmp.Diff(error(held), err)
+		testkit.Check(t, diff == "" && err.Error() == "held by Oracle", "the denial (-want +got):\n%s", diff)
 	})
 }
 
@@ -296,25 +287,18 @@ func TestSilence(t *testing.T) {
 			if want := []time.Duration{12 * time.Second}; still && !slices.Equal(told, want) || !still && told != nil {
 				t.Errorf("stands still: %v: told after %v", still, told)
 			}
-			if n, want := len(asked), map[bool]int{true: 4, false: 6}[still]; n != want {
-				t.Errorf("stands still: %v: %d requests, want %d", still, n, want)
-			}
+			n, want := len(asked), map[bool]int{true: 4, false: 6}[still]
+			testkit.Check(t, n == want, "stands still: %v: %d requests, want %d", still, n, want)
 		})
 	}
 }
 
 // TestUnreachable has no daemon at the other end.
 func TestUnreachable(t *testing.T) {
-	dir, err := os.MkdirTemp("", "dibs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Got(os.MkdirTemp("", "dibs"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	stale := filepath.Join(dir, "stale.sock")
-	l, err := net.Listen("unix", stale)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Got(net.Listen("unix", stale))(t)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	l.Close()
 	missing := filepath.Join(dir, "missing.sock")
@@ -339,9 +323,8 @@ func TestUnreachable(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := client.Do(t.Context(), tt.client, api.OpStatus, struct{}{})
 			unreachable, ok := errors.AsType[*client.UnreachableError](err)
-			if !ok || unreachable.Sent || !errors.Is(err, tt.is) || err.Error() != tt.want {
-				t.Errorf("Status = %v, want %q", err, tt.want)
-			}
+			testkit.Check(t, ok && !unreachable.Sent && errors.Is(err, tt.is) && err.Error() == tt.want,
+				"Status = %v, want %q", err, tt.want)
 		})
 	}
 }
@@ -372,16 +355,11 @@ func TestAnswers(t *testing.T) {
 					return mine, nil
 				})
 				_, err := client.Do(t.Context(), c, api.OpSweep, api.KeyedInput[*api.SweepRequest]{})
-				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("Sweep = %v, want %q", err, tt.want)
-				}
+				testkit.Check(t, err != nil && strings.Contains(err.Error(), tt.want), "Sweep = %v, want %q", err, tt.want)
 				unreachable, ok := errors.AsType[*client.UnreachableError](err)
-				if gone := strings.HasPrefix(tt.name, "gone"); gone != ok || (ok && !unreachable.Sent) {
-					t.Errorf("Sweep = %#v", err)
-				}
-				if requests != 1 {
-					t.Errorf("%d requests were sent, want 1", requests)
-				}
+				gone := strings.HasPrefix(tt.name, "gone")
+				testkit.Check(t, gone == ok && (!ok || unreachable.Sent), "Sweep = %#v", err)
+				testkit.Check(t, requests == 1, "%d requests were sent, want 1", requests)
 			})
 		})
 	}
@@ -398,9 +376,8 @@ func TestInterrupted(t *testing.T) {
 		stop := errors.New("interrupted")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(stop) })
-		if _, err := client.Do(ctx, c, api.OpStatus, struct{}{}); err != stop {
-			t.Errorf("Status = %#v, want what ended the context", err)
-		}
+		_, err := client.Do(ctx, c, api.OpStatus, struct{}{})
+		testkit.Check(t, err == stop, "Status = %#v, want what ended the context", err)
 	})
 }
 
@@ -419,18 +396,13 @@ func TestRequest(t *testing.T) {
 		go s.Serve(pipe)
 		defer s.Close()
 		c := client.Over("/s", pipe.Dial)
-		if _, err := client.Do(t.Context(), c, api.OpBlock, api.On("a/b", "key 1", api.BlockRequest{Reason: "<no>"})); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Got(client.Do(t.Context(), c, api.OpBlock, api.On("a/b", "key 1", api.BlockRequest{Reason: "<no>"})))(t)
 		if got.RequestURI != "/v1/claims/a%2Fb/block" || got.Header.Get("Idempotency-Key") != "key 1" || got.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("sent %s with %v", got.RequestURI, got.Header)
 		}
-		if want := `{"reason":"\u003cno\u003e"}`; string(body) != want {
-			t.Errorf("sent %s, want %s", body, want)
-		}
-		if _, err := client.Do(t.Context(), c, api.OpStatus, struct{}{}); err != nil {
-			t.Fatal(err)
-		}
+		want := `{"reason":"\u003cno\u003e"}`
+		testkit.Check(t, string(body) == want, "sent %s, want %s", body, want)
+		testkit.Got(client.Do(t.Context(), c, api.OpStatus, struct{}{}))(t)
 		if len(got.Header.Values("Idempotency-Key")) > 0 || len(got.Header.Values("Content-Type")) > 0 || len(body) > 0 {
 			t.Errorf("a question is sent with %v and %q", got.Header, body)
 		}
@@ -501,23 +473,19 @@ func TestInsist(t *testing.T) {
 				}
 				_, err := client.Do(ctx, c, api.OpComplete, api.On("x", tt.key, api.CompleteRequest{}))
 				p, refused := errors.AsType[*api.Problem](err)
-				if tt.done != (err == nil) || !tt.done && (!refused || p.Code != api.Code(claim.CodeJournalUnavailable)) {
-					t.Errorf("Complete = %v", err)
-				}
+				testkit.Check(t, tt.done == (err == nil) && (tt.done || refused && p.Code == api.Code(claim.CodeJournalUnavailable)),
+					"Complete = %v", err)
 				if took := time.Since(begun); len(daemon.asked) != tt.asked || took != tt.ended {
 					t.Errorf("asked %d times in %v, want %d in %v", len(daemon.asked), took, tt.asked, tt.ended)
 				}
-				if want := min(1, tt.asked-1); told != want {
-					t.Errorf("told %d times, want %d", told, want)
-				}
+				want := min(1, tt.asked-1)
+				testkit.Check(t, told == want, "told %d times, want %d", told, want)
 				for _, key := range daemon.keys {
-					if key != daemon.keys[0] || tt.key != "" && key != tt.key || (key == "") != (tt.insist == 0) {
-						t.Errorf("the keys are %q", daemon.keys)
-					}
+					testkit.Check(t, key == daemon.keys[0] && (tt.key == "" || key == tt.key) && (key == "") == (tt.insist == 0),
+						"the keys are %q", daemon.keys)
 				}
-				if key := daemon.keys[0]; key != "" && (api.ValidateKey(key) != nil || api.Outlives(key) != (tt.key != "")) {
-					t.Errorf("the key is %q", key)
-				}
+				key := daemon.keys[0]
+				testkit.Check(t, key == "" || api.ValidateKey(key) == nil && api.Outlives(key) == (tt.key != ""), "the key is %q", key)
 			})
 		})
 	}
@@ -526,19 +494,13 @@ func TestInsist(t *testing.T) {
 // TestTaken compares more files than go at once with what the daemon says is reserved: in one
 // request, and as many of them as there is time for.
 func TestTaken(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Got(filepath.EvalSymlinks(t.TempDir()))(t)
 	spot := api.Spot{In: reserve.Files, Path: "/" + reserve.Escape(strings.Trim(dir, "/")) + "/f-*"}
 	c, _ := daemon(t, http.StatusOK, api.Reservations{Reservations: []api.Reservation{{
 		ID: "R", Agent: "Oracle", ExpiresAt: api.Time{Time: time.Now().Add(time.Hour)}, Patterns: []string{"f-*"},
 		Targets: []api.ReserveTarget{{Pattern: "f-*", At: []api.Spot{spot}}},
 	}}})
-	set, err := c.Reserved(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testkit.Got(c.Reserved(t.Context()))(t)
 	var paths []string
 	for i := range 2500 {
 		paths = append(paths, fmt.Sprintf("g-%d", i))
@@ -556,8 +518,7 @@ func TestTaken(t *testing.T) {
 		t.Errorf("what is Oracle's own: %v, %v", found, err)
 	}
 	// What is known by the end of the time is told, and what is not is named.
-	err = client.Taken(ctx, set, "Sandman", dir, paths, func(t *reserve.Taken) { note(t); cancel() })
-	if len(found) != 1 || err == nil || err.Error() != "there was no time for 1500 of 2500 files, from g-1000 on" {
-		t.Errorf("found %v, %v", found, err)
-	}
+	err := client.Taken(ctx, set, "Sandman", dir, paths, func(t *reserve.Taken) { note(t); cancel() })
+	testkit.Check(t, len(found) == 1 && err != nil && err.Error() == "there was no time for 1500 of 2500 files, from g-1000 on",
+		"found %v, %v", found, err)
 }

@@ -16,6 +16,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/door/server"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -56,9 +57,8 @@ func TestEvents(t *testing.T) {
 			}
 			return nil
 		})
-		if !errors.Is(err, enough) || next != 5 {
-			t.Errorf("next = %d, err = %v; want 5, which the reader took, and its error", next, err)
-		}
+		testkit.Check(t, errors.Is(err, enough) && next == 5,
+			"next = %d, err = %v; want 5, which the reader took, and its error", next, err)
 	})
 }
 
@@ -66,9 +66,8 @@ func TestEventsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := daemon(t, http.StatusUnprocessableEntity, api.NewProblem(api.CodeInvalidRequest, "no"))
 		_, err := c.Events(t.Context(), api.EventsInput{After: -2}, false, nil)
-		if p, ok := errors.AsType[*api.Problem](err); !ok || p.Code != api.CodeInvalidRequest {
-			t.Errorf("err = %v, want an invalid request", err)
-		}
+		p, ok := errors.AsType[*api.Problem](err)
+		testkit.Check(t, ok && p.Code == api.CodeInvalidRequest, "err = %v, want an invalid request", err)
 		nowhere := client.Over("/run/dibs.sock", func(context.Context) (net.Conn, error) { return nil, net.ErrClosed })
 		next, err := nowhere.Events(t.Context(), api.EventsInput{After: 7}, false, nil)
 		if u, ok := errors.AsType[*client.UnreachableError](err); !ok || u.Sent || next != 7 {
@@ -121,12 +120,10 @@ func TestEventsGoOn(t *testing.T) {
 					heard := 0
 					c := client.Over("pipe", pipe.Dial)
 					next, err := c.Events(t.Context(), api.EventsInput{After: 12}, true, func(api.Event) error { heard++; return nil })
-					if next != tt.next || heard != tt.events {
-						t.Errorf("next = %d after %d events, want %d after %d", next, heard, tt.next, tt.events)
-					}
-					if u, ok := errors.AsType[*client.UnreachableError](err); ok != broken || ok && !u.Sent || !ok && err != nil {
-						t.Errorf("err = %v", err)
-					}
+					testkit.Check(t, next == tt.next && heard == tt.events,
+						"next = %d after %d events, want %d after %d", next, heard, tt.next, tt.events)
+					u, ok := errors.AsType[*client.UnreachableError](err)
+					testkit.Check(t, ok == broken && (!ok || u.Sent) && (ok || err == nil), "err = %v", err)
 				})
 			})
 		}

@@ -44,20 +44,14 @@ func TestImpostor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			above, err := os.MkdirTemp("", "dibs")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer os.RemoveAll(above)
 			dir := filepath.Join(above, "d")
-			if err := errors.Join(os.Chmod(above, tt.above), os.Mkdir(dir, 0o700), os.Chown(dir, tt.owner, tt.owner), os.Chmod(dir, tt.mode)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, errors.Join(os.Chmod(above, tt.above), os.Mkdir(dir, 0o700), os.Chown(dir, tt.owner, tt.owner), os.Chmod(dir, tt.mode)))
 			socket := filepath.Join(dir, "s")
 			var l net.Listener
 			testkit.AsUser(t, mallory, mallory, func() { l, err = net.Listen("unix", socket) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			var asked atomic.Int32
 			server := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				asked.Add(1)
@@ -71,9 +65,7 @@ func TestImpostor(t *testing.T) {
 			impostor, refused := errors.AsType[*client.ImpostorError](err)
 			switch {
 			case tt.impostor == "":
-				if err != nil || asked.Load() != 1 {
-					t.Errorf("err = %v, asked %d times", err, asked.Load())
-				}
+				testkit.Check(t, err == nil && asked.Load() == 1, "err = %v, asked %d times", err, asked.Load())
 			case !refused || asked.Load() > 0 || impostor.UID != mallory || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), tt.impostor):
 				t.Errorf("err = %v, asked %d times; want nothing asked, and %q", err, asked.Load(), tt.impostor)
 			}

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/door/agenthook"
-
-	"github.com/google/go-cmp/cmp"
+	"dibs/internal/testkit"
 )
 
 // daemon is a daemon as hooks see it.
@@ -66,24 +65,15 @@ func TestSessionStart(t *testing.T) {
 			Context string `json:"additionalContext"`
 		} `json:"hookSpecificOutput"`
 	}
-	if err := json.Unmarshal([]byte(out), &answer); err != nil || code != 0 || errs != "" {
-		t.Fatalf("%d, %s, %s: %v", code, out, errs, err)
-	}
-	if answer.Specific.Event != "SessionStart" {
-		t.Errorf("event %q", answer.Specific.Event)
-	}
-	for _, want := range []string{"Sandman", `T-3 "Write the docs"`, "12:30", "2 in your inbox"} {
-		if !strings.Contains(answer.Specific.Context, want) {
-			t.Errorf("no %s in %q", want, answer.Specific.Context)
-		}
-	}
+	err := json.Unmarshal([]byte(out), &answer)
+	testkit.Require(t, err == nil && code == 0 && errs == "", "%d, %s, %s: %v", code, out, errs, err)
+	testkit.Check(t, answer.Specific.Event == "SessionStart", "event %q", answer.Specific.Event)
+	testkit.Says(t, "it", answer.Specific.Context, "Sandman", `T-3 "Write the docs"`, "12:30", "2 in your inbox")
 	if code, out, errs := react(t, "SessionStart", claudeStart, &daemon{}, ""); code != 0 || out != "" || errs != "" {
 		t.Errorf("nothing to say: %d, %s, %s", code, out, errs)
 	}
 	_, out, _ = react(t, "sessionStart", `{"conversation_id":"c1","hook_event_name":"sessionStart","workspace_roots":["/repo"]}`, holding(), "")
-	if !strings.HasPrefix(out, `{"additional_context":`) {
-		t.Errorf("Cursor is told %s", out)
-	}
+	testkit.Check(t, strings.HasPrefix(out, `{"additional_context":`), "Cursor is told %s", out)
 }
 
 // Each claim is spoken of once, unless the agent spoke of it, and never in a loop.
@@ -92,15 +82,12 @@ func TestStop(t *testing.T) {
 	stop := func(rest string) (int, string) {
 		t.Helper()
 		code, out, errs := react(t, "Stop", `{"session_id":"s","cwd":"/repo","hook_event_name":"Stop"`+rest+`}`, holding(), m)
-		if out != "" {
-			t.Errorf("printed %s", out)
-		}
+		testkit.Check(t, out == "", "printed %s", out)
 		return code, errs
 	}
 	for _, rest := range []string{`,"stop_hook_active":true`, `,"last_assistant_message":"I keep t-3 until tomorrow."`, `,"last_assistant_message":"write the docs: done so far"`} {
-		if code, errs := stop(rest); code != 0 || errs != "" {
-			t.Errorf("%s: %d, %s", rest, code, errs)
-		}
+		code, errs := stop(rest)
+		testkit.Check(t, code == 0 && errs == "", "%s: %d, %s", rest, code, errs)
 	}
 	if code, errs := stop(`,"stop_hook_active":false,"last_assistant_message":"Done."`); code != 2 || !strings.Contains(errs, `T-3 "Write the docs"`) {
 		t.Errorf("the first time: %d, %s", code, errs)
@@ -109,9 +96,7 @@ func TestStop(t *testing.T) {
 		t.Errorf("the second time: %d, %s", code, errs)
 	}
 	code, out, _ := react(t, "stop", `{"conversation_id":"c","status":"completed","loop_count":0}`, holding(), agenthook.Reminders(t.TempDir()))
-	if code != 0 || !strings.HasPrefix(out, `{"followup_message":`) {
-		t.Errorf("Cursor is told %d, %s", code, out)
-	}
+	testkit.Check(t, code == 0 && strings.HasPrefix(out, `{"followup_message":`), "Cursor is told %d, %s", code, out)
 	if code, out, _ := react(t, "stop", `{"loop_count":1}`, holding(), agenthook.Reminders(t.TempDir())); code != 0 || out != "" {
 		t.Errorf("Cursor goes on for ever: %d, %s", code, out)
 	}
@@ -142,12 +127,9 @@ func TestPaths(t *testing.T) {
 		{"PostToolUse", `{"cwd":"/repo","tool_name":"Edit","tool_input":{"file_path":"/repo/a.go"}}`, nil},
 	} {
 		d := holding()
-		if code, out, errs := react(t, c.event, c.stdin, d, ""); code != 0 || out != "" || errs != "" {
-			t.Errorf("%s: %d, %s, %s", c.stdin, code, out, errs)
-		}
-		if diff := cmp.Diff(c.want, d.asked); diff != "" {
-			t.Errorf("%s is asked for (-want +got):\n%s", c.stdin, diff)
-		}
+		code, out, errs := react(t, c.event, c.stdin, d, "")
+		testkit.Check(t, code == 0 && out == "" && errs == "", "%s: %d, %s, %s", c.stdin, code, out, errs)
+		testkit.Same(t, c.want, d.asked, "%s is asked for", c.stdin)
 	}
 }
 
@@ -159,9 +141,8 @@ func TestReserved(t *testing.T) {
 	if code, out, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || out != "" || !strings.Contains(errs, "a.go is reserved by Oracle (*.go) until 12:30") {
 		t.Errorf("%d, %s, %s", code, out, errs)
 	}
-	if code, out, _ := react(t, "preToolUse", edit, d, ""); code != 2 || !strings.Contains(out, `"permission":"deny"`) {
-		t.Errorf("Cursor is told %d, %s", code, out)
-	}
+	code, out, _ := react(t, "preToolUse", edit, d, "")
+	testkit.Check(t, code == 2 && strings.Contains(out, `"permission":"deny"`), "Cursor is told %d, %s", code, out)
 }
 
 // A loss is said once, and then the agent may edit for another task.
@@ -171,12 +152,9 @@ func TestLost(t *testing.T) {
 	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || !strings.Contains(errs, `your claim on T-3 "Write the docs" is lost (a person took it off)`) {
 		t.Errorf("%d, %s", code, errs)
 	}
-	if diff := cmp.Diff([]string{"01K"}, d.told); diff != "" {
-		t.Errorf("told of (-want +got):\n%s", diff)
-	}
-	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 0 {
-		t.Errorf("again: %d, %s", code, errs)
-	}
+	testkit.Same(t, []string{"01K"}, d.told, "told of")
+	code, _, errs := react(t, "PreToolUse", edit, d, "")
+	testkit.Check(t, code == 0, "again: %d, %s", code, errs)
 }
 
 // Without a daemon no hook says anything, or refuses.
@@ -185,9 +163,8 @@ func TestHarmless(t *testing.T) {
 	d.err = agenthook.ErrAway
 	d.Lost = d.Held
 	for _, event := range []string{"SessionStart", "PreToolUse", "Stop", "pre-commit", "Nonsense", ""} {
-		if code, out, errs := react(t, event, edit, d, agenthook.Reminders(t.TempDir())); code != 0 || out != "" || errs != "" {
-			t.Errorf("%s: %d, %s, %s", event, code, out, errs)
-		}
+		code, out, errs := react(t, event, edit, d, agenthook.Reminders(t.TempDir()))
+		testkit.Check(t, code == 0 && out == "" && errs == "", "%s: %d, %s, %s", event, code, out, errs)
 	}
 }
 
@@ -228,9 +205,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, stdin string) {
 		e := agenthook.Parse(name, []byte(stdin))
 		var out, errs bytes.Buffer
-		if code := agenthook.React(t.Context(), e, asked{&daemon{}}, "").Write(e, &out, &errs); code != 0 || out.Len() > 0 || errs.Len() > 0 {
-			t.Errorf("%d, %s, %s", code, &out, &errs)
-		}
+		code := agenthook.React(t.Context(), e, asked{&daemon{}}, "").Write(e, &out, &errs)
+		testkit.Check(t, code == 0 && out.Len() <= 0 && errs.Len() <= 0, "%d, %s, %s", code, &out, &errs)
 	})
 }
 
@@ -272,9 +248,7 @@ func TestManyReserved(t *testing.T) {
 func TestMentionedByKey(t *testing.T) {
 	for said, reminded := range map[string]bool{"T-31 is done": true, "PORT-3 is open": true, "(T-3) stays mine": false, "T-31, and t-3.": false} {
 		code, _, errs := react(t, "Stop", `{"last_assistant_message":"`+said+`"}`, holding(), agenthook.Reminders(t.TempDir()))
-		if (code == 2) != reminded {
-			t.Errorf("%s: %d, %s", said, code, errs)
-		}
+		testkit.Check(t, (code == 2) == reminded, "%s: %d, %s", said, code, errs)
 	}
 }
 
@@ -285,7 +259,6 @@ func TestReservedByOneselfPerhaps(t *testing.T) {
 		t.Errorf("%d, %s", code, errs)
 	}
 	d.Agent = "Sandman"
-	if code, _, errs := react(t, "PreToolUse", edit, d, ""); code != 2 || strings.Contains(errs, "DIBS_AGENT") {
-		t.Errorf("%d, %s", code, errs)
-	}
+	code, _, errs := react(t, "PreToolUse", edit, d, "")
+	testkit.Check(t, code == 2 && !strings.Contains(errs, "DIBS_AGENT"), "%d, %s", code, errs)
 }

@@ -15,6 +15,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // sender is a browser without JavaScript, which was let in.
@@ -26,10 +27,7 @@ type sender struct {
 
 func newSender(m *mesh) *sender {
 	m.t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	jar := testkit.Got(cookiejar.New(nil))(m.t)
 	v := &sender{m: m, http: http.Client{Jar: jar}}
 	v.base, _, _ = strings.Cut(m.link, "/enter")
 	v.ask(strings.TrimPrefix(m.link, v.base), nil)
@@ -46,21 +44,12 @@ func (v *sender) ask(path string, form url.Values) (int, url.Values, string) {
 	if form != nil {
 		method, body = http.MethodPost, form.Encode()
 	}
-	r, err := http.NewRequestWithContext(v.m.t.Context(), method, v.base+path, strings.NewReader(body))
-	if err != nil {
-		v.m.t.Fatal(err)
-	}
+	r := testkit.Got(http.NewRequestWithContext(v.m.t.Context(), method, v.base+path, strings.NewReader(body)))(v.m.t)
 	r.Header.Set("Origin", v.base)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := v.http.Do(r)
-	if err != nil {
-		v.m.t.Fatal(err)
-	}
+	resp := testkit.Got(v.http.Do(r))(v.m.t)
 	defer resp.Body.Close()
-	page, err := io.ReadAll(resp.Body)
-	if err != nil {
-		v.m.t.Fatal(err)
-	}
+	page := testkit.Got(io.ReadAll(resp.Body))(v.m.t)
 	fields := make(url.Values)
 	for _, field := range hidden.FindAllStringSubmatch(string(page), -1) {
 		fields.Set(field[1], html.UnescapeString(field[2]))
@@ -73,16 +62,13 @@ func (v *sender) does(id, verb string, more ...string) string {
 	v.m.t.Helper()
 	path := "/tasks/" + id + "/" + verb
 	_, form, asked := v.ask(path, nil)
-	if form.Get("seen") == "" {
-		v.m.t.Fatalf("%s has no form: %s", path, asked)
-	}
+	testkit.Require(v.m.t, form.Get("seen") != "", "%s has no form: %s", path, asked)
 	for i := 0; i < len(more); i += 2 {
 		form.Set(more[i], more[i+1])
 	}
 	code, _, page := v.ask(path, form)
-	if code != http.StatusOK || !strings.Contains(page, `class="done"`) {
-		v.m.t.Fatalf("%s was answered %d: %s", path, code, page)
-	}
+	testkit.Require(v.m.t, code == http.StatusOK && strings.Contains(page, `class="done"`),
+		"%s was answered %d: %s", path, code, page)
 	return page
 }
 
@@ -97,17 +83,13 @@ func (m *mesh) is(id string, want task.Status) {
 
 func (m *mesh) sync() {
 	m.t.Helper()
-	if _, err := client.Do(m.t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Got(client.Do(m.t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(m.t)
 }
 
 // TestGestures does without JavaScript what people may do to a task that no agent has.
 func TestGestures(t *testing.T) {
 	m := newMesh(t, "empty", 0)
-	if err := m.notion.AddOption(m.notion.Databases().Tasks, "status", "REVIEW"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.notion.AddOption(m.notion.Databases().Tasks, "status", "REVIEW"))
 	m.kill()
 	m.env = append(m.env, "DIBS_TASKS_STATUSES_REVIEW=REVIEW")
 	m.serve()
@@ -118,16 +100,10 @@ func TestGestures(t *testing.T) {
 	m.is(ids[0], task.Blocked)
 	page := v.does(ids[0], "answer", "text", "Take the red one.\nIt is in the drawer.")
 	m.is(ids[0], task.Open)
-	if !strings.Contains(page, "The answer is a comment on the page") {
-		t.Errorf("after an answer, the page says %s", page)
-	}
+	testkit.Check(t, strings.Contains(page, "The answer is a comment on the page"), "after an answer, the page says %s", page)
 	v.does(ids[0], "comment", "text", "The left drawer.")
 	_, _, said := v.ask("/tasks/"+ids[0]+"/page", nil)
-	for _, want := range []string{"Take the red one.\nIt is in the drawer. (maria on the board)", "The left drawer.", ">user "} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the comments do not have %q: %s", want, said)
-		}
-	}
+	testkit.Says(t, "the comments", said, "Take the red one.\nIt is in the drawer. (maria on the board)", "The left drawer.", ">user ")
 	v.does(ids[0], "cancel")
 	m.is(ids[0], task.Cancelled)
 	v.does(ids[0], "reopen")
@@ -139,9 +115,8 @@ func TestGestures(t *testing.T) {
 		t.Errorf("the task is %+v, %v; want it offered to Oracle", got, err)
 	}
 	for _, id := range ids[:2] {
-		if p, _ := m.notion.Page(id); !strings.Contains(fmt.Sprint(p), "maria on the board") {
-			t.Errorf("its note does not say who did it: %v", p)
-		}
+		p, _ := m.notion.Page(id)
+		testkit.Check(t, strings.Contains(fmt.Sprint(p), "maria on the board"), "its note does not say who did it: %v", p)
 	}
 
 	// What a move to a column takes is asked, or why there is none.
@@ -152,9 +127,8 @@ func TestGestures(t *testing.T) {
 	for to, want := range map[string]string{
 		"BLOCKED": "Sandman works on it: release it first", "REVIEW": "Sandman works on it", "IN_PROGRESS": "already", "nowhere": "There is no such thing to do",
 	} {
-		if _, form, page := v.ask("/tasks/"+ids[0]+"/move?to="+to, nil); form.Get("seen") != "" || !strings.Contains(page, want) {
-			t.Errorf("a move to %s says %s, want %q", to, page, want)
-		}
+		_, form, page := v.ask("/tasks/"+ids[0]+"/move?to="+to, nil)
+		testkit.Check(t, form.Get("seen") == "" && strings.Contains(page, want), "a move to %s says %s, want %q", to, page, want)
 	}
 }
 
@@ -178,9 +152,8 @@ func TestNewTask(t *testing.T) {
 		}
 	}
 	all, err := client.Do(t.Context(), m.client, api.OpListTasks, api.ListTasksInput{Text: "Iron"})
-	if err != nil || len(all.Tasks) != 1 || all.Tasks[0].Priority != "high" || len(all.Tasks[0].DependsOn) != 1 {
-		t.Fatalf("the tasks are %+v, %v; want one, after another", all.Tasks, err)
-	}
+	testkit.Require(t, err == nil && len(all.Tasks) == 1 && all.Tasks[0].Priority == "high" && len(all.Tasks[0].DependsOn) == 1,
+		"the tasks are %+v, %v; want one, after another", all.Tasks, err)
 	drawn := regexp.MustCompile(`(?s)<path d="M[^"]+"/>.*<a href="/tasks/[^"]+" class="s-OPEN"[^>]*><title>Sew a button on.*<g class="self s-OPEN"><title>Iron the shirt.*Waits for</h3>.*Sew a button on`)
 	made := string(all.Tasks[0].ID)
 	shows := func(id string, is func(page string) bool) func() bool {
@@ -209,9 +182,7 @@ func TestMeanwhile(t *testing.T) {
 	v := newSender(m)
 	_, shown, _ := v.ask("/tasks/"+id+"/reopen", nil)
 	// A person has completed it, whether the daemon knows that already or not.
-	if err := m.notion.EditPage(id, status("COMPLETED")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.notion.EditPage(id, status("COMPLETED")))
 	code, _, page := v.ask("/tasks/"+id+"/reopen", shown)
 	if code != http.StatusConflict || !strings.Contains(page, "is COMPLETED, and not BLOCKED any more") && !strings.Contains(page, "Changed since you looked") {
 		t.Errorf("answered %d: %s", code, page)
@@ -233,20 +204,15 @@ func TestMeanwhile(t *testing.T) {
 
 	// Nor is a person's name taken off that the daemon does not know of yet.
 	_, shown, _ = v.ask("/tasks/"+id+"/cancel", nil)
-	if err := m.notion.EditPage(id, map[string]any{"claimed_by": map[string]any{"rich_text": []any{map[string]any{"text": map[string]any{"content": "Ann"}}}}}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.notion.EditPage(id, map[string]any{"claimed_by": map[string]any{"rich_text": []any{map[string]any{"text": map[string]any{"content": "Ann"}}}}}))
 	code, again, page = v.ask("/tasks/"+id+"/cancel", shown)
-	if code != http.StatusConflict || !strings.Contains(page, "Ann") {
-		t.Errorf("answered %d: %s", code, page)
-	}
+	testkit.Check(t, code == http.StatusConflict && strings.Contains(page, "Ann"), "answered %d: %s", code, page)
 	m.sync()
 	if code, again, page = v.ask("/tasks/"+id+"/cancel", again); code == http.StatusConflict && again.Get("seen") != "" {
 		code, _, page = v.ask("/tasks/"+id+"/cancel", again)
 	}
-	if code != http.StatusOK || !strings.Contains(page, "The task was cancelled.") {
-		t.Errorf("what was shown is cancelled: answered %d %s", code, page)
-	}
+	testkit.Check(t, code == http.StatusOK && strings.Contains(page, "The task was cancelled."),
+		"what was shown is cancelled: answered %d %s", code, page)
 
 	// An agent has claimed it, and there is nothing to confirm any more.
 	_, shown, _ = v.ask("/tasks/"+other+"/cancel", nil)
@@ -255,9 +221,8 @@ func TestMeanwhile(t *testing.T) {
 	if code != http.StatusConflict || again.Get("seen") != "" || !strings.Contains(page, "<td>nobody</td><td>Oracle</td>") || !strings.Contains(page, "release it first") {
 		t.Errorf("answered %d: %s", code, page)
 	}
-	if got, err := client.Do(t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: other}); err != nil || got.Agent != "Oracle" {
-		t.Errorf("the task is %+v, %v; want Oracle at work on it", got, err)
-	}
+	got, err := client.Do(t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: other})
+	testkit.Check(t, err == nil && got.Agent == "Oracle", "the task is %+v, %v; want Oracle at work on it", got, err)
 	// A form without what was seen does nothing.
 	if code, _, _ := v.ask("/tasks/"+other+"/release", url.Values{}); code != http.StatusConflict {
 		t.Errorf("a form without what was seen was answered %d", code)
@@ -277,9 +242,8 @@ func TestPausedAndResumed(t *testing.T) {
 	v.enter(m.board)
 	press := func(path string) {
 		t.Helper()
-		if resp, body := v.ask("POST", path, "Origin: "+v.server.URL); resp.StatusCode != 303 || resp.Header.Get("Location") != "/" {
-			t.Fatalf("%s: %s %s", path, resp.Status, body)
-		}
+		resp, body := v.ask("POST", path, "Origin: "+v.server.URL)
+		testkit.Require(t, resp.StatusCode == 303 && resp.Header.Get("Location") == "/", "%s: %s %s", path, resp.Status, body)
 	}
 	press("/pause")
 	if _, err := client.Do(t.Context(), m.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman"})); err == nil || !strings.Contains(err.Error(), "maria paused everybody: on the board") {
@@ -290,19 +254,15 @@ func TestPausedAndResumed(t *testing.T) {
 		return strings.Contains(body, "Everybody is paused, by maria: on the board") && strings.Contains(body, `action="/pause" hidden`)
 	})
 	press("/resume")
-	if _, err := client.Do(t.Context(), m.client, api.OpPause, api.Keyed("", &api.PauseRequest{Agent: "Oracle", ForSeconds: 3600, Reason: "<b>too eager</b>"})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpPause, api.Keyed("", &api.PauseRequest{Agent: "Oracle", ForSeconds: 3600, Reason: "<b>too eager</b>"})))(t)
 	said := ""
 	m.until("the board says that Oracle is paused", func() bool {
 		_, said = v.ask("GET", "/")
 		return strings.Contains(said, "Oracle is paused until")
 	})
-	if strings.Contains(said, "<b>too") || strings.Contains(said, `action="/pause" hidden`) {
-		t.Errorf("the page has\n%s", said)
-	}
+	testkit.Check(t, !strings.Contains(said, "<b>too") && !strings.Contains(said, `action="/pause" hidden`),
+		"the page has\n%s", said)
 	press("/resume?agent=Oracle")
-	if s, err := client.Do(t.Context(), m.client, api.OpStatus, struct{}{}); err != nil || len(s.Pauses) > 0 {
-		t.Errorf("what is paused: %+v, %v", s.Pauses, err)
-	}
+	s, err := client.Do(t.Context(), m.client, api.OpStatus, struct{}{})
+	testkit.Check(t, err == nil && len(s.Pauses) == 0, "what is paused: %+v, %v", s.Pauses, err)
 }

@@ -28,9 +28,7 @@ func TestCardsMove(t *testing.T) {
 	second := m.add("Mend the fence", nil)
 	sync := func() {
 		t.Helper()
-		if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Got(client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(t)
 	}
 	sync()
 	c := newChrome(t)
@@ -45,17 +43,13 @@ func TestCardsMove(t *testing.T) {
 	c.until(`/^(30|29) min left$/.test(document.querySelector('.card .left').textContent)`)
 	c.until(`document.querySelector('.card progress').value > 0.9 * document.querySelector('.card progress').max`)
 	c.until(`document.querySelector('[data-vital=held]').textContent === '1'`)
-	if _, err := client.Do(t.Context(), m.client, api.OpComplete, api.On(string(held.ID), "", api.CompleteRequest{Summary: "It holds."})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpComplete, api.On(string(held.ID), "", api.CompleteRequest{Summary: "It holds."})))(t)
 	in("Sew a button on", "COMPLETED")
 
 	// A claim is lost, to a person.
 	m.claim("Oracle", second)
 	in("Mend the fence", "IN_PROGRESS")
-	if err := m.notion.EditPage(second, status("CANCELLED")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.notion.EditPage(second, status("CANCELLED")))
 	in("Mend the fence", "CANCELLED")
 	c.until(`document.querySelector('#rail').innerText.includes('claim lost')`)
 
@@ -68,9 +62,8 @@ func TestCardsMove(t *testing.T) {
 	m.serve()
 	c.until(`document.querySelector('#trouble').hidden && document.querySelector('#link').textContent === 'live'`)
 	in("Paint the gate", "OPEN")
-	if n := eval[int](c, `document.querySelectorAll('#rail li').length`); n < 5 {
-		t.Errorf("%d events are shown after the daemon came back", n)
-	}
+	n := eval[int](c, `document.querySelectorAll('#rail li').length`)
+	testkit.Check(t, n >= 5, "%d events are shown after the daemon came back", n)
 	c.calm()
 }
 
@@ -105,14 +98,10 @@ func TestActions(t *testing.T) {
 		"Sew a button on": m.add("Sew a button on", nil), "Mend the fence": m.add("Mend the fence", nil), "Oil the hinges": m.add("Oil the hinges", nil),
 		"Paint the gate": m.add("Paint the gate", status("BLOCKED")), "Water the plants": m.add("Water the plants", stale),
 	}
-	if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(t)
 	held := m.claim("Sandman", ids["Sew a button on"])
 	for _, title := range []string{"Mend the fence", "Oil the hinges"} {
-		if _, err := client.Do(t.Context(), m.client, api.OpOffer, api.OnTask(task.ID(ids[title]), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"})); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Got(client.Do(t.Context(), m.client, api.OpOffer, api.OnTask(task.ID(ids[title]), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"})))(t)
 	}
 	c := newChrome(t)
 	c.size(1600, 900, "light")
@@ -137,14 +126,11 @@ func TestActions(t *testing.T) {
 		c.press(`#pane form button`)
 		c.until(fmt.Sprintf(`document.querySelector('#pane .done')?.textContent === %q`, act.done))
 		c.press(`#pane .close`)
-		if !m.log.has("action="+act.verb+" key=") || !m.log.has("by=maria") {
-			t.Errorf("the board did not log that somebody did %s:\n%s", act.verb, m.log)
-		}
+		testkit.Check(t, m.log.has("action="+act.verb+" key=") && m.log.has("by=maria"),
+			"the board did not log that somebody did %s:\n%s", act.verb, m.log)
 	}
 	ended, err := client.Do(t.Context(), m.client, api.OpGetClaim, api.GetClaimInput{ID: string(held.ID), After: api.EventsFuture})
-	if err != nil || ended.Outcome != claim.EndLost {
-		t.Errorf("the claim is %+v, %v; want it taken back", ended, err)
-	}
+	testkit.Check(t, err == nil && ended.Outcome == claim.EndLost, "the claim is %+v, %v; want it taken back", ended, err)
 	c.until(columnOf("Paint the gate") + ` === 'OPEN'`)
 	c.until(columnOf("Oil the hinges") + ` === 'IN_PROGRESS'`)
 
@@ -159,10 +145,7 @@ func TestActions(t *testing.T) {
 		c.until(`!document.querySelector('#pane:not([hidden])')`)
 	}
 
-	record, err := client.Do(t.Context(), m.client, api.OpLog, api.LogInput{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := testkit.Got(client.Do(t.Context(), m.client, api.OpLog, api.LogInput{}))(t)
 	for _, kind := range []claim.Kind{claim.KindDeclined, claim.KindAccepted, claim.KindReopened, claim.KindSwept} {
 		if !slices.ContainsFunc(record.Entries, func(e api.LogEntry) bool {
 			return e.Kind == kind && strings.Contains(e.Summary+e.Detail, "maria on the board")
@@ -187,23 +170,18 @@ func TestOldFormDoesNothing(t *testing.T) {
 	needsBrowser(t)
 	m := newMesh(t, "empty", 0)
 	id := m.add("Sew a button on", nil)
-	if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(t)
 	old := m.claim("Sandman", id)
 	c := newChrome(t)
 	c.openTasks(m)
 	c.visit("/tasks/" + id + "/release")
 	c.until(`document.querySelector('main form')`)
-	if _, err := client.Do(t.Context(), m.client, api.OpRelease, api.On(string(old.ID), "", api.StopRequest{})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpRelease, api.On(string(old.ID), "", api.StopRequest{})))(t)
 	held := m.claim("Oracle", id)
 	c.press(`main form button`)
 	c.until(`document.querySelector('main .meanwhile')`)
-	if now, err := client.Do(t.Context(), m.client, api.OpGetClaim, api.GetClaimInput{ID: string(held.ID), After: api.EventsFuture}); err != nil || now.State != claim.Held {
-		t.Errorf("the later claim is %+v, %v; want it held", now, err)
-	}
+	now, err := client.Do(t.Context(), m.client, api.OpGetClaim, api.GetClaimInput{ID: string(held.ID), After: api.EventsFuture})
+	testkit.Check(t, err == nil && now.State == claim.Held, "the later claim is %+v, %v; want it held", now, err)
 }
 
 // hostile are texts that would do something if they were markup, code or an address.
@@ -218,14 +196,10 @@ func TestHostileTexts(t *testing.T) {
 	for _, text := range hostile {
 		m.add(text, map[string]any{"note": richText(text)})
 	}
-	if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(t)
 	for _, agent := range []string{`<b onclick=x>`, `"onload="x`} {
 		c := m.claim(agent, "")
-		if _, err := client.Do(t.Context(), m.client, api.OpBlock, api.On(string(c.ID), "", api.BlockRequest{Reason: hostile[0]})); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Got(client.Do(t.Context(), m.client, api.OpBlock, api.On(string(c.ID), "", api.BlockRequest{Reason: hostile[0]})))(t)
 	}
 	c := newChrome(t)
 	c.size(1800, 1000, "light")
@@ -233,9 +207,8 @@ func TestHostileTexts(t *testing.T) {
 	c.until(fmt.Sprintf(`document.querySelectorAll('.card').length === %d`, len(hostile)))
 	titles := eval[[]string](c, `[...document.querySelectorAll('.card .title')].map((a) => a.textContent)`)
 	for _, text := range hostile[:5] {
-		if !strings.Contains(strings.Join(titles, "\n"), strings.Join(strings.Fields(text), " ")) {
-			t.Errorf("no card has the title %q", text)
-		}
+		testkit.Check(t, strings.Contains(strings.Join(titles, "\n"), strings.Join(strings.Fields(text), " ")),
+			"no card has the title %q", text)
 	}
 	paths := []string{"/", "/tasks?group=agent", "/events", "/list?status=OPEN", "/health", "/tasks?q=" + "%3Cimg%20src%3Dx%20onerror%3D%22window.hit%3D1%22%3E"}
 	paths = append(paths, eval[[]string](c, `[...document.querySelectorAll('.card .title')].map((a) => a.getAttribute('href'))`)...)
@@ -261,9 +234,8 @@ func TestWithoutScript(t *testing.T) {
 		c.visit("/tasks") // nothing else brings such a page up to date
 		return eval[int](c, `document.querySelectorAll('.card').length`) > 50
 	})
-	if n := eval[int](c, `document.querySelectorAll('.column[data-status=OPEN] .card').length`); n != 50 {
-		t.Errorf("the first page has %d open tasks, want 50", n)
-	}
+	n := eval[int](c, `document.querySelectorAll('.column[data-status=OPEN] .card').length`)
+	testkit.Check(t, n == 50, "the first page has %d open tasks, want 50", n)
 	more := eval[string](c, `document.querySelector('.column[data-status=OPEN] .more a').getAttribute('href')`)
 	c.visit(more)
 	if n := eval[int](c, `document.querySelectorAll('.card').length`); n != 200 {
@@ -271,9 +243,7 @@ func TestWithoutScript(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/events", "/health"} {
 		c.visit(path)
-		if eval[bool](c, `document.querySelector('h1') === null`) {
-			t.Errorf("%s shows nothing", path)
-		}
+		testkit.Check(t, !eval[bool](c, `document.querySelector('h1') === null`), "%s shows nothing", path)
 	}
 }
 
@@ -325,18 +295,13 @@ func TestPane(t *testing.T) {
 	first := m.add("Sew a button on", nil)
 	m.sync()
 	add := func(title, body string, after ...string) string {
-		made, err := client.Do(t.Context(), m.client, api.OpAddTask, api.AddInput{Body: api.AddRequest{Title: title, Body: body, DependsOn: after}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := testkit.Got(client.Do(t.Context(), m.client, api.OpAddTask, api.AddInput{Body: api.AddRequest{Title: title, Body: body, DependsOn: after}}))(t)
 		return string(made.Task.ID)
 	}
 	second := add("Iron the shirt", strings.Join([]string{"# Heat", "Not **too** hot.", "- [ ] steam", "[a link](https://example.com/x)",
 		"[bad](javascript:window.hit=1)", "![pic](https://example.com/p.png)", "<img src=x onerror=\"window.hit=1\"><script>window.hit=1</script>"}, "\n\n"), "TASK-1")
 	last := add("Wear it", "", second)
-	if _, err := client.Do(t.Context(), m.client, api.OpComment, api.OnTask(task.ID(second), "", api.CommentRequest{Agent: "Oracle", Text: "<b>Which</b> iron?"})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpComment, api.OnTask(task.ID(second), "", api.CommentRequest{Agent: "Oracle", Text: "<b>Which</b> iron?"})))(t)
 	m.sync()
 	c := newChrome(t)
 	c.size(1600, 900, "light")
@@ -349,14 +314,9 @@ func TestPane(t *testing.T) {
 		t.Error("what somebody wrote became markup that loads or runs something")
 	}
 	text := eval[string](c, `document.querySelector('#pane').innerText`)
-	for _, want := range []string{"Heat", "steam", "<b>Which</b> iron?", "Oracle", "onerror", "Sew a button on", "Wear it"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the pane lacks %q:\n%s", want, text)
-		}
-	}
-	if n := eval[int](c, `document.querySelectorAll('#pane .deps a').length * 10 + document.querySelectorAll('#pane .deps path').length`); n != 22 {
-		t.Errorf("the graph has %d links and arrows, want 2 and 2", n)
-	}
+	testkit.Says(t, "the pane", text, "Heat", "steam", "<b>Which</b> iron?", "Oracle", "onerror", "Sew a button on", "Wear it")
+	n := eval[int](c, `document.querySelectorAll('#pane .deps a').length * 10 + document.querySelectorAll('#pane .deps path').length`)
+	testkit.Check(t, n == 22, "the graph has %d links and arrows, want 2 and 2", n)
 	if !eval[bool](c, `document.querySelector('#pane .markdown a').target === '_blank' && document.querySelector('.column').getBoundingClientRect().right <= document.querySelector('#pane').getBoundingClientRect().left`) {
 		t.Error("the pane is not beside the list")
 	}
@@ -373,13 +333,8 @@ func TestPane(t *testing.T) {
 	m.claim("Sandman", first)
 	c.press(fmt.Sprintf(`#pane .deps a[href="/tasks/%s"]`, first))
 	c.until(`document.querySelector('#pane h1').textContent === 'Sew a button on' && document.querySelector('#pane .facts .agent')?.textContent === 'Sandman'`)
-	held, err := client.Do(t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: first})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Do(t.Context(), m.client, api.OpComplete, api.On(string(held.ClaimID), "", api.CompleteRequest{Summary: "It holds."})); err != nil {
-		t.Fatal(err)
-	}
+	held := testkit.Got(client.Do(t.Context(), m.client, api.OpGetTask, api.GetTaskInput{ID: first}))(t)
+	testkit.Got(client.Do(t.Context(), m.client, api.OpComplete, api.On(string(held.ClaimID), "", api.CompleteRequest{Summary: "It holds."})))(t)
 	c.until(`document.querySelector('#pane .history').innerText.includes('It holds.')`)
 	c.do(chromedp.KeyEvent(kb.Escape))
 	c.until(`document.querySelector('#pane').hidden && !location.search.includes('task=')`)
@@ -421,9 +376,7 @@ func TestDrag(t *testing.T) {
 	c.until(columnOf("Sew a button on") + ` === 'BLOCKED'`)
 	done := `document.querySelector('#pane .done')?.textContent === 'The task is blocked.'`
 	c.until(done)
-	if err := m.notion.EditPage(id, titled("Sew two buttons on")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.notion.EditPage(id, titled("Sew two buttons on")))
 	m.sync()
 	c.until(`document.querySelector('#pane h1')?.textContent === 'Sew two buttons on' && ` + done)
 	drop("IN_PROGRESS")
@@ -512,15 +465,14 @@ func TestAccessible(t *testing.T) {
 // put has the window show a page as the server writes it, and what a module adds to every one.
 func (c *chrome) put(path string) {
 	c.t.Helper()
-	if mode := eval[string](c, fmt.Sprintf(`(async () => {
+	mode := eval[string](c, fmt.Sprintf(`(async () => {
 		const page = new DOMParser().parseFromString(await (await fetch(%q)).text(), 'text/html');
 		page.body.classList.add('scripted');
 		document.documentElement.replaceWith(document.adoptNode(page.documentElement));
 		await Promise.all([...document.querySelectorAll('link[rel=stylesheet]')].map((l) => l.sheet || new Promise((done) => { l.onload = l.onerror = done; })));
 		return page.compatMode + ' ' + document.compatMode + ' ' + document.styleSheets.length;
-	})()`, path)); mode != "CSS1Compat CSS1Compat 2" {
-		c.t.Fatalf("%s is shown in the modes, and with the style sheets, %s", path, mode)
-	}
+	})()`, path))
+	testkit.Require(c.t, mode == "CSS1Compat CSS1Compat 2", "%s is shown in the modes, and with the style sheets, %s", path, mode)
 }
 
 // fits looks at a page in windows of all sizes; in says at which part of it axe looks.
@@ -529,9 +481,8 @@ func (c *chrome) fits(path string, in func(scheme string) string) {
 	for _, s := range sizes {
 		c.size(s.width, s.height, s.scheme)
 		eval[bool](c, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`) // is laid out
-		if wide := eval[int](c, `document.documentElement.scrollWidth`); int64(wide) > s.width {
-			c.t.Errorf("%s is %d pixels wide in a window of %d", path, wide, s.width)
-		}
+		wide := eval[int](c, `document.documentElement.scrollWidth`)
+		testkit.Check(c.t, int64(wide) <= s.width, "%s is %d pixels wide in a window of %d", path, wide, s.width)
 		if !s.checked {
 			continue
 		}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/testkit"
+
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
@@ -34,9 +36,7 @@ type chrome struct {
 // lacks leaves a test out where something is not installed; in CI, it fails.
 func lacks(t *testing.T, what, how string) {
 	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf("there is no %s, which .ci/run installs: %s", what, how)
-	}
+	testkit.Require(t, os.Getenv("CI") == "", "there is no %s, which .ci/run installs: %s", what, how)
 	t.Skipf("there is no %s: %s", what, how)
 }
 
@@ -115,10 +115,7 @@ func newChrome(t *testing.T) *chrome {
 	if err != nil {
 		t.Fatalf("%s does not start: %v", browserPath(), err)
 	}
-	tab, err := newTab(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tab := testkit.Got(newTab(shared))(t)
 	ctx, closeTab := chromedp.NewContext(shared, chromedp.WithTargetID(tab))
 	t.Cleanup(closeTab)
 	c := &chrome{t: t, ctx: ctx, trouble: new(lines)}
@@ -147,9 +144,8 @@ func newChrome(t *testing.T) *chrome {
 // do does something in the tab, within two minutes: the machine may do much else.
 func (c *chrome) do(actions ...chromedp.Action) {
 	c.t.Helper()
-	if err := c.try(actions...); err != nil {
-		c.t.Fatalf("in the browser: %v\n%s", err, c.trouble)
-	}
+	err := c.try(actions...)
+	testkit.Require(c.t, err == nil, "in the browser: %v\n%s", err, c.trouble)
 }
 
 // try is do for what may fail.
@@ -221,17 +217,13 @@ func (c *chrome) size(width, height int64, scheme string) {
 // calm fails the test if the page had anything to complain about.
 func (c *chrome) calm() {
 	c.t.Helper()
-	if said := c.trouble.String(); said != "" {
-		c.t.Errorf("the page complained:\n%s", said)
-	}
-	if forbidden := eval[[]string](c, "window.forbidden"); len(forbidden) > 0 {
-		c.t.Errorf("the policy forbade what the page wanted: %s", strings.Join(forbidden, "; "))
-	}
+	said := c.trouble.String()
+	testkit.Check(c.t, said == "", "the page complained:\n%s", said)
+	forbidden := eval[[]string](c, "window.forbidden")
+	testkit.Check(c.t, len(forbidden) == 0, "the policy forbade what the page wanted: %s", strings.Join(forbidden, "; "))
 	origin := eval[string](c, "location.origin")
 	for _, asked := range eval[[]string](c, "performance.getEntriesByType('resource').map((e) => e.name)") {
-		if !strings.HasPrefix(asked, origin+"/") {
-			c.t.Errorf("the page asked for %s", asked)
-		}
+		testkit.Check(c.t, strings.HasPrefix(asked, origin+"/"), "the page asked for %s", asked)
 	}
 }
 
@@ -273,9 +265,7 @@ func (c *chrome) busy() (done func() []float64) {
 			c.t.Fatal("the browser does not hand over what it noted")
 		}
 		at := slices.IndexFunc(entries, func(e entry) bool { return e.Name == "the page of the test" })
-		if at < 0 {
-			c.t.Fatalf("the page is not among %d entries", len(entries))
-		}
+		testkit.Require(c.t, at >= 0, "the page is not among %d entries", len(entries))
 		var out []float64
 		for _, e := range entries {
 			if e.Name == "RunTask" && e.Pid == entries[at].Pid && e.Tid == entries[at].Tid {

@@ -16,6 +16,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/door/board"
+	"dibs/internal/testkit"
 )
 
 // nowhere is a daemon that cannot be reached.
@@ -34,10 +35,7 @@ type visitor struct {
 // body.
 func (v *visitor) ask(method, path string, header ...string) (*http.Response, string) {
 	v.t.Helper()
-	r, err := http.NewRequestWithContext(v.t.Context(), method, v.server.URL+path, nil)
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	r := testkit.Got(http.NewRequestWithContext(v.t.Context(), method, v.server.URL+path, nil))(v.t)
 	for _, h := range header {
 		name, value, _ := strings.Cut(h, ": ")
 		if name == "Host" {
@@ -50,14 +48,9 @@ func (v *visitor) ask(method, path string, header ...string) (*http.Response, st
 		r.AddCookie(v.cookie)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r) // which follows nothing
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	testkit.Must(v.t, err)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	body := testkit.Got(io.ReadAll(resp.Body))(v.t)
 	return resp, string(body)
 }
 
@@ -77,9 +70,8 @@ func (v *visitor) enter(b *board.Board) {
 	v.ask("HEAD", link) // which uses nothing up
 	resp, body := v.ask("GET", link)
 	cookies := resp.Cookies()
-	if resp.StatusCode != 200 || len(cookies) != 1 || !strings.Contains(body, `<link rel="icon"`) {
-		v.t.Fatalf("the link is answered with %s and the cookies %v", resp.Status, cookies)
-	}
+	testkit.Require(v.t, resp.StatusCode == 200 && len(cookies) == 1 && strings.Contains(body, `<link rel="icon"`),
+		"the link is answered with %s and the cookies %v", resp.Status, cookies)
 	v.cookie = cookies[0]
 }
 
@@ -92,26 +84,19 @@ func TestLinkOpensOnce(t *testing.T) {
 		}
 	}
 	first := b.Link(v.server.URL)
-	if b.Link(v.server.URL) != first {
-		t.Error("a link that was not used has changed")
-	}
-	if len(b.Entered()) > 0 {
-		t.Error("a link that was not used was")
-	}
+	testkit.Check(t, b.Link(v.server.URL) == first, "a link that was not used has changed")
+	testkit.Check(t, len(b.Entered()) <= 0, "a link that was not used was")
 	v.enter(b)
 	if !v.cookie.HttpOnly || v.cookie.SameSite != http.SameSiteStrictMode || v.cookie.Path != "/" || len(b.Entered()) != 1 {
 		t.Errorf("the cookie is %v, entered %d times", v.cookie, len(b.Entered()))
 	}
-	if resp, _ := v.ask("GET", "/"); resp.StatusCode != 200 {
-		t.Errorf("with the cookie, the board is answered with %s", resp.Status)
-	}
+	resp, _ := v.ask("GET", "/")
+	testkit.Check(t, resp.StatusCode == 200, "with the cookie, the board is answered with %s", resp.Status)
 	stranger := &visitor{t: t, server: v.server}
 	if resp, _ := stranger.ask("GET", strings.TrimPrefix(first, v.server.URL)); resp.StatusCode != 403 || len(resp.Cookies()) > 0 {
 		t.Errorf("a used link is answered with %s and %v", resp.Status, resp.Cookies())
 	}
-	if b.Link(v.server.URL) == first {
-		t.Error("the next link is the one that was used")
-	}
+	testkit.Check(t, b.Link(v.server.URL) != first, "the next link is the one that was used")
 	stranger.cookie = &http.Cookie{Name: v.cookie.Name, Value: v.cookie.Value + "x"}
 	if resp, _ := stranger.ask("GET", "/"); resp.StatusCode != 401 {
 		t.Errorf("a wrong cookie is answered with %s", resp.Status)
@@ -152,16 +137,14 @@ func TestWhoMayAsk(t *testing.T) {
 			tt.header = []string{"Accept: */*"}
 		}
 		resp, _ := v.ask(tt.method, tt.path, tt.header...)
-		if got := resp.StatusCode; got != tt.want {
-			t.Errorf("%s %s %q: %d, want %d", tt.method, tt.path, tt.header, got, tt.want)
-		}
+		got := resp.StatusCode
+		testkit.Check(t, got == tt.want, "%s %s %q: %d, want %d", tt.method, tt.path, tt.header, got, tt.want)
 		policy := resp.Header.Get("Content-Security-Policy")
 		if !strings.HasPrefix(policy, "default-src 'none'; script-src 'self';") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
 			t.Errorf("%s %s: the policy is %q", tt.method, tt.path, policy)
 		}
-		if resp.Header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s %s: the header lacks nosniff", tt.method, tt.path)
-		}
+		testkit.Check(t, resp.Header.Get("X-Content-Type-Options") == "nosniff",
+			"%s %s: the header lacks nosniff", tt.method, tt.path)
 	}
 }
 
@@ -170,14 +153,12 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	v.enter(b)
 	for _, path := range []string{"/sweep", "/tasks/2f835e81-2bbb-81b6-9700-e18108a40b1f/release"} {
 		for _, method := range []string{"GET", "POST"} {
-			if resp, _ := v.ask(method, path, "Origin: "+v.server.URL); resp.StatusCode != 404 {
-				t.Errorf("%s %s is answered with %s", method, path, resp.Status)
-			}
+			resp, _ := v.ask(method, path, "Origin: "+v.server.URL)
+			testkit.Check(t, resp.StatusCode == 404, "%s %s is answered with %s", method, path, resp.Status)
 		}
 	}
-	if _, body := v.ask("GET", "/"); strings.Contains(body, "weep") {
-		t.Error("the page of a board that changes nothing offers to sweep")
-	}
+	_, body := v.ask("GET", "/")
+	testkit.Check(t, !strings.Contains(body, "weep"), "the page of a board that changes nothing offers to sweep")
 }
 
 // TestNoDaemon asks for every page while there is no daemon.
@@ -190,12 +171,8 @@ func TestNoDaemon(t *testing.T) {
 		"/tasks/nothing": 404, "/tasks/2f835e81-2bbb-81b6-9700-e18108a40b1f": 502, "/nowhere": 404, "/static/": 404, "/static/nothing": 404,
 	} {
 		resp, body := v.ask("GET", path)
-		if resp.StatusCode != want {
-			t.Errorf("%s is answered with %s, want %d", path, resp.Status, want)
-		}
-		if want == 502 && !strings.Contains(body, "nobody is there") {
-			t.Errorf("%s does not say why: %s", path, body)
-		}
+		testkit.Check(t, resp.StatusCode == want, "%s is answered with %s, want %d", path, resp.Status, want)
+		testkit.Check(t, want != 502 || strings.Contains(body, "nobody is there"), "%s does not say why: %s", path, body)
 	}
 }
 
@@ -259,11 +236,7 @@ func TestClusterIsShown(t *testing.T) {
 	v := &visitor{t: t, server: pages}
 	v.enter(b)
 	_, body := v.ask("GET", "/health")
-	for _, want := range []string{"<dt>Leader</dt><dd>north since", "<strong>north</strong> leader (this daemon)", "10.0.0.1:7331, seen", "&lt;b&gt;south", "10.0.0.2:7331"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
+	testkit.Says(t, "the page", body, "<dt>Leader</dt><dd>north since", "<strong>north</strong> leader (this daemon)", "10.0.0.1:7331, seen", "&lt;b&gt;south", "10.0.0.2:7331")
 	if resp, body := v.ask("GET", "/health"); resp.StatusCode != 200 || !strings.Contains(body, "the database cannot be reached") {
 		t.Errorf("while the cluster cannot be asked, the page is %s: %s", resp.Status, body)
 	}
@@ -276,9 +249,7 @@ func TestNothingInline(t *testing.T) {
 	for _, path := range []string{"/", "/events", "/agents", "/nowhere", "/sweep"} {
 		_, body := v.ask("GET", path)
 		for _, forbidden := range []string{" style=", "<style", "<script>", " onclick=", "javascript:", "http://", "https://"} {
-			if strings.Contains(body, forbidden) {
-				t.Errorf("%s has %q", path, forbidden)
-			}
+			testkit.Check(t, !strings.Contains(body, forbidden), "%s has %q", path, forbidden)
 		}
 	}
 }
@@ -289,9 +260,7 @@ func TestWords(t *testing.T) {
 	m.kill()
 	tasks := m.notion.Databases().Tasks
 	for column, name := range map[string]string{"status": "Zurückgestellt", "priority": "Hoch"} {
-		if err := m.notion.AddOption(tasks, column, name); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, m.notion.AddOption(tasks, column, name))
 	}
 	props := status("Zurückgestellt")
 	props["priority"] = map[string]any{"select": map[string]any{"name": "Hoch"}}
@@ -306,14 +275,9 @@ func TestWords(t *testing.T) {
 		_, page = v.ask("GET", "/tasks")
 		return strings.Contains(page, "</span>Zurückgestellt <span") && strings.Contains(page, `<span class="priority high">Hoch</span>`)
 	})
-	if !strings.Contains(page, "</span>In progress <span") {
-		t.Errorf("the columns that have dibs's names: %s", page)
-	}
+	testkit.Check(t, strings.Contains(page, "</span>In progress <span"), "the columns that have dibs's names: %s", page)
 	_, page = v.ask("GET", "/tasks/"+id)
-	if !strings.Contains(page, "</span>Zurückgestellt · TASK-1 · Hoch</p>") {
-		t.Errorf("the task: %s", page)
-	}
-	if !strings.Contains(page, "/reopen\"") || strings.Contains(page, "/cancel\"") {
-		t.Errorf("the task can get a status that the board does without: %s", page)
-	}
+	testkit.Check(t, strings.Contains(page, "</span>Zurückgestellt · TASK-1 · Hoch</p>"), "the task: %s", page)
+	testkit.Check(t, strings.Contains(page, "/reopen\"") && !strings.Contains(page, "/cancel\""),
+		"the task can get a status that the board does without: %s", page)
 }

@@ -34,16 +34,10 @@ func (v *visitor) listen(after string, enough func(heard) bool) []heard {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(v.t.Context(), time.Minute)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, "GET", v.server.URL+"/live", nil)
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	r := testkit.Got(http.NewRequestWithContext(ctx, "GET", v.server.URL+"/live", nil))(v.t)
 	r.AddCookie(v.cookie)
 	r.Header.Set("Last-Event-ID", after)
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	resp := testkit.Got(http.DefaultTransport.RoundTrip(r))(v.t)
 	defer resp.Body.Close()
 	var out []heard
 	var e heard
@@ -93,28 +87,21 @@ func TestNewsGoesOn(t *testing.T) {
 	}
 	news := v.listen(now.Place, claimed(string(first.ID)))
 	last := news[len(news)-1]
-	if last.id == "" || news[0].kind != "hello" {
-		t.Fatalf("the news is %+v", news)
-	}
+	testkit.Require(t, last.id != "" && news[0].kind == "hello", "the news is %+v", news)
 
 	// What happened meanwhile is told, and nothing that was told before.
 	second := m.claim("Oracle", "")
 	for _, e := range v.listen(last.id, claimed(string(second.ID))) {
-		if e.id != "" && e.id <= last.id && len(e.id) == len(last.id) {
-			t.Errorf("%s was told before: %+v", e.id, e)
-		}
+		testkit.Check(t, e.id == "" || e.id > last.id || len(e.id) != len(last.id), "%s was told before: %+v", e.id, e)
 	}
-	if _, err := client.Do(t.Context(), m.client, api.OpComplete, api.On(string(first.ID), "", api.CompleteRequest{Summary: "Done."})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpComplete, api.On(string(first.ID), "", api.CompleteRequest{Summary: "Done."})))(t)
 	v.listen(last.id, func(e heard) bool { return e.kind == "event" && strings.Contains(e.data, `"kind":"completed"`) })
 
 	// Who knows another run of the program, or nothing, begins anew.
 	for _, after := range []string{"", "x", "AAAAAAAA.3", last.id + "000", strings.Split(last.id, ".")[0] + ".-1"} {
 		news := v.listen(after, func(e heard) bool { return e.kind == "tasks" })
-		if got := news[len(news)-1].kind; got != "reset" {
-			t.Errorf("after %q, the news ends with %q, want a reset", after, got)
-		}
+		got := news[len(news)-1].kind
+		testkit.Check(t, got == "reset", "after %q, the news ends with %q, want a reset", after, got)
 	}
 
 	// A daemon that is gone is told of, and so is its return.
@@ -276,9 +263,8 @@ func TestManyTasks(t *testing.T) {
 	c.until(`/ of \d+ tasks$/.test(document.querySelector('#found').textContent)`)
 
 	tasks := done()
-	if len(tasks) == 0 || tasks[len(tasks)-1] == 0 {
-		t.Fatalf("the browser noted %d tasks, and not how long they took", len(tasks))
-	}
+	testkit.Require(t, len(tasks) != 0 && tasks[len(tasks)-1] != 0,
+		"the browser noted %d tasks, and not how long they took", len(tasks))
 	longest := tasks[len(tasks)-1]
 	var heap float64 // performance.memory would be that of minutes ago
 	c.do(heapprofiler.CollectGarbage(), chromedp.ActionFunc(func(ctx context.Context) (err error) {
@@ -287,15 +273,9 @@ func TestManyTasks(t *testing.T) {
 	}))
 	said, _ := json.Marshal(map[string]any{"nodes": nodes, "cards": cards, "heap MB": heap / (1 << 20), "longest tasks, ms of the processor": tasks[max(0, len(tasks)-5):]})
 	t.Logf("%s", said)
-	if nodes > mostNodes {
-		t.Errorf("the page has %d elements, want at most %d", nodes, mostNodes)
-	}
-	if heap > mostHeap {
-		t.Errorf("the page takes %.0f MB, want at most %d", heap/(1<<20), mostHeap>>20)
-	}
-	if longest > mostBlock {
-		t.Errorf("a task of the page took %.0f ms, want at most %d", longest, mostBlock)
-	}
+	testkit.Check(t, nodes <= mostNodes, "the page has %d elements, want at most %d", nodes, mostNodes)
+	testkit.Check(t, heap <= mostHeap, "the page takes %.0f MB, want at most %d", heap/(1<<20), mostHeap>>20)
+	testkit.Check(t, longest <= mostBlock, "a task of the page took %.0f ms, want at most %d", longest, mostBlock)
 	c.calm()
 }
 
@@ -321,9 +301,7 @@ func TestLargeBoard(t *testing.T) {
 	}
 	held := func() (n int) {
 		_, body := v.ask("GET", "/board.json")
-		if err := json.Unmarshal([]byte(body), &now); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal([]byte(body), &now))
 		for _, c := range now.Cards {
 			if c.Status == task.InProgress {
 				n++
@@ -345,13 +323,12 @@ func TestLargeBoard(t *testing.T) {
 	}
 	agents.Wait()
 	claimed := 0
-	if _, err := m.client.Events(t.Context(), api.EventsInput{}, false, func(e api.Event) error {
+	_, err := m.client.Events(t.Context(), api.EventsInput{}, false, func(e api.Event) error {
 		if e.Kind == claim.KindClaimed {
 			claimed++
 		}
 		return nil
-	}); err != nil || claimed != claims {
-		t.Errorf("%d events tell of %d claims, %v", claimed, claims, err)
-	}
+	})
+	testkit.Check(t, err == nil && claimed == claims, "%d events tell of %d claims, %v", claimed, claims, err)
 	m.until("the board has all claims", func() bool { return held() == claims && len(now.Cards) == tasks })
 }

@@ -29,6 +29,7 @@ import (
 	"dibs/internal/cli"
 	"dibs/internal/door/board"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/testkit"
 )
 
 // asDibs in its environment makes the test binary dibs, so that no program has to be built.
@@ -37,10 +38,7 @@ const asDibs = "TEST_AS_DIBS=1"
 // dibs is a command of dibs, as a process of its own.
 func dibs(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Got(os.Executable())(t)
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), asDibs)
 	return cmd
@@ -82,21 +80,15 @@ type mesh struct {
 func newMesh(t *testing.T, seed string, tasks int) *mesh {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "dibs-b-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	m := &mesh{t: t, dir: dir, log: new(lines)}
 	if m.notion, err = emulator.New(emulator.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.notion.Seed(seed); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(m.notion.Seed(seed))(t)
 	if tasks > 0 {
-		if err := m.notion.AddTasks(tasks); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, m.notion.AddTasks(tasks))
 	}
 	server := httptest.NewServer(m.notion)
 	t.Cleanup(func() {
@@ -113,10 +105,7 @@ func newMesh(t *testing.T, seed string, tasks int) *mesh {
 // show serves the board.
 func (m *mesh) show() {
 	m.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	l := testkit.Got(net.Listen("tcp", "127.0.0.1:0"))(m.t)
 	m.board = board.New(board.Options{Daemon: m.client, User: "maria", Log: slog.New(slog.NewTextHandler(m.log, nil))})
 	m.link = m.board.Link("http://" + l.Addr().String())
 	ctx, stop := context.WithCancel(context.Background())
@@ -124,9 +113,8 @@ func (m *mesh) show() {
 	go func() { served <- m.board.Serve(ctx, l) }()
 	m.t.Cleanup(func() {
 		stop()
-		if err := <-served; err != nil {
-			m.t.Errorf("the board ended with %v", err)
-		}
+		err := <-served
+		testkit.Check(m.t, err == nil, "the board ended with %v", err)
 	})
 }
 
@@ -144,13 +132,8 @@ func (m *mesh) start(log io.Writer, where any, args ...string) *exec.Cmd {
 	}
 	cmd.Env = append(cmd.Env, m.env...)
 	cmd.Stderr = log
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		m.t.Fatal(err)
-	}
+	out := testkit.Got(cmd.StdoutPipe())(m.t)
+	testkit.Must(m.t, cmd.Start())
 	m.t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGTERM)
 		cmd.Wait()
@@ -203,9 +186,7 @@ func demo(t *testing.T) string {
 	t.Helper()
 	cmd, out := dibs(t, "demo", "--keep"), new(lines)
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGTERM)
 		cmd.Wait()
@@ -218,10 +199,7 @@ func demo(t *testing.T) string {
 // claim has an agent claim the next task, or that one.
 func (m *mesh) claim(agent, task string) api.Claim {
 	m.t.Helper()
-	c, err := client.Do(m.t.Context(), m.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: agent, Task: task}))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	c := testkit.Got(client.Do(m.t.Context(), m.client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: agent, Task: task})))(m.t)
 	return c
 }
 
@@ -232,10 +210,7 @@ func (m *mesh) add(title string, properties map[string]any) string {
 	for name, value := range properties {
 		all[name] = value
 	}
-	id, err := m.notion.CreatePage(m.notion.Databases().Tasks, all)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	id := testkit.Got(m.notion.CreatePage(m.notion.Databases().Tasks, all))(m.t)
 	return id
 }
 

@@ -11,6 +11,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -20,9 +21,7 @@ import (
 // that all is well once it is.
 func TestNow(t *testing.T) {
 	m := newMesh(t, "empty", 0)
-	if err := m.notion.AddOption(m.notion.Databases().Tasks, "status", "REVIEW"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.notion.AddOption(m.notion.Databases().Tasks, "status", "REVIEW"))
 	m.kill()
 	m.env = append(m.env, "DIBS_TASKS_STATUSES_REVIEW=REVIEW")
 	m.serve()
@@ -31,9 +30,7 @@ func TestNow(t *testing.T) {
 	for _, title := range titles {
 		ids[title] = m.add(title, nil)
 	}
-	if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(t)
 	v := newSender(m)
 	says := func(what string, all ...string) (page string) {
 		t.Helper()
@@ -56,13 +53,9 @@ func TestNow(t *testing.T) {
 	if err == nil {
 		_, err = client.Do(t.Context(), m.client, api.OpComplete, api.On(string(done.ID), "", api.CompleteRequest{Summary: "It is green."}))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	page := says("the question, the review, and what is done", `<span class="stuck">asked</span>`, "Wood or wire?", "It squeaks no more", "It is green.", "1 task is stuck", "1 task waits for a decision")
-	if strings.Contains(page, "All is well") {
-		t.Error("all is well, the page says, where somebody waits for an answer")
-	}
+	testkit.Check(t, !strings.Contains(page, "All is well"), "all is well, the page says, where somebody waits for an answer")
 
 	// Work in review is approved: it is done, in its agent's name.
 	v.does(ids["Oil the hinges"], "approve", "text", "well done")
@@ -78,12 +71,8 @@ func TestAnswer(t *testing.T) {
 	needsBrowser(t)
 	m := newMesh(t, "empty", 0)
 	id := m.add("Mend the fence", nil)
-	if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Do(t.Context(), m.client, api.OpAsk, api.On(string(m.claim("Oracle", id).ID), "", api.AskRequest{Text: "Wood or wire?"})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(t)
+	testkit.Got(client.Do(t.Context(), m.client, api.OpAsk, api.On(string(m.claim("Oracle", id).ID), "", api.AskRequest{Text: "Wood or wire?"})))(t)
 	c := newChrome(t)
 	c.size(1600, 900, "light")
 	c.open(m)
@@ -113,16 +102,12 @@ func TestQueueOrder(t *testing.T) {
 	for i := range 12 {
 		m.add(fmt.Sprintf("Task %d", i), map[string]any{"priority": map[string]any{"select": map[string]any{"name": []string{"high", "low", "critical"}[rand.IntN(3)]}}})
 	}
-	if _, err := client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(t)
 	v := &visitor{t: t, server: httptest.NewServer(m.board.Handler())}
 	t.Cleanup(v.server.Close)
 	v.enter(m.board)
 	ready, err := client.Do(t.Context(), m.client, api.OpListTasks, api.ListTasksInput{Ready: true})
-	if err != nil || len(ready.Tasks) != 12 {
-		t.Fatalf("%d ready, %v", len(ready.Tasks), err)
-	}
+	testkit.Require(t, err == nil && len(ready.Tasks) == 12, "%d ready, %v", len(ready.Tasks), err)
 	m.until("the order of the queue", func() bool {
 		_, page := v.ask("GET", "/tasks")
 		at := 0
@@ -148,9 +133,7 @@ func TestFiltersAndGroups(t *testing.T) {
 	m.kill()
 	m.env = []string{"DIBS_TASKS_FIELDS=Team"}
 	tasks := m.notion.Databases().Tasks
-	if err := m.notion.EditSchema(tasks, map[string]any{"Team": map[string]any{"rich_text": map[string]any{}}}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.notion.EditSchema(tasks, map[string]any{"Team": map[string]any{"rich_text": map[string]any{}}}))
 	team := func(name string) map[string]any { return map[string]any{"Team": richText(name)} }
 	m.add("Sew a button on", team("Cloth"))
 	m.add("Mend the fence", team("Garden"))
@@ -200,9 +183,7 @@ func TestHowItGoes(t *testing.T) {
 	v := m.visitor()
 	acted(m)
 	blocked := m.claim("=Oracle", m.add("Oil the hinges", nil))
-	if _, err := client.Do(t.Context(), m.client, api.OpAsk, api.On(string(blocked.ID), "", api.AskRequest{Text: "Which <i>oil</i>?"})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpAsk, api.On(string(blocked.ID), "", api.AskRequest{Text: "Which <i>oil</i>?"})))(t)
 	_, page := v.ask("GET", "/charts")
 	for _, want := range []string{
 		`href="/charts?days=1" aria-current="true"`, // which has all that happened
@@ -211,9 +192,7 @@ func TestHowItGoes(t *testing.T) {
 		`<strong>Held at a time</strong> <span class="says">now `, ` held and `, `<strong>From open to claimed</strong>`, `<strong>From claimed to done</strong>`,
 		`<strong>How claims ended</strong> <span class="says">1 completed, 0 failed, 1 lost`, `<strong>Refusals</strong>`, `days=1&amp;figure=how-claims-ended"`, `href="/report"`,
 	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the charts lack %s", want)
-		}
+		testkit.Check(t, strings.Contains(page, want), "the charts lack %s", want)
 	}
 	for _, days := range []string{"1", "7", "30"} {
 		resp, page := v.ask("GET", "/charts.csv?days="+days+"&figure=how-claims-ended")
@@ -225,20 +204,15 @@ func TestHowItGoes(t *testing.T) {
 		t.Errorf("the losses: %q", page)
 	}
 	_, page = v.ask("GET", "/report?days=30")
-	for _, want := range []string{
+	testkit.Says(t, "the report", page,
 		`<th scope="row">Sandman</th><td class="number">1</td><td class="number">0</td><td class="number">0</td>`, `Which &lt;i&gt;oil&lt;/i&gt;?`,
 		`<td>=Oracle</td>`, `href="/report?days=30" aria-current="true"`, `href="/report.csv?days=30"`,
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the report lacks %s: %s", want, page)
-		}
-	}
+	)
 	if _, page := v.ask("GET", "/report.csv"); !strings.HasPrefix(page, "agent,completed,failed,lost,median_seconds,usd\n") || !strings.Contains(page, "\nSandman,1,0,0,") {
 		t.Errorf("the report as CSV: %q", page)
 	}
 	for _, path := range []string{"/charts?days=2", "/charts.csv?figure=x", "/report?days=0", "/report.csv?days=x"} {
-		if resp, _ := v.ask("GET", path); resp.StatusCode != 404 {
-			t.Errorf("%s: %s", path, resp.Status)
-		}
+		resp, _ := v.ask("GET", path)
+		testkit.Check(t, resp.StatusCode == 404, "%s: %s", path, resp.Status)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/testkit"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
@@ -39,10 +40,7 @@ func (f *film) shoot(c *chrome, look time.Duration) {
 		picture, err = page.CaptureScreenshot().WithFormat(page.CaptureScreenshotFormatPng).Do(ctx)
 		return err
 	}))
-	frame, err := png.Decode(bytes.NewReader(picture))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	frame := testkit.Got(png.Decode(bytes.NewReader(picture)))(c.t)
 	f.frames, f.delays = append(f.frames, frame), append(f.delays, int(look/(10*time.Millisecond)))
 }
 
@@ -92,15 +90,11 @@ func (f *film) write(c *chrome, name string) {
 		out.Image, out.Disposal = append(out.Image, p), append(out.Disposal, gif.DisposalNone)
 	}
 	var all bytes.Buffer
-	if err := gif.EncodeAll(&all, out); err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Must(c.t, gif.EncodeAll(&all, out))
 	if all.Len() > maxFilm {
 		c.t.Errorf("the film %s has %d bytes, at most %d are wanted", name, all.Len(), maxFilm)
 	}
-	if err := os.WriteFile(filepath.Join(*shots, name+".gif"), all.Bytes(), 0o644); err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Must(c.t, os.WriteFile(filepath.Join(*shots, name+".gif"), all.Bytes(), 0o644))
 }
 
 // shootDay films how two agents and a person work.
@@ -190,12 +184,8 @@ func (c *chrome) take(name string) {
 		picture, err = page.CaptureScreenshot().WithFormat(page.CaptureScreenshotFormatPng).WithOptimizeForSpeed(false).Do(ctx)
 		return err
 	}))
-	if len(picture) > maxShot {
-		c.t.Errorf("the picture %s has %d bytes, at most %d are wanted", name, len(picture), maxShot)
-	}
-	if err := os.WriteFile(filepath.Join(*shots, name+".png"), picture, 0o644); err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Check(c.t, len(picture) <= maxShot, "the picture %s has %d bytes, at most %d are wanted", name, len(picture), maxShot)
+	testkit.Must(c.t, os.WriteFile(filepath.Join(*shots, name+".png"), picture, 0o644))
 }
 
 // busy has agents and people work on the demo's board for a moment.
@@ -214,7 +204,5 @@ func busy(m *mesh) {
 			client.Do(ctx, m.client, api.OpBlock, api.On(string(c.ID), "", api.BlockRequest{Reason: "Which of the two certificates is the staging one?"}))
 		}
 	}
-	if _, err := client.Do(ctx, m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Got(client.Do(ctx, m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(m.t)
 }

@@ -9,6 +9,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -22,20 +23,14 @@ func acted(m *mesh) (held, done api.Claim) {
 	first, second, third := m.add(hostile[0], nil), m.add("Mend the fence", nil), m.add("Paint the gate", nil)
 	sync := func() {
 		m.t.Helper()
-		if _, err := client.Do(ctx, m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
-			m.t.Fatal(err)
-		}
+		testkit.Got(client.Do(ctx, m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(m.t)
 	}
 	sync()
 	done = m.claim("Sandman", first)
-	if _, err := client.Do(ctx, m.client, api.OpComplete, api.On(string(done.ID), "", api.CompleteRequest{Summary: "It holds <b>."})); err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Got(client.Do(ctx, m.client, api.OpComplete, api.On(string(done.ID), "", api.CompleteRequest{Summary: "It holds <b>."})))(m.t)
 	held = m.claim("Sandman", second)
 	m.claim("Oracle", third)
-	if err := m.notion.EditPage(third, status("CANCELLED")); err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, m.notion.EditPage(third, status("CANCELLED")))
 	sync()
 	return held, done
 }
@@ -53,16 +48,10 @@ func TestTimelineOfOffers(t *testing.T) {
 	m := newMesh(t, "empty", 0)
 	v := m.visitor()
 	ctx, handed, tried := t.Context(), m.add("Mend the fence", nil), m.add("Paint the gate", nil)
-	if _, err := client.Do(ctx, m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Do(ctx, m.client, api.OpOffer, api.OnTask(task.ID(handed), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(ctx, m.client, api.OpSync, api.Keyed("", &api.SyncRequest{})))(t)
+	testkit.Got(client.Do(ctx, m.client, api.OpOffer, api.OnTask(task.ID(handed), "", api.OfferRequest{Agent: "Sandman", To: "Oracle"})))(t)
 	m.claim("Oracle", tried)
-	if _, err := client.Do(ctx, m.client, api.OpDecline, api.OnTask(task.ID(tried), "", api.DeclineRequest{Agent: "Oracle"})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(ctx, m.client, api.OpDecline, api.OnTask(task.ID(tried), "", api.DeclineRequest{Agent: "Oracle"})))(t)
 	_, page := v.ask("GET", "/timeline?range=1h")
 	if strings.Contains(page, "b-over") || strings.Contains(page, "b-offered") || !strings.Contains(page, "b-declined") {
 		t.Errorf("the bars: %q", regexp.MustCompile(`b-[a-z]+`).FindAllString(page, -1))
@@ -79,20 +68,14 @@ func TestTimeline(t *testing.T) {
 	held, done := acted(m)
 	for _, span := range []string{"10m", "1h", "6h", "1d", "1w"} {
 		resp, page := v.ask("GET", "/timeline?range="+span)
-		if resp.StatusCode != 200 {
-			t.Fatalf("%s: %s", span, resp.Status)
-		}
-		for _, want := range []string{
+		testkit.Require(t, resp.StatusCode == 200, "%s: %s", span, resp.Status)
+		testkit.Says(t, span, page,
 			`<section class="track" aria-label="People">`, `<section class="track" aria-label="Sandman">`, `<section class="track" aria-label="Oracle">`,
-			`<a href="/story/` + string(held.ID) + `" aria-label="Sandman, “Mend the fence”: `, `to now, held, lease until `, `class="claim b-held"`,
-			`<a href="/story/` + string(done.ID) + `" aria-label="Sandman, “&lt;img src=x`, `class="claim b-completed"`,
+			`<a href="/story/`+string(held.ID)+`" aria-label="Sandman, “Mend the fence”: `, `to now, held, lease until `, `class="claim b-held"`,
+			`<a href="/story/`+string(done.ID)+`" aria-label="Sandman, “&lt;img src=x`, `class="claim b-completed"`,
 			`class="claim b-lost"`, `class="mark m-lost"`, `class="mark m-cancelled"`, `class="mark m-created"`,
-			`<th scope="row">Oracle</th>`, `<td>lost</td>`, `href="/timeline?range=` + span + `" aria-current="true"`,
-		} {
-			if !strings.Contains(page, want) {
-				t.Errorf("%s: the page lacks %s", span, want)
-			}
-		}
+			`<th scope="row">Oracle</th>`, `<td>lost</td>`, `href="/timeline?range=`+span+`" aria-current="true"`,
+		)
 		if strings.Contains(page, "<img") || strings.Contains(page, "NaN") || strings.Count(page, `class="mark m-completed"`) > 0 {
 			t.Errorf("%s: %s", span, page)
 		}
@@ -102,18 +85,11 @@ func TestTimeline(t *testing.T) {
 			}
 		}
 	}
-	if resp, _ := v.ask("GET", "/timeline?range=9y"); resp.StatusCode != 404 {
-		t.Errorf("a range that there is not: %s", resp.Status)
-	}
+	resp, _ := v.ask("GET", "/timeline?range=9y")
+	testkit.Check(t, resp.StatusCode == 404, "a range that there is not: %s", resp.Status)
 	_, page := v.ask("GET", "/story/"+string(done.ID))
-	for _, want := range []string{"The story of one claim", "Sandman claimed the task", "Sandman completed the task", "It holds &lt;b&gt;.", `href="/story/` + string(done.Task.ID) + `"`} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the claim's story lacks %q: %s", want, page)
-		}
-	}
-	if strings.Contains(page, "appeared on the board") {
-		t.Error("the claim's story has what happened to its task before")
-	}
+	testkit.Says(t, "the claim's story", page, "The story of one claim", "Sandman claimed the task", "Sandman completed the task", "It holds &lt;b&gt;.", `href="/story/`+string(done.Task.ID)+`"`)
+	testkit.Check(t, !strings.Contains(page, "appeared on the board"), "the claim's story has what happened to its task before")
 	if _, page := v.ask("GET", "/story/"+string(done.Task.ID)); !strings.Contains(page, "the task appeared on the board") {
 		t.Errorf("the task's story: %s", page)
 	}
@@ -132,9 +108,7 @@ func TestTimelineIsLive(t *testing.T) {
 	c.open(m)
 	c.visit("/timeline?range=10m")
 	c.until(`document.querySelector('.b-held')`)
-	if _, err := client.Do(t.Context(), m.client, api.OpComplete, api.On(string(held.ID), "", api.CompleteRequest{})); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(client.Do(t.Context(), m.client, api.OpComplete, api.On(string(held.ID), "", api.CompleteRequest{})))(t)
 	c.until(`!document.querySelector('.claim.b-held') && document.querySelectorAll('.claim.b-completed').length === 2`)
 	c.until(`document.querySelector('.track svg').getBoundingClientRect().width > 900`)
 	c.do(chromedp.Evaluate(`document.querySelector('.track a').focus()`, nil), chromedp.KeyEvent(kb.Enter))
@@ -143,7 +117,6 @@ func TestTimelineIsLive(t *testing.T) {
 
 	c.do(emulation.SetScriptExecutionDisabled(true))
 	c.visit("/timeline")
-	if n := eval[int](c, `document.querySelectorAll('.track a').length`); n != 3 {
-		t.Errorf("without script there are %d bars, want 3", n)
-	}
+	n := eval[int](c, `document.querySelectorAll('.track a').length`)
+	testkit.Check(t, n == 3, "without script there are %d bars, want 3", n)
 }

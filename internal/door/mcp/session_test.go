@@ -15,6 +15,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/door/mcp"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/testkit"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -24,12 +25,8 @@ func TestLostClaim(t *testing.T) {
 	inWorld(t, []string{"Write", "Read"}, func(w *world) {
 		s := w.connect(mcp.Options{Agent: "Sandman"})
 		defer s.close()
-		if err := s.SetLoggingLevel(w.Context(), &sdk.SetLoggingLevelParams{Level: "info"}); err != nil {
-			w.Fatal(err)
-		}
-		if err := s.Subscribe(w.Context(), &sdk.SubscribeParams{URI: "dibs://claims"}); err != nil {
-			w.Fatal(err)
-		}
+		testkit.Must(w, s.SetLoggingLevel(w.Context(), &sdk.SetLoggingLevelParams{Level: "info"}))
+		testkit.Must(w, s.Subscribe(w.Context(), &sdk.SubscribeParams{URI: "dibs://claims"}))
 		s.must("claim_task", `{"task":"`+w.task("Write")+`"}`)
 		w.person("Write", status("CANCELLED"))
 
@@ -60,9 +57,7 @@ func TestLostClaim(t *testing.T) {
 
 		// By a person through dibs.
 		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
-		if _, err := client.Do(w.Context(), w.ask(), api.OpRelease, api.On(w.task("Read"), "", api.StopRequest{By: "Ada", Reason: "mine"})); err != nil {
-			w.Fatal(err)
-		}
+		testkit.Got(client.Do(w.Context(), w.ask(), api.OpRelease, api.On(w.task("Read"), "", api.StopRequest{By: "Ada", Reason: "mine"})))(w)
 		if a := s.must("list_tasks", `{}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-2 “Read” is no longer yours: Ada (user unknown) took the task back: mine") {
 			w.Errorf("the next answer: %s", a.text)
 		}
@@ -78,9 +73,8 @@ func TestToldOnce(t *testing.T) {
 		s.must("claim_task", `{"task":"`+w.task("Write")+`"}`)
 		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
 		w.person("Write", status("CANCELLED"))
-		if a := s.must("list_tasks", `{}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-1") {
-			w.Errorf("answered %s", a.text)
-		}
+		a := s.must("list_tasks", `{}`)
+		testkit.Check(w, strings.HasPrefix(a.text, "CLAIM LOST: TASK-1"), "answered %s", a.text)
 		if a := s.must("finish_task", `{"outcome":"completed"}`); !strings.HasPrefix(a.text, "TASK-2") || w.status("Read") != "COMPLETED Sandman" {
 			w.Errorf("answered %s, and the other task is %s", a.text, w.status("Read"))
 		}
@@ -111,9 +105,8 @@ func TestPendingFinish(t *testing.T) {
 			if a := s.must("list_tasks", `{}`); strings.HasPrefix(a.text, "CLAIM LOST: TASK-1") != taken || strings.Contains(a.text, "NOTE") {
 				w.Errorf("taken %v: %s", taken, a.text)
 			}
-			if got := w.status("Write"); (got == "COMPLETED Sandman") == taken {
-				w.Errorf("taken %v: the task is %s", taken, got)
-			}
+			got := w.status("Write")
+			testkit.Check(w, (got == "COMPLETED Sandman") != taken, "taken %v: the task is %s", taken, got)
 		})
 	}
 }
@@ -127,9 +120,8 @@ func TestClaimsOfOthers(t *testing.T) {
 		other := w.connect(mcp.Options{Agent: "Sandman"})
 		defer other.close()
 		other.must("claim_task", `{}`)
-		if a := s.must("inbox", `{}`); !strings.HasPrefix(a.text, "NOTE: you hold TASK-1 “Write”") {
-			w.Errorf("answered %s", a.text)
-		}
+		a := s.must("inbox", `{}`)
+		testkit.Check(w, strings.HasPrefix(a.text, "NOTE: you hold TASK-1 “Write”"), "answered %s", a.text)
 		if a := s.must("inbox", `{}`); strings.Contains(a.text, "NOTE") {
 			w.Errorf("said again: %s", a.text)
 		}
@@ -152,16 +144,13 @@ func TestCancelledCalls(t *testing.T) {
 				defer s.close()
 				ctx, cancel := context.WithTimeout(w.Context(), after)
 				defer cancel()
-				if _, err := s.try(ctx, "claim_task", `{}`); !errors.Is(err, context.DeadlineExceeded) {
-					w.Fatalf("err = %v", err)
-				}
+				_, err := s.try(ctx, "claim_task", `{}`)
+				testkit.Require(w, errors.Is(err, context.DeadlineExceeded), "err = %v", err)
 				time.Sleep(time.Minute)
-				if got := w.status("Write"); got != "OPEN" {
-					w.Errorf("the task shows %q", got)
-				}
-				if a := s.must("list_tasks", `{"mine":true}`); strings.Contains(a.text, "Write") {
-					w.Errorf("answered %s", a.text)
-				}
+				got := w.status("Write")
+				testkit.Check(w, got == "OPEN", "the task shows %q", got)
+				a := s.must("list_tasks", `{"mine":true}`)
+				testkit.Check(w, !strings.Contains(a.text, "Write"), "answered %s", a.text)
 			})
 		})
 	}
@@ -174,29 +163,24 @@ func TestWaitIsCancelled(t *testing.T) {
 		defer s.close()
 		ctx, cancel := context.WithTimeout(w.Context(), 12*time.Second)
 		defer cancel()
-		if _, err := s.try(ctx, "claim_task", `{"wait_seconds":600}`); !errors.Is(err, context.DeadlineExceeded) {
-			w.Fatalf("err = %v", err)
-		}
+		_, err := s.try(ctx, "claim_task", `{"wait_seconds":600}`)
+		testkit.Require(w, errors.Is(err, context.DeadlineExceeded), "err = %v", err)
 		s.mu.Lock()
 		done := slices.Clone(s.done)
 		s.mu.Unlock()
-		if !slices.Equal(done, []float64{5, 10}) {
-			w.Errorf("progress = %v, want 5 and 10", done)
-		}
+		testkit.Check(w, slices.Equal(done, []float64{5, 10}), "progress = %v, want 5 and 10", done)
 		w.add("Write")
 		time.Sleep(2 * time.Minute)
-		if got := w.status("Write"); got != "OPEN" {
-			w.Errorf("the task shows %q", got)
-		}
+		got := w.status("Write")
+		testkit.Check(w, got == "OPEN", "the task shows %q", got)
 		// One who waits gets the next.
 		s.must("claim_task", `{}`)
 		go func() {
 			time.Sleep(time.Minute)
 			w.add("Read")
 		}()
-		if a := s.must("claim_task", `{"wait_seconds":600}`); !strings.Contains(a.text, "“Read”") {
-			w.Errorf("answered %s", a.text)
-		}
+		a := s.must("claim_task", `{"wait_seconds":600}`)
+		testkit.Check(w, strings.Contains(a.text, "“Read”"), "answered %s", a.text)
 	})
 }
 
@@ -213,22 +197,17 @@ func TestClientGoesAway(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		began := time.Now()
-		if err := s.bridge.end(); err != nil {
-			w.Error(err)
-		}
+		testkit.OK(w, s.bridge.end())
 		<-waiting
 		s.Close()
-		if took := time.Since(began); took > 5*time.Second {
-			w.Errorf("the bridge ended after %v", took)
-		}
-		if got := w.status("Write"); got != "IN_PROGRESS Sandman" {
-			w.Errorf("the task shows %q", got)
-		}
+		took := time.Since(began)
+		testkit.Check(w, took <= 5*time.Second, "the bridge ended after %v", took)
+		got := w.status("Write")
+		testkit.Check(w, got == "IN_PROGRESS Sandman", "the task shows %q", got)
 		again := w.connect(mcp.Options{Agent: "Sandman"})
 		defer again.close()
-		if a := again.must("list_tasks", `{}`); !strings.HasPrefix(a.text, "NOTE: you hold TASK-1 “Write”") {
-			w.Errorf("a new bridge says: %s", a.text)
-		}
+		a := again.must("list_tasks", `{}`)
+		testkit.Check(w, strings.HasPrefix(a.text, "NOTE: you hold TASK-1 “Write”"), "a new bridge says: %s", a.text)
 	})
 }
 
@@ -244,23 +223,19 @@ func TestNoDaemon(t *testing.T) {
 			return w.ask(), nil
 		}})
 		defer s.close()
-		if a := s.refused("failed", "list_tasks", `{}`); !strings.Contains(a.text, "the configuration cannot be read") {
-			w.Errorf("answered %s", a.text)
-		}
+		a := s.refused("failed", "list_tasks", `{}`)
+		testkit.Check(w, strings.Contains(a.text, "the configuration cannot be read"), "answered %s", a.text)
 		synctest.Wait()
 		fails = false
 		for _, tool := range []string{"list_tasks", "claim_task", "inbox"} {
 			began := time.Now()
-			if a := s.refused("unreachable", tool, `{}`); a.text != "unreachable: the daemon is away. Try again in 10 seconds" {
-				w.Errorf("answered %s", a.text)
-			}
-			if took := time.Since(began); took < 5*time.Second || took > 6*time.Second {
-				w.Errorf("%s waited %v for the daemon, want 5s", tool, took)
-			}
+			a := s.refused("unreachable", tool, `{}`)
+			testkit.Check(w, a.text == "unreachable: the daemon is away. Try again in 10 seconds", "answered %s", a.text)
+			took := time.Since(began)
+			testkit.Check(w, took >= 5*time.Second && took <= 6*time.Second, "%s waited %v for the daemon, want 5s", tool, took)
 		}
-		if _, err := s.ReadResource(w.Context(), &sdk.ReadResourceParams{URI: "dibs://claims"}); err == nil || !strings.Contains(err.Error(), "the daemon is away") {
-			w.Errorf("err = %v", err)
-		}
+		_, err := s.ReadResource(w.Context(), &sdk.ReadResourceParams{URI: "dibs://claims"})
+		testkit.Check(w, err != nil && strings.Contains(err.Error(), "the daemon is away"), "err = %v", err)
 		w.serve()
 		s.must("claim_task", `{}`)
 		time.Sleep(20 * time.Minute)
@@ -274,9 +249,8 @@ func TestNoDaemon(t *testing.T) {
 		}()
 		s.must("list_tasks", `{}`)
 		s.must("finish_task", `{"outcome":"completed"}`)
-		if got := w.status("Write"); got != "COMPLETED Sandman" {
-			w.Errorf("the task shows %q", got)
-		}
+		got := w.status("Write")
+		testkit.Check(w, got == "COMPLETED Sandman", "the task shows %q", got)
 	})
 }
 
@@ -295,17 +269,13 @@ func TestNames(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		name := func(s *session, meta sdk.Meta) string {
 			w.Helper()
-			result, err := s.CallTool(w.Context(), &sdk.CallToolParams{Name: "list_tasks", Arguments: map[string]any{}, Meta: meta})
-			if err != nil {
-				w.Fatal(err)
-			}
+			result := testkit.Got(s.CallTool(w.Context(), &sdk.CallToolParams{Name: "list_tasks", Arguments: map[string]any{}, Meta: meta}))(w)
 			return result.StructuredContent.(map[string]any)["agent"].(string)
 		}
 		named := w.connect(mcp.Options{Agent: "Sandman", Session: inSession("1")})
 		defer named.close()
-		if got := name(named, sdk.Meta{"threadId": "7"}); got != "Sandman" {
-			w.Errorf("the agent's name is %q", got)
-		}
+		got := name(named, sdk.Meta{"threadId": "7"})
+		testkit.Check(w, got == "Sandman", "the agent's name is %q", got)
 		if a := named.must("list_tasks", `{"agent":"Oracle"}`); a.fields["agent"] != "Oracle" {
 			w.Errorf("asked as Oracle: %v", a.fields)
 		}
@@ -314,20 +284,16 @@ func TestNames(t *testing.T) {
 		defer again.close()
 		defer other.close()
 		a, b, c := name(one, nil), name(again, nil), name(other, nil)
-		if a != b || a == c || a == "" {
-			w.Errorf("names %q, %q of one session, %q of another", a, b, c)
-		}
+		testkit.Check(w, a == b && a != c && a != "", "names %q, %q of one session, %q of another", a, b, c)
 		// One process serves several threads.
 		t1, t2 := name(one, sdk.Meta{"threadId": "t1"}), name(one, sdk.Meta{"x-codex-turn-metadata": map[string]any{"thread_id": "t2"}})
-		if t1 == t2 || t1 == a || t1 != name(other, sdk.Meta{"x-codex-turn-metadata": `{"session_id":"t1"}`}) {
-			w.Errorf("names %q and %q of threads, in session %q", t1, t2, a)
-		}
+		testkit.Check(w, t1 != t2 && t1 != a && t1 == name(other, sdk.Meta{"x-codex-turn-metadata": `{"session_id":"t1"}`}),
+			"names %q and %q of threads, in session %q", t1, t2, a)
 		none, neither := w.connect(mcp.Options{}), w.connect(mcp.Options{})
 		defer none.close()
 		defer neither.close()
-		if n := name(none, nil); n != name(none, nil) || n == name(neither, nil) {
-			w.Errorf("name %q without a session", n)
-		}
+		n := name(none, nil)
+		testkit.Check(w, n == name(none, nil) && n != name(neither, nil), "name %q without a session", n)
 	})
 }
 
@@ -348,9 +314,8 @@ func TestResources(t *testing.T) {
 		if !strings.Contains(mine, `"agent":"Sandman"`) || !strings.Contains(mine, `"title":"Write"`) || mine != read("dibs://agents/Sandman/claims") {
 			w.Errorf("claims: %s", mine)
 		}
-		if got := read("dibs://agents/Oracle/claims"); got != `{"agent":"Oracle","claims":[]}` {
-			w.Errorf("Oracle's claims: %s", got)
-		}
+		got := read("dibs://agents/Oracle/claims")
+		testkit.Check(w, got == `{"agent":"Oracle","claims":[]}`, "Oracle's claims: %s", got)
 		if got := read("dibs://tasks/" + w.task("Write")); !strings.HasPrefix(got, "# Write\n") {
 			w.Errorf("task: %s", got)
 		}
@@ -360,9 +325,8 @@ func TestResources(t *testing.T) {
 			}
 		}
 		p, err := s.GetPrompt(w.Context(), &sdk.GetPromptParams{Name: "work"})
-		if err != nil || !strings.Contains(p.Messages[0].Content.(*sdk.TextContent).Text, "finish_task") {
-			w.Errorf("prompt: %v, %v", p, err)
-		}
+		testkit.Check(w, err == nil && strings.Contains(p.Messages[0].Content.(*sdk.TextContent).Text, "finish_task"),
+			"prompt: %v, %v", p, err)
 	})
 }
 

@@ -15,8 +15,8 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/door/mcp"
+	"dibs/internal/testkit"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -24,9 +24,7 @@ import (
 func indented(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := json.Indent(&out, raw, "", "  "); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Indent(&out, raw, "", "  "))
 	out.WriteByte('\n')
 	return out.Bytes()
 }
@@ -36,50 +34,30 @@ func TestToolsList(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		s := w.connect(mcp.Options{Agent: "Sandman"})
 		defer s.close()
-		list, err := s.ListTools(w.Context(), nil)
-		if err != nil {
-			w.Fatal(err)
-		}
-		raw, err := json.Marshal(list)
-		if err != nil {
-			w.Fatal(err)
-		}
-		if len(raw) >= 5000 {
-			w.Errorf("tools/list is %d bytes long, want less than 5000", len(raw))
-		}
+		list := testkit.Got(s.ListTools(w.Context(), nil))(w)
+		raw := testkit.Got(json.Marshal(list))(w)
+		testkit.Check(w, len(raw) < 5000, "tools/list is %d bytes long, want less than 5000", len(raw))
 		w.Logf("tools/list: %d bytes", len(raw))
 		const golden = "testdata/tools.json"
 		if *update {
-			if err := os.WriteFile(golden, indented(w.T, raw), 0o644); err != nil {
-				w.Fatal(err)
-			}
+			testkit.Must(w, os.WriteFile(golden, indented(w.T, raw), 0o644))
 		}
-		recorded, err := os.ReadFile(golden)
-		if err != nil {
-			w.Fatal(err)
-		}
-		if diff := cmp.Diff(string(recorded), string(indented(w.T, raw))); diff != "" {
-			w.Errorf("tools/list (-want +got):\n%s", diff)
-		}
+		recorded := testkit.Got(os.ReadFile(golden))(w)
+		testkit.Same(w, string(recorded), string(indented(w.T, raw)), "tools/list")
 		var names, reading []string
 		for _, tool := range list.Tools {
 			names = append(names, tool.Name)
 			if tool.Annotations.ReadOnlyHint {
 				reading = append(reading, tool.Name)
 			}
-			if tool.Description == "" || tool.InputSchema == nil || tool.OutputSchema == nil {
-				w.Errorf("%s has no description, or not both schemas", tool.Name)
-			}
+			testkit.Check(w, tool.Description != "" && tool.InputSchema != nil && tool.OutputSchema != nil,
+				"%s has no description, or not both schemas", tool.Name)
 			one, _ := json.Marshal(tool)
 			w.Logf("%s: %d bytes", tool.Name, len(one))
 		}
 		want := []string{"list_tasks", "show_task", "claim_task", "finish_task", "update_claim", "add_task", "comment", "inbox", "send"}
-		if diff := cmp.Diff(want, names); diff != "" {
-			w.Errorf("tools (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(want[:2], reading); diff != "" {
-			w.Errorf("tools that only read (-want +got):\n%s", diff)
-		}
+		testkit.Same(w, want, names, "tools")
+		testkit.Same(w, want[:2], reading, "tools that only read")
 	})
 }
 
@@ -89,16 +67,12 @@ func TestAnswersFit(t *testing.T) {
 		s := w.connect(mcp.Options{Agent: "Sandman"})
 		defer s.close()
 		list, err := s.ListTools(w.Context(), nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+		testkit.Must(w, err)
 		schemas := make(map[string]*jsonschema.Resolved)
 		for _, tool := range list.Tools {
 			raw, _ := json.Marshal(tool.OutputSchema)
 			var schema jsonschema.Schema
-			if err := json.Unmarshal(raw, &schema); err != nil {
-				w.Fatal(err)
-			}
+			testkit.Must(w, json.Unmarshal(raw, &schema))
 			if schemas[tool.Name], err = schema.Resolve(nil); err != nil {
 				w.Fatal(err)
 			}
@@ -162,9 +136,8 @@ func TestArgumentsRefused(t *testing.T) {
 				w.Errorf("%s %s: %q, want %q", tt.tool, tt.args, a.text, tt.want)
 			}
 		}
-		if got := w.status("Write"); got != "OPEN" {
-			w.Errorf("the task shows %q", got)
-		}
+		got := w.status("Write")
+		testkit.Check(w, got == "OPEN", "the task shows %q", got)
 		if _, err := s.try(w.Context(), "steal_task", `{}`); err == nil || !strings.Contains(err.Error(), `unknown tool "steal_task"`) {
 			w.Errorf("a tool that there is not: %v", err)
 		}
@@ -177,13 +150,11 @@ func TestArgumentsFit(t *testing.T) {
 		s := w.connect(mcp.Options{Agent: "Sandman"})
 		defer s.close()
 		s.must("claim_task", `{"task":"TASK-1 ","where":null,"priority":"","wait_seconds":"","timeout_minutes":"45.0"}`)
-		if a := s.must("list_tasks", `{"mine":"false","limit":1.0,"where":"[\"title=Read\"]","status":null}`); a.fields["total"] != 1.0 {
-			w.Errorf("listed: %s", a.text)
-		}
+		a := s.must("list_tasks", `{"mine":"false","limit":1.0,"where":"[\"title=Read\"]","status":null}`)
+		testkit.Check(w, a.fields["total"] == 1.0, "listed: %s", a.text)
 		for _, where := range []string{`"title=Read"`, `{"title":"Read"}`, `"{\"title\":\"Read\"}"`} {
-			if a := s.must("list_tasks", `{"where":`+where+`}`); a.fields["total"] != 1.0 {
-				w.Errorf("listed where %s: %s", where, a.text)
-			}
+			a := s.must("list_tasks", `{"where":`+where+`}`)
+			testkit.Check(w, a.fields["total"] == 1.0, "listed where %s: %s", where, a.text)
 		}
 		s.must("finish_task", `"{\"outcome\":\" completed\",\"task\":null,\"evidence\":\"[\\\"seen\\\"]\"}"`)
 		if got := w.status("Write"); got != "COMPLETED Sandman" {
@@ -193,9 +164,8 @@ func TestArgumentsFit(t *testing.T) {
 		s.must("inbox", `{"done":"","limit":"3"}`)
 		s.must("send", `{"to":" Oracle","text":"    indented\n  more"}`)
 		got, err := client.Do(w.Context(), w.ask(), api.OpPoll, api.PollInput{Name: "Oracle", Body: &api.PollRequest{}})
-		if err != nil || len(got.Triggers) == 0 || got.Triggers[0].Text != "    indented\n  more" {
-			w.Errorf("sent: %+v, %v", got, err)
-		}
+		testkit.Check(w, err == nil && len(got.Triggers) != 0 && got.Triggers[0].Text == " indented\n more",
+			"sent: %+v, %v", got, err)
 	})
 }
 
@@ -228,12 +198,9 @@ func TestRefusals(t *testing.T) {
 
 		b.must("claim_task", `{}`)
 		r = b.refused("nothing_ready", "claim_task", `{}`)
-		if !strings.Contains(r.text, "Call claim_task with wait_seconds") {
-			w.Errorf("refused with %s", r.text)
-		}
-		if l := b.must("list_tasks", `{}`); !strings.HasPrefix(l.text, "No task is ready for Oracle.") {
-			w.Errorf("listed: %s", l.text)
-		}
+		testkit.Check(w, strings.Contains(r.text, "Call claim_task with wait_seconds"), "refused with %s", r.text)
+		l := b.must("list_tasks", `{}`)
+		testkit.Check(w, strings.HasPrefix(l.text, "No task is ready for Oracle."), "listed: %s", l.text)
 		// Several claims, and none of them named.
 		a.must("finish_task", `{"outcome":"released"}`)
 		w.add("More")
@@ -241,9 +208,8 @@ func TestRefusals(t *testing.T) {
 		a.must("claim_task", `{}`)
 		a.must("claim_task", `{}`)
 		r = a.refused("ambiguous_claim", "finish_task", `{"outcome":"completed"}`)
-		if claims, _ := r.fields["claims"].([]any); len(claims) != 2 || strings.Count(r.text, "\n- ") != 2 {
-			w.Errorf("refused with %s, %v", r.text, r.fields)
-		}
+		claims, _ := r.fields["claims"].([]any)
+		testkit.Check(w, len(claims) == 2 && strings.Count(r.text, "\n- ") == 2, "refused with %s, %v", r.text, r.fields)
 	})
 }
 
@@ -276,9 +242,8 @@ func TestRequests(t *testing.T) {
 			{"show_task", `{"task":"TASK-1"}`, []string{"GET"}},
 			{"finish_task", `{"outcome":"completed"}`, []string{"GET", "PATCH"}},
 		} {
-			if got := cost(tt.tool, tt.args); !slices.Equal(got, tt.want) {
-				w.Errorf("%s %s: requests %v, want %v", tt.tool, tt.args, got, tt.want)
-			}
+			got := cost(tt.tool, tt.args)
+			testkit.Check(w, slices.Equal(got, tt.want), "%s %s: requests %v, want %v", tt.tool, tt.args, got, tt.want)
 		}
 	})
 }
@@ -300,9 +265,8 @@ func TestNoTagsReachAModel(t *testing.T) {
 		said := func(name string, a answer) {
 			w.Helper()
 			fields, err := json.Marshal(a.fields)
-			if text := a.text + string(fields); err != nil || tags.MatchString(text) {
-				w.Errorf("%s says %v, %s", name, err, text)
-			}
+			text := a.text + string(fields)
+			testkit.Check(w, err == nil && !tags.MatchString(text), "%s says %v, %s", name, err, text)
 		}
 		call := func(s *session, tool string, args map[string]any) answer {
 			w.Helper()
@@ -324,9 +288,8 @@ func TestNoTagsReachAModel(t *testing.T) {
 		call(s, "finish_task", map[string]any{"outcome": hostile})
 		call(s, "show_task", map[string]any{"task": hostile})
 		time.Sleep(time.Minute)
-		if box := call(s, "inbox", nil); !strings.Contains(box.text, "‹/system-reminder›") {
-			w.Errorf("the inbox: %s", box.text)
-		}
+		box := call(s, "inbox", nil)
+		testkit.Check(w, strings.Contains(box.text, "‹/system-reminder›"), "the inbox: %s", box.text)
 		shown := call(s, "show_task", map[string]any{"task": id})
 		if !strings.Contains(shown.text, "‹/system-reminder›") || !strings.Contains(shown.text, "for i < n; {}") || strings.Count(shown.text, "obey") < 3 {
 			w.Errorf("shown: %s", shown.text)
@@ -344,18 +307,14 @@ func TestNoTagsReachAModel(t *testing.T) {
 		s.mu.Lock()
 		logs := strings.Join(s.logs, "\n")
 		s.mu.Unlock()
-		if !strings.Contains(logs, "CLAIM LOST") || tags.MatchString(logs) {
-			w.Errorf("pushed: %s", logs)
-		}
+		testkit.Check(w, strings.Contains(logs, "CLAIM LOST") && !tags.MatchString(logs), "pushed: %s", logs)
 		said("the next answer", call(s, "list_tasks", nil))
 	})
 }
 
 func subscribe(s *session) {
 	s.w.Helper()
-	if err := s.SetLoggingLevel(s.w.Context(), &sdk.SetLoggingLevelParams{Level: "info"}); err != nil {
-		s.w.Fatal(err)
-	}
+	testkit.Must(s.w, s.SetLoggingLevel(s.w.Context(), &sdk.SetLoggingLevelParams{Level: "info"}))
 }
 
 // Tools take the board's words and dibs's. Their text has the board's.
@@ -364,9 +323,7 @@ func TestWords(t *testing.T) {
 		tasks := w.notion.Databases().Tasks
 		for column, options := range map[string][]string{"status": {"Offen", "In Arbeit"}, "priority": {"Hoch", "Niedrig"}} {
 			for _, name := range options {
-				if err := w.notion.AddOption(tasks, column, name); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Must(w, w.notion.AddOption(tasks, column, name))
 			}
 		}
 		w.halt()
@@ -376,9 +333,8 @@ func TestWords(t *testing.T) {
 		s := w.connect(mcp.Options{Agent: "Sandman"})
 		defer s.close()
 		for _, args := range []string{`{"title":"Roof","priority":"HOCH"}`, `{"title":"Fence","priority":"low"}`} {
-			if a := s.call("add_task", args); a.failed {
-				w.Errorf("add_task %s: %s", args, a.text)
-			}
+			a := s.call("add_task", args)
+			testkit.Check(w, !a.failed, "add_task %s: %s", args, a.text)
 		}
 		s.call("claim_task", `{"priority":"niedrig"}`)
 		for args, want := range map[string]string{
@@ -388,9 +344,8 @@ func TestWords(t *testing.T) {
 			`{"priority":"wichtig"}`:   `priority: "wichtig" is not a priority: want one of `,
 			`{"status":"Offn"}`:        `status: "Offn" is not a status: want one of Offen, In Arbeit, BLOCKED, COMPLETED, CANCELLED`,
 		} {
-			if a := s.call("list_tasks", args); !strings.Contains(a.text, want) {
-				w.Errorf("list_tasks %s: %s, want %s", args, a.text, want)
-			}
+			a := s.call("list_tasks", args)
+			testkit.Check(w, strings.Contains(a.text, want), "list_tasks %s: %s, want %s", args, a.text, want)
 		}
 	})
 }

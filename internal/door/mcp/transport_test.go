@@ -34,13 +34,10 @@ const (
 func speak(t *testing.T, in string) []string {
 	t.Helper()
 	var out bytes.Buffer
-	err := mcp.Serve(t.Context(), mcp.Options{
+	testkit.OK(t, mcp.Serve(t.Context(), mcp.Options{
 		Agent: "Sandman", Log: slog.New(slog.DiscardHandler),
 		Daemon: func() (*client.Client, error) { return nil, errors.New("there is none") },
-	}, strings.NewReader(in), &out)
-	if err != nil {
-		t.Error(err)
-	}
+	}, strings.NewReader(in), &out))
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
@@ -59,9 +56,8 @@ type message struct {
 func read(t *testing.T, line string) message {
 	t.Helper()
 	var m message
-	if err := json.Unmarshal([]byte(line), &m); err != nil || m.Version != "2.0" {
-		t.Errorf("the line %q is no message: %v", line, err)
-	}
+	err := json.Unmarshal([]byte(line), &m)
+	testkit.Check(t, err == nil && m.Version == "2.0", "the line %q is no message: %v", line, err)
 	return m
 }
 
@@ -108,14 +104,11 @@ func TestLines(t *testing.T) {
 					t.Fatalf("%d of 2 requests around it were answered: %q", n, lines)
 				}
 				if tt.says == "" {
-					if len(answers) > 0 {
-						t.Errorf("answered %q", raw)
-					}
+					testkit.Check(t, len(answers) == 0, "answered %q", raw)
 					return
 				}
-				if len(answers) != 1 || answers[0].ID != tt.id || !strings.Contains(raw[0], tt.says) {
-					t.Fatalf("answered %.300q, want one with id %v that says %q", raw, tt.id, tt.says)
-				}
+				testkit.Require(t, len(answers) == 1 && answers[0].ID == tt.id && strings.Contains(raw[0], tt.says),
+					"answered %.300q, want one with id %v that says %q", raw, tt.id, tt.says)
 				if e := answers[0].Error; (e == nil) != (tt.code == 0) || e != nil && e.Code != tt.code {
 					t.Errorf("answered %s, want code %d", raw[0], tt.code)
 				}
@@ -130,16 +123,11 @@ func TestSameID(t *testing.T) {
 		b := w.bridge(mcp.Options{Agent: "Sandman"})
 		out := bufio.NewReader(b.out)
 		next := func() message {
-			line, err := out.ReadString('\n')
-			if err != nil {
-				w.Fatal(err)
-			}
+			line := testkit.Got(out.ReadString('\n'))(w)
 			return read(w.T, line)
 		}
 		say := func(line string) {
-			if _, err := io.WriteString(b.in, line+"\n"); err != nil {
-				w.Fatal(err)
-			}
+			testkit.Got(io.WriteString(b.in, line+"\n"))(w)
 		}
 		say(hello)
 		next()
@@ -149,16 +137,13 @@ func TestSameID(t *testing.T) {
 		if m := next(); m.ID != nil || m.Error == nil || !strings.Contains(m.Error.Message, "which is not answered yet") {
 			w.Errorf("the second was answered %+v", m)
 		}
-		if m := next(); m.ID != 1.0 || !strings.Contains(string(m.Result), "nothing_ready") {
-			w.Errorf("the first was answered %+v", m)
-		}
+		m := next()
+		testkit.Check(w, m.ID == 1.0 && strings.Contains(string(m.Result), "nothing_ready"), "the first was answered %+v", m)
 		say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 		if m := next(); m.ID != 1.0 || m.Error != nil {
 			w.Errorf("after that, it was answered %+v", m)
 		}
-		if err := b.end(); err != nil {
-			w.Error(err)
-		}
+		testkit.OK(w, b.end())
 	})
 }
 
@@ -170,16 +155,11 @@ func TestExactIDs(t *testing.T) {
 			b := w.bridge(mcp.Options{Agent: "Sandman"})
 			out := bufio.NewReader(b.out)
 			next := func() string {
-				line, err := out.ReadString('\n')
-				if err != nil {
-					w.Fatal(err)
-				}
+				line := testkit.Got(out.ReadString('\n'))(w)
 				return line
 			}
 			say := func(line string) {
-				if _, err := io.WriteString(b.in, strings.ReplaceAll(line, "ID", id)+"\n"); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Got(io.WriteString(b.in, strings.ReplaceAll(line, "ID", id)+"\n"))(w)
 			}
 			has := func(line, want string) {
 				if want = strings.ReplaceAll(want, "ID", id); !strings.Contains(line, want) {
@@ -203,13 +183,10 @@ func TestExactIDs(t *testing.T) {
 			go io.Copy(io.Discard, out)
 			w.add(id)
 			time.Sleep(20 * time.Second)
-			if got := w.status(id); got != "OPEN" {
-				w.Errorf("%s was not cancelled: a task shows %q", id, got)
-			}
+			got := w.status(id)
+			testkit.Check(w, got == "OPEN", "%s was not cancelled: a task shows %q", id, got)
 			w.person(id, status("CANCELLED"))
-			if err := b.end(); err != nil {
-				w.Error(err)
-			}
+			testkit.OK(w, b.end())
 		}
 	})
 }
@@ -219,9 +196,7 @@ func TestHandshakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, version := range []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} {
 			line := speak(t, strings.Replace(hello, "2025-11-25", version, 1)+"\n")[0]
-			if !strings.Contains(line, `"protocolVersion":"`+version+`"`) {
-				t.Errorf("initialize of %s: %s", version, line)
-			}
+			testkit.Check(t, strings.Contains(line, `"protocolVersion":"`+version+`"`), "initialize of %s: %s", version, line)
 		}
 		meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 		lines := speak(t, `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+meta+`}}`+"\n"+
@@ -297,9 +272,7 @@ func TestConformance(t *testing.T) {
 				"server", "--url", web.URL, "--scenario", scenario)
 			cmd.Dir = t.TempDir() // where it leaves its results
 			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Errorf("%v:\n%s", err, out)
-			}
+			testkit.Check(t, err == nil, "%v:\n%s", err, out)
 			t.Logf("%s", out)
 		})
 	}

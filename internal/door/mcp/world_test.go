@@ -46,15 +46,9 @@ type world struct {
 func inWorld(t *testing.T, titles []string, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		notion, err := emulator.New(emulator.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		notion := testkit.Got(emulator.New(emulator.Options{}))(t)
 		defer notion.Close()
-		dbs, err := notion.Seed("empty")
-		if err != nil {
-			t.Fatal(err)
-		}
+		dbs := testkit.Got(notion.Seed("empty"))(t)
 		w := &world{T: t, notion: notion}
 		for _, title := range titles {
 			w.add(title)
@@ -79,12 +73,9 @@ func inWorld(t *testing.T, titles []string, test func(w *world)) {
 // add puts a task on the board.
 func (w *world) add(title string) string {
 	w.Helper()
-	id, err := w.notion.CreatePage(w.notion.Databases().Tasks, map[string]any{
+	id := testkit.Got(w.notion.CreatePage(w.notion.Databases().Tasks, map[string]any{
 		"Name": map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": title}}}},
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	}))(w)
 	return id
 }
 
@@ -110,9 +101,7 @@ func (w *world) status(title string) string {
 // person edits a task in Notion, and gives the daemon time to see it.
 func (w *world) person(title string, props map[string]any) {
 	w.Helper()
-	if err := w.notion.EditPage(w.task(title), props); err != nil {
-		w.Fatal(err)
-	}
+	testkit.Must(w, w.notion.EditPage(w.task(title), props))
 	time.Sleep(40 * time.Second)
 }
 
@@ -126,10 +115,7 @@ func (w *world) serve() {
 	pipe := server.NewPipe()
 	o := w.options
 	o.Listener = pipe
-	d, err := daemon.Start(w.Context(), o)
-	if err != nil {
-		w.Fatal(err)
-	}
+	d := testkit.Got(daemon.Start(w.Context(), o))(w)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
@@ -138,9 +124,7 @@ func (w *world) serve() {
 	w.pipe = pipe
 	w.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			w.Error(err)
-		}
+		testkit.OK(w, <-done)
 	})
 }
 
@@ -226,9 +210,7 @@ func (w *world) connect(o mcp.Options) *session {
 	})
 	var err error
 	s.ClientSession, err = c.Connect(w.Context(), &sdk.IOTransport{Reader: s.bridge.out, Writer: s.bridge.in}, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	testkit.Must(w, err)
 	return s
 }
 
@@ -244,9 +226,8 @@ func toText(data any) string {
 func (s *session) close() {
 	s.w.Helper()
 	s.Close()
-	if err := s.bridge.end(); err != nil {
-		s.w.Errorf("the bridge: %v", err)
-	}
+	err := s.bridge.end()
+	testkit.Check(s.w, err == nil, "the bridge: %v", err)
 }
 
 // answer is that of a tool.
@@ -260,9 +241,7 @@ type answer struct {
 func (s *session) call(tool, args string) answer {
 	s.w.Helper()
 	a, err := s.try(s.w.Context(), tool, args)
-	if err != nil {
-		s.w.Fatalf("%s %s: %v", tool, args, err)
-	}
+	testkit.Require(s.w, err == nil, "%s %s: %v", tool, args, err)
 	return a
 }
 
@@ -288,9 +267,7 @@ func (s *session) try(ctx context.Context, tool, args string) (answer, error) {
 func (s *session) must(tool, args string) answer {
 	s.w.Helper()
 	a := s.call(tool, args)
-	if a.failed {
-		s.w.Fatalf("%s %s: %s", tool, args, a.text)
-	}
+	testkit.Require(s.w, !a.failed, "%s %s: %s", tool, args, a.text)
 	return a
 }
 
@@ -298,8 +275,7 @@ func (s *session) must(tool, args string) answer {
 func (s *session) refused(code, tool, args string) answer {
 	s.w.Helper()
 	a := s.call(tool, args)
-	if !a.failed || a.fields["code"] != code || !strings.Contains(a.text, code+": ") {
-		s.w.Errorf("%s %s: failed = %v, %s, %v, want code %s", tool, args, a.failed, a.text, a.fields, code)
-	}
+	testkit.Check(s.w, a.failed && a.fields["code"] == code && strings.Contains(a.text, code+": "),
+		"%s %s: failed = %v, %s, %v, want code %s", tool, args, a.failed, a.text, a.fields, code)
 	return a
 }

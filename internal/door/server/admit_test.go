@@ -90,12 +90,9 @@ func TestWhatIsAskedArrives(t *testing.T) {
 			if tt.method == "POST" {
 				header = []string{"Idempotency-Key", "k"}
 			}
-			if got := f.must(tt.method, tt.path, tt.body, header...); got.status >= 300 {
-				t.Errorf("answered %d: %s\n%s", got.status, got.body, f.log)
-			}
-			if !slices.Equal(n.asked, []string{tt.want}) {
-				t.Errorf("the broker was asked for %q, want %q", n.asked, tt.want)
-			}
+			got := f.must(tt.method, tt.path, tt.body, header...)
+			testkit.Check(t, got.status < 300, "answered %d: %s\n%s", got.status, got.body, f.log)
+			testkit.Check(t, slices.Equal(n.asked, []string{tt.want}), "the broker was asked for %q, want %q", n.asked, tt.want)
 		})
 	}
 }
@@ -141,15 +138,9 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
 		t.Skip("the kernel does not say who calls")
 	}
-	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	me := testkit.Got(user.Current())(t)
 	signature := task.UserSignature(me.Username)
-	threats, err := os.ReadFile("../../../docs/threats.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	threats := testkit.Got(os.ReadFile("../../../docs/threats.md"))(t)
 	rows := make(map[string]string)
 	for _, row := range nobodysRow.FindAllStringSubmatch(string(threats), -1) {
 		rows[row[1]] = row[2]
@@ -174,9 +165,7 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 		Paths      map[string]map[string]operation
 		Components struct{ Schemas map[string]*schema }
 	}
-	if err := json.Unmarshal([]byte(f.must("GET", "/openapi.json", "").body), &doc); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(f.must("GET", "/openapi.json", "").body), &doc))
 	var least func(s *schema) any
 	least = func(s *schema) any {
 		if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
@@ -208,23 +197,15 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 			}
 			body := ""
 			if content, ok := op.RequestBody.Content["application/json"]; ok {
-				data, err := json.Marshal(least(content.Schema))
-				if err != nil {
-					t.Fatal(err)
-				}
+				data := testkit.Got(json.Marshal(least(content.Schema)))(t)
 				body = string(data)
 			}
 			acted, signed = false, false
-			got, err := exchange(t.Context(), dialer(path), strings.ToUpper(method), strings.NewReplacer("{id}", about, "{name}", "Sandman").Replace(address), body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testkit.Got(exchange(t.Context(), dialer(path), strings.ToUpper(method), strings.NewReplacer("{id}", about, "{name}", "Sandman").Replace(address), body))(t)
 			row, listed := rows[name]
 			switch {
 			case !acted && problemIn(t, got).Code == api.CodeForbiddenAgent:
-				if listed {
-					t.Errorf("%s demands an agent's name, and stands in the table of what is done in nobody's", name)
-				}
+				testkit.Check(t, !listed, "%s demands an agent's name, and stands in the table of what is done in nobody's", name)
 			case !acted:
 				t.Errorf("%s %s was answered %d %s: it is to be seen whether it demands an agent's name", name, body, got.status, got.body)
 			case !listed:
@@ -235,9 +216,7 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 		}
 	}
 	for name := range rows {
-		if !slices.Contains(seen, name) {
-			t.Errorf("docs/threats.md speaks of %s, which there is not", name)
-		}
+		testkit.Check(t, slices.Contains(seen, name), "docs/threats.md speaks of %s, which there is not", name)
 	}
 }
 
@@ -277,9 +256,8 @@ func TestOwingIsBounded(t *testing.T) {
 		}
 		for i := range 200 {
 			r := requests[i%len(requests)]
-			if got := f.must("POST", r.path, r.body); got.status >= 300 {
-				t.Fatalf("%d, %s: answered %d %s", i, r.path, got.status, got.body)
-			}
+			got := f.must("POST", r.path, r.body)
+			testkit.Require(t, got.status < 300, "%d, %s: answered %d %s", i, r.path, got.status, got.body)
 		}
 		for i, r := range requests {
 			key := fmt.Sprint("key", i)
@@ -288,18 +266,15 @@ func TestOwingIsBounded(t *testing.T) {
 			if got.status != 429 || p.Code != api.Code(claim.CodeLimitReached) || p.RetryAfter != 2 || got.header.Get("Retry-After") != "2" {
 				t.Errorf("%s: answered %d %v %s", r.path, got.status, got.header, got.body)
 			}
-			if done != 200+i {
-				t.Fatalf("%s: %d were done, want %d", r.path, done, 200+i)
-			}
+			testkit.Require(t, done == 200+i, "%s: %d were done, want %d", r.path, done, 200+i)
 			time.Sleep(time.Duration(p.RetryAfter) * time.Second)
 			if got := f.must("POST", r.path, r.body, api.KeyHeader, key); got.status >= 300 {
 				t.Errorf("%s, after the wait: answered %d %s", r.path, got.status, got.body)
 			}
 		}
 		// An answer that was given is given again at any time, and counts for nothing.
-		if got := f.must("POST", requests[0].path, requests[0].body, api.KeyHeader, "key0"); got.header.Get(api.ReplayedHeader) != "true" {
-			t.Errorf("a repetition was answered %d %s", got.status, got.body)
-		}
+		got := f.must("POST", requests[0].path, requests[0].body, api.KeyHeader, "key0")
+		testkit.Check(t, got.header.Get(api.ReplayedHeader) == "true", "a repetition was answered %d %s", got.status, got.body)
 		// Nothing else is held up.
 		if got := f.must("POST", "/v1/claims/"+string(claimID)+"/release", ""); got.status >= 300 {
 			t.Errorf("a release was answered %d %s", got.status, got.body)

@@ -18,6 +18,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim/keepers"
 	"dibs/internal/door/server"
+	"dibs/internal/testkit"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,12 +26,8 @@ import (
 // fewFiles lets this process have that many files open, as far as it asks, until the test ends.
 func fewFiles(t *testing.T, n uint64) {
 	var before unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
+	testkit.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: before.Max}))
 	t.Cleanup(func() { unix.Setrlimit(unix.RLIMIT_NOFILE, &before) })
 }
 
@@ -49,10 +46,7 @@ func tooManyConnections(t *testing.T, most int) {
 		f := start(t)
 		var open []net.Conn
 		for range most {
-			conn, err := f.pipe.Dial(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := testkit.Got(f.pipe.Dial(t.Context()))(t)
 			open = append(open, conn)
 		}
 		defer func() {
@@ -73,9 +67,8 @@ func tooManyConnections(t *testing.T, most int) {
 
 		// Who was let in is served, and makes room.
 		go io.WriteString(open[0], "POST /v1/sweep HTTP/1.1\r\nHost: dibs\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-		if resp, err := http.ReadResponse(bufio.NewReader(open[0]), nil); err != nil || resp.StatusCode != 200 {
-			t.Errorf("one that was let in was answered %v, %v", resp, err)
-		}
+		resp, err := http.ReadResponse(bufio.NewReader(open[0]), nil)
+		testkit.Check(t, err == nil && resp.StatusCode == 200, "one that was let in was answered %v, %v", resp, err)
 		open[0].Close()
 		synctest.Wait()
 		if got := f.must("POST", "/v1/sweep", "{}"); got.status != 200 {
@@ -105,10 +98,7 @@ func TestStrangersAmongMembers(t *testing.T) {
 		defer func() { peers.Shutdown(t.Context()); <-served }()
 		var left atomic.Int64
 		dial := func() net.Conn {
-			conn, err := pipe.Dial(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := testkit.Got(pipe.Dial(t.Context()))(t)
 			t.Cleanup(func() { conn.Close() })
 			synctest.Wait()
 			return conn
@@ -116,13 +106,9 @@ func TestStrangersAmongMembers(t *testing.T) {
 		ask := func(conn net.Conn) {
 			t.Helper()
 			go io.WriteString(conn, "GET / HTTP/1.1\r\nHost: dibs\r\nDibs-Guest: {}\r\n\r\n")
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if body, _ := io.ReadAll(resp.Body); string(body) != "led" {
-				t.Errorf("a member is answered %q", body)
-			}
+			resp := testkit.Got(http.ReadResponse(bufio.NewReader(conn), nil))(t)
+			body, _ := io.ReadAll(resp.Body)
+			testkit.Check(t, string(body) == "led", "a member is answered %q", body)
 		}
 		member := dial()
 		ask(member)

@@ -18,8 +18,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/door/server"
 	"dibs/internal/reserve"
-
-	"github.com/google/go-cmp/cmp"
+	"dibs/internal/testkit"
 )
 
 // TestRequestsRefused sends requests of which nothing is done.
@@ -85,19 +84,16 @@ func TestRequestsRefused(t *testing.T) {
 			f.broker.real = true
 			got := f.must(tt.method, tt.path, tt.body, tt.header...)
 			p := problemIn(t, got)
-			if got.status != tt.status || p.Code != tt.code || !strings.Contains(p.Detail, tt.want) {
-				t.Errorf("answered %d %s %q, want %d %s %q", got.status, p.Code, p.Detail, tt.status, tt.code, tt.want)
-			}
+			testkit.Check(t, got.status == tt.status && p.Code == tt.code && strings.Contains(p.Detail, tt.want),
+				"answered %d %s %q, want %d %s %q", got.status, p.Code, p.Detail, tt.status, tt.code, tt.want)
 			location := ""
 			if len(p.Errors) > 0 {
 				location = p.Errors[0].Location
 			}
-			if location != tt.location || len(p.Errors) > 1 {
-				t.Errorf("the faults are %+v, want one at %q", p.Errors, tt.location)
-			}
-			if allow := got.header.Get("Allow"); (allow != "") != (tt.status == 405) {
-				t.Errorf("Allow = %q", allow)
-			}
+			testkit.Check(t, location == tt.location && len(p.Errors) <= 1,
+				"the faults are %+v, want one at %q", p.Errors, tt.location)
+			allow := got.header.Get("Allow")
+			testkit.Check(t, (allow != "") == (tt.status == 405), "Allow = %q", allow)
 		})
 	}
 }
@@ -106,9 +102,8 @@ func TestSeveralFaults(t *testing.T) {
 	inBubble(t, "several", func(t *testing.T) {
 		f := start(t)
 		p := problemIn(t, f.must("POST", "/v1/claims", `{"wait_seconds":"x","timeout_minutes":0}`))
-		if len(p.Errors) != 3 || strings.Count(p.Detail, "; ") != 2 {
-			t.Errorf("want all three faults: %q, %+v", p.Detail, p.Errors)
-		}
+		testkit.Check(t, len(p.Errors) == 3 && strings.Count(p.Detail, "; ") == 2,
+			"want all three faults: %q, %+v", p.Detail, p.Errors)
 	})
 }
 
@@ -124,16 +119,14 @@ func TestBodiesAccepted(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			if got := f.must("POST", "/v1/claims", tt.body, tt.header...); got.status != 201 {
-				t.Errorf("answered %d %s, want 201", got.status, got.body)
-			}
+			got := f.must("POST", "/v1/claims", tt.body, tt.header...)
+			testkit.Check(t, got.status == 201, "answered %d %s, want 201", got.status, got.body)
 		})
 	}
 	inBubble(t, "none, of whatever type", func(t *testing.T) {
 		f := start(t)
-		if got := f.must("POST", "/v1/sweep", "", "Content-Type", "application/x-www-form-urlencoded"); got.status != 200 {
-			t.Errorf("answered %d %s, want 200", got.status, got.body)
-		}
+		got := f.must("POST", "/v1/sweep", "", "Content-Type", "application/x-www-form-urlencoded")
+		testkit.Check(t, got.status == 200, "answered %d %s, want 200", got.status, got.body)
 	})
 }
 
@@ -159,9 +152,8 @@ func TestLongWait(t *testing.T) {
 				header = []string{"Idempotency-Key", key}
 			}
 			got := f.must("POST", "/v1/claims", `{"agent":"Sandman","wait_seconds":3600}`, header...)
-			if took := time.Since(begin); got.status != 201 || took != time.Hour {
-				t.Errorf("answered %d after %v: %s", got.status, took, got.body)
-			}
+			took := time.Since(begin)
+			testkit.Check(t, got.status == 201 && took == time.Hour, "answered %d after %v: %s", got.status, took, got.body)
 		})
 	}
 }
@@ -174,9 +166,8 @@ func TestLongWork(t *testing.T) {
 			time.Sleep(time.Minute)
 			return api.Sweep{}, ctx.Err()
 		}
-		if got := f.must("POST", "/v1/sweep", "{}"); got.status != 200 {
-			t.Errorf("answered %d %s, want 200", got.status, got.body)
-		}
+		got := f.must("POST", "/v1/sweep", "{}")
+		testkit.Check(t, got.status == 200, "answered %d %s, want 200", got.status, got.body)
 	})
 }
 
@@ -196,9 +187,7 @@ func TestCallerGone(t *testing.T) {
 			t.Errorf("the caller got %v, want its own deadline", err)
 		}
 		synctest.Wait()
-		if !errors.Is(ended, context.Canceled) {
-			t.Errorf("the broker's context ended with %v, want canceled", ended)
-		}
+		testkit.Check(t, errors.Is(ended, context.Canceled), "the broker's context ended with %v, want canceled", ended)
 		if strings.Contains(f.logged(), "level=ERROR") {
 			t.Errorf("a caller that goes away is an error in the log: %s", f.logged())
 		}
@@ -209,22 +198,14 @@ func TestCallerGone(t *testing.T) {
 func TestSlowBody(t *testing.T) {
 	inBubble(t, "slow", func(t *testing.T) {
 		f := start(t)
-		conn, err := f.pipe.Dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testkit.Got(f.pipe.Dial(t.Context()))(t)
 		defer conn.Close()
 		begin := time.Now()
-		if _, err := io.WriteString(conn, "POST /v1/sweep HTTP/1.1\r\nHost: dibs\r\nContent-Length: 9\r\n\r\n{"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Got(io.WriteString(conn, "POST /v1/sweep HTTP/1.1\r\nHost: dibs\r\nContent-Length: 9\r\n\r\n{"))(t)
 		reply, err := io.ReadAll(conn)
-		if err != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 422 ") {
-			t.Errorf("answered %q, %v; want a 422", reply, err)
-		}
-		if took := time.Since(begin); took > time.Minute {
-			t.Errorf("that took %v", took)
-		}
+		testkit.Check(t, err == nil && strings.HasPrefix(string(reply), "HTTP/1.1 422 "), "answered %q, %v; want a 422", reply, err)
+		took := time.Since(begin)
+		testkit.Check(t, took <= time.Minute, "that took %v", took)
 	})
 }
 
@@ -257,16 +238,12 @@ func TestShutdown(t *testing.T) {
 			begin := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), tt.grace)
 			defer cancel()
-			if err := f.server.Shutdown(ctx); !errors.Is(err, tt.wantErr) {
-				t.Errorf("Shutdown = %v, want %v", err, tt.wantErr)
-			}
-			if took := time.Since(begin); took < tt.took || took > tt.took+2*time.Second {
-				t.Errorf("Shutdown took %v, want %v", took, tt.took)
-			}
+			err := f.server.Shutdown(ctx)
+			testkit.Check(t, errors.Is(err, tt.wantErr), "Shutdown = %v, want %v", err, tt.wantErr)
+			took := time.Since(begin)
+			testkit.Check(t, took >= tt.took && took <= tt.took+2*time.Second, "Shutdown took %v, want %v", took, tt.took)
 			got := <-answers
-			if got.status != tt.status {
-				t.Errorf("the request was answered %d %s, want %d", got.status, got.body, tt.status)
-			}
+			testkit.Check(t, got.status == tt.status, "the request was answered %d %s, want %d", got.status, got.body, tt.status)
 			if got.status == http.StatusServiceUnavailable {
 				if p := problemIn(t, got); p.Code != api.CodeStopping || got.header.Get("Retry-After") != "1" {
 					t.Errorf("answered %s, want code stopping and a Retry-After", got.body)
@@ -288,14 +265,12 @@ func TestRequestsFit(t *testing.T) {
 		inBubble(t, body, func(t *testing.T) {
 			f := start(t)
 			f.broker.claim = func(_ context.Context, _ broker.Caller, r api.ClaimRequest) (api.Claim, error) {
-				if r.Agent != "Sandman" || r.TimeoutMinutes != 45 || len(r.Filter.Where) != 1 {
-					t.Errorf("%s is taken for %+v", body, r)
-				}
+				testkit.Check(t, r.Agent == "Sandman" && r.TimeoutMinutes == 45 && len(r.Filter.Where) == 1,
+					"%s is taken for %+v", body, r)
 				return api.Claim{}, &claim.Denied{Code: claim.CodeNothingReady, Detail: "x"}
 			}
-			if got := f.must("POST", "/v1/claims", body); got.status != 409 {
-				t.Errorf("answered %d %s", got.status, got.body)
-			}
+			got := f.must("POST", "/v1/claims", body)
+			testkit.Check(t, got.status == 409, "answered %d %s", got.status, got.body)
 		})
 	}
 }
@@ -318,32 +293,25 @@ func TestHostsAccepted(t *testing.T) {
 	for _, host := range []string{"dibs", "localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:80"} {
 		inBubble(t, host, func(t *testing.T) {
 			f := start(t)
-			if got := f.must("GET", "/v1/status", "", "Host", host); got.status != 200 {
-				t.Errorf("answered %d %s, want 200", got.status, got.body)
-			}
+			got := f.must("GET", "/v1/status", "", "Host", host)
+			testkit.Check(t, got.status == 200, "answered %d %s, want 200", got.status, got.body)
 		})
 	}
 	inBubble(t, "none", func(t *testing.T) {
 		f := start(t)
-		if got := f.raw("GET /v1/status HTTP/1.0\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.0 200 ") {
-			t.Errorf("answered %q, want 200", got)
-		}
+		got := f.raw("GET /v1/status HTTP/1.0\r\n\r\n")
+		testkit.Check(t, strings.HasPrefix(got, "HTTP/1.0 200 "), "answered %q, want 200", got)
 	})
 }
 
 // raw sends what it is given and returns all that comes back.
 func (f *fixture) raw(request string) string {
 	f.t.Helper()
-	conn, err := f.pipe.Dial(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	conn := testkit.Got(f.pipe.Dial(f.t.Context()))(f.t)
 	defer conn.Close()
 	go io.WriteString(conn, request)
 	reply, err := io.ReadAll(conn)
-	if err != nil {
-		f.t.Errorf("after %q: %v", reply, err)
-	}
+	testkit.Check(f.t, err == nil, "after %q: %v", reply, err)
 	return string(reply)
 }
 
@@ -352,9 +320,7 @@ func TestLargeHeader(t *testing.T) {
 	inBubble(t, "large", func(t *testing.T) {
 		f := start(t)
 		reply := f.raw("GET /v1/status HTTP/1.1\r\nHost: dibs\r\nX: " + strings.Repeat("x", 24<<10) + "\r\n\r\n")
-		if !strings.HasPrefix(reply, "HTTP/1.1 431 ") {
-			t.Errorf("answered %.100q, want a 431", reply)
-		}
+		testkit.Check(t, strings.HasPrefix(reply, "HTTP/1.1 431 "), "answered %.100q, want a 431", reply)
 	})
 }
 
@@ -364,9 +330,8 @@ func TestSlowHeader(t *testing.T) {
 		f := start(t)
 		begin := time.Now()
 		f.raw("GET /v1/status HTTP/1.1\r\nHost: dibs\r\n")
-		if took := time.Since(begin); took != 5*time.Second {
-			t.Errorf("the connection was closed after %v, want 5s", took)
-		}
+		took := time.Since(begin)
+		testkit.Check(t, took == 5*time.Second, "the connection was closed after %v, want 5s", took)
 	})
 }
 
@@ -374,14 +339,9 @@ func TestSlowHeader(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	inBubble(t, "slow", func(t *testing.T) {
 		f := start(t)
-		conn, err := f.pipe.Dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testkit.Got(f.pipe.Dial(t.Context()))(t)
 		defer conn.Close()
-		if _, err := io.WriteString(conn, "GET /v1/status HTTP/1.1\r\nHost: dibs\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Got(io.WriteString(conn, "GET /v1/status HTTP/1.1\r\nHost: dibs\r\n\r\n"))(t)
 		time.Sleep(time.Minute)
 		if reply, err := io.ReadAll(conn); len(reply) > 0 {
 			t.Errorf("read %q, %v after a minute: want a closed connection", reply, err)
@@ -393,12 +353,10 @@ func TestSlowReader(t *testing.T) {
 func problemIn(t *testing.T, a answer) api.Problem {
 	t.Helper()
 	var p api.Problem
-	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
-		t.Fatalf("the body is no problem: %v: %q", err, a.body)
-	}
-	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
-		t.Errorf("Content-Type = %q, want application/problem+json", got)
-	}
+	err := json.Unmarshal([]byte(a.body), &p)
+	testkit.Require(t, err == nil, "the body is no problem: %v: %q", err, a.body)
+	got := a.header.Get("Content-Type")
+	testkit.Check(t, got == "application/problem+json", "Content-Type = %q, want application/problem+json", got)
 	if p.Status != a.status || p.Type != "urn:dibs:problem:"+string(p.Code) || p.Title == "" || p.Detail == "" || strings.Contains(p.Detail, "\n") {
 		t.Errorf("answer with status %d is no proper problem: %s", a.status, a.body)
 	}
@@ -448,9 +406,8 @@ func TestNotMeant(t *testing.T) {
 				return api.Claim{}, &claim.Lost{Claim: claim.Hold{ID: claimID, Agent: "Sandman"}, Detail: "taken over"}
 			}
 			p := problemIn(t, f.must("POST", "/v1/claims/mine/complete", claimBody))
-			if p.Code != api.CodeClaimLost || len(p.Claims) != n || !strings.HasSuffix(p.Detail, "taken over"+want) {
-				t.Errorf("answered %+v", p)
-			}
+			testkit.Check(t, p.Code == api.CodeClaimLost && len(p.Claims) == n && strings.HasSuffix(p.Detail, "taken over"+want),
+				"answered %+v", p)
 		})
 	}
 }
@@ -487,9 +444,8 @@ func TestLookupFails(t *testing.T) {
 			t.Errorf("%s was done", what)
 			return held(), nil
 		}
-		if got := f.must("POST", "/v1/claims/"+string(taskID)+"/release", ""); got.status != 404 {
-			t.Errorf("answered %d %s, want 404", got.status, got.body)
-		}
+		got := f.must("POST", "/v1/claims/"+string(taskID)+"/release", "")
+		testkit.Check(t, got.status == 404, "answered %d %s, want 404", got.status, got.body)
 	})
 }
 
@@ -498,9 +454,8 @@ func TestQuestionsFail(t *testing.T) {
 		f := start(t)
 		f.broker.status = func() (api.Status, error) { return api.Status{}, errors.New("disk full") }
 		got := f.must("GET", "/v1/status", "")
-		if p := problemIn(t, got); got.status != 500 || p.Code != api.CodeInternal {
-			t.Errorf("answered %d %s, want 500 internal", got.status, got.body)
-		}
+		p := problemIn(t, got)
+		testkit.Check(t, got.status == 500 && p.Code == api.CodeInternal, "answered %d %s, want 500 internal", got.status, got.body)
 	})
 }
 
@@ -521,16 +476,14 @@ func TestPanic(t *testing.T) {
 func TestMetricsOnTheSocket(t *testing.T) {
 	inBubble(t, "metrics", func(t *testing.T) {
 		f := start(t)
-		if got := f.must("GET", "/metrics", ""); got.status != 200 || got.body != "up 1\n" {
-			t.Errorf("answered %d %q", got.status, got.body)
-		}
+		got := f.must("GET", "/metrics", "")
+		testkit.Check(t, got.status == 200 && got.body == "up 1\n", "answered %d %q", got.status, got.body)
 		f.must("POST", "/v1/sweep", "")
 		f.must("POST", "/v1/sync", "", api.KeyHeader, "key")
 		f.must("GET", "/nowhere", "")
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"GET /metrics 200", "POST /v1/sweep 200", "POST /v1/sync 200", " 404"}, f.routes); diff != "" {
-			t.Errorf("told of the answers (-want +got):\n%s", diff)
-		}
+		testkit.Same(t, []string{"GET /metrics 200", "POST /v1/sweep 200", "POST /v1/sync 200", " 404"}, f.routes,
+			"told of the answers")
 	})
 }
 
@@ -561,20 +514,13 @@ func TestMetricsOnly(t *testing.T) {
 			}
 		}
 		for range 600 { // shut nobody out, see TestSlowStrangersGiveWay
-			conn, err := open.Dial(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := testkit.Got(open.Dial(t.Context()))(t)
 			defer conn.Close()
 		}
 		if got, err := exchange(t.Context(), open.Dial, "GET", "/metrics", ""); err != nil || got.status != 200 {
 			t.Errorf("beside many that say nothing: answered %d %q, %v", got.status, got.body, err)
 		}
-		if err := f.server.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		testkit.OK(t, f.server.Shutdown(t.Context()))
+		testkit.OK(t, <-served)
 	})
 }

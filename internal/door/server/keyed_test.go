@@ -13,6 +13,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/testkit"
 )
 
 const claimBody = `{"agent":"Sandman"}`
@@ -83,24 +84,20 @@ func TestRepeated(t *testing.T) {
 			first := f.must("POST", tt.path, tt.body, withKey...)
 			once := asked
 			second := f.must("POST", tt.path, tt.body, withKey...)
-			if first.status != tt.status || second.status != tt.status || first.body != second.body {
-				t.Errorf("answered %d %s, then %d %s; want %d twice", first.status, first.body, second.status, second.body, tt.status)
-			}
+			testkit.Check(t, first.status == tt.status && second.status == tt.status && first.body == second.body,
+				"answered %d %s, then %d %s; want %d twice", first.status, first.body, second.status, second.body, tt.status)
 			if more := asked - once; tt.again && more != once || !tt.again && more != 0 {
 				t.Errorf("the broker was asked %d times, then %d", once, asked-once)
 			}
-			if got, want := second.header.Get("Content-Type"), first.header.Get("Content-Type"); got != want {
-				t.Errorf("the second answer has Content-Type %q, the first %q", got, want)
-			}
+			got, want := second.header.Get("Content-Type"), first.header.Get("Content-Type")
+			testkit.Check(t, got == want, "the second answer has Content-Type %q, the first %q", got, want)
 			if got := first.header.Get("Idempotency-Replayed"); got != "" {
 				t.Errorf("the first answer says Idempotency-Replayed: %s", got)
 			}
 			if got := second.header.Get("Idempotency-Replayed"); (got == "true") == tt.again {
 				t.Errorf("the second answer says Idempotency-Replayed: %q", got)
 			}
-			if f.keys.Has("k 1") == tt.again {
-				t.Errorf("the key is remembered: %v", !tt.again)
-			}
+			testkit.Check(t, f.keys.Has("k 1") != tt.again, "the key is remembered: %v", !tt.again)
 		})
 	}
 }
@@ -148,9 +145,8 @@ func TestKeyReused(t *testing.T) {
 		go func() { first <- f.must("POST", "/v1/claims", claimBody, withKey...) }()
 		synctest.Wait()
 		got := f.must("POST", "/v1/claims", `{"agent":"Oracle"}`, withKey...)
-		if p := problemIn(t, got); p.Code != api.CodeKeyReused {
-			t.Errorf("answered %d %s, want key_reused at once", got.status, got.body)
-		}
+		p := problemIn(t, got)
+		testkit.Check(t, p.Code == api.CodeKeyReused, "answered %d %s, want key_reused at once", got.status, got.body)
 		close(release)
 		if got := <-first; got.status != 201 {
 			t.Errorf("the first was answered %d", got.status)
@@ -185,9 +181,8 @@ func TestJournalSilent(t *testing.T) {
 			if p := problemIn(t, got); got.status != 503 || p.Code != api.CodeJournalUnavailable || got.header.Get("Retry-After") == "" {
 				t.Errorf("answered %d %s, want 503 journal_unavailable, and when to ask again", got.status, got.body)
 			}
-			if took := time.Since(begun); took != 10*time.Second+3*claim.Silence-2*time.Millisecond {
-				t.Errorf("answered after %v", took)
-			}
+			took := time.Since(begun)
+			testkit.Check(t, took == 10*time.Second+3*claim.Silence-2*time.Millisecond, "answered after %v", took)
 			begun = time.Now()
 			got = f.must("POST", "/v1/claims", claimBody, withKey...)
 			if p := problemIn(t, got); p.Code != api.CodeJournalUnavailable || time.Since(begun) != 0 {
@@ -195,15 +190,11 @@ func TestJournalSilent(t *testing.T) {
 			}
 			time.Sleep(10 * time.Second)
 			got = f.must("POST", "/v1/claims", claimBody, withKey...)
-			if replayed := got.header.Get("Idempotency-Replayed") == "true"; replayed == crashed {
-				t.Errorf("the repetition was answered %d %v", got.status, got.header)
-			}
-			if err := <-gone; err == nil {
-				t.Error("the handler takes the caller for waiting")
-			}
-			if crashed != strings.Contains(f.logged(), "it crashed") {
-				t.Errorf("the log: %s", f.log)
-			}
+			replayed := got.header.Get("Idempotency-Replayed") == "true"
+			testkit.Check(t, replayed != crashed, "the repetition was answered %d %v", got.status, got.header)
+			err := <-gone
+			testkit.Check(t, err != nil, "the handler takes the caller for waiting")
+			testkit.Check(t, crashed == strings.Contains(f.logged(), "it crashed"), "the log: %s", f.log)
 		})
 	}
 }
@@ -224,9 +215,8 @@ func TestUnheardGrant(t *testing.T) {
 			}
 			return held(), nil
 		}
-		if got := f.must("POST", "/v1/claims", claimBody); got.status != 503 {
-			t.Errorf("answered %d %s", got.status, got.body)
-		}
+		got := f.must("POST", "/v1/claims", claimBody)
+		testkit.Check(t, got.status == 503, "answered %d %s", got.status, got.body)
 		time.Sleep(5 * time.Second)
 		if f.logged(); len(ended) != 1 || !ended[0].Unheard {
 			t.Errorf("ended %+v, want it given back", ended)
@@ -238,10 +228,7 @@ func TestUnheardGrant(t *testing.T) {
 func TestTwoHeaders(t *testing.T) {
 	inBubble(t, "two", func(t *testing.T) {
 		f := start(t)
-		conn, err := f.pipe.Dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testkit.Got(f.pipe.Dial(t.Context()))(t)
 		defer conn.Close()
 		reply := make([]byte, 64)
 		go conn.Write([]byte("POST /v1/sweep HTTP/1.1\r\nHost: dibs\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\n\r\n"))
@@ -299,12 +286,10 @@ func TestRepeatedInFlight(t *testing.T) {
 			if tt.first != nil {
 				wantFailed = 1
 			}
-			if n := int(f.broker.claimed.Load()); n != 1+wantFailed {
-				t.Errorf("the broker was asked %d times", n)
-			}
-			if byStatus[500] != wantFailed || byStatus[201] != 1+others-wantFailed || replayed != others-wantFailed {
-				t.Errorf("answers by status %v, %d of them replayed", byStatus, replayed)
-			}
+			n := int(f.broker.claimed.Load())
+			testkit.Check(t, n == 1+wantFailed, "the broker was asked %d times", n)
+			testkit.Check(t, byStatus[500] == wantFailed && byStatus[201] == 1+others-wantFailed && replayed == others-wantFailed,
+				"answers by status %v, %d of them replayed", byStatus, replayed)
 		})
 	}
 }
@@ -319,15 +304,12 @@ func TestWaiterGivesUp(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := f.ask(ctx, "POST", "/v1/claims", claimBody, withKey...); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the second got %v, want its own deadline", err)
-		}
-		if n := strings.Count(f.logged(), "path=/v1/claims"); n != 1 {
-			t.Errorf("%d requests have ended, want the second alone", n)
-		}
-		if got := <-first; got.status != 201 {
-			t.Errorf("the first was answered %d", got.status)
-		}
+		_, err := f.ask(ctx, "POST", "/v1/claims", claimBody, withKey...)
+		testkit.Check(t, errors.Is(err, context.DeadlineExceeded), "the second got %v, want its own deadline", err)
+		n := strings.Count(f.logged(), "path=/v1/claims")
+		testkit.Check(t, n == 1, "%d requests have ended, want the second alone", n)
+		got := <-first
+		testkit.Check(t, got.status == 201, "the first was answered %d", got.status)
 	})
 }
 
@@ -338,13 +320,11 @@ func TestCallerComesBack(t *testing.T) {
 		f.broker.claim = slowly(time.Minute, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := f.ask(ctx, "POST", "/v1/claims", claimBody, withKey...); err == nil {
-			t.Fatal("the caller was to go away")
-		}
+		_, err := f.ask(ctx, "POST", "/v1/claims", claimBody, withKey...)
+		testkit.Require(t, err != nil, "the caller was to go away")
 		got := f.must("POST", "/v1/claims", claimBody, withKey...)
-		if got.status != 201 || got.header.Get("Idempotency-Replayed") != "true" {
-			t.Errorf("answered %d %v, want the 201 of the first", got.status, got.header)
-		}
+		testkit.Check(t, got.status == 201 && got.header.Get("Idempotency-Replayed") == "true",
+			"answered %d %v, want the 201 of the first", got.status, got.header)
 	})
 }
 
@@ -392,27 +372,21 @@ func TestInterrupted(t *testing.T) {
 			}
 			f.broker.claimed.Store(0)
 			got := f.must("POST", "/v1/claims", claimBody, withKey...)
-			if got.status != tt.status {
-				t.Errorf("answered %d %s, want %d", got.status, got.body, tt.status)
-			}
+			testkit.Check(t, got.status == tt.status, "answered %d %s, want %d", got.status, got.body, tt.status)
 			switch {
 			case got.status == http.StatusCreated && got.body != heldJSON+"\n":
 				t.Errorf("answered with %s", got.body)
 			case got.status != http.StatusCreated:
-				if p := problemIn(t, got); p.Code != tt.code {
-					t.Errorf("answered %s, want %s", got.body, tt.code)
-				}
+				p := problemIn(t, got)
+				testkit.Check(t, p.Code == tt.code, "answered %s, want %s", got.body, tt.code)
 			}
-			if anew := f.broker.claimed.Load() == 1; anew != tt.anew {
-				t.Errorf("made anew: %v", anew)
-			}
-			if replayed := got.header.Get("Idempotency-Replayed") == "true"; replayed != (tt.stored && !tt.anew) {
-				t.Errorf("Idempotency-Replayed: %v", replayed)
-			}
+			anew := f.broker.claimed.Load() == 1
+			testkit.Check(t, anew == tt.anew, "made anew: %v", anew)
+			replayed := got.header.Get("Idempotency-Replayed") == "true"
+			testkit.Check(t, replayed == (tt.stored && !tt.anew), "Idempotency-Replayed: %v", replayed)
 			if tt.stored { // once more, from memory
-				if again := f.must("POST", "/v1/claims", claimBody, withKey...); again.body != got.body {
-					t.Errorf("the next answer is %s", again.body)
-				}
+				again := f.must("POST", "/v1/claims", claimBody, withKey...)
+				testkit.Check(t, again.body == got.body, "the next answer is %s", again.body)
 			}
 		})
 	}
@@ -435,9 +409,8 @@ func TestFailedAfterGrant(t *testing.T) {
 				f.keys.Lose(tt.lost)
 				return api.Claim{}, errors.New("disk full")
 			}
-			if got := f.must("POST", "/v1/claims", claimBody, withKey...); got.status != 500 {
-				t.Errorf("answered %d, want 500", got.status)
-			}
+			got := f.must("POST", "/v1/claims", claimBody, withKey...)
+			testkit.Check(t, got.status == 500, "answered %d, want 500", got.status)
 			f.keys.Lose(nil)
 			if got := f.must("POST", "/v1/claims", claimBody, withKey...); got.status != 201 || got.body != heldJSON+"\n" {
 				t.Errorf("answered %d %s, want the claim", got.status, got.body)
@@ -456,9 +429,8 @@ func TestKeyAfterPanic(t *testing.T) {
 			}
 			return api.Sweep{}, nil
 		}
-		if got := f.must("POST", "/v1/sweep", "", withKey...); got.status != 500 {
-			t.Errorf("answered %d, want 500", got.status)
-		}
+		got := f.must("POST", "/v1/sweep", "", withKey...)
+		testkit.Check(t, got.status == 500, "answered %d, want 500", got.status)
 		if got := f.must("POST", "/v1/sweep", "", withKey...); got.status != 200 {
 			t.Errorf("answered %d %s, want 200", got.status, got.body)
 		}
@@ -482,12 +454,9 @@ func TestUnansweredAdd(t *testing.T) {
 		}
 		for try, status := range []int{500, 500, 201, 201} {
 			got := f.must("POST", "/v1/tasks", body, withKey...)
-			if got.status != status || (got.header.Get("Idempotency-Replayed") == "true") != (try == 3) {
-				t.Errorf("try %d: answered %d %s, %v", try, got.status, got.body, got.header)
-			}
+			testkit.Check(t, got.status == status && (got.header.Get("Idempotency-Replayed") == "true") == (try == 3),
+				"try %d: answered %d %s, %v", try, got.status, got.body, got.header)
 		}
-		if tries != 3 {
-			t.Errorf("carried out %d times, want 3", tries)
-		}
+		testkit.Check(t, tries == 3, "carried out %d times, want 3", tries)
 	})
 }

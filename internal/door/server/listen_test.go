@@ -16,15 +16,13 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/door/server"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // socketPath returns a path for a socket, short enough to be one.
 func socketPath(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "dibs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Got(os.MkdirTemp("", "dibs"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return filepath.Join(dir, "run", "dibs.sock")
 }
@@ -37,10 +35,7 @@ func listen(t *testing.T, path string) net.Listener {
 // listenFor listens for the members of a group, too.
 func listenFor(t *testing.T, path, group string) net.Listener {
 	t.Helper()
-	l, err := server.Listen(path, group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Got(server.Listen(path, group))(t)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -61,20 +56,14 @@ func TestListenModes(t *testing.T) {
 		path:               fs.ModeSocket | 0o600,
 		filepath.Dir(path): fs.ModeDir | 0o700,
 	} {
-		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := testkit.Got(os.Stat(name))(t)
 		if info.Mode() != want {
 			t.Errorf("%s has mode %v, want %v", name, info.Mode(), want)
 		}
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("the socket is still there after Close: %v", err)
-	}
+	testkit.Must(t, l.Close())
+	_, err := os.Stat(path)
+	testkit.Check(t, os.IsNotExist(err), "the socket is still there after Close: %v", err)
 }
 
 // TestListenOnLive finds a daemon on the socket, and leaves it alone.
@@ -87,9 +76,7 @@ func TestListenOnLive(t *testing.T) {
 		want += fmt.Sprintf(" (pid %d)", os.Getpid())
 	}
 	want += ": stop it, or set another socket"
-	if err == nil || err.Error() != want {
-		t.Errorf("Listen = %v, want %q", err, want)
-	}
+	testkit.Check(t, err != nil && err.Error() == want, "Listen = %v, want %q", err, want)
 	go func() {
 		if conn, err := net.Dial("unix", path); err == nil {
 			conn.Close()
@@ -97,9 +84,7 @@ func TestListenOnLive(t *testing.T) {
 	}()
 	for range 2 { // the connection of the second Listen, and one more
 		conn, err := first.Accept()
-		if err != nil {
-			t.Fatalf("the first daemon does not serve any more: %v", err)
-		}
+		testkit.Require(t, err == nil, "the first daemon does not serve any more: %v", err)
 		conn.Close()
 	}
 }
@@ -110,9 +95,7 @@ func TestListenOnStale(t *testing.T) {
 	left := listen(t, path).(*net.UnixListener)
 	left.SetUnlinkOnClose(false)
 	left.Close()
-	if _, err := os.Stat(path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(os.Stat(path))(t)
 	listen(t, path)
 }
 
@@ -120,28 +103,18 @@ func TestListenOnStale(t *testing.T) {
 func TestListenOnOther(t *testing.T) {
 	t.Run("file", func(t *testing.T) {
 		path := socketPath(t)
-		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := server.Listen(path, ""); err == nil || !strings.Contains(err.Error(), path+" is there and is not a socket") {
-			t.Errorf("Listen = %v", err)
-		}
+		testkit.Must(t, os.Mkdir(filepath.Dir(path), 0o700))
+		testkit.Must(t, os.WriteFile(path, []byte("precious"), 0o600))
+		_, err := server.Listen(path, "")
+		testkit.Check(t, err != nil && strings.Contains(err.Error(), path+" is there and is not a socket"), "Listen = %v", err)
 		if data, err := os.ReadFile(path); string(data) != "precious" {
 			t.Errorf("the file holds %q, %v", data, err)
 		}
 	})
 	t.Run("socket of another kind", func(t *testing.T) {
 		path := socketPath(t)
-		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		packets, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(filepath.Dir(path), 0o700))
+		packets := testkit.Got(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
 		defer packets.Close()
 		if _, err := server.Listen(path, ""); err == nil || !strings.Contains(err.Error(), "cannot be told") {
 			t.Errorf("Listen = %v", err)
@@ -152,18 +125,14 @@ func TestListenOnOther(t *testing.T) {
 	})
 	t.Run("directory that cannot be made", func(t *testing.T) {
 		path := socketPath(t)
-		if err := os.WriteFile(filepath.Dir(path), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := server.Listen(path, ""); err == nil || !strings.Contains(err.Error(), "the directory of the socket: ") {
-			t.Errorf("Listen = %v", err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Dir(path), nil, 0o600))
+		_, err := server.Listen(path, "")
+		testkit.Check(t, err != nil && strings.Contains(err.Error(), "the directory of the socket: "), "Listen = %v", err)
 	})
 	t.Run("path too long", func(t *testing.T) {
 		path := filepath.Join(socketPath(t), strings.Repeat("s", 120))
-		if _, err := server.Listen(path, ""); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("Listen = %v", err)
-		}
+		_, err := server.Listen(path, "")
+		testkit.Check(t, err != nil && strings.Contains(err.Error(), path), "Listen = %v", err)
 	})
 }
 
@@ -182,9 +151,7 @@ func TestCaller(t *testing.T) {
 		return d.DialContext(ctx, "unix", path)
 	}
 	got, err := exchange(t.Context(), dial, "POST", "/v1/claims", claimBody)
-	if err != nil || got.status != 201 {
-		t.Errorf("answered %d %s, %v; want 201", got.status, got.body, err)
-	}
+	testkit.Check(t, err == nil && got.status == 201, "answered %d %s, %v; want 201", got.status, got.body, err)
 	if uid == -1 {
 		return
 	}
@@ -200,9 +167,7 @@ func TestCaller(t *testing.T) {
 			if me, err := user.Current(); err == nil && who == "a socket" {
 				want = task.UserSignature(me.Username)
 			}
-			if asks.User != want {
-				t.Errorf("%s sweeps as %s, want %s", who, asks.User, want)
-			}
+			testkit.Check(t, asks.User == want, "%s sweeps as %s, want %s", who, asks.User, want)
 			return api.Sweep{Swept: []api.Swept{{Title: who}}}, nil
 		}
 		for _, replayed := range []string{"", "true"} {

@@ -16,6 +16,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/door/server"
+	"dibs/internal/testkit"
 )
 
 // TestDescription looks at what programs rely on that are made from the description; all of it is in
@@ -42,31 +43,23 @@ func TestDescription(t *testing.T) {
 			}
 			Components struct{ Schemas map[string]schema }
 		}
-		if err := json.Unmarshal([]byte(got.body), &doc); err != nil {
-			t.Fatal(err)
-		}
-		if doc.Info.Version != "v1.2.3" {
-			t.Errorf("version %q", doc.Info.Version)
-		}
+		testkit.Must(t, json.Unmarshal([]byte(got.body), &doc))
+		testkit.Check(t, doc.Info.Version == "v1.2.3", "version %q", doc.Info.Version)
 		for path, methods := range doc.Paths {
 			for method, op := range methods {
-				if ref := op.Responses["default"].Content["application/problem+json"].Schema.Ref; ref != "#/components/schemas/Problem" {
-					t.Errorf("%s %s: the schema of errors is %q", method, path, ref)
-				}
+				ref := op.Responses["default"].Content["application/problem+json"].Schema.Ref
+				testkit.Check(t, ref == "#/components/schemas/Problem", "%s %s: the schema of errors is %q", method, path, ref)
 			}
 		}
 		if doc.Components.Schemas["FeedEvent"].Properties["changed"] == nil || doc.Components.Schemas["Event"].Properties["against"] == nil {
 			t.Error("FeedEvent is not what happens to tasks, or Event is not an entry of the log")
 		}
 		for _, name := range []string{"id", "title", "status", "content", "comments", "written_by"} {
-			if doc.Components.Schemas["TaskContent"].Properties[name] == nil {
-				t.Errorf("TaskContent has no %s", name)
-			}
+			testkit.Check(t, doc.Components.Schemas["TaskContent"].Properties[name] != nil, "TaskContent has no %s", name)
 		}
 		var at schema
-		if err := json.Unmarshal(doc.Components.Schemas["Claim"].Properties["expires_at"], &at); err != nil || at.Format != "date-time" {
-			t.Errorf("expires_at is described as %+v (%v), want a date-time", at, err)
-		}
+		err := json.Unmarshal(doc.Components.Schemas["Claim"].Properties["expires_at"], &at)
+		testkit.Check(t, err == nil && at.Format == "date-time", "expires_at is described as %+v (%v), want a date-time", at, err)
 	})
 }
 
@@ -133,9 +126,8 @@ func FuzzRequest(f *testing.F) {
 		}
 		defer func() {
 			transport.CloseIdleConnections()
-			if err := s.Shutdown(context.Background()); err != nil {
-				t.Errorf("Shutdown: %v", err)
-			}
+			err := s.Shutdown(context.Background())
+			testkit.Check(t, err == nil, "Shutdown: %v", err)
 			if err := <-served; err != nil {
 				t.Errorf("Serve: %v", err)
 			}
@@ -165,9 +157,7 @@ func checkAnswer(t *testing.T, req *http.Request, resp *http.Response) {
 	t.Helper()
 	data, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	if err != nil {
-		t.Fatalf("%s %s: %v", req.Method, req.URL, err)
-	}
+	testkit.Require(t, err == nil, "%s %s: %v", req.Method, req.URL, err)
 	media := resp.Header.Get("Content-Type")
 	switch {
 	case resp.StatusCode >= 500:
@@ -184,9 +174,8 @@ func checkAnswer(t *testing.T, req *http.Request, resp *http.Response) {
 			t.Errorf("%s %s: %d says %s", req.Method, req.URL, resp.StatusCode, data)
 		}
 	case resp.StatusCode < 300:
-		if !strings.HasSuffix(media, "json") || !json.Valid(data) {
-			t.Errorf("%s %s: %d %q: %s", req.Method, req.URL, resp.StatusCode, media, data)
-		}
+		testkit.Check(t, strings.HasSuffix(media, "json") && json.Valid(data),
+			"%s %s: %d %q: %s", req.Method, req.URL, resp.StatusCode, media, data)
 	}
 }
 
@@ -195,15 +184,12 @@ func checkAnswer(t *testing.T, req *http.Request, resp *http.Response) {
 func easygoing(t *testing.T) *fake {
 	f := newFake(t)
 	f.claim = func(_ context.Context, _ broker.Caller, r api.ClaimRequest) (api.Claim, error) {
-		if r.Agent == "" || r.WaitSeconds < 0 || r.WaitSeconds > api.MaxWait.Seconds() || r.TimeoutMinutes < 0 {
-			t.Errorf("asked for a claim that cannot be: %+v", r)
-		}
+		testkit.Check(t, r.Agent != "" && r.WaitSeconds >= 0 && r.WaitSeconds <= api.MaxWait.Seconds() && r.TimeoutMinutes >= 0,
+			"asked for a claim that cannot be: %+v", r)
 		return held(), nil
 	}
 	f.lookup = func(id, agent string) (api.Claim, error) {
-		if id == "" || id == api.OnlyClaim && agent == "" {
-			t.Error("asked for no claim in particular")
-		}
+		testkit.Check(t, id != "" && (id != api.OnlyClaim || agent != ""), "asked for no claim in particular")
 		return held(), nil
 	}
 	f.watch = func(in api.GetClaimInput) (api.Claim, error) {
@@ -219,9 +205,7 @@ func easygoing(t *testing.T) *fake {
 		return nil, 0, ctx.Err()
 	}
 	f.tasks = func(filter api.ListTasksInput) (api.Tasks, error) {
-		if filter.Limit < 0 {
-			t.Errorf("asked for tasks that cannot be: %+v", filter)
-		}
+		testkit.Check(t, filter.Limit >= 0, "asked for tasks that cannot be: %+v", filter)
 		return api.Tasks{}, nil
 	}
 	return f

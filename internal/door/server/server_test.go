@@ -113,9 +113,8 @@ func (f *fixture) serveAt(s interface {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	f.t.Cleanup(func() {
-		if err := s.Shutdown(context.Background()); err != nil {
-			f.t.Errorf("Shutdown: %v", err)
-		}
+		err := s.Shutdown(context.Background())
+		testkit.Check(f.t, err == nil, "Shutdown: %v", err)
 		if err := <-served; err != nil {
 			f.t.Errorf("Serve: %v", err)
 		}
@@ -175,9 +174,7 @@ func exchange(ctx context.Context, dial func(context.Context) (net.Conn, error),
 func (f *fixture) must(method, path, body string, header ...string) answer {
 	f.t.Helper()
 	a, err := f.ask(f.t.Context(), method, path, body, header...)
-	if err != nil {
-		f.t.Fatalf("%s %s: %v", method, path, err)
-	}
+	testkit.Require(f.t, err == nil, "%s %s: %v", method, path, err)
 	return a
 }
 
@@ -475,9 +472,8 @@ func (k *memory) DropRequest(ctx context.Context, uid int, key string) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r, ok := k.rows[ownKey{uid, key}]; !ok || r.answer != nil {
-		k.t.Errorf("key %q is dropped, and has nothing to drop", key)
-	}
+	r, ok := k.rows[ownKey{uid, key}]
+	testkit.Check(k.t, ok && r.answer == nil, "key %q is dropped, and has nothing to drop", key)
 	delete(k.rows, ownKey{uid, key})
 	return nil
 }

@@ -16,8 +16,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/keepers"
 	"dibs/internal/task"
-
-	"github.com/google/go-cmp/cmp"
+	"dibs/internal/testkit"
 )
 
 // lost is an event, and lostJSON the same on the socket.
@@ -49,9 +48,7 @@ func stopped(f api.EventsInput) read { return read{f, 15 * time.Second, nil, 0, 
 // reads answers these questions, in their order, and no other.
 func reads(t *testing.T, expected ...read) func(context.Context, api.EventsInput, time.Duration) ([]api.Event, int64, error) {
 	t.Cleanup(func() {
-		if len(expected) > 0 {
-			t.Errorf("the broker was not asked for %v", expected)
-		}
+		testkit.Check(t, len(expected) == 0, "the broker was not asked for %v", expected)
 	})
 	return func(_ context.Context, f api.EventsInput, wait time.Duration) ([]api.Event, int64, error) {
 		if len(expected) == 0 || f != expected[0].filter || wait != expected[0].wait {
@@ -119,9 +116,7 @@ func TestStream(t *testing.T) {
 					t.Errorf("answer %d, %v", got.status, got.header)
 				}
 				body := strings.TrimSuffix(got.body, ": alive\nid: 17\n\n") // how far it is, at the end
-				if diff := cmp.Diff(tt.want, body); diff != "" {
-					t.Errorf("stream (-want +got):\n%s", diff)
-				}
+				testkit.Same(t, tt.want, body, "stream")
 			})
 		})
 	}
@@ -166,12 +161,8 @@ func TestStreamBreaks(t *testing.T) {
 			read{filter: api.EventsInput{After: 17}, wait: 15 * time.Second, err: errors.New("disk full")},
 		)
 		got := f.must("GET", "/v1/events?after=0", "")
-		if !strings.HasSuffix(got.body, lostJSON+"\n\n") {
-			t.Errorf("stream %s, want it to end after what was sent", got.body)
-		}
-		if !strings.Contains(f.log.String(), "disk full") {
-			t.Errorf("the log does not say what happened: %s", f.log)
-		}
+		testkit.Check(t, strings.HasSuffix(got.body, lostJSON+"\n\n"), "stream %s, want it to end after what was sent", got.body)
+		testkit.Check(t, strings.Contains(f.log.String(), "disk full"), "the log does not say what happened: %s", f.log)
 	})
 }
 
@@ -210,20 +201,12 @@ func TestWatch(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := start(t)
 				f.broker.watch = func(in api.GetClaimInput) (api.Claim, error) {
-					if in != tt.asked {
-						t.Errorf("the broker was asked to watch %+v", in)
-					}
+					testkit.Check(t, in == tt.asked, "the broker was asked to watch %+v", in)
 					return tt.claim, tt.err
 				}
 				got := f.must("GET", tt.path, "")
-				if got.status != tt.status {
-					t.Errorf("status %d, want %d", got.status, tt.status)
-				}
-				for _, part := range tt.want {
-					if !strings.Contains(got.body, part) {
-						t.Errorf("answer %s, want it to have %s", got.body, part)
-					}
-				}
+				testkit.Check(t, got.status == tt.status, "status %d, want %d", got.status, tt.status)
+				testkit.Says(t, "answer", got.body, tt.want...)
 			})
 		})
 	}
@@ -234,9 +217,8 @@ func TestConnectionKeepsAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t)
 		f.broker.act = func(what, id string, with any) (api.Claim, error) {
-			if what != "connect" || id != string(claimID) || with != "60s" {
-				t.Errorf("the broker was asked to %s %v, %v", what, id, with)
-			}
+			testkit.Check(t, what == "connect" && id == string(claimID) && with == "60s",
+				"the broker was asked to %s %v, %v", what, id, with)
 			return held(), nil
 		}
 		f.broker.events = reads(t, reading(api.EventsInput{After: -1}, 0, 16))
@@ -246,15 +228,12 @@ func TestConnectionKeepsAClaim(t *testing.T) {
 			if looks++; looks == 2 {
 				c.State, c.Outcome, c.Event = claim.Ended, claim.EndLost, &lost
 			}
-			if in.ID != string(claimID) || in.After != 16 || in.Wait != "15s" {
-				t.Errorf("the broker was asked to watch %+v", in)
-			}
+			testkit.Check(t, in.ID == string(claimID) && in.After == 16 && in.Wait == "15s", "the broker was asked to watch %+v", in)
 			return c, nil
 		}
 		got := f.must("GET", "/v1/claims/"+string(claimID)+"/alive?agent=Sandman&grace=60s", "")
-		if got.status != 200 || got.header.Get("Content-Type") != "text/event-stream" {
-			t.Errorf("answer %d, %v", got.status, got.header)
-		}
+		testkit.Check(t, got.status == 200 && got.header.Get("Content-Type") == "text/event-stream",
+			"answer %d, %v", got.status, got.header)
 		if n := strings.Count(got.body, "event: claim\ndata: {"); n != 2 || !strings.Contains(got.body, ": alive\n\n") ||
 			!strings.Contains(got.body, `"state":"ended"`) || !strings.Contains(got.body, lostJSON) {
 			t.Errorf("stream:\n%s\nwant the claim, a sign of life, and the claim as it ended", got.body)
@@ -281,19 +260,15 @@ func TestKeepersRefused(t *testing.T) {
 			f := start(t)
 			f.broker.real = true
 			got := f.must(tt.method, tt.path, tt.body)
-			if got.status != 422 || !strings.Contains(got.body, tt.want) {
-				t.Errorf("answered %d %s, want 422 with %s", got.status, got.body, tt.want)
-			}
+			testkit.Check(t, got.status == 422 && strings.Contains(got.body, tt.want),
+				"answered %d %s, want 422 with %s", got.status, got.body, tt.want)
 		})
 	}
 }
 
 // TestProcessKeepsAClaim names this process.
 func TestProcessKeepsAClaim(t *testing.T) {
-	me, err := keepers.Of(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	me := testkit.Got(keepers.Of(os.Getpid()))(t)
 	body := `{"agent":"Sandman","pid":` + strconv.Itoa(os.Getpid()) + `,"grace_seconds":60}`
 	for _, path := range []string{"/v1/claims", "/v1/claims/mine/renew"} {
 		inBubble(t, path, func(t *testing.T) {

@@ -28,9 +28,7 @@ const (
 func open(t *testing.T) string {
 	t.Helper()
 	path := socketPath(t)
-	if err := os.Chmod(filepath.Dir(filepath.Dir(path)), 0o711); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o711))
 	return path
 }
 
@@ -47,18 +45,14 @@ func TestOtherUsersCannotConnect(t *testing.T) {
 	path := open(t)
 	listen(t, path)
 	testkit.AsUser(t, hostile, group, func() {
-		if err := connect(path); !errors.Is(err, fs.ErrPermission) {
-			t.Errorf("another user: %v, want permission denied", err)
-		}
+		err := connect(path)
+		testkit.Check(t, errors.Is(err, fs.ErrPermission), "another user: %v, want permission denied", err)
 	})
 	// Not even where the directory lets them pass.
-	if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(filepath.Dir(path), 0o777))
 	testkit.AsUser(t, hostile, group, func() {
-		if err := connect(path); !errors.Is(err, fs.ErrPermission) {
-			t.Errorf("another user, in an open directory: %v, want permission denied", err)
-		}
+		err := connect(path)
+		testkit.Check(t, errors.Is(err, fs.ErrPermission), "another user, in an open directory: %v, want permission denied", err)
 	})
 }
 
@@ -76,25 +70,21 @@ func TestSocketGroup(t *testing.T) {
 	} {
 		var stat unix.Stat_t
 		info, err := os.Stat(name)
-		if err := errors.Join(err, unix.Stat(name, &stat)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(err, unix.Stat(name, &stat)))
 		if info.Mode() != want || int(stat.Gid) != gid {
 			t.Errorf("%s has mode %v and group %d, want %v and %d", name, info.Mode(), stat.Gid, want, gid)
 		}
 	}
 	testkit.AsUser(t, hostile, 64999, func() {
-		if err := connect(path); !errors.Is(err, fs.ErrPermission) {
-			t.Errorf("a user who is not in the group: %v, want permission denied", err)
-		}
+		err := connect(path)
+		testkit.Check(t, errors.Is(err, fs.ErrPermission), "a user who is not in the group: %v, want permission denied", err)
 	})
 	// The kernel says who calls; what the caller says does not matter.
 	f.broker.SetAgents([]broker.Agent{{Name: "Sandman", UIDs: []int{os.Getuid()}}})
 	testkit.AsUser(t, member, group, func() {
 		got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims", claimBody)
-		if err != nil || problemIn(t, got).Code != api.CodeForbiddenAgent {
-			t.Errorf("answered %d %s, %v; want forbidden_agent", got.status, got.body, err)
-		}
+		testkit.Check(t, err == nil && problemIn(t, got).Code == api.CodeForbiddenAgent,
+			"answered %d %s, %v; want forbidden_agent", got.status, got.body, err)
 	})
 }
 
@@ -113,9 +103,8 @@ func TestClaimOfAnotherUser(t *testing.T) {
 		for _, body := range []string{"", `{"agent":"Oracle"}`} {
 			testkit.AsUser(t, member, group, func() {
 				got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims/"+string(claimID)+"/"+verb, body)
-				if err != nil || problemIn(t, got).Code != api.CodeForbiddenAgent {
-					t.Errorf("%s %s: answered %d %s, %v; want forbidden_agent", verb, body, got.status, got.body, err)
-				}
+				testkit.Check(t, err == nil && problemIn(t, got).Code == api.CodeForbiddenAgent,
+					"%s %s: answered %d %s, %v; want forbidden_agent", verb, body, got.status, got.body, err)
 			})
 		}
 	}
@@ -134,9 +123,7 @@ func TestOneUserOwesForItself(t *testing.T) {
 	}
 	send := func() int {
 		got, err := exchange(t.Context(), dialer(path), "POST", "/v1/messages", `{"to":"Oracle","text":"hello"}`)
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.OK(t, err)
 		return got.status
 	}
 	testkit.AsUser(t, member, group, func() {
@@ -146,13 +133,11 @@ func TestOneUserOwesForItself(t *testing.T) {
 				break
 			}
 		}
-		if status != 429 || by != "user 64002" {
-			t.Errorf("the last of many messages of %q was answered %d, want 429", by, status)
-		}
+		testkit.Check(t, status == 429 && by == "user 64002",
+			"the last of many messages of %q was answered %d, want 429", by, status)
 	})
-	if status := send(); status != 201 || by != "user root" {
-		t.Errorf("the message of %q was answered %d", by, status)
-	}
+	status := send()
+	testkit.Check(t, status == 201 && by == "user root", "the message of %q was answered %d", by, status)
 }
 
 // TestWhoPauses has users pause and resume: the broker is told who they are, as the kernel says, and
@@ -170,9 +155,8 @@ func TestWhoPauses(t *testing.T) {
 		ask := func(user string, own bool) {
 			t.Helper()
 			got, err := exchange(t.Context(), dialer(path), "POST", "/v1/"+verb, `{"by":"Maria"}`)
-			if err != nil || got.status != 200 || asked.User != user || asked.Own != own {
-				t.Errorf("%s: %d %s, %v; asked by %+v, want it by %s", verb, got.status, got.body, err, asked, user)
-			}
+			testkit.Check(t, err == nil && got.status == 200 && asked.User == user && asked.Own == own,
+				"%s: %d %s, %v; asked by %+v, want it by %s", verb, got.status, got.body, err, asked, user)
 		}
 		testkit.AsUser(t, member, group, func() { ask("user 64002", false) })
 		ask("user root", true)
@@ -204,15 +188,12 @@ func TestOneUserCannotKeepOthersOut(t *testing.T) {
 		done := make(chan struct{})
 		go func() { // by the daemon's own user, on another thread
 			defer close(done)
-			if got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", ""); err != nil || got.status != 200 {
-				t.Errorf("the daemon's user was answered %d %s, %v", got.status, got.body, err)
-			}
+			got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", "")
+			testkit.Check(t, err == nil && got.status == 200, "the daemon's user was answered %d %s, %v", got.status, got.body, err)
 		}()
 		<-done
 	})
-	if busy != api.CodeBusy {
-		t.Errorf("the user with too many connections got %q, want busy", busy)
-	}
+	testkit.Check(t, busy == api.CodeBusy, "the user with too many connections got %q, want busy", busy)
 }
 
 // TestManyUsersCannotKeepOthersOut has users whom nobody listed open all the
@@ -236,9 +217,7 @@ func TestManyUsersCannotKeepOthersOut(t *testing.T) {
 	ask := func(what string) {
 		t.Helper()
 		got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", "")
-		if err != nil || got.status != 200 {
-			t.Errorf("%s was answered %d %s, %v; want 200", what, got.status, got.body, err)
-		}
+		testkit.Check(t, err == nil && got.status == 200, "%s was answered %d %s, %v; want 200", what, got.status, got.body, err)
 	}
 	// And they keep what they got. That is half of their share: the daemon may notice
 	// later than the next one comes that a connection was closed.
@@ -246,16 +225,13 @@ func TestManyUsersCannotKeepOthersOut(t *testing.T) {
 		testkit.AsUser(t, member, group, func() {
 			ask("a user who is listed")
 			conn, err := net.Dial("unix", path)
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.OK(t, err)
 			t.Cleanup(func() { conn.Close() })
 		})
 	}
 	testkit.AsUser(t, hostile, group, func() {
-		if got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", ""); err == nil && got.status != 503 {
-			t.Errorf("one who is not was answered %d %s", got.status, got.body)
-		}
+		got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", "")
+		testkit.Check(t, err != nil || got.status == 503, "one who is not was answered %d %s", got.status, got.body)
 	})
 	ask("the daemon's user")
 }
@@ -274,12 +250,9 @@ func TestDirectoriesOfSocketsRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := socketPath(t)
 			dir := filepath.Dir(path)
-			if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, tt.mode)); err != nil {
-				t.Fatal(err)
-			}
-			if err := tryListen(path, tt.group); err == nil || !strings.Contains(err.Error(), tt.want+dir) {
-				t.Errorf("Listen = %v, want %q", err, tt.want+dir)
-			}
+			testkit.Must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, tt.mode)))
+			err := tryListen(path, tt.group)
+			testkit.Check(t, err != nil && strings.Contains(err.Error(), tt.want+dir), "Listen = %v, want %q", err, tt.want+dir)
 		})
 	}
 	for name, tt := range map[string]struct {
@@ -297,12 +270,9 @@ func TestDirectoriesOfSocketsRefused(t *testing.T) {
 			}
 			path := socketPath(t)
 			dir := filepath.Dir(path)
-			if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, tt.uid, tt.gid), os.Chmod(dir, tt.mode)); err != nil {
-				t.Fatal(err)
-			}
-			if err := tryListen(path, ""); err == nil || !strings.Contains(err.Error(), tt.want+dir) {
-				t.Errorf("Listen = %v, want %q", err, tt.want+dir)
-			}
+			testkit.Must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, tt.uid, tt.gid), os.Chmod(dir, tt.mode)))
+			err := tryListen(path, "")
+			testkit.Check(t, err != nil && strings.Contains(err.Error(), tt.want+dir), "Listen = %v, want %q", err, tt.want+dir)
 			// Nor below it.
 			if err := tryListen(filepath.Join(dir, "below", "dibs.sock"), ""); err == nil || !strings.Contains(err.Error(), " could put another socket into ") {
 				t.Errorf("Listen below it = %v", err)
@@ -310,18 +280,13 @@ func TestDirectoriesOfSocketsRefused(t *testing.T) {
 		})
 	}
 	t.Run("no such group", func(t *testing.T) {
-		if err := tryListen(socketPath(t), "no-such-group"); err == nil || !strings.Contains(err.Error(), "socket_group: ") {
-			t.Errorf("Listen = %v", err)
-		}
+		err := tryListen(socketPath(t), "no-such-group")
+		testkit.Check(t, err != nil && strings.Contains(err.Error(), "socket_group: "), "Listen = %v", err)
 	})
 	t.Run("sticky", func(t *testing.T) {
 		path := socketPath(t)
 		dir := filepath.Dir(path)
-		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|fs.ModeSticky)); err != nil {
-			t.Fatal(err)
-		}
-		if err := tryListen(path, ""); err != nil {
-			t.Error(err)
-		}
+		testkit.Must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|fs.ModeSticky)))
+		testkit.OK(t, tryListen(path, ""))
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dibs/internal/door/server"
+	"dibs/internal/testkit"
 )
 
 // Whatever is no post of good form is turned away, and whoever is slow is cut off.
@@ -53,10 +54,7 @@ func TestWebhooksFromTheOutside(t *testing.T) {
 			{what: "a slow body", send: "POST /notion HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{", pause: 9 * time.Second, rest: "}", want: "200", heard: `/webhook 2 "" 2`, most: 10 * time.Second},
 		} {
 			got = ""
-			conn, err := pipe.Dial(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := testkit.Got(pipe.Dial(t.Context()))(t)
 			began := time.Now()
 			go func() {
 				io.WriteString(conn, tt.send) // what is cut off cannot be sent whole
@@ -78,9 +76,7 @@ func TestWebhooksFromTheOutside(t *testing.T) {
 			synctest.Wait()
 		}
 		h.Shutdown(t.Context())
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		testkit.OK(t, <-served)
 	})
 }
 
@@ -100,10 +96,7 @@ func TestSlowStrangersGiveWay(t *testing.T) {
 			go h.Serve(pipe)
 			defer h.Shutdown(t.Context())
 			dial := func(say string) net.Conn {
-				conn, err := pipe.Dial(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := testkit.Got(pipe.Dial(t.Context()))(t)
 				t.Cleanup(func() { conn.Close() })
 				go io.WriteString(conn, say)
 				return conn
@@ -148,9 +141,8 @@ func TestRefusedPosts(t *testing.T) {
 			h.ServeHTTP(httptest.NewRecorder(), &http.Request{Method: method, URL: &url.URL{Path: path, RawQuery: "secret=1"}, Header: http.Header{}})
 		}
 		ask("GET", "/wp-login.php")
-		if got := h.Refused(); got != nil {
-			t.Errorf("what a stranger looks for is %+v", got)
-		}
+		got := h.Refused()
+		testkit.Check(t, got == nil, "what a stranger looks for is %+v", got)
 		for path, want := range map[string]string{
 			"/": "POST /", "/notion/": "POST /notion/", "//notion": "POST //notion", "/hooks/notion": "POST /hooks/notion",
 			"/\x1b[31m\nü": "POST /%1B%5B31m%0A%C3%BC", "/" + strings.Repeat("x", 200): "POST /" + strings.Repeat("x", 99) + "…",

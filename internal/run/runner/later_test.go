@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dibs/internal/testkit"
 )
 
 // A task is passed over for longer each time that it is put off, and then to be had again.
@@ -13,9 +15,8 @@ func TestPutOff(t *testing.T) {
 		var l later
 		want := func(due time.Duration, want ...string) {
 			t.Helper()
-			if ids, left := l.pending(); left != due || !slices.Equal(ids, want) {
-				t.Errorf("pending() = %v, %v, want %v, %v", ids, left, want, due)
-			}
+			ids, left := l.pending()
+			testkit.Check(t, left == due && slices.Equal(ids, want), "pending() = %v, %v, want %v, %v", ids, left, want, due)
 		}
 		want(0)
 		l.add("a")

@@ -21,6 +21,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/run/runner"
+	"dibs/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -81,9 +82,7 @@ func TestLeaseIsOver(t *testing.T) {
 						return
 					}
 					id, err := os.ReadFile(pid)
-					if err != nil {
-						t.Error(err)
-					}
+					testkit.OK(t, err)
 					deadline := time.Now().Add(20 * time.Second) // the machine may be busy
 					for moving := true; moving; {
 						states, err := exec.Command("ps", "-A", "-o", "pgid=,stat=").Output()
@@ -96,9 +95,7 @@ func TestLeaseIsOver(t *testing.T) {
 							break
 						}
 					}
-					if err := os.WriteFile(over, nil, 0o600); err != nil {
-						t.Error(err)
-					}
+					testkit.OK(t, os.WriteFile(over, nil, 0o600))
 					if tt.silent {
 						<-r.Context().Done()
 						return
@@ -115,10 +112,7 @@ func TestLeaseIsOver(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(c)
 			})
 			socket := filepath.Join(dir, "s")
-			l, err := net.Listen("unix", socket)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := testkit.Got(net.Listen("unix", socket))(t)
 			s := &http.Server{Handler: daemon}
 			go s.Serve(l)
 			defer s.Close()
@@ -141,9 +135,8 @@ func TestLeaseIsOver(t *testing.T) {
 			if _, err := os.Stat(wrote); err == nil {
 				t.Error("the command went on after it was held still")
 			}
-			if strings.Count(said, "is held still until") != 1 || strings.Contains(said, "sh goes on: ") == tt.lost {
-				t.Errorf("said %q", said)
-			}
+			testkit.Check(t, strings.Count(said, "is held still until") == 1 && strings.Contains(said, "sh goes on: ") != tt.lost,
+				"said %q", said)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"dibs/internal/run/sessionid"
+	"dibs/internal/testkit"
 )
 
 // child is the variable that has this program say which session it is in, and nothing else.
@@ -66,19 +67,13 @@ func TestSessionsAreToldApart(t *testing.T) {
 		{"SSH_CONNECTION=192.0.2.2 SSH_TTY=/dev/pts/0", "SSH_TTY"},
 	} {
 		s := find(strings.Fields(tt.environment)...)
-		if s.From != tt.from {
-			t.Errorf("%s: told by %q, want %q", tt.environment, s.From, tt.from)
-		}
-		if other, taken := seen[s.ID]; taken {
-			t.Errorf("%s is the same as %s", tt.environment, other)
-		}
+		testkit.Check(t, s.From == tt.from, "%s: told by %q, want %q", tt.environment, s.From, tt.from)
+		other, taken := seen[s.ID]
+		testkit.Check(t, !taken, "%s is the same as %s", tt.environment, other)
 		seen[s.ID] = tt.environment
-		if again := find(strings.Fields(tt.environment)...); again != s {
-			t.Errorf("%s: %v, and then %v", tt.environment, s, again)
-		}
-		if len(s.ID) > 200 || strings.Contains(s.ID, "192.0.2") {
-			t.Errorf("%s: id %q", tt.environment, s.ID)
-		}
+		again := find(strings.Fields(tt.environment)...)
+		testkit.Check(t, again == s, "%s: %v, and then %v", tt.environment, s, again)
+		testkit.Check(t, len(s.ID) <= 200 && !strings.Contains(s.ID, "192.0.2"), "%s: id %q", tt.environment, s.ID)
 	}
 }
 
@@ -92,43 +87,32 @@ func TestNotTheSession(t *testing.T) {
 		"TERM_SESSION_ID=a TERM_PROGRAM=ghostty", // the same
 		"TERM_PROGRAM=vscode TMUX=/tmp/tmux-1000/default,7,0 TMUX_PANE=%0",
 	} {
-		if s := find(strings.Fields(environment)...); s.From != "" && s.From != sessionid.Terminal {
-			t.Errorf("%s: told by %q", environment, s.From)
-		}
+		s := find(strings.Fields(environment)...)
+		testkit.Check(t, s.From == "" || s.From == sessionid.Terminal, "%s: told by %q", environment, s.From)
 	}
 	// A pane that is moved to another session of its server stays the pane that it is.
 	a, b := find("TMUX=/tmp/tmux-1000/default,7,0", "TMUX_PANE=%0"), find("TMUX=/tmp/tmux-1000/default,7,3", "TMUX_PANE=%0")
-	if a != b {
-		t.Errorf("%v in one session of the server, %v in another", a, b)
-	}
+	testkit.Check(t, a == b, "%v in one session of the server, %v in another", a, b)
 }
 
 // Where no variable tells, the process does that leads the session.
 func TestTheLeaderTells(t *testing.T) {
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := testkit.Got(os.Executable())(t)
 	run := func(command ...string) string {
 		t.Helper()
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Env = append(os.Environ(), child+"=1", "PROGRAM="+program)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%q: %v: %s", command, err, out)
-		}
+		testkit.Require(t, err == nil, "%q: %v: %s", command, err, out)
 		return string(out)
 	}
-	if out := run(program); out != "  false\n" {
-		t.Errorf("in a session of its own: %q, want none", out)
-	}
+	out := run(program)
+	testkit.Check(t, out == " false\n", "in a session of its own: %q, want none", out)
 	twice := run("sh", "-c", `"$PROGRAM"; "$PROGRAM"; true`)
 	first, second, _ := strings.Cut(strings.TrimSpace(twice), "\n")
-	if first != second || !strings.HasSuffix(first, " "+sessionid.Terminal+" true") {
-		t.Errorf("two commands of one shell: %q", twice)
-	}
-	if other := run("sh", "-c", `"$PROGRAM"; true`); other == first+"\n" {
-		t.Errorf("two shells are one session: %q", other)
-	}
+	testkit.Check(t, first == second && strings.HasSuffix(first, " "+sessionid.Terminal+" true"),
+		"two commands of one shell: %q", twice)
+	other := run("sh", "-c", `"$PROGRAM"; true`)
+	testkit.Check(t, other != first+"\n", "two shells are one session: %q", other)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/tailscale/hujson"
-	"pgregory.net/rapid"
 )
 
 func TestMain(m *testing.M) { os.Exit(testkit.RunInMemory(m)) }
@@ -33,9 +32,7 @@ func do(t testing.TB, client string, p connect.Place, undo bool) []string {
 	if err == nil {
 		err = connect.Apply(changes)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var paths []string
 	for _, c := range changes {
 		paths = append(paths, filepath.Base(c.Path))
@@ -45,19 +42,15 @@ func do(t testing.TB, client string, p connect.Place, undo bool) []string {
 
 func put(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o640))
 }
 
 // tree returns all files below a directory with their contents.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	testkit.Must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -65,18 +58,14 @@ func tree(t testing.TB, dir string) map[string]string {
 		name, _ := filepath.Rel(dir, path)
 		files[filepath.ToSlash(name)] = string(data)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return files
 }
 
 func parse(t testing.TB, text string) (v map[string]any) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
+	err := json.Unmarshal([]byte(text), &v)
+	testkit.Require(t, err == nil, "%v in %s", err, text)
 	return v
 }
 
@@ -93,9 +82,7 @@ func TestConnectAndUndo(t *testing.T) {
 			files := tree(t, home)
 			for _, name := range want {
 				text, ok := files[name]
-				if !ok {
-					t.Errorf("there is no %s", name)
-				}
+				testkit.Check(t, ok, "there is no %s", name)
 				if strings.HasSuffix(name, ".json") {
 					parse(t, text)
 				}
@@ -103,13 +90,11 @@ func TestConnectAndUndo(t *testing.T) {
 			if len(files) != len(want) {
 				t.Errorf("there is %v", maps.Keys(files))
 			}
-			if again := do(t, client, place(home), false); again != nil {
-				t.Errorf("the second time %v changed", again)
-			}
+			again := do(t, client, place(home), false)
+			testkit.Check(t, again == nil, "the second time %v changed", again)
 			do(t, client, place(home), true)
-			if left := tree(t, home); len(left) > 0 {
-				t.Errorf("left: %v", left)
-			}
+			left := tree(t, home)
+			testkit.Check(t, len(left) == 0, "left: %v", left)
 			if again := do(t, client, place(home), true); again != nil {
 				t.Errorf("taken out twice: %v", again)
 			}
@@ -143,14 +128,8 @@ func TestWhatIsThereStays(t *testing.T) {
 	after := tree(t, home)
 	servers := parse(t, after[".claude.json"])["mcpServers"].(map[string]any)
 	want := map[string]any{"other": map[string]any{"command": "x"}, "dibs": map[string]any{"type": "stdio", "command": "dibs", "args": []any{"mcp"}}}
-	if diff := cmp.Diff(want, servers); diff != "" {
-		t.Errorf("Claude Code's servers (-want +got):\n%s", diff)
-	}
-	for _, keep := range []string{`"model": "opus", // the big one`, `[{"hooks": [{"type": "command", "command": "say done"}]}`, `"PostToolUse": []`, `dibs hook Stop`, `dibs hook PreToolUse`} {
-		if !strings.Contains(after[".claude/settings.json"], keep) {
-			t.Errorf("no %s in:\n%s", keep, after[".claude/settings.json"])
-		}
-	}
+	testkit.Same(t, want, servers, "Claude Code's servers")
+	testkit.Says(t, "it", after[".claude/settings.json"], `"model": "opus", // the big one`, `[{"hooks": [{"type": "command", "command": "say done"}]}`, `"PostToolUse": []`, `dibs hook Stop`, `dibs hook PreToolUse`)
 	var config struct {
 		Model   string
 		Servers map[string]struct{ Command string } `toml:"mcp_servers"`
@@ -159,9 +138,7 @@ func TestWhatIsThereStays(t *testing.T) {
 			Hooks   []struct{ Type, Command string }
 		}
 	}
-	if err := toml.Unmarshal([]byte(after[".codex/config.toml"]), &config); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, toml.Unmarshal([]byte(after[".codex/config.toml"]), &config))
 	if config.Model != "x" || config.Servers["other"].Command != "y" || config.Servers["dibs"].Command != "dibs" ||
 		config.Hooks["PreToolUse"][0].Hooks[0].Command != "dibs hook PreToolUse" || config.Hooks["PreToolUse"][0].Matcher != "apply_patch|Edit|Write" {
 		t.Errorf("Codex: %+v", config)
@@ -170,63 +147,7 @@ func TestWhatIsThereStays(t *testing.T) {
 		do(t, client, place(home), true)
 	}
 	left := tree(t, home)
-	if diff := cmp.Diff(there, left); diff != "" {
-		t.Errorf("afterwards (-want +got):\n%s", diff)
-	}
-}
-
-// Connecting and disconnecting leaves any settings unchanged, compared as JSON.
-func TestAnySettings(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		home, err := os.MkdirTemp("", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(home)
-		name := rapid.SampledFrom([]string{"a", "b", "mcpServers", "hooks"})
-		leaf := rapid.OneOf(rapid.Just[any](map[string]any{}), rapid.Just[any]([]any{"x"}), rapid.Just[any]("y"), rapid.Just[any](nil))
-		settings := map[string]any{"keep": "me"}
-		for _, key := range rapid.SliceOfDistinct(name, rapid.ID).Draw(t, "keys") {
-			settings[key] = leaf.Draw(t, key)
-			if key == "mcpServers" || key == "hooks" {
-				settings[key] = map[string]any{"other": leaf.Draw(t, "in "+key)}
-			}
-		}
-		text, _ := json.MarshalIndent(settings, "", rapid.SampledFrom([]string{"", " ", "\t"}).Draw(t, "indent"))
-		path := filepath.Join(home, ".claude", "settings.json")
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range []string{path, filepath.Join(home, ".claude.json")} {
-			if err := os.WriteFile(p, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, undo := range []bool{false, true} {
-			changes, err := connect.Plan("claude", place(home), undo)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := connect.Apply(changes); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, p := range []string{path, filepath.Join(home, ".claude.json")} {
-			data, err := os.ReadFile(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got any
-			if err := json.Unmarshal(data, &got); err != nil {
-				t.Fatalf("%v in %s", err, data)
-			}
-			var want any
-			json.Unmarshal(text, &want)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("%s afterwards (-want +got):\n%s", p, diff)
-			}
-		}
-	})
+	testkit.Same(t, there, left, "afterwards")
 }
 
 // Files that cannot be changed safely are left alone, and the error says what to do.
@@ -243,9 +164,8 @@ func TestLeftAlone(t *testing.T) {
 		home := t.TempDir()
 		put(t, filepath.Join(home, c.path), c.text)
 		_, err := connect.Plan(c.client, place(home), false)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
-			t.Errorf("%s: %v, want %q", c.text, err, c.want)
-		}
+		testkit.Check(t, err != nil && strings.Contains(err.Error(), c.want) && strings.Contains(err.Error(), c.path),
+			"%s: %v, want %q", c.text, err, c.want)
 	}
 }
 
@@ -253,40 +173,28 @@ func TestLeftAlone(t *testing.T) {
 func TestLinksStay(t *testing.T) {
 	home, repo := t.TempDir(), t.TempDir()
 	put(t, filepath.Join(repo, "settings.json"), "{}")
-	if err := os.MkdirAll(filepath.Join(home, ".claude"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Join(home, ".claude"), 0o755))
 	link := filepath.Join(home, ".claude", "settings.json")
-	if err := os.Symlink(filepath.Join(repo, "settings.json"), link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(filepath.Join(repo, "settings.json"), link))
 	do(t, "claude", place(home), false)
 	info, err := os.Lstat(link)
-	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		t.Errorf("%v, %v: want a link", info, err)
-	}
+	testkit.Check(t, err == nil && info.Mode()&fs.ModeSymlink != 0, "%v, %v: want a link", info, err)
 	if info, err = os.Stat(link); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("%v, %v: want mode 0640", info, err)
 	}
-	if !strings.Contains(tree(t, repo)["settings.json"], "dibs hook Stop") {
-		t.Error("the file behind the link has no hooks")
-	}
+	testkit.Check(t, strings.Contains(tree(t, repo)["settings.json"], "dibs hook Stop"), "the file behind the link has no hooks")
 }
 
 // A file that is changed between Plan and Apply is not overwritten.
 func TestChangedMeanwhile(t *testing.T) {
 	home := t.TempDir()
-	changes, err := connect.Plan("cursor", place(home), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	changes := testkit.Got(connect.Plan("cursor", place(home), false))(t)
 	put(t, filepath.Join(home, ".cursor", "mcp.json"), `{"mine": 1}`)
 	if err := connect.Apply(changes); err == nil || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("%v, want an error", err)
 	}
-	if got := tree(t, home)[".cursor/mcp.json"]; got != `{"mine": 1}` {
-		t.Errorf("it is %s now", got)
-	}
+	got := tree(t, home)[".cursor/mcp.json"]
+	testkit.Check(t, got == `{"mine": 1}`, "it is %s now", got)
 }
 
 // The repository's hook runs our part first and then the rest, refuses what ours refuses, and
@@ -302,9 +210,8 @@ func TestGit(t *testing.T) {
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 		return cmd.CombinedOutput()
 	}
-	if out, err := run("git", "init", "-q"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := run("git", "init", "-q")
+	testkit.Require(t, err == nil, "%v: %s", err, out)
 	p := place(t.TempDir())
 	p.Project = repo
 	fake := filepath.Join(t.TempDir(), "dibs")
@@ -312,9 +219,7 @@ func TestGit(t *testing.T) {
 	hook := filepath.Join(repo, ".git", "hooks", "pre-commit")
 	before := "#!/bin/sh\necho mine\nexit 0\n"
 	put(t, hook, before)
-	if err := os.Chmod(hook, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(hook, 0o755))
 	do(t, "git", p, false)
 	for _, c := range []struct {
 		script, out string
@@ -327,19 +232,14 @@ func TestGit(t *testing.T) {
 	} {
 		if c.script != "" {
 			put(t, fake, c.script)
-			if err := os.Chmod(fake, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Chmod(fake, 0o755))
 		}
 		out, err := run(hook)
-		if (err != nil) != c.refused || !bytes.Contains(out, []byte(c.out)) {
-			t.Errorf("%q: %s, %v", c.script, out, err)
-		}
+		testkit.Check(t, (err != nil) == c.refused && bytes.Contains(out, []byte(c.out)), "%q: %s, %v", c.script, out, err)
 	}
 	do(t, "git", p, true)
-	if got := tree(t, repo)[".git/hooks/pre-commit"]; got != before {
-		t.Errorf("afterwards:\n%s", got)
-	}
+	got := tree(t, repo)[".git/hooks/pre-commit"]
+	testkit.Check(t, got == before, "afterwards:\n%s", got)
 	for first, shell := range map[string]bool{
 		"#!/usr/bin/env python3": false, "#!/usr/bin/env -S python3 -m bash": false, "#!/opt/sh/perl": false, "echo": false,
 		"#! /bin/bash -e": true, "#!/usr/bin/env -S zsh -f": true, "#!/usr/bin/env sh\r": true,
@@ -373,9 +273,7 @@ func TestNamedDaemon(t *testing.T) {
 		case "cursor":
 			all = parse(t, files[".cursor/mcp.json"])["mcpServers"].(map[string]any)
 		default:
-			if err := toml.Unmarshal([]byte(files[".codex/config.toml"]), &all); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, toml.Unmarshal([]byte(files[".codex/config.toml"]), &all))
 			all = all["mcp_servers"].(map[string]any)
 		}
 		it := all["dibs"].(map[string]any)
@@ -385,12 +283,10 @@ func TestNamedDaemon(t *testing.T) {
 		home := t.TempDir()
 		do(t, client, named(home, "/a.sock"), false)
 		command, args := server(home, client)
-		if diff := cmp.Diff([]any{"mcp", "--config", "/etc/it's.yaml", "--socket", "/a.sock"}, args); command != "/opt/bin/dibs" || diff != "" {
-			t.Errorf("%s: %s (-want +got):\n%s", client, command, diff)
-		}
-		if again := do(t, client, named(home, "/a.sock"), false); again != nil {
-			t.Errorf("%s: connected twice: %v", client, again)
-		}
+		diff := cmp.Diff([]any{"mcp", "--config", "/etc/it's.yaml", "--socket", "/a.sock"}, args)
+		testkit.Check(t, command == "/opt/bin/dibs" && diff == "", "%s: %s (-want +got):\n%s", client, command, diff)
+		again := do(t, client, named(home, "/a.sock"), false)
+		testkit.Check(t, again == nil, "%s: connected twice: %v", client, again)
 		if again := do(t, client, func() connect.Place { p := named(home, ""); p.Flags = nil; return p }(), false); again != nil {
 			t.Errorf("%s: without a name %v changed", client, again)
 		}
@@ -407,9 +303,7 @@ func TestNamedDaemon(t *testing.T) {
 			t.Errorf("%s: the other one twice: %v", client, again)
 		}
 		_, args = server(home, client)
-		if args[4] != "/b.sock" || args[6] != "Sandman" {
-			t.Errorf("%s: args %q", client, args)
-		}
+		testkit.Check(t, args[4] == "/b.sock" && args[6] == "Sandman", "%s: args %q", client, args)
 		var all strings.Builder
 		for _, text := range tree(t, home) {
 			all.WriteString(text)
@@ -419,9 +313,8 @@ func TestNamedDaemon(t *testing.T) {
 			t.Errorf("%s: it is\n%s", client, text)
 		}
 		do(t, client, named(home, "/c.sock"), true)
-		if left := tree(t, home); len(left) > 0 {
-			t.Errorf("%s: left %v", client, left)
-		}
+		left := tree(t, home)
+		testkit.Check(t, len(left) == 0, "%s: left %v", client, left)
 	}
 	// A server that a person gave Codex is not ours to edit: it says what is missing.
 	home := t.TempDir()
@@ -434,13 +327,11 @@ func TestNamedDaemon(t *testing.T) {
 	p.Flags = [][2]string{{"--socket", "/a.sock"}}
 	do(t, "git", p, false)
 	path := ".git/hooks/pre-commit"
-	if text := tree(t, p.Project)[path]; !strings.Contains(text, "dibs hook pre-commit --socket /a.sock || ") {
-		t.Errorf("it is %s", text)
-	}
+	text := tree(t, p.Project)[path]
+	testkit.Check(t, strings.Contains(text, "dibs hook pre-commit --socket /a.sock || "), "it is %s", text)
 	p.Flags = nil
-	if again := do(t, "git", p, false); again != nil {
-		t.Errorf("without a name %v changed", again)
-	}
+	again := do(t, "git", p, false)
+	testkit.Check(t, again == nil, "without a name %v changed", again)
 }
 
 // Clients that are here are told from others, and connected ones, too.
@@ -451,31 +342,25 @@ func TestHere(t *testing.T) {
 	at := func(client string) connect.Standing {
 		t.Helper()
 		s, err := p.Standing(client)
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.OK(t, err)
 		return s
 	}
 	put(t, filepath.Join(home, ".claude/history.jsonl"), "")
 	want := map[string]connect.Standing{"claude": {Here: true}, "codex": {}, "cursor": {}}
 	for client, w := range want {
-		if got := at(client); got != w {
-			t.Errorf("%s: %+v, want %+v", client, got, w)
-		}
+		got := at(client)
+		testkit.Check(t, got == w, "%s: %+v, want %+v", client, got, w)
 	}
 	do(t, "claude", p, false)
-	if got := at("claude"); got != (connect.Standing{Here: true, Connected: true, Current: true}) {
-		t.Errorf("connected: %+v", got)
-	}
+	got := at("claude")
+	testkit.Check(t, got == (connect.Standing{Here: true, Connected: true, Current: true}), "connected: %+v", got)
 	p.Dibs = "/opt/dibs"
 	if got := at("claude"); got != (connect.Standing{Here: true, Connected: true}) {
 		t.Errorf("connected by another dibs: %+v", got)
 	}
 	t.Setenv("PATH", home)
 	put(t, filepath.Join(home, "codex"), "")
-	if err := os.Chmod(filepath.Join(home, "codex"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(filepath.Join(home, "codex"), 0o755))
 	if got := at("codex"); !got.Here {
 		t.Errorf("on the path: %+v", got)
 	}
@@ -500,31 +385,22 @@ func TestSandbox(t *testing.T) {
 		put(t, path, before)
 		exact(t, "claude", p, path, []byte(before))
 		do(t, "claude", p, false)
-		plain, err := hujson.Standardize([]byte(tree(t, home)[name]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(any(want), parse(t, string(plain))["sandbox"]); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", before, diff)
-		}
-		if note := p.Sandbox("claude"); note != "" {
-			t.Errorf("nothing is missing, and it says %q", note)
-		}
+		plain := testkit.Got(hujson.Standardize([]byte(tree(t, home)[name])))(t)
+		testkit.Same(t, any(want), parse(t, string(plain))["sandbox"], "%q", before)
+		note := p.Sandbox("claude")
+		testkit.Check(t, note == "", "nothing is missing, and it says %q", note)
 	}
 	// Elsewhere no client allows a single socket: nothing is written, and that is said.
 	home := t.TempDir()
 	p := place(home)
 	for _, client := range []string{"claude", "codex", "cursor"} {
 		do(t, client, p, false)
-		if note := p.Sandbox(client); (note == "") != (client == "cursor") {
-			t.Errorf("%s: it says %q", client, note)
-		}
+		note := p.Sandbox(client)
+		testkit.Check(t, (note == "") == (client == "cursor"), "%s: it says %q", client, note)
 	}
 	for file, text := range tree(t, home) {
 		for _, never := range []string{"allowAllUnixSockets", "allowUnixSockets", "excludedCommands", "network_access", "sandbox_mode", "unix_sockets", "prefix_rule"} {
-			if strings.Contains(text, never) && !strings.HasSuffix(file, ".md") {
-				t.Errorf("%s has %s", file, never)
-			}
+			testkit.Check(t, !strings.Contains(text, never) || strings.HasSuffix(file, ".md"), "%s has %s", file, never)
 		}
 	}
 	// What is no list is left alone.

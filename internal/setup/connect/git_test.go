@@ -9,17 +9,15 @@ import (
 	"testing"
 
 	"dibs/internal/setup/connect"
-
-	"github.com/google/go-cmp/cmp"
+	"dibs/internal/testkit"
 )
 
 // git runs git in a project's folder, without any user's settings.
 func git(t testing.TB, p connect.Place, args ...string) {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-C", p.Project, "-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	testkit.Require(t, err == nil, "%v: %s", err, out)
 }
 
 // repository returns the place of an empty repository.
@@ -62,14 +60,10 @@ func TestGitHooksElsewhere(t *testing.T) {
 			p, hooks := repository(t), filepath.Join(t.TempDir(), "hooks")
 			hook := filepath.Join(hooks, "pre-commit")
 			put(t, hook, "#!/bin/sh\n")
-			if err := os.Chmod(hook, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Chmod(hook, 0o755))
 			prepare(p, hooks)
 			refused(t, "git", p, "pre-commit", p.Project)
-			if diff := cmp.Diff(map[string]string{"pre-commit": "#!/bin/sh\n"}, tree(t, hooks)); diff != "" {
-				t.Errorf("it was changed (-want +got):\n%s", diff)
-			}
+			testkit.Same(t, map[string]string{"pre-commit": "#!/bin/sh\n"}, tree(t, hooks), "it was changed")
 		})
 	}
 }
@@ -82,14 +76,11 @@ func TestGitHooksInside(t *testing.T) {
 	tree := project(p.Project + "-tree")
 	t.Cleanup(func() { os.RemoveAll(tree.Project) })
 	below := project(filepath.Join(p.Project, "below"))
-	if err := os.Mkdir(below.Project, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(below.Project, 0o755))
 	there := func(path string) {
 		t.Helper()
-		if text, err := os.ReadFile(filepath.Join(p.Project, path)); err != nil || !strings.Contains(string(text), "dibs hook pre-commit") {
-			t.Errorf("%s: %s, %v", path, text, err)
-		}
+		text, err := os.ReadFile(filepath.Join(p.Project, path))
+		testkit.Check(t, err == nil && strings.Contains(string(text), "dibs hook pre-commit"), "%s: %s, %v", path, text, err)
 	}
 	for _, from := range []connect.Place{p, tree, below} {
 		do(t, "git", from, false)
@@ -105,9 +96,7 @@ func TestGitHooksInside(t *testing.T) {
 	git(t, p, "config", "--unset", "core.hooksPath")
 	link(t, "../../scripts/check", filepath.Join(p.Project, ".git", "hooks", "pre-commit"))
 	put(t, filepath.Join(p.Project, "scripts", "check"), "#!/bin/sh\n")
-	if err := os.Chmod(filepath.Join(p.Project, "scripts", "check"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(filepath.Join(p.Project, "scripts", "check"), 0o755))
 	do(t, "git", p, false)
 	there("scripts/check")
 }
@@ -116,11 +105,7 @@ func TestGitHooksInside(t *testing.T) {
 func TestGitHookThatIsNoFile(t *testing.T) {
 	p := repository(t)
 	hooks := filepath.Join(p.Project, ".git", "hooks")
-	if err := os.MkdirAll(hooks, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(filepath.Join(hooks, "pre-commit"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(hooks, 0o755))
+	testkit.Must(t, syscall.Mkfifo(filepath.Join(hooks, "pre-commit"), 0o755))
 	refused(t, "git", p, "pre-commit is not a file")
 }

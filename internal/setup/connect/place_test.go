@@ -11,8 +11,7 @@ import (
 	"testing"
 
 	"dibs/internal/setup/connect"
-
-	"github.com/google/go-cmp/cmp"
+	"dibs/internal/testkit"
 )
 
 const skillPath = ".claude/skills/dibs/SKILL.md"
@@ -27,9 +26,7 @@ func TestAnotherSkill(t *testing.T) {
 				t.Errorf("%s: %v", client, err)
 			}
 			do(t, client, place(home), true)
-			if diff := cmp.Diff(map[string]string{path: text}, tree(t, home)); diff != "" {
-				t.Errorf("%s afterwards (-want +got):\n%s", client, diff)
-			}
+			testkit.Same(t, map[string]string{path: text}, tree(t, home), "%s afterwards", client)
 		}
 	}
 }
@@ -46,34 +43,28 @@ func TestSkillOfAnOlderDibs(t *testing.T) {
 		older.Skill = []byte("---\nname: dibs\n---\nOlder.\n")
 		do(t, "claude", older, false)
 		put(t, filepath.Join(home, skillPath), edit(tree(t, home)[skillPath]))
-		if changed := do(t, "claude", place(home), false); len(changed) != 1 || changed[0] != "SKILL.md" {
-			t.Errorf("%s: changed %v", name, changed)
-		}
+		changed := do(t, "claude", place(home), false)
+		testkit.Check(t, len(changed) == 1 && changed[0] == "SKILL.md", "%s: changed %v", name, changed)
 		if got := tree(t, home)[skillPath]; strings.Contains(got, "Older") || !strings.HasPrefix(got, string(place(home).Skill)) {
 			t.Errorf("%s: it is\n%s", name, got)
 		}
 		do(t, "claude", older, false)
 		do(t, "claude", place(home), true)
-		if left := tree(t, home); len(left) > 0 {
-			t.Errorf("%s: left %v", name, left)
-		}
+		left := tree(t, home)
+		testkit.Check(t, len(left) == 0, "%s: left %v", name, left)
 	}
 }
 
 // Skills as dibs skill prints them, and those from before they were signed, are ours.
 func TestSkillWithoutSignature(t *testing.T) {
-	first, err := os.ReadFile("testdata/first-skill.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testkit.Got(os.ReadFile("testdata/first-skill.md"))(t)
 	for _, text := range []string{string(first), string(place("").Skill)} {
 		home := t.TempDir()
 		put(t, filepath.Join(home, skillPath), text)
 		do(t, "claude", place(home), false)
 		do(t, "claude", place(home), true)
-		if left := tree(t, home); len(left) > 0 {
-			t.Errorf("left %v", left)
-		}
+		left := tree(t, home)
+		testkit.Check(t, len(left) == 0, "left %v", left)
 	}
 }
 
@@ -91,17 +82,13 @@ func TestChangedSkill(t *testing.T) {
 		newer.Skill = []byte("---\nname: dibs\n---\nNewer.\n")
 		for _, p := range []connect.Place{place(home), newer} {
 			for _, undo := range []bool{false, true} {
-				changes, err := connect.Plan("claude", p, undo)
-				if err != nil {
-					t.Fatal(err)
-				}
+				changes := testkit.Got(connect.Plan("claude", p, undo))(t)
 				if c := changes[len(changes)-1]; filepath.Base(c.Path) != "SKILL.md" || !strings.Contains(c.Kept, "was changed since dibs wrote it") {
 					t.Errorf("%s, undo %v: %+v", name, undo, c)
 				}
 				do(t, "claude", p, undo)
-				if got := tree(t, home)[skillPath]; got != text {
-					t.Errorf("%s, undo %v: it is\n%s", name, undo, got)
-				}
+				got := tree(t, home)[skillPath]
+				testkit.Check(t, got == text, "%s, undo %v: it is\n%s", name, undo, got)
 			}
 		}
 	}
@@ -110,23 +97,12 @@ func TestChangedSkill(t *testing.T) {
 // A program is recognized by its name with a version at the end, by being this one, or by its build
 // information. Calls are updated to the current path of dibs, with their additions.
 func TestCalledOtherwise(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testkit.Got(os.Executable())(t)
 	copied := filepath.Join(t.TempDir(), "mesh tool")
-	from, err := os.Open(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	from := testkit.Got(os.Open(self))(t)
 	defer from.Close()
-	to, err := os.OpenFile(copied, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(to, from); err != nil {
-		t.Fatal(err)
-	}
+	to := testkit.Got(os.OpenFile(copied, os.O_CREATE|os.O_WRONLY, 0o755))(t)
+	testkit.Got(io.Copy(to, from))(t)
 	to.Close()
 	for _, program := range []string{"/opt/dibs-1.2", "/opt/it's/dibs_linux", `C:\bin\dibs.exe`, copied} {
 		for _, client := range []string{"claude", "codex", "cursor"} {
@@ -134,9 +110,8 @@ func TestCalledOtherwise(t *testing.T) {
 			p := place(home)
 			p.Dibs = program
 			do(t, client, p, false)
-			if again := do(t, client, p, false); again != nil {
-				t.Errorf("%s, %s: connected twice: %v", client, program, again)
-			}
+			again := do(t, client, p, false)
+			testkit.Check(t, again == nil, "%s, %s: connected twice: %v", client, program, again)
 			for name, was := range tree(t, home) {
 				text := strings.Replace(was, `"mcp"`, `"mcp", "--agent", "Sandman"`, 1)
 				for _, stop := range []string{"hook Stop", "hook stop"} {
@@ -158,9 +133,8 @@ func TestCalledOtherwise(t *testing.T) {
 			}
 			do(t, client, p, false)
 			do(t, client, place(home), true)
-			if left := tree(t, home); len(left) > 0 {
-				t.Errorf("%s, %s: left %v", client, program, left)
-			}
+			left := tree(t, home)
+			testkit.Check(t, len(left) == 0, "%s, %s: left %v", client, program, left)
 		}
 	}
 }
@@ -172,9 +146,8 @@ func TestOthersPrograms(t *testing.T) {
 	put(t, filepath.Join(home, ".claude/settings.json"), text)
 	do(t, "claude", place(home), false)
 	do(t, "claude", place(home), true)
-	if got := tree(t, home)[".claude/settings.json"]; got != text {
-		t.Errorf("it is %s", got)
-	}
+	got := tree(t, home)[".claude/settings.json"]
+	testkit.Check(t, got == text, "it is %s", got)
 	for client, c := range map[string]struct{ path, text string }{
 		"claude": {".claude.json", `{"mcpServers": {"dibs": {"command": "/opt/other", "args": ["mcp"]}}}`},
 		"cursor": {".cursor/mcp.json", `{"mcpServers": {"dibs": {"url": "https://example.com"}}}`},
@@ -182,13 +155,11 @@ func TestOthersPrograms(t *testing.T) {
 	} {
 		home := t.TempDir()
 		put(t, filepath.Join(home, c.path), c.text)
-		if _, err := connect.Plan(client, place(home), false); err == nil || !strings.Contains(err.Error(), "another one") {
-			t.Errorf("%s: %v", client, err)
-		}
+		_, err := connect.Plan(client, place(home), false)
+		testkit.Check(t, err != nil && strings.Contains(err.Error(), "another one"), "%s: %v", client, err)
 		do(t, client, place(home), true)
-		if got := tree(t, home)[c.path]; got != c.text {
-			t.Errorf("%s: it is %s", client, got)
-		}
+		got := tree(t, home)[c.path]
+		testkit.Check(t, got == c.text, "%s: it is %s", client, got)
 	}
 }
 
@@ -207,9 +178,8 @@ func TestEndsOfLines(t *testing.T) {
 			t.Errorf("%s: connected twice: %v:\n%s", name, again, tree(t, home)[".codex/config.toml"])
 		}
 		do(t, "codex", place(home), true)
-		if got := tree(t, home)[".codex/config.toml"]; strings.TrimRight(got, "\r\n") != `model = "x"` {
-			t.Errorf("%s: left:\n%s", name, got)
-		}
+		got := tree(t, home)[".codex/config.toml"]
+		testkit.Check(t, strings.TrimRight(got, "\r\n") == `model = "x"`, "%s: left:\n%s", name, got)
 	}
 }
 
@@ -221,9 +191,8 @@ func TestCodexWritesBetweenOurLines(t *testing.T) {
 	const theirs = "\n[projects.\"/src\"]\ntrust_level = \"trusted\"\n\n[hooks.state.\"x:stop:0:0\"]\ntrusted_hash = \"sha256:1\"\n"
 	text := tree(t, home)[".codex/config.toml"]
 	put(t, config, strings.Replace(text, "# <<< dibs", theirs+"# <<< dibs", 1))
-	if again := do(t, "codex", place(home), false); again != nil {
-		t.Errorf("connected again, %v changed", again)
-	}
+	again := do(t, "codex", place(home), false)
+	testkit.Check(t, again == nil, "connected again, %v changed", again)
 	moved := place(home)
 	moved.Dibs = "/opt/dibs"
 	do(t, "codex", moved, false)
@@ -231,9 +200,8 @@ func TestCodexWritesBetweenOurLines(t *testing.T) {
 		t.Errorf("connected by another path:\n%s", got)
 	}
 	do(t, "codex", moved, true)
-	if got := tree(t, home)[".codex/config.toml"]; strings.TrimSpace(got) != strings.TrimSpace(theirs) {
-		t.Errorf("afterwards:\n%s", got)
-	}
+	got := tree(t, home)[".codex/config.toml"]
+	testkit.Check(t, strings.TrimSpace(got) == strings.TrimSpace(theirs), "afterwards:\n%s", got)
 }
 
 // A person's additions to our part are kept, and removed with it.
@@ -245,32 +213,23 @@ func TestFlagsOfTheUser(t *testing.T) {
 		text = strings.Replace(text, `"mcp"`, `"mcp", "--agent", "Sandman"`, 1)
 		put(t, filepath.Join(home, name), text)
 	}
-	if again := do(t, "claude", place(home), false); again != nil {
-		t.Errorf("connected again, %v changed", again)
-	}
+	again := do(t, "claude", place(home), false)
+	testkit.Check(t, again == nil, "connected again, %v changed", again)
 	do(t, "claude", place(home), true)
-	if left := tree(t, home); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
+	left := tree(t, home)
+	testkit.Check(t, len(left) == 0, "left: %v", left)
 }
 
 // A link to a missing file stays a link: the file is made at its target.
 func TestLinkToNothing(t *testing.T) {
 	home, repo := t.TempDir(), t.TempDir()
 	link := filepath.Join(home, ".claude", "settings.json")
-	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(repo, "settings.json"), link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Dir(link), 0o755))
+	testkit.Must(t, os.Symlink(filepath.Join(repo, "settings.json"), link))
 	do(t, "claude", place(home), false)
-	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		t.Errorf("%v, %v: want a link", info, err)
-	}
-	if !strings.Contains(tree(t, repo)["settings.json"], "dibs hook Stop") {
-		t.Error("the file behind the link has no hooks")
-	}
+	info, err := os.Lstat(link)
+	testkit.Check(t, err == nil && info.Mode()&fs.ModeSymlink != 0, "%v, %v: want a link", info, err)
+	testkit.Check(t, strings.Contains(tree(t, repo)["settings.json"], "dibs hook Stop"), "the file behind the link has no hooks")
 }
 
 // A read-only file is not replaced.
@@ -278,12 +237,9 @@ func TestReadOnly(t *testing.T) {
 	home := t.TempDir()
 	settings := filepath.Join(home, ".claude", "settings.json")
 	put(t, settings, "{}")
-	if err := os.Chmod(settings, 0o444); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := connect.Plan("claude", place(home), false); err == nil || !strings.Contains(err.Error(), settings+": it is read-only") {
-		t.Errorf("%v", err)
-	}
+	testkit.Must(t, os.Chmod(settings, 0o444))
+	_, err := connect.Plan("claude", place(home), false)
+	testkit.Check(t, err != nil && strings.Contains(err.Error(), settings+": it is read-only"), "%v", err)
 }
 
 // A hook that git would not run is refused.
@@ -296,16 +252,14 @@ func TestHookThatGitIgnores(t *testing.T) {
 	git := func(args ...string) {
 		t.Helper()
 		cmd := exec.Command("git", append([]string{"-C", p.Project}, args...)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		testkit.Require(t, err == nil, "%v: %s", err, out)
 	}
 	git("init", "-q")
 	hook := filepath.Join(p.Project, ".git", "hooks", "pre-commit")
 	put(t, hook, "#!/bin/sh\n")
-	if _, err := connect.Plan("git", p, false); err == nil || !strings.Contains(err.Error(), "not executable") {
-		t.Errorf("%v", err)
-	}
+	_, err := connect.Plan("git", p, false)
+	testkit.Check(t, err != nil && strings.Contains(err.Error(), "not executable"), "%v", err)
 	git("config", "core.hooksPath", os.DevNull)
 	if _, err := connect.Plan("git", p, false); err == nil || !strings.Contains(err.Error(), filepath.Join(os.DevNull, "pre-commit")) {
 		t.Errorf("no hooks at all: %v", err)

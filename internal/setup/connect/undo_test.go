@@ -2,6 +2,7 @@ package connect_test
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,8 +13,8 @@ import (
 	"time"
 
 	"dibs/internal/setup/connect"
+	"dibs/internal/testkit"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -26,12 +27,8 @@ func project(dir string) connect.Place {
 
 func link(t testing.TB, to, path string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(to, path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	testkit.Must(t, os.Symlink(to, path))
 }
 
 // refused plans both ways and expects the words of want in both errors, without hanging.
@@ -52,11 +49,7 @@ func refused(t testing.TB, client string, p connect.Place, want ...string) {
 				t.Errorf("undo %v: %v, want an error of one line", undo, err)
 				continue
 			}
-			for _, w := range want {
-				if !strings.Contains(err.Error(), w) {
-					t.Errorf("undo %v: %v, want %q in it", undo, err, w)
-				}
-			}
+			testkit.Says(t, fmt.Sprint(undo, " ", err), err.Error(), want...)
 		case <-time.After(20 * time.Second):
 			t.Fatalf("undo %v: it does not come to an end", undo)
 		}
@@ -90,9 +83,7 @@ func TestProjectIsNotLeft(t *testing.T) {
 					before := tree(t, home)
 					link(t, other, filepath.Join(dir, name))
 					refused(t, client, project(dir), name, "leads out of", home, "in the place of the link")
-					if diff := cmp.Diff(before, tree(t, home)); diff != "" {
-						t.Errorf("what it leads to was changed (-want +got):\n%s", diff)
-					}
+					testkit.Same(t, before, tree(t, home), "what it leads to was changed")
 				})
 			}
 		}
@@ -128,9 +119,8 @@ func TestLinksWithin(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	do(t, "claude", project(also), true)
-	if got := tree(t, filepath.Join(dir, "shared")); len(got) != 1 || got["settings.json"] != "{}" {
-		t.Errorf("afterwards: %v", got)
-	}
+	got := tree(t, filepath.Join(dir, "shared"))
+	testkit.Check(t, len(got) == 1 && got["settings.json"] == "{}", "afterwards: %v", got)
 }
 
 // A folder that becomes a link between Plan and Apply leads nowhere either.
@@ -139,29 +129,20 @@ func TestLinkMeanwhile(t *testing.T) {
 	p := project(dir)
 	for _, undo := range []bool{false, true} {
 		changes, err := connect.Plan("claude", p, undo)
-		if err != nil || len(changes) == 0 {
-			t.Fatalf("%v, %v", changes, err)
-		}
+		testkit.Require(t, err == nil && len(changes) != 0, "%v, %v", changes, err)
 		if undo { // the same files, elsewhere
 			do(t, "claude", project(home), false)
 		}
 		before := tree(t, home)
-		if err := errorsOf(os.RemoveAll(filepath.Join(dir, ".claude")), os.RemoveAll(filepath.Join(dir, ".mcp.json"))); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errorsOf(os.RemoveAll(filepath.Join(dir, ".claude")), os.RemoveAll(filepath.Join(dir, ".mcp.json"))))
 		link(t, filepath.Join(home, ".claude"), filepath.Join(dir, ".claude"))
 		link(t, filepath.Join(home, ".mcp.json"), filepath.Join(dir, ".mcp.json"))
 		for _, c := range changes {
-			if err := connect.Apply([]connect.Change{c}); err == nil {
-				t.Errorf("undo %v: %s was changed", undo, c.Path)
-			}
+			err := connect.Apply([]connect.Change{c})
+			testkit.Check(t, err != nil, "undo %v: %s was changed", undo, c.Path)
 		}
-		if diff := cmp.Diff(before, tree(t, home)); diff != "" {
-			t.Errorf("undo %v: what the links lead to was changed (-want +got):\n%s", undo, diff)
-		}
-		if err := errorsOf(os.Remove(filepath.Join(dir, ".claude")), os.Remove(filepath.Join(dir, ".mcp.json"))); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Same(t, before, tree(t, home), "undo %v: what the links lead to was changed", undo)
+		testkit.Must(t, errorsOf(os.Remove(filepath.Join(dir, ".claude")), os.Remove(filepath.Join(dir, ".mcp.json"))))
 		do(t, "claude", p, false)
 	}
 }
@@ -188,12 +169,8 @@ func TestNoFile(t *testing.T) {
 		for client, name := range map[string]string{"claude": ".claude/settings.json", "codex": ".codex/config.toml", "cursor": ".cursor/skills/dibs/SKILL.md"} {
 			home := t.TempDir()
 			path := filepath.Join(home, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := make(path); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			testkit.Must(t, make(path))
 			refused(t, client, place(home), what)
 		}
 	}
@@ -207,20 +184,15 @@ func TestPlanChangesNothing(t *testing.T) {
 	home := t.TempDir()
 	for _, client := range []string{"claude", "codex", "cursor"} {
 		for _, undo := range []bool{false, true} {
-			if _, err := connect.Plan(client, place(home), undo); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Got(connect.Plan(client, place(home), undo))(t)
 		}
 	}
-	err := filepath.WalkDir(home, func(path string, _ fs.DirEntry, err error) error {
+	testkit.Must(t, filepath.WalkDir(home, func(path string, _ fs.DirEntry, err error) error {
 		if path != home {
 			t.Errorf("there is %s", path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // exact connects and undoes, each twice, and compares the bytes.
@@ -229,7 +201,8 @@ func exact(t interface {
 	Fatalf(string, ...any)
 }, client string, p connect.Place, path string, before []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	if err := os.WriteFile(path, before, 0o755); err != nil {
@@ -359,18 +332,13 @@ func TestAllOrNothing(t *testing.T) {
 		if undo {
 			do(t, "claude", place(home), false)
 		}
-		changes, err := connect.Plan("claude", place(home), undo)
-		if err != nil {
-			t.Fatal(err)
-		}
+		changes := testkit.Got(connect.Plan("claude", place(home), undo))(t)
 		put(t, filepath.Join(home, ".claude", "skills", "dibs", "SKILL.md"), "mine")
 		want := tree(t, home)
 		if err := connect.Apply(changes); err == nil || !strings.Contains(err.Error(), "try again") {
 			t.Errorf("undo %v: %v, want an error", undo, err)
 		}
-		if diff := cmp.Diff(want, tree(t, home)); diff != "" {
-			t.Errorf("undo %v: (-want +got)\n%s", undo, diff)
-		}
+		testkit.Same(t, want, tree(t, home), "undo %v:", undo)
 	}
 }
 
@@ -379,30 +347,22 @@ func TestAllOrNothing(t *testing.T) {
 func TestFoldersGo(t *testing.T) {
 	for _, client := range []string{"claude", "codex", "cursor"} {
 		home, dir, own := t.TempDir(), filepath.Join(t.TempDir(), "skills"), filepath.Join(t.TempDir(), "skills")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(dir, 0o700))
 		for _, p := range []connect.Place{place(home), project(dir)} {
 			do(t, client, p, false)
 			do(t, client, p, true)
 		}
 		for _, top := range []string{home, dir} {
 			entries, err := os.ReadDir(top)
-			if err != nil || len(entries) > 0 {
-				t.Errorf("%s: %v, %v is left", client, err, entries)
-			}
+			testkit.Check(t, err == nil && len(entries) == 0, "%s: %v, %v is left", client, err, entries)
 		}
 		settings := map[string]string{"claude": ".claude", "codex": ".agents", "cursor": ".cursor"}[client]
-		if err := os.Mkdir(own, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(own, 0o700))
 		link(t, own, filepath.Join(home, settings, "skills"))
 		do(t, client, place(home), false)
 		do(t, client, place(home), true)
 		entries, err := os.ReadDir(filepath.Join(home, settings, "skills"))
-		if err != nil || len(entries) > 0 {
-			t.Errorf("%s: %v, %v is behind the link", client, err, entries)
-		}
+		testkit.Check(t, err == nil && len(entries) == 0, "%s: %v, %v is behind the link", client, err, entries)
 	}
 }
 

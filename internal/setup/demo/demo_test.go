@@ -16,22 +16,17 @@ import (
 	"dibs/internal/door/server"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/charmbracelet/x/ansi"
-	"github.com/google/go-cmp/cmp"
 )
 
 // newDemo returns a demo on an empty board, without a daemon.
 func newDemo(t *testing.T) *demo {
 	t.Helper()
-	notion, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	notion := testkit.Got(emulator.New(emulator.Options{}))(t)
 	t.Cleanup(func() { notion.Close() })
-	if _, err := notion.Seed("empty"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(notion.Seed("empty"))(t)
 	return &demo{notion: notion, print: newPrinter(Options{Out: io.Discard}), grantees: make(map[task.ID][]string)}
 }
 
@@ -87,14 +82,10 @@ func TestLogsChecked(t *testing.T) {
 			d := newDemo(t)
 			for db, ids := range map[string][]string{d.notion.Databases().MeshLog: tt.mesh, d.notion.Databases().TaskLog: tt.work} {
 				for _, id := range ids {
-					if _, err := d.notion.CreatePage(db, map[string]any{"entry_id": text("rich_text", id)}); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Got(d.notion.CreatePage(db, map[string]any{"entry_id": text("rich_text", id)}))(t)
 				}
 			}
-			if diff := cmp.Diff(tt.want, messages(d.audit(record))); diff != "" {
-				t.Errorf("problems (-want +got):\n%s", diff)
-			}
+			testkit.Same(t, tt.want, messages(d.audit(record)), "problems")
 		})
 	}
 }
@@ -120,15 +111,11 @@ func TestGrantsCounted(t *testing.T) {
 				go server.Serve(pipe)
 				defer server.Close()
 				d.client = client.Over("pipe", pipe.Dial)
-				if err := d.work(t.Context(), "Sandman"); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, d.work(t.Context(), "Sandman"))
 				if d.summary.GrantedTwice != tt.twice || d.grants != len(tt.grants) {
 					t.Errorf("of %d grants, %d tasks were granted twice; want %d and %d", d.grants, d.summary.GrantedTwice, len(tt.grants), tt.twice)
 				}
-				if diff := cmp.Diff(tt.want, messages(d.audit(nil))); diff != "" {
-					t.Errorf("problems (-want +got):\n%s", diff)
-				}
+				testkit.Same(t, tt.want, messages(d.audit(nil)), "problems")
 			})
 		})
 	}
@@ -138,12 +125,9 @@ func TestGrantsCounted(t *testing.T) {
 func TestWhatToTryNext(t *testing.T) {
 	var out strings.Builder
 	d := &demo{Options: Options{Out: &out, Command: "go run ./cmd/dibs"}, link: func() string { return "http://127.0.0.1:1/" }}
-	if err := d.bye(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Count(out.String(), "\n  go run ./cmd/dibs ") != 3 || strings.Contains(out.String(), "http://") {
-		t.Errorf("the end is %q", &out)
-	}
+	testkit.Must(t, d.bye(t.Context()))
+	testkit.Check(t, strings.Count(out.String(), "\n go run ./cmd/dibs ") == 3 && !strings.Contains(out.String(), "http://"),
+		"the end is %q", &out)
 }
 
 // TestScreenFits draws long, wide and hostile titles on terminals of several sizes.
@@ -163,14 +147,11 @@ func TestScreenFits(t *testing.T) {
 		}
 		frames := strings.Split(out.String(), ansi.CursorHomePosition)
 		last := strings.Split(strings.TrimSuffix(frames[len(frames)-1], ansi.EraseScreenBelow), "\r\n")
-		if len(last) > rows {
-			t.Errorf("%v: %d lines", size, len(last))
-		}
+		testkit.Check(t, len(last) <= rows, "%v: %d lines", size, len(last))
 		for _, line := range last {
 			line = strings.ReplaceAll(line, ansi.EraseLineRight, "")
-			if ansi.StringWidth(line) >= max(2, columns) || strings.ContainsAny(line, "\x1b\n\u009b") {
-				t.Errorf("%v: the line %q does not fit, or controls the terminal", size, line)
-			}
+			testkit.Check(t, ansi.StringWidth(line) < max(2, columns) && !strings.ContainsAny(line, "\x1b\n\u009b"),
+				"%v: the line %q does not fit, or controls the terminal", size, line)
 		}
 		if text := strings.Join(last, "\n"); columns >= 60 && (!strings.Contains(text, "3 completed · 1 in progress") || !strings.Contains(text, "Maria")) {
 			t.Errorf("%v: %s", size, text)

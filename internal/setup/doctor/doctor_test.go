@@ -22,6 +22,7 @@ import (
 	"dibs/internal/journal"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/setup/doctor"
+	"dibs/internal/testkit"
 
 	"github.com/gofrs/flock"
 	"github.com/google/go-cmp/cmp"
@@ -29,23 +30,15 @@ import (
 
 func TestAllIsWell(t *testing.T) {
 	inWorld(t, func(w *world) {
-		if err := w.journal().Close(); err != nil {
-			w.Fatal(err)
-		}
+		testkit.Must(w, w.journal().Close())
 		report := doctor.Run(w.Context(), w.options)
 		for _, f := range report.Findings {
 			// The emulated workspace is a Free one.
-			if f.Level != doctor.OK && f.Check != "plan" || f.Found == "" {
-				w.Errorf("%+v", f)
-			}
+			testkit.Check(w, (f.Level == doctor.OK || f.Check == "plan") && f.Found != "", "%+v", f)
 		}
-		if report.Failed() || report.Unreachable {
-			w.Error("the report failed")
-		}
+		testkit.Check(w, !report.Failed() && !report.Unreachable, "the report failed")
 		for _, r := range w.notion.Requests() {
-			if r.Method != "GET" {
-				w.Errorf("it sent %s %s", r.Method, r.Path)
-			}
+			testkit.Check(w, r.Method == "GET", "it sent %s %s", r.Method, r.Path)
 		}
 	})
 }
@@ -97,9 +90,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"a token file that others can read": {
 			func(w *world) {
 				file := filepath.Join(w.TempDir(), "token")
-				if err := os.WriteFile(file, []byte(w.notion.Token()), 0o644); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Must(w, os.WriteFile(file, []byte(w.notion.Token()), 0o644))
 				w.options.Config.Notion.Token, w.options.Config.Notion.TokenFile = "", file
 			},
 			doctor.Warning, "token", "mode 0644", "chmod 600",
@@ -120,20 +111,14 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		},
 		"a linked database": {
 			func(w *world) {
-				id, err := w.notion.LinkDatabase(w.notion.Databases().Tasks)
-				if err != nil {
-					w.Fatal(err)
-				}
+				id := testkit.Got(w.notion.LinkDatabase(w.notion.Databases().Tasks))(w)
 				w.options.Config.Databases.Tasks = id
 			},
 			doctor.Error, "databases.tasks", "400", "that is a linked view of another database",
 		},
 		"the id of a data source": {
 			func(w *world) {
-				id, err := w.notion.AddDataSource(w.notion.Databases().MeshLog, "More", map[string]any{"Name": of("title")})
-				if err != nil {
-					w.Fatal(err)
-				}
+				id := testkit.Got(w.notion.AddDataSource(w.notion.Databases().MeshLog, "More", map[string]any{"Name": of("title")}))(w)
 				w.options.Config.Databases.Tasks = id
 			},
 			doctor.Error, "databases.tasks", `is the id of the data source "More", not of a database`, "use that of its database, ",
@@ -148,9 +133,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		},
 		"a database with several data sources": {
 			func(w *world) {
-				if _, err := w.notion.AddDataSource(w.notion.Databases().Tasks, "More", map[string]any{"Name": of("title")}); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Got(w.notion.AddDataSource(w.notion.Databases().Tasks, "More", map[string]any{"Name": of("title")}))(w)
 			},
 			doctor.Error, "databases.tasks_source", `several data sources, "Tasks" (`, "set databases.tasks_source",
 		},
@@ -160,9 +143,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		},
 		"a log with several data sources": {
 			func(w *world) {
-				if _, err := w.notion.AddDataSource(w.notion.Databases().MeshLog, "More", map[string]any{"Name": of("title")}); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Got(w.notion.AddDataSource(w.notion.Databases().MeshLog, "More", map[string]any{"Name": of("title")}))(w)
 			},
 			doctor.Error, "databases.mesh_log_source", `"More" (`, "set databases.mesh_log_source",
 		},
@@ -192,17 +173,13 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		},
 		"a log property of another type": {
 			func(w *world) {
-				if err := w.notion.EditSchema(w.notion.Databases().TaskLog, map[string]any{"started": of("checkbox")}); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Must(w, w.notion.EditSchema(w.notion.Databases().TaskLog, map[string]any{"started": of("checkbox")}))
 			},
 			doctor.Warning, "databases.task_log", `"started" is of type checkbox`, "change its type",
 		},
 		"a log without entry ids": {
 			func(w *world) {
-				if err := w.notion.EditSchema(w.notion.Databases().TaskLog, map[string]any{"entry_id": nil}); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Must(w, w.notion.EditSchema(w.notion.Databases().TaskLog, map[string]any{"entry_id": nil}))
 			},
 			doctor.Warning, "databases.task_log", "no property for entry_id", "dibs init",
 		},
@@ -228,39 +205,29 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		},
 		"a state directory that is none": {
 			func(w *world) {
-				if err := os.WriteFile(w.options.Config.StateDir, nil, 0o600); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Must(w, os.WriteFile(w.options.Config.StateDir, nil, 0o600))
 			},
 			doctor.Error, "state_dir", "is not a directory", "another state_dir",
 		},
 		"a socket that is none": {
 			func(w *world) {
 				w.options.Config.Socket = filepath.Join(w.TempDir(), "s")
-				if err := os.WriteFile(w.options.Config.Socket, nil, 0o600); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Must(w, os.WriteFile(w.options.Config.Socket, nil, 0o600))
 			},
 			doctor.Error, "socket", "is not a socket", "another socket",
 		},
 		"a journal that is damaged": {
 			func(w *world) {
-				if err := os.Mkdir(w.options.Config.StateDir, 0o700); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Must(w, os.Mkdir(w.options.Config.StateDir, 0o700))
 				file := filepath.Join(w.options.Config.StateDir, journal.FileName)
-				if err := os.WriteFile(file, []byte(strings.Repeat("not a database. ", 500)), 0o600); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Must(w, os.WriteFile(file, []byte(strings.Repeat("not a database. ", 500)), 0o600))
 			},
 			doctor.Error, "journal", "file is not a database", "backup",
 		},
 		"a journal of another version": {
 			func(w *world) {
 				j := w.journal()
-				if err := errors.Join(j.SetMeta(w.Context(), "schema", "of another version"), j.Close()); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Must(w, errors.Join(j.SetMeta(w.Context(), "schema", "of another version"), j.Close()))
 			},
 			doctor.Error, "journal", "journal.db has another schema", "use the version of dibs that made it",
 		},
@@ -277,9 +244,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 					if f.Check == tt.check && f.Level == tt.level && strings.Contains(f.Found, tt.found) && strings.Contains(f.Remedy, tt.remedy) {
 						return
 					}
-					if strings.Contains(f.Found+f.Remedy, w.notion.Token()) {
-						w.Errorf("the token is in %+v", f)
-					}
+					testkit.Check(w, !strings.Contains(f.Found+f.Remedy, w.notion.Token()), "the token is in %+v", f)
 				}
 				w.Errorf("no %s of %s that says %q and %q in:\n%+v", tt.level, tt.check, tt.found, tt.remedy, report.Findings)
 			})
@@ -293,9 +258,8 @@ func TestStateDirOfAGroup(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Config.SocketGroup = "agents"
 		w.stateDir(0o710)
-		if f := find(doctor.Run(w.Context(), w.options), "state_dir"); f.Level != doctor.OK {
-			w.Errorf("finding = %+v", f)
-		}
+		f := find(doctor.Run(w.Context(), w.options), "state_dir")
+		testkit.Check(w, f.Level == doctor.OK, "finding = %+v", f)
 	})
 }
 
@@ -320,9 +284,8 @@ func TestPauses(t *testing.T) {
 				start := time.Now()
 				w.options.Probe = tt.remedy != "" // probing takes time, too
 				report := doctor.Run(w.Context(), w.options)
-				if took := time.Since(start); took > 5*time.Second {
-					w.Errorf("it took %v", took)
-				}
+				took := time.Since(start)
+				testkit.Check(w, took <= 5*time.Second, "it took %v", took)
 				if f := find(report, tt.check); f.Remedy == "" != (tt.remedy == "") || !strings.Contains(f.Remedy, tt.remedy) {
 					w.Errorf("%+v, want the remedy %q", f, tt.remedy)
 				}
@@ -334,9 +297,8 @@ func TestPauses(t *testing.T) {
 						w.Errorf("%s was looked at, too", f.Check)
 					}
 				}
-				if f := find(report, "journal"); f.Level != doctor.OK {
-					w.Errorf("journal: %+v", f)
-				}
+				f := find(report, "journal")
+				testkit.Check(w, f.Level == doctor.OK, "journal: %+v", f)
 				if f := find(report, "probe"); w.options.Probe && (f.Level != doctor.Warning || !strings.Contains(f.Found, "pause")) {
 					w.Errorf("probe: %+v", f)
 				}
@@ -363,12 +325,9 @@ func TestStopped(t *testing.T) {
 		for _, f := range report.Findings {
 			checks = append(checks, f.Check)
 		}
-		if diff := cmp.Diff([]string{"token", "connection", "plan", "clock"}, checks); diff != "" {
-			w.Errorf("checks (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(report.Findings, told); diff != "" {
-			w.Errorf("told (-found +told):\n%s", diff)
-		}
+		testkit.Same(w, []string{"token", "connection", "plan", "clock"}, checks, "checks")
+		diff := cmp.Diff(report.Findings, told)
+		testkit.Check(w, diff == "", "told (-found +told):\n%s", diff)
 	})
 }
 
@@ -376,9 +335,7 @@ func TestStopped(t *testing.T) {
 func TestBacklogOfAStoppedDaemon(t *testing.T) {
 	inWorld(t, func(w *world) {
 		j := w.journal()
-		if err := j.Record(w.Context(), finished(time.Now())); err != nil {
-			w.Fatal(err)
-		}
+		testkit.Must(w, j.Record(w.Context(), finished(time.Now())))
 		now := time.Now()
 		for _, cl := range []claim.Hold{
 			{State: claim.Finishing, Finish: &claim.Finish{As: claim.EndCompleted, At: now.Add(-time.Minute)}, Detail: "503"},
@@ -387,20 +344,15 @@ func TestBacklogOfAStoppedDaemon(t *testing.T) {
 			{State: claim.Writing},
 		} {
 			cl.ID, cl.Agent, cl.Task.ID, cl.Reserved = claim.NewID(now), "Sandman", "11111111-2222-3333-4444-555555555555", now
-			if err := j.Save(w.Context(), claim.Change{Holds: []claim.Hold{cl}}); err != nil {
-				w.Fatal(err)
-			}
+			testkit.Must(w, j.Save(w.Context(), claim.Change{Holds: []claim.Hold{cl}}))
 		}
-		if err := j.Close(); err != nil {
-			w.Fatal(err)
-		}
+		testkit.Must(w, j.Close())
 		time.Sleep(time.Hour)
 		for range 2 {
 			report := doctor.Run(w.Context(), w.options)
 			want := doctor.Finding{Check: "outbox", Level: doctor.Warning, Found: "2 owed to Notion, 1 of them finished claims, the oldest from 1h1m0s ago, last error: 503", Remedy: "start dibs serve: it delivers them"}
-			if diff := cmp.Diff(want, find(report, "outbox")); diff != "" {
-				w.Errorf("-want +got:\n%s", diff)
-			}
+			diff := cmp.Diff(want, find(report, "outbox"))
+			testkit.Check(w, diff == "", "-want +got:\n%s", diff)
 			want = doctor.Finding{Check: "claims", Level: doctor.Warning, Found: "1 held, and no daemon looks after them", Remedy: "start dibs serve before their leases end"}
 			if diff := cmp.Diff(want, find(report, "claims")); diff != "" {
 				w.Errorf("-want +got:\n%s", diff)
@@ -412,15 +364,11 @@ func TestBacklogOfAStoppedDaemon(t *testing.T) {
 // If there are several data sources, the configured one is examined and measured.
 func TestANamedDataSource(t *testing.T) {
 	inWorld(t, func(w *world) {
-		ideas, err := w.notion.AddDataSource(w.notion.Databases().Tasks, "Ideas", map[string]any{"Name": of("title")})
-		if err != nil {
-			w.Fatal(err)
-		}
+		ideas := testkit.Got(w.notion.AddDataSource(w.notion.Databases().Tasks, "Ideas", map[string]any{"Name": of("title")}))(w)
 		w.options.Config.Databases.TasksSource, w.options.Probe = "Tasks", true
 		report := doctor.Run(w.Context(), w.options)
-		if f := find(report, "databases.tasks_source"); f.Level != doctor.OK || !strings.Contains(f.Found, `"Tasks" (`) {
-			w.Errorf("finding = %+v", f)
-		}
+		f := find(report, "databases.tasks_source")
+		testkit.Check(w, f.Level == doctor.OK && strings.Contains(f.Found, `"Tasks" (`), "finding = %+v", f)
 		if f := find(report, "latency"); f.Level != doctor.OK || report.Failed() {
 			w.Errorf("finding = %+v in %+v", f, report.Findings)
 		}
@@ -520,9 +468,8 @@ func TestUnaskedDaemon(t *testing.T) {
 				if f.Level != doctor.Error || !strings.Contains(f.Found, tt.found) || !strings.Contains(f.Remedy, tt.remedy) {
 					w.Errorf("%+v", f)
 				}
-				if regexp.MustCompile(`\b(stop|restart|start dibs serve)\b`).MatchString(f.Remedy) {
-					w.Errorf("it advises: %s", f.Remedy)
-				}
+				testkit.Check(w, !regexp.MustCompile(`\b(stop|restart|start dibs serve)\b`).MatchString(f.Remedy),
+					"it advises: %s", f.Remedy)
 			})
 		})
 	}
@@ -538,17 +485,14 @@ func TestStranger(t *testing.T) {
 		pipe := server.NewPipe()
 		serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
-			if err := json.NewEncoder(rw).Encode(status); err != nil {
-				w.Error(err)
-			}
+			testkit.OK(w, json.NewEncoder(rw).Encode(status))
 		})}
 		go serving.Serve(pipe)
 		defer serving.Close()
 		w.options.Daemon = client.Over("pipe", pipe.Dial)
 
-		if f := find(doctor.Run(w.Context(), w.options), "settings"); f != (doctor.Finding{}) {
-			w.Errorf("found %+v of a daemon that has met no others", f)
-		}
+		f := find(doctor.Run(w.Context(), w.options), "settings")
+		testkit.Check(w, f == (doctor.Finding{}), "found %+v of a daemon that has met no others", f)
 		status.Policy.Stranger = "a daemon with a journal of its own"
 		status.ReadToWrite = &api.ReadToWrite{Writes: 7, MedianSeconds: 0.3, SlowestSeconds: 1.2}
 		report := doctor.Run(w.Context(), w.options)

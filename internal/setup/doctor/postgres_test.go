@@ -19,6 +19,7 @@ import (
 	"dibs/internal/door/server"
 	"dibs/internal/journal"
 	"dibs/internal/setup/doctor"
+	"dibs/internal/testkit"
 	"dibs/internal/testkit/pgtest"
 )
 
@@ -29,9 +30,7 @@ func TestJournalInPostgres(t *testing.T) {
 		c := &w.options.Config
 		c.Journal.PostgresFile = filepath.Join(w.TempDir(), "db")
 		say := func(url string) {
-			if err := os.WriteFile(c.Journal.PostgresFile, []byte(url), 0o644); err != nil {
-				w.Fatal(err)
-			}
+			testkit.Must(w, os.WriteFile(c.Journal.PostgresFile, []byte(url), 0o644))
 		}
 		finds := func(check string, level doctor.Level, parts ...string) {
 			w.Helper()
@@ -40,11 +39,7 @@ func TestJournalInPostgres(t *testing.T) {
 				if f.Check != check || f.Level != level {
 					continue
 				}
-				for _, part := range parts {
-					if !strings.Contains(said, part) {
-						w.Errorf("%s: %q does not say %q", check, said, part)
-					}
-				}
+				testkit.Says(w, check, said, parts...)
 				return
 			}
 			w.Errorf("%s is not %v", check, level)
@@ -54,31 +49,20 @@ func TestJournalInPostgres(t *testing.T) {
 		finds("journal", doctor.OK, "the tables are not there yet") // the first examination made none
 		finds("journal.postgres_file", doctor.Warning, c.Journal.PostgresFile, "chmod 600")
 
-		database, err := journal.Dial(w.Context(), journal.Postgres{URL: s.URL(), Schema: config.Default().Journal.Schema, Board: c.Databases.Tasks})
-		if err != nil {
-			w.Fatal(err)
-		}
+		database := testkit.Got(journal.Dial(w.Context(), journal.Postgres{URL: s.URL(), Schema: config.Default().Journal.Schema, Board: c.Databases.Tasks}))(w)
 		defer database.Close()
-		if _, err := database.Lead(w.Context(), "north"); err != nil {
-			w.Fatal(err)
-		}
+		testkit.Got(database.Lead(w.Context(), "north"))(w)
 		finds("journal", doctor.OK, "north leads since", "epoch 1")
 		members := "dibs_" + strings.ReplaceAll(c.Databases.Tasks, "-", "") + ".members"
-		if err := s.Exec("INSERT INTO " + members + " (name, body, seen) VALUES ('south', '{}', clock_timestamp() - interval '3 minutes'), ('east', '{}', clock_timestamp())"); err != nil {
-			w.Fatal(err)
-		}
+		testkit.Must(w, s.Exec("INSERT INTO "+members+" (name, body, seen) VALUES ('south', '{}', clock_timestamp() - interval '3 minutes'), ('east', '{}', clock_timestamp())"))
 		finds("member", doctor.Warning, "south is away: it was seen last 3m", "start dibs at south")
 		finds("journal.clock", doctor.Warning, "ahead of this machine's") // the bubble's clock is in the year 2000
 
-		if err := s.Exec("UPDATE dibs_" + strings.ReplaceAll(c.Databases.Tasks, "-", "") + ".leader SET lost_from = now() - interval '1 minute', lost_until = now()"); err != nil {
-			w.Fatal(err)
-		}
+		testkit.Must(w, s.Exec("UPDATE dibs_"+strings.ReplaceAll(c.Databases.Tasks, "-", "")+".leader SET lost_from = now() - interval '1 minute', lost_until = now()"))
 		finds("journal.lost", doctor.Warning, "set back", "may be lost")
 		standbys := func(names string) { // commits wait for them from then on
 			for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + names + "'", "SELECT pg_reload_conf()"} {
-				if err := s.Exec(statement); err != nil {
-					w.Fatal(err)
-				}
+				testkit.Must(w, s.Exec(statement))
 			}
 		}
 		standbys("one")
@@ -92,9 +76,7 @@ func TestJournalInPostgres(t *testing.T) {
 			if r.URL.Path == "/v1/cluster" {
 				said = api.Cluster{ClusterStatus: api.ClusterStatus{LastError: "the journal's database was restored"}, Members: []api.Member{}}
 			}
-			if err := json.NewEncoder(rw).Encode(said); err != nil {
-				w.Error(err)
-			}
+			testkit.OK(w, json.NewEncoder(rw).Encode(said))
 		})}
 		go serving.Serve(pipe)
 		defer serving.Close()
@@ -112,9 +94,7 @@ func TestRightsInPostgres(t *testing.T) {
 	s := pgtest.Run(t)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	must(s.Exec(`CREATE ROLE "some one" LOGIN`))
 	inWorld(t, func(w *world) {
@@ -132,9 +112,8 @@ func TestRightsInPostgres(t *testing.T) {
 			t.Helper()
 			f := journalOf()
 			run, ok := strings.CutPrefix(f.Remedy, "have an administrator run: ")
-			if f.Level != doctor.Error || !ok || !strings.HasPrefix(run, begins) {
-				t.Fatalf("%+v, want to be told to run %s", f, begins)
-			}
+			testkit.Require(t, f.Level == doctor.Error && ok && strings.HasPrefix(run, begins),
+				"%+v, want to be told to run %s", f, begins)
 			must(s.Exec(run))
 			if f := journalOf(); f.Level != doctor.OK {
 				t.Errorf("after %s: %+v", run, f)
@@ -184,9 +163,7 @@ func TestPoolersOfPostgres(t *testing.T) {
 						t.Errorf("%+v, want %v, %q and %q", f, tt.level, tt.found, tt.mend)
 					}
 				}
-				if !looked {
-					t.Error("nothing is said of the journal")
-				}
+				testkit.Check(t, looked, "nothing is said of the journal")
 			})
 		})
 	}
@@ -199,23 +176,12 @@ func TestWayToTheLeader(t *testing.T) {
 	defer end()
 	c := &w.options.Config
 	c.Journal.Postgres = config.Secret(s.URL())
-	database, err := journal.Dial(w.Context(), journal.Postgres{URL: s.URL(), Schema: config.Default().Journal.Schema, Board: c.Databases.Tasks})
-	if err != nil {
-		t.Fatal(err)
-	}
+	database := testkit.Got(journal.Dial(w.Context(), journal.Postgres{URL: s.URL(), Schema: config.Default().Journal.Schema, Board: c.Databases.Tasks}))(t)
 	defer database.Close()
-	if _, err := database.Lead(w.Context(), "north"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Got(database.Lead(w.Context(), "north"))(t)
 	dir := w.TempDir()
-	m, err := cluster.New(w.Context(), cluster.Config{Database: database, Name: "north", Dir: dir, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := m.Listen(w.Context(), "127.0.0.1:0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Got(cluster.New(w.Context(), cluster.Config{Database: database, Name: "north", Dir: dir, Log: slog.New(slog.DiscardHandler)}))(t)
+	l := testkit.Got(m.Listen(w.Context(), "127.0.0.1:0", ""))(t)
 	l = m.Secure(l)
 	defer l.Close()
 	go func() {
@@ -249,9 +215,7 @@ func TestWayToTheLeader(t *testing.T) {
 	}
 	before := c.StateDir
 	c.StateDir = w.TempDir()
-	if err := os.WriteFile(filepath.Join(c.StateDir, "member.pem"), []byte("no key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(c.StateDir, "member.pem"), []byte("no key"), 0o600))
 	if f := leader(); f.Level != doctor.Error || !strings.Contains(f.Found, "could not be tried") || !strings.Contains(f.Remedy, c.StateDir) {
 		t.Errorf("with a key that is none: %+v", f)
 	}
@@ -271,25 +235,16 @@ func TestLeaderWithoutAddress(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := &w.options.Config
 		c.Journal.Postgres = config.Secret(s.URL())
-		database, err := journal.Dial(w.Context(), journal.Postgres{URL: s.URL(), Schema: config.Default().Journal.Schema, Board: c.Databases.Tasks})
-		if err != nil {
-			w.Fatal(err)
-		}
+		database := testkit.Got(journal.Dial(w.Context(), journal.Postgres{URL: s.URL(), Schema: config.Default().Journal.Schema, Board: c.Databases.Tasks}))(w)
 		defer database.Close()
-		if _, err := database.Lead(w.Context(), "north"); err != nil {
-			w.Fatal(err)
-		}
-		if err := database.Introduce(w.Context(), "north", []byte("{}"), time.Hour); err != nil {
-			w.Fatal(err)
-		}
+		testkit.Got(database.Lead(w.Context(), "north"))(w)
+		testkit.Must(w, database.Introduce(w.Context(), "north", []byte("{}"), time.Hour))
 		want := doctor.Finding{
 			Check: "leader", Level: doctor.Error,
 			Found: "north leads, and cannot be called: it has published no address", Remedy: "restart dibs at north",
 		}
 		for _, f := range doctor.Run(w.Context(), w.options).Findings {
-			if f.Check == "leader" && f != want {
-				w.Errorf("%+v, want %+v", f, want)
-			}
+			testkit.Check(w, f.Check != "leader" || f == want, "%+v, want %+v", f, want)
 			if f.Check == "leader" {
 				return
 			}

@@ -11,6 +11,7 @@ import (
 	"dibs/config"
 	"dibs/internal/notion"
 	"dibs/internal/setup/doctor"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -27,12 +28,9 @@ func TestProbeIsJudgedAndLeavesNothing(t *testing.T) {
 			w.Errorf("finding = %+v, want to be told for how long an edit is not safe", f)
 		}
 		rows := w.notion.Pages(w.notion.Databases().Tasks)
-		if len(rows) != 1 || !rows[0].Trashed {
-			w.Errorf("the rows are %+v, want one in the trash", rows)
-		}
-		if want := (&doctor.Proposal{WriteWindowSeconds: 5, SettleSeconds: 5.1}); !cmp.Equal(report.Proposal, want) {
-			w.Errorf("proposal = %+v, want %+v", report.Proposal, want)
-		}
+		testkit.Check(w, len(rows) == 1 && rows[0].Trashed, "the rows are %+v, want one in the trash", rows)
+		want := (&doctor.Proposal{WriteWindowSeconds: 5, SettleSeconds: 5.1})
+		testkit.Check(w, cmp.Equal(report.Proposal, want), "proposal = %+v, want %+v", report.Proposal, want)
 	})
 }
 
@@ -70,25 +68,21 @@ func TestJudge(t *testing.T) {
 			}
 			report := doctor.Judge(notion.Probe{Rounds: tt.rounds}, c)
 			window, settle := find(report, "write_window"), find(report, "settle")
-			if window.Level != tt.window || settle.Level != tt.settle {
-				t.Errorf("write_window: %s, settle: %s, want %s and %s", window.Level, settle.Level, tt.window, tt.settle)
-			}
-			if got, want := *report.Proposal, (doctor.Proposal{WriteWindowSeconds: tt.pair[0].Seconds(), SettleSeconds: tt.pair[1].Seconds()}); got != want {
-				t.Errorf("proposal %+v, want %+v", got, want)
-			}
+			testkit.Check(t, window.Level == tt.window && settle.Level == tt.settle,
+				"write_window: %s, settle: %s, want %s and %s", window.Level, settle.Level, tt.window, tt.settle)
+			got, want := *report.Proposal, (doctor.Proposal{WriteWindowSeconds: tt.pair[0].Seconds(), SettleSeconds: tt.pair[1].Seconds()})
+			testkit.Check(t, got == want, "proposal %+v, want %+v", got, want)
 			pair := fmt.Sprintf("claim.write_window to %v and claim.settle to %v, for every daemon", tt.pair[0], tt.pair[1])
 			for _, f := range []doctor.Finding{window, settle} {
-				if f.Level != doctor.OK && !strings.Contains(f.Remedy, pair) {
-					t.Errorf("%s: remedy %q, want %q", f.Check, f.Remedy, pair)
-				}
+				testkit.Check(t, f.Level == doctor.OK || strings.Contains(f.Remedy, pair),
+					"%s: remedy %q, want %q", f.Check, f.Remedy, pair)
 			}
 			said := find(report, "proposal").Found
 			if pair = fmt.Sprintf("claim.write_window %v and claim.settle %v fit what was measured", tt.pair[0], tt.pair[1]); !strings.HasPrefix(said, pair) {
 				t.Errorf("%q does not say %q", said, pair)
 			}
-			if set := tt.pair == [2]time.Duration{c.Claim.WriteWindow, c.Claim.Settle}; set != strings.HasSuffix(said, ", and are set") {
-				t.Errorf("%q, want it to say whether they are set", said)
-			}
+			set := tt.pair == [2]time.Duration{c.Claim.WriteWindow, c.Claim.Settle}
+			testkit.Check(t, set == strings.HasSuffix(said, ", and are set"), "%q, want it to say whether they are set", said)
 		})
 	}
 }
@@ -104,8 +98,7 @@ func TestProposalIsValid(t *testing.T) {
 		}
 		p := doctor.Judge(notion.Probe{Rounds: []notion.Round{r}}, c).Proposal
 		w, s := time.Duration(p.WriteWindowSeconds*1e9).Round(time.Millisecond), time.Duration(p.SettleSeconds*1e9).Round(time.Millisecond)
-		if s <= w+2*r.Stale || w < 2*(r.Read+r.Write) || c.Notion.Timeout > w+s+10*time.Second {
-			t.Fatalf("%v and %v are proposed for %+v and a notion.timeout of %v", w, s, r, c.Notion.Timeout)
-		}
+		testkit.Require(t, s > w+2*r.Stale && w >= 2*(r.Read+r.Write) && c.Notion.Timeout <= w+s+10*time.Second,
+			"%v and %v are proposed for %+v and a notion.timeout of %v", w, s, r, c.Notion.Timeout)
 	}
 }

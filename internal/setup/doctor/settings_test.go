@@ -12,6 +12,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/door/server"
 	"dibs/internal/setup/doctor"
+	"dibs/internal/testkit"
 )
 
 // serve answers the doctor as a daemon with that status and those tasks, until stop is called.
@@ -23,9 +24,7 @@ func (w *world) serve(status *api.Status, tasks ...api.Task) (stop func()) {
 		if r.URL.Path == "/v1/tasks" {
 			answer = api.Tasks{Tasks: tasks}
 		}
-		if err := json.NewEncoder(rw).Encode(answer); err != nil {
-			w.Error(err)
-		}
+		testkit.OK(w, json.NewEncoder(rw).Encode(answer))
 	})}
 	go serving.Serve(pipe)
 	w.options.Daemon = client.Over("pipe", pipe.Dial)
@@ -124,22 +123,14 @@ func TestAgentsThatDifferInCaseOnly(t *testing.T) {
 func TestAssigneesAreCounted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.schema(map[string]any{"Who": of("people")})
-		maria, err := w.notion.AddPerson("Maria", "")
-		if err != nil {
-			w.Fatal(err)
-		}
-		sandman, err := w.notion.AddPerson("Sandman's bot", "")
-		if err != nil {
-			w.Fatal(err)
-		}
+		maria := testkit.Got(w.notion.AddPerson("Maria", ""))(w)
+		sandman := testkit.Got(w.notion.AddPerson("Sandman's bot", ""))(w)
 		for _, who := range []string{maria, sandman, ""} {
 			people := []any{}
 			if who != "" {
 				people = append(people, map[string]any{"id": who})
 			}
-			if _, err := w.notion.CreatePage(w.notion.Databases().Tasks, map[string]any{"Who": map[string]any{"people": people}}); err != nil {
-				w.Fatal(err)
-			}
+			testkit.Got(w.notion.CreatePage(w.notion.Databases().Tasks, map[string]any{"Who": map[string]any{"people": people}}))(w)
 		}
 		w.options.Config.Tasks.Properties.Assignee = "Who"
 		w.options.Config.Agents = []config.Agent{{Name: "Sandman", NotionUser: sandman}}
@@ -148,9 +139,8 @@ func TestAssigneesAreCounted(t *testing.T) {
 		}
 		w.options.Config.Tasks.Properties.Assignee = "Owner"
 		f := find(doctor.Run(w.Context(), w.options), "tasks.properties.assignee")
-		if f.Level != doctor.Error || !strings.Contains(f.Found, `"Owner" is missing`) {
-			w.Errorf("found %+v, want that nothing can be claimed without it", f)
-		}
+		testkit.Check(w, f.Level == doctor.Error && strings.Contains(f.Found, `"Owner" is missing`),
+			"found %+v, want that nothing can be claimed without it", f)
 	})
 }
 
@@ -159,9 +149,8 @@ func TestDoctorSaysWhatABoxForDoneDoes(t *testing.T) {
 		w.schema(map[string]any{"Erledigt": of("checkbox")})
 		w.options.Config.Tasks.Properties.Done = "Erledigt"
 		f := find(doctor.Run(w.Context(), w.options), "tasks.properties.done")
-		if f.Level != doctor.OK || !strings.HasPrefix(f.Found, `"Erledigt", checkbox: what is ticked is COMPLETED`) {
-			w.Errorf("found %+v", f)
-		}
+		testkit.Check(w, f.Level == doctor.OK && strings.HasPrefix(f.Found, `"Erledigt", checkbox: what is ticked is COMPLETED`),
+			"found %+v", f)
 	})
 }
 

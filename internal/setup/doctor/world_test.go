@@ -15,6 +15,7 @@ import (
 	"dibs/internal/journal"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/setup/doctor"
+	"dibs/internal/testkit"
 )
 
 // world is a workspace without faults, in a bubble of virtual time.
@@ -36,14 +37,8 @@ func inWorld(t *testing.T, test func(w *world)) {
 // newWorld makes a world, in the caller's bubble if there is one.
 func newWorld(t *testing.T) (w *world, end func()) {
 	t.Helper()
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dbs, err := em.Seed("empty")
-	if err != nil {
-		t.Fatal(err)
-	}
+	em := testkit.Got(emulator.New(emulator.Options{}))(t)
+	dbs := testkit.Got(em.Seed("empty"))(t)
 	transport := em.Client().Transport
 	c := config.Default()
 	c.Notion.Token = config.Secret(em.Token())
@@ -62,25 +57,18 @@ func newWorld(t *testing.T) (w *world, end func()) {
 
 func (w *world) schema(change map[string]any) {
 	w.Helper()
-	if err := w.notion.EditSchema(w.notion.Databases().Tasks, change); err != nil {
-		w.Fatal(err)
-	}
+	testkit.Must(w, w.notion.EditSchema(w.notion.Databases().Tasks, change))
 }
 
 // stateDir makes the state directory with that mode, whatever the umask.
 func (w *world) stateDir(mode os.FileMode) {
 	w.Helper()
 	dir := w.options.Config.StateDir
-	if err := errors.Join(os.Mkdir(dir, mode), os.Chmod(dir, mode)); err != nil {
-		w.Fatal(err)
-	}
+	testkit.Must(w, errors.Join(os.Mkdir(dir, mode), os.Chmod(dir, mode)))
 }
 
 func (w *world) journal() *journal.Journal {
 	w.Helper()
-	j, err := journal.Open(w.Context(), filepath.Join(w.options.Config.StateDir, journal.FileName))
-	if err != nil {
-		w.Fatal(err)
-	}
+	j := testkit.Got(journal.Open(w.Context(), filepath.Join(w.options.Config.StateDir, journal.FileName)))(w)
 	return j
 }

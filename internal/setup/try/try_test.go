@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"dibs/internal/setup/try"
+	"dibs/internal/testkit"
 )
 
 // TestStart starts trials in folders with long paths, and with boards that cannot be read.
@@ -23,24 +24,17 @@ func TestStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), tt.below)
 			board := filepath.Join(dir, "board.json")
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.MkdirAll(dir, 0o700))
 			if tt.below == "" {
-				if err := os.WriteFile(board, []byte(tt.board), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, os.WriteFile(board, []byte(tt.board), 0o600))
 			}
 			running, err := try.Start(t.Context(), try.Options{Dir: dir, Limit: 180, StateFile: board})
 			if tt.want != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
-					t.Errorf("got %v, want one line with %q", err, tt.want)
-				}
+				testkit.Check(t, err != nil && strings.Contains(err.Error(), tt.want) && !strings.Contains(err.Error(), "\n"),
+					"got %v, want one line with %q", err, tt.want)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if conn, err := net.Dial("unix", running.Config.Socket); err != nil {
 				t.Error(err)
 			} else {
@@ -51,9 +45,7 @@ func TestStart(t *testing.T) {
 			}
 			ended, end := context.WithCancel(t.Context())
 			end()
-			if err := running.Run(ended); err != nil {
-				t.Error(err)
-			}
+			testkit.OK(t, running.Run(ended))
 		})
 	}
 }

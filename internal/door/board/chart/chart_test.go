@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"dibs/internal/door/board/chart"
+	"dibs/internal/testkit"
 )
 
 func TestUnit(t *testing.T) {
 	for peak, want := range map[float64]float64{0: 1, 1: 1, 3: 1, 4: 2, 7: 5, 16: 10, 31: 20, 61: 50, 200: 100, 151: 100} {
-		if got := chart.Unit(peak, 3); got != want {
-			t.Errorf("Unit(%v, 3) = %v, want %v", peak, got, want)
-		}
+		got := chart.Unit(peak, 3)
+		testkit.Check(t, got == want, "Unit(%v, 3) = %v, want %v", peak, got, want)
 	}
 }
 
@@ -26,16 +26,11 @@ func TestDraw(t *testing.T) {
 		Bars:  []chart.Series{{Name: "completed", Values: []float64{2, 0, 1, 0}}, {Name: "failed", Values: []float64{1, 0, 0, 0}}},
 		Lines: []chart.Series{{Name: "median", Values: []float64{1, none, 2, 3}}},
 	}.Draw()
-	if d.Empty || len(d.Bars) != 3 || len(d.Rows) < 3 {
-		t.Fatalf("drawing %+v", d)
-	}
+	testkit.Require(t, !d.Empty && len(d.Bars) == 3 && len(d.Rows) >= 3, "drawing %+v", d)
 	first, on := d.Bars[0], d.Bars[1]
-	if first.X != on.X || math.Abs(on.Y+on.Height-first.Y) > 0.11 || math.Abs(first.Height-2*on.Height) > 0.11 {
-		t.Errorf("bars do not stand on each other: %+v, %+v", first, on)
-	}
-	if first.Tip != "07:50 completed: 2" {
-		t.Errorf("a bar says %q", first.Tip)
-	}
+	testkit.Check(t, first.X == on.X && math.Abs(on.Y+on.Height-first.Y) <= 0.11 && math.Abs(first.Height-2*on.Height) <= 0.11,
+		"bars do not stand on each other: %+v, %+v", first, on)
+	testkit.Check(t, first.Tip == "07:50 completed: 2", "a bar says %q", first.Tip)
 	if line := d.Lines[0]; len(line.Dots) != 1 || line.Path == "" || line.Path[0] != 'M' {
 		t.Errorf("the value without neighbours is no dot, or the others are no line: %+v", line)
 	}
@@ -53,9 +48,7 @@ func TestLargeNumbersFitTheAxis(t *testing.T) {
 
 func TestNothingToDraw(t *testing.T) {
 	for _, c := range []chart.Chart{{}, {Step: time.Minute, Bars: []chart.Series{{Values: []float64{0, 0}}}}, {Step: time.Minute, Lines: []chart.Series{{Values: []float64{math.NaN()}}}}} {
-		if !c.Draw().Empty {
-			t.Errorf("%+v is not empty", c)
-		}
+		testkit.Check(t, c.Draw().Empty, "%+v is not empty", c)
 	}
 }
 
@@ -66,9 +59,8 @@ func TestDaysBeginAtMidnight(t *testing.T) {
 		t.Skip(err)
 	}
 	c := chart.Chart{From: time.Date(2026, 10, 24, 0, 0, 0, 0, zone), Step: 24 * time.Hour}
-	if at := c.At(2); at.Format(time.DateTime) != "2026-10-26 00:00:00" {
-		t.Errorf("the third day begins at %v", at)
-	}
+	at := c.At(2)
+	testkit.Check(t, at.Format(time.DateTime) == "2026-10-26 00:00:00", "the third day begins at %v", at)
 	c.Step = time.Hour
 	if at := c.At(27); !at.Equal(c.From.Add(27 * time.Hour)) {
 		t.Errorf("the 28th hour begins at %v", at)
@@ -83,23 +75,19 @@ func TestGraph(t *testing.T) {
 		all = append(all, chart.Need{ID: fmt.Sprint("late", i), Needs: []string{"self"}})
 	}
 	g := chart.NewGraph("self", all)
-	if len(g.Needs) != 1 || len(g.NeededBy) != 5 {
-		t.Errorf("it needs %v, and %v need it; want 1 and 5", g.Needs, g.NeededBy)
-	}
+	testkit.Check(t, len(g.Needs) == 1 && len(g.NeededBy) == 5, "it needs %v, and %v need it; want 1 and 5", g.Needs, g.NeededBy)
 	seen, more := make(map[string]bool), 0
 	for _, n := range g.Nodes {
 		if more += n.More; n.More == 0 && seen[n.ID] {
 			t.Errorf("%s is drawn twice", n.ID)
 		}
 		seen[n.ID] = true
-		if n.X < 0 || n.X+chart.NodeWidth > g.Width || n.Y+chart.NodeHeight > g.Height {
-			t.Errorf("%+v is outside of %d × %d", n, g.Width, g.Height)
-		}
+		testkit.Check(t, n.X >= 0 && n.X+chart.NodeWidth <= g.Width && n.Y+chart.NodeHeight <= g.Height,
+			"%+v is outside of %d × %d", n, g.Width, g.Height)
 	}
 	// Above: late3, which first needs, then first; below: two of those four that are left.
-	if len(g.Nodes) != 6 || more != 2 || len(g.Edges) != 4 {
-		t.Errorf("%d nodes, %d left out, arrows %s", len(g.Nodes), more, strings.Join(g.Edges, " "))
-	}
+	testkit.Check(t, len(g.Nodes) == 6 && more == 2 && len(g.Edges) == 4,
+		"%d nodes, %d left out, arrows %s", len(g.Nodes), more, strings.Join(g.Edges, " "))
 	if g := chart.NewGraph("alone", all); len(g.Nodes) != 0 {
 		t.Errorf("a node alone is drawn: %+v", g)
 	}

@@ -34,9 +34,8 @@ func TestHTML(t *testing.T) {
 		"![x](ftp://e.org)":                "<p>Image: x</p>\n",
 		"[x][y]\n\n[y]: https://e.org":     "<p>[x][y]</p>\n" + `<p>[y]: <a href="https://e.org" target="_blank" rel="noopener noreferrer">https://e.org</a></p>` + "\n",
 	} {
-		if got := string(markup.HTML(source)); got != want {
-			t.Errorf("%q: %q, want %q", source, got, want)
-		}
+		got := string(markup.HTML(source))
+		testkit.Check(t, got == want, "%q: %q, want %q", source, got, want)
 	}
 }
 

@@ -1,0 +1,68 @@
+package testkit
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Must ends the test if err is not nil.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Got returns what a call returned, and ends the test if that is an error: Got(os.ReadFile(path))(t).
+func Got[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Must(t, err)
+		return v
+	}
+}
+
+// OK fails the test if err is not nil, and lets it go on.
+func OK(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Check fails the test unless ok, with a message as Errorf, and lets it go on.
+func Check(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+// Require ends the test unless ok, with a message as Fatalf.
+func Require(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatalf(format, args...)
+	}
+}
+
+// Same fails the test with the difference if what it got is not what it wants.
+func Same(t testing.TB, want, got any, format string, args ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(format, args...), diff)
+	}
+}
+
+// Says fails the test for every part that the text of that name lacks.
+func Says(t testing.TB, name, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s lacks %q:\n%s", name, part, text)
+		}
+	}
+}
