@@ -213,11 +213,11 @@ var badly = map[claim.Ending]string{
 	claim.EndFailed: "failed", claim.EndBlocked: "was blocked", claim.EndOverridden: "went stale", claim.EndSwept: "went stale",
 }
 
-// verdictOn classifies the end of h. Claims that were never granted, tasks that a person took, and
-// agents whose process died count as neither.
+// verdictOn classifies the end of h. Claims that were never granted, tasks that a person took,
+// questions to people, and agents whose process died count as neither.
 func verdictOn(h claim.Hold) verdict {
 	switch {
-	case h.Started.IsZero() || h.Brief || h.Finish != nil && (h.Finish.Unheard || h.Finish.Died):
+	case h.Started.IsZero() || h.Brief || h.Finish != nil && (h.Finish.Unheard || h.Finish.Died || h.Finish.Ask):
 		return neither
 	case badly[h.Ending] != "" || h.Finish != nil && h.Finish.Unkept():
 		return bad

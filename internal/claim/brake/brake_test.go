@@ -1,6 +1,7 @@
 package brake_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,68 @@ func TestBreakerCountsSilence(t *testing.T) {
 		var b brake.State
 		if b.Ended(h, brake.Breaker{Failures: 1, Within: time.Minute, Pause: time.Minute}); (b.Tripped != nil) != trips {
 			t.Errorf("taken back by %s: %+v, want tripped %v", by, b.Tripped, trips)
+		}
+	}
+}
+
+// Failures in a row, and within the time, pause the board; then one claim is let through, and its end
+// decides. What says nothing of the work, as a question to people, neither breaks a row nor is part of one.
+func TestBreaker(t *testing.T) {
+	began := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	c := brake.Breaker{Failures: 3, Within: 10 * time.Minute, Pause: 15 * time.Minute}
+	for steps, trips := range map[string]bool{
+		"failed blocked swept": true, "failed failed overridden": true, "failed failed": false, "failed failed completed failed": false,
+		"failed released failed failed": false, "failed failed review failed": false, "failed failed lost failed": true, "failed failed died failed": true,
+		"failed failed unheard failed": true, "failed failed asked": false, "failed failed asked failed": true, "failed failed never failed": true,
+		"failed failed brief": false, "failed failed wait failed": false, "failed wait failed failed": false, "wait failed failed failed": true,
+		"failed failed failed pause resumed": false, "failed failed failed pause probe=lost probe=completed": false, "failed failed failed pause probe=asked probe=failed": true,
+		"failed failed failed completed": true, "failed failed failed failed pause": false, "failed failed failed pause probe=failed": true,
+		"failed failed failed pause probe=completed failed failed": false,
+	} {
+		var b brake.State
+		now := began
+		hold := func(ending claim.Ending) claim.Hold {
+			h := claim.Hold{ID: claim.NewID(now), Agent: "Sandman", Started: now, State: claim.Ended, Ending: ending, Ended: now, Finish: &claim.Finish{As: ending, At: now}}
+			switch ending {
+			case "asked":
+				h.Ending, h.Finish.As, h.Finish.Ask = claim.EndBlocked, claim.EndBlocked, true
+			case "died", "unheard":
+				h.Ending, h.Finish.Died, h.Finish.Unheard = claim.EndFailed, ending == "died", ending == "unheard"
+			case "never":
+				h.Ending, h.Started = claim.EndFailed, time.Time{}
+			case "brief":
+				h.Ending, h.Brief = claim.EndFailed, true
+			}
+			return h
+		}
+		for _, step := range strings.Fields(steps) {
+			now = now.Add(time.Second)
+			ending, probe := strings.CutPrefix(step, "probe=")
+			h := hold(claim.Ending(ending))
+			switch {
+			case step == "wait":
+				now = now.Add(c.Within)
+			case step == "pause":
+				now = now.Add(c.Pause)
+			case step == "resumed":
+				if _, was := b.Resume(brake.Everybody, "Ada", "", now); !was {
+					t.Errorf("%s: there was no pause", steps)
+				}
+			case probe:
+				if b.Bars("Oracle", now) != nil || !b.Admit(h.ID, now) || b.Admit(claim.NewID(now), now) {
+					t.Fatalf("%s: not just one is let through: %+v", steps, b)
+				}
+				if barred := b.Bars("Oracle", now); barred == nil || !barred.Until.IsZero() || !strings.Contains(barred.Detail, "one task was let through") {
+					t.Errorf("%s: beside the probe: %+v", steps, barred)
+				}
+				b.Ended(h, c)
+			default:
+				b.Ended(h, c)
+			}
+		}
+		barred := b.Bars("Oracle", now)
+		if (barred != nil) != trips || trips && (barred.By != claim.Sweeper || barred.Until != b.Tripped.At.Add(c.Pause) || !strings.Contains(barred.Detail, "failed")) {
+			t.Errorf("%s: %+v, want it paused %v", steps, barred, trips)
 		}
 	}
 }
