@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/claim/brake"
 	"dibs/internal/claim/keepers"
 	"dibs/internal/claim/sim"
 	"dibs/internal/journal"
@@ -33,8 +36,12 @@ type house struct {
 	store   *sim.Store
 	claimer *claim.Claimer
 	path    string // of the journal
+	feeds   bool   // the journal has the tasks, see publish
+	// old are tasks that the mirror shows as they were.
+	old     map[task.ID]task.Task
 	config  broker.Config
 	policy  claim.Policy
+	bounds  brake.Bounds
 	journal *journal.Journal
 	stop    func() // what runs until the end
 }
@@ -43,7 +50,7 @@ type house struct {
 func inHouse(t *testing.T, change func(*house), tasks []task.Task, test func(h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{T: t, board: sim.NewRegister(tasks...), path: filepath.Join(t.TempDir(), journal.FileName), policy: sim.Policy()}
+		h := &house{T: t, board: sim.NewRegister(tasks...), path: filepath.Join(t.TempDir(), journal.FileName), policy: sim.Policy(), old: make(map[task.ID]task.Task)}
 		h.config = broker.Config{
 			Inbox: broker.InboxConfig{
 				Listen:     func(context.Context, string) (int, time.Duration) { return 0, time.Minute },
@@ -68,9 +75,12 @@ func (h *house) open() {
 		h.Fatal(err)
 	}
 	led, c := h.journal, h.config
+	if err := led.SetBounds(h.Context(), h.bounds); err != nil {
+		h.Fatal(err)
+	}
 	h.store = h.board.Store(sim.StoreOptions{Name: "here"})
 	h.claimer, err = claim.New(claim.Config{
-		Store: h.store, Ledger: led, Policy: h.policy, Board: shown{h.board}, Watcher: watcher{h: h}, Log: c.Log,
+		Store: h.store, Ledger: led, Policy: h.policy, Board: shown{h.board, h.old}, Watcher: watcher{h: h}, Log: c.Log,
 	})
 	if err == nil {
 		err = h.claimer.Recover(h.Context())
@@ -78,7 +88,7 @@ func (h *house) open() {
 	if err != nil {
 		h.Fatal(err)
 	}
-	c.Claimer, c.Mirror, c.Journal, c.Feed, c.Names, c.Past, c.Clock = h.claimer, shown{h.board}, led, led, led, led, h.store
+	c.Claimer, c.Mirror, c.Journal, c.Feed, c.Names, c.Past, c.Clock = h.claimer, shown{h.board, h.old}, led, led, led, led, h.store
 	c.Inbox.Inbox = led
 	if c.Alive, err = keepers.New(h.Context(), keepers.Config{Storage: h.journal, Claims: h.claimer, Log: c.Log}); err != nil {
 		h.Fatal(err)
@@ -127,6 +137,105 @@ func (h *house) edit(id task.ID, change func(*task.Task)) {
 // ask asks for a claim, as nobody known.
 func (h *house) ask(r api.ClaimRequest) (api.Claim, error) {
 	return h.Claim(h.Context(), nobody, &api.KeyedInput[api.ClaimRequest]{Body: r})
+}
+
+// did asks for one of the broker's operations as nobody known, and returns the code of its error, too.
+func did[In, Out any](h *house, do func(context.Context, broker.Caller, In) (Out, error), in In) (Out, string) {
+	out, err := do(h.Context(), nobody, in)
+	return out, h.code(err)
+}
+
+// must is did for what has to succeed.
+func must[In, Out any](h *house, do func(context.Context, broker.Caller, In) (Out, error), in In) Out {
+	h.Helper()
+	out, err := do(h.Context(), nobody, in)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return out
+}
+
+// keyed is a request with that body, and no key.
+func keyed[T any](body T) *api.KeyedInput[T] { return &api.KeyedInput[T]{Body: body} }
+
+// wantTold takes an agent's triggers, acknowledges them, and compares them, as "type title from sender: text", with a
+// 1 for each task that is available.
+func (h *house) wantTold(agent string, want ...string) {
+	h.Helper()
+	triggers, err := h.poll(h.Context(), agent, "", 0)
+	if err != nil {
+		h.Fatal(err)
+	}
+	var told, ids []string
+	for _, t := range triggers {
+		ids = append(ids, t.ID)
+		line := string(t.Type)
+		if t.Task != nil {
+			line += " " + t.Task.Title
+		}
+		if t.From != "" {
+			line += " from " + t.From
+		}
+		if t.Text != "" {
+			line += ": " + t.Text
+		}
+		told = append(told, line+strings.Repeat(" 1", t.Count))
+	}
+	must(h, h.Ack, &api.AckInput{Name: agent, Body: api.AckRequest{IDs: ids}})
+	if !slices.Equal(told, want) {
+		h.Errorf("%s is told %q, want %q", agent, told, want)
+	}
+}
+
+// publish has the journal tell agents what happened to tasks since the last time. The first time
+// nothing is news.
+func (h *house) publish() {
+	h.Helper()
+	tasks := h.board.Tasks()
+	err := h.journal.PutTasks(h.Context(), tasks)
+	tell := func() {
+		for _, t := range tasks {
+			_, perr := h.journal.Publish(h.Context(), h.store.Now(), []task.ID{t.ID})
+			err = errors.Join(err, perr)
+		}
+	}
+	if !h.feeds {
+		tell()
+		h.feeds, err = true, errors.Join(err, h.journal.BeginFeed(h.Context()))
+	}
+	if tell(); err != nil {
+		h.Fatal(err)
+	}
+	h.Published()
+}
+
+// costs counts what is asked of Notion meanwhile.
+func (h *house) costs(do func()) (reads, writes int) {
+	before := len(h.store.Calls())
+	do()
+	for _, c := range h.store.Calls()[before:] {
+		if c.Write == nil {
+			reads++
+		} else {
+			writes++
+		}
+	}
+	return reads, writes
+}
+
+// records are the facts on record of those kinds, as "kind agent holder".
+func (h *house) records(kinds ...claim.Kind) (all []string) {
+	h.Helper()
+	facts, err := h.journal.Facts(h.Context(), journal.FactFilter{})
+	if err != nil {
+		h.Fatal(err)
+	}
+	for _, f := range facts {
+		if slices.Contains(kinds, f.Kind) {
+			all = append(all, strings.TrimSpace(fmt.Sprint(f.Kind, " ", f.Agent, " ", f.Holder)))
+		}
+	}
+	return all
 }
 
 // send sends a message, in the name of a user if it has no sender.
@@ -201,8 +310,16 @@ type watcher struct {
 	h *house
 }
 
-func (w watcher) Observe(r claim.Reading) { w.h.Changed(r.Task.ID) }
-func (w watcher) Stored(c claim.Hold)     { w.h.Claimed(c) }
+func (w watcher) Observe(r claim.Reading) {
+	if w.h.feeds {
+		if err := w.h.journal.PutTasks(w.h.Context(), []task.Task{r.Task}); err != nil {
+			w.h.Error(err)
+		}
+	}
+	w.h.Changed(r.Task.ID)
+}
+
+func (w watcher) Stored(c claim.Hold) { w.h.Claimed(c) }
 
 func (shown) Knows(task.Task) bool { return true }
 
@@ -210,11 +327,19 @@ func (s shown) Blockers(_ context.Context, t task.Task) (left []task.ID, err err
 	return task.Unfinished(t, s.Task), nil
 }
 
-// shown is a mirror, and a claimer's board, that is never behind.
-type shown struct{ *sim.Register }
+// shown is a mirror, and a claimer's board, that is behind for the old tasks only.
+type shown struct {
+	*sim.Register
+	old map[task.ID]task.Task
+}
 
 func (s shown) Tasks() iter.Seq[task.Task] {
 	tasks := s.Register.Tasks()
+	for i, t := range tasks {
+		if was, ok := s.old[t.ID]; ok {
+			tasks[i] = was
+		}
+	}
 	task.Sort(tasks)
 	return slices.Values(tasks)
 }
@@ -231,7 +356,7 @@ func (s shown) Absent(id task.ID) bool {
 }
 
 func (s shown) Task(id task.ID) (task.Task, bool) {
-	tasks := s.Register.Tasks()
+	tasks := slices.Collect(s.Tasks())
 	if i := slices.IndexFunc(tasks, func(t task.Task) bool { return t.ID == id }); i >= 0 {
 		return tasks[i], true
 	}

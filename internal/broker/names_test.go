@@ -317,7 +317,9 @@ func (m maker) Make(context.Context, creation.Request) (task.Task, bool, error) 
 	return m.made, true, nil
 }
 
-func (m maker) Get(context.Context, task.ID) (claim.Reading, error) { return claim.Reading{}, nil }
+func (m maker) Get(context.Context, task.ID) (claim.Reading, error) {
+	return claim.Reading{Task: m.made}, nil
+}
 
 // What is done in no agent's name is signed with the caller's user, in the record; docs/threats.md
 // lists it.

@@ -1,7 +1,6 @@
 package broker_test
 
 import (
-	"context"
 	"os"
 	"testing"
 	"time"
@@ -41,13 +40,6 @@ func TestSweepLeavesWhatLives(t *testing.T) {
 		}
 	})
 }
-
-// remarks is a board on which comments are made.
-type remarks struct{}
-
-func (remarks) On() bool { return true }
-
-func (remarks) People(context.Context, bool) ([]broker.Person, error) { return nil, nil }
 
 // A board without a note has the reason in a comment, once, also after a restart.
 func TestStuckWithoutNote(t *testing.T) {
