@@ -289,10 +289,65 @@ func (n *node) mustClaim(agent, id string) api.Claim {
 	return cl
 }
 
+// call asks a daemon for something, and mustCall fails the test if there is an error.
+func call[In, Out any](n *node, op api.Op[In, Out], in In) (Out, error) {
+	return client.Do(n.w.Context(), n.Client, op, in)
+}
+
+func mustCall[In, Out any](n *node, op api.Op[In, Out], in In) Out {
+	n.w.Helper()
+	out, err := call(n, op, in)
+	mustDo(n.w, err)
+	return out
+}
+
+// waitFor claims a task, the next ready one if id is empty, and waits for it.
+func (n *node) waitFor(agent, id string, most time.Duration) (api.Claim, error) {
+	return call(n, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: agent, Task: id, WaitSeconds: most.Seconds()}))
+}
+
 // complete completes the work.
 func (n *node) complete(cl api.Claim) error {
-	_, err := client.Do(n.w.Context(), n.Client, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Agent: cl.Agent, Summary: "done"}))
+	_, err := n.end(cl)
 	return err
+}
+
+// end is complete with the answer.
+func (n *node) end(cl api.Claim) (api.Claim, error) {
+	return call(n, api.OpComplete, api.On(string(cl.ID), "", api.CompleteRequest{Agent: cl.Agent, Summary: "done"}))
+}
+
+func (n *node) renew(cl api.Claim) (api.Claim, error) {
+	return call(n, api.OpRenew, api.On(string(cl.ID), "", api.RenewRequest{}))
+}
+
+func (n *node) release(id string) error {
+	_, err := call(n, api.OpRelease, api.On(id, "", api.StopRequest{}))
+	return err
+}
+
+// seen returns a claim as the daemon has it.
+func (n *node) seen(cl api.Claim) api.Claim {
+	n.w.Helper()
+	return mustCall(n, api.OpGetClaim, api.GetClaimInput{ID: string(cl.ID), After: api.EventsFuture})
+}
+
+// same compares what is to be the same.
+func same[T any](w *world, what string, want, got T) {
+	w.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// refused checks that something was refused, in one line that has these parts.
+func (w *world) refused(what string, err error, want string, parts ...string) {
+	w.Helper()
+	says := fmt.Sprint(err)
+	lacks := slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(says, part) })
+	if code(err) != want || lacks || strings.Contains(says, "\n") {
+		w.Errorf("%s: %v, want %s and %q", what, err, want, parts)
+	}
 }
 
 // code returns the code of a problem, or the error's text.
