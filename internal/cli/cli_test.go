@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	// The tests and dibs have small heaps. To collect them as often as usual takes a fifth of the processor.
 	debug.SetGCPercent(400)
 	// Most scripts wait for a daemon that waits. So more run side by side than there are cores.
-	flag.Lookup("test.parallel").Value.Set("4")
+	flag.Lookup("test.parallel").Value.Set("8")
 	testscript.Main(m, programs)
 }
 
@@ -57,12 +57,13 @@ var programs = map[string]func(){
 	},
 }
 
-// takesSeconds skips a slow test with -short.
+// takesSeconds skips a slow test with -short, and has it wait beside others.
 func takesSeconds(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("takes seconds: left out with -short")
 	}
+	t.Parallel()
 }
 
 // TestScripts runs the scripts in testdata. Besides the usual commands, they have

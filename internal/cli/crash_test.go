@@ -440,7 +440,6 @@ func codeOf(err error) api.Code {
 // daemon answers the same request with the outcome, and there is never a second task.
 func TestKilledWhileAdding(t *testing.T) {
 	takesSeconds(t)
-	t.Parallel()
 	v := newVictim(t)
 	titled := func(title string) (ids []string) {
 		for _, p := range v.notion.Pages(v.notion.Databases().Tasks) {

@@ -15,6 +15,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/cli"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -231,7 +232,7 @@ func TestSimulateDocumentation(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the figures were made on amd64; another processor may round a latency differently")
 	}
-	takesSeconds(t)
+	testkit.Long(t)
 	const file = "../../docs/simulate.md"
 	doc, err := os.ReadFile(file)
 	if err != nil {

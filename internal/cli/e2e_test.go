@@ -69,8 +69,8 @@ func TestEndToEnd(t *testing.T) {
 	runEndToEnd(t, "testdata/e2e")
 }
 
-// runEndToEnd runs the scripts in a folder.
-func runEndToEnd(t *testing.T, dir string) {
+// runEndToEnd runs the scripts in a folder, with these folders before the PATH.
+func runEndToEnd(t *testing.T, dir string, path ...string) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,
 		RequireExplicitExec: true,
@@ -81,6 +81,7 @@ func runEndToEnd(t *testing.T, dir string) {
 			env.Setenv("XDG_RUNTIME_DIR", "")
 			env.Setenv("DIBS_STATE_DIR", env.WorkDir+"/s")
 			env.Setenv("GORACE", "atexit_sleep_ms=10")
+			env.Setenv("PATH", strings.Join(append(path, env.Getenv("PATH")), string(filepath.ListSeparator)))
 			for _, setting := range realTime {
 				name, value, _ := strings.Cut(setting, "=")
 				env.Setenv(name, value)
@@ -651,7 +652,5 @@ func TestMCPClients(t *testing.T) {
 	case dir == "":
 		t.Skip("the clients are not there: export TEST_CLIENTS=$(.ci/mcp)")
 	}
-	t.Setenv("PATH", filepath.Join(dir, "node_modules", "node", "bin")+string(filepath.ListSeparator)+
-		filepath.Join(dir, "node_modules", ".bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	runEndToEnd(t, "testdata/mcp")
+	runEndToEnd(t, "testdata/mcp", filepath.Join(dir, "node_modules", "node", "bin"), filepath.Join(dir, "node_modules", ".bin"))
 }

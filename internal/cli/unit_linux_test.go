@@ -59,7 +59,9 @@ func TestUnitSeesProcesses(t *testing.T) {
 		hidden  bool
 	}{"as the unit has it": {protect: string(setting[1])}, "hidden": {"invisible", true}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			m := newManager(t)
+			m.configure("claim: {write_window: 900ms, settle: 901ms}")
 			socket := m.startAsOther(map[string]string{"default": "0", "noaccess": "1", "invisible": "2", "ptraceable": "4"}[tt.protect])
 			daemon := client.New(socket)
 			for way, script := range keepers {
