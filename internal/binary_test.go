@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dibs/internal/testkit"
 )
 
 // mayTest is the one file of the binary that may import package testing: the
@@ -45,10 +47,7 @@ func TestBinaryHasNoTestHelpers(t *testing.T) {
 			continue
 		}
 		for _, name := range pkg.GoFiles {
-			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(pkg.Dir, name), nil, parser.ImportsOnly)
-			if err != nil {
-				t.Fatal(err)
-			}
+			parsed := testkit.Got(parser.ParseFile(token.NewFileSet(), filepath.Join(pkg.Dir, name), nil, parser.ImportsOnly))(t)
 			for _, spec := range parsed.Imports {
 				imported := strings.Trim(spec.Path.Value, `"`)
 				file := path.Join(pkg.ImportPath, name)

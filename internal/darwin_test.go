@@ -19,10 +19,7 @@ import (
 func TestTypesOnMacOS(t *testing.T) {
 	testkit.Long(t)
 	testkit.SkipUnderRace(t)
-	checkout, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkout := testkit.Got(filepath.Abs(".."))(t)
 	all, err := packages.Load(&packages.Config{
 		Mode: packages.LoadAllSyntax, Dir: checkout, Tests: true,
 		Env: append(os.Environ(), "GOOS=darwin", "GOARCH=arm64", "CGO_ENABLED=0"),
@@ -34,9 +31,7 @@ func TestTypesOnMacOS(t *testing.T) {
 			return f, err
 		},
 	}, "./...")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if len(all) < 100 {
 		t.Fatalf("only %d packages were read", len(all))
 	}

@@ -13,6 +13,8 @@ import (
 	"testing/fstest"
 	"unicode"
 	"unicode/utf8"
+
+	"dibs/internal/testkit"
 )
 
 // How long pages are at most. Nobody reads more at a time.
@@ -196,10 +198,7 @@ func (s site) unlisted() (all []string) {
 // TestEveryPage holds the pages for people to what makes them readable: none is long, no line is
 // wide, each link leads somewhere, and the index names each page.
 func TestEveryPage(t *testing.T) {
-	s, err := readSite(os.DirFS(".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Got(readSite(os.DirFS("..")))(t)
 	if len(s.pages) < 20 {
 		t.Errorf("found %d pages", len(s.pages))
 	}
@@ -249,10 +248,7 @@ func TestFaultsOfPages(t *testing.T) {
 			for file, text := range tt.change {
 				files[file] = &fstest.MapFile{Data: []byte(text)}
 			}
-			s, err := readSite(files)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := testkit.Got(readSite(files))(t)
 			if got := strings.Join(s.faults(), "\n"); got != tt.want {
 				t.Errorf("found %q, want %q", got, tt.want)
 			}

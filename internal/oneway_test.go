@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dibs/internal/testkit"
 )
 
 // rooms are the packages whose files refer to each other one way, so that each can be read from the
@@ -73,9 +75,7 @@ func exceptions(t *testing.T, room string) (arrows [][2]string) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
 		if len(words) < 5 {
@@ -119,17 +119,11 @@ func circle(uses map[string]map[string]string) []string {
 // constants and variables it refers, with one such name.
 func references(t *testing.T, folder string) map[string]map[string]string {
 	t.Helper()
-	of, err := build.ImportDir(folder, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	of := testkit.Got(build.ImportDir(folder, 0))(t)
 	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range of.GoFiles {
-		f, err := parser.ParseFile(fset, filepath.Join(folder, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := testkit.Got(parser.ParseFile(fset, filepath.Join(folder, name), nil, parser.SkipObjectResolution))(t)
 		files = append(files, f)
 	}
 	// Other packages are not read. What cannot be told without them is no reference within this

@@ -10,16 +10,14 @@ import (
 	"testing"
 
 	"dibs/internal/api"
+	"dibs/internal/testkit"
 )
 
 // TestEveryRequestIsListed compares the requests that docs/http.md lists with the table of
 // operations, both ways. A path that begins another way than with a method goes on from, or
 // ends otherwise than, the one before it.
 func TestEveryRequestIsListed(t *testing.T) {
-	page, err := os.ReadFile("../docs/http.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.Got(os.ReadFile("../docs/http.md"))(t)
 	known := []string{"GET /metrics"}
 	for _, op := range api.Operations() {
 		known = append(known, op.Pattern())
@@ -59,10 +57,7 @@ func TestEveryRequestIsListed(t *testing.T) {
 // and package claim's, and their statuses and exit codes.
 func TestEveryCodeIsListed(t *testing.T) {
 	read := func(file string) string {
-		text, err := os.ReadFile("../" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Got(os.ReadFile("../" + file))(t)
 		return string(text)
 	}
 	source := read("internal/api/problem.go") + read("internal/claim/decide.go")

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 
+	"dibs/internal/testkit"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -118,20 +120,12 @@ func (m *module) importsList() string {
 // there, for whoever reads it to see that it points one way.
 func TestImportsAreListed(t *testing.T) {
 	const file = "testdata/imports.txt"
-	m, err := readModule()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Got(readModule())(t)
 	want := m.importsList()
 	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, []byte(want), 0o644))
 	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Got(os.ReadFile(file))(t)
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("imports (-code +%s; go test ./internal -run TestImportsAreListed -update writes it):\n%s", file, diff)
 	}
@@ -164,16 +158,10 @@ func (m *module) has(name string) bool {
 
 // TestPagesNameWhatThereIs looks for what pages name: those on working on dibs, and the one on threats.
 func TestPagesNameWhatThereIs(t *testing.T) {
-	m, err := readModule()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Got(readModule())(t)
 	found := 0
 	for _, file := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "contributing/tests.md", "contributing/how-to-add.md", "threats.md"} {
-		page, err := os.ReadFile("../docs/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := testkit.Got(os.ReadFile("../docs/" + file))(t)
 		for _, name := range checked.FindAllStringSubmatch(string(page), -1) {
 			if found++; !m.has(name[1]) {
 				t.Errorf("docs/%s: there is no %s", file, name[1])
@@ -201,10 +189,7 @@ func TestPagesNameWhatThereIs(t *testing.T) {
 // TestWingsImportOneWay holds that the folders of internal import each other one way, that each says
 // what it is for, and that there are few enough to know.
 func TestWingsImportOneWay(t *testing.T) {
-	m, err := readModule()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Got(readModule())(t)
 	uses := map[string]map[string]string{}
 	for pkg, imports := range m.imports {
 		from, ours := wing(pkg)

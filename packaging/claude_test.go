@@ -65,10 +65,7 @@ func TestPluginForClaudeCode(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	testkit.TakesSeconds(t)
 	u := claude(t)
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := testkit.Got(os.Getwd())(t)
 	u.claude("plugin", "validate", "--strict", here)
 	u.claude("plugin", "validate", "--strict", filepath.Join(here, "claude-code"))
 	u.claude("plugin", "marketplace", "add", here)

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dibs/internal/testkit"
 )
 
 // release makes a folder as release.sh does, with a program that only knows its version and, where
@@ -37,13 +39,9 @@ func release(t *testing.T, version string, pages ...string) string {
 		}
 	}
 	dir := t.TempDir()
-	if err := errors.Join(w.Close(), z.Close(), os.WriteFile(filepath.Join(dir, name+".tar.gz"), archive.Bytes(), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(w.Close(), z.Close(), os.WriteFile(filepath.Join(dir, name+".tar.gz"), archive.Bytes(), 0o644)))
 	sums := fmt.Sprintf("%x  %s.tar.gz\n%x  dibs_%s_plan9_mips.tar.gz\n", sha256.Sum256(archive.Bytes()), name, sha256.Sum256(nil), version)
-	if err := os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(sums), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(sums), 0o644))
 	return dir
 }
 
@@ -109,9 +107,7 @@ func TestInstall(t *testing.T) {
 	two := httptest.NewServer(http.FileServer(http.Dir(release(t, "v1.3.0-rc.1", "man/dibs-new.1.gz"))))
 	defer two.Close()
 	mine := filepath.Join(m.home, ".local", "bin", "mine")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(mine), 0o755), os.WriteFile(mine, nil, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(os.MkdirAll(filepath.Dir(mine), 0o755), os.WriteFile(mine, nil, 0o755)))
 
 	out, err := m.sh(`sh "$1"`, "DIBS_DOWNLOADS=file://"+one)
 	mustSay(t, out, err, "Installed dibs v1.2.3\n", "as "+m.home+"/.local/bin/dibs\n", "export PATH=", "Next: dibs try")
@@ -171,9 +167,7 @@ func TestInstallWithWget(t *testing.T) {
 		if err != nil {
 			t.Skipf("there is no %s here", name)
 		}
-		if err := os.Symlink(path, filepath.Join(m.bin, name)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Symlink(path, filepath.Join(m.bin, name)))
 	}
 	server := httptest.NewServer(http.FileServer(http.Dir(release(t, "v1.2.3"))))
 	defer server.Close()
@@ -184,9 +178,7 @@ func TestInstallWithWget(t *testing.T) {
 	if err == nil || !strings.Contains(out, "check the network") || strings.Count(out, "\n") != 1 {
 		t.Errorf("without a network: %v\n%s", err, out)
 	}
-	if err := os.Remove(filepath.Join(m.bin, "wget")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(filepath.Join(m.bin, "wget")))
 	out, err = m.sh(`sh "$1"`, "PATH="+m.bin, "DIBS_DOWNLOADS="+server.URL)
 	if err == nil || !strings.Contains(out, "neither curl nor wget is installed") || strings.Count(out, "\n") != 1 {
 		t.Errorf("without either: %v\n%s", err, out)
@@ -202,13 +194,9 @@ func TestInstallRefuses(t *testing.T) {
 	if err != nil || len(archive) != 1 {
 		t.Fatal(archive, err)
 	}
-	if err := os.WriteFile(archive[0], []byte("another"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(archive[0], []byte("another"), 0o644))
 	other := t.TempDir()
-	if err := os.WriteFile(filepath.Join(other, "SHA256SUMS"), []byte("0  dibs_v1.2.3_plan9_mips.tar.gz\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(other, "SHA256SUMS"), []byte("0  dibs_v1.2.3_plan9_mips.tar.gz\n"), 0o644))
 	server := httptest.NewServer(http.NotFoundHandler())
 	missing := server.URL
 	gone := httptest.NewServer(nil)
@@ -239,10 +227,7 @@ func TestInstallRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newMachine(t)
 			installed := filepath.Join(m.home, ".local", "bin", "dibs")
-			err := errors.Join(os.MkdirAll(filepath.Dir(installed), 0o755), os.WriteFile(installed, []byte("#!/bin/sh\necho dibs v1.2.3\n"), 0o755))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, errors.Join(os.MkdirAll(filepath.Dir(installed), 0o755), os.WriteFile(installed, []byte("#!/bin/sh\necho dibs v1.2.3\n"), 0o755)))
 			before := m.files()
 			for name, script := range tt.fakes {
 				m.fake(name, script)

@@ -21,6 +21,7 @@ import (
 	"dibs/config"
 	"dibs/internal/claim"
 	"dibs/internal/daemon/metrics"
+	"dibs/internal/testkit"
 
 	"github.com/spf13/viper"
 )
@@ -93,10 +94,7 @@ func faults(query string, names map[string]map[string]bool) []string {
 
 func TestDashboard(t *testing.T) {
 	names := exported(t)
-	data, err := os.ReadFile("metrics/dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Got(os.ReadFile("metrics/dashboard.json"))(t)
 	var dashboard struct {
 		Panels []struct {
 			ID      int
@@ -104,9 +102,7 @@ func TestDashboard(t *testing.T) {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal(data, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(data, &dashboard))
 	var shown []string
 	ids := make(map[int]bool)
 	for _, p := range dashboard.Panels {
@@ -169,9 +165,7 @@ func readYAML(t *testing.T, path string, into any) {
 	t.Helper()
 	v := viper.New()
 	v.SetConfigFile(path)
-	if err := errors.Join(v.ReadInConfig(), v.Unmarshal(into)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(v.ReadInConfig(), v.Unmarshal(into)))
 }
 
 // TestPackageContents checks that the files of a package exist.
@@ -212,10 +206,7 @@ func TestPackageContents(t *testing.T) {
 // TestConfigurationAndUnits checks that the systemd units and the configuration for the commands
 // agree.
 func TestConfigurationAndUnits(t *testing.T) {
-	c, err := config.Load(config.Options{File: "config.yaml", FileOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Got(config.Load(config.Options{File: "config.yaml", FileOnly: true}))(t)
 	for file, wanted := range map[string][]string{
 		"systemd/dibs.service": {
 			"ExecStart=/usr/bin/dibs serve --config /etc/dibs/config.yaml --state-dir " + c.StateDir + " --socket " + c.Socket,
@@ -223,10 +214,7 @@ func TestConfigurationAndUnits(t *testing.T) {
 		},
 		"systemd/dibs.socket": {"ListenStream=" + c.Socket, "SocketGroup=" + c.SocketGroup, "SocketMode=0660"},
 	} {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testkit.Got(os.ReadFile(file))(t)
 		for _, line := range wanted {
 			if !strings.Contains(string(data), "\n"+line+"\n") {
 				t.Errorf("%s lacks %s", file, line)
@@ -239,10 +227,7 @@ func TestConfigurationAndUnits(t *testing.T) {
 // network would have no daemon.
 func TestStartsGoOn(t *testing.T) {
 	for _, file := range []string{"systemd/dibs.service", "systemd/user/dibs.service"} {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testkit.Got(os.ReadFile(file))(t)
 		for _, line := range []string{"StartLimitIntervalSec=0", "Restart=on-failure"} {
 			if !strings.Contains(string(data), "\n"+line+"\n") {
 				t.Errorf("%s lacks %s", file, line)
@@ -259,17 +244,12 @@ func TestUnits(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, unit := range []string{"systemd/dibs.service", "systemd/dibs.socket", "systemd/user/dibs.service"} {
-		data, err := os.ReadFile(unit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testkit.Got(os.ReadFile(unit))(t)
 		// The program need not be installed, nor its man page.
 		text := strings.ReplaceAll(string(data), "/usr/bin/dibs", "/bin/true")
 		text = regexp.MustCompile(`(?m)^Documentation=.*\n`).ReplaceAllString(text, "")
 		path := filepath.Join(dir, unit)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 	}
 	for _, unit := range []string{"systemd/dibs.service", "systemd/user/dibs.service"} {
 		cmd := exec.Command(analyze, "verify", filepath.Join(dir, unit))
@@ -282,10 +262,7 @@ func TestUnits(t *testing.T) {
 }
 
 func TestPlist(t *testing.T) {
-	file, err := os.Open("launchd/dibs.plist")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := testkit.Got(os.Open("launchd/dibs.plist"))(t)
 	defer file.Close()
 	// In a dict, keys and values alternate.
 	var keys, values int

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dibs/internal/testkit"
 )
 
 // TestReleaseRefuses runs release.sh where no release can be made. It has to say why in one line,
@@ -14,9 +16,7 @@ import (
 func TestReleaseRefuses(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("release.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	// A build that is asked for would be one too many.
 	build := "#!/bin/sh\necho 'the build was begun'\nexit 9\n"
 	repository := t.TempDir()
@@ -26,9 +26,7 @@ func TestReleaseRefuses(t *testing.T) {
 		os.WriteFile(filepath.Join(repository, ".gitignore"), []byte("/dist/\n"), 0o644),
 		os.WriteFile(filepath.Join(repository, "packaging", "release.sh"), script, 0o755),
 		os.WriteFile(filepath.Join(repository, "packaging", "build.sh"), []byte(build), 0o755))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	bash := func(dir, script string, args ...string) *exec.Cmd {
 		cmd := exec.Command("bash", append([]string{"-ec", script, "-"}, args...)...)
 		cmd.Dir = dir
@@ -63,9 +61,7 @@ func TestReleaseRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(repository)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.CopyFS(dir, os.DirFS(repository)))
 			cmd := bash(dir, tt.setup+"\nexec packaging/release.sh \"$@\"", tt.version...)
 			out, _ := cmd.CombinedOutput()
 			if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(string(out), tt.want) || strings.Count(string(out), "\n") != 1 {

@@ -8,24 +8,20 @@ import (
 	"strings"
 	"testing"
 
+	"dibs/internal/testkit"
+
 	"github.com/google/go-cmp/cmp"
 )
 
 // TestTasksAreListed compares the tasks of .ci/task with its help, and with the tasks that .ci/run
 // calls.
 func TestTasksAreListed(t *testing.T) {
-	out, err := exec.Command("../.ci/task", "help").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testkit.Got(exec.Command("../.ci/task", "help").Output())(t)
 	var listed, known []string
 	for _, line := range regexp.MustCompile(`(?m)^  (\w+) `).FindAllStringSubmatch(string(out), -1) {
 		listed = append(listed, line[1])
 	}
-	script, err := os.ReadFile("../.ci/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := testkit.Got(os.ReadFile("../.ci/task"))(t)
 	_, choice, _ := strings.Cut(string(script), "\ncase $task in\n")
 	for _, label := range regexp.MustCompile(`(?m)^  (\w+(?: \| [\w-]+)*)\)`).FindAllStringSubmatch(choice, -1) {
 		for name := range strings.SplitSeq(label[1], " | ") {
@@ -39,10 +35,7 @@ func TestTasksAreListed(t *testing.T) {
 	if diff := cmp.Diff(known, listed); diff != "" || len(known) < 7 {
 		t.Errorf("tasks (-known +listed):\n%s", diff)
 	}
-	run, err := os.ReadFile("../.ci/run")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := testkit.Got(os.ReadFile("../.ci/run"))(t)
 	for _, call := range regexp.MustCompile(`(?m)^\.ci/task (\w+)`).FindAllStringSubmatch(string(run), -1) {
 		if !slices.Contains(known, call[1]) {
 			t.Errorf(".ci/run asks for the task %s, which there is not", call[1])

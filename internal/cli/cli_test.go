@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"dibs/internal/cli"
+	"dibs/internal/testkit"
 
 	"github.com/adrg/xdg"
 	gocmp "github.com/google/go-cmp/cmp"
@@ -135,9 +136,7 @@ func TestStartsLight(t *testing.T) {
 	cmd.Env = append(cmd.Environ(), "GODEBUG=inittrace=1")
 	var trace strings.Builder
 	cmd.Stderr = &trace
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, cmd.Run())
 	packages := initialized.FindAllStringSubmatch(trace.String(), -1)
 	if len(packages) == 0 {
 		t.Fatalf("no package of dibs is in the trace %q", &trace)

@@ -25,6 +25,7 @@ import (
 	"dibs/internal/daemon"
 	"dibs/internal/door/server"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -102,10 +103,7 @@ func TestKilled(t *testing.T) {
 				t.Errorf("killed %s: the same request gets %v", c.name, err)
 			}
 			// Claims that were not verified belong to nobody.
-			held, err := client.Do(t.Context(), v.Client, api.OpListClaims, api.AgentFilter{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			held := testkit.Got(client.Do(t.Context(), v.Client, api.OpListClaims, api.AgentFilter{}))(t)
 			for _, cl := range held.Claims {
 				if g, ok := granted[string(cl.Task.ID)]; !ok || g.ID != cl.ID {
 					t.Errorf("killed %s: claim %s on %q is held, and was granted to nobody", c.name, cl.ID, cl.Task.Title)
@@ -134,10 +132,7 @@ func TestKilled(t *testing.T) {
 			v := newVictim(t)
 			for _, c := range crashes {
 				id := v.add(c.name)
-				cl, err := client.Do(t.Context(), v.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", Task: id}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				cl := testkit.Got(client.Do(t.Context(), v.Client, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: "Sandman", Task: id})))(t)
 				v.until("the claim is logged", func() bool { return len(v.logged(id)) == 1 })
 				ask := func() (api.Claim, error) { return end(v, cl.ID, "end "+c.name) }
 				first, replied := v.killDuring(c, id, ask)
@@ -152,9 +147,7 @@ func TestKilled(t *testing.T) {
 					if got := p.Select("status") + " " + p.Text("claimed_by"); strings.TrimSpace(got) != strings.TrimSpace(status+" "+name) {
 						t.Errorf("killed %s: the task shows %q", p.Title(), got)
 					}
-					if diff := cmp.Diff(logged, v.loggedIn(d.notion, id)); diff != "" {
-						t.Errorf("killed %s: logs (-want +got):\n%s", p.Title(), diff)
-					}
+					testkit.Same(t, logged, v.loggedIn(d.notion, id), "killed %s: logs", p.Title())
 				}
 			})
 		}
@@ -182,10 +175,7 @@ type victim struct {
 
 func newVictim(t *testing.T) *victim {
 	dir := t.TempDir()
-	notion, err := emulator.New(emulator.Options{StateFile: filepath.Join(dir, "notion.json")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	notion := testkit.Got(emulator.New(emulator.Options{StateFile: filepath.Join(dir, "notion.json")}))(t)
 	if _, err := notion.Seed("empty"); err != nil {
 		t.Fatal(err)
 	}
@@ -196,14 +186,9 @@ func newVictim(t *testing.T) *victim {
 		server.Close()
 	})
 	sockets, err := os.MkdirTemp("", "dibs") // t.TempDir is too long for a socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(sockets) })
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testkit.Got(os.Create(filepath.Join(dir, "log")))(t)
 	socket := filepath.Join(sockets, "s")
 	v := &victim{T: t, Client: client.New(socket), notion: notion, dir: dir, log: log, env: append([]string{
 		"HOME=" + dir, "DIBS_STATE_DIR=" + filepath.Join(dir, "state"), "DIBS_SOCKET=" + socket,
@@ -222,19 +207,11 @@ func newVictim(t *testing.T) *victim {
 // start starts the daemon, and waits until it serves.
 func (v *victim) start() {
 	v.Helper()
-	dibs, err := exec.LookPath("dibs")
-	if err != nil {
-		v.Fatal(err)
-	}
+	dibs := testkit.Got(exec.LookPath("dibs"))(v)
 	v.process = exec.Command(dibs, "serve", "--json")
 	v.process.Env, v.process.Stderr = v.env, v.log
-	out, err := v.process.StdoutPipe()
-	if err != nil {
-		v.Fatal(err)
-	}
-	if err := v.process.Start(); err != nil {
-		v.Fatal(err)
-	}
+	out := testkit.Got(v.process.StdoutPipe())(v)
+	testkit.Must(v, v.process.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, `"socket":`) {
 		v.Fatalf("the daemon did not come up: it said %q, %v", line, err)
 	}
@@ -251,9 +228,7 @@ func (v *victim) add(title string) string {
 	id, err := v.notion.CreatePage(v.notion.Databases().Tasks, map[string]any{
 		"Name": map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": title}}}},
 	})
-	if err != nil {
-		v.Fatal(err)
-	}
+	testkit.Must(v, err)
 	v.tasks = append(v.tasks, id)
 	return id
 }
@@ -372,10 +347,7 @@ func (v *victim) afterwards(look func(d *afterlife)) {
 	left := time.Now()
 	synctest.Test(v.T, func(t *testing.T) {
 		time.Sleep(time.Until(left)) // the bubble begins in the past
-		notion, err := emulator.New(emulator.Options{StateFile: filepath.Join(v.dir, "notion.json")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		notion := testkit.Got(emulator.New(emulator.Options{StateFile: filepath.Join(v.dir, "notion.json")}))(t)
 		defer notion.Close()
 		c := config.Default()
 		c.Notion.Token = config.Secret(notion.Token())
@@ -387,27 +359,20 @@ func (v *victim) afterwards(look func(d *afterlife)) {
 			Config: c, Version: "test", Transport: notion.Client().Transport, Listener: pipe,
 			Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- d.Run(ctx) }()
 		defer func() {
 			stop()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			testkit.OK(t, <-done)
 		}()
 		time.Sleep(15 * time.Minute)
 		a := &afterlife{client.Over("pipe", pipe.Dial), t.Context(), notion}
 		look(a)
 		time.Sleep(time.Minute)
 
-		events, err := client.Do(t.Context(), a.Client, api.OpLog, api.LogInput{Limit: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := testkit.Got(client.Do(t.Context(), a.Client, api.OpLog, api.LogInput{Limit: 1000}))(t)
 		var want, got []string
 		for _, e := range events.Entries {
 			for range (claim.Fact{Kind: e.Kind, Remote: e.Remote}).Logs() {
@@ -492,10 +457,7 @@ func TestKilledWhileAdding(t *testing.T) {
 		}
 	}
 	// A repeated request gets the same answer.
-	first, err := client.Do(t.Context(), v.Client, api.OpAddTask, api.AddInput{Key: "answered", Body: api.AddRequest{Title: "answered"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testkit.Got(client.Do(t.Context(), v.Client, api.OpAddTask, api.AddInput{Key: "answered", Body: api.AddRequest{Title: "answered"}}))(t)
 	v.kill()
 	v.start()
 	if again, err := client.Do(t.Context(), v.Client, api.OpAddTask, api.AddInput{Key: "answered", Body: api.AddRequest{Title: "answered"}}); err != nil || again.Task.ID != first.Task.ID || len(titled("answered")) != 1 {

@@ -16,8 +16,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/cli"
 	"dibs/internal/testkit"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -58,17 +56,10 @@ func TestHelp(t *testing.T) {
 	show(nil)
 	const golden = "testdata/help.golden"
 	if *update {
-		if err := os.WriteFile(golden, all.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(golden, all.Bytes(), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), all.String()); diff != "" {
-		t.Errorf("help (-want +got):\n%s", diff)
-	}
+	want := testkit.Got(os.ReadFile(golden))(t)
+	testkit.Same(t, string(want), all.String(), "help")
 }
 
 // examples matches the README's shell blocks that are marked as examples.
@@ -120,16 +111,11 @@ func runExamples(t *testing.T, before string, pages ...string) string {
 	takesSeconds(t)
 	var all []byte
 	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Got(os.ReadFile(page))(t)
 		all = append(all, text...)
 	}
 	home, err := os.MkdirTemp("", "dibs-readme-") // short: a socket's path may not be long
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(home) })
 	blocks := examples.FindAllStringSubmatch(string(all), -1)
 	if len(blocks) == 0 {
@@ -174,10 +160,7 @@ func TestUsageLines(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
 		t.Skip("there is no jq")
 	}
-	page, err := os.ReadFile("../../docs/usage.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.Got(os.ReadFile("../../docs/usage.md"))(t)
 	for program, said := range map[string]struct {
 		file string
 		want claim.Usage
@@ -187,14 +170,9 @@ func TestUsageLines(t *testing.T) {
 	} {
 		t.Run(program, func(t *testing.T) {
 			dir := t.TempDir()
-			output, err := filepath.Abs(filepath.Join("testdata/usage", said.file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			output := testkit.Got(filepath.Abs(filepath.Join("testdata/usage", said.file)))(t)
 			fake := "#!/bin/sh\ncat >/dev/null\ncat '" + output + "'\n"
-			if err := os.WriteFile(filepath.Join(dir, program), []byte(fake), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(filepath.Join(dir, program), []byte(fake), 0o755))
 			tried := 0
 			for block := range strings.SplitSeq(string(page), "```") {
 				line, shell := strings.CutPrefix(block, "sh\n")
@@ -208,10 +186,7 @@ func TestUsageLines(t *testing.T) {
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Fatalf("%s%v\n%s", line, err, out)
 				}
-				written, err := os.ReadFile(used)
-				if err != nil {
-					t.Fatal(err)
-				}
+				written := testkit.Got(os.ReadFile(used))(t)
 				if got, err := api.ParseUsage(string(written)); err != nil || got.Report() != said.want {
 					t.Errorf("%s: %+v, %v; want %+v", written, got, err, said.want)
 				}
@@ -234,10 +209,7 @@ func TestSimulateDocumentation(t *testing.T) {
 	}
 	testkit.Long(t)
 	const file = "../../docs/simulate.md"
-	doc, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := testkit.Got(os.ReadFile(file))(t)
 	commands := 0
 	want := printed.ReplaceAllStringFunc(string(doc), func(block string) string {
 		commands++
@@ -253,9 +225,7 @@ func TestSimulateDocumentation(t *testing.T) {
 		t.Fatal("docs/simulate.md shows no command")
 	case want == string(doc):
 	case os.Getenv("UPDATE_DOCS") != "":
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, []byte(want), 0o644))
 	default:
 		t.Error("docs/simulate.md does not show what its commands print; run this test with UPDATE_DOCS=1")
 	}

@@ -15,14 +15,12 @@ import (
 	"time"
 
 	"dibs/internal/notion/emulator"
+	"dibs/internal/testkit"
 )
 
 // TestPausesAreTold lets Notion ask for a pause that is too long to wait for.
 func TestPausesAreTold(t *testing.T) {
-	notion, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	notion := testkit.Got(emulator.New(emulator.Options{}))(t)
 	defer notion.Close()
 	if _, err := notion.Seed("empty"); err != nil {
 		t.Fatal(err)
@@ -30,10 +28,7 @@ func TestPausesAreTold(t *testing.T) {
 	notion.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 14 * time.Minute})
 	server := httptest.NewServer(notion)
 	defer server.Close()
-	dibs, err := exec.LookPath("dibs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dibs := testkit.Got(exec.LookPath("dibs"))(t)
 	for command, want := range map[string]string{
 		"doctor": `(?m)^error    connection .*: Notion asked for a pause, which ends in 1\dm\d+s\n +→ try again then, `,
 		"init":   `^dibs: databases\.tasks: .*: Notion asked for a pause, which ends in 1\dm\d+s \(try again in \d{3}s\)\n$`,
@@ -51,10 +46,7 @@ func TestPausesAreTold(t *testing.T) {
 
 // TestDoctorTellsAsItGoes reads the doctor's findings while it waits for Notion, and then stops it.
 func TestDoctorTellsAsItGoes(t *testing.T) {
-	notion, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	notion := testkit.Got(emulator.New(emulator.Options{}))(t)
 	defer notion.Close()
 	if _, err := notion.Seed("empty"); err != nil {
 		t.Fatal(err)
@@ -69,10 +61,7 @@ func TestDoctorTellsAsItGoes(t *testing.T) {
 	}))
 	defer server.Close()
 	defer stopped.Done()
-	dibs, err := exec.LookPath("dibs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dibs := testkit.Got(exec.LookPath("dibs"))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // no test waits for ever
 	defer cancel()
 	doctor := exec.CommandContext(ctx, dibs, "doctor")
@@ -80,21 +69,15 @@ func TestDoctorTellsAsItGoes(t *testing.T) {
 	var errs strings.Builder
 	doctor.Stderr = &errs
 	out, err := doctor.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := doctor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, doctor.Start())
 	lines := bufio.NewReader(out)
 	for said := ""; !strings.HasPrefix(said, "ok       clock "); {
 		if said, err = lines.ReadString('\n'); err != nil {
 			t.Fatalf("%v after %q", err, said)
 		}
 	}
-	if err := doctor.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, doctor.Process.Signal(syscall.SIGTERM))
 	rest, err := io.ReadAll(lines)
 	if err != nil || len(rest) > 0 {
 		t.Errorf("once stopped it said: %s, %v", rest, err)

@@ -27,6 +27,7 @@ import (
 	"dibs/internal/cli"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 	"dibs/internal/testkit/pgtest"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -529,18 +530,13 @@ func TestEmulatorTasks(t *testing.T) {
 			in.Close()
 		}()
 		var where struct{ Databases emulator.Databases }
-		if err := json.NewDecoder(out).Decode(&where); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.NewDecoder(out).Decode(&where))
 		stop()
 		io.Copy(io.Discard, out)
 		if code := <-ended; code != 0 {
 			t.Fatalf("exit code %d: %s", code, &stderr)
 		}
-		e, err := emulator.New(emulator.Options{StateFile: state})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testkit.Got(emulator.New(emulator.Options{StateFile: state}))(t)
 		if n := len(e.Pages(where.Databases.Tasks)); n != 45 {
 			t.Errorf("--tasks %s: %d tasks, want 45", tasks, n)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/cli"
+	"dibs/internal/testkit"
 )
 
 // hostile is a text that does harm if it is printed unchanged: it clears the terminal, changes its
@@ -61,17 +62,12 @@ func filled(t reflect.Type) reflect.Value {
 // own.
 func TestHostileText(t *testing.T) {
 	dir, err := os.MkdirTemp("", "dibs-hostile-") // short: a socket's path may not be long
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "d.sock")
 	var media, body string
 	var status int
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Got(net.Listen("unix", socket))(t)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", media)
 		w.WriteHeader(status)
@@ -104,10 +100,7 @@ func TestHostileText(t *testing.T) {
 			}
 			if code != "" {
 				refused.FieldByName("Code").SetString(code)
-				data, err := json.Marshal(refused.Interface())
-				if err != nil {
-					t.Fatal(err)
-				}
+				data := testkit.Got(json.Marshal(refused.Interface()))(t)
 				status, media, body = http.StatusConflict, api.ProblemType, string(data)
 			}
 			for _, more := range [][]string{nil, {"--json"}} {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"dibs/internal/testkit"
 )
 
 // unsaving is a daemon that grants a claim, and then cannot save its end for a while.
@@ -75,14 +77,9 @@ func TestRunInsists(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			dir, err := os.MkdirTemp("", "dibs") // a socket's path is short
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer os.RemoveAll(dir)
-			l, err := net.Listen("unix", filepath.Join(dir, "s"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := testkit.Got(net.Listen("unix", filepath.Join(dir, "s")))(t)
 			daemon := &unsaving{refuse: tt.refuse, retryAfter: tt.retryAfter, ended: make(chan struct{}, 100)}
 			web := &http.Server{Handler: daemon}
 			go web.Serve(l)
@@ -93,9 +90,7 @@ func TestRunInsists(t *testing.T) {
 			cmd.Env = append(os.Environ(), "DIBS_SOCKET="+filepath.Join(dir, "s"), "DIBS_AGENT=Sandman", "BEGUN="+begun, "HOME="+dir)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, cmd.Start())
 			if tt.signal {
 				if tt.command[0] == "sh" {
 					for _, err := os.Stat(begun); err != nil; _, err = os.Stat(begun) {
@@ -105,9 +100,7 @@ func TestRunInsists(t *testing.T) {
 					<-daemon.ended
 				}
 				time.Sleep(100 * time.Millisecond)
-				if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, cmd.Process.Signal(syscall.SIGTERM))
 			}
 			started := time.Now()
 			err = cmd.Wait()

@@ -24,6 +24,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/testkit"
 )
 
 // manager stands in for systemd.
@@ -45,10 +46,7 @@ func newManager(t *testing.T) *manager {
 	if runtime.GOOS != "linux" {
 		t.Skip("systemd runs on Linux")
 	}
-	notion, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	notion := testkit.Got(emulator.New(emulator.Options{}))(t)
 	t.Cleanup(func() { notion.Close() })
 	if _, err := notion.Seed("demo"); err != nil {
 		t.Fatal(err)
@@ -62,9 +60,7 @@ func newManager(t *testing.T) *manager {
 	}))
 	t.Cleanup(server.Close)
 	dir, err := os.MkdirTemp("", "dibs-service-") // short: a socket's path may not be long
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	m.dir, m.config = dir, filepath.Join(dir, "config.yaml")
 	m.configure("log: {level: info}")
@@ -83,19 +79,14 @@ func newManager(t *testing.T) *manager {
 
 func (m *manager) configure(yaml string) {
 	m.Helper()
-	if err := os.WriteFile(m.config, []byte(yaml), 0o600); err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, os.WriteFile(m.config, []byte(yaml), 0o600))
 }
 
 // listens opens a socket to pass to the daemon.
 func (m *manager) listens() (socket string, l *net.UnixListener) {
 	m.Helper()
 	socket = filepath.Join(m.dir, "passed.sock")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		m.Fatal(err)
-	}
+	l = testkit.Got(net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"}))(m)
 	m.Cleanup(func() { l.Close() })
 	return socket, l
 }
@@ -120,13 +111,8 @@ func (m *manager) start(passed interface{ File() (*os.File, error) }, args ...st
 	if m.under != nil {
 		dibs, err = exec.LookPath(filepath.Join(m.dir, "dibs")) // where other users find it
 	}
-	if err != nil {
-		m.Fatal(err)
-	}
-	file, err := passed.File()
-	if err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, err)
+	file := testkit.Got(passed.File())(m)
 	defer file.Close()
 	// LISTEN_PID must be the process's own id.
 	ctx, cancel := context.WithTimeout(m.Context(), time.Minute) // no test waits for ever
@@ -134,14 +120,9 @@ func (m *manager) start(passed interface{ File() (*os.File, error) }, args ...st
 	command := slices.Concat(m.under, []string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, dibs, "serve"}, args)
 	m.dibs = exec.CommandContext(ctx, command[0], command[1:]...)
 	m.dibs.Env, m.dibs.ExtraFiles = m.env, []*os.File{file}
-	errs, err := m.dibs.StderrPipe()
-	if err != nil {
-		m.Fatal(err)
-	}
+	errs := testkit.Got(m.dibs.StderrPipe())(m)
 	m.log = bufio.NewScanner(errs)
-	if err := m.dibs.Start(); err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, m.dibs.Start())
 	m.Cleanup(func() {
 		m.dibs.Process.Kill()
 		m.dibs.Wait()
@@ -170,9 +151,7 @@ func (m *manager) holds(method, path string) (held <-chan struct{}, release func
 
 func (m *manager) signal(s syscall.Signal) {
 	m.Helper()
-	if err := m.dibs.Process.Signal(s); err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, m.dibs.Process.Signal(s))
 }
 
 // hears waits for a notification from the daemon with that beginning, and returns it.
@@ -210,9 +189,7 @@ func TestService(t *testing.T) {
 	socket, l := m.listens()
 	l.SetUnlinkOnClose(false)
 	m.start(l)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, l.Close())
 
 	metrics := m.logs(`metrics can be read .* url=(\S+)`)[1]
 	if said, want := m.hears("READY=1"), "READY=1\nSTATUS=serving on "+socket; said != want {
@@ -225,9 +202,7 @@ func TestService(t *testing.T) {
 		t.Errorf("status %+v, %v", status, err)
 	}
 	resp, err := http.Get(metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), "\ndibs_mirror_tasks ") {
 		t.Errorf("%s answers %s %.200s, %v", metrics, resp.Status, body, err)
@@ -316,9 +291,7 @@ func TestPassedSocketOfAGroup(t *testing.T) {
 			m := newManager(t)
 			m.configure(tt.config)
 			socket, l := m.listens()
-			if err := os.Chmod(socket, tt.mode); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Chmod(socket, tt.mode))
 			m.start(l)
 			m.hears("READY=1")
 			m.signal(syscall.SIGTERM)
@@ -332,10 +305,7 @@ func TestPassedSocketOfAGroup(t *testing.T) {
 // TestPassedTCP passes a socket that other machines can reach.
 func TestPassedTCP(t *testing.T) {
 	m := newManager(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Got(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	m.start(l.(*net.TCPListener))
 	m.logs(`^dibs: systemd passed 127\.0\.0\.1:\d+, where other machines could come in: want a ListenStream`)

@@ -46,10 +46,7 @@ func TestUnitSeesProcesses(t *testing.T) {
 		}
 		t.Skip("only root can be other users")
 	}
-	unit, err := os.ReadFile("../../packaging/systemd/dibs.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	unit := testkit.Got(os.ReadFile("../../packaging/systemd/dibs.service"))(t)
 	setting := regexp.MustCompile(`(?m)^ProtectProc=(\w+)$`).FindSubmatch(unit)
 	if setting == nil {
 		t.Fatal("the unit does not say ProtectProc")
@@ -80,9 +77,7 @@ func TestUnitSeesProcesses(t *testing.T) {
 					t.Fatalf("%s: claims %+v, %v; said %s%s", way, held, err, line, &errs)
 				}
 				c := held.Claims[0]
-				if err := cmd.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, cmd.Process.Kill())
 				_ = cmd.Wait()
 				if tt.hidden {
 					_, err = client.Do(t.Context(), daemon, api.OpRelease, api.On(string(c.ID), "", api.StopRequest{Agent: c.Agent}))
@@ -124,9 +119,7 @@ func (m *manager) asCaller(socket, script string) *exec.Cmd {
 func (m *manager) begins(cmd *exec.Cmd) string {
 	m.Helper()
 	out, err := cmd.StdoutPipe()
-	if err := errors.Join(err, cmd.Start()); err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, errors.Join(err, cmd.Start()))
 	m.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -147,16 +140,12 @@ func TestMainImpostor(t *testing.T) {
 		t.Skip("only root can be another user")
 	}
 	dir, err := os.MkdirTemp("", "dibs")
-	if err := errors.Join(err, os.Chmod(dir, 0o777|fs.ModeSticky)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(err, os.Chmod(dir, 0o777|fs.ModeSticky)))
 	defer os.RemoveAll(dir)
 	socket := filepath.Join(dir, "s")
 	var l net.Listener
 	testkit.AsUser(t, 64001, 64001, func() { l, err = net.Listen("unix", socket) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	for named, want := range map[string]string{"": "DIBS_SOCKET_USER=64001\n", "64002": "mend socket_user or DIBS_SOCKET\n"} {
 		t.Setenv("DIBS_SOCKET_USER", named)

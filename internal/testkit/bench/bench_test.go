@@ -30,6 +30,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/testkit"
 )
 
 var (
@@ -90,13 +91,8 @@ func start(b *testing.B, env []string, where any, dibs string, args ...string) *
 	b.Helper()
 	p := &process{Cmd: exec.Command(dibs, args...)}
 	p.Env, p.Stderr = env, &p.log
-	out, err := p.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		b.Fatal(err)
-	}
+	out := testkit.Got(p.StdoutPipe())(b)
+	testkit.Must(b, p.Start())
 	b.Cleanup(func() {
 		p.Process.Signal(syscall.SIGTERM)
 		io.Copy(io.Discard, out)
@@ -195,16 +191,12 @@ func (n *board) far(b *testing.B) {
 	if *latency == 0 {
 		return
 	}
-	if err := n.ask(http.MethodPost, "/_emulator/faults", map[string]any{"kind": "Delay", "delay": latency.String()}, nil); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, n.ask(http.MethodPost, "/_emulator/faults", map[string]any{"kind": "Delay", "delay": latency.String()}, nil))
 }
 
 func (n *board) near(b *testing.B) {
 	b.Helper()
-	if err := n.ask(http.MethodDelete, "/_emulator/faults", nil, nil); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, n.ask(http.MethodDelete, "/_emulator/faults", nil, nil))
 }
 
 // counted counts the requests to the server.
@@ -217,12 +209,8 @@ type counted struct {
 func (n *board) requests(b *testing.B) counted {
 	b.Helper()
 	var list []struct{ Method, Path string }
-	if err := n.ask(http.MethodGet, "/_emulator/requests", nil, &list); err != nil {
-		b.Fatal(err)
-	}
-	if err := n.ask(http.MethodDelete, "/_emulator/requests", nil, nil); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, n.ask(http.MethodGet, "/_emulator/requests", nil, &list))
+	testkit.Must(b, n.ask(http.MethodDelete, "/_emulator/requests", nil, nil))
 	c := counted{all: len(list)}
 	for _, r := range list {
 		if strings.HasPrefix(r.Path, "/v1/pages/") {
@@ -244,9 +232,7 @@ type daemon struct {
 func startDaemon(b *testing.B, n *board, settings ...string) *daemon {
 	b.Helper()
 	dir, err := os.MkdirTemp("", "dibs-bench-") // short: a socket's path may not be long
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	b.Cleanup(func() { os.RemoveAll(dir) })
 	d := &daemon{env: append([]string{
 		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "DIBS_STATE_DIR=" + dir, "DIBS_SOCKET=" + filepath.Join(dir, "d.sock"),

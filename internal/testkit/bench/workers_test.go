@@ -12,6 +12,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/testkit"
 )
 
 // errRefused is the error of an operation that was refused as expected.
@@ -94,10 +95,7 @@ func BenchmarkQuestions(b *testing.B) {
 	agent := d.agent()
 	var claimed []string
 	for i := range held {
-		c, err := client.Do(b.Context(), agent, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: worker(i % 16)}))
-		if err != nil {
-			b.Fatal(err)
-		}
+		c := testkit.Got(client.Do(b.Context(), agent, api.OpClaim, api.Keyed("", api.ClaimRequest{Agent: worker(i % 16)})))(b)
 		claimed = append(claimed, string(c.Task.ID))
 	}
 	d.delivered(b)
