@@ -115,7 +115,7 @@ func runEndToEnd(t *testing.T, dir string, path ...string) {
 // short, and the write window longer than two requests ever take, even on a busy machine. Many
 // scripts fail tasks in a row.
 var realTime = []string{
-	"DIBS_CLAIM_EXCLUSIVE=true", "DIBS_CLAIM_WRITE_WINDOW=20s", "DIBS_CLAIM_SETTLE=500ms",
+	"DIBS_CLAIM_EXCLUSIVE=true", "DIBS_CLAIM_WRITE_WINDOW=20s", "DIBS_CLAIM_SETTLE=100ms",
 	"DIBS_NOTION_RATE=100", "DIBS_NOTION_BURST=100", "DIBS_CLAIM_BREAKER_FAILURES=0",
 }
 
