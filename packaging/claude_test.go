@@ -63,7 +63,7 @@ func (u user) run(name string, args ...string) string {
 // TestPluginForClaudeCode installs the plugin from a clone, and checks that its server answers.
 func TestPluginForClaudeCode(t *testing.T) {
 	testkit.SkipUnderRace(t)
-	testkit.TakesSeconds(t)
+	testkit.Long(t)
 	u := claude(t)
 	here := testkit.Got(os.Getwd())(t)
 	u.claude("plugin", "validate", "--strict", here)
@@ -81,7 +81,7 @@ func TestPluginForClaudeCode(t *testing.T) {
 // Claude Code reads what dibs connect writes, until it is removed.
 func TestConnectedClaudeCode(t *testing.T) {
 	testkit.SkipUnderRace(t)
-	testkit.TakesSeconds(t)
+	testkit.Long(t)
 	u := claude(t)
 	u.dibs("connect", "claude")
 	if out := u.claude("mcp", "list"); !strings.Contains(out, "dibs mcp") || !strings.Contains(out, "Connected") {

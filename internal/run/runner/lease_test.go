@@ -53,9 +53,10 @@ func TestLeaseIsOver(t *testing.T) {
 		"nobody answers":           {silent: true, lost: true, code: runner.Signalled + 9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tt.silent && testing.Short() {
-				t.Skip("dibs run asks for a minute")
+			if tt.silent { // dibs run asks for a minute
+				testkit.Long(t)
 			}
+			t.Parallel()
 			dir := t.TempDir()
 			pid, over, wrote := filepath.Join(dir, "pid"), filepath.Join(dir, "over"), filepath.Join(dir, "wrote")
 			c := api.Claim{ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", Agent: "Sandman", State: claim.Held, ExpiresAt: api.Time{Time: time.Now().Add(time.Second)}}

@@ -81,14 +81,16 @@ const env = "JOURNAL_TEST_POSTGRES"
 // URL returns the URL of the server for the journals of tests; empty while they are in SQLite files.
 func URL() string { return os.Getenv(env) }
 
-// Both runs the tests of a package with journals in SQLite files, and then again with journals on a
-// PostgreSQL server, see URL. It returns the exit code. Benchmarks and fuzzing run with SQLite only.
-// If no server is installed, Both says so, and fails if CI is set.
-//
-// With -short the second run has only the tests in core, a pattern of their names, and under the
-// race detector those in watched, too.
-func Both(m *testing.M, run func(*testing.M) int, core, watched string) int {
-	code := run(m)
+// Both runs the tests of a package with journals in SQLite files, and then those in core, a pattern of
+// their names, with journals on a PostgreSQL server, see URL. Under the race detector it is those in
+// watched, too, and with TEST_LONG all of them, with TEST_LONG=once without the first run. It returns
+// the exit code. Benchmarks and fuzzing run with SQLite only. If no server is installed, Both says so,
+// and fails if CI is set.
+func Both(m *testing.M, run func(*testing.M) int, core, watched string) (code int) {
+	long := os.Getenv("TEST_LONG")
+	if long != "once" {
+		code = run(m)
+	}
 	for _, name := range []string{"test.bench", "test.fuzz", "test.list"} {
 		if flag.Lookup(name).Value.String() != "" {
 			return code
@@ -106,7 +108,7 @@ func Both(m *testing.M, run func(*testing.M) int, core, watched string) int {
 		}
 		return code
 	}
-	if chosen := flag.Lookup("test.run").Value; testing.Short() && chosen.String() == "" {
+	if chosen := flag.Lookup("test.run").Value; long == "" && chosen.String() == "" {
 		if testkit.Race {
 			core += "|" + watched
 		}
