@@ -16,7 +16,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,7 +24,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"dibs/internal/api"
@@ -75,8 +73,7 @@ func prepare(m *testing.M) (int, error) {
 			return 0, fmt.Errorf("-dibs %s: want an absolute path: tests run in the folder of their package", measured)
 		}
 	}
-	code := m.Run()
-	return code, figures.print(os.Stdout)
+	return m.Run(), nil
 }
 
 // process is a running dibs.
@@ -272,61 +269,4 @@ func (d *daemon) until(b *testing.B, what string, is func(api.Status) bool) {
 		}
 	}
 	b.Fatalf("two minutes later it is not so that the daemon %s\n%s", what, &d.log)
-}
-
-// table collects the benchmarks' figures, to print them for people at the end. Programs read the
-// benchmarks' own lines.
-type table struct {
-	order []string // names of benchmarks
-	rows  map[string][]figure
-}
-
-type figure struct {
-	unit  string
-	value float64
-}
-
-var figures = table{rows: make(map[string][]figure)}
-
-// put reports one figure of a benchmark.
-func (t *table) put(b *testing.B, value float64, unit string) {
-	b.ReportMetric(value, unit)
-	name := strings.TrimPrefix(b.Name(), "Benchmark")
-	if _, known := t.rows[name]; !known {
-		t.order = append(t.order, name)
-	}
-	t.rows[name] = append(t.rows[name], figure{unit, value})
-}
-
-// print writes the table: rows with the same columns share a heading.
-func (t *table) print(w io.Writer) error {
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	widest, heading := 0, ""
-	for _, name := range t.order {
-		widest = max(widest, len(name))
-	}
-	for _, name := range t.order {
-		units, values := "", ""
-		for _, f := range t.rows[name] {
-			units += f.unit + "\t"
-			values += number(f.value) + "\t"
-		}
-		if units != heading {
-			fmt.Fprintf(out, "\n%*s\t%s\n", widest, "", units)
-			heading = units
-		}
-		fmt.Fprintf(out, "%-*s\t%s\n", widest, name, values)
-	}
-	return out.Flush()
-}
-
-// number formats three digits, or more before the point.
-func number(v float64) string {
-	switch size := math.Abs(v); {
-	case size == 0 || size >= 100:
-		return fmt.Sprintf("%.0f", v)
-	case size >= 10:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.2f", v)
 }

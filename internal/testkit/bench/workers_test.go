@@ -75,8 +75,8 @@ func (r result) quantile(q float64) time.Duration { return r.took[int(q*float64(
 // report adds the times to the benchmark's line.
 func (r result) report(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // hide the meaningless time of the whole benchmark
-	figures.put(b, milliseconds(r.quantile(0.5)), "p50-ms")
-	figures.put(b, milliseconds(r.quantile(0.99)), "p99-ms")
+	b.ReportMetric(milliseconds(r.quantile(0.5)), "p50-ms")
+	b.ReportMetric(milliseconds(r.quantile(0.99)), "p99-ms")
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -106,9 +106,9 @@ func BenchmarkQuestions(b *testing.B) {
 			used := d.cpu()
 			r := together(b, 1, *length, func(int) error { return do() })
 			r.report(b)
-			figures.put(b, float64(len(r.took))/r.elapsed.Seconds(), "answers/s")
-			figures.put(b, per(d.cpu()-used, len(r.took))/float64(time.Millisecond), "cpu-ms/answer")
-			figures.put(b, per(notion.requests(b).all, len(r.took)), "requests/answer")
+			b.ReportMetric(float64(len(r.took))/r.elapsed.Seconds(), "answers/s")
+			b.ReportMetric(per(d.cpu()-used, len(r.took))/float64(time.Millisecond), "cpu-ms/answer")
+			b.ReportMetric(per(notion.requests(b).all, len(r.took)), "requests/answer")
 		})
 	}
 	i := 0
@@ -148,7 +148,7 @@ func BenchmarkQuestions(b *testing.B) {
 			}
 			slices.Sort(r.took)
 			r.report(b)
-			figures.put(b, per(used, len(r.took))/float64(time.Millisecond), "cpu-ms/run")
+			b.ReportMetric(per(used, len(r.took))/float64(time.Millisecond), "cpu-ms/run")
 		})
 	}
 }
