@@ -357,7 +357,7 @@ func TestKilledWithMessages(t *testing.T) {
 // Daemons that lose a trigger, or deliver it twice, are detected by a kill at one of the steps at
 // which everyStep kills, if not without.
 func TestKilledMutants(t *testing.T) {
-	testkit.TakesSeconds(t)
+	testkit.Long(t)
 	t.Parallel()
 	when := func(state, then string) string {
 		return "CREATE TRIGGER mutant AFTER UPDATE OF state ON triggers WHEN NEW.state = '" + state + "' " +

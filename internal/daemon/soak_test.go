@@ -41,7 +41,7 @@ const (
 // TestSoak lets agents and people work, with occasional faults, and measures after each round what
 // is left once everything has been pruned: nothing.
 func TestSoak(t *testing.T) {
-	testkit.TakesSeconds(t)
+	testkit.Long(t)
 	warmUp, rounds, round := 15*time.Minute, 3, 15*time.Minute
 	if testkit.InFull() {
 		warmUp, rounds, round = 12*time.Hour, 12, 6*time.Hour
