@@ -39,7 +39,7 @@ func TestBinaryHasNoTestHelpers(t *testing.T) {
 		}
 		ours := strings.HasPrefix(pkg.ImportPath, "dibs/")
 		found = found || pkg.ImportPath == "dibs/cmd/dibs"
-		helper := ours && (strings.HasSuffix(pkg.ImportPath, "test") || pkg.ImportPath == "dibs/internal/testkit/postgres")
+		helper := ours && (strings.HasSuffix(pkg.ImportPath, "test") || strings.HasPrefix(pkg.ImportPath, "dibs/internal/testkit/"))
 		if helper || strings.HasPrefix(pkg.ImportPath, "github.com/google/go-cmp/") {
 			t.Errorf("the binary contains %s", pkg.ImportPath)
 		}

@@ -341,7 +341,7 @@ func runMesh(t *testing.T, seed uint64, o meshOptions) (out outcome) {
 		defer m.stop()
 		m.trace.add("seed", "%d: %+v", seed, m.climate)
 		m.run(draw, o.mutant)
-		out = outcome{seed, m.book.wrong, time.Since(m.trace.began), m.trace, m.counts}
+		out = outcome{seed, m.book.Wrong(), time.Since(m.trace.began), m.trace, m.counts}
 	})
 	return out
 }
@@ -473,7 +473,7 @@ func (w *weather) outage(f emulator.Fault, lasts time.Duration) {
 	time.Sleep(lasts)
 	lift()
 	if !w.late {
-		w.book.wasAway(0, from)
+		w.book.WasAway(0, from)
 	}
 }
 
@@ -515,7 +515,7 @@ func (m *mesh) strew() (lift func()) {
 					return false
 				}
 				if id, ok := strings.CutPrefix(r.URL.Path, "/v1/pages/"); ok && !lot.always {
-					m.book.heldUp(id)
+					m.book.HeldUp(id)
 				}
 				m.trace.add("weather", "%s %s %s %s", lot.kind, r.Host, r.Method, r.URL.Path)
 				m.count("lots: " + string(lot.kind))

@@ -19,6 +19,7 @@ import (
 	"dibs/internal/daemon"
 	"dibs/internal/journal/inbox"
 	"dibs/internal/notion/emulator"
+	"dibs/internal/testkit/referee"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -64,7 +65,7 @@ func ask[T any](h *hand, what string, do func(ctx context.Context, c *client.Cli
 				return got, nil
 			case !answered, p.Code == api.CodeStopping, p.Code == api.CodeBusy, p.Code == api.Code(claim.CodeJournalUnavailable):
 			case p.Code == api.CodeInternal, p.Code == api.CodeKeyReused, p.Code == api.CodeForbiddenAgent, p.Code == api.CodeUnknownClaim:
-				h.book.complain("%s is told of %s: %v", h.name, what, err)
+				h.book.Complain("%s is told of %s: %v", h.name, what, err)
 				return got, err
 			default:
 				return got, err
@@ -153,7 +154,7 @@ func (h *hand) claim() (api.Claim, bool) {
 func (h *hand) hold(cl api.Claim) {
 	for range h.random.IntN(5) {
 		time.Sleep(upTo(h.random, 5*time.Minute))
-		if !h.book.trusted(cl.ID) || h.over.Load() {
+		if !h.book.Trusted(cl.ID) || h.over.Load() {
 			break
 		}
 		call := time.Now()
@@ -162,10 +163,10 @@ func (h *hand) hold(cl api.Claim) {
 		})
 		switch {
 		case lost(err):
-			h.book.ended(cl.ID, call, "a renewal was refused")
+			h.book.Ended(cl.ID, call, "a renewal was refused")
 			return
 		case err == nil:
-			h.book.renewed(cl.ID, renewed.ExpiresAt.Time)
+			h.book.Renewed(cl.ID, renewed.ExpiresAt.Time)
 		}
 	}
 	switch draw := h.random.IntN(10); {
@@ -187,34 +188,31 @@ func lost(err error) bool {
 
 // finish has the agent say what became of its task.
 func (h *hand) finish(cl api.Claim) {
-	id := string(cl.ID)
-	verb, kind := "", claim.Kind("")
-	var say func(context.Context, *client.Client, string) (api.Claim, error)
-	switch draw := h.random.IntN(20); {
+	id, draw, call := string(cl.ID), h.random.IntN(20), time.Now()
+	verb, kind := "complete", claim.KindCompleted
+	switch {
 	case draw < 10:
-		verb, kind = "complete", claim.KindCompleted
-		say = func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
-			return client.Do(ctx, c, api.OpComplete, api.On(id, key, api.CompleteRequest{Agent: h.name, Summary: "done"}))
-		}
 	case draw < 16:
 		verb, kind = "release", claim.KindReleased
-		say = func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
-			return client.Do(ctx, c, api.OpRelease, api.On(id, key, api.StopRequest{Agent: h.name}))
-		}
 	case draw < 18:
 		verb, kind = "block", claim.KindBlocked
-		say = func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
-			return client.Do(ctx, c, api.OpBlock, api.On(id, key, api.BlockRequest{Agent: h.name, Reason: "no access"}))
-		}
 	default:
 		verb, kind = "fail", claim.KindFailed
-		say = func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
-			return client.Do(ctx, c, api.OpFail, api.On(id, key, api.FailRequest{Agent: h.name, Reason: "it does not work", Reopen: draw == 18}))
-		}
 	}
-	h.book.ended(cl.ID, time.Now(), "its agent is to %s it", verb)
-	if _, err := ask(h, "to "+verb+" "+cl.Task.Title, say); err == nil {
-		h.book.finished(cl.ID, kind)
+	h.book.Ended(cl.ID, call, "its agent is to %s it", verb)
+	_, err := ask(h, "to "+verb+" "+cl.Task.Title, func(ctx context.Context, c *client.Client, key string) (api.Claim, error) {
+		switch kind {
+		case claim.KindCompleted:
+			return client.Do(ctx, c, api.OpComplete, api.On(id, key, api.CompleteRequest{Agent: h.name, Summary: "done"}))
+		case claim.KindReleased:
+			return client.Do(ctx, c, api.OpRelease, api.On(id, key, api.StopRequest{Agent: h.name}))
+		case claim.KindBlocked:
+			return client.Do(ctx, c, api.OpBlock, api.On(id, key, api.BlockRequest{Agent: h.name, Reason: "no access"}))
+		}
+		return client.Do(ctx, c, api.OpFail, api.On(id, key, api.FailRequest{Agent: h.name, Reason: "it does not work", Reopen: draw == 18}))
+	})
+	if err == nil {
+		h.book.Finished(cl.ID, kind, call)
 		h.count(string(kind))
 	}
 }
@@ -225,7 +223,7 @@ func (h *hand) offer(cl api.Claim) bool {
 	if to == h || to.line != h.line {
 		return false
 	}
-	h.book.ended(cl.ID, time.Now(), "it is offered to %s", to.name)
+	h.book.Ended(cl.ID, time.Now(), "it is offered to %s", to.name)
 	h.book.offered(h, string(cl.Task.ID))
 	_, err := ask(h, "to offer "+cl.Task.Title, func(ctx context.Context, c *client.Client, key string) (api.Offered, error) {
 		return client.Do(ctx, c, api.OpOffer, api.OnTask(cl.Task.ID, key, api.OfferRequest{Agent: h.name, To: to.name}))
@@ -243,12 +241,16 @@ func (h *hand) send() {
 		return
 	}
 	text := fmt.Sprintf("message %d of %s", h.asked+1, h.name)
+	call := time.Now()
 	_, err := ask(h, "to send to "+to.name, func(ctx context.Context, c *client.Client, key string) (api.Message, error) {
 		return client.Do(ctx, c, api.OpSend, api.Keyed(key, api.MessageRequest{From: h.name, To: to.name, Text: text}))
 	})
 	if err == nil {
 		h.count("messages")
-		h.book.sent(h, to, text)
+		h.book.Accepted(text, call)
+		if h.line == to.line {
+			h.book.inbox.Owe(to.name, string(inbox.Message)+": "+text)
+		}
 	}
 }
 
@@ -281,11 +283,11 @@ func (h *hand) ack(ids []string) {
 	if len(ids) == 0 {
 		return
 	}
-	h.book.acked(ids, asked)
+	h.book.inbox.Ack(ids, referee.Asked)
 	if _, err := ask(h, "an acknowledgement", func(ctx context.Context, c *client.Client, key string) (api.Acked, error) {
 		return c.Ack(ctx, h.name, api.AckRequest{IDs: ids}, key)
 	}); err == nil {
-		h.book.acked(ids, acked)
+		h.book.inbox.Ack(ids, referee.Acked)
 		h.count("acknowledgements")
 	}
 }
@@ -374,7 +376,7 @@ func (p *meshPeople) task() emulator.Page {
 // changes has a person do something to a task.
 func (p *meshPeople) changes(page emulator.Page, g meshGesture) {
 	if g.takes {
-		p.book.taken(page.ID)
+		p.book.Taken(page.ID)
 	}
 	p.trace.add("people", "%s %q", g.name, p.book.title(page.ID))
 	p.count("people: " + g.name)
@@ -390,12 +392,12 @@ func (p *meshPeople) work() {
 			title := fmt.Sprint("Renamed ", p.random.IntN(1000))
 			p.changes(page, meshGesture{"renames to " + title, false, map[string]any{"Name": text("title", title)}})
 		case 1:
-			p.book.taken(page.ID)
+			p.book.Taken(page.ID)
 			p.trace.add("people", "trash %q", p.book.title(page.ID))
 			p.count("people: trash and restore")
 			mustDo(p.world, p.notion.TrashPage(page.ID))
 			time.Sleep(upTo(p.random, 3*time.Minute))
-			p.book.taken(page.ID)
+			p.book.Taken(page.ID)
 			p.trace.add("people", "restore %q", p.book.title(page.ID))
 			mustDo(p.world, p.notion.RestorePage(page.ID))
 		case 2:
@@ -582,7 +584,7 @@ func (l *dynasty) misfortune() {
 		}
 		time.Sleep(upTo(l.random, brief))
 		l.start(left)
-		l.book.wasAway(l.number, from)
+		l.book.WasAway(l.number, from)
 	}
 }
 

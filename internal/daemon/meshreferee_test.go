@@ -2,7 +2,6 @@ package daemon_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -10,7 +9,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -25,7 +23,7 @@ import (
 	"dibs/internal/journal"
 	"dibs/internal/journal/inbox"
 	"dibs/internal/notion/emulator"
-	"dibs/internal/outbox/wording"
+	"dibs/internal/testkit/referee"
 )
 
 // judge waits until everything is quiet, and looks at what is left.
@@ -33,16 +31,19 @@ func (m *mesh) judge() {
 	m.settle()
 	m.empty()
 	m.checkBoard()
-	facts := make(map[*dynasty][]claim.Fact)
 	for _, l := range m.lines {
 		l.stopped()
 	}
 	m.ghost.Wait()
+	var facts []claim.Fact
 	for _, l := range m.lines {
-		facts[l] = m.facts(l)
+		facts = append(facts, m.facts(l)...)
 	}
-	m.checkRecord(facts)
-	m.checkLogs(facts)
+	m.book.CheckRecord(facts)
+	dbs := m.notion.Databases()
+	referee.CheckLogs(m.book.Book, facts, map[claim.Log][]emulator.Page{
+		claim.MeshLog: m.notion.Pages(dbs.MeshLog), claim.TaskLog: m.notion.Pages(dbs.TaskLog),
+	}, func(p emulator.Page) time.Time { return p.Created })
 	m.checkHolds(facts)
 }
 
@@ -56,22 +57,15 @@ func (m *mesh) settle() {
 			left = append(left, l.unquiet()...)
 		}
 		for _, p := range m.notion.Pages(m.tasks) {
-			if p.Select("status") == "IN_PROGRESS" && !p.Trashed && !assigned(p) {
-				left = append(left, fmt.Sprintf("%q is %s", m.book.title(p.ID), shows(p)))
+			if referee.Left(p) && !p.Trashed {
+				left = append(left, fmt.Sprintf("%q is %s", m.book.title(p.ID), referee.Shows(p)))
 			}
 		}
 		if len(left) == 0 {
 			return
 		}
 	}
-	m.book.complain("all is quiet, and yet:\n  %s", strings.Join(left, "\n  "))
-}
-
-// assigned reports whether a page is a person's own: it has a name, and no claim.
-func assigned(p emulator.Page) bool { return p.Date("claimed_at") == "" && p.Text("claim_token") == "" }
-
-func shows(p emulator.Page) string {
-	return fmt.Sprintf("%s, by %q since %s, with the token %q", p.Select("status"), p.Text("claimed_by"), p.Date("claimed_at"), p.Text("claim_token"))
+	m.book.Complain("all is quiet, and yet:\n  %s", strings.Join(left, "\n  "))
 }
 
 // empty has the agents take all that is left for them, twice, so that what was taken and not
@@ -84,9 +78,7 @@ func (m *mesh) empty() {
 		}
 		time.Sleep(visibility + time.Minute)
 	}
-	for _, missing := range m.book.untold() {
-		m.book.complain("a message was accepted, and never told: %s", missing)
-	}
+	m.book.inbox.CheckTold()
 }
 
 // checkBoard looks whether anything is left of claims, and whether what is free can be had.
@@ -99,7 +91,7 @@ func (m *mesh) checkBoard() {
 		case m.leftAlone(p):
 			m.count("void marks that the timeout decides about")
 		default:
-			m.book.complain("%q shows a void mark: %s", m.book.title(p.ID), shows(p))
+			m.book.Complain("%q shows a void mark: %s", m.book.title(p.ID), referee.Shows(p))
 		}
 		if p.Select("status") != "OPEN" || p.Trashed || p.Text("claimed_by") != "" {
 			continue
@@ -112,7 +104,7 @@ func (m *mesh) checkBoard() {
 			return cl, err
 		})
 		if err != nil && code(err) != denied(claim.CodeBlockedByDependency) {
-			m.book.complain("%q is free, and cannot be had: %v", m.book.title(p.ID), err)
+			m.book.Complain("%q is free, and cannot be had: %v", m.book.title(p.ID), err)
 		}
 	}
 	time.Sleep(time.Minute)
@@ -121,6 +113,7 @@ func (m *mesh) checkBoard() {
 // leftAlone reports whether a void mark may stay on a page. A daemon that was away does not touch it any
 // more once the lease that it shows is over. A sweep still takes it off a task that is IN_PROGRESS.
 func (m *mesh) leftAlone(p emulator.Page) bool {
+	const grace = 2 * time.Minute // which a daemon needs to take it off
 	at, err := time.Parse(time.RFC3339, p.Date("claimed_at"))
 	if err != nil || p.Select("status") == "IN_PROGRESS" {
 		return false
@@ -129,7 +122,7 @@ func (m *mesh) leftAlone(p emulator.Page) bool {
 	if minutes := p.Number("claim_timeout_minutes"); minutes > 0 {
 		lease = time.Duration(minutes) * time.Minute
 	}
-	return m.book.awayAt(at.Add(time.Minute + lease))
+	return m.book.AwayAt(at.Add(time.Minute+lease), grace)
 }
 
 // facts are what the journal of a stopped daemon says, which must be sound.
@@ -138,18 +131,18 @@ func (m *mesh) facts(l *dynasty) []claim.Fact {
 	mustDo(m.world, err)
 	var sound string
 	if err := db.QueryRow("PRAGMA integrity_check").Scan(&sound); err != nil || sound != "ok" {
-		m.book.complain("the journal of %s: %s, %v", l.name(), sound, err)
+		m.book.Complain("the journal of %s: %s, %v", l.name(), sound, err)
 	}
 	mustDo(m.world, db.Close())
 	found, err := journal.Inspect(m.Context(), l.journal())
 	mustDo(m.world, err)
 	for _, c := range found.Live {
-		m.book.complain("%s: claim %s of %s on %q is stuck: %s, due at %v", l.name(), c.ID, c.Agent, c.Task.Title, c.State, c.Due)
+		m.book.Complain("%s: claim %s of %s on %q is stuck: %s, due at %v", l.name(), c.ID, c.Agent, c.Task.Title, c.State, c.Due)
 	}
 	for _, mark := range found.Marks {
 		// What waits for a late write is forgotten after a day.
 		if mark.State != claim.Unseen {
-			m.book.complain("%s: mark %s (%s) beside %s on %q is stuck: %s, due at %v", l.name(), mark.ID, mark.Why, mark.Agent, mark.Task.Title, mark.State, mark.Due)
+			m.book.Complain("%s: mark %s (%s) beside %s on %q is stuck: %s, due at %v", l.name(), mark.ID, mark.Why, mark.Agent, mark.Task.Title, mark.State, mark.Due)
 		}
 	}
 	j, err := journal.Open(m.Context(), l.journal())
@@ -160,201 +153,38 @@ func (m *mesh) facts(l *dynasty) []claim.Fact {
 	return facts
 }
 
-// checkRecord compares what agents were told with what is on record.
-func (m *mesh) checkRecord(facts map[*dynasty][]claim.Fact) {
-	kinds := make(map[claim.ID]map[claim.Kind]int)
-	for _, l := range m.lines {
-		for _, f := range facts[l] {
-			if kinds[f.Claim] == nil {
-				kinds[f.Claim] = make(map[claim.Kind]int)
-			}
-			if f.Told == 0 || f.Agent != "" {
-				kinds[f.Claim][f.Kind]++
-			}
+// checkHolds looks for claims that were lost for no reason, and for two agents that trusted to have one
+// task at the same time.
+func (m *mesh) checkHolds(facts []claim.Fact) {
+	for _, f := range facts {
+		h := m.book.Hold(f.Claim)
+		switch {
+		case f.Kind != claim.KindLost || h.ID == "":
+		case m.book.Reason(h, f.At):
+			m.book.Ended(h.ID, f.At, "its daemon found it lost")
+		case f.At.Before(h.Expires.Add(-time.Minute)):
+			m.book.Complain("claim %s of %s on %q was lost at %s, and nobody had touched the task", h.ID, h.Agent, m.book.title(h.Task), f.At.Format(time.TimeOnly))
 		}
 	}
-	for _, g := range m.book.grips() {
-		k := kinds[g.id]
-		if k[claim.KindGranted] != 1 {
-			m.book.complain("claim %s was granted to %s, and is on record %d times", g.id, g.agent, k[claim.KindGranted])
-		}
-		if g.finished == "" {
-			continue
-		}
-		if k[g.finished]+k[claim.KindLost] != 1 {
-			m.book.complain("claim %s of %s was %s: %d facts say so, and %d that it was lost", g.id, g.agent, g.finished, k[g.finished], k[claim.KindLost])
-		}
-		if work := g.finished == claim.KindCompleted || g.finished == claim.KindFailed; work && k[g.finished]+k[claim.KindOrphaned] != 1 {
-			m.book.complain("the work of %s under %s, %s, is on record %d times", g.agent, g.id, g.finished, k[g.finished]+k[claim.KindOrphaned])
-		}
+	stories, excused := m.book.Doubles()
+	for range excused {
+		m.count("doubles that package claim leaves possible")
+	}
+	for task, story := range stories {
+		m.book.Complain("two agents had %q at the same time:\n%s", m.book.title(task), story)
 	}
 }
 
-// checkLogs looks whether each entry that a journal has is in Notion once, and nothing else.
-func (m *mesh) checkLogs(facts map[*dynasty][]claim.Fact) {
-	want := make(map[string]claim.Fact)
-	for _, l := range m.lines {
-		for _, f := range facts[l] {
-			id := f.ID
-			if f.Kind == claim.KindMessage {
-				id = wording.MessagePrefix + id
-			}
-			for _, log := range f.Logs() {
-				want[fmt.Sprint(log, " ", id)] = f
-			}
-		}
-	}
-	rows := make(map[string]int)
-	dbs := m.notion.Databases()
-	for log, db := range map[claim.Log]string{claim.MeshLog: dbs.MeshLog, claim.TaskLog: dbs.TaskLog} {
-		for _, row := range m.notion.Pages(db) {
-			key := fmt.Sprint(log, " ", row.Text("entry_id"))
-			if rows[key]++; rows[key] == 2 {
-				m.book.complain("the %s log has an entry twice: %q, claim %s", log, row.Title(), row.Text("claim_id"))
-			}
-			if _, ok := want[key]; !ok {
-				m.book.complain("the %s log has an entry that no journal has: %q, claim %s", log, row.Title(), row.Text("claim_id"))
-			}
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(want)) {
-		if f := want[key]; rows[key] == 0 && !strings.HasPrefix(key, string(claim.Comments)) {
-			m.book.complain("the log has no entry %s: %s of %s, claim %s", key, f.Kind, f.Agent, f.Claim)
-		}
-	}
-}
-
-// grips are all holds, in the order in which agents were told of them.
-func (b *book) grips() []*grip {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.SortedFunc(maps.Values(b.holds), func(x, y *grip) int { return cmp.Or(x.told.Compare(y.told), cmp.Compare(x.id, y.id)) })
-}
-
-// checkHolds looks for two agents that trusted to have one task at the same time, and for claims
-// that were lost for no reason.
-func (m *mesh) checkHolds(facts map[*dynasty][]claim.Fact) {
-	lost := make(map[claim.ID]time.Time)
-	for _, l := range m.lines {
-		for _, f := range facts[l] {
-			if f.Kind == claim.KindLost {
-				lost[f.Claim] = f.At
-			}
-		}
-	}
-	grips := m.book.grips()
-	for i, a := range grips {
-		at, isLost := lost[a.id]
-		if isLost && !m.book.reason(a, at) && at.Before(a.expires.Add(-time.Minute)) {
-			m.book.complain("claim %s of %s on %q was lost at %s, and nobody had touched the task", a.id, a.agent, m.book.title(a.task), at.Format(time.TimeOnly))
-		}
-		over := m.book.overOf(a)
-		if isLost && m.book.reason(a, at) && at.Before(over) {
-			over = at
-		}
-		for _, b := range grips[i+1:] {
-			if b.task != a.task || !b.told.Before(over) || !b.told.Before(m.book.overOf(b)) {
-				continue
-			}
-			if m.book.excused(a, b) {
-				m.count("doubles that package claim leaves possible")
-				continue
-			}
-			m.book.complain("%s trusts %s on %q until %s, and %s was granted %s at %s", a.agent, a.id, m.book.title(a.task),
-				over.Format("15:04:05.000"), b.agent, b.id, b.told.Format("15:04:05.000"))
-		}
-	}
-}
-
-// onItsWay is how long a write that rests on what a page showed before a person changed it may be
-// on its way.
-const onItsWay = 30 * time.Second
-
-// overOf is when the agent stopped to trust its claim, or had to expect its end: a person took
-// the task.
-func (b *book) overOf(g *grip) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	over := g.expires
-	if !g.over.IsZero() && g.over.Before(over) {
-		over = g.over
-	}
-	for _, at := range b.takings[g.task] {
-		if at.After(g.call.Add(-onItsWay)) && at.Before(over) {
-			over = at
-		}
-	}
-	return over
-}
-
-// reason reports whether a claim may have been lost by then: a person changed the task, or a late
-// write fell upon it.
-func (b *book) reason(g *grip, by time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	within := func(at time.Time) bool { return at.After(g.call.Add(-onItsWay)) && !at.After(by.Add(time.Minute)) }
-	return slices.ContainsFunc(b.takings[g.task], within) || slices.ContainsFunc(b.late[g.task], within)
-}
-
-// awayAt reports whether a daemon was away at that moment, or came back too late to take a mark off before
-// it: that takes the grace.
-func (b *book) awayAt(at time.Time) bool {
-	const grace = 2 * time.Minute
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.ContainsFunc(b.aways, func(a absence) bool {
-		return a.from.Before(at) && a.to.After(at.Add(-grace))
-	})
-}
-
-// excused reports whether package claim leaves it possible that y was granted while x was
-// trusted: a late claim covered x's, and its holder did not get through to repair that.
-func (b *book) excused(x, y *grip) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.ContainsFunc(b.late[x.task], func(late time.Time) bool {
-		return late.After(x.call) && late.Before(y.told) && slices.ContainsFunc(b.aways, func(a absence) bool {
-			return (a.line == 0 || a.line == x.line) && a.from.Before(y.told) && a.to.After(late)
-		})
-	})
-}
-
-// book is what is known of a mesh without asking its daemons: what agents were told, what
-// people did, and what befell whom.
+// book is what is known of a mesh without asking its daemons.
 type book struct {
+	*referee.Book
+	inbox *referee.Inbox
+
 	mu       sync.Mutex
-	titles   map[string]string // of tasks, by ids
-	holds    map[claim.ID]*grip
-	takings  map[string][]time.Time // when people changed what claims rest on, by task
-	late     map[string][]time.Time // when claim writes were held up, by task
-	aways    []absence
-	showings map[string]*showing // of triggers, by ids
-	told     map[string]string   // the ids of messages that were told, by agents and texts
+	titles   map[string]string   // of tasks, by ids
 	offers   map[string]int      // how many there may have been, by who made them and task
 	answers  map[string][]string // the ids of what came of them, in the same way
-	owed     map[string]bool     // messages that have to be told, by agents and texts
 	reserves []*keeping
-	wrong    []string
-}
-
-// grip is an agent's hold on a task, as it was told.
-type grip struct {
-	id       claim.ID
-	task     string
-	agent    string
-	line     int
-	call     time.Time // when the agent asked
-	told     time.Time
-	expires  time.Time
-	over     time.Time // when the agent itself stopped to trust it; zero before
-	why      string
-	finished claim.Kind // as which its finish was accepted
-}
-
-// absence is a time in which a daemon, 0 for all, could do nothing.
-type absence struct {
-	line     int
-	from, to time.Time
 }
 
 // keeping is an agent's reservation, as it was told.
@@ -365,24 +195,11 @@ type keeping struct {
 }
 
 func newBook() *book {
+	b := referee.NewBook()
 	return &book{
-		titles: make(map[string]string), holds: make(map[claim.ID]*grip),
-		takings: make(map[string][]time.Time), late: make(map[string][]time.Time),
-		showings: make(map[string]*showing), told: make(map[string]string), owed: make(map[string]bool),
-		offers: make(map[string]int), answers: make(map[string][]string),
+		Book: b, inbox: referee.NewInbox(b, visibility),
+		titles: make(map[string]string), offers: make(map[string]int), answers: make(map[string][]string),
 	}
-}
-
-// complain notes what must not have happened.
-func (b *book) complain(format string, args ...any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.fault(format, args...)
-}
-
-// fault is complain for who has b.mu.
-func (b *book) fault(format string, args ...any) {
-	b.wrong = append(b.wrong, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
 func (b *book) named(id, title string) {
@@ -400,132 +217,34 @@ func (b *book) title(id string) string {
 
 // granted notes that an agent was told of its claim, for which it asked first at call.
 func (b *book) granted(h *hand, call time.Time, cl api.Claim) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if known := b.holds[cl.ID]; known != nil {
-		b.fault("claim %s was given to %s and to %s", cl.ID, known.agent, h.name)
-		return
-	}
-	b.holds[cl.ID] = &grip{
-		id: cl.ID, task: string(cl.Task.ID), agent: h.name, line: h.line.number,
-		call: call, told: time.Now(), expires: cl.ExpiresAt.Time,
-	}
-}
-
-// renewed notes that an agent was told that its claim lasts longer.
-func (b *book) renewed(id claim.ID, expires time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if g := b.holds[id]; g != nil && expires.After(g.expires) {
-		g.expires = expires
-	}
-}
-
-// ended notes that an agent trusts its claim no longer, from that moment on.
-func (b *book) ended(id claim.ID, at time.Time, format string, args ...any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if g := b.holds[id]; g != nil && (g.over.IsZero() || at.Before(g.over)) {
-		g.over, g.why = at, fmt.Sprintf(format, args...)
-	}
+	b.Granted(referee.Hold{
+		ID: cl.ID, Task: string(cl.Task.ID), Agent: h.name, Daemon: h.line.number, Call: call, Expires: cl.ExpiresAt.Time,
+	})
 }
 
 // gaveUp notes that an agent says that it does not want a task, from now on.
 func (b *book) gaveUp(h *hand, task string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, g := range b.holds {
-		if g.agent == h.name && g.task == task && g.over.IsZero() {
-			g.over, g.why = time.Now(), "its agent is to decline the task"
+	for _, g := range b.Holds() {
+		if g.Agent == h.name && g.Task == task {
+			b.Ended(g.ID, time.Now(), "its agent is to decline the task")
 		}
 	}
 }
 
-// finished notes that what an agent made of its task was accepted.
-func (b *book) finished(id claim.ID, as claim.Kind) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if g := b.holds[id]; g != nil {
-		g.finished = as
-	}
-}
-
-// trusted reports whether the agent has no reason yet to think that its claim is over.
-func (b *book) trusted(id claim.ID) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	g := b.holds[id]
-	return g != nil && g.over.IsZero() && time.Now().Before(g.expires)
-}
-
-// taken notes that a person changes what the claim on a task rests on.
-func (b *book) taken(task string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.takings[task] = append(b.takings[task], time.Now())
-}
-
-// heldUp notes that a claim write is held up on its way to the task.
-func (b *book) heldUp(task string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.late[task] = append(b.late[task], time.Now())
-}
-
-// wasAway notes that a daemon, 0 for all of them, could do nothing from then until now.
-func (b *book) wasAway(line int, from time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.aways = append(b.aways, absence{line, from, time.Now()})
-}
-
-// sent notes that a message was accepted. Within one line, it has to be told.
-func (b *book) sent(from, to *hand, text string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if from.line == to.line {
-		b.owed[to.name+" "+text] = true
-	}
-}
-
-// shown notes that a trigger was handed to an agent. It is not to be had by another poll while it
-// is not visible, and never once it was acknowledged.
+// shown notes that a trigger was handed to an agent. Each message that an agent sends has a text of its
+// own. The others are about a task: they say what came of an offer, with words that are always the same.
 func (b *book) shown(h *hand, taker string, t api.Trigger) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := time.Now()
-	before, known := b.showings[t.ID]
-	switch {
-	case !known:
-		before = &showing{line: named(t)}
-		b.showings[t.ID] = before
-		if t.Type == inbox.Message {
-			b.heard(h, t)
-		}
-	case before.done == acked:
-		b.fault("%q comes back to %s after it was acknowledged", before.line, h.name)
-	case before.taker != taker && now.Sub(before.at) < visibility-2*time.Second:
-		b.fault("%q is handed to another poll of %s %v after the last one", before.line, h.name, now.Sub(before.at))
-	}
-	before.taker, before.at = taker, now
-}
-
-// heard notes a message. Each that an agent sends has a text of its own. The others are about a task:
-// they say what came of an offer, with words that are always the same.
-func (b *book) heard(h *hand, t api.Trigger) {
-	if t.Task != nil {
-		key := h.name + " " + string(t.Task.ID)
-		b.answers[key] = append(b.answers[key], t.ID)
-		if ids := b.answers[key]; len(ids) > b.offers[key] {
-			b.fault("%s is told %q of %q, the last of %s, and made %d offers of it", h.name, t.Text, b.titles[string(t.Task.ID)], strings.Join(ids, ", "), b.offers[key])
-		}
+	message := t.Type == inbox.Message
+	if !b.inbox.Show(h.name, taker, t.ID, named(t), message && t.Task == nil) || !message || t.Task == nil {
 		return
 	}
-	key := h.name + " " + t.Text
-	if other := b.told[key]; other != "" {
-		b.fault("%s is told %q as %s and as %s", h.name, t.Text, other, t.ID)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := h.name + " " + string(t.Task.ID)
+	b.answers[key] = append(b.answers[key], t.ID)
+	if ids := b.answers[key]; len(ids) > b.offers[key] {
+		b.Complain("%s is told %q of %q, the last of %s, and made %d offers of it", h.name, t.Text, b.titles[string(t.Task.ID)], strings.Join(ids, ", "), b.offers[key])
 	}
-	b.told[key] = t.ID
 }
 
 // offered notes that an agent is about to offer a task.
@@ -535,27 +254,6 @@ func (b *book) offered(h *hand, task string) {
 	b.offers[h.name+" "+task]++
 }
 
-// acked notes how far the acknowledgement of triggers came.
-func (b *book) acked(ids []string, how done) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, id := range ids {
-		b.showings[id].done = max(b.showings[id].done, how)
-	}
-}
-
-// untold are the messages that were accepted and not told.
-func (b *book) untold() (missing []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for key := range b.owed {
-		if b.told[key] == "" {
-			missing = append(missing, key)
-		}
-	}
-	return missing
-}
-
 // reserved notes that an agent was told that it has something for itself.
 func (b *book) reserved(h *hand, thing string, r api.Reservation) *keeping {
 	b.mu.Lock()
@@ -563,11 +261,14 @@ func (b *book) reserved(h *hand, thing string, r api.Reservation) *keeping {
 	const clocks = 2 * time.Second // by which ideas of the time may differ
 	k := &keeping{h.line.number, thing, h.name, time.Now(), r.ExpiresAt.Time}
 	for _, other := range b.reserves {
-		if other.line == k.line && other.thing == thing && other.agent == k.agent && other.to.After(k.from) {
+		if other.line != k.line || other.thing != thing {
+			continue
+		}
+		if other.agent == k.agent && other.to.After(k.from) {
 			other.to = k.from // this one takes its place, and may be shorter
 		}
-		if other.line == k.line && other.thing == thing && other.agent != k.agent && other.to.After(k.from.Add(clocks)) {
-			b.fault("%s has %s until %v, and %s was given it", other.agent, thing, other.to, k.agent)
+		if other.agent != k.agent && other.to.After(k.from.Add(clocks)) {
+			b.Complain("%s has %s until %v, and %s was given it", other.agent, thing, other.to, k.agent)
 		}
 	}
 	b.reserves = append(b.reserves, k)

@@ -28,6 +28,7 @@ import (
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
+	"dibs/internal/testkit/referee"
 
 	"modernc.org/sqlite"
 )
@@ -308,7 +309,7 @@ func runStory(t *testing.T, at int, keyed bool, m mutant, story func(*story)) (s
 		steps = r.count()
 		s.end()
 		r.n.stop()
-		wrong = s.wrong
+		wrong = s.Wrong()
 	})
 	return steps, wrong
 }
@@ -416,7 +417,7 @@ func TestKilledWithTriggers(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		s.life.(*reaper).arm()
 
-		owe := func(kind inbox.Type, rest string) { s.owed[string(kind)+rest] = true }
+		owe := func(kind inbox.Type, rest string) { s.inbox.Owe("Oracle", string(kind)+rest) }
 		s.edit(taken, name("Maria"))
 		s.say(mine, "Maria", "look at page 2")
 		s.add("Epsilon", name("Oracle"))
@@ -505,38 +506,14 @@ type story struct {
 	// keyed sends requests under keys, and repeats those that were cut off.
 	keyed bool
 
-	owed  map[string]bool     // what must be delivered, see named
-	shown map[string]*showing // what was delivered, by id
+	*referee.Book
+	inbox *referee.Inbox // of Oracle
 	polls int
-	wrong []string
 }
-
-// showing is a trigger that a poll returned.
-type showing struct {
-	line  string
-	taker string
-	at    time.Time
-	done  done
-}
-
-// done is the state of a trigger's acknowledgement.
-type done int
-
-const (
-	unacked done = iota
-	asked        // the outcome is unknown
-	acked        // acknowledged and answered
-)
 
 func newStory(w *world, life mortal, visibility time.Duration, keyed bool) *story {
-	return &story{
-		world: w, life: life, visibility: visibility, keyed: keyed,
-		owed: make(map[string]bool), shown: make(map[string]*showing),
-	}
-}
-
-func (s *story) fault(format string, args ...any) {
-	s.wrong = append(s.wrong, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+	b := referee.NewBook()
+	return &story{world: w, life: life, visibility: visibility, keyed: keyed, Book: b, inbox: referee.NewInbox(b, visibility)}
 }
 
 // named returns a trigger's identity within a story.
@@ -563,7 +540,7 @@ func (s *story) ask(what string, do func(c *client.Client, key string) error) bo
 		}
 	}
 	if err != nil && (!killed || s.keyed) {
-		s.fault("%s: %v", what, err)
+		s.Complain("%s: %v", what, err)
 	}
 	return err == nil
 }
@@ -574,7 +551,7 @@ func (s *story) send(text string) {
 		_, err := client.Do(s.Context(), c, api.OpSend, api.Keyed(key, api.MessageRequest{From: "Sandman", To: "Oracle", Text: text}))
 		return err
 	}) {
-		s.owed[string(inbox.Message)+": "+text] = true
+		s.inbox.Owe("Oracle", string(inbox.Message)+": "+text)
 	}
 }
 
@@ -590,31 +567,11 @@ func (s *story) poll(limit int) (ids []string) {
 		}
 		for _, t := range got.Triggers {
 			ids = append(ids, t.ID)
-			s.show(taker, t)
+			s.inbox.Show("Oracle", taker, t.ID, named(t), t.Type != inbox.TasksAvailable)
 		}
 		return nil
 	})
 	return ids
-}
-
-func (s *story) show(taker string, t api.Trigger) {
-	now := time.Now()
-	before, known := s.shown[t.ID]
-	switch {
-	case !known:
-		before = &showing{line: named(t)}
-		s.shown[t.ID] = before
-		for id, other := range s.shown {
-			if id != t.ID && other.line == before.line && t.Type != inbox.TasksAvailable {
-				s.fault("%q is told as %s and as %s", other.line, id, t.ID)
-			}
-		}
-	case before.done == acked:
-		s.fault("%q comes back after it was acknowledged", before.line)
-	case before.taker != taker && now.Sub(before.at) < s.visibility-time.Second:
-		s.fault("%q is handed to another poll %v after the last one", before.line, now.Sub(before.at))
-	}
-	before.taker, before.at = taker, now
 }
 
 // ack acknowledges triggers.
@@ -622,20 +579,15 @@ func (s *story) ack(ids []string) {
 	if len(ids) == 0 {
 		return
 	}
-	mark := func(to done) {
-		for _, id := range ids {
-			s.shown[id].done = max(s.shown[id].done, to)
-		}
-	}
-	mark(asked)
+	s.inbox.Ack(ids, referee.Asked)
 	if s.ask("ack "+strings.Join(ids, " "), func(c *client.Client, key string) error {
 		got, err := c.Ack(s.Context(), "Oracle", api.AckRequest{IDs: ids}, key)
 		if err == nil && len(got.Unknown) > 0 {
-			s.fault("unknown to ack: %q", got.Unknown)
+			s.Complain("unknown to ack: %q", got.Unknown)
 		}
 		return err
 	}) {
-		mark(acked)
+		s.inbox.Ack(ids, referee.Acked)
 	}
 }
 
@@ -658,26 +610,12 @@ func (s *story) end() {
 		s.poll(0)
 		time.Sleep(step)
 	}
-	told := make(map[string]bool)
-	var open []string
-	for id, t := range s.shown {
-		told[t.line] = true
-		if time.Since(t.at) <= s.visibility+step {
-			open = append(open, id)
-		} else if t.done == unacked {
-			s.fault("%q did not come back: it was told %v ago, and not acknowledged", t.line, time.Since(t.at))
-		}
-	}
-	for line := range s.owed {
-		if !told[line] {
-			s.fault("%q was never told", line)
-		}
-	}
-	s.ack(open)
+	s.inbox.CheckTold()
+	s.ack(s.inbox.Open(s.visibility + step))
 	s.life.kill()
 	for range 2 {
 		if ids := s.poll(0); len(ids) > 0 {
-			s.fault("%d triggers are there after all were acknowledged", len(ids))
+			s.Complain("%d triggers are there after all were acknowledged", len(ids))
 		}
 		time.Sleep(s.visibility + time.Minute)
 	}
