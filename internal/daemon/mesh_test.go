@@ -47,8 +47,8 @@ var (
 // and the referee checks that no two agents were trusted to have one task at once, no claim was lost
 // for no reason, each grant and finish is on record once and each entry in Notion once, nothing was
 // told twice or lost, no page shows a claim, and every free task can be had. It excuses what package
-// claim says is not guaranteed. Members that share a journal are in TestTrial, daemons that stand
-// still and clocks that jump in TestChaos.
+// claim says is not guaranteed. Members that share a journal, daemons that stand still and
+// clocks that jump are in TestTrial.
 //
 // A seed does not decide everything: goroutines that become runnable at one virtual moment run in an
 // order of Go's scheduler. .ci/replay leaves that out, by go build -overlay, for TestMeshReplays.

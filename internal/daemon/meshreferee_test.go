@@ -57,7 +57,8 @@ func (m *mesh) settle() {
 			left = append(left, l.unquiet()...)
 		}
 		for _, p := range m.notion.Pages(m.tasks) {
-			if referee.Left(p) && !p.Trashed {
+			nobodys := p.Text("claimed_by")+p.Date("claimed_at")+p.Text("claim_token") == "" // which only people may open
+			if referee.Left(p) && !p.Trashed && !nobodys {
 				left = append(left, fmt.Sprintf("%q is %s", m.book.title(p.ID), referee.Shows(p)))
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
+	"dibs/internal/testkit/referee"
 )
 
 // agent claims tasks again and again.
@@ -83,19 +84,13 @@ func (a *agent) claim(ctx context.Context) (claim.Hold, bool) {
 
 // ask makes a request for a task and records it.
 func (a *agent) ask(r claim.Request, claims func() (claim.Hold, error)) (claim.Hold, bool) {
-	op := a.call(Operation{Kind: OpClaim})
+	call := time.Now()
 	c, err := claims()
-	op.Claim, op.Task, op.OK = c.ID, c.Task.ID, err == nil
-	a.returned(op)
 	if err != nil {
 		return claim.Hold{}, false
 	}
-	a.mu.Lock()
-	a.Granted++
-	a.books.told[c.ID] = true
-	a.mu.Unlock()
+	a.Book.Granted(referee.Hold{ID: c.ID, Task: string(c.Task.ID), Agent: a.name, Call: call, Expires: c.ExpiresAt()})
 	a.check("grant to " + a.name)
-	a.expires(c)
 	return c, true
 }
 
@@ -107,7 +102,7 @@ func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Hold, error) 
 	defer func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.books.keys = append(a.books.keys, bound)
+		a.keys = append(a.keys, bound)
 	}()
 	r.Keep = true
 	var err error
@@ -166,7 +161,7 @@ func (a *agent) work(ctx context.Context, c claim.Hold) bool {
 			}
 			if err == nil {
 				a.check("renewal by " + a.name)
-				a.expires(renewed)
+				a.Book.Renewed(c.ID, renewed.ExpiresAt())
 			}
 		}
 	}
@@ -190,21 +185,17 @@ func (a *agent) outcome() claim.Finish {
 
 // finish reports that the agent is done, and repeats that while the claim has not ended.
 func (a *agent) finish(ctx context.Context, c claim.Hold, f claim.Finish) {
-	op := a.call(Operation{Kind: OpFinish, Claim: c.ID})
-	defer func() { a.returned(op) }()
+	call := time.Now()
+	a.Book.Ended(c.ID, call, "it is to be %s", f.As)
 	for range 1 + a.rand.IntN(3) {
 		got, err := a.daemon.Load().Finish(ctx, c.ID, f)
 		if err != nil {
 			return
 		}
-		a.mu.Lock()
-		a.books.accepted[c.ID] = f.Ending()
-		a.mu.Unlock()
-		if op.OK = true; got.State == claim.Ended {
+		a.Book.Finished(c.ID, claim.Kind(f.Ending()), call)
+		if got.State == claim.Ended {
 			if got.Ending != f.Ending() {
-				a.mu.Lock()
 				a.wrong("%s finished its claim as %s, and it ended as %s", a.name, f.Ending(), got.Ending)
-				a.mu.Unlock()
 			}
 			return
 		}
@@ -296,7 +287,7 @@ func (r *race) edit(id task.ID, change func(*task.Task) bool) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.Freed = true
-		r.books.freed[id] = time.Now()
+		r.freed[id] = time.Now()
 	}
 }
 

@@ -300,9 +300,7 @@ func (r *race) move(ctx context.Context, n *node, after, lasts time.Duration) {
 			break
 		}
 		if !errors.Is(err, sim.ErrNotSaved) {
-			r.mu.Lock()
 			r.wrong("recovery: %v", err)
-			r.mu.Unlock()
 		}
 		if next.Kill(); sim.Sleep(ctx, time.Second) != nil {
 			return
@@ -491,8 +489,6 @@ func (f *fence) sends(id task.ID, w claim.Write) {
 	over := claim.ParseToken(t.Token).Void && f.finishes(id) // an abandoned claim lies over its own
 	reopens := f.race.reopens && kind == sim.Openings && f.nobodys(t)
 	if _, own := f.own.Load(plain(t.Token)); !own && !over && !reopens {
-		f.race.mu.Lock()
-		defer f.race.mu.Unlock()
 		f.race.wrong("daemon %d: sent a %s to a page that showed %q of %s, which is none of its own", f.daemon, kind, t.Token, t.ClaimedBy)
 	}
 }

@@ -107,7 +107,7 @@ func firstWrong(t *testing.T, o RaceOptions, from uint64) string {
 		}
 	}
 	for o.Seed = from; o.Seed < from+races; o.Seed++ {
-		if wrong := run(t, o).Wrong; len(wrong) > 0 {
+		if wrong := run(t, o).Book.Wrong(); len(wrong) > 0 {
 			return wrong[0]
 		}
 	}

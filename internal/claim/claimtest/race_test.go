@@ -21,6 +21,7 @@ import (
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
+	"dibs/internal/testkit/referee"
 )
 
 // RaceOptions configure a random race.
@@ -59,18 +60,14 @@ const (
 
 // Race is the result of a random race.
 type Race struct {
-	// Granted is how many claims were granted.
-	Granted int
-	// Wrong lists the violations found.
-	Wrong []string
+	// Book is what the agents knew, and what was found wrong.
+	Book *referee.Book
 	// Apart is how often two agents had a task at the same time for a reason that the provisos
 	// rule out: Outside, a person who freed the task, or a holder that could not repair its
 	// claim in time.
 	Apart int
 	// Freed is set if a person took a claim off its page or cut its lease short.
 	Freed bool
-	// Operations are the agents' operations as they saw them.
-	Operations []Operation
 	// Pages are all versions of the tasks' pages.
 	Pages []sim.Version
 	// Events are the facts of each daemon.
@@ -100,7 +97,7 @@ func (r Race) String() string {
 	for _, l := range lines {
 		fmt.Fprintf(&b, "%s %s\n", l.at.Format("15:04:05.000"), l.text)
 	}
-	for _, w := range r.Wrong {
+	for _, w := range r.Book.Wrong() {
 		fmt.Fprintln(&b, w)
 	}
 	return b.String()
@@ -117,7 +114,7 @@ func RunRace(ctx context.Context, o RaceOptions) Race {
 	if o.Policy == (claim.Policy{}) {
 		o.Policy = RacePolicy()
 	}
-	r := &race{RaceOptions: o, rand: rand.New(rand.NewPCG(o.Seed, 0)), began: time.Now(), books: newBooks()}
+	r := newRace(o, rand.New(rand.NewPCG(o.Seed, 0)))
 	r.conditions = draw(r.rand, o)
 	r.register = sim.NewRegister()
 	for i := range r.tasks {
@@ -155,8 +152,17 @@ type race struct {
 	loops    sync.WaitGroup // the daemons' periodic work, and what befalls them
 
 	mu    sync.Mutex
-	books *books
+	keys  [][]claim.ID           // the claims bound to each idempotency key
+	freed map[task.ID]time.Time  // when a person last took a claim off the page, or cut its lease short
+	left  map[claim.ID]time.Time // since when a page shows a claim that has ended for its daemon
 	Race
+}
+
+func newRace(o RaceOptions, r *rand.Rand) *race {
+	return &race{
+		RaceOptions: o, rand: r, began: time.Now(), Race: Race{Book: referee.NewBook()},
+		freed: make(map[task.ID]time.Time), left: make(map[claim.ID]time.Time),
+	}
 }
 
 // node is where a daemon runs; it holds the present daemon, or the one killed last.
@@ -227,7 +233,7 @@ func (r *race) run(ctx context.Context) {
 			r.wrong("daemon %d keeps %d permits that it does not use", i, n)
 		}
 		r.Events = append(r.Events, d.Ledger.Events())
-		r.Operations = append(r.Operations, losses(d.Ledger.Events(), r.began)...)
+		r.lose(d.Ledger.Events())
 	}
 }
 
@@ -298,9 +304,7 @@ func (r *race) kill(ctx context.Context, n *node, after time.Duration) {
 		}
 		// The daemon exits and is restarted.
 		if !errors.Is(err, sim.ErrNotSaved) {
-			r.mu.Lock()
 			r.wrong("recovery: %v", err)
-			r.mu.Unlock()
 		}
 		if d.Kill(); sim.Sleep(ctx, time.Second) != nil {
 			return
@@ -359,7 +363,7 @@ func (r *race) meet(ctx context.Context) {
 		at(c.StaleAt.Add(2*time.Second-sim.UpTo(r.rand, 18*time.Second)), func() {
 			if renewed, err := holder.daemon.Load().Renew(ctx, c.ID); err == nil {
 				r.check("renewal by " + holder.name)
-				holder.expires(renewed)
+				r.Book.Renewed(c.ID, renewed.ExpiresAt())
 			}
 		})
 	}
@@ -437,11 +441,11 @@ func TestRaces(t *testing.T) {
 	if *seed != 0 {
 		race := run(t, RaceOptions{Seed: *seed, Scene: Scene(*scene)})
 		t.Log(race)
-		for _, w := range race.Wrong {
+		for _, w := range race.Book.Wrong() {
 			t.Error(w)
 		}
-		if !race.Freed && race.Apart == 0 && !linearizable(race) {
-			t.Error("what the agents did cannot have been done with a lock")
+		if !race.Freed && race.Apart == 0 && race.doubles() != "" {
+			t.Error(race.doubles())
 		}
 		return
 	}
@@ -451,11 +455,11 @@ func TestRaces(t *testing.T) {
 		t.Run(fmt.Sprint("scene ", scene), func(t *testing.T) {
 			shards(t, races, func(t *testing.T, seed uint64) {
 				race := run(t, RaceOptions{Seed: seed, Scene: Scene(scene)})
-				for _, w := range race.Wrong {
+				for _, w := range race.Book.Wrong() {
 					t.Error(w)
 				}
-				if !race.Freed && race.Apart == 0 && !linearizable(race) {
-					t.Errorf("seed %d: what the agents did cannot have been done with a lock", seed)
+				if doubles := race.doubles(); !race.Freed && race.Apart == 0 && doubles != "" {
+					t.Errorf("seed %d: %s", seed, doubles)
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -494,7 +498,7 @@ func TestRacesOutsideTheProvisos(t *testing.T) {
 		n = 50
 	}
 	shards(t, n, func(t *testing.T, seed uint64) {
-		for _, w := range run(t, RaceOptions{Seed: seed, Outside: true}).Wrong {
+		for _, w := range run(t, RaceOptions{Seed: seed, Outside: true}).Book.Wrong() {
 			t.Error(w)
 		}
 	})

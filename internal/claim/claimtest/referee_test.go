@@ -4,33 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
-
-	"github.com/anishathalye/porcupine"
 )
-
-// books are the referee's notes on a race.
-type books struct {
-	told     map[claim.ID]bool         // claims that an agent was told it was granted
-	accepted map[claim.ID]claim.Ending // the ending that each agent was told was accepted
-	keys     [][]claim.ID              // the claims bound to each idempotency key
-	freed    map[task.ID]time.Time     // when a person last took a claim off the page, or cut its lease short
-	left     map[claim.ID]time.Time    // since when a page shows a claim that has ended for its daemon
-}
-
-func newBooks() *books {
-	return &books{
-		told: make(map[claim.ID]bool), accepted: make(map[claim.ID]claim.Ending),
-		freed: make(map[task.ID]time.Time), left: make(map[claim.ID]time.Time),
-	}
-}
 
 // check looks for two live claims on one task, which must never happen.
 func (r *race) check(when string) {
@@ -50,7 +33,7 @@ func (r *race) check(when string) {
 		}
 		first := slices.MinFunc(claims, func(a, b claim.Hold) int { return a.Started.Compare(b.Started) })
 		freed := func(at time.Time) bool { return at.After(first.Started.Add(-onItsWay)) && time.Since(at) < r.untold() }
-		if r.Outside || freed(r.books.freed[id]) || freed(r.openedUndated(id)) || r.keptAway(first) {
+		if r.Outside || freed(r.freed[id]) || freed(r.openedUndated(id)) || r.keptAway(first) {
 			r.Apart++
 			continue
 		}
@@ -109,9 +92,9 @@ func (r *race) checkPages() {
 				break
 			}
 		}
-		since, ok := r.books.left[tok.ID]
+		since, ok := r.left[tok.ID]
 		if !ok {
-			r.books.left[tok.ID] = time.Now()
+			r.left[tok.ID] = time.Now()
 		} else if time.Since(since) > 20*time.Second && !person && !r.Outside {
 			r.wrong("the page shows %s of %s, which has ended for its daemon since %v", tok.ID, t.ClaimedBy, since.Sub(r.began))
 		}
@@ -143,9 +126,9 @@ func (r *race) over(id claim.ID) bool {
 	return false
 }
 
-// wrong records a violation. r.mu is held.
+// wrong records a violation.
 func (r *race) wrong(format string, args ...any) {
-	r.Wrong = append(r.Wrong, fmt.Sprintf("seed %d, after %v: ", r.Seed, time.Since(r.began))+fmt.Sprintf(format, args...))
+	r.Book.Complain(fmt.Sprintf("seed %d: ", r.Seed)+format, args...)
 }
 
 // quiet reports whether no daemon has anything left to do.
@@ -186,58 +169,33 @@ func (r *race) finalCheck(ctx context.Context) {
 			continue
 		}
 		if _, err := late.Claim(ctx, claim.Request{Agent: cmp.Or(claim.Assignee(t), "Latecomer"), Task: t}); err != nil {
-			r.mu.Lock() // only now: nobody may wait for a lock while time passes
 			r.wrong("the task cannot be had any more: %v (%+v)", err, t)
-			r.mu.Unlock()
 		}
 	}
 }
 
 // checkTold checks that the record agrees with what agents were told.
 func (r *race) checkTold() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	kinds := make(map[claim.ID]map[claim.Kind]int)
+	var facts []claim.Fact
 	for _, n := range r.daemons {
-		for _, e := range n.Load().Ledger.Events() {
-			if kinds[e.Claim] == nil {
-				kinds[e.Claim] = make(map[claim.Kind]int)
-			}
-			kinds[e.Claim][e.Kind]++
-		}
+		facts = append(facts, n.Load().Ledger.Events()...)
 	}
-	for id := range r.books.told {
-		if kinds[id][claim.KindGranted] != 1 {
-			r.wrong("claim %s was granted, and %d events say so", id, kinds[id][claim.KindGranted])
-		}
-	}
-	for _, bound := range r.books.keys {
+	r.Book.CheckRecord(facts)
+	for _, bound := range r.keys {
 		granted := 0
-		for _, id := range bound {
-			granted += kinds[id][claim.KindGranted]
+		for _, f := range facts {
+			if f.Kind == claim.KindGranted && slices.Contains(bound, f.Claim) {
+				granted++
+			}
 		}
 		if granted > 1 {
 			r.wrong("%d claims were granted under one key: %v", granted, bound)
-		}
-	}
-	for id, as := range r.books.accepted {
-		delivered, lost := kinds[id][claim.Kind(as)], kinds[id][claim.KindLost]
-		if as == claim.EndLost {
-			delivered = 0
-		}
-		if delivered+lost != 1 {
-			r.wrong("claim %s was finished as %s: %d events say so, and %d that it was lost", id, as, delivered, lost)
-		}
-		if work := as == claim.EndCompleted || as == claim.EndReview || as == claim.EndFailed; work && delivered+kinds[id][claim.KindOrphaned] != 1 {
-			r.wrong("the work of claim %s, finished as %s, is on record %d times", id, as, delivered+kinds[id][claim.KindOrphaned])
 		}
 	}
 }
 
 // checkLedgers checks the holds and marks of the daemons.
 func (r *race) checkLedgers(ctx context.Context) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for i, n := range r.daemons {
 		d := n.Load()
 		holds, marks, _ := d.Ledger.Live(ctx)
@@ -333,137 +291,19 @@ func (r *race) ended(c claim.Hold) bool {
 	return false
 }
 
-// OpKind is the kind of an operation.
-type OpKind string
-
-// The kinds of operations.
-const (
-	OpClaim  OpKind = "claim"
-	OpFinish OpKind = "finish" // with any ending
-	// OpExpire is the end of the lease that the agent was last told. It takes effect at that
-	// moment or later, unseen.
-	OpExpire OpKind = "expire"
-	// OpLose is the daemon's discovery that the claim is lost. The agent is told from then on.
-	OpLose OpKind = "lose"
-)
-
-// Operation is one operation of an agent, from its call to its return.
-type Operation struct {
-	Agent int // its number in the race
-	Kind  OpKind
-	Claim claim.ID // empty for a claim that was denied
-	Task  task.ID  // of a claim that was granted
-	// OK is set if a claim was granted or a finish accepted.
-	OK bool
-	// Call and Return count from the beginning of the race. Return is 0 if the effect may come
-	// later than the return.
-	Call, Return time.Duration
-}
-
-// losses returns the claims that the daemons found lost, according to their facts, whose times
-// are cut to the second.
-func losses(events []claim.Fact, began time.Time) []Operation {
-	var out []Operation
-	for _, e := range events {
-		if e.Kind == claim.KindLost {
-			out = append(out, Operation{Kind: OpLose, Claim: e.Claim, OK: true, Call: e.At.Sub(began)})
+// lose notes which claims the daemons found lost: their agents are told from then on.
+func (r *race) lose(facts []claim.Fact) {
+	for _, f := range facts {
+		if f.Kind == claim.KindLost {
+			r.Book.Ended(f.Claim, f.At, "its daemon found it lost")
 		}
 	}
-	return out
 }
 
-// call starts an operation of the agent.
-func (a *agent) call(op Operation) Operation {
-	op.Agent, op.Call = a.number, time.Since(a.began)
-	return op
-}
-
-// returned ends an operation of the agent and stores it.
-func (a *agent) returned(op Operation) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if op.Return = time.Since(a.began); op.Kind == OpFinish {
-		op.Return = 0 // it may be delivered later
-	}
-	a.Operations = append(a.Operations, op)
-}
-
-// expires records when the agent stops trusting its claim.
-func (a *agent) expires(c claim.Hold) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	end := c.ExpiresAt().Sub(a.began)
-	for i, op := range a.Operations {
-		if op.Kind == OpExpire && op.Claim == c.ID {
-			a.Operations[i].Call = max(op.Call, end)
-			return
-		}
-	}
-	a.Operations = append(a.Operations, Operation{Agent: a.number, Kind: OpExpire, Claim: c.ID, OK: true, Call: end})
-}
-
-// lease is a lock with a lease, as its holders see it. Its state is the claim
-// that has it, empty if none. It can be taken while nobody has it; and whoever
-// has it has it until he says that he is done, or is told that he has lost it, or
-// the lease that he was told of has ended, or somewhat longer.
-var lease = porcupine.Model{
-	Init: func() any { return claim.ID("") },
-	Step: func(state, input, _ any) (bool, any) {
-		holder, op := state.(claim.ID), input.(leaseOp)
-		if op.ends {
-			return holder == op.claim, claim.ID("")
-		}
-		return holder == "", op.claim
-	},
-}
-
-// leaseOp takes the lock, or gives it up.
-type leaseOp struct {
-	claim claim.ID
-	ends  bool
-}
-
-// leaseHistory is what the agents did, in the terms of the lock. An attempt that
-// was denied may have been for any reason, and says nothing.
-func leaseHistory(operations []Operation) []porcupine.Operation {
-	granted := make(map[claim.ID]Operation)
-	ends := make(map[claim.ID]time.Duration)
-	for _, op := range operations {
-		if op.Kind == OpClaim {
-			if op.OK {
-				granted[op.Claim] = op
-			}
-			continue
-		}
-		if end, ok := ends[op.Claim]; !ok || op.Call < end {
-			ends[op.Claim] = op.Call
-		}
-	}
-	var history []porcupine.Operation
-	for id, op := range granted {
-		history = append(history,
-			porcupine.Operation{ClientId: op.Agent, Input: leaseOp{claim: id}, Call: int64(op.Call), Return: int64(op.Return)},
-			porcupine.Operation{ClientId: op.Agent, Input: leaseOp{claim: id, ends: true}, Call: int64(max(ends[id], op.Return)), Return: math.MaxInt64})
-	}
-	return history
-}
-
-// linearizable reports whether what the agents did in a race can have been done
-// with a lock with a lease.
-func linearizable(r Race) bool {
-	tasks := make(map[task.ID][]claim.ID)
-	for _, op := range r.Operations {
-		if op.Kind == OpClaim && op.OK {
-			tasks[op.Task] = append(tasks[op.Task], op.Claim)
-		}
-	}
-	for _, claims := range tasks {
-		ofTask := slices.DeleteFunc(slices.Clone(r.Operations), func(op Operation) bool { return !slices.Contains(claims, op.Claim) })
-		if !porcupine.CheckOperations(lease, leaseHistory(ofTask)) {
-			return false
-		}
-	}
-	return true
+// doubles tells of tasks that two agents trusted to have at once; empty if there are none.
+func (r Race) doubles() string {
+	stories, _ := r.Book.Doubles()
+	return strings.Join(slices.Collect(maps.Values(stories)), "\n")
 }
 
 // What agents do with a broken protocol cannot be done with a lock. That what
@@ -474,7 +314,7 @@ func TestHistoriesOfMutants(t *testing.T) {
 			t.Parallel()
 			o := mutants[name].options()
 			for o.Seed = 1; o.Seed <= 2_000; o.Seed++ {
-				if !linearizable(run(t, o)) {
+				if run(t, o).doubles() != "" {
 					t.Logf("caught by seed %d", o.Seed)
 					return
 				}

@@ -1,6 +1,6 @@
 //go:build !(linux && amd64)
 
-package chaos_test
+package trial_test
 
 import (
 	"os/exec"

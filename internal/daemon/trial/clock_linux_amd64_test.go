@@ -1,4 +1,4 @@
-package chaos_test
+package trial_test
 
 import (
 	"bufio"
@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 	"unsafe"
-
-	"dibs/internal/notion/emulator"
 
 	"golang.org/x/sys/unix"
 )
@@ -157,8 +155,7 @@ func setClocks(file string, wall, mono time.Duration) error {
 
 // TestBentClocks starts a daemon an hour in the future.
 func TestBentClocks(t *testing.T) {
-	c := newBoard(t, season{timeout: time.Second, window: time.Second, settle: 2 * time.Second, interval: time.Second}, 1, emulator.Options{})
-	p := newProcess(c, 1)
+	p := newProcess(newBoard(t, shortTrial), 1)
 	p.wall = time.Hour
 	p.start()
 	lines, err := os.ReadFile(p.log.Name())

@@ -1,10 +1,11 @@
-package chaos_test
+package trial_test
 
 import (
 	"context"
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/notion/emulator"
 	"dibs/internal/testkit/pgtest"
+	"dibs/internal/testkit/referee"
 )
 
 // careless are settings of a database that keeps nothing which it is not told to keep.
@@ -26,27 +28,27 @@ const direct = 2
 // being idle. Nobody may notice. The leader is behind the pooler.
 func (tr *trial) idle() {
 	for _, p := range tr.daemons { // they come to know the leader
-		for began := tr.now(); tr.now()-began < comesUp && sleep(tr.Context(), 50*time.Millisecond); {
+		for began := time.Now(); time.Since(began) < comesUp && sleep(tr.Context(), 50*time.Millisecond); {
 			if _, err := client.Do(tr.Context(), client.New(p.socket), api.OpLog, api.LogInput{}); err == nil {
 				break
 			}
 		}
 	}
 	for i, p := range tr.daemons {
-		c, text, call := client.New(p.socket), fmt.Sprint("idle-", i), tr.now()
+		c, text, call := client.New(p.socket), fmt.Sprint("idle-", i), time.Now()
 		sleep(tr.Context(), 1400*time.Millisecond)
 		_, err := client.Do(tr.Context(), c, api.OpSend, api.Keyed(text, api.MessageRequest{From: "Ada", To: "Bob", Text: text}))
-		for silent(err) && tr.now()-call < comesUp { // connecting anew takes a busy machine longer
+		for silent(err) && time.Since(call) < comesUp { // connecting anew takes a busy machine longer
 			_, err = client.Do(tr.Context(), c, api.OpSend, api.Keyed(text, api.MessageRequest{From: "Ada", To: "Bob", Text: text}))
 		}
 		if err == nil {
-			tr.accepted(text, call)
+			tr.Accepted(text, call)
 			if _, err = client.Do(tr.Context(), c, api.OpLog, api.LogInput{}); silent(err) {
 				err = nil
 			}
 		}
 		if err != nil {
-			tr.complain("a request at daemon %d while nothing happens: %v", p.number, err)
+			tr.Complain("a request at daemon %d while nothing happens: %v", p.number, err)
 		}
 	}
 }
@@ -67,11 +69,11 @@ func ask(s *pgtest.Server, query string, values ...any) error {
 }
 
 // space is the journal's schema.
-func (tr *trial) space() string { return "dibs_" + strings.ReplaceAll(tr.chaos.tasks, "-", "") }
+func (tr *trial) space() string { return "dibs_" + strings.ReplaceAll(tr.board, "-", "") }
 
 // admits returns from when to when the journal admits that things may be lost, and whether that is
 // about the last failover. It complains if it is about none.
-func (tr *trial) admits() (s span, last bool) {
+func (tr *trial) admits() (s referee.Span, last bool) {
 	var from, until sql.NullInt64
 	const micros = "(extract(epoch FROM %s) * 1000000)::bigint"
 	err := ask(tr.database, fmt.Sprintf("SELECT "+micros+", "+micros+" FROM %s.leader", "lost_from", "lost_until", tr.space()), &from, &until)
@@ -81,13 +83,13 @@ func (tr *trial) admits() (s span, last bool) {
 	if !until.Valid {
 		return s, false
 	}
-	s = span{time.UnixMicro(from.Int64).Sub(tr.began), time.UnixMicro(until.Int64).Sub(tr.began)}
+	s = referee.Span{From: time.UnixMicro(from.Int64), To: time.UnixMicro(until.Int64)}
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	if known := slices.Contains(tr.spans, s); known || s.to > tr.promoted && tr.promoted > 0 && s.from >= tr.kept {
+	if known := slices.Contains(tr.spans, s); known || s.To.After(tr.promoted) && !tr.promoted.IsZero() && !s.From.Before(tr.kept) {
 		return s, !known
 	}
-	tr.bad = append(tr.bad, fmt.Sprintf("the journal admits a loss from %v to %v; the last failover was at %v, and nothing before %v is lost", s.from, s.to, tr.promoted, tr.kept))
+	tr.Complain("the journal admits a loss from %v to %v; the last failover was at %v, and nothing before %v is lost", s.From, s.To, tr.promoted, tr.kept)
 	return s, false
 }
 
@@ -120,8 +122,8 @@ func (tr *trial) failOver(ctx context.Context) {
 	p := tr.daemons[i]
 	defer p.hurt.Unlock()
 	p.end(syscall.SIGTERM)
-	began, enough := tr.now(), tr.made.Load()+5
-	for tr.made.Load() < enough && tr.now()-began < noticing && sleep(ctx, 20*time.Millisecond) {
+	began, enough := time.Now(), tr.made.Load()+5
+	for tr.made.Load() < enough && time.Since(began) < noticing && sleep(ctx, 20*time.Millisecond) {
 	}
 	must(tr.database.Kill())
 	var promoted bool
@@ -130,20 +132,21 @@ func (tr *trial) failOver(ctx context.Context) {
 	must(ask(standby, fmt.Sprintf("SELECT (extract(epoch FROM max(at)) * 1000000)::bigint FROM %s.terms", tr.space()), &last))
 	tr.database = standby
 	tr.mu.Lock()
-	tr.kept, tr.promoted = time.UnixMicro(last).Sub(tr.began), tr.now()
+	tr.kept, tr.promoted = time.UnixMicro(last), time.Now()
 	tr.mu.Unlock()
 	tr.at.lead(standby.Address())
 	p.start()
-	for tr.now()-tr.promoted < noticing && sleep(ctx, 100*time.Millisecond) {
+	for time.Since(tr.promoted) < noticing && sleep(ctx, 100*time.Millisecond) {
 		if s, last := tr.admits(); last {
 			tr.mu.Lock()
 			tr.spans = append(tr.spans, s)
 			tr.mu.Unlock()
-			tr.Logf("what was accepted from %v to %v may be lost", s.from, s.to)
+			tr.Lose(s)
+			tr.Logf("what was accepted from %v to %v may be lost", s.From, s.To)
 			return
 		}
 	}
-	tr.complain("nobody has noticed in %v that the database was set back", noticing)
+	tr.Complain("nobody has noticed in %v that the database was set back", noticing)
 }
 
 // noticing is how long it may take until a database that was set back is noticed, on a busy machine.
@@ -174,7 +177,7 @@ func (tr *trial) each(ctx context.Context, random *rand.Rand, all []trouble) {
 
 // some returns a short random time.
 func (tr *trial) some(random *rand.Rand) time.Duration {
-	return time.Duration(random.Int64N(int64(tr.chaos.brief)))
+	return time.Duration(random.Int64N(int64(tr.brief)))
 }
 
 // leader returns the number of the leader, from any daemon that knows it; 0 if none leads, or ctx
@@ -260,7 +263,7 @@ func (tr *trial) leaderTroubles(ctx context.Context) {
 
 // daemonTroubles are troubles of any daemon.
 func (tr *trial) daemonTroubles(ctx context.Context) {
-	tr.each(ctx, tr.stream(12), []trouble{
+	all := []trouble{
 		tr.to(tr.anyone, "kills of daemons", func(_ context.Context, i int, _ *rand.Rand) {
 			tr.daemons[i].kill()
 			tr.daemons[i].start()
@@ -272,11 +275,42 @@ func (tr *trial) daemonTroubles(ctx context.Context) {
 			cut(ctx, tr.ways[i], tr.some(random))
 		}),
 		tr.to(tr.anyone, "daemons cut off from Notion", func(ctx context.Context, i int, random *rand.Rand) {
-			mend := tr.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Match: tr.from(tr.daemons[i])})
+			p := tr.daemons[i]
+			mend := tr.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Match: func(r *http.Request, _ []byte) bool { return r.Host == p.host }})
 			sleep(ctx, tr.some(random))
 			mend()
 		}),
-	})
+	}
+	if canBendClocks {
+		all = append(all,
+			tr.to(tr.anyone, "clock jumps", func(_ context.Context, i int, random *rand.Rand) {
+				to := []time.Duration{0, 2 * time.Second, 20 * time.Second, 3 * time.Minute, 2 * time.Hour, 48 * time.Hour}[random.IntN(6)]
+				if random.IntN(2) == 0 {
+					to = -to
+				}
+				if err := tr.daemons[i].jump(to-tr.daemons[i].off(), 0); err != nil {
+					tr.Error(err)
+				}
+			}),
+			tr.to(tr.anyone, "clocks that stand still", func(ctx context.Context, i int, random *rand.Rand) {
+				tr.daemons[i].stop(ctx, 3*time.Second+tr.some(random), true)
+			}))
+	}
+	if tr.outlasts > 0 {
+		stranger := func(context.Context, *rand.Rand) int {
+			tr.daemons[members].hurt.Lock()
+			return members
+		}
+		all = append(all, tr.to(stranger, "stops longer than a claim's lease", func(ctx context.Context, i int, random *rand.Rand) {
+			tr.daemons[i].stop(ctx, tr.outlasts+tr.some(random), false)
+		}))
+	}
+	tr.each(ctx, tr.stream(12), all)
+}
+
+// clocksAreRight reports whether no daemon's clock is wrong: then times in answers are, too.
+func (tr *trial) clocksAreRight() bool {
+	return !slices.ContainsFunc(tr.daemons, func(p *process) bool { return p.off() != 0 })
 }
 
 // databaseTroubles are troubles of the database.

@@ -1,4 +1,4 @@
-package chaos_test
+package trial_test
 
 import (
 	"context"
@@ -28,13 +28,10 @@ func TestTrialWithoutEpoch(t *testing.T) {
 	if !canBendClocks {
 		t.Skip("clocks cannot be made to stand still here")
 	}
-	o := trialOptions{
-		times: trialTimes, claims: 400, agents: 96, holding: 60, between: 10, limit: 15_000,
-		beyond: 10 * time.Second, paused: true,
-	}
-	o.times.tasks, o.times.atWork = 80, 30*time.Second
+	o := shortTrial
+	o.paused, o.claims, o.agents, o.tasks, o.holding, o.between, o.atWork = true, 400, 96, 80, 60, 10, 30*time.Second
 	// The next leader clears what it finds after a grace that depends on these.
-	o.times.timeout, o.times.window, o.times.interval = 3*time.Second, 2*time.Second, time.Second
+	o.timeout, o.window, o.interval = 3*time.Second, 2*time.Second, time.Second
 	t.Run("asserted", func(t *testing.T) { newTrial(t, o).passes() })
 	t.Run("not asserted", func(t *testing.T) {
 		o.binary = mutant(t, withoutEpoch)
@@ -42,7 +39,7 @@ func TestTrialWithoutEpoch(t *testing.T) {
 		for range 3 { // runs vary with the machine
 			tr := newTrial(t, o)
 			tr.run()
-			if bad = tr.bad; len(tr.doubles) > 0 {
+			if bad = tr.Wrong(); len(tr.doubles) > 0 {
 				t.Logf("found %d times that two had a task, and %d other things, such as: %s", len(tr.doubles), len(bad), tr.doubles[0])
 				return
 			}
@@ -73,7 +70,7 @@ func TestTrialMutants(t *testing.T) {
 			for range 3 { // runs vary with the machine
 				tr := newTrial(t, o)
 				tr.run()
-				if bad := slices.Concat(tr.doubles, tr.bad); len(bad) > 0 {
+				if bad := slices.Concat(tr.doubles, tr.Wrong()); len(bad) > 0 {
 					t.Logf("found %d things, such as: %s", len(bad), bad[0])
 					return
 				}
@@ -96,6 +93,6 @@ func (tr *trial) pauses(ctx context.Context) {
 	tr.each(ctx, tr.stream(10), []trouble{{"pauses of the leader, longer than its lease", func(ctx context.Context, random *rand.Rand) {
 		seconds := (tr.beyond + tr.some(random)).Truncate(time.Second) // clocks are set in whole seconds
 		tr.daemons[tr.leader(ctx)].stop(ctx, seconds, true)
-		sleep(ctx, tr.beyond+tr.chaos.brief)
+		sleep(ctx, tr.beyond+tr.brief)
 	}}})
 }
