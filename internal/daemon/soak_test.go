@@ -177,10 +177,7 @@ func (s *soak) warm() {
 	for range 120 {
 		s.node.claim(s.name(), "")
 	}
-	err := s.w.notion.Fill(s.w.notion.Databases().MeshLog, 2000, func(int) (time.Time, map[string]any) { return time.Now(), nil })
-	if err != nil {
-		s.w.Error(err)
-	}
+	mustDo(s.w, s.w.notion.Fill(s.w.notion.Databases().MeshLog, 2000, func(int) (time.Time, map[string]any) { return time.Now(), nil }))
 	s.many(150)
 	s.tidy(func(emulator.Page) bool { return true })
 }
@@ -196,9 +193,10 @@ func (s *soak) query() {
 
 // agent claims tasks one after the other, each under a new name, and finishes or abandons them.
 func (s *soak) agent(ctx context.Context) {
+	c := s.node.Client
 	for s.pause(ctx, 2*time.Minute) {
 		name := s.name()
-		cl, err := client.Do(ctx, s.node.Client, api.OpClaim, api.Keyed(name, api.ClaimRequest{Agent: name, WaitSeconds: float64(s.below(60)), TimeoutMinutes: 5}))
+		cl, err := client.Do(ctx, c, api.OpClaim, api.Keyed(name, api.ClaimRequest{Agent: name, WaitSeconds: float64(s.below(60)), TimeoutMinutes: 5}))
 		if err != nil {
 			continue
 		}
@@ -206,21 +204,19 @@ func (s *soak) agent(ctx context.Context) {
 		id := string(cl.ID)
 		for range s.below(3) {
 			s.pause(ctx, 2*time.Minute)
-			client.Do(ctx, s.node.Client, api.OpRenew, api.On(id, "", api.RenewRequest{}))
+			client.Do(ctx, c, api.OpRenew, api.On(id, "", api.RenewRequest{}))
 		}
 		// It finishes even after the end; Notion may still fail.
 		end := context.WithoutCancel(ctx)
-		switch s.below(7) {
+		switch draw := s.below(7); draw {
 		case 0, 1:
-			client.Do(end, s.node.Client, api.OpComplete, api.On(id, name+"-end", api.CompleteRequest{Summary: "done"}))
+			client.Do(end, c, api.OpComplete, api.On(id, name+"-end", api.CompleteRequest{Summary: "done"}))
 		case 2:
-			client.Do(end, s.node.Client, api.OpRelease, api.On(id, "", api.StopRequest{}))
+			client.Do(end, c, api.OpRelease, api.On(id, "", api.StopRequest{}))
 		case 3:
-			client.Do(end, s.node.Client, api.OpBlock, api.On(id, "", api.BlockRequest{Reason: "no access"}))
-		case 4:
-			client.Do(end, s.node.Client, api.OpFail, api.On(id, "", api.FailRequest{}))
-		case 5:
-			client.Do(end, s.node.Client, api.OpFail, api.On(id, "", api.FailRequest{Reopen: true}))
+			client.Do(end, c, api.OpBlock, api.On(id, "", api.BlockRequest{Reason: "no access"}))
+		case 4, 5:
+			client.Do(end, c, api.OpFail, api.On(id, "", api.FailRequest{Reopen: draw == 5}))
 		} // or the claim is abandoned, and swept
 	}
 }
@@ -289,12 +285,9 @@ func (s *soak) people(ctx context.Context) {
 
 // many adds and removes unclaimable tasks, so that they pass through the mirror.
 func (s *soak) many(n int) {
-	err := s.w.notion.Fill(s.w.tasks, n, func(int) (time.Time, map[string]any) {
+	mustDo(s.w, s.w.notion.Fill(s.w.tasks, n, func(int) (time.Time, map[string]any) {
 		return time.Now(), map[string]any{"Name": text("title", "one of many"), "status": option("status", "BLOCKED")}
-	})
-	if err != nil {
-		s.w.Error(err)
-	}
+	}))
 	s.sync()
 }
 
@@ -313,9 +306,7 @@ func (s *soak) tidy(unwanted func(emulator.Page) bool) {
 			}
 		}
 	}
-	if err := s.w.notion.EmptyTrash(); err != nil {
-		s.w.Error(err)
-	}
+	mustDo(s.w, s.w.notion.EmptyTrash())
 	s.w.notion.ResetRequests()
 }
 
@@ -418,15 +409,11 @@ func (s *soak) journal(m *standing) {
 	s.w.Helper()
 	path := filepath.Join(s.node.dir, journal.FileName)
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	if err != nil {
-		s.w.Fatal(err)
-	}
+	mustDo(s.w, err)
 	defer db.Close()
 	read := func(query string, into any) {
 		s.w.Helper()
-		if err := db.QueryRow(query).Scan(into); err != nil {
-			s.w.Fatal(err)
-		}
+		mustDo(s.w, db.QueryRow(query).Scan(into))
 	}
 	var tables string
 	read("PRAGMA page_count", &m.pages)
@@ -457,11 +444,8 @@ func (s *soak) journal(m *standing) {
 
 // wal returns the size of the journal's WAL in bytes.
 func (s *soak) wal() int64 {
-	s.w.Helper()
 	info, err := os.Stat(filepath.Join(s.node.dir, journal.FileName) + "-wal")
-	if err != nil {
-		s.w.Fatal(err)
-	}
+	mustDo(s.w, err)
 	return info.Size()
 }
 

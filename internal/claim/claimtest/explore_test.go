@@ -20,8 +20,6 @@ import (
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
-
-	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // The points at which the three requests of an attempt take effect.
@@ -269,25 +267,6 @@ func TestEveryScheduleAtTheEdge(t *testing.T) {
 		for _, f := range failures {
 			t.Error(f)
 		}
-	}
-}
-
-func TestSchedulesOfTwo(t *testing.T) {
-	want := []string{
-		"R0 R1 W0 W1 V0 V1",
-		"R0 R1 W0 W1 V1 V0",
-		"R0 R1 W1 W0 V0 V1",
-		"R0 R1 W1 W0 V1 V0",
-		"R0 W0 R1 V0",
-		"R0 W0 V0 R1",
-	}
-	var got []string
-	for s := range Schedules(2, sim.Policy()) {
-		got = append(got, s.String())
-	}
-	slices.Sort(got)
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("schedules (-want +got):\n%s", diff)
 	}
 }
 

@@ -62,7 +62,6 @@ func LedgerSuite(t *testing.T, open func(*testing.T) (claim.Ledger, func() []cla
 		"the most tasks an agent may have":        (*ledgerTest).limit,
 		"which states reserve a task":             (*ledgerTest).states,
 		"stale claims are taken over":             (*ledgerTest).takeOver,
-		"one of many takes over":                  (*ledgerTest).oneTakesOver,
 		"what was taken over":                     (*ledgerTest).takenOver,
 		"ended claims stay as they are":           (*ledgerTest).ended,
 		"marks are kept as they are saved":        (*ledgerTest).marks,
@@ -152,6 +151,22 @@ func (t *ledgerTest) wants(want claim.Hold) {
 	same(t, "claim", want, got)
 }
 
+// free tries to reserve a task that must be free.
+func (t *ledgerTest) free(c claim.Hold, now time.Time, limit int) {
+	t.Helper()
+	if refusal := t.try(c, now, limit); refusal != nil {
+		t.Errorf("%s, task %s: refusal %+v, want the task to be free", c.Agent, c.Task.ID, refusal)
+	}
+}
+
+// taken tries to reserve a task that must be refused for a holder, which is any claim if id is empty.
+func (t *ledgerTest) taken(c claim.Hold, now time.Time, limit int, id claim.ID) {
+	t.Helper()
+	if refusal := t.try(c, now, limit); refusal == nil || refusal.Holder == nil || id != "" && refusal.Holder.ID != id {
+		t.Errorf("%s, task %s: refusal %+v, want claim %s as holder", c.Agent, c.Task.ID, refusal, id)
+	}
+}
+
 func (t *ledgerTest) keeps() {
 	c := t.reserve(t.attempt("Sandman", 1))
 	t.wants(c)
@@ -217,9 +232,7 @@ func (t *ledgerTest) ended() {
 	if n := len(t.events()); n != 0 {
 		t.Errorf("%d events were kept of changes that were refused", n)
 	}
-	if refusal := t.try(t.attempt("Oracle", 1), ledgerTime, 0); refusal != nil {
-		t.Errorf("refusal %+v, want the task to be free", refusal)
-	}
+	t.free(t.attempt("Oracle", 1), ledgerTime, 0)
 }
 
 func (t *ledgerTest) contested() {
@@ -317,9 +330,7 @@ func (t *ledgerTest) marks() {
 	do(t, t.Save(t.ctx, claim.Change{Holds: []claim.Hold{ended(c)}, Marks: []claim.Mark{m}}))
 	t.wants(ended(c))
 	t.saveMark(m)
-	if refusal := t.try(t.attempt("Oracle", 1), ledgerTime, 0); refusal != nil {
-		t.Errorf("refusal %+v, want the task to be free", refusal)
-	}
+	t.free(t.attempt("Oracle", 1), ledgerTime, 0)
 	m.State, m.Due = claim.Voided, ledgerTime.Add(time.Hour)
 	t.saveMark(m)
 	if refusal := t.try(t.attempt("Hypnos", 1), ledgerTime, 0); refusal == nil || refusal.Holder == nil || refusal.Holder.Agent != "Oracle" {
@@ -392,18 +403,23 @@ func (t *ledgerTest) crowd(now time.Time, limit int, claims ...claim.Hold) []cla
 	return won
 }
 
+// oneOfMany has many come for a free task at once, and then for a stale one.
 func (t *ledgerTest) oneOfMany() {
 	for n := range 5 {
-		var claims []claim.Hold
-		for i := range 20 {
-			claims = append(claims, t.attempt(fmt.Sprint("agent ", i), n))
-		}
-		won := t.crowd(ledgerTime, 0, claims...)
-		if len(won) != 1 {
-			t.Fatalf("%d of 20 got the task, want 1", len(won))
-		}
-		if c, err := t.Hold(t.ctx, won[0]); err != nil || c.State != claim.Reserved {
-			t.Errorf("the winner is %q, error %v; want it reserved", c.State, err)
+		for _, now := range []time.Time{ledgerTime, held(claim.Hold{}).StaleAt} {
+			var claims []claim.Hold
+			for i := range 20 {
+				claims = append(claims, t.attempt(fmt.Sprint("agent ", i), n))
+			}
+			won := t.crowd(now, 0, claims...)
+			if len(won) != 1 {
+				t.Fatalf("%d of 20 got the task, want 1", len(won))
+			}
+			c, err := t.Hold(t.ctx, won[0])
+			if err != nil || c.State != claim.Reserved {
+				t.Errorf("the winner is %q, error %v; want it reserved", c.State, err)
+			}
+			t.save(held(c))
 		}
 	}
 }
@@ -426,8 +442,8 @@ func (t *ledgerTest) refusal() {
 			Task: c.Task.ID, Title: "Task 1", URL: "https://notion.example/t",
 			Agent: agent, Claim: c.ID, Holder: "Sandman", Against: holder.ID, Expires: holder.ExpiresAt(), Detail: got.Detail,
 		}
-		if diff := cmp.Diff(want, got); diff != "" || got.Detail == "" || got.ID == "" {
-			t.Errorf("event (-want +got):\n%s", diff)
+		if same(t, "event", want, got); got.Detail == "" || got.ID == "" {
+			t.Errorf("event %+v has no detail, or no id", got)
 		}
 	}
 	t.wants(holder)
@@ -436,7 +452,7 @@ func (t *ledgerTest) refusal() {
 func (t *ledgerTest) limit() {
 	first := t.reserve(t.attempt("Sandman", 1))
 	second := t.reserve(t.attempt("Sandman", 2))
-	t.reserve(t.attempt("Oracle", 3))
+	others := t.reserve(t.attempt("Oracle", 3))
 
 	third := t.attempt("Sandman", 4)
 	refusal := t.try(third, third.Reserved, 2)
@@ -448,26 +464,17 @@ func (t *ledgerTest) limit() {
 		t.Errorf("event %+v, want a denial by the limit", got)
 	}
 	// A holder is the better reason, and a task that was refused counts for nobody's limit.
-	again := t.attempt("Sandman", 3)
-	if refusal := t.try(again, again.Reserved, 2); refusal == nil || refusal.Holder == nil || refusal.Holder.Agent != "Oracle" {
-		t.Errorf("refusal %+v, want Oracle as holder", refusal)
-	}
-	if refusal := t.try(t.attempt("Sandman", 4), ledgerTime, 3); refusal != nil {
-		t.Errorf("below the limit: refusal %+v", refusal)
-	}
+	t.taken(t.attempt("Sandman", 3), ledgerTime, 2, others.ID)
+	t.free(t.attempt("Sandman", 4), ledgerTime, 3)
 
 	// Ended claims do not count.
 	t.save(ended(first))
 	t.save(ended(second))
-	if refusal := t.try(t.attempt("Sandman", 5), ledgerTime, 2); refusal != nil {
-		t.Errorf("with one task left: refusal %+v", refusal)
-	}
+	t.free(t.attempt("Sandman", 5), ledgerTime, 2)
 	// An agent's own stale claim does not count when it takes the task over.
 	own := held(t.reserve(t.attempt("Hypnos", 6)))
 	t.save(own)
-	if refusal := t.try(t.attempt("Hypnos", 6), own.StaleAt, 1); refusal != nil {
-		t.Errorf("instead of one's own stale claim: refusal %+v", refusal)
-	}
+	t.free(t.attempt("Hypnos", 6), own.StaleAt, 1)
 
 	var claims []claim.Hold
 	for n := range 10 {
@@ -479,95 +486,51 @@ func (t *ledgerTest) limit() {
 }
 
 func (t *ledgerTest) states() {
-	for n, state := range []claim.State{
-		claim.Reserved, claim.Writing, claim.Held, claim.Finishing, claim.Ended,
-	} {
+	for n, state := range []claim.State{claim.Reserved, claim.Writing, claim.Held, claim.Finishing} {
 		c := held(t.reserve(t.attempt("Sandman", n)))
 		c.State = state
-		if state == claim.Ended {
-			c = ended(c)
-		}
 		t.save(c)
-		refusal := t.try(t.attempt("Oracle", n), ledgerTime, 0)
-		if reserves, want := refusal != nil, state != claim.Ended; reserves != want {
-			t.Errorf("a claim that is %s reserves its task: %v, want %v", state, reserves, want)
+		t.taken(t.attempt("Oracle", n), ledgerTime, 0, c.ID)
+		if state != claim.Held { // those that are become stale
+			t.taken(t.attempt("Oracle", n), c.StaleAt.Add(time.Hour), 0, c.ID)
 		}
-		if state != claim.Ended {
-			continue
-		}
-		if refusal := t.try(t.attempt("Hypnos", n), ledgerTime, 0); refusal == nil || refusal.Holder == nil || refusal.Holder.Agent != "Oracle" {
-			t.Errorf("after a claim that is %s: refusal %+v, want Oracle as holder", state, refusal)
-		}
+		t.save(ended(c))
+		next := t.reserve(t.attempt("Oracle", n))
+		t.taken(t.attempt("Hypnos", n), ledgerTime, 0, next.ID)
 	}
 }
 
 func (t *ledgerTest) takeOver() {
 	c := held(t.reserve(t.attempt("Sandman", 1)))
 	t.save(c)
-	if refusal := t.try(t.attempt("Oracle", 1), c.StaleAt.Add(-time.Millisecond), 0); refusal == nil {
-		t.Fatal("taken over before it was stale")
-	}
+	t.taken(t.attempt("Oracle", 1), c.StaleAt.Add(-time.Millisecond), 0, c.ID)
 	// Renewed, it is stale later.
 	before := c.StaleAt
 	c.StaleAt = before.Add(10 * time.Minute)
 	t.save(c)
-	if refusal := t.try(t.attempt("Oracle", 1), before, 0); refusal == nil {
-		t.Fatal("taken over although it was renewed")
-	}
-	for n, state := range []claim.State{claim.Reserved, claim.Writing, claim.Finishing} {
-		other := held(t.reserve(t.attempt("Sandman", 10+n)))
-		other.State = state
-		t.save(other)
-		if refusal := t.try(t.attempt("Oracle", 10+n), c.StaleAt.Add(time.Hour), 0); refusal == nil {
-			t.Errorf("a claim that is %s was taken over", state)
-		}
-	}
-	if refusal := t.try(t.attempt("Oracle", 1), c.StaleAt, 0); refusal != nil {
-		t.Fatalf("at StaleAt: refusal %+v", refusal)
-	}
+	t.taken(t.attempt("Oracle", 1), before, 0, c.ID)
+	t.free(t.attempt("Oracle", 1), c.StaleAt, 0)
 	t.wants(c) // only the protocol ends the record
-}
-
-func (t *ledgerTest) oneTakesOver() {
-	c := held(t.reserve(t.attempt("Sandman", 1)))
-	t.save(c)
-	var claims []claim.Hold
-	for i := range 20 {
-		claims = append(claims, t.attempt(fmt.Sprint("agent ", i), 1))
-	}
-	if won := t.crowd(c.StaleAt, 0, claims...); len(won) != 1 {
-		t.Errorf("%d of 20 took the task over, want 1", len(won))
-	}
 }
 
 func (t *ledgerTest) takenOver() {
 	old := held(t.reserve(t.attempt("Sandman", 1)))
 	t.save(old)
 	c := t.attempt("Oracle", 1)
-	if refusal := t.try(c, old.StaleAt, 0); refusal != nil {
-		t.Fatalf("at StaleAt: refusal %+v", refusal)
-	}
+	t.free(c, old.StaleAt, 0)
 	// While the new claim has the task, the old one can neither get it back nor give it away.
 	old.StaleAt = old.StaleAt.Add(time.Hour)
 	t.save(old)
-	if refusal := t.try(t.attempt("Hypnos", 1), ledgerTime, 0); refusal == nil || refusal.Holder.ID != c.ID {
-		t.Errorf("refusal %+v, want the new claim as holder", refusal)
-	}
+	t.taken(t.attempt("Hypnos", 1), ledgerTime, 0, c.ID)
 	// When the new claim gives the task up, an old one that still lives has it again from its
 	// next change on.
 	t.save(ended(c))
 	t.save(old)
-	if refusal := t.try(t.attempt("Hypnos", 1), ledgerTime, 0); refusal == nil || refusal.Holder.ID != old.ID {
-		t.Errorf("refusal %+v, want the old claim as holder", refusal)
-	}
+	t.taken(t.attempt("Hypnos", 1), ledgerTime, 0, old.ID)
 	newer := t.attempt("Oracle", 1)
-	if refusal := t.try(newer, old.StaleAt, 0); refusal != nil {
-		t.Fatalf("at StaleAt: refusal %+v", refusal)
-	}
+	t.free(newer, old.StaleAt, 0)
 	t.save(ended(old))
-	if refusal := t.try(t.attempt("Hypnos", 1), ledgerTime, 0); refusal == nil || refusal.Holder.ID != newer.ID {
-		t.Errorf("refusal %+v, want the newer claim as holder", refusal)
-	}
+	t.taken(t.attempt("Hypnos", 1), ledgerTime, 0, newer.ID)
 }
 
 // tries checks that the tries at a task are kept until a fact says that they are over.

@@ -28,23 +28,22 @@ func (b *Book) CheckRecord(facts []claim.Fact) {
 	holds := b.Holds()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// once reports whether something happened once, or never, and may be lost.
+	once := func(n int, at Span) bool { return n == 1 || n == 0 && b.mayBeLost(at) }
 	for _, h := range holds {
 		k := kinds[h.ID]
-		if n := k[claim.KindGranted]; n > 1 || n < 1 && !b.mayBeLost(Span{h.Call, h.Told}) {
+		if n := k[claim.KindGranted]; !once(n, Span{h.Call, h.Told}) {
 			b.fault("claim %s was granted to %s, and is on record %d times", h.ID, h.Agent, n)
 		}
 		delivered, lost := k[h.Finished], k[claim.KindLost]
 		if h.Finished == claim.KindLost {
 			delivered = 0
 		}
-		if h.Finished == "" || b.mayBeLost(h.Finish) && delivered+lost == 0 {
-			continue
-		}
-		if delivered+lost != 1 {
+		if h.Finished != "" && !once(delivered+lost, h.Finish) {
 			b.fault("claim %s of %s was %s: %d facts say so, and %d that it was lost", h.ID, h.Agent, h.Finished, delivered, lost)
 		}
 		work := h.Finished == claim.KindCompleted || h.Finished == claim.KindReview || h.Finished == claim.KindFailed
-		if n := delivered + k[claim.KindOrphaned]; work && n != 1 {
+		if n := delivered + k[claim.KindOrphaned]; work && !once(n, h.Finish) {
 			b.fault("the work of %s under %s, %s, is on record %d times", h.Agent, h.ID, h.Finished, n)
 		}
 	}
