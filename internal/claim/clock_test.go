@@ -36,7 +36,7 @@ func TestNobodyOverridesEarly(t *testing.T) {
 					a := w.start(skewed("a", holder))
 					c := w.claim(a, "Sandman")
 					if got := time.Until(c.ExpiresAt()); got < 29*time.Minute || got > 30*time.Minute {
-						t.Fatalf("the lease of 30 minutes lasts for another %v", got)
+						w.Fatalf("the lease of 30 minutes lasts for another %v", got)
 					}
 					// The last of its retries is granted.
 					b := w.start(skewed("b", rival))
@@ -45,12 +45,12 @@ func TestNobodyOverridesEarly(t *testing.T) {
 						asked := time.Now()
 						if granted := w.race(entrant{daemon: b, agent: "Oracle"}); len(granted) > 0 {
 							if asked.Before(c.ExpiresAt()) {
-								t.Errorf("clocks wrong by %v and %v, claimed at %v: overridden %v before the lease ended", holder, rival, c.ClaimedAt, c.ExpiresAt().Sub(asked))
+								w.Errorf("clocks wrong by %v and %v, claimed at %v: overridden %v before the lease ended", holder, rival, c.ClaimedAt, c.ExpiresAt().Sub(asked))
 							}
 							break
 						}
 						if time.Since(c.StaleAt) > 3*time.Second {
-							t.Fatalf("clocks wrong by %v and %v, claimed at %v: not overridden although stale since %v", holder, rival, c.ClaimedAt, c.StaleAt)
+							w.Fatalf("clocks wrong by %v and %v, claimed at %v: not overridden although stale since %v", holder, rival, c.ClaimedAt, c.StaleAt)
 						}
 						time.Sleep(200 * time.Millisecond)
 					}
@@ -75,7 +75,7 @@ func TestClockJumps(t *testing.T) {
 					granted = w.race(entrant{daemon: a, agent: "Sandman"}, entrant{daemon: b, agent: "Oracle", after: 2 * time.Second})
 				}
 				if len(granted) != 1 {
-					t.Fatalf("jump of %v after %v: %d were granted the task, want 1", jump, at, len(granted))
+					w.Fatalf("jump of %v after %v: %d were granted the task, want 1", jump, at, len(granted))
 				}
 				holder := a
 				if granted[0].Agent == "Oracle" {
@@ -109,9 +109,7 @@ func TestClockJumpsDuringTheGrace(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				w.sync(3*time.Minute, d, other)
-				if got := w.only(d); got.State != claim.Held {
-					t.Fatalf("jump of %v after %v: the claim is %s, want held", jump, at, got.State)
-				}
+				w.held(d)
 				w.shows(task.InProgress, "Sandman", string(c.ID))
 				w.none(other)
 			})
@@ -151,15 +149,13 @@ func eachWrongDate(t *testing.T, first func() task.Task, test func(w *world, d *
 	for name, fault := range wrongDates() {
 		for n := range 8 {
 			for _, known := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%s, request %d, time known %v", name, n, known), func(t *testing.T) {
-					inWorld(t, first(), func(w *world) {
-						strike := &onRequest{n: n}
-						d := w.start(steady("struck"), strike.fault(fault))
-						if known {
-							w.ok(d.Sync(w.ctx))
-						}
-						test(w, d, func() { strike.armed = true })
-					})
+				play(t, fmt.Sprintf("%s, request %d, time known %v", name, n, known), first(), func(w *world) {
+					strike := &onRequest{n: n}
+					d := w.start(steady("struck"), strike.fault(fault))
+					if known {
+						w.ok(d.Sync(w.ctx))
+					}
+					test(w, d, func() { strike.armed = true })
 				})
 			}
 		}
@@ -175,14 +171,10 @@ func TestOneWrongDateOverridesNothing(t *testing.T) {
 		arm()
 		for range 4 {
 			w.deny(rival, "Oracle", claim.CodeHeld)
-			if _, swept, err := rival.Sweep(w.ctx, page); swept || err != nil {
-				w.Errorf("swept = %v, %v; want nothing", swept, err)
-			}
+			w.sweeps(rival, false)
 		}
 		w.shows(task.InProgress, "Sandman", string(c.ID))
-		if got := w.only(holder); got.State != claim.Held {
-			w.Errorf("the claim is %s, want held", got.State)
-		}
+		w.held(holder)
 		// Once it is stale it can be had.
 		time.Sleep(time.Until(c.StaleAt) + 2*time.Second)
 		w.claim(rival, "Oracle")
@@ -204,8 +196,7 @@ func TestOneWrongDateIsNotWritten(t *testing.T) {
 		}
 		w.honoured(d)
 		time.Sleep(20 * time.Minute)
-		_, err := d.Renew(w.ctx, c.ID)
-		w.ok(err)
+		w.renew(d, c)
 		w.honoured(d)
 	})
 }
@@ -241,33 +232,29 @@ func TestOneWrongDateCutsNoGraceShort(t *testing.T) {
 	for name, fault := range wrongDates() {
 		for n := range 8 {
 			for _, whose := range []string{"the writer", "the holder"} {
-				t.Run(fmt.Sprintf("%s, request %d of %s", name, n, whose), func(t *testing.T) {
-					inWorld(t, openTask(), func(w *world) {
-						strikes := map[string]*onRequest{"the writer": {n: -1}, "the holder": {n: -1}}
-						strikes[whose].n = n
-						other := w.daemon("b", strikes["the writer"].fault(fault), sim.InTurn(sim.Claims, sim.Late(7*time.Second)))
-						d := w.daemon("a", strikes["the holder"].fault(fault))
-						granted := w.race(entrant{daemon: other, agent: "Oracle"}, entrant{daemon: d, agent: "Sandman", after: time.Millisecond})
-						if len(granted) != 1 || granted[0].Agent != "Sandman" {
-							w.Fatalf("granted %+v, want Sandman's claim", granted)
-						}
-						strikes[whose].armed = true
-						third := w.daemon("c")
-						for range 40 { // the holder's look comes late
-							_, err := other.Sighted(w.ctx, w.Page(page).Token)
-							w.ok(err)
-							_, err = other.RunDue(w.ctx)
-							w.ok(err)
-							w.deny(third, "Hypnos", claim.CodeHeld)
-							time.Sleep(time.Second)
-						}
-						w.sync(3*time.Minute, d, other)
-						if got := w.only(d); got.State != claim.Held {
-							w.Fatalf("the claim is %s, want held", got.State)
-						}
-						w.shows(task.InProgress, "Sandman", string(granted[0].ID))
-						w.none(other)
-					})
+				play(t, fmt.Sprintf("%s, request %d of %s", name, n, whose), openTask(), func(w *world) {
+					strikes := map[string]*onRequest{"the writer": {n: -1}, "the holder": {n: -1}}
+					strikes[whose].n = n
+					other := w.daemon("b", strikes["the writer"].fault(fault), sim.InTurn(sim.Claims, sim.Late(7*time.Second)))
+					d := w.daemon("a", strikes["the holder"].fault(fault))
+					granted := w.race(entrant{daemon: other, agent: "Oracle"}, entrant{daemon: d, agent: "Sandman", after: time.Millisecond})
+					if len(granted) != 1 || granted[0].Agent != "Sandman" {
+						w.Fatalf("granted %+v, want Sandman's claim", granted)
+					}
+					strikes[whose].armed = true
+					third := w.daemon("c")
+					for range 40 { // the holder's look comes late
+						_, err := other.Sighted(w.ctx, w.Page(page).Token)
+						w.ok(err)
+						_, err = other.RunDue(w.ctx)
+						w.ok(err)
+						w.deny(third, "Hypnos", claim.CodeHeld)
+						time.Sleep(time.Second)
+					}
+					w.sync(3*time.Minute, d, other)
+					w.held(d)
+					w.shows(task.InProgress, "Sandman", string(granted[0].ID))
+					w.none(other)
 				})
 			}
 		}
@@ -288,13 +275,10 @@ func TestWithoutDates(t *testing.T) {
 					if skew > 0 && !strings.Contains(denied.Detail, "do not agree on the time") {
 						w.Errorf("%q does not say why a stale claim is not overridden", denied.Detail)
 					}
-					if _, swept, err := rival.Sweep(w.ctx, page); swept || err != nil {
-						w.Errorf("swept = %v, %v; want nothing", swept, err)
-					}
+					w.sweeps(rival, false)
 					rival.Store.SetSkew(rival.Store.Skew() + time.Hour)
 				}
-				_, err := holder.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
-				w.ok(err)
+				w.finish(holder, c, claim.EndReleased)
 				if denied := w.deny(rival, "Oracle", claim.CodeNotionUnavailable); !strings.Contains(denied.Detail, "do not agree on the time") {
 					w.Errorf("%q does not say why nothing is claimed", denied.Detail)
 				}
@@ -313,8 +297,7 @@ func TestWithoutDates(t *testing.T) {
 				if skew > 0 {
 					return // by the local clock the lease is over, and has to be renewed first
 				}
-				_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
-				w.ok(err)
+				w.finish(d, c, claim.EndCompleted)
 				w.shows(task.Completed, "Sandman", "done "+string(c.ID)+" "+c.Agent)
 			})
 		})
@@ -328,10 +311,10 @@ func TestAJumpIsConfirmed(t *testing.T) {
 		d := w.start(skewed("slow", -24*time.Hour)) // by its own clock, the claim is of tomorrow
 		c := w.claim(d, "Oracle")
 		if got := requests(d)[:2]; got[0] != sim.Reads || got[1] != sim.Reads {
-			t.Errorf("requests begin with %v, want two reads", got)
+			w.Errorf("requests begin with %v, want two reads", got)
 		}
 		if time.Until(c.ClaimedAt).Abs() > 10*time.Second {
-			t.Errorf("the claim began at %v, want about %v", c.ClaimedAt, time.Now())
+			w.Errorf("the claim began at %v, want about %v", c.ClaimedAt, time.Now())
 		}
 	})
 }
@@ -340,16 +323,14 @@ func TestAJumpIsConfirmed(t *testing.T) {
 // on. That is no jump of Notion's: the write came as much later as they are ahead.
 func TestDatesTellThatClocksStoodStill(t *testing.T) {
 	for _, stood := range []time.Duration{4 * time.Second, 6 * time.Second, 40 * time.Second, time.Hour} {
-		t.Run(stood.String(), func(t *testing.T) {
-			inWorld(t, openTask(), func(w *world) {
-				wrote := false
-				since := func(_ task.ID, write *claim.Write) bool {
-					wrote = wrote || sim.KindOf(write) == sim.Claims
-					return wrote
-				}
-				d := w.start(steady("stands still"), sim.On(since, sim.WrongDate(stood)))
-				w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-			})
+		play(t, stood.String(), openTask(), func(w *world) {
+			wrote := false
+			since := func(_ task.ID, write *claim.Write) bool {
+				wrote = wrote || sim.KindOf(write) == sim.Claims
+				return wrote
+			}
+			d := w.start(steady("stands still"), sim.On(since, sim.WrongDate(stood)))
+			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		})
 	}
 }
@@ -360,15 +341,11 @@ func TestClockJumpsWhileAWriteIsWatchedFor(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.daemon("a", sim.InTurn(sim.Claims, sim.Late(10*time.Minute)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		if got := w.onlyMark(d).State; got != claim.Unseen {
-			t.Fatalf("the attempt is %s, want it unseen", got)
-		}
+		w.marked(d, claim.Unseen)
 		d.Store.SetSkew(48 * time.Hour)
 		_, err := d.RunDue(w.ctx)
 		w.ok(err)
-		if got := w.onlyMark(d).State; got != claim.Unseen {
-			t.Errorf("the attempt is %s", got)
-		}
+		w.marked(d, claim.Unseen)
 		time.Sleep(10 * time.Minute)
 		w.sync(graceful, d)
 		w.shows(task.Open, "", "")
@@ -381,33 +358,28 @@ func TestClockJumpsWhileAWriteIsWatchedFor(t *testing.T) {
 func TestClockJumpsWhileNotionIsAway(t *testing.T) {
 	for name, restart := range map[string]bool{"": false, ", and the daemon is started anew": true} {
 		for after, state := range map[time.Duration]claim.MarkState{0: claim.Abandoned, 5 * time.Second: claim.Voided, time.Minute: claim.Clearing} {
-			t.Run(fmt.Sprint(state, name), func(t *testing.T) {
-				inWorld(t, openTask(), func(w *world) {
-					away := false
-					d := w.daemon("a", sim.Outage(func() bool { return away }),
-						sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)),
-						sim.InTurn(sim.Voidings, sim.Fails(503, false)),
-						sim.InTurn(sim.Openings, sim.Fails(503, false)))
-					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-					for range int(after / time.Second) {
-						time.Sleep(time.Second)
-						_, _ = d.RunDue(w.ctx)
-					}
-					if got := w.onlyMark(d).State; got != state {
-						t.Fatalf("the mark is %s, want %s", got, state)
-					}
-					w.losesItsWay(d, &away, restart)
-					w.shows(task.Open, "", "")
-					w.none(d)
-					w.graced(d)
+			play(t, fmt.Sprint(state, name), openTask(), func(w *world) {
+				away := false
+				d := w.daemon("a", sim.Outage(func() bool { return away }),
+					sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)),
+					sim.InTurn(sim.Voidings, sim.Fails(503, false)),
+					sim.InTurn(sim.Openings, sim.Fails(503, false)))
+				w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+				for range int(after / time.Second) {
+					time.Sleep(time.Second)
+					_, _ = d.RunDue(w.ctx)
+				}
+				w.marked(d, state)
+				w.losesItsWay(d, &away, restart)
+				w.shows(task.Open, "", "")
+				w.none(d)
+				w.graced(d)
 
-					c := w.claim(d, "Oracle")
-					away = true
-					_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
-					w.ok(err)
-					w.losesItsWay(d, &away, restart)
-					w.finished(c, task.Completed)
-				})
+				c := w.claim(d, "Oracle")
+				away = true
+				w.accepted(d, c, claim.EndCompleted)
+				w.losesItsWay(d, &away, restart)
+				w.finished(c, task.Completed)
 			})
 		}
 	}
@@ -449,7 +421,7 @@ func TestFailureWhileTheClockIsAhead(t *testing.T) {
 		ahead = true
 		d.Store.SetSkew(time.Minute)
 		if _, err := d.RunDue(w.ctx); err == nil {
-			t.Fatal("nothing was looked at")
+			w.Fatal("nothing was looked at")
 		}
 		w.sync(5*time.Minute, d)
 		w.shows(task.Open, "", "")
@@ -470,7 +442,7 @@ func TestJournalAwayWhileTheClockIsSetRight(t *testing.T) {
 		away = false
 		d.Ledger.Break(errors.New("the disk is full"))
 		if _, err := d.RunDue(w.ctx); err == nil {
-			t.Error("nothing was put forward")
+			w.Error("nothing was put forward")
 		}
 		d.Ledger.Break(nil)
 		w.sync(5*time.Minute, d)
@@ -497,7 +469,7 @@ func TestRetriesAfterTheClockWasAhead(t *testing.T) {
 			_, _ = d.RunDue(w.ctx)
 		}
 		if tries == 0 || tries > 30 {
-			t.Errorf("%d tries in an hour", tries)
+			w.Errorf("%d tries in an hour", tries)
 		}
 	})
 }

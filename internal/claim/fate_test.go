@@ -60,64 +60,54 @@ func TestFateOfTheClaimWrite(t *testing.T) {
 		{"acknowledged, and applied much later", sim.AppliedLate(time.Minute), withdrawn},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			inWorld(t, openTask(), func(w *world) {
-				d := w.start(steady("a"), sim.InTurn(sim.Claims, tt.fault))
-				c, err := d.Claim(w.ctx, request("Sandman"))
-				if tt.want == granted {
-					w.ok(err)
-					w.shows(task.InProgress, "Sandman", string(c.ID))
-					if n := count(d, sim.Claims); n != 1 {
-						t.Errorf("%d claim writes, want 1", n)
-					}
-					if diff := cmp.Diff([]claim.Kind{claim.KindGranted}, kinds(d)); diff != "" {
-						t.Errorf("events (-want +got):\n%s", diff)
-					}
-					return
-				}
-				if denied := w.denied(err); denied.Code != claim.CodeNotionUnavailable || denied.Err == nil {
-					t.Fatalf("denied %+v, want notion_unavailable, with a cause", denied)
-				}
-				want := claim.Unseen
-				if w.Page(page).ClaimedBy != "" {
-					want = claim.Voided // what is there is marked at once
-				}
-				if got := w.onlyMark(d).State; got != want {
-					t.Fatalf("the attempt is %s, want it %s", got, want)
-				}
-				w.sync(5*time.Minute, d)
-				time.Sleep(5 * time.Hour)
-				w.sync(time.Minute, d)
-				time.Sleep(20 * time.Hour)
-				w.sync(time.Minute, d)
+		play(t, tt.name, openTask(), func(w *world) {
+			d := w.start(steady("a"), sim.InTurn(sim.Claims, tt.fault))
+			c, err := d.Claim(w.ctx, request("Sandman"))
+			if tt.want == granted {
+				w.ok(err)
+				w.shows(task.InProgress, "Sandman", string(c.ID))
+				w.counts(d, sim.Claims, 1)
+				w.events(d, claim.KindGranted)
+				return
+			}
+			if denied := w.denied(err); denied.Code != claim.CodeNotionUnavailable || denied.Err == nil {
+				w.Fatalf("denied %+v, want notion_unavailable, with a cause", denied)
+			}
+			want := claim.Unseen
+			if w.Page(page).ClaimedBy != "" {
+				want = claim.Voided // what is there is marked at once
+			}
+			w.marked(d, want)
+			w.sync(5*time.Minute, d)
+			time.Sleep(5 * time.Hour)
+			w.sync(time.Minute, d)
+			time.Sleep(20 * time.Hour)
+			w.sync(time.Minute, d)
 
-				if tt.want != stale {
-					w.shows(task.Open, "", "")
+			if tt.want != stale {
+				w.shows(task.Open, "", "")
+			}
+			w.none(d)
+			if n := count(d, sim.Claims); n > 1 {
+				w.Errorf("%d claim writes, want 1", n)
+			}
+			events := []claim.Kind{claim.KindDenied}
+			var marked []task.Status
+			if tt.want == withdrawn {
+				events = append(events, claim.KindWithdrawn)
+				marked = []task.Status{task.InProgress} // nobody takes it meanwhile
+			}
+			w.events(d, events...)
+			var void []task.Status
+			for _, v := range w.History(page) {
+				if strings.HasPrefix(v.Task.Token, "void ") {
+					void = append(void, v.Task.Status)
 				}
-				w.none(d)
-				if n := count(d, sim.Claims); n > 1 {
-					t.Errorf("%d claim writes, want 1", n)
-				}
-				events := []claim.Kind{claim.KindDenied}
-				var marked []task.Status
-				if tt.want == withdrawn {
-					events = append(events, claim.KindWithdrawn)
-					marked = []task.Status{task.InProgress} // nobody takes it meanwhile
-				}
-				if diff := cmp.Diff(events, kinds(d)); diff != "" {
-					t.Errorf("events (-want +got):\n%s", diff)
-				}
-				var void []task.Status
-				for _, v := range w.History(page) {
-					if strings.HasPrefix(v.Task.Token, "void ") {
-						void = append(void, v.Task.Status)
-					}
-				}
-				if !slices.Equal(void, marked) {
-					t.Errorf("the page was marked void with status %v, want %v", void, marked)
-				}
-				w.claim(d, "Oracle")
-			})
+			}
+			if !slices.Equal(void, marked) {
+				w.Errorf("the page was marked void with status %v, want %v", void, marked)
+			}
+			w.claim(d, "Oracle")
 		})
 	}
 }
@@ -130,7 +120,7 @@ func TestAcknowledgedButAppliedDuringARivalsAttempt(t *testing.T) {
 		b := w.daemon("b", sim.Slow(time.Second, 0))
 		granted := w.race(entrant{daemon: a, agent: "Sandman"}, entrant{daemon: b, agent: "Oracle", after: 2800 * time.Millisecond})
 		if len(granted) != 1 {
-			t.Errorf("%d agents were granted the task, want 1", len(granted))
+			w.Errorf("%d agents were granted the task, want 1", len(granted))
 		}
 	})
 }
@@ -147,47 +137,37 @@ func TestUnknownFateAndARival(t *testing.T) {
 		denied := w.deny(a, "Sandman", claim.CodeLostRace)
 		wg.Wait()
 		if len(granted) != 1 {
-			t.Errorf("%d claims were granted, want Oracle's", len(granted))
+			w.Errorf("%d claims were granted, want Oracle's", len(granted))
 		}
 		if denied.Holder != "Oracle" {
-			t.Errorf("denied %+v, want Oracle as holder", denied)
+			w.Errorf("denied %+v, want Oracle as holder", denied)
 		}
-		if got := w.onlyMark(a).State; got != claim.Unseen {
-			t.Errorf("the attempt is %s, want it unseen: its write may still arrive", got)
-		}
+		w.marked(a, claim.Unseen)
 	})
 }
 
 func TestTurnedAway(t *testing.T) {
-	t.Run("once", func(t *testing.T) {
-		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", sim.InTurn(sim.Claims, sim.TurnedAway(429, time.Second)))
-			w.claim(d, "Sandman")
-			// It starts over at the read.
-			want := []sim.Kind{sim.Reads, sim.Reads, sim.Claims, sim.Reads}
-			if diff := cmp.Diff(want, requests(d)); diff != "" {
-				t.Errorf("requests (-want +got):\n%s", diff)
-			}
-		})
+	play(t, "once", openTask(), func(w *world) {
+		d := w.daemon("a", sim.InTurn(sim.Claims, sim.TurnedAway(429, time.Second)))
+		w.claim(d, "Sandman")
+		// It starts over at the read.
+		want := []sim.Kind{sim.Reads, sim.Reads, sim.Claims, sim.Reads}
+		if diff := cmp.Diff(want, requests(d)); diff != "" {
+			w.Errorf("requests (-want +got):\n%s", diff)
+		}
 	})
-	t.Run("always", func(t *testing.T) {
-		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", sim.TurnedAway(529, 7*time.Second))
-			if denied := w.deny(d, "Sandman", claim.CodeNotionUnavailable); denied.RetryAfter == 0 {
-				t.Errorf("denied %+v, want to be told when to try again", denied)
-			}
-			w.none(d)
-		})
+	play(t, "always", openTask(), func(w *world) {
+		d := w.daemon("a", sim.TurnedAway(529, 7*time.Second))
+		if denied := w.deny(d, "Sandman", claim.CodeNotionUnavailable); denied.RetryAfter == 0 {
+			w.Errorf("denied %+v, want to be told when to try again", denied)
+		}
+		w.none(d)
 	})
-	t.Run("for good", func(t *testing.T) {
-		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", sim.WriteRefused)
-			w.deny(d, "Sandman", claim.CodeNotionRefused)
-			w.none(d)
-			if n := count(d, sim.Reads); n != 1 {
-				t.Errorf("%d reads, want 1: trying again changes nothing", n)
-			}
-		})
+	play(t, "for good", openTask(), func(w *world) {
+		d := w.daemon("a", sim.WriteRefused)
+		w.deny(d, "Sandman", claim.CodeNotionRefused)
+		w.none(d)
+		w.counts(d, sim.Reads, 1)
 	})
 }
 
@@ -199,81 +179,67 @@ func TestSlowReads(t *testing.T) {
 		w.claim(d, "Sandman")
 		want := []sim.Kind{sim.Reads, sim.Reads, sim.Reads, sim.Claims, sim.Reads}
 		if diff := cmp.Diff(want, requests(d)); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
+			w.Errorf("requests (-want +got):\n%s", diff)
 		}
 	})
 	inWorld(t, openTask(), func(w *world) {
 		d := w.daemon("a", sim.SlowRead(2*time.Second))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		if n := count(d, sim.Claims); n != 0 {
-			t.Errorf("%d claim writes, want none", n)
-		}
+		w.counts(d, sim.Claims, 0)
 		w.none(d)
 	})
 }
 
 func TestReadFailures(t *testing.T) {
 	unavailable := sim.ReadFails(claim.Unavailable)
-	t.Run("pre-flight", func(t *testing.T) {
-		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", sim.InTurn(sim.Reads, unavailable))
-			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-			w.none(d)
-			w.shows(task.Open, "", "")
-		})
+	play(t, "pre-flight", openTask(), func(w *world) {
+		d := w.daemon("a", sim.InTurn(sim.Reads, unavailable))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		w.none(d)
+		w.shows(task.Open, "", "")
 	})
-	t.Run("verifying read", func(t *testing.T) {
-		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", sim.InTurn(sim.Reads, nil, unavailable))
-			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-			w.sync(2*time.Minute, d)
-			w.shows(task.Open, "", "")
-			w.none(d)
-		})
+	play(t, "verifying read", openTask(), func(w *world) {
+		d := w.daemon("a", sim.InTurn(sim.Reads, nil, unavailable))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		w.sync(2*time.Minute, d)
+		w.shows(task.Open, "", "")
+		w.none(d)
 	})
-	t.Run("every read after the write, for a while", func(t *testing.T) {
-		inWorld(t, openTask(), func(w *world) {
-			pick := func(_ task.ID, w *claim.Write) bool {
-				past := time.Since(bubbleStart)
-				return w == nil && past > 0 && past < 10*time.Minute
-			}
-			d := w.daemon("a", sim.On(pick, unavailable))
-			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-			w.sync(20*time.Minute, d)
-			w.shows(task.Open, "", "")
-			w.none(d)
-			if diff := cmp.Diff([]claim.Kind{claim.KindDenied, claim.KindWithdrawn}, kinds(d)); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
-		})
+	play(t, "every read after the write, for a while", openTask(), func(w *world) {
+		pick := func(_ task.ID, w *claim.Write) bool {
+			past := time.Since(bubbleStart)
+			return w == nil && past > 0 && past < 10*time.Minute
+		}
+		d := w.daemon("a", sim.On(pick, unavailable))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		w.sync(20*time.Minute, d)
+		w.shows(task.Open, "", "")
+		w.none(d)
+		w.events(d, claim.KindDenied, claim.KindWithdrawn)
 	})
-	t.Run("page gone", func(t *testing.T) {
-		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", sim.InTurn(sim.Reads, nil, sim.ReadFails(claim.NotFound)))
-			w.deny(d, "Sandman", claim.CodeNotFound)
-		})
+	play(t, "page gone", openTask(), func(w *world) {
+		d := w.daemon("a", sim.InTurn(sim.Reads, nil, sim.ReadFails(claim.NotFound)))
+		w.deny(d, "Sandman", claim.CodeNotFound)
 	})
 }
 
 // What the ledger cannot keep must not be granted, nor stay behind.
 func TestBrokenLedger(t *testing.T) {
 	for _, at := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 350 * time.Millisecond, time.Second} {
-		t.Run(at.String(), func(t *testing.T) {
-			inWorld(t, openTask(), func(w *world) {
-				d := w.start(steady("a"))
-				full := errors.New("no space left on device")
-				time.AfterFunc(at, func() { d.Ledger.Break(full) })
-				_, err := d.Claim(w.ctx, request("Sandman"))
-				if !errors.Is(err, full) {
-					t.Fatalf("error %v, want %v", err, full)
-				}
-				time.Sleep(time.Minute)
-				d.Ledger.Break(nil)
-				w.sync(5*time.Minute, d)
-				w.none(d)
-				w.shows(task.Open, "", "")
-				w.claim(d, "Oracle")
-			})
+		play(t, at.String(), openTask(), func(w *world) {
+			d := w.start(steady("a"))
+			full := errors.New("no space left on device")
+			time.AfterFunc(at, func() { d.Ledger.Break(full) })
+			_, err := d.Claim(w.ctx, request("Sandman"))
+			if !errors.Is(err, full) {
+				w.Fatalf("error %v, want %v", err, full)
+			}
+			time.Sleep(time.Minute)
+			d.Ledger.Break(nil)
+			w.sync(5*time.Minute, d)
+			w.none(d)
+			w.shows(task.Open, "", "")
+			w.claim(d, "Oracle")
 		})
 	}
 }
@@ -286,31 +252,29 @@ func TestCallerGone(t *testing.T) {
 			if keep {
 				name += ", kept"
 			}
-			t.Run(name, func(t *testing.T) {
-				inWorld(t, openTask(), func(w *world) {
-					d := w.start(steady("a"))
-					ctx, cancel := context.WithCancel(w.ctx)
-					time.AfterFunc(at, cancel)
-					r := request("Sandman")
-					r.Keep = keep
-					c, err := d.Claim(ctx, r)
-					// From the claim write on, the attempt is seen through.
-					if keep && at >= 200*time.Millisecond {
-						w.ok(err)
-						if got := w.only(d); got.ID != c.ID || got.State != claim.Held {
-							t.Errorf("claim %s is %s, want %s held", got.ID, got.State, c.ID)
-						}
-						w.shows(task.InProgress, "Sandman", string(c.ID))
-						return
+			play(t, name, openTask(), func(w *world) {
+				d := w.start(steady("a"))
+				ctx, cancel := context.WithCancel(w.ctx)
+				time.AfterFunc(at, cancel)
+				r := request("Sandman")
+				r.Keep = keep
+				c, err := d.Claim(ctx, r)
+				// From the claim write on, the attempt is seen through.
+				if keep && at >= 200*time.Millisecond {
+					w.ok(err)
+					if got := w.only(d); got.ID != c.ID || got.State != claim.Held {
+						w.Errorf("claim %s is %s, want %s held", got.ID, got.State, c.ID)
 					}
-					if err == nil {
-						t.Fatal("granted, although nobody hears it")
-					}
-					w.sync(2*time.Minute, d)
-					w.none(d)
-					w.shows(task.Open, "", "")
-					w.claim(d, "Oracle")
-				})
+					w.shows(task.InProgress, "Sandman", string(c.ID))
+					return
+				}
+				if err == nil {
+					w.Fatal("granted, although nobody hears it")
+				}
+				w.sync(2*time.Minute, d)
+				w.none(d)
+				w.shows(task.Open, "", "")
+				w.claim(d, "Oracle")
 			})
 		}
 	}
@@ -333,11 +297,9 @@ func TestCallerGoneBeforeTheWrite(t *testing.T) {
 		ctx, cancel := context.WithCancel(w.ctx)
 		d := w.start(sim.DaemonOptions{Board: leaving{cancel: cancel}})
 		if _, err := d.Claim(ctx, request("Sandman")); err == nil {
-			t.Error("granted, although nobody hears it")
+			w.Error("granted, although nobody hears it")
 		}
-		if n := count(d, sim.Claims); n != 0 {
-			t.Errorf("%d claim writes, want none", n)
-		}
+		w.counts(d, sim.Claims, 0)
 		w.none(d)
 	})
 }
@@ -354,11 +316,11 @@ func TestCallerGoneWhileWaiting(t *testing.T) {
 		defer cancel()
 		_, err := d.Claim(ctx, request("Oracle"))
 		if denied := w.denied(err); denied.Code != claim.CodeNotionUnavailable {
-			t.Errorf("denied %+v", denied)
+			w.Errorf("denied %+v", denied)
 		}
 		time.Sleep(time.Minute)
 		if got := w.only(d); got.ID != c.ID || got.State != claim.Held {
-			t.Errorf("%s of %s is %s, want Sandman's held", got.ID, got.Agent, got.State)
+			w.Errorf("%s of %s is %s, want Sandman's held", got.ID, got.Agent, got.State)
 		}
 	})
 }
@@ -366,19 +328,17 @@ func TestCallerGoneWhileWaiting(t *testing.T) {
 // The daemon stops in the middle of an attempt; the next one takes it back.
 func TestCloseDuringAnAttempt(t *testing.T) {
 	for _, at := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 250 * time.Millisecond, 350 * time.Millisecond, 2 * time.Second, 3450 * time.Millisecond, 3550 * time.Millisecond} {
-		t.Run(at.String(), func(t *testing.T) {
-			inWorld(t, openTask(), func(w *world) {
-				d := w.start(steady("a"))
-				time.AfterFunc(at, d.Close)
-				_, err := d.Claim(w.ctx, request("Sandman"))
-				if err == nil {
-					t.Fatal("granted by a daemon that was stopped")
-				}
-				w.ok(d.Restart(w.ctx))
-				w.sync(5*time.Minute, d)
-				w.shows(task.Open, "", "")
-				w.claim(d, "Oracle")
-			})
+		play(t, at.String(), openTask(), func(w *world) {
+			d := w.start(steady("a"))
+			time.AfterFunc(at, d.Close)
+			_, err := d.Claim(w.ctx, request("Sandman"))
+			if err == nil {
+				w.Fatal("granted by a daemon that was stopped")
+			}
+			w.ok(d.Restart(w.ctx))
+			w.sync(5*time.Minute, d)
+			w.shows(task.Open, "", "")
+			w.claim(d, "Oracle")
 		})
 	}
 }
@@ -418,8 +378,7 @@ func TestDeposedWritesNothing(t *testing.T) {
 		}},
 		"renewal by itself": {before: held, act: func(w *world, d *sim.Daemon, c claim.Hold) error {
 			time.Sleep(time.Minute)
-			_, err := d.Renew(w.ctx, c.ID)
-			w.ok(err)
+			w.renew(d, c)
 			time.Sleep(20 * time.Minute)
 			return d.KeepAlive(w.ctx)
 		}},
@@ -492,14 +451,14 @@ func TestDeposedWritesNothing(t *testing.T) {
 				armed = true
 				err := tt.act(w, d, c)
 				if armed {
-					t.Fatalf("the page was not read (%v)", err)
+					w.Fatalf("the page was not read (%v)", err)
 				}
 				if journal := (*claim.JournalError)(nil); !errors.As(err, &journal) {
-					t.Errorf("error %v, want that of the ledger", err)
+					w.Errorf("error %v, want that of the ledger", err)
 				}
 				for _, v := range w.History(page)[written:] {
 					if v.By != "" {
-						t.Errorf("it wrote %+v", v.Task)
+						w.Errorf("it wrote %+v", v.Task)
 					}
 				}
 			})
@@ -541,8 +500,7 @@ func voided(w *world, d *sim.Daemon) claim.Hold {
 func undone(w *world, d *sim.Daemon) claim.Hold {
 	c := held(w, d)
 	was := w.Page(page)
-	_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
-	w.ok(err)
+	w.finish(d, c, claim.EndReleased)
 	w.Edit(page, func(t *task.Task) { *t = was })
 	return c
 }
@@ -558,17 +516,13 @@ func TestPageUnknownInPassing(t *testing.T) {
 		},
 		"guard": func(d *sim.Daemon, c claim.Hold) error { return d.Guard(context.Background(), c.ID, nil) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, openTask(), func(w *world) {
-				d := w.daemon("a", sim.InTurn(sim.Reads, nil, nil, notFound))
-				w.ok(do(d, w.claim(d, "Sandman")))
-			})
+		play(t, name, openTask(), func(w *world) {
+			d := w.daemon("a", sim.InTurn(sim.Reads, nil, nil, notFound))
+			w.ok(do(d, w.claim(d, "Sandman")))
 		})
-		t.Run(name+", gone", func(t *testing.T) {
-			inWorld(t, openTask(), func(w *world) {
-				d := w.daemon("a", sim.InTurn(sim.Reads, nil, nil, notFound, notFound))
-				w.lost(do(d, w.claim(d, "Sandman")))
-			})
+		play(t, name+", gone", openTask(), func(w *world) {
+			d := w.daemon("a", sim.InTurn(sim.Reads, nil, nil, notFound, notFound))
+			w.lost(do(d, w.claim(d, "Sandman")))
 		})
 	}
 }
@@ -603,26 +557,20 @@ func TestClocksStoodStill(t *testing.T) {
 	pausing := func(kind sim.Kind, stood time.Duration) sim.Fault {
 		return func(s claim.Store) claim.Store { return paused{s, kind, stood, new(time.Duration)} }
 	}
-	t.Run("claim", func(t *testing.T) {
-		inWorld(t, openTask(), func(w *world) {
-			d := w.daemon("a", pausing(sim.Claims, 6*time.Second))
-			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-			w.sync(2*time.Minute, d)
-			w.shows(task.Open, "", "")
-		})
+	play(t, "claim", openTask(), func(w *world) {
+		d := w.daemon("a", pausing(sim.Claims, 6*time.Second))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		w.sync(2*time.Minute, d)
+		w.shows(task.Open, "", "")
 	})
-	t.Run("sweep", func(t *testing.T) {
-		inWorld(t, staleTask(), func(w *world) {
-			d := w.daemon("a", pausing(sim.Voidings, 6*time.Second))
-			if _, swept, _ := d.Sweep(w.ctx, page); swept {
-				t.Error("swept by a mark that may have come too late")
-			}
-		})
+	play(t, "sweep", staleTask(), func(w *world) {
+		d := w.daemon("a", pausing(sim.Voidings, 6*time.Second))
+		if _, swept, _ := d.Sweep(w.ctx, page); swept {
+			w.Error("swept by a mark that may have come too late")
+		}
 	})
-	t.Run("no longer than Dates tell", func(t *testing.T) {
-		inWorld(t, openTask(), func(w *world) {
-			w.claim(w.daemon("a", pausing(sim.Claims, time.Second)), "Sandman")
-		})
+	play(t, "no longer than Dates tell", openTask(), func(w *world) {
+		w.claim(w.daemon("a", pausing(sim.Claims, time.Second)), "Sandman")
 	})
 }
 
@@ -633,20 +581,16 @@ func TestStandingStillBeforeTheClaimWrite(t *testing.T) {
 	names := map[sim.Halt]string{sim.Stopped: "stopped", sim.Suspended: "suspended", sim.Paused: "paused"}
 	for what, name := range names {
 		for _, lasts := range []time.Duration{4 * time.Second, 6 * time.Second, 30 * time.Second} {
-			t.Run(fmt.Sprint(name, " for ", lasts), func(t *testing.T) {
-				inWorld(t, openTask(), func(w *world) {
-					stands := w.daemon("stands", sim.InTurn(sim.Claims, sim.Halted(what, lasts)))
-					rival := w.daemon("rival")
-					granted := w.race(entrant{daemon: stands, agent: "Oracle"}, entrant{daemon: rival, agent: "Sandman"})
-					if len(granted) != 1 || granted[0].Agent != "Sandman" {
-						t.Fatalf("granted to %v, want Sandman alone", granted)
-					}
-					w.sync(3*time.Minute, rival, stands)
-					if got := w.only(rival); got.State != claim.Held {
-						t.Errorf("Sandman's claim is %s, want held", got.State)
-					}
-					w.none(stands)
-				})
+			play(t, fmt.Sprint(name, " for ", lasts), openTask(), func(w *world) {
+				stands := w.daemon("stands", sim.InTurn(sim.Claims, sim.Halted(what, lasts)))
+				rival := w.daemon("rival")
+				granted := w.race(entrant{daemon: stands, agent: "Oracle"}, entrant{daemon: rival, agent: "Sandman"})
+				if len(granted) != 1 || granted[0].Agent != "Sandman" {
+					w.Fatalf("granted to %v, want Sandman alone", granted)
+				}
+				w.sync(3*time.Minute, rival, stands)
+				w.held(rival)
+				w.none(stands)
 			})
 		}
 	}
@@ -659,7 +603,7 @@ func TestStartOfAClaimVerifiedWithoutDate(t *testing.T) {
 		time.AfterFunc(time.Second, func() { d.Store.SetSkew(10 * time.Minute) })
 		c := w.claim(d, "Sandman")
 		if since := time.Since(c.Started); since < 0 || since > 10*time.Second {
-			t.Errorf("the claim was granted now and counts from %v ago", since)
+			w.Errorf("the claim was granted now and counts from %v ago", since)
 		}
 	})
 }

@@ -34,10 +34,10 @@ func TestNote(t *testing.T) {
 			_, err := d.Finish(w.ctx, c.ID, tt.finish)
 			w.ok(err)
 			if got := w.Page(page).Note; got != tt.want {
-				t.Errorf("note %q, want %q", got, tt.want)
+				w.Errorf("note %q, want %q", got, tt.want)
 			}
 			if n := len(d.Store.Calls()) - sent; n != 2 {
-				t.Errorf("%d requests, want a read and a write", n)
+				w.Errorf("%d requests, want a read and a write", n)
 			}
 		})
 	}
@@ -49,10 +49,10 @@ func TestWhoAskedIsRecorded(t *testing.T) {
 		d := w.daemon("a")
 		_, swept, err := d.SweepFor(w.ctx, page, "swept by Maria", "user ada")
 		if w.ok(err); !swept {
-			t.Fatal("not swept")
+			w.Fatal("not swept")
 		}
 		if note := w.Page(page).Note; !strings.Contains(note, " — user ada, ") {
-			t.Errorf("the note of the sweep is %q", note)
+			w.Errorf("the note of the sweep is %q", note)
 		}
 		_, err = d.Claim(w.ctx, claim.Request{Agent: "Sandman", Task: w.Page(page), Note: "accepted by Maria"})
 		w.ok(err)
@@ -62,16 +62,16 @@ func TestWhoAskedIsRecorded(t *testing.T) {
 		details := map[claim.Kind][]string{}
 		for _, e := range d.Ledger.Events() {
 			if e.Kind == claim.KindSwept && e.By != "user ada" {
-				t.Errorf("the sweep was asked for by %q", e.By)
+				w.Errorf("the sweep was asked for by %q", e.By)
 			}
 			details[e.Kind] = append(details[e.Kind], e.Detail)
 		}
 		if got := details[claim.KindSwept]; len(got) != 1 || !strings.Contains(got[0], "; swept by Maria; ") {
-			t.Errorf("the sweep says %q", got)
+			w.Errorf("the sweep says %q", got)
 		}
 		want := []string{"accepted by Maria", "overrides the stale claim of Sandman; accepted by Tom"}
 		if diff := cmp.Diff(want, details[claim.KindGranted]); diff != "" {
-			t.Errorf("what was granted (-want +got):\n%s", diff)
+			w.Errorf("what was granted (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -87,12 +87,12 @@ func TestNoteIsKeptUntilTheNextOne(t *testing.T) {
 		c := w.claim(d, "Oracle")
 		want := "Ask Maria for the key.\nGiven back: no key — Sandman, 2000-01-01 00:00 UTC"
 		if c.Task.Note != want {
-			t.Errorf("claimed with the note %q, want %q", c.Task.Note, want)
+			w.Errorf("claimed with the note %q, want %q", c.Task.Note, want)
 		}
 		_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted, Summary: "mended"})
 		w.ok(err)
 		if got, want := w.Page(page).Note, "Ask Maria for the key.\nDone: mended — Oracle, 2000-01-01 00:00 UTC"; got != want {
-			t.Errorf("note %q, want %q", got, want)
+			w.Errorf("note %q, want %q", got, want)
 		}
 	})
 }
@@ -110,7 +110,7 @@ func TestNoteOfALateDelivery(t *testing.T) {
 		down = false
 		w.sync(6*time.Minute, d)
 		if got, want := w.Page(page).Note, "Done: mended — Sandman, 2000-01-01 00:00 UTC"; got != want {
-			t.Errorf("note %q, want %q", got, want)
+			w.Errorf("note %q, want %q", got, want)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestDenialSaysUntilWhen(t *testing.T) {
 		events := b.Ledger.Events()
 		last := events[len(events)-1]
 		if denied.ExpiresAt.IsZero() || !last.Expires.Equal(denied.ExpiresAt) {
-			t.Errorf("the log says until %v, want %v", last.Expires, denied.ExpiresAt)
+			w.Errorf("the log says until %v, want %v", last.Expires, denied.ExpiresAt)
 		}
 	})
 }
@@ -139,7 +139,7 @@ func TestSweepNamesTheClaim(t *testing.T) {
 		last := events[len(events)-1]
 		want := "its lease ran out at 22:31 UTC on Dec 31; it was claimed or last renewed at 1999-12-31 22:00 UTC"
 		if !swept || last.Claim != ghost || last.Holder != "Ghost" || last.Detail != want {
-			t.Errorf("claim %s of %s, %q; want %s of Ghost, %q", last.Claim, last.Holder, last.Detail, ghost, want)
+			w.Errorf("claim %s of %s, %q; want %s of Ghost, %q", last.Claim, last.Holder, last.Detail, ghost, want)
 		}
 	})
 }
@@ -174,7 +174,7 @@ func TestLongNote(t *testing.T) {
 		w.ok(err)
 		note := w.Page(page).Note
 		if len(note) > 1100 || !strings.HasSuffix(note, "… — Sandman, 2000-01-01 00:00 UTC") {
-			t.Errorf("note of %d bytes, ending in %q", len(note), note[len(note)-60:])
+			w.Errorf("note of %d bytes, ending in %q", len(note), note[len(note)-60:])
 		}
 	})
 }
@@ -216,7 +216,7 @@ func TestTell(t *testing.T) {
 			})
 			w.ok(err)
 			if got := w.Page(page).Note; told != tt.told || got != tt.want || len(d.Store.Calls()) > 1 != tt.writes {
-				t.Errorf("%s: told is %v, the note %q, want %q", name, told, got, tt.want)
+				w.Errorf("%s: told is %v, the note %q, want %q", name, told, got, tt.want)
 			}
 		})
 	}
@@ -259,7 +259,7 @@ func TestTasksThatFailTooOften(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.patient("a", 2)
 		if c := w.fails(d, "Sandman", "no ladder"); c.Task.Status != task.Open || c.Detail != "" {
-			t.Fatalf("after one of two attempts the task is %s: %s", c.Task.Status, c.Detail)
+			w.Fatalf("after one of two attempts the task is %s: %s", c.Task.Status, c.Detail)
 		}
 		time.Sleep(time.Hour)
 		c := w.fails(d, "Oracle", "rain")
@@ -267,11 +267,11 @@ func TestTasksThatFailTooOften(t *testing.T) {
 		const history = "tried 2 times: Sandman failed at 2000-01-01 00:00 UTC (no ladder), Oracle failed at 2000-01-01 01:00 UTC (rain)"
 		w.noted("Blocked: " + history + " — Oracle, 2000-01-01 01:00 UTC")
 		if c.Ending != claim.EndFailed || c.Detail != "the task is BLOCKED: "+history {
-			t.Errorf("the claim ended as %s: %s", c.Ending, c.Detail)
+			w.Errorf("the claim ended as %s: %s", c.Ending, c.Detail)
 		}
 		events := d.Ledger.Events()
 		if last := events[len(events)-1]; last.Kind != claim.KindFailed || last.Summary != "rain" || last.Detail != c.Detail {
-			t.Errorf("last event %+v", last)
+			w.Errorf("last event %+v", last)
 		}
 
 		// It begins anew once it is reopened.
@@ -288,19 +288,17 @@ func TestWhatIsNoTry(t *testing.T) {
 		d := w.patient("a", 2)
 		w.fails(d, "Sandman", "no ladder")
 		c := w.claim(d, "Oracle")
-		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
-		w.ok(err)
+		w.finish(d, c, claim.EndReleased)
 		w.claim(d, "Oracle")
 		w.Edit(page, func(t *task.Task) { t.Status = task.Open; unclaim(t) })
 		w.sync(time.Minute, d)
 		if tries, err := d.Ledger.Tries(w.ctx, page); err != nil || len(tries) != 1 {
-			t.Errorf("tries %v, %v; want Sandman's", tries, err)
+			w.Errorf("tries %v, %v; want Sandman's", tries, err)
 		}
 		c = w.claim(d, "Oracle")
-		_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReview})
-		w.ok(err)
+		w.finish(d, c, claim.EndReview)
 		if tries, err := d.Ledger.Tries(w.ctx, page); err != nil || len(tries) != 0 {
-			t.Errorf("tries %v, %v; want none after work that came to something", tries, err)
+			w.Errorf("tries %v, %v; want none after work that came to something", tries, err)
 		}
 	})
 }
@@ -317,13 +315,13 @@ func TestTasksThatGoStaleTooOften(t *testing.T) {
 		former, swept2, err := d.Sweep(w.ctx, page)
 		w.ok(err)
 		if !swept || !swept2 || former != "Sandman" {
-			t.Errorf("swept %v, %v, of %s", swept, swept2, former)
+			w.Errorf("swept %v, %v, of %s", swept, swept2, former)
 		}
 		w.shows(task.Blocked, "", "")
 		w.noted("Blocked: tried 2 times: the claim of Ghost ran out at 2000-01-01 00:00 UTC, the claim of Sandman ran out at 2000-01-01 00:31 UTC — dibs, 2000-01-01 02:00 UTC")
 		events := d.Ledger.Events()
 		if last := events[len(events)-1]; last.Kind != claim.KindSwept || !strings.Contains(last.Detail, "; the task is BLOCKED: tried 2 times: ") {
-			t.Errorf("last event %+v", last)
+			w.Errorf("last event %+v", last)
 		}
 	})
 }
@@ -334,16 +332,16 @@ func TestNoOverrideAfterTheLastTry(t *testing.T) {
 		d := w.patient("a", 2)
 		c := w.claim(d, "Sandman") // the first one
 		if c.Former != "Ghost" {
-			t.Fatalf("the claim overrode %q", c.Former)
+			w.Fatalf("the claim overrode %q", c.Former)
 		}
 		time.Sleep(2 * time.Hour)
 		sent := len(d.Store.Calls())
 		denied := w.deny(d, "Oracle", claim.CodeNotOpen)
 		if !strings.Contains(denied.Detail, "claim.max_attempts") {
-			t.Errorf("denied: %s", denied.Detail)
+			w.Errorf("denied: %s", denied.Detail)
 		}
 		if got := requests(d)[sent:]; !slices.Equal(got, []sim.Kind{sim.Reads, sim.Voidings}) {
-			t.Errorf("requests %v, want a read and the mark", got)
+			w.Errorf("requests %v, want a read and the mark", got)
 		}
 		time.Sleep(5 * time.Second)
 		_, err := d.RunDue(w.ctx)
@@ -351,11 +349,9 @@ func TestNoOverrideAfterTheLastTry(t *testing.T) {
 		w.shows(task.Blocked, "", "")
 		w.none(d)
 		if note := w.Page(page).Note; !strings.HasPrefix(note, "Blocked: tried 2 times: the claim of Ghost ran out at ") {
-			t.Errorf("note %q", note)
+			w.Errorf("note %q", note)
 		}
-		if got := w.record(d, c.ID); got.Ending != claim.EndSwept {
-			t.Errorf("Sandman's claim ended as %s, want swept", got.Ending)
-		}
+		w.ended(d, c, claim.EndSwept)
 	})
 }
 
@@ -366,11 +362,11 @@ func TestTriesEndedByAnotherDaemon(t *testing.T) {
 		w.claim(d, "Sandman")
 		time.Sleep(2 * time.Hour)
 		if _, swept, err := other.Sweep(w.ctx, page); err != nil || !swept {
-			t.Fatalf("swept %v, %v", swept, err)
+			w.Fatalf("swept %v, %v", swept, err)
 		}
 		w.sync(time.Minute, d)
 		if tries, err := d.Ledger.Tries(w.ctx, page); err != nil || len(tries) != 1 || tries[0].Agent != "Sandman" || tries[0].Failed {
-			t.Errorf("tries %+v, %v; want Sandman's, which ran out", tries, err)
+			w.Errorf("tries %+v, %v; want Sandman's, which ran out", tries, err)
 		}
 		w.fails(d, "Oracle", "rain")
 		w.shows(task.Blocked, "", "")
@@ -381,23 +377,21 @@ func TestTriesEndedByAnotherDaemon(t *testing.T) {
 // here that a sweep of this daemon has reopened it.
 func TestASweepInDoubtIsOneTry(t *testing.T) {
 	for name, attempts := range map[string]int{"reopened": 5, "blocked": 1} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, openTask(), func(w *world) {
-				d := w.patient("a", attempts, sim.InTurn(sim.Openings, sim.AnswerDropped), sim.InTurn(sim.Blockings, sim.AnswerDropped))
-				c := w.claim(d, "Sandman")
-				time.Sleep(2 * time.Hour)
-				if _, swept, _ := d.Sweep(w.ctx, page); swept {
-					t.Fatal("the sweep knows that it is done")
-				}
-				_ = d.Guard(w.ctx, c.ID, nil)
-				w.sync(10*time.Minute, d)
-				w.none(d)
-				tries, err := d.Ledger.Tries(w.ctx, page)
-				w.ok(err)
-				if want := attempts - 1; len(tries) != min(1, want) {
-					t.Errorf("tries %+v, want %d", tries, min(1, want))
-				}
-			})
+		play(t, name, openTask(), func(w *world) {
+			d := w.patient("a", attempts, sim.InTurn(sim.Openings, sim.AnswerDropped), sim.InTurn(sim.Blockings, sim.AnswerDropped))
+			c := w.claim(d, "Sandman")
+			time.Sleep(2 * time.Hour)
+			if _, swept, _ := d.Sweep(w.ctx, page); swept {
+				w.Fatal("the sweep knows that it is done")
+			}
+			_ = d.Guard(w.ctx, c.ID, nil)
+			w.sync(10*time.Minute, d)
+			w.none(d)
+			tries, err := d.Ledger.Tries(w.ctx, page)
+			w.ok(err)
+			if want := attempts - 1; len(tries) != min(1, want) {
+				w.Errorf("tries %+v, want %d", tries, min(1, want))
+			}
 		})
 	}
 }
@@ -412,9 +406,7 @@ func TestTheLastTrySurvives(t *testing.T) {
 		away = true
 		got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: "rain"})
 		w.ok(err)
-		if got.State != claim.Finishing {
-			t.Fatalf("the claim is %s", got.State)
-		}
+		w.owes(got)
 		d.Kill()
 		d, err = d.Successor(w.ctx)
 		w.ok(err)
@@ -435,10 +427,10 @@ func TestHistoryOfManyTries(t *testing.T) {
 		}
 		note := w.Page(page).Note
 		if !strings.HasPrefix(note, "Blocked: tried 9 times, the last 6: Sandman failed at ") || strings.Contains(note, "\n") || len([]rune(note)) > 1100 {
-			t.Errorf("note %q", note)
+			w.Errorf("note %q", note)
 		}
 		if found := claim.NoteLines(note); len(found) != 1 {
-			t.Errorf("it is not known for a line of ours: %q", note)
+			w.Errorf("it is not known for a line of ours: %q", note)
 		}
 	})
 }
@@ -453,7 +445,7 @@ func TestOptionalStatuses(t *testing.T) {
 		c := w.claim(d, "Sandman")
 		sent := len(d.Store.Calls())
 		if _, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReview}); !errors.Is(err, claim.ErrNoReview) || len(d.Store.Calls()) != sent {
-			t.Errorf("review on a board without it: %v", err)
+			w.Errorf("review on a board without it: %v", err)
 		}
 		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Summary: "rain"})
 		w.ok(err)
@@ -478,7 +470,7 @@ func TestReview(t *testing.T) {
 		w.noted("In review: look at the ridge — Sandman, 2000-01-01 00:00 UTC")
 		w.deny(d, "Oracle", claim.CodeNotOpen)
 		if _, err := d.Claim(w.ctx, claim.Request{Agent: "Sandman", Task: task.Task{ID: otherPage}}); err != nil {
-			t.Errorf("Sandman cannot go on with another task: %v", err)
+			w.Errorf("Sandman cannot go on with another task: %v", err)
 		}
 		w.sync(2*time.Hour, d)
 		w.finished(c, task.Review)

@@ -2,6 +2,7 @@ package claim_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,7 +43,7 @@ func TestSweep(t *testing.T) {
 				former, swept, err := d.Sweep(w.ctx, page)
 				w.ok(err)
 				if swept != tt.swept {
-					t.Fatalf("swept = %v, want %v", swept, tt.swept)
+					w.Fatalf("swept = %v, want %v", swept, tt.swept)
 				}
 				var events []claim.Kind
 				if swept {
@@ -51,67 +52,180 @@ func TestSweep(t *testing.T) {
 					want.Note = "Reopened: the claim of Ghost ran out at 1999-12-31 22:31 UTC — dibs, 2000-01-01 00:00 UTC"
 					events = []claim.Kind{claim.KindSwept}
 					if former != "Ghost" {
-						t.Errorf("former holder %q, want Ghost", former)
+						w.Errorf("former holder %q, want Ghost", former)
 					}
 				}
-				if diff := cmp.Diff(want, w.Page(page)); diff != "" {
-					t.Errorf("page (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(events, kinds(d)); diff != "" {
-					t.Errorf("events (-want +got):\n%s", diff)
-				}
+				w.pageIs(want)
+				w.events(d, events...)
 			})
 		})
 	}
 }
 
-// A sweep looks again before its last step: what a person does to the marked card stands.
-func TestPersonEditsDuringASweep(t *testing.T) {
-	tests := []struct {
-		name string
-		edit func(*task.Task)
-		want func(*task.Task) // what the page shows in the end, from what the edit left
-	}{
-		{"taken", func(t *task.Task) { t.ClaimedBy = "Maria" }, func(t *task.Task) { t.ClaimedAt, t.Token = time.Time{}, "" }},
-		{"reserved", func(t *task.Task) { t.ClaimedBy, t.ClaimedAt = "Maria", time.Time{} }, nil},
-		{"taken, and opened", func(t *task.Task) { t.ClaimedBy, t.Status = "Maria", task.Open }, func(t *task.Task) { t.ClaimedAt, t.Token = time.Time{}, "" }},
-		{"blocked", func(t *task.Task) { t.Status = task.Blocked }, unclaim},
-		{"cancelled", func(t *task.Task) { t.Status = task.Cancelled }, unclaim},
-		{"completed", func(t *task.Task) { t.Status = task.Completed }, unclaim},
-		{"opened", func(t *task.Task) { t.Status = task.Open }, unclaim},
-		{"cleared", func(t *task.Task) { unclaim(t); t.Status = task.Open }, func(*task.Task) {}},
-		{"trashed", func(t *task.Task) { t.Trashed = true }, func(*task.Task) {}},
+// cleanups are the ways in which a claim is taken off a page, and the events that this leaves.
+var cleanups = map[string]struct {
+	first func() task.Task
+	late  bool // the claim lands late
+	// begin leads up to the mark, and goes on from there if it is not yet on the page. meanwhile is called when it is;
+	// with early before it is written.
+	begin  func(w *world, d *sim.Daemon, early bool, meanwhile func())
+	before []claim.Kind
+	kind   claim.Kind
+}{
+	"put right": {openTask, false, func(w *world, d *sim.Daemon, _ bool, meanwhile func()) {
+		c := w.claim(d, "Sandman")
+		was := w.Page(page)
+		w.finish(d, c, claim.EndReleased)
+		w.Edit(page, func(t *task.Task) { *t = was })
+		w.sync(time.Second, d)
+		meanwhile()
+	}, []claim.Kind{claim.KindGranted, claim.KindReleased}, claim.KindCleared},
+	"withdrawal": {openTask, true, func(w *world, d *sim.Daemon, early bool, meanwhile func()) {
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		if time.Sleep(10 * time.Second); !early {
+			w.sync(time.Second, d)
+		}
+		meanwhile()
+	}, []claim.Kind{claim.KindDenied}, claim.KindWithdrawn},
+	"sweep": {staleTask, false, func(w *world, d *sim.Daemon, _ bool, meanwhile func()) {
+		time.AfterFunc(time.Second, meanwhile) // while the mark settles
+		_, _, _ = d.Sweep(w.ctx, page)
+		time.Sleep(time.Second)
+	}, nil, claim.KindSwept},
+}
+
+// lateClaim has the first claim land late, if it should.
+func lateClaim(late bool) sim.Fault {
+	if late {
+		return sim.InTurn(sim.Claims, sim.Late(8*time.Second))
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			inWorld(t, staleTask(), func(w *world) {
-				d := w.daemon("a")
-				edited := make(chan task.Task, 1)
-				time.AfterFunc(time.Second, func() { // while the mark settles
-					w.Edit(page, tt.edit)
-					edited <- w.Page(page)
-				})
-				_, swept, err := d.Sweep(w.ctx, page)
-				if swept || err != nil {
-					t.Errorf("swept = %v, %v; want the person's edit respected", swept, err)
+	return sim.InTurn(sim.Claims)
+}
+
+// What a person does to a card while a claim is taken off it stands, before the mark and after it, and few requests
+// are sent.
+func TestPersonEditsWhileAClaimIsTakenOff(t *testing.T) {
+	undated := func(t *task.Task) { t.ClaimedAt, t.Token = time.Time{}, "" }
+	as := func(*task.Task) {}
+	for what, tt := range map[string]struct{ edit, want func(*task.Task) }{ // want is what becomes of what the edit left
+		"cancelled":         {status(task.Cancelled), unclaim},
+		"blocked":           {status(task.Blocked), unclaim},
+		"completed":         {status(task.Completed), unclaim},
+		"opened":            {status(task.Open), unclaim},
+		"cleared":           {func(t *task.Task) { unclaim(t); t.Status = task.Open }, as},
+		"taken":             {named("Maria"), undated},
+		"taken, and opened": {func(t *task.Task) { t.ClaimedBy, t.Status = "Maria", task.Open }, undated},
+		"reserved":          {func(t *task.Task) { t.ClaimedBy, t.ClaimedAt = "Maria", time.Time{} }, nil},
+		"trashed":           {func(t *task.Task) { t.Trashed = true }, as},
+	} {
+		for way, c := range cleanups {
+			for name, early := range map[string]bool{"before the mark": true, "after the mark": false} {
+				if early && way != "withdrawal" {
+					continue // that is no stale claim, or none of the ledger's
 				}
-				w.sync(10*time.Minute, d)
-				want, got := <-edited, w.Page(page)
-				if tt.want == nil {
-					got.Token, want.Token = "", "" // it does not matter beside a name without a date
-				} else {
-					tt.want(&want)
-				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("page (-want +got):\n%s", diff)
-				}
-				for _, k := range kinds(d) {
-					if k == claim.KindSwept {
-						t.Error("it is logged as swept")
+				play(t, what+" "+name+" of a "+way, c.first(), func(w *world) {
+					d := w.daemon("a", lateClaim(c.late))
+					var want task.Task
+					var sent int
+					c.begin(w, d, early, func() {
+						w.Edit(page, tt.edit)
+						want, sent = w.Page(page), len(d.Store.Calls())
+					})
+					w.sync(10*time.Minute, d)
+					got := w.Page(page)
+					if tt.want == nil {
+						got.Token, want.Token = "", "" // it does not matter beside a name without a date
+					} else {
+						tt.want(&want)
 					}
+					if diff := cmp.Diff(want, got); diff != "" {
+						w.Errorf("page (-want +got):\n%s", diff)
+					}
+					if n := len(d.Store.Calls()) - sent; n > 4 {
+						w.Errorf("%d requests were sent after the edit, want few", n)
+					}
+					if slices.Contains(kinds(d), claim.KindSwept) {
+						w.Error("it is logged as swept")
+					}
+					time.Sleep(25 * time.Hour)
+					w.sync(time.Minute, d)
+					w.none(d)
+				})
+			}
+		}
+	}
+}
+
+// Whatever becomes of the two writes that take a claim off a page, the task is open in the end, and that is logged
+// once. What landed is not written again by a withdrawal, and its mark stays for a grace at least.
+func TestFateOfACleanup(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault sim.Fault
+		tries int // of a withdrawal; 0 for whatever
+	}{
+		"none":                                {sim.Slow(0, 0), 1},
+		"answer dropped":                      {sim.AnswerDropped, 1},
+		"saved but 503":                       {sim.SavedBut503, 1},
+		"409, saved":                          {sim.Fails(409, true), 1},
+		"504, saved":                          {sim.Fails(504, true), 1},
+		"landing during the settle wait":      {sim.Late(time.Second), 1},
+		"landing late":                        {sim.Late(5 * time.Second), 1},
+		"landing later":                       {sim.Late(20 * time.Second), 0},
+		"landing while another sweep settles": {sim.Late(62 * time.Second), 0},
+		"applied late":                        {sim.AppliedLate(5 * time.Second), 1},
+		"applied later":                       {sim.AppliedLate(20 * time.Second), 0},
+		"answered late":                       {sim.Slow(0, 5*time.Second), 1},
+		"landing and answered late":           {sim.Slow(5*time.Second, 0), 1},
+		"request dropped":                     {sim.RequestDropped, 2},
+		"409":                                 {sim.Fails(409, false), 2},
+		"504":                                 {sim.Fails(504, false), 2},
+		"not applied":                         {sim.NotApplied, 2},
+		"turned away":                         {sim.TurnedAway(429, 40*time.Second), 2},
+		"refused":                             {sim.WriteRefused, 0},
+	} {
+		for _, step := range []sim.Kind{sim.Voidings, sim.Openings} {
+			for way, c := range cleanups {
+				if way != "sweep" && name == "landing while another sweep settles" {
+					continue
 				}
-			})
-		})
+				play(t, way+", "+string(step)+", "+name, c.first(), func(w *world) {
+					tried := 0
+					counted := sim.On(func(_ task.ID, w *claim.Write) bool {
+						if sim.KindOf(w) == step {
+							tried++
+						}
+						return false
+					}, nil)
+					fault := sim.InTurn(step, tt.fault)
+					if way == "put right" && step == sim.Openings {
+						fault = sim.InTurn(step, nil, tt.fault) // after the release
+					}
+					d := w.daemon("a", counted, fault, lateClaim(c.late))
+					c.begin(w, d, false, func() {})
+					for range 10 {
+						w.sync(time.Minute, d)
+						if _, swept, err := d.Sweep(w.ctx, page); swept && (err != nil || w.Page(page).Status != task.Open) {
+							w.Errorf("swept, error %v, and the page is %s", err, w.Page(page).Status)
+						}
+					}
+					w.shows(task.Open, "", "")
+					w.events(d, append(slices.Clone(c.before), c.kind)...)
+					switch way {
+					case "sweep":
+						if got := d.Ledger.Events()[0]; got.Agent != "Ghost" || got.Holder != "Ghost" || got.Claim != ghost || !got.Remote {
+							w.Errorf("event %+v, want Ghost's claim swept", got)
+						}
+					case "withdrawal":
+						if w.graced(d); tt.tries > 0 && tried != tt.tries {
+							w.Errorf("%d tries, want %d", tried, tt.tries)
+						}
+					}
+					time.Sleep(24 * time.Hour)
+					w.sync(time.Minute, d)
+					w.none(d)
+				})
+			}
+		}
 	}
 }
 
@@ -119,7 +233,7 @@ func TestSweepOfAMissingPage(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		_, swept, err := w.daemon("a").Sweep(w.ctx, otherPage)
 		if swept || err != nil {
-			t.Errorf("swept = %v, error %v; want nothing", swept, err)
+			w.Errorf("swept = %v, error %v; want nothing", swept, err)
 		}
 	})
 }
@@ -130,19 +244,14 @@ func TestSweepOfOnesOwn(t *testing.T) {
 		d := w.daemon("a")
 		c := w.claim(d, "Sandman")
 		time.Sleep(time.Until(c.StaleAt))
-		if _, swept, err := d.Sweep(w.ctx, page); swept || err != nil {
-			t.Fatalf("at StaleAt: swept = %v, error %v", swept, err)
-		}
+		w.sweeps(d, false)
 		time.Sleep(time.Second)
 		former, swept, err := d.Sweep(w.ctx, page)
 		if former != "Sandman" || !swept || err != nil {
-			t.Fatalf("swept = %v of %q, error %v", swept, former, err)
+			w.Fatalf("swept = %v of %q, error %v", swept, former, err)
 		}
-		if got := w.record(d, c.ID); got.Ending != claim.EndSwept {
-			t.Errorf("the claim is %s, %s; want it swept", got.State, got.Ending)
-		}
-		_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
-		w.lost(err)
+		w.ended(d, c, claim.EndSwept)
+		w.refused(d, c, claim.EndCompleted)
 		w.claim(d, "Oracle")
 	})
 }
@@ -152,12 +261,9 @@ func TestSweepLeavesAFinish(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.daemon("a", sim.On(firstMinutes(60, sim.Completions), sim.RequestDropped))
 		c := w.claim(d, "Sandman")
-		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
-		w.ok(err)
+		w.accepted(d, c, claim.EndCompleted)
 		time.Sleep(50 * time.Minute)
-		if _, swept, err := d.Sweep(w.ctx, page); swept || err != nil {
-			t.Errorf("swept = %v, error %v; want the finish left to be delivered", swept, err)
-		}
+		w.sweeps(d, false)
 		w.sync(30*time.Minute, d)
 		w.finished(c, task.Completed)
 	})
@@ -172,14 +278,13 @@ func TestSweepOfADuplicate(t *testing.T) {
 		duplicate.ID = otherPage
 		w.Add(duplicate)
 		time.Sleep(20 * time.Minute)
-		_, err := d.Renew(w.ctx, c.ID)
-		w.ok(err)
+		w.renew(d, c)
 		time.Sleep(15 * time.Minute)
 		if _, swept, err := d.Sweep(w.ctx, otherPage); !swept || err != nil {
-			t.Errorf("swept = %v, error %v; want the duplicate swept", swept, err)
+			w.Errorf("swept = %v, error %v; want the duplicate swept", swept, err)
 		}
 		if got := w.record(d, c.ID); got.State != claim.Held {
-			t.Errorf("the claim on the original is %s, %s; want it held", got.State, got.Ending)
+			w.Errorf("the claim on the original is %s, %s; want it held", got.State, got.Ending)
 		}
 	})
 }
@@ -198,61 +303,8 @@ func TestDuplicateOfAnAbandonedClaim(t *testing.T) {
 		w.shows(task.Open, "", "")
 		sent := len(d.Store.Calls())
 		w.sync(10*time.Minute, d)
-		if n := len(d.Store.Calls()) - sent; n != 0 {
-			t.Errorf("%d requests after the withdrawal, want none", n)
-		}
+		w.sent(d, sent, 0)
 	})
-}
-
-// Whatever becomes of the two writes of a sweep, the task is reopened, and that
-// is logged once.
-func TestFateOfTheSweep(t *testing.T) {
-	tests := []struct {
-		name  string
-		fault sim.Fault
-	}{
-		{"none", sim.Slow(0, 0)},
-		{"answer dropped", sim.AnswerDropped},
-		{"saved but 503", sim.SavedBut503},
-		{"409, saved", sim.Fails(409, true)},
-		{"landing during the settle wait", sim.Late(time.Second)},
-		{"landing later", sim.Late(20 * time.Second)},
-		{"landing while another sweep settles", sim.Late(62 * time.Second)},
-		{"applied late", sim.AppliedLate(20 * time.Second)},
-		{"answered late", sim.Slow(0, 5*time.Second)},
-		{"landing and answered late", sim.Slow(5*time.Second, 0)},
-		{"request dropped", sim.RequestDropped},
-		{"504", sim.Fails(504, false)},
-		{"not applied", sim.NotApplied},
-		{"turned away", sim.TurnedAway(429, time.Second)},
-		{"refused", sim.WriteRefused},
-	}
-	for _, step := range []sim.Kind{sim.Voidings, sim.Openings} {
-		for _, tt := range tests {
-			t.Run(string(step)+", "+tt.name, func(t *testing.T) {
-				inWorld(t, staleTask(), func(w *world) {
-					d := w.daemon("a", sim.InTurn(step, tt.fault))
-					for range 10 {
-						_, swept, err := d.Sweep(w.ctx, page)
-						if swept && (err != nil || w.Page(page).Status != task.Open) {
-							t.Errorf("swept, error %v, and the page is %s", err, w.Page(page).Status)
-						}
-						w.sync(time.Minute, d)
-					}
-					w.shows(task.Open, "", "")
-					if diff := cmp.Diff([]claim.Kind{claim.KindSwept}, kinds(d)); diff != "" {
-						t.Errorf("events (-want +got):\n%s", diff)
-					}
-					if got := d.Ledger.Events()[0]; got.Agent != "Ghost" || got.Holder != "Ghost" || got.Claim != ghost || !got.Remote {
-						t.Errorf("event %+v, want Ghost's claim swept", got)
-					}
-					time.Sleep(24 * time.Hour)
-					w.sync(time.Minute, d)
-					w.none(d)
-				})
-			})
-		}
-	}
 }
 
 // A mark that lands on the next claim, long after a later sweep did the work, is
@@ -261,19 +313,15 @@ func TestMarkOfAnEarlierSweep(t *testing.T) {
 	inWorld(t, staleTask(), func(w *world) {
 		d, other := w.daemon("a", sim.InTurn(sim.Voidings, sim.Late(3*time.Minute))), w.daemon("b")
 		if _, swept, err := d.Sweep(w.ctx, page); swept || err == nil {
-			t.Fatalf("swept = %v, error %v; want the mark on its way", swept, err)
+			w.Fatalf("swept = %v, error %v; want the mark on its way", swept, err)
 		}
 		w.sync(time.Minute, d)
-		if _, swept, err := d.Sweep(w.ctx, page); !swept || err != nil {
-			t.Fatalf("swept = %v, error %v", swept, err)
-		}
+		w.sweeps(d, true)
 		w.claim(other, "Oracle")
 		w.sync(10*time.Minute, d)
 		w.shows(task.Open, "", "")
 		w.none(d)
-		if diff := cmp.Diff([]claim.Kind{claim.KindSwept, claim.KindWithdrawn}, kinds(d)); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		w.events(d, claim.KindSwept, claim.KindWithdrawn)
 	})
 }
 
@@ -301,15 +349,13 @@ func TestSlowSweepAgainstAnOverride(t *testing.T) {
 					wg.Wait()
 					// Should both fail, the task is open after a grace.
 					if took := time.Since(bubbleStart); took > 2*time.Minute {
-						t.Errorf("%v slow by %v, override after %v: granted only after %v", steps, slow, after, took)
+						w.Errorf("%v slow by %v, override after %v: granted only after %v", steps, slow, after, took)
 					}
 					for range 12 {
 						w.sync(sim.SyncInterval, Sweeper, b)
 						w.deny(c, "Hypnos", claim.CodeHeld)
 					}
-					if got := w.only(b).State; got != claim.Held {
-						t.Errorf("%v slow by %v, override after %v: the claim is %s, want held", steps, slow, after, got)
-					}
+					w.held(b)
 					w.shows(task.InProgress, "Oracle", string(granted[0].ID))
 				})
 			}
@@ -324,69 +370,10 @@ func TestSweepOverALostClaim(t *testing.T) {
 		d := w.daemon("a")
 		c := w.claim(d, "Sandman")
 		w.Edit(page, func(t *task.Task) { *t = staleTask() })
-		if _, swept, err := d.Sweep(w.ctx, page); !swept || err != nil {
-			t.Fatalf("swept = %v, error %v", swept, err)
-		}
+		w.sweeps(d, true)
 		w.lost(d.Guard(w.ctx, c.ID, nil))
-		if got := w.record(d, c.ID); got.Ending != claim.EndLost {
-			t.Errorf("the claim ended as %s, want lost", got.Ending)
-		}
+		w.ended(d, c, claim.EndLost)
 	})
-}
-
-// Both steps of a withdrawal have fates of their own. What landed is not written
-// again, and the mark stays for a grace at least.
-func TestFateOfTheWithdrawal(t *testing.T) {
-	faults := []struct {
-		name   string
-		fault  sim.Fault
-		landed bool
-	}{
-		{"answer dropped", sim.AnswerDropped, true},
-		{"saved but 503", sim.SavedBut503, true},
-		{"504, saved", sim.Fails(504, true), true},
-		{"answered late", sim.Slow(0, 5*time.Second), true},
-		{"landing late", sim.Late(5 * time.Second), true},
-		{"applied late", sim.AppliedLate(5 * time.Second), true},
-		{"sent after the machine was paused", sim.Halted(sim.Paused, 10*time.Minute), true},
-		{"request dropped", sim.RequestDropped, false},
-		{"409", sim.Fails(409, false), false},
-		{"turned away", sim.TurnedAway(429, 40*time.Second), false},
-		{"not applied", sim.NotApplied, false},
-	}
-	for _, step := range []sim.Kind{sim.Voidings, sim.Openings} {
-		for _, tt := range faults {
-			t.Run(string(step)+", "+tt.name, func(t *testing.T) {
-				inWorld(t, openTask(), func(w *world) {
-					tried := 0
-					counted := sim.On(func(_ task.ID, w *claim.Write) bool {
-						if sim.KindOf(w) == step {
-							tried++
-						}
-						return false
-					}, nil)
-					d := w.daemon("a", counted,
-						sim.InTurn(sim.Claims, sim.Slow(0, 5*time.Second)),
-						sim.InTurn(step, tt.fault))
-					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-					w.sync(5*time.Minute, d)
-					w.shows(task.Open, "", "")
-					w.none(d)
-					if diff := cmp.Diff([]claim.Kind{claim.KindDenied, claim.KindWithdrawn}, kinds(d)); diff != "" {
-						t.Errorf("events (-want +got):\n%s", diff)
-					}
-					want := 2
-					if tt.landed {
-						want = 1
-					}
-					if tried != want {
-						t.Errorf("%d tries, want %d", tried, want)
-					}
-					w.graced(d)
-				})
-			})
-		}
-	}
 }
 
 // graced checks that the page was opened no sooner than a grace after a void mark was on it.
@@ -416,9 +403,7 @@ func TestWithdrawalWaitsAsItIsTold(t *testing.T) {
 			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 			sent := len(d.Store.Calls())
 			w.sync(20*time.Minute, d)
-			if n := len(d.Store.Calls()) - sent; n != 0 {
-				t.Errorf("Notion asked to wait for %v, and %d requests were sent within 20 minutes", asked, n)
-			}
+			w.sent(d, sent, 0)
 			if asked == 20*time.Minute {
 				w.sync(2*time.Minute, d)
 				w.shows(task.Open, "", "")
@@ -437,9 +422,7 @@ func TestWithdrawalAfterTheLease(t *testing.T) {
 		void := w.Page(page)
 		time.Sleep(40 * time.Minute)
 		w.sync(time.Minute, d)
-		if diff := cmp.Diff(void, w.Page(page)); diff != "" {
-			t.Errorf("the page changed:\n%s", diff)
-		}
+		w.pageIs(void)
 		w.none(d)
 		w.claim(d, "Oracle")
 	})
@@ -475,70 +458,9 @@ func TestSightedOnACopy(t *testing.T) {
 		_, err := d.Claim(w.ctx, claim.Request{Agent: "Oracle", Task: other})
 		w.denied(err)
 		if due := w.onlyMark(d).Due; !due.IsZero() {
-			t.Errorf("due at %v, want the attempt to be watched for as before", due)
+			w.Errorf("due at %v, want the attempt to be watched for as before", due)
 		}
 	})
-}
-
-// A person's hand on a task that is being withdrawn goes first.
-func TestPersonEditsDuringTheWithdrawal(t *testing.T) {
-	tests := []struct {
-		name string
-		edit func(*task.Task)
-		want func(*task.Task) // what the page shows in the end, from what the edit left
-	}{
-		{"blocked", func(t *task.Task) { t.Status = task.Blocked }, unclaim},
-		{"completed", func(t *task.Task) { t.Status = task.Completed }, unclaim},
-		{"opened", func(t *task.Task) { t.Status = task.Open }, unclaim},
-		{"cleared", func(t *task.Task) { unclaim(t); t.Status = task.Open }, func(*task.Task) {}},
-		{"taken", func(t *task.Task) { t.ClaimedBy = "Maria" }, func(t *task.Task) { t.ClaimedAt, t.Token = time.Time{}, "" }},
-		{"trashed", func(t *task.Task) { t.Trashed = true }, func(*task.Task) {}},
-	}
-	for _, before := range []bool{true, false} {
-		for _, tt := range tests {
-			name := tt.name + " after the mark"
-			if before {
-				name = tt.name + " before the mark"
-			}
-			t.Run(name, func(t *testing.T) {
-				inWorld(t, openTask(), func(w *world) {
-					d := w.daemon("a", sim.InTurn(sim.Claims, sim.Late(8*time.Second)))
-					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-					time.Sleep(10 * time.Second)
-					if !before {
-						w.sync(time.Second, d)
-						if got := w.onlyMark(d).State; got != claim.Voided {
-							t.Fatalf("the attempt is %s, want it voided", got)
-						}
-					}
-					w.Edit(page, tt.edit)
-					want := w.Page(page)
-					tt.want(&want)
-					events := []claim.Kind{claim.KindDenied}
-					switch {
-					case want.ClaimedBy != "" && !want.Trashed:
-						events = append(events, claim.KindCleared)
-					case !cmp.Equal(want, w.Page(page)):
-						events = append(events, claim.KindWithdrawn)
-					}
-					sent := len(d.Store.Calls())
-					w.sync(10*time.Minute, d)
-					if diff := cmp.Diff(want, w.Page(page)); diff != "" {
-						t.Errorf("page (-want +got):\n%s", diff)
-					}
-					if n := len(d.Store.Calls()) - sent; n > 4 {
-						t.Errorf("%d requests were sent after the edit, want few", n)
-					}
-					if diff := cmp.Diff(events, kinds(d)); diff != "" {
-						t.Errorf("events (-want +got):\n%s", diff)
-					}
-					time.Sleep(25 * time.Hour)
-					w.sync(time.Minute, d)
-					w.none(d)
-				})
-			})
-		}
-	}
 }
 
 func unclaim(t *task.Task) { t.ClaimedBy, t.ClaimedAt, t.Token = "", time.Time{}, "" }
