@@ -319,22 +319,6 @@ func TestAJumpIsConfirmed(t *testing.T) {
 	})
 }
 
-// A machine whose clocks stand still during a claim write finds every Date ahead from then
-// on. That is no jump of Notion's: the write came as much later as they are ahead.
-func TestDatesTellThatClocksStoodStill(t *testing.T) {
-	for _, stood := range []time.Duration{4 * time.Second, 6 * time.Second, 40 * time.Second, time.Hour} {
-		play(t, stood.String(), openTask(), func(w *world) {
-			wrote := false
-			since := func(_ task.ID, write *claim.Write) bool {
-				wrote = wrote || sim.KindOf(write) == sim.Claims
-				return wrote
-			}
-			d := w.start(steady("stands still"), sim.On(since, sim.WrongDate(stood)))
-			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		})
-	}
-}
-
 // A clock that is set two days ahead makes nobody forget a write that may arrive yet:
 // only what an answer says of the time does.
 func TestClockJumpsWhileAWriteIsWatchedFor(t *testing.T) {

@@ -13,8 +13,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/sim"
 	"dibs/internal/task"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // Whatever becomes of the claim write, it is sent once, granted only if it was
@@ -146,138 +144,95 @@ func TestUnknownFateAndARival(t *testing.T) {
 	})
 }
 
+// What was surely not written is tried again from the read on, a few times, unless trying again changes nothing.
 func TestTurnedAway(t *testing.T) {
-	play(t, "once", openTask(), func(w *world) {
-		d := w.daemon("a", sim.InTurn(sim.Claims, sim.TurnedAway(429, time.Second)))
-		w.claim(d, "Sandman")
-		// It starts over at the read.
-		want := []sim.Kind{sim.Reads, sim.Reads, sim.Claims, sim.Reads}
-		if diff := cmp.Diff(want, requests(d)); diff != "" {
-			w.Errorf("requests (-want +got):\n%s", diff)
-		}
-	})
-	play(t, "always", openTask(), func(w *world) {
-		d := w.daemon("a", sim.TurnedAway(529, 7*time.Second))
-		if denied := w.deny(d, "Sandman", claim.CodeNotionUnavailable); denied.RetryAfter == 0 {
-			w.Errorf("denied %+v, want to be told when to try again", denied)
-		}
-		w.none(d)
-	})
-	play(t, "for good", openTask(), func(w *world) {
-		d := w.daemon("a", sim.WriteRefused)
-		w.deny(d, "Sandman", claim.CodeNotionRefused)
-		w.none(d)
-		w.counts(d, sim.Reads, 1)
-	})
-}
-
-// A read that uses up the window is followed by another read, not by a write.
-func TestSlowReads(t *testing.T) {
-	inWorld(t, openTask(), func(w *world) {
-		slow := sim.SlowRead(2 * time.Second)
-		d := w.daemon("a", sim.InTurn(sim.Reads, slow), sim.InTurn(sim.Reads, nil, slow))
-		w.claim(d, "Sandman")
-		want := []sim.Kind{sim.Reads, sim.Reads, sim.Reads, sim.Claims, sim.Reads}
-		if diff := cmp.Diff(want, requests(d)); diff != "" {
-			w.Errorf("requests (-want +got):\n%s", diff)
-		}
-	})
-	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", sim.SlowRead(2*time.Second))
-		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		w.counts(d, sim.Claims, 0)
-		w.none(d)
-	})
-}
-
-func TestReadFailures(t *testing.T) {
-	unavailable := sim.ReadFails(claim.Unavailable)
-	play(t, "pre-flight", openTask(), func(w *world) {
-		d := w.daemon("a", sim.InTurn(sim.Reads, unavailable))
-		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		w.none(d)
-		w.shows(task.Open, "", "")
-	})
-	play(t, "verifying read", openTask(), func(w *world) {
-		d := w.daemon("a", sim.InTurn(sim.Reads, nil, unavailable))
-		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		w.sync(2*time.Minute, d)
-		w.shows(task.Open, "", "")
-		w.none(d)
-	})
-	play(t, "every read after the write, for a while", openTask(), func(w *world) {
-		pick := func(_ task.ID, w *claim.Write) bool {
-			past := time.Since(bubbleStart)
-			return w == nil && past > 0 && past < 10*time.Minute
-		}
-		d := w.daemon("a", sim.On(pick, unavailable))
-		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		w.sync(20*time.Minute, d)
-		w.shows(task.Open, "", "")
-		w.none(d)
-		w.events(d, claim.KindDenied, claim.KindWithdrawn)
-	})
-	play(t, "page gone", openTask(), func(w *world) {
-		d := w.daemon("a", sim.InTurn(sim.Reads, nil, sim.ReadFails(claim.NotFound)))
-		w.deny(d, "Sandman", claim.CodeNotFound)
-	})
-}
-
-// What the ledger cannot keep must not be granted, nor stay behind.
-func TestBrokenLedger(t *testing.T) {
-	for _, at := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 350 * time.Millisecond, time.Second} {
-		play(t, at.String(), openTask(), func(w *world) {
-			d := w.start(steady("a"))
-			full := errors.New("no space left on device")
-			time.AfterFunc(at, func() { d.Ledger.Break(full) })
-			_, err := d.Claim(w.ctx, request("Sandman"))
-			if !errors.Is(err, full) {
-				w.Fatalf("error %v, want %v", err, full)
+	slow := sim.SlowRead(2 * time.Second)
+	for name, tt := range map[string]struct {
+		faults []sim.Fault
+		code   claim.Code
+		sent   []sim.Kind // nil for whatever
+		wait   bool       // it is said when to try again
+	}{
+		"once":                {[]sim.Fault{sim.InTurn(sim.Claims, sim.TurnedAway(429, time.Second))}, "", []sim.Kind{sim.Reads, sim.Reads, sim.Claims, sim.Reads}, false},
+		"always":              {[]sim.Fault{sim.TurnedAway(529, 7*time.Second)}, claim.CodeNotionUnavailable, nil, true},
+		"for good":            {[]sim.Fault{sim.WriteRefused}, claim.CodeNotionRefused, []sim.Kind{sim.Reads}, false},
+		"slow reads":          {[]sim.Fault{sim.InTurn(sim.Reads, slow), sim.InTurn(sim.Reads, nil, slow)}, "", []sim.Kind{sim.Reads, sim.Reads, sim.Reads, sim.Claims, sim.Reads}, false},
+		"slow reads, always":  {[]sim.Fault{slow}, claim.CodeNotionUnavailable, nil, false},
+		"a read that fails":   {[]sim.Fault{sim.InTurn(sim.Reads, sim.ReadFails(claim.Unavailable))}, claim.CodeNotionUnavailable, []sim.Kind{}, false},
+		"a page that is gone": {[]sim.Fault{sim.InTurn(sim.Reads, sim.ReadFails(claim.NotFound))}, claim.CodeNotFound, []sim.Kind{}, false},
+	} {
+		play(t, name, openTask(), func(w *world) {
+			d := w.daemon("a", tt.faults...)
+			if tt.code == "" {
+				w.claim(d, "Sandman")
+			} else {
+				if denied := w.deny(d, "Sandman", tt.code); tt.wait && denied.RetryAfter == 0 {
+					w.Errorf("denied %+v, want to be told when to try again", denied)
+				}
+				w.none(d)
+				w.counts(d, sim.Claims, 0)
 			}
-			time.Sleep(time.Minute)
-			d.Ledger.Break(nil)
-			w.sync(5*time.Minute, d)
-			w.none(d)
-			w.shows(task.Open, "", "")
-			w.claim(d, "Oracle")
+			if got := requests(d); tt.sent != nil && !slices.Equal(got, tt.sent) {
+				w.Errorf("requests %v, want %v", got, tt.sent)
+			}
 		})
 	}
 }
 
-// A caller that goes away leaves nothing behind, whenever it goes.
-func TestCallerGone(t *testing.T) {
-	for _, keep := range []bool{false, true} {
-		for _, at := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 250 * time.Millisecond, 350 * time.Millisecond, 2 * time.Second, 3550 * time.Millisecond} {
-			name := at.String()
-			if keep {
-				name += ", kept"
-			}
-			play(t, name, openTask(), func(w *world) {
+// freeAgain checks that an attempt that came to nothing leaves nothing behind.
+func (w *world) freeAgain(d *sim.Daemon) {
+	w.Helper()
+	w.sync(20*time.Minute, d)
+	w.shows(task.Open, "", "")
+	w.none(d)
+	w.claim(d, "Oracle")
+}
+
+// An attempt that is cut short leaves nothing behind, whatever does that and whenever. A caller who comes back for the
+// claim has it seen through from the claim write on.
+func TestCutShort(t *testing.T) {
+	full := errors.New("no space left on device")
+	const ms = time.Millisecond
+	for _, at := range []time.Duration{50 * ms, 150 * ms, 250 * ms, 350 * ms, time.Second, 2 * time.Second, 3450 * ms, 3550 * ms} {
+		for name, cut := range map[string]func(d *sim.Daemon, leave func()){
+			"the caller goes away":            func(_ *sim.Daemon, leave func()) { leave() },
+			"the caller goes, and comes back": func(_ *sim.Daemon, leave func()) { leave() },
+			"the ledger breaks":               func(d *sim.Daemon, _ func()) { d.Ledger.Break(full) },
+			"the daemon stops":                func(d *sim.Daemon, _ func()) { d.Close() },
+		} {
+			play(t, name+", "+at.String(), openTask(), func(w *world) {
 				d := w.start(steady("a"))
-				ctx, cancel := context.WithCancel(w.ctx)
-				time.AfterFunc(at, cancel)
+				ctx, leave := context.WithCancel(w.ctx)
+				time.AfterFunc(at, func() { cut(d, leave) })
 				r := request("Sandman")
-				r.Keep = keep
+				r.Keep = strings.Contains(name, "comes back")
 				c, err := d.Claim(ctx, r)
-				// From the claim write on, the attempt is seen through.
-				if keep && at >= 200*time.Millisecond {
+				if r.Keep && at >= 200*ms {
 					w.ok(err)
-					if got := w.only(d); got.ID != c.ID || got.State != claim.Held {
-						w.Errorf("claim %s is %s, want %s held", got.ID, got.State, c.ID)
-					}
+					w.held(d)
 					w.shows(task.InProgress, "Sandman", string(c.ID))
 					return
 				}
-				if err == nil {
-					w.Fatal("granted, although nobody hears it")
+				if broke := name == "the ledger breaks"; err == nil || broke && !errors.Is(err, full) {
+					w.Fatalf("%v, although nobody hears it, or it is not on record", err)
 				}
-				w.sync(2*time.Minute, d)
-				w.none(d)
-				w.shows(task.Open, "", "")
-				w.claim(d, "Oracle")
+				time.Sleep(time.Minute)
+				if d.Ledger.Break(nil); name == "the daemon stops" {
+					w.ok(d.Restart(w.ctx))
+				}
+				w.freeAgain(d)
 			})
 		}
 	}
+	play(t, "no read succeeds after the write, for a while", openTask(), func(w *world) {
+		pick := func(_ task.ID, w *claim.Write) bool {
+			past := time.Since(bubbleStart)
+			return w == nil && past > 0 && past < 10*time.Minute
+		}
+		d := w.daemon("a", sim.On(pick, sim.ReadFails(claim.Unavailable)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		w.freeAgain(d)
+	})
 }
 
 // leaving is a board whose caller goes away when it is asked.
@@ -325,24 +280,6 @@ func TestCallerGoneWhileWaiting(t *testing.T) {
 	})
 }
 
-// The daemon stops in the middle of an attempt; the next one takes it back.
-func TestCloseDuringAnAttempt(t *testing.T) {
-	for _, at := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 250 * time.Millisecond, 350 * time.Millisecond, 2 * time.Second, 3450 * time.Millisecond, 3550 * time.Millisecond} {
-		play(t, at.String(), openTask(), func(w *world) {
-			d := w.start(steady("a"))
-			time.AfterFunc(at, d.Close)
-			_, err := d.Claim(w.ctx, request("Sandman"))
-			if err == nil {
-				w.Fatal("granted by a daemon that was stopped")
-			}
-			w.ok(d.Restart(w.ctx))
-			w.sync(5*time.Minute, d)
-			w.shows(task.Open, "", "")
-			w.claim(d, "Oracle")
-		})
-	}
-}
-
 // deposing is a store after whose next reading somebody else leads the ledger.
 type deposing struct {
 	claim.Store
@@ -359,76 +296,57 @@ func (d deposing) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	return r, err
 }
 
+func second[T any](_ T, err error) error        { return err }
+func third[T, U any](_ T, _ U, err error) error { return err }
+
 // A daemon that was deposed while it read a page writes nothing to it, whatever it was at.
 func TestDeposedWritesNothing(t *testing.T) {
+	type before = func(*world, *sim.Daemon) claim.Hold
+	later := func(f before) before {
+		return func(w *world, d *sim.Daemon) claim.Hold {
+			defer time.Sleep(20 * time.Minute)
+			return f(w, d)
+		}
+	}
+	edited := func(f before, edit func(*task.Task)) before {
+		return func(w *world, d *sim.Daemon) claim.Hold {
+			defer w.Edit(page, edit)
+			return f(w, d)
+		}
+	}
+	heardOf := func(w *world, d *sim.Daemon) claim.Hold {
+		c := held(w, d)
+		time.Sleep(time.Minute)
+		return w.renew(d, c)
+	}
+	due := func(w *world, d *sim.Daemon, _ claim.Hold) error { return second(d.RunDue(w.ctx)) }
+	guard := func(w *world, d *sim.Daemon, c claim.Hold) error { return d.Guard(w.ctx, c.ID, nil) }
+	tidy := func(w *world, d *sim.Daemon, _ claim.Hold) error { return second(d.Tidy(w.ctx, w.Page(page))) }
 	tests := map[string]struct {
 		first task.Task
 		// before leads up to what act does, which is what the daemon is deposed at.
-		before func(*world, *sim.Daemon) claim.Hold
+		before before
 		act    func(*world, *sim.Daemon, claim.Hold) error
 	}{
-		"claim": {act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
-			_, err := d.Claim(w.ctx, request("Sandman"))
-			return err
-		}},
-		"renewal": {before: held, act: func(w *world, d *sim.Daemon, c claim.Hold) error {
-			time.Sleep(20 * time.Minute)
-			_, err := d.Renew(w.ctx, c.ID)
-			return err
-		}},
-		"renewal by itself": {before: held, act: func(w *world, d *sim.Daemon, c claim.Hold) error {
-			time.Sleep(time.Minute)
-			w.renew(d, c)
-			time.Sleep(20 * time.Minute)
-			return d.KeepAlive(w.ctx)
-		}},
+		"claim":             {act: func(w *world, d *sim.Daemon, _ claim.Hold) error { return second(d.Claim(w.ctx, request("Sandman"))) }},
+		"renewal":           {before: later(held), act: func(w *world, d *sim.Daemon, c claim.Hold) error { return second(d.Renew(w.ctx, c.ID)) }},
+		"renewal by itself": {before: later(heardOf), act: func(w *world, d *sim.Daemon, _ claim.Hold) error { return d.KeepAlive(w.ctx) }},
 		"finish": {before: held, act: func(w *world, d *sim.Daemon, c claim.Hold) error {
-			_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
-			return err
+			return second(d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased}))
 		}},
-		"finish that is owed": {before: owing, act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
-			_, err := d.RunDue(w.ctx)
-			return err
-		}},
-		"sweep": {first: staleTask(), act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
-			_, _, err := d.Sweep(w.ctx, page)
-			return err
-		}},
-		"repair": {before: held, act: func(w *world, d *sim.Daemon, c claim.Hold) error {
-			w.Edit(page, func(t *task.Task) { t.Token = "void " + string(claim.NewID(time.Now())) })
-			return d.Guard(w.ctx, c.ID, nil)
-		}},
-		"withdrawal": {before: cutShort, act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
-			_, err := d.RunDue(w.ctx)
-			return err
-		}},
-		"clearing": {before: voided, act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
-			_, err := d.RunDue(w.ctx)
-			return err
-		}},
-		"stepping aside": {before: voided, act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
-			w.Edit(page, func(t *task.Task) { t.ClaimedBy = "Maria" })
-			_, err := d.RunDue(w.ctx)
-			return err
-		}},
-		"what is left of a lost claim": {before: held, act: func(w *world, d *sim.Daemon, c claim.Hold) error {
-			w.Edit(page, func(t *task.Task) { t.Status = task.Open })
-			return d.Guard(w.ctx, c.ID, nil)
-		}},
-		"a claim that is over": {before: undone, act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
-			_, err := d.Tidy(w.ctx, w.Page(page))
-			return err
-		}},
-		"a claim that is over, under another name": {before: undone, act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
-			w.Edit(page, func(t *task.Task) { t.ClaimedBy = "Maria" })
-			_, err := d.Tidy(w.ctx, w.Page(page))
-			return err
-		}},
+		"finish that is owed":          {before: owing, act: due},
+		"sweep":                        {first: staleTask(), act: func(w *world, d *sim.Daemon, _ claim.Hold) error { return third(d.Sweep(w.ctx, page)) }},
+		"repair":                       {before: edited(held, func(t *task.Task) { t.Token = "void " + string(claim.NewID(time.Now())) }), act: guard},
+		"withdrawal":                   {before: cutShort, act: due},
+		"clearing":                     {before: voided, act: due},
+		"stepping aside":               {before: edited(voided, named("Maria")), act: due},
+		"what is left of a lost claim": {before: edited(held, status(task.Open)), act: guard},
+		"a claim that is over":         {before: undone, act: tidy},
+		"a claim that is over, under another name": {before: edited(undone, named("Maria")), act: tidy},
 		"reopening": {
 			first: task.Task{ID: page, Title: "Mend the roof", Status: task.Blocked},
 			act: func(w *world, d *sim.Daemon, _ claim.Hold) error {
-				_, _, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}})
-				return err
+				return third(d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}}))
 			},
 		},
 	}
