@@ -15,53 +15,64 @@ import (
 	"dibs/internal/task"
 )
 
+// lands is when a write takes effect.
+type lands int
+
+const (
+	never   lands = iota
+	inTime        // within the write window of the read, and its sender knows so much
+	shortly       // while its sender waits for the page to settle, or in time, and its sender does not know
+	later         // within a minute
+	hours         // after the lease of a claim
+)
+
+// fates are what may become of a write.
+var fates = map[string]struct {
+	fault sim.Fault
+	lands lands
+}{
+	"answered":                        {sim.Slow(0, 0), inTime},
+	"answer dropped":                  {sim.AnswerDropped, inTime},
+	"saved but 503":                   {sim.SavedBut503, inTime},
+	"409, saved":                      {sim.Fails(409, true), inTime},
+	"500, saved":                      {sim.Fails(500, true), inTime},
+	"502, saved":                      {sim.Fails(502, true), inTime},
+	"504, saved":                      {sim.Fails(504, true), inTime},
+	"landing just within the window":  {sim.Slow(1500*time.Millisecond, 0), inTime},
+	"answered just within the window": {sim.Slow(0, 1500*time.Millisecond), inTime},
+	"answered late":                   {sim.Slow(0, 5*time.Second), shortly},
+	"saved, and failing late":         {func(s claim.Store) claim.Store { return sim.Slow(0, 5*time.Second)(sim.AnswerDropped(s)) }, shortly},
+	"landing and answered late":       {sim.Slow(5*time.Second, 0), shortly},
+	"landing during the settle wait":  {sim.Late(time.Second), shortly},
+	"applied during the settle wait":  {sim.AppliedLate(time.Second), shortly},
+	"landing late":                    {sim.Late(8 * time.Second), later},
+	"landing later":                   {sim.Late(20 * time.Second), later},
+	"landing a minute later":          {sim.Late(59 * time.Second), later},
+	"applied much later":              {sim.AppliedLate(59 * time.Second), later},
+	"landing hours later":             {sim.Late(5 * time.Hour), hours},
+	"request dropped":                 {sim.RequestDropped, never},
+	"409":                             {sim.Fails(409, false), never},
+	"500":                             {sim.Fails(500, false), never},
+	"502":                             {sim.Fails(502, false), never},
+	"503":                             {sim.Fails(503, false), never},
+	"504":                             {sim.Fails(504, false), never},
+	"acknowledged, and not applied":   {sim.NotApplied, never},
+	turnedAway:                        {sim.TurnedAway(429, 40*time.Second), never},
+}
+
+const turnedAway = "turned away" // surely not written
+
 // Whatever becomes of the claim write, it is sent once, granted only if it was
 // there within the window, and taken back if it got there later.
 func TestFateOfTheClaimWrite(t *testing.T) {
-	type outcome int
-	const (
-		granted   outcome = iota
-		forgotten         // never seen, and not granted
-		withdrawn         // seen too late, taken back in two steps
-		stale             // seen when its lease was over: free to be taken as it is
-	)
-	tests := []struct {
-		name  string
-		fault sim.Fault
-		want  outcome
-	}{
-		{"answer dropped", sim.AnswerDropped, granted},
-		{"saved but 503", sim.SavedBut503, granted},
-		{"409, saved", sim.Fails(409, true), granted},
-		{"500, saved", sim.Fails(500, true), granted},
-		{"502, saved", sim.Fails(502, true), granted},
-		{"504, saved", sim.Fails(504, true), granted},
-		{"landing just within the window", sim.Slow(1500*time.Millisecond, 0), granted},
-		{"answered just within the window", sim.Slow(0, 1500*time.Millisecond), granted},
-
-		{"request dropped", sim.RequestDropped, forgotten},
-		{"409", sim.Fails(409, false), forgotten},
-		{"500", sim.Fails(500, false), forgotten},
-		{"502", sim.Fails(502, false), forgotten},
-		{"503", sim.Fails(503, false), forgotten},
-		{"504", sim.Fails(504, false), forgotten},
-		{"acknowledged but not applied", sim.NotApplied, forgotten},
-
-		{"answered late", sim.Slow(0, 5*time.Second), withdrawn},
-		{"saved, and failing late", func(s claim.Store) claim.Store { return sim.Slow(0, 5*time.Second)(sim.AnswerDropped(s)) }, withdrawn},
-		{"landing late", sim.Slow(5*time.Second, 0), withdrawn},
-		{"landing during the settle wait", sim.Late(time.Second), withdrawn},
-		{"landing after the attempt", sim.Late(8 * time.Second), withdrawn},
-		{"landing a minute later", sim.Late(time.Minute), withdrawn},
-		{"landing hours later", sim.Late(5 * time.Hour), stale},
-		{"acknowledged, and applied during the settle wait", sim.AppliedLate(time.Second), withdrawn},
-		{"acknowledged, and applied much later", sim.AppliedLate(time.Minute), withdrawn},
-	}
-	for _, tt := range tests {
-		play(t, tt.name, openTask(), func(w *world) {
+	for name, tt := range fates {
+		if name == turnedAway {
+			continue // see TestTurnedAway
+		}
+		play(t, name, openTask(), func(w *world) {
 			d := w.start(steady("a"), sim.InTurn(sim.Claims, tt.fault))
 			c, err := d.Claim(w.ctx, request("Sandman"))
-			if tt.want == granted {
+			if tt.lands == inTime {
 				w.ok(err)
 				w.shows(task.InProgress, "Sandman", string(c.ID))
 				w.counts(d, sim.Claims, 1)
@@ -82,7 +93,7 @@ func TestFateOfTheClaimWrite(t *testing.T) {
 			time.Sleep(20 * time.Hour)
 			w.sync(time.Minute, d)
 
-			if tt.want != stale {
+			if tt.lands != hours { // else it is free to be taken as it is
 				w.shows(task.Open, "", "")
 			}
 			w.none(d)
@@ -90,13 +101,12 @@ func TestFateOfTheClaimWrite(t *testing.T) {
 				w.Errorf("%d claim writes, want 1", n)
 			}
 			events := []claim.Kind{claim.KindDenied}
-			var marked []task.Status
-			if tt.want == withdrawn {
+			var marked, void []task.Status
+			if tt.lands == shortly || tt.lands == later { // it is taken back in two steps
 				events = append(events, claim.KindWithdrawn)
 				marked = []task.Status{task.InProgress} // nobody takes it meanwhile
 			}
 			w.events(d, events...)
-			var void []task.Status
 			for _, v := range w.History(page) {
 				if strings.HasPrefix(v.Task.Token, "void ") {
 					void = append(void, v.Task.Status)

@@ -251,33 +251,14 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 // Whatever becomes of the write that finishes a claim, it is delivered, the
 // agent is not told that the claim is lost, and it is logged once.
 func TestFateOfTheFinish(t *testing.T) {
-	faults := []struct {
-		name  string
-		fault sim.Fault
-	}{
-		{"answer dropped", sim.AnswerDropped},
-		{"request dropped", sim.RequestDropped},
-		{"saved but 503", sim.SavedBut503},
-		{"409", sim.Fails(409, false)},
-		{"409, saved", sim.Fails(409, true)},
-		{"500", sim.Fails(500, false)},
-		{"502", sim.Fails(502, false)},
-		{"504, saved", sim.Fails(504, true)},
-		{"turned away", sim.TurnedAway(429, 40*time.Second)},
-		{"not applied", sim.NotApplied},
-		{"answered late", sim.Slow(0, 5*time.Second)},
-		{"landing late", sim.Late(2 * time.Second)},
-		{"landing much later", sim.Late(20 * time.Second)},
-		{"applied late", sim.AppliedLate(2 * time.Second)},
-	}
 	for _, tt := range finishes {
-		for _, f := range faults {
+		for fate, f := range fates {
 			for times, fault := range map[string]sim.Fault{
 				"first": sim.InTurn(tt.write, f.fault),
 				"third": sim.InTurn(tt.write, sim.RequestDropped, sim.RequestDropped, f.fault),
 				"every": sim.On(firstMinutes(10, tt.write), f.fault),
 			} {
-				play(t, tt.name+", "+f.name+", "+times, openTask(), func(w *world) {
+				play(t, tt.name+", "+fate+", "+times, openTask(), func(w *world) {
 					d := w.daemon("a", fault)
 					c := w.claim(d, "Sandman")
 					got, err := d.Finish(w.ctx, c.ID, tt.finish)

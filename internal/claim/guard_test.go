@@ -386,34 +386,15 @@ func TestMaxLifetime(t *testing.T) {
 
 // A renewal whose fate is unknown is believed only if the page shows it.
 func TestFateOfTheRenewal(t *testing.T) {
-	tests := []struct {
-		name    string
-		fault   sim.Fault
-		renewed bool
-	}{
-		{"answer dropped", sim.AnswerDropped, true},
-		{"saved but 503", sim.SavedBut503, true},
-		{"409, saved", sim.Fails(409, true), true},
-		{"504, saved", sim.Fails(504, true), true},
-		{"answered late", sim.Slow(0, 5*time.Second), true},
-		{"landing during the settle wait", sim.Late(time.Second), true},
-		{"applied during the settle wait", sim.AppliedLate(time.Second), true},
-		{"request dropped", sim.RequestDropped, false},
-		{"409", sim.Fails(409, false), false},
-		{"500", sim.Fails(500, false), false},
-		{"not applied", sim.NotApplied, false},
-		{"turned away", sim.TurnedAway(429, time.Second), false},
-		{"landing later", sim.Late(time.Minute), false},
-	}
-	for _, tt := range tests {
-		play(t, tt.name, openTask(), func(w *world) {
+	for name, tt := range fates {
+		play(t, name, openTask(), func(w *world) {
 			d := w.daemon("a", sim.InTurn(sim.Renewals, tt.fault))
 			c := w.claim(d, "Sandman")
 			time.Sleep(20 * time.Minute)
 			now := d.Store.Now()
 			got, err := d.Renew(w.ctx, c.ID)
 			want := now
-			if !tt.renewed {
+			if tt.lands != inTime && tt.lands != shortly {
 				want = c.ClaimedAt
 				se, ok := errors.AsType[*claim.StoreError](err)
 				if !ok || se.Kind != claim.Unavailable {
