@@ -13,148 +13,58 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport/transporttest"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestAnswersBecomeTypedErrors(t *testing.T) {
-	const html = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>"
-	saved := map[string]any{"retry_guidance": []any{"Read the object again to confirm the saved change."}}
+	const html, slow, unavailable = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>", "slow down", "service_unavailable"
+	type data = map[string]any
+	said := func(status int, code, message string, d data, headers ...string) *http.Response {
+		return transporttest.Reply(status, transporttest.Failure(code, message, d), headers...)
+	}
+	saved, unsaved := data{"retry_guidance": []any{"Read the object again to confirm the saved change."}}, data{"retry_guidance": []any{"Use exponential backoff with jitter"}}
+	limited := func(after time.Duration, d data) APIError {
+		return APIError{Status: 429, Code: "rate_limited", Message: slow, RequestID: "req-1", RetryAfter: after, Landed: claim.LandedNo, AdditionalData: d}
+	}
+	failed := func(status int, code, message string, landed claim.Landed, d data) APIError {
+		return APIError{Status: status, Code: code, Message: message, RequestID: "req-1", Landed: landed, AdditionalData: d}
+	}
 	for _, tc := range []struct {
-		name   string
 		answer *http.Response
 		want   APIError // without method and path
 		text   string
 	}{
-		{
-			name:   "unauthorized",
-			answer: transporttest.Reply(401, transporttest.Failure("unauthorized", "API token is invalid.", nil)),
-			want:   APIError{Status: 401, Code: "unauthorized", Message: "API token is invalid.", RequestID: "req-1", Landed: claim.LandedNo},
-			text:   "PATCH " + transporttest.PagePath + ": 401 unauthorized: API token is invalid. (request req-1)",
-		},
-		{
-			name:   "validation, in several lines",
-			answer: transporttest.Reply(400, transporttest.Failure("validation_error", "body failed validation.\nFix one:\n\tbody.x", nil)),
-			want:   APIError{Status: 400, Code: "validation_error", Message: "body failed validation. Fix one: body.x", RequestID: "req-1", Landed: claim.LandedNo},
-		},
-		{
-			name:   "forbidden",
-			answer: transporttest.Reply(403, transporttest.Failure("restricted_resource", "no", map[string]any{"block_limit": "block_creation"})),
-			want: APIError{
-				Status: 403, Code: "restricted_resource", Message: "no", RequestID: "req-1", Landed: claim.LandedNo,
-				AdditionalData: map[string]any{"block_limit": "block_creation"},
-			},
-		},
-		{
-			name:   "conflict",
-			answer: transporttest.Reply(409, transporttest.Failure("conflict_error", "Conflict occurred while saving.", nil)),
-			want:   APIError{Status: 409, Code: "conflict_error", Message: "Conflict occurred while saving.", RequestID: "req-1", Landed: claim.LandedUnknown},
-		},
-		{
-			name:   "rate limited, header",
-			answer: transporttest.Reply(429, transporttest.Failure("rate_limited", "slow down", nil), "Retry-After", "90"),
-			want:   APIError{Status: 429, Code: "rate_limited", Message: "slow down", RequestID: "req-1", RetryAfter: 90 * time.Second, Landed: claim.LandedNo},
-		},
-		{
-			name:   "rate limited, body",
-			answer: transporttest.Reply(429, transporttest.Failure("rate_limited", "slow down", map[string]any{"retry_after": "7"})),
-			want: APIError{
-				Status: 429, Code: "rate_limited", Message: "slow down", RequestID: "req-1", RetryAfter: 7 * time.Second, Landed: claim.LandedNo,
-				AdditionalData: map[string]any{"retry_after": "7"},
-			},
-		},
-		{
-			name: "rate limited, date",
-			answer: transporttest.Reply(429, transporttest.Failure("rate_limited", "slow down", nil),
-				"Date", "Fri, 20 Nov 2026 08:00:00 GMT", "Retry-After", "Fri, 20 Nov 2026 08:01:30 GMT"),
-			want: APIError{Status: 429, Code: "rate_limited", Message: "slow down", RequestID: "req-1", RetryAfter: 90 * time.Second, Landed: claim.LandedNo},
-		},
-		{
-			name:   "rate limited, absurdly",
-			answer: transporttest.Reply(429, transporttest.Failure("rate_limited", "slow down", nil), "Retry-After", "99999999999"),
-			want:   APIError{Status: 429, Code: "rate_limited", Message: "slow down", RequestID: "req-1", RetryAfter: longestPause, Landed: claim.LandedNo},
-		},
-		{
-			name:   "overload",
-			answer: transporttest.Reply(529, transporttest.Failure("service_overload", "busy", nil), "Retry-After", "3"),
-			want:   APIError{Status: 529, Code: "service_overload", Message: "busy", RequestID: "req-1", RetryAfter: 3 * time.Second, Landed: claim.LandedNo},
-		},
-		{
-			name:   "unavailable",
-			answer: transporttest.Reply(503, transporttest.Failure("service_unavailable", "Unavailable.", map[string]any{"retry_guidance": []any{"Use exponential backoff with jitter"}})),
-			want: APIError{
-				Status: 503, Code: "service_unavailable", Message: "Unavailable.", RequestID: "req-1", Landed: claim.LandedUnknown,
-				AdditionalData: map[string]any{"retry_guidance": []any{"Use exponential backoff with jitter"}},
-			},
-		},
-		{
-			name:   "not saved",
-			answer: transporttest.Reply(503, transporttest.Failure("service_unavailable", "The change was not saved.", map[string]any{"retry_guidance": []any{"Try again."}})),
-			want: APIError{
-				Status: 503, Code: "service_unavailable", Message: "The change was not saved.", RequestID: "req-1", Landed: claim.LandedUnknown,
-				AdditionalData: map[string]any{"retry_guidance": []any{"Try again."}},
-			},
-		},
-		{
-			name:   "saved",
-			answer: transporttest.Reply(503, transporttest.Failure("service_unavailable", "The change was saved, but the response could not be built in time.", saved)),
-			want: APIError{
-				Status: 503, Code: "service_unavailable", RequestID: "req-1", Landed: claim.LandedYes, AdditionalData: saved,
-				Message: "The change was saved, but the response could not be built in time.",
-			},
-		},
-		{
-			name:   "created",
-			answer: transporttest.Reply(503, transporttest.Failure("service_unavailable", "Late.", map[string]any{"committed_resource_id": "x"})),
-			want: APIError{
-				Status: 503, Code: "service_unavailable", Message: "Late.", RequestID: "req-1", Landed: claim.LandedYes,
-				AdditionalData: map[string]any{"committed_resource_id": "x"},
-			},
-		},
-		{
-			name:   "HTML from the edge",
-			answer: transporttest.Reply(502, html, "Cf-Ray", "a121da037c3863ed-LHR", "Content-Type", "text/html"),
-			want: APIError{
-				Status: 502, Message: "Bad Gateway, a page of HTML from the edge", RequestID: "a121da037c3863ed-LHR",
-				Landed: claim.LandedUnknown,
-			},
-			text: "PATCH " + transporttest.PagePath + ": 502: Bad Gateway, a page of HTML from the edge (request a121da037c3863ed-LHR)",
-		},
-		{
-			name:   "empty",
-			answer: transporttest.Reply(504, ""),
-			want:   APIError{Status: 504, Message: "Gateway Timeout, an empty answer", Landed: claim.LandedUnknown},
-			text:   "PATCH " + transporttest.PagePath + ": 504: Gateway Timeout, an empty answer",
-		},
-		{
-			name:   "success that is none",
-			answer: transporttest.Reply(200, "<html>Welcome to the hotel's network</html>"),
-			want:   APIError{Status: 200, Message: "a page of HTML", Landed: claim.LandedUnknown},
-		},
-		{
-			name:   "redirect",
-			answer: transporttest.Reply(302, "", "Location", "https://example.com/"),
-			want:   APIError{Status: 302, Message: "Found, an empty answer", Landed: claim.LandedNo},
-		},
+		{said(401, "unauthorized", "API token is invalid.", nil), failed(401, "unauthorized", "API token is invalid.", claim.LandedNo, nil), "401 unauthorized: API token is invalid. (request req-1)"},
+		{said(400, "validation_error", "body failed validation.\nFix one:\n\tbody.x", nil), failed(400, "validation_error", "body failed validation. Fix one: body.x", claim.LandedNo, nil), ""},
+		{said(403, "restricted_resource", "no", data{"block_limit": "x"}), failed(403, "restricted_resource", "no", claim.LandedNo, data{"block_limit": "x"}), ""},
+		{said(409, "conflict_error", "Conflict.", nil), failed(409, "conflict_error", "Conflict.", claim.LandedUnknown, nil), ""},
+		{said(429, "rate_limited", slow, nil, "Retry-After", "90"), limited(90*time.Second, nil), ""},
+		{said(429, "rate_limited", slow, data{"retry_after": "7"}), limited(7*time.Second, data{"retry_after": "7"}), ""},
+		{said(429, "rate_limited", slow, nil, "Date", "Fri, 20 Nov 2026 08:00:00 GMT", "Retry-After", "Fri, 20 Nov 2026 08:01:30 GMT"), limited(90*time.Second, nil), ""},
+		{said(429, "rate_limited", slow, nil, "Retry-After", "99999999999"), limited(longestPause, nil), ""},
+		{said(529, "service_overload", "busy", nil, "Retry-After", "3"),
+			APIError{Status: 529, Code: "service_overload", Message: "busy", RequestID: "req-1", RetryAfter: 3 * time.Second, Landed: claim.LandedNo}, ""},
+		{said(503, unavailable, "Unavailable.", unsaved), failed(503, unavailable, "Unavailable.", claim.LandedUnknown, unsaved), ""},
+		{said(503, unavailable, "The change was not saved.", unsaved), failed(503, unavailable, "The change was not saved.", claim.LandedUnknown, unsaved), ""},
+		{said(503, unavailable, "The change was saved, but late.", saved), failed(503, unavailable, "The change was saved, but late.", claim.LandedYes, saved), ""},
+		{said(503, unavailable, "Late.", data{"committed_resource_id": "x"}), failed(503, unavailable, "Late.", claim.LandedYes, data{"committed_resource_id": "x"}), ""},
+		{transporttest.Reply(502, html, "Cf-Ray", "a121da037c3863ed-LHR", "Content-Type", "text/html"),
+			APIError{Status: 502, Message: "Bad Gateway, a page of HTML from the edge", RequestID: "a121da037c3863ed-LHR", Landed: claim.LandedUnknown},
+			"502: Bad Gateway, a page of HTML from the edge (request a121da037c3863ed-LHR)"},
+		{transporttest.Reply(504, ""), APIError{Status: 504, Message: "Gateway Timeout, an empty answer", Landed: claim.LandedUnknown}, "504: Gateway Timeout, an empty answer"},
+		{transporttest.Reply(200, "<html>Welcome to the hotel's network</html>"), APIError{Status: 200, Message: "a page of HTML", Landed: claim.LandedUnknown}, ""},
+		{transporttest.Reply(302, "", "Location", "https://example.com/"), APIError{Status: 302, Message: "Found, an empty answer", Landed: claim.LandedNo}, ""},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			chain := &typed{next: transporttest.Server(func(*http.Request) (*http.Response, error) { return tc.answer, nil })}
-			_, err := (&http.Client{Transport: chain}).Do(transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, "{}"))
-			got, isGot := errors.AsType[*APIError](err)
-			if !isGot {
-				t.Fatalf("err = %v, want an *APIError", err)
-			}
-			tc.want.Method, tc.want.Path = http.MethodPatch, transporttest.PagePath
-			if diff := cmp.Diff(&tc.want, got); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
-			if tc.text != "" && got.Error() != tc.text {
-				t.Errorf("Error() = %q, want %q", got.Error(), tc.text)
-			}
-			if strings.ContainsAny(got.Error(), "\r\n") {
-				t.Errorf("Error() = %q has several lines", got.Error())
-			}
-		})
+		chain := &typed{next: transporttest.Server(func(*http.Request) (*http.Response, error) { return tc.answer, nil })}
+		_, err := (&http.Client{Transport: chain}).Do(transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, "{}"))
+		got, isGot := errors.AsType[*APIError](err)
+		if !isGot {
+			t.Fatalf("err = %v, want an *APIError", err)
+		}
+		tc.want.Method, tc.want.Path = http.MethodPatch, transporttest.PagePath
+		same(t, &tc.want, got, "error")
+		if !strings.HasPrefix(got.Error(), "PATCH "+transporttest.PagePath+": ") || !strings.HasSuffix(got.Error(), tc.text) || strings.ContainsAny(got.Error(), "\r\n") {
+			t.Errorf("Error() = %q, want %q", got.Error(), tc.text)
+		}
 	}
 }
 
@@ -181,33 +91,23 @@ func TestFateOfRequestsWithoutAnswer(t *testing.T) {
 		{"connection cut", cut, claim.LandedUnknown},
 		{"transport that does not tell", transporttest.Server(func(*http.Request) (*http.Response, error) { return nil, errors.New("failed") }), claim.LandedUnknown},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			base, err := parseBaseURL("http://notion.test")
-			if err != nil {
-				t.Fatal(err)
-			}
-			chain := &typed{next: &baseURL{next: tc.next, base: base}}
-			_, err = chain.RoundTrip(transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, "{}"))
-			got, isGot := errors.AsType[*SendError](err)
-			if !isGot || got.Landed != tc.want {
-				t.Errorf("err = %#v, want a *SendError with landed %s", err, tc.want)
-			}
-		})
+		err := ask(t, &typed{next: &baseURL{next: tc.next, base: need(parseBaseURL("http://notion.test"))(t)}}, t.Context(), http.MethodPatch)
+		got, isGot := errors.AsType[*SendError](err)
+		if !isGot || got.Landed != tc.want {
+			t.Errorf("%s: err = %#v, want a *SendError with landed %s", tc.name, err, tc.want)
+		}
 	}
 
-	t.Run("context ended before", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		chain := &typed{next: transporttest.Server(func(*http.Request) (*http.Response, error) {
-			t.Error("sent")
-			return transporttest.Reply(200, "{}"), nil
-		})}
-		_, err := chain.RoundTrip(transporttest.Request(t, ctx, http.MethodPatch, transporttest.PagePath, "{}"))
-		got, isGot := errors.AsType[*SendError](err)
-		if !isGot || got.Landed != claim.LandedNo || !errors.Is(err, context.Canceled) {
-			t.Errorf("err = %#v, want a *SendError with landed no", err)
-		}
-	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // before it is sent
+	err := ask(t, &typed{next: transporttest.Server(func(*http.Request) (*http.Response, error) {
+		t.Error("sent")
+		return transporttest.Reply(200, "{}"), nil
+	})}, ctx, http.MethodPatch)
+	got, isGot := errors.AsType[*SendError](err)
+	if !isGot || got.Landed != claim.LandedNo || !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %#v, want a *SendError with landed no", err)
+	}
 }
 
 func TestClockListensToAnswers(t *testing.T) {
@@ -232,10 +132,7 @@ func TestClockListensToAnswers(t *testing.T) {
 			{"", Moment{At: ahead.UTC()}, ahead},
 		} {
 			said = a.said
-			resp, err := chain.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""))
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := need(chain.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, "")))(t)
 			if heard := MomentOf(WithBody(resp, nil)); heard != a.want || !e.now().Equal(a.now) {
 				t.Errorf("after %q: %+v, now = %s; want %+v, %s", said, MomentOf(resp), e.now(), a.want, a.now)
 			}

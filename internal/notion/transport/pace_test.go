@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +16,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport/transporttest"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jomei/notionapi"
 )
 
@@ -35,90 +35,68 @@ func limited(status int, body string, headers ...string) (transporttest.Server, 
 
 func TestRetryAfterPausesEverything(t *testing.T) {
 	for _, status := range []int{429, 529} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, sent := limited(status, "", "Retry-After", "90")
-				p := paced(t, 3, 10, server)
-				granted, err := p.permits.grant(t.Context(), 2)
-				if err != nil {
-					t.Fatal(err)
-				}
-				start := time.Now()
-				if _, err := p.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, "")); err == nil {
-					t.Fatal("no error from a limited request")
-				}
-
-				var group sync.WaitGroup
-				for _, ctx := range []context.Context{t.Context(), InLane(t.Context(), LaneSync)} {
-					group.Go(func() { // reads wait
-						if _, err := p.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, "")); err != nil {
-							t.Errorf("a read: %v", err)
-						}
-					})
-				}
-				group.Go(func() { // and so does the entry of a log
-					if _, err := p.RoundTrip(transporttest.Request(t, InLane(t.Context(), LaneLog), http.MethodPost, "/v1/pages", "{}")); err != nil {
-						t.Errorf("a log entry: %v", err)
+		synctest.Test(t, func(t *testing.T) {
+			server, sent := limited(status, "", "Retry-After", "90")
+			p := paced(t, 3, 10, server)
+			granted := need(p.permits.grant(t.Context(), 2))(t)
+			start := time.Now()
+			if ask(t, p, t.Context(), http.MethodGet) == nil {
+				t.Fatal("no error from a limited request")
+			}
+			var group sync.WaitGroup
+			for _, req := range []*http.Request{ // reads wait, and so does the entry of a log
+				transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""),
+				transporttest.Request(t, InLane(t.Context(), LaneSync), http.MethodGet, transporttest.PagePath, ""),
+				transporttest.Request(t, InLane(t.Context(), LaneLog), http.MethodPost, "/v1/pages", "{}"),
+			} {
+				group.Go(func() {
+					if _, err := p.RoundTrip(req); err != nil {
+						t.Errorf("%s: %v", req.Method, err)
 					}
 				})
-				for _, req := range []*http.Request{ // a write does not, nor what an agent waits for
-					transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, "{}"),
-					transporttest.Request(t, granted, http.MethodPatch, transporttest.PagePath, "{}"),
-					transporttest.Request(t, granted, http.MethodGet, transporttest.PagePath, ""),
-				} {
-					_, err := p.RoundTrip(req)
-					failed, isFailed := errors.AsType[*SendError](err)
-					if !isFailed || failed.Landed != claim.LandedNo ||
-						failed.RetryAfter < 90*time.Second || failed.RetryAfter > 99*time.Second {
-						t.Errorf("%s: %v, want that it was not sent, and when to try again", req.Method, err)
-					}
+			}
+			soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for _, tc := range []struct { // a write does not, nor what an agent or a person waits for, nor what would be too late
+				ctx    context.Context
+				method string
+			}{
+				{t.Context(), http.MethodPatch}, {granted, http.MethodPatch}, {granted, http.MethodGet}, {Impatient(t.Context()), http.MethodGet},
+				{WithoutPermits(granted), http.MethodGet}, {Patient(t.Context(), time.Minute), http.MethodGet}, {soon, http.MethodGet},
+			} {
+				err := ask(t, p, tc.ctx, tc.method)
+				failed, isFailed := errors.AsType[*SendError](err)
+				if !isFailed || failed.Landed != claim.LandedNo || !errors.Is(err, errHeldBack) || failed.RetryAfter < 90*time.Second || failed.RetryAfter > 99*time.Second {
+					t.Errorf("%s: %v, want that it was not sent, and when to try again", tc.method, err)
 				}
-				// Nor does what a person waits for.
-				for _, ctx := range []context.Context{Impatient(t.Context()), WithoutPermits(granted), Patient(t.Context(), time.Minute)} {
-					if _, err := p.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, "")); !errors.Is(err, errHeldBack) {
-						t.Errorf("a read of somebody who waits: %v", err)
-					}
+			}
+			took(t, start, 0, 0, "to be refused")
+			group.Wait()
+			times := sent()
+			if len(times) != 4 {
+				t.Errorf("%d requests were sent, want 4", len(times))
+			}
+			for _, at := range times[1:] {
+				if waited := at.Sub(start); waited < 90*time.Second || waited > 99*time.Second {
+					t.Errorf("sent after %s, want 90s or a little more", waited)
 				}
-				// Nor does what would be too late.
-				soon, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				if _, err := p.RoundTrip(transporttest.Request(t, soon, http.MethodGet, transporttest.PagePath, "")); !errors.Is(err, errHeldBack) {
-					t.Errorf("a read without the time to wait: %v", err)
-				}
-				if took := time.Since(start); took != 0 {
-					t.Errorf("to be refused took %s", took)
-				}
-				group.Wait()
-				times := sent()
-				if len(times) != 4 {
-					t.Errorf("%d requests were sent, want 4", len(times))
-				}
-				for _, at := range times[1:] {
-					if waited := at.Sub(start); waited < 90*time.Second || waited > 99*time.Second {
-						t.Errorf("sent after %s, want 90s or a little more", waited)
-					}
-				}
-			})
+			}
 		})
 	}
 }
 
 // Those who are waiting when a pause begins are treated like those who come later.
 func TestPauseReachesThoseWhoWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
-		drain(t, p, 10)
+	inPace(t, 10, func(t *testing.T, p *pace) {
 		var group sync.WaitGroup
 		start := time.Now()
 		group.Go(func() {
-			_, err := p.RoundTrip(transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, "{}"))
-			if !errors.Is(err, errHeldBack) || time.Since(start) != 0 {
+			if err := ask(t, p, t.Context(), http.MethodPatch); !errors.Is(err, errHeldBack) || time.Since(start) != 0 {
 				t.Errorf("a write: %v after %s", err, time.Since(start))
 			}
 		})
 		group.Go(func() {
-			_, err := p.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""))
-			if err != nil || time.Since(start) < time.Minute {
+			if err := ask(t, p, t.Context(), http.MethodGet); err != nil || time.Since(start) < time.Minute {
 				t.Errorf("a read: %v after %s", err, time.Since(start))
 			}
 		})
@@ -135,10 +113,7 @@ func TestRetriedReadKeepsThePermitOfItsWrite(t *testing.T) {
 		server, sent := limited(502, "")
 		p := paced(t, 3, 10, server)
 		chain := &retry{next: p, base: 500 * time.Millisecond, jitter: halfway}
-		ctx, err := p.permits.grant(t.Context(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ctx := need(p.permits.grant(t.Context(), 2))(t)
 		var others sync.WaitGroup
 		for range 30 {
 			others.Go(func() {
@@ -148,13 +123,9 @@ func TestRetriedReadKeepsThePermitOfItsWrite(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if _, err := chain.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, "")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, ask(t, chain, ctx, http.MethodGet))
 		read := time.Now()
-		if _, err := chain.RoundTrip(transporttest.Request(t, ctx, http.MethodPatch, transporttest.PagePath, "{}")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, ask(t, chain, ctx, http.MethodPatch))
 		if waited := time.Since(read); waited != 0 || len(sent()) != 3 {
 			t.Errorf("the write waited %s after its read, of %d requests", waited, len(sent()))
 		}
@@ -183,11 +154,9 @@ func TestLengthOfPauses(t *testing.T) {
 			{transporttest.Reply(429, ""), time.Minute},
 		} {
 			answer = tc.answer
-			p.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""))
+			ask(t, p, t.Context(), http.MethodGet)
 			start := time.Now()
-			if err := p.permits.admit(t.Context(), time.Time{}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.permits.admit(t.Context(), time.Time{}))
 			if took := time.Since(start); took < tc.want || took > tc.want+tc.want/10+400*time.Millisecond {
 				t.Errorf("pause %d took %s, want %s or a little more", i, took, tc.want)
 			}
@@ -222,55 +191,51 @@ func TestRetry(t *testing.T) {
 	const body = `{"page_size":100}`
 	blocked := transporttest.Failure("rate_limited", "no", map[string]any{"rate_limit_reason": reasonBlocked})
 	for _, tc := range []struct {
-		name    string
-		method  string
-		path    string
-		answers []*http.Response // nil cuts the connection
-		sent    int
-		status  int           // of the error, 0 for success
-		waits   time.Duration // between the tries, on average
+		method, path string
+		answers      []int // 0 cuts the connection, -1 blocks it
+		sent         int
+		status       int           // of the error, 0 for success
+		waits        time.Duration // half a second, one and two between the tries, but none after a rate limit: the pause decides
 	}{
-		{"query", "POST", transporttest.QueryPath, []*http.Response{transporttest.Reply(502, "<html>"), nil, transporttest.Reply(429, ""), transporttest.Reply(200, "{}")}, 4, 0, 1500 * time.Millisecond},
-		{"page", "GET", transporttest.PagePath, []*http.Response{transporttest.Reply(529, ""), transporttest.Reply(500, ""), transporttest.Reply(504, ""), transporttest.Reply(200, "{}")}, 4, 0, 3 * time.Second},
-		{"given up", "GET", transporttest.PagePath, []*http.Response{transporttest.Reply(503, ""), transporttest.Reply(503, ""), transporttest.Reply(503, ""), transporttest.Reply(503, "")}, 4, 503, 3500 * time.Millisecond},
-		{"not found", "GET", transporttest.PagePath, []*http.Response{transporttest.Reply(404, "")}, 1, 404, 0},
-		{"blocked", "GET", transporttest.PagePath, []*http.Response{transporttest.Reply(429, blocked)}, 1, 429, 0},
-		{"update", "PATCH", transporttest.PagePath, []*http.Response{transporttest.Reply(503, "")}, 1, 503, 0},
-		{"limited update", "PATCH", transporttest.PagePath, []*http.Response{transporttest.Reply(429, "")}, 1, 429, 0},
-		{"create", "POST", "/v1/pages", []*http.Response{transporttest.Reply(502, "")}, 1, 502, 0},
+		{"POST", transporttest.QueryPath, []int{502, 0, 429, 200}, 4, 0, 1500 * time.Millisecond},
+		{"GET", transporttest.PagePath, []int{529, 500, 504, 200}, 4, 0, 3 * time.Second},
+		{"GET", transporttest.PagePath, []int{503, 503, 503, 503}, 4, 503, 3500 * time.Millisecond},
+		{"GET", transporttest.PagePath, []int{404}, 1, 404, 0},
+		{"GET", transporttest.PagePath, []int{-1}, 1, 429, 0},
+		{"PATCH", transporttest.PagePath, []int{503}, 1, 503, 0},
+		{"PATCH", transporttest.PagePath, []int{429}, 1, 429, 0},
+		{"POST", "/v1/pages", []int{502}, 1, 502, 0},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := &script{t: t, answers: tc.answers}
-				chain := &retry{next: &typed{next: server}, base: 500 * time.Millisecond, jitter: halfway}
-				sends := ""
-				if tc.method != http.MethodGet {
-					sends = body
+		synctest.Test(t, func(t *testing.T) {
+			server := &script{t: t}
+			for _, status := range tc.answers {
+				switch status {
+				case 0:
+					server.answers = append(server.answers, nil)
+				case -1:
+					server.answers = append(server.answers, transporttest.Reply(429, blocked))
+				default:
+					server.answers = append(server.answers, transporttest.Reply(status, map[bool]string{true: "{}"}[status == 200]))
 				}
-				start := time.Now()
-				_, err := chain.RoundTrip(transporttest.Request(t, t.Context(), tc.method, tc.path, sends))
-				status := 0
-				if answered, ok := errors.AsType[*APIError](err); ok {
-					status = answered.Status
-				} else if err != nil {
-					t.Fatal(err)
-				}
-				if status != tc.status {
-					t.Errorf("err = %v, want status %d", err, tc.status)
-				}
-				var want []string
-				for range tc.sent {
-					want = append(want, sends)
-				}
-				if diff := cmp.Diff(want, server.bodies); diff != "" {
-					t.Errorf("bodies sent: -want +got\n%s", diff)
-				}
-				// Waits of half a second, one and two; but none after a rate limit, where
-				// the pause decides how long it is.
-				if took := time.Since(start); took != tc.waits {
-					t.Errorf("took %s, want %s", took, tc.waits)
-				}
-			})
+			}
+			chain := &retry{next: &typed{next: server}, base: 500 * time.Millisecond, jitter: halfway}
+			sends := ""
+			if tc.method != http.MethodGet {
+				sends = body
+			}
+			start := time.Now()
+			_, err := chain.RoundTrip(transporttest.Request(t, t.Context(), tc.method, tc.path, sends))
+			status := 0
+			if answered, ok := errors.AsType[*APIError](err); ok {
+				status = answered.Status
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if status != tc.status {
+				t.Errorf("%s %v: err = %v, want status %d", tc.method, tc.answers, err, tc.status)
+			}
+			same(t, slices.Repeat([]string{sends}, tc.sent), server.bodies, "bodies sent")
+			took(t, start, tc.waits, tc.waits, fmt.Sprint(tc.method, tc.answers))
 		})
 	}
 }
@@ -281,7 +246,7 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 		chain := &retry{next: &typed{next: server}, base: time.Second, jitter: halfway}
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		defer cancel()
-		_, err := chain.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, ""))
+		err := ask(t, chain, ctx, http.MethodGet)
 		answered, isAnswered := errors.AsType[*APIError](err)
 		if !isAnswered || answered.Status != 502 {
 			t.Errorf("err = %v, want the 502", err)
@@ -314,21 +279,12 @@ func TestRetriedBodyIsWholeOverHTTP2(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
-	base, err := parseBaseURL(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := need(parseBaseURL(server.URL))(t)
 	// Without the wait between tries, and without the pause: these need a clock.
 	chain := &retry{next: &typed{next: &baseURL{
 		next: &send{next: server.Client().Transport, timeout: time.Minute, limit: answerLimit}, base: base,
 	}}}
 	api := notionapi.NewClient("token", notionapi.WithHTTPClient(&http.Client{Transport: chain}), notionapi.WithRetry(1))
-	_, err = api.Database.Query(t.Context(), "2f835e81-2bbb-81b6-9700-e18108a40b1f", &notionapi.DatabaseQueryRequest{PageSize: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{`HTTP/2.0 {"page_size":100}`, `HTTP/2.0 {"page_size":100}`, `HTTP/2.0 {"page_size":100}`}
-	if diff := cmp.Diff(want, bodies); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	need(api.Database.Query(t.Context(), "2f835e81-2bbb-81b6-9700-e18108a40b1f", &notionapi.DatabaseQueryRequest{PageSize: 100}))(t)
+	same(t, slices.Repeat([]string{`HTTP/2.0 {"page_size":100}`}, 3), bodies, "bodies")
 }

@@ -17,6 +17,8 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport/transporttest"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // halfway is the jitter that has no luck in it.
@@ -25,20 +27,68 @@ func halfway(n time.Duration) time.Duration { return n / 2 }
 // paced is a paced transport in front of a server that answers everything.
 func paced(t *testing.T, perSecond float64, burst int, server transporttest.Server) *pace {
 	t.Helper()
-	permits, err := newPermits(perSecond, burst, halfway)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &pace{next: &typed{next: server}, permits: permits, log: slog.New(slog.DiscardHandler)}
+	return &pace{next: &typed{next: server}, permits: need(newPermits(perSecond, burst, halfway))(t), log: slog.New(slog.DiscardHandler)}
+}
+
+// inPace runs a test in a bubble, with a paced transport of 3 a second and a burst of 10, of which so
+// many are used.
+func inPace(t *testing.T, used int, test func(t *testing.T, p *pace)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := paced(t, 3, 10, fine)
+		drain(t, p, used)
+		test(t, p)
+	})
+}
+
+// ask sends a request for a page, and returns how it failed.
+func ask(t testing.TB, over http.RoundTripper, ctx context.Context, method string) error {
+	t.Helper()
+	_, err := over.RoundTrip(transporttest.Request(t, ctx, method, transporttest.PagePath, map[bool]string{true: "{}"}[method == http.MethodPatch]))
+	return err
 }
 
 // drain uses up the burst.
 func drain(t *testing.T, p *pace, n int) {
 	t.Helper()
 	for range n {
-		if _, err := p.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, "")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, ask(t, p, t.Context(), http.MethodGet))
+	}
+}
+
+// took checks how long something took since then.
+func took(t testing.TB, since time.Time, least, most time.Duration, what string) {
+	t.Helper()
+	if d := time.Since(since); d < least || d > most {
+		t.Errorf("%s took %s, want %s to %s", what, d, least, most)
+	}
+}
+
+// forever is longer than any test.
+const forever = 1000 * time.Hour
+
+// must fails the test over an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// need returns a value, or fails the test over the error beside it.
+func need[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// same compares two values; what says of what they are.
+func same(t testing.TB, want, got any, what string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
 
@@ -89,7 +139,7 @@ func TestNoWindowSeesTooManyRequests(t *testing.T) {
 								time.Sleep(some(8 * time.Second))
 							}
 							for range some(3) {
-								p.RoundTrip(transporttest.Request(t, use, http.MethodGet, transporttest.PagePath, ""))
+								ask(t, p, use, http.MethodGet)
 							}
 							done()
 							if some(10) == 0 { // a quiet time, in which the bucket fills
@@ -127,37 +177,25 @@ func TestNoWindowSeesTooManyRequests(t *testing.T) {
 // all that is left at once, then as fast as it goes.
 func TestBurstThenSteady(t *testing.T) {
 	for held := range 6 {
-		t.Run(fmt.Sprint(held, " held"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				sent := 0
-				p := paced(t, 3, 10, func(*http.Request) (*http.Response, error) { sent++; return transporttest.Reply(200, "{}"), nil })
-				var grants []context.Context
-				for range held {
-					ctx, err := p.permits.grant(t.Context(), 2)
-					if err != nil {
-						t.Fatal(err)
-					}
-					grants = append(grants, ctx)
-				}
-				time.Sleep(5 * time.Second)
-				for _, ctx := range grants {
-					p.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, ""))
-					p.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, ""))
-				}
-				if sent != 2*held {
-					t.Fatalf("sent %d with permits, want %d", sent, 2*held)
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), window+jitterAllowance)
-				defer cancel()
-				for {
-					if _, err := p.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, "")); err != nil {
-						break
-					}
-				}
-				if sent < 178 || sent > 180 {
-					t.Errorf("sent %d in a minute and a little, want 178 to 180", sent)
-				}
-			})
+		synctest.Test(t, func(t *testing.T) {
+			sent := 0
+			p := paced(t, 3, 10, func(*http.Request) (*http.Response, error) { sent++; return transporttest.Reply(200, "{}"), nil })
+			var grants []context.Context
+			for range held {
+				grants = append(grants, need(p.permits.grant(t.Context(), 2))(t))
+			}
+			time.Sleep(5 * time.Second)
+			for _, ctx := range grants {
+				must(t, ask(t, p, ctx, http.MethodGet))
+				must(t, ask(t, p, ctx, http.MethodGet))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), window+jitterAllowance)
+			defer cancel()
+			for ask(t, p, ctx, http.MethodGet) == nil {
+			}
+			if sent < 178 || sent > 180 {
+				t.Errorf("%d held: sent %d in a minute and a little, want 178 to 180", held, sent)
+			}
 		})
 	}
 }
@@ -190,9 +228,7 @@ func order(t *testing.T, p *pace, want int, waiting map[Lane]int) []Lane {
 }
 
 func TestLanes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
-		drain(t, p, 10)
+	inPace(t, 10, func(t *testing.T, p *pace) {
 		served := order(t, p, 120, map[Lane]int{LaneClaim: 120, LaneLog: 120, LaneSync: 120})
 		for lane, every := range map[Lane]int{LaneLog: 4, LaneSync: 40} {
 			since := 0
@@ -210,28 +246,19 @@ func TestLanes(t *testing.T) {
 			t.Errorf("the claim lane got %d of 120 permits, want the rest", claims)
 		}
 	})
-}
-
-func TestLowerLaneHasWhatIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
-		drain(t, p, 10)
-		served := order(t, p, 5, map[Lane]int{LaneSync: 3, LaneClaim: 2})
-		if want := []Lane{LaneClaim, LaneClaim, LaneSync, LaneSync, LaneSync}; !slices.Equal(served, want) {
-			t.Errorf("served %v, want %v", served, want)
-		}
+	inPace(t, 10, func(t *testing.T, p *pace) {
+		served := order(t, p, 5, map[Lane]int{LaneSync: 3, LaneClaim: 2}) // the lower lane has what is left
+		same(t, []Lane{LaneClaim, LaneClaim, LaneSync, LaneSync, LaneSync}, served, "served")
 	})
 }
 
 func TestWaitingEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
-		drain(t, p, 10)
+	inPace(t, 10, func(t *testing.T, p *pace) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		for range 50 {
 			group.Go(func() {
-				_, err := p.RoundTrip(transporttest.Request(t, ctx, http.MethodPatch, transporttest.PagePath, "{}"))
+				err := ask(t, p, ctx, http.MethodPatch)
 				failed, isFailed := errors.AsType[*SendError](err)
 				if !isFailed || failed.Landed != claim.LandedNo || !errors.Is(err, context.Canceled) {
 					t.Errorf("err = %v, want one that says that it did not land", err)
@@ -252,18 +279,14 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 		// Nothing was lost: the next gets the next permit.
 		start := time.Now()
 		drain(t, p, 1)
-		if took := time.Since(start); took > 400*time.Millisecond {
-			t.Errorf("the next request waited %s", took)
-		}
+		took(t, start, 0, 400*time.Millisecond, "the next request")
 	})
 }
 
 // Whoever is served at the very moment at which it turns away leaves its permit to
 // the next.
 func TestPermitOfThoseWhoTurnAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
-		drain(t, p, 10)
+	inPace(t, 10, func(t *testing.T, p *pace) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiter sync.WaitGroup
 		waiter.Go(func() {
@@ -281,9 +304,7 @@ func TestPermitOfThoseWhoTurnAway(t *testing.T) {
 
 		start := time.Now()
 		drain(t, p, 1)
-		if took := time.Since(start); took != 0 {
-			t.Errorf("the next request waited %s, want the permit left behind", took)
-		}
+		took(t, start, 0, 0, "the next request, which finds the permit left behind,")
 	})
 }
 
@@ -300,10 +321,7 @@ func TestRatesThatMakeNoSense(t *testing.T) {
 			t.Errorf("newPermits(%g, %d): err = %v, want one that names %s", tc.perSecond, tc.burst, err, tc.names)
 		}
 	}
-	p, err := newPermits(3, 10, halfway)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := need(newPermits(3, 10, halfway))(t)
 	for _, n := range []int{0, 11} {
 		if _, err := p.grant(t.Context(), n); err == nil {
 			t.Errorf("grant(%d) succeeded", n)
@@ -315,82 +333,66 @@ func TestRatesThatMakeNoSense(t *testing.T) {
 func TestRateChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := paced(t, 1, 10, fine)
+		room := func(wantNow, wantMost int) {
+			t.Helper()
+			if now, most := p.permits.room(); now != wantNow || most != wantMost {
+				t.Errorf("room for %d of %d, want %d of %d", now, most, wantNow, wantMost)
+			}
+		}
 		drain(t, p, 10)
-		if now, most := p.permits.room(); now != 0 || most != 10 {
-			t.Errorf("room for %d of %d, want 0 of 10", now, most)
-		}
+		room(0, 10)
 		begin := time.Now()
-		if err := p.permits.setRate(100, 20); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.permits.setRate(100, 20))
 		drain(t, p, 100)
-		if took := time.Since(begin); took > 2*time.Second {
-			t.Errorf("100 requests at 100 a second took %v", took)
-		}
+		took(t, begin, 0, 2*time.Second, "100 requests at 100 a second")
 		time.Sleep(time.Minute)
-		if now, most := p.permits.room(); now != 20 || most != 20 {
-			t.Errorf("room for %d of %d, want all of 20", now, most)
-		}
-		if err := p.permits.setRate(1, 2); err != nil {
-			t.Fatal(err)
-		}
+		room(20, 20)
+		must(t, p.permits.setRate(1, 2))
 		begin = time.Now()
 		drain(t, p, 32)
-		if took := time.Since(begin); took < 30*time.Second {
-			t.Errorf("32 requests at one a second took %v", took)
-		}
+		took(t, begin, 30*time.Second, forever, "32 requests at one a second")
 		if err := p.permits.setRate(0, 2); err == nil {
 			t.Error("a rate of nothing was accepted")
 		}
 	})
+	// A change of the burst turns away those who wait for more than it allows.
+	inPace(t, 10, func(t *testing.T, p *pace) {
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			if _, err := p.permits.grant(t.Context(), 5); err == nil || !strings.Contains(err.Error(), "notion.burst") {
+				t.Errorf("err = %v, want one that names the setting", err)
+			}
+		})
+		synctest.Wait()
+		must(t, p.permits.setRate(3, 4))
+		waiting.Wait()
+	})
 }
 
 func TestPermitsTakenTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
-		drain(t, p, 10)
-		ctx, err := p.permits.grant(t.Context(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+	inPace(t, 10, func(t *testing.T, p *pace) {
+		ctx := need(p.permits.grant(t.Context(), 2))(t)
 		start := time.Now()
-		if _, err := p.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, "")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, ask(t, p, ctx, http.MethodGet))
 		// Others who wait do not come between.
-		go p.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""))
+		go ask(t, p, t.Context(), http.MethodGet)
 		synctest.Wait()
-		if _, err := p.RoundTrip(transporttest.Request(t, ctx, http.MethodPatch, transporttest.PagePath, "{}")); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); took != 0 {
-			t.Errorf("two requests with permits took %s, want no wait", took)
-		}
-		if _, err := p.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, "")); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); took < 300*time.Millisecond {
-			t.Errorf("a third request had to wait %s only, want a permit of its own", took)
-		}
+		must(t, ask(t, p, ctx, http.MethodPatch))
+		took(t, start, 0, 0, "two requests with permits")
+		must(t, ask(t, p, ctx, http.MethodGet))
+		took(t, start, 300*time.Millisecond, forever, "a third request, which waits for a permit of its own,")
 	})
 }
 
 func TestUnusedPermitsComeBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
+	inPace(t, 0, func(t *testing.T, p *pace) {
 		ctx, cancel := context.WithCancel(t.Context())
-		ctx, err := p.permits.grant(ctx, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ctx = need(p.permits.grant(ctx, 10))(t)
 		cancel()
 		synctest.Wait()
 		start := time.Now()
 		drain(t, p, 10)
-		if took := time.Since(start); took != 0 {
-			t.Errorf("ten requests took %s, want none to wait", took)
-		}
-		if got := grantOf(ctx).held; got {
+		if took(t, start, 0, 0, "ten requests"); grantOf(ctx).held {
 			t.Error("the permits are still held")
 		}
 	})
@@ -398,27 +400,22 @@ func TestUnusedPermitsComeBack(t *testing.T) {
 
 // Permits that are held and not used make the others wait, until they are given back.
 func TestHeldPermitsAreNotHandedOutTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
+	inPace(t, 0, func(t *testing.T, p *pace) {
 		for i := range time.Duration(5) {
 			ctx, cancel := context.WithTimeout(t.Context(), i*time.Second+3*time.Second)
 			defer cancel()
-			if _, err := p.permits.grant(ctx, 2); err != nil {
-				t.Fatal(err)
-			}
+			need(p.permits.grant(ctx, 2))(t)
 		}
 		start := time.Now()
 		drain(t, p, 1)
-		if took := time.Since(start); took != 3*time.Second {
-			t.Errorf("the request waited %s, want until the first permits were given back, 3s", took)
-		}
+		took(t, start, 3*time.Second, 3*time.Second, "until the first permits were given back, the request")
 	})
 }
 
 // Who holds permits and waits for another does not make everybody wait for good.
 func TestHoldersWhoWaitForEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, began := paced(t, 3, 10, fine), time.Now()
+	inPace(t, 0, func(t *testing.T, p *pace) {
+		began := time.Now()
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
@@ -437,20 +434,15 @@ func TestHoldersWhoWaitForEachOther(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if took := time.Since(began); took > 5*time.Minute {
-			t.Errorf("20 of them took %s", took)
-		}
+		took(t, began, 0, 5*time.Minute, "20 of them")
 	})
 }
 
 // Whoever gives permits back does so for those who wait, at that moment.
 func TestPermitsGivenBackAreHandedOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
+	inPace(t, 0, func(t *testing.T, p *pace) {
 		ctx, giveBack := context.WithCancel(t.Context())
-		if _, err := p.permits.grant(ctx, 10); err != nil {
-			t.Fatal(err)
-		}
+		need(p.permits.grant(ctx, 10))(t)
 		start := time.Now()
 		var waiting sync.WaitGroup
 		for range 5 {
@@ -460,9 +452,7 @@ func TestPermitsGivenBackAreHandedOn(t *testing.T) {
 				if _, err := p.permits.grant(ctx, 2); err != nil {
 					t.Error(err)
 				}
-				if took := time.Since(start); took != time.Second {
-					t.Errorf("served after %s, want when the permits were given back, after a second", took)
-				}
+				took(t, start, time.Second, time.Second, "until the permits were given back, it")
 			})
 		}
 		time.Sleep(time.Second)
@@ -474,23 +464,15 @@ func TestPermitsGivenBackAreHandedOn(t *testing.T) {
 // A request that outlives its permits is like any other: it waits in line for its own,
 // and holds none.
 func TestRequestAfterItsPermitsWereGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
+	inPace(t, 0, func(t *testing.T, p *pace) {
 		ctx, giveBack := context.WithCancel(t.Context())
-		granted, err := p.permits.grant(ctx, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		granted := need(p.permits.grant(ctx, 2))(t)
 		giveBack()
 		synctest.Wait()
 		drain(t, p, 10)
 		start := time.Now()
-		if _, err := p.RoundTrip(transporttest.Request(t, context.WithoutCancel(granted), http.MethodGet, transporttest.PagePath, "")); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); took < 300*time.Millisecond {
-			t.Errorf("waited %s, want like the others", took)
-		}
+		must(t, ask(t, p, context.WithoutCancel(granted), http.MethodGet))
+		took(t, start, 300*time.Millisecond, forever, "the request, which waits like the others,")
 		time.Sleep(time.Minute)
 		if now, most := p.permits.room(); now != most {
 			t.Errorf("after a quiet minute there is room for %d of %d", now, most)
@@ -501,44 +483,17 @@ func TestRequestAfterItsPermitsWereGivenBack(t *testing.T) {
 // Permits that are held are not used in a pause. They are as good as before when it is
 // over.
 func TestPauseWhilePermitsAreHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
-		granted, err := p.permits.grant(t.Context(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+	inPace(t, 0, func(t *testing.T, p *pace) {
+		granted := need(p.permits.grant(t.Context(), 2))(t)
 		drain(t, p, 8)
 		end := p.permits.pause(time.Second)
 		start := time.Now()
-		if _, err := p.RoundTrip(transporttest.Request(t, granted, http.MethodPatch, transporttest.PagePath, "{}")); !errors.Is(err, errHeldBack) {
+		if err := ask(t, p, granted, http.MethodPatch); !errors.Is(err, errHeldBack) {
 			t.Errorf("a write in a pause: %v, want it held back", err)
 		}
 		for _, method := range []string{http.MethodGet, http.MethodPatch} {
-			if _, err := p.RoundTrip(transporttest.Request(t, granted, method, transporttest.PagePath, "")); err != nil {
-				t.Fatal(err)
-			}
-			if took := time.Since(start); took != end {
-				t.Errorf("%s was sent after %s, want at the end of the pause, after %s", method, took, end)
-			}
+			must(t, ask(t, p, granted, method))
+			took(t, start, end, end, method+" at the end of the pause")
 		}
-	})
-}
-
-// A change of the burst turns away those who wait for more than it allows.
-func TestBurstBelowWhatIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
-		drain(t, p, 10)
-		var waiting sync.WaitGroup
-		waiting.Go(func() {
-			if _, err := p.permits.grant(t.Context(), 5); err == nil || !strings.Contains(err.Error(), "notion.burst") {
-				t.Errorf("err = %v, want one that names the setting", err)
-			}
-		})
-		synctest.Wait()
-		if err := p.permits.setRate(3, 4); err != nil {
-			t.Fatal(err)
-		}
-		waiting.Wait()
 	})
 }

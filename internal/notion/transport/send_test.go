@@ -34,73 +34,53 @@ func TestAnswersAreWhole(t *testing.T) {
 	answer := transporttest.Reply(200, `{"object":`)
 	answer.Body = broken{answer.Body}
 	for _, tc := range []struct {
-		name   string
 		answer *http.Response
-		says   string
+		says   []string
 	}{
-		{"broken off", answer, "the answer broke off"},
-		{"too long", transporttest.Reply(200, strings.Repeat("x", 101)), "longer than 100 bytes"},
-		{"said to be wrong", transporttest.Reply(200, strings.Repeat("x", 101)), "check notion.base_url"},
-		{"of the longest length", transporttest.Reply(200, strings.Repeat("x", 100)), ""},
+		{answer, []string{"the answer broke off"}},
+		{transporttest.Reply(200, strings.Repeat("x", 101)), []string{"longer than 100 bytes", "check notion.base_url"}},
+		{transporttest.Reply(200, strings.Repeat("x", 100)), nil},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			s := &send{timeout: time.Minute, limit: 100, next: transporttest.Server(func(*http.Request) (*http.Response, error) { return tc.answer, nil })}
-			resp, err := s.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""))
-			if tc.says != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.says) {
-					t.Errorf("err = %v, want %q", err, tc.says)
-				}
-				return
+		s := &send{timeout: time.Minute, limit: 100, next: transporttest.Server(func(*http.Request) (*http.Response, error) { return tc.answer, nil })}
+		resp, err := s.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""))
+		for _, says := range tc.says {
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("err = %v, want %q", err, says)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if data, err := io.ReadAll(resp.Body); err != nil || len(data) != 100 {
-				t.Errorf("%d bytes, %v", len(data), err)
-			}
-		})
+		}
+		if tc.says == nil {
+			must(t, err)
+			same(t, 100, len(need(io.ReadAll(resp.Body))(t)), "bytes")
+		}
 	}
 }
 
-// Whether the time limit ran out or the caller gave up is told apart.
 // A proxy with a certificate of its own is an authority that this machine does not know.
 func TestUnknownAuthority(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := need(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil))(t)
 	s := &send{timeout: 10 * time.Second, limit: 100, next: newNetwork()}
-	if _, err = s.RoundTrip(req); err == nil || !strings.Contains(err.Error(), "SSL_CERT_FILE") {
+	if _, err := s.RoundTrip(req); err == nil || !strings.Contains(err.Error(), "SSL_CERT_FILE") {
 		t.Errorf("err = %v, want SSL_CERT_FILE", err)
 	}
 }
 
+// Whether the time limit ran out or the caller gave up is told apart.
 func TestWhoEndedARequest(t *testing.T) {
 	hang := transporttest.Server(func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
 	})
-	for _, tc := range []struct {
-		name     string
-		patience time.Duration // of the caller
-		want     string
-	}{
-		{"the limit", time.Hour, "no answer within 10s"},
-		{"the caller", time.Second, context.DeadlineExceeded.Error()},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), tc.patience)
-				defer cancel()
-				s := &send{timeout: 10 * time.Second, limit: 100, next: hang}
-				_, err := s.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, ""))
-				if err == nil || err.Error() != tc.want {
-					t.Errorf("err = %v, want %q", err, tc.want)
-				}
-			})
+	for patience, want := range map[time.Duration]string{time.Hour: "no answer within 10s", time.Second: context.DeadlineExceeded.Error()} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			err := ask(t, &send{timeout: 10 * time.Second, limit: 100, next: hang}, ctx, http.MethodGet)
+			if err == nil || err.Error() != want {
+				t.Errorf("err = %v, want %q", err, want)
+			}
 		})
 	}
 }
@@ -112,10 +92,7 @@ func TestBaseURL(t *testing.T) {
 		{"http://proxy.example/notion/", "/v1/users/me", "http://proxy.example/notion/v1/users/me"},
 		{"http://proxy.example/no%2Ftion", "/v1/pages/x/properties/%3BCh%2Fa?page_size=100", "http://proxy.example/no%2Ftion/v1/pages/x/properties/%3BCh%2Fa?page_size=100"},
 	} {
-		base, err := parseBaseURL(tc.base)
-		if err != nil {
-			t.Fatal(err)
-		}
+		base := need(parseBaseURL(tc.base))(t)
 		got, host := "", ""
 		chain := &baseURL{base: base, next: transporttest.Server(func(req *http.Request) (*http.Response, error) {
 			got, host = req.URL.String(), req.Host
@@ -123,19 +100,11 @@ func TestBaseURL(t *testing.T) {
 		})}
 		req := transporttest.Request(t, t.Context(), http.MethodGet, tc.url, "")
 		before := req.URL.String()
-		if _, err := chain.RoundTrip(req); err != nil {
-			t.Fatal(err)
-		}
-		if got != tc.want || host != base.Host {
-			t.Errorf("%s at %s went to %s, host %s, want %s", tc.url, tc.base, got, host, tc.want)
-		}
-		if req.URL.String() != before {
-			t.Error("the request was changed")
+		need(chain.RoundTrip(req))(t)
+		if got != tc.want || host != base.Host || req.URL.String() != before {
+			t.Errorf("%s at %s went to %s, host %s, want %s, and is now %s", tc.url, tc.base, got, host, tc.want, req.URL)
 		}
 	}
-}
-
-func TestBaseURLsThatAreNone(t *testing.T) {
 	for _, base := range []string{"api.notion.com", "ftp://api.notion.com", "https://", "https://user@host", "https://host/?x=1", "https://host/#x", "http://[::1"} {
 		if _, err := New(Options{Token: "ntn_1", BaseURL: base}); err == nil {
 			t.Errorf("New took the base URL %q", base)
@@ -164,25 +133,20 @@ const secret = "ntn_0123456789abcdefghijklmnopqrstuv"
 
 // What a server sends that does not even speak HTTP ends up in errors of net/http.
 func TestRawAnswers(t *testing.T) {
-	for _, tc := range []struct{ name, reply, says string }{
-		{"no HTTP", secret + " " + secret + "\r\n\r\n", "[redacted]"},
-		{"a status of another kind", "HTTP/1.1 " + secret + "\r\n\r\n", "[redacted]"},
-		{"a header without a colon", "HTTP/1.1 200 OK\r\n" + secret + "\r\n\r\n", "malformed MIME header"},
-		{"the token as a header", "HTTP/1.1 429 OK\r\nRetry-After: " + secret + "\r\nX-Notion-Request-Id: " + secret + "\r\nContent-Length: 0\r\n\r\n", "[redacted]"},
-		{"a header without an end", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 512<<10), "server response headers exceeded"},
-		{"nothing", "", "EOF"},
+	for reply, says := range map[string]string{
+		secret + " " + secret + "\r\n\r\n":          "[redacted]",            // no HTTP
+		"HTTP/1.1 " + secret + "\r\n\r\n":           "[redacted]",            // a status of another kind
+		"HTTP/1.1 200 OK\r\n" + secret + "\r\n\r\n": "malformed MIME header", // a header without a colon
+		"HTTP/1.1 429 OK\r\nRetry-After: " + secret + "\r\nX-Notion-Request-Id: " + secret + "\r\nContent-Length: 0\r\n\r\n": "[redacted]",
+		"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 512<<10):                                                              "server response headers exceeded",
+		"": "EOF",
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, err := New(Options{Token: secret, BaseURL: "http://notion.test", Transport: raw(tc.reply)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = c.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, "/v1/users/me", ""))
-				if text := fmt.Sprint(err); !strings.Contains(text, tc.says) || strings.Contains(text, secret) {
-					t.Errorf("err = %v, want one that says %q, and not the token", err, tc.says)
-				}
-			})
+		synctest.Test(t, func(t *testing.T) {
+			c := need(New(Options{Token: secret, BaseURL: "http://notion.test", Transport: raw(reply)}))(t)
+			err := ask(t, c, t.Context(), http.MethodGet)
+			if text := fmt.Sprint(err); !strings.Contains(text, says) || strings.Contains(text, secret) {
+				t.Errorf("err = %v, want one that says %q, and not the token", err, says)
+			}
 		})
 	}
 }
@@ -190,11 +154,6 @@ func TestRawAnswers(t *testing.T) {
 // A short word in the place of a token must not be taken out of everything.
 func TestShortTokenStays(t *testing.T) {
 	r := &redact{token: "OPEN", next: transporttest.Server(func(*http.Request) (*http.Response, error) { return transporttest.Reply(200, `"OPEN"`), nil })}
-	resp, err := r.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != `"OPEN"` {
-		t.Errorf("the body is %q, %v", body, err)
-	}
+	resp := need(r.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, "")))(t)
+	same(t, `"OPEN"`, string(need(io.ReadAll(resp.Body))(t)), "body")
 }
